@@ -1,0 +1,146 @@
+//! A turn's operations and their answers, in buffers that are reused from turn to turn.
+
+use crate::op::{Op, OpKind, Span};
+use crate::reply::Reply;
+
+/// Operations to execute together, and their answers.
+///
+/// A batch is where prefetching, one log write and one commit come from. Fill it, hand it to
+/// [`Session::execute`](crate::Session::execute), read the answers once the session says it is settled, clear it, use it again.
+/// Operations take effect in order for each key.
+#[derive(Default)]
+pub struct Batch {
+    pub(crate) input: Vec<u8>,
+    pub(crate) ops: Vec<Op>,
+    /// Ranges of `ops` (start, end) that are atomic.
+    pub(crate) atomic: Vec<(u32, u32)>,
+    pub(crate) open_atomic: Option<u32>,
+    pub(crate) output: Vec<u8>,
+    pub(crate) replies: Vec<Reply>,
+    /// Keys found by `Scan` operations: operation and span of the key in `output`.
+    pub(crate) scanned: Vec<(u32, Span)>,
+    pub(crate) pending: Vec<crate::pending::Pending>,
+    pub(crate) ticket: crate::commit::Ticket,
+}
+
+/// Buffers larger than this are given back when a batch is cleared.
+const KEEP_BYTES: usize = 1 << 20;
+
+impl Batch {
+    /// An empty batch.
+    pub fn new() -> Self {
+        Self::default()
+    }
+    /// Empties it and keeps its buffers (large ones are freed).
+    ///
+    /// # Panics
+    /// If operations are still pending: poll the batch to its end first, or drop it.
+    pub fn clear(&mut self) {
+        assert!(self.pending.is_empty(), "a batch with pending operations can't be cleared");
+        self.input.clear();
+        self.input.shrink_to(KEEP_BYTES);
+        self.output.clear();
+        self.output.shrink_to(KEEP_BYTES);
+        self.ops.clear();
+        self.atomic.clear();
+        self.open_atomic = None;
+        self.replies.clear();
+        self.scanned.clear();
+        self.ticket.clear();
+    }
+    /// Operations in it.
+    pub fn len(&self) -> usize {
+        self.ops.len()
+    }
+    /// Whether it holds no operation.
+    pub fn is_empty(&self) -> bool {
+        self.ops.is_empty()
+    }
+    /// Bytes of keys and values in it; callers bound this.
+    pub fn input_bytes(&self) -> usize {
+        self.input.len()
+    }
+    /// Copies bytes (a key or a value) in.
+    ///
+    /// # Panics
+    /// If the batch's bytes exceed 4 GiB.
+    pub fn bytes(&mut self, bytes: &[u8]) -> Span {
+        push(&mut self.input, bytes)
+    }
+    /// The bytes of an input span.
+    pub fn input(&self, span: Span) -> &[u8] {
+        slice(&self.input, span)
+    }
+    /// Adds an operation on a key; returns its number.
+    pub fn push(&mut self, db: u8, key: &[u8], kind: OpKind) -> usize {
+        let key = self.bytes(key);
+        self.push_op(Op { db, key, kind })
+    }
+    /// Adds an operation whose key was copied in before; returns its number.
+    ///
+    /// # Panics
+    /// If the database is out of range.
+    pub fn push_op(&mut self, op: Op) -> usize {
+        assert!((op.db as usize) < crate::op::DATABASES, "database {} out of range", op.db);
+        self.ops.push(op);
+        self.ops.len() - 1
+    }
+    /// Makes the operations pushed until [`end_atomic`](Self::end_atomic) one step, in a crash and in what others see.
+    /// Only `Set` with [`Condition::Always`](crate::Condition::Always) may be in it; keys may repeat (the last wins).
+    pub fn begin_atomic(&mut self) {
+        debug_assert!(self.open_atomic.is_none(), "atomic groups don't nest");
+        self.open_atomic = Some(self.ops.len() as u32);
+    }
+    /// Ends the group begun by [`begin_atomic`](Self::begin_atomic).
+    pub fn end_atomic(&mut self) {
+        if let Some(start) = self.open_atomic.take() {
+            let end = self.ops.len() as u32;
+            if end > start + 1 {
+                self.atomic.push((start, end));
+            }
+        }
+    }
+    /// The operation with this number.
+    pub fn op(&self, i: usize) -> &Op {
+        &self.ops[i]
+    }
+    /// The answer of an operation. Needs proof that the answers may be given out: see
+    /// [`Session::settled`](crate::Session::settled).
+    pub fn reply(&self, i: usize, _proof: &Settled) -> Reply {
+        self.replies[i]
+    }
+    /// The bytes of an answer's span.
+    pub fn output(&self, span: Span) -> &[u8] {
+        slice(&self.output, span)
+    }
+    /// The keys that `Scan` operation `i` found.
+    pub fn scanned(&self, i: usize) -> impl Iterator<Item = &[u8]> {
+        self.scanned
+            .iter()
+            .filter(move |(op, _)| *op as usize == i)
+            .map(|(_, span)| slice(&self.output, *span))
+    }
+}
+
+/// Proof that every operation of a batch is answered and that the answers are as durable as the store promised.
+/// Only a session makes one; what answers a client takes one.
+#[derive(Debug)]
+#[must_use = "without it the answers can't be read"]
+pub struct Settled {
+    pub(crate) _private: (),
+}
+
+pub(crate) fn push(arena: &mut Vec<u8>, bytes: &[u8]) -> Span {
+    let start = arena.len();
+    arena.extend_from_slice(bytes);
+    span(start, bytes.len())
+}
+
+pub(crate) fn span(start: usize, len: usize) -> Span {
+    assert!(start + len <= u32::MAX as usize, "a batch holds at most 4 GiB");
+    Span { start: start as u32, len: len as u32 }
+}
+
+fn slice(arena: &[u8], span: Span) -> &[u8] {
+    &arena[span.start as usize..span.start as usize + span.len as usize]
+}

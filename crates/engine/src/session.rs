@@ -1,0 +1,109 @@
+//! The two object-safe faces of an engine: the store, and a session of it.
+
+use std::os::fd::RawFd;
+
+use crate::batch::{Batch, Settled};
+use crate::op::DATABASES;
+use crate::stats::Stats;
+
+/// One thread's way into a store. Single-owner: it may move between threads, it is never shared.
+///
+/// One dynamic call runs a whole batch; everything beneath is static.
+pub trait Session: Send {
+    /// Runs the batch's operations, each key's in order. Afterwards every answer is there or pending; the writes are in the
+    /// log but maybe not yet as durable as promised: ask [`settled`](Self::settled).
+    fn execute(&mut self, batch: &mut Batch);
+
+    /// Goes on with the batch's pending operations as far as possible without waiting; `true` once none is pending.
+    fn poll(&mut self, batch: &mut Batch) -> bool;
+
+    /// Proof that the batch's answers may be given out: none is pending, and everything they rest on is as durable as the
+    /// store promised. `None`: poll again later (see [`wait`](Self::wait), [`event_fds`](Self::event_fds)). Never blocks.
+    ///
+    /// A batch whose log write failed settles too; its answers are errors.
+    fn settled(&mut self, batch: &Batch) -> Option<Settled>;
+
+    /// Blocks until the batch is settled. For embedded callers and tools, not for event loops.
+    fn wait(&mut self, batch: &mut Batch) -> Settled;
+
+    /// Descriptors that poll readable when [`poll`](Self::poll) or [`settled`](Self::settled) may have news. An event loop
+    /// registers them once (level- or edge-triggered) and calls both on every wake-up.
+    fn event_fds(&self) -> Vec<RawFd>;
+}
+
+/// An open store of some engine.
+pub trait Store: Send + Sync {
+    /// A new session.
+    ///
+    /// # Errors
+    /// If every session slot is taken ([`StoreError::TooManySessions`]) or its queue can't be made.
+    fn session(&self) -> Result<Box<dyn Session>, StoreError>;
+
+    /// Keys in a database; exact and O(1) (expired records leave it in bounded time).
+    fn len(&self, db: u8) -> u64;
+
+    /// What is where, and what was asked of each medium so far.
+    fn stats(&self) -> Stats;
+
+    /// One step of background work (flush, sync, reclaim, expire). Threads only loop over it; tests call it themselves.
+    fn step(&self) -> Progress;
+
+    /// Blocks until there may be background work or `timeout` has passed.
+    fn wait_for_work(&self, timeout: std::time::Duration);
+
+    /// Saves everything so that the next start is fast. Every session must be dropped before, and nobody may call
+    /// [`step`](Self::step) any more.
+    ///
+    /// # Errors
+    /// If a medium fails, or sessions are open ([`StoreError::SessionsOpen`]).
+    fn close(&self) -> Result<(), StoreError>;
+
+    /// Keys in all databases.
+    fn len_all(&self) -> u64 {
+        (0..DATABASES as u8).map(|db| self.len(db)).sum()
+    }
+}
+
+/// What a step of background work did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// Nothing to do.
+    Idle,
+    /// Something; call again.
+    Worked,
+    /// Something is due but waits for a session or a device.
+    Blocked,
+}
+
+/// Why a store could not do what was asked of it as a whole.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// All session slots are in use.
+    #[error("all {0} session slots are in use")]
+    TooManySessions(usize),
+    /// Close was called with open sessions.
+    #[error("{0} sessions are still open")]
+    SessionsOpen(usize),
+    /// A medium failed.
+    #[error("{what}: {source}")]
+    Io {
+        /// What was being done.
+        what: String,
+        /// The device's error.
+        source: std::io::Error,
+    },
+    /// What is on the medium does not fit what is expected; the text says what, where, and what to do.
+    #[error("{0}")]
+    Corrupt(String),
+    /// The options contradict each other or the medium; the text says which and what is possible.
+    #[error("{0}")]
+    Options(String),
+}
+
+impl StoreError {
+    /// Wraps an I/O error with what was being done.
+    pub fn io(what: impl Into<String>) -> impl FnOnce(std::io::Error) -> Self {
+        let what = what.into();
+        move |source| Self::Io { what, source }
+    }
+}

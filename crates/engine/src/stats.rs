@@ -1,0 +1,83 @@
+//! Where the data is, and what it costs.
+
+use terrace_media::CountersSnapshot;
+
+/// A picture of a store at one moment.
+#[derive(Clone, Debug, Default)]
+pub struct Stats {
+    /// The engine's name (`hetermm`, `dram`).
+    pub engine: &'static str,
+    /// The index's name.
+    pub index: &'static str,
+    /// DRAM held by the index, in bytes.
+    pub index_bytes: u64,
+    /// Live keys in all databases.
+    pub keys: u64,
+    /// Tombstones the index still holds.
+    pub tombstones: u64,
+    /// The tiers that exist, fastest first.
+    pub tiers: Vec<TierStats>,
+    /// Gets that missed.
+    pub misses: u64,
+    /// Records expired (by access or in the background).
+    pub expired: u64,
+    /// Records evicted because the store was full.
+    pub evicted: u64,
+    /// The log, if there is one.
+    pub log: Option<LogStats>,
+    /// Times a write had to wait for space, and in all how long.
+    pub stalls: u64,
+    /// Bytes of DRAM the engine holds beside the index: pages, tables, buffers.
+    pub dram_other_bytes: u64,
+    /// What recovery found, if the store was opened from existing data.
+    pub recovery: Option<RecoveryStats>,
+    /// Free-form pairs that belong to one engine (`pages_free`, `blocks_reclaimed`, …).
+    pub engine_details: Vec<(&'static str, u64)>,
+}
+
+/// One tier.
+#[derive(Clone, Debug, Default)]
+pub struct TierStats {
+    /// `dram`, `pmem` or `ssd`.
+    pub tier: &'static str,
+    /// What it is, for people (`emulated optane-200`, `ext4 file, O_DIRECT through io_uring`).
+    pub medium: String,
+    /// Live records whose only copy in reach is here (a record that is also in a higher tier counts there).
+    pub records: u64,
+    /// Bytes live records occupy here, headers included.
+    pub live_bytes: u64,
+    /// Bytes in use, garbage included.
+    pub used_bytes: u64,
+    /// Bytes there are.
+    pub capacity_bytes: u64,
+    /// Gets answered from here.
+    pub hits: u64,
+    /// Accesses (zero for DRAM, which is not counted).
+    pub media: CountersSnapshot,
+}
+
+/// The operation log.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct LogStats {
+    /// Bytes in log blocks in use.
+    pub used_bytes: u64,
+    /// Bytes of the log area.
+    pub capacity_bytes: u64,
+    /// Accesses of the log's own medium, where that is not a tier's.
+    pub media: CountersSnapshot,
+}
+
+/// What recovery did.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RecoveryStats {
+    /// Whether the store had been closed cleanly.
+    pub clean: bool,
+    /// Records found live.
+    pub records: u64,
+    /// Of those, records that came from the log.
+    pub from_log: u64,
+    /// Damaged records found and poisoned.
+    pub poisoned: u64,
+    /// Wall time in nanoseconds.
+    pub nanoseconds: u64,
+}

@@ -1,0 +1,12 @@
+//! Plug-in DRAM indexes: they map a key's hash to the address of its record and never own a byte of it
+//! (HeterMM section 3.2).
+//!
+//! ```text
+//!   engine --- get(key, verify) / update(key, verify, decide) ---> Index ---> clht (ours)
+//!      ^                         |                                            ... (adapters)
+//!      +--- verify(address) -----+   the space reads the record and says match, differs or needs-a-read
+//! ```
+
+mod traits;
+
+pub use traits::{Address, Change, Index, Key, Lookup, Verdict};

@@ -1,0 +1,175 @@
+//! What every index promises.
+
+/// Where a record lives, as the space that owns it understands it: 48 bits, never 0.
+///
+/// An index stores it and hands it back; it never interprets it.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Address(u64);
+
+impl Address {
+    /// The number of bits an index must keep.
+    pub const BITS: u32 = 48;
+
+    /// An address from its 48 bits.
+    ///
+    /// # Panics
+    /// If `raw` is 0 or needs more than 48 bits.
+    #[inline]
+    pub fn new(raw: u64) -> Self {
+        assert!(raw != 0 && raw >> Self::BITS == 0, "address {raw:#x} is 0 or wider than 48 bits");
+        Self(raw)
+    }
+    /// The 48 bits.
+    #[inline]
+    pub fn raw(self) -> u64 {
+        self.0
+    }
+}
+
+impl std::fmt::Debug for Address {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "@{:#x}", self.0)
+    }
+}
+
+/// A key as an index sees it.
+#[derive(Clone, Copy, Debug)]
+pub struct Key<'a> {
+    /// 64 well-mixed bits of database and key.
+    pub hash: u64,
+    /// The database, 0 to 15.
+    pub db: u8,
+    /// The bytes, any length, any content.
+    pub bytes: &'a [u8],
+}
+
+/// What a space says when asked whether the record at an address belongs to a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It does.
+    Match,
+    /// It belongs to another key.
+    Differs,
+    /// The record is on a device: only a read can tell.
+    NeedsRead,
+}
+
+/// The outcome of a look-up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lookup {
+    /// No record of this key.
+    Absent,
+    /// The key's record, verified.
+    Found(Address),
+    /// No candidate matched, but this one could not be told without a read.
+    Unread(Address),
+}
+
+/// What to do with an entry at the end of an update.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// Leave the index as it is.
+    Keep,
+    /// Point the key at this address: replaces what was found, or inserts where the look-up was absent.
+    Set(Address),
+    /// Add an entry next to what was there (used where an unread candidate may belong to another key).
+    Insert(Address),
+    /// Remove what was found.
+    Remove,
+}
+
+/// A concurrent map from keys to addresses.
+///
+/// # Thread safety
+/// Every method may run on any thread at any time. Updates of one key exclude each other; `decide` runs inside
+/// that critical section and must not call back into the index. Readers never wait for writers, except for
+/// [`update_many`](Self::update_many), which becomes visible as one step. `verify` may run more than once for the
+/// same address, and may be asked about an address that has just been replaced: the caller keeps addresses
+/// readable until every thread that could hold one has passed (epochs).
+///
+/// # Linearizability
+/// A `get` that returns `Found(a)`: `a` was the key's address at some moment during the call.
+/// `Absent`: at some moment during the call the key had no entry.
+pub trait Index: Send + Sync + 'static {
+    /// Looks a key up. Among entries that need a read and one that matches, the match wins.
+    fn get(&self, key: &Key<'_>, verify: impl FnMut(Address) -> Verdict) -> Lookup;
+
+    /// Starts loading what [`get`](Self::get) and [`update`](Self::update) will touch first.
+    fn prefetch(&self, hash: u64);
+
+    /// The addresses whose stored hash bits match, most likely first, without verification; for prefetching records.
+    fn candidates(&self, hash: u64, visit: impl FnMut(Address));
+
+    /// Looks several keys up: buckets are prefetched, then `touch` is told each candidate (to prefetch its record), then
+    /// each key is verified. `out[i]` answers `keys[i]`.
+    ///
+    /// # Panics
+    /// If `out` is shorter than `keys`.
+    fn get_batch(
+        &self,
+        keys: &[Key<'_>],
+        mut touch: impl FnMut(Address),
+        mut verify: impl FnMut(usize, Address) -> Verdict,
+        out: &mut [Lookup],
+    ) {
+        assert!(out.len() >= keys.len(), "one answer for each key");
+        for key in keys {
+            self.prefetch(key.hash);
+        }
+        for key in keys {
+            self.candidates(key.hash, &mut touch);
+        }
+        for (i, key) in keys.iter().enumerate() {
+            out[i] = self.get(key, |address| verify(i, address));
+        }
+    }
+
+    /// Looks a key up and changes its entry, all inside the index's critical section for that key. `decide` is called
+    /// exactly once; its second value is returned.
+    ///
+    /// # Panics
+    /// If `decide` answers `Remove` where nothing was found.
+    fn update<R>(
+        &self,
+        key: &Key<'_>,
+        verify: impl FnMut(Address) -> Verdict,
+        decide: impl FnOnce(Lookup) -> (Change, R),
+    ) -> R;
+
+    /// As [`update`](Self::update) for several keys at once, visible to readers as one step: all are locked in one global
+    /// order, looked up, decided together (`changes[i]` starts as `Keep`), changed, unlocked. Keys must differ.
+    fn update_many<R>(
+        &self,
+        keys: &[Key<'_>],
+        verify: impl FnMut(usize, Address) -> Verdict,
+        decide: impl FnOnce(&[Lookup], &mut [Change]) -> R,
+    ) -> R;
+
+    /// Whether the entry with this hash and exactly this address is there. Takes no lock.
+    fn contains(&self, hash: u64, address: Address) -> bool;
+
+    /// Swings the entry with this hash from one address to another; `false` if it isn't there (any more).
+    fn replace(&self, hash: u64, from: Address, to: Address) -> bool;
+
+    /// Removes the entry with this hash and exactly this address; `false` if it isn't there (any more).
+    fn remove(&self, hash: u64, address: Address) -> bool;
+
+    /// One step of an iteration without state: appends the addresses of one bucket (with its overflow chain) to `out`
+    /// and returns the next cursor, 0 at the end. Every entry that was there throughout is returned at least once, and
+    /// exactly once where no resize intervened. Start with 0.
+    fn scan(&self, cursor: u64, out: &mut Vec<Address>) -> u64;
+
+    /// Entries, exact when no update is in flight.
+    fn len(&self) -> u64;
+
+    /// Whether there is no entry.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// DRAM held, in bytes.
+    fn memory_bytes(&self) -> u64;
+
+    /// The name users give to `--index`.
+    fn name(&self) -> &'static str;
+}

@@ -1,0 +1,105 @@
+//! What a store is opened with.
+
+use std::path::PathBuf;
+
+use terrace_engine::Durability;
+
+use crate::size::{Size, TierSpec};
+
+/// How to open a store. [`Options::default`] is what `terrace serve` without flags uses, sized by the caller.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// `hetermm` or `dram`.
+    pub engine: String,
+    /// `clht`.
+    pub index: String,
+    /// Where the store's files lie. `None`: nothing is kept (benchmarks of `dram`; emulated media in shared memory).
+    pub dir: Option<PathBuf>,
+    /// Bound on the process's anonymous memory, index and buffers counted.
+    pub dram: Option<u64>,
+    /// Bound on the record space in DRAM alone; lifts `dram`.
+    pub dram_records: Option<u64>,
+    /// The byte-addressable lower tier, if any: its size, and where it is.
+    pub pmem: Option<Tier>,
+    /// The block lower tier, if any: its size, and where it is (`None`: in `dir`).
+    pub ssd: Option<Tier>,
+    /// Emulate this device at the byte-addressable tier.
+    pub profile: Option<String>,
+    /// When writes are acknowledged.
+    pub durability: Durability,
+    /// What to do when every tier is full.
+    pub when_full: WhenFull,
+    /// Background threads; 0 runs none (the caller steps the store).
+    pub background_threads: usize,
+    /// Threads that recovery uses.
+    pub recovery_threads: usize,
+    /// Called with recovery's progress: done and total, in bytes read.
+    pub on_recovery: Option<fn(u64, u64)>,
+}
+
+/// A lower tier: its size and place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tier {
+    /// Bytes.
+    pub bytes: u64,
+    /// Where.
+    pub place: Option<crate::size::Place>,
+}
+
+/// What to do when every tier is full.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum WhenFull {
+    /// Refuse writes that need space; a store's choice.
+    #[default]
+    Refuse,
+    /// Evict the oldest records; a cache's choice.
+    Evict,
+}
+
+impl std::str::FromStr for WhenFull {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "refuse" => Ok(Self::Refuse),
+            "evict" => Ok(Self::Evict),
+            _ => Err(format!("{text:?}: expected refuse or evict")),
+        }
+    }
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            engine: "hetermm".into(),
+            index: "clht".into(),
+            dir: None,
+            dram: None,
+            dram_records: None,
+            pmem: None,
+            ssd: None,
+            profile: None,
+            durability: Durability::default(),
+            when_full: WhenFull::default(),
+            background_threads: 1,
+            recovery_threads: 2,
+            on_recovery: None,
+        }
+    }
+}
+
+impl Tier {
+    /// A tier from its specification; `base` is what a percentage is of.
+    pub fn of(spec: &TierSpec, base: u64) -> Self {
+        Self { bytes: spec.size.of(base), place: spec.place.clone() }
+    }
+}
+
+impl Size {
+    /// Bytes, a percentage being of `base`.
+    pub fn of(self, base: u64) -> u64 {
+        match self {
+            Self::Bytes(bytes) => bytes,
+            Self::Percent(percent) => (base as f64 * percent / 100.0) as u64,
+        }
+    }
+}

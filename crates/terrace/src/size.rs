@@ -1,0 +1,126 @@
+//! Sizes as people write them: `512MiB`, `1.5GiB`, `25%`, `8GiB@/mnt/pmem0`.
+
+use std::path::PathBuf;
+use std::str::FromStr;
+
+/// An absolute or relative size.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Size {
+    /// Bytes.
+    Bytes(u64),
+    /// A percentage of something that the caller knows.
+    Percent(f64),
+}
+
+/// A tier's size and, after an `@`, its place.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TierSpec {
+    /// How big.
+    pub size: Size,
+    /// Where; the default depends on the tier.
+    pub place: Option<Place>,
+}
+
+/// Where a tier is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// A file, directory or device.
+    Path(PathBuf),
+    /// A NUMA node.
+    Node(u32),
+}
+
+const UNITS: [(&str, u64); 9] = [
+    ("kib", 1 << 10),
+    ("mib", 1 << 20),
+    ("gib", 1 << 30),
+    ("tib", 1 << 40),
+    ("kb", 1_000),
+    ("mb", 1_000_000),
+    ("gb", 1_000_000_000),
+    ("tb", 1_000_000_000_000),
+    ("b", 1),
+];
+
+impl FromStr for Size {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        let expected = || format!("{text:?}: expected a size such as 512MiB, 8GiB, 1.5GB or 25%");
+        let number = |digits: &str| digits.trim().parse::<f64>().ok().filter(|n| n.is_finite() && *n >= 0.0);
+        if let Some(percent) = text.strip_suffix('%') {
+            return number(percent).map(Self::Percent).ok_or_else(expected);
+        }
+        let lower = text.to_ascii_lowercase();
+        for (unit, factor) in UNITS {
+            if let Some(digits) = lower.strip_suffix(unit) {
+                let bytes = number(digits).ok_or_else(expected)? * factor as f64;
+                return if bytes < u64::MAX as f64 { Ok(Self::Bytes(bytes as u64)) } else { Err(expected()) };
+            }
+        }
+        text.parse::<u64>().map(Self::Bytes).map_err(|_| expected())
+    }
+}
+
+impl FromStr for TierSpec {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (size, place) = match text.split_once('@') {
+            None => (text, None),
+            Some((size, place)) => (size, Some(place)),
+        };
+        let place = match place {
+            None => None,
+            Some("") => return Err(format!("{text:?}: expected a path or node:N after the @")),
+            Some(place) => Some(match place.strip_prefix("node:") {
+                Some(node) => {
+                    Place::Node(node.parse().map_err(|_| format!("{text:?}: expected a number after node:"))?)
+                }
+                None => Place::Path(place.into()),
+            }),
+        };
+        Ok(Self { size: size.parse()?, place })
+    }
+}
+
+/// A size for people, in binary units.
+pub fn human_bytes(bytes: u64) -> String {
+    const NAMES: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
+    let mut value = bytes as f64;
+    let mut unit = 0;
+    while value >= 1024.0 && unit + 1 < NAMES.len() {
+        value /= 1024.0;
+        unit += 1;
+    }
+    if unit == 0 || value.fract() == 0.0 {
+        format!("{value:.0} {}", NAMES[unit])
+    } else {
+        format!("{value:.1} {}", NAMES[unit])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_as_people_write_them() {
+        assert_eq!("512MiB".parse(), Ok(Size::Bytes(512 << 20)));
+        assert_eq!("1.5gib".parse(), Ok(Size::Bytes(3 << 29)));
+        assert_eq!("2GB".parse(), Ok(Size::Bytes(2_000_000_000)));
+        assert_eq!("4096".parse(), Ok(Size::Bytes(4096)));
+        assert_eq!("25%".parse(), Ok(Size::Percent(25.0)));
+        for wrong in ["", "x", "-1MiB", "12 parsecs", "%", "nan%", "99999999TiB"] {
+            assert!(wrong.parse::<Size>().is_err(), "{wrong:?} is no size");
+        }
+    }
+
+    #[test]
+    fn tiers_have_places() {
+        let tier: TierSpec = "8GiB@/mnt/pmem0".parse().unwrap();
+        assert_eq!(tier.place, Some(Place::Path("/mnt/pmem0".into())));
+        let tier: TierSpec = "10%@node:2".parse().unwrap();
+        assert_eq!(tier, TierSpec { size: Size::Percent(10.0), place: Some(Place::Node(2)) });
+        assert!("8GiB@".parse::<TierSpec>().is_err());
+        assert!("8GiB@node:x".parse::<TierSpec>().is_err());
+    }
+}
