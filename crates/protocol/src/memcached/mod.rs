@@ -1,0 +1,1 @@
+//! memcached's classic text protocol.

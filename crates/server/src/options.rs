@@ -1,0 +1,68 @@
+//! How a server is started.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+/// What to listen on, and the bounds on what clients may take.
+#[derive(Clone, Debug)]
+pub struct ServerOptions {
+    /// Where to speak Redis's protocol; port 0 takes a free one.
+    pub redis: Option<SocketAddr>,
+    /// Where to speak memcached's text protocol; port 0 takes a free one.
+    pub memcached: Option<SocketAddr>,
+    /// Where to answer `GET /metrics` and `GET /health`; port 0 takes a free one.
+    pub admin: Option<SocketAddr>,
+    /// Worker threads, each with an event loop and a session of its own; 0 counts as 1.
+    pub threads: usize,
+    /// Connections at a time, both protocols together; more are told so and closed.
+    pub max_connections: usize,
+    /// Longest argument of a Redis command, in bytes (Redis's `proto-max-bulk-len`).
+    pub argument_bytes_max: usize,
+    /// Most bytes of one unfinished command that are kept for a connection; more closes it (Redis's
+    /// `client-query-buffer-limit`). At most 1 GiB is useful: a batch holds 4 GiB.
+    pub command_bytes_max: usize,
+    /// A connection with more unsent bytes than this is not read.
+    pub output_bytes_pause: usize,
+    /// Operations in one turn's batch, after which the next connection waits for the next turn.
+    pub turn_operations: usize,
+    /// Bytes of keys and values in one turn's batch, likewise.
+    pub turn_bytes: usize,
+    /// Batches that a worker keeps in flight while devices and commits are slow.
+    pub batches_in_flight: usize,
+    /// How long a shutdown waits for what was received to be answered and sent.
+    pub drain: Duration,
+    /// Budget of DRAM in bytes, as `INFO` and `CONFIG GET maxmemory` tell it; 0 for none.
+    pub dram_budget_bytes: u64,
+    /// Whether a full store evicts: told as `maxmemory-policy`.
+    pub evicts: bool,
+    /// Where the store lies, told as `CONFIG GET dir`.
+    pub dir: String,
+    /// The durability mode in words, told by `INFO`.
+    pub durability: String,
+    /// What the store found when it opened, a line each, told by `INFO`.
+    pub description: Vec<String>,
+}
+
+impl Default for ServerOptions {
+    fn default() -> Self {
+        Self {
+            redis: None,
+            memcached: None,
+            admin: None,
+            threads: 1,
+            max_connections: 10_000,
+            argument_bytes_max: 512 << 20,
+            command_bytes_max: 1 << 30,
+            output_bytes_pause: 1 << 20,
+            turn_operations: 4096,
+            turn_bytes: 8 << 20,
+            batches_in_flight: 16,
+            drain: Duration::from_secs(5),
+            dram_budget_bytes: 0,
+            evicts: false,
+            dir: String::new(),
+            durability: String::new(),
+            description: Vec::new(),
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! The seam between a connection's bytes and the store's batches; Redis and memcached each implement it once.
+//!
+//! ```text
+//!   received bytes --parse--> operations in the turn's Batch  +  a plan, kept by the protocol
+//!                                      | execute, settle
+//!   bytes to send <--answer------------'  (walks the plan in order)
+//! ```
+//!
+//! # Invariants
+//! - After a [`Protocol::parse`] that planned anything, the next call is [`Protocol::answer`] with the same batch, unless the
+//!   connection is dropped; so a plan belongs to exactly one batch and may name its operations by number.
+//! - What a later command of the same connection must see at once (the database chosen) changes while parsing; what shows
+//!   only in answers (the protocol version, counts of the whole store) is worked out while answering.
+
+use std::net::SocketAddr;
+
+use terrace_engine::{Batch, Settled};
+
+use crate::shared::Shared;
+
+/// Translates one connection's bytes into operations, and their answers into bytes.
+pub(crate) trait Protocol: Send {
+    /// Takes as many whole commands from the front of `input` as [`Context::full`] allows: adds their operations to `batch`,
+    /// and to the plan whatever it takes to answer them.
+    ///
+    /// `input` starts at the first byte that was not consumed before, and grows only at its end; so an implementation may
+    /// remember how far it has looked into an unfinished command.
+    ///
+    /// An error that ends the connection is a planned answer followed by [`Next::Close`].
+    fn parse(&mut self, input: &[u8], batch: &mut Batch, ctx: &Context<'_>) -> Parsed;
+
+    /// Appends the answers of everything planned to `out`, in order, and empties the plan.
+    fn answer(&mut self, batch: &Batch, proof: &Settled, ctx: &Context<'_>, out: &mut Vec<u8>);
+}
+
+/// What [`Protocol::parse`] did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Parsed {
+    /// Bytes taken from the front of the input. They are not shown again.
+    pub consumed: usize,
+    /// Commands planned; 0 means that there is nothing to answer.
+    pub commands: usize,
+    /// How to go on.
+    pub next: Next,
+}
+
+/// How to go on after [`Protocol::parse`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// Every whole command was taken: more bytes are needed.
+    Read,
+    /// The batch is full, and the input may hold further commands: call again after answering.
+    Again,
+    /// Nothing more is read from this connection; close it once the answers are sent.
+    Close,
+}
+
+/// What a turn offers to both calls.
+pub(crate) struct Context<'a> {
+    /// The wall clock in milliseconds since the Unix epoch, taken once per turn.
+    pub now_ms: u64,
+    /// The server that this connection belongs to: its store ([`Shared::store`]), options and counters.
+    pub shared: &'a Shared,
+}
+
+impl Context<'_> {
+    /// Whether `batch` has reached the bound on one turn. A command that arrives at an empty batch is always taken,
+    /// however large.
+    pub fn full(&self, batch: &Batch) -> bool {
+        batch.len() >= self.shared.options.turn_operations || batch.input_bytes() >= self.shared.options.turn_bytes
+    }
+}
+
+/// Who is at the other end.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Peer {
+    /// Unique in this server's life, from 1.
+    pub id: u64,
+    /// Their address.
+    pub remote: SocketAddr,
+    /// Ours.
+    pub local: SocketAddr,
+    /// When they connected, in milliseconds since the Unix epoch.
+    pub since_ms: u64,
+}

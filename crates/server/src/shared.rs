@@ -1,0 +1,66 @@
+//! What all threads of one server share.
+//!
+//! # Thread safety
+//! Counters are statistics: relaxed, each correct by itself, no order between them. `stopping` is set once and read by
+//! threads that were woken after it was set; the waker's system call orders the two.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use terrace::OpenStore;
+
+use crate::options::ServerOptions;
+
+/// One server's store, options and counters.
+pub(crate) struct Shared {
+    /// The store.
+    pub store: OpenStore,
+    /// As started.
+    pub options: ServerOptions,
+    /// When the server started.
+    pub started: Instant,
+    /// 40 hexadecimal digits that tell this run from others (`INFO`'s `run_id`).
+    pub run_id: String,
+    /// The port of the Redis listener, for `INFO`; 0 if there is none.
+    pub redis_port: u16,
+    /// Set when the server shuts down.
+    pub stopping: AtomicBool,
+    /// Counters.
+    pub counters: Counters,
+}
+
+/// Counts since the start.
+#[derive(Default)]
+pub(crate) struct Counters {
+    /// Connections open now.
+    pub connected: AtomicU64,
+    /// Connections accepted.
+    pub accepted: AtomicU64,
+    /// Connections refused because there were too many.
+    pub rejected: AtomicU64,
+    /// Commands taken from connections, wrong ones included.
+    pub commands: AtomicU64,
+    /// Batches executed.
+    pub batches: AtomicU64,
+    /// Bytes received.
+    pub bytes_in: AtomicU64,
+    /// Bytes sent.
+    pub bytes_out: AtomicU64,
+}
+
+impl Counters {
+    /// Adds to one of them.
+    pub fn add(counter: &AtomicU64, n: usize) {
+        counter.fetch_add(n as u64, Relaxed);
+    }
+
+    /// Reads one of them.
+    pub fn read(counter: &AtomicU64) -> u64 {
+        counter.load(Relaxed)
+    }
+}
+
+/// The wall clock in milliseconds since the Unix epoch; 0 if it stands before that.
+pub(crate) fn wall_clock_ms() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
+}
