@@ -1,0 +1,108 @@
+//! What a client asked for.
+
+use super::words::Words;
+
+/// A whole, well-formed request. Keys have 1 to [`KEY_BYTES_MAX`](super::KEY_BYTES_MAX) bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Command<'a> {
+    /// `get`, `gets` and the ancient `bget`.
+    Get {
+        /// The keys, at least one.
+        keys: Words<'a>,
+        /// Answer with the cas token (`gets`).
+        cas: bool,
+    },
+    /// `gat` and `gats`: get and touch.
+    GetAndTouch {
+        /// The new exptime; see [`expire_at_ms`](super::expire_at_ms).
+        exptime: i64,
+        /// The keys; there may be none, as in memcached.
+        keys: Words<'a>,
+        /// Answer with the cas token (`gats`).
+        cas: bool,
+    },
+    /// `set`, `add`, `replace`, `append`, `prepend`, `cas`, with its data block.
+    Store(Store<'a>),
+    /// `incr` and `decr`.
+    Arithmetic {
+        /// The key.
+        key: &'a [u8],
+        /// How much.
+        delta: u64,
+        /// `decr`.
+        down: bool,
+        /// Answer nothing.
+        noreply: bool,
+    },
+    /// `touch`.
+    Touch {
+        /// The key.
+        key: &'a [u8],
+        /// The new exptime; see [`expire_at_ms`](super::expire_at_ms).
+        exptime: i64,
+        /// Answer nothing.
+        noreply: bool,
+    },
+    /// `delete`.
+    Delete {
+        /// The key.
+        key: &'a [u8],
+        /// Answer nothing.
+        noreply: bool,
+    },
+    /// `flush_all`.
+    FlushAll {
+        /// When, in the terms of an exptime; 0 or less is now.
+        delay: i64,
+        /// Answer nothing.
+        noreply: bool,
+    },
+    /// `version`.
+    Version,
+    /// `stats` with what follows it.
+    Stats {
+        /// The arguments.
+        args: Words<'a>,
+    },
+    /// `verbosity` with a valid level.
+    Verbosity {
+        /// Answer nothing.
+        noreply: bool,
+    },
+    /// `quit`: send what is due, then close.
+    Quit,
+}
+
+/// A storage command with its data block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Store<'a> {
+    /// Which one.
+    pub verb: StoreVerb,
+    /// The key.
+    pub key: &'a [u8],
+    /// The client's flags.
+    pub flags: u32,
+    /// The exptime; see [`expire_at_ms`](super::expire_at_ms).
+    pub exptime: i64,
+    /// The data block without its line end.
+    pub value: &'a [u8],
+    /// Answer nothing.
+    pub noreply: bool,
+}
+
+/// The storage commands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StoreVerb {
+    /// Store.
+    Set,
+    /// Store if absent.
+    Add,
+    /// Store if present.
+    Replace,
+    /// Put behind the value; flags and exptime are ignored.
+    Append,
+    /// Put before the value; flags and exptime are ignored.
+    Prepend,
+    /// Store if the record still has this cas token.
+    Cas(u64),
+}

@@ -1,0 +1,220 @@
+//! The incremental parser: what the bytes that came so far say.
+//!
+//! Invariants: a step that consumes nothing and is not `Incomplete` or `Close` does not exist; nothing is allocated; a
+//! byte is searched for the line end once, however the bytes arrive.
+
+use super::command::{Command, Store, StoreVerb};
+use super::line::{Header, Line, parse};
+use super::reply::BAD_CHUNK;
+
+/// A line that is not a get may be this long without its end being in sight.
+const LINE_BYTES_MAX: usize = 2048;
+
+/// A get's line may start with this many spaces and still be one.
+const LEADING_SPACES_MAX: usize = 100;
+
+/// The first byte of a request in the binary protocol.
+const BINARY_MAGIC: u8 = 0x80;
+
+/// What a parser accepts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// The longest value in bytes; longer ones are refused and skipped without being buffered.
+    pub value_bytes_max: usize,
+    /// The longest line of a `get`, `gets`, `gat` or `gats` in bytes. Other lines may have 2048 (and more if they arrive
+    /// at once, as in memcached).
+    pub get_line_bytes_max: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { value_bytes_max: 64 << 20, get_line_bytes_max: 4 << 20 }
+    }
+}
+
+/// A connection's parser.
+#[derive(Debug)]
+pub struct Parser {
+    limits: Limits,
+    state: State,
+    /// Whether nothing has been consumed yet: only there is a binary client recognised.
+    first: bool,
+}
+
+#[derive(Debug)]
+enum State {
+    /// At the start of a line, of which this many bytes are known to hold no line end.
+    Line { scanned: usize },
+    /// At the start of a storage command whose data block ends this many bytes on.
+    Data { needed: usize },
+    /// Inside a data block that nobody wants.
+    Skip { left: u64 },
+    /// Ended.
+    Closed(CloseReason),
+}
+
+/// One step's outcome.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Step<'a> {
+    /// Bytes at the start of the input that are done with.
+    pub consumed: usize,
+    /// What they said.
+    pub event: Event<'a>,
+}
+
+/// What a step found.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Event<'a> {
+    /// A request.
+    Command(Command<'a>),
+    /// Answer this, or nothing with `noreply`.
+    Refused {
+        /// The whole answer.
+        reply: &'static [u8],
+        /// The client asked for silence.
+        noreply: bool,
+    },
+    /// A value longer than the limit, which will be skipped: answer [`TOO_LARGE`](super::reply::TOO_LARGE), or nothing with
+    /// `noreply`. After a `set` the key must be deleted, so that no stale value stays behind.
+    TooLarge {
+        /// The key.
+        key: &'a [u8],
+        /// Whether it was a `set`.
+        set: bool,
+        /// The client asked for silence.
+        noreply: bool,
+    },
+    /// More is needed: come again with at least this many bytes, counted from the first that was not consumed.
+    Incomplete {
+        /// At least 1 more than there are.
+        needed: usize,
+    },
+    /// Send what is due, then close.
+    Close(CloseReason),
+}
+
+/// Why a connection must be closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CloseReason {
+    /// A line without end.
+    LineTooLong,
+    /// A web browser.
+    Http,
+    /// The binary protocol: answer [`NOT_BINARY`](super::reply::NOT_BINARY) first.
+    Binary,
+    /// The client said `quit`.
+    Quit,
+}
+
+impl Parser {
+    /// A parser at the start of a connection.
+    pub fn new(limits: Limits) -> Self {
+        Self { limits, state: State::Line { scanned: 0 }, first: true }
+    }
+
+    /// Reads the next event from `input`: the bytes received and not yet consumed. Call it until it answers `Incomplete`
+    /// or `Close`; drop the consumed bytes from the front each time.
+    pub fn step<'a>(&mut self, input: &'a [u8]) -> Step<'a> {
+        let step = self.next(input);
+        debug_assert!(step.consumed <= input.len());
+        self.first &= step.consumed == 0;
+        step
+    }
+
+    fn next<'a>(&mut self, input: &'a [u8]) -> Step<'a> {
+        match self.state {
+            State::Closed(reason) => Step { consumed: 0, event: Event::Close(reason) },
+            State::Skip { left } => self.skip(input, left),
+            State::Data { needed } if input.len() < needed => incomplete(needed),
+            State::Data { .. } => self.line(input, 0),
+            State::Line { scanned } => self.line(input, scanned),
+        }
+    }
+
+    fn skip<'a>(&mut self, input: &'a [u8], left: u64) -> Step<'a> {
+        let here = usize::try_from(left).unwrap_or(usize::MAX).min(input.len());
+        let left = left - here as u64;
+        if left > 0 {
+            self.state = State::Skip { left };
+            return Step { consumed: here, event: Event::Incomplete { needed: 1 } };
+        }
+        self.state = State::Line { scanned: 0 };
+        let step = self.line(&input[here..], 0);
+        Step { consumed: here + step.consumed, event: step.event }
+    }
+
+    fn line<'a>(&mut self, input: &'a [u8], scanned: usize) -> Step<'a> {
+        if self.first && input.first() == Some(&BINARY_MAGIC) {
+            return self.close(CloseReason::Binary);
+        }
+        let scanned = scanned.min(input.len());
+        let Some(newline) = input[scanned..].iter().position(|&byte| byte == b'\n') else {
+            return self.no_line_yet(input);
+        };
+        let end = scanned + newline;
+        let line = &input[..end];
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        let rest = end + 1;
+        self.state = State::Line { scanned: 0 };
+        let event = match parse(line) {
+            Line::Command(Command::Quit) => return self.close(CloseReason::Quit),
+            Line::Close(reason) => return self.close(reason),
+            Line::Command(command) => Event::Command(command),
+            Line::Refused { reply, noreply, skip } => {
+                if skip > 0 {
+                    self.state = State::Skip { left: skip };
+                }
+                Event::Refused { reply, noreply }
+            }
+            Line::Store(header) => return self.data(input, rest, header),
+        };
+        Step { consumed: rest, event }
+    }
+
+    fn no_line_yet<'a>(&mut self, input: &'a [u8]) -> Step<'a> {
+        if input.len() > self.limits.get_line_bytes_max
+            || (input.len() > LINE_BYTES_MAX && !starts_like_a_get(input))
+        {
+            return self.close(CloseReason::LineTooLong);
+        }
+        self.state = State::Line { scanned: input.len() };
+        incomplete(input.len() + 1)
+    }
+
+    fn data<'a>(&mut self, input: &'a [u8], rest: usize, header: Header<'a>) -> Step<'a> {
+        let Header { verb, key, flags, exptime, value_bytes, noreply } = header;
+        if value_bytes > self.limits.value_bytes_max {
+            self.state = State::Skip { left: value_bytes as u64 + 2 };
+            let set = verb == StoreVerb::Set;
+            return Step { consumed: rest, event: Event::TooLarge { key, set, noreply } };
+        }
+        let needed = rest + value_bytes + 2;
+        let Some(block) = input.get(rest..needed) else {
+            self.state = State::Data { needed };
+            return incomplete(needed);
+        };
+        let event = match block.strip_suffix(b"\r\n") {
+            Some(value) => {
+                Event::Command(Command::Store(Store { verb, key, flags, exptime, value, noreply }))
+            }
+            None => Event::Refused { reply: BAD_CHUNK, noreply },
+        };
+        Step { consumed: needed, event }
+    }
+
+    fn close<'a>(&mut self, reason: CloseReason) -> Step<'a> {
+        self.state = State::Closed(reason);
+        Step { consumed: 0, event: Event::Close(reason) }
+    }
+}
+
+fn incomplete<'a>(needed: usize) -> Step<'a> {
+    Step { consumed: 0, event: Event::Incomplete { needed } }
+}
+
+fn starts_like_a_get(input: &[u8]) -> bool {
+    let spaces = input.iter().take_while(|&&byte| byte == b' ').count();
+    let rest = &input[spaces..];
+    spaces <= LEADING_SPACES_MAX
+        && [&b"get "[..], b"gets ", b"gat ", b"gats "].iter().any(|verb| rest.starts_with(verb))
+}
