@@ -18,6 +18,8 @@ pub struct ServerOptions {
     pub max_connections: usize,
     /// Longest argument of a Redis command, in bytes (Redis's `proto-max-bulk-len`).
     pub argument_bytes_max: usize,
+    /// Longest value of a memcached command, in bytes (memcached's `-I`). Longer ones are refused and not kept.
+    pub memcached_value_bytes_max: usize,
     /// Most bytes of one unfinished command that are kept for a connection; more closes it (Redis's
     /// `client-query-buffer-limit`). At most 1 GiB is useful: a batch holds 4 GiB.
     pub command_bytes_max: usize,
@@ -52,6 +54,7 @@ impl Default for ServerOptions {
             threads: 1,
             max_connections: 10_000,
             argument_bytes_max: 512 << 20,
+            memcached_value_bytes_max: 64 << 20,
             command_bytes_max: 1 << 30,
             output_bytes_pause: 1 << 20,
             turn_operations: 4096,

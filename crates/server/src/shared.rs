@@ -46,6 +46,8 @@ pub(crate) struct Counters {
     pub bytes_in: AtomicU64,
     /// Bytes sent.
     pub bytes_out: AtomicU64,
+    /// What memcached's connections share.
+    pub memcached: crate::memcached::State,
 }
 
 impl Counters {

@@ -1,0 +1,193 @@
+//! Replies to text.
+//!
+//! A command with noreply answers nothing at all, errors included, as in memcached.
+
+use terrace_engine::{Batch, OpError, Reply, Settled};
+use terrace_protocol::memcached::reply;
+
+use super::plan::Planned;
+use super::state::{Count, Tally};
+use super::stats::{self, Report};
+use crate::protocol::Context;
+
+/// What `version` says. Clients read features from the number: 1.5 is the last memcached without the meta commands, which
+/// are not there.
+pub(super) const VERSION: &str = concat!("1.5.22-terrace-", env!("CARGO_PKG_VERSION"));
+
+/// Writes the answers of one plan, in order.
+pub(super) struct Answers<'a> {
+    batch: &'a Batch,
+    proof: &'a Settled,
+    ctx: &'a Context<'a>,
+    out: &'a mut Vec<u8>,
+    tally: Tally,
+}
+
+impl<'a> Answers<'a> {
+    pub(super) fn new(
+        batch: &'a Batch,
+        proof: &'a Settled,
+        ctx: &'a Context<'a>,
+        out: &'a mut Vec<u8>,
+    ) -> Self {
+        Self { batch, proof, ctx, out, tally: Tally::default() }
+    }
+
+    /// Adds this plan's counts to the server's.
+    pub(super) fn finish(mut self) {
+        self.count_so_far();
+    }
+
+    /// Appends one command's answer.
+    pub(super) fn answer(&mut self, planned: Planned) {
+        match planned {
+            Planned::Values { first, count, cas, touch } => self.values(first, count, cas, touch),
+            Planned::Store { op, cas, noreply } => self.store(op, cas, noreply),
+            Planned::Number { op, down, noreply } => self.number(op, down, noreply),
+            Planned::Touch { op, noreply } => self.touch(op, noreply),
+            Planned::Delete { op, noreply } => self.delete(op, noreply),
+            Planned::Flush { op, noreply } => {
+                self.tally.add(Count::CmdFlush);
+                match self.reply(op) {
+                    Reply::Error(error) => self.error(error, noreply),
+                    _ => self.text(reply::OK, noreply),
+                }
+            }
+            Planned::Text { reply, noreply } => self.text(reply, noreply),
+            Planned::TooLarge { noreply } => {
+                self.tally.add(Count::StoreTooLarge);
+                self.text(reply::TOO_LARGE, noreply);
+            }
+            Planned::Version => reply::version(self.out, VERSION),
+            Planned::Stats(report) => self.stats(report),
+            Planned::Unanswered { op } => {
+                if let Reply::Error(error) = self.reply(op) {
+                    tracing::error!(%error, "a delayed flush_all failed");
+                }
+            }
+        }
+    }
+
+    fn reply(&self, op: usize) -> Reply {
+        self.batch.reply(op, self.proof)
+    }
+
+    fn text(&mut self, text: &[u8], noreply: bool) {
+        if !noreply {
+            self.out.extend_from_slice(text);
+        }
+    }
+
+    fn values(&mut self, first: usize, count: usize, cas: bool, touch: bool) {
+        let start = self.out.len();
+        for op in first..first + count {
+            if touch {
+                self.tally.add(Count::CmdTouch);
+            } else {
+                self.tally.add(Count::CmdGet);
+            }
+            match self.reply(op) {
+                Reply::Hit { meta, value } => {
+                    self.tally.add(if touch { Count::TouchHits } else { Count::GetHits });
+                    let key = self.batch.input(self.batch.op(op).key);
+                    let value = self.batch.output(value.unwrap_or_default());
+                    reply::value(self.out, key, meta.flags, value, cas.then_some(meta.version));
+                }
+                Reply::Error(error) => {
+                    // One error answers for the whole command: a client could not place it among values.
+                    self.out.truncate(start);
+                    return self.error(error, false);
+                }
+                _ => self.tally.add(if touch { Count::TouchMisses } else { Count::GetMisses }),
+            }
+        }
+        self.out.extend_from_slice(reply::END);
+    }
+
+    fn store(&mut self, op: usize, cas: bool, noreply: bool) {
+        self.tally.add(Count::CmdSet);
+        let (count, text) = match (self.reply(op), cas) {
+            (Reply::Error(error), _) => return self.error(error, noreply),
+            (Reply::Stored { .. } | Reply::Length(_), true) => (Some(Count::CasHits), reply::STORED),
+            (Reply::Stored { .. } | Reply::Length(_), false) => (None, reply::STORED),
+            (Reply::NotStored { present: true, .. }, true) => (Some(Count::CasBadval), reply::EXISTS),
+            (_, true) => (Some(Count::CasMisses), reply::NOT_FOUND),
+            (_, false) => (None, reply::NOT_STORED),
+        };
+        if let Some(count) = count {
+            self.tally.add(count);
+        }
+        if text == reply::STORED {
+            self.tally.add(Count::TotalItems);
+        }
+        self.text(text, noreply);
+    }
+
+    fn number(&mut self, op: usize, down: bool, noreply: bool) {
+        match self.reply(op) {
+            Reply::Unsigned(number) => {
+                self.tally.add(if down { Count::DecrHits } else { Count::IncrHits });
+                if !noreply {
+                    reply::number(self.out, number);
+                }
+            }
+            Reply::Error(error) => self.error(error, noreply),
+            _ => {
+                self.tally.add(if down { Count::DecrMisses } else { Count::IncrMisses });
+                self.text(reply::NOT_FOUND, noreply);
+            }
+        }
+    }
+
+    fn touch(&mut self, op: usize, noreply: bool) {
+        self.tally.add(Count::CmdTouch);
+        match self.reply(op) {
+            Reply::Hit { .. } => {
+                self.tally.add(Count::TouchHits);
+                self.text(reply::TOUCHED, noreply);
+            }
+            Reply::Error(error) => self.error(error, noreply),
+            _ => {
+                self.tally.add(Count::TouchMisses);
+                self.text(reply::NOT_FOUND, noreply);
+            }
+        }
+    }
+
+    fn delete(&mut self, op: usize, noreply: bool) {
+        match self.reply(op) {
+            Reply::Deleted { .. } => {
+                self.tally.add(Count::DeleteHits);
+                self.text(reply::DELETED, noreply);
+            }
+            Reply::Error(error) => self.error(error, noreply),
+            _ => {
+                self.tally.add(Count::DeleteMisses);
+                self.text(reply::NOT_FOUND, noreply);
+            }
+        }
+    }
+
+    fn error(&mut self, error: OpError, noreply: bool) {
+        if noreply {
+            return;
+        }
+        match error {
+            OpError::Full => self.out.extend_from_slice(reply::OUT_OF_MEMORY),
+            OpError::ValueTooLong(_) => self.out.extend_from_slice(reply::TOO_LARGE),
+            OpError::KeyTooLong(_) => self.out.extend_from_slice(reply::BAD_LINE),
+            OpError::NotInteger | OpError::Overflow => self.out.extend_from_slice(reply::NOT_A_NUMBER),
+            other => reply::server_error(self.out, other),
+        }
+    }
+
+    fn stats(&mut self, report: Report) {
+        // What this plan did before belongs into the report, and a reset must take it too.
+        self.count_so_far();
+        stats::write(report, self.ctx, self.out);
+    }
+
+    fn count_so_far(&mut self) {
+        self.ctx.shared.counters.memcached.count(&std::mem::take(&mut self.tally));
+    }
+}
