@@ -1,0 +1,215 @@
+//! What a run is asked for.
+
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use terrace::engine::Durability;
+use terrace::{Size, TierSpec};
+
+use crate::{Distribution, Endpoint, Workload};
+
+/// A run's options; every percentage is of the bytes that the loaded records occupy with their headers
+/// ([`crate::record::record_bytes`]).
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// The engine to open, or `dram`.
+    pub engine: String,
+    /// The index to open it with.
+    pub index: String,
+    /// What is done to the records.
+    pub workload: Workload,
+    /// Records loaded before the measured phase (by it, for [`Workload::Load`]).
+    pub records: u64,
+    /// Operations of the measured phase.
+    pub operations: u64,
+    /// Threads, each with a session or a connection of its own.
+    pub threads: usize,
+    /// Operations submitted together.
+    pub batch: usize,
+    /// Length of every key.
+    pub key_bytes: usize,
+    /// Length of every value.
+    pub value_bytes: usize,
+    /// Which records operations are about. `None`: latest for workload d, Zipf 0.99 for the others.
+    pub distribution: Option<Distribution>,
+    /// Bound on the process's memory.
+    pub dram: Option<Size>,
+    /// Bound on the record space in DRAM.
+    pub dram_records: Option<Size>,
+    /// The byte-addressable lower tier.
+    pub pmem: Option<TierSpec>,
+    /// The block lower tier.
+    pub ssd: Option<TierSpec>,
+    /// The device to emulate at the byte-addressable tier.
+    pub profile: Option<String>,
+    /// When writes are answered. `None`: `none` for the `dram` engine without a directory, else the store's default.
+    pub durability: Option<Durability>,
+    /// Where the store lies, to be kept; `None` for a temporary directory that is removed.
+    pub dir: Option<PathBuf>,
+    /// A server to drive instead of a store in this process.
+    pub connect: Option<Endpoint>,
+    /// What all random choices follow from.
+    pub seed: u64,
+    /// Drop the store as if killed after the run, and open it again.
+    pub recover: bool,
+    /// How many reads are compared with what was written.
+    pub verify: Verify,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            engine: "hetermm".into(),
+            index: "clht".into(),
+            workload: Workload::ReadHeavy,
+            records: 1_000_000,
+            operations: 1_000_000,
+            threads: 2,
+            batch: 16,
+            key_bytes: 8,
+            value_bytes: 64,
+            distribution: None,
+            dram: None,
+            dram_records: None,
+            pmem: None,
+            ssd: None,
+            profile: None,
+            durability: None,
+            dir: None,
+            connect: None,
+            seed: 1,
+            recover: false,
+            verify: Verify::Sample,
+        }
+    }
+}
+
+/// How many of the values read are compared with what was written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Verify {
+    /// None.
+    None,
+    /// One in 64.
+    #[default]
+    Sample,
+    /// Every one.
+    All,
+}
+
+impl Verify {
+    /// Whether the `n`th read is compared.
+    #[inline]
+    pub fn wants(self, n: u64) -> bool {
+        match self {
+            Self::None => false,
+            Self::Sample => n.is_multiple_of(64),
+            Self::All => true,
+        }
+    }
+}
+
+impl FromStr for Verify {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "none" => Ok(Self::None),
+            "sample" => Ok(Self::Sample),
+            "all" => Ok(Self::All),
+            _ => Err(format!("{text:?}: expected none, sample or all")),
+        }
+    }
+}
+
+impl Config {
+    /// The distribution in force.
+    pub fn distribution(&self) -> Distribution {
+        self.distribution.unwrap_or(match self.workload {
+            Workload::D => Distribution::Latest,
+            _ => Distribution::Zipfian(crate::distribution::YCSB_EXPONENT),
+        })
+    }
+
+    /// Operations of the measured phase.
+    pub fn measured_operations(&self) -> u64 {
+        if self.workload == Workload::Load { self.records } else { self.operations }
+    }
+
+    /// Checks what can be checked before anything is opened.
+    ///
+    /// # Errors
+    /// If an option is out of range or options contradict each other; the text says which and what is possible.
+    pub fn check(&self) -> anyhow::Result<()> {
+        use anyhow::ensure;
+        ensure!(
+            self.workload != Workload::E,
+            "workload e scans ranges and needs an ordered index, which is not there yet; there are {}",
+            Workload::names()
+        );
+        ensure!(self.records > 0, "--records must be at least 1");
+        ensure!(self.threads > 0 && self.threads <= 1024, "--threads must be 1 to 1024");
+        ensure!(self.batch > 0 && self.batch <= 65_536, "--batch must be 1 to 65536");
+        ensure!(self.key_bytes > 0 && self.key_bytes <= 65_536, "--key-bytes must be 1 to 65536");
+        ensure!(self.value_bytes <= 64 << 20, "--value-bytes must be at most 64 MiB (67108864)");
+        ensure!(
+            self.batch.saturating_mul(self.key_bytes + self.value_bytes) <= 1 << 30,
+            "--batch times the size of a record must be at most 1 GiB; use a smaller --batch"
+        );
+        // One insert in five at most, but room for all costs nothing.
+        let ids = self.records.saturating_add(self.operations);
+        let bits = crate::content::key_bits(self.key_bytes, self.text_keys());
+        ensure!(
+            bits == 64 || ids <= 1 << bits,
+            "keys of {} bytes can tell only {} records apart{}; use a larger --key-bytes",
+            self.key_bytes,
+            1u64 << bits,
+            if self.text_keys() { " in memcached's printable characters" } else { "" },
+        );
+        ensure!(
+            self.connect.is_none() || !self.recover,
+            "--recover needs the store in this process: leave out --connect"
+        );
+        ensure!(
+            !self.text_keys() || self.key_bytes <= 250,
+            "memcached takes keys of at most 250 bytes; use a smaller --key-bytes"
+        );
+        ensure!(
+            self.dram.is_none() || self.dram_records.is_none(),
+            "give --dram or --dram-records, not both"
+        );
+        Ok(())
+    }
+
+    /// Whether keys must be printable.
+    pub fn text_keys(&self) -> bool {
+        matches!(self.connect, Some(Endpoint::Memcached(_)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn contradictions_are_told_before_anything_is_opened() {
+        let refused = |config: Config, word: &str| {
+            let error = config.check().unwrap_err().to_string();
+            assert!(error.contains(word), "{error:?} does not speak of {word:?}");
+        };
+        let ok = Config::default;
+        ok().check().unwrap();
+        refused(Config { workload: Workload::E, ..ok() }, "ordered index");
+        refused(Config { batch: 0, ..ok() }, "--batch");
+        refused(Config { key_bytes: 2, ..ok() }, "--key-bytes");
+        let connect = Some("redis://127.0.0.1:1".parse().unwrap());
+        refused(Config { connect, recover: true, ..ok() }, "--recover");
+        let size = Some(Size::Percent(25.0));
+        refused(Config { dram: size, dram_records: size, ..ok() }, "not both");
+    }
+
+    #[test]
+    fn workload_d_reads_the_latest() {
+        let config = Config { workload: Workload::D, ..Config::default() };
+        assert_eq!(config.distribution(), Distribution::Latest);
+        assert_eq!(Config::default().distribution(), Distribution::Zipfian(0.99));
+    }
+}

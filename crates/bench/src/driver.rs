@@ -1,0 +1,111 @@
+//! Runs one phase: every thread its operations, batch by batch, all starting together.
+//!
+//! *Thread safety*: threads share the content (read only), the barrier and the progress counters; each has a client, a plan
+//! and a tally of its own. *Invariants*: the phase's clock starts when the first thread leaves the barrier, which
+//! all reach with their plans ready, and ends when the last thread has its last answer.
+
+use std::sync::Barrier;
+use std::time::{Duration, Instant};
+
+use crate::Verify;
+use crate::client::{Client, Work};
+use crate::content::Content;
+use crate::latency::Tally;
+use crate::plan::Planned;
+use crate::progress::{Done, watch};
+
+/// What one thread brings to a phase.
+pub struct Lane {
+    /// Its way to the store.
+    pub client: Box<dyn Client>,
+    /// Its operations.
+    pub plan: Box<dyn Plan>,
+}
+
+/// Operations in order. Lazy for a load, whose plan is a range; drawn before for a measured phase.
+pub trait Plan: Iterator<Item = Planned> + Send {}
+impl<T: Iterator<Item = Planned> + Send> Plan for T {}
+
+/// A phase for all threads.
+pub struct Phase<'a> {
+    /// The name on the progress bar.
+    pub name: &'static str,
+    /// Operations of all threads.
+    pub operations: u64,
+    /// Operations submitted together.
+    pub batch: usize,
+    /// Makes keys and values.
+    pub content: &'a Content,
+    /// Which reads to compare.
+    pub verify: Verify,
+    /// Makes this phase's values differ from those of others.
+    pub nonce: u64,
+    /// End at the first refused operation: a load that lacks records makes what follows meaningless.
+    pub stop_on_error: bool,
+}
+
+impl Phase<'_> {
+    /// Runs it; returns the sum of the threads' tallies, and how long it took.
+    ///
+    /// # Errors
+    /// If a client fails, or an operation is refused and that is not to be counted.
+    pub fn run(&self, lanes: &mut [Lane]) -> anyhow::Result<(Tally, Duration)> {
+        let start_line = Barrier::new(lanes.len() + 1);
+        let done = Done::new(lanes.len());
+        let observer = std::thread::current();
+        std::thread::scope(|scope| {
+            let workers: Vec<_> = lanes
+                .iter_mut()
+                .enumerate()
+                .map(|(thread, lane)| {
+                    let (start_line, done, observer) = (&start_line, &done, &observer);
+                    scope.spawn(move || {
+                        start_line.wait();
+                        let start = Instant::now();
+                        let tally = self.lane(thread, lane, done);
+                        let end = Instant::now();
+                        observer.unpark();
+                        tally.map(|tally| (tally, start, end))
+                    })
+                })
+                .collect();
+            start_line.wait();
+            watch(self.name, self.operations, &done, || workers.iter().all(|worker| worker.is_finished()));
+            let mut sum = Tally::new()?;
+            let mut span: Option<(Instant, Instant)> = None;
+            for worker in workers {
+                let (tally, start, end) =
+                    worker.join().map_err(|_| anyhow::anyhow!("a benchmark thread panicked"))??;
+                span = Some(span.map_or((start, end), |(first, last)| (first.min(start), last.max(end))));
+                sum.add(tally)?;
+            }
+            Ok((sum, span.map_or(Duration::ZERO, |(first, last)| last - first)))
+        })
+    }
+
+    fn lane(&self, thread: usize, lane: &mut Lane, done: &Done) -> anyhow::Result<Tally> {
+        let mut tally = Tally::new()?;
+        let mut operations = Vec::with_capacity(self.batch);
+        let mut nonce = self.nonce.wrapping_add((thread as u64) << 40);
+        loop {
+            operations.clear();
+            operations.extend(lane.plan.by_ref().take(self.batch));
+            if operations.is_empty() {
+                return Ok(tally);
+            }
+            let work = Work { operations: &operations, content: self.content, verify: self.verify, nonce };
+            let took = lane.client.run(&work, &mut tally)?;
+            nonce = nonce.wrapping_add(operations.len() as u64);
+            for kind in crate::workload::Kind::ALL {
+                let count = operations.iter().filter(|planned| planned.kind() == kind).count();
+                tally.record(kind, took, count as u64);
+            }
+            done.add(thread, operations.len() as u64);
+            if self.stop_on_error
+                && let Some(reason) = tally.errors.keys().next()
+            {
+                anyhow::bail!("{} failed: {reason}", self.name);
+            }
+        }
+    }
+}
