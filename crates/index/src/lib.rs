@@ -7,6 +7,9 @@
 //!      +--- verify(address) -----+   the space reads the record and says match, differs or needs-a-read
 //! ```
 
+mod clht;
+mod sync;
 mod traits;
 
+pub use clht::Clht;
 pub use traits::{Address, Change, Index, Key, Lookup, Verdict};

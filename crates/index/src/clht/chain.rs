@@ -1,0 +1,208 @@
+//! A locked bucket with its overflow chain: everything a writer does to entries.
+//!
+//! # Thread safety
+//! A [`Chain`] holds the bucket's lock. Readers may be anywhere in the chain meanwhile.
+//!
+//! # Invariants
+//! - What a reader can reach is complete: an overflow bucket is filled before it is linked.
+//! - Before an entry changes its place, before slot 5 changes its meaning and before an overflow bucket leaves the chain,
+//!   the sequence becomes odd.
+
+use super::bucket::{Bucket, Entry, LINK_SLOT, SLOTS, Tag};
+use super::lock::Locked;
+use super::pool::Pool;
+use crate::{Address, Lookup, Verdict};
+
+/// A locked bucket and its overflow buckets.
+pub(super) struct Chain<'a> {
+    lock: Locked<'a>,
+    pool: &'a Pool,
+}
+
+/// A place for an entry.
+#[derive(Clone, Copy)]
+pub(super) struct Slot<'a> {
+    bucket: &'a Bucket,
+    index: usize,
+    /// The number of the overflow bucket, 0 for the main one.
+    overflow: u32,
+}
+
+impl<'a> Chain<'a> {
+    /// Waits for the lock.
+    pub(super) fn lock(bucket: &'a Bucket, pool: &'a Pool) -> Self {
+        Self { lock: Locked::new(bucket), pool }
+    }
+    /// Makes readers wait until the lock is given back.
+    pub(super) fn exclude_readers(&mut self) {
+        self.lock.exclude_readers();
+    }
+    /// All places, main bucket first.
+    fn slots(&self) -> Slots<'a> {
+        let linked = self.lock.linked();
+        Slots {
+            pool: self.pool,
+            bucket: self.lock.bucket(),
+            index: 0,
+            limit: if linked { LINK_SLOT } else { SLOTS },
+            overflow: 0,
+            next: self.first_overflow(),
+        }
+    }
+    fn first_overflow(&self) -> u32 {
+        if self.lock.linked() { self.lock.bucket().link() as u32 } else { 0 }
+    }
+    /// All entries.
+    pub(super) fn entries(&self) -> impl Iterator<Item = Entry> + use<'a> {
+        self.slots().map(|slot| slot.bucket.entry(slot.index)).filter(|entry| entry.address().is_some())
+    }
+    /// Asks about every entry with this tag: the first match wins, else the first that needs a read.
+    pub(super) fn look_up(
+        &self,
+        tag: Tag,
+        mut verify: impl FnMut(Address) -> Verdict,
+    ) -> (Lookup, Option<Slot<'a>>) {
+        let mut unread = (Lookup::Absent, None);
+        for slot in self.slots() {
+            let Some(address) = slot.bucket.matching(slot.index, tag) else { continue };
+            match verify(address) {
+                Verdict::Match => return (Lookup::Found(address), Some(slot)),
+                Verdict::NeedsRead if unread.1.is_none() => unread = (Lookup::Unread(address), Some(slot)),
+                Verdict::NeedsRead | Verdict::Differs => {}
+            }
+        }
+        unread
+    }
+    /// Where exactly this entry is.
+    pub(super) fn find(&self, tag: Tag, address: Address) -> Option<Slot<'a>> {
+        self.slots().find(|slot| slot.bucket.matching(slot.index, tag) == Some(address))
+    }
+    /// Swings a slot in use to another entry of the same tag: one atomic store.
+    pub(super) fn replace(&mut self, slot: Slot<'a>, entry: Entry) {
+        debug_assert_eq!(slot.bucket.entry(slot.index).tag(), entry.tag());
+        slot.bucket.set(slot.index, entry);
+        self.lock.changed();
+    }
+    /// Adds an entry in the first free place, and an overflow bucket if there is none.
+    pub(super) fn insert(&mut self, entry: Entry) {
+        let mut last = 0;
+        for slot in self.slots() {
+            if slot.bucket.entry(slot.index).address().is_none() {
+                slot.bucket.set(slot.index, entry);
+                self.lock.changed();
+                return;
+            }
+            last = slot.overflow;
+        }
+        let number = self.pool.take();
+        let overflow = self.pool.get(number);
+        if last == 0 {
+            // Slot 5 becomes the link; what it holds goes along.
+            let main = self.lock.bucket();
+            overflow.set(0, main.entry(LINK_SLOT));
+            overflow.set(1, entry);
+            self.lock.begin_move();
+            self.lock.set_linked(true);
+            main.set_link(number);
+        } else {
+            overflow.set(0, entry);
+            self.pool.get(last).set_next(number);
+            self.lock.changed();
+        }
+    }
+    /// Empties a slot; an overflow bucket that held nothing else leaves the chain.
+    pub(super) fn remove(&mut self, slot: Slot<'a>) {
+        slot.bucket.clear(slot.index);
+        self.lock.changed();
+        if slot.overflow != 0 && slot.bucket.is_empty() {
+            self.unlink(slot.overflow);
+        }
+    }
+    fn unlink(&mut self, number: u32) {
+        self.lock.begin_move();
+        let next = self.pool.get(number).next();
+        let mut previous = self.first_overflow();
+        if previous == number {
+            self.link_first(next);
+        } else {
+            while self.pool.get(previous).next() != number {
+                previous = self.pool.get(previous).next();
+                debug_assert_ne!(previous, 0, "an overflow bucket is in the chain of its slot");
+            }
+            self.pool.get(previous).set_next(next);
+        }
+        self.pool.give_back(number);
+    }
+    /// Makes this the first overflow bucket, or 0 for none.
+    fn link_first(&mut self, number: u32) {
+        self.lock.set_linked(number != 0);
+        self.lock.bucket().set_link(number);
+    }
+    /// Leaves these entries, which must be some of those there, in as few buckets as they need.
+    pub(super) fn retain(&mut self, entries: &[Entry]) {
+        self.lock.begin_move();
+        let main = self.lock.bucket();
+        let in_main = if entries.len() > SLOTS { LINK_SLOT } else { SLOTS };
+        let (first, rest) = entries.split_at(entries.len().min(in_main));
+        let mut spare = self.first_overflow();
+        let mut tail = None;
+        for chunk in rest.chunks(SLOTS) {
+            debug_assert_ne!(spare, 0, "what is retained fits where it was");
+            let bucket = self.pool.get(spare);
+            fill(bucket, SLOTS, chunk);
+            spare = bucket.next();
+            tail = Some(bucket);
+        }
+        if let Some(tail) = tail {
+            tail.set_next(0);
+            fill(main, LINK_SLOT, first);
+        } else {
+            self.link_first(0);
+            fill(main, SLOTS, first);
+        }
+        while spare != 0 {
+            let next = self.pool.get(spare).next();
+            self.pool.give_back(spare);
+            spare = next;
+        }
+    }
+}
+
+/// Writes entries to the first slots and empties the others.
+fn fill(bucket: &Bucket, slots: usize, entries: &[Entry]) {
+    for slot in 0..slots {
+        match entries.get(slot) {
+            Some(&entry) => bucket.set(slot, entry),
+            None => bucket.clear(slot),
+        }
+    }
+}
+
+/// The places of a chain, in order.
+struct Slots<'a> {
+    pool: &'a Pool,
+    bucket: &'a Bucket,
+    index: usize,
+    limit: usize,
+    overflow: u32,
+    next: u32,
+}
+
+impl<'a> Iterator for Slots<'a> {
+    type Item = Slot<'a>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Slot<'a>> {
+        if self.index == self.limit {
+            if self.next == 0 {
+                return None;
+            }
+            self.overflow = self.next;
+            self.bucket = self.pool.get(self.next);
+            (self.index, self.limit, self.next) = (0, SLOTS, self.bucket.next());
+        }
+        let index = self.index;
+        self.index += 1;
+        Some(Slot { bucket: self.bucket, index, overflow: self.overflow })
+    }
+}

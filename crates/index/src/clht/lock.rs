@@ -1,0 +1,91 @@
+//! The lock of a bucket and its chain, held in the bucket's header.
+//!
+//! # Thread safety
+//! LOCK is taken with an acquiring compare-and-swap and given back with a releasing store, which also publishes the
+//! sequence number. Only the holder writes the header.
+//!
+//! # Invariants
+//! - A critical section that changed an entry leaves a sequence number that differs from the one it found.
+//! - The sequence is odd exactly while entries may be between two places or slot 5 changes its meaning. No code of a
+//!   caller runs then, so a reader that waits for an even number waits for a few stores only.
+//! - EXCLUSIVE is set before the first change of an `update_many` and cleared with the lock.
+
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+
+use super::bucket::{Bucket, EXCLUSIVE, LINK, LOCK, SEQUENCE};
+use crate::sync::Backoff;
+
+/// A locked bucket; dropping it unlocks, also when a panic unwinds.
+pub(super) struct Locked<'a> {
+    bucket: &'a Bucket,
+    /// Sequence as found (even) and LINK as it is now; neither LOCK nor EXCLUSIVE.
+    header: u32,
+    exclusive: u32,
+    moving: bool,
+    changed: bool,
+}
+
+impl<'a> Locked<'a> {
+    /// Waits for the lock of a main bucket.
+    #[inline]
+    pub(super) fn new(bucket: &'a Bucket) -> Self {
+        let backoff = Backoff::new();
+        loop {
+            let header = bucket.header.load(Relaxed);
+            if header & LOCK == 0
+                && bucket.header.compare_exchange_weak(header, header | LOCK, Acquire, Relaxed).is_ok()
+            {
+                debug_assert!(
+                    header & (EXCLUSIVE | SEQUENCE) == 0,
+                    "unlocked, exclusive or odd: {header:#x}"
+                );
+                return Self { bucket, header, exclusive: 0, moving: false, changed: false };
+            }
+            backoff.wait();
+        }
+    }
+    /// The bucket.
+    pub(super) fn bucket(&self) -> &'a Bucket {
+        self.bucket
+    }
+    /// Whether slot 5 is a link.
+    pub(super) fn linked(&self) -> bool {
+        self.header & LINK != 0
+    }
+    /// Makes readers wait from now on.
+    pub(super) fn exclude_readers(&mut self) {
+        self.exclusive = EXCLUSIVE;
+        self.publish();
+    }
+    /// Notes that an entry changed in place.
+    pub(super) fn changed(&mut self) {
+        self.changed = true;
+    }
+    /// Makes readers distrust a miss and slot 5 until the lock is given back.
+    pub(super) fn begin_move(&mut self) {
+        if !self.moving {
+            self.moving = true;
+            self.changed = true;
+            self.publish();
+        }
+    }
+    /// Says what slot 5 is. Needs [`begin_move`](Self::begin_move) before.
+    pub(super) fn set_linked(&mut self, linked: bool) {
+        debug_assert!(self.moving);
+        self.header = if linked { self.header | LINK } else { self.header & !LINK };
+        self.publish();
+    }
+    /// Shows the state to readers. Later stores to the bucket release, so whoever sees one of them sees this, too.
+    fn publish(&self) {
+        let sequence = if self.moving { SEQUENCE } else { 0 };
+        self.bucket.header.store(self.header.wrapping_add(sequence) | LOCK | self.exclusive, Release);
+    }
+}
+
+impl Drop for Locked<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        let step = if self.changed { 2 * SEQUENCE } else { 0 };
+        self.bucket.header.store(self.header.wrapping_add(step), Release);
+    }
+}

@@ -1,0 +1,181 @@
+//! `clht`, the cache-line hash table: buckets of one cache line, no keys inside, readers without locks, growth without a
+//! pause and without reading a record.
+//!
+//! ```text
+//!            hash   63 ..            base+32 | base+31 .. base+16 | base+15 .. base | base-1 .. 0
+//!                   not used                   tag in the word      extra bits        bucket
+//!                                              \___ 32 stored bits, which split buckets ___/
+//!
+//!   buckets (count = whole state) --> directory --> segments of 64-byte buckets --> overflow buckets
+//! ```
+//!
+//! | file | what |
+//! |---|---|
+//! | `mapping` | linear hashing's arithmetic, the scan cursor |
+//! | `bucket`, `lock`, `chain` | the line, its lock, what a writer does to a chain |
+//! | `probe` | look-ups without locks |
+//! | `update` | changes of one key and of several |
+//! | `grow` | when and how a bucket splits |
+//! | `segments`, `memory`, `pool`, `count` | where buckets come from; how many entries |
+//!
+//! Lock order: `splitter`, then buckets in ascending order of their numbers, then the pool's mutex.
+
+mod bucket;
+mod chain;
+mod count;
+mod grow;
+mod lock;
+mod mapping;
+mod memory;
+mod pool;
+mod probe;
+mod segments;
+mod update;
+
+use std::sync::atomic::Ordering::Acquire;
+
+use crate::sync::{AtomicU64, Mutex};
+use crate::{Address, Change, Index, Key, Lookup, Verdict};
+use bucket::{Entry, Tag};
+use count::Count;
+use grow::Splitter;
+use mapping::{bucket_of, depth_of, next_cursor};
+use pool::Pool;
+use segments::Segments;
+
+/// The most buckets a table may start with.
+const MIN_BUCKETS_MAX: u64 = 1 << 28;
+
+/// The cache-line hash table. About 17 bytes an entry; it grows from any size and never shrinks.
+///
+/// Beyond what [`Index`] promises:
+/// - `Set` and `Remove` on an unread candidate replace and remove that candidate. In `update_many`, where two keys share
+///   one unread candidate and the first takes it away, the second's `Set` inserts and its `Remove` does nothing.
+/// - A get takes a few dozen instructions and waits for nobody on a hit, `update_many` excepted.
+/// - Readers wait for an `update_many` from its `decide` on, not while it collects its locks and verifies.
+/// - A scan locks the bucket it returns. Its cursor may be any number; hash bits that no bucket uses are ignored.
+///
+/// # Panics
+/// An insert panics if there is no memory for an overflow bucket; locks are released, and that insert and what follows it
+/// in the same `update_many` have not happened. If there is no memory for more buckets, chains grow longer instead.
+pub struct Clht {
+    /// How many buckets are published: the whole state of linear hashing. Only `splitter`'s holder stores.
+    buckets: AtomicU64,
+    segments: Segments,
+    pool: Pool,
+    splitter: Mutex<Splitter>,
+    count: Count,
+}
+
+impl Clht {
+    /// An empty table that starts with `buckets`, rounded up to a power of two, of 64 bytes each. More at the start spare
+    /// splits and leave more hash bits to tell entries apart (32 less one for each later doubling).
+    ///
+    /// # Panics
+    /// If there is no memory for them, or more than 2^28 are asked for.
+    pub fn with_min_buckets(buckets: u64) -> Self {
+        assert!(buckets <= MIN_BUCKETS_MAX, "{buckets} buckets are more than a table may start with");
+        let buckets = buckets.max(1).next_power_of_two();
+        let segments = Segments::new(buckets.ilog2());
+        assert!(segments.ensure(0), "out of memory for {buckets} buckets");
+        Self {
+            buckets: AtomicU64::new(buckets),
+            segments,
+            pool: Pool::new(),
+            splitter: Mutex::new(Splitter::default()),
+            count: Count::new(),
+        }
+    }
+    /// Buckets now, overflow buckets not counted.
+    pub fn buckets(&self) -> u64 {
+        self.buckets.load(Acquire)
+    }
+    /// Overflow buckets in use now.
+    pub fn overflow_buckets(&self) -> u64 {
+        self.pool.in_use()
+    }
+    #[inline]
+    fn tag(&self, hash: u64) -> Tag {
+        Tag::new(hash, self.segments.base_bits())
+    }
+}
+
+impl Index for Clht {
+    #[inline]
+    fn get(&self, key: &Key<'_>, verify: impl FnMut(Address) -> Verdict) -> Lookup {
+        self.probe(key, verify)
+    }
+
+    #[inline]
+    fn prefetch(&self, hash: u64) {
+        self.segments.prefetch(bucket_of(hash, self.buckets.load(Acquire)));
+    }
+
+    #[inline]
+    fn candidates(&self, hash: u64, visit: impl FnMut(Address)) {
+        self.visit_candidates(hash, visit);
+    }
+
+    fn update<R>(
+        &self,
+        key: &Key<'_>,
+        verify: impl FnMut(Address) -> Verdict,
+        decide: impl FnOnce(Lookup) -> (Change, R),
+    ) -> R {
+        self.change(key, verify, decide)
+    }
+
+    fn update_many<R>(
+        &self,
+        keys: &[Key<'_>],
+        verify: impl FnMut(usize, Address) -> Verdict,
+        decide: impl FnOnce(&[Lookup], &mut [Change]) -> R,
+    ) -> R {
+        self.change_many(keys, verify, decide)
+    }
+
+    fn contains(&self, hash: u64, address: Address) -> bool {
+        self.probe_exact(hash, address)
+    }
+
+    fn replace(&self, hash: u64, from: Address, to: Address) -> bool {
+        let (_, mut chain) = self.lock_bucket_of(hash);
+        let Some(slot) = chain.find(self.tag(hash), from) else { return false };
+        chain.replace(slot, Entry::new(self.tag(hash), to));
+        true
+    }
+
+    fn remove(&self, hash: u64, address: Address) -> bool {
+        let (_, mut chain) = self.lock_bucket_of(hash);
+        let Some(slot) = chain.find(self.tag(hash), address) else { return false };
+        chain.remove(slot);
+        drop(chain);
+        self.count.decrement();
+        true
+    }
+
+    fn scan(&self, cursor: u64, out: &mut Vec<Address>) -> u64 {
+        let (number, chain) = self.lock_bucket_of(cursor);
+        out.extend(chain.entries().filter_map(Entry::address));
+        // Only a split of this bucket changes its depth, and we hold its lock.
+        next_cursor(cursor, depth_of(number, self.buckets.load(Acquire)))
+    }
+
+    fn len(&self) -> u64 {
+        self.count.sum()
+    }
+
+    fn memory_bytes(&self) -> u64 {
+        size_of::<Self>() as u64 + self.segments.bytes(self.buckets()) + self.pool.bytes()
+    }
+
+    fn name(&self) -> &'static str {
+        "clht"
+    }
+}
+
+impl std::fmt::Debug for Clht {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Clht({} entries, {} buckets)", self.len(), self.buckets())
+    }
+}

@@ -1,0 +1,146 @@
+//! Look-ups without locks.
+//!
+//! # Thread safety
+//! A probe takes what it reads from words that hold an entry at that moment; the record itself tells whose it is. So a hit
+//! needs nothing more, except in slot 5, whose meaning the header must confirm. A *miss* stands only if
+//! the header's sequence was even and is unchanged (nothing changed that this probe could have read half) and the hash
+//! still belongs to this bucket (no split took its entries away); else the probe is repeated.
+//! Probes wait for nobody but `update_many` (EXCLUSIVE) and, on a miss, the few stores of a moving entry (odd sequence).
+//!
+//! # Why the loads are ordered
+//! All loads acquire. A writer's stores release and come after its LOCK and odd sequence, so a probe that read one of them
+//! finds a changed header at its end, and the number of buckets that the writer knew, or a later one.
+
+use std::sync::atomic::Ordering::Acquire;
+
+use super::Clht;
+use super::bucket::{Bucket, EXCLUSIVE, LINK, LINK_SLOT, LOCK, SEQUENCE, SLOTS, Tag};
+use super::mapping::bucket_of;
+use crate::sync::Backoff;
+use crate::{Address, Key, Lookup, Verdict};
+
+/// How one pass over a chain ended.
+enum Pass<T> {
+    /// The visitor returned this.
+    Stopped(T),
+    /// Every entry with the tag was visited.
+    Complete,
+    /// Something changed meanwhile: entries may have been missed.
+    Disturbed,
+}
+
+impl Clht {
+    #[inline]
+    pub(super) fn probe(&self, key: &Key<'_>, mut verify: impl FnMut(Address) -> Verdict) -> Lookup {
+        let backoff = Backoff::new();
+        loop {
+            let mut unread = None;
+            let pass = self.pass(key.hash, EXCLUSIVE, |address| match verify(address) {
+                Verdict::Match => Some(address),
+                Verdict::Differs => None,
+                Verdict::NeedsRead => {
+                    unread.get_or_insert(address);
+                    None
+                }
+            });
+            match pass {
+                Pass::Stopped(address) => return Lookup::Found(address),
+                Pass::Complete => return unread.map_or(Lookup::Absent, Lookup::Unread),
+                Pass::Disturbed => backoff.wait(),
+            }
+        }
+    }
+
+    /// Visits every entry whose stored bits match, as far as they can be read without waiting.
+    pub(super) fn visit_candidates(&self, hash: u64, mut visit: impl FnMut(Address)) {
+        let _: Pass<()> = self.pass(hash, 0, |address| {
+            visit(address);
+            None
+        });
+    }
+
+    /// Whether this very entry is there.
+    pub(super) fn probe_exact(&self, hash: u64, address: Address) -> bool {
+        let backoff = Backoff::new();
+        loop {
+            match self.pass(hash, EXCLUSIVE, |candidate| (candidate == address).then_some(())) {
+                Pass::Stopped(()) => return true,
+                Pass::Complete => return false,
+                Pass::Disturbed => backoff.wait(),
+            }
+        }
+    }
+
+    /// Visits the matching entries of a hash once. A header with a bit of `wait_for` set disturbs.
+    #[inline]
+    fn pass<T>(&self, hash: u64, wait_for: u32, mut visit: impl FnMut(Address) -> Option<T>) -> Pass<T> {
+        let number = bucket_of(hash, self.buckets.load(Acquire));
+        let tag = self.tag(hash);
+        let bucket = self.segments.get(number);
+        let header = bucket.header.load(Acquire);
+        if header & wait_for != 0 {
+            return Pass::Disturbed;
+        }
+        for slot in 0..LINK_SLOT {
+            if let Some(address) = bucket.matching(slot, tag)
+                && let Some(stop) = visit(address)
+            {
+                return Pass::Stopped(stop);
+            }
+        }
+        if header & SEQUENCE != 0 {
+            return Pass::Disturbed;
+        }
+        if header & LINK != 0 {
+            match self.pass_overflow(bucket, header, tag, &mut visit) {
+                Pass::Complete => {}
+                other => return other,
+            }
+        } else if let Some(address) = bucket.matching(LINK_SLOT, tag) {
+            if !unchanged(bucket, header) {
+                return Pass::Disturbed;
+            }
+            if let Some(stop) = visit(address) {
+                return Pass::Stopped(stop);
+            }
+        }
+        if unchanged(bucket, header) && bucket_of(hash, self.buckets.load(Acquire)) == number {
+            Pass::Complete
+        } else {
+            Pass::Disturbed
+        }
+    }
+
+    #[inline(never)]
+    fn pass_overflow<T>(
+        &self,
+        main: &Bucket,
+        header: u32,
+        tag: Tag,
+        visit: &mut impl FnMut(Address) -> Option<T>,
+    ) -> Pass<T> {
+        let mut next = main.link() as u32;
+        while next != 0 {
+            // Confirms, at the first turn, that word 5 was a link, and later that this is still the same chain.
+            if !unchanged(main, header) {
+                return Pass::Disturbed;
+            }
+            let bucket = self.pool.get(next);
+            for slot in 0..SLOTS {
+                if let Some(address) = bucket.matching(slot, tag)
+                    && let Some(stop) = visit(address)
+                {
+                    return Pass::Stopped(stop);
+                }
+            }
+            next = bucket.next();
+        }
+        Pass::Complete
+    }
+}
+
+/// Whether nothing but the lock itself changed since `header` was read.
+#[inline]
+fn unchanged(bucket: &Bucket, header: u32) -> bool {
+    (bucket.header.load(Acquire) ^ header) & !LOCK == 0
+}

@@ -1,0 +1,266 @@
+//! Explores schedules of the small races in `clht`: get, update, split, remove, scan, several keys.
+//!
+//! `RUSTFLAGS="--cfg shuttle" cargo test -p terrace-index --test shuttle`; `SHUTTLE_ITERATIONS` sets the schedules for each
+//! test, half of them random and half by priorities (PCT). A failure prints a schedule to replay.
+#![cfg(shuttle)]
+
+use std::sync::Arc;
+
+use shuttle::thread;
+use terrace_index::{Address, Change, Clht, Index, Key, Lookup, Verdict};
+
+/// Explores `test` with two schedulers.
+fn explore(test: impl Fn() + Send + Sync + Copy + 'static) {
+    let iterations =
+        std::env::var("SHUTTLE_ITERATIONS").ok().and_then(|text| text.parse().ok()).unwrap_or(400);
+    shuttle::check_random(test, iterations / 2);
+    shuttle::check_pct(test, iterations / 2, 3);
+}
+
+/// The address of a key's record in some version.
+fn address(key: u64, version: u64) -> Address {
+    Address::new(key << 8 | version)
+}
+
+fn is(number: u64) -> impl Fn(Address) -> Verdict {
+    move |address| if address.raw() >> 8 == number { Verdict::Match } else { Verdict::Differs }
+}
+
+/// A key with this hash.
+fn key(hash: u64) -> Key<'static> {
+    Key { hash, db: 0, bytes: b"" }
+}
+
+fn set(index: &Clht, hash: u64, number: u64, version: u64) {
+    index.update(&key(hash), is(number), |_| (Change::Set(address(number, version)), ()));
+}
+
+fn get(index: &Clht, hash: u64, number: u64) -> Lookup {
+    index.get(&key(hash), is(number))
+}
+
+/// Entries in one bucket: hash 0 to n-1 shifted so that the first splits tell none apart.
+fn crowd(index: &Clht, numbers: std::ops::RangeInclusive<u64>) {
+    numbers.for_each(|number| set(index, 0, number, 0));
+}
+
+fn scan(index: &Clht) -> Vec<Address> {
+    let (mut cursor, mut seen) = (0, Vec::new());
+    loop {
+        cursor = index.scan(cursor, &mut seen);
+        if cursor == 0 {
+            seen.sort_unstable();
+            return seen;
+        }
+    }
+}
+
+#[test]
+fn a_get_finds_what_stays_while_its_bucket_splits() {
+    explore(|| {
+        let index = Arc::new(Clht::with_min_buckets(1));
+        (1..=4).for_each(|number| set(&index, number, number, 0));
+        let writer = {
+            let index = index.clone();
+            thread::spawn(move || (5..=10).for_each(|number| set(&index, number, number, 0)))
+        };
+        for number in 1..=4 {
+            assert_eq!(get(&index, number, number), Lookup::Found(address(number, 0)));
+        }
+        assert!(index.contains(3, address(3, 0)));
+        assert_eq!(get(&index, 99, 99), Lookup::Absent);
+        writer.join().unwrap();
+        assert!(index.buckets() > 1, "it split");
+        assert_eq!(scan(&index), (1..=10).map(|number| address(number, 0)).collect::<Vec<_>>());
+        assert_eq!(index.len(), 10);
+    });
+}
+
+#[test]
+fn a_get_finds_what_stays_while_its_chain_changes() {
+    explore(|| {
+        let index = Arc::new(Clht::with_min_buckets(2));
+        crowd(&index, 1..=6);
+        let writer = {
+            let index = index.clone();
+            thread::spawn(move || {
+                // Links an overflow bucket (key 6 moves), empties it all, links it again for others.
+                crowd(&index, 7..=8);
+                for number in [7, 8, 1, 2, 3] {
+                    assert!(index.remove(0, address(number, 0)));
+                }
+                crowd(&index, 20..=24);
+            })
+        };
+        for number in [6, 5, 6] {
+            assert_eq!(get(&index, 0, number), Lookup::Found(address(number, 0)));
+        }
+        writer.join().unwrap();
+        assert_eq!(index.len(), 8);
+    });
+}
+
+#[test]
+fn a_key_that_moves_by_chaining_and_settling_is_never_absent() {
+    explore(|| {
+        let index = Arc::new(Clht::with_min_buckets(1));
+        crowd(&index, 1..=3);
+        let writer = {
+            let index = index.clone();
+            thread::spawn(move || {
+                assert!(index.remove(0, address(1, 0)));
+                for version in 0..3 {
+                    let chained = Change::Insert(address(3, version + 1));
+                    index.update(&key(0), |_| Verdict::NeedsRead, |_| (chained, ()));
+                    assert!(index.remove(0, address(3, version)));
+                }
+            })
+        };
+        for _ in 0..3 {
+            assert!(matches!(get(&index, 0, 3), Lookup::Found(_)));
+        }
+        writer.join().unwrap();
+        assert_eq!(get(&index, 0, 3), Lookup::Found(address(3, 3)));
+    });
+}
+
+#[test]
+fn updates_are_not_lost_while_buckets_split() {
+    explore(|| {
+        let index = Arc::new(Clht::with_min_buckets(1));
+        let threads: Vec<_> = (0..2)
+            .map(|thread| {
+                let index = index.clone();
+                thread::spawn(move || {
+                    for round in 0..4 {
+                        let filler = 10 + thread * 4 + round;
+                        set(&index, filler, filler, 0);
+                        index.update(&key(5), is(5), |lookup| match lookup {
+                            Lookup::Found(old) => (Change::Set(address(5, (old.raw() & 255) + 1)), ()),
+                            _ => (Change::Set(address(5, 1)), ()),
+                        });
+                    }
+                })
+            })
+            .collect();
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        assert_eq!(get(&index, 5, 5), Lookup::Found(address(5, 8)));
+        assert_eq!(scan(&index).len(), 9);
+        assert_eq!(index.len(), 9);
+    });
+}
+
+#[test]
+fn removes_are_not_undone_by_splits() {
+    explore(|| {
+        let index = Arc::new(Clht::with_min_buckets(1));
+        (1..=4).for_each(|number| set(&index, number, number, 0));
+        let remover = {
+            let index = index.clone();
+            thread::spawn(move || {
+                for number in 1..=4 {
+                    assert!(index.replace(number, address(number, 0), address(number, 1)));
+                    assert!(index.remove(number, address(number, 1)));
+                    assert_eq!(get(&index, number, number), Lookup::Absent, "key {number} is back");
+                }
+            })
+        };
+        (5..=10).for_each(|number| set(&index, number, number, 0));
+        remover.join().unwrap();
+        assert_eq!(scan(&index), (5..=10).map(|number| address(number, 0)).collect::<Vec<_>>());
+        assert_eq!(index.len(), 6);
+    });
+}
+
+#[test]
+fn a_scan_sees_what_stays_while_buckets_split() {
+    explore(|| {
+        let index = Arc::new(Clht::with_min_buckets(1));
+        (1..=4).for_each(|number| set(&index, number, number, 0));
+        let writer = {
+            let index = index.clone();
+            thread::spawn(move || {
+                for number in 5..=12 {
+                    set(&index, number, number, 0);
+                    if number % 2 == 0 {
+                        assert!(index.remove(number, address(number, 0)));
+                    }
+                }
+            })
+        };
+        let seen = scan(&index);
+        for number in 1..=4 {
+            assert_eq!(seen.iter().filter(|&&a| a == address(number, 0)).count(), 1);
+        }
+        writer.join().unwrap();
+    });
+}
+
+#[test]
+fn several_keys_change_as_one() {
+    explore(|| {
+        let index = Arc::new(Clht::with_min_buckets(2));
+        // Keys 1 and 2 share a bucket, key 3 has another, and splits part them.
+        let hashes = [0, 2, 1];
+        let swing = move |index: &Clht, to: u64| {
+            let keys = hashes.map(key);
+            index.update_many(
+                &keys,
+                |i, address| is(i as u64 + 1)(address),
+                |_, changes| {
+                    for (i, change) in changes.iter_mut().enumerate() {
+                        *change = Change::Set(address(i as u64 + 1, to));
+                    }
+                },
+            );
+        };
+        swing(&index, 0);
+        let writer = {
+            let index = index.clone();
+            thread::spawn(move || (1..=2).for_each(|to| swing(&index, to)))
+        };
+        let splitter = {
+            let index = index.clone();
+            thread::spawn(move || (10..=18).for_each(|number| set(&index, number, number, 0)))
+        };
+        let mut before = 0;
+        for i in [0, 2, 1, 0] {
+            let Lookup::Found(found) = get(&index, hashes[i], i as u64 + 1) else { panic!("always there") };
+            let now = found.raw() & 255;
+            assert!(now >= before, "from {before} back to {now}");
+            before = now;
+        }
+        writer.join().unwrap();
+        splitter.join().unwrap();
+        assert_eq!(index.len(), 12);
+    });
+}
+
+#[test]
+fn overlapping_sets_of_keys_do_not_deadlock() {
+    explore(|| {
+        let index = Arc::new(Clht::with_min_buckets(2));
+        let threads: Vec<_> = [[1, 2, 3], [3, 2, 1]]
+            .into_iter()
+            .map(|numbers: [u64; 3]| {
+                let index = index.clone();
+                thread::spawn(move || {
+                    for _ in 0..2 {
+                        index.update_many(
+                            &numbers.map(key),
+                            |i, address| is(numbers[i])(address),
+                            |lookups, changes| {
+                                for (i, lookup) in lookups.iter().enumerate() {
+                                    let old = if let Lookup::Found(a) = lookup { a.raw() & 255 } else { 0 };
+                                    changes[i] = Change::Set(address(numbers[i], old + 1));
+                                }
+                            },
+                        );
+                    }
+                })
+            })
+            .collect();
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        assert_eq!(scan(&index), [1, 2, 3].map(|number| address(number, 4)));
+    });
+}
