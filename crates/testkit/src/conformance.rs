@@ -1,0 +1,281 @@
+//! The suite: random batches against a store and the model, through restarts. A mismatch names the seed and the step, and
+//! the same seed repeats it.
+
+use std::collections::BTreeSet;
+
+use terrace_engine::{Batch, Progress, Session, Settled, Store};
+
+use crate::case::{Action, Case, Observed};
+use crate::model::Model;
+use crate::random::{Generator, Limits, TICK_MS};
+
+/// What a restart left of a store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Restarted {
+    /// Every answered operation.
+    KeptAll,
+    /// Nothing; the engine keeps nothing across a restart.
+    LostAll,
+}
+
+/// An engine under test. Its clock is injected and shows whole ticks ([`TICK_MS`]); its background work is done by
+/// [`Store::step`] calls of the suite.
+pub trait Harness {
+    /// The open store.
+    fn store(&mut self) -> &dyn Store;
+    /// Ends the store and opens it again: closed in order (`clean`), or as after the death of the process. No session is open.
+    fn restart(&mut self, clean: bool) -> Restarted;
+    /// Moves the injected clock on by a multiple of [`TICK_MS`].
+    fn advance_clock(&mut self, ms: u64);
+    /// What the injected clock shows now, in milliseconds since the Unix epoch.
+    fn now_ms(&self) -> u64;
+    /// What the store takes.
+    fn limits(&self) -> Limits {
+        Limits::default()
+    }
+    /// How far time may jump ahead in a restart: a persisted high-water mark may be ahead of the clock. The suite moves the
+    /// clock on by as much, so that store and model agree again.
+    fn restart_jump_ms(&self) -> u64 {
+        10_000
+    }
+}
+
+/// What a run did, to be printed.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Report {
+    /// Operations compared.
+    pub operations: u64,
+    /// Restarts in order.
+    pub clean_restarts: u64,
+    /// Restarts as after the death of the process.
+    pub kills: u64,
+    /// Whole iterations compared.
+    pub scans: u64,
+}
+
+/// Sessions used in turn; so a key's versions come from several logs.
+const SESSIONS: usize = 3;
+/// Background steps that must be enough to settle a small store.
+const STEPS_MAX: usize = 100_000;
+
+struct Run<'a> {
+    harness: &'a mut dyn Harness,
+    generator: Generator,
+    model: Model,
+    sessions: Vec<Box<dyn Session>>,
+    batch: Batch,
+    seed: u64,
+    step: usize,
+    report: Report,
+}
+
+/// Compares `steps` random batches, with background work, the passage of time and restarts between them.
+///
+/// # Panics
+/// At the first mismatch: with seed, step, operation, what was expected and what was answered.
+pub fn random_model_test(harness: &mut dyn Harness, seed: u64, steps: usize) -> Report {
+    let generator = Generator::new(seed, harness.limits());
+    let model = Model::new(harness.now_ms());
+    let (sessions, batch, report) = (Vec::new(), Batch::new(), Report::default());
+    let mut run = Run { harness, generator, model, sessions, batch, seed, step: 0, report };
+    run.open_sessions();
+    for step in 0..steps {
+        run.step = step;
+        match run.generator.rng().below(100) {
+            0..70 => run.batch(false),
+            70..78 => run.batch(true),
+            78..86 => run.background(),
+            86..92 => run.time(),
+            92..96 => run.iterate(),
+            96..98 => run.settle(),
+            98 => run.restart(true),
+            _ => run.restart(false),
+        }
+    }
+    run.settle();
+    run.iterate();
+    run.read_everything();
+    run.report
+}
+
+impl Run<'_> {
+    fn fail(&self, what: &str) -> ! {
+        panic!("seed {}, step {}: {what}", self.seed, self.step)
+    }
+
+    fn open_sessions(&mut self) {
+        for _ in 0..SESSIONS {
+            match self.harness.store().session() {
+                Ok(session) => self.sessions.push(session),
+                Err(error) => self.fail(&format!("no session: {error}")),
+            }
+        }
+    }
+
+    /// Runs operations and waits for their answers, in one of the ways in which callers may.
+    fn execute(&mut self, cases: &[Case], group: bool) -> Vec<Observed> {
+        let session = self.generator.rng().below(SESSIONS as u64) as usize;
+        let blocking = self.generator.rng().percent(25);
+        self.batch.clear();
+        if group {
+            self.batch.begin_atomic();
+        }
+        for case in cases {
+            case.push(&mut self.batch);
+        }
+        if group {
+            self.batch.end_atomic();
+        }
+        let session = &mut self.sessions[session];
+        session.execute(&mut self.batch);
+        let proof = if blocking {
+            session.wait(&mut self.batch)
+        } else {
+            poll(session.as_mut(), &mut self.batch, self.harness.store())
+        };
+        (0..cases.len()).map(|i| Observed::of(&self.batch, i, &proof)).collect()
+    }
+
+    fn batch(&mut self, group: bool) {
+        let cases = if group { self.generator.group() } else { self.generator.batch(&self.model) };
+        let observed = self.execute(&cases, group);
+        let mut written = BTreeSet::new();
+        for (i, (case, observed)) in cases.iter().zip(&observed).enumerate() {
+            let repeated = group && !written.insert(&case.key);
+            if let Err(expected) = self.model.check_in_group(case, observed, repeated) {
+                let before: Vec<String> =
+                    cases[..i].iter().filter(|c| (c.db, &c.key) == (case.db, &case.key)).map(|c| format!("{c:?}")).collect();
+                self.fail(&format!(
+                    "operation {i} of {}{}: {case:?}\n  expected {expected}\n  got      {observed:?}\n  \
+                     before it in the batch, on the same key: {before:#?}",
+                    cases.len(),
+                    if group { " (atomic)" } else { "" },
+                ));
+            }
+        }
+        self.report.operations += cases.len() as u64;
+        self.compare_lengths();
+    }
+
+    fn background(&mut self) {
+        for _ in 0..self.generator.rng().between(1, 50) {
+            if self.harness.store().step() == Progress::Idle {
+                break;
+            }
+        }
+        self.compare_lengths();
+    }
+
+    fn time(&mut self) {
+        let ticks = *self.generator.rng().pick(&[1, 10, 100, 1000, 5000]);
+        self.advance(ticks * TICK_MS);
+    }
+
+    fn advance(&mut self, ms: u64) {
+        self.harness.advance_clock(ms);
+        self.model.set_now_ms(self.harness.now_ms());
+    }
+
+    /// The count may still include records that have expired since, and nothing else.
+    fn compare_lengths(&mut self) {
+        for db in self.generator.limits().databases.clone() {
+            let (low, high) = self.model.len_range(db);
+            let len = self.harness.store().len(db);
+            if len < low || len > high {
+                self.fail(&format!("len({db}) is {len}, expected {low} to {high}"));
+            }
+        }
+    }
+
+    /// Expired records leave the count in bounded time.
+    fn settle(&mut self) {
+        let databases = self.generator.limits().databases.clone();
+        for _ in 0..STEPS_MAX {
+            let exact = databases.iter().all(|db| self.harness.store().len(*db) == self.model.len_range(*db).0);
+            if exact {
+                self.model.forget_expired();
+                return;
+            }
+            if self.harness.store().step() == Progress::Idle {
+                // Due work may be bound to the clock.
+                self.advance(100 * TICK_MS);
+            }
+        }
+        let lengths: Vec<_> =
+            databases.iter().map(|db| (*db, self.harness.store().len(*db), self.model.len_range(*db).0)).collect();
+        self.fail(&format!("expired records stay in the count: (database, counted, live) {lengths:?}"));
+    }
+
+    /// A whole iteration sees every key, and nothing else.
+    fn iterate(&mut self) {
+        for db in self.generator.limits().databases.clone() {
+            let mut seen = BTreeSet::new();
+            let mut cursor = 0;
+            let count = self.generator.rng().between(1, 30) as u32;
+            loop {
+                let case = Case { db, key: Vec::new(), action: Action::Scan { cursor, count } };
+                let Some(Observed::Scanned(next, keys)) = self.execute(std::slice::from_ref(&case), false).pop() else {
+                    self.fail(&format!("{case:?} must be answered by Scanned"));
+                };
+                seen.extend(keys);
+                if next == 0 {
+                    break;
+                }
+                cursor = next;
+            }
+            let expected = self.model.keys(db);
+            let show = |keys: BTreeSet<&Vec<u8>>| keys.into_iter().map(|key| crate::case::show(key)).collect::<Vec<_>>();
+            if seen != expected {
+                let missing = show(expected.difference(&seen).collect());
+                let surplus = show(seen.difference(&expected).collect());
+                self.fail(&format!("iterating over database {db}: missing {missing:?}, surplus {surplus:?}"));
+            }
+        }
+        self.report.scans += 1;
+    }
+
+    fn restart(&mut self, clean: bool) {
+        self.sessions.clear();
+        self.batch = Batch::new();
+        match self.harness.restart(clean) {
+            Restarted::KeptAll => {}
+            Restarted::LostAll => self.model.lose_everything(),
+        }
+        *(if clean { &mut self.report.clean_restarts } else { &mut self.report.kills }) += 1;
+        self.advance(self.harness.restart_jump_ms());
+        self.open_sessions();
+        self.compare_lengths();
+        self.read_everything();
+    }
+
+    fn read_everything(&mut self) {
+        for db in self.generator.limits().databases.clone() {
+            let keys: Vec<Case> = self
+                .model
+                .keys(db)
+                .into_iter()
+                .map(|key| Case { db, key, action: Action::Get { value: true } })
+                .collect();
+            for cases in keys.chunks(16) {
+                let observed = self.execute(cases, false);
+                for (case, observed) in cases.iter().zip(&observed) {
+                    if let Err(expected) = self.model.check(case, observed) {
+                        self.fail(&format!("reading all: {case:?}\n  expected {expected}\n  got      {observed:?}"));
+                    }
+                }
+                self.report.operations += cases.len() as u64;
+            }
+        }
+    }
+}
+
+/// Waits as an event loop does, with the background work in between.
+fn poll(session: &mut dyn Session, batch: &mut Batch, store: &dyn Store) -> Settled {
+    loop {
+        session.poll(batch);
+        if let Some(proof) = session.settled(batch) {
+            return proof;
+        }
+        store.step();
+    }
+}
