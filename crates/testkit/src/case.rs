@@ -157,7 +157,9 @@ impl Observed {
             Reply::Unsigned(number) => Self::Unsigned(number),
             Reply::Float(text) => Self::Float(batch.output(text).to_vec()),
             Reply::Length(bytes) => Self::Length(bytes),
-            Reply::Scanned { cursor } => Self::Scanned(cursor, batch.scanned(i).map(<[u8]>::to_vec).collect()),
+            Reply::Scanned { cursor } => {
+                Self::Scanned(cursor, batch.scanned(i).map(<[u8]>::to_vec).collect())
+            }
             Reply::Done => Self::Done,
             Reply::Error(error) => Self::Error(error),
         }
@@ -183,7 +185,9 @@ impl fmt::Debug for Case {
                 let value = show(value);
                 write!(f, "set {value} ({condition:?}, {expiry:?}, flags {flags:?}, old value: {old_value})")
             }
-            Action::Delete { condition, old_value } => write!(f, "delete ({condition:?}, old value: {old_value})"),
+            Action::Delete { condition, old_value } => {
+                write!(f, "delete ({condition:?}, old value: {old_value})")
+            }
             Action::Incr(by) => write!(f, "incr {by:?}"),
             Action::Append { value, front, create, condition } => {
                 write!(f, "append {} (front: {front}, create: {create}, {condition:?})", show(value))
@@ -204,7 +208,9 @@ impl fmt::Debug for Observed {
             Self::Miss => f.write_str("Miss"),
             Self::Hit(meta, value) => write!(f, "Hit {meta:?}, value {}", show_option(value)),
             Self::Stored(version, old) => write!(f, "Stored version {version}, old {}", show_option(old)),
-            Self::NotStored(present, old) => write!(f, "NotStored present {present}, old {}", show_option(old)),
+            Self::NotStored(present, old) => {
+                write!(f, "NotStored present {present}, old {}", show_option(old))
+            }
             Self::Deleted(old) => write!(f, "Deleted, old {}", show_option(old)),
             Self::Number(number) => write!(f, "Number {number}"),
             Self::Unsigned(number) => write!(f, "Unsigned {number}"),

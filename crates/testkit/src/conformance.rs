@@ -143,8 +143,11 @@ impl Run<'_> {
         for (i, (case, observed)) in cases.iter().zip(&observed).enumerate() {
             let repeated = group && !written.insert(&case.key);
             if let Err(expected) = self.model.check_in_group(case, observed, repeated) {
-                let before: Vec<String> =
-                    cases[..i].iter().filter(|c| (c.db, &c.key) == (case.db, &case.key)).map(|c| format!("{c:?}")).collect();
+                let before: Vec<String> = cases[..i]
+                    .iter()
+                    .filter(|c| (c.db, &c.key) == (case.db, &case.key))
+                    .map(|c| format!("{c:?}"))
+                    .collect();
                 self.fail(&format!(
                     "operation {i} of {}{}: {case:?}\n  expected {expected}\n  got      {observed:?}\n  \
                      before it in the batch, on the same key: {before:#?}",
@@ -191,7 +194,8 @@ impl Run<'_> {
     fn settle(&mut self) {
         let databases = self.generator.limits().databases.clone();
         for _ in 0..STEPS_MAX {
-            let exact = databases.iter().all(|db| self.harness.store().len(*db) == self.model.len_range(*db).0);
+            let exact =
+                databases.iter().all(|db| self.harness.store().len(*db) == self.model.len_range(*db).0);
             if exact {
                 self.model.forget_expired();
                 return;
@@ -201,8 +205,10 @@ impl Run<'_> {
                 self.advance(100 * TICK_MS);
             }
         }
-        let lengths: Vec<_> =
-            databases.iter().map(|db| (*db, self.harness.store().len(*db), self.model.len_range(*db).0)).collect();
+        let lengths: Vec<_> = databases
+            .iter()
+            .map(|db| (*db, self.harness.store().len(*db), self.model.len_range(*db).0))
+            .collect();
         self.fail(&format!("expired records stay in the count: (database, counted, live) {lengths:?}"));
     }
 
@@ -214,7 +220,9 @@ impl Run<'_> {
             let count = self.generator.rng().between(1, 30) as u32;
             loop {
                 let case = Case { db, key: Vec::new(), action: Action::Scan { cursor, count } };
-                let Some(Observed::Scanned(next, keys)) = self.execute(std::slice::from_ref(&case), false).pop() else {
+                let Some(Observed::Scanned(next, keys)) =
+                    self.execute(std::slice::from_ref(&case), false).pop()
+                else {
                     self.fail(&format!("{case:?} must be answered by Scanned"));
                 };
                 seen.extend(keys);
@@ -224,7 +232,9 @@ impl Run<'_> {
                 cursor = next;
             }
             let expected = self.model.keys(db);
-            let show = |keys: BTreeSet<&Vec<u8>>| keys.into_iter().map(|key| crate::case::show(key)).collect::<Vec<_>>();
+            let show = |keys: BTreeSet<&Vec<u8>>| {
+                keys.into_iter().map(|key| crate::case::show(key)).collect::<Vec<_>>()
+            };
             if seen != expected {
                 let missing = show(expected.difference(&seen).collect());
                 let surplus = show(seen.difference(&expected).collect());
@@ -260,7 +270,9 @@ impl Run<'_> {
                 let observed = self.execute(cases, false);
                 for (case, observed) in cases.iter().zip(&observed) {
                     if let Err(expected) = self.model.check(case, observed) {
-                        self.fail(&format!("reading all: {case:?}\n  expected {expected}\n  got      {observed:?}"));
+                        self.fail(&format!(
+                            "reading all: {case:?}\n  expected {expected}\n  got      {observed:?}"
+                        ));
                     }
                 }
                 self.report.operations += cases.len() as u64;

@@ -44,7 +44,8 @@ pub fn record(store: &dyn Store, plan: Plan) -> Result<Vec<Entry>, String> {
     let clock = AtomicU64::new(1);
     let run = |client: u32| {
         let session = store.session().map_err(|error: StoreError| error.to_string())?;
-        Client { client, plan, clock: &clock, versions: HashMap::new(), entries: Vec::new(), written: 0 }.run(session)
+        Client { client, plan, clock: &clock, versions: HashMap::new(), entries: Vec::new(), written: 0 }
+            .run(session)
     };
     std::thread::scope(|scope| {
         let clients: Vec<_> = (0..plan.clients).map(|client| scope.spawn(move || run(client))).collect();
@@ -101,7 +102,13 @@ impl Client<'_> {
             for (i, (key, action)) in calls.into_iter().enumerate() {
                 let answer = self.answer(&batch, i, key, action, &proof)?;
                 let outcome = Outcome::Answered(end + i as u64, answer);
-                self.entries.push(Entry { key, client: self.client, invoke: invoke + i as u64, outcome, action });
+                self.entries.push(Entry {
+                    key,
+                    client: self.client,
+                    invoke: invoke + i as u64,
+                    outcome,
+                    action,
+                });
             }
         }
         Ok(self.entries)
@@ -141,7 +148,14 @@ impl Client<'_> {
         batch.push(0, &key_name(key), kind);
     }
 
-    fn answer(&mut self, batch: &Batch, i: usize, key: u64, action: Action, proof: &Settled) -> Result<Answer, String> {
+    fn answer(
+        &mut self,
+        batch: &Batch,
+        i: usize,
+        key: u64,
+        action: Action,
+        proof: &Settled,
+    ) -> Result<Answer, String> {
         let reply = batch.reply(i, proof);
         let nonsense = || format!("client {}: {action:?} on key {key} was answered {reply:?}", self.client);
         Ok(match (action, reply) {

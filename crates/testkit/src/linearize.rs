@@ -164,7 +164,8 @@ fn check_key(entries: &[Entry], initial: Option<i64>) -> Result<(), Box<Violatio
     }
     events.sort_unstable();
     // What nobody saw any more needs no explanation.
-    let answered = |&(_, i, is_end): &(u64, usize, bool)| is_end && matches!(entries[i].outcome, Outcome::Answered(..));
+    let answered =
+        |&(_, i, is_end): &(u64, usize, bool)| is_end && matches!(entries[i].outcome, Outcome::Answered(..));
     events.truncate(events.iter().rposition(answered).map_or(0, |last| last + 1));
 
     let mut slots: [Option<usize>; OPEN_MAX] = [None; OPEN_MAX];
@@ -238,7 +239,8 @@ fn violation(entries: &[Entry], i: usize, configurations: &[Configuration]) -> B
     possible.dedup();
     let (Outcome::Answered(end, _) | Outcome::Lost(end)) = entries[i].outcome;
     let known = entries.partition_point(|e| e.invoke < end);
-    let before = entries[known.saturating_sub(SHOWN)..known].iter().filter(|e| **e != entries[i]).copied().collect();
+    let before =
+        entries[known.saturating_sub(SHOWN)..known].iter().filter(|e| **e != entries[i]).copied().collect();
     Box::new(Violation { entry: entries[i], possible, before })
 }
 

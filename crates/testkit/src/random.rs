@@ -334,7 +334,9 @@ mod tests {
             let bytes: usize = generator
                 .group()
                 .iter()
-                .map(|c| c.key.len() + if let Action::Set { value, .. } = &c.action { value.len() } else { 0 })
+                .map(|c| {
+                    c.key.len() + if let Action::Set { value, .. } = &c.action { value.len() } else { 0 }
+                })
                 .sum();
             assert!(bytes <= generator.limits.group_bytes_max);
         }

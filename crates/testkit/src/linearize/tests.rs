@@ -57,7 +57,10 @@ fn increments_and_deletes() {
 fn compare_and_swap() {
     let cas = |from, to, expected, new, answer| answered(5, from, to, Action::Cas { expected, new }, answer);
     assert!(holds(&[set(1, 2, 1), cas(3, 9, 1, 2, Answer::Stored), cas(4, 8, 1, 3, Answer::NotStored)]));
-    assert!(!holds(&[set(1, 2, 1), cas(3, 9, 1, 2, Answer::Stored), cas(4, 8, 1, 3, Answer::Stored)]), "both won");
+    assert!(
+        !holds(&[set(1, 2, 1), cas(3, 9, 1, 2, Answer::Stored), cas(4, 8, 1, 3, Answer::Stored)]),
+        "both won"
+    );
     assert!(!holds(&[set(1, 2, 1), cas(3, 4, 1, 2, Answer::NotStored)]), "refused for nothing");
 }
 
@@ -104,7 +107,8 @@ fn honest_history(seed: u64, calls: u64, clients: u64, keys: u64) -> Vec<Entry> 
                 };
                 let key = rng.below(keys);
                 let outcome = Outcome::Lost(u64::MAX);
-                open[client] = Some((Entry { key, client: client as u32, invoke: now, outcome, action }, None));
+                open[client] =
+                    Some((Entry { key, client: client as u32, invoke: now, outcome, action }, None));
             }
             None => {}
             Some((entry, effect @ None)) => {
@@ -114,8 +118,11 @@ fn honest_history(seed: u64, calls: u64, clients: u64, keys: u64) -> Vec<Entry> 
             }
             Some((entry, Some(answer))) => {
                 // Now and then an answer gets lost.
-                let outcome =
-                    if rng.percent(3) { Outcome::Lost(u64::MAX - now) } else { Outcome::Answered(now, *answer) };
+                let outcome = if rng.percent(3) {
+                    Outcome::Lost(u64::MAX - now)
+                } else {
+                    Outcome::Answered(now, *answer)
+                };
                 history.push(Entry { outcome, ..*entry });
                 open[client] = None;
             }
@@ -158,7 +165,8 @@ fn a_million_calls() {
     let mut history = honest_history(1, 1_000_000, 4, 50_000);
     assert_eq!(history.len(), 1_000_000);
     assert!(check(&history, |_| None).is_ok());
-    let last = history.iter().rposition(|e| matches!(e.outcome, Outcome::Answered(_, Answer::Stored))).unwrap();
+    let last =
+        history.iter().rposition(|e| matches!(e.outcome, Outcome::Answered(_, Answer::Stored))).unwrap();
     let (key, invoke) = (history[last].key, u64::MAX - 1);
     let outcome = Outcome::Answered(u64::MAX, Answer::Value(Some(-77_777)));
     history.push(Entry { key, client: 0, invoke, outcome, action: Action::Get });

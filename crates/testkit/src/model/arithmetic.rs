@@ -70,7 +70,10 @@ mod tests {
             assert_eq!(add(Some(wrong), Delta::Signed(1)), Err(OpError::NotInteger), "{wrong:?}");
         }
         assert_eq!(add(None, Delta::Wrapping(1)), Ok(Sum::Miss));
-        assert_eq!(add(Some(b"18446744073709551615"), Delta::Wrapping(3)), Ok(Sum::Unsigned(2, b"2".to_vec())));
+        assert_eq!(
+            add(Some(b"18446744073709551615"), Delta::Wrapping(3)),
+            Ok(Sum::Unsigned(2, b"2".to_vec()))
+        );
         assert_eq!(add(Some(b"100"), Delta::Saturating(95)), Ok(Sum::Unsigned(5, b"5  ".to_vec())));
         assert_eq!(add(Some(b"5  "), Delta::Saturating(9)), Ok(Sum::Unsigned(0, b"0  ".to_vec())));
         assert_eq!(add(Some(b"-5"), Delta::Wrapping(1)), Err(OpError::NotInteger));

@@ -16,7 +16,12 @@ struct Write<'a> {
 }
 
 impl Model {
-    pub(super) fn check_key(&mut self, case: &Case, observed: &Observed, repeated: bool) -> Result<(), String> {
+    pub(super) fn check_key(
+        &mut self,
+        case: &Case,
+        observed: &Observed,
+        repeated: bool,
+    ) -> Result<(), String> {
         let place: Place = (case.db, case.key.clone());
         let old = self.get(&place).cloned();
         match &case.action {
@@ -77,8 +82,12 @@ impl Model {
         };
         let flags = write.flags.unwrap_or(old.as_ref().map_or(0, |record| record.flags));
         let highest = self.versions.get(&place).copied().unwrap_or(0);
-        let mut record = Record { value: write.value.to_vec(), flags, expire_at, version: Known::AtLeast(highest) };
-        let expected = Err(format!("Stored version above {highest}, old {:?}", old_value.as_deref().map(crate::case::show)));
+        let mut record =
+            Record { value: write.value.to_vec(), flags, expire_at, version: Known::AtLeast(highest) };
+        let expected = Err(format!(
+            "Stored version above {highest}, old {:?}",
+            old_value.as_deref().map(crate::case::show)
+        ));
         let Observed::Stored(version, observed_old) = observed else { return expected };
         if *observed_old != old_value {
             return expected;
@@ -165,7 +174,9 @@ impl Model {
             let Record { flags, expire_at, version, .. } = record;
             let value = if value { crate::case::show(&record.value) } else { "none".into() };
             let bytes = record.value.len();
-            Err(format!("Hit, flags {flags}, expire_at {expire_at}, {bytes} bytes, version {version:?}, value {value}"))
+            Err(format!(
+                "Hit, flags {flags}, expire_at {expire_at}, {bytes} bytes, version {version:?}, value {value}"
+            ))
         };
         let Observed::Hit(meta, observed_value) = observed else { return expected() };
         let Meta { version, flags, expire_at, value_bytes } = *meta;

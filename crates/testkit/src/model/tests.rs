@@ -51,7 +51,10 @@ fn sets_and_gets() {
         (set_with("b", Condition::Absent, Expiry::Clear), Observed::NotStored(true, Some("a".into()))),
         (set_with("b", Condition::Version(9), Expiry::Clear), Observed::NotStored(true, Some("a".into()))),
         (set_with("b", Condition::Version(10), Expiry::Keep), Observed::Stored(11, Some("a".into()))),
-        (on_key(Action::Delete { condition: Condition::Always, old_value: true }), Observed::Deleted(Some("b".into()))),
+        (
+            on_key(Action::Delete { condition: Condition::Always, old_value: true }),
+            Observed::Deleted(Some("b".into())),
+        ),
         (get(), Observed::Miss),
         (set("a"), Observed::Stored(12, None)),
     ]);
@@ -93,8 +96,10 @@ fn time_passes() {
     let at = NOW + 500;
     let mut model = told(&[
         (set_with("a", Condition::Always, Expiry::At(at)), Observed::Stored(1, None)),
-        (on_key(Action::Expire { expiry: Expiry::At(at - 5), condition: ExpireIf::Later, value: false }),
-            Observed::NotStored(true, None)),
+        (
+            on_key(Action::Expire { expiry: Expiry::At(at - 5), condition: ExpireIf::Later, value: false }),
+            Observed::NotStored(true, None),
+        ),
     ]);
     model.set_now_ms(at + 1);
     assert_eq!(model.len_range(0), (0, 1));
@@ -111,7 +116,8 @@ fn time_passes() {
 #[test]
 fn an_expiry_in_the_past_deletes_and_answers_hit() {
     let case = on_key(Action::Expire { expiry: Expiry::At(5), condition: ExpireIf::Always, value: true });
-    let mut model = told(&[(set("a"), Observed::Stored(1, None)), (case, hit(1, "a")), (get(), Observed::Miss)]);
+    let mut model =
+        told(&[(set("a"), Observed::Stored(1, None)), (case, hit(1, "a")), (get(), Observed::Miss)]);
     model.forget_expired();
     assert!(model.keys(0).is_empty());
 }
