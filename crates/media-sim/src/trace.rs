@@ -1,0 +1,119 @@
+//! What a history did to its media, event by event.
+
+use std::collections::HashMap;
+use std::panic::Location;
+
+/// A moment in a history: the number of events that happened before it.
+pub type Position = usize;
+
+/// A medium of a trace, in order of registration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct MediumId(pub(crate) u16);
+
+/// A line of source that flushes, fences, streams or syncs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct SiteId(pub(crate) u32);
+
+/// A run of bytes in the trace's arena.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bytes {
+    pub(crate) start: usize,
+    pub(crate) len: usize,
+}
+
+/// One thing that happened. Reads leave no event: a crash can't tell them.
+#[derive(Clone, Debug)]
+pub(crate) enum Event {
+    /// Bytes stored into a region; `streamed` ones count as flushed too.
+    Store { medium: MediumId, actor: u32, site: SiteId, offset: u64, bytes: Bytes, streamed: bool },
+    /// Lines written back, effective at the actor's next fence.
+    Flush { medium: MediumId, actor: u32, site: SiteId, offset: u64, len: u64 },
+    /// The actor's flushed lines are durable.
+    Fence { medium: MediumId, actor: u32, site: SiteId },
+    /// A completed write to a block device.
+    BlockWrite { medium: MediumId, site: SiteId, offset: u64, bytes: Bytes },
+    /// A successful sync of a block device.
+    Sync { medium: MediumId, site: SiteId },
+    /// The driver's client was answered.
+    Acknowledged { token: u64 },
+}
+
+/// The content a medium started with.
+#[derive(Clone, Debug)]
+pub(crate) enum Initial {
+    Region(Vec<u64>),
+    Block(Vec<u8>),
+}
+
+/// A whole history: the initial images of its media and everything that happened to them, in one order.
+///
+/// Made by [`Recorder::finish`](crate::Recorder::finish), replayed by [`Explorer`](crate::Explorer).
+#[derive(Clone, Debug, Default)]
+pub struct Trace {
+    pub(crate) media: Vec<Initial>,
+    pub(crate) events: Vec<Event>,
+    pub(crate) arena: Vec<u8>,
+    sites: Vec<&'static Location<'static>>,
+    site_ids: HashMap<&'static Location<'static>, SiteId>,
+}
+
+impl Trace {
+    /// Events in it; the position of its end.
+    pub fn len(&self) -> Position {
+        self.events.len()
+    }
+    /// Whether nothing happened.
+    pub fn is_empty(&self) -> bool {
+        self.events.is_empty()
+    }
+    /// Every place in the source that made something durable, each once. Replaying without one of them
+    /// ([`Explorer::without_site`](crate::Explorer::without_site)) must be caught by a good check.
+    pub fn sites(&self) -> Vec<SiteId> {
+        let mut sites: Vec<SiteId> = self.events.iter().filter_map(Event::persisting_site).collect();
+        sites.sort_unstable();
+        sites.dedup();
+        sites
+    }
+    /// `file:line` of a site.
+    pub fn site_name(&self, site: SiteId) -> String {
+        self.sites.get(site.0 as usize).map_or_else(String::new, |at| format!("{}:{}", at.file(), at.line()))
+    }
+    /// The position of the last successful sync of the `n`th block device before `position`: every write to it before the
+    /// returned position is safe. 0 if there was none. The search goes backwards and is as long as the way to that sync.
+    ///
+    /// # Panics
+    /// If `position` lies behind the end.
+    pub fn last_sync(&self, n: usize, position: Position) -> Position {
+        let blocks = self.media.iter().enumerate().filter(|(_, medium)| matches!(medium, Initial::Block(_)));
+        let Some(id) = blocks.map(|(id, _)| MediumId(id as u16)).nth(n) else { return 0 };
+        let synced = |event: &Event| matches!(event, Event::Sync { medium, .. } if *medium == id);
+        self.events[..position].iter().rposition(synced).unwrap_or(0)
+    }
+    pub(crate) fn bytes(&self, bytes: Bytes) -> &[u8] {
+        &self.arena[bytes.start..bytes.start + bytes.len]
+    }
+    pub(crate) fn keep(&mut self, bytes: &[u8]) -> Bytes {
+        let start = self.arena.len();
+        self.arena.extend_from_slice(bytes);
+        Bytes { start, len: bytes.len() }
+    }
+    pub(crate) fn site(&mut self, at: &'static Location<'static>) -> SiteId {
+        *self.site_ids.entry(at).or_insert_with(|| {
+            self.sites.push(at);
+            SiteId(self.sites.len() as u32 - 1)
+        })
+    }
+}
+
+impl Event {
+    /// The site of an event that makes something durable or starts to.
+    pub(crate) fn persisting_site(&self) -> Option<SiteId> {
+        match self {
+            Self::Flush { site, .. }
+            | Self::Fence { site, .. }
+            | Self::Sync { site, .. }
+            | Self::Store { site, streamed: true, .. } => Some(*site),
+            _ => None,
+        }
+    }
+}
