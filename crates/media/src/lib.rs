@@ -4,17 +4,47 @@
 //!            ByteRegion (mapped; store, flush, fence)        BlockDevice (files; write, sync, queue of reads)
 //!            /            |               \                    /                 \
 //!      HeapRegion     MappedRegion   media-sim::SimRegion   BlockFile        media-sim::SimBlock
-//!      (tests)        DAX / tmpfs /                         io_uring or
-//!                     emulated                              plain calls
+//!      anonymous,     DAX, devdax,                          io_uring or
+//!      NUMA, CXL      tmpfs                                 threads
+//!            \            /                                    |
+//!             Region: bounds, counters, burst               AlignedBuf
+//!              |            \
+//!             arch         emulate (Profile)
+//!
+//!      detect: what a path and a machine give     DirLock: one process a store     Superblock: what a medium holds
 //! ```
 //!
 //! Everything above is generic over the two traits, so that the crash explorer runs the engines unmodified.
 //! `docs/media-model.md` states what a crash may do to each kind.
 
 pub mod block;
+pub mod block_file;
 pub mod byte;
 pub mod counters;
+pub mod detect;
+pub mod dirlock;
+pub mod heap;
+pub mod mapped;
+pub mod numa;
+pub mod profile;
+pub mod superblock;
 
+mod arch;
+mod burst;
+mod emulate;
+mod mapping;
+mod region;
+
+pub use arch::CACHE_LINE;
 pub use block::{AlignedBuf, BlockDevice, BlockQueue, Completion, IO_ALIGN};
+pub use block_file::{BlockFile, BlockFileOptions, FileQueue};
 pub use byte::ByteRegion;
 pub use counters::{Counters, CountersSnapshot};
+pub use detect::{Machine, Place, PlaceKind, detect};
+pub use dirlock::{DirLock, LockError};
+pub use heap::HeapRegion;
+pub use mapped::{MapError, MapOptions, MappedRegion};
+pub use mapping::{HUGE_PAGE_BYTES, PAGE_BYTES};
+pub use profile::{Profile, ProfileError};
+pub use region::Survives;
+pub use superblock::{SUPERBLOCK_BYTES, Superblock, SuperblockError};

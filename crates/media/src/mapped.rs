@@ -1,0 +1,185 @@
+//! A file or device as a region: DAX, device DAX, or tmpfs.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::FallocateFlags;
+
+use crate::detect::{PlaceKind, detect, devdax_bytes};
+use crate::mapping::{Mapping, open_existing};
+use crate::region::{Region, Survives, byte_region};
+use crate::{Profile, arch};
+
+/// How to map a file.
+#[derive(Clone, Debug, Default)]
+pub struct MapOptions {
+    /// Emulate this device. It also lifts the refusal of tmpfs: the file is a stand-in.
+    pub profile: Option<Profile>,
+    /// Accept tmpfs without a profile (for stores that promise nothing).
+    pub accept_volatile: bool,
+    /// Take pages of a tmpfs file from this NUMA node.
+    pub node: Option<u32>,
+}
+
+/// Why a path can't be a region.
+#[derive(Debug, thiserror::Error)]
+pub enum MapError {
+    /// The system refused.
+    #[error("{}: {source}", path.display())]
+    Io {
+        /// The file or device.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// An ordinary file system: block media, which is never mapped.
+    #[error("{} is on {filesystem}, which has no DAX: use it as block media (--ssd)", path.display())]
+    NotByteAddressable {
+        /// The file.
+        path: PathBuf,
+        /// What it is on.
+        filesystem: String,
+    },
+    /// tmpfs, where a lasting medium was asked for.
+    #[error("{} is on tmpfs, which loses everything with the machine's power: choose a profile that it stands in for (--profile) or --durability none", path.display())]
+    Volatile {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The medium is shorter than asked.
+    #[error("{} holds {actual} bytes, {wanted} are needed", path.display())]
+    TooShort {
+        /// The file or device.
+        path: PathBuf,
+        /// Its size in bytes.
+        actual: u64,
+        /// What was asked for, in bytes.
+        wanted: u64,
+    },
+}
+
+/// A mapped file or device. Its bytes outlive the process; whether they outlive power loss, [`survives`](Self::survives)
+/// says.
+pub struct MappedRegion {
+    region: Region,
+    kind: PlaceKind,
+    filesystem: String,
+}
+
+impl MappedRegion {
+    /// Makes a file of `len` bytes, with all its blocks allocated and reading as zeros, and maps it. A device is not
+    /// made: its first `len` bytes are mapped, with whatever they hold.
+    ///
+    /// # Errors
+    /// `AlreadyExists` in [`MapError::Io`] if the file exists; the other variants as they say. A file that could not
+    /// be made whole is removed again.
+    pub fn create(path: &Path, len: u64, options: &MapOptions) -> Result<Self, MapError> {
+        let io_error = |source| MapError::Io { path: path.into(), source };
+        if path.metadata().is_ok_and(|metadata| metadata.file_type().is_char_device()) {
+            return Self::open_len(path, Some(len), options);
+        }
+        refuse_kind(path, options)?;
+        let file = OpenOptions::new().read(true).write(true).create_new(true).open(path).map_err(io_error)?;
+        let made = rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, len)
+            .map_err(io::Error::from)
+            .and_then(|()| file.sync_all())
+            .map_err(io_error)
+            .and_then(|()| Self::map(path, &file, len, options));
+        if made.is_err() {
+            // The first error is the one to tell.
+            let _ = std::fs::remove_file(path);
+        }
+        made
+    }
+
+    /// Maps an existing file or device in full.
+    ///
+    /// # Errors
+    /// As [`create`](Self::create).
+    pub fn open(path: &Path, options: &MapOptions) -> Result<Self, MapError> {
+        Self::open_len(path, None, options)
+    }
+
+    fn open_len(path: &Path, wanted: Option<u64>, options: &MapOptions) -> Result<Self, MapError> {
+        let io_error = |source| MapError::Io { path: path.into(), source };
+        let file = open_existing(path).map_err(io_error)?;
+        let metadata = file.metadata().map_err(io_error)?;
+        let actual = if metadata.file_type().is_char_device() {
+            devdax_bytes(metadata.rdev()).unwrap_or(0)
+        } else {
+            metadata.len()
+        };
+        let len = wanted.unwrap_or(actual);
+        if actual < len {
+            return Err(MapError::TooShort { path: path.into(), actual, wanted: len });
+        }
+        Self::map(path, &file, len, options)
+    }
+
+    fn map(path: &Path, file: &File, len: u64, options: &MapOptions) -> Result<Self, MapError> {
+        let io_error = |source| MapError::Io { path: path.into(), source };
+        let (kind, filesystem) = refuse_kind(path, options)?;
+        let mapping = Mapping::file(file, len, kind != PlaceKind::Tmpfs).map_err(io_error)?;
+        let region = Region::new(mapping, len, options.profile.clone()).map_err(io_error)?;
+        if let Some(node) = options.node {
+            region.bind(node).map_err(io_error)?;
+        }
+        Ok(Self { region, kind, filesystem })
+    }
+
+    /// What it is, for people: `ext4 file, DAX with MAP_SYNC, clwb`, `emulated optane-200 on tmpfs file`.
+    pub fn describe(&self) -> String {
+        let flush = arch::flush_instruction();
+        self.region.describe(&match self.kind {
+            PlaceKind::Dax => format!("{} file, DAX with MAP_SYNC, {flush}", self.filesystem),
+            PlaceKind::DevDax => format!("device DAX, {flush}"),
+            PlaceKind::Tmpfs | PlaceKind::Plain => format!("{} file", self.filesystem),
+        })
+    }
+
+    /// What kind of place it was found to be.
+    pub fn kind(&self) -> PlaceKind {
+        self.kind
+    }
+
+    /// What its flushed and fenced bytes truly outlive.
+    pub fn survives(&self) -> Survives {
+        match self.kind {
+            PlaceKind::Dax | PlaceKind::DevDax => Survives::Power,
+            PlaceKind::Tmpfs | PlaceKind::Plain => Survives::Process,
+        }
+    }
+
+    /// What a durability promise may rest on: the device that it stands for, if it stands for one.
+    pub fn promises(&self) -> Survives {
+        self.region.promises(self.survives())
+    }
+
+    /// The profile that it emulates.
+    pub fn profile(&self) -> Option<&Profile> {
+        self.region.profile()
+    }
+
+    /// Nanoseconds that accesses were charged for the emulated device, in all; 0 without a profile.
+    pub fn emulated_ns(&self) -> u64 {
+        self.region.emulated_ns()
+    }
+}
+
+byte_region!(MappedRegion);
+
+/// What a path is, or why it can't be mapped with these options.
+fn refuse_kind(path: &Path, options: &MapOptions) -> Result<(PlaceKind, String), MapError> {
+    let place = detect(path).map_err(|source| MapError::Io { path: path.into(), source })?;
+    match place.kind {
+        PlaceKind::Plain => {
+            Err(MapError::NotByteAddressable { path: path.into(), filesystem: place.filesystem })
+        }
+        PlaceKind::Tmpfs if options.profile.is_none() && !options.accept_volatile => {
+            Err(MapError::Volatile { path: path.into() })
+        }
+        kind => Ok((kind, place.filesystem)),
+    }
+}
