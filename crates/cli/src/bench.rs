@@ -1,0 +1,187 @@
+//! `terrace bench`: options to a [`Config`], report to output.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+use terrace::engine::Durability;
+use terrace::{Size, TierSpec};
+use terrace_bench::{Config, Distribution, Endpoint, Verify, Workload};
+
+use crate::{names, say};
+
+/// Options of `terrace bench`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+A percentage is of the bytes that the records occupy with their headers. A latency is that of the batch an operation was in.
+Without a lower tier, --profile chooses --pmem and its absence --ssd, of 300%.
+
+Examples:
+  terrace bench --workload wh --records 1000000 --dram-records 25%
+  terrace bench --workload ro --dram-records 25% --profile optane-200 --pmem 200% --durability sync
+  terrace bench --engine dram --workload rh --threads 2 --batch 16 --json rh.json
+  terrace bench --workload a --dram-records 10% --ssd 300%@/srv/bench --recover
+  terrace bench --connect redis://127.0.0.1:6379 --workload b --batch 32")]
+pub struct BenchArgs {
+    /// The engine: hetermm or dram
+    #[arg(long, value_parser = names::engine, default_value = "hetermm", value_name = "E")]
+    engine: String,
+    /// The index
+    #[arg(long, value_parser = names::index, default_value = "clht", value_name = "I")]
+    index: String,
+    /// a, b, c, d, f (YCSB's), load, wh (50% sets), rh (5% sets) or ro (none)
+    #[arg(long, default_value = "rh", value_name = "W")]
+    workload: Workload,
+    /// Records to load
+    #[arg(long, default_value_t = 1_000_000, value_name = "N")]
+    records: u64,
+    /// Operations to measure
+    #[arg(long, default_value_t = 1_000_000, value_name = "N")]
+    operations: u64,
+    /// Threads, each with a session or connection of its own
+    #[arg(long, default_value_t = 2, value_name = "T")]
+    threads: usize,
+    /// Operations submitted together
+    #[arg(long, default_value_t = 16, value_name = "B")]
+    batch: usize,
+    /// Length of the keys
+    #[arg(long, default_value_t = 8, value_name = "K")]
+    key_bytes: usize,
+    /// Length of the values
+    #[arg(long, default_value_t = 64, value_name = "V")]
+    value_bytes: usize,
+    /// zipfian:EXPONENT (true Zipf over the records), ycsb (YCSB's scrambled one, flatter), uniform or latest [default: zipfian:0.99; latest for workload d]
+    #[arg(long, value_name = "DIST")]
+    distribution: Option<Distribution>,
+    /// Bound on the process's memory
+    #[arg(long, value_name = "SIZE|P%")]
+    dram: Option<Size>,
+    /// Bound on the records in DRAM alone [default: 25%]
+    #[arg(long, value_name = "SIZE|P%", conflicts_with = "dram")]
+    dram_records: Option<Size>,
+    /// Byte-addressable lower tier
+    #[arg(long, value_name = "SIZE|P%[@PATH]")]
+    pmem: Option<TierSpec>,
+    /// Block lower tier
+    #[arg(long, value_name = "SIZE|P%[@PATH]")]
+    ssd: Option<TierSpec>,
+    /// Emulate this device at the byte-addressable tier
+    #[arg(long, value_name = "NAME")]
+    profile: Option<String>,
+    /// none, batch:MS or sync [default: batch:100; none for dram]
+    #[arg(long, value_name = "MODE")]
+    durability: Option<Durability>,
+    /// Where the store lies, to be kept [default: a temporary directory, removed at the end]
+    #[arg(long, value_name = "DIR")]
+    dir: Option<PathBuf>,
+    /// Drive a server instead: redis://HOST:PORT or memcached://HOST:PORT
+    #[arg(long, value_name = "URL")]
+    connect: Option<Endpoint>,
+    /// What all random choices follow from
+    #[arg(long, default_value_t = 1, value_name = "S")]
+    seed: u64,
+    /// Afterwards drop the store as if killed, and open it again
+    #[arg(long)]
+    recover: bool,
+    /// How many reads are compared with what was written: none, sample (one in 64) or all
+    #[arg(long, default_value = "sample", value_name = "HOW")]
+    verify: Verify,
+    /// Write the report here too, as JSON; - for standard output, instead of the table
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+impl BenchArgs {
+    fn config(self) -> (Config, Option<PathBuf>) {
+        let config = Config {
+            engine: self.engine,
+            index: self.index,
+            workload: self.workload,
+            records: self.records,
+            operations: self.operations,
+            threads: self.threads,
+            batch: self.batch,
+            key_bytes: self.key_bytes,
+            value_bytes: self.value_bytes,
+            distribution: self.distribution,
+            dram: self.dram,
+            dram_records: self.dram_records,
+            pmem: self.pmem,
+            ssd: self.ssd,
+            profile: self.profile,
+            durability: self.durability,
+            dir: self.dir,
+            connect: self.connect,
+            seed: self.seed,
+            recover: self.recover,
+            verify: self.verify,
+        };
+        (config, self.json)
+    }
+}
+
+/// Runs it; fails if an answer was wrong or an operation refused, after the report.
+pub fn run(args: BenchArgs) -> anyhow::Result<ExitCode> {
+    let (config, json) = args.config();
+    let report = terrace_bench::run(&config)?;
+    let to_stdout = json.as_deref().is_some_and(|path| path.as_os_str() == "-");
+    if !to_stdout {
+        say::line(report.to_string().trim_end())?;
+    }
+    if let Some(path) = json {
+        report.write_json(&path)?;
+    }
+    Ok(if report.is_sound() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::args::{Cli, Command};
+    use clap::Parser;
+    use terrace::Size;
+    use terrace_bench::{Config, Distribution, Workload};
+
+    fn config(line: &str) -> Result<Config, String> {
+        let words = ["terrace", "bench"].into_iter().chain(line.split_whitespace());
+        match Cli::try_parse_from(words).map_err(|error| error.to_string())?.command {
+            Command::Bench(args) => Ok(args.config().0),
+            other => panic!("{other:?} is no benchmark"),
+        }
+    }
+
+    #[test]
+    fn every_option_arrives() {
+        let config = config(
+            "--engine dram --index clht --workload wh --records 10 --operations 20 --threads 3 --batch 4 \
+             --key-bytes 16 --value-bytes 100 --distribution zipfian:1.5 --dram-records 25% --pmem 200%@/mnt/pmem \
+             --ssd 1GiB --profile optane-200 --durability sync --dir /srv/x --connect redis://127.0.0.1:7000 --seed 9 \
+             --recover --json out.json",
+        )
+        .unwrap();
+        assert_eq!((config.engine.as_str(), config.workload), ("dram", Workload::WriteHeavy));
+        assert_eq!((config.records, config.operations, config.threads, config.batch), (10, 20, 3, 4));
+        assert_eq!((config.key_bytes, config.value_bytes, config.seed), (16, 100, 9));
+        assert_eq!(config.distribution, Some(Distribution::Zipfian(1.5)));
+        assert_eq!(config.dram_records, Some(Size::Percent(25.0)));
+        assert_eq!(config.pmem.unwrap().size, Size::Percent(200.0));
+        assert_eq!(config.ssd.unwrap().size, Size::Bytes(1 << 30));
+        assert_eq!(config.durability.unwrap().to_string(), "sync");
+        assert_eq!(config.connect.unwrap().to_string(), "redis://127.0.0.1:7000");
+        assert!(config.recover && config.profile.as_deref() == Some("optane-200"));
+    }
+
+    #[test]
+    fn wrong_values_are_told_with_what_is_possible() {
+        for (line, word) in [
+            ("--engine tac", "not there yet"),
+            ("--workload z", "expected one of"),
+            ("--distribution zipf", "zipfian:EXPONENT"),
+            ("--durability always", "batch:MILLISECONDS"),
+            ("--dram 1 --dram-records 1", "cannot be used with"),
+            ("--pmem 5parsecs", "expected a size"),
+        ] {
+            let error = config(line).unwrap_err();
+            assert!(error.contains(word), "{line}: {error}");
+        }
+    }
+}

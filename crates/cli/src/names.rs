@@ -1,0 +1,60 @@
+//! Names of engines and indexes: which there are, which will be, and what was probably meant.
+
+/// Engines that can be opened.
+const ENGINES: [&str; 2] = ["hetermm", "dram"];
+
+/// Engines that are planned.
+const ENGINES_LATER: [&str; 5] = ["tac", "scmkv", "heap-hybrid", "heap-persistent", "bonsai"];
+
+/// Indexes that can be chosen.
+const INDEXES: [&str; 1] = ["clht"];
+
+/// Reads an engine's name.
+pub fn engine(text: &str) -> Result<String, String> {
+    if ENGINES_LATER.contains(&text) {
+        return Err(format!("engine {text:?} is not there yet; there are {}", ENGINES.join(" and ")));
+    }
+    known("engine", text, &ENGINES)
+}
+
+/// Reads an index's name.
+pub fn index(text: &str) -> Result<String, String> {
+    known("index", text, &INDEXES)
+}
+
+fn known(what: &str, text: &str, names: &[&str]) -> Result<String, String> {
+    if names.contains(&text) {
+        return Ok(text.to_owned());
+    }
+    let hint = closest(text, names.iter().copied())
+        .map(|name| format!("; did you mean {name}?"))
+        .unwrap_or_default();
+    Err(format!("no {what} is called {text:?}: expected {}{hint}", names.join(" or ")))
+}
+
+/// The name that a misspelt one is most like, if it is like any.
+pub fn closest<'a>(text: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    const LIKE: f64 = 0.75;
+    names
+        .map(|name| (name, strsim::jaro_winkler(text, name)))
+        .filter(|(_, likeness)| *likeness >= LIKE)
+        .max_by(|(_, a), (_, b)| a.total_cmp(b))
+        .map(|(name, _)| name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn engines_to_come_say_so_and_typos_get_a_hint() {
+        assert_eq!(engine("dram").as_deref(), Ok("dram"));
+        for name in ENGINES_LATER {
+            let error = engine(name).unwrap_err();
+            assert!(error.contains("not there yet") && error.contains("hetermm and dram"), "{error}");
+        }
+        assert!(engine("heterm").unwrap_err().contains("did you mean hetermm?"));
+        assert!(!engine("xyz").unwrap_err().contains("did you mean"));
+        assert!(index("chlt").unwrap_err().contains("did you mean clht?"));
+    }
+}

@@ -1,0 +1,72 @@
+//! Options of `terrace serve`, as flags.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use terrace::engine::Durability;
+use terrace::{Size, TierSpec, WhenFull};
+
+use super::listen::Listen;
+use super::settings::{Engine, Index};
+
+/// Options of `terrace serve`. All are optional: what no flag gives, the environment, the file or a default does.
+#[derive(Debug, Default, Args)]
+#[command(after_help = "\
+Each option can also be set in the environment (--dram-records as TERRACE_DRAM_RECORDS) and in the TOML file that --config
+or TERRACE_CONFIG names (dram-records = \"1GiB\"). A flag comes before the environment, the environment before the file.
+Percentages are of the memory that may be used (--dram, --dram-records) or of the free space at the tier's place.
+
+Examples:
+  terrace serve
+  terrace serve --dir /srv/terrace --dram 8GiB --ssd 200GiB --durability sync
+  terrace serve --pmem 64GiB@/mnt/pmem0 --redis 0.0.0.0:6379 --memcached off
+  terrace serve --pmem 1GiB --profile optane-200         on an emulated device, for trying out
+  terrace serve --engine dram --when-full evict --dram 2GiB
+  TERRACE_THREADS=4 terrace serve --config terrace.toml")]
+pub struct ServeArgs {
+    /// Where the store lies; created if there is none [default: ./terrace-data]
+    #[arg(long, value_name = "DIR")]
+    pub dir: Option<PathBuf>,
+    /// Where to speak Redis's protocol, or off [default: 127.0.0.1:6379]
+    #[arg(long, value_name = "ADDR:PORT")]
+    pub redis: Option<Listen>,
+    /// Where to speak memcached's text protocol, or off [default: 127.0.0.1:11211]
+    #[arg(long, value_name = "ADDR:PORT")]
+    pub memcached: Option<Listen>,
+    /// Where to answer /metrics and /health, or off [default: off]
+    #[arg(long, value_name = "ADDR:PORT")]
+    pub admin: Option<Listen>,
+    /// Worker threads, each with an event loop and a session [default: the processors]
+    #[arg(long, value_name = "N")]
+    pub threads: Option<usize>,
+    /// The engine: hetermm or dram [default: hetermm]
+    #[arg(long, value_name = "E")]
+    pub engine: Option<Engine>,
+    /// The index [default: clht]
+    #[arg(long, value_name = "I")]
+    pub index: Option<Index>,
+    /// Bound on the process's memory, index and buffers counted [default: half of the memory that may be used]
+    #[arg(long, value_name = "SIZE")]
+    pub dram: Option<Size>,
+    /// Bound on the records in DRAM alone, instead of --dram
+    #[arg(long, value_name = "SIZE")]
+    pub dram_records: Option<Size>,
+    /// Byte-addressable lower tier: DAX, device DAX, a NUMA or CXL node
+    #[arg(long, value_name = "SIZE[@PATH|@node:N]")]
+    pub pmem: Option<TierSpec>,
+    /// Block lower tier [default, without --pmem: 75% of the free space at --dir, at most 16 times --dram]
+    #[arg(long, value_name = "SIZE[@PATH]")]
+    pub ssd: Option<TierSpec>,
+    /// Emulate this device at --pmem
+    #[arg(long, value_name = "NAME")]
+    pub profile: Option<String>,
+    /// When writes are answered: none, batch:MS or sync [default: batch:100; none for --engine dram]
+    #[arg(long, value_name = "MODE")]
+    pub durability: Option<Durability>,
+    /// What to do when every tier is full: refuse or evict [default: refuse]
+    #[arg(long, value_name = "HOW")]
+    pub when_full: Option<WhenFull>,
+    /// Read options from this TOML file
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+}

@@ -1,0 +1,120 @@
+//! What is printed at the start: what was found, and how to connect.
+
+use std::fmt::Write;
+
+use terrace::engine::Durability;
+use terrace::{OpenStore, Options, Tier, WhenFull, human_bytes};
+use terrace_server::Addresses;
+
+use super::settings::Settings;
+use super::sizing::Sized;
+
+/// What was found and chosen, before the store is opened.
+pub fn found(settings: &Settings, sized: &Sized) -> String {
+    let options = &sized.options;
+    let place =
+        options.dir.as_ref().map_or_else(|| "in memory".to_owned(), |dir| format!("in {}", dir.display()));
+    let mut lines = vec![
+        format!("terrace {}", env!("CARGO_PKG_VERSION")),
+        format!("store       {} {place}, index {}", options.engine, options.index),
+    ];
+    lines.extend(sized.found.iter().map(|line| format!("found       {line}")));
+    lines.push(format!("tiers       {}", tiers(options)));
+    if let Some(profile) = &options.profile {
+        lines.push(format!("profile     {profile}, emulated: its times are not this machine's"));
+    }
+    lines.push(format!("durability  {}", durability(options.durability)));
+    lines.push(format!(
+        "when full   {}",
+        match options.when_full {
+            WhenFull::Refuse => "refuse writes; reads and deletes go on",
+            WhenFull::Evict => "evict the oldest records",
+        }
+    ));
+    lines.push(format!("threads     {}", settings.threads));
+    lines.join("\n")
+}
+
+/// How to connect, once that is possible.
+pub fn ready(settings: &Settings, sized: &Sized, store: &OpenStore, at: Addresses) -> String {
+    let mut text = String::new();
+    for line in &store.description {
+        push(&mut text, "opened", line);
+    }
+    if let Some(recovery) = store.stats().recovery {
+        let how = if recovery.clean { "after a clean stop" } else { "after a crash" };
+        let seconds = recovery.nanoseconds as f64 / 1e9;
+        let mut line = format!("{} records {how} in {seconds:.2} s", recovery.records);
+        if recovery.poisoned > 0 {
+            let _ = write!(
+                line,
+                "; {} were damaged and answer errors until they are set or deleted",
+                recovery.poisoned
+            );
+        }
+        push(&mut text, "recovered", &line);
+    }
+    if let Some(address) = at.redis {
+        push(
+            &mut text,
+            "redis",
+            &format!("{address}    redis-cli -h {} -p {}", address.ip(), address.port()),
+        );
+    }
+    if let Some(address) = at.memcached {
+        push(
+            &mut text,
+            "memcached",
+            &format!("{address}    printf 'get KEY\\r\\n' | nc -q1 {} {}", address.ip(), address.port()),
+        );
+    }
+    if let Some(address) = at.admin {
+        push(&mut text, "admin", &format!("{address}    curl http://{address}/metrics"));
+    }
+    if [at.redis, at.memcached].iter().flatten().any(|address| !address.ip().is_loopback()) {
+        push(&mut text, "warning", "it listens beyond the loopback and asks nobody for a password");
+    }
+    if settings.engine == "dram" || sized.options.durability == Durability::None {
+        push(&mut text, "warning", "a crash loses what was written: durability is none");
+    }
+    push(&mut text, "limits", "no replication, cluster, scripting or collections");
+    text.push_str(
+        "ready       stop with Ctrl-C or SIGTERM: it answers what it has received, saves and exits",
+    );
+    text
+}
+
+fn push(text: &mut String, label: &str, line: &str) {
+    let _ = writeln!(text, "{label:<11} {line}");
+}
+
+fn tiers(options: &Options) -> String {
+    let dram = match (options.dram, options.dram_records) {
+        (Some(bytes), _) => format!("DRAM {} (index and buffers included)", human_bytes(bytes)),
+        (None, Some(bytes)) => format!("DRAM {} of records", human_bytes(bytes)),
+        (None, None) => "DRAM without bound".to_owned(),
+    };
+    let lower = |name: &str, tier: &Option<Tier>| {
+        tier.as_ref().map(|tier| {
+            let place = match &tier.place {
+                Some(terrace::Place::Path(path)) => format!(" at {}", path.display()),
+                Some(terrace::Place::Node(node)) => format!(" on NUMA node {node}"),
+                None => String::new(),
+            };
+            format!("{name} {}{place}", human_bytes(tier.bytes))
+        })
+    };
+    let steps = [Some(dram), lower("PMem", &options.pmem), lower("SSD", &options.ssd)];
+    steps.into_iter().flatten().collect::<Vec<_>>().join(" > ")
+}
+
+fn durability(mode: Durability) -> String {
+    let promise = match mode {
+        Durability::None => "a clean stop saves, a crash does not".to_owned(),
+        Durability::Batch(window) => {
+            format!("the death of the process loses nothing, power loss at most {} ms", window.as_millis())
+        }
+        Durability::Sync => "answered when safe from power loss".to_owned(),
+    };
+    format!("{mode}: {promise}")
+}

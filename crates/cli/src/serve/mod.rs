@@ -1,0 +1,85 @@
+//! `terrace serve`: open a store, serve it, save it.
+//!
+//! ```text
+//!   flags > TERRACE_* > --config file > defaults  --> settings --> sizing (machine, cgroup, free disk) --> Options
+//!   terrace::open (progress bar while recovering) --> Server --> first signal: drain, save, exit 0
+//!                                                                second signal: exit at once
+//! ```
+
+mod args;
+mod banner;
+mod file;
+mod listen;
+mod recovery_bar;
+mod settings;
+mod signals;
+mod sizing;
+
+use std::process::ExitCode;
+
+use anyhow::Context;
+use terrace_server::{Server, ServerOptions};
+
+pub use args::ServeArgs;
+
+use crate::say;
+use settings::Settings;
+
+/// Runs it until a signal ends it.
+pub fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
+    let settings = settings::gather(args, &|name| std::env::var(name).ok())?;
+    let sized = sizing::size(&settings)?;
+    say::line(&banner::found(&settings, &sized))?;
+    let signals = signals::Signals::install()?;
+
+    let store = recovery_bar::open(sized.options.clone())?;
+    let server = match Server::start(store.clone(), server_options(&settings, &sized, &store)) {
+        Ok(server) => server,
+        Err(error) => {
+            store.close()?;
+            return Err(explain_bind(error));
+        }
+    };
+    say::line(&banner::ready(&settings, &sized, &store, server.addresses()))?;
+
+    let signal = signals.wait();
+    tracing::info!("{signal}: answering what has been received, then saving; a second signal ends at once");
+    let drained = server.shutdown();
+    store.close().context("saving the store failed; what was acknowledged is recovered at the next start")?;
+    drained.context("a server thread had failed before the end")?;
+    tracing::info!("saved");
+    Ok(ExitCode::SUCCESS)
+}
+
+fn server_options(settings: &Settings, sized: &sizing::Sized, store: &terrace::OpenStore) -> ServerOptions {
+    ServerOptions {
+        redis: settings.redis.address(),
+        memcached: settings.memcached.address(),
+        admin: settings.admin.address(),
+        threads: settings.threads,
+        dram_budget_bytes: sized.options.dram.or(sized.options.dram_records).unwrap_or(0),
+        evicts: sized.options.when_full == terrace::WhenFull::Evict,
+        dir: sized.options.dir.as_ref().map(|dir| dir.display().to_string()).unwrap_or_default(),
+        durability: sized.options.durability.to_string(),
+        description: store.description.clone(),
+        ..ServerOptions::default()
+    }
+}
+
+/// A taken port is the commonest reason for not starting, so it says what to do.
+fn explain_bind(error: std::io::Error) -> anyhow::Error {
+    use std::io::ErrorKind::{AddrInUse, AddrNotAvailable, PermissionDenied};
+    let advice = match error.kind() {
+        AddrInUse => Some("something else listens there"),
+        AddrNotAvailable => Some("this machine has no such address"),
+        PermissionDenied => Some("ports below 1024 need privileges"),
+        _ => None,
+    };
+    match advice {
+        Some(why) => anyhow::anyhow!(
+            "{error}: {why}; choose others with --redis ADDR:PORT, --memcached ADDR:PORT and --admin ADDR:PORT, or switch one \
+             off with --redis off"
+        ),
+        None => anyhow::Error::new(error).context("the server could not start"),
+    }
+}

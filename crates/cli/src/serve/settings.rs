@@ -1,0 +1,313 @@
+//! Options from four sources: a flag comes before the environment, that before the file, that before the default.
+
+use std::fmt::Display;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use anyhow::Context;
+use terrace::engine::Durability;
+use terrace::{Size, TierSpec, WhenFull};
+
+use super::args::ServeArgs;
+use super::file::File;
+use super::listen::Listen;
+use crate::names;
+
+/// The keys of the configuration file; in the environment in capitals with underscores, behind `TERRACE_`.
+const KEYS: [&str; 14] = [
+    "dir",
+    "redis",
+    "memcached",
+    "admin",
+    "threads",
+    "engine",
+    "index",
+    "dram",
+    "dram-records",
+    "pmem",
+    "ssd",
+    "profile",
+    "durability",
+    "when-full",
+];
+
+/// The options in force; sizes are still as they were asked for.
+#[derive(Debug)]
+pub struct Settings {
+    /// Where the store lies.
+    pub dir: PathBuf,
+    /// Redis's port.
+    pub redis: Listen,
+    /// memcached's port.
+    pub memcached: Listen,
+    /// Metrics.
+    pub admin: Listen,
+    /// Worker threads.
+    pub threads: usize,
+    /// Engine.
+    pub engine: String,
+    /// Index.
+    pub index: String,
+    /// Bound on memory.
+    pub dram: Option<Size>,
+    /// Bound on the records in DRAM.
+    pub dram_records: Option<Size>,
+    /// Byte-addressable tier.
+    pub pmem: Option<TierSpec>,
+    /// Block tier.
+    pub ssd: Option<TierSpec>,
+    /// Emulated device.
+    pub profile: Option<String>,
+    /// When writes are answered.
+    pub durability: Durability,
+    /// What to do when full.
+    pub when_full: WhenFull,
+}
+
+macro_rules! name {
+    ($(#[$doc:meta])* $type:ident, $check:path) => {
+        $(#[$doc])*
+        #[derive(Clone, Debug)]
+        pub struct $type(pub String);
+        impl FromStr for $type {
+            type Err = String;
+            fn from_str(text: &str) -> Result<Self, String> {
+                $check(text).map(Self)
+            }
+        }
+    };
+}
+name!(
+    /// The name of an engine that is there.
+    Engine,
+    names::engine
+);
+name!(
+    /// The name of an index that is there.
+    Index,
+    names::index
+);
+
+struct Sources<'a> {
+    environment: &'a dyn Fn(&str) -> Option<String>,
+    file: File,
+}
+
+impl Sources<'_> {
+    /// The flag's value, or else the environment's, or else the file's.
+    fn get<T: FromStr<Err: Display>>(&self, flag: Option<T>, key: &str) -> anyhow::Result<Option<T>> {
+        if flag.is_some() {
+            return Ok(flag);
+        }
+        let variable = variable(key);
+        let (text, place) = match (self.environment)(&variable) {
+            Some(text) => (text, variable),
+            None => match self.file.get(key) {
+                Some((text, place)) => (text.to_owned(), place),
+                None => return Ok(None),
+            },
+        };
+        text.parse().map(Some).map_err(|error| anyhow::anyhow!("{place}: {error}"))
+    }
+}
+
+fn variable(key: &str) -> String {
+    format!("TERRACE_{}", key.replace('-', "_").to_uppercase())
+}
+
+/// Gathers the settings; `environment` looks a variable up.
+///
+/// # Errors
+/// If a source holds what can't be read, or two options contradict each other; the text says where.
+pub fn gather(args: ServeArgs, environment: &dyn Fn(&str) -> Option<String>) -> anyhow::Result<Settings> {
+    let config = args.config.or_else(|| environment("TERRACE_CONFIG").map(PathBuf::from));
+    let file = config.map(|path| File::read(&path, &KEYS)).transpose()?.unwrap_or_default();
+    let from = Sources { environment, file };
+    let engine = from.get(args.engine, "engine")?.map_or_else(|| "hetermm".to_owned(), |Engine(name)| name);
+    let durability = from.get(args.durability, "durability")?;
+    let (dram, dram_records) = budgets(&from, args.dram, args.dram_records)?;
+    let settings = Settings {
+        dir: from.get(args.dir, "dir")?.unwrap_or_else(|| PathBuf::from("terrace-data")),
+        redis: from.get(args.redis, "redis")?.unwrap_or(Listen::loopback(6379)),
+        memcached: from.get(args.memcached, "memcached")?.unwrap_or(Listen::loopback(11211)),
+        admin: from.get(args.admin, "admin")?.unwrap_or(Listen::Off),
+        threads: match from.get(args.threads, "threads")? {
+            Some(threads) => threads,
+            None => processors()?,
+        },
+        index: from.get(args.index, "index")?.map_or_else(|| "clht".to_owned(), |Index(name)| name),
+        dram,
+        dram_records,
+        pmem: from.get(args.pmem, "pmem")?,
+        ssd: from.get(args.ssd, "ssd")?,
+        profile: from.get(args.profile, "profile")?,
+        durability: durability.unwrap_or(match engine.as_str() {
+            "dram" => Durability::None,
+            _ => Durability::default(),
+        }),
+        when_full: from.get(args.when_full, "when-full")?.unwrap_or_default(),
+        engine,
+    };
+    settings.check()?;
+    Ok(settings)
+}
+
+/// The two budgets are alternatives: the source that comes first decides which one holds.
+fn budgets(
+    from: &Sources<'_>,
+    dram: Option<Size>,
+    records: Option<Size>,
+) -> anyhow::Result<(Option<Size>, Option<Size>)> {
+    if dram.is_some() || records.is_some() {
+        return Ok((dram, records));
+    }
+    let set = |key| (from.environment)(&variable(key)).is_some();
+    if set("dram") != set("dram-records") {
+        let (with_dram, with_records) = (set("dram"), set("dram-records"));
+        return Ok((
+            if with_dram { from.get(None, "dram")? } else { None },
+            if with_records { from.get(None, "dram-records")? } else { None },
+        ));
+    }
+    Ok((from.get(None, "dram")?, from.get(None, "dram-records")?))
+}
+
+fn processors() -> anyhow::Result<usize> {
+    Ok(std::thread::available_parallelism()
+        .context("the number of processors is unknown; give --threads")?
+        .get())
+}
+
+impl Settings {
+    fn check(&self) -> anyhow::Result<()> {
+        use anyhow::ensure;
+        ensure!(self.threads > 0 && self.threads <= 1024, "--threads must be 1 to 1024");
+        ensure!(
+            self.dram.is_none() || self.dram_records.is_none(),
+            "give --dram or --dram-records, not both: the second lifts the first"
+        );
+        ensure!(
+            self.redis != Listen::Off || self.memcached != Listen::Off,
+            "with --redis off and --memcached off nobody could reach the store"
+        );
+        ensure!(
+            self.profile.is_none() || self.pmem.is_some(),
+            "--profile emulates the device at --pmem; add --pmem SIZE, such as --pmem 1GiB"
+        );
+        ensure!(
+            self.engine != "dram" || (self.pmem.is_none() && self.ssd.is_none()),
+            "--engine dram has no lower tier; leave out --pmem and --ssd, or use --engine hetermm"
+        );
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    fn nothing(_: &str) -> Option<String> {
+        None
+    }
+
+    fn file(text: &str) -> tempfile::NamedTempFile {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        file.write_all(text.as_bytes()).unwrap();
+        file
+    }
+
+    #[test]
+    fn without_options_the_usual_ports_of_the_loopback() {
+        let settings = gather(ServeArgs::default(), &nothing).unwrap();
+        assert_eq!(settings.dir, PathBuf::from("terrace-data"));
+        assert_eq!(settings.redis.address(), Some("127.0.0.1:6379".parse().unwrap()));
+        assert_eq!(settings.memcached.address(), Some("127.0.0.1:11211".parse().unwrap()));
+        assert_eq!((settings.admin.address(), settings.engine.as_str()), (None, "hetermm"));
+        assert_eq!(settings.durability.to_string(), "batch:100");
+    }
+
+    #[test]
+    fn a_flag_before_the_environment_before_the_file_before_the_default() {
+        let file = file("threads = 1\ndram = \"1MiB\"\nwhen-full = \"evict\"\ndurability = \"sync\"");
+        let environment = |name: &str| match name {
+            "TERRACE_THREADS" => Some("2".to_owned()),
+            "TERRACE_DRAM" => Some("2MiB".to_owned()),
+            "TERRACE_CONFIG" => Some(file.path().display().to_string()),
+            _ => None,
+        };
+        let args = ServeArgs { threads: Some(3), ..ServeArgs::default() };
+        let settings = gather(args, &environment).unwrap();
+        assert_eq!(settings.threads, 3, "the flag");
+        assert_eq!(settings.dram, Some(Size::Bytes(2 << 20)), "the environment");
+        assert_eq!(settings.when_full, WhenFull::Evict, "the file");
+        assert_eq!(settings.index, "clht", "the default");
+    }
+
+    #[test]
+    fn every_key_is_read_from_the_environment_and_the_file() {
+        let values = [
+            ("dir", "/srv/x"),
+            ("redis", "127.0.0.1:1"),
+            ("memcached", "off"),
+            ("admin", "127.0.0.1:3"),
+            ("threads", "5"),
+            ("engine", "hetermm"),
+            ("index", "clht"),
+            ("dram-records", "3MiB"),
+            ("pmem", "1GiB"),
+            ("ssd", "2GiB@/srv/y"),
+            ("profile", "optane-200"),
+            ("durability", "none"),
+            ("when-full", "evict"),
+        ];
+        let told = |settings: Settings| format!("{settings:?}");
+        let text: String = values.iter().map(|(key, value)| format!("{key} = {value:?}\n")).collect();
+        let file = file(&text);
+        let args = ServeArgs { config: Some(file.path().to_owned()), ..ServeArgs::default() };
+        let from_file = told(gather(args, &nothing).unwrap());
+        let environment = |name: &str| {
+            values.iter().find(|(key, _)| variable(key) == name).map(|(_, value)| (*value).to_owned())
+        };
+        let from_environment = told(gather(ServeArgs::default(), &environment).unwrap());
+        assert_eq!(from_file, from_environment);
+        for word in [
+            "/srv/x",
+            "127.0.0.1:1",
+            "Off",
+            "127.0.0.1:3",
+            "threads: 5",
+            "3145728",
+            "/srv/y",
+            "optane",
+            "Evict",
+        ] {
+            assert!(from_file.contains(word), "{word} is missing in {from_file}");
+        }
+    }
+
+    #[test]
+    fn a_nearer_budget_replaces_the_other_kind() {
+        let file = file("dram = \"1GiB\"");
+        let args = ServeArgs {
+            config: Some(file.path().to_owned()),
+            dram_records: Some(Size::Bytes(7)),
+            ..ServeArgs::default()
+        };
+        let settings = gather(args, &nothing).unwrap();
+        assert_eq!((settings.dram, settings.dram_records), (None, Some(Size::Bytes(7))));
+    }
+
+    #[test]
+    fn mistakes_are_told_with_their_place() {
+        let environment = |name: &str| (name == "TERRACE_WHEN_FULL").then(|| "maybe".to_owned());
+        let error = gather(ServeArgs::default(), &environment).unwrap_err().to_string();
+        assert!(error.contains("TERRACE_WHEN_FULL") && error.contains("refuse or evict"), "{error}");
+        let file = file("\nengine = \"tac\"");
+        let args = ServeArgs { config: Some(file.path().to_owned()), ..ServeArgs::default() };
+        let error = gather(args, &nothing).unwrap_err().to_string();
+        assert!(error.contains("line 2") && error.contains("not there yet"), "{error}");
+        let args = ServeArgs { profile: Some("optane-200".into()), ..ServeArgs::default() };
+        assert!(gather(args, &nothing).unwrap_err().to_string().contains("--pmem 1GiB"));
+    }
+}

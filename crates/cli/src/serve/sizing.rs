@@ -1,0 +1,158 @@
+//! Sizes that nobody gave: from the machine, its control group and the disk.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use terrace::{Options, Place, Size, Tier, TierSpec, human_bytes};
+use terrace_media::Machine;
+
+use super::settings::Settings;
+
+/// The share of the usable memory that `--dram` takes where nobody says.
+const DRAM_DEFAULT: Size = Size::Percent(50.0);
+/// The share of the free disk that `--ssd` takes where nobody says, and its bound in sizes of DRAM.
+const SSD_DEFAULT: Size = Size::Percent(75.0);
+const SSD_MAX_DRAMS: u64 = 16;
+/// Remembers the size of a tier that was chosen here: at the next start the free space has shrunk by the store itself.
+const REMEMBERED: &str = "ssd-bytes";
+/// What a size is rounded down to.
+const STEP: u64 = 1 << 20;
+
+/// What the store is opened with, and what that rests on.
+pub struct Sized {
+    /// For [`terrace::open`].
+    pub options: Options,
+    /// What was found, a line each, for people.
+    pub found: Vec<String>,
+}
+
+/// Fills the sizes in.
+///
+/// # Errors
+/// If the machine can't be examined, or has no room.
+pub fn size(settings: &Settings) -> anyhow::Result<Sized> {
+    let machine = Machine::detect();
+    let usable = machine.usable_bytes();
+    let limit = machine.cgroup_limit_bytes.filter(|limit| *limit < machine.memory_bytes);
+    let limit = limit.map(|bytes| format!(", limited to {} by the control group", human_bytes(bytes)));
+    let mut found =
+        vec![format!("{} of memory{}", human_bytes(machine.memory_bytes), limit.unwrap_or_default())];
+
+    let mut dram = settings.dram.map(|size| size.of(usable));
+    let dram_records = settings.dram_records.map(|size| size.of(usable));
+    if dram.is_none() && dram_records.is_none() {
+        anyhow::ensure!(usable > 0, "the machine's memory is unknown; give --dram SIZE");
+        dram = Some(DRAM_DEFAULT.of(usable) / STEP * STEP);
+    }
+    let volatile = settings.engine == "dram";
+    let pmem =
+        settings.pmem.as_ref().map(|spec| tier(spec, &settings.dir, usable, &mut found)).transpose()?;
+    let ssd = match &settings.ssd {
+        Some(spec) => Some(tier(spec, &settings.dir, usable, &mut found)?),
+        None if pmem.is_some() || volatile => None,
+        None => Some(default_ssd(&settings.dir, dram.or(dram_records).unwrap_or(usable), &mut found)?),
+    };
+    let options = Options {
+        engine: settings.engine.clone(),
+        index: settings.index.clone(),
+        dir: (!volatile).then(|| settings.dir.clone()),
+        dram,
+        dram_records,
+        pmem,
+        ssd,
+        profile: settings.profile.clone(),
+        durability: settings.durability,
+        when_full: settings.when_full,
+        recovery_threads: settings.threads,
+        ..Options::default()
+    };
+    Ok(Sized { options, found })
+}
+
+/// A tier that was asked for; a percentage is of the free space at its place, or of memory if that is where it is.
+fn tier(spec: &TierSpec, dir: &Path, usable: u64, found: &mut Vec<String>) -> anyhow::Result<Tier> {
+    let place: Option<PathBuf> = match &spec.place {
+        Some(Place::Path(path)) => Some(path.clone()),
+        Some(Place::Node(_)) => None,
+        None => Some(dir.to_owned()),
+    };
+    let base = match place {
+        Some(path) => {
+            let place = detect(&path)?;
+            found.push(place.describe());
+            place.free_bytes
+        }
+        None => usable,
+    };
+    Ok(Tier::of(spec, base))
+}
+
+fn default_ssd(dir: &Path, dram: u64, found: &mut Vec<String>) -> anyhow::Result<Tier> {
+    let place = detect(dir)?;
+    found.push(place.describe());
+    std::fs::create_dir_all(dir).with_context(|| format!("can't make the directory {}", dir.display()))?;
+    let remembered = dir.join(REMEMBERED);
+    if let Some(bytes) = std::fs::read_to_string(&remembered).ok().and_then(|text| text.trim().parse().ok()) {
+        return Ok(Tier { bytes, place: None });
+    }
+    let bytes = SSD_DEFAULT.of(place.free_bytes).min(dram.saturating_mul(SSD_MAX_DRAMS)) / STEP * STEP;
+    anyhow::ensure!(
+        bytes > 0,
+        "no space is free at {}; choose another --dir, or give --ssd SIZE@PATH",
+        dir.display()
+    );
+    std::fs::write(&remembered, format!("{bytes}\n"))
+        .with_context(|| format!("can't write {}", remembered.display()))?;
+    Ok(Tier { bytes, place: None })
+}
+
+fn detect(path: &Path) -> anyhow::Result<terrace_media::Place> {
+    terrace_media::detect(path).with_context(|| format!("can't examine {}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::args::ServeArgs;
+    use super::super::settings::gather;
+    use super::*;
+
+    fn sized(args: ServeArgs) -> Sized {
+        size(&gather(args, &|_| None).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn a_machine_sizes_itself_and_keeps_to_it() {
+        let home = tempfile::tempdir().unwrap();
+        let dir = home.path().join("data");
+        let args = || ServeArgs { dir: Some(dir.clone()), ..ServeArgs::default() };
+        let first = sized(args()).options;
+        let dram = first.dram.unwrap();
+        assert!(dram > 0 && dram <= Machine::detect().usable_bytes() / 2);
+        let ssd = first.ssd.unwrap();
+        assert!(ssd.bytes > 0 && ssd.bytes <= dram * SSD_MAX_DRAMS);
+        // Whatever is free by then, the second start opens what the first one made.
+        std::fs::write(dir.join(REMEMBERED), "123456\n").unwrap();
+        assert_eq!(sized(args()).options.ssd.unwrap().bytes, 123_456);
+    }
+
+    #[test]
+    fn what_is_given_is_taken() {
+        let args = ServeArgs {
+            dram_records: Some(Size::Bytes(5 << 20)),
+            pmem: Some("1GiB".parse().unwrap()),
+            ..ServeArgs::default()
+        };
+        let options = sized(args).options;
+        assert_eq!((options.dram, options.dram_records), (None, Some(5 << 20)));
+        assert_eq!(options.pmem.unwrap().bytes, 1 << 30);
+        assert!(options.ssd.is_none(), "one lower tier is enough");
+    }
+
+    #[test]
+    fn dram_alone_keeps_no_files() {
+        let args = ServeArgs { engine: Some("dram".parse().unwrap()), ..ServeArgs::default() };
+        let options = sized(args).options;
+        assert!(options.dir.is_none() && options.ssd.is_none());
+        assert_eq!(options.durability.to_string(), "none");
+    }
+}
