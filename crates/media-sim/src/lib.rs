@@ -36,6 +36,7 @@ pub mod queue;
 pub mod recorder;
 pub mod region;
 pub mod rng;
+pub mod shrink;
 pub mod snapshot;
 pub mod trace;
 
@@ -55,5 +56,6 @@ pub use queue::{QueueOrder, SimQueue};
 pub use recorder::Recorder;
 pub use region::SimRegion;
 pub use rng::Rng;
+pub use shrink::shortest;
 pub use snapshot::{Crash, Model};
 pub use trace::{Position, SiteId, Trace};

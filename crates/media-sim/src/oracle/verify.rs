@@ -105,11 +105,10 @@ impl<K: Ord + Clone + Debug, V: PartialEq + Debug> Oracle<K, V> {
         feasible: &Feasible,
         fate: &mut Fate,
     ) -> Result<(), Violation> {
-        let mut known = vec![*fate];
-        known.push(if self.must_survive(op, promise) { Fate::Survived } else { Fate::Unknown });
-        known.push(if self.may_have_run(op, position) { Fate::Unknown } else { Fate::Lost });
-        known.extend(places.iter().map(|(k, j)| feasible.fate(*k, *j, promise.causal)));
-        for other in known.into_iter().filter(|other| *other != Fate::Unknown) {
+        let promised = if self.must_survive(op, promise) { Fate::Survived } else { Fate::Unknown };
+        let issued = if self.may_have_run(op, position) { Fate::Unknown } else { Fate::Lost };
+        let told = places.iter().map(|(k, j)| feasible.fate(*k, *j, promise.causal));
+        for other in told.chain([promised, issued]).filter(|other| *other != Fate::Unknown) {
             if *fate != Fate::Unknown && *fate != other {
                 return Err(self.tell_torn(position, op));
             }
