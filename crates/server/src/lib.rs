@@ -1,9 +1,22 @@
 //! terrace behind the Redis and memcached protocols.
+//!
+//! ```text
+//!   listeners --> Acceptor --hands out--> Worker (event loop + Session), one a thread
+//!                                           |  Connection --Protocol::parse--> Batch --> store
+//!                                           |  Connection <-Protocol::answer-- settled
+//!   admin port --> Admin: /metrics, /health '-- resp::, memcached::  implement Protocol
+//! ```
 #![forbid(unsafe_code)]
 
+mod accept;
+mod admin;
 mod memcached;
 mod options;
 mod protocol;
+mod resp;
+mod server;
 mod shared;
+mod worker;
 
 pub use options::ServerOptions;
+pub use server::{Addresses, Server};

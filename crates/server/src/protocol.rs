@@ -67,7 +67,8 @@ impl Context<'_> {
     /// Whether `batch` has reached the bound on one turn. A command that arrives at an empty batch is always taken,
     /// however large.
     pub fn full(&self, batch: &Batch) -> bool {
-        batch.len() >= self.shared.options.turn_operations || batch.input_bytes() >= self.shared.options.turn_bytes
+        batch.len() >= self.shared.options.turn_operations
+            || batch.input_bytes() >= self.shared.options.turn_bytes
     }
 }
 

@@ -38,6 +38,11 @@ impl<'a> Encoder<'a> {
         self.version
     }
 
+    /// Writes this version from now on.
+    pub fn set_version(&mut self, version: Version) {
+        self.version = version;
+    }
+
     /// A status such as `OK`; must hold no line break.
     pub fn simple(&mut self, text: &str) {
         debug_assert!(!text.contains(['\r', '\n']), "a status is one line");

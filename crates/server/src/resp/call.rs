@@ -1,0 +1,126 @@
+//! One command on its way to the store.
+
+use terrace_engine::{Batch, OpKind, Reply};
+use terrace_protocol::resp::{Args, parse_integer};
+
+use super::client::Client;
+use super::error::{self, NOT_AN_INTEGER, Refusal};
+use super::step::{Answer, Step};
+use super::table::{self, Command};
+use crate::protocol::Context;
+
+/// A command's arguments, and what its handler may touch.
+///
+/// A handler checks everything first, then pushes operations and one step. Returning a refusal answers with that instead;
+/// operations pushed before it would still run.
+pub(super) struct Call<'a> {
+    pub args: Args<'a>,
+    pub batch: &'a mut Batch,
+    pub ctx: &'a Context<'a>,
+    pub client: &'a mut Client,
+    pub steps: &'a mut Vec<Step>,
+    /// The full name of the command that runs, as errors tell it.
+    pub name: &'static str,
+}
+
+/// What handlers return.
+pub(super) type Outcome = Result<(), Refusal>;
+
+impl<'a> Call<'a> {
+    pub fn new(
+        args: Args<'a>,
+        batch: &'a mut Batch,
+        ctx: &'a Context<'a>,
+        client: &'a mut Client,
+        steps: &'a mut Vec<Step>,
+    ) -> Self {
+        Self { args, batch, ctx, client, steps, name: "" }
+    }
+
+    /// Finds the command, checks its arity and hands over to it.
+    pub fn run(&mut self) -> Outcome {
+        let name = self.arg(0);
+        match table::find(table::COMMANDS, name) {
+            Some(command) => self.run_as(command),
+            None if name.eq_ignore_ascii_case(b"post") || name.eq_ignore_ascii_case(b"host:") => {
+                // A browser that was talked into sending a request here: nothing behind it is a command.
+                tracing::warn!(peer = %self.client.peer.remote, "an HTTP request on the Redis port; closing");
+                self.client.closing = true;
+                Err("ERR this is not an HTTP server".into())
+            }
+            None => Err(error::unknown(name, self.args.from(1))),
+        }
+    }
+
+    fn run_as(&mut self, command: &'static Command) -> Outcome {
+        let fits = match command.arity {
+            exactly @ 0.. => self.args.len() == exactly as usize,
+            at_least => self.args.len() >= at_least.unsigned_abs() as usize,
+        };
+        if !fits {
+            return Err(error::arity(command.full_name));
+        }
+        self.name = command.full_name;
+        match self.args.get(1) {
+            Some(sub) if !command.subcommands.is_empty() => match table::find(command.subcommands, sub) {
+                Some(command) => self.run_as(command),
+                None => Err(error::unknown_sub(command.full_name, sub)),
+            },
+            _ => (command.handler)(self),
+        }
+    }
+
+    /// The argument at `index`, 0 being the name; empty if there is none (arity has been checked).
+    pub fn arg(&self, index: usize) -> &'a [u8] {
+        self.args.get(index).unwrap_or_default()
+    }
+
+    /// The argument at `index` as a whole number.
+    pub fn integer(&self, index: usize) -> Result<i64, Refusal> {
+        parse_integer(self.arg(index)).ok_or_else(|| NOT_AN_INTEGER.into())
+    }
+
+    /// Adds an operation on a key of the chosen database.
+    pub fn push(&mut self, key: &[u8], kind: OpKind) -> u32 {
+        self.batch.push(self.client.db, key, kind) as u32
+    }
+
+    /// Adds an operation whose answer is the command's.
+    pub fn one(&mut self, key: &[u8], kind: OpKind, show: fn(&mut Answer<'_>, Reply)) -> Outcome {
+        let op = self.push(key, kind);
+        self.steps.push(Step::One { op, show });
+        Ok(())
+    }
+
+    /// Adds the same operation on every argument from `from` on.
+    pub fn each(
+        &mut self,
+        from: usize,
+        kind: OpKind,
+        show: fn(&mut Answer<'_>, std::ops::Range<usize>),
+    ) -> Outcome {
+        let first = self.batch.len() as u32;
+        for key in self.args.from(from) {
+            self.push(key, kind);
+        }
+        let count = self.batch.len() as u32 - first;
+        self.steps.push(Step::Many { first, count, show });
+        Ok(())
+    }
+
+    /// Answers with a step that needs no operation.
+    pub fn answer(&mut self, step: Step) -> Outcome {
+        self.steps.push(step);
+        Ok(())
+    }
+
+    /// Answers `OK`.
+    pub fn ok(&mut self) -> Outcome {
+        self.answer(Step::Simple("OK"))
+    }
+
+    /// Answers when the batch has settled.
+    pub fn late(&mut self, write: impl FnOnce(&mut Answer<'_>) + Send + 'static) -> Outcome {
+        self.answer(Step::Late(Box::new(write)))
+    }
+}

@@ -1,0 +1,126 @@
+//! Commands about the connection itself.
+
+use terrace_engine::DATABASES;
+use terrace_protocol::resp::{Version, parse_integer};
+
+use super::call::{Call, Outcome};
+use super::client::is_valid_name;
+use super::error::{Refusal, arity};
+use super::options::is;
+use super::step::Step;
+
+/// The Redis whose answers these commands follow.
+pub(super) const REDIS_VERSION: &str = "7.2.4";
+
+const WRONG_PASSWORD: &str = "WRONGPASS invalid username-password pair or user is disabled.";
+
+/// A container without a subcommand; its arity does not let that happen.
+pub(super) fn container(call: &mut Call<'_>) -> Outcome {
+    Err(arity(call.name))
+}
+
+pub(super) fn ping(call: &mut Call<'_>) -> Outcome {
+    match call.args.len() {
+        1 => call.answer(Step::Simple("PONG")),
+        2 => echo(call),
+        _ => Err(arity(call.name)),
+    }
+}
+
+pub(super) fn echo(call: &mut Call<'_>) -> Outcome {
+    call.answer(Step::Bulk(Some(call.arg(1).into())))
+}
+
+pub(super) fn quit(call: &mut Call<'_>) -> Outcome {
+    call.client.closing = true;
+    call.ok()
+}
+
+pub(super) fn select(call: &mut Call<'_>) -> Outcome {
+    let db = call.integer(1)?;
+    call.client.db = u8::try_from(db)
+        .ok()
+        .filter(|db| usize::from(*db) < DATABASES)
+        .ok_or("ERR DB index is out of range")?;
+    call.ok()
+}
+
+pub(super) fn reset(call: &mut Call<'_>) -> Outcome {
+    call.client.reset();
+    call.answer(Step::Version(Version::Resp2))?;
+    call.answer(Step::Simple("RESET"))
+}
+
+pub(super) fn auth(call: &mut Call<'_>) -> Outcome {
+    match call.args.len() {
+        2 => Err("ERR AUTH <password> called without any password configured for the default user. \
+                  Are you sure your configuration is correct?"
+            .into()),
+        3 => {
+            let user = call.arg(1);
+            authenticate(user)?;
+            call.ok()
+        }
+        _ => Err(super::error::SYNTAX.into()),
+    }
+}
+
+/// There is one user, `default`, and any password is right.
+fn authenticate(user: &[u8]) -> Result<(), Refusal> {
+    if user == b"default" { Ok(()) } else { Err(WRONG_PASSWORD.into()) }
+}
+
+/// `HELLO [version [AUTH user password] [SETNAME name]]`.
+pub(super) fn hello(call: &mut Call<'_>) -> Outcome {
+    let mut version = call.client.version;
+    if let Some(number) = call.args.get(1) {
+        version =
+            match parse_integer(number).ok_or("ERR Protocol version is not an integer or out of range")? {
+                2 => Version::Resp2,
+                3 => Version::Resp3,
+                _ => return Err("NOPROTO unsupported protocol version".into()),
+            };
+    }
+    let mut name = None;
+    let mut at = 2;
+    while at < call.args.len() {
+        let (word, left) = (call.arg(at), call.args.len() - at - 1);
+        if is(word, "AUTH") && left >= 2 {
+            authenticate(call.arg(at + 1))?;
+            at += 3;
+        } else if is(word, "SETNAME") && left >= 1 {
+            let given = call.arg(at + 1);
+            if !is_valid_name(given) {
+                return Err(super::client::INVALID_NAME.into());
+            }
+            name = Some(given);
+            at += 2;
+        } else {
+            return Err([b"ERR Syntax error in HELLO option '", word, b"'"].concat().into());
+        }
+    }
+    if let Some(name) = name {
+        call.client.name = name.into();
+    }
+    call.client.version = version;
+    call.answer(Step::Version(version))?;
+    let id = call.client.peer.id;
+    call.late(move |answer| {
+        let encoder = &mut answer.encoder;
+        encoder.map(7);
+        for (key, value) in [("server", "redis"), ("version", REDIS_VERSION)] {
+            encoder.bulk(key.as_bytes());
+            encoder.bulk(value.as_bytes());
+        }
+        encoder.bulk(b"proto");
+        encoder.integer(encoder.version().number());
+        encoder.bulk(b"id");
+        encoder.integer(id as i64);
+        for (key, value) in [("mode", "standalone"), ("role", "master")] {
+            encoder.bulk(key.as_bytes());
+            encoder.bulk(value.as_bytes());
+        }
+        encoder.bulk(b"modules");
+        encoder.array(0);
+    })
+}

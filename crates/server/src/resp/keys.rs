@@ -1,0 +1,59 @@
+//! Commands on keys, whatever their value.
+
+use terrace_engine::{Condition, OpKind, Reply};
+
+use super::call::{Call, Outcome};
+use super::error::SYNTAX;
+use super::options::is;
+
+/// `DEL` and `UNLINK`: values are small or unlinked by the engine, so that both cost the same.
+pub(super) fn del(call: &mut Call<'_>) -> Outcome {
+    let kind = OpKind::Delete { condition: Condition::Always, old_value: false };
+    call.each(1, kind, |answer, ops| {
+        let deleted = ops.filter(|op| matches!(answer.reply(*op), Reply::Deleted { .. })).count();
+        answer.encoder.integer(deleted as i64);
+    })
+}
+
+/// `EXISTS` and `TOUCH`; a key given twice counts twice.
+pub(super) fn exists(call: &mut Call<'_>) -> Outcome {
+    call.each(1, OpKind::Get { value: false }, |answer, ops| {
+        let present = ops.filter(|op| matches!(answer.reply(*op), Reply::Hit { .. })).count();
+        answer.encoder.integer(present as i64);
+    })
+}
+
+pub(super) fn type_of(call: &mut Call<'_>) -> Outcome {
+    call.one(call.arg(1), OpKind::Get { value: false }, |answer, reply| match reply {
+        Reply::Hit { .. } => answer.encoder.simple("string"),
+        Reply::Miss => answer.encoder.simple("none"),
+        other => answer.unexpected(other),
+    })
+}
+
+pub(super) fn dbsize(call: &mut Call<'_>) -> Outcome {
+    let db = call.client.db;
+    call.late(move |answer| answer.encoder.integer(answer.ctx.shared.store.len(db) as i64))
+}
+
+pub(super) fn flushall(call: &mut Call<'_>) -> Outcome {
+    flush(call, None)
+}
+
+pub(super) fn flushdb(call: &mut Call<'_>) -> Outcome {
+    let db = call.client.db;
+    flush(call, Some(db))
+}
+
+/// Both ways to flush cost the same here: a new generation, and space that is reclaimed behind it.
+fn flush(call: &mut Call<'_>, db: Option<u8>) -> Outcome {
+    match call.args.len() {
+        1 => {}
+        2 if is(call.arg(1), "ASYNC") || is(call.arg(1), "SYNC") => {}
+        _ => return Err(SYNTAX.into()),
+    }
+    call.one(b"", OpKind::Flush { db }, |answer, reply| match reply {
+        Reply::Done => answer.encoder.simple("OK"),
+        other => answer.unexpected(other),
+    })
+}

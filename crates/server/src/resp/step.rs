@@ -1,0 +1,98 @@
+//! Steps of a plan: what it takes to answer a command once its batch has settled.
+
+use terrace_engine::{Batch, OpError, Reply, Settled, Span};
+use terrace_protocol::resp::{Encoder, Version};
+
+use super::error::{Refusal, of_operation};
+use crate::protocol::Context;
+
+/// Answers one command.
+pub(super) enum Step {
+    /// With an error.
+    Error(Refusal),
+    /// With a status.
+    Simple(&'static str),
+    /// With a number known before.
+    Integer(i64),
+    /// With a string known before, or nothing.
+    Bulk(Option<Box<[u8]>>),
+    /// From the answer of one operation.
+    One { op: u32, show: fn(&mut Answer<'_>, Reply) },
+    /// From the answers of `count` operations.
+    Many { first: u32, count: u32, show: fn(&mut Answer<'_>, std::ops::Range<usize>) },
+    /// In any other way.
+    Late(Box<dyn FnOnce(&mut Answer<'_>) + Send>),
+    /// Nothing itself; what follows is written in this version.
+    Version(Version),
+}
+
+/// What a step has at hand.
+pub(super) struct Answer<'a> {
+    pub batch: &'a Batch,
+    pub proof: &'a Settled,
+    pub ctx: &'a Context<'a>,
+    pub encoder: Encoder<'a>,
+}
+
+impl Step {
+    /// Writes the answer.
+    pub fn write(self, answer: &mut Answer<'_>) {
+        match self {
+            Self::Error(refusal) => answer.encoder.error(&refusal.0),
+            Self::Simple(text) => answer.encoder.simple(text),
+            Self::Integer(number) => answer.encoder.integer(number),
+            Self::Bulk(Some(bytes)) => answer.encoder.bulk(&bytes),
+            Self::Bulk(None) => answer.encoder.null(),
+            Self::One { op, show } => match answer.reply(op as usize) {
+                Reply::Error(error) => answer.failed(error),
+                reply => show(answer, reply),
+            },
+            Self::Many { first, count, show } => {
+                let ops = first as usize..first as usize + count as usize;
+                let error = ops.clone().find_map(|op| match answer.reply(op) {
+                    Reply::Error(error) => Some(error),
+                    _ => None,
+                });
+                match error {
+                    // Redis's answers have no place for an error among several keys, so the first one is the answer.
+                    Some(error) => answer.failed(error),
+                    None => show(answer, ops),
+                }
+            }
+            Self::Late(write) => write(answer),
+            Self::Version(version) => answer.encoder.set_version(version),
+        }
+    }
+}
+
+impl Answer<'_> {
+    /// The answer of an operation.
+    pub fn reply(&self, op: usize) -> Reply {
+        self.batch.reply(op, self.proof)
+    }
+
+    /// Writes an operation's error.
+    pub fn failed(&mut self, error: OpError) {
+        self.encoder.error(of_operation(error).as_bytes());
+    }
+
+    /// Writes bytes of the batch.
+    pub fn output(&mut self, span: Span) {
+        self.encoder.bulk(self.batch.output(span));
+    }
+
+    /// Writes bytes of the batch, or that there are none.
+    pub fn output_or_null(&mut self, span: Option<Span>) {
+        match span {
+            Some(span) => self.output(span),
+            None => self.encoder.null(),
+        }
+    }
+
+    /// The engine answered an operation in a way that it never should.
+    pub fn unexpected(&mut self, reply: Reply) {
+        debug_assert!(false, "an operation was answered with {reply:?}");
+        tracing::error!(?reply, "an operation got an answer of another operation's kind");
+        self.encoder.error(b"ERR internal error: the store gave an unexpected answer");
+    }
+}

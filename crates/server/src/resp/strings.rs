@@ -1,0 +1,148 @@
+//! Commands on values as a whole.
+
+use terrace_engine::{Condition, Expiry, OpKind, Reply};
+
+use super::call::{Call, Outcome};
+use super::error::arity;
+use super::options;
+use super::step::{Answer, Step};
+use super::time::{self, Unit};
+
+const READ: OpKind = OpKind::Get { value: true };
+
+pub(super) fn get(call: &mut Call<'_>) -> Outcome {
+    call.one(call.arg(1), READ, value)
+}
+
+pub(super) fn mget(call: &mut Call<'_>) -> Outcome {
+    call.each(1, READ, |answer, ops| {
+        answer.encoder.array(ops.len());
+        for op in ops {
+            let reply = answer.reply(op);
+            value(answer, reply);
+        }
+    })
+}
+
+pub(super) fn getex(call: &mut Call<'_>) -> Outcome {
+    let kind = match options::getex(call)? {
+        Expiry::Keep => READ,
+        expiry => OpKind::Expire { expiry, condition: terrace_engine::ExpireIf::Always, value: true },
+    };
+    call.one(call.arg(1), kind, value)
+}
+
+pub(super) fn getdel(call: &mut Call<'_>) -> Outcome {
+    let kind = OpKind::Delete { condition: Condition::Always, old_value: true };
+    call.one(call.arg(1), kind, |answer, reply| match reply {
+        Reply::Deleted { old } => answer.output_or_null(old),
+        Reply::Miss => answer.encoder.null(),
+        other => answer.unexpected(other),
+    })
+}
+
+pub(super) fn set(call: &mut Call<'_>) -> Outcome {
+    let options = options::set(call)?;
+    let show = if options.get { old_value } else { stored };
+    store(call, 2, options.condition, options.expiry, options.get, show)
+}
+
+pub(super) fn setnx(call: &mut Call<'_>) -> Outcome {
+    store(call, 2, Condition::Absent, Expiry::Clear, false, |answer, reply| match reply {
+        Reply::Stored { .. } => answer.encoder.integer(1),
+        Reply::NotStored { .. } => answer.encoder.integer(0),
+        other => answer.unexpected(other),
+    })
+}
+
+pub(super) fn setex(call: &mut Call<'_>) -> Outcome {
+    store_for(call, time::SECONDS)
+}
+
+pub(super) fn psetex(call: &mut Call<'_>) -> Outcome {
+    store_for(call, time::MILLISECONDS)
+}
+
+pub(super) fn getset(call: &mut Call<'_>) -> Outcome {
+    store(call, 2, Condition::Always, Expiry::Clear, true, old_value)
+}
+
+pub(super) fn mset(call: &mut Call<'_>) -> Outcome {
+    if call.args.len().is_multiple_of(2) {
+        return Err(arity(call.name));
+    }
+    call.batch.begin_atomic();
+    let first = call.batch.len() as u32;
+    for at in (1..call.args.len()).step_by(2) {
+        let kind = write(call, at + 1, Condition::Always, Expiry::Clear, false);
+        call.push(call.arg(at), kind);
+    }
+    call.batch.end_atomic();
+    let count = call.batch.len() as u32 - first;
+    call.answer(Step::Many { first, count, show: |answer, _| answer.encoder.simple("OK") })
+}
+
+pub(super) fn append(call: &mut Call<'_>) -> Outcome {
+    let value = call.batch.bytes(call.arg(2));
+    let kind = OpKind::Append { value, front: false, create: true, condition: Condition::Always };
+    call.one(call.arg(1), kind, |answer, reply| match reply {
+        Reply::Length(length) => answer.encoder.integer(length as i64),
+        other => answer.unexpected(other),
+    })
+}
+
+pub(super) fn strlen(call: &mut Call<'_>) -> Outcome {
+    call.one(call.arg(1), OpKind::Get { value: false }, |answer, reply| match reply {
+        Reply::Hit { meta, .. } => answer.encoder.integer(meta.value_bytes as i64),
+        Reply::Miss => answer.encoder.integer(0),
+        other => answer.unexpected(other),
+    })
+}
+
+/// `SETEX key time value`.
+fn store_for(call: &mut Call<'_>, unit: Unit) -> Outcome {
+    let at = time::positive(call.arg(2), unit, call.ctx.now_ms, call.name)?;
+    store(call, 3, Condition::Always, Expiry::At(at), false, stored)
+}
+
+/// Stores the argument at `value` under the first one.
+fn store(
+    call: &mut Call<'_>,
+    value: usize,
+    condition: Condition,
+    expiry: Expiry,
+    old_value: bool,
+    show: fn(&mut Answer<'_>, Reply),
+) -> Outcome {
+    let kind = write(call, value, condition, expiry, old_value);
+    call.one(call.arg(1), kind, show)
+}
+
+/// A write of the argument at `value`. memcached's flags start anew: a value set through Redis has none.
+fn write(call: &mut Call<'_>, value: usize, condition: Condition, expiry: Expiry, old_value: bool) -> OpKind {
+    let value = call.batch.bytes(call.arg(value));
+    OpKind::Set { value, condition, expiry, flags: Some(0), old_value }
+}
+
+fn value(answer: &mut Answer<'_>, reply: Reply) {
+    match reply {
+        Reply::Hit { value: Some(value), .. } => answer.output(value),
+        Reply::Miss => answer.encoder.null(),
+        other => answer.unexpected(other),
+    }
+}
+
+fn stored(answer: &mut Answer<'_>, reply: Reply) {
+    match reply {
+        Reply::Stored { .. } => answer.encoder.simple("OK"),
+        Reply::NotStored { .. } => answer.encoder.null(),
+        other => answer.unexpected(other),
+    }
+}
+
+fn old_value(answer: &mut Answer<'_>, reply: Reply) {
+    match reply {
+        Reply::Stored { old, .. } | Reply::NotStored { old, .. } => answer.output_or_null(old),
+        other => answer.unexpected(other),
+    }
+}

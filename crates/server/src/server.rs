@@ -1,0 +1,171 @@
+//! A running server: its threads, its ports, its end.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread::JoinHandle;
+use std::time::Instant;
+
+use mio::net::TcpListener;
+use terrace::OpenStore;
+
+use crate::accept::{Acceptor, Listener};
+use crate::admin::Admin;
+use crate::options::ServerOptions;
+use crate::shared::{Counters, Shared};
+use crate::worker::{Inbox, Worker};
+use crate::{memcached, resp};
+
+/// Batches hold 4 GiB; one command beyond a full turn must fit as well.
+const COMMAND_BYTES_MAX: usize = 1 << 30;
+
+/// A server that serves from [`start`](Self::start) to [`shutdown`](Self::shutdown). Dropping it shuts it down too.
+pub struct Server {
+    shared: Arc<Shared>,
+    addresses: Addresses,
+    wakers: Vec<mio::Waker>,
+    inboxes: Vec<Arc<Inbox>>,
+    threads: Vec<JoinHandle<io::Result<()>>>,
+}
+
+/// Where a server listens, with the ports that port 0 became.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Addresses {
+    /// Redis's protocol.
+    pub redis: Option<SocketAddr>,
+    /// memcached's text protocol.
+    pub memcached: Option<SocketAddr>,
+    /// `/metrics` and `/health`.
+    pub admin: Option<SocketAddr>,
+}
+
+impl Server {
+    /// Binds the ports, opens a session for each worker and starts serving.
+    ///
+    /// # Errors
+    /// If a port can't be bound (the text says which), the store has too few sessions, or a thread can't be started.
+    pub fn start(store: OpenStore, mut options: ServerOptions) -> io::Result<Self> {
+        options.threads = options.threads.max(1);
+        options.batches_in_flight = options.batches_in_flight.max(1);
+        options.turn_operations = options.turn_operations.max(1);
+        options.turn_bytes = options.turn_bytes.clamp(1, COMMAND_BYTES_MAX);
+        options.command_bytes_max = options.command_bytes_max.min(COMMAND_BYTES_MAX);
+        let mut addresses = Addresses::default();
+        let mut listeners = Vec::new();
+        if let Some(address) = options.redis {
+            let socket = bind(address)?;
+            addresses.redis = Some(socket.local_addr()?);
+            let refusal = "-ERR max number of clients reached\r\n";
+            listeners.push(Listener { socket, connect: resp::connect, refusal });
+        }
+        if let Some(address) = options.memcached {
+            let socket = bind(address)?;
+            addresses.memcached = Some(socket.local_addr()?);
+            let refusal = "ERROR Too many open connections\r\n";
+            listeners.push(Listener { socket, connect: memcached::connect, refusal });
+        }
+        let admin = options.admin.map(Admin::bind).transpose()?;
+        addresses.admin = admin.as_ref().map(Admin::address).transpose()?;
+
+        let shared = Arc::new(Shared {
+            store,
+            started: Instant::now(),
+            run_id: run_id(),
+            redis_port: addresses.redis.map_or(0, |address| address.port()),
+            stopping: AtomicBool::new(false),
+            counters: Counters::default(),
+            options,
+        });
+        // From here on an error must end the threads that run already: the server's drop does.
+        let mut server = Self {
+            shared: Arc::clone(&shared),
+            addresses,
+            wakers: Vec::new(),
+            inboxes: Vec::new(),
+            threads: Vec::new(),
+        };
+        for i in 0..shared.options.threads {
+            let session = shared.store.session().map_err(io::Error::other)?;
+            let (worker, inbox) = Worker::new(Arc::clone(&shared), session)?;
+            server.inboxes.push(inbox);
+            server.spawn(format!("worker-{i}"), move || worker.run())?;
+        }
+        let (acceptor, waker) = Acceptor::new(Arc::clone(&shared), listeners, server.inboxes.clone())?;
+        server.wakers.push(waker);
+        server.spawn("accept".into(), move || acceptor.run())?;
+        if let Some(admin) = admin {
+            let (admin, waker) = admin.prepare(shared, server.inboxes.clone())?;
+            server.wakers.push(waker);
+            server.spawn("admin".into(), move || admin.run())?;
+        }
+        Ok(server)
+    }
+
+    fn spawn(
+        &mut self,
+        name: String,
+        run: impl FnOnce() -> io::Result<()> + Send + 'static,
+    ) -> io::Result<()> {
+        self.threads.push(std::thread::Builder::new().name(name).spawn(run)?);
+        Ok(())
+    }
+
+    /// Where it listens.
+    pub fn addresses(&self) -> Addresses {
+        self.addresses
+    }
+
+    /// Whether all its workers run. One that ended (it found an invariant broken, and its log says which) closed its
+    /// connections; the others go on.
+    pub fn is_healthy(&self) -> bool {
+        self.inboxes.iter().all(|inbox| !inbox.is_dead())
+    }
+
+    /// Stops: no new connections; what has been received is executed, answered and sent, for at most
+    /// [`ServerOptions::drain`]; then connections are closed, sessions dropped and threads joined. The store stays open.
+    ///
+    /// # Errors
+    /// If a thread ended with an error before, or panicked.
+    pub fn shutdown(mut self) -> io::Result<()> {
+        self.stop()
+    }
+
+    fn stop(&mut self) -> io::Result<()> {
+        self.shared.stopping.store(true, Relaxed);
+        let mut result = Ok(());
+        for waker in &self.wakers {
+            result = result.and(waker.wake());
+        }
+        for inbox in &self.inboxes {
+            result = result.and(inbox.wake());
+        }
+        for thread in self.threads.drain(..) {
+            let name = thread.thread().name().unwrap_or("thread").to_owned();
+            let ended = thread.join().unwrap_or_else(|_| Err(io::Error::other(format!("{name} panicked"))));
+            result = result.and(ended);
+        }
+        result
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if let Err(error) = self.stop() {
+            tracing::error!(%error, "the server did not stop cleanly");
+        }
+    }
+}
+
+fn bind(address: SocketAddr) -> io::Result<TcpListener> {
+    TcpListener::bind(address)
+        .map_err(|error| io::Error::new(error.kind(), format!("listening on {address}: {error}")))
+}
+
+/// 40 hexadecimal digits that tell this run from others.
+fn run_id() -> String {
+    use std::hash::{BuildHasher, RandomState};
+    // The standard library's hasher is seeded from the system's randomness once per process and counts up from there.
+    let word = || RandomState::new().hash_one(std::process::id());
+    format!("{:016x}{:016x}{:08x}", word(), word(), word() as u32)
+}

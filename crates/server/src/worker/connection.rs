@@ -1,0 +1,258 @@
+//! One connection: its socket, what was received but not parsed, what was answered but not sent.
+//!
+//! An idle connection holds no buffer: bytes are read into the worker's, and only the rest of an unfinished command is kept;
+//! answers are sent from the worker's buffer, and only what the socket did not take is kept.
+
+use std::io::{self, ErrorKind, Read, Write};
+
+use mio::net::TcpStream;
+use terrace_engine::{Batch, Settled};
+
+use crate::protocol::{Context, Next, Protocol};
+
+/// Buffers larger than this are freed when they run empty.
+const KEEP_BYTES: usize = 4 << 10;
+
+/// A connection of one worker.
+pub(super) struct Connection {
+    pub stream: TcpStream,
+    protocol: Box<dyn Protocol>,
+    /// Received and not consumed: the beginning of a command, or (`again`) whole commands that wait for a batch with room.
+    input: Vec<u8>,
+    /// Answers that the socket did not take yet, from `sent` on.
+    output: Vec<u8>,
+    sent: usize,
+    /// The socket may have bytes, or its end, to read.
+    pub readable: bool,
+    /// The peer sends no more: a short read is not the last one, the end must be read too.
+    pub read_closed: bool,
+    /// `input` may hold whole commands.
+    again: bool,
+    /// Its operations are in a batch that has not settled: nothing is read or parsed.
+    pub waiting: bool,
+    /// It stands in the worker's queue.
+    pub queued: bool,
+    /// The server is stopping: read what has arrived, then close.
+    pub draining: bool,
+    /// Nothing more is read; it is closed once everything is answered and sent.
+    closing: bool,
+    /// The socket failed.
+    broken: bool,
+}
+
+/// What a turn took from a connection.
+#[derive(Default)]
+pub(super) struct Taken {
+    /// Bytes received.
+    pub bytes: usize,
+    /// Commands planned.
+    pub commands: usize,
+}
+
+impl Connection {
+    pub fn new(stream: TcpStream, protocol: Box<dyn Protocol>) -> Self {
+        Self {
+            stream,
+            protocol,
+            input: Vec::new(),
+            output: Vec::new(),
+            sent: 0,
+            readable: false,
+            read_closed: false,
+            again: false,
+            waiting: false,
+            queued: false,
+            draining: false,
+            closing: false,
+            broken: false,
+        }
+    }
+
+    /// Whether a turn could do something for it.
+    pub fn wants_turn(&self, ctx: &Context<'_>) -> bool {
+        let unsent = self.output.len() - self.sent;
+        !self.waiting
+            && !self.closing
+            && !self.broken
+            && unsent <= ctx.shared.options.output_bytes_pause
+            && (self.again || self.readable)
+    }
+
+    /// Whether it is over and can be dropped.
+    pub fn is_over(&self) -> bool {
+        !self.waiting && (self.broken || self.closing && self.sent == self.output.len())
+    }
+
+    /// Takes whole commands into the batch: those left over, else those of one read.
+    pub fn take(&mut self, batch: &mut Batch, ctx: &Context<'_>, scratch: &mut [u8]) -> Taken {
+        let mut taken = Taken::default();
+        if self.again {
+            taken.commands = self.parse_kept(batch, ctx);
+        } else if self.readable {
+            taken.bytes = self.receive(scratch);
+            let received = &scratch[..taken.bytes];
+            if self.input.is_empty() {
+                let (consumed, commands) = self.parse(received, batch, ctx);
+                taken.commands = commands;
+                self.input.extend_from_slice(&received[consumed..]);
+            } else if !received.is_empty() {
+                self.input.extend_from_slice(received);
+                taken.commands = self.parse_kept(batch, ctx);
+            }
+        }
+        if self.input.len() > ctx.shared.options.command_bytes_max && !self.again {
+            tracing::warn!(bytes = self.input.len(), "a client's unfinished command is too long; closing");
+            self.closing = true;
+        }
+        if self.draining && !self.readable && !self.again {
+            self.closing = true;
+        }
+        if self.closing {
+            self.input = Vec::new();
+        }
+        self.waiting = taken.commands > 0;
+        taken
+    }
+
+    fn parse_kept(&mut self, batch: &mut Batch, ctx: &Context<'_>) -> usize {
+        let mut input = std::mem::take(&mut self.input);
+        let (consumed, commands) = self.parse(&input, batch, ctx);
+        input.drain(..consumed);
+        if !input.is_empty() || input.capacity() <= KEEP_BYTES {
+            self.input = input;
+        }
+        commands
+    }
+
+    fn parse(&mut self, input: &[u8], batch: &mut Batch, ctx: &Context<'_>) -> (usize, usize) {
+        if input.is_empty() {
+            return (0, 0);
+        }
+        let parsed = self.protocol.parse(input, batch, ctx);
+        debug_assert!(parsed.consumed <= input.len(), "a parser consumed bytes that it was not shown");
+        self.again = parsed.next == Next::Again;
+        self.closing |= parsed.next == Next::Close;
+        (parsed.consumed, parsed.commands)
+    }
+
+    /// One read; returns how many bytes came.
+    fn receive(&mut self, scratch: &mut [u8]) -> usize {
+        loop {
+            match self.stream.read(scratch) {
+                Ok(0) => {
+                    self.readable = false;
+                    self.closing = true;
+                    return 0;
+                }
+                Ok(n) => {
+                    // A short read has emptied the socket: what comes later brings a new event. Except the end of the
+                    // stream, whose event may have come with these bytes.
+                    self.readable = n == scratch.len() || self.read_closed || self.draining;
+                    return n;
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => {
+                    self.readable = false;
+                    self.broken = error.kind() != ErrorKind::WouldBlock;
+                    return 0;
+                }
+            }
+        }
+    }
+
+    /// Encodes the answers of a settled batch and sends as much as the socket takes; returns the bytes sent.
+    pub fn answer(
+        &mut self,
+        batch: &Batch,
+        proof: &Settled,
+        ctx: &Context<'_>,
+        scratch: &mut Vec<u8>,
+    ) -> usize {
+        self.waiting = false;
+        if self.broken {
+            return 0;
+        }
+        if self.output.len() > self.sent {
+            // The socket is full: its event will send these too.
+            self.protocol.answer(batch, proof, ctx, &mut self.output);
+            return 0;
+        }
+        scratch.clear();
+        self.protocol.answer(batch, proof, ctx, scratch);
+        let sent = self.write(scratch);
+        if sent < scratch.len() && !self.broken {
+            self.output.extend_from_slice(&scratch[sent..]);
+        }
+        sent
+    }
+
+    /// Sends what is left over; returns the bytes sent.
+    pub fn flush(&mut self) -> usize {
+        if self.output.len() == self.sent || self.broken {
+            return 0;
+        }
+        let output = std::mem::take(&mut self.output);
+        let sent = self.write(&output[self.sent..]);
+        self.sent += sent;
+        if self.sent < output.len() {
+            self.output = output;
+            if self.sent > self.output.len() / 2 {
+                // A peer that reads just fast enough never lets it run empty.
+                self.output.drain(..self.sent);
+                self.sent = 0;
+            }
+        } else {
+            self.sent = 0;
+            if output.capacity() <= KEEP_BYTES {
+                self.output = output;
+                self.output.clear();
+            }
+        }
+        sent
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> usize {
+        let mut sent = 0;
+        while sent < bytes.len() {
+            match self.stream.write(&bytes[sent..]) {
+                Ok(0) => self.broken = true,
+                Ok(n) => sent += n,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => {
+                    self.broken = error.kind() != ErrorKind::WouldBlock;
+                    break;
+                }
+            }
+            if self.broken {
+                break;
+            }
+        }
+        sent
+    }
+
+    /// Says that no more will be sent. Dropping the stream would do; but with unread bytes in the socket that resets the
+    /// connection, and the peer may lose answers that are still on their way.
+    pub fn shut_down(&mut self, scratch: &mut [u8]) {
+        if self.broken {
+            return;
+        }
+        if self.stream.shutdown(std::net::Shutdown::Write).is_ok() {
+            // What a client sent behind QUIT or behind its mistake, within reason.
+            for _ in 0..16 {
+                match self.stream.read(scratch) {
+                    Ok(1..) => {}
+                    Ok(0) | Err(_) => break,
+                }
+            }
+        }
+    }
+}
+
+/// Registers interest in both directions, edge-triggered, once for the connection's life.
+pub(super) fn register(
+    registry: &mio::Registry,
+    token: mio::Token,
+    stream: &mut TcpStream,
+) -> io::Result<()> {
+    registry.register(stream, token, mio::Interest::READABLE | mio::Interest::WRITABLE)
+}

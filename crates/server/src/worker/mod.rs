@@ -1,0 +1,302 @@
+//! A worker: one thread with an event loop, a session, and the connections handed to it.
+//!
+//! ```text
+//!   events --> connections that want a turn --> one Batch --> Session::execute
+//!                     ^                                            |
+//!                     '-- answered <-- settled at once, or --> in flight until an engine event
+//! ```
+//!
+//! # Invariants
+//! - A connection is in at most one batch; until that is answered it is neither read nor parsed, so its answers keep their order.
+//! - A connection that wants a turn and is not waiting stands in `ready`, once.
+//! - A slot of a connection is freed only after the events of a poll are all handled, so no event meets a later connection.
+
+mod connection;
+mod inbox;
+
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::RawFd;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
+
+use mio::unix::SourceFd;
+use mio::{Events, Interest, Poll, Token, Waker};
+use slab::Slab;
+use terrace_engine::{Batch, Session, Settled};
+
+use crate::protocol::Context;
+use crate::shared::{Counters, Shared, wall_clock_ms};
+use connection::Connection;
+pub(crate) use inbox::{Arrival, Inbox};
+
+const WAKE: Token = Token(0);
+const ENGINE: Token = Token(1);
+const FIRST_CONNECTION: usize = 2;
+
+/// One read takes at most this much.
+const READ_BYTES: usize = 256 << 10;
+/// The buffer for answers is freed when it has grown beyond this.
+const KEEP_OUTPUT_BYTES: usize = 1 << 20;
+
+/// See the module.
+pub(crate) struct Worker {
+    shared: Arc<Shared>,
+    inbox: Arc<Inbox>,
+    poll: Poll,
+    session: Box<dyn Session>,
+    /// The session's descriptors, registered with `poll`.
+    engine_fds: Vec<RawFd>,
+    connections: Slab<Connection>,
+    /// Connections that want a turn.
+    ready: VecDeque<usize>,
+    /// Batches that have not settled.
+    flights: Vec<Flight>,
+    /// Empty ones, for reuse.
+    spare: Vec<Flight>,
+    /// Received bytes, for one connection at a time.
+    input: Vec<u8>,
+    /// Answers, for one connection at a time.
+    output: Vec<u8>,
+    /// When the server gives up on what is not drained.
+    deadline: Option<Instant>,
+}
+
+/// A batch and the connections whose operations are in it.
+#[derive(Default)]
+struct Flight {
+    batch: Batch,
+    members: Vec<usize>,
+}
+
+impl Worker {
+    /// A worker with its inbox, ready to [`run`](Self::run) on a thread of its own.
+    ///
+    /// # Errors
+    /// If the event queue can't be made.
+    pub fn new(shared: Arc<Shared>, session: Box<dyn Session>) -> io::Result<(Self, Arc<Inbox>)> {
+        let poll = Poll::new()?;
+        let inbox = Arc::new(Inbox::new(Waker::new(poll.registry(), WAKE)?));
+        let engine_fds = session.event_fds();
+        for fd in &engine_fds {
+            poll.registry().register(&mut SourceFd(fd), ENGINE, Interest::READABLE)?;
+        }
+        let worker = Self {
+            shared,
+            inbox: Arc::clone(&inbox),
+            poll,
+            session,
+            engine_fds,
+            connections: Slab::new(),
+            ready: VecDeque::new(),
+            flights: Vec::new(),
+            spare: Vec::new(),
+            input: vec![0; READ_BYTES],
+            output: Vec::new(),
+            deadline: None,
+        };
+        Ok((worker, inbox))
+    }
+
+    /// Serves until the server stops and everything received is answered, or the time for that is over.
+    ///
+    /// # Errors
+    /// If waiting for events fails.
+    pub fn run(mut self) -> io::Result<()> {
+        let mut events = Events::with_capacity(1024);
+        loop {
+            match self.poll.poll(&mut events, self.timeout()) {
+                Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),
+                _ => {}
+            }
+            let shared = Arc::clone(&self.shared);
+            let ctx = Context { now_ms: wall_clock_ms(), shared: &shared };
+            let mut woken = false;
+            for event in &events {
+                match event.token() {
+                    WAKE => woken = true,
+                    ENGINE => {}
+                    Token(token) => self.on_event(token - FIRST_CONNECTION, event, &ctx),
+                }
+            }
+            self.land(&ctx);
+            self.turn(&ctx);
+            if woken {
+                self.admit(&ctx);
+                if shared.stopping.load(Relaxed) && self.deadline.is_none() {
+                    self.drain(&ctx);
+                }
+            }
+            if let Some(deadline) = self.deadline
+                && (self.connections.is_empty() || Instant::now() >= deadline)
+            {
+                return Ok(());
+            }
+        }
+    }
+
+    fn timeout(&self) -> Option<Duration> {
+        if !self.ready.is_empty() && self.flights.len() < self.shared.options.batches_in_flight {
+            return Some(Duration::ZERO);
+        }
+        let until_stop = self.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+        // Without room for its batch, what settles first wakes us.
+        let has_room = self.flights.len() < self.shared.options.batches_in_flight;
+        let flush_due_ms = self.shared.counters.memcached.flush_due_ms().filter(|_| has_room);
+        let until_flush = flush_due_ms.map(|due| Duration::from_millis(due.saturating_sub(wall_clock_ms())));
+        until_stop.into_iter().chain(until_flush).min()
+    }
+
+    fn on_event(&mut self, key: usize, event: &mio::event::Event, ctx: &Context<'_>) {
+        let Some(connection) = self.connections.get_mut(key) else { return };
+        connection.readable |= event.is_readable() || event.is_read_closed() || event.is_error();
+        connection.read_closed |= event.is_read_closed() || event.is_error();
+        if event.is_writable() {
+            Counters::add(&self.shared.counters.bytes_out, connection.flush());
+        }
+        self.after(key, ctx);
+    }
+
+    /// Queues a connection that wants a turn, and drops one that is over.
+    fn after(&mut self, key: usize, ctx: &Context<'_>) {
+        let Some(connection) = self.connections.get_mut(key) else { return };
+        if connection.is_over() {
+            // One that is queued is dropped when its turn comes.
+            if !connection.queued {
+                self.close(key);
+            }
+        } else if !connection.queued && connection.wants_turn(ctx) {
+            connection.queued = true;
+            self.ready.push_back(key);
+        }
+    }
+
+    fn close(&mut self, key: usize) {
+        let mut connection = self.connections.remove(key);
+        connection.shut_down(&mut self.input);
+        self.inbox.closed();
+        self.shared.counters.connected.fetch_sub(1, Relaxed);
+    }
+
+    /// Fills one batch from the connections that want a turn, and executes it.
+    fn turn(&mut self, ctx: &Context<'_>) {
+        let flush_due = self.shared.counters.memcached.flush_due_ms().is_some_and(|due| due <= ctx.now_ms);
+        let idle = self.ready.is_empty() && !flush_due;
+        if idle || self.flights.len() >= self.shared.options.batches_in_flight {
+            return;
+        }
+        let mut flight = self.spare.pop().unwrap_or_default();
+        if flush_due {
+            crate::memcached::add_due_flush(&mut flight.batch, ctx);
+        }
+        let (mut bytes, mut commands) = (0, 0);
+        for _ in 0..self.ready.len() {
+            if ctx.full(&flight.batch) {
+                break;
+            }
+            let Some(key) = self.ready.pop_front() else { break };
+            let connection = &mut self.connections[key];
+            connection.queued = false;
+            if connection.wants_turn(ctx) {
+                let taken = connection.take(&mut flight.batch, ctx, &mut self.input);
+                bytes += taken.bytes;
+                commands += taken.commands;
+                if connection.waiting {
+                    flight.members.push(key);
+                }
+            }
+            self.after(key, ctx);
+        }
+        let counters = &self.shared.counters;
+        Counters::add(&counters.bytes_in, bytes);
+        if flight.members.is_empty() && flight.batch.is_empty() {
+            self.spare.push(flight);
+            return;
+        }
+        Counters::add(&counters.commands, commands);
+        Counters::add(&counters.batches, 1);
+        self.session.execute(&mut flight.batch);
+        match self.session.settled(&flight.batch) {
+            Some(proof) => self.answer(flight, &proof, ctx),
+            None => self.flights.push(flight),
+        }
+    }
+
+    /// Answers the batches that have settled. One may set another free, so it goes on while any does.
+    fn land(&mut self, ctx: &Context<'_>) {
+        let mut landed = true;
+        while landed {
+            landed = false;
+            let mut i = 0;
+            while let Some(flight) = self.flights.get_mut(i) {
+                let done = self.session.poll(&mut flight.batch);
+                match if done { self.session.settled(&flight.batch) } else { None } {
+                    Some(proof) => {
+                        let flight = self.flights.remove(i);
+                        self.answer(flight, &proof, ctx);
+                        landed = true;
+                    }
+                    None => i += 1,
+                }
+            }
+        }
+    }
+
+    fn answer(&mut self, mut flight: Flight, proof: &Settled, ctx: &Context<'_>) {
+        let mut sent = 0;
+        for &key in &flight.members {
+            sent += self.connections[key].answer(&flight.batch, proof, ctx, &mut self.output);
+            self.after(key, ctx);
+        }
+        Counters::add(&self.shared.counters.bytes_out, sent);
+        self.output.clear();
+        self.output.shrink_to(KEEP_OUTPUT_BYTES);
+        flight.batch.clear();
+        flight.members.clear();
+        self.spare.push(flight);
+    }
+
+    /// Takes the connections that were handed over.
+    fn admit(&mut self, ctx: &Context<'_>) {
+        for Arrival { stream, protocol } in self.inbox.take() {
+            let entry = self.connections.vacant_entry();
+            let token = Token(entry.key() + FIRST_CONNECTION);
+            let key = entry.key();
+            let connection = entry.insert(Connection::new(stream, protocol));
+            connection.draining = self.deadline.is_some();
+            if let Err(error) = connection::register(self.poll.registry(), token, &mut connection.stream) {
+                tracing::warn!(%error, "a connection could not be registered");
+                self.close(key);
+                continue;
+            }
+            connection.readable = connection.draining;
+            self.after(key, ctx);
+        }
+    }
+
+    /// Reads once more from every connection, and closes each when that is answered and sent.
+    fn drain(&mut self, ctx: &Context<'_>) {
+        self.deadline = Some(Instant::now() + self.shared.options.drain);
+        let keys: Vec<usize> = self.connections.iter().map(|(key, _)| key).collect();
+        for key in keys {
+            if let Some(connection) = self.connections.get_mut(key) {
+                connection.draining = true;
+                connection.readable = true;
+            }
+            self.after(key, ctx);
+        }
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        for fd in &self.engine_fds {
+            // The session closes them next; a failure here means that they are gone already.
+            let _gone = self.poll.registry().deregister(&mut SourceFd(fd));
+        }
+        let open = self.connections.len() as u64;
+        self.shared.counters.connected.fetch_sub(open, Relaxed);
+        self.inbox.bury();
+    }
+}
