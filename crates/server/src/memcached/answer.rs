@@ -60,11 +60,6 @@ impl<'a> Answers<'a> {
             }
             Planned::Version => reply::version(self.out, VERSION),
             Planned::Stats(report) => self.stats(report),
-            Planned::Unanswered { op } => {
-                if let Reply::Error(error) = self.reply(op) {
-                    tracing::error!(%error, "a delayed flush_all failed");
-                }
-            }
         }
     }
 

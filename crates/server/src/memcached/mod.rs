@@ -26,11 +26,19 @@ use plan::Planned;
 pub(crate) use state::State;
 
 /// The database that memcached clients see.
-pub(crate) const DATABASE: u8 = 0;
+const DATABASE: u8 = 0;
 
 /// A new connection's protocol.
 pub(crate) fn connect(_peer: Peer) -> Box<dyn Protocol> {
     Box::new(Memcached::default())
+}
+
+/// Adds the delayed `flush_all` to a batch if it is due. Workers call it each turn, and sleep no longer than until
+/// [`State::flush_due_ms`].
+pub(crate) fn add_due_flush(batch: &mut Batch, ctx: &Context<'_>) {
+    if ctx.shared.counters.memcached.take_due_flush(ctx.now_ms) {
+        batch.push(DATABASE, b"", OpKind::Flush { db: Some(DATABASE) });
+    }
 }
 
 /// One memcached connection.
@@ -48,10 +56,6 @@ impl Protocol for Memcached {
     fn parse(&mut self, input: &[u8], batch: &mut Batch, ctx: &Context<'_>) -> Parsed {
         let parser = self.parser.get_or_insert_with(|| Parser::new(limits(ctx)));
         let planned_before = self.plan.len();
-        if ctx.shared.counters.memcached.take_due_flush(ctx.now_ms) {
-            let op = batch.push(DATABASE, b"", OpKind::Flush { db: Some(DATABASE) });
-            self.plan.push(Planned::Unanswered { op });
-        }
         let mut consumed = 0;
         let next = loop {
             if ctx.full(batch) {

@@ -30,8 +30,6 @@ pub(super) enum Planned {
     Version,
     /// `stats`.
     Stats(Report),
-    /// An operation of our own.
-    Unanswered { op: usize },
 }
 
 /// Adds a command's operations to the batch.

@@ -111,7 +111,7 @@ impl State {
     }
 
     /// Takes the delayed flush if it is due. Who gets `true` must execute a flush of [`DATABASE`](super::DATABASE).
-    pub(crate) fn take_due_flush(&self, now_ms: u64) -> bool {
+    pub(super) fn take_due_flush(&self, now_ms: u64) -> bool {
         self.flush_due_ms().is_some_and(|due_ms| {
             due_ms <= now_ms && self.flush_due_ms.compare_exchange(due_ms, 0, Relaxed, Relaxed).is_ok()
         })
