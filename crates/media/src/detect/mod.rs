@@ -66,7 +66,7 @@ pub fn detect(path: &Path) -> io::Result<Place> {
 }
 
 impl Place {
-    /// For people: `ext4 at /srv/data (block device), 80 GB free`.
+    /// For people: `ext4 at /srv/data (block media), 80.0 GB free`.
     pub fn describe(&self) -> String {
         let what = match self.kind {
             PlaceKind::Dax => "DAX, MAP_SYNC works",
