@@ -22,8 +22,13 @@ fn address(key: u64, version: u64) -> Address {
     Address::new(key << 8 | version)
 }
 
+/// Verifies by the number in the address; a link mistaken for an entry has none.
 fn is(number: u64) -> impl Fn(Address) -> Verdict {
-    move |address| if address.raw() >> 8 == number { Verdict::Match } else { Verdict::Differs }
+    move |address| {
+        let owner = address.raw() >> 8;
+        assert_ne!(owner, 0, "{address:?} was never an address");
+        if owner == number { Verdict::Match } else { Verdict::Differs }
+    }
 }
 
 /// A key with this hash.
@@ -39,7 +44,7 @@ fn get(index: &Clht, hash: u64, number: u64) -> Lookup {
     index.get(&key(hash), is(number))
 }
 
-/// Entries in one bucket: hash 0 to n-1 shifted so that the first splits tell none apart.
+/// Entries of one hash, so in one bucket for ever.
 fn crowd(index: &Clht, numbers: std::ops::RangeInclusive<u64>) {
     numbers.for_each(|number| set(index, 0, number, 0));
 }
@@ -97,6 +102,33 @@ fn a_get_finds_what_stays_while_its_chain_changes() {
         }
         writer.join().unwrap();
         assert_eq!(index.len(), 8);
+    });
+}
+
+#[test]
+fn slot_5_is_never_taken_for_what_it_was() {
+    explore(|| {
+        let index = Arc::new(Clht::with_min_buckets(2));
+        crowd(&index, 1..=7);
+        let writer = {
+            let index = index.clone();
+            thread::spawn(move || {
+                for _ in 0..2 {
+                    // The link goes, an entry comes in its place, then a link again.
+                    assert!(index.remove(0, address(6, 0)) && index.remove(0, address(7, 0)));
+                    crowd(&index, 6..=7);
+                }
+            })
+        };
+        for _ in 0..3 {
+            assert_eq!(get(&index, 0, 99), Lookup::Absent);
+            index.candidates(0, |candidate| {
+                assert_ne!(candidate.raw() >> 8, 0, "{candidate:?} was never there")
+            });
+            assert!(index.contains(0, address(5, 0)));
+        }
+        writer.join().unwrap();
+        assert_eq!((index.len(), index.overflow_buckets()), (7, 1));
     });
 }
 

@@ -116,7 +116,13 @@ impl Bucket {
         let word = self.words[slot].load(Acquire);
         Entry { word, extra: self.extras[slot].load(Acquire) }
     }
+    /// Whether a slot is empty. Needs the lock.
+    #[inline]
+    pub(super) fn is_free(&self, slot: usize) -> bool {
+        self.words[slot].load(Acquire) == 0
+    }
     /// Writes an entry. Needs the lock.
+    #[inline]
     pub(super) fn set(&self, slot: usize, entry: Entry) {
         debug_assert!(entry.address().is_some());
         self.extras[slot].store(entry.extra, Release);

@@ -37,45 +37,61 @@ impl<'a> Chain<'a> {
     pub(super) fn exclude_readers(&mut self) {
         self.lock.exclude_readers();
     }
-    /// All places, main bucket first.
-    fn slots(&self) -> Slots<'a> {
-        let linked = self.lock.linked();
-        Slots {
-            pool: self.pool,
-            bucket: self.lock.bucket(),
-            index: 0,
-            limit: if linked { LINK_SLOT } else { SLOTS },
-            overflow: 0,
-            next: self.first_overflow(),
-        }
+    /// The buckets, main bucket first.
+    #[inline]
+    fn parts(&self) -> Parts<'a> {
+        let limit = if self.lock.linked() { LINK_SLOT } else { SLOTS };
+        let main = Part { bucket: self.lock.bucket(), limit, overflow: 0 };
+        Parts { pool: self.pool, part: Some(main), next: self.first_overflow() }
     }
     fn first_overflow(&self) -> u32 {
         if self.lock.linked() { self.lock.bucket().link() as u32 } else { 0 }
     }
     /// All entries.
     pub(super) fn entries(&self) -> impl Iterator<Item = Entry> + use<'a> {
-        self.slots().map(|slot| slot.bucket.entry(slot.index)).filter(|entry| entry.address().is_some())
+        self.parts()
+            .flat_map(|part| (0..part.limit).map(move |index| part.bucket.entry(index)))
+            .filter(|entry| entry.address().is_some())
+    }
+    /// Asks about every entry with this tag until an answer is given.
+    #[inline]
+    fn search(&self, tag: Tag, mut accept: impl FnMut(Address, Slot<'a>) -> bool) -> Option<Slot<'a>> {
+        for part in self.parts() {
+            for index in 0..part.limit {
+                if let Some(address) = part.bucket.matching(index, tag) {
+                    let slot = Slot { bucket: part.bucket, index, overflow: part.overflow };
+                    if accept(address, slot) {
+                        return Some(slot);
+                    }
+                }
+            }
+        }
+        None
     }
     /// Asks about every entry with this tag: the first match wins, else the first that needs a read.
+    #[inline]
     pub(super) fn look_up(
         &self,
         tag: Tag,
         mut verify: impl FnMut(Address) -> Verdict,
     ) -> (Lookup, Option<Slot<'a>>) {
-        let mut unread = (Lookup::Absent, None);
-        for slot in self.slots() {
-            let Some(address) = slot.bucket.matching(slot.index, tag) else { continue };
-            match verify(address) {
-                Verdict::Match => return (Lookup::Found(address), Some(slot)),
-                Verdict::NeedsRead if unread.1.is_none() => unread = (Lookup::Unread(address), Some(slot)),
-                Verdict::NeedsRead | Verdict::Differs => {}
+        let mut best = (Lookup::Absent, None);
+        self.search(tag, |address, slot| match verify(address) {
+            Verdict::Match => {
+                best = (Lookup::Found(address), Some(slot));
+                true
             }
-        }
-        unread
+            Verdict::NeedsRead if best.1.is_none() => {
+                best = (Lookup::Unread(address), Some(slot));
+                false
+            }
+            Verdict::NeedsRead | Verdict::Differs => false,
+        });
+        best
     }
     /// Where exactly this entry is.
     pub(super) fn find(&self, tag: Tag, address: Address) -> Option<Slot<'a>> {
-        self.slots().find(|slot| slot.bucket.matching(slot.index, tag) == Some(address))
+        self.search(tag, |candidate, _| candidate == address)
     }
     /// Swings a slot in use to another entry of the same tag: one atomic store.
     pub(super) fn replace(&mut self, slot: Slot<'a>, entry: Entry) {
@@ -86,13 +102,13 @@ impl<'a> Chain<'a> {
     /// Adds an entry in the first free place, and an overflow bucket if there is none.
     pub(super) fn insert(&mut self, entry: Entry) {
         let mut last = 0;
-        for slot in self.slots() {
-            if slot.bucket.entry(slot.index).address().is_none() {
-                slot.bucket.set(slot.index, entry);
+        for part in self.parts() {
+            if let Some(index) = (0..part.limit).find(|&index| part.bucket.is_free(index)) {
+                part.bucket.set(index, entry);
                 self.lock.changed();
                 return;
             }
-            last = slot.overflow;
+            last = part.overflow;
         }
         let number = self.pool.take();
         let overflow = self.pool.get(number);
@@ -178,31 +194,35 @@ fn fill(bucket: &Bucket, slots: usize, entries: &[Entry]) {
     }
 }
 
-/// The places of a chain, in order.
-struct Slots<'a> {
-    pool: &'a Pool,
+/// A bucket of a chain.
+#[derive(Clone, Copy)]
+struct Part<'a> {
     bucket: &'a Bucket,
-    index: usize,
+    /// Slots below this are for entries.
     limit: usize,
+    /// The number of the overflow bucket, 0 for the main one.
     overflow: u32,
+}
+
+/// The buckets of a chain, in order.
+struct Parts<'a> {
+    pool: &'a Pool,
+    part: Option<Part<'a>>,
     next: u32,
 }
 
-impl<'a> Iterator for Slots<'a> {
-    type Item = Slot<'a>;
+impl<'a> Iterator for Parts<'a> {
+    type Item = Part<'a>;
 
     #[inline]
-    fn next(&mut self) -> Option<Slot<'a>> {
-        if self.index == self.limit {
-            if self.next == 0 {
-                return None;
-            }
-            self.overflow = self.next;
-            self.bucket = self.pool.get(self.next);
-            (self.index, self.limit, self.next) = (0, SLOTS, self.bucket.next());
+    fn next(&mut self) -> Option<Part<'a>> {
+        let part = self.part.take();
+        if part.is_some() || self.next == 0 {
+            return part;
         }
-        let index = self.index;
-        self.index += 1;
-        Some(Slot { bucket: self.bucket, index, overflow: self.overflow })
+        let overflow = self.next;
+        let bucket = self.pool.get(overflow);
+        self.next = bucket.next();
+        Some(Part { bucket, limit: SLOTS, overflow })
     }
 }

@@ -30,8 +30,23 @@ enum Pass<T> {
 }
 
 impl Clht {
+    /// Looks up. Most hits are the first entry with the tag, in the bucket's own line: that case is inlined, with one call of
+    /// `verify`; everything else starts over in [`probe_all`](Self::probe_all).
     #[inline]
     pub(super) fn probe(&self, key: &Key<'_>, mut verify: impl FnMut(Address) -> Verdict) -> Lookup {
+        let tag = self.tag(key.hash);
+        let bucket = self.segments.get(bucket_of(key.hash, self.buckets.load(Acquire)));
+        if bucket.header.load(Acquire) & EXCLUSIVE == 0
+            && let Some(address) = (0..LINK_SLOT).find_map(|slot| bucket.matching(slot, tag))
+            && verify(address) == Verdict::Match
+        {
+            return Lookup::Found(address);
+        }
+        self.probe_all(key, verify)
+    }
+
+    #[inline(never)]
+    fn probe_all(&self, key: &Key<'_>, mut verify: impl FnMut(Address) -> Verdict) -> Lookup {
         let backoff = Backoff::new();
         loop {
             let mut unread = None;
@@ -81,12 +96,8 @@ impl Clht {
         if header & wait_for != 0 {
             return Pass::Disturbed;
         }
-        for slot in 0..LINK_SLOT {
-            if let Some(address) = bucket.matching(slot, tag)
-                && let Some(stop) = visit(address)
-            {
-                return Pass::Stopped(stop);
-            }
+        if let Some(stop) = visit_slots(bucket, LINK_SLOT, tag, &mut visit) {
+            return Pass::Stopped(stop);
         }
         if header & SEQUENCE != 0 {
             return Pass::Disturbed;
@@ -126,17 +137,24 @@ impl Clht {
                 return Pass::Disturbed;
             }
             let bucket = self.pool.get(next);
-            for slot in 0..SLOTS {
-                if let Some(address) = bucket.matching(slot, tag)
-                    && let Some(stop) = visit(address)
-                {
-                    return Pass::Stopped(stop);
-                }
+            if let Some(stop) = visit_slots(bucket, SLOTS, tag, visit) {
+                return Pass::Stopped(stop);
             }
             next = bucket.next();
         }
         Pass::Complete
     }
+}
+
+/// Visits the matching entries of the first `slots` slots.
+#[inline]
+fn visit_slots<T>(
+    bucket: &Bucket,
+    slots: usize,
+    tag: Tag,
+    visit: &mut impl FnMut(Address) -> Option<T>,
+) -> Option<T> {
+    (0..slots).filter_map(|slot| bucket.matching(slot, tag)).find_map(visit)
 }
 
 /// Whether nothing but the lock itself changed since `header` was read.

@@ -18,17 +18,21 @@ use crate::{Address, Change, Key, Lookup, Verdict};
 
 impl Clht {
     /// Locks the bucket of a hash and returns its number, too.
+    #[inline]
     pub(super) fn lock_bucket_of(&self, hash: u64) -> (u64, Chain<'_>) {
         loop {
-            let number = bucket_of(hash, self.buckets.load(Acquire));
+            let buckets = self.buckets.load(Acquire);
+            let number = bucket_of(hash, buckets);
             let chain = Chain::lock(self.segments.get(number), &self.pool);
             // A split that took this hash away had this lock, so it can't be overlooked here.
-            if bucket_of(hash, self.buckets.load(Acquire)) == number {
+            let now = self.buckets.load(Acquire);
+            if now == buckets || bucket_of(hash, now) == number {
                 return (number, chain);
             }
         }
     }
 
+    #[inline]
     pub(super) fn change<R>(
         &self,
         key: &Key<'_>,
@@ -47,6 +51,7 @@ impl Clht {
     }
 
     /// Applies a change to what was found in `slot`; `true` if the table should grow afterwards.
+    #[inline]
     fn apply<'a>(&'a self, chain: &mut Chain<'a>, hash: u64, slot: Option<Slot<'a>>, change: Change) -> bool {
         match (change, slot) {
             (Change::Keep, _) => false,

@@ -43,5 +43,8 @@ pub fn key(number: u64) -> Key<'static> {
 
 /// Verifies by the owner in the address.
 pub fn is(number: u64) -> impl Fn(Address) -> Verdict {
-    move |address| if owner(address) == number { Verdict::Match } else { Verdict::Differs }
+    move |address| {
+        assert_ne!(owner(address), 0, "{address:?} was never an address");
+        if owner(address) == number { Verdict::Match } else { Verdict::Differs }
+    }
 }
