@@ -31,6 +31,9 @@ impl Machine {
     }
 }
 
+/// Version 1 of control groups says "no limit" with the largest number that is a whole page.
+const NO_LIMIT_BYTES: u64 = 1 << 60;
+
 fn meminfo_bytes(meminfo: &str, field: &str) -> u64 {
     let line = meminfo.lines().find_map(|line| line.strip_prefix(field));
     let kibibytes = line.and_then(|rest| rest.trim().trim_end_matches("kB").trim().parse::<u64>().ok());
@@ -54,7 +57,7 @@ fn cgroup_limit(root: &Path, groups: &str) -> Option<u64> {
         let mut group = root.join(path.trim_start_matches('/'));
         while group.starts_with(&root) {
             let text = std::fs::read_to_string(group.join(file)).unwrap_or_default();
-            if let Ok(bytes) = text.trim().parse::<u64>() {
+            if let Some(bytes) = text.trim().parse::<u64>().ok().filter(|bytes| *bytes < NO_LIMIT_BYTES) {
                 limit = Some(limit.map_or(bytes, |least: u64| least.min(bytes)));
             }
             if !group.pop() {
@@ -95,5 +98,7 @@ mod tests {
         std::fs::create_dir_all(dir.path().join("memory/x")).unwrap();
         std::fs::write(dir.path().join("memory/x/memory.limit_in_bytes"), "777\n").unwrap();
         assert_eq!(cgroup_limit(dir.path(), "4:cpu:/x\n3:hugetlb,memory:/x\n"), Some(777));
+        std::fs::write(dir.path().join("memory/x/memory.limit_in_bytes"), "9223372036854771712\n").unwrap();
+        assert_eq!(cgroup_limit(dir.path(), "3:memory:/x\n"), None, "which means no limit");
     }
 }
