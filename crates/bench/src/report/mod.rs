@@ -53,6 +53,7 @@ pub struct Report {
     /// DRAM that the index holds, divided by the keys.
     pub index_bytes_per_record: Option<f64>,
     /// How the hits in DRAM compare with the best that a fixed choice of records could give.
+    #[serde(flatten)]
     pub static_optimum: Option<Optimum>,
     /// Gets, read-modify-writes included.
     pub gets: u64,
@@ -123,7 +124,7 @@ pub struct Optimum {
     /// The hit ratio of a DRAM tier that always holds just the hottest of them.
     pub hit_ratio_static_optimum: f64,
     /// The measured hit ratio of DRAM, as a share of that.
-    pub share_of_optimum: Option<f64>,
+    pub hit_ratio_share_of_optimum: Option<f64>,
 }
 
 /// What was there after the store had been dropped as if killed.
@@ -227,14 +228,17 @@ impl Report {
             self.dram_bytes_per_record = per_key(after.index_bytes + after.dram_other_bytes);
             self.index_bytes_per_record = per_key(after.index_bytes);
         }
-        if let Some(dram) = self.tiers.get("dram") {
+        if let Some(dram) = self.tiers.get("dram").filter(|_| self.gets > 0) {
             let data = record_bytes(&config.engine, config.key_bytes, config.value_bytes) * config.records;
             let share = dram.capacity_bytes.map_or(1.0, |bytes| (bytes as f64 / data as f64).min(1.0));
             self.static_optimum =
                 static_optimum(config.distribution(), config.records, share).map(|best| Optimum {
                     dram_share: share,
                     hit_ratio_static_optimum: best,
-                    share_of_optimum: dram.hit_ratio.filter(|_| best > 0.0).map(|ratio| ratio / best),
+                    hit_ratio_share_of_optimum: dram
+                        .hit_ratio
+                        .filter(|_| best > 0.0)
+                        .map(|ratio| ratio / best),
                 });
         }
     }

@@ -95,7 +95,7 @@ impl Report {
             )?;
         }
         if let Some(optimum) = &self.static_optimum
-            && let Some(reached) = optimum.share_of_optimum
+            && let Some(reached) = optimum.hit_ratio_share_of_optimum
         {
             writeln!(
                 f,
