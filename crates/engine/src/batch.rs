@@ -34,7 +34,8 @@ impl Batch {
     /// Empties it and keeps its buffers (large ones are freed).
     ///
     /// # Panics
-    /// If operations are still pending: poll the batch to its end first, or drop it.
+    /// If operations are still pending: poll the batch to its end first. (A batch with pending operations must not be
+    /// dropped either: later operations of its session on the same keys wait behind them.)
     pub fn clear(&mut self) {
         assert!(self.pending.is_empty(), "a batch with pending operations can't be cleared");
         self.input.clear();
@@ -106,8 +107,8 @@ impl Batch {
     }
     /// The answer of an operation. Needs proof that the answers may be given out: see
     /// [`Session::settled`](crate::Session::settled).
-    pub fn reply(&self, i: usize, _proof: &Settled) -> Reply {
-        self.replies[i]
+    pub fn reply(&self, i: usize, proof: &Settled) -> Reply {
+        proof.admit(self.replies[i])
     }
     /// The bytes of an answer's span.
     pub fn output(&self, span: Span) -> &[u8] {
@@ -127,7 +128,8 @@ impl Batch {
 #[derive(Debug)]
 #[must_use = "without it the answers can't be read"]
 pub struct Settled {
-    pub(crate) _private: (),
+    /// The log failed: nothing can be acknowledged.
+    pub(crate) failed: bool,
 }
 
 pub(crate) fn push(arena: &mut Vec<u8>, bytes: &[u8]) -> Span {

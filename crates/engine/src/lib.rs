@@ -7,19 +7,36 @@
 //!                    Settled <--- Commit (positions, dependencies)
 //! ```
 
+#![forbid(unsafe_code)]
+
 pub mod batch;
+pub mod clock;
 pub mod durability;
+pub mod hash;
+pub mod machine;
+pub mod manifest;
 pub mod op;
+pub mod record;
 pub mod reply;
 pub mod session;
+pub mod space;
 pub mod stats;
+pub mod version;
 
 mod commit;
+mod core;
+mod decide;
+mod epoch;
 mod pending;
+mod recover;
+mod shared;
 
 pub use batch::{Batch, Settled};
+pub use commit::Barrier;
 pub use durability::Durability;
+pub use machine::{Machine, MachineOptions, StoreHandle};
 pub use op::{Condition, DATABASES, Delta, ExpireAt, ExpireIf, Expiry, Op, OpKind, Span};
+pub use pending::fetch_view;
 pub use reply::{Meta, OpError, Reply};
 pub use session::{Progress, Session, Store, StoreError};
 pub use stats::{LogStats, RecoveryStats, Stats, TierStats};

@@ -97,6 +97,9 @@ pub enum OpKind {
         /// Which database.
         db: Option<u8>,
     },
+    /// Deletes the key if it has expired (an expired record is invisible to [`Delete`](Self::Delete)). `Deleted` or `Miss`. What
+    /// background expiry uses.
+    Purge,
     /// One step of iteration over the keys of `Op::db`. `Scanned`: keys are read with [`Batch::scanned`](crate::Batch::scanned).
     Scan {
         /// Where the last step ended; 0 to start.

@@ -1,5 +1,149 @@
-//! Pending operations.
+//! Operations that wait: for a device, or behind an earlier one on the same key.
 
-/// An operation that waits for a device.
+use terrace_index::{Address, Key};
+
+use crate::record::{Head, RecordMeta, RecordView};
+use crate::space::{Arrived, Fetch, Space, Want};
+
+/// An operation (or an atomic group) of a batch that is not answered yet.
 #[derive(Debug)]
-pub struct Pending {}
+pub(crate) struct Pending {
+    /// First and one past the last operation.
+    pub ops: (u32, u32),
+    /// Position among the session's pending operations; the hashes it is queued under.
+    pub order: u64,
+    pub hashes: Vec<u64>,
+    /// Reads under way, and what each is of.
+    pub reads: Vec<(u64, Option<Address>)>,
+    /// Reads that could not be started yet because too many are in flight.
+    pub unstarted: Vec<Wanted>,
+    /// What earlier reads brought.
+    pub known: Known,
+}
+
+/// Something that must be read from a device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Wanted {
+    Record(Address),
+    Extent { description: Vec<u8>, version: u64 },
+}
+
+/// What reads have brought for one operation: facts about addresses, each good as long as the address's generation is
+/// what it was.
+#[derive(Debug, Default)]
+pub(crate) struct Known {
+    records: Vec<(Address, u64, Fact)>,
+    /// An extent's bytes, and the version of the record that described it.
+    pub extent: Option<(u64, Vec<u8>)>,
+    /// An extent that can't be had.
+    pub extent_lost: Option<(u64, Loss)>,
+    /// The version whose extent is being read.
+    pub extent_version: u64,
+}
+
+#[derive(Debug)]
+enum Fact {
+    Record(Vec<u8>),
+    Damaged { hash: u64, version: u64 },
+}
+
+/// Why something on a device can't be had.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Loss {
+    Damaged,
+    Failed,
+}
+
+impl Known {
+    /// Takes in what a read brought. `Err` if the device failed.
+    pub fn learn<S: Space>(
+        &mut self,
+        space: &S,
+        address: Option<Address>,
+        arrived: Arrived,
+    ) -> Result<(), Loss> {
+        match (arrived, address) {
+            (Arrived::Record(bytes), Some(address)) => {
+                self.records.push((address, space.generation(address), Fact::Record(bytes)));
+            }
+            (Arrived::Damaged { hash, version }, Some(address)) => {
+                self.records.push((address, space.generation(address), Fact::Damaged { hash, version }));
+            }
+            (Arrived::Extent(bytes), _) => self.extent = Some((self.extent_version, bytes)),
+            (Arrived::Damaged { .. }, None) => self.extent_lost = Some((self.extent_version, Loss::Damaged)),
+            (Arrived::Failed, _) => return Err(Loss::Failed),
+            (Arrived::Moved, _) | (Arrived::Record(_), None) => {}
+        }
+        Ok(())
+    }
+    /// As [`Space::fetch`], from what was read before where that still holds.
+    pub fn fetch<S: Space>(
+        &self,
+        space: &S,
+        address: Address,
+        key: Option<&Key<'_>>,
+        want: Want,
+        out: &mut Vec<u8>,
+    ) -> Fetch {
+        if !self.records.is_empty() {
+            let fact = self.records.iter().rev().find(|(at, _, _)| *at == address);
+            if let Some((_, generation, fact)) = fact
+                && *generation == space.generation(address)
+            {
+                return fact.fetch(key, want, out);
+            }
+        }
+        space.fetch(address, key, want, out)
+    }
+}
+
+impl Fact {
+    fn fetch(&self, key: Option<&Key<'_>>, want: Want, out: &mut Vec<u8>) -> Fetch {
+        match self {
+            Fact::Record(bytes) => match RecordView::decode(bytes) {
+                Some(mut view) => {
+                    view.head.tier = 2;
+                    fetch_view(&view, key, want, out)
+                }
+                None => Fetch::Differs,
+            },
+            Fact::Damaged { hash, version } => match key {
+                Some(key) if key.hash == *hash => Fetch::Damaged(Head {
+                    version: *version,
+                    meta: RecordMeta(0),
+                    flags: 0,
+                    expire_at: 0,
+                    tier: 2,
+                }),
+                _ => Fetch::Differs,
+            },
+        }
+    }
+}
+
+/// Answers a fetch from a decoded record: the one place that says what a match is.
+pub fn fetch_view(view: &RecordView<'_>, key: Option<&Key<'_>>, want: Want, out: &mut Vec<u8>) -> Fetch {
+    use crate::record::Kind;
+    let kind = view.head.meta.kind();
+    match key {
+        Some(key) if kind == Kind::Poison => {
+            // A poison stands for a hash, not for a key: its "key" is that hash.
+            let same = view.key.get(..8).is_some_and(|hash| hash == key.hash.to_le_bytes());
+            if same { Fetch::Damaged(view.head) } else { Fetch::Differs }
+        }
+        Some(key) if view.key != key.bytes || view.head.meta.db() != key.db => Fetch::Differs,
+        Some(_) => {
+            if want == Want::Value || kind == Kind::Extent {
+                out.extend_from_slice(view.value);
+            }
+            Fetch::Match(view.head)
+        }
+        None => {
+            out.extend_from_slice(view.key);
+            if want == Want::Value {
+                out.extend_from_slice(view.value);
+            }
+            Fetch::Match(view.head)
+        }
+    }
+}

@@ -27,8 +27,11 @@ pub trait Session: Send {
     fn wait(&mut self, batch: &mut Batch) -> Settled;
 
     /// Descriptors that poll readable when [`poll`](Self::poll) or [`settled`](Self::settled) may have news. An event loop
-    /// registers them once (level- or edge-triggered) and calls both on every wake-up.
-    fn event_fds(&self) -> Vec<RawFd>;
+    /// registers them once, edge-triggered, and calls both on every wake-up. They live as long as the session.
+    fn event_fds(&mut self) -> Vec<RawFd>;
+
+    /// Resets the session's own event descriptor, for event loops that watch it level-triggered.
+    fn acknowledge_events(&mut self) {}
 }
 
 /// An open store of some engine.

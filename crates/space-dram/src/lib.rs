@@ -1,1 +1,21 @@
-//! space-dram.
+//! Records in DRAM only: the ceiling to compare with, and the smallest space there is.
+//!
+//! ```text
+//!   address --> heap record (words)        in-place update where the new record fits
+//!                                           else a new one; the old one is freed once every session has passed
+//! ```
+//!
+//! An [`Address`] is the heap pointer itself: user-space pointers have 47 bits here. Nothing survives the process except
+//! through a clean stop, which the library that opens this space takes care of.
+//!
+//! # Thread safety
+//! A record is written only inside the index's critical section for its key. Readers copy under its version: the writer
+//! sets bit 63, rewrites, stores the new version; a reader that saw the bit, or another version afterwards, starts again.
+//!
+//! # Invariants
+//! A record that left the index is freed only after an epoch that began later has been passed by every session.
+
+mod record;
+mod space;
+
+pub use space::DramSpace;

@@ -5,22 +5,37 @@
 //!                             '--> session() --> execute(&mut Batch)
 //! ```
 
+#![forbid(unsafe_code)]
+
 pub mod options;
 pub mod size;
+
+mod background;
+mod hetermm;
+mod open;
 
 pub use options::{Options, Tier, WhenFull};
 pub use size::{Place, Size, TierSpec, human_bytes};
 pub use terrace_engine as engine;
 
 use std::sync::Arc;
+
+use parking_lot::Mutex;
 use terrace_engine::{Store, StoreError};
 
 /// An open store: share it freely, close it once.
 #[derive(Clone)]
 pub struct OpenStore {
-    store: Arc<dyn Store>,
+    inner: Arc<Inner>,
     /// What was found and chosen, a line each, for people.
     pub description: Vec<String>,
+}
+
+struct Inner {
+    // Declared in the order in which they must end: threads, store, lock.
+    background: background::Background,
+    store: Arc<dyn Store>,
+    _lock: Mutex<Option<terrace_media::DirLock>>,
 }
 
 /// Opens a store, creating it if there is none.
@@ -29,24 +44,33 @@ pub struct OpenStore {
 /// [`StoreError::Options`] if the options contradict each other or what is on the medium; [`StoreError::Corrupt`] if the
 /// medium's content can't be trusted; [`StoreError::Io`] if it can't be reached.
 pub fn open(options: Options) -> Result<OpenStore, StoreError> {
-    Err(StoreError::Options(format!("engine {:?} is not there yet", options.engine)))
+    let opened = open::open(&options)?;
+    let background = background::Background::start(&opened.store, options.background_threads)
+        .map_err(StoreError::io("starting background threads"))?;
+    let inner = Inner { background, store: opened.store, _lock: Mutex::new(opened.lock) };
+    Ok(OpenStore { inner: Arc::new(inner), description: opened.description })
 }
 
 impl OpenStore {
-    /// Stops the background threads and saves everything. Sessions must be dropped before.
+    /// Stops the background threads and saves everything. Sessions must be dropped before; other clones of this handle
+    /// must not be used any more.
     ///
     /// # Errors
     /// As [`Store::close`].
     pub fn close(self) -> Result<(), StoreError> {
-        self.store.close()
+        self.inner.background.stop();
+        self.inner.store.close()
     }
-    /// Ends as if the process had been killed: nothing more is written. For benchmarks and tests of recovery.
-    pub fn kill(self) {}
+    /// Ends as if the process had been killed: nothing more is written. For benchmarks and tests of recovery. The directory
+    /// is free again once every clone of this handle and every session is dropped.
+    pub fn kill(self) {
+        self.inner.background.stop();
+    }
 }
 
 impl std::ops::Deref for OpenStore {
     type Target = dyn Store;
     fn deref(&self) -> &Self::Target {
-        &*self.store
+        &*self.inner.store
     }
 }

@@ -1,0 +1,129 @@
+//! The end of a batch: its log group, and what its answers rest on.
+
+use std::sync::atomic::Ordering::*;
+
+use terrace_index::Index;
+use terrace_log::{LogDevice, LogError};
+
+use super::Core;
+use crate::commit::{Level, Ticket};
+use crate::durability::Durability;
+use crate::space::Space;
+
+impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
+    /// The positions that answers wait for.
+    pub(super) fn level(&self) -> &Level {
+        let commit = &self.machine.shared.commit;
+        match self.machine.shared.durability {
+            Durability::Sync => commit.power(),
+            Durability::None | Durability::Batch(_) => commit.process(),
+        }
+    }
+
+    /// Writes what is buffered as a log group. `false` if the log failed, now or before.
+    pub(super) fn write_log(&mut self) -> bool {
+        let machine = self.machine.clone();
+        let shared = &machine.shared;
+        let Some(writer) = &mut self.writer else { return true };
+        if shared.log_failed.load(Relaxed) {
+            return false;
+        }
+        if writer.is_empty() {
+            return true;
+        }
+        let power = shared.commit.power();
+        self.dependencies.clear();
+        for &other in &self.touched {
+            let seen = self.seen[usize::from(other)];
+            let other_slot = usize::from(other);
+            if other_slot != self.slot && seen > power.settled(other_slot) && seen > self.recorded[other_slot]
+            {
+                self.dependencies.push((other, seen));
+                self.recorded[other_slot] = seen;
+            }
+        }
+        shared.commit.writing(self.slot, self.last.0, self.logged, &self.dependencies);
+        loop {
+            match writer.write(power.settled(self.slot), &self.dependencies) {
+                Ok(_) => break,
+                Err(LogError::Full) => {
+                    // Log blocks are freed once the pages they stand for are persisted. What this session published is
+                    // still only in its buffer, but nothing that is older depends on it.
+                    shared.flush_wanted.fetch_max(machine.space.last_seq().saturating_sub(1).max(1), SeqCst);
+                    shared.notify_work();
+                    if !machine.work_for_log() {
+                        shared.log_failed.store(true, SeqCst);
+                        return false;
+                    }
+                }
+                Err(_) => {
+                    shared.log_failed.store(true, SeqCst);
+                    machine.wake_waiters();
+                    return false;
+                }
+            }
+        }
+        self.logged = self.last.0;
+        if shared.commit.written(self.slot, self.last.0, self.now_us) {
+            machine.wake_waiters();
+        }
+        true
+    }
+
+    /// Notes in the ticket what the answers given so far rest on, and forgets it here.
+    pub(super) fn fill(&mut self, ticket: &mut Ticket) {
+        let counters = &self.machine.shared.counters[self.slot];
+        for (shared, mine) in counters.hits.iter().zip(&mut self.hits) {
+            if *mine != 0 {
+                shared.fetch_add(std::mem::take(mine), Relaxed);
+            }
+        }
+        if self.misses != 0 {
+            counters.misses.fetch_add(std::mem::take(&mut self.misses), Relaxed);
+        }
+        if self.writer.is_none() {
+            for other in self.touched.drain(..) {
+                self.seen[usize::from(other)] = 0;
+            }
+            return;
+        }
+        let mut touched = std::mem::take(&mut self.touched);
+        for other in touched.drain(..) {
+            let seen = std::mem::take(&mut self.seen[usize::from(other)]);
+            if usize::from(other) == self.slot {
+                ticket.own = ticket.own.max(seen);
+            } else if seen > self.level().settled(usize::from(other)) {
+                ticket.seen.push((other, seen));
+            }
+        }
+        self.touched = touched;
+    }
+
+    /// Whether what the ticket stands for is as durable as was promised.
+    pub(super) fn is_settled(&mut self, ticket: &Ticket) -> bool {
+        let shared = &self.machine.shared;
+        if self.writer.is_none() {
+            return true;
+        }
+        let met = shared.commit.met(self.level(), self.slot, ticket);
+        let met = met
+            && match shared.durability {
+                // The window never grows: if syncing falls behind, answers wait for it.
+                Durability::Batch(window) => shared.commit.unsafe_since_us().is_none_or(|since| {
+                    shared.now_us().saturating_sub(since) <= window.as_micros() as u64
+                        || shared.commit.met(shared.commit.power(), self.slot, ticket)
+                }),
+                Durability::None | Durability::Sync => true,
+            };
+        if met {
+            return true;
+        }
+        let commit = &shared.commit;
+        if !commit.waiters[self.slot].swap(true, SeqCst) {
+            commit.waiter_count.fetch_add(1, SeqCst);
+        }
+        shared.want_sync();
+        // It may have been reached between the look and the registration.
+        commit.met(commit.power(), self.slot, ticket) || shared.log_failed.load(SeqCst)
+    }
+}

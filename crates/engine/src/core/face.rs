@@ -1,0 +1,213 @@
+//! A batch's way through a session.
+
+use std::os::fd::{AsRawFd, RawFd};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::*;
+
+use rustix::event::EventfdFlags;
+use terrace_index::Index;
+use terrace_log::LogDevice;
+
+use super::{Core, Step};
+use crate::batch::{Batch, Settled};
+use crate::op::OpKind;
+use crate::pending::Known;
+use crate::reply::{OpError, Reply};
+use crate::session::Session;
+use crate::space::Space;
+
+/// Operations whose index buckets and records are prefetched together.
+const WINDOW: usize = 32;
+
+impl<I: Index, S: Space, D: LogDevice> Session for Core<I, S, D> {
+    fn execute(&mut self, batch: &mut Batch) {
+        let count = batch.ops.len();
+        batch.replies.clear();
+        batch.replies.resize(count, Reply::Pending);
+        self.enter();
+        let mut start = 0;
+        let mut next_atomic = 0;
+        while start < count {
+            let mut end = (start + WINDOW).min(count);
+            // A window ends where an atomic group begins.
+            let atomic = batch.atomic.get(next_atomic).map(|&(from, to)| (from as usize, to as usize));
+            if let Some((from, to)) = atomic {
+                if from == start {
+                    self.execute_ops(batch, from, to);
+                    next_atomic += 1;
+                    start = to;
+                    continue;
+                }
+                end = end.min(from);
+            }
+            self.execute_window(batch, start, end);
+            start = end;
+        }
+        self.leave();
+        let failed = !self.write_log();
+        self.fill(&mut batch.ticket);
+        batch.ticket.failed |= failed;
+    }
+
+    fn poll(&mut self, batch: &mut Batch) -> bool {
+        if !batch.pending.is_empty() {
+            self.drain_waker();
+            self.resume(batch, false);
+        }
+        batch.pending.is_empty()
+    }
+
+    fn settled(&mut self, batch: &Batch) -> Option<Settled> {
+        if !batch.pending.is_empty() {
+            return None;
+        }
+        let failed = batch.ticket.failed;
+        if failed || self.is_settled(&batch.ticket) {
+            let failed = failed || (self.writer.is_some() && self.shared().log_failed.load(Relaxed));
+            return Some(Settled { failed });
+        }
+        None
+    }
+
+    fn wait(&mut self, batch: &mut Batch) -> Settled {
+        loop {
+            if !batch.pending.is_empty() {
+                self.resume(batch, true);
+            }
+            if let Some(settled) = self.settled(batch) {
+                return settled;
+            }
+            if batch.pending.is_empty() {
+                self.machine.work();
+            }
+        }
+    }
+
+    fn event_fds(&mut self) -> Vec<RawFd> {
+        let mut fds: Vec<RawFd> = self.machine.space.read_fd(&self.local).into_iter().collect();
+        if self.waker.is_none()
+            && self.writer.is_some()
+            && let Ok(fd) = rustix::event::eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)
+        {
+            let fd = Arc::new(fd);
+            self.machine.set_waker(self.slot, Some(fd.clone()));
+            self.waker = Some(fd);
+        }
+        fds.extend(self.waker.as_ref().map(|fd| fd.as_raw_fd()));
+        fds
+    }
+
+    fn acknowledge_events(&mut self) {
+        self.drain_waker();
+    }
+}
+
+impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
+    fn drain_waker(&mut self) {
+        if let Some(waker) = &self.waker {
+            let mut count = [0u8; 8];
+            // Nothing to read is the common case; the event descriptor can't fail otherwise.
+            let _ = rustix::io::read(waker, &mut count);
+        }
+    }
+
+    /// Runs independent operations, their buckets and then their records prefetched.
+    fn execute_window(&mut self, batch: &mut Batch, start: usize, end: usize) {
+        self.hashes.clear();
+        let hasher = self.machine.shared.hasher;
+        for op in &batch.ops[start..end] {
+            self.hashes.push(hasher.key(op.db, batch.input(op.key)).hash);
+        }
+        if end - start > 1 {
+            for &hash in &self.hashes {
+                self.machine.index.prefetch(hash);
+            }
+            for &hash in &self.hashes {
+                self.machine.index.candidates(hash, |address| self.machine.space.touch(address));
+            }
+        }
+        for i in start..end {
+            let hash = self.hashes[i - start];
+            if self.is_busy(hash) {
+                self.suspend(batch, (i, i + 1), vec![hash], Vec::new(), Known::default());
+                continue;
+            }
+            let mut known = Known::default();
+            match self.run_one(batch, i, hash, &mut known) {
+                Step::Done(reply) => batch.replies[i] = reply,
+                Step::Read(reads) => {
+                    let hash = self.hash_of(batch, i);
+                    self.suspend(batch, (i, i + 1), vec![hash], reads, known);
+                }
+            }
+        }
+    }
+
+    fn hash_of(&self, batch: &Batch, i: usize) -> u64 {
+        let op = &batch.ops[i];
+        self.machine.shared.hasher.key(op.db, batch.input(op.key)).hash
+    }
+
+    fn execute_ops(&mut self, batch: &mut Batch, start: usize, end: usize) {
+        let mut hashes: Vec<u64> = (start..end).map(|i| self.hash_of(batch, i)).collect();
+        hashes.sort_unstable();
+        hashes.dedup();
+        let mut known = Known::default();
+        if hashes.iter().any(|&hash| self.is_busy(hash)) {
+            self.suspend(batch, (start, end), hashes, Vec::new(), known);
+            return;
+        }
+        match self.run(batch, start, end, &mut known) {
+            Step::Done(reply) => batch.replies[start..end].fill(reply),
+            Step::Read(reads) => self.suspend(batch, (start, end), hashes, reads, known),
+        }
+    }
+
+    /// Runs one operation, or several as one step.
+    pub(super) fn run(&mut self, batch: &mut Batch, start: usize, end: usize, known: &mut Known) -> Step {
+        if end - start > 1 {
+            return self.atomic(batch, start, end, known);
+        }
+        let hash = self.hash_of(batch, start);
+        self.run_one(batch, start, hash, known)
+    }
+
+    #[inline]
+    fn run_one(&mut self, batch: &mut Batch, i: usize, hash: u64, known: &mut Known) -> Step {
+        let op = batch.ops[i];
+        let key_bytes = op.key;
+        if let OpKind::Get { value } = op.kind {
+            let Batch { input, output, .. } = batch;
+            let bytes = &input[key_bytes.start as usize..][..key_bytes.len()];
+            let key = terrace_index::Key { hash, db: op.db, bytes };
+            return self.get(&key, value, known, output);
+        }
+        if let OpKind::Flush { db } = op.kind {
+            // Earlier operations of this batch come first. A flush is rare enough to wait for them here.
+            while !batch.pending.is_empty() {
+                self.leave();
+                self.resume(batch, true);
+                self.enter();
+            }
+            return self.flush(db);
+        }
+        if let Some(step) = self.scan_op(batch, i, known) {
+            return step;
+        }
+        let Batch { input, output, .. } = batch;
+        let slice = |span: crate::op::Span| &input[span.start as usize..][..span.len()];
+        let key = terrace_index::Key { hash, db: op.db, bytes: slice(key_bytes) };
+        let argument = match op.kind {
+            OpKind::Set { value, .. } | OpKind::Append { value, .. } => slice(value),
+            _ => &[],
+        };
+        self.update(&op, &key, argument, known, output)
+    }
+}
+
+impl Settled {
+    /// What to answer in place of a reply: the reply itself, unless the log failed under it.
+    pub(crate) fn admit(&self, reply: Reply) -> Reply {
+        if self.failed { Reply::Error(OpError::LogFailed) } else { reply }
+    }
+}

@@ -1,0 +1,122 @@
+//! Reads.
+
+use terrace_index::{Index, Key, Lookup, Verdict};
+use terrace_log::LogDevice;
+
+use super::{Core, Step};
+use crate::batch;
+use crate::pending::{Known, Loss, Wanted};
+use crate::record::{Head, Kind};
+use crate::reply::{Meta, OpError, Reply};
+use crate::space::{Fetch, Space, Want};
+
+impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
+    /// Reads a key's value, or its metadata alone, into `output`.
+    #[inline]
+    pub(super) fn get(&mut self, key: &Key<'_>, value: bool, known: &Known, output: &mut Vec<u8>) -> Step {
+        let start = output.len();
+        let want = if value { Want::Value } else { Want::Head };
+        let mut head = Head::default();
+        let mut damaged = false;
+        let space = &self.machine.space;
+        let looked = self.machine.index.get(key, |address| {
+            output.truncate(start);
+            match known.fetch(space, address, Some(key), want, output) {
+                Fetch::Match(found) => {
+                    (head, damaged) = (found, false);
+                    Verdict::Match
+                }
+                Fetch::Damaged(found) => {
+                    (head, damaged) = (found, true);
+                    Verdict::Match
+                }
+                Fetch::Differs => Verdict::Differs,
+                Fetch::NeedsRead => Verdict::NeedsRead,
+            }
+        });
+        match looked {
+            Lookup::Found(_) => {}
+            Lookup::Absent => return self.miss(output, start),
+            Lookup::Unread(address) => {
+                output.truncate(start);
+                return Step::Read(vec![Wanted::Record(address)]);
+            }
+        }
+        self.see(head.version);
+        if !self.is_live(&head, damaged) {
+            return self.miss(output, start);
+        }
+        if damaged {
+            output.truncate(start);
+            return Step::Done(Reply::Error(OpError::Poisoned));
+        }
+        if head.expire_at != 0 && head.expire_at <= self.now_ms() {
+            return self.miss(output, start);
+        }
+        self.hits[usize::from(head.tier) % 3] += 1;
+        let mut value_bytes = head.meta.value_bytes() as u64;
+        if head.meta.kind() == Kind::Extent {
+            match self.open_extent(&head, value, known, output, start) {
+                Ok(bytes) => value_bytes = bytes,
+                Err(step) => return step,
+            }
+        }
+        let meta = Meta { version: head.version, flags: head.flags, expire_at: head.expire_at, value_bytes };
+        let value = value.then(|| batch::span(start, output.len() - start));
+        Step::Done(Reply::Hit { meta, value })
+    }
+
+    fn miss(&mut self, output: &mut Vec<u8>, start: usize) -> Step {
+        output.truncate(start);
+        self.misses += 1;
+        Step::Done(Reply::Miss)
+    }
+
+    /// Replaces the extent's description at `start` by its bytes (or by nothing if they aren't wanted).
+    fn open_extent(
+        &mut self,
+        head: &Head,
+        value: bool,
+        known: &Known,
+        output: &mut Vec<u8>,
+        start: usize,
+    ) -> Result<u64, Step> {
+        let space = &self.machine.space;
+        self.description.clear();
+        self.description.extend_from_slice(&output[start..]);
+        output.truncate(start);
+        let bytes = space.extent_bytes(&self.description);
+        if !value {
+            return Ok(bytes);
+        }
+        if let Some((version, extent)) = &known.extent
+            && *version == head.version
+        {
+            output.extend_from_slice(extent);
+            return Ok(bytes);
+        }
+        if let Some((version, loss)) = known.extent_lost
+            && version == head.version
+        {
+            return Err(Step::Done(Reply::Error(lost(loss))));
+        }
+        match space.fetch_extent(&self.description, output) {
+            Fetch::Match(_) => Ok(bytes),
+            Fetch::NeedsRead => {
+                let description = self.description.clone();
+                Err(Step::Read(vec![Wanted::Extent { description, version: head.version }]))
+            }
+            Fetch::Damaged(_) | Fetch::Differs => {
+                output.truncate(start);
+                Err(Step::Done(Reply::Error(OpError::Poisoned)))
+            }
+        }
+    }
+}
+
+pub(super) fn lost(loss: Loss) -> OpError {
+    match loss {
+        Loss::Damaged => OpError::Poisoned,
+        Loss::Failed => OpError::Io,
+    }
+}

@@ -1,0 +1,84 @@
+//! What the machine itself writes: restored records, expiry, eviction.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use terrace_index::{Change, Index, Key, Verdict};
+use terrace_log::LogDevice;
+
+use super::Core;
+use crate::batch::Batch;
+use crate::op::{Condition, OpKind};
+use crate::record::{Kind, RecordView};
+use crate::reply::Reply;
+use crate::session::{Progress, Session, StoreError};
+use crate::space::{Class, Room, Space};
+
+impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
+    /// Appends a record that the log brought back, with its version, to the space and the index. Not logged again: its old
+    /// log block is kept until the page is persisted. No other record of its key is in the index.
+    pub(crate) fn restore(&mut self, view: &RecordView<'_>) -> Result<(), StoreError> {
+        let machine = self.machine.clone();
+        self.machine.shared.epochs.enter(self.slot);
+        let record = view.to_new();
+        let words = record.words();
+        loop {
+            match machine.space.prepare(&mut self.local, words, Class::Release) {
+                Room::Ready => break,
+                Room::Wait => {
+                    self.leave();
+                    machine.work();
+                    self.machine.shared.epochs.enter(self.slot);
+                }
+                Room::Full => {
+                    self.leave();
+                    return Err(StoreError::Options(
+                        "the log holds more than the lower tier has room for: open the store with a larger one".into(),
+                    ));
+                }
+            }
+        }
+        let (address, _) = machine.space.put(&mut self.local, None, &record);
+        let key = machine.shared.hasher.key(record.db, record.key);
+        let key = Key { hash: key.hash, ..key };
+        machine.index.update(&key, |_| Verdict::Differs, |_| (Change::Set(address), ()));
+        let counters = &machine.shared.counters[self.slot];
+        if record.kind == Kind::Tombstone {
+            counters.tombstones.fetch_add(1, Relaxed);
+        } else {
+            counters.keys[usize::from(record.db) & 15].fetch_add(1, Relaxed);
+        }
+        self.leave();
+        Ok(())
+    }
+
+    /// Deletes those of the keys that have expired.
+    pub(crate) fn expire(&mut self, keys: &[(u8, Vec<u8>)]) -> Progress {
+        let mut batch = Batch::new();
+        for (db, key) in keys {
+            batch.push(*db, key, OpKind::Purge);
+        }
+        let purged = self.run_internal(&mut batch);
+        self.counters().expired.fetch_add(purged, Relaxed);
+        if purged == 0 { Progress::Idle } else { Progress::Worked }
+    }
+
+    /// Deletes keys to make room.
+    pub(crate) fn evict(&mut self, keys: &[(u8, Vec<u8>)]) -> Progress {
+        let mut batch = Batch::new();
+        for (db, key) in keys {
+            batch.push(*db, key, OpKind::Delete { condition: Condition::Always, old_value: false });
+        }
+        let evicted = self.run_internal(&mut batch);
+        self.counters().evicted.fetch_add(evicted, Relaxed);
+        if evicted == 0 { Progress::Idle } else { Progress::Worked }
+    }
+
+    /// Runs a batch of deletes to its end and returns how many keys it deleted.
+    fn run_internal(&mut self, batch: &mut Batch) -> u64 {
+        self.execute(batch);
+        while !batch.pending.is_empty() {
+            self.resume(batch, true);
+        }
+        batch.replies.iter().filter(|reply| matches!(reply, Reply::Deleted { .. })).count() as u64
+    }
+}

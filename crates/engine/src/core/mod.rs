@@ -1,0 +1,262 @@
+//! A session at work. One operation a file; this one holds what they share.
+//!
+//! ```text
+//!   face.rs     execute / poll / settled: a batch's way through
+//!   get.rs      reads
+//!   update.rs   every write of one key: room, critical section, log entry
+//!   atomic.rs   several keys as one step
+//!   scan.rs     iteration          flush.rs  whole databases
+//!   commit.rs   the log group at the end of a batch, its dependencies, the ticket
+//!   waiting.rs  pending operations
+//! ```
+//!
+//! # Invariants
+//! Between `enter` and `leave` the session is inside an epoch: addresses it holds stay readable. No device is waited for
+//! and no log is written inside. Every version that an answer rests on passes through `see`.
+
+mod atomic;
+mod commit;
+mod face;
+mod flush;
+mod get;
+mod internal;
+mod scan;
+mod update;
+mod waiting;
+
+use std::collections::HashMap;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::*;
+
+use terrace_index::{Address, Index};
+use terrace_log::{LogDevice, Writer};
+
+use crate::machine::Machine;
+use crate::pending::Wanted;
+use crate::record::{Head, Kind, NewRecord};
+use crate::reply::{OpError, Reply};
+use crate::session::StoreError;
+use crate::shared::{Shared, SlotCounters};
+use crate::space::{Arrival, Arrived, Class, Room, Space};
+use crate::version::Version;
+
+pub(crate) use flush::decode_flush;
+
+/// One session's state.
+pub(crate) struct Core<I: Index, S: Space, D: LogDevice> {
+    pub(crate) machine: Arc<Machine<I, S, D>>,
+    slot: usize,
+    local: S::Local,
+    writer: Option<Writer<D>>,
+    /// The last version issued, and the last one in the log.
+    last: Version,
+    logged: u64,
+    now_us: u64,
+    /// For each session, the newest version this one saw in the current batch, and which sessions those are.
+    seen: Box<[u64]>,
+    touched: Vec<u16>,
+    /// For each session, the newest version recorded as a dependency in this session's log.
+    recorded: Box<[u64]>,
+    dependencies: Vec<(u16, u64)>,
+    /// Reads that came for operations which were not looked at yet.
+    arrivals: Vec<Arrival>,
+    arrived: HashMap<u64, Arrived>,
+    next_token: u64,
+    next_order: u64,
+    /// Pending operations by hash, in order.
+    busy: HashMap<u64, Vec<u64>>,
+    hashes: Vec<u64>,
+    /// Buffers that are reused: an old value, a computed one, an extent's description.
+    old: Vec<u8>,
+    scratch: Vec<u8>,
+    description: Vec<u8>,
+    waker: Option<Arc<OwnedFd>>,
+    /// Counted here and added to the shared counters at the end of a batch.
+    hits: [u64; 3],
+    misses: u64,
+}
+
+/// How far an operation came.
+pub(crate) enum Step {
+    Done(Reply),
+    /// These must be read first.
+    Read(Vec<Wanted>),
+}
+
+impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
+    pub(crate) fn open(machine: &Arc<Machine<I, S, D>>) -> Result<Self, StoreError> {
+        let shared = &machine.shared;
+        let slot = shared.take_slot().ok_or(StoreError::TooManySessions(shared.sessions_max()))?;
+        let local = machine.space.attach(slot).inspect_err(|_| shared.give_slot(slot))?;
+        let last = shared.commit.last_version(slot);
+        let sessions = shared.sessions_max();
+        Ok(Self {
+            machine: machine.clone(),
+            slot,
+            local,
+            writer: machine.log.as_ref().map(|log| log.writer(slot as u16, last.0)),
+            last,
+            logged: last.0,
+            now_us: shared.now_us(),
+            seen: vec![0; sessions].into(),
+            touched: Vec::new(),
+            recorded: vec![0; sessions].into(),
+            dependencies: Vec::new(),
+            arrivals: Vec::new(),
+            arrived: HashMap::new(),
+            next_token: 0,
+            next_order: 0,
+            busy: HashMap::new(),
+            hashes: Vec::new(),
+            old: Vec::new(),
+            scratch: Vec::new(),
+            description: Vec::new(),
+            waker: None,
+            hits: [0; 3],
+            misses: 0,
+        })
+    }
+
+    fn shared(&self) -> &Shared {
+        &self.machine.shared
+    }
+    fn counters(&self) -> &SlotCounters {
+        &self.machine.shared.counters[self.slot]
+    }
+    fn now_ms(&self) -> u64 {
+        self.now_us / 1000
+    }
+
+    fn enter(&mut self) {
+        self.machine.shared.enter(self.slot);
+        self.now_us = self.machine.shared.now_us();
+        let flushed = self.machine.shared.flush_version.load(Acquire);
+        if flushed != 0 {
+            // Every miss and every write from now on rests on that flush.
+            self.see(flushed);
+        }
+    }
+    fn leave(&self) {
+        self.machine.shared.epochs.leave(self.slot);
+    }
+
+    /// An answer will rest on this version.
+    #[inline]
+    fn see(&mut self, version: u64) {
+        note_seen(&mut self.seen, &mut self.touched, version);
+    }
+
+    /// Whether a record is one that operations can see (expired or not).
+    #[inline]
+    fn is_live(&self, head: &Head, damaged: bool) -> bool {
+        live(&self.machine.shared, head, damaged)
+    }
+
+    /// Makes room for a record of `words` words in the space and in the log.
+    fn make_room(&mut self, words: usize, class: Class) -> Result<(), OpError> {
+        loop {
+            if self.shared().log_failed.load(Relaxed) {
+                return Err(OpError::LogFailed);
+            }
+            match self.machine.space.prepare(&mut self.local, words, class) {
+                Room::Ready => {}
+                Room::Full => return Err(OpError::Full),
+                Room::Wait => {
+                    self.stall()?;
+                    continue;
+                }
+            }
+            if self.make_log_room(words)? {
+                return Ok(());
+            }
+        }
+    }
+
+    /// `false` if the session left its epoch meanwhile, so that the room in the space must be asked for again.
+    fn make_log_room(&mut self, words: usize) -> Result<bool, OpError> {
+        let sessions = self.seen.len();
+        let Some(writer) = &mut self.writer else { return Ok(true) };
+        if writer.buffered_bytes() + words * 8 + LOG_SLACK <= writer.room(sessions) {
+            return Ok(true);
+        }
+        // What is buffered may be all that stands in the way; else pages must be persisted so that log blocks are freed.
+        if self.machine.log.as_ref().is_some_and(|log| log.free_blocks() < 2) {
+            self.shared().flush_wanted.fetch_max(self.machine.space.last_seq(), SeqCst);
+        }
+        self.stall()?;
+        Ok(false)
+    }
+
+    /// Waits for background work to make room, doing it here where nobody else does.
+    #[cold]
+    fn stall(&mut self) -> Result<(), OpError> {
+        self.counters().stalls.fetch_add(1, Relaxed);
+        self.leave();
+        // Pages can't be sealed before what this session wrote into them is durable.
+        let written = self.write_log();
+        self.shared().want_sync();
+        self.shared().notify_work();
+        self.machine.work();
+        self.enter();
+        if written { Ok(()) } else { Err(OpError::LogFailed) }
+    }
+
+    fn order(&mut self) -> u64 {
+        self.next_order += 1;
+        self.next_order
+    }
+}
+
+/// Bytes around an entry in the log: its own header and its group's, with some dependencies.
+const LOG_SLACK: usize = 64;
+
+#[inline]
+pub(crate) fn note_seen(seen: &mut [u64], touched: &mut Vec<u16>, version: u64) {
+    let slot = Version(version).slot();
+    if let Some(newest) = seen.get_mut(slot)
+        && *newest < version
+    {
+        if *newest == 0 {
+            touched.push(slot as u16);
+        }
+        *newest = version;
+    }
+}
+
+/// Whether a record counts: not a tombstone, and not forgotten by a whole-database flush.
+#[inline]
+pub(crate) fn live(shared: &Shared, head: &Head, damaged: bool) -> bool {
+    let kind = head.meta.kind();
+    (damaged || kind != Kind::Tombstone)
+        && head.version > shared.flush_versions[usize::from(head.meta.db()) & 15].load(Relaxed)
+}
+
+/// Appends a record to the volatile log buffer.
+#[inline]
+pub(crate) fn log_record<D: LogDevice>(writer: &mut Option<Writer<D>>, record: &NewRecord<'_>, seq: u64) {
+    if let Some(writer) = writer {
+        let (head, count) = record.head_words();
+        let mut bytes = [0u8; 32];
+        for (i, word) in head.iter().enumerate() {
+            bytes[i * 8..i * 8 + 8].copy_from_slice(&word.to_le_bytes());
+        }
+        let zeros = [0u8; 8];
+        let pad = |len: usize| &zeros[..len.next_multiple_of(8) - len];
+        let parts =
+            [&bytes[..count * 8], record.key, pad(record.key.len()), record.value, pad(record.value.len())];
+        writer.entry(record.version, seq, &parts);
+    }
+}
+
+/// Where a record was found, for [`Space::put`].
+pub(crate) type Place = (Address, Head);
+
+impl<I: Index, S: Space, D: LogDevice> Drop for Core<I, S, D> {
+    fn drop(&mut self) {
+        self.write_log();
+        self.machine.space.detach(&mut self.local);
+        self.writer = None;
+        self.machine.shared.give_slot(self.slot);
+    }
+}

@@ -1,0 +1,81 @@
+//! Iteration: a step walks whole index buckets and reads the keys behind their addresses.
+
+use terrace_index::{Address, Index};
+use terrace_log::LogDevice;
+
+use super::{Core, Step, live};
+use crate::batch::{self, Batch};
+use crate::op::Span;
+use crate::pending::{Known, Wanted};
+use crate::reply::Reply;
+use crate::space::{Fetch, Space, Want};
+
+/// Buckets a step visits at most, however few keys it finds.
+const BUCKETS_MAX: usize = 4096;
+
+impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
+    /// One step from `cursor`, about `count` keys. If any key is on a device the whole step is run again once it was read:
+    /// the index may have moved meanwhile, and a step of its own is always complete.
+    pub(super) fn scan(
+        &mut self,
+        (op, db): (usize, u8),
+        cursor: u64,
+        count: u32,
+        known: &Known,
+        output: &mut Vec<u8>,
+        keys: &mut Vec<(u32, Span)>,
+    ) -> Step {
+        let now_ms = self.now_ms();
+        let mut addresses: Vec<Address> = Vec::new();
+        let mut unread = Vec::new();
+        let mut versions = Vec::new();
+        let (mut at, mut found) = (cursor, 0);
+        let mut next = Vec::new();
+        for _ in 0..BUCKETS_MAX {
+            addresses.clear();
+            at = self.machine.index.scan(at, &mut addresses);
+            for &address in &addresses {
+                let start = output.len();
+                match known.fetch(&self.machine.space, address, None, Want::Head, output) {
+                    Fetch::Match(head) => {
+                        versions.push(head.version);
+                        let expired = head.expire_at != 0 && head.expire_at <= now_ms;
+                        if head.meta.db() == db && !expired && live(&self.machine.shared, &head, false) {
+                            next.push((op as u32, batch::span(start, output.len() - start)));
+                            found += 1;
+                        } else {
+                            output.truncate(start);
+                        }
+                    }
+                    // A damaged record has no key to show.
+                    Fetch::Damaged(_) | Fetch::Differs => output.truncate(start),
+                    Fetch::NeedsRead => unread.push(Wanted::Record(address)),
+                }
+            }
+            if at == 0 || found + unread.len() >= count as usize {
+                break;
+            }
+        }
+        if !unread.is_empty() {
+            return Step::Read(unread);
+        }
+        for version in versions {
+            self.see(version);
+        }
+        keys.extend(next);
+        Step::Done(Reply::Scanned { cursor: at })
+    }
+
+    pub(super) fn scan_op(&mut self, batch: &mut Batch, i: usize, known: &Known) -> Option<Step> {
+        let op = batch.ops[i];
+        let crate::op::OpKind::Scan { cursor, count } = op.kind else { return None };
+        Some(self.scan(
+            (i, op.db),
+            cursor,
+            count.clamp(1, 10_000),
+            known,
+            &mut batch.output,
+            &mut batch.scanned,
+        ))
+    }
+}

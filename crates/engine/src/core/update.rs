@@ -1,0 +1,406 @@
+//! Every write of one key: room first, then the index's critical section, in it the record and its log entry.
+
+use std::cell::{Cell, RefCell};
+use std::sync::atomic::Ordering::Relaxed;
+
+use terrace_index::{Address, Change, Index, Key, Lookup, Verdict};
+use terrace_log::LogDevice;
+
+use super::get::lost;
+use super::{Core, Place, Step, live, log_record, note_seen};
+use crate::batch;
+use crate::decide::{Answer, Decision, NewValue, Old, decide, needs_value};
+use crate::op::{Op, OpKind, Span};
+use crate::pending::{Known, Wanted};
+use crate::record::{Head, INLINE_VALUE_BYTES, KEY_BYTES_MAX, Kind, NewRecord, words_for};
+use crate::reply::{Meta, OpError, Reply};
+use crate::space::{Class, Fetch, Room, Space, Want};
+
+/// What came of one pass through the critical section.
+enum Pass {
+    Done(Answer),
+    /// The old record is on a device.
+    Read(Address),
+    /// The record needs this many words.
+    Room(usize),
+    /// The old value is an extent and its bytes are needed.
+    OldExtent(u64),
+    /// The new value is too long for a record: store it first. It was computed from this version (0: from nothing).
+    NewExtent(u64),
+}
+
+/// An extent written ahead of the critical section that will refer to it.
+struct Ahead {
+    /// The version the value was computed from; `None` if it depends on no old value.
+    from: Option<u64>,
+    answer_length: u64,
+}
+
+impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
+    /// Runs a write (or a read with a change of expiry) of one key.
+    pub(super) fn update(
+        &mut self,
+        op: &Op,
+        key: &Key<'_>,
+        argument: &[u8],
+        known: &mut Known,
+        output: &mut Vec<u8>,
+    ) -> Step {
+        let limits = self.machine.space.limits();
+        if key.bytes.len() > limits.key_bytes.min(KEY_BYTES_MAX) {
+            return self.refuse(op, key, known, limits.key_bytes);
+        }
+        if argument.len() as u64 > limits.value_bytes {
+            return Step::Done(Reply::Error(OpError::ValueTooLong(limits.value_bytes)));
+        }
+        let inline = limits.inline_bytes.min(INLINE_VALUE_BYTES);
+        let class = match op.kind {
+            OpKind::Delete { .. } | OpKind::Purge => Class::Release,
+            _ => Class::Write,
+        };
+        let mut ahead: Option<Ahead> = None;
+        if matches!(op.kind, OpKind::Set { .. }) && argument.len() > inline {
+            if let Err(error) = self.write_ahead(argument, false) {
+                return Step::Done(Reply::Error(error));
+            }
+            ahead = Some(Ahead { from: None, answer_length: argument.len() as u64 });
+        }
+        let mut words = match op.kind {
+            OpKind::Delete { .. } | OpKind::Purge => words_for(key.bytes.len(), 0, false),
+            _ => {
+                let value = if ahead.is_some() { self.description.len() } else { argument.len().min(inline) };
+                words_for(key.bytes.len(), value.max(24), true)
+            }
+        };
+        let start = output.len();
+        loop {
+            output.truncate(start);
+            if let Err(error) = self.make_room(words, class) {
+                self.drop_ahead(ahead.is_some());
+                return Step::Done(Reply::Error(error));
+            }
+            let (pass, used_ahead, meta, old_span) =
+                self.pass(op, key, argument, inline, known, &ahead, output);
+            match pass {
+                Pass::Done(answer) => {
+                    self.drop_ahead(ahead.is_some() && !used_ahead);
+                    return Step::Done(self.reply(answer, meta, old_span, output));
+                }
+                Pass::Read(address) => {
+                    self.drop_ahead(ahead.is_some());
+                    return Step::Read(vec![Wanted::Record(address)]);
+                }
+                Pass::Room(more) => words = more,
+                Pass::OldExtent(version) => {
+                    if let Some((lost_version, loss)) = known.extent_lost
+                        && lost_version == version
+                    {
+                        self.drop_ahead(ahead.is_some());
+                        return Step::Done(Reply::Error(lost(loss)));
+                    }
+                    let mut bytes = Vec::new();
+                    match self.machine.space.fetch_extent(&self.old, &mut bytes) {
+                        Fetch::Match(_) => known.extent = Some((version, bytes)),
+                        Fetch::NeedsRead => {
+                            self.drop_ahead(ahead.is_some());
+                            return Step::Read(vec![Wanted::Extent {
+                                description: self.old.clone(),
+                                version,
+                            }]);
+                        }
+                        Fetch::Damaged(_) | Fetch::Differs => {
+                            self.drop_ahead(ahead.is_some());
+                            return Step::Done(Reply::Error(OpError::Poisoned));
+                        }
+                    }
+                }
+                Pass::NewExtent(version) => {
+                    self.drop_ahead(ahead.is_some());
+                    if self.scratch.len() as u64 > limits.value_bytes {
+                        return Step::Done(Reply::Error(OpError::ValueTooLong(limits.value_bytes)));
+                    }
+                    let answer_length = self.scratch.len() as u64;
+                    if let Err(error) = self.write_ahead(&[], true) {
+                        return Step::Done(Reply::Error(error));
+                    }
+                    words = words_for(key.bytes.len(), self.description.len(), true);
+                    ahead = Some(Ahead { from: Some(version), answer_length });
+                }
+            }
+        }
+    }
+
+    /// One pass through the critical section. Returns also whether the extent written ahead is now referred to, the record's
+    /// metadata for an answer, and the old value's span in `output` where the answer shows it.
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "the state of one operation, split so that borrows stay apart"
+    )]
+    fn pass(
+        &mut self,
+        op: &Op,
+        key: &Key<'_>,
+        argument: &[u8],
+        inline: usize,
+        known: &Known,
+        ahead: &Option<Ahead>,
+        output: &mut Vec<u8>,
+    ) -> (Pass, bool, Meta, Option<Span>) {
+        let wants_value = needs_value(&op.kind) || matches!(op.kind, OpKind::Expire { .. });
+        let want = if wants_value { Want::Value } else { Want::Head };
+        let now_ms = self.now_ms();
+        let now_us = self.now_us;
+        let slot = self.slot;
+        let found = Cell::new((Head::default(), false));
+        self.old.clear();
+        let old_bytes = RefCell::new(std::mem::take(&mut self.old));
+        let Self { machine, local, writer, last, seen, touched, scratch, description, .. } = self;
+        let (space, shared) = (&machine.space, &machine.shared);
+        let counters = &shared.counters[slot];
+        let mut used_ahead = false;
+        let mut meta = Meta::default();
+        let mut old_span = None;
+
+        let verify = |address| {
+            let mut old = old_bytes.borrow_mut();
+            old.clear();
+            match known.fetch(space, address, Some(key), want, &mut old) {
+                Fetch::Match(head) => {
+                    found.set((head, false));
+                    Verdict::Match
+                }
+                Fetch::Damaged(head) => {
+                    found.set((head, true));
+                    Verdict::Match
+                }
+                Fetch::Differs => Verdict::Differs,
+                Fetch::NeedsRead => Verdict::NeedsRead,
+            }
+        };
+        let pass = machine.index.update(key, verify, |looked| {
+            let (head, damaged) = found.get();
+            let place: Option<Place> = match looked {
+                Lookup::Unread(address) => return (Change::Keep, Pass::Read(address)),
+                Lookup::Absent => None,
+                Lookup::Found(address) => Some((address, head)),
+            };
+            let old_bytes = old_bytes.borrow();
+            let counted = place.is_some() && live(shared, &head, damaged);
+            if place.is_some() {
+                note_seen(seen, touched, head.version);
+            }
+            let replaces = matches!(op.kind, OpKind::Set { .. } | OpKind::Delete { .. });
+            if counted && damaged && !replaces {
+                return (Change::Keep, Pass::Done(Answer::Error(OpError::Poisoned)));
+            }
+            let expired = head.expire_at != 0 && head.expire_at <= now_ms;
+            let visible = counted && (!expired || matches!(op.kind, OpKind::Purge));
+            if let (OpKind::Purge, Some((address, head))) = (&op.kind, place)
+                && !counted
+                && head.meta.kind() != Kind::Tombstone
+            {
+                // Forgotten by a whole-database flush: it needs no tombstone, for the flush outlives every copy of it.
+                if !damaged && head.meta.kind() == Kind::Extent {
+                    space.release_extent(&old_bytes);
+                }
+                space.release(address, &head);
+                return (Change::Remove, Pass::Done(Answer::Miss));
+            }
+            let is_extent = place.is_some() && !damaged && head.meta.kind() == Kind::Extent;
+            let mut value: &[u8] = &old_bytes;
+            if visible && is_extent && needs_value(&op.kind) {
+                match &known.extent {
+                    Some((version, bytes)) if *version == head.version => value = bytes,
+                    _ => return (Change::Keep, Pass::OldExtent(head.version)),
+                }
+            }
+            let value = if damaged { &[][..] } else { value };
+            let old = visible.then_some(Old { head: &head, value });
+            let decision = match ahead {
+                // The scratch buffer still holds what was computed from that version: only its answer is needed again.
+                Some(Ahead { from: Some(from), answer_length }) => {
+                    if *from != if visible { head.version } else { 0 } {
+                        scratch.clear();
+                        let again = decide(&op.kind, argument, old, now_ms, scratch);
+                        match again {
+                            Decision::Put { value: NewValue::Scratch, .. } if scratch.len() > inline => {
+                                return (
+                                    Change::Keep,
+                                    Pass::NewExtent(if visible { head.version } else { 0 }),
+                                );
+                            }
+                            other => other,
+                        }
+                    } else {
+                        Decision::Put {
+                            value: NewValue::Argument,
+                            flags: old.map_or(0, |old| old.head.flags),
+                            expire_at: old.map_or(0, |old| old.head.expire_at),
+                            answer: Answer::Length(*answer_length),
+                        }
+                    }
+                }
+                _ => decide(&op.kind, argument, old, now_ms, scratch),
+            };
+            let shows_old = matches!(
+                decision,
+                Decision::Put { answer: Answer::Stored { old: true }, .. }
+                    | Decision::Delete {
+                        answer: Answer::Stored { old: true } | Answer::Deleted { old: true }
+                    }
+                    | Decision::Delete { answer: Answer::Hit { value: true } }
+                    | Decision::Put { answer: Answer::Hit { value: true }, .. }
+                    | Decision::Answer(Answer::NotStored { old: true, .. } | Answer::Hit { value: true })
+            );
+            meta = Meta {
+                version: head.version,
+                flags: head.flags,
+                expire_at: head.expire_at,
+                value_bytes: if is_extent {
+                    space.extent_bytes(&old_bytes)
+                } else {
+                    head.meta.value_bytes() as u64
+                },
+            };
+            let (kind, new_value, flags, expire_at, answer): (Kind, &[u8], u32, u64, Answer) = match decision
+            {
+                Decision::Answer(answer) => {
+                    if shows_old {
+                        old_span = Some(batch::push(output, value));
+                    }
+                    return (Change::Keep, Pass::Done(answer));
+                }
+                Decision::Delete { answer } => {
+                    if !S::TOMBSTONES {
+                        if shows_old {
+                            old_span = Some(batch::push(output, value));
+                        }
+                        let Some((address, head)) = place else { return (Change::Keep, Pass::Done(answer)) };
+                        space.release(address, &head);
+                        if is_extent {
+                            space.release_extent(&old_bytes);
+                        }
+                        counters.keys[usize::from(key.db)].fetch_sub(1, Relaxed);
+                        shared.version_floor.fetch_max(head.version, Relaxed);
+                        return (Change::Remove, Pass::Done(answer));
+                    }
+                    (Kind::Tombstone, &[], 0, 0, answer)
+                }
+                Decision::Put { value: source, flags, expire_at, answer } => {
+                    let (kind, bytes): (Kind, &[u8]) = match source {
+                        NewValue::Argument if ahead.is_some() => (Kind::Extent, description),
+                        NewValue::Argument => (Kind::Value, argument),
+                        NewValue::Scratch if scratch.len() > inline => {
+                            return (Change::Keep, Pass::NewExtent(if visible { head.version } else { 0 }));
+                        }
+                        NewValue::Scratch => (Kind::Value, scratch),
+                        NewValue::Old => (head.meta.kind(), &old_bytes),
+                    };
+                    (kind, bytes, flags, expire_at, answer)
+                }
+            };
+            let floor = shared.version_floor.load(Relaxed).max(head.version);
+            let version = last.next(crate::version::Version(floor), now_us, slot);
+            let record = NewRecord {
+                version: version.0,
+                kind,
+                db: key.db,
+                flags,
+                expire_at,
+                key: key.bytes,
+                value: new_value,
+            };
+            let words = record.words();
+            let at = place.as_ref().map(|(address, head)| (*address, head));
+            if !space.fits(local, at, words) {
+                return (Change::Keep, Pass::Room(words));
+            }
+            if shows_old {
+                old_span = Some(batch::push(output, value));
+            }
+            *last = version;
+            let (address, seq) = space.put(local, at, &record);
+            log_record(writer, &record, seq);
+            shared.commit.issue(slot, version.0);
+            if ahead.is_some() && kind == Kind::Extent {
+                used_ahead = true;
+            }
+            (meta.version, meta.expire_at, meta.flags) = (version.0, expire_at, flags);
+            let deleted = kind == Kind::Tombstone;
+            let was_tombstone = place.is_some() && !damaged && head.meta.kind() == Kind::Tombstone;
+            let keeps_extent = is_extent && new_value.as_ptr() == old_bytes.as_ptr() && kind == Kind::Extent;
+            let keys = &counters.keys[usize::from(key.db)];
+            match (counted, !deleted) {
+                (true, false) => keys.fetch_sub(1, Relaxed),
+                (false, true) => keys.fetch_add(1, Relaxed),
+                _ => 0,
+            };
+            match (was_tombstone, deleted) {
+                (true, false) => counters.tombstones.fetch_sub(1, Relaxed),
+                (false, true) => counters.tombstones.fetch_add(1, Relaxed),
+                _ => 0,
+            };
+            if let Some((old_address, head)) = place {
+                if is_extent && !keeps_extent {
+                    space.release_extent(&old_bytes);
+                }
+                if old_address == address {
+                    return (Change::Keep, Pass::Done(answer));
+                }
+                space.release(old_address, &head);
+            }
+            (Change::Set(address), Pass::Done(answer))
+        });
+        self.old = old_bytes.into_inner();
+        (pass, used_ahead, meta, old_span)
+    }
+
+    /// A key that is too long can't be there, but may be asked for: reads and deletes miss.
+    fn refuse(&mut self, op: &Op, _key: &Key<'_>, _known: &Known, limit: usize) -> Step {
+        match op.kind {
+            OpKind::Delete { .. } | OpKind::Purge | OpKind::Expire { .. } | OpKind::Get { .. } => {
+                Step::Done(Reply::Miss)
+            }
+            _ => Step::Done(Reply::Error(OpError::KeyTooLong(limit as u64))),
+        }
+    }
+
+    /// Stores a large value (the argument, or the scratch buffer); its description goes to `self.description`.
+    fn write_ahead(&mut self, argument: &[u8], from_scratch: bool) -> Result<(), OpError> {
+        loop {
+            self.description.clear();
+            let bytes = if from_scratch { &self.scratch[..] } else { argument };
+            let written = self.machine.space.write_extent(&mut self.local, &[bytes], &mut self.description);
+            match written {
+                Ok(()) => return Ok(()),
+                Err(None) => return Err(OpError::Io),
+                Err(Some(Room::Full)) => return Err(OpError::Full),
+                Err(Some(_)) => self.stall()?,
+            }
+        }
+    }
+
+    fn drop_ahead(&mut self, unused: bool) {
+        if unused {
+            self.machine.space.release_extent(&self.description);
+        }
+    }
+
+    fn reply(&mut self, answer: Answer, meta: Meta, old: Option<Span>, output: &mut Vec<u8>) -> Reply {
+        match answer {
+            Answer::Miss => {
+                self.misses += 1;
+                Reply::Miss
+            }
+            Answer::Stored { .. } => Reply::Stored { version: meta.version, old },
+            Answer::NotStored { present, .. } => Reply::NotStored { present, old },
+            Answer::Deleted { .. } => Reply::Deleted { old },
+            Answer::Hit { .. } => Reply::Hit { meta, value: old },
+            Answer::Number(n) => Reply::Number(n),
+            Answer::Unsigned(n) => Reply::Unsigned(n),
+            Answer::FloatInScratch => Reply::Float(batch::push(output, &self.scratch)),
+            Answer::Length(n) => Reply::Length(n),
+            Answer::Error(error) => Reply::Error(error),
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! Pending operations: started reads, finished reads, and operations queued behind another on the same key.
+
+use terrace_index::Index;
+use terrace_log::LogDevice;
+
+use super::{Core, Step};
+use crate::batch::Batch;
+use crate::pending::{Known, Pending, Wanted};
+use crate::reply::{OpError, Reply};
+use crate::space::Space;
+
+impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
+    /// Whether an earlier operation on this key is still pending.
+    #[inline]
+    pub(super) fn is_busy(&self, hash: u64) -> bool {
+        !self.busy.is_empty() && self.busy.contains_key(&hash)
+    }
+
+    /// Makes operations pending that need `reads`, or that must wait behind others.
+    pub(super) fn suspend(
+        &mut self,
+        batch: &mut Batch,
+        ops: (usize, usize),
+        hashes: Vec<u64>,
+        reads: Vec<Wanted>,
+        known: Known,
+    ) {
+        let order = self.order();
+        for &hash in &hashes {
+            self.busy.entry(hash).or_default().push(order);
+        }
+        for i in ops.0..ops.1 {
+            batch.replies[i] = Reply::Pending;
+        }
+        let ops = (ops.0 as u32, ops.1 as u32);
+        let mut pending = Pending { ops, order, hashes, reads: Vec::new(), unstarted: reads, known };
+        self.start(&mut pending);
+        batch.pending.push(pending);
+    }
+
+    fn start(&mut self, pending: &mut Pending) {
+        while let Some(wanted) = pending.unstarted.pop() {
+            self.next_token += 1;
+            let token = self.next_token;
+            let (space, local) = (&self.machine.space, &mut self.local);
+            let (address, started) = match &wanted {
+                Wanted::Record(address) => {
+                    (Some(*address), space.start_read(local, Some(*address), &[], token))
+                }
+                Wanted::Extent { description, version } => {
+                    pending.known.extent_version = *version;
+                    (None, space.start_read(local, None, description, token))
+                }
+            };
+            if !started {
+                pending.unstarted.push(wanted);
+                return;
+            }
+            pending.reads.push((token, address));
+        }
+    }
+
+    /// Goes on with the batch's pending operations; with `wait`, waits for a device first if reads are in flight.
+    pub(super) fn resume(&mut self, batch: &mut Batch, wait: bool) {
+        let wait = wait && batch.pending.iter().any(|p| !p.reads.is_empty()) && self.arrived.is_empty();
+        self.machine.space.reap(&mut self.local, wait, &mut self.arrivals);
+        for arrival in self.arrivals.drain(..) {
+            self.arrived.insert(arrival.token, arrival.outcome);
+        }
+        let mut waiting = std::mem::take(&mut batch.pending);
+        self.enter();
+        for mut pending in waiting.drain(..) {
+            if !self.resume_one(batch, &mut pending) {
+                batch.pending.push(pending);
+            }
+        }
+        self.leave();
+        let failed = !self.write_log();
+        self.fill(&mut batch.ticket);
+        batch.ticket.failed |= failed;
+    }
+
+    /// Whether the operation is answered now.
+    fn resume_one(&mut self, batch: &mut Batch, pending: &mut Pending) -> bool {
+        let mut failed = false;
+        let (machine, arrived) = (&self.machine, &mut self.arrived);
+        pending.reads.retain(|(token, address)| match arrived.remove(token) {
+            None => true,
+            Some(outcome) => {
+                failed |= pending.known.learn(&machine.space, *address, outcome).is_err();
+                false
+            }
+        });
+        self.start(pending);
+        if !pending.reads.is_empty() || !pending.unstarted.is_empty() {
+            return false;
+        }
+        let first =
+            |hash: &u64| self.busy.get(hash).is_some_and(|orders| orders.first() == Some(&pending.order));
+        if !pending.hashes.iter().all(first) {
+            return false;
+        }
+        let (start, end) = (pending.ops.0 as usize, pending.ops.1 as usize);
+        let mut known = std::mem::take(&mut pending.known);
+        let step = if failed {
+            Step::Done(Reply::Error(OpError::Io))
+        } else {
+            self.run(batch, start, end, &mut known)
+        };
+        match step {
+            Step::Done(reply) => {
+                batch.replies[start..end].fill(reply);
+                for hash in &pending.hashes {
+                    if let Some(orders) = self.busy.get_mut(hash) {
+                        orders.retain(|order| *order != pending.order);
+                        if orders.is_empty() {
+                            self.busy.remove(hash);
+                        }
+                    }
+                }
+                true
+            }
+            Step::Read(reads) => {
+                pending.known = known;
+                pending.unstarted = reads;
+                self.start(pending);
+                false
+            }
+        }
+    }
+}

@@ -1,0 +1,302 @@
+//! What an operation makes of the old record: pure, so that it can run inside the index's critical section, outside of
+//! it for large values, and again if the record changed meanwhile.
+
+use crate::op::{Condition, Delta, ExpireIf, Expiry, OpKind};
+use crate::record::Head;
+use crate::reply::OpError;
+
+/// A live record as an operation sees it.
+#[derive(Clone, Copy)]
+pub(crate) struct Old<'a> {
+    pub head: &'a Head,
+    /// The value, if the operation needs it.
+    pub value: &'a [u8],
+}
+
+/// Where a new value comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NewValue {
+    /// The operation's argument.
+    Argument,
+    /// The bytes in the scratch buffer.
+    Scratch,
+    /// The old record's (its extent, if it has one).
+    Old,
+}
+
+/// What to do.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Decision {
+    /// Store, then answer `Answer`.
+    Put { value: NewValue, flags: u32, expire_at: u64, answer: Answer },
+    /// Delete, then answer.
+    Delete { answer: Answer },
+    /// Only answer.
+    Answer(Answer),
+}
+
+/// The shape of the answer; spans are filled in where the value is at hand.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Answer {
+    Miss,
+    Stored {
+        old: bool,
+    },
+    NotStored {
+        present: bool,
+        old: bool,
+    },
+    Deleted {
+        old: bool,
+    },
+    /// The record's metadata as they are after the change, and the value if asked for.
+    Hit {
+        value: bool,
+    },
+    Number(i64),
+    Unsigned(u64),
+    /// The scratch buffer, as text.
+    FloatInScratch,
+    Length(u64),
+    Error(OpError),
+}
+
+/// Whether the operation needs the old value (and not only its head).
+pub(crate) fn needs_value(kind: &OpKind) -> bool {
+    match kind {
+        OpKind::Get { value } | OpKind::Expire { value, .. } => *value,
+        OpKind::Set { old_value, .. } | OpKind::Delete { old_value, .. } => *old_value,
+        OpKind::Incr { .. } | OpKind::Append { .. } => true,
+        OpKind::Flush { .. } | OpKind::Scan { .. } | OpKind::Purge => false,
+    }
+}
+
+/// Decides. `argument` is the operation's value, `scratch` receives a computed one.
+pub(crate) fn decide(
+    kind: &OpKind,
+    argument: &[u8],
+    old: Option<Old<'_>>,
+    now_ms: u64,
+    scratch: &mut Vec<u8>,
+) -> Decision {
+    match *kind {
+        OpKind::Set { condition, expiry, flags, old_value, .. } => {
+            let present = old.is_some();
+            if !holds(condition, old) {
+                return Decision::Answer(Answer::NotStored { present, old: old_value && present });
+            }
+            let old_head = old.map(|old| *old.head).unwrap_or_default();
+            let expire_at = match expiry {
+                Expiry::Clear => 0,
+                Expiry::Keep => old_head.expire_at,
+                Expiry::At(at) => at.max(1),
+            };
+            let answer = Answer::Stored { old: old_value && present };
+            if expire_at != 0 && expire_at <= now_ms {
+                // Stored and expired in one: what was there is gone.
+                return if present { Decision::Delete { answer } } else { Decision::Answer(answer) };
+            }
+            let flags = flags.unwrap_or(old_head.flags);
+            Decision::Put { value: NewValue::Argument, flags, expire_at, answer }
+        }
+        OpKind::Delete { condition, old_value } => match old {
+            None => Decision::Answer(Answer::Miss),
+            Some(_) if !holds(condition, old) => {
+                Decision::Answer(Answer::NotStored { present: true, old: false })
+            }
+            Some(_) => Decision::Delete { answer: Answer::Deleted { old: old_value } },
+        },
+        OpKind::Append { front, create, condition, .. } => {
+            if (old.is_none() && !create) || !holds(condition, old) {
+                return Decision::Answer(Answer::NotStored { present: old.is_some(), old: false });
+            }
+            let head = old.map(|old| *old.head).unwrap_or_default();
+            let value = old.map_or(&[][..], |old| old.value);
+            let (first, second) = if front { (argument, value) } else { (value, argument) };
+            scratch.clear();
+            scratch.extend_from_slice(first);
+            scratch.extend_from_slice(second);
+            let answer = Answer::Length(scratch.len() as u64);
+            Decision::Put { value: NewValue::Scratch, flags: head.flags, expire_at: head.expire_at, answer }
+        }
+        OpKind::Incr { by } => {
+            let head = old.map(|old| *old.head).unwrap_or_default();
+            match add(by, old.map(|old| old.value), scratch) {
+                Ok(Answer::Miss) => Decision::Answer(Answer::Miss),
+                Ok(answer) => Decision::Put {
+                    value: NewValue::Scratch,
+                    flags: head.flags,
+                    expire_at: head.expire_at,
+                    answer,
+                },
+                Err(error) => Decision::Answer(Answer::Error(error)),
+            }
+        }
+        OpKind::Expire { expiry, condition, value } => {
+            let Some(old) = old else { return Decision::Answer(Answer::Miss) };
+            let new = match expiry {
+                Expiry::Keep => return Decision::Answer(Answer::Hit { value }),
+                Expiry::Clear => 0,
+                Expiry::At(at) => at.max(1),
+            };
+            if !may_expire(condition, old.head.expire_at, new) {
+                return Decision::Answer(Answer::NotStored { present: true, old: false });
+            }
+            let answer = Answer::Hit { value };
+            if new != 0 && new <= now_ms {
+                Decision::Delete { answer }
+            } else if new == old.head.expire_at {
+                Decision::Answer(answer)
+            } else {
+                Decision::Put { value: NewValue::Old, flags: old.head.flags, expire_at: new, answer }
+            }
+        }
+        OpKind::Get { value } => {
+            Decision::Answer(if old.is_some() { Answer::Hit { value } } else { Answer::Miss })
+        }
+        // The caller shows a purge the expired record that others don't see.
+        OpKind::Purge => match old {
+            Some(old) if old.head.expire_at != 0 && old.head.expire_at <= now_ms => {
+                Decision::Delete { answer: Answer::Deleted { old: false } }
+            }
+            _ => Decision::Answer(Answer::Miss),
+        },
+        OpKind::Flush { .. } | OpKind::Scan { .. } => Decision::Answer(Answer::Miss),
+    }
+}
+
+fn holds(condition: Condition, old: Option<Old<'_>>) -> bool {
+    match condition {
+        Condition::Always => true,
+        Condition::Absent => old.is_none(),
+        Condition::Present => old.is_some(),
+        Condition::Version(version) => old.is_some_and(|old| old.head.version == version),
+    }
+}
+
+fn may_expire(condition: ExpireIf, old: u64, new: u64) -> bool {
+    // No expiry counts as infinitely late.
+    let late = |at: u64| if at == 0 { u64::MAX } else { at };
+    match condition {
+        ExpireIf::Always => true,
+        ExpireIf::None => old == 0,
+        ExpireIf::Some => old != 0,
+        ExpireIf::Later => late(new) > late(old),
+        ExpireIf::Earlier => late(new) < late(old),
+        ExpireIf::SomeLater => old != 0 && late(new) > late(old),
+        ExpireIf::SomeEarlier => old != 0 && late(new) < late(old),
+    }
+}
+
+fn add(by: Delta, old: Option<&[u8]>, scratch: &mut Vec<u8>) -> Result<Answer, OpError> {
+    use std::io::Write as _;
+    scratch.clear();
+    match by {
+        Delta::Signed(delta) => {
+            let old = old.map_or(Some(0), parse_i64).ok_or(OpError::NotInteger)?;
+            let sum = old.checked_add(delta).ok_or(OpError::Overflow)?;
+            let _ = write!(scratch, "{sum}");
+            Ok(Answer::Number(sum))
+        }
+        Delta::Float(delta) => {
+            let old = match old {
+                None => 0.0,
+                Some(text) => parse_f64(text).ok_or(OpError::NotFloat)?,
+            };
+            let sum = old + delta;
+            if !sum.is_finite() {
+                return Err(OpError::NotFinite);
+            }
+            // `Display` of f64 is the shortest text that reads back the same, never in exponent form, as in Redis.
+            let _ = write!(scratch, "{}", if sum == 0.0 { 0.0 } else { sum });
+            Ok(Answer::FloatInScratch)
+        }
+        Delta::Wrapping(delta) | Delta::Saturating(delta) => {
+            let Some(text) = old else { return Ok(Answer::Miss) };
+            let old = parse_u64(text).ok_or(OpError::NotInteger)?;
+            let sum = match by {
+                Delta::Saturating(_) => old.saturating_sub(delta),
+                _ => old.wrapping_add(delta),
+            };
+            let _ = write!(scratch, "{sum}");
+            // memcached rewrites in place: a number that got shorter is padded.
+            while matches!(by, Delta::Saturating(_)) && scratch.len() < text.len() {
+                scratch.push(b' ');
+            }
+            Ok(Answer::Unsigned(sum))
+        }
+    }
+}
+
+/// Redis's rule: an optional minus, digits, no leading zeros, nothing else, in range.
+fn parse_i64(text: &[u8]) -> Option<i64> {
+    let digits = text.strip_prefix(b"-").unwrap_or(text);
+    let canonical = match digits {
+        [b'0'] => text.len() == 1,
+        [b'1'..=b'9', ..] => true,
+        _ => false,
+    };
+    if !canonical || digits.len() > 19 {
+        return None;
+    }
+    std::str::from_utf8(text).ok()?.parse().ok()
+}
+
+/// memcached's rule: digits, maybe padded with spaces behind.
+fn parse_u64(text: &[u8]) -> Option<u64> {
+    let digits = text.trim_ascii_end();
+    if digits.is_empty() || digits.len() > 20 || text.len() > 64 || !digits.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    std::str::from_utf8(digits).ok()?.parse().ok()
+}
+
+fn parse_f64(text: &[u8]) -> Option<f64> {
+    let text = std::str::from_utf8(text).ok()?;
+    if text.is_empty() || text.len() > 256 || text.starts_with(char::is_whitespace) {
+        return None;
+    }
+    let number: f64 = text.parse().ok()?;
+    (!number.is_nan()).then_some(number)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn incr(by: Delta, old: Option<&str>) -> Result<(Answer, String), OpError> {
+        let mut scratch = Vec::new();
+        add(by, old.map(str::as_bytes), &mut scratch).map(|a| (a, String::from_utf8(scratch).unwrap()))
+    }
+
+    #[test]
+    fn numbers_by_redis_rules() {
+        assert_eq!(incr(Delta::Signed(5), None), Ok((Answer::Number(5), "5".into())));
+        assert_eq!(incr(Delta::Signed(-6), Some("5")), Ok((Answer::Number(-1), "-1".into())));
+        for wrong in ["", " 5", "5 ", "05", "-0", "+5", "5.0", "99999999999999999999"] {
+            assert_eq!(incr(Delta::Signed(1), Some(wrong)), Err(OpError::NotInteger), "{wrong:?}");
+        }
+        assert_eq!(incr(Delta::Signed(1), Some("9223372036854775807")), Err(OpError::Overflow));
+        assert_eq!(incr(Delta::Float(0.1), Some("10.5")).unwrap().1, "10.6");
+        assert_eq!(incr(Delta::Float(5.0e3), Some("200")).unwrap().1, "5200");
+        assert_eq!(incr(Delta::Float(f64::INFINITY), Some("1")), Err(OpError::NotFinite));
+        assert_eq!(incr(Delta::Float(1.0), Some("x")), Err(OpError::NotFloat));
+    }
+
+    #[test]
+    fn numbers_by_memcached_rules() {
+        assert_eq!(incr(Delta::Wrapping(1), None), Ok((Answer::Miss, String::new())));
+        assert_eq!(incr(Delta::Wrapping(2), Some("18446744073709551615")).unwrap().1, "1");
+        assert_eq!(incr(Delta::Saturating(1), Some("10")), Ok((Answer::Unsigned(9), "9 ".into())));
+        assert_eq!(incr(Delta::Saturating(20), Some("9 ")), Ok((Answer::Unsigned(0), "0 ".into())));
+        assert_eq!(incr(Delta::Wrapping(1), Some("-1")), Err(OpError::NotInteger));
+    }
+
+    #[test]
+    fn expiry_conditions_count_none_as_infinite() {
+        assert!(may_expire(ExpireIf::Earlier, 0, 5) && !may_expire(ExpireIf::Later, 0, 5));
+        assert!(may_expire(ExpireIf::Later, 5, 6) && !may_expire(ExpireIf::Later, 5, 5));
+        assert!(may_expire(ExpireIf::None, 0, 5) && !may_expire(ExpireIf::None, 1, 5));
+        assert!(may_expire(ExpireIf::Some, 1, 5) && !may_expire(ExpireIf::SomeEarlier, 0, 5));
+    }
+}

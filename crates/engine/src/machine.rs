@@ -1,0 +1,496 @@
+//! An open store: index, space, log, and what they share.
+//!
+//! # Thread safety
+//! `step` may run on several threads: each part of it is guarded by a lock that is only tried.
+//!
+//! # Lock order
+//! `background` > `manifest` > the space's own locks > the log's table. No lock is held while a session is waited for,
+//! except `pause`, which nobody inside an epoch takes.
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::*;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use terrace_index::Index;
+use terrace_log::{Log, LogDevice};
+
+use crate::clock::Clock;
+use crate::commit::Barrier;
+use crate::core::Core;
+use crate::durability::Durability;
+use crate::hash::KeyHasher;
+use crate::manifest::Manifest;
+use crate::record::Kind;
+use crate::session::{Progress, Session, Store, StoreError};
+use crate::shared::Shared;
+use crate::space::{Context, Space};
+use crate::stats::{LogStats, RecoveryStats, Stats};
+use crate::version::SLOTS_MAX;
+
+/// What a machine is built from, beside its index, space and log.
+pub struct MachineOptions {
+    /// The engine's name, for people.
+    pub engine: &'static str,
+    /// When answers are given.
+    pub durability: Durability,
+    /// Whether a completed log write is safe from power loss at once.
+    pub immediate: bool,
+    /// Evict when full, instead of refusing.
+    pub evict: bool,
+    /// Sessions that can be open at once, at most [`SLOTS_MAX`] less one for background work.
+    pub sessions: usize,
+    /// Key hashes.
+    pub hasher: KeyHasher,
+    /// Time.
+    pub clock: Arc<dyn Clock>,
+    /// Recovery's threads.
+    pub threads: usize,
+}
+
+/// A store of one engine. See the crate's picture.
+pub struct Machine<I: Index, S: Space, D: LogDevice> {
+    /// The index.
+    pub index: I,
+    /// The space.
+    pub space: S,
+    pub(crate) log: Option<Log<D>>,
+    pub(crate) shared: Shared,
+    pub(crate) options: MachineOptions,
+    background: Mutex<Option<Core<I, S, D>>>,
+    pub(crate) manifest: Mutex<Manifest>,
+    /// A log floor on its way: see [`Machine::raise_log_floor`].
+    floor: Mutex<FloorState>,
+    /// The log floor that the stored manifest has.
+    stored_floor: std::sync::atomic::AtomicU64,
+    syncing: Mutex<()>,
+    wakers: Box<[Mutex<Option<Arc<OwnedFd>>>]>,
+    pub(crate) recovery: Option<RecoveryStats>,
+}
+
+/// How the log floor rises: a moment is taken; once every session has passed it, all versions below it lie in pages up to
+/// some sequence number; once those are persisted the floor is durable elsewhere.
+enum FloorState {
+    Idle,
+    Passing { version: u64, epoch: u64 },
+    Persisting { version: u64, seq: u64, barrier: Barrier },
+}
+
+/// How far ahead of use the clock's high-water mark is stored, and how close to it a new one is.
+const TIME_AHEAD_US: u64 = 10_000_000;
+const TIME_MARGIN_US: u64 = 5_000_000;
+/// Keys looked at in one step of eviction.
+const EVICT_KEYS: usize = 256;
+
+impl<I: Index, S: Space, D: LogDevice> Machine<I, S, D> {
+    pub(crate) fn assemble(
+        options: MachineOptions,
+        index: I,
+        space: S,
+        log: Option<Log<D>>,
+        manifest: Manifest,
+        max_version: u64,
+    ) -> Self {
+        let sessions = (options.sessions + 1).min(SLOTS_MAX);
+        let start = max_version.max(manifest.version_floor);
+        let shared = Shared::new(
+            options.hasher,
+            options.durability,
+            options.clock.clone(),
+            sessions,
+            start,
+            manifest.time_us,
+            options.immediate,
+        );
+        for (flush, &stored) in shared.flush_versions.iter().zip(&manifest.flush_versions) {
+            flush.store(stored, Relaxed);
+        }
+        let newest = manifest.flush_versions.iter().copied().max().unwrap_or(0);
+        shared.flush_version.store(newest, Relaxed);
+        Self {
+            index,
+            space,
+            log,
+            shared,
+            options,
+            background: Mutex::new(None),
+            stored_floor: manifest.log_floor.into(),
+            manifest: Mutex::new(manifest),
+            floor: Mutex::new(FloorState::Idle),
+            syncing: Mutex::new(()),
+            wakers: (0..sessions).map(|_| Mutex::new(None)).collect(),
+            recovery: None,
+        }
+    }
+
+    /// One round of background work by a session that waits; yields if there was nothing to do.
+    pub(crate) fn work(self: &Arc<Self>) {
+        if self.step_once() != Progress::Worked {
+            std::thread::yield_now();
+        }
+    }
+    /// The same, for a session whose log group found no block. `false` once the log has failed.
+    pub(crate) fn work_for_log(self: &Arc<Self>) -> bool {
+        self.work();
+        !self.shared.log_failed.load(Relaxed)
+    }
+
+    pub(crate) fn set_waker(&self, slot: usize, waker: Option<Arc<OwnedFd>>) {
+        *self.wakers[slot].lock() = waker;
+    }
+    /// Wakes the sessions that wait for a position.
+    pub(crate) fn wake_waiters(&self) {
+        let commit = &self.shared.commit;
+        if commit.waiter_count.load(SeqCst) == 0 {
+            return;
+        }
+        for (slot, waiting) in commit.waiters.iter().enumerate() {
+            if waiting.swap(false, SeqCst) {
+                commit.waiter_count.fetch_sub(1, SeqCst);
+                if let Some(waker) = &*self.wakers[slot].lock() {
+                    // A full counter means that it is readable already.
+                    let _ = rustix::io::write(waker, &1u64.to_ne_bytes());
+                }
+            }
+        }
+    }
+
+    /// One step: whatever is due first.
+    pub(crate) fn step_once(self: &Arc<Self>) -> Progress {
+        let mut blocked = false;
+        let parts: [&dyn Fn() -> Progress; 6] = [
+            &|| self.sync_step(),
+            &|| self.time_step(),
+            &|| self.space.step(&self.index, &**self),
+            &|| self.floor_step(),
+            &|| self.expire_step(),
+            &|| self.evict_step(),
+        ];
+        let mut worked = false;
+        for part in parts {
+            match part() {
+                Progress::Worked => worked = true,
+                Progress::Blocked => blocked = true,
+                Progress::Idle => {}
+            }
+        }
+        match (worked, blocked) {
+            (true, _) => Progress::Worked,
+            (false, true) => Progress::Blocked,
+            (false, false) => Progress::Idle,
+        }
+    }
+
+    fn sync_step(&self) -> Progress {
+        let Some(log) = &self.log else { return Progress::Idle };
+        let Some(since) = self.shared.commit.unsafe_since_us() else {
+            self.shared.sync_wanted.store(false, SeqCst);
+            return Progress::Idle;
+        };
+        let due = match self.shared.durability {
+            // Half the window, so that the sync itself fits in the other half.
+            Durability::Batch(window) => {
+                self.shared.now_us().saturating_sub(since) >= window.as_micros() as u64 / 2
+            }
+            Durability::Sync | Durability::None => false,
+        };
+        if !due && !self.shared.sync_wanted.load(SeqCst) {
+            return Progress::Idle;
+        }
+        let Some(_one_at_a_time) = self.syncing.try_lock() else { return Progress::Blocked };
+        if self.shared.log_failed.load(SeqCst) {
+            return Progress::Idle;
+        }
+        self.shared.sync_wanted.store(false, SeqCst);
+        let Some(covered) = self.shared.commit.sync_begins() else { return Progress::Idle };
+        // Extents first: a log entry must not be durable before the value it describes.
+        if self.space.sync().is_err() || log.sync().is_err() {
+            // It stays failed: nothing is acknowledged any more.
+            self.shared.log_failed.store(true, SeqCst);
+        } else {
+            self.shared.commit.synced(&covered);
+        }
+        self.wake_waiters();
+        Progress::Worked
+    }
+
+    fn time_step(&self) -> Progress {
+        let now = self.shared.now_us();
+        {
+            let Some(manifest) = self.manifest.try_lock() else { return Progress::Idle };
+            if now + TIME_MARGIN_US <= manifest.time_us {
+                return Progress::Idle;
+            }
+        }
+        match self.save_manifest(|_| {}) {
+            Ok(()) => Progress::Worked,
+            Err(_) => Progress::Blocked,
+        }
+    }
+
+    /// Stores the manifest with what is true now, changed by `change`.
+    pub(crate) fn save_manifest(&self, change: impl FnOnce(&mut Manifest)) -> std::io::Result<()> {
+        let mut current = self.manifest.lock();
+        let mut manifest = *current;
+        manifest.sequence += 1;
+        manifest.persisted_seq = manifest.persisted_seq.max(self.space.persisted_seq());
+        manifest.time_us = manifest.time_us.max(self.shared.now_us() + TIME_AHEAD_US);
+        manifest.version_floor = manifest.version_floor.max(self.shared.version_floor.load(SeqCst));
+        for (stored, flush) in manifest.flush_versions.iter_mut().zip(&self.shared.flush_versions) {
+            // A flush that could still be taken back must not become durable through here before its log entry is.
+            let version = flush.load(SeqCst);
+            let slot = crate::version::Version(version).slot();
+            if self.log.is_none() || self.shared.commit.power().settled(slot) >= version {
+                *stored = version;
+            }
+        }
+        manifest.clean = false;
+        change(&mut manifest);
+        self.space.save_manifest(&manifest.encode())?;
+        *current = manifest;
+        self.stored_floor.store(manifest.log_floor, SeqCst);
+        Ok(())
+    }
+
+    /// Moves the log floor up and frees log blocks.
+    fn floor_step(&self) -> Progress {
+        let Some(log) = &self.log else { return Progress::Idle };
+        let Some(mut state) = self.floor.try_lock() else { return Progress::Idle };
+        match &*state {
+            FloorState::Idle => {
+                if log.used_blocks() == 0 {
+                    return Progress::Idle;
+                }
+                let ticks = self.shared.now_us();
+                let version = crate::version::Version::new(ticks, 0).0.saturating_sub(1);
+                *state = FloorState::Passing { version, epoch: self.shared.epochs.advance() };
+                Progress::Idle
+            }
+            FloorState::Passing { version, epoch } => {
+                if !self.shared.epochs.passed(*epoch) {
+                    return Progress::Idle;
+                }
+                let (version, seq) = (*version, self.space.last_seq());
+                *state = FloorState::Persisting { version, seq, barrier: self.shared.commit.barrier() };
+                Progress::Idle
+            }
+            FloorState::Persisting { version, seq, barrier } => {
+                let (version, seq) = (*version, *seq);
+                let persisted = self.space.persisted_seq();
+                if persisted >= seq && self.shared.commit.passed(barrier) {
+                    *state = FloorState::Idle;
+                    let floor = self.stored_floor.load(SeqCst).max(version);
+                    let flushes_stored = |m: &Manifest| {
+                        m.flush_versions
+                            .iter()
+                            .zip(&self.shared.flush_versions)
+                            .all(|(s, f)| *s == f.load(SeqCst))
+                    };
+                    let saved = self.save_manifest(|manifest| {
+                        if flushes_stored(manifest) {
+                            manifest.log_floor = floor;
+                        }
+                    });
+                    return if saved.is_ok() { self.free_log(log, persisted) } else { Progress::Blocked };
+                }
+                // The log may shrink before the floor rises.
+                if log.free_blocks() * 2 < log.used_blocks() && self.manifest.lock().persisted_seq < persisted
+                {
+                    return match self.save_manifest(|_| {}) {
+                        Ok(()) => self.free_log(log, persisted),
+                        Err(_) => Progress::Blocked,
+                    };
+                }
+                Progress::Idle
+            }
+        }
+    }
+
+    fn free_log(&self, log: &Log<D>, persisted: u64) -> Progress {
+        let stored = *self.manifest.lock();
+        let floor = stored.log_floor;
+        match log.reclaim(persisted.min(stored.persisted_seq), floor) {
+            Ok(0) => Progress::Idle,
+            Ok(_) => {
+                if log.free_blocks() > 1 {
+                    self.shared.flush_wanted.store(0, SeqCst);
+                }
+                Progress::Worked
+            }
+            Err(_) => {
+                self.shared.log_failed.store(true, SeqCst);
+                self.wake_waiters();
+                Progress::Blocked
+            }
+        }
+    }
+
+    fn expire_step(self: &Arc<Self>) -> Progress {
+        let mut keys: Vec<(u8, Vec<u8>)> = Vec::new();
+        self.space.find_expired(self.shared.now_us() / 1000, &mut |db, key| keys.push((db, key.to_vec())));
+        if keys.is_empty() {
+            return Progress::Idle;
+        }
+        self.with_background(|core| core.expire(&keys))
+    }
+
+    fn evict_step(self: &Arc<Self>) -> Progress {
+        if !self.options.evict || !self.space.is_full() {
+            return Progress::Idle;
+        }
+        let mut keys: Vec<(u8, Vec<u8>)> = Vec::new();
+        self.space.find_victims(EVICT_KEYS, &mut |db, key| keys.push((db, key.to_vec())));
+        if keys.is_empty() {
+            return Progress::Idle;
+        }
+        self.with_background(|core| core.evict(&keys))
+    }
+
+    /// Runs `f` on the machine's own session; `Idle` if another thread is doing so.
+    fn with_background(self: &Arc<Self>, f: impl FnOnce(&mut Core<I, S, D>) -> Progress) -> Progress {
+        let Some(mut background) = self.background.try_lock() else { return Progress::Idle };
+        if background.is_none() {
+            match Core::open(self) {
+                Ok(core) => *background = Some(core),
+                Err(_) => return Progress::Blocked,
+            }
+        }
+        background.as_mut().map_or(Progress::Idle, f)
+    }
+
+    /// The log's medium may be that of a tier.
+    fn log_stats(&self, log: &Log<D>) -> LogStats {
+        LogStats {
+            used_bytes: log.used_bytes(),
+            capacity_bytes: log.capacity_bytes(),
+            media: log.device().counters().snapshot(),
+        }
+    }
+}
+
+impl<I: Index, S: Space, D: LogDevice> Context for Machine<I, S, D> {
+    fn advance_epoch(&self) -> u64 {
+        self.shared.epochs.advance()
+    }
+    fn epoch_passed(&self, epoch: u64) -> bool {
+        self.shared.epochs.passed(epoch)
+    }
+    fn barrier(&self) -> Barrier {
+        self.shared.commit.barrier()
+    }
+    fn barrier_passed(&self, barrier: &Barrier) -> bool {
+        if self.log.is_none() || self.shared.commit.passed(barrier) {
+            return true;
+        }
+        self.shared.want_sync();
+        false
+    }
+    fn logged(&self) -> bool {
+        self.log.is_some()
+    }
+    fn log_floor(&self) -> u64 {
+        if self.log.is_some() { self.stored_floor.load(SeqCst) } else { u64::MAX }
+    }
+    fn flush_wanted(&self) -> u64 {
+        self.shared.flush_wanted.load(SeqCst)
+    }
+    fn flush_version(&self, db: u8) -> u64 {
+        self.shared.flush_versions[usize::from(db) & 15].load(SeqCst)
+    }
+    fn now_ms(&self) -> u64 {
+        self.shared.now_us() / 1000
+    }
+    fn raise_version_floor(&self, version: u64) {
+        self.shared.version_floor.fetch_max(version, SeqCst);
+    }
+    fn forgotten(&self, kind: Kind) {
+        if kind == Kind::Tombstone {
+            self.shared.counters[0].tombstones.fetch_sub(1, Relaxed);
+        }
+    }
+    fn hasher(&self) -> KeyHasher {
+        self.options.hasher
+    }
+}
+
+/// A machine behind the object-safe face.
+pub struct StoreHandle<I: Index, S: Space, D: LogDevice>(pub Arc<Machine<I, S, D>>);
+
+impl<I: Index, S: Space, D: LogDevice> Store for StoreHandle<I, S, D> {
+    fn session(&self) -> Result<Box<dyn Session>, StoreError> {
+        Ok(Box::new(Core::open(&self.0)?))
+    }
+    fn len(&self, db: u8) -> u64 {
+        self.0.shared.keys(db)
+    }
+    fn stats(&self) -> Stats {
+        let machine = &self.0;
+        let shared = &machine.shared;
+        let mut tiers = machine.space.tiers();
+        for (i, name) in ["dram", "pmem", "ssd"].into_iter().enumerate() {
+            for tier in tiers.iter_mut().filter(|tier| tier.tier == name) {
+                tier.hits = shared.sum(|c| &c.hits[i]);
+            }
+        }
+        Stats {
+            engine: machine.options.engine,
+            index: machine.index.name(),
+            index_bytes: machine.index.memory_bytes(),
+            keys: self.len_all(),
+            tombstones: shared.tombstones(),
+            tiers,
+            misses: shared.sum(|c| &c.misses),
+            expired: shared.sum(|c| &c.expired),
+            evicted: shared.sum(|c| &c.evicted),
+            log: machine.log.as_ref().map(|log| machine.log_stats(log)),
+            stalls: shared.sum(|c| &c.stalls),
+            dram_other_bytes: machine.space.dram_bytes(),
+            recovery: machine.recovery,
+            engine_details: machine.space.details(),
+        }
+    }
+    fn step(&self) -> Progress {
+        self.0.step_once()
+    }
+    fn wait_for_work(&self, timeout: Duration) {
+        self.0.shared.wait_for_work(timeout);
+    }
+    fn close(&self) -> Result<(), StoreError> {
+        let machine = &self.0;
+        *machine.background.lock() = None;
+        match machine.shared.sessions_open() {
+            0 => {}
+            open => return Err(StoreError::SessionsOpen(open)),
+        }
+        if machine.shared.log_failed.load(SeqCst) {
+            return Err(StoreError::Corrupt(
+                "the log failed while the store was open: what was acknowledged is in it, nothing more was saved".into(),
+            ));
+        }
+        if let Some(log) = &machine.log {
+            machine.space.sync().map_err(StoreError::io("syncing the lower tier"))?;
+            log.sync().map_err(|error| StoreError::Corrupt(format!("syncing the log: {error}")))?;
+            if let Some(covered) = machine.shared.commit.sync_begins() {
+                machine.shared.commit.synced(&covered);
+            }
+        }
+        machine.space.close(&machine.index, &**machine)?;
+        let newest =
+            (0..machine.shared.sessions_max()).map(|s| machine.shared.commit.issued(s)).max().unwrap_or(0);
+        machine
+            .save_manifest(|manifest| {
+                manifest.clean = true;
+                manifest.persisted_seq = machine.space.last_seq();
+                manifest.version_floor = manifest.version_floor.max(newest);
+                manifest.log_floor = manifest.log_floor.max(newest);
+            })
+            .map_err(StoreError::io("storing the manifest"))?;
+        if let Some(log) = &machine.log {
+            let failed = |error| StoreError::Corrupt(format!("emptying the log: {error}"));
+            log.reclaim(machine.space.last_seq(), newest).map_err(failed)?;
+            log.sync().map_err(failed)?;
+        }
+        Ok(())
+    }
+}

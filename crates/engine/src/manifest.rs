@@ -1,0 +1,104 @@
+//! The manifest: the few facts about a store that change while it runs and that recovery starts from.
+//!
+//! ```text
+//! 0    magic "TRCMANI1"          8    sequence of this manifest (the higher valid one of two copies counts)
+//! 16   persisted page sequence   24   log floor (version)
+//! 32   time high-water mark, us  40   version floor
+//! 48   1 if closed cleanly       56   flush version of each database, 16 words
+//! 184  CRC-32C of bytes 0..184   188  zero
+//! ```
+
+use crate::op::DATABASES;
+
+/// Bytes of an encoded manifest.
+pub const MANIFEST_BYTES: usize = 192;
+const MAGIC: &[u8; 8] = b"TRCMANI1";
+const CRC_AT: usize = 56 + DATABASES * 8;
+const _: () = assert!(CRC_AT == 184 && CRC_AT + 8 == MANIFEST_BYTES, "the picture above is right");
+
+/// See the module's text.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Manifest {
+    /// Which of several manifests is the newest.
+    pub sequence: u64,
+    /// Pages up to this sequence number were flushed whole: a bad one among them is damage, not a torn flush.
+    pub persisted_seq: u64,
+    /// Log entries up to this version are durable elsewhere and must not be replayed.
+    pub log_floor: u64,
+    /// No time after this one was used: the clock goes on here after a restart.
+    pub time_us: u64,
+    /// New versions must be above this one.
+    pub version_floor: u64,
+    /// Whether the store was closed cleanly.
+    pub clean: bool,
+    /// Records of a database with at most this version are dead.
+    pub flush_versions: [u64; DATABASES],
+}
+
+impl Manifest {
+    /// The bytes to store.
+    pub fn encode(&self) -> [u8; MANIFEST_BYTES] {
+        let mut bytes = [0; MANIFEST_BYTES];
+        bytes[..8].copy_from_slice(MAGIC);
+        let words = [
+            self.sequence,
+            self.persisted_seq,
+            self.log_floor,
+            self.time_us,
+            self.version_floor,
+            u64::from(self.clean),
+        ];
+        for (i, word) in words.iter().chain(&self.flush_versions).enumerate() {
+            bytes[8 + i * 8..16 + i * 8].copy_from_slice(&word.to_le_bytes());
+        }
+        let crc = crc32c::crc32c(&bytes[..CRC_AT]);
+        bytes[CRC_AT..CRC_AT + 4].copy_from_slice(&crc.to_le_bytes());
+        bytes
+    }
+    /// The manifest in `bytes`, `None` if there is no valid one.
+    pub fn decode(bytes: &[u8]) -> Option<Self> {
+        let bytes = bytes.get(..MANIFEST_BYTES)?;
+        let crc = u32::from_le_bytes(bytes[CRC_AT..CRC_AT + 4].try_into().ok()?);
+        if &bytes[..8] != MAGIC || crc32c::crc32c(&bytes[..CRC_AT]) != crc {
+            return None;
+        }
+        let mut words =
+            bytes[8..CRC_AT].chunks_exact(8).filter_map(|w| Some(u64::from_le_bytes(w.try_into().ok()?)));
+        let mut next = || words.next().unwrap_or(0);
+        Some(Self {
+            sequence: next(),
+            persisted_seq: next(),
+            log_floor: next(),
+            time_us: next(),
+            version_floor: next(),
+            clean: next() == 1,
+            flush_versions: std::array::from_fn(|_| next()),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn round_trip_and_damage() {
+        let manifest = Manifest {
+            sequence: 1,
+            persisted_seq: 2,
+            log_floor: 3,
+            time_us: 4,
+            version_floor: 5,
+            clean: true,
+            flush_versions: std::array::from_fn(|i| i as u64 + 6),
+        };
+        let bytes = manifest.encode();
+        assert_eq!(Manifest::decode(&bytes), Some(manifest));
+        for at in 0..CRC_AT + 4 {
+            let mut bad = bytes;
+            bad[at] ^= 1;
+            assert_eq!(Manifest::decode(&bad), None, "byte {at}");
+        }
+        assert_eq!(Manifest::decode(&bytes[..100]), None);
+    }
+}

@@ -1,0 +1,292 @@
+//! The record: what every space and the log store for a key.
+//!
+//! ```text
+//! word 0   version                                             bit 63: being rewritten (in DRAM only)
+//! word 1   key bytes:17 | value bytes:15 | slot words:14 | kind:2 | database:4 | type:4 | has expiry:1 | spare:7
+//! word 2   checksum:32 (zero until the record leaves DRAM) | flags:32
+//! [word]   expiry in ms since the Unix epoch, only if it has one
+//! words    key, padded with zeros to whole words
+//! words    value, padded likewise
+//! [words]  slack left by an in-place update that shrank the value
+//! ```
+//!
+//! All words are little-endian. Absent fields cost nothing; database, type and memcached's flags are in every record for
+//! free. A value of more than [`INLINE_VALUE_BYTES`] is an *extent*: the record holds its description.
+
+/// Values up to this length lie in the record itself.
+pub const INLINE_VALUE_BYTES: usize = 16 * 1024;
+/// The longest key.
+pub const KEY_BYTES_MAX: usize = 64 * 1024;
+/// Words before the optional ones.
+pub const HEAD_WORDS: usize = 3;
+/// Bytes before the optional words.
+pub const HEAD_BYTES: usize = HEAD_WORDS * 8;
+
+/// What a record stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[repr(u8)]
+pub enum Kind {
+    /// A value in the record.
+    #[default]
+    Value = 0,
+    /// A value elsewhere; the record holds its description.
+    Extent = 1,
+    /// The key was deleted at this version.
+    Tombstone = 2,
+    /// The key's record was damaged; the "key" is its hash and check, the real key is unknown.
+    Poison = 3,
+}
+
+/// Word 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct RecordMeta(pub u64);
+
+impl RecordMeta {
+    /// Bytes of the key.
+    #[inline]
+    pub fn key_bytes(self) -> usize {
+        (self.0 & 0x1_ffff) as usize
+    }
+    /// Bytes of the value (or of the extent's description).
+    #[inline]
+    pub fn value_bytes(self) -> usize {
+        (self.0 >> 17 & 0x7fff) as usize
+    }
+    /// Words the record's place holds, slack included.
+    #[inline]
+    pub fn slot_words(self) -> usize {
+        (self.0 >> 32 & 0x3fff) as usize
+    }
+    /// What it stands for.
+    #[inline]
+    pub fn kind(self) -> Kind {
+        match self.0 >> 46 & 3 {
+            0 => Kind::Value,
+            1 => Kind::Extent,
+            2 => Kind::Tombstone,
+            _ => Kind::Poison,
+        }
+    }
+    /// The database.
+    #[inline]
+    pub fn db(self) -> u8 {
+        (self.0 >> 48 & 15) as u8
+    }
+    /// Whether an expiry word follows.
+    #[inline]
+    pub fn has_expiry(self) -> bool {
+        self.0 >> 56 & 1 == 1
+    }
+    /// The word where the key starts.
+    #[inline]
+    pub fn key_word(self) -> usize {
+        HEAD_WORDS + usize::from(self.has_expiry())
+    }
+    /// The word where the value starts.
+    #[inline]
+    pub fn value_word(self) -> usize {
+        self.key_word() + self.key_bytes().div_ceil(8)
+    }
+    /// Words in use, without slack.
+    #[inline]
+    pub fn used_words(self) -> usize {
+        self.value_word() + self.value_bytes().div_ceil(8)
+    }
+    /// Whether the fields can be those of a record: lengths within limits and within its place.
+    pub fn plausible(self) -> bool {
+        self.key_bytes() <= KEY_BYTES_MAX
+            && self.value_bytes() <= INLINE_VALUE_BYTES
+            && self.used_words() <= self.slot_words()
+            && self.0 >> 57 == 0
+    }
+    /// The same record in a place of `words` words.
+    pub fn with_slot_words(self, words: usize) -> Self {
+        debug_assert!(words >> 14 == 0 && words >= self.used_words(), "a place of {words} words");
+        Self(self.0 & !(0x3fff << 32) | (words as u64) << 32)
+    }
+}
+
+/// What is known of a record beside key and value.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Head {
+    /// The version.
+    pub version: u64,
+    /// Lengths, kind, database.
+    pub meta: RecordMeta,
+    /// memcached's flags.
+    pub flags: u32,
+    /// Expiry in ms since the Unix epoch, 0 for never.
+    pub expire_at: u64,
+    /// Where it was read from: 0 DRAM, 1 byte-addressable media, 2 block media.
+    pub tier: u8,
+}
+
+/// A record to be written.
+#[derive(Clone, Copy, Debug)]
+pub struct NewRecord<'a> {
+    /// The version.
+    pub version: u64,
+    /// What it stands for.
+    pub kind: Kind,
+    /// The database.
+    pub db: u8,
+    /// memcached's flags.
+    pub flags: u32,
+    /// Expiry in ms since the Unix epoch, 0 for never.
+    pub expire_at: u64,
+    /// The key.
+    pub key: &'a [u8],
+    /// The value, or the description of an extent.
+    pub value: &'a [u8],
+}
+
+impl NewRecord<'_> {
+    /// Word 1 for a place of exactly the words needed.
+    #[inline]
+    pub fn meta(&self) -> RecordMeta {
+        debug_assert!(
+            self.key.len() <= KEY_BYTES_MAX && self.value.len() <= INLINE_VALUE_BYTES,
+            "lengths checked before"
+        );
+        let meta = RecordMeta(
+            self.key.len() as u64
+                | (self.value.len() as u64) << 17
+                | (self.kind as u64) << 46
+                | u64::from(self.db) << 48
+                | u64::from(self.expire_at != 0) << 56,
+        );
+        meta.with_slot_words(meta.used_words())
+    }
+    /// Words needed.
+    #[inline]
+    pub fn words(&self) -> usize {
+        words_for(self.key.len(), self.value.len(), self.expire_at != 0)
+    }
+    /// The words before the key, and how many of the four there are. The checksum is left zero.
+    #[inline]
+    pub fn head_words(&self) -> ([u64; 4], usize) {
+        let meta = self.meta();
+        ([self.version, meta.0, u64::from(self.flags) << 32, self.expire_at], meta.key_word())
+    }
+    /// The head.
+    pub fn head(&self) -> Head {
+        Head {
+            version: self.version,
+            meta: self.meta(),
+            flags: self.flags,
+            expire_at: self.expire_at,
+            tier: 0,
+        }
+    }
+    /// Appends the encoded record to a byte buffer.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        let (head, count) = self.head_words();
+        for word in &head[..count] {
+            out.extend_from_slice(&word.to_le_bytes());
+        }
+        for bytes in [self.key, self.value] {
+            out.extend_from_slice(bytes);
+            out.resize(out.len().next_multiple_of(8), 0);
+        }
+    }
+}
+
+/// Words a record with these lengths needs.
+#[inline]
+pub fn words_for(key_bytes: usize, value_bytes: usize, expiry: bool) -> usize {
+    HEAD_WORDS + usize::from(expiry) + key_bytes.div_ceil(8) + value_bytes.div_ceil(8)
+}
+
+/// A decoded record in a byte buffer that nobody changes.
+#[derive(Clone, Copy, Debug)]
+pub struct RecordView<'a> {
+    /// What is known beside key and value.
+    pub head: Head,
+    /// The key.
+    pub key: &'a [u8],
+    /// The value, or the description of an extent.
+    pub value: &'a [u8],
+    /// The stored checksum.
+    pub checksum: u32,
+}
+
+impl<'a> RecordView<'a> {
+    /// Decodes the record at the start of `bytes`; `None` if it can't be one (implausible lengths or cut short).
+    pub fn decode(bytes: &'a [u8]) -> Option<Self> {
+        let word = |i: usize| {
+            let at = bytes.get(i * 8..i * 8 + 8)?;
+            Some(u64::from_le_bytes(at.try_into().ok()?))
+        };
+        let meta = RecordMeta(word(1)?);
+        if !meta.plausible() {
+            return None;
+        }
+        let expire_at = if meta.has_expiry() { word(3)? } else { 0 };
+        let flags = word(2)?;
+        Some(Self {
+            head: Head { version: word(0)?, meta, flags: (flags >> 32) as u32, expire_at, tier: 0 },
+            key: bytes.get(meta.key_word() * 8..)?.get(..meta.key_bytes())?,
+            value: bytes.get(meta.value_word() * 8..)?.get(..meta.value_bytes())?,
+            checksum: flags as u32,
+        })
+    }
+    /// The record to be written again elsewhere, version and all.
+    pub fn to_new(self) -> NewRecord<'a> {
+        NewRecord {
+            version: self.head.version,
+            kind: self.head.meta.kind(),
+            db: self.head.meta.db(),
+            flags: self.head.flags,
+            expire_at: self.head.expire_at,
+            key: self.key,
+            value: self.value,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_small_record_costs_24_bytes() {
+        let record = NewRecord {
+            version: 7,
+            kind: Kind::Value,
+            db: 15,
+            flags: u32::MAX,
+            expire_at: 0,
+            key: &[1; 8],
+            value: &[2; 64],
+        };
+        assert_eq!(record.words() * 8, 24 + 8 + 64);
+    }
+
+    #[test]
+    fn what_is_encoded_is_decoded() {
+        for (key, value, expire_at) in [(0, 0, 0), (1, 9, 5), (KEY_BYTES_MAX, INLINE_VALUE_BYTES, u64::MAX)] {
+            let (key, value) = (vec![1; key], vec![2; value]);
+            let record = NewRecord {
+                version: 9,
+                kind: Kind::Tombstone,
+                db: 3,
+                flags: 8,
+                expire_at,
+                key: &key,
+                value: &value,
+            };
+            let mut bytes = Vec::new();
+            record.encode(&mut bytes);
+            assert_eq!(bytes.len(), record.words() * 8);
+            let view = RecordView::decode(&bytes).unwrap();
+            assert_eq!((view.head, view.key, view.value), (record.head(), &key[..], &value[..]));
+            assert!(RecordView::decode(&bytes[..bytes.len() - 8]).is_none() || key.is_empty());
+        }
+    }
+
+    #[test]
+    fn nonsense_is_no_record() {
+        assert!(RecordView::decode(&[0xff; 64]).is_none());
+        assert!(RecordView::decode(&[]).is_none());
+    }
+}

@@ -1,0 +1,196 @@
+//! The recovery driver: the newest version of each key wins, wherever it lies.
+//!
+//! ```text
+//! blocks' footers --+                         +--> adopt: the address goes into the index
+//!                   +--> winner of each key --+
+//! log after its cut +    (hash + check)       +--> restore: the record is appended again, version and all
+//! ```
+//!
+//! Old log blocks are kept until the pages that the restored records went to are persisted (`retire`), so that a crash
+//! during or after recovery finds them again; nothing else on the medium is changed before every winner is known.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::*;
+use std::time::Instant;
+
+use parking_lot::Mutex;
+use terrace_index::{Change, Index, Key, Verdict};
+use terrace_log::{Log, LogDevice, Replay};
+
+use crate::core::{Core, decode_flush};
+use crate::machine::{Machine, MachineOptions};
+use crate::manifest::Manifest;
+use crate::record::{Kind, RecordView};
+use crate::session::StoreError;
+use crate::space::{Found, Space};
+use crate::stats::RecoveryStats;
+
+/// Shards of the table of winners, so that several threads can fill it.
+const SHARDS: usize = 64;
+
+#[derive(Default)]
+struct TakeHash(u64);
+impl Hasher for TakeHash {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+    fn write(&mut self, _bytes: &[u8]) {}
+    fn write_u64(&mut self, hash: u64) {
+        // The shard took the top bits; these are as good.
+        self.0 = hash;
+    }
+    fn write_u32(&mut self, check: u32) {
+        self.0 ^= u64::from(check) << 20;
+    }
+}
+
+/// Where a key's newest version is.
+enum Winner {
+    Media(Found),
+    Log { version: u64, record: Vec<u8> },
+}
+
+impl Winner {
+    fn version(&self) -> u64 {
+        match self {
+            Winner::Media(found) => found.version,
+            Winner::Log { version, .. } => *version,
+        }
+    }
+}
+
+type Table = HashMap<(u64, u32), Winner, BuildHasherDefault<TakeHash>>;
+
+impl<I: Index, S: Space, D: LogDevice> Machine<I, S, D> {
+    /// Opens a store: builds the machine from its parts and recovers what is on the media.
+    ///
+    /// `manifest` is the newest one stored, or the default for a new store; `replay` what the log holds after its cut.
+    ///
+    /// # Errors
+    /// If a medium fails or can't be trusted.
+    pub fn open(
+        options: MachineOptions,
+        index: I,
+        space: S,
+        log: Option<(Log<D>, Option<Replay<D>>)>,
+        manifest: Manifest,
+        progress: &(dyn Fn(u64, u64) + Sync),
+    ) -> Result<Arc<Self>, StoreError> {
+        let started = Instant::now();
+        let (log, mut replay) = match log {
+            None => (None, None),
+            Some((log, replay)) => (Some(log), replay),
+        };
+        let recovering = manifest != Manifest::default() || replay.is_some();
+        let mut stats = RecoveryStats { clean: manifest.clean, ..RecoveryStats::default() };
+        let mut manifest = manifest;
+        let shards: Vec<Mutex<Table>> = (0..SHARDS).map(|_| Mutex::default()).collect();
+        let max_version = Mutex::new(0u64);
+        let shard = |hash: u64| &shards[(hash >> 58) as usize % SHARDS];
+        space.scan_media(manifest.persisted_seq, options.threads.max(1), progress, &|found| {
+            let mut table = shard(found.hash).lock();
+            let winner = table.entry((found.hash, found.check));
+            let entry = winner.or_insert(Winner::Media(found));
+            if entry.version() < found.version {
+                *entry = Winner::Media(found);
+            }
+            drop(table);
+            let mut max = max_version.lock();
+            *max = (*max).max(found.version);
+        })?;
+        let mut max_version = max_version.into_inner();
+        if let Some(replay) = &mut replay {
+            max_version = max_version.max(replay.max_version());
+            let floor = manifest.log_floor;
+            let read = replay.for_each(|entry| {
+                let (version, entry) = (entry.version, entry.bytes);
+                if let Some(mask) = decode_flush(entry) {
+                    for (db, flushed) in manifest.flush_versions.iter_mut().enumerate() {
+                        if mask >> db & 1 == 1 {
+                            *flushed = (*flushed).max(version);
+                        }
+                    }
+                    return;
+                }
+                if version <= floor {
+                    return;
+                }
+                let Some(view) = RecordView::decode(entry) else { return };
+                let key = options.hasher.key(view.head.meta.db(), view.key);
+                let check = options.hasher.check(key.db, key.bytes);
+                let mut table = shard(key.hash).lock();
+                let newer = table.get(&(key.hash, check)).is_none_or(|winner| winner.version() < version);
+                if newer {
+                    table.insert((key.hash, check), Winner::Log { version, record: entry.to_vec() });
+                }
+            });
+            read.map_err(|error| StoreError::Corrupt(format!("replaying the log: {error}")))?;
+        }
+        let machine = Self::assemble(options, index, space, log, manifest, max_version);
+        let mut from_log = Vec::new();
+        let counters = &machine.shared.counters[0];
+        for shard in shards {
+            for ((hash, _), winner) in shard.into_inner() {
+                match winner {
+                    Winner::Media(found) => {
+                        if found.version <= manifest.flush_versions[usize::from(found.db) & 15] {
+                            continue;
+                        }
+                        machine.space.adopt(&found);
+                        let key = Key { hash, db: found.db, bytes: &[] };
+                        machine.index.update(
+                            &key,
+                            |_| Verdict::Differs,
+                            |_| (Change::Set(found.address), ()),
+                        );
+                        if found.kind == Kind::Tombstone {
+                            counters.tombstones.fetch_add(1, Relaxed);
+                        } else {
+                            counters.keys[usize::from(found.db) & 15].fetch_add(1, Relaxed);
+                            stats.records += 1;
+                        }
+                        stats.poisoned += u64::from(found.kind == Kind::Poison);
+                    }
+                    Winner::Log { version, record } => from_log.push((version, record)),
+                }
+            }
+        }
+        for (_, record) in &from_log {
+            if let Some(view) = RecordView::decode(record)
+                && view.head.meta.kind() == Kind::Extent
+                && view.head.version > manifest.flush_versions[usize::from(view.head.meta.db()) & 15]
+            {
+                machine.space.adopt_extent(view.value);
+            }
+        }
+        machine.space.finish_recovery()?;
+        // In the order of their versions, so that what was written last lies together in the newest pages.
+        from_log.sort_unstable_by_key(|(version, _)| *version);
+        let mut machine = Arc::new(machine);
+        let mut core = Core::open(&machine)?;
+        for (_, record) in &from_log {
+            let Some(view) = RecordView::decode(record) else { continue };
+            if view.head.version <= manifest.flush_versions[usize::from(view.head.meta.db()) & 15] {
+                continue;
+            }
+            core.restore(&view)?;
+            if view.head.meta.kind() != Kind::Tombstone {
+                stats.records += 1;
+            }
+            stats.from_log += 1;
+        }
+        drop(core);
+        if let Some(replay) = replay {
+            replay.retire(machine.space.last_seq());
+        }
+        stats.nanoseconds = started.elapsed().as_nanos() as u64;
+        if recovering && let Some(machine) = Arc::get_mut(&mut machine) {
+            machine.recovery = Some(stats);
+        }
+        // The clock and the versions must be ahead on the medium before anything is answered.
+        machine.save_manifest(|_| {}).map_err(StoreError::io("storing the manifest"))?;
+        Ok(machine)
+    }
+}

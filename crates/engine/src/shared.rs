@@ -1,0 +1,164 @@
+//! What all sessions and background steps of a store share, beside index, space and log.
+//!
+//! # Thread safety
+//! Counters are striped by session slot. Everything else is atomics, or a lock that no hot path takes.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::*};
+use std::time::Duration;
+
+use crossbeam_utils::CachePadded;
+use parking_lot::{Condvar, Mutex};
+
+use crate::clock::{Clock, SteadyClock};
+use crate::commit::Commit;
+use crate::durability::Durability;
+use crate::epoch::Epochs;
+use crate::hash::KeyHasher;
+use crate::op::DATABASES;
+
+/// Counters of one session slot; sums over all slots are the store's.
+#[derive(Default)]
+pub(crate) struct SlotCounters {
+    pub keys: [AtomicI64; DATABASES],
+    pub tombstones: AtomicI64,
+    /// Gets answered from DRAM, byte-addressable media, block media.
+    pub hits: [AtomicU64; 3],
+    pub misses: AtomicU64,
+    pub expired: AtomicU64,
+    pub evicted: AtomicU64,
+    pub stalls: AtomicU64,
+}
+
+pub(crate) struct Shared {
+    pub hasher: KeyHasher,
+    pub durability: Durability,
+    clock: Arc<dyn Clock>,
+    steady: SteadyClock,
+    pub epochs: Epochs,
+    pub commit: Commit,
+    /// Records of a database with at most this version are dead.
+    pub flush_versions: [AtomicU64; DATABASES],
+    /// The newest of them.
+    pub flush_version: AtomicU64,
+    /// Versions up to here may have been forgotten: new ones must be above.
+    pub version_floor: AtomicU64,
+    pub counters: Box<[CachePadded<SlotCounters>]>,
+    slots: Mutex<Vec<bool>>,
+    /// Nobody may be inside an operation (a whole-database flush changes what is live).
+    paused: AtomicBool,
+    pub pause: Mutex<()>,
+    /// The log needs every page up to this sequence number persisted.
+    pub flush_wanted: AtomicU64,
+    pub sync_wanted: AtomicBool,
+    pub log_failed: AtomicBool,
+    work: Mutex<bool>,
+    work_ready: Condvar,
+}
+
+impl Shared {
+    pub fn new(
+        hasher: KeyHasher,
+        durability: Durability,
+        clock: Arc<dyn Clock>,
+        sessions: usize,
+        start_version: u64,
+        start_us: u64,
+        immediate: bool,
+    ) -> Self {
+        Self {
+            hasher,
+            durability,
+            clock,
+            steady: SteadyClock::starting_at(start_us),
+            epochs: Epochs::new(sessions),
+            commit: Commit::new(sessions, start_version, immediate),
+            flush_versions: Default::default(),
+            flush_version: AtomicU64::new(0),
+            version_floor: AtomicU64::new(start_version),
+            counters: (0..sessions).map(|_| CachePadded::default()).collect(),
+            slots: Mutex::new(vec![false; sessions]),
+            paused: AtomicBool::new(false),
+            pause: Mutex::new(()),
+            flush_wanted: AtomicU64::new(0),
+            sync_wanted: AtomicBool::new(false),
+            log_failed: AtomicBool::new(false),
+            work: Mutex::new(false),
+            work_ready: Condvar::new(),
+        }
+    }
+    /// Microseconds since the Unix epoch, never running backwards.
+    #[inline]
+    pub fn now_us(&self) -> u64 {
+        self.steady.now_us(&*self.clock)
+    }
+    /// Enters an epoch for session `slot`, waiting out a pause.
+    #[inline]
+    pub fn enter(&self, slot: usize) {
+        loop {
+            self.epochs.enter(slot);
+            if !self.paused.load(SeqCst) {
+                return;
+            }
+            self.epochs.leave(slot);
+            std::thread::yield_now();
+        }
+    }
+    /// Runs `f` while no session is inside an operation. The caller must be outside of its epoch.
+    pub fn while_paused<R>(&self, f: impl FnOnce() -> R) -> R {
+        let _one_at_a_time = self.pause.lock();
+        self.paused.store(true, SeqCst);
+        let epoch = self.epochs.advance();
+        while !self.epochs.passed(epoch) {
+            std::thread::yield_now();
+        }
+        let result = f();
+        self.paused.store(false, SeqCst);
+        result
+    }
+    pub fn take_slot(&self) -> Option<usize> {
+        let mut slots = self.slots.lock();
+        let free = slots.iter().position(|taken| !taken)?;
+        slots[free] = true;
+        Some(free)
+    }
+    pub fn give_slot(&self, slot: usize) {
+        self.slots.lock()[slot] = false;
+    }
+    pub fn sessions_open(&self) -> usize {
+        self.slots.lock().iter().filter(|taken| **taken).count()
+    }
+    pub fn sessions_max(&self) -> usize {
+        self.counters.len()
+    }
+    pub fn keys(&self, db: u8) -> u64 {
+        self.counters.iter().map(|c| c.keys[db as usize].load(Relaxed)).sum::<i64>().max(0) as u64
+    }
+    pub fn sum(&self, field: impl Fn(&SlotCounters) -> &AtomicU64) -> u64 {
+        self.counters.iter().map(|c| field(c).load(Relaxed)).sum()
+    }
+    pub fn tombstones(&self) -> u64 {
+        self.counters.iter().map(|c| c.tombstones.load(Relaxed)).sum::<i64>().max(0) as u64
+    }
+    /// Wakes a background thread.
+    pub fn notify_work(&self) {
+        let mut work = self.work.lock();
+        if !*work {
+            *work = true;
+            self.work_ready.notify_all();
+        }
+    }
+    pub fn wait_for_work(&self, timeout: Duration) {
+        let mut work = self.work.lock();
+        if !*work {
+            self.work_ready.wait_for(&mut work, timeout);
+        }
+        *work = false;
+    }
+    /// Asks for a sync, soon.
+    pub fn want_sync(&self) {
+        if !self.sync_wanted.load(Relaxed) && !self.sync_wanted.swap(true, SeqCst) {
+            self.notify_work();
+        }
+    }
+}

@@ -1,0 +1,311 @@
+//! The seam between the machine and the places where records live.
+//!
+//! HeterMM's two calls (section 3.2) are its heart: `get_value(address)` is [`Space::fetch`],
+//! `set_value(address, key, value) -> address` is [`Space::put`]. Everything else is what a prototype leaves out:
+//! room made before a critical section is entered, device reads that don't block, values of any size, background steps,
+//! recovery.
+
+use std::os::fd::RawFd;
+
+use terrace_index::{Address, Index, Key};
+
+use crate::commit::Barrier;
+use crate::record::{Head, NewRecord};
+use crate::session::{Progress, StoreError};
+use crate::stats::TierStats;
+
+/// What a fetch copies out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Want {
+    /// The head alone (an extent's description is copied all the same: it is needed to free it).
+    Head,
+    /// The value (or the extent's description) too.
+    Value,
+}
+
+/// What a fetch found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fetch {
+    /// The record of the key; its value was appended if it was wanted.
+    Match(Head),
+    /// A record of another key.
+    Differs,
+    /// The record is on a device: see [`Space::start_read`].
+    NeedsRead,
+    /// The record of this key's hash, and its checksum does not match. The head holds the version.
+    Damaged(Head),
+}
+
+/// The result of asking for room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Room {
+    /// The next `put` of that size can't fail.
+    Ready,
+    /// None now; background steps will make some.
+    Wait,
+    /// None, and background steps can't make any.
+    Full,
+}
+
+/// What room is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Class {
+    /// Ordinary writes.
+    Write,
+    /// Deletes and other writes that let space be reclaimed: they may use the reserve.
+    Release,
+}
+
+/// A read that was started for a session has come to an end.
+#[derive(Debug)]
+pub struct Arrival {
+    /// The token it was started with.
+    pub token: u64,
+    /// What came.
+    pub outcome: Arrived,
+}
+
+/// What a device read brought.
+#[derive(Debug)]
+pub enum Arrived {
+    /// A whole record, encoded and verified.
+    Record(Vec<u8>),
+    /// An extent's bytes, verified.
+    Extent(Vec<u8>),
+    /// The place was reused meanwhile: look the key up again.
+    Moved,
+    /// What is there is damaged; for a record, the hash and version it was written with.
+    Damaged {
+        /// The key's hash, from the block's footer.
+        hash: u64,
+        /// The record's version.
+        version: u64,
+    },
+    /// The device failed.
+    Failed,
+}
+
+/// The longest things a space takes, in bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Of a key.
+    pub key_bytes: usize,
+    /// Of a value that lies in the record; longer ones are extents.
+    pub inline_bytes: usize,
+    /// Of a value.
+    pub value_bytes: u64,
+    /// Of all records of an atomic group together.
+    pub group_bytes: usize,
+}
+
+/// What background steps of a space may ask of the machine.
+pub trait Context {
+    /// Begins a new epoch.
+    fn advance_epoch(&self) -> u64;
+    /// Whether every session has left the epochs before this one.
+    fn epoch_passed(&self, epoch: u64) -> bool;
+    /// Everything published so far.
+    fn barrier(&self) -> Barrier;
+    /// Whether that is safe from power loss. Where it isn't, asks for a sync.
+    fn barrier_passed(&self, barrier: &Barrier) -> bool;
+    /// Whether there is a log: if not, only flushed records survive.
+    fn logged(&self) -> bool;
+    /// Every log entry with at most this version is gone from the log.
+    fn log_floor(&self) -> u64;
+    /// Every page up to this sequence number should be persisted soon (the log needs room); 0 for none.
+    fn flush_wanted(&self) -> u64;
+    /// Records of this database with at most this version are dead.
+    fn flush_version(&self, db: u8) -> u64;
+    /// The time in milliseconds.
+    fn now_ms(&self) -> u64;
+    /// Tombstones up to this version have been removed from the index: new versions must be above.
+    fn raise_version_floor(&self, version: u64);
+    /// A record left the index without an operation (dead by a whole-database flush).
+    fn forgotten(&self, kind: crate::record::Kind);
+    /// Where the key hashes come from.
+    fn hasher(&self) -> crate::hash::KeyHasher;
+}
+
+/// A record found on a medium while recovering.
+#[derive(Clone, Copy, Debug)]
+pub struct Found {
+    /// The key's hash.
+    pub hash: u64,
+    /// 32 more bits of the key: see [`KeyHasher::check`](crate::hash::KeyHasher::check).
+    pub check: u32,
+    /// The version.
+    pub version: u64,
+    /// Where.
+    pub address: Address,
+    /// Words of its place.
+    pub words: u32,
+    /// What it stands for.
+    pub kind: crate::record::Kind,
+    /// The database.
+    pub db: u8,
+}
+
+/// Where records live. See the module's text.
+///
+/// # Thread safety
+/// `put` and `release` of one key run inside the index's critical section for that key; `fetch` runs anywhere inside an
+/// epoch. A `Local` belongs to one session.
+pub trait Space: Send + Sync + 'static {
+    /// What a session keeps: its open page, its queue of reads.
+    type Local: Send;
+
+    /// Whether a deleted key must leave a tombstone (older copies may exist somewhere).
+    const TOMBSTONES: bool;
+
+    /// The longest things this space takes.
+    fn limits(&self) -> Limits;
+
+    /// A session begins.
+    ///
+    /// # Errors
+    /// If its queue of reads can't be made.
+    fn attach(&self, slot: usize) -> Result<Self::Local, StoreError>;
+
+    /// Gives up the session's open page, so that it can be flushed.
+    fn detach(&self, local: &mut Self::Local);
+
+    /// Starts loading the record into the cache.
+    fn touch(&self, address: Address);
+
+    /// Reads the record at an address if it can be had without waiting. With a key, compares it first; without, takes
+    /// whatever is there and appends the *key* before the value. `out` gets what is wanted, only on a match.
+    fn fetch(&self, address: Address, key: Option<&Key<'_>>, want: Want, out: &mut Vec<u8>) -> Fetch;
+
+    /// A number that changes when the place is reused for another record.
+    fn generation(&self, address: Address) -> u64;
+
+    /// Makes sure that records of `words` words in all can be put. Called outside of any critical section, inside an epoch.
+    fn prepare(&self, local: &mut Self::Local, words: usize, class: Class) -> Room;
+
+    /// Whether a `put` of `words` words would succeed, in place of `old` or in the room prepared.
+    fn fits(&self, local: &Self::Local, old: Option<(Address, &Head)>, words: usize) -> bool;
+
+    /// Stores a record: in place of the old one where that may be updated in place, else elsewhere. Returns where, and the
+    /// sequence number of the page it lies in. The caller makes sure that it fits.
+    fn put(
+        &self,
+        local: &mut Self::Local,
+        old: Option<(Address, &Head)>,
+        record: &NewRecord<'_>,
+    ) -> (Address, u64);
+
+    /// The index no longer refers to this record (its successor is elsewhere, or it is gone).
+    fn release(&self, address: Address, head: &Head);
+
+    /// Writes a large value where it survives what the log survives once the log entry does; appends its description to
+    /// `description`. Parts are concatenated.
+    ///
+    /// # Errors
+    /// [`Room::Wait`] or [`Room::Full`] if there is no room, with nothing kept; `Err(None)` if the device failed.
+    fn write_extent(
+        &self,
+        local: &mut Self::Local,
+        parts: &[&[u8]],
+        description: &mut Vec<u8>,
+    ) -> Result<(), Option<Room>>;
+
+    /// The extent with this description is no longer referred to. Sessions that hold the description may still read it
+    /// during their epoch.
+    fn release_extent(&self, description: &[u8]);
+
+    /// The length of the value that a description stands for.
+    fn extent_bytes(&self, description: &[u8]) -> u64;
+
+    /// Appends an extent's bytes to `out` if they can be had without waiting.
+    fn fetch_extent(&self, description: &[u8], out: &mut Vec<u8>) -> Fetch;
+
+    /// Starts reading a record (or, with a description, an extent) from a device for this session. `false`: too many are in
+    /// flight; reap first.
+    fn start_read(
+        &self,
+        local: &mut Self::Local,
+        address: Option<Address>,
+        extent: &[u8],
+        token: u64,
+    ) -> bool;
+
+    /// Collects finished reads; with `wait`, at least one if any is in flight.
+    fn reap(&self, local: &mut Self::Local, wait: bool, out: &mut Vec<Arrival>);
+
+    /// A descriptor that polls readable when a read has finished.
+    fn read_fd(&self, local: &Self::Local) -> Option<RawFd>;
+
+    /// One step of background work.
+    fn step<I: Index>(&self, index: &I, context: &dyn Context) -> Progress;
+
+    /// Every page with at most this sequence number is durable where it was flushed.
+    fn persisted_seq(&self) -> u64;
+
+    /// The highest sequence number given to a page so far.
+    fn last_seq(&self) -> u64;
+
+    /// Keys of expired records, some at a time, each as database and bytes; the machine deletes those that still are.
+    fn find_expired(&self, now_ms: u64, found: &mut dyn FnMut(u8, &[u8]));
+
+    /// Keys to evict when the space is full, about `count`.
+    fn find_victims(&self, count: usize, found: &mut dyn FnMut(u8, &[u8]));
+
+    /// Whether writes would be refused now for want of space.
+    fn is_full(&self) -> bool;
+
+    /// Waits until every extent written so far is safe from power loss. Called before the log is synced.
+    ///
+    /// # Errors
+    /// The device's; then it stays failed.
+    fn sync(&self) -> std::io::Result<()>;
+
+    /// Stores the machine's manifest durably.
+    ///
+    /// # Errors
+    /// The device's.
+    fn save_manifest(&self, bytes: &[u8]) -> std::io::Result<()>;
+
+    /// Reports every record on the medium (recovery). `found` may be called from several threads.
+    ///
+    /// # Errors
+    /// If the device fails, or a block can't be trusted and can't be told from one that must be there.
+    fn scan_media(
+        &self,
+        trusted_seq: u64,
+        threads: usize,
+        progress: &(dyn Fn(u64, u64) + Sync),
+        found: &(dyn Fn(Found) + Sync),
+    ) -> Result<(), StoreError>;
+
+    /// Recovery has decided: of the records reported, those accepted are live. Called once for each, before `finish_recovery`.
+    fn adopt(&self, found: &Found);
+
+    /// An extent that a live record describes (from a record on media or one that the log brought back).
+    fn adopt_extent(&self, description: &[u8]);
+
+    /// Every live record has been adopted: space that holds none is free again.
+    ///
+    /// # Errors
+    /// The device's.
+    fn finish_recovery(&self) -> Result<(), StoreError>;
+
+    /// Flushes everything. Called with no session open; afterwards the space is only dropped.
+    ///
+    /// # Errors
+    /// The device's, or no room for what is not flushed yet.
+    fn close<I: Index>(&self, index: &I, context: &dyn Context) -> Result<(), StoreError>;
+
+    /// What is where.
+    fn tiers(&self) -> Vec<TierStats>;
+
+    /// DRAM held beside the index, in bytes.
+    fn dram_bytes(&self) -> u64;
+
+    /// The index now holds this many bytes of DRAM: pages may have to give way.
+    fn index_grew(&self, _index_bytes: u64) {}
+
+    /// Pairs for `INFO` and tests.
+    fn details(&self) -> Vec<(&'static str, u64)> {
+        Vec::new()
+    }
+}

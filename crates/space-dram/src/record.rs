@@ -1,0 +1,133 @@
+//! A record on the heap: `engine::record`'s words, as atomics.
+
+use std::alloc::{Layout, alloc, dealloc};
+use std::sync::atomic::{AtomicU64, Ordering::*, fence};
+
+use terrace_engine::record::{Head, NewRecord, RecordMeta};
+use terrace_index::Address;
+
+/// Set in the version while the record is being rewritten.
+const WRITING: u64 = 1 << 63;
+
+/// A pointer to a record's words. Copies of it are only used inside an epoch in which the index still held it.
+#[derive(Clone, Copy)]
+pub(crate) struct HeapRecord {
+    words: *const AtomicU64,
+}
+
+fn layout(words: usize) -> Layout {
+    // SAFETY: `words` is at most 2^14, so the size can't overflow, and 8 is a power of two.
+    unsafe { Layout::from_size_align_unchecked(words * 8, 8) }
+}
+
+impl HeapRecord {
+    /// A new record.
+    pub fn new(record: &NewRecord<'_>) -> Self {
+        let words = record.words();
+        // SAFETY: a record has at least three words, so the layout isn't empty.
+        let pointer = unsafe { alloc(layout(words)) };
+        if pointer.is_null() {
+            std::alloc::handle_alloc_error(layout(words));
+        }
+        let this = Self { words: pointer.cast() };
+        this.fill(record, record.meta());
+        this.word(0).store(record.version, Release);
+        this
+    }
+    pub fn at(address: Address) -> Self {
+        Self { words: address.raw() as *const AtomicU64 }
+    }
+    pub fn address(self) -> Address {
+        Address::new(self.words as u64)
+    }
+    #[inline]
+    pub fn word(&self, i: usize) -> &AtomicU64 {
+        // SAFETY: callers stay within the record's slot words (or read word 1 to learn them), and the record is alive (see
+        // the type's text).
+        unsafe { &*self.words.add(i) }
+    }
+    pub fn meta(self) -> RecordMeta {
+        RecordMeta(self.word(1).load(Relaxed))
+    }
+    /// Frees it.
+    ///
+    /// # Safety
+    /// Nobody holds it any more.
+    pub unsafe fn free(self) {
+        let words = self.meta().slot_words();
+        // SAFETY: it was allocated with this layout: the slot's words never change; the caller promises the rest.
+        unsafe { dealloc(self.words as *mut u8, layout(words)) }
+    }
+    /// Rewrites the record in its place.
+    pub fn rewrite(self, record: &NewRecord<'_>) {
+        let slot_words = self.meta().slot_words();
+        let version = self.word(0).load(Relaxed);
+        self.word(0).store(version | WRITING, Relaxed);
+        // Readers that see any of the new words see the bit as well.
+        fence(Release);
+        self.fill(record, record.meta().with_slot_words(slot_words));
+        self.word(0).store(record.version, Release);
+    }
+    fn fill(self, record: &NewRecord<'_>, meta: RecordMeta) {
+        self.word(1).store(meta.0, Relaxed);
+        self.word(2).store(u64::from(record.flags) << 32, Relaxed);
+        if record.expire_at != 0 {
+            self.word(3).store(record.expire_at, Relaxed);
+        }
+        self.store_bytes(meta.key_word(), record.key);
+        self.store_bytes(meta.value_word(), record.value);
+    }
+    #[inline]
+    fn store_bytes(self, from: usize, bytes: &[u8]) {
+        let (words, rest) = bytes.as_chunks::<8>();
+        for (i, word) in words.iter().enumerate() {
+            self.word(from + i).store(u64::from_le_bytes(*word), Relaxed);
+        }
+        if !rest.is_empty() {
+            let mut last = [0; 8];
+            last[..rest.len()].copy_from_slice(rest);
+            self.word(from + words.len()).store(u64::from_le_bytes(last), Relaxed);
+        }
+    }
+    /// Reads consistently: runs `read` until no rewrite came between. `read` must tolerate any mixture of words.
+    #[inline]
+    pub fn consistently<R>(self, mut read: impl FnMut(Head) -> R) -> R {
+        loop {
+            let version = self.word(0).load(Acquire);
+            if version & WRITING == 0 {
+                let meta = self.meta();
+                let expire_at = if meta.has_expiry() { self.word(3).load(Relaxed) } else { 0 };
+                let flags = (self.word(2).load(Relaxed) >> 32) as u32;
+                let result = read(Head { version, meta, flags, expire_at, tier: 0 });
+                fence(Acquire);
+                if self.word(0).load(Relaxed) == version {
+                    return result;
+                }
+            }
+            std::hint::spin_loop();
+        }
+    }
+    #[inline]
+    pub fn bytes_equal(self, from: usize, bytes: &[u8]) -> bool {
+        let (words, rest) = bytes.as_chunks::<8>();
+        for (i, word) in words.iter().enumerate() {
+            if self.word(from + i).load(Relaxed) != u64::from_le_bytes(*word) {
+                return false;
+            }
+        }
+        if rest.is_empty() {
+            return true;
+        }
+        let last = self.word(from + words.len()).load(Relaxed).to_le_bytes();
+        last[..rest.len()] == *rest
+    }
+    #[inline]
+    pub fn copy_bytes(self, from: usize, len: usize, out: &mut Vec<u8>) {
+        let start = out.len();
+        out.reserve(len.next_multiple_of(8));
+        for i in 0..len.div_ceil(8) {
+            out.extend_from_slice(&self.word(from + i).load(Relaxed).to_le_bytes());
+        }
+        out.truncate(start + len);
+    }
+}

@@ -1,0 +1,406 @@
+//! The space.
+
+use std::collections::VecDeque;
+use std::os::fd::RawFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::*};
+
+use crossbeam_utils::CachePadded;
+use parking_lot::Mutex;
+use terrace_engine::record::{Head, INLINE_VALUE_BYTES, KEY_BYTES_MAX, Kind, NewRecord};
+use terrace_engine::space::{Arrival, Class, Context, Fetch, Found, Limits, Room, Space, Want};
+use terrace_engine::{Progress, StoreError, TierStats};
+use terrace_index::{Address, Index, Key};
+
+use crate::record::HeapRecord;
+
+/// Lists of retired records, so that sessions rarely share one.
+const STRIPES: usize = 64;
+/// Records looked at in one step of the search for expired ones.
+const SWEEP: usize = 256;
+/// The longest value.
+const VALUE_BYTES_MAX: u64 = 1 << 30;
+
+#[derive(Default)]
+struct Stripe {
+    /// Records and extents that left the index since the last epoch was begun, to be freed.
+    retired: Mutex<Vec<Retired>>,
+}
+
+enum Retired {
+    Record(HeapRecord),
+    Extent(u64),
+}
+
+// SAFETY: a retired record is no longer reachable through the index; whoever holds the list frees it once.
+unsafe impl Send for Retired {}
+
+/// Records in DRAM only. See the crate's text.
+pub struct DramSpace {
+    /// Bytes that records may take; beyond it writes are refused (or evict).
+    capacity_bytes: u64,
+    used_bytes: CachePadded<AtomicU64>,
+    records: CachePadded<AtomicU64>,
+    stripes: Box<[CachePadded<Stripe>]>,
+    /// Waiting for their epoch to pass.
+    limbo: Mutex<VecDeque<(u64, Vec<Retired>)>>,
+    /// Where the search for expired records and victims goes on: index cursors.
+    sweep: Mutex<Sweep>,
+    with_expiry: AtomicU64,
+}
+
+#[derive(Default)]
+struct Sweep {
+    cursor: u64,
+    addresses: Vec<Address>,
+    expired: Vec<(u8, Vec<u8>)>,
+    victims: Vec<(u8, Vec<u8>)>,
+}
+
+/// A session keeps nothing here.
+pub struct Local;
+
+impl DramSpace {
+    /// A space that may hold `capacity_bytes` of records.
+    pub fn new(capacity_bytes: u64) -> Self {
+        Self {
+            capacity_bytes,
+            used_bytes: CachePadded::default(),
+            records: CachePadded::default(),
+            stripes: (0..STRIPES).map(|_| CachePadded::default()).collect(),
+            limbo: Mutex::default(),
+            sweep: Mutex::default(),
+            with_expiry: AtomicU64::new(0),
+        }
+    }
+
+    fn retire(&self, retired: Retired) {
+        let stripe = match &retired {
+            Retired::Record(record) => record.address().raw() as usize >> 6,
+            Retired::Extent(pointer) => *pointer as usize >> 6,
+        };
+        self.stripes[stripe % STRIPES].retired.lock().push(retired);
+    }
+
+    /// # Safety
+    /// Nobody can reach what is in the list any more.
+    unsafe fn free(list: Vec<Retired>) {
+        for retired in list {
+            match retired {
+                // SAFETY: as the caller promises.
+                Retired::Record(record) => unsafe { record.free() },
+                // SAFETY: the pointer came from `Arc::into_raw` in `write_extent`, and this is its last owner.
+                Retired::Extent(pointer) => drop(unsafe { Arc::from_raw(pointer as *const Vec<u8>) }),
+            }
+        }
+    }
+
+    fn reclaim(&self, context: &dyn Context) -> Progress {
+        let mut fresh = Vec::new();
+        for stripe in &self.stripes {
+            fresh.append(&mut stripe.retired.lock());
+        }
+        let mut limbo = self.limbo.lock();
+        let mut progress = Progress::Idle;
+        if !fresh.is_empty() {
+            limbo.push_back((context.advance_epoch(), fresh));
+            progress = Progress::Worked;
+        }
+        while limbo.front().is_some_and(|(epoch, _)| context.epoch_passed(*epoch)) {
+            if let Some((_, list)) = limbo.pop_front() {
+                // SAFETY: the records left the index before the epoch began, and every session has passed it.
+                unsafe { Self::free(list) };
+                progress = Progress::Worked;
+            }
+        }
+        progress
+    }
+
+    fn extent(description: &[u8]) -> Option<&Vec<u8>> {
+        let pointer = u64::from_le_bytes(description.get(..8)?.try_into().ok()?);
+        // SAFETY: descriptions are made by `write_extent`, and their extents live until an epoch after their release.
+        Some(unsafe { &*(pointer as *const Vec<u8>) })
+    }
+
+    /// Walks some index buckets and notes keys that have expired and keys that could be evicted.
+    fn look_around<I: Index>(&self, index: &I, context: &dyn Context) {
+        let now_ms = context.now_ms();
+        let full = self.is_full();
+        let flushed = (0..16).any(|db| context.flush_version(db) != 0);
+        if self.with_expiry.load(Relaxed) == 0 && !full && !flushed {
+            return;
+        }
+        let mut sweep = self.sweep.lock();
+        let Sweep { cursor, addresses, expired, victims } = &mut *sweep;
+        if expired.len() + victims.len() > SWEEP {
+            return;
+        }
+        addresses.clear();
+        for _ in 0..SWEEP {
+            *cursor = index.scan(*cursor, addresses);
+            if *cursor == 0 {
+                break;
+            }
+        }
+        for &address in addresses.iter() {
+            let mut key = Vec::new();
+            if let Fetch::Match(head) = self.fetch(address, None, Want::Head, &mut key) {
+                let dead = head.version <= context.flush_version(head.meta.db());
+                if dead || (head.expire_at != 0 && head.expire_at <= now_ms) {
+                    expired.push((head.meta.db(), key));
+                } else if full {
+                    victims.push((head.meta.db(), key));
+                }
+            }
+        }
+    }
+}
+
+impl Space for DramSpace {
+    type Local = Local;
+    const TOMBSTONES: bool = false;
+
+    fn limits(&self) -> Limits {
+        Limits {
+            key_bytes: KEY_BYTES_MAX,
+            inline_bytes: INLINE_VALUE_BYTES,
+            value_bytes: VALUE_BYTES_MAX,
+            group_bytes: 1 << 30,
+        }
+    }
+    fn attach(&self, _slot: usize) -> Result<Local, StoreError> {
+        Ok(Local)
+    }
+    fn detach(&self, _local: &mut Local) {}
+
+    #[inline]
+    fn touch(&self, address: Address) {
+        let first = HeapRecord::at(address);
+        prefetch(first.word(0));
+        prefetch(first.word(8));
+    }
+
+    #[inline]
+    fn fetch(&self, address: Address, key: Option<&Key<'_>>, want: Want, out: &mut Vec<u8>) -> Fetch {
+        let record = HeapRecord::at(address);
+        let start = out.len();
+        record.consistently(|head| {
+            out.truncate(start);
+            let meta = head.meta;
+            if !meta.plausible() {
+                return Fetch::Differs;
+            }
+            match key {
+                Some(key) => {
+                    let same = meta.key_bytes() == key.bytes.len()
+                        && meta.db() == key.db
+                        && record.bytes_equal(meta.key_word(), key.bytes);
+                    if !same {
+                        return Fetch::Differs;
+                    }
+                }
+                None => record.copy_bytes(meta.key_word(), meta.key_bytes(), out),
+            }
+            if want == Want::Value || (meta.kind() == Kind::Extent && key.is_some()) {
+                record.copy_bytes(meta.value_word(), meta.value_bytes(), out);
+            }
+            Fetch::Match(head)
+        })
+    }
+
+    fn generation(&self, _address: Address) -> u64 {
+        0
+    }
+    fn prepare(&self, _local: &mut Local, words: usize, class: Class) -> Room {
+        let used = self.used_bytes.load(Relaxed);
+        if class == Class::Release || used + words as u64 * 8 <= self.capacity_bytes {
+            Room::Ready
+        } else {
+            Room::Full
+        }
+    }
+    #[inline]
+    fn fits(&self, _local: &Local, _old: Option<(Address, &Head)>, _words: usize) -> bool {
+        true
+    }
+
+    #[inline]
+    fn put(
+        &self,
+        _local: &mut Local,
+        old: Option<(Address, &Head)>,
+        record: &NewRecord<'_>,
+    ) -> (Address, u64) {
+        if record.expire_at != 0 && self.with_expiry.load(Relaxed) == 0 {
+            self.with_expiry.store(1, Relaxed);
+        }
+        if let Some((address, head)) = old
+            && record.words() <= head.meta.slot_words()
+        {
+            HeapRecord::at(address).rewrite(record);
+            return (address, 0);
+        }
+        let new = HeapRecord::new(record);
+        self.used_bytes.fetch_add(record.words() as u64 * 8, Relaxed);
+        self.records.fetch_add(1, Relaxed);
+        (new.address(), 0)
+    }
+
+    fn release(&self, address: Address, head: &Head) {
+        self.used_bytes.fetch_sub(head.meta.slot_words() as u64 * 8, Relaxed);
+        self.records.fetch_sub(1, Relaxed);
+        self.retire(Retired::Record(HeapRecord::at(address)));
+    }
+
+    fn write_extent(
+        &self,
+        _local: &mut Local,
+        parts: &[&[u8]],
+        description: &mut Vec<u8>,
+    ) -> Result<(), Option<Room>> {
+        let bytes = parts.concat();
+        if self.used_bytes.load(Relaxed) + bytes.len() as u64 > self.capacity_bytes {
+            return Err(Some(Room::Full));
+        }
+        self.used_bytes.fetch_add(bytes.len() as u64, Relaxed);
+        description.extend_from_slice(&(Arc::into_raw(Arc::new(bytes)) as u64).to_le_bytes());
+        Ok(())
+    }
+    fn release_extent(&self, description: &[u8]) {
+        self.used_bytes.fetch_sub(self.extent_bytes(description), Relaxed);
+        if let Some(Ok(pointer)) = description.get(..8).map(<[u8; 8]>::try_from) {
+            self.retire(Retired::Extent(u64::from_le_bytes(pointer)));
+        }
+    }
+    fn extent_bytes(&self, description: &[u8]) -> u64 {
+        Self::extent(description).map_or(0, |bytes| bytes.len() as u64)
+    }
+    fn fetch_extent(&self, description: &[u8], out: &mut Vec<u8>) -> Fetch {
+        match Self::extent(description) {
+            Some(bytes) => {
+                out.extend_from_slice(bytes);
+                Fetch::Match(Head::default())
+            }
+            None => Fetch::Differs,
+        }
+    }
+
+    fn start_read(&self, _local: &mut Local, _address: Option<Address>, _extent: &[u8], _token: u64) -> bool {
+        // Nothing here ever needs a read, so nobody asks.
+        false
+    }
+    fn reap(&self, _local: &mut Local, _wait: bool, _out: &mut Vec<Arrival>) {}
+    fn read_fd(&self, _local: &Local) -> Option<RawFd> {
+        None
+    }
+
+    fn step<I: Index>(&self, index: &I, context: &dyn Context) -> Progress {
+        self.look_around(index, context);
+        self.reclaim(context)
+    }
+    fn persisted_seq(&self) -> u64 {
+        0
+    }
+    fn last_seq(&self) -> u64 {
+        0
+    }
+    fn find_expired(&self, _now_ms: u64, found: &mut dyn FnMut(u8, &[u8])) {
+        for (db, key) in self.sweep.lock().expired.drain(..) {
+            found(db, &key);
+        }
+    }
+    fn find_victims(&self, count: usize, found: &mut dyn FnMut(u8, &[u8])) {
+        let mut sweep = self.sweep.lock();
+        let count = count.min(sweep.victims.len());
+        for (db, key) in sweep.victims.drain(..count) {
+            found(db, &key);
+        }
+    }
+    fn is_full(&self) -> bool {
+        // A hundredth is kept free, so that evicting starts before writes are refused.
+        self.used_bytes.load(Relaxed) > self.capacity_bytes / 100 * 99
+    }
+
+    fn sync(&self) -> std::io::Result<()> {
+        Ok(())
+    }
+    fn save_manifest(&self, _bytes: &[u8]) -> std::io::Result<()> {
+        Ok(())
+    }
+    fn scan_media(
+        &self,
+        _trusted_seq: u64,
+        _threads: usize,
+        _progress: &(dyn Fn(u64, u64) + Sync),
+        _found: &(dyn Fn(Found) + Sync),
+    ) -> Result<(), StoreError> {
+        Ok(())
+    }
+    fn adopt(&self, _found: &Found) {}
+    fn adopt_extent(&self, _description: &[u8]) {}
+    fn finish_recovery(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    fn close<I: Index>(&self, index: &I, _context: &dyn Context) -> Result<(), StoreError> {
+        // No session is left: everything can go at once.
+        let (mut cursor, mut addresses) = (0, Vec::new());
+        loop {
+            cursor = index.scan(cursor, &mut addresses);
+            if cursor == 0 {
+                break;
+            }
+        }
+        addresses.sort_unstable();
+        addresses.dedup();
+        let mut retired: Vec<Retired> = Vec::new();
+        for address in addresses {
+            let mut description = Vec::new();
+            if let Fetch::Match(head) = self.fetch(address, None, Want::Value, &mut description)
+                && head.meta.kind() == Kind::Extent
+            {
+                let pointer = description.split_off(head.meta.key_bytes());
+                if let Ok(pointer) = <[u8; 8]>::try_from(&pointer[..]) {
+                    retired.push(Retired::Extent(u64::from_le_bytes(pointer)));
+                }
+            }
+            retired.push(Retired::Record(HeapRecord::at(address)));
+        }
+        for stripe in &self.stripes {
+            retired.append(&mut stripe.retired.lock());
+        }
+        for (_, mut list) in self.limbo.lock().drain(..) {
+            retired.append(&mut list);
+        }
+        // SAFETY: no session is open, none will be, and the index is only dropped from now on.
+        unsafe { Self::free(retired) };
+        Ok(())
+    }
+
+    fn tiers(&self) -> Vec<TierStats> {
+        let used = self.used_bytes.load(Relaxed);
+        vec![TierStats {
+            tier: "dram",
+            medium: "heap".into(),
+            records: self.records.load(Relaxed),
+            live_bytes: used,
+            used_bytes: used,
+            capacity_bytes: self.capacity_bytes,
+            ..TierStats::default()
+        }]
+    }
+    fn dram_bytes(&self) -> u64 {
+        self.used_bytes.load(Relaxed)
+    }
+}
+
+#[inline]
+fn prefetch(word: &AtomicU64) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a prefetch never faults, whatever the address.
+    unsafe {
+        std::arch::x86_64::_mm_prefetch(word.as_ptr() as *const i8, std::arch::x86_64::_MM_HINT_T0);
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = word;
+}

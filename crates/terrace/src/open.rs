@@ -1,0 +1,88 @@
+//! From options to an engine.
+
+use std::sync::Arc;
+
+use terrace_engine::clock::SystemClock;
+use terrace_engine::hash::KeyHasher;
+use terrace_engine::manifest::Manifest;
+use terrace_engine::{Durability, Machine, MachineOptions, Store, StoreError, StoreHandle};
+use terrace_index::Clht;
+use terrace_log::ByteLog;
+use terrace_media::HeapRegion;
+use terrace_space_dram::DramSpace;
+
+use crate::options::{Options, WhenFull};
+use crate::size::human_bytes;
+
+/// Sessions that can be open at once.
+pub(crate) const SESSIONS: usize = 255;
+/// Engines that later versions bring.
+const LATER: [&str; 5] = ["tac", "scmkv", "heap-hybrid", "heap-persistent", "bonsai"];
+
+/// An engine, and what there is to say about it.
+pub(crate) struct Opened {
+    pub store: Arc<dyn Store>,
+    pub description: Vec<String>,
+    /// Kept as long as the store is open.
+    pub lock: Option<terrace_media::DirLock>,
+}
+
+pub(crate) fn open(options: &Options) -> Result<Opened, StoreError> {
+    if options.index != "clht" {
+        return Err(StoreError::Options(format!("index {:?} is not there yet: use clht", options.index)));
+    }
+    match options.engine.as_str() {
+        "dram" => open_dram(options),
+        "hetermm" => crate::hetermm::open(options),
+        name if LATER.contains(&name) => {
+            Err(StoreError::Options(format!("engine {name} is not there yet: use hetermm or dram")))
+        }
+        name => Err(StoreError::Options(format!("there is no engine {name:?}: use hetermm or dram"))),
+    }
+}
+
+fn open_dram(options: &Options) -> Result<Opened, StoreError> {
+    if options.durability == Durability::Sync {
+        return Err(StoreError::Options(
+            "engine dram keeps nothing: it can't promise --durability sync; use --engine hetermm, or --durability none".into(),
+        ));
+    }
+    if options.pmem.is_some() || options.ssd.is_some() {
+        return Err(StoreError::Options("engine dram has no lower tier: leave --pmem and --ssd out".into()));
+    }
+    let bytes = options
+        .dram_records
+        .or(options.dram)
+        .unwrap_or_else(|| terrace_media::Machine::detect().usable_bytes() / 2);
+    let machine = Machine::<_, _, ByteLog<HeapRegion>>::open(
+        MachineOptions {
+            engine: "dram",
+            durability: Durability::None,
+            immediate: true,
+            evict: options.when_full == WhenFull::Evict,
+            sessions: SESSIONS,
+            hasher: KeyHasher::new(random_u64()),
+            clock: Arc::new(SystemClock),
+            threads: 1,
+        },
+        Clht::with_min_buckets(1024),
+        DramSpace::new(bytes),
+        None,
+        Manifest::default(),
+        &|_, _| {},
+    )?;
+    Ok(Opened {
+        store: Arc::new(StoreHandle(machine)),
+        description: vec![
+            format!("engine dram, index clht: records in DRAM only, up to {}", human_bytes(bytes)),
+            "durability none: nothing survives a stop of this engine".into(),
+        ],
+        lock: None,
+    })
+}
+
+pub(crate) fn random_u64() -> u64 {
+    use std::hash::{BuildHasher, Hasher};
+    // The standard library's hasher is keyed from the system's randomness.
+    std::collections::hash_map::RandomState::new().build_hasher().finish()
+}
