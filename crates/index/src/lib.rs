@@ -6,6 +6,8 @@
 //!      ^                         |                                            ... (adapters)
 //!      +--- verify(address) -----+   the space reads the record and says match, differs or needs-a-read
 //! ```
+//!
+//! [`Clht`] is the index called `clht`: [`Clht::with_min_buckets`] makes one, the [`Index`] trait does the rest.
 
 mod clht;
 mod sync;

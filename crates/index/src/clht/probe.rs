@@ -29,36 +29,48 @@ enum Pass<T> {
     Disturbed,
 }
 
+/// A hash's bucket, and its header as it was before anything else was read.
+#[derive(Clone, Copy)]
+struct Start<'a> {
+    number: u64,
+    bucket: &'a Bucket,
+    header: u32,
+    tag: Tag,
+}
+
 impl Clht {
     /// Looks up. Most hits are the first entry with the tag, in the bucket's own line: that case is inlined, with one call of
-    /// `verify`; everything else starts over in [`probe_all`](Self::probe_all).
+    /// `verify`. Where the line has no such entry the probe goes on elsewhere, and in all other cases it starts over.
     #[inline]
     pub(super) fn probe(&self, key: &Key<'_>, mut verify: impl FnMut(Address) -> Verdict) -> Lookup {
-        let tag = self.tag(key.hash);
-        let bucket = self.segments.get(bucket_of(key.hash, self.buckets.load(Acquire)));
-        if bucket.header.load(Acquire) & EXCLUSIVE == 0
-            && let Some(address) = (0..LINK_SLOT).find_map(|slot| bucket.matching(slot, tag))
-            && verify(address) == Verdict::Match
-        {
-            return Lookup::Found(address);
+        let start = self.start(key.hash);
+        if start.header & EXCLUSIVE == 0 {
+            match (0..LINK_SLOT).find_map(|slot| start.bucket.matching(slot, start.tag)) {
+                None => return self.probe_rest(key.hash, start, verify),
+                Some(address) if verify(address) == Verdict::Match => return Lookup::Found(address),
+                Some(_) => {}
+            }
         }
-        self.probe_all(key, verify)
+        self.probe_all(key.hash, verify)
+    }
+
+    /// Goes on where the line's first five slots hold nothing.
+    #[inline(never)]
+    fn probe_rest(&self, hash: u64, start: Start<'_>, mut verify: impl FnMut(Address) -> Verdict) -> Lookup {
+        let mut unread = None;
+        match self.pass_rest(hash, start, judge(&mut verify, &mut unread)) {
+            Pass::Stopped(address) => Lookup::Found(address),
+            Pass::Complete => unread.map_or(Lookup::Absent, Lookup::Unread),
+            Pass::Disturbed => self.probe_all(hash, verify),
+        }
     }
 
     #[inline(never)]
-    fn probe_all(&self, key: &Key<'_>, mut verify: impl FnMut(Address) -> Verdict) -> Lookup {
+    fn probe_all(&self, hash: u64, mut verify: impl FnMut(Address) -> Verdict) -> Lookup {
         let backoff = Backoff::new();
         loop {
             let mut unread = None;
-            let pass = self.pass(key.hash, EXCLUSIVE, |address| match verify(address) {
-                Verdict::Match => Some(address),
-                Verdict::Differs => None,
-                Verdict::NeedsRead => {
-                    unread.get_or_insert(address);
-                    None
-                }
-            });
-            match pass {
+            match self.pass(hash, EXCLUSIVE, judge(&mut verify, &mut unread)) {
                 Pass::Stopped(address) => return Lookup::Found(address),
                 Pass::Complete => return unread.map_or(Lookup::Absent, Lookup::Unread),
                 Pass::Disturbed => backoff.wait(),
@@ -86,63 +98,83 @@ impl Clht {
         }
     }
 
-    /// Visits the matching entries of a hash once. A header with a bit of `wait_for` set disturbs.
+    /// Where a probe starts.
     #[inline]
-    fn pass<T>(&self, hash: u64, wait_for: u32, mut visit: impl FnMut(Address) -> Option<T>) -> Pass<T> {
+    fn start(&self, hash: u64) -> Start<'_> {
         let number = bucket_of(hash, self.buckets.load(Acquire));
-        let tag = self.tag(hash);
         let bucket = self.segments.get(number);
-        let header = bucket.header.load(Acquire);
-        if header & wait_for != 0 {
+        Start { number, bucket, header: bucket.header.load(Acquire), tag: self.tag(hash) }
+    }
+
+    /// Visits the matching entries of a hash once. A header with a bit of `wait_for` set disturbs.
+    fn pass<T>(&self, hash: u64, wait_for: u32, mut visit: impl FnMut(Address) -> Option<T>) -> Pass<T> {
+        let start = self.start(hash);
+        if start.header & wait_for != 0 {
             return Pass::Disturbed;
         }
-        if let Some(stop) = visit_slots(bucket, LINK_SLOT, tag, &mut visit) {
-            return Pass::Stopped(stop);
+        match visit_slots(start.bucket, LINK_SLOT, start.tag, &mut visit) {
+            Some(stop) => Pass::Stopped(stop),
+            None => self.pass_rest(hash, start, visit),
         }
+    }
+
+    /// The second half of a pass: slot 5 or the overflow buckets, and whether all that was read stands.
+    #[inline]
+    fn pass_rest<T>(
+        &self,
+        hash: u64,
+        start: Start<'_>,
+        mut visit: impl FnMut(Address) -> Option<T>,
+    ) -> Pass<T> {
+        let Start { number, bucket: main, header, tag } = start;
         if header & SEQUENCE != 0 {
             return Pass::Disturbed;
         }
-        if header & LINK != 0 {
-            match self.pass_overflow(bucket, header, tag, &mut visit) {
-                Pass::Complete => {}
-                other => return other,
+        if header & LINK == 0 {
+            if let Some(address) = main.matching(LINK_SLOT, tag) {
+                // Confirms that word 5 was an entry.
+                if !unchanged(main, header) {
+                    return Pass::Disturbed;
+                }
+                if let Some(stop) = visit(address) {
+                    return Pass::Stopped(stop);
+                }
             }
-        } else if let Some(address) = bucket.matching(LINK_SLOT, tag) {
-            if !unchanged(bucket, header) {
-                return Pass::Disturbed;
-            }
-            if let Some(stop) = visit(address) {
-                return Pass::Stopped(stop);
+        } else {
+            let mut next = main.link() as u32;
+            while next != 0 {
+                // Confirms, at the first turn, that word 5 was a link, and later that this is still the same chain.
+                if !unchanged(main, header) {
+                    return Pass::Disturbed;
+                }
+                let bucket = self.pool.get(next);
+                if let Some(stop) = visit_slots(bucket, SLOTS, tag, &mut visit) {
+                    return Pass::Stopped(stop);
+                }
+                next = bucket.next();
             }
         }
-        if unchanged(bucket, header) && bucket_of(hash, self.buckets.load(Acquire)) == number {
+        if unchanged(main, header) && bucket_of(hash, self.buckets.load(Acquire)) == number {
             Pass::Complete
         } else {
             Pass::Disturbed
         }
     }
+}
 
-    #[inline(never)]
-    fn pass_overflow<T>(
-        &self,
-        main: &Bucket,
-        header: u32,
-        tag: Tag,
-        visit: &mut impl FnMut(Address) -> Option<T>,
-    ) -> Pass<T> {
-        let mut next = main.link() as u32;
-        while next != 0 {
-            // Confirms, at the first turn, that word 5 was a link, and later that this is still the same chain.
-            if !unchanged(main, header) {
-                return Pass::Disturbed;
-            }
-            let bucket = self.pool.get(next);
-            if let Some(stop) = visit_slots(bucket, SLOTS, tag, visit) {
-                return Pass::Stopped(stop);
-            }
-            next = bucket.next();
+/// A visitor that stops at a match and remembers the first entry that needs a read.
+#[inline]
+fn judge<'a>(
+    verify: &'a mut impl FnMut(Address) -> Verdict,
+    unread: &'a mut Option<Address>,
+) -> impl FnMut(Address) -> Option<Address> + 'a {
+    |address| match verify(address) {
+        Verdict::Match => Some(address),
+        Verdict::Differs => None,
+        Verdict::NeedsRead => {
+            unread.get_or_insert(address);
+            None
         }
-        Pass::Complete
     }
 }
 
