@@ -118,6 +118,19 @@ mod tests {
     }
 
     #[test]
+    fn few_changed_sectors_mix_in_every_way() {
+        let base = vec![0; IO_ALIGN];
+        let mut new = base.clone();
+        (new[0], new[1024], new[4000]) = (1, 1, 1);
+        let mut options = PageOptions::new(&base, &[&new]);
+        assert!(options.complete);
+        assert_eq!(options.listed.last(), Some(&[1, 0, 1, 0, 0, 0, 0, 1]));
+        options.listed.sort_unstable();
+        options.listed.dedup();
+        assert_eq!(options.listed.len(), 8);
+    }
+
+    #[test]
     fn a_fully_rewritten_page_tears_at_each_sector_and_wildly() {
         let (base, new) = (vec![0; IO_ALIGN], vec![1; IO_ALIGN]);
         let options = PageOptions::new(&base, &[&new]);

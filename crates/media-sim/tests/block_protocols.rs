@@ -190,6 +190,24 @@ fn any_unsynced_version_may_survive() {
 }
 
 #[test]
+fn a_sync_makes_the_last_version_durable() {
+    let trace = record(|block, _| {
+        block.write_at(0, &header(1)).unwrap();
+        block.write_at(0, &header(2)).unwrap();
+        block.sync().unwrap();
+    });
+    let mut after = Vec::new();
+    let check = |point: &terrace_media_sim::CrashPoint, image: &CrashImage| {
+        if point.kind == PointKind::AfterSync {
+            after.push(read(&image.block(0), 0, 1)[0]);
+        }
+        Ok::<(), String>(())
+    };
+    Explorer::new(5).explore(&trace, check).unwrap();
+    assert_eq!(after, [2, 2], "one image for power and one for the process");
+}
+
+#[test]
 fn two_media_lose_independently() {
     let recorder = Recorder::new();
     let (region, block) = (recorder.region(vec![0; 4096]), recorder.block(vec![0; IO_ALIGN]));

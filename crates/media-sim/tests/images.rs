@@ -2,8 +2,10 @@
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail by panicking")]
 
+use std::collections::BTreeMap;
+
 use terrace_media::{AlignedBuf, BlockDevice, ByteRegion, IO_ALIGN};
-use terrace_media_sim::{Crash, CrashImage, Explorer, Recorder, SimRegion, Trace};
+use terrace_media_sim::{Crash, CrashImage, CrashPoint, Explorer, Recorder, SimRegion, Trace};
 
 /// Counts to `n` in two places, which a crash may leave one apart.
 fn counting(n: u64) -> Trace {
@@ -45,10 +47,12 @@ fn what_a_check_writes_is_gone_in_the_next_image() {
     let trace = counting(10);
     let clean = shown(&trace, |_| ());
     let mut scribbled = AlignedBuf::zeroed(2 * IO_ALIGN);
-    scribbled.fill(0xee);
     let mut kept: Vec<SimRegion> = Vec::new();
+    let mut turn = 0u8;
     let dirty = shown(&trace, |image| {
-        image.region(0).write(100, &[0xee; 9000]);
+        turn = turn.wrapping_add(1);
+        scribbled.fill(turn);
+        image.region(0).write(100, &[turn; 9000]);
         image.block(0).write_at(IO_ALIGN as u64, &scribbled).unwrap();
         if kept.len() < 5 {
             kept.push(image.region(0));
@@ -56,15 +60,57 @@ fn what_a_check_writes_is_gone_in_the_next_image() {
     });
     assert!(clean.len() > 100, "{}", clean.len());
     assert_eq!(clean, dirty);
-    assert!(
-        kept.iter().all(|region| region.load_u64(4096) == 0xeeee_eeee_eeee_eeee),
-        "a kept clone is left alone"
-    );
+    for (i, region) in kept.iter().enumerate() {
+        assert_eq!(region.load_u64(4096), u64::from_le_bytes([i as u8 + 1; 8]), "a kept clone is left alone");
+    }
 }
 
 #[test]
 fn the_same_seed_shows_the_same_images() {
     assert_eq!(shown(&counting(6), |_| ()), shown(&counting(6), |_| ()));
+}
+
+#[test]
+fn points_that_are_skipped_change_nothing_in_the_others() {
+    let trace = counting(30);
+    let by_point = |explorer: Explorer| {
+        let mut found = BTreeMap::new();
+        let check = |point: &CrashPoint, image: &CrashImage| {
+            let at = (point.position, point.kind, point.crash == Crash::Power);
+            found.entry(at).or_insert_with(Vec::new).push(contents(image));
+            Ok::<(), String>(())
+        };
+        explorer.images_per_point(16).explore(&trace, check).unwrap();
+        found
+    };
+    let all = by_point(Explorer::new(12));
+    let some = by_point(Explorer::new(12).point_sample(9));
+    assert!(some.len() > 5 && some.len() < all.len() / 4, "{} of {}", some.len(), all.len());
+    for (at, images) in some {
+        // Which random images are drawn may differ; the durable content and all that may be added to it may not.
+        let (mut expected, mut images) = (all[&at].clone(), images);
+        expected.truncate(2);
+        images.truncate(2);
+        assert_eq!(images, expected, "{at:?}");
+    }
+}
+
+#[test]
+fn a_failing_image_is_reduced_to_the_loss_that_matters() {
+    let recorder = Recorder::new();
+    let region = recorder.region(vec![0; 1024]);
+    (0..8).for_each(|line| region.store_u64(line * 64, 1));
+    let trace = recorder.finish();
+    let check = |point: &CrashPoint, image: &CrashImage| {
+        let lost = point.position == trace.len() && image.region(0).load_u64(320) == 0;
+        if lost { Err("lost") } else { Ok(()) }
+    };
+    let explorer = Explorer::new(13).store_sample(0).only(Crash::Power);
+    let failure = explorer.explore(&trace, check).unwrap_err();
+    assert_eq!(failure.lost.len(), 1, "{failure}");
+    assert!(failure.lost[0].contains("0x140"), "{failure}");
+    let raw = explorer.minimise(false).explore(&trace, check).unwrap_err();
+    assert_eq!(raw.lost.len(), 8, "{raw}");
 }
 
 #[test]
