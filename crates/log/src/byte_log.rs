@@ -1,0 +1,59 @@
+//! A log area on byte-addressable media.
+
+use std::io;
+use std::sync::Arc;
+
+use terrace_media::{ByteRegion, Counters};
+
+use crate::device::{LogDevice, Tail};
+
+/// `len` bytes of a region from `base` on. An append is one run of non-temporal stores and one fence: one burst.
+pub struct ByteLog<R> {
+    region: Arc<R>,
+    base: u64,
+    len: u64,
+}
+
+impl<R: ByteRegion> ByteLog<R> {
+    /// A log area of `len` bytes at `base` of `region`.
+    ///
+    /// # Panics
+    /// If the area is not inside the region or not aligned to 64 bytes.
+    pub fn new(region: Arc<R>, base: u64, len: u64) -> Self {
+        assert!(base.is_multiple_of(64) && len.is_multiple_of(64), "log areas are aligned to cache lines");
+        assert!(base + len <= region.len(), "log area outside the region");
+        Self { region, base, len }
+    }
+}
+
+impl<R: ByteRegion> LogDevice for ByteLog<R> {
+    fn len(&self) -> u64 {
+        self.len
+    }
+    fn page_bytes(&self) -> usize {
+        64
+    }
+    fn append(&self, _tail: &mut Tail, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        debug_assert!(offset.is_multiple_of(8) && offset + bytes.len() as u64 <= self.len);
+        self.region.write_nt(self.base + offset, bytes);
+        self.region.fence();
+        Ok(())
+    }
+    fn overwrite(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        self.append(&mut Tail::new(), offset, bytes)
+    }
+    fn immediate(&self) -> bool {
+        true
+    }
+    fn sync(&self) -> io::Result<()> {
+        Ok(())
+    }
+    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        debug_assert!(offset + out.len() as u64 <= self.len);
+        self.region.read(self.base + offset, out);
+        Ok(())
+    }
+    fn counters(&self) -> &Counters {
+        self.region.counters()
+    }
+}

@@ -1,0 +1,60 @@
+//! Where log bytes go: the seam between the log and its two kinds of media.
+
+use std::io;
+
+use terrace_media::{AlignedBuf, Counters};
+
+/// The area of a medium that a log lives in. Offsets count from the start of the area.
+///
+/// # Thread safety
+/// All methods may be called from any thread; two threads never append to the same page at the same time.
+pub trait LogDevice: Send + Sync + 'static {
+    /// Size of the area in bytes.
+    fn len(&self) -> u64;
+    /// Whether the area holds no bytes.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+    /// The unit of writing in bytes: log blocks are aligned to it and never share one.
+    fn page_bytes(&self) -> usize;
+    /// Writes `bytes` at `offset` (a multiple of 8) and waits until the write completed: it survives the death of the
+    /// process. Where `offset` is inside a page, `tail` must come from the append that ended there; the bytes of that page before `offset` are then rewritten unchanged. The bytes between
+    /// the end and the end of its page may be zeroed.
+    fn append(&self, tail: &mut Tail, offset: u64, bytes: &[u8]) -> io::Result<()>;
+    /// Replaces `bytes` at `offset`, inside one page, and waits as [`append`](Self::append) does. Nothing else changes: where
+    /// the whole page is written, power loss that tears it must find the other sectors as they were.
+    fn overwrite(&self, offset: u64, bytes: &[u8]) -> io::Result<()>;
+    /// Whether a completed append is already safe from power loss, and appends become safe in the order in which they
+    /// complete. Otherwise pages reach the medium in any order until [`sync`](Self::sync), and a sector of 512 bytes
+    /// is old or new as a whole.
+    fn immediate(&self) -> bool;
+    /// Waits until all completed appends are safe from power loss.
+    fn sync(&self) -> io::Result<()>;
+    /// Reads.
+    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()>;
+    /// Accesses so far.
+    fn counters(&self) -> &Counters;
+}
+
+/// Write sizes up to this many pages have a buffer of their own; longer writes are cut into several.
+pub(crate) const CHUNK_PAGES: usize = 8;
+
+/// One writer's state on a device: on block media the image of the page that it last wrote in part, and buffers.
+#[derive(Default)]
+pub struct Tail {
+    /// The page that ends at the writer's position, zero behind it; meaningful if that position is inside a page.
+    pub(crate) image: Option<AlignedBuf>,
+    /// A buffer of `i + 1` pages, made when first needed.
+    pub(crate) chunks: [Option<AlignedBuf>; CHUNK_PAGES],
+}
+
+impl Tail {
+    /// A tail for a writer that starts on a page boundary.
+    pub fn new() -> Self {
+        Self::default()
+    }
+    /// DRAM held, in bytes.
+    pub fn memory_bytes(&self) -> usize {
+        self.chunks.iter().chain([&self.image]).flatten().map(|buf| buf.len()).sum()
+    }
+}

@@ -1,0 +1,276 @@
+//! The log: creating it, syncing it, reclaiming its blocks, measuring it.
+//!
+//! # Thread safety
+//! `Shared` is used by all writers and by whoever syncs and reclaims, at the same time. The block table is behind a
+//! mutex that is never held during I/O; reclaiming excludes reclaiming by holding `eraser`. Lock order: `eraser`, `table`.
+//!
+//! # Invariants
+//! - A block gets on the free list only when its header is erased and that is safe from power loss.
+//! - `synced` only grows: headers of blocks up to that generation are safe from power loss. Stored after a sync
+//!   (release), read when a header is written and when blocks are freed (acquire).
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+
+use crate::block_format::{COUNTER_BITS, HEADER_BYTES, Superblock, encode_freed, super_bytes};
+use crate::device::{LogDevice, Tail};
+use crate::error::LogError;
+use crate::group::Place;
+use crate::open;
+use crate::replay::Replay;
+use crate::table::Table;
+use crate::writer::Writer;
+
+/// What a log is made with, and must be opened with.
+#[derive(Clone, Copy, Debug)]
+pub struct LogOptions {
+    /// Size of a log block: a power of two, 1 KiB to 4 MiB, at least 4 KiB on block media.
+    pub block_bytes: usize,
+    /// The store's identity; checksums include it. Different for every store ever made on this area.
+    pub store_id: u64,
+}
+
+pub(crate) struct Shared<D> {
+    pub device: D,
+    pub options: LogOptions,
+    pub table: Mutex<Table>,
+    pub synced: AtomicU64,
+    pub blocks: u32,
+    eraser: Mutex<()>,
+}
+
+/// The logs of all sessions of a store, in one area. Cheap to clone.
+pub struct Log<D> {
+    pub(crate) shared: Arc<Shared<D>>,
+}
+
+impl<D> Clone for Log<D> {
+    fn clone(&self) -> Self {
+        Self { shared: Arc::clone(&self.shared) }
+    }
+}
+
+impl<D: LogDevice> Shared<D> {
+    pub fn block_offset(&self, block: u32) -> u64 {
+        block_offset(&self.device, &self.options, block)
+    }
+    pub fn place(&self, block: u32, generation: u64) -> Place {
+        Place { store_id: self.options.store_id, generation, block_offset: self.block_offset(block) }
+    }
+}
+
+pub(crate) fn block_offset(device: &impl LogDevice, options: &LogOptions, block: u32) -> u64 {
+    super_bytes(device.page_bytes()) + block as u64 * options.block_bytes as u64
+}
+
+/// The number of blocks that fit, if the options make sense.
+pub(crate) fn block_count(device: &impl LogDevice, options: &LogOptions) -> Result<u32, LogError> {
+    let size = options.block_bytes;
+    if !size.is_power_of_two() || !(1024..=4 << 20).contains(&size) || size < device.page_bytes() {
+        return Err(LogError::Mismatch(format!(
+            "a log block can't have {size} bytes: a power of two from 1 KiB (on block media 4 KiB) to 4 MiB is needed"
+        )));
+    }
+    let blocks = device.len().saturating_sub(super_bytes(device.page_bytes())) / size as u64;
+    if blocks == 0 {
+        return Err(LogError::Mismatch(format!("{} bytes hold no log block of {size}", device.len())));
+    }
+    // More blocks than this would be a log of 4 TiB at least; what is over stays unused.
+    Ok(blocks.min(u32::MAX as u64) as u32)
+}
+
+/// Writes one of the two copies of the superblock and waits until it is safe.
+pub(crate) fn write_super(device: &impl LogDevice, copy: usize, value: &Superblock) -> Result<(), LogError> {
+    let offset = copy as u64 * super_bytes(device.page_bytes()) / 2;
+    device.overwrite(offset, &value.encode())?;
+    device.sync()?;
+    Ok(())
+}
+
+impl<D: LogDevice> Log<D> {
+    /// Formats the area and opens it. Whatever was there is gone.
+    ///
+    /// # Errors
+    /// [`LogError::Mismatch`] if the options don't fit the device, [`LogError::Io`].
+    pub fn create(device: D, options: LogOptions) -> Result<Self, LogError> {
+        let blocks = block_count(&device, &options)?;
+        let mut tail = Tail::new();
+        // Without a superblock it isn't a log: it goes first and comes last.
+        device.append(&mut tail, 0, &vec![0; super_bytes(device.page_bytes()) as usize])?;
+        device.sync()?;
+        for block in 0..blocks {
+            device.append(&mut tail, block_offset(&device, &options, block), &[0; HEADER_BYTES])?;
+        }
+        device.sync()?;
+        let value = Superblock {
+            store_id: options.store_id,
+            epoch: 1,
+            block_bytes: options.block_bytes as u64,
+            blocks: blocks as u64,
+            synced: 0,
+        };
+        write_super(&device, 0, &value)?;
+        let table = Table {
+            slots: Default::default(),
+            free: (0..blocks).rev().collect(),
+            erased: Vec::new(),
+            erasing: Vec::new(),
+            opening: Vec::new(),
+            next_generation: 1 << COUNTER_BITS,
+        };
+        Ok(Self::assemble(device, options, blocks, table))
+    }
+
+    pub(crate) fn assemble(device: D, options: LogOptions, blocks: u32, table: Table) -> Self {
+        let synced = AtomicU64::new(table.next_generation - 1);
+        let table = Mutex::new(table);
+        Self { shared: Arc::new(Shared { device, options, table, synced, blocks, eraser: Mutex::default() }) }
+    }
+
+    /// Opens a log after a stop or a crash: verifies every block, cuts what can't count, and makes the cut durable, so that
+    /// what was cut can't come back. See [`Replay`] for what to do next.
+    ///
+    /// Every version up to `floor`, of any session, must be durable outside of the log: a dependency on it counts as met.
+    /// Pass the largest value that any call of [`reclaim`](Self::reclaim) may have been given. `threads` scan at once.
+    ///
+    /// # Errors
+    /// [`LogError::Corrupt`] if bytes below a recorded durable position are bad, [`LogError::Mismatch`] if this is not the
+    /// log of these options, [`LogError::Io`].
+    pub fn open(
+        device: D,
+        options: LogOptions,
+        floor: u64,
+        threads: usize,
+    ) -> Result<(Self, Replay<D>), LogError> {
+        open::open(device, options, floor, threads)
+    }
+
+    /// A writer for the session in `slot`, whose versions all lie above `last_version` and above everything that this
+    /// slot's log holds.
+    ///
+    /// # Panics
+    /// If the slot already has a writer.
+    pub fn writer(&self, slot: u16, last_version: u64) -> Writer<D> {
+        Writer::new(Arc::clone(&self.shared), slot, last_version)
+    }
+
+    /// Waits until all completed writes are safe from power loss. Nothing to wait for on byte media.
+    ///
+    /// # Errors
+    /// [`LogError::Io`]; then nothing may be taken for safe.
+    pub fn sync(&self) -> Result<(), LogError> {
+        let shared = &*self.shared;
+        let (erased, written) = {
+            let mut table = shared.table.lock();
+            (std::mem::take(&mut table.erased), table.written_generation())
+        };
+        let result = shared.device.sync();
+        let mut table = shared.table.lock();
+        match result {
+            Ok(()) => {
+                table.free.extend(erased);
+                shared.synced.fetch_max(written, Ordering::Release);
+                Ok(())
+            }
+            Err(error) => {
+                table.erased.extend(erased);
+                Err(error.into())
+            }
+        }
+    }
+
+    /// Frees each slot's oldest blocks, up to the first that is a live writer's current one or holds an entry whose `seq` is
+    /// above `persisted`; returns how many. A slot's *last* block is freed only if its versions are all at most `floor`:
+    /// it carries the slot's position, which other sessions' groups may depend on.
+    ///
+    /// Before the call it must be durable that (1) every entry with a `seq` of at most `persisted` is recoverable without
+    /// the log, together with all that it depends on; (2) every version up to `floor`, of any session, is; (3) the
+    /// next [`open`](Self::open) will be given `floor` or more. A `floor` of 0 is always right and keeps a block a slot.
+    ///
+    /// On block media this syncs before it erases; the blocks become free at the next sync, which follows at once if
+    /// none is free.
+    ///
+    /// # Errors
+    /// [`LogError::Io`]; blocks not yet erased stay in use.
+    pub fn reclaim(&self, persisted: u64, floor: u64) -> Result<usize, LogError> {
+        let shared = &*self.shared;
+        let _only_one = shared.eraser.lock();
+        let immediate = shared.device.immediate();
+        if !shared.table.lock().any_victim(persisted, floor) {
+            return Ok(0);
+        }
+        // A block that others depend on goes only after the header that carries its slot's position on is safe.
+        self.sync()?;
+        let synced = if immediate { u64::MAX } else { shared.synced.load(Ordering::Acquire) };
+        let victims = shared.table.lock().take_victims(persisted, floor, synced);
+        for (i, victim) in victims.iter().enumerate() {
+            // Byte media order the erasures by their fences, so that a chain never gets a hole. On block media pages may
+            // arrive in any order, and the header says that everything older is dead too.
+            let header = if immediate {
+                [0; HEADER_BYTES]
+            } else {
+                encode_freed(
+                    victim.slot,
+                    victim.used.chain,
+                    synced,
+                    shared.options.store_id,
+                    victim.used.block,
+                )
+            };
+            let result = shared.device.overwrite(shared.block_offset(victim.used.block), &header);
+            let mut table = shared.table.lock();
+            if let Err(error) = result {
+                for victim in victims[i..].iter().rev() {
+                    let slot = table.slots.entry(victim.slot).or_default();
+                    slot.used.push_front(victim.used);
+                    // Its state on the medium is unknown: no new writer may build on it.
+                    slot.broken = true;
+                }
+                table.erasing.clear();
+                return Err(error.into());
+            }
+            table.erasing.retain(|erasing| erasing.used.block != victim.used.block);
+            if immediate {
+                table.free.push(victim.used.block);
+            } else {
+                table.erased.push(victim.used.block);
+            }
+        }
+        if !immediate && shared.table.lock().free.is_empty() {
+            self.sync()?;
+        }
+        Ok(victims.len())
+    }
+
+    /// The most that one group can hold: padded entries (see [`Writer::buffered_bytes`]) with this many dependencies.
+    pub fn max_group_bytes(&self, dependencies: usize) -> usize {
+        let overhead = HEADER_BYTES + crate::group::group_bytes(dependencies, 0);
+        self.shared.options.block_bytes.saturating_sub(overhead)
+    }
+    /// A lower bound of the versions of all entries in used blocks; `None` if no block is used.
+    pub fn min_version(&self) -> Option<u64> {
+        self.shared.table.lock().in_use().map(|used| used.base_version + 1).min()
+    }
+    /// Blocks that hold groups, of open and closed sessions.
+    pub fn used_blocks(&self) -> usize {
+        self.shared.table.lock().in_use().count()
+    }
+    /// Blocks that any writer can take now.
+    pub fn free_blocks(&self) -> usize {
+        self.shared.table.lock().free.len()
+    }
+    /// Bytes of the blocks in use.
+    pub fn used_bytes(&self) -> u64 {
+        self.used_blocks() as u64 * self.shared.options.block_bytes as u64
+    }
+    /// Bytes of all blocks.
+    pub fn capacity_bytes(&self) -> u64 {
+        self.shared.blocks as u64 * self.shared.options.block_bytes as u64
+    }
+    /// The medium that the log is on.
+    pub fn device(&self) -> &D {
+        &self.shared.device
+    }
+}

@@ -1,0 +1,226 @@
+//! Opening a log: scan, judge, make the cut durable, hand over.
+//!
+//! Nothing is written before everything is judged, so that an error leaves the area as it was. The order of the writes:
+//! the superblock with the next epoch and the synced generation (headers that carried it may be erased next), a sync,
+//! the erasures in any order (see `judge`), a sync.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use parking_lot::Mutex;
+
+use crate::block_format::{COUNTER_BITS, HEADER_BYTES, HeaderState, Superblock, super_bytes};
+use crate::device::LogDevice;
+use crate::error::LogError;
+use crate::judge::{SlotScan, cut};
+use crate::log::{Log, LogOptions, block_count, block_offset, write_super};
+use crate::replay::{Replay, Segment};
+use crate::scan::{BlockScan, scan};
+use crate::table::{Slot, Table, UsedBlock};
+
+/// What the scan found.
+#[derive(Default)]
+struct Found {
+    used: Vec<BlockScan>,
+    free: Vec<u32>,
+    torn: Vec<u32>,
+    /// The highest chain number known to be dead, by slot.
+    freed: HashMap<u16, u64>,
+    synced: u64,
+}
+
+pub(crate) fn open<D: LogDevice>(
+    device: D,
+    options: LogOptions,
+    floor: u64,
+    threads: usize,
+) -> Result<(Log<D>, Replay<D>), LogError> {
+    let (found_super, copy) = read_super(&device, &options)?;
+    let blocks = found_super.blocks as u32;
+    let mut found = scan_all(&device, &options, blocks, threads)?;
+    let synced = found.synced.max(found_super.synced);
+
+    let mut chains: BTreeMap<u16, Vec<BlockScan>> = BTreeMap::new();
+    for scan in found.used.drain(..) {
+        chains.entry(scan.header.slot).or_default().push(scan);
+    }
+    let mut slots = BTreeMap::new();
+    for (number, chain) in chains {
+        slots.insert(number, SlotScan::new(chain, found.freed.get(&number).copied(), synced)?);
+    }
+    cut(&mut slots, floor, &options, super_bytes(device.page_bytes()))?;
+
+    // A bad other copy may have been the newest one: its epoch is skipped.
+    let next = Superblock { synced, ..found_super };
+    write_super(&device, copy, &next)?;
+    erase(&device, &options, &slots, &found.torn)?;
+
+    let mut free = found.free;
+    free.extend(found.torn);
+    free.extend(slots.values().flat_map(|slot| &slot.dropped));
+    free.sort_unstable_by(|a, b| b.cmp(a));
+    slots.retain(|_, slot| !slot.kept.is_empty());
+    let mut table = Table {
+        slots: HashMap::new(),
+        free,
+        erased: Vec::new(),
+        erasing: Vec::new(),
+        opening: Vec::new(),
+        next_generation: next.epoch << COUNTER_BITS,
+    };
+    for (number, chain) in found.freed {
+        // A slot without blocks starts at the position that its session is opened with, but behind its dead chain.
+        if !slots.contains_key(&number) {
+            table.slots.insert(number, Slot { next_chain: chain + 1, ..Slot::default() });
+        }
+    }
+    let mut segments = Vec::new();
+    for (&number, slot) in &slots {
+        table.slots.insert(number, recovered(slot));
+        segments.push((number, slot.kept.iter().map(Segment::of).collect()));
+    }
+    let log = Log::assemble(device, options, blocks, table);
+    let replay = Replay::new(log.clone(), segments);
+    Ok((log, replay))
+}
+
+fn recovered(slot: &SlotScan) -> Slot {
+    let used = slot.kept.iter().map(|scan| UsedBlock {
+        block: scan.block,
+        chain: scan.header.chain,
+        generation: scan.header.generation,
+        base_version: scan.header.base_version,
+        max_seq: u64::MAX,
+        last_version: scan.last_version,
+    });
+    Slot {
+        next_chain: slot.kept.last().map_or(0, |scan| scan.header.chain + 1),
+        last_version: slot.position(),
+        used: used.collect(),
+        ..Slot::default()
+    }
+}
+
+/// The superblock with the epoch to go on with, and which copy to write it to.
+fn read_super(device: &impl LogDevice, options: &LogOptions) -> Result<(Superblock, usize), LogError> {
+    let fits = block_count(device, options)?;
+    let half = super_bytes(device.page_bytes()) / 2;
+    let mut copies = [None; 2];
+    let mut blank = [false; 2];
+    for copy in 0..2 {
+        let mut bytes = [0; HEADER_BYTES];
+        device.read(copy as u64 * half, &mut bytes)?;
+        copies[copy] = Superblock::decode(&bytes);
+        blank[copy] = bytes == [0; HEADER_BYTES];
+    }
+    let newest = match copies {
+        [Some(a), Some(b)] => usize::from(b.epoch > a.epoch),
+        [Some(_), None] => 0,
+        [None, Some(_)] => 1,
+        [None, None] => {
+            return Err(LogError::Mismatch("there is no log here, or its superblock is gone".into()));
+        }
+    };
+    let other = 1 - newest;
+    let Some(mut value) = copies[newest] else { return Err(LogError::Mismatch("no superblock".into())) };
+    if value.store_id != options.store_id {
+        return Err(LogError::Mismatch(format!("it belongs to store {:#x}", value.store_id)));
+    }
+    if value.block_bytes != options.block_bytes as u64 {
+        return Err(LogError::Mismatch(format!("its blocks have {} bytes", value.block_bytes)));
+    }
+    if value.blocks > fits as u64 {
+        return Err(LogError::Mismatch(format!("it has {} blocks, and {fits} fit", value.blocks)));
+    }
+    value.epoch += if copies[other].is_none() && !blank[other] { 2 } else { 1 };
+    Ok((value, other))
+}
+
+/// Scans all blocks, `threads` at a time.
+fn scan_all(
+    device: &impl LogDevice,
+    options: &LogOptions,
+    blocks: u32,
+    threads: usize,
+) -> Result<Found, LogError> {
+    let next = AtomicU32::new(0);
+    let found = Mutex::new(Ok(Found::default()));
+    let work = || {
+        let mut buffer = vec![0; options.block_bytes];
+        loop {
+            // Relaxed: the counter alone is shared; results go through the mutex.
+            let block = next.fetch_add(1, Ordering::Relaxed);
+            if block >= blocks {
+                return;
+            }
+            let outcome = scan(device, options, block, &mut buffer);
+            let mut found = found.lock();
+            let Ok(into) = &mut *found else { return };
+            if let Err(error) =
+                outcome.and_then(|(state, scan)| into.add(device, options, block, state, scan))
+            {
+                *found = Err(error);
+                return;
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 1..threads.min(blocks as usize) {
+            scope.spawn(work);
+        }
+        work();
+    });
+    found.into_inner()
+}
+
+impl Found {
+    fn add(
+        &mut self,
+        device: &impl LogDevice,
+        options: &LogOptions,
+        block: u32,
+        state: HeaderState,
+        scan: Option<BlockScan>,
+    ) -> Result<(), LogError> {
+        match state {
+            HeaderState::Blank => self.free.push(block),
+            HeaderState::Torn => self.torn.push(block),
+            HeaderState::Used(header) => {
+                self.synced = self.synced.max(header.synced);
+                self.used.extend(scan);
+            }
+            HeaderState::Freed { slot, chain, synced } => {
+                self.synced = self.synced.max(synced);
+                let dead = self.freed.entry(slot).or_insert(chain);
+                *dead = chain.max(*dead);
+                self.free.push(block);
+            }
+            HeaderState::Damaged => {
+                let offset = block_offset(device, options, block);
+                let reason = "its header was whole once and fails its checksum";
+                return Err(LogError::Corrupt { slot: None, block, offset, reason });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Erases headers of torn and dropped blocks, and the start of each slot's first cut group.
+fn erase(
+    device: &impl LogDevice,
+    options: &LogOptions,
+    slots: &BTreeMap<u16, SlotScan>,
+    torn: &[u32],
+) -> Result<(), LogError> {
+    for &block in torn.iter().chain(slots.values().flat_map(|slot| &slot.dropped)) {
+        device.overwrite(block_offset(device, options, block), &[0; HEADER_BYTES])?;
+    }
+    for slot in slots.values().filter(|slot| slot.cut) {
+        let Some(last) = slot.kept.last() else { continue };
+        let offset = block_offset(device, options, last.block) + last.end as u64;
+        // One word is enough (the magic and the checksum), and a group may start in the last word of a page.
+        device.overwrite(offset, &[0; 8])?;
+    }
+    device.sync()?;
+    Ok(())
+}

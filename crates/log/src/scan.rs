@@ -1,0 +1,89 @@
+//! Reading one block: how far its groups are whole, and what they claim.
+
+use crate::block_format::{BlockHeader, HEADER_BYTES, HeaderState, decode_header};
+use crate::device::LogDevice;
+use crate::error::LogError;
+use crate::group::{Place, parse};
+use crate::log::{LogOptions, block_offset};
+
+/// A used block, verified.
+#[derive(Debug)]
+pub(crate) struct BlockScan {
+    pub block: u32,
+    pub header: BlockHeader,
+    /// Where the good groups end, in bytes from the start of the block.
+    pub end: usize,
+    /// The last version of the last good group, or the base version.
+    pub last_version: u64,
+    /// The highest durable position that a valid group anywhere in the block claims; groups behind the bad place are
+    /// found by looking at every 8th byte.
+    pub claim: u64,
+    /// The good groups that rest on other sessions.
+    pub linked: Vec<Linked>,
+    /// The dependencies of all of them.
+    pub dependencies: Vec<(u16, u64)>,
+}
+
+/// A group with dependencies.
+#[derive(Debug)]
+pub(crate) struct Linked {
+    /// Where it starts in the block.
+    pub at: usize,
+    /// The slot's last version before it.
+    pub before: u64,
+    /// Its part of the block's `dependencies`.
+    pub from: usize,
+    pub to: usize,
+}
+
+/// Reads a block's header, and everything else if the block is used. `buffer` has the size of a block.
+pub(crate) fn scan(
+    device: &impl LogDevice,
+    options: &LogOptions,
+    block: u32,
+    buffer: &mut [u8],
+) -> Result<(HeaderState, Option<BlockScan>), LogError> {
+    let block_offset = block_offset(device, options, block);
+    let mut bytes = [0; HEADER_BYTES];
+    device.read(block_offset, &mut bytes)?;
+    let state = decode_header(&bytes, options.store_id, block);
+    let HeaderState::Used(header) = state else { return Ok((state, None)) };
+    device.read(block_offset, buffer)?;
+    let place = Place { store_id: options.store_id, generation: header.generation, block_offset };
+    let scan = walk(block, header, place, buffer);
+    Ok((state, Some(scan)))
+}
+
+fn walk(block: u32, header: BlockHeader, place: Place, bytes: &[u8]) -> BlockScan {
+    let mut scan = BlockScan {
+        block,
+        header,
+        end: HEADER_BYTES,
+        last_version: header.base_version,
+        claim: 0,
+        linked: Vec::new(),
+        dependencies: Vec::new(),
+    };
+    while let Some(group) = parse(bytes, scan.end, place, scan.last_version) {
+        let from = scan.dependencies.len();
+        scan.dependencies.extend(group.dependencies());
+        let to = scan.dependencies.len();
+        if to > from {
+            scan.linked.push(Linked { at: scan.end, before: scan.last_version, from, to });
+        }
+        scan.claim = scan.claim.max(group.durable);
+        scan.last_version = group.last_version;
+        scan.end += group.bytes;
+    }
+    let mut at = scan.end + 8;
+    while at < bytes.len() {
+        match parse(bytes, at, place, scan.last_version) {
+            Some(group) => {
+                scan.claim = scan.claim.max(group.durable);
+                at += group.bytes;
+            }
+            None => at += 8,
+        }
+    }
+    scan
+}

@@ -1,0 +1,120 @@
+//! The block table: who uses which block.
+//!
+//! # Thread safety
+//! One mutex in `Shared` guards it, taken by a writer once a block. No I/O happens under it.
+//!
+//! # Invariants
+//! - A block is in exactly one place: free, in one slot's `used`, held by a writer as its reserve, being erased.
+//! - A slot's `used` blocks have consecutive chain numbers, oldest first, and only its front is ever taken to be freed.
+//! - `current` is the block that the slot's writer (or the last one, if it was dropped) appends to. A block behind it
+//!   in `used` has been begun and its header may not be written yet.
+
+use std::collections::{HashMap, VecDeque};
+
+use crate::device::Tail;
+
+/// A block that holds, or may hold, groups.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct UsedBlock {
+    pub block: u32,
+    pub chain: u64,
+    pub generation: u64,
+    pub base_version: u64,
+    /// Known once the block is no longer a live writer's current one.
+    pub max_seq: u64,
+    pub last_version: u64,
+}
+
+/// Where a slot's next group goes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Current {
+    pub block: u32,
+    pub generation: u64,
+    /// Bytes of the block in use.
+    pub used: usize,
+    pub max_seq: u64,
+}
+
+#[derive(Default)]
+pub(crate) struct Slot {
+    pub next_chain: u64,
+    /// `None` if no block of the slot was ever known: then its first writer says.
+    pub last_version: Option<u64>,
+    pub used: VecDeque<UsedBlock>,
+    /// The block of the live writer, or of the last one.
+    pub current: Option<u32>,
+    /// What a dropped writer left, for the next one to go on with.
+    pub parked: Option<(Current, Tail)>,
+    pub open: bool,
+    pub broken: bool,
+}
+
+/// A block taken out of its slot to be freed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Victim {
+    pub slot: u16,
+    pub used: UsedBlock,
+}
+
+pub(crate) struct Table {
+    pub slots: HashMap<u16, Slot>,
+    pub free: Vec<u32>,
+    /// Erased, but not yet safe from power loss: reusable after the next sync.
+    pub erased: Vec<u32>,
+    /// Blocks being erased now.
+    pub erasing: Vec<Victim>,
+    /// Generations of blocks whose header is being written.
+    pub opening: Vec<u64>,
+    pub next_generation: u64,
+}
+
+impl Table {
+    /// Takes a free block.
+    pub fn take(&mut self) -> Option<u32> {
+        self.free.pop()
+    }
+
+    /// The highest generation such that the headers up to it have all been written.
+    pub fn written_generation(&self) -> u64 {
+        self.opening.iter().min().unwrap_or(&self.next_generation) - 1
+    }
+
+    fn may_free(slot: &Slot, persisted: u64, floor: u64, synced: u64) -> bool {
+        let (Some(front), next) = (slot.used.front(), slot.used.get(1)) else { return false };
+        let in_use = slot.open && slot.current == Some(front.block);
+        // The slot's position must stay known: by the next block's header, which power loss can't take any more, or
+        // because everything up to it is below the floor.
+        let known = match next {
+            Some(next) => next.generation <= synced,
+            None => front.last_version <= floor,
+        };
+        !in_use && front.max_seq <= persisted && known
+    }
+
+    /// Whether [`take_victims`](Self::take_victims) may find one after a sync.
+    pub fn any_victim(&self, persisted: u64, floor: u64) -> bool {
+        self.slots.values().any(|slot| Self::may_free(slot, persisted, floor, u64::MAX))
+    }
+
+    /// Moves what can be freed to `erasing`, each slot's oldest block first.
+    pub fn take_victims(&mut self, persisted: u64, floor: u64, synced: u64) -> Vec<Victim> {
+        let mut victims = Vec::new();
+        for (&number, slot) in &mut self.slots {
+            while Self::may_free(slot, persisted, floor, synced) {
+                let Some(used) = slot.used.pop_front() else { break };
+                if slot.current == Some(used.block) {
+                    slot.current = None;
+                    slot.parked = None;
+                }
+                victims.push(Victim { slot: number, used });
+            }
+        }
+        self.erasing.extend_from_slice(&victims);
+        victims
+    }
+
+    /// Every block that may hold groups.
+    pub fn in_use(&self) -> impl Iterator<Item = &UsedBlock> {
+        self.slots.values().flat_map(|slot| &slot.used).chain(self.erasing.iter().map(|victim| &victim.used))
+    }
+}
