@@ -42,7 +42,7 @@ pub struct Config {
     pub ssd: Option<TierSpec>,
     /// The device to emulate at the byte-addressable tier.
     pub profile: Option<String>,
-    /// When writes are answered. `None`: `none` for the `dram` engine without a directory, else the store's default.
+    /// When writes are answered. `None`: the store's default. The `dram` engine answers as with `none`.
     pub durability: Option<Durability>,
     /// Where the store lies, to be kept; `None` for a temporary directory that is removed.
     pub dir: Option<PathBuf>,

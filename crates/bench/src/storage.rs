@@ -67,11 +67,11 @@ impl Storage {
             }
             None => None,
         };
-        let durability = config.durability.unwrap_or(if volatile && dir.is_none() {
-            Durability::None
-        } else {
-            Durability::default()
-        });
+        let durability = match config.durability.unwrap_or_default() {
+            // One command line is to serve for both engines of a comparison; what is reported is what holds.
+            Durability::Batch(_) if volatile => Durability::None,
+            durability => durability,
+        };
         let mut options = Options {
             engine: config.engine.clone(),
             index: config.index.clone(),

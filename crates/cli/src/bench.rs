@@ -13,8 +13,8 @@ use crate::{names, say};
 /// Options of `terrace bench`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-A percentage is of the bytes that the records occupy with their headers. A latency is that of the batch an operation was in.
-Without a lower tier, --profile chooses --pmem and its absence --ssd, of 300%.
+A percentage is of the bytes that the records occupy with their headers. A latency is that of the batch an operation was \
+in. With neither --pmem nor --ssd, hetermm gets 300% (at least 256 MiB) of --pmem if there is a --profile, else of --ssd.
 
 Examples:
   terrace bench --workload wh --records 1000000 --dram-records 25%

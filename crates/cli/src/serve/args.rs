@@ -12,9 +12,9 @@ use super::settings::{Engine, Index};
 /// Options of `terrace serve`. All are optional: what no flag gives, the environment, the file or a default does.
 #[derive(Debug, Default, Args)]
 #[command(after_help = "\
-Each option can also be set in the environment (--dram-records as TERRACE_DRAM_RECORDS) and in the TOML file that --config
-or TERRACE_CONFIG names (dram-records = \"1GiB\"). A flag comes before the environment, the environment before the file.
-Percentages are of the memory that may be used (--dram, --dram-records) or of the free space at the tier's place.
+Each option can also be set in the environment (--dram-records as TERRACE_DRAM_RECORDS) and in the TOML file that \
+--config or TERRACE_CONFIG names (dram-records = \"1GiB\"). A flag comes before the environment, the environment before \
+the file. Percentages are of the memory that may be used (--dram, --dram-records) or of the free space at the tier's place.
 
 Examples:
   terrace serve

@@ -198,6 +198,10 @@ impl Settings {
             self.engine != "dram" || (self.pmem.is_none() && self.ssd.is_none()),
             "--engine dram has no lower tier; leave out --pmem and --ssd, or use --engine hetermm"
         );
+        ensure!(
+            self.engine != "dram" || self.durability == Durability::None,
+            "--engine dram keeps nothing, so that --durability can only be none; use --engine hetermm"
+        );
         Ok(())
     }
 }
@@ -309,5 +313,8 @@ mod tests {
         assert!(error.contains("line 2") && error.contains("not there yet"), "{error}");
         let args = ServeArgs { profile: Some("optane-200".into()), ..ServeArgs::default() };
         assert!(gather(args, &nothing).unwrap_err().to_string().contains("--pmem 1GiB"));
+        let engine = Some("dram".parse().unwrap());
+        let args = ServeArgs { engine, durability: Some(Durability::default()), ..ServeArgs::default() };
+        assert!(gather(args, &nothing).unwrap_err().to_string().contains("only be none"));
     }
 }

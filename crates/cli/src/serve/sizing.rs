@@ -45,10 +45,11 @@ pub fn size(settings: &Settings) -> anyhow::Result<Sized> {
         dram = Some(DRAM_DEFAULT.of(usable) / STEP * STEP);
     }
     let volatile = settings.engine == "dram";
-    let pmem =
-        settings.pmem.as_ref().map(|spec| tier(spec, &settings.dir, usable, &mut found)).transpose()?;
+    // An emulated device without a place is in memory.
+    let pmem_home = settings.profile.is_none().then_some(settings.dir.as_path());
+    let pmem = settings.pmem.as_ref().map(|spec| tier(spec, pmem_home, usable, &mut found)).transpose()?;
     let ssd = match &settings.ssd {
-        Some(spec) => Some(tier(spec, &settings.dir, usable, &mut found)?),
+        Some(spec) => Some(tier(spec, Some(&settings.dir), usable, &mut found)?),
         None if pmem.is_some() || volatile => None,
         None => Some(default_ssd(&settings.dir, dram.or(dram_records).unwrap_or(usable), &mut found)?),
     };
@@ -69,12 +70,13 @@ pub fn size(settings: &Settings) -> anyhow::Result<Sized> {
     Ok(Sized { options, found })
 }
 
-/// A tier that was asked for; a percentage is of the free space at its place, or of memory if that is where it is.
-fn tier(spec: &TierSpec, dir: &Path, usable: u64, found: &mut Vec<String>) -> anyhow::Result<Tier> {
+/// A tier that was asked for; a percentage is of the free space at its place (`home` where none was named), or of memory if
+/// that is where it is.
+fn tier(spec: &TierSpec, home: Option<&Path>, usable: u64, found: &mut Vec<String>) -> anyhow::Result<Tier> {
     let place: Option<PathBuf> = match &spec.place {
         Some(Place::Path(path)) => Some(path.clone()),
         Some(Place::Node(_)) => None,
-        None => Some(dir.to_owned()),
+        None => home.map(Path::to_owned),
     };
     let base = match place {
         Some(path) => {
