@@ -1,0 +1,48 @@
+//! Our server on a free port of the loopback, over a store in DRAM.
+
+use std::net::{Ipv4Addr, SocketAddr};
+
+use terrace::{OpenStore, Options};
+use terrace_server::{Server, ServerOptions};
+
+/// The longest value of the tests' servers, in bytes; the original's default, so that both can be compared.
+pub const VALUE_BYTES_MAX: usize = 1 << 20;
+
+/// A running server and its store.
+pub struct Ours {
+    server: Server,
+    /// The store, to look behind the server's back.
+    pub store: OpenStore,
+    /// Where it speaks memcached.
+    pub address: SocketAddr,
+}
+
+impl Ours {
+    /// Starts a server with two workers.
+    ///
+    /// # Panics
+    /// If that fails.
+    pub fn start() -> Self {
+        let options = Options { engine: "dram".into(), dram_records: Some(64 << 20), ..Options::default() };
+        let store = terrace::open(options).unwrap();
+        let options = ServerOptions {
+            memcached: Some((Ipv4Addr::LOCALHOST, 0).into()),
+            threads: 2,
+            memcached_value_bytes_max: VALUE_BYTES_MAX,
+            ..ServerOptions::default()
+        };
+        let server = Server::start(store.clone(), options).unwrap();
+        let address = server.addresses().memcached.unwrap();
+        Self { server, store, address }
+    }
+
+    /// Ends it, and checks that nothing in it failed.
+    ///
+    /// # Panics
+    /// If something did.
+    pub fn stop(self) {
+        assert!(self.server.is_healthy(), "a worker died");
+        self.server.shutdown().unwrap();
+        self.store.close().unwrap();
+    }
+}
