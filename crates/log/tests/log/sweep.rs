@@ -1,7 +1,7 @@
 //! Crashes at every point of seeded histories of two sessions that fill, reclaim and reuse blocks, on both kinds of media.
 
 use terrace_log::{Log, LogDevice, LogError};
-use terrace_media_sim::{Crash, CrashImage, Explorer, Model, Position, Recorder, Rng, Trace};
+use terrace_media_sim::{CrashImage, Explorer, Model, Position, Recorder, Rng, Trace};
 
 use crate::common::{found, on_block, on_region, open, options, payload};
 
@@ -170,8 +170,38 @@ fn check<D: LogDevice>(
     Ok(())
 }
 
+fn check_image(history: &History, promise: &Promise, image: &CrashImage, block: bool) -> Result<(), String> {
+    if block {
+        let device = image.block(0);
+        check(history, promise, || on_block(&device), 4096)
+    } else {
+        let region = image.region(0);
+        check(history, promise, || on_region(&region), 1024)
+    }
+}
+
+/// Opens a copy of the image and crashes at every point of that; returns the number of images.
+fn crash_while_opening(
+    history: &History,
+    promise: &Promise,
+    image: &CrashImage,
+    block: bool,
+    seed: u64,
+) -> Result<u64, String> {
+    let (recorder, copy) = image.recording();
+    if block {
+        open(on_block(&copy.block(0)), 4096, promise.persisted).map_err(|error| error.to_string())?;
+    } else {
+        open(on_region(&copy.region(0)), 1024, promise.persisted).map_err(|error| error.to_string())?;
+    }
+    let explorer = Explorer::new(seed).images_per_point(16).store_sample(1);
+    let outcome =
+        explorer.explore(&recorder.finish(), |_, image| check_image(history, promise, image, block));
+    outcome.map(|statistics| statistics.images).map_err(|failure| format!("crash while opening: {failure:?}"))
+}
+
 fn sweep(block: bool, model: Model, seeds: std::ops::Range<u64>) {
-    let mut images = 0;
+    let (mut images, mut nth) = (0, 0);
     for seed in seeds {
         let recorder = Recorder::new();
         let history = if block {
@@ -186,15 +216,11 @@ fn sweep(block: bool, model: Model, seeds: std::ops::Range<u64>) {
             else {
                 return Ok(());
             };
-            // Whatever kind of crash: a completed write survives the process, but the dependencies are judged alike.
-            let _: Crash = point.crash;
-            if block {
-                let device = image.block(0);
-                check(&history, promise, || on_block(&device), 4096)
-            } else {
-                let region = image.region(0);
-                check(&history, promise, || on_region(&region), 1024)
+            nth += 1;
+            if nth % 64 == 0 {
+                images += crash_while_opening(&history, promise, image, block, seed)?;
             }
+            check_image(&history, promise, image, block)
         });
         match outcome {
             Ok(statistics) => images += statistics.images,
