@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use terrace_engine::{Batch, Progress, Session, Settled, Store};
 
 use crate::case::{Action, Case, Observed};
-use crate::model::Model;
+use crate::model::{Group, Model};
 use crate::random::{Generator, Limits, TICK_MS};
 
 /// What a restart left of a store.
@@ -141,8 +141,12 @@ impl Run<'_> {
         let observed = self.execute(&cases, group);
         let mut written = BTreeSet::new();
         for (i, (case, observed)) in cases.iter().zip(&observed).enumerate() {
-            let repeated = group && !written.insert(&case.key);
-            if let Err(expected) = self.model.check_in_group(case, observed, repeated) {
+            let in_group = match (group, written.insert(&case.key)) {
+                (false, _) => Group::None,
+                (true, true) => Group::First,
+                (true, false) => Group::Again,
+            };
+            if let Err(expected) = self.model.check_in_group(case, observed, in_group) {
                 let before: Vec<String> = cases[..i]
                     .iter()
                     .filter(|c| (c.db, &c.key) == (case.db, &case.key))

@@ -17,3 +17,4 @@ pub mod linearize;
 pub mod model;
 pub mod random;
 pub mod rng;
+pub mod settings;

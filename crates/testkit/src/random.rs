@@ -103,7 +103,8 @@ impl Generator {
             if key.len() + value.len() <= room {
                 room -= key.len() + value.len();
                 let expiry = if self.rng.percent(10) { self.far(0) } else { Expiry::Clear };
-                let flags = self.flags();
+                // What a group keeps of the old records is not promised: state the flags.
+                let flags = Some(self.flags().unwrap_or(0));
                 let action =
                     Action::Set { value, condition: Condition::Always, expiry, flags, old_value: false };
                 cases.push(Case { db, key, action });

@@ -13,6 +13,17 @@ pub use record::{Known, Record};
 /// A key in a database.
 pub type Place = (u8, Vec<u8>);
 
+/// How an operation belongs to an atomic group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Group {
+    /// Not at all.
+    None,
+    /// As the first one on its key.
+    First,
+    /// As another one on a key that the group has written before.
+    Again,
+}
+
 /// The reference.
 #[derive(Clone, Debug, Default)]
 pub struct Model {
@@ -65,27 +76,28 @@ impl Model {
     /// The store lost everything (it keeps nothing across a restart).
     pub fn lose_everything(&mut self) {
         self.records.clear();
+        self.versions.clear();
     }
     /// Compares an answer with what it should be, and applies the operation. Operations of a batch are checked in order.
     ///
     /// # Errors
     /// What was expected, in words.
     pub fn check(&mut self, case: &Case, observed: &Observed) -> Result<(), String> {
-        self.check_in_group(case, observed, false)
+        self.check_in_group(case, observed, Group::None)
     }
 
-    /// As [`check`](Self::check). `repeated`: the key was already written in the same atomic group, and so may share a version.
+    /// As [`check`](Self::check), for an operation of an atomic group.
     ///
     /// # Errors
     /// What was expected, in words.
-    pub fn check_in_group(&mut self, case: &Case, observed: &Observed, repeated: bool) -> Result<(), String> {
+    pub fn check_in_group(&mut self, case: &Case, observed: &Observed, group: Group) -> Result<(), String> {
         match &case.action {
             Action::Flush(db) => {
                 self.records.retain(|(of, _), _| db.is_some_and(|db| db != *of));
                 same(observed, &Observed::Done)
             }
             Action::Scan { .. } => self.check_scan(case.db, observed),
-            _ => self.check_key(case, observed, repeated),
+            _ => self.check_key(case, observed, group),
         }
     }
 

@@ -3,7 +3,7 @@
 use terrace_engine::{Condition, ExpireIf, Expiry, Meta};
 
 use super::arithmetic::{self, Sum};
-use super::{Known, Model, Place, Record, same};
+use super::{Group, Known, Model, Place, Record, same};
 use crate::case::{Action, Case, Observed};
 
 /// A write, in the reference's words.
@@ -16,12 +16,7 @@ struct Write<'a> {
 }
 
 impl Model {
-    pub(super) fn check_key(
-        &mut self,
-        case: &Case,
-        observed: &Observed,
-        repeated: bool,
-    ) -> Result<(), String> {
+    pub(super) fn check_key(&mut self, case: &Case, observed: &Observed, group: Group) -> Result<(), String> {
         let place: Place = (case.db, case.key.clone());
         let old = self.get(&place).cloned();
         match &case.action {
@@ -32,7 +27,7 @@ impl Model {
             Action::Set { value, condition, expiry, flags, old_value } => {
                 let (condition, expiry, flags, old_value) = (*condition, *expiry, *flags, *old_value);
                 let write = Write { value, condition, expiry, flags, old_value };
-                self.check_set(place, old, write, repeated, observed)
+                self.check_set(place, old, write, group, observed)
             }
             Action::Delete { condition, old_value } => {
                 let Some(record) = old else { return same(observed, &Observed::Miss) };
@@ -68,7 +63,7 @@ impl Model {
         place: Place,
         old: Option<Record>,
         write: Write<'_>,
-        repeated: bool,
+        group: Group,
         observed: &Observed,
     ) -> Result<(), String> {
         let old_value = old.as_ref().filter(|_| write.old_value).map(|record| record.value.clone());
@@ -94,11 +89,18 @@ impl Model {
         }
         // What has expired by the time it is stored is a deletion, whose version nobody sees.
         if record.is_live(self.now_ms) {
-            if *version < highest || *version == highest && !repeated {
+            if *version < highest || *version == highest && group != Group::Again {
                 return expected;
             }
-            record.version = Known::Exactly(*version);
-            self.versions.insert(place.clone(), *version);
+            match group {
+                Group::None => {
+                    record.version = Known::Exactly(*version);
+                    self.versions.insert(place.clone(), *version);
+                }
+                // A group answers its last version for all; a key's own may be an earlier one of the group.
+                Group::First => record.version = Known::Above(highest),
+                Group::Again => {}
+            }
         }
         self.records.insert(place, record);
         Ok(())

@@ -1,0 +1,235 @@
+//! The real server, killed in mid-load: whatever it acknowledged is there when it is back.
+//!
+//! Several clients write over both protocols, pipelined, each to keys of its own (whose state it therefore knows exactly)
+//! and to a few that all share (whose history must be linearizable, crashes included). After a seeded number of
+//! acknowledged operations the server gets SIGKILL, is started again and asked for every key.
+//!
+//! `TERRACE_KILL_ROUNDS` (default 3) is the number of kills for each durability mode, `TERRACE_KILL_SEED` the seed.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking, its helpers too")]
+
+mod ledger;
+mod server;
+mod wire;
+mod writer;
+
+use std::collections::BTreeMap;
+use std::sync::atomic::AtomicU64;
+use std::sync::mpsc;
+use std::time::Duration;
+
+use ledger::State;
+use server::Server;
+use terrace_testkit::client::{RespClient, Value};
+use terrace_testkit::linearize::{self, Action, Entry, Outcome};
+use terrace_testkit::rng::Rng;
+use wire::{Answer, Request, Wire};
+use writer::{SHARED_KEYS, Shared, Writer, shared_key};
+
+/// Clients of each protocol.
+const CLIENTS: u32 = 3;
+/// A round takes far less; a server that hangs fails the test instead of stalling it.
+const ROUND_WITHIN: Duration = Duration::from_secs(300);
+/// The client number of the reads between two rounds.
+const OBSERVER: u32 = 999;
+
+/// What happens to the server at the end of a round, in mid-load.
+#[derive(Clone, Copy)]
+enum End {
+    Kill,
+    Terminate,
+}
+
+struct Loop {
+    dir: tempfile::TempDir,
+    durability: &'static str,
+    writers: Vec<Writer>,
+    /// Reads of the shared keys between two rounds.
+    observed: Vec<Entry>,
+    clock: u64,
+    rng: Rng,
+    acknowledged: u64,
+    unanswered: usize,
+}
+
+impl Loop {
+    fn new(durability: &'static str) -> Self {
+        let seed = variable("TERRACE_KILL_SEED", 1);
+        println!("durability {durability}, seed {seed}");
+        let writers = (0..2 * CLIENTS).map(|client| Writer::new(client, client >= CLIENTS, seed)).collect();
+        let (dir, rng) = (tempfile::tempdir().unwrap(), Rng::new(seed));
+        Self { dir, durability, writers, observed: Vec::new(), clock: 1, rng, acknowledged: 0, unanswered: 0 }
+    }
+
+    fn start(&self) -> Server {
+        Server::start(self.dir.path(), self.durability)
+    }
+
+    /// Loads the server, ends it in mid-load, starts it again and checks everything.
+    fn round(&mut self, server: Server, end: End) -> Server {
+        let target = self.rng.between(500, 8000);
+        let clock = AtomicU64::new(self.clock);
+        let shared = Shared { clock, acknowledged: AtomicU64::new(0), target };
+        let (redis, memcached) = (server.redis, server.memcached);
+        // The loop ends a round at its first message and may be gone before the last.
+        let (tell, told) = mpsc::channel();
+        let results: Vec<Result<usize, String>> = std::thread::scope(|scope| {
+            let shared = &shared;
+            let mut clients = Vec::new();
+            for (i, writer) in self.writers.iter_mut().enumerate() {
+                let tell = tell.clone();
+                clients.push(scope.spawn(move || {
+                    let say = |what| tell.send(what).unwrap_or_default();
+                    let wire =
+                        if i < CLIENTS as usize { Wire::redis(redis) } else { Wire::memcached(memcached) };
+                    let result = match wire {
+                        Ok(wire) => writer.run(wire, shared, &|| say("target")),
+                        Err(error) => Err(format!("can't connect: {error}")),
+                    };
+                    // Before the target is reached nobody has a reason to end.
+                    say("end");
+                    result
+                }));
+            }
+            let first = told.recv_timeout(ROUND_WITHIN);
+            match end {
+                End::Kill => server.kill(),
+                End::Terminate => {
+                    let (status, output) = server.terminate();
+                    assert!(
+                        status.success(),
+                        "SIGTERM must end the server in order, not with {status}:\n{output}"
+                    );
+                }
+            }
+            let results = clients.into_iter().map(|client| client.join().unwrap()).collect();
+            assert_eq!(first, Ok("target"), "the load ended early: {results:?}");
+            results
+        });
+        for result in results {
+            self.unanswered += result.unwrap_or_else(|wrong| panic!("{wrong}"));
+        }
+        for writer in &mut self.writers {
+            writer.crashed(&shared.clock);
+        }
+        self.clock = shared.clock.into_inner();
+        self.acknowledged += shared.acknowledged.into_inner();
+        let server = self.start();
+        self.check(&server);
+        server
+    }
+
+    fn check(&mut self, server: &Server) {
+        let mut present = 0;
+        for (i, writer) in self.writers.iter_mut().enumerate() {
+            // The other protocol than the one it was written with.
+            let wire = if i < CLIENTS as usize {
+                Wire::memcached(server.memcached)
+            } else {
+                Wire::redis(server.redis)
+            };
+            let found = read_all(wire.unwrap(), &writer.ledger.keys());
+            present += found.values().filter(|state| state.is_some()).count();
+            let wrong = writer.ledger.settle(&found);
+            assert!(
+                wrong.is_empty(),
+                "{} keys are wrong:\n{}\n{}",
+                wrong.len(),
+                wrong.join("\n"),
+                server.output()
+            );
+        }
+
+        let keys: Vec<_> = (0..SHARED_KEYS).map(shared_key).collect();
+        let found = read_all(Wire::redis(server.redis).unwrap(), &keys);
+        for key in 0..SHARED_KEYS {
+            let value = found[&shared_key(key)].as_ref().map(|text| writer::number(text).unwrap());
+            present += usize::from(value.is_some());
+            let outcome = Outcome::Answered(self.clock + 1, linearize::Answer::Value(value));
+            self.observed.push(Entry {
+                key,
+                client: OBSERVER,
+                invoke: self.clock,
+                outcome,
+                action: Action::Get,
+            });
+            self.clock += 2;
+        }
+        let history: Vec<Entry> =
+            self.writers.iter().flat_map(|writer| &writer.history).chain(&self.observed).copied().collect();
+        if let Err(violation) = linearize::check(&history, |_| None) {
+            panic!("{violation}\n{}", server.output());
+        }
+
+        let size = RespClient::connect(server.redis).and_then(|mut client| client.text("DBSIZE")).unwrap();
+        assert_eq!(size, Value::Integer(present as i64), "DBSIZE counts the keys that are there");
+    }
+
+    fn report(&self, rounds: u64, what: &str) {
+        println!(
+            "durability {}: {rounds} {what}, {} operations acknowledged, {} cut off, nothing lost",
+            self.durability, self.acknowledged, self.unanswered
+        );
+    }
+}
+
+fn read_all(mut wire: Wire, keys: &[Vec<u8>]) -> BTreeMap<Vec<u8>, State> {
+    let mut found = BTreeMap::new();
+    for keys in keys.chunks(64) {
+        let requests: Vec<_> = keys.iter().cloned().map(Request::Get).collect();
+        requests.iter().for_each(|request| wire.queue(request));
+        wire.flush().unwrap();
+        for (key, request) in keys.iter().zip(&requests) {
+            match wire.receive(request).unwrap() {
+                Answer::Value(value) => found.insert(key.clone(), value),
+                other => panic!("{other:?} is no answer to a get"),
+            };
+        }
+    }
+    found
+}
+
+fn variable(name: &str, default: u64) -> u64 {
+    std::env::var(name)
+        .map_or(default, |text| text.parse().unwrap_or_else(|_| panic!("{name}={text:?} is no number")))
+}
+
+fn kills(durability: &'static str) {
+    let rounds = variable("TERRACE_KILL_ROUNDS", 3);
+    let mut run = Loop::new(durability);
+    let mut server = run.start();
+    for round in 1..=rounds {
+        server = run.round(server, End::Kill);
+        println!(
+            "  round {round}: {} acknowledged so far, back in {:?}",
+            run.acknowledged, server.started_in
+        );
+    }
+    run.report(rounds, "kills");
+}
+
+#[test]
+fn sigkill_loses_nothing_acknowledged_under_batch() {
+    kills("batch:100");
+}
+
+#[test]
+fn sigkill_loses_nothing_acknowledged_under_sync() {
+    kills("sync");
+}
+
+#[test]
+fn sigterm_saves_everything_in_every_mode() {
+    for durability in ["none", "batch:100", "sync"] {
+        let mut run = Loop::new(durability);
+        let server = run.start();
+        let server = run.round(server, End::Terminate);
+        // Once more from what was saved, without any load in between.
+        let (status, output) = server.terminate();
+        assert!(status.success(), "{status}:\n{output}");
+        let server = run.start();
+        run.check(&server);
+        println!("  back in {:?}", server.started_in);
+        run.report(1, "orderly stop");
+    }
+}

@@ -1,0 +1,126 @@
+//! One vocabulary over both protocols.
+
+use std::io;
+use std::net::SocketAddr;
+
+use terrace_testkit::client::{MemcachedClient, RespClient, Value};
+
+/// What is asked.
+#[derive(Clone, Debug)]
+pub enum Request {
+    Get(Vec<u8>),
+    Set(Vec<u8>, Vec<u8>),
+    /// Atomic; Redis only.
+    SetAll(Vec<(Vec<u8>, Vec<u8>)>),
+    Delete(Vec<u8>),
+    /// Adds 1. An absent key counts as 0 for Redis and is not found by memcached.
+    Incr(Vec<u8>),
+    /// An absent key counts as empty for Redis and is refused by memcached.
+    Append(Vec<u8>, Vec<u8>),
+}
+
+/// What is answered.
+#[derive(Debug, PartialEq)]
+pub enum Answer {
+    Value(Option<Vec<u8>>),
+    /// Also what an append answers.
+    Stored,
+    Deleted(bool),
+    Number(i64),
+}
+
+/// A connection of either protocol.
+pub enum Wire {
+    Redis(RespClient),
+    Memcached(MemcachedClient),
+}
+
+impl Wire {
+    pub fn redis(address: SocketAddr) -> io::Result<Self> {
+        RespClient::connect(address).map(Self::Redis)
+    }
+    pub fn memcached(address: SocketAddr) -> io::Result<Self> {
+        MemcachedClient::connect(address).map(Self::Memcached)
+    }
+
+    /// Queues a request.
+    pub fn queue(&mut self, request: &Request) {
+        match self {
+            Self::Redis(client) => queue_redis(client, request),
+            Self::Memcached(client) => queue_memcached(client, request),
+        }
+    }
+    /// Sends what is queued.
+    pub fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Self::Redis(client) => client.flush(),
+            Self::Memcached(client) => client.flush(),
+        }
+    }
+    /// The answer to the oldest request without one. An answer that makes no sense is `InvalidData`.
+    pub fn receive(&mut self, request: &Request) -> io::Result<Answer> {
+        match self {
+            Self::Redis(client) => receive_redis(client, request),
+            Self::Memcached(client) => receive_memcached(client, request),
+        }
+    }
+}
+
+fn queue_redis(client: &mut RespClient, request: &Request) {
+    match request {
+        Request::Get(key) => client.queue(&[b"GET", key]),
+        Request::Set(key, value) => client.queue(&[b"SET", key, value]),
+        Request::SetAll(writes) => {
+            let mut arguments: Vec<&[u8]> = vec![b"MSET"];
+            arguments.extend(writes.iter().flat_map(|(key, value)| [&key[..], &value[..]]));
+            client.queue(&arguments);
+        }
+        Request::Delete(key) => client.queue(&[b"DEL", key]),
+        Request::Incr(key) => client.queue(&[b"INCR", key]),
+        Request::Append(key, value) => client.queue(&[b"APPEND", key, value]),
+    }
+}
+
+fn receive_redis(client: &mut RespClient, request: &Request) -> io::Result<Answer> {
+    Ok(match (request, client.receive()?) {
+        (Request::Get(_), Value::Bulk(value)) => Answer::Value(Some(value)),
+        (Request::Get(_), Value::Null) => Answer::Value(None),
+        (Request::Set(..) | Request::SetAll(_), Value::Simple(ok)) if ok == "OK" => Answer::Stored,
+        (Request::Delete(_), Value::Integer(deleted @ 0..=1)) => Answer::Deleted(deleted == 1),
+        (Request::Incr(_), Value::Integer(number)) => Answer::Number(number),
+        (Request::Append(..), Value::Integer(_)) => Answer::Stored,
+        (_, answer) => return Err(nonsense(request, &answer)),
+    })
+}
+
+fn queue_memcached(client: &mut MemcachedClient, request: &Request) {
+    let text = |key: &[u8]| String::from_utf8_lossy(key).into_owned();
+    match request {
+        Request::Get(key) => client.queue(&format!("get {}", text(key))),
+        Request::Set(key, value) => client.queue_store(&format!("set {} 0 0", text(key)), value, None),
+        Request::SetAll(_) => panic!("memcached has no atomic write of several keys"),
+        Request::Delete(key) => client.queue(&format!("delete {}", text(key))),
+        Request::Incr(key) => client.queue(&format!("incr {} 1", text(key))),
+        Request::Append(key, value) => client.queue_store(&format!("append {} 0 0", text(key)), value, None),
+    }
+}
+
+fn receive_memcached(client: &mut MemcachedClient, request: &Request) -> io::Result<Answer> {
+    if let Request::Get(_) = request {
+        return client.receive_items().map(|mut items| Answer::Value(items.pop().map(|item| item.value)));
+    }
+    let line = client.receive_line()?;
+    Ok(match (request, line.as_str()) {
+        (Request::Set(..) | Request::Append(..), "STORED") => Answer::Stored,
+        (Request::Delete(_), "DELETED") => Answer::Deleted(true),
+        (Request::Delete(_), "NOT_FOUND") => Answer::Deleted(false),
+        (Request::Incr(_), number) => Answer::Number(number.parse().map_err(|_| nonsense(request, &line))?),
+        _ => return Err(nonsense(request, &line)),
+    })
+}
+
+fn nonsense(request: &Request, answer: &dyn std::fmt::Debug) -> io::Error {
+    let mut request = format!("{request:?}");
+    request.truncate(80);
+    io::Error::new(io::ErrorKind::InvalidData, format!("{request}.. was answered {answer:?}"))
+}

@@ -1,0 +1,270 @@
+//! A client that writes and reads until its server dies, and keeps account of what it was promised.
+
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+
+use terrace_testkit::linearize::{self, Action, Entry, Outcome};
+use terrace_testkit::random::filler;
+use terrace_testkit::rng::Rng;
+
+use crate::ledger::{Ledger, State};
+use crate::wire::{Answer, Request, Wire};
+
+/// Keys of each writer alone.
+const OWN_KEYS: u64 = 300;
+/// Keys that all writers share; what they see of them must be linearizable.
+pub const SHARED_KEYS: u64 = 8;
+
+/// What all clients of a run share.
+pub struct Shared {
+    /// Stamps calls and returns.
+    pub clock: AtomicU64,
+    /// Acknowledged operations of this round.
+    pub acknowledged: AtomicU64,
+    /// When to tell that the round has gone on for long enough.
+    pub target: u64,
+}
+
+/// One writer; it outlives its connections.
+pub struct Writer {
+    name: String,
+    client: u32,
+    memcached: bool,
+    rng: Rng,
+    written: u64,
+    pub ledger: Ledger,
+    pub history: Vec<Entry>,
+}
+
+/// A request on its way.
+struct Call {
+    request: Request,
+    /// The answer it must get (of a key of its own), or what to note of it (of a shared one).
+    expected: Expected,
+}
+
+enum Expected {
+    /// A key of its own: only one answer is right.
+    Exactly(Answer),
+    /// A shared key: the checker will tell.
+    Shared { key: u64, action: Action, invoke: u64 },
+}
+
+impl Writer {
+    pub fn new(client: u32, memcached: bool, seed: u64) -> Self {
+        let name = format!("{}{client}", if memcached { "memcached" } else { "redis" });
+        let rng = Rng::new(seed ^ (u64::from(client) << 40));
+        Self { name, client, memcached, rng, written: 0, ledger: Ledger::default(), history: Vec::new() }
+    }
+
+    /// Runs until the connection fails: then the server is dead. Calls `reached` at the round's target.
+    ///
+    /// Returns how many requests are left without an answer.
+    ///
+    /// # Errors
+    /// If an answer was wrong.
+    pub fn run(&mut self, mut wire: Wire, shared: &Shared, reached: &dyn Fn()) -> Result<usize, String> {
+        loop {
+            let calls = self.pipeline(shared);
+            for call in &calls {
+                wire.queue(&call.request);
+            }
+            let mut unanswered = calls.into_iter();
+            let died = wire.flush().err();
+            while died.is_none()
+                && let Some(call) = unanswered.next()
+            {
+                match wire.receive(&call.request) {
+                    Ok(answer) => self.note(call, answer, shared)?,
+                    Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+                        return Err(format!("{}: {error}", self.name));
+                    }
+                    Err(_) => {
+                        return Ok(self.lose(std::iter::once(call).chain(unanswered)));
+                    }
+                }
+                if shared.acknowledged.fetch_add(1, SeqCst) + 1 == shared.target {
+                    reached();
+                }
+            }
+            if died.is_some() {
+                return Ok(self.lose(unanswered));
+            }
+        }
+    }
+
+    /// The crash that ended the calls without an answer happened before this time.
+    pub fn crashed(&mut self, clock: &AtomicU64) {
+        for entry in &mut self.history {
+            if entry.outcome == Outcome::Lost(u64::MAX) {
+                entry.outcome = Outcome::Lost(clock.fetch_add(1, SeqCst));
+            }
+        }
+    }
+
+    fn lose(&mut self, calls: impl Iterator<Item = Call>) -> usize {
+        let mut lost = 0;
+        for call in calls {
+            lost += 1;
+            if let Expected::Shared { key, action, invoke } = call.expected {
+                let outcome = Outcome::Lost(u64::MAX);
+                self.history.push(Entry { key, client: self.client, invoke, outcome, action });
+            }
+        }
+        lost
+    }
+
+    fn note(&mut self, call: Call, answer: Answer, shared: &Shared) -> Result<(), String> {
+        match call.expected {
+            Expected::Exactly(expected) => {
+                if answer != expected {
+                    let mut text = format!("{}: {:?}", self.name, call.request);
+                    text.truncate(100);
+                    return Err(format!("{text}: expected {expected:.100?}, got {answer:.100?}"));
+                }
+                match &call.request {
+                    Request::Get(_) => {}
+                    Request::SetAll(writes) => {
+                        writes.iter().for_each(|(key, _)| self.ledger.acknowledge(key))
+                    }
+                    Request::Set(key, _)
+                    | Request::Delete(key)
+                    | Request::Incr(key)
+                    | Request::Append(key, _) => {
+                        self.ledger.acknowledge(key);
+                    }
+                }
+            }
+            Expected::Shared { key, action, invoke } => {
+                let answer = match answer {
+                    Answer::Value(value) => {
+                        linearize::Answer::Value(value.map(|value| number(&value)).transpose()?)
+                    }
+                    Answer::Stored => linearize::Answer::Stored,
+                    Answer::Deleted(deleted) => linearize::Answer::Deleted(deleted),
+                    Answer::Number(number) => linearize::Answer::Number(number),
+                };
+                let outcome = Outcome::Answered(shared.clock.fetch_add(1, SeqCst), answer);
+                self.history.push(Entry { key, client: self.client, invoke, outcome, action });
+            }
+        }
+        Ok(())
+    }
+
+    /// The next requests to send together.
+    fn pipeline(&mut self, shared: &Shared) -> Vec<Call> {
+        let count = *self.rng.pick(&[1, 1, 2, 8, 16]);
+        let mut calls: Vec<Call> = (0..count).map(|_| self.own()).collect();
+        if self.rng.percent(40) {
+            // One shared key a pipeline keeps the calls that overlap on a key few.
+            calls.push(self.shared(shared));
+        }
+        calls
+    }
+
+    fn shared(&mut self, shared: &Shared) -> Call {
+        let key = self.rng.below(SHARED_KEYS);
+        let name = shared_key(key);
+        self.written += 1;
+        let unique = (i64::from(self.client) + 1) << 48 | (self.written as i64) << 8;
+        let (action, request) = match self.rng.below(10) {
+            0..5 => (Action::Get, Request::Get(name)),
+            5..8 => (Action::Set(unique), Request::Set(name, unique.to_string().into_bytes())),
+            // memcached's incr differs for absent keys.
+            8 if !self.memcached => (Action::Incr(1), Request::Incr(name)),
+            _ => (Action::Delete, Request::Delete(name)),
+        };
+        Call {
+            request,
+            expected: Expected::Shared { key, action, invoke: shared.clock.fetch_add(1, SeqCst) },
+        }
+    }
+
+    fn own(&mut self) -> Call {
+        let i = self.rng.below(OWN_KEYS);
+        let key = self.key(i);
+        let before = self.ledger.latest(&key);
+        if i.is_multiple_of(8) { self.own_counter(key, before) } else { self.own_value(key, before) }
+    }
+
+    fn own_counter(&mut self, key: Vec<u8>, before: State) -> Call {
+        let was = before.as_deref().map_or(0, |value| number(value).unwrap_or_default());
+        match self.rng.below(10) {
+            0 => self.delete(key, before),
+            1 => call(Request::Get(key), Answer::Value(before)),
+            _ if self.memcached && before.is_none() => self.set(key, b"1".to_vec()),
+            _ => {
+                self.ledger.attempt(&key, Some((was + 1).to_string().into_bytes()));
+                call(Request::Incr(key), Answer::Number(was + 1))
+            }
+        }
+    }
+
+    fn own_value(&mut self, key: Vec<u8>, before: State) -> Call {
+        match self.rng.below(20) {
+            0..3 => self.delete(key, before),
+            3..8 => call(Request::Get(key), Answer::Value(before)),
+            8..10 if before.as_ref().is_some_and(|value| value.len() < 10_000) => {
+                let more = self.value(200);
+                let after = [before.unwrap_or_default(), more.clone()].concat();
+                self.ledger.attempt(&key, Some(after));
+                call(Request::Append(key, more), Answer::Stored)
+            }
+            10 if !self.memcached => {
+                let other = self.rng.below(OWN_KEYS / 8) * 8 + 1;
+                let mut writes = vec![(key, self.value(2000))];
+                let other = self.key(other);
+                if other != writes[0].0 {
+                    writes.push((other, self.value(2000)));
+                }
+                let states: Vec<_> =
+                    writes.iter().map(|(key, value)| (key.clone(), Some(value.clone()))).collect();
+                self.ledger.attempt_group(&states);
+                call(Request::SetAll(writes), Answer::Stored)
+            }
+            _ => {
+                let value = match self.rng.below(200) {
+                    0 => self.value(300_000),
+                    1..10 => self.value(40_000),
+                    _ => self.value(1500),
+                };
+                self.set(key, value)
+            }
+        }
+    }
+
+    fn set(&mut self, key: Vec<u8>, value: Vec<u8>) -> Call {
+        self.ledger.attempt(&key, Some(value.clone()));
+        call(Request::Set(key, value), Answer::Stored)
+    }
+
+    fn delete(&mut self, key: Vec<u8>, before: State) -> Call {
+        self.ledger.attempt(&key, None);
+        call(Request::Delete(key), Answer::Deleted(before.is_some()))
+    }
+
+    fn key(&self, i: u64) -> Vec<u8> {
+        format!("{}:{i}", self.name).into_bytes()
+    }
+
+    fn value(&mut self, bytes_max: u64) -> Vec<u8> {
+        self.written += 1;
+        // Long enough to differ.
+        filler(self.rng.between(16, bytes_max) as usize, u64::from(self.client) << 40 | self.written)
+    }
+}
+
+fn call(request: Request, answer: Answer) -> Call {
+    Call { request, expected: Expected::Exactly(answer) }
+}
+
+/// The name of a shared key.
+pub fn shared_key(key: u64) -> Vec<u8> {
+    format!("shared:{key}").into_bytes()
+}
+
+/// A number from its text.
+pub fn number(text: &[u8]) -> Result<i64, String> {
+    let number = std::str::from_utf8(text).ok().and_then(|text| text.parse().ok());
+    number.ok_or_else(|| format!("a number was expected, not {}", terrace_testkit::case::show(text)))
+}

@@ -1,0 +1,137 @@
+//! The conformance suite on engine `dram`: random operations against the model, histories of several threads, and planted
+//! faults that the suite must notice.
+
+#![expect(clippy::unwrap_used, reason = "helpers of tests fail by panicking")]
+
+use std::sync::Arc;
+
+use terrace::engine::clock::{Clock, ManualClock};
+use terrace::engine::hash::KeyHasher;
+use terrace::engine::manifest::Manifest;
+use terrace::engine::{
+    Batch, Condition, Durability, Expiry, Machine, MachineOptions, OpKind, Store, StoreHandle,
+};
+use terrace_index::Clht;
+use terrace_log::ByteLog;
+use terrace_media::HeapRegion;
+use terrace_space_dram::DramSpace;
+use terrace_testkit::conformance::{Harness, Restarted, random_model_test};
+use terrace_testkit::history::{Plan, record};
+use terrace_testkit::linearize;
+use terrace_testkit::settings;
+
+const START_US: u64 = 1_800_000_000_000_000;
+const RECORD_BYTES: u64 = 256 << 20;
+
+fn open(clock: &Arc<ManualClock>) -> Box<dyn Store> {
+    let machine = Machine::<_, _, ByteLog<HeapRegion>>::open(
+        MachineOptions {
+            engine: "dram",
+            durability: Durability::None,
+            immediate: true,
+            evict: false,
+            sessions: 16,
+            hasher: KeyHasher::new(7),
+            clock: clock.clone(),
+            threads: 1,
+        },
+        Clht::with_min_buckets(4),
+        DramSpace::new(RECORD_BYTES),
+        None,
+        Manifest::default(),
+        &|_, _| {},
+    );
+    Box::new(StoreHandle(machine.unwrap()))
+}
+
+struct Dram {
+    clock: Arc<ManualClock>,
+    /// `None` only during a restart.
+    store: Option<Box<dyn Store>>,
+    fault: Fault,
+}
+
+/// What the harness does wrong on purpose.
+#[derive(Clone, Copy, PartialEq)]
+enum Fault {
+    None,
+    /// Claims that a restart kept what it lost.
+    ForgetsAtRestart,
+    /// Writes a key behind the suite's back.
+    WritesByItself,
+    /// Its time does not pass.
+    ClockStandsStill,
+}
+
+impl Dram {
+    fn new(fault: Fault) -> Self {
+        let clock = Arc::new(ManualClock::new(START_US));
+        Self { store: Some(open(&clock)), clock, fault }
+    }
+}
+
+impl Harness for Dram {
+    fn store(&mut self) -> &dyn Store {
+        &**self.store.as_ref().unwrap()
+    }
+    fn restart(&mut self, clean: bool) -> Restarted {
+        let store = self.store.take().unwrap();
+        if clean {
+            store.close().unwrap();
+        }
+        drop(store);
+        self.store = Some(open(&self.clock));
+        if self.fault == Fault::ForgetsAtRestart { Restarted::KeptAll } else { Restarted::LostAll }
+    }
+    fn advance_clock(&mut self, ms: u64) {
+        if self.fault == Fault::WritesByItself {
+            let mut session = self.store().session().unwrap();
+            let mut batch = Batch::new();
+            let value = batch.bytes(b"planted");
+            let (condition, expiry) = (Condition::Always, Expiry::Clear);
+            batch.push(0, b"", OpKind::Set { value, condition, expiry, flags: None, old_value: false });
+            session.execute(&mut batch);
+            let _ = session.wait(&mut batch);
+        }
+        if self.fault != Fault::ClockStandsStill {
+            self.clock.advance_us(ms * 1000);
+        }
+    }
+    fn now_ms(&self) -> u64 {
+        // The faulty one lies about the time that passed.
+        let lie = if self.fault == Fault::ClockStandsStill { 200_000 * 86_400_000 } else { 0 };
+        self.clock.now_us() / 1000 + lie
+    }
+}
+
+#[test]
+fn random_operations_against_the_model() {
+    for seed in settings::model_seeds(6) {
+        let report = random_model_test(&mut Dram::new(Fault::None), seed, settings::model_steps(600));
+        println!("seed {seed}: {report:?}");
+        assert!(report.operations > 1000 || settings::model_steps(600) < 600, "{report:?}");
+    }
+}
+
+#[test]
+fn the_suite_notices_planted_faults() {
+    for fault in [Fault::ForgetsAtRestart, Fault::WritesByItself, Fault::ClockStandsStill] {
+        let run = std::panic::AssertUnwindSafe(|| random_model_test(&mut Dram::new(fault), 1, 2000));
+        assert!(std::panic::catch_unwind(run).is_err(), "a fault went unnoticed");
+    }
+}
+
+#[test]
+fn threads_are_linearizable_key_by_key() {
+    // Small values, values rewritten in place at full length, and extents.
+    for (round, value_bytes) in [0, 200, 20_000].into_iter().enumerate() {
+        let store = open(&Arc::new(ManualClock::new(START_US)));
+        let batches = if value_bytes > 1000 { 500 } else { 5000 };
+        let plan = Plan { clients: 4, batches, batch: 4, keys: 20, value_bytes, seed: round as u64 };
+        let history = record(&*store, plan).unwrap_or_else(|wrong| panic!("{wrong}"));
+        assert_eq!(history.len() as u64, 4 * 4 * batches);
+        if let Err(violation) = linearize::check(&history, |_| None) {
+            panic!("values of {value_bytes} bytes: {violation}");
+        }
+    }
+}
