@@ -5,11 +5,11 @@ use std::time::{Duration, Instant};
 use terrace::OpenStore;
 use terrace::engine::Stats;
 
-use crate::client::{Client, Local, Work};
+use crate::client::{About, Client, Local, Work};
 use crate::content::Content;
 use crate::driver::{Lane, Phase, Plan};
 use crate::latency::Tally;
-use crate::report::{Recovery, Report};
+use crate::report::{Circumstances, Recovery, Report};
 use crate::storage::Storage;
 use crate::{Config, Workload, plan};
 
@@ -38,8 +38,9 @@ pub fn run(config: &Config) -> anyhow::Result<Report> {
     let content = Content::new(config.key_bytes, config.value_bytes, config.text_keys(), config.seed);
     match config.connect {
         Some(endpoint) => {
+            let about = About::ask(endpoint)?;
             let measured = phases(config, &content, None, || endpoint.connect())?;
-            Report::new(config, None, Vec::new(), measured)
+            Ok(Report::new(config, Circumstances::There(about), measured))
         }
         None => run_here(config, &content),
     }
@@ -50,7 +51,7 @@ fn run_here(config: &Config, content: &Content) -> anyhow::Result<Report> {
     let mut store = storage.open()?;
     let description = store.description.clone();
     let measured = phases(config, content, Some(&store), || Ok(Box::new(Local::new(store.session()?))))?;
-    let mut report = Report::new(config, Some(&storage), description, measured)?;
+    let mut report = Report::new(config, Circumstances::Here(&storage, description), measured);
     if config.recover {
         let expected = store.len_all();
         store.kill();

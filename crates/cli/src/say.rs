@@ -12,6 +12,13 @@ pub fn line(text: &str) -> io::Result<()> {
     out.flush()
 }
 
+/// As [`line`], but a server goes on serving when nobody reads what it prints.
+pub fn announce(text: &str) {
+    if let Err(error) = line(text) {
+        tracing::debug!(%error, "standard output is closed");
+    }
+}
+
 /// Writes text and a line end to standard error, if anybody listens.
 pub fn error(text: &str) {
     // Nowhere is left to report a failure to.

@@ -1,5 +1,6 @@
 //! Ways to a store: in this process, or over the network by either protocol.
 
+mod about;
 mod local;
 mod memcached;
 mod redis;
@@ -10,6 +11,7 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::str::FromStr;
 use std::time::Duration;
 
+pub use about::About;
 pub use local::Local;
 pub use memcached::Memcached;
 pub use redis::Redis;

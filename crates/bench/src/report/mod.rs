@@ -9,22 +9,32 @@ use std::path::Path;
 
 use anyhow::Context;
 use serde::Serialize;
+use terrace::engine::Durability;
 
 pub use media::{Accesses, MediaReport, PerOperation};
 pub use options::OptionsReport;
 
 use crate::Config;
+use crate::client::About;
 use crate::distribution::static_optimum;
 use crate::record::record_bytes;
 use crate::run::Measured;
 use crate::storage::Storage;
 
+/// Where a run's numbers come from.
+pub(crate) enum Circumstances<'a> {
+    /// A store in this process, and what it found when it opened.
+    Here(&'a Storage, Vec<String>),
+    /// A server.
+    There(About),
+}
+
 /// A finished run. Serialised, its fields are the JSON's keys.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
-    /// The engine; `remote` over the network.
+    /// The engine; `remote` if a server didn't tell.
     pub engine: String,
-    /// The index; `remote` over the network.
+    /// The index; `remote` if a server didn't tell.
     pub index: String,
     /// The workload.
     pub workload: String,
@@ -145,26 +155,23 @@ pub struct Recovery {
 }
 
 impl Report {
-    pub(crate) fn new(
-        config: &Config,
-        storage: Option<&Storage>,
-        description: Vec<String>,
-        measured: Measured,
-    ) -> anyhow::Result<Self> {
+    pub(crate) fn new(config: &Config, at: Circumstances<'_>, measured: Measured) -> Self {
         let Measured { tally, took, load_took, stats } = measured;
         let operations = config.measured_operations();
-        let remote = storage.is_none();
-        let name = |name: &str| if remote { "remote".to_owned() } else { name.to_owned() };
+        let told = |field: &str, here: &String| match &at {
+            Circumstances::Here(..) => here.clone(),
+            Circumstances::There(about) => about.get(field).unwrap_or_else(|| "remote".to_owned()),
+        };
         let latency_ns =
             tally.histograms().map(|(kind, histogram)| (kind.name(), latency(histogram))).collect();
         let mut report = Self {
-            engine: name(&config.engine),
-            index: name(&config.index),
+            engine: told("engine", &config.engine),
+            index: told("index", &config.index),
             workload: config.workload.name().to_owned(),
             records: config.records,
             operations,
             threads: config.threads,
-            options: OptionsReport::new(config, storage, description),
+            options: OptionsReport::new(config, at),
             ops_per_second: operations as f64 / took.as_secs_f64().max(f64::MIN_POSITIVE),
             seconds: took.as_secs_f64(),
             load_seconds: load_took.as_secs_f64(),
@@ -187,7 +194,7 @@ impl Report {
         if let Some((before, after)) = stats {
             report.add_stats(config, &before, &after);
         }
-        Ok(report)
+        report
     }
 
     fn add_stats(
@@ -250,9 +257,14 @@ impl Report {
         self.recovery = Some(recovery);
     }
 
-    /// Whether every answer was right: nothing read differed from what was written, and no operation was refused.
+    /// Whether every answer was right: nothing read differed from what was written, no operation was refused, and a recovery
+    /// brought back all that the durability mode promised.
     pub fn is_sound(&self) -> bool {
-        let recovered = self.recovery.is_none_or(|recovery| recovery.sample_wrong == 0);
+        let promised = self.options.durability != Durability::None.to_string();
+        let recovered = self.recovery.is_none_or(|recovery| {
+            let complete = recovery.records == recovery.expected && recovery.sample_missing == 0;
+            recovery.sample_wrong == 0 && (complete || !promised)
+        });
         self.wrong == 0 && self.errors.is_empty() && recovered
     }
 

@@ -1,10 +1,9 @@
 //! What the numbers of a run depend on.
 
 use serde::Serialize;
-use terrace::engine::Durability;
 
 use crate::Config;
-use crate::storage::Storage;
+use crate::report::Circumstances;
 
 /// The options in force, defaults filled in.
 #[derive(Clone, Debug, Serialize)]
@@ -33,7 +32,7 @@ pub struct OptionsReport {
     pub profile: Option<String>,
     /// Whether a device is emulated: times are then the emulation's.
     pub emulated: bool,
-    /// When writes are answered; over the network, whatever the server was started with.
+    /// When writes are answered.
     pub durability: String,
     /// Where the store was.
     pub dir: Option<String>,
@@ -44,9 +43,17 @@ pub struct OptionsReport {
 }
 
 impl OptionsReport {
-    pub(crate) fn new(config: &Config, storage: Option<&Storage>, description: Vec<String>) -> Self {
+    pub(crate) fn new(config: &Config, at: Circumstances<'_>) -> Self {
+        let (storage, durability, description) = match at {
+            Circumstances::Here(storage, found) => {
+                (Some(storage), storage.options.durability.to_string(), found)
+            }
+            Circumstances::There(about) => {
+                let durability = about.get("durability").unwrap_or_else(|| "the server's".to_owned());
+                (None, durability, about.found)
+            }
+        };
         let options = storage.map(|storage| &storage.options);
-        let durability = |durability: Durability| durability.to_string();
         Self {
             batch: config.batch,
             key_bytes: config.key_bytes,
@@ -60,8 +67,7 @@ impl OptionsReport {
             ssd: options.and_then(|options| options.ssd.as_ref()).map(|tier| tier.bytes),
             profile: options.and_then(|options| options.profile.clone()),
             emulated: options.is_some_and(|options| options.profile.is_some()),
-            durability: options
-                .map_or_else(|| "the server's".to_owned(), |options| durability(options.durability)),
+            durability,
             dir: options.and_then(|options| options.dir.as_ref()).map(|dir| dir.display().to_string()),
             connect: config.connect.map(|endpoint| endpoint.to_string()),
             description,

@@ -23,7 +23,7 @@ pub fn found(settings: &Settings, sized: &Sized) -> String {
     if let Some(profile) = &options.profile {
         lines.push(format!("profile     {profile}, emulated: its times are not this machine's"));
     }
-    lines.push(format!("durability  {}", durability(options.durability)));
+    lines.push(format!("durability  {}", durability(&options.engine, options.durability)));
     lines.push(format!(
         "when full   {}",
         match options.when_full {
@@ -74,7 +74,7 @@ pub fn ready(settings: &Settings, sized: &Sized, store: &OpenStore, at: Addresse
     if [at.redis, at.memcached].iter().flatten().any(|address| !address.ip().is_loopback()) {
         push(&mut text, "warning", "it listens beyond the loopback and asks nobody for a password");
     }
-    if settings.engine == "dram" || sized.options.durability == Durability::None {
+    if settings.engine != "dram" && sized.options.durability == Durability::None {
         push(&mut text, "warning", "a crash loses what was written: durability is none");
     }
     push(&mut text, "limits", "no replication, cluster, scripting or collections");
@@ -108,8 +108,9 @@ fn tiers(options: &Options) -> String {
     steps.into_iter().flatten().collect::<Vec<_>>().join(" > ")
 }
 
-fn durability(mode: Durability) -> String {
+fn durability(engine: &str, mode: Durability) -> String {
     let promise = match mode {
+        Durability::None if engine == "dram" => "nothing survives a stop of this engine".to_owned(),
         Durability::None => "a clean stop saves, a crash does not".to_owned(),
         Durability::Batch(window) => {
             format!("the death of the process loses nothing, power loss at most {} ms", window.as_millis())

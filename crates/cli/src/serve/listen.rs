@@ -1,6 +1,7 @@
 //! Where to listen.
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::str::FromStr;
 
 /// An address to listen on, or none.
@@ -24,6 +25,17 @@ impl Listen {
             Self::At(address) => Some(address),
         }
     }
+    /// Whether one could listen here now.
+    ///
+    /// # Errors
+    /// If not; the text names the address.
+    pub fn probe(self) -> io::Result<()> {
+        let Self::At(address) = self else { return Ok(()) };
+        match TcpListener::bind(address) {
+            Ok(_) => Ok(()),
+            Err(error) => Err(io::Error::new(error.kind(), format!("listening on {address}: {error}"))),
+        }
+    }
 }
 
 impl FromStr for Listen {
@@ -42,6 +54,17 @@ impl FromStr for Listen {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_taken_port_is_named() {
+        let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = taken.local_addr().unwrap();
+        let error = Listen::At(address).probe().unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::AddrInUse);
+        assert!(error.to_string().contains(&address.to_string()));
+        Listen::Off.probe().unwrap();
+        Listen::loopback(0).probe().unwrap();
+    }
 
     #[test]
     fn addresses_and_off() {

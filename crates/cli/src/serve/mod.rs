@@ -28,8 +28,12 @@ use settings::Settings;
 /// Runs it until a signal ends it.
 pub fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
     let settings = settings::gather(args, &|name| std::env::var(name).ok())?;
+    // A taken port is told before a recovery that may take long.
+    for at in [settings.redis, settings.memcached, settings.admin] {
+        at.probe().map_err(explain_bind)?;
+    }
     let sized = sizing::size(&settings)?;
-    say::line(&banner::found(&settings, &sized))?;
+    say::announce(&banner::found(&settings, &sized));
     let signals = signals::Signals::install()?;
 
     let store = recovery_bar::open(sized.options.clone())?;
@@ -40,14 +44,17 @@ pub fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
             return Err(explain_bind(error));
         }
     };
-    say::line(&banner::ready(&settings, &sized, &store, server.addresses()))?;
+    say::announce(&banner::ready(&settings, &sized, &store, server.addresses()));
 
     let signal = signals.wait();
-    tracing::info!("{signal}: answering what has been received, then saving; a second signal ends at once");
+    tracing::info!("{signal}: answering what has been received, then stopping; a second signal ends at once");
     let drained = server.shutdown();
     store.close().context("saving the store failed; what was acknowledged is recovered at the next start")?;
     drained.context("a server thread had failed before the end")?;
-    tracing::info!("saved");
+    tracing::info!(
+        "stopped; {}",
+        if sized.options.dir.is_some() { "everything is saved" } else { "nothing was kept" }
+    );
     Ok(ExitCode::SUCCESS)
 }
 
