@@ -163,6 +163,24 @@ fn who_is_cut_off() {
 }
 
 #[test]
+fn a_full_store_refuses_and_can_be_emptied() {
+    let ours = Ours::start_with(4 << 20);
+    let mut client = Client::connect(ours.address);
+    let value = "v".repeat(100_000);
+    let set = |i: usize| format!("set k{i} 0 0 100000\r\n{value}\r\n");
+    let stored = (0..100).take_while(|&i| client.ask(&set(i), "\r\n") == "STORED\r\n").count();
+    assert!((1..100).contains(&stored), "{stored}");
+    assert_eq!(client.ask(&set(100), "\r\n"), "SERVER_ERROR out of memory storing object\r\n");
+    assert!(client.ask("get k0\r\n", "END\r\n").starts_with("VALUE k0 "), "reads go on");
+    for i in 0..stored {
+        assert_eq!(client.ask(&format!("delete k{i}\r\n"), "\r\n"), "DELETED\r\n");
+    }
+    assert_eq!(ours.store.len(0), 0);
+    drop(client);
+    ours.stop();
+}
+
+#[test]
 fn several_clients_count_together() {
     const CLIENTS: usize = 4;
     const EACH: usize = 500;

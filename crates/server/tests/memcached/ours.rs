@@ -18,12 +18,21 @@ pub struct Ours {
 }
 
 impl Ours {
-    /// Starts a server with two workers.
+    /// Starts a server with two workers, and room for all that a test stores.
     ///
     /// # Panics
     /// If that fails.
     pub fn start() -> Self {
-        let options = Options { engine: "dram".into(), dram_records: Some(64 << 20), ..Options::default() };
+        Self::start_with(64 << 20)
+    }
+
+    /// Starts a server with this many bytes for records.
+    ///
+    /// # Panics
+    /// If that fails.
+    pub fn start_with(record_bytes: u64) -> Self {
+        let options =
+            Options { engine: "dram".into(), dram_records: Some(record_bytes), ..Options::default() };
         let store = terrace::open(options).unwrap();
         let options = ServerOptions {
             memcached: Some((Ipv4Addr::LOCALHOST, 0).into()),
