@@ -9,9 +9,14 @@
 //! Where it differs from memcached 1.6, beside what [`terrace_protocol::memcached`] says of the syntax:
 //! - A `set` that finds the store full leaves the old value in place. (One that is too large deletes it, as memcached's does.)
 //! - `gat` and `touch` may change the cas token.
+//! - A value is a number for `incr` and `decr` if it is at most 20 digits and white space behind them; memcached also takes
+//!   more zeros, white space or a sign before them, and other text behind. An `incr` that makes a number shorter, by
+//!   wrapping or by losing zeros, stores it without spaces behind it; a `decr` pads, as in memcached.
 //! - `flush_all` with a time in the past flushes at once. One with a delay is held in memory: a restart before it is due
 //!   forgets it. A later `flush_all` replaces it.
-//! - `shutdown`, `stats detail`, `stats conns`, `stats cachedump` are refused as a memcached refuses what is switched off.
+//! - The answers of earlier commands in a pipeline survive a `get` whose key is too long; memcached drops those not sent yet.
+//! - `shutdown` and `stats cachedump` are refused as a memcached refuses what is switched off; `stats detail` and
+//!   `stats conns` are unknown.
 
 mod answer;
 mod plan;
