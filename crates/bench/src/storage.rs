@@ -59,10 +59,12 @@ impl Storage {
         let keep = config.dir.is_some();
         let pmem = pmem.map(|spec| self.tier(&spec, keep)).transpose()?;
         let ssd = ssd.map(|spec| self.tier(&spec, keep)).transpose()?;
+        // An emulated device without a place is memory that ends with the process: nothing to keep, nothing to open again.
+        let nowhere = |tier: &Tier| config.profile.is_some() && tier.place.is_none();
+        let in_memory = ssd.is_none() && pmem.as_ref().is_none_or(nowhere);
         let dir = match &config.dir {
             Some(dir) => Some(dir.clone()),
-            // Memory that ends with the process can't be opened again, and block files need a place.
-            None if ssd.is_some() || (config.recover && !volatile) => {
+            None if !volatile && (!in_memory || config.recover) => {
                 Some(self.directory(&std::env::temp_dir())?)
             }
             None => None,
@@ -168,13 +170,14 @@ mod tests {
             records: 1000,
             dram_records: Some(Size::Percent(25.0)),
             pmem: Some(TierSpec { size: Size::Percent(200.0), place: None }),
+            profile: Some("optane-200".into()),
             ..Config::default()
         };
         let storage = Storage::plan(&config).unwrap();
         assert_eq!(storage.data_bytes, 96_000);
         assert_eq!(storage.options.dram_records, Some(24_000));
         assert_eq!(storage.options.pmem.as_ref().unwrap().bytes, 192_000);
-        assert_eq!(storage.options.dir, None);
+        assert_eq!(storage.options.dir, None, "emulated in memory, nothing is kept");
     }
 
     #[test]

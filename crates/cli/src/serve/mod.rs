@@ -27,6 +27,10 @@ use settings::Settings;
 
 /// Runs it until a signal ends it.
 pub fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
+    let variables = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
+    for (name, meant) in settings::misspelt(variables) {
+        tracing::warn!("{name} is no option and is ignored; did you mean {meant}?");
+    }
     let settings = settings::gather(args, &|name| std::env::var(name).ok())?;
     // A taken port is told before a recovery that may take long.
     for at in [settings.redis, settings.memcached, settings.admin] {

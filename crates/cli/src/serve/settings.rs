@@ -115,6 +115,20 @@ fn variable(key: &str) -> String {
     format!("TERRACE_{}", key.replace('-', "_").to_uppercase())
 }
 
+/// Variables of the environment that look like misspelt options, with what was probably meant. Unlike in the file they are no
+/// error: other programs may use the prefix.
+pub fn misspelt(variables: impl Iterator<Item = String>) -> Vec<(String, String)> {
+    let known: Vec<String> = KEYS.iter().copied().chain(["config"]).map(variable).collect();
+    variables
+        .filter(|name| name.starts_with("TERRACE_") && !known.contains(name))
+        .filter_map(|name| {
+            let rest = known.iter().filter_map(|known| known.strip_prefix("TERRACE_"));
+            let meant = names::closest(name.strip_prefix("TERRACE_")?, rest)?;
+            Some((name.clone(), format!("TERRACE_{meant}")))
+        })
+        .collect()
+}
+
 /// Gathers the settings; `environment` looks a variable up.
 ///
 /// # Errors
@@ -300,6 +314,13 @@ mod tests {
         };
         let settings = gather(args, &nothing).unwrap();
         assert_eq!((settings.dram, settings.dram_records), (None, Some(Size::Bytes(7))));
+    }
+
+    #[test]
+    fn misspelt_variables_are_noticed_and_others_are_not() {
+        let names = ["TERRACE_DRAM", "TERRACE_DARM_RECORDS", "TERRACE_CONFIG", "TERRACE_KILL_ROUNDS", "HOME"];
+        let found = misspelt(names.iter().map(|name| (*name).to_owned()));
+        assert_eq!(found, [("TERRACE_DARM_RECORDS".to_owned(), "TERRACE_DRAM_RECORDS".to_owned())]);
     }
 
     #[test]
