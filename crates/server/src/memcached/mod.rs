@@ -63,7 +63,8 @@ impl Protocol for Memcached {
         let planned_before = self.plan.len();
         let mut consumed = 0;
         let next = loop {
-            if ctx.full(batch) {
+            // The first command is taken however full the batch is, so that every turn gets on.
+            if self.plan.len() > planned_before && ctx.full(batch) {
                 break Next::Again;
             }
             let step = parser.step(&input[consumed..]);
