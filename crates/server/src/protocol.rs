@@ -61,14 +61,17 @@ pub(crate) struct Context<'a> {
     pub now_ms: u64,
     /// The server that this connection belongs to: its store ([`Shared::store`]), options and counters.
     pub shared: &'a Shared,
+    /// Operations in the batch at which the connection's turn ends.
+    pub operations_end: usize,
 }
 
 impl Context<'_> {
-    /// Whether `batch` has reached the bound on one turn. A command that arrives at an empty batch is always taken,
-    /// however large.
+    /// Whether `batch` has reached the bound on the turn, or on the connection's part of it. A connection's first command of
+    /// a turn is taken all the same, however large.
     pub fn full(&self, batch: &Batch) -> bool {
-        batch.len() >= self.shared.options.turn_operations
-            || batch.input_bytes() >= self.shared.options.turn_bytes
+        let options = &self.shared.options;
+        batch.len() >= options.turn_operations.min(self.operations_end)
+            || batch.input_bytes() >= options.turn_bytes
     }
 }
 

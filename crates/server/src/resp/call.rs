@@ -119,6 +119,13 @@ impl<'a> Call<'a> {
         self.answer(Step::Simple("OK"))
     }
 
+    /// Answers when the batch has settled, with something about the whole store. What the same connection sent behind it is
+    /// executed afterwards, so that the answer knows nothing of that.
+    pub fn about_store(&mut self, write: impl FnOnce(&mut Answer<'_>) + Send + 'static) -> Outcome {
+        self.client.pausing = true;
+        self.late(write)
+    }
+
     /// Answers when the batch has settled.
     pub fn late(&mut self, write: impl FnOnce(&mut Answer<'_>) + Send + 'static) -> Outcome {
         self.answer(Step::Late(Box::new(write)))

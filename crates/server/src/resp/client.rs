@@ -25,6 +25,8 @@ pub(super) struct Client {
     library_version: Box<[u8]>,
     /// Close once everything is answered.
     pub closing: bool,
+    /// The last command's answer tells about the whole store: nothing behind it may be executed before.
+    pub pausing: bool,
 }
 
 impl Client {
@@ -38,6 +40,7 @@ impl Client {
             library_name: Box::default(),
             library_version: Box::default(),
             closing: false,
+            pausing: false,
         }
     }
 

@@ -36,7 +36,7 @@ pub(super) fn info(call: &mut Call<'_>) -> Outcome {
         for command in commands {
             match command {
                 Some(command) => describe(&mut answer.encoder, command),
-                None => answer.encoder.null_array(),
+                None => answer.encoder.null(),
             }
         }
     })

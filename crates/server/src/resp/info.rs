@@ -27,7 +27,7 @@ const SECTIONS: [Section; 8] = [
 pub(super) fn info(call: &mut Call<'_>) -> Outcome {
     let wanted: Vec<String> =
         call.args.from(1).map(|name| String::from_utf8_lossy(name).to_ascii_lowercase()).collect();
-    call.late(move |answer| {
+    call.about_store(move |answer| {
         let shared = answer.ctx.shared;
         let stats = shared.store.stats();
         let all = wanted.is_empty()

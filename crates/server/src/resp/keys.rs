@@ -33,7 +33,7 @@ pub(super) fn type_of(call: &mut Call<'_>) -> Outcome {
 
 pub(super) fn dbsize(call: &mut Call<'_>) -> Outcome {
     let db = call.client.db;
-    call.late(move |answer| answer.encoder.integer(answer.ctx.shared.store.len(db) as i64))
+    call.about_store(move |answer| answer.encoder.integer(answer.ctx.shared.store.len(db) as i64))
 }
 
 pub(super) fn flushall(call: &mut Call<'_>) -> Outcome {

@@ -56,11 +56,12 @@ impl Protocol for Resp {
             let bulk_bytes_max = ctx.shared.options.argument_bytes_max;
             Parser::new(Limits { bulk_bytes_max, ..Limits::default() })
         });
+        self.client.pausing = false;
         let mut parsed = Parsed { consumed: 0, commands: 0, next: Next::Read };
         while parsed.next == Next::Read {
-            if parsed.commands > 0
-                && (ctx.full(batch) || parsed.commands >= ctx.shared.options.turn_operations)
-            {
+            // Commands without operations are bounded too.
+            let full = ctx.full(batch) || parsed.commands >= ctx.shared.options.turn_operations;
+            if parsed.commands > 0 && (full || self.client.pausing) {
                 parsed.next = Next::Again;
                 break;
             }

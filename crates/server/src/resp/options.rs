@@ -19,10 +19,12 @@ pub(super) struct SetOptions {
     pub get: bool,
 }
 
-/// Reads the options of SET, from argument 3 on. Each kind may be given once, save for `GET`.
+/// Reads the options of SET, from argument 3 on. One kind of expiry and one condition may be given, and repeated; then the
+/// last counts.
 pub(super) fn set(call: &Call<'_>) -> Result<SetOptions, Refusal> {
     let mut condition = None;
     let mut expiry = None;
+    let mut number = 0;
     let mut get = false;
     let mut at = 3;
     while at < call.args.len() {
@@ -34,16 +36,21 @@ pub(super) fn set(call: &Call<'_>) -> Result<SetOptions, Refusal> {
         } else if is(word, "GET") {
             get = true;
         } else if is(word, "KEEPTTL") {
-            once(&mut expiry, Expiry::Keep)?;
+            only(&mut expiry, None)?;
         } else {
-            let moment = moment(call, at)?;
-            once(&mut expiry, moment)?;
+            only(&mut expiry, Some(unit(call, at)?))?;
             at += 1;
+            number = at;
         }
         at += 1;
     }
-    let (condition, expiry) = (condition.unwrap_or(Condition::Always), expiry.unwrap_or(Expiry::Clear));
-    Ok(SetOptions { condition, expiry, get })
+    // Numbers are read when the syntax is known to be right.
+    let expiry = match expiry {
+        None => Expiry::Clear,
+        Some(None) => Expiry::Keep,
+        Some(Some(unit)) => moment(call, number, unit)?,
+    };
+    Ok(SetOptions { condition: condition.unwrap_or(Condition::Always), expiry, get })
 }
 
 /// Reads the option of GETEX, from argument 2 on; none keeps the expiry.
@@ -51,39 +58,36 @@ pub(super) fn getex(call: &Call<'_>) -> Result<Expiry, Refusal> {
     match call.args.len() {
         2 => Ok(Expiry::Keep),
         3 if is(call.arg(2), "PERSIST") => Ok(Expiry::Clear),
-        4 => moment(call, 2),
+        4 => moment(call, 3, unit(call, 2)?),
         _ => Err(SYNTAX.into()),
     }
 }
 
-/// `EX 10` and its like, at argument `at`.
-fn moment(call: &Call<'_>, at: usize) -> Result<Expiry, Refusal> {
-    const UNITS: [(&str, Unit); 4] = [
-        ("EX", time::SECONDS),
-        ("PX", time::MILLISECONDS),
-        ("EXAT", time::AT_SECOND),
-        ("PXAT", time::AT_MILLISECOND),
-    ];
+const UNITS: [(&str, Unit); 4] = [
+    ("EX", time::SECONDS),
+    ("PX", time::MILLISECONDS),
+    ("EXAT", time::AT_SECOND),
+    ("PXAT", time::AT_MILLISECOND),
+];
+
+/// The unit that the word at `at` names, if a number follows.
+fn unit(call: &Call<'_>, at: usize) -> Result<Unit, Refusal> {
     let unit = UNITS.iter().find(|(name, _)| is(call.arg(at), name)).map(|(_, unit)| *unit);
-    match (unit, call.args.get(at + 1)) {
-        (Some(unit), Some(number)) => {
-            time::positive(number, unit, call.ctx.now_ms, call.name).map(Expiry::At)
+    unit.filter(|_| at + 1 < call.args.len()).ok_or_else(|| SYNTAX.into())
+}
+
+/// The moment that the number at `at` means.
+fn moment(call: &Call<'_>, at: usize, unit: Unit) -> Result<Expiry, Refusal> {
+    time::positive(call.arg(at), unit, call.ctx.now_ms, call.name).map(Expiry::At)
+}
+
+/// Takes a value if none, or the same one, was given before.
+fn only<T: PartialEq>(option: &mut Option<T>, value: T) -> Result<(), Refusal> {
+    match option {
+        Some(before) if *before != value => Err(SYNTAX.into()),
+        _ => {
+            *option = Some(value);
+            Ok(())
         }
-        _ => Err(SYNTAX.into()),
-    }
-}
-
-fn once<T>(option: &mut Option<T>, value: T) -> Result<(), Refusal> {
-    match option.replace(value) {
-        None => Ok(()),
-        Some(_) => Err(SYNTAX.into()),
-    }
-}
-
-/// As [`once`], but saying the same twice is allowed.
-fn only<T: PartialEq + Copy>(option: &mut Option<T>, value: T) -> Result<(), Refusal> {
-    match option.replace(value) {
-        Some(before) if before != value => Err(SYNTAX.into()),
-        _ => Ok(()),
     }
 }

@@ -13,6 +13,9 @@ use crate::protocol::{Context, Next, Protocol};
 /// Buffers larger than this are freed when they run empty.
 const KEEP_BYTES: usize = 4 << 10;
 
+/// Operations that a new connection may add to one batch.
+const FIRST_WINDOW: usize = 64;
+
 /// A connection of one worker.
 pub(super) struct Connection {
     pub stream: TcpStream,
@@ -30,6 +33,11 @@ pub(super) struct Connection {
     again: bool,
     /// Its operations are in a batch that has not settled: nothing is read or parsed.
     pub waiting: bool,
+    /// Operations that it may add to one batch, save for a single command of more: how large answers will be is not known
+    /// before, so it grows from a small number and shrinks as answers turn out large.
+    window: usize,
+    /// Operations that it added to the batch it waits for.
+    operations: usize,
     /// It stands in the worker's queue.
     pub queued: bool,
     /// The server is stopping: read what has arrived, then close.
@@ -61,6 +69,8 @@ impl Connection {
             read_closed: false,
             again: false,
             waiting: false,
+            window: FIRST_WINDOW,
+            operations: 0,
             queued: false,
             draining: false,
             closing: false,
@@ -125,10 +135,14 @@ impl Connection {
     }
 
     fn parse(&mut self, input: &[u8], batch: &mut Batch, ctx: &Context<'_>) -> (usize, usize) {
+        self.again = false;
         if input.is_empty() {
             return (0, 0);
         }
-        let parsed = self.protocol.parse(input, batch, ctx);
+        let before = batch.len();
+        let ctx = Context { operations_end: before + self.window, ..*ctx };
+        let parsed = self.protocol.parse(input, batch, &ctx);
+        self.operations = batch.len() - before;
         debug_assert!(parsed.consumed <= input.len(), "a parser consumed bytes that it was not shown");
         self.again = parsed.next == Next::Again;
         self.closing |= parsed.next == Next::Close;
@@ -174,16 +188,28 @@ impl Connection {
         }
         if self.output.len() > self.sent {
             // The socket is full: its event will send these too.
+            let before = self.output.len();
             self.protocol.answer(batch, proof, ctx, &mut self.output);
+            self.adapt(self.output.len() - before, ctx);
             return 0;
         }
         scratch.clear();
         self.protocol.answer(batch, proof, ctx, scratch);
+        self.adapt(scratch.len(), ctx);
         let sent = self.write(scratch);
         if sent < scratch.len() && !self.broken {
             self.output.extend_from_slice(&scratch[sent..]);
         }
         sent
+    }
+
+    /// Chooses the next window so that answers like the last `bytes` would fill what may wait for the socket.
+    fn adapt(&mut self, bytes: usize, ctx: &Context<'_>) {
+        if let Some(bytes_each) = bytes.checked_div(self.operations) {
+            let options = &ctx.shared.options;
+            let fitting = options.output_bytes_pause / bytes_each.max(1);
+            self.window = fitting.clamp(1, self.window * 2).min(options.turn_operations);
+        }
     }
 
     /// Sends what is left over; returns the bytes sent.

@@ -75,7 +75,7 @@ impl Worker {
     ///
     /// # Errors
     /// If the event queue can't be made.
-    pub fn new(shared: Arc<Shared>, session: Box<dyn Session>) -> io::Result<(Self, Arc<Inbox>)> {
+    pub fn new(shared: Arc<Shared>, mut session: Box<dyn Session>) -> io::Result<(Self, Arc<Inbox>)> {
         let poll = Poll::new()?;
         let inbox = Arc::new(Inbox::new(Waker::new(poll.registry(), WAKE)?));
         let engine_fds = session.event_fds();
@@ -111,7 +111,7 @@ impl Worker {
                 _ => {}
             }
             let shared = Arc::clone(&self.shared);
-            let ctx = Context { now_ms: wall_clock_ms(), shared: &shared };
+            let ctx = Context { now_ms: wall_clock_ms(), shared: &shared, operations_end: usize::MAX };
             let mut woken = false;
             for event in &events {
                 match event.token() {

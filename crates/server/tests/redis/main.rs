@@ -1,0 +1,11 @@
+//! Redis's protocol on a running server, compared with what the original answers.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
+
+mod answers;
+mod client;
+mod conformance;
+mod connections;
+mod hostile;
+mod original;
+mod ours;
+mod table;

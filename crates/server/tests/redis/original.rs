@@ -1,0 +1,50 @@
+//! The original Redis, where there is one to compare with.
+
+use std::io::{BufRead, BufReader};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::process::{Child, Command, Stdio};
+
+/// A running Redis; killed when dropped.
+pub struct Original {
+    child: Child,
+    /// Where it listens.
+    pub address: SocketAddr,
+}
+
+impl Original {
+    /// Starts the binary that the environment variable `TERRACE_REDIS_ORIGINAL` names; `None` if there is no such variable.
+    ///
+    /// # Panics
+    /// If it does not start.
+    pub fn start() -> Option<Self> {
+        let binary = std::env::var_os("TERRACE_REDIS_ORIGINAL")?;
+        // Another process may take the free port first; then Redis ends without a word of being ready.
+        (0..10).find_map(|_| Self::try_start(&binary)).or_else(|| panic!("{binary:?} does not start"))
+    }
+
+    fn try_start(binary: &std::ffi::OsStr) -> Option<Self> {
+        let address = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap();
+        let mut child = Command::new(binary)
+            .args(["--bind", "127.0.0.1", "--save", "", "--port"])
+            .arg(address.port().to_string())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let listens = lines.any(|line| line.is_ok_and(|line| line.contains("accept connections")));
+        let original = Self { child, address };
+        if !listens {
+            return None;
+        }
+        std::thread::spawn(move || lines.for_each(drop));
+        Some(original)
+    }
+}
+
+impl Drop for Original {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

@@ -1,0 +1,51 @@
+//! Our server on a free port of the loopback, over a store in DRAM.
+
+use std::net::{Ipv4Addr, SocketAddr};
+
+use terrace::{OpenStore, Options};
+use terrace_server::{Server, ServerOptions};
+
+/// A running server and its store.
+pub struct Ours {
+    server: Server,
+    /// The store, to look behind the server's back.
+    pub store: OpenStore,
+    /// Where it speaks Redis's protocol.
+    pub address: SocketAddr,
+    /// Its admin port.
+    pub admin: SocketAddr,
+}
+
+impl Ours {
+    /// Starts a server with two workers.
+    ///
+    /// # Panics
+    /// If that fails.
+    pub fn start() -> Self {
+        Self::start_with(ServerOptions { threads: 2, ..ServerOptions::default() })
+    }
+
+    /// Starts a server with other options.
+    ///
+    /// # Panics
+    /// If that fails.
+    pub fn start_with(options: ServerOptions) -> Self {
+        let store = Options { engine: "dram".into(), dram_records: Some(256 << 20), ..Options::default() };
+        let store = terrace::open(store).unwrap();
+        let free = Some((Ipv4Addr::LOCALHOST, 0).into());
+        let server =
+            Server::start(store.clone(), ServerOptions { redis: free, admin: free, ..options }).unwrap();
+        let addresses = server.addresses();
+        Self { server, store, address: addresses.redis.unwrap(), admin: addresses.admin.unwrap() }
+    }
+
+    /// Ends it, and checks that nothing in it failed.
+    ///
+    /// # Panics
+    /// If something did.
+    pub fn stop(self) {
+        assert!(self.server.is_healthy(), "a worker died");
+        self.server.shutdown().unwrap();
+        self.store.close().unwrap();
+    }
+}

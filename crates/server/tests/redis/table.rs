@@ -1,0 +1,59 @@
+//! The table of conversations, read from `table.txt`, where its notation is explained.
+
+/// A conversation.
+#[derive(Default)]
+pub struct Case {
+    /// Its first line in the file.
+    pub line: usize,
+    /// Everything the client sends.
+    pub send: Vec<u8>,
+    /// Everything the server answers.
+    pub expect: Vec<u8>,
+    /// Whether the server closes at the end.
+    pub closes: bool,
+}
+
+/// All of them.
+///
+/// # Panics
+/// If the file is not in its own notation.
+pub fn cases() -> Vec<Case> {
+    let mut cases = Vec::new();
+    let mut open: Option<Case> = None;
+    for (i, line) in include_str!("table.txt").lines().enumerate() {
+        if line.is_empty() {
+            cases.extend(open.take());
+        } else if !line.starts_with('#') {
+            let case = open.get_or_insert_with(|| Case { line: i + 1, ..Case::default() });
+            match line.split_at(1) {
+                (">", rest) => unescape(rest, &mut case.send),
+                ("<", rest) => unescape(rest, &mut case.expect),
+                ("!", "") => case.closes = true,
+                _ => panic!("line {}: {line:?}", i + 1),
+            }
+        }
+    }
+    cases.extend(open);
+    assert!(cases.len() > 25, "most of the table is missing");
+    cases
+}
+
+/// Appends the bytes that a line behind its mark stands for.
+fn unescape(line: &str, bytes: &mut Vec<u8>) {
+    let mut rest = line.strip_prefix(' ').unwrap_or(line).bytes();
+    while let Some(byte) = rest.next() {
+        bytes.push(if byte == b'\\' {
+            match rest.next() {
+                Some(b'r') => b'\r',
+                Some(b'n') => b'\n',
+                Some(b's') => b' ',
+                Some(b'0') => 0,
+                Some(b'\\') => b'\\',
+                other => panic!("{other:?} behind a backslash in {line:?}"),
+            }
+        } else {
+            byte
+        });
+    }
+    bytes.extend_from_slice(b"\r\n");
+}
