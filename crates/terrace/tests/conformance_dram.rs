@@ -15,9 +15,9 @@ use terrace_index::Clht;
 use terrace_log::ByteLog;
 use terrace_media::HeapRegion;
 use terrace_space_dram::DramSpace;
+use terrace_testkit::concurrent::{groups_test, threads_test};
 use terrace_testkit::conformance::{Harness, Restarted, random_model_test};
-use terrace_testkit::history::{Plan, record};
-use terrace_testkit::linearize;
+use terrace_testkit::history::Plan;
 use terrace_testkit::settings;
 
 const START_US: u64 = 1_800_000_000_000_000;
@@ -128,10 +128,16 @@ fn threads_are_linearizable_key_by_key() {
         let store = open(&Arc::new(ManualClock::new(START_US)));
         let batches = if value_bytes > 1000 { 500 } else { 5000 };
         let plan = Plan { clients: 4, batches, batch: 4, keys: 20, value_bytes, seed: round as u64 };
-        let history = record(&*store, plan).unwrap_or_else(|wrong| panic!("{wrong}"));
-        assert_eq!(history.len() as u64, 4 * 4 * batches);
-        if let Err(violation) = linearize::check(&history, |_| None) {
-            panic!("values of {value_bytes} bytes: {violation}");
-        }
+        let outcome = threads_test(&*store, plan);
+        outcome.unwrap_or_else(|wrong| panic!("values of {value_bytes} bytes: {wrong}"));
+    }
+}
+
+#[test]
+fn atomic_groups_are_seen_whole() {
+    for (groups, value_bytes) in [(5000, 0), (5000, 300), (300, 20_000)] {
+        let store = open(&Arc::new(ManualClock::new(START_US)));
+        let outcome = groups_test(&*store, groups, 2, value_bytes);
+        outcome.unwrap_or_else(|wrong| panic!("values of {value_bytes} bytes: {wrong}"));
     }
 }

@@ -11,6 +11,7 @@
 
 pub mod case;
 pub mod client;
+pub mod concurrent;
 pub mod conformance;
 pub mod history;
 pub mod linearize;

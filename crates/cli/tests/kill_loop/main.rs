@@ -23,6 +23,7 @@ use server::Server;
 use terrace_testkit::client::{RespClient, Value};
 use terrace_testkit::linearize::{self, Action, Entry, Outcome};
 use terrace_testkit::rng::Rng;
+use terrace_testkit::settings::variable;
 use wire::{Answer, Request, Wire};
 use writer::{SHARED_KEYS, Shared, Writer, shared_key};
 
@@ -133,9 +134,9 @@ impl Loop {
             let wrong = writer.ledger.settle(&found);
             assert!(
                 wrong.is_empty(),
-                "{} keys are wrong:\n{}\n{}",
+                "{} keys are wrong, such as:\n{}\n{}",
                 wrong.len(),
-                wrong.join("\n"),
+                wrong[..wrong.len().min(20)].join("\n"),
                 server.output()
             );
         }
@@ -187,11 +188,6 @@ fn read_all(mut wire: Wire, keys: &[Vec<u8>]) -> BTreeMap<Vec<u8>, State> {
         }
     }
     found
-}
-
-fn variable(name: &str, default: u64) -> u64 {
-    std::env::var(name)
-        .map_or(default, |text| text.parse().unwrap_or_else(|_| panic!("{name}={text:?} is no number")))
 }
 
 fn kills(durability: &'static str) {
