@@ -18,14 +18,14 @@ pub enum Restarted {
     LostAll,
 }
 
-/// An engine under test. Its clock is injected and shows whole ticks ([`TICK_MS`]); its background work is done by
-/// [`Store::step`] calls of the suite.
+/// An engine under test. Its clock is injected and shows whole ticks ([`TICK_MS`]), or it is the system's and the limits
+/// exclude near expiries. Background work is done by [`Store::step`] calls of the suite, or by threads as well.
 pub trait Harness {
     /// The open store.
     fn store(&mut self) -> &dyn Store;
     /// Ends the store and opens it again: closed in order (`clean`), or as after the death of the process. No session is open.
     fn restart(&mut self, clean: bool) -> Restarted;
-    /// Moves the injected clock on by a multiple of [`TICK_MS`].
+    /// Moves the injected clock on by a multiple of [`TICK_MS`]; does nothing if it is the system's.
     fn advance_clock(&mut self, ms: u64);
     /// What the injected clock shows now, in milliseconds since the Unix epoch.
     fn now_ms(&self) -> u64;
@@ -137,6 +137,7 @@ impl Run<'_> {
     }
 
     fn batch(&mut self, group: bool) {
+        self.model.set_now_ms(self.harness.now_ms());
         let cases = if group { self.generator.group() } else { self.generator.batch(&self.model) };
         let observed = self.execute(&cases, group);
         let mut written = BTreeSet::new();

@@ -25,6 +25,9 @@ pub struct Limits {
     pub databases: Vec<u8>,
     /// Bytes of keys and values in one atomic group.
     pub group_bytes_max: usize,
+    /// Use expiries that the test will live to see. Only with an injected clock: with the system's, the store and the model
+    /// would not agree on the moment.
+    pub near_expiries: bool,
 }
 
 impl Default for Limits {
@@ -36,6 +39,7 @@ impl Default for Limits {
             keys: 48,
             databases: vec![0, 1, DATABASES as u8 - 1],
             group_bytes_max: 16 << 10,
+            near_expiries: true,
         }
     }
 }
@@ -236,6 +240,9 @@ impl Generator {
         Expiry::At(between_ticks(now_ms + (100_000 + self.rng.below(100)) * 86_400_000))
     }
     fn near(&mut self, now_ms: u64) -> Expiry {
+        if !self.limits.near_expiries {
+            return self.far(now_ms);
+        }
         Expiry::At(between_ticks(now_ms + self.rng.below(60_000)))
     }
     fn past(&mut self, now_ms: u64) -> Expiry {

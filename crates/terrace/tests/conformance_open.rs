@@ -1,0 +1,119 @@
+//! The conformance suite through the door that users take, `terrace::open`: real directories, the system's clock, with and
+//! without background threads; killed and closed in between.
+
+#![expect(clippy::unwrap_used, reason = "helpers of tests fail by panicking")]
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use terrace::engine::{Durability, Store};
+use terrace::{OpenStore, Options, Tier};
+use terrace_testkit::concurrent::{groups_test, threads_test};
+use terrace_testkit::conformance::{Harness, Restarted, random_model_test};
+use terrace_testkit::history::Plan;
+use terrace_testkit::random::Limits;
+use terrace_testkit::settings;
+
+struct Opened {
+    options: Options,
+    /// `None` only during a restart.
+    store: Option<OpenStore>,
+    /// What a restart keeps: after a clean stop, and after a kill.
+    keeps: (bool, bool),
+    now_ms: u64,
+    _dir: tempfile::TempDir,
+}
+
+impl Opened {
+    fn new(engine: &str, durability: Durability, background_threads: usize) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let persistent = engine != "dram";
+        let options = Options {
+            engine: engine.into(),
+            dir: persistent.then(|| dir.path().join("data")),
+            // Less than the random operations write, so that records move down.
+            dram: Some(if persistent { 32 << 20 } else { 512 << 20 }),
+            ssd: persistent.then_some(Tier { bytes: 512 << 20, place: None }),
+            durability,
+            background_threads,
+            ..Options::default()
+        };
+        let keeps = (persistent, persistent && durability != Durability::None);
+        let store = Some(terrace::open(options.clone()).unwrap());
+        Self { options, store, keeps, now_ms: 0, _dir: dir }
+    }
+}
+
+impl Harness for Opened {
+    fn store(&mut self) -> &dyn Store {
+        let now_ms = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis() as u64;
+        self.now_ms = self.now_ms.max(now_ms);
+        &**self.store.as_ref().unwrap()
+    }
+    fn restart(&mut self, clean: bool) -> Restarted {
+        // What a kill keeps without a log is not defined: only clean stops are compared then.
+        let clean = clean || self.keeps.0 && !self.keeps.1;
+        let store = self.store.take().unwrap();
+        if clean {
+            store.close().unwrap();
+        } else {
+            store.kill();
+        }
+        self.store = Some(terrace::open(self.options.clone()).unwrap());
+        if self.keeps.0 { Restarted::KeptAll } else { Restarted::LostAll }
+    }
+    fn advance_clock(&mut self, _ms: u64) {}
+    fn now_ms(&self) -> u64 {
+        self.now_ms
+    }
+    fn limits(&self) -> Limits {
+        Limits { near_expiries: false, ..Limits::default() }
+    }
+}
+
+fn random_operations(engine: &str, durability: Durability) {
+    for seed in settings::model_seeds(2) {
+        let mut harness = Opened::new(engine, durability, seed as usize % 2);
+        let report = random_model_test(&mut harness, seed, settings::model_steps(400));
+        println!("{engine}, {durability}, seed {seed}: {report:?}");
+    }
+}
+
+fn threads(engine: &str, durability: Durability) {
+    for value_bytes in [0, 300, 20_000] {
+        let batches = if value_bytes > 1000 { 100 } else { 500 };
+        let harness = Opened::new(engine, durability, 1);
+        let store = harness.store.as_ref().unwrap();
+        let plan = Plan { clients: 4, batches, batch: 4, keys: 20, value_bytes, seed: 1 };
+        let outcome = threads_test(&**store, plan);
+        outcome.unwrap_or_else(|wrong| panic!("values of {value_bytes} bytes: {wrong}"));
+
+        let harness = Opened::new(engine, durability, 1);
+        let store = harness.store.as_ref().unwrap();
+        // A log group holds all writes of an atomic one.
+        let outcome = groups_test(&**store, batches, 2, value_bytes.min(3000));
+        outcome.unwrap_or_else(|wrong| panic!("groups with values of {value_bytes} bytes: {wrong}"));
+    }
+}
+
+#[test]
+fn dram() {
+    random_operations("dram", Durability::None);
+    threads("dram", Durability::None);
+}
+
+#[test]
+fn hetermm_without_a_log() {
+    random_operations("hetermm", Durability::None);
+}
+
+#[test]
+fn hetermm_batch() {
+    random_operations("hetermm", Durability::default());
+    threads("hetermm", Durability::default());
+}
+
+#[test]
+fn hetermm_sync() {
+    random_operations("hetermm", Durability::Sync);
+    threads("hetermm", Durability::Sync);
+}
