@@ -41,7 +41,13 @@ impl Server {
         let output = dir.join("output.txt");
         let file = File::create(&output).unwrap();
         let from = Instant::now();
-        let child = Command::new(env!("CARGO_BIN_EXE_terrace"))
+        let mut command = Command::new(env!("CARGO_BIN_EXE_terrace"));
+        // The test's own variables are no options of the server, and the caller's would change what is tested.
+        let ours = std::env::vars_os().map(|(name, _)| name);
+        ours.filter(|name| name.to_string_lossy().starts_with("TERRACE_")).for_each(|name| {
+            command.env_remove(name);
+        });
+        let child = command
             .arg("serve")
             .arg("--dir")
             .arg(dir.join("data"))
