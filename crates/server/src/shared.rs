@@ -29,6 +29,22 @@ pub(crate) struct Shared {
     pub counters: Counters,
 }
 
+impl Shared {
+    /// The shared part of a server that a test plays.
+    #[cfg(test)]
+    pub fn for_tests(store: OpenStore, options: ServerOptions) -> Self {
+        Self {
+            store,
+            options,
+            started: Instant::now(),
+            run_id: String::new(),
+            redis_port: 0,
+            stopping: AtomicBool::new(false),
+            counters: Counters::default(),
+        }
+    }
+}
+
 /// Counts since the start.
 #[derive(Default)]
 pub(crate) struct Counters {

@@ -13,6 +13,8 @@
 
 mod connection;
 mod inbox;
+#[cfg(test)]
+mod tests;
 
 use std::collections::VecDeque;
 use std::io;
