@@ -45,8 +45,8 @@ struct Loop {
     dir: tempfile::TempDir,
     durability: &'static str,
     writers: Vec<Writer>,
-    /// Reads of the shared keys between two rounds.
-    observed: Vec<Entry>,
+    /// What the shared keys held at the end of the last round.
+    shared: BTreeMap<u64, i64>,
     clock: u64,
     rng: Rng,
     acknowledged: u64,
@@ -59,7 +59,16 @@ impl Loop {
         println!("durability {durability}, seed {seed}");
         let writers = (0..2 * CLIENTS).map(|client| Writer::new(client, client >= CLIENTS, seed)).collect();
         let (dir, rng) = (tempfile::tempdir().unwrap(), Rng::new(seed));
-        Self { dir, durability, writers, observed: Vec::new(), clock: 1, rng, acknowledged: 0, unanswered: 0 }
+        Self {
+            dir,
+            durability,
+            writers,
+            shared: BTreeMap::new(),
+            clock: 1,
+            rng,
+            acknowledged: 0,
+            unanswered: 0,
+        }
     }
 
     fn start(&self) -> Server {
@@ -68,7 +77,8 @@ impl Loop {
 
     /// Loads the server, ends it in mid-load, starts it again and checks everything.
     fn round(&mut self, server: Server, end: End) -> Server {
-        let target = self.rng.between(500, 8000);
+        // From the first moments of a load to long after the first records have moved down.
+        let target = (500 << self.rng.below(8)) + self.rng.below(1000);
         let clock = AtomicU64::new(self.clock);
         let shared = Shared { clock, acknowledged: AtomicU64::new(0), target };
         let (redis, memcached) = (server.redis, server.memcached);
@@ -143,22 +153,18 @@ impl Loop {
 
         let keys: Vec<_> = (0..SHARED_KEYS).map(shared_key).collect();
         let found = read_all(Wire::redis(server.redis).unwrap(), &keys);
+        let mut history: Vec<Entry> =
+            self.writers.iter_mut().flat_map(|writer| std::mem::take(&mut writer.history)).collect();
+        let before = std::mem::take(&mut self.shared);
         for key in 0..SHARED_KEYS {
             let value = found[&shared_key(key)].as_ref().map(|text| writer::number(text).unwrap());
             present += usize::from(value.is_some());
+            self.shared.extend(value.map(|value| (key, value)));
             let outcome = Outcome::Answered(self.clock + 1, linearize::Answer::Value(value));
-            self.observed.push(Entry {
-                key,
-                client: OBSERVER,
-                invoke: self.clock,
-                outcome,
-                action: Action::Get,
-            });
+            history.push(Entry { key, client: OBSERVER, invoke: self.clock, outcome, action: Action::Get });
             self.clock += 2;
         }
-        let history: Vec<Entry> =
-            self.writers.iter().flat_map(|writer| &writer.history).chain(&self.observed).copied().collect();
-        if let Err(violation) = linearize::check(&history, |_| None) {
+        if let Err(violation) = linearize::check(&history, |key| before.get(&key).copied()) {
             panic!("{violation}\n{}", server.output());
         }
 

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -105,6 +106,11 @@ impl Drop for Server {
     }
 }
 
+/// A free port on a loopback address that no other server of any test uses: where listeners may share a port, a free port
+/// alone would not keep two of them apart.
 fn free_address() -> SocketAddr {
-    TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|listener| listener.local_addr()).unwrap()
+    static NEXT: AtomicU8 = AtomicU8::new(1);
+    let [.., high, low] = std::process::id().to_be_bytes();
+    let own = Ipv4Addr::new(127, high | 1, low, NEXT.fetch_add(1, Relaxed));
+    TcpListener::bind((own, 0)).and_then(|listener| listener.local_addr()).unwrap()
 }
