@@ -257,6 +257,11 @@ impl<I: Index, S: Space, D: LogDevice> Machine<I, S, D> {
     fn floor_step(&self) -> Progress {
         let Some(log) = &self.log else { return Progress::Idle };
         let Some(mut state) = self.floor.try_lock() else { return Progress::Idle };
+        if log.free_blocks() * 4 < log.used_blocks() {
+            // Ask for the oldest pages early, so that nobody has to wait for all of them at once.
+            let (persisted, last) = (self.space.persisted_seq(), self.space.last_seq());
+            self.shared.flush_wanted.fetch_max(persisted + last.saturating_sub(persisted).div_ceil(4), SeqCst);
+        }
         match &*state {
             FloorState::Idle => {
                 if log.used_blocks() == 0 {
@@ -328,7 +333,7 @@ impl<I: Index, S: Space, D: LogDevice> Machine<I, S, D> {
 
     fn expire_step(self: &Arc<Self>) -> Progress {
         let mut keys: Vec<(u8, Vec<u8>)> = Vec::new();
-        self.space.find_expired(self.shared.now_us() / 1000, &mut |db, key| keys.push((db, key.to_vec())));
+        self.space.find_expired(&**self, &mut |db, key| keys.push((db, key.to_vec())));
         if keys.is_empty() {
             return Progress::Idle;
         }
@@ -340,7 +345,7 @@ impl<I: Index, S: Space, D: LogDevice> Machine<I, S, D> {
             return Progress::Idle;
         }
         let mut keys: Vec<(u8, Vec<u8>)> = Vec::new();
-        self.space.find_victims(EVICT_KEYS, &mut |db, key| keys.push((db, key.to_vec())));
+        self.space.find_victims(&self.index, &**self, EVICT_KEYS, &mut |db, key| keys.push((db, key.to_vec())));
         if keys.is_empty() {
             return Progress::Idle;
         }
@@ -408,6 +413,9 @@ impl<I: Index, S: Space, D: LogDevice> Context for Machine<I, S, D> {
         if kind == Kind::Tombstone {
             self.shared.counters[0].tombstones.fetch_sub(1, Relaxed);
         }
+    }
+    fn tombstones_and_keys(&self) -> (u64, u64) {
+        (self.shared.tombstones(), (0..crate::op::DATABASES as u8).map(|db| self.shared.keys(db)).sum())
     }
     fn hasher(&self) -> KeyHasher {
         self.options.hasher

@@ -122,6 +122,8 @@ pub trait Context {
     fn raise_version_floor(&self, version: u64);
     /// A record left the index without an operation (dead by a whole-database flush).
     fn forgotten(&self, kind: crate::record::Kind);
+    /// Tombstones the index holds, and live keys.
+    fn tombstones_and_keys(&self) -> (u64, u64);
     /// Where the key hashes come from.
     fn hasher(&self) -> crate::hash::KeyHasher;
 }
@@ -179,11 +181,12 @@ pub trait Space: Send + Sync + 'static {
     /// A number that changes when the place is reused for another record.
     fn generation(&self, address: Address) -> u64;
 
-    /// Makes sure that records of `words` words in all can be put. Called outside of any critical section, inside an epoch.
-    fn prepare(&self, local: &mut Self::Local, words: usize, class: Class) -> Room;
+    /// Makes sure that `records` records of `words` words in all can be put. Called outside of any critical section, inside
+    /// an epoch.
+    fn prepare(&self, local: &mut Self::Local, words: usize, records: usize, class: Class) -> Room;
 
-    /// Whether a `put` of `words` words would succeed, in place of `old` or in the room prepared.
-    fn fits(&self, local: &Self::Local, old: Option<(Address, &Head)>, words: usize) -> bool;
+    /// Whether puts of `records` records of `words` words in all would succeed in the room prepared.
+    fn fits(&self, local: &Self::Local, words: usize, records: usize) -> bool;
 
     /// Stores a record: in place of the old one where that may be updated in place, else elsewhere. Returns where, and the
     /// sequence number of the page it lies in. The caller makes sure that it fits.
@@ -244,11 +247,18 @@ pub trait Space: Send + Sync + 'static {
     /// The highest sequence number given to a page so far.
     fn last_seq(&self) -> u64;
 
-    /// Keys of expired records, some at a time, each as database and bytes; the machine deletes those that still are.
-    fn find_expired(&self, now_ms: u64, found: &mut dyn FnMut(u8, &[u8]));
+    /// Keys of records that have expired or were forgotten by a whole-database flush, some at a time, each as database and
+    /// bytes; the machine purges those that still are.
+    fn find_expired(&self, context: &dyn Context, found: &mut dyn FnMut(u8, &[u8]));
 
     /// Keys to evict when the space is full, about `count`.
-    fn find_victims(&self, count: usize, found: &mut dyn FnMut(u8, &[u8]));
+    fn find_victims<I: Index>(
+        &self,
+        index: &I,
+        context: &dyn Context,
+        count: usize,
+        found: &mut dyn FnMut(u8, &[u8]),
+    );
 
     /// Whether writes would be refused now for want of space.
     fn is_full(&self) -> bool;

@@ -211,7 +211,7 @@ impl Space for DramSpace {
     fn generation(&self, _address: Address) -> u64 {
         0
     }
-    fn prepare(&self, _local: &mut Local, words: usize, class: Class) -> Room {
+    fn prepare(&self, _local: &mut Local, words: usize, _records: usize, class: Class) -> Room {
         let used = self.used_bytes.load(Relaxed);
         if class == Class::Release || used + words as u64 * 8 <= self.capacity_bytes {
             Room::Ready
@@ -220,7 +220,7 @@ impl Space for DramSpace {
         }
     }
     #[inline]
-    fn fits(&self, _local: &Local, _old: Option<(Address, &Head)>, _words: usize) -> bool {
+    fn fits(&self, _local: &Local, _words: usize, _records: usize) -> bool {
         true
     }
 
@@ -304,12 +304,18 @@ impl Space for DramSpace {
     fn last_seq(&self) -> u64 {
         0
     }
-    fn find_expired(&self, _now_ms: u64, found: &mut dyn FnMut(u8, &[u8])) {
+    fn find_expired(&self, _context: &dyn Context, found: &mut dyn FnMut(u8, &[u8])) {
         for (db, key) in self.sweep.lock().expired.drain(..) {
             found(db, &key);
         }
     }
-    fn find_victims(&self, count: usize, found: &mut dyn FnMut(u8, &[u8])) {
+    fn find_victims<I: Index>(
+        &self,
+        _index: &I,
+        _context: &dyn Context,
+        count: usize,
+        found: &mut dyn FnMut(u8, &[u8]),
+    ) {
         let mut sweep = self.sweep.lock();
         let count = count.min(sweep.victims.len());
         for (db, key) in sweep.victims.drain(..count) {

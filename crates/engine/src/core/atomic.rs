@@ -119,7 +119,7 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
 
     fn apply(&mut self, writes: &[Write<'_>], known: &Known) -> Step {
         let words: usize = writes.iter().map(|w| record(w, 0).words()).sum();
-        if let Err(error) = self.make_room(words, Class::Write) {
+        if let Err(error) = self.make_room(words, writes.len(), Class::Write) {
             return Step::Done(Reply::Error(error));
         }
         // The group must not be split over two log groups: what is buffered goes first if both would not fit in one.
@@ -167,7 +167,7 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
             if !unread.is_empty() {
                 return Err(Some(unread));
             }
-            if !space.fits(local, None, words) {
+            if !space.fits(local, words, writes.len()) {
                 return Err(None);
             }
             if let Some(writer) = writer {

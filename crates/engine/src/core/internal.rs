@@ -22,7 +22,7 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
         let record = view.to_new();
         let words = record.words();
         loop {
-            match machine.space.prepare(&mut self.local, words, Class::Release) {
+            match machine.space.prepare(&mut self.local, words, 1, Class::Release) {
                 Room::Ready => break,
                 Room::Wait => {
                     self.leave();

@@ -153,13 +153,13 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
         live(&self.machine.shared, head, damaged)
     }
 
-    /// Makes room for a record of `words` words in the space and in the log.
-    fn make_room(&mut self, words: usize, class: Class) -> Result<(), OpError> {
+    /// Makes room for `records` records of `words` words in all, in the space and in the log.
+    fn make_room(&mut self, words: usize, records: usize, class: Class) -> Result<(), OpError> {
         loop {
             if self.shared().log_failed.load(Relaxed) {
                 return Err(OpError::LogFailed);
             }
-            match self.machine.space.prepare(&mut self.local, words, class) {
+            match self.machine.space.prepare(&mut self.local, words, records, class) {
                 Room::Ready => {}
                 Room::Full => return Err(OpError::Full),
                 Room::Wait => {
@@ -167,17 +167,17 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
                     continue;
                 }
             }
-            if self.make_log_room(words)? {
+            if self.make_log_room(words, records)? {
                 return Ok(());
             }
         }
     }
 
     /// `false` if the session left its epoch meanwhile, so that the room in the space must be asked for again.
-    fn make_log_room(&mut self, words: usize) -> Result<bool, OpError> {
+    fn make_log_room(&mut self, words: usize, records: usize) -> Result<bool, OpError> {
         let sessions = self.seen.len();
         let Some(writer) = &mut self.writer else { return Ok(true) };
-        if writer.buffered_bytes() + words * 8 + LOG_SLACK <= writer.room(sessions) {
+        if writer.buffered_bytes() + words * 8 + records * LOG_SLACK <= writer.room(sessions) {
             return Ok(true);
         }
         // What is buffered may be all that stands in the way; else pages must be persisted so that log blocks are freed.
@@ -208,8 +208,8 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
     }
 }
 
-/// Bytes around an entry in the log: its own header and its group's, with some dependencies.
-const LOG_SLACK: usize = 64;
+/// Bytes that an entry's header and padding take in the log.
+const LOG_SLACK: usize = 24;
 
 #[inline]
 pub(crate) fn note_seen(seen: &mut [u64], touched: &mut Vec<u16>, version: u64) {

@@ -75,7 +75,7 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
         let start = output.len();
         loop {
             output.truncate(start);
-            if let Err(error) = self.make_room(words, class) {
+            if let Err(error) = self.make_room(words, 1, class) {
                 self.drop_ahead(ahead.is_some());
                 return Step::Done(Reply::Error(error));
             }
@@ -312,7 +312,7 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
             };
             let words = record.words();
             let at = place.as_ref().map(|(address, head)| (*address, head));
-            if !space.fits(local, at, words) {
+            if !space.fits(local, words, 1) {
                 return (Change::Keep, Pass::Room(words));
             }
             if shows_old {

@@ -1,0 +1,177 @@
+//! Puts a hybrid log, its operation log and the machine together on one medium.
+//!
+//! ```text
+//! byte-addressable region   | (superblock) | operation log | manifest x2 | blocks ...          |
+//! block media               log file: the operation log      data file: manifest x2 | blocks ...
+//! ```
+
+use std::sync::Arc;
+
+use terrace_engine::manifest::Manifest;
+use terrace_engine::{Durability, Machine, MachineOptions, Store, StoreError, StoreHandle};
+use terrace_index::Index;
+use terrace_log::{BlockLog, ByteLog, Log, LogDevice, LogError, LogOptions};
+use terrace_media::{BlockDevice, ByteRegion};
+
+use crate::block_tier::BlockTier;
+use crate::byte_tier::ByteTier;
+use crate::lower::Lower;
+use crate::open::{HybridOptions, stored_manifest};
+use crate::space::HybridLog;
+
+/// Sizes of a store, fixed when it is made (all but `dram_bytes`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sizes {
+    /// A page in DRAM and a block on the medium.
+    pub block_bytes: usize,
+    /// A block of the operation log.
+    pub log_block_bytes: usize,
+    /// The operation log.
+    pub log_bytes: u64,
+    /// DRAM for pages.
+    pub dram_bytes: u64,
+    /// The store's identity.
+    pub store_id: u64,
+}
+
+/// What to open a store with, beside its media.
+pub struct Opening<'a, I> {
+    /// Sizes.
+    pub sizes: Sizes,
+    /// Make a new store: the media must read as zeros.
+    pub fresh: bool,
+    /// What the machine is told; its `immediate` is set here.
+    pub machine: MachineOptions,
+    /// Makes an empty index.
+    pub index: &'a dyn Fn() -> I,
+    /// The medium, for people.
+    pub description: String,
+    /// Recovery's progress: bytes done and in all.
+    pub progress: &'a (dyn Fn(u64, u64) + Sync),
+}
+
+/// A hybrid log on a byte-addressable region.
+pub type ByteStore<I, R> = Machine<I, HybridLog<ByteTier<R>>, ByteLog<R>>;
+/// A hybrid log on block media.
+pub type BlockStore<I, D> = Machine<I, HybridLog<BlockTier<D>>, BlockLog<D>>;
+
+/// Opens a store on `region` from byte `base` (a multiple of 4096) to its end.
+///
+/// # Errors
+/// If the sizes don't fit, or what is on the medium can't be trusted.
+pub fn open_byte<I: Index, R: ByteRegion>(
+    region: &Arc<R>,
+    base: u64,
+    opening: Opening<'_, I>,
+) -> Result<Arc<ByteStore<I, R>>, StoreError> {
+    let log_bytes = opening.sizes.log_bytes;
+    let blocks = base + log_bytes;
+    if blocks >= region.len() {
+        return Err(StoreError::Options(format!(
+            "{} bytes of byte-addressable media: {blocks} are needed for the log alone",
+            region.len()
+        )));
+    }
+    let description = opening.description.clone();
+    let parts = || {
+        let log = ByteLog::new(region.clone(), base, log_bytes);
+        (log, ByteTier::new(region.clone(), blocks, region.len() - blocks, description.clone()))
+    };
+    open(opening, true, parts)
+}
+
+/// Opens a store on a device for the log (buffered, preallocated) and one for the blocks.
+///
+/// # Errors
+/// As [`open_byte`].
+pub fn open_block<I: Index, D: BlockDevice>(
+    log: &Arc<D>,
+    data: &Arc<D>,
+    opening: Opening<'_, I>,
+) -> Result<Arc<BlockStore<I, D>>, StoreError> {
+    let description = opening.description.clone();
+    let parts = || {
+        (BlockLog::new(log.clone(), 0, log.len()), BlockTier::new(data.clone(), 0, description.clone()))
+    };
+    open(opening, false, parts)
+}
+
+fn open<I: Index, L: Lower, D: LogDevice>(
+    mut opening: Opening<'_, I>,
+    immediate: bool,
+    parts: impl Fn() -> (D, L),
+) -> Result<Arc<Machine<I, HybridLog<L>, D>>, StoreError> {
+    opening.machine.immediate = immediate;
+    let unlogged = opening.machine.durability == Durability::None;
+    if unlogged && !opening.fresh {
+        // A log that an earlier run left must be replayed, and empty before anything is written that it doesn't know of.
+        let (log, _) = parts();
+        let manifest = read_manifest(&parts().1)?;
+        let (_, replay) = open_log(log, &opening.sizes, manifest.log_floor, opening.machine.threads)?;
+        let empty = replay.max_version() <= manifest.log_floor;
+        drop(replay);
+        if !empty {
+            let logged = MachineOptions {
+                durability: Durability::default(),
+                clock: opening.machine.clock.clone(),
+                ..opening.machine
+            };
+            let machine = open_parts(&opening, logged, parts())?;
+            StoreHandle(machine).close()?;
+        }
+    }
+    let options = MachineOptions { clock: opening.machine.clock.clone(), ..opening.machine };
+    open_parts(&opening, options, parts())
+}
+
+fn open_parts<I: Index, L: Lower, D: LogDevice>(
+    opening: &Opening<'_, I>,
+    options: MachineOptions,
+    (log, lower): (D, L),
+) -> Result<Arc<Machine<I, HybridLog<L>, D>>, StoreError> {
+    let sizes = &opening.sizes;
+    let hybrid = HybridOptions {
+        block_bytes: sizes.block_bytes,
+        dram_bytes: sizes.dram_bytes,
+        store_id: sizes.store_id,
+    };
+    let (log, manifest) = if opening.fresh {
+        let log = Log::create(log, log_options(sizes)).map_err(log_error)?;
+        ((log, None), Manifest::default())
+    } else {
+        let manifest = read_manifest(&lower)?;
+        let (log, replay) = open_log(log, sizes, manifest.log_floor, options.threads)?;
+        ((log, Some(replay)), manifest)
+    };
+    let space = HybridLog::new(lower, hybrid)?;
+    let log = (options.durability != Durability::None).then_some(log);
+    Machine::open(options, (opening.index)(), space, log, manifest, opening.progress)
+}
+
+fn log_options(sizes: &Sizes) -> LogOptions {
+    LogOptions { block_bytes: sizes.log_block_bytes, store_id: sizes.store_id }
+}
+
+fn open_log<D: LogDevice>(
+    log: D,
+    sizes: &Sizes,
+    floor: u64,
+    threads: usize,
+) -> Result<(Log<D>, terrace_log::Replay<D>), StoreError> {
+    Log::open(log, log_options(sizes), floor, threads).map_err(log_error)
+}
+
+fn read_manifest<L: Lower>(lower: &L) -> Result<Manifest, StoreError> {
+    // A store that died before its first manifest holds nothing that was acknowledged.
+    Ok(stored_manifest(lower).map_err(StoreError::io("reading the manifest"))?.unwrap_or_default())
+}
+
+fn log_error(error: LogError) -> StoreError {
+    match error {
+        LogError::Io(source) => StoreError::Io { what: "opening the log".into(), source },
+        LogError::Corrupt { .. } => StoreError::Corrupt(format!(
+            "{error}; run `terrace check --repair DIR` to cut the log there and lose what follows"
+        )),
+        other => StoreError::Options(format!("opening the log: {other}")),
+    }
+}

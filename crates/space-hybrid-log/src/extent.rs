@@ -1,0 +1,241 @@
+//! Large values: pieces in blocks of their own, written straight to the medium and never changed.
+//!
+//! ```text
+//! description (the record's value):  total bytes:u64 | crc:u32 count:u32 | pieces
+//! piece:                             seq:u64 | slot:u32 offset:u32 | bytes:u32 zero:u32        24 bytes
+//! ```
+//!
+//! An extent is durable before the log entry that describes it: on byte-addressable media it is fenced here, on block
+//! media the tier is synced before the log is. Its checksum is in the description, and so in the log entry.
+
+use std::sync::atomic::Ordering::*;
+
+use terrace_engine::record::Head;
+use terrace_engine::space::{Fetch, Room};
+
+use crate::address::Place;
+use crate::layout::{BLOCK_HEADER_BYTES, BlockKind, Header, u32_at, u64_at};
+use crate::lower::Lower;
+use crate::slots::State;
+use crate::space::HybridLog;
+
+const HEAD_BYTES: usize = 16;
+pub(crate) const PIECE_BYTES: usize = 24;
+
+/// The extent block that is being filled.
+#[derive(Default)]
+pub(crate) struct OpenExtents {
+    block: Option<(u32, u32)>,
+}
+
+/// A part of a large value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Piece {
+    pub seq: u64,
+    pub slot: u32,
+    pub offset: u32,
+    pub bytes: u32,
+}
+
+impl Piece {
+    pub fn place(self) -> Place {
+        Place { slot: self.slot, offset: self.offset }
+    }
+    fn encode(self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.seq.to_le_bytes());
+        for word in [self.slot, self.offset, self.bytes, 0] {
+            out.extend_from_slice(&word.to_le_bytes());
+        }
+    }
+}
+
+/// The value's length that a description stands for.
+pub(crate) fn total_bytes(description: &[u8]) -> u64 {
+    u64_at(description, 0)
+}
+
+/// Length, checksum and pieces; `None` if it can't be a description.
+pub(crate) fn pieces(description: &[u8]) -> Option<(u64, u32, Vec<Piece>)> {
+    let count = u32_at(description, 12) as usize;
+    let list = description.get(HEAD_BYTES..)?;
+    if list.len() != count * PIECE_BYTES {
+        return None;
+    }
+    let piece = |bytes: &[u8]| Piece {
+        seq: u64_at(bytes, 0),
+        slot: u32_at(bytes, 8),
+        offset: u32_at(bytes, 12),
+        bytes: u32_at(bytes, 16),
+    };
+    Some((total_bytes(description), u32_at(description, 8), list.chunks_exact(PIECE_BYTES).map(piece).collect()))
+}
+
+/// The longest value whose description fits in `inline` bytes, with blocks of this size.
+pub(crate) fn value_bytes_max(block_bytes: usize, inline: usize) -> u64 {
+    let count = inline.saturating_sub(HEAD_BYTES) / PIECE_BYTES;
+    // The first piece may be short: what was left in the open block.
+    (count.saturating_sub(1) as u64) * (block_bytes - 4096.min(block_bytes / 2)) as u64
+}
+
+impl<L: Lower> HybridLog<L> {
+    pub(crate) fn store_extent(&self, parts: &[&[u8]], description: &mut Vec<u8>) -> Result<(), Option<Room>> {
+        let total: usize = parts.iter().map(|part| part.len()).sum();
+        let whole: Vec<u8>;
+        let bytes: &[u8] = match parts {
+            [one] => one,
+            _ => {
+                whole = parts.concat();
+                &whole
+            }
+        };
+        let reserved = self.reserve_pieces(total)?;
+        for (piece, at) in &reserved {
+            let offset = self.block_offset(piece.slot) + u64::from(piece.offset);
+            let mut padded = bytes[*at..*at + piece.bytes as usize].to_vec();
+            padded.resize(padded.len().next_multiple_of(L::UNIT), 0);
+            if self.lower.write(offset, &padded).is_err() {
+                for (piece, _) in &reserved {
+                    self.drop_piece(piece);
+                }
+                return Err(None);
+            }
+        }
+        if L::DIRECT {
+            self.lower.sync().map_err(|_| None)?;
+        } else {
+            self.extents_unsynced.store(true, SeqCst);
+        }
+        description.extend_from_slice(&(total as u64).to_le_bytes());
+        description.extend_from_slice(&crc32c::crc32c(bytes).to_le_bytes());
+        description.extend_from_slice(&(reserved.len() as u32).to_le_bytes());
+        for (piece, _) in reserved {
+            piece.encode(description);
+        }
+        self.details.extents_written.fetch_add(1, Relaxed);
+        Ok(())
+    }
+
+    /// Takes places for `total` bytes; each with where its bytes start.
+    fn reserve_pieces(&self, total: usize) -> Result<Vec<(Piece, usize)>, Option<Room>> {
+        let block = self.options.block_bytes as u32;
+        let first = (BLOCK_HEADER_BYTES as u32).next_multiple_of(L::UNIT as u32);
+        let mut open = self.extents.lock();
+        let mut reserved = Vec::new();
+        let mut done = 0;
+        while done < total {
+            let (slot, used) = match open.block {
+                Some((slot, used)) if used < block => (slot, used),
+                other => {
+                    if let Some((slot, _)) = other {
+                        self.close_extents(slot);
+                    }
+                    open.block = None;
+                    match self.take_extent_block() {
+                        Ok(slot) => (slot, first),
+                        Err(room) => {
+                            for (piece, _) in &reserved {
+                                self.drop_piece(piece);
+                            }
+                            return Err(room);
+                        }
+                    }
+                }
+            };
+            let bytes = (total - done).min((block - used) as usize) as u32;
+            let piece = Piece { seq: self.slots[slot as usize].seq.load(Relaxed), slot, offset: used, bytes };
+            self.slots[slot as usize].live_bytes.fetch_add(i64::from(bytes), SeqCst);
+            let used = (used + bytes).next_multiple_of(L::UNIT as u32);
+            self.slots[slot as usize].used_bytes.store(used, Relaxed);
+            open.block = Some((slot, used));
+            reserved.push((piece, done));
+            done += bytes as usize;
+        }
+        Ok(reserved)
+    }
+
+    /// A slot for extents, its header on the medium. While it is open it counts one byte as live, so that it isn't freed.
+    fn take_extent_block(&self) -> Result<u32, Option<Room>> {
+        let slot = {
+            let mut pool = self.pool.lock();
+            if pool.slots.len() <= self.reserve() {
+                drop(pool);
+                self.hungry.store(true, SeqCst);
+                return Err(Some(if self.full.load(SeqCst) { Room::Full } else { Room::Wait }));
+            }
+            let Some(slot) = pool.slots.pop() else { return Err(Some(Room::Wait)) };
+            let seq = self.last_seq.fetch_add(1, SeqCst) + 1;
+            self.slots[slot as usize].begin(State::Extents, seq, None, 0);
+            self.slots[slot as usize].live_bytes.store(1, SeqCst);
+            slot
+        };
+        let seq = self.slots[slot as usize].seq.load(Relaxed);
+        let header = Header { store_id: self.options.store_id, seq, slot, kind: BlockKind::Extents }.encode();
+        let mut unit = header.to_vec();
+        unit.resize((BLOCK_HEADER_BYTES).next_multiple_of(L::UNIT), 0);
+        let written = self.lower.write(self.block_offset(slot), &unit);
+        if written.is_err() {
+            self.close_extents(slot);
+            return Err(None);
+        }
+        Ok(slot)
+    }
+
+    fn close_extents(&self, slot: u32) {
+        self.slots[slot as usize].live_bytes.fetch_sub(1, SeqCst);
+    }
+
+    /// Lets the open block be freed once nothing in it is live (a reclaimer that needs room asks).
+    pub(crate) fn close_open_extents(&self) {
+        if let Some((slot, _)) = self.extents.lock().block.take() {
+            self.close_extents(slot);
+        }
+    }
+
+    fn drop_piece(&self, piece: &Piece) {
+        self.slots[piece.slot as usize].live_bytes.fetch_sub(i64::from(piece.bytes), SeqCst);
+    }
+
+    pub(crate) fn forget_extent(&self, description: &[u8]) {
+        for piece in pieces(description).map(|(_, _, list)| list).unwrap_or_default() {
+            self.drop_piece(&piece);
+        }
+    }
+
+    pub(crate) fn load_extent(&self, description: &[u8], out: &mut Vec<u8>) -> Fetch {
+        if !L::DIRECT {
+            return Fetch::NeedsRead;
+        }
+        let Some((total, crc, list)) = pieces(description) else {
+            return Fetch::Damaged(Head::default());
+        };
+        let start = out.len();
+        for piece in list {
+            let at = out.len();
+            let end = u64::from(piece.offset) + u64::from(piece.bytes);
+            if piece.slot as usize >= self.slots.len() || end > self.options.block_bytes as u64 {
+                out.truncate(start);
+                return Fetch::Damaged(Head::default());
+            }
+            out.resize(at + piece.bytes as usize, 0);
+            self.lower.read_now(self.block_offset(piece.slot) + u64::from(piece.offset), &mut out[at..]);
+        }
+        if (out.len() - start) as u64 == total && crc32c::crc32c(&out[start..]) == crc {
+            return Fetch::Match(Head::default());
+        }
+        out.truncate(start);
+        self.details.damaged.fetch_add(1, Relaxed);
+        Fetch::Damaged(Head::default())
+    }
+
+    /// A live record describes this extent (recovery).
+    pub(crate) fn adopt_pieces(&self, description: &[u8]) {
+        for piece in pieces(description).map(|(_, _, list)| list).unwrap_or_default() {
+            if let Some(slot) = self.slots.get(piece.slot as usize)
+                && slot.state() == State::Extents
+                && slot.seq.load(Relaxed) == piece.seq
+            {
+                slot.live_bytes.fetch_add(i64::from(piece.bytes), Relaxed);
+            }
+        }
+    }
+}

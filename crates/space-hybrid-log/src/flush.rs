@@ -1,0 +1,252 @@
+//! Flushing, in two stages (HeterMM section 4.1.2): the oldest mutable pages turn read-only and, once no session can still
+//! be writing in them and all that they hold is durable in the log, become blocks; their frames are given back when DRAM is
+//! needed.
+//!
+//! # Invariants
+//! * A page is sealed only when (1) every session has left the epoch in which it turned read-only, so that its bytes are
+//!   final, and (2) everything published before that is safe from power loss, with what it depends on: a page never becomes
+//!   the recoverable copy of something that a crash could still take back.
+//! * Pages are sealed in the order of their sequence numbers; everything up to `persisted_seq` is on the medium.
+//! * A frame is given back only after an epoch in which no look-up could still find it.
+
+use std::collections::VecDeque;
+use std::sync::atomic::Ordering::*;
+
+use terrace_engine::record::{Kind, RecordMeta, RecordView};
+use terrace_engine::space::Context;
+use terrace_engine::{Barrier, Progress, StoreError};
+use terrace_index::Index;
+
+use crate::layout::{
+    BLOCK_HEADER_BYTES, BlockKind, BlockTrailer, ENTRY_BYTES, FooterEntry, Header, TRAILER_BYTES, record_crc, u32_at,
+    u64_at,
+};
+use crate::lower::Lower;
+use crate::page::Words;
+use crate::slots::State;
+use crate::space::HybridLog;
+
+/// Pages that turn read-only, or are sealed, in one step.
+const PAGES_A_STEP: usize = 8;
+
+/// What flushing remembers between steps.
+#[derive(Default)]
+pub(crate) struct Flushing {
+    readonly: VecDeque<ReadOnly>,
+    /// Frames that nobody can find any more, and the epoch after which nobody uses them.
+    cooling: VecDeque<(u64, u32)>,
+    image: Vec<u8>,
+    footer: Vec<FooterEntry>,
+    failed: bool,
+}
+
+struct ReadOnly {
+    slot: u32,
+    epoch: u64,
+    barrier: Option<Barrier>,
+}
+
+impl<L: Lower> HybridLog<L> {
+    pub(crate) fn flush_step(&self, flushing: &mut Flushing, context: &dyn Context) -> Progress {
+        let mut progress = self.cool_frames(flushing, context);
+        if self.turn_read_only(flushing, context) {
+            progress = Progress::Worked;
+        }
+        match self.seal_ready(flushing, context) {
+            Progress::Idle => {}
+            other => progress = if progress == Progress::Worked { progress } else { other },
+        }
+        if self.give_frames_back(flushing, context) { Progress::Worked } else { progress }
+    }
+
+    fn cool_frames(&self, flushing: &mut Flushing, context: &dyn Context) -> Progress {
+        let mut progress = Progress::Idle;
+        while flushing.cooling.front().is_some_and(|(epoch, _)| context.epoch_passed(*epoch)) {
+            if let Some((_, frame)) = flushing.cooling.pop_front() {
+                self.pool.lock().frames.push(frame);
+                progress = Progress::Worked;
+            }
+        }
+        progress
+    }
+
+    /// Free frames that are kept ready for writers.
+    fn frames_wanted(&self) -> usize {
+        (self.frames.count() / 16).max(2)
+    }
+
+    fn turn_read_only(&self, flushing: &mut Flushing, context: &dyn Context) -> bool {
+        let target = self.flush_target.load(SeqCst).max(context.flush_wanted());
+        let pages: Vec<u32> = {
+            let pool = self.pool.lock();
+            let unsealed = pool.unsealed.len();
+            // A quarter of DRAM is free or holds blocks that are clean: the hot ones among those come back in time.
+            let limit = self.frames.count() - (self.frames.count() / 4).max(self.frames_wanted());
+            let starving = pool.frames.is_empty() && pool.clean.is_empty() && flushing.cooling.is_empty();
+            let mut over = unsealed.saturating_sub(limit);
+            if starving && self.hungry.load(SeqCst) {
+                over = over.max(1);
+            }
+            let already = flushing.readonly.len();
+            pool.unsealed
+                .iter()
+                .enumerate()
+                .skip(already)
+                .take_while(|(i, slot)| {
+                    *i < over || self.slots[**slot as usize].seq.load(Relaxed) <= target
+                })
+                .take(PAGES_A_STEP)
+                .map(|(_, slot)| *slot)
+                .collect()
+        };
+        for &slot in &pages {
+            self.slots[slot as usize].set_state(State::ReadOnly);
+        }
+        if pages.is_empty() {
+            return false;
+        }
+        let epoch = context.advance_epoch();
+        flushing.readonly.extend(pages.iter().map(|&slot| ReadOnly { slot, epoch, barrier: None }));
+        true
+    }
+
+    fn seal_ready(&self, flushing: &mut Flushing, context: &dyn Context) -> Progress {
+        if flushing.failed {
+            return Progress::Idle;
+        }
+        let mut sealed = Vec::new();
+        let mut progress = Progress::Idle;
+        while sealed.len() < PAGES_A_STEP {
+            let Some(page) = flushing.readonly.get_mut(sealed.len()) else { break };
+            progress = Progress::Blocked;
+            if !context.epoch_passed(page.epoch) {
+                break;
+            }
+            let barrier = page.barrier.get_or_insert_with(|| context.barrier());
+            if !context.barrier_passed(barrier) {
+                break;
+            }
+            let slot = page.slot;
+            self.draw(slot, flushing, context);
+            if self.lower.write(self.block_offset(slot), &flushing.image).is_err() {
+                // The page stays in DRAM and in the log; trying again would hide what the device lost.
+                flushing.failed = true;
+                return Progress::Blocked;
+            }
+            sealed.push(slot);
+        }
+        if sealed.is_empty() {
+            return progress;
+        }
+        if self.lower.sync().is_err() {
+            flushing.failed = true;
+            return Progress::Blocked;
+        }
+        let mut pool = self.pool.lock();
+        for slot in sealed {
+            flushing.readonly.pop_front();
+            let oldest = pool.unsealed.pop_front();
+            debug_assert_eq!(oldest, Some(slot), "pages are sealed in order");
+            let state = &self.slots[slot as usize];
+            state.set_state(State::Sealed);
+            pool.clean.push_back((slot, state.seq.load(Relaxed)));
+            self.details.sealed.fetch_add(1, Relaxed);
+        }
+        Progress::Worked
+    }
+
+    /// Makes the block's image, whole, from its page.
+    fn draw(&self, slot_number: u32, flushing: &mut Flushing, context: &dyn Context) {
+        let block = self.options.block_bytes;
+        let slot = &self.slots[slot_number as usize];
+        let seq = slot.seq.load(Relaxed);
+        let used = slot.used_bytes.load(Acquire) as usize;
+        let Flushing { image, footer, .. } = flushing;
+        image.clear();
+        footer.clear();
+        let header = Header { store_id: self.options.store_id, seq, slot: slot_number, kind: BlockKind::Records };
+        image.extend_from_slice(&header.encode());
+        let Some(frame) = slot.frame() else { return };
+        Words(&self.frames.words(frame)[BLOCK_HEADER_BYTES / 8..]).copy_bytes(0, used - BLOCK_HEADER_BYTES, image);
+        let hasher = context.hasher();
+        let (mut at, mut max_version) = (BLOCK_HEADER_BYTES, 0);
+        while at < used {
+            let meta = RecordMeta(u64_at(image, at + 8));
+            let record = &image[at..at + meta.used_words() * 8];
+            let crc = record_crc(seq, slot_number, at as u32, record);
+            let version = u64_at(record, 0);
+            if let Some(view) = RecordView::decode(record) {
+                let (hash, check) = if meta.kind() == Kind::Poison {
+                    (u64_at(view.key, 0), u32_at(view.key, 8))
+                } else {
+                    let db = meta.db();
+                    (hasher.key(db, view.key).hash, hasher.check(db, view.key))
+                };
+                let (kind, db) = (meta.kind(), meta.db());
+                footer.push(FooterEntry { hash, version, check, offset: at as u32, kind, db });
+            }
+            max_version = max_version.max(version);
+            image[at + 16..at + 20].copy_from_slice(&crc.to_le_bytes());
+            at += meta.slot_words() * 8;
+        }
+        if let Some(count) = std::num::NonZeroUsize::new(footer.len()) {
+            self.typical_bytes.store(((used / count).next_multiple_of(64)) as u64, Relaxed);
+        }
+        let data_crc = crc32c::crc32c(&image[BLOCK_HEADER_BYTES..]);
+        image.resize(block, 0);
+        let footer_at = block - TRAILER_BYTES - footer.len() * ENTRY_BYTES;
+        for (i, entry) in footer.iter().rev().enumerate() {
+            let at = footer_at + i * ENTRY_BYTES;
+            image[at..at + ENTRY_BYTES].copy_from_slice(&entry.encode());
+        }
+        let trailer = BlockTrailer {
+            seq,
+            count: footer.len() as u32,
+            data_end: used as u32,
+            max_version,
+            min_expire: slot.min_expire.load(Relaxed),
+            footer_crc: crc32c::crc32c(&image[footer_at..block - TRAILER_BYTES]),
+            data_crc,
+        };
+        image[block - TRAILER_BYTES..].copy_from_slice(&trailer.encode());
+    }
+
+    /// Takes frames from the oldest clean blocks until enough are free or cooling.
+    fn give_frames_back(&self, flushing: &mut Flushing, context: &dyn Context) -> bool {
+        let mut pool = self.pool.lock();
+        let mut any = false;
+        while pool.frames.len() + flushing.cooling.len() < self.frames_wanted() {
+            let Some((slot, seq)) = pool.clean.pop_front() else { break };
+            let slot = &self.slots[slot as usize];
+            if slot.seq.load(Relaxed) != seq || slot.state() != State::Sealed {
+                continue;
+            }
+            let Some(frame) = slot.frame.swap(0, SeqCst).checked_sub(1) else { continue };
+            flushing.cooling.push_back((context.advance_epoch(), frame));
+            any = true;
+        }
+        any
+    }
+
+    /// Flushes every page; no session is open.
+    pub(crate) fn flush_all<I: Index>(&self, index: &I, context: &dyn Context) -> Result<(), StoreError> {
+        let mut steps = self.steps.lock();
+        steps.reclaiming.let_go();
+        loop {
+            self.flush_target.store(self.last_seq.load(SeqCst), SeqCst);
+            if self.pool.lock().unsealed.is_empty() {
+                return Ok(());
+            }
+            let progress = self.flush_step(&mut steps.flushing, context);
+            if steps.flushing.failed {
+                return Err(StoreError::Corrupt(
+                    "the lower tier failed while pages were flushed: what was acknowledged is in the log".into(),
+                ));
+            }
+            let _ = index;
+            if progress != Progress::Worked {
+                std::thread::yield_now();
+            }
+        }
+    }
+}

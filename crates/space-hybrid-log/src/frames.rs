@@ -1,0 +1,60 @@
+//! DRAM for pages: one lazily touched allocation, cut into frames.
+//!
+//! # Thread safety
+//! Words are atomics. Who may write which words is the business of pages (`page.rs`); a frame changes hands only after an
+//! epoch has passed.
+
+use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::sync::atomic::AtomicU64;
+
+const HUGE_PAGE: usize = 2 << 20;
+
+pub(crate) struct Frames {
+    base: *mut AtomicU64,
+    layout: Layout,
+    frame_words: usize,
+    count: usize,
+}
+
+// SAFETY: the allocation is owned, never moves, and is only reached as atomics.
+unsafe impl Send for Frames {}
+// SAFETY: as above.
+unsafe impl Sync for Frames {}
+
+impl Frames {
+    pub fn new(count: usize, frame_bytes: usize) -> Self {
+        let bytes = (count * frame_bytes).max(8);
+        let align = if bytes >= HUGE_PAGE { HUGE_PAGE } else { 64 };
+        // SAFETY: `align` is a power of two, and sizes near isize::MAX don't pass the options' checks.
+        let layout = unsafe { Layout::from_size_align_unchecked(bytes, align) };
+        // SAFETY: the layout isn't empty.
+        let base = unsafe { alloc_zeroed(layout) };
+        if base.is_null() {
+            handle_alloc_error(layout);
+        }
+        if bytes >= HUGE_PAGE {
+            // SAFETY: the range is the allocation just made; the advice changes no byte of it. A refusal costs speed only.
+            let _ = unsafe { rustix::mm::madvise(base.cast(), bytes, rustix::mm::Advice::LinuxHugepage) };
+        }
+        Self { base: base.cast(), layout, frame_words: frame_bytes / 8, count }
+    }
+    pub fn count(&self) -> usize {
+        self.count
+    }
+    /// A frame's words.
+    #[inline]
+    pub fn words(&self, frame: u32) -> &[AtomicU64] {
+        debug_assert!((frame as usize) < self.count, "frame {frame} of {}", self.count);
+        // SAFETY: the frame lies within the allocation, which lives as long as `self`; atomics may be shared.
+        unsafe {
+            std::slice::from_raw_parts(self.base.add(frame as usize * self.frame_words), self.frame_words)
+        }
+    }
+}
+
+impl Drop for Frames {
+    fn drop(&mut self) {
+        // SAFETY: allocated in `new` with this layout, and nothing borrows from it any more.
+        unsafe { dealloc(self.base.cast(), self.layout) };
+    }
+}

@@ -1,0 +1,282 @@
+//! What a block looks like on the medium (`docs/formats/block.md`).
+//!
+//! ```text
+//! 0                64                                data_end        ...                size-64       size
+//! +----------------+----------------------------------+------+------------------------+-------------+
+//! | header         | records, each whole words        | free | footer entries, newest | trailer     |
+//! |                | (see terrace_engine::record)     |      | first, 24 bytes each   |             |
+//! +----------------+----------------------------------+------+------------------------+-------------+
+//! header   0 magic "TRCBLOCK"  8 store  16 seq  24 slot:u32 kind:u32  32.. zero      56 crc of 0..56
+//! trailer  0 magic "TRCTRAIL"  8 seq   16 count:u32 data_end:u32  24 newest version  32 earliest expiry
+//!          40 crc of the footer:u32, of the data:u32   48.. zero                     56 crc of 0..56
+//! entry    0 hash  8 version  16 check:u32  20 offset in words:22 kind:2 database:4 zero:4
+//! ```
+//!
+//! A slot whose header's magic is zero is free, whatever else it holds: that word is what freeing a block clears. A block
+//! counts if its trailer does, and either its seq is at most the manifest's (it was flushed whole, so damage is damage) or
+//! the checksum over all its data holds (else it is a flush that a crash tore).
+//!
+//! A record's checksum covers the block's seq, the slot, the offset and the record with a zero checksum field: an old or
+//! misplaced record never passes.
+
+use terrace_engine::record::{Kind, RecordView};
+
+/// Bytes before the first record.
+pub const BLOCK_HEADER_BYTES: usize = 64;
+pub(crate) const TRAILER_BYTES: usize = 64;
+pub(crate) const ENTRY_BYTES: usize = 24;
+const HEADER_MAGIC: u64 = u64::from_le_bytes(*b"TRCBLOCK");
+const TRAILER_MAGIC: u64 = u64::from_le_bytes(*b"TRCTRAIL");
+
+/// What a block holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum BlockKind {
+    /// Records, a footer and a trailer.
+    Records = 1,
+    /// Pieces of large values.
+    Extents = 2,
+}
+
+/// The first 64 bytes of a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// The store it belongs to.
+    pub store_id: u64,
+    /// Unique for each use of any slot.
+    pub seq: u64,
+    /// The slot it belongs in.
+    pub slot: u32,
+    /// What it holds.
+    pub kind: BlockKind,
+}
+
+/// What is at a header's place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stored<T> {
+    /// Cleared, or never written.
+    Empty,
+    Valid(T),
+    /// Neither: torn or damaged.
+    Bad,
+}
+
+pub(crate) fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    let mut word = [0; 8];
+    if let Some(from) = bytes.get(at..at + 8) {
+        word.copy_from_slice(from);
+    }
+    u64::from_le_bytes(word)
+}
+pub(crate) fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    (u64_at(&[bytes.get(at..at + 4).unwrap_or(&[]), &[0; 4]].concat(), 0)) as u32
+}
+fn put(bytes: &mut [u8], at: usize, word: u64) {
+    bytes[at..at + 8].copy_from_slice(&word.to_le_bytes());
+}
+fn seal(bytes: &mut [u8; 64]) {
+    let crc = crc32c::crc32c(&bytes[..56]);
+    put(bytes, 56, u64::from(crc));
+}
+fn check(bytes: &[u8], magic: u64) -> Stored<()> {
+    if u64_at(bytes, 0) == 0 {
+        return Stored::Empty;
+    }
+    let whole = u64_at(bytes, 0) == magic && u64_at(bytes, 56) == u64::from(crc32c::crc32c(&bytes[..56]));
+    if whole { Stored::Valid(()) } else { Stored::Bad }
+}
+
+impl Header {
+    pub(crate) fn encode(&self) -> [u8; BLOCK_HEADER_BYTES] {
+        let mut bytes = [0; 64];
+        put(&mut bytes, 0, HEADER_MAGIC);
+        put(&mut bytes, 8, self.store_id);
+        put(&mut bytes, 16, self.seq);
+        put(&mut bytes, 24, u64::from(self.slot) | (self.kind as u64) << 32);
+        seal(&mut bytes);
+        bytes
+    }
+    pub(crate) fn decode(bytes: &[u8], store_id: u64, slot: u32) -> Stored<Self> {
+        match check(bytes, HEADER_MAGIC) {
+            Stored::Empty => Stored::Empty,
+            Stored::Bad => Stored::Bad,
+            Stored::Valid(()) => {
+                let kind = match u64_at(bytes, 24) >> 32 {
+                    1 => BlockKind::Records,
+                    2 => BlockKind::Extents,
+                    _ => return Stored::Bad,
+                };
+                let header =
+                    Self { store_id: u64_at(bytes, 8), seq: u64_at(bytes, 16), slot: u64_at(bytes, 24) as u32, kind };
+                if header.store_id == store_id && header.slot == slot { Stored::Valid(header) } else { Stored::Bad }
+            }
+        }
+    }
+}
+
+/// The last 64 bytes of a block of records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BlockTrailer {
+    /// As in the header.
+    pub seq: u64,
+    /// Footer entries.
+    pub count: u32,
+    /// Where the records end.
+    pub data_end: u32,
+    /// The newest version among the records.
+    pub max_version: u64,
+    /// No record expires before this time.
+    pub min_expire: u64,
+    /// Checksum of the footer entries.
+    pub footer_crc: u32,
+    /// Checksum of everything from the first record to `data_end`.
+    pub data_crc: u32,
+}
+
+impl BlockTrailer {
+    pub(crate) fn encode(&self) -> [u8; TRAILER_BYTES] {
+        let mut bytes = [0; 64];
+        put(&mut bytes, 0, TRAILER_MAGIC);
+        put(&mut bytes, 8, self.seq);
+        put(&mut bytes, 16, u64::from(self.count) | u64::from(self.data_end) << 32);
+        put(&mut bytes, 24, self.max_version);
+        put(&mut bytes, 32, self.min_expire);
+        put(&mut bytes, 40, u64::from(self.footer_crc) | u64::from(self.data_crc) << 32);
+        seal(&mut bytes);
+        bytes
+    }
+    pub(crate) fn decode(bytes: &[u8], block_bytes: usize) -> Stored<Self> {
+        match check(bytes, TRAILER_MAGIC) {
+            Stored::Empty => Stored::Empty,
+            Stored::Bad => Stored::Bad,
+            Stored::Valid(()) => {
+                let trailer = Self {
+                    seq: u64_at(bytes, 8),
+                    count: u64_at(bytes, 16) as u32,
+                    data_end: (u64_at(bytes, 16) >> 32) as u32,
+                    max_version: u64_at(bytes, 24),
+                    min_expire: u64_at(bytes, 32),
+                    footer_crc: u64_at(bytes, 40) as u32,
+                    data_crc: (u64_at(bytes, 40) >> 32) as u32,
+                };
+                let end = trailer.data_end as usize + trailer.footer_bytes() + TRAILER_BYTES;
+                if end <= block_bytes { Stored::Valid(trailer) } else { Stored::Bad }
+            }
+        }
+    }
+    /// Bytes of the footer entries.
+    pub(crate) fn footer_bytes(&self) -> usize {
+        self.count as usize * ENTRY_BYTES
+    }
+}
+
+/// What the footer says of one record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FooterEntry {
+    /// The key's hash.
+    pub hash: u64,
+    /// The record's version.
+    pub version: u64,
+    /// 32 more bits of the key.
+    pub check: u32,
+    /// Where the record starts in the block, in bytes.
+    pub offset: u32,
+    /// What it stands for.
+    pub kind: Kind,
+    /// The database.
+    pub db: u8,
+}
+
+impl FooterEntry {
+    pub(crate) fn encode(&self) -> [u8; ENTRY_BYTES] {
+        let mut bytes = [0; ENTRY_BYTES];
+        put(&mut bytes, 0, self.hash);
+        put(&mut bytes, 8, self.version);
+        let place = u64::from(self.offset >> 3) | (self.kind as u64) << 22 | u64::from(self.db) << 24;
+        put(&mut bytes, 16, u64::from(self.check) | place << 32);
+        bytes
+    }
+    pub(crate) fn decode(bytes: &[u8]) -> Self {
+        let place = u64_at(bytes, 16) >> 32;
+        let kind = match place >> 22 & 3 {
+            0 => Kind::Value,
+            1 => Kind::Extent,
+            2 => Kind::Tombstone,
+            _ => Kind::Poison,
+        };
+        Self {
+            hash: u64_at(bytes, 0),
+            version: u64_at(bytes, 8),
+            check: u64_at(bytes, 16) as u32,
+            offset: ((place & 0x3f_ffff) << 3) as u32,
+            kind,
+            db: (place >> 24 & 15) as u8,
+        }
+    }
+}
+
+/// The footer's entries in the order of their records, from the bytes between `data_end` and the trailer.
+pub(crate) fn entries(footer: &[u8]) -> impl Iterator<Item = FooterEntry> + '_ {
+    footer.rchunks_exact(ENTRY_BYTES).map(FooterEntry::decode)
+}
+
+/// The checksum of an encoded record at a place.
+pub(crate) fn record_crc(seq: u64, slot: u32, offset: u32, record: &[u8]) -> u32 {
+    let mut place = [0; 16];
+    put(&mut place, 0, seq);
+    put(&mut place, 8, u64::from(slot) | u64::from(offset) << 32);
+    let crc = crc32c::crc32c(&place);
+    let crc = crc32c::crc32c_append(crc, &record[..16]);
+    crc32c::crc32c_append(crc, &record[20..])
+}
+
+/// Decodes the record at the start of `bytes` and checks its checksum.
+pub(crate) fn checked(seq: u64, slot: u32, offset: u32, bytes: &[u8]) -> Option<RecordView<'_>> {
+    let view = RecordView::decode(bytes)?;
+    let used = view.head.meta.used_words() * 8;
+    (record_crc(seq, slot, offset, bytes.get(..used)?) == view.checksum).then_some(view)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn headers_and_trailers_survive_and_damage_shows() {
+        let header = Header { store_id: 1, seq: 2, slot: 3, kind: BlockKind::Extents };
+        let bytes = header.encode();
+        assert_eq!(Header::decode(&bytes, 1, 3), Stored::Valid(header));
+        assert_eq!(Header::decode(&bytes, 1, 4), Stored::Bad, "another slot's header");
+        assert_eq!(Header::decode(&[0; 64], 1, 3), Stored::Empty);
+        let trailer = BlockTrailer {
+            seq: 2,
+            count: 3,
+            data_end: 100,
+            max_version: 5,
+            min_expire: 6,
+            footer_crc: 7,
+            data_crc: 8,
+        };
+        let stored = trailer.encode();
+        assert_eq!(BlockTrailer::decode(&stored, 4096), Stored::Valid(trailer));
+        assert_eq!(BlockTrailer::decode(&stored, 128), Stored::Bad, "more than the block holds");
+        for at in 0..64 {
+            let (mut bad_header, mut bad_trailer) = (bytes, stored);
+            bad_header[at] ^= 4;
+            bad_trailer[at] ^= 4;
+            assert_eq!(Header::decode(&bad_header, 1, 3), Stored::Bad, "byte {at}");
+            assert_eq!(BlockTrailer::decode(&bad_trailer, 4096), Stored::Bad, "byte {at}");
+        }
+    }
+
+    #[test]
+    fn golden_bytes() {
+        let header = Header { store_id: 0x11, seq: 0x22, slot: 0x33, kind: BlockKind::Records };
+        let bytes = header.encode();
+        assert_eq!(&bytes[..8], b"TRCBLOCK");
+        assert_eq!((u64_at(&bytes, 8), u64_at(&bytes, 16), u64_at(&bytes, 24)), (0x11, 0x22, 0x1_0000_0033));
+        let entry = FooterEntry { hash: 1, version: 2, check: 3, offset: 64, kind: Kind::Tombstone, db: 15 };
+        assert_eq!(entry.encode()[16..], [3, 0, 0, 0, 8, 0, 0x80, 15]);
+        assert_eq!(FooterEntry::decode(&entry.encode()), entry);
+    }
+}

@@ -1,0 +1,105 @@
+//! Options, and making a space on a tier.
+
+use std::io;
+
+use terrace_engine::StoreError;
+use terrace_engine::manifest::{MANIFEST_BYTES, Manifest};
+use terrace_engine::record::{HEAD_BYTES, INLINE_VALUE_BYTES, KEY_BYTES_MAX};
+use terrace_engine::space::Limits;
+
+use crate::address::Addresses;
+use crate::layout::{BLOCK_HEADER_BYTES, ENTRY_BYTES, TRAILER_BYTES};
+use crate::lower::Lower;
+use crate::slots::Slot;
+use crate::space::{HybridLog, manifest_area, manifest_unit};
+
+/// How a hybrid log is laid out.
+#[derive(Clone, Copy, Debug)]
+pub struct HybridOptions {
+    /// Size of a page and of a block: a power of two, at least 1 KiB (4 KiB on block media).
+    pub block_bytes: usize,
+    /// DRAM for pages.
+    pub dram_bytes: u64,
+    /// The store's identity, part of every block's header.
+    pub store_id: u64,
+}
+
+/// Pages that a hybrid log needs at least: one for each of two sessions, one for reclamation, one being flushed.
+const FRAMES_MIN: usize = 5;
+/// Blocks that the lower tier needs beyond the pages in DRAM.
+const BLOCKS_OVER: usize = 6;
+
+impl HybridOptions {
+    /// What a record, a value and a group may measure with blocks of this size.
+    pub fn limits(&self) -> Limits {
+        let page = self.block_bytes - BLOCK_HEADER_BYTES - TRAILER_BYTES - ENTRY_BYTES - HEAD_BYTES - 8;
+        let key_bytes = (page / 2).min(KEY_BYTES_MAX);
+        let inline_bytes = (page / 4).min(INLINE_VALUE_BYTES) / 8 * 8;
+        Limits {
+            key_bytes: key_bytes / 8 * 8,
+            inline_bytes,
+            value_bytes: crate::extent::value_bytes_max(self.block_bytes, inline_bytes),
+            group_bytes: page * 3 / 4,
+        }
+    }
+}
+
+/// The newest manifest stored on a tier, `None` if there is none.
+///
+/// # Errors
+/// The device's.
+pub fn stored_manifest<L: Lower>(lower: &L) -> io::Result<Option<Manifest>> {
+    let mut newest: Option<Manifest> = None;
+    for copy in 0..2 {
+        let mut bytes = [0; MANIFEST_BYTES];
+        lower.read(copy * manifest_unit::<L>(), &mut bytes)?;
+        if let Some(manifest) = Manifest::decode(&bytes)
+            && newest.is_none_or(|newest| newest.sequence < manifest.sequence)
+        {
+            newest = Some(manifest);
+        }
+    }
+    Ok(newest)
+}
+
+impl<L: Lower> HybridLog<L> {
+    /// A space on a tier. What the tier holds is found by recovery; a new tier must read as zeros.
+    ///
+    /// # Errors
+    /// [`StoreError::Options`] if the sizes don't go together; the text says which would.
+    pub fn new(lower: L, options: HybridOptions) -> Result<Self, StoreError> {
+        let block = options.block_bytes;
+        let least = L::UNIT.max(1024);
+        if !block.is_power_of_two() || block < least || block > 32 << 20 {
+            return Err(StoreError::Options(format!(
+                "pages of {block} bytes: a power of two from {least} to {} is needed",
+                32 << 20
+            )));
+        }
+        let blocks = lower.len().saturating_sub(manifest_area::<L>()) / block as u64;
+        let blocks = blocks.min(Addresses::new(block).slots_max()) as usize;
+        if blocks < FRAMES_MIN + BLOCKS_OVER {
+            let least = (FRAMES_MIN + BLOCKS_OVER) as u64 * block as u64 + manifest_area::<L>();
+            return Err(StoreError::Options(format!(
+                "the lower tier has {} bytes: with pages of {block} bytes at least {least} are needed",
+                lower.len()
+            )));
+        }
+        let frames = (options.dram_bytes / block as u64) as usize;
+        if frames < FRAMES_MIN {
+            return Err(StoreError::Options(format!(
+                "{} bytes of DRAM for records: with pages of {block} bytes at least {} are needed",
+                options.dram_bytes,
+                FRAMES_MIN * block
+            )));
+        }
+        // Every page in DRAM has its block already; more pages than blocks would be of no use.
+        let frames = frames.min(blocks - BLOCKS_OVER);
+        let slots = (0..blocks).map(|_| Slot::default()).collect();
+        Ok(Self::assemble(lower, options, slots, frames))
+    }
+    /// The tier.
+    pub fn lower(&self) -> &L {
+        &self.lower
+    }
+}

@@ -1,0 +1,105 @@
+//! Records in a DRAM frame.
+//!
+//! # Thread safety
+//! A record's words are written by the page's owner before the index knows the record, or inside the index's critical
+//! section for its key (an update in place). Readers run at any time: the writer sets bit 63 of the version, rewrites, and
+//! stores the new version; a reader that saw the bit, or another version afterwards, starts again.
+
+use std::sync::atomic::{AtomicU64, Ordering::*, fence};
+
+use terrace_engine::record::{Head, NewRecord, RecordMeta};
+
+/// Set in the version while the record is being rewritten.
+const WRITING: u64 = 1 << 63;
+
+/// The words of one record, from its first on (and beyond its end).
+#[derive(Clone, Copy)]
+pub(crate) struct Words<'a>(pub &'a [AtomicU64]);
+
+impl Words<'_> {
+    #[inline]
+    fn meta(self) -> RecordMeta {
+        RecordMeta(self.0[1].load(Relaxed))
+    }
+    /// Writes a record into fresh words.
+    #[inline]
+    pub fn write(self, record: &NewRecord<'_>) {
+        self.fill(record, record.meta());
+        self.0[0].store(record.version, Release);
+    }
+    /// Rewrites a record in its place; the caller has made sure that it fits.
+    #[inline]
+    pub fn rewrite(self, record: &NewRecord<'_>) {
+        let slot_words = self.meta().slot_words();
+        let version = self.0[0].load(Relaxed);
+        self.0[0].store(version | WRITING, Relaxed);
+        // Whoever sees any of the new words sees the bit as well: pairs with the fence in `consistently`.
+        fence(Release);
+        self.fill(record, record.meta().with_slot_words(slot_words));
+        self.0[0].store(record.version, Release);
+    }
+    #[inline]
+    fn fill(self, record: &NewRecord<'_>, meta: RecordMeta) {
+        self.0[1].store(meta.0, Relaxed);
+        self.0[2].store(u64::from(record.flags) << 32, Relaxed);
+        if record.expire_at != 0 {
+            self.0[3].store(record.expire_at, Relaxed);
+        }
+        self.store_bytes(meta.key_word(), record.key);
+        self.store_bytes(meta.value_word(), record.value);
+    }
+    #[inline]
+    fn store_bytes(self, from: usize, bytes: &[u8]) {
+        let (words, rest) = bytes.as_chunks::<8>();
+        let target = &self.0[from..from + bytes.len().div_ceil(8)];
+        for (word, target) in words.iter().zip(target) {
+            target.store(u64::from_le_bytes(*word), Relaxed);
+        }
+        if !rest.is_empty() {
+            let mut last = [0; 8];
+            last[..rest.len()].copy_from_slice(rest);
+            target[words.len()].store(u64::from_le_bytes(last), Relaxed);
+        }
+    }
+    /// Reads consistently: runs `read` until no rewrite came between. `read` must tolerate any mixture of words.
+    #[inline]
+    pub fn consistently<R>(self, mut read: impl FnMut(Head) -> R) -> R {
+        loop {
+            let version = self.0[0].load(Acquire);
+            if version & WRITING == 0 {
+                let meta = self.meta();
+                let expire_at = if meta.has_expiry() { self.0[3].load(Relaxed) } else { 0 };
+                let flags = (self.0[2].load(Relaxed) >> 32) as u32;
+                let result = read(Head { version, meta, flags, expire_at, tier: 0 });
+                fence(Acquire);
+                if self.0[0].load(Relaxed) == version {
+                    return result;
+                }
+            }
+            std::hint::spin_loop();
+        }
+    }
+    /// Whether the bytes from word `from` on are these; `false` if they would leave the page.
+    #[inline]
+    pub fn bytes_equal(self, from: usize, bytes: &[u8]) -> bool {
+        let Some(words) = self.0.get(from..from + bytes.len().div_ceil(8)) else { return false };
+        let (whole, rest) = bytes.as_chunks::<8>();
+        for (word, expected) in words.iter().zip(whole) {
+            if word.load(Relaxed) != u64::from_le_bytes(*expected) {
+                return false;
+            }
+        }
+        rest.is_empty() || words[whole.len()].load(Relaxed).to_le_bytes()[..rest.len()] == *rest
+    }
+    /// Appends bytes to `out`; nothing if they would leave the page (a mixture of two states, to be read again).
+    #[inline]
+    pub fn copy_bytes(self, from: usize, len: usize, out: &mut Vec<u8>) {
+        let Some(words) = self.0.get(from..from + len.div_ceil(8)) else { return };
+        let start = out.len();
+        out.reserve(words.len() * 8);
+        for word in words {
+            out.extend_from_slice(&word.load(Relaxed).to_le_bytes());
+        }
+        out.truncate(start + len);
+    }
+}

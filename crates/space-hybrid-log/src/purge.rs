@@ -1,0 +1,93 @@
+//! Finding what is dead by time or by a whole-database flush, and what to evict. The machine deletes what is found here
+//! through its own session, by key.
+
+use std::sync::atomic::{AtomicU64, Ordering::*};
+
+use terrace_engine::DATABASES;
+use terrace_engine::record::Kind;
+use terrace_engine::space::Context;
+use terrace_index::Index;
+
+use crate::address::Place;
+use crate::lower::Lower;
+use crate::slots::State;
+use crate::space::HybridLog;
+
+/// Slots looked at in one call.
+const SLOTS_A_CALL: usize = 4096;
+
+impl<L: Lower> HybridLog<L> {
+    /// Reports the dead keys of at most one block.
+    pub(crate) fn find_dead(&self, context: &dyn Context, cursor: &AtomicU64, found: &mut dyn FnMut(u8, &[u8])) {
+        // Frames stay where they are while background steps are held up.
+        let Some(_steps) = self.steps.try_lock() else { return };
+        let now = context.now_ms();
+        let flushed = (0..DATABASES as u8).map(|db| context.flush_version(db)).max().unwrap_or(0);
+        let start = cursor.load(Relaxed) as usize;
+        for i in 0..SLOTS_A_CALL.min(self.slots.len()) {
+            let number = (start + i) % self.slots.len();
+            let slot = &self.slots[number];
+            let due = slot.min_expire.load(Relaxed) <= now || slot.purged.load(Relaxed) < flushed;
+            let holds = matches!(slot.state(), State::Mutable | State::ReadOnly | State::Sealed);
+            if !due || !holds || slot.live_bytes.load(Relaxed) <= 0 {
+                continue;
+            }
+            cursor.store(number as u64 + 1, Relaxed);
+            slot.purged.store(flushed, Relaxed);
+            // Records put while the page is walked lower it again.
+            slot.min_expire.store(u64::MAX, Relaxed);
+            let mut earliest = u64::MAX;
+            let Some(block) = self.load_block(number as u32, context) else { continue };
+            for entry in &block.entries {
+                let Some(view) = block.record(entry) else { continue };
+                let (expire_at, db) = (view.head.expire_at, entry.db);
+                if matches!(entry.kind, Kind::Tombstone | Kind::Poison) {
+                    continue;
+                }
+                if (expire_at != 0 && expire_at <= now) || entry.version <= context.flush_version(db) {
+                    found(db, view.key);
+                } else if expire_at != 0 {
+                    earliest = earliest.min(expire_at);
+                }
+            }
+            slot.min_expire.fetch_min(earliest, Relaxed);
+            self.details.purged_blocks.fetch_add(1, Relaxed);
+            return;
+        }
+        cursor.store(((start + SLOTS_A_CALL) % self.slots.len()) as u64, Relaxed);
+    }
+
+    /// Reports up to `count` live keys of the oldest block.
+    pub(crate) fn oldest_keys<I: Index>(
+        &self,
+        index: &I,
+        context: &dyn Context,
+        count: usize,
+        found: &mut dyn FnMut(u8, &[u8]),
+    ) {
+        let Some(_steps) = self.steps.try_lock() else { return };
+        let sealed = self.slots.iter().enumerate().filter(|(_, slot)| {
+            slot.state() == State::Sealed && slot.live_bytes.load(Relaxed) > 0
+        });
+        let Some((number, _)) = sealed.min_by_key(|(_, slot)| slot.seq.load(Relaxed)) else { return };
+        let Some(block) = self.load_block(number as u32, context) else { return };
+        let mut reported = 0;
+        for entry in &block.entries {
+            let address = self.addresses.address(Place { slot: number as u32, offset: entry.offset });
+            if entry.kind == Kind::Tombstone || !index.contains(entry.hash, address) {
+                continue;
+            }
+            if let Some(view) = block.record(entry) {
+                found(entry.db, view.key);
+                reported += 1;
+                if reported == count {
+                    break;
+                }
+            }
+        }
+        if reported == 0 {
+            // Only tombstones are left: let the sweep or the reclaimer have it.
+            self.hungry.store(true, SeqCst);
+        }
+    }
+}

@@ -1,0 +1,362 @@
+//! Reclaiming space: empty blocks are freed, the live records of the emptiest are appended again (a simple form of
+//! HeterMM section 5.2).
+//!
+//! # Invariants
+//! A block is freed only when (1) the index refers to nothing in it, (2) every session has left the epochs in which it
+//! could have held an address in it, (3) every copy that replaced one of its records is durable: the page it was moved to
+//! is persisted, or the log group of its successor is, and (4) its header is cleared on the medium.
+
+use std::collections::VecDeque;
+use std::sync::atomic::Ordering::*;
+
+use terrace_engine::record::{Kind, NewRecord, RecordView};
+use terrace_engine::space::{Class, Context, Room};
+use terrace_engine::{Barrier, Progress};
+use terrace_index::Index;
+
+use crate::address::Place;
+use crate::layout::{BLOCK_HEADER_BYTES, FooterEntry, TRAILER_BYTES, checked};
+use crate::lower::Lower;
+use crate::slots::State;
+use crate::space::HybridLog;
+use crate::write::OpenPage;
+
+/// Records looked at in one step.
+const RECORDS_A_STEP: usize = 512;
+/// A block with a larger share of live bytes isn't worth moving.
+const WORTH_PERCENT: u64 = 95;
+
+/// What reclamation remembers between steps.
+pub(crate) struct Reclaiming<L> {
+    page: Option<OpenPage>,
+    victim: Option<Victim>,
+    freeing: VecDeque<Freeing>,
+    _tier: std::marker::PhantomData<fn() -> L>,
+}
+
+impl<L> Default for Reclaiming<L> {
+    fn default() -> Self {
+        Self { page: None, victim: None, freeing: VecDeque::new(), _tier: std::marker::PhantomData }
+    }
+}
+
+impl<L> Reclaiming<L> {
+    /// Gives the open page up, so that it can be flushed.
+    pub fn let_go(&mut self) {
+        self.page = None;
+    }
+}
+
+struct Victim {
+    slot: u32,
+    block: Block,
+    next: usize,
+}
+
+/// A block's bytes and what is in it.
+pub(crate) struct Block {
+    pub slot: u32,
+    pub seq: u64,
+    /// From the medium, with checksums; else from a frame, without.
+    pub sealed: bool,
+    pub bytes: Vec<u8>,
+    pub entries: Vec<FooterEntry>,
+}
+
+impl Block {
+    /// The record of an entry; `None` if it is damaged.
+    pub fn record(&self, entry: &FooterEntry) -> Option<RecordView<'_>> {
+        let bytes = self.bytes.get(entry.offset as usize..)?;
+        if self.sealed { checked(self.seq, self.slot, entry.offset, bytes) } else { RecordView::decode(bytes) }
+    }
+    /// Words between a record's start and the next one's.
+    pub fn words(&self, i: usize, data_end: usize) -> usize {
+        let end = self.entries.get(i + 1).map_or(data_end, |next| next.offset as usize);
+        end.saturating_sub(self.entries[i].offset as usize) / 8
+    }
+}
+
+struct Freeing {
+    slot: u32,
+    frame: Option<u32>,
+    epoch: u64,
+    seq: u64,
+    barrier: Barrier,
+}
+
+impl<L: Lower> HybridLog<L> {
+    pub(crate) fn reclaim_step<I: Index>(
+        &self,
+        reclaiming: &mut Reclaiming<L>,
+        index: &I,
+        context: &dyn Context,
+    ) -> Progress {
+        let freed = self.free_ready(reclaiming, context);
+        let free = self.pool.lock().slots.len();
+        let low = (self.reserve() + 2).max(self.slots.len() / 16);
+        if free > self.reserve() {
+            self.full.store(false, SeqCst);
+        }
+        if free >= low && reclaiming.victim.is_none() {
+            self.hungry.store(false, SeqCst);
+            return freed;
+        }
+        if reclaiming.victim.is_none() && !self.choose(reclaiming, context) {
+            return if freed == Progress::Worked { freed } else { self.out_of_victims(reclaiming, free) };
+        }
+        match self.move_live(reclaiming, index, context) {
+            Progress::Blocked => freed,
+            other => other,
+        }
+    }
+
+    /// Nothing is worth moving: push along what is under way, or say that the space is full.
+    fn out_of_victims(&self, reclaiming: &mut Reclaiming<L>, free: usize) -> Progress {
+        let block = self.options.block_bytes as i64;
+        if !reclaiming.freeing.is_empty() {
+            reclaiming.page = None;
+            self.flush_target.store(self.last_seq.load(SeqCst), SeqCst);
+            return Progress::Blocked;
+        }
+        if free > self.reserve() {
+            return Progress::Idle;
+        }
+        // Garbage in pages that are still in DRAM can be reclaimed once they are blocks.
+        let garbage = {
+            let pool = self.pool.lock();
+            pool.unsealed.iter().any(|&slot| {
+                self.slots[slot as usize].live_bytes.load(Relaxed) * 100 < block * WORTH_PERCENT as i64
+            })
+        };
+        if garbage && !self.full.load(SeqCst) {
+            reclaiming.page = None;
+            self.flush_target.store(self.last_seq.load(SeqCst), SeqCst);
+            self.close_open_extents();
+            if self.pool.lock().unsealed.iter().any(|&s| self.slots[s as usize].seq.load(Relaxed) <= self.flush_target.load(SeqCst)) {
+                return Progress::Blocked;
+            }
+        }
+        self.full.store(true, SeqCst);
+        Progress::Idle
+    }
+
+    /// Picks blocks that can go: empty ones are put on their way at once, the emptiest other becomes the victim.
+    fn choose(&self, reclaiming: &mut Reclaiming<L>, context: &dyn Context) -> bool {
+        let mut best: Option<(u64, u32)> = None;
+        let mut any = false;
+        for (number, slot) in self.slots.iter().enumerate() {
+            let live = slot.live_bytes.load(SeqCst).max(0) as u64;
+            match slot.state() {
+                State::Extents | State::Sealed if live == 0 => {
+                    self.begin_freeing(reclaiming, number as u32, context);
+                    any = true;
+                }
+                State::Sealed => {
+                    let percent = live * 100 / self.options.block_bytes as u64;
+                    if percent < WORTH_PERCENT && best.is_none_or(|(least, _)| percent < least) {
+                        best = Some((percent, number as u32));
+                    }
+                }
+                _ => {}
+            }
+        }
+        if any {
+            return false;
+        }
+        let Some((_, slot)) = best else { return false };
+        match self.load_block(slot, context) {
+            Some(block) => {
+                reclaiming.victim = Some(Victim { slot, block, next: 0 });
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Reads a whole block, from its frame or from the medium. Only background steps call it: frames don't change hands
+    /// meanwhile.
+    pub(crate) fn load_block(&self, number: u32, context: &dyn Context) -> Option<Block> {
+        let slot = &self.slots[number as usize];
+        let seq = slot.seq.load(Acquire);
+        let size = self.options.block_bytes;
+        if let Some(frame) = slot.frame() {
+            return Some(self.walk_frame(number, seq, frame, context));
+        }
+        if !self.on_medium(number) {
+            return None;
+        }
+        let mut bytes = vec![0; size];
+        self.lower.read(self.block_offset(number), &mut bytes).ok()?;
+        let (trailer, entries) = crate::recover::footer(&bytes, size)?;
+        (trailer.seq == seq).then_some(Block { slot: number, seq, sealed: true, bytes, entries })
+    }
+
+    /// A page as a block, while it may still be changed: each record is read consistently.
+    fn walk_frame(&self, number: u32, seq: u64, frame: u32, context: &dyn Context) -> Block {
+        let slot = &self.slots[number as usize];
+        let used = slot.used_bytes.load(Acquire) as usize;
+        let words = self.frames.words(frame);
+        let hasher = context.hasher();
+        let mut block =
+            Block { slot: number, seq, sealed: false, bytes: vec![0; BLOCK_HEADER_BYTES], entries: Vec::new() };
+        while block.bytes.len() < used {
+            let at = block.bytes.len();
+            let record = crate::page::Words(&words[at / 8..]);
+            let slot_words = record.consistently(|head| {
+                block.bytes.truncate(at);
+                record.copy_bytes(0, head.meta.slot_words() * 8, &mut block.bytes);
+                head.meta.slot_words()
+            });
+            if slot_words == 0 || block.bytes.len() != at + slot_words * 8 {
+                block.bytes.truncate(at);
+                break;
+            }
+            if let Some(view) = RecordView::decode(&block.bytes[at..]) {
+                let (db, kind) = (view.head.meta.db(), view.head.meta.kind());
+                let (hash, check) = if kind == Kind::Poison {
+                    (crate::layout::u64_at(view.key, 0), crate::layout::u32_at(view.key, 8))
+                } else {
+                    (hasher.key(db, view.key).hash, hasher.check(db, view.key))
+                };
+                let version = view.head.version;
+                block.entries.push(FooterEntry { hash, version, check, offset: at as u32, kind, db });
+            }
+        }
+        block
+    }
+
+    /// Moves live records of the victim; `Blocked` if there is no room to move to now.
+    fn move_live<I: Index>(&self, reclaiming: &mut Reclaiming<L>, index: &I, context: &dyn Context) -> Progress {
+        let Some(mut victim) = reclaiming.victim.take() else { return Progress::Idle };
+        let slot = &self.slots[victim.slot as usize];
+        let end = (victim.next + RECORDS_A_STEP).min(victim.block.entries.len());
+        while victim.next < end {
+            let entry = victim.block.entries[victim.next];
+            let address = self.addresses.address(Place { slot: victim.slot, offset: entry.offset });
+            if index.contains(entry.hash, address) {
+                let view = victim.block.record(&entry);
+                let words = match &view {
+                    Some(view) => view.head.meta.slot_words(),
+                    None => victim.block.words(victim.next, slot.used_bytes.load(Relaxed) as usize),
+                } as i64;
+                if entry.version <= context.flush_version(entry.db) {
+                    if index.remove(entry.hash, address) {
+                        if let Some(view) = view.filter(|view| view.head.meta.kind() == Kind::Extent) {
+                            self.forget_extent(view.value);
+                        }
+                        context.forgotten(entry.kind);
+                        slot.live_bytes.fetch_sub(words * 8, SeqCst);
+                    }
+                } else {
+                    let poison = poison_key(&entry);
+                    let record = view.map_or_else(|| poison_record(&entry, &poison), |view| view.to_new());
+                    let needed = record.words();
+                    match self.prepare_page(&mut reclaiming.page, needed, 1, Class::Release) {
+                        Room::Ready => {}
+                        Room::Wait | Room::Full => {
+                            // The pages that were filled must become blocks before any of what was moved is free.
+                            self.push_moved(reclaiming);
+                            reclaiming.victim = Some(victim);
+                            return Progress::Blocked;
+                        }
+                    }
+                    let (to, _) = self.put_record(&mut reclaiming.page, None, &record);
+                    let moved_to = &self.slots[self.addresses.place(to).slot as usize];
+                    if index.replace(entry.hash, address, to) {
+                        slot.live_bytes.fetch_sub(words * 8, SeqCst);
+                        self.details.moved.fetch_add(1, Relaxed);
+                    } else {
+                        moved_to.live_bytes.fetch_sub(needed as i64 * 8, SeqCst);
+                    }
+                }
+            }
+            victim.next += 1;
+        }
+        if victim.next < victim.block.entries.len() {
+            reclaiming.victim = Some(victim);
+            return Progress::Worked;
+        }
+        self.details.reclaimed.fetch_add(1, Relaxed);
+        // Whatever its counter says: the index was asked about every record.
+        slot.live_bytes.store(0, SeqCst);
+        self.begin_freeing(reclaiming, victim.slot, context);
+        self.push_moved(reclaiming);
+        Progress::Worked
+    }
+
+    /// Asks for the pages that reclamation filled to be flushed; the one it still fills can wait.
+    fn push_moved(&self, reclaiming: &Reclaiming<L>) {
+        let open = reclaiming.page.as_ref().map(|page| self.slots[page.slot as usize].seq.load(Relaxed));
+        let target = open.unwrap_or(self.last_seq.load(SeqCst) + 1).saturating_sub(1);
+        self.flush_target.fetch_max(target, SeqCst);
+    }
+
+    fn begin_freeing(&self, reclaiming: &mut Reclaiming<L>, number: u32, context: &dyn Context) {
+        let slot = &self.slots[number as usize];
+        slot.set_state(State::Freeing);
+        let frame = slot.frame.swap(0, SeqCst).checked_sub(1);
+        // Successors may lie in any page up to the newest; with a log, those that it holds need not be waited for.
+        let seq = match (&reclaiming.page, context.logged()) {
+            (Some(page), true) => self.slots[page.slot as usize].seq.load(Relaxed),
+            (None, true) => 0,
+            (_, false) => self.last_seq.load(SeqCst),
+        };
+        let freeing = Freeing { slot: number, frame, epoch: context.advance_epoch(), seq, barrier: context.barrier() };
+        reclaiming.freeing.push_back(freeing);
+    }
+
+    fn free_ready(&self, reclaiming: &mut Reclaiming<L>, context: &dyn Context) -> Progress {
+        if reclaiming.freeing.is_empty() {
+            return Progress::Idle;
+        }
+        let persisted = terrace_engine::space::Space::persisted_seq(self);
+        let mut ready = Vec::new();
+        let mut waiting = VecDeque::new();
+        for mut freeing in reclaiming.freeing.drain(..) {
+            let passed = context.epoch_passed(freeing.epoch);
+            if passed && let Some(frame) = freeing.frame.take() {
+                self.pool.lock().frames.push(frame);
+            }
+            if passed && freeing.seq <= persisted && context.barrier_passed(&freeing.barrier) {
+                ready.push(freeing);
+            } else {
+                waiting.push_back(freeing);
+            }
+        }
+        reclaiming.freeing = waiting;
+        if ready.is_empty() {
+            return Progress::Blocked;
+        }
+        let trailer = (self.options.block_bytes - TRAILER_BYTES) as u64;
+        let words: Vec<u64> =
+            ready.iter().flat_map(|f| [self.block_offset(f.slot), self.block_offset(f.slot) + trailer]).collect();
+        let cleared = self.lower.clear_words(&words).and_then(|()| self.lower.sync());
+        if cleared.is_err() {
+            // The blocks are lost to reuse until the next start; nothing else is.
+            return Progress::Blocked;
+        }
+        let mut pool = self.pool.lock();
+        for freeing in ready {
+            let slot = &self.slots[freeing.slot as usize];
+            slot.seq.store(0, SeqCst);
+            slot.used_bytes.store(0, Relaxed);
+            slot.count.store(0, Relaxed);
+            slot.set_state(State::Free);
+            pool.slots.push(freeing.slot);
+            self.details.reused.fetch_add(1, Relaxed);
+        }
+        Progress::Worked
+    }
+}
+
+/// The "key" of a record that stands for a damaged one.
+fn poison_key(entry: &FooterEntry) -> [u8; 12] {
+    let mut key = [0; 12];
+    key[..8].copy_from_slice(&entry.hash.to_le_bytes());
+    key[8..].copy_from_slice(&entry.check.to_le_bytes());
+    key
+}
+
+fn poison_record<'a>(entry: &FooterEntry, key: &'a [u8]) -> NewRecord<'a> {
+    NewRecord { version: entry.version, kind: Kind::Poison, db: entry.db, flags: 0, expire_at: 0, key, value: &[] }
+}

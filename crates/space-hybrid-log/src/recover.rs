@@ -1,0 +1,218 @@
+//! Opening what is on the medium: every slot's header and trailer, then the footers of the blocks that count.
+
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::*};
+
+use parking_lot::Mutex;
+use terrace_engine::StoreError;
+use terrace_engine::record::Kind;
+use terrace_engine::space::Found;
+
+use crate::address::Place;
+use crate::layout::{
+    BLOCK_HEADER_BYTES, BlockKind, BlockTrailer, FooterEntry, Header, Stored, TRAILER_BYTES, checked, entries,
+};
+use crate::lower::Lower;
+use crate::slots::State;
+use crate::space::HybridLog;
+
+/// The trailer and the footer of a whole block; `None` if either is bad.
+pub(crate) fn footer(block: &[u8], block_bytes: usize) -> Option<(BlockTrailer, Vec<FooterEntry>)> {
+    let trailer_at = block_bytes - TRAILER_BYTES;
+    let Stored::Valid(trailer) = BlockTrailer::decode(&block[trailer_at..], block_bytes) else { return None };
+    let footer = &block[trailer_at - trailer.footer_bytes()..trailer_at];
+    (crc32c::crc32c(footer) == trailer.footer_crc).then(|| (trailer, entries(footer).collect()))
+}
+
+/// The same, read from a slot's place on the medium.
+pub(crate) fn read_footer<L: Lower>(
+    space: &HybridLog<L>,
+    slot: u32,
+) -> std::io::Result<Option<(BlockTrailer, Vec<FooterEntry>)>> {
+    let size = space.options.block_bytes;
+    let trailer_at = space.block_offset(slot) + (size - TRAILER_BYTES) as u64;
+    let mut bytes = [0; TRAILER_BYTES];
+    space.lower.read(trailer_at, &mut bytes)?;
+    let Stored::Valid(trailer) = BlockTrailer::decode(&bytes, size) else { return Ok(None) };
+    let mut footer = vec![0; trailer.footer_bytes()];
+    space.lower.read(trailer_at - footer.len() as u64, &mut footer)?;
+    Ok((crc32c::crc32c(&footer) == trailer.footer_crc).then(|| (trailer, entries(&footer).collect())))
+}
+
+impl<L: Lower> HybridLog<L> {
+    pub(crate) fn scan_blocks(
+        &self,
+        trusted_seq: u64,
+        threads: usize,
+        progress: &(dyn Fn(u64, u64) + Sync),
+        found: &(dyn Fn(Found) + Sync),
+    ) -> Result<(), StoreError> {
+        self.last_seq.fetch_max(trusted_seq, SeqCst);
+        let next = AtomicUsize::new(0);
+        let done = AtomicU64::new(0);
+        let failure: Mutex<Option<StoreError>> = Mutex::new(None);
+        let total = self.slots.len() as u64 * self.options.block_bytes as u64;
+        let work = || {
+            loop {
+                let number = next.fetch_add(1, Relaxed);
+                if number >= self.slots.len() || failure.lock().is_some() {
+                    return;
+                }
+                if let Err(error) = self.scan_slot(number as u32, trusted_seq, found) {
+                    *failure.lock() = Some(error);
+                    return;
+                }
+                let before = done.fetch_add(self.options.block_bytes as u64, Relaxed);
+                progress(before + self.options.block_bytes as u64, total);
+            }
+        };
+        if threads <= 1 || self.slots.len() < 64 {
+            work();
+        } else {
+            std::thread::scope(|scope| {
+                for _ in 1..threads {
+                    scope.spawn(work);
+                }
+                work();
+            });
+        }
+        failure.into_inner().map_or(Ok(()), Err)
+    }
+
+    fn scan_slot(&self, number: u32, trusted_seq: u64, found: &(dyn Fn(Found) + Sync)) -> Result<(), StoreError> {
+        let size = self.options.block_bytes;
+        let start = self.block_offset(number);
+        let failed = |source| StoreError::Io { what: format!("reading block {number}"), source };
+        let mut head = [0; BLOCK_HEADER_BYTES];
+        self.lower.read(start, &mut head).map_err(failed)?;
+        let header = Header::decode(&head, self.options.store_id, number);
+        if header == Stored::Empty {
+            return Ok(());
+        }
+        let slot = &self.slots[number as usize];
+        let mut tail = [0; TRAILER_BYTES];
+        self.lower.read(start + (size - TRAILER_BYTES) as u64, &mut tail).map_err(failed)?;
+        let trailer = BlockTrailer::decode(&tail, size);
+        let seq = match header {
+            Stored::Valid(header) => {
+                self.last_seq.fetch_max(header.seq, SeqCst);
+                if header.kind == BlockKind::Extents {
+                    slot.begin(State::Extents, header.seq, None, size as u32);
+                    return Ok(());
+                }
+                header.seq
+            }
+            _ => match trailer {
+                // A torn flush leaves a trailer of a seq that is not trusted, or none: this one was whole once.
+                Stored::Valid(trailer) if trailer.seq <= trusted_seq => {
+                    return Err(damaged(number, "its header's checksum does not match"));
+                }
+                _ => return self.mark_torn(number),
+            },
+        };
+        let trailer = match trailer {
+            Stored::Valid(trailer) if trailer.seq == seq => trailer,
+            // Freeing a block clears both words; a crash between them leaves this.
+            Stored::Empty => return self.mark_torn(number),
+            _ if seq <= trusted_seq => return Err(damaged(number, "its trailer's checksum does not match")),
+            _ => return self.mark_torn(number),
+        };
+        let mut list = None;
+        if seq <= trusted_seq {
+            if let Some((_, entries)) = read_footer(self, number).map_err(failed)? {
+                list = Some(entries);
+            } else {
+                return Err(damaged(number, "its footer's checksum does not match, so its keys can't be identified"));
+            }
+        } else {
+            // Not known to have been flushed whole: only if all of it is there.
+            let mut block = vec![0; size];
+            self.lower.read(start, &mut block).map_err(failed)?;
+            let end = (trailer.data_end as usize).clamp(BLOCK_HEADER_BYTES, size);
+            let whole = crc32c::crc32c(&block[BLOCK_HEADER_BYTES..end]) == trailer.data_crc;
+            if whole && let Some((_, entries)) = footer(&block, size) {
+                list = Some(entries);
+            }
+        }
+        let Some(list) = list else { return self.mark_torn(number) };
+        slot.begin(State::Sealed, seq, None, trailer.data_end);
+        slot.count.store(trailer.count, Relaxed);
+        slot.min_expire.store(trailer.min_expire, Relaxed);
+        if trailer.count > 0 {
+            let average = (trailer.data_end as u64 / u64::from(trailer.count)).next_multiple_of(64);
+            self.typical_bytes.store(average, Relaxed);
+        }
+        for (i, entry) in list.iter().enumerate() {
+            let end = list.get(i + 1).map_or(trailer.data_end, |next| next.offset);
+            found(Found {
+                hash: entry.hash,
+                check: entry.check,
+                version: entry.version,
+                address: self.addresses.address(Place { slot: number, offset: entry.offset }),
+                words: end.saturating_sub(entry.offset) / 8,
+                kind: entry.kind,
+                db: entry.db,
+            });
+        }
+        Ok(())
+    }
+
+    /// A flush that a crash tore, or a block that was being freed: the log has all of it, or nobody needs it.
+    fn mark_torn(&self, number: u32) -> Result<(), StoreError> {
+        self.slots[number as usize].begin(State::Freeing, 0, None, 0);
+        Ok(())
+    }
+
+    pub(crate) fn adopt_record(&self, found: &Found) {
+        let place = self.addresses.place(found.address);
+        let slot = &self.slots[place.slot as usize];
+        slot.live_bytes.fetch_add(i64::from(found.words) * 8, Relaxed);
+        if found.kind != Kind::Extent {
+            return;
+        }
+        let mut bytes = vec![0; found.words as usize * 8];
+        if self.lower.read(self.block_offset(place.slot) + u64::from(place.offset), &mut bytes).is_ok()
+            && let Some(view) = checked(slot.seq.load(Relaxed), place.slot, place.offset, &bytes)
+        {
+            self.adopt_pieces(view.value);
+        }
+    }
+
+    /// Frees what nobody adopted, on the medium too: what is left there now would be taken for damage once newer blocks
+    /// are trusted.
+    pub(crate) fn settle_slots(&self) -> Result<(), StoreError> {
+        let mut free = Vec::new();
+        let mut clear = Vec::new();
+        let trailer = (self.options.block_bytes - TRAILER_BYTES) as u64;
+        for (number, slot) in self.slots.iter().enumerate() {
+            let state = slot.state();
+            let live = slot.live_bytes.load(Relaxed);
+            if state == State::Free {
+                free.push(number as u32);
+            } else if live == 0 {
+                let start = self.block_offset(number as u32);
+                clear.extend([start, start + trailer]);
+                free.push(number as u32);
+            }
+        }
+        if !clear.is_empty() {
+            self.lower
+                .clear_words(&clear)
+                .and_then(|()| self.lower.sync())
+                .map_err(StoreError::io("clearing blocks that hold nothing"))?;
+        }
+        for &number in &free {
+            let slot = &self.slots[number as usize];
+            slot.begin(State::Free, 0, None, 0);
+        }
+        let mut pool = self.pool.lock();
+        free.reverse();
+        pool.slots = free;
+        Ok(())
+    }
+}
+
+fn damaged(number: u32, what: &str) -> StoreError {
+    StoreError::Corrupt(format!(
+        "block {number} was written whole and is damaged: {what}; run `terrace check --repair DIR` to give up what it held"
+    ))
+}

@@ -1,0 +1,80 @@
+//! The block table: one entry a slot of the medium, in DRAM.
+//!
+//! # Invariants
+//! * `state` moves Free -> Mutable -> ReadOnly -> Sealed -> Freeing -> Free, or Free -> Extents -> Freeing -> Free.
+//!   Only the background step (one at a time) makes ReadOnly, Sealed, Freeing and Free; `prepare` makes Mutable and
+//!   `write_extent` makes Extents.
+//! * `seq` is unique for each use of a slot and doubles as its generation; checksums on the medium include it.
+//! * `frame` is 0 or one more than the frame that holds the slot's bytes. A session that read it inside an epoch may use
+//!   the frame until it leaves.
+//! * `live_bytes` counts what the index refers to: it grows when a record is put and shrinks when it is released.
+
+use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering::*};
+
+/// What a slot is used for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub(crate) enum State {
+    Free = 0,
+    /// A page in DRAM: appended to by its owner, updated in place by anyone inside the key's critical section.
+    Mutable = 1,
+    /// On its way to the medium.
+    ReadOnly = 2,
+    /// On the medium.
+    Sealed = 3,
+    /// Pieces of large values, written straight to the medium.
+    Extents = 4,
+    /// Nothing refers to it; it waits until nobody can and nothing depends on it.
+    Freeing = 5,
+}
+
+#[repr(align(64))]
+#[derive(Default)]
+pub(crate) struct Slot {
+    state: AtomicU32,
+    pub frame: AtomicU32,
+    pub seq: AtomicU64,
+    pub live_bytes: AtomicI64,
+    /// Bytes appended, header included, and how many records. Stored by the page's owner after the record's bytes.
+    pub used_bytes: AtomicU32,
+    pub count: AtomicU32,
+    /// No record of the page expires before this time; `u64::MAX` if none expires.
+    pub min_expire: AtomicU64,
+    /// Whole-database flushes up to this version were applied to the page.
+    pub purged: AtomicU64,
+}
+
+const _: () = assert!(std::mem::size_of::<Slot>() == 64, "a slot is a cache line");
+
+impl Slot {
+    #[inline]
+    pub fn state(&self) -> State {
+        match self.state.load(Acquire) {
+            1 => State::Mutable,
+            2 => State::ReadOnly,
+            3 => State::Sealed,
+            4 => State::Extents,
+            5 => State::Freeing,
+            _ => State::Free,
+        }
+    }
+    pub fn set_state(&self, state: State) {
+        self.state.store(state as u32, Release);
+    }
+    /// The frame that holds the slot's bytes.
+    #[inline]
+    pub fn frame(&self) -> Option<u32> {
+        self.frame.load(Acquire).checked_sub(1)
+    }
+    /// Begins a use of the slot.
+    pub fn begin(&self, state: State, seq: u64, frame: Option<u32>, used_bytes: u32) {
+        self.live_bytes.store(0, Relaxed);
+        self.used_bytes.store(used_bytes, Relaxed);
+        self.count.store(0, Relaxed);
+        self.min_expire.store(u64::MAX, Relaxed);
+        self.purged.store(0, Relaxed);
+        self.seq.store(seq, Relaxed);
+        self.frame.store(frame.map_or(0, |f| f + 1), Release);
+        self.set_state(state);
+    }
+}

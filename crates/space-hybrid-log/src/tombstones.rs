@@ -1,0 +1,174 @@
+//! Dropping tombstones: one may go once no older copy of its key is left anywhere.
+//!
+//! A sweep collects the tombstones of some blocks, then walks the footers of everything that exists and strikes off those
+//! whose key has an older record somewhere; what is left is dropped from the index. Footers are a small part of a block,
+//! so a sweep costs little next to the writes that made the tombstones.
+//!
+//! # Invariants
+//! * Only tombstones at or below the log floor are considered: the log brings back nothing that old.
+//! * Pages in DRAM are walked before blocks, so that a page sealed meanwhile is seen at least once.
+//! * No older copy of a collected key can appear during the sweep: only records that the index holds are moved, and it
+//!   holds the tombstone.
+
+use std::collections::HashMap;
+use std::sync::atomic::Ordering::*;
+
+use terrace_engine::Progress;
+use terrace_engine::record::Kind;
+use terrace_engine::space::Context;
+use terrace_index::{Address, Index};
+
+use crate::address::Place;
+use crate::layout::FooterEntry;
+use crate::lower::Lower;
+use crate::slots::State;
+use crate::space::HybridLog;
+
+/// Tombstones in one sweep.
+const BATCH: usize = 1 << 20;
+/// Slots walked in one step.
+const SLOTS_A_STEP: usize = 16;
+
+#[derive(Default)]
+pub(crate) struct Sweep {
+    phase: Phase,
+    candidates: HashMap<(u64, u32), Candidate>,
+    /// What had been reached when the last sweep ended: nothing changes before it moves on.
+    done_floor: u64,
+    done_seq: u64,
+}
+
+#[derive(Default)]
+enum Phase {
+    #[default]
+    Idle,
+    Collect {
+        slot: usize,
+    },
+    Pages,
+    Strike {
+        slot: usize,
+    },
+}
+
+struct Candidate {
+    version: u64,
+    address: Address,
+    words: usize,
+}
+
+impl<L: Lower> HybridLog<L> {
+    pub(crate) fn sweep_step<I: Index>(&self, sweep: &mut Sweep, index: &I, context: &dyn Context) -> Progress {
+        match sweep.phase {
+            Phase::Idle => {
+                let (tombstones, keys) = context.tombstones_and_keys();
+                let short_of_space = self.hungry.load(SeqCst) || self.full.load(SeqCst);
+                let many = tombstones > 1024 && tombstones > keys / 8;
+                let floor = context.log_floor();
+                let news = floor > sweep.done_floor || self.last_seq.load(SeqCst) > sweep.done_seq;
+                if tombstones == 0 || !news || !(many || short_of_space) {
+                    return Progress::Idle;
+                }
+                (sweep.done_floor, sweep.done_seq) = (floor, self.last_seq.load(SeqCst));
+                sweep.candidates.clear();
+                sweep.phase = Phase::Collect { slot: 0 };
+                Progress::Worked
+            }
+            Phase::Collect { slot } => {
+                let floor = sweep.done_floor;
+                let end = (slot + SLOTS_A_STEP).min(self.slots.len());
+                for number in slot..end {
+                    if self.slots[number].state() == State::Sealed {
+                        self.collect(number as u32, floor, &mut sweep.candidates, index);
+                    }
+                }
+                let more = end < self.slots.len() && sweep.candidates.len() < BATCH;
+                sweep.phase = if more { Phase::Collect { slot: end } } else { Phase::Pages };
+                Progress::Worked
+            }
+            Phase::Pages => {
+                for (number, slot) in self.slots.iter().enumerate() {
+                    if matches!(slot.state(), State::Mutable | State::ReadOnly)
+                        && let Some(block) = self.load_block(number as u32, context)
+                    {
+                        strike(&mut sweep.candidates, &block.entries);
+                    }
+                }
+                sweep.phase = Phase::Strike { slot: 0 };
+                Progress::Worked
+            }
+            Phase::Strike { slot } => {
+                let end = (slot + SLOTS_A_STEP).min(self.slots.len());
+                for number in slot..end {
+                    if self.on_medium(number as u32) {
+                        match self.footer_entries(number as u32) {
+                            Some((entries, _)) => strike(&mut sweep.candidates, &entries),
+                            // What can't be read may hold anything.
+                            None => sweep.candidates.clear(),
+                        }
+                    }
+                }
+                if end < self.slots.len() && !sweep.candidates.is_empty() {
+                    sweep.phase = Phase::Strike { slot: end };
+                    return Progress::Worked;
+                }
+                self.drop_tombstones(sweep, index, context);
+                sweep.phase = Phase::Idle;
+                Progress::Worked
+            }
+        }
+    }
+
+    fn collect<I: Index>(
+        &self,
+        number: u32,
+        floor: u64,
+        candidates: &mut HashMap<(u64, u32), Candidate>,
+        index: &I,
+    ) {
+        let Some((entries, data_end)) = self.footer_entries(number) else { return };
+        for (i, entry) in entries.iter().enumerate() {
+            if entry.kind != Kind::Tombstone || entry.version > floor {
+                continue;
+            }
+            let address = self.addresses.address(Place { slot: number, offset: entry.offset });
+            if index.contains(entry.hash, address) {
+                let end = entries.get(i + 1).map_or(data_end, |next| next.offset);
+                let words = (end - entry.offset) as usize / 8;
+                candidates.insert((entry.hash, entry.check), Candidate { version: entry.version, address, words });
+            }
+        }
+    }
+
+    /// A sealed block's footer and where its records end, from the medium.
+    fn footer_entries(&self, number: u32) -> Option<(Vec<FooterEntry>, u32)> {
+        let seq = self.slots[number as usize].seq.load(Acquire);
+        let (trailer, entries) = crate::recover::read_footer(self, number).ok()??;
+        (trailer.seq == seq).then_some((entries, trailer.data_end))
+    }
+
+    fn drop_tombstones<I: Index>(&self, sweep: &mut Sweep, index: &I, context: &dyn Context) {
+        for ((hash, _), candidate) in sweep.candidates.drain() {
+            // New versions of the key must be above what is forgotten here.
+            context.raise_version_floor(candidate.version);
+            if index.remove(hash, candidate.address) {
+                let slot = &self.slots[self.addresses.place(candidate.address).slot as usize];
+                slot.live_bytes.fetch_sub(candidate.words as i64 * 8, SeqCst);
+                context.forgotten(Kind::Tombstone);
+                self.details.tombstones_dropped.fetch_add(1, Relaxed);
+            }
+        }
+    }
+}
+
+fn strike(candidates: &mut HashMap<(u64, u32), Candidate>, entries: &[FooterEntry]) {
+    if candidates.is_empty() {
+        return;
+    }
+    for entry in entries {
+        let key = (entry.hash, entry.check);
+        if candidates.get(&key).is_some_and(|candidate| entry.version < candidate.version) {
+            candidates.remove(&key);
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! Writing: room in an open page, updates in place, appends (HeterMM sections 4.3 and 5.4).
+//!
+//! Each session appends to a page of its own; a page is taken from the shared pool under a short lock, once for many
+//! records. Where the paper's slow thread gives its page up when an alarm rings, here the flusher takes it: a page that
+//! turned read-only is noticed at the next `prepare`, so that an idle session never holds up reclamation.
+
+use std::sync::atomic::Ordering::*;
+
+use terrace_engine::record::{Head, NewRecord};
+use terrace_engine::space::{Class, Room};
+use terrace_index::Address;
+
+use crate::address::Place;
+use crate::layout::{BLOCK_HEADER_BYTES, ENTRY_BYTES, TRAILER_BYTES};
+use crate::lower::Lower;
+use crate::page::Words;
+use crate::slots::State;
+use crate::space::HybridLog;
+
+/// The page that a session appends to.
+pub(crate) struct OpenPage {
+    pub slot: u32,
+    pub frame: u32,
+    used: u32,
+    count: u32,
+}
+
+impl<L: Lower> HybridLog<L> {
+    /// Whether records of `words` words in all, and their footer entries, fit in a page.
+    #[inline]
+    fn room_for(&self, page: &OpenPage, words: usize, records: usize) -> bool {
+        let footer = (page.count as usize + records) * ENTRY_BYTES + TRAILER_BYTES;
+        page.used as usize + words * 8 + footer <= self.options.block_bytes
+    }
+
+    /// Whether that can be appended. A page that turned read-only in this epoch may still be appended to: it is sealed only
+    /// after every session has left the epoch.
+    #[inline]
+    pub(crate) fn page_fits(&self, page: &Option<OpenPage>, words: usize, records: usize) -> bool {
+        page.as_ref().is_some_and(|page| self.room_for(page, words, records))
+    }
+
+    #[inline]
+    pub(crate) fn prepare_page(&self, page: &mut Option<OpenPage>, words: usize, records: usize, class: Class) -> Room {
+        if let Some(open) = page
+            && self.room_for(open, words, records)
+            && self.slots[open.slot as usize].state() == State::Mutable
+        {
+            return Room::Ready;
+        }
+        *page = None;
+        match self.take_page(class) {
+            Ok(open) => {
+                let ready = self.room_for(&open, words, records);
+                *page = Some(open);
+                if ready { Room::Ready } else { Room::Full }
+            }
+            Err(room) => room,
+        }
+    }
+
+    /// A fresh page: a frame, and a slot that it will be flushed to.
+    #[cold]
+    fn take_page(&self, class: Class) -> Result<OpenPage, Room> {
+        let mut pool = self.pool.lock();
+        let reserve = if class == Class::Write { self.reserve() } else { 0 };
+        if pool.slots.len() <= reserve {
+            drop(pool);
+            self.hungry.store(true, SeqCst);
+            return Err(if self.full.load(SeqCst) { Room::Full } else { Room::Wait });
+        }
+        let Some(frame) = pool.frames.pop() else {
+            drop(pool);
+            self.hungry.store(true, SeqCst);
+            return Err(Room::Wait);
+        };
+        let Some(slot) = pool.slots.pop() else {
+            pool.frames.push(frame);
+            return Err(Room::Wait);
+        };
+        // Sequence numbers are given and queued under one lock, so that the queue is in their order.
+        let seq = self.last_seq.fetch_add(1, SeqCst) + 1;
+        pool.unsealed.push_back(slot);
+        self.slots[slot as usize].begin(State::Mutable, seq, Some(frame), BLOCK_HEADER_BYTES as u32);
+        Ok(OpenPage { slot, frame, used: BLOCK_HEADER_BYTES as u32, count: 0 })
+    }
+
+    /// Stores a record in place of the old one where that lies in the in-place-update region and is long enough, else at the
+    /// end of the open page.
+    #[inline]
+    pub(crate) fn put_record(
+        &self,
+        page: &mut Option<OpenPage>,
+        old: Option<(Address, &Head)>,
+        record: &NewRecord<'_>,
+    ) -> (Address, u64) {
+        let words = record.words();
+        if let Some((address, head)) = old
+            && words <= head.meta.slot_words()
+        {
+            let place = self.addresses.place(address);
+            let slot = &self.slots[place.slot as usize];
+            if slot.state() == State::Mutable
+                && let Some(frame) = slot.frame()
+            {
+                Words(&self.frames.words(frame)[place.offset as usize / 8..]).rewrite(record);
+                if record.expire_at != 0 {
+                    slot.min_expire.fetch_min(record.expire_at, Relaxed);
+                }
+                return (address, slot.seq.load(Relaxed));
+            }
+        }
+        let Some(page) = page else { unreachable!("`prepare` came before") };
+        let slot = &self.slots[page.slot as usize];
+        let place = Place { slot: page.slot, offset: page.used };
+        Words(&self.frames.words(page.frame)[page.used as usize / 8..]).write(record);
+        page.used += words as u32 * 8;
+        page.count += 1;
+        slot.live_bytes.fetch_add(words as i64 * 8, Relaxed);
+        if record.expire_at != 0 {
+            slot.min_expire.fetch_min(record.expire_at, Relaxed);
+        }
+        slot.count.store(page.count, Relaxed);
+        // Whoever walks the page sees whole records only.
+        slot.used_bytes.store(page.used, Release);
+        (self.addresses.address(place), slot.seq.load(Relaxed))
+    }
+}
