@@ -100,7 +100,8 @@ pub enum OpKind {
     /// Deletes the key if it has expired (an expired record is invisible to [`Delete`](Self::Delete)). `Deleted` or `Miss`. What
     /// background expiry uses.
     Purge,
-    /// One step of iteration over the keys of `Op::db`. `Scanned`: keys are read with [`Batch::scanned`](crate::Batch::scanned).
+    /// One step of iteration over the keys of `Op::db`; where keys must be read from a device it may see later operations of
+    /// its own batch. `Scanned`: keys are read with [`Batch::scanned`](crate::Batch::scanned).
     Scan {
         /// Where the last step ended; 0 to start.
         cursor: u64,

@@ -138,7 +138,9 @@ impl Run<'_> {
 
     fn batch(&mut self, group: bool) {
         self.model.set_now_ms(self.harness.now_ms());
-        let cases = if group { self.generator.group() } else { self.generator.batch(&self.model) };
+        let mut cases = if group { self.generator.group() } else { self.generator.batch(&self.model) };
+        // A scan that has to read from a device may see later operations of its own batch: let there be none.
+        cases.sort_by_key(|case| matches!(case.action, Action::Scan { .. }));
         let observed = self.execute(&cases, group);
         let mut written = BTreeSet::new();
         for (i, (case, observed)) in cases.iter().zip(&observed).enumerate() {
