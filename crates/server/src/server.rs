@@ -26,7 +26,9 @@ pub struct Server {
     addresses: Addresses,
     wakers: Vec<mio::Waker>,
     inboxes: Vec<Arc<Inbox>>,
-    threads: Vec<JoinHandle<io::Result<()>>>,
+    workers: Vec<JoinHandle<io::Result<()>>>,
+    /// The threads of the acceptor and the admin port, which `wakers` wake.
+    others: Vec<JoinHandle<io::Result<()>>>,
 }
 
 /// Where a server listens, with the ports that port 0 became.
@@ -74,6 +76,7 @@ impl Server {
             run_id: run_id(),
             redis_port: addresses.redis.map_or(0, |address| address.port()),
             stopping: AtomicBool::new(false),
+            draining: AtomicBool::new(false),
             counters: Counters::default(),
             options,
         });
@@ -83,32 +86,24 @@ impl Server {
             addresses,
             wakers: Vec::new(),
             inboxes: Vec::new(),
-            threads: Vec::new(),
+            workers: Vec::new(),
+            others: Vec::new(),
         };
         for i in 0..shared.options.threads {
             let session = shared.store.session().map_err(io::Error::other)?;
             let (worker, inbox) = Worker::new(Arc::clone(&shared), session)?;
             server.inboxes.push(inbox);
-            server.spawn(format!("worker-{i}"), move || worker.run())?;
+            server.workers.push(spawn(format!("worker-{i}"), move || worker.run())?);
         }
         let (acceptor, waker) = Acceptor::new(Arc::clone(&shared), listeners, server.inboxes.clone())?;
         server.wakers.push(waker);
-        server.spawn("accept".into(), move || acceptor.run())?;
+        server.others.push(spawn("accept".into(), move || acceptor.run())?);
         if let Some(admin) = admin {
             let (admin, waker) = admin.prepare(shared, server.inboxes.clone())?;
             server.wakers.push(waker);
-            server.spawn("admin".into(), move || admin.run())?;
+            server.others.push(spawn("admin".into(), move || admin.run())?);
         }
         Ok(server)
-    }
-
-    fn spawn(
-        &mut self,
-        name: String,
-        run: impl FnOnce() -> io::Result<()> + Send + 'static,
-    ) -> io::Result<()> {
-        self.threads.push(std::thread::Builder::new().name(name).spawn(run)?);
-        Ok(())
     }
 
     /// Where it listens.
@@ -132,20 +127,18 @@ impl Server {
     }
 
     fn stop(&mut self) -> io::Result<()> {
-        self.shared.stopping.store(true, Relaxed);
         let mut result = Ok(());
+        self.shared.stopping.store(true, Relaxed);
         for waker in &self.wakers {
             result = result.and(waker.wake());
         }
+        result = result.and(join(&mut self.others));
+        // Nobody hands over connections any more: those that the workers have now are all.
+        self.shared.draining.store(true, Relaxed);
         for inbox in &self.inboxes {
             result = result.and(inbox.wake());
         }
-        for thread in self.threads.drain(..) {
-            let name = thread.thread().name().unwrap_or("thread").to_owned();
-            let ended = thread.join().unwrap_or_else(|_| Err(io::Error::other(format!("{name} panicked"))));
-            result = result.and(ended);
-        }
-        result
+        result.and(join(&mut self.workers))
     }
 }
 
@@ -155,6 +148,24 @@ impl Drop for Server {
             tracing::error!(%error, "the server did not stop cleanly");
         }
     }
+}
+
+fn spawn(
+    name: String,
+    run: impl FnOnce() -> io::Result<()> + Send + 'static,
+) -> io::Result<JoinHandle<io::Result<()>>> {
+    std::thread::Builder::new().name(name).spawn(run)
+}
+
+/// Waits for all; the first error is told.
+fn join(threads: &mut Vec<JoinHandle<io::Result<()>>>) -> io::Result<()> {
+    let mut result = Ok(());
+    for thread in threads.drain(..) {
+        let name = thread.thread().name().unwrap_or("thread").to_owned();
+        let ended = thread.join().unwrap_or_else(|_| Err(io::Error::other(format!("{name} panicked"))));
+        result = result.and(ended);
+    }
+    result
 }
 
 fn bind(address: SocketAddr) -> io::Result<TcpListener> {

@@ -1,8 +1,8 @@
 //! What all threads of one server share.
 //!
 //! # Thread safety
-//! Counters are statistics: relaxed, each correct by itself, no order between them. `stopping` is set once and read by
-//! threads that were woken after it was set; the waker's system call orders the two.
+//! Counters are statistics: relaxed, each correct by itself, no order between them. `stopping` and `draining` are set
+//! once and read by threads that were woken after they were set; the waker's system call orders the two.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
@@ -23,8 +23,10 @@ pub(crate) struct Shared {
     pub run_id: String,
     /// The port of the Redis listener, for `INFO`; 0 if there is none.
     pub redis_port: u16,
-    /// Set when the server shuts down.
+    /// Set when the server shuts down: no more is accepted.
     pub stopping: AtomicBool,
+    /// Set after that: workers finish what they have received, and end.
+    pub draining: AtomicBool,
     /// Counters.
     pub counters: Counters,
 }
@@ -40,6 +42,7 @@ impl Shared {
             run_id: String::new(),
             redis_port: 0,
             stopping: AtomicBool::new(false),
+            draining: AtomicBool::new(false),
             counters: Counters::default(),
         }
     }

@@ -2,7 +2,7 @@
 //!
 //! # Thread safety
 //! The acceptor pushes under the lock and wakes; the worker takes everything under the lock. `open` counts connections
-//! handed over and not yet closed; it steers balance only. Both locks are leaves: nothing else is locked inside.
+//! handed over and not yet closed; it steers balance only. The lock is a leaf: nothing else is locked inside.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
@@ -62,10 +62,10 @@ impl Inbox {
         self.open.load(Relaxed)
     }
 
-    /// Marks the worker as ended, and drops what nobody will serve.
-    pub fn bury(&self) {
+    /// Marks the worker as ended, and drops what nobody will serve; returns how many those were.
+    pub fn bury(&self) -> usize {
         self.dead.store(true, Relaxed);
-        drop(self.take());
+        self.take().len()
     }
 
     /// Whether the worker has ended.

@@ -126,7 +126,7 @@ impl Worker {
             self.turn(&ctx);
             if woken {
                 self.admit(&ctx);
-                if shared.stopping.load(Relaxed) && self.deadline.is_none() {
+                if shared.draining.load(Relaxed) && self.deadline.is_none() {
                     self.drain(&ctx);
                 }
             }
@@ -297,8 +297,7 @@ impl Drop for Worker {
             // The session closes them next; a failure here means that they are gone already.
             let _gone = self.poll.registry().deregister(&mut SourceFd(fd));
         }
-        let open = self.connections.len() as u64;
-        self.shared.counters.connected.fetch_sub(open, Relaxed);
-        self.inbox.bury();
+        let open = self.connections.len() + self.inbox.bury();
+        self.shared.counters.connected.fetch_sub(open as u64, Relaxed);
     }
 }

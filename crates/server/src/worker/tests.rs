@@ -101,7 +101,7 @@ impl Fixture {
     }
 
     fn stop(&self) {
-        self.shared.stopping.store(true, Relaxed);
+        self.shared.draining.store(true, Relaxed);
         self.inbox.wake().unwrap();
     }
 
