@@ -36,6 +36,7 @@ struct Inner {
     background: background::Background,
     store: Arc<dyn Store>,
     _lock: Mutex<Option<terrace_media::DirLock>>,
+    emulated: Option<Arc<terrace_media::HeapRegion>>,
 }
 
 /// Opens a store, creating it if there is none.
@@ -47,7 +48,8 @@ pub fn open(options: Options) -> Result<OpenStore, StoreError> {
     let opened = open::open(&options)?;
     let background = background::Background::start(&opened.store, options.background_threads)
         .map_err(StoreError::io("starting background threads"))?;
-    let inner = Inner { background, store: opened.store, _lock: Mutex::new(opened.lock) };
+    let inner =
+        Inner { background, store: opened.store, _lock: Mutex::new(opened.lock), emulated: opened.emulated };
     Ok(OpenStore { inner: Arc::new(inner), description: opened.description })
 }
 
@@ -59,7 +61,11 @@ impl OpenStore {
     /// As [`Store::close`].
     pub fn close(self) -> Result<(), StoreError> {
         self.inner.background.stop();
-        self.inner.store.close()
+        let closed = self.inner.store.close();
+        if let Some(region) = &self.inner.emulated {
+            hetermm::forget_emulated(region);
+        }
+        closed
     }
     /// Ends as if the process had been killed: nothing more is written. For benchmarks and tests of recovery. The directory
     /// is free again once every clone of this handle and every session is dropped.

@@ -25,6 +25,8 @@ pub(crate) struct Opened {
     pub description: Vec<String>,
     /// Kept as long as the store is open.
     pub lock: Option<terrace_media::DirLock>,
+    /// An emulated region that ends when the store is closed.
+    pub emulated: Option<Arc<HeapRegion>>,
 }
 
 pub(crate) fn open(options: &Options) -> Result<Opened, StoreError> {
@@ -78,6 +80,7 @@ fn open_dram(options: &Options) -> Result<Opened, StoreError> {
             "durability none: nothing survives a stop of this engine".into(),
         ],
         lock: None,
+        emulated: None,
     })
 }
 

@@ -1,0 +1,153 @@
+//! On block media: an ordinary directory.
+//!
+//! ```text
+//! DIR/superblock   4 KiB, written last when a store is made: without it there is no store
+//! DIR/log          buffered, preallocated and written through once
+//! DIR/data         O_DIRECT where it is to be had
+//! ```
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use terrace_engine::{StoreError, StoreHandle};
+use terrace_media::{BlockFile, BlockFileOptions, PlaceKind, SUPERBLOCK_BYTES, detect};
+use terrace_space_hybrid_log::{Sizes, open_block};
+
+use super::{check_superblock, describe, index, lock, new_superblock, opening, sizes};
+use crate::open::Opened;
+use crate::options::{Options, Tier};
+use crate::size::{Place, human_bytes};
+
+const LOG_BYTES: std::ops::RangeInclusive<u64> = 8 << 20..=256 << 20;
+
+pub(super) fn open(options: &Options, tier: &Tier) -> Result<Opened, StoreError> {
+    let dir: PathBuf = match (&tier.place, &options.dir) {
+        (Some(Place::Node(_)), _) => {
+            return Err(StoreError::Options("--ssd SIZE@node:N: a NUMA node is memory; use --pmem".into()));
+        }
+        (Some(Place::Path(path)), _) => path.clone(),
+        (None, Some(dir)) => dir.clone(),
+        (None, None) => {
+            return Err(StoreError::Options(
+                "--ssd without a place needs --dir, or write --ssd SIZE@PATH".into(),
+            ));
+        }
+    };
+    let guard = lock(&dir)?;
+    let place = detect(&dir).map_err(StoreError::io(format!("looking at {}", dir.display())))?;
+    if place.kind == PlaceKind::Tmpfs && options.durability != terrace_engine::Durability::None {
+        return Err(StoreError::Options(format!(
+            "{} is on tmpfs, which loses everything with the machine: choose another directory, or --durability none",
+            dir.display()
+        )));
+    }
+    let superblock_path = dir.join("superblock");
+    let fresh = !superblock_path.exists();
+    let (superblock, stored) = if fresh {
+        create(options, tier, &dir, place.free_bytes, &superblock_path)?
+    } else {
+        let data_bytes = dir.join("data").metadata().map_or(0, |m| m.len());
+        check_superblock(&read_superblock(&superblock_path)?, data_bytes, &superblock_path)?
+    };
+    let file = |name: &str, direct| {
+        let path = dir.join(name);
+        BlockFile::open(&path, &BlockFileOptions { direct, ring: true, prewrite: false })
+            .map(Arc::new)
+            .map_err(StoreError::io(format!("opening {}", path.display())))
+    };
+    let (log, data) = (file("log", false)?, file("data", true)?);
+    let what = data.describe();
+    let total = superblock.media_bytes + stored.log_bytes;
+    let lines = describe(options, &stored, &format!("ssd   {what} at {}", dir.display()), total, fresh);
+    let progress = |done, total| {
+        if let Some(show) = options.on_recovery {
+            show(done, total);
+        }
+    };
+    let opening = opening(options, &superblock, stored, fresh_store(&dir), what, &index, &progress);
+    let machine = open_block(&log, &data, opening)?;
+    mark_used(&dir)?;
+    Ok(Opened {
+        store: Arc::new(StoreHandle(machine)),
+        description: lines,
+        lock: Some(guard),
+        emulated: None,
+    })
+}
+
+/// Makes the files, the superblock last: a store that died while it was made is made again.
+fn create(
+    options: &Options,
+    tier: &Tier,
+    dir: &Path,
+    free_bytes: u64,
+    superblock_path: &Path,
+) -> Result<(terrace_media::Superblock, Sizes), StoreError> {
+    let log_bytes = (tier.bytes / 16).clamp(*LOG_BYTES.start(), *LOG_BYTES.end());
+    let mut sizes = sizes::choose(options, tier.bytes, log_bytes)?;
+    sizes.log_bytes = sizes.log_bytes.max(*LOG_BYTES.start());
+    if tier.bytes > free_bytes {
+        return Err(StoreError::Options(format!(
+            "--ssd {}: {} has {} free",
+            human_bytes(tier.bytes),
+            dir.display(),
+            human_bytes(free_bytes)
+        )));
+    }
+    let data_bytes = (tier.bytes - sizes.log_bytes) / 4096 * 4096;
+    for (name, bytes, direct, prewrite) in
+        [("log", sizes.log_bytes, false, true), ("data", data_bytes, true, false)]
+    {
+        let path = dir.join(name);
+        if path.exists() {
+            std::fs::remove_file(&path)
+                .map_err(StoreError::io(format!("removing unfinished {}", path.display())))?;
+        }
+        BlockFile::create(&path, bytes, &BlockFileOptions { direct, ring: true, prewrite })
+            .map_err(StoreError::io(format!("making {} of {}", path.display(), human_bytes(bytes))))?;
+    }
+    let superblock = new_superblock(&sizes, data_bytes)?;
+    let bytes = superblock.encode().map_err(|error| StoreError::Options(error.to_string()))?;
+    let _ = std::fs::remove_file(dir.join(USED));
+    write_whole(superblock_path, &bytes)
+        .map_err(StoreError::io(format!("writing {}", superblock_path.display())))?;
+    Ok((superblock, sizes))
+}
+
+/// Present once the log and the first manifest are on the medium: until then the files still read as zeros.
+const USED: &str = "formatted";
+
+fn fresh_store(dir: &Path) -> bool {
+    !dir.join(USED).exists()
+}
+
+fn mark_used(dir: &Path) -> Result<(), StoreError> {
+    let path = dir.join(USED);
+    if path.exists() {
+        return Ok(());
+    }
+    write_whole(&path, b"").map_err(StoreError::io(format!("writing {}", path.display())))
+}
+
+fn read_superblock(path: &Path) -> Result<[u8; SUPERBLOCK_BYTES], StoreError> {
+    let mut bytes = [0; SUPERBLOCK_BYTES];
+    File::open(path)
+        .and_then(|mut file| file.read_exact(&mut bytes))
+        .map_err(StoreError::io(format!("reading {}", path.display())))?;
+    Ok(bytes)
+}
+
+/// Writes a file so that it is there whole or not at all.
+fn write_whole(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    let unfinished = path.with_extension("new");
+    let mut file = File::create(&unfinished)?;
+    file.write_all(bytes)?;
+    file.sync_all()?;
+    std::fs::rename(&unfinished, path)?;
+    match path.parent() {
+        Some(dir) => File::open(dir)?.sync_all(),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,160 @@
+//! On byte-addressable media: a DAX file or device, a tmpfs file or memory that stands in for one, a NUMA node.
+//!
+//! The superblock is the region's first page, written last when a store is made.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use terrace_engine::{Durability, StoreError, StoreHandle};
+use terrace_media::{ByteRegion, HeapRegion, MapOptions, MappedRegion, Profile, SUPERBLOCK_BYTES, Survives};
+use terrace_space_hybrid_log::open_byte;
+
+use super::{check_superblock, describe, index, lock, new_superblock, opening, sizes};
+use crate::open::Opened;
+use crate::options::{Options, Tier};
+use crate::size::{Place, human_bytes};
+
+/// The log's share of a byte-addressable tier: long enough that the pages in DRAM rarely have to be flushed for its sake.
+const LOG_SHARE: u64 = 4;
+const LOG_BYTES_MAX: u64 = 1 << 30;
+/// The file in a directory that `--pmem SIZE@DIR` names.
+const FILE: &str = "pmem";
+
+/// Emulated regions without a place: they live as long as the process, so that a store killed within it can be recovered.
+static EMULATED: Mutex<Vec<(Option<PathBuf>, Arc<HeapRegion>)>> = Mutex::new(Vec::new());
+
+/// Ends an emulated region: its store was closed.
+pub(crate) fn forget_emulated(region: &Arc<HeapRegion>) {
+    EMULATED.lock().retain(|(_, kept)| !Arc::ptr_eq(kept, region));
+}
+
+pub(super) fn open(options: &Options, tier: &Tier) -> Result<Opened, StoreError> {
+    let profile = match &options.profile {
+        None => None,
+        Some(name) => Some(Profile::resolve(name).map_err(|error| StoreError::Options(error.to_string()))?),
+    };
+    match (&tier.place, profile) {
+        (Some(Place::Path(path)), profile) => open_path(options, tier, path, profile),
+        (None, None) => match &options.dir {
+            Some(dir) => open_path(options, tier, dir, None),
+            None => Err(StoreError::Options(
+                "--pmem needs a place: --pmem SIZE@PATH, --dir DIR, or --profile NAME".into(),
+            )),
+        },
+        (None, Some(profile)) => {
+            let region = emulated(options, tier, profile)?;
+            finish(options, tier, region.clone(), region.describe(), region.promises(), None, Some(region))
+        }
+        (Some(Place::Node(node)), profile) => {
+            let region = HeapRegion::on_node(tier.bytes, *node, profile)
+                .map_err(StoreError::io(format!("memory of NUMA node {node}")))?;
+            let (what, promises) = (region.describe(), region.promises());
+            finish(options, tier, Arc::new(region), what, promises, None, None)
+        }
+    }
+}
+
+fn emulated(options: &Options, tier: &Tier, profile: Profile) -> Result<Arc<HeapRegion>, StoreError> {
+    let mut kept = EMULATED.lock();
+    let reusable = kept.iter().find(|(dir, region)| {
+        *dir == options.dir
+            && region.len() == tier.bytes
+            && Arc::strong_count(region) == 1
+            && region.profile() == Some(&profile)
+    });
+    if let Some((_, region)) = reusable {
+        return Ok(region.clone());
+    }
+    // What nobody uses is of another size or profile: its store is gone.
+    kept.retain(|(dir, region)| *dir != options.dir || Arc::strong_count(region) > 1);
+    let region = HeapRegion::with_profile(tier.bytes, Some(profile))
+        .map_err(StoreError::io(format!("{} of memory", human_bytes(tier.bytes))))?;
+    let region = Arc::new(region);
+    kept.push((options.dir.clone(), region.clone()));
+    Ok(region)
+}
+
+fn open_path(
+    options: &Options,
+    tier: &Tier,
+    path: &Path,
+    profile: Option<Profile>,
+) -> Result<Opened, StoreError> {
+    let is_file = path.metadata().is_ok_and(|m| !m.is_dir());
+    let (guard, file) = if is_file {
+        let dir = options.dir.as_deref().or(path.parent()).unwrap_or(Path::new("."));
+        // A device's directory is not ours to lock.
+        (if path.is_file() || options.dir.is_some() { Some(lock(dir)?) } else { None }, path.to_path_buf())
+    } else {
+        (Some(lock(path)?), path.join(FILE))
+    };
+    let map = MapOptions { profile, accept_volatile: options.durability == Durability::None, node: None };
+    let refused = |error: terrace_media::MapError| StoreError::Options(error.to_string());
+    let region = if file.exists() {
+        MappedRegion::open(&file, &map).map_err(refused)?
+    } else {
+        MappedRegion::create(&file, tier.bytes, &map).map_err(refused)?
+    };
+    let (what, promises) = (region.describe(), region.promises());
+    finish(options, tier, Arc::new(region), what, promises, guard, None)
+}
+
+fn finish<R: ByteRegion>(
+    options: &Options,
+    tier: &Tier,
+    region: Arc<R>,
+    what: String,
+    promises: Survives,
+    guard: Option<terrace_media::DirLock>,
+    emulated: Option<Arc<HeapRegion>>,
+) -> Result<Opened, StoreError> {
+    if options.durability == Durability::Sync && promises < Survives::Power {
+        return Err(StoreError::Options(format!(
+            "{what} can't keep --durability sync: it loses its bytes with the power; use batch or none, or a profile that it stands in for"
+        )));
+    }
+    let place = PathBuf::from(&what);
+    let mut bytes = [0; SUPERBLOCK_BYTES];
+    region.read(0, &mut bytes);
+    let fresh = bytes.iter().all(|b| *b == 0);
+    let (superblock, stored) = if fresh {
+        let log_bytes = (region.len() / LOG_SHARE).min(LOG_BYTES_MAX);
+        let sizes = sizes::choose(options, region.len(), log_bytes)?;
+        wipe(&*region);
+        (new_superblock(&sizes, region.len())?, sizes)
+    } else {
+        check_superblock(&bytes, region.len(), &place)?
+    };
+    let lines = describe(options, &stored, &format!("pmem  {what}"), region.len(), fresh);
+    let progress = |done, total| {
+        if let Some(show) = options.on_recovery {
+            show(done, total);
+        }
+    };
+    let opening = opening(options, &superblock, stored, fresh, what, &index, &progress);
+    let machine = open_byte(&region, SUPERBLOCK_BYTES as u64, opening)?;
+    if fresh {
+        let bytes = superblock.encode().map_err(|error| StoreError::Options(error.to_string()))?;
+        region.write_nt(0, &bytes);
+        region.fence();
+    }
+    let _ = tier;
+    Ok(Opened { store: Arc::new(StoreHandle(machine)), description: lines, lock: guard, emulated })
+}
+
+/// A device, or a file that died while its store was made, may hold anything behind its first page.
+fn wipe<R: ByteRegion>(region: &R) {
+    const CHUNK: usize = 1 << 20;
+    let (zeros, mut bytes) = (vec![0; CHUNK], vec![0; CHUNK]);
+    let mut at = SUPERBLOCK_BYTES as u64;
+    while at < region.len() {
+        let len = CHUNK.min((region.len() - at) as usize);
+        region.read(at, &mut bytes[..len]);
+        if bytes[..len] != zeros[..len] {
+            region.write_nt(at, &zeros[..len]);
+        }
+        at += len as u64;
+    }
+    region.fence();
+}
