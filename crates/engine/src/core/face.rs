@@ -128,7 +128,9 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
         }
         for i in start..end {
             let hash = self.hashes[i - start];
-            if self.is_busy(hash) {
+            // Operations on a whole database have no key to wait behind, though they carry an empty one.
+            let keyless = matches!(batch.ops[i].kind, OpKind::Flush { .. } | OpKind::Scan { .. });
+            if !keyless && self.is_busy(hash) {
                 self.suspend(batch, (i, i + 1), vec![hash], Vec::new(), Known::default());
                 continue;
             }
@@ -136,8 +138,8 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
             match self.run_one(batch, i, hash, &mut known) {
                 Step::Done(reply) => batch.replies[i] = reply,
                 Step::Read(reads) => {
-                    let hash = self.hash_of(batch, i);
-                    self.suspend(batch, (i, i + 1), vec![hash], reads, known);
+                    let hashes = if keyless { Vec::new() } else { vec![hash] };
+                    self.suspend(batch, (i, i + 1), hashes, reads, known);
                 }
             }
         }
