@@ -260,7 +260,9 @@ impl<I: Index, S: Space, D: LogDevice> Machine<I, S, D> {
         if log.free_blocks() * 4 < log.used_blocks() {
             // Ask for the oldest pages early, so that nobody has to wait for all of them at once.
             let (persisted, last) = (self.space.persisted_seq(), self.space.last_seq());
-            self.shared.flush_wanted.fetch_max(persisted + last.saturating_sub(persisted).div_ceil(4), SeqCst);
+            self.shared
+                .flush_wanted
+                .fetch_max(persisted + last.saturating_sub(persisted).div_ceil(4), SeqCst);
         }
         match &*state {
             FloorState::Idle => {
@@ -345,7 +347,8 @@ impl<I: Index, S: Space, D: LogDevice> Machine<I, S, D> {
             return Progress::Idle;
         }
         let mut keys: Vec<(u8, Vec<u8>)> = Vec::new();
-        self.space.find_victims(&self.index, &**self, EVICT_KEYS, &mut |db, key| keys.push((db, key.to_vec())));
+        self.space
+            .find_victims(&self.index, &**self, EVICT_KEYS, &mut |db, key| keys.push((db, key.to_vec())));
         if keys.is_empty() {
             return Progress::Idle;
         }

@@ -47,6 +47,9 @@ impl<I: Index, S: Space, D: LogDevice> Session for Core<I, S, D> {
         let failed = !self.write_log();
         self.fill(&mut batch.ticket);
         batch.ticket.failed |= failed;
+        if !batch.pending.is_empty() {
+            self.resume(batch, false);
+        }
     }
 
     fn poll(&mut self, batch: &mut Batch) -> bool {
@@ -86,7 +89,6 @@ impl<I: Index, S: Space, D: LogDevice> Session for Core<I, S, D> {
     fn event_fds(&mut self) -> Vec<RawFd> {
         let mut fds: Vec<RawFd> = self.machine.space.read_fd(&self.local).into_iter().collect();
         if self.waker.is_none()
-            && self.writer.is_some()
             && let Ok(fd) = rustix::event::eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)
         {
             let fd = Arc::new(fd);

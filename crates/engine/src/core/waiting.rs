@@ -62,22 +62,47 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
 
     /// Goes on with the batch's pending operations; with `wait`, waits for a device first if reads are in flight.
     pub(super) fn resume(&mut self, batch: &mut Batch, wait: bool) {
-        let wait = wait && batch.pending.iter().any(|p| !p.reads.is_empty()) && self.arrived.is_empty();
-        self.machine.space.reap(&mut self.local, wait, &mut self.arrivals);
-        for arrival in self.arrivals.drain(..) {
-            self.arrived.insert(arrival.token, arrival.outcome);
-        }
-        let mut waiting = std::mem::take(&mut batch.pending);
-        self.enter();
-        for mut pending in waiting.drain(..) {
-            if !self.resume_one(batch, &mut pending) {
-                batch.pending.push(pending);
+        let mut wait = wait && batch.pending.iter().any(|p| !p.reads.is_empty()) && self.arrived.is_empty();
+        loop {
+            self.reap(wait);
+            let mut waiting = std::mem::take(&mut batch.pending);
+            self.enter();
+            for mut pending in waiting.drain(..) {
+                if !self.resume_one(batch, &mut pending) {
+                    batch.pending.push(pending);
+                }
+            }
+            self.leave();
+            wait = false;
+            // Reads that were started just now must be handed to the device, or nobody would be woken for them.
+            if batch.pending.is_empty() || !self.reap(false) {
+                break;
             }
         }
-        self.leave();
+        self.pass_on();
         let failed = !self.write_log();
         self.fill(&mut batch.ticket);
         batch.ticket.failed |= failed;
+    }
+
+    /// Hands started reads to the device and takes in finished ones; whether there were any.
+    fn reap(&mut self, wait: bool) -> bool {
+        self.machine.space.reap(&mut self.local, wait, &mut self.arrivals);
+        let any = !self.arrivals.is_empty();
+        for arrival in self.arrivals.drain(..) {
+            self.arrived.insert(arrival.token, arrival.outcome);
+        }
+        any
+    }
+
+    /// What came for other batches of this session was taken from the device here: its event is spent, so give another.
+    fn pass_on(&mut self) {
+        if !self.arrived.is_empty()
+            && let Some(waker) = &self.waker
+        {
+            // A full counter means that it is readable already.
+            let _ = rustix::io::write(waker, &1u64.to_ne_bytes());
+        }
     }
 
     /// Whether the operation is answered now.
