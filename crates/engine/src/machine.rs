@@ -158,6 +158,7 @@ impl<I: Index, S: Space, D: LogDevice> Machine<I, S, D> {
 
     /// One step: whatever is due first.
     pub(crate) fn step_once(self: &Arc<Self>) -> Progress {
+        self.space.index_grew(self.index.memory_bytes());
         let mut blocked = false;
         let parts: [&dyn Fn() -> Progress; 6] = [
             &|| self.sync_step(),
@@ -372,7 +373,8 @@ impl<I: Index, S: Space, D: LogDevice> Machine<I, S, D> {
         LogStats {
             used_bytes: log.used_bytes(),
             capacity_bytes: log.capacity_bytes(),
-            media: log.device().counters().snapshot(),
+            // On byte-addressable media log and blocks share the region, and the tier counts for both.
+            media: if self.options.immediate { Default::default() } else { log.device().counters().snapshot() },
         }
     }
 }

@@ -30,6 +30,8 @@ pub struct Sizes {
     pub log_bytes: u64,
     /// DRAM for pages.
     pub dram_bytes: u64,
+    /// Whether `dram_bytes` bounds the index too, which then takes pages away as it grows.
+    pub dram_with_index: bool,
     /// The store's identity.
     pub store_id: u64,
 }
@@ -133,6 +135,7 @@ fn open_parts<I: Index, L: Lower, D: LogDevice>(
     let hybrid = HybridOptions {
         block_bytes: sizes.block_bytes,
         dram_bytes: sizes.dram_bytes,
+        dram_budget: sizes.dram_with_index.then_some(sizes.dram_bytes),
         store_id: sizes.store_id,
     };
     let (log, manifest) = if opening.fresh {

@@ -72,7 +72,7 @@ impl<L: Lower> HybridLog<L> {
 
     /// Free frames that are kept ready for writers.
     fn frames_wanted(&self) -> usize {
-        (self.frames.count() / 16).max(2)
+        (self.frames_allowed.load(Relaxed) / 16).max(2)
     }
 
     fn turn_read_only(&self, flushing: &mut Flushing, context: &dyn Context) -> bool {
@@ -81,7 +81,8 @@ impl<L: Lower> HybridLog<L> {
             let pool = self.pool.lock();
             let unsealed = pool.unsealed.len();
             // A quarter of DRAM is free or holds blocks that are clean: the hot ones among those come back in time.
-            let limit = self.frames.count() - (self.frames.count() / 4).max(self.frames_wanted());
+            let allowed = self.frames_allowed.load(Relaxed);
+            let limit = allowed.saturating_sub((allowed / 4).max(self.frames_wanted()));
             let starving = pool.frames.is_empty() && pool.clean.is_empty() && flushing.cooling.is_empty();
             let mut over = unsealed.saturating_sub(limit);
             if starving && self.hungry.load(SeqCst) {
@@ -215,7 +216,17 @@ impl<L: Lower> HybridLog<L> {
     fn give_frames_back(&self, flushing: &mut Flushing, context: &dyn Context) -> bool {
         let mut pool = self.pool.lock();
         let mut any = false;
-        while pool.frames.len() + flushing.cooling.len() < self.frames_wanted() {
+        let allowed = self.frames_allowed.load(Relaxed);
+        // The index has grown: what is free beyond the allowance goes back to the system.
+        while pool.parked.len() + allowed < self.frames.count()
+            && let Some(frame) = pool.frames.pop()
+        {
+            self.frames.release(frame);
+            pool.parked.push(frame);
+            any = true;
+        }
+        let over = (self.frames.count() - pool.parked.len()).saturating_sub(allowed);
+        while pool.frames.len() + flushing.cooling.len() < self.frames_wanted() + over {
             let Some((slot, seq)) = pool.clean.pop_front() else { break };
             let slot = &self.slots[slot as usize];
             if slot.seq.load(Relaxed) != seq || slot.state() != State::Sealed {

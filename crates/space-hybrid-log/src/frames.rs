@@ -41,6 +41,23 @@ impl Frames {
     pub fn count(&self) -> usize {
         self.count
     }
+    /// Gives a frame's memory back to the system. It reads as zeros when it is used again.
+    pub fn release(&self, frame: u32) {
+        const PAGE: usize = 4096;
+        let start = (frame as usize * self.frame_words * 8).next_multiple_of(PAGE);
+        let end = ((frame as usize + 1) * self.frame_words * 8) / PAGE * PAGE;
+        if end > start && self.layout.align() >= PAGE {
+            // SAFETY: the whole pages of a frame that nobody uses, inside the allocation; they are zero afterwards, and
+            // zeros are valid words.
+            let _ = unsafe {
+                rustix::mm::madvise(
+                    self.base.cast::<u8>().add(start).cast(),
+                    end - start,
+                    rustix::mm::Advice::LinuxDontNeed,
+                )
+            };
+        }
+    }
     /// A frame's words.
     #[inline]
     pub fn words(&self, frame: u32) -> &[AtomicU64] {

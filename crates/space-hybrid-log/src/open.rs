@@ -20,12 +20,14 @@ pub struct HybridOptions {
     pub block_bytes: usize,
     /// DRAM for pages.
     pub dram_bytes: u64,
+    /// Bound on pages and index together, if they share one.
+    pub dram_budget: Option<u64>,
     /// The store's identity, part of every block's header.
     pub store_id: u64,
 }
 
 /// Pages that a hybrid log needs at least: one for each of two sessions, one for reclamation, one being flushed.
-const FRAMES_MIN: usize = 5;
+pub(crate) const FRAMES_MIN: usize = 5;
 /// Blocks that the lower tier needs beyond the pages in DRAM.
 const BLOCKS_OVER: usize = 6;
 

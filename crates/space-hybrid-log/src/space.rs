@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::RawFd;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::*};
 
 use parking_lot::Mutex;
 use terrace_engine::record::{Head, NewRecord};
@@ -16,7 +16,7 @@ use crate::extent::OpenExtents;
 use crate::flush::Flushing;
 use crate::frames::Frames;
 use crate::lower::Lower;
-use crate::open::HybridOptions;
+use crate::open::{FRAMES_MIN, HybridOptions};
 use crate::read::Reads;
 use crate::reclaim::Reclaiming;
 use crate::slots::{Slot, State};
@@ -44,6 +44,8 @@ pub struct HybridLog<L: Lower> {
     pub(crate) hungry: AtomicBool,
     /// Bytes that writes were refused for; 0 once there is room again.
     pub(crate) full: AtomicBool,
+    /// Frames that may be in use: the index may need the memory of the others.
+    pub(crate) frames_allowed: AtomicUsize,
     pub(crate) details: Details,
     /// The manifest's two copies are written in turn.
     manifest_turn: Mutex<u64>,
@@ -58,6 +60,8 @@ pub(crate) struct Pool {
     pub unsealed: VecDeque<u32>,
     /// Sealed blocks that still have a frame, oldest first, with their sequence numbers.
     pub clean: VecDeque<(u32, u64)>,
+    /// Frames whose memory was given up to the index.
+    pub parked: Vec<u32>,
 }
 
 /// What background steps remember.
@@ -97,7 +101,9 @@ impl<L: Lower> HybridLog<L> {
                 frames: (0..frames as u32).rev().collect(),
                 unsealed: VecDeque::new(),
                 clean: VecDeque::new(),
+                parked: Vec::new(),
             }),
+            frames_allowed: AtomicUsize::new(frames),
             slots,
             last_seq: AtomicU64::new(0),
             flush_target: AtomicU64::new(0),
@@ -297,7 +303,7 @@ impl<L: Lower> Space for HybridLog<L> {
         let mut dram = TierStats {
             tier: "dram",
             medium: format!("{} pages of {} KiB", self.frames.count(), block / 1024),
-            capacity_bytes: self.frames.count() as u64 * block,
+            capacity_bytes: self.frames_allowed.load(Relaxed) as u64 * block,
             ..TierStats::default()
         };
         let mut lower = TierStats {
@@ -332,8 +338,16 @@ impl<L: Lower> Space for HybridLog<L> {
     }
     fn dram_bytes(&self) -> u64 {
         let pool = self.pool.lock();
-        let frames = (self.frames.count() - pool.frames.len()) * self.options.block_bytes;
+        let frames = (self.frames.count() - pool.frames.len() - pool.parked.len()) * self.options.block_bytes;
         (frames + std::mem::size_of_val(&*self.slots)) as u64
+    }
+    fn index_grew(&self, index_bytes: u64) {
+        if let Some(budget) = self.options.dram_budget {
+            let allowed = budget.saturating_sub(index_bytes) / self.options.block_bytes as u64;
+            // Fewer than this many pages can't work; writes are refused before (see `take_page`).
+            let allowed = (allowed as usize).clamp(FRAMES_MIN, self.frames.count());
+            self.frames_allowed.store(allowed, Relaxed);
+        }
     }
     fn details(&self) -> Vec<(&'static str, u64)> {
         let d = &self.details;
@@ -343,7 +357,7 @@ impl<L: Lower> Space for HybridLog<L> {
         };
         vec![
             ("page_bytes", self.options.block_bytes as u64),
-            ("pages", self.frames.count() as u64),
+            ("pages", self.frames_allowed.load(Relaxed) as u64),
             ("pages_free", frames),
             ("blocks", self.slots.len() as u64),
             ("blocks_free", slots),

@@ -13,6 +13,7 @@ use terrace_index::Address;
 use crate::address::Place;
 use crate::layout::{BLOCK_HEADER_BYTES, ENTRY_BYTES, TRAILER_BYTES};
 use crate::lower::Lower;
+use crate::open::FRAMES_MIN;
 use crate::page::Words;
 use crate::slots::State;
 use crate::space::HybridLog;
@@ -69,7 +70,14 @@ impl<L: Lower> HybridLog<L> {
             self.hungry.store(true, SeqCst);
             return Err(if self.full.load(SeqCst) { Room::Full } else { Room::Wait });
         }
-        let Some(frame) = pool.frames.pop() else {
+        let used = self.frames.count() - pool.frames.len() - pool.parked.len();
+        let allowed = self.frames_allowed.load(Relaxed);
+        if class == Class::Write && allowed <= FRAMES_MIN && self.options.dram_budget.is_some() {
+            // The index has taken the DRAM: what would make it grow is refused.
+            return Err(Room::Full);
+        }
+        let frame = if used < allowed { pool.frames.pop() } else { None };
+        let Some(frame) = frame else {
             drop(pool);
             self.hungry.store(true, SeqCst);
             return Err(Room::Wait);

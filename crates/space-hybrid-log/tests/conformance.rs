@@ -22,6 +22,7 @@ const SIZES: Sizes = Sizes {
     log_block_bytes: 256 << 10,
     log_bytes: 8 << 20,
     dram_bytes: 4 << 20,
+    dram_with_index: false,
     store_id: 1,
 };
 const REGION_BYTES: u64 = 160 << 20;

@@ -102,6 +102,7 @@ fn opening<'a>(
 ) -> Opening<'a, Clht> {
     let budget = sizes::dram_for_records(options);
     sizes.dram_bytes = budget;
+    sizes.dram_with_index = options.dram_records.is_none();
     sizes.store_id = u64::from_le_bytes(std::array::from_fn(|i| superblock.identity[i])) | 1;
     Opening { sizes, fresh, machine: machine_options(options, superblock), index, description, progress }
 }
@@ -128,7 +129,7 @@ fn describe(options: &Options, sizes: &Sizes, lower: &str, lower_bytes: u64, fre
         },
     ];
     if let Some(bound) = options.dram {
-        lines[1].push_str(&format!(", of {} in all", human_bytes(bound)));
+        lines[1].push_str(&format!(" and the index, of {} in all", human_bytes(bound)));
     }
     lines
 }

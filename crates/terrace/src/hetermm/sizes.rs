@@ -36,16 +36,17 @@ pub(super) fn decode(text: &str) -> Result<Sizes, String> {
         log_block_bytes: stored.log_block_bytes as usize,
         log_bytes: stored.log_bytes,
         dram_bytes: 0,
+        dram_with_index: false,
         store_id: 0,
     })
 }
 
-/// DRAM for record pages. `--dram-records` is just that; `--dram` bounds the whole process, so that the index and the
-/// buffers come off it.
+/// DRAM for record pages. `--dram-records` is just that; `--dram` bounds the whole process: buffers come off it here, and
+/// the index takes pages away as it grows.
 pub(super) fn dram_for_records(options: &Options) -> u64 {
     match (options.dram_records, options.dram) {
         (Some(records), _) => records,
-        (None, Some(all)) => all.saturating_sub((all / 4).min(48 << 20)) / 5 * 4,
+        (None, Some(all)) => all.saturating_sub((all / 4).min(64 << 20)),
         (None, None) => terrace_media::Machine::detect().usable_bytes() / 4,
     }
 }
@@ -77,6 +78,7 @@ pub(super) fn choose(options: &Options, bytes: u64, log_bytes: u64) -> Result<Si
         log_block_bytes: LOG_BLOCK_BYTES,
         log_bytes,
         dram_bytes: dram,
+        dram_with_index: false,
         store_id: 0,
     })
 }

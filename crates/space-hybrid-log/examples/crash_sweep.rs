@@ -1,0 +1,68 @@
+//! The crash sweep of engine `hetermm`, as long as one likes: `cargo xtask crash-sweep --help`.
+
+#[path = "../tests/crash/subject.rs"]
+mod subject;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use indicatif::{ProgressBar, ProgressStyle};
+use subject::Hetermm;
+use terrace_engine::Durability;
+use terrace_testkit::sweep::{MediaKind, SweepOptions, sweep};
+
+/// Crashes seeded histories everywhere and judges what recovery finds.
+#[derive(Parser)]
+#[command(name = "crash-sweep")]
+struct Arguments {
+    /// The kind of media: byte or block.
+    #[arg(long, default_value = "byte")]
+    media: MediaKind,
+    /// The promise that is checked: sync, batch:MS or none.
+    #[arg(long, default_value = "sync")]
+    durability: Durability,
+    /// Crash images in all, about.
+    #[arg(long, default_value_t = 100_000)]
+    images: u64,
+    /// Histories.
+    #[arg(long, default_value_t = 1_000)]
+    histories: u64,
+    /// The first history's seed; the others follow.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// OS threads.
+    #[arg(long, default_value_t = 1)]
+    threads: usize,
+    /// Stop after so many failures.
+    #[arg(long, default_value_t = 1)]
+    failures: usize,
+    /// Leave failing histories as long as they are.
+    #[arg(long)]
+    no_reduce: bool,
+}
+
+fn main() -> anyhow::Result<ExitCode> {
+    let arguments = Arguments::parse();
+    let bar = ProgressBar::new(arguments.histories);
+    bar.set_style(ProgressStyle::with_template("{bar:30} {pos}/{len} histories, {msg}, {eta} left")?);
+    let options = SweepOptions {
+        media: arguments.media,
+        durability: arguments.durability,
+        histories: arguments.histories,
+        images: arguments.images,
+        seed: arguments.seed,
+        threads: arguments.threads,
+        reduce: !arguments.no_reduce,
+        failures_max: arguments.failures,
+    };
+    let summary = sweep(&Hetermm, &options, &|summary| {
+        bar.set_position(summary.histories());
+        bar.set_message(format!("{} images, {} failures", summary.images(), summary.failures.len()));
+    })?;
+    bar.finish_and_clear();
+    for failure in &summary.failures {
+        println!("{failure}");
+    }
+    println!("{} media, durability {}: {summary}", arguments.media, arguments.durability);
+    Ok(if summary.failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
