@@ -19,3 +19,4 @@ pub mod model;
 pub mod random;
 pub mod rng;
 pub mod settings;
+pub mod sweep;

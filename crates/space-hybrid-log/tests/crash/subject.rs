@@ -20,6 +20,7 @@ fn sizes(media: MediaKind) -> Sizes {
             log_block_bytes: 1024,
             log_bytes: 16 << 10,
             dram_bytes: 6 * 2048,
+            dram_with_index: false,
             store_id: 9,
         },
         MediaKind::Block => Sizes {
@@ -27,6 +28,7 @@ fn sizes(media: MediaKind) -> Sizes {
             log_block_bytes: 4096,
             log_bytes: 16 * 4096,
             dram_bytes: 6 * 8192,
+            dram_with_index: false,
             store_id: 9,
         },
     }
@@ -35,7 +37,7 @@ fn sizes(media: MediaKind) -> Sizes {
 impl Subject for Hetermm {
     fn shape(&self, media: MediaKind) -> Shape {
         let Sizes { block_bytes, log_bytes, dram_bytes, store_id, .. } = sizes(media);
-        let limits = HybridOptions { block_bytes, dram_bytes, store_id }.limits();
+        let limits = HybridOptions { block_bytes, dram_bytes, dram_budget: None, store_id }.limits();
         let large_bytes = limits.inline_bytes * 5;
         assert!(large_bytes as u64 <= limits.value_bytes);
         match media {

@@ -1,0 +1,114 @@
+//! The simulated media of one history, and the clock that its store is given.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use terrace_engine::clock::Clock;
+use terrace_media_sim::{CrashImage, Recorder, SimBlock, SimRegion};
+
+/// Which kind of media a sweep runs on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MediaKind {
+    /// Byte-addressable memory: one region.
+    Byte,
+    /// Block media: a device for the log and one for the data.
+    Block,
+}
+
+impl std::str::FromStr for MediaKind {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "byte" => Ok(Self::Byte),
+            "block" => Ok(Self::Block),
+            _ => Err(format!("{text:?}: expected byte or block")),
+        }
+    }
+}
+
+impl std::fmt::Display for MediaKind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Byte => "byte",
+            Self::Block => "block",
+        })
+    }
+}
+
+/// What a store lies on. Clones share the bytes.
+#[derive(Clone)]
+pub enum Media {
+    /// A region.
+    Byte(SimRegion),
+    /// Two devices.
+    Block {
+        /// For the operation log.
+        log: SimBlock,
+        /// For everything else.
+        data: SimBlock,
+    },
+}
+
+/// The content of media: one region, or log and data.
+#[derive(Clone)]
+pub(super) struct Bytes(pub Vec<Vec<u8>>);
+
+impl Media {
+    /// Media that record, with this content.
+    pub(super) fn recorded(kind: MediaKind, bytes: &Bytes, recorder: &Recorder) -> Self {
+        let bytes = &bytes.0;
+        match kind {
+            MediaKind::Byte => Self::Byte(recorder.region(bytes[0].clone())),
+            MediaKind::Block => {
+                let (log, data) = (recorder.block(bytes[0].clone()), recorder.block(bytes[1].clone()));
+                Self::Block { log, data }
+            }
+        }
+    }
+    /// What a crash left.
+    pub(super) fn of(kind: MediaKind, image: &CrashImage) -> Self {
+        match kind {
+            MediaKind::Byte => Self::Byte(image.region(0)),
+            MediaKind::Block => Self::Block { log: image.block(0), data: image.block(1) },
+        }
+    }
+    pub(super) fn to_bytes(&self) -> Bytes {
+        Bytes(match self {
+            Self::Byte(region) => vec![region.to_bytes()],
+            Self::Block { log, data } => vec![log.to_bytes(), data.to_bytes()],
+        })
+    }
+}
+
+/// So many looks at the clock without anything done mean that a store waits for ever. Everything that waits looks at it.
+const LOOKS_MAX: u64 = 100_000;
+
+/// A clock that the driver sets, and a fuse against stores that hang: with one thread nobody else could end the wait.
+#[derive(Debug)]
+pub(super) struct SweepClock {
+    us: AtomicU64,
+    looks: AtomicU64,
+}
+
+impl SweepClock {
+    pub fn new(us: u64) -> Self {
+        Self { us: us.into(), looks: 0.into() }
+    }
+    pub fn advance_us(&self, us: u64) {
+        self.us.fetch_add(us, Relaxed);
+    }
+    pub fn us(&self) -> u64 {
+        self.us.load(Relaxed)
+    }
+    /// Something was done.
+    pub fn progress(&self) {
+        self.looks.store(0, Relaxed);
+    }
+}
+
+impl Clock for SweepClock {
+    fn now_us(&self) -> u64 {
+        let looks = self.looks.fetch_add(1, Relaxed);
+        assert!(looks < LOOKS_MAX || std::thread::panicking(), "the store hangs: it waits, and nothing changes");
+        self.us()
+    }
+}
