@@ -87,7 +87,9 @@ impl Batch {
         self.ops.len() - 1
     }
     /// Makes the operations pushed until [`end_atomic`](Self::end_atomic) one step, in a crash and in what others see.
-    /// Only `Set` with [`Condition::Always`](crate::Condition::Always) may be in it; keys may repeat (the last wins).
+    /// Only `Set` with [`Condition::Always`](crate::Condition::Always) may be in it; keys may repeat (the last wins). In a
+    /// group `flags: None` counts as 0 and [`Expiry::Keep`](crate::Expiry::Keep) as `Clear`, and every answer carries the
+    /// group's last version.
     pub fn begin_atomic(&mut self) {
         debug_assert!(self.open_atomic.is_none(), "atomic groups don't nest");
         self.open_atomic = Some(self.ops.len() as u32);

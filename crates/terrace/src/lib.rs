@@ -4,6 +4,15 @@
 //!   Options --> open() --> OpenStore (a Store of some engine, its background threads, its directory lock)
 //!                             '--> session() --> execute(&mut Batch)
 //! ```
+//!
+//! ```
+//! let options = terrace::Options { engine: "dram".into(), dram: Some(64 << 20), ..Default::default() };
+//! let store = terrace::open(options)?;
+//! store.set(b"greeting", b"hello")?;
+//! assert_eq!(store.get(b"greeting")?.as_deref(), Some(&b"hello"[..]));
+//! store.close()?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 #![forbid(unsafe_code)]
 
@@ -11,9 +20,11 @@ pub mod options;
 pub mod size;
 
 mod background;
+mod embedded;
 mod hetermm;
 mod open;
 
+pub use embedded::CallError;
 pub use options::{Options, Tier, WhenFull};
 pub use size::{Place, Size, TierSpec, human_bytes};
 pub use terrace_engine as engine;
@@ -34,6 +45,7 @@ pub struct OpenStore {
 struct Inner {
     // Declared in the order in which they must end: threads, store, lock.
     background: background::Background,
+    pool: embedded::Pool,
     store: Arc<dyn Store>,
     _lock: Mutex<Option<terrace_media::DirLock>>,
     emulated: Option<Arc<terrace_media::HeapRegion>>,
@@ -48,8 +60,13 @@ pub fn open(options: Options) -> Result<OpenStore, StoreError> {
     let opened = open::open(&options)?;
     let background = background::Background::start(&opened.store, options.background_threads)
         .map_err(StoreError::io("starting background threads"))?;
-    let inner =
-        Inner { background, store: opened.store, _lock: Mutex::new(opened.lock), emulated: opened.emulated };
+    let inner = Inner {
+        background,
+        pool: embedded::Pool::default(),
+        store: opened.store,
+        _lock: Mutex::new(opened.lock),
+        emulated: opened.emulated,
+    };
     Ok(OpenStore { inner: Arc::new(inner), description: opened.description })
 }
 
@@ -61,6 +78,7 @@ impl OpenStore {
     /// As [`Store::close`].
     pub fn close(self) -> Result<(), StoreError> {
         self.inner.background.stop();
+        self.inner.pool.clear();
         let closed = self.inner.store.close();
         if let Some(region) = &self.inner.emulated {
             hetermm::forget_emulated(region);
