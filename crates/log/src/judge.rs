@@ -27,6 +27,15 @@ use crate::error::LogError;
 use crate::log::LogOptions;
 use crate::scan::BlockScan;
 
+/// What to do about bytes that were whole once and are not any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Damage {
+    /// An error: rule 4.
+    Refuse,
+    /// Cut there, as if a crash had: whoever asks for that accepts the loss.
+    Cut,
+}
+
 /// What is left of one slot.
 #[derive(Debug, Default)]
 pub(crate) struct SlotScan {
@@ -42,7 +51,12 @@ pub(crate) struct SlotScan {
 
 impl SlotScan {
     /// Follows the chain (rules 1 and 2). `blocks` come in any order; those up to `freed` are dead.
-    pub fn new(mut blocks: Vec<BlockScan>, freed: Option<u64>, synced: u64) -> Result<Self, LogError> {
+    pub fn new(
+        mut blocks: Vec<BlockScan>,
+        freed: Option<u64>,
+        synced: u64,
+        damage: Damage,
+    ) -> Result<Self, LogError> {
         blocks.sort_by_key(|scan| scan.header.chain);
         let mut slot = Self::default();
         let mut broken = false;
@@ -64,7 +78,8 @@ impl SlotScan {
                 slot.kept.push(scan);
                 continue;
             }
-            if slot.kept.is_empty() && scan.claim >= header.base_version && scan.claim > 0 {
+            let was_durable = scan.claim >= header.base_version && scan.claim > 0;
+            if slot.kept.is_empty() && was_durable && damage == Damage::Refuse {
                 let (slot, block, offset) = (Some(header.slot), scan.block, 0);
                 let reason = "the block before it is missing, and was durable";
                 return Err(LogError::Corrupt { slot, block, offset, reason });
@@ -96,6 +111,11 @@ impl SlotScan {
         false
     }
 
+    /// Whether a claim of its own says that more than what is left was durable.
+    pub fn lost_durable(&self) -> bool {
+        self.claim > self.position().unwrap_or(0)
+    }
+
     /// Rule 4.
     fn check_claim(&self, number: u16, options: &LogOptions, area: u64) -> Result<(), LogError> {
         match self.kept.last() {
@@ -116,6 +136,7 @@ pub(crate) fn cut(
     floor: u64,
     options: &LogOptions,
     area: u64,
+    damage: Damage,
 ) -> Result<(), LogError> {
     let mut positions: BTreeMap<u16, u64> =
         slots.iter().filter_map(|(&number, slot)| Some((number, slot.position()?))).collect();
@@ -133,6 +154,9 @@ pub(crate) fn cut(
         if !changed {
             break;
         }
+    }
+    if damage == Damage::Cut {
+        return Ok(());
     }
     slots.iter().try_for_each(|(&number, slot)| slot.check_claim(number, options, area))
 }

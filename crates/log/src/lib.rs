@@ -28,6 +28,7 @@ mod open;
 mod replay;
 mod scan;
 mod table;
+mod verify;
 mod writer;
 
 pub use block_log::BlockLog;
@@ -36,4 +37,5 @@ pub use device::{LogDevice, Tail};
 pub use error::LogError;
 pub use log::{Log, LogOptions};
 pub use replay::{Replay, ReplayEntry};
+pub use verify::{LogReport, cut_damage, verify};
 pub use writer::Writer;

@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use crate::block_format::{COUNTER_BITS, HEADER_BYTES, HeaderState, Superblock, super_bytes};
 use crate::device::LogDevice;
 use crate::error::LogError;
-use crate::judge::{SlotScan, cut};
+use crate::judge::{Damage, SlotScan, cut};
 use crate::log::{Log, LogOptions, block_count, block_offset, write_super};
 use crate::replay::{Replay, Segment};
 use crate::scan::{BlockScan, scan};
@@ -29,15 +29,28 @@ struct Found {
     synced: u64,
 }
 
-pub(crate) fn open<D: LogDevice>(
-    device: D,
-    options: LogOptions,
+/// An area, read and judged; nothing is written yet.
+pub(crate) struct Judged {
+    /// The superblock to go on with, and the copy that it goes to.
+    pub next: Superblock,
+    pub copy: usize,
+    pub slots: BTreeMap<u16, SlotScan>,
+    pub free: Vec<u32>,
+    pub torn: Vec<u32>,
+    /// The highest chain number known to be dead, by slot.
+    pub freed: HashMap<u16, u64>,
+}
+
+/// Reads all of an area and says what counts.
+pub(crate) fn judge(
+    device: &impl LogDevice,
+    options: &LogOptions,
     floor: u64,
     threads: usize,
-) -> Result<(Log<D>, Replay<D>), LogError> {
-    let (found_super, copy) = read_super(&device, &options)?;
-    let blocks = found_super.blocks as u32;
-    let mut found = scan_all(&device, &options, blocks, threads)?;
+    damage: Damage,
+) -> Result<Judged, LogError> {
+    let (found_super, copy) = read_super(device, options)?;
+    let mut found = scan_all(device, options, found_super.blocks as u32, threads, damage)?;
     let synced = found.synced.max(found_super.synced);
 
     let mut chains: BTreeMap<u16, Vec<BlockScan>> = BTreeMap::new();
@@ -46,14 +59,26 @@ pub(crate) fn open<D: LogDevice>(
     }
     let mut slots = BTreeMap::new();
     for (number, chain) in chains {
-        slots.insert(number, SlotScan::new(chain, found.freed.get(&number).copied(), synced)?);
+        slots.insert(number, SlotScan::new(chain, found.freed.get(&number).copied(), synced, damage)?);
     }
-    cut(&mut slots, floor, &options, super_bytes(device.page_bytes()))?;
-
-    // A bad other copy may have been the newest one: its epoch is skipped.
+    cut(&mut slots, floor, options, super_bytes(device.page_bytes()), damage)?;
     let next = Superblock { synced, ..found_super };
-    write_super(&device, copy, &next)?;
-    erase(&device, &options, &slots, &found.torn)?;
+    Ok(Judged { next, copy, slots, free: found.free, torn: found.torn, freed: found.freed })
+}
+
+pub(crate) fn open<D: LogDevice>(
+    device: D,
+    options: LogOptions,
+    floor: u64,
+    threads: usize,
+) -> Result<(Log<D>, Replay<D>), LogError> {
+    let mut found = judge(&device, &options, floor, threads, Damage::Refuse)?;
+    let (next, blocks) = (found.next, found.next.blocks as u32);
+    // A bad other copy may have been the newest one: its epoch is skipped.
+    write_super(&device, found.copy, &next)?;
+    erase(&device, &options, &found.slots, &found.torn)?;
+
+    let slots = &mut found.slots;
 
     let mut free = found.free;
     free.extend(found.torn);
@@ -75,7 +100,7 @@ pub(crate) fn open<D: LogDevice>(
         }
     }
     let mut segments = Vec::new();
-    for (&number, slot) in &slots {
+    for (&number, slot) in &*slots {
         table.slots.insert(number, recovered(slot));
         segments.push((number, slot.kept.iter().map(Segment::of).collect()));
     }
@@ -142,6 +167,7 @@ fn scan_all(
     options: &LogOptions,
     blocks: u32,
     threads: usize,
+    damage: Damage,
 ) -> Result<Found, LogError> {
     let next = AtomicU32::new(0);
     let found = Mutex::new(Ok(Found::default()));
@@ -157,7 +183,7 @@ fn scan_all(
             let mut found = found.lock();
             let Ok(into) = &mut *found else { return };
             if let Err(error) =
-                outcome.and_then(|(state, scan)| into.add(device, options, block, state, scan))
+                outcome.and_then(|(state, scan)| into.add(device, options, block, state, scan, damage))
             {
                 *found = Err(error);
                 return;
@@ -181,10 +207,12 @@ impl Found {
         block: u32,
         state: HeaderState,
         scan: Option<BlockScan>,
+        damage: Damage,
     ) -> Result<(), LogError> {
         match state {
             HeaderState::Blank => self.free.push(block),
             HeaderState::Torn => self.torn.push(block),
+            HeaderState::Damaged if damage == Damage::Cut => self.torn.push(block),
             HeaderState::Used(header) => {
                 self.synced = self.synced.max(header.synced);
                 self.used.extend(scan);
@@ -206,7 +234,7 @@ impl Found {
 }
 
 /// Erases headers of torn and dropped blocks, and the start of each slot's first cut group.
-fn erase(
+pub(crate) fn erase(
     device: &impl LogDevice,
     options: &LogOptions,
     slots: &BTreeMap<u16, SlotScan>,

@@ -5,7 +5,7 @@ use terrace_log::{Log, LogError};
 use terrace_media_sim::SimRegion;
 
 /// Two blocks of slot 1 and one of slot 2; each group claims that everything before it is durable.
-fn small_log() -> (Vec<u8>, Vec<Found>) {
+pub fn small_log() -> (Vec<u8>, Vec<Found>) {
     let region = region(4);
     let log = Log::create(on_region(&region), options(1024)).expect("created");
     let mut writers = [log.writer(1, 0), log.writer(2, 0)];

@@ -14,3 +14,5 @@ mod reclaim;
 mod round_trip;
 #[cfg(test)]
 mod sweep;
+#[cfg(test)]
+mod verify;
