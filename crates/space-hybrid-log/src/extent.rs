@@ -30,15 +30,19 @@ pub(crate) struct OpenExtents {
 
 /// A part of a large value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Piece {
+pub struct Piece {
+    /// The sequence number of its block.
     pub seq: u64,
+    /// The slot of its block.
     pub slot: u32,
+    /// Where it starts in its block, in bytes.
     pub offset: u32,
+    /// Its length.
     pub bytes: u32,
 }
 
 impl Piece {
-    pub fn place(self) -> Place {
+    pub(crate) fn place(self) -> Place {
         Place { slot: self.slot, offset: self.offset }
     }
     fn encode(self, out: &mut Vec<u8>) {

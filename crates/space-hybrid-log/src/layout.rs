@@ -51,11 +51,12 @@ pub struct Header {
     pub kind: BlockKind,
 }
 
-/// What is at a header's place.
+/// What is at the place of a header, a trailer or a manifest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Stored<T> {
+pub enum Stored<T> {
     /// Cleared, or never written.
     Empty,
+    /// What it says; its checksum holds.
     Valid(T),
     /// Neither: torn or damaged.
     Bad,

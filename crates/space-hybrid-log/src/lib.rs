@@ -19,6 +19,7 @@
 //! | `read`, `write`, `extent` | the calls of a session |
 //! | `flush`, `reclaim`, `tombstones`, `purge` | background steps |
 //! | `recover` | opening what is on the medium |
+//! | `inspect` | the format for whoever checks a store that nobody uses |
 
 mod address;
 mod block_tier;
@@ -27,6 +28,7 @@ mod compose;
 mod extent;
 mod flush;
 mod frames;
+pub mod inspect;
 mod layout;
 mod lower;
 mod open;
@@ -43,7 +45,7 @@ mod write;
 pub use block_tier::BlockTier;
 pub use byte_tier::ByteTier;
 pub use compose::{BlockStore, ByteStore, Opening, Sizes, open_block, open_byte};
-pub use layout::{BLOCK_HEADER_BYTES, BlockKind, BlockTrailer, FooterEntry, Header};
+pub use layout::{BLOCK_HEADER_BYTES, BlockKind, BlockTrailer, FooterEntry, Header, Stored};
 pub use lower::Lower;
 pub use open::{HybridOptions, stored_manifest};
 pub use space::HybridLog;

@@ -31,6 +31,11 @@ pub(crate) const FRAMES_MIN: usize = 5;
 /// Blocks that the lower tier needs beyond the pages in DRAM.
 const BLOCKS_OVER: usize = 6;
 
+/// The smallest block on a tier, in bytes.
+pub(crate) fn least_block_bytes<L: Lower>() -> usize {
+    L::UNIT.max(1024)
+}
+
 impl HybridOptions {
     /// What a record, a value and a group may measure with blocks of this size.
     pub fn limits(&self) -> Limits {
@@ -71,7 +76,7 @@ impl<L: Lower> HybridLog<L> {
     /// [`StoreError::Options`] if the sizes don't go together; the text says which would.
     pub fn new(lower: L, options: HybridOptions) -> Result<Self, StoreError> {
         let block = options.block_bytes;
-        let least = L::UNIT.max(1024);
+        let least = least_block_bytes::<L>();
         if !block.is_power_of_two() || block < least || block > 32 << 20 {
             return Err(StoreError::Options(format!(
                 "pages of {block} bytes: a power of two from {least} to {} is needed",

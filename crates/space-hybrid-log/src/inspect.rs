@@ -1,0 +1,243 @@
+//! The format without the engine: what a checker reads of a tier that nobody uses, and the two repairs of a block.
+//!
+//! Everything here takes bytes for what they may be, damage included; nothing is decided about what counts.
+
+use std::io;
+
+use terrace_engine::hash::KeyHasher;
+use terrace_engine::manifest::{MANIFEST_BYTES, Manifest};
+use terrace_engine::record::{Kind, RecordView};
+
+use crate::address::Addresses;
+use crate::extent;
+use crate::layout::{
+    BLOCK_HEADER_BYTES, BlockKind, BlockTrailer, ENTRY_BYTES, FooterEntry, Header, Stored, TRAILER_BYTES,
+    checked, entries, u32_at, u64_at,
+};
+use crate::lower::Lower;
+use crate::open::least_block_bytes;
+use crate::space::{manifest_area, manifest_unit};
+
+pub use crate::extent::Piece;
+
+/// A tier that nobody uses, block by block.
+pub struct Inspector<L> {
+    lower: L,
+    block_bytes: usize,
+    store_id: u64,
+}
+
+/// One block as it is on the medium.
+pub struct BlockImage {
+    /// Its slot.
+    pub slot: u32,
+    /// What its first 64 bytes are.
+    pub header: Stored<Header>,
+    /// What its last 64 bytes are, if it is a block of records.
+    pub trailer: Stored<BlockTrailer>,
+    bytes: Vec<u8>,
+}
+
+/// What a large value's record says of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Extent {
+    /// The value's length.
+    pub bytes: u64,
+    /// CRC-32C of the value.
+    pub checksum: u32,
+    /// Where it lies, in order.
+    pub pieces: Vec<Piece>,
+}
+
+/// A block made whole again from the records in it whose own checksums hold.
+pub struct Rebuilt {
+    /// Records found.
+    pub records: u32,
+    /// Whether nothing is missing between them, as far as the block can tell.
+    pub complete: bool,
+    bytes: Vec<u8>,
+}
+
+impl Extent {
+    /// Decodes a record's value; `None` if it can't be a description.
+    pub fn decode(description: &[u8]) -> Option<Self> {
+        let (bytes, checksum, pieces) = extent::pieces(description)?;
+        Some(Self { bytes, checksum, pieces })
+    }
+}
+
+impl<L: Lower> Inspector<L> {
+    /// A reader of a tier with blocks of this size; `None` if the size is impossible.
+    pub fn new(lower: L, block_bytes: usize, store_id: u64) -> Option<Self> {
+        let sound =
+            block_bytes.is_power_of_two() && (least_block_bytes::<L>()..=32 << 20).contains(&block_bytes);
+        sound.then_some(Self { lower, block_bytes, store_id })
+    }
+    /// Blocks on the tier.
+    pub fn blocks(&self) -> u32 {
+        let blocks = self.lower.len().saturating_sub(manifest_area::<L>()) / self.block_bytes as u64;
+        blocks.min(Addresses::new(self.block_bytes).slots_max()) as u32
+    }
+    /// Size of a block in bytes.
+    pub fn block_bytes(&self) -> usize {
+        self.block_bytes
+    }
+    /// Where a block starts on the tier, in bytes.
+    pub fn block_offset(&self, slot: u32) -> u64 {
+        manifest_area::<L>() + u64::from(slot) * self.block_bytes as u64
+    }
+    /// Both copies of the manifest.
+    ///
+    /// # Errors
+    /// The device's.
+    pub fn manifests(&self) -> io::Result<[Stored<Manifest>; 2]> {
+        let mut copies = [Stored::Empty; 2];
+        for (i, copy) in copies.iter_mut().enumerate() {
+            let mut bytes = [0; MANIFEST_BYTES];
+            self.lower.read(i as u64 * manifest_unit::<L>(), &mut bytes)?;
+            *copy = match Manifest::decode(&bytes) {
+                Some(manifest) => Stored::Valid(manifest),
+                None if bytes.iter().all(|byte| *byte == 0) => Stored::Empty,
+                None => Stored::Bad,
+            };
+        }
+        Ok(copies)
+    }
+    /// Reads a block. One whose header is empty is not read further: it is free, whatever else it holds.
+    ///
+    /// # Errors
+    /// The device's.
+    pub fn read(&self, slot: u32) -> io::Result<BlockImage> {
+        let start = self.block_offset(slot);
+        let mut head = vec![0; BLOCK_HEADER_BYTES];
+        self.lower.read(start, &mut head)?;
+        let header = Header::decode(&head, self.store_id, slot);
+        let extents = matches!(header, Stored::Valid(Header { kind: BlockKind::Extents, .. }));
+        if header == Stored::Empty || extents {
+            return Ok(BlockImage { slot, header, trailer: Stored::Empty, bytes: head });
+        }
+        let mut bytes = vec![0; self.block_bytes];
+        self.lower.read(start, &mut bytes)?;
+        let trailer = BlockTrailer::decode(&bytes[self.block_bytes - TRAILER_BYTES..], self.block_bytes);
+        Ok(BlockImage { slot, header, trailer, bytes })
+    }
+    /// Reads a piece of an extent, appended to `out`.
+    ///
+    /// # Errors
+    /// The device's; `InvalidData` if the piece can't lie where it says.
+    pub fn read_piece(&self, piece: &Piece, out: &mut Vec<u8>) -> io::Result<()> {
+        let end = u64::from(piece.offset) + u64::from(piece.bytes);
+        let inside = piece.offset as usize >= BLOCK_HEADER_BYTES && end <= self.block_bytes as u64;
+        if piece.slot >= self.blocks() || !inside {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "it lies outside of its block"));
+        }
+        let from = out.len();
+        out.resize(from + piece.bytes as usize, 0);
+        self.lower.read(self.block_offset(piece.slot) + u64::from(piece.offset), &mut out[from..])
+    }
+    /// Frees a block, whatever it holds: the first words of its header and its trailer are cleared.
+    ///
+    /// # Errors
+    /// The device's.
+    pub fn give_up(&self, slot: u32) -> io::Result<()> {
+        let start = self.block_offset(slot);
+        self.lower.clear_words(&[start, start + (self.block_bytes - TRAILER_BYTES) as u64])?;
+        self.lower.sync()
+    }
+    /// Writes a block that was made whole again. An interrupted write leaves it damaged, to be rebuilt again: its records
+    /// stay as they are.
+    ///
+    /// # Errors
+    /// The device's.
+    pub fn write(&self, image: &BlockImage, rebuilt: &Rebuilt) -> io::Result<()> {
+        self.lower.write(self.block_offset(image.slot), &rebuilt.bytes)?;
+        self.lower.sync()
+    }
+}
+
+impl BlockImage {
+    /// The footer's entries, in the order of their records; `None` if trailer or footer are damaged.
+    pub fn footer(&self) -> Option<Vec<FooterEntry>> {
+        crate::recover::footer(&self.bytes, self.bytes.len()).map(|(_, entries)| entries)
+    }
+    /// Whether the checksum over all records holds.
+    pub fn data_holds(&self, trailer: &BlockTrailer) -> bool {
+        let data = self.bytes.get(BLOCK_HEADER_BYTES..trailer.data_end as usize);
+        data.is_some_and(|data| crc32c::crc32c(data) == trailer.data_crc)
+    }
+    /// The record at an offset, if its checksum holds.
+    pub fn record(&self, seq: u64, offset: u32) -> Option<RecordView<'_>> {
+        checked(seq, self.slot, offset, self.bytes.get(offset as usize..)?)
+    }
+    /// The block's sequence number, from its header or else its trailer.
+    pub fn seq(&self) -> Option<u64> {
+        match (&self.header, &self.trailer) {
+            (Stored::Valid(header), _) => Some(header.seq),
+            (_, Stored::Valid(trailer)) => Some(trailer.seq),
+            _ => None,
+        }
+    }
+    /// Makes header, footer and trailer anew from the records whose checksums hold; `None` if there are none.
+    pub fn rebuild(&self, store_id: u64, hasher: KeyHasher) -> Option<Rebuilt> {
+        let (seq, size) = (self.seq()?, self.bytes.len());
+        let limit = match self.trailer {
+            Stored::Valid(trailer) => trailer.data_end as usize,
+            _ => size - TRAILER_BYTES,
+        };
+        let mut list = Vec::new();
+        let (mut at, mut end, mut gaps) = (BLOCK_HEADER_BYTES, BLOCK_HEADER_BYTES, false);
+        let (mut max_version, mut min_expire) = (0, u64::MAX);
+        while at < limit {
+            let Some(view) = self.record(seq, at as u32) else {
+                at += 8;
+                continue;
+            };
+            gaps |= at != end;
+            let entry = footer_entry(&view, at as u32, hasher);
+            max_version = max_version.max(entry.version);
+            if view.head.expire_at != 0 {
+                min_expire = min_expire.min(view.head.expire_at);
+            }
+            list.push(entry);
+            at += view.head.meta.slot_words() * 8;
+            end = at;
+        }
+        let footer_at = size.checked_sub(TRAILER_BYTES + list.len() * ENTRY_BYTES)?;
+        if list.is_empty() || end > footer_at {
+            return None;
+        }
+        // Where the trailer is gone, a footer that is still as it must be says that nothing is missing.
+        let footer: Vec<u8> = list.iter().rev().flat_map(FooterEntry::encode).collect();
+        let complete = match self.trailer {
+            Stored::Valid(trailer) => !gaps && end == limit && trailer.count as usize == list.len(),
+            _ => !gaps && self.bytes[footer_at..size - TRAILER_BYTES] == footer[..],
+        };
+        let mut bytes = self.bytes.clone();
+        let header = Header { store_id, seq, slot: self.slot, kind: BlockKind::Records };
+        let trailer = BlockTrailer {
+            seq,
+            count: list.len() as u32,
+            data_end: end as u32,
+            max_version,
+            min_expire,
+            footer_crc: crc32c::crc32c(&footer),
+            data_crc: crc32c::crc32c(&bytes[BLOCK_HEADER_BYTES..end]),
+        };
+        bytes[..BLOCK_HEADER_BYTES].copy_from_slice(&header.encode());
+        bytes[footer_at..size - TRAILER_BYTES].copy_from_slice(&footer);
+        bytes[size - TRAILER_BYTES..].copy_from_slice(&trailer.encode());
+        debug_assert_eq!(entries(&footer).count(), list.len(), "what is written reads back");
+        Some(Rebuilt { records: list.len() as u32, complete, bytes })
+    }
+}
+
+/// What a footer must say of a record.
+pub fn footer_entry(view: &RecordView<'_>, offset: u32, hasher: KeyHasher) -> FooterEntry {
+    let (kind, db) = (view.head.meta.kind(), view.head.meta.db());
+    let (hash, check) = match kind {
+        // Its "key" is the hash and the check of the key that was lost.
+        Kind::Poison => (u64_at(view.key, 0), u32_at(view.key, 8)),
+        _ => (hasher.key(db, view.key).hash, hasher.check(db, view.key)),
+    };
+    FooterEntry { hash, version: view.head.version, check, offset, kind, db }
+}
