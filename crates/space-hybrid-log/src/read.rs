@@ -20,6 +20,7 @@ use crate::space::HybridLog;
 /// The longest stretch that is read before a record's length is known.
 const FIRST_BYTES_MAX: usize = 1024;
 const FIRST_BYTES_MIN: usize = 64;
+const SHORT_BYTES: usize = 192;
 
 /// A session's reads in flight.
 pub struct Reads<L: Lower> {
@@ -101,21 +102,37 @@ impl<L: Lower> HybridLog<L> {
         want: Want,
         out: &mut Vec<u8>,
     ) -> Fetch {
-        let offset = self.block_offset(place.slot) + u64::from(place.offset);
         let first = self.first_bytes(place);
-        let mut short = [0u8; FIRST_BYTES_MAX];
-        self.lower.read_now(offset, &mut short[..first]);
-        let meta = RecordMeta(u64_at(&short, 8));
+        // Clearing the buffer is a good part of a short read's cost.
+        if first <= SHORT_BYTES {
+            self.fetch_with(&mut [0; SHORT_BYTES][..first], place, seq, key, want, out)
+        } else {
+            self.fetch_with(&mut [0; FIRST_BYTES_MAX][..first], place, seq, key, want, out)
+        }
+    }
+
+    fn fetch_with(
+        &self,
+        first: &mut [u8],
+        place: Place,
+        seq: u64,
+        key: Option<&Key<'_>>,
+        want: Want,
+        out: &mut Vec<u8>,
+    ) -> Fetch {
+        let offset = self.block_offset(place.slot) + u64::from(place.offset);
+        self.lower.read_now(offset, first);
+        let meta = RecordMeta(u64_at(first, 8));
         let used = meta.used_words() * 8;
         let long;
-        let bytes: &[u8] = if used <= first || !meta.plausible() {
-            &short[..first]
+        let bytes: &[u8] = if used <= first.len() || !meta.plausible() {
+            first
         } else if place.offset as usize + used > self.options.block_bytes {
             &[]
         } else {
             let mut whole = vec![0; used];
-            whole[..first].copy_from_slice(&short[..first]);
-            self.lower.read_now(offset + first as u64, &mut whole[first..]);
+            whole[..first.len()].copy_from_slice(first);
+            self.lower.read_now(offset + first.len() as u64, &mut whole[first.len()..]);
             long = whole;
             &long
         };
