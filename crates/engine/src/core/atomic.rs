@@ -202,6 +202,7 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
                 // Never in place: the room was counted as new, and readers must not see half of the group.
                 let (address, seq) = space.put(local, None, &record);
                 log_record(writer, &record, seq);
+                note_seen(seen, touched, version.0);
                 let was_tombstone = place.is_some() && !damaged && head.meta.kind() == Kind::Tombstone;
                 match (counted, !deleted) {
                     (true, false) => keys.fetch_sub(1, Relaxed),

@@ -54,6 +54,7 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
             writer.entry(version.0, 0, &[&words[0], &words[1], &words[2]]);
         }
         self.enter();
+        self.see(version.0);
         shared.notify_work();
         Step::Done(Reply::Done)
     }

@@ -321,6 +321,8 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
             *last = version;
             let (address, seq) = space.put(local, at, &record);
             log_record(writer, &record, seq);
+            // The answer rests on this version too: it must be as durable as what was seen.
+            note_seen(seen, touched, version.0);
             shared.commit.issue(slot, version.0);
             if ahead.is_some() && kind == Kind::Extent {
                 used_ahead = true;
