@@ -170,7 +170,8 @@ impl<L: Lower> HybridLog<L> {
         let Some(frame) = slot.frame() else { return };
         Words(&self.frames.words(frame)[BLOCK_HEADER_BYTES / 8..]).copy_bytes(0, used - BLOCK_HEADER_BYTES, image);
         let hasher = context.hasher();
-        let (mut at, mut max_version) = (BLOCK_HEADER_BYTES, 0);
+        // Of what is in the block, whatever became of it in DRAM: a crash may take back what replaced it.
+        let (mut at, mut max_version, mut min_expire) = (BLOCK_HEADER_BYTES, 0, u64::MAX);
         while at < used {
             let meta = RecordMeta(u64_at(image, at + 8));
             let record = &image[at..at + meta.used_words() * 8];
@@ -184,6 +185,9 @@ impl<L: Lower> HybridLog<L> {
                     (hasher.key(db, view.key).hash, hasher.check(db, view.key))
                 };
                 let (kind, db) = (meta.kind(), meta.db());
+                if view.head.expire_at != 0 {
+                    min_expire = min_expire.min(view.head.expire_at);
+                }
                 footer.push(FooterEntry { hash, version, check, offset: at as u32, kind, db });
             }
             max_version = max_version.max(version);
@@ -205,7 +209,7 @@ impl<L: Lower> HybridLog<L> {
             count: footer.len() as u32,
             data_end: used as u32,
             max_version,
-            min_expire: slot.min_expire.load(Relaxed),
+            min_expire,
             footer_crc: crc32c::crc32c(&image[footer_at..block - TRAILER_BYTES]),
             data_crc,
         };

@@ -6,11 +6,13 @@
 //! | header         | records, each whole words        | free | footer entries, newest | trailer     |
 //! |                | (see terrace_engine::record)     |      | first, 24 bytes each   |             |
 //! +----------------+----------------------------------+------+------------------------+-------------+
-//! header   0 magic "TRCBLOCK"  8 store  16 seq  24 slot:u32 kind:u32  32.. zero      56 crc of 0..56
-//! trailer  0 magic "TRCTRAIL"  8 seq   16 count:u32 data_end:u32  24 newest version  32 earliest expiry
+//! header   0 magic "TRCBLOCK"+ 8 store  16 seq  24 slot:u32 kind:u32  32.. zero      56 crc of 0..56
+//! trailer  0 magic "TRCTRAIL"+ 8 seq   16 count:u32 data_end:u32  24 newest version  32 earliest expiry
 //!          40 crc of the footer:u32, of the data:u32   48.. zero                     56 crc of 0..56
 //! entry    0 hash  8 version  16 check:u32  20 offset in words:22 kind:2 database:4 zero:4
 //! ```
+//!
+//! + the magic's high half is xored with the seq, both halves folded: the magics of two uses of a slot differ.
 //!
 //! A slot whose header's magic is zero is free, whatever else it holds: that word is what freeing a block clears. A block
 //! counts if its trailer does, and either its seq is at most the manifest's (it was flushed whole, so damage is damage) or
@@ -75,22 +77,27 @@ pub(crate) fn u32_at(bytes: &[u8], at: usize) -> u32 {
 fn put(bytes: &mut [u8], at: usize, word: u64) {
     bytes[at..at + 8].copy_from_slice(&word.to_le_bytes());
 }
+/// The first word of a block's use `seq`, never zero. Freeing clears this word alone: were it the same for every use, its
+/// next store would make the old header or trailer whole again until the words behind it arrive.
+fn magic(base: u64, seq: u64) -> u64 {
+    base ^ (seq ^ seq >> 32) << 32
+}
 fn seal(bytes: &mut [u8; 64]) {
     let crc = crc32c::crc32c(&bytes[..56]);
     put(bytes, 56, u64::from(crc));
 }
-fn check(bytes: &[u8], magic: u64) -> Stored<()> {
+fn check(bytes: &[u8], base: u64, seq: u64) -> Stored<()> {
     if u64_at(bytes, 0) == 0 {
         return Stored::Empty;
     }
-    let whole = u64_at(bytes, 0) == magic && u64_at(bytes, 56) == u64::from(crc32c::crc32c(&bytes[..56]));
+    let whole = u64_at(bytes, 0) == magic(base, seq) && u64_at(bytes, 56) == u64::from(crc32c::crc32c(&bytes[..56]));
     if whole { Stored::Valid(()) } else { Stored::Bad }
 }
 
 impl Header {
     pub(crate) fn encode(&self) -> [u8; BLOCK_HEADER_BYTES] {
         let mut bytes = [0; 64];
-        put(&mut bytes, 0, HEADER_MAGIC);
+        put(&mut bytes, 0, magic(HEADER_MAGIC, self.seq));
         put(&mut bytes, 8, self.store_id);
         put(&mut bytes, 16, self.seq);
         put(&mut bytes, 24, u64::from(self.slot) | (self.kind as u64) << 32);
@@ -98,7 +105,7 @@ impl Header {
         bytes
     }
     pub(crate) fn decode(bytes: &[u8], store_id: u64, slot: u32) -> Stored<Self> {
-        match check(bytes, HEADER_MAGIC) {
+        match check(bytes, HEADER_MAGIC, u64_at(bytes, 16)) {
             Stored::Empty => Stored::Empty,
             Stored::Bad => Stored::Bad,
             Stored::Valid(()) => {
@@ -137,7 +144,7 @@ pub struct BlockTrailer {
 impl BlockTrailer {
     pub(crate) fn encode(&self) -> [u8; TRAILER_BYTES] {
         let mut bytes = [0; 64];
-        put(&mut bytes, 0, TRAILER_MAGIC);
+        put(&mut bytes, 0, magic(TRAILER_MAGIC, self.seq));
         put(&mut bytes, 8, self.seq);
         put(&mut bytes, 16, u64::from(self.count) | u64::from(self.data_end) << 32);
         put(&mut bytes, 24, self.max_version);
@@ -147,7 +154,7 @@ impl BlockTrailer {
         bytes
     }
     pub(crate) fn decode(bytes: &[u8], block_bytes: usize) -> Stored<Self> {
-        match check(bytes, TRAILER_MAGIC) {
+        match check(bytes, TRAILER_MAGIC, u64_at(bytes, 8)) {
             Stored::Empty => Stored::Empty,
             Stored::Bad => Stored::Bad,
             Stored::Valid(()) => {
