@@ -107,7 +107,7 @@ impl<L: Lower> HybridLog<L> {
         if L::DIRECT {
             self.lower.sync().map_err(|_| None)?;
         } else {
-            self.extents_unsynced.store(true, SeqCst);
+            self.extents_unsynced.fetch_add(1, SeqCst);
         }
         description.extend_from_slice(&(total as u64).to_le_bytes());
         description.extend_from_slice(&crc32c::crc32c(bytes).to_le_bytes());

@@ -37,7 +37,10 @@ pub struct HybridLog<L: Lower> {
     /// Background state: one step at a time.
     pub(crate) steps: Mutex<Steps<L>>,
     pub(crate) extents: Mutex<OpenExtents>,
-    pub(crate) extents_unsynced: AtomicBool,
+    /// Extents that were written, and how many of them are known to be synced.
+    pub(crate) extents_unsynced: AtomicU64,
+    extents_synced: AtomicU64,
+    extents_syncing: Mutex<()>,
     /// A typical record's length on the medium, so that one read usually gets a whole record.
     pub(crate) typical_bytes: AtomicU64,
     /// A write found no frame or no slot.
@@ -113,7 +116,9 @@ impl<L: Lower> HybridLog<L> {
                 sweep: Sweep::default(),
             }),
             extents: Mutex::new(OpenExtents::default()),
-            extents_unsynced: AtomicBool::new(false),
+            extents_unsynced: AtomicU64::new(0),
+            extents_synced: AtomicU64::new(0),
+            extents_syncing: Mutex::new(()),
             typical_bytes: AtomicU64::new(128),
             hungry: AtomicBool::new(false),
             full: AtomicBool::new(false),
@@ -263,8 +268,14 @@ impl<L: Lower> Space for HybridLog<L> {
     }
 
     fn sync(&self) -> io::Result<()> {
-        if self.extents_unsynced.swap(false, SeqCst) {
-            self.lower.sync()?;
+        let wanted = self.extents_unsynced.load(SeqCst);
+        if self.extents_synced.load(SeqCst) < wanted {
+            let _one_at_a_time = self.extents_syncing.lock();
+            if self.extents_synced.load(SeqCst) < wanted {
+                let covered = self.extents_unsynced.load(SeqCst);
+                self.lower.sync()?;
+                self.extents_synced.store(covered, SeqCst);
+            }
         }
         Ok(())
     }

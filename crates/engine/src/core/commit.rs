@@ -42,6 +42,12 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
                 self.recorded[other_slot] = seen;
             }
         }
+        // A log entry may outlive power loss before any sync: the extent that it describes must be there by then.
+        if machine.space.sync().is_err() {
+            shared.log_failed.store(true, SeqCst);
+            machine.wake_waiters();
+            return false;
+        }
         shared.commit.writing(self.slot, self.last.0, self.logged, &self.dependencies);
         loop {
             match writer.write(power.settled(self.slot), &self.dependencies) {
