@@ -4,11 +4,12 @@
 //! and to a few that all share (whose history must be linearizable, crashes included). After a seeded number of
 //! acknowledged operations the server gets SIGKILL, is started again and asked for every key.
 //!
-//! `TERRACE_KILL_ROUNDS` (default 3) is the number of kills for each durability mode, `TERRACE_KILL_SEED` the seed.
+//! `TERRACE_KILL_ROUNDS` (default 3) is the number of kills in each setting, `TERRACE_KILL_SEED` the seed.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking, its helpers too")]
 
 mod ledger;
+#[path = "../common/server.rs"]
 mod server;
 mod wire;
 mod writer;
@@ -41,8 +42,19 @@ enum End {
     Terminate,
 }
 
+/// What the records go down to.
+#[derive(Clone, Copy, Debug)]
+enum Lower {
+    /// Files in an ordinary directory.
+    Block,
+    /// A mapped file on tmpfs, which outlives its process: byte-addressable media without the hardware.
+    ByteAddressable,
+}
+
 struct Loop {
     dir: tempfile::TempDir,
+    /// On tmpfs, for byte-addressable media.
+    memory: Option<tempfile::TempDir>,
     durability: &'static str,
     writers: Vec<Writer>,
     /// What the shared keys held at the end of the last round.
@@ -54,13 +66,18 @@ struct Loop {
 }
 
 impl Loop {
-    fn new(durability: &'static str) -> Self {
+    fn new(lower: Lower, durability: &'static str) -> Self {
         let seed = variable("TERRACE_KILL_SEED", 1);
-        println!("durability {durability}, seed {seed}");
+        println!("{lower:?}, durability {durability}, seed {seed}");
         let writers = (0..2 * CLIENTS).map(|client| Writer::new(client, client >= CLIENTS, seed)).collect();
         let (dir, rng) = (tempfile::tempdir().unwrap(), Rng::new(seed));
+        let memory = match lower {
+            Lower::Block => None,
+            Lower::ByteAddressable => Some(tempfile::tempdir_in("/dev/shm").unwrap()),
+        };
         Self {
             dir,
+            memory,
             durability,
             writers,
             shared: BTreeMap::new(),
@@ -72,7 +89,13 @@ impl Loop {
     }
 
     fn start(&self) -> Server {
-        Server::start(self.dir.path(), self.durability)
+        let mut options = vec!["--dram", "16MiB", "--durability", self.durability];
+        let pmem = self.memory.as_ref().map(|memory| format!("64MiB@{}", memory.path().display()));
+        match &pmem {
+            Some(pmem) => options.extend(["--pmem", pmem, "--profile", "dram"]),
+            None => options.extend(["--ssd", "64MiB"]),
+        }
+        Server::start(self.dir.path(), &options)
     }
 
     /// Loads the server, ends it in mid-load, starts it again and checks everything.
@@ -196,9 +219,9 @@ fn read_all(mut wire: Wire, keys: &[Vec<u8>]) -> BTreeMap<Vec<u8>, State> {
     found
 }
 
-fn kills(durability: &'static str) {
+fn kills(lower: Lower, durability: &'static str) {
     let rounds = variable("TERRACE_KILL_ROUNDS", 3);
-    let mut run = Loop::new(durability);
+    let mut run = Loop::new(lower, durability);
     let mut server = run.start();
     for round in 1..=rounds {
         server = run.round(server, End::Kill);
@@ -212,18 +235,23 @@ fn kills(durability: &'static str) {
 
 #[test]
 fn sigkill_loses_nothing_acknowledged_under_batch() {
-    kills("batch:100");
+    kills(Lower::Block, "batch:100");
 }
 
 #[test]
 fn sigkill_loses_nothing_acknowledged_under_sync() {
-    kills("sync");
+    kills(Lower::Block, "sync");
+}
+
+#[test]
+fn sigkill_loses_nothing_acknowledged_on_byte_addressable_media() {
+    kills(Lower::ByteAddressable, "sync");
 }
 
 #[test]
 fn sigterm_saves_everything_in_every_mode() {
     for durability in ["none", "batch:100", "sync"] {
-        let mut run = Loop::new(durability);
+        let mut run = Loop::new(Lower::Block, durability);
         let server = run.start();
         let server = run.round(server, End::Terminate);
         // Once more from what was saved, without any load in between.

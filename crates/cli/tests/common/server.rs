@@ -1,4 +1,4 @@
-//! The real server as a child process.
+//! The real server as a child process, for every test that needs one.
 
 use std::fs::File;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
@@ -26,10 +26,10 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts a server on a directory and waits until it answers.
-    pub fn start(dir: &Path, durability: &str) -> Self {
+    /// Starts a server on a directory, with sizes and modes from `options`, and waits until it answers.
+    pub fn start(dir: &Path, options: &[&str]) -> Self {
         for _ in 0..PORT_ATTEMPTS {
-            if let Some(server) = Self::try_start(dir, durability) {
+            if let Some(server) = Self::try_start(dir, options) {
                 return server;
             }
         }
@@ -37,7 +37,7 @@ impl Server {
     }
 
     /// `None` if somebody took the ports.
-    fn try_start(dir: &Path, durability: &str) -> Option<Self> {
+    fn try_start(dir: &Path, options: &[&str]) -> Option<Self> {
         let (redis, memcached) = (free_address(), free_address());
         let output = dir.join("output.txt");
         let file = File::create(&output).unwrap();
@@ -53,7 +53,8 @@ impl Server {
             .arg("--dir")
             .arg(dir.join("data"))
             .args(["--redis", &redis.to_string(), "--memcached", &memcached.to_string()])
-            .args(["--dram", "64MiB", "--ssd", "512MiB", "--threads", "2", "--durability", durability])
+            .args(["--threads", "2"])
+            .args(options)
             .stdin(Stdio::null())
             .stdout(file.try_clone().unwrap())
             .stderr(file)
