@@ -90,7 +90,8 @@ fn check(bytes: &[u8], base: u64, seq: u64) -> Stored<()> {
     if u64_at(bytes, 0) == 0 {
         return Stored::Empty;
     }
-    let whole = u64_at(bytes, 0) == magic(base, seq) && u64_at(bytes, 56) == u64::from(crc32c::crc32c(&bytes[..56]));
+    let whole =
+        u64_at(bytes, 0) == magic(base, seq) && u64_at(bytes, 56) == u64::from(crc32c::crc32c(&bytes[..56]));
     if whole { Stored::Valid(()) } else { Stored::Bad }
 }
 
@@ -114,9 +115,17 @@ impl Header {
                     2 => BlockKind::Extents,
                     _ => return Stored::Bad,
                 };
-                let header =
-                    Self { store_id: u64_at(bytes, 8), seq: u64_at(bytes, 16), slot: u64_at(bytes, 24) as u32, kind };
-                if header.store_id == store_id && header.slot == slot { Stored::Valid(header) } else { Stored::Bad }
+                let header = Self {
+                    store_id: u64_at(bytes, 8),
+                    seq: u64_at(bytes, 16),
+                    slot: u64_at(bytes, 24) as u32,
+                    kind,
+                };
+                if header.store_id == store_id && header.slot == slot {
+                    Stored::Valid(header)
+                } else {
+                    Stored::Bad
+                }
             }
         }
     }
@@ -232,7 +241,8 @@ pub(crate) fn entries(footer: &[u8]) -> impl Iterator<Item = FooterEntry> + '_ {
 /// the slot, don't pass: two seeds that differ give two checksums that differ.
 pub(crate) fn record_crc(seq: u64, slot: u32, offset: u32, record: &[u8]) -> u32 {
     let place = u64::from(slot) << 32 | u64::from(offset);
-    let seed = seq.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(place.wrapping_mul(0xc2b2_ae3d_27d4_eb4f));
+    let seed =
+        seq.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(place.wrapping_mul(0xc2b2_ae3d_27d4_eb4f));
     let crc = crc32c::crc32c_append((seed >> 32) as u32, &record[..16]);
     crc32c::crc32c_append(crc, &record[20..])
 }
@@ -280,7 +290,10 @@ mod tests {
     fn golden_bytes() {
         let header = Header { store_id: 0x11, seq: 0x22, slot: 0x33, kind: BlockKind::Records };
         let bytes = header.encode();
-        assert_eq!(&bytes[..8], b"TRCBLOCK");
+        assert_eq!(
+            (&bytes[..4], u64_at(&bytes, 0) >> 32),
+            (&b"TRCB"[..], u64::from_le_bytes(*b"TRCBLOCK") >> 32 ^ 0x22)
+        );
         assert_eq!((u64_at(&bytes, 8), u64_at(&bytes, 16), u64_at(&bytes, 24)), (0x11, 0x22, 0x1_0000_0033));
         let entry = FooterEntry { hash: 1, version: 2, check: 3, offset: 64, kind: Kind::Tombstone, db: 15 };
         assert_eq!(entry.encode()[16..], [3, 0, 0, 0, 8, 0, 0x80, 15]);
