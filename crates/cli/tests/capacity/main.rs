@@ -1,0 +1,10 @@
+//! The real server with more data than DRAM, with a full store, and with records of every size.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking, its helpers too")]
+
+mod full;
+mod load;
+mod more_than_dram;
+#[path = "../common/server.rs"]
+mod server;
+mod sizes;
