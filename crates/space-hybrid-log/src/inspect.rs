@@ -51,7 +51,7 @@ pub struct Extent {
 
 /// A block made whole again from the records in it whose own checksums hold.
 pub struct Rebuilt {
-    /// Records found.
+    /// Records that it lists.
     pub records: u32,
     /// Whether nothing is missing between them, as far as the block can tell.
     pub complete: bool,
@@ -180,6 +180,15 @@ impl BlockImage {
     /// Makes header, footer and trailer anew from the records whose checksums hold; `None` if there are none.
     pub fn rebuild(&self, store_id: u64, hasher: KeyHasher) -> Option<Rebuilt> {
         let (seq, size) = (self.seq()?, self.bytes.len());
+        let header = Header { store_id, seq, slot: self.slot, kind: BlockKind::Records }.encode();
+        if let (Stored::Valid(trailer), Some(_)) = (self.trailer, self.footer())
+            && trailer.seq == seq
+        {
+            // The header alone is damaged: every key can be identified, those of damaged records too.
+            let mut bytes = self.bytes.clone();
+            bytes[..BLOCK_HEADER_BYTES].copy_from_slice(&header);
+            return Some(Rebuilt { records: trailer.count, complete: true, bytes });
+        }
         let limit = match self.trailer {
             Stored::Valid(trailer) => trailer.data_end as usize,
             _ => size - TRAILER_BYTES,
@@ -213,7 +222,6 @@ impl BlockImage {
             _ => !gaps && self.bytes[footer_at..size - TRAILER_BYTES] == footer[..],
         };
         let mut bytes = self.bytes.clone();
-        let header = Header { store_id, seq, slot: self.slot, kind: BlockKind::Records };
         let trailer = BlockTrailer {
             seq,
             count: list.len() as u32,
@@ -223,7 +231,7 @@ impl BlockImage {
             footer_crc: crc32c::crc32c(&footer),
             data_crc: crc32c::crc32c(&bytes[BLOCK_HEADER_BYTES..end]),
         };
-        bytes[..BLOCK_HEADER_BYTES].copy_from_slice(&header.encode());
+        bytes[..BLOCK_HEADER_BYTES].copy_from_slice(&header);
         bytes[footer_at..size - TRAILER_BYTES].copy_from_slice(&footer);
         bytes[size - TRAILER_BYTES..].copy_from_slice(&trailer.encode());
         debug_assert_eq!(entries(&footer).count(), list.len(), "what is written reads back");

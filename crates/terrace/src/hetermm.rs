@@ -57,7 +57,7 @@ fn new_superblock(sizes: &Sizes, media_bytes: u64) -> Result<Superblock, StoreEr
 }
 
 /// Checks a stored superblock and takes the store's sizes from it.
-fn check_superblock(
+pub(crate) fn check_superblock(
     bytes: &[u8; SUPERBLOCK_BYTES],
     media_bytes: u64,
     place: &Path,

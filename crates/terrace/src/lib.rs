@@ -16,6 +16,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod check;
 pub mod options;
 pub mod size;
 
@@ -25,6 +26,7 @@ mod hetermm;
 mod open;
 
 pub use embedded::CallError;
+pub use check::check;
 pub use options::{Options, Tier, WhenFull};
 pub use size::{Place, Size, TierSpec, human_bytes};
 pub use terrace_engine as engine;

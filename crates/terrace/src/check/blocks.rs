@@ -1,0 +1,211 @@
+//! Every block: header, trailer, footer, and each record against its footer entry.
+
+use std::collections::HashMap;
+
+use terrace_engine::manifest::Manifest;
+use terrace_engine::record::Kind;
+use terrace_space_hybrid_log::inspect::{BlockImage, footer_entry};
+use terrace_space_hybrid_log::{BLOCK_HEADER_BYTES, BlockKind, BlockTrailer, FooterEntry, Lower, Stored};
+
+use super::{Keys, Parts, Report};
+
+/// Damaged records that are told one by one.
+const LISTED_MAX: usize = 20;
+
+pub(super) struct Blocks {
+    /// The sequence numbers of extent blocks, by slot.
+    pub extents: Vec<Option<u64>>,
+    /// Blocks with which recovery refuses to open the store.
+    pub refused: Vec<u32>,
+    by_seq: HashMap<u64, u32>,
+    damaged: Vec<(u32, FooterEntry)>,
+}
+
+/// What a block of records turned out to be.
+enum Judged {
+    Counts(BlockTrailer, Vec<FooterEntry>),
+    /// As a crash leaves it while it is flushed or freed.
+    Torn,
+    Damaged(&'static str),
+}
+
+impl Blocks {
+    pub fn new(blocks: u32) -> Self {
+        let extents = vec![None; blocks as usize];
+        Self { extents, refused: Vec::new(), by_seq: HashMap::new(), damaged: Vec::new() }
+    }
+
+    pub fn scan<L: Lower, F>(
+        &mut self,
+        parts: &Parts<L, F>,
+        manifest: &Manifest,
+        keys: &mut Keys,
+        report: &mut Report,
+        progress: &dyn Fn(u64),
+    ) {
+        report.counts.blocks = u64::from(parts.inspector.blocks());
+        for slot in 0..parts.inspector.blocks() {
+            match parts.inspector.read(slot) {
+                Err(error) => report.problems.push(format!("block {slot} can't be read: {error}")),
+                Ok(image) => self.block(parts, &image, manifest, keys, report),
+            }
+            progress((u64::from(slot) + 1) * parts.inspector.block_bytes() as u64);
+        }
+    }
+
+    fn block<L: Lower, F>(
+        &mut self,
+        parts: &Parts<L, F>,
+        image: &BlockImage,
+        manifest: &Manifest,
+        keys: &mut Keys,
+        report: &mut Report,
+    ) {
+        let slot = image.slot;
+        if let Stored::Valid(header) = image.header
+            && let Some(other) = self.by_seq.insert(header.seq, slot)
+        {
+            report
+                .problems
+                .push(format!("blocks {other} and {slot} have the same sequence number {}", header.seq));
+        }
+        let judged = match image.header {
+            Stored::Empty => {
+                report.counts.blocks_free += 1;
+                return;
+            }
+            Stored::Valid(header) if header.kind == BlockKind::Extents => {
+                report.counts.blocks_extents += 1;
+                self.extents[slot as usize] = Some(header.seq);
+                return;
+            }
+            Stored::Valid(header) => judge(image, header.seq, manifest.persisted_seq),
+            Stored::Bad => match image.trailer {
+                Stored::Valid(trailer) if trailer.seq <= manifest.persisted_seq => {
+                    Judged::Damaged("its header's checksum does not match")
+                }
+                _ => Judged::Torn,
+            },
+        };
+        match judged {
+            Judged::Counts(trailer, entries) => {
+                report.counts.blocks_records += 1;
+                self.records(parts, image, &trailer, &entries, keys, report);
+            }
+            Judged::Torn => {
+                report.counts.blocks_torn += 1;
+                if manifest.clean {
+                    report.problems.push(format!(
+                        "block {slot}: half of it was overwritten, and the store was closed in order; opening frees it, and what it held is lost"
+                    ));
+                }
+            }
+            Judged::Damaged(what) => {
+                let at = parts.inspector.block_offset(slot);
+                report.problems.push(format!(
+                    "block {slot} (at byte {at} of the tier): {what}; the store does not open"
+                ));
+                self.refused.push(slot);
+            }
+        }
+    }
+
+    fn records<L: Lower, F>(
+        &mut self,
+        parts: &Parts<L, F>,
+        image: &BlockImage,
+        trailer: &BlockTrailer,
+        entries: &[FooterEntry],
+        keys: &mut Keys,
+        report: &mut Report,
+    ) {
+        let slot = image.slot;
+        let mut wrong = |offset: u32, what: &str| {
+            report.problems.push(format!("block {slot}, offset {offset}: {what}"));
+        };
+        let mut at = BLOCK_HEADER_BYTES as u32;
+        let (mut newest, mut damaged, mut gaps) = (0, 0, 0);
+        for (i, entry) in entries.iter().enumerate() {
+            let next = entries.get(i + 1).map_or(trailer.data_end, |next| next.offset);
+            if entry.offset < at || next <= entry.offset {
+                wrong(entry.offset, &format!("the record before ends at {at}, or the next begins at {next}"));
+            }
+            gaps += entry.offset.saturating_sub(at);
+            newest = newest.max(entry.version);
+            let view = image.record(trailer.seq, entry.offset);
+            at = match &view {
+                None => {
+                    damaged += 1;
+                    self.damaged.push((slot, *entry));
+                    next
+                }
+                Some(view) => {
+                    if footer_entry(view, entry.offset, parts.hasher) != *entry {
+                        wrong(
+                            entry.offset,
+                            "the record and its footer entry are of different keys or versions",
+                        );
+                    }
+                    if view.head.expire_at != 0 && view.head.expire_at < trailer.min_expire {
+                        wrong(entry.offset, "the record expires before the trailer's earliest expiry");
+                    }
+                    entry.offset + view.head.meta.slot_words() as u32 * 8
+                }
+            };
+            let bytes = next.saturating_sub(entry.offset);
+            report.counts.records[entry.kind as usize] += 1;
+            report.counts.record_bytes += u64::from(bytes);
+            keys.offer(entry, view.as_ref(), Some((slot, entry.offset, bytes)));
+        }
+        if at != trailer.data_end {
+            wrong(at, &format!("the records end here, and {} is recorded", trailer.data_end));
+        }
+        if newest != trailer.max_version {
+            wrong(at, &format!("the newest version is {newest}, and {} is recorded", trailer.max_version));
+        }
+        if gaps > 0 {
+            report
+                .notes
+                .push(format!("block {slot}: {gaps} bytes belong to no record; a repair gave them up"));
+        }
+        report.counts.damaged += damaged;
+        if damaged == 0 && !image.data_holds(trailer) {
+            report.problems.push(format!(
+                "block {slot}: every record is whole, and the checksum over all of them does not match: bytes between them changed"
+            ));
+        }
+    }
+
+    /// Damaged records, the first of them one by one.
+    pub fn tell_damaged(&self, keys: &Keys, report: &mut Report) {
+        for (slot, entry) in self.damaged.iter().take(LISTED_MAX) {
+            let what = match (keys.is_newest(entry.hash, entry.check, *slot, entry.offset), entry.kind) {
+                (false, _) => "it was replaced or deleted later: no answer depends on it",
+                (true, Kind::Tombstone) => "it is a tombstone: the key answers an error until SET or DEL",
+                (true, _) => "its key answers an error until SET or DEL",
+            };
+            report.problems.push(format!(
+                "block {slot}, offset {}: damaged record, hash {:016x}, database {}, version {}; {what}",
+                entry.offset, entry.hash, entry.db, entry.version
+            ));
+        }
+        report.unlisted += self.damaged.len().saturating_sub(LISTED_MAX) as u64;
+    }
+}
+
+fn judge(image: &BlockImage, seq: u64, trusted_seq: u64) -> Judged {
+    let flushed = seq <= trusted_seq;
+    let torn_or = |what| if flushed { Judged::Damaged(what) } else { Judged::Torn };
+    let trailer = match image.trailer {
+        Stored::Valid(trailer) if trailer.seq == seq => trailer,
+        // Freeing clears the first words of trailer and header; a crash may keep one of the two.
+        Stored::Empty => return Judged::Torn,
+        _ => return torn_or("its trailer's checksum does not match"),
+    };
+    match image.footer() {
+        None => torn_or("its footer's checksum does not match, so its keys can't be identified"),
+        // A flush of which nobody noted that it was finished counts if all of it is there.
+        Some(_) if !flushed && !image.data_holds(&trailer) => Judged::Torn,
+        Some(entries) => Judged::Counts(trailer, entries),
+    }
+}

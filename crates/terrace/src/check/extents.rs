@@ -1,0 +1,84 @@
+//! Large values: each live one's pieces lie where its description says, hold what its checksum says, and are its own.
+
+use terrace_space_hybrid_log::Lower;
+use terrace_space_hybrid_log::inspect::{Extent, Piece};
+
+use super::blocks::Blocks;
+use super::keys::Newest;
+use super::{Keys, Parts, Report};
+
+pub(super) fn verify<L: Lower, F>(parts: &Parts<L, F>, blocks: &Blocks, keys: &Keys, report: &mut Report) {
+    let mut places: Vec<(Piece, u64)> = Vec::new();
+    let mut bytes = Vec::new();
+    for (hash, newest) in keys.living() {
+        let Some(description) = &newest.description else { continue };
+        let outcome = verify_one(parts, blocks, description, &mut bytes);
+        match outcome {
+            Ok(extent) => {
+                report.counts.extent_bytes += extent.bytes;
+                places.extend(extent.pieces.iter().map(|piece| (*piece, hash)));
+            }
+            Err(what) => {
+                report.problems.push(format!(
+                    "large value, hash {hash:016x}, database {}, version {} ({}): {what}; its key answers an error until SET or DEL",
+                    newest.db,
+                    newest.version,
+                    place(newest)
+                ));
+            }
+        }
+    }
+    places.sort_unstable_by_key(|(piece, _)| (piece.slot, piece.offset));
+    for pair in places.windows(2) {
+        if let [(a, one), (b, other)] = pair
+            && a.slot == b.slot
+            && u64::from(a.offset) + u64::from(a.bytes) > u64::from(b.offset)
+        {
+            report.problems.push(format!(
+                "block {}, offset {}: two large values overlap, hashes {one:016x} and {other:016x}",
+                b.slot, b.offset
+            ));
+        }
+    }
+}
+
+fn place(newest: &Newest) -> String {
+    match newest.place {
+        Some((slot, offset, _)) => format!("block {slot}, offset {offset}"),
+        None => "log".into(),
+    }
+}
+
+fn verify_one<L: Lower, F>(
+    parts: &Parts<L, F>,
+    blocks: &Blocks,
+    description: &[u8],
+    bytes: &mut Vec<u8>,
+) -> Result<Extent, String> {
+    let extent = Extent::decode(description).ok_or("its description makes no sense")?;
+    let described: u64 = extent.pieces.iter().map(|piece| u64::from(piece.bytes)).sum();
+    if described != extent.bytes {
+        return Err(format!("its pieces have {described} bytes, and it has {}", extent.bytes));
+    }
+    bytes.clear();
+    for piece in &extent.pieces {
+        let held = blocks.extents.get(piece.slot as usize).copied().flatten();
+        if held != Some(piece.seq) {
+            return Err(format!(
+                "a piece should be in block {} of sequence number {}, which is not there",
+                piece.slot, piece.seq
+            ));
+        }
+        parts.inspector.read_piece(piece, bytes).map_err(|error| {
+            format!("the piece in block {}, offset {}: {error}", piece.slot, piece.offset)
+        })?;
+    }
+    let checksum = crc32c::crc32c(bytes);
+    if checksum != extent.checksum {
+        return Err(format!(
+            "its bytes have checksum {checksum:#010x}, and {:#010x} is recorded",
+            extent.checksum
+        ));
+    }
+    Ok(extent)
+}

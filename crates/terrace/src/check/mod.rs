@@ -1,0 +1,183 @@
+//! Verifies every checksum and invariant of a store that nobody has open: the format's second reader.
+//!
+//! ```text
+//!   place: lock, superblock, media --> manifest --> blocks --+--> keys: newest version of each --> extents
+//!                                                   log -----+
+//!                                  repair <-- what recovery would refuse          report: counts, findings
+//! ```
+//!
+//! It shares the decoders of the format with the engine, and none of recovery: what counts is decided here once more,
+//! from `docs/formats`. Nothing is written without [`CheckOptions::repair`], but for the lock file.
+
+mod blocks;
+mod extents;
+mod keys;
+mod log;
+mod place;
+mod repair;
+mod report;
+
+use std::path::Path;
+
+use terrace_engine::hash::KeyHasher;
+use terrace_engine::manifest::Manifest;
+use terrace_engine::version::Version;
+use terrace_log::{LogDevice, LogOptions};
+use terrace_space_hybrid_log::inspect::Inspector;
+use terrace_space_hybrid_log::{Lower, Stored};
+
+pub use report::{CheckError, Counts, Report};
+
+use blocks::Blocks;
+use keys::Keys;
+
+/// How far versions may be ahead of the stored time, in microseconds. The clock's time is stored ahead of its use; versions
+/// run ahead of the clock where a session writes more than once in a microsecond.
+const VERSION_AHEAD_US: u64 = 60_000_000;
+
+/// How to check.
+#[derive(Clone, Copy)]
+pub struct CheckOptions<'a> {
+    /// Make a store that recovery refuses openable again: blocks are rebuilt from what is whole in them, or given up, and
+    /// a damaged log is cut.
+    pub repair: bool,
+    /// Called with bytes verified and bytes in all; they start again after a repair.
+    pub progress: &'a dyn Fn(u64, u64),
+}
+
+impl Default for CheckOptions<'_> {
+    fn default() -> Self {
+        Self { repair: false, progress: &|_, _| {} }
+    }
+}
+
+/// Checks the store in a directory, or in a file or device of byte-addressable media. After a repair the report tells what
+/// is left.
+///
+/// # Errors
+/// [`CheckError`] if there is no store, it is open, or a medium can't be read at all. Damage is no error: it is in the
+/// report.
+pub fn check(path: &Path, options: &CheckOptions<'_>) -> Result<Report, CheckError> {
+    place::open(path, options)
+}
+
+/// A store's parts, on either kind of media.
+struct Parts<L, F> {
+    inspector: Inspector<L>,
+    /// The log's area.
+    log: F,
+    log_options: LogOptions,
+    log_bytes: u64,
+    hasher: KeyHasher,
+    store_id: u64,
+    /// Whether a word is what a crash may tear, rather than a sector.
+    byte_media: bool,
+}
+
+/// What has to be repaired before the store opens.
+#[derive(Default)]
+struct Refused {
+    blocks: Vec<u32>,
+    log: bool,
+}
+
+/// Checks, repairs if that is asked for and needed, and checks again.
+fn run<L: Lower, D: LogDevice>(
+    parts: &Parts<L, impl Fn() -> D>,
+    about: Vec<String>,
+    options: &CheckOptions<'_>,
+) -> Result<Report, CheckError> {
+    let (mut report, refused, manifest) = examine(parts, options)?;
+    if options.repair && (refused.log || !refused.blocks.is_empty()) {
+        let mut done = Vec::new();
+        repair::blocks(parts, &refused.blocks, &mut done)?;
+        if refused.log {
+            repair::log(parts, manifest.log_floor, &mut done)?;
+        }
+        (report, _, _) = examine(parts, options)?;
+        report.repairs = done;
+    }
+    report.about.splice(0..0, about);
+    Ok(report)
+}
+
+fn examine<L: Lower, D: LogDevice>(
+    parts: &Parts<L, impl Fn() -> D>,
+    options: &CheckOptions<'_>,
+) -> Result<(Report, Refused, Manifest), CheckError> {
+    let mut report = Report::default();
+    let mut refused = Refused::default();
+    let manifest = manifest(parts, &mut report)?;
+    let total = u64::from(parts.inspector.blocks()) * parts.inspector.block_bytes() as u64 + parts.log_bytes;
+    let progress = |done: u64| (options.progress)(done.min(total), total);
+    let mut keys = Keys::new(&manifest);
+    let mut blocks = Blocks::new(parts.inspector.blocks());
+    blocks.scan(parts, &manifest, &mut keys, &mut report, &progress);
+    refused.blocks = std::mem::take(&mut blocks.refused);
+    refused.log = !log::read(parts, &manifest, &mut keys, &mut report);
+    progress(total);
+    versions(&manifest, keys.max_version, &mut report);
+    keys.count(&mut report.counts);
+    blocks.tell_damaged(&keys, &mut report);
+    extents::verify(parts, &blocks, &keys, &mut report);
+    Ok((report, refused, manifest))
+}
+
+/// The newest manifest, the default if there is none: then nothing was ever acknowledged.
+fn manifest<L: Lower, F>(parts: &Parts<L, F>, report: &mut Report) -> Result<Manifest, CheckError> {
+    let copies = parts.inspector.manifests().map_err(CheckError::reading("the manifest"))?;
+    let mut newest: Option<Manifest> = None;
+    let mut bad = 0;
+    for (number, copy) in copies.into_iter().enumerate() {
+        match copy {
+            Stored::Valid(manifest) if newest.is_none_or(|newest| newest.sequence < manifest.sequence) => {
+                newest = Some(manifest);
+            }
+            Stored::Valid(_) | Stored::Empty => {}
+            Stored::Bad => {
+                bad += 1;
+                let text =
+                    format!("manifest copy {number}: its checksum does not match; the other copy counts");
+                // A store that was closed had finished writing it.
+                if parts.byte_media && newest.is_none_or(|newest| !newest.clean) {
+                    report.notes.push(format!("{text} (a crash may have torn it)"));
+                } else {
+                    report.problems.push(text);
+                }
+            }
+        }
+    }
+    match newest {
+        Some(manifest) => {
+            report.about.push(format!(
+                "manifest {}: {}, blocks flushed up to {}, log needed after version {}",
+                manifest.sequence,
+                if manifest.clean { "closed cleanly" } else { "not closed: opening will replay the log" },
+                manifest.persisted_seq,
+                manifest.log_floor
+            ));
+        }
+        None if bad > 0 => {
+            report.problems.push("no copy of the manifest is whole: what is flushed is unknown".into())
+        }
+        None => report.notes.push("no manifest yet: the store was made and never used".into()),
+    }
+    Ok(newest.unwrap_or_default())
+}
+
+fn versions(manifest: &Manifest, newest: u64, report: &mut Report) {
+    if newest >> 63 != 0 {
+        report.problems.push(format!("version {newest:#x} has its top bit set"));
+    } else if manifest.clean && newest > manifest.version_floor {
+        report.problems.push(format!(
+            "version {newest} exists, and the store was closed at version {}",
+            manifest.version_floor
+        ));
+    } else if Version(newest).ticks() > manifest.time_us.saturating_add(VERSION_AHEAD_US) {
+        report.problems.push(format!(
+            "version {newest} is of time {} us, and the stored time is {} us",
+            Version(newest).ticks(),
+            manifest.time_us
+        ));
+    }
+}

@@ -1,0 +1,142 @@
+//! Finding a store's media and opening them for nobody else.
+
+use std::io::Read;
+use std::path::Path;
+use std::sync::Arc;
+
+use terrace_engine::StoreError;
+use terrace_engine::hash::KeyHasher;
+use terrace_log::{BlockLog, ByteLog, LogOptions};
+use terrace_media::{
+    BlockDevice, BlockFile, BlockFileOptions, ByteRegion, DirLock, MapOptions, MappedRegion,
+    SUPERBLOCK_BYTES, Superblock,
+};
+use terrace_space_hybrid_log::inspect::Inspector;
+use terrace_space_hybrid_log::{BlockTier, ByteTier, Lower, Sizes};
+
+use super::{CheckError, CheckOptions, Parts, Report, run};
+use crate::size::human_bytes;
+
+/// Checks whatever store is at a path.
+pub(super) fn open(path: &Path, options: &CheckOptions<'_>) -> Result<Report, CheckError> {
+    let none = |why: &str| CheckError::NoStore { path: path.into(), why: why.into() };
+    let Ok(metadata) = path.metadata() else { return Err(none("there is no such file or directory")) };
+    if !metadata.is_dir() {
+        // A device's directory is not the store's.
+        let _lock = match path.parent() {
+            Some(dir) if metadata.is_file() => Some(lock(dir)?),
+            _ => None,
+        };
+        return on_region(path, options);
+    }
+    // Only then is the directory ours to put a lock file in.
+    let (block, byte) = (path.join("superblock"), path.join("pmem"));
+    if block.exists() {
+        let _lock = lock(path)?;
+        return on_files(path, options);
+    }
+    if byte.exists() {
+        let _lock = lock(path)?;
+        return on_region(&byte, options);
+    }
+    Err(none("neither a file superblock nor a file pmem"))
+}
+
+fn lock(dir: &Path) -> Result<DirLock, CheckError> {
+    let dir = if dir.as_os_str().is_empty() { Path::new(".") } else { dir };
+    Ok(DirLock::acquire(dir)?)
+}
+
+fn on_files(dir: &Path, options: &CheckOptions<'_>) -> Result<Report, CheckError> {
+    let path = dir.join("superblock");
+    let mut bytes = [0; SUPERBLOCK_BYTES];
+    std::fs::File::open(&path)
+        .and_then(|mut file| file.read_exact(&mut bytes))
+        .map_err(CheckError::reading(path.display().to_string()))?;
+    let data_bytes = dir.join("data").metadata().map_or(0, |metadata| metadata.len());
+    let (superblock, sizes) = crate::hetermm::check_superblock(&bytes, data_bytes, &path)?;
+    let about = about(&superblock, &sizes, &format!("{} (block media)", dir.display()));
+    if !dir.join("formatted").exists() {
+        let note = "the store was made and never opened in full: it holds nothing".into();
+        return Ok(Report { about, notes: vec![note], ..Report::default() });
+    }
+    let file = |name: &str, direct| {
+        let path = dir.join(name);
+        BlockFile::open(&path, &BlockFileOptions { direct, ring: false, prewrite: false })
+            .map(Arc::new)
+            .map_err(CheckError::reading(path.display().to_string()))
+    };
+    let (log, data) = (file("log", false)?, file("data", true)?);
+    if log.len() < sizes.log_bytes / 4096 * 4096 {
+        return Err(CheckError::Store(StoreError::Options(format!(
+            "{}: {} bytes are recorded, and it holds {}: it was truncated",
+            dir.join("log").display(),
+            sizes.log_bytes,
+            log.len()
+        ))));
+    }
+    let log = || BlockLog::new(log.clone(), 0, log.len());
+    let tier = BlockTier::new(data, 0, String::new());
+    run(&parts(tier, log, &superblock, &sizes, false)?, about, options)
+}
+
+fn on_region(path: &Path, options: &CheckOptions<'_>) -> Result<Report, CheckError> {
+    // Whatever the medium promises: nothing is promised here.
+    let region = MappedRegion::open(path, &MapOptions { profile: None, accept_volatile: true, node: None })?;
+    let mut bytes = [0; SUPERBLOCK_BYTES];
+    if region.len() < bytes.len() as u64 {
+        return Err(CheckError::NoStore { path: path.into(), why: "it is too short for one".into() });
+    }
+    region.read(0, &mut bytes);
+    if bytes.iter().all(|byte| *byte == 0) {
+        let why = "its first page is empty: a store that is being made has one only at the end".into();
+        return Err(CheckError::NoStore { path: path.into(), why });
+    }
+    let (superblock, sizes) = crate::hetermm::check_superblock(&bytes, region.len(), path)?;
+    let start = SUPERBLOCK_BYTES as u64 + sizes.log_bytes;
+    if start >= region.len() {
+        let text = format!("{}: its log alone takes {} bytes", path.display(), sizes.log_bytes);
+        return Err(CheckError::Store(StoreError::Corrupt(text)));
+    }
+    let about = about(&superblock, &sizes, &format!("{} (byte-addressable media)", path.display()));
+    let region = Arc::new(region);
+    let tier = ByteTier::new(region.clone(), start, region.len() - start, String::new());
+    let log = || ByteLog::new(region.clone(), SUPERBLOCK_BYTES as u64, sizes.log_bytes);
+    run(&parts(tier, log, &superblock, &sizes, true)?, about, options)
+}
+
+fn parts<L: Lower, F>(
+    tier: L,
+    log: F,
+    superblock: &Superblock,
+    sizes: &Sizes,
+    byte_media: bool,
+) -> Result<Parts<L, F>, CheckError> {
+    // The first word of the identity, never 0.
+    let store_id = u64::from_le_bytes(std::array::from_fn(|i| superblock.identity[i])) | 1;
+    let inspector = Inspector::new(tier, sizes.block_bytes, store_id).ok_or_else(|| {
+        StoreError::Corrupt(format!("blocks of {} bytes: the superblock makes no sense", sizes.block_bytes))
+    })?;
+    Ok(Parts {
+        inspector,
+        log,
+        log_options: LogOptions { block_bytes: sizes.log_block_bytes, store_id },
+        log_bytes: sizes.log_bytes,
+        hasher: KeyHasher::new(superblock.hash_seed),
+        store_id,
+        byte_media,
+    })
+}
+
+fn about(superblock: &Superblock, sizes: &Sizes, place: &str) -> Vec<String> {
+    vec![
+        format!("store    {place}, engine {}", superblock.engine),
+        format!(
+            "sizes    {} of media in blocks of {}, log {} in blocks of {}",
+            human_bytes(superblock.media_bytes),
+            human_bytes(sizes.block_bytes as u64),
+            human_bytes(sizes.log_bytes),
+            human_bytes(sizes.log_block_bytes as u64)
+        ),
+    ]
+}

@@ -1,0 +1,52 @@
+//! Making a store openable that recovery refuses: what is whole is kept, the rest is given up and told.
+
+use terrace_log::LogDevice;
+use terrace_space_hybrid_log::Lower;
+
+use super::{CheckError, Parts};
+
+/// Blocks whose header, footer or trailer is damaged: they are made anew from the records that are whole.
+pub(super) fn blocks<L: Lower, F>(
+    parts: &Parts<L, F>,
+    slots: &[u32],
+    done: &mut Vec<String>,
+) -> Result<(), CheckError> {
+    for &slot in slots {
+        let failed = |source| CheckError::Io { what: format!("repairing block {slot}"), source };
+        let image = parts.inspector.read(slot).map_err(failed)?;
+        match image.rebuild(parts.store_id, parts.hasher) {
+            Some(rebuilt) => {
+                parts.inspector.write(&image, &rebuilt).map_err(failed)?;
+                done.push(format!(
+                    "block {slot}: header, footer and trailer were made anew from its {} records; {}",
+                    rebuilt.records,
+                    if rebuilt.complete { "none is missing" } else { LOST }
+                ));
+            }
+            None => {
+                parts.inspector.give_up(slot).map_err(failed)?;
+                done.push(format!("block {slot}: no record in it is whole; it was given up, and {LOST}"));
+            }
+        }
+    }
+    Ok(())
+}
+
+const LOST: &str = "records may be missing that can't be identified: their keys answer with an older version, if one is left";
+
+/// A damaged log is cut where it is damaged.
+pub(super) fn log<L: Lower, D: LogDevice>(
+    parts: &Parts<L, impl Fn() -> D>,
+    floor: u64,
+    done: &mut Vec<String>,
+) -> Result<(), CheckError> {
+    let cut = terrace_log::cut_damage(&(parts.log)(), parts.log_options, floor);
+    let (sessions, blocks) = cut.map_err(|error| CheckError::Io {
+        what: "cutting the log".into(),
+        source: std::io::Error::other(error),
+    })?;
+    done.push(format!(
+        "log: cut where it is damaged, {sessions} sessions and {blocks} blocks; writes behind that which were in the log only are lost"
+    ));
+    Ok(())
+}
