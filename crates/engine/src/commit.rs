@@ -197,10 +197,17 @@ impl Commit {
     }
     /// The write completed. Returns whether other sessions may have been waiting for it.
     pub(crate) fn written(&self, slot: usize, version: u64, now_us: u64) -> bool {
+        let resolved = self.process.reach(slot, version);
+        self.note_unsynced(now_us);
+        // A session that only read has no group queued, but may wait for this one all the same.
+        resolved || self.waiter_count.load(SeqCst) != 0
+    }
+    /// A write has completed that needs a sync. Called after its position is stored: a sync that begins in between covers
+    /// the write and this asks for one too many; the other way round it would take the note and not the write.
+    fn note_unsynced(&self, now_us: u64) {
         if self.power.is_some() {
-            let _ = self.unsynced_since_us.compare_exchange(0, now_us.max(1), Relaxed, Relaxed);
+            let _ = self.unsynced_since_us.compare_exchange(0, now_us.max(1), SeqCst, SeqCst);
         }
-        self.process.reach(slot, version)
     }
     /// A sync is about to begin: what it will cover. `None` if nothing needs one.
     pub(crate) fn sync_begins(&self) -> Option<Barrier> {
@@ -290,6 +297,55 @@ mod tests {
         assert_eq!((commit.power().settled(0), commit.power().settled(1)), (20, 15));
         assert_eq!(commit.unsafe_since_us(), Some(7));
         assert!(commit.sync_begins().is_some() && commit.sync_begins().is_none());
+    }
+
+    #[test]
+    fn who_waits_without_a_group_is_woken_by_the_write() {
+        let commit = Commit::new(2, 0, true);
+        commit.waiters[1].store(true, SeqCst);
+        commit.waiter_count.store(1, SeqCst);
+        assert!(commit.written(0, 5, 1), "session 1 has read version 5 and waits for it");
+    }
+
+    #[test]
+    fn no_completed_write_is_left_without_a_sync_to_come() {
+        let commit = Commit::new(2, 0, false);
+        let sync = || {
+            while let Some(covered) = commit.sync_begins() {
+                commit.synced(&covered);
+            }
+        };
+        let (begun, done) = (AtomicU64::new(0), AtomicU64::new(0));
+        let spin_until = |at: &AtomicU64, round| {
+            while at.load(SeqCst) < round {
+                std::hint::spin_loop();
+            }
+        };
+        const ROUNDS: u64 = 100_000;
+        let mut lost = None;
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for round in 1..=ROUNDS {
+                    spin_until(&begun, round);
+                    commit.written(0, round, 7);
+                    done.store(round, SeqCst);
+                }
+            });
+            for round in 1..=ROUNDS {
+                // Session 1's write has asked for a sync; session 0's completes while that begins.
+                commit.written(1, round, 7);
+                begun.store(round, SeqCst);
+                sync();
+                spin_until(&done, round);
+                sync();
+                if commit.power().settled(0) != round {
+                    lost = Some(round);
+                    begun.store(u64::MAX, SeqCst);
+                    break;
+                }
+            }
+        });
+        assert_eq!(lost, None, "nobody would ever sync session 0's write");
     }
 
     #[test]

@@ -34,7 +34,8 @@ impl Epochs {
     /// Session `slot` is about to touch shared bytes.
     #[inline]
     pub fn enter(&self, slot: usize) {
-        self.sessions[slot].store(self.global.load(Relaxed), Relaxed);
+        // Release: whoever reads this epoch instead of the 0 that `leave` stored must see what was written before that.
+        self.sessions[slot].store(self.global.load(Relaxed), Release);
         // Store before any later load: pairs with the fence in `passed`.
         fence(SeqCst);
     }

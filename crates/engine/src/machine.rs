@@ -72,6 +72,8 @@ pub struct Machine<I: Index, S: Space, D: LogDevice> {
 /// How the log floor rises: a moment is taken; once every session has passed it, all versions below it lie in pages up to
 /// some sequence number; once those are persisted the floor is durable elsewhere.
 enum FloorState {
+    /// What the log holds is not all in pages yet: a floor taken now would pass over it.
+    Recovering,
     Idle,
     Passing { version: u64, epoch: u64 },
     Persisting { version: u64, seq: u64, barrier: Barrier },
@@ -117,7 +119,7 @@ impl<I: Index, S: Space, D: LogDevice> Machine<I, S, D> {
             background: Mutex::new(None),
             stored_floor: manifest.log_floor.into(),
             manifest: Mutex::new(manifest),
-            floor: Mutex::new(FloorState::Idle),
+            floor: Mutex::new(FloorState::Recovering),
             syncing: Mutex::new(()),
             wakers: (0..sessions).map(|_| Mutex::new(None)).collect(),
             recovery: None,
@@ -254,6 +256,11 @@ impl<I: Index, S: Space, D: LogDevice> Machine<I, S, D> {
         Ok(())
     }
 
+    /// Everything that the log brought back is in pages: from now on its floor may rise.
+    pub(crate) fn recovered(&self) {
+        *self.floor.lock() = FloorState::Idle;
+    }
+
     /// Moves the log floor up and frees log blocks.
     fn floor_step(&self) -> Progress {
         let Some(log) = &self.log else { return Progress::Idle };
@@ -266,6 +273,7 @@ impl<I: Index, S: Space, D: LogDevice> Machine<I, S, D> {
                 .fetch_max(persisted + last.saturating_sub(persisted).div_ceil(4), SeqCst);
         }
         match &*state {
+            FloorState::Recovering => Progress::Idle,
             FloorState::Idle => {
                 if log.used_blocks() == 0 {
                     return Progress::Idle;

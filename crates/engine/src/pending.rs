@@ -13,8 +13,8 @@ pub(crate) struct Pending {
     /// Position among the session's pending operations; the hashes it is queued under.
     pub order: u64,
     pub hashes: Vec<u64>,
-    /// Reads under way, and what each is of.
-    pub reads: Vec<(u64, Option<Address>)>,
+    /// Reads under way, and what each is of: a record's address, with the generation it had when the read was started.
+    pub reads: Vec<(u64, Option<(Address, u64)>)>,
     /// Reads that could not be started yet because too many are in flight.
     pub unstarted: Vec<Wanted>,
     /// What earlier reads brought.
@@ -56,18 +56,13 @@ pub(crate) enum Loss {
 
 impl Known {
     /// Takes in what a read brought. `Err` if the device failed.
-    pub fn learn<S: Space>(
-        &mut self,
-        space: &S,
-        address: Option<Address>,
-        arrived: Arrived,
-    ) -> Result<(), Loss> {
-        match (arrived, address) {
-            (Arrived::Record(bytes), Some(address)) => {
-                self.records.push((address, space.generation(address), Fact::Record(bytes)));
+    pub fn learn(&mut self, place: Option<(Address, u64)>, arrived: Arrived) -> Result<(), Loss> {
+        match (arrived, place) {
+            (Arrived::Record(bytes), Some((address, generation))) => {
+                self.records.push((address, generation, Fact::Record(bytes)));
             }
-            (Arrived::Damaged { hash, version }, Some(address)) => {
-                self.records.push((address, space.generation(address), Fact::Damaged { hash, version }));
+            (Arrived::Damaged { hash, version }, Some((address, generation))) => {
+                self.records.push((address, generation, Fact::Damaged { hash, version }));
             }
             (Arrived::Extent(bytes), _) => self.extent = Some((self.extent_version, bytes)),
             (Arrived::Damaged { .. }, None) => self.extent_lost = Some((self.extent_version, Loss::Damaged)),

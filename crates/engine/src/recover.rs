@@ -185,6 +185,7 @@ impl<I: Index, S: Space, D: LogDevice> Machine<I, S, D> {
         if let Some(replay) = replay {
             replay.retire(machine.space.last_seq());
         }
+        machine.recovered();
         stats.nanoseconds = started.elapsed().as_nanos() as u64;
         if recovering && let Some(machine) = Arc::get_mut(&mut machine) {
             machine.recovery = Some(stats);

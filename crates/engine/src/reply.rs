@@ -95,6 +95,9 @@ pub enum OpError {
     /// An atomic group of writes is larger than one log group.
     #[error("an atomic write of several keys may hold at most {0} bytes")]
     GroupTooLong(u64),
+    /// The operations before this one in its batch have answers so long that this one was not run.
+    #[error("the answers of commands sent together are longer than {0} bytes: send fewer at a time")]
+    OutputTooLong(u64),
     /// The record was damaged on its medium; SET or DEL clears it.
     #[error("the record's checksum does not match: it was damaged on its medium; SET or DEL clears it")]
     Poisoned,

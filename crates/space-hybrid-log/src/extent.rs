@@ -168,15 +168,17 @@ impl<L: Lower> HybridLog<L> {
             }
             let Some(slot) = pool.slots.pop() else { return Err(Some(Room::Wait)) };
             let seq = self.last_seq.fetch_add(1, SeqCst) + 1;
-            self.slots[slot as usize].begin(State::Extents, seq, None, 0);
-            self.slots[slot as usize].live_bytes.store(1, SeqCst);
+            self.slots[slot as usize].begin_open(seq);
             slot
         };
         let seq = self.slots[slot as usize].seq.load(Relaxed);
         let header = Header { store_id: self.options.store_id, seq, slot, kind: BlockKind::Extents }.encode();
         let mut unit = header.to_vec();
         unit.resize((BLOCK_HEADER_BYTES).next_multiple_of(L::UNIT), 0);
-        let written = self.lower.write(self.block_offset(slot), &unit);
+        // On byte-addressable media a fence is each thread's own: another thread may write the next piece in this block, and its
+        // fence would not cover this header.
+        let fence = || if L::DIRECT { self.lower.sync() } else { Ok(()) };
+        let written = self.lower.write(self.block_offset(slot), &unit).and_then(|()| fence());
         if written.is_err() {
             self.close_extents(slot);
             return Err(None);

@@ -35,7 +35,7 @@ impl<L: Lower> HybridLog<L> {
             cursor.store(number as u64 + 1, Relaxed);
             slot.purged.store(flushed, Relaxed);
             // Records put while the page is walked lower it again.
-            slot.min_expire.store(u64::MAX, Relaxed);
+            slot.min_expire.swap(u64::MAX, Acquire);
             let mut earliest = u64::MAX;
             let Some(block) = self.load_block(number as u32, context) else { continue };
             for entry in &block.entries {

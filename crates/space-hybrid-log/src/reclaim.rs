@@ -29,6 +29,8 @@ const WORTH_PERCENT: u64 = 95;
 /// What reclamation remembers between steps.
 pub(crate) struct Reclaiming<L> {
     page: Option<OpenPage>,
+    /// The newest page that records were moved to.
+    moved_seq: u64,
     victim: Option<Victim>,
     freeing: VecDeque<Freeing>,
     _tier: std::marker::PhantomData<fn() -> L>,
@@ -36,7 +38,7 @@ pub(crate) struct Reclaiming<L> {
 
 impl<L> Default for Reclaiming<L> {
     fn default() -> Self {
-        Self { page: None, victim: None, freeing: VecDeque::new(), _tier: std::marker::PhantomData }
+        Self { page: None, moved_seq: 0, victim: None, freeing: VecDeque::new(), _tier: std::marker::PhantomData }
     }
 }
 
@@ -260,7 +262,8 @@ impl<L: Lower> HybridLog<L> {
                             return Progress::Blocked;
                         }
                     }
-                    let (to, _) = self.put_record(&mut reclaiming.page, None, &record);
+                    let (to, seq) = self.put_record(&mut reclaiming.page, None, &record);
+                    reclaiming.moved_seq = reclaiming.moved_seq.max(seq);
                     let moved_to = &self.slots[self.addresses.place(to).slot as usize];
                     if index.replace(entry.hash, address, to) {
                         slot.live_bytes.fetch_sub(words * 8, SeqCst);
@@ -296,11 +299,8 @@ impl<L: Lower> HybridLog<L> {
         slot.set_state(State::Freeing);
         let frame = slot.frame.swap(0, SeqCst).checked_sub(1);
         // Successors may lie in any page up to the newest; with a log, those that it holds need not be waited for.
-        let seq = match (&reclaiming.page, context.logged()) {
-            (Some(page), true) => self.slots[page.slot as usize].seq.load(Relaxed),
-            (None, true) => 0,
-            (_, false) => self.last_seq.load(SeqCst),
-        };
+        // Not those that were moved: the page that holds them may have been given up meanwhile, but not yet persisted.
+        let seq = if context.logged() { reclaiming.moved_seq } else { self.last_seq.load(SeqCst) };
         let freeing = Freeing { slot: number, frame, epoch: context.advance_epoch(), seq, barrier: context.barrier() };
         reclaiming.freeing.push_back(freeing);
     }

@@ -68,7 +68,14 @@ impl Slot {
     }
     /// Begins a use of the slot.
     pub fn begin(&self, state: State, seq: u64, frame: Option<u32>, used_bytes: u32) {
-        self.live_bytes.store(0, Relaxed);
+        self.begin_with(state, seq, frame, used_bytes, 0);
+    }
+    /// Begins its use as an open block of extents: it counts one byte as live before anyone can find it empty.
+    pub fn begin_open(&self, seq: u64) {
+        self.begin_with(State::Extents, seq, None, 0, 1);
+    }
+    fn begin_with(&self, state: State, seq: u64, frame: Option<u32>, used_bytes: u32, live_bytes: i64) {
+        self.live_bytes.store(live_bytes, Relaxed);
         self.used_bytes.store(used_bytes, Relaxed);
         self.count.store(0, Relaxed);
         self.min_expire.store(u64::MAX, Relaxed);

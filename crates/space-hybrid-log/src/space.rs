@@ -50,8 +50,8 @@ pub struct HybridLog<L: Lower> {
     /// Frames that may be in use: the index may need the memory of the others.
     pub(crate) frames_allowed: AtomicUsize,
     pub(crate) details: Details,
-    /// The manifest's two copies are written in turn.
-    manifest_turn: Mutex<u64>,
+    /// One manifest is stored at a time.
+    manifest_lock: Mutex<()>,
     purge_at: AtomicU64,
 }
 
@@ -123,7 +123,7 @@ impl<L: Lower> HybridLog<L> {
             hungry: AtomicBool::new(false),
             full: AtomicBool::new(false),
             details: Details::default(),
-            manifest_turn: Mutex::new(0),
+            manifest_lock: Mutex::new(()),
             purge_at: AtomicU64::new(0),
             lower,
             options,
@@ -188,7 +188,8 @@ impl<L: Lower> Space for HybridLog<L> {
     }
     fn release(&self, address: Address, head: &Head) {
         let slot = &self.slots[self.addresses.place(address).slot as usize];
-        slot.live_bytes.fetch_sub(head.meta.slot_words() as i64 * 8, Relaxed);
+        // Release: who finds nothing live here must also find the successor's version issued.
+        slot.live_bytes.fetch_sub(head.meta.slot_words() as i64 * 8, Release);
     }
 
     fn write_extent(
@@ -280,11 +281,12 @@ impl<L: Lower> Space for HybridLog<L> {
         Ok(())
     }
     fn save_manifest(&self, bytes: &[u8]) -> io::Result<()> {
-        let mut turn = self.manifest_turn.lock();
+        let _one_at_a_time = self.manifest_lock.lock();
         let mut unit = vec![0; manifest_unit::<L>() as usize];
         unit[..bytes.len()].copy_from_slice(bytes);
-        *turn += 1;
-        self.lower.write(*turn % 2 * manifest_unit::<L>(), &unit)?;
+        // By its sequence number: the newest one stored is never written over, not even by the first of a new opening.
+        let turn = crate::layout::u64_at(bytes, 8) % 2;
+        self.lower.write(turn * manifest_unit::<L>(), &unit)?;
         self.lower.sync()
     }
     fn scan_media(

@@ -113,7 +113,7 @@ impl<L: Lower> HybridLog<L> {
             {
                 Words(&self.frames.words(frame)[place.offset as usize / 8..]).rewrite(record);
                 if record.expire_at != 0 {
-                    slot.min_expire.fetch_min(record.expire_at, Relaxed);
+                    slot.min_expire.fetch_min(record.expire_at, Release);
                 }
                 return (address, slot.seq.load(Relaxed));
             }
@@ -125,12 +125,13 @@ impl<L: Lower> HybridLog<L> {
         page.used += words as u32 * 8;
         page.count += 1;
         slot.live_bytes.fetch_add(words as i64 * 8, Relaxed);
-        if record.expire_at != 0 {
-            slot.min_expire.fetch_min(record.expire_at, Relaxed);
-        }
         slot.count.store(page.count, Relaxed);
         // Whoever walks the page sees whole records only.
         slot.used_bytes.store(page.used, Release);
+        if record.expire_at != 0 {
+            // After the record can be found: `find_dead` takes what is here, then walks.
+            slot.min_expire.fetch_min(record.expire_at, Release);
+        }
         (self.addresses.address(place), slot.seq.load(Relaxed))
     }
 }

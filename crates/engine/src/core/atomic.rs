@@ -203,6 +203,8 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
                 let (address, seq) = space.put(local, None, &record);
                 log_record(writer, &record, seq);
                 note_seen(seen, touched, version.0);
+                // Before anything is released: what is freed waits for the versions issued so far.
+                shared.commit.issue(slot, version.0);
                 let was_tombstone = place.is_some() && !damaged && head.meta.kind() == Kind::Tombstone;
                 match (counted, !deleted) {
                     (true, false) => keys.fetch_sub(1, Relaxed),
@@ -225,7 +227,6 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
             if let Some(writer) = writer {
                 writer.end_atomic();
             }
-            shared.commit.issue(slot, last.0);
             Ok(last.0)
         });
         match result {

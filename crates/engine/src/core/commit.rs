@@ -1,6 +1,6 @@
 //! The end of a batch: its log group, and what its answers rest on.
 
-use std::sync::atomic::Ordering::*;
+use std::sync::atomic::{Ordering::*, fence};
 
 use terrace_index::Index;
 use terrace_log::{LogDevice, LogError};
@@ -105,14 +105,9 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
         self.touched = touched;
     }
 
-    /// Whether what the ticket stands for is as durable as was promised.
-    pub(super) fn is_settled(&mut self, ticket: &Ticket) -> bool {
+    fn is_met(&self, ticket: &Ticket) -> bool {
         let shared = &self.machine.shared;
-        if self.writer.is_none() {
-            return true;
-        }
-        let met = shared.commit.met(self.level(), self.slot, ticket);
-        let met = met
+        shared.commit.met(self.level(), self.slot, ticket)
             && match shared.durability {
                 // The window never grows: if syncing falls behind, answers wait for it.
                 Durability::Batch(window) => shared.commit.unsafe_since_us().is_none_or(|since| {
@@ -120,16 +115,22 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
                         || shared.commit.met(shared.commit.power(), self.slot, ticket)
                 }),
                 Durability::None | Durability::Sync => true,
-            };
-        if met {
+            }
+    }
+
+    /// Whether what the ticket stands for is as durable as was promised; if not, the session is woken when it may be.
+    pub(super) fn is_settled(&mut self, ticket: &Ticket) -> bool {
+        if self.writer.is_none() || self.is_met(ticket) {
             return true;
         }
+        let shared = &self.machine.shared;
         let commit = &shared.commit;
         if !commit.waiters[self.slot].swap(true, SeqCst) {
             commit.waiter_count.fetch_add(1, SeqCst);
         }
         shared.want_sync();
-        // It may have been reached between the look and the registration.
-        commit.met(commit.power(), self.slot, ticket) || shared.log_failed.load(SeqCst)
+        // It may have been reached between the look and the registration: pairs with the load of the count in `written`.
+        fence(SeqCst);
+        self.is_met(ticket) || self.shared().log_failed.load(SeqCst)
     }
 }

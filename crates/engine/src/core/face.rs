@@ -8,6 +8,7 @@ use rustix::event::EventfdFlags;
 use terrace_index::Index;
 use terrace_log::LogDevice;
 
+use super::waiting::flush_waits;
 use super::{Core, Step};
 use crate::batch::{Batch, Settled};
 use crate::op::OpKind;
@@ -18,6 +19,9 @@ use crate::space::Space;
 
 /// Operations whose index buckets and records are prefetched together.
 const WINDOW: usize = 32;
+/// Once the answers of a batch take more than this, its further operations are refused. Spans have 32 bits: no operation alone
+/// adds as much as is left to 4 GiB.
+const OUTPUT_BYTES_MAX: usize = 1 << 30;
 
 impl<I: Index, S: Space, D: LogDevice> Session for Core<I, S, D> {
     fn execute(&mut self, batch: &mut Batch) {
@@ -128,20 +132,22 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
                 self.machine.index.candidates(hash, |address| self.machine.space.touch(address));
             }
         }
+        let mut behind_flush = flush_waits(batch);
         for i in start..end {
             let hash = self.hashes[i - start];
             // Operations on a whole database have no key to wait behind, though they carry an empty one.
             let keyless = matches!(batch.ops[i].kind, OpKind::Flush { .. } | OpKind::Scan { .. });
-            if !keyless && self.is_busy(hash) {
-                self.suspend(batch, (i, i + 1), vec![hash], Vec::new(), Known::default());
+            let hashes = || if keyless { Vec::new() } else { vec![hash] };
+            if behind_flush || (!keyless && self.is_busy(hash)) {
+                self.suspend(batch, (i, i + 1), hashes(), Vec::new(), Known::default());
                 continue;
             }
             let mut known = Known::default();
             match self.run_one(batch, i, hash, &mut known) {
                 Step::Done(reply) => batch.replies[i] = reply,
                 Step::Read(reads) => {
-                    let hashes = if keyless { Vec::new() } else { vec![hash] };
-                    self.suspend(batch, (i, i + 1), hashes, reads, known);
+                    behind_flush = matches!(batch.ops[i].kind, OpKind::Flush { .. });
+                    self.suspend(batch, (i, i + 1), hashes(), reads, known);
                 }
             }
         }
@@ -157,7 +163,7 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
         hashes.sort_unstable();
         hashes.dedup();
         let mut known = Known::default();
-        if hashes.iter().any(|&hash| self.is_busy(hash)) {
+        if flush_waits(batch) || hashes.iter().any(|&hash| self.is_busy(hash)) {
             self.suspend(batch, (start, end), hashes, Vec::new(), known);
             return;
         }
@@ -180,6 +186,9 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
     fn run_one(&mut self, batch: &mut Batch, i: usize, hash: u64, known: &mut Known) -> Step {
         let op = batch.ops[i];
         let key_bytes = op.key;
+        if batch.output.len() > OUTPUT_BYTES_MAX {
+            return Step::Done(Reply::Error(OpError::OutputTooLong(OUTPUT_BYTES_MAX as u64)));
+        }
         if let OpKind::Get { value } = op.kind {
             let Batch { input, output, .. } = batch;
             let bytes = &input[key_bytes.start as usize..][..key_bytes.len()];
@@ -187,11 +196,10 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
             return self.get(&key, value, known, output);
         }
         if let OpKind::Flush { db } = op.kind {
-            // Earlier operations of this batch come first. A flush is rare enough to wait for them here.
-            while !batch.pending.is_empty() {
-                self.leave();
-                self.resume(batch, true);
-                self.enter();
+            // Earlier operations of this batch come first. They may wait behind other batches of this session, so that
+            // waiting for them here might never end.
+            if !batch.pending.is_empty() {
+                return Step::Read(Vec::new());
             }
             return self.flush(db);
         }

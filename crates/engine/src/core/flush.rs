@@ -14,6 +14,9 @@ use crate::version::Version;
 /// Second word of a log entry that is a flush and not a record (no record has such lengths).
 pub(crate) const FLUSH_MARK: u64 = u64::MAX;
 
+/// Words of such an entry.
+const FLUSH_WORDS: usize = 3;
+
 /// The databases that a log entry flushes, as a bit mask; `None` if it is a record.
 pub(crate) fn decode_flush(entry: &[u8]) -> Option<u16> {
     let word = |i: usize| Some(u64::from_le_bytes(entry.get(i * 8..i * 8 + 8)?.try_into().ok()?));
@@ -28,6 +31,17 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
         self.leave();
         // An operation that is not in the log yet must not end up behind the flush in it.
         self.write_log();
+        self.enter();
+        // The flush is issued before it is in the log: were there no room for it then, no page could be sealed, for all wait
+        // for what was issued, and so no log block could be freed.
+        loop {
+            match self.make_log_room(FLUSH_WORDS, 1) {
+                Ok(true) => break,
+                Ok(false) => {}
+                Err(error) => return Step::Done(Reply::Error(error)),
+            }
+        }
+        self.leave();
         let machine = self.machine.clone();
         let shared = &machine.shared;
         let version = shared.while_paused(|| {

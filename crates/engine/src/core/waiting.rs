@@ -5,9 +5,20 @@ use terrace_log::LogDevice;
 
 use super::{Core, Step};
 use crate::batch::Batch;
+use crate::op::OpKind;
 use crate::pending::{Known, Pending, Wanted};
 use crate::reply::{OpError, Reply};
 use crate::space::Space;
+
+/// Whether this is a whole-database flush. It waits for the operations before it in its batch, and those behind wait for it.
+fn is_flush(batch: &Batch, pending: &Pending) -> bool {
+    matches!(batch.ops[pending.ops.0 as usize].kind, OpKind::Flush { .. })
+}
+
+/// Whether a flush of this batch is pending.
+pub(super) fn flush_waits(batch: &Batch) -> bool {
+    batch.pending.iter().any(|pending| is_flush(batch, pending))
+}
 
 impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
     /// Whether an earlier operation on this key is still pending.
@@ -43,9 +54,11 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
             self.next_token += 1;
             let token = self.next_token;
             let (space, local) = (&self.machine.space, &mut self.local);
-            let (address, started) = match &wanted {
+            let (place, started) = match &wanted {
                 Wanted::Record(address) => {
-                    (Some(*address), space.start_read(local, Some(*address), &[], token))
+                    // Now, not when the bytes are looked at: by then the place may hold another record.
+                    let generation = space.generation(*address);
+                    (Some((*address, generation)), space.start_read(local, Some(*address), &[], token))
                 }
                 Wanted::Extent { description, version } => {
                     pending.known.extent_version = *version;
@@ -56,7 +69,7 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
                 pending.unstarted.push(wanted);
                 return;
             }
-            pending.reads.push((token, address));
+            pending.reads.push((token, place));
         }
     }
 
@@ -67,8 +80,10 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
             self.reap(wait);
             let mut waiting = std::mem::take(&mut batch.pending);
             self.enter();
+            let mut behind_flush = false;
             for mut pending in waiting.drain(..) {
-                if !self.resume_one(batch, &mut pending) {
+                if behind_flush || !self.resume_one(batch, &mut pending) {
+                    behind_flush |= is_flush(batch, &pending);
                     batch.pending.push(pending);
                 }
             }
@@ -97,9 +112,14 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
 
     /// What came for other batches of this session was taken from the device here: its event is spent, so give another.
     fn pass_on(&mut self) {
-        if !self.arrived.is_empty()
-            && let Some(waker) = &self.waker
-        {
+        if !self.arrived.is_empty() {
+            self.wake_self();
+        }
+    }
+
+    /// Other batches of this session should be polled.
+    fn wake_self(&self) {
+        if let Some(waker) = &self.waker {
             // A full counter means that it is readable already.
             let _ = rustix::io::write(waker, &1u64.to_ne_bytes());
         }
@@ -108,11 +128,11 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
     /// Whether the operation is answered now.
     fn resume_one(&mut self, batch: &mut Batch, pending: &mut Pending) -> bool {
         let mut failed = false;
-        let (machine, arrived) = (&self.machine, &mut self.arrived);
-        pending.reads.retain(|(token, address)| match arrived.remove(token) {
+        let arrived = &mut self.arrived;
+        pending.reads.retain(|(token, place)| match arrived.remove(token) {
             None => true,
             Some(outcome) => {
-                failed |= pending.known.learn(&machine.space, *address, outcome).is_err();
+                failed |= pending.known.learn(*place, outcome).is_err();
                 false
             }
         });
@@ -135,13 +155,20 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
         match step {
             Step::Done(reply) => {
                 batch.replies[start..end].fill(reply);
+                let mut followed = false;
                 for hash in &pending.hashes {
                     if let Some(orders) = self.busy.get_mut(hash) {
                         orders.retain(|order| *order != pending.order);
                         if orders.is_empty() {
                             self.busy.remove(hash);
+                        } else {
+                            followed = true;
                         }
                     }
+                }
+                if followed {
+                    // What waits behind it may be in a batch that was polled before this one, and no device will call.
+                    self.wake_self();
                 }
                 true
             }

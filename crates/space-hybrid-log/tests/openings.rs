@@ -1,0 +1,236 @@
+//! Crashes around an opening, and batches of one session that wait for each other.
+
+#![expect(clippy::unwrap_used, reason = "helpers of tests fail by panicking")]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
+
+use parking_lot::Mutex;
+use terrace_engine::clock::Clock;
+use terrace_engine::hash::KeyHasher;
+use terrace_engine::manifest::Manifest;
+use terrace_engine::{
+    Batch, Condition, Durability, Expiry, MachineOptions, OpKind, Reply, Session, Store, StoreHandle,
+};
+use terrace_index::Clht;
+use terrace_media::{BlockFile, BlockFileOptions, ByteRegion, HeapRegion};
+use terrace_space_hybrid_log::{Opening, Sizes, open_block, open_byte};
+
+const BLOCK: usize = 256 << 10;
+const LOG_BYTES: u64 = 16 << 20;
+const REGION_BYTES: u64 = 64 << 20;
+const PAGE: usize = 256;
+
+fn sizes(frames: u64) -> Sizes {
+    Sizes {
+        block_bytes: BLOCK,
+        log_block_bytes: BLOCK,
+        log_bytes: LOG_BYTES,
+        dram_bytes: frames * BLOCK as u64,
+        dram_with_index: false,
+        store_id: 1,
+    }
+}
+
+/// A clock that moves on at each look and, while it is armed, looks at the stored manifests: the first time that the log floor
+/// has risen it keeps an image of the region, as a crash at that moment would.
+struct Watch {
+    now_us: AtomicU64,
+    region: Arc<HeapRegion>,
+    armed: AtomicBool,
+    image: Mutex<Option<Vec<u8>>>,
+}
+
+impl Watch {
+    fn new(region: &Arc<HeapRegion>) -> Arc<Self> {
+        let now_us = AtomicU64::new(1_800_000_000_000_000);
+        Arc::new(Self { now_us, region: region.clone(), armed: false.into(), image: Mutex::default() })
+    }
+}
+
+impl Clock for Watch {
+    fn now_us(&self) -> u64 {
+        let mut image = self.image.lock();
+        if self.armed.load(SeqCst)
+            && image.is_none()
+            && manifests(&self.region).iter().flatten().any(|m| m.log_floor > 0)
+        {
+            let mut bytes = vec![0; REGION_BYTES as usize];
+            self.region.read(0, &mut bytes);
+            *image = Some(bytes);
+        }
+        self.now_us.fetch_add(1, SeqCst)
+    }
+}
+
+/// Both copies, as they are stored.
+fn manifests(region: &HeapRegion) -> [Option<Manifest>; 2] {
+    [0, 1].map(|copy| {
+        let mut bytes = [0; PAGE];
+        region.read(LOG_BYTES + copy * PAGE as u64, &mut bytes);
+        Manifest::decode(&bytes)
+    })
+}
+
+fn opening<'a>(clock: &Arc<Watch>, frames: u64, fresh: bool) -> Opening<'a, Clht> {
+    Opening {
+        sizes: sizes(frames),
+        fresh,
+        machine: MachineOptions {
+            engine: "hetermm",
+            durability: Durability::default(),
+            immediate: true,
+            evict: false,
+            sessions: 4,
+            hasher: KeyHasher::new(7),
+            clock: clock.clone(),
+            threads: 1,
+        },
+        index: &|| Clht::with_min_buckets(64),
+        description: String::new(),
+        progress: &|_, _| {},
+    }
+}
+
+fn open(region: &Arc<HeapRegion>, clock: &Arc<Watch>, frames: u64, fresh: bool) -> Box<dyn Store> {
+    Box::new(StoreHandle(open_byte(region, 0, opening(clock, frames, fresh)).unwrap()))
+}
+
+fn key(i: u32) -> [u8; 4] {
+    i.to_be_bytes()
+}
+
+fn set(batch: &mut Batch, i: u32, value: &[u8]) {
+    let value = batch.bytes(value);
+    let kind = OpKind::Set {
+        value,
+        condition: Condition::Always,
+        expiry: Expiry::Clear,
+        flags: None,
+        old_value: false,
+    };
+    batch.push(0, &key(i), kind);
+}
+
+fn fill(session: &mut dyn Session, keys: u32, value_bytes: usize) {
+    let mut batch = Batch::new();
+    for i in 0..keys {
+        batch.clear();
+        set(&mut batch, i, &vec![i as u8; value_bytes]);
+        session.execute(&mut batch);
+        let settled = session.wait(&mut batch);
+        assert!(matches!(batch.reply(0, &settled), Reply::Stored { .. }), "key {i}");
+    }
+}
+
+fn check(session: &mut dyn Session, keys: u32, value_bytes: usize) {
+    let mut batch = Batch::new();
+    for i in 0..keys {
+        batch.clear();
+        batch.push(0, &key(i), OpKind::Get { value: true });
+        session.execute(&mut batch);
+        let settled = session.wait(&mut batch);
+        match batch.reply(0, &settled) {
+            Reply::Hit { value: Some(value), .. } => {
+                assert!(batch.output(value) == vec![i as u8; value_bytes], "the value of key {i}");
+            }
+            other => panic!("key {i}: {other:?}"),
+        }
+    }
+}
+
+#[test]
+fn a_crash_while_the_log_is_restored_loses_nothing_of_it() {
+    const KEYS: u32 = 700;
+    const VALUE_BYTES: usize = 12_000;
+    let region = Arc::new(HeapRegion::new(REGION_BYTES).unwrap());
+    let clock = Watch::new(&region);
+    let store = open(&region, &clock, 64, true);
+    fill(&mut *store.session().unwrap(), KEYS, VALUE_BYTES);
+    drop(store);
+    assert!(manifests(&region).iter().flatten().all(|m| m.log_floor == 0), "all of it is in the log alone");
+
+    // DRAM holds a small part of it: pages are flushed, and background steps run, while the log is restored.
+    clock.armed.store(true, SeqCst);
+    let store = open(&region, &clock, 6, false);
+    clock.armed.store(false, SeqCst);
+    let sealed = store.stats().engine_details.iter().find(|(name, _)| *name == "blocks_sealed").unwrap().1;
+    assert!(sealed > 10, "{sealed} pages were flushed meanwhile");
+    check(&mut *store.session().unwrap(), KEYS, VALUE_BYTES);
+    drop(store);
+
+    if let Some(image) = clock.image.lock().take() {
+        let region = Arc::new(HeapRegion::new(REGION_BYTES).unwrap());
+        region.write_nt(0, &image);
+        let store = open(&region, &Watch::new(&region), 64, false);
+        check(&mut *store.session().unwrap(), KEYS, VALUE_BYTES);
+    }
+    let store = open(&region, &Watch::new(&region), 64, false);
+    check(&mut *store.session().unwrap(), KEYS, VALUE_BYTES);
+}
+
+#[test]
+fn the_newest_manifest_is_never_written_over() {
+    let region = Arc::new(HeapRegion::new(REGION_BYTES).unwrap());
+    let clock = Watch::new(&region);
+    drop(open(&region, &clock, 8, true));
+    for opening in 0..5 {
+        let before = manifests(&region).into_iter().flatten().max_by_key(|m| m.sequence).unwrap();
+        // One manifest is stored in an opening: a crash may tear it.
+        drop(open(&region, &clock, 8, false));
+        let after = manifests(&region);
+        assert!(after.iter().flatten().any(|m| m.sequence > before.sequence), "opening {opening} stored one");
+        assert!(after.contains(&Some(before)), "opening {opening} wrote over the newest: {after:?}");
+    }
+}
+
+#[test]
+fn a_flush_behind_another_batch_of_its_session_does_not_wait_for_ever() {
+    const KEYS: u32 = 64;
+    let dir = tempfile::tempdir().unwrap();
+    let clock = Watch::new(&Arc::new(HeapRegion::new(4096).unwrap()));
+    let open = |fresh| -> Box<dyn Store> {
+        let file = |name, bytes, direct| {
+            let (path, options) =
+                (dir.path().join(name), BlockFileOptions { direct, ring: true, prewrite: false });
+            Arc::new(match fresh {
+                true => BlockFile::create(&path, bytes, &options).unwrap(),
+                false => BlockFile::open(&path, &options).unwrap(),
+            })
+        };
+        let (log, data) = (file("log", LOG_BYTES, false), file("data", REGION_BYTES, true));
+        Box::new(StoreHandle(open_block(&log, &data, opening(&clock, 8, fresh)).unwrap()))
+    };
+    let store = open(true);
+    fill(&mut *store.session().unwrap(), KEYS, 100);
+    store.close().unwrap();
+    drop(store);
+
+    // Every record is on the device, so that gets are pending.
+    let store = open(false);
+    let mut session = store.session().unwrap();
+    let (mut first, mut second) = (Batch::new(), Batch::new());
+    for i in 0..KEYS {
+        first.push(0, &key(i), OpKind::Get { value: true });
+        second.push(0, &key(i), OpKind::Get { value: true });
+    }
+    second.push(0, b"", OpKind::Flush { db: None });
+    second.push(0, &key(0), OpKind::Get { value: true });
+    set(&mut second, 1, b"new");
+    second.push(0, &key(1), OpKind::Get { value: true });
+    session.execute(&mut first);
+    session.execute(&mut second);
+    let settled = session.wait(&mut first);
+    assert!((0..KEYS as usize).all(|i| matches!(first.reply(i, &settled), Reply::Hit { .. })));
+    let settled = session.wait(&mut second);
+    let reply = |i| second.reply(KEYS as usize + i, &settled);
+    assert!((0..KEYS as usize).all(|i| matches!(second.reply(i, &settled), Reply::Hit { .. })));
+    assert!(
+        matches!(reply(0), Reply::Done) && matches!(reply(1), Reply::Miss),
+        "{:?} {:?}",
+        reply(0),
+        reply(1)
+    );
+    assert!(matches!(reply(2), Reply::Stored { .. }) && matches!(reply(3), Reply::Hit { .. }));
+    assert_eq!(store.len_all(), 1);
+}
