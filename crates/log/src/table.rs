@@ -40,6 +40,9 @@ pub(crate) struct Slot {
     pub next_chain: u64,
     /// `None` if no block of the slot was ever known: then its first writer says.
     pub last_version: Option<u64>,
+    /// The version its first writer was opened with, and the last one that the slot's log really held then. An engine
+    /// starts all sessions at one version; that is not a position of each one's log.
+    pub start: Option<(u64, u64)>,
     pub used: VecDeque<UsedBlock>,
     /// The block of the live writer, or of the last one.
     pub current: Option<u32>,

@@ -31,6 +31,8 @@ pub struct Writer<D: LogDevice> {
     /// A block held for when the current one is full.
     reserve: Option<u32>,
     last_written: u64,
+    /// See [`Slot::start`](crate::table::Slot::start).
+    start: (u64, u64),
     tail: Tail,
     broken: bool,
 }
@@ -50,15 +52,16 @@ struct Take {
 
 impl<D: LogDevice> Writer<D> {
     pub(crate) fn new(shared: Arc<Shared<D>>, slot: u16, last_version: u64) -> Self {
-        let (current, tail, last_written, broken) = {
+        let (current, tail, last_written, start, broken) = {
             let mut table = shared.table.lock();
             let state = table.slots.entry(slot).or_default();
             assert!(!state.open, "slot {slot} already has a writer");
             state.open = true;
             // Not the session's if the slot's log ends earlier: bases must agree with the blocks before.
             let last_written = *state.last_version.get_or_insert(last_version);
+            let start = *state.start.get_or_insert((last_version, last_written));
             let (current, tail) = state.parked.take().map_or((None, Tail::new()), |(c, t)| (Some(c), t));
-            (current, tail, last_written, state.broken)
+            (current, tail, last_written, start, state.broken)
         };
         Self {
             shared,
@@ -71,6 +74,7 @@ impl<D: LogDevice> Writer<D> {
             current,
             reserve: None,
             last_written,
+            start,
             tail,
             broken,
         }
@@ -221,6 +225,7 @@ impl<D: LogDevice> Writer<D> {
             _ => self.begin_block()?,
         };
         // A position that was never written can't be durable, and a claim that it is would turn a later tear to corruption.
+        let durable = if durable <= self.start.0 { durable.min(self.start.1) } else { durable };
         let head = GroupHead {
             entries: take.entries,
             last_version: take.last_version,
