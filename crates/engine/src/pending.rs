@@ -39,6 +39,8 @@ pub(crate) struct Known {
     pub extent_lost: Option<(u64, Loss)>,
     /// The version whose extent is being read.
     pub extent_version: u64,
+    /// The version whose extent was found to have moved.
+    extent_moved: u64,
 }
 
 #[derive(Debug)]
@@ -67,7 +69,13 @@ impl Known {
             (Arrived::Extent(bytes), _) => self.extent = Some((self.extent_version, bytes)),
             (Arrived::Damaged { .. }, None) => self.extent_lost = Some((self.extent_version, Loss::Damaged)),
             (Arrived::Failed, _) => return Err(Loss::Failed),
-            (Arrived::Moved, _) | (Arrived::Record(_), None) => {}
+            // A record whose extent has moved was replaced, and a new look finds what replaced it. If the same one is found
+            // again, its extent is gone for good.
+            (Arrived::Moved, None) if self.extent_moved == self.extent_version => {
+                self.extent_lost = Some((self.extent_version, Loss::Damaged));
+            }
+            (Arrived::Moved, None) => self.extent_moved = self.extent_version,
+            (Arrived::Moved, Some(_)) | (Arrived::Record(_), None) => {}
         }
         Ok(())
     }
