@@ -94,7 +94,8 @@ impl Judge<'_> {
         let (store, found) = opened?;
         self.explored.borrow_mut().coverage.add("crash recoveries", 1);
         let promise = self.promise(point);
-        self.run.oracle.verify(point.position, &promise, &found).map_err(|violation| violation.to_string())?;
+        let oracle = self.run.oracle(point.position);
+        oracle.verify(point.position, &promise, &found).map_err(|violation| violation.to_string())?;
         self.setup.count(&**store, found.len())?;
         drop(store);
         if rng.one_in(AGAIN) {

@@ -78,13 +78,15 @@ pub(super) struct Ledger {
     initial: BTreeMap<u8, Record>,
     start_us: u64,
     jumps: u64,
+    /// Where the clock jumped, and to which millisecond.
+    jumped: Vec<(Position, u64)>,
 }
 
 impl Ledger {
     /// Of a store that holds `initial`; `start_us` is when the clock began, and `jumps` how often it jumped since.
     pub fn new(start_us: u64, jumps: u64, initial: BTreeMap<u8, Record>) -> Self {
         let live = initial.clone();
-        Self { entries: Vec::new(), live, last: BTreeMap::new(), initial, start_us, jumps }
+        Self { entries: Vec::new(), live, last: BTreeMap::new(), initial, start_us, jumps, jumped: Vec::new() }
     }
 
     /// The moment of an expiry, in milliseconds.
@@ -152,6 +154,9 @@ impl Ledger {
                 None => (Expected::Miss, None),
                 Some(old) => {
                     let expire_at = to.map_or(0, |to| self.expire_at(to));
+                    if expire_at == old.expire_at {
+                        return (Expected::Touched(expire_at), None);
+                    }
                     (Expected::Touched(expire_at), record(old.value.clone(), expire_at))
                 }
             },
@@ -208,6 +213,7 @@ impl Ledger {
     pub fn jump(&mut self, position: Position, session: &mut impl FnMut() -> u32) -> u64 {
         self.jumps += 1;
         let now_ms = (self.start_us + self.jumps * JUMP_US) / 1000;
+        self.jumped.push((position, now_ms));
         let gone: Vec<u8> = self
             .live
             .iter()
@@ -227,15 +233,24 @@ impl Ledger {
         &self.live
     }
 
-    /// Tells the oracle.
-    pub fn oracle(&self, seed: u64) -> Oracle<u8, Record> {
+    /// The oracles for crashes before the first jump of the clock, after it, and so on. Once a record's time has passed it
+    /// looks deleted, wherever a crash brings it back from.
+    pub fn oracles(&self, seed: u64) -> Vec<(Position, Oracle<u8, Record>)> {
+        let moments = std::iter::once(&(0, 0)).chain(&self.jumped);
+        moments.map(|(position, now_ms)| (*position, self.oracle(seed, *now_ms))).collect()
+    }
+
+    fn oracle(&self, seed: u64, now_ms: u64) -> Oracle<u8, Record> {
         let mut oracle = Oracle::new(seed);
-        for (key, record) in &self.initial {
+        let visible = |record: &Record| record.expire_at == 0 || record.expire_at > now_ms;
+        for (key, record) in self.initial.iter().filter(|(_, record)| visible(record)) {
             oracle.initial(*key, record.clone());
         }
         let mut acknowledged: Vec<Option<Position>> = Vec::with_capacity(self.entries.len());
         for entry in &self.entries {
-            let id = oracle.issue(entry.session, entry.issued, entry.effects.clone());
+            let shown = |(key, new): &(u8, Option<Record>)| (*key, new.clone().filter(visible));
+            let effects = entry.effects.iter().map(shown).collect();
+            let id = oracle.issue(entry.session, entry.issued, effects);
             // What has expired is gone from then on, if what made it expire is there.
             let follows = match entry.follows {
                 Some(before) => acknowledged[before],

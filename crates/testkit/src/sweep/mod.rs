@@ -189,7 +189,12 @@ impl Setup<'_> {
         let Err(error) = self.history(seed, &steps, summary) else { return };
         let mut failure = SweepFailure { seed, error, steps: Vec::new() };
         if self.options.reduce {
-            let run = |steps: &[Step]| self.history(seed, steps, &mut Summary::default());
+            let first = class(&failure.error);
+            let run = |steps: &[Step]| match self.history(seed, steps, &mut Summary::default()) {
+                // Another failure is another story.
+                Err(error) if class(&error) != first => Ok(()),
+                result => result,
+            };
             if let Some((steps, error)) = shortest(&steps, run) {
                 failure.error = error;
                 failure.steps = steps.iter().map(|step| format!("{step:?}")).collect();
@@ -197,6 +202,12 @@ impl Setup<'_> {
         }
         summary.failures.push(failure);
     }
+}
+
+/// Which kind of failure this is, so that its reduction doesn't end in another.
+fn class(error: &str) -> Option<usize> {
+    let kinds = ["hangs", "never settle", "Poisoned", "counts", "must be there", "half there", "opening", "panic"];
+    kinds.iter().position(|kind| error.contains(kind))
 }
 
 /// Sweeps. `progress` is called after each history with what was found so far.

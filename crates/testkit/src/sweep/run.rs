@@ -36,7 +36,7 @@ pub(super) struct Start {
 /// A history that has run.
 pub(super) struct Run {
     pub trace: Trace,
-    pub oracle: Oracle<u8, Record>,
+    oracles: Vec<(usize, Oracle<u8, Record>)>,
     /// From here on the store exists.
     pub created: usize,
     /// From which position on the clock showed what.
@@ -49,6 +49,11 @@ pub(super) struct Run {
 impl Run {
     pub fn clock_us(&self, position: usize) -> u64 {
         self.times.iter().rev().find(|(from, _)| *from <= position).map_or(START_US, |(_, us)| *us)
+    }
+    /// What judges a crash there.
+    pub fn oracle(&self, position: usize) -> &Oracle<u8, Record> {
+        let last = self.oracles.iter().rposition(|(from, _)| *from <= position);
+        &self.oracles[last.unwrap_or(0)].1
     }
     pub fn last_close(&self, position: usize) -> usize {
         self.closes.iter().rev().find(|close| **close <= position).copied().unwrap_or(0)
@@ -102,7 +107,7 @@ pub(super) fn drive(setup: &Setup<'_>, seed: u64, start: Start, steps: &[Step]) 
     drop(lanes);
     coverage.take(&store.stats());
     drop(store);
-    Ok(Run { trace, oracle: ledger.oracle(seed), created, times, closes, coverage })
+    Ok(Run { trace, oracles: ledger.oracles(seed), created, times, closes, coverage })
 }
 
 impl Driver<'_> {
