@@ -106,12 +106,13 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
     }
 
     fn extent_for(&mut self, value: &[u8]) -> Result<Vec<u8>, OpError> {
+        let mut rounds = 0;
         loop {
             let mut description = Vec::new();
             match self.machine.space.write_extent(&mut self.local, &[value], &mut description) {
                 Ok(()) => return Ok(description),
                 Err(None) => return Err(OpError::Io),
-                Err(Some(Room::Full)) => return Err(OpError::Full),
+                Err(Some(Room::Full)) => self.await_eviction(&mut rounds)?,
                 Err(Some(_)) => self.stall()?,
             }
         }

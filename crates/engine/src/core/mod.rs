@@ -155,12 +155,17 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
 
     /// Makes room for `records` records of `words` words in all, in the space and in the log.
     fn make_room(&mut self, words: usize, records: usize, class: Class) -> Result<(), OpError> {
+        let mut rounds = 0;
         loop {
             if self.shared().log_failed.load(Relaxed) {
                 return Err(OpError::LogFailed);
             }
             match self.machine.space.prepare(&mut self.local, words, records, class) {
                 Room::Ready => {}
+                Room::Full if class == Class::Write => {
+                    self.await_eviction(&mut rounds)?;
+                    continue;
+                }
                 Room::Full => return Err(OpError::Full),
                 Room::Wait => {
                     self.stall()?;
@@ -202,11 +207,25 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
         if written { Ok(()) } else { Err(OpError::LogFailed) }
     }
 
+    /// The space is full: an error, or, in a store that evicts, one more round of background work, up to a bound: what is
+    /// left may be nothing that can be evicted.
+    #[cold]
+    fn await_eviction(&mut self, rounds: &mut u32) -> Result<(), OpError> {
+        *rounds += 1;
+        if !self.machine.options.evict || *rounds > EVICTION_ROUNDS {
+            return Err(OpError::Full);
+        }
+        self.stall()
+    }
+
     fn order(&mut self) -> u64 {
         self.next_order += 1;
         self.next_order
     }
 }
+
+/// Rounds of background work that a write waits for when the space is full and evicts.
+const EVICTION_ROUNDS: u32 = 1 << 16;
 
 /// Bytes that an entry's header and padding take in the log.
 const LOG_SLACK: usize = 24;

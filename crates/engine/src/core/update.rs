@@ -369,6 +369,7 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
 
     /// Stores a large value (the argument, or the scratch buffer); its description goes to `self.description`.
     fn write_ahead(&mut self, argument: &[u8], from_scratch: bool) -> Result<(), OpError> {
+        let mut rounds = 0;
         loop {
             self.description.clear();
             let bytes = if from_scratch { &self.scratch[..] } else { argument };
@@ -376,7 +377,7 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
             match written {
                 Ok(()) => return Ok(()),
                 Err(None) => return Err(OpError::Io),
-                Err(Some(Room::Full)) => return Err(OpError::Full),
+                Err(Some(Room::Full)) => self.await_eviction(&mut rounds)?,
                 Err(Some(_)) => self.stall()?,
             }
         }
