@@ -10,21 +10,24 @@ use std::collections::VecDeque;
 use std::sync::atomic::Ordering::*;
 
 use terrace_engine::record::{Kind, NewRecord, RecordView};
-use terrace_engine::space::{Class, Context, Room};
+use terrace_engine::space::{Context, Room};
 use terrace_engine::{Barrier, Progress};
 use terrace_index::Index;
 
 use crate::address::Place;
-use crate::layout::{BLOCK_HEADER_BYTES, FooterEntry, TRAILER_BYTES, checked};
+use crate::layout::{BLOCK_HEADER_BYTES, ENTRY_BYTES, FooterEntry, TRAILER_BYTES, checked};
 use crate::lower::Lower;
 use crate::slots::State;
-use crate::space::HybridLog;
+use crate::space::{HybridLog, RECLAIM_SLOTS};
 use crate::write::OpenPage;
 
 /// Records looked at in one step.
 const RECORDS_A_STEP: usize = 512;
-/// A block with a larger share of live bytes isn't worth moving.
+/// A block of which a larger share is taken by live records and their footer entries isn't worth moving.
 const WORTH_PERCENT: u64 = 95;
+/// Blocks that moving the live records of all others together must free at least: moving leaves pages that are not full,
+/// which are victims again, and would go on for ever with nothing to gain.
+const GAIN_BLOCKS: u64 = 2;
 
 /// What reclamation remembers between steps.
 pub(crate) struct Reclaiming<L> {
@@ -33,12 +36,24 @@ pub(crate) struct Reclaiming<L> {
     moved_seq: u64,
     victim: Option<Victim>,
     freeing: VecDeque<Freeing>,
+    /// Victims in a row that left writers without a block.
+    futile: usize,
+    /// What the last such row showed not to be there to gain, whatever the counters say: large records leave gaps.
+    elusive_bytes: u64,
     _tier: std::marker::PhantomData<fn() -> L>,
 }
 
 impl<L> Default for Reclaiming<L> {
     fn default() -> Self {
-        Self { page: None, moved_seq: 0, victim: None, freeing: VecDeque::new(), _tier: std::marker::PhantomData }
+        Self {
+            page: None,
+            moved_seq: 0,
+            victim: None,
+            freeing: VecDeque::new(),
+            futile: 0,
+            elusive_bytes: 0,
+            _tier: std::marker::PhantomData,
+        }
     }
 }
 
@@ -69,7 +84,11 @@ impl Block {
     /// The record of an entry; `None` if it is damaged.
     pub fn record(&self, entry: &FooterEntry) -> Option<RecordView<'_>> {
         let bytes = self.bytes.get(entry.offset as usize..)?;
-        if self.sealed { checked(self.seq, self.slot, entry.offset, bytes) } else { RecordView::decode(bytes) }
+        if self.sealed {
+            checked(self.seq, self.slot, entry.offset, bytes)
+        } else {
+            RecordView::decode(bytes)
+        }
     }
     /// Words between a record's start and the next one's.
     pub fn words(&self, i: usize, data_end: usize) -> usize {
@@ -98,6 +117,10 @@ impl<L: Lower> HybridLog<L> {
         let low = (self.reserve() + 2).max(self.slots.len() / 16);
         if free > self.reserve() {
             self.full.store(false, SeqCst);
+            reclaiming.futile = 0;
+        }
+        if free > RECLAIM_SLOTS {
+            self.stuck.store(false, SeqCst);
         }
         if free >= low && reclaiming.victim.is_none() {
             self.hungry.store(false, SeqCst);
@@ -114,7 +137,6 @@ impl<L: Lower> HybridLog<L> {
 
     /// Nothing is worth moving: push along what is under way, or say that the space is full.
     fn out_of_victims(&self, reclaiming: &mut Reclaiming<L>, free: usize) -> Progress {
-        let block = self.options.block_bytes as i64;
         if !reclaiming.freeing.is_empty() {
             reclaiming.page = None;
             self.flush_target.store(self.last_seq.load(SeqCst), SeqCst);
@@ -124,48 +146,56 @@ impl<L: Lower> HybridLog<L> {
             return Progress::Idle;
         }
         // Garbage in pages that are still in DRAM can be reclaimed once they are blocks.
-        let garbage = {
-            let pool = self.pool.lock();
-            pool.unsealed.iter().any(|&slot| {
-                self.slots[slot as usize].live_bytes.load(Relaxed) * 100 < block * WORTH_PERCENT as i64
-            })
-        };
-        if garbage && !self.full.load(SeqCst) {
+        let unsealed: Vec<u32> = self.pool.lock().unsealed.iter().copied().collect();
+        let in_dram: u64 = unsealed.iter().map(|&slot| self.to_gain(slot)).sum();
+        let on_medium: u64 = self.sealed().map(|slot| self.to_gain(slot)).sum();
+        if !unsealed.is_empty() && self.worth_it(reclaiming, in_dram + on_medium) {
             reclaiming.page = None;
             self.flush_target.store(self.last_seq.load(SeqCst), SeqCst);
             self.close_open_extents();
-            if self.pool.lock().unsealed.iter().any(|&s| self.slots[s as usize].seq.load(Relaxed) <= self.flush_target.load(SeqCst)) {
-                return Progress::Blocked;
-            }
+            return Progress::Blocked;
         }
+        self.close_open_extents();
         self.full.store(true, SeqCst);
+        self.stuck.store(free <= RECLAIM_SLOTS, SeqCst);
         Progress::Idle
+    }
+
+    /// Bytes of a block that other records could take if its own lay elsewhere.
+    fn to_gain(&self, number: u32) -> u64 {
+        let slot = &self.slots[number as usize];
+        let live = slot.live_bytes.load(SeqCst).max(0) as u64;
+        let used = u64::from(slot.used_bytes.load(Relaxed)).max(1);
+        let entries = u64::from(slot.count.load(Relaxed)) * ENTRY_BYTES as u64 * live / used;
+        (self.options.block_bytes as u64 * WORTH_PERCENT / 100).saturating_sub(live + entries)
+    }
+
+    fn worth_it(&self, reclaiming: &Reclaiming<L>, gain: u64) -> bool {
+        gain >= reclaiming.elusive_bytes + GAIN_BLOCKS * self.options.block_bytes as u64
+    }
+
+    fn sealed(&self) -> impl Iterator<Item = u32> {
+        (0..self.slots.len() as u32).filter(|&number| self.slots[number as usize].state() == State::Sealed)
     }
 
     /// Picks blocks that can go: empty ones are put on their way at once, the emptiest other becomes the victim.
     fn choose(&self, reclaiming: &mut Reclaiming<L>, context: &dyn Context) -> bool {
-        let mut best: Option<(u64, u32)> = None;
         let mut any = false;
         for (number, slot) in self.slots.iter().enumerate() {
-            let live = slot.live_bytes.load(SeqCst).max(0) as u64;
-            match slot.state() {
-                State::Extents | State::Sealed if live == 0 => {
-                    self.begin_freeing(reclaiming, number as u32, context);
-                    any = true;
-                }
-                State::Sealed => {
-                    let percent = live * 100 / self.options.block_bytes as u64;
-                    if percent < WORTH_PERCENT && best.is_none_or(|(least, _)| percent < least) {
-                        best = Some((percent, number as u32));
-                    }
-                }
-                _ => {}
+            if matches!(slot.state(), State::Extents | State::Sealed) && slot.live_bytes.load(SeqCst) <= 0 {
+                self.begin_freeing(reclaiming, number as u32, context);
+                any = true;
             }
         }
-        if any {
+        let gain = self.sealed().map(|slot| self.to_gain(slot)).sum();
+        if reclaiming.futile > self.slots.len() {
+            (reclaiming.futile, reclaiming.elusive_bytes) = (0, gain);
+        }
+        reclaiming.elusive_bytes = reclaiming.elusive_bytes.min(gain);
+        if any || !self.worth_it(reclaiming, gain) {
             return false;
         }
-        let Some((_, slot)) = best else { return false };
+        let Some(slot) = self.sealed().max_by_key(|&slot| self.to_gain(slot)) else { return false };
         match self.load_block(slot, context) {
             Some(block) => {
                 reclaiming.victim = Some(Victim { slot, block, next: 0 });
@@ -199,8 +229,13 @@ impl<L: Lower> HybridLog<L> {
         let used = slot.used_bytes.load(Acquire) as usize;
         let words = self.frames.words(frame);
         let hasher = context.hasher();
-        let mut block =
-            Block { slot: number, seq, sealed: false, bytes: vec![0; BLOCK_HEADER_BYTES], entries: Vec::new() };
+        let mut block = Block {
+            slot: number,
+            seq,
+            sealed: false,
+            bytes: vec![0; BLOCK_HEADER_BYTES],
+            entries: Vec::new(),
+        };
         while block.bytes.len() < used {
             let at = block.bytes.len();
             let record = crate::page::Words(&words[at / 8..]);
@@ -228,7 +263,12 @@ impl<L: Lower> HybridLog<L> {
     }
 
     /// Moves live records of the victim; `Blocked` if there is no room to move to now.
-    fn move_live<I: Index>(&self, reclaiming: &mut Reclaiming<L>, index: &I, context: &dyn Context) -> Progress {
+    fn move_live<I: Index>(
+        &self,
+        reclaiming: &mut Reclaiming<L>,
+        index: &I,
+        context: &dyn Context,
+    ) -> Progress {
         let Some(mut victim) = reclaiming.victim.take() else { return Progress::Idle };
         let slot = &self.slots[victim.slot as usize];
         let end = (victim.next + RECORDS_A_STEP).min(victim.block.entries.len());
@@ -253,7 +293,7 @@ impl<L: Lower> HybridLog<L> {
                     let poison = poison_key(&entry);
                     let record = view.map_or_else(|| poison_record(&entry, &poison), |view| view.to_new());
                     let needed = record.words();
-                    match self.prepare_page(&mut reclaiming.page, needed, 1, Class::Release) {
+                    match self.prepare_page(&mut reclaiming.page, needed, 1, 0) {
                         Room::Ready => {}
                         Room::Wait | Room::Full => {
                             // The pages that were filled must become blocks before any of what was moved is free.
@@ -280,6 +320,7 @@ impl<L: Lower> HybridLog<L> {
             return Progress::Worked;
         }
         self.details.reclaimed.fetch_add(1, Relaxed);
+        reclaiming.futile += 1;
         // Whatever its counter says: the index was asked about every record.
         slot.live_bytes.store(0, SeqCst);
         self.begin_freeing(reclaiming, victim.slot, context);
@@ -301,7 +342,8 @@ impl<L: Lower> HybridLog<L> {
         // Successors may lie in any page up to the newest; with a log, those that it holds need not be waited for.
         // Not those that were moved: the page that holds them may have been given up meanwhile, but not yet persisted.
         let seq = if context.logged() { reclaiming.moved_seq } else { self.last_seq.load(SeqCst) };
-        let freeing = Freeing { slot: number, frame, epoch: context.advance_epoch(), seq, barrier: context.barrier() };
+        let freeing =
+            Freeing { slot: number, frame, epoch: context.advance_epoch(), seq, barrier: context.barrier() };
         reclaiming.freeing.push_back(freeing);
     }
 
@@ -328,8 +370,10 @@ impl<L: Lower> HybridLog<L> {
             return Progress::Blocked;
         }
         let trailer = (self.options.block_bytes - TRAILER_BYTES) as u64;
-        let words: Vec<u64> =
-            ready.iter().flat_map(|f| [self.block_offset(f.slot), self.block_offset(f.slot) + trailer]).collect();
+        let words: Vec<u64> = ready
+            .iter()
+            .flat_map(|f| [self.block_offset(f.slot), self.block_offset(f.slot) + trailer])
+            .collect();
         let cleared = self.lower.clear_words(&words).and_then(|()| self.lower.sync());
         if cleared.is_err() {
             // The blocks are lost to reuse until the next start; nothing else is.
@@ -358,5 +402,13 @@ fn poison_key(entry: &FooterEntry) -> [u8; 12] {
 }
 
 fn poison_record<'a>(entry: &FooterEntry, key: &'a [u8]) -> NewRecord<'a> {
-    NewRecord { version: entry.version, kind: Kind::Poison, db: entry.db, flags: 0, expire_at: 0, key, value: &[] }
+    NewRecord {
+        version: entry.version,
+        kind: Kind::Poison,
+        db: entry.db,
+        flags: 0,
+        expire_at: 0,
+        key,
+        value: &[],
+    }
 }

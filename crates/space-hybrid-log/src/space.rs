@@ -47,6 +47,8 @@ pub struct HybridLog<L: Lower> {
     pub(crate) hungry: AtomicBool,
     /// Bytes that writes were refused for; 0 once there is room again.
     pub(crate) full: AtomicBool,
+    /// Not even deletes find room.
+    pub(crate) stuck: AtomicBool,
     /// Frames that may be in use: the index may need the memory of the others.
     pub(crate) frames_allowed: AtomicUsize,
     pub(crate) details: Details,
@@ -122,6 +124,7 @@ impl<L: Lower> HybridLog<L> {
             typical_bytes: AtomicU64::new(128),
             hungry: AtomicBool::new(false),
             full: AtomicBool::new(false),
+            stuck: AtomicBool::new(false),
             details: Details::default(),
             manifest_lock: Mutex::new(()),
             purge_at: AtomicU64::new(0),
@@ -137,9 +140,12 @@ impl<L: Lower> HybridLog<L> {
     }
     /// Slots kept for deletes and reclamation.
     pub(crate) fn reserve(&self) -> usize {
-        (self.slots.len() / 64).clamp(3, 64)
+        (self.slots.len() / 64).clamp(RECLAIM_SLOTS + 2, 64)
     }
 }
+
+/// Slots that only reclamation takes: with none, it could move nothing, and nothing would ever be free again.
+pub(crate) const RECLAIM_SLOTS: usize = 2;
 
 /// Bytes of the two manifest copies in front of the blocks.
 pub(crate) fn manifest_area<L: Lower>() -> u64 {
@@ -157,7 +163,10 @@ impl<L: Lower> Space for HybridLog<L> {
         self.options.limits()
     }
     fn attach(&self, _slot: usize) -> Result<Local<L>, StoreError> {
-        Ok(Local { page: None, reads: Reads::new(self.lower.queue().map_err(StoreError::io("a queue of reads"))?) })
+        Ok(Local {
+            page: None,
+            reads: Reads::new(self.lower.queue().map_err(StoreError::io("a queue of reads"))?),
+        })
     }
     fn detach(&self, local: &mut Local<L>) {
         // The page stays mutable and is flushed in its turn; nobody appends to it any more.
@@ -176,14 +185,20 @@ impl<L: Lower> Space for HybridLog<L> {
     }
     #[inline]
     fn prepare(&self, local: &mut Local<L>, words: usize, records: usize, class: Class) -> Room {
-        self.prepare_page(&mut local.page, words, records, class)
+        let keep = if class == Class::Write { self.reserve() } else { RECLAIM_SLOTS };
+        self.prepare_page(&mut local.page, words, records, keep)
     }
     #[inline]
     fn fits(&self, local: &Local<L>, words: usize, records: usize) -> bool {
         self.page_fits(&local.page, words, records)
     }
     #[inline]
-    fn put(&self, local: &mut Local<L>, old: Option<(Address, &Head)>, record: &NewRecord<'_>) -> (Address, u64) {
+    fn put(
+        &self,
+        local: &mut Local<L>,
+        old: Option<(Address, &Head)>,
+        record: &NewRecord<'_>,
+    ) -> (Address, u64) {
         self.put_record(&mut local.page, old, record)
     }
     fn release(&self, address: Address, head: &Head) {
@@ -209,13 +224,7 @@ impl<L: Lower> Space for HybridLog<L> {
     fn fetch_extent(&self, description: &[u8], out: &mut Vec<u8>) -> Fetch {
         self.load_extent(description, out)
     }
-    fn start_read(
-        &self,
-        local: &mut Local<L>,
-        address: Option<Address>,
-        extent: &[u8],
-        token: u64,
-    ) -> bool {
+    fn start_read(&self, local: &mut Local<L>, address: Option<Address>, extent: &[u8], token: u64) -> bool {
         match address {
             Some(address) => self.start_record(&mut local.reads, address, token),
             None => self.start_extent(&mut local.reads, extent, token),

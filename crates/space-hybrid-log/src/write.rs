@@ -7,7 +7,7 @@
 use std::sync::atomic::Ordering::*;
 
 use terrace_engine::record::{Head, NewRecord};
-use terrace_engine::space::{Class, Room};
+use terrace_engine::space::Room;
 use terrace_index::Address;
 
 use crate::address::Place;
@@ -41,8 +41,15 @@ impl<L: Lower> HybridLog<L> {
         page.as_ref().is_some_and(|page| self.room_for(page, words, records))
     }
 
+    /// Room in the open page, or in a fresh one if more than `keep` slots are free.
     #[inline]
-    pub(crate) fn prepare_page(&self, page: &mut Option<OpenPage>, words: usize, records: usize, class: Class) -> Room {
+    pub(crate) fn prepare_page(
+        &self,
+        page: &mut Option<OpenPage>,
+        words: usize,
+        records: usize,
+        keep: usize,
+    ) -> Room {
         if let Some(open) = page
             && self.room_for(open, words, records)
             && self.slots[open.slot as usize].state() == State::Mutable
@@ -50,7 +57,7 @@ impl<L: Lower> HybridLog<L> {
             return Room::Ready;
         }
         *page = None;
-        match self.take_page(class) {
+        match self.take_page(keep) {
             Ok(open) => {
                 let ready = self.room_for(&open, words, records);
                 *page = Some(open);
@@ -62,17 +69,18 @@ impl<L: Lower> HybridLog<L> {
 
     /// A fresh page: a frame, and a slot that it will be flushed to.
     #[cold]
-    fn take_page(&self, class: Class) -> Result<OpenPage, Room> {
+    fn take_page(&self, keep: usize) -> Result<OpenPage, Room> {
+        let ordinary = keep >= self.reserve();
         let mut pool = self.pool.lock();
-        let reserve = if class == Class::Write { self.reserve() } else { 0 };
-        if pool.slots.len() <= reserve {
+        if pool.slots.len() <= keep {
             drop(pool);
             self.hungry.store(true, SeqCst);
-            return Err(if self.full.load(SeqCst) { Room::Full } else { Room::Wait });
+            let none = if ordinary { &self.full } else { &self.stuck };
+            return Err(if none.load(SeqCst) { Room::Full } else { Room::Wait });
         }
         let used = self.frames.count() - pool.frames.len() - pool.parked.len();
         let allowed = self.frames_allowed.load(Relaxed);
-        if class == Class::Write && allowed <= FRAMES_MIN && self.options.dram_budget.is_some() {
+        if ordinary && allowed <= FRAMES_MIN && self.options.dram_budget.is_some() {
             // The index has taken the DRAM: what would make it grow is refused.
             return Err(Room::Full);
         }
