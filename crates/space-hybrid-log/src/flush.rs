@@ -128,6 +128,11 @@ impl<L: Lower> HybridLog<L> {
                 break;
             }
             let slot = page.slot;
+            // The block may outlive power loss before the sync below: the extents that it describes must be there by then.
+            if terrace_engine::space::Space::sync(self).is_err() {
+                flushing.failed = true;
+                return Progress::Blocked;
+            }
             self.draw(slot, flushing, context);
             if self.lower.write(self.block_offset(slot), &flushing.image).is_err() {
                 // The page stays in DRAM and in the log; trying again would hide what the device lost.
