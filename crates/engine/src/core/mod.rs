@@ -64,6 +64,8 @@ pub(crate) struct Core<I: Index, S: Space, D: LogDevice> {
     arrived: HashMap<u64, Arrived>,
     next_token: u64,
     next_order: u64,
+    /// Words that the space and the log have room for.
+    room_words: usize,
     /// Pending operations by hash, in order.
     busy: HashMap<u64, Vec<u64>>,
     hashes: Vec<u64>,
@@ -107,6 +109,7 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
             arrived: HashMap::new(),
             next_token: 0,
             next_order: 0,
+            room_words: 0,
             busy: HashMap::new(),
             hashes: Vec::new(),
             old: Vec::new(),

@@ -79,6 +79,7 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
                 self.drop_ahead(ahead.is_some());
                 return Step::Done(Reply::Error(error));
             }
+            self.room_words = words;
             let (pass, used_ahead, meta, old_span) =
                 self.pass(op, key, argument, inline, known, &ahead, output);
             match pass {
@@ -151,6 +152,7 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
         let now_ms = self.now_ms();
         let now_us = self.now_us;
         let slot = self.slot;
+        let room_words = self.room_words;
         let found = Cell::new((Head::default(), false));
         self.old.clear();
         let old_bytes = RefCell::new(std::mem::take(&mut self.old));
@@ -312,7 +314,8 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
             };
             let words = record.words();
             let at = place.as_ref().map(|(address, head)| (*address, head));
-            if !space.fits(local, words, 1) {
+            // The page may have more room than was asked for, the log may not.
+            if words > room_words || !space.fits(local, words, 1) {
                 return (Change::Keep, Pass::Room(words));
             }
             if shows_old {
