@@ -330,7 +330,7 @@ impl<L: Lower> HybridLog<L> {
 
     /// Asks for the pages that reclamation filled to be flushed; the one it still fills can wait.
     fn push_moved(&self, reclaiming: &Reclaiming<L>) {
-        let open = reclaiming.page.as_ref().map(|page| self.slots[page.slot as usize].seq.load(Relaxed));
+        let open = reclaiming.page.as_ref().map(|page| page.seq);
         let target = open.unwrap_or(self.last_seq.load(SeqCst) + 1).saturating_sub(1);
         self.flush_target.fetch_max(target, SeqCst);
     }

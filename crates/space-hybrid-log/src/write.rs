@@ -22,6 +22,8 @@ use crate::space::HybridLog;
 pub(crate) struct OpenPage {
     pub slot: u32,
     pub frame: u32,
+    /// The use of the slot that this is: after a long pause the slot may be somebody else's page.
+    pub seq: u64,
     used: u32,
     count: u32,
 }
@@ -53,6 +55,7 @@ impl<L: Lower> HybridLog<L> {
         if let Some(open) = page
             && self.room_for(open, words, records)
             && self.slots[open.slot as usize].state() == State::Mutable
+            && self.slots[open.slot as usize].seq.load(Relaxed) == open.seq
         {
             return Room::Ready;
         }
@@ -98,7 +101,7 @@ impl<L: Lower> HybridLog<L> {
         let seq = self.last_seq.fetch_add(1, SeqCst) + 1;
         pool.unsealed.push_back(slot);
         self.slots[slot as usize].begin(State::Mutable, seq, Some(frame), BLOCK_HEADER_BYTES as u32);
-        Ok(OpenPage { slot, frame, used: BLOCK_HEADER_BYTES as u32, count: 0 })
+        Ok(OpenPage { slot, frame, seq, used: BLOCK_HEADER_BYTES as u32, count: 0 })
     }
 
     /// Stores a record in place of the old one where that lies in the in-place-update region and is long enough, else at the
