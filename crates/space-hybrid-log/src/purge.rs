@@ -9,6 +9,7 @@ use terrace_engine::space::Context;
 use terrace_index::Index;
 
 use crate::address::Place;
+use crate::layout::FooterEntry;
 use crate::lower::Lower;
 use crate::slots::State;
 use crate::space::HybridLog;
@@ -18,7 +19,12 @@ const SLOTS_A_CALL: usize = 4096;
 
 impl<L: Lower> HybridLog<L> {
     /// Reports the dead keys of at most one block.
-    pub(crate) fn find_dead(&self, context: &dyn Context, cursor: &AtomicU64, found: &mut dyn FnMut(u8, &[u8])) {
+    pub(crate) fn find_dead(
+        &self,
+        context: &dyn Context,
+        cursor: &AtomicU64,
+        found: &mut dyn FnMut(u8, &[u8]),
+    ) {
         // Frames stay where they are while background steps are held up.
         let Some(_steps) = self.steps.try_lock() else { return };
         let now = context.now_ms();
@@ -57,7 +63,7 @@ impl<L: Lower> HybridLog<L> {
         cursor.store(((start + SLOTS_A_CALL) % self.slots.len()) as u64, Relaxed);
     }
 
-    /// Reports up to `count` live keys of the oldest block.
+    /// Reports up to `count` live keys of the oldest block that has any.
     pub(crate) fn oldest_keys<I: Index>(
         &self,
         index: &I,
@@ -66,28 +72,35 @@ impl<L: Lower> HybridLog<L> {
         found: &mut dyn FnMut(u8, &[u8]),
     ) {
         let Some(_steps) = self.steps.try_lock() else { return };
-        let sealed = self.slots.iter().enumerate().filter(|(_, slot)| {
-            slot.state() == State::Sealed && slot.live_bytes.load(Relaxed) > 0
-        });
-        let Some((number, _)) = sealed.min_by_key(|(_, slot)| slot.seq.load(Relaxed)) else { return };
-        let Some(block) = self.load_block(number as u32, context) else { return };
-        let mut reported = 0;
-        for entry in &block.entries {
-            let address = self.addresses.address(Place { slot: number as u32, offset: entry.offset });
-            if entry.kind == Kind::Tombstone || !index.contains(entry.hash, address) {
+        let mut sealed: Vec<(u64, u32)> = (0..self.slots.len() as u32)
+            .map(|number| (&self.slots[number as usize], number))
+            .filter(|(slot, _)| slot.state() == State::Sealed && slot.live_bytes.load(Relaxed) > 0)
+            .map(|(slot, number)| (slot.seq.load(Relaxed), number))
+            .collect();
+        sealed.sort_unstable();
+        for (_, number) in sealed {
+            let holds_key = |entry: &FooterEntry| {
+                let address = self.addresses.address(Place { slot: number, offset: entry.offset });
+                !matches!(entry.kind, Kind::Tombstone | Kind::Poison) && index.contains(entry.hash, address)
+            };
+            // The oldest blocks may hold nothing but tombstones, which the sweep drops once it can.
+            let footer = self.footer_entries(number);
+            if !footer.is_some_and(|(entries, _)| entries.iter().any(holds_key)) {
                 continue;
             }
-            if let Some(view) = block.record(entry) {
-                found(entry.db, view.key);
+            let Some(block) = self.load_block(number, context) else { continue };
+            let mut reported = 0;
+            for view in block.entries.iter().filter(|entry| holds_key(entry)).filter_map(|entry| block.record(entry)) {
+                found(view.head.meta.db(), view.key);
                 reported += 1;
                 if reported == count {
                     break;
                 }
             }
+            if reported > 0 {
+                return;
+            }
         }
-        if reported == 0 {
-            // Only tombstones are left: let the sweep or the reclaimer have it.
-            self.hungry.store(true, SeqCst);
-        }
+        self.hungry.store(true, SeqCst);
     }
 }

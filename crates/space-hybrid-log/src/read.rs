@@ -63,7 +63,10 @@ impl<L: Lower> HybridLog<L> {
         match slot.frame() {
             Some(frame) => prefetch(&self.frames.words(frame)[place.offset as usize / 8..]),
             None if L::DIRECT => {
-                self.lower.prefetch(self.block_offset(place.slot) + u64::from(place.offset), self.first_bytes(place));
+                self.lower.prefetch(
+                    self.block_offset(place.slot) + u64::from(place.offset),
+                    self.first_bytes(place),
+                );
             }
             None => {}
         }
@@ -86,7 +89,12 @@ impl<L: Lower> HybridLog<L> {
         let place = self.addresses.place(address);
         let Some(slot) = self.slots.get(place.slot as usize) else { return Fetch::Differs };
         if let Some(frame) = slot.frame() {
-            return fetch_words(Words(&self.frames.words(frame)[place.offset as usize / 8..]), key, want, out);
+            return fetch_words(
+                Words(&self.frames.words(frame)[place.offset as usize / 8..]),
+                key,
+                want,
+                out,
+            );
         }
         if !L::DIRECT {
             return Fetch::NeedsRead;
@@ -184,7 +192,9 @@ impl<L: Lower> HybridLog<L> {
     fn submit(&self, reads: &mut Reads<L>, job: u64, part: usize, place: Place, bytes: usize) -> bool {
         let unit = L::UNIT as u64;
         let from = u64::from(place.offset) / unit * unit;
-        let to = (u64::from(place.offset) + bytes as u64).next_multiple_of(unit).min(self.options.block_bytes as u64);
+        let to = (u64::from(place.offset) + bytes as u64)
+            .next_multiple_of(unit)
+            .min(self.options.block_bytes as u64);
         let device_token = reads.next + 1;
         let offset = self.block_offset(place.slot) + from;
         if !self.lower.submit(&mut reads.queue, device_token, offset, (to - from) as usize) {
@@ -202,14 +212,15 @@ impl<L: Lower> HybridLog<L> {
         };
         // All pieces at once may be more than the queue holds: the rest is submitted as pieces arrive.
         let arrived = vec![None; list.len()];
-        let started = list.first().is_some_and(|piece| self.submit(reads, token, 0, piece.place(), piece.bytes as usize));
+        let started = list
+            .first()
+            .is_some_and(|piece| self.submit(reads, token, 0, piece.place(), piece.bytes as usize));
         if !started && !list.is_empty() {
             return false;
         }
-        reads.jobs.insert(
-            token,
-            Job::Extent { pieces: list, arrived, failed: false, total: total as usize, crc },
-        );
+        reads
+            .jobs
+            .insert(token, Job::Extent { pieces: list, arrived, failed: false, total: total as usize, crc });
         true
     }
 
@@ -271,6 +282,8 @@ impl<L: Lower> HybridLog<L> {
                 }
                 Some(match checked(seq, place.slot, place.offset, bytes) {
                     Some(_) => Arrived::Record(bytes[..used].to_vec()),
+                    // The slot is in use again, by a page that is not on the medium yet.
+                    None if !self.on_medium(place.slot) => Arrived::Moved,
                     None => {
                         self.details.damaged.fetch_add(1, Relaxed);
                         match self.footer_of(place, seq) {
@@ -301,7 +314,9 @@ impl<L: Lower> HybridLog<L> {
                         Some(Arrived::Moved)
                     };
                 }
-                let Some(Job::Extent { arrived, total, crc, .. }) = reads.jobs.remove(&token) else { return None };
+                let Some(Job::Extent { arrived, total, crc, .. }) = reads.jobs.remove(&token) else {
+                    return None;
+                };
                 let whole: Vec<u8> = arrived.into_iter().flatten().flatten().collect();
                 if whole.len() == total && crc32c::crc32c(&whole) == crc {
                     Some(Arrived::Extent(whole))
@@ -333,7 +348,9 @@ fn fetch_words(words: Words<'_>, key: Option<&Key<'_>>, want: Want, out: &mut Ve
         let meta = head.meta;
         if meta.kind() == Kind::Poison {
             return match key {
-                Some(key) if words.bytes_equal(meta.key_word(), &key.hash.to_le_bytes()) => Fetch::Damaged(head),
+                Some(key) if words.bytes_equal(meta.key_word(), &key.hash.to_le_bytes()) => {
+                    Fetch::Damaged(head)
+                }
                 _ => Fetch::Differs,
             };
         }

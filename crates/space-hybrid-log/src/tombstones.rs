@@ -58,7 +58,12 @@ struct Candidate {
 }
 
 impl<L: Lower> HybridLog<L> {
-    pub(crate) fn sweep_step<I: Index>(&self, sweep: &mut Sweep, index: &I, context: &dyn Context) -> Progress {
+    pub(crate) fn sweep_step<I: Index>(
+        &self,
+        sweep: &mut Sweep,
+        index: &I,
+        context: &dyn Context,
+    ) -> Progress {
         match sweep.phase {
             Phase::Idle => {
                 let (tombstones, keys) = context.tombstones_and_keys();
@@ -135,13 +140,14 @@ impl<L: Lower> HybridLog<L> {
             if index.contains(entry.hash, address) {
                 let end = entries.get(i + 1).map_or(data_end, |next| next.offset);
                 let words = (end - entry.offset) as usize / 8;
-                candidates.insert((entry.hash, entry.check), Candidate { version: entry.version, address, words });
+                candidates
+                    .insert((entry.hash, entry.check), Candidate { version: entry.version, address, words });
             }
         }
     }
 
     /// A sealed block's footer and where its records end, from the medium.
-    fn footer_entries(&self, number: u32) -> Option<(Vec<FooterEntry>, u32)> {
+    pub(crate) fn footer_entries(&self, number: u32) -> Option<(Vec<FooterEntry>, u32)> {
         let seq = self.slots[number as usize].seq.load(Acquire);
         let (trailer, entries) = crate::recover::read_footer(self, number).ok()??;
         (trailer.seq == seq).then_some((entries, trailer.data_end))
