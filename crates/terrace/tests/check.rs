@@ -327,6 +327,27 @@ fn a_damaged_log_stops_opening_until_it_is_cut() {
 }
 
 #[test]
+fn a_damaged_manifest_is_named_and_the_other_copy_counts() {
+    let (_dir, options, path) = made();
+    let keys = clean(&path).counts.keys;
+    for copy in 0..2 {
+        flip(&data(&path), copy * 4096 + 50);
+        let report = check(&path, false).unwrap();
+        assert_eq!((report.problem_count(), report.counts.keys), (1, keys), "{report}");
+        assert!(report.problems[0].contains("manifest"), "{report}");
+        flip(&data(&path), copy * 4096 + 50);
+    }
+    clean(&path);
+    flip(&data(&path), 50);
+    flip(&data(&path), 4096 + 50);
+    assert!(check(&path, false).unwrap().problems[0].contains("no copy of the manifest is whole"));
+    flip(&data(&path), 50);
+    let store = terrace::open(options).unwrap();
+    all_answer(&store, &[]);
+    store.close().unwrap();
+}
+
+#[test]
 fn what_is_no_store_is_told_apart() {
     let dir = tempfile::tempdir().unwrap();
     let error = check(dir.path(), false).unwrap_err();

@@ -126,25 +126,19 @@ fn examine<L: Lower, D: LogDevice>(
 /// The newest manifest, the default if there is none: then nothing was ever acknowledged.
 fn manifest<L: Lower, F>(parts: &Parts<L, F>, report: &mut Report) -> Result<Manifest, CheckError> {
     let copies = parts.inspector.manifests().map_err(CheckError::reading("the manifest"))?;
-    let mut newest: Option<Manifest> = None;
-    let mut bad = 0;
-    for (number, copy) in copies.into_iter().enumerate() {
-        match copy {
-            Stored::Valid(manifest) if newest.is_none_or(|newest| newest.sequence < manifest.sequence) => {
-                newest = Some(manifest);
-            }
-            Stored::Valid(_) | Stored::Empty => {}
-            Stored::Bad => {
-                bad += 1;
-                let text =
-                    format!("manifest copy {number}: its checksum does not match; the other copy counts");
-                // A store that was closed had finished writing it.
-                if parts.byte_media && newest.is_none_or(|newest| !newest.clean) {
-                    report.notes.push(format!("{text} (a crash may have torn it)"));
-                } else {
-                    report.problems.push(text);
-                }
-            }
+    let valid = copies.iter().filter_map(|copy| match copy {
+        Stored::Valid(manifest) => Some(*manifest),
+        Stored::Empty | Stored::Bad => None,
+    });
+    let newest = valid.max_by_key(|manifest| manifest.sequence);
+    let bad = copies.iter().filter(|copy| **copy == Stored::Bad).count();
+    if bad == 1 && newest.is_some() {
+        let text = "one copy of the manifest does not match its checksum; the other one counts";
+        // Within a sector nothing is torn, and a store that was closed had finished writing.
+        if parts.byte_media && newest.is_some_and(|newest| !newest.clean) {
+            report.notes.push(format!("{text} (a crash may have torn it)"));
+        } else {
+            report.problems.push(text.into());
         }
     }
     match newest {

@@ -1,0 +1,46 @@
+//! `terrace check` as a command: what it prints last, and how it exits.
+
+#![expect(clippy::unwrap_used, reason = "helpers of tests fail by panicking")]
+
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::process::Command;
+
+/// Exit status, standard output, standard error.
+fn check(path: &Path, repair: bool) -> (Option<i32>, String, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_terrace"));
+    let output = command.arg("check").arg(path).args(repair.then_some("--repair")).output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (output.status.code(), text(output.stdout), text(output.stderr))
+}
+
+#[test]
+fn exit_statuses_tell_clean_from_damaged_from_not_checked() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("store");
+    let options = terrace::Options {
+        dir: Some(path.clone()),
+        dram_records: Some(4 << 20),
+        ssd: Some(terrace::Tier { bytes: 32 << 20, place: None }),
+        ..terrace::Options::default()
+    };
+    let store = terrace::open(options).unwrap();
+    store.set(b"key", b"value").unwrap();
+    let (status, _, error) = check(&path, false);
+    assert!(status == Some(2) && error.contains("in use by process"), "{status:?}: {error}");
+    store.close().unwrap();
+
+    let (status, text, error) = check(&path, false);
+    assert!(status == Some(0) && text.ends_with("\nclean\n"), "{status:?}: {text}{error}");
+
+    // The header of the first block, which a new store's first page went to.
+    let data = std::fs::File::options().read(true).write(true).open(path.join("data")).unwrap();
+    data.write_all_at(&[0xff], 2 * 4096 + 18).unwrap();
+    let (status, text, _) = check(&path, false);
+    assert!(status == Some(1) && text.ends_with("\n1 problem\n"), "{status:?}: {text}");
+    let (status, text, _) = check(&path, true);
+    assert!(status == Some(0) && text.contains("repaired: block 0") && text.ends_with("clean\n"), "{text}");
+
+    let (status, text, error) = check(dir.path(), false);
+    assert!(status == Some(2) && text.is_empty() && error.contains("no store is here"), "{error}");
+}
