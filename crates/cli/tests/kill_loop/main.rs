@@ -55,6 +55,7 @@ struct Loop {
     dir: tempfile::TempDir,
     /// On tmpfs, for byte-addressable media.
     memory: Option<tempfile::TempDir>,
+    lower: Lower,
     durability: &'static str,
     writers: Vec<Writer>,
     /// What the shared keys held at the end of the last round.
@@ -78,6 +79,7 @@ impl Loop {
         Self {
             dir,
             memory,
+            lower,
             durability,
             writers,
             shared: BTreeMap::new(),
@@ -197,8 +199,8 @@ impl Loop {
 
     fn report(&self, rounds: u64, what: &str) {
         println!(
-            "durability {}: {rounds} {what}, {} operations acknowledged, {} cut off, nothing lost",
-            self.durability, self.acknowledged, self.unanswered
+            "{:?}, durability {}: {rounds} {what}, {} operations acknowledged, {} cut off, nothing lost",
+            self.lower, self.durability, self.acknowledged, self.unanswered
         );
     }
 }
