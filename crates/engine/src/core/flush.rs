@@ -7,7 +7,7 @@ use terrace_log::LogDevice;
 
 use super::{Core, Step};
 use crate::op::DATABASES;
-use crate::reply::Reply;
+use crate::reply::{OpError, Reply};
 use crate::space::Space;
 use crate::version::Version;
 
@@ -62,6 +62,11 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
             version
         });
         self.last = version;
+        if self.writer.is_none() && machine.save_manifest(|_| {}).is_err() {
+            // Without a log the manifest alone says so after a crash, and space of what was forgotten is reused soon.
+            self.enter();
+            return Step::Done(Reply::Error(OpError::Io));
+        }
         if let Some(writer) = &mut self.writer {
             let mask = db.map_or(u64::MAX >> (64 - DATABASES), |db| 1 << db);
             let words = [version.0, FLUSH_MARK, mask].map(u64::to_le_bytes);
