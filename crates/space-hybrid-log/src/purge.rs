@@ -90,7 +90,9 @@ impl<L: Lower> HybridLog<L> {
             }
             let Some(block) = self.load_block(number, context) else { continue };
             let mut reported = 0;
-            for view in block.entries.iter().filter(|entry| holds_key(entry)).filter_map(|entry| block.record(entry)) {
+            for view in
+                block.entries.iter().filter(|entry| holds_key(entry)).filter_map(|entry| block.record(entry))
+            {
                 found(view.head.meta.db(), view.key);
                 reported += 1;
                 if reported == count {
