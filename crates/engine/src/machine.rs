@@ -297,14 +297,8 @@ impl<I: Index, S: Space, D: LogDevice> Machine<I, S, D> {
                 if persisted >= seq && self.shared.commit.passed(barrier) {
                     *state = FloorState::Idle;
                     let floor = self.stored_floor.load(SeqCst).max(version);
-                    let flushes_stored = |m: &Manifest| {
-                        m.flush_versions
-                            .iter()
-                            .zip(&self.shared.flush_versions)
-                            .all(|(s, f)| *s == f.load(SeqCst))
-                    };
                     let saved = self.save_manifest(|manifest| {
-                        if flushes_stored(manifest) {
+                        if self.flushes_stored(manifest) {
                             manifest.log_floor = floor;
                         }
                     });
@@ -323,9 +317,18 @@ impl<I: Index, S: Space, D: LogDevice> Machine<I, S, D> {
         }
     }
 
+    fn flushes_stored(&self, manifest: &Manifest) -> bool {
+        manifest.flush_versions.iter().zip(&self.shared.flush_versions).all(|(s, f)| *s == f.load(SeqCst))
+    }
+
     fn free_log(&self, log: &Log<D>, persisted: u64) -> Progress {
         let stored = *self.manifest.lock();
         let floor = stored.log_floor;
+        if !self.flushes_stored(&stored) {
+            // The log may hold the only trace of a whole-database flush.
+            self.shared.want_sync();
+            return Progress::Idle;
+        }
         match log.reclaim(persisted.min(stored.persisted_seq), floor) {
             Ok(0) => Progress::Idle,
             Ok(_) => {
@@ -382,7 +385,11 @@ impl<I: Index, S: Space, D: LogDevice> Machine<I, S, D> {
             used_bytes: log.used_bytes(),
             capacity_bytes: log.capacity_bytes(),
             // On byte-addressable media log and blocks share the region, and the tier counts for both.
-            media: if self.options.immediate { Default::default() } else { log.device().counters().snapshot() },
+            media: if self.options.immediate {
+                Default::default()
+            } else {
+                log.device().counters().snapshot()
+            },
         }
     }
 }

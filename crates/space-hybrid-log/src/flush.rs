@@ -18,8 +18,8 @@ use terrace_engine::{Barrier, Progress, StoreError};
 use terrace_index::Index;
 
 use crate::layout::{
-    BLOCK_HEADER_BYTES, BlockKind, BlockTrailer, ENTRY_BYTES, FooterEntry, Header, TRAILER_BYTES, record_crc, u32_at,
-    u64_at,
+    BLOCK_HEADER_BYTES, BlockKind, BlockTrailer, ENTRY_BYTES, FooterEntry, Header, TRAILER_BYTES, record_crc,
+    u32_at, u64_at,
 };
 use crate::lower::Lower;
 use crate::page::Words;
@@ -93,9 +93,7 @@ impl<L: Lower> HybridLog<L> {
                 .iter()
                 .enumerate()
                 .skip(already)
-                .take_while(|(i, slot)| {
-                    *i < over || self.slots[**slot as usize].seq.load(Relaxed) <= target
-                })
+                .take_while(|(i, slot)| *i < over || self.slots[**slot as usize].seq.load(Relaxed) <= target)
                 .take(PAGES_A_STEP)
                 .map(|(_, slot)| *slot)
                 .collect()
@@ -170,10 +168,15 @@ impl<L: Lower> HybridLog<L> {
         let Flushing { image, footer, .. } = flushing;
         image.clear();
         footer.clear();
-        let header = Header { store_id: self.options.store_id, seq, slot: slot_number, kind: BlockKind::Records };
+        let header =
+            Header { store_id: self.options.store_id, seq, slot: slot_number, kind: BlockKind::Records };
         image.extend_from_slice(&header.encode());
         let Some(frame) = slot.frame() else { return };
-        Words(&self.frames.words(frame)[BLOCK_HEADER_BYTES / 8..]).copy_bytes(0, used - BLOCK_HEADER_BYTES, image);
+        Words(&self.frames.words(frame)[BLOCK_HEADER_BYTES / 8..]).copy_bytes(
+            0,
+            used - BLOCK_HEADER_BYTES,
+            image,
+        );
         let hasher = context.hasher();
         // Of what is in the block, whatever became of it in DRAM: a crash may take back what replaced it.
         let (mut at, mut max_version, mut min_expire) = (BLOCK_HEADER_BYTES, 0, u64::MAX);
@@ -260,7 +263,8 @@ impl<L: Lower> HybridLog<L> {
             let progress = self.flush_step(&mut steps.flushing, context);
             if steps.flushing.failed {
                 return Err(StoreError::Corrupt(
-                    "the lower tier failed while pages were flushed: what was acknowledged is in the log".into(),
+                    "the lower tier failed while pages were flushed: what was acknowledged is in the log"
+                        .into(),
                 ));
             }
             let _ = index;

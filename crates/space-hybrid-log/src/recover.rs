@@ -78,7 +78,12 @@ impl<L: Lower> HybridLog<L> {
         failure.into_inner().map_or(Ok(()), Err)
     }
 
-    fn scan_slot(&self, number: u32, trusted_seq: u64, found: &(dyn Fn(Found) + Sync)) -> Result<(), StoreError> {
+    fn scan_slot(
+        &self,
+        number: u32,
+        trusted_seq: u64,
+        found: &(dyn Fn(Found) + Sync),
+    ) -> Result<(), StoreError> {
         let size = self.options.block_bytes;
         let start = self.block_offset(number);
         let failed = |source| StoreError::Io { what: format!("reading block {number}"), source };
@@ -121,7 +126,10 @@ impl<L: Lower> HybridLog<L> {
             if let Some((_, entries)) = read_footer(self, number).map_err(failed)? {
                 list = Some(entries);
             } else {
-                return Err(damaged(number, "its footer's checksum does not match, so its keys can't be identified"));
+                return Err(damaged(
+                    number,
+                    "its footer's checksum does not match, so its keys can't be identified",
+                ));
             }
         } else {
             // Not known to have been flushed whole: only if all of it is there.

@@ -5,7 +5,7 @@ use std::sync::atomic::{Ordering::*, fence};
 use terrace_index::Index;
 use terrace_log::{LogDevice, LogError};
 
-use super::Core;
+use super::{Core, note_seen};
 use crate::commit::{Level, Ticket};
 use crate::durability::Durability;
 use crate::space::Space;
@@ -32,6 +32,10 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
             return true;
         }
         let power = shared.commit.power();
+        // What earlier batches saw counts too: a session's log is cut as a whole, its batches are not.
+        for (_, seen) in self.carried.drain(..) {
+            note_seen(&mut self.seen, &mut self.touched, seen);
+        }
         self.dependencies.clear();
         for &other in &self.touched {
             let seen = self.seen[usize::from(other)];
@@ -98,8 +102,17 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
             let seen = std::mem::take(&mut self.seen[usize::from(other)]);
             if usize::from(other) == self.slot {
                 ticket.own = ticket.own.max(seen);
-            } else if seen > self.level().settled(usize::from(other)) {
+                continue;
+            }
+            if seen > self.level().settled(usize::from(other)) {
                 ticket.seen.push((other, seen));
+            }
+            let recorded = self.recorded[usize::from(other)];
+            if seen > recorded && seen > self.machine.shared.commit.power().settled(usize::from(other)) {
+                match self.carried.iter_mut().find(|(carried, _)| *carried == other) {
+                    Some((_, newest)) => *newest = seen.max(*newest),
+                    None => self.carried.push((other, seen)),
+                }
             }
         }
         self.touched = touched;

@@ -59,6 +59,8 @@ pub(crate) struct Core<I: Index, S: Space, D: LogDevice> {
     /// For each session, the newest version recorded as a dependency in this session's log.
     recorded: Box<[u64]>,
     dependencies: Vec<(u16, u64)>,
+    /// Versions of others that earlier batches saw and that could still be taken back: the next group depends on them.
+    carried: Vec<(u16, u64)>,
     /// Reads that came for operations which were not looked at yet.
     arrivals: Vec<Arrival>,
     arrived: HashMap<u64, Arrived>,
@@ -105,6 +107,7 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
             touched: Vec::new(),
             recorded: vec![0; sessions].into(),
             dependencies: Vec::new(),
+            carried: Vec::new(),
             arrivals: Vec::new(),
             arrived: HashMap::new(),
             next_token: 0,
