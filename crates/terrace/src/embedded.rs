@@ -1,9 +1,7 @@
 //! The plain face for programs that embed a store: single calls, any thread, sessions pooled behind them.
 
 use parking_lot::Mutex;
-use terrace_engine::{
-    Batch, Condition, Delta, Expiry, OpError, OpKind, Reply, Session, Settled, Store, StoreError,
-};
+use terrace_engine::{Batch, Condition, Delta, Expiry, OpError, OpKind, Reply, Session, Settled, StoreError};
 
 use crate::OpenStore;
 
@@ -66,7 +64,7 @@ impl OpenStore {
             Reply::Error(error) => Err(error),
             _ => Ok(None),
         };
-        Ok(self.run(|batch| drop(batch.push(0, key, OpKind::Get { value: true })), answer)??)
+        Ok(self.run(|batch| _ = batch.push(0, key, OpKind::Get { value: true }), answer)??)
     }
 
     /// Stores a value under a key in database 0, without expiry.
@@ -109,7 +107,7 @@ impl OpenStore {
             Reply::Error(error) => Err(error),
             reply => Ok(matches!(reply, Reply::Deleted { .. })),
         };
-        Ok(self.run(|batch| drop(batch.push(0, key, kind)), answer)??)
+        Ok(self.run(|batch| _ = batch.push(0, key, kind), answer)??)
     }
 
     /// Adds to the number that a key of database 0 holds (an absent key counts as 0); the sum.
@@ -123,7 +121,7 @@ impl OpenStore {
             Reply::Error(error) => Err(error),
             _ => Err(OpError::NotInteger),
         };
-        Ok(self.run(|batch| drop(batch.push(0, key, kind)), answer)??)
+        Ok(self.run(|batch| _ = batch.push(0, key, kind), answer)??)
     }
 }
 

@@ -25,8 +25,8 @@ mod embedded;
 mod hetermm;
 mod open;
 
-pub use embedded::CallError;
 pub use check::check;
+pub use embedded::CallError;
 pub use options::{Options, Tier, WhenFull};
 pub use size::{Place, Size, TierSpec, human_bytes};
 pub use terrace_engine as engine;
