@@ -74,6 +74,9 @@ pub(super) fn explore(
     Ok(explored)
 }
 
+/// A store opened on an image, and the records read from it.
+type Recovered = (Held<Box<dyn Store>>, BTreeMap<u8, Record>);
+
 impl Judge<'_> {
     fn check(&mut self, point: &CrashPoint, image: &CrashImage) -> Result<(), String> {
         let kind = self.setup.options.media;
@@ -147,7 +150,7 @@ impl Judge<'_> {
     }
 
     /// Opens the store and reads everything.
-    fn recover(&self, media: &Media, clock_us: u64) -> Result<(Held<Box<dyn Store>>, BTreeMap<u8, Record>), String> {
+    fn recover(&self, media: &Media, clock_us: u64) -> Result<Recovered, String> {
         debug_assert!(clock_us >= START_US);
         let clock = Arc::new(SweepClock::new(clock_us));
         let store = self.setup.open(media, &clock, false).map_err(|error| format!("opening: {error}"))?;
