@@ -75,8 +75,15 @@ enum FloorState {
     /// What the log holds is not all in pages yet: a floor taken now would pass over it.
     Recovering,
     Idle,
-    Passing { version: u64, epoch: u64 },
-    Persisting { version: u64, seq: u64, barrier: Barrier },
+    Passing {
+        version: u64,
+        epoch: u64,
+    },
+    Persisting {
+        version: u64,
+        seq: u64,
+        barrier: Barrier,
+    },
 }
 
 /// How far ahead of use the clock's high-water mark is stored, and how close to it a new one is.

@@ -135,6 +135,18 @@ impl<L: Lower> HybridLog<L> {
         let block = self.options.block_bytes as u32;
         let first = (BLOCK_HEADER_BYTES as u32).next_multiple_of(L::UNIT as u32);
         let mut open = self.extents.lock();
+        // All blocks or none: several takers of a few each would give them back and take them again for ever.
+        let rest = open.block.map_or(0, |(_, used)| block.saturating_sub(used)) as usize;
+        let wanted = total.saturating_sub(rest).div_ceil((block - first) as usize);
+        if self.pool.lock().slots.len() < self.reserve() + wanted {
+            self.hungry.store(true, SeqCst);
+            self.wanted.fetch_max(wanted, SeqCst);
+            if !self.full.load(SeqCst) {
+                return Err(Some(Room::Wait));
+            }
+            self.wanted.store(0, SeqCst);
+            return Err(Some(Room::Full));
+        }
         let mut reserved = Vec::new();
         let mut done = 0;
         while done < total {

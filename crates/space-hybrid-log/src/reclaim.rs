@@ -114,8 +114,9 @@ impl<L: Lower> HybridLog<L> {
     ) -> Progress {
         let freed = self.free_ready(reclaiming, context);
         let free = self.pool.lock().slots.len();
-        let low = (self.reserve() + 2).max(self.slots.len() / 16);
-        if free > self.reserve() {
+        let kept = self.reserve() + self.wanted.load(SeqCst);
+        let low = (kept + 2).max(self.slots.len() / 16);
+        if free > kept {
             self.full.store(false, SeqCst);
             reclaiming.futile = 0;
         }
@@ -142,7 +143,7 @@ impl<L: Lower> HybridLog<L> {
             self.flush_target.store(self.last_seq.load(SeqCst), SeqCst);
             return Progress::Blocked;
         }
-        if free > self.reserve() {
+        if free > self.reserve() + self.wanted.load(SeqCst) {
             return Progress::Idle;
         }
         // Garbage in pages that are still in DRAM can be reclaimed once they are blocks.

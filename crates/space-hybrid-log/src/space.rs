@@ -45,6 +45,8 @@ pub struct HybridLog<L: Lower> {
     pub(crate) typical_bytes: AtomicU64,
     /// A write found no frame or no slot.
     pub(crate) hungry: AtomicBool,
+    /// Slots beyond the reserve that a large value waits for.
+    pub(crate) wanted: AtomicUsize,
     /// Bytes that writes were refused for; 0 once there is room again.
     pub(crate) full: AtomicBool,
     /// Not even deletes find room.
@@ -123,6 +125,7 @@ impl<L: Lower> HybridLog<L> {
             extents_syncing: Mutex::new(()),
             typical_bytes: AtomicU64::new(128),
             hungry: AtomicBool::new(false),
+            wanted: AtomicUsize::new(0),
             full: AtomicBool::new(false),
             stuck: AtomicBool::new(false),
             details: Details::default(),

@@ -127,7 +127,7 @@ impl OpenStore {
 
 #[cfg(test)]
 mod tests {
-    use terrace_engine::{Durability, Store};
+    use terrace_engine::Durability;
 
     use super::*;
     use crate::{Options, open};

@@ -91,11 +91,11 @@ impl Loop {
     }
 
     fn start(&self) -> Server {
-        let mut options = vec!["--dram", "16MiB", "--durability", self.durability];
-        let pmem = self.memory.as_ref().map(|memory| format!("64MiB@{}", memory.path().display()));
+        let mut options = vec!["--dram", "6MiB", "--durability", self.durability];
+        let pmem = self.memory.as_ref().map(|memory| format!("48MiB@{}", memory.path().display()));
         match &pmem {
             Some(pmem) => options.extend(["--pmem", pmem, "--profile", "dram"]),
-            None => options.extend(["--ssd", "64MiB"]),
+            None => options.extend(["--ssd", "40MiB"]),
         }
         Server::start(self.dir.path(), &options)
     }

@@ -41,12 +41,12 @@ impl Subject for Hetermm {
         let large_bytes = limits.inline_bytes * 5;
         assert!(large_bytes as u64 <= limits.value_bytes);
         match media {
-            // The log, the manifest and some 40 blocks.
+            // The log, the manifest and some 18 blocks.
             MediaKind::Byte => {
-                Shape { data_bytes: 96 << 10, log_bytes: 0, inline_bytes: limits.inline_bytes, large_bytes }
+                Shape { data_bytes: 54 << 10, log_bytes: 0, inline_bytes: limits.inline_bytes, large_bytes }
             }
             MediaKind::Block => Shape {
-                data_bytes: 40 * block_bytes,
+                data_bytes: 24 * block_bytes,
                 log_bytes: log_bytes as usize + 4096,
                 inline_bytes: limits.inline_bytes,
                 large_bytes,

@@ -17,7 +17,7 @@ use super::ledger::Record;
 use super::media::{Media, MediaKind, SweepClock};
 use super::plan::{KEYS, key_bytes, plan};
 use super::run::{Run, Start, drive};
-use super::{Setup, START_US};
+use super::{START_US, Setup};
 
 /// One image in so many is recovered a second time.
 const AGAIN: u64 = 4;
@@ -102,7 +102,8 @@ impl Judge<'_> {
         self.setup.count(&**store, found.len())?;
         drop(store);
         if rng.one_in(AGAIN) {
-            let (_, again) = self.recover(&media, clock_us).map_err(|error| format!("the second recovery: {error}"))?;
+            let (_, again) =
+                self.recover(&media, clock_us).map_err(|error| format!("the second recovery: {error}"))?;
             if again != found {
                 return Err(format!("a second recovery found {again:?} where the first found {found:?}"));
             }
@@ -119,7 +120,8 @@ impl Judge<'_> {
     /// Recovers with a recorder, goes on a little, and crashes all that.
     fn crash_again(&self, start: Start, seed: u64) -> Result<(), String> {
         let durability = self.setup.options.durability;
-        let mut steps = plan(seed, &self.setup.shape, durability != Durability::None, durability != Durability::None);
+        let mut steps =
+            plan(seed, &self.setup.shape, durability != Durability::None, durability != Durability::None);
         steps.truncate(NESTED_STEPS);
         let run = match drive(self.setup, seed, start, &steps) {
             Ok(run) => run,

@@ -52,7 +52,9 @@ impl Flight {
     /// Whether two batches that are both pending could take effect in either order and it would matter.
     pub fn meets(&self, cmds: &[Cmd]) -> bool {
         let flush = |cmds: &[Cmd]| cmds.iter().any(|cmd| matches!(cmd.kind, CmdKind::Flush));
-        flush(&self.cmds) || flush(cmds) || self.cmds.iter().any(|mine| cmds.iter().any(|cmd| cmd.key == mine.key))
+        flush(&self.cmds)
+            || flush(cmds)
+            || self.cmds.iter().any(|mine| cmds.iter().any(|cmd| cmd.key == mine.key))
     }
 
     /// Compares an answer with the prediction; `Err(None)` if it was refused for want of room.
@@ -76,12 +78,16 @@ impl Flight {
         if right {
             return Ok(());
         }
-        Err(Some(format!("without any crash: {:?} was answered {reply:?}, expected {expected:?}", self.cmds[i])))
+        Err(Some(format!(
+            "without any crash: {:?} was answered {reply:?}, expected {expected:?}",
+            self.cmds[i]
+        )))
     }
 }
 
 fn op_kind(ledger: &Ledger, batch: &mut Batch, cmd: &Cmd) -> OpKind {
-    let at = |expires: Option<_>| expires.map_or(Expiry::Clear, |expires| Expiry::At(ledger.expire_at(expires)));
+    let at =
+        |expires: Option<_>| expires.map_or(Expiry::Clear, |expires| Expiry::At(ledger.expire_at(expires)));
     let mut set = |value: &[u8], expiry| OpKind::Set {
         value: batch.bytes(value),
         condition: Condition::Always,
@@ -98,7 +104,9 @@ fn op_kind(ledger: &Ledger, batch: &mut Batch, cmd: &Cmd) -> OpKind {
             OpKind::Append { value, front: false, create: true, condition: Condition::Always }
         }
         CmdKind::Incr { by } => OpKind::Incr { by: Delta::Signed(i64::from(by)) },
-        CmdKind::Expire { to } => OpKind::Expire { expiry: at(to), condition: ExpireIf::Always, value: false },
+        CmdKind::Expire { to } => {
+            OpKind::Expire { expiry: at(to), condition: ExpireIf::Always, value: false }
+        }
         CmdKind::Get => OpKind::Get { value: true },
         CmdKind::Flush => OpKind::Flush { db: None },
     }

@@ -86,7 +86,15 @@ impl Ledger {
     /// Of a store that holds `initial`; `start_us` is when the clock began, and `jumps` how often it jumped since.
     pub fn new(start_us: u64, jumps: u64, initial: BTreeMap<u8, Record>) -> Self {
         let live = initial.clone();
-        Self { entries: Vec::new(), live, last: BTreeMap::new(), initial, start_us, jumps, jumped: Vec::new() }
+        Self {
+            entries: Vec::new(),
+            live,
+            last: BTreeMap::new(),
+            initial,
+            start_us,
+            jumps,
+            jumped: Vec::new(),
+        }
     }
 
     /// The moment of an expiry, in milliseconds.
@@ -176,8 +184,16 @@ impl Ledger {
             };
             before.push((*key, old, self.last.insert(*key, id)));
         }
-        let entry =
-            Entry { session, issued, acknowledged: None, withdrawn: false, effects, before, follows: None, expiry: false };
+        let entry = Entry {
+            session,
+            issued,
+            acknowledged: None,
+            withdrawn: false,
+            effects,
+            before,
+            follows: None,
+            expiry: false,
+        };
         self.entries.push(entry);
         id
     }

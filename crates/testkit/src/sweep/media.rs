@@ -108,7 +108,10 @@ impl SweepClock {
 impl Clock for SweepClock {
     fn now_us(&self) -> u64 {
         let looks = self.looks.fetch_add(1, Relaxed);
-        assert!(looks < LOOKS_MAX || std::thread::panicking(), "the store hangs: it waits, and nothing changes");
+        assert!(
+            looks < LOOKS_MAX || std::thread::panicking(),
+            "the store hangs: it waits, and nothing changes"
+        );
         self.us()
     }
 }

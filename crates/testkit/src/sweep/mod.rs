@@ -31,8 +31,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use parking_lot::Mutex;
 use terrace_engine::clock::Clock;
 use terrace_engine::{Durability, Progress, Store, StoreError};
-use terrace_media_sim::shrink::shortest;
 use terrace_media_sim::Recorder;
+use terrace_media_sim::shrink::shortest;
 
 pub use coverage::Coverage;
 pub use media::{Media, MediaKind};
@@ -112,7 +112,12 @@ struct Setup<'a> {
 }
 
 impl Setup<'_> {
-    fn open(&self, media: &Media, clock: &Arc<SweepClock>, fresh: bool) -> Result<Box<dyn Store>, StoreError> {
+    fn open(
+        &self,
+        media: &Media,
+        clock: &Arc<SweepClock>,
+        fresh: bool,
+    ) -> Result<Box<dyn Store>, StoreError> {
         self.subject.open(media, self.options.durability, clock.clone(), fresh)
     }
 
@@ -206,7 +211,8 @@ impl Setup<'_> {
 
 /// Which kind of failure this is, so that its reduction doesn't end in another.
 fn class(error: &str) -> Option<usize> {
-    let kinds = ["hangs", "never settle", "Poisoned", "counts", "must be there", "half there", "opening", "panic"];
+    let kinds =
+        ["hangs", "never settle", "Poisoned", "counts", "must be there", "half there", "opening", "panic"];
     kinds.iter().position(|kind| error.contains(kind))
 }
 

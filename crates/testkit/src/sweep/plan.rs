@@ -197,7 +197,10 @@ impl Planner<'_> {
         let key = self.key();
         let kind = match self.rng.below(10) {
             0 | 1 => CmdKind::Get,
-            2 => CmdKind::Append { len: 8 + self.rng.below(shape.inline_bytes as u64 / 3) as usize, stamp: self.stamp() },
+            2 => CmdKind::Append {
+                len: 8 + self.rng.below(shape.inline_bytes as u64 / 3) as usize,
+                stamp: self.stamp(),
+            },
             3 => CmdKind::Incr { by: 1 + self.rng.below(1 << 30) as u32 },
             4 => CmdKind::SetNumber { stamp: self.stamp() },
             5 | 6 => return self.set(shape.inline_bytes),

@@ -13,7 +13,7 @@ use super::lane::{Flight, Held, Lane, Stop};
 use super::ledger::{Expected, Ledger, Prediction, Record};
 use super::media::{Media, MediaKind, SweepClock};
 use super::plan::{Cmd, CmdKind, JUMP_US, KEYS, SESSIONS, Step};
-use super::{Setup, START_US};
+use super::{START_US, Setup};
 
 /// The actor of background steps.
 const BACKGROUND: u32 = SESSIONS as u32;
@@ -79,7 +79,8 @@ pub(super) fn drive(setup: &Setup<'_>, seed: u64, start: Start, steps: &[Step]) 
     let Start { recorder, media, fresh, clock_us, initial } = start;
     let clock = Arc::new(SweepClock::new(clock_us));
     set_actor(0);
-    let store = setup.open(&media, &clock, fresh).map_err(|error| Stop::Failed(format!("opening: {error}")))?;
+    let store =
+        setup.open(&media, &clock, fresh).map_err(|error| Stop::Failed(format!("opening: {error}")))?;
     let mut driver = Driver {
         setup,
         media,
@@ -177,7 +178,8 @@ impl Driver<'_> {
     fn execute(&mut self, number: usize, atomic: bool, cmds: &[Cmd]) -> Result<(), Stop> {
         // A session goes on only when nothing of it is pending; so do others where the order would matter.
         for other in 0..self.lanes.len() {
-            let waits = |flight: &Flight| flight.predictions.is_none() && (other == number || flight.meets(cmds));
+            let waits =
+                |flight: &Flight| flight.predictions.is_none() && (other == number || flight.meets(cmds));
             if self.lanes[other].flights.iter().any(waits) {
                 self.complete(other);
             }
@@ -248,7 +250,8 @@ impl Driver<'_> {
             let flights = std::mem::take(&mut lane.flights);
             let mut answered = Vec::new();
             for flight in flights {
-                let proof = flight.predictions.is_some().then(|| lane.session.settled(&flight.batch)).flatten();
+                let proof =
+                    flight.predictions.is_some().then(|| lane.session.settled(&flight.batch)).flatten();
                 match proof {
                     Some(proof) => answered.push((flight, proof)),
                     None => lane.flights.push(flight),
