@@ -1,4 +1,4 @@
-//! Project chores: `cargo xtask tidy` checks what the compiler can't.
+//! Project chores: `cargo xtask tidy` checks what the compiler can't, `cargo xtask crash-sweep` crashes an engine everywhere.
 //!
 //! ```text
 //!   git ls-files ------> files ---+--> sizes, source, links ---+
@@ -23,10 +23,28 @@ struct Arguments {
 enum Chore {
     /// Checks import direction, file sizes, links in the documentation and a few rules of style.
     Tidy,
+    /// Crashes seeded histories of an engine everywhere and judges what recovery finds (`--help` lists the options).
+    #[command(disable_help_flag = true)]
+    CrashSweep {
+        /// Passed on: --media, --durability, --images, --histories, --seed, ...
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        options: Vec<String>,
+    },
 }
 
 fn main() -> anyhow::Result<std::process::ExitCode> {
     match Arguments::parse().chore {
         Chore::Tidy => tidy::run(),
+        Chore::CrashSweep { options } => crash_sweep(&options),
     }
+}
+
+/// The sweep is an example of the engine's crate: what opens an engine belongs to its own tests.
+fn crash_sweep(options: &[String]) -> anyhow::Result<std::process::ExitCode> {
+    let status = std::process::Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+        .args(["run", "--quiet", "--release", "--package", "terrace-space-hybrid-log"])
+        .args(["--example", "crash_sweep", "--"])
+        .args(options)
+        .status()?;
+    Ok(if status.success() { std::process::ExitCode::SUCCESS } else { std::process::ExitCode::FAILURE })
 }
