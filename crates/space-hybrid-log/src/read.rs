@@ -226,10 +226,14 @@ impl<L: Lower> HybridLog<L> {
 
     pub(crate) fn reap_reads(&self, reads: &mut Reads<L>, wait: bool, out: &mut Vec<Arrival>) {
         out.append(&mut reads.ready);
-        let mut wait = wait && out.is_empty();
         loop {
             let mut finished = std::mem::take(&mut reads.finished);
-            self.lower.reap(&mut reads.queue, wait, &mut finished);
+            self.lower.reap(&mut reads.queue, wait && out.is_empty(), &mut finished);
+            if finished.is_empty() {
+                // Nothing came, so nothing followed: all that was submitted has been handed to the device by this call.
+                reads.finished = finished;
+                return;
+            }
             for read in finished.drain(..) {
                 let Some((token, part)) = reads.parts.remove(&read.token) else { continue };
                 if let Some(outcome) = self.arrive(reads, token, part, read) {
@@ -238,22 +242,6 @@ impl<L: Lower> HybridLog<L> {
                 }
             }
             reads.finished = finished;
-            if !wait || !out.is_empty() || reads.parts.is_empty() {
-                // A follow-up read that was submitted just now must be handed to the device.
-                if !reads.parts.is_empty() && !out.is_empty() {
-                    let mut more = Vec::new();
-                    self.lower.reap(&mut reads.queue, false, &mut more);
-                    for read in more {
-                        let Some((token, part)) = reads.parts.remove(&read.token) else { continue };
-                        if let Some(outcome) = self.arrive(reads, token, part, read) {
-                            reads.jobs.remove(&token);
-                            out.push(Arrival { token, outcome });
-                        }
-                    }
-                }
-                return;
-            }
-            wait = true;
         }
     }
 

@@ -58,7 +58,7 @@ impl<I: Index, S: Space, D: LogDevice> Session for Core<I, S, D> {
 
     fn poll(&mut self, batch: &mut Batch) -> bool {
         if !batch.pending.is_empty() {
-            self.drain_waker();
+            // The event descriptor is not read here: what it says may be for another batch, looked at before this one.
             self.resume(batch, false);
         }
         batch.pending.is_empty()
