@@ -32,6 +32,72 @@ fn share(media: MediaKind, durability: Durability) -> Summary {
     summary
 }
 
+/// Runs one history again. Each of these failed before what the test's name says was so.
+fn again(media: MediaKind, durability: Durability, seed: u64) {
+    let options = SweepOptions {
+        media,
+        durability,
+        histories: 1,
+        images: 100,
+        seed,
+        threads: 1,
+        reduce: true,
+        failures_max: 1,
+    };
+    let summary = sweep(&Hetermm, &options, &|_| {}).unwrap_or_else(|error| panic!("{error}"));
+    assert!(summary.failures.is_empty(), "{}", summary.failures[0]);
+    assert!(summary.images() > 0 || summary.void > 0, "{summary}");
+}
+
+#[test]
+fn an_answer_waits_for_the_sync_of_its_own_write() {
+    again(MediaKind::Block, Durability::Sync, 1);
+}
+
+#[test]
+fn an_extent_is_durable_before_the_log_entry_that_describes_it() {
+    again(MediaKind::Block, Durability::Sync, 1);
+    again(MediaKind::Block, BATCH, 1);
+}
+
+#[test]
+fn an_extent_is_durable_before_the_block_that_describes_it() {
+    again(MediaKind::Block, Durability::None, 30);
+}
+
+#[test]
+fn a_torn_flush_does_not_complete_the_header_of_a_freed_block() {
+    again(MediaKind::Byte, Durability::None, 14);
+    again(MediaKind::Byte, Durability::Sync, 253);
+}
+
+#[test]
+fn records_that_a_crash_brings_back_expire() {
+    again(MediaKind::Byte, Durability::None, 5);
+    again(MediaKind::Block, Durability::None, 18);
+}
+
+#[test]
+fn a_slot_claims_only_its_own_durable_positions() {
+    again(MediaKind::Block, Durability::Sync, 9);
+    again(MediaKind::Block, BATCH, 1);
+}
+
+#[test]
+fn the_log_has_room_for_what_is_published() {
+    again(MediaKind::Byte, Durability::Sync, 179);
+}
+
+#[test]
+fn a_flush_without_a_log_is_durable_before_its_space_is_reused() {
+    again(MediaKind::Byte, Durability::None, 493);
+}
+
+#[test]
+fn a_large_value_is_refused_by_a_nearly_full_store() {
+    again(MediaKind::Block, Durability::Sync, 104);
+}
+
 #[test]
 fn byte_sync() {
     share(MediaKind::Byte, Durability::Sync);
