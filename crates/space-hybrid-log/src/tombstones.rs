@@ -53,6 +53,8 @@ enum Phase {
 
 struct Candidate {
     version: u64,
+    /// Its block's sequence number: the slot may be used for something else before the sweep ends.
+    seq: u64,
     address: Address,
     words: usize,
 }
@@ -132,6 +134,7 @@ impl<L: Lower> HybridLog<L> {
         index: &I,
     ) {
         let Some((entries, data_end)) = self.footer_entries(number) else { return };
+        let seq = self.slots[number as usize].seq.load(Acquire);
         for (i, entry) in entries.iter().enumerate() {
             if entry.kind != Kind::Tombstone || entry.version > floor {
                 continue;
@@ -140,8 +143,8 @@ impl<L: Lower> HybridLog<L> {
             if index.contains(entry.hash, address) {
                 let end = entries.get(i + 1).map_or(data_end, |next| next.offset);
                 let words = (end - entry.offset) as usize / 8;
-                candidates
-                    .insert((entry.hash, entry.check), Candidate { version: entry.version, address, words });
+                let candidate = Candidate { version: entry.version, seq, address, words };
+                candidates.insert((entry.hash, entry.check), candidate);
             }
         }
     }
@@ -155,10 +158,15 @@ impl<L: Lower> HybridLog<L> {
 
     fn drop_tombstones<I: Index>(&self, sweep: &mut Sweep, index: &I, context: &dyn Context) {
         for ((hash, _), candidate) in sweep.candidates.drain() {
+            let slot = &self.slots[self.addresses.place(candidate.address).slot as usize];
+            // A block that was freed and is used again may hold a live record of the same key at the same address. Blocks
+            // are freed by background steps alone, so this one stays what it is until the end of this step.
+            if slot.state() != State::Sealed || slot.seq.load(Acquire) != candidate.seq {
+                continue;
+            }
             // New versions of the key must be above what is forgotten here.
             context.raise_version_floor(candidate.version);
             if index.remove(hash, candidate.address) {
-                let slot = &self.slots[self.addresses.place(candidate.address).slot as usize];
                 slot.live_bytes.fetch_sub(candidate.words as i64 * 8, SeqCst);
                 context.forgotten(Kind::Tombstone);
                 self.details.tombstones_dropped.fetch_add(1, Relaxed);
