@@ -353,12 +353,15 @@ impl<I: Index, S: Space, D: LogDevice> Machine<I, S, D> {
     }
 
     fn expire_step(self: &Arc<Self>) -> Progress {
-        let mut keys: Vec<(u8, Vec<u8>)> = Vec::new();
+        // First of all the session: what is found is found only once, and must not be dropped because another step (or, in
+        // a step that waits for room, the one beneath) has it.
+        let Some(mut background) = self.background.try_lock() else { return Progress::Idle };
+        let mut keys = background.as_mut().map(Core::take_unpurged).unwrap_or_default();
         self.space.find_expired(&**self, &mut |db, key| keys.push((db, key.to_vec())));
         if keys.is_empty() {
             return Progress::Idle;
         }
-        self.with_background(|core| core.expire(&keys))
+        self.run_background(&mut background, |core| core.expire(keys))
     }
 
     fn evict_step(self: &Arc<Self>) -> Progress {
@@ -377,6 +380,14 @@ impl<I: Index, S: Space, D: LogDevice> Machine<I, S, D> {
     /// Runs `f` on the machine's own session; `Idle` if another thread is doing so.
     fn with_background(self: &Arc<Self>, f: impl FnOnce(&mut Core<I, S, D>) -> Progress) -> Progress {
         let Some(mut background) = self.background.try_lock() else { return Progress::Idle };
+        self.run_background(&mut background, f)
+    }
+
+    fn run_background(
+        self: &Arc<Self>,
+        background: &mut Option<Core<I, S, D>>,
+        f: impl FnOnce(&mut Core<I, S, D>) -> Progress,
+    ) -> Progress {
         if background.is_none() {
             match Core::open(self) {
                 Ok(core) => *background = Some(core),

@@ -9,7 +9,7 @@ use super::Core;
 use crate::batch::Batch;
 use crate::op::{Condition, OpKind};
 use crate::record::{Kind, RecordView};
-use crate::reply::Reply;
+use crate::reply::{OpError, Reply};
 use crate::session::{Progress, Session, StoreError};
 use crate::space::{Class, Room, Space};
 
@@ -52,14 +52,22 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
     }
 
     /// Deletes those of the keys that have expired.
-    pub(crate) fn expire(&mut self, keys: &[(u8, Vec<u8>)]) -> Progress {
+    pub(crate) fn expire(&mut self, keys: Vec<(u8, Vec<u8>)>) -> Progress {
         let mut batch = Batch::new();
-        for (db, key) in keys {
+        for (db, key) in &keys {
             batch.push(*db, key, OpKind::Purge);
         }
         let purged = self.run_internal(&mut batch);
+        let refused = |reply: &Reply| matches!(reply, Reply::Error(OpError::Full));
+        let again = keys.into_iter().zip(&batch.replies).filter(|(_, reply)| refused(reply));
+        self.unpurged.extend(again.map(|(key, _)| key));
         self.counters().expired.fetch_add(purged, Relaxed);
         if purged == 0 { Progress::Idle } else { Progress::Worked }
+    }
+
+    /// Expired keys for whose tombstones there was no room, to be tried again.
+    pub(crate) fn take_unpurged(&mut self) -> Vec<(u8, Vec<u8>)> {
+        std::mem::take(&mut self.unpurged)
     }
 
     /// Deletes keys to make room.

@@ -68,6 +68,8 @@ pub(crate) struct Core<I: Index, S: Space, D: LogDevice> {
     next_order: u64,
     /// Words that the space and the log have room for.
     room_words: usize,
+    /// See [`Core::take_unpurged`].
+    unpurged: Vec<(u8, Vec<u8>)>,
     /// Pending operations by hash, in order.
     busy: HashMap<u64, Vec<u64>>,
     hashes: Vec<u64>,
@@ -113,6 +115,7 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
             next_token: 0,
             next_order: 0,
             room_words: 0,
+            unpurged: Vec::new(),
             busy: HashMap::new(),
             hashes: Vec::new(),
             old: Vec::new(),
