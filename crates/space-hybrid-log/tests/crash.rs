@@ -94,6 +94,16 @@ fn a_flush_without_a_log_is_durable_before_its_space_is_reused() {
 }
 
 #[test]
+fn dropping_a_tombstone_spares_what_took_its_address() {
+    again(MediaKind::Byte, Durability::None, 10_611);
+}
+
+#[test]
+fn expired_keys_found_while_a_purge_waits_are_purged_later() {
+    again(MediaKind::Block, BATCH, 10_638);
+}
+
+#[test]
 fn a_large_value_is_refused_by_a_nearly_full_store() {
     again(MediaKind::Block, Durability::Sync, 104);
 }
