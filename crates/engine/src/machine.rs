@@ -200,9 +200,7 @@ impl<I: Index, S: Space, D: LogDevice> Machine<I, S, D> {
         };
         let due = match self.shared.durability {
             // Half the window, so that the sync itself fits in the other half.
-            Durability::Batch(window) => {
-                self.shared.now_us().saturating_sub(since) >= window.as_micros() as u64 / 2
-            }
+            Durability::Batch(window) => self.shared.has_passed(since, window.as_micros() as u64 / 2),
             Durability::Sync | Durability::None => false,
         };
         if !due && !self.shared.sync_wanted.load(SeqCst) {

@@ -92,6 +92,17 @@ impl Shared {
     pub fn now_us(&self) -> u64 {
         self.steady.now_us(&*self.clock)
     }
+    /// What the clock shows, which may run backwards: for measuring a span of real time, where `now_us` may stand still (after
+    /// a restart it waits for the clock to pass the stored mark).
+    #[inline]
+    pub fn clock_us(&self) -> u64 {
+        self.clock.now_us()
+    }
+    /// Whether at least `us` have passed since the clock showed `since_us`; a clock that went back counts as well.
+    pub fn has_passed(&self, since_us: u64, us: u64) -> bool {
+        let now = self.clock_us();
+        now < since_us || now - since_us >= us
+    }
     /// Enters an epoch for session `slot`, waiting out a pause.
     #[inline]
     pub fn enter(&self, slot: usize) {

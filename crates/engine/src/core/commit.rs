@@ -74,7 +74,7 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
             }
         }
         self.logged = self.last.0;
-        if shared.commit.written(self.slot, self.last.0, self.now_us) {
+        if shared.commit.written(self.slot, self.last.0, shared.clock_us()) {
             machine.wake_waiters();
         }
         true
@@ -124,7 +124,7 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
             && match shared.durability {
                 // The window never grows: if syncing falls behind, answers wait for it.
                 Durability::Batch(window) => shared.commit.unsafe_since_us().is_none_or(|since| {
-                    shared.now_us().saturating_sub(since) <= window.as_micros() as u64
+                    !shared.has_passed(since, window.as_micros() as u64 + 1)
                         || shared.commit.met(shared.commit.power(), self.slot, ticket)
                 }),
                 Durability::None | Durability::Sync => true,
