@@ -25,26 +25,28 @@ enum Chore {
     Tidy,
     /// Crashes seeded histories of an engine everywhere and judges what recovery finds (`--help` lists the options).
     #[command(disable_help_flag = true)]
-    CrashSweep {
-        /// Passed on: --media, --durability, --images, --histories, --seed, ...
-        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
-        options: Vec<String>,
-    },
+    CrashSweep(Passed),
+}
+
+/// Options that the command behind the chore reads.
+#[derive(clap::Args)]
+struct Passed {
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    options: Vec<String>,
 }
 
 fn main() -> anyhow::Result<std::process::ExitCode> {
     match Arguments::parse().chore {
         Chore::Tidy => tidy::run(),
-        Chore::CrashSweep { options } => crash_sweep(&options),
+        Chore::CrashSweep(passed) => proof("crash-sweep", &passed),
     }
 }
 
-/// The sweep is an example of the engine's crate: what opens an engine belongs to its own tests.
-fn crash_sweep(options: &[String]) -> anyhow::Result<std::process::ExitCode> {
+/// A command of the crate that knows every engine.
+fn proof(name: &str, passed: &Passed) -> anyhow::Result<std::process::ExitCode> {
     let status = std::process::Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
-        .args(["run", "--quiet", "--release", "--package", "terrace-space-hybrid-log"])
-        .args(["--example", "crash_sweep", "--"])
-        .args(options)
+        .args(["run", "--quiet", "--release", "--package", "terrace-proof", "--", name])
+        .args(&passed.options)
         .status()?;
     Ok(if status.success() { std::process::ExitCode::SUCCESS } else { std::process::ExitCode::FAILURE })
 }

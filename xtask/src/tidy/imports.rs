@@ -1,7 +1,7 @@
 //! Imports run downwards only.
 //!
 //! ```text
-//!   6  cli
+//!   6  cli         proof         (never each other)
 //!   5  server      bench         (never each other)
 //!   4  terrace
 //!   3  space-*     engine-*      (never each other)         testkit: imports 2 and below; others use it in tests only
@@ -42,6 +42,7 @@ enum Role {
     Layer(u32),
     Protocol,
     Testkit,
+    Proof,
     Xtask,
 }
 
@@ -90,6 +91,8 @@ fn role(name: &str) -> Option<Role> {
         "terrace" => Role::Layer(4),
         "server" | "bench" => Role::Layer(5),
         "cli" => Role::Layer(6),
+        // It exists to test every engine: nobody imports it, and it imports anything, testkit included.
+        "proof" => Role::Proof,
         "protocol" => Role::Protocol,
         "testkit" => Role::Testkit,
         "xtask" => Role::Xtask,
@@ -102,7 +105,8 @@ fn role(name: &str) -> Option<Role> {
 fn refusal(from: Role, to: Role, in_tests: bool) -> Option<&'static str> {
     match (from, to) {
         (_, Role::Xtask) => Some("nobody imports xtask"),
-        (Role::Xtask, _) => None,
+        (Role::Xtask | Role::Proof, _) => None,
+        (_, Role::Proof) => Some("nobody imports proof"),
         (_, Role::Testkit) => (!in_tests).then_some("testkit is a dev-dependency, never a normal one"),
         (Role::Protocol, _) => Some("protocol is bytes to commands and imports none of our crates"),
         (Role::Testkit, Role::Layer(0..=2)) => None,
@@ -146,6 +150,8 @@ mod tests {
             ("terrace-cli", "terrace-server"),
             ("terrace-testkit", "terrace-engine"),
             ("xtask", "terrace-testkit"),
+            ("terrace-proof", "terrace-testkit"),
+            ("terrace-proof", "terrace-server"),
         ] {
             assert_eq!(importing(from, to, None), [], "{from} -> {to}");
         }
@@ -171,6 +177,7 @@ mod tests {
             ("terrace-testkit", "terrace"),
             ("terrace-engine", "terrace-testkit"),
             ("terrace-cli", "xtask"),
+            ("terrace-cli", "terrace-proof"),
         ] {
             assert_eq!(importing(from, to, None).len(), 1, "{from} -> {to}");
         }

@@ -1,12 +1,9 @@
 //! A small share of the crash sweep in each `cargo test`; `cargo xtask crash-sweep` runs as much as one likes.
 
-#[path = "crash/subject.rs"]
-mod subject;
-
 use std::time::Duration;
 
-use subject::Hetermm;
 use terrace_engine::Durability;
+use terrace_proof::subjects::Hetermm;
 use terrace_testkit::settings::variable;
 use terrace_testkit::sweep::{MediaKind, Summary, SweepOptions, sweep};
 

@@ -1,20 +1,19 @@
-//! The crash sweep of engine `hetermm`, as long as one likes: `cargo xtask crash-sweep --help`.
-
-#[path = "../tests/crash/subject.rs"]
-mod subject;
+//! The crash sweep, as long as one likes: `cargo xtask crash-sweep --help`.
 
 use std::process::ExitCode;
 
-use clap::Parser;
 use indicatif::{ProgressBar, ProgressStyle};
-use subject::Hetermm;
 use terrace_engine::Durability;
 use terrace_testkit::sweep::{MediaKind, SweepOptions, sweep};
 
+use crate::subjects;
+
 /// Crashes seeded histories everywhere and judges what recovery finds.
-#[derive(Parser)]
-#[command(name = "crash-sweep")]
-struct Arguments {
+#[derive(Clone, Debug, clap::Args)]
+pub struct Arguments {
+    /// The engine.
+    #[arg(long, default_value = "hetermm")]
+    engine: String,
     /// The kind of media: byte or block.
     #[arg(long, default_value = "byte")]
     media: MediaKind,
@@ -41,8 +40,12 @@ struct Arguments {
     no_reduce: bool,
 }
 
-fn main() -> anyhow::Result<ExitCode> {
-    let arguments = Arguments::parse();
+/// Runs the command.
+///
+/// # Errors
+/// If the engine is unknown, or not even an empty store can be made.
+pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+    let subject = subjects::by_name(&arguments.engine).map_err(anyhow::Error::msg)?;
     let bar = ProgressBar::new(arguments.histories);
     bar.set_style(ProgressStyle::with_template("{bar:30} {pos}/{len} histories, {msg}, {eta} left")?);
     let options = SweepOptions {
@@ -55,7 +58,7 @@ fn main() -> anyhow::Result<ExitCode> {
         reduce: !arguments.no_reduce,
         failures_max: arguments.failures,
     };
-    let summary = sweep(&Hetermm, &options, &|summary| {
+    let summary = sweep(subject, &options, &|summary| {
         bar.set_position(summary.histories());
         bar.set_message(format!("{} images, {} failures", summary.images(), summary.failures.len()));
     })?;
@@ -63,6 +66,9 @@ fn main() -> anyhow::Result<ExitCode> {
     for failure in &summary.failures {
         println!("{failure}");
     }
-    println!("{} media, durability {}: {summary}", arguments.media, arguments.durability);
+    println!(
+        "{}, {} media, durability {}: {summary}",
+        arguments.engine, arguments.media, arguments.durability
+    );
     Ok(if summary.failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

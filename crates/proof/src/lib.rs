@@ -1,0 +1,14 @@
+//! The proof that an acknowledged write survives: every engine of the product under every test of the promise.
+//!
+//! ```text
+//!   subjects     every engine, tiny, on simulated media         (a new engine joins here, with one line)
+//!      |
+//!   crash_sweep  seeded histories crashed everywhere
+//! ```
+//!
+//! The tools themselves are libraries below (`media-sim`, `testkit`); this crate knows the engines and gives each tool its
+//! command. `cargo xtask NAME` runs them; `docs/recovery.md` says what each shows.
+#![forbid(unsafe_code)]
+
+pub mod crash_sweep;
+pub mod subjects;
