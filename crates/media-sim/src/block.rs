@@ -5,7 +5,9 @@
 //!
 //! # Invariants
 //! A page that differs from what the image was opened with has its flag set in `dirty`.
+//! With a history, every page written since the last sync that succeeded has its durable content there.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::panic::Location;
 use std::sync::Arc;
@@ -13,9 +15,11 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use terrace_media::{AlignedBuf, BlockDevice, Counters, IO_ALIGN};
 
-use crate::fault::{Access, Fault, Faults};
+use crate::fault::{Access, Fault, FaultKind, Faults};
 use crate::queue::{QueueOrder, SimQueue};
 use crate::recorder::Recorder;
+use crate::replay::SECTOR_BYTES;
+use crate::rng::Rng;
 use crate::trace::{Event, MediumId};
 
 /// A device that records writes and syncs (when made by a [`Recorder`]) or a plain one for a crash image. Clones share
@@ -37,8 +41,18 @@ struct State {
     dirty: Vec<usize>,
     is_dirty: Vec<bool>,
     faults: Faults,
+    history: Option<History>,
     order: QueueOrder,
     queues: u64,
+}
+
+/// Earlier content of pages, by number.
+#[derive(Default)]
+struct History {
+    /// Before the last write.
+    before: BTreeMap<usize, Vec<u8>>,
+    /// At the last sync, of pages written since.
+    durable: BTreeMap<usize, Vec<u8>>,
 }
 
 impl SimBlock {
@@ -59,6 +73,7 @@ impl SimBlock {
             dirty: Vec::new(),
             is_dirty: vec![false; pages],
             faults: Faults::default(),
+            history: None,
             order: QueueOrder::InOrder,
             queues: 0,
         };
@@ -70,9 +85,71 @@ impl SimBlock {
         self.inner.state.lock().bytes.clone()
     }
 
-    /// Makes an access to come fail.
+    /// Makes accesses to come fail.
     pub fn inject(&self, fault: Fault) {
         self.inner.state.lock().faults.add(fault);
+    }
+
+    /// Takes back every fault that was injected, a failed sync's memory included: the device was repaired.
+    pub fn heal(&self) {
+        self.inner.state.lock().faults.clear();
+    }
+
+    /// How many accesses failed or lied so far.
+    pub fn faults_fired(&self) -> u64 {
+        self.inner.state.lock().faults.fired
+    }
+
+    /// Remembers from now on what pages held before they were written, for [`FaultKind::Stale`] and
+    /// [`lose_unsynced`](Self::lose_unsynced).
+    pub fn keep_history(&self) {
+        self.inner.state.lock().history.get_or_insert_default();
+    }
+
+    /// Power loss, or the kernel giving up pages whose write-back failed: each page written since the last sync that
+    /// succeeded stays, goes back to what it was then, or is torn between the two, as the seed says. Needs
+    /// [`keep_history`](Self::keep_history). Says how many pages changed.
+    pub fn lose_unsynced(&self, seed: u64) -> usize {
+        let mut rng = Rng::new(seed);
+        let mut state = self.inner.state.lock();
+        let durable = state.history.as_mut().map(|history| std::mem::take(&mut history.durable));
+        let mut lost = 0;
+        for (page, old) in durable.unwrap_or_default() {
+            let fate = rng.below(3);
+            let sectors = rng.bits();
+            for (sector, old) in old.chunks_exact(SECTOR_BYTES).enumerate() {
+                if fate == 0 || fate == 1 && sectors >> sector & 1 == 1 {
+                    let at = page * IO_ALIGN + sector * SECTOR_BYTES;
+                    state.bytes[at..at + SECTOR_BYTES].copy_from_slice(old);
+                }
+            }
+            state.touch(page);
+            lost += usize::from(fate < 2);
+        }
+        lost
+    }
+
+    /// Rot at rest: flips bits of one byte.
+    ///
+    /// # Panics
+    /// If it is outside the device.
+    pub fn rot(&self, offset: u64, mask: u8) {
+        let mut state = self.inner.state.lock();
+        state.bytes[offset as usize] ^= mask;
+        state.touch(offset as usize / IO_ALIGN);
+    }
+
+    /// Writes bytes that no engine wrote: nothing is recorded, nothing fails.
+    ///
+    /// # Panics
+    /// If they are outside the device.
+    pub fn scribble(&self, offset: u64, bytes: &[u8]) {
+        let start = offset as usize;
+        let mut state = self.inner.state.lock();
+        state.bytes[start..start + bytes.len()].copy_from_slice(bytes);
+        for page in start / IO_ALIGN..(start + bytes.len()).div_ceil(IO_ALIGN) {
+            state.touch(page);
+        }
     }
 
     /// How the queues made from now on complete their reads.
@@ -94,6 +171,7 @@ impl SimBlock {
             state.bytes[range.clone()].copy_from_slice(&base[range]);
         }
         state.faults = Faults::default();
+        state.history = None;
         state.order = QueueOrder::InOrder;
         state.queues = 0;
     }
@@ -121,11 +199,59 @@ impl SimBlock {
     }
 }
 
+impl SimBlock {
+    /// Whether the read that is submitted now is a late one, and by how many reaps.
+    pub(crate) fn late(&self, offset: u64, len: usize) -> u32 {
+        let mut state = self.inner.state.lock();
+        state.faults.lateness(offset..offset + len as u64)
+    }
+}
+
 impl State {
     fn touch(&mut self, page: usize) {
         if !std::mem::replace(&mut self.is_dirty[page], true) {
             self.dirty.push(page);
         }
+    }
+
+    /// Stores whole pages or, of a write that failed half-way, whole sectors.
+    fn store(&mut self, start: usize, bytes: &[u8]) {
+        let pages = start / IO_ALIGN..(start + bytes.len()).div_ceil(IO_ALIGN);
+        if let Some(history) = &mut self.history {
+            for page in pages.clone() {
+                let old = &self.bytes[page * IO_ALIGN..(page + 1) * IO_ALIGN];
+                history.before.insert(page, old.to_vec());
+                history.durable.entry(page).or_insert_with(|| old.to_vec());
+            }
+        }
+        self.bytes[start..start + bytes.len()].copy_from_slice(bytes);
+        pages.for_each(|page| self.touch(page));
+    }
+
+    fn read(&self, start: usize, out: &mut [u8], fault: Option<FaultKind>) {
+        let done = fault.map_or(out.len(), |kind| kind.done(out.len()));
+        out[..done].copy_from_slice(&self.bytes[start..start + done]);
+        match (fault, &self.history) {
+            (Some(FaultKind::Stale), Some(history)) => {
+                for (i, page) in out.chunks_exact_mut(IO_ALIGN).enumerate() {
+                    if let Some(before) = history.before.get(&(start / IO_ALIGN + i)) {
+                        page.copy_from_slice(before);
+                    }
+                }
+            }
+            (Some(FaultKind::Flip { byte, mask }), _) if !out.is_empty() => {
+                let at = byte as usize % out.len();
+                out[at] ^= mask;
+            }
+            _ => {}
+        }
+    }
+
+    /// Where a misdirected access of `len` bytes goes.
+    fn elsewhere(&self, start: usize, len: usize, fault: Option<FaultKind>) -> usize {
+        let Some(FaultKind::Misdirected { pages }) = fault else { return start };
+        let places = (self.bytes.len() - len) / IO_ALIGN + 1;
+        (start / IO_ALIGN + pages as usize) % places * IO_ALIGN
     }
 }
 
@@ -141,10 +267,10 @@ impl BlockDevice for SimBlock {
         self.inner.counters.reads(1);
         self.inner.counters.read_bytes(buf.len() as u64);
         let mut state = self.inner.state.lock();
-        state.faults.next(Access::Read)?;
-        let range = offset as usize..offset as usize + buf.len();
-        buf.copy_from_slice(&state.bytes[range]);
-        Ok(())
+        let fault = state.faults.next(Access::Read, offset..offset + buf.len() as u64);
+        let start = state.elsewhere(offset as usize, buf.len(), fault);
+        state.read(start, buf, fault);
+        fault.map_or(Ok(()), |kind| kind.error(Access::Read))
     }
 
     #[track_caller]
@@ -154,19 +280,21 @@ impl BlockDevice for SimBlock {
         self.inner.counters.writes(1);
         self.inner.counters.write_bytes(buf.len() as u64);
         let mut state = self.inner.state.lock();
-        state.faults.next(Access::Write)?;
-        let start = offset as usize;
-        state.bytes[start..start + buf.len()].copy_from_slice(buf);
-        for page in start / IO_ALIGN..(start + buf.len()) / IO_ALIGN {
-            state.touch(page);
-        }
-        if let Some((recorder, medium)) = &self.inner.tap {
+        let fault = state.faults.next(Access::Write, offset..offset + buf.len() as u64);
+        let start = state.elsewhere(offset as usize, buf.len(), fault);
+        let done = fault.map_or(buf.len(), |kind| kind.done(buf.len()));
+        state.store(start, &buf[..done]);
+        if let Some((recorder, medium)) = &self.inner.tap
+            && done > 0
+        {
+            // Whole pages: what a partial write left of its last page is what is there now.
+            let end = (start + done).next_multiple_of(IO_ALIGN);
             recorder.push(|trace| {
-                let (site, bytes) = (trace.site(at), trace.keep(buf));
-                Event::BlockWrite { medium: *medium, site, offset, bytes }
+                let (site, bytes) = (trace.site(at), trace.keep(&state.bytes[start..end]));
+                Event::BlockWrite { medium: *medium, site, offset: start as u64, bytes }
             });
         }
-        Ok(())
+        fault.map_or(Ok(()), |kind| kind.error(Access::Write))
     }
 
     #[track_caller]
@@ -174,7 +302,11 @@ impl BlockDevice for SimBlock {
         let at = Location::caller();
         self.inner.counters.fences(1);
         let mut state = self.inner.state.lock();
-        state.faults.next(Access::Sync)?;
+        let fault = state.faults.next(Access::Sync, 0..0);
+        fault.map_or(Ok(()), |kind| kind.error(Access::Sync))?;
+        if let Some(history) = &mut state.history {
+            history.durable.clear();
+        }
         if let Some((recorder, medium)) = &self.inner.tap {
             recorder.push(|trace| Event::Sync { medium: *medium, site: trace.site(at) });
         }

@@ -24,8 +24,16 @@ pub struct SimQueue {
     device: SimBlock,
     depth: usize,
     rng: Option<Rng>,
-    /// Submitted reads; with a result if the device served them early.
-    pending: Vec<(Completion, u64, bool)>,
+    pending: Vec<Submitted>,
+}
+
+struct Submitted {
+    completion: Completion,
+    offset: u64,
+    /// Whether the device served it when it was submitted.
+    early: bool,
+    /// Reaps that must pass before it completes.
+    late: u32,
 }
 
 impl SimQueue {
@@ -49,27 +57,37 @@ impl BlockQueue for SimQueue {
         if early {
             completion.result = self.device.read_at(offset, &mut completion.buf);
         }
-        self.pending.push((completion, offset, early));
+        let late = self.device.late(offset, completion.buf.len());
+        self.pending.push(Submitted { completion, offset, early, late });
         Ok(())
     }
 
     fn reap(&mut self, wait: bool, out: &mut Vec<Completion>) {
+        let mut ready: Vec<Submitted> = self.pending.extract_if(.., |read| read.late == 0).collect();
+        if wait && ready.is_empty() {
+            // Time passes until the first of the late ones is there.
+            let least = self.pending.iter().map(|read| read.late).min().unwrap_or(0);
+            self.pending.iter_mut().for_each(|read| read.late -= least);
+            ready = self.pending.extract_if(.., |read| read.late == 0).collect();
+        }
+        self.pending.iter_mut().for_each(|read| read.late -= 1);
         let mut keep = 0;
         if let Some(rng) = &mut self.rng {
-            rng.shuffle(&mut self.pending);
-            let most = self.pending.len() as u64;
+            rng.shuffle(&mut ready);
+            let most = ready.len() as u64;
             keep = rng.below(most + 1);
             if wait {
                 keep = keep.min(most.saturating_sub(1));
             }
         }
-        let done = self.pending.len() - keep as usize;
-        for (mut completion, offset, early) in self.pending.drain(..done) {
+        let done = ready.len() - keep as usize;
+        for Submitted { mut completion, offset, early, .. } in ready.drain(..done) {
             if !early {
                 completion.result = self.device.read_at(offset, &mut completion.buf);
             }
             out.push(completion);
         }
+        self.pending.splice(..0, ready);
     }
 
     fn in_flight(&self) -> usize {

@@ -73,6 +73,26 @@ impl SimRegion {
         self.inner.words.iter().flat_map(|word| word.load(Acquire).to_le_bytes()).collect()
     }
 
+    /// Rot at rest: flips bits of one byte. Nothing is recorded. The seam has no read errors: what real memory reports as
+    /// poison kills the process, which is a crash.
+    ///
+    /// # Panics
+    /// If it is outside the region.
+    pub fn rot(&self, offset: u64, mask: u8) {
+        let (word, shift) = (offset as usize / 8, offset % 8 * 8);
+        self.inner.words[word].fetch_xor(u64::from(mask) << shift, AcqRel);
+        self.inner.touch(word);
+    }
+
+    /// Writes bytes that no engine wrote: nothing is recorded.
+    ///
+    /// # Panics
+    /// If they are outside the region.
+    pub fn scribble(&self, offset: u64, bytes: &[u8]) {
+        self.check(offset, bytes.len());
+        self.inner.apply(offset, bytes);
+    }
+
     /// Whether no other clone exists.
     pub(crate) fn is_unique(&self) -> bool {
         Arc::strong_count(&self.inner) == 1

@@ -18,8 +18,8 @@ fn code(result: std::io::Result<()>) -> Option<i32> {
 #[test]
 fn the_nth_access_fails_once_and_has_no_effect() {
     let block = SimBlock::from_image(vec![0; IO_ALIGN]);
-    block.inject(Fault { access: Access::Write, after: 1, kind: FaultKind::NoSpace, sticky: false });
-    block.inject(Fault { access: Access::Read, after: 0, kind: FaultKind::Io, sticky: false });
+    block.inject(Fault::new(Access::Write, FaultKind::NoSpace).after(1));
+    block.inject(Fault::new(Access::Read, FaultKind::Io));
     assert_eq!(code(block.write_at(0, &page(1))), None);
     assert_eq!(code(block.write_at(0, &page(2))), Some(28));
     let mut buf = page(0);
@@ -33,7 +33,7 @@ fn the_nth_access_fails_once_and_has_no_effect() {
 fn a_failed_sync_stays_failed_and_makes_nothing_durable() {
     let recorder = Recorder::new();
     let block = recorder.block(vec![0; IO_ALIGN]);
-    block.inject(Fault { access: Access::Sync, after: 0, kind: FaultKind::Io, sticky: false });
+    block.inject(Fault::new(Access::Sync, FaultKind::Io));
     block.write_at(0, &page(1)).unwrap();
     assert_eq!(code(block.sync()), Some(5));
     assert_eq!(code(block.sync()), Some(5));
@@ -93,7 +93,7 @@ fn reads_complete_in_order_or_as_the_seed_says() {
 #[test]
 fn a_queued_read_fails_by_completion() {
     let block = SimBlock::from_image(vec![0; IO_ALIGN]);
-    block.inject(Fault { access: Access::Read, after: 0, kind: FaultKind::Io, sticky: true });
+    block.inject(Fault::new(Access::Read, FaultKind::Io).forever());
     let mut queue = block.queue(1).unwrap();
     let mut done = Vec::new();
     for token in 0..2 {
@@ -102,4 +102,127 @@ fn a_queued_read_fails_by_completion() {
     }
     assert_eq!(done.len(), 2);
     assert!(done.into_iter().all(|completion| code(completion.result) == Some(5)));
+}
+
+fn first_byte_of_each_sector(block: &SimBlock) -> Vec<u8> {
+    block.to_bytes().iter().copied().step_by(512).collect()
+}
+
+#[test]
+fn a_failed_write_may_leave_its_first_sectors() {
+    let recorder = Recorder::new();
+    let block = recorder.block(vec![0; 2 * IO_ALIGN]);
+    block.inject(Fault::new(Access::Write, FaultKind::Partial { sectors: 3 }));
+    assert_eq!(code(block.write_at(0, &page(7))), Some(5));
+    assert_eq!(first_byte_of_each_sector(&block)[..8], [7, 7, 7, 0, 0, 0, 0, 0]);
+    block.sync().unwrap();
+    // The explorer knows of it too.
+    let trace = recorder.finish();
+    let at_the_end = Explorer::new(1).only(Crash::Power).explore(&trace, |point, image| {
+        let torn = first_byte_of_each_sector(&image.block(0))[..8] == [7, 7, 7, 0, 0, 0, 0, 0];
+        if point.position == trace.len() && !torn { Err("lost") } else { Ok(()) }
+    });
+    at_the_end.unwrap_or_else(|failure| panic!("{failure}"));
+}
+
+#[test]
+fn a_short_read_is_an_error_with_part_of_the_bytes() {
+    let block = SimBlock::from_image(vec![9; IO_ALIGN]);
+    block.inject(Fault::new(Access::Read, FaultKind::Partial { sectors: 1 }));
+    let mut buf = page(0);
+    assert_eq!(block.read_at(0, &mut buf).unwrap_err().kind(), std::io::ErrorKind::UnexpectedEof);
+    assert_eq!((buf[511], buf[512]), (9, 0));
+}
+
+#[test]
+fn lies_succeed() {
+    let block = SimBlock::from_image((0..4 * IO_ALIGN).map(|i| (i / IO_ALIGN) as u8).collect());
+    let read = |page_number: u64| {
+        let mut buf = page(0xff);
+        block.read_at(page_number * IO_ALIGN as u64, &mut buf).unwrap();
+        buf[5]
+    };
+    block.inject(Fault::new(Access::Write, FaultKind::Lost));
+    block.write_at(0, &page(9)).unwrap();
+    assert_eq!(read(0), 0);
+    block.inject(Fault::new(Access::Write, FaultKind::Misdirected { pages: 3 }));
+    block.write_at(IO_ALIGN as u64, &page(9)).unwrap();
+    assert_eq!((read(1), read(0)), (1, 9), "it went around the end");
+    block.inject(Fault::new(Access::Read, FaultKind::Misdirected { pages: 1 }));
+    assert_eq!((read(2), read(2)), (3, 2));
+    block.inject(Fault::new(Access::Read, FaultKind::Flip { byte: 5 + IO_ALIGN as u64, mask: 0x80 }));
+    assert_eq!((read(2), read(2)), (0x82, 2));
+    block.keep_history();
+    block.write_at(IO_ALIGN as u64, &page(10)).unwrap();
+    block.write_at(IO_ALIGN as u64, &page(11)).unwrap();
+    block.inject(Fault::new(Access::Read, FaultKind::Stale).after(1));
+    assert_eq!((read(1), read(1), read(1)), (11, 10, 11));
+    block.rot(2 * IO_ALIGN as u64 + 5, 1);
+    assert_eq!((read(2), block.faults_fired()), (3, 5));
+}
+
+#[test]
+fn faults_by_place_and_by_chance() {
+    let block = SimBlock::from_image(vec![0; 4 * IO_ALIGN]);
+    let second = IO_ALIGN as u64..2 * IO_ALIGN as u64;
+    block.inject(Fault::new(Access::Read, FaultKind::Io).within(second).forever());
+    let failing = |page_number: u64| block.read_at(page_number * IO_ALIGN as u64, &mut page(0)).is_err();
+    assert_eq!([0, 1, 2, 1].map(failing), [false, true, false, true]);
+    assert!(block.read_at(0, &mut AlignedBuf::zeroed(2 * IO_ALIGN)).is_err(), "it touches the bad page");
+    block.heal();
+    assert!(!failing(1));
+    let by_chance = |seed| {
+        block.heal();
+        block.inject(Fault::new(Access::Read, FaultKind::Io).one_in(4, seed).forever());
+        (0..200).map(|_| failing(0)).collect::<Vec<_>>()
+    };
+    let failed = by_chance(1).into_iter().filter(|failed| *failed).count();
+    assert!((20..90).contains(&failed), "{failed} of 200");
+    assert!(by_chance(1) == by_chance(1) && by_chance(1) != by_chance(2));
+}
+
+#[test]
+fn unsynced_writes_can_be_lost() {
+    let states = |seed| {
+        let block = SimBlock::from_image(vec![0; 4 * IO_ALIGN]);
+        block.keep_history();
+        block.write_at(0, &page(1)).unwrap();
+        block.sync().unwrap();
+        for at in 0..4 {
+            block.write_at(at * IO_ALIGN as u64, &page(2)).unwrap();
+        }
+        block.lose_unsynced(seed);
+        first_byte_of_each_sector(&block)
+    };
+    let all: Vec<_> = (0..50).map(states).collect();
+    assert!(all.iter().all(|bytes| bytes[..8].iter().all(|byte| *byte != 0)), "what was synced stays");
+    assert!(all.iter().any(|bytes| bytes[..8] == [1; 8]) && all.iter().any(|bytes| bytes[..8] == [2; 8]));
+    assert!(all.iter().any(|bytes| bytes[8..16].contains(&0) && bytes[8..16].contains(&2)), "torn");
+}
+
+#[test]
+fn a_late_read_completes_after_others() {
+    let block = SimBlock::from_image(vec![0; 2 * IO_ALIGN]);
+    block.inject(Fault::new(Access::Read, FaultKind::Late { reaps: 3 }).within(0..1));
+    let mut queue = block.queue(4).unwrap();
+    let mut done = Vec::new();
+    queue.submit(0, 0, page(0)).unwrap();
+    queue.submit(1, IO_ALIGN as u64, page(0)).unwrap();
+    queue.reap(true, &mut done);
+    assert_eq!(done.drain(..).map(|c| c.token).collect::<Vec<_>>(), [1]);
+    queue.reap(false, &mut done);
+    queue.reap(false, &mut done);
+    assert!(done.is_empty() && queue.in_flight() == 1);
+    queue.reap(true, &mut done);
+    assert_eq!((done.len(), queue.in_flight()), (1, 0), "who waits long enough gets it");
+}
+
+#[test]
+fn regions_rot() {
+    let region = terrace_media_sim::SimRegion::from_image(vec![0; 128]);
+    region.rot(67, 0x11);
+    region.scribble(3, &[1, 2]);
+    let bytes = region.to_bytes();
+    assert_eq!((bytes[67], bytes[3], bytes[4]), (0x11, 1, 2));
+    assert_eq!(bytes.iter().filter(|byte| **byte != 0).count(), 3);
 }

@@ -121,7 +121,7 @@ fn a_failed_write_stays_failed() {
     let device = SimBlock::from_image(vec![0; 4096 * 9]);
     let log = Log::create(on_block(&device), options(4096)).expect("created");
     let mut writer = log.writer(0, 0);
-    device.inject(Fault { access: Access::Write, after: 0, kind: FaultKind::Io, sticky: false });
+    device.inject(Fault::new(Access::Write, FaultKind::Io));
     writer.entry(1, 0, &[b"x"]);
     assert!(matches!(writer.write(0, &[]), Err(LogError::Io(_))));
     assert!(matches!(writer.write(0, &[]), Err(LogError::Broken)));
