@@ -238,6 +238,7 @@ impl<I: Index, S: Space, D: LogDevice> Machine<I, S, D> {
     }
 
     /// Stores the manifest with what is true now, changed by `change`.
+    #[track_caller]
     pub(crate) fn save_manifest(&self, change: impl FnOnce(&mut Manifest)) -> std::io::Result<()> {
         let mut current = self.manifest.lock();
         let mut manifest = *current;

@@ -267,12 +267,14 @@ pub trait Space: Send + Sync + 'static {
     ///
     /// # Errors
     /// The device's; then it stays failed.
+    #[track_caller]
     fn sync(&self) -> std::io::Result<()>;
 
     /// Stores the machine's manifest durably.
     ///
     /// # Errors
     /// The device's.
+    #[track_caller]
     fn save_manifest(&self, bytes: &[u8]) -> std::io::Result<()>;
 
     /// Reports every record on the medium (recovery). `found` may be called from several threads.

@@ -38,6 +38,7 @@ impl<D: BlockDevice> LogDevice for BlockLog<D> {
         IO_ALIGN
     }
     /// One request for every 8 pages.
+    #[track_caller]
     fn append(&self, tail: &mut Tail, offset: u64, bytes: &[u8]) -> io::Result<()> {
         debug_assert!(offset.is_multiple_of(8) && offset + bytes.len() as u64 <= self.len);
         let Tail { image, chunks } = tail;
@@ -62,6 +63,7 @@ impl<D: BlockDevice> LogDevice for BlockLog<D> {
         }
         Ok(())
     }
+    #[track_caller]
     fn overwrite(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
         let (page, at) = (self.base + offset / PAGE * PAGE, (offset % PAGE) as usize);
         let mut image = AlignedBuf::zeroed(IO_ALIGN);
@@ -72,6 +74,7 @@ impl<D: BlockDevice> LogDevice for BlockLog<D> {
     fn immediate(&self) -> bool {
         false
     }
+    #[track_caller]
     fn sync(&self) -> io::Result<()> {
         self.device.sync()
     }

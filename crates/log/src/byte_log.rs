@@ -33,18 +33,21 @@ impl<R: ByteRegion> LogDevice for ByteLog<R> {
     fn page_bytes(&self) -> usize {
         64
     }
+    #[track_caller]
     fn append(&self, _tail: &mut Tail, offset: u64, bytes: &[u8]) -> io::Result<()> {
         debug_assert!(offset.is_multiple_of(8) && offset + bytes.len() as u64 <= self.len);
         self.region.write_nt(self.base + offset, bytes);
         self.region.fence();
         Ok(())
     }
+    #[track_caller]
     fn overwrite(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
         self.append(&mut Tail::new(), offset, bytes)
     }
     fn immediate(&self) -> bool {
         true
     }
+    #[track_caller]
     fn sync(&self) -> io::Result<()> {
         Ok(())
     }

@@ -8,6 +8,9 @@ use terrace_media::{AlignedBuf, Counters};
 ///
 /// # Thread safety
 /// All methods may be called from any thread; two threads never append to the same page at the same time.
+///
+/// What makes bytes durable is `#[track_caller]`: the crash explorer leaves such sites out one by one, and a site is the line
+/// that decided, not this seam.
 pub trait LogDevice: Send + Sync + 'static {
     /// Size of the area in bytes.
     fn len(&self) -> u64;
@@ -20,15 +23,18 @@ pub trait LogDevice: Send + Sync + 'static {
     /// Writes `bytes` at `offset` (a multiple of 8) and waits until the write completed: it survives the death of the
     /// process. Where `offset` is inside a page, `tail` must come from the append that ended there; the bytes of that page before `offset` are then rewritten unchanged. The bytes between
     /// the end and the end of its page may be zeroed.
+    #[track_caller]
     fn append(&self, tail: &mut Tail, offset: u64, bytes: &[u8]) -> io::Result<()>;
     /// Replaces `bytes` at `offset`, inside one page, and waits as [`append`](Self::append) does. Nothing else changes: where
     /// the whole page is written, power loss that tears it must find the other sectors as they were.
+    #[track_caller]
     fn overwrite(&self, offset: u64, bytes: &[u8]) -> io::Result<()>;
     /// Whether a completed append is already safe from power loss, and appends become safe in the order in which they
     /// complete. Otherwise pages reach the medium in any order until [`sync`](Self::sync), and a sector of 512 bytes
     /// is old or new as a whole.
     fn immediate(&self) -> bool;
     /// Waits until all completed appends are safe from power loss.
+    #[track_caller]
     fn sync(&self) -> io::Result<()>;
     /// Reads.
     fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()>;

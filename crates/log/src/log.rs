@@ -82,6 +82,7 @@ pub(crate) fn block_count(device: &impl LogDevice, options: &LogOptions) -> Resu
 }
 
 /// Writes one of the two copies of the superblock and waits until it is safe.
+#[track_caller]
 pub(crate) fn write_super(device: &impl LogDevice, copy: usize, value: &Superblock) -> Result<(), LogError> {
     let offset = copy as u64 * super_bytes(device.page_bytes()) / 2;
     device.overwrite(offset, &value.encode())?;
@@ -160,6 +161,7 @@ impl<D: LogDevice> Log<D> {
     ///
     /// # Errors
     /// [`LogError::Io`]; then nothing may be taken for safe.
+    #[track_caller]
     pub fn sync(&self) -> Result<(), LogError> {
         let shared = &*self.shared;
         let (erased, written) = {

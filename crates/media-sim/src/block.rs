@@ -20,7 +20,7 @@ use crate::queue::{QueueOrder, SimQueue};
 use crate::recorder::Recorder;
 use crate::replay::SECTOR_BYTES;
 use crate::rng::Rng;
-use crate::trace::{Event, MediumId};
+use crate::trace::{Event, MediumId, SiteKind};
 
 /// A device that records writes and syncs (when made by a [`Recorder`]) or a plain one for a crash image. Clones share
 /// the bytes.
@@ -290,7 +290,8 @@ impl BlockDevice for SimBlock {
             // Whole pages: what a partial write left of its last page is what is there now.
             let end = (start + done).next_multiple_of(IO_ALIGN);
             recorder.push(|trace| {
-                let (site, bytes) = (trace.site(at), trace.keep(&state.bytes[start..end]));
+                let (site, bytes) =
+                    (trace.note_site(at, SiteKind::Write), trace.keep(&state.bytes[start..end]));
                 Event::BlockWrite { medium: *medium, site, offset: start as u64, bytes }
             });
         }
@@ -308,7 +309,7 @@ impl BlockDevice for SimBlock {
             history.durable.clear();
         }
         if let Some((recorder, medium)) = &self.inner.tap {
-            recorder.push(|trace| Event::Sync { medium: *medium, site: trace.site(at) });
+            recorder.push(|trace| Event::Sync { medium: *medium, site: trace.note_site(at, SiteKind::Sync) });
         }
         Ok(())
     }

@@ -58,4 +58,4 @@ pub use region::SimRegion;
 pub use rng::Rng;
 pub use shrink::shortest;
 pub use snapshot::{Crash, Model};
-pub use trace::{Position, SiteId, Trace};
+pub use trace::{Position, SiteId, SiteKind, Trace};

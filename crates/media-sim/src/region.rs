@@ -16,7 +16,7 @@ use terrace_media::{ByteRegion, Counters};
 
 use crate::actor::actor;
 use crate::recorder::Recorder;
-use crate::trace::{Event, Initial, MediumId, Trace};
+use crate::trace::{Event, Initial, MediumId, SiteKind, Trace};
 
 /// Bytes of a cache line.
 pub const LINE_BYTES: usize = 64;
@@ -141,7 +141,8 @@ impl SimRegion {
         }
         self.inner.record(
             |trace, medium| {
-                let (site, bytes) = (trace.site(at), trace.keep(bytes));
+                let kind = if streamed { SiteKind::Stream } else { SiteKind::Store };
+                let (site, bytes) = (trace.note_site(at, kind), trace.keep(bytes));
                 Event::Store { medium, actor: actor(), site, offset, bytes, streamed }
             },
             || self.inner.apply(offset, bytes),
@@ -243,7 +244,10 @@ impl ByteRegion for SimRegion {
         self.inner.flushed(offset, len);
         let len = len as u64;
         self.inner.record(
-            |trace, medium| Event::Flush { medium, actor: actor(), site: trace.site(at), offset, len },
+            |trace, medium| {
+                let site = trace.note_site(at, SiteKind::Flush);
+                Event::Flush { medium, actor: actor(), site, offset, len }
+            },
             || (),
         );
     }
@@ -255,7 +259,10 @@ impl ByteRegion for SimRegion {
         if self.inner.unfenced.swap(0, Relaxed) > 0 {
             self.inner.counters.writes(1);
         }
-        let event = |trace: &mut Trace, medium| Event::Fence { medium, actor: actor(), site: trace.site(at) };
+        let event = |trace: &mut Trace, medium| {
+            let site = trace.note_site(at, SiteKind::Fence);
+            Event::Fence { medium, actor: actor(), site }
+        };
         self.inner.record(event, || ());
     }
 

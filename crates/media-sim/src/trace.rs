@@ -10,9 +10,39 @@ pub type Position = usize;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct MediumId(pub(crate) u16);
 
-/// A line of source that flushes, fences, streams or syncs.
+/// A line of source that stores, flushes, fences, streams, writes or syncs, and which of these: a line may do several.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SiteId(pub(crate) u32);
+
+/// What a site does to its medium.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum SiteKind {
+    /// Stores through the cache: durable by what comes later alone.
+    Store,
+    /// Stores around the cache: stored and flushed.
+    Stream,
+    /// Writes lines back.
+    Flush,
+    /// Waits for what was flushed.
+    Fence,
+    /// Writes pages of a block device: durable by a later sync alone.
+    Write,
+    /// Waits for what was written.
+    Sync,
+}
+
+impl std::fmt::Display for SiteKind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Store => "store",
+            Self::Stream => "stream",
+            Self::Flush => "flush",
+            Self::Fence => "fence",
+            Self::Write => "write",
+            Self::Sync => "sync",
+        })
+    }
+}
 
 /// A run of bytes in the trace's arena.
 #[derive(Clone, Copy, Debug)]
@@ -53,8 +83,8 @@ pub struct Trace {
     pub(crate) media: Vec<Initial>,
     pub(crate) events: Vec<Event>,
     pub(crate) arena: Vec<u8>,
-    sites: Vec<&'static Location<'static>>,
-    site_ids: HashMap<&'static Location<'static>, SiteId>,
+    sites: Vec<(&'static Location<'static>, SiteKind)>,
+    site_ids: HashMap<(&'static Location<'static>, SiteKind), SiteId>,
 }
 
 impl Trace {
@@ -76,7 +106,21 @@ impl Trace {
     }
     /// `file:line` of a site.
     pub fn site_name(&self, site: SiteId) -> String {
-        self.sites.get(site.0 as usize).map_or_else(String::new, |at| format!("{}:{}", at.file(), at.line()))
+        self.sites
+            .get(site.0 as usize)
+            .map_or_else(String::new, |(at, _)| format!("{}:{}", at.file(), at.line()))
+    }
+    /// Where a site is, and what it does there.
+    ///
+    /// # Panics
+    /// If it is not a site of this trace.
+    pub fn site(&self, site: SiteId) -> (&'static Location<'static>, SiteKind) {
+        self.sites[site.0 as usize]
+    }
+    /// The positions of the events that a site made, those that [`sites`](Self::sites) are about.
+    pub fn executions(&self, site: SiteId) -> Vec<Position> {
+        let events = self.events.iter().enumerate();
+        events.filter(|(_, event)| event.persisting_site() == Some(site)).map(|(at, _)| at).collect()
     }
     /// The position of the last successful sync of the `n`th block device before `position`: every write to it before the
     /// returned position is safe. 0 if there was none. The search goes backwards and is as long as the way to that sync.
@@ -97,9 +141,9 @@ impl Trace {
         self.arena.extend_from_slice(bytes);
         Bytes { start, len: bytes.len() }
     }
-    pub(crate) fn site(&mut self, at: &'static Location<'static>) -> SiteId {
-        *self.site_ids.entry(at).or_insert_with(|| {
-            self.sites.push(at);
+    pub(crate) fn note_site(&mut self, at: &'static Location<'static>, kind: SiteKind) -> SiteId {
+        *self.site_ids.entry((at, kind)).or_insert_with(|| {
+            self.sites.push((at, kind));
             SiteId(self.sites.len() as u32 - 1)
         })
     }

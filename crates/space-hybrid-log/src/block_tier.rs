@@ -57,11 +57,13 @@ impl<D: BlockDevice> Lower for BlockTier<D> {
         out.copy_from_slice(&buf[skip..skip + out.len()]);
         Ok(())
     }
+    #[track_caller]
     fn write(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
         let mut buf = AlignedBuf::zeroed(bytes.len());
         buf[..bytes.len()].copy_from_slice(bytes);
         self.device.write_at(self.base + offset, &buf)
     }
+    #[track_caller]
     fn clear_words(&self, offsets: &[u64]) -> io::Result<()> {
         for &offset in offsets {
             let from = offset / IO_ALIGN as u64 * IO_ALIGN as u64;
@@ -73,6 +75,7 @@ impl<D: BlockDevice> Lower for BlockTier<D> {
         }
         Ok(())
     }
+    #[track_caller]
     fn sync(&self) -> io::Result<()> {
         self.device.sync()
     }

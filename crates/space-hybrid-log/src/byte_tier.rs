@@ -49,10 +49,12 @@ impl<R: ByteRegion> Lower for ByteTier<R> {
         self.region.read(self.base + offset, out);
         Ok(())
     }
+    #[track_caller]
     fn write(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
         self.region.write_nt(self.base + offset, bytes);
         Ok(())
     }
+    #[track_caller]
     fn clear_words(&self, offsets: &[u64]) -> io::Result<()> {
         for &offset in offsets {
             self.region.store_u64(self.base + offset, 0);
@@ -60,6 +62,7 @@ impl<R: ByteRegion> Lower for ByteTier<R> {
         }
         Ok(())
     }
+    #[track_caller]
     fn sync(&self) -> io::Result<()> {
         self.region.fence();
         Ok(())

@@ -50,16 +50,19 @@ pub trait Lower: Send + Sync + 'static {
     ///
     /// # Errors
     /// The device's.
+    #[track_caller]
     fn write(&self, offset: u64, bytes: &[u8]) -> io::Result<()>;
     /// Clears aligned words, each atomically; durable after the next [`sync`](Self::sync).
     ///
     /// # Errors
     /// The device's.
+    #[track_caller]
     fn clear_words(&self, offsets: &[u64]) -> io::Result<()>;
     /// Waits until what this thread wrote is durable.
     ///
     /// # Errors
     /// The device's; then it stays failed.
+    #[track_caller]
     fn sync(&self) -> io::Result<()>;
     /// A session's queue.
     ///

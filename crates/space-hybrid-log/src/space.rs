@@ -280,6 +280,7 @@ impl<L: Lower> Space for HybridLog<L> {
         self.full.load(Relaxed)
     }
 
+    #[track_caller]
     fn sync(&self) -> io::Result<()> {
         let wanted = self.extents_unsynced.load(SeqCst);
         if self.extents_synced.load(SeqCst) < wanted {
@@ -292,6 +293,7 @@ impl<L: Lower> Space for HybridLog<L> {
         }
         Ok(())
     }
+    #[track_caller]
     fn save_manifest(&self, bytes: &[u8]) -> io::Result<()> {
         let _one_at_a_time = self.manifest_lock.lock();
         let mut unit = vec![0; manifest_unit::<L>() as usize];

@@ -39,13 +39,21 @@ pub(super) struct Explored {
     pub coverage: Coverage,
 }
 
-struct Judge<'a> {
+pub(super) struct Judge<'a> {
     setup: &'a Setup<'a>,
     run: &'a Run,
     seed: u64,
     depth: u32,
     turn: u64,
     explored: &'a RefCell<Explored>,
+}
+
+pub(super) fn empty() -> Explored {
+    Explored {
+        statistics: Statistics::default(),
+        nested: Statistics::default(),
+        coverage: Coverage::default(),
+    }
 }
 
 /// Crashes the history everywhere, about `images` times.
@@ -56,12 +64,8 @@ pub(super) fn explore(
     images: u64,
     depth: u32,
 ) -> Result<Explored, Box<Failure>> {
-    let explored = RefCell::new(Explored {
-        statistics: Statistics::default(),
-        nested: Statistics::default(),
-        coverage: Coverage::default(),
-    });
-    let mut judge = Judge { setup, run, seed, depth, turn: seed, explored: &explored };
+    let explored = RefCell::new(empty());
+    let mut judge = Judge::new(setup, run, seed, depth, &explored);
     let points = run.trace.len() as u64 / EVENTS_A_POINT * 2;
     let sample = (points * IMAGES_A_POINT / images.max(1)).max(1);
     let statistics = Explorer::new(seed)
@@ -75,10 +79,22 @@ pub(super) fn explore(
 }
 
 /// A store opened on an image, and the records read from it.
-type Recovered = (Held<Box<dyn Store>>, BTreeMap<u8, Record>);
+pub(super) type Recovered = (Held<Box<dyn Store>>, BTreeMap<u8, Record>);
+
+impl<'a> Judge<'a> {
+    pub(super) fn new(
+        setup: &'a Setup<'a>,
+        run: &'a Run,
+        seed: u64,
+        depth: u32,
+        explored: &'a RefCell<Explored>,
+    ) -> Self {
+        Self { setup, run, seed, depth, turn: seed, explored }
+    }
+}
 
 impl Judge<'_> {
-    fn check(&mut self, point: &CrashPoint, image: &CrashImage) -> Result<(), String> {
+    pub(super) fn check(&mut self, point: &CrashPoint, image: &CrashImage) -> Result<(), String> {
         let kind = self.setup.options.media;
         let clock_us = self.run.clock_us(point.position);
         self.turn += 1;
@@ -152,7 +168,7 @@ impl Judge<'_> {
     }
 
     /// Opens the store and reads everything.
-    fn recover(&self, media: &Media, clock_us: u64) -> Result<Recovered, String> {
+    pub(super) fn recover(&self, media: &Media, clock_us: u64) -> Result<Recovered, String> {
         debug_assert!(clock_us >= START_US);
         let clock = Arc::new(SweepClock::new(clock_us));
         let store = self.setup.open(media, &clock, false).map_err(|error| format!("opening: {error}"))?;

@@ -22,6 +22,7 @@ mod media;
 mod plan;
 mod run;
 mod summary;
+pub mod without;
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
