@@ -144,6 +144,7 @@ impl Client<'_> {
                 let version = self.versions.get(&key).map_or(0, |(_, version)| *version);
                 set(batch, new, Condition::Version(version))
             }
+            other => unreachable!("{other:?} is never chosen"),
         };
         batch.push(0, &key_name(key), kind);
     }

@@ -1,248 +1,230 @@
-//! A linearizability checker for one register a key (get, set, delete, incr, cas).
+//! A linearizability checker for registers (get, set, delete, counters, lists, compare-and-swap) and crashes.
 //!
 //! Just-in-time linearization (Lowe, "Testing for linearizability", after Wing & Gong): walk through the calls and returns
-//! of one key in time, and keep every *configuration* that explains what was seen so far: the register's state and which of
-//! the open calls have already taken effect. A call takes effect at the latest when it returns; a return that no
-//! configuration can explain is a violation. Keys are independent, because linearizability is local.
+//! of one key in time, and keep every explanation of what was seen so far: what the key holds and which of the open calls
+//! have already taken effect. A call takes effect at the latest when it returns; a return that nothing explains is a
+//! violation. Keys are independent, because linearizability is local, and so they are checked in parallel.
 //!
 //! ```text
 //!   client 1   |--- set 1 ---|       |--- get -> 2 ---|
 //!   client 2       |--- set 2 -----------|                 (takes effect at x: explained)
 //!                                 x
 //!   client 3   |--- set 9 ------ no answer ---- crash      (took effect before the crash, or never)
+//!
+//!   Entry ---> Call (packed) ---> History { calls, crashes } ---> sorted by key ---> key::Checker, a thread each
+//!                                    '--- file: saved and read back
 //! ```
+//!
+//! # What it covers, and what not
+//! A *key* may stand for several keys that are always written together, by one atomic operation: then half of such an
+//! operation, seen while it runs or found after a crash, is a violation of that register. What no check of single keys can
+//! see is an order *between* keys that are written one by one: that after a power cut under `batch` a later write to one key
+//! survives while an earlier one to another is gone, or that two clients see two writes to two keys in different orders of
+//! time (in memory linearizability is local and rules that out; with calls that a crash may undo it is not).
+//! Requests that a connection has open on the same key at once are checked as calls of different clients, whose order is
+//! free.
 
-use std::collections::BTreeMap;
+mod call;
+mod configurations;
+mod file;
+mod key;
+mod register;
+mod undo;
+mod violation;
+
 use std::fmt;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// What a client asked of a key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Action {
-    /// Read. Answered by [`Answer::Value`].
-    Get,
-    /// Write. Answered by [`Answer::Stored`].
-    Set(i64),
-    /// Delete. Answered by [`Answer::Deleted`].
-    Delete,
-    /// Add; an absent key counts as 0. Answered by [`Answer::Number`].
-    Incr(i64),
-    /// Write if the key holds this value. Answered by [`Answer::Stored`] or [`Answer::NotStored`].
-    Cas {
-        /// What it must hold.
-        expected: i64,
-        /// What to write.
-        new: i64,
-    },
+pub use call::{Call, Entry, Outcome};
+pub use register::{Action, Answer, State, appended, apply, parts};
+pub use violation::Violation;
+
+/// What many clients asked and were answered, over any number of crashes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct History {
+    /// The calls, in any order.
+    pub calls: Vec<Call>,
+    /// When the crashes were, in order. Needed only to tell which crash may undo a call.
+    pub crashes: Vec<u64>,
 }
 
-/// What it was answered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Answer {
-    /// What a read found.
-    Value(Option<i64>),
-    /// Written.
-    Stored,
-    /// The comparison failed.
-    NotStored,
-    /// Whether there was something to delete.
-    Deleted(bool),
-    /// The sum.
-    Number(i64),
+/// What a linearizable history consisted of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Summary {
+    /// Calls.
+    pub calls: usize,
+    /// Those that were never answered.
+    pub lost: usize,
+    /// Those that a crash was allowed to undo.
+    pub undoable: usize,
+    /// Keys.
+    pub keys: usize,
+    /// Crashes.
+    pub crashes: usize,
+    /// Most calls of one key that were open at once.
+    pub open_max: u32,
+    /// Most explanations that one key had at once.
+    pub explanations_max: usize,
 }
 
-/// How a call ended. Times are on the same clock as [`Entry::invoke`]; no two events have the same time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// It was answered at this time.
-    Answered(u64, Answer),
-    /// It was never answered. It took effect before this time (the crash), or never.
-    Lost(u64),
-}
-
-/// One call of one client.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Entry {
-    /// Which key.
-    pub key: u64,
-    /// Which client; for people.
-    pub client: u32,
-    /// When it was made.
-    pub invoke: u64,
-    /// How it ended.
-    pub outcome: Outcome,
-    /// What was asked.
-    pub action: Action,
-}
-
-/// A history that no order of its operations explains.
-#[derive(Debug)]
-pub struct Violation {
-    /// The return that could not be explained.
-    pub entry: Entry,
-    /// The states in which the key could have been just before.
-    pub possible: Vec<Option<i64>>,
-    /// The key's last calls up to there, in order of their start.
-    pub before: Vec<Entry>,
-}
-
-impl fmt::Display for Violation {
+impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "not linearizable: no order of the operations on key {} explains", self.entry.key)?;
-        writeln!(f, "  {}", line(&self.entry))?;
-        writeln!(f, "the key could have held {:?}; its calls before:", self.possible)?;
-        for entry in &self.before {
-            writeln!(f, "  {}", line(entry))?;
+        let Self { calls, lost, undoable, keys, crashes, open_max, explanations_max } = self;
+        write!(
+            f,
+            "{calls} calls on {keys} keys, {crashes} crashes, {lost} calls never answered, {undoable} undoable, at most \
+             {open_max} of a key open at once and {explanations_max} explanations"
+        )
+    }
+}
+
+/// Why a history was not accepted.
+#[derive(Clone, Debug)]
+pub enum Failure {
+    /// No order of the calls explains it.
+    Violation(Box<Violation>),
+    /// More calls of one key are open at once than can be checked.
+    TooManyOpen {
+        /// Which key.
+        key: u32,
+        /// The most that can be.
+        most: usize,
+    },
+    /// One key has too many explanations to follow them all: neither right nor wrong.
+    Undecided {
+        /// Which key.
+        key: u32,
+        /// Explanations followed so far.
+        explanations: usize,
+    },
+    /// It is no history.
+    Malformed(&'static str),
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Violation(violation) => violation.fmt(f),
+            Self::TooManyOpen { key, most } => {
+                write!(f, "more than {most} calls of key {key} are open at once")
+            }
+            Self::Undecided { key, explanations } => {
+                write!(f, "undecided: key {key} has more than {explanations} explanations")
+            }
+            Self::Malformed(what) => write!(f, "no history: {what}"),
         }
-        Ok(())
     }
 }
 
-fn line(entry: &Entry) -> String {
-    let Entry { client, invoke, outcome, action, .. } = entry;
-    match outcome {
-        Outcome::Answered(at, answer) => format!("client {client} [{invoke}, {at}] {action:?} -> {answer:?}"),
-        Outcome::Lost(at) => format!("client {client} [{invoke}, crash at {at}] {action:?} never answered"),
-    }
-}
+impl std::error::Error for Failure {}
 
-/// Calls of one key that may be open at the same time.
-const OPEN_MAX: usize = 64;
-/// Calls shown with a violation.
-const SHOWN: usize = 24;
-
-/// One explanation of what was seen so far.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Configuration {
-    /// What the key holds.
-    state: Option<i64>,
-    /// The open calls (by slot) that have taken effect.
-    done: u64,
-}
-
-/// What an action does to a register and answers.
-fn apply(state: Option<i64>, action: Action) -> (Option<i64>, Answer) {
-    match action {
-        Action::Get => (state, Answer::Value(state)),
-        Action::Set(value) => (Some(value), Answer::Stored),
-        Action::Delete => (None, Answer::Deleted(state.is_some())),
-        Action::Incr(by) => {
-            let sum = state.unwrap_or(0).wrapping_add(by);
-            (Some(sum), Answer::Number(sum))
+impl Failure {
+    /// The key that it is about.
+    pub fn key(&self) -> Option<u32> {
+        match self {
+            Self::Violation(violation) => u32::try_from(violation.entry.key).ok(),
+            Self::TooManyOpen { key, .. } | Self::Undecided { key, .. } => Some(*key),
+            Self::Malformed(_) => None,
         }
-        Action::Cas { expected, new } if state == Some(expected) => (Some(new), Answer::Stored),
-        Action::Cas { .. } => (state, Answer::NotStored),
     }
 }
 
-/// Checks a history; `initial` says what each key held before it.
+/// Checks a history; `initial` says what each key held before it. Every call that was never answered ends with a crash.
 ///
 /// # Errors
-/// The first violation of the lowest key that has one.
+/// The failure of the lowest key that has one.
 ///
 /// # Panics
-/// If a call ends before it starts, or more than 64 calls of one key are open at the same time.
-pub fn check(history: &[Entry], initial: impl Fn(u64) -> Option<i64>) -> Result<(), Box<Violation>> {
-    let mut by_key: BTreeMap<u64, Vec<Entry>> = BTreeMap::new();
-    for entry in history {
-        by_key.entry(entry.key).or_default().push(*entry);
-    }
-    for (key, mut entries) in by_key {
-        entries.sort_unstable_by_key(|e| e.invoke);
-        check_key(&entries, initial(key))?;
-    }
-    Ok(())
+/// As [`Call::new`].
+pub fn check(history: &[Entry], initial: impl Fn(u64) -> State + Sync) -> Result<Summary, Failure> {
+    let calls: Vec<Call> = history.iter().map(Call::new).collect();
+    let mut crashes: Vec<u64> = calls.iter().filter(|call| call.is_lost()).map(|call| call.end).collect();
+    crashes.sort_unstable();
+    crashes.dedup();
+    History { calls, crashes }.check(1, initial)
 }
 
-/// Checks the entries of one key, sorted by their start.
-fn check_key(entries: &[Entry], initial: Option<i64>) -> Result<(), Box<Violation>> {
-    let mut events: Vec<(u64, usize, bool)> = Vec::with_capacity(entries.len() * 2);
-    for (i, entry) in entries.iter().enumerate() {
-        let (Outcome::Answered(end, _) | Outcome::Lost(end)) = entry.outcome;
-        assert!(entry.invoke < end, "a call ends after it starts: {entry:?}");
-        events.push((entry.invoke, i, false));
-        events.push((end, i, true));
-    }
-    events.sort_unstable();
-    // What nobody saw any more needs no explanation.
-    let answered =
-        |&(_, i, is_end): &(u64, usize, bool)| is_end && matches!(entries[i].outcome, Outcome::Answered(..));
-    events.truncate(events.iter().rposition(answered).map_or(0, |last| last + 1));
-
-    let mut slots: [Option<usize>; OPEN_MAX] = [None; OPEN_MAX];
-    let mut slot_of = vec![0u8; entries.len()];
-    let mut configurations = vec![Configuration { state: initial, done: 0 }];
-    let mut next = Vec::new();
-    for (_, i, is_end) in events {
-        let entry = &entries[i];
-        if !is_end {
-            let free = slots.iter().position(Option::is_none);
-            assert!(free.is_some(), "more than {OPEN_MAX} calls of key {} are open at once", entry.key);
-            slot_of[i] = free.unwrap_or(0) as u8;
-            slots[slot_of[i] as usize] = Some(i);
-            continue;
-        }
-        let slot = slot_of[i] as usize;
-        next.clear();
-        take_effect(entries, &slots, slot, &configurations, &mut next);
-        match entry.outcome {
-            Outcome::Answered(..) if next.is_empty() => return Err(violation(entries, i, &configurations)),
-            Outcome::Answered(..) => std::mem::swap(&mut configurations, &mut next),
-            // A lost call has taken effect by now, or never will.
-            Outcome::Lost(_) => configurations.append(&mut next),
-        }
-        // From here on the slot belongs to nobody.
-        slots[slot] = None;
-        for configuration in &mut configurations {
-            configuration.done &= !(1 << slot);
-        }
-        configurations.sort_unstable();
-        configurations.dedup();
-    }
-    Ok(())
-}
-
-/// Every configuration, reachable from `from` by letting open calls take effect, in which the call in `slot` has.
-fn take_effect(
-    entries: &[Entry],
-    slots: &[Option<usize>; OPEN_MAX],
-    slot: usize,
-    from: &[Configuration],
-    out: &mut Vec<Configuration>,
-) {
-    let mut seen: std::collections::HashSet<(Option<i64>, u64)> = std::collections::HashSet::new();
-    let mut work = from.to_vec();
-    while let Some(at) = work.pop() {
-        if at.done & (1 << slot) != 0 {
-            out.push(at);
-            continue;
-        }
-        for (other, i) in slots.iter().enumerate().filter_map(|(s, i)| i.map(|i| (s, i))) {
-            if at.done & (1 << other) != 0 {
-                continue;
+impl History {
+    /// Checks it in `threads` threads; `initial` says what each key held before. Sorts the calls by key and time; beyond
+    /// them it needs little memory.
+    ///
+    /// # Errors
+    /// The failure of the lowest key that has one.
+    pub fn check(
+        &mut self,
+        threads: usize,
+        initial: impl Fn(u64) -> State + Sync,
+    ) -> Result<Summary, Failure> {
+        sort(&mut self.calls, threads.max(1));
+        let keys: Vec<&[Call]> = self.calls.chunk_by(|a, b| a.key == b.key).collect();
+        let next = AtomicUsize::new(0);
+        // The lowest key's failure, by its place in `keys`.
+        let failed = Mutex::new((usize::MAX, None));
+        let most = Mutex::new((0, 0));
+        let work = || {
+            let mut checker = key::Checker::new();
+            loop {
+                let i = next.fetch_add(1, Relaxed);
+                let Some(calls) = keys.get(i) else { break };
+                if let Err(failure) = checker.check(calls, &self.crashes, initial(calls[0].key.into())) {
+                    let mut failed = failed.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+                    if i < failed.0 {
+                        *failed = (i, Some(failure));
+                    }
+                    // Lower keys are being checked already.
+                    break;
+                }
             }
-            let (state, answer) = apply(at.state, entries[i].action);
-            let explained = match entries[i].outcome {
-                Outcome::Answered(_, seen) => seen == answer,
-                Outcome::Lost(_) => true,
-            };
-            let done = at.done | 1 << other;
-            if explained && seen.insert((state, done)) {
-                work.push(Configuration { state, done });
+            let mut most = most.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            *most = (most.0.max(checker.open_max), most.1.max(checker.configurations_max));
+        };
+        std::thread::scope(|scope| {
+            for _ in 1..threads {
+                scope.spawn(work);
             }
+            work();
+        });
+        if let Some(failure) = failed.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner).1 {
+            return Err(failure);
         }
+        let (open_max, explanations_max) =
+            most.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+        Ok(Summary {
+            calls: self.calls.len(),
+            lost: self.calls.iter().filter(|call| call.is_lost()).count(),
+            undoable: self.calls.iter().filter(|call| call.is_undoable()).count(),
+            keys: keys.len(),
+            crashes: self.crashes.len(),
+            open_max,
+            explanations_max,
+        })
+    }
+
+    /// The calls of one key alone.
+    pub fn of_key(&self, key: u32) -> Self {
+        let calls = self.calls.iter().filter(|call| call.key == key).copied().collect();
+        Self { calls, crashes: self.crashes.clone() }
     }
 }
 
-fn violation(entries: &[Entry], i: usize, configurations: &[Configuration]) -> Box<Violation> {
-    let mut possible: Vec<_> = configurations.iter().map(|c| c.state).collect();
-    possible.sort_unstable();
-    possible.dedup();
-    let (Outcome::Answered(end, _) | Outcome::Lost(end)) = entries[i].outcome;
-    let known = entries.partition_point(|e| e.invoke < end);
-    let before =
-        entries[known.saturating_sub(SHOWN)..known].iter().filter(|e| **e != entries[i]).copied().collect();
-    Box::new(Violation { entry: entries[i], possible, before })
+/// Sorts by key and time, in place.
+fn sort(calls: &mut [Call], threads: usize) {
+    let order = |call: &Call| (call.key, call.invoke);
+    if threads < 2 || calls.len() < 1 << 16 {
+        calls.sort_unstable_by_key(order);
+        return;
+    }
+    let (low, _, high) = calls.select_nth_unstable_by_key(calls.len() / 2, order);
+    std::thread::scope(|scope| {
+        scope.spawn(|| sort(low, threads / 2));
+        sort(high, threads - threads / 2);
+    });
 }
 
+#[cfg(test)]
+mod anomalies;
+#[cfg(test)]
+mod oracle;
 #[cfg(test)]
 mod tests;
