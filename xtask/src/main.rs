@@ -26,6 +26,9 @@ enum Chore {
     /// Crashes seeded histories of an engine everywhere and judges what recovery finds (`--help` lists the options).
     #[command(disable_help_flag = true)]
     CrashSweep(Passed),
+    /// Records what clients see of a server that crashes again and again, and checks it (`record`, `check`).
+    #[command(disable_help_flag = true)]
+    Histories(Passed),
 }
 
 /// Options that the command behind the chore reads.
@@ -39,6 +42,7 @@ fn main() -> anyhow::Result<std::process::ExitCode> {
     match Arguments::parse().chore {
         Chore::Tidy => tidy::run(),
         Chore::CrashSweep(passed) => proof("crash-sweep", &passed),
+        Chore::Histories(passed) => proof("histories", &passed),
     }
 }
 

@@ -4,6 +4,8 @@
 //!   subjects     every engine, tiny, on simulated media         (a new engine joins here, with one line)
 //!      |
 //!   crash_sweep  seeded histories crashed everywhere
+//!
+//!   histories    the real server, loaded and killed again and again; all that its clients saw, checked
 //! ```
 //!
 //! The tools themselves are libraries below (`media-sim`, `testkit`); this crate knows the engines and gives each tool its
@@ -11,4 +13,5 @@
 #![forbid(unsafe_code)]
 
 pub mod crash_sweep;
+pub mod histories;
 pub mod subjects;

@@ -4,7 +4,7 @@
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use terrace_proof::crash_sweep;
+use terrace_proof::{crash_sweep, histories};
 
 /// Proves what terrace promises.
 #[derive(Parser)]
@@ -17,10 +17,16 @@ struct Arguments {
 #[derive(Subcommand)]
 enum Proof {
     CrashSweep(crash_sweep::Arguments),
+    Histories(histories::Arguments),
+    /// The child process of `histories record`.
+    #[command(hide = true)]
+    HistoriesServer(histories::ServeArguments),
 }
 
 fn main() -> anyhow::Result<ExitCode> {
     match Arguments::parse().proof {
         Proof::CrashSweep(arguments) => crash_sweep::run(&arguments),
+        Proof::Histories(arguments) => histories::run(&arguments),
+        Proof::HistoriesServer(arguments) => histories::run_server(&arguments),
     }
 }
