@@ -3,31 +3,45 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking, its helpers too")]
 
 use std::path::Path;
+use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::time::Duration;
 
-use terrace_proof::histories::{Kill, Launcher, Recording, Tiers, record};
-use terrace_testkit::linearize::Summary;
+use terrace_proof::histories::{Kill, Launch, Launcher, Recording, Running, Tiers, record};
+use terrace_testkit::linearize::{Failure, Summary};
 use terrace_testkit::settings::variable;
 use terrace_testkit::sweep::MediaKind;
 
-/// `TERRACE_HISTORIES_OPERATIONS`, `_CRASHES` and `_SEED` say otherwise.
-fn share(media: MediaKind, durability: &str) -> Summary {
-    let tiers = Tiers {
+fn tiers(media: MediaKind, durability: &str) -> Tiers {
+    Tiers {
         engine: "hetermm".into(),
         media,
         durability: durability.parse().unwrap(),
         dram: "6MiB".into(),
         lower: "48MiB".into(),
         threads: 2,
-    };
-    let recording = Recording {
+    }
+}
+
+fn launcher(tiers: &Tiers) -> Launcher {
+    Launcher::child(Path::new(env!("CARGO_BIN_EXE_terrace-proof")), tiers).unwrap()
+}
+
+/// `TERRACE_HISTORIES_OPERATIONS`, `_CRASHES` and `_SEED` say otherwise.
+fn recording() -> Recording {
+    Recording {
         operations: variable("TERRACE_HISTORIES_OPERATIONS", 50_000),
         crashes: variable("TERRACE_HISTORIES_CRASHES", 4),
         clients: 8,
         keys: 4096,
         depth: 48,
         seed: variable("TERRACE_HISTORIES_SEED", 1),
-    };
-    let launcher = Launcher::child(Path::new(env!("CARGO_BIN_EXE_terrace-proof")), &tiers).unwrap();
+    }
+}
+
+fn share(media: MediaKind, durability: &str) -> Summary {
+    let (tiers, recording) = (tiers(media, durability), recording());
+    let launcher = launcher(&tiers);
     let mut recorded = record(&recording, &Kill(&launcher)).unwrap_or_else(|error| panic!("{error:?}"));
     let summary = recorded.history.check(2, |_| None).unwrap_or_else(|failure| panic!("{failure}"));
     println!("{tiers}: {summary}, {recorded}");
@@ -49,4 +63,52 @@ fn block_sync() {
 #[test]
 fn byte_sync() {
     share(MediaKind::Byte, "sync");
+}
+
+/// Takes the store back to what it was at the first crash, at every later one: as if what came since had never been flushed.
+struct Forgetful<'a> {
+    launcher: &'a Launcher,
+    crashes: AtomicU32,
+    window: Option<Duration>,
+}
+
+impl Launch for Forgetful<'_> {
+    fn start(&self) -> anyhow::Result<Running> {
+        self.launcher.start()
+    }
+    fn start_and_crash(&self, wait: Duration) -> anyhow::Result<()> {
+        self.launcher.start_and_kill(wait)
+    }
+    fn crashed(&self) -> anyhow::Result<()> {
+        let store = self.launcher.directory();
+        let kept = store.with_extension("kept");
+        let (from, to) =
+            if self.crashes.fetch_add(1, Relaxed) == 0 { (&store, &kept) } else { (&kept, &store) };
+        std::fs::remove_dir_all(to).or_else(|error| match error.kind() {
+            std::io::ErrorKind::NotFound => Ok(()),
+            _ => Err(error),
+        })?;
+        anyhow::ensure!(Command::new("cp").arg("-r").args([from, to]).status()?.success(), "cp failed");
+        Ok(())
+    }
+    fn window(&self) -> Option<Duration> {
+        self.window
+    }
+}
+
+fn forgetful(window: Option<Duration>) -> Result<Summary, Failure> {
+    let launcher = launcher(&tiers(MediaKind::Block, "batch:100"));
+    let recording = Recording { operations: 10_000, crashes: 2, ..recording() };
+    let launch = Forgetful { launcher: &launcher, crashes: AtomicU32::new(0), window };
+    let mut recorded = record(&recording, &launch).unwrap_or_else(|error| panic!("{error:?}"));
+    recorded.history.check(2, |_| None)
+}
+
+#[test]
+fn a_store_that_forgets_is_caught() {
+    let Err(Failure::Violation(violation)) = forgetful(None) else { panic!("it was not caught") };
+    println!("{violation}");
+    // Where all that was lost was answered within the window, nothing is wrong.
+    let summary = forgetful(Some(Duration::from_secs(600))).unwrap_or_else(|failure| panic!("{failure}"));
+    assert!(summary.undoable > 1000, "{summary}");
 }

@@ -14,8 +14,8 @@ use terrace_testkit::rng::Rng;
 use super::client::{Client, Shared};
 use super::server::{Launch, Running};
 
-/// How often the bar moves.
-const TICK: Duration = Duration::from_millis(200);
+/// How often the bar moves, and how exactly is known when a call was answered.
+const TICK: Duration = Duration::from_millis(10);
 /// A server that answers nobody for so long hangs; clients give up before.
 const SILENCE: Duration = Duration::from_secs(120);
 
@@ -137,28 +137,31 @@ impl Recorder<'_> {
         let shared = self.shared(server, target);
         self.sweep(&shared)?;
         let (tell, told) = mpsc::channel();
-        let results = std::thread::scope(|scope| -> anyhow::Result<Vec<std::io::Result<()>>> {
-            let shared = &shared;
-            let mut threads = Vec::new();
-            for client in &mut self.clients {
-                let tell = tell.clone();
-                threads.push(scope.spawn(move || {
-                    // The round may be over when the last one tells.
-                    let result = client.load(shared, &|| tell.send(()).unwrap_or_default());
-                    tell.send(()).unwrap_or_default();
-                    result
-                }));
-            }
-            // Somebody reached the target, or failed.
-            let waited = wait(&told, shared, &self.bar);
-            shared.crashing.store(true, SeqCst);
-            let killed = server.kill();
-            let results = threads.into_iter().map(|thread| thread.join());
-            let results =
-                results.map(|result| result.unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
-            let results = results.collect();
-            waited.and(killed).map(|()| results)
-        })?;
+        let (results, safe) =
+            std::thread::scope(|scope| -> anyhow::Result<(Vec<std::io::Result<()>>, u64)> {
+                let shared = &shared;
+                let mut threads = Vec::new();
+                for client in &mut self.clients {
+                    let tell = tell.clone();
+                    threads.push(scope.spawn(move || {
+                        // The round may be over when the last one tells.
+                        let result = client.load(shared, &|| tell.send(()).unwrap_or_default());
+                        tell.send(()).unwrap_or_default();
+                        result
+                    }));
+                }
+                // Somebody reached the target, or failed.
+                let mut marks = Marks::new(shared);
+                let waited = wait(&told, shared, &self.bar, &mut marks);
+                shared.crashing.store(true, SeqCst);
+                let safe = self.launch.window().map_or(u64::MAX, |window| marks.before(window));
+                let killed = server.kill();
+                let results = threads.into_iter().map(|thread| thread.join());
+                let results =
+                    results.map(|result| result.unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+                let results = results.collect();
+                waited.and(killed).map(|()| (results, safe))
+            })?;
         for (i, result) in results.into_iter().enumerate() {
             result.map_err(|error| anyhow!(error).context(format!("client {i} got no answer")))?;
         }
@@ -169,6 +172,7 @@ impl Recorder<'_> {
         self.history.crashes.push(crash);
         for client in &mut self.clients {
             client.crashed(crash);
+            client.calls.iter_mut().filter(|call| call.ended() >= safe).for_each(Call::make_undoable);
             self.history.calls.append(&mut client.calls);
         }
         Ok(())
@@ -213,14 +217,37 @@ impl Recorder<'_> {
     }
 }
 
+/// What the clock showed when.
+struct Marks(Vec<(Instant, u64)>);
+
+impl Marks {
+    fn new(shared: &Shared) -> Self {
+        Self(vec![(Instant::now(), shared.clock.load(SeqCst))])
+    }
+    fn mark(&mut self, shared: &Shared) {
+        self.0.push((Instant::now(), shared.clock.load(SeqCst)));
+    }
+    /// A stamp no later than what the clock showed so long ago; 0 if that is not known.
+    fn before(&self, time: Duration) -> u64 {
+        let old = |(at, _): &&(Instant, u64)| at.elapsed() >= time;
+        self.0.iter().rev().find(old).map_or(0, |(_, stamp)| *stamp)
+    }
+}
+
 /// Until somebody tells that it is time.
-fn wait(told: &mpsc::Receiver<()>, shared: &Shared, bar: &ProgressBar) -> anyhow::Result<()> {
+fn wait(
+    told: &mpsc::Receiver<()>,
+    shared: &Shared,
+    bar: &ProgressBar,
+    marks: &mut Marks,
+) -> anyhow::Result<()> {
     let mut last = (shared.answered.load(Relaxed), Instant::now());
     loop {
         match told.recv_timeout(TICK) {
             Ok(()) | Err(RecvTimeoutError::Disconnected) => return Ok(()),
             Err(RecvTimeoutError::Timeout) => {}
         }
+        marks.mark(shared);
         let answered = shared.answered.load(Relaxed);
         bar.set_position(answered);
         if answered > last.0 {

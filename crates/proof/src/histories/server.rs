@@ -38,6 +38,11 @@ pub trait Launch: Sync {
     /// # Errors
     /// If the media can't be read or written.
     fn crashed(&self) -> anyhow::Result<()>;
+    /// Calls answered within this time before a crash may be undone by it, with all that rests on them: the window of
+    /// `batch` for a power cut, nothing for the death of the process.
+    fn window(&self) -> Option<Duration> {
+        None
+    }
 }
 
 /// SIGKILL: whatever the process wrote is there.
@@ -137,6 +142,11 @@ impl Launcher {
         Ok(Self { program: program.to_owned(), arguments, dir: Mutex::new(Some(dir)), at, _memory: memory })
     }
 
+    /// The directory that servers are started on.
+    pub fn directory(&self) -> PathBuf {
+        self.at.join("data")
+    }
+
     /// Leaves the store where it is when this ends.
     pub fn keep(&self) -> PathBuf {
         let dir = self.dir.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
@@ -177,7 +187,7 @@ impl Launcher {
         ours.filter(|name| name.to_string_lossy().starts_with("TERRACE_")).for_each(|name| {
             command.env_remove(name);
         });
-        command.args(&self.arguments).arg("--dir").arg(self.at.join("data"));
+        command.args(&self.arguments).arg("--dir").arg(self.directory());
         command.args(["--redis", &redis.to_string(), "--memcached", &memcached.to_string()]);
         command.stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file);
         let child = command.spawn().with_context(|| format!("can't run {}", self.program.display()))?;

@@ -301,6 +301,38 @@ fn a_power_cut_undoes_the_window_and_nothing_else() {
     });
 }
 
+/// Rounds that each end with a power cut, which takes every key back to what it held at some moment of the last 2000 calls.
+fn cut(window_declared: bool) -> Result<Summary, Failure> {
+    let mut store = Honest::new(11);
+    for _ in 0..10 {
+        let begin = store.history.calls.len();
+        store.load(6000);
+        let safe = store.now;
+        let mut moments = vec![store.states.clone()];
+        for _ in 0..4 {
+            store.load(500);
+            moments.push(store.states.clone());
+        }
+        store.crash();
+        for key in 0..KEYS as usize {
+            store.states[key] = store.rng.pick(&moments)[key];
+        }
+        for call in &mut store.history.calls[begin..] {
+            if window_declared && call.ended() > safe {
+                call.make_undoable();
+            }
+        }
+    }
+    store.history.check(2, |_| None)
+}
+
+#[test]
+fn a_window_before_every_power_cut() {
+    let summary = cut(true).unwrap_or_else(|failure| panic!("{failure}"));
+    assert!(summary.undoable > 15_000 && summary.crashes == 10, "{summary}");
+    assert!(matches!(cut(false), Err(Failure::Violation(_))), "without the declaration it is loss");
+}
+
 #[test]
 fn a_file_keeps_everything_and_notices_damage() {
     let mut store = Honest::new(5);
