@@ -46,6 +46,7 @@ fn share(media: MediaKind, durability: &str) -> Summary {
     let summary = recorded.history.check(2, |_| None).unwrap_or_else(|failure| panic!("{failure}"));
     println!("{tiers}: {summary}, {recorded}");
     assert!(summary.calls as u64 >= recording.operations && summary.crashes as u64 == recording.crashes);
+    assert!(recorded.cold > 1000, "there is more than DRAM holds: {}", recorded.cold);
     assert!(summary.lost > 0 && summary.open_max > 1, "nothing was cut off, nothing contended: {summary}");
     summary
 }

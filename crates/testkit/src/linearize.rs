@@ -20,9 +20,9 @@
 //! operation, seen while it runs or found after a crash, is a violation of that register. What no check of single keys can
 //! see is an order *between* keys that are written one by one: that after a power cut under `batch` a later write to one key
 //! survives while an earlier one to another is gone, or that two clients see two writes to two keys in different orders of
-//! time (in memory linearizability is local and rules that out; with calls that a crash may undo it is not).
+//! time (where no call is undone, linearizability is local and rules that out).
 //! Requests that a connection has open on the same key at once are checked as calls of different clients, whose order is
-//! free.
+//! free. Expiry is not modelled.
 
 mod call;
 mod configurations;

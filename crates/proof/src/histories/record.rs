@@ -55,6 +55,8 @@ pub struct Recorded {
     pub refused: u64,
     /// Starts that were crashed too, besides the crashes under load.
     pub starts_cut: u64,
+    /// Reads of the sweeps after restarts that the tier below DRAM answered.
+    pub cold: u64,
     /// How long it took.
     pub took: Duration,
 }
@@ -63,8 +65,8 @@ impl fmt::Display for Recorded {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{} refused by a full store, {} starts cut off too; recorded in {:.0?}",
-            self.refused, self.starts_cut, self.took
+            "{} starts cut off too, {} cold reads in sweeps, {} refused by a full store; recorded in {:.0?}",
+            self.starts_cut, self.cold, self.refused, self.took
         )
     }
 }
@@ -76,6 +78,7 @@ struct Recorder<'a> {
     history: History,
     clock: u64,
     answered: u64,
+    cold: u64,
     bar: ProgressBar,
 }
 
@@ -91,7 +94,7 @@ pub fn record(recording: &Recording, launch: &dyn Launch) -> anyhow::Result<Reco
     let mut history = History::default();
     history.calls.reserve(recording.operations as usize + recording.operations as usize / 4);
     let clients = (0..recording.clients).map(|i| Client::new(i, recording.clients, recording.seed)).collect();
-    let mut recorder = Recorder { recording, launch, clients, history, clock: 1, answered: 0, bar };
+    let mut recorder = Recorder { recording, launch, clients, history, clock: 1, answered: 0, cold: 0, bar };
     let mut rng = Rng::new(recording.seed);
     let mut server = launch.start()?;
     let mut starts_cut = 0;
@@ -115,7 +118,7 @@ pub fn record(recording: &Recording, launch: &dyn Launch) -> anyhow::Result<Reco
     recorder.end(&server)?;
     recorder.bar.finish_and_clear();
     let refused = recorder.clients.iter().map(|client| client.refused).sum();
-    Ok(Recorded { history: recorder.history, refused, starts_cut, took: from.elapsed() })
+    Ok(Recorded { history: recorder.history, refused, starts_cut, cold: recorder.cold, took: from.elapsed() })
 }
 
 impl Recorder<'_> {
@@ -136,6 +139,7 @@ impl Recorder<'_> {
     fn round(&mut self, server: &mut Running, target: u64) -> anyhow::Result<()> {
         let shared = self.shared(server, target);
         self.sweep(&shared)?;
+        self.cold += cold_reads(server)?;
         let (tell, told) = mpsc::channel();
         let (results, safe) =
             std::thread::scope(|scope| -> anyhow::Result<(Vec<std::io::Result<()>>, u64)> {
@@ -215,6 +219,17 @@ impl Recorder<'_> {
         }
         Ok(())
     }
+}
+
+/// Reads that tiers below DRAM have answered since the server started.
+fn cold_reads(server: &Running) -> anyhow::Result<u64> {
+    let Value::Bulk(info) = RespClient::connect(server.redis)?.text("INFO")? else {
+        bail!("INFO was answered otherwise than with a text")
+    };
+    let info = String::from_utf8_lossy(&info);
+    let tiers = info.lines().filter(|line| line.contains(":medium=") && !line.starts_with("dram:"));
+    let hits = tiers.filter_map(|line| line.rsplit_once("hits=")?.1.trim().parse::<u64>().ok());
+    Ok(hits.sum())
 }
 
 /// What the clock showed when.
