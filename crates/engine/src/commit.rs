@@ -77,10 +77,11 @@ impl Level {
             outstanding: AtomicUsize::new(0),
         }
     }
-    /// The version up to which session `slot`'s log can't be taken back.
+    /// The version up to which session `slot`'s log can't be taken back. What a slot wrote that this opening doesn't have
+    /// (versions are read from media) is older than the opening, and so durable.
     #[inline]
     pub(crate) fn settled(&self, slot: usize) -> u64 {
-        self.settled[slot].load(Acquire)
+        self.settled.get(slot).map_or(u64::MAX, |position| position.load(Acquire))
     }
     fn queue(&self, slot: usize, version: u64, before: u64, dependencies: &[Dependency]) {
         let unmet = dependencies.iter().any(|&(other, seen)| seen > self.settled(other as usize));

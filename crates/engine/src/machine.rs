@@ -102,21 +102,23 @@ impl<I: Index, S: Space, D: LogDevice> Machine<I, S, D> {
         max_version: u64,
     ) -> Self {
         let sessions = (options.sessions + 1).min(SLOTS_MAX);
-        let start = max_version.max(manifest.version_floor);
+        let flushed = manifest.flush_versions.iter().copied().max().unwrap_or(0);
+        let start = max_version.max(manifest.version_floor).max(flushed);
+        // The log floor is taken from the clock: were that behind the versions, it would never pass them.
+        let start_us = manifest.time_us.max(crate::version::Version(start).ticks());
         let shared = Shared::new(
             options.hasher,
             options.durability,
             options.clock.clone(),
             sessions,
             start,
-            manifest.time_us,
+            start_us,
             options.immediate,
         );
         for (flush, &stored) in shared.flush_versions.iter().zip(&manifest.flush_versions) {
             flush.store(stored, Relaxed);
         }
-        let newest = manifest.flush_versions.iter().copied().max().unwrap_or(0);
-        shared.flush_version.store(newest, Relaxed);
+        shared.flush_version.store(flushed, Relaxed);
         Self {
             index,
             space,

@@ -9,9 +9,14 @@
 //! ```
 
 use crate::op::DATABASES;
+use crate::version::Version;
 
 /// Bytes of an encoded manifest.
 pub const MANIFEST_BYTES: usize = 192;
+/// No store's clock stands after this, in microseconds since the Unix epoch: the year 2112.
+const TIME_MAX_US: u64 = 1 << 52;
+/// No sequence number of pages or manifests comes near this.
+const SEQ_MAX: u64 = 1 << 62;
 const MAGIC: &[u8; 8] = b"TRCMANI1";
 const CRC_AT: usize = 56 + DATABASES * 8;
 const _: () = assert!(CRC_AT == 184 && CRC_AT + 8 == MANIFEST_BYTES, "the picture above is right");
@@ -36,6 +41,21 @@ pub struct Manifest {
 }
 
 impl Manifest {
+    /// Why the store can't be what this program wrote, whatever the checksums say: `newest` (the newest version found on the
+    /// media) or something here would soon overflow. `None` if all is in range.
+    pub fn senseless(&self, newest: u64) -> Option<String> {
+        let flushed = self.flush_versions.iter().copied().fold(0, u64::max);
+        let newest = newest.max(self.version_floor).max(self.log_floor).max(flushed);
+        if newest >> 63 != 0 || Version(newest).ticks().max(self.time_us) > TIME_MAX_US {
+            return Some(format!(
+                "the store's newest version is {newest:#x} and its time {} us: no clock gives that",
+                self.time_us
+            ));
+        }
+        let number = self.persisted_seq.max(self.sequence);
+        (number > SEQ_MAX)
+            .then(|| format!("the manifest has a sequence number {number}: no store gets that far"))
+    }
     /// The bytes to store.
     pub fn encode(&self) -> [u8; MANIFEST_BYTES] {
         let mut bytes = [0; MANIFEST_BYTES];
@@ -100,5 +120,25 @@ mod tests {
             assert_eq!(Manifest::decode(&bad), None, "byte {at}");
         }
         assert_eq!(Manifest::decode(&bytes[..100]), None);
+    }
+
+    #[test]
+    fn numbers_that_would_overflow_are_told() {
+        let now = Manifest { time_us: 1_800_000_000_000_000, sequence: 9, ..Manifest::default() };
+        assert_eq!(now.senseless(Version::new(now.time_us, 3).0), None);
+        assert!(now.senseless(1 << 63).is_some());
+        assert!(now.senseless(Version::new(TIME_MAX_US + 1, 0).0).is_some());
+        let mut flush_versions = [0; DATABASES];
+        flush_versions[7] = u64::MAX;
+        for senseless in [
+            Manifest { time_us: u64::MAX, ..now },
+            Manifest { version_floor: u64::MAX, ..now },
+            Manifest { log_floor: u64::MAX, ..now },
+            Manifest { persisted_seq: u64::MAX, ..now },
+            Manifest { sequence: u64::MAX, ..now },
+            Manifest { flush_versions, ..now },
+        ] {
+            assert!(senseless.senseless(0).is_some(), "{senseless:?}");
+        }
     }
 }

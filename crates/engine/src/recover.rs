@@ -104,8 +104,9 @@ impl<I: Index, S: Space, D: LogDevice> Machine<I, S, D> {
         if let Some(replay) = &mut replay {
             max_version = max_version.max(replay.max_version());
             let floor = manifest.log_floor;
+            let mut bad_entry = None;
             let read = replay.for_each(|entry| {
-                let (version, entry) = (entry.version, entry.bytes);
+                let (entry_slot, version, entry) = (entry.slot, entry.version, entry.bytes);
                 if let Some(mask) = decode_flush(entry) {
                     for (db, flushed) in manifest.flush_versions.iter_mut().enumerate() {
                         if mask >> db & 1 == 1 {
@@ -117,7 +118,11 @@ impl<I: Index, S: Space, D: LogDevice> Machine<I, S, D> {
                 if version <= floor {
                     return;
                 }
-                let Some(view) = RecordView::decode(entry) else { return };
+                let view = RecordView::decode(entry).filter(|view| view.head.version == version);
+                let Some(view) = view else {
+                    bad_entry.get_or_insert((entry_slot, version));
+                    return;
+                };
                 let key = options.hasher.key(view.head.meta.db(), view.key);
                 let check = options.hasher.check(key.db, key.bytes);
                 let mut table = shard(key.hash).lock();
@@ -127,6 +132,15 @@ impl<I: Index, S: Space, D: LogDevice> Machine<I, S, D> {
                 }
             });
             read.map_err(|error| StoreError::Corrupt(format!("replaying the log: {error}")))?;
+            if let Some((slot, version)) = bad_entry {
+                return Err(StoreError::Corrupt(format!(
+                    "replaying the log: version {version} of session {slot} is no record of that version, \
+                     though its checksum holds: it was not written by this program"
+                )));
+            }
+        }
+        if let Some(why) = manifest.senseless(max_version) {
+            return Err(StoreError::Corrupt(why));
         }
         let machine = Self::assemble(options, index, space, log, manifest, max_version);
         let mut from_log = Vec::new();

@@ -30,6 +30,8 @@ const FIRST: u64 = 1;
 pub(crate) const CHAIN_MAX: u64 = (1 << 48) - 1;
 /// A generation is an epoch (one for each opening) and, below it, a counter of this many bits.
 pub(crate) const COUNTER_BITS: u32 = 42;
+/// A higher epoch would not fit in a generation: four million openings.
+const EPOCH_MAX: u64 = (1 << (64 - COUNTER_BITS)) - 2;
 
 const _: () = assert!(HEADER_BYTES == size_of::<[u64; 8]>());
 
@@ -177,7 +179,8 @@ impl Superblock {
     }
     pub fn decode(bytes: &[u8; HEADER_BYTES]) -> Option<Self> {
         let w = words(bytes);
-        (w[0] == SUPER_MAGIC && w[7] == crc32c::crc32c(&bytes[..56]) as u64).then_some(Self {
+        let whole = w[0] == SUPER_MAGIC && w[7] == crc32c::crc32c(&bytes[..56]) as u64;
+        (whole && w[2] < EPOCH_MAX).then_some(Self {
             store_id: w[1],
             epoch: w[2],
             block_bytes: w[3],

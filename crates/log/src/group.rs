@@ -130,9 +130,10 @@ pub(crate) fn parse(block: &[u8], at: usize, place: Place, after: u64) -> Option
 }
 
 impl<'a> Group<'a> {
-    /// Entries fill the group exactly, as many as announced, in ascending versions that end in the announced one.
+    /// Entries fill the group exactly, as many as announced, in ascending versions that end in the announced one; and what
+    /// was durable when it was written lies before it.
     fn is_sound(&self, count: u32, after: u64) -> bool {
-        let (mut last, mut seen, mut used) = (after, 0, 0);
+        let (mut last, mut seen, mut used) = (after.max(self.durable), 0, 0);
         for entry in self.entries() {
             if entry.version <= last {
                 return false;

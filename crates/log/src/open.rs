@@ -154,7 +154,8 @@ fn read_super(device: &impl LogDevice, options: &LogOptions) -> Result<(Superblo
     if value.block_bytes != options.block_bytes as u64 {
         return Err(LogError::Mismatch(format!("its blocks have {} bytes", value.block_bytes)));
     }
-    if value.blocks > fits as u64 {
+    // Fewer would lose what is in the others, and could be too few to write anything.
+    if value.blocks != fits as u64 {
         return Err(LogError::Mismatch(format!("it has {} blocks, and {fits} fit", value.blocks)));
     }
     value.epoch += if copies[other].is_none() && !blank[other] { 2 } else { 1 };

@@ -27,6 +27,8 @@ use terrace_engine::record::{Kind, RecordView};
 pub const BLOCK_HEADER_BYTES: usize = 64;
 pub(crate) const TRAILER_BYTES: usize = 64;
 pub(crate) const ENTRY_BYTES: usize = 24;
+/// No block's sequence number comes near this: a header with a higher one was not written by a store.
+const SEQ_MAX: u64 = 1 << 62;
 const HEADER_MAGIC: u64 = u64::from_le_bytes(*b"TRCBLOCK");
 const TRAILER_MAGIC: u64 = u64::from_le_bytes(*b"TRCTRAIL");
 
@@ -121,7 +123,7 @@ impl Header {
                     slot: u64_at(bytes, 24) as u32,
                     kind,
                 };
-                if header.store_id == store_id && header.slot == slot {
+                if header.store_id == store_id && header.slot == slot && header.seq <= SEQ_MAX {
                     Stored::Valid(header)
                 } else {
                     Stored::Bad

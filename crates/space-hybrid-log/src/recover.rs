@@ -20,7 +20,23 @@ pub(crate) fn footer(block: &[u8], block_bytes: usize) -> Option<(BlockTrailer, 
     let trailer_at = block_bytes - TRAILER_BYTES;
     let Stored::Valid(trailer) = BlockTrailer::decode(&block[trailer_at..], block_bytes) else { return None };
     let footer = &block[trailer_at - trailer.footer_bytes()..trailer_at];
-    (crc32c::crc32c(footer) == trailer.footer_crc).then(|| (trailer, entries(footer).collect()))
+    sound(trailer, footer).map(|list| (trailer, list))
+}
+
+/// A footer's entries, if its checksum holds and each names a place behind the one before it, among the records.
+fn sound(trailer: BlockTrailer, footer: &[u8]) -> Option<Vec<FooterEntry>> {
+    if crc32c::crc32c(footer) != trailer.footer_crc {
+        return None;
+    }
+    let list: Vec<_> = entries(footer).collect();
+    let mut next = BLOCK_HEADER_BYTES as u32;
+    for entry in &list {
+        if entry.offset < next || entry.offset >= trailer.data_end {
+            return None;
+        }
+        next = entry.offset + 8;
+    }
+    Some(list)
 }
 
 /// The same, read from a slot's place on the medium.
@@ -35,7 +51,7 @@ pub(crate) fn read_footer<L: Lower>(
     let Stored::Valid(trailer) = BlockTrailer::decode(&bytes, size) else { return Ok(None) };
     let mut footer = vec![0; trailer.footer_bytes()];
     space.lower.read(trailer_at - footer.len() as u64, &mut footer)?;
-    Ok((crc32c::crc32c(&footer) == trailer.footer_crc).then(|| (trailer, entries(&footer).collect())))
+    Ok(sound(trailer, &footer).map(|list| (trailer, list)))
 }
 
 impl<L: Lower> HybridLog<L> {
@@ -128,7 +144,7 @@ impl<L: Lower> HybridLog<L> {
             } else {
                 return Err(damaged(
                     number,
-                    "its footer's checksum does not match, so its keys can't be identified",
+                    "its footer does not match its checksum or its records, so its keys can't be identified",
                 ));
             }
         } else {

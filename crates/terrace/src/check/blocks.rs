@@ -203,7 +203,9 @@ fn judge(image: &BlockImage, seq: u64, trusted_seq: u64) -> Judged {
         _ => return torn_or("its trailer's checksum does not match"),
     };
     match image.footer() {
-        None => torn_or("its footer's checksum does not match, so its keys can't be identified"),
+        None => {
+            torn_or("its footer does not match its checksum or its records, so its keys can't be identified")
+        }
         // A flush of which nobody noted that it was finished counts if all of it is there.
         Some(_) if !flushed && !image.data_holds(&trailer) => Judged::Torn,
         Some(entries) => Judged::Counts(trailer, entries),

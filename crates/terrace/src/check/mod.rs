@@ -160,8 +160,8 @@ fn manifest<L: Lower, F>(parts: &Parts<L, F>, report: &mut Report) -> Result<Man
 }
 
 fn versions(manifest: &Manifest, newest: u64, report: &mut Report) {
-    if newest >> 63 != 0 {
-        report.problems.push(format!("version {newest:#x} has its top bit set"));
+    if let Some(why) = manifest.senseless(newest) {
+        report.problems.push(why);
     } else if manifest.clean && newest > manifest.version_floor {
         report.problems.push(format!(
             "version {newest} exists, and the store was closed at version {}",
