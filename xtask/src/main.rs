@@ -29,6 +29,9 @@ enum Chore {
     /// Records what clients see of a server that crashes again and again, and checks it (`record`, `check`).
     #[command(disable_help_flag = true)]
     Histories(Passed),
+    /// Feeds parsers, decoders and recovery with mangled bytes (`--help` lists the options, `list` the targets).
+    #[command(disable_help_flag = true)]
+    Fuzz(Passed),
 }
 
 /// Options that the command behind the chore reads.
@@ -43,13 +46,24 @@ fn main() -> anyhow::Result<std::process::ExitCode> {
         Chore::Tidy => tidy::run(),
         Chore::CrashSweep(passed) => proof("crash-sweep", &passed),
         Chore::Histories(passed) => proof("histories", &passed),
+        Chore::Fuzz(passed) => fuzz(&passed),
     }
 }
 
 /// A command of the crate that knows every engine.
 fn proof(name: &str, passed: &Passed) -> anyhow::Result<std::process::ExitCode> {
+    cargo_run(&["--release", "--package", "terrace-proof", "--", name], passed)
+}
+
+/// Without `--release`: arithmetic that overflows and broken assertions are what it looks for.
+fn fuzz(passed: &Passed) -> anyhow::Result<std::process::ExitCode> {
+    cargo_run(&["--package", "terrace-proof", "--bin", "terrace-fuzz", "--"], passed)
+}
+
+fn cargo_run(arguments: &[&str], passed: &Passed) -> anyhow::Result<std::process::ExitCode> {
     let status = std::process::Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
-        .args(["run", "--quiet", "--release", "--package", "terrace-proof", "--", name])
+        .args(["run", "--quiet"])
+        .args(arguments)
         .args(&passed.options)
         .status()?;
     Ok(if status.success() { std::process::ExitCode::SUCCESS } else { std::process::ExitCode::FAILURE })

@@ -6,6 +6,7 @@
 //!   crash_sweep  seeded histories crashed everywhere
 //!
 //!   histories    the real server, loaded and killed again and again; all that its clients saw, checked
+//!   fuzz         parsers, decoders, recovery and histories, fed with mangled bytes
 //! ```
 //!
 //! The tools themselves are libraries below (`media-sim`, `testkit`); this crate knows the engines and gives each tool its
@@ -13,5 +14,6 @@
 #![forbid(unsafe_code)]
 
 pub mod crash_sweep;
+pub mod fuzz;
 pub mod histories;
 pub mod subjects;

@@ -34,9 +34,7 @@ impl Pages {
         }
     }
 
-    /// Makes the last versions durable; `false` if there were none.
-    pub(crate) fn sync(&mut self, trace: &Trace) -> bool {
-        let useful = !self.pending.is_empty();
+    pub(crate) fn sync(&mut self, trace: &Trace) {
         for (page, versions) in std::mem::take(&mut self.pending) {
             if let Some((start, _)) = versions.last() {
                 let to = page * IO_ALIGN..(page + 1) * IO_ALIGN;
@@ -44,7 +42,6 @@ impl Pages {
                 self.rebased.push(page);
             }
         }
-        useful
     }
 
     pub(crate) fn base_page(&self, page: usize) -> &[u8] {

@@ -1,22 +1,23 @@
 //! What a sweep tried and found.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::fmt;
 
-use terrace_media_sim::SiteUse;
 use terrace_media_sim::point::Statistics;
 
 use super::coverage::Coverage;
 
-/// A sweep's result. Its `Display` is one line.
+/// A sweep's result. Its `Display` is one paragraph.
 #[derive(Clone, Debug, Default)]
 pub struct Summary {
     /// Crash points and images.
     pub statistics: Statistics,
     /// Of crashes inside a recovery or soon after one.
     pub nested: Statistics,
-    /// Places in the source that made something durable, and what they were good for.
-    pub sites: BTreeMap<String, SiteUse>,
+    /// Places in the source that made something durable.
+    pub sites: BTreeSet<String>,
+    /// Histories given up because a full store refused what others had built on.
+    pub void: u64,
     /// What is wrong.
     pub failures: Vec<SweepFailure>,
     /// What was reached.
@@ -35,19 +36,17 @@ pub struct SweepFailure {
 }
 
 impl Summary {
-    /// Adds another sweep's result.
-    pub fn merge(&mut self, other: Summary) {
+    pub(super) fn merge(&mut self, other: Summary) {
         self.statistics += other.statistics;
         self.nested += other.nested;
-        for (site, used) in other.sites {
-            *self.sites.entry(site).or_default() += used;
-        }
+        self.sites.extend(other.sites);
+        self.void += other.void;
         self.failures.extend(other.failures);
         self.coverage.merge(&other.coverage);
     }
-    /// Histories that ran, failed ones included.
+    /// Histories that ran, the void and the failed ones included.
     pub fn histories(&self) -> u64 {
-        self.statistics.histories
+        self.statistics.histories + self.void
     }
     /// Crash images judged.
     pub fn images(&self) -> u64 {
@@ -57,19 +56,21 @@ impl Summary {
 
 impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let redundant: u64 = self.sites.values().map(|used| used.redundant).sum();
-        let useless = self.sites.values().filter(|used| used.redundant == used.runs).count();
+        let Self { statistics, nested, sites, void, failures, coverage } = self;
         write!(
             f,
-            "{} histories, {} images ({} of them of a second crash), {} crash points, {} sites, \
-             {redundant} redundant flushes ({useless} sites always), {} failures",
-            self.histories(),
+            "{} histories, {} images ({} of them of a second crash) at {} crash points, {} sites, {} failures",
+            statistics.histories,
             self.images(),
-            self.nested.images,
-            self.statistics.points + self.nested.points,
-            self.sites.len(),
-            self.failures.len(),
-        )
+            nested.images,
+            statistics.points + nested.points,
+            sites.len(),
+            failures.len(),
+        )?;
+        if *void > 0 {
+            write!(f, ", {void} histories given up on a full store")?;
+        }
+        write!(f, "; reached: {coverage}")
     }
 }
 

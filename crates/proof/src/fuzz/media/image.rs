@@ -1,0 +1,94 @@
+//! The stores that are mangled: tiny, valid, in the states that recovery tells apart.
+
+use std::collections::BTreeMap;
+use std::sync::OnceLock;
+
+use terrace_media_sim::Rng;
+use terrace_testkit::sweep::{MediaKind, Subject};
+
+use super::session::{Answer, Open, bytes, media};
+use crate::subjects::Hetermm;
+
+/// Keys of a store.
+const KEYS: u64 = 10;
+
+/// A store.
+pub(super) struct Image {
+    /// What it went through.
+    pub name: &'static str,
+    /// The content of its media.
+    pub media: Vec<Vec<u8>>,
+    /// Every value that a key ever had.
+    pub written: BTreeMap<Vec<u8>, Vec<Vec<u8>>>,
+}
+
+/// How a store came to be.
+struct History {
+    name: &'static str,
+    operations: u64,
+    /// One value in so many is a large one; 0 for none.
+    large: u64,
+    /// Background steps after each operation.
+    steps: u32,
+    clean: bool,
+}
+
+const HISTORIES: [History; 5] = [
+    History { name: "log alone", operations: 12, large: 0, steps: 0, clean: false },
+    History { name: "blocks and log", operations: 220, large: 0, steps: 1, clean: false },
+    History { name: "large values", operations: 90, large: 4, steps: 2, clean: false },
+    History { name: "closed", operations: 60, large: 9, steps: 1, clean: true },
+    History { name: "reclaimed", operations: 700, large: 12, steps: 3, clean: false },
+];
+
+/// The stores of a kind.
+pub(super) fn images(kind: MediaKind) -> &'static [Image] {
+    static BYTE: OnceLock<Vec<Image>> = OnceLock::new();
+    static BLOCK: OnceLock<Vec<Image>> = OnceLock::new();
+    let images = match kind {
+        MediaKind::Byte => &BYTE,
+        MediaKind::Block => &BLOCK,
+    };
+    images.get_or_init(|| HISTORIES.iter().map(|history| make(kind, history)).collect())
+}
+
+fn make(kind: MediaKind, history: &History) -> Image {
+    let shape = Hetermm.shape(kind);
+    let blank = match kind {
+        MediaKind::Byte => vec![vec![0; shape.data_bytes]],
+        MediaKind::Block => vec![vec![0; shape.log_bytes], vec![0; shape.data_bytes]],
+    };
+    let on = media(kind, &blank);
+    let mut open = Open::new(&on, true).unwrap_or_else(|error| panic!("a new store: {error}"));
+    let mut rng = Rng::new(history.operations);
+    let mut written: BTreeMap<Vec<u8>, Vec<Vec<u8>>> = BTreeMap::new();
+    for number in 0..history.operations {
+        let key = key(rng.below(KEYS));
+        if rng.one_in(6) {
+            open.delete(&key);
+        } else {
+            let longest = if rng.one_in(history.large) { shape.large_bytes } else { shape.inline_bytes / 2 };
+            let len = 1 + rng.below(longest as u64) as usize;
+            let mut value = format!("{number}.").into_bytes();
+            value.resize(len, b'a' + (number % 26) as u8);
+            match open.set(&key, &value) {
+                Answer::Error(_) => {}
+                _ => written.entry(key).or_default().push(value),
+            }
+        }
+        open.steps(history.steps);
+    }
+    if history.clean {
+        open.close().unwrap_or_else(|error| panic!("closing: {error}"));
+    } else {
+        open.kill();
+    }
+    Image { name: history.name, media: bytes(&on), written }
+}
+
+/// The bytes of a key.
+pub(super) fn key(number: u64) -> Vec<u8> {
+    let mut bytes = format!("key{number}").into_bytes();
+    bytes.resize(bytes.len() + number as usize * 3, b'.');
+    bytes
+}

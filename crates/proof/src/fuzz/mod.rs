@@ -1,0 +1,71 @@
+//! Fuzzing: what reads bytes that nobody vouches for, fed with bytes that nobody would send.
+//!
+//! ```text
+//!   corpus/TARGET/* --mutate (seeded)--+
+//!                                      +--> Target::run(&[u8]) --> fine, or which property is violated
+//!   libFuzzer (fuzz/, coverage) -------+                            '--> minimised, written out, a regression file
+//! ```
+//!
+//! A target is a plain function, so that both drivers and `cargo test` run the same code. `docs/fuzzing.md` lists the
+//! targets with their properties.
+
+pub mod driver;
+
+mod corpus;
+mod execute;
+mod media;
+mod minimise;
+mod mutate;
+mod parsers;
+mod source;
+mod wire;
+
+pub use corpus::{Input, inputs};
+pub use execute::{Meter, NO_METER, execute};
+pub use minimise::minimise;
+pub use mutate::Mutator;
+
+/// Something that reads bytes, with the properties that it must keep.
+pub struct Target {
+    /// Its name on the command line and in `corpus/`.
+    pub name: &'static str,
+    /// What it reads, in a few words.
+    pub about: &'static str,
+    /// Longer inputs are cut off here.
+    pub bytes_max: usize,
+    /// Words that get mutations past the first checks.
+    pub words: &'static [&'static str],
+    /// Runs one input. A panic is a violation too.
+    ///
+    /// # Errors
+    /// The property that is violated.
+    pub run: fn(&[u8]) -> Result<(), String>,
+}
+
+/// Every target.
+pub static TARGETS: &[&Target] = &[
+    &parsers::RESP,
+    &parsers::RESP_ANSWER,
+    &parsers::MEMCACHED,
+    &media::SUPERBLOCK,
+    &media::MANIFEST,
+    &media::RECORD,
+    &media::BLOCKS,
+    &media::LOG_BYTE,
+    &media::LOG_BLOCK,
+    &media::RECOVER_BYTE,
+    &media::RECOVER_BLOCK,
+    &media::CHECK_BYTE,
+    &media::CHECK_BLOCK,
+];
+
+/// The target of this name.
+///
+/// # Errors
+/// If there is none, with the names that there are.
+pub fn by_name(name: &str) -> Result<&'static Target, String> {
+    TARGETS.iter().find(|target| target.name == name).copied().ok_or_else(|| {
+        let names: Vec<_> = TARGETS.iter().map(|target| target.name).collect();
+        format!("fuzz target {name:?}: expected all or one of {}", names.join(", "))
+    })
+}

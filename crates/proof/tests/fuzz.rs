@@ -1,0 +1,66 @@
+//! Every input of the corpus, and a small seeded share of mutations for each target; `cargo xtask fuzz` runs as many as one
+//! likes.
+
+use parking_lot::Mutex;
+use peak_alloc::PeakAlloc;
+use terrace_proof::fuzz::{Meter, Mutator, TARGETS, by_name, execute, inputs};
+use terrace_testkit::settings::variable;
+
+#[global_allocator]
+static HEAP: PeakAlloc = PeakAlloc;
+
+/// One target at a time: memory is measured.
+static ONE: Mutex<()> = Mutex::new(());
+
+/// `TERRACE_FUZZ_RUNS` and `_SEED` say otherwise.
+fn share(name: &str, runs: u64) {
+    let _one = ONE.lock();
+    let start = || {
+        HEAP.reset_peak_usage();
+        HEAP.current_usage()
+    };
+    let meter = Meter { start, peak: || HEAP.peak_usage() };
+    let target = by_name(name).unwrap_or_else(|error| panic!("{error}"));
+    let corpus = inputs(target).unwrap_or_else(|error| panic!("corpus/{name}: {error}"));
+    assert!(!corpus.is_empty(), "{name} has a corpus");
+    for input in &corpus {
+        execute(target, &input.bytes, meter)
+            .unwrap_or_else(|error| panic!("corpus/{name}/{}: {error}", input.name));
+    }
+    let seed = variable("TERRACE_FUZZ_SEED", 1);
+    let corpus: Vec<Vec<u8>> = corpus.into_iter().map(|input| input.bytes).collect();
+    let mut mutator = Mutator::new(seed, target, &corpus);
+    for run in 0..variable("TERRACE_FUZZ_RUNS", runs) {
+        let input = mutator.input();
+        execute(target, &input, meter).unwrap_or_else(|error| {
+            panic!("input {run} of seed {seed}: {error}; `cargo xtask fuzz {name} --seed {seed}` finds and minimises it")
+        });
+    }
+}
+
+macro_rules! shares {
+    ($($test:ident: $name:literal, $runs:literal;)*) => {
+        $(#[test] fn $test() { share($name, $runs); })*
+        #[test]
+        fn every_target_has_its_share() {
+            let names: Vec<&str> = TARGETS.iter().map(|target| target.name).collect();
+            assert_eq!(names, [$($name),*]);
+        }
+    };
+}
+
+shares! {
+    resp: "resp", 500;
+    resp_answer: "resp-answer", 5000;
+    memcached: "memcached", 300;
+    superblock: "superblock", 5000;
+    manifest: "manifest", 20000;
+    record: "record", 20000;
+    blocks: "blocks", 1000;
+    log_byte: "log-byte", 1000;
+    log_block: "log-block", 500;
+    recover_byte: "recover-byte", 800;
+    recover_block: "recover-block", 400;
+    check_byte: "check-byte", 100;
+    check_block: "check-block", 40;
+}
