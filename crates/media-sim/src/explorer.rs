@@ -112,6 +112,21 @@ impl Explorer {
         }
     }
 
+    /// How many crash points a trace has, sampled out ones included. [`explore`](Self::explore) visits one in
+    /// [`point_sample`](Self::point_sample) of them.
+    pub fn points(&self, trace: &Trace) -> u64 {
+        let mut points = 1;
+        let mut after = false;
+        for (position, event) in trace.events.iter().enumerate() {
+            let count = |yes: bool, crashes| if yes { crashes } else { 0 };
+            points += count(self.inside(event, position).is_some(), 1);
+            points += count(before(event).is_some() && !after, self.crashes.len() as u64);
+            after = self.after(event, position).is_some();
+            points += count(after, self.crashes.len() as u64);
+        }
+        points
+    }
+
     /// Makes one image again and checks it.
     ///
     /// # Errors

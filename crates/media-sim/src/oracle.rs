@@ -19,6 +19,7 @@ pub type OpId = usize;
 #[derive(Clone, Debug)]
 pub struct Oracle<K, V> {
     seed: u64,
+    evicts: bool,
     ops: Vec<Op<K>>,
     keys: BTreeMap<K, Vec<Effect<V>>>,
 }
@@ -26,6 +27,8 @@ pub struct Oracle<K, V> {
 #[derive(Clone, Debug)]
 struct Op<K> {
     session: u32,
+    /// Of the session's operations; those of one rank took effect in an order that nobody knows.
+    rank: u64,
     issued: Position,
     acknowledged: Option<Position>,
     withdrawn: bool,
@@ -85,7 +88,12 @@ impl std::error::Error for Violation {}
 impl<K: Ord + Clone, V> Oracle<K, V> {
     /// An empty history; the seed is printed with violations.
     pub fn new(seed: u64) -> Self {
-        Self { seed, ops: Vec::new(), keys: BTreeMap::new() }
+        Self { seed, evicts: false, ops: Vec::new(), keys: BTreeMap::new() }
+    }
+
+    /// The store is a cache that evicts: from now on any key may be absent. What is there must be as new as ever.
+    pub fn evicts(&mut self) {
+        self.evicts = true;
     }
 
     /// A record that is durable before the history begins. Tell these first.
@@ -108,7 +116,8 @@ impl<K: Ord + Clone, V> Oracle<K, V> {
             }
             list.push(Effect { op, version: op as u64, value });
         }
-        let session_op = Op { session, issued: position, acknowledged: None, withdrawn: false, keys };
+        let session_op =
+            Op { session, rank: op as u64, issued: position, acknowledged: None, withdrawn: false, keys };
         self.ops.push(session_op);
         op
     }
@@ -129,6 +138,15 @@ impl<K: Ord + Clone, V> Oracle<K, V> {
     /// If there is no such operation.
     pub fn withdraw(&mut self, op: OpId) {
         self.ops[op].withdrawn = true;
+    }
+
+    /// Says where the operation stands among those of its session, instead of its number: operations of one rank took
+    /// effect in an order that nobody knows, before all of a higher rank. Ranks of a session never fall.
+    ///
+    /// # Panics
+    /// If there is no such operation.
+    pub fn set_rank(&mut self, op: OpId, rank: u64) {
+        self.ops[op].rank = rank;
     }
 
     /// Says where the operation stands among all writes to its keys, where several sessions write the same key. Without it

@@ -4,7 +4,8 @@
 //! The words are atomics: racing accesses see mixtures of words, as on the real thing.
 //!
 //! # Invariants
-//! A word that differs from what the image was opened with has its line's bit set in `dirty`.
+//! A word that differs from what the image was opened with has its line's bit set in `dirty`. `shadow` equals the words
+//! unless a store went around the API. Lock order: the recorder before a shadow.
 
 use std::panic::Location;
 use std::sync::Arc;
@@ -12,6 +13,7 @@ use std::sync::atomic::{
     AtomicU64, Ordering::AcqRel, Ordering::Acquire, Ordering::Relaxed, Ordering::Release,
 };
 
+use parking_lot::Mutex;
 use terrace_media::{ByteRegion, Counters};
 
 use crate::actor::actor;
@@ -35,6 +37,8 @@ struct Inner {
     /// A bit a line: changed since the last [`SimRegion::restore`].
     dirty: Box<[AtomicU64]>,
     tap: Option<(Recorder, MediumId)>,
+    /// What the recorded stores alone have made of the words; changed under the recorder's lock. Empty without a recorder.
+    shadow: Mutex<Vec<u64>>,
     /// Lines flushed since the last fence of anybody: tells a fence that is a write burst from an idle one.
     unfenced: AtomicU64,
     counters: Counters,
@@ -57,11 +61,13 @@ impl SimRegion {
 
     pub(crate) fn new(words: &[u64], tap: Option<(Recorder, MediumId)>) -> Self {
         let lines = words.len() / LINE_WORDS;
+        let shadow = Mutex::new(if tap.is_some() { words.to_vec() } else { Vec::new() });
         Self {
             inner: Arc::new(Inner {
                 words: words.iter().map(|word| AtomicU64::new(*word)).collect(),
                 dirty: (0..lines.div_ceil(64)).map(|_| AtomicU64::new(0)).collect(),
                 tap,
+                shadow,
                 unfenced: AtomicU64::new(0),
                 counters: Counters::default(),
             }),
@@ -84,7 +90,7 @@ impl SimRegion {
         self.inner.touch(word);
     }
 
-    /// Writes bytes that no engine wrote: nothing is recorded.
+    /// Writes bytes that no engine wrote: nothing is recorded, and on recording media the next fence tells of a stray store.
     ///
     /// # Panics
     /// If they are outside the region.
@@ -145,7 +151,10 @@ impl SimRegion {
                 let (site, bytes) = (trace.note_site(at, kind), trace.keep(bytes));
                 Event::Store { medium, actor: actor(), site, offset, bytes, streamed }
             },
-            || self.inner.apply(offset, bytes),
+            || {
+                self.inner.apply(offset, bytes);
+                self.inner.shade(offset, bytes);
+            },
         );
         if streamed {
             self.inner.flushed(offset, bytes.len());
@@ -172,6 +181,28 @@ impl Inner {
             }
             self.touch(word);
         });
+    }
+
+    fn shade(&self, offset: u64, bytes: &[u8]) {
+        if self.tap.is_some() {
+            let mut shadow = self.shadow.lock();
+            each_word(offset, bytes, |word, mask, value| shadow[word] = shadow[word] & !mask | value);
+        }
+    }
+
+    /// Tells of words that no recorded store explains, and takes them as they are from now on.
+    fn find_strays(&self, trace: &mut Trace, at: &'static Location<'static>) {
+        let mut shadow = self.shadow.lock();
+        for (number, (word, known)) in self.words.iter().zip(shadow.iter_mut()).enumerate() {
+            let value = word.load(Acquire);
+            if value != *known {
+                let place = number * 8;
+                trace.strays.push(format!(
+                    "the word at {place:#x} was changed from {known:#x} to {value:#x} around the media API, seen by the fence at {at}"
+                ));
+                *known = value;
+            }
+        }
     }
 
     fn record(&self, event: impl FnOnce(&mut Trace, MediumId) -> Event, apply: impl FnOnce()) {
@@ -259,9 +290,9 @@ impl ByteRegion for SimRegion {
         if self.inner.unfenced.swap(0, Relaxed) > 0 {
             self.inner.counters.writes(1);
         }
-        let event = |trace: &mut Trace, medium| {
-            let site = trace.note_site(at, SiteKind::Fence);
-            Event::Fence { medium, actor: actor(), site }
+        let event = |trace: &mut Trace, _| {
+            self.inner.find_strays(trace, at);
+            Event::Fence { actor: actor(), site: trace.note_site(at, SiteKind::Fence) }
         };
         self.inner.record(event, || ());
     }

@@ -58,8 +58,8 @@ pub(crate) enum Event {
     Store { medium: MediumId, actor: u32, site: SiteId, offset: u64, bytes: Bytes, streamed: bool },
     /// Lines written back, effective at the actor's next fence.
     Flush { medium: MediumId, actor: u32, site: SiteId, offset: u64, len: u64 },
-    /// The actor's flushed lines are durable.
-    Fence { medium: MediumId, actor: u32, site: SiteId },
+    /// The actor's flushed lines are durable, in every region.
+    Fence { actor: u32, site: SiteId },
     /// A completed write to a block device.
     BlockWrite { medium: MediumId, site: SiteId, offset: u64, bytes: Bytes },
     /// A successful sync of a block device.
@@ -83,6 +83,7 @@ pub struct Trace {
     pub(crate) media: Vec<Initial>,
     pub(crate) events: Vec<Event>,
     pub(crate) arena: Vec<u8>,
+    pub(crate) strays: Vec<String>,
     sites: Vec<(&'static Location<'static>, SiteKind)>,
     site_ids: HashMap<(&'static Location<'static>, SiteKind), SiteId>,
 }
@@ -121,6 +122,15 @@ impl Trace {
     pub fn executions(&self, site: SiteId) -> Vec<Position> {
         let events = self.events.iter().enumerate();
         events.filter(|(_, event)| event.persisting_site() == Some(site)).map(|(at, _)| at).collect()
+    }
+    /// Stores that went around the media API, a sentence each: at some fence a region did not hold what had been recorded.
+    /// A trace with any is worthless, for no crash of it is complete.
+    pub fn strays(&self) -> &[String] {
+        &self.strays
+    }
+    /// Forgets what happened from `position` on.
+    pub fn truncate(&mut self, position: Position) {
+        self.events.truncate(position);
     }
     /// The position of the last successful sync of the `n`th block device before `position`: every write to it before the
     /// returned position is safe. 0 if there was none. The search goes backwards and is as long as the way to that sync.

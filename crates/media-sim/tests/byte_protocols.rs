@@ -273,3 +273,63 @@ fn a_redundant_flush_is_not_missed() {
     let redundant = *trace.sites().last().unwrap();
     explore_publish(&every_store().without_site(redundant), &trace).unwrap();
 }
+
+#[test]
+fn a_fence_is_for_every_region_that_its_thread_flushed() {
+    let recorder = Recorder::new();
+    let (first, second) = (recorder.region(vec![0; 64]), recorder.region(vec![0; 64]));
+    set_actor(0);
+    first.store_u64(0, 1);
+    first.flush(0, 8);
+    second.store_u64(0, 2);
+    second.flush(0, 8);
+    set_actor(1);
+    second.store_u64(8, 3);
+    second.flush(8, 8);
+    set_actor(0);
+    second.fence();
+    recorder.acknowledged(1);
+    let mut lost = 0;
+    let durable = Explorer::new(1).explore(&recorder.finish(), |point, image| {
+        let PointKind::Acknowledged(_) = point.kind else { return Ok(()) };
+        let words = [image.region(0).load_u64(0), image.region(1).load_u64(0), image.region(1).load_u64(8)];
+        lost += u64::from(words[2] == 0);
+        if words[..2] == [1, 2] { Ok(()) } else { Err(format!("{words:?}")) }
+    });
+    durable.unwrap();
+    assert!(lost > 0, "what its own thread did not fence may be lost");
+}
+
+#[test]
+fn a_store_around_the_api_is_seen_by_the_next_fence() {
+    let trace = record(|region, _| {
+        region.store_u64(8, 5);
+        region.fence();
+        region.scribble(72, &7u64.to_le_bytes());
+        region.fence();
+        region.fence();
+    });
+    assert_eq!(trace.strays().len(), 1, "{:?}", trace.strays());
+    assert!(trace.strays()[0].contains("0x48") && trace.strays()[0].contains("byte_protocols.rs"));
+    assert!(record(publish).strays().is_empty());
+}
+
+#[test]
+fn flushes_and_fences_that_do_nothing_are_counted_by_site() {
+    let trace = record(|region, _| {
+        for turn in 0..3 {
+            if turn == 0 {
+                region.store_u64(0, 1);
+            }
+            region.flush(0, 8);
+            region.flush(0, 8);
+            region.fence();
+        }
+        region.write_nt(64, &[1; 8]);
+        region.fence();
+    });
+    let uses: Vec<(u64, u64)> =
+        trace.site_uses().iter().map(|(_, used)| (used.runs, used.redundant)).collect();
+    // The first flush and its fence worked once; the second flush never; the streaming store and its fence always.
+    assert_eq!(uses, [(3, 2), (3, 3), (3, 2), (1, 0), (1, 0)]);
+}

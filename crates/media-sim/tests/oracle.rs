@@ -163,3 +163,35 @@ fn a_read_that_was_answered_binds() {
     oracle.acknowledge(op, 30);
     verdict(&oracle, 9, Promise::sync(9), &[]).unwrap_err();
 }
+
+#[test]
+fn a_cache_may_lose_a_key_and_never_show_an_older_version() {
+    let mut oracle = one_key();
+    oracle.evicts();
+    verdict(&oracle, 15, Promise::sync(15), &[]).unwrap();
+    let older = verdict(&oracle, 25, Promise::sync(25), &[("k", 1)]).unwrap_err();
+    assert!(older.contains("older"), "{older}");
+    let deleted = verdict(&oracle, 30, Promise::sync(30), &[("k", 2)]);
+    assert!(deleted.is_err(), "a deleted key came back");
+    assert!(verdict(&oracle, 15, Promise::sync(15), &[("k", 9)]).is_err(), "never written");
+}
+
+#[test]
+fn operations_of_one_rank_survive_in_any_order_and_before_the_next_rank() {
+    let mut oracle = Oracle::new(1);
+    for (rank, key) in [(1, "a"), (1, "b"), (2, "c")] {
+        let op = oracle.issue(0, 0, vec![(key, Some(1))]);
+        oracle.set_rank(op, rank);
+    }
+    let survive = |keys: &[&'static str]| {
+        let found: Vec<_> = keys.iter().map(|key| (*key, 1)).collect();
+        let promise = Promise { kept_before: 0, session_prefix: true, causal: true };
+        verdict(&oracle, 9, promise, &found)
+    };
+    for fine in [&[][..], &["a"], &["b"], &["a", "b"], &["a", "b", "c"]] {
+        survive(fine).unwrap_or_else(|wrong| panic!("{fine:?}: {wrong}"));
+    }
+    for hole in [&["c"][..], &["a", "c"], &["b", "c"]] {
+        assert!(survive(hole).is_err(), "{hole:?}");
+    }
+}

@@ -72,21 +72,25 @@ impl<L: Lower> HybridLog<L> {
         found: &mut dyn FnMut(u8, &[u8]),
     ) {
         let Some(_steps) = self.steps.try_lock() else { return };
-        let mut sealed: Vec<(u64, u32)> = (0..self.slots.len() as u32)
+        // Pages in DRAM too: of a store full of large values they may hold every key.
+        let holds = |state| matches!(state, State::Mutable | State::ReadOnly | State::Sealed);
+        let mut blocks: Vec<(u64, u32)> = (0..self.slots.len() as u32)
             .map(|number| (&self.slots[number as usize], number))
-            .filter(|(slot, _)| slot.state() == State::Sealed && slot.live_bytes.load(Relaxed) > 0)
+            .filter(|(slot, _)| holds(slot.state()) && slot.live_bytes.load(Relaxed) > 0)
             .map(|(slot, number)| (slot.seq.load(Relaxed), number))
             .collect();
-        sealed.sort_unstable();
-        for (_, number) in sealed {
+        blocks.sort_unstable();
+        for (_, number) in blocks {
             let holds_key = |entry: &FooterEntry| {
                 let address = self.addresses.address(Place { slot: number, offset: entry.offset });
                 !matches!(entry.kind, Kind::Tombstone | Kind::Poison) && index.contains(entry.hash, address)
             };
             // The oldest blocks may hold nothing but tombstones, which the sweep drops once it can.
-            let footer = self.footer_entries(number);
-            if !footer.is_some_and(|(entries, _)| entries.iter().any(holds_key)) {
-                continue;
+            if self.slots[number as usize].state() == State::Sealed {
+                let footer = self.footer_entries(number);
+                if !footer.is_some_and(|(entries, _)| entries.iter().any(holds_key)) {
+                    continue;
+                }
             }
             let Some(block) = self.load_block(number, context) else { continue };
             let mut reported = 0;

@@ -127,6 +127,10 @@ impl<L: Lower> HybridLog<L> {
             self.hungry.store(false, SeqCst);
             return freed;
         }
+        if freed == Progress::Worked && free > self.reserve() {
+            // Writers look first: the next victim's page would take what was just freed, over and over.
+            return freed;
+        }
         if reclaiming.victim.is_none() && !self.choose(reclaiming, context) {
             return if freed == Progress::Worked { freed } else { self.out_of_victims(reclaiming, free) };
         }
@@ -188,7 +192,10 @@ impl<L: Lower> HybridLog<L> {
                 any = true;
             }
         }
-        let gain = self.sealed().map(|slot| self.to_gain(slot)).sum();
+        // The page being filled has room for others: without it, a page that holds the records of one victim would be given
+        // up, and be the next victim.
+        let filling = reclaiming.page.as_ref().map_or(0, |page| self.to_gain(page.slot));
+        let gain = self.sealed().map(|slot| self.to_gain(slot)).sum::<u64>() + filling;
         if reclaiming.futile > self.slots.len() {
             (reclaiming.futile, reclaiming.elusive_bytes) = (0, gain);
         }

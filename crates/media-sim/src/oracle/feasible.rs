@@ -33,7 +33,8 @@ impl Feasible {
         let first = oracle.must_reach(key, promise);
         let possible = |j: &usize| {
             let Some(effect) = j.checked_sub(1).map(|i| &list[i]) else { return recovered.is_none() };
-            oracle.may_have_run(effect.op, position) && effect.value.as_ref() == recovered
+            let evicted = oracle.evicts && recovered.is_none();
+            oracle.may_have_run(effect.op, position) && (evicted || effect.value.as_ref() == recovered)
         };
         (first..=list.len()).filter(possible).collect()
     }

@@ -117,7 +117,7 @@ impl<K: Ord + Clone + Debug, V: PartialEq + Debug> Oracle<K, V> {
         Ok(())
     }
 
-    /// What survives of a session is a prefix of it.
+    /// What survives of a session is a prefix of it, in the order of ranks.
     fn cut_sessions(&self, position: Position, fates: &mut [Fate]) -> Result<(), Violation> {
         let mut last_survivor: HashMap<u32, OpId> = HashMap::new();
         let mut first_lost: HashMap<u32, OpId> = HashMap::new();
@@ -130,12 +130,14 @@ impl<K: Ord + Clone + Debug, V: PartialEq + Debug> Oracle<K, V> {
             }
         }
         for (id, op) in live() {
-            if last_survivor.get(&op.session).is_some_and(|last| id <= *last) {
+            let survivor = last_survivor.get(&op.session).filter(|last| op.rank < self.ops[**last].rank);
+            let lost = first_lost.get(&op.session).filter(|first| op.rank > self.ops[**first].rank);
+            if let Some(survivor) = survivor {
                 if fates[id] == Fate::Lost {
-                    return Err(self.tell_hole(position, id, last_survivor[&op.session]));
+                    return Err(self.tell_hole(position, id, *survivor));
                 }
                 fates[id] = Fate::Survived;
-            } else if first_lost.get(&op.session).is_some_and(|first| id >= *first) {
+            } else if lost.is_some() {
                 fates[id] = Fate::Lost;
             }
         }

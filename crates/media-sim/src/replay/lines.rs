@@ -69,14 +69,22 @@ impl Lines {
         }
     }
 
-    pub(crate) fn flush(&mut self, actor: u32, offset: u64, len: u64) {
+    /// `false` if every line was clean, or flushed by the actor before and not stored to since.
+    pub(crate) fn flush(&mut self, actor: u32, offset: u64, len: u64) -> bool {
         let flushed = self.flushed.entry(actor).or_default();
-        for (line, _) in self.pending.range(lines_of(offset, len)) {
+        let mut useful = false;
+        for (line, list) in self.pending.range(lines_of(offset, len)) {
+            let mut before = flushed.iter().rev();
+            let newest = list.last().map_or(0, |stored| stored.sequence);
+            useful |= !before.any(|(other, end)| other == line && newest < *end);
             flushed.push((*line, self.next_sequence));
         }
+        useful
     }
 
-    pub(crate) fn fence(&mut self, actor: u32) {
+    /// `false` if nothing became durable that was not before.
+    pub(crate) fn fence(&mut self, actor: u32) -> bool {
+        let mut useful = false;
         for (line, end) in self.flushed.remove(&actor).unwrap_or_default() {
             let Some(list) = self.pending.get_mut(&line) else { continue };
             let durable = list.partition_point(|stored| stored.sequence < end);
@@ -88,7 +96,9 @@ impl Lines {
             }
             if durable > 0 {
                 self.rebased.push(line);
+                useful = true;
             }
         }
+        useful
     }
 }

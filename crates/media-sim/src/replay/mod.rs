@@ -38,10 +38,11 @@ impl<'t> Replay<'t> {
         self.trace.events.get(self.position)
     }
 
-    /// Lets the next event happen.
-    pub(crate) fn step(&mut self) {
-        let Some(event) = self.next_event() else { return };
+    /// Lets the next event happen; `false` if it was a flush, fence or sync that had nothing to do.
+    pub(crate) fn step(&mut self) -> bool {
+        let Some(event) = self.next_event() else { return true };
         let missing = |site: SiteId| self.without == Some(site);
+        let mut useful = true;
         match event {
             Event::Store { medium, actor, site, offset, bytes, streamed } => {
                 if let Medium::Region(lines) = &mut self.media[medium.0 as usize] {
@@ -53,12 +54,16 @@ impl<'t> Replay<'t> {
             }
             Event::Flush { medium, actor, site, offset, len } if !missing(*site) => {
                 if let Medium::Region(lines) = &mut self.media[medium.0 as usize] {
-                    lines.flush(*actor, *offset, *len);
+                    useful = lines.flush(*actor, *offset, *len);
                 }
             }
-            Event::Fence { medium, actor, site } if !missing(*site) => {
-                if let Medium::Region(lines) = &mut self.media[medium.0 as usize] {
-                    lines.fence(*actor);
+            Event::Fence { actor, site } if !missing(*site) => {
+                // A fence knows nothing of regions: it is for all that its thread flushed.
+                useful = false;
+                for medium in &mut self.media {
+                    if let Medium::Region(lines) = medium {
+                        useful |= lines.fence(*actor);
+                    }
                 }
             }
             Event::BlockWrite { medium, site, offset, bytes } => {
@@ -68,11 +73,12 @@ impl<'t> Replay<'t> {
             }
             Event::Sync { medium, site } if !missing(*site) => {
                 if let Medium::Block(pages) = &mut self.media[medium.0 as usize] {
-                    pages.sync(self.trace);
+                    useful = pages.sync(self.trace);
                 }
             }
             _ => {}
         }
         self.position += 1;
+        useful
     }
 }

@@ -34,7 +34,9 @@ impl Pages {
         }
     }
 
-    pub(crate) fn sync(&mut self, trace: &Trace) {
+    /// Makes the last versions durable; `false` if there were none.
+    pub(crate) fn sync(&mut self, trace: &Trace) -> bool {
+        let useful = !self.pending.is_empty();
         for (page, versions) in std::mem::take(&mut self.pending) {
             if let Some((start, _)) = versions.last() {
                 let to = page * IO_ALIGN..(page + 1) * IO_ALIGN;
@@ -42,6 +44,7 @@ impl Pages {
                 self.rebased.push(page);
             }
         }
+        useful
     }
 
     pub(crate) fn base_page(&self, page: usize) -> &[u8] {

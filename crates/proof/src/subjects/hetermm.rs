@@ -2,12 +2,11 @@
 
 use std::sync::Arc;
 
-use terrace_engine::clock::Clock;
 use terrace_engine::hash::KeyHasher;
-use terrace_engine::{Durability, MachineOptions, Store, StoreError, StoreHandle};
+use terrace_engine::{MachineOptions, Store, StoreError, StoreHandle};
 use terrace_index::Clht;
 use terrace_space_hybrid_log::{HybridOptions, Opening, Sizes, open_block, open_byte};
-use terrace_testkit::sweep::{Media, MediaKind, Shape, Subject};
+use terrace_testkit::sweep::{self, Media, MediaKind, Shape, Subject};
 
 /// Engine `hetermm`.
 pub struct Hetermm;
@@ -54,13 +53,8 @@ impl Subject for Hetermm {
         }
     }
 
-    fn open(
-        &self,
-        media: &Media,
-        durability: Durability,
-        clock: Arc<dyn Clock>,
-        fresh: bool,
-    ) -> Result<Box<dyn Store>, StoreError> {
+    fn open(&self, media: &Media, how: sweep::Opening) -> Result<Box<dyn Store>, StoreError> {
+        let sweep::Opening { durability, clock, fresh, evict } = how;
         let kind = match media {
             Media::Byte(_) => MediaKind::Byte,
             Media::Block { .. } => MediaKind::Block,
@@ -72,7 +66,7 @@ impl Subject for Hetermm {
                 engine: "hetermm",
                 durability,
                 immediate: true,
-                evict: false,
+                evict,
                 sessions: 3,
                 hasher: KeyHasher::new(7),
                 clock,

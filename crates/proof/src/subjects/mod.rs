@@ -6,17 +6,28 @@ use terrace_testkit::sweep::Subject;
 
 pub use hetermm::Hetermm;
 
+/// An engine and its name.
+pub type Named = (&'static str, &'static (dyn Subject + Sync));
+
 /// The engines that keep anything across a crash.
-pub const SUBJECTS: &[(&str, &(dyn Subject + Sync))] = &[("hetermm", &Hetermm)];
+pub const SUBJECTS: &[Named] = &[("hetermm", &Hetermm)];
+
+/// The engine of this name, with its name.
+///
+/// # Errors
+/// If there is none, with the names that there are.
+pub fn named(name: &str) -> Result<Named, String> {
+    let found = SUBJECTS.iter().find(|(known, _)| *known == name);
+    found.copied().ok_or_else(|| {
+        let names: Vec<_> = SUBJECTS.iter().map(|(name, _)| *name).collect();
+        format!("engine {name:?}: expected {}", names.join(" or "))
+    })
+}
 
 /// The engine of this name.
 ///
 /// # Errors
 /// If there is none, with the names that there are.
 pub fn by_name(name: &str) -> Result<&'static (dyn Subject + Sync), String> {
-    let found = SUBJECTS.iter().find(|(known, _)| *known == name);
-    found.map(|(_, subject)| *subject).ok_or_else(|| {
-        let names: Vec<_> = SUBJECTS.iter().map(|(name, _)| *name).collect();
-        format!("engine {name:?}: expected {}", names.join(" or "))
-    })
+    named(name).map(|(_, subject)| subject)
 }

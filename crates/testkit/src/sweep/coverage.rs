@@ -4,6 +4,47 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use terrace_engine::Stats;
+use terrace_media_sim::{Model, QueueOrder};
+
+use super::plan::Manner;
+
+/// What a long sweep must have reached; listed even if it was not.
+pub const ASKED: &[&str] = &[
+    "clean stops",
+    "evicted keys",
+    "expired keys",
+    "extents",
+    "flushes",
+    "keys that fell back",
+    "log reclaims",
+    "multi-key groups",
+    "operations",
+    "process kills",
+    "reclamations",
+    "records moved",
+    "records restored from the log",
+    "recoveries",
+    "recoveries crashed",
+    "recoveries crashed two deep",
+    "recoveries from crashes",
+    "recoveries repeated",
+    "refusals",
+    "reuses",
+    "seals",
+    "tombstones dropped",
+];
+
+/// Engines' own words for what all of them do, in everybody's.
+const NEUTRAL: &[(&str, &[&str])] = &[
+    // A page is sealed as it is flushed.
+    ("blocks_sealed", &["seals", "flushes"]),
+    ("blocks_reused", &["reuses"]),
+    ("blocks_reclaimed", &["reclamations"]),
+    ("blocks_purged", &["purges of dead keys"]),
+    ("records_moved", &["records moved"]),
+    ("tombstones_dropped", &["tombstones dropped"]),
+    ("extents_written", &["extents"]),
+];
 
 /// Counts by label.
 #[derive(Clone, Debug, Default)]
@@ -24,31 +65,54 @@ impl Coverage {
     pub fn iter(&self) -> impl Iterator<Item = (&'static str, u64)> {
         self.0.iter().map(|(label, n)| (*label, *n))
     }
+    /// What [`ASKED`] names and nobody reached.
+    pub fn missing(&self) -> Vec<&'static str> {
+        ASKED.iter().copied().filter(|label| self.get(label) == 0).collect()
+    }
     /// Adds another's counts.
     pub fn merge(&mut self, other: &Coverage) {
         other.iter().for_each(|(label, n)| self.add(label, n));
     }
 
+    /// How a history behaved.
+    pub(super) fn manner(&mut self, manner: &Manner) {
+        self.add("histories that begin with a new store", manner.fresh.into());
+        self.add("histories in which any subset of words survives", (manner.model == Model::Strict).into());
+        self.add("histories of a cache", manner.evict.into());
+        self.add("histories of three sessions", (manner.sessions == 3).into());
+        self.add("histories with background work in between", (manner.slip > 0).into());
+        self.add("histories with reads out of order", (manner.order != QueueOrder::InOrder).into());
+    }
+
     /// Takes over what a store counted in its life.
     pub(super) fn take(&mut self, stats: &Stats) {
-        self.add("expired in background", stats.expired);
+        self.add("keys purged by background work", stats.expired);
+        self.add("evicted keys", stats.evicted);
         self.add("stalls", stats.stalls);
         if let Some(recovery) = stats.recovery {
             self.add("recoveries", 1);
-            self.add("records from the log", recovery.from_log);
+            self.add("records restored from the log", recovery.from_log);
         }
-        for (label, n) in &stats.engine_details {
-            if !matches!(*label, "page_bytes" | "pages" | "pages_free" | "blocks" | "blocks_free") {
-                self.add(label, *n);
+        for (detail, n) in &stats.engine_details {
+            match NEUTRAL.iter().find(|(name, _)| name == detail) {
+                Some((_, labels)) => labels.iter().for_each(|label| self.add(label, *n)),
+                None if matches!(
+                    *detail,
+                    "page_bytes" | "pages" | "pages_free" | "blocks" | "blocks_free"
+                ) => {}
+                None => self.add(detail, *n),
             }
         }
     }
 }
 
 impl fmt::Display for Coverage {
+    /// One line a label, those that are missing included.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (i, (label, n)) in self.0.iter().enumerate() {
-            write!(f, "{}{label} {n}", if i == 0 { "" } else { ", " })?;
+        let mut all: BTreeMap<&str, u64> = ASKED.iter().map(|label| (*label, 0)).collect();
+        all.extend(self.iter());
+        for (label, n) in all {
+            writeln!(f, "  {n:>12}  {label}")?;
         }
         Ok(())
     }

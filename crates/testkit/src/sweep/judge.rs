@@ -1,37 +1,36 @@
 //! Opens a store on a crash image and says what is wrong with it, if anything.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use terrace_engine::{Batch, Durability, OpKind, Reply, Store};
+use terrace_engine::{Batch, OpKind, Reply, Store};
 use terrace_media_sim::explorer::Explorer;
-use terrace_media_sim::oracle::Promise;
 use terrace_media_sim::point::{CrashPoint, Failure, Statistics};
-use terrace_media_sim::snapshot::Crash;
-use terrace_media_sim::{CrashImage, Rng};
+use terrace_media_sim::{CrashImage, QueueOrder, Rng};
 
 use super::coverage::Coverage;
-use super::lane::{Held, Stop};
-use super::ledger::Record;
-use super::media::{Media, MediaKind, SweepClock};
-use super::plan::{KEYS, key_bytes, plan};
+use super::lane::Held;
+use super::ledger::{Content, Record};
+use super::media::{Media, SweepClock};
+use super::plan::{KEYS, Plan, db_of, key_bytes};
 use super::run::{Run, Start, drive};
 use super::{START_US, Setup};
 
 /// One image in so many is recovered a second time.
 const AGAIN: u64 = 4;
-/// One image in so many crashes again, inside its recovery or soon after.
-const NESTED: u64 = 48;
+/// One image in so many crashes again, inside its recovery or soon after; by depth. Deeper ones don't.
+const NESTED: [u64; 2] = [48, 64];
 /// Steps after such a recovery.
 const NESTED_STEPS: usize = 10;
 /// Images of such a second crash.
 const NESTED_IMAGES: u64 = 24;
-/// Events a crash point, about; it decides how many points are left out.
-const EVENTS_A_POINT: u64 = 2;
+/// Images of one point at most, and on average: the death of a process leaves one or two.
 const IMAGES_A_POINT: u64 = 4;
+const MEAN_IMAGES: u64 = 2;
+const STORE_SAMPLE: u64 = 8;
 
 /// What an exploration found.
+#[derive(Default)]
 pub(super) struct Explored {
     pub statistics: Statistics,
     /// Of second crashes.
@@ -41,55 +40,48 @@ pub(super) struct Explored {
 
 pub(super) struct Judge<'a> {
     setup: &'a Setup<'a>,
+    plan: &'a Plan,
     run: &'a Run,
-    seed: u64,
-    depth: u32,
+    depth: usize,
     turn: u64,
     explored: &'a RefCell<Explored>,
 }
 
-pub(super) fn empty() -> Explored {
-    Explored {
-        statistics: Statistics::default(),
-        nested: Statistics::default(),
-        coverage: Coverage::default(),
-    }
-}
-
-/// Crashes the history everywhere, about `images` times.
+/// Crashes the history everywhere, about `images` times; `depth` crashes came before it.
 pub(super) fn explore(
     setup: &Setup<'_>,
+    plan: &Plan,
     run: &Run,
-    seed: u64,
     images: u64,
-    depth: u32,
+    depth: usize,
 ) -> Result<Explored, Box<Failure>> {
-    let explored = RefCell::new(empty());
-    let mut judge = Judge::new(setup, run, seed, depth, &explored);
-    let points = run.trace.len() as u64 / EVENTS_A_POINT * 2;
-    let sample = (points * IMAGES_A_POINT / images.max(1)).max(1);
-    let statistics = Explorer::new(seed)
+    let explored = RefCell::new(Explored::default());
+    let mut judge = Judge::new(setup, plan, run, depth, &explored);
+    let explorer = Explorer::new(plan.seed)
+        .model(plan.manner.model)
         .images_per_point(IMAGES_A_POINT)
-        .point_sample(sample)
-        .store_sample(8)
-        .explore(&run.trace, |point, image| judge.check(point, image))?;
+        .store_sample(STORE_SAMPLE);
+    let points = explorer.points(&run.trace);
+    let sample = (points * MEAN_IMAGES / images.max(1)).max(1);
+    let explorer = explorer.point_sample(sample);
+    let statistics = explorer.explore(&run.trace, |point, image| judge.check(point, image))?;
     let mut explored = explored.into_inner();
     explored.statistics = statistics;
     Ok(explored)
 }
 
-/// A store opened on an image, and the records read from it.
-pub(super) type Recovered = (Held<Box<dyn Store>>, BTreeMap<u8, Record>);
+/// A store opened on an image, and what was read from it.
+pub(super) type Recovered = (Held<Box<dyn Store>>, Content);
 
 impl<'a> Judge<'a> {
     pub(super) fn new(
         setup: &'a Setup<'a>,
+        plan: &'a Plan,
         run: &'a Run,
-        seed: u64,
-        depth: u32,
+        depth: usize,
         explored: &'a RefCell<Explored>,
     ) -> Self {
-        Self { setup, run, seed, depth, turn: seed, explored }
+        Self { setup, plan, run, depth, turn: 0, explored }
     }
 }
 
@@ -98,103 +90,108 @@ impl Judge<'_> {
         let kind = self.setup.options.media;
         let clock_us = self.run.clock_us(point.position);
         self.turn += 1;
-        let mut rng = Rng::new(self.seed ^ self.turn);
-        let nested = self.depth == 0 && point.position >= self.run.created && rng.one_in(NESTED);
+        let mut rng = Rng::new(Rng::new(self.plan.seed).bits() ^ self.turn);
+        let often = NESTED.get(self.depth).copied().unwrap_or(0);
+        let nested = rng.one_in(often) && point.position >= self.run.created;
         // Before the first recovery changes the image.
         let copy = nested.then(|| image.recording());
         let media = Media::of(kind, image);
+        if rng.one_in(2) {
+            media.set_queue_order(QueueOrder::Shuffled { seed: self.turn });
+        }
         let opened = self.recover(&media, clock_us);
         if point.position < self.run.created {
             return match opened {
-                Ok((_, found)) if !found.is_empty() => Err(format!("a store half made holds {found:?}")),
+                Ok((_, found)) if !found.records.is_empty() => {
+                    Err(format!("a store half made holds {:?}", found.records))
+                }
                 _ => Ok(()),
             };
         }
         let (store, found) = opened?;
-        self.explored.borrow_mut().coverage.add("crash recoveries", 1);
-        let promise = self.promise(point);
+        self.explored.borrow_mut().coverage.add("recoveries from crashes", 1);
+        let promise = self.run.promise(self.setup, point.position, point.crash);
         let oracle = self.run.oracle(point.position);
-        oracle.verify(point.position, &promise, &found).map_err(|violation| violation.to_string())?;
-        self.setup.count(&**store, found.len())?;
+        let verdict = oracle.verify(point.position, &promise, &found.records);
+        verdict.map_err(|violation| violation.to_string())?;
+        self.setup.count(&**store, found.records.keys(), &self.plan.manner)?;
         drop(store);
         if rng.one_in(AGAIN) {
             let (_, again) =
                 self.recover(&media, clock_us).map_err(|error| format!("the second recovery: {error}"))?;
-            if again != found {
+            if !self.same(&found, &again) {
                 return Err(format!("a second recovery found {again:?} where the first found {found:?}"));
             }
-            self.explored.borrow_mut().coverage.add("second recoveries", 1);
+            self.explored.borrow_mut().coverage.add("recoveries repeated", 1);
         }
         if let Some((recorder, copy)) = copy {
-            let media = Media::of(kind, &copy);
-            let start = Start { recorder, media, fresh: false, clock_us, initial: found };
+            let start = Start { recorder, media: Media::of(kind, &copy), clock_us, initial: found };
             self.crash_again(start, rng.bits())?;
         }
         Ok(())
     }
 
+    /// The second recovery found what the first one did; in a cache it may have evicted since.
+    fn same(&self, first: &Content, second: &Content) -> bool {
+        if !self.plan.manner.evict {
+            return first == second;
+        }
+        let kept = |(key, record): (&u8, &Record)| first.records.get(key) == Some(record);
+        second.records.iter().all(kept)
+    }
+
     /// Recovers with a recorder, goes on a little, and crashes all that.
     fn crash_again(&self, start: Start, seed: u64) -> Result<(), String> {
-        let durability = self.setup.options.durability;
-        let mut steps =
-            plan(seed, &self.setup.shape, durability != Durability::None, durability != Durability::None);
-        steps.truncate(NESTED_STEPS);
-        let run = match drive(self.setup, seed, start, &steps) {
-            Ok(run) => run,
-            Err(Stop::Void) => return Ok(()),
-            Err(Stop::Failed(error)) => return Err(format!("after the recovery: {error}; steps {steps:?}")),
-        };
-        let explored = explore(self.setup, &run, seed, NESTED_IMAGES, self.depth + 1);
-        let explored = explored.map_err(|failure| format!("a second crash: {failure}\n  steps {steps:?}"))?;
+        let plan = self.plan.after_crash(seed, self.setup, NESTED_STEPS);
+        let run = drive(self.setup, start, &plan)
+            .map_err(|error| format!("after the recovery: {error}; steps {:?}", plan.steps))?;
+        let explored = explore(self.setup, &plan, &run, NESTED_IMAGES, self.depth + 1);
+        let explored =
+            explored.map_err(|failure| format!("a second crash: {failure}\n  steps {:?}", plan.steps))?;
         let mut mine = self.explored.borrow_mut();
+        let label = ["recoveries crashed", "recoveries crashed two deep"][self.depth];
+        mine.coverage.add(label, explored.statistics.images);
         mine.nested += explored.statistics;
+        mine.nested += explored.nested;
         mine.coverage.merge(&run.coverage);
         mine.coverage.merge(&explored.coverage);
         Ok(())
-    }
-
-    fn promise(&self, point: &CrashPoint) -> Promise {
-        let options = &self.setup.options;
-        match options.durability {
-            Durability::None => {
-                let kept_before = self.run.last_close(point.position);
-                Promise { kept_before, session_prefix: false, causal: false }
-            }
-            Durability::Batch(_) if options.media == MediaKind::Block && point.crash == Crash::Power => {
-                Promise::batch(self.run.trace.last_sync(0, point.position))
-            }
-            Durability::Batch(_) | Durability::Sync => Promise::sync(point.position),
-        }
     }
 
     /// Opens the store and reads everything.
     pub(super) fn recover(&self, media: &Media, clock_us: u64) -> Result<Recovered, String> {
         debug_assert!(clock_us >= START_US);
         let clock = Arc::new(SweepClock::new(clock_us));
-        let store = self.setup.open(media, &clock, false).map_err(|error| format!("opening: {error}"))?;
-        let store = Held::new(store);
-        let mut session = Held::new(store.session().map_err(|error| error.to_string())?);
-        let mut batch = Held::new(Batch::new());
-        for key in 0..KEYS {
-            batch.push(0, &key_bytes(key), OpKind::Get { value: true });
-        }
-        session.execute(&mut batch);
-        let proof = session.wait(&mut batch);
-        let mut found = BTreeMap::new();
-        for key in 0..KEYS {
-            match batch.reply(usize::from(key), &proof) {
-                Reply::Miss => {}
-                Reply::Hit { meta, value: Some(span) } => {
-                    let record = Record { value: batch.output(span).to_vec(), expire_at: meta.expire_at };
-                    if record.expire_at != 0 && record.expire_at * 1000 <= clock_us {
-                        return Err(format!("key {key} = {record:?} had expired"));
-                    }
-                    found.insert(key, record);
-                }
-                other => return Err(format!("get of key {key} was answered {other:?}")),
-            }
-        }
-        drop(session);
+        let store = self.setup.open(media, &clock, &self.plan.manner, false);
+        let store = Held::new(store.map_err(|error| format!("opening: {error}"))?);
+        let found = read_all(&**store, clock_us)?;
         Ok((store, found))
     }
+}
+
+/// Every key of the store, and its version.
+pub(super) fn read_all(store: &dyn Store, clock_us: u64) -> Result<Content, String> {
+    let mut session = Held::new(store.session().map_err(|error| error.to_string())?);
+    let mut batch = Held::new(Batch::new());
+    for key in 0..KEYS {
+        batch.push(db_of(key), &key_bytes(key), OpKind::Get { value: true });
+    }
+    session.execute(&mut batch);
+    let proof = session.wait(&mut batch);
+    let mut found = Content::default();
+    for key in 0..KEYS {
+        match batch.reply(usize::from(key), &proof) {
+            Reply::Miss => {}
+            Reply::Hit { meta, value: Some(span) } => {
+                let record = Record { value: batch.output(span).to_vec(), expire_at: meta.expire_at };
+                if record.expire_at != 0 && record.expire_at * 1000 <= clock_us {
+                    return Err(format!("key {key} = {record:?} had expired"));
+                }
+                found.records.insert(key, record);
+                found.versions.insert(key, meta.version);
+            }
+            other => return Err(format!("get of key {key} was answered {other:?}")),
+        }
+    }
+    Ok(found)
 }

@@ -1,14 +1,16 @@
 //! A session of a history, and its batches that are not answered yet.
 
-use terrace_engine::{Batch, Condition, Delta, ExpireIf, Expiry, OpError, OpKind, Reply, Session, Settled};
+use terrace_engine::{Batch, Condition, Delta, Expiry, OpError, OpKind, Reply, Session, Settled};
 
-use super::ledger::{Expected, Ledger, Prediction};
-use super::plan::{Cmd, CmdKind, key_bytes, value_bytes};
+use super::ledger::{Expected, Ledger, Prediction, Token};
+use super::plan::{Cmd, CmdKind, When, db_of, key_bytes, value_bytes};
 
 /// A batch under way.
 pub(super) struct Flight {
     pub batch: Batch,
     pub cmds: Vec<Cmd>,
+    /// The versions that conditions name.
+    pub tokens: Vec<Option<Token>>,
     pub atomic: bool,
     pub issued: usize,
     /// What was predicted once nothing was pending any more; the writes have all taken effect by then.
@@ -23,13 +25,15 @@ pub(super) struct Lane {
     pub flights: Vec<Flight>,
 }
 
-/// Why a history ends early.
-#[derive(Debug)]
-pub(super) enum Stop {
-    /// A full store refused something that others had built on: what follows can't be predicted.
-    Void,
-    /// Something is wrong, without any crash.
-    Failed(String),
+/// What an answer is worth.
+pub(super) enum Verdict {
+    /// As predicted; the version that it told.
+    Right(Option<u64>),
+    /// Refused, for want of room or as too long.
+    Refused,
+    /// Not found in a store that evicts.
+    Evicted,
+    Wrong(String),
 }
 
 impl Flight {
@@ -38,77 +42,113 @@ impl Flight {
         if atomic {
             batch.begin_atomic();
         }
-        for cmd in cmds {
-            let kind = op_kind(ledger, &mut batch, cmd);
-            let key = if matches!(cmd.kind, CmdKind::Flush) { Vec::new() } else { key_bytes(cmd.key) };
-            batch.push(0, &key, kind);
+        let tokens: Vec<Option<Token>> = cmds.iter().map(|cmd| ledger.token(cmd.key)).collect();
+        for (cmd, token) in cmds.iter().zip(&tokens) {
+            let kind = op_kind(ledger, &mut batch, cmd, *token);
+            if matches!(cmd.kind, CmdKind::Flush { .. }) {
+                batch.push(0, &[], kind);
+            } else {
+                batch.push(db_of(cmd.key), &key_bytes(cmd.key), kind);
+            }
         }
         if atomic {
             batch.end_atomic();
         }
-        Self { batch, cmds: cmds.to_vec(), atomic, issued, predictions: None }
+        Self { batch, cmds: cmds.to_vec(), tokens, atomic, issued, predictions: None }
     }
 
     /// Whether two batches that are both pending could take effect in either order and it would matter.
     pub fn meets(&self, cmds: &[Cmd]) -> bool {
-        let flush = |cmds: &[Cmd]| cmds.iter().any(|cmd| matches!(cmd.kind, CmdKind::Flush));
+        let flush = |cmds: &[Cmd]| cmds.iter().any(|cmd| matches!(cmd.kind, CmdKind::Flush { .. }));
         flush(&self.cmds)
             || flush(cmds)
             || self.cmds.iter().any(|mine| cmds.iter().any(|cmd| cmd.key == mine.key))
     }
 
-    /// Compares an answer with the prediction; `Err(None)` if it was refused for want of room.
-    pub fn compare(&self, i: usize, expected: &Expected, proof: &Settled) -> Result<(), Option<String>> {
+    /// Compares an answer with the prediction.
+    pub fn compare(&self, i: usize, expected: &Expected, evict: bool, proof: &Settled) -> Verdict {
         let reply = self.batch.reply(i, proof);
+        let bytes = |span: Option<_>| span.map(|span| self.batch.output(span));
         let right = match (expected, &reply) {
-            (_, Reply::Error(OpError::Full)) => return Err(None),
+            (_, Reply::Error(OpError::Full | OpError::ValueTooLong(_) | OpError::GroupTooLong(_))) => {
+                return Verdict::Refused;
+            }
+            (Expected::Value(_) | Expected::Deleted(_), Reply::Miss) if evict => return Verdict::Evicted,
             (Expected::Miss, Reply::Miss)
-            | (Expected::Stored, Reply::Stored { .. })
-            | (Expected::Deleted, Reply::Deleted { .. })
             | (Expected::NotInteger, Reply::Error(OpError::NotInteger))
             | (Expected::Done, Reply::Done) => true,
-            (Expected::Value(record), Reply::Hit { meta, value: Some(span) }) => {
-                meta.expire_at == record.expire_at && self.batch.output(*span) == record.value
+            (Expected::Stored(expected), Reply::Stored { version, old })
+                if bytes(*old) == expected.as_deref() =>
+            {
+                return Verdict::Right(Some(*version).filter(|_| !self.atomic));
+            }
+            (Expected::NotStored { present, old }, Reply::NotStored { present: p, old: o }) => {
+                present == p && bytes(*o) == old.as_deref()
+            }
+            (Expected::Deleted(expected), Reply::Deleted { old }) => bytes(*old) == expected.as_deref(),
+            (Expected::Value(record), Reply::Hit { meta, value: Some(span) })
+                if meta.expire_at == record.expire_at && self.batch.output(*span) == record.value =>
+            {
+                return Verdict::Right(Some(meta.version));
             }
             (Expected::Number(a), Reply::Number(b)) => a == b,
             (Expected::Length(a), Reply::Length(b)) => a == b,
-            (Expected::Touched(expire_at), Reply::Hit { meta, .. }) => meta.expire_at == *expire_at,
+            (Expected::Touched { expire_at, value }, Reply::Hit { meta, value: got })
+                if bytes(*got) == value.as_deref() =>
+            {
+                match expire_at {
+                    Some(expire_at) if *expire_at == meta.expire_at => {
+                        return Verdict::Right(Some(meta.version));
+                    }
+                    // Its metadata mean nothing any more.
+                    other => other.is_none(),
+                }
+            }
             _ => false,
         };
         if right {
-            return Ok(());
+            return Verdict::Right(None);
         }
-        Err(Some(format!(
+        Verdict::Wrong(format!(
             "without any crash: {:?} was answered {reply:?}, expected {expected:?}",
             self.cmds[i]
-        )))
+        ))
     }
 }
 
-fn op_kind(ledger: &Ledger, batch: &mut Batch, cmd: &Cmd) -> OpKind {
+fn op_kind(ledger: &Ledger, batch: &mut Batch, cmd: &Cmd, token: Option<Token>) -> OpKind {
     let at =
         |expires: Option<_>| expires.map_or(Expiry::Clear, |expires| Expiry::At(ledger.expire_at(expires)));
-    let mut set = |value: &[u8], expiry| OpKind::Set {
-        value: batch.bytes(value),
-        condition: Condition::Always,
-        expiry,
-        flags: None,
-        old_value: false,
+    let condition = |when| match when {
+        When::Always => Condition::Always,
+        When::Absent => Condition::Absent,
+        When::Present => Condition::Present,
+        When::Version => Condition::Version(token.map_or(1, |token| token.version)),
     };
     match cmd.kind {
-        CmdKind::Set { len, stamp, expires } => set(&value_bytes(len, stamp), at(expires)),
-        CmdKind::SetNumber { stamp } => set((u64::from(stamp) << 40).to_string().as_bytes(), Expiry::Clear),
-        CmdKind::Delete => OpKind::Delete { condition: Condition::Always, old_value: false },
-        CmdKind::Append { len, stamp } => {
+        CmdKind::Set { len, stamp, expires, when, old } => OpKind::Set {
+            value: batch.bytes(&value_bytes(len, stamp)),
+            condition: condition(when),
+            expiry: at(expires),
+            flags: None,
+            old_value: old,
+        },
+        CmdKind::SetNumber { stamp } => OpKind::Set {
+            value: batch.bytes((u64::from(stamp) << 40).to_string().as_bytes()),
+            condition: Condition::Always,
+            expiry: Expiry::Clear,
+            flags: None,
+            old_value: false,
+        },
+        CmdKind::Delete { when, old } => OpKind::Delete { condition: condition(when), old_value: old },
+        CmdKind::Append { len, stamp, front, create, when } => {
             let value = batch.bytes(&value_bytes(len, stamp));
-            OpKind::Append { value, front: false, create: true, condition: Condition::Always }
+            OpKind::Append { value, front, create, condition: condition(when) }
         }
         CmdKind::Incr { by } => OpKind::Incr { by: Delta::Signed(i64::from(by)) },
-        CmdKind::Expire { to } => {
-            OpKind::Expire { expiry: at(to), condition: ExpireIf::Always, value: false }
-        }
+        CmdKind::Expire { to, only, value } => OpKind::Expire { expiry: at(to), condition: only, value },
         CmdKind::Get => OpKind::Get { value: true },
-        CmdKind::Flush => OpKind::Flush { db: None },
+        CmdKind::Flush { db } => OpKind::Flush { db },
     }
 }
 

@@ -6,7 +6,13 @@ use std::fmt;
 
 use terrace_media_sim::oracle::Oracle;
 
-use super::plan::{Cmd, CmdKind, Expires, JUMP_US, value_bytes};
+use super::plan::{Expires, JUMP_US};
+
+mod rules;
+mod versions;
+
+pub(super) use versions::Token;
+use versions::Versions;
 
 type Position = usize;
 
@@ -34,18 +40,27 @@ impl fmt::Debug for Record {
 pub(super) enum Expected {
     Miss,
     Value(Record),
-    Stored,
-    Deleted,
+    /// With the old value, if one was asked for and there.
+    Stored(Option<Vec<u8>>),
+    NotStored {
+        present: bool,
+        old: Option<Vec<u8>>,
+    },
+    Deleted(Option<Vec<u8>>),
     Number(i64),
     Length(u64),
-    /// The expiry was changed.
-    Touched(u64),
+    /// The expiry was changed, to this if the record is still there; the value if it was asked for.
+    Touched {
+        expire_at: Option<u64>,
+        value: Option<Vec<u8>>,
+    },
     NotInteger,
     Done,
 }
 
 struct Entry {
     session: u32,
+    rank: u64,
     issued: Position,
     acknowledged: Option<Position>,
     withdrawn: bool,
@@ -60,6 +75,16 @@ struct Entry {
 /// An entry's number.
 pub(super) type EntryId = usize;
 
+/// Who does something, and when it was issued.
+#[derive(Clone, Copy)]
+pub(super) struct By {
+    /// The session's number.
+    pub session: u32,
+    /// Its place in the session's order; see the oracle's ranks.
+    pub rank: u64,
+    pub issued: Position,
+}
+
 /// What was predicted of one operation.
 pub(super) struct Prediction {
     pub expected: Expected,
@@ -69,13 +94,22 @@ pub(super) struct Prediction {
     pub saw: Option<EntryId>,
 }
 
+/// What a store holds at the beginning of a history.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Content {
+    pub records: BTreeMap<u8, Record>,
+    pub versions: BTreeMap<u8, u64>,
+}
+
 /// See the module's text.
 pub(super) struct Ledger {
     entries: Vec<Entry>,
     live: BTreeMap<u8, Record>,
     /// The last entry on each key.
     last: BTreeMap<u8, EntryId>,
+    versions: Versions,
     initial: BTreeMap<u8, Record>,
+    evict: bool,
     start_us: u64,
     jumps: u64,
     /// Where the clock jumped, and to which millisecond.
@@ -84,13 +118,14 @@ pub(super) struct Ledger {
 
 impl Ledger {
     /// Of a store that holds `initial`; `start_us` is when the clock began, and `jumps` how often it jumped since.
-    pub fn new(start_us: u64, jumps: u64, initial: BTreeMap<u8, Record>) -> Self {
-        let live = initial.clone();
+    pub fn new(start_us: u64, jumps: u64, initial: Content, evict: bool) -> Self {
         Self {
             entries: Vec::new(),
-            live,
+            live: initial.records.clone(),
             last: BTreeMap::new(),
-            initial,
+            versions: Versions::new(&initial.versions),
+            initial: initial.records,
+            evict,
             start_us,
             jumps,
             jumped: Vec::new(),
@@ -99,82 +134,15 @@ impl Ledger {
 
     /// The moment of an expiry, in milliseconds.
     pub fn expire_at(&self, expires: Expires) -> u64 {
-        let jump = self.jumps + u64::from(expires.jumps) - 1;
-        (self.start_us + jump * JUMP_US + JUMP_US / 2) / 1000 + u64::from(expires.stamp % 90_000)
+        let jump = self.jumps + u64::from(expires.jumps);
+        (self.start_us + jump * JUMP_US - JUMP_US / 2) / 1000 + u64::from(expires.stamp % 90_000)
     }
 
-    /// Runs an operation on the model.
-    pub fn run(&mut self, session: u32, issued: Position, cmd: &Cmd) -> Prediction {
-        let old = self.live.get(&cmd.key).cloned();
-        let saw = self.last.get(&cmd.key).copied();
-        let (expected, new) = match self.decide(cmd, old.as_ref()) {
-            (expected, None) => return Prediction { expected, wrote: None, saw },
-            (expected, Some(new)) => (expected, new),
-        };
-        let effects = match cmd.kind {
-            CmdKind::Flush => self.live.keys().map(|key| (*key, None)).collect(),
-            _ => vec![(cmd.key, new)],
-        };
-        let wrote = Some(self.write(session, issued, effects));
-        Prediction { expected, wrote, saw: None }
+    fn now_ms(&self) -> u64 {
+        (self.start_us + self.jumps * JUMP_US) / 1000
     }
 
-    /// Runs sets as one step.
-    pub fn run_group(&mut self, session: u32, issued: Position, cmds: &[Cmd]) -> EntryId {
-        let mut effects: BTreeMap<u8, Option<Record>> = BTreeMap::new();
-        for cmd in cmds {
-            if let (_, Some(new)) = self.decide(cmd, None) {
-                effects.insert(cmd.key, new);
-            }
-        }
-        self.write(session, issued, effects.into_iter().collect())
-    }
-
-    /// The answer, and the new state if there is one.
-    fn decide(&self, cmd: &Cmd, old: Option<&Record>) -> (Expected, Option<Option<Record>>) {
-        let expiry = old.map_or(0, |old| old.expire_at);
-        let record = |value, expire_at| Some(Some(Record { value, expire_at }));
-        match cmd.kind {
-            CmdKind::Set { len, stamp, expires } => {
-                let expire_at = expires.map_or(0, |expires| self.expire_at(expires));
-                (Expected::Stored, record(value_bytes(len, stamp), expire_at))
-            }
-            CmdKind::SetNumber { stamp } => {
-                (Expected::Stored, record((u64::from(stamp) << 40).to_string().into_bytes(), 0))
-            }
-            CmdKind::Delete if old.is_some() => (Expected::Deleted, Some(None)),
-            CmdKind::Append { len, stamp } => {
-                let mut value = old.map_or_else(Vec::new, |old| old.value.clone());
-                value.extend_from_slice(&value_bytes(len, stamp));
-                (Expected::Length(value.len() as u64), record(value, expiry))
-            }
-            CmdKind::Incr { by } => {
-                let text = old.map_or(Some("0"), |old| std::str::from_utf8(&old.value).ok());
-                match text.and_then(|text| text.parse::<i64>().ok()) {
-                    Some(number) => {
-                        let sum = number + i64::from(by);
-                        (Expected::Number(sum), record(sum.to_string().into_bytes(), expiry))
-                    }
-                    None => (Expected::NotInteger, None),
-                }
-            }
-            CmdKind::Expire { to } => match old {
-                None => (Expected::Miss, None),
-                Some(old) => {
-                    let expire_at = to.map_or(0, |to| self.expire_at(to));
-                    if expire_at == old.expire_at {
-                        return (Expected::Touched(expire_at), None);
-                    }
-                    (Expected::Touched(expire_at), record(old.value.clone(), expire_at))
-                }
-            },
-            CmdKind::Get => (old.map_or(Expected::Miss, |old| Expected::Value(old.clone())), None),
-            CmdKind::Flush => (Expected::Done, Some(None)),
-            CmdKind::Delete => (Expected::Miss, None),
-        }
-    }
-
-    fn write(&mut self, session: u32, issued: Position, effects: Vec<(u8, Option<Record>)>) -> EntryId {
+    fn write(&mut self, by: By, effects: Vec<(u8, Option<Record>)>) -> EntryId {
         let id = self.entries.len();
         let mut before = Vec::new();
         for (key, new) in &effects {
@@ -185,8 +153,9 @@ impl Ledger {
             before.push((*key, old, self.last.insert(*key, id)));
         }
         let entry = Entry {
-            session,
-            issued,
+            session: by.session,
+            rank: by.rank,
+            issued: by.issued,
             acknowledged: None,
             withdrawn: false,
             effects,
@@ -228,7 +197,7 @@ impl Ledger {
     /// The clock has jumped; `session` is the number of the first of the expiries' own sessions. How many keys went.
     pub fn jump(&mut self, position: Position, session: &mut impl FnMut() -> u32) -> u64 {
         self.jumps += 1;
-        let now_ms = (self.start_us + self.jumps * JUMP_US) / 1000;
+        let now_ms = self.now_ms();
         self.jumped.push((position, now_ms));
         let gone: Vec<u8> = self
             .live
@@ -238,10 +207,37 @@ impl Ledger {
             .collect();
         for key in &gone {
             let follows = self.last.get(key).copied();
-            let id = self.write(session(), position, vec![(*key, None)]);
+            let by = By { session: session(), rank: 0, issued: position };
+            let id = self.write(by, vec![(*key, None)]);
             (self.entries[id].follows, self.entries[id].expiry) = (follows, true);
         }
         gone.len() as u64
+    }
+
+    /// A crash, after which the history goes on, took back what it may take: the store holds `found` now. `session` is as in
+    /// [`jump`](Self::jump). How many keys fell back.
+    pub fn fall_back(
+        &mut self,
+        position: Position,
+        found: &Content,
+        session: &mut impl FnMut() -> u32,
+    ) -> u64 {
+        let keys: Vec<u8> = self.live.keys().chain(found.records.keys()).copied().collect();
+        let mut fallen = 0;
+        for key in keys {
+            if self.live.get(&key) != found.records.get(&key) {
+                let by = By { session: session(), rank: 0, issued: position };
+                let id = self.write(by, vec![(key, found.records.get(&key).cloned())]);
+                self.fall_back_to(key, id, found.versions.get(&key).copied());
+                fallen += 1;
+            }
+        }
+        fallen
+    }
+
+    /// What judges a crash now.
+    pub fn oracle_now(&self, seed: u64) -> Oracle<u8, Record> {
+        self.oracle(seed, self.jumped.last().map_or(0, |(_, now_ms)| *now_ms))
     }
 
     /// What a client would find now.
@@ -258,6 +254,9 @@ impl Ledger {
 
     fn oracle(&self, seed: u64, now_ms: u64) -> Oracle<u8, Record> {
         let mut oracle = Oracle::new(seed);
+        if self.evict {
+            oracle.evicts();
+        }
         let visible = |record: &Record| record.expire_at == 0 || record.expire_at > now_ms;
         for (key, record) in self.initial.iter().filter(|(_, record)| visible(record)) {
             oracle.initial(*key, record.clone());
@@ -267,6 +266,7 @@ impl Ledger {
             let shown = |(key, new): &(u8, Option<Record>)| (*key, new.clone().filter(visible));
             let effects = entry.effects.iter().map(shown).collect();
             let id = oracle.issue(entry.session, entry.issued, effects);
+            oracle.set_rank(id, entry.rank);
             // What has expired is gone from then on, if what made it expire is there.
             let follows = match entry.follows {
                 Some(before) => acknowledged[before],

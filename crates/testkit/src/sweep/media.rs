@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use terrace_engine::clock::Clock;
-use terrace_media_sim::{CrashImage, Recorder, SimBlock, SimRegion};
+use terrace_media_sim::{CrashImage, QueueOrder, Recorder, SimBlock, SimRegion};
 
 /// Which kind of media a sweep runs on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,6 +71,13 @@ impl Media {
             MediaKind::Block => Self::Block { log: image.block(0), data: image.block(1) },
         }
     }
+    /// How reads of block media complete in queues made from now on.
+    pub(super) fn set_queue_order(&self, order: QueueOrder) {
+        if let Self::Block { log, data } = self {
+            log.set_queue_order(order);
+            data.set_queue_order(order);
+        }
+    }
     pub(super) fn to_bytes(&self) -> Bytes {
         Bytes(match self {
             Self::Byte(region) => vec![region.to_bytes()],
@@ -80,7 +87,7 @@ impl Media {
 }
 
 /// So many looks at the clock without anything done mean that a store waits for ever. Everything that waits looks at it.
-const LOOKS_MAX: u64 = 100_000;
+const LOOKS_MAX: u64 = 20_000;
 
 /// A clock that the driver sets, and a fuse against stores that hang: with one thread nobody else could end the wait.
 #[derive(Debug)]

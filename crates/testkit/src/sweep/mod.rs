@@ -1,4 +1,4 @@
-//! The crash sweep: seeded histories of two sessions and background steps, crashed everywhere, each image recovered and
+//! The crash sweep: seeded histories of up to three sessions and background steps, crashed everywhere, each image recovered and
 //! judged.
 //!
 //! ```text
@@ -24,7 +24,6 @@ mod run;
 mod summary;
 pub mod without;
 
-use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -35,19 +34,17 @@ use terrace_engine::{Durability, Progress, Store, StoreError};
 use terrace_media_sim::Recorder;
 use terrace_media_sim::shrink::shortest;
 
-pub use coverage::Coverage;
+pub use coverage::{ASKED, Coverage};
 pub use media::{Media, MediaKind};
 pub use summary::{Summary, SweepFailure};
 
-use lane::Stop;
+use ledger::Content;
 use media::{Bytes, SweepClock};
-use plan::{Step, plan};
+use plan::{Manner, Plan, Step, db_of};
 use run::{Run, Start, drive};
 
 /// When histories begin, in microseconds since the Unix epoch.
 const START_US: u64 = 1_800_000_000_000_000;
-/// One history in so many begins with making the store.
-const FRESH: u64 = 8;
 /// Background steps until a store that nobody uses has nothing to do.
 const QUIET_STEPS: u32 = 2_000;
 /// So many without work in a row mean that there is none.
@@ -91,17 +88,23 @@ pub struct Shape {
 pub trait Subject: Sync {
     /// A tiny store's shape.
     fn shape(&self, media: MediaKind) -> Shape;
-    /// Opens a store with room for three sessions; `fresh` makes one on blank media.
+    /// Opens a store with room for three sessions.
     ///
     /// # Errors
     /// The engine's.
-    fn open(
-        &self,
-        media: &Media,
-        durability: Durability,
-        clock: Arc<dyn Clock>,
-        fresh: bool,
-    ) -> Result<Box<dyn Store>, StoreError>;
+    fn open(&self, media: &Media, opening: Opening) -> Result<Box<dyn Store>, StoreError>;
+}
+
+/// How to open a store.
+pub struct Opening {
+    /// The mode whose promise is checked.
+    pub durability: Durability,
+    /// The time.
+    pub clock: Arc<dyn Clock>,
+    /// Makes a store on blank media.
+    pub fresh: bool,
+    /// What is full evicts instead of refusing.
+    pub evict: bool,
 }
 
 struct Setup<'a> {
@@ -112,24 +115,55 @@ struct Setup<'a> {
     template: Bytes,
 }
 
-impl Setup<'_> {
+impl<'a> Setup<'a> {
+    /// # Errors
+    /// If not even an empty store can be made.
+    fn new(subject: &'a dyn Subject, options: &'a SweepOptions) -> Result<Self, StoreError> {
+        let shape = subject.shape(options.media);
+        let mut setup = Self { subject, options, shape, template: Bytes(Vec::new()) };
+        let media = Media::recorded(options.media, &setup.blank(), &Recorder::new());
+        let clock = Arc::new(SweepClock::new(START_US));
+        let opening = Opening { durability: options.durability, clock, fresh: true, evict: false };
+        drop(subject.open(&media, opening)?);
+        setup.template = media.to_bytes();
+        Ok(setup)
+    }
+
     fn open(
         &self,
         media: &Media,
         clock: &Arc<SweepClock>,
+        manner: &Manner,
         fresh: bool,
     ) -> Result<Box<dyn Store>, StoreError> {
-        self.subject.open(media, self.options.durability, clock.clone(), fresh)
+        let durability = self.options.durability;
+        let opening = Opening { durability, clock: clock.clone(), fresh, evict: manner.evict };
+        self.subject.open(media, opening)
     }
 
-    /// The count is exact once the store is quiet.
-    fn count(&self, store: &dyn Store, live: usize) -> Result<(), String> {
+    /// The count is exact once the store is quiet; of a cache it is at most that.
+    fn count<'k>(
+        &self,
+        store: &dyn Store,
+        live: impl Iterator<Item = &'k u8>,
+        manner: &Manner,
+    ) -> Result<(), String> {
+        let mut expected = [0; 2];
+        live.for_each(|key| expected[usize::from(db_of(*key))] += 1);
+        let right = || {
+            let counted = [store.len(0), store.len(1)];
+            let fewer = || counted.iter().zip(&expected).all(|(counted, live)| counted <= live);
+            counted == expected || manner.evict && fewer()
+        };
         let (mut steps, mut idle) = (0, 0);
-        while store.len(0) != live as u64 {
+        while !right() {
             idle = if store.step() == Progress::Worked { 0 } else { idle + 1 };
             steps += 1;
             if idle > IDLE_STEPS || steps > QUIET_STEPS {
-                return Err(format!("the store counts {} keys, {live} are there", store.len(0)));
+                let (first, second) = (store.len(0), store.len(1));
+                return Err(format!(
+                    "the store counts {first} and {second} keys in two databases, {expected:?} are there"
+                ));
             }
         }
         Ok(())
@@ -144,66 +178,62 @@ impl Setup<'_> {
     }
 
     /// Runs the steps; a panic is a failure.
-    fn drive(&self, seed: u64, steps: &[Step]) -> Result<Run, Stop> {
-        let fresh = seed.is_multiple_of(FRESH);
+    fn drive(&self, plan: &Plan) -> Result<Run, String> {
         let recorder = Recorder::new();
         let blank;
-        let bytes = if fresh {
+        let bytes = if plan.manner.fresh {
             blank = self.blank();
             &blank
         } else {
             &self.template
         };
         let media = Media::recorded(self.options.media, bytes, &recorder);
-        let start = Start { recorder, media, fresh, clock_us: START_US, initial: BTreeMap::new() };
-        match catch_unwind(AssertUnwindSafe(|| drive(self, seed, start, steps))) {
+        let start = Start { recorder, media, clock_us: START_US, initial: Content::default() };
+        match catch_unwind(AssertUnwindSafe(|| drive(self, start, plan))) {
             Ok(run) => run,
             Err(panic) => {
                 let text = panic.downcast_ref::<String>().map(String::as_str);
                 let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
-                Err(Stop::Failed(format!("without any crash: a panic: {}", text.unwrap_or("(no message)"))))
+                Err(format!("without any crash: a panic: {}", text.unwrap_or("(no message)")))
             }
         }
     }
 
     /// Runs and explores one history; what failed, if anything.
-    fn history(&self, seed: u64, steps: &[Step], summary: &mut Summary) -> Result<(), String> {
-        let run = match self.drive(seed, steps) {
-            Ok(run) => run,
-            Err(Stop::Void) => {
-                summary.void += 1;
-                return Ok(());
-            }
-            Err(Stop::Failed(error)) => return Err(error),
-        };
-        let images = self.options.images / self.options.histories.max(1);
-        summary.sites.extend(run.trace.sites().into_iter().map(|site| run.trace.site_name(site)));
-        let explored = judge::explore(self, &run, seed, images, 0).map_err(|failure| {
+    fn history(&self, plan: &Plan, summary: &mut Summary) -> Result<(), String> {
+        let run = self.drive(plan).inspect_err(|_| summary.statistics.histories += 1)?;
+        let images = self.options.images_each();
+        for (site, used) in run.trace.site_uses() {
+            *summary.sites.entry(run.trace.site_name(site)).or_default() += used;
+        }
+        let explored = judge::explore(self, plan, &run, images, 0).map_err(|failure| {
             summary.statistics += failure.statistics;
             failure.to_string()
         })?;
         summary.statistics += explored.statistics;
         summary.nested += explored.nested;
+        summary.coverage.manner(&plan.manner);
         summary.coverage.merge(&run.coverage);
         summary.coverage.merge(&explored.coverage);
         Ok(())
     }
 
     fn one(&self, seed: u64, summary: &mut Summary) {
-        let logged = self.options.durability != Durability::None;
-        let steps = plan(seed, &self.shape, logged, logged);
-        let Err(error) = self.history(seed, &steps, summary) else { return };
+        let plan = Plan::new(seed, self);
+        let Err(error) = self.history(&plan, summary) else { return };
         let mut failure = SweepFailure { seed, error, steps: Vec::new() };
         if self.options.reduce {
             let first = class(&failure.error);
-            let run = |steps: &[Step]| match self.history(seed, steps, &mut Summary::default()) {
+            let run = |steps: &[Step]| match self.history(&plan.with_steps(steps), &mut Summary::default()) {
                 // Another failure is another story.
                 Err(error) if class(&error) != first => Ok(()),
                 result => result,
             };
-            if let Some((steps, error)) = shortest(&steps, run) {
+            if let Some((steps, error)) = shortest(&plan.steps, run) {
                 failure.error = error;
-                failure.steps = steps.iter().map(|step| format!("{step:?}")).collect();
+                failure.steps = std::iter::once(format!("{:?}", plan.manner))
+                    .chain(steps.iter().map(|step| format!("{step:?}")))
+                    .collect();
             }
         }
         summary.failures.push(failure);
@@ -217,6 +247,13 @@ fn class(error: &str) -> Option<usize> {
     kinds.iter().position(|kind| error.contains(kind))
 }
 
+impl SweepOptions {
+    /// Images of each history, about.
+    pub fn images_each(&self) -> u64 {
+        (self.images / self.histories.max(1)).max(1)
+    }
+}
+
 /// Sweeps. `progress` is called after each history with what was found so far.
 ///
 /// # Errors
@@ -226,11 +263,7 @@ pub fn sweep(
     options: &SweepOptions,
     progress: &(dyn Fn(&Summary) + Sync),
 ) -> Result<Summary, StoreError> {
-    let shape = subject.shape(options.media);
-    let mut setup = Setup { subject, options, shape, template: Bytes(Vec::new()) };
-    let media = Media::recorded(options.media, &setup.blank(), &Recorder::new());
-    drop(setup.open(&media, &Arc::new(SweepClock::new(START_US)), true)?);
-    setup.template = media.to_bytes();
+    let setup = Setup::new(subject, options)?;
     let total = Mutex::new(Summary::default());
     let next = AtomicU64::new(0);
     let stop = AtomicBool::new(false);

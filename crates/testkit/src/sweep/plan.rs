@@ -1,16 +1,51 @@
-//! Random histories as data: steps that can be left out one by one and still run.
+//! Random histories as data: how one behaves, and steps that can be left out one by one and still run.
 
-use terrace_media_sim::Rng;
+use terrace_engine::{Durability, ExpireIf};
+use terrace_media_sim::{Model, QueueOrder, Rng};
 
-use super::Shape;
+use super::{MediaKind, Setup, Shape};
+
+mod command;
+mod lean;
+
+pub(super) use command::{Cmd, CmdKind, Expires, When, db_of, key_bytes, value_bytes};
+use lean::Lean;
 
 /// Keys of a history.
-pub(super) const KEYS: u8 = 12;
-/// Sessions of a history.
-pub(super) const SESSIONS: usize = 2;
+pub(super) const KEYS: u8 = 16;
+/// Sessions of a history at most.
+pub(super) const SESSIONS: usize = 3;
 /// A jump of the clock. Expiries fall in the middle of one, so that what an engine's clock runs ahead after a restart, some
 /// ten seconds, decides nothing.
 pub(super) const JUMP_US: u64 = 400_000_000;
+/// Steps of one mood: then the history leans another way.
+const MOOD_STEPS: u64 = 40;
+/// One history in so many begins with making the store.
+const FRESH: u64 = 8;
+
+/// The history of a seed.
+#[derive(Clone, Debug)]
+pub(super) struct Plan {
+    pub seed: u64,
+    pub manner: Manner,
+    pub steps: Vec<Step>,
+}
+
+/// What holds from a history's beginning to its end.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Manner {
+    /// It begins with making the store.
+    pub fresh: bool,
+    pub sessions: usize,
+    /// The store is a cache.
+    pub evict: bool,
+    /// When reads of a block device complete.
+    pub order: QueueOrder,
+    /// What may survive of a line.
+    pub model: Model,
+    /// A background step slips in at one in so many of the places where one could; 0 for none.
+    pub slip: u64,
+}
 
 /// One step of a driver.
 #[derive(Clone, Debug)]
@@ -36,123 +71,121 @@ pub(super) enum Step {
     Restart { clean: bool },
 }
 
-/// One operation of a batch.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Cmd {
-    pub key: u8,
-    pub kind: CmdKind,
-}
-
-/// What it does. Stamps make every value and every expiry one of a kind.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum CmdKind {
-    Set { len: usize, stamp: u32, expires: Option<Expires> },
-    SetNumber { stamp: u32 },
-    Delete,
-    Append { len: usize, stamp: u32 },
-    Incr { by: u32 },
-    Expire { to: Option<Expires> },
-    Get,
-    Flush,
-}
-
-/// In the middle of the jump after `jumps - 1` more.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Expires {
-    pub jumps: u8,
-    pub stamp: u32,
-}
-
-/// The bytes of a key.
-pub(super) fn key_bytes(key: u8) -> Vec<u8> {
-    let mut bytes = format!("key{key}").into_bytes();
-    bytes.resize(bytes.len() + usize::from(key) * 5 % 37, b'.');
-    bytes
-}
-
-/// The bytes of a value.
-pub(super) fn value_bytes(len: usize, stamp: u32) -> Vec<u8> {
-    let mut bytes = format!("v{stamp:x}.").into_bytes();
-    let mut rng = Rng::new(u64::from(stamp));
-    while bytes.len() < len {
-        bytes.extend_from_slice(&rng.bits().to_le_bytes());
-    }
-    bytes.truncate(len.max(8));
-    bytes
-}
-
-/// How a history leans.
-struct Lean {
-    deletes: u64,
-    expiries: u64,
-    large: u64,
-    atomic: u64,
-    restarts: u64,
-    jumps: u64,
-    flushes: u64,
-    background: u64,
-    keys: u64,
-}
-
 struct Planner<'a> {
     rng: Rng,
     lean: Lean,
     shape: &'a Shape,
-    atomic: bool,
-    kills: bool,
+    manner: Manner,
+    /// There is a log: groups are atomic.
+    logged: bool,
     stamp: u32,
 }
 
-/// The history of a seed. `groups`: atomic ones too; `kills`: the process may die in its middle.
-pub(super) fn plan(seed: u64, shape: &Shape, groups: bool, kills: bool) -> Vec<Step> {
-    let mut rng = Rng::new(seed);
-    let mut one_of = |choices: &[u64]| choices[rng.below(choices.len() as u64) as usize];
-    let lean = Lean {
-        deletes: one_of(&[5, 15, 40]),
-        expiries: one_of(&[0, 8, 25]),
-        large: one_of(&[0, 4, 15]),
-        atomic: one_of(&[0, 6, 20]),
-        restarts: one_of(&[0, 0, 1, 3]),
-        jumps: one_of(&[0, 2, 6]),
-        flushes: one_of(&[0, 0, 0, 1]),
-        background: one_of(&[1, 3, 6]),
-        keys: one_of(&[3, 6, 12]),
-    };
-    let steps = one_of(&[30, 80, 160]);
-    let mut planner = Planner { rng, lean, shape, atomic: groups, kills, stamp: 0 };
-    (0..steps).map(|_| planner.step()).collect()
+impl Plan {
+    pub fn new(seed: u64, setup: &Setup<'_>) -> Self {
+        let mut rng = Rng::new(seed);
+        let manner = Manner::new(seed, setup.options.media, &mut rng);
+        let mut one_of = |choices: &[u64]| choices[rng.below(choices.len() as u64) as usize];
+        let steps = one_of(&[20, 40, 80, 120, 200]);
+        let lean = Lean::new(&mut rng);
+        let logged = setup.options.durability != Durability::None;
+        let mut planner = Planner { rng, lean, shape: &setup.shape, manner, logged, stamp: 0 };
+        let mut all = Vec::new();
+        for _ in 0..steps {
+            if planner.rng.one_in(MOOD_STEPS) {
+                planner.lean = Lean::new(&mut planner.rng);
+            }
+            planner.step(&mut all);
+        }
+        Self { seed, manner, steps: all }
+    }
+
+    /// What follows the recovery from a crash of a history.
+    pub fn after_crash(&self, seed: u64, setup: &Setup<'_>, steps: usize) -> Self {
+        let mut next = Self::new(seed, setup);
+        next.steps.truncate(steps);
+        next.manner = Manner { fresh: false, evict: self.manner.evict, ..next.manner };
+        if next.manner.evict {
+            next.steps.iter_mut().for_each(Step::tame);
+        }
+        next
+    }
+
+    pub fn with_steps(&self, steps: &[Step]) -> Self {
+        Self { steps: steps.to_vec(), ..*self }
+    }
+}
+
+impl Manner {
+    fn new(seed: u64, media: MediaKind, rng: &mut Rng) -> Self {
+        let shuffled = QueueOrder::Shuffled { seed: rng.bits() };
+        Self {
+            fresh: seed.is_multiple_of(FRESH),
+            sessions: [1, 2, 2, 3, 3][rng.below(5) as usize],
+            evict: rng.one_in(8),
+            order: if media == MediaKind::Block && !rng.one_in(3) { shuffled } else { QueueOrder::InOrder },
+            model: if rng.one_in(3) { Model::Strict } else { Model::Prefix },
+            slip: [0, 2, 8][rng.below(3) as usize],
+        }
+    }
+}
+
+impl Step {
+    /// Leaves out what a store that evicts may answer in several ways that matter to what follows.
+    fn tame(&mut self) {
+        if let Self::Batch { cmds, .. } = self {
+            cmds.retain(|cmd| cmd.kind.is_blind());
+            if cmds.is_empty() {
+                *self = Self::Background(1);
+            }
+        }
+    }
 }
 
 impl Planner<'_> {
-    fn step(&mut self) -> Step {
+    fn step(&mut self, steps: &mut Vec<Step>) {
         let percent = self.rng.below(100);
-        let rare = self.rng.below(100);
-        if rare < self.lean.restarts {
-            return Step::Restart { clean: !self.kills || self.rng.one_in(2) };
+        let rare = self.rng.below(200);
+        let (restarts, jumps) = (self.lean.restarts, self.lean.jumps * 2);
+        if rare < restarts {
+            let clean = self.rng.one_in(2);
+            return steps.push(Step::Restart { clean });
         }
-        if rare < self.lean.restarts + self.lean.jumps {
-            return Step::Jump;
+        if rare < restarts + jumps {
+            return steps.push(Step::Jump);
         }
+        let session = self.rng.below(self.manner.sessions as u64) as usize;
         match percent {
-            0..55 => self.batch(),
-            55..58 => Step::Settle,
-            58..64 => Step::Poll { session: self.session() },
-            64..72 => Step::Tick { us: self.rng.below(80_000) },
-            _ => Step::Background(1 + self.rng.below(self.lean.background) as u32),
+            0..55 => {
+                let mut batch = self.batch(session);
+                if self.manner.evict {
+                    batch.tame();
+                }
+                steps.push(batch);
+                if self.lean.settles {
+                    steps.push(Step::Settle);
+                }
+            }
+            55..58 => steps.push(Step::Settle),
+            58..64 => steps.push(Step::Poll { session }),
+            64..72 => steps.push(Step::Tick { us: self.rng.below(80_000) }),
+            _ => steps.push(Step::Background(1 + self.rng.below(self.lean.background) as u32)),
         }
     }
 
-    fn session(&mut self) -> usize {
-        self.rng.below(SESSIONS as u64) as usize
-    }
-
-    fn batch(&mut self) -> Step {
-        let session = self.session();
-        let atomic = self.atomic && self.rng.below(100) < self.lean.atomic;
-        let count = [1, 1, 1, 2, 4, 8][self.rng.below(6) as usize];
+    fn batch(&mut self, session: usize) -> Step {
+        let atomic = self.logged && self.rng.below(100) < self.lean.atomic;
+        let count = match self.lean.settles {
+            true => 1,
+            false => [1, 1, 1, 2, 4, 8][self.rng.below(6) as usize],
+        };
         let cmds = match atomic {
-            // Small ones: a group must fit in a page.
-            true => (0..2 + self.rng.below(3)).map(|_| self.set(60)).collect(),
+            // Small ones and now and then an extent: a group must fit in a page.
+            true => {
+                let large = self.rng.one_in(4);
+                let count = if large { 2 } else { 2 + self.rng.below(3) };
+                (0..count).map(|i| if large && i == 0 { self.large_set() } else { self.set(60) }).collect()
+            }
             false => (0..count).map(|_| self.cmd()).collect(),
         };
         Step::Batch { session, atomic, cmds }
@@ -169,42 +202,67 @@ impl Planner<'_> {
     fn set(&mut self, longest: usize) -> Cmd {
         let len = 1 + self.rng.below(longest as u64) as usize;
         let expires = (self.rng.below(100) < self.lean.expiries).then(|| self.expires());
-        Cmd { key: self.key(), kind: CmdKind::Set { len, stamp: self.stamp(), expires } }
+        let (when, old) = (When::Always, false);
+        Cmd { key: self.key(), kind: CmdKind::Set { len, stamp: self.stamp(), expires, when, old } }
+    }
+    fn large_set(&mut self) -> Cmd {
+        let mut set = self.set(self.shape.large_bytes - self.shape.inline_bytes);
+        if let CmdKind::Set { len, .. } = &mut set.kind {
+            *len += self.shape.inline_bytes;
+        }
+        set
     }
     fn expires(&mut self) -> Expires {
-        Expires { jumps: 1 + self.rng.below(2) as u8, stamp: self.stamp() }
+        // Now and then in the past already.
+        let jumps = if self.rng.one_in(12) { 0 } else { 1 + self.rng.below(2) as u8 };
+        Expires { jumps, stamp: self.stamp() }
+    }
+
+    fn when(&mut self) -> When {
+        match self.rng.below(100) {
+            n if n >= self.lean.conditions => When::Always,
+            n => [When::Absent, When::Present, When::Version][n as usize % 3],
+        }
     }
 
     fn cmd(&mut self) -> Cmd {
-        let shape = *self.shape;
+        let old = self.rng.below(100) < self.lean.conditions;
         if self.rng.below(100) < self.lean.deletes {
-            return Cmd { key: self.key(), kind: CmdKind::Delete };
+            let when = if self.when() == When::Version { When::Version } else { When::Always };
+            return Cmd { key: self.key(), kind: CmdKind::Delete { when, old } };
         }
         if self.rng.below(100) < self.lean.large {
-            let mut set = self.set(shape.large_bytes - shape.inline_bytes);
-            if let CmdKind::Set { len, .. } = &mut set.kind {
-                *len += shape.inline_bytes;
-            }
-            return set;
+            return self.large_set();
         }
         if self.rng.below(300) < self.lean.flushes {
-            return Cmd { key: 0, kind: CmdKind::Flush };
+            let db = if self.rng.one_in(3) { None } else { Some(self.rng.below(2) as u8) };
+            return Cmd { key: 0, kind: CmdKind::Flush { db } };
         }
         if self.rng.below(100) < self.lean.expiries {
             let to = (!self.rng.one_in(4)).then(|| self.expires());
-            return Cmd { key: self.key(), kind: CmdKind::Expire { to } };
+            let only = [ExpireIf::Always, ExpireIf::Always, ExpireIf::None, ExpireIf::Some, ExpireIf::Later];
+            let only = only[self.rng.below(only.len() as u64) as usize];
+            return Cmd { key: self.key(), kind: CmdKind::Expire { to, only, value: old } };
         }
         let key = self.key();
         let kind = match self.rng.below(10) {
             0 | 1 => CmdKind::Get,
-            2 => CmdKind::Append {
-                len: 8 + self.rng.below(shape.inline_bytes as u64 / 3) as usize,
-                stamp: self.stamp(),
-            },
+            2 => {
+                let len = 8 + self.rng.below(self.shape.inline_bytes as u64 / 3) as usize;
+                let (front, create) = (self.rng.one_in(2), !self.rng.one_in(3));
+                let when = if self.when() == When::Version { When::Version } else { When::Always };
+                CmdKind::Append { len, stamp: self.stamp(), front, create, when }
+            }
             3 => CmdKind::Incr { by: 1 + self.rng.below(1 << 30) as u32 },
             4 => CmdKind::SetNumber { stamp: self.stamp() },
-            5 | 6 => return self.set(shape.inline_bytes),
-            _ => return self.set(60),
+            choice => {
+                let when = self.when();
+                let mut set = self.set(if choice < 7 { self.shape.inline_bytes } else { 60 });
+                if let CmdKind::Set { when: mine, old: mine_old, .. } = &mut set.kind {
+                    (*mine, *mine_old) = (when, old);
+                }
+                return set;
+            }
         };
         Cmd { key, kind }
     }

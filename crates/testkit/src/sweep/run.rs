@@ -1,19 +1,21 @@
 //! Drives a store through a history on recording media, and tells the ledger.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use terrace_engine::{Durability, Store};
-use terrace_media_sim::oracle::Oracle;
+use terrace_media_sim::oracle::{Oracle, Promise};
 use terrace_media_sim::trace::Trace;
-use terrace_media_sim::{Recorder, set_actor};
+use terrace_media_sim::{Crash, Recorder, Rng, set_actor};
 
 use super::coverage::Coverage;
-use super::lane::{Flight, Held, Lane, Stop};
-use super::ledger::{Expected, Ledger, Prediction, Record};
+use super::lane::{Flight, Held, Lane};
+use super::ledger::{By, Content, Expected, Ledger, Prediction, Record};
 use super::media::{Media, MediaKind, SweepClock};
-use super::plan::{Cmd, CmdKind, JUMP_US, KEYS, SESSIONS, Step};
+use super::plan::{Cmd, CmdKind, JUMP_US, KEYS, Manner, Plan, SESSIONS, Step};
 use super::{START_US, Setup};
+
+mod answers;
+mod restart;
 
 /// The actor of background steps.
 const BACKGROUND: u32 = SESSIONS as u32;
@@ -26,11 +28,9 @@ const STEPS_MAX: u32 = 5_000;
 pub(super) struct Start {
     pub recorder: Recorder,
     pub media: Media,
-    /// A new store on blank media.
-    pub fresh: bool,
     pub clock_us: u64,
     /// What the store holds.
-    pub initial: BTreeMap<u8, Record>,
+    pub initial: Content,
 }
 
 /// A history that has run.
@@ -55,13 +55,38 @@ impl Run {
         let last = self.oracles.iter().rposition(|(from, _)| *from <= position);
         &self.oracles[last.unwrap_or(0)].1
     }
-    pub fn last_close(&self, position: usize) -> usize {
-        self.closes.iter().rev().find(|close| **close <= position).copied().unwrap_or(0)
+    /// What a crash there may not take.
+    pub fn promise(&self, setup: &Setup<'_>, position: usize, crash: Crash) -> Promise {
+        let options = &setup.options;
+        match options.durability {
+            Durability::None => nothing_after(&self.closes, position),
+            Durability::Batch(_) if options.media == MediaKind::Block && crash == Crash::Power => {
+                Promise::batch(self.trace.last_sync(0, position))
+            }
+            Durability::Batch(_) | Durability::Sync => Promise::sync(position),
+        }
     }
+}
+
+/// Without a log: what was there at the last clean close.
+fn nothing_after(closes: &[usize], position: usize) -> Promise {
+    let kept_before = closes.iter().rev().find(|close| **close <= position).copied().unwrap_or(0);
+    Promise { kept_before, session_prefix: false, causal: false }
+}
+
+/// Why a history ends early.
+#[derive(Debug)]
+enum Stop {
+    /// A full store refused something that others had built on: what follows this position can't be predicted.
+    Cut(usize),
+    /// Something is wrong, without any crash.
+    Failed(String),
 }
 
 struct Driver<'a> {
     setup: &'a Setup<'a>,
+    manner: Manner,
+    seed: u64,
     recorder: Recorder,
     media: Media,
     clock: Arc<SweepClock>,
@@ -69,56 +94,84 @@ struct Driver<'a> {
     lanes: Vec<Lane>,
     ledger: Ledger,
     tags: u32,
+    /// Batches that took effect.
+    rank: u64,
+    /// Says where a background step slips in.
+    slips: Rng,
     times: Vec<(usize, u64)>,
     closes: Vec<usize>,
     coverage: Coverage,
 }
 
-/// Runs the steps.
-pub(super) fn drive(setup: &Setup<'_>, seed: u64, start: Start, steps: &[Step]) -> Result<Run, Stop> {
-    let Start { recorder, media, fresh, clock_us, initial } = start;
+/// Runs a history.
+///
+/// # Errors
+/// What is wrong without any crash.
+pub(super) fn drive(setup: &Setup<'_>, start: Start, plan: &Plan) -> Result<Run, String> {
+    let Start { recorder, media, clock_us, initial } = start;
     let clock = Arc::new(SweepClock::new(clock_us));
+    let manner = plan.manner;
+    media.set_queue_order(manner.order);
     set_actor(0);
     let store =
-        setup.open(&media, &clock, fresh).map_err(|error| Stop::Failed(format!("opening: {error}")))?;
+        setup.open(&media, &clock, &manner, manner.fresh).map_err(|error| format!("opening: {error}"))?;
     let mut driver = Driver {
         setup,
+        manner,
+        seed: plan.seed,
         media,
         clock,
         store: Held::new(store),
         lanes: Vec::new(),
-        ledger: Ledger::new(START_US, (clock_us - START_US) / JUMP_US, initial),
+        ledger: Ledger::new(START_US, (clock_us - START_US) / JUMP_US, initial, manner.evict),
         tags: 0,
+        rank: 0,
+        slips: Rng::new(plan.seed),
         times: vec![(0, clock_us)],
         closes: Vec::new(),
         coverage: Coverage::default(),
         recorder,
     };
-    let created = if fresh { driver.recorder.position() } else { 0 };
-    driver.open_lanes()?;
-    for step in steps {
-        driver.clock.progress();
-        driver.step(step)?;
-        driver.answer_all()?;
-    }
-    driver.finish()?;
+    let created = if manner.fresh { driver.recorder.position() } else { 0 };
+    let cut = match driver.run(&plan.steps) {
+        Ok(()) => None,
+        Err(Stop::Cut(position)) => Some(position),
+        Err(Stop::Failed(error)) => return Err(error),
+    };
     let Driver { recorder, store, lanes, ledger, times, closes, mut coverage, .. } = driver;
     // What happens from here on is no part of the history.
-    let trace = recorder.finish();
+    let mut trace = recorder.finish();
     drop(lanes);
     coverage.take(&store.stats());
     drop(store);
-    Ok(Run { trace, oracles: ledger.oracles(seed), created, times, closes, coverage })
+    if let Some(stray) = trace.strays().first() {
+        return Err(format!("without any crash: {stray}"));
+    }
+    if let Some(position) = cut {
+        trace.truncate(position);
+        coverage.add("histories cut short by a refusal", 1);
+    }
+    Ok(Run { trace, oracles: ledger.oracles(plan.seed), created, times, closes, coverage })
 }
 
 impl Driver<'_> {
+    fn run(&mut self, steps: &[Step]) -> Result<(), Stop> {
+        self.open_lanes()?;
+        for step in steps {
+            self.clock.progress();
+            self.step(step)?;
+            self.answer_all()?;
+        }
+        self.finish()
+    }
+
     fn tag(&mut self) -> u32 {
         self.tags += 1;
         self.tags
     }
 
     fn open_lanes(&mut self) -> Result<(), Stop> {
-        for _ in 0..SESSIONS {
+        for _ in 0..self.manner.sessions {
             let session = self.store.session().map_err(|error| Stop::Failed(error.to_string()))?;
             let tag = self.tag();
             self.lanes.push(Lane { session: Held::new(session), tag, flights: Vec::new() });
@@ -153,7 +206,7 @@ impl Driver<'_> {
                     *tags += 1;
                     *tags
                 });
-                self.coverage.add("keys expired", gone);
+                self.coverage.add("expired keys", gone);
                 Ok(())
             }
             Step::Restart { clean } => self.restart(*clean),
@@ -175,7 +228,15 @@ impl Driver<'_> {
         }
     }
 
-    fn execute(&mut self, number: usize, atomic: bool, cmds: &[Cmd]) -> Result<(), Stop> {
+    /// A place where another thread could be scheduled.
+    fn slip(&mut self) {
+        if self.slips.one_in(self.manner.slip) {
+            self.background();
+        }
+    }
+
+    fn execute(&mut self, session: usize, atomic: bool, cmds: &[Cmd]) -> Result<(), Stop> {
+        let number = session % self.lanes.len();
         // A session goes on only when nothing of it is pending; so do others where the order would matter.
         for other in 0..self.lanes.len() {
             let waits =
@@ -195,38 +256,42 @@ impl Driver<'_> {
         self.clock.progress();
         lane.flights.push(flight);
         self.coverage.add("operations", cmds.len() as u64);
-        self.coverage.add("atomic groups", u64::from(atomic));
+        self.coverage.add("multi-key groups", u64::from(atomic));
+        self.slip();
         let linger = (usize::from(cmds.first().map_or(0, |cmd| cmd.key)) + number).is_multiple_of(3);
         if self.setup.options.media == MediaKind::Byte || !linger {
             self.poll(number);
+            self.slip();
         }
         Ok(())
     }
 
     /// Goes on with what is pending; predicts the answers once nothing is.
-    fn poll(&mut self, number: usize) {
+    fn poll(&mut self, session: usize) {
+        let number = session % self.lanes.len();
         set_actor(number as u32);
+        // Some were pending and others not: among them only each key's order is known.
         let unordered = self.setup.options.media == MediaKind::Block;
         let lane = &mut self.lanes[number];
         for flight in lane.flights.iter_mut().filter(|flight| flight.predictions.is_none()) {
             if !lane.session.poll(&mut flight.batch) {
-                self.coverage.add("pending polls", 1);
+                self.coverage.add("polls of pending batches", 1);
                 continue;
             }
-            let mut tag = lane.tag;
+            self.rank += 1;
+            let mut by = By { session: lane.tag, rank: self.rank, issued: flight.issued };
             let mut predictions = Vec::new();
             if flight.atomic {
-                let id = self.ledger.run_group(tag, flight.issued, &flight.cmds);
-                let stored = || Prediction { expected: Expected::Stored, wrote: Some(id), saw: None };
+                let id = self.ledger.run_group(by, &flight.cmds);
+                let stored = || Prediction { expected: Expected::Stored(None), wrote: Some(id), saw: None };
                 predictions.extend(flight.cmds.iter().map(|_| stored()));
             } else {
-                for cmd in &flight.cmds {
-                    if unordered && flight.cmds.len() > 1 {
-                        // Some were pending and others not: among them only each key's order is known.
-                        self.tags += 1;
-                        tag = self.tags;
+                for (cmd, token) in flight.cmds.iter().zip(&flight.tokens) {
+                    if !unordered {
+                        self.rank += 1;
+                        by.rank = self.rank;
                     }
-                    predictions.push(self.ledger.run(tag, flight.issued, cmd));
+                    predictions.push(self.ledger.run(by, cmd, *token));
                 }
             }
             flight.predictions = Some(predictions);
@@ -236,91 +301,11 @@ impl Driver<'_> {
     fn complete(&mut self, number: usize) {
         while self.lanes[number].flights.iter().any(|flight| flight.predictions.is_none()) {
             self.poll(number);
+            self.slip();
         }
     }
     fn complete_all(&mut self) {
         (0..self.lanes.len()).for_each(|number| self.complete(number));
-    }
-
-    /// Gives the answers that may be given.
-    fn answer_all(&mut self) -> Result<(), Stop> {
-        for number in 0..self.lanes.len() {
-            set_actor(number as u32);
-            let lane = &mut self.lanes[number];
-            let flights = std::mem::take(&mut lane.flights);
-            let mut answered = Vec::new();
-            for flight in flights {
-                let proof =
-                    flight.predictions.is_some().then(|| lane.session.settled(&flight.batch)).flatten();
-                match proof {
-                    Some(proof) => answered.push((flight, proof)),
-                    None => lane.flights.push(flight),
-                }
-            }
-            for (flight, proof) in answered {
-                let position = self.recorder.acknowledged(flight.issued as u64);
-                let Some(predictions) = &flight.predictions else { continue };
-                for (i, prediction) in predictions.iter().enumerate() {
-                    match flight.compare(i, &prediction.expected, &proof) {
-                        Ok(()) => {
-                            for id in prediction.wrote.into_iter().chain(prediction.saw) {
-                                self.ledger.acknowledge(id, position);
-                            }
-                        }
-                        Err(None) => self.refused(&flight, prediction)?,
-                        Err(Some(wrong)) => return Err(Stop::Failed(wrong)),
-                    }
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn refused(&mut self, flight: &Flight, prediction: &Prediction) -> Result<(), Stop> {
-        self.coverage.add("refused", 1);
-        let alone = flight.cmds.len() == 1 && self.lanes.iter().all(|lane| lane.flights.is_empty());
-        match prediction.wrote {
-            Some(id) if alone && self.ledger.refuse(id) => Ok(()),
-            None if alone => Ok(()),
-            _ => Err(Stop::Void),
-        }
-    }
-
-    /// Waits for every answer.
-    fn settle(&mut self) -> Result<(), Stop> {
-        for _ in 0..STEPS_MAX {
-            self.complete_all();
-            self.answer_all()?;
-            if self.lanes.iter().all(|lane| lane.flights.is_empty()) {
-                return Ok(());
-            }
-            self.background();
-        }
-        Err(Stop::Failed("answers never settle although background work goes on".into()))
-    }
-
-    fn restart(&mut self, clean: bool) -> Result<(), Stop> {
-        self.complete_all();
-        if clean {
-            self.settle()?;
-        } else {
-            self.answer_all()?;
-        }
-        self.lanes.clear();
-        self.coverage.take(&self.store.stats());
-        set_actor(BACKGROUND);
-        if clean {
-            self.store.close().map_err(|error| Stop::Failed(format!("closing: {error}")))?;
-            self.closes.push(self.recorder.position());
-            self.coverage.add("clean stops", 1);
-        } else {
-            self.coverage.add("kills", 1);
-        }
-        set_actor(0);
-        let store = self.setup.open(&self.media, &self.clock, false);
-        let store = store.map_err(|error| Stop::Failed(format!("opening again, clean {clean}: {error}")))?;
-        self.store = Held::new(store);
-        self.open_lanes()
     }
 
     /// Without a crash everything is there, and the count is right.
@@ -331,6 +316,7 @@ impl Driver<'_> {
             self.settle()?;
         }
         set_actor(BACKGROUND);
-        self.setup.count(&**self.store, self.ledger.live().len()).map_err(Stop::Failed)
+        let keys = self.ledger.live().keys();
+        self.setup.count(&**self.store, keys, &self.manner).map_err(Stop::Failed)
     }
 }

@@ -1,23 +1,22 @@
 //! What a sweep tried and found.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::fmt;
 
+use terrace_media_sim::SiteUse;
 use terrace_media_sim::point::Statistics;
 
 use super::coverage::Coverage;
 
-/// A sweep's result. Its `Display` is one paragraph.
+/// A sweep's result. Its `Display` is one line.
 #[derive(Clone, Debug, Default)]
 pub struct Summary {
     /// Crash points and images.
     pub statistics: Statistics,
     /// Of crashes inside a recovery or soon after one.
     pub nested: Statistics,
-    /// Places in the source that made something durable.
-    pub sites: BTreeSet<String>,
-    /// Histories given up because a full store refused what others had built on.
-    pub void: u64,
+    /// Places in the source that made something durable, and what they were good for.
+    pub sites: BTreeMap<String, SiteUse>,
     /// What is wrong.
     pub failures: Vec<SweepFailure>,
     /// What was reached.
@@ -36,17 +35,19 @@ pub struct SweepFailure {
 }
 
 impl Summary {
-    pub(super) fn merge(&mut self, other: Summary) {
+    /// Adds another sweep's result.
+    pub fn merge(&mut self, other: Summary) {
         self.statistics += other.statistics;
         self.nested += other.nested;
-        self.sites.extend(other.sites);
-        self.void += other.void;
+        for (site, used) in other.sites {
+            *self.sites.entry(site).or_default() += used;
+        }
         self.failures.extend(other.failures);
         self.coverage.merge(&other.coverage);
     }
-    /// Histories that ran, the void and the failed ones included.
+    /// Histories that ran, failed ones included.
     pub fn histories(&self) -> u64 {
-        self.statistics.histories + self.void
+        self.statistics.histories
     }
     /// Crash images judged.
     pub fn images(&self) -> u64 {
@@ -56,21 +57,19 @@ impl Summary {
 
 impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { statistics, nested, sites, void, failures, coverage } = self;
+        let redundant: u64 = self.sites.values().map(|used| used.redundant).sum();
+        let useless = self.sites.values().filter(|used| used.redundant == used.runs).count();
         write!(
             f,
-            "{} histories, {} images ({} of them of a second crash) at {} crash points, {} sites, {} failures",
-            statistics.histories,
+            "{} histories, {} images ({} of them of a second crash), {} crash points, {} sites, \
+             {redundant} redundant flushes ({useless} sites always), {} failures",
+            self.histories(),
             self.images(),
-            nested.images,
-            statistics.points + nested.points,
-            sites.len(),
-            failures.len(),
-        )?;
-        if *void > 0 {
-            write!(f, ", {void} histories given up on a full store")?;
-        }
-        write!(f, "; reached: {coverage}")
+            self.nested.images,
+            self.statistics.points + self.nested.points,
+            self.sites.len(),
+            self.failures.len(),
+        )
     }
 }
 

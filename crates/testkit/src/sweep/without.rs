@@ -11,17 +11,16 @@
 use std::cell::{Cell, RefCell};
 
 use terrace_engine::StoreError;
+use terrace_media_sim::Rng;
 use terrace_media_sim::explorer::Explorer;
 use terrace_media_sim::snapshot::Crash;
 use terrace_media_sim::trace::{Position, SiteId, Trace};
-use terrace_media_sim::{Recorder, Rng};
 
-use super::judge::{Judge, empty};
-use super::lane::Stop;
-use super::media::{Bytes, Media, SweepClock};
-use super::plan::plan;
+use super::judge::{Explored, Judge};
+use super::media::Media;
+use super::plan::Plan;
 use super::run::{Run, Start, drive};
-use super::{START_US, Setup, Subject, SweepOptions};
+use super::{Setup, Subject, SweepOptions};
 
 /// Steps after the recovery that a history begins with.
 const SECOND_STEPS: usize = 12;
@@ -39,7 +38,7 @@ pub struct Bench<'a> {
 /// A history that ran.
 pub struct History {
     run: Run,
-    seed: u64,
+    plan: Plan,
 }
 
 /// How to crash a history.
@@ -77,49 +76,37 @@ impl<'a> Bench<'a> {
     /// # Errors
     /// If not even an empty store can be made.
     pub fn new(subject: &'a dyn Subject, options: &'a SweepOptions) -> Result<Self, StoreError> {
-        let shape = subject.shape(options.media);
-        let mut setup = Setup { subject, options, shape, template: Bytes(Vec::new()) };
-        let media = Media::recorded(options.media, &setup.blank(), &Recorder::new());
-        drop(setup.open(&media, &std::sync::Arc::new(SweepClock::new(START_US)), true)?);
-        setup.template = media.to_bytes();
-        Ok(Self { setup })
+        Ok(Self { setup: Setup::new(subject, options)? })
     }
 
-    /// Runs the history of a seed, and up to `second` that begin with the recovery from a power loss in it. None if a full
-    /// store refused what later steps built on.
+    /// Runs the history of a seed, and up to `second` that begin with the recovery from a power loss in it.
     ///
     /// # Errors
     /// What is wrong without any crash.
     pub fn record(&self, seed: u64, second: usize) -> Result<Vec<History>, String> {
-        let logged = self.setup.options.durability != terrace_engine::Durability::None;
-        let steps = plan(seed, &self.setup.shape, logged, logged);
-        let run = match self.setup.drive(seed, &steps) {
-            Ok(run) => run,
-            Err(Stop::Void) => return Ok(Vec::new()),
-            Err(Stop::Failed(error)) => return Err(error),
-        };
+        let plan = Plan::new(seed, &self.setup);
+        let run = self.setup.drive(&plan)?;
         let mut histories = vec![];
         if second > 0 {
-            histories = self.after_crashes(&run, seed, second)?;
+            histories = self.after_crashes(&plan, &run, second)?;
         }
-        histories.insert(0, History { run, seed });
+        histories.insert(0, History { run, plan });
         Ok(histories)
     }
 
-    fn after_crashes(&self, run: &Run, seed: u64, count: usize) -> Result<Vec<History>, String> {
+    fn after_crashes(&self, plan: &Plan, run: &Run, count: usize) -> Result<Vec<History>, String> {
         let kind = self.setup.options.media;
-        let logged = self.setup.options.durability != terrace_engine::Durability::None;
         let histories = RefCell::new(Vec::new());
-        let explored = RefCell::new(empty());
-        let judge = Judge::new(&self.setup, run, seed, 1, &explored);
+        let explored = RefCell::new(Explored::default());
+        let judge = Judge::new(&self.setup, plan, run, usize::MAX, &explored);
         let sample = (run.trace.len() / count / 2).max(1) as u64;
-        let explored = Explorer::new(seed)
+        let explored = Explorer::new(plan.seed)
             .only(Crash::Power)
             .images_per_point(3)
             .point_sample(sample)
             .store_sample(0)
             .minimise(false)
-            .explore(&run.trace, |point, image| {
+            .explore(&run.trace, |point, image| -> Result<(), String> {
                 if point.position < run.created || histories.borrow().len() >= count {
                     return Ok(());
                 }
@@ -127,16 +114,12 @@ impl<'a> Bench<'a> {
                 let (recorder, copy) = image.recording();
                 let (store, initial) = judge.recover(&Media::of(kind, image), clock_us)?;
                 drop(store);
-                let start =
-                    Start { recorder, media: Media::of(kind, &copy), fresh: false, clock_us, initial };
-                let seed = Rng::new(seed ^ point.position as u64).bits();
-                let mut steps = plan(seed, &self.setup.shape, logged, logged);
-                steps.truncate(SECOND_STEPS);
-                match drive(&self.setup, seed, start, &steps) {
-                    Ok(run) => histories.borrow_mut().push(History { run, seed }),
-                    Err(Stop::Void) => {}
-                    Err(Stop::Failed(error)) => return Err(format!("after the recovery: {error}")),
-                }
+                let start = Start { recorder, media: Media::of(kind, &copy), clock_us, initial };
+                let seed = Rng::new(plan.seed ^ point.position as u64).bits();
+                let plan = plan.after_crash(seed, &self.setup, SECOND_STEPS);
+                let run = drive(&self.setup, start, &plan)
+                    .map_err(|error| format!("after the recovery: {error}"))?;
+                histories.borrow_mut().push(History { run, plan });
                 Ok(())
             });
         explored.map_err(|failure| failure.to_string())?;
@@ -154,12 +137,13 @@ impl<'a> Bench<'a> {
         let is_near = |position: Position| {
             crashes.near.is_none() || executions.iter().any(|at| (at + 1..at + 1 + NEAR).contains(&position))
         };
-        let explored = RefCell::new(empty());
-        let mut judge = Judge::new(&self.setup, run, history.seed, 1, &explored);
+        let explored = RefCell::new(Explored::default());
+        let mut judge = Judge::new(&self.setup, &history.plan, run, usize::MAX, &explored);
         let judged = Cell::new(0);
         // Where only a few points are near, each of them counts.
         let points = if crashes.near.is_some() { 0 } else { run.trace.len() as u64 * 2 };
         let mut explorer = Explorer::new(crashes.seed)
+            .model(history.plan.manner.model)
             .images_per_point(IMAGES_A_POINT)
             .point_sample((points * IMAGES_A_POINT / crashes.images.max(1)).max(1))
             .store_sample(8)

@@ -1,0 +1,87 @@
+//! Giving answers, and comparing them with what was predicted.
+
+use terrace_media_sim::set_actor;
+
+use super::super::lane::{Flight, Verdict};
+use super::super::ledger::Prediction;
+use super::{Driver, STEPS_MAX, Stop};
+
+impl Driver<'_> {
+    /// Gives the answers that may be given.
+    pub(super) fn answer_all(&mut self) -> Result<(), Stop> {
+        for number in 0..self.lanes.len() {
+            set_actor(number as u32);
+            let lane = &mut self.lanes[number];
+            let flights = std::mem::take(&mut lane.flights);
+            let mut answered = Vec::new();
+            for flight in flights {
+                let proof =
+                    flight.predictions.is_some().then(|| lane.session.settled(&flight.batch)).flatten();
+                match proof {
+                    Some(proof) => answered.push((flight, proof)),
+                    None => lane.flights.push(flight),
+                }
+            }
+            let rest = answered.len();
+            for (done, (flight, proof)) in answered.into_iter().enumerate() {
+                let position = self.recorder.acknowledged(flight.issued as u64);
+                let Some(predictions) = &flight.predictions else { continue };
+                for (i, prediction) in predictions.iter().enumerate() {
+                    match flight.compare(i, &prediction.expected, self.manner.evict, &proof) {
+                        Verdict::Right(version) => {
+                            for id in prediction.wrote.into_iter().chain(prediction.saw) {
+                                self.ledger.acknowledge(id, position);
+                            }
+                            if let Some(version) = version {
+                                let writer = prediction.wrote.or(prediction.saw);
+                                let told = self.ledger.learn(flight.cmds[i].key, writer, version);
+                                told.map_err(|wrong| Stop::Failed(format!("without any crash: {wrong}")))?;
+                            }
+                        }
+                        Verdict::Evicted => {
+                            self.coverage.add("evicted keys missed", 1);
+                            if let Some(id) = prediction.wrote {
+                                self.ledger.acknowledge(id, position);
+                            }
+                        }
+                        Verdict::Refused => {
+                            let alone =
+                                done + 1 == rest && self.lanes.iter().all(|lane| lane.flights.is_empty());
+                            self.refused(&flight, prediction, alone)?;
+                        }
+                        Verdict::Wrong(wrong) => return Err(Stop::Failed(wrong)),
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn refused(&mut self, flight: &Flight, prediction: &Prediction, alone: bool) -> Result<(), Stop> {
+        self.coverage.add("refusals", 1);
+        let alone = alone && flight.cmds.len() == 1;
+        match prediction.wrote {
+            Some(id) if alone && self.ledger.refuse(id) => Ok(()),
+            None if alone => Ok(()),
+            _ => {
+                // What is pending elsewhere may have taken effect in part, and was not predicted yet.
+                let pending = self.lanes.iter().flat_map(|lane| &lane.flights);
+                let pending = pending.filter(|other| other.predictions.is_none()).map(|other| other.issued);
+                Err(Stop::Cut(pending.fold(flight.issued, usize::min)))
+            }
+        }
+    }
+
+    /// Waits for every answer.
+    pub(super) fn settle(&mut self) -> Result<(), Stop> {
+        for _ in 0..STEPS_MAX {
+            self.complete_all();
+            self.answer_all()?;
+            if self.lanes.iter().all(|lane| lane.flights.is_empty()) {
+                return Ok(());
+            }
+            self.background();
+        }
+        Err(Stop::Failed("answers never settle although background work goes on".into()))
+    }
+}
