@@ -9,7 +9,7 @@ use terrace_engine::{
     Batch, Condition, Durability, Expiry, OpError, OpKind, Reply, Session, Store, StoreError,
 };
 use terrace_media_sim::{SimBlock, SimRegion};
-use terrace_testkit::sweep::{Media, MediaKind, Subject};
+use terrace_testkit::sweep::{Media, MediaKind, Opening, Subject};
 
 use crate::subjects::Hetermm;
 
@@ -74,7 +74,8 @@ pub(super) fn bytes(media: &Media) -> Vec<Vec<u8>> {
 impl Open {
     pub fn new(media: &Media, fresh: bool) -> Result<Self, StoreError> {
         let fuse = Arc::new(Fuse::default());
-        let store = ManuallyDrop::new(Hetermm.open(media, Durability::Sync, fuse.clone(), fresh)?);
+        let how = Opening { durability: Durability::Sync, clock: fuse.clone(), fresh, evict: false };
+        let store = ManuallyDrop::new(Hetermm.open(media, how)?);
         let session = ManuallyDrop::new(store.session()?);
         Ok(Self { store, session, fuse })
     }
