@@ -32,6 +32,9 @@ enum Chore {
     /// Feeds parsers, decoders and recovery with mangled bytes (`--help` lists the options, `list` the targets).
     #[command(disable_help_flag = true)]
     Fuzz(Passed),
+    /// Cuts the power of the real server, and compares what is left with what was acknowledged.
+    #[command(disable_help_flag = true)]
+    Torture(Passed),
 }
 
 /// Options that the command behind the chore reads.
@@ -47,6 +50,7 @@ fn main() -> anyhow::Result<std::process::ExitCode> {
         Chore::CrashSweep(passed) => proof("crash-sweep", &passed),
         Chore::Histories(passed) => proof("histories", &passed),
         Chore::Fuzz(passed) => fuzz(&passed),
+        Chore::Torture(passed) => proof("torture", &passed),
     }
 }
 

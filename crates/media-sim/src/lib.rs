@@ -19,6 +19,8 @@
 //! of the running engine, and a history replays from its seed alone. Each image holds *all* media of the history: what one
 //! lost while the other kept it is among the choices.
 //!
+//! [`shadow`] is the same question put to a process with real threads: a power cut of the running server, one at a time.
+//!
 //! `docs/media-model.md` says what is assumed of real media; this crate is that page as code. Its README shows how to
 //! drive it.
 
@@ -37,6 +39,7 @@ pub mod recorder;
 pub mod redundant;
 pub mod region;
 pub mod rng;
+pub mod shadow;
 pub mod shrink;
 pub mod snapshot;
 pub mod trace;

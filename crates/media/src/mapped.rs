@@ -5,7 +5,7 @@ use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::FallocateFlags;
+use rustix::fs::{CWD, FallocateFlags, RenameFlags};
 
 use crate::detect::{PlaceKind, detect, devdax_bytes};
 use crate::mapping::{Mapping, open_existing};
@@ -81,15 +81,25 @@ impl MappedRegion {
             return Self::open_len(path, Some(len), options);
         }
         refuse_kind(path, options)?;
-        let file = OpenOptions::new().read(true).write(true).create_new(true).open(path).map_err(io_error)?;
+        // Under another name until it is whole: a crash in between must not leave a file that is too short to be opened.
+        let mut making = path.as_os_str().to_owned();
+        making.push(".new");
+        let making = Path::new(&making);
+        match std::fs::remove_file(making) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(io_error(error)),
+            _ => {}
+        }
+        let file =
+            OpenOptions::new().read(true).write(true).create_new(true).open(making).map_err(io_error)?;
         let made = rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, len)
             .map_err(io::Error::from)
             .and_then(|()| file.sync_all())
             .map_err(io_error)
-            .and_then(|()| Self::map(path, &file, len, options));
+            .and_then(|()| Self::map(making, &file, len, options))
+            .and_then(|region| name(making, path).map(|()| region).map_err(io_error));
         if made.is_err() {
             // The first error is the one to tell.
-            let _ = std::fs::remove_file(path);
+            let _ = std::fs::remove_file(making);
         }
         made
     }
@@ -169,6 +179,13 @@ impl MappedRegion {
 }
 
 byte_region!(MappedRegion);
+
+/// Gives a finished file its name, unless another one has it, and makes that durable.
+fn name(making: &Path, path: &Path) -> io::Result<()> {
+    rustix::fs::renameat_with(CWD, making, CWD, path, RenameFlags::NOREPLACE)?;
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    File::open(parent)?.sync_all()
+}
 
 /// What a path is, or why it can't be mapped with these options.
 fn refuse_kind(path: &Path, options: &MapOptions) -> Result<(PlaceKind, String), MapError> {

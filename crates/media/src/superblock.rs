@@ -17,6 +17,10 @@
 //!
 //! All numbers are little-endian.
 //!
+//! Byte-addressable media have no file beside them that could say "unfinished", and a word of the superblock may be lost while
+//! its neighbour is kept. There [`MAKING`] stands in the magic's place until everything behind it is durable; then the magic
+//! replaces it, one aligned word.
+//!
 //! # Invariants
 //! Size, magic, version and checksum keep their places in every later version, so that an older program can tell
 //! a newer store from a damaged one.
@@ -34,6 +38,9 @@ pub const ENGINE_BYTES_MAX: usize = 24;
 
 /// The version that this program writes, and the newest that it reads.
 pub const FORMAT_VERSION: u32 = 1;
+
+/// Where the magic would be: the store was never finished, and holds nothing.
+pub const MAKING: [u8; 8] = *b"TERRMAKE";
 
 const MAGIC: [u8; 8] = *b"TERRACE1";
 

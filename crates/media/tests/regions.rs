@@ -234,6 +234,24 @@ fn tmpfs_needs_a_profile_or_consent() {
     assert!(path.exists(), "a file that was there before stays");
 }
 
+/// Found by a power cut in the torture: the file was there with no length yet, and could never be opened again.
+#[test]
+fn a_file_has_its_name_once_it_is_whole() {
+    let Some(dir) = shared_memory() else { return };
+    let (path, making) = (dir.path().join("pmem"), dir.path().join("pmem.new"));
+    // What a process left that died while it made one.
+    std::fs::write(&making, b"short").unwrap();
+    let options = MapOptions { accept_volatile: true, ..Default::default() };
+    let region = MappedRegion::create(&path, 1 << 20, &options).unwrap();
+    assert_eq!((region.len(), path.metadata().unwrap().len()), (1 << 20, 1 << 20));
+    assert_eq!(region.load_u64(0), 0);
+    assert!(!making.exists());
+    // One that can't be made leaves neither name behind.
+    let other = dir.path().join("other");
+    assert!(MappedRegion::create(&other, u64::MAX / 2, &options).is_err());
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
+}
+
 #[test]
 fn an_ordinary_file_is_never_mapped() {
     let dir = tempfile::tempdir().unwrap();

@@ -7,6 +7,7 @@
 //!
 //!   histories    the real server, loaded and killed again and again; all that its clients saw, checked
 //!   fuzz         parsers, decoders, recovery and histories, fed with mangled bytes
+//!   torture      the real server, its power cut again and again
 //! ```
 //!
 //! The tools themselves are libraries below (`media-sim`, `testkit`); this crate knows the engines and gives each tool its
@@ -17,3 +18,4 @@ pub mod crash_sweep;
 pub mod fuzz;
 pub mod histories;
 pub mod subjects;
+pub mod torture;

@@ -4,7 +4,7 @@
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use terrace_proof::{crash_sweep, histories};
+use terrace_proof::{crash_sweep, histories, torture};
 
 /// Proves what terrace promises.
 #[derive(Parser)]
@@ -21,6 +21,9 @@ enum Proof {
     /// The child process of `histories record`.
     #[command(hide = true)]
     HistoriesServer(histories::ServeArguments),
+    Torture(torture::Arguments),
+    #[command(hide = true)]
+    TortureServer(torture::ServerArguments),
 }
 
 fn main() -> anyhow::Result<ExitCode> {
@@ -28,5 +31,7 @@ fn main() -> anyhow::Result<ExitCode> {
         Proof::CrashSweep(arguments) => crash_sweep::run(&arguments),
         Proof::Histories(arguments) => histories::run(&arguments),
         Proof::HistoriesServer(arguments) => histories::run_server(&arguments),
+        Proof::Torture(arguments) => torture::run(&arguments),
+        Proof::TortureServer(arguments) => torture::run_server(&arguments),
     }
 }

@@ -14,6 +14,7 @@ use terrace_index::Clht;
 use terrace_media::{DirLock, SUPERBLOCK_BYTES, Superblock, SuperblockError};
 use terrace_space_hybrid_log::{Opening, Sizes};
 
+use crate::media_source::MediaSource;
 use crate::open::{Opened, SESSIONS};
 use crate::options::{Options, WhenFull};
 use crate::size::human_bytes;
@@ -22,13 +23,13 @@ pub(crate) use byte::forget_emulated;
 
 const ENGINE: &str = "hetermm";
 
-pub(crate) fn open(options: &Options) -> Result<Opened, StoreError> {
+pub(crate) fn open(options: &Options, source: &impl MediaSource) -> Result<Opened, StoreError> {
     match (&options.pmem, &options.ssd) {
         (Some(_), Some(_)) => Err(StoreError::Options(
             "engine hetermm has one lower tier: give --pmem or --ssd, not both (tac, which takes both, is not there yet)".into(),
         )),
-        (Some(tier), None) => byte::open(options, tier),
-        (None, Some(tier)) => block::open(options, tier),
+        (Some(tier), None) => byte::open(options, tier, source),
+        (None, Some(tier)) => block::open(options, tier, source),
         (None, None) => Err(StoreError::Options(
             "engine hetermm needs a lower tier: give --ssd SIZE (an ordinary directory) or --pmem SIZE@PATH (DAX, or with --profile)".into(),
         )),

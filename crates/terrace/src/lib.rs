@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!   Options --> open() --> OpenStore (a Store of some engine, its background threads, its directory lock)
-//!                             '--> session() --> execute(&mut Batch)
+//!                  |          '--> session() --> execute(&mut Batch)
+//!             MediaSource: the system's media, or a proof's
 //! ```
 //!
 //! ```
@@ -17,6 +18,7 @@
 #![forbid(unsafe_code)]
 
 pub mod check;
+pub mod media_source;
 pub mod options;
 pub mod size;
 
@@ -27,6 +29,7 @@ mod open;
 
 pub use check::check;
 pub use embedded::CallError;
+pub use media_source::{MediaSource, SystemMedia};
 pub use options::{Options, Tier, WhenFull};
 pub use size::{Place, Size, TierSpec, human_bytes};
 pub use terrace_engine as engine;
@@ -59,7 +62,15 @@ struct Inner {
 /// [`StoreError::Options`] if the options contradict each other or what is on the medium; [`StoreError::Corrupt`] if the
 /// medium's content can't be trusted; [`StoreError::Io`] if it can't be reached.
 pub fn open(options: Options) -> Result<OpenStore, StoreError> {
-    let opened = open::open(&options)?;
+    open_on(options, &SystemMedia)
+}
+
+/// Opens a store on media that `source` makes and opens: for proofs that watch or break the media beneath a whole store.
+///
+/// # Errors
+/// As [`open`].
+pub fn open_on(options: Options, source: &impl MediaSource) -> Result<OpenStore, StoreError> {
+    let opened = open::open(&options, source)?;
     let background = background::Background::start(&opened.store, options.background_threads)
         .map_err(StoreError::io("starting background threads"))?;
     let inner = Inner {

@@ -11,6 +11,7 @@ use terrace_log::ByteLog;
 use terrace_media::HeapRegion;
 use terrace_space_dram::DramSpace;
 
+use crate::media_source::MediaSource;
 use crate::options::{Options, WhenFull};
 use crate::size::human_bytes;
 
@@ -29,13 +30,13 @@ pub(crate) struct Opened {
     pub emulated: Option<Arc<HeapRegion>>,
 }
 
-pub(crate) fn open(options: &Options) -> Result<Opened, StoreError> {
+pub(crate) fn open(options: &Options, source: &impl MediaSource) -> Result<Opened, StoreError> {
     if options.index != "clht" {
         return Err(StoreError::Options(format!("index {:?} is not there yet: use clht", options.index)));
     }
     match options.engine.as_str() {
         "dram" => open_dram(options),
-        "hetermm" => crate::hetermm::open(options),
+        "hetermm" => crate::hetermm::open(options, source),
         name if LATER.contains(&name) => {
             Err(StoreError::Options(format!("engine {name} is not there yet: use hetermm or dram")))
         }

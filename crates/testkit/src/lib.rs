@@ -15,6 +15,7 @@ pub mod concurrent;
 pub mod conformance;
 pub mod history;
 pub mod linearize;
+pub mod load;
 pub mod model;
 pub mod random;
 pub mod rng;

@@ -8,32 +8,27 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking, its helpers too")]
 
-mod ledger;
 #[path = "../common/server.rs"]
 mod server;
-mod wire;
-mod writer;
 
 use std::collections::BTreeMap;
-use std::sync::atomic::AtomicU64;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use ledger::State;
 use server::Server;
 use terrace_testkit::client::{RespClient, Value};
-use terrace_testkit::linearize::{self, Action, Entry, Outcome};
+use terrace_testkit::load::{
+    Losable, Shared, Wire, Writer, check_shared, read_all, shared_keys, shared_values,
+};
 use terrace_testkit::rng::Rng;
 use terrace_testkit::settings::variable;
-use wire::{Answer, Request, Wire};
-use writer::{SHARED_KEYS, Shared, Writer, shared_key};
 
 /// Clients of each protocol.
 const CLIENTS: u32 = 3;
 /// A round takes far less; a server that hangs fails the test instead of stalling it.
 const ROUND_WITHIN: Duration = Duration::from_secs(300);
-/// The client number of the reads between two rounds.
-const OBSERVER: u32 = 999;
+/// The death of the process loses nothing that was acknowledged, whenever that was.
+const ALL_SAFE: u64 = u64::MAX;
 
 /// What happens to the server at the end of a round, in mid-load.
 #[derive(Clone, Copy)]
@@ -104,8 +99,7 @@ impl Loop {
     fn round(&mut self, server: Server, end: End) -> Server {
         // From the first moments of a load to long after the first records have moved down.
         let target = (500 << self.rng.below(8)) + self.rng.below(1000);
-        let clock = AtomicU64::new(self.clock);
-        let shared = Shared { clock, acknowledged: AtomicU64::new(0), target };
+        let shared = Shared::new(self.clock, target, Losable::Nothing);
         let (redis, memcached) = (server.redis, server.memcached);
         // The loop ends a round at its first message and may be gone before the last.
         let (tell, told) = mpsc::channel();
@@ -157,6 +151,7 @@ impl Loop {
 
     fn check(&mut self, server: &Server) {
         let mut present = 0;
+        let mut writers = Vec::new();
         for (i, writer) in self.writers.iter_mut().enumerate() {
             // The other protocol than the one it was written with.
             let wire = if i < CLIENTS as usize {
@@ -164,34 +159,27 @@ impl Loop {
             } else {
                 Wire::redis(server.redis)
             };
-            let found = read_all(wire.unwrap(), &writer.ledger.keys());
+            let found = read_all(wire.unwrap(), &writer.ledger.keys()).unwrap();
             present += found.values().filter(|state| state.is_some()).count();
-            let wrong = writer.ledger.settle(&found);
+            let settled = writer.ledger.settle(&found, ALL_SAFE);
             assert!(
-                wrong.is_empty(),
+                settled.wrong.is_empty(),
                 "{} keys are wrong, such as:\n{}\n{}",
-                wrong.len(),
-                wrong[..wrong.len().min(20)].join("\n"),
+                settled.wrong.len(),
+                settled.wrong[..settled.wrong.len().min(20)].join("\n"),
                 server.output()
             );
+            writers.push((std::mem::take(&mut writer.history), settled));
         }
 
-        let keys: Vec<_> = (0..SHARED_KEYS).map(shared_key).collect();
-        let found = read_all(Wire::redis(server.redis).unwrap(), &keys);
-        let mut history: Vec<Entry> =
-            self.writers.iter_mut().flat_map(|writer| std::mem::take(&mut writer.history)).collect();
-        let before = std::mem::take(&mut self.shared);
-        for key in 0..SHARED_KEYS {
-            let value = found[&shared_key(key)].as_ref().map(|text| writer::number(text).unwrap());
-            present += usize::from(value.is_some());
-            self.shared.extend(value.map(|value| (key, value)));
-            let outcome = Outcome::Answered(self.clock + 1, linearize::Answer::Value(value));
-            history.push(Entry { key, client: OBSERVER, invoke: self.clock, outcome, action: Action::Get });
-            self.clock += 2;
-        }
-        if let Err(violation) = linearize::check(&history, |key| before.get(&key).copied()) {
+        let found = read_all(Wire::redis(server.redis).unwrap(), &shared_keys()).unwrap();
+        let now = shared_values(&found).unwrap();
+        present += now.len();
+        let before = std::mem::replace(&mut self.shared, now);
+        if let Err(violation) = check_shared(&writers, &before, &self.shared, self.clock, ALL_SAFE) {
             panic!("{violation}\n{}", server.output());
         }
+        self.clock += 100;
 
         let size = RespClient::connect(server.redis).and_then(|mut client| client.text("DBSIZE")).unwrap();
         assert_eq!(size, Value::Integer(present as i64), "DBSIZE counts the keys that are there");
@@ -203,22 +191,6 @@ impl Loop {
             self.lower, self.durability, self.acknowledged, self.unanswered
         );
     }
-}
-
-fn read_all(mut wire: Wire, keys: &[Vec<u8>]) -> BTreeMap<Vec<u8>, State> {
-    let mut found = BTreeMap::new();
-    for keys in keys.chunks(64) {
-        let requests: Vec<_> = keys.iter().cloned().map(Request::Get).collect();
-        requests.iter().for_each(|request| wire.queue(request));
-        wire.flush().unwrap();
-        for (key, request) in keys.iter().zip(&requests) {
-            match wire.receive(request).unwrap() {
-                Answer::Value(value) => found.insert(key.clone(), value),
-                other => panic!("{other:?} is no answer to a get"),
-            };
-        }
-    }
-    found
 }
 
 fn kills(lower: Lower, durability: &'static str) {

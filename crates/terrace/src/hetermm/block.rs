@@ -12,17 +12,18 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use terrace_engine::{StoreError, StoreHandle};
-use terrace_media::{BlockFile, BlockFileOptions, PlaceKind, SUPERBLOCK_BYTES, detect};
+use terrace_media::{BlockFileOptions, PlaceKind, SUPERBLOCK_BYTES, detect};
 use terrace_space_hybrid_log::{Sizes, open_block};
 
 use super::{check_superblock, describe, index, lock, new_superblock, opening, sizes};
+use crate::media_source::MediaSource;
 use crate::open::Opened;
 use crate::options::{Options, Tier};
 use crate::size::{Place, human_bytes};
 
 const LOG_BYTES: std::ops::RangeInclusive<u64> = 8 << 20..=256 << 20;
 
-pub(super) fn open(options: &Options, tier: &Tier) -> Result<Opened, StoreError> {
+pub(super) fn open(options: &Options, tier: &Tier, source: &impl MediaSource) -> Result<Opened, StoreError> {
     let dir: PathBuf = match (&tier.place, &options.dir) {
         (Some(Place::Node(_)), _) => {
             return Err(StoreError::Options("--ssd SIZE@node:N: a NUMA node is memory; use --pmem".into()));
@@ -46,19 +47,19 @@ pub(super) fn open(options: &Options, tier: &Tier) -> Result<Opened, StoreError>
     let superblock_path = dir.join("superblock");
     let fresh = !superblock_path.exists();
     let (superblock, stored) = if fresh {
-        create(options, tier, &dir, place.free_bytes, &superblock_path)?
+        create(source, options, tier, &dir, place.free_bytes, &superblock_path)?
     } else {
         let data_bytes = dir.join("data").metadata().map_or(0, |m| m.len());
         check_superblock(&read_superblock(&superblock_path)?, data_bytes, &superblock_path)?
     };
     let file = |name: &str, direct| {
         let path = dir.join(name);
-        BlockFile::open(&path, &BlockFileOptions { direct, ring: true, prewrite: false })
-            .map(Arc::new)
+        source
+            .open_block(&path, &BlockFileOptions { direct, ring: true, prewrite: false })
             .map_err(StoreError::io(format!("opening {}", path.display())))
     };
     let (log, data) = (file("log", false)?, file("data", true)?);
-    let what = data.describe();
+    let what = data.description;
     let total = superblock.media_bytes + stored.log_bytes;
     let lines = describe(options, &stored, &format!("ssd   {what} at {}", dir.display()), total, fresh);
     let progress = |done, total| {
@@ -67,7 +68,7 @@ pub(super) fn open(options: &Options, tier: &Tier) -> Result<Opened, StoreError>
         }
     };
     let opening = opening(options, &superblock, stored, fresh_store(&dir), what, &index, &progress);
-    let machine = open_block(&log, &data, opening)?;
+    let machine = open_block(&log.device, &data.device, opening)?;
     mark_used(&dir)?;
     Ok(Opened {
         store: Arc::new(StoreHandle(machine)),
@@ -79,6 +80,7 @@ pub(super) fn open(options: &Options, tier: &Tier) -> Result<Opened, StoreError>
 
 /// Makes the files, the superblock last: a store that died while it was made is made again.
 fn create(
+    source: &impl MediaSource,
     options: &Options,
     tier: &Tier,
     dir: &Path,
@@ -105,7 +107,8 @@ fn create(
             std::fs::remove_file(&path)
                 .map_err(StoreError::io(format!("removing unfinished {}", path.display())))?;
         }
-        BlockFile::create(&path, bytes, &BlockFileOptions { direct, ring: true, prewrite })
+        source
+            .create_block(&path, bytes, &BlockFileOptions { direct, ring: true, prewrite })
             .map_err(StoreError::io(format!("making {} of {}", path.display(), human_bytes(bytes))))?;
     }
     let superblock = new_superblock(&sizes, data_bytes)?;

@@ -1,16 +1,18 @@
 //! On byte-addressable media: a DAX file or device, a tmpfs file or memory that stands in for one, a NUMA node.
 //!
-//! The superblock is the region's first page, written last when a store is made.
+//! The superblock is the region's first page, written last when a store is made; until then the page says that it is being made.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 use terrace_engine::{Durability, StoreError, StoreHandle};
-use terrace_media::{ByteRegion, HeapRegion, MapOptions, MappedRegion, Profile, SUPERBLOCK_BYTES, Survives};
+use terrace_media::superblock::MAKING;
+use terrace_media::{ByteRegion, HeapRegion, MapOptions, Profile, SUPERBLOCK_BYTES, Survives};
 use terrace_space_hybrid_log::open_byte;
 
 use super::{check_superblock, describe, index, lock, new_superblock, opening, sizes};
+use crate::media_source::MediaSource;
 use crate::open::Opened;
 use crate::options::{Options, Tier};
 use crate::size::{Place, human_bytes};
@@ -18,6 +20,8 @@ use crate::size::{Place, human_bytes};
 /// The log's share of a byte-addressable tier: long enough that the pages in DRAM rarely have to be flushed for its sake.
 const LOG_SHARE: u64 = 4;
 const LOG_BYTES_MAX: u64 = 1 << 30;
+/// What is stored at once and can't be torn, in bytes.
+const WORD: usize = 8;
 /// The file in a directory that `--pmem SIZE@DIR` names.
 const FILE: &str = "pmem";
 
@@ -29,15 +33,15 @@ pub(crate) fn forget_emulated(region: &Arc<HeapRegion>) {
     EMULATED.lock().retain(|(_, kept)| !Arc::ptr_eq(kept, region));
 }
 
-pub(super) fn open(options: &Options, tier: &Tier) -> Result<Opened, StoreError> {
+pub(super) fn open(options: &Options, tier: &Tier, source: &impl MediaSource) -> Result<Opened, StoreError> {
     let profile = match &options.profile {
         None => None,
         Some(name) => Some(Profile::resolve(name).map_err(|error| StoreError::Options(error.to_string()))?),
     };
     match (&tier.place, profile) {
-        (Some(Place::Path(path)), profile) => open_path(options, tier, path, profile),
+        (Some(Place::Path(path)), profile) => open_path(source, options, tier, path, profile),
         (None, None) => match &options.dir {
-            Some(dir) => open_path(options, tier, dir, None),
+            Some(dir) => open_path(source, options, tier, dir, None),
             None => Err(StoreError::Options(
                 "--pmem needs a place: --pmem SIZE@PATH, --dir DIR, or --profile NAME".into(),
             )),
@@ -76,6 +80,7 @@ fn emulated(options: &Options, tier: &Tier, profile: Profile) -> Result<Arc<Heap
 }
 
 fn open_path(
+    source: &impl MediaSource,
     options: &Options,
     tier: &Tier,
     path: &Path,
@@ -91,13 +96,12 @@ fn open_path(
     };
     let map = MapOptions { profile, accept_volatile: options.durability == Durability::None, node: None };
     let refused = |error: terrace_media::MapError| StoreError::Options(error.to_string());
-    let region = if file.exists() {
-        MappedRegion::open(&file, &map).map_err(refused)?
+    let found = if file.exists() {
+        source.open_region(&file, &map).map_err(refused)?
     } else {
-        MappedRegion::create(&file, tier.bytes, &map).map_err(refused)?
+        source.create_region(&file, tier.bytes, &map).map_err(refused)?
     };
-    let (what, promises) = (region.describe(), region.promises());
-    finish(options, tier, Arc::new(region), what, promises, guard, None)
+    finish(options, tier, found.region, found.description, found.promises, guard, None)
 }
 
 fn finish<R: ByteRegion>(
@@ -117,10 +121,11 @@ fn finish<R: ByteRegion>(
     let place = PathBuf::from(&what);
     let mut bytes = [0; SUPERBLOCK_BYTES];
     region.read(0, &mut bytes);
-    let fresh = bytes.iter().all(|b| *b == 0);
+    let fresh = bytes.iter().all(|b| *b == 0) || bytes.starts_with(&MAKING);
     let (superblock, stored) = if fresh {
         let log_bytes = (region.len() / LOG_SHARE).min(LOG_BYTES_MAX);
         let sizes = sizes::choose(options, region.len(), log_bytes)?;
+        store_word(&*region, MAKING);
         wipe(&*region);
         (new_superblock(&sizes, region.len())?, sizes)
     } else {
@@ -136,11 +141,25 @@ fn finish<R: ByteRegion>(
     let machine = open_byte(&region, SUPERBLOCK_BYTES as u64, opening)?;
     if fresh {
         let bytes = superblock.encode().map_err(|error| StoreError::Options(error.to_string()))?;
-        region.write_nt(0, &bytes);
-        region.fence();
+        write_superblock(&*region, &bytes);
     }
     let _ = tier;
     Ok(Opened { store: Arc::new(StoreHandle(machine)), description: lines, lock: guard, emulated })
+}
+
+/// Makes the first word durable; it can't be torn.
+fn store_word<R: ByteRegion>(region: &R, word: [u8; WORD]) {
+    region.store_u64(0, u64::from_le_bytes(word));
+    region.flush(0, WORD);
+    region.fence();
+}
+
+/// Makes a superblock durable, its magic when the rest is.
+fn write_superblock<R: ByteRegion>(region: &R, bytes: &[u8; SUPERBLOCK_BYTES]) {
+    let (magic, rest) = bytes.split_at(WORD);
+    region.write_nt(WORD as u64, rest);
+    region.fence();
+    store_word(region, std::array::from_fn(|i| magic[i]));
 }
 
 /// A device, or a file that died while its store was made, may hold anything behind its first page.

@@ -3,15 +3,18 @@
 use std::io;
 use std::net::SocketAddr;
 
-use terrace_testkit::client::{MemcachedClient, RespClient, Value};
+use crate::client::{MemcachedClient, RespClient, Value};
 
 /// What is asked.
 #[derive(Clone, Debug)]
 pub enum Request {
+    /// Reads.
     Get(Vec<u8>),
+    /// Writes.
     Set(Vec<u8>, Vec<u8>),
     /// Atomic; Redis only.
     SetAll(Vec<(Vec<u8>, Vec<u8>)>),
+    /// Deletes.
     Delete(Vec<u8>),
     /// Adds 1. An absent key counts as 0 for Redis and is not found by memcached.
     Incr(Vec<u8>),
@@ -22,28 +25,44 @@ pub enum Request {
 /// What is answered.
 #[derive(Debug, PartialEq)]
 pub enum Answer {
+    /// What a read found.
     Value(Option<Vec<u8>>),
     /// Also what an append answers.
     Stored,
+    /// Whether there was something to delete.
     Deleted(bool),
+    /// A sum.
     Number(i64),
 }
 
 /// A connection of either protocol.
 pub enum Wire {
+    /// Redis's.
     Redis(RespClient),
+    /// memcached's.
     Memcached(MemcachedClient),
 }
 
 impl Wire {
+    /// Connects.
+    ///
+    /// # Errors
+    /// If nobody listens there.
     pub fn redis(address: SocketAddr) -> io::Result<Self> {
         RespClient::connect(address).map(Self::Redis)
     }
+    /// Connects.
+    ///
+    /// # Errors
+    /// If nobody listens there.
     pub fn memcached(address: SocketAddr) -> io::Result<Self> {
         MemcachedClient::connect(address).map(Self::Memcached)
     }
 
     /// Queues a request.
+    ///
+    /// # Panics
+    /// If it is one that the protocol doesn't have.
     pub fn queue(&mut self, request: &Request) {
         match self {
             Self::Redis(client) => queue_redis(client, request),
@@ -51,13 +70,19 @@ impl Wire {
         }
     }
     /// Sends what is queued.
+    ///
+    /// # Errors
+    /// If the connection fails.
     pub fn flush(&mut self) -> io::Result<()> {
         match self {
             Self::Redis(client) => client.flush(),
             Self::Memcached(client) => client.flush(),
         }
     }
-    /// The answer to the oldest request without one. An answer that makes no sense is `InvalidData`.
+    /// The answer to the oldest request without one.
+    ///
+    /// # Errors
+    /// `InvalidData` if the answer makes no sense; any other if the connection fails.
     pub fn receive(&mut self, request: &Request) -> io::Result<Answer> {
         match self {
             Self::Redis(client) => receive_redis(client, request),

@@ -2,18 +2,27 @@
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::time::{Duration, Instant};
 
-use terrace_testkit::linearize::{self, Action, Entry, Outcome};
-use terrace_testkit::random::filler;
-use terrace_testkit::rng::Rng;
-
-use crate::ledger::{Ledger, State};
-use crate::wire::{Answer, Request, Wire};
+use super::ledger::{Ledger, State};
+use super::wire::{Answer, Request, Wire};
+use crate::linearize::{self, Action, Entry, Outcome};
+use crate::random::filler;
+use crate::rng::Rng;
 
 /// Keys of each writer alone.
 const OWN_KEYS: u64 = 300;
 /// Keys that all writers share; what they see of them must be linearizable.
 pub const SHARED_KEYS: u64 = 8;
+
+/// What the coming crash may take of what was acknowledged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Losable {
+    /// Nothing.
+    Nothing,
+    /// What was acknowledged within this time before the end: power loss under `batch:MS`.
+    Within(Duration),
+}
 
 /// What all clients of a run share.
 pub struct Shared {
@@ -23,6 +32,55 @@ pub struct Shared {
     pub acknowledged: AtomicU64,
     /// When to tell that the round has gone on for long enough.
     pub target: u64,
+    losable: Losable,
+    epoch: Instant,
+    /// When the last write was sent that has an answer, in microseconds.
+    answered_sent_us: AtomicU64,
+}
+
+impl Shared {
+    /// For a round that starts now. `clock` is greater than that of any round before.
+    pub fn new(clock: u64, target: u64, losable: Losable) -> Self {
+        Self {
+            clock: AtomicU64::new(clock),
+            acknowledged: AtomicU64::new(0),
+            target,
+            losable,
+            epoch: Instant::now(),
+            answered_sent_us: AtomicU64::new(0),
+        }
+    }
+    /// Microseconds since the round's start, never 0.
+    pub fn now_us(&self) -> u64 {
+        self.epoch.elapsed().as_micros() as u64 + 1
+    }
+    /// What was acknowledged at this time or before can't be lost.
+    ///
+    /// A store that answers a write says that everything older than the window is safe ("if syncing falls behind, answers
+    /// wait"). The write was sent before it was answered, and so the window counts from there: however late this process or
+    /// the store was scheduled, nothing is asked for that was not promised.
+    pub fn safe_us(&self) -> u64 {
+        match self.losable {
+            Losable::Nothing => u64::MAX,
+            Losable::Within(window) => {
+                self.answered_sent_us.load(SeqCst).saturating_sub(window.as_micros() as u64)
+            }
+        }
+    }
+    fn answered_write(&self, sent_us: u64) {
+        self.answered_sent_us.fetch_max(sent_us, SeqCst);
+    }
+}
+
+/// What a writer asked of a shared key.
+#[derive(Clone, Debug)]
+pub struct SharedCall {
+    /// The call, as the checker takes it.
+    pub entry: Entry,
+    /// The pipeline that it was part of.
+    pub stage: u64,
+    /// When it was answered, in microseconds.
+    pub answered_us: Option<u64>,
 }
 
 /// One writer; it outlives its connections.
@@ -32,8 +90,10 @@ pub struct Writer {
     memcached: bool,
     rng: Rng,
     written: u64,
+    /// The writer's own keys.
     pub ledger: Ledger,
-    pub history: Vec<Entry>,
+    /// What it asked of the shared keys since the last restart.
+    pub history: Vec<SharedCall>,
 }
 
 /// A request on its way.
@@ -51,6 +111,7 @@ enum Expected {
 }
 
 impl Writer {
+    /// A writer that speaks one of the protocols. Writers of one store differ in `client`.
     pub fn new(client: u32, memcached: bool, seed: u64) -> Self {
         let name = format!("{}{client}", if memcached { "memcached" } else { "redis" });
         let rng = Rng::new(seed ^ (u64::from(client) << 40));
@@ -65,6 +126,8 @@ impl Writer {
     /// If an answer was wrong.
     pub fn run(&mut self, mut wire: Wire, shared: &Shared, reached: &dyn Fn()) -> Result<usize, String> {
         loop {
+            self.ledger.next_stage();
+            let sent_us = shared.now_us();
             let calls = self.pipeline(shared);
             for call in &calls {
                 wire.queue(&call.request);
@@ -75,8 +138,14 @@ impl Writer {
                 && let Some(call) = unanswered.next()
             {
                 match wire.receive(&call.request) {
-                    Ok(answer) => self.note(call, answer, shared)?,
-                    Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+                    Ok(answer) => self.note(call, answer, shared, sent_us)?,
+                    // The others mean that the server is dead.
+                    Err(error)
+                        if matches!(
+                            error.kind(),
+                            io::ErrorKind::InvalidData | io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut
+                        ) =>
+                    {
                         return Err(format!("{}: {error}", self.name));
                     }
                     Err(_) => {
@@ -95,7 +164,7 @@ impl Writer {
 
     /// The crash that ended the calls without an answer happened before this time.
     pub fn crashed(&mut self, clock: &AtomicU64) {
-        for entry in &mut self.history {
+        for SharedCall { entry, .. } in &mut self.history {
             if entry.outcome == Outcome::Lost(u64::MAX) {
                 entry.outcome = Outcome::Lost(clock.fetch_add(1, SeqCst));
             }
@@ -108,13 +177,19 @@ impl Writer {
             lost += 1;
             if let Expected::Shared { key, action, invoke } = call.expected {
                 let outcome = Outcome::Lost(u64::MAX);
-                self.history.push(Entry { key, client: self.client, invoke, outcome, action });
+                let entry = Entry { key, client: self.client, invoke, outcome, action };
+                let stage = self.ledger.stage();
+                self.history.push(SharedCall { entry, stage, answered_us: None });
             }
         }
         lost
     }
 
-    fn note(&mut self, call: Call, answer: Answer, shared: &Shared) -> Result<(), String> {
+    fn note(&mut self, call: Call, answer: Answer, shared: &Shared, sent_us: u64) -> Result<(), String> {
+        let now_us = shared.now_us();
+        if !matches!(call.request, Request::Get(_)) {
+            shared.answered_write(sent_us);
+        }
         match call.expected {
             Expected::Exactly(expected) => {
                 if answer != expected {
@@ -122,16 +197,17 @@ impl Writer {
                     text.truncate(100);
                     return Err(format!("{text}: expected {expected:.100?}, got {answer:.100?}"));
                 }
+                let safe_us = shared.safe_us();
                 match &call.request {
                     Request::Get(_) => {}
                     Request::SetAll(writes) => {
-                        writes.iter().for_each(|(key, _)| self.ledger.acknowledge(key))
+                        writes.iter().for_each(|(key, _)| self.ledger.acknowledge(key, now_us, safe_us))
                     }
                     Request::Set(key, _)
                     | Request::Delete(key)
                     | Request::Incr(key)
                     | Request::Append(key, _) => {
-                        self.ledger.acknowledge(key);
+                        self.ledger.acknowledge(key, now_us, safe_us);
                     }
                 }
             }
@@ -145,7 +221,9 @@ impl Writer {
                     Answer::Number(number) => linearize::Answer::Number(number),
                 };
                 let outcome = Outcome::Answered(shared.clock.fetch_add(1, SeqCst), answer);
-                self.history.push(Entry { key, client: self.client, invoke, outcome, action });
+                let entry = Entry { key, client: self.client, invoke, outcome, action };
+                let stage = self.ledger.stage();
+                self.history.push(SharedCall { entry, stage, answered_us: Some(now_us) });
             }
         }
         Ok(())
@@ -264,7 +342,10 @@ pub fn shared_key(key: u64) -> Vec<u8> {
 }
 
 /// A number from its text.
+///
+/// # Errors
+/// If it is none.
 pub fn number(text: &[u8]) -> Result<i64, String> {
     let number = std::str::from_utf8(text).ok().and_then(|text| text.parse().ok());
-    number.ok_or_else(|| format!("a number was expected, not {}", terrace_testkit::case::show(text)))
+    number.ok_or_else(|| format!("a number was expected, not {}", crate::case::show(text)))
 }
