@@ -36,7 +36,7 @@ pub use commit::Barrier;
 pub use durability::Durability;
 pub use machine::{Machine, MachineOptions, StoreHandle};
 pub use op::{Condition, DATABASES, Delta, ExpireAt, ExpireIf, Expiry, Op, OpKind, Span};
-pub use pending::fetch_view;
+pub use pending::{fetch_lost, fetch_view};
 pub use reply::{Meta, OpError, Reply};
 pub use session::{Progress, Session, Store, StoreError};
 pub use stats::{LogStats, RecoveryStats, Stats, TierStats};

@@ -64,6 +64,9 @@ pub struct Machine<I: Index, S: Space, D: LogDevice> {
     floor: Mutex<FloorState>,
     /// The log floor that the stored manifest has.
     stored_floor: std::sync::atomic::AtomicU64,
+    /// The sequence number up to which the stored manifest trusts pages, and the one that somebody waits for.
+    stored_seq: std::sync::atomic::AtomicU64,
+    wanted_seq: std::sync::atomic::AtomicU64,
     syncing: Mutex<()>,
     wakers: Box<[Mutex<Option<Arc<OwnedFd>>>]>,
     pub(crate) recovery: Option<RecoveryStats>,
@@ -127,6 +130,8 @@ impl<I: Index, S: Space, D: LogDevice> Machine<I, S, D> {
             options,
             background: Mutex::new(None),
             stored_floor: manifest.log_floor.into(),
+            stored_seq: manifest.persisted_seq.into(),
+            wanted_seq: 0.into(),
             manifest: Mutex::new(manifest),
             floor: Mutex::new(FloorState::Recovering),
             syncing: Mutex::new(()),
@@ -144,6 +149,11 @@ impl<I: Index, S: Space, D: LogDevice> Machine<I, S, D> {
     /// The same, for a session whose log group found no block. `false` once the log has failed.
     pub(crate) fn work_for_log(self: &Arc<Self>) -> bool {
         self.work();
+        if self.space.has_failed() {
+            let why = "log blocks are freed once pages are flushed, and the lower tier failed";
+            self.shared.fail_log("the log is full", &why);
+            self.wake_waiters();
+        }
         !self.shared.log_failed.load(Relaxed)
     }
 
@@ -215,9 +225,11 @@ impl<I: Index, S: Space, D: LogDevice> Machine<I, S, D> {
         self.shared.sync_wanted.store(false, SeqCst);
         let Some(covered) = self.shared.commit.sync_begins() else { return Progress::Idle };
         // Extents first: a log entry must not be durable before the value it describes.
-        if self.space.sync().is_err() || log.sync().is_err() {
+        if let Err(error) = self.space.sync() {
             // It stays failed: nothing is acknowledged any more.
-            self.shared.log_failed.store(true, SeqCst);
+            self.shared.fail_log("syncing large values on the lower tier", &error);
+        } else if let Err(error) = log.sync() {
+            self.shared.fail_log("syncing the log", &error);
         } else {
             self.shared.commit.synced(&covered);
         }
@@ -229,7 +241,9 @@ impl<I: Index, S: Space, D: LogDevice> Machine<I, S, D> {
         let now = self.shared.now_us();
         {
             let Some(manifest) = self.manifest.try_lock() else { return Progress::Idle };
-            if now + TIME_MARGIN_US <= manifest.time_us {
+            let wanted = self.wanted_seq.load(SeqCst);
+            let trust = wanted > manifest.persisted_seq && wanted <= self.space.persisted_seq();
+            if now + TIME_MARGIN_US <= manifest.time_us && !trust {
                 return Progress::Idle;
             }
         }
@@ -261,6 +275,7 @@ impl<I: Index, S: Space, D: LogDevice> Machine<I, S, D> {
         self.space.save_manifest(&manifest.encode())?;
         *current = manifest;
         self.stored_floor.store(manifest.log_floor, SeqCst);
+        self.stored_seq.store(manifest.persisted_seq, SeqCst);
         Ok(())
     }
 
@@ -345,8 +360,8 @@ impl<I: Index, S: Space, D: LogDevice> Machine<I, S, D> {
                 }
                 Progress::Worked
             }
-            Err(_) => {
-                self.shared.log_failed.store(true, SeqCst);
+            Err(error) => {
+                self.shared.fail_log("freeing blocks of the log", &error);
                 self.wake_waiters();
                 Progress::Blocked
             }
@@ -433,6 +448,13 @@ impl<I: Index, S: Space, D: LogDevice> Context for Machine<I, S, D> {
     fn logged(&self) -> bool {
         self.log.is_some()
     }
+    fn trusts(&self, seq: u64) -> bool {
+        if self.stored_seq.load(SeqCst) >= seq {
+            return true;
+        }
+        self.wanted_seq.fetch_max(seq, SeqCst);
+        false
+    }
     fn log_floor(&self) -> u64 {
         if self.log.is_some() { self.stored_floor.load(SeqCst) } else { u64::MAX }
     }
@@ -451,6 +473,12 @@ impl<I: Index, S: Space, D: LogDevice> Context for Machine<I, S, D> {
     fn forgotten(&self, kind: Kind) {
         if kind == Kind::Tombstone {
             self.shared.counters[0].tombstones.fetch_sub(1, Relaxed);
+        }
+    }
+    fn poisoned(&self, kind: Kind, db: u8) {
+        if kind == Kind::Tombstone {
+            self.forgotten(kind);
+            self.shared.counters[0].keys[usize::from(db) & 15].fetch_add(1, Relaxed);
         }
     }
     fn tombstones_and_keys(&self) -> (u64, u64) {
@@ -511,9 +539,10 @@ impl<I: Index, S: Space, D: LogDevice> Store for StoreHandle<I, S, D> {
             open => return Err(StoreError::SessionsOpen(open)),
         }
         if machine.shared.log_failed.load(SeqCst) {
-            return Err(StoreError::Corrupt(
-                "the log failed while the store was open: what was acknowledged is in it, nothing more was saved".into(),
-            ));
+            return Err(StoreError::Corrupt(format!(
+                "the log failed while the store was open ({}): what was acknowledged is in it, nothing more was saved",
+                machine.shared.log_failure()
+            )));
         }
         if let Some(log) = &machine.log {
             machine.space.sync().map_err(StoreError::io("syncing the lower tier"))?;

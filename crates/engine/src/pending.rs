@@ -2,7 +2,7 @@
 
 use terrace_index::{Address, Key};
 
-use crate::record::{Head, RecordMeta, RecordView};
+use crate::record::{Head, RecordView};
 use crate::space::{Arrived, Fetch, Space, Want};
 
 /// An operation (or an atomic group) of a batch that is not answered yet.
@@ -46,7 +46,7 @@ pub(crate) struct Known {
 #[derive(Debug)]
 enum Fact {
     Record(Vec<u8>),
-    Damaged { hash: u64, version: u64 },
+    Damaged { hash: u64, head: Head },
 }
 
 /// Why something on a device can't be had.
@@ -63,8 +63,8 @@ impl Known {
             (Arrived::Record(bytes), Some((address, generation))) => {
                 self.records.push((address, generation, Fact::Record(bytes)));
             }
-            (Arrived::Damaged { hash, version }, Some((address, generation))) => {
-                self.records.push((address, generation, Fact::Damaged { hash, version }));
+            (Arrived::Damaged { hash, head }, Some((address, generation))) => {
+                self.records.push((address, generation, Fact::Damaged { hash, head }));
             }
             (Arrived::Extent(bytes), _) => self.extent = Some((self.extent_version, bytes)),
             (Arrived::Damaged { .. }, None) => self.extent_lost = Some((self.extent_version, Loss::Damaged)),
@@ -110,17 +110,19 @@ impl Fact {
                 }
                 None => Fetch::Differs,
             },
-            Fact::Damaged { hash, version } => match key {
-                Some(key) if key.hash == *hash => Fetch::Damaged(Head {
-                    version: *version,
-                    meta: RecordMeta(0),
-                    flags: 0,
-                    expire_at: 0,
-                    tier: 2,
-                }),
-                _ => Fetch::Differs,
-            },
+            Fact::Damaged { hash, head } => fetch_lost(*hash, *head, key),
         }
+    }
+}
+
+/// Answers a fetch of a record that can't be read, of which this hash and head are known.
+pub fn fetch_lost(hash: u64, head: Head, key: Option<&Key<'_>>) -> Fetch {
+    match key {
+        Some(key) if key.hash != hash => Fetch::Differs,
+        // That the key is gone is all that there was to know.
+        Some(_) if head.meta.kind() == crate::record::Kind::Tombstone => Fetch::Match(head),
+        Some(_) => Fetch::Damaged(head),
+        None => Fetch::Differs,
     }
 }
 

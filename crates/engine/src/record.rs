@@ -121,6 +121,17 @@ pub struct Head {
     pub tier: u8,
 }
 
+impl Head {
+    /// Of a record that can't be read, as far as others tell: a tombstone still says that its key is gone, anything else is
+    /// poison. `words` is the length of its place.
+    pub fn lost(version: u64, kind: Kind, db: u8, words: usize, tier: u8) -> Self {
+        let kind = if kind == Kind::Tombstone { kind } else { Kind::Poison };
+        let words = (words as u64).min(0x3fff);
+        let meta = RecordMeta(words << 32 | (kind as u64) << 46 | u64::from(db & 15) << 48);
+        Self { version, meta, tier, ..Self::default() }
+    }
+}
+
 /// A record to be written.
 #[derive(Clone, Copy, Debug)]
 pub struct NewRecord<'a> {

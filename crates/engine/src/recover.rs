@@ -126,7 +126,11 @@ impl<I: Index, S: Space, D: LogDevice> Machine<I, S, D> {
                 let key = options.hasher.key(view.head.meta.db(), view.key);
                 let check = options.hasher.check(key.db, key.bytes);
                 let mut table = shard(key.hash).lock();
-                let newer = table.get(&(key.hash, check)).is_none_or(|winner| winner.version() < version);
+                let newer = table.get(&(key.hash, check)).is_none_or(|winner| match winner {
+                    // The block has only the news that the record was damaged; here it is whole.
+                    Winner::Media(found) if found.kind == Kind::Poison => found.version <= version,
+                    winner => winner.version() < version,
+                });
                 if newer {
                     table.insert((key.hash, check), Winner::Log { version, record: entry.to_vec() });
                 }

@@ -52,6 +52,8 @@ pub(crate) struct Shared {
     pub flush_wanted: AtomicU64,
     pub sync_wanted: AtomicBool,
     pub log_failed: AtomicBool,
+    /// Why, for whoever closes the store.
+    log_failure: Mutex<String>,
     work: Mutex<bool>,
     work_ready: Condvar,
 }
@@ -83,9 +85,26 @@ impl Shared {
             flush_wanted: AtomicU64::new(0),
             sync_wanted: AtomicBool::new(false),
             log_failed: AtomicBool::new(false),
+            log_failure: Mutex::default(),
             work: Mutex::new(false),
             work_ready: Condvar::new(),
         }
+    }
+    /// Nothing can be made durable any more: nothing is acknowledged from now on. The first reason counts.
+    #[cold]
+    pub fn fail_log(&self, what: &str, error: &dyn std::fmt::Display) {
+        let mut failure = self.log_failure.lock();
+        if failure.is_empty() {
+            *failure = format!("{what}: {error}");
+            tracing::error!(
+                "{failure}; nothing is acknowledged any more, restart after repairing the device"
+            );
+        }
+        self.log_failed.store(true, SeqCst);
+    }
+    /// Why the log failed.
+    pub fn log_failure(&self) -> String {
+        self.log_failure.lock().clone()
     }
     /// Microseconds since the Unix epoch, never running backwards.
     #[inline]

@@ -74,12 +74,12 @@ pub enum Arrived {
     Extent(Vec<u8>),
     /// The place was reused meanwhile: look the key up again.
     Moved,
-    /// What is there is damaged; for a record, the hash and version it was written with.
+    /// What is there is damaged; for a record, what the block's footer says of it.
     Damaged {
-        /// The key's hash, from the block's footer.
+        /// The key's hash.
         hash: u64,
-        /// The record's version.
-        version: u64,
+        /// As [`Head::lost`] makes it.
+        head: Head,
     },
     /// The device failed.
     Failed,
@@ -110,6 +110,9 @@ pub trait Context {
     fn barrier_passed(&self, barrier: &Barrier) -> bool;
     /// Whether there is a log: if not, only flushed records survive.
     fn logged(&self) -> bool;
+    /// Whether the stored manifest says that pages up to this sequence number were flushed whole; if not, it soon will, once they
+    /// are. Until then damage in them may be taken for a torn flush.
+    fn trusts(&self, seq: u64) -> bool;
     /// Every log entry with at most this version is gone from the log.
     fn log_floor(&self) -> u64;
     /// Every page up to this sequence number should be persisted soon (the log needs room); 0 for none.
@@ -122,6 +125,8 @@ pub trait Context {
     fn raise_version_floor(&self, version: u64);
     /// A record left the index without an operation (dead by a whole-database flush).
     fn forgotten(&self, kind: crate::record::Kind);
+    /// A damaged record was replaced by one that says so: what it was no longer matters, it counts as a key.
+    fn poisoned(&self, kind: crate::record::Kind, db: u8);
     /// Tombstones the index holds, and live keys.
     fn tombstones_and_keys(&self) -> (u64, u64);
     /// Where the key hashes come from.
@@ -262,6 +267,11 @@ pub trait Space: Send + Sync + 'static {
 
     /// Whether writes would be refused now for want of space.
     fn is_full(&self) -> bool;
+
+    /// Whether a device failed so that nothing more can be flushed: who waits for room would wait for ever.
+    fn has_failed(&self) -> bool {
+        false
+    }
 
     /// Waits until every extent written so far is safe from power loss. Called before the log is synced.
     ///

@@ -259,12 +259,18 @@ impl<L: Lower> HybridLog<L> {
     /// A live record describes this extent (recovery).
     pub(crate) fn adopt_pieces(&self, description: &[u8]) {
         for piece in pieces(description).map(|(_, _, list)| list).unwrap_or_default() {
-            if let Some(slot) = self.slots.get(piece.slot as usize)
-                && slot.state() == State::Extents
-                && slot.seq.load(Relaxed) == piece.seq
-            {
-                slot.live_bytes.fetch_add(i64::from(piece.bytes), Relaxed);
+            let Some(slot) = self.slots.get(piece.slot as usize) else { continue };
+            let (state, seq) = (slot.state(), slot.seq.load(Relaxed));
+            if seq == 0 && matches!(state, State::Free | State::Freeing) {
+                // Its header is gone. No block is freed before what describes it is, so the description is to be believed; and
+                // the checksum in it says whether the value is still there.
+                slot.begin(State::Extents, piece.seq, None, self.options.block_bytes as u32);
+                self.last_seq.fetch_max(piece.seq, SeqCst);
+                self.details.headers_lost.fetch_add(1, Relaxed);
+            } else if state != State::Extents || seq != piece.seq {
+                continue;
             }
+            slot.live_bytes.fetch_add(i64::from(piece.bytes), Relaxed);
         }
     }
 }

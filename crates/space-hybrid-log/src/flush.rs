@@ -37,7 +37,6 @@ pub(crate) struct Flushing {
     cooling: VecDeque<(u64, u32)>,
     image: Vec<u8>,
     footer: Vec<FooterEntry>,
-    failed: bool,
 }
 
 struct ReadOnly {
@@ -57,6 +56,17 @@ impl<L: Lower> HybridLog<L> {
             other => progress = if progress == Progress::Worked { progress } else { other },
         }
         if self.give_frames_back(flushing, context) { Progress::Worked } else { progress }
+    }
+
+    /// Nothing more is flushed. The first reason counts.
+    #[cold]
+    pub(crate) fn fail(&self, what: &str, error: &std::io::Error) {
+        let mut failure = self.failure.lock();
+        if failure.is_empty() {
+            *failure = format!("{what}: {error}");
+            tracing::error!("{failure}; no more pages are flushed, restart after repairing the device");
+        }
+        self.has_failed.store(true, SeqCst);
     }
 
     fn cool_frames(&self, flushing: &mut Flushing, context: &dyn Context) -> Progress {
@@ -110,7 +120,7 @@ impl<L: Lower> HybridLog<L> {
     }
 
     fn seal_ready(&self, flushing: &mut Flushing, context: &dyn Context) -> Progress {
-        if flushing.failed {
+        if self.has_failed.load(Relaxed) {
             return Progress::Idle;
         }
         let mut sealed = Vec::new();
@@ -127,14 +137,14 @@ impl<L: Lower> HybridLog<L> {
             }
             let slot = page.slot;
             // The block may outlive power loss before the sync below: the extents that it describes must be there by then.
-            if terrace_engine::space::Space::sync(self).is_err() {
-                flushing.failed = true;
+            if let Err(error) = terrace_engine::space::Space::sync(self) {
+                self.fail("syncing large values", &error);
                 return Progress::Blocked;
             }
             self.draw(slot, flushing, context);
-            if self.lower.write(self.block_offset(slot), &flushing.image).is_err() {
+            if let Err(error) = self.lower.write(self.block_offset(slot), &flushing.image) {
                 // The page stays in DRAM and in the log; trying again would hide what the device lost.
-                flushing.failed = true;
+                self.fail(&format!("flushing block {slot}"), &error);
                 return Progress::Blocked;
             }
             sealed.push(slot);
@@ -142,8 +152,8 @@ impl<L: Lower> HybridLog<L> {
         if sealed.is_empty() {
             return progress;
         }
-        if self.lower.sync().is_err() {
-            flushing.failed = true;
+        if let Err(error) = self.lower.sync() {
+            self.fail("syncing flushed blocks", &error);
             return Progress::Blocked;
         }
         let mut pool = self.pool.lock();
@@ -261,11 +271,11 @@ impl<L: Lower> HybridLog<L> {
                 return Ok(());
             }
             let progress = self.flush_step(&mut steps.flushing, context);
-            if steps.flushing.failed {
-                return Err(StoreError::Corrupt(
-                    "the lower tier failed while pages were flushed: what was acknowledged is in the log"
-                        .into(),
-                ));
+            if self.has_failed.load(Relaxed) {
+                return Err(StoreError::Corrupt(format!(
+                    "the lower tier failed while pages were flushed ({}): what was acknowledged is in the log",
+                    self.failure.lock()
+                )));
             }
             let _ = index;
             if progress != Progress::Worked {

@@ -14,8 +14,9 @@
 //!
 //! + the magic's high half is xored with the seq, both halves folded: the magics of two uses of a slot differ.
 //!
-//! A slot whose header's magic is zero is free, whatever else it holds: that word is what freeing a block clears. A block
-//! counts if its trailer does, and either its seq is at most the manifest's (it was flushed whole, so damage is damage) or
+//! A slot whose header's magic is zero is free: that word is what freeing a block clears, and the trailer's. Where the trailer
+//! is that of a block that was flushed whole, the rest of the header must be its block's too: else the header was lost, not
+//! cleared; the other way round alike. A block counts if its trailer does, and either its seq is at most the manifest's (it was flushed whole, so damage is damage) or
 //! the checksum over all its data holds (else it is a flush that a crash tore).
 //!
 //! A record's checksum covers the block's seq, the slot, the offset and the record with a zero checksum field: an old or
@@ -107,6 +108,16 @@ impl Header {
         seal(&mut bytes);
         bytes
     }
+    /// The header that stood here before its block was freed: but for its first word it is whole.
+    pub(crate) fn cleared(bytes: &[u8], store_id: u64, slot: u32) -> Option<Self> {
+        let mut restored = [0; 64];
+        restored.copy_from_slice(bytes.get(..64)?);
+        put(&mut restored, 0, magic(HEADER_MAGIC, u64_at(bytes, 16)));
+        match Self::decode(&restored, store_id, slot) {
+            Stored::Valid(header) if u64_at(bytes, 0) == 0 => Some(header),
+            _ => None,
+        }
+    }
     pub(crate) fn decode(bytes: &[u8], store_id: u64, slot: u32) -> Stored<Self> {
         match check(bytes, HEADER_MAGIC, u64_at(bytes, 16)) {
             Stored::Empty => Stored::Empty,
@@ -181,6 +192,16 @@ impl BlockTrailer {
                 let end = trailer.data_end as usize + trailer.footer_bytes() + TRAILER_BYTES;
                 if end <= block_bytes { Stored::Valid(trailer) } else { Stored::Bad }
             }
+        }
+    }
+    /// The trailer that stood here before its block was freed: but for its first word it is whole.
+    pub(crate) fn cleared(bytes: &[u8], block_bytes: usize) -> Option<Self> {
+        let mut restored = [0; 64];
+        restored.copy_from_slice(bytes.get(..64)?);
+        put(&mut restored, 0, magic(TRAILER_MAGIC, u64_at(bytes, 8)));
+        match Self::decode(&restored, block_bytes) {
+            Stored::Valid(trailer) if u64_at(bytes, 0) == 0 => Some(trailer),
+            _ => None,
         }
     }
     /// Bytes of the footer entries.

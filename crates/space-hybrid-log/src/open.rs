@@ -51,22 +51,32 @@ impl HybridOptions {
     }
 }
 
+fn manifests<L: Lower>(lower: &L) -> io::Result<[Option<Manifest>; 2]> {
+    let mut copies = [None; 2];
+    for (at, copy) in copies.iter_mut().enumerate() {
+        let mut bytes = [0; MANIFEST_BYTES];
+        lower.read(at as u64 * manifest_unit::<L>(), &mut bytes)?;
+        *copy = Manifest::decode(&bytes);
+    }
+    Ok(copies)
+}
+
 /// The newest manifest stored on a tier, `None` if there is none.
 ///
 /// # Errors
 /// The device's.
 pub fn stored_manifest<L: Lower>(lower: &L) -> io::Result<Option<Manifest>> {
-    let mut newest: Option<Manifest> = None;
-    for copy in 0..2 {
-        let mut bytes = [0; MANIFEST_BYTES];
-        lower.read(copy * manifest_unit::<L>(), &mut bytes)?;
-        if let Some(manifest) = Manifest::decode(&bytes)
-            && newest.is_none_or(|newest| newest.sequence < manifest.sequence)
-        {
-            newest = Some(manifest);
-        }
-    }
-    Ok(newest)
+    Ok(manifests(lower)?.into_iter().flatten().max_by_key(|manifest| manifest.sequence))
+}
+
+/// The copy of the manifest that can be spared: to be written first, for a crash may tear it.
+pub(crate) fn older_copy<L: Lower>(lower: &L) -> io::Result<u64> {
+    Ok(spare(manifests(lower)?.map(|copy| copy.map(|manifest| manifest.sequence))))
+}
+
+fn spare(sequences: [Option<u64>; 2]) -> u64 {
+    // None, a copy that is no use, is less than any.
+    u64::from(sequences[1] < sequences[0])
 }
 
 impl<L: Lower> HybridLog<L> {
@@ -108,5 +118,19 @@ impl<L: Lower> HybridLog<L> {
     /// The tier.
     pub fn lower(&self) -> &L {
         &self.lower
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::spare;
+
+    #[test]
+    fn the_only_newest_manifest_is_written_last() {
+        assert_eq!(spare([Some(7), Some(6)]), 1);
+        assert_eq!(spare([Some(6), Some(7)]), 0);
+        assert_eq!(spare([Some(7), None]), 1, "a rotten copy goes first, whatever its turn");
+        assert_eq!(spare([None, Some(7)]), 0);
+        assert_eq!(spare([Some(7), Some(7)]), 0);
     }
 }

@@ -4,9 +4,9 @@
 use std::collections::HashMap;
 use std::sync::atomic::Ordering::*;
 
-use terrace_engine::fetch_view;
 use terrace_engine::record::{Head, Kind, RecordMeta};
 use terrace_engine::space::{Arrival, Arrived, Fetch, Want};
+use terrace_engine::{fetch_lost, fetch_view};
 use terrace_index::{Address, Key};
 
 use crate::address::Place;
@@ -150,17 +150,17 @@ impl<L: Lower> HybridLog<L> {
                 fetch_view(&view, key, want, out)
             }
             None => match (self.footer_of(place, seq), key) {
-                (Some((hash, version)), Some(key)) if hash == key.hash => {
+                (Some((hash, head)), Some(key)) if hash == key.hash => {
                     self.details.damaged.fetch_add(1, Relaxed);
-                    Fetch::Damaged(poison_head(version))
+                    fetch_lost(hash, head, Some(key))
                 }
                 _ => Fetch::Differs,
             },
         }
     }
 
-    /// The hash and version that the block's footer has for a place whose record can't be read.
-    pub(crate) fn footer_of(&self, place: Place, seq: u64) -> Option<(u64, u64)> {
+    /// The hash that the block's footer has for a place whose record can't be read, and what else it says.
+    fn footer_of(&self, place: Place, seq: u64) -> Option<(u64, Head)> {
         let block = self.options.block_bytes;
         let start = self.block_offset(place.slot);
         let mut bytes = [0; TRAILER_BYTES];
@@ -174,7 +174,11 @@ impl<L: Lower> HybridLog<L> {
         if crc32c::crc32c(&footer) != trailer.footer_crc {
             return None;
         }
-        entries(&footer).find(|e| e.offset == place.offset).map(|e| (e.hash, e.version))
+        let mut list = entries(&footer).skip_while(|entry| entry.offset != place.offset);
+        let entry = list.next()?;
+        let end = list.next().map_or(trailer.data_end, |next| next.offset);
+        let words = end.saturating_sub(entry.offset) as usize / 8;
+        Some((entry.hash, Head::lost(entry.version, entry.kind, entry.db, words, L::TIER)))
     }
 
     pub(crate) fn start_record(&self, reads: &mut Reads<L>, address: Address, token: u64) -> bool {
@@ -207,7 +211,7 @@ impl<L: Lower> HybridLog<L> {
 
     pub(crate) fn start_extent(&self, reads: &mut Reads<L>, description: &[u8], token: u64) -> bool {
         let Some((total, crc, list)) = pieces(description) else {
-            reads.ready.push(Arrival { token, outcome: Arrived::Damaged { hash: 0, version: 0 } });
+            reads.ready.push(Arrival { token, outcome: Arrived::Damaged { hash: 0, head: Head::default() } });
             return true;
         };
         // All pieces at once may be more than the queue holds: the rest is submitted as pieces arrive.
@@ -275,7 +279,7 @@ impl<L: Lower> HybridLog<L> {
                     None => {
                         self.details.damaged.fetch_add(1, Relaxed);
                         match self.footer_of(place, seq) {
-                            Some((hash, version)) => Arrived::Damaged { hash, version },
+                            Some((hash, head)) => Arrived::Damaged { hash, head },
                             None => Arrived::Failed,
                         }
                     }
@@ -310,7 +314,7 @@ impl<L: Lower> HybridLog<L> {
                     Some(Arrived::Extent(whole))
                 } else {
                     self.details.damaged.fetch_add(1, Relaxed);
-                    Some(Arrived::Damaged { hash: 0, version: 0 })
+                    Some(Arrived::Damaged { hash: 0, head: Head::default() })
                 }
             }
         }
@@ -320,11 +324,6 @@ impl<L: Lower> HybridLog<L> {
     pub(crate) fn on_medium(&self, slot: u32) -> bool {
         matches!(self.slots[slot as usize].state(), State::Sealed | State::Freeing)
     }
-}
-
-/// The head of a record that is known by its footer only.
-pub(crate) fn poison_head(version: u64) -> Head {
-    Head { version, meta: RecordMeta((Kind::Poison as u64) << 46), flags: 0, expire_at: 0, tier: 1 }
 }
 
 /// Fetches from a frame.

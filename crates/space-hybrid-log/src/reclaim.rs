@@ -4,9 +4,10 @@
 //! # Invariants
 //! A block is freed only when (1) the index refers to nothing in it, (2) every session has left the epochs in which it
 //! could have held an address in it, (3) every copy that replaced one of its records is durable: the page it was moved to
-//! is persisted, or the log group of its successor is, and (4) its header is cleared on the medium.
+//! is persisted and the stored manifest says so (else rot in it would be taken for a torn flush, and dropped), or the log
+//! group of its successor is, and (4) its header is cleared on the medium.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::Ordering::*;
 
 use terrace_engine::record::{Kind, NewRecord, RecordView};
@@ -28,6 +29,8 @@ const WORTH_PERCENT: u64 = 95;
 /// Blocks that moving the live records of all others together must free at least: moving leaves pages that are not full,
 /// which are victims again, and would go on for ever with nothing to gain.
 const GAIN_BLOCKS: u64 = 2;
+/// So often in a row clearing freed blocks may fail before the tier counts as failed.
+const CLEARINGS_MAX: u32 = 3;
 
 /// What reclamation remembers between steps.
 pub(crate) struct Reclaiming<L> {
@@ -40,6 +43,9 @@ pub(crate) struct Reclaiming<L> {
     futile: usize,
     /// What the last such row showed not to be there to gain, whatever the counters say: large records leave gaps.
     elusive_bytes: u64,
+    /// Blocks that could not be read, by slot, with their sequence numbers: tried again once nothing else is left.
+    unreadable: HashMap<u32, u64>,
+    clearings_failed: u32,
     _tier: std::marker::PhantomData<fn() -> L>,
 }
 
@@ -52,6 +58,8 @@ impl<L> Default for Reclaiming<L> {
             freeing: VecDeque::new(),
             futile: 0,
             elusive_bytes: 0,
+            unreadable: HashMap::new(),
+            clearings_failed: 0,
             _tier: std::marker::PhantomData,
         }
     }
@@ -153,7 +161,7 @@ impl<L: Lower> HybridLog<L> {
         // Garbage in pages that are still in DRAM can be reclaimed once they are blocks.
         let unsealed: Vec<u32> = self.pool.lock().unsealed.iter().copied().collect();
         let in_dram: u64 = unsealed.iter().map(|&slot| self.to_gain(slot)).sum();
-        let on_medium: u64 = self.sealed().map(|slot| self.to_gain(slot)).sum();
+        let on_medium: u64 = self.movable(reclaiming).map(|slot| self.to_gain(slot)).sum();
         if !unsealed.is_empty() && self.worth_it(reclaiming, in_dram + on_medium) {
             reclaiming.page = None;
             self.flush_target.store(self.last_seq.load(SeqCst), SeqCst);
@@ -161,6 +169,7 @@ impl<L: Lower> HybridLog<L> {
             return Progress::Blocked;
         }
         self.close_open_extents();
+        reclaiming.unreadable.clear();
         self.full.store(true, SeqCst);
         self.stuck.store(free <= RECLAIM_SLOTS, SeqCst);
         Progress::Idle
@@ -183,6 +192,14 @@ impl<L: Lower> HybridLog<L> {
         (0..self.slots.len() as u32).filter(|&number| self.slots[number as usize].state() == State::Sealed)
     }
 
+    /// Sealed blocks, but for those that could not be read.
+    fn movable<'a>(&'a self, reclaiming: &'a Reclaiming<L>) -> impl Iterator<Item = u32> + 'a {
+        self.sealed().filter(|&number| {
+            let seq = self.slots[number as usize].seq.load(Relaxed);
+            reclaiming.unreadable.get(&number) != Some(&seq)
+        })
+    }
+
     /// Picks blocks that can go: empty ones are put on their way at once, the emptiest other becomes the victim.
     fn choose(&self, reclaiming: &mut Reclaiming<L>, context: &dyn Context) -> bool {
         let mut any = false;
@@ -195,7 +212,7 @@ impl<L: Lower> HybridLog<L> {
         // The page being filled has room for others: without it, a page that holds the records of one victim would be given
         // up, and be the next victim.
         let filling = reclaiming.page.as_ref().map_or(0, |page| self.to_gain(page.slot));
-        let gain = self.sealed().map(|slot| self.to_gain(slot)).sum::<u64>() + filling;
+        let gain = self.movable(reclaiming).map(|slot| self.to_gain(slot)).sum::<u64>() + filling;
         if reclaiming.futile > self.slots.len() {
             (reclaiming.futile, reclaiming.elusive_bytes) = (0, gain);
         }
@@ -203,14 +220,15 @@ impl<L: Lower> HybridLog<L> {
         if any || !self.worth_it(reclaiming, gain) {
             return false;
         }
-        let Some(slot) = self.sealed().max_by_key(|&slot| self.to_gain(slot)) else { return false };
-        match self.load_block(slot, context) {
-            Some(block) => {
+        while let Some(slot) = self.movable(reclaiming).max_by_key(|&slot| self.to_gain(slot)) {
+            if let Some(block) = self.load_block(slot, context) {
                 reclaiming.victim = Some(Victim { slot, block, next: 0 });
-                true
+                return true;
             }
-            None => false,
+            // Others may do; with this one alone in view nothing would ever be freed.
+            reclaiming.unreadable.insert(slot, self.slots[slot as usize].seq.load(Relaxed));
         }
+        false
     }
 
     /// Reads a whole block, from its frame or from the medium. Only background steps call it: frames don't change hands
@@ -299,6 +317,7 @@ impl<L: Lower> HybridLog<L> {
                     }
                 } else {
                     let poison = poison_key(&entry);
+                    let damaged = view.is_none();
                     let record = view.map_or_else(|| poison_record(&entry, &poison), |view| view.to_new());
                     let needed = record.words();
                     match self.prepare_page(&mut reclaiming.page, needed, 1, 0) {
@@ -316,6 +335,9 @@ impl<L: Lower> HybridLog<L> {
                     if index.replace(entry.hash, address, to) {
                         slot.live_bytes.fetch_sub(words * 8, SeqCst);
                         self.details.moved.fetch_add(1, Relaxed);
+                        if damaged {
+                            context.poisoned(entry.kind, entry.db);
+                        }
                     } else {
                         moved_to.live_bytes.fetch_sub(needed as i64 * 8, SeqCst);
                     }
@@ -356,7 +378,7 @@ impl<L: Lower> HybridLog<L> {
     }
 
     fn free_ready(&self, reclaiming: &mut Reclaiming<L>, context: &dyn Context) -> Progress {
-        if reclaiming.freeing.is_empty() {
+        if reclaiming.freeing.is_empty() || self.has_failed.load(Relaxed) {
             return Progress::Idle;
         }
         let persisted = terrace_engine::space::Space::persisted_seq(self);
@@ -367,7 +389,8 @@ impl<L: Lower> HybridLog<L> {
             if passed && let Some(frame) = freeing.frame.take() {
                 self.pool.lock().frames.push(frame);
             }
-            if passed && freeing.seq <= persisted && context.barrier_passed(&freeing.barrier) {
+            let persisted = freeing.seq <= persisted && context.trusts(freeing.seq);
+            if passed && persisted && context.barrier_passed(&freeing.barrier) {
                 ready.push(freeing);
             } else {
                 waiting.push_back(freeing);
@@ -382,11 +405,16 @@ impl<L: Lower> HybridLog<L> {
             .iter()
             .flat_map(|f| [self.block_offset(f.slot), self.block_offset(f.slot) + trailer])
             .collect();
-        let cleared = self.lower.clear_words(&words).and_then(|()| self.lower.sync());
-        if cleared.is_err() {
-            // The blocks are lost to reuse until the next start; nothing else is.
+        if let Err(error) = self.lower.clear_words(&words).and_then(|()| self.lower.sync()) {
+            // Clearing twice does no harm. A sync that failed stays failed.
+            reclaiming.freeing.extend(ready);
+            reclaiming.clearings_failed += 1;
+            if reclaiming.clearings_failed == CLEARINGS_MAX {
+                self.fail("clearing blocks that hold nothing", &error);
+            }
             return Progress::Blocked;
         }
+        reclaiming.clearings_failed = 0;
         let mut pool = self.pool.lock();
         for freeing in ready {
             let slot = &self.slots[freeing.slot as usize];

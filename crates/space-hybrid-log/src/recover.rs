@@ -106,14 +106,12 @@ impl<L: Lower> HybridLog<L> {
         let mut head = [0; BLOCK_HEADER_BYTES];
         self.lower.read(start, &mut head).map_err(failed)?;
         let header = Header::decode(&head, self.options.store_id, number);
-        if header == Stored::Empty {
-            return Ok(());
-        }
         let slot = &self.slots[number as usize];
         let mut tail = [0; TRAILER_BYTES];
         self.lower.read(start + (size - TRAILER_BYTES) as u64, &mut tail).map_err(failed)?;
         let trailer = BlockTrailer::decode(&tail, size);
         let seq = match header {
+            Stored::Empty => return self.scan_free(number, &head, trailer, trusted_seq),
             Stored::Valid(header) => {
                 self.last_seq.fetch_max(header.seq, SeqCst);
                 if header.kind == BlockKind::Extents {
@@ -133,7 +131,9 @@ impl<L: Lower> HybridLog<L> {
         let trailer = match trailer {
             Stored::Valid(trailer) if trailer.seq == seq => trailer,
             // Freeing a block clears both words; a crash between them leaves this.
-            Stored::Empty => return self.mark_torn(number),
+            Stored::Empty if BlockTrailer::cleared(&tail, size).is_some_and(|cleared| cleared.seq == seq) => {
+                return self.mark_torn(number);
+            }
             _ if seq <= trusted_seq => return Err(damaged(number, "its trailer's checksum does not match")),
             _ => return self.mark_torn(number),
         };
@@ -180,6 +180,26 @@ impl<L: Lower> HybridLog<L> {
         Ok(())
     }
 
+    /// A slot whose header is cleared, or gone.
+    fn scan_free(
+        &self,
+        number: u32,
+        head: &[u8],
+        trailer: Stored<BlockTrailer>,
+        trusted_seq: u64,
+    ) -> Result<(), StoreError> {
+        let Stored::Valid(trailer) = trailer else { return Ok(()) };
+        self.last_seq.fetch_max(trailer.seq, SeqCst);
+        match Header::cleared(head, self.options.store_id, number) {
+            // What looks like a trailer is a large value's.
+            Some(header) if header.kind == BlockKind::Extents => Ok(()),
+            // Freeing clears two words, and a crash may keep one.
+            Some(header) if header.seq == trailer.seq => self.mark_torn(number),
+            _ if trailer.seq <= trusted_seq => Err(damaged(number, "its header is gone")),
+            _ => self.mark_torn(number),
+        }
+    }
+
     /// A flush that a crash tore, or a block that was being freed: the log has all of it, or nobody needs it.
     fn mark_torn(&self, number: u32) -> Result<(), StoreError> {
         self.slots[number as usize].begin(State::Freeing, 0, None, 0);
@@ -194,16 +214,27 @@ impl<L: Lower> HybridLog<L> {
             return;
         }
         let mut bytes = vec![0; found.words as usize * 8];
-        if self.lower.read(self.block_offset(place.slot) + u64::from(place.offset), &mut bytes).is_ok()
-            && let Some(view) = checked(slot.seq.load(Relaxed), place.slot, place.offset, &bytes)
-        {
-            self.adopt_pieces(view.value);
+        // Twice, before what it describes is given up: it may be the reading that went wrong.
+        for _ in 0..2 {
+            let offset = self.block_offset(place.slot) + u64::from(place.offset);
+            if let Err(source) = self.lower.read(offset, &mut bytes) {
+                let what = format!("reading a large value's record in block {}", place.slot);
+                self.adoption_failed.lock().get_or_insert(StoreError::Io { what, source });
+                return;
+            }
+            if let Some(view) = checked(slot.seq.load(Relaxed), place.slot, place.offset, &bytes) {
+                self.adopt_pieces(view.value);
+                return;
+            }
         }
     }
 
     /// Frees what nobody adopted, on the medium too: what is left there now would be taken for damage once newer blocks
     /// are trusted.
     pub(crate) fn settle_slots(&self) -> Result<(), StoreError> {
+        if let Some(error) = self.adoption_failed.lock().take() {
+            return Err(error);
+        }
         let mut free = Vec::new();
         let mut clear = Vec::new();
         let trailer = (self.options.block_bytes - TRAILER_BYTES) as u64;

@@ -16,7 +16,7 @@ use crate::extent::OpenExtents;
 use crate::flush::Flushing;
 use crate::frames::Frames;
 use crate::lower::Lower;
-use crate::open::{FRAMES_MIN, HybridOptions};
+use crate::open::{FRAMES_MIN, HybridOptions, older_copy};
 use crate::read::Reads;
 use crate::reclaim::Reclaiming;
 use crate::slots::{Slot, State};
@@ -54,8 +54,13 @@ pub struct HybridLog<L: Lower> {
     /// Frames that may be in use: the index may need the memory of the others.
     pub(crate) frames_allowed: AtomicUsize,
     pub(crate) details: Details,
-    /// One manifest is stored at a time.
-    manifest_lock: Mutex<()>,
+    /// A write or sync failed, so that nothing more is flushed; and why.
+    pub(crate) has_failed: AtomicBool,
+    pub(crate) failure: Mutex<String>,
+    /// What kept recovery from looking at what it adopts.
+    pub(crate) adoption_failed: Mutex<Option<StoreError>>,
+    /// One manifest is stored at a time. Whether both copies are known to be the same.
+    manifest_copies: Mutex<bool>,
     purge_at: AtomicU64,
 }
 
@@ -89,6 +94,7 @@ pub(crate) struct Details {
     pub extents_written: AtomicU64,
     pub purged_blocks: AtomicU64,
     pub damaged: AtomicU64,
+    pub headers_lost: AtomicU64,
 }
 
 /// What a session keeps: its open page and its reads.
@@ -129,7 +135,10 @@ impl<L: Lower> HybridLog<L> {
             full: AtomicBool::new(false),
             stuck: AtomicBool::new(false),
             details: Details::default(),
-            manifest_lock: Mutex::new(()),
+            has_failed: AtomicBool::new(false),
+            failure: Mutex::default(),
+            adoption_failed: Mutex::new(None),
+            manifest_copies: Mutex::new(false),
             purge_at: AtomicU64::new(0),
             lower,
             options,
@@ -280,6 +289,10 @@ impl<L: Lower> Space for HybridLog<L> {
         self.full.load(Relaxed)
     }
 
+    fn has_failed(&self) -> bool {
+        self.has_failed.load(SeqCst)
+    }
+
     #[track_caller]
     fn sync(&self) -> io::Result<()> {
         let wanted = self.extents_unsynced.load(SeqCst);
@@ -295,13 +308,23 @@ impl<L: Lower> Space for HybridLog<L> {
     }
     #[track_caller]
     fn save_manifest(&self, bytes: &[u8]) -> io::Result<()> {
-        let _one_at_a_time = self.manifest_lock.lock();
+        let mut same = self.manifest_copies.lock();
         let mut unit = vec![0; manifest_unit::<L>() as usize];
         unit[..bytes.len()].copy_from_slice(bytes);
-        // By its sequence number: the newest one stored is never written over, not even by the first of a new opening.
-        let turn = crate::layout::u64_at(bytes, 8) % 2;
-        self.lower.write(turn * manifest_unit::<L>(), &unit)?;
-        self.lower.sync()
+        let first = if *same { 0 } else { older_copy(&self.lower)? };
+        *same = false;
+        // Both, one after the other: a crash may tear one, and rot in one must not bring an older manifest back, with what was
+        // flushed or freed since.
+        for copy in [first, 1 - first] {
+            let stored =
+                self.lower.write(copy * manifest_unit::<L>(), &unit).and_then(|()| self.lower.sync());
+            if let Err(error) = stored {
+                self.fail("storing the manifest", &error);
+                return Err(error);
+            }
+        }
+        *same = true;
+        Ok(())
     }
     fn scan_media(
         &self,
@@ -396,6 +419,7 @@ impl<L: Lower> Space for HybridLog<L> {
             ("extents_written", d.extents_written.load(Relaxed)),
             ("blocks_purged", d.purged_blocks.load(Relaxed)),
             ("records_damaged", d.damaged.load(Relaxed)),
+            ("headers_lost", d.headers_lost.load(Relaxed)),
         ]
     }
 }

@@ -47,8 +47,8 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
             }
         }
         // A log entry may outlive power loss before any sync: the extent that it describes must be there by then.
-        if machine.space.sync().is_err() {
-            shared.log_failed.store(true, SeqCst);
+        if let Err(error) = machine.space.sync() {
+            shared.fail_log("syncing large values on the lower tier", &error);
             machine.wake_waiters();
             return false;
         }
@@ -62,12 +62,11 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
                     shared.flush_wanted.fetch_max(machine.space.last_seq().saturating_sub(1).max(1), SeqCst);
                     shared.notify_work();
                     if !machine.work_for_log() {
-                        shared.log_failed.store(true, SeqCst);
                         return false;
                     }
                 }
-                Err(_) => {
-                    shared.log_failed.store(true, SeqCst);
+                Err(error) => {
+                    shared.fail_log("writing the log", &error);
                     machine.wake_waiters();
                     return false;
                 }

@@ -213,7 +213,11 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
         self.shared().notify_work();
         self.machine.work();
         self.enter();
-        if written { Ok(()) } else { Err(OpError::LogFailed) }
+        if !written {
+            return Err(OpError::LogFailed);
+        }
+        // Room comes from flushing pages: there is nothing to wait for any more.
+        if self.machine.space.has_failed() { Err(OpError::Io) } else { Ok(()) }
     }
 
     /// The space is full: an error, or, in a store that evicts, one more round of background work, up to a bound: what is
