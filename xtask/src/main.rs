@@ -35,6 +35,9 @@ enum Chore {
     /// Cuts the power of the real server, and compares what is left with what was acknowledged.
     #[command(disable_help_flag = true)]
     Torture(Passed),
+    /// Makes each access of seeded histories fail or lie, and flips the bytes of small images (`--help` lists the options).
+    #[command(disable_help_flag = true)]
+    Sick(Passed),
 }
 
 /// Options that the command behind the chore reads.
@@ -51,6 +54,7 @@ fn main() -> anyhow::Result<std::process::ExitCode> {
         Chore::Histories(passed) => proof("histories", &passed),
         Chore::Fuzz(passed) => fuzz(&passed),
         Chore::Torture(passed) => proof("torture", &passed),
+        Chore::Sick(passed) => proof("sick", &passed),
     }
 }
 

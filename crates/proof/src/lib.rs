@@ -4,6 +4,7 @@
 //!   subjects     every engine, tiny, on simulated media         (a new engine joins here, with one line)
 //!      |
 //!   crash_sweep  seeded histories crashed everywhere
+//!   sick         devices that fail and lie; images with rotten bytes
 //!
 //!   histories    the real server, loaded and killed again and again; all that its clients saw, checked
 //!   fuzz         parsers, decoders, recovery and histories, fed with mangled bytes
@@ -17,5 +18,6 @@
 pub mod crash_sweep;
 pub mod fuzz;
 pub mod histories;
+pub mod sick;
 pub mod subjects;
 pub mod torture;

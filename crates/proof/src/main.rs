@@ -4,7 +4,7 @@
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use terrace_proof::{crash_sweep, histories, torture};
+use terrace_proof::{crash_sweep, histories, sick, torture};
 
 /// Proves what terrace promises.
 #[derive(Parser)]
@@ -24,6 +24,7 @@ enum Proof {
     Torture(torture::Arguments),
     #[command(hide = true)]
     TortureServer(torture::ServerArguments),
+    Sick(sick::Arguments),
 }
 
 fn main() -> anyhow::Result<ExitCode> {
@@ -33,5 +34,6 @@ fn main() -> anyhow::Result<ExitCode> {
         Proof::HistoriesServer(arguments) => histories::run_server(&arguments),
         Proof::Torture(arguments) => torture::run(&arguments),
         Proof::TortureServer(arguments) => torture::run_server(&arguments),
+        Proof::Sick(arguments) => sick::run(&arguments),
     }
 }
