@@ -43,6 +43,20 @@ fn holder(pid: Option<u32>) -> String {
 }
 
 impl DirLock {
+    /// Locks a device that holds a store, by itself: it has no directory of its own. Who has it is not written down.
+    ///
+    /// # Errors
+    /// [`LockError::Held`] if another opener has it, also one in this process.
+    pub fn device(path: &Path) -> Result<Self, LockError> {
+        let io_error = |source| LockError::Io { path: path.into(), source };
+        let file = OpenOptions::new().read(true).write(true).open(path).map_err(io_error)?;
+        match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => Ok(Self { _file: file }),
+            Err(Errno::WOULDBLOCK) => Err(LockError::Held { dir: path.into(), pid: None }),
+            Err(error) => Err(io_error(error.into())),
+        }
+    }
+
     /// Locks a directory, which must exist, and writes this process's number into its lock file.
     ///
     /// # Errors
@@ -99,6 +113,19 @@ mod tests {
         let _lock = DirLock::acquire(dir.path()).unwrap();
         let text = std::fs::read_to_string(dir.path().join(LOCK_FILE)).unwrap();
         assert_eq!(text, format!("{}\n", std::process::id()));
+    }
+
+    #[test]
+    fn a_device_is_locked_by_itself() {
+        // Any file that is not made by the lock stands for the device.
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let lock = DirLock::device(file.path()).unwrap();
+        let error = DirLock::device(file.path()).unwrap_err();
+        assert!(matches!(&error, LockError::Held { pid: None, .. }), "{error}");
+        assert!(error.to_string().contains("is in use by another process"), "{error}");
+        assert_eq!(file.path().metadata().unwrap().len(), 0, "nothing is written to it");
+        drop(lock);
+        DirLock::device(file.path()).unwrap();
     }
 
     #[test]

@@ -2,9 +2,9 @@
 
 use std::io;
 
-use crate::Profile;
 use crate::mapping::Mapping;
 use crate::region::{Region, Survives, byte_region};
+use crate::{Profile, numa};
 
 /// Zeroed memory that ends with the process: DRAM, or memory of a NUMA or CXL node, or a stand-in for a device.
 ///
@@ -46,7 +46,7 @@ impl HeapRegion {
     pub fn describe(&self) -> String {
         match self.node {
             None => self.region.describe("anonymous memory"),
-            Some(node) => self.region.describe(&format!("memory of NUMA node {node}")),
+            Some(node) => self.region.describe(&format!("memory of {}", numa::describe(node))),
         }
     }
 

@@ -125,7 +125,18 @@ impl MappedRegion {
         if actual < len {
             return Err(MapError::TooShort { path: path.into(), actual, wanted: len });
         }
-        Self::map(path, &file, len, options)
+        // A device is mapped in full: its pages may be huge ones, which can't be mapped in part.
+        Ok(Self::map(path, &file, actual, options)?.limited(len))
+    }
+
+    /// The same region, as if it ended after `len` bytes.
+    ///
+    /// # Panics
+    /// If it doesn't have so many.
+    #[must_use]
+    pub fn limited(mut self, len: u64) -> Self {
+        self.region.limit(len);
+        self
     }
 
     fn map(path: &Path, file: &File, len: u64, options: &MapOptions) -> Result<Self, MapError> {

@@ -15,6 +15,24 @@ pub fn nodes() -> Vec<u32> {
     parse_list(text.trim())
 }
 
+/// What the kernel says about a node, for people: `NUMA node 1, which has no processors, read latency 300 ns`.
+pub fn describe(node: u32) -> String {
+    describe_in(Path::new("/sys/devices/system/node"), node)
+}
+
+fn describe_in(nodes: &Path, node: u32) -> String {
+    let here = nodes.join(format!("node{node}"));
+    let mut text = format!("NUMA node {node}");
+    if std::fs::read_to_string(here.join("cpulist")).is_ok_and(|list| list.trim().is_empty()) {
+        text.push_str(", which has no processors");
+    }
+    // From the firmware's table (HMAT), as seen from the node's nearest processors.
+    if let Some(ns) = node_in(&here.join("access0/initiators/read_latency")).filter(|ns| *ns > 0) {
+        text.push_str(&format!(", read latency {ns} ns"));
+    }
+    text
+}
+
 /// `0-2,5` as numbers; what can't be read is left out.
 fn parse_list(text: &str) -> Vec<u32> {
     let mut nodes = Vec::new();
@@ -74,5 +92,21 @@ mod tests {
         assert_eq!(parse_list("0"), [0]);
         assert_eq!(parse_list("0-2,5"), [0, 1, 2, 5]);
         assert!(parse_list("").is_empty());
+    }
+
+    #[test]
+    fn nodes_are_described_as_far_as_they_are_known() {
+        let dir = tempfile::tempdir().unwrap();
+        let node = |node: u32, processors: &str| {
+            let node = dir.path().join(format!("node{node}"));
+            std::fs::create_dir_all(node.join("access0/initiators")).unwrap();
+            std::fs::write(node.join("cpulist"), processors).unwrap();
+            node
+        };
+        node(0, "0-3\n");
+        std::fs::write(node(1, "\n").join("access0/initiators/read_latency"), "300\n").unwrap();
+        assert_eq!(describe_in(dir.path(), 0), "NUMA node 0");
+        assert_eq!(describe_in(dir.path(), 1), "NUMA node 1, which has no processors, read latency 300 ns");
+        assert_eq!(describe_in(dir.path(), 2), "NUMA node 2");
     }
 }

@@ -53,6 +53,12 @@ impl Region {
         Ok(Self { mapping, len, id, counters: Counters::default(), profile, emulation })
     }
 
+    /// What is behind the first `len` bytes is out of bounds from now on.
+    pub(crate) fn limit(&mut self, len: u64) {
+        assert!(len <= self.len, "{len} bytes of a region of {} bytes", self.len);
+        self.len = len;
+    }
+
     pub(crate) fn len(&self) -> u64 {
         self.len
     }

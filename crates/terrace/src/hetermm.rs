@@ -19,7 +19,7 @@ use crate::open::{Opened, SESSIONS};
 use crate::options::{Options, WhenFull};
 use crate::size::human_bytes;
 
-pub(crate) use byte::forget_emulated;
+pub(crate) use byte::{forget_emulated, stored_bytes};
 
 const ENGINE: &str = "hetermm";
 

@@ -8,7 +8,7 @@ use terrace_engine::StoreError;
 use terrace_engine::hash::KeyHasher;
 use terrace_log::{BlockLog, ByteLog, LogOptions};
 use terrace_media::{
-    BlockDevice, BlockFile, BlockFileOptions, ByteRegion, DirLock, MapOptions, MappedRegion,
+    BlockDevice, BlockFile, BlockFileOptions, ByteRegion, DirLock, MapOptions, MappedRegion, PlaceKind,
     SUPERBLOCK_BYTES, Superblock,
 };
 use terrace_space_hybrid_log::inspect::Inspector;
@@ -24,8 +24,8 @@ pub(super) fn open(path: &Path, options: &CheckOptions<'_>) -> Result<Report, Ch
     if !metadata.is_dir() {
         // A device's directory is not the store's.
         let _lock = match path.parent() {
-            Some(dir) if metadata.is_file() => Some(lock(dir)?),
-            _ => None,
+            Some(dir) if metadata.is_file() => lock(dir)?,
+            _ => DirLock::device(path)?,
         };
         return on_region(path, options);
     }
@@ -83,6 +83,11 @@ fn on_files(dir: &Path, options: &CheckOptions<'_>) -> Result<Report, CheckError
 fn on_region(path: &Path, options: &CheckOptions<'_>) -> Result<Report, CheckError> {
     // Whatever the medium promises: nothing is promised here.
     let region = MappedRegion::open(path, &MapOptions { profile: None, accept_volatile: true, node: None })?;
+    // A device may be longer than the store on it.
+    let region = match crate::hetermm::stored_bytes(&region).filter(|bytes| *bytes < region.len()) {
+        Some(bytes) if region.kind() == PlaceKind::DevDax => region.limited(bytes),
+        _ => region,
+    };
     let mut bytes = [0; SUPERBLOCK_BYTES];
     if region.len() < bytes.len() as u64 {
         return Err(CheckError::NoStore { path: path.into(), why: "it is too short for one".into() });

@@ -2,13 +2,17 @@
 //!
 //! The superblock is the region's first page, written last when a store is made; until then the page says that it is being made.
 
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 use terrace_engine::{Durability, StoreError, StoreHandle};
 use terrace_media::superblock::MAKING;
-use terrace_media::{ByteRegion, HeapRegion, MapOptions, Profile, SUPERBLOCK_BYTES, Survives};
+use terrace_media::{
+    ByteRegion, DirLock, HeapRegion, MapOptions, MappedRegion, Profile, SUPERBLOCK_BYTES, Superblock,
+    Survives,
+};
 use terrace_space_hybrid_log::open_byte;
 
 use super::{check_superblock, describe, index, lock, new_superblock, opening, sizes};
@@ -86,22 +90,40 @@ fn open_path(
     path: &Path,
     profile: Option<Profile>,
 ) -> Result<Opened, StoreError> {
-    let is_file = path.metadata().is_ok_and(|m| !m.is_dir());
-    let (guard, file) = if is_file {
-        let dir = options.dir.as_deref().or(path.parent()).unwrap_or(Path::new("."));
-        // A device's directory is not ours to lock.
-        (if path.is_file() || options.dir.is_some() { Some(lock(dir)?) } else { None }, path.to_path_buf())
+    let device = path.metadata().is_ok_and(|m| m.file_type().is_char_device());
+    let (guard, file) = if device {
+        // Its directory is not ours to lock.
+        let guard = DirLock::device(path).map_err(|error| StoreError::Options(error.to_string()))?;
+        (guard, path.to_path_buf())
+    } else if path.is_file() {
+        // The directory that the file is in, whatever `dir` says: another store could name another one.
+        let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        (lock(dir)?, path.to_path_buf())
     } else {
-        (Some(lock(path)?), path.join(FILE))
+        (lock(path)?, path.join(FILE))
     };
     let map = MapOptions { profile, accept_volatile: options.durability == Durability::None, node: None };
     let refused = |error: terrace_media::MapError| StoreError::Options(error.to_string());
-    let found = if file.exists() {
+    let found = if device {
+        // What it holds stays.
+        let bytes = stored_bytes(&MappedRegion::open(&file, &map).map_err(refused)?).unwrap_or(tier.bytes);
+        source.create_region(&file, bytes, &map).map_err(refused)?
+    } else if file.exists() {
         source.open_region(&file, &map).map_err(refused)?
     } else {
         source.create_region(&file, tier.bytes, &map).map_err(refused)?
     };
-    finish(options, tier, found.region, found.description, found.promises, guard, None)
+    finish(options, tier, found.region, found.description, found.promises, Some(guard), None)
+}
+
+/// How long the store on a device is, if there is one: the device may be longer.
+pub(crate) fn stored_bytes<R: ByteRegion>(region: &R) -> Option<u64> {
+    let mut bytes = [0; SUPERBLOCK_BYTES];
+    if region.len() < bytes.len() as u64 {
+        return None;
+    }
+    region.read(0, &mut bytes);
+    Superblock::decode(&bytes).ok().map(|superblock| superblock.media_bytes)
 }
 
 fn finish<R: ByteRegion>(
