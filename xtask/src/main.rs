@@ -7,6 +7,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod dax_vm;
 mod tidy;
 
 use clap::{Parser, Subcommand};
@@ -38,6 +39,8 @@ enum Chore {
     /// Makes each access of seeded histories fail or lie, and flips the bytes of small images (`--help` lists the options).
     #[command(disable_help_flag = true)]
     Sick(Passed),
+    /// Tests the product on real DAX, in a virtual machine whose power is cut.
+    DaxVm(dax_vm::Arguments),
 }
 
 /// Options that the command behind the chore reads.
@@ -55,6 +58,7 @@ fn main() -> anyhow::Result<std::process::ExitCode> {
         Chore::Fuzz(passed) => fuzz(&passed),
         Chore::Torture(passed) => proof("torture", &passed),
         Chore::Sick(passed) => proof("sick", &passed),
+        Chore::DaxVm(arguments) => dax_vm::run(&arguments),
     }
 }
 

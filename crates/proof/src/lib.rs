@@ -9,6 +9,7 @@
 //!   histories    the real server, loaded and killed again and again; all that its clients saw, checked
 //!   fuzz         parsers, decoders, recovery and histories, fed with mangled bytes
 //!   torture      the real server, its power cut again and again
+//!   dax_guest    the real server on real DAX, inside the virtual machine of `cargo xtask dax-vm`
 //! ```
 //!
 //! The tools themselves are libraries below (`media-sim`, `testkit`); this crate knows the engines and gives each tool its
@@ -16,6 +17,7 @@
 #![forbid(unsafe_code)]
 
 pub mod crash_sweep;
+pub mod dax_guest;
 pub mod fuzz;
 pub mod histories;
 pub mod sick;

@@ -4,7 +4,7 @@
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use terrace_proof::{crash_sweep, histories, sick, torture};
+use terrace_proof::{crash_sweep, dax_guest, histories, sick, torture};
 
 /// Proves what terrace promises.
 #[derive(Parser)]
@@ -25,6 +25,7 @@ enum Proof {
     #[command(hide = true)]
     TortureServer(torture::ServerArguments),
     Sick(sick::Arguments),
+    DaxGuest(dax_guest::Arguments),
 }
 
 fn main() -> anyhow::Result<ExitCode> {
@@ -35,5 +36,6 @@ fn main() -> anyhow::Result<ExitCode> {
         Proof::Torture(arguments) => torture::run(&arguments),
         Proof::TortureServer(arguments) => torture::run_server(&arguments),
         Proof::Sick(arguments) => sick::run(&arguments),
+        Proof::DaxGuest(arguments) => dax_guest::run(&arguments),
     }
 }
