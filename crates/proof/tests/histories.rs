@@ -2,7 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking, its helpers too")]
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::Duration;
@@ -42,7 +42,7 @@ fn recording() -> Recording {
 fn share(media: MediaKind, durability: &str) -> Summary {
     let (tiers, recording) = (tiers(media, durability), recording());
     let launcher = launcher(&tiers);
-    let mut recorded = record(&recording, &Kill(&launcher)).unwrap_or_else(|error| panic!("{error:?}"));
+    let mut recorded = record(&recording, &Kill(launcher)).unwrap_or_else(|error| panic!("{error:?}"));
     let summary = recorded.history.check(2, |_| None).unwrap_or_else(|failure| panic!("{failure}"));
     println!("{tiers}: {summary}, {recorded}");
     assert!(summary.calls as u64 >= recording.operations && summary.crashes as u64 == recording.crashes);
@@ -94,6 +94,9 @@ impl Launch for Forgetful<'_> {
     }
     fn window(&self) -> Option<Duration> {
         self.window
+    }
+    fn keep(&self) -> PathBuf {
+        self.launcher.keep()
     }
 }
 

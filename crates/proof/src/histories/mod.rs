@@ -100,15 +100,16 @@ pub fn run_server(arguments: &ServeArguments) -> anyhow::Result<ExitCode> {
 
 fn run_record(arguments: &RecordArguments) -> anyhow::Result<ExitCode> {
     let RecordArguments { recording, tiers, server, keep, check_threads } = arguments;
-    let launcher = match server {
-        Some(program) => Launcher::terrace(program, tiers)?,
-        None => Launcher::child(&std::env::current_exe()?, tiers)?,
+    let this = std::env::current_exe()?;
+    let launch: Box<dyn Launch> = match server {
+        Some(program) => Box::new(Kill(Launcher::terrace(program, tiers)?)),
+        None => Box::new(Kill(Launcher::child(&this, tiers)?)),
     };
     let name = format!("{tiers}, seed {}", recording.seed);
-    let mut recorded = match record(recording, &Kill(&launcher)) {
+    let mut recorded = match record(recording, &*launch) {
         Ok(recorded) => recorded,
         Err(error) => {
-            let dir = launcher.keep();
+            let dir = launch.keep();
             return Err(error.context(format!("{name}: the store is left in {}", dir.display())));
         }
     };
@@ -123,7 +124,7 @@ fn run_record(arguments: &RecordArguments) -> anyhow::Result<ExitCode> {
         println!(
             "the history of key {key} is in {}; the store is left in {}",
             file.display(),
-            launcher.keep().display()
+            launch.keep().display()
         );
     }
     Ok(status)

@@ -138,7 +138,9 @@ impl Recorder<'_> {
     /// Reads everything, loads, crashes.
     fn round(&mut self, server: &mut Running, target: u64) -> anyhow::Result<()> {
         let shared = self.shared(server, target);
+        let mut marks = Marks::new(&shared);
         self.sweep(&shared)?;
+        marks.mark(&shared);
         self.cold += cold_reads(server)?;
         let (tell, told) = mpsc::channel();
         let (results, safe) =
@@ -158,6 +160,7 @@ impl Recorder<'_> {
                 let mut marks = Marks::new(shared);
                 let waited = wait(&told, shared, &self.bar, &mut marks);
                 shared.crashing.store(true, SeqCst);
+                // The marks' age is taken before the crash: it can only be more at the crash itself.
                 let safe = self.launch.window().map_or(u64::MAX, |window| marks.before(window));
                 let killed = server.kill();
                 let results = threads.into_iter().map(|thread| thread.join());

@@ -17,7 +17,7 @@ use terrace_testkit::client::{RespClient, Value};
 use terrace_testkit::sweep::MediaKind;
 
 /// A start, recovery included, takes far less.
-const STARTS_WITHIN: Duration = Duration::from_secs(120);
+pub(super) const STARTS_WITHIN: Duration = Duration::from_secs(120);
 /// Attempts to start on ports that nobody else took in between.
 const PORT_ATTEMPTS: usize = 5;
 
@@ -43,12 +43,14 @@ pub trait Launch: Sync {
     fn window(&self) -> Option<Duration> {
         None
     }
+    /// Leaves the store where it is when this ends, and says where.
+    fn keep(&self) -> PathBuf;
 }
 
 /// SIGKILL: whatever the process wrote is there.
-pub struct Kill<'a>(pub &'a Launcher);
+pub struct Kill(pub Launcher);
 
-impl Launch for Kill<'_> {
+impl Launch for Kill {
     fn start(&self) -> anyhow::Result<Running> {
         self.0.start()
     }
@@ -57,6 +59,9 @@ impl Launch for Kill<'_> {
     }
     fn crashed(&self) -> anyhow::Result<()> {
         Ok(())
+    }
+    fn keep(&self) -> PathBuf {
+        self.0.keep()
     }
 }
 
@@ -191,7 +196,7 @@ impl Launcher {
         command.args(["--redis", &redis.to_string(), "--memcached", &memcached.to_string()]);
         command.stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file);
         let child = command.spawn().with_context(|| format!("can't run {}", self.program.display()))?;
-        Ok(Running { child, redis, memcached, output })
+        Ok(Running::new(child, redis, memcached, output))
     }
 
     /// `None` if somebody took the ports.
@@ -230,6 +235,10 @@ pub struct Running {
 }
 
 impl Running {
+    /// A server that answers. Its output goes to a file.
+    pub(super) fn new(child: Child, redis: SocketAddr, memcached: SocketAddr, output: PathBuf) -> Self {
+        Self { child, redis, memcached, output }
+    }
     /// SIGKILL; returns when the process is gone.
     ///
     /// # Errors
