@@ -7,7 +7,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::Duration;
 
-use terrace_proof::histories::{Kill, Launch, Launcher, Recording, Running, Tiers, record};
+use terrace_proof::histories::{Kill, Launch, Launcher, PowerCuts, Recording, Running, Tiers, record};
 use terrace_testkit::linearize::{Failure, Summary};
 use terrace_testkit::settings::variable;
 use terrace_testkit::sweep::MediaKind;
@@ -64,6 +64,28 @@ fn block_sync() {
 #[test]
 fn byte_sync() {
     share(MediaKind::Byte, "sync");
+}
+
+/// Power cuts of servers that keep 2 MiB of records in DRAM.
+fn cuts(media: MediaKind, durability: &str) -> Summary {
+    let tiers = Tiers { dram: "2MiB".into(), ..tiers(media, durability) };
+    let recording = Recording { operations: 30_000, crashes: 3, ..recording() };
+    let program = Path::new(env!("CARGO_BIN_EXE_terrace-proof"));
+    let launch = PowerCuts::new(program, &tiers, recording.seed).unwrap();
+    let mut recorded = record(&recording, &launch).unwrap_or_else(|error| panic!("{error:?}"));
+    let summary = recorded.history.check(2, |_| None).unwrap_or_else(|failure| panic!("{failure}"));
+    println!("{tiers}, power cuts: {summary}, {recorded}");
+    summary
+}
+
+#[test]
+fn power_cuts_under_sync() {
+    assert_eq!(cuts(MediaKind::Byte, "sync").undoable, 0);
+}
+
+#[test]
+fn power_cuts_under_batch() {
+    assert!(cuts(MediaKind::Block, "batch:20").undoable > 0);
 }
 
 /// Takes the store back to what it was at the first crash, at every later one: as if what came since had never been flushed.

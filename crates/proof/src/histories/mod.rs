@@ -5,12 +5,14 @@
 //!   value     numbers <-> the bytes of values, lists, counters
 //!   request   a call <-> RESP and memcached
 //!   client    a connection, a window of calls, what it saw          server   the child process, and its end
+//!      |                                                      power    the same with power cuts
 //!      '--> record   rounds of load, crash, restart, reading all  <--'       serve    what the child runs
 //!               '--> History --> check
 //! ```
 
 mod client;
 mod plan;
+mod power;
 mod record;
 mod request;
 mod serve;
@@ -26,6 +28,7 @@ use std::time::Instant;
 use anyhow::Context;
 use terrace_testkit::linearize::{Failure, History};
 
+pub use power::PowerCuts;
 pub use record::{Recorded, Recording, record};
 pub use serve::ServeArguments;
 pub use server::{Kill, Launch, Launcher, Running, Tiers};
@@ -64,6 +67,9 @@ struct RecordArguments {
     /// Run this `terrace` instead of the same server in a process of this command.
     #[arg(long, value_name = "PROGRAM")]
     server: Option<PathBuf>,
+    /// Cut the power instead of killing the process: what no fence or sync made durable may be lost or torn.
+    #[arg(long, conflicts_with = "server")]
+    power_cuts: bool,
     /// Keep the history in this file; without, only that of a key that fails is kept.
     #[arg(long, value_name = "FILE")]
     keep: Option<PathBuf>,
@@ -99,13 +105,15 @@ pub fn run_server(arguments: &ServeArguments) -> anyhow::Result<ExitCode> {
 }
 
 fn run_record(arguments: &RecordArguments) -> anyhow::Result<ExitCode> {
-    let RecordArguments { recording, tiers, server, keep, check_threads } = arguments;
+    let RecordArguments { recording, tiers, server, power_cuts, keep, check_threads } = arguments;
     let this = std::env::current_exe()?;
     let launch: Box<dyn Launch> = match server {
         Some(program) => Box::new(Kill(Launcher::terrace(program, tiers)?)),
+        None if *power_cuts => Box::new(PowerCuts::new(&this, tiers, recording.seed)?),
         None => Box::new(Kill(Launcher::child(&this, tiers)?)),
     };
-    let name = format!("{tiers}, seed {}", recording.seed);
+    let how = if *power_cuts { "power cuts" } else { "SIGKILL" };
+    let name = format!("{tiers}, {how}, seed {}", recording.seed);
     let mut recorded = match record(recording, &*launch) {
         Ok(recorded) => recorded,
         Err(error) => {

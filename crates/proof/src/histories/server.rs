@@ -77,7 +77,7 @@ pub struct Tiers {
     /// When writes are answered: batch:MS or sync.
     #[arg(long, default_value = "batch:100")]
     pub durability: Durability,
-    /// The server's memory.
+    /// The server's memory; with power cuts, that of records alone.
     #[arg(long, default_value = "6MiB")]
     pub dram: String,
     /// The tier below.

@@ -25,7 +25,7 @@
 //! come back. Its directory is kept, with the image that recovery started from.
 
 mod child;
-mod cut;
+pub(crate) mod cut;
 mod life;
 mod media;
 mod plan;
