@@ -1,9 +1,11 @@
 //! A share of the sick devices in each `cargo test`; `cargo xtask sick` runs as much as one likes.
 
-use terrace_engine::Durability;
+use terrace_engine::{Durability, Store, StoreError};
+use terrace_media::BlockDevice;
 use terrace_media_sim::Access;
-use terrace_proof::sick::{ALL, Options, Part, Summary, devices};
+use terrace_proof::sick::{ALL, BOTH, Options, Part, Summary, devices, images};
 use terrace_proof::subjects::Hetermm;
+use terrace_testkit::sweep::{Media, MediaKind, Opening, Shape, Subject};
 
 fn share(seed: u64, sample: u64, parts: &'static [Part], accesses: &'static [Access]) -> Summary {
     let options = Options {
@@ -43,4 +45,64 @@ fn a_block_that_cannot_be_cleared_or_read_once_does_not_stop_reclamation() {
 fn misread_headers_trailers_and_tombstones_bring_nothing_old_back() {
     let summary = share(3, 7, &[Part::Data], &[Access::Read]);
     assert!(summary.down > 0, "an opening that was lied to says so: {summary}");
+}
+
+fn rotten(media: MediaKind, sample: u64) {
+    let options = Options {
+        durability: Durability::Sync,
+        histories: 2,
+        seed: 1,
+        sample,
+        parts: BOTH,
+        accesses: ALL,
+        failures_max: 1,
+    };
+    let rotten = images(&Hetermm, media, &options, &|_| {}).unwrap_or_else(|error| panic!("{error}"));
+    println!("{media}: {rotten}");
+    assert!(rotten.failures.is_empty(), "{}", rotten.failures[0]);
+    assert!(rotten.refused > 0 && rotten.poisoned > 0 && rotten.right > 0, "{rotten}");
+}
+
+#[test]
+fn rotten_byte_media_bring_no_wrong_and_no_older_value() {
+    rotten(MediaKind::Byte, 60);
+}
+
+#[test]
+fn rotten_block_media_bring_no_wrong_and_no_older_value() {
+    rotten(MediaKind::Block, 120);
+}
+
+/// Forgets everything when it is opened again.
+struct Forgetful;
+
+impl Subject for Forgetful {
+    fn shape(&self, media: MediaKind) -> Shape {
+        Hetermm.shape(media)
+    }
+    fn open(&self, media: &Media, opening: Opening) -> Result<Box<dyn Store>, StoreError> {
+        if let Media::Block { log, data } = media {
+            log.scribble(0, &vec![0; log.len() as usize]);
+            data.scribble(0, &vec![0; data.len() as usize]);
+        }
+        Hetermm.open(media, Opening { fresh: true, ..opening })
+    }
+}
+
+#[test]
+fn a_store_that_forgets_is_caught() {
+    let options = Options {
+        durability: Durability::Sync,
+        histories: 1,
+        seed: 1,
+        sample: 100,
+        parts: BOTH,
+        accesses: ALL,
+        failures_max: 1,
+    };
+    let caught = match devices(&Forgetful, &options, &|_| {}) {
+        Ok(summary) => summary.failures.concat(),
+        Err(text) => text,
+    };
+    assert!(caught.contains("right is one of"), "{caught:?}");
 }

@@ -103,7 +103,8 @@ impl<L: Lower> Inspector<L> {
         }
         Ok(copies)
     }
-    /// Reads a block. One whose header is empty is not read further: it is free, whatever else it holds.
+    /// Reads a block. One that is free is not read further. A header or trailer that is empty counts as bad where the other one
+    /// says that it was not cleared.
     ///
     /// # Errors
     /// The device's.
@@ -111,15 +112,33 @@ impl<L: Lower> Inspector<L> {
         let start = self.block_offset(slot);
         let mut head = vec![0; BLOCK_HEADER_BYTES];
         self.lower.read(start, &mut head)?;
-        let header = Header::decode(&head, self.store_id, slot);
+        let mut header = Header::decode(&head, self.store_id, slot);
+        if header == Stored::Empty && self.lost_header(slot, &head)? {
+            header = Stored::Bad;
+        }
         let extents = matches!(header, Stored::Valid(Header { kind: BlockKind::Extents, .. }));
         if header == Stored::Empty || extents {
             return Ok(BlockImage { slot, header, trailer: Stored::Empty, bytes: head });
         }
         let mut bytes = vec![0; self.block_bytes];
         self.lower.read(start, &mut bytes)?;
-        let trailer = BlockTrailer::decode(&bytes[self.block_bytes - TRAILER_BYTES..], self.block_bytes);
+        let tail = &bytes[self.block_bytes - TRAILER_BYTES..];
+        let mut trailer = BlockTrailer::decode(tail, self.block_bytes);
+        if let (Stored::Empty, Stored::Valid(header)) = (trailer, header)
+            && BlockTrailer::cleared(tail, self.block_bytes).is_none_or(|cleared| cleared.seq != header.seq)
+        {
+            trailer = Stored::Bad;
+        }
         Ok(BlockImage { slot, header, trailer, bytes })
+    }
+    /// Whether an empty header was not cleared, for its block's trailer is there.
+    fn lost_header(&self, slot: u32, head: &[u8]) -> io::Result<bool> {
+        let mut tail = [0; TRAILER_BYTES];
+        let at = self.block_offset(slot) + (self.block_bytes - TRAILER_BYTES) as u64;
+        self.lower.read(at, &mut tail)?;
+        let Stored::Valid(trailer) = BlockTrailer::decode(&tail, self.block_bytes) else { return Ok(false) };
+        let cleared = Header::cleared(head, self.store_id, slot);
+        Ok(cleared.is_none_or(|header| header.kind == BlockKind::Records && header.seq != trailer.seq))
     }
     /// Reads a piece of an extent, appended to `out`.
     ///

@@ -60,6 +60,19 @@ impl Book {
         Self { keys: (0..KEYS).map(|key| (key, vec![None])).collect() }
     }
 
+    /// The states that are right for a key.
+    pub fn states(&self, key: u8) -> &[State] {
+        self.keys.get(&key).map_or(&[], Vec::as_slice)
+    }
+
+    /// These states are right too.
+    pub fn loosen(&mut self, key: u8, states: Vec<State>) {
+        if let Some(mine) = self.keys.get_mut(&key) {
+            mine.extend(states);
+            tidy(mine);
+        }
+    }
+
     /// How many keys are there, if that is certain.
     pub fn live(&self) -> Option<usize> {
         let certain = self

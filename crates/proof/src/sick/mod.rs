@@ -10,6 +10,7 @@
 mod book;
 mod clock;
 mod drive;
+mod flips;
 mod kept;
 mod plan;
 mod trial;
@@ -43,6 +44,12 @@ pub struct Arguments {
     /// The first history's seed; the others follow.
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// Histories whose images rot, closed and not, on each kind of media.
+    #[arg(long, default_value_t = 1)]
+    images: u64,
+    /// Of the bytes of an image only one in so many is changed.
+    #[arg(long, default_value_t = 1)]
+    sample: u64,
     /// Stop after so many failures.
     #[arg(long, default_value_t = 1)]
     failures: usize,
@@ -188,6 +195,72 @@ pub fn devices(
     Ok(summary)
 }
 
+/// What rotten images showed.
+#[derive(Clone, Debug, Default)]
+pub struct Rotten {
+    /// Images, and the changes that were tried.
+    pub images: u64,
+    /// Bytes flipped, stretches zeroed and swapped.
+    pub tried: u64,
+    /// The store did not open.
+    pub refused: u64,
+    /// Some key answered an error.
+    pub poisoned: u64,
+    /// Every answer was right.
+    pub right: u64,
+    /// What is wrong.
+    pub failures: Vec<String>,
+}
+
+impl std::fmt::Display for Rotten {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { images, tried, refused, poisoned, right, failures } = self;
+        write!(
+            f,
+            "{images} images, {tried} changes: {refused} refused, {poisoned} with a poisoned key, {right} answered all right, \
+             {} failures",
+            failures.len()
+        )
+    }
+}
+
+/// Tries rotten images, closed ones and ones with a live log.
+///
+/// # Errors
+/// If not even a store on a device that is well works.
+pub fn images(
+    subject: &dyn Subject,
+    media: MediaKind,
+    options: &Options,
+    progress: &dyn Fn(&Rotten),
+) -> Result<Rotten, String> {
+    let mut rotten = Rotten::default();
+    for seed in options.seed..options.seed + options.histories {
+        for closed in [true, false] {
+            let image = flips::Image::new(subject, media, options.durability, seed, closed)?;
+            for (i, rot) in flips::rots(&image, options.sample as usize, seed).into_iter().enumerate() {
+                rotten.tried += 1;
+                match image.rot(subject, rot, i.is_multiple_of(8)) {
+                    Ok(flips::Fate::Refused) => rotten.refused += 1,
+                    Ok(flips::Fate::Poisoned) => rotten.poisoned += 1,
+                    Ok(flips::Fate::Right) => rotten.right += 1,
+                    Err(text) => {
+                        rotten.failures.push(format!("image {seed}, closed {closed}, {rot:?}: {text}"));
+                        if rotten.failures.len() >= options.failures_max {
+                            return Ok(rotten);
+                        }
+                    }
+                }
+                if i.is_multiple_of(1000) {
+                    progress(&rotten);
+                }
+            }
+            rotten.images += 1;
+        }
+    }
+    Ok(rotten)
+}
+
 /// Runs the command.
 ///
 /// # Errors
@@ -216,6 +289,21 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         summary.failures.iter().for_each(|failure| println!("{failure}"));
         println!("{}, sick block devices, durability {}: {summary}", arguments.engine, arguments.durability);
         failed |= !summary.failures.is_empty();
+    }
+    let kinds = [MediaKind::Byte, MediaKind::Block];
+    for media in kinds.into_iter().filter(|media| arguments.media.is_none_or(|asked| asked == *media)) {
+        let options = Options { histories: arguments.images, sample: arguments.sample.max(1), ..options };
+        let bar = ProgressBar::new_spinner();
+        bar.set_style(ProgressStyle::with_template("{spinner} {msg}")?);
+        let rotten = images(subject, media, &options, &|rotten| {
+            bar.set_message(format!("{media} media: {rotten}"));
+            bar.tick();
+        });
+        let rotten = rotten.map_err(anyhow::Error::msg)?;
+        bar.finish_and_clear();
+        rotten.failures.iter().for_each(|failure| println!("{failure}"));
+        println!("{}, rotten {media} media: {rotten}", arguments.engine);
+        failed |= !rotten.failures.is_empty();
     }
     Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
