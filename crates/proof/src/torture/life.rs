@@ -204,22 +204,22 @@ impl<'a> Life<'a> {
             outage = Some(server.serving()?);
         }
         let serving = outage.unwrap_or(serving);
+        // All are connected before any begins: the target may be reached before a slow thread would be.
+        let connect = |i| if i < CLIENTS { serving.redis() } else { serving.memcached() };
+        let wires = (0..2 * CLIENTS).map(connect).collect::<std::io::Result<Vec<Wire>>>();
+        let wires = wires.context("connecting to the server")?;
         let (tell, told) = mpsc::channel();
         let mut in_order = false;
         let delay = Duration::from_micros(self.rng.below(DELAY_US_MAX));
         let patience = Duration::from_micros(self.rng.below(60_000));
         let results: anyhow::Result<Vec<Result<usize, String>>> = std::thread::scope(|scope| {
             let mut clients = Vec::new();
-            for (i, writer) in self.writers.iter_mut().enumerate() {
+            for (writer, wire) in self.writers.iter_mut().zip(wires) {
                 let (tell, shared) = (tell.clone(), &shared);
                 clients.push(scope.spawn(move || {
                     // The round may be over before the last of these.
                     let say = |what| tell.send(what).unwrap_or_default();
-                    let wire = if i < CLIENTS { serving.redis() } else { serving.memcached() };
-                    let result = match wire {
-                        Ok(wire) => writer.run(wire, shared, &|| say("target")),
-                        Err(error) => Err(format!("can't connect: {error}")),
-                    };
+                    let result = writer.run(wire, shared, &|| say("target"));
                     // Before the target is reached nobody has a reason to end.
                     say("end");
                     result

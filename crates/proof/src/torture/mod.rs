@@ -49,9 +49,6 @@ use tally::Totals;
 
 pub use child::{Arguments as ServerArguments, run as run_server};
 
-/// Where shadows and stand-ins of byte-addressable media are, if it is there.
-const SHARED_MEMORY: &str = "/dev/shm";
-
 /// Cuts the power of the real server, and compares what is left with what was acknowledged.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Arguments {
@@ -82,6 +79,9 @@ pub struct Arguments {
     /// A directory on an ordinary file system for block media.
     #[arg(long)]
     dir: Option<PathBuf>,
+    /// A directory in memory for shadows and for what stands in for byte-addressable media.
+    #[arg(long, default_value = "/dev/shm")]
+    memory: PathBuf,
     /// Leave out one flush, fence or sync in N (`flush:N`, `fence:N`, `sync:N`): then this must fail.
     #[arg(long)]
     sabotage: Option<Sabotage>,
@@ -136,8 +136,11 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
                         totals.failed();
                         let failure = format!(
                             "{failure:#}\n  again: cargo xtask torture --engine {} --media {} --durability {} --seed {seed} \
-                             --rounds {cuts} --life {cuts} --jobs 1",
-                            setting.engine, setting.media, setting.durability
+                             --rounds {cuts} --life {cuts} --jobs 1{}",
+                            setting.engine,
+                            setting.media,
+                            setting.durability,
+                            setting.sabotage.as_ref().map_or(String::new(), |what| format!(" --sabotage {what}"))
                         );
                         bar.suspend(|| println!("{failure}"));
                         if let Ok(mut failures) = failures.lock() {
@@ -164,8 +167,7 @@ fn live(
     show: &(dyn Fn() + Sync),
 ) -> anyhow::Result<()> {
     let disk = arguments.dir.clone().unwrap_or_else(std::env::temp_dir);
-    let memory = Path::new(SHARED_MEMORY).is_dir().then(|| PathBuf::from(SHARED_MEMORY));
-    let memory = memory.unwrap_or_else(|| disk.clone());
+    let memory = arguments.memory.clone();
     let base = match setting.media {
         MediaKind::Byte => memory.clone(),
         MediaKind::Block => disk,

@@ -1,0 +1,61 @@
+//! Power cuts on the real server in each `cargo test`; `cargo xtask torture` makes as many as one likes.
+
+use std::process::{Command, Output};
+
+/// Runs `terrace-proof torture` with these options.
+fn torture(options: &[&str]) -> Output {
+    let ran =
+        Command::new(env!("CARGO_BIN_EXE_terrace-proof")).arg("torture").args(options).output().unwrap();
+    println!("{}{}", String::from_utf8_lossy(&ran.stdout), String::from_utf8_lossy(&ran.stderr));
+    ran
+}
+
+/// Media that break their promise; the torture must say so. `TMPDIR` takes what a failure leaves behind.
+fn sabotaged(media: &str, sabotage: &str) {
+    let kept = tempfile::tempdir().unwrap();
+    let memory = tempfile::tempdir_in("/dev/shm").unwrap_or_else(|_| tempfile::tempdir().unwrap());
+    let (disk, memory) = (kept.path().to_str().unwrap(), memory.path().to_str().unwrap());
+    let ran = torture(&[
+        "--media",
+        media,
+        "--durability",
+        "sync",
+        "--rounds",
+        "60",
+        "--seed",
+        "1",
+        "--sabotage",
+        sabotage,
+        "--dir",
+        disk,
+        "--memory",
+        memory,
+    ]);
+    let told = String::from_utf8_lossy(&ran.stdout);
+    assert!(!ran.status.success(), "{sabotage} on {media} media went unnoticed");
+    assert!(told.contains("again: cargo xtask torture"), "a failure says how to repeat it");
+}
+
+#[test]
+fn nothing_acknowledged_is_lost_in_twenty_power_cuts() {
+    let ran = torture(&["--rounds", "20", "--seed", "1", "--jobs", "2"]);
+    let told = String::from_utf8_lossy(&ran.stdout);
+    assert!(ran.status.success());
+    let last = told.lines().last().unwrap();
+    assert!(last.contains(" 20 power cuts") && last.ends_with(" 0 lost or wrong"), "{last}");
+}
+
+#[test]
+fn a_last_line_that_is_not_flushed_is_noticed() {
+    sabotaged("byte", "flush:10");
+}
+
+#[test]
+fn a_fence_that_is_left_out_is_noticed() {
+    sabotaged("byte", "fence:8");
+}
+
+#[test]
+fn a_sync_that_is_left_out_is_noticed() {
+    sabotaged("block", "sync:4");
+}
