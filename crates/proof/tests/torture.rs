@@ -1,5 +1,7 @@
 //! Power cuts on the real server in each `cargo test`; `cargo xtask torture` makes as many as one likes.
 
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking, its helpers too")]
+
 use std::process::{Command, Output};
 
 /// Runs `terrace-proof torture` with these options.
