@@ -53,6 +53,10 @@ shares! {
     resp: "resp", 500;
     resp_answer: "resp-answer", 5000;
     memcached: "memcached", 300;
+    serve_resp: "serve-resp", 300;
+    serve_memcached: "serve-memcached", 300;
+    serve_model: "serve-model", 500;
+    options: "options", 20000;
     superblock: "superblock", 5000;
     manifest: "manifest", 20000;
     record: "record", 20000;

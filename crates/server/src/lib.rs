@@ -5,11 +5,13 @@
 //!                                           |  Connection --Protocol::parse--> Batch --> store
 //!                                           |  Connection <-Protocol::answer-- settled
 //!   admin port --> Admin: /metrics, /health '-- resp::, memcached::  implement Protocol
+//!                                               Exchange: the same without sockets, for fuzzing
 //! ```
 #![forbid(unsafe_code)]
 
 mod accept;
 mod admin;
+mod exchange;
 mod memcached;
 mod options;
 mod protocol;
@@ -18,5 +20,6 @@ mod server;
 mod shared;
 mod worker;
 
+pub use exchange::Exchange;
 pub use options::ServerOptions;
 pub use server::{Addresses, Server};

@@ -32,9 +32,8 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    /// The shared part of a server that a test plays.
-    #[cfg(test)]
-    pub fn for_tests(store: OpenStore, options: ServerOptions) -> Self {
+    /// The shared part of a server without threads.
+    pub fn alone(store: OpenStore, options: ServerOptions) -> Self {
         Self {
             store,
             options,

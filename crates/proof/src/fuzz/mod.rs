@@ -16,7 +16,9 @@ mod execute;
 mod media;
 mod minimise;
 mod mutate;
+mod options;
 mod parsers;
+mod server;
 mod source;
 mod wire;
 
@@ -47,6 +49,10 @@ pub static TARGETS: &[&Target] = &[
     &parsers::RESP,
     &parsers::RESP_ANSWER,
     &parsers::MEMCACHED,
+    &server::SERVE_RESP,
+    &server::SERVE_MEMCACHED,
+    &server::MODEL,
+    &options::OPTIONS,
     &media::SUPERBLOCK,
     &media::MANIFEST,
     &media::RECORD,
