@@ -7,7 +7,9 @@ use std::sync::Arc;
 use tempfile::TempDir;
 use terrace_engine::clock::{Clock, ManualClock};
 use terrace_engine::hash::KeyHasher;
-use terrace_engine::{Durability, MachineOptions, Store, StoreHandle};
+use terrace_engine::{
+    Batch, Condition, Durability, Expiry, MachineOptions, OpKind, Reply, Store, StoreHandle,
+};
 use terrace_index::Clht;
 use terrace_media::{BlockFile, BlockFileOptions, HeapRegion};
 use terrace_space_hybrid_log::{Opening, Sizes, open_block, open_byte};
@@ -165,4 +167,28 @@ fn atomic_groups_are_seen_whole() {
             groups_test(&*store, groups, 2, value_bytes).unwrap();
         }
     }
+}
+
+#[test]
+fn who_reads_what_is_unsynced_waits_once_the_window_has_passed() {
+    const WINDOW_US: u64 = 10_000;
+    let clock = Arc::new(ManualClock::new(START_US));
+    let durability = Durability::Batch(std::time::Duration::from_micros(WINDOW_US));
+    let store = Media::block().open(&clock, durability, true);
+    let (mut writer, mut reader) = (store.session().unwrap(), store.session().unwrap());
+    let mut write = Batch::new();
+    let value = write.bytes(b"value");
+    let (condition, expiry) = (Condition::Always, Expiry::Clear);
+    write.push(0, b"key", OpKind::Set { value, condition, expiry, flags: None, old_value: false });
+    writer.execute(&mut write);
+    assert!(writer.settled(&write).is_some(), "it is written, and the window is open");
+
+    // Nobody has synced: there is no background thread here, and no step was taken.
+    clock.advance_us(2 * WINDOW_US);
+    let mut read = Batch::new();
+    read.push(0, b"key", OpKind::Get { value: true });
+    reader.execute(&mut read);
+    assert!(reader.settled(&read).is_none(), "power loss could take it, and more than a window has passed");
+    let settled = reader.wait(&mut read);
+    assert!(matches!(read.reply(0, &settled), Reply::Hit { .. }));
 }

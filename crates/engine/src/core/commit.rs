@@ -103,11 +103,13 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
                 ticket.own = ticket.own.max(seen);
                 continue;
             }
-            if seen > self.level().settled(usize::from(other)) {
-                ticket.seen.push((other, seen));
+            if seen <= self.machine.shared.commit.power().settled(usize::from(other)) {
+                continue;
             }
-            let recorded = self.recorded[usize::from(other)];
-            if seen > recorded && seen > self.machine.shared.commit.power().settled(usize::from(other)) {
+            // Under `batch` too, although it may be written already: once the window has passed, an answer waits until what
+            // it rests on is safe from power loss, whoever wrote that.
+            ticket.seen.push((other, seen));
+            if seen > self.recorded[usize::from(other)] {
                 match self.carried.iter_mut().find(|(carried, _)| *carried == other) {
                     Some((_, newest)) => *newest = seen.max(*newest),
                     None => self.carried.push((other, seen)),
