@@ -39,6 +39,9 @@ enum Chore {
     /// Makes each access of seeded histories fail or lie, and flips the bytes of small images (`--help` lists the options).
     #[command(disable_help_flag = true)]
     Sick(Passed),
+    /// Explores a small model of the durability protocol exhaustively (`--help` lists the bounds).
+    #[command(disable_help_flag = true)]
+    Model(Passed),
     /// Tests the product on real DAX, in a virtual machine whose power is cut.
     DaxVm(dax_vm::Arguments),
 }
@@ -58,6 +61,9 @@ fn main() -> anyhow::Result<std::process::ExitCode> {
         Chore::Fuzz(passed) => fuzz(&passed),
         Chore::Torture(passed) => proof("torture", &passed),
         Chore::Sick(passed) => proof("sick", &passed),
+        Chore::Model(passed) => {
+            cargo_run(&["--release", "--package", "terrace-durability-model", "--"], &passed)
+        }
         Chore::DaxVm(arguments) => dax_vm::run(&arguments),
     }
 }

@@ -9,6 +9,8 @@
 //!   1  media-sim   log   index   (never each other)
 //!   0  media                                                protocol: imports none of ours; 5 and above import it
 //! ```
+//!
+//! `durability-model` imports none of ours, and nobody imports it.
 
 use serde::Deserialize;
 
@@ -43,6 +45,7 @@ enum Role {
     Protocol,
     Testkit,
     Proof,
+    Model,
     Xtask,
 }
 
@@ -93,6 +96,8 @@ fn role(name: &str) -> Option<Role> {
         "cli" => Role::Layer(6),
         // It exists to test every engine: nobody imports it, and it imports anything, testkit included.
         "proof" => Role::Proof,
+        // The protocol on paper: it must not lean on what it is compared with, nor that on it.
+        "durability-model" => Role::Model,
         "protocol" => Role::Protocol,
         "testkit" => Role::Testkit,
         "xtask" => Role::Xtask,
@@ -105,6 +110,8 @@ fn role(name: &str) -> Option<Role> {
 fn refusal(from: Role, to: Role, in_tests: bool) -> Option<&'static str> {
     match (from, to) {
         (_, Role::Xtask) => Some("nobody imports xtask"),
+        (Role::Model, _) => Some("the model says what the product must do, and imports none of it"),
+        (_, Role::Model) => Some("nobody imports the model"),
         (Role::Xtask | Role::Proof, _) => None,
         (_, Role::Proof) => Some("nobody imports proof"),
         (_, Role::Testkit) => (!in_tests).then_some("testkit is a dev-dependency, never a normal one"),
@@ -178,6 +185,8 @@ mod tests {
             ("terrace-engine", "terrace-testkit"),
             ("terrace-cli", "xtask"),
             ("terrace-cli", "terrace-proof"),
+            ("terrace-durability-model", "terrace-log"),
+            ("terrace-proof", "terrace-durability-model"),
         ] {
             assert_eq!(importing(from, to, None).len(), 1, "{from} -> {to}");
         }
