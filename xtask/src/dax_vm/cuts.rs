@@ -56,6 +56,8 @@ pub struct Cuts<'a> {
     history: Vec<(u64, [u64; CLIENTS])>,
     /// Writes that each client has had acknowledged.
     acknowledged: [u64; CLIENTS],
+    /// Cut only when something was acknowledged: a run of few cuts would else show little.
+    pub load_only: bool,
     /// What came of it so far.
     pub tally: Tally,
 }
@@ -86,7 +88,7 @@ impl<'a> Cuts<'a> {
     /// A new store in `state`, an empty directory.
     pub fn new(runner: &'a Runner, image: &'a Image, fs: Fs, seed: u64, state: PathBuf) -> Self {
         let (history, acknowledged, tally) = (Vec::new(), [0; CLIENTS], Tally::default());
-        Self { runner, image, fs, seed, state, boot: 0, history, acknowledged, tally }
+        Self { runner, image, fs, seed, state, boot: 0, history, acknowledged, load_only: false, tally }
     }
 
     /// Where the machine's files are.
@@ -106,7 +108,10 @@ impl<'a> Cuts<'a> {
     pub fn cut(&mut self) -> anyhow::Result<()> {
         self.boot += 1;
         let mut random = Random::new(self.seed ^ self.boot << 16 ^ (self.fs as u64) << 48);
-        let moment = Moment::choose(&mut random);
+        let mut moment = Moment::choose(&mut random);
+        while self.load_only && !matches!(moment, Moment::Acknowledgement(_)) {
+            moment = Moment::choose(&mut random);
+        }
         let mut machine = self.start(moment)?;
         self.run(&mut machine, moment).with_context(|| self.place())
     }

@@ -184,6 +184,7 @@ fn power_cuts(
     bar.set_style(ProgressStyle::with_template("{bar:30} {pos}/{len} cuts, {msg}, {eta} left")?);
     let state = tempfile::tempdir_in(cache)?;
     let mut run = Cuts::new(runner, image, fs, seed, state.path().to_path_buf());
+    run.load_only = cuts == 1;
     let mut attempt = || -> anyhow::Result<()> {
         while run.tally.cuts() < cuts {
             bar.set_message(format!("{}, {} writes acknowledged", fs.name(), run.acknowledged()));
