@@ -188,15 +188,12 @@ fn rot_in_a_copy_of_the_manifest_brings_no_older_one_back() {
     }
 }
 
-#[test]
-fn a_flush_behind_another_batch_of_its_session_does_not_wait_for_ever() {
-    const KEYS: u32 = 64;
-    let dir = tempfile::tempdir().unwrap();
+/// A store in files whose records, one of each key, are all on the device, so that gets are pending.
+fn cold(dir: &std::path::Path, keys: u32) -> Box<dyn Store> {
     let clock = Watch::new(&Arc::new(HeapRegion::new(4096).unwrap()));
     let open = |fresh| -> Box<dyn Store> {
         let file = |name, bytes, direct| {
-            let (path, options) =
-                (dir.path().join(name), BlockFileOptions { direct, ring: true, prewrite: false });
+            let (path, options) = (dir.join(name), BlockFileOptions { direct, ring: true, prewrite: false });
             Arc::new(match fresh {
                 true => BlockFile::create(&path, bytes, &options).unwrap(),
                 false => BlockFile::open(&path, &options).unwrap(),
@@ -206,12 +203,17 @@ fn a_flush_behind_another_batch_of_its_session_does_not_wait_for_ever() {
         Box::new(StoreHandle(open_block(&log, &data, opening(&clock, 8, fresh)).unwrap()))
     };
     let store = open(true);
-    fill(&mut *store.session().unwrap(), KEYS, 100);
+    fill(&mut *store.session().unwrap(), keys, 100);
     store.close().unwrap();
     drop(store);
+    open(false)
+}
 
-    // Every record is on the device, so that gets are pending.
-    let store = open(false);
+#[test]
+fn a_flush_behind_another_batch_of_its_session_does_not_wait_for_ever() {
+    const KEYS: u32 = 64;
+    let dir = tempfile::tempdir().unwrap();
+    let store = cold(dir.path(), KEYS);
     let mut session = store.session().unwrap();
     let (mut first, mut second) = (Batch::new(), Batch::new());
     for i in 0..KEYS {
@@ -237,4 +239,40 @@ fn a_flush_behind_another_batch_of_its_session_does_not_wait_for_ever() {
     );
     assert!(matches!(reply(2), Reply::Stored { .. }) && matches!(reply(3), Reply::Hit { .. }));
     assert_eq!(store.len_all(), 1);
+}
+
+/// The queue is full of one batch's reads, so none of the other's is under way: no device will ever call for it.
+#[test]
+fn a_batch_that_found_the_queue_full_is_called_once_there_is_room() {
+    const QUEUE: u32 = 64;
+    let dir = tempfile::tempdir().unwrap();
+    let store = cold(dir.path(), QUEUE + 1);
+    let mut session = store.session().unwrap();
+    let events = session.event_fds();
+    let waker = *events.last().unwrap();
+    let (mut first, mut second) = (Batch::new(), Batch::new());
+    for i in 0..QUEUE {
+        first.push(0, &key(i), OpKind::Get { value: true });
+    }
+    second.push(0, &key(QUEUE), OpKind::Get { value: true });
+    session.execute(&mut first);
+    session.execute(&mut second);
+    session.acknowledge_events();
+    // As an event loop does that looks at the second before the first.
+    while !session.poll(&mut first) {
+        readable(&events[..events.len() - 1], true);
+    }
+    assert!(readable(&[waker], false), "the session asks to be polled again");
+    let settled = session.wait(&mut second);
+    assert!(matches!(second.reply(0, &settled), Reply::Hit { .. }));
+}
+
+/// Whether one of the descriptors is readable, now or, with `wait`, at last.
+fn readable(fds: &[std::os::fd::RawFd], wait: bool) -> bool {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    // SAFETY: they belong to the session, which outlives this call.
+    let fds: Vec<_> = fds.iter().map(|fd| unsafe { std::os::fd::BorrowedFd::borrow_raw(*fd) }).collect();
+    let mut polled: Vec<_> = fds.iter().map(|fd| PollFd::new(fd, PollFlags::IN)).collect();
+    let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+    poll(&mut polled, (!wait).then_some(&at_once)).unwrap() > 0
 }

@@ -64,6 +64,8 @@ pub(crate) struct Core<I: Index, S: Space, D: LogDevice> {
     /// Reads that came for operations which were not looked at yet.
     arrivals: Vec<Arrival>,
     arrived: HashMap<u64, Arrived>,
+    /// A read could not be started for want of room in the queue, since the last wake-up for it.
+    starved: bool,
     next_token: u64,
     next_order: u64,
     /// Words that the space and the log have room for.
@@ -112,6 +114,7 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
             carried: Vec::new(),
             arrivals: Vec::new(),
             arrived: HashMap::new(),
+            starved: false,
             next_token: 0,
             next_order: 0,
             room_words: 0,

@@ -67,6 +67,7 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
             };
             if !started {
                 pending.unstarted.push(wanted);
+                self.starved = true;
                 return;
             }
             pending.reads.push((token, place));
@@ -76,8 +77,10 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
     /// Goes on with the batch's pending operations; with `wait`, waits for a device first if reads are in flight.
     pub(super) fn resume(&mut self, batch: &mut Batch, wait: bool) {
         let mut wait = wait && batch.pending.iter().any(|p| !p.reads.is_empty()) && self.arrived.is_empty();
+        let starved = std::mem::take(&mut self.starved);
+        let mut reaped = false;
         loop {
-            self.reap(wait);
+            reaped |= self.reap(wait);
             let mut waiting = std::mem::take(&mut batch.pending);
             self.enter();
             let mut behind_flush = false;
@@ -93,8 +96,10 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
             if batch.pending.is_empty() || !self.reap(false) {
                 break;
             }
+            reaped = true;
         }
-        self.pass_on();
+        self.starved |= starved;
+        self.pass_on(reaped);
         let failed = !self.write_log();
         self.fill(&mut batch.ticket);
         batch.ticket.failed |= failed;
@@ -110,9 +115,10 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
         any
     }
 
-    /// What came for other batches of this session was taken from the device here: its event is spent, so give another.
-    fn pass_on(&mut self) {
-        if !self.arrived.is_empty() {
+    /// What came for other batches of this session was taken from the device here, or made room for reads of theirs that it
+    /// had none for: the device's event is spent, so give another.
+    fn pass_on(&mut self, reaped: bool) {
+        if !self.arrived.is_empty() || (reaped && std::mem::take(&mut self.starved)) {
             self.wake_self();
         }
     }
