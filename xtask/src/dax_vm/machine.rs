@@ -1,5 +1,6 @@
 //! A running virtual machine: its console comes line by line, and it can be cut off at any moment.
 
+use std::cell::Cell;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -15,11 +16,19 @@ use super::topology::{Memory, NVDIMM_BYTES};
 /// Nothing that a guest does takes so long: a machine that hangs must end the run.
 const SILENT_AT_MOST: Duration = Duration::from_secs(180);
 
+/// A kernel that isn't up by then never will be: once in some dozens of boots an emulated one hangs before its first line.
+/// Nothing of ours runs by then and nothing is mounted, so that the boot may be repeated without hiding anything.
+const UP_WITHIN: Duration = Duration::from_secs(90);
+/// Boots in a row that may hang.
+const HANGS_MAX: u64 = 3;
+
 /// How machines are run.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Runner {
     /// QEMU's accelerator.
-    pub accelerator: String,
+    accelerator: String,
+    /// Boots that hung and were repeated.
+    hung: Cell<u64>,
 }
 
 /// A running machine. Dropping it is a power cut.
@@ -42,12 +51,40 @@ pub enum Event {
 }
 
 impl Runner {
-    /// Boots a machine on the files in `state`, which are made if they aren't there, and has it run a shell script. What the
-    /// console says is added to `console.txt` there.
+    /// Machines with this accelerator of QEMU's.
+    pub fn new(accelerator: String) -> Self {
+        Self { accelerator, hung: Cell::new(0) }
+    }
+
+    /// Boots so far that hung before the kernel was up, and were repeated.
+    pub fn hung(&self) -> u64 {
+        self.hung.get()
+    }
+
+    /// Boots a machine on the files in `state`, which are made if they aren't there, and has it run a shell script; the kernel
+    /// is up when this returns. What the console says is added to `console.txt` there.
     ///
     /// # Errors
-    /// If it can't be started.
+    /// If it can't be started, or its kernel doesn't come up.
     pub fn boot(&self, image: &Image, memory: Memory, state: &Path, job: &str) -> anyhow::Result<Machine> {
+        for _ in 0..HANGS_MAX {
+            let mut machine = self.start(image, memory, state, job)?;
+            let deadline = Instant::now() + UP_WITHIN;
+            loop {
+                match machine.next(Some(deadline))? {
+                    Event::Line(line) if line.starts_with("UP ") => return Ok(machine),
+                    Event::Line(_) => {}
+                    Event::Off => anyhow::bail!("the machine went off before its kernel was up"),
+                    Event::Time => break,
+                }
+            }
+            writeln!(machine.log, "--- hung")?;
+            self.hung.set(self.hung.get() + 1);
+        }
+        anyhow::bail!("{HANGS_MAX} boots in a row did not come up within {UP_WITHIN:?} each")
+    }
+
+    fn start(&self, image: &Image, memory: Memory, state: &Path, job: &str) -> anyhow::Result<Machine> {
         for file in memory.files(state) {
             // Sparse; a file that is there keeps what it holds.
             File::options().create(true).truncate(false).write(true).open(&file)?.set_len(NVDIMM_BYTES)?;

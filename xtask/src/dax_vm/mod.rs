@@ -88,7 +88,7 @@ enum What {
 /// # Errors
 /// If something is missing, or a machine can't be run.
 pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
-    let runner = Runner { accelerator: arguments.accel.clone() };
+    let runner = Runner::new(arguments.accel.clone());
     let missing = Missing::detect();
     let cache = cargo::target()?.join("dax-vm");
     std::fs::create_dir_all(&cache).with_context(|| format!("making {}", cache.display()))?;
@@ -182,7 +182,7 @@ fn power_cuts(
 ) -> anyhow::Result<Outcome> {
     let bar = ProgressBar::new(cuts);
     bar.set_style(ProgressStyle::with_template("{bar:30} {pos}/{len} cuts, {msg}, {eta} left")?);
-    let state = tempfile::tempdir_in(cache)?;
+    let (state, hung) = (tempfile::tempdir_in(cache)?, runner.hung());
     let mut run = Cuts::new(runner, image, fs, seed, state.path().to_path_buf());
     run.load_only = cuts == 1;
     let mut attempt = || -> anyhow::Result<()> {
@@ -198,9 +198,10 @@ fn power_cuts(
     bar.finish_and_clear();
     let Tally { opening, load, stopping, stopped, checks } = run.tally;
     let summary = format!(
-        "dax-vm power-cuts on {}, seed {seed}: {} cuts ({opening} while opening, {load} under load, {stopping} while stopping; {stopped} orderly stops besides), {checks} checks, {} writes acknowledged",
+        "dax-vm power-cuts on {}, seed {seed}: {} cuts ({opening} while opening, {load} under load, {stopping} while stopping; {stopped} orderly stops besides; {} boots hung before the kernel was up and were repeated), {checks} checks, {} writes acknowledged",
         fs.name(),
         opening + load + stopping,
+        runner.hung() - hung,
         run.acknowledged()
     );
     match result {
