@@ -6,6 +6,7 @@
 //!   before: recovery goes from block to block only where the two agree.
 //! - After a failed write nothing is ever written again for this slot: what reached the medium is unknown.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -31,8 +32,11 @@ pub struct Writer<D: LogDevice> {
     /// A block held for when the current one is full.
     reserve: Option<u32>,
     last_written: u64,
-    /// See [`Slot::start`](crate::table::Slot::start).
-    start: (u64, u64),
+    /// The end of the newest group that is known to be durable. Positions that callers name may lie between two groups, or
+    /// before the first one: a claim to such a position would turn the loss of the next group into damage.
+    claim: u64,
+    /// Ends of later groups, in order.
+    unclaimed: VecDeque<u64>,
     tail: Tail,
     broken: bool,
 }
@@ -74,7 +78,9 @@ impl<D: LogDevice> Writer<D> {
             current,
             reserve: None,
             last_written,
-            start,
+            claim: start.1,
+            // Of what an earlier writer of this slot wrote, the end alone is known.
+            unclaimed: (last_written > start.1).then_some(last_written).into_iter().collect(),
             tail,
             broken,
         }
@@ -164,8 +170,12 @@ impl<D: LogDevice> Writer<D> {
         if self.broken {
             return Err(LogError::Broken);
         }
+        while let Some(end) = self.unclaimed.front().copied().filter(|end| *end <= durable) {
+            self.claim = end;
+            self.unclaimed.pop_front();
+        }
         let mut done = 0;
-        let result = self.write_groups(durable, dependencies, &mut done);
+        let result = self.write_groups(dependencies, &mut done);
         if done == self.buffer.len() {
             self.buffer.clear();
             self.buffered_max_seq = 0;
@@ -175,18 +185,14 @@ impl<D: LogDevice> Writer<D> {
         result.map(|()| Some(self.last_written))
     }
 
-    fn write_groups(
-        &mut self,
-        durable: u64,
-        dependencies: &[(u16, u64)],
-        done: &mut usize,
-    ) -> Result<(), LogError> {
+    fn write_groups(&mut self, dependencies: &[(u16, u64)], done: &mut usize) -> Result<(), LogError> {
         let mut dependencies = dependencies;
         while *done < self.buffer.len() {
             let take = self.take(*done, dependencies.len())?;
-            self.write_group(durable, dependencies, *done, &take)?;
+            self.write_group(dependencies, *done, &take)?;
             *done += take.bytes;
             self.last_written = take.last_version;
+            self.unclaimed.push_back(take.last_version);
             dependencies = &[];
         }
         Ok(())
@@ -210,13 +216,7 @@ impl<D: LogDevice> Writer<D> {
         Ok(take)
     }
 
-    fn write_group(
-        &mut self,
-        durable: u64,
-        dependencies: &[(u16, u64)],
-        from: usize,
-        take: &Take,
-    ) -> Result<(), LogError> {
+    fn write_group(&mut self, dependencies: &[(u16, u64)], from: usize, take: &Take) -> Result<(), LogError> {
         let bytes = group_bytes(dependencies.len(), take.bytes);
         self.scratch.clear();
         let fits = bytes <= self.rest();
@@ -224,12 +224,10 @@ impl<D: LogDevice> Writer<D> {
             Some(current) if fits => current,
             _ => self.begin_block()?,
         };
-        // A position that was never written can't be durable, and a claim that it is would turn a later tear to corruption.
-        let durable = if durable <= self.start.0 { durable.min(self.start.1) } else { durable };
         let head = GroupHead {
             entries: take.entries,
             last_version: take.last_version,
-            durable: durable.min(self.last_written),
+            durable: self.claim,
             dependencies,
         };
         let place = self.shared.place(current.block, current.generation);
@@ -296,7 +294,7 @@ impl<D: LogDevice> Writer<D> {
 }
 
 /// Notes what a block holds, once no live writer appends to it.
-fn settle(used: &mut std::collections::VecDeque<UsedBlock>, current: &Current, last_version: u64) {
+fn settle(used: &mut VecDeque<UsedBlock>, current: &Current, last_version: u64) {
     if let Some(used) = used.iter_mut().find(|used| used.block == current.block) {
         used.max_seq = current.max_seq;
         used.last_version = last_version;

@@ -32,6 +32,8 @@ struct Op<K> {
     issued: Position,
     acknowledged: Option<Position>,
     withdrawn: bool,
+    /// It looked at nothing that it forgot.
+    forgets: bool,
     keys: Vec<K>,
 }
 
@@ -116,8 +118,15 @@ impl<K: Ord + Clone, V> Oracle<K, V> {
             }
             list.push(Effect { op, version: op as u64, value });
         }
-        let session_op =
-            Op { session, rank: op as u64, issued: position, acknowledged: None, withdrawn: false, keys };
+        let session_op = Op {
+            session,
+            rank: op as u64,
+            issued: position,
+            acknowledged: None,
+            withdrawn: false,
+            forgets: false,
+            keys,
+        };
         self.ops.push(session_op);
         op
     }
@@ -138,6 +147,15 @@ impl<K: Ord + Clone, V> Oracle<K, V> {
     /// If there is no such operation.
     pub fn withdraw(&mut self, op: OpId) {
         self.ops[op].withdrawn = true;
+    }
+
+    /// The operation deleted its keys without a look at them, as a whole-database flush does: that it survives says nothing of
+    /// earlier writes to them.
+    ///
+    /// # Panics
+    /// If there is no such operation.
+    pub fn forgets(&mut self, op: OpId) {
+        self.ops[op].forgets = true;
     }
 
     /// Says where the operation stands among those of its session, instead of its number: operations of one rank took

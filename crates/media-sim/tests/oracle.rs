@@ -195,3 +195,22 @@ fn operations_of_one_rank_survive_in_any_order_and_before_the_next_rank() {
         assert!(survive(hole).is_err(), "{hole:?}");
     }
 }
+
+#[test]
+fn what_follows_a_flush_says_nothing_of_what_was_before() {
+    let survive = |forgets: bool| {
+        let mut oracle = Oracle::new(1);
+        oracle.issue(0, 0, vec![("other", Some(1))]);
+        oracle.issue(0, 0, vec![("k", Some(1))]);
+        let flush = oracle.issue(1, 0, vec![("k", None)]);
+        if forgets {
+            oracle.forgets(flush);
+        }
+        oracle.issue(1, 0, vec![("k", Some(2))]);
+        let promise = Promise { kept_before: 0, session_prefix: true, causal: true };
+        verdict(&oracle, 9, promise, &[("k", 2)])
+    };
+    // The deletion looked at what it deleted: that, and what its session wrote before, must be there.
+    assert!(survive(false).is_err());
+    survive(true).unwrap();
+}

@@ -91,13 +91,14 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let bar = ProgressBar::new(histories * share);
     bar.set_style(ProgressStyle::with_template("{bar:30} {pos}/{len} histories, {msg}, {eta} left")?);
     let mut total = Summary::default();
-    for combination in &combinations {
+    // Each combination has seeds of its own: no history is counted twice.
+    for (number, combination) in (0..).zip(&combinations) {
         let options = SweepOptions {
             media: combination.media,
             durability: combination.durability,
             histories,
             images: arguments.images.div_ceil(share),
-            seed,
+            seed: seed + number * histories,
             threads: arguments.threads.unwrap_or_else(|| available_parallelism().map_or(1, NonZero::get)),
             reduce: !arguments.no_reduce,
             failures_max: arguments.failures.saturating_sub(total.failures.len()),

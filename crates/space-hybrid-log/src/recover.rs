@@ -110,6 +110,11 @@ impl<L: Lower> HybridLog<L> {
         let mut tail = [0; TRAILER_BYTES];
         self.lower.read(start + (size - TRAILER_BYTES) as u64, &mut tail).map_err(failed)?;
         let trailer = BlockTrailer::decode(&tail, size);
+        if header == Stored::Empty {
+            // Freeing clears both words, and a crash may keep either: with the next header torn, the old trailer would pass
+            // for a block that was whole once.
+            return if matches!(trailer, Stored::Valid(_)) { self.mark_torn(number) } else { Ok(()) };
+        }
         let seq = match header {
             Stored::Empty => return self.scan_free(number, &head, trailer, trusted_seq),
             Stored::Valid(header) => {

@@ -10,6 +10,8 @@ use crate::trace::Position;
 /// The feasible states of every key, in the order of the oracle's keys.
 pub(super) struct Feasible {
     pub(super) states: Vec<Vec<usize>>,
+    /// For each key the states that an operation led to which forgot what was there without a look.
+    pub(super) breaks: Vec<Vec<usize>>,
 }
 
 /// What is known of an operation's survival.
@@ -42,22 +44,29 @@ impl Feasible {
     /// What the states of key `k` say about the write that leads to state `j`.
     pub(super) fn fate(&self, k: usize, j: usize, causal: bool) -> Fate {
         let states = &self.states[k];
+        let end = if causal { self.next_break(k, j) } else { j + 1 };
         if states.iter().all(|state| *state < j) {
             Fate::Lost
-        } else if states.iter().all(|state| if causal { *state >= j } else { *state == j }) {
+        } else if states.iter().all(|state| (j..end).contains(state)) {
             Fate::Survived
         } else {
             Fate::Unknown
         }
     }
 
+    /// The first state after `j` that says nothing of it.
+    fn next_break(&self, k: usize, j: usize) -> usize {
+        self.breaks[k].iter().copied().find(|state| *state > j).unwrap_or(usize::MAX)
+    }
+
     /// Drops the states of key `k` that contradict the fate of the write to state `j`; whether there were any.
     pub(super) fn narrow(&mut self, k: usize, j: usize, fate: Fate, causal: bool) -> bool {
         let before = self.states[k].len();
+        let next_break = self.next_break(k, j);
         self.states[k].retain(|state| match fate {
             Fate::Unknown => true,
             Fate::Survived => *state >= j,
-            Fate::Lost if causal => *state < j,
+            Fate::Lost if causal => *state < j || *state >= next_break,
             Fate::Lost => *state != j,
         });
         self.states[k].len() < before

@@ -39,7 +39,7 @@ impl<K: Ord + Clone + Debug, V: PartialEq + Debug> Oracle<K, V> {
     where
         V: 'v,
     {
-        let mut feasible = Feasible { states: Vec::with_capacity(self.keys.len()) };
+        let mut feasible = Feasible { states: Vec::with_capacity(self.keys.len()), breaks: Vec::new() };
         for key in self.keys.keys() {
             let found = recovered(key);
             let states = Feasible::of(self, key, position, promise, found);
@@ -47,6 +47,9 @@ impl<K: Ord + Clone + Debug, V: PartialEq + Debug> Oracle<K, V> {
                 return Err(self.tell_key(position, promise, key, found));
             }
             feasible.states.push(states);
+            let effects = self.keys[key].iter().enumerate();
+            let breaks = effects.filter(|(_, effect)| self.ops[effect.op].forgets).map(|(i, _)| i + 1);
+            feasible.breaks.push(breaks.collect());
         }
         if promise.session_prefix || self.ops.iter().any(|op| op.keys.len() > 1) {
             self.narrow(position, promise, &mut feasible)?;

@@ -65,14 +65,18 @@ impl Flight {
             || self.cmds.iter().any(|mine| cmds.iter().any(|cmd| cmd.key == mine.key))
     }
 
+    /// Whether an operation was refused, for want of room or as too long.
+    pub fn is_refused(&self, i: usize, proof: &Settled) -> bool {
+        let reply = self.batch.reply(i, proof);
+        matches!(reply, Reply::Error(OpError::Full | OpError::ValueTooLong(_) | OpError::GroupTooLong(_)))
+    }
+
     /// Compares an answer with the prediction.
     pub fn compare(&self, i: usize, expected: &Expected, evict: bool, proof: &Settled) -> Verdict {
         let reply = self.batch.reply(i, proof);
         let bytes = |span: Option<_>| span.map(|span| self.batch.output(span));
         let right = match (expected, &reply) {
-            (_, Reply::Error(OpError::Full | OpError::ValueTooLong(_) | OpError::GroupTooLong(_))) => {
-                return Verdict::Refused;
-            }
+            _ if self.is_refused(i, proof) => return Verdict::Refused,
             (Expected::Value(_) | Expected::Deleted(_), Reply::Miss) if evict => return Verdict::Evicted,
             (Expected::Miss, Reply::Miss)
             | (Expected::NotInteger, Reply::Error(OpError::NotInteger))

@@ -70,6 +70,8 @@ struct Entry {
     /// An expiry: the entry that wrote the record. The expiry stands as firmly as that.
     follows: Option<usize>,
     expiry: bool,
+    /// A whole-database flush.
+    forgets: bool,
 }
 
 /// An entry's number.
@@ -162,6 +164,7 @@ impl Ledger {
             before,
             follows: None,
             expiry: false,
+            forgets: false,
         };
         self.entries.push(entry);
         id
@@ -171,6 +174,11 @@ impl Ledger {
     pub fn acknowledge(&mut self, id: EntryId, position: Position) {
         let acknowledged = &mut self.entries[id].acknowledged;
         *acknowledged = Some(acknowledged.map_or(position, |earlier| earlier.min(position)));
+    }
+
+    /// The operation found its key evicted already, and did nothing.
+    pub fn void(&mut self, id: EntryId) {
+        self.entries[id].withdrawn = true;
     }
 
     /// The operation was refused. `false` if later ones were predicted from it, so that the ledger is worthless.
@@ -223,15 +231,17 @@ impl Ledger {
         session: &mut impl FnMut() -> u32,
     ) -> u64 {
         let keys: Vec<u8> = self.live.keys().chain(found.records.keys()).copied().collect();
+        // Of what was lost no version counts any more, and the same ones may be given again.
+        self.versions = Versions::default();
         let mut fallen = 0;
         for key in keys {
             if self.live.get(&key) != found.records.get(&key) {
                 let by = By { session: session(), rank: 0, issued: position };
-                let id = self.write(by, vec![(key, found.records.get(&key).cloned())]);
-                self.fall_back_to(key, id, found.versions.get(&key).copied());
+                self.write(by, vec![(key, found.records.get(&key).cloned())]);
                 fallen += 1;
             }
         }
+        self.know(&found.versions);
         fallen
     }
 
@@ -267,6 +277,9 @@ impl Ledger {
             let effects = entry.effects.iter().map(shown).collect();
             let id = oracle.issue(entry.session, entry.issued, effects);
             oracle.set_rank(id, entry.rank);
+            if entry.forgets {
+                oracle.forgets(id);
+            }
             // What has expired is gone from then on, if what made it expire is there.
             let follows = match entry.follows {
                 Some(before) => acknowledged[before],

@@ -25,15 +25,17 @@ impl Ledger {
             }
             _ => vec![(cmd.key, new)],
         };
-        let wrote = Some(self.write(by, effects));
-        Prediction { expected, wrote, saw: None }
+        let id = self.write(by, effects);
+        self.entries[id].forgets = matches!(cmd.kind, CmdKind::Flush { .. });
+        Prediction { expected, wrote: Some(id), saw: None }
     }
 
     /// Runs sets as one step.
     pub fn run_group(&mut self, by: By, cmds: &[Cmd]) -> EntryId {
         let mut effects: BTreeMap<u8, Option<Record>> = BTreeMap::new();
         for cmd in cmds {
-            if let (_, Some(new)) = self.decide(cmd, None, None) {
+            let old = effects.get(&cmd.key).cloned().unwrap_or_else(|| self.live.get(&cmd.key).cloned());
+            if let (_, Some(new)) = self.decide(cmd, old.as_ref(), None) {
                 effects.insert(cmd.key, new);
             }
         }
@@ -56,7 +58,10 @@ impl Ledger {
             }
             CmdKind::Set { len, stamp, expires, old: wanted, .. } => {
                 let expire_at = expires.map_or(0, |expires| self.expire_at(expires));
-                (Expected::Stored(old_value(wanted)), record(value_bytes(len, stamp), expire_at))
+                let after = self.living(value_bytes(len, stamp), expire_at);
+                // What expires as it is stored, where nothing was, leaves no trace.
+                let nothing = after.is_none() && !present;
+                (Expected::Stored(old_value(wanted)), (!nothing).then_some(after))
             }
             CmdKind::SetNumber { stamp } => {
                 (Expected::Stored(None), record((u64::from(stamp) << 40).to_string().into_bytes(), 0))

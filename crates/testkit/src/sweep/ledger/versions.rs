@@ -36,12 +36,10 @@ impl Ledger {
         self.versions.newest(key)
     }
 
-    /// The record of this writer came back in a version of its own; what was seen of later ones counts no more.
-    pub(super) fn fall_back_to(&mut self, key: u8, writer: EntryId, version: Option<u64>) {
-        self.versions.0.retain(|(other, _), _| *other != key);
-        if let Some(version) = version {
-            self.versions.0.insert((key, Some(writer)), version);
-        }
+    /// The versions of what is there.
+    pub(super) fn know(&mut self, found: &BTreeMap<u8, u64>) {
+        let known = found.iter().map(|(key, version)| ((*key, self.last.get(key).copied()), *version));
+        self.versions.0.extend(known);
     }
 
     /// Whether the key is there in that version.

@@ -41,7 +41,7 @@ impl Driver<'_> {
                         Verdict::Evicted => {
                             self.coverage.add("evicted keys missed", 1);
                             if let Some(id) = prediction.wrote {
-                                self.ledger.acknowledge(id, position);
+                                self.ledger.void(id);
                             }
                         }
                         Verdict::Refused => {
@@ -49,7 +49,7 @@ impl Driver<'_> {
                                 done + 1 == rest && self.lanes.iter().all(|lane| lane.flights.is_empty());
                             self.refused(&flight, prediction, alone)?;
                         }
-                        Verdict::Wrong(wrong) => return Err(Stop::Failed(wrong)),
+                        Verdict::Wrong(wrong) => return Err(self.doubt(wrong)),
                     }
                 }
             }
@@ -70,6 +70,31 @@ impl Driver<'_> {
                 Err(Stop::Cut(pending.fold(flight.issued, usize::min)))
             }
         }
+    }
+
+    /// An answer is wrong, unless it rests on what was refused in a batch that is not answered yet.
+    fn doubt(&mut self, wrong: String) -> Stop {
+        for _ in 0..STEPS_MAX {
+            self.complete_all();
+            for number in 0..self.lanes.len() {
+                set_actor(number as u32);
+                let lane = &mut self.lanes[number];
+                for flight in std::mem::take(&mut lane.flights) {
+                    let Some(proof) = lane.session.settled(&flight.batch) else {
+                        lane.flights.push(flight);
+                        continue;
+                    };
+                    if (0..flight.cmds.len()).any(|i| flight.is_refused(i, &proof)) {
+                        return Stop::Cut(flight.issued);
+                    }
+                }
+            }
+            if self.lanes.iter().all(|lane| lane.flights.is_empty()) {
+                break;
+            }
+            self.background();
+        }
+        Stop::Failed(wrong)
     }
 
     /// Waits for every answer.
