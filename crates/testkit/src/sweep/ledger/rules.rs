@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use terrace_engine::ExpireIf;
 
 use super::{By, EntryId, Expected, Ledger, Prediction, Record, Token};
-use crate::sweep::plan::{Cmd, CmdKind, When, db_of, value_bytes};
+use crate::sweep::plan::{Cmd, CmdKind, KEYS, When, db_of, value_bytes};
 
 /// The answer, and the new state if there is one.
 type Decision = (Expected, Option<Option<Record>>);
@@ -20,8 +20,9 @@ impl Ledger {
         };
         let effects = match cmd.kind {
             CmdKind::Flush { db } => {
-                let flushed = |key: &&u8| db.is_none_or(|db| db == db_of(**key));
-                self.live.keys().filter(flushed).map(|key| (*key, None)).collect()
+                // Keys that are not there too: what deleted them may be lost although the flush survives.
+                let flushed = |key: &u8| db.is_none_or(|db| db == db_of(*key));
+                (0..KEYS).filter(flushed).map(|key| (key, None)).collect()
             }
             _ => vec![(cmd.key, new)],
         };
