@@ -78,6 +78,8 @@ impl<D: BlockDevice> LogDevice for BlockLog<D> {
     fn sync(&self) -> io::Result<()> {
         self.device.sync()
     }
+    #[track_caller]
+    fn secure(&self, _offset: u64, _len: u64) {}
     fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
         debug_assert!(offset + out.len() as u64 <= self.len);
         let mut skip = (offset % PAGE) as usize;

@@ -51,6 +51,12 @@ impl<R: ByteRegion> LogDevice for ByteLog<R> {
     fn sync(&self) -> io::Result<()> {
         Ok(())
     }
+    #[track_caller]
+    fn secure(&self, offset: u64, len: u64) {
+        debug_assert!(offset + len <= self.len);
+        self.region.flush(self.base + offset, len as usize);
+        self.region.fence();
+    }
     fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
         debug_assert!(offset + out.len() as u64 <= self.len);
         self.region.read(self.base + offset, out);

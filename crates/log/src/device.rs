@@ -36,6 +36,10 @@ pub trait LogDevice: Send + Sync + 'static {
     /// Waits until all completed appends are safe from power loss.
     #[track_caller]
     fn sync(&self) -> io::Result<()>;
+    /// Writes back what is in these bytes, whoever stored it: a process that died may have left it in a cache only. Safe from
+    /// power loss when this returns on byte-addressable media, after the next [`sync`](Self::sync) on others.
+    #[track_caller]
+    fn secure(&self, offset: u64, len: u64);
     /// Reads.
     fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()>;
     /// Accesses so far.

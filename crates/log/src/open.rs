@@ -74,6 +74,8 @@ pub(crate) fn open<D: LogDevice>(
 ) -> Result<(Log<D>, Replay<D>), LogError> {
     let mut found = judge(&device, &options, floor, threads, Damage::Refuse)?;
     let (next, blocks) = (found.next, found.next.blocks as u32);
+    secure(&device, &options, blocks, &found.slots);
+    device.sync()?;
     // A bad other copy may have been the newest one: its epoch is skipped.
     write_super(&device, found.copy, &next)?;
     erase(&device, &options, &found.slots, &found.torn)?;
@@ -107,6 +109,17 @@ pub(crate) fn open<D: LogDevice>(
     let log = Log::assemble(device, options, blocks, table);
     let replay = Replay::new(log.clone(), segments);
     Ok((log, replay))
+}
+
+/// What was found is about to be relied on, and erasures to be made for its sake: it must not be lost to power any more.
+fn secure(device: &impl LogDevice, options: &LogOptions, blocks: u32, slots: &BTreeMap<u16, SlotScan>) {
+    device.secure(0, super_bytes(device.page_bytes()));
+    for block in 0..blocks {
+        device.secure(block_offset(device, options, block), HEADER_BYTES as u64);
+    }
+    for scan in slots.values().flat_map(|slot| &slot.kept) {
+        device.secure(block_offset(device, options, scan.block), scan.end as u64);
+    }
 }
 
 fn recovered(slot: &SlotScan) -> Slot {

@@ -42,6 +42,8 @@ struct State {
     is_dirty: Vec<bool>,
     faults: Faults,
     history: Option<History>,
+    /// Where the crash left something, and what is durable there.
+    patched: Vec<(usize, Vec<u8>)>,
     order: QueueOrder,
     queues: u64,
 }
@@ -74,6 +76,7 @@ impl SimBlock {
             is_dirty: vec![false; pages],
             faults: Faults::default(),
             history: None,
+            patched: Vec::new(),
             order: QueueOrder::InOrder,
             queues: 0,
         };
@@ -165,6 +168,7 @@ impl SimBlock {
     /// forgets faults and queue orders that the last check set.
     pub(crate) fn restore(&self, base: &[u8]) {
         let mut state = self.inner.state.lock();
+        state.patched.clear();
         while let Some(page) = state.dirty.pop() {
             state.is_dirty[page] = false;
             let range = page * IO_ALIGN..(page + 1) * IO_ALIGN;
@@ -179,8 +183,30 @@ impl SimBlock {
     /// Sets bytes of a crash image, within one page.
     pub(crate) fn patch(&self, offset: usize, bytes: &[u8]) {
         let mut state = self.inner.state.lock();
+        let durable = state.bytes[offset..offset + bytes.len()].to_vec();
+        state.patched.push((offset, durable));
         state.bytes[offset..offset + bytes.len()].copy_from_slice(bytes);
         state.touch(offset / IO_ALIGN);
+    }
+
+    /// A copy in which what the crash left is written and not synced: a process died, the page cache lives on.
+    pub(crate) fn recorded_unsynced(&self, recorder: &Recorder) -> Self {
+        let state = self.inner.state.lock();
+        let mut durable = state.bytes.clone();
+        for (offset, bytes) in state.patched.iter().rev() {
+            durable[*offset..offset + bytes.len()].copy_from_slice(bytes);
+        }
+        let mut pages: Vec<usize> = state.patched.iter().map(|(offset, _)| offset / IO_ALIGN).collect();
+        pages.sort_unstable();
+        pages.dedup();
+        let copy = recorder.block(durable);
+        for page in pages {
+            let mut buf = AlignedBuf::zeroed(IO_ALIGN);
+            buf.copy_from_slice(&state.bytes[page * IO_ALIGN..(page + 1) * IO_ALIGN]);
+            let written = copy.write_at((page * IO_ALIGN) as u64, &buf);
+            debug_assert!(written.is_ok(), "a new device has no faults");
+        }
+        copy
     }
 
     /// Makes the next [`restore`](Self::restore) copy this page.

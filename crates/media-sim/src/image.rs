@@ -2,6 +2,7 @@
 
 use crate::region::LINE_WORDS;
 use crate::replay::{Medium, Replay};
+use crate::snapshot::Crash;
 use crate::{Recorder, SimBlock, SimRegion};
 
 /// One simulated medium of an image.
@@ -45,9 +46,17 @@ impl CrashImage {
     }
 
     /// A copy that records: run the recovery on it, finish the recorder and explore its trace to crash inside the recovery.
-    pub fn recording(&self) -> (Recorder, CrashImage) {
+    /// Take it before the image is changed. After the death of a process what it had not made durable is only stored in the
+    /// copy, as its first events: power loss inside the recovery may still take it.
+    pub fn recording(&self, crash: Crash) -> (Recorder, CrashImage) {
         let recorder = Recorder::new();
         let copy = |medium: &SimMedium| match medium {
+            SimMedium::Region(region) if crash == Crash::Process => {
+                SimMedium::Region(region.recorded_unflushed(&recorder))
+            }
+            SimMedium::Block(block) if crash == Crash::Process => {
+                SimMedium::Block(block.recorded_unsynced(&recorder))
+            }
             SimMedium::Region(region) => SimMedium::Region(recorder.region(region.to_bytes())),
             SimMedium::Block(block) => SimMedium::Block(recorder.block(block.to_bytes())),
         };

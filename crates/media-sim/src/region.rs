@@ -37,6 +37,8 @@ struct Inner {
     /// A bit a line: changed since the last [`SimRegion::restore`].
     dirty: Box<[AtomicU64]>,
     tap: Option<(Recorder, MediumId)>,
+    /// Words that the crash left, and what is durable of them.
+    patched: Mutex<Vec<(usize, u64)>>,
     /// What the recorded stores alone have made of the words; changed under the recorder's lock. Empty without a recorder.
     shadow: Mutex<Vec<u64>>,
     /// Lines flushed since the last fence of anybody: tells a fence that is a write burst from an idle one.
@@ -67,6 +69,7 @@ impl SimRegion {
                 words: words.iter().map(|word| AtomicU64::new(*word)).collect(),
                 dirty: (0..lines.div_ceil(64)).map(|_| AtomicU64::new(0)).collect(),
                 tap,
+                patched: Mutex::default(),
                 shadow,
                 unfenced: AtomicU64::new(0),
                 counters: Counters::default(),
@@ -106,6 +109,7 @@ impl SimRegion {
 
     /// Undoes every change since the last call: copies the dirty lines back from `base`.
     pub(crate) fn restore(&self, base: &[u64]) {
+        self.inner.patched.lock().clear();
         for (group, bits) in self.inner.dirty.iter().enumerate() {
             let mut bits = if bits.load(Relaxed) == 0 { continue } else { bits.swap(0, AcqRel) };
             while bits != 0 {
@@ -121,8 +125,23 @@ impl SimRegion {
 
     /// Sets a word of a crash image.
     pub(crate) fn patch(&self, word: usize, value: u64) {
-        self.inner.words[word].store(value, Release);
+        let durable = self.inner.words[word].swap(value, AcqRel);
+        self.inner.patched.lock().push((word, durable));
         self.inner.touch(word);
+    }
+
+    /// A copy in which what the crash left is stored and not flushed: a process died, its caches live on.
+    pub(crate) fn recorded_unflushed(&self, recorder: &Recorder) -> Self {
+        let patched = self.inner.patched.lock();
+        let mut durable = self.to_bytes();
+        for &(word, value) in patched.iter().rev() {
+            durable[word * 8..word * 8 + 8].copy_from_slice(&value.to_le_bytes());
+        }
+        let copy = Self::recorded(&durable, recorder);
+        for &(word, _) in &*patched {
+            copy.store_u64(word as u64 * 8, self.inner.words[word].load(Acquire));
+        }
+        copy
     }
 
     /// Makes the next [`restore`](Self::restore) copy this line.

@@ -162,7 +162,7 @@ fn a_crash_inside_the_recovery_is_explored_too() {
     let trace = recorder.finish();
     let twice = |careful: bool| {
         Explorer::new(10).explore(&trace, |point, image| {
-            let (recorder, copy) = image.recording();
+            let (recorder, copy) = image.recording(point.crash);
             recover(&copy.region(0), careful);
             let again = |_: &_, image: &CrashImage| {
                 recover(&image.region(0), careful);

@@ -76,6 +76,8 @@ impl<D: BlockDevice> Lower for BlockTier<D> {
         Ok(())
     }
     #[track_caller]
+    fn secure(&self, _offset: u64, _len: usize) {}
+    #[track_caller]
     fn sync(&self) -> io::Result<()> {
         self.device.sync()
     }

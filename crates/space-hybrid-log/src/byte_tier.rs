@@ -63,6 +63,10 @@ impl<R: ByteRegion> Lower for ByteTier<R> {
         Ok(())
     }
     #[track_caller]
+    fn secure(&self, offset: u64, len: usize) {
+        self.region.flush(self.base + offset, len);
+    }
+    #[track_caller]
     fn sync(&self) -> io::Result<()> {
         self.region.fence();
         Ok(())

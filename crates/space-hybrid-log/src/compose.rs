@@ -16,7 +16,7 @@ use terrace_media::{BlockDevice, ByteRegion};
 use crate::block_tier::BlockTier;
 use crate::byte_tier::ByteTier;
 use crate::lower::Lower;
-use crate::open::{HybridOptions, stored_manifest};
+use crate::open::{HybridOptions, secure_found, stored_manifest};
 use crate::space::HybridLog;
 
 /// Sizes of a store, fixed when it is made (all but `dram_bytes`).
@@ -150,6 +150,7 @@ fn open_parts<I: Index, L: Lower, D: LogDevice>(
         ((log, None), Manifest::default())
     } else {
         let manifest = read_manifest(&lower)?;
+        secure_found(&lower).map_err(StoreError::io("syncing what the last process left"))?;
         let (log, replay) = open_log(log, sizes, manifest.log_floor, options.threads)?;
         ((log, Some(replay)), manifest)
     };

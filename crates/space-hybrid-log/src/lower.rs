@@ -58,6 +58,10 @@ pub trait Lower: Send + Sync + 'static {
     /// The device's.
     #[track_caller]
     fn clear_words(&self, offsets: &[u64]) -> io::Result<()>;
+    /// Starts writing back what is in these bytes, whoever stored it: a process that died may have left it in a cache only.
+    /// Durable after the next [`sync`](Self::sync).
+    #[track_caller]
+    fn secure(&self, offset: u64, len: usize);
     /// Waits until what this thread wrote is durable.
     ///
     /// # Errors

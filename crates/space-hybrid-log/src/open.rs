@@ -69,6 +69,13 @@ pub fn stored_manifest<L: Lower>(lower: &L) -> io::Result<Option<Manifest>> {
     Ok(manifests(lower)?.into_iter().flatten().max_by_key(|manifest| manifest.sequence))
 }
 
+/// Makes what a process that died left on the tier safe from power loss, before anything rests on it: on block media all of
+/// it, on byte-addressable media the manifest; blocks follow as they are scanned.
+pub(crate) fn secure_found<L: Lower>(lower: &L) -> io::Result<()> {
+    lower.secure(0, manifest_area::<L>() as usize);
+    lower.sync()
+}
+
 /// The copy of the manifest that can be spared: to be written first, for a crash may tear it.
 pub(crate) fn older_copy<L: Lower>(lower: &L) -> io::Result<u64> {
     Ok(spare(manifests(lower)?.map(|copy| copy.map(|manifest| manifest.sequence))))

@@ -71,7 +71,7 @@ impl<L: Lower> HybridLog<L> {
             loop {
                 let number = next.fetch_add(1, Relaxed);
                 if number >= self.slots.len() || failure.lock().is_some() {
-                    return;
+                    break;
                 }
                 if let Err(error) = self.scan_slot(number as u32, trusted_seq, found) {
                     *failure.lock() = Some(error);
@@ -79,6 +79,13 @@ impl<L: Lower> HybridLog<L> {
                 }
                 let before = done.fetch_add(self.options.block_bytes as u64, Relaxed);
                 progress(before + self.options.block_bytes as u64, total);
+            }
+            // Block media were synced before; here a fence covers what its own thread wrote back.
+            if L::DIRECT
+                && let Err(source) = self.lower.sync()
+            {
+                let what = "writing back what the last process left".into();
+                failure.lock().get_or_insert(StoreError::Io { what, source });
             }
         };
         if threads <= 1 || self.slots.len() < 64 {
@@ -110,11 +117,8 @@ impl<L: Lower> HybridLog<L> {
         let mut tail = [0; TRAILER_BYTES];
         self.lower.read(start + (size - TRAILER_BYTES) as u64, &mut tail).map_err(failed)?;
         let trailer = BlockTrailer::decode(&tail, size);
-        if header == Stored::Empty {
-            // Freeing clears both words, and a crash may keep either: with the next header torn, the old trailer would pass
-            // for a block that was whole once.
-            return if matches!(trailer, Stored::Valid(_)) { self.mark_torn(number) } else { Ok(()) };
-        }
+        self.lower.secure(start, BLOCK_HEADER_BYTES);
+        self.lower.secure(start + (size - TRAILER_BYTES) as u64, TRAILER_BYTES);
         let seq = match header {
             Stored::Empty => return self.scan_free(number, &head, trailer, trusted_seq),
             Stored::Valid(header) => {
@@ -156,6 +160,7 @@ impl<L: Lower> HybridLog<L> {
             // Not known to have been flushed whole: only if all of it is there.
             let mut block = vec![0; size];
             self.lower.read(start, &mut block).map_err(failed)?;
+            self.lower.secure(start, size);
             let end = (trailer.data_end as usize).clamp(BLOCK_HEADER_BYTES, size);
             let whole = crc32c::crc32c(&block[BLOCK_HEADER_BYTES..end]) == trailer.data_crc;
             if whole && let Some((_, entries)) = footer(&block, size) {

@@ -1,7 +1,7 @@
 //! Crashes at every point of seeded histories of two sessions that fill, reclaim and reuse blocks, on both kinds of media.
 
 use terrace_log::{Log, LogDevice, LogError};
-use terrace_media_sim::{CrashImage, Explorer, Model, Position, Recorder, Rng, Trace};
+use terrace_media_sim::{CrashImage, CrashPoint, Explorer, Model, Position, Recorder, Rng, Trace};
 
 use crate::common::{found, on_block, on_region, open, options, payload};
 
@@ -184,11 +184,11 @@ fn check_image(history: &History, promise: &Promise, image: &CrashImage, block: 
 fn crash_while_opening(
     history: &History,
     promise: &Promise,
-    image: &CrashImage,
+    (point, image): (&CrashPoint, &CrashImage),
     block: bool,
     seed: u64,
 ) -> Result<u64, String> {
-    let (recorder, copy) = image.recording();
+    let (recorder, copy) = image.recording(point.crash);
     if block {
         open(on_block(&copy.block(0)), 4096, promise.persisted).map_err(|error| error.to_string())?;
     } else {
@@ -218,7 +218,7 @@ fn sweep(block: bool, model: Model, seeds: std::ops::Range<u64>) {
             };
             nth += 1;
             if nth % 64 == 0 {
-                images += crash_while_opening(&history, promise, image, block, seed)?;
+                images += crash_while_opening(&history, promise, (point, image), block, seed)?;
             }
             check_image(&history, promise, image, block)
         });

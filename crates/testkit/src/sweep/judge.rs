@@ -6,7 +6,7 @@ use std::sync::Arc;
 use terrace_engine::{Batch, OpKind, Reply, Store};
 use terrace_media_sim::explorer::Explorer;
 use terrace_media_sim::point::{CrashPoint, Failure, Statistics};
-use terrace_media_sim::{CrashImage, QueueOrder, Rng};
+use terrace_media_sim::{Crash, CrashImage, QueueOrder, Rng};
 
 use super::coverage::Coverage;
 use super::lane::Held;
@@ -42,21 +42,41 @@ pub(super) struct Judge<'a> {
     setup: &'a Setup<'a>,
     plan: &'a Plan,
     run: &'a Run,
+    /// The crash that this history begins with.
+    after: Option<After<'a>>,
     depth: usize,
     turn: u64,
     explored: &'a RefCell<Explored>,
 }
 
-/// Crashes the history everywhere, about `images` times; `depth` crashes came before it.
+/// The crash of another history. Until the store was open again only what that one had been promised may not be lost: what
+/// the death of a process left in caches could still go.
+#[derive(Clone, Copy)]
+struct After<'a> {
+    run: &'a Run,
+    point: CrashPoint,
+}
+
+/// Crashes the history everywhere, about `images` times.
 pub(super) fn explore(
     setup: &Setup<'_>,
     plan: &Plan,
     run: &Run,
     images: u64,
+) -> Result<Explored, Box<Failure>> {
+    explore_after(setup, plan, run, images, None, 0)
+}
+
+fn explore_after(
+    setup: &Setup<'_>,
+    plan: &Plan,
+    run: &Run,
+    images: u64,
+    after: Option<After<'_>>,
     depth: usize,
 ) -> Result<Explored, Box<Failure>> {
     let explored = RefCell::new(Explored::default());
-    let mut judge = Judge::new(setup, plan, run, depth, &explored);
+    let mut judge = Judge { after, ..Judge::new(setup, plan, run, depth, &explored) };
     let explorer = Explorer::new(plan.seed)
         .model(plan.manner.model)
         .images_per_point(IMAGES_A_POINT)
@@ -81,7 +101,7 @@ impl<'a> Judge<'a> {
         depth: usize,
         explored: &'a RefCell<Explored>,
     ) -> Self {
-        Self { setup, plan, run, depth, turn: 0, explored }
+        Self { setup, plan, run, after: None, depth, turn: 0, explored }
     }
 }
 
@@ -94,7 +114,7 @@ impl Judge<'_> {
         let often = NESTED.get(self.depth).copied().unwrap_or(0);
         let nested = rng.one_in(often) && point.position >= self.run.created;
         // Before the first recovery changes the image.
-        let copy = nested.then(|| image.recording());
+        let copy = nested.then(|| image.recording(point.crash));
         let media = Media::of(kind, image);
         if rng.one_in(2) {
             media.set_queue_order(QueueOrder::Shuffled { seed: self.turn });
@@ -110,9 +130,18 @@ impl Judge<'_> {
         }
         let (store, found) = opened?;
         self.explored.borrow_mut().coverage.add("recoveries from crashes", 1);
-        let promise = self.run.promise(self.setup, point.position, point.crash);
-        let oracle = self.run.oracle(point.position);
-        let verdict = oracle.verify(point.position, &promise, &found.records);
+        // Before it was open, what the crash before this one promised; that one's own first crash is too long ago.
+        let after = self
+            .after
+            .filter(|after| point.position < self.run.opened && after.point.crash == Crash::Process);
+        if after.is_some_and(|after| after.point.position < after.run.opened) {
+            return Ok(());
+        }
+        let (run, position) =
+            after.map_or((self.run, point.position), |after| (after.run, after.point.position));
+        let crash = if after.is_some() { Crash::Power } else { point.crash };
+        let promise = run.promise(self.setup, position, crash);
+        let verdict = run.oracle(position).verify(position, &promise, &found.records);
         verdict.map_err(|violation| violation.to_string())?;
         self.setup.count(&**store, found.records.keys(), &self.plan.manner)?;
         drop(store);
@@ -126,7 +155,7 @@ impl Judge<'_> {
         }
         if let Some((recorder, copy)) = copy {
             let start = Start { recorder, media: Media::of(kind, &copy), clock_us, initial: found };
-            self.crash_again(start, rng.bits())?;
+            self.crash_again(start, point, rng.bits())?;
         }
         Ok(())
     }
@@ -141,11 +170,12 @@ impl Judge<'_> {
     }
 
     /// Recovers with a recorder, goes on a little, and crashes all that.
-    fn crash_again(&self, start: Start, seed: u64) -> Result<(), String> {
+    fn crash_again(&self, start: Start, point: &CrashPoint, seed: u64) -> Result<(), String> {
         let plan = self.plan.after_crash(seed, self.setup, NESTED_STEPS);
         let run = drive(self.setup, start, &plan)
             .map_err(|error| format!("after the recovery: {error}; steps {:?}", plan.steps))?;
-        let explored = explore(self.setup, &plan, &run, NESTED_IMAGES, self.depth + 1);
+        let after = Some(After { run: self.run, point: *point });
+        let explored = explore_after(self.setup, &plan, &run, NESTED_IMAGES, after, self.depth + 1);
         let explored =
             explored.map_err(|failure| format!("a second crash: {failure}\n  steps {:?}", plan.steps))?;
         let mut mine = self.explored.borrow_mut();

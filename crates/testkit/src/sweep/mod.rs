@@ -206,7 +206,7 @@ impl<'a> Setup<'a> {
         for (site, used) in run.trace.site_uses() {
             *summary.sites.entry(run.trace.site_name(site)).or_default() += used;
         }
-        let explored = judge::explore(self, plan, &run, images, 0).map_err(|failure| {
+        let explored = judge::explore(self, plan, &run, images).map_err(|failure| {
             summary.statistics += failure.statistics;
             failure.to_string()
         })?;

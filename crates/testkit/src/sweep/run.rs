@@ -39,6 +39,8 @@ pub(super) struct Run {
     oracles: Vec<(usize, Oracle<u8, Record>)>,
     /// From here on the store exists.
     pub created: usize,
+    /// From here on it was open, and what it held may not be lost any more.
+    pub opened: usize,
     /// From which position on the clock showed what.
     times: Vec<(usize, u64)>,
     /// Where clean closes were complete.
@@ -132,7 +134,8 @@ pub(super) fn drive(setup: &Setup<'_>, start: Start, plan: &Plan) -> Result<Run,
         coverage: Coverage::default(),
         recorder,
     };
-    let created = if manner.fresh { driver.recorder.position() } else { 0 };
+    let opened = driver.recorder.position();
+    let created = if manner.fresh { opened } else { 0 };
     let cut = match driver.run(&plan.steps) {
         Ok(()) => None,
         Err(Stop::Cut(position)) => Some(position),
@@ -151,7 +154,7 @@ pub(super) fn drive(setup: &Setup<'_>, start: Start, plan: &Plan) -> Result<Run,
         trace.truncate(position);
         coverage.add("histories cut short by a refusal", 1);
     }
-    Ok(Run { trace, oracles: ledger.oracles(plan.seed), created, times, closes, coverage })
+    Ok(Run { trace, oracles: ledger.oracles(plan.seed), created, opened, times, closes, coverage })
 }
 
 impl Driver<'_> {

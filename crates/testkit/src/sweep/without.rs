@@ -111,7 +111,7 @@ impl<'a> Bench<'a> {
                     return Ok(());
                 }
                 let clock_us = run.clock_us(point.position);
-                let (recorder, copy) = image.recording();
+                let (recorder, copy) = image.recording(point.crash);
                 let (store, initial) = judge.recover(&Media::of(kind, image), clock_us)?;
                 drop(store);
                 let start = Start { recorder, media: Media::of(kind, &copy), clock_us, initial };
