@@ -63,17 +63,19 @@ impl Driver<'_> {
         match prediction.wrote {
             Some(id) if alone && self.ledger.refuse(id) => Ok(()),
             None if alone => Ok(()),
-            _ => {
-                // What is pending elsewhere may have taken effect in part, and was not predicted yet.
-                let pending = self.lanes.iter().flat_map(|lane| &lane.flights);
-                let pending = pending.filter(|other| other.predictions.is_none()).map(|other| other.issued);
-                Err(Stop::Cut(pending.fold(flight.issued, usize::min)))
-            }
+            _ => Err(self.cut(flight.issued)),
         }
+    }
+
+    /// Nothing that is not answered yet counts either: it may have taken effect in part and not be predicted, or be refused too.
+    fn cut(&self, position: usize) -> Stop {
+        let open = self.lanes.iter().flat_map(|lane| &lane.flights).map(|flight| flight.issued);
+        Stop::Cut(open.fold(position, usize::min))
     }
 
     /// An answer is wrong, unless it rests on what was refused in a batch that is not answered yet.
     fn doubt(&mut self, wrong: String) -> Stop {
+        let Stop::Cut(first) = self.cut(usize::MAX) else { return Stop::Failed(wrong) };
         for _ in 0..STEPS_MAX {
             self.complete_all();
             for number in 0..self.lanes.len() {
@@ -85,7 +87,7 @@ impl Driver<'_> {
                         continue;
                     };
                     if (0..flight.cmds.len()).any(|i| flight.is_refused(i, &proof)) {
-                        return Stop::Cut(flight.issued);
+                        return Stop::Cut(first);
                     }
                 }
             }
