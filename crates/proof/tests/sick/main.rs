@@ -1,5 +1,7 @@
 //! A share of the sick devices in each `cargo test`; `cargo xtask sick` runs as much as one likes.
 
+mod slow;
+
 use terrace_engine::{Durability, Store, StoreError};
 use terrace_media::BlockDevice;
 use terrace_media_sim::Access;
