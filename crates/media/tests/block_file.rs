@@ -2,7 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "helpers stop a test by panicking")]
 
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsRawFd, BorrowedFd};
 use std::path::Path;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -94,6 +94,37 @@ fn bad_requests_and_files_are_refused() {
     assert_eq!(again.unwrap_err().kind(), std::io::ErrorKind::AlreadyExists);
     assert!(BlockFile::create(&dir.path().join("empty"), 0, &BlockFileOptions::default()).is_err());
     assert!(BlockFile::open(&dir.path().join("none"), &BlockFileOptions::default()).is_err());
+}
+
+/// The kernel tells one `fdatasync` of a failed write-back and then calls the file well again.
+#[test]
+fn an_fdatasync_that_really_failed_stays_failed() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = numbered(dir.path(), &options(false, false));
+    file.sync().unwrap();
+    let links = std::fs::read_dir("/proc/self/fd").unwrap().map(|entry| entry.unwrap());
+    let blocks = dir.path().join("blocks");
+    let entry = links.into_iter().find(|entry| std::fs::read_link(entry.path()).is_ok_and(|to| to == blocks));
+    let fd: i32 = entry.unwrap().file_name().to_str().unwrap().parse().unwrap();
+    // It takes writes and has nothing to sync, so that `fdatasync` answers EINVAL.
+    let sick = std::fs::File::options().write(true).open("/dev/null").unwrap();
+    // SAFETY: `fd` is open, it is the file's.
+    let well = unsafe { BorrowedFd::borrow_raw(fd) }.try_clone_to_owned().unwrap();
+    // SAFETY: both descriptors are open, and the file's stays open; nobody else knows it.
+    assert_eq!(unsafe { libc::dup2(sick.as_raw_fd(), fd) }, fd);
+    file.write_at(0, &page(7, 1)).unwrap();
+    assert_eq!(file.sync().unwrap_err().raw_os_error(), Some(libc::EINVAL));
+    // SAFETY: as above.
+    assert_eq!(unsafe { libc::dup2(well.as_raw_fd(), fd) }, fd);
+    rustix::fs::fdatasync(&well).unwrap();
+    for _ in 0..2 {
+        file.write_at(0, &page(8, 1)).unwrap();
+        let error = file.sync().unwrap_err().to_string();
+        assert!(error.contains("an earlier sync failed"), "{error}");
+    }
+    let mut out = page(0, 1);
+    file.read_at(0, &mut out).unwrap();
+    assert_eq!(out[0], 8, "reads go on");
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! A share of the sick devices in each `cargo test`; `cargo xtask sick` runs as much as one likes.
 
+mod failed_sync;
 mod slow;
 
 use terrace_engine::{Durability, Store, StoreError};
