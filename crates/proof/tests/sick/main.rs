@@ -2,6 +2,7 @@
 
 mod failed_sync;
 mod slow;
+mod truncated;
 
 use terrace_engine::{Durability, Store, StoreError};
 use terrace_media::BlockDevice;

@@ -142,6 +142,12 @@ fn finish<R: ByteRegion>(
     }
     let place = PathBuf::from(&what);
     let mut bytes = [0; SUPERBLOCK_BYTES];
+    if region.len() < bytes.len() as u64 {
+        return Err(StoreError::Corrupt(format!(
+            "{what}: {} bytes hold no store: it was truncated, or is another file",
+            region.len()
+        )));
+    }
     region.read(0, &mut bytes);
     let fresh = bytes.iter().all(|b| *b == 0) || bytes.starts_with(&MAKING);
     let (superblock, stored) = if fresh {
