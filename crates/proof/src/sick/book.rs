@@ -53,11 +53,37 @@ pub(super) enum Verdict {
 #[derive(Clone)]
 pub(super) struct Book {
     keys: BTreeMap<u8, Vec<State>>,
+    /// Every state that was ever right.
+    past: BTreeMap<u8, Vec<State>>,
 }
 
 impl Book {
     pub fn new() -> Self {
-        Self { keys: (0..KEYS).map(|key| (key, vec![None])).collect() }
+        let keys: BTreeMap<_, _> = (0..KEYS).map(|key| (key, vec![None])).collect();
+        Self { past: keys.clone(), keys }
+    }
+
+    /// A book in which each key may have any state that it ever had, what has expired by `now_ms` excepted.
+    pub fn of_the_past(&self, now_ms: u64) -> Self {
+        let mut book = Self { keys: self.past.clone(), past: self.past.clone() };
+        book.pass(now_ms);
+        book
+    }
+
+    /// Whether some key is known to have a state here that is not right in the other book.
+    pub fn contradicts(&self, other: &Self) -> bool {
+        self.keys.iter().any(|(key, states)| states.len() == 1 && !other.states(*key).contains(&states[0]))
+    }
+
+    fn remember(&mut self) {
+        for (key, states) in &self.keys {
+            let past = self.past.entry(*key).or_default();
+            for state in states {
+                if !past.contains(state) {
+                    past.push(state.clone());
+                }
+            }
+        }
     }
 
     /// The states that are right for a key.
@@ -71,6 +97,7 @@ impl Book {
             mine.extend(states);
             tidy(mine);
         }
+        self.remember();
     }
 
     /// How many keys are there, if that is certain.
@@ -101,6 +128,7 @@ impl Book {
             states.extend(after);
         }
         self.keys.values_mut().for_each(tidy);
+        self.remember();
     }
 
     /// Judges an answer and learns from it.
@@ -154,6 +182,7 @@ impl Book {
         }
         *states = now;
         tidy(states);
+        self.remember();
         Ok(verdict)
     }
 }

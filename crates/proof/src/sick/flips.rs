@@ -2,8 +2,9 @@
 //!
 //! Right is an error, a poisoned record, a repair or the right answer; wrong is any other value, an older one too. The
 //! exception is what a log can't tell from a torn write: what stands behind the newest durable position that it records. So
-//! each session ends its history with writes to a key of its own, which may answer with any of its last values; and pages
-//! that vanish whole are tried where blocks lie, not in the log.
+//! each session ends its history with writes to a key of its own, which may answer with any of its last values. A whole block
+//! that vanishes, the last of a session's log or one of pages, leaves nothing that would tell: then, and only then, keys may be
+//! as they were earlier; of the log's blocks that can be one for each session.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -17,6 +18,7 @@ use super::clock::START_US;
 use super::drive::{Driver, Stop};
 use super::plan::{Cmd, CmdKind, KEYS, SESSIONS, Step, plan};
 use super::trial::wrong;
+use crate::subjects::hetermm::sizes;
 
 /// The last keys, one for each session, are written at the end and nowhere else.
 const BODY_KEYS: u8 = KEYS - SESSIONS as u8;
@@ -25,6 +27,8 @@ const BODY_KEYS: u8 = KEYS - SESSIONS as u8;
 pub(super) struct Image {
     kind: MediaKind,
     durability: Durability,
+    /// Of pages, on block media.
+    block_bytes: usize,
     /// Log and data, or the region alone.
     bytes: Vec<Vec<u8>>,
     book: Book,
@@ -51,6 +55,8 @@ pub(super) enum Fate {
     Poisoned,
     /// Every answer is right: nobody needs the byte, or it was repaired.
     Right,
+    /// Some key has an earlier state: a whole block vanished, and nothing is left that would tell.
+    Older,
 }
 
 fn media(bytes: &[Vec<u8>]) -> Media {
@@ -129,7 +135,7 @@ impl Image {
         let (book, clock_us) = (driver.book.clone(), driver.clock.us());
         let bytes = content(&media);
         drop(driver);
-        Ok(Self { kind, durability, bytes, book, clock_us })
+        Ok(Self { kind, durability, block_bytes: sizes(kind).block_bytes, bytes, book, clock_us })
     }
 
     /// Bytes of each device.
@@ -142,9 +148,32 @@ impl Image {
         self.bytes[device][at..at + len].iter().any(|byte| *byte != 0)
     }
 
-    /// Opens the image with this rot in it and reads everything.
+    /// Opens the image with this rot in it and reads everything. [`Fate::Older`] is answered only for what
+    /// [`may_look_free`](Self::may_look_free), or for swaps of that with something else.
     pub fn rot(&self, subject: &dyn Subject, rot: Rot, again: bool) -> Result<Fate, String> {
-        match catch_unwind(AssertUnwindSafe(|| self.judge(subject, rot, again))) {
+        let strict = self.caught(subject, rot, again, &self.book);
+        let loose = match rot {
+            Rot::Zero { device, at, len } => strict.is_err() && self.may_look_free(device, at, len),
+            Rot::Swap { device, a, b, len } if strict.is_err() => [a, b]
+                .into_iter()
+                .any(|at| self.rot(subject, Rot::Zero { device, at, len }, false) == Ok(Fate::Older)),
+            _ => false,
+        };
+        if !loose {
+            return strict;
+        }
+        // Never a value that the key never had, all the same.
+        self.caught(subject, rot, again, &self.book.of_the_past(self.clock_us / 1000)).map(|_| Fate::Older)
+    }
+
+    /// Whole blocks, of the log or of pages, with header and trailer.
+    fn may_look_free(&self, device: usize, at: usize, len: usize) -> bool {
+        let block = self.block_bytes;
+        self.kind == MediaKind::Block && at.is_multiple_of(len) && (device == 0 || len == block)
+    }
+
+    fn caught(&self, subject: &dyn Subject, rot: Rot, again: bool, book: &Book) -> Result<Fate, String> {
+        match catch_unwind(AssertUnwindSafe(|| self.judge(subject, rot, again, book))) {
             Ok(fate) => fate,
             Err(panic) => {
                 let text = panic.downcast_ref::<String>().map(String::as_str);
@@ -154,7 +183,7 @@ impl Image {
         }
     }
 
-    fn judge(&self, subject: &dyn Subject, rot: Rot, again: bool) -> Result<Fate, String> {
+    fn judge(&self, subject: &dyn Subject, rot: Rot, again: bool, book: &Book) -> Result<Fate, String> {
         let mut bytes = self.bytes.clone();
         match rot {
             Rot::Flip { device, at, mask } => bytes[device][at] ^= mask,
@@ -166,7 +195,7 @@ impl Image {
             }
         }
         let media = media(&bytes);
-        let mut book = self.book.clone();
+        let mut book = book.clone();
         let mut fate = Fate::Right;
         for round in 0..1 + u8::from(again) {
             let opened = Driver::open(subject, &media, self.durability, self.clock_us, book.clone(), false);
@@ -192,14 +221,18 @@ impl Image {
         Ok(fate)
     }
 
-    /// Stretches that may vanish or move as a whole, where blocks and manifests lie: device, start, length.
-    pub fn stretches(&self) -> Vec<(usize, usize, usize)> {
-        let (device, from, len) = match self.kind {
-            MediaKind::Block => (1, 0, 4096),
-            // Behind the log; lines are what such media lose.
-            MediaKind::Byte => (0, 16 << 10, 64),
+    /// Stretches that vanish or move as a whole: of byte-addressable media lines, of block media pages (a block of the log is
+    /// one) and blocks of pages. Device, start, length; those of a kind together.
+    pub fn stretches(&self) -> Vec<Vec<(usize, usize, usize)>> {
+        let kinds: &[(usize, usize)] = match self.kind {
+            MediaKind::Block => &[(0, 4096), (1, 4096), (1, self.block_bytes)],
+            MediaKind::Byte => &[(0, 64)],
         };
-        (from..self.bytes[device].len() / len * len).step_by(len).map(|at| (device, at, len)).collect()
+        let all = |&(device, len): &(usize, usize)| {
+            let end = self.bytes[device].len() / len * len;
+            (0..end).step_by(len).map(|at| (device, at, len)).collect()
+        };
+        kinds.iter().map(all).collect()
     }
 }
 
@@ -220,13 +253,16 @@ pub(super) fn rots(image: &Image, sample: usize, seed: u64) -> Vec<Rot> {
             rots.extend(some.iter().map(|&mask| Rot::Flip { device, at, mask }));
         }
     }
-    let stretches = image.stretches();
-    for (i, &(device, at, len)) in stretches.iter().enumerate() {
-        if image.holds(device, at, len) && rng.below(sample as u64) == 0 {
-            rots.push(Rot::Zero { device, at, len });
-            let (_, b, _) = stretches[(i + 1 + rng.below(7) as usize) % stretches.len()];
-            if b != at {
-                rots.push(Rot::Swap { device, a: at, b, len });
+    for stretches in image.stretches() {
+        // There are few large ones.
+        let sample = if stretches.len() < 200 { sample.div_ceil(16) } else { sample };
+        for (i, &(device, at, len)) in stretches.iter().enumerate() {
+            if image.holds(device, at, len) && rng.below(sample as u64) == 0 {
+                rots.push(Rot::Zero { device, at, len });
+                let (_, b, _) = stretches[(i + 1 + rng.below(7) as usize) % stretches.len()];
+                if b != at {
+                    rots.push(Rot::Swap { device, a: at, b, len });
+                }
             }
         }
     }

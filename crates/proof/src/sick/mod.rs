@@ -72,17 +72,21 @@ pub struct Summary {
     pub answered: u64,
     /// Keys that were poisoned when the device was well again.
     pub poisoned: u64,
+    /// Trials in which a write was lost or went astray, the device said that it was synced, and a key came back in an earlier
+    /// state.
+    pub older: u64,
     /// What is wrong, each with its seed.
     pub failures: Vec<String>,
 }
 
 impl std::fmt::Display for Summary {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { histories, trials, down, log_failed, refused, answered, poisoned, failures } = self;
+        let Self { histories, trials, down, log_failed, refused, answered, poisoned, older, failures } = self;
         write!(
             f,
             "{histories} histories, {trials} trials, {answered} operations answered right and {refused} refused, \
-             {down} times down, {log_failed} times the log failed, {poisoned} keys poisoned, {} failures",
+             {down} times down, {log_failed} times the log failed, {poisoned} keys poisoned, \
+             {older} times older after a write that was lost, {} failures",
             failures.len()
         )
     }
@@ -90,13 +94,14 @@ impl std::fmt::Display for Summary {
 
 impl Summary {
     fn note(&mut self, outcome: &Outcome) {
-        let Outcome { fired, tally, down, poisoned } = outcome;
+        let Outcome { fired, tally, down, poisoned, older } = outcome;
         self.trials += u64::from(*fired);
         self.down += u64::from(*down);
         self.log_failed += u64::from(tally.log_failed > 0);
         self.refused += tally.io + tally.full + tally.poisoned + tally.log_failed;
         self.answered += tally.acknowledged + tally.answered;
         self.poisoned += poisoned;
+        self.older += u64::from(*older);
     }
 }
 
@@ -138,9 +143,15 @@ fn kinds(access: Access) -> &'static [(FaultKind, bool)] {
             (Misdirected { pages: 2 }, false),
             (Misdirected { pages: 7 }, false),
         ],
-        Access::Write => {
-            &[(Io, true), (NoSpace, true), (Partial { sectors: 1 }, false), (Partial { sectors: 9 }, false)]
-        }
+        Access::Write => &[
+            (Io, true),
+            (NoSpace, true),
+            (Partial { sectors: 1 }, false),
+            (Partial { sectors: 9 }, false),
+            (Lost, false),
+            (Misdirected { pages: 2 }, false),
+            (Misdirected { pages: 7 }, false),
+        ],
         Access::Sync => &[(Io, false)],
     }
 }
@@ -160,13 +171,26 @@ pub fn devices(
     let mut turn = options.seed;
     for seed in options.seed..options.seed + options.histories {
         let steps = plan::plan(seed, &shape);
-        let counts = bench.count(&steps).map_err(|text| format!("history {seed}: {text}"))?;
+        let count =
+            |steps: &[plan::Step]| bench.count(steps).map_err(|text| format!("history {seed}: {text}"));
+        let counts = count(&steps)?;
+        // What a lost write took away is looked at when the device is well again, not half-way.
+        let mut unbroken = steps.clone();
+        unbroken.retain(|step| !matches!(step, plan::Step::Restart));
+        let unbroken_counts = count(&unbroken)?;
         for (part, counts) in [(Part::Log, counts.log), (Part::Data, counts.data)] {
             for (access, count) in ALL.iter().copied().zip(counts) {
                 if !options.parts.contains(&part) || !options.accesses.contains(&access) {
                     continue;
                 }
                 for &(kind, twice) in kinds(access) {
+                    let loses = access == Access::Write
+                        && matches!(kind, FaultKind::Lost | FaultKind::Misdirected { .. });
+                    let (steps, count) = match part {
+                        _ if !loses => (&steps, count),
+                        Part::Log => (&unbroken, unbroken_counts.log[1]),
+                        Part::Data => (&unbroken, unbroken_counts.data[1]),
+                    };
                     for forever in [false, true].into_iter().take(1 + usize::from(twice)) {
                         for after in 0..count {
                             turn += 1;
@@ -175,7 +199,7 @@ pub fn devices(
                             }
                             let power = (turn / options.sample).is_multiple_of(2);
                             let sickness = Sickness { part, access, kind, after, forever, power };
-                            match bench.trial(&steps, &sickness, turn) {
+                            match bench.trial(steps, &sickness, turn) {
                                 Ok(outcome) => summary.note(&outcome),
                                 Err(text) => {
                                     summary.failures.push(format!("history {seed}, {sickness:?}: {text}"));
@@ -208,17 +232,19 @@ pub struct Rotten {
     pub poisoned: u64,
     /// Every answer was right.
     pub right: u64,
+    /// A whole block vanished, and some key was as it had been earlier.
+    pub older: u64,
     /// What is wrong.
     pub failures: Vec<String>,
 }
 
 impl std::fmt::Display for Rotten {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { images, tried, refused, poisoned, right, failures } = self;
+        let Self { images, tried, refused, poisoned, right, older, failures } = self;
         write!(
             f,
             "{images} images, {tried} changes: {refused} refused, {poisoned} with a poisoned key, {right} answered all right, \
-             {} failures",
+             {older} older for want of a whole block, {} failures",
             failures.len()
         )
     }
@@ -238,12 +264,17 @@ pub fn images(
     for seed in options.seed..options.seed + options.histories {
         for closed in [true, false] {
             let image = flips::Image::new(subject, media, options.durability, seed, closed)?;
+            let mut log_tails = 0;
             for (i, rot) in flips::rots(&image, options.sample as usize, seed).into_iter().enumerate() {
                 rotten.tried += 1;
                 match image.rot(subject, rot, i.is_multiple_of(8)) {
                     Ok(flips::Fate::Refused) => rotten.refused += 1,
                     Ok(flips::Fate::Poisoned) => rotten.poisoned += 1,
                     Ok(flips::Fate::Right) => rotten.right += 1,
+                    Ok(flips::Fate::Older) => {
+                        rotten.older += 1;
+                        log_tails += usize::from(matches!(rot, flips::Rot::Zero { device: 0, .. }));
+                    }
                     Err(text) => {
                         rotten.failures.push(format!("image {seed}, closed {closed}, {rot:?}: {text}"));
                         if rotten.failures.len() >= options.failures_max {
@@ -256,6 +287,13 @@ pub fn images(
                 }
             }
             rotten.images += 1;
+            let ends = if closed { 0 } else { plan::SESSIONS };
+            if log_tails > ends {
+                let text = format!(
+                    "{log_tails} blocks of the log vanish and nobody notices; {ends} can be the last"
+                );
+                rotten.failures.push(format!("image {seed}, closed {closed}: {text}"));
+            }
         }
     }
     Ok(rotten)

@@ -52,6 +52,18 @@ impl Sickness {
             FaultKind::Stale | FaultKind::Flip { .. } | FaultKind::Misdirected { .. } | FaultKind::Lost
         )
     }
+    /// Whether what it says is synced may not be there: what is acknowledged may come back as it was earlier.
+    pub fn loses(&self) -> bool {
+        self.access == Access::Write && self.lies()
+    }
+}
+
+/// What a store showed when the device was well again.
+#[derive(Clone, Copy, Debug, Default)]
+struct After {
+    poisoned: u64,
+    older: bool,
+    refused: bool,
 }
 
 /// What a trial showed.
@@ -64,6 +76,8 @@ pub(super) struct Outcome {
     pub down: bool,
     /// Poisoned keys when the device was well again.
     pub poisoned: u64,
+    /// Some key had an earlier state than was acknowledged then.
+    pub older: bool,
 }
 
 /// A bench of trials of one engine on block media.
@@ -172,20 +186,29 @@ impl<'a> Bench<'a> {
                 device.lose_unsynced(seed);
             });
         }
-        outcome.poisoned = self.afterwards(&media, book, sickness).map_err(|text| {
+        let after = self.afterwards(&media, book, sickness).map_err(|text| {
             format!(
                 "when the device is well again{}: {text}",
                 if sickness.power { ", after power loss" } else { "" }
             )
         })?;
+        (outcome.poisoned, outcome.older) = (after.poisoned, after.older);
+        outcome.down |= after.refused;
         Ok(outcome)
     }
 
-    fn afterwards(&self, media: &Media, book: Book, sickness: &Sickness) -> Result<u64, String> {
-        let open =
-            |book| Driver::open(self.subject, media, self.durability, START_US + 600_000_000, book, false);
-        let mut driver = open(book).map_err(wrong)?;
+    fn afterwards(&self, media: &Media, book: Book, sickness: &Sickness) -> Result<After, String> {
+        let now_us = START_US + 600_000_000;
+        let open = |book| Driver::open(self.subject, media, self.durability, now_us, book, false);
+        let may_be = if sickness.loses() { book.of_the_past(now_us / 1000) } else { book.clone() };
+        let mut driver = match open(may_be) {
+            Err(Stop::Down(error)) if sickness.loses() && error.to_string().len() > 20 => {
+                return Ok(After { refused: true, ..After::default() });
+            }
+            opened => opened.map_err(wrong)?,
+        };
         driver.read_all().map_err(wrong)?;
+        let older = driver.book.contradicts(&book);
         let Tally { io, full, poisoned, log_failed, .. } = driver.tally;
         if io + full + log_failed > 0 || poisoned > 0 && !sickness.lies() {
             return Err(format!("reads were refused: {:?}", driver.tally));
@@ -208,7 +231,7 @@ impl<'a> Bench<'a> {
         if driver.tally.answered != u64::from(KEYS) {
             return Err(format!("after everything was written again: {:?}", driver.tally));
         }
-        Ok(poisoned)
+        Ok(After { poisoned, older, refused: false })
     }
 }
 

@@ -51,6 +51,12 @@ fn misread_headers_trailers_and_tombstones_bring_nothing_old_back() {
     assert!(summary.down > 0, "an opening that was lied to says so: {summary}");
 }
 
+#[test]
+fn writes_that_are_lost_or_go_astray_bring_no_value_that_never_was() {
+    let summary = share(7, 40, BOTH, &[Access::Write]);
+    assert!(summary.down > 0, "{summary}");
+}
+
 fn rotten(media: MediaKind, sample: u64) {
     let options = Options {
         durability: Durability::Sync,

@@ -136,9 +136,11 @@ fn mark_used(dir: &Path) -> Result<(), StoreError> {
 
 fn read_superblock(path: &Path) -> Result<[u8; SUPERBLOCK_BYTES], StoreError> {
     let mut bytes = [0; SUPERBLOCK_BYTES];
-    File::open(path)
-        .and_then(|mut file| file.read_exact(&mut bytes))
-        .map_err(StoreError::io(format!("reading the {} bytes of {}", bytes.len(), path.display())))?;
+    File::open(path).and_then(|mut file| file.read_exact(&mut bytes)).map_err(StoreError::io(format!(
+        "reading the {} bytes of {}",
+        bytes.len(),
+        path.display()
+    )))?;
     Ok(bytes)
 }
 
