@@ -53,7 +53,7 @@ fn misread_headers_trailers_and_tombstones_bring_nothing_old_back() {
 
 #[test]
 fn writes_that_are_lost_or_go_astray_bring_no_value_that_never_was() {
-    let summary = share(7, 40, BOTH, &[Access::Write]);
+    let summary = share(7, 5, BOTH, &[Access::Write]);
     assert!(summary.down > 0, "{summary}");
 }
 
