@@ -22,8 +22,9 @@ use terrace_media::{
 };
 
 /// A file that refuses one sync when told to, and takes back what it had not synced. Later syncs would succeed.
-struct Failing {
+pub(super) struct Failing {
     file: BlockFile,
+    no_queues: Arc<AtomicBool>,
     fail: Arc<AtomicBool>,
     /// Pages as they were at the last sync, if they are to be taken back.
     durable: Option<Mutex<BTreeMap<u64, AlignedBuf>>>,
@@ -59,6 +60,9 @@ impl BlockDevice for Failing {
         if failed { Err(io::Error::other("planted: the device is sick")) } else { self.file.sync() }
     }
     fn queue(&self, depth: usize) -> io::Result<Self::Queue> {
+        if self.no_queues.load(SeqCst) {
+            return Err(io::Error::new(io::ErrorKind::OutOfMemory, "planted: no memory for a queue"));
+        }
         self.file.queue(depth)
     }
     fn counters(&self) -> &Counters {
@@ -67,10 +71,13 @@ impl BlockDevice for Failing {
 }
 
 /// The system's media, with one file that fails.
-struct Media {
+#[derive(Default)]
+pub(super) struct Media {
     sick: &'static str,
     fail: Arc<AtomicBool>,
     takes_back: bool,
+    /// No file makes another queue.
+    pub no_queues: Arc<AtomicBool>,
 }
 
 impl MediaSource for Media {
@@ -96,11 +103,14 @@ impl MediaSource for Media {
         let sick = path.ends_with(self.sick);
         let fail = if sick { self.fail.clone() } else { Arc::default() };
         let durable = (sick && self.takes_back).then(Mutex::default);
-        Ok(FoundBlock { description: file.describe(), device: Arc::new(Failing { file, fail, durable }) })
+        Ok(FoundBlock {
+            description: file.describe(),
+            device: Arc::new(Failing { file, fail, durable, no_queues: self.no_queues.clone() }),
+        })
     }
 }
 
-fn options(dir: &Path, durability: Durability) -> Options {
+pub(super) fn options(dir: &Path, durability: Durability) -> Options {
     Options {
         dir: Some(dir.into()),
         dram_records: Some(2 << 20),
@@ -124,7 +134,7 @@ fn a_sync_fails(durability: &str, sick: &'static str, takes_back: bool) {
     let durability: Durability = durability.parse().unwrap();
     // Not on tmpfs, where there is nothing to sync.
     let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-    let media = Media { sick, fail: Arc::default(), takes_back };
+    let media = Media { sick, takes_back, ..Media::default() };
     let store = terrace::open_on(options(dir.path(), durability), &media).unwrap();
     let set = |i| {
         let (key, value) = key_value(i);

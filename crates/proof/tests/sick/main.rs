@@ -1,6 +1,7 @@
 //! A share of the sick devices in each `cargo test`; `cargo xtask sick` runs as much as one likes.
 
 mod failed_sync;
+mod refused;
 mod slow;
 mod truncated;
 

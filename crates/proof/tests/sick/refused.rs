@@ -1,0 +1,45 @@
+//! Memory and queues that the system refuses, where that is handled: an error, and the store goes on.
+
+use std::sync::atomic::Ordering::SeqCst;
+
+use terrace::{Options, Tier};
+use terrace_engine::{Durability, StoreError};
+
+use crate::failed_sync::{Media, options};
+
+#[test]
+fn a_session_without_a_queue_is_refused_and_costs_no_slot() {
+    let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let media = Media::default();
+    let store = terrace::open_on(options(dir.path(), Durability::Sync), &media).unwrap();
+    store.set(b"key", b"value").unwrap();
+    media.no_queues.store(true, SeqCst);
+    // More often than there are slots.
+    for _ in 0..300 {
+        match store.session() {
+            Err(StoreError::Io { what, source }) => {
+                assert!(!what.is_empty() && source.to_string().contains("no memory for a queue"));
+            }
+            Err(error) => panic!("{error}"),
+            Ok(_) => panic!("a session without a queue"),
+        }
+    }
+    assert_eq!(store.get(b"key").unwrap().unwrap(), b"value", "sessions that are there go on");
+    media.no_queues.store(false, SeqCst);
+    drop(store.session().unwrap());
+    store.close().unwrap();
+}
+
+#[test]
+fn a_region_that_can_not_be_mapped_is_refused() {
+    let tier = Some(Tier { bytes: 1 << 60, place: None });
+    let options = Options {
+        dram_records: Some(2 << 20),
+        pmem: tier,
+        profile: Some("dram".into()),
+        durability: Durability::None,
+        ..Options::default()
+    };
+    let error = terrace::open(options).err().unwrap().to_string();
+    assert!(error.contains("of memory") && error.contains("os error"), "{error}");
+}
