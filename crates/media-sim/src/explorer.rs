@@ -11,6 +11,8 @@ use crate::rng::Rng;
 use crate::snapshot::{Crash, Model, Snapshot};
 use crate::trace::{Event, Position, SiteId, Trace};
 
+mod drawn;
+
 /// How to explore; see [`explore`](Self::explore).
 #[derive(Clone, Debug)]
 pub struct Explorer {

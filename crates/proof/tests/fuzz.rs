@@ -3,7 +3,7 @@
 
 use parking_lot::Mutex;
 use peak_alloc::PeakAlloc;
-use terrace_proof::fuzz::{Meter, Mutator, TARGETS, by_name, execute, inputs};
+use terrace_proof::fuzz::{Meter, Mutator, TARGETS, by_name, execute, inputs, lossy};
 use terrace_testkit::settings::variable;
 
 #[global_allocator]
@@ -67,4 +67,22 @@ shares! {
     recover_block: "recover-block", 400;
     check_byte: "check-byte", 100;
     check_block: "check-block", 40;
+    history: "history", 150;
+}
+
+/// A target that finds nothing must be able to find something: a fence or a sync that does nothing loses what was promised.
+#[test]
+fn lost_fences_and_syncs_are_noticed() {
+    let _one = ONE.lock();
+    let target = by_name("history").unwrap();
+    let corpus = inputs(target).unwrap().into_iter().map(|input| input.bytes).collect::<Vec<_>>();
+    let mut mutator = Mutator::new(1, target, &corpus);
+    let mut noticed = [0; 2];
+    let drawn = (0..40).map(|_| mutator.input()).collect::<Vec<_>>();
+    for input in corpus.iter().chain(&drawn).filter(|input| !input.is_empty()) {
+        let lossy = (0..).map_while(|n| lossy(input, n));
+        noticed[usize::from(input[0] % 2)] += lossy.filter(|done| done.is_err()).count();
+    }
+    println!("noticed on byte and block media: {noticed:?}");
+    assert!(noticed.iter().all(|noticed| *noticed > 0), "on byte and block media: {noticed:?}");
 }

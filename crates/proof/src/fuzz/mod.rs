@@ -13,6 +13,7 @@ pub mod driver;
 
 mod corpus;
 mod execute;
+mod history;
 mod media;
 mod minimise;
 mod mutate;
@@ -24,6 +25,7 @@ mod wire;
 
 pub use corpus::{Input, inputs};
 pub use execute::{Meter, NO_METER, execute};
+pub use history::lossy;
 pub use minimise::minimise;
 pub use mutate::Mutator;
 
@@ -63,6 +65,7 @@ pub static TARGETS: &[&Target] = &[
     &media::RECOVER_BLOCK,
     &media::CHECK_BYTE,
     &media::CHECK_BLOCK,
+    &history::HISTORY,
 ];
 
 /// The target of this name.

@@ -15,6 +15,7 @@
 //! it lives in its own tests.
 
 mod coverage;
+pub mod drawn;
 mod judge;
 mod lane;
 mod ledger;

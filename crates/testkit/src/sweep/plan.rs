@@ -83,15 +83,22 @@ struct Planner<'a> {
 
 impl Plan {
     pub fn new(seed: u64, setup: &Setup<'_>) -> Self {
-        let mut rng = Rng::new(seed);
+        Self::draw(seed, Rng::new(seed), u64::MAX, setup)
+    }
+
+    /// As [`Plan::new`] with these draws, of at most so many steps and none once the draws are used up.
+    pub fn draw(seed: u64, mut rng: Rng, steps_max: u64, setup: &Setup<'_>) -> Self {
         let manner = Manner::new(seed, setup.options.media, &mut rng);
         let mut one_of = |choices: &[u64]| choices[rng.below(choices.len() as u64) as usize];
-        let steps = one_of(&[20, 40, 80, 120, 200]);
+        let steps = one_of(&[20, 40, 80, 120, 200]).min(steps_max);
         let lean = Lean::new(&mut rng);
         let logged = setup.options.durability != Durability::None;
         let mut planner = Planner { rng, lean, shape: &setup.shape, manner, logged, stamp: 0 };
         let mut all = Vec::new();
         for _ in 0..steps {
+            if planner.rng.is_used_up() {
+                break;
+            }
             if planner.rng.one_in(MOOD_STEPS) {
                 planner.lean = Lean::new(&mut planner.rng);
             }
