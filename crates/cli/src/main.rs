@@ -1,42 +1,12 @@
-//! The `terrace` command.
-//!
-//! ```text
-//!   main --> args --+--> serve  settings (flag > environment > file > default) --> terrace::open --> Server --> signals
-//!                   +--> bench  terrace_bench::run --> table, JSON
-//!                   '--> check  a store's files, offline
-//! ```
+//! The `terrace` command; see the library beside it.
 
 #![forbid(unsafe_code)]
 
-mod args;
-mod bench;
-mod check;
-mod logging;
-mod names;
-mod say;
-mod serve;
-
 use std::process::ExitCode;
-
-use clap::Parser;
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    let args = args::Cli::parse();
-    let outcome = logging::start(args.log_level.as_deref()).and_then(|()| match args.command {
-        args::Command::Serve(options) => serve::run(*options),
-        args::Command::Bench(options) => bench::run(*options),
-        args::Command::Check(options) => check::run(&options),
-    });
-    match outcome {
-        Ok(code) => code,
-        // Whoever read our output has gone: nothing is left to tell, and nobody to tell it to.
-        Err(error) if say::is_broken_pipe(&error) => ExitCode::SUCCESS,
-        Err(error) => {
-            say::error(&format!("terrace: {error:#}"));
-            ExitCode::FAILURE
-        }
-    }
+    terrace_cli::run()
 }

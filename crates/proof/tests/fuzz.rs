@@ -68,6 +68,7 @@ shares! {
     check_byte: "check-byte", 100;
     check_block: "check-block", 40;
     history: "history", 150;
+    config: "config", 3000;
 }
 
 /// A target that finds nothing must be able to find something: a fence or a sync that does nothing loses what was promised.

@@ -1,7 +1,7 @@
 //! Imports run downwards only.
 //!
 //! ```text
-//!   6  cli         proof         (never each other)
+//!   6  cli    (proof imports any; nobody imports it)
 //!   5  server      bench         (never each other)
 //!   4  terrace
 //!   3  space-*     engine-*      (never each other)         testkit: imports 2 and below; others use it in tests only

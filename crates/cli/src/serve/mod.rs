@@ -12,6 +12,7 @@ mod file;
 mod listen;
 mod recovery_bar;
 mod settings;
+mod shown;
 mod signals;
 mod sizing;
 
@@ -21,9 +22,9 @@ use anyhow::Context;
 use terrace_server::{Server, ServerOptions};
 
 pub use args::ServeArgs;
+pub use settings::{KEYS, Settings, gather_text};
 
 use crate::say;
-use settings::Settings;
 
 /// Runs it until a signal ends it.
 pub fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
@@ -32,6 +33,7 @@ pub fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
         tracing::warn!("{name} is no option and is ignored; did you mean {meant}?");
     }
     let settings = settings::gather(args, &|name| std::env::var(name).ok())?;
+    tracing::debug!("as a configuration file, the options are\n{settings}");
     // A taken port is told before a recovery that may take long.
     for at in [settings.redis, settings.memcached, settings.admin] {
         at.probe().map_err(explain_bind)?;

@@ -14,7 +14,7 @@ use super::listen::Listen;
 use crate::names;
 
 /// The keys of the configuration file; in the environment in capitals with underscores, behind `TERRACE_`.
-const KEYS: [&str; 14] = [
+pub const KEYS: [&str; 14] = [
     "dir",
     "redis",
     "memcached",
@@ -31,8 +31,8 @@ const KEYS: [&str; 14] = [
     "when-full",
 ];
 
-/// The options in force; sizes are still as they were asked for.
-#[derive(Debug)]
+/// The options in force; sizes are still as they were asked for. Shown, they are a configuration file.
+#[derive(Debug, PartialEq)]
 pub struct Settings {
     /// Where the store lies.
     pub dir: PathBuf,
@@ -134,8 +134,29 @@ pub fn misspelt(variables: impl Iterator<Item = String>) -> Vec<(String, String)
 /// # Errors
 /// If a source holds what can't be read, or two options contradict each other; the text says where.
 pub fn gather(args: ServeArgs, environment: &dyn Fn(&str) -> Option<String>) -> anyhow::Result<Settings> {
-    let config = args.config.or_else(|| environment("TERRACE_CONFIG").map(PathBuf::from));
+    let config = args.config.clone().or_else(|| environment("TERRACE_CONFIG").map(PathBuf::from));
     let file = config.map(|path| File::read(&path, &KEYS)).transpose()?.unwrap_or_default();
+    gather_from(args, environment, file)
+}
+
+/// As [`gather`] with the text of a file in the place of the one that `--config` names.
+///
+/// # Errors
+/// As of [`gather`].
+pub fn gather_text(
+    args: ServeArgs,
+    environment: &dyn Fn(&str) -> Option<String>,
+    file: Option<&str>,
+) -> anyhow::Result<Settings> {
+    let file = file.map(|text| File::parse("the file", text, &KEYS)).transpose()?.unwrap_or_default();
+    gather_from(args, environment, file)
+}
+
+fn gather_from(
+    args: ServeArgs,
+    environment: &dyn Fn(&str) -> Option<String>,
+    file: File,
+) -> anyhow::Result<Settings> {
     let from = Sources { environment, file };
     let engine = from.get(args.engine, "engine")?.map_or_else(|| "hetermm".to_owned(), |Engine(name)| name);
     let durability = from.get(args.durability, "durability")?;

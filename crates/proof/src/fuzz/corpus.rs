@@ -1,4 +1,4 @@
-//! The inputs that are kept: valid ones to begin with, what coverage found, and every input that ever failed.
+//! The inputs that are kept: valid ones to begin with, and every input that ever failed.
 
 use std::path::PathBuf;
 

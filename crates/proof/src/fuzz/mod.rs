@@ -1,16 +1,16 @@
 //! Fuzzing: what reads bytes that nobody vouches for, fed with bytes that nobody would send.
 //!
 //! ```text
-//!   corpus/TARGET/* --mutate (seeded)--+
-//!                                      +--> Target::run(&[u8]) --> fine, or which property is violated
-//!   libFuzzer (fuzz/, coverage) -------+                            '--> minimised, written out, a regression file
+//!   corpus/TARGET/* --mutate (seeded)--> Target::run(&[u8]) --> fine, or which property is violated
+//!                                                               '--> minimised, written out, a regression file
 //! ```
 //!
-//! A target is a plain function, so that both drivers and `cargo test` run the same code. `docs/fuzzing.md` lists the
+//! A target is a plain function, so that the driver and `cargo test` run the same code. `docs/fuzzing.md` lists the
 //! targets with their properties.
 
 pub mod driver;
 
+mod config;
 mod corpus;
 mod execute;
 mod history;
@@ -66,6 +66,7 @@ pub static TARGETS: &[&Target] = &[
     &media::CHECK_BYTE,
     &media::CHECK_BLOCK,
     &history::HISTORY,
+    &config::CONFIG,
 ];
 
 /// The target of this name.

@@ -1,0 +1,43 @@
+//! The `terrace` command: all of it but the allocator, so that tests can reach what reads options.
+//!
+//! ```text
+//!   main --> args --+--> serve  settings (flag > environment > file > default) --> terrace::open --> Server --> signals
+//!                   +--> bench  terrace_bench::run --> table, JSON
+//!                   '--> check  a store's files, offline
+//! ```
+
+#![forbid(unsafe_code)]
+
+mod args;
+mod bench;
+mod check;
+mod logging;
+mod names;
+mod say;
+mod serve;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+pub use args::{Cli, Command};
+pub use serve::{KEYS, ServeArgs, Settings, gather_text};
+
+/// Runs the command that the process was given.
+pub fn run() -> ExitCode {
+    let args = Cli::parse();
+    let outcome = logging::start(args.log_level.as_deref()).and_then(|()| match args.command {
+        Command::Serve(options) => serve::run(*options),
+        Command::Bench(options) => bench::run(*options),
+        Command::Check(options) => check::run(&options),
+    });
+    match outcome {
+        Ok(code) => code,
+        // Whoever read our output has gone: nothing is left to tell, and nobody to tell it to.
+        Err(error) if say::is_broken_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) => {
+            say::error(&format!("terrace: {error:#}"));
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! Settings as the configuration file that would give them.
+
+use std::fmt::{self, Display, Formatter};
+
+use terrace::{Place, Size, TierSpec, WhenFull};
+
+use super::listen::Listen;
+use super::settings::Settings;
+
+impl Display for Settings {
+    /// A configuration file. It reads back as these settings, if all paths are Unicode.
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let mut line = |key: &str, value: &str| writeln!(f, "{key} = {}", quoted(value));
+        line("dir", &self.dir.display().to_string())?;
+        line("redis", &listen(self.redis))?;
+        line("memcached", &listen(self.memcached))?;
+        line("admin", &listen(self.admin))?;
+        line("threads", &self.threads.to_string())?;
+        line("engine", &self.engine)?;
+        line("index", &self.index)?;
+        let tiers = [("pmem", &self.pmem), ("ssd", &self.ssd)];
+        let sizes = [("dram", self.dram), ("dram-records", self.dram_records)];
+        let sizes = sizes.iter().filter_map(|(key, value)| Some((*key, size(value.as_ref()?))));
+        let tiers = tiers.iter().filter_map(|(key, value)| Some((*key, tier(value.as_ref()?))));
+        let profile = self.profile.iter().map(|name| ("profile", name.clone()));
+        for (key, value) in sizes.chain(tiers).chain(profile) {
+            line(key, &value)?;
+        }
+        line("durability", &self.durability.to_string())?;
+        line(
+            "when-full",
+            match self.when_full {
+                WhenFull::Refuse => "refuse",
+                WhenFull::Evict => "evict",
+            },
+        )
+    }
+}
+
+/// A TOML string.
+fn quoted(text: &str) -> String {
+    let mut quoted = String::from("\"");
+    for char in text.chars() {
+        match char {
+            '"' | '\\' => quoted.extend(['\\', char]),
+            char if char.is_control() => quoted.push_str(&format!("\\U{:08x}", u32::from(char))),
+            char => quoted.push(char),
+        }
+    }
+    quoted + "\""
+}
+
+fn listen(at: Listen) -> String {
+    at.address().map_or_else(|| "off".to_owned(), |address| address.to_string())
+}
+
+fn size(size: &Size) -> String {
+    match size {
+        Size::Bytes(bytes) => bytes.to_string(),
+        Size::Percent(percent) => format!("{percent}%"),
+    }
+}
+
+fn tier(tier: &TierSpec) -> String {
+    let size = size(&tier.size);
+    match &tier.place {
+        None => size,
+        Some(Place::Path(path)) => format!("{size}@{}", path.display()),
+        Some(Place::Node(node)) => format!("{size}@node:{node}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::settings::gather_text;
+
+    #[test]
+    fn settings_read_back_as_they_were() {
+        let text = "dir = \"/a \\\"b\\\" \\\\ \\u0001\"\nredis = \"[::1]:7\"\nmemcached = \"off\"\nthreads = 3\n\
+                    dram-records = \"12.5%\"\npmem = \"1GiB@node:2\"\nprofile = \"optane-200\"\n\
+                    durability = \"batch:7\"\nwhen-full = \"evict\"";
+        let settings = gather_text(Default::default(), &|_| None, Some(text)).unwrap();
+        let shown = settings.to_string();
+        assert!(shown.contains("12.5%") && shown.contains("1073741824@node:2"), "{shown}");
+        assert_eq!(gather_text(Default::default(), &|_| None, Some(&shown)).unwrap(), settings, "{shown}");
+    }
+}
