@@ -4,7 +4,8 @@
 //! exception is what a log can't tell from a torn write: what stands behind the newest durable position that it records. So
 //! each session ends its history with writes to a key of its own, which may answer with any of its last values. A whole block
 //! that vanishes, the last of a session's log or one of pages, leaves nothing that would tell: then, and only then, keys may be
-//! as they were earlier; of the log's blocks that can be one for each session.
+//! as they were earlier; of the log's blocks that can be two for each session, for the first groups of its last block may claim
+//! nothing of the block before.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -159,6 +160,12 @@ impl Image {
                 .any(|at| self.rot(subject, Rot::Zero { device, at, len }, false) == Ok(Fate::Older)),
             _ => false,
         };
+        // The halves of one block that is not full: where header and trailer belong, both read as zeros.
+        let halves = |device, low: usize, len| {
+            strict.is_err() && len < self.block_bytes && self.may_look_free(device, low, 2 * len)
+        };
+        let loose = loose
+            || matches!(rot, Rot::Swap { device: 1, a, b, len } if a.abs_diff(b) == len && halves(1, a.min(b), len));
         if !loose {
             return strict;
         }

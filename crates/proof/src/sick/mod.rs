@@ -287,7 +287,7 @@ pub fn images(
                 }
             }
             rotten.images += 1;
-            let ends = if closed { 0 } else { plan::SESSIONS };
+            let ends = if closed { 0 } else { 2 * plan::SESSIONS };
             if log_tails > ends {
                 let text = format!(
                     "{log_tails} blocks of the log vanish and nobody notices; {ends} can be the last"
