@@ -44,6 +44,12 @@ enum Chore {
     Model(Passed),
     /// Tests the product on real DAX, in a virtual machine whose power is cut.
     DaxVm(dax_vm::Arguments),
+    /// Leaves out every flush, fence and sync in turn and looks for a crash image that shows it.
+    #[command(disable_help_flag = true)]
+    Sites(Passed),
+    /// Plants every bug of the library in a copy of the workspace and sees it caught.
+    #[command(disable_help_flag = true)]
+    Planted(Passed),
 }
 
 /// Options that the command behind the chore reads.
@@ -65,6 +71,8 @@ fn main() -> anyhow::Result<std::process::ExitCode> {
             cargo_run(&["--release", "--package", "terrace-durability-model", "--"], &passed)
         }
         Chore::DaxVm(arguments) => dax_vm::run(&arguments),
+        Chore::Sites(passed) => proof("sites", &passed),
+        Chore::Planted(passed) => proof("planted", &passed),
     }
 }
 

@@ -1,6 +1,7 @@
 //! Replays a trace, crashes it wherever it may crash, and has every image checked.
 
 use std::fmt::Display;
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::choices::Choices;
@@ -24,6 +25,7 @@ pub struct Explorer {
     crashes: Vec<Crash>,
     minimise: bool,
     without: Option<SiteId>,
+    within: Option<Vec<Range<Position>>>,
 }
 
 impl Explorer {
@@ -39,6 +41,7 @@ impl Explorer {
             crashes: vec![Crash::Power, Crash::Process],
             minimise: true,
             without: None,
+            within: None,
         }
     }
     /// What may survive of unflushed lines.
@@ -76,6 +79,12 @@ impl Explorer {
     #[must_use]
     pub fn without_site(self, site: SiteId) -> Self {
         Self { without: Some(site), ..self }
+    }
+
+    /// Crashes only where the position lies in one of these ranges.
+    #[must_use]
+    pub fn within(self, ranges: Vec<Range<Position>>) -> Self {
+        Self { within: Some(ranges), ..self }
     }
 
     /// Checks crash images of the whole trace in order of position. `check` opens the engine on the image and says what is
@@ -207,6 +216,11 @@ struct Run<'t, C> {
 impl<E: Display, C: FnMut(&CrashPoint, &CrashImage) -> Result<(), E>> Run<'_, C> {
     fn visit(&mut self, kind: PointKind) -> Result<(), Box<Failure>> {
         let inside = kind.is_inside();
+        let position = self.replay.position;
+        if self.explorer.within.as_ref().is_some_and(|all| !all.iter().any(|range| range.contains(&position)))
+        {
+            return Ok(());
+        }
         for crash in &self.explorer.crashes {
             let point = CrashPoint { position: self.replay.position, kind, crash: *crash };
             let salt = 2 + *crash as u64 * 2 + u64::from(inside);

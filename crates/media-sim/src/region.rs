@@ -323,8 +323,8 @@ impl ByteRegion for SimRegion {
 
 /// The lines that `offset..offset + len` overlaps.
 pub(crate) fn lines_of(offset: u64, len: u64) -> std::ops::Range<usize> {
-    let start = offset as usize / LINE_BYTES;
-    if len == 0 { start..start } else { start..((offset + len) as usize).div_ceil(LINE_BYTES) }
+    let lines = terrace_media::lines_of(offset, len as usize);
+    lines.start as usize..lines.end as usize
 }
 
 /// Splits a store at aligned words: word number, mask of the bytes stored, and those bytes in place.

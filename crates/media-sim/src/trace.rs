@@ -1,6 +1,7 @@
 //! What a history did to its media, event by event.
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::panic::Location;
 
 /// A moment in a history: the number of events that happened before it.
@@ -142,6 +143,46 @@ impl Trace {
         let Some(id) = blocks.map(|(id, _)| MediumId(id as u16)).nth(n) else { return 0 };
         let synced = |event: &Event| matches!(event, Event::Sync { medium, .. } if *medium == id);
         self.events[..position].iter().rposition(synced).unwrap_or(0)
+    }
+    /// The positions at which the absence of the event at `at` may show: from behind it until a later event of the same actor
+    /// or device would do what it did.
+    ///
+    /// # Panics
+    /// If there is no such event.
+    pub fn effect(&self, at: Position) -> Range<Position> {
+        let later = self.events[at + 1..].iter();
+        let end = match &self.events[at] {
+            Event::Fence { actor, .. } => {
+                later.clone().position(|event| matches!(event, Event::Fence { actor: a, .. } if a == actor))
+            }
+            Event::Sync { medium, .. } => {
+                later.clone().position(|event| matches!(event, Event::Sync { medium: m, .. } if m == medium))
+            }
+            Event::Flush { medium, offset, len, .. } => self.flushed_again(at, *medium, *offset, *len),
+            Event::Store { medium, offset, bytes, .. } => {
+                self.flushed_again(at, *medium, *offset, bytes.len as u64)
+            }
+            _ => Some(0),
+        };
+        at + 1..end.map_or(self.len() + 1, |end| at + 2 + end)
+    }
+    /// How long after `at` all those bytes were flushed and fenced once more.
+    fn flushed_again(&self, at: Position, medium: MediumId, offset: u64, len: u64) -> Option<Position> {
+        let mut flushed_by = None;
+        self.events[at + 1..].iter().position(|event| match event {
+            Event::Flush { medium: m, actor, offset: o, len: l, .. } => {
+                let all = *m == medium && *o / 64 <= offset / 64 && o + l >= offset + len;
+                flushed_by = flushed_by.or(all.then_some(*actor));
+                false
+            }
+            Event::Store { medium: m, actor, offset: o, bytes, streamed: true, .. } => {
+                let all = *m == medium && *o / 64 <= offset / 64 && o + bytes.len as u64 >= offset + len;
+                flushed_by = flushed_by.or(all.then_some(*actor));
+                false
+            }
+            Event::Fence { actor, .. } => flushed_by == Some(*actor),
+            _ => false,
+        })
     }
     pub(crate) fn bytes(&self, bytes: Bytes) -> &[u8] {
         &self.arena[bytes.start..bytes.start + bytes.len]

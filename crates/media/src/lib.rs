@@ -35,7 +35,7 @@ mod emulate;
 mod mapping;
 mod region;
 
-pub use arch::CACHE_LINE;
+pub use arch::{CACHE_LINE, lines_of};
 pub use block::{AlignedBuf, BlockDevice, BlockQueue, Completion, IO_ALIGN};
 pub use block_file::{BlockFile, BlockFileOptions, FileQueue};
 pub use byte::ByteRegion;

@@ -10,6 +10,8 @@
 //!   fuzz         parsers, decoders, recovery and histories, fed with mangled bytes
 //!   torture      the real server, its power cut again and again
 //!   dax_guest    the real server on real DAX, inside the virtual machine of `cargo xtask dax-vm`
+//!   planted      a library of bugs, each put into a copy of the product and caught
+//!   sites        the same, with each flush, fence and sync left out in turn
 //! ```
 //!
 //! The tools themselves are libraries below (`media-sim`, `testkit`); this crate knows the engines and gives each tool its
@@ -20,6 +22,8 @@ pub mod crash_sweep;
 pub mod dax_guest;
 pub mod fuzz;
 pub mod histories;
+pub mod planted;
 pub mod sick;
+pub mod sites;
 pub mod subjects;
 pub mod torture;

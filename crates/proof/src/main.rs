@@ -4,7 +4,7 @@
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use terrace_proof::{crash_sweep, dax_guest, histories, sick, torture};
+use terrace_proof::{crash_sweep, dax_guest, histories, planted, sick, sites, torture};
 
 /// Proves what terrace promises.
 #[derive(Parser)]
@@ -26,6 +26,10 @@ enum Proof {
     TortureServer(torture::ServerArguments),
     Sick(sick::Arguments),
     DaxGuest(dax_guest::Arguments),
+    Sites(sites::Arguments),
+    Planted(planted::Arguments),
+    #[command(hide = true)]
+    PlantedDetector(planted::DetectArguments),
 }
 
 fn main() -> anyhow::Result<ExitCode> {
@@ -37,5 +41,8 @@ fn main() -> anyhow::Result<ExitCode> {
         Proof::TortureServer(arguments) => torture::run_server(&arguments),
         Proof::Sick(arguments) => sick::run(&arguments),
         Proof::DaxGuest(arguments) => dax_guest::run(&arguments),
+        Proof::Sites(arguments) => sites::run(&arguments),
+        Proof::Planted(arguments) => planted::run(&arguments),
+        Proof::PlantedDetector(arguments) => planted::detect(&arguments),
     }
 }

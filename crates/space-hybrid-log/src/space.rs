@@ -316,8 +316,11 @@ impl<L: Lower> Space for HybridLog<L> {
         // Both, one after the other: a crash may tear one, and rot in one must not bring an older manifest back, with what was
         // flushed or freed since.
         for copy in [first, 1 - first] {
-            let stored =
-                self.lower.write(copy * manifest_unit::<L>(), &unit).and_then(|()| self.lower.sync());
+            // No closure: what makes it durable is to be named by the caller's line (see `Lower`).
+            let stored = match self.lower.write(copy * manifest_unit::<L>(), &unit) {
+                Ok(()) => self.lower.sync(),
+                failed => failed,
+            };
             if let Err(error) = stored {
                 self.fail("storing the manifest", &error);
                 return Err(error);

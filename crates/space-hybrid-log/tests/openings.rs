@@ -276,3 +276,33 @@ fn readable(fds: &[std::os::fd::RawFd], wait: bool) -> bool {
     let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
     poll(&mut polled, (!wait).then_some(&at_once)).unwrap() > 0
 }
+
+/// Freeing clears a word of the header and one of the trailer; a crash may keep either alone.
+#[test]
+fn a_block_freed_by_half_is_freed_whole_by_the_next_opening() {
+    let region = Arc::new(HeapRegion::new(REGION_BYTES).unwrap());
+    let clock = Watch::new(&region);
+    let store = open(&region, &clock, 8, true);
+    let mut session = store.session().unwrap();
+    let mut batch = Batch::new();
+    set(&mut batch, 1, b"value");
+    session.execute(&mut batch);
+    let _ = session.wait(&mut batch);
+    drop(session);
+    store.close().unwrap();
+    drop(store);
+    let blocks = LOG_BYTES + 2 * PAGE as u64;
+    let mut header = [0; 8];
+    let block = (0..8).map(|slot| blocks + slot * BLOCK as u64).find(|&at| {
+        region.read(at, &mut header);
+        header != [0; 8]
+    });
+    let block = block.expect("a block was written");
+    // The header's word arrived, the trailer's did not.
+    region.store_u64(block, 0);
+    drop(open(&region, &clock, 8, false));
+    // A later flush to this block is torn after its first word.
+    region.store_u64(block, u64::from_le_bytes(header));
+    region.store_u64(block + 16, u64::MAX);
+    drop(open(&region, &clock, 8, false));
+}

@@ -23,14 +23,20 @@ pub(crate) use portable::*;
 /// Bytes that are written back together.
 pub const CACHE_LINE: usize = 64;
 
-/// How many cache lines overlap `len` bytes at `start` (an address or a line-aligned region's offset).
+/// The cache lines, by number, that overlap `len` bytes at `start` (an address or a line-aligned region's offset): what a
+/// flush of these bytes writes back, on real media and in simulations of them.
+#[inline]
+pub fn lines_of(start: u64, len: usize) -> std::ops::Range<u64> {
+    let line = CACHE_LINE as u64;
+    let end = if len == 0 { start / line } else { (start + len as u64).div_ceil(line) };
+    start / line..end
+}
+
+/// How many these are.
 #[inline]
 pub(crate) fn lines_overlapping(start: u64, len: usize) -> u64 {
-    if len == 0 {
-        return 0;
-    }
-    let line = CACHE_LINE as u64;
-    (start + len as u64 - 1) / line - start / line + 1
+    let lines = lines_of(start, len);
+    lines.end - lines.start
 }
 
 /// Writes back every cache line that overlaps `len` bytes at `start`.
@@ -39,9 +45,10 @@ pub(crate) fn lines_overlapping(start: u64, len: usize) -> u64 {
 /// The bytes must be mapped.
 #[inline]
 pub(crate) unsafe fn flush(start: *mut u8, len: usize) {
-    let first = start.map_addr(|address| address & !(CACHE_LINE - 1));
+    let lines = lines_of(start.addr() as u64, len);
+    let first = start.map_addr(|_| lines.start as usize * CACHE_LINE);
     // SAFETY: a line that overlaps mapped bytes is mapped, because pages are whole lines.
-    unsafe { flush_lines(first, lines_overlapping(start.addr() as u64, len) as usize) }
+    unsafe { flush_lines(first, (lines.end - lines.start) as usize) }
 }
 
 /// Copies around the cache where the processor can: whole lines are streamed; a line covered in part is streamed by

@@ -119,7 +119,9 @@ impl Judge<'_> {
         if rng.one_in(2) {
             media.set_queue_order(QueueOrder::Shuffled { seed: self.turn });
         }
-        let opened = self.recover(&media, clock_us);
+        // Time does not run backwards, whatever the clock shows after a crash.
+        let shown_us = if rng.one_in(2) { self.run.clock_back_us(point.position) } else { clock_us };
+        let opened = self.recover(&media, shown_us);
         if point.position < self.run.created {
             return match opened {
                 Ok((_, found)) if !found.records.is_empty() => {

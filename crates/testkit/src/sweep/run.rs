@@ -45,10 +45,19 @@ pub(super) struct Run {
     times: Vec<(usize, u64)>,
     /// Where clean closes were complete.
     closes: Vec<usize>,
+    /// After which positions the store had had the chance to note that the clock showed this.
+    marks: Vec<(usize, u64)>,
     pub coverage: Coverage,
 }
 
 impl Run {
+    /// What the clock may be set back to after a crash there, without the store's time running backwards: a jump that a
+    /// background step saw must not be forgotten.
+    pub fn clock_back_us(&self, position: usize) -> u64 {
+        let now = self.clock_us(position);
+        let mark = self.marks.iter().rev().find(|(from, _)| *from <= position);
+        if mark.is_some_and(|(_, us)| *us == now) { START_US } else { now }
+    }
     pub fn clock_us(&self, position: usize) -> u64 {
         self.times.iter().rev().find(|(from, _)| *from <= position).map_or(START_US, |(_, us)| *us)
     }
@@ -102,6 +111,7 @@ struct Driver<'a> {
     slips: Rng,
     times: Vec<(usize, u64)>,
     closes: Vec<usize>,
+    marks: Vec<(usize, u64)>,
     coverage: Coverage,
 }
 
@@ -131,6 +141,7 @@ pub(super) fn drive(setup: &Setup<'_>, start: Start, plan: &Plan) -> Result<Run,
         slips: Rng::new(plan.seed),
         times: vec![(0, clock_us)],
         closes: Vec::new(),
+        marks: Vec::new(),
         coverage: Coverage::default(),
         recorder,
     };
@@ -141,7 +152,7 @@ pub(super) fn drive(setup: &Setup<'_>, start: Start, plan: &Plan) -> Result<Run,
         Err(Stop::Cut(position)) => Some(position),
         Err(Stop::Failed(error)) => return Err(error),
     };
-    let Driver { recorder, store, lanes, ledger, times, closes, mut coverage, .. } = driver;
+    let Driver { recorder, store, lanes, ledger, times, closes, marks, mut coverage, .. } = driver;
     // What happens from here on is no part of the history.
     let mut trace = recorder.finish();
     drop(lanes);
@@ -154,7 +165,7 @@ pub(super) fn drive(setup: &Setup<'_>, start: Start, plan: &Plan) -> Result<Run,
         trace.truncate(position);
         coverage.add("histories cut short by a refusal", 1);
     }
-    Ok(Run { trace, oracles: ledger.oracles(plan.seed), created, opened, times, closes, coverage })
+    Ok(Run { trace, oracles: ledger.oracles(plan.seed), created, opened, times, closes, marks, coverage })
 }
 
 impl Driver<'_> {
@@ -226,6 +237,10 @@ impl Driver<'_> {
         let before = log_used(&**self.store);
         self.store.step();
         self.clock.progress();
+        let us = self.clock.us();
+        if self.marks.last().is_none_or(|(_, marked)| *marked != us) {
+            self.marks.push((self.recorder.position(), us));
+        }
         if log_used(&**self.store) < before {
             self.coverage.add("log reclaims", 1);
         }

@@ -9,12 +9,13 @@
 //! The recorded run went on after the place that is left out as it would have: only what survives a crash changes.
 
 use std::cell::{Cell, RefCell};
+use std::ops::Range;
 
 use terrace_engine::StoreError;
 use terrace_media_sim::Rng;
 use terrace_media_sim::explorer::Explorer;
-use terrace_media_sim::snapshot::Crash;
-use terrace_media_sim::trace::{Position, SiteId, Trace};
+use terrace_media_sim::snapshot::{Crash, Model};
+use terrace_media_sim::trace::{Position, SiteId, SiteKind, Trace};
 
 use super::judge::{Explored, Judge};
 use super::media::Media;
@@ -22,13 +23,12 @@ use super::plan::Plan;
 use super::run::{Run, Start, drive};
 use super::{Setup, Subject, SweepOptions};
 
-/// Steps after the recovery that a history begins with.
-const SECOND_STEPS: usize = 12;
-/// Events after an execution of a site in which its absence shows, unless much later.
-const NEAR: Position = 24;
+/// Positions at each end of the time in which the absence of a site may show, and in between.
+const ENDS: usize = 8;
+const BETWEEN: usize = 16;
 /// Executions of a site that are looked at in one history.
 const EXECUTIONS: usize = 6;
-const IMAGES_A_POINT: u64 = 12;
+const IMAGES_A_POINT: u64 = 8;
 
 /// Records histories of one subject and crashes them.
 pub struct Bench<'a> {
@@ -39,6 +39,9 @@ pub struct Bench<'a> {
 pub struct History {
     run: Run,
     plan: Plan,
+    /// Crashes before are judged by another history: until a store is open that a process left when it died, power loss may
+    /// still take what that had not made safe.
+    from: Position,
 }
 
 /// How to crash a history.
@@ -63,6 +66,34 @@ pub struct Outcome {
     pub wrong: Option<String>,
 }
 
+/// Lines keep their stores in order on some processors and not on others.
+pub fn model(seed: u64) -> Model {
+    if seed.is_multiple_of(3) { Model::Strict } else { Model::Prefix }
+}
+
+/// Where the absence of a site may show in a trace: the neighbourhood of some of its executions.
+pub fn near(trace: &Trace, site: SiteId, seed: u64) -> Vec<Range<Position>> {
+    let mut rng = Rng::new(seed);
+    let mut executions = trace.executions(site);
+    while executions.len() > EXECUTIONS {
+        executions.remove(rng.below(executions.len() as u64) as usize);
+    }
+    let mut ranges = Vec::new();
+    for at in executions {
+        let effect = trace.effect(at);
+        if effect.len() <= 2 * ENDS + BETWEEN {
+            ranges.push(effect);
+            continue;
+        }
+        ranges.extend([effect.start..effect.start + ENDS, effect.end - ENDS..effect.end]);
+        for _ in 0..BETWEEN {
+            let position = effect.start + rng.below(effect.len() as u64) as usize;
+            ranges.push(position..position + 1);
+        }
+    }
+    ranges
+}
+
 impl History {
     /// Everything it did to its media.
     pub fn trace(&self) -> &Trace {
@@ -79,80 +110,103 @@ impl<'a> Bench<'a> {
         Ok(Self { setup: Setup::new(subject, options)? })
     }
 
-    /// Runs the history of a seed, and up to `second` that begin with the recovery from a power loss in it.
+    /// Runs the history of a seed, and up to `second` that begin with the recovery from a power loss in it and go on for so
+    /// many `steps`.
     ///
     /// # Errors
     /// What is wrong without any crash.
-    pub fn record(&self, seed: u64, second: usize) -> Result<Vec<History>, String> {
+    pub fn record(&self, seed: u64, second: usize, steps: usize) -> Result<Vec<History>, String> {
         let plan = Plan::new(seed, &self.setup);
         let run = self.setup.drive(&plan)?;
         let mut histories = vec![];
         if second > 0 {
-            histories = self.after_crashes(&plan, &run, second)?;
+            histories = self.after_crashes(&plan, &run, second, steps)?;
         }
-        histories.insert(0, History { run, plan });
+        histories.insert(0, History { run, plan, from: 0 });
         Ok(histories)
     }
 
-    fn after_crashes(&self, plan: &Plan, run: &Run, count: usize) -> Result<Vec<History>, String> {
+    /// Each begins with a crash right before a flush, fence or sync took effect, at another site if there are enough.
+    fn after_crashes(
+        &self,
+        plan: &Plan,
+        run: &Run,
+        count: usize,
+        steps: usize,
+    ) -> Result<Vec<History>, String> {
         let kind = self.setup.options.media;
-        let histories = RefCell::new(Vec::new());
-        let explored = RefCell::new(Explored::default());
-        let judge = Judge::new(&self.setup, plan, run, usize::MAX, &explored);
-        let sample = (run.trace.len() / count / 2).max(1) as u64;
-        let explored = Explorer::new(plan.seed)
-            .only(Crash::Power)
-            .images_per_point(3)
-            .point_sample(sample)
-            .store_sample(0)
-            .minimise(false)
-            .explore(&run.trace, |point, image| -> Result<(), String> {
-                if point.position < run.created || histories.borrow().len() >= count {
-                    return Ok(());
-                }
-                let clock_us = run.clock_us(point.position);
-                let (recorder, copy) = image.recording(point.crash);
-                let (store, initial) = judge.recover(&Media::of(kind, image), clock_us)?;
-                drop(store);
-                let start = Start { recorder, media: Media::of(kind, &copy), clock_us, initial };
-                let seed = Rng::new(plan.seed ^ point.position as u64).bits();
-                let plan = plan.after_crash(seed, &self.setup, SECOND_STEPS);
-                let run = drive(&self.setup, start, &plan)
-                    .map_err(|error| format!("after the recovery: {error}"))?;
-                histories.borrow_mut().push(History { run, plan });
-                Ok(())
-            });
-        explored.map_err(|failure| failure.to_string())?;
-        Ok(histories.into_inner())
+        let mut rng = Rng::new(plan.seed);
+        let mut sites = run.trace.sites();
+        sites.retain(|site| matches!(run.trace.site(*site).1, SiteKind::Fence | SiteKind::Sync));
+        let mut histories = Vec::new();
+        while histories.len() < count && !sites.is_empty() {
+            let mut executions =
+                run.trace.executions(sites.swap_remove(rng.below(sites.len() as u64) as usize));
+            executions.retain(|at| *at > run.created);
+            if executions.is_empty() {
+                continue;
+            }
+            let at = executions[rng.below(executions.len() as u64) as usize];
+            let explored = RefCell::new(Explored::default());
+            let judge = Judge::new(&self.setup, plan, run, usize::MAX, &explored);
+            // After a power loss not the first choice, which is that everything is lost. The death of the process leaves one
+            // image, whose unflushed lines a later power loss may still take.
+            let power = !rng.one_in(3);
+            let mut turn = if power { rng.below(6) } else { 6 };
+            let explored = Explorer::new(rng.bits())
+                .only(if power { Crash::Power } else { Crash::Process })
+                .within(std::iter::once(at..at + 2).collect())
+                .images_per_point(8)
+                .store_sample(1)
+                .minimise(false)
+                .explore(&run.trace, |point, image| -> Result<(), String> {
+                    turn += 1;
+                    if turn != 7 {
+                        return Ok(());
+                    }
+                    let clock_us = run.clock_us(point.position);
+                    let (recorder, copy) = image.recording(point.crash);
+                    let (store, initial) = judge.recover(&Media::of(kind, image), clock_us)?;
+                    drop(store);
+                    let media = Media::of(kind, &copy);
+                    let start = Start { recorder, media, clock_us, initial };
+                    let seed = Rng::new(plan.seed ^ point.position as u64).bits();
+                    let plan = plan.after_crash(seed, &self.setup, steps);
+                    let run = drive(&self.setup, start, &plan)
+                        .map_err(|error| format!("after the recovery: {error}"))?;
+                    let from = if power { 0 } else { run.opened };
+                    histories.push(History { run, plan, from });
+                    Ok(())
+                });
+            explored.map_err(|failure| failure.to_string())?;
+        }
+        Ok(histories)
     }
 
     /// Crashes a history.
     pub fn crash(&self, history: &History, crashes: Crashes) -> Outcome {
         let run = &history.run;
-        let mut executions = crashes.near.map(|site| run.trace.executions(site)).unwrap_or_default();
-        let mut rng = Rng::new(crashes.seed);
-        while executions.len() > EXECUTIONS {
-            executions.remove(rng.below(executions.len() as u64) as usize);
-        }
-        let is_near = |position: Position| {
-            crashes.near.is_none() || executions.iter().any(|at| (at + 1..at + 1 + NEAR).contains(&position))
-        };
         let explored = RefCell::new(Explored::default());
         let mut judge = Judge::new(&self.setup, &history.plan, run, usize::MAX, &explored);
         let judged = Cell::new(0);
         // Where only a few points are near, each of them counts.
-        let points = if crashes.near.is_some() { 0 } else { run.trace.len() as u64 * 2 };
+        let points = if crashes.near.is_some() { 0 } else { run.trace.len() as u64 };
+        // The death of the process alone takes nothing back, flushed or not.
         let mut explorer = Explorer::new(crashes.seed)
+            .only(Crash::Power)
             .model(history.plan.manner.model)
             .images_per_point(IMAGES_A_POINT)
             .point_sample((points * IMAGES_A_POINT / crashes.images.max(1)).max(1))
-            .store_sample(8)
+            .store_sample(4)
             .minimise(false);
+        if let Some(site) = crashes.near {
+            explorer = explorer.within(near(&run.trace, site, crashes.seed));
+        }
         if let Some(site) = crashes.without {
             explorer = explorer.without_site(site);
         }
         let result = explorer.explore(&run.trace, |point, image| {
-            if !is_near(point.position) || judged.get() >= crashes.images {
+            if judged.get() >= crashes.images || point.position < history.from {
                 return Ok(());
             }
             judged.set(judged.get() + 1);

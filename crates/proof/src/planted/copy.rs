@@ -1,0 +1,85 @@
+//! The copy of the workspace that the bugs are in. It stays under the target directory and only files that change are
+//! written again, so that its builds are incremental.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, ensure};
+
+/// The copy.
+pub(super) struct Copy {
+    pub path: PathBuf,
+    target: PathBuf,
+}
+
+/// Copies what git knows of (and new files that it doesn't ignore), `changed` in its changed form.
+pub(super) fn make(root: &Path, changed: &BTreeMap<PathBuf, String>) -> anyhow::Result<Copy> {
+    let root = root.canonicalize()?;
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
+    let path = std::path::absolute(target.join("planted/workspace"))?;
+    let target = std::path::absolute(target.join("planted/target"))?;
+    let listed = Command::new("git")
+        .args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"])
+        .current_dir(&root)
+        .output()
+        .context("running git ls-files")?;
+    ensure!(listed.status.success(), "git ls-files: {}", String::from_utf8_lossy(&listed.stderr));
+    let text = String::from_utf8(listed.stdout)?;
+    let mut kept = BTreeSet::new();
+    for name in text.split('\0').filter(|name| !name.is_empty()) {
+        let from = root.join(name);
+        if !from.is_file() {
+            continue;
+        }
+        let to = path.join(name);
+        let bytes = match changed.get(Path::new(name)) {
+            Some(text) => text.clone().into_bytes(),
+            None => fs::read(&from)?,
+        };
+        if fs::read(&to).ok().as_ref() != Some(&bytes) {
+            if let Some(folder) = to.parent() {
+                fs::create_dir_all(folder)?;
+            }
+            fs::write(&to, bytes)?;
+        }
+        kept.insert(to);
+    }
+    remove_others(&path, &kept)?;
+    Ok(Copy { path, target })
+}
+
+/// Files of an earlier copy whose originals are gone.
+fn remove_others(folder: &Path, kept: &BTreeSet<PathBuf>) -> anyhow::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.is_dir() {
+            remove_others(&path, kept)?;
+        } else if !kept.contains(&path) {
+            fs::remove_file(&path)?;
+        }
+    }
+    Ok(())
+}
+
+impl Copy {
+    /// Builds the proofs of the copy.
+    pub fn build(&self) -> anyhow::Result<()> {
+        let status = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+            .args(["build", "--quiet", "--release", "--package", "terrace-proof"])
+            .current_dir(&self.path)
+            .env("CARGO_TARGET_DIR", &self.target)
+            // Mutants leave things unused.
+            .env("RUSTFLAGS", "--cap-lints allow")
+            .env("CARGO_PROFILE_RELEASE_DEBUG", "false")
+            .status()?;
+        ensure!(status.success(), "a mutant does not compile: see the errors above");
+        Ok(())
+    }
+
+    /// The program of the copy.
+    pub fn program(&self) -> PathBuf {
+        self.target.join("release/terrace-proof")
+    }
+}

@@ -1,0 +1,103 @@
+//! Planted bugs: a library of mistakes that stores make, each put into this one, and each to be caught by a named detector.
+//!
+//! ```text
+//!   planted/*.toml   class, name, file, original text, mutant text, why it is wrong, who must catch it
+//!        |
+//!   rewrite          every original becomes `if planted(N) { mutant } else { original }`, in a copy of the workspace
+//!        |
+//!   build once --> terrace-proof of the copy --> for each N: TERRACE_PLANTED=N, its detector, a time bound
+//!                                                and first of all no bug, which every detector must pass
+//! ```
+//!
+//! The product has no trace of this; a change that moves an original's text makes this fail with the entry's name.
+
+mod copy;
+mod detect;
+mod directed;
+mod library;
+mod rewrite;
+mod run;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::ensure;
+
+pub use detect::{DetectArguments, detect};
+pub use library::{Bug, load};
+
+/// Plants every bug of the library and sees it caught.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Arguments {
+    /// Only bugs whose name contains this.
+    #[arg(long)]
+    only: Option<String>,
+    /// Only bugs of this class.
+    #[arg(long)]
+    class: Option<String>,
+    /// Added to the seed of every detector.
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+    /// Makes and builds the copy, prints the bugs' numbers and, last, the copy's path.
+    #[arg(long)]
+    build_only: bool,
+    /// Checks the entries against the source, without building anything.
+    #[arg(long)]
+    check_entries: bool,
+    /// Only the bugs that nobody has caught yet: the holes to fill.
+    #[arg(long)]
+    survivors: bool,
+    /// Seconds that one detector may take: one that takes longer counts as caught, as a hang.
+    #[arg(long, default_value_t = 120)]
+    seconds: u64,
+    /// Detectors at once; 0 for one on each processor.
+    #[arg(long, default_value_t = 0)]
+    jobs: usize,
+}
+
+/// The workspace.
+fn root() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// Checks every entry against the source.
+///
+/// # Errors
+/// An entry that can't be read or doesn't fit the source, by name.
+pub fn check_entries() -> anyhow::Result<Vec<Bug>> {
+    let bugs = load(&root())?;
+    rewrite::rewrite(&root(), &bugs)?;
+    Ok(bugs)
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// If an entry doesn't fit the source, or the copy can't be made or built.
+pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+    let bugs = check_entries()?;
+    if arguments.check_entries {
+        println!("{} entries fit the source", bugs.len());
+        return Ok(ExitCode::SUCCESS);
+    }
+    let copy = copy::make(&root(), &rewrite::rewrite(&root(), &bugs)?)?;
+    copy.build()?;
+    if arguments.build_only {
+        for bug in &bugs {
+            println!("{:>3}  {}: {}", bug.number, bug.class, bug.name);
+        }
+        println!("{}", copy.path.display());
+        return Ok(ExitCode::SUCCESS);
+    }
+    let wanted = |bug: &&Bug| {
+        arguments.only.as_ref().is_none_or(|only| bug.name.contains(only.as_str()))
+            && arguments.class.as_ref().is_none_or(|class| bug.class == *class)
+            && bug.survives == arguments.survivors
+    };
+    let chosen: Vec<Bug> = bugs.iter().filter(wanted).cloned().collect();
+    ensure!(!chosen.is_empty(), "no bug has that name and class");
+    let open = bugs.iter().filter(|bug| bug.survives).count();
+    println!("{open} more are known to survive: see `--survivors`");
+    let all_caught = run::run(&copy, &chosen, arguments)?;
+    Ok(if all_caught { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}

@@ -1,0 +1,134 @@
+//! Runs the detectors on the copy's program, one process each, and says who was caught.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Read;
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use indicatif::{ProgressBar, ProgressStyle};
+use parking_lot::Mutex;
+
+use super::Arguments;
+use super::copy::Copy;
+use super::library::{Bug, Detector, HISTORIES};
+
+/// What a detector said.
+enum Verdict {
+    Passed,
+    /// How, in a few words, and after how many images.
+    Caught(String, String),
+    /// It did not end in time.
+    Late,
+}
+
+/// Runs everything; whether no detector cried wolf and all bugs were caught.
+pub(super) fn run(copy: &Copy, bugs: &[Bug], arguments: &Arguments) -> anyhow::Result<bool> {
+    // No bug first: a detector that finds something then finds nothing.
+    let names: BTreeSet<&str> = bugs.iter().map(|bug| bug.detector.name.as_str()).collect();
+    let plain = |name: &&str| Detector { name: (*name).into(), histories: HISTORIES, seed: 0 };
+    let detectors: Vec<Detector> = names.iter().map(plain).collect();
+    let mut work: Vec<(Option<&Bug>, &Detector)> =
+        detectors.iter().map(|detector| (None, detector)).collect();
+    work.extend(bugs.iter().map(|bug| (Some(bug), &bug.detector)));
+    let bar = ProgressBar::new(work.len() as u64);
+    bar.set_style(ProgressStyle::with_template("{bar:30} {pos}/{len} {elapsed} {msg}")?);
+    let next = AtomicUsize::new(0);
+    let results = Mutex::new(Vec::new());
+    let jobs = match arguments.jobs {
+        0 => std::thread::available_parallelism().map_or(1, usize::from),
+        jobs => jobs,
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..jobs {
+            scope.spawn(|| {
+                while let Some((bug, detector)) = work.get(next.fetch_add(1, Relaxed)) {
+                    let started = Instant::now();
+                    let verdict = detect(copy, bug.map_or(0, |bug| bug.number), detector, arguments);
+                    bar.set_message(bug.map_or(detector.name.clone(), |bug| bug.name.clone()));
+                    bar.inc(1);
+                    results.lock().push((*bug, *detector, started.elapsed(), verdict));
+                }
+            });
+        }
+    });
+    bar.finish_and_clear();
+    let mut results = results.into_inner();
+    results.sort_by_key(|(bug, detector, ..)| (bug.map_or(0, |bug| bug.number), (*detector).clone()));
+    let (mut caught, mut cried_wolf) = (0, false);
+    let mut usual: BTreeMap<&str, Duration> = BTreeMap::new();
+    for (bug, detector, time, verdict) in results {
+        match (bug, verdict?) {
+            (None, Verdict::Passed) => {
+                usual.insert(&detector.name, time);
+            }
+            (None, Verdict::Late) => {
+                cried_wolf = true;
+                println!("{} does not end in {} s with nothing planted", detector.name, arguments.seconds);
+            }
+            (None, Verdict::Caught(how, _)) => {
+                cried_wolf = true;
+                println!("{} finds fault with nothing planted: {how}", detector.name);
+            }
+            (Some(bug), Verdict::Passed) => {
+                println!("{}: {}: SURVIVES {} ({})", bug.class, bug.name, detector.name, bug.why);
+            }
+            (Some(bug), Verdict::Late) => {
+                // Only what ends much sooner otherwise hangs.
+                let share = detector.histories.div_ceil(HISTORIES) as u32;
+                let without =
+                    usual.get(detector.name.as_str()).map_or(Duration::MAX / 4, |time| *time * share);
+                let hangs = without * 3 < Duration::from_secs(arguments.seconds);
+                caught += usize::from(hangs);
+                let verdict = if hangs { "hangs" } else { "TOO SLOW TO TELL" };
+                println!("{}: {}: {}: {verdict}", bug.class, bug.name, detector.name);
+            }
+            (Some(bug), Verdict::Caught(how, images)) => {
+                caught += 1;
+                println!("{}: {}: {}, {images}: {how}", bug.class, bug.name, detector.name);
+            }
+        }
+    }
+    println!("{} planted, {caught} caught", bugs.len());
+    Ok(caught == bugs.len() && !cried_wolf)
+}
+
+fn detect(copy: &Copy, number: u32, detector: &Detector, arguments: &Arguments) -> anyhow::Result<Verdict> {
+    let mut child = Command::new(copy.program())
+        .arg("planted-detector")
+        .args(["--detector", &detector.name])
+        .args(["--histories", &detector.histories.to_string()])
+        .args(["--seed", &(detector.seed + arguments.seed).to_string()])
+        .env("TERRACE_PLANTED", number.to_string())
+        .env("RUST_BACKTRACE", "0")
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .with_context(|| format!("starting {}", copy.program().display()))?;
+    let mut stdout = child.stdout.take().context("the detector's output")?;
+    let (send, output) = mpsc::channel();
+    let reader = std::thread::spawn(move || {
+        let mut text = String::new();
+        let _ = stdout.read_to_string(&mut text);
+        let _ = send.send(text);
+    });
+    let text = output.recv_timeout(Duration::from_secs(arguments.seconds));
+    if text.is_err() {
+        let _ = child.kill();
+    }
+    let status = child.wait()?;
+    let _ = reader.join();
+    let Ok(text) = text else {
+        return Ok(Verdict::Late);
+    };
+    if status.success() {
+        return Ok(Verdict::Passed);
+    }
+    // The detector's last two lines: what was wrong, and after how much.
+    let mut lines = text.lines().rev();
+    let images = lines.next().unwrap_or("no image").to_string();
+    let how = lines.next().unwrap_or("the process died").to_string();
+    Ok(Verdict::Caught(how, images))
+}

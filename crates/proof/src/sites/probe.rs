@@ -1,0 +1,212 @@
+//! Runs histories on one medium in one mode and crashes each without each site that nobody has caught yet.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use anyhow::{anyhow, bail};
+use terrace_engine::Durability;
+use terrace_media_sim::{SiteId, SiteKind, Trace};
+use terrace_testkit::sweep::without::{Bench, Crashes, History, Outcome};
+use terrace_testkit::sweep::{MediaKind, SweepOptions};
+
+use super::census::Call;
+use super::log_bench::{self, LogHistory};
+use super::reasons::REASONS;
+use crate::subjects;
+
+/// A medium, and whole stores in a mode, or the log alone.
+pub type Setting = (MediaKind, Option<Durability>);
+
+/// Where sites are looked for.
+pub(super) const SETTINGS: [Setting; 8] = [
+    (MediaKind::Byte, Some(Durability::Sync)),
+    (MediaKind::Byte, Some(Durability::Batch(Duration::from_millis(100)))),
+    (MediaKind::Byte, Some(Durability::None)),
+    (MediaKind::Byte, None),
+    (MediaKind::Block, Some(Durability::Sync)),
+    (MediaKind::Block, Some(Durability::Batch(Duration::from_millis(100)))),
+    (MediaKind::Block, Some(Durability::None)),
+    (MediaKind::Block, None),
+];
+
+/// A setting's mode, for people.
+pub(super) fn mode(setting: Setting) -> String {
+    setting.1.map_or_else(|| "the log alone".into(), |durability| durability.to_string())
+}
+
+/// A history of either kind.
+enum Recorded<'a, 'b> {
+    Store(&'a Bench<'b>, History),
+    Log(LogHistory),
+}
+
+impl Recorded<'_, '_> {
+    fn trace(&self) -> &Trace {
+        match self {
+            Self::Store(_, history) => history.trace(),
+            Self::Log(history) => history.trace(),
+        }
+    }
+    fn crash(&self, crashes: Crashes) -> Outcome {
+        match self {
+            Self::Store(bench, history) => bench.crash(history, crashes),
+            Self::Log(history) => history.crash(crashes),
+        }
+    }
+}
+
+/// Histories that are run even if all sites found so far are caught: others may appear.
+const HISTORIES_MIN: u64 = 24;
+/// Histories without a site that has a reason.
+const HISTORIES_EXPLAINED: u64 = 8;
+/// Histories that begin with the recovery from a crash, of each.
+const SECOND: usize = 4;
+/// Images of one history near a site's executions, and anywhere.
+const NEAR_IMAGES: u64 = 400;
+const FAR_IMAGES: u64 = 100;
+
+/// How much to try.
+#[derive(Clone, Copy, Debug)]
+pub struct Effort {
+    /// The first history's seed.
+    pub seed: u64,
+    /// Histories at most.
+    pub histories: u64,
+    /// Steps of a history that begins with a recovery.
+    pub second_steps: usize,
+}
+
+/// What became of one site in one setting.
+#[derive(Clone, Debug)]
+pub struct Row {
+    /// The site's name.
+    pub name: String,
+    /// What it does.
+    pub kind: SiteKind,
+    /// Where it did it.
+    pub setting: Setting,
+    /// How often, in all histories up to the one that caught it.
+    pub executed: u64,
+    /// Images judged without it.
+    pub images: u64,
+    /// What the image that caught it showed.
+    pub caught: Option<String>,
+}
+
+impl Row {
+    /// Whether there is a reason why it need not be caught.
+    fn explained(&self) -> bool {
+        REASONS.iter().any(|reason| reason.explains(&self.name, self.kind, self.setting.0))
+    }
+}
+
+type Key = (String, SiteKind);
+
+struct Probe<'a> {
+    calls: &'a [Call],
+    setting: Setting,
+    rows: BTreeMap<Key, Row>,
+}
+
+/// Looks for every site in one setting.
+pub(super) fn probe(
+    engine: &str,
+    setting: Setting,
+    effort: Effort,
+    calls: &[Call],
+    progress: &mut dyn FnMut(&str),
+) -> anyhow::Result<Vec<Row>> {
+    let (media, durability) = setting;
+    let subject = subjects::by_name(engine).map_err(anyhow::Error::msg)?;
+    let options = SweepOptions {
+        media,
+        durability: durability.unwrap_or_default(),
+        histories: 1,
+        images: 1,
+        seed: effort.seed,
+        threads: 1,
+        reduce: false,
+        failures_max: 1,
+    };
+    let bench = Bench::new(subject, &options)?;
+    let mut probe = Probe { calls, setting, rows: BTreeMap::new() };
+    for number in 0..effort.histories {
+        let seed = effort.seed + number;
+        let failed = |error: String| anyhow!("{media} media, {}, seed {seed}: {error}", mode(setting));
+        let histories: Vec<Recorded> = match durability {
+            Some(_) => {
+                let histories = bench.record(seed, SECOND, effort.second_steps).map_err(failed)?.into_iter();
+                histories.map(|history| Recorded::Store(&bench, history)).collect()
+            }
+            None => {
+                let histories = log_bench::record(media, seed, SECOND).map_err(failed)?.into_iter();
+                histories.map(Recorded::Log).collect()
+            }
+        };
+        for history in histories {
+            probe.look(&history, seed, number).map_err(|error| failed(error.to_string()))?;
+        }
+        let open = probe.rows.values().filter(|row| row.caught.is_none() && !row.explained()).count();
+        progress(&format!(
+            "{media} media, {}: {} histories, {} sites, {open} not caught yet",
+            mode(setting),
+            number + 1,
+            probe.rows.len()
+        ));
+        if open == 0 && number + 1 >= HISTORIES_MIN {
+            break;
+        }
+    }
+    Ok(probe.rows.into_values().collect())
+}
+
+impl Probe<'_> {
+    fn look(&mut self, history: &Recorded<'_, '_>, seed: u64, number: u64) -> anyhow::Result<()> {
+        let trace = history.trace();
+        for site in trace.sites() {
+            let Some(key) = self.key(trace, site)? else { continue };
+            let setting = self.setting;
+            let row = self.rows.entry(key.clone()).or_insert_with(|| Row {
+                name: key.0,
+                kind: key.1,
+                setting,
+                executed: 0,
+                images: 0,
+                caught: None,
+            });
+            // What is explained is looked for a little, in case that the reason is wrong.
+            if row.caught.is_some() || (row.explained() && number >= HISTORIES_EXPLAINED) {
+                continue;
+            }
+            row.executed += trace.executions(site).len() as u64;
+            for (near, images) in [(Some(site), NEAR_IMAGES), (None, FAR_IMAGES)] {
+                let crashes = Crashes { without: Some(site), near, images, seed };
+                let outcome = history.crash(crashes);
+                row.images += outcome.images;
+                let Some(wrong) = outcome.wrong else { continue };
+                // With the site in its place nothing may be wrong, or the site has not been caught but something else.
+                let control = history.crash(Crashes { without: None, images: images * 4, ..crashes });
+                if let Some(wrong) = control.wrong {
+                    bail!("with every site in its place: {wrong}");
+                }
+                row.caught = Some(wrong);
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// The site's name in the census; none if the driver itself made something durable, by the log's own call for it.
+    fn key(&self, trace: &Trace, site: SiteId) -> anyhow::Result<Option<Key>> {
+        let (at, kind) = trace.site(site);
+        if at.file() == log_bench::FILE {
+            return Ok(None);
+        }
+        let same =
+            |call: &&Call| call.file == at.file() && (call.line, call.column) == (at.line(), at.column());
+        match self.calls.iter().find(same) {
+            Some(call) => Ok(Some((call.name.clone(), kind))),
+            None => bail!("{at} makes something durable, and the census of sites does not know it"),
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! Sites whose absence no crash image can show, and why they stay.
+
+use terrace_media_sim::SiteKind;
+use terrace_testkit::sweep::MediaKind;
+
+/// One of them.
+pub(super) struct Reason {
+    /// The site's name.
+    pub site: &'static str,
+    /// Which of what it does, and where; `None` for all.
+    pub kind: Option<SiteKind>,
+    pub media: Option<MediaKind>,
+    pub why: &'static str,
+}
+
+const ROT: &str = "blocks above the stored sequence are verified whole, so a crash alone can't show it; but one that rots \
+                   later would pass for a torn flush although the log no longer holds its records";
+const COVERED: &str = "every session syncs the extents of a group before it writes the group: what is left for this one are \
+                       extents of operations that were refused afterwards, which nothing describes";
+const REPAIR: &str = "part of `terrace check --repair`, which runs on a damaged store that nobody uses: what a crash takes \
+                      of it is the damage that was there before, and the next run does it again";
+const HEADER: &str = "recovery takes up an extent block whose header is gone by the descriptions of its pieces; the header tells \
+                      `terrace check`, and recovery when the block is freed by half, what the block is";
+const SAME_DEVICE: &str = "without a log nothing is freed before all pages are flushed, and the sync of that covers the manifest \
+                           on the same device; what is left is a moment that these histories do not meet (on byte-addressable \
+                           media, where each thread has its own fences, they do)";
+const ENDED: &str = "the manifest that was stored before says that nothing in the log counts; the sync only spares the next \
+                     opening the reading of it";
+const REPEATED: &str = "nothing is stored between this fence and the next one of the same thread, so that one at the end of the \
+                        opening's reading would do; kept with what it fences, so that no reader has to know of the others";
+const OPEN: &str = "open: kept on argument alone (nothing may rest on what a dead process left in caches, and an epoch is never \
+                    given twice); no history shows it yet";
+
+impl Reason {
+    /// Whether it speaks of this site.
+    pub(super) fn explains(&self, site: &str, kind: SiteKind, media: MediaKind) -> bool {
+        self.site == site
+            && self.kind.is_none_or(|only| only == kind)
+            && self.media.is_none_or(|only| only == media)
+    }
+}
+
+/// A reason that matches no site, or one that was caught, is an error.
+pub(super) const REASONS: &[Reason] = &[
+    Reason {
+        site: "engine/machine.rs floor_step save_manifest 2",
+        kind: Some(SiteKind::Sync),
+        media: None,
+        why: ROT,
+    },
+    Reason {
+        site: "engine/core/flush.rs flush save_manifest",
+        kind: None,
+        media: Some(MediaKind::Block),
+        why: SAME_DEVICE,
+    },
+    Reason {
+        site: "space-hybrid-log/extent.rs take_extent_block sync",
+        kind: None,
+        media: None,
+        why: HEADER,
+    },
+    Reason {
+        site: "space-hybrid-log/extent.rs take_extent_block write",
+        kind: None,
+        media: None,
+        why: HEADER,
+    },
+    Reason { site: "engine/machine.rs sync_step sync 1", kind: None, media: None, why: COVERED },
+    Reason { site: "engine/machine.rs close sync 1", kind: None, media: None, why: COVERED },
+    Reason { site: "engine/machine.rs close sync 3", kind: None, media: None, why: ENDED },
+    Reason { site: "log/verify.rs cut_damage write_super", kind: None, media: None, why: REPAIR },
+    Reason { site: "log/verify.rs cut_damage overwrite", kind: None, media: None, why: REPAIR },
+    Reason { site: "log/verify.rs cut_damage sync", kind: None, media: None, why: REPAIR },
+    Reason { site: "space-hybrid-log/inspect.rs give_up clear_words", kind: None, media: None, why: REPAIR },
+    Reason { site: "space-hybrid-log/inspect.rs give_up sync", kind: None, media: None, why: REPAIR },
+    Reason { site: "space-hybrid-log/inspect.rs write write", kind: None, media: None, why: REPAIR },
+    Reason { site: "space-hybrid-log/inspect.rs write sync", kind: None, media: None, why: REPAIR },
+    Reason {
+        site: "log/open.rs secure secure 1",
+        kind: Some(SiteKind::Fence),
+        media: Some(MediaKind::Byte),
+        why: REPEATED,
+    },
+    Reason {
+        site: "log/open.rs secure secure 2",
+        kind: Some(SiteKind::Fence),
+        media: Some(MediaKind::Byte),
+        why: REPEATED,
+    },
+    Reason {
+        site: "log/open.rs secure secure 3",
+        kind: Some(SiteKind::Fence),
+        media: Some(MediaKind::Byte),
+        why: REPEATED,
+    },
+    Reason {
+        site: "space-hybrid-log/open.rs secure_found sync",
+        kind: Some(SiteKind::Fence),
+        media: Some(MediaKind::Byte),
+        why: REPEATED,
+    },
+    Reason {
+        site: "space-hybrid-log/recover.rs scan_blocks sync",
+        kind: Some(SiteKind::Fence),
+        media: Some(MediaKind::Byte),
+        why: REPEATED,
+    },
+    Reason {
+        site: "space-hybrid-log/recover.rs settle_slots sync",
+        kind: Some(SiteKind::Fence),
+        media: Some(MediaKind::Byte),
+        why: REPEATED,
+    },
+    Reason {
+        site: "log/open.rs open write_super",
+        kind: Some(SiteKind::Fence),
+        media: Some(MediaKind::Byte),
+        why: REPEATED,
+    },
+    Reason {
+        site: "log/open.rs open write_super",
+        kind: Some(SiteKind::Stream),
+        media: Some(MediaKind::Byte),
+        why: OPEN,
+    },
+    Reason {
+        site: "log/open.rs open write_super",
+        kind: Some(SiteKind::Sync),
+        media: Some(MediaKind::Block),
+        why: OPEN,
+    },
+    Reason {
+        site: "log/open.rs secure secure 1",
+        kind: Some(SiteKind::Flush),
+        media: Some(MediaKind::Byte),
+        why: OPEN,
+    },
+    Reason {
+        site: "space-hybrid-log/open.rs secure_found secure",
+        kind: Some(SiteKind::Flush),
+        media: Some(MediaKind::Byte),
+        why: OPEN,
+    },
+    Reason {
+        site: "space-hybrid-log/open.rs secure_found sync",
+        kind: Some(SiteKind::Sync),
+        media: Some(MediaKind::Block),
+        why: OPEN,
+    },
+    Reason {
+        site: "space-hybrid-log/recover.rs scan_slot secure 2",
+        kind: Some(SiteKind::Flush),
+        media: Some(MediaKind::Byte),
+        why: OPEN,
+    },
+];
