@@ -200,8 +200,13 @@ impl<D: LogDevice> Log<D> {
         let shared = &*self.shared;
         let _only_one = shared.eraser.lock();
         let immediate = shared.device.immediate();
-        if !shared.table.lock().any_victim(persisted, floor) {
-            return Ok(0);
+        let (any, thirsty) = {
+            let table = shared.table.lock();
+            (table.any_victim(persisted, floor), table.free.len() < table.erased.len())
+        };
+        if !any {
+            // Nobody else may have a reason to sync, and those who wait for a block would wait for ever.
+            return if thirsty { self.sync().map(|()| 0) } else { Ok(0) };
         }
         // A block that others depend on goes only after the header that carries its slot's position on is safe.
         self.sync()?;

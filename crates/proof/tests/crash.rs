@@ -43,11 +43,16 @@ fn share(media: MediaKind, durability: Durability) {
 
 /// Runs one history again. Each of these failed before what the test's name says was so.
 fn again(media: MediaKind, durability: Durability, seed: u64) {
+    again_with(media, durability, seed, 100);
+}
+
+/// The same with so many images: the crash that failed must be among them.
+fn again_with(media: MediaKind, durability: Durability, seed: u64, images: u64) {
     let options = SweepOptions {
         media,
         durability,
         histories: 1,
-        images: 100,
+        images,
         seed,
         threads: 1,
         reduce: true,
@@ -56,6 +61,16 @@ fn again(media: MediaKind, durability: Durability, seed: u64) {
     let summary = sweep(&Hetermm, &options, &|_| {}).unwrap_or_else(|error| panic!("{error}"));
     assert!(summary.failures.is_empty(), "{}", summary.failures[0]);
     assert!(summary.images() > 0, "{summary}");
+}
+
+#[test]
+fn an_erased_log_block_is_synced_for_those_who_wait_for_it() {
+    again_with(MediaKind::Block, Durability::Sync, 112_660, 312);
+}
+
+#[test]
+fn what_a_dead_process_left_in_caches_is_made_safe_before_anything_rests_on_it() {
+    again_with(MediaKind::Byte, Durability::Sync, 81, 166);
 }
 
 #[test]
