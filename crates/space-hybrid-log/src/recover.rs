@@ -124,6 +124,14 @@ impl<L: Lower> HybridLog<L> {
             Stored::Valid(header) => {
                 self.last_seq.fetch_max(header.seq, SeqCst);
                 if header.kind == BlockKind::Extents {
+                    // The end of a large value may look like a newer block's trailer, but then the header is what it was.
+                    if matches!(trailer, Stored::Valid(trailer) if trailer.seq > header.seq) {
+                        let mut again = [0; BLOCK_HEADER_BYTES];
+                        self.lower.read(start, &mut again).map_err(failed)?;
+                        if again != head {
+                            return Err(failed(std::io::Error::other("two readings of its header differ")));
+                        }
+                    }
                     slot.begin(State::Extents, header.seq, None, size as u32);
                     return Ok(());
                 }
