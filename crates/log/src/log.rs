@@ -204,11 +204,11 @@ impl<D: LogDevice> Log<D> {
             let table = shared.table.lock();
             (table.any_victim(persisted, floor), table.free.len() < table.erased.len())
         };
-        if !any {
-            // Nobody else may have a reason to sync, and those who wait for a block would wait for ever.
-            return if thirsty { self.sync().map(|()| 0) } else { Ok(0) };
+        if !any && !thirsty {
+            return Ok(0);
         }
-        // A block that others depend on goes only after the header that carries its slot's position on is safe.
+        // A block that others depend on goes only after the header that carries its slot's position on is safe. And blocks
+        // that were erased are free only then: nobody else may have a reason to sync, and who waits for one would for ever.
         self.sync()?;
         let synced = if immediate { u64::MAX } else { shared.synced.load(Ordering::Acquire) };
         let victims = shared.table.lock().take_victims(persisted, floor, synced);
