@@ -111,8 +111,8 @@ impl Shared {
     pub fn now_us(&self) -> u64 {
         self.steady.now_us(&*self.clock)
     }
-    /// What the clock shows, which may run backwards: for measuring a span of real time, where `now_us` may be slower (after
-    /// a restart it is ahead until the clock has passed the stored mark).
+    /// What the clock shows, which may run backwards: for measuring a span of real time, where `now_us` may stand still (after
+    /// a restart it waits for the clock to pass the stored mark).
     #[inline]
     pub fn clock_us(&self) -> u64 {
         self.clock.now_us()
