@@ -14,4 +14,4 @@ mod sync;
 mod traits;
 
 pub use clht::Clht;
-pub use traits::{Address, Change, Index, Key, Lookup, Verdict};
+pub use traits::{Address, Change, Direction, Index, Key, Lookup, OrderedIndex, Verdict};

@@ -1,5 +1,7 @@
 //! What every index promises.
 
+use std::ops::{Bound, ControlFlow};
+
 /// Where a record lives, as the space that owns it understands it: 48 bits, never 0.
 ///
 /// An index stores it and hands it back; it never interprets it.
@@ -39,7 +41,8 @@ pub struct Key<'a> {
     pub hash: u64,
     /// The database, 0 to 15.
     pub db: u8,
-    /// The bytes, any length, any content.
+    /// The bytes, any length, any content. Empty where the caller knows only the hash, which only an index without
+    /// [`NEEDS_KEY`](Index::NEEDS_KEY) takes.
     pub bytes: &'a [u8],
 }
 
@@ -91,14 +94,18 @@ pub enum Change {
 /// A `get` that returns `Found(a)`: `a` was the key's address at some moment during the call.
 /// `Absent`: at some moment during the call the key had no entry.
 pub trait Index: Send + Sync + 'static {
+    /// Whether every call needs the key's bytes and database, and not its hash alone. An index that keeps keys (an ordered
+    /// one) needs them; then whoever has only a record's hash reads its key first.
+    const NEEDS_KEY: bool;
+
     /// Looks a key up. Among entries that need a read and one that matches, the match wins.
     fn get(&self, key: &Key<'_>, verify: impl FnMut(Address) -> Verdict) -> Lookup;
 
     /// Starts loading what [`get`](Self::get) and [`update`](Self::update) will touch first.
-    fn prefetch(&self, hash: u64);
+    fn prefetch(&self, key: &Key<'_>);
 
-    /// The addresses whose stored hash bits match, most likely first, without verification; for prefetching records.
-    fn candidates(&self, hash: u64, visit: impl FnMut(Address));
+    /// The addresses that may be the key's, most likely first, without verification; for prefetching records.
+    fn candidates(&self, key: &Key<'_>, visit: impl FnMut(Address));
 
     /// Looks several keys up: buckets are prefetched, then `touch` is told each candidate (to prefetch its record), then
     /// each key is verified. `out[i]` answers `keys[i]`.
@@ -114,10 +121,10 @@ pub trait Index: Send + Sync + 'static {
     ) {
         assert!(out.len() >= keys.len(), "one answer for each key");
         for key in keys {
-            self.prefetch(key.hash);
+            self.prefetch(key);
         }
         for key in keys {
-            self.candidates(key.hash, &mut touch);
+            self.candidates(key, &mut touch);
         }
         for (i, key) in keys.iter().enumerate() {
             out[i] = self.get(key, |address| verify(i, address));
@@ -145,14 +152,14 @@ pub trait Index: Send + Sync + 'static {
         decide: impl FnOnce(&[Lookup], &mut [Change]) -> R,
     ) -> R;
 
-    /// Whether the entry with this hash and exactly this address is there. Takes no lock.
-    fn contains(&self, hash: u64, address: Address) -> bool;
+    /// Whether the entry of this key with exactly this address is there. Takes no lock.
+    fn contains(&self, key: &Key<'_>, address: Address) -> bool;
 
-    /// Swings the entry with this hash from one address to another; `false` if it isn't there (any more).
-    fn replace(&self, hash: u64, from: Address, to: Address) -> bool;
+    /// Swings the entry of this key from one address to another; `false` if it isn't there (any more).
+    fn replace(&self, key: &Key<'_>, from: Address, to: Address) -> bool;
 
-    /// Removes the entry with this hash and exactly this address; `false` if it isn't there (any more).
-    fn remove(&self, hash: u64, address: Address) -> bool;
+    /// Removes the entry of this key with exactly this address; `false` if it isn't there (any more).
+    fn remove(&self, key: &Key<'_>, address: Address) -> bool;
 
     /// One step of an iteration without state: appends the addresses of one bucket (with its overflow chain) to `out`
     /// and returns the next cursor, 0 at the end. Every entry that was there throughout is returned at least once, and
@@ -172,4 +179,59 @@ pub trait Index: Send + Sync + 'static {
 
     /// The name users give to `--index`.
     fn name(&self) -> &'static str;
+
+    /// This index as an ordered one, if it is one.
+    fn ordered(&self) -> Option<&dyn OrderedIndex> {
+        None
+    }
+}
+
+/// Which way a range goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// From smaller keys to greater ones.
+    Forward,
+    /// From greater keys to smaller ones.
+    Backward,
+}
+
+/// What an index offers beyond [`Index`] when it keeps its keys in order: by database, then byte by byte, a key before
+/// every longer key that it begins (BonsaiKV section 3 asks for the predecessor search).
+///
+/// # Thread safety
+/// Ranges and searches run while others write, and hold no lock while they call `visit`, which may therefore call back
+/// into the index. A key that was there throughout is visited exactly once, in order; one that came or went meanwhile is
+/// visited once or not at all. A range is not a snapshot.
+pub trait OrderedIndex: Send + Sync {
+    /// Visits the keys of a database from `from` on in this direction, until `visit` breaks or no key is left.
+    /// The bytes lent to `visit` are the key's and end with the call.
+    fn range(
+        &self,
+        db: u8,
+        from: Bound<&[u8]>,
+        direction: Direction,
+        visit: &mut dyn FnMut(&[u8], Address) -> ControlFlow<()>,
+    );
+
+    /// The greatest key of the database that is not above `key`; its bytes replace what `found` holds.
+    fn floor(&self, db: u8, key: &[u8], found: &mut Vec<u8>) -> Option<Address> {
+        self.nearest(db, key, Direction::Backward, found)
+    }
+
+    /// The smallest key of the database that is not below `key`; its bytes replace what `found` holds.
+    fn ceiling(&self, db: u8, key: &[u8], found: &mut Vec<u8>) -> Option<Address> {
+        self.nearest(db, key, Direction::Forward, found)
+    }
+
+    /// The first key of the range from `key`, itself included, in this direction; its bytes replace what `found` holds.
+    fn nearest(&self, db: u8, key: &[u8], direction: Direction, found: &mut Vec<u8>) -> Option<Address> {
+        found.clear();
+        let mut nearest = None;
+        self.range(db, Bound::Included(key), direction, &mut |bytes, address| {
+            found.extend_from_slice(bytes);
+            nearest = Some(address);
+            ControlFlow::Break(())
+        });
+        nearest
+    }
 }

@@ -72,7 +72,7 @@ fn a_get_finds_what_stays_while_its_bucket_splits() {
         for number in 1..=4 {
             assert_eq!(get(&index, number, number), Lookup::Found(address(number, 0)));
         }
-        assert!(index.contains(3, address(3, 0)));
+        assert!(index.contains(&key(3), address(3, 0)));
         assert_eq!(get(&index, 99, 99), Lookup::Absent);
         writer.join().unwrap();
         assert!(index.buckets() > 1, "it split");
@@ -92,7 +92,7 @@ fn a_get_finds_what_stays_while_its_chain_changes() {
                 // Links an overflow bucket (key 6 moves), empties it all, links it again for others.
                 crowd(&index, 7..=8);
                 for number in [7, 8, 1, 2, 3] {
-                    assert!(index.remove(0, address(number, 0)));
+                    assert!(index.remove(&key(0), address(number, 0)));
                 }
                 crowd(&index, 20..=24);
             })
@@ -115,17 +115,17 @@ fn slot_5_is_never_taken_for_what_it_was() {
             thread::spawn(move || {
                 for _ in 0..2 {
                     // The link goes, an entry comes in its place, then a link again.
-                    assert!(index.remove(0, address(6, 0)) && index.remove(0, address(7, 0)));
+                    assert!(index.remove(&key(0), address(6, 0)) && index.remove(&key(0), address(7, 0)));
                     crowd(&index, 6..=7);
                 }
             })
         };
         for _ in 0..3 {
             assert_eq!(get(&index, 0, 99), Lookup::Absent);
-            index.candidates(0, |candidate| {
+            index.candidates(&key(0), |candidate| {
                 assert_ne!(candidate.raw() >> 8, 0, "{candidate:?} was never there")
             });
-            assert!(index.contains(0, address(5, 0)));
+            assert!(index.contains(&key(0), address(5, 0)));
         }
         writer.join().unwrap();
         assert_eq!((index.len(), index.overflow_buckets()), (7, 1));
@@ -140,11 +140,11 @@ fn a_key_that_moves_by_chaining_and_settling_is_never_absent() {
         let writer = {
             let index = index.clone();
             thread::spawn(move || {
-                assert!(index.remove(0, address(1, 0)));
+                assert!(index.remove(&key(0), address(1, 0)));
                 for version in 0..3 {
                     let chained = Change::Insert(address(3, version + 1));
                     index.update(&key(0), |_| Verdict::NeedsRead, |_| (chained, ()));
-                    assert!(index.remove(0, address(3, version)));
+                    assert!(index.remove(&key(0), address(3, version)));
                 }
             })
         };
@@ -191,8 +191,8 @@ fn removes_are_not_undone_by_splits() {
             let index = index.clone();
             thread::spawn(move || {
                 for number in 1..=4 {
-                    assert!(index.replace(number, address(number, 0), address(number, 1)));
-                    assert!(index.remove(number, address(number, 1)));
+                    assert!(index.replace(&key(number), address(number, 0), address(number, 1)));
+                    assert!(index.remove(&key(number), address(number, 1)));
                     assert_eq!(get(&index, number, number), Lookup::Absent, "key {number} is back");
                 }
             })
@@ -215,7 +215,7 @@ fn a_scan_sees_what_stays_while_buckets_split() {
                 for number in 5..=12 {
                     set(&index, number, number, 0);
                     if number % 2 == 0 {
-                        assert!(index.remove(number, address(number, 0)));
+                        assert!(index.remove(&key(number), address(number, 0)));
                     }
                 }
             })

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering::*};
 use terrace_engine::DATABASES;
 use terrace_engine::record::Kind;
 use terrace_engine::space::Context;
-use terrace_index::Index;
+use terrace_index::{Index, Key};
 
 use crate::address::Place;
 use crate::layout::FooterEntry;
@@ -83,7 +83,8 @@ impl<L: Lower> HybridLog<L> {
         for (_, number) in blocks {
             let holds_key = |entry: &FooterEntry| {
                 let address = self.addresses.address(Place { slot: number, offset: entry.offset });
-                !matches!(entry.kind, Kind::Tombstone | Kind::Poison) && index.contains(entry.hash, address)
+                let key = Key { hash: entry.hash, db: entry.db, bytes: &[] };
+                !matches!(entry.kind, Kind::Tombstone | Kind::Poison) && index.contains(&key, address)
             };
             // The oldest blocks may hold nothing but tombstones, which the sweep drops once it can.
             if self.slots[number as usize].state() == State::Sealed {

@@ -16,7 +16,7 @@ use std::sync::atomic::Ordering::*;
 use terrace_engine::Progress;
 use terrace_engine::record::Kind;
 use terrace_engine::space::Context;
-use terrace_index::{Address, Index};
+use terrace_index::{Address, Index, Key};
 
 use crate::address::Place;
 use crate::layout::FooterEntry;
@@ -57,6 +57,7 @@ struct Candidate {
     seq: u64,
     address: Address,
     words: usize,
+    db: u8,
 }
 
 impl<L: Lower> HybridLog<L> {
@@ -140,10 +141,10 @@ impl<L: Lower> HybridLog<L> {
                 continue;
             }
             let address = self.addresses.address(Place { slot: number, offset: entry.offset });
-            if index.contains(entry.hash, address) {
+            if index.contains(&Key { hash: entry.hash, db: entry.db, bytes: &[] }, address) {
                 let end = entries.get(i + 1).map_or(data_end, |next| next.offset);
                 let words = (end - entry.offset) as usize / 8;
-                let candidate = Candidate { version: entry.version, seq, address, words };
+                let candidate = Candidate { version: entry.version, seq, address, words, db: entry.db };
                 candidates.insert((entry.hash, entry.check), candidate);
             }
         }
@@ -166,7 +167,7 @@ impl<L: Lower> HybridLog<L> {
             }
             // New versions of the key must be above what is forgotten here.
             context.raise_version_floor(candidate.version);
-            if index.remove(hash, candidate.address) {
+            if index.remove(&Key { hash, db: candidate.db, bytes: &[] }, candidate.address) {
                 slot.live_bytes.fetch_sub(candidate.words as i64 * 8, SeqCst);
                 context.forgotten(Kind::Tombstone);
                 self.details.tombstones_dropped.fetch_add(1, Relaxed);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::*;
 
 use rustix::event::EventfdFlags;
-use terrace_index::Index;
+use terrace_index::{Index, Key};
 use terrace_log::LogDevice;
 
 use super::waiting::flush_waits;
@@ -125,11 +125,13 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
             self.hashes.push(hasher.key(op.db, batch.input(op.key)).hash);
         }
         if end - start > 1 {
-            for &hash in &self.hashes {
-                self.machine.index.prefetch(hash);
-            }
-            for &hash in &self.hashes {
-                self.machine.index.candidates(hash, |address| self.machine.space.touch(address));
+            let keys = || {
+                let ops = batch.ops[start..end].iter().zip(&self.hashes);
+                ops.map(|(op, &hash)| Key { hash, db: op.db, bytes: batch.input(op.key) })
+            };
+            keys().for_each(|key| self.machine.index.prefetch(&key));
+            for key in keys() {
+                self.machine.index.candidates(&key, |address| self.machine.space.touch(address));
             }
         }
         let mut behind_flush = flush_waits(batch);

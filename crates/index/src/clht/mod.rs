@@ -101,19 +101,21 @@ impl Clht {
 }
 
 impl Index for Clht {
+    const NEEDS_KEY: bool = false;
+
     #[inline]
     fn get(&self, key: &Key<'_>, verify: impl FnMut(Address) -> Verdict) -> Lookup {
         self.probe(key, verify)
     }
 
     #[inline]
-    fn prefetch(&self, hash: u64) {
-        self.segments.prefetch(bucket_of(hash, self.buckets.load(Acquire)));
+    fn prefetch(&self, key: &Key<'_>) {
+        self.segments.prefetch(bucket_of(key.hash, self.buckets.load(Acquire)));
     }
 
     #[inline]
-    fn candidates(&self, hash: u64, visit: impl FnMut(Address)) {
-        self.visit_candidates(hash, visit);
+    fn candidates(&self, key: &Key<'_>, visit: impl FnMut(Address)) {
+        self.visit_candidates(key.hash, visit);
     }
 
     fn update<R>(
@@ -134,20 +136,20 @@ impl Index for Clht {
         self.change_many(keys, verify, decide)
     }
 
-    fn contains(&self, hash: u64, address: Address) -> bool {
-        self.probe_exact(hash, address)
+    fn contains(&self, key: &Key<'_>, address: Address) -> bool {
+        self.probe_exact(key.hash, address)
     }
 
-    fn replace(&self, hash: u64, from: Address, to: Address) -> bool {
-        let (_, mut chain) = self.lock_bucket_of(hash);
-        let Some(slot) = chain.find(self.tag(hash), from) else { return false };
-        chain.replace(slot, Entry::new(self.tag(hash), to));
+    fn replace(&self, key: &Key<'_>, from: Address, to: Address) -> bool {
+        let (_, mut chain) = self.lock_bucket_of(key.hash);
+        let Some(slot) = chain.find(self.tag(key.hash), from) else { return false };
+        chain.replace(slot, Entry::new(self.tag(key.hash), to));
         true
     }
 
-    fn remove(&self, hash: u64, address: Address) -> bool {
-        let (_, mut chain) = self.lock_bucket_of(hash);
-        let Some(slot) = chain.find(self.tag(hash), address) else { return false };
+    fn remove(&self, key: &Key<'_>, address: Address) -> bool {
+        let (_, mut chain) = self.lock_bucket_of(key.hash);
+        let Some(slot) = chain.find(self.tag(key.hash), address) else { return false };
         chain.remove(slot);
         drop(chain);
         self.count.decrement();

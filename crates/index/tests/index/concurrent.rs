@@ -96,9 +96,9 @@ fn a_key_that_is_always_there_is_always_found() {
                 // A new version beside the old one, which then goes: the key moves to another slot.
                 let (old, new) = (address(1, round), address(1, round + 1));
                 index.update(&same, |_| Verdict::NeedsRead, |_| (Change::Insert(new), ()));
-                assert!(index.remove(7, old));
+                assert!(index.remove(&same, old));
                 for other in 2..=14 {
-                    assert!(index.remove(7, address(other, 0)));
+                    assert!(index.remove(&same, address(other, 0)));
                 }
             }
             done.store(true, Ordering::Release);

@@ -1,6 +1,6 @@
 //! Growth: nothing is lost, scans miss nothing, and the memory stays within its promise.
 
-use crate::common::{address, is, key, mix, owner};
+use crate::common::{address, is, key, owner};
 use terrace_index::{Address, Change, Clht, Index, Key, Lookup};
 
 fn insert(index: &Clht, number: u64) {
@@ -44,7 +44,7 @@ fn from_64_buckets_to_a_million_entries() {
     assert_eq!(index.len(), ENTRIES);
     for number in 1..=ENTRIES {
         assert_eq!(index.get(&key(number), is(number)), Lookup::Found(address(number, 0)));
-        index.candidates(mix(number), |candidate| {
+        index.candidates(&key(number), |candidate| {
             candidates += 1;
             wrong += u64::from(owner(candidate) != number);
         });
@@ -109,7 +109,7 @@ fn a_scan_beside_growing_and_shrinking_threads_sees_what_stays() {
             for number in STAY + 1..STAY + 60_000 {
                 insert(index, number);
                 if number % 3 == 0 {
-                    assert!(index.remove(mix(number), address(number, 0)));
+                    assert!(index.remove(&key(number), address(number, 0)));
                 }
             }
         });

@@ -103,7 +103,7 @@ impl World {
                 let found = self.index.get(&with_hash(hash(key)), |a| self.verdict(key, a));
                 assert_eq!(found, self.expected(key));
                 let mut candidates = Vec::new();
-                self.index.candidates(hash(key), |a| candidates.push(a));
+                self.index.candidates(&with_hash(hash(key)), |a| candidates.push(a));
                 assert!(self.model.get(&key).is_none_or(|address| candidates.contains(address)));
             }
             Step::Batch(ref keys) => {
@@ -120,18 +120,21 @@ impl World {
             Step::Swing(key) => {
                 let to = self.record(key);
                 let from = self.model.get(&key).copied();
-                assert!(!self.index.replace(hash(key), to, to), "never inserted");
+                assert!(!self.index.replace(&with_hash(hash(key)), to, to), "never inserted");
                 if let Some(from) = from {
-                    assert!(self.index.replace(hash(key), from, to));
-                    assert!(!self.index.contains(hash(key), from) && self.index.contains(hash(key), to));
+                    assert!(self.index.replace(&with_hash(hash(key)), from, to));
+                    assert!(
+                        !self.index.contains(&with_hash(hash(key)), from)
+                            && self.index.contains(&with_hash(hash(key)), to)
+                    );
                     self.model.insert(key, to);
                 }
             }
             Step::RemoveExact(key) => {
                 if let Some(address) = self.model.remove(&key) {
-                    assert!(self.index.contains(hash(key), address));
-                    assert!(self.index.remove(hash(key), address));
-                    assert!(!self.index.remove(hash(key), address));
+                    assert!(self.index.contains(&with_hash(hash(key)), address));
+                    assert!(self.index.remove(&with_hash(hash(key)), address));
+                    assert!(!self.index.remove(&with_hash(hash(key)), address));
                 }
             }
             Step::Unread(key) => self.unread(key),
@@ -169,7 +172,7 @@ impl World {
         let there = self.model.get(&key).copied();
         let found = self.index.get(&with_hash(hash(key)), |_| Verdict::NeedsRead);
         match found {
-            Lookup::Unread(address) => assert!(self.index.contains(hash(key), address)),
+            Lookup::Unread(address) => assert!(self.index.contains(&with_hash(hash(key)), address)),
             Lookup::Absent => assert_eq!(there, None),
             Lookup::Found(_) => panic!("nothing was verified"),
         }
@@ -189,8 +192,8 @@ impl World {
             },
         );
         if let Some(old) = there {
-            assert!(self.index.contains(hash(key), old), "inserted beside, not over");
-            assert!(self.index.remove(hash(key), old));
+            assert!(self.index.contains(&with_hash(hash(key)), old), "inserted beside, not over");
+            assert!(self.index.remove(&with_hash(hash(key)), old));
         }
         self.model.insert(key, fresh);
     }
