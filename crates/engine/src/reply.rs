@@ -107,7 +107,7 @@ pub enum OpError {
     /// The log can no longer be made durable (a sync failed); nothing is acknowledged any more.
     #[error("the log device failed: nothing more can be made durable; restart after repairing it")]
     LogFailed,
-    /// The index can't iterate.
-    #[error("this index has no cursor: SCAN is not available")]
-    NoCursor,
+    /// The index of this name can't go on from a cursor.
+    #[error("index {0} has no cursors: SCAN is not available")]
+    NoCursor(&'static str),
 }

@@ -10,6 +10,8 @@
 //! [`Clht`] is the index called `clht`: [`Clht::with_min_buckets`] makes one, the [`Index`] trait does the rest.
 
 mod clht;
+#[cfg_attr(any(not(test), shuttle), expect(dead_code, reason = "the ordered indexes to come use it"))]
+mod cursors;
 mod sync;
 mod traits;
 

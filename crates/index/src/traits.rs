@@ -161,10 +161,27 @@ pub trait Index: Send + Sync + 'static {
     /// Removes the entry of this key with exactly this address; `false` if it isn't there (any more).
     fn remove(&self, key: &Key<'_>, address: Address) -> bool;
 
-    /// One step of an iteration without state: appends the addresses of one bucket (with its overflow chain) to `out`
-    /// and returns the next cursor, 0 at the end. Every entry that was there throughout is returned at least once, and
-    /// exactly once where no resize intervened. Start with 0.
-    fn scan(&self, cursor: u64, out: &mut Vec<Address>) -> u64;
+    /// One step of an iteration: appends the addresses of one bucket (with its overflow chain), or of a few neighbours, to
+    /// `out` and returns the next cursor, 0 at the end. Start with 0. Every entry that was there throughout is returned at
+    /// least once, and exactly once where no resize intervened. An ordered index remembers a bounded number of cursors;
+    /// one that it has forgotten starts again from the beginning.
+    ///
+    /// `None`: this index can't go on from a cursor, and appended nothing. It answers so to every cursor or to none.
+    fn scan(&self, cursor: u64, out: &mut Vec<Address>) -> Option<u64>;
+
+    /// Visits every entry that is there throughout at least once, whether or not the index has cursors. `visit` may run
+    /// inside the index's critical sections: it must not call back into the index.
+    fn for_each(&self, visit: &mut dyn FnMut(Address)) {
+        let (mut cursor, mut addresses) = (0, Vec::new());
+        loop {
+            let next = self.scan(cursor, &mut addresses);
+            addresses.drain(..).for_each(&mut *visit);
+            match next {
+                Some(0) | None => return,
+                Some(next) => cursor = next,
+            }
+        }
+    }
 
     /// Entries, exact when no update is in flight.
     fn len(&self) -> u64;

@@ -52,7 +52,7 @@ fn crowd(index: &Clht, numbers: std::ops::RangeInclusive<u64>) {
 fn scan(index: &Clht) -> Vec<Address> {
     let (mut cursor, mut seen) = (0, Vec::new());
     loop {
-        cursor = index.scan(cursor, &mut seen);
+        cursor = index.scan(cursor, &mut seen).unwrap();
         if cursor == 0 {
             seen.sort_unstable();
             return seen;

@@ -137,7 +137,8 @@ impl DramSpace {
         }
         addresses.clear();
         for _ in 0..SWEEP {
-            *cursor = index.scan(*cursor, addresses);
+            // An index without cursors leaves what expired to those who ask for it, and nothing can be evicted.
+            *cursor = index.scan(*cursor, addresses).unwrap_or(0);
             if *cursor == 0 {
                 break;
             }
@@ -351,13 +352,8 @@ impl Space for DramSpace {
 
     fn close<I: Index>(&self, index: &I, _context: &dyn Context) -> Result<(), StoreError> {
         // No session is left: everything can go at once.
-        let (mut cursor, mut addresses) = (0, Vec::new());
-        loop {
-            cursor = index.scan(cursor, &mut addresses);
-            if cursor == 0 {
-                break;
-            }
-        }
+        let mut addresses = Vec::new();
+        index.for_each(&mut |address| addresses.push(address));
         addresses.sort_unstable();
         addresses.dedup();
         let mut retired: Vec<Retired> = Vec::new();

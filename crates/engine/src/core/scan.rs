@@ -7,7 +7,7 @@ use super::{Core, Step, live};
 use crate::batch::{self, Batch};
 use crate::op::Span;
 use crate::pending::{Known, Wanted};
-use crate::reply::Reply;
+use crate::reply::{OpError, Reply};
 use crate::space::{Fetch, Space, Want};
 
 /// Buckets a step visits at most, however few keys it finds.
@@ -33,7 +33,10 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
         let mut next = Vec::new();
         for _ in 0..BUCKETS_MAX {
             addresses.clear();
-            at = self.machine.index.scan(at, &mut addresses);
+            let Some(then) = self.machine.index.scan(at, &mut addresses) else {
+                return Step::Done(Reply::Error(OpError::NoCursor(self.machine.index.name())));
+            };
+            at = then;
             for &address in &addresses {
                 let start = output.len();
                 match known.fetch(&self.machine.space, address, None, Want::Head, output) {

@@ -156,11 +156,11 @@ impl Index for Clht {
         true
     }
 
-    fn scan(&self, cursor: u64, out: &mut Vec<Address>) -> u64 {
+    fn scan(&self, cursor: u64, out: &mut Vec<Address>) -> Option<u64> {
         let (number, chain) = self.lock_bucket_of(cursor);
         out.extend(chain.entries().filter_map(Entry::address));
         // Only a split of this bucket changes its depth, and we hold its lock.
-        next_cursor(cursor, depth_of(number, self.buckets.load(Acquire)))
+        Some(next_cursor(cursor, depth_of(number, self.buckets.load(Acquire))))
     }
 
     fn len(&self) -> u64 {

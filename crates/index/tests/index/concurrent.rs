@@ -12,7 +12,7 @@ const THREADS: u64 = 4;
 fn scan_owners(index: &Clht) -> Vec<u64> {
     let (mut cursor, mut seen) = (0, Vec::new());
     loop {
-        cursor = index.scan(cursor, &mut seen);
+        cursor = index.scan(cursor, &mut seen).unwrap();
         if cursor == 0 {
             break;
         }

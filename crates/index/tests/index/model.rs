@@ -205,7 +205,7 @@ impl World {
         }
         let (mut cursor, mut seen) = (0, Vec::new());
         loop {
-            cursor = self.index.scan(cursor, &mut seen);
+            cursor = self.index.scan(cursor, &mut seen).unwrap();
             if cursor == 0 {
                 break;
             }
