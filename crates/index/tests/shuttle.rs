@@ -52,7 +52,7 @@ fn crowd(index: &Clht, numbers: std::ops::RangeInclusive<u64>) {
 fn scan(index: &Clht) -> Vec<Address> {
     let (mut cursor, mut seen) = (0, Vec::new());
     loop {
-        cursor = index.scan(cursor, &mut seen).unwrap();
+        cursor = index.scan(cursor, &mut seen).unwrap_or_else(|| panic!("it has cursors"));
         if cursor == 0 {
             seen.sort_unstable();
             return seen;

@@ -12,7 +12,7 @@ const THREADS: u64 = 4;
 fn scan_owners(index: &Clht) -> Vec<u64> {
     let (mut cursor, mut seen) = (0, Vec::new());
     loop {
-        cursor = index.scan(cursor, &mut seen).unwrap();
+        cursor = index.scan(cursor, &mut seen).unwrap_or_else(|| panic!("it has cursors"));
         if cursor == 0 {
             break;
         }

@@ -18,7 +18,7 @@ fn load(index: &Clht) -> f64 {
 fn scan_all(index: &Clht, mut between: impl FnMut()) -> Vec<Address> {
     let (mut cursor, mut seen) = (0, Vec::new());
     loop {
-        cursor = index.scan(cursor, &mut seen).unwrap();
+        cursor = index.scan(cursor, &mut seen).unwrap_or_else(|| panic!("it has cursors"));
         if cursor == 0 {
             return seen;
         }

@@ -205,7 +205,7 @@ impl World {
         }
         let (mut cursor, mut seen) = (0, Vec::new());
         loop {
-            cursor = self.index.scan(cursor, &mut seen).unwrap();
+            cursor = self.index.scan(cursor, &mut seen).unwrap_or_else(|| panic!("it has cursors"));
             if cursor == 0 {
                 break;
             }
