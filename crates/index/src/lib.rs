@@ -3,14 +3,16 @@
 //!
 //! ```text
 //!   engine --- get(key, verify) / update(key, verify, decide) ---> Index ---> clht (ours)
-//!      ^                         |                                            ... (adapters)
+//!      ^                         |                                          adapters (papaya, scc, congee, ..)
 //!      +--- verify(address) -----+   the space reads the record and says match, differs or needs-a-read
 //! ```
 //!
 //! [`Clht`] is the index called `clht`: [`Clht::with_min_buckets`] makes one, the [`Index`] trait does the rest.
+//! [`catalogue`] knows every index by name; [`adapters`] has those made of other crates' maps, behind cargo features.
 
+pub mod adapters;
+pub mod catalogue;
 mod clht;
-#[cfg_attr(any(not(test), shuttle), expect(dead_code, reason = "the ordered indexes to come use it"))]
 mod cursors;
 mod sync;
 mod traits;

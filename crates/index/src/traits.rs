@@ -75,7 +75,8 @@ pub enum Change {
     Keep,
     /// Point the key at this address: replaces what was found, or inserts where the look-up was absent.
     Set(Address),
-    /// Add an entry next to what was there (used where an unread candidate may belong to another key).
+    /// Add an entry next to what was there (used where an unread candidate may belong to another key). An index that keeps
+    /// keys knows that it doesn't: there this replaces what was found.
     Insert(Address),
     /// Remove what was found.
     Remove,

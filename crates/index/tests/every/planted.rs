@@ -1,0 +1,80 @@
+//! The tests notice maps that break what an adapter promises.
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use crate::threads::{count_up, keep_in_sight};
+use parking_lot::RwLock;
+use terrace_index::adapters::{Map, OrderedMap, Page, Striped};
+use terrace_index::{Address, Direction};
+
+#[derive(Clone, Copy, PartialEq)]
+enum Bug {
+    None,
+    /// An entry is gone for a moment when it is replaced.
+    Gap,
+    /// Going backwards leaves out what a page begins with.
+    LostRow,
+    /// One in a thousand changes is forgotten.
+    LostUpdate,
+}
+
+struct Planted {
+    map: RwLock<BTreeMap<Box<[u8]>, Address>>,
+    bug: Bug,
+}
+
+impl Map for Planted {
+    const NAME: &'static str = "planted";
+    const ENTRY_BYTES: u64 = 0;
+    fn get(&self, name: &[u8]) -> Option<Address> {
+        self.map.read().get(name).copied()
+    }
+    fn set(&self, name: &[u8], address: Address) {
+        match self.bug {
+            Bug::Gap => {
+                self.map.write().remove(name);
+                std::thread::yield_now();
+            }
+            Bug::LostUpdate if address.raw() % 1000 == 77 => return,
+            _ => {}
+        }
+        self.map.write().insert(name.into(), address);
+    }
+    fn remove(&self, name: &[u8]) {
+        self.map.write().remove(name);
+    }
+    fn for_each(&self, visit: &mut dyn FnMut(Address)) {
+        self.map.read().values().for_each(|&address| visit(address));
+    }
+    fn ordered(&self) -> Option<&dyn OrderedMap> {
+        Some(self)
+    }
+}
+
+impl OrderedMap for Planted {
+    fn page(&self, from: Bound<&[u8]>, direction: Direction, page: &mut Page) {
+        let map = self.map.read();
+        let _ = if direction == Direction::Forward {
+            map.range::<[u8], _>((from, Bound::Unbounded)).all(|(name, &a)| page.push(name, a))
+        } else {
+            let skip = usize::from(self.bug == Bug::LostRow && from != Bound::Unbounded);
+            let range = map.range::<[u8], _>((Bound::Unbounded, from));
+            range.rev().skip(skip).all(|(name, &a)| page.push(name, a))
+        };
+    }
+}
+
+fn caught(bug: Bug, test: impl Fn(&Striped<Planted>)) -> bool {
+    let index = Striped::new(Planted { map: RwLock::default(), bug });
+    catch_unwind(AssertUnwindSafe(|| test(&index))).is_err()
+}
+
+#[test]
+fn planted_bugs_are_caught() {
+    assert!(caught(Bug::Gap, keep_in_sight));
+    assert!(caught(Bug::LostRow, keep_in_sight));
+    assert!(caught(Bug::LostUpdate, count_up));
+    assert!(!caught(Bug::None, keep_in_sight) && !caught(Bug::None, count_up));
+}
