@@ -1,7 +1,7 @@
 //! A turn's operations and their answers, in buffers that are reused from turn to turn.
 
 use crate::op::{Op, OpKind, Span};
-use crate::reply::Reply;
+use crate::reply::{OpError, Reply};
 
 /// Operations to execute together, and their answers.
 ///
@@ -111,6 +111,13 @@ impl Batch {
     /// [`Session::settled`](crate::Session::settled).
     pub fn reply(&self, i: usize, proof: &Settled) -> Reply {
         proof.admit(self.replies[i])
+    }
+    /// Whether an operation did nothing for want of room, or because it is too long. Unlike the answer itself this may be known
+    /// before the batch is settled: what was not done needs no durability.
+    pub fn is_refused(&self, i: usize) -> bool {
+        let refusal =
+            |error| matches!(error, OpError::Full | OpError::ValueTooLong(_) | OpError::GroupTooLong(_));
+        matches!(self.replies[i], Reply::Error(error) if refusal(error))
     }
     /// The bytes of an answer's span.
     pub fn output(&self, span: Span) -> &[u8] {

@@ -69,6 +69,12 @@ fn an_erased_log_block_is_synced_for_those_who_wait_for_it() {
 }
 
 #[test]
+fn what_was_refused_and_not_answered_before_a_kill_did_nothing() {
+    again_with(MediaKind::Block, Durability::Sync, 102_172, 312);
+    again(MediaKind::Block, Durability::Sync, 108_932);
+}
+
+#[test]
 fn what_a_dead_process_left_in_caches_is_made_safe_before_anything_rests_on_it() {
     again_with(MediaKind::Byte, Durability::Sync, 81, 166);
 }

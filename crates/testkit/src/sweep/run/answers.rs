@@ -67,6 +67,26 @@ impl Driver<'_> {
         }
     }
 
+    /// The process dies before it gives these answers. What was refused did nothing all the same, though it was predicted to do
+    /// something; everything else was done, and must be there when the store is opened again.
+    pub(super) fn refuse_unanswered(&mut self) -> Result<(), Stop> {
+        let mut refused = Vec::new();
+        for flight in self.lanes.iter().flat_map(|lane| &lane.flights) {
+            let predictions = flight.predictions.iter().flatten().enumerate();
+            let mine = predictions.filter(|(i, _)| flight.batch.is_refused(*i));
+            refused.extend(mine.map(|(_, prediction)| (flight.issued, prediction.wrote)));
+        }
+        self.coverage.add("refusals", refused.len() as u64);
+        let flights = self.lanes.iter().flat_map(|lane| &lane.flights);
+        let unanswered: usize = flights.map(|flight| flight.cmds.len()).sum();
+        match refused[..] {
+            [] => Ok(()),
+            [(_, None)] if unanswered == 1 => Ok(()),
+            [(_, Some(id))] if unanswered == 1 && self.ledger.refuse(id) => Ok(()),
+            [(issued, _), ..] => Err(self.cut(issued)),
+        }
+    }
+
     /// Nothing that is not answered yet counts either: it may have taken effect in part and not be predicted, or be refused too.
     fn cut(&self, position: usize) -> Stop {
         let open = self.lanes.iter().flat_map(|lane| &lane.flights).map(|flight| flight.issued);

@@ -14,6 +14,7 @@ impl Driver<'_> {
             self.settle()?;
         } else {
             self.answer_all()?;
+            self.refuse_unanswered()?;
         }
         self.lanes.clear();
         self.coverage.take(&self.store.stats());
