@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::Arc;
 
-use terrace_media::{AlignedBuf, BlockDevice, Counters, IO_ALIGN};
+use terrace_media::{AlignedBuf, BlockDevice, Counters, IO_ALIGN, read_agreed};
 
 use crate::device::{CHUNK_PAGES, LogDevice, Tail};
 
@@ -67,7 +67,13 @@ impl<D: BlockDevice> LogDevice for BlockLog<D> {
     fn overwrite(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
         let (page, at) = (self.base + offset / PAGE * PAGE, (offset % PAGE) as usize);
         let mut image = AlignedBuf::zeroed(IO_ALIGN);
-        self.device.read_at(page, &mut image)?;
+        // What it brings goes back to the device, with the groups that stand in that page.
+        let mut read = AlignedBuf::zeroed(IO_ALIGN);
+        read_agreed(&mut image, |bytes| {
+            self.device.read_at(page, &mut read)?;
+            bytes.copy_from_slice(&read);
+            Ok(())
+        })?;
         image[at..at + bytes.len()].copy_from_slice(bytes);
         self.device.write_at(page, &image)
     }

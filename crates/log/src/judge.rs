@@ -25,7 +25,7 @@ use std::collections::BTreeMap;
 
 use crate::error::LogError;
 use crate::log::LogOptions;
-use crate::scan::BlockScan;
+use crate::scan::{BlockScan, Extent};
 
 /// What to do about bytes that were whole once and are not any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,6 +45,8 @@ pub(crate) struct SlotScan {
     pub cut: bool,
     /// Blocks whose header must be erased.
     pub dropped: Vec<u32>,
+    /// How the last kept block and all that were dropped were found, before any cut by dependencies.
+    pub ends: Vec<Extent>,
     /// The highest durable position claimed.
     claim: u64,
 }
@@ -59,10 +61,12 @@ impl SlotScan {
     ) -> Result<Self, LogError> {
         blocks.sort_by_key(|scan| scan.header.chain);
         let mut slot = Self::default();
-        let mut broken = false;
+        let (mut broken, mut last) = (false, None);
         for scan in blocks {
+            let extent = scan.extent();
             if freed.is_some_and(|freed| scan.header.chain <= freed) {
                 slot.dropped.push(scan.block);
+                slot.ends.push(extent);
                 continue;
             }
             let header = &scan.header;
@@ -76,6 +80,7 @@ impl SlotScan {
             slot.claim = slot.claim.max(scan.claim);
             if !broken {
                 slot.kept.push(scan);
+                last = Some(extent);
                 continue;
             }
             let was_durable = scan.claim >= header.base_version && scan.claim > 0;
@@ -85,7 +90,9 @@ impl SlotScan {
                 return Err(LogError::Corrupt { slot, block, offset, reason });
             }
             slot.dropped.push(scan.block);
+            slot.ends.push(extent);
         }
+        slot.ends.extend(last);
         Ok(slot)
     }
 

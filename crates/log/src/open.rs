@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use parking_lot::Mutex;
+use terrace_media::{READINGS_MAX, agreed, read_agreed};
 
 use crate::block_format::{COUNTER_BITS, HEADER_BYTES, HeaderState, Superblock, super_bytes};
 use crate::device::LogDevice;
@@ -41,7 +42,8 @@ pub(crate) struct Judged {
     pub freed: HashMap<u16, u64>,
 }
 
-/// Reads all of an area and says what counts.
+/// Reads all of an area and says what counts. What is cut, or looks damaged, is read again first: it may be the reading that
+/// went wrong.
 pub(crate) fn judge(
     device: &impl LogDevice,
     options: &LogOptions,
@@ -50,6 +52,40 @@ pub(crate) fn judge(
     damage: Damage,
 ) -> Result<Judged, LogError> {
     let (found_super, copy) = read_super(device, options)?;
+    let mut damaged = false;
+    for _ in 0..READINGS_MAX {
+        match judge_once(device, options, floor, threads, damage, (found_super, copy)) {
+            Ok(judged) if ends_agree(device, options, &judged)? => return Ok(judged),
+            Err(error @ LogError::Corrupt { .. }) if damaged => return Err(error),
+            Err(LogError::Corrupt { .. }) => damaged = true,
+            Err(error) => return Err(error),
+            Ok(_) => {}
+        }
+    }
+    Err(agreed::differ().into())
+}
+
+/// Whether the blocks at which slots end, and all that are dropped, read the same again. Of those in front of them each is
+/// vouched for by the base version of the next.
+fn ends_agree(device: &impl LogDevice, options: &LogOptions, judged: &Judged) -> Result<bool, LogError> {
+    let mut buffer = vec![0; options.block_bytes];
+    for ends in judged.slots.values().flat_map(|slot| &slot.ends) {
+        let (_, again) = scan(device, options, ends.block, &mut buffer)?;
+        if again.map(|scan| scan.extent()).as_ref() != Some(ends) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+fn judge_once(
+    device: &impl LogDevice,
+    options: &LogOptions,
+    floor: u64,
+    threads: usize,
+    damage: Damage,
+    (found_super, copy): (Superblock, usize),
+) -> Result<Judged, LogError> {
     let mut found = scan_all(device, options, found_super.blocks as u32, threads, damage)?;
     let synced = found.synced.max(found_super.synced);
 
@@ -147,7 +183,7 @@ fn read_super(device: &impl LogDevice, options: &LogOptions) -> Result<(Superblo
     let mut blank = [false; 2];
     for copy in 0..2 {
         let mut bytes = [0; HEADER_BYTES];
-        device.read(copy as u64 * half, &mut bytes)?;
+        read_agreed(&mut bytes, |bytes| device.read(copy as u64 * half, bytes))?;
         copies[copy] = Superblock::decode(&bytes);
         blank[copy] = bytes == [0; HEADER_BYTES];
     }

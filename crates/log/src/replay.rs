@@ -2,9 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use terrace_media::READINGS_MAX;
+
+use crate::block_format::HEADER_BYTES;
 use crate::device::LogDevice;
 use crate::error::LogError;
-use crate::group::parse;
+use crate::group::{Place, parse};
 use crate::log::Log;
 use crate::scan::BlockScan;
 
@@ -134,6 +137,24 @@ impl<D: LogDevice> Replay<D> {
         }
     }
 
+    /// Reads a segment; again where its groups don't read as when the log was opened.
+    fn read_segment(&self, segment: &Segment, place: Place, buffer: &mut Vec<u8>) -> Result<(), LogError> {
+        buffer.resize(segment.end, 0);
+        for _ in 0..READINGS_MAX {
+            self.log.shared.device.read(place.block_offset, buffer)?;
+            let (mut at, mut last) = (HEADER_BYTES, segment.base_version);
+            while at < segment.end
+                && let Some(group) = parse(buffer, at, place, last)
+            {
+                (at, last) = (at + group.bytes, group.last_version);
+            }
+            if at == segment.end {
+                break;
+            }
+        }
+        Ok(())
+    }
+
     fn visit_segment(
         &self,
         slot: u16,
@@ -143,9 +164,8 @@ impl<D: LogDevice> Replay<D> {
     ) -> Result<(), LogError> {
         let shared = &self.log.shared;
         let place = shared.place(segment.block, segment.generation);
-        buffer.resize(segment.end, 0);
-        shared.device.read(place.block_offset, buffer)?;
-        let (mut at, mut last) = (crate::block_format::HEADER_BYTES, segment.base_version);
+        self.read_segment(segment, place, buffer)?;
+        let (mut at, mut last) = (HEADER_BYTES, segment.base_version);
         while at < segment.end {
             let Some(group) = parse(buffer, at, place, last) else {
                 let (offset, reason) =

@@ -1,5 +1,7 @@
 //! Reading one block: how far its groups are whole, and what they claim.
 
+use terrace_media::read_agreed;
+
 use crate::block_format::{BlockHeader, HEADER_BYTES, HeaderState, decode_header};
 use crate::device::LogDevice;
 use crate::error::LogError;
@@ -24,6 +26,24 @@ pub(crate) struct BlockScan {
     pub dependencies: Vec<(u16, u64)>,
 }
 
+/// How far a block was found to reach: the same each time that it is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Extent {
+    pub block: u32,
+    header: BlockHeader,
+    end: usize,
+    last_version: u64,
+    claim: u64,
+}
+
+impl BlockScan {
+    /// As it was scanned, whatever is cut from it later.
+    pub fn extent(&self) -> Extent {
+        let &Self { block, header, end, last_version, claim, .. } = self;
+        Extent { block, header, end, last_version, claim }
+    }
+}
+
 /// A group with dependencies.
 #[derive(Debug)]
 pub(crate) struct Linked {
@@ -46,9 +66,23 @@ pub(crate) fn scan(
     let block_offset = block_offset(device, options, block);
     let mut bytes = [0; HEADER_BYTES];
     device.read(block_offset, &mut bytes)?;
-    let state = decode_header(&bytes, options.store_id, block);
-    let HeaderState::Used(header) = state else { return Ok((state, None)) };
+    let mut state = decode_header(&bytes, options.store_id, block);
+    if !matches!(state, HeaderState::Used(_)) {
+        // A header from elsewhere, or from before the block was begun, looks free.
+        read_agreed(&mut bytes, |bytes| device.read(block_offset, bytes))?;
+        state = decode_header(&bytes, options.store_id, block);
+    }
+    if !matches!(state, HeaderState::Used(_)) {
+        return Ok((state, None));
+    }
     device.read(block_offset, buffer)?;
+    if buffer[..HEADER_BYTES] != bytes {
+        // An older header may be as whole as this one.
+        read_agreed(buffer, |buffer| device.read(block_offset, buffer))?;
+        bytes.copy_from_slice(&buffer[..HEADER_BYTES]);
+        state = decode_header(&bytes, options.store_id, block);
+    }
+    let HeaderState::Used(header) = state else { return Ok((state, None)) };
     let place = Place { store_id: options.store_id, generation: header.generation, block_offset };
     let scan = walk(block, header, place, buffer);
     Ok((state, Some(scan)))

@@ -17,6 +17,7 @@
 //! Everything above is generic over the two traits, so that the crash explorer runs the engines unmodified.
 //! `docs/media-model.md` states what a crash may do to each kind.
 
+pub mod agreed;
 pub mod block;
 pub mod block_file;
 pub mod byte;
@@ -35,6 +36,7 @@ mod emulate;
 mod mapping;
 mod region;
 
+pub use agreed::{READINGS_MAX, read_agreed};
 pub use arch::{CACHE_LINE, lines_of};
 pub use block::{AlignedBuf, BlockDevice, BlockQueue, Completion, IO_ALIGN};
 pub use block_file::{BlockFile, BlockFileOptions, FileQueue};

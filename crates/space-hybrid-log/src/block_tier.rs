@@ -4,7 +4,9 @@ use std::io;
 use std::os::fd::RawFd;
 use std::sync::Arc;
 
-use terrace_media::{AlignedBuf, BlockDevice, BlockQueue, Completion, CountersSnapshot, IO_ALIGN};
+use terrace_media::{
+    AlignedBuf, BlockDevice, BlockQueue, Completion, CountersSnapshot, IO_ALIGN, read_agreed,
+};
 
 use crate::lower::{Finished, Lower};
 
@@ -69,7 +71,13 @@ impl<D: BlockDevice> Lower for BlockTier<D> {
             let from = offset / IO_ALIGN as u64 * IO_ALIGN as u64;
             let at = (offset - from) as usize;
             let mut page = AlignedBuf::zeroed(IO_ALIGN);
-            self.device.read_at(self.base + from, &mut page)?;
+            // What it brings goes back to the device, with whatever else lies in that page.
+            let mut read = AlignedBuf::zeroed(IO_ALIGN);
+            read_agreed(&mut page, |bytes| {
+                self.device.read_at(self.base + from, &mut read)?;
+                bytes.copy_from_slice(&read);
+                Ok(())
+            })?;
             page[at..at + 8].fill(0);
             self.device.write_at(self.base + from, &page)?;
         }

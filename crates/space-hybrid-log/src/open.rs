@@ -6,6 +6,7 @@ use terrace_engine::StoreError;
 use terrace_engine::manifest::{MANIFEST_BYTES, Manifest};
 use terrace_engine::record::{HEAD_BYTES, INLINE_VALUE_BYTES, KEY_BYTES_MAX};
 use terrace_engine::space::Limits;
+use terrace_media::read_agreed;
 
 use crate::address::Addresses;
 use crate::layout::{BLOCK_HEADER_BYTES, ENTRY_BYTES, TRAILER_BYTES};
@@ -55,7 +56,8 @@ fn manifests<L: Lower>(lower: &L) -> io::Result<[Option<Manifest>; 2]> {
     let mut copies = [None; 2];
     for (at, copy) in copies.iter_mut().enumerate() {
         let mut bytes = [0; MANIFEST_BYTES];
-        lower.read(at as u64 * manifest_unit::<L>(), &mut bytes)?;
+        // An older copy is as whole as the newest.
+        read_agreed(&mut bytes, |bytes| lower.read(at as u64 * manifest_unit::<L>(), bytes))?;
         *copy = Manifest::decode(&bytes);
     }
     Ok(copies)

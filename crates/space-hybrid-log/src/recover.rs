@@ -6,6 +6,7 @@ use parking_lot::Mutex;
 use terrace_engine::StoreError;
 use terrace_engine::record::Kind;
 use terrace_engine::space::Found;
+use terrace_media::READINGS_MAX;
 
 use crate::address::Place;
 use crate::layout::{
@@ -52,6 +53,23 @@ pub(crate) fn read_footer<L: Lower>(
     let mut footer = vec![0; trailer.footer_bytes()];
     space.lower.read(trailer_at - footer.len() as u64, &mut footer)?;
     Ok(sound(trailer, &footer).map(|list| (trailer, list)))
+}
+
+/// What a slot was read to hold.
+#[derive(PartialEq)]
+enum Reading {
+    Free,
+    /// A flush that a crash tore, or a block that was being freed: the log has all of it, or nobody needs it.
+    Torn,
+    Extents {
+        seq: u64,
+    },
+    Whole {
+        trailer: BlockTrailer,
+        list: Vec<FooterEntry>,
+    },
+    /// It was whole once.
+    Damaged(&'static str),
 }
 
 impl<L: Lower> HybridLog<L> {
@@ -101,82 +119,112 @@ impl<L: Lower> HybridLog<L> {
         failure.into_inner().map_or(Ok(()), Err)
     }
 
+    /// Reads a slot and takes what it holds into account. A whole block proves itself; anything else counts when two readings
+    /// agree: a page from elsewhere may look free, one from earlier like an earlier use of the slot.
     fn scan_slot(
         &self,
         number: u32,
         trusted_seq: u64,
         found: &(dyn Fn(Found) + Sync),
     ) -> Result<(), StoreError> {
+        let mut reading = self.read_slot(number, trusted_seq)?;
+        let mut agreed = matches!(reading, Reading::Whole { .. });
+        for _ in 1..READINGS_MAX {
+            if agreed {
+                break;
+            }
+            let again = self.read_slot(number, trusted_seq)?;
+            agreed = again == reading || matches!(again, Reading::Whole { .. });
+            reading = again;
+        }
+        if !agreed {
+            let what = format!("reading block {number}");
+            return Err(StoreError::Io { what, source: terrace_media::agreed::differ() });
+        }
+        let slot = &self.slots[number as usize];
+        match reading {
+            Reading::Free => {}
+            Reading::Torn => slot.begin(State::Freeing, 0, None, 0),
+            Reading::Extents { seq } => {
+                slot.begin(State::Extents, seq, None, self.options.block_bytes as u32)
+            }
+            Reading::Whole { trailer, list } => self.found_block(number, &trailer, &list, found),
+            Reading::Damaged(what) => return Err(damaged(number, what)),
+        }
+        Ok(())
+    }
+
+    /// One reading of a slot.
+    fn read_slot(&self, number: u32, trusted_seq: u64) -> Result<Reading, StoreError> {
         let size = self.options.block_bytes;
         let start = self.block_offset(number);
         let failed = |source| StoreError::Io { what: format!("reading block {number}"), source };
         let mut head = [0; BLOCK_HEADER_BYTES];
         self.lower.read(start, &mut head).map_err(failed)?;
         let header = Header::decode(&head, self.options.store_id, number);
-        let slot = &self.slots[number as usize];
         let mut tail = [0; TRAILER_BYTES];
         self.lower.read(start + (size - TRAILER_BYTES) as u64, &mut tail).map_err(failed)?;
         let trailer = BlockTrailer::decode(&tail, size);
         self.lower.secure(start, BLOCK_HEADER_BYTES);
         self.lower.secure(start + (size - TRAILER_BYTES) as u64, TRAILER_BYTES);
         let seq = match header {
-            Stored::Empty => return self.scan_free(number, &head, trailer, trusted_seq),
+            Stored::Empty => return Ok(self.read_free(number, &head, trailer, trusted_seq)),
             Stored::Valid(header) => {
                 self.last_seq.fetch_max(header.seq, SeqCst);
                 if header.kind == BlockKind::Extents {
-                    // The end of a large value may look like a newer block's trailer, but then the header is what it was.
-                    if matches!(trailer, Stored::Valid(trailer) if trailer.seq > header.seq) {
-                        let mut again = [0; BLOCK_HEADER_BYTES];
-                        self.lower.read(start, &mut again).map_err(failed)?;
-                        if again != head {
-                            return Err(failed(std::io::Error::other("two readings of its header differ")));
-                        }
-                    }
-                    slot.begin(State::Extents, header.seq, None, size as u32);
-                    return Ok(());
+                    // The end of a large value may look like a trailer.
+                    return Ok(Reading::Extents { seq: header.seq });
                 }
                 header.seq
             }
             _ => match trailer {
                 // A torn flush leaves a trailer of a seq that is not trusted, or none: this one was whole once.
                 Stored::Valid(trailer) if trailer.seq <= trusted_seq => {
-                    return Err(damaged(number, "its header's checksum does not match"));
+                    return Ok(Reading::Damaged("its header's checksum does not match"));
                 }
-                _ => return self.mark_torn(number),
+                _ => return Ok(Reading::Torn),
             },
         };
         let trailer = match trailer {
             Stored::Valid(trailer) if trailer.seq == seq => trailer,
             // Freeing a block clears both words; a crash between them leaves this.
             Stored::Empty if BlockTrailer::cleared(&tail, size).is_some_and(|cleared| cleared.seq == seq) => {
-                return self.mark_torn(number);
+                return Ok(Reading::Torn);
             }
-            _ if seq <= trusted_seq => return Err(damaged(number, "its trailer's checksum does not match")),
-            _ => return self.mark_torn(number),
+            _ if seq <= trusted_seq => return Ok(Reading::Damaged("its trailer's checksum does not match")),
+            _ => return Ok(Reading::Torn),
         };
-        let mut list = None;
         if seq <= trusted_seq {
-            if let Some((_, entries)) = read_footer(self, number).map_err(failed)? {
-                list = Some(entries);
-            } else {
-                return Err(damaged(
-                    number,
+            let footer = read_footer(self, number).map_err(failed)?;
+            return Ok(match footer {
+                Some((again, list)) if again == trailer => Reading::Whole { trailer, list },
+                _ => Reading::Damaged(
                     "its footer does not match its checksum or its records, so its keys can't be identified",
-                ));
-            }
-        } else {
-            // Not known to have been flushed whole: only if all of it is there.
-            let mut block = vec![0; size];
-            self.lower.read(start, &mut block).map_err(failed)?;
-            self.lower.secure(start, size);
-            let end = (trailer.data_end as usize).clamp(BLOCK_HEADER_BYTES, size);
-            let whole = crc32c::crc32c(&block[BLOCK_HEADER_BYTES..end]) == trailer.data_crc;
-            if whole && let Some((_, entries)) = footer(&block, size) {
-                list = Some(entries);
-            }
+                ),
+            });
         }
-        let Some(list) = list else { return self.mark_torn(number) };
-        slot.begin(State::Sealed, seq, None, trailer.data_end);
+        // Not known to have been flushed whole: only if all of it is there.
+        let mut block = vec![0; size];
+        self.lower.read(start, &mut block).map_err(failed)?;
+        self.lower.secure(start, size);
+        let end = (trailer.data_end as usize).clamp(BLOCK_HEADER_BYTES, size);
+        let whole = crc32c::crc32c(&block[BLOCK_HEADER_BYTES..end]) == trailer.data_crc;
+        Ok(match footer(&block, size) {
+            Some((again, list)) if whole && again == trailer => Reading::Whole { trailer, list },
+            _ => Reading::Torn,
+        })
+    }
+
+    /// A block that counts.
+    fn found_block(
+        &self,
+        number: u32,
+        trailer: &BlockTrailer,
+        list: &[FooterEntry],
+        found: &(dyn Fn(Found) + Sync),
+    ) {
+        let slot = &self.slots[number as usize];
+        slot.begin(State::Sealed, trailer.seq, None, trailer.data_end);
         slot.count.store(trailer.count, Relaxed);
         slot.min_expire.store(trailer.min_expire, Relaxed);
         if trailer.count > 0 {
@@ -195,33 +243,26 @@ impl<L: Lower> HybridLog<L> {
                 db: entry.db,
             });
         }
-        Ok(())
     }
 
     /// A slot whose header is cleared, or gone.
-    fn scan_free(
+    fn read_free(
         &self,
         number: u32,
         head: &[u8],
         trailer: Stored<BlockTrailer>,
         trusted_seq: u64,
-    ) -> Result<(), StoreError> {
-        let Stored::Valid(trailer) = trailer else { return Ok(()) };
+    ) -> Reading {
+        let Stored::Valid(trailer) = trailer else { return Reading::Free };
         self.last_seq.fetch_max(trailer.seq, SeqCst);
         match Header::cleared(head, self.options.store_id, number) {
             // What looks like a trailer is a large value's.
-            Some(header) if header.kind == BlockKind::Extents => Ok(()),
+            Some(header) if header.kind == BlockKind::Extents => Reading::Free,
             // Freeing clears two words, and a crash may keep one.
-            Some(header) if header.seq == trailer.seq => self.mark_torn(number),
-            _ if trailer.seq <= trusted_seq => Err(damaged(number, "its header is gone")),
-            _ => self.mark_torn(number),
+            Some(header) if header.seq == trailer.seq => Reading::Torn,
+            _ if trailer.seq <= trusted_seq => Reading::Damaged("its header is gone"),
+            _ => Reading::Torn,
         }
-    }
-
-    /// A flush that a crash tore, or a block that was being freed: the log has all of it, or nobody needs it.
-    fn mark_torn(&self, number: u32) -> Result<(), StoreError> {
-        self.slots[number as usize].begin(State::Freeing, 0, None, 0);
-        Ok(())
     }
 
     pub(crate) fn adopt_record(&self, found: &Found) {

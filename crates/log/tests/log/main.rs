@@ -9,6 +9,8 @@ mod damage;
 #[cfg(test)]
 mod format;
 #[cfg(test)]
+mod misread;
+#[cfg(test)]
 mod reclaim;
 #[cfg(test)]
 mod round_trip;

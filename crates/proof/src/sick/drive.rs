@@ -127,7 +127,16 @@ impl<'a> Driver<'a> {
                 self.book.pass(self.clock.us() / 1000);
                 Ok(())
             }
-            Step::Restart => self.restart(),
+            Step::Restart => {
+                self.settle()?;
+                self.close()?;
+                self.open_again()
+            }
+            Step::Kill => {
+                self.settle()?;
+                self.lanes.clear();
+                self.open_again()
+            }
         }
     }
 
@@ -207,9 +216,8 @@ impl<'a> Driver<'a> {
         (0..self.lanes.len()).try_for_each(|number| self.finish(number))
     }
 
-    fn restart(&mut self) -> Result<(), Stop> {
-        self.settle()?;
-        self.close()?;
+    fn open_again(&mut self) -> Result<(), Stop> {
+        self.store.end();
         let (durability, clock) = (self.durability, self.clock.clone());
         let opening = Opening { durability, clock, fresh: false, evict: false };
         self.store = Kept::new(self.subject.open(self.media, opening).map_err(Stop::Down)?);

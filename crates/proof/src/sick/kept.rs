@@ -9,6 +9,10 @@ impl<T> Kept<T> {
     pub fn new(value: T) -> Self {
         Self(Some(value))
     }
+    /// Drops the value now. Nobody may use it again.
+    pub fn end(&mut self) {
+        self.0 = None;
+    }
 }
 
 impl<T> Deref for Kept<T> {

@@ -176,7 +176,7 @@ pub fn devices(
         let counts = count(&steps)?;
         // What a lost write took away is looked at when the device is well again, not half-way.
         let mut unbroken = steps.clone();
-        unbroken.retain(|step| !matches!(step, plan::Step::Restart));
+        unbroken.retain(|step| !matches!(step, plan::Step::Restart | plan::Step::Kill));
         let unbroken_counts = count(&unbroken)?;
         for (part, counts) in [(Part::Log, counts.log), (Part::Data, counts.data)] {
             for (access, count) in ALL.iter().copied().zip(counts) {

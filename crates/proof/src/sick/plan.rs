@@ -21,6 +21,8 @@ pub(super) enum Step {
     Tick { us: u64 },
     /// The store is closed and opened again.
     Restart,
+    /// The process dies, and the store is opened with what its log holds.
+    Kill,
 }
 
 /// One operation.
@@ -76,7 +78,7 @@ pub(super) fn plan(seed: u64, shape: &Shape) -> Vec<Step> {
     let mut steps = Vec::new();
     for _ in 0..*rng.pick(&[30, 60, 90]) {
         if rng.percent(restarts) {
-            steps.push(Step::Restart);
+            steps.push(if rng.percent(50) { Step::Restart } else { Step::Kill });
         }
         match rng.below(100) {
             0..8 => steps.push(Step::Settle),
