@@ -357,5 +357,14 @@ mod tests {
         assert!(!commit.passed(&barrier));
         commit.written(0, 5, 1);
         assert!(commit.passed(&barrier));
+
+        let commit = Commit::new(2, 0, false);
+        commit.issue(0, 5);
+        let barrier = commit.barrier();
+        commit.written(0, 5, 1);
+        assert!(!commit.passed(&barrier), "power loss can take what was not synced");
+        let covered = commit.sync_begins().unwrap();
+        commit.synced(&covered);
+        assert!(commit.passed(&barrier));
     }
 }

@@ -302,3 +302,30 @@ pub(crate) fn erase(
     device.sync()?;
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use terrace_media::HeapRegion;
+
+    use super::*;
+    use crate::byte_log::ByteLog;
+
+    #[test]
+    fn the_newest_superblock_counts_and_the_other_is_written_over() {
+        let bytes = 64 << 10;
+        let device = ByteLog::new(Arc::new(HeapRegion::new(bytes).unwrap()), 0, bytes);
+        let options = LogOptions { block_bytes: 1024, store_id: 1 };
+        let blocks = u64::from(block_count(&device, &options).unwrap());
+        for newest in 0..2 {
+            for copy in 0..2 {
+                let epoch = if copy == newest { 8 } else { 7 };
+                let value = Superblock { store_id: 1, epoch, block_bytes: 1024, blocks, synced: 0 };
+                write_super(&device, copy, &value).unwrap();
+            }
+            let (next, copy) = read_super(&device, &options).unwrap();
+            assert_eq!((next.epoch, copy), (9, 1 - newest), "generations go on and the newest copy stays");
+        }
+    }
+}

@@ -322,4 +322,17 @@ mod tests {
         assert_eq!(entry.encode()[16..], [3, 0, 0, 0, 8, 0, 0x80, 15]);
         assert_eq!(FooterEntry::decode(&entry.encode()), entry);
     }
+
+    #[test]
+    fn a_record_of_another_place_or_use_does_not_pass() {
+        let crc = |seq, slot, offset| record_crc(seq, slot, offset, &[7; 48]);
+        let here = crc(1000, 1000, 8000);
+        for n in 1..1000 {
+            let older_and_newer =
+                [crc(1000 - u64::from(n), 1000, 8000), crc(1000 + u64::from(n), 1000, 8000)];
+            assert!(older_and_newer.iter().all(|other| *other != here), "another use of the slot, {n} apart");
+            assert!(crc(1000, 1000 - n, 8000) != here && crc(1000, 1000 + n, 8000) != here, "another slot");
+            assert!(crc(1000, 1000, 8000 - 8 * n) != here && crc(1000, 1000, 8000 + 8 * n) != here);
+        }
+    }
 }

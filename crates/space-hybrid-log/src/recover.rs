@@ -330,3 +330,63 @@ fn damaged(number: u32, what: &str) -> StoreError {
         "block {number} was written whole and is damaged: {what}; run `terrace check --repair DIR` to give up what it held"
     ))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use terrace_media::HeapRegion;
+
+    use super::*;
+    use crate::byte_tier::ByteTier;
+    use crate::open::HybridOptions;
+
+    const STORE: u64 = 1;
+    const TRUSTED: u64 = 9;
+
+    fn space() -> HybridLog<ByteTier<HeapRegion>> {
+        let bytes = 64 << 10;
+        let lower = ByteTier::new(Arc::new(HeapRegion::new(bytes).unwrap()), 0, bytes, String::new());
+        let options =
+            HybridOptions { block_bytes: 1024, dram_bytes: 8 << 10, dram_budget: None, store_id: STORE };
+        HybridLog::new(lower, options).unwrap()
+    }
+
+    fn scan(space: &HybridLog<ByteTier<HeapRegion>>) -> Result<(), StoreError> {
+        space.scan_blocks(TRUSTED, 1, &|_, _| {}, &|_| {})
+    }
+
+    #[test]
+    fn new_uses_of_slots_are_newer_than_all_that_is_found() {
+        let space = space();
+        let header = Header { store_id: STORE, seq: 70, slot: 2, kind: BlockKind::Extents };
+        space.lower.write(space.block_offset(2), &header.encode()).unwrap();
+        scan(&space).unwrap();
+        assert_eq!(
+            space.last_seq.load(SeqCst),
+            70,
+            "behind what the manifest trusts, and there all the same"
+        );
+    }
+
+    #[test]
+    fn a_block_with_the_trailer_of_another_use_is_damage() {
+        for (trailer_seq, sound) in [(5, true), (4, false)] {
+            let space = space();
+            let header = Header { store_id: STORE, seq: 5, slot: 2, kind: BlockKind::Records };
+            let trailer = BlockTrailer {
+                seq: trailer_seq,
+                count: 0,
+                data_end: BLOCK_HEADER_BYTES as u32,
+                max_version: 0,
+                min_expire: u64::MAX,
+                footer_crc: crc32c::crc32c(&[]),
+                data_crc: crc32c::crc32c(&[]),
+            };
+            let start = space.block_offset(2);
+            space.lower.write(start, &header.encode()).unwrap();
+            space.lower.write(start + (1024 - TRAILER_BYTES) as u64, &trailer.encode()).unwrap();
+            assert_eq!(scan(&space).is_ok(), sound, "a header of use 5, a trailer of use {trailer_seq}");
+        }
+    }
+}

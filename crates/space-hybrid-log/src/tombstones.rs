@@ -187,3 +187,92 @@ fn strike(candidates: &mut HashMap<(u64, u32), Candidate>, entries: &[FooterEntr
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use terrace_engine::Barrier;
+    use terrace_engine::hash::KeyHasher;
+    use terrace_index::{Change, Clht, Verdict};
+    use terrace_media::HeapRegion;
+
+    use super::*;
+    use crate::byte_tier::ByteTier;
+    use crate::open::HybridOptions;
+
+    /// Dropping asks the machine for nothing and only tells it.
+    struct Told;
+
+    impl Context for Told {
+        fn raise_version_floor(&self, _version: u64) {}
+        fn forgotten(&self, _kind: Kind) {}
+        fn advance_epoch(&self) -> u64 {
+            unreachable!()
+        }
+        fn epoch_passed(&self, _epoch: u64) -> bool {
+            unreachable!()
+        }
+        fn barrier(&self) -> Barrier {
+            unreachable!()
+        }
+        fn barrier_passed(&self, _barrier: &Barrier) -> bool {
+            unreachable!()
+        }
+        fn logged(&self) -> bool {
+            unreachable!()
+        }
+        fn trusts(&self, _seq: u64) -> bool {
+            unreachable!()
+        }
+        fn log_floor(&self) -> u64 {
+            unreachable!()
+        }
+        fn flush_wanted(&self) -> u64 {
+            unreachable!()
+        }
+        fn flush_version(&self, _db: u8) -> u64 {
+            unreachable!()
+        }
+        fn now_ms(&self) -> u64 {
+            unreachable!()
+        }
+        fn poisoned(&self, _kind: Kind, _db: u8) {
+            unreachable!()
+        }
+        fn tombstones_and_keys(&self) -> (u64, u64) {
+            unreachable!()
+        }
+        fn hasher(&self) -> KeyHasher {
+            unreachable!()
+        }
+    }
+
+    #[test]
+    fn a_tombstone_is_dropped_from_its_own_block_alone() {
+        let bytes = 64 << 10;
+        let lower = ByteTier::new(Arc::new(HeapRegion::new(bytes).unwrap()), 0, bytes, String::new());
+        let options =
+            HybridOptions { block_bytes: 1024, dram_bytes: 8 << 10, dram_budget: None, store_id: 1 };
+        let space = HybridLog::new(lower, options).unwrap();
+        let index = Clht::with_min_buckets(4);
+        let key = KeyHasher::new(7).key(0, b"key");
+        let address = space.addresses.address(Place { slot: 3, offset: 64 });
+        index.update(&key, |_| Verdict::Differs, |_| (Change::Set(address), ()));
+        // The sweep saw the tombstone in use 8 of the slot. A later use may hold a live record of the key at its place.
+        for (state, seq, stays) in [
+            (State::Mutable, 9, true),
+            (State::Sealed, 9, true),
+            (State::Freeing, 8, true),
+            (State::Sealed, 8, false),
+        ] {
+            space.slots[3].begin(state, seq, None, 1000);
+            let mut sweep = Sweep::default();
+            sweep
+                .candidates
+                .insert((key.hash, 1), Candidate { version: 5, seq: 8, address, words: 4, db: 0 });
+            space.drop_tombstones(&mut sweep, &index, &Told);
+            assert_eq!(index.contains(&key, address), stays, "{state:?} in use {seq}");
+        }
+    }
+}

@@ -1,5 +1,6 @@
 //! The copy of the workspace that the bugs are in. It stays under the target directory and only files that change are
-//! written again, so that its builds are incremental.
+//! written again, so that its builds are incremental. What others wrote is built once for both: the copy has the same profile
+//! and build directory, and a version of its own, so that its crates are not taken for those of the original.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -8,18 +9,24 @@ use std::process::Command;
 
 use anyhow::{Context, ensure};
 
+use super::library::Detector;
+use super::product_test::ProductTests;
+
 /// The copy.
 pub(super) struct Copy {
     pub path: PathBuf,
+    /// Where its programs are.
     target: PathBuf,
+    /// Where everything else that is built is, shared with the original.
+    build: PathBuf,
 }
 
 /// Copies what git knows of (and new files that it doesn't ignore), `changed` in its changed form.
 pub(super) fn make(root: &Path, changed: &BTreeMap<PathBuf, String>) -> anyhow::Result<Copy> {
     let root = root.canonicalize()?;
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
-    let path = std::path::absolute(target.join("planted/workspace"))?;
-    let target = std::path::absolute(target.join("planted/target"))?;
+    let build = std::path::absolute(target)?;
+    let (path, target) = (build.join("planted/workspace"), build.join("planted/target"));
     let listed = Command::new("git")
         .args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"])
         .current_dir(&root)
@@ -36,6 +43,7 @@ pub(super) fn make(root: &Path, changed: &BTreeMap<PathBuf, String>) -> anyhow::
         let to = path.join(name);
         let bytes = match changed.get(Path::new(name)) {
             Some(text) => text.clone().into_bytes(),
+            None if name == "Cargo.toml" => settings(&fs::read_to_string(&from)?)?.into_bytes(),
             None => fs::read(&from)?,
         };
         if fs::read(&to).ok().as_ref() != Some(&bytes) {
@@ -47,7 +55,20 @@ pub(super) fn make(root: &Path, changed: &BTreeMap<PathBuf, String>) -> anyhow::
         kept.insert(to);
     }
     remove_others(&path, &kept)?;
-    Ok(Copy { path, target })
+    Ok(Copy { path, target, build })
+}
+
+/// The workspace's settings, for the copy.
+fn settings(text: &str) -> anyhow::Result<String> {
+    let (version, lints) = ("\nversion = \"0.", "[workspace.lints.rust]\n");
+    ensure!(text.contains(version) && text.contains(lints), "Cargo.toml has no version or no lints");
+    // Mutants leave things unused.
+    let allow = format!("{lints}warnings = \"allow\"\n");
+    Ok(text.replace("\"deny\"", "\"allow\"").replacen(lints, &allow, 1).replacen(
+        version,
+        "\nversion = \"999.",
+        1,
+    ))
 }
 
 /// Files of an earlier copy whose originals are gone.
@@ -64,18 +85,21 @@ fn remove_others(folder: &Path, kept: &BTreeSet<PathBuf>) -> anyhow::Result<()> 
 }
 
 impl Copy {
-    /// Builds the proofs of the copy.
-    pub fn build(&self) -> anyhow::Result<()> {
-        let status = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
-            .args(["build", "--quiet", "--release", "--package", "terrace-proof"])
+    /// Builds the proofs of the copy, and the tests among the detectors.
+    pub fn build<'a>(&self, detectors: impl Iterator<Item = &'a Detector>) -> anyhow::Result<ProductTests> {
+        let mut cargo = self.cargo();
+        let status = cargo.args(["build", "--quiet", "--release", "--package", "terrace-proof"]).status()?;
+        ensure!(status.success(), "a mutant does not compile: see the errors above");
+        ProductTests::build(&self.path, self.cargo(), detectors)
+    }
+
+    fn cargo(&self) -> Command {
+        let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+        cargo
             .current_dir(&self.path)
             .env("CARGO_TARGET_DIR", &self.target)
-            // Mutants leave things unused.
-            .env("RUSTFLAGS", "--cap-lints allow")
-            .env("CARGO_PROFILE_RELEASE_DEBUG", "false")
-            .status()?;
-        ensure!(status.success(), "a mutant does not compile: see the errors above");
-        Ok(())
+            .env("CARGO_BUILD_BUILD_DIR", &self.build);
+        cargo
     }
 
     /// The program of the copy.

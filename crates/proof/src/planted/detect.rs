@@ -7,6 +7,9 @@
 //! | `damage MEDIA` | bytes of a stored image flipped, one at a time |
 //! | `damage superblock` | the same for a superblock |
 //! | `sick block` | a device whose writes and syncs begin to fail |
+//! | `litmus NAME` | a short script for one rule, crashed everywhere: see `litmus` |
+//! | `torture MEDIA MODE` | power cuts on the real server, which has the bug: each history is a cut |
+//! | `test CRATE TARGET NAME` | a test of the product, see `product_test` |
 //! | `space MEDIA` | a small set of keys written again and again, with restarts: the store never fills up |
 
 use std::process::ExitCode;
@@ -16,9 +19,10 @@ use terrace_engine::Durability;
 use terrace_testkit::sweep::without::Crashes;
 use terrace_testkit::sweep::{MediaKind, SweepOptions, sweep};
 
-use super::directed;
+use super::{directed, litmus};
 use crate::sites::log_bench;
 use crate::subjects::Hetermm;
+use crate::torture;
 
 /// Runs one detector of planted bugs. Exits with failure if it finds something, and says what in its last two lines.
 #[derive(Clone, Debug, clap::Args)]
@@ -54,6 +58,12 @@ pub fn detect(arguments: &DetectArguments) -> anyhow::Result<ExitCode> {
             let mode = mode.parse::<Durability>().map_err(anyhow::Error::msg)?;
             crash_sweep(media(kind)?, mode, arguments)?
         }
+        ["torture", kind, mode] => {
+            let mode = mode.parse::<Durability>().map_err(anyhow::Error::msg)?;
+            let (wrong, tried) = torture::find(media(kind)?, mode, arguments.histories, arguments.seed)?;
+            Finding { wrong, tried }
+        }
+        ["litmus", name] => litmus::run(name)?,
         ["log", kind] => log_crashes(media(kind)?, arguments),
         ["damage", "superblock"] => directed::damaged_superblock(),
         ["damage", kind] => directed::damage(media(kind)?)?,

@@ -15,14 +15,14 @@ use terrace_testkit::sweep::{Media, MediaKind, Opening, Subject};
 use super::detect::Finding;
 use crate::subjects::Hetermm;
 
-const START_US: u64 = 1_800_000_000_000_000;
+pub(super) const START_US: u64 = 1_800_000_000_000_000;
 /// Background steps after which an answer that is still awaited never comes.
 const STEPS_MAX: u32 = 10_000;
 
 /// Content of media: one region, or log and data.
-type Bytes = Vec<Vec<u8>>;
+pub(super) type Bytes = Vec<Vec<u8>>;
 
-fn blank(kind: MediaKind) -> Bytes {
+pub(super) fn blank(kind: MediaKind) -> Bytes {
     let shape = Hetermm.shape(kind);
     match kind {
         MediaKind::Byte => vec![vec![0; shape.data_bytes]],
@@ -30,7 +30,7 @@ fn blank(kind: MediaKind) -> Bytes {
     }
 }
 
-fn media_of(bytes: &Bytes) -> Media {
+pub(super) fn media_of(bytes: &Bytes) -> Media {
     match bytes.as_slice() {
         [log, data] => {
             Media::Block { log: SimBlock::from_image(log.clone()), data: SimBlock::from_image(data.clone()) }
@@ -39,7 +39,7 @@ fn media_of(bytes: &Bytes) -> Media {
     }
 }
 
-fn bytes_of(media: &Media) -> Bytes {
+pub(super) fn bytes_of(media: &Media) -> Bytes {
     match media {
         Media::Byte(region) => vec![region.to_bytes()],
         Media::Block { log, data } => vec![log.to_bytes(), data.to_bytes()],
@@ -47,50 +47,29 @@ fn bytes_of(media: &Media) -> Bytes {
 }
 
 /// One session of a store.
-struct Client {
-    session: Box<dyn Session>,
-    store: Box<dyn Store>,
+pub(super) struct Client {
+    pub session: Box<dyn Session>,
+    pub store: Box<dyn Store>,
 }
 
 impl Client {
     fn open(media: &Media, fresh: bool) -> Result<Self, StoreError> {
         let clock = Arc::new(ManualClock::new(START_US));
-        let opening = Opening { durability: Durability::Sync, clock, fresh, evict: false };
+        Self::open_as(media, Opening { durability: Durability::Sync, clock, fresh, evict: false })
+    }
+
+    pub fn open_as(media: &Media, opening: Opening) -> Result<Self, StoreError> {
         let store = Hetermm.open(media, opening)?;
         Ok(Self { session: store.session()?, store })
     }
 
     /// Executes one operation; its answer and the value that came with it. `None` if the answer never comes.
-    fn run(&mut self, key: &str, kind: impl FnOnce(&mut Batch) -> OpKind) -> Option<(Reply, Vec<u8>)> {
-        let mut batch = Batch::new();
-        let kind = kind(&mut batch);
-        batch.push(0, key.as_bytes(), kind);
-        self.session.execute(&mut batch);
-        for _ in 0..STEPS_MAX {
-            if self.session.poll(&mut batch)
-                && let Some(proof) = self.session.settled(&batch)
-            {
-                let reply = batch.reply(0, &proof);
-                let value = match &reply {
-                    Reply::Hit { value: Some(span), .. } => batch.output(*span).to_vec(),
-                    _ => Vec::new(),
-                };
-                return Some((reply, value));
-            }
-            self.store.step();
-        }
-        None
+    pub fn run(&mut self, key: &str, kind: impl FnOnce(&mut Batch) -> OpKind) -> Option<(Reply, Vec<u8>)> {
+        ask(&mut *self.session, &*self.store, key, kind)
     }
 
-    fn set(&mut self, key: &str, value: &[u8]) -> Option<Reply> {
-        let set = |batch: &mut Batch| OpKind::Set {
-            value: batch.bytes(value),
-            condition: Condition::Always,
-            expiry: Expiry::Clear,
-            flags: None,
-            old_value: false,
-        };
-        self.run(key, set).map(|(reply, _)| reply)
+    pub fn set(&mut self, key: &str, value: &[u8]) -> Option<Reply> {
+        self.run(key, |batch| set(batch, value, Expiry::Clear)).map(|(reply, _)| reply)
     }
 
     fn delete(&mut self, key: &str) -> Option<Reply> {
@@ -98,17 +77,50 @@ impl Client {
         self.run(key, delete).map(|(reply, _)| reply)
     }
 
-    fn get(&mut self, key: &str) -> Option<(Reply, Vec<u8>)> {
+    pub fn get(&mut self, key: &str) -> Option<(Reply, Vec<u8>)> {
         self.run(key, |_| OpKind::Get { value: true })
     }
 
-    fn close(self) -> Result<(), StoreError> {
+    pub fn close(self) -> Result<(), StoreError> {
         drop(self.session);
         self.store.close()
     }
 }
 
-fn value(key: &str, round: usize, len: usize) -> Vec<u8> {
+/// A set of this value, whatever was there.
+pub(super) fn set(batch: &mut Batch, value: &[u8], expiry: Expiry) -> OpKind {
+    let value = batch.bytes(value);
+    OpKind::Set { value, condition: Condition::Always, expiry, flags: None, old_value: false }
+}
+
+/// Executes one operation in a session of a store, which does its background work meanwhile; as [`Client::run`].
+pub(super) fn ask(
+    session: &mut dyn Session,
+    store: &dyn Store,
+    key: &str,
+    kind: impl FnOnce(&mut Batch) -> OpKind,
+) -> Option<(Reply, Vec<u8>)> {
+    let mut batch = Batch::new();
+    let kind = kind(&mut batch);
+    batch.push(0, key.as_bytes(), kind);
+    session.execute(&mut batch);
+    for _ in 0..STEPS_MAX {
+        if session.poll(&mut batch)
+            && let Some(proof) = session.settled(&batch)
+        {
+            let reply = batch.reply(0, &proof);
+            let value = match &reply {
+                Reply::Hit { value: Some(span), .. } => batch.output(*span).to_vec(),
+                _ => Vec::new(),
+            };
+            return Some((reply, value));
+        }
+        store.step();
+    }
+    None
+}
+
+pub(super) fn value(key: &str, round: usize, len: usize) -> Vec<u8> {
     format!("{key}.{round}.").bytes().cycle().take(len.max(8)).collect()
 }
 

@@ -23,8 +23,8 @@ pub struct Bug {
     pub mutant: String,
     /// Why that is wrong.
     pub why: String,
-    /// Who must catch it.
-    pub detector: Detector,
+    /// Who must catch it, each of them.
+    pub detectors: Vec<Detector>,
     /// Nobody has caught it yet: a hole in the tests. It is planted on request alone.
     pub survives: bool,
 }
@@ -34,10 +34,22 @@ pub struct Bug {
 pub struct Detector {
     /// Its name and what it runs on: `sweep byte sync`, `log block`, `damage byte`.
     pub name: String,
-    /// Histories at most.
+    /// Histories, or power cuts, at most.
     pub histories: u64,
     /// The first one's seed.
     pub seed: u64,
+}
+
+impl Detector {
+    /// With as much of it as is usual.
+    pub(super) fn usual(name: String) -> Self {
+        let histories = if name.starts_with("torture") { CUTS } else { HISTORIES };
+        Self { name, histories, seed: 0 }
+    }
+    /// How many times the usual this is.
+    pub(super) fn share(&self) -> u32 {
+        self.histories.div_ceil(Self::usual(self.name.clone()).histories) as u32
+    }
 }
 
 #[derive(Deserialize)]
@@ -58,12 +70,16 @@ struct Entry {
     detector: String,
     histories: Option<u64>,
     seed: Option<u64>,
+    /// The medium and mode of a torture that must catch it too.
+    torture: Option<String>,
     #[serde(default)]
     survives: bool,
 }
 
 /// Histories that a detector tries unless the entry says otherwise.
 pub(super) const HISTORIES: u64 = 150;
+/// Power cuts of the torture.
+pub(super) const CUTS: u64 = 60;
 
 /// The whole library.
 ///
@@ -83,6 +99,12 @@ pub fn load(root: &Path) -> anyhow::Result<Vec<Bug>> {
         let class: Class = toml::from_str(&text).with_context(|| format!("reading {}", path.display()))?;
         for entry in class.bug {
             ensure!(bugs.iter().all(|bug| bug.name != entry.name), "two bugs are called {:?}", entry.name);
+            let mut detectors = vec![Detector {
+                name: entry.detector,
+                histories: entry.histories.unwrap_or(HISTORIES),
+                seed: entry.seed.unwrap_or(0),
+            }];
+            detectors.extend(entry.torture.map(|on| Detector::usual(format!("torture {on}"))));
             bugs.push(Bug {
                 number: bugs.len() as u32 + 1,
                 class: class.class.clone(),
@@ -91,11 +113,7 @@ pub fn load(root: &Path) -> anyhow::Result<Vec<Bug>> {
                 original: entry.original,
                 mutant: entry.mutant,
                 why: entry.why,
-                detector: Detector {
-                    name: entry.detector,
-                    histories: entry.histories.unwrap_or(HISTORIES),
-                    seed: entry.seed.unwrap_or(0),
-                },
+                detectors,
                 survives: entry.survives,
             });
         }

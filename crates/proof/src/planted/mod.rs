@@ -15,6 +15,8 @@ mod copy;
 mod detect;
 mod directed;
 mod library;
+mod litmus;
+mod product_test;
 mod rewrite;
 mod run;
 
@@ -47,6 +49,9 @@ pub struct Arguments {
     /// Only the bugs that nobody has caught yet: the holes to fill.
     #[arg(long)]
     survivors: bool,
+    /// Only the bugs that the torture must find as well as their other detector.
+    #[arg(long)]
+    torture: bool,
     /// Seconds that one detector may take: one that takes longer counts as caught, as a hang.
     #[arg(long, default_value_t = 120)]
     seconds: u64,
@@ -80,8 +85,16 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         println!("{} entries fit the source", bugs.len());
         return Ok(ExitCode::SUCCESS);
     }
+    let wanted = |bug: &&Bug| {
+        arguments.only.as_ref().is_none_or(|only| bug.name.contains(only.as_str()))
+            && arguments.class.as_ref().is_none_or(|class| bug.class == *class)
+            && bug.survives == arguments.survivors
+            && (!arguments.torture || bug.detectors.len() > 1)
+    };
+    let chosen: Vec<Bug> = bugs.iter().filter(wanted).cloned().collect();
+    ensure!(!chosen.is_empty(), "no bug has that name and class");
     let copy = copy::make(&root(), &rewrite::rewrite(&root(), &bugs)?)?;
-    copy.build()?;
+    let tests = copy.build(chosen.iter().flat_map(|bug| &bug.detectors))?;
     if arguments.build_only {
         for bug in &bugs {
             println!("{:>3}  {}: {}", bug.number, bug.class, bug.name);
@@ -89,15 +102,10 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         println!("{}", copy.path.display());
         return Ok(ExitCode::SUCCESS);
     }
-    let wanted = |bug: &&Bug| {
-        arguments.only.as_ref().is_none_or(|only| bug.name.contains(only.as_str()))
-            && arguments.class.as_ref().is_none_or(|class| bug.class == *class)
-            && bug.survives == arguments.survivors
-    };
-    let chosen: Vec<Bug> = bugs.iter().filter(wanted).cloned().collect();
-    ensure!(!chosen.is_empty(), "no bug has that name and class");
     let open = bugs.iter().filter(|bug| bug.survives).count();
-    println!("{open} more are known to survive: see `--survivors`");
-    let all_caught = run::run(&copy, &chosen, arguments)?;
+    if open > 0 {
+        println!("{open} more are known to survive: see `--survivors`");
+    }
+    let all_caught = run::run(&copy, &tests, &chosen, arguments)?;
     Ok(if all_caught { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -126,7 +126,6 @@ pub mod planted {
 
 #[cfg(test)]
 mod tests {
-    use super::super::library::Detector;
     use super::*;
 
     fn bug(number: u32, original: &str, mutant: &str) -> Bug {
@@ -138,7 +137,7 @@ mod tests {
             original: original.into(),
             mutant: mutant.into(),
             why: String::new(),
-            detector: Detector { name: String::new(), histories: 1, seed: 0 },
+            detectors: Vec::new(),
             survives: false,
         }
     }

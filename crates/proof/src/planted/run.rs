@@ -7,13 +7,14 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use anyhow::Context;
+use anyhow::{Context, ensure};
 use indicatif::{ProgressBar, ProgressStyle};
 use parking_lot::Mutex;
 
 use super::Arguments;
 use super::copy::Copy;
-use super::library::{Bug, Detector, HISTORIES};
+use super::library::{Bug, Detector};
+use super::product_test::{self, ProductTests};
 
 /// What a detector said.
 enum Verdict {
@@ -25,14 +26,19 @@ enum Verdict {
 }
 
 /// Runs everything; whether no detector cried wolf and all bugs were caught.
-pub(super) fn run(copy: &Copy, bugs: &[Bug], arguments: &Arguments) -> anyhow::Result<bool> {
+pub(super) fn run(
+    copy: &Copy,
+    tests: &ProductTests,
+    bugs: &[Bug],
+    arguments: &Arguments,
+) -> anyhow::Result<bool> {
     // No bug first: a detector that finds something then finds nothing.
-    let names: BTreeSet<&str> = bugs.iter().map(|bug| bug.detector.name.as_str()).collect();
-    let plain = |name: &&str| Detector { name: (*name).into(), histories: HISTORIES, seed: 0 };
-    let detectors: Vec<Detector> = names.iter().map(plain).collect();
+    let names: BTreeSet<&str> =
+        bugs.iter().flat_map(|bug| &bug.detectors).map(|detector| detector.name.as_str()).collect();
+    let detectors: Vec<Detector> = names.into_iter().map(|name| Detector::usual(name.into())).collect();
     let mut work: Vec<(Option<&Bug>, &Detector)> =
         detectors.iter().map(|detector| (None, detector)).collect();
-    work.extend(bugs.iter().map(|bug| (Some(bug), &bug.detector)));
+    work.extend(bugs.iter().flat_map(|bug| bug.detectors.iter().map(move |detector| (Some(bug), detector))));
     let bar = ProgressBar::new(work.len() as u64);
     bar.set_style(ProgressStyle::with_template("{bar:30} {pos}/{len} {elapsed} {msg}")?);
     let next = AtomicUsize::new(0);
@@ -46,7 +52,9 @@ pub(super) fn run(copy: &Copy, bugs: &[Bug], arguments: &Arguments) -> anyhow::R
             scope.spawn(|| {
                 while let Some((bug, detector)) = work.get(next.fetch_add(1, Relaxed)) {
                     let started = Instant::now();
-                    let verdict = detect(copy, bug.map_or(0, |bug| bug.number), detector, arguments);
+                    let number = bug.map_or(0, |bug| bug.number);
+                    let command = tests.command(detector).unwrap_or_else(|| sweep(copy, detector, arguments));
+                    let verdict = detect(command, number, detector, arguments);
                     bar.set_message(bug.map_or(detector.name.clone(), |bug| bug.name.clone()));
                     bar.inc(1);
                     results.lock().push((*bug, *detector, started.elapsed(), verdict));
@@ -57,7 +65,7 @@ pub(super) fn run(copy: &Copy, bugs: &[Bug], arguments: &Arguments) -> anyhow::R
     bar.finish_and_clear();
     let mut results = results.into_inner();
     results.sort_by_key(|(bug, detector, ..)| (bug.map_or(0, |bug| bug.number), (*detector).clone()));
-    let (mut caught, mut cried_wolf) = (0, false);
+    let (mut missed, mut cried_wolf) = (BTreeSet::new(), false);
     let mut usual: BTreeMap<&str, Duration> = BTreeMap::new();
     for (bug, detector, time, verdict) in results {
         match (bug, verdict?) {
@@ -73,40 +81,53 @@ pub(super) fn run(copy: &Copy, bugs: &[Bug], arguments: &Arguments) -> anyhow::R
                 println!("{} finds fault with nothing planted: {how}", detector.name);
             }
             (Some(bug), Verdict::Passed) => {
+                missed.insert(bug.number);
                 println!("{}: {}: SURVIVES {} ({})", bug.class, bug.name, detector.name, bug.why);
             }
             (Some(bug), Verdict::Late) => {
                 // Only what ends much sooner otherwise hangs.
-                let share = detector.histories.div_ceil(HISTORIES) as u32;
-                let without =
-                    usual.get(detector.name.as_str()).map_or(Duration::MAX / 4, |time| *time * share);
+                let without = usual.get(detector.name.as_str()).copied();
+                let without = without.unwrap_or(Duration::MAX / 4096) * detector.share();
                 let hangs = without * 3 < Duration::from_secs(arguments.seconds);
-                caught += usize::from(hangs);
+                if !hangs {
+                    missed.insert(bug.number);
+                }
                 let verdict = if hangs { "hangs" } else { "TOO SLOW TO TELL" };
                 println!("{}: {}: {}: {verdict}", bug.class, bug.name, detector.name);
             }
             (Some(bug), Verdict::Caught(how, images)) => {
-                caught += 1;
                 println!("{}: {}: {}, {images}: {how}", bug.class, bug.name, detector.name);
             }
         }
     }
-    println!("{} planted, {caught} caught", bugs.len());
-    Ok(caught == bugs.len() && !cried_wolf)
+    println!("{} planted, {} caught", bugs.len(), bugs.len() - missed.len());
+    Ok(missed.is_empty() && !cried_wolf)
 }
 
-fn detect(copy: &Copy, number: u32, detector: &Detector, arguments: &Arguments) -> anyhow::Result<Verdict> {
-    let mut child = Command::new(copy.program())
+/// What runs a detector of the copy's program.
+fn sweep(copy: &Copy, detector: &Detector, arguments: &Arguments) -> Command {
+    let mut command = Command::new(copy.program());
+    command
         .arg("planted-detector")
         .args(["--detector", &detector.name])
         .args(["--histories", &detector.histories.to_string()])
-        .args(["--seed", &(detector.seed + arguments.seed).to_string()])
+        .args(["--seed", &(detector.seed + arguments.seed).to_string()]);
+    command
+}
+
+fn detect(
+    mut command: Command,
+    number: u32,
+    detector: &Detector,
+    arguments: &Arguments,
+) -> anyhow::Result<Verdict> {
+    let mut child = command
         .env("TERRACE_PLANTED", number.to_string())
         .env("RUST_BACKTRACE", "0")
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .spawn()
-        .with_context(|| format!("starting {}", copy.program().display()))?;
+        .with_context(|| format!("starting {command:?}"))?;
     let mut stdout = child.stdout.take().context("the detector's output")?;
     let (send, output) = mpsc::channel();
     let reader = std::thread::spawn(move || {
@@ -123,8 +144,15 @@ fn detect(copy: &Copy, number: u32, detector: &Detector, arguments: &Arguments) 
     let Ok(text) = text else {
         return Ok(Verdict::Late);
     };
+    if product_test::is_test(detector) {
+        ensure!(product_test::ran_one(&text), "{}: that is not one test: {text}", detector.name);
+    }
     if status.success() {
         return Ok(Verdict::Passed);
+    }
+    if product_test::is_test(detector) {
+        let how = product_test::complaint(&text).unwrap_or_else(|| format!("the process died: {status}"));
+        return Ok(Verdict::Caught(how, "one test".into()));
     }
     // The detector's last two lines: what was wrong, and after how much.
     let mut lines = text.lines().rev();

@@ -49,6 +49,11 @@ use tally::Totals;
 
 pub use child::{Arguments as ServerArguments, run as run_server};
 
+/// Characters of what [`find`] says.
+const WORDS_MAX: usize = 300;
+/// Cuts that a store goes through before the next one is made.
+const LIFE: u64 = 25;
+
 /// Cuts the power of the real server, and compares what is left with what was acknowledged.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Arguments {
@@ -71,7 +76,7 @@ pub struct Arguments {
     #[arg(long, default_value_t = 3)]
     jobs: usize,
     /// Cuts that a store goes through before the next one is made.
-    #[arg(long, default_value_t = 25)]
+    #[arg(long, default_value_t = LIFE)]
     life: u64,
     /// Stop after so many stores that failed.
     #[arg(long, default_value_t = 1)]
@@ -112,14 +117,94 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         .collect();
     let bar = ProgressBar::new(arguments.rounds);
     bar.set_style(ProgressStyle::with_template("{bar:30} {pos}/{len} power cuts, {msg}, {eta} left")?);
-    let (totals, failures) = (Totals::default(), Mutex::new(Vec::new()));
+    let totals = Totals::default();
     let show = || {
         bar.set_position(totals.cuts());
         bar.set_message(format!("{} failures", totals.failures()));
     };
+    let failed = |failure: Failure<'_>| bar.suspend(|| println!("{failure}"));
+    torment(arguments, &settings, &totals, &show, &failed);
+    bar.finish_and_clear();
+    let modes: Vec<_> = arguments.durability.iter().map(ToString::to_string).collect();
+    println!("{}, {} media, durability {}: {totals}", arguments.engine, arguments.media, modes.join(" and "));
+    Ok(if totals.failures() == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Cuts the power of one kind of store `rounds` times, until something is wrong: what, if anything, and what was done. Nothing
+/// is kept of a failure.
+///
+/// # Errors
+/// If there is no place for the files.
+pub fn find(
+    media: MediaKind,
+    durability: Durability,
+    rounds: u64,
+    seed: u64,
+) -> anyhow::Result<(Option<String>, String)> {
+    let disk = tempfile::tempdir()?;
+    let memory = tempfile::tempdir_in("/dev/shm").context("making a directory in memory")?;
+    let arguments = Arguments {
+        engine: "hetermm".into(),
+        rounds,
+        media: media.to_string(),
+        durability: vec![durability],
+        seed,
+        jobs: 1,
+        life: LIFE,
+        failures: 1,
+        dir: Some(disk.path().into()),
+        memory: memory.path().into(),
+        sabotage: None,
+    };
+    let setting = Setting { engine: arguments.engine.clone(), media, durability, sabotage: None };
+    let (totals, wrong) = (Totals::default(), Mutex::new(None));
+    let failed = |failure: Failure<'_>| {
+        if let Ok(mut wrong) = wrong.lock() {
+            // The server's own words stand behind the first line.
+            let words = failure.error.root_cause().to_string();
+            let words: Vec<&str> = words.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+            *wrong = Some(words.join(" ").chars().take(WORDS_MAX).collect());
+        }
+    };
+    torment(&arguments, &[setting], &totals, &|| {}, &failed);
+    let tried = format!("{} power cuts", totals.cuts());
+    Ok((wrong.into_inner().unwrap_or_else(|poison| poison.into_inner()), tried))
+}
+
+/// What was wrong with a store, and which it was.
+struct Failure<'a> {
+    error: anyhow::Error,
+    setting: &'a Setting,
+    seed: u64,
+    cuts: u64,
+}
+
+impl std::fmt::Display for Failure<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { error, setting, seed, cuts } = self;
+        write!(
+            f,
+            "{error:#}\n  again: cargo xtask torture --engine {} --media {} --durability {} --seed {seed} --rounds {cuts} \
+             --life {cuts} --jobs 1{}",
+            setting.engine,
+            setting.media,
+            setting.durability,
+            setting.sabotage.as_ref().map_or(String::new(), |what| format!(" --sabotage {what}"))
+        )
+    }
+}
+
+/// Lives, several at a time, until the rounds are over or too many failed.
+fn torment(
+    arguments: &Arguments,
+    settings: &[Setting],
+    totals: &Totals,
+    show: &(dyn Fn() + Sync),
+    failed: &(dyn Fn(Failure<'_>) + Sync),
+) {
     // Lives are as many as are needed for each setting to get its share.
-    let life = arguments.life.max(1).min(arguments.rounds.div_ceil(settings.len() as u64));
-    let lives = arguments.rounds.div_ceil(life.max(1));
+    let life = arguments.life.min(arguments.rounds.div_ceil(settings.len() as u64)).max(1);
+    let lives = arguments.rounds.div_ceil(life);
     let next = AtomicU64::new(0);
     std::thread::scope(|scope| {
         for _ in 0..arguments.jobs.max(1) {
@@ -132,29 +217,14 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
                     let setting = &settings[i as usize % settings.len()];
                     let cuts = life.min(arguments.rounds - i * life);
                     let seed = arguments.seed.wrapping_add(i);
-                    if let Err(failure) = live(arguments, setting, seed, cuts, &totals, &show) {
+                    if let Err(error) = live(arguments, setting, seed, cuts, totals, show) {
                         totals.failed();
-                        let failure = format!(
-                            "{failure:#}\n  again: cargo xtask torture --engine {} --media {} --durability {} --seed {seed} \
-                             --rounds {cuts} --life {cuts} --jobs 1{}",
-                            setting.engine,
-                            setting.media,
-                            setting.durability,
-                            setting.sabotage.as_ref().map_or(String::new(), |what| format!(" --sabotage {what}"))
-                        );
-                        bar.suspend(|| println!("{failure}"));
-                        if let Ok(mut failures) = failures.lock() {
-                            failures.push(failure);
-                        }
+                        failed(Failure { error, setting, seed, cuts });
                     }
                 }
             });
         }
     });
-    bar.finish_and_clear();
-    let modes: Vec<_> = arguments.durability.iter().map(ToString::to_string).collect();
-    println!("{}, {} media, durability {}: {totals}", arguments.engine, arguments.media, modes.join(" and "));
-    Ok(if totals.failures() == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// One store's life; its directories stay if it failed.

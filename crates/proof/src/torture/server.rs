@@ -1,5 +1,6 @@
 //! A server as a child process: started, watched, cut off.
 
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
@@ -15,6 +16,8 @@ use terrace_testkit::load::Wire;
 
 /// No phase takes nearly as long; a server that hangs fails its round instead of stalling it.
 const PHASE_WITHIN: Duration = Duration::from_secs(60);
+/// Which planted bug the server has, where this program was built with the library of them (`planted`).
+const PLANTED: &str = "TERRACE_PLANTED";
 /// How long a debugger may take to list a hanging server's stacks.
 const STACKS_WITHIN: &str = "30";
 
@@ -63,9 +66,10 @@ impl Server {
         let errors = dir.join("errors.txt");
         let program = std::env::current_exe().context("finding this program")?;
         let mut command = Command::new(program);
-        // The caller's variables are no options of the server.
+        // The caller's variables are no options of the server. A planted bug is none: the server is what must have it.
         let ours = std::env::vars_os().map(|(name, _)| name);
-        ours.filter(|name| name.to_string_lossy().starts_with("TERRACE_")).for_each(|name| {
+        let option = |name: &OsString| name.to_string_lossy().starts_with("TERRACE_") && name != PLANTED;
+        ours.filter(option).for_each(|name| {
             command.env_remove(name);
         });
         let mut child = command

@@ -1,0 +1,144 @@
+//! Detectors that are tests of the product itself, built from the copy: `test CRATE TARGET NAME`, where TARGET is `lib` for the
+//! tests beside the code, or an integration test's name. Exactly one test must have NAME in its path.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, ensure};
+use serde::Deserialize;
+
+use super::library::Detector;
+
+/// A program of tests: the crate's folder, and `lib` or the integration test.
+type Program = (String, String);
+
+/// What a detector's name says, if it is a test.
+struct Named<'a> {
+    folder: &'a str,
+    target: &'a str,
+    test: &'a str,
+}
+
+/// The programs of the tests that are detectors.
+#[derive(Default)]
+pub(super) struct ProductTests {
+    workspace: PathBuf,
+    programs: BTreeMap<Program, PathBuf>,
+}
+
+impl<'a> Named<'a> {
+    fn of(detector: &'a Detector) -> Option<Self> {
+        let mut words = detector.name.strip_prefix("test ")?.split(' ');
+        Some(Self { folder: words.next()?, target: words.next()?, test: words.next()? })
+    }
+    fn program(&self) -> Program {
+        (self.folder.into(), self.target.into())
+    }
+}
+
+/// What cargo says of something it built.
+#[derive(Deserialize)]
+struct Artifact {
+    manifest_path: PathBuf,
+    target: Target,
+    executable: PathBuf,
+}
+
+#[derive(Deserialize)]
+struct Target {
+    name: String,
+    kind: Vec<String>,
+}
+
+impl ProductTests {
+    /// Builds those that these detectors name. `cargo` comes with the copy's settings.
+    pub fn build<'a>(
+        workspace: &Path,
+        mut cargo: Command,
+        detectors: impl Iterator<Item = &'a Detector>,
+    ) -> anyhow::Result<Self> {
+        let wanted: BTreeSet<Program> =
+            detectors.filter_map(Named::of).map(|named| named.program()).collect();
+        let mut tests = Self { workspace: workspace.into(), programs: BTreeMap::new() };
+        if wanted.is_empty() {
+            return Ok(tests);
+        }
+        cargo.args([
+            "test",
+            "--quiet",
+            "--release",
+            "--no-run",
+            "--message-format",
+            "json-render-diagnostics",
+        ]);
+        for folder in wanted.iter().map(|(folder, _)| folder).collect::<BTreeSet<_>>() {
+            let package = if folder == "terrace" { folder.clone() } else { format!("terrace-{folder}") };
+            cargo.args(["--package", &package]);
+        }
+        for target in wanted.iter().map(|(_, target)| target).collect::<BTreeSet<_>>() {
+            match target.as_str() {
+                "lib" => cargo.arg("--lib"),
+                name => cargo.args(["--test", name]),
+            };
+        }
+        let built = cargo.stderr(std::process::Stdio::inherit()).output().context("building tests")?;
+        ensure!(built.status.success(), "the tests of the copy do not compile: see the errors above");
+        for line in String::from_utf8_lossy(&built.stdout).lines() {
+            // Libraries that the tests need have no program.
+            let Ok(artifact) = serde_json::from_str::<Artifact>(line) else { continue };
+            let Some(folder) = artifact.manifest_path.parent().and_then(Path::file_name) else { continue };
+            let is_lib = artifact.target.kind.iter().any(|kind| kind == "lib");
+            let target = if is_lib { "lib".into() } else { artifact.target.name };
+            tests.programs.insert((folder.to_string_lossy().into(), target), artifact.executable);
+        }
+        for program in &wanted {
+            ensure!(tests.programs.contains_key(program), "there are no tests {program:?}");
+        }
+        Ok(tests)
+    }
+
+    /// What runs this detector, if it is a test.
+    pub fn command(&self, detector: &Detector) -> Option<Command> {
+        let named = Named::of(detector)?;
+        let mut command = Command::new(self.programs.get(&named.program())?);
+        command.arg(named.test).current_dir(self.workspace.join("crates").join(named.folder));
+        Some(command)
+    }
+}
+
+/// Whether a detector is a test.
+pub(super) fn is_test(detector: &Detector) -> bool {
+    Named::of(detector).is_some()
+}
+
+/// Whether the output is that of a single test.
+pub(super) fn ran_one(output: &str) -> bool {
+    output.lines().any(|line| line == "running 1 test")
+}
+
+/// What a failed test said first, if it said anything.
+pub(super) fn complaint(output: &str) -> Option<String> {
+    let mut lines = output.lines().skip_while(|line| !line.contains("panicked at"));
+    let place = lines.next()?;
+    let said = lines.next().unwrap_or_default();
+    Some(if said.is_empty() { place.into() } else { said.into() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_taken_apart_and_outputs_understood() {
+        let detector = Detector::usual("test log lib a_test".into());
+        let named = Named::of(&detector).unwrap();
+        assert_eq!((named.program(), named.test), (("log".into(), "lib".into()), "a_test"));
+        assert!(!is_test(&Detector::usual("log byte".into())));
+        let output =
+            "running 1 test\n---- a stdout ----\nthread 'a' panicked at src/a.rs:1:2:\nit is gone\nnote";
+        assert!(ran_one(output) && !ran_one("running 0 tests"));
+        assert_eq!(complaint(output).as_deref(), Some("it is gone"));
+        assert_eq!(complaint("killed"), None);
+    }
+}
