@@ -1,7 +1,7 @@
 //! A turn's operations and their answers, in buffers that are reused from turn to turn.
 
 use crate::op::{Op, OpKind, Span};
-use crate::reply::{OpError, Reply};
+use crate::reply::{Meta, OpError, Reply};
 
 /// Operations to execute together, and their answers.
 ///
@@ -19,6 +19,8 @@ pub struct Batch {
     pub(crate) replies: Vec<Reply>,
     /// Keys found by `Scan` operations: operation and span of the key in `output`.
     pub(crate) scanned: Vec<(u32, Span)>,
+    /// Rows found by `Range` operations: operation and row.
+    pub(crate) ranged: Vec<(u32, Row)>,
     pub(crate) pending: Vec<crate::pending::Pending>,
     pub(crate) ticket: crate::commit::Ticket,
 }
@@ -47,6 +49,7 @@ impl Batch {
         self.open_atomic = None;
         self.replies.clear();
         self.scanned.clear();
+        self.ranged.clear();
         self.ticket.clear();
     }
     /// Operations in it.
@@ -130,6 +133,24 @@ impl Batch {
             .filter(move |(op, _)| *op as usize == i)
             .map(|(_, span)| slice(&self.output, *span))
     }
+    /// The records that `Range` operation `i` found, in the order of their keys. Needs the same proof as
+    /// [`reply`](Self::reply).
+    pub fn ranged<'a>(&'a self, i: usize, _proof: &Settled) -> impl Iterator<Item = &'a Row> {
+        self.ranged.iter().filter(move |(op, _)| *op as usize == i).map(|(_, row)| row)
+    }
+}
+
+/// One record of a range. Spans lie in the batch's output arena.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Row {
+    /// The key.
+    pub key: Span,
+    /// What is kept beside the value; of a damaged record, its version alone.
+    pub meta: Meta,
+    /// The value, if it was asked for and the record is sound.
+    pub value: Option<Span>,
+    /// The record was damaged on its medium: a read of the key answers the error.
+    pub damaged: bool,
 }
 
 /// Proof that every operation of a batch is answered and that the answers are as durable as the store promised.

@@ -67,7 +67,7 @@ pub(crate) fn needs_value(kind: &OpKind) -> bool {
         OpKind::Get { value } | OpKind::Expire { value, .. } => *value,
         OpKind::Set { old_value, .. } | OpKind::Delete { old_value, .. } => *old_value,
         OpKind::Incr { .. } | OpKind::Append { .. } => true,
-        OpKind::Flush { .. } | OpKind::Scan { .. } | OpKind::Purge => false,
+        OpKind::Flush { .. } | OpKind::Scan { .. } | OpKind::Range { .. } | OpKind::Purge => false,
     }
 }
 
@@ -161,7 +161,7 @@ pub(crate) fn decide(
             }
             _ => Decision::Answer(Answer::Miss),
         },
-        OpKind::Flush { .. } | OpKind::Scan { .. } => Decision::Answer(Answer::Miss),
+        OpKind::Flush { .. } | OpKind::Scan { .. } | OpKind::Range { .. } => Decision::Answer(Answer::Miss),
     }
 }
 

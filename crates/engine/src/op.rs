@@ -1,5 +1,7 @@
 //! Operations as data: what a batch holds, and what each asks of the old record.
 
+pub use terrace_index::Direction;
+
 /// A run of bytes in a batch's arena ([`crate::Batch`]).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Span {
@@ -108,6 +110,30 @@ pub enum OpKind {
         /// About how many keys to return.
         count: u32,
     },
+    /// Reads the records of a range of keys, in their order; the operation's key is where it starts. Needs an ordered index.
+    /// Keys that were there throughout are all found; the range is no snapshot, and where records must be read from a device
+    /// it may see later operations of its own batch. `Ranged`: rows are read with [`Batch::ranged`](crate::Batch::ranged).
+    Range {
+        /// Where the range starts.
+        from: RangeStart,
+        /// Which way it goes.
+        direction: Direction,
+        /// How many records to return at most; fewer if the answer grows beyond 16 MiB.
+        count: u32,
+        /// Copy the values out too.
+        values: bool,
+    },
+}
+
+/// Where a range starts, in the direction that it goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RangeStart {
+    /// At the operation's key, if it is there, else at the next one.
+    At,
+    /// At the next one after the operation's key.
+    After,
+    /// At the first key of the database (the last one backwards). The operation's key means nothing.
+    Edge,
 }
 
 /// When a write goes ahead.

@@ -33,10 +33,8 @@ pub(crate) enum Wanted {
 #[derive(Debug, Default)]
 pub(crate) struct Known {
     records: Vec<(Address, u64, Fact)>,
-    /// An extent's bytes, and the version of the record that described it.
-    pub extent: Option<(u64, Vec<u8>)>,
-    /// An extent that can't be had.
-    pub extent_lost: Option<(u64, Loss)>,
+    /// Extents by the version of the record that described each: the bytes, or why they can't be had.
+    extents: Vec<(u64, Result<Vec<u8>, Loss>)>,
     /// The version whose extent is being read.
     pub extent_version: u64,
     /// The version whose extent was found to have moved.
@@ -66,18 +64,30 @@ impl Known {
             (Arrived::Damaged { hash, head }, Some((address, generation))) => {
                 self.records.push((address, generation, Fact::Damaged { hash, head }));
             }
-            (Arrived::Extent(bytes), _) => self.extent = Some((self.extent_version, bytes)),
-            (Arrived::Damaged { .. }, None) => self.extent_lost = Some((self.extent_version, Loss::Damaged)),
+            (Arrived::Extent(bytes), _) => self.add_extent(self.extent_version, Ok(bytes)),
+            (Arrived::Damaged { .. }, None) => self.add_extent(self.extent_version, Err(Loss::Damaged)),
             (Arrived::Failed, _) => return Err(Loss::Failed),
             // A record whose extent has moved was replaced, and a new look finds what replaced it. If the same one is found
             // again, its extent is gone for good.
             (Arrived::Moved, None) if self.extent_moved == self.extent_version => {
-                self.extent_lost = Some((self.extent_version, Loss::Damaged));
+                self.add_extent(self.extent_version, Err(Loss::Damaged));
             }
             (Arrived::Moved, None) => self.extent_moved = self.extent_version,
             (Arrived::Moved, Some(_)) | (Arrived::Record(_), None) => {}
         }
         Ok(())
+    }
+    /// What is known of the extent that the record of this version describes.
+    pub fn extent(&self, version: u64) -> Option<Result<&[u8], Loss>> {
+        let (_, extent) = self.extents.iter().find(|(of, _)| *of == version)?;
+        Some(extent.as_deref().map_err(|loss| *loss))
+    }
+    pub fn add_extent(&mut self, version: u64, extent: Result<Vec<u8>, Loss>) {
+        self.extents.push((version, extent));
+    }
+    /// Gives the extents' memory back, those of records that were replaced meanwhile among them.
+    pub fn forget_extents(&mut self) {
+        self.extents.clear();
     }
     /// As [`Space::fetch`], from what was read before where that still holds.
     pub fn fetch<S: Space>(

@@ -16,7 +16,7 @@ use std::sync::atomic::Ordering::*;
 use std::time::Instant;
 
 use parking_lot::Mutex;
-use terrace_index::{Change, Index, Key, Verdict};
+use terrace_index::{Address, Change, Index, Key, Verdict};
 use terrace_log::{Log, LogDevice, Replay};
 
 use crate::core::{Core, decode_flush};
@@ -148,6 +148,7 @@ impl<I: Index, S: Space, D: LogDevice> Machine<I, S, D> {
         }
         let machine = Self::assemble(options, index, space, log, manifest, max_version);
         let mut from_log = Vec::new();
+        let mut need_keys = Vec::new();
         let counters = &machine.shared.counters[0];
         for shard in shards {
             for ((hash, _), winner) in shard.into_inner() {
@@ -157,12 +158,12 @@ impl<I: Index, S: Space, D: LogDevice> Machine<I, S, D> {
                             continue;
                         }
                         machine.space.adopt(&found);
-                        let key = Key { hash, db: found.db, bytes: &[] };
-                        machine.index.update(
-                            &key,
-                            |_| Verdict::Differs,
-                            |_| (Change::Set(found.address), ()),
-                        );
+                        if I::NEEDS_KEY {
+                            need_keys.push(found);
+                        } else {
+                            let key = Key { hash, db: found.db, bytes: &[] };
+                            insert(&machine.index, &key, found.address);
+                        }
                         if found.kind == Kind::Tombstone {
                             counters.tombstones.fetch_add(1, Relaxed);
                         } else {
@@ -175,6 +176,18 @@ impl<I: Index, S: Space, D: LogDevice> Machine<I, S, D> {
                 }
             }
         }
+        need_keys.sort_unstable_by_key(|found: &Found| found.address);
+        let addresses: Vec<_> = need_keys.iter().map(|found| found.address).collect();
+        machine.space.read_keys(&addresses, &mut |i, bytes| {
+            let Found { hash, db, address, .. } = need_keys[i];
+            let key = Key { hash, db, bytes: bytes.unwrap_or_default() };
+            if bytes.is_some() {
+                insert(&machine.index, &key, address);
+            } else {
+                machine.index.insert_unreadable(&key, address);
+            }
+        })?;
+        drop((addresses, need_keys));
         for (_, record) in &from_log {
             if let Some(view) = RecordView::decode(record)
                 && view.head.meta.kind() == Kind::Extent
@@ -212,4 +225,9 @@ impl<I: Index, S: Space, D: LogDevice> Machine<I, S, D> {
         machine.save_manifest(|_| {}).map_err(StoreError::io("storing the manifest"))?;
         Ok(machine)
     }
+}
+
+/// Adds the entry of a record that is the only one of its key.
+fn insert(index: &impl Index, key: &Key<'_>, address: Address) {
+    index.update(key, |_| Verdict::Differs, |_| (Change::Set(address), ()));
 }

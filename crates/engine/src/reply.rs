@@ -49,6 +49,11 @@ pub enum Reply {
         /// Where to go on; 0 at the end.
         cursor: u64,
     },
+    /// Records of a range; rows through [`Batch::ranged`](crate::Batch::ranged).
+    Ranged {
+        /// The key behind which to go on; `None` at the end of the database.
+        next: Option<Span>,
+    },
     /// A whole-database operation is done.
     Done,
     /// Not done; nothing changed.
@@ -110,4 +115,7 @@ pub enum OpError {
     /// The index of this name can't go on from a cursor.
     #[error("index {0} has no cursors: SCAN is not available")]
     NoCursor(&'static str),
+    /// The index of this name keeps no order.
+    #[error("index {0} keeps no order: ranges need a store opened with an ordered one, such as --index btree")]
+    Unordered(&'static str),
 }

@@ -299,6 +299,18 @@ pub trait Space: Send + Sync + 'static {
         found: &(dyn Fn(Found) + Sync),
     ) -> Result<(), StoreError>;
 
+    /// Reads the keys of records that [`scan_media`](Self::scan_media) found, for an index that needs them: calls `found` with
+    /// the position of each address and its record's key, `None` if the record is damaged. Costs a read of every block that
+    /// holds one if `addresses` are sorted.
+    ///
+    /// # Errors
+    /// If the medium fails.
+    fn read_keys(
+        &self,
+        addresses: &[Address],
+        found: &mut dyn FnMut(usize, Option<&[u8]>),
+    ) -> Result<(), StoreError>;
+
     /// Recovery has decided: of the records reported, those accepted are live. Called once for each, before `finish_recovery`.
     fn adopt(&self, found: &Found);
 

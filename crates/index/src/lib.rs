@@ -7,6 +7,8 @@
 //!      +--- verify(address) -----+   the space reads the record and says match, differs or needs-a-read
 //! ```
 //!
+//! An index that keeps keys goes into a store as [`WithStrays`], which adds the damaged records whose keys nobody knows.
+//!
 //! [`Clht`] is the index called `clht`: [`Clht::with_min_buckets`] makes one, the [`Index`] trait does the rest.
 //! [`catalogue`] knows every index by name; [`adapters`] has those made of other crates' maps, behind cargo features.
 
@@ -14,8 +16,10 @@ pub mod adapters;
 pub mod catalogue;
 mod clht;
 mod cursors;
+mod strays;
 mod sync;
 mod traits;
 
 pub use clht::Clht;
+pub use strays::WithStrays;
 pub use traits::{Address, Change, Direction, Index, Key, Lookup, OrderedIndex, Verdict};

@@ -184,6 +184,44 @@ pub trait Index: Send + Sync + 'static {
         }
     }
 
+    /// Adds the entry of a record whose key can't be read any more: looked up by `key.hash`, `key.bytes` mean nothing.
+    /// Whether it is the key that is looked up, `verify` tells. Only while nobody else uses the index.
+    fn insert_unreadable(&self, key: &Key<'_>, address: Address) {
+        const { assert!(!Self::NEEDS_KEY, "wrap the index in WithStrays") };
+        self.update(key, |_| Verdict::Differs, |_| (Change::Set(address), ()));
+    }
+
+    /// As [`replace`](Self::replace), for a record whose key can't be read any more: `key.bytes` mean nothing. An index that
+    /// [needs keys](Self::NEEDS_KEY) walks all of its entries to find it.
+    fn replace_unreadable(&self, key: &Key<'_>, from: Address, to: Address) -> bool {
+        const { assert!(!Self::NEEDS_KEY, "wrap the index in WithStrays") };
+        self.replace(key, from, to)
+    }
+
+    /// As [`remove`](Self::remove), for a record whose key can't be read any more, as
+    /// [`replace_unreadable`](Self::replace_unreadable).
+    fn remove_unreadable(&self, key: &Key<'_>, address: Address) -> bool {
+        const { assert!(!Self::NEEDS_KEY, "wrap the index in WithStrays") };
+        self.remove(key, address)
+    }
+
+    /// Visits every entry's database, key and address until `visit` breaks. Only for indexes that
+    /// [need keys](Self::NEEDS_KEY); one that isn't [ordered](Self::ordered) must bring its own.
+    fn visit_keys(&self, visit: &mut dyn FnMut(u8, &[u8], Address) -> ControlFlow<()>) {
+        let Some(ordered) = self.ordered() else { return };
+        for db in 0..=u8::MAX {
+            let mut stopped = false;
+            ordered.range(db, Bound::Unbounded, Direction::Forward, &mut |key, address| {
+                let flow = visit(db, key, address);
+                stopped = flow.is_break();
+                flow
+            });
+            if stopped {
+                return;
+            }
+        }
+    }
+
     /// Entries, exact when no update is in flight.
     fn len(&self) -> u64;
 

@@ -344,6 +344,13 @@ impl Space for DramSpace {
     ) -> Result<(), StoreError> {
         Ok(())
     }
+    fn read_keys(
+        &self,
+        _addresses: &[Address],
+        _found: &mut dyn FnMut(usize, Option<&[u8]>),
+    ) -> Result<(), StoreError> {
+        Ok(())
+    }
     fn adopt(&self, _found: &Found) {}
     fn adopt_extent(&self, _description: &[u8]) {}
     fn finish_recovery(&self) -> Result<(), StoreError> {

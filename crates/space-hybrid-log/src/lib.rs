@@ -30,6 +30,7 @@ mod flush;
 mod frames;
 pub mod inspect;
 mod layout;
+mod listed;
 mod lower;
 mod open;
 mod page;

@@ -4,12 +4,13 @@
 use std::sync::atomic::{AtomicU64, Ordering::*};
 
 use terrace_engine::DATABASES;
-use terrace_engine::record::Kind;
+use terrace_engine::record::{Kind, RecordView};
 use terrace_engine::space::Context;
-use terrace_index::{Index, Key};
+use terrace_index::Index;
 
 use crate::address::Place;
 use crate::layout::FooterEntry;
+use crate::listed::Listed;
 use crate::lower::Lower;
 use crate::slots::State;
 use crate::space::HybridLog;
@@ -81,23 +82,25 @@ impl<L: Lower> HybridLog<L> {
             .collect();
         blocks.sort_unstable();
         for (_, number) in blocks {
-            let holds_key = |entry: &FooterEntry| {
+            let keeps_key = |entry: &FooterEntry| !matches!(entry.kind, Kind::Tombstone | Kind::Poison);
+            let listed = |entry: &FooterEntry, view: Option<&RecordView<'_>>| {
                 let address = self.addresses.address(Place { slot: number, offset: entry.offset });
-                let key = Key { hash: entry.hash, db: entry.db, bytes: &[] };
-                !matches!(entry.kind, Kind::Tombstone | Kind::Poison) && index.contains(&key, address)
+                keeps_key(entry) && Listed::new(entry, view, address).is_in(index)
             };
             // The oldest blocks may hold nothing but tombstones, which the sweep drops once it can.
             if self.slots[number as usize].state() == State::Sealed {
                 let footer = self.footer_entries(number);
-                if !footer.is_some_and(|(entries, _)| entries.iter().any(holds_key)) {
+                if !footer.is_some_and(|(entries, _)| entries.iter().any(|entry| listed(entry, None))) {
                     continue;
                 }
             }
             let Some(block) = self.load_block(number, context) else { continue };
             let mut reported = 0;
-            for view in
-                block.entries.iter().filter(|entry| holds_key(entry)).filter_map(|entry| block.record(entry))
-            {
+            for entry in &block.entries {
+                let Some(view) = block.record(entry) else { continue };
+                if !listed(entry, Some(&view)) {
+                    continue;
+                }
                 found(view.head.meta.db(), view.key);
                 reported += 1;
                 if reported == count {

@@ -13,9 +13,10 @@ use std::sync::atomic::Ordering::*;
 use terrace_engine::record::{Kind, NewRecord, RecordView};
 use terrace_engine::space::{Context, Room};
 use terrace_engine::{Barrier, Progress};
-use terrace_index::{Index, Key};
+use terrace_index::Index;
 
 use crate::address::Place;
+use crate::listed::Listed;
 use crate::layout::{BLOCK_HEADER_BYTES, ENTRY_BYTES, FooterEntry, TRAILER_BYTES, checked};
 use crate::lower::Lower;
 use crate::slots::State;
@@ -301,15 +302,15 @@ impl<L: Lower> HybridLog<L> {
         while victim.next < end {
             let entry = victim.block.entries[victim.next];
             let address = self.addresses.address(Place { slot: victim.slot, offset: entry.offset });
-            let key = Key { hash: entry.hash, db: entry.db, bytes: &[] };
-            if index.contains(&key, address) {
-                let view = victim.block.record(&entry);
+            let view = victim.block.record(&entry);
+            let listed = Listed::new(&entry, view.as_ref(), address);
+            if listed.is_in(index) {
                 let words = match &view {
                     Some(view) => view.head.meta.slot_words(),
                     None => victim.block.words(victim.next, slot.used_bytes.load(Relaxed) as usize),
                 } as i64;
                 if entry.version <= context.flush_version(entry.db) {
-                    if index.remove(&key, address) {
+                    if listed.remove(index) {
                         if let Some(view) = view.filter(|view| view.head.meta.kind() == Kind::Extent) {
                             self.forget_extent(view.value);
                         }
@@ -333,7 +334,7 @@ impl<L: Lower> HybridLog<L> {
                     let (to, seq) = self.put_record(&mut reclaiming.page, None, &record);
                     reclaiming.moved_seq = reclaiming.moved_seq.max(seq);
                     let moved_to = &self.slots[self.addresses.place(to).slot as usize];
-                    if index.replace(&key, address, to) {
+                    if listed.replace(index, to) {
                         slot.live_bytes.fetch_sub(words * 8, SeqCst);
                         self.details.moved.fetch_add(1, Relaxed);
                         if damaged {

@@ -6,6 +6,7 @@ use parking_lot::Mutex;
 use terrace_engine::StoreError;
 use terrace_engine::record::Kind;
 use terrace_engine::space::Found;
+use terrace_index::Address;
 use terrace_media::READINGS_MAX;
 
 use crate::address::Place;
@@ -286,6 +287,34 @@ impl<L: Lower> HybridLog<L> {
                 return;
             }
         }
+    }
+
+    /// The keys of these records, each block being read once for neighbours.
+    pub(crate) fn read_record_keys(
+        &self,
+        addresses: &[Address],
+        found: &mut dyn FnMut(usize, Option<&[u8]>),
+    ) -> Result<(), StoreError> {
+        let mut bytes = vec![0; self.options.block_bytes];
+        let mut loaded = None;
+        for (i, &address) in addresses.iter().enumerate() {
+            let Place { slot, offset } = self.addresses.place(address);
+            let seq = self.slots[slot as usize].seq.load(Relaxed);
+            // Twice, before a record is given up: it may be the reading that went wrong.
+            for attempt in 0..2 {
+                if loaded != Some(slot) || attempt > 0 {
+                    let failed = StoreError::io(format!("reading block {slot}"));
+                    self.lower.read(self.block_offset(slot), &mut bytes).map_err(failed)?;
+                    loaded = Some(slot);
+                }
+                let view = bytes.get(offset as usize..).and_then(|bytes| checked(seq, slot, offset, bytes));
+                if view.is_some() || attempt > 0 {
+                    found(i, view.filter(|view| view.head.meta.kind() != Kind::Poison).map(|view| view.key));
+                    break;
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Frees what nobody adopted, on the medium too: what is left there now would be taken for damage once newer blocks

@@ -338,6 +338,13 @@ impl<L: Lower> Space for HybridLog<L> {
     ) -> Result<(), StoreError> {
         self.scan_blocks(trusted_seq, threads, progress, found)
     }
+    fn read_keys(
+        &self,
+        addresses: &[Address],
+        found: &mut dyn FnMut(usize, Option<&[u8]>),
+    ) -> Result<(), StoreError> {
+        self.read_record_keys(addresses, found)
+    }
     fn adopt(&self, found: &Found) {
         self.adopt_record(found);
     }

@@ -20,6 +20,7 @@ use terrace_index::{Address, Index, Key};
 
 use crate::address::Place;
 use crate::layout::FooterEntry;
+use crate::listed::Listed;
 use crate::lower::Lower;
 use crate::slots::State;
 use crate::space::HybridLog;
@@ -57,7 +58,9 @@ struct Candidate {
     seq: u64,
     address: Address,
     words: usize,
-    db: u8,
+    entry: FooterEntry,
+    /// The key, where the index needs it.
+    key: Vec<u8>,
 }
 
 impl<L: Lower> HybridLog<L> {
@@ -87,7 +90,7 @@ impl<L: Lower> HybridLog<L> {
                 let end = (slot + SLOTS_A_STEP).min(self.slots.len());
                 for number in slot..end {
                     if self.slots[number].state() == State::Sealed {
-                        self.collect(number as u32, floor, &mut sweep.candidates, index);
+                        self.collect(number as u32, floor, &mut sweep.candidates, index, context);
                     }
                 }
                 let more = end < self.slots.len() && sweep.candidates.len() < BATCH;
@@ -133,18 +136,30 @@ impl<L: Lower> HybridLog<L> {
         floor: u64,
         candidates: &mut HashMap<(u64, u32), Candidate>,
         index: &I,
+        context: &dyn Context,
     ) {
         let Some((entries, data_end)) = self.footer_entries(number) else { return };
+        let droppable = |entry: &FooterEntry| entry.kind == Kind::Tombstone && entry.version <= floor;
         let seq = self.slots[number as usize].seq.load(Acquire);
-        for (i, entry) in entries.iter().enumerate() {
-            if entry.kind != Kind::Tombstone || entry.version > floor {
+        let mut block = None;
+        if I::NEEDS_KEY && entries.iter().any(droppable) {
+            block = self.load_block(number, context);
+            if block.is_none() {
+                return;
+            }
+        }
+        for (i, entry) in entries.iter().enumerate().filter(|(_, entry)| droppable(entry)) {
+            let address = self.addresses.address(Place { slot: number, offset: entry.offset });
+            let view = block.as_ref().and_then(|block| block.record(entry));
+            if I::NEEDS_KEY && view.is_none() {
                 continue;
             }
-            let address = self.addresses.address(Place { slot: number, offset: entry.offset });
-            if index.contains(&Key { hash: entry.hash, db: entry.db, bytes: &[] }, address) {
+            let listed = Listed::new(entry, view.as_ref(), address);
+            if listed.is_in(index) {
                 let end = entries.get(i + 1).map_or(data_end, |next| next.offset);
                 let words = (end - entry.offset) as usize / 8;
-                let candidate = Candidate { version: entry.version, seq, address, words, db: entry.db };
+                let key = listed.key().to_vec();
+                let candidate = Candidate { version: entry.version, seq, address, words, entry: *entry, key };
                 candidates.insert((entry.hash, entry.check), candidate);
             }
         }
@@ -158,7 +173,7 @@ impl<L: Lower> HybridLog<L> {
     }
 
     fn drop_tombstones<I: Index>(&self, sweep: &mut Sweep, index: &I, context: &dyn Context) {
-        for ((hash, _), candidate) in sweep.candidates.drain() {
+        for candidate in sweep.candidates.drain().map(|(_, candidate)| candidate) {
             let slot = &self.slots[self.addresses.place(candidate.address).slot as usize];
             // A block that was freed and is used again may hold a live record of the same key at the same address. Blocks
             // are freed by background steps alone, so this one stays what it is until the end of this step.
@@ -167,7 +182,8 @@ impl<L: Lower> HybridLog<L> {
             }
             // New versions of the key must be above what is forgotten here.
             context.raise_version_floor(candidate.version);
-            if index.remove(&Key { hash, db: candidate.db, bytes: &[] }, candidate.address) {
+            let Candidate { entry, address, .. } = candidate;
+            if index.remove(&Key { hash: entry.hash, db: entry.db, bytes: &candidate.key }, address) {
                 slot.live_bytes.fetch_sub(candidate.words as i64 * 8, SeqCst);
                 context.forgotten(Kind::Tombstone);
                 self.details.tombstones_dropped.fetch_add(1, Relaxed);

@@ -138,7 +138,10 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
         for i in start..end {
             let hash = self.hashes[i - start];
             // Operations on a whole database have no key to wait behind, though they carry an empty one.
-            let keyless = matches!(batch.ops[i].kind, OpKind::Flush { .. } | OpKind::Scan { .. });
+            let keyless = matches!(
+                batch.ops[i].kind,
+                OpKind::Flush { .. } | OpKind::Scan { .. } | OpKind::Range { .. }
+            );
             let hashes = || if keyless { Vec::new() } else { vec![hash] };
             if behind_flush || (!keyless && self.is_busy(hash)) {
                 self.suspend(batch, (i, i + 1), hashes(), Vec::new(), Known::default());
@@ -207,6 +210,9 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
         }
         if let Some(step) = self.scan_op(batch, i, known) {
             return step;
+        }
+        if let OpKind::Range { from, direction, count, values } = op.kind {
+            return self.range(batch, i, (from, direction, values), count, known);
         }
         let Batch { input, output, .. } = batch;
         let slice = |span: crate::op::Span| &input[span.start as usize..][..span.len()];

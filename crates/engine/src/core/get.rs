@@ -73,7 +73,7 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
     }
 
     /// Replaces the extent's description at `start` by its bytes (or by nothing if they aren't wanted).
-    fn open_extent(
+    pub(super) fn open_extent(
         &mut self,
         head: &Head,
         value: bool,
@@ -89,16 +89,13 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
         if !value {
             return Ok(bytes);
         }
-        if let Some((version, extent)) = &known.extent
-            && *version == head.version
-        {
-            output.extend_from_slice(extent);
-            return Ok(bytes);
-        }
-        if let Some((version, loss)) = known.extent_lost
-            && version == head.version
-        {
-            return Err(Step::Done(Reply::Error(lost(loss))));
+        match known.extent(head.version) {
+            Some(Ok(extent)) => {
+                output.extend_from_slice(extent);
+                return Ok(bytes);
+            }
+            Some(Err(loss)) => return Err(Step::Done(Reply::Error(lost(loss)))),
+            None => {}
         }
         match space.fetch_extent(&self.description, output) {
             Fetch::Match(_) => Ok(bytes),

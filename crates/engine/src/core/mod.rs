@@ -5,7 +5,8 @@
 //!   get.rs      reads
 //!   update.rs   every write of one key: room, critical section, log entry
 //!   atomic.rs   several keys as one step
-//!   scan.rs     iteration          flush.rs  whole databases
+//!   scan.rs     iteration          range.rs  records in the order of their keys
+//!   flush.rs    whole databases
 //!   commit.rs   the log group at the end of a batch, its dependencies, the ticket
 //!   waiting.rs  pending operations
 //! ```
@@ -20,6 +21,7 @@ mod face;
 mod flush;
 mod get;
 mod internal;
+mod range;
 mod scan;
 mod update;
 mod waiting;

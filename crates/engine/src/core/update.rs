@@ -93,15 +93,14 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
                 }
                 Pass::Room(more) => words = more,
                 Pass::OldExtent(version) => {
-                    if let Some((lost_version, loss)) = known.extent_lost
-                        && lost_version == version
-                    {
+                    if let Some(Err(loss)) = known.extent(version) {
                         self.drop_ahead(ahead.is_some());
                         return Step::Done(Reply::Error(lost(loss)));
                     }
+                    known.forget_extents();
                     let mut bytes = Vec::new();
                     match self.machine.space.fetch_extent(&self.old, &mut bytes) {
-                        Fetch::Match(_) => known.extent = Some((version, bytes)),
+                        Fetch::Match(_) => known.add_extent(version, Ok(bytes)),
                         Fetch::NeedsRead => {
                             self.drop_ahead(ahead.is_some());
                             return Step::Read(vec![Wanted::Extent {
@@ -211,8 +210,8 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
             let is_extent = place.is_some() && !damaged && head.meta.kind() == Kind::Extent;
             let mut value: &[u8] = &old_bytes;
             if visible && is_extent && needs_value(&op.kind) {
-                match &known.extent {
-                    Some((version, bytes)) if *version == head.version => value = bytes,
+                match known.extent(head.version) {
+                    Some(Ok(bytes)) => value = bytes,
                     _ => return (Change::Keep, Pass::OldExtent(head.version)),
                 }
             }

@@ -1,0 +1,234 @@
+//! Ranges: the records of consecutive keys, fetched in the order of the keys.
+//!
+//! Keys and addresses come from the index in chunks; the records of a chunk are prefetched while the chunk is taken, and those
+//! on a device are all asked for at once. Then the range is run again from its start, as a scan is: what was read is known
+//! by then, and what has moved meanwhile is found where it is now.
+
+use std::ops::{Bound, ControlFlow};
+
+use terrace_index::{Address, Index, Key, Lookup, Verdict};
+use terrace_log::LogDevice;
+
+use super::{Core, Step, live};
+use crate::batch::{self, Batch, Row};
+use crate::op::{Direction, RangeStart};
+use crate::pending::{Known, Wanted};
+use crate::record::{Head, Kind};
+use crate::reply::{Meta, OpError, Reply};
+use crate::space::{Fetch, Space, Want};
+
+/// Keys taken from the index at a time.
+const CHUNK: usize = 64;
+/// Rows of one operation at most.
+const ROWS_MAX: u32 = 10_000;
+/// Keys that an operation looks at: of a range full of expired keys it answers what it has.
+const KEYS_MAX: usize = 1 << 16;
+/// Once an answer takes more than this, it ends.
+const ANSWER_BYTES: usize = 16 << 20;
+
+/// Keys and addresses as the index gave them.
+#[derive(Default)]
+struct Chunk {
+    bytes: Vec<u8>,
+    entries: Vec<(usize, Address)>,
+}
+
+/// What came of one key.
+enum Found {
+    Row(Row),
+    /// Nothing that shows.
+    Nothing,
+    Read(Wanted),
+    Failed(OpError),
+}
+
+impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
+    /// Runs a range operation.
+    pub(super) fn range(
+        &mut self,
+        batch: &mut Batch,
+        i: usize,
+        (from, direction, values): (RangeStart, Direction, bool),
+        count: u32,
+        known: &Known,
+    ) -> Step {
+        let machine = self.machine.clone();
+        let Some(index) = machine.index.ordered() else {
+            return Step::Done(Reply::Error(OpError::Unordered(machine.index.name())));
+        };
+        let Batch { input, output, ranged, ops, .. } = batch;
+        let op = ops[i];
+        let start_key = &input[op.key.start as usize..][..op.key.len()];
+        let count = count.clamp(1, ROWS_MAX) as usize;
+        let (output_start, rows_start) = (output.len(), ranged.len());
+        let mut unread = Vec::new();
+        let mut chunk = Chunk::default();
+        let (mut rows, mut looked_at) = (0, 0);
+        // The last key that was looked at, once there is one.
+        let mut last: Option<Vec<u8>> = None;
+        let mut ended = false;
+        while !ended
+            && rows + unread.len() < count
+            && looked_at < KEYS_MAX
+            && output.len() - output_start < ANSWER_BYTES
+        {
+            let bound = match (&last, from) {
+                (Some(last), _) => Bound::Excluded(&last[..]),
+                (None, RangeStart::At) => Bound::Included(start_key),
+                (None, RangeStart::After) => Bound::Excluded(start_key),
+                (None, RangeStart::Edge) => Bound::Unbounded,
+            };
+            let wanted = CHUNK.min(count - rows - unread.len());
+            chunk.bytes.clear();
+            chunk.entries.clear();
+            index.range(op.db, bound, direction, &mut |key, address| {
+                chunk.bytes.extend_from_slice(key);
+                chunk.entries.push((chunk.bytes.len(), address));
+                machine.space.touch(address);
+                if chunk.entries.len() == wanted { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            });
+            ended = chunk.entries.len() < wanted;
+            looked_at += chunk.entries.len();
+            let mut key_start = 0;
+            for &(key_end, address) in &chunk.entries {
+                let bytes = &chunk.bytes[key_start..key_end];
+                key_start = key_end;
+                let key = Key { bytes, ..machine.shared.hasher.key(op.db, bytes) };
+                if output.len() - output_start >= ANSWER_BYTES {
+                    ended = false;
+                    break;
+                }
+                match self.row(&key, address, values, known, output) {
+                    Found::Row(row) => {
+                        ranged.push((i as u32, row));
+                        rows += 1;
+                    }
+                    Found::Nothing => {}
+                    // One extent at a time: an arrival doesn't say which it is.
+                    Found::Read(Wanted::Extent { .. }) if unread.iter().any(is_extent) => {}
+                    Found::Read(wanted) => unread.push(wanted),
+                    Found::Failed(error) => {
+                        output.truncate(output_start);
+                        ranged.truncate(rows_start);
+                        return Step::Done(Reply::Error(error));
+                    }
+                }
+                let last = last.get_or_insert_default();
+                last.clear();
+                last.extend_from_slice(bytes);
+            }
+        }
+        if !unread.is_empty() {
+            output.truncate(output_start);
+            ranged.truncate(rows_start);
+            return Step::Read(unread);
+        }
+        for (_, row) in &ranged[rows_start..] {
+            self.see(row.meta.version);
+        }
+        let next = if ended { None } else { last.map(|key| batch::push(output, &key)) };
+        Step::Done(Reply::Ranged { next })
+    }
+
+    /// Fetches the record of one key, its key and value going to the end of `output`.
+    fn row(
+        &mut self,
+        key: &Key<'_>,
+        address: Address,
+        values: bool,
+        known: &Known,
+        output: &mut Vec<u8>,
+    ) -> Found {
+        let start = output.len();
+        let key_span = batch::push(output, key.bytes);
+        let value_start = output.len();
+        let found = self.find(key, address, values, known, output);
+        let nothing = |output: &mut Vec<u8>| {
+            output.truncate(start);
+            Found::Nothing
+        };
+        let (head, damaged) = match found {
+            Ok(Some((head, damaged))) => (head, damaged),
+            Ok(None) => return nothing(output),
+            Err(address) => {
+                output.truncate(start);
+                return Found::Read(Wanted::Record(address));
+            }
+        };
+        let expired = head.expire_at != 0 && head.expire_at <= self.now_ms();
+        if !live(&self.machine.shared, &head, damaged) || (expired && !damaged) {
+            // That it isn't there rests on this version.
+            self.see(head.version);
+            return nothing(output);
+        }
+        let mut value_bytes = head.meta.value_bytes() as u64;
+        let mut damaged = damaged;
+        if !damaged && head.meta.kind() == Kind::Extent {
+            match self.open_extent(&head, values, known, output, value_start) {
+                Ok(bytes) => value_bytes = bytes,
+                Err(Step::Read(mut wanted)) => {
+                    output.truncate(start);
+                    return wanted.pop().map_or(Found::Nothing, Found::Read);
+                }
+                Err(Step::Done(Reply::Error(OpError::Poisoned))) => damaged = true,
+                Err(Step::Done(Reply::Error(error))) => return Found::Failed(error),
+                Err(Step::Done(_)) => return nothing(output),
+            }
+        }
+        if damaged {
+            output.truncate(value_start);
+            let meta = Meta { version: head.version, ..Meta::default() };
+            return Found::Row(Row { key: key_span, meta, value: None, damaged });
+        }
+        let meta = Meta { version: head.version, flags: head.flags, expire_at: head.expire_at, value_bytes };
+        let value = values.then(|| batch::span(value_start, output.len() - value_start));
+        Found::Row(Row { key: key_span, meta, value, damaged })
+    }
+
+    /// The head of the key's record and whether it is damaged, its value at the end of `output` if it is wanted. `Err`: it must
+    /// be read from there first.
+    fn find(
+        &self,
+        key: &Key<'_>,
+        address: Address,
+        values: bool,
+        known: &Known,
+        output: &mut Vec<u8>,
+    ) -> Result<Option<(Head, bool)>, Address> {
+        let (space, start) = (&self.machine.space, output.len());
+        let want = if values { Want::Value } else { Want::Head };
+        let mut fetch = |address| {
+            output.truncate(start);
+            known.fetch(space, address, Some(key), want, output)
+        };
+        match fetch(address) {
+            Fetch::Match(head) => return Ok(Some((head, false))),
+            Fetch::Damaged(head) => return Ok(Some((head, true))),
+            Fetch::NeedsRead => return Err(address),
+            // Replaced since the index was asked.
+            Fetch::Differs => {}
+        }
+        let mut found = None;
+        let looked = self.machine.index.get(key, |address| match fetch(address) {
+            Fetch::Match(head) => {
+                found = Some((head, false));
+                Verdict::Match
+            }
+            Fetch::Damaged(head) => {
+                found = Some((head, true));
+                Verdict::Match
+            }
+            Fetch::Differs => Verdict::Differs,
+            Fetch::NeedsRead => Verdict::NeedsRead,
+        });
+        match looked {
+            Lookup::Found(_) => Ok(found),
+            Lookup::Absent => Ok(None),
+            Lookup::Unread(address) => Err(address),
+        }
+    }
+}
+
+fn is_extent(wanted: &Wanted) -> bool {
+    matches!(wanted, Wanted::Extent { .. })
+}
