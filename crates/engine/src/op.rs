@@ -111,8 +111,8 @@ pub enum OpKind {
         count: u32,
     },
     /// Reads the records of a range of keys, in their order; the operation's key is where it starts. Needs an ordered index.
-    /// Keys that were there throughout are all found; the range is no snapshot, and where records must be read from a device
-    /// it may see later operations of its own batch. `Ranged`: rows are read with [`Batch::ranged`](crate::Batch::ranged).
+    /// Keys that were there throughout are all found; the range is no snapshot. It sees what comes before it in its batch, and
+    /// where records must be read from a device it may see what comes behind it, too. `Ranged`: rows are read with [`Batch::ranged`](crate::Batch::ranged).
     Range {
         /// Where the range starts.
         from: RangeStart,

@@ -10,12 +10,14 @@ use terrace_engine::hash::KeyHasher;
 use terrace_engine::{
     Batch, Condition, Durability, Expiry, MachineOptions, OpKind, Reply, Store, StoreHandle,
 };
-use terrace_index::Clht;
+use terrace_index::{Clht, Index, WithStrays};
 use terrace_media::{BlockFile, BlockFileOptions, HeapRegion};
 use terrace_space_hybrid_log::{Opening, Sizes, open_block, open_byte};
 use terrace_testkit::concurrent::{groups_test, threads_test};
 use terrace_testkit::conformance::{Harness, Restarted, random_model_test};
 use terrace_testkit::history::Plan;
+use terrace_testkit::random::Limits;
+use terrace_testkit::reference_index::ReferenceIndex;
 use terrace_testkit::settings;
 
 const START_US: u64 = 1_800_000_000_000_000;
@@ -41,7 +43,27 @@ impl Media {
     fn block() -> Self {
         Media::Block(tempfile::tempdir().unwrap())
     }
-    fn open(&self, clock: &Arc<ManualClock>, durability: Durability, fresh: bool) -> Box<dyn Store> {
+    fn open(
+        &self,
+        clock: &Arc<ManualClock>,
+        durability: Durability,
+        fresh: bool,
+        ordered: bool,
+    ) -> Box<dyn Store> {
+        if ordered {
+            let index = || WithStrays::new(ReferenceIndex::default());
+            self.open_with(clock, durability, fresh, &index)
+        } else {
+            self.open_with(clock, durability, fresh, &|| Clht::with_min_buckets(64))
+        }
+    }
+    fn open_with<I: Index>(
+        &self,
+        clock: &Arc<ManualClock>,
+        durability: Durability,
+        fresh: bool,
+        index: &dyn Fn() -> I,
+    ) -> Box<dyn Store> {
         let opening = Opening {
             sizes: SIZES,
             fresh,
@@ -55,7 +77,7 @@ impl Media {
                 clock: clock.clone(),
                 threads: 2,
             },
-            index: &|| Clht::with_min_buckets(64),
+            index,
             description: String::new(),
             progress: &|_, _| {},
         };
@@ -83,13 +105,15 @@ struct Hetermm {
     clock: Arc<ManualClock>,
     durability: Durability,
     media: Media,
+    ordered: bool,
     store: Option<Box<dyn Store>>,
 }
 
 impl Hetermm {
-    fn new(media: Media, durability: Durability) -> Self {
+    fn new(media: Media, durability: Durability, ordered: bool) -> Self {
         let clock = Arc::new(ManualClock::new(START_US));
-        Self { store: Some(media.open(&clock, durability, true)), clock, durability, media }
+        let store = Some(media.open(&clock, durability, true, ordered));
+        Self { store, clock, durability, media, ordered }
     }
 }
 
@@ -104,7 +128,7 @@ impl Harness for Hetermm {
             store.close().unwrap();
         }
         drop(store);
-        self.store = Some(self.media.open(&self.clock, self.durability, false));
+        self.store = Some(self.media.open(&self.clock, self.durability, false, self.ordered));
         Restarted::KeptAll
     }
     fn advance_clock(&mut self, ms: u64) {
@@ -113,36 +137,47 @@ impl Harness for Hetermm {
     fn now_ms(&self) -> u64 {
         self.clock.now_us() / 1000
     }
+    fn limits(&self) -> Limits {
+        Limits { ranges: self.ordered, ..Limits::default() }
+    }
 }
 
-fn random_operations(media: fn() -> Media, durability: Durability) {
+fn random_operations(media: fn() -> Media, durability: Durability, ordered: bool) {
     for seed in settings::model_seeds(3) {
         let steps = settings::model_steps(300);
-        let mut hetermm = Hetermm::new(media(), durability);
+        let mut hetermm = Hetermm::new(media(), durability, ordered);
         let report = random_model_test(&mut hetermm, seed, steps);
         println!("seed {seed}: {report:?} {:?}", hetermm.store().stats().engine_details);
         assert!(report.operations > 500 || steps < 300, "{report:?}");
+        assert!((report.ranges > 20) == ordered || steps < 300, "{report:?}");
     }
 }
 
 #[test]
 fn random_operations_on_byte_media_synced() {
-    random_operations(Media::byte, Durability::Sync);
+    random_operations(Media::byte, Durability::Sync, false);
 }
 
 #[test]
 fn random_operations_on_byte_media_without_a_log() {
-    random_operations(Media::byte, Durability::None);
+    random_operations(Media::byte, Durability::None, false);
 }
 
 #[test]
 fn random_operations_on_block_media_batched() {
-    random_operations(Media::block, Durability::default());
+    random_operations(Media::block, Durability::default(), false);
 }
 
 #[test]
 fn random_operations_on_block_media_synced() {
-    random_operations(Media::block, Durability::Sync);
+    random_operations(Media::block, Durability::Sync, false);
+}
+
+#[test]
+fn random_operations_and_ranges_over_an_ordered_index() {
+    random_operations(Media::byte, Durability::Sync, true);
+    random_operations(Media::byte, Durability::None, true);
+    random_operations(Media::block, Durability::default(), true);
 }
 
 #[test]
@@ -150,7 +185,7 @@ fn threads_are_linearizable_key_by_key() {
     for media in [Media::byte, Media::block] {
         for (round, value_bytes) in [0, 200, 20_000].into_iter().enumerate() {
             let media = media();
-            let store = media.open(&Arc::new(ManualClock::new(START_US)), Durability::default(), true);
+            let store = media.open(&Arc::new(ManualClock::new(START_US)), Durability::default(), true, false);
             let plan = Plan { clients: 4, batches: 300, batch: 4, keys: 20, value_bytes, seed: round as u64 };
             let outcome = threads_test(&*store, plan);
             outcome.unwrap_or_else(|wrong| panic!("values of {value_bytes} bytes: {wrong}"));
@@ -163,7 +198,7 @@ fn atomic_groups_are_seen_whole() {
     for media in [Media::byte, Media::block] {
         for (groups, value_bytes) in [(500, 0), (500, 300)] {
             let media = media();
-            let store = media.open(&Arc::new(ManualClock::new(START_US)), Durability::default(), true);
+            let store = media.open(&Arc::new(ManualClock::new(START_US)), Durability::default(), true, false);
             groups_test(&*store, groups, 2, value_bytes).unwrap();
         }
     }
@@ -174,7 +209,7 @@ fn who_reads_what_is_unsynced_waits_once_the_window_has_passed() {
     const WINDOW_US: u64 = 10_000;
     let clock = Arc::new(ManualClock::new(START_US));
     let durability = Durability::Batch(std::time::Duration::from_micros(WINDOW_US));
-    let store = Media::block().open(&clock, durability, true);
+    let store = Media::block().open(&clock, durability, true, false);
     let (mut writer, mut reader) = (store.session().unwrap(), store.session().unwrap());
     let mut write = Batch::new();
     let value = write.bytes(b"value");

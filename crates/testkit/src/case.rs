@@ -3,7 +3,8 @@
 use std::fmt;
 
 use terrace_engine::{
-    Batch, Condition, Delta, ExpireIf, Expiry, Meta, Op, OpError, OpKind, Reply, Settled, Span,
+    Batch, Condition, Delta, Direction, ExpireIf, Expiry, Meta, Op, OpError, OpKind, RangeStart, Reply, Row,
+    Settled, Span,
 };
 
 /// An operation, owned.
@@ -76,6 +77,15 @@ pub enum Action {
         /// About how many.
         count: u32,
     },
+    /// [`OpKind::Range`], with values.
+    Range {
+        /// Where it starts.
+        from: RangeStart,
+        /// Which way it goes.
+        direction: Direction,
+        /// How many at most.
+        count: u32,
+    },
 }
 
 /// As [`Reply`], owned.
@@ -103,6 +113,8 @@ pub enum Observed {
     Length(u64),
     /// [`Reply::Scanned`]: the next cursor and the keys.
     Scanned(u64, Vec<Vec<u8>>),
+    /// [`Reply::Ranged`]: the key behind which to go on, and what a get of each key would answer.
+    Ranged(Option<Vec<u8>>, Vec<(Vec<u8>, Observed)>),
     /// [`Reply::Done`].
     Done,
     /// [`Reply::Error`].
@@ -137,6 +149,9 @@ impl Case {
             }
             Action::Flush(db) => OpKind::Flush { db: *db },
             Action::Scan { cursor, count } => OpKind::Scan { cursor: *cursor, count: *count },
+            Action::Range { from, direction, count } => {
+                OpKind::Range { from: *from, direction: *direction, count: *count, values: true }
+            }
         };
         batch.push_op(Op { db: self.db, key, kind })
     }
@@ -160,10 +175,22 @@ impl Observed {
             Reply::Scanned { cursor } => {
                 Self::Scanned(cursor, batch.scanned(i).map(<[u8]>::to_vec).collect())
             }
+            Reply::Ranged { next } => Self::Ranged(bytes(next), rows(batch, i, proof)),
             Reply::Done => Self::Done,
             Reply::Error(error) => Self::Error(error),
         }
     }
+}
+
+/// What a range found, as gets would answer it.
+fn rows(batch: &Batch, i: usize, proof: &Settled) -> Vec<(Vec<u8>, Observed)> {
+    let row = |row: &Row| {
+        let value = row.value.map(|value| batch.output(value).to_vec());
+        let got =
+            if row.damaged { Observed::Error(OpError::Poisoned) } else { Observed::Hit(row.meta, value) };
+        (batch.output(row.key).to_vec(), got)
+    };
+    batch.ranged(i, proof).map(row).collect()
 }
 
 /// Bytes for people: text, shortened, with the length where it was.
@@ -197,6 +224,7 @@ impl fmt::Debug for Case {
             }
             Action::Flush(db) => write!(f, "flush {db:?}"),
             Action::Scan { cursor, count } => write!(f, "scan from {cursor} about {count}"),
+            Action::Range { from, direction, count } => write!(f, "range {from:?}, {direction:?}, {count}"),
         }
     }
 }
@@ -217,6 +245,9 @@ impl fmt::Debug for Observed {
             Self::Float(text) => write!(f, "Float {}", show(text)),
             Self::Length(bytes) => write!(f, "Length {bytes}"),
             Self::Scanned(cursor, keys) => write!(f, "Scanned {} keys, next {cursor}", keys.len()),
+            Self::Ranged(next, rows) => {
+                write!(f, "Ranged next {}, rows {rows:?}", show_option(next))
+            }
             Self::Done => f.write_str("Done"),
             Self::Error(error) => write!(f, "Error {error:?}"),
         }

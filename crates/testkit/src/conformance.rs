@@ -51,6 +51,8 @@ pub struct Report {
     pub kills: u64,
     /// Whole iterations compared.
     pub scans: u64,
+    /// Ranges compared.
+    pub ranges: u64,
 }
 
 /// Sessions used in turn; so a key's versions come from several logs.
@@ -139,8 +141,8 @@ impl Run<'_> {
     fn batch(&mut self, group: bool) {
         self.model.set_now_ms(self.harness.now_ms());
         let mut cases = if group { self.generator.group() } else { self.generator.batch(&self.model) };
-        // A scan that has to read from a device may see later operations of its own batch: let there be none.
-        cases.sort_by_key(|case| matches!(case.action, Action::Scan { .. }));
+        // A scan or a range that has to read from a device may see later operations of its own batch: let there be none.
+        cases.sort_by_key(|case| matches!(case.action, Action::Scan { .. } | Action::Range { .. }));
         let observed = self.execute(&cases, group);
         let mut written = BTreeSet::new();
         for (i, (case, observed)) in cases.iter().zip(&observed).enumerate() {
@@ -164,6 +166,8 @@ impl Run<'_> {
             }
         }
         self.report.operations += cases.len() as u64;
+        let ranges = cases.iter().filter(|case| matches!(case.action, Action::Range { .. }));
+        self.report.ranges += ranges.count() as u64;
         self.compare_lengths();
     }
 

@@ -18,6 +18,7 @@ pub mod linearize;
 pub mod load;
 pub mod model;
 pub mod random;
+pub mod reference_index;
 pub mod rng;
 pub mod settings;
 pub mod sweep;

@@ -1,6 +1,6 @@
 //! Random operations: few keys, so that they collide; every operation; every size, the odd ones often.
 
-use terrace_engine::{Condition, DATABASES, Delta, ExpireIf, Expiry};
+use terrace_engine::{Condition, DATABASES, Delta, Direction, ExpireIf, Expiry, RangeStart};
 
 use crate::case::{Action, Case};
 use crate::model::{Known, Model, Place};
@@ -28,6 +28,8 @@ pub struct Limits {
     /// Use expiries that the test will live to see. Only with an injected clock: with the system's, the store and the model
     /// would not agree on the moment.
     pub near_expiries: bool,
+    /// Use ranges, which need an ordered index.
+    pub ranges: bool,
 }
 
 impl Default for Limits {
@@ -40,6 +42,7 @@ impl Default for Limits {
             databases: vec![0, 1, DATABASES as u8 - 1],
             group_bytes_max: 16 << 10,
             near_expiries: true,
+            ranges: false,
         }
     }
 }
@@ -123,6 +126,7 @@ impl Generator {
         let too_much = model.bytes() > self.limits.live_bytes_max;
         let action = match self.rng.below(1000) {
             _ if too_much => Action::Delete { condition: Condition::Always, old_value: false },
+            330..350 if self.limits.ranges => self.range(),
             0..350 => Action::Get { value: self.rng.percent(80) },
             350..650 => self.set(&place, model),
             650..750 => self.delete(&place, model),
@@ -135,6 +139,12 @@ impl Generator {
         };
         let key = if matches!(action, Action::Flush(_) | Action::Scan { .. }) { Vec::new() } else { place.1 };
         Case { db, key, action }
+    }
+
+    fn range(&mut self) -> Action {
+        let from = *self.rng.pick(&[RangeStart::At, RangeStart::After, RangeStart::Edge]);
+        let direction = *self.rng.pick(&[Direction::Forward, Direction::Backward]);
+        Action::Range { from, direction, count: *self.rng.pick(&[1, 2, 5, 20, 1000]) }
     }
 
     fn db(&mut self) -> u8 {

@@ -212,6 +212,10 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
             return step;
         }
         if let OpKind::Range { from, direction, count, values } = op.kind {
+            // Whatever comes before it in its batch may be in the range.
+            if !batch.pending.is_empty() {
+                return Step::Read(Vec::new());
+            }
             return self.range(batch, i, (from, direction, values), count, known);
         }
         let Batch { input, output, .. } = batch;

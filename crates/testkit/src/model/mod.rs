@@ -2,6 +2,7 @@
 //! because some of an answer is the store's to choose (versions) and has only to obey rules.
 
 mod arithmetic;
+mod range;
 mod record;
 mod rules;
 
@@ -97,6 +98,9 @@ impl Model {
                 same(observed, &Observed::Done)
             }
             Action::Scan { .. } => self.check_scan(case.db, observed),
+            Action::Range { from, direction, count } => {
+                self.check_range(case, (*from, *direction, *count), observed)
+            }
             _ => self.check_key(case, observed, group),
         }
     }
