@@ -141,9 +141,16 @@ impl Config {
     pub fn check(&self) -> anyhow::Result<()> {
         use anyhow::ensure;
         ensure!(
-            self.workload != Workload::E,
-            "workload e scans ranges and needs an ordered index, which is not there yet; there are {}",
-            Workload::names()
+            !self.workload.scans() || self.connect.is_none(),
+            "workload {} scans ranges, for which neither protocol has a command: leave out --connect",
+            self.workload.name()
+        );
+        ensure!(
+            !self.workload.scans() || terrace::ORDERED_INDEXES.contains(&self.index.as_str()),
+            "workload {} scans ranges and needs an ordered index, which {} is not: use --index {}",
+            self.workload.name(),
+            self.index,
+            terrace::ORDERED_INDEXES.join(" or ")
         );
         ensure!(self.records > 0, "--records must be at least 1");
         ensure!(self.threads > 0 && self.threads <= 1024, "--threads must be 1 to 1024");
@@ -197,11 +204,11 @@ mod tests {
         };
         let ok = Config::default;
         ok().check().unwrap();
-        refused(Config { workload: Workload::E, ..ok() }, "ordered index");
         refused(Config { batch: 0, ..ok() }, "--batch");
         refused(Config { key_bytes: 2, ..ok() }, "--key-bytes");
         let connect = Some("redis://127.0.0.1:1".parse().unwrap());
         refused(Config { connect, recover: true, ..ok() }, "--recover");
+        refused(Config { connect, workload: Workload::E, ..ok() }, "workload e");
         let size = Some(Size::Percent(25.0));
         refused(Config { dram: size, dram_records: size, ..ok() }, "not both");
     }

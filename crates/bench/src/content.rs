@@ -46,6 +46,11 @@ impl Content {
         (self.key_bytes + self.value_bytes) as u64
     }
 
+    /// Length of every value.
+    pub fn value_bytes(&self) -> usize {
+        self.value_bytes
+    }
+
     /// Writes a record's key into `out`.
     #[inline]
     pub fn key(&self, record: u64, out: &mut Vec<u8>) {

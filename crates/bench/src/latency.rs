@@ -17,7 +17,7 @@ pub struct Tally {
     histograms: [Histogram<u64>; Kind::ALL.len()],
     /// Reads that found nothing.
     pub misses: u64,
-    /// Reads in all.
+    /// Records read in all, those of scans among them.
     pub gets: u64,
     /// Writes in all.
     pub sets: u64,
@@ -37,7 +37,7 @@ impl Tally {
     pub fn new() -> anyhow::Result<Self> {
         let histogram = || Histogram::new_with_bounds(1, NS_MAX, DIGITS);
         Ok(Self {
-            histograms: [histogram()?, histogram()?, histogram()?, histogram()?],
+            histograms: [histogram()?, histogram()?, histogram()?, histogram()?, histogram()?],
             misses: 0,
             gets: 0,
             sets: 0,

@@ -3,29 +3,40 @@
 use crate::Config;
 use crate::distribution::Generator;
 use crate::rng::Rng;
-use crate::workload::Kind;
+use crate::workload::{Kind, SCAN_RECORDS_MAX};
 
-/// One planned operation: the kind in the top two bits, the record below.
+/// One planned operation: the kind in the top bits, then the length of a scan, the record below.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Planned(u64);
 
-const RECORD_BITS: u32 = 62;
+const RECORD_BITS: u32 = 53;
+const LENGTH_BITS: u32 = 8;
 
 impl Planned {
     /// An operation on a record.
     pub fn new(kind: Kind, record: u64) -> Self {
         debug_assert!(record >> RECORD_BITS == 0);
-        Self((kind as u64) << RECORD_BITS | record)
+        Self((kind as u64) << (RECORD_BITS + LENGTH_BITS) | record)
+    }
+    /// A scan of so many records, from this one's key on.
+    pub fn scan(record: u64, length: u64) -> Self {
+        debug_assert!(length >> LENGTH_BITS == 0);
+        Self(Self::new(Kind::Scan, record).0 | length << RECORD_BITS)
     }
     /// What to do.
     #[inline]
     pub fn kind(self) -> Kind {
-        Kind::ALL[(self.0 >> RECORD_BITS) as usize]
+        Kind::ALL[(self.0 >> (RECORD_BITS + LENGTH_BITS)) as usize]
     }
     /// To which record.
     #[inline]
     pub fn record(self) -> u64 {
-        self.0 & (u64::MAX >> (u64::BITS - RECORD_BITS))
+        self.0 & ((1 << RECORD_BITS) - 1)
+    }
+    /// How many records a scan reads at most.
+    #[inline]
+    pub fn length(self) -> u64 {
+        self.0 >> RECORD_BITS & ((1 << LENGTH_BITS) - 1)
     }
 }
 
@@ -47,6 +58,10 @@ pub fn measured(config: &Config, thread: usize) -> Vec<Planned> {
                 inserted += 1;
                 generator.inserted();
                 Planned::new(Kind::Insert, record)
+            }
+            Kind::Scan => {
+                let record = generator.draw(&mut rng);
+                Planned::scan(record, 1 + rng.below(SCAN_RECORDS_MAX))
             }
             kind => Planned::new(kind, generator.draw(&mut rng)),
         })
@@ -83,6 +98,16 @@ mod tests {
         assert_eq!(measured(&config, 0), measured(&config, 0));
         assert_ne!(measured(&config, 0)[..100], measured(&config, 1)[..100]);
         assert_ne!(measured(&Config { seed: 2, ..config.clone() }, 0), measured(&config, 0));
+    }
+
+    #[test]
+    fn scans_have_every_length() {
+        let config = config(Workload::ScanHeavy);
+        let plan = measured(&config, 0);
+        let scans = plan.iter().filter(|planned| planned.kind() == Kind::Scan);
+        let lengths: std::collections::BTreeSet<u64> = scans.map(|planned| planned.length()).collect();
+        assert!(lengths.into_iter().eq(1..=SCAN_RECORDS_MAX));
+        assert!(plan.iter().all(|planned| planned.record() < 1000));
     }
 
     #[test]

@@ -17,7 +17,7 @@ pub enum Workload {
     C,
     /// 95% reads of the latest, 5% inserts.
     D,
-    /// Scans: needs an ordered index.
+    /// 95% scans, 5% inserts: needs an ordered index.
     E,
     /// Half reads, half read-modify-writes.
     F,
@@ -27,7 +27,12 @@ pub enum Workload {
     ReadHeavy,
     /// As [`Workload::C`], by the papers' name.
     ReadOnly,
+    /// 95% scans, 5% updates, by the papers' name: needs an ordered index.
+    ScanHeavy,
 }
+
+/// The longest scan, in records; lengths are uniform from 1 on (HeterMM section 6.1, YCSB's default).
+pub const SCAN_RECORDS_MAX: u64 = 100;
 
 /// What an operation does to its record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -40,11 +45,13 @@ pub enum Kind {
     Insert,
     /// Reads the value, then replaces it: a get and a set next to each other in one batch, counted as one operation.
     ReadModifyWrite,
+    /// Reads up to [`SCAN_RECORDS_MAX`] records in the order of their keys, from that of its record on.
+    Scan,
 }
 
 impl Kind {
     /// All kinds, in the order of their numbers.
-    pub const ALL: [Self; 4] = [Self::Get, Self::Set, Self::Insert, Self::ReadModifyWrite];
+    pub const ALL: [Self; 5] = [Self::Get, Self::Set, Self::Insert, Self::ReadModifyWrite, Self::Scan];
 
     /// The name in reports.
     pub fn name(self) -> &'static str {
@@ -53,6 +60,7 @@ impl Kind {
             Self::Set => "set",
             Self::Insert => "insert",
             Self::ReadModifyWrite => "read_modify_write",
+            Self::Scan => "scan",
         }
     }
     /// Whether it reads a value.
@@ -61,11 +69,11 @@ impl Kind {
     }
     /// Whether it writes a value.
     pub fn writes(self) -> bool {
-        self != Self::Get
+        !matches!(self, Self::Get | Self::Scan)
     }
 }
 
-const NAMES: [(&str, Workload); 10] = [
+const NAMES: [(&str, Workload); 11] = [
     ("load", Workload::Load),
     ("a", Workload::A),
     ("b", Workload::B),
@@ -76,12 +84,13 @@ const NAMES: [(&str, Workload); 10] = [
     ("wh", Workload::WriteHeavy),
     ("rh", Workload::ReadHeavy),
     ("ro", Workload::ReadOnly),
+    ("sh", Workload::ScanHeavy),
 ];
 
 impl Workload {
-    /// The workloads that run, for messages.
+    /// All of them, for messages.
     pub fn names() -> String {
-        NAMES.iter().filter(|(_, w)| *w != Self::E).map(|(name, _)| *name).collect::<Vec<_>>().join(", ")
+        NAMES.map(|(name, _)| name).join(", ")
     }
 
     /// The name in options and reports.
@@ -89,23 +98,30 @@ impl Workload {
         NAMES.iter().find(|(_, workload)| *workload == self).map_or("", |(name, _)| name)
     }
 
-    /// The share of reads, and what the rest is.
-    fn mix(self) -> (f64, Kind) {
+    /// The kind that is drawn with this share, and what the rest is.
+    fn mix(self) -> (Kind, f64, Kind) {
         match self {
-            Self::Load => (0.0, Kind::Insert),
-            Self::A | Self::WriteHeavy => (0.5, Kind::Set),
-            Self::B | Self::ReadHeavy => (0.95, Kind::Set),
-            Self::C | Self::ReadOnly | Self::E => (1.0, Kind::Get),
-            Self::D => (0.95, Kind::Insert),
-            Self::F => (0.5, Kind::ReadModifyWrite),
+            Self::Load => (Kind::Get, 0.0, Kind::Insert),
+            Self::A | Self::WriteHeavy => (Kind::Get, 0.5, Kind::Set),
+            Self::B | Self::ReadHeavy => (Kind::Get, 0.95, Kind::Set),
+            Self::C | Self::ReadOnly => (Kind::Get, 1.0, Kind::Get),
+            Self::D => (Kind::Get, 0.95, Kind::Insert),
+            Self::E => (Kind::Scan, 0.95, Kind::Insert),
+            Self::F => (Kind::Get, 0.5, Kind::ReadModifyWrite),
+            Self::ScanHeavy => (Kind::Scan, 0.95, Kind::Set),
         }
+    }
+
+    /// Whether it scans.
+    pub fn scans(self) -> bool {
+        self.mix().0 == Kind::Scan
     }
 
     /// The kind of the next operation.
     #[inline]
     pub fn draw(self, rng: &mut Rng) -> Kind {
-        let (reads, other) = self.mix();
-        if rng.unit() < reads { Kind::Get } else { other }
+        let (most, share, other) = self.mix();
+        if rng.unit() < share { most } else { other }
     }
 }
 
@@ -140,11 +156,15 @@ mod tests {
             ("c", Kind::Get, 1.0),
             ("ro", Kind::Get, 1.0),
             ("d", Kind::Insert, 0.05),
+            ("e", Kind::Scan, 0.95),
+            ("e", Kind::Insert, 0.05),
             ("f", Kind::ReadModifyWrite, 0.5),
+            ("sh", Kind::Scan, 0.95),
+            ("sh", Kind::Set, 0.05),
             ("load", Kind::Insert, 1.0),
         ] {
             assert!((share(name, kind) - expected).abs() < 0.01, "{name}");
         }
-        assert!("g".parse::<Workload>().unwrap_err().contains("wh, rh, ro"));
+        assert!("g".parse::<Workload>().unwrap_err().contains("wh, rh, ro, sh"));
     }
 }

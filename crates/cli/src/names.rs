@@ -6,9 +6,6 @@ const ENGINES: [&str; 2] = ["hetermm", "dram"];
 /// Engines that are planned.
 const ENGINES_LATER: [&str; 5] = ["tac", "scmkv", "heap-hybrid", "heap-persistent", "bonsai"];
 
-/// Indexes that can be chosen.
-const INDEXES: [&str; 1] = ["clht"];
-
 /// Reads an engine's name.
 pub fn engine(text: &str) -> Result<String, String> {
     if ENGINES_LATER.contains(&text) {
@@ -19,7 +16,7 @@ pub fn engine(text: &str) -> Result<String, String> {
 
 /// Reads an index's name.
 pub fn index(text: &str) -> Result<String, String> {
-    known("index", text, &INDEXES)
+    known("index", text, terrace::INDEXES)
 }
 
 fn known(what: &str, text: &str, names: &[&str]) -> Result<String, String> {

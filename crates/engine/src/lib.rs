@@ -35,7 +35,9 @@ pub use batch::{Batch, Row, Settled};
 pub use commit::Barrier;
 pub use durability::Durability;
 pub use machine::{Machine, MachineOptions, StoreHandle};
-pub use op::{Condition, DATABASES, Delta, Direction, ExpireAt, ExpireIf, Expiry, Op, OpKind, RangeStart, Span};
+pub use op::{
+    Condition, DATABASES, Delta, Direction, ExpireAt, ExpireIf, Expiry, Op, OpKind, RangeStart, Span,
+};
 pub use pending::{fetch_lost, fetch_view};
 pub use reply::{Meta, OpError, Reply};
 pub use session::{Progress, Session, Store, StoreError};

@@ -116,6 +116,8 @@ pub enum OpError {
     #[error("index {0} has no cursors: SCAN is not available")]
     NoCursor(&'static str),
     /// The index of this name keeps no order.
-    #[error("index {0} keeps no order: ranges need a store opened with an ordered one, such as --index btree")]
+    #[error(
+        "index {0} keeps no order: ranges need a store opened with an ordered one, such as --index btree"
+    )]
     Unordered(&'static str),
 }

@@ -16,8 +16,8 @@ use terrace_engine::{Barrier, Progress};
 use terrace_index::Index;
 
 use crate::address::Place;
-use crate::listed::Listed;
 use crate::layout::{BLOCK_HEADER_BYTES, ENTRY_BYTES, FooterEntry, TRAILER_BYTES, checked};
+use crate::listed::Listed;
 use crate::lower::Lower;
 use crate::slots::State;
 use crate::space::{HybridLog, RECLAIM_SLOTS};

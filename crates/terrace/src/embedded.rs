@@ -1,7 +1,12 @@
 //! The plain face for programs that embed a store: single calls, any thread, sessions pooled behind them.
 
+use std::ops::Bound;
+
 use parking_lot::Mutex;
-use terrace_engine::{Batch, Condition, Delta, Expiry, OpError, OpKind, Reply, Session, Settled, StoreError};
+use terrace_engine::{
+    Batch, Condition, Delta, Direction, Expiry, OpError, OpKind, RangeStart, Reply, Session, Settled,
+    StoreError,
+};
 
 use crate::OpenStore;
 
@@ -95,6 +100,45 @@ impl OpenStore {
             reply => Ok(matches!(reply, Reply::Stored { .. })),
         };
         Ok(self.run(fill, answer)??)
+    }
+
+    /// Up to `count` keys of database 0 with their values, in order, from `from` on (a key, or everything). Needs an ordered
+    /// index. Not a snapshot: what is written meanwhile may be in it or not.
+    ///
+    /// # Errors
+    /// If the index keeps no order, one of the records is damaged or its device fails, or no session can be had.
+    pub fn range(
+        &self,
+        from: Bound<&[u8]>,
+        direction: Direction,
+        count: usize,
+    ) -> Result<Vec<(Vec<u8>, Vec<u8>)>, CallError> {
+        let (mut start, mut key) = match from {
+            Bound::Included(key) => (RangeStart::At, key.to_vec()),
+            Bound::Excluded(key) => (RangeStart::After, key.to_vec()),
+            Bound::Unbounded => (RangeStart::Edge, Vec::new()),
+        };
+        let mut found = Vec::new();
+        while found.len() < count {
+            let left = (count - found.len()).min(u32::MAX as usize) as u32;
+            let kind = OpKind::Range { from: start, direction, count: left, values: true };
+            let read = |batch: &Batch, proof: &Settled| match batch.reply(0, proof) {
+                Reply::Ranged { next } => {
+                    for row in batch.ranged(0, proof) {
+                        let value = row.value.ok_or(OpError::Poisoned)?;
+                        found.push((batch.output(row.key).to_vec(), batch.output(value).to_vec()));
+                    }
+                    Ok(next.map(|next| batch.output(next).to_vec()))
+                }
+                Reply::Error(error) => Err(error),
+                _ => Ok(None),
+            };
+            match self.run(|batch| _ = batch.push(0, &key, kind), read)?? {
+                Some(next) => (start, key) = (RangeStart::After, next),
+                None => break,
+            }
+        }
+        Ok(found)
     }
 
     /// Deletes a key of database 0; whether it was there.

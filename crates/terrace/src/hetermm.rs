@@ -10,7 +10,6 @@ use std::sync::Arc;
 use terrace_engine::clock::SystemClock;
 use terrace_engine::hash::KeyHasher;
 use terrace_engine::{Durability, MachineOptions, StoreError};
-use terrace_index::Clht;
 use terrace_media::{DirLock, SUPERBLOCK_BYTES, Superblock, SuperblockError};
 use terrace_space_hybrid_log::{Opening, Sizes};
 
@@ -92,15 +91,15 @@ fn machine_options(options: &Options, superblock: &Superblock) -> MachineOptions
     }
 }
 
-fn opening<'a>(
+fn opening<'a, I>(
     options: &Options,
     superblock: &Superblock,
     mut sizes: Sizes,
     fresh: bool,
     description: String,
-    index: &'a dyn Fn() -> Clht,
+    index: &'a dyn Fn() -> I,
     progress: &'a (dyn Fn(u64, u64) + Sync),
-) -> Opening<'a, Clht> {
+) -> Opening<'a, I> {
     let budget = sizes::dram_for_records(options);
     sizes.dram_bytes = budget;
     sizes.dram_with_index = options.dram_records.is_none();
@@ -111,7 +110,7 @@ fn opening<'a>(
 fn describe(options: &Options, sizes: &Sizes, lower: &str, lower_bytes: u64, fresh: bool) -> Vec<String> {
     let dram = sizes::dram_for_records(options);
     let mut lines = vec![
-        format!("engine hetermm, index clht{}", if fresh { ", a new store" } else { "" }),
+        format!("engine hetermm, index {}{}", options.index, if fresh { ", a new store" } else { "" }),
         format!(
             "dram  {} for records, in pages of {}",
             human_bytes(dram),
@@ -135,7 +134,12 @@ fn describe(options: &Options, sizes: &Sizes, lower: &str, lower_bytes: u64, fre
     lines
 }
 
-/// An index for a store: its first buckets are few, it grows as it fills.
-fn index() -> Clht {
-    Clht::with_min_buckets(1024)
+/// Tells whoever asked how far recovery is.
+fn progress(options: &Options) -> impl Fn(u64, u64) + Sync {
+    let show = options.on_recovery;
+    move |done, total| {
+        if let Some(show) = show {
+            show(done, total);
+        }
+    }
 }

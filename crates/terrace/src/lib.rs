@@ -25,10 +25,12 @@ pub mod size;
 mod background;
 mod embedded;
 mod hetermm;
+mod indexes;
 mod open;
 
 pub use check::check;
 pub use embedded::CallError;
+pub use indexes::{INDEXES, ORDERED_INDEXES};
 pub use media_source::{MediaSource, SystemMedia};
 pub use options::{Options, Tier, WhenFull};
 pub use size::{Place, Size, TierSpec, human_bytes};

@@ -6,11 +6,12 @@ use terrace_engine::clock::SystemClock;
 use terrace_engine::hash::KeyHasher;
 use terrace_engine::manifest::Manifest;
 use terrace_engine::{Durability, Machine, MachineOptions, Store, StoreError, StoreHandle};
-use terrace_index::Clht;
+use terrace_index::Index;
 use terrace_log::ByteLog;
 use terrace_media::HeapRegion;
 use terrace_space_dram::DramSpace;
 
+use crate::indexes::{OpenWith, open_with};
 use crate::media_source::MediaSource;
 use crate::options::{Options, WhenFull};
 use crate::size::human_bytes;
@@ -31,9 +32,7 @@ pub(crate) struct Opened {
 }
 
 pub(crate) fn open(options: &Options, source: &impl MediaSource) -> Result<Opened, StoreError> {
-    if options.index != "clht" {
-        return Err(StoreError::Options(format!("index {:?} is not there yet: use clht", options.index)));
-    }
+    crate::indexes::check(&options.index)?;
     match options.engine.as_str() {
         "dram" => open_dram(options),
         "hetermm" => crate::hetermm::open(options, source),
@@ -57,32 +56,49 @@ fn open_dram(options: &Options) -> Result<Opened, StoreError> {
         .dram_records
         .or(options.dram)
         .unwrap_or_else(|| terrace_media::Machine::detect().usable_bytes() / 2);
-    let machine = Machine::<_, _, ByteLog<HeapRegion>>::open(
-        MachineOptions {
-            engine: "dram",
-            durability: Durability::None,
-            immediate: true,
-            evict: options.when_full == WhenFull::Evict,
-            sessions: SESSIONS,
-            hasher: KeyHasher::new(random_u64()),
-            clock: Arc::new(SystemClock),
-            threads: 1,
-        },
-        Clht::with_min_buckets(1024),
-        DramSpace::new(bytes),
-        None,
-        Manifest::default(),
-        &|_, _| {},
-    )?;
+    let store = open_with(&options.index, InDram { options, bytes })?;
     Ok(Opened {
-        store: Arc::new(StoreHandle(machine)),
+        store,
         description: vec![
-            format!("engine dram, index clht: records in DRAM only, up to {}", human_bytes(bytes)),
+            format!(
+                "engine dram, index {}: records in DRAM only, up to {}",
+                options.index,
+                human_bytes(bytes)
+            ),
             "durability none: nothing survives a stop of this engine".into(),
         ],
         lock: None,
         emulated: None,
     })
+}
+
+/// Opens `dram` with an index.
+struct InDram<'a> {
+    options: &'a Options,
+    bytes: u64,
+}
+
+impl OpenWith for InDram<'_> {
+    fn open<I: Index>(self, index: &dyn Fn() -> I) -> Result<Arc<dyn Store>, StoreError> {
+        let machine = Machine::<_, _, ByteLog<HeapRegion>>::open(
+            MachineOptions {
+                engine: "dram",
+                durability: Durability::None,
+                immediate: true,
+                evict: self.options.when_full == WhenFull::Evict,
+                sessions: SESSIONS,
+                hasher: KeyHasher::new(random_u64()),
+                clock: Arc::new(SystemClock),
+                threads: 1,
+            },
+            index(),
+            DramSpace::new(self.bytes),
+            None,
+            Manifest::default(),
+            &|_, _| {},
+        )?;
+        Ok(Arc::new(StoreHandle(machine)))
+    }
 }
 
 pub(crate) fn random_u64() -> u64 {

@@ -69,8 +69,11 @@ impl Index for ReferenceIndex {
         decide: impl FnOnce(&[Lookup], &mut [Change]) -> R,
     ) -> R {
         let mut map = self.0.write();
-        let looked: Vec<Lookup> =
-            keys.iter().enumerate().map(|(i, key)| look_up(&map, key, |address| verify(i, address))).collect();
+        let looked: Vec<Lookup> = keys
+            .iter()
+            .enumerate()
+            .map(|(i, key)| look_up(&map, key, |address| verify(i, address)))
+            .collect();
         let mut changes = vec![Change::Keep; keys.len()];
         let result = decide(&looked, &mut changes);
         keys.iter().zip(changes).for_each(|(key, change)| apply(&mut map, key, change));

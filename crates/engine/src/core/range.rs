@@ -180,6 +180,7 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
             let meta = Meta { version: head.version, ..Meta::default() };
             return Found::Row(Row { key: key_span, meta, value: None, damaged });
         }
+        self.hits[usize::from(head.tier) % 3] += 1;
         let meta = Meta { version: head.version, flags: head.flags, expire_at: head.expire_at, value_bytes };
         let value = values.then(|| batch::span(value_start, output.len() - value_start));
         Found::Row(Row { key: key_span, meta, value, damaged })

@@ -11,11 +11,13 @@ use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use terrace_engine::{StoreError, StoreHandle};
-use terrace_media::{BlockFileOptions, PlaceKind, SUPERBLOCK_BYTES, detect};
+use terrace_engine::{Store, StoreError, StoreHandle};
+use terrace_index::Index;
+use terrace_media::{BlockDevice, BlockFileOptions, PlaceKind, SUPERBLOCK_BYTES, Superblock, detect};
 use terrace_space_hybrid_log::{Sizes, open_block};
 
-use super::{check_superblock, describe, index, lock, new_superblock, opening, sizes};
+use super::{check_superblock, describe, lock, new_superblock, opening, progress, sizes};
+use crate::indexes::{OpenWith, open_with};
 use crate::media_source::MediaSource;
 use crate::open::Opened;
 use crate::options::{Options, Tier};
@@ -62,20 +64,31 @@ pub(super) fn open(options: &Options, tier: &Tier, source: &impl MediaSource) ->
     let what = data.description;
     let total = superblock.media_bytes + stored.log_bytes;
     let lines = describe(options, &stored, &format!("ssd   {what} at {}", dir.display()), total, fresh);
-    let progress = |done, total| {
-        if let Some(show) = options.on_recovery {
-            show(done, total);
-        }
-    };
-    let opening = opening(options, &superblock, stored, fresh_store(&dir), what, &index, &progress);
-    let machine = open_block(&log.device, &data.device, opening)?;
+    let (log, data, fresh) = (&log.device, &data.device, fresh_store(&dir));
+    let opener = InFiles { log, data, options, superblock: &superblock, stored, fresh, what };
+    let store = open_with(&options.index, opener)?;
     mark_used(&dir)?;
-    Ok(Opened {
-        store: Arc::new(StoreHandle(machine)),
-        description: lines,
-        lock: Some(guard),
-        emulated: None,
-    })
+    Ok(Opened { store, description: lines, lock: Some(guard), emulated: None })
+}
+
+/// Opens the store in its files with an index.
+struct InFiles<'a, D> {
+    log: &'a Arc<D>,
+    data: &'a Arc<D>,
+    options: &'a Options,
+    superblock: &'a Superblock,
+    stored: Sizes,
+    fresh: bool,
+    what: String,
+}
+
+impl<D: BlockDevice> OpenWith for InFiles<'_, D> {
+    fn open<I: Index>(self, index: &dyn Fn() -> I) -> Result<Arc<dyn Store>, StoreError> {
+        let progress = progress(self.options);
+        let Self { options, superblock, stored, fresh, what, .. } = self;
+        let opening = opening(options, superblock, stored, fresh, what, index, &progress);
+        Ok(Arc::new(StoreHandle(open_block(self.log, self.data, opening)?)))
+    }
 }
 
 /// Makes the files, the superblock last: a store that died while it was made is made again.

@@ -7,15 +7,17 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use terrace_engine::{Durability, StoreError, StoreHandle};
+use terrace_engine::{Durability, Store, StoreError, StoreHandle};
+use terrace_index::Index;
 use terrace_media::superblock::MAKING;
 use terrace_media::{
     ByteRegion, DirLock, HeapRegion, MapOptions, MappedRegion, Profile, SUPERBLOCK_BYTES, Superblock,
     Survives,
 };
-use terrace_space_hybrid_log::open_byte;
+use terrace_space_hybrid_log::{Sizes, open_byte};
 
-use super::{check_superblock, describe, index, lock, new_superblock, opening, sizes};
+use super::{check_superblock, describe, lock, new_superblock, opening, progress, sizes};
+use crate::indexes::{OpenWith, open_with};
 use crate::media_source::MediaSource;
 use crate::open::Opened;
 use crate::options::{Options, Tier};
@@ -160,19 +162,33 @@ fn finish<R: ByteRegion>(
         check_superblock(&bytes, region.len(), &place)?
     };
     let lines = describe(options, &stored, &format!("pmem  {what}"), region.len(), fresh);
-    let progress = |done, total| {
-        if let Some(show) = options.on_recovery {
-            show(done, total);
-        }
-    };
-    let opening = opening(options, &superblock, stored, fresh, what, &index, &progress);
-    let machine = open_byte(&region, SUPERBLOCK_BYTES as u64, opening)?;
+    let opener = InRegion { region: &region, options, superblock: &superblock, stored, fresh, what };
+    let store = open_with(&options.index, opener)?;
     if fresh {
         let bytes = superblock.encode().map_err(|error| StoreError::Options(error.to_string()))?;
         write_superblock(&*region, &bytes);
     }
     let _ = tier;
-    Ok(Opened { store: Arc::new(StoreHandle(machine)), description: lines, lock: guard, emulated })
+    Ok(Opened { store, description: lines, lock: guard, emulated })
+}
+
+/// Opens the store on a region with an index.
+struct InRegion<'a, R> {
+    region: &'a Arc<R>,
+    options: &'a Options,
+    superblock: &'a Superblock,
+    stored: Sizes,
+    fresh: bool,
+    what: String,
+}
+
+impl<R: ByteRegion> OpenWith for InRegion<'_, R> {
+    fn open<I: Index>(self, index: &dyn Fn() -> I) -> Result<Arc<dyn Store>, StoreError> {
+        let progress = progress(self.options);
+        let Self { options, superblock, stored, fresh, what, .. } = self;
+        let opening = opening(options, superblock, stored, fresh, what, index, &progress);
+        Ok(Arc::new(StoreHandle(open_byte(self.region, SUPERBLOCK_BYTES as u64, opening)?)))
+    }
 }
 
 /// Makes the first word durable; it can't be torn.

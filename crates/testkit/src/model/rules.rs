@@ -54,7 +54,9 @@ impl Model {
             Action::Expire { expiry, condition, value } => {
                 self.check_expire(place, old, *expiry, *condition, *value, observed)
             }
-            Action::Flush(_) | Action::Scan { .. } | Action::Range { .. } => Err("an operation on a key".into()),
+            Action::Flush(_) | Action::Scan { .. } | Action::Range { .. } => {
+                Err("an operation on a key".into())
+            }
         }
     }
 
