@@ -22,4 +22,4 @@ mod traits;
 
 pub use clht::Clht;
 pub use strays::WithStrays;
-pub use traits::{Address, Change, Direction, Index, Key, Lookup, OrderedIndex, Verdict};
+pub use traits::{Address, Change, Direction, Index, Key, KeyVisitor, Lookup, OrderedIndex, Verdict};

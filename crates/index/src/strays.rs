@@ -13,7 +13,7 @@ use std::ops::ControlFlow;
 use std::sync::atomic::Ordering::{Acquire, Release};
 
 use crate::sync::AtomicU32;
-use crate::{Address, Change, Clht, Index, Key, Lookup, OrderedIndex, Verdict};
+use crate::{Address, Change, Clht, Index, Key, KeyVisitor, Lookup, OrderedIndex, Verdict};
 
 /// An index that keeps keys ([`Index::NEEDS_KEY`]), and strays beside it: what a store's engine takes.
 ///
@@ -168,7 +168,7 @@ impl<I: Index> Index for WithStrays<I> {
         bytes.is_some_and(|bytes| self.index.remove(&Key { bytes: &bytes, ..*key }, address))
     }
 
-    fn visit_keys(&self, visit: &mut dyn FnMut(u8, &[u8], Address) -> ControlFlow<()>) {
+    fn visit_keys(&self, visit: &mut KeyVisitor<'_>) {
         self.index.visit_keys(visit);
     }
 

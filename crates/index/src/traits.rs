@@ -82,6 +82,9 @@ pub enum Change {
     Remove,
 }
 
+/// Is told an entry's database, key and address, and says whether to go on.
+pub type KeyVisitor<'a> = dyn FnMut(u8, &[u8], Address) -> ControlFlow<()> + 'a;
+
 /// A concurrent map from keys to addresses.
 ///
 /// # Thread safety
@@ -207,7 +210,7 @@ pub trait Index: Send + Sync + 'static {
 
     /// Visits every entry's database, key and address until `visit` breaks. Only for indexes that
     /// [need keys](Self::NEEDS_KEY); one that isn't [ordered](Self::ordered) must bring its own.
-    fn visit_keys(&self, visit: &mut dyn FnMut(u8, &[u8], Address) -> ControlFlow<()>) {
+    fn visit_keys(&self, visit: &mut KeyVisitor<'_>) {
         let Some(ordered) = self.ordered() else { return };
         for db in 0..=u8::MAX {
             let mut stopped = false;

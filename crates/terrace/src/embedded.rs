@@ -10,6 +10,9 @@ use terrace_engine::{
 
 use crate::OpenStore;
 
+/// A key and its value.
+pub type Pair = (Vec<u8>, Vec<u8>);
+
 /// Why a single call was not done.
 #[derive(Debug, thiserror::Error)]
 pub enum CallError {
@@ -112,7 +115,7 @@ impl OpenStore {
         from: Bound<&[u8]>,
         direction: Direction,
         count: usize,
-    ) -> Result<Vec<(Vec<u8>, Vec<u8>)>, CallError> {
+    ) -> Result<Vec<Pair>, CallError> {
         let (mut start, mut key) = match from {
             Bound::Included(key) => (RangeStart::At, key.to_vec()),
             Bound::Excluded(key) => (RangeStart::After, key.to_vec()),

@@ -29,7 +29,7 @@ mod indexes;
 mod open;
 
 pub use check::check;
-pub use embedded::CallError;
+pub use embedded::{CallError, Pair};
 pub use indexes::{INDEXES, ORDERED_INDEXES};
 pub use media_source::{MediaSource, SystemMedia};
 pub use options::{Options, Tier, WhenFull};
