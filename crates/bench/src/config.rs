@@ -145,12 +145,13 @@ impl Config {
             "workload {} scans ranges, for which neither protocol has a command: leave out --connect",
             self.workload.name()
         );
+        let ordered = || terrace::INDEXES.iter().filter(|about| about.built && about.ordered);
         ensure!(
-            !self.workload.scans() || terrace::ORDERED_INDEXES.contains(&self.index.as_str()),
+            !self.workload.scans() || ordered().any(|about| about.name == self.index),
             "workload {} scans ranges and needs an ordered index, which {} is not: use --index {}",
             self.workload.name(),
             self.index,
-            terrace::ORDERED_INDEXES.join(" or ")
+            ordered().map(|about| about.name).collect::<Vec<_>>().join(" or ")
         );
         ensure!(self.records > 0, "--records must be at least 1");
         ensure!(self.threads > 0 && self.threads <= 1024, "--threads must be 1 to 1024");

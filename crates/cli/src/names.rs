@@ -16,7 +16,13 @@ pub fn engine(text: &str) -> Result<String, String> {
 
 /// Reads an index's name.
 pub fn index(text: &str) -> Result<String, String> {
-    known("index", text, terrace::INDEXES)
+    if let Some(about) = terrace::INDEXES.iter().find(|about| about.name == text && !about.built)
+        && let Some(feature) = about.feature
+    {
+        return Err(format!("index {text:?} is not in this build: build terrace with --features {feature}"));
+    }
+    let built: Vec<&str> = terrace::INDEXES.iter().filter(|about| about.built).map(|about| about.name).collect();
+    known("index", text, &built)
 }
 
 fn known(what: &str, text: &str, names: &[&str]) -> Result<String, String> {

@@ -21,7 +21,8 @@ pub struct About {
 pub trait Visitor {
     /// What comes of it.
     type Out;
-    /// Called once. `new` makes an empty index that suits this many entries (a hint: all grow).
+    /// Called once. `new` makes an empty index that suits this many entries (a hint: all grow), ready to go into a store: one
+    /// that needs keys is wrapped in [`WithStrays`](crate::WithStrays).
     fn visit<I: Index>(self, new: fn(u64) -> I) -> Self::Out;
 }
 
@@ -76,17 +77,30 @@ catalogue! {
     "hashbrown", Some("hashbrown"), cfg(feature = "hashbrown"), false, "hashbrown tables behind locks, without keys",
         |_| crate::adapters::Sharded::default();
     "papaya", Some("papaya"), cfg(feature = "papaya"), false, "papaya's lock-free hash table; no SCAN",
-        |_| crate::adapters::Striped::<crate::adapters::Papaya>::default();
+        |_| keyed::<crate::adapters::Papaya>();
     "dashmap", Some("dashmap"), cfg(feature = "dashmap"), false, "dashmap's hash tables behind locks; no SCAN",
-        |_| crate::adapters::Striped::<crate::adapters::DashMap>::default();
+        |_| keyed::<crate::adapters::DashMap>();
     "scc-hash", Some("scc-hash"), cfg(feature = "scc-hash"), false, "scc's HashMap; no SCAN",
-        |_| crate::adapters::Striped::<crate::adapters::SccHash>::default();
+        |_| keyed::<crate::adapters::SccHash>();
     "scc-tree", Some("scc-tree"), cfg(feature = "scc-tree"), true, "scc's B+tree",
-        |_| crate::adapters::Striped::<crate::adapters::SccTree>::default();
+        |_| keyed::<crate::adapters::SccTree>();
     "skiplist", Some("skiplist"), cfg(feature = "skiplist"), true, "crossbeam's skip list",
-        |_| crate::adapters::Striped::<crate::adapters::SkipList>::default();
+        |_| keyed::<crate::adapters::SkipList>();
     "congee", Some("congee"), cfg(feature = "congee"), true, "congee's radix tree; fast with keys of 8 bytes only",
-        |_| crate::adapters::Striped::<crate::adapters::CongeeMap>::default();
+        |_| keyed::<crate::adapters::CongeeMap>();
+}
+
+/// An index made of the map of another crate.
+#[cfg(any(
+    feature = "papaya",
+    feature = "dashmap",
+    feature = "scc-hash",
+    feature = "scc-tree",
+    feature = "skiplist",
+    feature = "congee"
+))]
+fn keyed<M: crate::adapters::Map + Default>() -> crate::WithStrays<crate::adapters::Striped<M>> {
+    crate::WithStrays::new(crate::adapters::Striped::default())
 }
 
 #[cfg(all(test, not(shuttle)))]

@@ -16,10 +16,12 @@ pub mod adapters;
 pub mod catalogue;
 mod clht;
 mod cursors;
+mod erased;
 mod strays;
 mod sync;
 mod traits;
 
 pub use clht::Clht;
+pub use erased::Erased;
 pub use strays::WithStrays;
 pub use traits::{Address, Change, Direction, Index, Key, KeyVisitor, Lookup, OrderedIndex, Verdict};

@@ -3,35 +3,48 @@
 use std::sync::Arc;
 
 use terrace_engine::{Store, StoreError};
-use terrace_index::{Clht, Index};
+pub use terrace_index::catalogue::{ALL as INDEXES, About as AboutIndex};
+use terrace_index::catalogue::{Visitor, with_index};
+use terrace_index::{Clht, Erased, Index};
 
-/// The indexes there are, the default first.
-pub const INDEXES: &[&str] = &["clht"];
-
-/// Those of them that keep their keys in order, which ranges need.
-pub const ORDERED_INDEXES: &[&str] = &[];
-
-/// Buckets of an index that is new: few, it grows as it fills.
-const BUCKETS: u64 = 1024;
+/// Entries that a new index is made for: few, it grows as it fills.
+const ENTRIES: u64 = 4096;
 
 /// Something that opens a store with whatever index it is given.
 pub(crate) trait OpenWith {
     fn open<I: Index>(self, index: &dyn Fn() -> I) -> Result<Arc<dyn Store>, StoreError>;
 }
 
-/// Opens a store with the index of this name.
-pub(crate) fn open_with(name: &str, opener: impl OpenWith) -> Result<Arc<dyn Store>, StoreError> {
-    match name {
-        "clht" => opener.open(&|| Clht::with_min_buckets(BUCKETS)),
-        _ => Err(unknown(name)),
+/// The index that engines are compiled for; they reach the others through a pointer.
+const DEFAULT: &str = "clht";
+
+struct Opener<O>(O);
+
+impl<O: OpenWith> Visitor for Opener<O> {
+    type Out = Result<Arc<dyn Store>, StoreError>;
+    fn visit<I: Index>(self, new: fn(u64) -> I) -> Self::Out {
+        if I::NEEDS_KEY {
+            self.0.open(&|| Erased::<true>::new(new(ENTRIES)))
+        } else {
+            self.0.open(&|| Erased::<false>::new(new(ENTRIES)))
+        }
     }
 }
 
-fn unknown(name: &str) -> StoreError {
-    StoreError::Options(format!("there is no index {name:?}: use {}", INDEXES.join(", ")))
+/// Opens a store with the index of this name.
+pub(crate) fn open_with(name: &str, opener: impl OpenWith) -> Result<Arc<dyn Store>, StoreError> {
+    if name == DEFAULT {
+        return opener.open(&|| Clht::with_min_buckets(ENTRIES / 4));
+    }
+    with_index(name, Opener(opener)).map_err(|error| StoreError::Options(error.to_string()))?
 }
 
 /// Refuses a name that no index has, before anything is made.
 pub(crate) fn check(name: &str) -> Result<(), StoreError> {
-    if INDEXES.contains(&name) { Ok(()) } else { Err(unknown(name)) }
+    struct Nothing;
+    impl Visitor for Nothing {
+        type Out = ();
+        fn visit<I: Index>(self, _new: fn(u64) -> I) {}
+    }
+    with_index(name, Nothing).map_err(|error| StoreError::Options(error.to_string()))
 }

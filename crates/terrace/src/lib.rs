@@ -30,7 +30,7 @@ mod open;
 
 pub use check::check;
 pub use embedded::{CallError, Pair};
-pub use indexes::{INDEXES, ORDERED_INDEXES};
+pub use indexes::{AboutIndex, INDEXES};
 pub use media_source::{MediaSource, SystemMedia};
 pub use options::{Options, Tier, WhenFull};
 pub use size::{Place, Size, TierSpec, human_bytes};

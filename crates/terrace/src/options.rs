@@ -11,7 +11,7 @@ use crate::size::{Size, TierSpec};
 pub struct Options {
     /// `hetermm` or `dram`.
     pub engine: String,
-    /// One of [`INDEXES`](crate::INDEXES).
+    /// The name of one of [`INDEXES`](crate::INDEXES) that this build has.
     pub index: String,
     /// Where the store's files lie. `None`: nothing is kept (benchmarks of `dram`; emulated media in shared memory).
     pub dir: Option<PathBuf>,

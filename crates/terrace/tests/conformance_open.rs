@@ -25,10 +25,14 @@ struct Opened {
 
 impl Opened {
     fn new(engine: &str, durability: Durability, background_threads: usize) -> Self {
+        Self::with_index(engine, "clht", durability, background_threads)
+    }
+    fn with_index(engine: &str, index: &str, durability: Durability, background_threads: usize) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let persistent = engine != "dram";
         let options = Options {
             engine: engine.into(),
+            index: index.into(),
             dir: persistent.then(|| dir.path().join("data")),
             // Less than the random operations write, so that records move down.
             dram: Some(if persistent { 32 << 20 } else { 512 << 20 }),
@@ -66,7 +70,8 @@ impl Harness for Opened {
         self.now_ms
     }
     fn limits(&self) -> Limits {
-        Limits { near_expiries: false, ..Limits::default() }
+        let about = terrace::INDEXES.iter().find(|about| about.name == self.options.index).unwrap();
+        Limits { near_expiries: false, ranges: about.ordered, ..Limits::default() }
     }
 }
 
@@ -116,4 +121,18 @@ fn hetermm_batch() {
 fn hetermm_sync() {
     random_operations("hetermm", Durability::Sync);
     threads("hetermm", Durability::Sync);
+}
+
+/// Every index of this build, in every engine: with the adapters, if they are built (`--features adapters`).
+#[test]
+fn every_index() {
+    for about in terrace::INDEXES.iter().filter(|about| about.built && about.name != "clht") {
+        let engines = [("dram", Durability::None), ("hetermm", Durability::default())];
+        for (seed, (engine, durability)) in (1..).zip(engines) {
+            let mut harness = Opened::with_index(engine, about.name, durability, seed as usize % 2);
+            let report = random_model_test(&mut harness, seed, settings::model_steps(300));
+            println!("{engine}, index {}, seed {seed}: {report:?}", about.name);
+            assert_eq!(report.ranges > 0, about.ordered, "{}", about.name);
+        }
+    }
 }

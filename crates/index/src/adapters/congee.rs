@@ -57,18 +57,18 @@ impl Map for CongeeMap {
             None => drop(self.others.write().remove(name)),
         }
     }
-    fn for_each(&self, visit: &mut dyn FnMut(Address)) {
+    fn for_each(&self, visit: &mut dyn FnMut(&[u8], Address)) {
         let mut page = Page::new(128);
-        for tree in &self.trees {
+        for (db, tree) in self.trees.iter().enumerate() {
             let mut from = Some(0);
             while let Some(lo) = from {
                 page.clear();
-                forward(tree, 0, lo, &mut page);
-                page.iter().for_each(|(_, address)| visit(address));
+                forward(tree, db as u8, lo, &mut page);
+                page.iter().for_each(|(name, address)| visit(name, address));
                 from = if page.is_full() { after(page.get(page.len() - 1).0) } else { None };
             }
         }
-        self.others.read().values().for_each(|&address| visit(address));
+        self.others.read().iter().for_each(|(name, &address)| visit(name, address));
     }
     fn ordered(&self) -> Option<&dyn OrderedMap> {
         Some(self)

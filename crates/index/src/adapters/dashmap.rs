@@ -21,7 +21,7 @@ impl Map for DashMap {
     fn remove(&self, name: &[u8]) {
         self.0.remove(name);
     }
-    fn for_each(&self, visit: &mut dyn FnMut(Address)) {
-        self.0.iter().for_each(|entry| visit(*entry));
+    fn for_each(&self, visit: &mut dyn FnMut(&[u8], Address)) {
+        self.0.iter().for_each(|entry| visit(entry.key(), *entry));
     }
 }

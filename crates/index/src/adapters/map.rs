@@ -27,8 +27,9 @@ pub trait Map: Send + Sync + 'static {
     /// Removes a name, if it is there.
     fn remove(&self, name: &[u8]);
 
-    /// Visits every entry that is there throughout, at least once. `visit` does not call back into the map.
-    fn for_each(&self, visit: &mut dyn FnMut(Address));
+    /// Visits every entry that is there throughout, at least once: its name and address. `visit` does not call back into the
+    /// map.
+    fn for_each(&self, visit: &mut dyn FnMut(&[u8], Address));
 
     /// This map as an ordered one, if it is one.
     fn ordered(&self) -> Option<&dyn OrderedMap> {

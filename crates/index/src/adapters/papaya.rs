@@ -20,7 +20,7 @@ impl Map for Papaya {
     fn remove(&self, name: &[u8]) {
         self.0.pin().remove(name);
     }
-    fn for_each(&self, visit: &mut dyn FnMut(Address)) {
-        self.0.pin().iter().for_each(|(_, &address)| visit(address));
+    fn for_each(&self, visit: &mut dyn FnMut(&[u8], Address)) {
+        self.0.pin().iter().for_each(|(name, &address)| visit(name, address));
     }
 }

@@ -20,9 +20,9 @@ impl Map for SccHash {
     fn remove(&self, name: &[u8]) {
         self.0.remove_sync(name);
     }
-    fn for_each(&self, visit: &mut dyn FnMut(Address)) {
-        self.0.iter_sync(|_, &address| {
-            visit(address);
+    fn for_each(&self, visit: &mut dyn FnMut(&[u8], Address)) {
+        self.0.iter_sync(|name, &address| {
+            visit(name, address);
             true
         });
     }

@@ -23,8 +23,8 @@ impl Map for SccTree {
     fn remove(&self, name: &[u8]) {
         self.0.remove_sync(name);
     }
-    fn for_each(&self, visit: &mut dyn FnMut(Address)) {
-        self.0.iter(&scc::Guard::new()).for_each(|(_, &address)| visit(address));
+    fn for_each(&self, visit: &mut dyn FnMut(&[u8], Address)) {
+        self.0.iter(&scc::Guard::new()).for_each(|(name, &address)| visit(name, address));
     }
     fn ordered(&self) -> Option<&dyn OrderedMap> {
         Some(self)

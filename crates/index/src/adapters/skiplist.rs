@@ -35,8 +35,8 @@ impl Map for SkipList {
     fn remove(&self, name: &[u8]) {
         self.0.remove(name);
     }
-    fn for_each(&self, visit: &mut dyn FnMut(Address)) {
-        self.0.iter().for_each(|entry| visit(address(&entry)));
+    fn for_each(&self, visit: &mut dyn FnMut(&[u8], Address)) {
+        self.0.iter().for_each(|entry| visit(entry.key(), address(&entry)));
     }
     fn ordered(&self) -> Option<&dyn OrderedMap> {
         Some(self)

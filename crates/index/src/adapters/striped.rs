@@ -8,11 +8,13 @@
 //! # Invariants
 //! The map has one entry a key, so [`Change::Insert`] is the same as [`Change::Set`]: an unread candidate is the key's own.
 
+use std::ops::ControlFlow;
+
 use super::map::Map;
 use super::name::Name;
 use super::stripes::{Odd, Stripe, Stripes};
 use crate::cursors::Cursors;
-use crate::{Address, Change, Index, Key, Lookup, OrderedIndex, Verdict};
+use crate::{Address, Change, Index, Key, KeyVisitor, Lookup, OrderedIndex, Verdict};
 
 /// The index `M::NAME`.
 pub struct Striped<M> {
@@ -188,7 +190,16 @@ impl<M: Map> Index for Striped<M> {
     }
 
     fn for_each(&self, visit: &mut dyn FnMut(Address)) {
-        self.map.for_each(visit);
+        self.map.for_each(&mut |_, address| visit(address));
+    }
+
+    fn visit_keys(&self, visit: &mut KeyVisitor<'_>) {
+        let mut flow = ControlFlow::Continue(());
+        self.map.for_each(&mut |name, address| {
+            if flow.is_continue() {
+                flow = visit(name[0], &name[1..], address);
+            }
+        });
     }
 
     fn len(&self) -> u64 {

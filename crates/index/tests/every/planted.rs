@@ -45,8 +45,8 @@ impl Map for Planted {
     fn remove(&self, name: &[u8]) {
         self.map.write().remove(name);
     }
-    fn for_each(&self, visit: &mut dyn FnMut(Address)) {
-        self.map.read().values().for_each(|&address| visit(address));
+    fn for_each(&self, visit: &mut dyn FnMut(&[u8], Address)) {
+        self.map.read().iter().for_each(|(name, &address)| visit(name, address));
     }
     fn ordered(&self) -> Option<&dyn OrderedMap> {
         Some(self)
