@@ -21,7 +21,8 @@ pub fn index(text: &str) -> Result<String, String> {
     {
         return Err(format!("index {text:?} is not in this build: build terrace with --features {feature}"));
     }
-    let built: Vec<&str> = terrace::INDEXES.iter().filter(|about| about.built).map(|about| about.name).collect();
+    let built: Vec<&str> =
+        terrace::INDEXES.iter().filter(|about| about.built).map(|about| about.name).collect();
     known("index", text, &built)
 }
 
