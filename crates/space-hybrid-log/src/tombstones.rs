@@ -284,9 +284,10 @@ mod tests {
         ] {
             space.slots[3].begin(state, seq, None, 1000);
             let mut sweep = Sweep::default();
-            sweep
-                .candidates
-                .insert((key.hash, 1), Candidate { version: 5, seq: 8, address, words: 4, db: 0 });
+            let (kind, db) = (Kind::Tombstone, 0);
+            let entry = FooterEntry { hash: key.hash, version: 5, check: 1, offset: 64, kind, db };
+            let candidate = Candidate { version: 5, seq: 8, address, words: 4, entry, key: Vec::new() };
+            sweep.candidates.insert((key.hash, 1), candidate);
             space.drop_tombstones(&mut sweep, &index, &Told);
             assert_eq!(index.contains(&key, address), stays, "{state:?} in use {seq}");
         }
