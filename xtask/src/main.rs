@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 mod dax_vm;
+mod schedules;
 mod tidy;
 
 use clap::{Parser, Subcommand};
@@ -42,6 +43,8 @@ enum Chore {
     /// Explores a small model of the durability protocol exhaustively (`--help` lists the bounds).
     #[command(disable_help_flag = true)]
     Model(Passed),
+    /// Explores schedules of the lock-free parts, on shuttle's primitives.
+    Schedules(schedules::Arguments),
     /// Tests the product on real DAX, in a virtual machine whose power is cut.
     DaxVm(dax_vm::Arguments),
     /// Leaves out every flush, fence and sync in turn and looks for a crash image that shows it.
@@ -70,6 +73,7 @@ fn main() -> anyhow::Result<std::process::ExitCode> {
         Chore::Model(passed) => {
             cargo_run(&["--release", "--package", "terrace-durability-model", "--"], &passed)
         }
+        Chore::Schedules(arguments) => schedules::run(&arguments),
         Chore::DaxVm(arguments) => dax_vm::run(&arguments),
         Chore::Sites(passed) => proof("sites", &passed),
         Chore::Planted(passed) => proof("planted", &passed),

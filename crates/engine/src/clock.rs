@@ -1,7 +1,9 @@
 //! Time, injected: expiry needs wall time that never runs backwards.
 
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::{SystemTime, UNIX_EPOCH};
+
+use crate::sync::AtomicU64;
 
 /// A source of time.
 pub trait Clock: Send + Sync + 'static {

@@ -22,12 +22,14 @@
 //! recovery, so that cycles do not wait for ever).
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::*};
+use std::sync::atomic::Ordering::*;
 
 use crossbeam_utils::CachePadded;
-use parking_lot::Mutex;
 
+use crate::sync::{AtomicU64, AtomicUsize, Mutex};
+use crate::unsynced::Unsynced;
 use crate::version::Version;
+use crate::waiters::Waiters;
 
 /// A version of another session that a group saw: session slot and version.
 pub(crate) type Dependency = (u16, u64);
@@ -146,16 +148,13 @@ pub(crate) struct Commit {
     /// The last version each session published.
     issued: Box<[CachePadded<AtomicU64>]>,
     /// Sessions that wait for a position, to be woken.
-    pub(crate) waiters: Box<[AtomicBool]>,
-    pub(crate) waiter_count: AtomicUsize,
-    /// When the oldest write that no sync has begun to cover completed, in microseconds; 0 for none.
-    unsynced_since_us: AtomicU64,
-    /// The same for the sync that is running.
-    syncing_since_us: AtomicU64,
+    pub(crate) waiters: Waiters,
+    /// Since when something that completed needs a sync.
+    unsynced: Unsynced,
 }
 
-/// A moment in all sessions' logs.
-#[derive(Clone, Debug)]
+/// A moment in all sessions' logs. The default is the beginning, which has passed.
+#[derive(Clone, Debug, Default)]
 pub struct Barrier(Vec<u64>);
 
 impl Commit {
@@ -165,10 +164,8 @@ impl Commit {
             process: Level::new(sessions, start),
             power: (!immediate).then(|| Level::new(sessions, start)),
             issued: (0..sessions).map(|_| AtomicU64::new(start).into()).collect(),
-            waiters: (0..sessions).map(|_| AtomicBool::new(false)).collect(),
-            waiter_count: AtomicUsize::new(0),
-            unsynced_since_us: AtomicU64::new(0),
-            syncing_since_us: AtomicU64::new(0),
+            waiters: Waiters::new(sessions),
+            unsynced: Unsynced::new(),
         }
     }
     pub(crate) fn process(&self) -> &Level {
@@ -201,23 +198,21 @@ impl Commit {
         let resolved = self.process.reach(slot, version);
         self.note_unsynced(now_us);
         // A session that only read has no group queued, but may wait for this one all the same.
-        resolved || self.waiter_count.load(SeqCst) != 0
+        resolved || self.waiters.any()
     }
-    /// A write has completed that needs a sync. Called after its position is stored: a sync that begins in between covers
-    /// the write and this asks for one too many; the other way round it would take the note and not the write.
-    fn note_unsynced(&self, now_us: u64) {
+    /// Something that completed needs a sync. Called when its position is in place: a sync that begins in between covers it and
+    /// this asks for one too many; the other way round it would take the note and not the write.
+    pub(crate) fn note_unsynced(&self, now_us: u64) {
         if self.power.is_some() {
-            let _ = self.unsynced_since_us.compare_exchange(0, now_us.max(1), SeqCst, SeqCst);
+            self.unsynced.note(now_us);
         }
     }
-    /// A sync is about to begin: what it will cover. `None` if nothing needs one.
+    /// A sync is about to begin: what it will cover. `None` if nothing needs one. One sync at a time.
     pub(crate) fn sync_begins(&self) -> Option<Barrier> {
         self.power.as_ref()?;
-        let since = self.unsynced_since_us.swap(0, SeqCst);
-        if since == 0 {
+        if !self.unsynced.begin() {
             return None;
         }
-        self.syncing_since_us.store(since, SeqCst);
         Some(Barrier(self.process.physical.iter().map(|p| p.load(SeqCst)).collect()))
     }
     /// The sync succeeded.
@@ -228,12 +223,11 @@ impl Commit {
             }
             power.resolve();
         }
-        self.syncing_since_us.store(0, SeqCst);
+        self.unsynced.done();
     }
     /// When the oldest write completed that is not yet safe from power loss, in microseconds.
     pub(crate) fn unsafe_since_us(&self) -> Option<u64> {
-        let oldest = [self.syncing_since_us.load(SeqCst), self.unsynced_since_us.load(SeqCst)];
-        oldest.into_iter().filter(|&us| us != 0).min()
+        self.unsynced.since_us()
     }
     /// Everything published so far.
     pub(crate) fn barrier(&self) -> Barrier {
@@ -303,8 +297,7 @@ mod tests {
     #[test]
     fn who_waits_without_a_group_is_woken_by_the_write() {
         let commit = Commit::new(2, 0, true);
-        commit.waiters[1].store(true, SeqCst);
-        commit.waiter_count.store(1, SeqCst);
+        commit.waiters.register(1);
         assert!(commit.written(0, 5, 1), "session 1 has read version 5 and waits for it");
     }
 

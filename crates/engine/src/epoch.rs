@@ -9,10 +9,11 @@
 //! `passed(e)` is true only if no session is inside an epoch before `e`, and every session that enters later sees
 //! everything written before the `advance` that returned `e`: `enter`'s fence pairs with `passed`'s.
 
-use std::sync::atomic::{AtomicU64, Ordering::*, fence};
+use std::sync::atomic::Ordering::*;
 
 use crossbeam_utils::CachePadded;
 
+use crate::sync::{AtomicU64, fence};
 use crate::version::SLOTS_MAX;
 
 /// The epochs of one store.

@@ -4,8 +4,10 @@
 //!   Batch of Ops --> Session --> Machine --- update / get ---> Index (plug-in)
 //!                       |           |------- put / fetch ----> Space (hybrid log, dram, ...)
 //!                       |           '------- append ---------> Log   (one sequential log a session)
-//!                    Settled <--- Commit (positions, dependencies)
+//!                    Settled <--- Commit (positions, dependencies), Waiters (who is woken), Epochs (who has left)
 //! ```
+//!
+//! `sync` names the primitives, which tests swap; `schedules` (in tests) and `tests/loom.rs` explore what they may do.
 
 #![forbid(unsafe_code)]
 
@@ -29,7 +31,13 @@ mod decide;
 mod epoch;
 mod pending;
 mod recover;
+#[cfg(all(test, shuttle))]
+mod schedules;
+mod settle;
 mod shared;
+mod sync;
+mod unsynced;
+mod waiters;
 
 pub use batch::{Batch, Row, Settled};
 pub use commit::Barrier;

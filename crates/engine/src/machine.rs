@@ -12,7 +12,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::*;
 use std::time::Duration;
 
-use parking_lot::Mutex;
 use terrace_index::Index;
 use terrace_log::{Log, LogDevice};
 
@@ -27,6 +26,7 @@ use crate::session::{Progress, Session, Store, StoreError};
 use crate::shared::Shared;
 use crate::space::{Context, Space};
 use crate::stats::{LogStats, RecoveryStats, Stats};
+use crate::sync::{AtomicU64, Mutex};
 use crate::version::SLOTS_MAX;
 
 /// What a machine is built from, beside its index, space and log.
@@ -63,10 +63,10 @@ pub struct Machine<I: Index, S: Space, D: LogDevice> {
     /// A log floor on its way: see [`Machine::raise_log_floor`].
     floor: Mutex<FloorState>,
     /// The log floor that the stored manifest has.
-    stored_floor: std::sync::atomic::AtomicU64,
+    stored_floor: AtomicU64,
     /// The sequence number up to which the stored manifest trusts pages, and the one that somebody waits for.
-    stored_seq: std::sync::atomic::AtomicU64,
-    wanted_seq: std::sync::atomic::AtomicU64,
+    stored_seq: AtomicU64,
+    wanted_seq: AtomicU64,
     syncing: Mutex<()>,
     wakers: Box<[Mutex<Option<Arc<OwnedFd>>>]>,
     pub(crate) recovery: Option<RecoveryStats>,
@@ -143,7 +143,7 @@ impl<I: Index, S: Space, D: LogDevice> Machine<I, S, D> {
     /// One round of background work by a session that waits; yields if there was nothing to do.
     pub(crate) fn work(self: &Arc<Self>) {
         if self.step_once() != Progress::Worked {
-            std::thread::yield_now();
+            crate::sync::yield_now();
         }
     }
     /// The same, for a session whose log group found no block. `false` once the log has failed.
@@ -162,19 +162,12 @@ impl<I: Index, S: Space, D: LogDevice> Machine<I, S, D> {
     }
     /// Wakes the sessions that wait for a position.
     pub(crate) fn wake_waiters(&self) {
-        let commit = &self.shared.commit;
-        if commit.waiter_count.load(SeqCst) == 0 {
-            return;
-        }
-        for (slot, waiting) in commit.waiters.iter().enumerate() {
-            if waiting.swap(false, SeqCst) {
-                commit.waiter_count.fetch_sub(1, SeqCst);
-                if let Some(waker) = &*self.wakers[slot].lock() {
-                    // A full counter means that it is readable already.
-                    let _ = rustix::io::write(waker, &1u64.to_ne_bytes());
-                }
+        self.shared.commit.waiters.wake(|slot| {
+            if let Some(waker) = &*self.wakers[slot].lock() {
+                // A full counter means that it is readable already.
+                let _ = rustix::io::write(waker, &1u64.to_ne_bytes());
             }
-        }
+        });
     }
 
     /// One step: whatever is due first.
@@ -206,23 +199,16 @@ impl<I: Index, S: Space, D: LogDevice> Machine<I, S, D> {
 
     fn sync_step(&self) -> Progress {
         let Some(log) = &self.log else { return Progress::Idle };
-        let Some(since) = self.shared.commit.unsafe_since_us() else {
-            self.shared.sync_wanted.store(false, SeqCst);
-            return Progress::Idle;
-        };
-        let due = match self.shared.durability {
-            // Half the window, so that the sync itself fits in the other half.
-            Durability::Batch(window) => self.shared.has_passed(since, window.as_micros() as u64 / 2),
-            Durability::Sync | Durability::None => false,
-        };
-        if !due && !self.shared.sync_wanted.load(SeqCst) {
+        if !self.shared.take_sync() {
             return Progress::Idle;
         }
-        let Some(_one_at_a_time) = self.syncing.try_lock() else { return Progress::Blocked };
+        let Some(_one_at_a_time) = self.syncing.try_lock() else {
+            self.shared.put_off_sync();
+            return Progress::Blocked;
+        };
         if self.shared.log_failed.load(SeqCst) {
             return Progress::Idle;
         }
-        self.shared.sync_wanted.store(false, SeqCst);
         let Some(covered) = self.shared.commit.sync_begins() else { return Progress::Idle };
         // Extents first: a log entry must not be durable before the value it describes.
         if let Err(error) = self.space.sync() {

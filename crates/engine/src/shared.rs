@@ -4,11 +4,11 @@
 //! Counters are striped by session slot. Everything else is atomics, or a lock that no hot path takes.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::*};
+use std::sync::atomic::Ordering::*;
 use std::time::Duration;
 
 use crossbeam_utils::CachePadded;
-use parking_lot::{Condvar, Mutex};
+use parking_lot::Condvar;
 
 use crate::clock::{Clock, SteadyClock};
 use crate::commit::Commit;
@@ -16,6 +16,7 @@ use crate::durability::Durability;
 use crate::epoch::Epochs;
 use crate::hash::KeyHasher;
 use crate::op::DATABASES;
+use crate::sync::{AtomicBool, AtomicI64, AtomicU64, Mutex, yield_now};
 
 /// Counters of one session slot; sums over all slots are the store's.
 #[derive(Default)]
@@ -54,7 +55,8 @@ pub(crate) struct Shared {
     pub log_failed: AtomicBool,
     /// Why, for whoever closes the store.
     log_failure: Mutex<String>,
-    work: Mutex<bool>,
+    /// Not swapped for schedules: nobody waits without a timeout.
+    work: parking_lot::Mutex<bool>,
     work_ready: Condvar,
 }
 
@@ -86,7 +88,7 @@ impl Shared {
             sync_wanted: AtomicBool::new(false),
             log_failed: AtomicBool::new(false),
             log_failure: Mutex::default(),
-            work: Mutex::new(false),
+            work: parking_lot::Mutex::new(false),
             work_ready: Condvar::new(),
         }
     }
@@ -131,7 +133,7 @@ impl Shared {
                 return;
             }
             self.epochs.leave(slot);
-            std::thread::yield_now();
+            yield_now();
         }
     }
     /// Runs `f` while no session is inside an operation. The caller must be outside of its epoch.
@@ -140,7 +142,7 @@ impl Shared {
         self.paused.store(true, SeqCst);
         let epoch = self.epochs.advance();
         while !self.epochs.passed(epoch) {
-            std::thread::yield_now();
+            yield_now();
         }
         let result = f();
         self.paused.store(false, SeqCst);
@@ -184,11 +186,5 @@ impl Shared {
             self.work_ready.wait_for(&mut work, timeout);
         }
         *work = false;
-    }
-    /// Asks for a sync, soon.
-    pub fn want_sync(&self) {
-        if !self.sync_wanted.load(Relaxed) && !self.sync_wanted.swap(true, SeqCst) {
-            self.notify_work();
-        }
     }
 }

@@ -12,7 +12,8 @@
 //!
 //! The log doesn't know what entries mean. It promises: what a completed write and (on block media) a sync covered is
 //! replayed, in order; what is replayed was written, whole, and rests on nothing that is missing; what a recovery left out
-//! never comes back. `docs/formats/log.md` has the bytes, `judge` the argument.
+//! never comes back. `docs/formats/log.md` has the bytes, `judge` the argument. `sync` names
+//! the primitives, and `schedules` (in tests) explores what threads may do between the locks.
 
 #![forbid(unsafe_code)]
 
@@ -27,6 +28,9 @@ mod log;
 mod open;
 mod replay;
 mod scan;
+#[cfg(all(test, shuttle))]
+mod schedules;
+mod sync;
 mod table;
 mod verify;
 mod writer;

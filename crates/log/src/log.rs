@@ -10,9 +10,7 @@
 //!   (release), read when a header is written and when blocks are freed (acquire).
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-
-use parking_lot::Mutex;
+use std::sync::atomic::Ordering;
 
 use crate::block_format::{COUNTER_BITS, HEADER_BYTES, Superblock, encode_freed, super_bytes};
 use crate::device::{LogDevice, Tail};
@@ -20,6 +18,7 @@ use crate::error::LogError;
 use crate::group::Place;
 use crate::open;
 use crate::replay::Replay;
+use crate::sync::{AtomicU64, Mutex};
 use crate::table::Table;
 use crate::writer::Writer;
 

@@ -279,7 +279,7 @@ impl<L: Lower> HybridLog<L> {
             }
             let _ = index;
             if progress != Progress::Worked {
-                std::thread::yield_now();
+                crate::sync::yield_now();
             }
         }
     }

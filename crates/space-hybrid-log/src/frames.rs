@@ -5,7 +5,8 @@
 //! epoch has passed.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
-use std::sync::atomic::AtomicU64;
+
+use crate::sync::AtomicU64;
 
 const HUGE_PAGE: usize = 2 << 20;
 

@@ -19,6 +19,7 @@
 //! | `read`, `write`, `extent` | the calls of a session |
 //! | `flush`, `reclaim`, `tombstones`, `purge` | background steps |
 //! | `recover` | opening what is on the medium |
+//! | `sync`, `schedules` | the primitives, and tests that explore their schedules |
 //! | `inspect` | the format for whoever checks a store that nobody uses |
 
 mod address;
@@ -27,6 +28,10 @@ mod byte_tier;
 mod compose;
 mod extent;
 mod flush;
+#[cfg(not(shuttle))]
+mod frames;
+#[cfg(shuttle)]
+#[path = "schedules/frames.rs"]
 mod frames;
 pub mod inspect;
 mod layout;
@@ -38,8 +43,11 @@ mod purge;
 mod read;
 mod reclaim;
 mod recover;
+#[cfg(all(test, shuttle))]
+mod schedules;
 mod slots;
 mod space;
+mod sync;
 mod tombstones;
 mod write;
 

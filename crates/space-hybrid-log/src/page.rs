@@ -5,9 +5,11 @@
 //! section for its key (an update in place). Readers run at any time: the writer sets bit 63 of the version, rewrites, and
 //! stores the new version; a reader that saw the bit, or another version afterwards, starts again.
 
-use std::sync::atomic::{AtomicU64, Ordering::*, fence};
+use std::sync::atomic::Ordering::*;
 
 use terrace_engine::record::{Head, NewRecord, RecordMeta};
+
+use crate::sync::{AtomicU64, fence, spin_loop};
 
 /// Set in the version while the record is being rewritten.
 const WRITING: u64 = 1 << 63;
@@ -76,7 +78,7 @@ impl Words<'_> {
                     return result;
                 }
             }
-            std::hint::spin_loop();
+            spin_loop();
         }
     }
     /// Whether the bytes from word `from` on are these; `false` if they would leave the page.

@@ -1,7 +1,7 @@
 //! Finding what is dead by time or by a whole-database flush, and what to evict. The machine deletes what is found here
 //! through its own session, by key.
 
-use std::sync::atomic::{AtomicU64, Ordering::*};
+use std::sync::atomic::Ordering::*;
 
 use terrace_engine::DATABASES;
 use terrace_engine::record::{Kind, RecordView};
@@ -14,6 +14,7 @@ use crate::listed::Listed;
 use crate::lower::Lower;
 use crate::slots::State;
 use crate::space::HybridLog;
+use crate::sync::AtomicU64;
 
 /// Slots looked at in one call.
 const SLOTS_A_CALL: usize = 4096;

@@ -365,15 +365,15 @@ fn fetch_words(words: Words<'_>, key: Option<&Key<'_>>, want: Want, out: &mut Ve
 }
 
 #[inline]
-fn prefetch(words: &[std::sync::atomic::AtomicU64]) {
-    #[cfg(target_arch = "x86_64")]
+fn prefetch(words: &[crate::sync::AtomicU64]) {
+    #[cfg(all(target_arch = "x86_64", not(shuttle)))]
     for line in words.iter().step_by(8).take(2) {
         // SAFETY: a prefetch never faults, whatever the address.
         unsafe {
             std::arch::x86_64::_mm_prefetch(line.as_ptr() as *const i8, std::arch::x86_64::_MM_HINT_T0);
         }
     }
-    #[cfg(not(target_arch = "x86_64"))]
+    #[cfg(not(all(target_arch = "x86_64", not(shuttle))))]
     let _ = words;
 }
 

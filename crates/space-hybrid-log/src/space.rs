@@ -3,9 +3,8 @@
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::RawFd;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::*};
+use std::sync::atomic::Ordering::*;
 
-use parking_lot::Mutex;
 use terrace_engine::record::{Head, NewRecord};
 use terrace_engine::space::{Arrival, Class, Context, Fetch, Found, Limits, Room, Space, Want};
 use terrace_engine::{Progress, StoreError, TierStats};
@@ -20,6 +19,7 @@ use crate::open::{FRAMES_MIN, HybridOptions, older_copy};
 use crate::read::Reads;
 use crate::reclaim::Reclaiming;
 use crate::slots::{Slot, State};
+use crate::sync::{AtomicBool, AtomicU64, AtomicUsize, Mutex};
 use crate::tombstones::Sweep;
 use crate::write::OpenPage;
 

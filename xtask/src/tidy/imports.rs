@@ -7,7 +7,7 @@
 //!   3  space-*     engine-*      (never each other)         testkit: imports 2 and below; others use it in tests only
 //!   2  engine
 //!   1  media-sim   log   index   (never each other)
-//!   0  media                                                protocol: imports none of ours; 5 and above import it
+//!   0  sync  media   (never each other)                      protocol: imports none of ours; 5 and above import it
 //! ```
 //!
 //! `durability-model` imports none of ours, and nobody imports it.
@@ -88,7 +88,7 @@ pub(super) fn check(crates: &[Crate]) -> Vec<Failure> {
 fn role(name: &str) -> Option<Role> {
     let short = name.strip_prefix("terrace-").unwrap_or(name);
     Some(match short {
-        "media" => Role::Layer(0),
+        "sync" | "media" => Role::Layer(0),
         "media-sim" | "log" | "index" => Role::Layer(1),
         "engine" => Role::Layer(2),
         "terrace" => Role::Layer(4),

@@ -1,25 +1,15 @@
 //! The end of a batch: its log group, and what its answers rest on.
 
-use std::sync::atomic::{Ordering::*, fence};
+use std::sync::atomic::Ordering::*;
 
 use terrace_index::Index;
 use terrace_log::{LogDevice, LogError};
 
 use super::{Core, note_seen};
-use crate::commit::{Level, Ticket};
-use crate::durability::Durability;
+use crate::commit::Ticket;
 use crate::space::Space;
 
 impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
-    /// The positions that answers wait for.
-    pub(super) fn level(&self) -> &Level {
-        let commit = &self.machine.shared.commit;
-        match self.machine.shared.durability {
-            Durability::Sync => commit.power(),
-            Durability::None | Durability::Batch(_) => commit.process(),
-        }
-    }
-
     /// Writes what is buffered as a log group. `false` if the log failed, now or before.
     pub(super) fn write_log(&mut self) -> bool {
         let machine = self.machine.clone();
@@ -119,32 +109,8 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
         self.touched = touched;
     }
 
-    fn is_met(&self, ticket: &Ticket) -> bool {
-        let shared = &self.machine.shared;
-        shared.commit.met(self.level(), self.slot, ticket)
-            && match shared.durability {
-                // The window never grows: if syncing falls behind, answers wait for it.
-                Durability::Batch(window) => shared.commit.unsafe_since_us().is_none_or(|since| {
-                    !shared.has_passed(since, window.as_micros() as u64 + 1)
-                        || shared.commit.met(shared.commit.power(), self.slot, ticket)
-                }),
-                Durability::None | Durability::Sync => true,
-            }
-    }
-
     /// Whether what the ticket stands for is as durable as was promised; if not, the session is woken when it may be.
     pub(super) fn is_settled(&mut self, ticket: &Ticket) -> bool {
-        if self.writer.is_none() || self.is_met(ticket) {
-            return true;
-        }
-        let shared = &self.machine.shared;
-        let commit = &shared.commit;
-        if !commit.waiters[self.slot].swap(true, SeqCst) {
-            commit.waiter_count.fetch_add(1, SeqCst);
-        }
-        shared.want_sync();
-        // It may have been reached between the look and the registration: pairs with the load of the count in `written`.
-        fence(SeqCst);
-        self.is_met(ticket) || self.shared().log_failed.load(SeqCst)
+        self.writer.is_none() || self.shared().is_settled(self.slot, ticket)
     }
 }

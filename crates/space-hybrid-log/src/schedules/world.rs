@@ -1,0 +1,261 @@
+//! A machine small enough to explore: epochs, one writer, one reader, and a stepper around the product's space and index.
+
+use std::sync::atomic::{AtomicU64 as Plain, Ordering::SeqCst};
+
+use terrace_engine::hash::KeyHasher;
+use terrace_engine::record::{Head, Kind, NewRecord, RecordView};
+use terrace_engine::space::{Arrival, Arrived, Class, Context, Fetch, Room, Space, Want};
+use terrace_engine::{Barrier, Progress, fetch_view};
+use terrace_index::{Address, Change, Clht, Index, Key, Lookup, Verdict};
+
+use super::medium::Medium;
+use crate::open::HybridOptions;
+use crate::space::{HybridLog, Local};
+use crate::sync::{Mutex, yield_now};
+
+/// What the machine does wrong.
+#[derive(Clone, Copy, PartialEq, Default)]
+pub(super) enum Bug {
+    #[default]
+    None,
+    /// Every epoch has passed at once.
+    EpochsLie,
+    /// What a read brought is believed though the place has been reused.
+    GenerationIgnored,
+}
+
+const BLOCK: usize = 1024;
+const BLOCKS: usize = 11;
+/// What is left of the pool: few, so that slots and frames are reused at once.
+const SLOTS: u32 = 5;
+const FRAMES: u32 = 3;
+
+pub(super) const READER: usize = 0;
+pub(super) const WRITER: usize = 1;
+
+/// Epochs without any cleverness.
+struct Epochs {
+    now: u64,
+    entered: [u64; 2],
+}
+
+pub(super) struct World<const DIRECT: bool> {
+    pub(super) space: HybridLog<Medium<DIRECT>>,
+    index: Clht,
+    epochs: Mutex<Epochs>,
+    bug: Bug,
+    /// The version of each key whose write is complete. Plain: no scheduling points.
+    complete: [Plain; 3],
+    /// The version of key 1 that must be complete before a reader polls for what it has read.
+    poll_after: u64,
+}
+
+impl<const DIRECT: bool> World<DIRECT> {
+    pub(super) fn new(bug: Bug, poll_after: u64) -> Self {
+        let options = HybridOptions {
+            block_bytes: BLOCK,
+            dram_bytes: 5 * BLOCK as u64,
+            dram_budget: None,
+            store_id: 1,
+        };
+        let space = HybridLog::new(Medium::new(BLOCK * (BLOCKS + 1)), options).unwrap();
+        {
+            let mut pool = space.pool.lock();
+            pool.slots.retain(|slot| *slot < SLOTS);
+            pool.frames.retain(|frame| *frame < FRAMES);
+        }
+        Self {
+            space,
+            index: Clht::with_min_buckets(2),
+            epochs: Mutex::new(Epochs { now: 1, entered: [0; 2] }),
+            bug,
+            complete: Default::default(),
+            poll_after,
+        }
+    }
+    fn enter(&self, session: usize) {
+        let mut epochs = self.epochs.lock();
+        epochs.entered[session] = epochs.now;
+    }
+    fn leave(&self, session: usize) {
+        self.epochs.lock().entered[session] = 0;
+    }
+
+    /// One step of background work, with every page wanted on the medium.
+    pub(super) fn step(&self) -> Progress {
+        self.space.flush_target.store(self.space.last_seq(), SeqCst);
+        self.space.step(&self.index, self)
+    }
+
+    /// Writes the next version of a key, on a fresh page or wherever it goes.
+    pub(super) fn write(&self, local: &mut Local<Medium<DIRECT>>, number: u64, fresh: bool) {
+        let version = self.complete[number as usize].load(SeqCst) + 1;
+        let (name, value) = (number.to_le_bytes(), [version; 4].map(u64::to_le_bytes).concat());
+        let record = NewRecord {
+            version,
+            kind: Kind::Value,
+            db: 0,
+            flags: 0,
+            expire_at: 0,
+            key: &name,
+            value: &value,
+        };
+        if fresh {
+            self.space.detach(local);
+        }
+        self.enter(WRITER);
+        while self.space.prepare(local, record.words(), 1, Class::Release) != Room::Ready {
+            self.leave(WRITER);
+            yield_now();
+            self.enter(WRITER);
+        }
+        let key = self.key(&name);
+        let head = record.head();
+        // All keys have hashes of their own, and all records one size: nothing need be read.
+        self.index.update(
+            &key,
+            |_| Verdict::Match,
+            |lookup| {
+                let old = if let Lookup::Found(old) = lookup { Some(old) } else { None };
+                let (address, _) = self.space.put(local, old.map(|old| (old, &head)), &record);
+                if let Some(old) = old.filter(|old| *old != address) {
+                    self.space.release(old, &head);
+                }
+                (Change::Set(address), ())
+            },
+        );
+        self.complete[number as usize].store(version, SeqCst);
+        self.leave(WRITER);
+    }
+
+    /// Reads a key that is always there: at least the version that was complete before the last look-up began, which is where
+    /// an operation takes effect. (An update that took an older one for current would undo what came between.)
+    pub(super) fn read(&self, local: &mut Local<Medium<DIRECT>>, number: u64) {
+        let name = number.to_le_bytes();
+        let key = self.key(&name);
+        let mut known: Option<(Address, u64, Vec<u8>)> = None;
+        loop {
+            self.enter(READER);
+            let least = self.complete[number as usize].load(SeqCst);
+            let (mut out, mut found) = (Vec::new(), None);
+            let lookup = self.index.get(&key, |address| {
+                out.clear();
+                match self.fetch(&known, address, &key, &mut out) {
+                    Fetch::Match(head) => {
+                        found = Some(head);
+                        Verdict::Match
+                    }
+                    Fetch::Differs => Verdict::Differs,
+                    Fetch::NeedsRead => Verdict::NeedsRead,
+                    Fetch::Damaged(_) => panic!("a sound record is taken for damaged"),
+                }
+            });
+            match lookup {
+                Lookup::Found(_) => {
+                    self.leave(READER);
+                    return check(found, &out, least);
+                }
+                Lookup::Absent => panic!("a key that is there was not found"),
+                Lookup::Unread(address) => known = self.read_later(local, address),
+            }
+        }
+    }
+
+    /// Reads what is at an address from the device. Leaves the epoch.
+    fn read_later(
+        &self,
+        local: &mut Local<Medium<DIRECT>>,
+        address: Address,
+    ) -> Option<(Address, u64, Vec<u8>)> {
+        let generation = self.space.generation(address);
+        assert!(self.space.start_read(local, Some(address), &[], 1), "nothing else is in flight");
+        self.leave(READER);
+        let mut arrivals: Vec<Arrival> = Vec::new();
+        while arrivals.is_empty() {
+            self.space.reap(local, true, &mut arrivals);
+        }
+        // The session has other things to do.
+        while self.complete[1].load(SeqCst) < self.poll_after {
+            yield_now();
+        }
+        match arrivals.remove(0).outcome {
+            Arrived::Record(bytes) => Some((address, generation, bytes)),
+            Arrived::Moved => None,
+            other => panic!("a sound record is taken for damaged: {other:?}"),
+        }
+    }
+
+    fn fetch(
+        &self,
+        known: &Option<(Address, u64, Vec<u8>)>,
+        address: Address,
+        key: &Key<'_>,
+        out: &mut Vec<u8>,
+    ) -> Fetch {
+        if let Some((at, generation, bytes)) = known
+            && *at == address
+            && (self.bug == Bug::GenerationIgnored || *generation == self.space.generation(address))
+        {
+            let view = RecordView::decode(bytes).unwrap();
+            return fetch_view(&view, Some(key), Want::Value, out);
+        }
+        self.space.fetch(address, Some(key), Want::Value, out)
+    }
+
+    fn key<'a>(&self, name: &'a [u8]) -> Key<'a> {
+        self.hasher().key(0, name)
+    }
+}
+
+fn check(found: Option<Head>, value: &[u8], least: u64) {
+    let version = found.unwrap().version;
+    assert!(version >= least, "version {version} after {least}");
+    assert_eq!(value, [version; 4].map(u64::to_le_bytes).concat(), "a mixture of two values");
+}
+
+impl<const DIRECT: bool> Context for World<DIRECT> {
+    fn advance_epoch(&self) -> u64 {
+        let mut epochs = self.epochs.lock();
+        epochs.now += 1;
+        epochs.now
+    }
+    fn epoch_passed(&self, epoch: u64) -> bool {
+        self.bug == Bug::EpochsLie
+            || self.epochs.lock().entered.iter().all(|entered| *entered == 0 || *entered >= epoch)
+    }
+    fn barrier(&self) -> Barrier {
+        Barrier::default()
+    }
+    fn barrier_passed(&self, _barrier: &Barrier) -> bool {
+        true
+    }
+    fn logged(&self) -> bool {
+        true
+    }
+    fn trusts(&self, _seq: u64) -> bool {
+        true
+    }
+    fn log_floor(&self) -> u64 {
+        u64::MAX
+    }
+    fn flush_wanted(&self) -> u64 {
+        0
+    }
+    fn flush_version(&self, _db: u8) -> u64 {
+        0
+    }
+    fn now_ms(&self) -> u64 {
+        1
+    }
+    fn raise_version_floor(&self, _version: u64) {}
+    fn forgotten(&self, _kind: Kind) {}
+    fn poisoned(&self, _kind: Kind, _db: u8) {
+        panic!("a sound record is taken for damaged");
+    }
+    fn tombstones_and_keys(&self) -> (u64, u64) {
+        (0, 2)
+    }
+    fn hasher(&self) -> KeyHasher {
+        KeyHasher::new(1)
+    }
+}
