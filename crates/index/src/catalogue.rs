@@ -74,6 +74,8 @@ macro_rules! catalogue {
 catalogue! {
     "clht", None, cfg(all()), false, "ours: a hash table of cache lines, without keys",
         |entries| crate::Clht::with_min_buckets((entries / 4).clamp(64, 1 << 24));
+    "lockfree", None, cfg(all()), false, "ours: a lock-free hash table of split-ordered lists, without keys",
+        |entries| crate::LockFree::with_min_buckets(entries.clamp(64, 1 << 24));
     "hashbrown", Some("hashbrown"), cfg(feature = "hashbrown"), false, "hashbrown tables behind locks, without keys",
         |_| crate::adapters::Sharded::default();
     "papaya", Some("papaya"), cfg(feature = "papaya"), false, "papaya's lock-free hash table; no SCAN",

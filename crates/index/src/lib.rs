@@ -2,26 +2,32 @@
 //! (HeterMM section 3.2).
 //!
 //! ```text
-//!   engine --- get(key, verify) / update(key, verify, decide) ---> Index ---> clht (ours)
+//!   engine --- get(key, verify) / update(key, verify, decide) ---> Index ---> clht, lockfree (ours)
 //!      ^                         |                                          adapters (papaya, scc, congee, ..)
 //!      +--- verify(address) -----+   the space reads the record and says match, differs or needs-a-read
 //! ```
 //!
 //! An index that keeps keys goes into a store as [`WithStrays`], which adds the damaged records whose keys nobody knows.
 //!
-//! [`Clht`] is the index called `clht`: [`Clht::with_min_buckets`] makes one, the [`Index`] trait does the rest.
+//! [`Clht`] is the index called `clht`: [`Clht::with_min_buckets`] makes one, the [`Index`] trait does the rest; [`LockFree`]
+//! is `lockfree`. `memory` and `segments` are where both keep their buckets, `count` counts their entries.
 //! [`catalogue`] knows every index by name; [`adapters`] has those made of other crates' maps, behind cargo features.
 
 pub mod adapters;
 pub mod catalogue;
 mod clht;
+mod count;
 mod cursors;
 mod erased;
+mod lockfree;
+mod memory;
+mod segments;
 mod strays;
 mod sync;
 mod traits;
 
 pub use clht::Clht;
 pub use erased::Erased;
+pub use lockfree::LockFree;
 pub use strays::WithStrays;
 pub use traits::{Address, Change, Direction, Index, Key, KeyVisitor, Lookup, OrderedIndex, Verdict};

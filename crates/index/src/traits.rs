@@ -111,8 +111,8 @@ pub trait Index: Send + Sync + 'static {
     /// The addresses that may be the key's, most likely first, without verification; for prefetching records.
     fn candidates(&self, key: &Key<'_>, visit: impl FnMut(Address));
 
-    /// Looks several keys up: buckets are prefetched, then `touch` is told each candidate (to prefetch its record), then
-    /// each key is verified. `out[i]` answers `keys[i]`.
+    /// Looks several keys up: buckets are prefetched, then `touch` is told the likeliest candidates (to prefetch
+    /// their records), then each key is verified. `out[i]` answers `keys[i]`.
     ///
     /// # Panics
     /// If `out` is shorter than `keys`.

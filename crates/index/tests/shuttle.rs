@@ -1,82 +1,39 @@
-//! Explores schedules of the small races in `clht`: get, update, split, remove, scan, several keys.
+//! Explores schedules of the small races in `clht`: get, update, split, merge, remove, scan, several keys.
 //!
 //! `RUSTFLAGS="--cfg shuttle" cargo test -p terrace-index --test shuttle`; `SHUTTLE_ITERATIONS` sets the schedules for each
 //! test, half of them random and half by priorities (PCT). A failure prints a schedule to replay.
 #![cfg(shuttle)]
 
+mod schedules;
+
 use std::sync::Arc;
 
+use schedules::{address, explore, get, is, key, scan, set};
 use shuttle::thread;
-use terrace_index::{Address, Change, Clht, Index, Key, Lookup, Verdict};
-
-/// Explores `test` with two schedulers.
-fn explore(test: impl Fn() + Send + Sync + Copy + 'static) {
-    let iterations =
-        std::env::var("SHUTTLE_ITERATIONS").ok().and_then(|text| text.parse().ok()).unwrap_or(400);
-    shuttle::check_random(test, iterations / 2);
-    shuttle::check_pct(test, iterations / 2, 3);
-}
-
-/// The address of a key's record in some version.
-fn address(key: u64, version: u64) -> Address {
-    Address::new(key << 8 | version)
-}
-
-/// Verifies by the number in the address; a link mistaken for an entry has none.
-fn is(number: u64) -> impl Fn(Address) -> Verdict {
-    move |address| {
-        let owner = address.raw() >> 8;
-        assert_ne!(owner, 0, "{address:?} was never an address");
-        if owner == number { Verdict::Match } else { Verdict::Differs }
-    }
-}
-
-/// A key with this hash.
-fn key(hash: u64) -> Key<'static> {
-    Key { hash, db: 0, bytes: b"" }
-}
-
-fn set(index: &Clht, hash: u64, number: u64, version: u64) {
-    index.update(&key(hash), is(number), |_| (Change::Set(address(number, version)), ()));
-}
-
-fn get(index: &Clht, hash: u64, number: u64) -> Lookup {
-    index.get(&key(hash), is(number))
-}
+use terrace_index::{Change, Clht, Index, Lookup, Verdict};
 
 /// Entries of one hash, so in one bucket for ever.
 fn crowd(index: &Clht, numbers: std::ops::RangeInclusive<u64>) {
     numbers.for_each(|number| set(index, 0, number, 0));
 }
 
-fn scan(index: &Clht) -> Vec<Address> {
-    let (mut cursor, mut seen) = (0, Vec::new());
-    loop {
-        cursor = index.scan(cursor, &mut seen).unwrap_or_else(|| panic!("it has cursors"));
-        if cursor == 0 {
-            seen.sort_unstable();
-            return seen;
-        }
-    }
-}
-
 #[test]
 fn a_get_finds_what_stays_while_its_bucket_splits() {
     explore(|| {
         let index = Arc::new(Clht::with_min_buckets(1));
-        (1..=4).for_each(|number| set(&index, number, number, 0));
+        (1..=4).for_each(|number| set(&*index, number, number, 0));
         let writer = {
             let index = index.clone();
-            thread::spawn(move || (5..=10).for_each(|number| set(&index, number, number, 0)))
+            thread::spawn(move || (5..=10).for_each(|number| set(&*index, number, number, 0)))
         };
         for number in 1..=4 {
-            assert_eq!(get(&index, number, number), Lookup::Found(address(number, 0)));
+            assert_eq!(get(&*index, number, number), Lookup::Found(address(number, 0)));
         }
         assert!(index.contains(&key(3), address(3, 0)));
-        assert_eq!(get(&index, 99, 99), Lookup::Absent);
+        assert_eq!(get(&*index, 99, 99), Lookup::Absent);
         writer.join().unwrap();
         assert!(index.buckets() > 1, "it split");
-        assert_eq!(scan(&index), (1..=10).map(|number| address(number, 0)).collect::<Vec<_>>());
+        assert_eq!(scan(&*index), (1..=10).map(|number| address(number, 0)).collect::<Vec<_>>());
         assert_eq!(index.len(), 10);
     });
 }
@@ -98,7 +55,7 @@ fn a_get_finds_what_stays_while_its_chain_changes() {
             })
         };
         for number in [6, 5, 6] {
-            assert_eq!(get(&index, 0, number), Lookup::Found(address(number, 0)));
+            assert_eq!(get(&*index, 0, number), Lookup::Found(address(number, 0)));
         }
         writer.join().unwrap();
         assert_eq!(index.len(), 8);
@@ -121,7 +78,7 @@ fn slot_5_is_never_taken_for_what_it_was() {
             })
         };
         for _ in 0..3 {
-            assert_eq!(get(&index, 0, 99), Lookup::Absent);
+            assert_eq!(get(&*index, 0, 99), Lookup::Absent);
             index.candidates(&key(0), |candidate| {
                 assert_ne!(candidate.raw() >> 8, 0, "{candidate:?} was never there")
             });
@@ -149,10 +106,10 @@ fn a_key_that_moves_by_chaining_and_settling_is_never_absent() {
             })
         };
         for _ in 0..3 {
-            assert!(matches!(get(&index, 0, 3), Lookup::Found(_)));
+            assert!(matches!(get(&*index, 0, 3), Lookup::Found(_)));
         }
         writer.join().unwrap();
-        assert_eq!(get(&index, 0, 3), Lookup::Found(address(3, 3)));
+        assert_eq!(get(&*index, 0, 3), Lookup::Found(address(3, 3)));
     });
 }
 
@@ -166,7 +123,7 @@ fn updates_are_not_lost_while_buckets_split() {
                 thread::spawn(move || {
                     for round in 0..4 {
                         let filler = 10 + thread * 4 + round;
-                        set(&index, filler, filler, 0);
+                        set(&*index, filler, filler, 0);
                         index.update(&key(5), is(5), |lookup| match lookup {
                             Lookup::Found(old) => (Change::Set(address(5, (old.raw() & 255) + 1)), ()),
                             _ => (Change::Set(address(5, 1)), ()),
@@ -176,8 +133,8 @@ fn updates_are_not_lost_while_buckets_split() {
             })
             .collect();
         threads.into_iter().for_each(|thread| thread.join().unwrap());
-        assert_eq!(get(&index, 5, 5), Lookup::Found(address(5, 8)));
-        assert_eq!(scan(&index).len(), 9);
+        assert_eq!(get(&*index, 5, 5), Lookup::Found(address(5, 8)));
+        assert_eq!(scan(&*index).len(), 9);
         assert_eq!(index.len(), 9);
     });
 }
@@ -186,20 +143,20 @@ fn updates_are_not_lost_while_buckets_split() {
 fn removes_are_not_undone_by_splits() {
     explore(|| {
         let index = Arc::new(Clht::with_min_buckets(1));
-        (1..=4).for_each(|number| set(&index, number, number, 0));
+        (1..=4).for_each(|number| set(&*index, number, number, 0));
         let remover = {
             let index = index.clone();
             thread::spawn(move || {
                 for number in 1..=4 {
                     assert!(index.replace(&key(number), address(number, 0), address(number, 1)));
                     assert!(index.remove(&key(number), address(number, 1)));
-                    assert_eq!(get(&index, number, number), Lookup::Absent, "key {number} is back");
+                    assert_eq!(get(&*index, number, number), Lookup::Absent, "key {number} is back");
                 }
             })
         };
-        (5..=10).for_each(|number| set(&index, number, number, 0));
+        (5..=10).for_each(|number| set(&*index, number, number, 0));
         remover.join().unwrap();
-        assert_eq!(scan(&index), (5..=10).map(|number| address(number, 0)).collect::<Vec<_>>());
+        assert_eq!(scan(&*index), (5..=10).map(|number| address(number, 0)).collect::<Vec<_>>());
         assert_eq!(index.len(), 6);
     });
 }
@@ -208,19 +165,19 @@ fn removes_are_not_undone_by_splits() {
 fn a_scan_sees_what_stays_while_buckets_split() {
     explore(|| {
         let index = Arc::new(Clht::with_min_buckets(1));
-        (1..=4).for_each(|number| set(&index, number, number, 0));
+        (1..=4).for_each(|number| set(&*index, number, number, 0));
         let writer = {
             let index = index.clone();
             thread::spawn(move || {
                 for number in 5..=12 {
-                    set(&index, number, number, 0);
+                    set(&*index, number, number, 0);
                     if number % 2 == 0 {
                         assert!(index.remove(&key(number), address(number, 0)));
                     }
                 }
             })
         };
-        let seen = scan(&index);
+        let seen = scan(&*index);
         for number in 1..=4 {
             assert_eq!(seen.iter().filter(|&&a| a == address(number, 0)).count(), 1);
         }
@@ -253,11 +210,11 @@ fn several_keys_change_as_one() {
         };
         let splitter = {
             let index = index.clone();
-            thread::spawn(move || (10..=18).for_each(|number| set(&index, number, number, 0)))
+            thread::spawn(move || (10..=18).for_each(|number| set(&*index, number, number, 0)))
         };
         let mut before = 0;
         for i in [0, 2, 1, 0] {
-            let Lookup::Found(found) = get(&index, hashes[i], i as u64 + 1) else { panic!("always there") };
+            let Lookup::Found(found) = get(&*index, hashes[i], i as u64 + 1) else { panic!("always there") };
             let now = found.raw() & 255;
             assert!(now >= before, "from {before} back to {now}");
             before = now;
@@ -293,6 +250,132 @@ fn overlapping_sets_of_keys_do_not_deadlock() {
             })
             .collect();
         threads.into_iter().for_each(|thread| thread.join().unwrap());
-        assert_eq!(scan(&index), [1, 2, 3].map(|number| address(number, 4)));
+        assert_eq!(scan(&*index), [1, 2, 3].map(|number| address(number, 4)));
+    });
+}
+
+/// A table that merges as soon as entries go: more than one bucket, and few entries.
+fn grown(numbers: std::ops::RangeInclusive<u64>) -> Arc<Clht> {
+    let index = Arc::new(Clht::with_min_buckets(1));
+    numbers.for_each(|number| set(&*index, number, number, 0));
+    assert!(index.buckets() > 2);
+    index
+}
+
+#[test]
+fn a_get_finds_what_stays_while_buckets_merge_and_split_again() {
+    explore(|| {
+        let index = grown(1..=13);
+        let writer = {
+            let index = index.clone();
+            thread::spawn(move || {
+                let before = index.buckets();
+                for number in 5..=13 {
+                    assert!(index.remove(&key(number), address(number, 0)));
+                }
+                assert!(index.buckets() < before, "it merged");
+                // Splits again where memory was given back.
+                (20..=28).for_each(|number| set(&*index, number, number, 0));
+            })
+        };
+        for number in [3, 2, 1, 4, 3, 2] {
+            assert_eq!(get(&*index, number, number), Lookup::Found(address(number, 0)));
+        }
+        assert!(index.contains(&key(3), address(3, 0)));
+        assert_eq!(get(&*index, 99, 99), Lookup::Absent);
+        writer.join().unwrap();
+        assert_eq!(index.len(), 13);
+    });
+}
+
+#[test]
+fn writers_lose_nothing_while_buckets_merge_and_split_again() {
+    explore(|| {
+        let index = grown(1..=12);
+        let threads: Vec<_> = (0..2)
+            .map(|thread| {
+                let index = index.clone();
+                thread::spawn(move || {
+                    for number in (5..=12).filter(|number| number % 2 == thread) {
+                        assert!(index.remove(&key(number), address(number, 0)), "key {number} was lost");
+                    }
+                    for round in 0..3 {
+                        let filler = 20 + 2 * round + thread;
+                        set(&*index, filler, filler, 0);
+                        index.update(&key(3), is(3), |lookup| {
+                            let Lookup::Found(old) = lookup else { panic!("key 3 was lost") };
+                            (Change::Set(address(3, (old.raw() & 255) + 1)), ())
+                        });
+                    }
+                })
+            })
+            .collect();
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        assert_eq!(get(&*index, 3, 3), Lookup::Found(address(3, 6)));
+        assert_eq!(scan(&*index).len(), 10);
+        assert_eq!(index.len(), 10);
+    });
+}
+
+#[test]
+fn a_scan_sees_what_stays_while_buckets_merge() {
+    explore(|| {
+        let index = grown(1..=14);
+        let writer = {
+            let index = index.clone();
+            thread::spawn(move || {
+                for number in 5..=14 {
+                    assert!(index.remove(&key(number), address(number, 0)));
+                }
+                (20..=24).for_each(|number| set(&*index, number, number, 0));
+            })
+        };
+        let seen = scan(&*index);
+        for number in 1..=4 {
+            assert!(seen.contains(&address(number, 0)), "key {number} was missed");
+        }
+        writer.join().unwrap();
+    });
+}
+
+#[test]
+fn several_keys_change_as_one_while_buckets_merge() {
+    explore(|| {
+        let index = grown(1..=12);
+        let swing = |index: &Clht, to: u64| {
+            let numbers = [1, 2, 3];
+            index.update_many(
+                &numbers.map(key),
+                |i, address| is(numbers[i])(address),
+                |lookups, changes| {
+                    for i in 0..3 {
+                        assert!(matches!(lookups[i], Lookup::Found(_)), "key {} was lost", numbers[i]);
+                        changes[i] = Change::Set(address(numbers[i], to));
+                    }
+                },
+            );
+        };
+        let writer = {
+            let index = index.clone();
+            thread::spawn(move || (1..=2).for_each(|to| swing(&index, to)))
+        };
+        let remover = {
+            let index = index.clone();
+            thread::spawn(move || {
+                for number in 5..=12 {
+                    assert!(index.remove(&key(number), address(number, 0)));
+                }
+            })
+        };
+        let mut before = 0;
+        for number in [3, 1, 2, 3] {
+            let Lookup::Found(found) = get(&*index, number, number) else { panic!("always there") };
+            let now = found.raw() & 255;
+            assert!(now >= before, "from {before} back to {now}");
+            before = now;
+        }
+        writer.join().unwrap();
+        remover.join().unwrap();
+        assert_eq!(index.len(), 4);
     });
 }

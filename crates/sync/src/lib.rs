@@ -29,6 +29,6 @@ use real as imp;
 use simulated as imp;
 
 pub use imp::{
-    AtomicBool, AtomicI64, AtomicPtr, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Backoff, Mutex, fence,
-    spin_loop, yield_now,
+    AtomicBool, AtomicI64, AtomicPtr, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Backoff, Mutex,
+    MutexGuard, fence, spin_loop, yield_now,
 };

@@ -6,7 +6,7 @@ pub use std::sync::atomic::{
 };
 pub use std::thread::yield_now;
 
-pub use parking_lot::Mutex;
+pub use parking_lot::{Mutex, MutexGuard};
 
 /// Waits longer from turn to turn: spins, doubling, then yields the processor.
 #[derive(Default)]

@@ -5,7 +5,8 @@ pub use shuttle::sync::atomic::{
 };
 pub use shuttle::thread::yield_now;
 
-use shuttle::sync::{Mutex as Inner, MutexGuard};
+use shuttle::sync::Mutex as Inner;
+pub use shuttle::sync::MutexGuard;
 use std::sync::PoisonError;
 
 /// Yields to the explorer, which would otherwise spin for ever.

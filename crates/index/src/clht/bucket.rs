@@ -7,7 +7,7 @@
 //!  +---------+---------+--   --+---------+----------------+---------+
 //!  word:   63 .. 48 tag (upper 16 of the 32 stored hash bits), 47 .. 0 address; 0 = empty
 //!  extra:  lower 16 of the 32 stored hash bits
-//!  header: 31 .. 3 sequence, 2 LINK, 1 EXCLUSIVE, 0 LOCK       (in an overflow bucket: number of the next one, or 0)
+//!  header: 31 .. 4 sequence, 3 LIVE, 2 LINK, 1 EXCLUSIVE, 0 LOCK   (in an overflow bucket: number of the next one, or 0)
 //! ```
 //!
 //! With LINK set, word 5 is the number of the first overflow bucket and no entry.
@@ -24,6 +24,7 @@
 use std::sync::atomic::Ordering::{Acquire, Release};
 
 use crate::Address;
+use crate::memory::Zeroed;
 use crate::sync::{AtomicU16, AtomicU32, AtomicU64};
 
 /// Entries in a bucket.
@@ -37,8 +38,10 @@ pub(super) const LOCK: u32 = 1;
 pub(super) const EXCLUSIVE: u32 = 2;
 /// Header bit: slot 5 is a link.
 pub(super) const LINK: u32 = 4;
+/// Header bit: in use. Only buckets that the table began with are in use without it.
+pub(super) const LIVE: u32 = 8;
 /// One step of the sequence number; odd while entries move.
-pub(super) const SEQUENCE: u32 = 8;
+pub(super) const SEQUENCE: u32 = 16;
 
 const ADDRESS_MASK: u64 = (1 << Address::BITS) - 1;
 
@@ -111,6 +114,16 @@ impl Bucket {
         }
         Entry { word, extra: tag.low }.address()
     }
+    /// The slots of which at least the upper 16 stored bits are `tag`'s, as a bit mask; an empty slot may be among them, and
+    /// word 5 only if the caller says that it is an entry. Six comparisons without a branch: which slot it is can't be
+    /// predicted, and a wrong guess would cost more and hold up the loads of the next look-up.
+    #[inline]
+    pub(super) fn similar(&self, tag: Tag, linked: bool) -> u32 {
+        let similar =
+            |slot: usize| u32::from((self.words[slot].load(Acquire) ^ tag.high) <= ADDRESS_MASK) << slot;
+        let line = similar(0) | similar(1) | similar(2) | similar(3) | similar(4) | similar(5);
+        line & !(u32::from(linked) << LINK_SLOT)
+    }
     /// A slot's content. Consistent only under the lock.
     pub(super) fn entry(&self, slot: usize) -> Entry {
         let word = self.words[slot].load(Acquire);
@@ -152,13 +165,22 @@ impl Bucket {
     pub(super) fn set_next(&self, overflow: u32) {
         self.header.store(overflow, Release);
     }
-    /// An empty bucket, where zeroed memory isn't one.
+}
+
+// SAFETY: it consists of atomic integers; zeroes are an empty, unlocked one.
+unsafe impl Zeroed for Bucket {
     #[cfg(shuttle)]
-    pub(super) fn empty() -> Self {
+    fn zeroed() -> Self {
         Self {
             words: std::array::from_fn(|_| AtomicU64::new(0)),
             extras: std::array::from_fn(|_| AtomicU16::new(0)),
             header: AtomicU32::new(0),
         }
+    }
+    #[cfg(shuttle)]
+    fn reset(&self) {
+        self.words.iter().for_each(|word| word.store(0, Release));
+        self.extras.iter().for_each(|extra| extra.store(0, Release));
+        self.header.store(0, Release);
     }
 }

@@ -11,6 +11,7 @@
 use super::bucket::{Bucket, Entry, LINK_SLOT, SLOTS, Tag};
 use super::lock::Locked;
 use super::pool::Pool;
+use crate::segments::Segments;
 use crate::{Address, Lookup, Verdict};
 
 /// A locked bucket and its overflow buckets.
@@ -29,9 +30,28 @@ pub(super) struct Slot<'a> {
 }
 
 impl<'a> Chain<'a> {
-    /// Waits for the lock.
-    pub(super) fn lock(bucket: &'a Bucket, pool: &'a Pool) -> Self {
-        Self { lock: Locked::new(bucket), pool }
+    /// Waits for the lock of this bucket; `None` if it is no longer in use.
+    #[inline]
+    pub(super) fn lock(buckets: &'a Segments<Bucket>, number: u64, pool: &'a Pool) -> Option<Self> {
+        let lock = Locked::new(buckets.get(number), !buckets.in_first(number))?;
+        Some(Self { lock, pool })
+    }
+    /// Takes an empty bucket into use, locked.
+    pub(super) fn revive(bucket: &'a Bucket, pool: &'a Pool) -> Self {
+        Self { lock: Locked::revive(bucket), pool }
+    }
+    /// Empties the bucket and takes it out of use.
+    pub(super) fn retire(mut self) {
+        self.retain(&[]);
+        self.lock.retire();
+    }
+    /// How many overflow buckets `more` entries will need beyond those that are there.
+    pub(super) fn overflow_for(&self, more: usize) -> usize {
+        let free = |part: Part<'_>| (0..part.limit).filter(|&slot| part.bucket.is_free(slot)).count();
+        let over = more.saturating_sub(self.parts().map(free).sum());
+        // The first one takes in what slot 5 holds.
+        let moved = usize::from(over > 0 && !self.lock.linked());
+        (over + moved).div_ceil(SLOTS)
     }
     /// Makes readers wait until the lock is given back.
     pub(super) fn exclude_readers(&mut self) {
@@ -100,7 +120,12 @@ impl<'a> Chain<'a> {
         self.lock.changed();
     }
     /// Adds an entry in the first free place, and an overflow bucket if there is none.
+    #[inline]
     pub(super) fn insert(&mut self, entry: Entry) {
+        self.insert_with(entry, |pool| pool.take());
+    }
+    /// As [`insert`](Self::insert), with an overflow bucket from elsewhere.
+    pub(super) fn insert_with(&mut self, entry: Entry, take: impl FnOnce(&Pool) -> u32) {
         let mut last = 0;
         for part in self.parts() {
             if let Some(index) = (0..part.limit).find(|&index| part.bucket.is_free(index)) {
@@ -110,7 +135,7 @@ impl<'a> Chain<'a> {
             }
             last = part.overflow;
         }
-        let number = self.pool.take();
+        let number = take(self.pool);
         let overflow = self.pool.get(number);
         if last == 0 {
             // Slot 5 becomes the link; what it holds goes along.

@@ -8,17 +8,19 @@
 //! - A critical section that changed an entry leaves a sequence number that differs from the one it found.
 //! - The sequence is odd exactly while entries may be between two places or slot 5 changes its meaning. No code of a
 //!   caller runs then, so a reader that waits for an even number waits for a few stores only.
+//! - A bucket beyond the first segment is LIVE from just before a split publishes it until a merge took its last entry away,
+//!   and only a LIVE one can be locked. So nobody holds or takes a lock in memory that is given back to the system.
 //! - EXCLUSIVE is set before the first change of an `update_many` and cleared with the lock.
 
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
-use super::bucket::{Bucket, EXCLUSIVE, LINK, LOCK, SEQUENCE};
+use super::bucket::{Bucket, EXCLUSIVE, LINK, LIVE, LOCK, SEQUENCE};
 use crate::sync::Backoff;
 
 /// A locked bucket; dropping it unlocks, also when a panic unwinds.
 pub(super) struct Locked<'a> {
     bucket: &'a Bucket,
-    /// Sequence as found (even) and LINK as it is now; neither LOCK nor EXCLUSIVE.
+    /// Sequence as found (even), LINK and LIVE as they are now; neither LOCK nor EXCLUSIVE.
     header: u32,
     exclusive: u32,
     moving: bool,
@@ -26,12 +28,15 @@ pub(super) struct Locked<'a> {
 }
 
 impl<'a> Locked<'a> {
-    /// Waits for the lock of a main bucket.
+    /// Waits for the lock of a main bucket; `None` if it must be LIVE and isn't, because the table has shrunk.
     #[inline]
-    pub(super) fn new(bucket: &'a Bucket) -> Self {
+    pub(super) fn new(bucket: &'a Bucket, must_live: bool) -> Option<Self> {
         let backoff = Backoff::new();
         loop {
-            let header = bucket.header.load(Relaxed);
+            let header = bucket.header.load(Acquire);
+            if must_live && header & LIVE == 0 {
+                return None;
+            }
             if header & LOCK == 0
                 && bucket.header.compare_exchange_weak(header, header | LOCK, Acquire, Relaxed).is_ok()
             {
@@ -39,10 +44,23 @@ impl<'a> Locked<'a> {
                     header & (EXCLUSIVE | SEQUENCE) == 0,
                     "unlocked, exclusive or odd: {header:#x}"
                 );
-                return Self { bucket, header, exclusive: 0, moving: false, changed: false };
+                return Some(Self { bucket, header, exclusive: 0, moving: false, changed: false });
             }
             backoff.wait();
         }
+    }
+    /// Takes a bucket into use, locked: nobody else can lock it before.
+    pub(super) fn revive(bucket: &'a Bucket) -> Self {
+        let header = bucket.header.load(Acquire);
+        debug_assert!(header & (LOCK | LIVE | LINK | EXCLUSIVE | SEQUENCE) == 0, "in use: {header:#x}");
+        let locked = Self { bucket, header: header | LIVE, exclusive: 0, moving: false, changed: true };
+        locked.publish();
+        locked
+    }
+    /// Takes the bucket out of use: once unlocked it can't be locked any more.
+    pub(super) fn retire(&mut self) {
+        debug_assert!(self.moving && !self.linked());
+        self.header &= !LIVE;
     }
     /// The bucket.
     pub(super) fn bucket(&self) -> &'a Bucket {

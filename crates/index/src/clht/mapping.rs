@@ -31,7 +31,7 @@ pub(super) fn next_split(buckets: u64) -> u64 {
 ///
 /// In the order of reversed bits a bucket covers one contiguous range of hashes, and a split cuts that range in two.
 /// So a cursor stays on a boundary whatever is split between two steps.
-pub(super) fn next_cursor(cursor: u64, depth: u32) -> u64 {
+pub(crate) fn next_cursor(cursor: u64, depth: u32) -> u64 {
     let above = u64::MAX.checked_shl(depth).unwrap_or(0);
     (cursor | above).reverse_bits().wrapping_add(1).reverse_bits()
 }

@@ -1,5 +1,5 @@
-//! `clht`, the cache-line hash table: buckets of one cache line, no keys inside, readers without locks, growth without a
-//! pause and without reading a record.
+//! `clht`, the cache-line hash table: buckets of one cache line, no keys inside, readers without locks, growing and
+//! shrinking without a pause and without reading a record.
 //!
 //! ```text
 //!            hash   63 ..            base+32 | base+31 .. base+16 | base+15 .. base | base-1 .. 0
@@ -15,38 +15,38 @@
 //! | `bucket`, `lock`, `chain` | the line, its lock, what a writer does to a chain |
 //! | `probe` | look-ups without locks |
 //! | `update` | changes of one key and of several |
-//! | `grow` | when and how a bucket splits |
-//! | `segments`, `memory`, `pool`, `count` | where buckets come from; how many entries |
+//! | `batch` | look-ups of several keys, each waiting for memory beside the others |
+//! | `grow` | when and how a bucket splits or merges |
+//! | `pool`; `segments`, `memory`, `count` of the crate | where buckets come from; how many entries |
 //!
 //! Lock order: `splitter`, then buckets in ascending order of their numbers, then the pool's mutex.
 
+mod batch;
 mod bucket;
 mod chain;
-mod count;
 mod grow;
 mod lock;
-mod mapping;
-mod memory;
+pub(crate) mod mapping;
 mod pool;
 mod probe;
-mod segments;
 mod update;
 
 use std::sync::atomic::Ordering::Acquire;
 
+use crate::count::Count;
+use crate::segments::Segments;
 use crate::sync::{AtomicU64, Mutex};
 use crate::{Address, Change, Index, Key, Lookup, Verdict};
-use bucket::{Entry, Tag};
-use count::Count;
+use bucket::{Bucket, Entry, Tag};
 use grow::Splitter;
-use mapping::{bucket_of, depth_of, next_cursor};
+use mapping::{depth_of, next_cursor};
 use pool::Pool;
-use segments::Segments;
 
 /// The most buckets a table may start with.
 const MIN_BUCKETS_MAX: u64 = 1 << 28;
 
-/// The cache-line hash table. About 17 bytes an entry; it grows from any size and never shrinks.
+/// The cache-line hash table. About 17 bytes an entry; it grows from any size and shrinks back, never below the size that it began
+/// with. Memory that a shrinking table no longer needs goes back to the system page by page; overflow buckets stay its own.
 ///
 /// Beyond what [`Index`] promises:
 /// - `Set` and `Remove` on an unread candidate replace and remove that candidate. In `update_many`, where two keys share
@@ -61,7 +61,9 @@ const MIN_BUCKETS_MAX: u64 = 1 << 28;
 pub struct Clht {
     /// How many buckets are published: the whole state of linear hashing. Only `splitter`'s holder stores.
     buckets: AtomicU64,
-    segments: Segments,
+    /// How often memory of buckets was given back to the system.
+    releases: AtomicU64,
+    segments: Segments<Bucket>,
     pool: Pool,
     splitter: Mutex<Splitter>,
     count: Count,
@@ -80,6 +82,7 @@ impl Clht {
         assert!(segments.ensure(0), "out of memory for {buckets} buckets");
         Self {
             buckets: AtomicU64::new(buckets),
+            releases: AtomicU64::new(0),
             segments,
             pool: Pool::new(),
             splitter: Mutex::new(Splitter::default()),
@@ -89,6 +92,10 @@ impl Clht {
     /// Buckets now, overflow buckets not counted.
     pub fn buckets(&self) -> u64 {
         self.buckets.load(Acquire)
+    }
+    /// Buckets that the table began with and keeps.
+    fn buckets_min(&self) -> u64 {
+        1 << self.segments.base_bits()
     }
     /// Overflow buckets in use now.
     pub fn overflow_buckets(&self) -> u64 {
@@ -110,12 +117,22 @@ impl Index for Clht {
 
     #[inline]
     fn prefetch(&self, key: &Key<'_>) {
-        self.segments.prefetch(bucket_of(key.hash, self.buckets.load(Acquire)));
+        self.prefetch_bucket(key.hash);
     }
 
     #[inline]
     fn candidates(&self, key: &Key<'_>, visit: impl FnMut(Address)) {
         self.visit_candidates(key.hash, visit);
+    }
+
+    fn get_batch(
+        &self,
+        keys: &[Key<'_>],
+        mut touch: impl FnMut(Address),
+        mut verify: impl FnMut(usize, Address) -> Verdict,
+        out: &mut [Lookup],
+    ) {
+        self.probe_batch(keys, &mut touch, &mut verify, out);
     }
 
     fn update<R>(
@@ -151,15 +168,18 @@ impl Index for Clht {
         let (_, mut chain) = self.lock_bucket_of(key.hash);
         let Some(slot) = chain.find(self.tag(key.hash), address) else { return false };
         chain.remove(slot);
+        let resize = self.count_remove();
         drop(chain);
-        self.count.decrement();
+        if resize {
+            self.resize();
+        }
         true
     }
 
     fn scan(&self, cursor: u64, out: &mut Vec<Address>) -> Option<u64> {
         let (number, chain) = self.lock_bucket_of(cursor);
         out.extend(chain.entries().filter_map(Entry::address));
-        // Only a split of this bucket changes its depth, and we hold its lock.
+        // Only a split or merge of this bucket changes its depth, and we hold its lock.
         Some(next_cursor(cursor, depth_of(number, self.buckets.load(Acquire))))
     }
 

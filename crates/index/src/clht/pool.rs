@@ -9,7 +9,7 @@
 //! - The memory of an overflow bucket stays an overflow bucket until the pool is dropped. A free one is empty.
 
 use super::bucket::{Bucket, SLOTS};
-use super::segments::Segments;
+use crate::segments::Segments;
 use crate::sync::Mutex;
 
 /// log2 of the buckets in the first chunk.
@@ -17,7 +17,7 @@ const BASE_BITS: u32 = 4;
 
 /// All overflow buckets of a table.
 pub(super) struct Pool {
-    buckets: Segments,
+    buckets: Segments<Bucket>,
     state: Mutex<State>,
 }
 
@@ -51,6 +51,21 @@ impl Pool {
         assert!(self.buckets.ensure(u64::from(state.taken)), "out of memory for overflow buckets");
         state.taken += 1;
         state.taken
+    }
+    /// Takes overflow buckets until `spare` has as many as needed; `false` if there is no memory for them.
+    pub(super) fn reserve(&self, needed: usize, spare: &mut Vec<u32>) -> bool {
+        let mut state = self.state.lock();
+        while spare.len() < needed {
+            if let Some(number) = state.free.pop() {
+                spare.push(number);
+            } else if state.taken < u32::MAX && self.buckets.ensure(u64::from(state.taken)) {
+                state.taken += 1;
+                spare.push(state.taken);
+            } else {
+                return false;
+            }
+        }
+        true
     }
     /// Empties a bucket that is in no chain any more and gives it back.
     pub(super) fn give_back(&self, number: u32) {

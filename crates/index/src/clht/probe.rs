@@ -3,7 +3,7 @@
 //! # Thread safety
 //! A probe takes what it reads from words that hold an entry at that moment; the record itself tells whose it is. So a hit
 //! needs nothing more, except in slot 5, whose meaning the header must confirm. A *miss* stands only if
-//! the header's sequence was even and is unchanged (nothing changed that this probe could have read half) and the hash
+//! the header's sequence was even and is unchanged (nothing changed that this probe could have read half), no memory was given back, and the hash
 //! still belongs to this bucket (no split took its entries away); else the probe is repeated.
 //! Probes wait for nobody but `update_many` (EXCLUSIVE) and, on a miss, the few stores of a moving entry (odd sequence).
 //!
@@ -29,9 +29,11 @@ enum Pass<T> {
     Disturbed,
 }
 
-/// A hash's bucket, and its header as it was before anything else was read.
+/// A hash's bucket, and what was so before anything else was read.
 #[derive(Clone, Copy)]
-struct Start<'a> {
+pub(super) struct Start<'a> {
+    /// How often memory had been given back.
+    releases: u64,
     number: u64,
     bucket: &'a Bucket,
     header: u32,
@@ -39,26 +41,49 @@ struct Start<'a> {
 }
 
 impl Clht {
-    /// Looks up. Most hits are the first entry with the tag, in the bucket's own line: that case is inlined, with one call of
+    /// Looks up. Most hits are the first similar entry in the bucket's own line: that case is inlined, with one call of
     /// `verify`. Where the line has no such entry the probe goes on elsewhere, and in all other cases it starts over.
     #[inline]
     pub(super) fn probe(&self, key: &Key<'_>, mut verify: impl FnMut(Address) -> Verdict) -> Lookup {
         let start = self.start(key.hash);
-        if start.header & EXCLUSIVE == 0 {
-            match (0..LINK_SLOT).find_map(|slot| start.bucket.matching(slot, start.tag)) {
-                None => return self.probe_rest(key.hash, start, verify),
-                Some(address) if verify(address) == Verdict::Match => return Lookup::Found(address),
-                Some(_) => {}
-            }
+        match self.first(&start) {
+            Some(address) if verify(address) == Verdict::Match => Lookup::Found(address),
+            Some(_) => self.probe_all(key.hash, verify),
+            None => self.probe_rest(key.hash, start, verify),
         }
-        self.probe_all(key.hash, verify)
     }
 
-    /// Goes on where the line's first five slots hold nothing.
+    /// The first similar entry in the bucket's own line, if it is easily told. It was there during the call.
+    #[inline]
+    pub(super) fn first(&self, start: &Start<'_>) -> Option<Address> {
+        if start.header & (EXCLUSIVE | SEQUENCE) != 0 {
+            return None;
+        }
+        let similar = start.bucket.similar(start.tag, start.header & LINK != 0);
+        if similar == 0 {
+            return None;
+        }
+        let slot = similar.trailing_zeros() as usize;
+        let address = start.bucket.matching(slot, start.tag)?;
+        // Confirms that word 5 was an entry.
+        (slot < LINK_SLOT || self.stands(start)).then_some(address)
+    }
+
+    /// Goes on where the first glance showed nothing.
     #[inline(never)]
     fn probe_rest(&self, hash: u64, start: Start<'_>, mut verify: impl FnMut(Address) -> Verdict) -> Lookup {
+        if start.header & EXCLUSIVE != 0 {
+            return self.probe_all(hash, verify);
+        }
         let mut unread = None;
-        match self.pass_rest(hash, start, judge(&mut verify, &mut unread)) {
+        let pass = {
+            let mut visit = judge(&mut verify, &mut unread);
+            match visit_slots(start.bucket, LINK_SLOT, start.tag, &mut visit) {
+                Some(stop) => Pass::Stopped(stop),
+                None => self.pass_rest(hash, start, visit),
+            }
+        };
+        match pass {
             Pass::Stopped(address) => Lookup::Found(address),
             Pass::Complete => unread.map_or(Lookup::Absent, Lookup::Unread),
             Pass::Disturbed => self.probe_all(hash, verify),
@@ -98,12 +123,27 @@ impl Clht {
         }
     }
 
+    /// Starts loading a hash's bucket.
+    #[inline]
+    pub(super) fn prefetch_bucket(&self, hash: u64) {
+        self.segments.prefetch(bucket_of(hash, self.buckets.load(Acquire)));
+    }
+
     /// Where a probe starts.
     #[inline]
-    fn start(&self, hash: u64) -> Start<'_> {
+    pub(super) fn start(&self, hash: u64) -> Start<'_> {
+        let releases = self.releases.load(Acquire);
         let number = bucket_of(hash, self.buckets.load(Acquire));
         let bucket = self.segments.get(number);
-        Start { number, bucket, header: bucket.header.load(Acquire), tag: self.tag(hash) }
+        Start { releases, number, bucket, header: bucket.header.load(Acquire), tag: self.tag(hash) }
+    }
+
+    /// Whether nothing but the lock itself changed in the bucket since `start`.
+    #[inline]
+    fn stands(&self, start: &Start<'_>) -> bool {
+        // A bucket whose memory was given back counts its changes from 0 again, so that the header alone might deceive.
+        (start.bucket.header.load(Acquire) ^ start.header) & !LOCK == 0
+            && self.releases.load(Acquire) == start.releases
     }
 
     /// Visits the matching entries of a hash once. A header with a bit of `wait_for` set disturbs.
@@ -126,14 +166,14 @@ impl Clht {
         start: Start<'_>,
         mut visit: impl FnMut(Address) -> Option<T>,
     ) -> Pass<T> {
-        let Start { number, bucket: main, header, tag } = start;
+        let Start { number, bucket: main, header, tag, .. } = start;
         if header & SEQUENCE != 0 {
             return Pass::Disturbed;
         }
         if header & LINK == 0 {
             if let Some(address) = main.matching(LINK_SLOT, tag) {
                 // Confirms that word 5 was an entry.
-                if !unchanged(main, header) {
+                if !self.stands(&start) {
                     return Pass::Disturbed;
                 }
                 if let Some(stop) = visit(address) {
@@ -144,7 +184,7 @@ impl Clht {
             let mut next = main.link() as u32;
             while next != 0 {
                 // Confirms, at the first turn, that word 5 was a link, and later that this is still the same chain.
-                if !unchanged(main, header) {
+                if !self.stands(&start) {
                     return Pass::Disturbed;
                 }
                 let bucket = self.pool.get(next);
@@ -154,7 +194,7 @@ impl Clht {
                 next = bucket.next();
             }
         }
-        if unchanged(main, header) && bucket_of(hash, self.buckets.load(Acquire)) == number {
+        if self.stands(&start) && bucket_of(hash, self.buckets.load(Acquire)) == number {
             Pass::Complete
         } else {
             Pass::Disturbed
@@ -187,10 +227,4 @@ fn visit_slots<T>(
     visit: &mut impl FnMut(Address) -> Option<T>,
 ) -> Option<T> {
     (0..slots).filter_map(|slot| bucket.matching(slot, tag)).find_map(visit)
-}
-
-/// Whether nothing but the lock itself changed since `header` was read.
-#[inline]
-fn unchanged(bucket: &Bucket, header: u32) -> bool {
-    (bucket.header.load(Acquire) ^ header) & !LOCK == 0
 }

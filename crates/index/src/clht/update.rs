@@ -6,7 +6,7 @@
 //! else holds more than one published bucket. Readers are shut out from just before `decide` until all is changed.
 //!
 //! # Invariants
-//! A table grows only after every lock was given back.
+//! A table grows or shrinks only after every lock was given back.
 
 use std::sync::atomic::Ordering::Acquire;
 
@@ -23,8 +23,8 @@ impl Clht {
         loop {
             let buckets = self.buckets.load(Acquire);
             let number = bucket_of(hash, buckets);
-            let chain = Chain::lock(self.segments.get(number), &self.pool);
-            // A split that took this hash away had this lock, so it can't be overlooked here.
+            let Some(chain) = Chain::lock(&self.segments, number, &self.pool) else { continue };
+            // A split or merge that took this hash away had this lock, so it can't be overlooked here.
             let now = self.buckets.load(Acquire);
             if now == buckets || bucket_of(hash, now) == number {
                 return (number, chain);
@@ -42,15 +42,16 @@ impl Clht {
         let (_, mut chain) = self.lock_bucket_of(key.hash);
         let (lookup, slot) = chain.look_up(self.tag(key.hash), verify);
         let (change, result) = decide(lookup);
-        let grow = self.apply(&mut chain, key.hash, slot, change);
+        let resize = self.apply(&mut chain, key.hash, slot, change);
         drop(chain);
-        if grow {
-            self.grow();
+        if resize {
+            self.resize();
         }
         result
     }
 
-    /// Applies a change to what was found in `slot`; `true` if the table should grow afterwards.
+    /// Applies a change to what was found in `slot`; `true` if [`resize`](Self::resize) should be called
+    /// once no bucket is locked.
     #[inline]
     fn apply<'a>(&'a self, chain: &mut Chain<'a>, hash: u64, slot: Option<Slot<'a>>, change: Change) -> bool {
         match (change, slot) {
@@ -65,8 +66,7 @@ impl Clht {
             }
             (Change::Remove, Some(slot)) => {
                 chain.remove(slot);
-                self.count.decrement();
-                false
+                self.count_remove()
             }
             (Change::Remove, None) => panic!("decide answered Remove where nothing was found"),
         }
@@ -91,7 +91,7 @@ impl Clht {
             lookups.iter().zip(&changes).any(|(l, c)| (*l, *c) == (Lookup::Absent, Change::Remove));
         assert!(!impossible, "decide answered Remove where nothing was found");
 
-        let mut grow = false;
+        let mut resize = false;
         for (i, key) in keys.iter().enumerate() {
             let chain = &mut chains[chain_of[i]];
             // An earlier key's change may have moved this one's entry, or (two keys with one unread candidate) taken it.
@@ -100,12 +100,12 @@ impl Clht {
                 Lookup::Found(address) | Lookup::Unread(address) => chain.find(self.tag(key.hash), address),
             };
             if slot.is_some() || changes[i] != Change::Remove {
-                grow |= self.apply(chain, key.hash, slot, changes[i]);
+                resize |= self.apply(chain, key.hash, slot, changes[i]);
             }
         }
         drop(chains);
-        if grow {
-            self.grow();
+        if resize {
+            self.resize();
         }
         result
     }
@@ -118,8 +118,8 @@ impl Clht {
             let mut distinct = numbers.clone();
             distinct.sort_unstable();
             distinct.dedup();
-            let chains: Vec<_> =
-                distinct.iter().map(|&number| Chain::lock(self.segments.get(number), &self.pool)).collect();
+            let lock = |&number: &u64| Chain::lock(&self.segments, number, &self.pool);
+            let Some(chains) = distinct.iter().map(lock).collect::<Option<Vec<_>>>() else { continue };
             let buckets = self.buckets.load(Acquire);
             if keys.iter().zip(&numbers).all(|(key, &number)| bucket_of(key.hash, buckets) == number) {
                 let chain_of =

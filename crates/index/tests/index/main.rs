@@ -1,7 +1,8 @@
-//! Tests of every promise of the `Index` trait on `clht`: model, growth, threads. `shuttle.rs` explores schedules.
+//! Tests of every promise of the `Index` trait on the hash tables: model, growth, threads, shrinking. `shuttle.rs` explores schedules.
 #![cfg(not(shuttle))]
 
 mod common;
 mod concurrent;
 mod growth;
 mod model;
+mod shrink;

@@ -9,41 +9,45 @@
 //! ```
 //!
 //! # Thread safety
-//! [`Segments::ensure`] is called by one thread at a time (its callers hold a mutex). A segment's pointer is published with
-//! release and never changes until the drop, so references into it live as long as the directory.
+//! A segment's pointer is published by a releasing compare-and-swap (where several threads make one, one wins and the others
+//! free theirs) and never changes until the drop, so references into it live as long as the directory.
 //!
 //! # Invariants
 //! A directory entry is null or points `first` buckets *before* its segment, where `first` is the number of the segment's
 //! first bucket; so bucket `i` is at entry + i, whatever its segment.
 
 use std::ptr;
-use std::sync::atomic::Ordering::{Acquire, Release};
+use std::sync::atomic::Ordering::{AcqRel, Acquire};
 
-use super::bucket::Bucket;
-use super::memory;
+use crate::memory::{self, Zeroed};
 use crate::sync::AtomicPtr;
 
 /// Segments of a directory: room for `2^(base_bits + 32)` buckets.
 const SEGMENTS: usize = 33;
 
 /// A growing array of buckets.
-pub(super) struct Segments {
+pub(crate) struct Segments<T: Zeroed> {
     base_bits: u32,
-    directory: [AtomicPtr<Bucket>; SEGMENTS],
+    directory: [AtomicPtr<T>; SEGMENTS],
 }
 
-impl Segments {
+impl<T: Zeroed> Segments<T> {
     /// A directory whose first segment will have `2^base_bits` buckets. Allocates nothing.
-    pub(super) fn new(base_bits: u32) -> Self {
+    pub(crate) fn new(base_bits: u32) -> Self {
         Self { base_bits, directory: std::array::from_fn(|_| AtomicPtr::new(ptr::null_mut())) }
     }
     /// log2 of the first segment's buckets.
     #[inline]
-    pub(super) fn base_bits(&self) -> u32 {
+    pub(crate) fn base_bits(&self) -> u32 {
         self.base_bits
     }
+    /// Whether this bucket is in the first segment.
+    #[inline]
+    pub(crate) fn in_first(&self, bucket: u64) -> bool {
+        bucket >> self.base_bits == 0
+    }
     /// The most buckets there can be.
-    pub(super) fn limit(&self) -> u64 {
+    pub(crate) fn limit(&self) -> u64 {
         1 << (self.base_bits + SEGMENTS as u32 - 1)
     }
     #[inline]
@@ -58,7 +62,7 @@ impl Segments {
     }
     /// Where a bucket is, or would be.
     #[inline]
-    fn address_of(&self, bucket: u64) -> *const Bucket {
+    fn address_of(&self, bucket: u64) -> *const T {
         let entry = self.directory[self.segment_of(bucket)].load(Acquire);
         assert!(!entry.is_null(), "bucket {bucket} is in no segment");
         entry.wrapping_add(bucket as usize)
@@ -68,35 +72,54 @@ impl Segments {
     /// # Panics
     /// If its segment was never allocated.
     #[inline]
-    pub(super) fn get(&self, bucket: u64) -> &Bucket {
+    pub(crate) fn get(&self, bucket: u64) -> &T {
         // SAFETY: the directory's entry is not null, so by the invariant it points `first` buckets before a segment that
         // holds this bucket; the segment's buckets are initialised, shared only through atomics, and live as long as self.
         unsafe { &*self.address_of(bucket) }
     }
     /// Starts loading a bucket's line.
     #[inline]
-    pub(super) fn prefetch(&self, bucket: u64) {
+    pub(crate) fn prefetch(&self, bucket: u64) {
         memory::prefetch(self.address_of(bucket));
     }
     /// Makes sure that this bucket's segment is there; `false` if there is no memory for it.
-    pub(super) fn ensure(&self, bucket: u64) -> bool {
+    pub(crate) fn ensure(&self, bucket: u64) -> bool {
         assert!(bucket < self.limit(), "bucket {bucket} is beyond the directory");
         let segment = self.segment_of(bucket);
         if !self.directory[segment].load(Acquire).is_null() {
             return true;
         }
         let (first, count) = self.range(segment);
-        let buckets = memory::allocate(count);
+        let buckets = memory::allocate::<T>(count);
         if buckets.is_null() {
             return false;
         }
         let entry = buckets.wrapping_sub(first);
         assert!(!entry.is_null(), "a segment lies where its directory entry would be null");
-        self.directory[segment].store(entry, Release);
+        if self.directory[segment].compare_exchange(ptr::null_mut(), entry, AcqRel, Acquire).is_err() {
+            // SAFETY: it came from `allocate(count)` just now and nobody else has seen it.
+            unsafe { memory::free(buckets, count) };
+        }
         true
     }
+    /// How many buckets from this one on share memory that can be given back once none of them and none after them in the
+    /// segment is in use; `None` if such memory doesn't begin here.
+    pub(crate) fn releasable(&self, bucket: u64) -> Option<usize> {
+        let (first, count) = self.range(self.segment_of(bucket));
+        let unit = memory::release_unit::<T>(count)?;
+        (bucket as usize - first).is_multiple_of(unit).then_some(unit)
+    }
+    /// Gives the memory of `count` buckets back to the system: they become zeroes. Stray readers may be inside.
+    ///
+    /// # Panics
+    /// If the segment was never allocated.
+    pub(crate) fn release(&self, bucket: u64, count: usize) {
+        debug_assert_eq!(self.releasable(bucket), Some(count));
+        // SAFETY: by `releasable` these are `count` buckets of one segment, which begin a unit.
+        unsafe { memory::release(self.address_of(bucket), count) };
+    }
     /// Bytes of DRAM held if buckets up to `used` have been touched.
-    pub(super) fn bytes(&self, used: u64) -> u64 {
+    pub(crate) fn bytes(&self, used: u64) -> u64 {
         let mut bytes = 0;
         for segment in 0..SEGMENTS {
             if self.directory[segment].load(Acquire).is_null() {
@@ -104,13 +127,13 @@ impl Segments {
             }
             let (first, count) = self.range(segment);
             let touched = (used as usize).saturating_sub(first).min(count);
-            bytes += memory::resident_bytes(count, touched);
+            bytes += memory::resident_bytes::<T>(count, touched);
         }
         bytes
     }
 }
 
-impl Drop for Segments {
+impl<T: Zeroed> Drop for Segments<T> {
     fn drop(&mut self) {
         for segment in 0..SEGMENTS {
             let entry = self.directory[segment].load(Acquire);
@@ -127,10 +150,11 @@ impl Drop for Segments {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sync::AtomicU64;
 
     #[test]
     fn numbers_map_to_segments() {
-        let segments = Segments::new(3);
+        let segments = Segments::<AtomicU64>::new(3);
         let expected = [(0, 0), (7, 0), (8, 1), (15, 1), (16, 2), (31, 2), (32, 3), ((8u64 << 32) - 1, 32)];
         for (bucket, segment) in expected {
             assert_eq!(segments.segment_of(bucket), segment, "bucket {bucket}");
@@ -142,6 +166,6 @@ mod tests {
     #[test]
     #[should_panic(expected = "in no segment")]
     fn an_absent_segment_is_no_memory() {
-        Segments::new(3).get(0);
+        Segments::<AtomicU64>::new(3).get(0);
     }
 }

@@ -12,38 +12,39 @@ use crossbeam_utils::CachePadded;
 use crate::sync::AtomicU64;
 
 /// Stripes of one counter. A stripe may lag behind the load check by one interval: see `grow`.
-pub(super) const STRIPES: usize = 16;
+pub(crate) const STRIPES: usize = 16;
 
 /// A striped counter.
-pub(super) struct Count {
+pub(crate) struct Count {
     /// Each may wrap below 0 (a thread may remove what another inserted); the sum doesn't.
     stripes: [CachePadded<AtomicU64>; STRIPES],
 }
 
 impl Count {
     /// Zero.
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self { stripes: std::array::from_fn(|_| CachePadded::new(AtomicU64::new(0))) }
     }
     /// Adds one, and returns what this stripe holds now.
     #[inline]
-    pub(super) fn increment(&self) -> u64 {
+    pub(crate) fn increment(&self) -> u64 {
         self.stripes[stripe()].fetch_add(1, Relaxed).wrapping_add(1)
     }
-    /// Subtracts one.
+    /// Subtracts one, and returns what this stripe holds now.
     #[inline]
-    pub(super) fn decrement(&self) {
-        self.stripes[stripe()].fetch_sub(1, Relaxed);
+    pub(crate) fn decrement(&self) -> u64 {
+        self.stripes[stripe()].fetch_sub(1, Relaxed).wrapping_sub(1)
     }
     /// The sum.
-    pub(super) fn sum(&self) -> u64 {
+    pub(crate) fn sum(&self) -> u64 {
         let sum = self.stripes.iter().fold(0u64, |sum, stripe| sum.wrapping_add(stripe.load(Relaxed)));
         // While others count, the stripes read may miss an insert whose removal they show.
         (sum as i64).max(0) as u64
     }
 }
 
-fn stripe() -> usize {
+/// This thread's stripe, below [`STRIPES`].
+pub(crate) fn stripe() -> usize {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     thread_local!(static MINE: Cell<usize> = const { Cell::new(usize::MAX) });
     MINE.with(|mine| {

@@ -1,0 +1,123 @@
+//! Measures a hash index alone: look-ups one by one and in batches, growth and shrinking step by step, DRAM per entry.
+//!
+//! ```text
+//!   keys (8 bytes) --hash--> index --address--> record (64 bytes in huge pages): key compared, all copied
+//! ```
+//!
+//! `cargo run --release -p terrace-index --example hash -- --index clht` prints the figures and, for `clht`, the targets.
+//! Other programs disturb wall figures, so the best of several short runs counts. Instructions don't drift:
+//! `valgrind --tool=callgrind --collect-atstart=no --toggle-collect='*gets_one_by_one*' PROGRAM --records 1000000 --runs 1
+//! --skip-growth` counts those of look-ups (the program prints how many look-ups there were).
+
+mod growth;
+mod keys;
+mod lookups;
+mod memory;
+mod records;
+
+use clap::Parser;
+use terrace_index::{Clht, Index, LockFree};
+
+use crate::keys::Distribution;
+use crate::records::Records;
+
+#[global_allocator]
+static HEAP: memory::Counting = memory::Counting;
+
+/// Measures a hash index alone.
+#[derive(Parser)]
+struct Options {
+    /// The index.
+    #[arg(long, default_value = "clht")]
+    index: String,
+    /// Entries, each with a record of 64 bytes.
+    #[arg(long, default_value_t = 10_000_000)]
+    records: u64,
+    /// Look-ups in a run.
+    #[arg(long, default_value_t = 2_000_000)]
+    lookups: usize,
+    /// Runs of each kind; the best counts.
+    #[arg(long, default_value_t = 7)]
+    runs: usize,
+    /// Keys in a batch, 64 at most.
+    #[arg(long, default_value_t = 16)]
+    batch: usize,
+    /// What the keys that are looked up are drawn from.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Leaves out the table that grows and shrinks under the clock of each operation.
+    #[arg(long)]
+    skip_growth: bool,
+}
+
+/// A figure against its target.
+fn report(what: &str, value: f64, target: Option<f64>, at_least: bool) -> bool {
+    let Some(target) = target else {
+        println!("{what:<44} {value:>10.2}");
+        return true;
+    };
+    let met = if at_least { value >= target } else { value <= target };
+    let (sign, verdict) = (if at_least { ">=" } else { "<=" }, if met { "met" } else { "MISSED" });
+    println!("{what:<44} {value:>10.2}   {sign} {target:<6} {verdict}");
+    met
+}
+
+fn run<I: Index>(options: &Options, make: impl Fn() -> I, sizes: impl Fn(&I) -> u64, targets: bool) -> bool {
+    let target = |value| targets.then_some(value);
+    let records = Records::new(options.records);
+    let heap = memory::heap_bytes();
+    let resident = memory::resident_bytes();
+    let index = make();
+    growth::load(&index, &records);
+    let heap = memory::heap_bytes().saturating_sub(heap);
+    let resident = memory::resident_bytes().saturating_sub(resident);
+    let per_entry = |bytes: u64| bytes as f64 / options.records as f64;
+    println!(
+        "{} entries in {}, {} look-ups a run, best of {}",
+        index.len(),
+        index.name(),
+        options.lookups,
+        options.runs
+    );
+    println!(
+        "bytes an entry: {:.2} by the index's own count, {:.2} of them by the allocator",
+        per_entry(index.memory_bytes()),
+        per_entry(heap)
+    );
+    let mut met =
+        report("DRAM, bytes an entry (resident, by the kernel)", per_entry(resident), target(17.0), false);
+
+    let cases =
+        [(Distribution::Zipf, "Zipf 0.99", 12.0, 30.0), (Distribution::Uniform, "uniform", 9.0, 22.0)];
+    for (distribution, name, single, batched) in cases {
+        let keys = keys::draw(distribution, options.records, options.lookups, options.seed);
+        let best = lookups::best(options.runs, &keys, || lookups::gets_one_by_one(&index, &records, &keys));
+        met &= report(&format!("get, {name}, M/s (wall)"), best.wall, target(single), true);
+        report(&format!("get, {name}, M/s (thread CPU time)"), best.cpu, None, true);
+        let best = lookups::best(options.runs, &keys, || {
+            lookups::gets_in_batches(&index, &records, &keys, options.batch)
+        });
+        let what = format!("get, {name}, batches of {}", options.batch);
+        met &= report(&format!("{what}, M/s (wall)"), best.wall, target(batched), true);
+        report(&format!("{what}, M/s (thread CPU time)"), best.cpu, None, true);
+    }
+    drop(index);
+    if !options.skip_growth {
+        met &= growth::measure(&make(), &records, sizes);
+    }
+    met
+}
+
+fn main() -> std::process::ExitCode {
+    let options = Options::parse();
+    let met = match options.index.as_str() {
+        "clht" => run(&options, || Clht::with_min_buckets(64), Clht::buckets, true),
+        "lockfree" => run(&options, || LockFree::with_min_buckets(64), |_| 0, false),
+        other => {
+            eprintln!("no hash index is called {other:?}");
+            return std::process::ExitCode::FAILURE;
+        }
+    };
+    println!("{}", if met { "all targets met" } else { "targets MISSED" });
+    if met { std::process::ExitCode::SUCCESS } else { std::process::ExitCode::FAILURE }
+}

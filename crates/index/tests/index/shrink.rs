@@ -1,0 +1,93 @@
+//! `clht` gives back what it no longer needs, a bounded number of buckets at a time.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::common::{address, is, key, scan_owners};
+use terrace_index::{Change, Clht, Index, Lookup};
+
+fn insert(index: &Clht, number: u64) {
+    index.update(&key(number), is(number), |lookup| {
+        assert_eq!(lookup, Lookup::Absent);
+        (Change::Set(address(number, 0)), ())
+    });
+}
+
+#[test]
+fn the_table_follows_its_entries_down_in_bounded_steps() {
+    const ENTRIES: u64 = 300_000;
+    let index = Clht::with_min_buckets(64);
+    (1..=ENTRIES).for_each(|number| insert(&index, number));
+    let (full, full_bytes) = (index.buckets(), index.memory_bytes());
+    for number in 1..=ENTRIES {
+        let before = index.buckets();
+        assert!(index.remove(&key(number), address(number, 0)));
+        let now = index.buckets();
+        assert!(before - now <= 4, "{before} buckets, then {now}");
+        let left = ENTRIES - number;
+        assert!(now <= 64 || (now * 20) < left * 10 + 1_000, "{now} buckets for {left} entries");
+        if number.is_multiple_of(1 << 15) {
+            assert_eq!(scan_owners(&index), (number + 1..=ENTRIES).collect::<Vec<_>>());
+        }
+    }
+    println!("{full} buckets and {full_bytes} bytes, then {} and {}", index.buckets(), index.memory_bytes());
+    assert_eq!((index.buckets(), index.overflow_buckets()), (64, 0));
+    assert!(index.memory_bytes() < full_bytes / 5);
+}
+
+#[test]
+fn a_few_operations_make_it_neither_grow_nor_shrink() {
+    let index = Clht::with_min_buckets(1);
+    (1..=20_000).for_each(|number| insert(&index, number));
+    let buckets = index.buckets();
+    for _ in 0..3 {
+        // A third goes and comes back.
+        for number in 1..=6_000 {
+            assert!(index.remove(&key(number), address(number, 0)));
+        }
+        (1..=6_000).for_each(|number| insert(&index, number));
+        assert_eq!(index.buckets(), buckets);
+    }
+}
+
+#[test]
+fn readers_miss_nothing_while_the_table_breathes() {
+    const STAY: u64 = 500;
+    const COME_AND_GO: u64 = 40_000;
+    let index = Clht::with_min_buckets(1);
+    (1..=STAY).for_each(|number| insert(&index, number));
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let (index, done) = (&index, &done);
+        let writers: Vec<_> = (0..2)
+            .map(|thread| {
+                scope.spawn(move || {
+                    let mine =
+                        move || (STAY + 1..STAY + COME_AND_GO).filter(move |number| number % 2 == thread);
+                    for _ in 0..4 {
+                        mine().for_each(|number| insert(index, number));
+                        for number in mine() {
+                            assert!(index.remove(&key(number), address(number, 0)), "key {number} was lost");
+                        }
+                    }
+                })
+            })
+            .collect();
+        scope.spawn(move || {
+            while !done.load(Ordering::Relaxed) {
+                for number in 1..=STAY {
+                    assert_eq!(index.get(&key(number), is(number)), Lookup::Found(address(number, 0)));
+                    let absent = 1_000_000 + number;
+                    assert_eq!(index.get(&key(absent), is(absent)), Lookup::Absent);
+                }
+                let seen = scan_owners(index);
+                assert!((1..=STAY).all(|number| seen.binary_search(&number).is_ok()), "a scan missed a key");
+            }
+        });
+        for writer in writers {
+            writer.join().unwrap();
+        }
+        done.store(true, Ordering::Relaxed);
+    });
+    assert_eq!(scan_owners(&index), (1..=STAY).collect::<Vec<_>>());
+    assert!(index.buckets() < 2 * STAY, "{index:?}");
+}
