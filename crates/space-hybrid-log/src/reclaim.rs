@@ -371,12 +371,17 @@ impl<L: Lower> HybridLog<L> {
         let slot = &self.slots[number as usize];
         slot.set_state(State::Freeing);
         let frame = slot.frame.swap(0, SeqCst).checked_sub(1);
-        // Successors may lie in any page up to the newest; with a log, those that it holds need not be waited for.
-        // Not those that were moved: the page that holds them may have been given up meanwhile, but not yet persisted.
-        let seq = if context.logged() { reclaiming.moved_seq } else { self.last_seq.load(SeqCst) };
+        let seq = self.successors_up_to(reclaiming.moved_seq, context.logged());
         let freeing =
             Freeing { slot: number, frame, epoch: context.advance_epoch(), seq, barrier: context.barrier() };
         reclaiming.freeing.push_back(freeing);
+    }
+
+    /// The newest page that must be persisted before a block is free whose records have successors elsewhere. They may lie in any
+    /// page up to the newest; with a log, those that it holds need not be waited for. Those that were moved always: the page
+    /// that holds them may have been given up meanwhile, but not yet persisted.
+    fn successors_up_to(&self, moved_seq: u64, logged: bool) -> u64 {
+        if logged { moved_seq } else { self.last_seq.load(SeqCst) }
     }
 
     fn free_ready(&self, reclaiming: &mut Reclaiming<L>, context: &dyn Context) -> Progress {
@@ -448,5 +453,28 @@ fn poison_record<'a>(entry: &FooterEntry, key: &'a [u8]) -> NewRecord<'a> {
         expire_at: 0,
         key,
         value: &[],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use terrace_media::HeapRegion;
+
+    use super::*;
+    use crate::byte_tier::ByteTier;
+    use crate::open::HybridOptions;
+
+    #[test]
+    fn without_a_log_a_block_waits_for_every_page_that_may_hold_a_successor() {
+        let bytes = 64 << 10;
+        let lower = ByteTier::new(Arc::new(HeapRegion::new(bytes).unwrap()), 0, bytes, String::new());
+        let options =
+            HybridOptions { block_bytes: 1024, dram_bytes: 8 << 10, dram_budget: None, store_id: 1 };
+        let space = HybridLog::new(lower, options).unwrap();
+        space.last_seq.store(9, SeqCst);
+        assert_eq!(space.successors_up_to(5, false), 9);
+        assert_eq!(space.successors_up_to(5, true), 5);
     }
 }
