@@ -83,6 +83,7 @@ mod real {
     pub(crate) unsafe fn free<T: Zeroed>(buckets: *mut T, count: usize) {
         let Some(layout) = layout::<T>(count) else { return };
         if layout.size() >= MAP_BYTES {
+            crate::dram::unmapped(buckets.cast());
             // SAFETY: by the contract this is a whole mapping that `map` made, and nobody uses it.
             let failed = unsafe { libc::munmap(buckets.cast(), layout.size()) };
             debug_assert_eq!(failed, 0, "munmap of a segment");
@@ -137,6 +138,7 @@ mod real {
             return ptr::null_mut();
         }
         if !huge {
+            crate::dram::mapped(start.cast(), bytes);
             return start.cast();
         }
         let head = start.align_offset(HUGE_PAGE_BYTES);
@@ -152,6 +154,7 @@ mod real {
             }
             libc::madvise(aligned, bytes, libc::MADV_HUGEPAGE);
         }
+        crate::dram::mapped(aligned.cast(), bytes);
         aligned.cast()
     }
 
