@@ -8,6 +8,8 @@
 //!                |             every batch timed from submission to settled
 //!                v
 //!   Report --> table for people, JSON for programs
+//!
+//!   indexes   indexes alone, without a store around them
 //! ```
 //!
 //! **What the numbers mean.** A latency is the time of the *batch* that an operation was in, from its submission until
@@ -21,6 +23,7 @@ pub mod client;
 pub mod config;
 pub mod content;
 pub mod distribution;
+pub mod indexes;
 pub mod record;
 pub mod report;
 pub mod workload;

@@ -4,8 +4,10 @@
 
 use std::process::ExitCode;
 
+use terrace_index::dram::Counting;
+
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: Counting<mimalloc::MiMalloc> = Counting(mimalloc::MiMalloc);
 
 fn main() -> ExitCode {
     terrace_cli::run()

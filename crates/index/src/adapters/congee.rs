@@ -34,7 +34,7 @@ impl CongeeMap {
 
 impl Map for CongeeMap {
     const NAME: &'static str = "congee";
-    const ENTRY_BYTES: u64 = 88;
+    const ENTRY_BYTES: u64 = 81;
 
     fn get(&self, name: &[u8]) -> Option<Address> {
         match self.place(name) {

@@ -10,7 +10,7 @@ pub struct DashMap(::dashmap::DashMap<Box<[u8]>, Address, foldhash::fast::Random
 
 impl Map for DashMap {
     const NAME: &'static str = "dashmap";
-    const ENTRY_BYTES: u64 = 56;
+    const ENTRY_BYTES: u64 = 33;
 
     fn get(&self, name: &[u8]) -> Option<Address> {
         self.0.get(name).map(|entry| *entry)

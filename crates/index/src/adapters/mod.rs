@@ -8,7 +8,8 @@
 //! ```
 //!
 //! A map keeps names: the database's byte, then the key's bytes; so its order is the order that
-//! [`OrderedIndex`](crate::OrderedIndex) asks for. `docs/adding-an-index.md` says how to add one.
+//! [`OrderedIndex`](crate::OrderedIndex) asks for.
+#![doc = include_str!("../../../../docs/adding-an-index.md")]
 
 #[cfg(feature = "congee")]
 mod congee;

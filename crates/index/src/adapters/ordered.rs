@@ -9,8 +9,8 @@ use crate::cursors::Cursors;
 use crate::{Address, Direction, OrderedIndex};
 
 /// Entries of the first page of a range, and of the later ones; entries of a step of an iteration.
-const FIRST: usize = 16;
-const LATER: usize = 128;
+const FIRST: usize = 32;
+const LATER: usize = 96;
 const STEP: usize = 64;
 
 /// One step of an iteration over all databases.
@@ -56,5 +56,14 @@ impl<M: Map> OrderedIndex for Striped<M> {
             from = Bound::Excluded(Name::new(last[0], &last[1..]));
             page = Page::new(LATER);
         }
+    }
+
+    fn nearest(&self, db: u8, key: &[u8], direction: Direction, found: &mut Vec<u8>) -> Option<Address> {
+        found.clear();
+        let mut page = Page::new(1);
+        self.map.ordered()?.page(Bound::Included(&Name::new(db, key)), direction, &mut page);
+        let (name, address) = page.iter().next().filter(|(name, _)| name[0] == db)?;
+        found.extend_from_slice(&name[1..]);
+        Some(address)
     }
 }

@@ -9,7 +9,7 @@ pub struct Papaya(::papaya::HashMap<Box<[u8]>, Address, foldhash::fast::RandomSt
 
 impl Map for Papaya {
     const NAME: &'static str = "papaya";
-    const ENTRY_BYTES: u64 = 80;
+    const ENTRY_BYTES: u64 = 48;
 
     fn get(&self, name: &[u8]) -> Option<Address> {
         self.0.pin().get(name).copied()

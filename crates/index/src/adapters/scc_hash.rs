@@ -9,7 +9,7 @@ pub struct SccHash(scc::HashMap<Box<[u8]>, Address, foldhash::fast::RandomState>
 
 impl Map for SccHash {
     const NAME: &'static str = "scc-hash";
-    const ENTRY_BYTES: u64 = 56;
+    const ENTRY_BYTES: u64 = 35;
 
     fn get(&self, name: &[u8]) -> Option<Address> {
         self.0.read_sync(name, |_, &address| address)

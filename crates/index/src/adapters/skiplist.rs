@@ -21,7 +21,7 @@ fn address(entry: &Entry<'_, Box<[u8]>, AtomicU64>) -> Address {
 
 impl Map for SkipList {
     const NAME: &'static str = "skiplist";
-    const ENTRY_BYTES: u64 = 88;
+    const ENTRY_BYTES: u64 = 48;
 
     fn get(&self, name: &[u8]) -> Option<Address> {
         self.0.get(name).as_ref().map(address)

@@ -1,18 +1,29 @@
 //! `terrace bench`: options to a [`Config`], report to output.
 
+mod indexes;
+
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::Args;
+use clap::{Args, Subcommand};
 use terrace::engine::Durability;
 use terrace::{Size, TierSpec};
 use terrace_bench::{Config, Distribution, Endpoint, Verify, Workload};
 
 use crate::{names, say};
 
+/// What else there is to measure.
+#[derive(Debug, Subcommand)]
+pub enum What {
+    /// Measure indexes alone, without a store around them.
+    Indexes(indexes::IndexesArgs),
+}
+
 /// Options of `terrace bench`.
 #[derive(Debug, Args)]
-#[command(after_help = "\
+#[command(
+    args_conflicts_with_subcommands = true,
+    after_help = "\
 A percentage is of the bytes that the records occupy with their headers. A latency is that of the batch an operation was \
 in. With neither --pmem nor --ssd, hetermm gets 300% (at least 256 MiB) of --pmem if there is a --profile, else of --ssd.
 
@@ -21,8 +32,12 @@ Examples:
   terrace bench --workload ro --dram-records 25% --profile optane-200 --pmem 200% --durability sync
   terrace bench --engine dram --workload rh --threads 2 --batch 16 --json rh.json
   terrace bench --workload a --dram-records 10% --ssd 300%@/srv/bench --recover
-  terrace bench --connect redis://127.0.0.1:6379 --workload b --batch 32")]
+  terrace bench --connect redis://127.0.0.1:6379 --workload b --batch 32
+  terrace bench indexes --help                 indexes alone"
+)]
 pub struct BenchArgs {
+    #[command(subcommand)]
+    what: Option<What>,
     /// The engine: hetermm or dram
     #[arg(long, value_parser = names::engine, default_value = "hetermm", value_name = "E")]
     engine: String,
@@ -121,7 +136,10 @@ impl BenchArgs {
 }
 
 /// Runs it; fails if an answer was wrong or an operation refused, after the report.
-pub fn run(args: BenchArgs) -> anyhow::Result<ExitCode> {
+pub fn run(mut args: BenchArgs) -> anyhow::Result<ExitCode> {
+    if let Some(What::Indexes(args)) = args.what.take() {
+        return indexes::run(args);
+    }
     let (config, json) = args.config();
     let report = terrace_bench::run(&config)?;
     let to_stdout = json.as_deref().is_some_and(|path| path.as_os_str() == "-");
