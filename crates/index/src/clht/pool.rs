@@ -38,6 +38,11 @@ impl Pool {
     pub(super) fn get(&self, number: u32) -> &Bucket {
         self.buckets.get(u64::from(number) - 1)
     }
+    /// Starts loading an overflow bucket in use.
+    #[inline]
+    pub(super) fn prefetch(&self, number: u32) {
+        self.buckets.prefetch(u64::from(number) - 1);
+    }
     /// Takes an empty overflow bucket.
     ///
     /// # Panics

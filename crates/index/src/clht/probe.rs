@@ -29,6 +29,28 @@ enum Pass<T> {
     Disturbed,
 }
 
+/// The table before anything else was read.
+#[derive(Clone, Copy)]
+pub(super) struct Ground {
+    /// How often memory had been given back.
+    releases: u64,
+    buckets: u64,
+}
+
+/// A hash's bucket; nothing of it was read yet.
+#[derive(Clone, Copy)]
+pub(super) struct Spot<'a> {
+    number: u64,
+    bucket: &'a Bucket,
+}
+
+impl<'a> Spot<'a> {
+    /// The bucket.
+    pub(super) fn bucket(self) -> &'a Bucket {
+        self.bucket
+    }
+}
+
 /// A hash's bucket, and what was so before anything else was read.
 #[derive(Clone, Copy)]
 pub(super) struct Start<'a> {
@@ -131,11 +153,52 @@ impl Clht {
 
     /// Where a probe starts.
     #[inline]
-    pub(super) fn start(&self, hash: u64) -> Start<'_> {
+    fn start(&self, hash: u64) -> Start<'_> {
+        let ground = self.ground();
+        self.start_at(self.spot(hash, ground), ground, hash)
+    }
+
+    /// The table as it is now; read before anything else.
+    #[inline]
+    pub(super) fn ground(&self) -> Ground {
         let releases = self.releases.load(Acquire);
-        let number = bucket_of(hash, self.buckets.load(Acquire));
-        let bucket = self.segments.get(number);
-        Start { releases, number, bucket, header: bucket.header.load(Acquire), tag: self.tag(hash) }
+        Ground { releases, buckets: self.buckets.load(Acquire) }
+    }
+
+    /// A hash's bucket.
+    #[inline]
+    pub(super) fn spot(&self, hash: u64, ground: Ground) -> Spot<'_> {
+        let number = bucket_of(hash, ground.buckets);
+        Spot { number, bucket: self.segments.get(number) }
+    }
+
+    /// Where a probe starts, for the bucket of a hash.
+    #[inline]
+    pub(super) fn start_at<'a>(&self, spot: Spot<'a>, ground: Ground, hash: u64) -> Start<'a> {
+        let Spot { number, bucket } = spot;
+        let header = bucket.header.load(Acquire);
+        Start { releases: ground.releases, number, bucket, header, tag: self.tag(hash) }
+    }
+
+    /// The number of the first overflow bucket, which starts being loaded; 0 if there is none, or if that isn't easily told.
+    #[inline]
+    pub(super) fn overflow(&self, start: &Start<'_>) -> u32 {
+        if start.header & (EXCLUSIVE | SEQUENCE | LINK) != LINK {
+            return 0;
+        }
+        let number = start.bucket.link() as u32;
+        if number == 0 || !self.stands(start) {
+            return 0;
+        }
+        self.pool.prefetch(number);
+        number
+    }
+
+    /// The first similar entry in an overflow bucket. Whatever chain that belongs to by now, the entry was there just now.
+    #[inline]
+    pub(super) fn first_in_overflow(&self, hash: u64, number: u32) -> Option<Address> {
+        let (bucket, tag) = (self.pool.get(number), self.tag(hash));
+        (0..SLOTS).find_map(|slot| bucket.matching(slot, tag))
     }
 
     /// Whether nothing but the lock itself changed in the bucket since `start`.
