@@ -115,8 +115,8 @@ impl Bucket {
         Entry { word, extra: tag.low }.address()
     }
     /// The slots of which at least the upper 16 stored bits are `tag`'s, as a bit mask; an empty slot may be among them, and
-    /// word 5 only if the caller says that it is an entry. Six comparisons without a branch: which slot it is can't be
-    /// predicted, and a wrong guess would cost more and hold up the loads of the next look-up.
+    /// word 5 only if the caller says that it is an entry. Six comparisons without a branch: which slot it is can't
+    /// be predicted.
     #[inline]
     pub(super) fn similar(&self, tag: Tag, linked: bool) -> u32 {
         let similar =

@@ -63,19 +63,25 @@ pub(super) struct Start<'a> {
 }
 
 impl Clht {
-    /// Looks up. Most hits are the first similar entry in the bucket's own line: that case is inlined, with one call of
+    /// Looks up. Most hits are the first entry with the tag, in the bucket's own line: that case is inlined, with one call of
     /// `verify`. Where the line has no such entry the probe goes on elsewhere, and in all other cases it starts over.
+    ///
+    /// One look-up at a time is faster with a branch for each slot than with [`first`](Self::first), a batch is not: measured
+    /// side by side, by a fifth.
     #[inline]
     pub(super) fn probe(&self, key: &Key<'_>, mut verify: impl FnMut(Address) -> Verdict) -> Lookup {
         let start = self.start(key.hash);
-        match self.first(&start) {
-            Some(address) if verify(address) == Verdict::Match => Lookup::Found(address),
-            Some(_) => self.probe_all(key.hash, verify),
-            None => self.probe_rest(key.hash, start, verify),
+        if start.header & EXCLUSIVE == 0 {
+            match (0..LINK_SLOT).find_map(|slot| start.bucket.matching(slot, start.tag)) {
+                None => return self.probe_rest(key.hash, start, verify),
+                Some(address) if verify(address) == Verdict::Match => return Lookup::Found(address),
+                Some(_) => {}
+            }
         }
+        self.probe_all(key.hash, verify)
     }
 
-    /// The first similar entry in the bucket's own line, if it is easily told. It was there during the call.
+    /// The first similar entry in the bucket's own line, if it is easily told; for batches. It was there during the call.
     #[inline]
     pub(super) fn first(&self, start: &Start<'_>) -> Option<Address> {
         if start.header & (EXCLUSIVE | SEQUENCE) != 0 {
@@ -91,21 +97,11 @@ impl Clht {
         (slot < LINK_SLOT || self.stands(start)).then_some(address)
     }
 
-    /// Goes on where the first glance showed nothing.
+    /// Goes on where the line's first five slots hold nothing.
     #[inline(never)]
     fn probe_rest(&self, hash: u64, start: Start<'_>, mut verify: impl FnMut(Address) -> Verdict) -> Lookup {
-        if start.header & EXCLUSIVE != 0 {
-            return self.probe_all(hash, verify);
-        }
         let mut unread = None;
-        let pass = {
-            let mut visit = judge(&mut verify, &mut unread);
-            match visit_slots(start.bucket, LINK_SLOT, start.tag, &mut visit) {
-                Some(stop) => Pass::Stopped(stop),
-                None => self.pass_rest(hash, start, visit),
-            }
-        };
-        match pass {
+        match self.pass_rest(hash, start, judge(&mut verify, &mut unread)) {
             Pass::Stopped(address) => Lookup::Found(address),
             Pass::Complete => unread.map_or(Lookup::Absent, Lookup::Unread),
             Pass::Disturbed => self.probe_all(hash, verify),
