@@ -96,6 +96,40 @@ fn neighbours_come_and_go_without_harm() {
     });
 }
 
+/// A hash whose entries stay in bucket 0 of a small table, each in a stripe of its own.
+fn crowded(number: u64) -> u64 {
+    number << 4
+}
+
+#[test]
+fn a_node_that_is_used_again_leads_nobody_astray() {
+    explore(|| {
+        let index = table();
+        // In the list: 4, 2, 6, 1, 3 (bits read backwards).
+        for number in [1, 2, 3, 4, 6] {
+            set(&*index, crowded(number), number, 0);
+        }
+        let threads: Vec<_> = [[2, 7], [1, 5]]
+            .into_iter()
+            .map(|[old, new]| {
+                let index = index.clone();
+                thread::spawn(move || {
+                    // The node goes to another place, behind what readers look for.
+                    assert!(index.remove(&key(crowded(old)), address(old, 0)));
+                    set(&*index, crowded(new), new, 0);
+                    assert_eq!(get(&*index, crowded(old), old), Lookup::Absent, "key {old} is back");
+                })
+            })
+            .collect();
+        for number in [3, 6, 3, 6] {
+            assert_eq!(get(&*index, crowded(number), number), Lookup::Found(address(number, 0)));
+        }
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        assert_eq!(scan(&*index), (3..=7).map(|number| address(number, 0)).collect::<Vec<_>>());
+        assert_eq!(index.len(), 5);
+    });
+}
+
 #[test]
 fn a_key_that_moves_by_chaining_and_settling_is_never_absent() {
     explore(|| {
