@@ -90,6 +90,22 @@ impl<I: Index> Index for WithStrays<I> {
         self.index.candidates(key, visit);
     }
 
+    fn get_batch(
+        &self,
+        keys: &[Key<'_>],
+        touch: impl FnMut(Address),
+        mut verify: impl FnMut(usize, Address) -> Verdict,
+        out: &mut [Lookup],
+    ) {
+        if self.none() {
+            return self.index.get_batch(keys, touch, verify, out);
+        }
+        assert!(out.len() >= keys.len(), "one answer for each key");
+        for (i, key) in keys.iter().enumerate() {
+            out[i] = self.get(key, |address| verify(i, address));
+        }
+    }
+
     fn update<R>(
         &self,
         key: &Key<'_>,
