@@ -76,6 +76,8 @@ catalogue! {
         |entries| crate::Clht::with_min_buckets((entries / 4).clamp(64, 1 << 24));
     "lockfree", None, cfg(all()), false, "ours: a lock-free hash table of split-ordered lists, without keys",
         |entries| crate::LockFree::with_min_buckets(entries.clamp(64, 1 << 24));
+    "btree", None, cfg(all()), true, "ours: a B+tree with optimistic lock coupling",
+        |_| crate::WithStrays::new(crate::BTree::new());
     "hashbrown", Some("hashbrown"), cfg(feature = "hashbrown"), false, "hashbrown tables behind locks, without keys",
         |_| crate::adapters::Sharded::default();
     "papaya", Some("papaya"), cfg(feature = "papaya"), false, "papaya's lock-free hash table; no SCAN",

@@ -2,7 +2,7 @@
 //! (HeterMM section 3.2).
 //!
 //! ```text
-//!   engine --- get(key, verify) / update(key, verify, decide) ---> Index ---> clht, lockfree (ours)
+//!   engine --- get(key, verify) / update(key, verify, decide) ---> Index ---> clht, lockfree, btree (ours)
 //!      ^                         |                                          adapters (papaya, scc, congee, ..)
 //!      +--- verify(address) -----+   the space reads the record and says match, differs or needs-a-read
 //! ```
@@ -10,10 +10,12 @@
 //! An index that keeps keys goes into a store as [`WithStrays`], which adds the damaged records whose keys nobody knows.
 //!
 //! [`Clht`] is the index called `clht`: [`Clht::with_min_buckets`] makes one, the [`Index`] trait does the rest; [`LockFree`]
-//! is `lockfree`. `memory` and `segments` are where both keep their buckets, `count` counts their entries.
+//! is `lockfree`; [`BTree`] is `btree`, which keeps its keys and their order. `memory` and `segments` are where all three keep
+//! their buckets and nodes, `count` counts their entries.
 //! [`catalogue`] knows every index by name; [`adapters`] has those made of other crates' maps, behind cargo features.
 
 pub mod adapters;
+mod btree;
 pub mod catalogue;
 mod clht;
 mod count;
@@ -28,6 +30,7 @@ mod strays;
 mod sync;
 mod traits;
 
+pub use btree::BTree;
 pub use clht::Clht;
 pub use erased::Erased;
 pub use lockfree::LockFree;

@@ -1,3 +1,5 @@
 //! The synchronisation primitives of this crate, which `--cfg shuttle` swaps (see `terrace_sync`).
 
-pub(crate) use terrace_sync::{AtomicPtr, AtomicU16, AtomicU32, AtomicU64, Backoff, Mutex, MutexGuard};
+pub(crate) use terrace_sync::{
+    AtomicPtr, AtomicU16, AtomicU32, AtomicU64, Backoff, Mutex, MutexGuard, fence,
+};

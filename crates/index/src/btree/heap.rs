@@ -1,0 +1,296 @@
+//! What doesn't fit in an entry's head: the rest of a key in the node's heap, longer ones in a chain of overflow nodes.
+//! Fences lie in the same places.
+//!
+//! ```text
+//!   slot 9 bits of length <= 8            the head is all
+//!        up to 8 + 8 * INLINE_WORDS       words of the heap, big-endian, padded with zeros
+//!        LONG                             one word of the heap: 63 .. 32 length, 31 .. 0 first overflow node
+//!
+//!   overflow node:  version | next, 0 at the end | words of the rest ...
+//! ```
+//!
+//! # Thread safety
+//! An overflow node is written before the entry that names it, and given back after that entry's node has changed its
+//! version. So a reader confirms the version before it follows a number, and again after it has read.
+
+use std::cmp::Ordering;
+
+use super::node::{HIGH, INLINE_WORDS, LOW, Node, SHAPE, Shape, WORDS};
+use super::pool::Pool;
+use super::text::{Text, word};
+use super::view::View;
+
+/// Word of an overflow node: the next one.
+const NEXT: usize = SHAPE;
+/// The first word of an overflow node's content.
+const CONTENT: usize = NEXT + 1;
+/// The length that says: look in the heap.
+const LONG: u16 = 511;
+/// The length of a fence that isn't there.
+const OPEN: u64 = u32::MAX as u64;
+
+const _: () = assert!(8 + 8 * INLINE_WORDS < LONG as usize && WORDS <= 128);
+
+/// Where the rest of an entry is.
+#[derive(Clone, Copy)]
+pub(super) struct Slot(u16);
+
+impl Slot {
+    /// A slot for `length` bytes after the prefix, whose rest is at word `place`.
+    pub(super) fn new(length: usize, place: usize) -> Self {
+        let code = if is_long(length) { LONG } else { length as u16 };
+        debug_assert!(place < WORDS);
+        Self((place as u16) << 9 | code)
+    }
+    /// The slot in a payload.
+    #[inline]
+    pub(super) fn of_payload(shape: Shape, payload: u64) -> Self {
+        Self((payload >> Self::shift(shape)) as u16)
+    }
+    /// The slot where a payload has it.
+    pub(super) fn in_payload(self, shape: Shape) -> u64 {
+        u64::from(self.0) << Self::shift(shape)
+    }
+    #[inline]
+    fn shift(shape: Shape) -> u32 {
+        if shape.is_leaf() { 48 } else { 32 }
+    }
+}
+
+fn is_long(length: usize) -> bool {
+    length > 8 + 8 * INLINE_WORDS
+}
+
+/// Words of the heap that an entry of `length` bytes after the prefix takes.
+#[inline]
+pub(super) fn heap_words(length: usize) -> usize {
+    match length {
+        0..=8 => 0,
+        _ if is_long(length) => 1,
+        _ => (length - 8).div_ceil(8),
+    }
+}
+
+/// Words of the heap that a fence of `length` bytes takes.
+pub(super) fn fence_words(length: usize) -> usize {
+    if length > 8 * INLINE_WORDS { 0 } else { length.div_ceil(8) }
+}
+
+/// Where bytes are.
+#[derive(Clone, Copy)]
+enum Place {
+    Heap(usize),
+    Chain(u32),
+}
+
+impl View<'_> {
+    /// Where an entry's rest is, and the length of its key after the prefix; `None` if disturbed.
+    #[inline]
+    fn rest(&self, i: usize) -> Option<(Place, usize)> {
+        let slot = self.slot(i).0;
+        let place = usize::from(slot >> 9);
+        if slot & LONG != LONG {
+            return Some((Place::Heap(place), usize::from(slot & LONG)));
+        }
+        let long = self.node.load(place);
+        if self.is_valid() { Some((Place::Chain(long as u32), (long >> 32) as usize)) } else { None }
+    }
+    /// Shows words 0 .. of a rest of `bytes` bytes until `visit` says `false`; `None` if disturbed.
+    #[inline]
+    fn rest_words(&self, place: Place, bytes: usize, mut visit: impl FnMut(u64) -> bool) -> Option<()> {
+        let count = bytes.div_ceil(8);
+        match place {
+            Place::Heap(first) => {
+                let _ = (first..first + count).all(|at| visit(self.node.load(at)));
+            }
+            Place::Chain(mut number) => {
+                let mut left = count;
+                while left > 0 {
+                    if !self.is_valid() {
+                        return None;
+                    }
+                    let node = self.pool.get(number);
+                    let here = left.min(WORDS - CONTENT);
+                    if !(CONTENT..CONTENT + here).all(|at| visit(node.load(at))) {
+                        break;
+                    }
+                    number = node.load(NEXT) as u32;
+                    left -= here;
+                }
+            }
+        }
+        Some(())
+    }
+    /// Compares an entry with a text that has the same prefix and head; `None` if disturbed.
+    pub(super) fn compare_rest(&self, i: usize, text: Text<'_>) -> Option<Ordering> {
+        let (place, length) = self.rest(i)?;
+        let mut at = self.shape.prefix() + 8;
+        let mut order = Ordering::Equal;
+        self.rest_words(place, length.saturating_sub(8), |word| {
+            order = word.cmp(&text.word(at));
+            at += 8;
+            order == Ordering::Equal
+        })?;
+        Some(order.then((self.shape.prefix() + length).cmp(&text.len())))
+    }
+    fn append(&self, place: Place, bytes: usize, out: &mut Vec<u8>) -> Option<()> {
+        let mut left = bytes;
+        self.rest_words(place, bytes, |word| {
+            let here = left.min(8);
+            out.extend_from_slice(&word.to_be_bytes()[..here]);
+            left -= here;
+            true
+        })
+    }
+    /// Appends an entry's key after the prefix; `None` if disturbed.
+    #[inline]
+    pub(super) fn append_suffix(&self, i: usize, out: &mut Vec<u8>) -> Option<()> {
+        let head = self.node.head(i).to_be_bytes();
+        if let Some(length) = self.shape.plain() {
+            out.extend_from_slice(&head[..length.min(8)]);
+            return Some(());
+        }
+        let (place, length) = self.rest(i)?;
+        out.extend_from_slice(&head[..length.min(8)]);
+        if length > 8 { self.append(place, length - 8, out) } else { Some(()) }
+    }
+    fn fence(&self, word: usize) -> Option<Option<(Place, usize)>> {
+        let fence = self.node.load(word);
+        let (place, length) = (fence >> 32, fence & OPEN);
+        if !self.is_valid() {
+            return None;
+        }
+        if length == OPEN {
+            return Some(None);
+        }
+        let length = length as usize;
+        let inline = length <= 8 * INLINE_WORDS;
+        let place = if inline { Place::Heap(place as usize) } else { Place::Chain(place as u32) };
+        Some(Some((place, length)))
+    }
+    /// Appends the smallest key that belongs here; `None` if disturbed.
+    pub(super) fn append_low(&self, out: &mut Vec<u8>) -> Option<()> {
+        let (place, length) = self.fence(LOW)??;
+        self.append(place, length, out)
+    }
+    /// Appends the prefix; `None` if disturbed.
+    pub(super) fn append_prefix(&self, out: &mut Vec<u8>) -> Option<()> {
+        let (place, length) = self.fence(LOW)??;
+        self.append(place, length.min(self.shape.prefix()), out)
+    }
+    /// Appends the smallest key that doesn't belong here any more, and says whether there is one; `None` if disturbed.
+    pub(super) fn append_high(&self, out: &mut Vec<u8>) -> Option<bool> {
+        match self.fence(HIGH)? {
+            None => Some(false),
+            Some((place, length)) => self.append(place, length, out).map(|()| true),
+        }
+    }
+    /// Words of the heap that entry `i` takes. Needs the lock.
+    pub(super) fn heap_words_of(&self, i: usize) -> usize {
+        if self.shape.plain().is_some() {
+            return 0;
+        }
+        self.rest(i).map_or(0, |(_, length)| heap_words(length))
+    }
+    /// The overflow chain of entry `i`, to be given back when it is gone. Needs the lock.
+    pub(super) fn chain_of(&self, i: usize) -> Option<Chain> {
+        if self.shape.plain().is_some() {
+            return None;
+        }
+        match self.rest(i)? {
+            (Place::Chain(number), _) => Some(Chain(number)),
+            _ => None,
+        }
+    }
+    /// All overflow chains of the node, to be given back when it is laid out anew. Needs the lock.
+    pub(super) fn chains(&self) -> Vec<Chain> {
+        let fences = [LOW, HIGH].into_iter().filter_map(|word| match self.fence(word) {
+            Some(Some((Place::Chain(number), _))) => Some(Chain(number)),
+            _ => None,
+        });
+        fences.chain((0..self.shape.count()).filter_map(|i| self.chain_of(i))).collect()
+    }
+}
+
+/// A chain of overflow nodes that no reader finds any more, or not yet.
+#[derive(Clone, Copy)]
+pub(super) struct Chain(u32);
+
+impl Chain {
+    /// Writes bytes (not none) to nodes of its own.
+    ///
+    /// # Panics
+    /// If there is no memory.
+    pub(super) fn new(pool: &Pool, bytes: &[u8]) -> Self {
+        let mut next = 0;
+        // From the end, so that each node knows the next.
+        for piece in bytes.chunks(8 * (WORDS - CONTENT)).rev() {
+            let number = pool.take();
+            let node = pool.get(number);
+            node.begin_anew();
+            for i in 0..piece.len().div_ceil(8) {
+                node.store(CONTENT + i, word(piece, 8 * i));
+            }
+            node.store(NEXT, u64::from(next));
+            next = number;
+        }
+        Self(next)
+    }
+    /// Gives the nodes back.
+    pub(super) fn free(self, pool: &Pool) {
+        let mut number = self.0;
+        while number != 0 {
+            let next = pool.get(number).load(NEXT) as u32;
+            pool.give_back(number);
+            number = next;
+        }
+    }
+    /// The word that a LONG slot points at.
+    fn long(self, length: usize) -> u64 {
+        (length as u64) << 32 | u64::from(self.0)
+    }
+}
+
+/// The chain that a key of these bytes after the prefix needs, if any.
+///
+/// # Panics
+/// If there is no memory.
+pub(super) fn chain_for(pool: &Pool, suffix: &[u8]) -> Option<Chain> {
+    is_long(suffix.len()).then(|| Chain::new(pool, &suffix[8..]))
+}
+
+/// The chain that a fence of these bytes needs, if any.
+///
+/// # Panics
+/// If there is no memory.
+pub(super) fn fence_chain_for(pool: &Pool, fence: &[u8]) -> Option<Chain> {
+    (fence.len() > 8 * INLINE_WORDS).then(|| Chain::new(pool, fence))
+}
+
+impl Node {
+    /// Writes a key's rest at `place`, where [`heap_words`] are free. Needs the lock and a change.
+    pub(super) fn write_rest(
+        &self,
+        place: usize,
+        length: usize,
+        chain: Option<Chain>,
+        word: impl Fn(usize) -> u64,
+    ) {
+        match chain {
+            Some(chain) => self.store(place, chain.long(length)),
+            None => (0..heap_words(length)).for_each(|i| self.store(place + i, word(i))),
+        }
+    }
+    /// Writes a fence, whose words go to `place`. Needs the lock and a change.
+    pub(super) fn write_fence(&self, at: usize, place: usize, fence: Option<&[u8]>, chain: Option<Chain>) {
+        let Some(bytes) = fence else { return self.store(at, OPEN) };
+        let place = match chain {
+            Some(chain) => chain.0 as usize,
+            None => {
+                (0..fence_words(bytes.len())).for_each(|i| self.store(place + i, word(bytes, 8 * i)));
+                place
+            }
+        };
+        self.store(at, (place as u64) << 32 | bytes.len() as u64);
+    }
+}

@@ -1,0 +1,174 @@
+//! How a node is laid out anew: prefix, kind, and how the free words are shared between arrays and heap.
+//!
+//! # Invariants
+//! A [`Layout`] has everything that could fail behind it: writing it allocates nothing.
+
+use super::contents::Part;
+use super::heap::{Chain, Slot, chain_for, fence_chain_for, fence_words, heap_words};
+use super::node::{
+    BODY, HIGH, INLINE_WORDS, LINK, LOW, Node, PREFIX_MAX, SHAPE, Shape, WORDS, payload_words,
+};
+use super::pool::Pool;
+use super::text::{shared, word};
+
+/// Of 8 parts of a node, those that may be full after it was laid out anew. A fuller one is split instead.
+const FULL_PARTS: usize = 7;
+
+/// What a part takes.
+#[derive(Clone, Copy)]
+pub(super) struct Measure {
+    prefix: usize,
+    /// The length of all keys after the prefix, where a leaf may be plain.
+    plain: Option<usize>,
+    /// Words of the heap, fences included.
+    heap: usize,
+    /// Entries that the arrays will have room for.
+    room: usize,
+    /// Words in use.
+    words: usize,
+    /// Entries.
+    count: usize,
+}
+
+impl Part<'_> {
+    fn suffix(&self, i: usize, prefix: usize) -> &[u8] {
+        &self.contents.key(i)[prefix..]
+    }
+    /// Measures. The part may be too large for a node.
+    pub(super) fn measure(&self) -> Measure {
+        let prefix = self.high.map_or(0, |high| shared(self.low, high)).min(PREFIX_MAX);
+        let high = self.high.map_or(0, <[u8]>::len);
+        let mut heap = fence_words(self.low.len()) + fence_words(high);
+        let count = self.range.len();
+        let first = self.range.clone().next().map_or(8, |i| self.contents.key(i).len() - prefix);
+        let alike = self.range.clone().all(|i| self.contents.key(i).len() - prefix == first);
+        if self.level == 0 && alike && first <= 8 && count > 0 {
+            let available = WORDS - BODY - heap;
+            let mut room = available * 4 / 7;
+            while room + payload_words(false, room) > available {
+                room -= 1;
+            }
+            let words = BODY + heap + count + payload_words(false, count);
+            return Measure { prefix, plain: Some(first), heap, room, words, count };
+        }
+        let rests: usize = self.range.clone().map(|i| heap_words(self.contents.key(i).len() - prefix)).sum();
+        heap += rests;
+        let wide = self.level == 0;
+        let arrays = |count| count + payload_words(wide, count);
+        let words = BODY + heap + arrays(count);
+        // Room is shared in the proportion of what there is. An inner node keeps enough for a separator of any length.
+        let reserve = if wide { 0 } else { INLINE_WORDS };
+        let spare = WORDS.saturating_sub(words + reserve);
+        let quarters = if wide { 8 } else { 7 };
+        let (sample, sample_heap) = if count == 0 { (1, 1) } else { (count, rests) };
+        let mut room = (count + 4 * sample * spare / (quarters * sample + 4 * sample_heap)).min(255);
+        while room > count && BODY + heap + arrays(room) > WORDS {
+            room -= 1;
+        }
+        if room == count && BODY + heap + arrays(count + 1) <= WORDS {
+            room = count + 1;
+        }
+        Measure { prefix, plain: None, heap, room, words, count }
+    }
+    /// Prepares the node.
+    ///
+    /// # Panics
+    /// If there is no memory for overflow nodes.
+    pub(super) fn prepare(&self, pool: &Pool, measure: Measure) -> Layout<'_> {
+        assert!(measure.fits(), "a part of {} words fits in no node", measure.words);
+        let chains =
+            self.range.clone().filter_map(|i| chain_for(pool, self.suffix(i, measure.prefix))).collect();
+        let fences =
+            [fence_chain_for(pool, self.low), self.high.and_then(|high| fence_chain_for(pool, high))];
+        Layout { part: self.clone(), measure, chains, fences }
+    }
+    /// Words that an entry takes at most in a node of this part's prefix.
+    pub(super) fn entry_words(&self, i: usize, measure: Measure) -> usize {
+        2 + heap_words(self.contents.key(i).len() - measure.prefix)
+    }
+}
+
+impl Measure {
+    /// Whether a node holds it.
+    pub(super) fn fits(&self) -> bool {
+        self.words <= WORDS
+    }
+    /// Whether so many of 4 parts of a node hold it.
+    pub(super) fn is_at_most(&self, parts: usize) -> bool {
+        4 * (self.words - BODY) <= parts * (WORDS - BODY)
+    }
+    /// Whether a node holds it with room to spare, so that it pays to lay it out anew instead of splitting it.
+    pub(super) fn is_roomy(&self, level: u8) -> bool {
+        if 8 * (self.words - BODY) > FULL_PARTS * (WORDS - BODY) {
+            return false;
+        }
+        level == 0 || self.shape(level).takes_separator()
+    }
+    fn shape(&self, level: u8) -> Shape {
+        Shape::new(level, self.prefix, self.plain, self.room, WORDS - self.heap).with_count(self.count)
+    }
+}
+
+impl Shape {
+    /// Whether an inner node takes one more separator of any length without being laid out anew.
+    pub(super) fn takes_separator(self) -> bool {
+        self.count() < self.room() && self.free() >= INLINE_WORDS
+    }
+    /// Whether a leaf takes one more key of `length` bytes after the prefix.
+    #[inline]
+    pub(super) fn takes(self, length: usize) -> bool {
+        self.count() < self.room()
+            && match self.plain() {
+                Some(plain) => plain == length,
+                None => heap_words(length) <= self.free(),
+            }
+    }
+}
+
+/// A node about to be written.
+pub(super) struct Layout<'a> {
+    part: Part<'a>,
+    measure: Measure,
+    /// For the long entries, in order.
+    chains: Vec<Chain>,
+    fences: [Option<Chain>; 2],
+}
+
+impl Layout<'_> {
+    /// Writes it. The node is locked and changing, or no reader knows it yet.
+    pub(super) fn write(self, node: &Node) {
+        let Self { part, measure, chains, fences } = self;
+        let prefix = measure.prefix;
+        let shape = measure.shape(part.level);
+        let mut place = WORDS;
+        let mut take = |words: usize| {
+            place -= words;
+            place
+        };
+        node.store(SHAPE, shape.raw());
+        node.store(LINK, u64::from(part.link));
+        node.write_fence(LOW, take(fence_words(part.low.len())), Some(part.low), fences[0]);
+        node.write_fence(
+            HIGH,
+            take(part.high.map_or(0, |high| fence_words(high.len()))),
+            part.high,
+            fences[1],
+        );
+        let mut chains = chains.into_iter();
+        for (at, i) in part.range.clone().enumerate() {
+            let suffix = part.suffix(i, prefix);
+            node.store(BODY + at, word(suffix, 0));
+            let mut payload = part.contents.payload(i);
+            if measure.plain.is_none() {
+                let words = heap_words(suffix.len());
+                let place = if words > 0 { take(words) } else { 0 };
+                let slot = Slot::new(suffix.len(), place);
+                let chain = if suffix.len() > 8 + 8 * INLINE_WORDS { chains.next() } else { None };
+                node.write_rest(place, suffix.len(), chain, |k| word(suffix, 8 + 8 * k));
+                payload |= slot.in_payload(shape);
+            }
+            node.set_payload(shape, at, payload);
+        }
+        debug_assert_eq!(place, shape.heap());
+    }
+}

@@ -1,0 +1,206 @@
+//! A node: a block of words, and what its header says about the rest.
+//!
+//! ```text
+//!  word  0          1        2         3      4       5 ..         ..            .. heap ..          WORDS
+//!       +----------+--------+---------+------+-------+------------+-------------+------ - -----------+
+//!       | version  | shape  | link    | low  | high  | heads      | payloads    | free | heap        |
+//!       +----------+--------+---------+------+-------+------------+-------------+------ - -----------+
+//!  version:  63 .. 2 count of changes, 1 CHANGING, 0 LOCK                          (`lock`)
+//!  shape:    63 .. 44 bytes of prefix, 43 .. 40 PLAIN length, 39 .. 32 words of the heap in use, 31 .. 24 where the heap
+//!            begins, 23 .. 16 room for entries, 15 .. 8 level, 7 .. 0 entries
+//!  link:     leaf: the next leaf, 0 at the end        inner: the child for keys below the first separator
+//!  low:      63 .. 32 place, 31 .. 0 length: the smallest key that belongs here
+//!  high:     the same: the smallest key that doesn't any more; length OPEN: there is none
+//!  head:     the first 8 bytes of an entry's key after the prefix, big-endian, padded with zeros
+//!  payload:  plain leaf, 48 bits: address
+//!            other leaf, 64 bits: slot (16), address (48)
+//!            inner,      48 bits: slot (16), child (32)
+//!  slot:     15 .. 9 word of the heap, 8 .. 0 bytes of the key after the prefix; LONG: that word says (`heap`)
+//! ```
+//!
+//! The prefix is what all keys from `low` on and below `high` share, so every key that may ever come here begins with it.
+//! It is the beginning of `low` and stored nowhere else. In a *plain* leaf all keys are equally long and end within the head.
+//! Level 0 is a leaf. An entry of an inner node is a separator and the child for keys not below it.
+//!
+//! # Thread safety
+//! Everything is atomic: words are loaded relaxed and mean something only once the version is confirmed (`lock`).
+//! A reader that lost its race reads words of another time, or of another use of the node: whatever they are, no access
+//! leaves the node, and no number of a node is followed before the version is confirmed.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use crate::memory::Zeroed;
+use crate::sync::AtomicU64;
+
+/// Words of a node. Small where schedules are explored, so that few keys fill one.
+pub(super) const WORDS: usize = if cfg!(shuttle) { 16 } else { 128 };
+/// Word: lock and version.
+pub(super) const VERSION: usize = 0;
+/// Word: counts, see [`Shape`].
+pub(super) const SHAPE: usize = 1;
+/// Word: next leaf, or first child.
+pub(super) const LINK: usize = 2;
+/// Word: the smallest key that belongs here.
+pub(super) const LOW: usize = 3;
+/// Word: the smallest key that is too great.
+pub(super) const HIGH: usize = 4;
+/// The first head.
+pub(super) const BODY: usize = 5;
+
+/// Words that a key's bytes after the head, or a fence, may take in a node; longer ones are in overflow nodes.
+pub(super) const INLINE_WORDS: usize = if cfg!(shuttle) { 1 } else { 5 };
+
+/// The low bits of a payload: an address, or in an inner node slot and child.
+pub(super) const MASK_48: u64 = (1 << 48) - 1;
+
+/// The longest prefix that a node may cut off; what keys share beyond it stays in each.
+pub(super) const PREFIX_MAX: usize = (1 << 20) - 1;
+
+const NOT_PLAIN: u64 = 15;
+
+/// A block of words.
+#[cfg_attr(not(shuttle), repr(C, align(64)))]
+pub(super) struct Node {
+    words: [AtomicU64; WORDS],
+}
+
+// Nodes are allocated as zeroed memory.
+#[cfg(not(shuttle))]
+const _: () = assert!(size_of::<Node>() == 1024 && align_of::<Node>() == 64);
+
+impl Node {
+    /// A node's word as an atomic.
+    #[inline]
+    pub(super) fn at(&self, word: usize) -> &AtomicU64 {
+        // The mask is no change for a position that is in order, and keeps a stale one inside.
+        &self.words[word & (WORDS - 1)]
+    }
+    /// Reads a word.
+    #[inline]
+    pub(super) fn load(&self, word: usize) -> u64 {
+        self.at(word).load(Relaxed)
+    }
+    /// Writes a word.
+    #[inline]
+    pub(super) fn store(&self, word: usize, value: u64) {
+        debug_assert!(word < WORDS && word != VERSION);
+        self.at(word).store(value, Relaxed);
+    }
+    /// What the header says.
+    #[inline]
+    pub(super) fn shape(&self) -> Shape {
+        Shape(self.load(SHAPE))
+    }
+}
+
+// SAFETY: it consists of atomic integers.
+unsafe impl Zeroed for Node {
+    #[cfg(shuttle)]
+    fn zeroed() -> Self {
+        Self { words: std::array::from_fn(|_| AtomicU64::new(0)) }
+    }
+    #[cfg(shuttle)]
+    fn reset(&self) {
+        self.words.iter().for_each(|word| word.store(0, Relaxed));
+    }
+}
+
+/// The counts of a node.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct Shape(u64);
+
+impl Shape {
+    /// A node without entries; `plain` is the length of a plain leaf's keys after the prefix.
+    pub(super) fn new(level: u8, prefix: usize, plain: Option<usize>, room: usize, heap: usize) -> Self {
+        debug_assert!(
+            prefix <= PREFIX_MAX && room < 256 && heap <= WORDS && plain.is_none_or(|length| length <= 8)
+        );
+        let plain = plain.map_or(NOT_PLAIN, |length| length as u64);
+        let used = (WORDS - heap) as u64;
+        Self(
+            (prefix as u64) << 44
+                | plain << 40
+                | used << 32
+                | (heap as u64) << 24
+                | (room as u64) << 16
+                | u64::from(level) << 8,
+        )
+    }
+    /// As stored.
+    pub(super) fn raw(self) -> u64 {
+        self.0
+    }
+    /// Entries.
+    #[inline]
+    pub(super) fn count(self) -> usize {
+        (self.0 & 255) as usize
+    }
+    /// With another number of entries.
+    pub(super) fn with_count(self, count: usize) -> Self {
+        debug_assert!(count <= self.room());
+        Self(self.0 & !255 | count as u64)
+    }
+    /// Levels below this one.
+    #[inline]
+    pub(super) fn level(self) -> u8 {
+        (self.0 >> 8) as u8
+    }
+    /// Whether this is a leaf.
+    #[inline]
+    pub(super) fn is_leaf(self) -> bool {
+        self.level() == 0
+    }
+    /// Entries that the arrays have room for.
+    #[inline]
+    pub(super) fn room(self) -> usize {
+        (self.0 >> 16 & 255) as usize
+    }
+    /// The first word of the heap.
+    #[inline]
+    pub(super) fn heap(self) -> usize {
+        (self.0 >> 24 & 255) as usize
+    }
+    /// Words of the heap that hold something.
+    pub(super) fn heap_used(self) -> usize {
+        (self.0 >> 32 & 255) as usize
+    }
+    /// With `words` more in the heap, taken from the free words.
+    pub(super) fn with_more_heap(self, words: usize) -> Self {
+        Self(self.0 + ((words as u64) << 32) - ((words as u64) << 24))
+    }
+    /// With `words` of the heap in use no more. They are free again once the node is laid out anew.
+    pub(super) fn with_less_heap(self, words: usize) -> Self {
+        Self(self.0 - ((words as u64) << 32))
+    }
+    /// The length of all keys after the prefix, in a plain leaf.
+    #[inline]
+    pub(super) fn plain(self) -> Option<usize> {
+        let plain = self.0 >> 40 & 15;
+        if plain == NOT_PLAIN { None } else { Some(plain as usize) }
+    }
+    /// Bytes of the prefix.
+    #[inline]
+    pub(super) fn prefix(self) -> usize {
+        (self.0 >> 44) as usize
+    }
+    /// Whether payloads have 64 bits, else 48.
+    #[inline]
+    pub(super) fn wide(self) -> bool {
+        self.is_leaf() && self.plain().is_none()
+    }
+    /// The first word of the payloads.
+    #[inline]
+    pub(super) fn payloads(self) -> usize {
+        BODY + self.room()
+    }
+    /// Free words between payloads and heap.
+    pub(super) fn free(self) -> usize {
+        self.heap().saturating_sub(self.payloads() + payload_words(self.wide(), self.room()))
+    }
+}
+
+/// Words that `count` payloads take.
+#[inline]
+pub(super) fn payload_words(wide: bool, count: usize) -> usize {
+    if wide { count } else { (3 * count).div_ceil(4) }
+}

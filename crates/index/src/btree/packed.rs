@@ -1,0 +1,137 @@
+//! The arrays of a node: heads, and payloads of 48 or 64 bits.
+//!
+//! Payloads of 48 bits lie side by side, four in three words, the first in the lowest bits.
+//!
+//! # Thread safety
+//! Writers hold the node's lock and are changing it.
+
+use super::node::{BODY, MASK_48, Node, Shape, payload_words};
+
+impl Node {
+    /// The head of entry `i`.
+    #[inline]
+    pub(super) fn head(&self, i: usize) -> u64 {
+        self.load(BODY + i)
+    }
+    /// The payload of entry `i`.
+    #[inline]
+    pub(super) fn payload(&self, shape: Shape, i: usize) -> u64 {
+        let first = shape.payloads();
+        if shape.wide() {
+            return self.load(first + i);
+        }
+        let (word, shift) = (first + i * 3 / 4, (i * 48 % 64) as u32);
+        let low = self.load(word) >> shift;
+        if shift > 16 { (low | self.load(word + 1) << (64 - shift)) & MASK_48 } else { low & MASK_48 }
+    }
+    /// Replaces the payload of entry `i`.
+    pub(super) fn set_payload(&self, shape: Shape, i: usize, payload: u64) {
+        let first = shape.payloads();
+        if shape.wide() {
+            return self.store(first + i, payload);
+        }
+        debug_assert!(payload <= MASK_48);
+        let (word, shift) = (first + i * 3 / 4, (i * 48 % 64) as u32);
+        self.store(word, self.load(word) & !(MASK_48 << shift) | payload << shift);
+        if shift > 16 {
+            let rest = 64 - shift;
+            self.store(word + 1, self.load(word + 1) & !(MASK_48 >> rest) | payload >> rest);
+        }
+    }
+    /// Makes room for an entry at `i` of `shape.count()` entries, and writes it. The count stays.
+    pub(super) fn insert_arrays(&self, shape: Shape, i: usize, head: u64, payload: u64) {
+        let count = shape.count();
+        debug_assert!(i <= count && count < shape.room());
+        for word in (BODY + i..BODY + count).rev() {
+            self.store(word + 1, self.load(word));
+        }
+        self.store(BODY + i, head);
+        let first = shape.payloads();
+        if shape.wide() {
+            for word in (first + i..first + count).rev() {
+                self.store(word + 1, self.load(word));
+            }
+        } else if i < count {
+            let (from, shift) = (first + i * 3 / 4, i * 48 % 64);
+            let last = first + payload_words(false, count + 1) - 1;
+            let mut upper = self.load(last);
+            for word in (from + 1..=last).rev() {
+                let lower = self.load(word - 1);
+                self.store(word, upper << 48 | lower >> 16);
+                upper = lower;
+            }
+            // What was above the gap's beginning in its first word: only 16 bits can stay in this word.
+            let below = (1u64 << shift) - 1;
+            self.store(from, upper & below | if shift == 0 { upper << 48 } else { 0 });
+        }
+        self.set_payload(shape, i, payload);
+    }
+    /// Closes the gap that entry `i` of `shape.count()` leaves. The count stays.
+    pub(super) fn remove_arrays(&self, shape: Shape, i: usize) {
+        let count = shape.count();
+        debug_assert!(i < count);
+        for word in BODY + i..BODY + count - 1 {
+            self.store(word, self.load(word + 1));
+        }
+        let first = shape.payloads();
+        if shape.wide() {
+            for word in first + i..first + count - 1 {
+                self.store(word, self.load(word + 1));
+            }
+            return;
+        }
+        let (from, shift) = (first + i * 3 / 4, i * 48 % 64);
+        let last = first + payload_words(false, count) - 1;
+        let mut keep = (1u64 << shift) - 1;
+        let mut lower = self.load(from);
+        for word in from..=last {
+            let upper = if word < last { self.load(word + 1) } else { 0 };
+            let moved = lower >> 48 | upper << 16;
+            self.store(word, lower & keep | moved & !keep);
+            (keep, lower) = (0, upper);
+        }
+    }
+}
+
+#[cfg(all(test, not(shuttle)))]
+mod tests {
+    use super::*;
+    use crate::memory;
+
+    #[test]
+    fn arrays_behave_as_a_vector() {
+        for plain in [Some(8), None] {
+            let nodes = memory::allocate::<Node>(1);
+            // SAFETY: one node was allocated, and it is freed at the end of this round.
+            let node = unsafe { &*nodes };
+            let empty = Shape::new(0, 0, plain, 40, 128);
+            let mut model: Vec<(u64, u64)> = Vec::new();
+            let mut seed = 7u64;
+            for step in 0..4000u64 {
+                seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                let shape = empty.with_count(model.len());
+                let at = (seed >> 33) as usize;
+                let grow = (seed >> 20) % 100 < if step / 500 % 2 == 0 { 70 } else { 30 };
+                if model.is_empty() || (grow && model.len() < 40) {
+                    let at = at % (model.len() + 1);
+                    let entry = (seed, seed >> 8 & MASK_48);
+                    node.insert_arrays(shape, at, entry.0, entry.1);
+                    model.insert(at, entry);
+                } else {
+                    let at = at % model.len();
+                    node.remove_arrays(shape, at);
+                    model.remove(at);
+                }
+                for (i, &(head, payload)) in model.iter().enumerate() {
+                    assert_eq!(
+                        (node.head(i), node.payload(shape, i)),
+                        (head, payload),
+                        "step {step}, entry {i}"
+                    );
+                }
+            }
+            // SAFETY: it came from `allocate(1)`, and `node` is used no more.
+            unsafe { memory::free(nodes, 1) };
+        }
+    }
+}

@@ -1,0 +1,251 @@
+//! Explores schedules of the small races in `btree`, whose nodes are tiny here: get, update, split, merge, range, scan,
+//! several keys.
+//!
+//! `RUSTFLAGS="--cfg shuttle" cargo test -p terrace-index --test btree_shuttle`; `SHUTTLE_ITERATIONS` sets the schedules for
+//! each test, half of them random and half by priorities (PCT). A failure prints a schedule to replay.
+#![cfg(shuttle)]
+
+use std::ops::{Bound, ControlFlow};
+use std::sync::Arc;
+
+use shuttle::thread;
+use terrace_index::{Address, BTree, Change, Direction, Index, Key, Lookup, OrderedIndex, Verdict};
+
+/// Explores `test` with two schedulers.
+fn explore(test: impl Fn() + Send + Sync + Copy + 'static) {
+    let iterations =
+        std::env::var("SHUTTLE_ITERATIONS").ok().and_then(|text| text.parse().ok()).unwrap_or(200);
+    shuttle::check_random(test, iterations / 2);
+    shuttle::check_pct(test, iterations / 2, 3);
+}
+
+fn key(bytes: &[u8]) -> Key<'_> {
+    Key { hash: 0, db: 0, bytes }
+}
+
+/// Keys of one byte, and some that need the heap or an overflow node.
+fn bytes(number: u64) -> Vec<u8> {
+    let mut bytes = vec![number as u8];
+    bytes.resize(1 + [0, 0, 12, 30][number as usize % 4], 7);
+    bytes
+}
+
+fn address(number: u64, version: u64) -> Address {
+    Address::new(number << 8 | version)
+}
+
+fn set(tree: &BTree, number: u64, version: u64) {
+    tree.update(&key(&bytes(number)), is(number), |_| (Change::Set(address(number, version)), ()));
+}
+
+fn remove(tree: &BTree, number: u64, version: u64) -> bool {
+    tree.remove(&key(&bytes(number)), address(number, version))
+}
+
+/// Verifies by the number in the address.
+fn is(number: u64) -> impl Fn(Address) -> Verdict {
+    move |address| {
+        assert_eq!(address.raw() >> 8, number, "{address:?} was never this key's address");
+        Verdict::Match
+    }
+}
+
+fn get(tree: &BTree, number: u64) -> Lookup {
+    tree.get(&key(&bytes(number)), is(number))
+}
+
+fn range(tree: &BTree, direction: Direction) -> Vec<u64> {
+    let mut seen = Vec::new();
+    tree.range(0, Bound::Unbounded, direction, &mut |key, address| {
+        assert_eq!(key, bytes(address.raw() >> 8));
+        seen.push(address.raw() >> 8);
+        ControlFlow::Continue(())
+    });
+    seen
+}
+
+#[test]
+fn a_get_finds_what_stays_while_leaves_split_and_merge() {
+    explore(|| {
+        let tree = Arc::new(BTree::new());
+        (1..=4).for_each(|number| set(&tree, number * 10, 0));
+        let writer = {
+            let tree = tree.clone();
+            thread::spawn(move || {
+                (11..=19).for_each(|number| set(&tree, number, 0));
+                (11..=19).for_each(|number| assert!(remove(&tree, number, 0)));
+            })
+        };
+        for number in [10, 20, 30, 40, 10, 40] {
+            assert_eq!(get(&tree, number), Lookup::Found(address(number, 0)));
+        }
+        assert_eq!(get(&tree, 25), Lookup::Absent);
+        writer.join().unwrap();
+        assert_eq!(tree.len(), 4);
+        assert_eq!(range(&tree, Direction::Forward), [10, 20, 30, 40]);
+    });
+}
+
+#[test]
+fn a_range_sees_what_stays_exactly_once() {
+    explore(|| {
+        let tree = Arc::new(BTree::new());
+        (1..=7).for_each(|number| set(&tree, number * 10, 0));
+        let writer = {
+            let tree = tree.clone();
+            thread::spawn(move || {
+                (21..=26).for_each(|number| set(&tree, number, 0));
+                (21..=26).for_each(|number| assert!(remove(&tree, number, 0)));
+                assert!(remove(&tree, 30, 0) && remove(&tree, 40, 0));
+            })
+        };
+        for direction in [Direction::Forward, Direction::Backward] {
+            let mut seen = range(&tree, direction);
+            if direction == Direction::Backward {
+                seen.reverse();
+            }
+            assert!(seen.is_sorted_by(|a, b| a < b), "{seen:?}");
+            seen.retain(|number| [10, 20, 50, 60, 70].contains(number));
+            assert_eq!(seen, [10, 20, 50, 60, 70]);
+        }
+        let mut scanned = Vec::new();
+        let mut cursor = 0;
+        loop {
+            cursor = tree.scan(cursor, &mut scanned).unwrap();
+            if cursor == 0 {
+                break;
+            }
+        }
+        for number in [10, 20, 50, 60, 70] {
+            assert_eq!(scanned.iter().filter(|&&a| a == address(number, 0)).count(), 1);
+        }
+        writer.join().unwrap();
+    });
+}
+
+#[test]
+fn updates_are_not_lost_while_leaves_split() {
+    explore(|| {
+        let tree = Arc::new(BTree::new());
+        let threads: Vec<_> = (0..2)
+            .map(|thread| {
+                let tree = tree.clone();
+                thread::spawn(move || {
+                    for round in 0..4 {
+                        set(&tree, 10 + thread * 4 + round, 0);
+                        tree.update(&key(&bytes(13)), is(13), |lookup| match lookup {
+                            Lookup::Found(old) => (Change::Set(address(13, (old.raw() & 255) + 1)), ()),
+                            _ => (Change::Set(address(13, 1)), ()),
+                        });
+                    }
+                })
+            })
+            .collect();
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        let Lookup::Found(found) = get(&tree, 13) else { panic!("it was set") };
+        // The first thread's fourth filler is that key itself, and sets it back to 0 before its last bump.
+        assert!((1..=8).contains(&(found.raw() & 255)));
+        assert_eq!(tree.len(), 8);
+        assert_eq!(range(&tree, Direction::Forward), (10..=17).collect::<Vec<_>>());
+    });
+}
+
+#[test]
+fn removes_are_not_undone_by_splits_and_merges() {
+    explore(|| {
+        let tree = Arc::new(BTree::new());
+        (1..=6).for_each(|number| set(&tree, number, 0));
+        let remover = {
+            let tree = tree.clone();
+            thread::spawn(move || {
+                for number in 1..=6 {
+                    let bytes = bytes(number);
+                    assert!(tree.replace(&key(&bytes), address(number, 0), address(number, 1)));
+                    assert!(remove(&tree, number, 1));
+                    assert_eq!(get(&tree, number), Lookup::Absent, "key {number} is back");
+                }
+            })
+        };
+        (7..=12).for_each(|number| set(&tree, number, 0));
+        remover.join().unwrap();
+        assert_eq!(range(&tree, Direction::Backward), (7..=12).rev().collect::<Vec<_>>());
+        assert_eq!(tree.len(), 6);
+    });
+}
+
+#[test]
+fn several_keys_change_as_one() {
+    explore(|| {
+        let tree = Arc::new(BTree::new());
+        let numbers = [12, 1, 6];
+        let swing = move |tree: &BTree, to: u64| {
+            let names = numbers.map(bytes);
+            let keys = [key(&names[0]), key(&names[1]), key(&names[2])];
+            tree.update_many(
+                &keys,
+                |i, address| is(numbers[i])(address),
+                |_, changes| {
+                    for (change, number) in changes.iter_mut().zip(numbers) {
+                        *change = Change::Set(address(number, to));
+                    }
+                },
+            );
+        };
+        swing(&tree, 0);
+        let writer = {
+            let tree = tree.clone();
+            thread::spawn(move || (1..=2).for_each(|to| swing(&tree, to)))
+        };
+        let splitter = {
+            let tree = tree.clone();
+            thread::spawn(move || {
+                (2..=5).for_each(|number| set(&tree, number, 0));
+                (7..=11).for_each(|number| set(&tree, number, 0));
+            })
+        };
+        let mut before = 0;
+        for number in [12, 6, 1, 12] {
+            let Lookup::Found(found) = get(&tree, number) else { panic!("always there") };
+            let now = found.raw() & 255;
+            assert!(now >= before, "from {before} back to {now}");
+            before = now;
+        }
+        writer.join().unwrap();
+        splitter.join().unwrap();
+        assert_eq!(tree.len(), 12);
+    });
+}
+
+#[test]
+fn overlapping_sets_of_keys_do_not_deadlock() {
+    explore(|| {
+        let tree = Arc::new(BTree::new());
+        (20..=28).for_each(|number| set(&tree, number, 0));
+        let threads: Vec<_> = [[1, 22, 27], [27, 22, 1]]
+            .into_iter()
+            .map(|numbers: [u64; 3]| {
+                let tree = tree.clone();
+                thread::spawn(move || {
+                    let names = numbers.map(bytes);
+                    let keys = [key(&names[0]), key(&names[1]), key(&names[2])];
+                    tree.update_many(
+                        &keys,
+                        |i, address| is(numbers[i])(address),
+                        |lookups, changes| {
+                            for (i, lookup) in lookups.iter().enumerate() {
+                                let old = if let Lookup::Found(a) = lookup { a.raw() & 255 } else { 0 };
+                                changes[i] = Change::Set(address(numbers[i], old + 1));
+                            }
+                        },
+                    );
+                })
+            })
+            .collect();
+        (21..=26).filter(|&n| n != 22).for_each(|number| assert!(remove(&tree, number, 0)));
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        for number in [1, 22, 27] {
+            assert_eq!(get(&tree, number), Lookup::Found(address(number, 2)));
+        }
+        assert_eq!(range(&tree, Direction::Forward), [1, 20, 22, 27, 28]);
+    });
+}
