@@ -23,6 +23,16 @@ impl AddAssign for SiteUse {
 }
 
 impl Trace {
+    /// Which events made something durable or began to, as far as they are [sites](Self::sites); `false` for all others.
+    pub fn useful(&self) -> Vec<bool> {
+        let mut useful = Vec::with_capacity(self.len());
+        let mut replay = Replay::new(self, None);
+        while let Some(event) = replay.next_event() {
+            useful.push(replay.step() && event.persisting_site().is_some());
+        }
+        useful
+    }
+
     /// What each of its [`sites`](Self::sites) was good for. A store of what was there already counts as no store, so that
     /// flushing it is redundant.
     pub fn site_uses(&self) -> Vec<(SiteId, SiteUse)> {

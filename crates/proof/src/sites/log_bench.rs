@@ -24,11 +24,11 @@ pub(super) const FILE: &str = file!();
 /// Sessions.
 const SLOTS: usize = 2;
 /// Who opens, and who reclaims.
-const OPENER: u32 = 7;
+pub(super) const OPENER: u32 = 7;
 const RECLAIMER: u32 = 8;
 /// A version that no history reaches.
 const AFTER: u64 = 1 << 20;
-const STORE_ID: u64 = 0xABCD;
+pub(super) const STORE_ID: u64 = 0xABCD;
 const GROUPS: usize = 40;
 const IMAGES_A_POINT: u64 = 16;
 
@@ -70,7 +70,7 @@ pub(crate) struct LogHistory {
     went_on: Vec<WentOn>,
 }
 
-fn block_bytes(media: MediaKind) -> usize {
+pub(super) fn block_bytes(media: MediaKind) -> usize {
     match media {
         MediaKind::Byte => 1024,
         // Of more than one page.
@@ -78,23 +78,23 @@ fn block_bytes(media: MediaKind) -> usize {
     }
 }
 
-fn area_bytes(media: MediaKind) -> usize {
+pub(super) fn area_bytes(media: MediaKind) -> usize {
     match media {
         MediaKind::Byte => 128 + 9 * 1024,
         MediaKind::Block => 4096 + 9 * 8192,
     }
 }
 
-fn options(media: MediaKind, store_id: u64) -> LogOptions {
+pub(super) fn options(media: MediaKind, store_id: u64) -> LogOptions {
     LogOptions { block_bytes: block_bytes(media), store_id }
 }
 
-fn on_region(region: SimRegion) -> ByteLog<SimRegion> {
+pub(super) fn on_region(region: SimRegion) -> ByteLog<SimRegion> {
     let len = terrace_media::ByteRegion::len(&region);
     ByteLog::new(Arc::new(region), 0, len)
 }
 
-fn on_block(device: SimBlock) -> BlockLog<SimBlock> {
+pub(super) fn on_block(device: SimBlock) -> BlockLog<SimBlock> {
     let len = terrace_media::BlockDevice::len(&device);
     BlockLog::new(Arc::new(device), 0, len)
 }
@@ -331,6 +331,38 @@ fn go_on<D: LogDevice>(
 
 const AFTER_BYTES: &[u8] = b"after the crash";
 
+/// Crashes a history of a log.
+pub(super) fn crash(
+    trace: &Trace,
+    crashes: Crashes,
+    check: impl Fn(Position, &CrashImage) -> Result<(), String>,
+) -> Outcome {
+    let judged = Cell::new(0);
+    let mut explorer = Explorer::new(crashes.seed)
+        .only(Crash::Power)
+        .model(model(crashes.seed))
+        .images_per_point(IMAGES_A_POINT)
+        .store_sample(4)
+        .minimise(false);
+    if let Some(site) = crashes.near {
+        explorer = explorer.within(near(trace, site, crashes.seed));
+    } else {
+        let points = trace.len() as u64;
+        explorer = explorer.point_sample((points * IMAGES_A_POINT / crashes.images.max(1)).max(1));
+    }
+    if let Some(site) = crashes.without {
+        explorer = explorer.without_site(site);
+    }
+    let result = explorer.explore(trace, |point, image| {
+        if judged.get() >= crashes.images {
+            return Ok(());
+        }
+        judged.set(judged.get() + 1);
+        check(point.position, image)
+    });
+    Outcome { images: judged.get(), wrong: result.err().map(|failure| failure.message) }
+}
+
 impl LogHistory {
     pub(super) fn trace(&self) -> &Trace {
         &self.trace
@@ -341,30 +373,7 @@ impl LogHistory {
     }
 
     pub(crate) fn crash(&self, crashes: Crashes) -> Outcome {
-        let judged = Cell::new(0);
-        let mut explorer = Explorer::new(crashes.seed)
-            .only(Crash::Power)
-            .model(model(crashes.seed))
-            .images_per_point(IMAGES_A_POINT)
-            .store_sample(4)
-            .minimise(false);
-        if let Some(site) = crashes.near {
-            explorer = explorer.within(near(&self.trace, site, crashes.seed));
-        } else {
-            let points = self.trace.len() as u64;
-            explorer = explorer.point_sample((points * IMAGES_A_POINT / crashes.images.max(1)).max(1));
-        }
-        if let Some(site) = crashes.without {
-            explorer = explorer.without_site(site);
-        }
-        let result = explorer.explore(&self.trace, |point, image| {
-            if judged.get() >= crashes.images {
-                return Ok(());
-            }
-            judged.set(judged.get() + 1);
-            self.check_image(point.position, image)
-        });
-        Outcome { images: judged.get(), wrong: result.err().map(|failure| failure.message) }
+        crash(&self.trace, crashes, |position, image| self.check_image(position, image))
     }
 
     fn check_image(&self, position: Position, image: &CrashImage) -> Result<(), String> {
@@ -481,12 +490,12 @@ impl LogHistory {
     }
 }
 
-type Entry = (u16, u64, Vec<u8>);
+pub(super) type Entry = (u16, u64, Vec<u8>);
 
 /// From where on a session's group must be there.
 type WentOn = (Position, u16);
 
-fn found<D: LogDevice>(replay: &terrace_log::Replay<D>) -> Result<Vec<Entry>, LogError> {
+pub(super) fn found<D: LogDevice>(replay: &terrace_log::Replay<D>) -> Result<Vec<Entry>, LogError> {
     let mut found = Vec::new();
     replay.for_each(|entry| found.push((entry.slot, entry.version, entry.bytes.to_vec())))?;
     Ok(found)

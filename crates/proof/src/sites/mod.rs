@@ -4,6 +4,7 @@
 //! ```text
 //!   census    every call in log, engine and spaces that makes something durable      (from the source)
 //!   log_bench the log alone, with dependencies between sessions
+//!   log_again openings of a log that follow each other closely
 //!   probe     seeded histories, each crashed without each site that it executed      (testkit, `sweep::without`)
 //!   reasons   why the absence of a site can't show in a crash image                  (written, and checked to be needed)
 //!     |
@@ -13,6 +14,7 @@
 //! A site that is neither caught nor explained is a hole in the tests or does nothing.
 
 mod census;
+mod log_again;
 pub(crate) mod log_bench;
 mod probe;
 mod reasons;
@@ -66,9 +68,10 @@ pub fn document() -> PathBuf {
 /// If the engine is unknown, the source can't be read, or a history fails with every site in its place.
 pub fn report(engine: &str, effort: Effort, progress: &mut dyn FnMut(&str)) -> anyhow::Result<Report> {
     let calls = census(&root())?;
-    let mut rows = Vec::new();
+    let mut rows: Vec<Row> = Vec::new();
     for setting in probe::SETTINGS {
-        rows.extend(probe::probe(engine, setting, effort, &calls, progress)?);
+        let found = probe::probe(engine, setting, effort, (&calls, &rows), progress)?;
+        rows.extend(found);
     }
     Ok(Report::new(&calls, rows))
 }

@@ -1,6 +1,6 @@
 //! Runs histories on one medium in one mode and crashes each without each site that nobody has caught yet.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use anyhow::{anyhow, bail};
@@ -10,6 +10,7 @@ use terrace_testkit::sweep::without::{Bench, Crashes, History, Outcome};
 use terrace_testkit::sweep::{MediaKind, SweepOptions};
 
 use super::census::Call;
+use super::log_again::{self, LogAgain};
 use super::log_bench::{self, LogHistory};
 use super::reasons::REASONS;
 use crate::subjects;
@@ -38,6 +39,7 @@ pub(super) fn mode(setting: Setting) -> String {
 enum Recorded<'a, 'b> {
     Store(&'a Bench<'b>, History),
     Log(LogHistory),
+    Again(LogAgain),
 }
 
 impl Recorded<'_, '_> {
@@ -45,21 +47,23 @@ impl Recorded<'_, '_> {
         match self {
             Self::Store(_, history) => history.trace(),
             Self::Log(history) => history.trace(),
+            Self::Again(history) => history.trace(),
         }
     }
     fn crash(&self, crashes: Crashes) -> Outcome {
         match self {
             Self::Store(bench, history) => bench.crash(history, crashes),
             Self::Log(history) => history.crash(crashes),
+            Self::Again(history) => history.crash(crashes),
         }
     }
 }
 
 /// Histories that are run even if all sites found so far are caught: others may appear.
 const HISTORIES_MIN: u64 = 24;
-/// Histories without a site that has a reason.
+/// Histories without a site that has a reason, or that was caught on the same media in another mode.
 const HISTORIES_EXPLAINED: u64 = 8;
-/// Histories that begin with the recovery from a crash, of each.
+/// Histories that begin with the recovery from a crash, of each, and as many that begin with the death of the process.
 const SECOND: usize = 4;
 /// Images of one history near a site's executions, and anywhere.
 const NEAR_IMAGES: u64 = 400;
@@ -105,6 +109,8 @@ type Key = (String, SiteKind);
 struct Probe<'a> {
     calls: &'a [Call],
     setting: Setting,
+    /// Caught on these media in another mode.
+    caught: BTreeSet<Key>,
     rows: BTreeMap<Key, Row>,
 }
 
@@ -113,7 +119,7 @@ pub(super) fn probe(
     engine: &str,
     setting: Setting,
     effort: Effort,
-    calls: &[Call],
+    (calls, before): (&[Call], &[Row]),
     progress: &mut dyn FnMut(&str),
 ) -> anyhow::Result<Vec<Row>> {
     let (media, durability) = setting;
@@ -129,7 +135,9 @@ pub(super) fn probe(
         failures_max: 1,
     };
     let bench = Bench::new(subject, &options)?;
-    let mut probe = Probe { calls, setting, rows: BTreeMap::new() };
+    let known = before.iter().filter(|row| row.setting.0 == media && row.caught.is_some());
+    let caught = known.map(|row| (row.name.clone(), row.kind)).collect();
+    let mut probe = Probe { calls, setting, caught, rows: BTreeMap::new() };
     for number in 0..effort.histories {
         let seed = effort.seed + number;
         let failed = |error: String| anyhow!("{media} media, {}, seed {seed}: {error}", mode(setting));
@@ -140,13 +148,14 @@ pub(super) fn probe(
             }
             None => {
                 let histories = log_bench::record(media, seed, SECOND).map_err(failed)?.into_iter();
-                histories.map(Recorded::Log).collect()
+                let again = if number == 0 { log_again::record(media).map_err(failed)? } else { Vec::new() };
+                histories.map(Recorded::Log).chain(again.into_iter().map(Recorded::Again)).collect()
             }
         };
         for history in histories {
             probe.look(&history, seed, number).map_err(|error| failed(error.to_string()))?;
         }
-        let open = probe.rows.values().filter(|row| row.caught.is_none() && !row.explained()).count();
+        let open = probe.rows.values().filter(|row| row.caught.is_none() && !probe.settled(row)).count();
         progress(&format!(
             "{media} media, {}: {} histories, {} sites, {open} not caught yet",
             mode(setting),
@@ -161,11 +170,16 @@ pub(super) fn probe(
 }
 
 impl Probe<'_> {
+    /// Whether it may be given up early.
+    fn settled(&self, row: &Row) -> bool {
+        row.explained() || self.caught.contains(&(row.name.clone(), row.kind))
+    }
+
     fn look(&mut self, history: &Recorded<'_, '_>, seed: u64, number: u64) -> anyhow::Result<()> {
         let trace = history.trace();
         for site in trace.sites() {
             let Some(key) = self.key(trace, site)? else { continue };
-            let setting = self.setting;
+            let (setting, known) = (self.setting, self.caught.contains(&key));
             let row = self.rows.entry(key.clone()).or_insert_with(|| Row {
                 name: key.0,
                 kind: key.1,
@@ -175,7 +189,8 @@ impl Probe<'_> {
                 caught: None,
             });
             // What is explained is looked for a little, in case that the reason is wrong.
-            if row.caught.is_some() || (row.explained() && number >= HISTORIES_EXPLAINED) {
+            let settled = row.explained() || known;
+            if row.caught.is_some() || (settled && number >= HISTORIES_EXPLAINED) {
                 continue;
             }
             row.executed += trace.executions(site).len() as u64;
@@ -199,7 +214,7 @@ impl Probe<'_> {
     /// The site's name in the census; none if the driver itself made something durable, by the log's own call for it.
     fn key(&self, trace: &Trace, site: SiteId) -> anyhow::Result<Option<Key>> {
         let (at, kind) = trace.site(site);
-        if at.file() == log_bench::FILE {
+        if at.file() == log_bench::FILE || at.file() == log_again::FILE {
             return Ok(None);
         }
         let same =

@@ -13,8 +13,6 @@ pub(super) struct Reason {
     pub why: &'static str,
 }
 
-const ROT: &str = "blocks above the stored sequence are verified whole, so a crash alone can't show it; but one that rots \
-                   later would pass for a torn flush although the log no longer holds its records";
 const COVERED: &str = "every session syncs the extents of a group before it writes the group: what is left for this one are \
                        extents of operations that were refused afterwards, which nothing describes";
 const REPAIR: &str = "part of `terrace check --repair`, which runs on a damaged store that nobody uses: what a crash takes \
@@ -42,12 +40,6 @@ impl Reason {
 
 /// A reason that matches no site, or one that was caught, is an error.
 pub(super) const REASONS: &[Reason] = &[
-    Reason {
-        site: "engine/machine.rs floor_step save_manifest 2",
-        kind: Some(SiteKind::Sync),
-        media: None,
-        why: ROT,
-    },
     Reason {
         site: "engine/core/flush.rs flush save_manifest",
         kind: None,
@@ -101,12 +93,6 @@ pub(super) const REASONS: &[Reason] = &[
         why: REPEATED,
     },
     Reason {
-        site: "space-hybrid-log/recover.rs scan_blocks sync",
-        kind: Some(SiteKind::Fence),
-        media: Some(MediaKind::Byte),
-        why: REPEATED,
-    },
-    Reason {
         site: "space-hybrid-log/recover.rs settle_slots sync",
         kind: Some(SiteKind::Fence),
         media: Some(MediaKind::Byte),
@@ -122,30 +108,6 @@ pub(super) const REASONS: &[Reason] = &[
         site: "log/open.rs open write_super",
         kind: Some(SiteKind::Stream),
         media: Some(MediaKind::Byte),
-        why: OPEN,
-    },
-    Reason {
-        site: "log/open.rs open write_super",
-        kind: Some(SiteKind::Sync),
-        media: Some(MediaKind::Block),
-        why: OPEN,
-    },
-    Reason {
-        site: "log/open.rs secure secure 1",
-        kind: Some(SiteKind::Flush),
-        media: Some(MediaKind::Byte),
-        why: OPEN,
-    },
-    Reason {
-        site: "space-hybrid-log/open.rs secure_found secure",
-        kind: Some(SiteKind::Flush),
-        media: Some(MediaKind::Byte),
-        why: OPEN,
-    },
-    Reason {
-        site: "space-hybrid-log/open.rs secure_found sync",
-        kind: Some(SiteKind::Sync),
-        media: Some(MediaKind::Block),
         why: OPEN,
     },
     Reason {

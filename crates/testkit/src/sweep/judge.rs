@@ -6,6 +6,7 @@ use std::sync::Arc;
 use terrace_engine::{Batch, OpKind, Reply, Store};
 use terrace_media_sim::explorer::Explorer;
 use terrace_media_sim::point::{CrashPoint, Failure, Statistics};
+use terrace_media_sim::trace::Position;
 use terrace_media_sim::{Crash, CrashImage, QueueOrder, Rng};
 
 use super::coverage::Coverage;
@@ -43,7 +44,7 @@ pub(super) struct Judge<'a> {
     plan: &'a Plan,
     run: &'a Run,
     /// The crash that this history begins with.
-    after: Option<After<'a>>,
+    pub(super) after: Option<After<'a>>,
     depth: usize,
     turn: u64,
     explored: &'a RefCell<Explored>,
@@ -52,9 +53,11 @@ pub(super) struct Judge<'a> {
 /// The crash of another history. Until the store was open again only what that one had been promised may not be lost: what
 /// the death of a process left in caches could still go.
 #[derive(Clone, Copy)]
-struct After<'a> {
-    run: &'a Run,
-    point: CrashPoint,
+pub(super) struct After<'a> {
+    pub run: &'a Run,
+    pub point: CrashPoint,
+    /// From here on that history alone judges a crash of it.
+    pub since: Position,
 }
 
 /// Crashes the history everywhere, about `images` times.
@@ -136,7 +139,7 @@ impl Judge<'_> {
         let after = self
             .after
             .filter(|after| point.position < self.run.opened && after.point.crash == Crash::Process);
-        if after.is_some_and(|after| after.point.position < after.run.opened) {
+        if after.is_some_and(|after| after.point.position < after.since) {
             return Ok(());
         }
         let (run, position) =
@@ -176,7 +179,7 @@ impl Judge<'_> {
         let plan = self.plan.after_crash(seed, self.setup, NESTED_STEPS);
         let run = drive(self.setup, start, &plan)
             .map_err(|error| format!("after the recovery: {error}; steps {:?}", plan.steps))?;
-        let after = Some(After { run: self.run, point: *point });
+        let after = Some(After { run: self.run, point: *point, since: self.run.opened });
         let explored = explore_after(self.setup, &plan, &run, NESTED_IMAGES, after, self.depth + 1);
         let explored =
             explored.map_err(|failure| format!("a second crash: {failure}\n  steps {:?}", plan.steps))?;

@@ -10,14 +10,16 @@
 
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
+use std::rc::Rc;
 
 use terrace_engine::StoreError;
 use terrace_media_sim::Rng;
 use terrace_media_sim::explorer::Explorer;
+use terrace_media_sim::point::CrashPoint;
 use terrace_media_sim::snapshot::{Crash, Model};
 use terrace_media_sim::trace::{Position, SiteId, SiteKind, Trace};
 
-use super::judge::{Explored, Judge};
+use super::judge::{After, Explored, Judge};
 use super::media::Media;
 use super::plan::Plan;
 use super::run::{Run, Start, drive};
@@ -26,6 +28,8 @@ use super::{Setup, Subject, SweepOptions};
 /// Positions at each end of the time in which the absence of a site may show, and in between.
 const ENDS: usize = 8;
 const BETWEEN: usize = 16;
+/// Flushes, fences and syncs that had something to do, and before which a crash is tried.
+const STEPS: usize = 24;
 /// Executions of a site that are looked at in one history.
 const EXECUTIONS: usize = 6;
 const IMAGES_A_POINT: u64 = 8;
@@ -37,11 +41,11 @@ pub struct Bench<'a> {
 
 /// A history that ran.
 pub struct History {
-    run: Run,
+    run: Rc<Run>,
     plan: Plan,
-    /// Crashes before are judged by another history: until a store is open that a process left when it died, power loss may
-    /// still take what that had not made safe.
-    from: Position,
+    /// The death of the process in another history that this one begins with: until the store is open, power loss may still take
+    /// what that process had not made safe, and that history judges.
+    after: Option<(Rc<Run>, CrashPoint)>,
 }
 
 /// How to crash a history.
@@ -74,7 +78,12 @@ pub fn model(seed: u64) -> Model {
 /// Where the absence of a site may show in a trace: the neighbourhood of some of its executions.
 pub fn near(trace: &Trace, site: SiteId, seed: u64) -> Vec<Range<Position>> {
     let mut rng = Rng::new(seed);
+    let useful = trace.useful();
     let mut executions = trace.executions(site);
+    // What had nothing to do, is not missed.
+    if executions.iter().any(|at| useful[*at]) {
+        executions.retain(|at| useful[*at]);
+    }
     while executions.len() > EXECUTIONS {
         executions.remove(rng.below(executions.len() as u64) as usize);
     }
@@ -86,6 +95,8 @@ pub fn near(trace: &Trace, site: SiteId, seed: u64) -> Vec<Range<Position>> {
             continue;
         }
         ranges.extend([effect.start..effect.start + ENDS, effect.end - ENDS..effect.end]);
+        let steps = effect.clone().filter(|at| useful.get(*at) == Some(&true));
+        ranges.extend(steps.take(STEPS).map(|at| at..at + 1));
         for _ in 0..BETWEEN {
             let position = effect.start + rng.below(effect.len() as u64) as usize;
             ranges.push(position..position + 1);
@@ -110,39 +121,43 @@ impl<'a> Bench<'a> {
         Ok(Self { setup: Setup::new(subject, options)? })
     }
 
-    /// Runs the history of a seed, and up to `second` that begin with the recovery from a power loss in it and go on for so
-    /// many `steps`.
+    /// Runs the history of a seed, and up to `second` that begin with the recovery from a crash in it, and as many from the death
+    /// of the process before something was made safe; they go on for so many `steps`.
     ///
     /// # Errors
     /// What is wrong without any crash.
     pub fn record(&self, seed: u64, second: usize, steps: usize) -> Result<Vec<History>, String> {
         let plan = Plan::new(seed, &self.setup);
-        let run = self.setup.drive(&plan)?;
+        let run = Rc::new(self.setup.drive(&plan)?);
         let mut histories = vec![];
         if second > 0 {
-            histories = self.after_crashes(&plan, &run, second, steps)?;
+            histories = self.after_crashes(&plan, &run, second, steps, false)?;
+            histories.extend(self.after_crashes(&plan, &run, second, steps, true)?);
         }
-        histories.insert(0, History { run, plan, from: 0 });
+        histories.insert(0, History { run, plan, after: None });
         Ok(histories)
     }
 
-    /// Each begins with a crash right before a flush, fence or sync took effect, at another site if there are enough.
+    /// Each begins with a crash right before a fence or sync took effect, at another site if there are enough: where `deaths`, the
+    /// death of the process where that would have made something safe.
     fn after_crashes(
         &self,
         plan: &Plan,
-        run: &Run,
+        run: &Rc<Run>,
         count: usize,
         steps: usize,
+        deaths: bool,
     ) -> Result<Vec<History>, String> {
         let kind = self.setup.options.media;
         let mut rng = Rng::new(plan.seed);
+        let useful = if deaths { run.trace.useful() } else { Vec::new() };
         let mut sites = run.trace.sites();
         sites.retain(|site| matches!(run.trace.site(*site).1, SiteKind::Fence | SiteKind::Sync));
         let mut histories = Vec::new();
         while histories.len() < count && !sites.is_empty() {
             let mut executions =
                 run.trace.executions(sites.swap_remove(rng.below(sites.len() as u64) as usize));
-            executions.retain(|at| *at > run.created);
+            executions.retain(|at| *at > run.created && (!deaths || useful[*at]));
             if executions.is_empty() {
                 continue;
             }
@@ -151,7 +166,7 @@ impl<'a> Bench<'a> {
             let judge = Judge::new(&self.setup, plan, run, usize::MAX, &explored);
             // After a power loss not the first choice, which is that everything is lost. The death of the process leaves one
             // image, whose unflushed lines a later power loss may still take.
-            let power = !rng.one_in(3);
+            let power = !deaths && !rng.one_in(3);
             let mut turn = if power { rng.below(6) } else { 6 };
             let explored = Explorer::new(rng.bits())
                 .only(if power { Crash::Power } else { Crash::Process })
@@ -172,10 +187,11 @@ impl<'a> Bench<'a> {
                     let start = Start { recorder, media, clock_us, initial };
                     let seed = Rng::new(plan.seed ^ point.position as u64).bits();
                     let plan = plan.after_crash(seed, &self.setup, steps);
+                    let first = run;
                     let run = drive(&self.setup, start, &plan)
                         .map_err(|error| format!("after the recovery: {error}"))?;
-                    let from = if power { 0 } else { run.opened };
-                    histories.push(History { run, plan, from });
+                    let after = (!power).then(|| (first.clone(), *point));
+                    histories.push(History { run: Rc::new(run), plan, after });
                     Ok(())
                 });
             explored.map_err(|failure| failure.to_string())?;
@@ -188,6 +204,8 @@ impl<'a> Bench<'a> {
         let run = &history.run;
         let explored = RefCell::new(Explored::default());
         let mut judge = Judge::new(&self.setup, &history.plan, run, usize::MAX, &explored);
+        judge.after =
+            history.after.as_ref().map(|(run, point)| After { run, point: *point, since: run.created });
         let judged = Cell::new(0);
         // Where only a few points are near, each of them counts.
         let points = if crashes.near.is_some() { 0 } else { run.trace.len() as u64 };
@@ -206,7 +224,7 @@ impl<'a> Bench<'a> {
             explorer = explorer.without_site(site);
         }
         let result = explorer.explore(&run.trace, |point, image| {
-            if judged.get() >= crashes.images || point.position < history.from {
+            if judged.get() >= crashes.images {
                 return Ok(());
             }
             judged.set(judged.get() + 1);
