@@ -96,9 +96,11 @@ fn epoch() -> Result<LogAgain, LogError> {
     let (log, _) = Log::open(on_region(recorder.region(region.to_bytes())), options, 0, 1)?;
     let (mut zero, mut one) = (log.writer(0, 0), log.writer(1, 0));
     write(&mut one, media, (1, 1), &[])?;
-    // More than a block of them, the later ones of versions that others will not have reached.
-    for version in 1000..1006 {
-        write(&mut zero, media, (version, version), &[(1, NEVER)])?;
+    // More than a block of them, the later ones of versions that others will not have reached. All fall with the first one: were
+    // they to rest on the same, that would cut them again when they pass for another session's.
+    write(&mut zero, media, (1000, 1000), &[(1, NEVER)])?;
+    for version in 1001..1006 {
+        write(&mut zero, media, (version, version), &[])?;
     }
     Ok(LogAgain { media, trace: recorder.finish(), exact: None })
 }

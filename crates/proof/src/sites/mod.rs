@@ -5,6 +5,8 @@
 //!   census    every call in log, engine and spaces that makes something durable      (from the source)
 //!   log_bench the log alone, with dependencies between sessions
 //!   log_again openings of a log that follow each other closely
+//!   space_again
+//!             a block of the space, freed by a process that dies and used again
 //!   probe     seeded histories, each crashed without each site that it executed      (testkit, `sweep::without`)
 //!   reasons   why the absence of a site can't show in a crash image                  (written, and checked to be needed)
 //!     |
@@ -18,6 +20,7 @@ mod log_again;
 pub(crate) mod log_bench;
 mod probe;
 mod reasons;
+mod space_again;
 mod table;
 
 use std::path::PathBuf;

@@ -13,6 +13,7 @@ use super::census::Call;
 use super::log_again::{self, LogAgain};
 use super::log_bench::{self, LogHistory};
 use super::reasons::REASONS;
+use super::space_again::{self, SpaceAgain};
 use crate::subjects;
 
 /// A medium, and whole stores in a mode, or the log alone.
@@ -40,6 +41,7 @@ enum Recorded<'a, 'b> {
     Store(&'a Bench<'b>, History),
     Log(LogHistory),
     Again(LogAgain),
+    Space(SpaceAgain),
 }
 
 impl Recorded<'_, '_> {
@@ -48,6 +50,7 @@ impl Recorded<'_, '_> {
             Self::Store(_, history) => history.trace(),
             Self::Log(history) => history.trace(),
             Self::Again(history) => history.trace(),
+            Self::Space(history) => history.trace(),
         }
     }
     fn crash(&self, crashes: Crashes) -> Outcome {
@@ -55,6 +58,7 @@ impl Recorded<'_, '_> {
             Self::Store(bench, history) => bench.crash(history, crashes),
             Self::Log(history) => history.crash(crashes),
             Self::Again(history) => history.crash(crashes),
+            Self::Space(history) => history.crash(crashes),
         }
     }
 }
@@ -144,7 +148,10 @@ pub(super) fn probe(
         let histories: Vec<Recorded> = match durability {
             Some(_) => {
                 let histories = bench.record(seed, SECOND, effort.second_steps).map_err(failed)?.into_iter();
-                histories.map(|history| Recorded::Store(&bench, history)).collect()
+                let scripted = number == 0 && media == MediaKind::Byte;
+                let again = if scripted { space_again::record().map_err(failed)? } else { Vec::new() };
+                let histories = histories.map(|history| Recorded::Store(&bench, history));
+                histories.chain(again.into_iter().map(Recorded::Space)).collect()
             }
             None => {
                 let histories = log_bench::record(media, seed, SECOND).map_err(failed)?.into_iter();
@@ -214,7 +221,7 @@ impl Probe<'_> {
     /// The site's name in the census; none if the driver itself made something durable, by the log's own call for it.
     fn key(&self, trace: &Trace, site: SiteId) -> anyhow::Result<Option<Key>> {
         let (at, kind) = trace.site(site);
-        if at.file() == log_bench::FILE || at.file() == log_again::FILE {
+        if [log_bench::FILE, log_again::FILE, space_again::FILE].contains(&at.file()) {
             return Ok(None);
         }
         let same =

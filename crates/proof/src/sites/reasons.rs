@@ -26,8 +26,6 @@ const ENDED: &str = "the manifest that was stored before says that nothing in th
                      opening the reading of it";
 const REPEATED: &str = "nothing is stored between this fence and the next one of the same thread, so that one at the end of the \
                         opening's reading would do; kept with what it fences, so that no reader has to know of the others";
-const OPEN: &str = "open: kept on argument alone (nothing may rest on what a dead process left in caches, and an epoch is never \
-                    given twice); no history shows it yet";
 
 impl Reason {
     /// Whether it speaks of this site.
@@ -93,27 +91,9 @@ pub(super) const REASONS: &[Reason] = &[
         why: REPEATED,
     },
     Reason {
-        site: "space-hybrid-log/recover.rs settle_slots sync",
-        kind: Some(SiteKind::Fence),
-        media: Some(MediaKind::Byte),
-        why: REPEATED,
-    },
-    Reason {
         site: "log/open.rs open write_super",
         kind: Some(SiteKind::Fence),
         media: Some(MediaKind::Byte),
         why: REPEATED,
-    },
-    Reason {
-        site: "log/open.rs open write_super",
-        kind: Some(SiteKind::Stream),
-        media: Some(MediaKind::Byte),
-        why: OPEN,
-    },
-    Reason {
-        site: "space-hybrid-log/recover.rs scan_slot secure 2",
-        kind: Some(SiteKind::Flush),
-        media: Some(MediaKind::Byte),
-        why: OPEN,
     },
 ];

@@ -207,8 +207,8 @@ crash image showed it. A site has the name of the function that decides, and wha
 around the cache, which counts as flushed. `cargo xtask sites --write` makes this page, and a test checks that it lists the
 sites of the source. `docs/recovery.md` says how the images are made and judged.
 
-The numbers are images that were judged without the site until the first wrong one, in histories of seeds 0, 1, 2...;
-`-`: histories of that mode don't come by.
+The numbers are images that were judged without the site until the first wrong one, in histories of seeds 0, 1, 2... and
+a few scripted ones (`log_again`, `space_again` in the proof); `-`: histories of that mode don't come by.
 
 Not in the table: the syncs inside of the media crate (`fdatasync` and its kind are taken at their word here; sick devices and power
 cuts of real processes test those), and the superblock that the command writes when it makes a store.
