@@ -206,6 +206,12 @@ impl<L: Lower> HybridLog<L> {
             self.close_extents(slot);
             return Err(None);
         }
+        let state = &self.slots[slot as usize];
+        if L::DIRECT {
+            state.written.store(true, Release);
+        } else {
+            self.written.header(slot, state);
+        }
         Ok(slot)
     }
 

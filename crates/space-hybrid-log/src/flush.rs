@@ -162,6 +162,7 @@ impl<L: Lower> HybridLog<L> {
             let oldest = pool.unsealed.pop_front();
             debug_assert_eq!(oldest, Some(slot), "pages are sealed in order");
             let state = &self.slots[slot as usize];
+            state.written.store(true, Release);
             state.set_state(State::Sealed);
             pool.clean.push_back((slot, state.seq.load(Relaxed)));
             self.details.sealed.fetch_add(1, Relaxed);

@@ -17,6 +17,7 @@ use crate::layout::{
 use crate::lower::Lower;
 use crate::open::least_block_bytes;
 use crate::space::{manifest_area, manifest_unit};
+use crate::written::stored_count;
 
 pub use crate::extent::Piece;
 
@@ -35,6 +36,8 @@ pub struct BlockImage {
     pub header: Stored<Header>,
     /// What its last 64 bytes are, if it is a block of records.
     pub trailer: Stored<BlockTrailer>,
+    /// Whether both are zeros, as if it had never been written.
+    pub blank: bool,
     bytes: Vec<u8>,
 }
 
@@ -118,7 +121,8 @@ impl<L: Lower> Inspector<L> {
         }
         let extents = matches!(header, Stored::Valid(Header { kind: BlockKind::Extents, .. }));
         if header == Stored::Empty || extents {
-            return Ok(BlockImage { slot, header, trailer: Stored::Empty, bytes: head });
+            let blank = header == Stored::Empty && self.blank(slot, &head)?;
+            return Ok(BlockImage { slot, header, trailer: Stored::Empty, blank, bytes: head });
         }
         let mut bytes = vec![0; self.block_bytes];
         self.lower.read(start, &mut bytes)?;
@@ -129,7 +133,19 @@ impl<L: Lower> Inspector<L> {
         {
             trailer = Stored::Bad;
         }
-        Ok(BlockImage { slot, header, trailer, bytes })
+        Ok(BlockImage { slot, header, trailer, blank: false, bytes })
+    }
+    fn blank(&self, slot: u32, head: &[u8]) -> io::Result<bool> {
+        let mut tail = [0; TRAILER_BYTES];
+        self.lower.read(self.block_offset(slot) + (self.block_bytes - TRAILER_BYTES) as u64, &mut tail)?;
+        Ok(head.iter().chain(&tail).all(|byte| *byte == 0))
+    }
+    /// Slots from the first one on that are known to have been written: none of them may be [`blank`](BlockImage::blank).
+    ///
+    /// # Errors
+    /// The device's.
+    pub fn written(&self) -> io::Result<u64> {
+        stored_count(&self.lower, self.store_id)
     }
     /// Whether an empty header was not cleared, for its block's trailer is there.
     fn lost_header(&self, slot: u32, head: &[u8]) -> io::Result<bool> {
@@ -154,11 +170,19 @@ impl<L: Lower> Inspector<L> {
         out.resize(from + piece.bytes as usize, 0);
         self.lower.read(self.block_offset(piece.slot) + u64::from(piece.offset), &mut out[from..])
     }
-    /// Frees a block, whatever it holds: the first words of its header and its trailer are cleared.
+    /// Frees a block, whatever it holds: the first words of its header and its trailer are cleared. One that vanished gets a
+    /// cleared header, for a slot that was written must not look as if it never had been.
     ///
     /// # Errors
     /// The device's.
-    pub fn give_up(&self, slot: u32) -> io::Result<()> {
+    pub fn give_up(&self, image: &BlockImage) -> io::Result<()> {
+        let slot = image.slot;
+        if image.blank {
+            let header = Header { store_id: self.store_id, seq: 0, slot, kind: BlockKind::Records };
+            let mut bytes = vec![0; self.block_bytes];
+            bytes[8..BLOCK_HEADER_BYTES].copy_from_slice(&header.encode()[8..]);
+            return self.write(image, &Rebuilt { records: 0, complete: false, bytes });
+        }
         let start = self.block_offset(slot);
         self.lower.clear_words(&[start, start + (self.block_bytes - TRAILER_BYTES) as u64])?;
         self.lower.sync()

@@ -20,6 +20,7 @@
 //! | `flush`, `reclaim`, `tombstones`, `purge` | background steps |
 //! | `recover` | opening what is on the medium |
 //! | `sync`, `schedules` | the primitives, and tests that explore their schedules |
+//! | `written` | which slots have been written, so that a block that vanished is missed |
 //! | `inspect` | the format for whoever checks a store that nobody uses |
 
 mod address;
@@ -50,6 +51,7 @@ mod space;
 mod sync;
 mod tombstones;
 mod write;
+mod written;
 
 pub use block_tier::BlockTier;
 pub use byte_tier::ByteTier;

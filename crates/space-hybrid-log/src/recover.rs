@@ -16,6 +16,7 @@ use crate::layout::{
 use crate::lower::Lower;
 use crate::slots::State;
 use crate::space::HybridLog;
+use crate::written::stored_count;
 
 /// The trailer and the footer of a whole block; `None` if either is bad.
 pub(crate) fn footer(block: &[u8], block_bytes: usize) -> Option<(BlockTrailer, Vec<FooterEntry>)> {
@@ -59,7 +60,12 @@ pub(crate) fn read_footer<L: Lower>(
 /// What a slot was read to hold.
 #[derive(PartialEq)]
 enum Reading {
-    Free,
+    Free {
+        /// Its header was cleared, and is whole but for that.
+        used: bool,
+    },
+    /// Header and trailer are zeros: never written, or lost.
+    Blank,
     /// A flush that a crash tore, or a block that was being freed: the log has all of it, or nobody needs it.
     Torn,
     Extents {
@@ -82,6 +88,9 @@ impl<L: Lower> HybridLog<L> {
         found: &(dyn Fn(Found) + Sync),
     ) -> Result<(), StoreError> {
         self.last_seq.fetch_max(trusted_seq, SeqCst);
+        let count = stored_count(&self.lower, self.options.store_id)
+            .map_err(StoreError::io("reading how many blocks were written"))?;
+        self.written.found(count, &self.slots);
         let next = AtomicUsize::new(0);
         let done = AtomicU64::new(0);
         let failure: Mutex<Option<StoreError>> = Mutex::new(None);
@@ -144,10 +153,15 @@ impl<L: Lower> HybridLog<L> {
         }
         let slot = &self.slots[number as usize];
         match reading {
-            Reading::Free => {}
+            Reading::Blank if self.written.knows(number) => self.written.vanished(number),
+            Reading::Free { used } => {
+                slot.written.fetch_or(used, Relaxed);
+            }
+            Reading::Blank => {}
             Reading::Torn => slot.begin(State::Freeing, 0, None, 0),
             Reading::Extents { seq } => {
-                slot.begin(State::Extents, seq, None, self.options.block_bytes as u32)
+                slot.written.store(true, Relaxed);
+                slot.begin(State::Extents, seq, None, self.options.block_bytes as u32);
             }
             Reading::Whole { trailer, list } => self.found_block(number, &trailer, &list, found),
             Reading::Damaged(what) => return Err(damaged(number, what)),
@@ -169,6 +183,9 @@ impl<L: Lower> HybridLog<L> {
         self.lower.secure(start, BLOCK_HEADER_BYTES);
         self.lower.secure(start + (size - TRAILER_BYTES) as u64, TRAILER_BYTES);
         let seq = match header {
+            Stored::Empty if head == [0; BLOCK_HEADER_BYTES] && tail == [0; TRAILER_BYTES] => {
+                return Ok(Reading::Blank);
+            }
             Stored::Empty => return Ok(self.read_free(number, &head, trailer, trusted_seq)),
             Stored::Valid(header) => {
                 self.last_seq.fetch_max(header.seq, SeqCst);
@@ -225,6 +242,7 @@ impl<L: Lower> HybridLog<L> {
         found: &(dyn Fn(Found) + Sync),
     ) {
         let slot = &self.slots[number as usize];
+        slot.written.store(true, Relaxed);
         slot.begin(State::Sealed, trailer.seq, None, trailer.data_end);
         slot.count.store(trailer.count, Relaxed);
         slot.min_expire.store(trailer.min_expire, Relaxed);
@@ -254,11 +272,13 @@ impl<L: Lower> HybridLog<L> {
         trailer: Stored<BlockTrailer>,
         trusted_seq: u64,
     ) -> Reading {
-        let Stored::Valid(trailer) = trailer else { return Reading::Free };
+        let cleared = Header::cleared(head, self.options.store_id, number);
+        let used = cleared.is_some();
+        let Stored::Valid(trailer) = trailer else { return Reading::Free { used } };
         self.last_seq.fetch_max(trailer.seq, SeqCst);
-        match Header::cleared(head, self.options.store_id, number) {
+        match cleared {
             // What looks like a trailer is a large value's.
-            Some(header) if header.kind == BlockKind::Extents => Reading::Free,
+            Some(header) if header.kind == BlockKind::Extents => Reading::Free { used },
             // Freeing clears two words, and a crash may keep one.
             Some(header) if header.seq == trailer.seq => Reading::Torn,
             _ if trailer.seq <= trusted_seq => Reading::Damaged("its header is gone"),
@@ -323,6 +343,12 @@ impl<L: Lower> HybridLog<L> {
         if let Some(error) = self.adoption_failed.lock().take() {
             return Err(error);
         }
+        // The header of a block of large values may be gone: what describes them has found the others by now.
+        let vanished = self.written.take_vanished();
+        if let Some(&number) = vanished.iter().find(|&&slot| self.slots[slot as usize].state() == State::Free)
+        {
+            return Err(damaged(number, "it reads as if it had never been written"));
+        }
         let mut free = Vec::new();
         let mut clear = Vec::new();
         let trailer = (self.options.block_bytes - TRAILER_BYTES) as u64;
@@ -364,6 +390,7 @@ fn damaged(number: u32, what: &str) -> StoreError {
 mod tests {
     use std::sync::Arc;
 
+    use terrace_engine::manifest::MANIFEST_BYTES;
     use terrace_media::HeapRegion;
 
     use super::*;
@@ -396,6 +423,45 @@ mod tests {
             70,
             "behind what the manifest trusts, and there all the same"
         );
+    }
+
+    #[test]
+    fn a_block_that_vanished_is_damage_but_for_a_large_value_that_is_looked_for_and_one_that_was_freed() {
+        let piece = |slot: u32| {
+            let words = [40u64, 1 << 32, 3, u64::from(slot) | 64 << 32, 40];
+            words.map(u64::to_le_bytes).concat()
+        };
+        for (described, freed, sound) in
+            [(None, false, false), (Some(1), false, false), (Some(2), false, true)]
+                .into_iter()
+                .chain([(None, true, true)])
+        {
+            let before = space();
+            for slot in 0..4 {
+                let header = Header { store_id: STORE, seq: 3, slot, kind: BlockKind::Extents };
+                before.lower.write(before.block_offset(slot), &header.encode()).unwrap();
+                before.slots[slot as usize].written.store(true, Relaxed);
+            }
+            terrace_engine::space::Space::save_manifest(&before, &[0; MANIFEST_BYTES]).unwrap();
+            if freed {
+                before.lower.clear_words(&[before.block_offset(2)]).unwrap();
+            } else {
+                before.lower.write(before.block_offset(2), &[0; 64]).unwrap();
+            }
+            let HybridLog { lower, options, .. } = before;
+            let space = HybridLog::new(lower, options).unwrap();
+            scan(&space).unwrap();
+            if let Some(slot) = described {
+                space.adopt_pieces(&piece(slot));
+            }
+            let settled = space.settle_slots();
+            assert_eq!(settled.is_ok(), sound, "{described:?} {freed} {settled:?}");
+            if let Err(error) = settled {
+                assert!(
+                    error.to_string().contains("block 2") && error.to_string().contains("check --repair")
+                );
+            }
+        }
     }
 
     #[test]

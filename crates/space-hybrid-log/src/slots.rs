@@ -11,7 +11,7 @@
 
 use std::sync::atomic::Ordering::*;
 
-use crate::sync::{AtomicI64, AtomicU32, AtomicU64};
+use crate::sync::{AtomicBool, AtomicI64, AtomicU32, AtomicU64};
 
 /// What a slot is used for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,6 +44,8 @@ pub(crate) struct Slot {
     pub min_expire: AtomicU64,
     /// Whole-database flushes up to this version were applied to the page.
     pub purged: AtomicU64,
+    /// Whether any use of the slot left a header that is durable: see [`Written`](crate::written::Written).
+    pub written: AtomicBool,
 }
 
 #[cfg(not(shuttle))]

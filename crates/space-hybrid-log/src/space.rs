@@ -22,6 +22,7 @@ use crate::slots::{Slot, State};
 use crate::sync::{AtomicBool, AtomicU64, AtomicUsize, Mutex};
 use crate::tombstones::Sweep;
 use crate::write::OpenPage;
+use crate::written::Written;
 
 /// HeterMM's record space over a lower tier. See the crate's text.
 pub struct HybridLog<L: Lower> {
@@ -59,6 +60,8 @@ pub struct HybridLog<L: Lower> {
     pub(crate) failure: Mutex<String>,
     /// What kept recovery from looking at what it adopts.
     pub(crate) adoption_failed: Mutex<Option<StoreError>>,
+    /// Which slots hold, or held, a block.
+    pub(crate) written: Written,
     /// One manifest is stored at a time. Whether both copies are known to be the same.
     manifest_copies: Mutex<bool>,
     purge_at: AtomicU64,
@@ -138,6 +141,7 @@ impl<L: Lower> HybridLog<L> {
             has_failed: AtomicBool::new(false),
             failure: Mutex::default(),
             adoption_failed: Mutex::new(None),
+            written: Written::default(),
             manifest_copies: Mutex::new(false),
             purge_at: AtomicU64::new(0),
             lower,
@@ -300,7 +304,9 @@ impl<L: Lower> Space for HybridLog<L> {
             let _one_at_a_time = self.extents_syncing.lock();
             if self.extents_synced.load(SeqCst) < wanted {
                 let covered = self.extents_unsynced.load(SeqCst);
-                self.lower.sync()?;
+                let headers = self.written.sync_begins();
+                let synced = self.lower.sync();
+                self.written.synced(&self.slots, synced, headers)?;
                 self.extents_synced.store(covered, SeqCst);
             }
         }
@@ -311,6 +317,7 @@ impl<L: Lower> Space for HybridLog<L> {
         let mut same = self.manifest_copies.lock();
         let mut unit = vec![0; manifest_unit::<L>() as usize];
         unit[..bytes.len()].copy_from_slice(bytes);
+        self.written.encode(&self.slots, self.options.store_id, &mut unit);
         let first = if *same { 0 } else { older_copy(&self.lower)? };
         *same = false;
         // Both, one after the other: a crash may tear one, and rot in one must not bring an older manifest back, with what was

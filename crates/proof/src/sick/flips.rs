@@ -2,10 +2,10 @@
 //!
 //! Right is an error, a poisoned record, a repair or the right answer; wrong is any other value, an older one too. The
 //! exception is what a log can't tell from a torn write: what stands behind the newest durable position that it records. So
-//! each session ends its history with writes to a key of its own, which may answer with any of its last values. A whole block
-//! that vanishes, the last of a session's log or one of pages, leaves nothing that would tell: then, and only then, keys may be
-//! as they were earlier; of the log's blocks that can be two for each session, for the first groups of its last block may claim
-//! nothing of the block before.
+//! each session ends its history with writes to a key of its own, which may answer with any of its last values. The last block
+//! of a session's log leaves nothing that would tell when it vanishes: then, and only then, keys may be as they were earlier. That
+//! can be two blocks for each session, for the first groups of its last block may claim nothing of the block before. A block of
+//! pages that vanishes or is read as another is noticed.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -56,7 +56,7 @@ pub(super) enum Fate {
     Poisoned,
     /// Every answer is right: nobody needs the byte, or it was repaired.
     Right,
-    /// Some key has an earlier state: a whole block vanished, and nothing is left that would tell.
+    /// Some key has an earlier state: a whole block of the log vanished, and nothing is left that would tell.
     Older,
 }
 
@@ -160,12 +160,6 @@ impl Image {
                 .any(|at| self.rot(subject, Rot::Zero { device, at, len }, false) == Ok(Fate::Older)),
             _ => false,
         };
-        // The halves of one block that is not full: where header and trailer belong, both read as zeros.
-        let halves = |device, low: usize, len| {
-            strict.is_err() && len < self.block_bytes && self.may_look_free(device, low, 2 * len)
-        };
-        let loose = loose
-            || matches!(rot, Rot::Swap { device: 1, a, b, len } if a.abs_diff(b) == len && halves(1, a.min(b), len));
         if !loose {
             return strict;
         }
@@ -173,10 +167,9 @@ impl Image {
         self.caught(subject, rot, again, &self.book.of_the_past(self.clock_us / 1000)).map(|_| Fate::Older)
     }
 
-    /// Whole blocks, of the log or of pages, with header and trailer.
+    /// Whole blocks of the log.
     fn may_look_free(&self, device: usize, at: usize, len: usize) -> bool {
-        let block = self.block_bytes;
-        self.kind == MediaKind::Block && at.is_multiple_of(len) && (device == 0 || len == block)
+        self.kind == MediaKind::Block && device == 0 && at.is_multiple_of(len)
     }
 
     fn caught(&self, subject: &dyn Subject, rot: Rot, again: bool, book: &Book) -> Result<Fate, String> {
@@ -241,6 +234,22 @@ impl Image {
         };
         kinds.iter().map(all).collect()
     }
+}
+
+/// Each block of pages in turn reads as zeros, and as each of the others.
+pub(super) fn block_rots(image: &Image) -> Vec<Rot> {
+    let blocks: Vec<_> = image.stretches().pop().unwrap_or_default();
+    let mut rots = Vec::new();
+    // The manifests come first.
+    for (i, &(device, at, len)) in blocks.iter().enumerate().skip(1) {
+        if image.holds(device, at, len) {
+            rots.push(Rot::Zero { device, at, len });
+            rots.push(Rot::Swap { device, a: at, b: at + len / 2, len: len / 2 });
+        }
+        let others = blocks[i + 1..].iter();
+        rots.extend(others.map(|&(_, b, _)| Rot::Swap { device, a: at, b, len }));
+    }
+    rots
 }
 
 /// The rots of an image, one byte in `sample` with one pattern each, or with all three where that is 1.

@@ -232,7 +232,7 @@ pub struct Rotten {
     pub poisoned: u64,
     /// Every answer was right.
     pub right: u64,
-    /// A whole block vanished, and some key was as it had been earlier.
+    /// A whole block of the log vanished, and some key was as it had been earlier.
     pub older: u64,
     /// What is wrong.
     pub failures: Vec<String>,
@@ -244,7 +244,7 @@ impl std::fmt::Display for Rotten {
         write!(
             f,
             "{images} images, {tried} changes: {refused} refused, {poisoned} with a poisoned key, {right} answered all right, \
-             {older} older for want of a whole block, {} failures",
+             {older} older for want of a whole block of the log, {} failures",
             failures.len()
         )
     }
@@ -260,12 +260,32 @@ pub fn images(
     options: &Options,
     progress: &dyn Fn(&Rotten),
 ) -> Result<Rotten, String> {
+    try_rots(subject, media, options, progress, &|image, seed| {
+        flips::rots(image, options.sample as usize, seed)
+    })
+}
+
+/// Tries images of block media in which a block of pages vanishes, or changes places with another.
+///
+/// # Errors
+/// If not even a store on a device that is well works.
+pub fn vanished_blocks(subject: &dyn Subject, options: &Options) -> Result<Rotten, String> {
+    try_rots(subject, MediaKind::Block, options, &|_| {}, &|image, _| flips::block_rots(image))
+}
+
+fn try_rots(
+    subject: &dyn Subject,
+    media: MediaKind,
+    options: &Options,
+    progress: &dyn Fn(&Rotten),
+    rots: &dyn Fn(&flips::Image, u64) -> Vec<flips::Rot>,
+) -> Result<Rotten, String> {
     let mut rotten = Rotten::default();
     for seed in options.seed..options.seed + options.histories {
         for closed in [true, false] {
             let image = flips::Image::new(subject, media, options.durability, seed, closed)?;
             let mut log_tails = 0;
-            for (i, rot) in flips::rots(&image, options.sample as usize, seed).into_iter().enumerate() {
+            for (i, rot) in rots(&image, seed).into_iter().enumerate() {
                 rotten.tried += 1;
                 match image.rot(subject, rot, i.is_multiple_of(8)) {
                     Ok(flips::Fate::Refused) => rotten.refused += 1,

@@ -8,7 +8,7 @@ mod truncated;
 use terrace_engine::{Durability, Store, StoreError};
 use terrace_media::BlockDevice;
 use terrace_media_sim::Access;
-use terrace_proof::sick::{ALL, BOTH, Options, Part, Summary, devices, images};
+use terrace_proof::sick::{ALL, BOTH, Options, Part, Summary, devices, images, vanished_blocks};
 use terrace_proof::subjects::Hetermm;
 use terrace_testkit::sweep::{Media, MediaKind, Opening, Shape, Subject};
 
@@ -82,6 +82,25 @@ fn rotten_byte_media_bring_no_wrong_and_no_older_value() {
 #[test]
 fn rotten_block_media_bring_no_wrong_and_no_older_value() {
     rotten(MediaKind::Block, 120);
+}
+
+#[test]
+fn a_block_of_pages_that_vanishes_or_is_read_as_another_is_noticed() {
+    for durability in [Durability::Sync, Durability::Batch(std::time::Duration::from_millis(100))] {
+        let options = Options {
+            durability,
+            histories: 4,
+            seed: 1,
+            sample: 1,
+            parts: BOTH,
+            accesses: ALL,
+            failures_max: 1,
+        };
+        let rotten = vanished_blocks(&Hetermm, &options).unwrap_or_else(|error| panic!("{error}"));
+        println!("{durability}: {rotten}");
+        assert!(rotten.failures.is_empty(), "{}", rotten.failures[0]);
+        assert!(rotten.refused > 0 && rotten.older == 0, "{rotten}");
+    }
 }
 
 /// Forgets everything when it is opened again.

@@ -1,10 +1,10 @@
 //! Every block: header, trailer, footer, and each record against its footer entry.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use terrace_engine::manifest::Manifest;
 use terrace_engine::record::Kind;
-use terrace_space_hybrid_log::inspect::{BlockImage, footer_entry};
+use terrace_space_hybrid_log::inspect::{BlockImage, Extent, footer_entry};
 use terrace_space_hybrid_log::{BLOCK_HEADER_BYTES, BlockKind, BlockTrailer, FooterEntry, Lower, Stored};
 
 use super::{Keys, Parts, Report};
@@ -17,6 +17,9 @@ pub(super) struct Blocks {
     pub extents: Vec<Option<u64>>,
     /// Blocks with which recovery refuses to open the store.
     pub refused: Vec<u32>,
+    /// Blocks that read as zeros though they were written: opening refuses them unless a large value is found in them.
+    pub vanished: Vec<u32>,
+    written: u64,
     by_seq: HashMap<u64, u32>,
     damaged: Vec<(u32, FooterEntry)>,
 }
@@ -30,9 +33,17 @@ enum Judged {
 }
 
 impl Blocks {
-    pub fn new(blocks: u32) -> Self {
+    /// `written` of them are known to have been written, the first ones.
+    pub fn new(blocks: u32, written: u64) -> Self {
         let extents = vec![None; blocks as usize];
-        Self { extents, refused: Vec::new(), by_seq: HashMap::new(), damaged: Vec::new() }
+        Self {
+            extents,
+            refused: Vec::new(),
+            vanished: Vec::new(),
+            written,
+            by_seq: HashMap::new(),
+            damaged: Vec::new(),
+        }
     }
 
     pub fn scan<L: Lower, F>(
@@ -70,6 +81,10 @@ impl Blocks {
                 .push(format!("blocks {other} and {slot} have the same sequence number {}", header.seq));
         }
         let judged = match image.header {
+            Stored::Empty if image.blank && u64::from(slot) < self.written => {
+                self.vanished.push(slot);
+                return;
+            }
             Stored::Empty => {
                 report.counts.blocks_free += 1;
                 return;
@@ -173,6 +188,22 @@ impl Blocks {
             report.problems.push(format!(
                 "block {slot}: every record is whole, and the checksum over all of them does not match: bytes between them changed"
             ));
+        }
+    }
+
+    /// Of the blocks that vanished, those in which no large value is looked for.
+    pub fn refuse_vanished(&mut self, keys: &Keys, report: &mut Report) {
+        let descriptions = keys.living().filter_map(|(_, newest)| newest.description.as_deref());
+        let described: HashSet<u32> = descriptions
+            .filter_map(Extent::decode)
+            .flat_map(|extent| extent.pieces)
+            .map(|piece| piece.slot)
+            .collect();
+        for &slot in self.vanished.iter().filter(|slot| !described.contains(slot)) {
+            report.problems.push(format!(
+                "block {slot}: it was written, and reads as if it never had been; the store does not open"
+            ));
+            self.refused.push(slot);
         }
     }
 

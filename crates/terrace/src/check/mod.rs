@@ -111,11 +111,14 @@ fn examine<L: Lower, D: LogDevice>(
     let total = u64::from(parts.inspector.blocks()) * parts.inspector.block_bytes() as u64 + parts.log_bytes;
     let progress = |done: u64| (options.progress)(done.min(total), total);
     let mut keys = Keys::new(&manifest);
-    let mut blocks = Blocks::new(parts.inspector.blocks());
+    let written = parts.inspector.written();
+    let written = written.map_err(CheckError::reading("how many blocks were written"))?;
+    let mut blocks = Blocks::new(parts.inspector.blocks(), written);
     blocks.scan(parts, &manifest, &mut keys, &mut report, &progress);
-    refused.blocks = std::mem::take(&mut blocks.refused);
     refused.log = !log::read(parts, &manifest, &mut keys, &mut report);
     progress(total);
+    blocks.refuse_vanished(&keys, &mut report);
+    refused.blocks = std::mem::take(&mut blocks.refused);
     versions(&manifest, keys.max_version, &mut report);
     keys.count(&mut report.counts);
     blocks.tell_damaged(&keys, &mut report);

@@ -14,7 +14,8 @@ pub(super) fn blocks<L: Lower, F>(
     for &slot in slots {
         let failed = |source| CheckError::Io { what: format!("repairing block {slot}"), source };
         let image = parts.inspector.read(slot).map_err(failed)?;
-        match image.rebuild(parts.store_id, parts.hasher) {
+        let rebuilt = if image.blank { None } else { image.rebuild(parts.store_id, parts.hasher) };
+        match rebuilt {
             Some(rebuilt) => {
                 parts.inspector.write(&image, &rebuilt).map_err(failed)?;
                 done.push(format!(
@@ -24,7 +25,7 @@ pub(super) fn blocks<L: Lower, F>(
                 ));
             }
             None => {
-                parts.inspector.give_up(slot).map_err(failed)?;
+                parts.inspector.give_up(&image).map_err(failed)?;
                 done.push(format!("block {slot}: no record in it is whole; it was given up, and {LOST}"));
             }
         }
