@@ -158,8 +158,8 @@ pub struct Row {
 #[derive(Debug)]
 #[must_use = "without it the answers can't be read"]
 pub struct Settled {
-    /// The log failed: nothing can be acknowledged.
-    pub(crate) failed: bool,
+    /// The log failed: nothing can be acknowledged, and this is answered.
+    pub(crate) failed: Option<OpError>,
 }
 
 pub(crate) fn push(arena: &mut Vec<u8>, bytes: &[u8]) -> Span {

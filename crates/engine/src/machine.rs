@@ -150,8 +150,10 @@ impl<I: Index, S: Space, D: LogDevice> Machine<I, S, D> {
     pub(crate) fn work_for_log(self: &Arc<Self>) -> bool {
         self.work();
         if self.space.has_failed() {
-            let why = "log blocks are freed once pages are flushed, and the lower tier failed";
-            self.shared.fail_log("the log is full", &why);
+            let why = self.space.failure().map_or_else(|| "it failed".into(), |failure| failure.what);
+            let what =
+                "the log is full: its blocks are freed once pages are flushed, and the lower tier takes none";
+            self.shared.fail_log(what, &why);
             self.wake_waiters();
         }
         !self.shared.log_failed.load(Relaxed)
@@ -508,6 +510,8 @@ impl<I: Index, S: Space, D: LogDevice> Store for StoreHandle<I, S, D> {
             stalls: shared.sum(|c| &c.stalls),
             dram_other_bytes: machine.space.dram_bytes(),
             recovery: machine.recovery,
+            log_failure: shared.log_failure().cloned(),
+            tier_failure: machine.space.failure(),
             engine_details: machine.space.details(),
         }
     }
@@ -524,10 +528,10 @@ impl<I: Index, S: Space, D: LogDevice> Store for StoreHandle<I, S, D> {
             0 => {}
             open => return Err(StoreError::SessionsOpen(open)),
         }
-        if machine.shared.log_failed.load(SeqCst) {
+        if let Some(failure) = machine.shared.log_failure() {
             return Err(StoreError::Corrupt(format!(
                 "the log failed while the store was open ({}): what was acknowledged is in it, nothing more was saved",
-                machine.shared.log_failure()
+                failure.what
             )));
         }
         if let Some(log) = &machine.log {

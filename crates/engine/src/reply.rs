@@ -109,9 +109,10 @@ pub enum OpError {
     /// The device failed. The store says which and how in its log.
     #[error("input/output error on the lower tier")]
     Io,
-    /// The log can no longer be made durable (a sync failed); nothing is acknowledged any more.
-    #[error("the log device failed: nothing more can be made durable; restart after repairing it")]
-    LogFailed,
+    /// The log can no longer be made durable (a sync failed, or a write); nothing is acknowledged any more. It says what failed and
+    /// what the system said to it.
+    #[error("nothing more can be made durable: {0}; restart after repairing the device")]
+    LogFailed(&'static str),
     /// The index of this name can't go on from a cursor.
     #[error("index {0} has no cursors: SCAN is not available")]
     NoCursor(&'static str),

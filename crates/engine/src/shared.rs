@@ -3,8 +3,8 @@
 //! # Thread safety
 //! Counters are striped by session slot. Everything else is atomics, or a lock that no hot path takes.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering::*;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use crossbeam_utils::CachePadded;
@@ -16,6 +16,8 @@ use crate::durability::Durability;
 use crate::epoch::Epochs;
 use crate::hash::KeyHasher;
 use crate::op::DATABASES;
+use crate::reply::OpError;
+use crate::stats::Failure;
 use crate::sync::{AtomicBool, AtomicI64, AtomicU64, Mutex, yield_now};
 
 /// Counters of one session slot; sums over all slots are the store's.
@@ -53,8 +55,8 @@ pub(crate) struct Shared {
     pub flush_wanted: AtomicU64,
     pub sync_wanted: AtomicBool,
     pub log_failed: AtomicBool,
-    /// Why, for whoever closes the store.
-    log_failure: Mutex<String>,
+    /// Why: the first reason.
+    log_failure: OnceLock<(&'static str, Failure)>,
     /// Not swapped for schedules: nobody waits without a timeout.
     work: parking_lot::Mutex<bool>,
     work_ready: Condvar,
@@ -87,7 +89,7 @@ impl Shared {
             flush_wanted: AtomicU64::new(0),
             sync_wanted: AtomicBool::new(false),
             log_failed: AtomicBool::new(false),
-            log_failure: Mutex::default(),
+            log_failure: OnceLock::new(),
             work: parking_lot::Mutex::new(false),
             work_ready: Condvar::new(),
         }
@@ -95,18 +97,25 @@ impl Shared {
     /// Nothing can be made durable any more: nothing is acknowledged from now on. The first reason counts.
     #[cold]
     pub fn fail_log(&self, what: &str, error: &dyn std::fmt::Display) {
-        let mut failure = self.log_failure.lock();
-        if failure.is_empty() {
-            *failure = format!("{what}: {error}");
+        self.log_failure.get_or_init(|| {
+            let failure = Failure::now(what, error);
             tracing::error!(
-                "{failure}; nothing is acknowledged any more, restart after repairing the device"
+                "{}; nothing is acknowledged any more, restart after repairing the device",
+                failure.what
             );
-        }
+            // Every answer from now on names it, and answers are copied freely: once for a store that is of no more use.
+            (failure.what.clone().leak(), failure)
+        });
         self.log_failed.store(true, SeqCst);
     }
-    /// Why the log failed.
-    pub fn log_failure(&self) -> String {
-        self.log_failure.lock().clone()
+    /// Why the log failed, if it has.
+    pub fn log_failure(&self) -> Option<&Failure> {
+        self.log_failure.get().map(|(_, failure)| failure)
+    }
+    /// What is answered once it has.
+    #[cold]
+    pub fn log_error(&self) -> OpError {
+        OpError::LogFailed(self.log_failure.get().map_or("the log failed", |(what, _)| what))
     }
     /// Microseconds since the Unix epoch, never running backwards.
     #[inline]

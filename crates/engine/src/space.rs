@@ -12,7 +12,7 @@ use terrace_index::{Address, Index, Key};
 use crate::commit::Barrier;
 use crate::record::{Head, NewRecord};
 use crate::session::{Progress, StoreError};
-use crate::stats::TierStats;
+use crate::stats::{Failure, TierStats};
 
 /// What a fetch copies out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -271,6 +271,11 @@ pub trait Space: Send + Sync + 'static {
     /// Whether a device failed so that nothing more can be flushed: who waits for room would wait for ever.
     fn has_failed(&self) -> bool {
         false
+    }
+
+    /// Why it has.
+    fn failure(&self) -> Option<Failure> {
+        None
     }
 
     /// Waits until every extent written so far is safe from power loss. Called before the log is synced.

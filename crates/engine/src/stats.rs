@@ -1,5 +1,7 @@
 //! Where the data is, and what it costs.
 
+use std::time::{SystemTime, UNIX_EPOCH};
+
 use terrace_media::CountersSnapshot;
 
 /// A picture of a store at one moment.
@@ -31,8 +33,31 @@ pub struct Stats {
     pub dram_other_bytes: u64,
     /// What recovery found, if the store was opened from existing data.
     pub recovery: Option<RecoveryStats>,
+    /// Why nothing is acknowledged any more: a sync or a write of the log failed, or a sync of large values.
+    pub log_failure: Option<Failure>,
+    /// Why the lower tier takes no more pages: a write or a sync of it failed.
+    pub tier_failure: Option<Failure>,
     /// Free-form pairs that belong to one engine (`pages_free`, `blocks_reclaimed`, …).
     pub engine_details: Vec<(&'static str, u64)>,
+}
+
+/// What failed first, for good: it stays so until the store is opened again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// What was being done, and what the system said to it, on one line.
+    pub what: String,
+    /// When, in milliseconds since the Unix epoch, by the system's clock.
+    pub since_ms: u64,
+}
+
+impl Failure {
+    /// A failure that happened now.
+    pub fn now(what: &str, error: &dyn std::fmt::Display) -> Self {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH);
+        // It is told in protocols of lines.
+        let what = format!("{what}: {error}").replace(char::is_control, " ");
+        Self { what, since_ms: since.map_or(0, |since| since.as_millis() as u64) }
+    }
 }
 
 /// One tier.

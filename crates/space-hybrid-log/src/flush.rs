@@ -14,7 +14,7 @@ use std::sync::atomic::Ordering::*;
 
 use terrace_engine::record::{Kind, RecordMeta, RecordView};
 use terrace_engine::space::Context;
-use terrace_engine::{Barrier, Progress, StoreError};
+use terrace_engine::{Barrier, Failure, Progress, StoreError};
 use terrace_index::Index;
 
 use crate::layout::{
@@ -61,11 +61,14 @@ impl<L: Lower> HybridLog<L> {
     /// Nothing more is flushed. The first reason counts.
     #[cold]
     pub(crate) fn fail(&self, what: &str, error: &std::io::Error) {
-        let mut failure = self.failure.lock();
-        if failure.is_empty() {
-            *failure = format!("{what}: {error}");
-            tracing::error!("{failure}; no more pages are flushed, restart after repairing the device");
-        }
+        self.failure.get_or_init(|| {
+            let failure = Failure::now(what, error);
+            tracing::error!(
+                "{}; no more pages are flushed, restart after repairing the device",
+                failure.what
+            );
+            failure
+        });
         self.has_failed.store(true, SeqCst);
     }
 
@@ -275,7 +278,7 @@ impl<L: Lower> HybridLog<L> {
             if self.has_failed.load(Relaxed) {
                 return Err(StoreError::Corrupt(format!(
                     "the lower tier failed while pages were flushed ({}): what was acknowledged is in the log",
-                    self.failure.lock()
+                    self.failure.get().map_or("", |failure| &failure.what)
                 )));
             }
             let _ = index;

@@ -3,11 +3,12 @@
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::RawFd;
+use std::sync::OnceLock;
 use std::sync::atomic::Ordering::*;
 
 use terrace_engine::record::{Head, NewRecord};
 use terrace_engine::space::{Arrival, Class, Context, Fetch, Found, Limits, Room, Space, Want};
-use terrace_engine::{Progress, StoreError, TierStats};
+use terrace_engine::{Failure, Progress, StoreError, TierStats};
 use terrace_index::{Address, Index, Key};
 
 use crate::address::Addresses;
@@ -57,7 +58,7 @@ pub struct HybridLog<L: Lower> {
     pub(crate) details: Details,
     /// A write or sync failed, so that nothing more is flushed; and why.
     pub(crate) has_failed: AtomicBool,
-    pub(crate) failure: Mutex<String>,
+    pub(crate) failure: OnceLock<Failure>,
     /// What kept recovery from looking at what it adopts.
     pub(crate) adoption_failed: Mutex<Option<StoreError>>,
     /// Which slots hold, or held, a block.
@@ -139,7 +140,7 @@ impl<L: Lower> HybridLog<L> {
             stuck: AtomicBool::new(false),
             details: Details::default(),
             has_failed: AtomicBool::new(false),
-            failure: Mutex::default(),
+            failure: OnceLock::new(),
             adoption_failed: Mutex::new(None),
             written: Written::default(),
             manifest_copies: Mutex::new(false),
@@ -295,6 +296,9 @@ impl<L: Lower> Space for HybridLog<L> {
 
     fn has_failed(&self) -> bool {
         self.has_failed.load(SeqCst)
+    }
+    fn failure(&self) -> Option<Failure> {
+        self.failure.get().cloned()
     }
 
     #[track_caller]

@@ -134,7 +134,7 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
             let written = self.write_log();
             self.enter();
             if !written {
-                return Step::Done(Reply::Error(OpError::LogFailed));
+                return Step::Done(Reply::Error(self.shared().log_error()));
             }
             return self.apply(writes, known);
         }

@@ -71,7 +71,7 @@ impl<I: Index, S: Space, D: LogDevice> Session for Core<I, S, D> {
         let failed = batch.ticket.failed;
         if failed || self.is_settled(&batch.ticket) {
             let failed = failed || (self.writer.is_some() && self.shared().log_failed.load(Relaxed));
-            return Some(Settled { failed });
+            return Some(Settled { failed: failed.then(|| self.shared().log_error()) });
         }
         None
     }
@@ -232,6 +232,6 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
 impl Settled {
     /// What to answer in place of a reply: the reply itself, unless the log failed under it.
     pub(crate) fn admit(&self, reply: Reply) -> Reply {
-        if self.failed { Reply::Error(OpError::LogFailed) } else { reply }
+        self.failed.map_or(reply, Reply::Error)
     }
 }

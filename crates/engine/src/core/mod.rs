@@ -172,7 +172,7 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
         let mut rounds = 0;
         loop {
             if self.shared().log_failed.load(Relaxed) {
-                return Err(OpError::LogFailed);
+                return Err(self.shared().log_error());
             }
             match self.machine.space.prepare(&mut self.local, words, records, class) {
                 Room::Ready => {}
@@ -219,7 +219,7 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
         self.machine.work();
         self.enter();
         if !written {
-            return Err(OpError::LogFailed);
+            return Err(self.shared().log_error());
         }
         // Room comes from flushing pages: there is nothing to wait for any more.
         if self.machine.space.has_failed() { Err(OpError::Io) } else { Ok(()) }

@@ -25,7 +25,7 @@ mod sticky;
 
 use std::fs::File;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 pub use create::BlockFileOptions;
@@ -51,6 +51,8 @@ struct Shared {
     len: u64,
     direct: bool,
     filesystem: String,
+    /// For whoever is told of a failure.
+    path: PathBuf,
     counters: Counters,
     sync: StickySync,
 }
@@ -62,7 +64,7 @@ impl BlockFile {
     /// `AlreadyExists` if it exists, `InvalidInput` if `len` is 0, and what the file system says, such as too little
     /// space. A file that could not be made whole is removed again.
     pub fn create(path: &Path, len: u64, options: &BlockFileOptions) -> io::Result<Self> {
-        Self::with(create::create(path, len, options)?, options)
+        Self::with(path, create::create(path, len, options)?, options)
     }
 
     /// Opens a file at the size it has, less what is not a whole page.
@@ -70,14 +72,14 @@ impl BlockFile {
     /// # Errors
     /// If it can't be opened for reading and writing.
     pub fn open(path: &Path, options: &BlockFileOptions) -> io::Result<Self> {
-        Self::with(create::open(path, options)?, options)
+        Self::with(path, create::open(path, options)?, options)
     }
 
-    fn with((file, direct): (File, bool), options: &BlockFileOptions) -> io::Result<Self> {
+    fn with(path: &Path, (file, direct): (File, bool), options: &BlockFileOptions) -> io::Result<Self> {
         let len = file.metadata()?.len() / IO_ALIGN as u64 * IO_ALIGN as u64;
         let filesystem = crate::detect::filesystem_of(&file)?;
         let (counters, sync) = (Counters::default(), StickySync::default());
-        let shared = Arc::new(Shared { file, len, direct, filesystem, counters, sync });
+        let shared = Arc::new(Shared { file, len, direct, filesystem, path: path.into(), counters, sync });
         Ok(Self { shared, ring: options.ring && ring::available(), crew: OnceLock::new() })
     }
 
@@ -144,7 +146,13 @@ impl BlockDevice for BlockFile {
 
     fn sync(&self) -> io::Result<()> {
         self.shared.counters.fences(1);
-        self.shared.sync.run(|| Ok(rustix::io::retry_on_intr(|| rustix::fs::fdatasync(&self.shared.file))?))
+        let told = |error: rustix::io::Errno| {
+            let error = io::Error::from(error);
+            io::Error::new(error.kind(), format!("fdatasync of {}: {error}", self.shared.path.display()))
+        };
+        self.shared
+            .sync
+            .run(|| rustix::io::retry_on_intr(|| rustix::fs::fdatasync(&self.shared.file)).map_err(told))
     }
 
     fn queue(&self, depth: usize) -> io::Result<FileQueue> {

@@ -137,9 +137,9 @@ impl Book {
         let wrong =
             |states: &[State]| Err(format!("{cmd:?} was answered {reply:?}; right is one of {states:?}"));
         match (cmd.kind, reply) {
-            (_, Reply::Error(OpError::LogFailed)) => {
+            (_, Reply::Error(error @ OpError::LogFailed(_))) => {
                 self.leave_open(cmd);
-                return Ok(Verdict::Refused(OpError::LogFailed));
+                return Ok(Verdict::Refused(error));
             }
             (_, Reply::Error(error @ (OpError::Io | OpError::Full | OpError::Poisoned))) => {
                 return Ok(Verdict::Refused(error));

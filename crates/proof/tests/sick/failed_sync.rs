@@ -73,9 +73,10 @@ impl BlockDevice for Failing {
 /// The system's media, with one file that fails.
 #[derive(Default)]
 pub(super) struct Media {
-    sick: &'static str,
-    fail: Arc<AtomicBool>,
-    takes_back: bool,
+    /// The file that fails, and whether its next sync does.
+    pub sick: &'static str,
+    pub fail: Arc<AtomicBool>,
+    pub takes_back: bool,
     /// No file makes another queue.
     pub no_queues: Arc<AtomicBool>,
 }
@@ -127,7 +128,10 @@ fn key_value(i: u32) -> (Vec<u8>, Vec<u8>) {
 }
 
 fn log_failed<T: std::fmt::Debug>(result: Result<T, CallError>) {
-    assert!(matches!(result, Err(CallError::Op(OpError::LogFailed))), "{result:?}");
+    assert!(
+        matches!(result, Err(CallError::Op(OpError::LogFailed(why))) if why.contains("planted: the device is sick")),
+        "{result:?}"
+    );
 }
 
 fn a_sync_fails(durability: &str, sick: &'static str, takes_back: bool) {

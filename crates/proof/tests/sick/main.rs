@@ -3,6 +3,7 @@
 mod failed_sync;
 mod refused;
 mod slow;
+mod told;
 mod truncated;
 
 use terrace_engine::{Durability, Store, StoreError};

@@ -91,6 +91,12 @@ fn general(ctx: &Context<'_>, out: &mut Vec<u8>) {
         reply::stat(out, format_args!("tier_{name}_capacity_bytes"), tier.capacity_bytes);
         reply::stat(out, format_args!("tier_{name}_hits"), tier.hits);
     }
+    for (name, failure) in [("log", &store.log_failure), ("tier", &store.tier_failure)] {
+        if let Some(failure) = failure {
+            reply::stat(out, format_args!("{name}_failure"), &failure.what);
+            reply::stat(out, format_args!("{name}_failed_since"), failure.since_ms / 1000);
+        }
+    }
 }
 
 fn settings(ctx: &Context<'_>, out: &mut Vec<u8>) {

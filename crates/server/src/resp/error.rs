@@ -36,6 +36,8 @@ pub(super) fn of_operation(error: OpError) -> Cow<'static, str> {
         OpError::Full => "OOM command not allowed when used memory > 'maxmemory'.".into(),
         OpError::NotInteger => NOT_AN_INTEGER.into(),
         OpError::NotFloat => NOT_A_FLOAT.into(),
+        // As Redis says it of its append-only file.
+        OpError::LogFailed(_) => format!("MISCONF {error}").into(),
         // The rest are sentences of our own, or Redis's already.
         other => format!("ERR {other}").into(),
     }

@@ -102,9 +102,13 @@ fn persistence(out: &mut String, shared: &Shared, stats: &Stats) -> std::fmt::Re
         "rdb_bgsave_in_progress": 0,
         "aof_enabled": u8::from(logs),
         "aof_rewrite_in_progress": 0,
+        "aof_last_write_status": if stats.log_failure.is_some() { "err" } else { "ok" },
         "log_used_bytes": stats.log.map_or(0, |log| log.used_bytes),
         "log_capacity_bytes": stats.log.map_or(0, |log| log.capacity_bytes),
     )?;
+    if let Some(failure) = &stats.log_failure {
+        lines!(out; "log_failure": failure.what, "log_failed_since": failure.since_ms / 1000)?;
+    }
     if let Some(recovery) = stats.recovery {
         write!(
             out,
@@ -158,6 +162,9 @@ fn tiers(out: &mut String, shared: &Shared, stats: &Stats) -> std::fmt::Result {
             "{name}_media:reads={},read_bytes={},writes={},write_bytes={},lines_flushed={},fences={}\r\n",
             media.reads, media.read_bytes, media.writes, media.write_bytes, media.lines_flushed, media.fences
         )?;
+    }
+    if let Some(failure) = &stats.tier_failure {
+        lines!(out; "tier_failure": failure.what, "tier_failed_since": failure.since_ms / 1000)?;
     }
     stats.engine_details.iter().try_for_each(|(name, value)| write!(out, "{name}:{value}\r\n"))
 }
