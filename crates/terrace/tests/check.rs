@@ -285,6 +285,27 @@ fn a_block_without_a_whole_record_is_given_up() {
 }
 
 #[test]
+fn a_block_that_reads_as_zeros_is_missed_and_given_up() {
+    let (_dir, options, path) = made();
+    let file = data(&path);
+    let block = (find(&file, &key(11))[0] - MANIFEST_AREA) / BLOCK;
+    file.write_all_at(&vec![0; BLOCK as usize], MANIFEST_AREA + block * BLOCK).unwrap();
+    let refused = terrace::open(options.clone()).map(drop).unwrap_err().to_string();
+    assert!(refused.contains(&format!("block {block} ")) && refused.contains("check --repair"), "{refused}");
+    let report = check(&path, false).unwrap();
+    assert_eq!(report.problem_count(), 1, "{report}");
+    assert!(report.problems[0].starts_with(&format!("block {block}: it was written")), "{report}");
+    let report = check(&path, true).unwrap();
+    assert!(report.is_clean() && report.repairs[0].contains("given up"), "{report}");
+    let store = terrace::open(options).unwrap();
+    let mut session = store.session().unwrap();
+    assert_eq!(get(&mut session, &key(11)), Ok(None));
+    drop(session);
+    store.close().unwrap();
+    clean(&path);
+}
+
+#[test]
 fn a_damaged_large_value_is_named() {
     let (_dir, options, path) = made();
     let at = find(&data(&path), &large(1)[..600])[0];

@@ -5,7 +5,8 @@
 //! each session ends its history with writes to a key of its own, which may answer with any of its last values. The last block
 //! of a session's log leaves nothing that would tell when it vanishes: then, and only then, keys may be as they were earlier. That
 //! can be two blocks for each session, for the first groups of its last block may claim nothing of the block before. A block of
-//! pages that vanishes or is read as another is noticed.
+//! pages that vanishes or is read as another is noticed; not one whose pages have changed places so that neither header nor trailer
+//! can be read, which is taken for a torn write.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -160,6 +161,12 @@ impl Image {
                 .any(|at| self.rot(subject, Rot::Zero { device, at, len }, false) == Ok(Fate::Older)),
             _ => false,
         };
+        // The halves of one full block: what stands where header and trailer belong is neither, as after a torn write.
+        let torn = |mid: usize| self.holds(1, mid - 64, 64) || self.holds(1, mid, 64);
+        let halves =
+            |low: usize, len| (low % self.block_bytes, len * 2) == (0, self.block_bytes) && torn(low + len);
+        let loose = loose
+            || matches!(rot, Rot::Swap { device: 1, a, b, len } if a.abs_diff(b) == len && halves(a.min(b), len) && strict.is_err());
         if !loose {
             return strict;
         }
@@ -244,7 +251,6 @@ pub(super) fn block_rots(image: &Image) -> Vec<Rot> {
     for (i, &(device, at, len)) in blocks.iter().enumerate().skip(1) {
         if image.holds(device, at, len) {
             rots.push(Rot::Zero { device, at, len });
-            rots.push(Rot::Swap { device, a: at, b: at + len / 2, len: len / 2 });
         }
         let others = blocks[i + 1..].iter();
         rots.extend(others.map(|&(_, b, _)| Rot::Swap { device, a: at, b, len }));

@@ -1,5 +1,7 @@
 //! A real server whose log fails a sync: what clients are told of it, in both protocols, and what `INFO` and `stats` say.
 
+#![expect(clippy::unwrap_used, reason = "helpers stop a test by panicking")]
+
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::sync::atomic::Ordering::SeqCst;
@@ -10,7 +12,7 @@ use terrace_server::{Server, ServerOptions};
 
 use super::failed_sync::{Media, options};
 
-const WHY: &str = "syncing the log: planted: the device is sick";
+const WHY: &str = "syncing the log: log i/o: planted: the device is sick";
 
 /// Sends a request and reads until the answer ends so.
 fn ask(client: &mut TcpStream, request: &str, ends: &str) -> String {
