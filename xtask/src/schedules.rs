@@ -12,7 +12,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 /// Package, and the tests that explore schedules.
 const SUITES: [(&str, &[&str]); 4] = [
-    ("terrace-index", &["--test", "shuttle", "--test", "shuttle_lockfree"]),
+    ("terrace-index", &["--test", "shuttle", "--test", "shuttle_lockfree", "--test", "btree_shuttle"]),
     ("terrace-log", &["--lib", "schedules"]),
     ("terrace-engine", &["--lib", "schedules"]),
     ("terrace-space-hybrid-log", &["--lib", "schedules"]),
