@@ -480,6 +480,14 @@ impl<I: Index, S: Space, D: LogDevice> Context for Machine<I, S, D> {
 /// A machine behind the object-safe face.
 pub struct StoreHandle<I: Index, S: Space, D: LogDevice>(pub Arc<Machine<I, S, D>>);
 
+impl<I: Index, S: Space, D: LogDevice> Drop for StoreHandle<I, S, D> {
+    /// The background session holds the machine that holds it: a store that was not closed would never be freed.
+    fn drop(&mut self) {
+        let background = self.0.background.lock().take();
+        drop(background);
+    }
+}
+
 impl<I: Index, S: Space, D: LogDevice> Store for StoreHandle<I, S, D> {
     fn session(&self) -> Result<Box<dyn Session>, StoreError> {
         Ok(Box::new(Core::open(&self.0)?))

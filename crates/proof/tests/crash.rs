@@ -75,6 +75,11 @@ fn what_was_refused_and_not_answered_before_a_kill_did_nothing() {
 }
 
 #[test]
+fn what_a_group_deletes_where_nothing_was_leaves_no_trace() {
+    again_with(MediaKind::Block, Durability::Sync, 517_624, 312);
+}
+
+#[test]
 fn what_a_dead_process_left_in_caches_is_made_safe_before_anything_rests_on_it() {
     again_with(MediaKind::Byte, Durability::Sync, 81, 166);
 }

@@ -23,7 +23,13 @@ use terrace_testkit::settings;
 const START_US: u64 = 1_800_000_000_000_000;
 const RECORD_BYTES: u64 = 256 << 20;
 
+type DramMachine = Machine<Clht, DramSpace, ByteLog<HeapRegion>>;
+
 fn open(clock: &Arc<ManualClock>) -> Box<dyn Store> {
+    Box::new(StoreHandle(machine(clock)))
+}
+
+fn machine(clock: &Arc<ManualClock>) -> Arc<DramMachine> {
     let machine = Machine::<_, _, ByteLog<HeapRegion>>::open(
         MachineOptions {
             engine: "dram",
@@ -41,7 +47,7 @@ fn open(clock: &Arc<ManualClock>) -> Box<dyn Store> {
         Manifest::default(),
         &|_, _| {},
     );
-    Box::new(StoreHandle(machine.unwrap()))
+    machine.unwrap()
 }
 
 struct Dram {
@@ -140,4 +146,28 @@ fn atomic_groups_are_seen_whole() {
         let outcome = groups_test(&*store, groups, 2, value_bytes);
         outcome.unwrap_or_else(|wrong| panic!("values of {value_bytes} bytes: {wrong}"));
     }
+}
+
+#[test]
+fn a_store_that_is_dropped_without_being_closed_is_freed() {
+    let clock = Arc::new(ManualClock::new(START_US));
+    let machine = machine(&clock);
+    let alive = Arc::downgrade(&machine);
+    let store = StoreHandle(machine);
+    let mut session = store.session().unwrap();
+    let mut batch = Batch::new();
+    let value = batch.bytes(b"short-lived");
+    let (condition, expiry) = (Condition::Always, Expiry::At(START_US / 1000 + 1));
+    batch.push(0, b"key", OpKind::Set { value, condition, expiry, flags: None, old_value: false });
+    session.execute(&mut batch);
+    let _ = session.wait(&mut batch);
+    drop((batch, session));
+    // Purging what has expired takes a session of the store's own.
+    clock.advance_us(1_000_000);
+    for _ in 0..1000 {
+        store.step();
+    }
+    assert_eq!(store.len(0), 0, "the expired key was purged");
+    drop(store);
+    assert!(alive.upgrade().is_none());
 }

@@ -40,6 +40,8 @@ impl Ledger {
                 effects.insert(cmd.key, new);
             }
         }
+        // The last write of a key counts alone: what it deletes, where nothing was before the group, leaves no trace.
+        effects.retain(|key, new| new.is_some() || self.live.contains_key(key));
         self.write(by, effects.into_iter().collect())
     }
 
