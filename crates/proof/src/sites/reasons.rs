@@ -50,12 +50,6 @@ pub(super) const REASONS: &[Reason] = &[
         media: None,
         why: HEADER,
     },
-    Reason {
-        site: "space-hybrid-log/extent.rs take_extent_block write",
-        kind: None,
-        media: None,
-        why: HEADER,
-    },
     Reason { site: "engine/machine.rs sync_step sync 1", kind: None, media: None, why: COVERED },
     Reason { site: "engine/machine.rs close sync 1", kind: None, media: None, why: COVERED },
     Reason { site: "engine/machine.rs close sync 3", kind: None, media: None, why: ENDED },
