@@ -221,6 +221,13 @@ impl Image {
                 Err(Stop::Down(error)) if round == 0 && error.to_string().len() > 20 => {
                     return Ok(Fate::Refused);
                 }
+                // A block of large values whose header is gone is found by what describes them; freed since, it looks like one
+                // that has vanished.
+                Err(Stop::Down(error))
+                    if !matches!(rot, Rot::Flip { .. }) && error.to_string().contains("check --repair") =>
+                {
+                    return Ok(Fate::Refused);
+                }
                 Err(Stop::Down(error)) => return Err(format!("opening, round {round}: {error}")),
             };
             driver.read_all().map_err(wrong)?;
