@@ -3,7 +3,7 @@
 //! Right is an error, a poisoned record, a repair or the right answer; wrong is any other value, an older one too. The
 //! exception is what a log can't tell from a torn write: what stands behind the newest durable position that it records. So
 //! each session ends its history with writes to a key of its own, which may answer with any of its last values. The last block
-//! of a session's log leaves nothing that would tell when it vanishes (on byte-addressable media its header is enough): then, and only then, keys may be as they were earlier. That
+//! of a session's log leaves nothing that would tell when it vanishes: then, and only then, keys may be as they were earlier. That
 //! can be two blocks for each session, for the first groups of its last block may claim nothing of the block before. A block of
 //! pages that vanishes or is read as another is noticed; not one whose pages have changed places so that neither header nor trailer
 //! can be read, which is taken for a torn write.
@@ -24,9 +24,6 @@ use crate::subjects::hetermm::sizes;
 
 /// The last keys, one for each session, are written at the end and nowhere else.
 const BODY_KEYS: u8 = KEYS - SESSIONS as u8;
-
-/// On byte-addressable media, what comes before the log's first block.
-const LOG_SUPERBLOCKS_BYTES: usize = 128;
 
 /// A store at rest.
 pub(super) struct Image {
@@ -177,15 +174,9 @@ impl Image {
         self.caught(subject, rot, again, &self.book.of_the_past(self.clock_us / 1000)).map(|_| Fate::Older)
     }
 
-    /// Whole blocks of the log; on byte-addressable media the line with the header of one.
+    /// Whole blocks of the log.
     fn may_look_free(&self, device: usize, at: usize, len: usize) -> bool {
-        let sizes = sizes(self.kind);
-        match self.kind {
-            MediaKind::Block => device == 0 && at.is_multiple_of(len),
-            MediaKind::Byte => at
-                .checked_sub(LOG_SUPERBLOCKS_BYTES)
-                .is_some_and(|at| at.is_multiple_of(sizes.log_block_bytes) && (at as u64) < sizes.log_bytes),
-        }
+        self.kind == MediaKind::Block && device == 0 && at.is_multiple_of(len)
     }
 
     fn caught(&self, subject: &dyn Subject, rot: Rot, again: bool, book: &Book) -> Result<Fate, String> {
@@ -219,13 +210,6 @@ impl Image {
                 Ok(driver) => driver,
                 Err(Stop::Wrong(text)) => return Err(text),
                 Err(Stop::Down(error)) if round == 0 && error.to_string().len() > 20 => {
-                    return Ok(Fate::Refused);
-                }
-                // A block of large values whose header is gone is found by what describes them; freed since, it looks like one
-                // that has vanished.
-                Err(Stop::Down(error))
-                    if !matches!(rot, Rot::Flip { .. }) && error.to_string().contains("check --repair") =>
-                {
                     return Ok(Fate::Refused);
                 }
                 Err(Stop::Down(error)) => return Err(format!("opening, round {round}: {error}")),

@@ -235,14 +235,7 @@ impl<'a> Bench<'a> {
         driver.close().map_err(wrong)?;
         let book = driver.book.clone();
         drop(driver);
-        let mut driver = match open(book) {
-            // A block of large values whose header never reached the medium is found by what describes them; freed since, it
-            // looks like one that has vanished.
-            Err(Stop::Down(error)) if sickness.loses() && error.to_string().contains("check --repair") => {
-                return Ok(After { poisoned, older, refused: true });
-            }
-            opened => opened.map_err(|stop| format!("the second time: {}", wrong(stop)))?,
-        };
+        let mut driver = open(book).map_err(|stop| format!("the second time: {}", wrong(stop)))?;
         driver.read_all().map_err(wrong)?;
         if driver.tally.answered != u64::from(KEYS) {
             return Err(format!("after everything was written again: {:?}", driver.tally));
