@@ -6,6 +6,7 @@
 //! run. Outside of measurements an allocation costs one more load of a flag.
 
 use std::alloc::{GlobalAlloc, Layout};
+use std::mem::MaybeUninit;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicI64};
 
@@ -92,6 +93,20 @@ pub fn measure<R>(make: impl FnOnce() -> R) -> (R, Option<u64>) {
     // The list of mappings itself was counted; it is a few entries.
     let bytes = (allocated - (mappings.capacity() * size_of::<(usize, usize)>()) as i64).max(0) as u64;
     (made, installed.then_some(bytes + resident as u64))
+}
+
+/// Asks the kernel to back memory that nobody has touched yet with huge pages, as an engine's records are and an index's
+/// buckets. Only advice: where it is refused, small pages serve.
+pub fn prefer_huge_pages<T>(memory: &mut [MaybeUninit<T>]) {
+    const PAGE_BYTES: usize = 4096;
+    let bytes = size_of_val(memory);
+    // Only whole pages can be advised about.
+    let head = memory.as_ptr().addr().wrapping_neg() % PAGE_BYTES;
+    if bytes > head {
+        let start = memory.as_mut_ptr().wrapping_byte_add(head);
+        // SAFETY: the range is inside memory that the caller lends for writing; advice changes no content.
+        unsafe { libc::madvise(start.cast(), bytes - head, libc::MADV_HUGEPAGE) };
+    }
 }
 
 /// Bytes of the pages of a mapping that hold memory now.

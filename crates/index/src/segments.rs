@@ -25,10 +25,13 @@ use crate::sync::AtomicPtr;
 /// Segments of a directory: room for `2^(base_bits + 32)` buckets.
 const SEGMENTS: usize = 33;
 
+/// Entries of a directory: one for each value of `segment_of`, so that a look-up needs no check.
+const ENTRIES: usize = 64;
+
 /// A growing array of buckets.
 pub(crate) struct Segments<T: Zeroed> {
     base_bits: u32,
-    directory: [AtomicPtr<T>; SEGMENTS],
+    directory: [AtomicPtr<T>; ENTRIES],
 }
 
 impl<T: Zeroed> Segments<T> {
@@ -64,7 +67,9 @@ impl<T: Zeroed> Segments<T> {
     #[inline]
     fn address_of(&self, bucket: u64) -> *const T {
         let entry = self.directory[self.segment_of(bucket)].load(Acquire);
-        assert!(!entry.is_null(), "bucket {bucket} is in no segment");
+        if entry.is_null() {
+            absent(bucket);
+        }
         entry.wrapping_add(bucket as usize)
     }
     /// A bucket.
@@ -131,6 +136,11 @@ impl<T: Zeroed> Segments<T> {
         }
         bytes
     }
+}
+
+#[cold]
+fn absent(bucket: u64) -> ! {
+    panic!("bucket {bucket} is in no segment")
 }
 
 impl<T: Zeroed> Drop for Segments<T> {

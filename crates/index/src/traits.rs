@@ -1,12 +1,13 @@
 //! What every index promises.
 
+use std::num::NonZeroU64;
 use std::ops::{Bound, ControlFlow};
 
 /// Where a record lives, as the space that owns it understands it: 48 bits, never 0.
 ///
 /// An index stores it and hands it back; it never interprets it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Address(u64);
+pub struct Address(NonZeroU64);
 
 impl Address {
     /// The number of bits an index must keep.
@@ -18,13 +19,23 @@ impl Address {
     /// If `raw` is 0 or needs more than 48 bits.
     #[inline]
     pub fn new(raw: u64) -> Self {
-        assert!(raw != 0 && raw >> Self::BITS == 0, "address {raw:#x} is 0 or wider than 48 bits");
-        Self(raw)
+        let Some(address) = Self::from_raw(raw) else {
+            panic!("address {raw:#x} is 0 or wider than 48 bits")
+        };
+        address
+    }
+    /// An address from its 48 bits; `None` if `raw` is 0 or needs more.
+    #[inline]
+    pub fn from_raw(raw: u64) -> Option<Self> {
+        if raw >> Self::BITS != 0 {
+            return None;
+        }
+        NonZeroU64::new(raw).map(Self)
     }
     /// The 48 bits.
     #[inline]
     pub fn raw(self) -> u64 {
-        self.0
+        self.0.get()
     }
 }
 

@@ -1,5 +1,6 @@
 //! Records of 64 bytes, and the operations on them.
 
+use terrace_index::dram::prefer_huge_pages;
 use terrace_index::{Address, Key, Verdict, prefetch};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
@@ -15,7 +16,7 @@ pub(super) const KEY_BYTES_MAX: usize = 56;
 #[repr(align(64))]
 pub(super) struct Record(pub [u8; 64]);
 
-/// All records. An address is the record's number plus 1 in the low 32 bits and a version above, for records don't move.
+/// All records, in huge pages where the kernel gives them, as an engine has them. An address is the record's number plus 1 in the low 32 bits and a version above, for records don't move.
 pub(super) struct Records {
     records: Vec<Record>,
     key_bytes: usize,
@@ -34,15 +35,17 @@ impl Records {
     pub(super) fn new(count: u64, key_bytes: usize, seed: u64) -> Self {
         let content = Content::new(key_bytes, 64 - key_bytes, false, seed);
         let (mut key, mut value) = (Vec::new(), Vec::new());
-        let records = (0..count).map(|number| {
+        let mut records = Vec::with_capacity(count as usize);
+        prefer_huge_pages(records.spare_capacity_mut());
+        records.extend((0..count).map(|number| {
             content.key(number, &mut key);
             content.value(number, number, &mut value);
             let mut record = Record([0; 64]);
             record.0[..key_bytes].copy_from_slice(&key);
             record.0[key_bytes..].copy_from_slice(&value);
             record
-        });
-        Self { records: records.collect(), key_bytes, seed }
+        }));
+        Self { records, key_bytes, seed }
     }
     pub(super) fn len(&self) -> u64 {
         self.records.len() as u64

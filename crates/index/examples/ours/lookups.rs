@@ -8,6 +8,9 @@ use terrace_index::{Index, Key, Lookup};
 use crate::keys;
 use crate::records::{Record, Records};
 
+/// Keys in a batch.
+pub const BATCH_MAX: usize = 64;
+
 /// Millions of look-ups a second.
 pub struct Best {
     /// By the clock on the wall.
@@ -57,24 +60,25 @@ pub fn gets_one_by_one<I: Index>(index: &I, records: &Records, keys: &[[u8; 8]])
     found
 }
 
-/// Looks keys up in batches; returns how many were there.
+/// Looks keys up in batches of at most [`BATCH_MAX`]; returns how many were there.
 #[inline(never)]
-pub fn gets_in_batches<'a, I: Index>(index: &I, records: &Records, keys: &'a [[u8; 8]], batch: usize) -> u64 {
+pub fn gets_in_batches<I: Index>(index: &I, records: &Records, keys: &[[u8; 8]], batch: usize) -> u64 {
     let mut found = 0;
     let mut copy = Record { key: 0, value: [0; 7] };
-    let mut probes = Vec::with_capacity(batch);
-    let mut out = vec![Lookup::Absent; batch];
+    let mut probes = [Key { hash: 0, db: 0, bytes: &[] }; BATCH_MAX];
+    let mut out = [Lookup::Absent; BATCH_MAX];
     for keys in keys.chunks(batch) {
-        probes.clear();
-        let probe = |bytes: &'a [u8; 8]| Key { hash: keys::hash(u64::from_ne_bytes(*bytes)), db: 0, bytes };
-        probes.extend(keys.iter().map(probe));
+        let (probes, out) = (&mut probes[..keys.len()], &mut out[..keys.len()]);
+        for (probe, bytes) in probes.iter_mut().zip(keys) {
+            *probe = Key { hash: keys::hash(u64::from_ne_bytes(*bytes)), db: 0, bytes };
+        }
         index.get_batch(
-            &probes,
+            probes,
             |address| records.prefetch(address),
             |i, address| records.verify(u64::from_ne_bytes(keys[i]), address),
-            &mut out,
+            out,
         );
-        for lookup in &out[..keys.len()] {
+        for lookup in out {
             if let Lookup::Found(address) = *lookup {
                 records.copy(address, &mut copy);
                 black_box(&copy);

@@ -10,7 +10,6 @@
 //! again from the start.
 
 use super::Clht;
-use super::probe::Spot;
 use crate::memory::prefetch;
 use crate::{Address, Key, Lookup, Verdict};
 
@@ -49,40 +48,40 @@ impl Clht {
         out: &mut [Lookup],
     ) {
         let ground = self.ground();
-        let mut spots: [Option<Spot<'_>>; N] = [None; N];
-        for (key, spot) in keys.iter().zip(&mut spots) {
-            let found = self.spot(key.hash, ground);
-            prefetch(found.bucket());
-            *spot = Some(found);
+        let mut buckets = [self.segments.get(0); N];
+        let buckets = &mut buckets[..keys.len()];
+        for (key, bucket) in keys.iter().zip(buckets.iter_mut()) {
+            *bucket = self.bucket(key.hash, ground);
+            prefetch(*bucket);
         }
         let mut firsts: [Option<Address>; N] = [None; N];
-        let mut overflows = [0; N];
-        let mut any_overflows = 0;
-        for (i, (key, spot)) in keys.iter().zip(spots).enumerate() {
-            let Some(spot) = spot else { continue };
-            let start = self.start_at(spot, ground, key.hash);
-            firsts[i] = self.first(&start);
+        let firsts = &mut firsts[..keys.len()];
+        // Keys with nothing in the bucket's own line but a chain of overflow buckets: which, and the number of the first.
+        let (mut chains, mut chained) = ([(0u32, 0u32); N], 0);
+        for (i, ((key, bucket), first)) in keys.iter().zip(&*buckets).zip(firsts.iter_mut()).enumerate() {
+            let start = self.start_at(bucket, ground, key.hash);
+            *first = self.first(&start);
+            if let Some(address) = *first {
+                touch(address);
+            } else {
+                let number = self.overflow(&start);
+                if number != 0 {
+                    self.pool.prefetch(number);
+                    chains[chained] = (i as u32, number);
+                    chained += 1;
+                }
+            }
+        }
+        for &(i, number) in &chains[..chained] {
+            let i = i as usize;
+            firsts[i] = self.first_in_overflow(keys[i].hash, number);
             match firsts[i] {
                 Some(address) => touch(address),
-                None => {
-                    overflows[i] = self.overflow(&start);
-                    any_overflows |= overflows[i];
-                }
+                None => self.visit_candidates(keys[i].hash, &mut *touch),
             }
         }
-        if any_overflows != 0 {
-            for (i, key) in keys.iter().enumerate() {
-                if overflows[i] != 0 {
-                    firsts[i] = self.first_in_overflow(key.hash, overflows[i]);
-                    match firsts[i] {
-                        Some(address) => touch(address),
-                        None => self.visit_candidates(key.hash, &mut *touch),
-                    }
-                }
-            }
-        }
-        for (i, (key, first)) in keys.iter().zip(firsts).enumerate() {
-            out[i] = match first {
+        for (i, ((key, first), out)) in keys.iter().zip(&*firsts).zip(out).enumerate() {
+            *out = match *first {
                 Some(address) if verify(i, address) == Verdict::Match => Lookup::Found(address),
                 _ => self.probe(key, |address| verify(i, address)),
             };

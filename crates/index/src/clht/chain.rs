@@ -77,7 +77,7 @@ impl<'a> Chain<'a> {
     #[inline]
     fn search(&self, tag: Tag, mut accept: impl FnMut(Address, Slot<'a>) -> bool) -> Option<Slot<'a>> {
         for part in self.parts() {
-            for index in 0..part.limit {
+            for index in part.bucket.similar(tag).filter(|&index| index < part.limit) {
                 if let Some(address) = part.bucket.matching(index, tag) {
                     let slot = Slot { bucket: part.bucket, index, overflow: part.overflow };
                     if accept(address, slot) {

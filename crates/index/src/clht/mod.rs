@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!            hash   63 ..            base+32 | base+31 .. base+16 | base+15 .. base | base-1 .. 0
-//!                   not used                   tag in the word      extra bits        bucket
+//!                   not used                   extra bits             tag in the word   bucket
 //!                                              \___ 32 stored bits, which split buckets ___/
 //!
 //!   buckets (count = whole state) --> directory --> segments of 64-byte buckets --> overflow buckets

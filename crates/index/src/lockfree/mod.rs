@@ -17,12 +17,13 @@
 //! | `nodes` | where nodes come from and go |
 //! | `walk` | a step along the list that believes nothing unconfirmed |
 //! | `anchors` | buckets, and their growth |
-//! | `probe` | look-ups and scans |
+//! | `probe`, `batch` | look-ups of one key and of several, scans |
 //! | `stripes`, `update` | changes of one key and of several |
 //!
 //! Lock order: stripes in ascending order. Nothing else is locked.
 
 mod anchors;
+mod batch;
 mod nodes;
 mod probe;
 mod stripes;
@@ -39,7 +40,7 @@ use crate::sync::AtomicU64;
 use crate::{Address, Change, Index, Key, Lookup, Verdict};
 use nodes::Nodes;
 use stripes::Stripes;
-use word::{Target, Word};
+use word::Word;
 
 /// The most buckets a table may start with.
 const MIN_BUCKETS_MAX: u64 = 1 << 28;
@@ -97,13 +98,6 @@ impl LockFree {
     fn bucket_of(&self, hash: u64) -> u64 {
         hash & (self.buckets.load(Acquire) - 1)
     }
-    /// Starts loading the first node of a hash's bucket.
-    #[inline]
-    fn prefetch_node(&self, hash: u64) {
-        if let Target::Node(number) = Word(self.anchors.get(self.bucket_of(hash)).load(Acquire)).target() {
-            self.nodes.prefetch(number);
-        }
-    }
 }
 
 impl Index for LockFree {
@@ -131,14 +125,7 @@ impl Index for LockFree {
         mut verify: impl FnMut(usize, Address) -> Verdict,
         out: &mut [Lookup],
     ) {
-        assert!(out.len() >= keys.len(), "one answer for each key");
-        // A pass for each line that a look-up waits for: anchor, first node, record.
-        keys.iter().for_each(|key| self.prefetch(key));
-        keys.iter().for_each(|key| self.prefetch_node(key.hash));
-        keys.iter().for_each(|key| self.candidates(key, &mut touch));
-        for (i, key) in keys.iter().enumerate() {
-            out[i] = self.get(key, |address| verify(i, address));
-        }
+        self.probe_batch(keys, &mut touch, &mut verify, out);
     }
 
     fn update<R>(

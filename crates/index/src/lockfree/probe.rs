@@ -35,7 +35,7 @@ pub(super) struct Found<'a> {
 impl LockFree {
     /// A walk from the anchor of a hash's bucket.
     #[inline]
-    fn walk(&self, hash: u64) -> Walk<'_> {
+    pub(super) fn walk(&self, hash: u64) -> Walk<'_> {
         let bucket = hash & (self.buckets.load(Acquire) - 1);
         Walk::new(self, self.anchor(bucket))
     }

@@ -56,12 +56,17 @@ impl Stripes {
     /// Waits until no `update_many` is changing keys of this stripe.
     #[inline]
     pub(super) fn wait_for_many(&self, hash: u64) {
-        if self.exclusions.load(Acquire) != 0 {
+        if self.any_exclusive() {
             let backoff = Backoff::new();
             while self.stripes[Self::stripe_of(hash)].exclusive.load(Acquire) != 0 {
                 backoff.wait();
             }
         }
+    }
+    /// Whether an `update_many` may be changing keys.
+    #[inline]
+    pub(super) fn any_exclusive(&self) -> bool {
+        self.exclusions.load(Acquire) != 0
     }
     /// Bytes of DRAM held.
     pub(super) fn bytes(&self) -> u64 {

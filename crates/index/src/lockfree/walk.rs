@@ -61,6 +61,7 @@ pub(super) fn anchor_position(bucket: u64) -> u64 {
 }
 
 /// A walk.
+#[derive(Clone, Copy)]
 pub(super) struct Walk<'a> {
     table: &'a LockFree,
     pub(super) place: Place<'a>,

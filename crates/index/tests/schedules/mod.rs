@@ -1,5 +1,6 @@
 //! What the explorations of both tables share.
 
+use shuttle::rand::Rng;
 use terrace_index::{Address, Change, Index, Key, Lookup, Verdict};
 
 /// Explores `test` with two schedulers.
@@ -34,9 +35,16 @@ pub fn set(index: &impl Index, hash: u64, number: u64, version: u64) {
     index.update(&key(hash), is(number), |_| (Change::Set(address(number, version)), ()));
 }
 
-/// Looks the key with this number up.
+/// Looks the key with this number up, alone or in a batch: both promise the same.
 pub fn get(index: &impl Index, hash: u64, number: u64) -> Lookup {
-    index.get(&key(hash), is(number))
+    if shuttle::rand::thread_rng().r#gen() {
+        return index.get(&key(hash), is(number));
+    }
+    let mut out = [Lookup::Absent];
+    let touch =
+        |candidate: Address| assert_ne!(candidate.raw() >> 8, 0, "{candidate:?} was never an address");
+    index.get_batch(&[key(hash)], touch, |_, candidate| is(number)(candidate), &mut out);
+    out[0]
 }
 
 /// All addresses, sorted.
