@@ -82,6 +82,16 @@ impl<T: Zeroed> Segments<T> {
         // holds this bucket; the segment's buckets are initialised, shared only through atomics, and live as long as self.
         unsafe { &*self.address_of(bucket) }
     }
+    /// A bucket, if its segment was allocated.
+    #[inline]
+    pub(crate) fn find(&self, bucket: u64) -> Option<&T> {
+        let entry = self.directory[self.segment_of(bucket)].load(Acquire);
+        if entry.is_null() {
+            return None;
+        }
+        // SAFETY: as in `get`.
+        Some(unsafe { &*entry.wrapping_add(bucket as usize) })
+    }
     /// Starts loading a bucket's line.
     #[inline]
     pub(crate) fn prefetch(&self, bucket: u64) {

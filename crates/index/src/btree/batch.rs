@@ -78,7 +78,9 @@ fn choose<'a>(view: View<'a>, text: Text<'_>) -> Descent<'a> {
     }
     match view.child_for(text) {
         Some(child) => {
-            prefetch(view.pool.get(child));
+            if let Some(node) = view.pool.look(child) {
+                prefetch(node);
+            }
             Descent::At(view, child)
         }
         None => Descent::Disturbed,

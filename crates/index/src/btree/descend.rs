@@ -31,10 +31,11 @@ impl BTree {
         let mut view = self.root();
         while !view.shape.is_leaf() {
             let child = view.child_for(text)?;
+            let node = self.pool.look(child)?;
             if view.shape.level() == 1 {
-                prefetch(self.pool.get(child));
+                prefetch(node);
             }
-            view = view.step(child)?;
+            view = view.step_to(child, node)?;
         }
         Some(view)
     }
@@ -59,11 +60,7 @@ impl BTree {
                 all = position.exact;
                 position.below
             };
-            let child = view.child(child);
-            if !view.is_valid() {
-                return None;
-            }
-            view = view.step(child)?;
+            view = view.step(view.child(child))?;
         }
         Some((view, all))
     }
@@ -73,7 +70,10 @@ impl BTree {
         while !view.shape.is_leaf() {
             let Some(child) = view.child_for(text) else { return };
             if view.shape.level() == 1 {
-                return prefetch(self.pool.get(child));
+                if let Some(leaf) = self.pool.look(child) {
+                    prefetch(leaf);
+                }
+                return;
             }
             let Some(next) = view.step(child) else { return };
             view = next;

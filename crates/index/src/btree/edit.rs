@@ -17,7 +17,7 @@ pub(super) fn insert(lock: &mut Locked<'_>, view: &View<'_>, i: usize, text: Tex
     let (node, shape) = (view.node, view.shape);
     let prefix = shape.prefix();
     let length = text.len() - prefix;
-    debug_assert!(shape.takes(length));
+    debug_assert!(!shape.is_leaf() || view.takes(text));
     let head = text.word(prefix);
     if shape.plain().is_some() {
         lock.change();
@@ -37,7 +37,7 @@ pub(super) fn insert(lock: &mut Locked<'_>, view: &View<'_>, i: usize, text: Tex
     let place = shape.heap() - words;
     let slot = Slot::new(length, if words > 0 { place } else { 0 });
     node.write_rest(place, length, chain, |k| text.word(prefix + 8 + 8 * k));
-    node.insert_arrays(shape, i, head, payload | slot.in_payload(shape));
+    node.insert_arrays(shape, i, head, payload | slot.in_payload());
     node.store(SHAPE, shape.with_more_heap(words).with_count(shape.count() + 1).raw());
 }
 

@@ -1,6 +1,7 @@
 //! Look-ups of one key, without locks.
 
 use super::BTree;
+use super::pool::Pool;
 use super::text::Text;
 use super::view::View;
 use crate::sync::Backoff;
@@ -10,13 +11,32 @@ impl View<'_> {
     /// The confirmed address of a text in its leaf, `Some(None)` if it has no entry; `None` if disturbed.
     #[inline]
     pub(super) fn find(&self, text: Text<'_>) -> Option<Option<Address>> {
-        let position = self.position(text)?;
-        let raw = if position.exact { self.address(position.below) } else { 0 };
+        let (below, same_head) = self.near(text);
+        let raw = match self.shape.plain() {
+            _ if !same_head => 0,
+            Some(length @ 0..=8) if self.shape.prefix() + length == text.len() => {
+                self.node.narrow_payload(self.shape, below)
+            }
+            Some(0..=8) => 0,
+            _ => {
+                let (db, bytes) = text.parts();
+                address_among_equals(self.pool, self.number, self.version, db, bytes)?
+            }
+        };
         if !self.is_valid() {
             return None;
         }
         Some(address(raw))
     }
+}
+
+/// The raw address of a text that has an entry's head, 0 if it has none. Takes what is in registers, as the search for a
+/// child.
+#[inline(never)]
+fn address_among_equals(pool: &Pool, number: u32, version: u64, db: u8, bytes: &[u8]) -> Option<u64> {
+    let view = View::again(pool, number, version);
+    let position = view.position(Text::from_parts(db, bytes))?;
+    Some(if position.exact { view.address(position.below) } else { 0 })
 }
 
 /// An address; `None` for an entry that is only a place.

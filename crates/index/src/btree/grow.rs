@@ -50,7 +50,7 @@ impl BTree {
             if position.exact {
                 return Some(());
             }
-            if view.shape.takes(text.len() - view.shape.prefix()) {
+            if view.takes(text) {
                 edit::insert(&mut lock, &view, position.below, text, 0);
                 return Some(());
             }

@@ -1,10 +1,13 @@
 //! What doesn't fit in an entry's head: the rest of a key in the node's heap, longer ones in a chain of overflow nodes.
-//! Fences lie in the same places.
+//! The entries of a plain leaf have one rest together, where its heap begins.
+//! Fences lie in the same places, `low` at the node's very end and `high` before it.
 //!
 //! ```text
 //!   slot 9 bits of length <= 8            the head is all
 //!        up to 8 + 8 * INLINE_WORDS       words of the heap, big-endian, padded with zeros
 //!        LONG                             one word of the heap: 63 .. 32 length, 31 .. 0 first overflow node
+//!   fence 16 bits of length; LONG_FENCE     as LONG
+//!         OPEN                             there is none: no key is too great
 //!
 //!   overflow node:  version | next, 0 at the end | words of the rest ...
 //! ```
@@ -15,7 +18,7 @@
 
 use std::cmp::Ordering;
 
-use super::node::{HIGH, INLINE_WORDS, LOW, Node, SHAPE, Shape, WORDS};
+use super::node::{INLINE_WORDS, LINK, Node, SHAPE, WORDS};
 use super::pool::Pool;
 use super::text::{Text, word};
 use super::view::View;
@@ -26,10 +29,19 @@ const NEXT: usize = SHAPE;
 const CONTENT: usize = NEXT + 1;
 /// The length that says: look in the heap.
 const LONG: u16 = 511;
+/// The length of a fence that says: look in the heap.
+const LONG_FENCE: u16 = u16::MAX;
 /// The length of a fence that isn't there.
-const OPEN: u64 = u32::MAX as u64;
+const OPEN: u16 = LONG_FENCE - 1;
 
 const _: () = assert!(8 + 8 * INLINE_WORDS < LONG as usize && WORDS <= 128);
+
+/// One of a node's fences.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Fence {
+    Low,
+    High,
+}
 
 /// Where the rest of an entry is.
 #[derive(Clone, Copy)]
@@ -44,20 +56,17 @@ impl Slot {
     }
     /// The slot in a payload.
     #[inline]
-    pub(super) fn of_payload(shape: Shape, payload: u64) -> Self {
-        Self((payload >> Self::shift(shape)) as u16)
+    pub(super) fn of_payload(payload: u64) -> Self {
+        Self((payload >> 48) as u16)
     }
     /// The slot where a payload has it.
-    pub(super) fn in_payload(self, shape: Shape) -> u64 {
-        u64::from(self.0) << Self::shift(shape)
-    }
-    #[inline]
-    fn shift(shape: Shape) -> u32 {
-        if shape.is_leaf() { 48 } else { 32 }
+    pub(super) fn in_payload(self) -> u64 {
+        u64::from(self.0) << 48
     }
 }
 
-fn is_long(length: usize) -> bool {
+/// Whether the rest of an entry of so many bytes after the prefix is in overflow nodes.
+pub(super) fn is_long(length: usize) -> bool {
     length > 8 + 8 * INLINE_WORDS
 }
 
@@ -73,7 +82,25 @@ pub(super) fn heap_words(length: usize) -> usize {
 
 /// Words of the heap that a fence of `length` bytes takes.
 pub(super) fn fence_words(length: usize) -> usize {
-    if length > 8 * INLINE_WORDS { 0 } else { length.div_ceil(8) }
+    if length > 8 * INLINE_WORDS { 1 } else { length.div_ceil(8) }
+}
+
+/// What the header says of a fence.
+fn fence_code(length: Option<usize>) -> u16 {
+    match length {
+        None => OPEN,
+        Some(length) if length > 8 * INLINE_WORDS => LONG_FENCE,
+        Some(length) => length as u16,
+    }
+}
+
+/// Words of the heap that a fence with this code takes.
+fn coded_words(code: u16) -> usize {
+    match code {
+        OPEN => 0,
+        LONG_FENCE => 1,
+        length => fence_words(usize::from(length)),
+    }
 }
 
 /// Where bytes are.
@@ -87,6 +114,9 @@ impl View<'_> {
     /// Where an entry's rest is, and the length of its key after the prefix; `None` if disturbed.
     #[inline]
     fn rest(&self, i: usize) -> Option<(Place, usize)> {
+        if let Some(length) = self.shape.plain() {
+            return Some((Place::Heap(self.shape.heap()), length));
+        }
         let slot = self.slot(i).0;
         let place = usize::from(slot >> 9);
         if slot & LONG != LONG {
@@ -124,14 +154,23 @@ impl View<'_> {
     /// Compares an entry with a text that has the same prefix and head; `None` if disturbed.
     pub(super) fn compare_rest(&self, i: usize, text: Text<'_>) -> Option<Ordering> {
         let (place, length) = self.rest(i)?;
-        let mut at = self.shape.prefix() + 8;
+        let (mut at, end) = (self.shape.prefix() + 8, self.shape.prefix() + length);
         let mut order = Ordering::Equal;
-        self.rest_words(place, length.saturating_sub(8), |word| {
-            order = word.cmp(&text.word(at));
-            at += 8;
-            order == Ordering::Equal
-        })?;
-        Some(order.then((self.shape.prefix() + length).cmp(&text.len())))
+        if let Place::Heap(first) = place {
+            // Most rests are a word or two: a loop of its own, which the compiler leaves as simple as it is.
+            let mut word = first;
+            while at < end && order == Ordering::Equal {
+                order = self.node.load(word).cmp(&text.word(at));
+                (word, at) = (word + 1, at + 8);
+            }
+        } else {
+            self.rest_words(place, length.saturating_sub(8), |word| {
+                order = word.cmp(&text.word(at));
+                at += 8;
+                order == Ordering::Equal
+            })?;
+        }
+        Some(order.then(end.cmp(&text.len())))
     }
     fn append(&self, place: Place, bytes: usize, out: &mut Vec<u8>) -> Option<()> {
         let mut left = bytes;
@@ -146,41 +185,38 @@ impl View<'_> {
     #[inline]
     pub(super) fn append_suffix(&self, i: usize, out: &mut Vec<u8>) -> Option<()> {
         let head = self.node.head(i).to_be_bytes();
-        if let Some(length) = self.shape.plain() {
-            out.extend_from_slice(&head[..length.min(8)]);
-            return Some(());
-        }
         let (place, length) = self.rest(i)?;
         out.extend_from_slice(&head[..length.min(8)]);
         if length > 8 { self.append(place, length - 8, out) } else { Some(()) }
     }
-    fn fence(&self, word: usize) -> Option<Option<(Place, usize)>> {
-        let fence = self.node.load(word);
-        let (place, length) = (fence >> 32, fence & OPEN);
+    /// Where a fence is, and its length; `Some(None)` if there is none, `None` if disturbed.
+    fn fence(&self, fence: Fence) -> Option<Option<(Place, usize)>> {
+        let link = self.node.load(LINK);
+        let (low, high) = ((link >> 32) as u16, (link >> 48) as u16);
         if !self.is_valid() {
             return None;
         }
-        if length == OPEN {
-            return Some(None);
+        let end = WORDS - coded_words(low);
+        let (code, place) = if fence == Fence::Low { (low, end) } else { (high, end - coded_words(high)) };
+        if code == LONG_FENCE {
+            let long = self.node.load(place);
+            return self.is_valid().then_some(Some((Place::Chain(long as u32), (long >> 32) as usize)));
         }
-        let length = length as usize;
-        let inline = length <= 8 * INLINE_WORDS;
-        let place = if inline { Place::Heap(place as usize) } else { Place::Chain(place as u32) };
-        Some(Some((place, length)))
+        Some((code != OPEN).then_some((Place::Heap(place), usize::from(code))))
     }
     /// Appends the smallest key that belongs here; `None` if disturbed.
     pub(super) fn append_low(&self, out: &mut Vec<u8>) -> Option<()> {
-        let (place, length) = self.fence(LOW)??;
+        let (place, length) = self.fence(Fence::Low)??;
         self.append(place, length, out)
     }
     /// Appends the prefix; `None` if disturbed.
     pub(super) fn append_prefix(&self, out: &mut Vec<u8>) -> Option<()> {
-        let (place, length) = self.fence(LOW)??;
+        let (place, length) = self.fence(Fence::Low)??;
         self.append(place, length.min(self.shape.prefix()), out)
     }
     /// Appends the smallest key that doesn't belong here any more, and says whether there is one; `None` if disturbed.
     pub(super) fn append_high(&self, out: &mut Vec<u8>) -> Option<bool> {
-        match self.fence(HIGH)? {
+        match self.fence(Fence::High)? {
             None => Some(false),
             Some((place, length)) => self.append(place, length, out).map(|()| true),
         }
@@ -204,7 +240,7 @@ impl View<'_> {
     }
     /// All overflow chains of the node, to be given back when it is laid out anew. Needs the lock.
     pub(super) fn chains(&self) -> Vec<Chain> {
-        let fences = [LOW, HIGH].into_iter().filter_map(|word| match self.fence(word) {
+        let fences = [Fence::Low, Fence::High].into_iter().filter_map(|fence| match self.fence(fence) {
             Some(Some((Place::Chain(number), _))) => Some(Chain(number)),
             _ => None,
         });
@@ -281,16 +317,18 @@ impl Node {
             None => (0..heap_words(length)).for_each(|i| self.store(place + i, word(i))),
         }
     }
-    /// Writes a fence, whose words go to `place`. Needs the lock and a change.
-    pub(super) fn write_fence(&self, at: usize, place: usize, fence: Option<&[u8]>, chain: Option<Chain>) {
-        let Some(bytes) = fence else { return self.store(at, OPEN) };
-        let place = match chain {
-            Some(chain) => chain.0 as usize,
-            None => {
-                (0..fence_words(bytes.len())).for_each(|i| self.store(place + i, word(bytes, 8 * i)));
-                place
+    /// Writes the link and the fences, the long ones being in these chains. Needs the lock and a change.
+    pub(super) fn write_ends(&self, link: u32, low: &[u8], high: Option<&[u8]>, chains: [Option<Chain>; 2]) {
+        let mut end = WORDS;
+        for (fence, chain) in [Some(low), high].into_iter().zip(chains) {
+            let Some(bytes) = fence else { continue };
+            end -= fence_words(bytes.len());
+            match chain {
+                Some(chain) => self.store(end, chain.long(bytes.len())),
+                None => (0..fence_words(bytes.len())).for_each(|i| self.store(end + i, word(bytes, 8 * i))),
             }
-        };
-        self.store(at, (place as u64) << 32 | bytes.len() as u64);
+        }
+        let (low, high) = (fence_code(Some(low.len())), fence_code(high.map(<[u8]>::len)));
+        self.store(LINK, u64::from(high) << 48 | u64::from(low) << 32 | u64::from(link));
     }
 }

@@ -4,15 +4,16 @@
 //! A [`Layout`] has everything that could fail behind it: writing it allocates nothing.
 
 use super::contents::Part;
-use super::heap::{Chain, Slot, chain_for, fence_chain_for, fence_words, heap_words};
-use super::node::{
-    BODY, HIGH, INLINE_WORDS, LINK, LOW, Node, PREFIX_MAX, SHAPE, Shape, WORDS, payload_words,
-};
+use super::heap::{Chain, Slot, chain_for, fence_chain_for, fence_words, heap_words, is_long};
+use super::node::{BLOCK, BODY, HINTS, INLINE_WORDS, Node, PREFIX_MAX, SHAPE, Shape, WORDS, payload_words};
 use super::pool::Pool;
 use super::text::{shared, word};
 
 /// Of 8 parts of a node, those that may be full after it was laid out anew. A fuller one is split instead.
 const FULL_PARTS: usize = 7;
+
+/// Entries for which there are hints.
+const ROOM_MAX: usize = (HINTS + 1) * BLOCK;
 
 /// What a part takes.
 #[derive(Clone, Copy)]
@@ -34,38 +35,44 @@ impl Part<'_> {
     fn suffix(&self, i: usize, prefix: usize) -> &[u8] {
         &self.contents.key(i)[prefix..]
     }
+    /// The length of all keys after the prefix, if they make a plain leaf: equally long, and alike after the head.
+    fn plain(&self, prefix: usize) -> Option<usize> {
+        let mut suffixes = self.range.clone().map(|i| self.suffix(i, prefix));
+        let first = suffixes.next()?;
+        let tail = first.get(8..).unwrap_or_default();
+        let alike = |suffix: &[u8]| {
+            suffix.len() == first.len() && suffix.get(8..).is_none_or(|rest| rest == tail)
+        };
+        (self.level == 0 && !is_long(first.len()) && suffixes.all(alike)).then_some(first.len())
+    }
     /// Measures. The part may be too large for a node.
     pub(super) fn measure(&self) -> Measure {
         let prefix = self.high.map_or(0, |high| shared(self.low, high)).min(PREFIX_MAX);
-        let high = self.high.map_or(0, <[u8]>::len);
-        let mut heap = fence_words(self.low.len()) + fence_words(high);
+        let mut heap = fence_words(self.low.len()) + self.high.map_or(0, |high| fence_words(high.len()));
         let count = self.range.len();
-        let first = self.range.clone().next().map_or(8, |i| self.contents.key(i).len() - prefix);
-        let alike = self.range.clone().all(|i| self.contents.key(i).len() - prefix == first);
-        if self.level == 0 && alike && first <= 8 && count > 0 {
+        if let Some(length) = self.plain(prefix) {
+            heap += heap_words(length);
             let available = WORDS - BODY - heap;
             let mut room = available * 4 / 7;
             while room + payload_words(false, room) > available {
                 room -= 1;
             }
             let words = BODY + heap + count + payload_words(false, count);
-            return Measure { prefix, plain: Some(first), heap, room, words, count };
+            return Measure { prefix, plain: Some(length), heap, room, words, count };
         }
         let rests: usize = self.range.clone().map(|i| heap_words(self.contents.key(i).len() - prefix)).sum();
         heap += rests;
-        let wide = self.level == 0;
-        let arrays = |count| count + payload_words(wide, count);
+        let arrays = |count| count + payload_words(true, count);
         let words = BODY + heap + arrays(count);
         // Room is shared in the proportion of what there is. An inner node keeps enough for a separator of any length.
-        let reserve = if wide { 0 } else { INLINE_WORDS };
+        let reserve = if self.level == 0 { 0 } else { INLINE_WORDS };
         let spare = WORDS.saturating_sub(words + reserve);
-        let quarters = if wide { 8 } else { 7 };
         let (sample, sample_heap) = if count == 0 { (1, 1) } else { (count, rests) };
-        let mut room = (count + 4 * sample * spare / (quarters * sample + 4 * sample_heap)).min(255);
+        let mut room = (count + sample * spare / (2 * sample + sample_heap)).min(ROOM_MAX);
         while room > count && BODY + heap + arrays(room) > WORDS {
             room -= 1;
         }
-        if room == count && BODY + heap + arrays(count + 1) <= WORDS {
+        if room == count && count < ROOM_MAX && BODY + heap + arrays(count + 1) <= WORDS {
             room = count + 1;
         }
         Measure { prefix, plain: None, heap, room, words, count }
@@ -91,7 +98,7 @@ impl Part<'_> {
 impl Measure {
     /// Whether a node holds it.
     pub(super) fn fits(&self) -> bool {
-        self.words <= WORDS
+        self.words <= WORDS && self.count <= ROOM_MAX
     }
     /// Whether so many of 4 parts of a node hold it.
     pub(super) fn is_at_most(&self, parts: usize) -> bool {
@@ -114,15 +121,6 @@ impl Shape {
     pub(super) fn takes_separator(self) -> bool {
         self.count() < self.room() && self.free() >= INLINE_WORDS
     }
-    /// Whether a leaf takes one more key of `length` bytes after the prefix.
-    #[inline]
-    pub(super) fn takes(self, length: usize) -> bool {
-        self.count() < self.room()
-            && match self.plain() {
-                Some(plain) => plain == length,
-                None => heap_words(length) <= self.free(),
-            }
-    }
 }
 
 /// A node about to be written.
@@ -140,20 +138,18 @@ impl Layout<'_> {
         let Self { part, measure, chains, fences } = self;
         let prefix = measure.prefix;
         let shape = measure.shape(part.level);
-        let mut place = WORDS;
+        let high_words = part.high.map_or(0, |high| fence_words(high.len()));
+        let mut place = WORDS - fence_words(part.low.len()) - high_words;
         let mut take = |words: usize| {
             place -= words;
             place
         };
         node.store(SHAPE, shape.raw());
-        node.store(LINK, u64::from(part.link));
-        node.write_fence(LOW, take(fence_words(part.low.len())), Some(part.low), fences[0]);
-        node.write_fence(
-            HIGH,
-            take(part.high.map_or(0, |high| fence_words(high.len()))),
-            part.high,
-            fences[1],
-        );
+        node.write_ends(part.link, part.low, part.high, fences);
+        if let (Some(length), Some(i)) = (measure.plain, part.range.clone().next()) {
+            let suffix = part.suffix(i, prefix);
+            node.write_rest(take(heap_words(length)), length, None, |k| word(suffix, 8 + 8 * k));
+        }
         let mut chains = chains.into_iter();
         for (at, i) in part.range.clone().enumerate() {
             let suffix = part.suffix(i, prefix);
@@ -163,12 +159,14 @@ impl Layout<'_> {
                 let words = heap_words(suffix.len());
                 let place = if words > 0 { take(words) } else { 0 };
                 let slot = Slot::new(suffix.len(), place);
-                let chain = if suffix.len() > 8 + 8 * INLINE_WORDS { chains.next() } else { None };
+                let chain = if is_long(suffix.len()) { chains.next() } else { None };
                 node.write_rest(place, suffix.len(), chain, |k| word(suffix, 8 + 8 * k));
-                payload |= slot.in_payload(shape);
+                payload |= slot.in_payload();
             }
             node.set_payload(shape, at, payload);
         }
+        (measure.count..measure.room).for_each(|at| node.store(BODY + at, u64::MAX));
+        node.write_hints(measure.count);
         debug_assert_eq!(place, shape.heap());
     }
 }

@@ -15,7 +15,7 @@
 //! | `node`, `packed`, `heap` | the layout of a node, its arrays, the rests of keys that are longer than a head |
 //! | `text`, `view` | a key; a node at a version, and the search in it |
 //! | `lock` | the lock and the version that readers confirm |
-//! | `descend`, `get`, `batch`, `range` | reading, without locks |
+//! | `descend`, `get`, `batch`, `range`, `scratch` | reading, without locks |
 //! | `update`, `edit` | changes of keys |
 //! | `grow`, `shrink`, `contents`, `layout` | changes of the tree's form |
 //! | `pool` | where nodes come from |
@@ -35,6 +35,7 @@ mod node;
 mod packed;
 mod pool;
 mod range;
+mod scratch;
 mod shrink;
 mod text;
 mod update;
@@ -223,7 +224,7 @@ impl OrderedIndex for BTree {
         direction: Direction,
         visit: &mut dyn FnMut(&[u8], Address) -> ControlFlow<()>,
     ) {
-        range::range(self, db, from, direction, visit);
+        self.run(db, from, direction, visit);
     }
 }
 

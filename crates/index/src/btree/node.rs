@@ -1,26 +1,31 @@
 //! A node: a block of words, and what its header says about the rest.
 //!
 //! ```text
-//!  word  0          1        2         3      4       5 ..         ..            .. heap ..          WORDS
-//!       +----------+--------+---------+------+-------+------------+-------------+------ - -----------+
-//!       | version  | shape  | link    | low  | high  | heads      | payloads    | free | heap        |
-//!       +----------+--------+---------+------+-------+------------+-------------+------ - -----------+
+//!  word  0          1        2         3 .. 7    8 ..         ..            .. heap ..               WORDS
+//!       +----------+--------+---------+---------+------------+-------------+------ - ------+--------+
+//!       | version  | shape  | link    | hints   | heads      | payloads    | free | heap  | fences |
+//!       +----------+--------+---------+---------+------------+-------------+------ - ------+--------+
+//!        '------------ one cache line ---------'
 //!  version:  63 .. 2 count of changes, 1 CHANGING, 0 LOCK                          (`lock`)
-//!  shape:    63 .. 44 bytes of prefix, 43 .. 40 PLAIN length, 39 .. 32 words of the heap in use, 31 .. 24 where the heap
-//!            begins, 23 .. 16 room for entries, 15 .. 8 level, 7 .. 0 entries
-//!  link:     leaf: the next leaf, 0 at the end        inner: the child for keys below the first separator
-//!  low:      63 .. 32 place, 31 .. 0 length: the smallest key that belongs here
-//!  high:     the same: the smallest key that doesn't any more; length OPEN: there is none
+//!  shape:    63 .. 44 bytes of prefix, 43 .. 38 PLAIN length, 37 .. 30 words of the heap in use, 29 .. 22 where the heap
+//!            begins, 21 .. 15 room for entries, 14 .. 7 level, 6 .. 0 entries
+//!  link:     63 .. 48 high, 47 .. 32 low: lengths of the fences (`heap`); 31 .. 0 in a leaf the next leaf, 0 at the end,
+//!            in an inner node the child for keys below the first separator
+//!  hint:     the last head of each BLOCK of heads, all ones where the block isn't full; the last block needs none
 //!  head:     the first 8 bytes of an entry's key after the prefix, big-endian, padded with zeros
 //!  payload:  plain leaf, 48 bits: address
 //!            other leaf, 64 bits: slot (16), address (48)
-//!            inner,      48 bits: slot (16), child (32)
+//!            inner,      64 bits: slot (16), child (48)
 //!  slot:     15 .. 9 word of the heap, 8 .. 0 bytes of the key after the prefix; LONG: that word says (`heap`)
+//!  fences:   low, the smallest key that belongs here, at the very end; high, the smallest that doesn't any more, before it
 //! ```
 //!
 //! The prefix is what all keys from `low` on and below `high` share, so every key that may ever come here begins with it.
-//! It is the beginning of `low` and stored nowhere else. In a *plain* leaf all keys are equally long and end within the head.
-//! Level 0 is a leaf. An entry of an inner node is a separator and the child for keys not below it.
+//! It is the beginning of `low` and stored nowhere else. In a *plain* leaf all keys are equally long, and alike after the
+//! head: what comes there is stored once. Level 0 is a leaf. An entry of an inner node is a separator and the child for keys not below it.
+//!
+//! A search reads the first line, the block that the hints name (12 heads in two lines), and one payload: four lines of
+//! sixteen, and no branch depends on the keys.
 //!
 //! # Thread safety
 //! Everything is atomic: words are loaded relaxed and mean something only once the version is confirmed (`lock`).
@@ -29,7 +34,7 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use crate::memory::Zeroed;
+use crate::memory::{self, Zeroed};
 use crate::sync::AtomicU64;
 
 /// Words of a node. Small where schedules are explored, so that few keys fill one.
@@ -38,25 +43,32 @@ pub(super) const WORDS: usize = if cfg!(shuttle) { 16 } else { 128 };
 pub(super) const VERSION: usize = 0;
 /// Word: counts, see [`Shape`].
 pub(super) const SHAPE: usize = 1;
-/// Word: next leaf, or first child.
+/// Word: next leaf, or first child; lengths of the fences.
 pub(super) const LINK: usize = 2;
-/// Word: the smallest key that belongs here.
-pub(super) const LOW: usize = 3;
-/// Word: the smallest key that is too great.
-pub(super) const HIGH: usize = 4;
+/// The first hint.
+pub(super) const HINT: usize = 3;
+/// Hints: with them the header fills a line.
+pub(super) const HINTS: usize = if cfg!(shuttle) { 2 } else { 5 };
 /// The first head.
-pub(super) const BODY: usize = 5;
+pub(super) const BODY: usize = HINT + HINTS;
+/// Heads that a hint stands for.
+pub(super) const BLOCK: usize = if cfg!(shuttle) { 2 } else { 12 };
+
+// Every entry is in a block that has a hint or is the last: no entry takes less than a head and 48 bits.
+const _: () = assert!((WORDS - BODY) * 4 / 7 <= (HINTS + 1) * BLOCK);
 
 /// Words that a key's bytes after the head, or a fence, may take in a node; longer ones are in overflow nodes.
 pub(super) const INLINE_WORDS: usize = if cfg!(shuttle) { 1 } else { 5 };
 
-/// The low bits of a payload: an address, or in an inner node slot and child.
+/// The low bits of a payload: an address or a child.
 pub(super) const MASK_48: u64 = (1 << 48) - 1;
 
 /// The longest prefix that a node may cut off; what keys share beyond it stays in each.
 pub(super) const PREFIX_MAX: usize = (1 << 20) - 1;
 
-const NOT_PLAIN: u64 = 15;
+const _: () = assert!(8 + 8 * INLINE_WORDS < NOT_PLAIN as usize && (HINTS + 1) * BLOCK < 128);
+
+const NOT_PLAIN: u64 = 63;
 
 /// A block of words.
 #[cfg_attr(not(shuttle), repr(C, align(64)))]
@@ -66,7 +78,7 @@ pub(super) struct Node {
 
 // Nodes are allocated as zeroed memory.
 #[cfg(not(shuttle))]
-const _: () = assert!(size_of::<Node>() == 1024 && align_of::<Node>() == 64);
+const _: () = assert!(size_of::<Node>() == 1024 && align_of::<Node>() == 64 && BODY == 8);
 
 impl Node {
     /// A node's word as an atomic.
@@ -85,6 +97,11 @@ impl Node {
     pub(super) fn store(&self, word: usize, value: u64) {
         debug_assert!(word < WORDS && word != VERSION);
         self.at(word).store(value, Relaxed);
+    }
+    /// Starts loading the line of a word.
+    #[inline]
+    pub(super) fn prefetch_word(&self, word: usize) {
+        memory::prefetch(std::ptr::from_ref(self.at(word)));
     }
     /// What the header says.
     #[inline]
@@ -113,17 +130,17 @@ impl Shape {
     /// A node without entries; `plain` is the length of a plain leaf's keys after the prefix.
     pub(super) fn new(level: u8, prefix: usize, plain: Option<usize>, room: usize, heap: usize) -> Self {
         debug_assert!(
-            prefix <= PREFIX_MAX && room < 256 && heap <= WORDS && plain.is_none_or(|length| length <= 8)
+            prefix <= PREFIX_MAX && room < 128 && heap <= WORDS && plain.is_none_or(|length| length <= 8 + 8 * INLINE_WORDS)
         );
         let plain = plain.map_or(NOT_PLAIN, |length| length as u64);
         let used = (WORDS - heap) as u64;
         Self(
             (prefix as u64) << 44
-                | plain << 40
-                | used << 32
-                | (heap as u64) << 24
-                | (room as u64) << 16
-                | u64::from(level) << 8,
+                | plain << 38
+                | used << 30
+                | (heap as u64) << 22
+                | (room as u64) << 15
+                | u64::from(level) << 7,
         )
     }
     /// As stored.
@@ -133,17 +150,17 @@ impl Shape {
     /// Entries.
     #[inline]
     pub(super) fn count(self) -> usize {
-        (self.0 & 255) as usize
+        (self.0 & 127) as usize
     }
     /// With another number of entries.
     pub(super) fn with_count(self, count: usize) -> Self {
         debug_assert!(count <= self.room());
-        Self(self.0 & !255 | count as u64)
+        Self(self.0 & !127 | count as u64)
     }
     /// Levels below this one.
     #[inline]
     pub(super) fn level(self) -> u8 {
-        (self.0 >> 8) as u8
+        (self.0 >> 7) as u8
     }
     /// Whether this is a leaf.
     #[inline]
@@ -153,29 +170,29 @@ impl Shape {
     /// Entries that the arrays have room for.
     #[inline]
     pub(super) fn room(self) -> usize {
-        (self.0 >> 16 & 255) as usize
+        (self.0 >> 15 & 127) as usize
     }
     /// The first word of the heap.
     #[inline]
     pub(super) fn heap(self) -> usize {
-        (self.0 >> 24 & 255) as usize
+        (self.0 >> 22 & 255) as usize
     }
     /// Words of the heap that hold something.
     pub(super) fn heap_used(self) -> usize {
-        (self.0 >> 32 & 255) as usize
+        (self.0 >> 30 & 255) as usize
     }
     /// With `words` more in the heap, taken from the free words.
     pub(super) fn with_more_heap(self, words: usize) -> Self {
-        Self(self.0 + ((words as u64) << 32) - ((words as u64) << 24))
+        Self(self.0 + ((words as u64) << 30) - ((words as u64) << 22))
     }
     /// With `words` of the heap in use no more. They are free again once the node is laid out anew.
     pub(super) fn with_less_heap(self, words: usize) -> Self {
-        Self(self.0 - ((words as u64) << 32))
+        Self(self.0 - ((words as u64) << 30))
     }
-    /// The length of all keys after the prefix, in a plain leaf.
+    /// The length of all keys after the prefix, in a plain leaf; what comes after 8 bytes is where the heap begins.
     #[inline]
     pub(super) fn plain(self) -> Option<usize> {
-        let plain = self.0 >> 40 & 15;
+        let plain = self.0 >> 38 & 63;
         if plain == NOT_PLAIN { None } else { Some(plain as usize) }
     }
     /// Bytes of the prefix.
@@ -186,7 +203,7 @@ impl Shape {
     /// Whether payloads have 64 bits, else 48.
     #[inline]
     pub(super) fn wide(self) -> bool {
-        self.is_leaf() && self.plain().is_none()
+        self.plain().is_none()
     }
     /// The first word of the payloads.
     #[inline]

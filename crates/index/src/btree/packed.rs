@@ -1,11 +1,14 @@
-//! The arrays of a node: heads, and payloads of 48 or 64 bits.
+//! The arrays of a node: hints, heads, and payloads of 48 or 64 bits.
 //!
 //! Payloads of 48 bits lie side by side, four in three words, the first in the lowest bits.
+//!
+//! # Invariants
+//! Heads between the last entry's and the end of the room are all ones, so that a search may compare a whole block.
 //!
 //! # Thread safety
 //! Writers hold the node's lock and are changing it.
 
-use super::node::{BODY, MASK_48, Node, Shape, payload_words};
+use super::node::{BLOCK, BODY, HINT, HINTS, MASK_48, Node, Shape, payload_words};
 
 impl Node {
     /// The head of entry `i`.
@@ -16,13 +19,19 @@ impl Node {
     /// The payload of entry `i`.
     #[inline]
     pub(super) fn payload(&self, shape: Shape, i: usize) -> u64 {
-        let first = shape.payloads();
-        if shape.wide() {
-            return self.load(first + i);
-        }
-        let (word, shift) = (first + i * 3 / 4, (i * 48 % 64) as u32);
-        let low = self.load(word) >> shift;
-        if shift > 16 { (low | self.load(word + 1) << (64 - shift)) & MASK_48 } else { low & MASK_48 }
+        if shape.wide() { self.wide_payload(shape, i) } else { self.narrow_payload(shape, i) }
+    }
+    /// The payload of entry `i`, which has 64 bits.
+    #[inline]
+    pub(super) fn wide_payload(&self, shape: Shape, i: usize) -> u64 {
+        self.load(shape.payloads() + i)
+    }
+    /// The payload of entry `i`, which has 48 bits.
+    #[inline]
+    pub(super) fn narrow_payload(&self, shape: Shape, i: usize) -> u64 {
+        let (word, shift) = (shape.payloads() + i * 3 / 4, (i * 48 % 64) as u32);
+        // Both words, whether or not the second has a part of it: a branch here would be as random as the keys.
+        (self.load(word) >> shift | self.load(word + 1) << 1 << (63 - shift)) & MASK_48
     }
     /// Replaces the payload of entry `i`.
     pub(super) fn set_payload(&self, shape: Shape, i: usize, payload: u64) {
@@ -38,6 +47,13 @@ impl Node {
             self.store(word + 1, self.load(word + 1) & !(MASK_48 >> rest) | payload >> rest);
         }
     }
+    /// Makes the hints those of the first `count` heads.
+    pub(super) fn write_hints(&self, count: usize) {
+        for hint in 0..HINTS {
+            let last = BLOCK * (hint + 1) - 1;
+            self.store(HINT + hint, if last < count { self.head(last) } else { u64::MAX });
+        }
+    }
     /// Makes room for an entry at `i` of `shape.count()` entries, and writes it. The count stays.
     pub(super) fn insert_arrays(&self, shape: Shape, i: usize, head: u64, payload: u64) {
         let count = shape.count();
@@ -46,6 +62,7 @@ impl Node {
             self.store(word + 1, self.load(word));
         }
         self.store(BODY + i, head);
+        self.write_hints(count + 1);
         let first = shape.payloads();
         if shape.wide() {
             for word in (first + i..first + count).rev() {
@@ -73,6 +90,8 @@ impl Node {
         for word in BODY + i..BODY + count - 1 {
             self.store(word, self.load(word + 1));
         }
+        self.store(BODY + count - 1, u64::MAX);
+        self.write_hints(count - 1);
         let first = shape.payloads();
         if shape.wide() {
             for word in first + i..first + count - 1 {
@@ -105,6 +124,7 @@ mod tests {
             // SAFETY: one node was allocated, and it is freed at the end of this round.
             let node = unsafe { &*nodes };
             let empty = Shape::new(0, 0, plain, 40, 128);
+            (0..40).for_each(|i| node.store(BODY + i, u64::MAX));
             let mut model: Vec<(u64, u64)> = Vec::new();
             let mut seed = 7u64;
             for step in 0..4000u64 {
@@ -128,6 +148,11 @@ mod tests {
                         (head, payload),
                         "step {step}, entry {i}"
                     );
+                }
+                assert!((model.len()..40).all(|i| node.head(i) == u64::MAX), "step {step}");
+                for hint in 0..HINTS {
+                    let last = model.get(BLOCK * (hint + 1) - 1);
+                    assert_eq!(node.load(HINT + hint), last.map_or(u64::MAX, |entry| entry.0), "step {step}");
                 }
             }
             // SAFETY: it came from `allocate(1)`, and `node` is used no more.

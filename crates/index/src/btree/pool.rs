@@ -40,6 +40,11 @@ impl Pool {
     pub(super) fn get(&self, number: u32) -> &Node {
         self.nodes.get(u64::from(number))
     }
+    /// The node of a number that may be none; `None` if no memory was ever there for it.
+    #[inline]
+    pub(super) fn look(&self, number: u32) -> Option<&Node> {
+        self.nodes.find(u64::from(number))
+    }
     /// Takes a node, whose words other than the version mean nothing.
     ///
     /// # Panics

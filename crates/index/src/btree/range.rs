@@ -5,19 +5,18 @@
 //! has changed meanwhile it descends again. So a key that was there throughout is shown exactly once, and in order.
 //! From leaf to leaf: the next one's version is noted before this one's is confirmed, so it began where this one ends.
 
-use std::ops::{Bound, ControlFlow};
+use std::ops::{Bound, ControlFlow, Range};
 
 use super::BTree;
 use super::contents::link_of;
+use super::scratch::{Copied, Scratch};
 use super::text::Text;
 use super::view::{View, prefetch};
 use crate::sync::Backoff;
 use crate::{Address, Direction};
 
-/// Entries copied at first; twice as many each time, so that a search for one key copies few.
+/// Entries copied at first, so that a search for one key copies few; whole leaves then.
 const FIRST: usize = 8;
-/// Entries copied at most at a time: whole leaves.
-const MOST: usize = 256;
 
 /// A place among the keys.
 struct Place {
@@ -27,257 +26,170 @@ struct Place {
     after: bool,
 }
 
-/// Entries copied out of a leaf.
-#[derive(Default)]
-struct Copied {
-    bytes: Vec<u8>,
-    /// Where each key ends, and its address.
-    entries: Vec<(usize, u64)>,
-}
-
-impl Copied {
-    fn clear(&mut self) {
-        self.bytes.clear();
-        self.entries.clear();
-    }
-    #[inline]
-    fn push(&mut self, view: &View<'_>, prefix: &[u8], i: usize) -> Option<()> {
-        self.bytes.extend_from_slice(prefix);
-        view.append_suffix(i, &mut self.bytes)?;
-        self.entries.push((self.bytes.len(), view.address(i)));
-        Some(())
-    }
-    /// Shows the entries of a database. Breaks if `visit` does, or if an entry belongs to another database.
-    fn show(&self, db: u8, visit: &mut dyn FnMut(&[u8], Address) -> ControlFlow<()>) -> ControlFlow<()> {
-        let mut start = 0;
-        for &(end, raw) in &self.entries {
-            let [of, key @ ..] = &self.bytes[start..end] else { return ControlFlow::Break(()) };
-            if *of != db {
-                return ControlFlow::Break(());
-            }
-            if raw != 0 {
-                visit(key, Address::new(raw))?;
-            }
-            start = end;
-        }
-        ControlFlow::Continue(())
-    }
-    /// The last key copied.
-    fn last(&self) -> &[u8] {
-        let start = self.entries.len().checked_sub(2).map_or(0, |i| self.entries[i].0);
-        &self.bytes[start..]
-    }
-}
-
-/// Where a range goes on within a leaf, and what comes after it.
+/// How far a leaf was copied.
 struct Piece {
-    /// Entries of the leaf that were copied or passed over; all of them: the leaf is done.
+    /// Where to go on: in this leaf before or after so many of its entries, or in the leaf of this number.
     next: usize,
+    /// Whether that is all of the leaf. Then it is known where the leaf ends.
     done: bool,
-    /// Where the leaf ends; empty at the end of all keys. Known when it is done.
-    fence: Vec<u8>,
 }
 
 impl BTree {
-    pub(super) fn forward(
+    /// As [`OrderedIndex::range`](crate::OrderedIndex::range).
+    pub(super) fn run(
         &self,
         db: u8,
         from: Bound<&[u8]>,
+        direction: Direction,
         visit: &mut dyn FnMut(&[u8], Address) -> ControlFlow<()>,
     ) {
-        let mut place = Place::new(db, from, &[]);
-        let (mut copied, mut prefix, mut budget) = (Copied::default(), Vec::new(), FIRST);
+        let mut scratch = Scratch::take();
+        let mut place = Place::new(std::mem::take(&mut scratch.place), db, from, direction);
+        self.run_with(&mut scratch, &mut place, (db, direction), visit);
+        scratch.place = place.joined;
+        scratch.give_back();
+    }
+    fn run_with(
+        &self,
+        scratch: &mut Scratch,
+        place: &mut Place,
+        (db, direction): (u8, Direction),
+        visit: &mut dyn FnMut(&[u8], Address) -> ControlFlow<()>,
+    ) {
+        let Scratch { copied, fence, .. } = scratch;
+        let mut budget = FIRST;
         let mut known: Option<(View<'_>, usize)> = None;
         let backoff = Backoff::new();
         loop {
             let (view, start) = match known.take() {
                 Some((view, start)) => (view, Some(start)),
-                None => (self.leaf(Text::from_joined(&place.joined)), None),
+                None => self.leaf_of(place, direction),
             };
-            let Some(piece) = view.copy_up(&place, start, budget, &mut copied, &mut prefix) else {
+            let Some(piece) = view.copy(place, (start, budget), direction, copied, fence) else {
                 backoff.wait();
                 continue;
             };
             if copied.show(db, visit).is_break() {
                 return;
             }
-            budget = MOST.min(2 * budget);
+            budget = usize::MAX;
             if !piece.done {
-                place.joined.clear();
-                place.joined.extend_from_slice(copied.last());
+                copied.last_key(&mut place.joined);
                 place.after = true;
                 known = Some((view, piece.next)).filter(|_| view.is_valid());
-            } else if piece.fence.is_empty() {
-                return;
-            } else {
-                place = Place { joined: piece.fence, after: false };
-                let next = View::new(&self.pool, piece.next as u32);
-                known = Some((next, 0)).filter(|_| view.is_valid());
+                continue;
+            }
+            std::mem::swap(&mut place.joined, fence);
+            match direction {
+                Direction::Forward if place.joined.is_empty() => return,
+                Direction::Forward => {
+                    place.after = false;
+                    let next = View::new(&self.pool, piece.next as u32);
+                    known = Some((next, 0)).filter(|_| view.is_valid());
+                }
+                Direction::Backward if place.joined[..] <= [db][..] => return,
+                Direction::Backward => place.after = true,
             }
         }
     }
-
-    pub(super) fn backward(
-        &self,
-        db: u8,
-        from: Bound<&[u8]>,
-        visit: &mut dyn FnMut(&[u8], Address) -> ControlFlow<()>,
-    ) {
-        // Every key of the database is below the next database's empty one.
-        let mut place = Place::new(db, from, &[db.saturating_add(1)]);
-        let (mut copied, mut prefix, mut budget) = (Copied::default(), Vec::new(), FIRST);
-        let mut known: Option<(View<'_>, usize)> = None;
-        let backoff = Backoff::new();
-        loop {
-            let (view, start) = match known.take() {
-                Some((view, start)) => (view, Some(start)),
-                None => {
-                    let text = Text::from_joined(&place.joined);
-                    let (view, all) =
-                        if place.after { self.leaf_below(text) } else { (self.leaf(text), false) };
-                    (view, all.then(|| view.shape.count()))
-                }
-            };
-            let Some(piece) = view.copy_down(&place, start, budget, &mut copied, &mut prefix) else {
-                backoff.wait();
-                continue;
-            };
-            if copied.show(db, visit).is_break() {
-                return;
-            }
-            budget = MOST.min(2 * budget);
-            if !piece.done {
-                place.joined.clear();
-                place.joined.extend_from_slice(copied.last());
-                place.after = true;
-                known = Some((view, piece.next)).filter(|_| view.is_valid());
-            } else if piece.fence[..] <= [db][..] {
-                return;
-            } else {
-                place = Place { joined: piece.fence, after: true };
-            }
+    /// The leaf where a range goes on, and where in it, if that is known.
+    fn leaf_of(&self, place: &Place, direction: Direction) -> (View<'_>, Option<usize>) {
+        let text = Text::from_joined(&place.joined);
+        if direction == Direction::Backward && place.after {
+            let (view, all) = self.leaf_below(text);
+            return (view, all.then(|| view.shape.count()));
         }
+        (self.leaf(text), None)
     }
 
     /// Appends the addresses of the leaf where `from` belongs, of keys from there on, and of further leaves while there is
     /// nothing; returns where the last leaf ends, empty at the end of all keys.
     pub(super) fn walk(&self, from: &[u8], out: &mut Vec<Address>) -> Vec<u8> {
         let mut place = Place { joined: if from.is_empty() { vec![0] } else { from.to_vec() }, after: false };
-        let (mut copied, mut prefix) = (Copied::default(), Vec::new());
+        let (mut copied, mut fence) = (Copied::default(), Vec::new());
         let backoff = Backoff::new();
         loop {
             let view = self.leaf(Text::from_joined(&place.joined));
-            let Some(piece) = view.copy_up(&place, None, usize::MAX, &mut copied, &mut prefix) else {
+            let all = (None, usize::MAX);
+            if view.copy(&place, all, Direction::Forward, &mut copied, &mut fence).is_none() {
                 backoff.wait();
                 continue;
-            };
-            let found = out.len();
-            out.extend(copied.entries.iter().filter_map(|&(_, raw)| super::get::address(raw)));
-            if piece.fence.is_empty() || out.len() > found {
-                return piece.fence;
             }
-            place.joined = piece.fence;
+            let found = out.len();
+            out.extend(copied.addresses());
+            if fence.is_empty() || out.len() > found {
+                return fence;
+            }
+            std::mem::swap(&mut place.joined, &mut fence);
         }
     }
 }
 
 impl Place {
-    /// Where a range begins; without a bound at `open`, or if that is empty with the database's empty key.
-    fn new(db: u8, from: Bound<&[u8]>, open: &[u8]) -> Self {
+    /// Where a range begins. `joined` is memory to use.
+    fn new(mut joined: Vec<u8>, db: u8, from: Bound<&[u8]>, direction: Direction) -> Self {
+        joined.clear();
         let (bytes, after) = match from {
             Bound::Included(bytes) => (bytes, false),
             Bound::Excluded(bytes) => (bytes, true),
-            Bound::Unbounded if open.is_empty() => (&[][..], false),
-            Bound::Unbounded => return Self { joined: open.to_vec(), after: true },
+            Bound::Unbounded if direction == Direction::Forward => (&[][..], false),
+            // Every key of the database is below the next database's empty one.
+            Bound::Unbounded => {
+                joined.push(db.saturating_add(1));
+                return Self { joined, after: true };
+            }
         };
-        let mut joined = Vec::with_capacity(bytes.len() + 16);
         Text::from_parts(db, bytes).join(&mut joined);
         Self { joined, after }
     }
 }
 
 impl View<'_> {
-    /// Copies up to `budget` entries, from `start` or else from the place on. `None` if disturbed.
-    fn copy_up(
+    /// Copies up to `budget` entries in this direction, from `start` or else from the place on, and where the leaf ends there
+    /// if that is all. `None` if disturbed.
+    fn copy(
         &self,
         place: &Place,
-        start: Option<usize>,
-        budget: usize,
+        (start, budget): (Option<usize>, usize),
+        direction: Direction,
         copied: &mut Copied,
-        prefix: &mut Vec<u8>,
+        fence: &mut Vec<u8>,
     ) -> Option<Piece> {
-        copied.clear();
-        prefix.clear();
+        let forward = direction == Direction::Forward;
+        let count = self.shape.count();
         let start = match start {
             Some(start) => start,
             None => {
                 let position = self.position(Text::from_joined(&place.joined))?;
-                position.below + usize::from(position.exact && place.after)
+                position.below + usize::from(position.exact && place.after == forward)
             }
         };
-        let count = self.shape.count();
-        let end = start.saturating_add(budget).min(count);
-        self.append_prefix(prefix)?;
-        for i in start..end {
-            copied.push(self, prefix, i)?;
-        }
-        if end < count {
-            return self.is_valid().then_some(Piece { next: end, done: false, fence: Vec::new() });
-        }
-        let mut fence = Vec::new();
-        let bounded = self.append_high(&mut fence)?;
-        let next = link_of(self);
-        if !self.is_valid() {
-            return None;
-        }
-        if bounded {
-            prefetch(self.pool.get(next));
+        let range: Range<usize> = if forward {
+            start..start.saturating_add(budget).min(count)
         } else {
-            fence.clear();
-        }
-        Some(Piece { next: next as usize, done: true, fence })
-    }
-    /// Copies up to `budget` entries, the greatest first, below `start` or else from the place down. `None` if disturbed.
-    fn copy_down(
-        &self,
-        place: &Place,
-        start: Option<usize>,
-        budget: usize,
-        copied: &mut Copied,
-        prefix: &mut Vec<u8>,
-    ) -> Option<Piece> {
-        copied.clear();
-        prefix.clear();
-        let end = match start {
-            Some(end) => end,
-            None => {
-                let position = self.position(Text::from_joined(&place.joined))?;
-                position.below + usize::from(position.exact && !place.after)
-            }
+            start.saturating_sub(budget)..start
         };
-        let start = end.saturating_sub(budget);
-        self.append_prefix(prefix)?;
-        for i in (start..end).rev() {
-            copied.push(self, prefix, i)?;
+        let done = if forward { range.end == count } else { range.start == 0 };
+        let link = link_of(self);
+        if done && forward
+            && let Some(next) = self.pool.look(link)
+        {
+            prefetch(next);
         }
-        let mut fence = Vec::new();
-        if start == 0 {
-            self.append_low(&mut fence)?;
+        fence.clear();
+        copied.load(self, range.clone(), forward)?;
+        if done {
+            if forward {
+                self.append_high(fence)?;
+            } else {
+                self.append_low(fence)?;
+            }
         }
-        self.is_valid().then_some(Piece { next: start, done: start == 0, fence })
-    }
-}
-
-/// As [`OrderedIndex::range`](crate::OrderedIndex::range).
-pub(super) fn range(
-    tree: &BTree,
-    db: u8,
-    from: Bound<&[u8]>,
-    direction: Direction,
-    visit: &mut dyn FnMut(&[u8], Address) -> ControlFlow<()>,
-) {
-    match direction {
-        Direction::Forward => tree.forward(db, from, visit),
-        Direction::Backward => tree.backward(db, from, visit),
+        let next = match (done, forward) {
+            (true, _) => link as usize,
+            (false, true) => range.end,
+            (false, false) => range.start,
+        };
+        self.is_valid().then_some(Piece { next, done })
     }
 }

@@ -22,6 +22,11 @@ impl<'a> Text<'a> {
     pub(super) fn from_parts(db: u8, bytes: &'a [u8]) -> Self {
         Self { db, bytes }
     }
+    /// Its parts.
+    #[inline]
+    pub(super) fn parts(&self) -> (u8, &'a [u8]) {
+        (self.db, self.bytes)
+    }
     /// A text that was put together, and so isn't empty.
     pub(super) fn from_joined(joined: &'a [u8]) -> Self {
         match joined {
@@ -52,19 +57,17 @@ impl<'a> Text<'a> {
 /// Eight bytes of `bytes` from `at` on, big-endian, zeros past the end.
 #[inline]
 pub(super) fn word(bytes: &[u8], at: usize) -> u64 {
-    if let Some(chunk) = bytes.get(at..).and_then(|rest| rest.first_chunk()) {
-        return u64::from_be_bytes(*chunk);
-    }
-    if at >= bytes.len() {
-        return 0;
-    }
-    let missing = at + 8 - bytes.len();
-    if let Some(last) = bytes.last_chunk() {
-        return u64::from_be_bytes(*last) << (8 * missing);
-    }
-    let mut word = [0; 8];
-    word[..8 - missing].copy_from_slice(&bytes[at..]);
-    u64::from_be_bytes(word)
+    let Some(last) = bytes.len().checked_sub(8) else { return short_word(bytes, at) };
+    // The last eight bytes serve for all places after them: no branch depends on where in a key a node begins.
+    let from = at.min(last);
+    let Some(chunk) = bytes[from..].first_chunk() else { return 0 };
+    let word = u64::from_be_bytes(*chunk);
+    if at - from < 8 { word << (8 * (at - from)) } else { 0 }
+}
+
+fn short_word(bytes: &[u8], at: usize) -> u64 {
+    let rest = bytes.get(at..).unwrap_or_default();
+    rest.iter().rev().fold(0, |word, &byte| word >> 8 | u64::from(byte) << 56)
 }
 
 /// How many bytes two strings share at their beginnings.

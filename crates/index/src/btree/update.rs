@@ -67,8 +67,7 @@ impl BTree {
         let text = Text::new(key);
         let (mut leaf, position) = loop {
             let (leaf, position) = self.lock_leaf(text);
-            let shape = leaf.view.shape;
-            if position.exact || shape.takes(text.len() - shape.prefix()) {
+            if position.exact || leaf.view.takes(text) {
                 break (leaf, position);
             }
             drop(leaf);

@@ -6,13 +6,12 @@
 //! until it changes the node.
 
 use std::cmp::Ordering;
-use std::hint::select_unpredictable;
 
-use super::heap::Slot;
-use super::node::{BODY, LINK, MASK_48, Node, Shape};
+use super::heap::{Slot, heap_words};
+use super::node::{BLOCK, BODY, HINT, HINTS, LINK, MASK_48, Node, Shape, WORDS};
 use super::pool::Pool;
 use super::text::Text;
-use crate::memory;
+
 
 /// Where a text is in a node, or would be.
 #[derive(Clone, Copy)]
@@ -46,44 +45,75 @@ impl<'a> View<'a> {
     pub(super) fn is_valid(&self) -> bool {
         self.node.is_still(self.version)
     }
+    /// Where the heads are that a search compares: all before them are below this one. The node has room for a block.
+    #[inline]
+    fn block(&self, head: u64) -> usize {
+        let mut full = 0;
+        for hint in 0..HINTS {
+            full += usize::from(self.node.load(HINT + hint) < head);
+        }
+        // The last block begins earlier where there is no room for all of it.
+        (full * BLOCK).min(self.shape.room().wrapping_sub(BLOCK)) % WORDS
+    }
     /// Entries whose head is below this one. No branch depends on the keys.
     #[inline]
     fn heads_below(&self, head: u64) -> usize {
-        let (mut base, mut size) = (0, self.shape.count());
-        if size == 0 {
-            return 0;
+        if self.shape.room() < BLOCK {
+            return few_heads_below(self.node, self.shape, head);
         }
-        while size > 1 {
-            let half = size / 2;
-            base = select_unpredictable(self.node.head(base + half - 1) < head, base + half, base);
-            size -= half;
+        let block = self.block(head);
+        let below = |i: usize| usize::from(self.node.head(i) < head);
+        let (mut from, part) = (block, BLOCK.div_ceil(3));
+        for i in 1..BLOCK / part {
+            from += part * below(block + i * part - 1);
         }
-        base + usize::from(self.node.head(base) < head)
+        from + (from..from + part).map(below).sum::<usize>()
+    }
+    /// Starts loading what a search for this text reads beyond the first line.
+    #[inline]
+    pub(super) fn prefetch_search(&self, text: Text<'_>) {
+        if self.shape.room() < BLOCK {
+            return;
+        }
+        let block = self.block(text.word(self.shape.prefix()));
+        let payloads = self.shape.payloads() + if self.shape.wide() { block } else { block * 3 / 4 };
+        for word in [BODY + block, BODY + block + BLOCK - 1, payloads, payloads + 8] {
+            self.node.prefetch_word(word);
+        }
+    }
+    /// Entries whose head is below that of a text, and whether the next has the same head.
+    #[inline]
+    pub(super) fn near(&self, text: Text<'_>) -> (usize, bool) {
+        let head = text.word(self.shape.prefix());
+        let below = self.heads_below(head);
+        (below, below < self.shape.count() && self.node.head(below) == head)
     }
     /// Searches; `None` if disturbed.
     #[inline]
     pub(super) fn position(&self, text: Text<'_>) -> Option<Position> {
-        let head = text.word(self.shape.prefix());
-        let below = self.heads_below(head);
-        if below >= self.shape.count() || self.node.head(below) != head {
-            return Some(Position { below, exact: false });
-        }
-        if let Some(length) = self.shape.plain() {
-            // Heads differ where all keys are equally long, so this is the only entry with this head.
-            return Some(match (self.shape.prefix() + length).cmp(&text.len()) {
-                Ordering::Less => Position { below: below + 1, exact: false },
-                Ordering::Equal => Position { below, exact: true },
-                Ordering::Greater => Position { below, exact: false },
-            });
-        }
-        self.position_among_equals(text, below, head)
+        let (below, same_head) = self.near(text);
+        if same_head { self.position_at(text, below) } else { Some(Position { below, exact: false }) }
     }
-    /// Goes on among entries with the same head.
+    /// Compares the first entry with the text's head in full, and goes on from there.
+    fn position_at(&self, text: Text<'_>, below: usize) -> Option<Position> {
+        match self.compare_rest(below, text)? {
+            Ordering::Equal => Some(Position { below, exact: true }),
+            Ordering::Greater => Some(Position { below, exact: false }),
+            // No other entry of a plain leaf has this head.
+            Ordering::Less if self.shape.plain().is_some() => Some(Position { below: below + 1, exact: false }),
+            Ordering::Less => {
+                let head = text.word(self.shape.prefix());
+                self.position_among_equals(text, below + 1, head)
+            }
+        }
+    }
+    /// Goes on among entries with the same head, from this one on.
+    #[cold]
     fn position_among_equals(&self, text: Text<'_>, from: usize, head: u64) -> Option<Position> {
         let (mut low, mut high) = (from, self.shape.count());
         while low < high {
             let middle = (low + high) / 2;
-            let order = if middle == from || self.node.head(middle) == head {
+            let order = if self.node.head(middle) == head {
                 self.compare_rest(middle, text)?
             } else {
                 Ordering::Greater
@@ -96,17 +126,36 @@ impl<'a> View<'a> {
         }
         Some(Position { below: low, exact: false })
     }
-    /// The number of the child that a descent takes; confirmed.
+    /// Whether a leaf takes one more key, which it doesn't hold, without being laid out anew. Needs the lock.
+    #[inline]
+    pub(super) fn takes(&self, text: Text<'_>) -> bool {
+        let shape = self.shape;
+        let length = text.len() - shape.prefix();
+        shape.count() < shape.room()
+            && match shape.plain() {
+                Some(plain) => plain == length && self.compare_rest(0, text) == Some(Ordering::Equal),
+                None => heap_words(length) <= shape.free(),
+            }
+    }
+    /// The number of the child that a descent takes, not confirmed; `None` if disturbed.
     #[inline]
     pub(super) fn child_for(&self, text: Text<'_>) -> Option<u32> {
-        let Position { below, exact } = self.position(text)?;
-        let child = self.child(below + usize::from(exact));
-        if self.is_valid() { Some(child) } else { None }
+        let (below, same_head) = self.near(text);
+        if same_head {
+            let (db, bytes) = text.parts();
+            return child_among_equals(self.pool, self.number, self.version, db, bytes);
+        }
+        Some(self.child(below))
+    }
+    /// The node again, as it was at this version.
+    pub(super) fn again(pool: &'a Pool, number: u32, version: u64) -> Self {
+        let node = pool.get(number);
+        Self { pool, number, node, version, shape: node.shape() }
     }
     /// Child `i`, of one more than there are entries.
     #[inline]
     pub(super) fn child(&self, i: usize) -> u32 {
-        if i == 0 { self.node.load(LINK) as u32 } else { self.node.payload(self.shape, i - 1) as u32 }
+        if i == 0 { self.node.load(LINK) as u32 } else { self.node.wide_payload(self.shape, i - 1) as u32 }
     }
     /// The address of an entry of a leaf, 0 for an entry that is only a place.
     #[inline]
@@ -116,23 +165,40 @@ impl<'a> View<'a> {
     /// The slot of an entry, where the node isn't plain.
     #[inline]
     pub(super) fn slot(&self, i: usize) -> Slot {
-        Slot::of_payload(self.shape, self.node.payload(self.shape, i))
+        Slot::of_payload(self.node.wide_payload(self.shape, i))
     }
-    /// A view of this child; `None` if disturbed.
+    /// A view of this child, whose number need not be confirmed; `None` if disturbed.
     #[inline]
     pub(super) fn step(&self, child: u32) -> Option<Self> {
-        let view = Self::new(self.pool, child);
+        self.step_to(child, self.pool.look(child)?)
+    }
+    /// As [`step`](Self::step), for whoever has looked the child up.
+    #[inline]
+    pub(super) fn step_to(&self, number: u32, node: &'a Node) -> Option<Self> {
+        let version = node.version();
+        let view = Self { pool: self.pool, number, node, version, shape: node.shape() };
         // It was this node's child when its version was noted.
         if self.is_valid() { Some(view) } else { None }
     }
 }
 
-/// Starts loading the lines of a node that a search looks at.
+/// The child for a text that has a separator's head. Takes what is in registers, so that those who call it rarely keep it
+/// there.
+#[inline(never)]
+fn child_among_equals(pool: &Pool, number: u32, version: u64, db: u8, bytes: &[u8]) -> Option<u32> {
+    let view = View::again(pool, number, version);
+    let Position { below, exact } = view.position(Text::from_parts(db, bytes))?;
+    Some(view.child(below + usize::from(exact)))
+}
+
+/// Entries whose head is below this one, in a node without room for a block.
+#[inline(never)]
+fn few_heads_below(node: &Node, shape: Shape, head: u64) -> usize {
+    (0..shape.count()).take_while(|&i| node.head(i) < head).count()
+}
+
+/// Starts loading all of a node.
 #[inline]
 pub(super) fn prefetch(node: &Node) {
-    let start: *const Node = node;
-    for line in 0..size_of::<Node>() / 64 {
-        memory::prefetch(start.wrapping_byte_add(line * 64));
-    }
-    const { assert!(BODY < 8, "the header is in the first line") };
+    (0..WORDS).step_by(8).for_each(|word| node.prefetch_word(word));
 }
