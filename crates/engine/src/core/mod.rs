@@ -77,10 +77,11 @@ pub(crate) struct Core<I: Index, S: Space, D: LogDevice> {
     /// Pending operations by hash, in order.
     busy: HashMap<u64, Vec<u64>>,
     hashes: Vec<u64>,
-    /// Buffers that are reused: an old value, a computed one, an extent's description.
+    /// Buffers that are reused: an old value, a computed one, an extent's description, keys of a range.
     old: Vec<u8>,
     scratch: Vec<u8>,
     description: Vec<u8>,
+    chunk: range::Chunk,
     waker: Option<Arc<OwnedFd>>,
     /// Counted here and added to the shared counters at the end of a batch.
     hits: [u64; 3],
@@ -126,6 +127,7 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
             old: Vec::new(),
             scratch: Vec::new(),
             description: Vec::new(),
+            chunk: range::Chunk::default(),
             waker: None,
             hits: [0; 3],
             misses: 0,

@@ -26,11 +26,13 @@ const KEYS_MAX: usize = 1 << 16;
 /// Once an answer takes more than this, it ends.
 const ANSWER_BYTES: usize = 16 << 20;
 
-/// Keys and addresses as the index gave them.
+/// Keys and addresses as the index gave them: a session's memory, used again by each of its ranges.
 #[derive(Default)]
-struct Chunk {
+pub(super) struct Chunk {
     bytes: Vec<u8>,
     entries: Vec<(usize, Address)>,
+    /// The last key that was looked at.
+    last: Vec<u8>,
 }
 
 /// What came of one key.
@@ -48,6 +50,21 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
         &mut self,
         batch: &mut Batch,
         i: usize,
+        what: (RangeStart, Direction, bool),
+        count: u32,
+        known: &Known,
+    ) -> Step {
+        let mut chunk = std::mem::take(&mut self.chunk);
+        let step = self.range_in(&mut chunk, batch, i, what, count, known);
+        self.chunk = chunk;
+        step
+    }
+
+    fn range_in(
+        &mut self,
+        chunk: &mut Chunk,
+        batch: &mut Batch,
+        i: usize,
         (from, direction, values): (RangeStart, Direction, bool),
         count: u32,
         known: &Known,
@@ -62,42 +79,41 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
         let count = count.clamp(1, ROWS_MAX) as usize;
         let (output_start, rows_start) = (output.len(), ranged.len());
         let mut unread = Vec::new();
-        let mut chunk = Chunk::default();
+        let Chunk { bytes: chunk_bytes, entries, last } = chunk;
         let (mut rows, mut looked_at) = (0, 0);
-        // The last key that was looked at, once there is one.
-        let mut last: Option<Vec<u8>> = None;
         let mut ended = false;
         while !ended
             && rows + unread.len() < count
             && looked_at < KEYS_MAX
             && output.len() - output_start < ANSWER_BYTES
         {
-            let bound = match (&last, from) {
-                (Some(last), _) => Bound::Excluded(&last[..]),
-                (None, RangeStart::At) => Bound::Included(start_key),
-                (None, RangeStart::After) => Bound::Excluded(start_key),
-                (None, RangeStart::Edge) => Bound::Unbounded,
+            let bound = match from {
+                _ if looked_at > 0 => Bound::Excluded(&last[..]),
+                RangeStart::At => Bound::Included(start_key),
+                RangeStart::After => Bound::Excluded(start_key),
+                RangeStart::Edge => Bound::Unbounded,
             };
             let wanted = CHUNK.min(count - rows - unread.len());
-            chunk.bytes.clear();
-            chunk.entries.clear();
+            chunk_bytes.clear();
+            entries.clear();
             index.range(op.db, bound, direction, &mut |key, address| {
-                chunk.bytes.extend_from_slice(key);
-                chunk.entries.push((chunk.bytes.len(), address));
+                chunk_bytes.extend_from_slice(key);
+                entries.push((chunk_bytes.len(), address));
                 machine.space.touch(address);
-                if chunk.entries.len() == wanted { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+                if entries.len() == wanted { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
             });
-            ended = chunk.entries.len() < wanted;
-            looked_at += chunk.entries.len();
-            let mut key_start = 0;
-            for &(key_end, address) in &chunk.entries {
-                let bytes = &chunk.bytes[key_start..key_end];
-                key_start = key_end;
-                let key = Key { bytes, ..machine.shared.hasher.key(op.db, bytes) };
+            ended = entries.len() < wanted;
+            looked_at += entries.len();
+            let (mut key_start, mut last_key) = (0, 0..0);
+            for &(key_end, address) in &*entries {
                 if output.len() - output_start >= ANSWER_BYTES {
                     ended = false;
                     break;
                 }
+                last_key = key_start..key_end;
+                key_start = key_end;
+                let bytes = &chunk_bytes[last_key.clone()];
+                let key = Key { bytes, ..machine.shared.hasher.key(op.db, bytes) };
                 match self.row(&key, address, values, known, output) {
                     Found::Row(row) => {
                         ranged.push((i as u32, row));
@@ -113,9 +129,10 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
                         return Step::Done(Reply::Error(error));
                     }
                 }
-                let last = last.get_or_insert_default();
+            }
+            if !entries.is_empty() {
                 last.clear();
-                last.extend_from_slice(bytes);
+                last.extend_from_slice(&chunk_bytes[last_key]);
             }
         }
         if !unread.is_empty() {
@@ -126,7 +143,7 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
         for (_, row) in &ranged[rows_start..] {
             self.see(row.meta.version);
         }
-        let next = if ended { None } else { last.map(|key| batch::push(output, &key)) };
+        let next = (!ended && looked_at > 0).then(|| batch::push(output, last));
         Step::Done(Reply::Ranged { next })
     }
 

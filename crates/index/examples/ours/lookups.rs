@@ -1,9 +1,10 @@
 //! Look-ups on one core: found, verified, copied.
 
 use std::hint::black_box;
+use std::ops::{Bound, ControlFlow};
 use std::time::{Duration, Instant};
 
-use terrace_index::{Index, Key, Lookup};
+use terrace_index::{Direction, Index, Key, Lookup, OrderedIndex};
 
 use crate::keys;
 use crate::records::{Record, Records};
@@ -85,6 +86,24 @@ pub fn gets_in_batches<I: Index>(index: &I, records: &Records, keys: &[[u8; 8]],
                 found += 1;
             }
         }
+    }
+    found
+}
+
+/// Visits 100 entries from each key on, without their records; returns how many keys were there.
+#[inline(never)]
+pub fn scans(index: &dyn OrderedIndex, keys: &[[u8; 8]]) -> u64 {
+    let mut found = 0;
+    for key in keys {
+        let mut left = 100;
+        index.range(0, Bound::Included(key), Direction::Forward, &mut |bytes, address| {
+            if left == 100 {
+                found += u64::from(bytes == key);
+            }
+            black_box(address);
+            left -= 1;
+            if left == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        });
     }
     found
 }

@@ -1,4 +1,4 @@
-//! Measures an index of ours alone: look-ups one by one and in batches, growth and shrinking step by step, DRAM per entry.
+//! Measures an index of ours alone: look-ups one by one and in batches, scans, growth and shrinking step by step, DRAM per entry.
 //!
 //! ```text
 //!   keys (8 bytes) --hash--> index --address--> record (64 bytes in huge pages): key compared, all copied
@@ -66,17 +66,18 @@ fn report(what: &str, value: f64, target: Option<f64>, at_least: bool) -> bool {
     met
 }
 
-/// What an index is built to reach with 10 million entries: millions of gets a second, one by one and in batches of 16, and
-/// bytes of DRAM an entry.
+/// What an index is built to reach with 10 million entries: millions of gets a second, one by one and in batches of 16,
+/// bytes of DRAM an entry, and where it is ordered, millions of scans a second.
 struct Targets {
     zipf: (f64, f64),
     uniform: (f64, f64),
     bytes: f64,
+    scans: Option<f64>,
 }
 
-const CLHT: Targets = Targets { zipf: (12.0, 30.0), uniform: (9.0, 22.0), bytes: 17.0 };
+const CLHT: Targets = Targets { zipf: (12.0, 30.0), uniform: (9.0, 22.0), bytes: 17.0, scans: None };
 /// In batches 1.8 times as many as one by one.
-const BTREE: Targets = Targets { zipf: (3.5, 6.3), uniform: (2.5, 4.5), bytes: 24.0 };
+const BTREE: Targets = Targets { zipf: (3.5, 6.3), uniform: (2.5, 4.5), bytes: 24.0, scans: Some(0.6) };
 
 fn run<I: Index>(
     options: &Options,
@@ -132,6 +133,13 @@ fn run<I: Index>(
         let what = format!("get, {name}, batches of {}", options.batch);
         met &= report(&format!("{what}, M/s (wall)"), best.wall, target.map(|(_, batched)| batched), true);
         report(&format!("{what}, M/s (thread CPU time)"), best.cpu, None, true);
+        if let Some(ordered) = index.ordered() {
+            let keys = &keys[..keys.len().div_ceil(10)];
+            let best = lookups::best(options.runs, keys, || lookups::scans(ordered, keys));
+            let target = targets.and_then(|targets| targets.scans);
+            met &= report(&format!("scan of 100, {name}, M/s (wall)"), best.wall, target, true);
+            report(&format!("scan of 100, {name}, M/s (thread CPU time)"), best.cpu, None, true);
+        }
     }
     drop(index);
     if let Some(sizes) = sizes.filter(|_| !options.skip_growth) {

@@ -1,5 +1,5 @@
-//! Look-ups of several keys with their descents interleaved: while one key's next node is on its way from memory, the others
-//! take their step.
+//! Look-ups of several keys with their descents interleaved: while the lines that one key needs next are on their way from
+//! memory, the others take their step. Of a node these are the first line, then the four that its hints lead to.
 //!
 //! # Thread safety
 //! As a single descent: a child's version is noted in one round and its parent confirmed after that, in the same turn. A key
@@ -7,7 +7,7 @@
 
 use super::BTree;
 use super::text::Text;
-use super::view::{View, prefetch};
+use super::view::View;
 use crate::{Address, Key, Lookup, Verdict};
 
 /// Descents interleaved at a time: enough to hide a load from memory, few enough for their lines to stay cached.
@@ -16,8 +16,10 @@ const WIDTH: usize = 16;
 /// How far a key's descent is.
 #[derive(Clone, Copy)]
 enum Descent<'a> {
-    /// At a node; its child on the way is known and being loaded, 0 where the node is a leaf.
-    At(View<'a>, u32),
+    /// At a node, its child on the way known; the first line of that is being loaded.
+    Chosen(View<'a>, u32),
+    /// At a node of which the lines that a search reads are being loaded.
+    Entered(View<'a>),
     /// Answered from the leaf, not verified.
     Found(Option<Address>),
     /// Something changed.
@@ -37,13 +39,16 @@ impl BTree {
             let first = group * WIDTH;
             let mut descents = [Descent::Disturbed; WIDTH];
             for (descent, key) in descents.iter_mut().zip(keys) {
-                *descent = choose(self.root(), Text::new(key));
+                *descent = search(self.root(), Text::new(key));
             }
             loop {
                 let mut moved = false;
                 for (descent, key) in descents.iter_mut().zip(keys) {
-                    let Descent::At(view, child) = *descent else { continue };
-                    *descent = advance(view, child, Text::new(key));
+                    *descent = match *descent {
+                        Descent::Chosen(view, child) => enter(view, child, Text::new(key)),
+                        Descent::Entered(view) => search(view, Text::new(key)),
+                        _ => continue,
+                    };
                     moved = true;
                     if let Descent::Found(Some(address)) = *descent {
                         touch(address);
@@ -70,30 +75,26 @@ impl BTree {
     }
 }
 
-/// Chooses a node's child and starts loading it.
+/// Answers from a leaf, or chooses a node's child and starts loading its first line.
 #[inline]
-fn choose<'a>(view: View<'a>, text: Text<'_>) -> Descent<'a> {
+fn search<'a>(view: View<'a>, text: Text<'_>) -> Descent<'a> {
     if view.shape.is_leaf() {
-        return Descent::At(view, 0);
+        return view.find(text).map_or(Descent::Disturbed, Descent::Found);
     }
-    match view.child_for(text) {
-        Some(child) => {
-            if let Some(node) = view.pool.look(child) {
-                prefetch(node);
-            }
-            Descent::At(view, child)
-        }
-        None => Descent::Disturbed,
-    }
+    let child = view.child_for(text).and_then(|child| Some((child, view.pool.look(child)?)));
+    let Some((child, node)) = child else { return Descent::Disturbed };
+    node.prefetch_word(0);
+    Descent::Chosen(view, child)
 }
 
-/// Goes on to the child chosen before, or answers from the leaf.
+/// Goes on to the child chosen before, and starts loading the lines that a search reads; where those are sure to be cached,
+/// searches at once.
 #[inline]
-fn advance<'a>(view: View<'a>, child: u32, text: Text<'_>) -> Descent<'a> {
-    let view = if child == 0 { Some(view) } else { view.step(child) };
-    match view {
-        None => Descent::Disturbed,
-        Some(leaf) if leaf.shape.is_leaf() => leaf.find(text).map_or(Descent::Disturbed, Descent::Found),
-        Some(inner) => choose(inner, text),
+fn enter<'a>(view: View<'a>, child: u32, text: Text<'_>) -> Descent<'a> {
+    let Some(view) = view.step(child) else { return Descent::Disturbed };
+    if view.shape.level() > 1 {
+        return search(view, text);
     }
+    view.prefetch_search(text);
+    Descent::Entered(view)
 }

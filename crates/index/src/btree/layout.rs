@@ -5,15 +5,12 @@
 
 use super::contents::Part;
 use super::heap::{Chain, Slot, chain_for, fence_chain_for, fence_words, heap_words, is_long};
-use super::node::{BLOCK, BODY, HINTS, INLINE_WORDS, Node, PREFIX_MAX, SHAPE, Shape, WORDS, payload_words};
+use super::node::{BODY, INLINE_WORDS, Node, PREFIX_MAX, ROOM_MAX, SHAPE, Shape, WORDS, payload_words};
 use super::pool::Pool;
 use super::text::{shared, word};
 
 /// Of 8 parts of a node, those that may be full after it was laid out anew. A fuller one is split instead.
 const FULL_PARTS: usize = 7;
-
-/// Entries for which there are hints.
-const ROOM_MAX: usize = (HINTS + 1) * BLOCK;
 
 /// What a part takes.
 #[derive(Clone, Copy)]
@@ -40,9 +37,8 @@ impl Part<'_> {
         let mut suffixes = self.range.clone().map(|i| self.suffix(i, prefix));
         let first = suffixes.next()?;
         let tail = first.get(8..).unwrap_or_default();
-        let alike = |suffix: &[u8]| {
-            suffix.len() == first.len() && suffix.get(8..).is_none_or(|rest| rest == tail)
-        };
+        let alike =
+            |suffix: &[u8]| suffix.len() == first.len() && suffix.get(8..).is_none_or(|rest| rest == tail);
         (self.level == 0 && !is_long(first.len()) && suffixes.all(alike)).then_some(first.len())
     }
     /// Measures. The part may be too large for a node.

@@ -32,6 +32,7 @@
 //! A reader that lost its race reads words of another time, or of another use of the node: whatever they are, no access
 //! leaves the node, and no number of a node is followed before the version is confirmed.
 
+use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 
 use crate::memory::{self, Zeroed};
@@ -54,8 +55,11 @@ pub(super) const BODY: usize = HINT + HINTS;
 /// Heads that a hint stands for.
 pub(super) const BLOCK: usize = if cfg!(shuttle) { 2 } else { 12 };
 
+/// Entries for which there are hints.
+pub(super) const ROOM_MAX: usize = (HINTS + 1) * BLOCK;
+
 // Every entry is in a block that has a hint or is the last: no entry takes less than a head and 48 bits.
-const _: () = assert!((WORDS - BODY) * 4 / 7 <= (HINTS + 1) * BLOCK);
+const _: () = assert!((WORDS - BODY) * 4 / 7 <= ROOM_MAX);
 
 /// Words that a key's bytes after the head, or a fence, may take in a node; longer ones are in overflow nodes.
 pub(super) const INLINE_WORDS: usize = if cfg!(shuttle) { 1 } else { 5 };
@@ -66,7 +70,7 @@ pub(super) const MASK_48: u64 = (1 << 48) - 1;
 /// The longest prefix that a node may cut off; what keys share beyond it stays in each.
 pub(super) const PREFIX_MAX: usize = (1 << 20) - 1;
 
-const _: () = assert!(8 + 8 * INLINE_WORDS < NOT_PLAIN as usize && (HINTS + 1) * BLOCK < 128);
+const _: () = assert!(8 + 8 * INLINE_WORDS < NOT_PLAIN as usize && ROOM_MAX < 128);
 
 const NOT_PLAIN: u64 = 63;
 
@@ -86,6 +90,11 @@ impl Node {
     pub(super) fn at(&self, word: usize) -> &AtomicU64 {
         // The mask is no change for a position that is in order, and keeps a stale one inside.
         &self.words[word & (WORDS - 1)]
+    }
+    /// These words; none if they aren't all in the node.
+    #[inline]
+    pub(super) fn words(&self, range: Range<usize>) -> &[AtomicU64] {
+        self.words.get(range).unwrap_or_default()
     }
     /// Reads a word.
     #[inline]
@@ -130,7 +139,10 @@ impl Shape {
     /// A node without entries; `plain` is the length of a plain leaf's keys after the prefix.
     pub(super) fn new(level: u8, prefix: usize, plain: Option<usize>, room: usize, heap: usize) -> Self {
         debug_assert!(
-            prefix <= PREFIX_MAX && room < 128 && heap <= WORDS && plain.is_none_or(|length| length <= 8 + 8 * INLINE_WORDS)
+            prefix <= PREFIX_MAX
+                && room < 128
+                && heap <= WORDS
+                && plain.is_none_or(|length| length <= 8 + 8 * INLINE_WORDS)
         );
         let plain = plain.map_or(NOT_PLAIN, |length| length as u64);
         let used = (WORDS - heap) as u64;

@@ -116,7 +116,7 @@ impl BTree {
                 continue;
             }
             let found = out.len();
-            out.extend(copied.addresses());
+            copied.addresses(out);
             if fence.is_empty() || out.len() > found {
                 return fence;
             }
@@ -171,7 +171,8 @@ impl View<'_> {
         };
         let done = if forward { range.end == count } else { range.start == 0 };
         let link = link_of(self);
-        if done && forward
+        if done
+            && forward
             && let Some(next) = self.pool.look(link)
         {
             prefetch(next);

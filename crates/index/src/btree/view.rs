@@ -12,7 +12,6 @@ use super::node::{BLOCK, BODY, HINT, HINTS, LINK, MASK_48, Node, Shape, WORDS};
 use super::pool::Pool;
 use super::text::Text;
 
-
 /// Where a text is in a node, or would be.
 #[derive(Clone, Copy)]
 pub(super) struct Position {
@@ -100,7 +99,9 @@ impl<'a> View<'a> {
             Ordering::Equal => Some(Position { below, exact: true }),
             Ordering::Greater => Some(Position { below, exact: false }),
             // No other entry of a plain leaf has this head.
-            Ordering::Less if self.shape.plain().is_some() => Some(Position { below: below + 1, exact: false }),
+            Ordering::Less if self.shape.plain().is_some() => {
+                Some(Position { below: below + 1, exact: false })
+            }
             Ordering::Less => {
                 let head = text.word(self.shape.prefix());
                 self.position_among_equals(text, below + 1, head)

@@ -74,6 +74,30 @@ fn keys_of_24_bytes() {
 }
 
 #[test]
+fn keys_that_end_alike_take_no_more_than_short_ones() {
+    const ENTRIES: u64 = 200_000;
+    let tree = BTree::new();
+    let key = |number: u64| [&mix(number).to_be_bytes()[..], b":of-one-kind-all"].concat();
+    for number in 0..ENTRIES {
+        set(&tree, &key(number), address(number));
+    }
+    let bytes = (tree.nodes() * 1024) as f64 / ENTRIES as f64;
+    assert!(bytes <= 24.0, "{bytes}");
+    let mut expected: Vec<(Vec<u8>, Address)> = (0..ENTRIES).map(|n| (key(n), address(n))).collect();
+    for (bytes, address) in &expected {
+        assert_eq!(get(&tree, bytes), Lookup::Found(*address));
+        for other in [&bytes[..8], &bytes[..23], &[bytes, &b"."[..]].concat()] {
+            assert_eq!(get(&tree, other), Lookup::Absent);
+        }
+        assert_eq!(get(&tree, &[&bytes[..22], &b"am"[..]].concat()), Lookup::Absent);
+    }
+    expected.sort_unstable();
+    assert!(collect(&tree, 0, Bound::Unbounded, Direction::Forward) == expected);
+    expected.reverse();
+    assert!(collect(&tree, 0, Bound::Unbounded, Direction::Backward) == expected);
+}
+
+#[test]
 fn a_panic_in_decide_changes_nothing() {
     let tree = BTree::new();
     for number in 0..200u64 {

@@ -13,7 +13,7 @@ type Name = (u8, Vec<u8>);
 /// The keys that may come up: number `n` of kind `kind`.
 fn name(kind: u8, n: u16) -> Name {
     let n = usize::from(n);
-    match kind % 9 {
+    match kind % 10 {
         // Empty, zeros, and prefixes of each other.
         0 => (0, vec![0; n % 40]),
         1 => (1, vec![255; n % 40]),
@@ -26,8 +26,20 @@ fn name(kind: u8, n: u16) -> Name {
         5 => (15, format!("user{:020}", crate::common::mix(n as u64) >> 20).into_bytes()),
         // Just shorter and longer than what fits in heads and heaps.
         6 => (0, vec![b'x'; 40 + n % 30]),
+        // 24 bytes, most of them alike at the end, and some that aren't or are shorter: leaves turn plain and back.
+        7 => {
+            let mut bytes = crate::common::mix(n as u64 / 2).to_be_bytes().to_vec();
+            bytes.resize(24, b'.');
+            match n % 30 {
+                0 => bytes[23] = b'/',
+                2 => bytes[12] = b'-',
+                4 => bytes.truncate(23),
+                _ => bytes[0] &= 15,
+            }
+            (4, bytes)
+        }
         // Up to 64 KiB, equal but for the end.
-        7 => (3, [&vec![b'y'; 65_000][..], &n.to_be_bytes()[4..]].concat()),
+        8 => (3, [&vec![b'y'; 65_000][..], &n.to_be_bytes()[4..]].concat()),
         // Up to 64 KiB, differing at the beginning and in length.
         _ => (3, [&n.to_le_bytes()[..2], &vec![b'z'; (n * 977) % 65_534]].concat()),
     }
@@ -283,7 +295,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn behaves_as_a_map(steps in prop::collection::vec(step(0..7), 1..900)) {
+    fn behaves_as_a_map(steps in prop::collection::vec(step(0..8), 1..900)) {
         play(&steps);
     }
 }
@@ -292,7 +304,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 8, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn behaves_as_a_map_with_very_long_keys(steps in prop::collection::vec(step(0..9), 1..300)) {
+    fn behaves_as_a_map_with_very_long_keys(steps in prop::collection::vec(step(0..10), 1..300)) {
         play(&steps);
     }
 }
@@ -302,7 +314,7 @@ fn every_key_comes_and_goes() {
     let mut world = World::new();
     for round in 0..4 {
         for n in 0..300 {
-            for kind in 0..if round == 0 { 9 } else { 7 } {
+            for kind in 0..if round == 0 { 10 } else { 8 } {
                 world.run(&Step::Set(name(kind, if round % 2 == 0 { n } else { 299 - n })));
             }
         }
