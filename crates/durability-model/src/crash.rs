@@ -26,7 +26,10 @@ impl Choice {
 impl Protocol {
     pub(crate) fn crash_actions(&self, state: &State, out: &mut Vec<crate::protocol::Action>) {
         use crate::protocol::Action::{PowerFails, ProcessDies};
-        if state.crashes >= self.bounds.crashes || (state.crashes == 0 && state.clock == 0) {
+        if state.phase == Phase::Refused
+            || state.crashes >= self.bounds.crashes
+            || (state.crashes == 0 && state.clock == 0)
+        {
             return;
         }
         let mut choice = Choice { rest: 0, of: 1 };
@@ -92,6 +95,9 @@ fn lose_power(state: &mut State, choice: &mut Choice) {
             }
         }
         *place = Place { durable: place.durable, ..Place::default() };
+    }
+    for cell in &mut state.cells {
+        cell.lose_power(&mut |ways| choice.pick(ways));
     }
     if state.manifest_new.0 == 1 && choice.pick(2) == 1 {
         state.manifest = state.manifest_new.1;

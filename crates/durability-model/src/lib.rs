@@ -3,8 +3,8 @@
 //! ```text
 //!              Bounds, Bug
 //!                  |
-//!   session   positions   tier   crash   recover        the steps of the protocol, on a `State` of a few hundred bytes
-//!        \        |        |      |      /
+//!   session   positions   tier   slab   crash   recover        the steps of the protocol, on a `State` of a few hundred bytes
+//!        \        |        |      |      |      /
 //!                Protocol ------------> judge           what must hold after every crash
 //!                  |
 //!                search                                 all states, breadth first; the shortest way to a broken one
@@ -19,12 +19,14 @@
 mod bounds;
 mod bug;
 mod crash;
+mod hashed;
 mod judge;
 mod positions;
 mod protocol;
 mod recover;
 mod search;
 mod session;
+mod slab;
 pub mod state;
 mod tier;
 
@@ -32,3 +34,4 @@ pub use bounds::{Bounds, Media, Mode};
 pub use bug::Bug;
 pub use protocol::{Action, Op, Protocol, Written};
 pub use search::{Explore, Limits, Outcome, explore};
+pub use slab::{Source, Step};

@@ -1,12 +1,18 @@
 //! `terrace-durability-model`: explores the model; the command behind `cargo xtask model`.
 #![forbid(unsafe_code)]
 
+use std::fmt::Write as _;
 use std::process::ExitCode;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
 use std::time::Instant;
 
 use clap::{Parser, ValueEnum};
-use indicatif::{ProgressBar, ProgressStyle};
-use terrace_durability_model::{Bounds, Bug, Explore, Limits, Media, Mode, Outcome, Protocol, explore};
+use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
+use terrace_durability_model::{
+    Action, Bounds, Bug, Explore, Limits, Media, Mode, Outcome, Protocol, explore,
+};
 
 /// Explores the durability protocol in every order of its steps, and shows the shortest way to a broken promise.
 ///
@@ -41,6 +47,24 @@ struct Arguments {
     /// Pages begun.
     #[arg(long)]
     pages: Option<u8>,
+    /// Rounds (slab).
+    #[arg(long)]
+    rounds: Option<u8>,
+    /// Slots of the middle tier (slab), at most 2.
+    #[arg(long, value_parser = clap::value_parser!(u8).range(0..=2))]
+    warm: Option<u8>,
+    /// With blind sets (slab).
+    #[arg(long)]
+    blind: bool,
+    /// With two keys of the same hash (slab).
+    #[arg(long)]
+    collide: bool,
+    /// With whole-database flushes, where the part has none.
+    #[arg(long, conflicts_with = "no_flushes")]
+    flushes: bool,
+    /// Without pages that go bad at rest (slab).
+    #[arg(long)]
+    no_rot: bool,
     /// Without deletes.
     #[arg(long)]
     no_deletes: bool,
@@ -72,6 +96,8 @@ enum Part {
     Tier,
     /// One session and one key, more writes.
     Reuse,
+    /// The tiers of engine `tac`.
+    Slab,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -91,14 +117,23 @@ fn main() -> ExitCode {
     let limits = Limits { depth: arguments.depth, states: arguments.states };
     let started = Instant::now();
     let runs = arguments.runs();
-    let (mut states, mut failures, mut cut) = (0, 0, 0);
-    for (bounds, bug) in &runs {
-        let outcome = one(&Protocol { bounds: *bounds, bug: *bug }, limits);
-        let expected = arguments.planted;
-        failures += usize::from(outcome.counterexample.is_some() != expected);
-        cut += usize::from(!outcome.exhaustive && outcome.counterexample.is_none());
-        states += outcome.states;
-    }
+    let bars = MultiProgress::new();
+    let (next, sums) = (AtomicUsize::new(0), Mutex::new((0, 0, 0)));
+    let worker = || {
+        while let Some((bounds, bug)) = runs.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let (outcome, report) = one(&Protocol { bounds: *bounds, bug: *bug }, limits, &bars);
+            // What a poisoned sum holds is right: nothing panics half way through an addition.
+            let mut sums = sums.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            let (states, failures, cut) = &mut *sums;
+            *states += outcome.states;
+            *failures += usize::from(outcome.counterexample.is_some() != arguments.planted);
+            *cut += usize::from(!outcome.exhaustive && outcome.counterexample.is_none());
+            bars.suspend(|| print!("{report}"));
+        }
+    };
+    let workers = thread::available_parallelism().map_or(1, usize::from).min(runs.len());
+    thread::scope(|scope| (0..workers).for_each(|_| drop(scope.spawn(worker))));
+    let (states, failures, cut) = sums.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
     println!(
         "model: {} runs, {states} states, {} cut off by a limit, {failures} failures, {:.1} s",
         runs.len(),
@@ -128,6 +163,7 @@ impl Arguments {
             Part::Log => Bounds::log(media, mode),
             Part::Tier => Bounds::tier(media, mode),
             Part::Reuse => Bounds::reuse(media, mode),
+            Part::Slab => Bounds::slab(media, mode),
         };
         for (bound, given) in [
             (&mut bounds.sessions, self.sessions),
@@ -136,19 +172,25 @@ impl Arguments {
             (&mut bounds.reads, self.reads),
             (&mut bounds.crashes, self.crashes),
             (&mut bounds.pages, self.pages),
+            (&mut bounds.rounds, self.rounds),
+            (&mut bounds.warm, self.warm),
         ] {
             *bound = given.unwrap_or(*bound);
         }
         bounds.deletes &= !self.no_deletes;
         bounds.atomic &= !self.no_atomic;
-        bounds.flushes &= !self.no_flushes;
+        bounds.flushes = (bounds.flushes || self.flushes) && !self.no_flushes;
+        bounds.blind |= self.blind;
+        bounds.collide |= self.collide;
+        bounds.rot &= !self.no_rot;
         vec![(bounds, self.bug)]
     }
 }
 
-fn one(protocol: &Protocol, limits: Limits) -> Outcome<terrace_durability_model::Action> {
+/// Explores one setting, and says what came out.
+fn one(protocol: &Protocol, limits: Limits, bars: &MultiProgress) -> (Outcome<Action>, String) {
     let started = Instant::now();
-    let bar = ProgressBar::new_spinner();
+    let bar = bars.add(ProgressBar::new_spinner());
     if let Ok(style) = ProgressStyle::with_template("{spinner} {msg}") {
         bar.set_style(style);
     }
@@ -157,29 +199,27 @@ fn one(protocol: &Protocol, limits: Limits) -> Outcome<terrace_durability_model:
         bar.tick();
     });
     bar.finish_and_clear();
-    println!(
-        "{}{}",
+    let planted = protocol.bug.map_or(String::new(), |bug| format!("; planted: {bug:?}"));
+    let end = match (outcome.exhaustive, &outcome.counterexample) {
+        (true, _) => "exhaustive",
+        (false, None) => "NOT exhaustive: a limit was reached",
+        (false, Some(_)) => "a promise is broken",
+    };
+    let mut report = format!(
+        "{}{planted}\n  {} states, depth {}, {end}, {:.1} s\n",
         protocol.bounds,
-        protocol.bug.map_or(String::new(), |bug| format!("; planted: {bug:?}"))
-    );
-    println!(
-        "  {} states, depth {}, {}, {:.1} s",
         outcome.states,
         outcome.depth,
-        match (outcome.exhaustive, &outcome.counterexample) {
-            (true, _) => "exhaustive",
-            (false, None) => "NOT exhaustive: a limit was reached",
-            (false, Some(_)) => "a promise is broken",
-        },
         started.elapsed().as_secs_f64()
     );
     if let Some(trace) = &outcome.counterexample {
         let mut state = protocol.start();
         for action in trace {
             state = protocol.apply(&state, *action);
-            println!("    {action:?}");
+            // Writing to a string does not fail.
+            let _ = writeln!(report, "    {action:?}");
         }
-        println!("  -> {:?}", state.broken);
+        let _ = writeln!(report, "  -> {:?}", state.broken);
     }
-    outcome
+    (outcome, report)
 }

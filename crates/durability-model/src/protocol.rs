@@ -3,6 +3,7 @@
 use crate::bounds::{Bounds, Media, Mode};
 use crate::bug::Bug;
 use crate::search::Explore;
+use crate::slab::Step;
 use crate::state::*;
 
 /// What a batch of one operation does.
@@ -12,6 +13,8 @@ pub enum Op {
     Get(u8),
     /// Sets a key.
     Set(u8),
+    /// Sets a key without reading what the index may refer to.
+    SetBlindly(u8),
     /// Deletes a key; of one that is not there it reads.
     Delete(u8),
     /// Sets both keys as one step.
@@ -72,6 +75,8 @@ pub enum Action {
     ClearBlock,
     /// Live records of a block are moved to a page.
     MoveLive(u8),
+    /// A step of the tier of engine `tac`.
+    Slab(Step),
     /// Power fails; the number says what of the unsynced arrives.
     PowerFails(u16),
     /// The process dies; the number says which writes were under way.
@@ -110,28 +115,41 @@ impl Explore for Protocol {
     }
 
     fn actions(&self, state: &State, out: &mut Vec<Action>) {
-        if state.broken != Broken::Nothing {
+        if state.broken != Broken::Nothing || state.phase == Phase::Refused {
             return;
         }
         if state.phase == Phase::Open {
             self.session_actions(state, out);
             self.log_actions(state, out);
-            if self.bounds.pages > 0 {
+            if self.bounds.slab {
+                self.slab_actions(state, out);
+            } else if self.bounds.pages > 0 {
                 self.tier_actions(state, out);
             }
         } else {
             out.push(Action::Open);
         }
         self.crash_actions(state, out);
+        self.rot_actions(state, out);
     }
 
     fn apply(&self, state: &State, action: Action) -> State {
         let mut next = *state;
         match action {
             Action::Run(session, op) => self.run(&mut next, usize::from(session), op),
-            Action::StartWrite(session) => self.start_write(&mut next, usize::from(session)),
+            Action::StartWrite(session) => {
+                self.start_write(&mut next, usize::from(session));
+                if self.bounds.coarse {
+                    self.finish_write(&mut next, usize::from(session));
+                }
+            }
             Action::FinishWrite(session) => self.finish_write(&mut next, usize::from(session)),
-            Action::BeginSync => self.begin_sync(&mut next),
+            Action::BeginSync => {
+                self.begin_sync(&mut next);
+                if self.bounds.coarse {
+                    self.end_sync(&mut next);
+                }
+            }
             Action::EndSync => self.end_sync(&mut next),
             Action::WindowPasses => self.window_passes(&mut next),
             Action::TurnReadOnly => self.turn_read_only(&mut next),
@@ -142,16 +160,26 @@ impl Explore for Protocol {
             Action::WriteFloor => self.write_manifest(&mut next, true),
             Action::FreeGroup(session) => self.free_group(&mut next, usize::from(session)),
             Action::FenceErasure(session) => drop_freed(&mut next, usize::from(session)),
+            Action::DropTombstone(key) if self.bounds.slab => {
+                self.drop_cold_tombstone(&mut next, usize::from(key));
+            }
             Action::DropTombstone(key) => next.dram.index[usize::from(key)] = Entry::default(),
+            Action::BeginFreeing(slot) if self.bounds.slab => {
+                self.begin_freeing_page(&mut next, usize::from(slot));
+            }
             Action::BeginFreeing(slot) => self.begin_freeing(&mut next, usize::from(slot)),
             Action::ClearBlock => self.clear_block(&mut next),
             Action::MoveLive(slot) => self.move_live(&mut next, usize::from(slot)),
+            Action::Slab(step) => self.slab_step(&mut next, step),
             Action::PowerFails(choice) => self.power_fails(&mut next, choice),
             Action::ProcessDies(choice) => self.process_dies(&mut next, choice),
             Action::Open => self.open(&mut next),
         }
         if next.phase == Phase::Open {
             self.answer(&mut next);
+            if self.bounds.slab && next.broken == Broken::Nothing {
+                self.check_slab(&mut next);
+            }
         }
         next
     }

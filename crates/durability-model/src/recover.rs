@@ -12,6 +12,7 @@ use crate::tier::{settle, visible};
 pub(crate) enum Winner {
     None,
     Block { write: Number, slot: usize },
+    Slot { write: Number, slot: usize },
     Log { write: Number },
 }
 
@@ -19,7 +20,7 @@ impl Winner {
     pub(crate) fn write(self) -> Number {
         match self {
             Winner::None => 0,
-            Winner::Block { write, .. } | Winner::Log { write } => write,
+            Winner::Block { write, .. } | Winner::Slot { write, .. } | Winner::Log { write } => write,
         }
     }
 }
@@ -44,9 +45,13 @@ impl Protocol {
     /// The next step.
     pub(crate) fn open(&self, state: &mut State) {
         match state.phase {
-            Phase::Open => {}
+            Phase::Open | Phase::Refused => {}
             Phase::Down => {
                 let found = self.find(state);
+                if found.damage && state.rotten == 1 {
+                    state.phase = Phase::Refused;
+                    return;
+                }
                 state.broken = self.verdict(state, &found);
                 for (log, counts) in state.log.iter_mut().zip(&found.counts) {
                     for (group, counts) in log.iter_mut().zip(counts) {
@@ -66,11 +71,13 @@ impl Protocol {
                 if !self.has(Bug::FoundBlocksNotPersisted) {
                     settle_all(state);
                 }
+                self.secure_slots(state);
                 self.clear_unadopted(state);
                 state.phase = Phase::Clearing;
             }
             Phase::Clearing => {
                 self.sync_opening(state, false);
+                self.fence_cleared_slots(state);
                 state.phase = Phase::TierReady;
             }
             Phase::TierReady => {
@@ -92,8 +99,17 @@ impl Protocol {
     pub(crate) fn find(&self, state: &State) -> Found {
         let manifest = seen_manifest(state);
         let (counts, mut damage) = self.judge(state, manifest.floor);
-        let mut winners = [Winner::None; KEYS];
-        let (mut newest, mut last_seq) = (0, manifest.persisted);
+        let mut found = Found {
+            counts,
+            winners: [Winner::None; KEYS],
+            flush: manifest.flush,
+            damage: false,
+            newest: 0,
+            last_seq: manifest.persisted,
+        };
+        self.find_in_slots(state, &mut found);
+        damage |= found.damage;
+        let Found { mut winners, mut newest, mut last_seq, .. } = found;
         for (slot, place) in state.tier.iter().enumerate() {
             let image = visible(place);
             last_seq = last_seq.max(image.seq);
@@ -230,6 +246,7 @@ impl Protocol {
     /// `HybridLog::settle_slots`: blocks that no winner lies in.
     fn clear_unadopted(&self, state: &mut State) {
         let found = self.find(state);
+        self.clear_unadopted_slots(state, &found);
         for slot in 0..SLOTS {
             let adopted = |(key, winner): (usize, &Winner)| {
                 matches!(winner, Winner::Block { write, slot: at }
@@ -256,6 +273,11 @@ impl Protocol {
                 state.dram.slots[slot] = Slot { state: Use::Sealed, seq, records };
             }
         }
+        if self.bounds.slab {
+            self.go_on_with_slots(state, &found);
+            self.resume(state, &found);
+            return;
+        }
         let mut restored: [(u8, usize, Number); KEYS] = Default::default();
         for (key, winner) in found.winners.iter().enumerate() {
             if state.is_flushed(found.flush, winner.write(), key) {
@@ -266,7 +288,7 @@ impl Protocol {
                     state.dram.index[key] = Entry { write, seq: state.dram.slots[slot].seq };
                 }
                 Winner::Log { write } => restored[key] = (state.version(write), key, write),
-                Winner::None => {}
+                Winner::None | Winner::Slot { .. } => {}
             }
         }
         restored.sort_unstable();
@@ -278,9 +300,14 @@ impl Protocol {
         for group in state.log.iter_mut().flatten().filter(|group| group.at != At::Nowhere) {
             group.max_seq = retired;
         }
+        self.resume(state, &found);
+    }
+
+    /// Sessions go on from what was found.
+    fn resume(&self, state: &mut State, found: &Found) {
         state.dram.base = [state.clock; SESSIONS];
         state.dram.issued = state.dram.base;
-        self.remember(state, &found);
+        self.remember(state, found);
         state.power_failed = 0;
         state.phase = Phase::Open;
     }

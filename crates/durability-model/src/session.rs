@@ -36,6 +36,9 @@ impl Protocol {
             if !writes {
                 continue;
             }
+            if self.bounds.slab && self.may_set_blindly(state, usize::from(key)) {
+                out.push(Action::Run(session, Op::SetBlindly(key)));
+            }
             if self.has_room(state, Some(usize::from(key)), 1) {
                 out.push(Action::Run(session, Op::Set(key)));
                 if self.bounds.deletes && self.is_live(state, usize::from(key)) {
@@ -68,13 +71,14 @@ impl Protocol {
         }
         let (keys, kind) = match op {
             Op::Get(key) => (key..key + 1, None),
-            Op::Set(key) => (key..key + 1, Some(Kind::Set)),
+            Op::Set(key) | Op::SetBlindly(key) => (key..key + 1, Some(Kind::Set)),
             Op::Delete(key) => (key..key + 1, Some(Kind::Delete)),
             Op::SetBoth => (0..2, Some(Kind::SetBoth)),
             Op::Flush => (0..0, Some(Kind::Flush)),
         };
         state.used[1] = state.used[1].max(keys.end);
-        for key in keys.clone() {
+        let blind = matches!(op, Op::SetBlindly(_));
+        for key in keys.clone().filter(|_| !blind) {
             let write = state.dram.index[usize::from(key)].write;
             if write != 0 {
                 let miss = kind.is_none() && !self.is_live(state, usize::from(key));
@@ -105,7 +109,7 @@ impl Protocol {
         match kind {
             None => state.reads += 1,
             Some(kind) => {
-                let number = self.publish(state, session, kind, keys.start);
+                let number = self.publish(state, session, kind, (keys.start, blind));
                 ticket.own = state.version(number);
                 ticket.promise = only(number) | state.write(number).past;
                 if kind == Kind::Flush && self.has(Bug::FlushNotLogged) {
@@ -118,17 +122,24 @@ impl Protocol {
     }
 
     /// Gives the write a version, puts its records and issues it.
-    fn publish(&self, state: &mut State, session: usize, kind: Kind, key: u8) -> Number {
+    fn publish(&self, state: &mut State, session: usize, kind: Kind, (key, blind): (u8, bool)) -> Number {
         state.clock += 1;
         let number = state.count() + 1;
         let past = state.dram.sessions[session].past;
         state.writes[usize::from(number) - 1] =
             Write { session: session as u8, kind, key, version: state.clock, past };
         let max_seq = match kind {
+            Kind::Set | Kind::Delete if self.bounds.slab => {
+                self.slab_put(state, number, usize::from(key), blind)
+            }
+            Kind::SetBoth if self.bounds.slab => {
+                (0..KEYS).fold(0, |round, key| self.slab_put(state, number, key, false).max(round))
+            }
             Kind::Set | Kind::Delete => self.put(state, number, usize::from(key), true),
             Kind::SetBoth => self.put(state, number, 0, false).max(self.put(state, number, 1, false)),
             Kind::Flush => {
                 state.dram.flush = number;
+                state.dram.slab.count[0] = 0;
                 0
             }
         };

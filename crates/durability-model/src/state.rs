@@ -1,5 +1,7 @@
 //! A state of the model: what clients, DRAM, log and tier hold, and what was promised. All bytes, so that it is small.
 
+use crate::slab::{Cell, Slab, WARM};
+
 /// Bounds of the arrays; a [`Bounds`](crate::Bounds) may ask for less.
 pub const SESSIONS: usize = 3;
 /// Keys.
@@ -241,7 +243,7 @@ pub struct Pending {
 }
 
 /// What dies with the process.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Dram {
     /// The sessions.
     pub sessions: [Session; SESSIONS],
@@ -275,6 +277,8 @@ pub struct Dram {
     pub unsynced_since: u8,
     /// The same for those that the running sync covers.
     pub syncing_since: u8,
+    /// Records, homes and rounds of engine `tac`.
+    pub slab: Slab,
 }
 
 /// Whether the store is open.
@@ -296,6 +300,8 @@ pub enum Phase {
     TierReady,
     /// The manifest is being stored.
     Storing,
+    /// The opening has found damage, and says so.
+    Refused,
 }
 
 /// A promise that was broken.
@@ -315,10 +321,14 @@ pub enum Broken {
     FalseDamage,
     /// Answers of more than one window were lost.
     Window,
+    /// A reader finds an older version than the newest.
+    Stale,
+    /// The count of records is wrong.
+    Count,
 }
 
 /// A state of the whole.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct State {
     /// Open, or how far an opening is.
     pub phase: Phase,
@@ -340,6 +350,10 @@ pub struct State {
     pub tier: [Place; SLOTS],
     /// The manifest that power loss can't take, and one that was written since (if the flag is 1).
     pub manifest: Manifest,
+    /// The slots of the middle tier.
+    pub cells: [Cell; WARM],
+    /// 1: a page at rest has gone bad.
+    pub rotten: u8,
     /// See `manifest`.
     pub manifest_new: (u8, Manifest),
     /// What dies with the process.

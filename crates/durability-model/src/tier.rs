@@ -8,6 +8,9 @@ use crate::state::*;
 impl Protocol {
     /// Whether `records` records fit in the open page, a new one, or in place of a key's old record.
     pub(crate) fn has_room(&self, state: &State, key: Option<usize>, records: usize) -> bool {
+        if self.bounds.slab {
+            return true;
+        }
         let in_place = key.is_some_and(|key| mutable(state, state.dram.index[key].seq).is_some());
         in_place
             || open_page(state, records).is_some()
@@ -222,15 +225,20 @@ impl Protocol {
 
     /// `Machine::floor_step`: all versions up to now lie in pages up to the newest one.
     pub(crate) fn take_floor(&self, state: &mut State) {
-        let (seq, barrier) = (state.dram.last_seq, state.dram.issued);
+        let seq = if self.bounds.slab { state.dram.slab.round } else { state.dram.last_seq };
+        let barrier = state.dram.issued;
         state.dram.floor = Pending { what: state.clock + 1, written: 0, seq, barrier };
     }
 
     /// `Table::may_free`, `Machine::free_log`.
-    fn may_free_group(&self, state: &State, session: usize) -> bool {
+    pub(crate) fn may_free_group(&self, state: &State, session: usize) -> bool {
         let mut groups = state.groups(session).skip_while(|group| group.at == At::Freed);
         let Some(group) = groups.next() else { return false };
         let mut persisted = self.persisted(state).min(state.manifest.persisted);
+        if self.bounds.slab {
+            // Of `tac`, groups know the round of their records.
+            persisted = state.dram.slab.retired;
+        }
         if self.has(Bug::LogFreedEarly) && state.dram.flushing.written == 1 {
             persisted = state.dram.slots[usize::from(state.dram.flushing.what - 1)].seq;
         }

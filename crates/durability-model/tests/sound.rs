@@ -29,3 +29,17 @@ fn the_tier() {
 fn reuse() {
     keeps_its_promises(Bounds { writes: 2, ..Bounds::reuse(Media::Block, Mode::Sync) });
 }
+
+#[test]
+fn the_slabs() {
+    let pages = Bounds::slab(Media::Block, Mode::Sync);
+    keeps_its_promises(pages);
+    keeps_its_promises(Bounds {
+        crashes: 2,
+        keys: 2,
+        pages: 0,
+        warm: 2,
+        ..Bounds::slab(Media::Byte, Mode::Sync)
+    });
+    keeps_its_promises(Bounds { keys: 2, blind: true, collide: true, ..pages });
+}
