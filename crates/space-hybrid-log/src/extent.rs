@@ -194,14 +194,10 @@ impl<L: Lower> HybridLog<L> {
             self.slots[slot as usize].begin_open(seq);
             slot
         };
-        let seq = self.slots[slot as usize].seq.load(Relaxed);
-        let header = Header { store_id: self.options.store_id, seq, slot, kind: BlockKind::Extents }.encode();
-        let mut unit = header.to_vec();
-        unit.resize((BLOCK_HEADER_BYTES).next_multiple_of(L::UNIT), 0);
         // On byte-addressable media a fence is each thread's own: another thread may write the next piece in this block, and its
         // fence would not cover this header.
         let fence = || if L::DIRECT { self.lower.sync() } else { Ok(()) };
-        let written = self.lower.write(self.block_offset(slot), &unit).and_then(|()| fence());
+        let written = self.write_extent_header(slot).and_then(|()| fence());
         if written.is_err() {
             self.close_extents(slot);
             return Err(None);
@@ -213,6 +209,16 @@ impl<L: Lower> HybridLog<L> {
             self.written.header(slot, state);
         }
         Ok(slot)
+    }
+
+    /// Writes the header of a block of large values; nothing else of the block changes.
+    #[track_caller]
+    pub(crate) fn write_extent_header(&self, slot: u32) -> std::io::Result<()> {
+        let seq = self.slots[slot as usize].seq.load(Relaxed);
+        let header = Header { store_id: self.options.store_id, seq, slot, kind: BlockKind::Extents }.encode();
+        let mut unit = header.to_vec();
+        unit.resize(BLOCK_HEADER_BYTES.next_multiple_of(L::UNIT), 0);
+        self.lower.write(self.block_offset(slot), &unit)
     }
 
     fn close_extents(&self, slot: u32) {
@@ -271,6 +277,7 @@ impl<L: Lower> HybridLog<L> {
                 // Its header is gone. No block is freed before what describes it is, so the description is to be believed; and
                 // the checksum in it says whether the value is still there.
                 slot.begin(State::Extents, piece.seq, None, self.options.block_bytes as u32);
+                self.lost_headers.lock().push(piece.slot);
                 self.last_seq.fetch_max(piece.seq, SeqCst);
                 self.details.headers_lost.fetch_add(1, Relaxed);
             } else if state != State::Extents || seq != piece.seq {

@@ -61,6 +61,8 @@ pub struct HybridLog<L: Lower> {
     pub(crate) failure: OnceLock<Failure>,
     /// What kept recovery from looking at what it adopts.
     pub(crate) adoption_failed: Mutex<Option<StoreError>>,
+    /// Blocks of large values that were adopted without a header (recovery).
+    pub(crate) lost_headers: Mutex<Vec<u32>>,
     /// Which slots hold, or held, a block.
     pub(crate) written: Written,
     /// One manifest is stored at a time. Whether both copies are known to be the same.
@@ -142,6 +144,7 @@ impl<L: Lower> HybridLog<L> {
             has_failed: AtomicBool::new(false),
             failure: OnceLock::new(),
             adoption_failed: Mutex::new(None),
+            lost_headers: Mutex::new(Vec::new()),
             written: Written::default(),
             manifest_copies: Mutex::new(false),
             purge_at: AtomicU64::new(0),
