@@ -67,7 +67,10 @@ enum Reading {
     /// Header and trailer are zeros: never written, or lost.
     Blank,
     /// A flush that a crash tore, or a block that was being freed: the log has all of it, or nobody needs it.
-    Torn,
+    Torn {
+        /// What stands in the place of its header is none, not even a cleared one.
+        headless: bool,
+    },
     Extents {
         seq: u64,
     },
@@ -158,7 +161,12 @@ impl<L: Lower> HybridLog<L> {
                 slot.written.fetch_or(used, Relaxed);
             }
             Reading::Blank => {}
-            Reading::Torn => slot.begin(State::Freeing, 0, None, 0),
+            Reading::Torn { headless } => {
+                slot.begin(State::Freeing, 0, None, 0);
+                if headless {
+                    self.lost_headers.lock().push(number);
+                }
+            }
             Reading::Extents { seq } => {
                 slot.written.store(true, Relaxed);
                 slot.begin(State::Extents, seq, None, self.options.block_bytes as u32);
@@ -200,17 +208,17 @@ impl<L: Lower> HybridLog<L> {
                 Stored::Valid(trailer) if trailer.seq <= trusted_seq => {
                     return Ok(Reading::Damaged("its header's checksum does not match"));
                 }
-                _ => return Ok(Reading::Torn),
+                _ => return Ok(Reading::Torn { headless: true }),
             },
         };
         let trailer = match trailer {
             Stored::Valid(trailer) if trailer.seq == seq => trailer,
             // Freeing a block clears both words; a crash between them leaves this.
             Stored::Empty if BlockTrailer::cleared(&tail, size).is_some_and(|cleared| cleared.seq == seq) => {
-                return Ok(Reading::Torn);
+                return Ok(Reading::Torn { headless: false });
             }
             _ if seq <= trusted_seq => return Ok(Reading::Damaged("its trailer's checksum does not match")),
-            _ => return Ok(Reading::Torn),
+            _ => return Ok(Reading::Torn { headless: false }),
         };
         if seq <= trusted_seq {
             let footer = read_footer(self, number).map_err(failed)?;
@@ -229,7 +237,7 @@ impl<L: Lower> HybridLog<L> {
         let whole = crc32c::crc32c(&block[BLOCK_HEADER_BYTES..end]) == trailer.data_crc;
         Ok(match footer(&block, size) {
             Some((again, list)) if whole && again == trailer => Reading::Whole { trailer, list },
-            _ => Reading::Torn,
+            _ => Reading::Torn { headless: false },
         })
     }
 
@@ -280,9 +288,9 @@ impl<L: Lower> HybridLog<L> {
             // What looks like a trailer is a large value's.
             Some(header) if header.kind == BlockKind::Extents => Reading::Free { used },
             // Freeing clears two words, and a crash may keep one.
-            Some(header) if header.seq == trailer.seq => Reading::Torn,
+            Some(header) if header.seq == trailer.seq => Reading::Torn { headless: false },
             _ if trailer.seq <= trusted_seq => Reading::Damaged("its header is gone"),
-            _ => Reading::Torn,
+            _ => Reading::Torn { headless: !used },
         }
     }
 
@@ -365,12 +373,14 @@ impl<L: Lower> HybridLog<L> {
         }
         let lost = std::mem::take(&mut *self.lost_headers.lock());
         if !clear.is_empty() || !lost.is_empty() {
-            self.lower
-                .clear_words(&clear)
-                // Without its header a block would look as if it had vanished, once nothing describes it any more.
-                .and_then(|()| lost.iter().try_for_each(|&slot| self.write_extent_header(slot)))
+            // Without a header, or a cleared one, a block that nobody describes any more would look as if it had vanished.
+            lost.iter()
+                .try_for_each(|&slot| self.write_extent_header(slot))
+                .and_then(|()| self.lower.clear_words(&clear))
                 .and_then(|()| self.lower.sync())
-                .map_err(StoreError::io("clearing blocks that hold nothing, and writing lost headers again"))?;
+                .map_err(StoreError::io(
+                    "writing lost headers again, and clearing blocks that hold nothing",
+                ))?;
         }
         for slot in lost {
             self.slots[slot as usize].written.store(true, Relaxed);
@@ -475,6 +485,28 @@ mod tests {
             let again = HybridLog::new(lower, options).unwrap();
             scan(&again).unwrap();
             again.settle_slots().unwrap();
+        }
+    }
+
+    #[test]
+    fn a_torn_block_that_is_freed_does_not_look_as_if_it_had_vanished() {
+        let before = space();
+        for slot in &before.slots[..4] {
+            slot.written.store(true, Relaxed);
+        }
+        terrace_engine::space::Space::save_manifest(&before, &[0; MANIFEST_BYTES]).unwrap();
+        for slot in [0, 1, 3] {
+            let header = Header { store_id: STORE, seq: 3, slot, kind: BlockKind::Extents };
+            before.lower.write(before.block_offset(slot), &header.encode()).unwrap();
+        }
+        // All that is left of the other's header is in the word that freeing clears.
+        before.lower.write(before.block_offset(2), &[7; 8]).unwrap();
+        let HybridLog { mut lower, options, .. } = before;
+        for _ in 0..2 {
+            let space = HybridLog::new(lower, options).unwrap();
+            scan(&space).unwrap();
+            space.settle_slots().unwrap();
+            lower = space.lower;
         }
     }
 

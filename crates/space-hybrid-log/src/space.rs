@@ -61,7 +61,7 @@ pub struct HybridLog<L: Lower> {
     pub(crate) failure: OnceLock<Failure>,
     /// What kept recovery from looking at what it adopts.
     pub(crate) adoption_failed: Mutex<Option<StoreError>>,
-    /// Blocks of large values that were adopted without a header (recovery).
+    /// Used blocks without a header: torn, or adopted by what describes them (recovery).
     pub(crate) lost_headers: Mutex<Vec<u32>>,
     /// Which slots hold, or held, a block.
     pub(crate) written: Written,
