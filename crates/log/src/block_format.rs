@@ -13,6 +13,10 @@
 //!   freed  0      0          0           0                   0              chain 48, slot 16^  synced^   crc   FREED
 //!   blank  all zero
 //! ```
+//! # The copy
+//! On byte media the last 64 bytes of a block are a copy of its header, for the day when its line is bad. It is
+//! written once the header is durable, and cleared, durably, before the header is: where it is whole, the header counts.
+//!
 //! # Tear or damage
 //! A used header is only ever written over a blank one on byte media (where any subset of its words may survive), and
 //! over a blank or freed one on block media (where its sector survives as a whole). Stored words are not zero (but for
@@ -38,6 +42,11 @@ const _: () = assert!(HEADER_BYTES == size_of::<[u64; 8]>());
 /// Bytes of the superblock area.
 pub(crate) fn super_bytes(page_bytes: usize) -> u64 {
     page_bytes.max(2 * HEADER_BYTES) as u64
+}
+
+/// Bytes at the end of a block that hold no groups: on byte media the copy of its header.
+pub(crate) fn copy_bytes(immediate: bool) -> usize {
+    if immediate { HEADER_BYTES } else { 0 }
 }
 
 /// Who a log block belongs to.

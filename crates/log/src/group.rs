@@ -3,12 +3,14 @@
 //! ```text
 //! group, a multiple of 8 bytes, little endian
 //!   0      4    8       12       16            24       32            34     36
-//!   magic  crc  length  entries  last version  durable  dependencies  flags  zero      40 bytes
+//!   magic  crc  length  entries  last version  durable  dependencies  flags  crc of    40 bytes
+//!                                                                           8..36
 //!   dependencies: slot u16, version u64 each, padded to 8
 //!   entries: version u64, length u32 (top bit: the next entry belongs to the same atomic step), bytes, padded to 8
 //! ```
 //! The checksum covers the store, the block's generation, the group's offset in the area, and everything behind the
-//! checksum itself, so that neither an older use of the block nor a misdirected write passes for a group.
+//! checksum itself, so that neither an older use of the block nor a misdirected write passes for a group. The second one
+//! covers the same of the head alone: what a group says to have been durable is true even if its entries are torn or damaged.
 
 use crate::block_format::read_u64;
 
@@ -70,7 +72,9 @@ pub(crate) fn encode(out: &mut Vec<u8>, place: Place, at: usize, head: &GroupHea
     out.extend_from_slice(&head.last_version.to_le_bytes());
     out.extend_from_slice(&head.durable.to_le_bytes());
     out.extend_from_slice(&(head.dependencies.len() as u16).to_le_bytes());
-    out.extend_from_slice(&[0; 6]);
+    out.extend_from_slice(&[0; 2]);
+    let head_crc = place.checksum(at, &out[start + 8..]);
+    out.extend_from_slice(&head_crc.to_le_bytes());
     for (slot, version) in head.dependencies {
         out.extend_from_slice(&slot.to_le_bytes());
         out.extend_from_slice(&version.to_le_bytes());
@@ -101,6 +105,13 @@ fn read_u32(bytes: &[u8], at: usize) -> u32 {
 
 fn read_u16(bytes: &[u8], at: usize) -> u16 {
     u16::from_le_bytes([bytes[at], bytes[at + 1]])
+}
+
+/// What the group whose head is at byte `at` of a block says to have been durable, if the head is whole.
+pub(crate) fn claim(block: &[u8], at: usize, place: Place) -> Option<u64> {
+    let head = block.get(at..at + GROUP_BYTES)?;
+    (read_u32(head, 0) == MAGIC && read_u32(head, 36) == place.checksum(at, &head[8..36]))
+        .then(|| read_u64(head, 24))
 }
 
 /// The group at byte `at` of a block, if a whole one is there whose versions all lie above `after`.

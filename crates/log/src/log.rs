@@ -12,7 +12,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use crate::block_format::{COUNTER_BITS, HEADER_BYTES, Superblock, encode_freed, super_bytes};
+use crate::block_format::{COUNTER_BITS, HEADER_BYTES, Superblock, copy_bytes, encode_freed, super_bytes};
 use crate::device::{LogDevice, Tail};
 use crate::error::LogError;
 use crate::group::Place;
@@ -55,6 +55,14 @@ impl<D: LogDevice> Shared<D> {
     pub fn block_offset(&self, block: u32) -> u64 {
         block_offset(&self.device, &self.options, block)
     }
+    /// Where the copy of a block's header stands, on media that have one.
+    pub fn copy_offset(&self, block: u32) -> u64 {
+        self.block_offset(block) + self.groups_end() as u64
+    }
+    /// Where in a block groups end at the latest.
+    pub fn groups_end(&self) -> usize {
+        self.options.block_bytes - copy_bytes(self.device.immediate())
+    }
     pub fn place(&self, block: u32, generation: u64) -> Place {
         Place { store_id: self.options.store_id, generation, block_offset: self.block_offset(block) }
     }
@@ -80,6 +88,22 @@ pub(crate) fn block_count(device: &impl LogDevice, options: &LogOptions) -> Resu
     Ok(blocks.min(u32::MAX as u64) as u32)
 }
 
+/// Clears a block's header: on byte media its copy first.
+#[track_caller]
+pub(crate) fn clear_header(
+    device: &impl LogDevice,
+    options: &LogOptions,
+    block: u32,
+) -> Result<(), LogError> {
+    let start = block_offset(device, options, block);
+    let copy = copy_bytes(device.immediate());
+    if copy > 0 {
+        device.overwrite(start + (options.block_bytes - copy) as u64, &vec![0; copy])?;
+    }
+    device.overwrite(start, &[0; HEADER_BYTES])?;
+    Ok(())
+}
+
 /// Writes one of the two copies of the superblock and waits until it is safe.
 #[track_caller]
 pub(crate) fn write_super(device: &impl LogDevice, copy: usize, value: &Superblock) -> Result<(), LogError> {
@@ -101,7 +125,12 @@ impl<D: LogDevice> Log<D> {
         device.append(&mut tail, 0, &vec![0; super_bytes(device.page_bytes()) as usize])?;
         device.sync()?;
         for block in 0..blocks {
-            device.append(&mut tail, block_offset(&device, &options, block), &[0; HEADER_BYTES])?;
+            let start = block_offset(&device, &options, block);
+            let copy = copy_bytes(device.immediate());
+            device.append(&mut tail, start, &[0; HEADER_BYTES])?;
+            if copy > 0 {
+                device.append(&mut tail, start + (options.block_bytes - copy) as u64, &vec![0; copy])?;
+            }
         }
         device.sync()?;
         let value = Superblock {
@@ -214,18 +243,14 @@ impl<D: LogDevice> Log<D> {
         for (i, victim) in victims.iter().enumerate() {
             // Byte media order the erasures by their fences, so that a chain never gets a hole. On block media pages may
             // arrive in any order, and the header says that everything older is dead too.
-            let header = if immediate {
-                [0; HEADER_BYTES]
+            let block = victim.used.block;
+            let result = if immediate {
+                clear_header(&shared.device, &shared.options, block)
             } else {
-                encode_freed(
-                    victim.slot,
-                    victim.used.chain,
-                    synced,
-                    shared.options.store_id,
-                    victim.used.block,
-                )
+                let store_id = shared.options.store_id;
+                let header = encode_freed(victim.slot, victim.used.chain, synced, store_id, block);
+                shared.device.overwrite(shared.block_offset(block), &header).map_err(LogError::from)
             };
-            let result = shared.device.overwrite(shared.block_offset(victim.used.block), &header);
             let mut table = shared.table.lock();
             if let Err(error) = result {
                 for victim in victims[i..].iter().rev() {
@@ -235,7 +260,7 @@ impl<D: LogDevice> Log<D> {
                     slot.broken = true;
                 }
                 table.erasing.clear();
-                return Err(error.into());
+                return Err(error);
             }
             table.erasing.retain(|erasing| erasing.used.block != victim.used.block);
             if immediate {
@@ -253,7 +278,7 @@ impl<D: LogDevice> Log<D> {
     /// The most that one group can hold: padded entries (see [`Writer::buffered_bytes`]) with this many dependencies.
     pub fn max_group_bytes(&self, dependencies: usize) -> usize {
         let overhead = HEADER_BYTES + crate::group::group_bytes(dependencies, 0);
-        self.shared.options.block_bytes.saturating_sub(overhead)
+        self.shared.groups_end().saturating_sub(overhead)
     }
     /// A lower bound of the versions of all entries in used blocks; `None` if no block is used.
     pub fn min_version(&self) -> Option<u64> {

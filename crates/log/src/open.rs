@@ -14,7 +14,7 @@ use crate::block_format::{COUNTER_BITS, HEADER_BYTES, HeaderState, Superblock, s
 use crate::device::LogDevice;
 use crate::error::LogError;
 use crate::judge::{Damage, SlotScan, cut};
-use crate::log::{Log, LogOptions, block_count, block_offset, write_super};
+use crate::log::{Log, LogOptions, block_count, block_offset, clear_header, write_super};
 use crate::replay::{Replay, Segment};
 use crate::scan::{BlockScan, scan};
 use crate::table::{Slot, Table, UsedBlock};
@@ -283,7 +283,8 @@ impl Found {
     }
 }
 
-/// Erases headers of torn and dropped blocks, and the start of each slot's first cut group.
+/// Erases headers of torn and dropped blocks, and the start of each slot's first cut group; writes headers again of which
+/// the copy alone is left.
 pub(crate) fn erase(
     device: &impl LogDevice,
     options: &LogOptions,
@@ -291,7 +292,11 @@ pub(crate) fn erase(
     torn: &[u32],
 ) -> Result<(), LogError> {
     for &block in torn.iter().chain(slots.values().flat_map(|slot| &slot.dropped)) {
-        device.overwrite(block_offset(device, options, block), &[0; HEADER_BYTES])?;
+        clear_header(device, options, block)?;
+    }
+    for scan in slots.values().flat_map(|slot| &slot.kept).filter(|scan| scan.restored) {
+        let header = scan.header.encode(options.store_id, scan.block);
+        device.overwrite(block_offset(device, options, scan.block), &header)?;
     }
     for slot in slots.values().filter(|slot| slot.cut) {
         let Some(last) = slot.kept.last() else { continue };

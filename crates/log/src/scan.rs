@@ -2,10 +2,10 @@
 
 use terrace_media::read_agreed;
 
-use crate::block_format::{BlockHeader, HEADER_BYTES, HeaderState, decode_header};
+use crate::block_format::{BlockHeader, HEADER_BYTES, HeaderState, copy_bytes, decode_header};
 use crate::device::LogDevice;
 use crate::error::LogError;
-use crate::group::{Place, parse};
+use crate::group::{Place, claim, parse};
 use crate::log::{LogOptions, block_offset};
 
 /// A used block, verified.
@@ -13,12 +13,14 @@ use crate::log::{LogOptions, block_offset};
 pub(crate) struct BlockScan {
     pub block: u32,
     pub header: BlockHeader,
+    /// The header's line is bad, and this is what its copy says.
+    pub restored: bool,
     /// Where the good groups end, in bytes from the start of the block.
     pub end: usize,
     /// The last version of the last good group, or the base version.
     pub last_version: u64,
-    /// The highest durable position that a valid group anywhere in the block claims; groups behind the bad place are
-    /// found by looking at every 8th byte.
+    /// The highest durable position that the valid head of a group anywhere in the block claims; those behind the bad
+    /// place are found by looking at every 8th byte.
     pub claim: u64,
     /// The good groups that rest on other sessions.
     pub linked: Vec<Linked>,
@@ -72,11 +74,17 @@ pub(crate) fn scan(
         read_agreed(&mut bytes, |bytes| device.read(block_offset, bytes))?;
         state = decode_header(&bytes, options.store_id, block);
     }
+    let mut restored = false;
+    if !matches!(state, HeaderState::Used(_))
+        && let Some(header) = read_copy(device, options, block)?
+    {
+        (state, restored) = (HeaderState::Used(header), true);
+    }
     if !matches!(state, HeaderState::Used(_)) {
         return Ok((state, None));
     }
     device.read(block_offset, buffer)?;
-    if buffer[..HEADER_BYTES] != bytes {
+    if !restored && buffer[..HEADER_BYTES] != bytes {
         // An older header may be as whole as this one.
         read_agreed(buffer, |buffer| device.read(block_offset, buffer))?;
         bytes.copy_from_slice(&buffer[..HEADER_BYTES]);
@@ -84,14 +92,34 @@ pub(crate) fn scan(
     }
     let HeaderState::Used(header) = state else { return Ok((state, None)) };
     let place = Place { store_id: options.store_id, generation: header.generation, block_offset };
-    let scan = walk(block, header, place, buffer);
+    let scan = walk(block, (header, restored), place, buffer);
     Ok((state, Some(scan)))
 }
 
-fn walk(block: u32, header: BlockHeader, place: Place, bytes: &[u8]) -> BlockScan {
+/// The copy of a block's header, if there is a whole one.
+fn read_copy(
+    device: &impl LogDevice,
+    options: &LogOptions,
+    block: u32,
+) -> Result<Option<BlockHeader>, LogError> {
+    let immediate = device.immediate();
+    if !immediate {
+        return Ok(None);
+    }
+    let end = block_offset(device, options, block) + options.block_bytes as u64;
+    let mut bytes = [0; HEADER_BYTES];
+    device.read(end - copy_bytes(immediate) as u64, &mut bytes)?;
+    Ok(match decode_header(&bytes, options.store_id, block) {
+        HeaderState::Used(header) => Some(header),
+        _ => None,
+    })
+}
+
+fn walk(block: u32, (header, restored): (BlockHeader, bool), place: Place, bytes: &[u8]) -> BlockScan {
     let mut scan = BlockScan {
         block,
         header,
+        restored,
         end: HEADER_BYTES,
         last_version: header.base_version,
         claim: 0,
@@ -109,15 +137,8 @@ fn walk(block: u32, header: BlockHeader, place: Place, bytes: &[u8]) -> BlockSca
         scan.last_version = group.last_version;
         scan.end += group.bytes;
     }
-    let mut at = scan.end + 8;
-    while at < bytes.len() {
-        match parse(bytes, at, place, scan.last_version) {
-            Some(group) => {
-                scan.claim = scan.claim.max(group.durable);
-                at += group.bytes;
-            }
-            None => at += 8,
-        }
+    for at in (scan.end + 8..bytes.len()).step_by(8) {
+        scan.claim = scan.claim.max(claim(bytes, at, place).unwrap_or(0));
     }
     scan
 }

@@ -138,14 +138,14 @@ impl<D: LogDevice> Writer<D> {
         }
         let overhead = group_bytes(dependencies, 0);
         let free = match self.reserve {
-            Some(_) => self.shared.options.block_bytes - HEADER_BYTES,
+            Some(_) => self.shared.groups_end() - HEADER_BYTES,
             None => self.rest(),
         };
         free.saturating_sub(overhead)
     }
 
     fn rest(&self) -> usize {
-        self.current.map_or(0, |current| self.shared.options.block_bytes - current.used)
+        self.current.map_or(0, |current| self.shared.groups_end() - current.used)
     }
 
     /// Writes what is buffered: one group and one write, or several where it exceeds a group; dependencies (versions of
@@ -200,7 +200,7 @@ impl<D: LogDevice> Writer<D> {
 
     /// As many atomic steps from `from` on as one group holds.
     fn take(&self, from: usize, dependencies: usize) -> Result<Take, LogError> {
-        let max = self.shared.options.block_bytes - HEADER_BYTES;
+        let max = self.shared.groups_end() - HEADER_BYTES;
         let mut take = Take { bytes: 0, entries: 0, last_version: 0 };
         while from + take.bytes < self.buffer.len() {
             let (bytes, entries, last_version) = first_step(&self.buffer[from + take.bytes..]);
@@ -237,6 +237,9 @@ impl<D: LogDevice> Writer<D> {
         if let Err(error) = self.shared.device.append(&mut self.tail, offset, &self.scratch) {
             self.broken = true;
             return Err(error.into());
+        }
+        if !fits {
+            self.write_copy(&current)?;
         }
         current.used += self.scratch.len();
         current.max_seq = current.max_seq.max(self.buffered_max_seq);
@@ -276,6 +279,20 @@ impl<D: LogDevice> Writer<D> {
         });
         self.scratch.extend_from_slice(&header.encode(shared.options.store_id, block));
         Ok(Current { block, generation, used: 0, max_seq: 0 })
+    }
+
+    /// The header that `scratch` begins with is durable: now its copy.
+    fn write_copy(&mut self, begun: &Current) -> Result<(), LogError> {
+        let shared = &*self.shared;
+        if shared.groups_end() == shared.options.block_bytes {
+            return Ok(());
+        }
+        let copy = &self.scratch[..HEADER_BYTES];
+        if let Err(error) = shared.device.overwrite(shared.copy_offset(begun.block), copy) {
+            self.broken = true;
+            return Err(error.into());
+        }
+        Ok(())
     }
 
     /// The new block's header is written: the one before it is closed.

@@ -50,6 +50,65 @@ fn a_flipped_byte_is_never_served() {
 }
 
 #[test]
+fn a_header_is_restored_from_its_copy_and_a_copy_is_not_needed() {
+    let (image, expected) = small_log();
+    let magic = &image[128..136];
+    let headers: Vec<usize> =
+        (128..image.len()).step_by(64).filter(|&at| &image[at..at + 8] == magic).collect();
+    assert_eq!(headers.len(), 6, "three blocks, each with a copy");
+    for at in headers {
+        for bad in [[0; 64], [0xA5; 64]] {
+            let mut rotten = image.clone();
+            rotten[at..at + 64].copy_from_slice(&bad);
+            let region = SimRegion::from_image(rotten);
+            let (_, replay) = open(on_region(&region), 1024, 0).expect("one of the two is left");
+            let mut got = found(&replay);
+            got.sort();
+            assert_eq!(got, expected, "line at {at}");
+            if (at - 128).is_multiple_of(1024) {
+                assert_eq!(region.to_bytes()[at..at + 64], image[at..at + 64], "written again");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_freed_block_keeps_no_copy_of_its_header() {
+    let region = region(4);
+    let log = Log::create(on_region(&region), options(1024)).expect("created");
+    let mut writer = log.writer(1, 0);
+    for version in 1..=3u64 {
+        writer.entry(version, 1, &[&payload(1, version, 600)]);
+        writer.write(version - 1, &[]).expect("room");
+    }
+    assert_eq!(log.reclaim(1, 0).expect("erased"), 2);
+    let bytes = region.to_bytes();
+    let magic = &bytes[128 + 2 * 1024..][..8];
+    let left = bytes[128..].chunks(64).filter(|line| &line[..8] == magic).count();
+    assert_eq!(left, 2, "the last block's header and copy");
+}
+
+#[test]
+fn a_damaged_group_is_told_from_a_torn_one_by_the_head_of_a_later_one_alone() {
+    let region = region(4);
+    let log = Log::create(on_region(&region), options(1024)).expect("created");
+    let mut writer = log.writer(1, 0);
+    for version in 1..=3u64 {
+        writer.entry(version, 0, &[&payload(1, version, 180)]);
+        writer.write(version - 1, &[]).expect("room");
+    }
+    // Groups of 232 bytes: entries of each one are bad, and the last one's head is whole.
+    for last in [1, 2] {
+        let mut bytes = region.to_bytes();
+        for group in 0..=last {
+            bytes[128 + 64 + group * 232 + 100] ^= 1;
+        }
+        let error = open(on_region(&SimRegion::from_image(bytes)), 1024, 0).err();
+        assert!(matches!(error, Some(LogError::Corrupt { .. })), "{last}: {error:?}");
+    }
+}
+
+#[test]
 fn a_tail_torn_at_any_word_is_cut_there() {
     let region = region(4);
     let log = Log::create(on_region(&region), options(1024)).expect("created");

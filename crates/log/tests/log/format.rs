@@ -22,7 +22,9 @@ fn golden_bytes() {
     assert_eq!(hex(&bytes[..64]), SUPERBLOCK);
     assert_eq!(hex(&bytes[128..192]), BLOCK_HEADER);
     assert_eq!(hex(&bytes[192..288]), GROUP);
-    assert!(bytes[288..].iter().all(|byte| *byte == 0));
+    let copy = 128 + 1024 - 64;
+    assert_eq!(hex(&bytes[copy..copy + 64]), BLOCK_HEADER);
+    assert!([&bytes[288..copy], &bytes[copy + 64..]].concat().iter().all(|byte| *byte == 0));
 }
 
 const SUPERBLOCK: &str = concat!(
@@ -34,7 +36,7 @@ const BLOCK_HEADER: &str = concat!(
     "1b693c5ae196c3a51f693c5ae196c3a51e693c5ae196c3a5981a941a55534544",
 );
 const GROUP: &str = concat!(
-    "74477270760d1841600000000200000007000000000000000500000000000000",
-    "0100000000000000090003000000000000000000000000000600000000000000",
+    "74477270d1db5c87600000000200000007000000000000000500000000000000",
+    "01000000624724a7090003000000000000000000000000000600000000000000",
     "020000806162000007000000000000000500000068656c6c6f00000000000000",
 );
