@@ -212,7 +212,6 @@ impl<L: Lower> HybridLog<L> {
     }
 
     /// Writes the header of a block of large values; nothing else of the block changes.
-    #[track_caller]
     pub(crate) fn write_extent_header(&self, slot: u32) -> std::io::Result<()> {
         let seq = self.slots[slot as usize].seq.load(Relaxed);
         let header = Header { store_id: self.options.store_id, seq, slot, kind: BlockKind::Extents }.encode();

@@ -48,14 +48,19 @@ pub(super) fn record(media: MediaKind) -> Result<Vec<LogAgain>, String> {
     all.map_err(|error| error.to_string())
 }
 
-/// Writes one group of a third of a block, about.
+/// Bytes of an entry whose group takes a third of a block, about.
+fn third(media: MediaKind) -> usize {
+    block_bytes(media) / 4 - 24
+}
+
+/// Writes one such group.
 fn write<D: LogDevice>(
     writer: &mut terrace_log::Writer<D>,
     media: MediaKind,
     (version, seq): (u64, u64),
     dependencies: &[(u16, u64)],
 ) -> Result<(), LogError> {
-    writer.entry(version, seq, &[&vec![version as u8; block_bytes(media) / 4]]);
+    writer.entry(version, seq, &[&vec![version as u8; third(media)]]);
     writer.write(0, dependencies).map(|_| ())
 }
 
@@ -166,7 +171,7 @@ impl LogAgain {
         drop(replay);
         let from = |slot| positions.get(&slot).copied().unwrap_or(0);
         let (mut zero, mut one) = (log.writer(0, from(0)), log.writer(1, from(1)));
-        let size = block_bytes(self.media) / 4;
+        let size = third(self.media);
         // As before, but the other session comes to the block that was dropped, and stops behind its first group.
         for (slot, count) in [(1, 1), (0, 1), (1, 3)] {
             let writer = if slot == 0 { &mut zero } else { &mut one };

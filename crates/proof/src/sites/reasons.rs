@@ -27,6 +27,11 @@ const ENDED: &str = "the manifest that was stored before says that nothing in th
 const REPEATED: &str = "nothing is stored between this fence and the next one of the same thread, so that one at the end of the \
                         opening's reading would do; kept with what it fences, so that no reader has to know of the others";
 
+const AS_BEFORE: &str = "a header whose copy is left counts, so that until the copy is gone too nothing has changed; the fence behind \
+                         the next store covers both";
+const AT_REST: &str = "it is there for a header's line that goes bad at rest, which the damage tests of the log and rotten images show; a \
+                       crash leaves the header itself";
+
 impl Reason {
     /// Whether it speaks of this site.
     pub(super) fn explains(&self, site: &str, kind: SiteKind, media: MediaKind) -> bool {
@@ -53,6 +58,31 @@ pub(super) const REASONS: &[Reason] = &[
     Reason { site: "engine/machine.rs sync_step sync 1", kind: None, media: None, why: COVERED },
     Reason { site: "engine/machine.rs close sync 1", kind: None, media: None, why: COVERED },
     Reason { site: "engine/machine.rs close sync 3", kind: None, media: None, why: ENDED },
+    Reason {
+        site: "log/log.rs create append 1",
+        kind: Some(SiteKind::Fence),
+        media: Some(MediaKind::Byte),
+        why: AS_BEFORE,
+    },
+    Reason {
+        site: "log/log.rs clear_header overwrite 1",
+        kind: Some(SiteKind::Fence),
+        media: Some(MediaKind::Byte),
+        why: AS_BEFORE,
+    },
+    Reason {
+        site: "log/log.rs reclaim overwrite",
+        kind: None,
+        media: None,
+        why: "on block media alone, where an overwrite makes nothing durable: the sync that follows does",
+    },
+    Reason { site: "log/open.rs erase overwrite 1", kind: None, media: None, why: AT_REST },
+    Reason {
+        site: "log/writer.rs write_copy overwrite",
+        kind: None,
+        media: Some(MediaKind::Byte),
+        why: AT_REST,
+    },
     Reason { site: "log/verify.rs cut_damage write_super", kind: None, media: None, why: REPAIR },
     Reason { site: "log/verify.rs cut_damage overwrite", kind: None, media: None, why: REPAIR },
     Reason { site: "log/verify.rs cut_damage sync", kind: None, media: None, why: REPAIR },
