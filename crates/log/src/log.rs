@@ -123,8 +123,8 @@ impl<D: LogDevice> Log<D> {
         // Without a superblock it isn't a log: it goes first and comes last.
         device.append(&mut tail, 0, &vec![0; super_bytes(device.page_bytes()) as usize])?;
         device.sync()?;
+        // Copies of an earlier log's headers stay: their checksums fail here.
         for block in 0..blocks {
-            // Copies of an earlier log's headers stay: their checksums fail here.
             device.append(&mut tail, block_offset(&device, &options, block), &[0; HEADER_BYTES])?;
         }
         device.sync()?;
