@@ -89,6 +89,41 @@ fn slot_5_is_never_taken_for_what_it_was() {
     });
 }
 
+/// A hash of bucket 0 that the line's tags tell from its neighbours'; the others here differ in the bits below the tags.
+fn tagged(number: u64) -> u64 {
+    number << 20
+}
+
+#[test]
+fn an_entry_found_by_its_tag_moves_between_slot_5_and_an_overflow_bucket() {
+    explore(|| {
+        let index = Arc::new(Clht::with_min_buckets(2));
+        (1..=6).for_each(|number| set(&*index, tagged(number), number, 0));
+        let writer = {
+            let index = index.clone();
+            thread::spawn(move || {
+                for _ in 0..2 {
+                    // A link takes slot 5 and key 6 goes along; then the chain goes, and key 6 comes back to slot 5.
+                    set(&*index, tagged(7), 7, 0);
+                    for number in [7, 6] {
+                        assert!(index.remove(&key(tagged(number)), address(number, 0)));
+                    }
+                    set(&*index, tagged(6), 6, 0);
+                }
+            })
+        };
+        for number in [6, 5, 7, 6] {
+            let found = get(&*index, tagged(number), number);
+            let possible =
+                found == Lookup::Found(address(number, 0)) || (number > 5 && found == Lookup::Absent);
+            assert!(possible, "key {number}: {found:?}");
+            assert_eq!(get(&*index, tagged(9), 9), Lookup::Absent);
+        }
+        writer.join().unwrap();
+        assert_eq!((index.len(), index.overflow_buckets()), (6, 0));
+    });
+}
+
 #[test]
 fn a_key_that_moves_by_chaining_and_settling_is_never_absent() {
     explore(|| {

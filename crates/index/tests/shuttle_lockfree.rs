@@ -131,6 +131,29 @@ fn a_node_that_is_used_again_leads_nobody_astray() {
 }
 
 #[test]
+fn a_node_is_taken_by_one_alone() {
+    explore(|| {
+        let index = table();
+        [1, 2].into_iter().for_each(|number| set(&*index, number, number, 0));
+        let owner = {
+            let index = index.clone();
+            thread::spawn(move || {
+                // Its stack of free nodes: 2 before 1; then both are taken, 2 comes back, and one more is taken.
+                [1, 2].into_iter().for_each(|number| remove(&index, number));
+                [11, 12].into_iter().for_each(|number| set(&*index, number, number, 0));
+                remove(&index, 11);
+                set(&*index, 13, 13, 0);
+            })
+        };
+        // Takes from the other's stack.
+        set(&*index, 10, 10, 0);
+        owner.join().unwrap();
+        assert_eq!(scan(&*index), [10, 12, 13].map(|number| address(number, 0)));
+        assert_eq!(index.len(), 3);
+    });
+}
+
+#[test]
 fn a_key_that_moves_by_chaining_and_settling_is_never_absent() {
     explore(|| {
         let index = table();

@@ -161,3 +161,54 @@ impl Clht {
         true
     }
 }
+
+#[cfg(all(test, not(shuttle), not(miri)))]
+mod tests {
+    use super::*;
+    use crate::{Address, Change, Index, Key, Lookup, Verdict};
+
+    fn key(hash: u64) -> Key<'static> {
+        Key { hash, db: 0, bytes: b"" }
+    }
+    /// An entry whose address is its hash.
+    fn insert(table: &Clht, hash: u64) {
+        let decide = |_| (Change::Insert(Address::new(hash)), ());
+        table.update(&key(hash), |_| Verdict::Differs, decide);
+    }
+
+    /// A bucket whose memory was given back and that was split again looks as it did before, to its header: only the count
+    /// of releases tells a probe that was under way all that time that it may have read zeroes.
+    #[test]
+    fn a_probe_notices_that_its_bucket_was_gone_meanwhile() {
+        const BUCKETS: u64 = 1024;
+        let table = Clht::with_min_buckets(BUCKETS);
+        // Alone in the first bucket that a split adds, which is the first of a page.
+        let lone = BUCKETS;
+        insert(&table, lone);
+        // The others stay out of it, and out of the bucket that it is split from.
+        let others = (1..).filter(|hash| hash % BUCKETS != 0);
+        let mut inserted = Vec::new();
+        for hash in others {
+            if table.buckets() > BUCKETS {
+                break;
+            }
+            insert(&table, hash);
+            inserted.push(hash);
+        }
+        let start = table.start(lone);
+        assert!(table.stands(&start));
+        let mut removed = Vec::new();
+        while table.buckets() > BUCKETS {
+            let hash: u64 = inserted.pop().unwrap();
+            assert!(table.remove(&key(hash), Address::new(hash)));
+            removed.push(hash);
+        }
+        while table.buckets() == BUCKETS {
+            insert(&table, removed.pop().unwrap());
+        }
+        let again = table.start(lone);
+        assert_eq!(again.header(), start.header(), "the headers are alike");
+        assert!(!table.stands(&start) && table.stands(&again));
+        assert_eq!(table.get(&key(lone), |_| Verdict::Match), Lookup::Found(Address::new(lone)));
+    }
+}

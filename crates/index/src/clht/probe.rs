@@ -46,6 +46,14 @@ pub(super) struct Start<'a> {
     hash: u64,
 }
 
+#[cfg(all(test, not(shuttle), not(miri)))]
+impl Start<'_> {
+    /// The bucket's header as it was.
+    pub(super) fn header(&self) -> u32 {
+        self.header
+    }
+}
+
 impl Clht {
     /// Looks up. Most hits are the first entry with the tag, in the bucket's own line: that case is inlined, with one call of
     /// `verify` and no branch on what the line holds. In all other cases the probe starts over.
@@ -125,7 +133,7 @@ impl Clht {
 
     /// Where a probe starts.
     #[inline]
-    fn start(&self, hash: u64) -> Start<'_> {
+    pub(super) fn start(&self, hash: u64) -> Start<'_> {
         let ground = self.ground();
         self.start_at(self.bucket(hash, ground), ground, hash)
     }
@@ -170,7 +178,7 @@ impl Clht {
 
     /// Whether nothing but the lock itself changed in the bucket since `start`.
     #[inline]
-    fn stands(&self, start: &Start<'_>) -> bool {
+    pub(super) fn stands(&self, start: &Start<'_>) -> bool {
         // A bucket whose memory was given back counts its changes from 0 again, so that the header alone might deceive.
         (start.bucket.header.load(Acquire) ^ start.header) & !LOCK == 0
             && self.releases.load(Acquire) == start.ground.releases
