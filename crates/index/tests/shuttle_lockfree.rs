@@ -135,19 +135,20 @@ fn a_node_is_taken_by_one_alone() {
     explore(|| {
         let index = table();
         [1, 2].into_iter().for_each(|number| set(&*index, number, number, 0));
-        let owner = {
+        // Free nodes: 2 before 1.
+        [1, 2].into_iter().for_each(|number| remove(&index, number));
+        let other = {
             let index = index.clone();
             thread::spawn(move || {
-                // Its stack of free nodes: 2 before 1; then both are taken, 2 comes back, and one more is taken.
-                [1, 2].into_iter().for_each(|number| remove(&index, number));
+                // Both are taken, 2 comes back, and one more is taken.
                 [11, 12].into_iter().for_each(|number| set(&*index, number, number, 0));
                 remove(&index, 11);
                 set(&*index, 13, 13, 0);
             })
         };
-        // Takes from the other's stack.
+        // Sees 2 before 1 as well, perhaps for the second time.
         set(&*index, 10, 10, 0);
-        owner.join().unwrap();
+        other.join().unwrap();
         assert_eq!(scan(&*index), [10, 12, 13].map(|number| address(number, 0)));
         assert_eq!(index.len(), 3);
     });
