@@ -118,6 +118,8 @@ pub enum Bug {
     FoundSlotsNotPersisted,
     /// `tac`: an opening leaves slots that hold no winner as they are, and takes them for free.
     UnadoptedSlotsKept,
+    /// `tac`: an opening clears pages and slots before the manifest trusts the pages that hold their records.
+    FoundClearedBeforeTrust,
     /// `tac`: an opening takes what it restored from the log for retired.
     ReplayCutEarly,
 }
@@ -174,6 +176,7 @@ impl Bug {
             UnsettledTombstoneDropped => Bounds { keys: 2, writes: 3, collide: true, crashes: 0, ..blind },
             FlagLostByDelete => Bounds { writes: 3, ..blind },
             FlushKeepsAssumption | ForgottenRecounted => Bounds { writes: 4, flushes: true, ..blind },
+            FoundClearedBeforeTrust => Bounds { crashes: 2, warm: 0, deletes: false, ..slab },
             FoundSlotsNotPersisted | UnadoptedSlotsKept => Bounds { crashes: 2, ..slab },
             ReplayCutEarly => Bounds { crashes: 2, keys: 2, ..pages },
             _ => slab,

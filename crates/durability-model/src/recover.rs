@@ -72,6 +72,17 @@ impl Protocol {
                     settle_all(state);
                 }
                 self.secure_slots(state);
+                if self.bounds.slab {
+                    clear_torn(state);
+                    state.phase = Phase::Trusting;
+                } else {
+                    self.clear_unadopted(state);
+                    state.phase = Phase::Clearing;
+                }
+            }
+            Phase::Trusting => {
+                self.sync_opening(state, false);
+                self.trust_found(state);
                 self.clear_unadopted(state);
                 state.phase = Phase::Clearing;
             }
@@ -120,7 +131,11 @@ impl Protocol {
             for &held in image.records.iter().filter(|held| **held != 0) {
                 let (write, key) = parts(held);
                 newest = newest.max(state.version(write));
-                if state.version(winners[key].write()) < state.version(write) {
+                // Which of two equal versions it is depends on where they lie: with slabs, the newer page's is the worse.
+                let tie = self.bounds.slab
+                    && matches!(winners[key], Winner::Block { write: w, slot } if w == write
+                        && visible(&state.tier[slot]).seq < image.seq);
+                if tie || state.version(winners[key].write()) < state.version(write) {
                     winners[key] = Winner::Block { write, slot };
                 }
             }
@@ -310,6 +325,13 @@ impl Protocol {
         self.remember(state, found);
         state.power_failed = 0;
         state.phase = Phase::Open;
+    }
+}
+
+/// Torn pages are no pages, and must not be trusted as such.
+fn clear_torn(state: &mut State) {
+    for place in state.tier.iter_mut().filter(|place| visible(place).torn == 1) {
+        (place.change, place.new) = (Change::Cleared, Image::default());
     }
 }
 

@@ -294,6 +294,8 @@ pub enum Phase {
     Judged,
     /// The log is as it will be.
     LogReady,
+    /// Of `tac`: torn pages are being cleared, then those that were found are trusted.
+    Trusting,
     /// Blocks that hold nothing are being cleared.
     Clearing,
     /// The tier is as it will be.
