@@ -10,6 +10,7 @@
 //!   Report --> table for people, JSON for programs
 //!
 //!   indexes   indexes alone, without a store around them
+//!   trace     policies of tiers alone: hit ratios of simulated placements
 //! ```
 //!
 //! **What the numbers mean.** A latency is the time of the *batch* that an operation was in, from its submission until
@@ -26,6 +27,7 @@ pub mod distribution;
 pub mod indexes;
 pub mod record;
 pub mod report;
+pub mod trace;
 pub mod workload;
 
 mod driver;

@@ -1,6 +1,7 @@
 //! `terrace bench`: options to a [`Config`], report to output.
 
 mod indexes;
+mod trace;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -17,6 +18,8 @@ use crate::{names, say};
 pub enum What {
     /// Measure indexes alone, without a store around them.
     Indexes(indexes::IndexesArgs),
+    /// Simulate placements and policies of tiers, without a store.
+    Trace(trace::TraceArgs),
 }
 
 /// Options of `terrace bench`.
@@ -33,7 +36,8 @@ Examples:
   terrace bench --engine dram --workload rh --threads 2 --batch 16 --json rh.json
   terrace bench --workload a --dram-records 10% --ssd 300%@/srv/bench --recover
   terrace bench --connect redis://127.0.0.1:6379 --workload b --batch 32
-  terrace bench indexes --help                 indexes alone"
+  terrace bench indexes --help                 indexes alone
+  terrace bench trace --help                   policies of tiers alone"
 )]
 pub struct BenchArgs {
     #[command(subcommand)]
@@ -137,8 +141,10 @@ impl BenchArgs {
 
 /// Runs it; fails if an answer was wrong or an operation refused, after the report.
 pub fn run(mut args: BenchArgs) -> anyhow::Result<ExitCode> {
-    if let Some(What::Indexes(args)) = args.what.take() {
-        return indexes::run(args);
+    match args.what.take() {
+        Some(What::Indexes(args)) => return indexes::run(args),
+        Some(What::Trace(args)) => return trace::run(args),
+        None => {}
     }
     let (config, json) = args.config();
     let report = terrace_bench::run(&config)?;

@@ -1,0 +1,153 @@
+//! `anti-nvm`: DRAM is a cache of PMem. What is in DRAM has its slot in PMem, too.
+
+use terrace_space_slab::policy::{Access, Gate, Histogram, Now, Policy, SlotId, Thresholds, Tier as Name};
+
+use super::cold::Cold;
+use super::run::Placement;
+use super::store::Counts;
+use super::tier::Tier;
+use crate::rng::Rng;
+
+const SAMPLES: u32 = 4096;
+
+/// Where a record is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Place {
+    /// In PMem, and maybe a copy in DRAM.
+    Pmem(SlotId, Option<SlotId>),
+    Ssd,
+}
+
+/// See the module.
+pub(super) struct Inclusive<P: Policy, G: Gate> {
+    dram: Tier<P>,
+    pmem: Tier<P>,
+    cold: Cold,
+    gate: G,
+    places: Vec<Place>,
+    thresholds: Thresholds,
+    samples: Rng,
+    counts: Counts,
+}
+
+impl<P: Policy, G: Gate> Inclusive<P, G> {
+    pub(super) fn new(dram: Tier<P>, pmem: Tier<P>, cold: Cold, gate: G, records: u32) -> Self {
+        Self {
+            dram,
+            pmem,
+            cold,
+            gate,
+            places: vec![Place::Ssd; records as usize],
+            thresholds: Thresholds::default(),
+            samples: Rng::new(0, 3),
+            counts: Counts::default(),
+        }
+    }
+    fn admits(&mut self, name: Name, access: Access, now: Now) -> bool {
+        let tier = if name == Name::Dram { &mut self.dram } else { &mut self.pmem };
+        let count = tier.policy.count(access, now);
+        let rival = if G::COMPARES { tier.rival(now).map(|slot| tier.count(slot, now)) } else { None };
+        let admitted = self.gate.admits(name, count, rival, &self.thresholds);
+        if G::COMPARES && !admitted {
+            tier.passed();
+        }
+        admitted
+    }
+    /// Copies a record of PMem to DRAM; the copy that has to go for it is simply dropped.
+    fn copy_up(&mut self, record: u32, slot: SlotId, access: Access, now: Now) {
+        if let Some(victim) = self.dram.rival(now) {
+            let old = self.dram.record(victim) as usize;
+            self.dram.remove(victim, true);
+            if let Place::Pmem(home, _) = self.places[old] {
+                self.places[old] = Place::Pmem(home, None);
+            }
+            self.counts.moves_down += 1;
+        }
+        self.places[record as usize] = Place::Pmem(slot, self.dram.insert(record, access));
+    }
+    fn enter_pmem(&mut self, record: u32, access: Access, now: Now) -> Option<SlotId> {
+        if let Some(victim) = self.pmem.rival(now) {
+            let (old, word) = (self.pmem.record(victim), self.pmem.access(victim));
+            if let Place::Pmem(_, Some(copy)) = self.places[old as usize] {
+                self.dram.remove(copy, false);
+            }
+            self.pmem.remove(victim, true);
+            self.cold.arrived(&self.pmem.policy, old, word, now);
+            self.places[old as usize] = Place::Ssd;
+            self.counts.moves_down += 1;
+        }
+        let slot = self.pmem.insert(record, access)?;
+        self.places[record as usize] = Place::Pmem(slot, None);
+        Some(slot)
+    }
+}
+
+impl<P: Policy, G: Gate> Placement for Inclusive<P, G> {
+    fn get(&mut self, record: u32, now: Now) {
+        self.counts.gets += 1;
+        match self.places[record as usize] {
+            Place::Pmem(home, Some(copy)) => {
+                self.counts.dram_hits += 1;
+                self.dram.touch(copy, now);
+                self.pmem.touch(home, now);
+            }
+            Place::Pmem(home, None) => {
+                self.counts.pmem_hits += 1;
+                self.pmem.touch(home, now);
+                let access = self.pmem.access(home).with_seen(0);
+                if self.admits(Name::Dram, access, now) {
+                    self.counts.moves_up += 1;
+                    self.copy_up(record, home, access, now);
+                }
+            }
+            Place::Ssd => {
+                let access = self.cold.touched(&self.pmem.policy, record, now);
+                if self.admits(Name::Pmem, access, now) {
+                    self.counts.moves_up += 1;
+                    self.enter_pmem(record, access, now);
+                }
+            }
+        }
+    }
+    fn set(&mut self, record: u32, now: Now) {
+        let (home, access) = match self.places[record as usize] {
+            Place::Pmem(home, Some(copy)) => {
+                self.dram.touch(copy, now);
+                return self.pmem.touch(home, now);
+            }
+            Place::Pmem(home, None) => {
+                self.pmem.touch(home, now);
+                (Some(home), self.pmem.access(home).with_seen(0))
+            }
+            Place::Ssd => {
+                let access = self.cold.touched(&self.pmem.policy, record, now);
+                (self.enter_pmem(record, access, now), access)
+            }
+        };
+        if let Some(home) = home {
+            self.copy_up(record, home, access, now);
+        }
+    }
+    fn sample(&mut self, now: Now) {
+        let records = self.places.len() as f64;
+        let mut histogram = Histogram::default();
+        for _ in 0..SAMPLES {
+            let record = self.samples.below(self.places.len() as u64) as u32;
+            histogram.add(match self.places[record as usize] {
+                Place::Pmem(home, _) => self.pmem.count(home, now),
+                Place::Ssd => self.cold.count(&self.pmem.policy, record, now),
+            });
+        }
+        let (dram, pmem) = (f64::from(self.dram.slots()), f64::from(self.pmem.slots()));
+        // PMem holds DRAM's records, too: both together hold no more than PMem.
+        self.thresholds = histogram.thresholds(dram / records, (pmem - dram).max(0.0) / records);
+        self.dram.policy.set_thresholds(self.thresholds);
+        self.pmem.policy.set_thresholds(self.thresholds);
+    }
+    fn halve(&mut self) {
+        self.cold.halve();
+    }
+    fn counts(&mut self) -> &mut Counts {
+        &mut self.counts
+    }
+}

@@ -1,0 +1,195 @@
+//! The simulated store: where each record is, and what an access makes of it.
+//!
+//! ```text
+//!   get --> DRAM: touch     PMem: touch, up?     SSD: count, up to DRAM? to PMem?
+//!   set --> DRAM, always; what was below is gone
+//!   room in DRAM: the victim goes to PMem (behind a comparing gate: or to the SSD); room in PMem: to the SSD
+//! ```
+
+use terrace_space_slab::policy::{Access, Gate, Histogram, Now, Policy, SlotId, Thresholds, Tier as Name};
+
+use super::cold::Cold;
+use super::run::Placement;
+use super::tier::Tier;
+use crate::rng::Rng;
+
+/// Records whose counts make a histogram.
+const SAMPLES: u32 = 4096;
+
+/// Where a record is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Place {
+    Dram(SlotId),
+    Pmem(SlotId),
+    Ssd,
+}
+
+/// What was counted.
+#[derive(Clone, Copy, Default, Debug)]
+pub(super) struct Counts {
+    pub(super) gets: u64,
+    pub(super) dram_hits: u64,
+    pub(super) pmem_hits: u64,
+    pub(super) moves_up: u64,
+    pub(super) moves_down: u64,
+}
+
+/// A store of the paper's placement (`tac`), or one pool of DRAM and PMem (`anti-2`).
+pub(super) struct Store<P: Policy, G: Gate> {
+    dram: Tier<P>,
+    pmem: Tier<P>,
+    cold: Cold,
+    gate: G,
+    places: Vec<Place>,
+    /// Which of `dram`'s slots are in DRAM: all, unless it is a pool.
+    in_dram: SlotId,
+    thresholds: Thresholds,
+    samples: Rng,
+    histogram: Histogram,
+    counts: Counts,
+}
+
+impl<P: Policy, G: Gate> Store<P, G> {
+    pub(super) fn new(dram: Tier<P>, pmem: Tier<P>, cold: Cold, gate: G, records: u32) -> Self {
+        Self {
+            in_dram: dram.slots(),
+            dram,
+            pmem,
+            cold,
+            gate,
+            places: vec![Place::Ssd; records as usize],
+            thresholds: Thresholds::default(),
+            samples: Rng::new(0, 3),
+            histogram: Histogram::default(),
+            counts: Counts::default(),
+        }
+    }
+    /// One pool, of which this many slots are in DRAM.
+    pub(super) fn pooled(mut self, in_dram: SlotId) -> Self {
+        self.in_dram = in_dram;
+        self.dram.shuffle_free();
+        self
+    }
+
+    fn admits(&mut self, name: Name, access: Access, now: Now) -> bool {
+        let tier = if name == Name::Pmem && self.pmem.slots() > 0 { &mut self.pmem } else { &mut self.dram };
+        let count = tier.policy.count(access, now);
+        let rival = if G::COMPARES { tier.rival(now).map(|slot| tier.count(slot, now)) } else { None };
+        let admitted = self.gate.admits(name, count, rival, &self.thresholds);
+        if G::COMPARES && !admitted {
+            tier.passed();
+        }
+        admitted
+    }
+
+    fn enter(&mut self, record: u32, access: Access, now: Now) {
+        if let Some(slot) = self.dram.rival(now) {
+            let (victim, word) = (self.dram.record(slot), self.dram.access(slot));
+            self.dram.remove(slot, true);
+            self.counts.moves_down += 1;
+            if self.pmem.slots() > 0
+                && (!G::COMPARES || self.pmem.has_room() || self.admits(Name::Pmem, word, now))
+            {
+                self.enter_pmem(victim, word.with_seen(0), now);
+            } else {
+                self.go_down(victim, word, now);
+            }
+        }
+        self.places[record as usize] = self.dram.insert(record, access).map_or(Place::Ssd, Place::Dram);
+    }
+
+    fn enter_pmem(&mut self, record: u32, access: Access, now: Now) {
+        if let Some(slot) = self.pmem.rival(now) {
+            let (victim, word) = (self.pmem.record(slot), self.pmem.access(slot));
+            self.pmem.remove(slot, true);
+            self.counts.moves_down += 1;
+            self.go_down(victim, word, now);
+        }
+        self.places[record as usize] = self.pmem.insert(record, access).map_or(Place::Ssd, Place::Pmem);
+    }
+
+    fn go_down(&mut self, record: u32, access: Access, now: Now) {
+        self.cold.arrived(&self.dram.policy, record, access, now);
+        self.places[record as usize] = Place::Ssd;
+    }
+}
+
+impl<P: Policy, G: Gate> Placement for Store<P, G> {
+    fn get(&mut self, record: u32, now: Now) {
+        self.counts.gets += 1;
+        match self.places[record as usize] {
+            Place::Dram(slot) => {
+                if slot < self.in_dram {
+                    self.counts.dram_hits += 1;
+                } else {
+                    self.counts.pmem_hits += 1;
+                }
+                self.dram.touch(slot, now);
+            }
+            Place::Pmem(slot) => {
+                self.counts.pmem_hits += 1;
+                self.pmem.touch(slot, now);
+                let access = self.pmem.access(slot);
+                if self.admits(Name::Dram, access, now) {
+                    self.counts.moves_up += 1;
+                    self.pmem.remove(slot, false);
+                    self.enter(record, access.with_seen(0), now);
+                }
+            }
+            Place::Ssd => {
+                let access = self.cold.touched(&self.dram.policy, record, now);
+                // A pool takes in all that is warm.
+                let upper = if self.pmem.slots() == 0 && self.in_dram < self.dram.slots() {
+                    Name::Pmem
+                } else {
+                    Name::Dram
+                };
+                if self.admits(upper, access, now) {
+                    self.counts.moves_up += 1;
+                    self.enter(record, access, now);
+                } else if self.pmem.slots() > 0 && self.admits(Name::Pmem, access, now) {
+                    self.counts.moves_up += 1;
+                    self.enter_pmem(record, access, now);
+                }
+            }
+        }
+    }
+
+    fn set(&mut self, record: u32, now: Now) {
+        let access = match self.places[record as usize] {
+            Place::Dram(slot) => return self.dram.touch(slot, now),
+            Place::Pmem(slot) => {
+                self.pmem.touch(slot, now);
+                let access = self.pmem.access(slot);
+                self.pmem.remove(slot, false);
+                access
+            }
+            Place::Ssd => self.cold.touched(&self.dram.policy, record, now),
+        };
+        self.enter(record, access.with_seen(0), now);
+    }
+
+    fn sample(&mut self, now: Now) {
+        let records = self.places.len() as f64;
+        self.histogram.clear();
+        for _ in 0..SAMPLES {
+            let record = self.samples.below(self.places.len() as u64) as u32;
+            self.histogram.add(match self.places[record as usize] {
+                Place::Dram(slot) => self.dram.count(slot, now),
+                Place::Pmem(slot) => self.pmem.count(slot, now),
+                Place::Ssd => self.cold.count(&self.dram.policy, record, now),
+            });
+        }
+        let (all, pmem) = (f64::from(self.dram.slots()), f64::from(self.pmem.slots()));
+        let dram = f64::from(self.in_dram);
+        self.thresholds = self.histogram.thresholds(dram / records, (all - dram + pmem) / records);
+        self.dram.policy.set_thresholds(self.thresholds);
+        self.pmem.policy.set_thresholds(self.thresholds);
+    }
+    fn halve(&mut self) {
+        self.cold.halve();
+    }
+    fn counts(&mut self) -> &mut Counts {
+        &mut self.counts
+    }
+}
