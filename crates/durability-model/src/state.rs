@@ -146,7 +146,7 @@ pub struct Group {
 /// A record in a page or block: twice the number of the write, plus the key; 0: none.
 pub type Record = u8;
 
-/// States of a slot in DRAM (`space-hybrid-log/src/slots.rs`).
+/// States of a slot in DRAM (`blocks/src/slots.rs`).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
 #[repr(u8)]
 pub enum Use {

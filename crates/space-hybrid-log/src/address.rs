@@ -1,5 +1,6 @@
 //! How an address names a place: a block's slot and an offset in it, in words.
 
+use terrace_blocks::Place;
 use terrace_index::Address;
 
 /// Splits addresses for blocks of one size.
@@ -8,22 +9,11 @@ pub(crate) struct Addresses {
     offset_bits: u32,
 }
 
-/// A place: a slot and the byte offset of a record in its block. Not the offset of anything on the medium.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
-    pub slot: u32,
-    pub offset: u32,
-}
-
 impl Addresses {
     /// For blocks of `block_bytes`, a power of two.
     pub fn new(block_bytes: usize) -> Self {
         debug_assert!(block_bytes.is_power_of_two(), "blocks are powers of two");
         Self { offset_bits: block_bytes.trailing_zeros() - 3 }
-    }
-    /// Slots that 48 bits can name; slots are recycled, so addresses never run out.
-    pub fn slots_max(self) -> u64 {
-        (1 << (Address::BITS - self.offset_bits)).min(u64::from(u32::MAX))
     }
     #[inline]
     pub fn address(self, place: Place) -> Address {
@@ -42,6 +32,8 @@ impl Addresses {
 
 #[cfg(test)]
 mod tests {
+    use terrace_blocks::slots_max;
+
     use super::*;
 
     #[test]
@@ -51,7 +43,7 @@ mod tests {
             for place in [
                 Place { slot: 0, offset: 64 },
                 Place { slot: 7, offset: (1 << bits) - 8 },
-                Place { slot: (addresses.slots_max() - 1) as u32, offset: 64 },
+                Place { slot: (slots_max(1 << bits) - 1) as u32, offset: 64 },
             ] {
                 assert_eq!(addresses.place(addresses.address(place)), place);
             }

@@ -7,16 +7,14 @@
 
 use std::sync::Arc;
 
+use terrace_blocks::{BlockTier, ByteTier, Lower, secure_found, stored_manifest};
 use terrace_engine::manifest::Manifest;
 use terrace_engine::{Durability, Machine, MachineOptions, Store, StoreError, StoreHandle};
 use terrace_index::Index;
 use terrace_log::{BlockLog, ByteLog, Log, LogDevice, LogError, LogOptions};
 use terrace_media::{BlockDevice, ByteRegion};
 
-use crate::block_tier::BlockTier;
-use crate::byte_tier::ByteTier;
-use crate::lower::Lower;
-use crate::open::{HybridOptions, secure_found, stored_manifest};
+use crate::open::HybridOptions;
 use crate::space::HybridLog;
 
 /// Sizes of a store, fixed when it is made (all but `dram_bytes`).

@@ -12,18 +12,15 @@
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering::*;
 
+use terrace_blocks::{
+    BLOCK_HEADER_BYTES, BlockKind, BlockTrailer, ENTRY_BYTES, FooterEntry, Header, Lower, State,
+    TRAILER_BYTES, Words, record_crc, u32_at, u64_at,
+};
 use terrace_engine::record::{Kind, RecordMeta, RecordView};
 use terrace_engine::space::Context;
 use terrace_engine::{Barrier, Failure, Progress, StoreError};
 use terrace_index::Index;
 
-use crate::layout::{
-    BLOCK_HEADER_BYTES, BlockKind, BlockTrailer, ENTRY_BYTES, FooterEntry, Header, TRAILER_BYTES, record_crc,
-    u32_at, u64_at,
-};
-use crate::lower::Lower;
-use crate::page::Words;
-use crate::slots::State;
 use crate::space::HybridLog;
 
 /// Pages that turn read-only, or are sealed, in one step.

@@ -13,50 +13,30 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `layout` | what a block looks like on the medium |
-//! | `slots`, `frames`, `address` | the block table, DRAM, and how an address names a place |
-//! | `lower`, `byte_tier`, `block_tier` | the two kinds of media under it |
+//! | `address` | how an address names a place in a block |
 //! | `read`, `write`, `extent` | the calls of a session |
 //! | `flush`, `reclaim`, `tombstones`, `purge` | background steps |
 //! | `recover` | opening what is on the medium |
 //! | `sync`, `schedules` | the primitives, and tests that explore their schedules |
-//! | `written` | which slots have been written, so that a block that vanished is missed |
-//! | `inspect` | the format for whoever checks a store that nobody uses |
+//!
+//! Blocks, their table, the tiers that hold them and DRAM for pages are those of `terrace_blocks`.
 
 mod address;
-mod block_tier;
-mod byte_tier;
 mod compose;
 mod extent;
 mod flush;
-#[cfg(not(shuttle))]
-mod frames;
-#[cfg(shuttle)]
-#[path = "schedules/frames.rs"]
-mod frames;
-pub mod inspect;
-mod layout;
-mod listed;
-mod lower;
 mod open;
-mod page;
 mod purge;
 mod read;
 mod reclaim;
 mod recover;
 #[cfg(all(test, shuttle))]
 mod schedules;
-mod slots;
 mod space;
 mod sync;
 mod tombstones;
 mod write;
-mod written;
 
-pub use block_tier::BlockTier;
-pub use byte_tier::ByteTier;
 pub use compose::{BlockStore, ByteStore, Opening, Sizes, open_block, open_byte};
-pub use layout::{BLOCK_HEADER_BYTES, BlockKind, BlockTrailer, FooterEntry, Header, Stored};
-pub use lower::Lower;
-pub use open::{HybridOptions, stored_manifest};
+pub use open::HybridOptions;
 pub use space::HybridLog;

@@ -1,18 +1,14 @@
 //! Options, and making a space on a tier.
 
-use std::io;
-
+use terrace_blocks::{
+    BLOCK_HEADER_BYTES, ENTRY_BYTES, Lower, Slot, TRAILER_BYTES, least_block_bytes, manifest_area, slots_max,
+    value_bytes_max,
+};
 use terrace_engine::StoreError;
-use terrace_engine::manifest::{MANIFEST_BYTES, Manifest};
 use terrace_engine::record::{HEAD_BYTES, INLINE_VALUE_BYTES, KEY_BYTES_MAX};
 use terrace_engine::space::Limits;
-use terrace_media::read_agreed;
 
-use crate::address::Addresses;
-use crate::layout::{BLOCK_HEADER_BYTES, ENTRY_BYTES, TRAILER_BYTES};
-use crate::lower::Lower;
-use crate::slots::Slot;
-use crate::space::{HybridLog, manifest_area, manifest_unit};
+use crate::space::HybridLog;
 
 /// How a hybrid log is laid out.
 #[derive(Clone, Copy, Debug)]
@@ -32,11 +28,6 @@ pub(crate) const FRAMES_MIN: usize = 5;
 /// Blocks that the lower tier needs beyond the pages in DRAM.
 const BLOCKS_OVER: usize = 6;
 
-/// The smallest block on a tier, in bytes.
-pub(crate) fn least_block_bytes<L: Lower>() -> usize {
-    L::UNIT.max(1024)
-}
-
 impl HybridOptions {
     /// What a record, a value and a group may measure with blocks of this size.
     pub fn limits(&self) -> Limits {
@@ -46,46 +37,10 @@ impl HybridOptions {
         Limits {
             key_bytes: key_bytes / 8 * 8,
             inline_bytes,
-            value_bytes: crate::extent::value_bytes_max(self.block_bytes, inline_bytes),
+            value_bytes: value_bytes_max(self.block_bytes, inline_bytes),
             group_bytes: page * 3 / 4,
         }
     }
-}
-
-fn manifests<L: Lower>(lower: &L) -> io::Result<[Option<Manifest>; 2]> {
-    let mut copies = [None; 2];
-    for (at, copy) in copies.iter_mut().enumerate() {
-        let mut bytes = [0; MANIFEST_BYTES];
-        // An older copy is as whole as the newest.
-        read_agreed(&mut bytes, |bytes| lower.read(at as u64 * manifest_unit::<L>(), bytes))?;
-        *copy = Manifest::decode(&bytes);
-    }
-    Ok(copies)
-}
-
-/// The newest manifest stored on a tier, `None` if there is none.
-///
-/// # Errors
-/// The device's.
-pub fn stored_manifest<L: Lower>(lower: &L) -> io::Result<Option<Manifest>> {
-    Ok(manifests(lower)?.into_iter().flatten().max_by_key(|manifest| manifest.sequence))
-}
-
-/// Makes what a process that died left on the tier safe from power loss, before anything rests on it: on block media all of
-/// it, on byte-addressable media the manifest; blocks follow as they are scanned.
-pub(crate) fn secure_found<L: Lower>(lower: &L) -> io::Result<()> {
-    lower.secure(0, manifest_area::<L>() as usize);
-    lower.sync()
-}
-
-/// The copy of the manifest that can be spared: to be written first, for a crash may tear it.
-pub(crate) fn older_copy<L: Lower>(lower: &L) -> io::Result<u64> {
-    Ok(spare(manifests(lower)?.map(|copy| copy.map(|manifest| manifest.sequence))))
-}
-
-fn spare(sequences: [Option<u64>; 2]) -> u64 {
-    // None, a copy that is no use, is less than any.
-    u64::from(sequences[1] < sequences[0])
 }
 
 impl<L: Lower> HybridLog<L> {
@@ -103,7 +58,7 @@ impl<L: Lower> HybridLog<L> {
             )));
         }
         let blocks = lower.len().saturating_sub(manifest_area::<L>()) / block as u64;
-        let blocks = blocks.min(Addresses::new(block).slots_max()) as usize;
+        let blocks = blocks.min(slots_max(block)) as usize;
         if blocks < FRAMES_MIN + BLOCKS_OVER {
             let least = (FRAMES_MIN + BLOCKS_OVER) as u64 * block as u64 + manifest_area::<L>();
             return Err(StoreError::Options(format!(
@@ -127,19 +82,5 @@ impl<L: Lower> HybridLog<L> {
     /// The tier.
     pub fn lower(&self) -> &L {
         &self.lower
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::spare;
-
-    #[test]
-    fn the_only_newest_manifest_is_written_last() {
-        assert_eq!(spare([Some(7), Some(6)]), 1);
-        assert_eq!(spare([Some(6), Some(7)]), 0);
-        assert_eq!(spare([Some(7), None]), 1, "a rotten copy goes first, whatever its turn");
-        assert_eq!(spare([None, Some(7)]), 0);
-        assert_eq!(spare([Some(7), Some(7)]), 0);
     }
 }

@@ -3,16 +3,12 @@
 
 use std::sync::atomic::Ordering::*;
 
+use terrace_blocks::{FooterEntry, Listed, Lower, Place, State};
 use terrace_engine::DATABASES;
 use terrace_engine::record::{Kind, RecordView};
 use terrace_engine::space::Context;
 use terrace_index::Index;
 
-use crate::address::Place;
-use crate::layout::FooterEntry;
-use crate::listed::Listed;
-use crate::lower::Lower;
-use crate::slots::State;
 use crate::space::HybridLog;
 use crate::sync::AtomicU64;
 

@@ -4,17 +4,15 @@
 use std::collections::HashMap;
 use std::sync::atomic::Ordering::*;
 
+use terrace_blocks::{
+    BLOCK_HEADER_BYTES, BlockTrailer, Finished, Lower, Piece, Place, State, Stored, TRAILER_BYTES, Words,
+    checked, entries, pieces, u64_at,
+};
 use terrace_engine::record::{Head, Kind, RecordMeta};
 use terrace_engine::space::{Arrival, Arrived, Fetch, Want};
 use terrace_engine::{fetch_lost, fetch_view};
 use terrace_index::{Address, Key};
 
-use crate::address::Place;
-use crate::extent::{Piece, pieces};
-use crate::layout::{BLOCK_HEADER_BYTES, BlockTrailer, Stored, TRAILER_BYTES, checked, entries, u64_at};
-use crate::lower::{Finished, Lower};
-use crate::page::Words;
-use crate::slots::State;
 use crate::space::HybridLog;
 
 /// The longest stretch that is read before a record's length is known.

@@ -10,16 +10,15 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::Ordering::*;
 
+use terrace_blocks::{
+    BLOCK_HEADER_BYTES, ENTRY_BYTES, FooterEntry, Listed, Lower, Place, State, TRAILER_BYTES, Words, checked,
+    footer, u32_at, u64_at,
+};
 use terrace_engine::record::{Kind, NewRecord, RecordView};
 use terrace_engine::space::{Context, Room};
 use terrace_engine::{Barrier, Progress};
 use terrace_index::Index;
 
-use crate::address::Place;
-use crate::layout::{BLOCK_HEADER_BYTES, ENTRY_BYTES, FooterEntry, TRAILER_BYTES, checked};
-use crate::listed::Listed;
-use crate::lower::Lower;
-use crate::slots::State;
 use crate::space::{HybridLog, RECLAIM_SLOTS};
 use crate::write::OpenPage;
 
@@ -246,7 +245,7 @@ impl<L: Lower> HybridLog<L> {
         }
         let mut bytes = vec![0; size];
         self.lower.read(self.block_offset(number), &mut bytes).ok()?;
-        let (trailer, entries) = crate::recover::footer(&bytes, size)?;
+        let (trailer, entries) = footer(&bytes, size)?;
         (trailer.seq == seq).then_some(Block { slot: number, seq, sealed: true, bytes, entries })
     }
 
@@ -265,7 +264,7 @@ impl<L: Lower> HybridLog<L> {
         };
         while block.bytes.len() < used {
             let at = block.bytes.len();
-            let record = crate::page::Words(&words[at / 8..]);
+            let record = Words(&words[at / 8..]);
             let slot_words = record.consistently(|head| {
                 block.bytes.truncate(at);
                 record.copy_bytes(0, head.meta.slot_words() * 8, &mut block.bytes);
@@ -278,7 +277,7 @@ impl<L: Lower> HybridLog<L> {
             if let Some(view) = RecordView::decode(&block.bytes[at..]) {
                 let (db, kind) = (view.head.meta.db(), view.head.meta.kind());
                 let (hash, check) = if kind == Kind::Poison {
-                    (crate::layout::u64_at(view.key, 0), crate::layout::u32_at(view.key, 8))
+                    (u64_at(view.key, 0), u32_at(view.key, 8))
                 } else {
                     (hasher.key(db, view.key).hash, hasher.check(db, view.key))
                 };
@@ -460,10 +459,10 @@ fn poison_record<'a>(entry: &FooterEntry, key: &'a [u8]) -> NewRecord<'a> {
 mod tests {
     use std::sync::Arc;
 
+    use terrace_blocks::ByteTier;
     use terrace_media::HeapRegion;
 
     use super::*;
-    use crate::byte_tier::ByteTier;
     use crate::open::HybridOptions;
 
     #[test]

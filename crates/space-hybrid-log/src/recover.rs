@@ -3,59 +3,17 @@
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::*};
 
 use parking_lot::Mutex;
+use terrace_blocks::{
+    BLOCK_HEADER_BYTES, BlockKind, BlockTrailer, FooterEntry, Header, Lower, Place, State, Stored,
+    TRAILER_BYTES, checked, footer, read_footer, stored_count,
+};
 use terrace_engine::StoreError;
 use terrace_engine::record::Kind;
 use terrace_engine::space::Found;
 use terrace_index::Address;
 use terrace_media::READINGS_MAX;
 
-use crate::address::Place;
-use crate::layout::{
-    BLOCK_HEADER_BYTES, BlockKind, BlockTrailer, FooterEntry, Header, Stored, TRAILER_BYTES, checked, entries,
-};
-use crate::lower::Lower;
-use crate::slots::State;
 use crate::space::HybridLog;
-use crate::written::stored_count;
-
-/// The trailer and the footer of a whole block; `None` if either is bad.
-pub(crate) fn footer(block: &[u8], block_bytes: usize) -> Option<(BlockTrailer, Vec<FooterEntry>)> {
-    let trailer_at = block_bytes - TRAILER_BYTES;
-    let Stored::Valid(trailer) = BlockTrailer::decode(&block[trailer_at..], block_bytes) else { return None };
-    let footer = &block[trailer_at - trailer.footer_bytes()..trailer_at];
-    sound(trailer, footer).map(|list| (trailer, list))
-}
-
-/// A footer's entries, if its checksum holds and each names a place behind the one before it, among the records.
-fn sound(trailer: BlockTrailer, footer: &[u8]) -> Option<Vec<FooterEntry>> {
-    if crc32c::crc32c(footer) != trailer.footer_crc {
-        return None;
-    }
-    let list: Vec<_> = entries(footer).collect();
-    let mut next = BLOCK_HEADER_BYTES as u32;
-    for entry in &list {
-        if entry.offset < next || entry.offset >= trailer.data_end {
-            return None;
-        }
-        next = entry.offset + 8;
-    }
-    Some(list)
-}
-
-/// The same, read from a slot's place on the medium.
-pub(crate) fn read_footer<L: Lower>(
-    space: &HybridLog<L>,
-    slot: u32,
-) -> std::io::Result<Option<(BlockTrailer, Vec<FooterEntry>)>> {
-    let size = space.options.block_bytes;
-    let trailer_at = space.block_offset(slot) + (size - TRAILER_BYTES) as u64;
-    let mut bytes = [0; TRAILER_BYTES];
-    space.lower.read(trailer_at, &mut bytes)?;
-    let Stored::Valid(trailer) = BlockTrailer::decode(&bytes, size) else { return Ok(None) };
-    let mut footer = vec![0; trailer.footer_bytes()];
-    space.lower.read(trailer_at - footer.len() as u64, &mut footer)?;
-    Ok(sound(trailer, &footer).map(|list| (trailer, list)))
-}
 
 /// What a slot was read to hold.
 #[derive(PartialEq)]
@@ -221,7 +179,7 @@ impl<L: Lower> HybridLog<L> {
             _ => return Ok(Reading::Torn { headless: false }),
         };
         if seq <= trusted_seq {
-            let footer = read_footer(self, number).map_err(failed)?;
+            let footer = read_footer(&self.lower, start, size).map_err(failed)?;
             return Ok(match footer {
                 Some((again, list)) if again == trailer => Reading::Whole { trailer, list },
                 _ => Reading::Damaged(
@@ -406,11 +364,11 @@ fn damaged(number: u32, what: &str) -> StoreError {
 mod tests {
     use std::sync::Arc;
 
+    use terrace_blocks::ByteTier;
     use terrace_engine::manifest::MANIFEST_BYTES;
     use terrace_media::HeapRegion;
 
     use super::*;
-    use crate::byte_tier::ByteTier;
     use crate::open::HybridOptions;
 
     const STORE: u64 = 1;

@@ -6,6 +6,9 @@ use std::os::fd::RawFd;
 use std::sync::OnceLock;
 use std::sync::atomic::Ordering::*;
 
+use terrace_blocks::{
+    Frames, Lower, Slot, State, Written, manifest_area, manifest_unit, older_copy, total_bytes,
+};
 use terrace_engine::record::{Head, NewRecord};
 use terrace_engine::space::{Arrival, Class, Context, Fetch, Found, Limits, Room, Space, Want};
 use terrace_engine::{Failure, Progress, StoreError, TierStats};
@@ -14,16 +17,12 @@ use terrace_index::{Address, Index, Key};
 use crate::address::Addresses;
 use crate::extent::OpenExtents;
 use crate::flush::Flushing;
-use crate::frames::Frames;
-use crate::lower::Lower;
-use crate::open::{FRAMES_MIN, HybridOptions, older_copy};
+use crate::open::{FRAMES_MIN, HybridOptions};
 use crate::read::Reads;
 use crate::reclaim::Reclaiming;
-use crate::slots::{Slot, State};
 use crate::sync::{AtomicBool, AtomicU64, AtomicUsize, Mutex};
 use crate::tombstones::Sweep;
 use crate::write::OpenPage;
-use crate::written::Written;
 
 /// HeterMM's record space over a lower tier. See the crate's text.
 pub struct HybridLog<L: Lower> {
@@ -167,14 +166,6 @@ impl<L: Lower> HybridLog<L> {
 /// Slots that only reclamation takes: with none, it could move nothing, and nothing would ever be free again.
 pub(crate) const RECLAIM_SLOTS: usize = 2;
 
-/// Bytes of the two manifest copies in front of the blocks.
-pub(crate) fn manifest_area<L: Lower>() -> u64 {
-    2 * manifest_unit::<L>()
-}
-pub(crate) fn manifest_unit<L: Lower>() -> u64 {
-    L::UNIT.max(256) as u64
-}
-
 impl<L: Lower> Space for HybridLog<L> {
     type Local = Local<L>;
     const TOMBSTONES: bool = true;
@@ -239,7 +230,7 @@ impl<L: Lower> Space for HybridLog<L> {
         self.forget_extent(description);
     }
     fn extent_bytes(&self, description: &[u8]) -> u64 {
-        crate::extent::total_bytes(description)
+        total_bytes(description)
     }
     fn fetch_extent(&self, description: &[u8], out: &mut Vec<u8>) -> Fetch {
         self.load_extent(description, out)

@@ -13,16 +13,12 @@
 use std::collections::HashMap;
 use std::sync::atomic::Ordering::*;
 
+use terrace_blocks::{FooterEntry, Listed, Lower, Place, State, read_footer};
 use terrace_engine::Progress;
 use terrace_engine::record::Kind;
 use terrace_engine::space::Context;
 use terrace_index::{Address, Index, Key};
 
-use crate::address::Place;
-use crate::layout::FooterEntry;
-use crate::listed::Listed;
-use crate::lower::Lower;
-use crate::slots::State;
 use crate::space::HybridLog;
 
 /// Tombstones in one sweep.
@@ -168,7 +164,8 @@ impl<L: Lower> HybridLog<L> {
     /// A sealed block's footer and where its records end, from the medium.
     pub(crate) fn footer_entries(&self, number: u32) -> Option<(Vec<FooterEntry>, u32)> {
         let seq = self.slots[number as usize].seq.load(Acquire);
-        let (trailer, entries) = crate::recover::read_footer(self, number).ok()??;
+        let (trailer, entries) =
+            read_footer(&self.lower, self.block_offset(number), self.options.block_bytes).ok()??;
         (trailer.seq == seq).then_some((entries, trailer.data_end))
     }
 
@@ -208,13 +205,13 @@ fn strike(candidates: &mut HashMap<(u64, u32), Candidate>, entries: &[FooterEntr
 mod tests {
     use std::sync::Arc;
 
+    use terrace_blocks::ByteTier;
     use terrace_engine::Barrier;
     use terrace_engine::hash::KeyHasher;
     use terrace_index::{Change, Clht, Verdict};
     use terrace_media::HeapRegion;
 
     use super::*;
-    use crate::byte_tier::ByteTier;
     use crate::open::HybridOptions;
 
     /// Dropping asks the machine for nothing and only tells it.

@@ -6,16 +6,12 @@
 
 use std::sync::atomic::Ordering::*;
 
+use terrace_blocks::{BLOCK_HEADER_BYTES, ENTRY_BYTES, Lower, Place, State, TRAILER_BYTES, Words};
 use terrace_engine::record::{Head, NewRecord};
 use terrace_engine::space::Room;
 use terrace_index::Address;
 
-use crate::address::Place;
-use crate::layout::{BLOCK_HEADER_BYTES, ENTRY_BYTES, TRAILER_BYTES};
-use crate::lower::Lower;
 use crate::open::FRAMES_MIN;
-use crate::page::Words;
-use crate::slots::State;
 use crate::space::HybridLog;
 
 /// The page that a session appends to.

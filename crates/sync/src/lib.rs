@@ -1,8 +1,8 @@
 //! The synchronisation primitives of terrace, swappable so that tests can explore schedules.
 //!
 //! ```text
-//!   index   log   engine   space-hybrid-log      each has a `sync` module that names what it uses
-//!     \      |      |      /
+//!   index   log   engine   blocks   space-hybrid-log      each has a `sync` module that names what it uses
+//!     \      |      |      /      /
 //!      terrace_sync::{AtomicU64, Mutex, ..}
 //!        |                        |
 //!   the standard library's,    --cfg shuttle: shuttle's, and `schedules` explores a test
@@ -12,7 +12,7 @@
 //! Built with `--cfg shuttle`, every atomic access, lock and wait is a scheduling point of shuttle's explorer. Otherwise these
 //! are the primitives themselves. Shuttle's atomics are sequentially consistent: it finds wrong orders of steps, not
 //! missing fences. The kernels whose memory ordering matters most are also built with loom's primitives, by tests that
-//! put loom's in the place of the `sync` module (`tests/loom.rs` of `engine` and `space-hybrid-log`).
+//! put loom's in the place of the `sync` module (`tests/loom.rs` of `engine` and `blocks`).
 
 #![forbid(unsafe_code)]
 

@@ -1,13 +1,14 @@
 //! Imports run downwards only.
 //!
 //! ```text
-//!   6  cli    (proof imports any; nobody imports it)
-//!   5  server      bench         (never each other)
-//!   4  terrace
-//!   3  space-*     engine-*      (never each other)         testkit: imports 2 and below; others use it in tests only
-//!   2  engine
+//!   7  cli    (proof imports any; nobody imports it)
+//!   6  server      bench         (never each other)
+//!   5  terrace
+//!   4  space-*     engine-*      (never each other)
+//!   3  blocks
+//!   2  engine                                               testkit: imports 2 and below; others use it in tests only
 //!   1  media-sim   log   index   (never each other)
-//!   0  sync  media   (never each other)                      protocol: imports none of ours; 5 and above import it
+//!   0  sync  media   (never each other)                      protocol: imports none of ours; 6 and above import it
 //! ```
 //!
 //! `durability-model` imports none of ours, and nobody imports it.
@@ -91,9 +92,10 @@ fn role(name: &str) -> Option<Role> {
         "sync" | "media" => Role::Layer(0),
         "media-sim" | "log" | "index" => Role::Layer(1),
         "engine" => Role::Layer(2),
-        "terrace" => Role::Layer(4),
-        "server" | "bench" => Role::Layer(5),
-        "cli" => Role::Layer(6),
+        "blocks" => Role::Layer(3),
+        "terrace" => Role::Layer(5),
+        "server" | "bench" => Role::Layer(6),
+        "cli" => Role::Layer(7),
         // It exists to test every engine: nobody imports it, and it imports anything, testkit included.
         "proof" => Role::Proof,
         // The protocol on paper: it must not lean on what it is compared with, nor that on it.
@@ -101,7 +103,7 @@ fn role(name: &str) -> Option<Role> {
         "protocol" => Role::Protocol,
         "testkit" => Role::Testkit,
         "xtask" => Role::Xtask,
-        _ if short.starts_with("space-") || short.starts_with("engine-") => Role::Layer(3),
+        _ if short.starts_with("space-") || short.starts_with("engine-") => Role::Layer(4),
         _ => return None,
     })
 }
@@ -120,11 +122,11 @@ fn refusal(from: Role, to: Role, in_tests: bool) -> Option<&'static str> {
         (Role::Testkit, _) => {
             Some("testkit imports engine and below; what opens an engine lives in that engine's tests")
         }
-        (Role::Layer(5..), Role::Protocol) => None,
+        (Role::Layer(6..), Role::Protocol) => None,
         (Role::Layer(_), Role::Protocol) => Some("engines know nothing of protocols; server translates"),
         // The crash explorer runs the log and the engines from their own tests.
         (Role::Layer(_), Role::Layer(1)) if in_tests => None,
-        (Role::Layer(3), Role::Layer(3)) => Some("a space never imports a space"),
+        (Role::Layer(4), Role::Layer(4)) => Some("a space never imports a space"),
         (Role::Layer(from), Role::Layer(to)) if to < from => None,
         (Role::Layer(_), Role::Layer(_)) => Some("imports run downwards only"),
     }
@@ -152,6 +154,8 @@ mod tests {
             ("terrace-index", "terrace-media"),
             ("terrace-engine", "terrace-index"),
             ("terrace-space-dram", "terrace-engine"),
+            ("terrace-blocks", "terrace-engine"),
+            ("terrace-space-hybrid-log", "terrace-blocks"),
             ("terrace", "terrace-space-hybrid-log"),
             ("terrace-server", "terrace-protocol"),
             ("terrace-cli", "terrace-server"),
@@ -171,6 +175,9 @@ mod tests {
             ("terrace-log", "terrace-index"),
             ("terrace-index", "terrace-engine"),
             ("terrace-engine", "terrace-space-dram"),
+            ("terrace-engine", "terrace-blocks"),
+            ("terrace-blocks", "terrace-space-hybrid-log"),
+            ("terrace-testkit", "terrace-blocks"),
             ("terrace-engine", "terrace-protocol"),
             ("terrace-engine", "terrace-server"),
             ("terrace-space-dram", "terrace-space-hybrid-log"),

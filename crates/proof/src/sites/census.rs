@@ -10,7 +10,7 @@ use std::path::Path;
 use anyhow::Context;
 
 /// Where sites are looked for.
-const CRATES: &[&str] = &["log", "engine", "space-hybrid-log"];
+const CRATES: &[&str] = &["log", "engine", "blocks", "space-hybrid-log"];
 
 /// What a call must look like, and the name that the compiler reports it under.
 const CALLS: &[(&str, &str)] = &[

@@ -86,10 +86,10 @@ pub(super) const REASONS: &[Reason] = &[
     Reason { site: "log/verify.rs cut_damage write_super", kind: None, media: None, why: REPAIR },
     Reason { site: "log/verify.rs cut_damage overwrite", kind: None, media: None, why: REPAIR },
     Reason { site: "log/verify.rs cut_damage sync", kind: None, media: None, why: REPAIR },
-    Reason { site: "space-hybrid-log/inspect.rs give_up clear_words", kind: None, media: None, why: REPAIR },
-    Reason { site: "space-hybrid-log/inspect.rs give_up sync", kind: None, media: None, why: REPAIR },
-    Reason { site: "space-hybrid-log/inspect.rs write write", kind: None, media: None, why: REPAIR },
-    Reason { site: "space-hybrid-log/inspect.rs write sync", kind: None, media: None, why: REPAIR },
+    Reason { site: "blocks/inspect.rs give_up clear_words", kind: None, media: None, why: REPAIR },
+    Reason { site: "blocks/inspect.rs give_up sync", kind: None, media: None, why: REPAIR },
+    Reason { site: "blocks/inspect.rs write write", kind: None, media: None, why: REPAIR },
+    Reason { site: "blocks/inspect.rs write sync", kind: None, media: None, why: REPAIR },
     Reason {
         site: "log/open.rs secure secure 1",
         kind: Some(SiteKind::Fence),
@@ -109,7 +109,7 @@ pub(super) const REASONS: &[Reason] = &[
         why: REPEATED,
     },
     Reason {
-        site: "space-hybrid-log/open.rs secure_found sync",
+        site: "blocks/manifest_copies.rs secure_found sync",
         kind: Some(SiteKind::Fence),
         media: Some(MediaKind::Byte),
         why: REPEATED,

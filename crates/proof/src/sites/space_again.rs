@@ -11,11 +11,12 @@
 
 use std::sync::Arc;
 
+use terrace_blocks::{ByteTier, Lower};
 use terrace_engine::StoreError;
 use terrace_engine::space::Space;
 use terrace_media_sim::snapshot::Crash;
 use terrace_media_sim::{CrashImage, Explorer, Recorder, SimRegion, Trace, set_actor};
-use terrace_space_hybrid_log::{ByteTier, HybridLog, HybridOptions, Lower};
+use terrace_space_hybrid_log::{HybridLog, HybridOptions};
 use terrace_testkit::sweep::without::{Crashes, Outcome};
 
 use super::log_bench::{OPENER, crash};

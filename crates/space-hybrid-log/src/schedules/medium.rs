@@ -4,9 +4,9 @@ use std::io;
 use std::os::fd::RawFd;
 use std::sync::Mutex;
 
+use terrace_blocks::{Finished, Lower};
 use terrace_media::{AlignedBuf, CountersSnapshot};
 
-use crate::lower::{Finished, Lower};
 use crate::sync::yield_now;
 
 /// Bytes that are moved at once. A record that is rewritten can be read half old, half new.

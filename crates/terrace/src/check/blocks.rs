@@ -2,10 +2,10 @@
 
 use std::collections::{HashMap, HashSet};
 
+use terrace_blocks::inspect::{BlockImage, Extent, footer_entry};
+use terrace_blocks::{BLOCK_HEADER_BYTES, BlockKind, BlockTrailer, FooterEntry, Lower, Stored};
 use terrace_engine::manifest::Manifest;
 use terrace_engine::record::Kind;
-use terrace_space_hybrid_log::inspect::{BlockImage, Extent, footer_entry};
-use terrace_space_hybrid_log::{BLOCK_HEADER_BYTES, BlockKind, BlockTrailer, FooterEntry, Lower, Stored};
 
 use super::{Keys, Parts, Report};
 

@@ -1,7 +1,7 @@
 //! Large values: each live one's pieces lie where its description says, hold what its checksum says, and are its own.
 
-use terrace_space_hybrid_log::Lower;
-use terrace_space_hybrid_log::inspect::{Extent, Piece};
+use terrace_blocks::Lower;
+use terrace_blocks::inspect::{Extent, Piece};
 
 use super::blocks::Blocks;
 use super::keys::Newest;

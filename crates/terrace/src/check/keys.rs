@@ -4,10 +4,10 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use terrace_blocks::FooterEntry;
 use terrace_engine::DATABASES;
 use terrace_engine::manifest::Manifest;
 use terrace_engine::record::{Kind, RecordView};
-use terrace_space_hybrid_log::FooterEntry;
 
 use super::Counts;
 

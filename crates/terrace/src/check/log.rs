@@ -2,11 +2,11 @@
 
 use std::collections::HashMap;
 
+use terrace_blocks::Lower;
+use terrace_blocks::inspect::footer_entry;
 use terrace_engine::manifest::Manifest;
 use terrace_engine::record::RecordView;
 use terrace_log::{LogDevice, LogError, ReplayEntry};
-use terrace_space_hybrid_log::Lower;
-use terrace_space_hybrid_log::inspect::footer_entry;
 
 use super::{Keys, Parts, Report};
 

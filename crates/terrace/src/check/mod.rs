@@ -19,12 +19,12 @@ mod report;
 
 use std::path::Path;
 
+use terrace_blocks::inspect::Inspector;
+use terrace_blocks::{Lower, Stored};
 use terrace_engine::hash::KeyHasher;
 use terrace_engine::manifest::Manifest;
 use terrace_engine::version::Version;
 use terrace_log::{LogDevice, LogOptions};
-use terrace_space_hybrid_log::inspect::Inspector;
-use terrace_space_hybrid_log::{Lower, Stored};
 
 pub use report::{CheckError, Counts, Report};
 

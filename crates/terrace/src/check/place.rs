@@ -4,6 +4,8 @@ use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 
+use terrace_blocks::inspect::Inspector;
+use terrace_blocks::{BlockTier, ByteTier, Lower};
 use terrace_engine::StoreError;
 use terrace_engine::hash::KeyHasher;
 use terrace_log::{BlockLog, ByteLog, LogOptions};
@@ -11,8 +13,7 @@ use terrace_media::{
     BlockDevice, BlockFile, BlockFileOptions, ByteRegion, DirLock, MapOptions, MappedRegion, PlaceKind,
     SUPERBLOCK_BYTES, Superblock,
 };
-use terrace_space_hybrid_log::inspect::Inspector;
-use terrace_space_hybrid_log::{BlockTier, ByteTier, Lower, Sizes};
+use terrace_space_hybrid_log::Sizes;
 
 use super::{CheckError, CheckOptions, Parts, Report, run};
 use crate::size::human_bytes;

@@ -1,7 +1,7 @@
 //! Making a store openable that recovery refuses: what is whole is kept, the rest is given up and told.
 
+use terrace_blocks::Lower;
 use terrace_log::LogDevice;
-use terrace_space_hybrid_log::Lower;
 
 use super::{CheckError, Parts};
 

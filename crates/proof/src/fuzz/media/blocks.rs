@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
+use terrace_blocks::inspect::{Extent, Inspector};
+use terrace_blocks::{ByteTier, Stored};
 use terrace_engine::hash::KeyHasher;
 use terrace_media_sim::SimRegion;
-use terrace_space_hybrid_log::inspect::{Extent, Inspector};
-use terrace_space_hybrid_log::{ByteTier, Stored};
 use terrace_testkit::sweep::MediaKind;
 
 use super::mangle::mangle;

@@ -8,18 +8,18 @@ use terrace_engine::hash::KeyHasher;
 use terrace_engine::manifest::{MANIFEST_BYTES, Manifest};
 use terrace_engine::record::{Kind, RecordView};
 
-use crate::address::Addresses;
-use crate::extent;
+use crate::footer;
 use crate::layout::{
     BLOCK_HEADER_BYTES, BlockKind, BlockTrailer, ENTRY_BYTES, FooterEntry, Header, Stored, TRAILER_BYTES,
     checked, entries, u32_at, u64_at,
 };
 use crate::lower::Lower;
-use crate::open::least_block_bytes;
-use crate::space::{manifest_area, manifest_unit};
+use crate::manifest_copies::{manifest_area, manifest_unit};
+use crate::pieces;
+use crate::place::{least_block_bytes, slots_max};
 use crate::written::stored_count;
 
-pub use crate::extent::Piece;
+pub use crate::pieces::Piece;
 
 /// A tier that nobody uses, block by block.
 pub struct Inspector<L> {
@@ -64,7 +64,7 @@ pub struct Rebuilt {
 impl Extent {
     /// Decodes a record's value; `None` if it can't be a description.
     pub fn decode(description: &[u8]) -> Option<Self> {
-        let (bytes, checksum, pieces) = extent::pieces(description)?;
+        let (bytes, checksum, pieces) = pieces::pieces(description)?;
         Some(Self { bytes, checksum, pieces })
     }
 }
@@ -79,7 +79,7 @@ impl<L: Lower> Inspector<L> {
     /// Blocks on the tier.
     pub fn blocks(&self) -> u32 {
         let blocks = self.lower.len().saturating_sub(manifest_area::<L>()) / self.block_bytes as u64;
-        blocks.min(Addresses::new(self.block_bytes).slots_max()) as u32
+        blocks.min(slots_max(self.block_bytes)) as u32
     }
     /// Size of a block in bytes.
     pub fn block_bytes(&self) -> usize {
@@ -201,7 +201,7 @@ impl<L: Lower> Inspector<L> {
 impl BlockImage {
     /// The footer's entries, in the order of their records; `None` if trailer or footer are damaged.
     pub fn footer(&self) -> Option<Vec<FooterEntry>> {
-        crate::recover::footer(&self.bytes, self.bytes.len()).map(|(_, entries)| entries)
+        footer::footer(&self.bytes, self.bytes.len()).map(|(_, entries)| entries)
     }
     /// Whether the checksum over all records holds.
     pub fn data_holds(&self, trailer: &BlockTrailer) -> bool {

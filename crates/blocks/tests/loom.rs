@@ -1,5 +1,5 @@
 //! The memory ordering of a record that is rewritten in its place, explored exhaustively within small bounds: the product's own
-//! `page.rs`, with loom's primitives in the place of its `sync` module.
+//! `words.rs`, with loom's primitives in the place of its `sync` module.
 //!
 //! Invariant: a reader gets one version with the value of that version, and never an older one than it got before.
 //!
@@ -7,10 +7,10 @@
 #![cfg(not(shuttle))]
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail by panicking")]
 
-#[path = "../src/page.rs"]
-mod page;
+#[path = "../src/words.rs"]
+mod words;
 
-/// What `page.rs` finds under `crate::sync`.
+/// What `words.rs` finds under `crate::sync`.
 mod sync {
     pub(crate) use loom::hint::spin_loop;
     pub(crate) use loom::sync::atomic::{AtomicU64, fence};
@@ -22,8 +22,8 @@ use loom::sync::Arc;
 use loom::thread;
 use terrace_engine::record::{Kind, NewRecord};
 
-use crate::page::Words;
 use crate::sync::{AtomicU64, fence, spin_loop};
+use crate::words::Words;
 
 /// Words of a record with a key of one word and a value of one word.
 const WORDS: usize = 5;

@@ -2,21 +2,26 @@
 
 use crate::sync::AtomicU64;
 
-pub(crate) struct Frames {
+/// Memory for pages.
+pub struct Frames {
     words: Box<[AtomicU64]>,
     frame_words: usize,
     count: usize,
 }
 
 impl Frames {
+    /// `count` frames of `frame_bytes` bytes, all zeros.
     pub fn new(count: usize, frame_bytes: usize) -> Self {
         let frame_words = frame_bytes / 8;
         Self { words: (0..count * frame_words).map(|_| AtomicU64::new(0)).collect(), frame_words, count }
     }
+    /// How many there are.
     pub fn count(&self) -> usize {
         self.count
     }
+    /// Gives a frame's memory back to the system; here it keeps it.
     pub fn release(&self, _frame: u32) {}
+    /// A frame's words.
     pub fn words(&self, frame: u32) -> &[AtomicU64] {
         &self.words[frame as usize * self.frame_words..][..self.frame_words]
     }

@@ -1,7 +1,7 @@
 //! DRAM for pages: one lazily touched allocation, cut into frames.
 //!
 //! # Thread safety
-//! Words are atomics. Who may write which words is the business of pages (`page.rs`); a frame changes hands only after an
+//! Words are atomics. Who may write which words is the business of pages (`words.rs`); a frame changes hands only after an
 //! epoch has passed.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
@@ -10,7 +10,8 @@ use crate::sync::AtomicU64;
 
 const HUGE_PAGE: usize = 2 << 20;
 
-pub(crate) struct Frames {
+/// Memory for pages.
+pub struct Frames {
     base: *mut AtomicU64,
     layout: Layout,
     frame_words: usize,
@@ -23,6 +24,7 @@ unsafe impl Send for Frames {}
 unsafe impl Sync for Frames {}
 
 impl Frames {
+    /// `count` frames of `frame_bytes` bytes, all zeros. Whoever calls keeps the product far below `isize::MAX`.
     pub fn new(count: usize, frame_bytes: usize) -> Self {
         let bytes = (count * frame_bytes).max(8);
         let align = if bytes >= HUGE_PAGE { HUGE_PAGE } else { 64 };
@@ -39,6 +41,7 @@ impl Frames {
         }
         Self { base: base.cast(), layout, frame_words: frame_bytes / 8, count }
     }
+    /// How many there are.
     pub fn count(&self) -> usize {
         self.count
     }

@@ -23,8 +23,8 @@ use terrace_media::read_agreed;
 
 use crate::layout::{u32_at, u64_at};
 use crate::lower::Lower;
+use crate::manifest_copies::manifest_unit;
 use crate::slots::Slot;
-use crate::space::manifest_unit;
 use crate::sync::{AtomicU64, Mutex};
 
 const MAGIC: &[u8; 8] = b"TRCSLOTS";
@@ -33,7 +33,7 @@ const CRC_AT: usize = 16;
 
 /// What is known of the slots' first writes.
 #[derive(Default)]
-pub(crate) struct Written {
+pub struct Written {
     /// Slots from the first one on of which that is known.
     count: AtomicU64,
     /// Slots with a header that was written and is not known to be synced.
@@ -110,7 +110,7 @@ fn checksum(store_id: u64, bytes: &[u8]) -> u32 {
 ///
 /// # Errors
 /// The device's.
-pub(crate) fn stored_count<L: Lower>(lower: &L, store_id: u64) -> io::Result<u64> {
+pub fn stored_count<L: Lower>(lower: &L, store_id: u64) -> io::Result<u64> {
     let mut count = 0;
     for copy in 0..2 {
         let mut bytes = [0; BYTES];

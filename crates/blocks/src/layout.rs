@@ -26,8 +26,10 @@ use terrace_engine::record::{Kind, RecordView};
 
 /// Bytes before the first record.
 pub const BLOCK_HEADER_BYTES: usize = 64;
-pub(crate) const TRAILER_BYTES: usize = 64;
-pub(crate) const ENTRY_BYTES: usize = 24;
+/// Bytes of the trailer.
+pub const TRAILER_BYTES: usize = 64;
+/// Bytes of a footer entry.
+pub const ENTRY_BYTES: usize = 24;
 /// No block's sequence number comes near this: a header with a higher one was not written by a store.
 const SEQ_MAX: u64 = 1 << 62;
 const HEADER_MAGIC: u64 = u64::from_le_bytes(*b"TRCBLOCK");
@@ -67,14 +69,16 @@ pub enum Stored<T> {
     Bad,
 }
 
-pub(crate) fn u64_at(bytes: &[u8], at: usize) -> u64 {
+/// The little-endian word at a byte offset; 0 beyond the end.
+pub fn u64_at(bytes: &[u8], at: usize) -> u64 {
     let mut word = [0; 8];
     if let Some(from) = bytes.get(at..at + 8) {
         word.copy_from_slice(from);
     }
     u64::from_le_bytes(word)
 }
-pub(crate) fn u32_at(bytes: &[u8], at: usize) -> u32 {
+/// The same for 32 bits.
+pub fn u32_at(bytes: &[u8], at: usize) -> u32 {
     (u64_at(&[bytes.get(at..at + 4).unwrap_or(&[]), &[0; 4]].concat(), 0)) as u32
 }
 fn put(bytes: &mut [u8], at: usize, word: u64) {
@@ -99,7 +103,8 @@ fn check(bytes: &[u8], base: u64, seq: u64) -> Stored<()> {
 }
 
 impl Header {
-    pub(crate) fn encode(&self) -> [u8; BLOCK_HEADER_BYTES] {
+    /// Its bytes.
+    pub fn encode(&self) -> [u8; BLOCK_HEADER_BYTES] {
         let mut bytes = [0; 64];
         put(&mut bytes, 0, magic(HEADER_MAGIC, self.seq));
         put(&mut bytes, 8, self.store_id);
@@ -109,7 +114,7 @@ impl Header {
         bytes
     }
     /// The header that stood here before its block was freed: but for its first word it is whole.
-    pub(crate) fn cleared(bytes: &[u8], store_id: u64, slot: u32) -> Option<Self> {
+    pub fn cleared(bytes: &[u8], store_id: u64, slot: u32) -> Option<Self> {
         let mut restored = [0; 64];
         restored.copy_from_slice(bytes.get(..64)?);
         put(&mut restored, 0, magic(HEADER_MAGIC, u64_at(bytes, 16)));
@@ -118,7 +123,8 @@ impl Header {
             _ => None,
         }
     }
-    pub(crate) fn decode(bytes: &[u8], store_id: u64, slot: u32) -> Stored<Self> {
+    /// What stands at the start of a slot of this store.
+    pub fn decode(bytes: &[u8], store_id: u64, slot: u32) -> Stored<Self> {
         match check(bytes, HEADER_MAGIC, u64_at(bytes, 16)) {
             Stored::Empty => Stored::Empty,
             Stored::Bad => Stored::Bad,
@@ -164,7 +170,8 @@ pub struct BlockTrailer {
 }
 
 impl BlockTrailer {
-    pub(crate) fn encode(&self) -> [u8; TRAILER_BYTES] {
+    /// Its bytes.
+    pub fn encode(&self) -> [u8; TRAILER_BYTES] {
         let mut bytes = [0; 64];
         put(&mut bytes, 0, magic(TRAILER_MAGIC, self.seq));
         put(&mut bytes, 8, self.seq);
@@ -175,7 +182,8 @@ impl BlockTrailer {
         seal(&mut bytes);
         bytes
     }
-    pub(crate) fn decode(bytes: &[u8], block_bytes: usize) -> Stored<Self> {
+    /// What stands at the end of a block of this size.
+    pub fn decode(bytes: &[u8], block_bytes: usize) -> Stored<Self> {
         match check(bytes, TRAILER_MAGIC, u64_at(bytes, 8)) {
             Stored::Empty => Stored::Empty,
             Stored::Bad => Stored::Bad,
@@ -195,7 +203,7 @@ impl BlockTrailer {
         }
     }
     /// The trailer that stood here before its block was freed: but for its first word it is whole.
-    pub(crate) fn cleared(bytes: &[u8], block_bytes: usize) -> Option<Self> {
+    pub fn cleared(bytes: &[u8], block_bytes: usize) -> Option<Self> {
         let mut restored = [0; 64];
         restored.copy_from_slice(bytes.get(..64)?);
         put(&mut restored, 0, magic(TRAILER_MAGIC, u64_at(bytes, 8)));
@@ -205,7 +213,7 @@ impl BlockTrailer {
         }
     }
     /// Bytes of the footer entries.
-    pub(crate) fn footer_bytes(&self) -> usize {
+    pub fn footer_bytes(&self) -> usize {
         self.count as usize * ENTRY_BYTES
     }
 }
@@ -228,7 +236,8 @@ pub struct FooterEntry {
 }
 
 impl FooterEntry {
-    pub(crate) fn encode(&self) -> [u8; ENTRY_BYTES] {
+    /// Its bytes.
+    pub fn encode(&self) -> [u8; ENTRY_BYTES] {
         let mut bytes = [0; ENTRY_BYTES];
         put(&mut bytes, 0, self.hash);
         put(&mut bytes, 8, self.version);
@@ -236,7 +245,8 @@ impl FooterEntry {
         put(&mut bytes, 16, u64::from(self.check) | place << 32);
         bytes
     }
-    pub(crate) fn decode(bytes: &[u8]) -> Self {
+    /// What an entry says; all bytes say something.
+    pub fn decode(bytes: &[u8]) -> Self {
         let place = u64_at(bytes, 16) >> 32;
         let kind = match place >> 22 & 3 {
             0 => Kind::Value,
@@ -256,13 +266,16 @@ impl FooterEntry {
 }
 
 /// The footer's entries in the order of their records, from the bytes between `data_end` and the trailer.
-pub(crate) fn entries(footer: &[u8]) -> impl Iterator<Item = FooterEntry> + '_ {
+pub fn entries(footer: &[u8]) -> impl Iterator<Item = FooterEntry> + '_ {
     footer.rchunks_exact(ENTRY_BYTES).map(FooterEntry::decode)
 }
 
 /// The checksum of an encoded record at a place. The place seeds it, so that the same bytes elsewhere, or of another use of
 /// the slot, don't pass: two seeds that differ give two checksums that differ.
-pub(crate) fn record_crc(seq: u64, slot: u32, offset: u32, record: &[u8]) -> u32 {
+///
+/// # Panics
+/// If `record` is shorter than a record's first words.
+pub fn record_crc(seq: u64, slot: u32, offset: u32, record: &[u8]) -> u32 {
     let place = u64::from(slot) << 32 | u64::from(offset);
     let seed =
         seq.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(place.wrapping_mul(0xc2b2_ae3d_27d4_eb4f));
@@ -271,7 +284,7 @@ pub(crate) fn record_crc(seq: u64, slot: u32, offset: u32, record: &[u8]) -> u32
 }
 
 /// Decodes the record at the start of `bytes` and checks its checksum.
-pub(crate) fn checked(seq: u64, slot: u32, offset: u32, bytes: &[u8]) -> Option<RecordView<'_>> {
+pub fn checked(seq: u64, slot: u32, offset: u32, bytes: &[u8]) -> Option<RecordView<'_>> {
     let view = RecordView::decode(bytes)?;
     let used = view.head.meta.used_words() * 8;
     (record_crc(seq, slot, offset, bytes.get(..used)?) == view.checksum).then_some(view)

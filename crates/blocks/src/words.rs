@@ -16,7 +16,7 @@ const WRITING: u64 = 1 << 63;
 
 /// The words of one record, from its first on (and beyond its end).
 #[derive(Clone, Copy)]
-pub(crate) struct Words<'a>(pub &'a [AtomicU64]);
+pub struct Words<'a>(pub &'a [AtomicU64]);
 
 impl Words<'_> {
     #[inline]

@@ -16,7 +16,8 @@ use crate::sync::{AtomicBool, AtomicI64, AtomicU32, AtomicU64};
 /// What a slot is used for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
-pub(crate) enum State {
+pub enum State {
+    /// Nothing is in it.
     Free = 0,
     /// A page in DRAM: appended to by its owner, updated in place by anyone inside the key's critical section.
     Mutable = 1,
@@ -30,15 +31,20 @@ pub(crate) enum State {
     Freeing = 5,
 }
 
+/// An entry of the block table.
 #[repr(align(64))]
 #[derive(Default)]
-pub(crate) struct Slot {
+pub struct Slot {
     state: AtomicU32,
+    /// The frame that holds the slot's bytes, plus 1; 0: none does.
     pub frame: AtomicU32,
+    /// The use of the slot.
     pub seq: AtomicU64,
+    /// Bytes that the index refers to.
     pub live_bytes: AtomicI64,
-    /// Bytes appended, header included, and how many records. Stored by the page's owner after the record's bytes.
+    /// Bytes appended, header included. Stored by the page's owner after the record's bytes.
     pub used_bytes: AtomicU32,
+    /// Records appended.
     pub count: AtomicU32,
     /// No record of the page expires before this time; `u64::MAX` if none expires.
     pub min_expire: AtomicU64,
@@ -52,6 +58,7 @@ pub(crate) struct Slot {
 const _: () = assert!(std::mem::size_of::<Slot>() == 64, "a slot is a cache line");
 
 impl Slot {
+    /// What it is used for.
     #[inline]
     pub fn state(&self) -> State {
         match self.state.load(Acquire) {
@@ -63,6 +70,7 @@ impl Slot {
             _ => State::Free,
         }
     }
+    /// Says what it is used for from now on.
     pub fn set_state(&self, state: State) {
         self.state.store(state as u32, Release);
     }

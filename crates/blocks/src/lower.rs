@@ -1,4 +1,4 @@
-//! The medium under the hybrid log, of either kind.
+//! The medium under the blocks, of either kind.
 
 use std::io;
 use std::os::fd::RawFd;

@@ -7,7 +7,7 @@ use crate::layout::FooterEntry;
 
 /// A record of a block that background work looks for in the index. A footer has the record's hash; an index that
 /// [needs keys](Index::NEEDS_KEY) is asked with the record's own, where the record can be read.
-pub(crate) struct Listed<'a> {
+pub struct Listed<'a> {
     key: Key<'a>,
     address: Address,
     readable: bool,
