@@ -16,7 +16,8 @@
 //! A directory entry is null or points `first` buckets *before* its segment, where `first` is the number of the segment's
 //! first bucket; so bucket `i` is at entry + i, whatever its segment.
 
-use std::ptr;
+use std::marker::PhantomData;
+use std::ptr::{self, NonNull};
 use std::sync::atomic::Ordering::{AcqRel, Acquire};
 
 use crate::memory::{self, Zeroed};
@@ -27,6 +28,24 @@ const SEGMENTS: usize = 33;
 
 /// Entries of a directory: one for each value of `segment_of`, so that a look-up needs no check.
 const ENTRIES: usize = 64;
+
+/// A bucket that is there. No reference yet: in an `Option` of one the compiler would compare its sum with null again.
+#[derive(Clone, Copy)]
+pub(crate) struct Place<'a, T> {
+    /// As in the directory: as many buckets before the segment as its first one's number.
+    entry: NonNull<T>,
+    bucket: u64,
+    segments: PhantomData<&'a T>,
+}
+
+impl<'a, T> Place<'a, T> {
+    /// The bucket.
+    #[inline]
+    pub(crate) fn get(self) -> &'a T {
+        // SAFETY: as in `Segments::get`; `find`, which alone makes places, took the entry of this bucket's segment.
+        unsafe { &*self.entry.as_ptr().wrapping_add(self.bucket as usize) }
+    }
+}
 
 /// A growing array of buckets.
 pub(crate) struct Segments<T: Zeroed> {
@@ -82,15 +101,18 @@ impl<T: Zeroed> Segments<T> {
         // holds this bucket; the segment's buckets are initialised, shared only through atomics, and live as long as self.
         unsafe { &*self.address_of(bucket) }
     }
-    /// A bucket, if its segment was allocated.
+    /// Where a bucket is, if its segment was allocated: with a constant three instructions find the segment.
+    ///
+    /// # Safety
+    /// `BASE_BITS` are those that the directory was made with.
     #[inline]
-    pub(crate) fn find(&self, bucket: u64) -> Option<&T> {
-        let entry = self.directory[self.segment_of(bucket)].load(Acquire);
-        if entry.is_null() {
-            return None;
-        }
-        // SAFETY: as in `get`.
-        Some(unsafe { &*entry.wrapping_add(bucket as usize) })
+    pub(crate) unsafe fn find<const BASE_BITS: u32>(&self, bucket: u64) -> Option<Place<'_, T>> {
+        const { assert!(BASE_BITS > 0) };
+        debug_assert_eq!(BASE_BITS, self.base_bits);
+        let segment = 63 - (bucket >> (BASE_BITS - 1) | 1).leading_zeros() as usize;
+        debug_assert_eq!(segment, self.segment_of(bucket));
+        let entry = NonNull::new(self.directory[segment].load(Acquire))?;
+        Some(Place { entry, bucket, segments: PhantomData })
     }
     /// Starts loading a bucket's line.
     #[inline]

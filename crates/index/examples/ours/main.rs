@@ -79,7 +79,7 @@ const CLHT: Targets = Targets { zipf: (12.0, 30.0), uniform: (9.0, 22.0), bytes:
 /// In batches 1.8 times as many as one by one.
 const BTREE: Targets = Targets { zipf: (3.5, 6.3), uniform: (2.5, 4.5), bytes: 24.0, scans: Some(0.6) };
 
-fn run<I: Index>(
+fn run<I: Index + std::fmt::Debug>(
     options: &Options,
     make: impl Fn() -> I,
     sizes: Option<fn(&I) -> u64>,
@@ -93,13 +93,7 @@ fn run<I: Index>(
     let heap = memory::heap_bytes().saturating_sub(heap);
     let resident = memory::resident_bytes().saturating_sub(resident);
     let per_entry = |bytes: u64| bytes as f64 / options.records as f64;
-    println!(
-        "{} entries in {}, {} look-ups a run, best of {}",
-        index.len(),
-        index.name(),
-        options.lookups,
-        options.runs
-    );
+    println!("{index:?}, {} look-ups a run, best of {}", options.lookups, options.runs);
     println!(
         "bytes an entry: {:.2} by the index's own count, {:.2} of them by the allocator",
         per_entry(index.memory_bytes()),

@@ -81,9 +81,9 @@ fn search<'a>(view: View<'a>, text: Text<'_>) -> Descent<'a> {
     if view.shape.is_leaf() {
         return view.find(text).map_or(Descent::Disturbed, Descent::Found);
     }
-    let child = view.child_for(text).and_then(|child| Some((child, view.pool.look(child)?)));
+    let child = view.child_for(text).and_then(|child| Some((child.get(), view.pool.look(child.get())?)));
     let Some((child, node)) = child else { return Descent::Disturbed };
-    node.prefetch_word(0);
+    node.get().prefetch_word(0);
     Descent::Chosen(view, child)
 }
 

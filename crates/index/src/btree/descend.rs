@@ -9,6 +9,10 @@ use super::view::{View, prefetch};
 use super::{BTree, ROOT};
 use crate::sync::Backoff;
 
+/// The children of nodes of these levels are loaded as a whole: leaves, and the inner nodes above them, of which a large
+/// tree has more than a cache holds. One by one, the hints, the heads and the child of such a node are a miss each.
+const COLD: u8 = 2;
+
 impl BTree {
     /// The root.
     #[inline]
@@ -30,12 +34,16 @@ impl BTree {
     fn try_leaf(&self, text: Text<'_>) -> Option<View<'_>> {
         let mut view = self.root();
         while !view.shape.is_leaf() {
-            let child = view.child_for(text)?;
-            let node = self.pool.look(child)?;
-            if view.shape.level() == 1 {
+            let child = view.child_for(text)?.get();
+            let node = self.pool.look(child)?.get();
+            if view.shape.level() <= COLD {
                 prefetch(node);
             }
-            view = view.step_to(child, node)?;
+            let next = view.below(child, node);
+            if !view.is_valid() {
+                return None;
+            }
+            view = next;
         }
         Some(view)
     }
@@ -70,12 +78,12 @@ impl BTree {
         while !view.shape.is_leaf() {
             let Some(child) = view.child_for(text) else { return };
             if view.shape.level() == 1 {
-                if let Some(leaf) = self.pool.look(child) {
-                    prefetch(leaf);
+                if let Some(leaf) = self.pool.look(child.get()) {
+                    prefetch(leaf.get());
                 }
                 return;
             }
-            let Some(next) = view.step(child) else { return };
+            let Some(next) = view.step(child.get()) else { return };
             view = next;
         }
     }

@@ -40,7 +40,7 @@ impl BTree {
                 self.make_room(parent.as_ref(), &view, None)?;
                 return None;
             }
-            let child = view.child_for(text)?;
+            let child = view.child_for(text)?.get();
             let next = view.step(child)?;
             (parent, view) = (Some(view), next);
         }

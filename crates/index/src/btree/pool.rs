@@ -8,7 +8,7 @@
 //! Number 0 is no node. Node `n` is in a segment from the moment `n` is first given out.
 
 use super::node::Node;
-use crate::segments::Segments;
+use crate::segments::{Place, Segments};
 use crate::sync::Mutex;
 
 /// log2 of the nodes in the first segment: a small index stays small.
@@ -42,8 +42,9 @@ impl Pool {
     }
     /// The node of a number that may be none; `None` if no memory was ever there for it.
     #[inline]
-    pub(super) fn look(&self, number: u32) -> Option<&Node> {
-        self.nodes.find(u64::from(number))
+    pub(super) fn look(&self, number: u32) -> Option<Place<'_, Node>> {
+        // SAFETY: `new` made the directory with these bits.
+        unsafe { self.nodes.find::<BASE_BITS>(u64::from(number)) }
     }
     /// Takes a node, whose words other than the version mean nothing.
     ///

@@ -175,7 +175,7 @@ impl View<'_> {
             && forward
             && let Some(next) = self.pool.look(link)
         {
-            prefetch(next);
+            prefetch(next.get());
         }
         fence.clear();
         copied.load(self, range.clone(), forward)?;

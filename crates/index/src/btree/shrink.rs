@@ -51,7 +51,7 @@ impl BTree {
     fn try_merge(&self, text: Text<'_>, level: u8) -> Option<bool> {
         let (mut parent, mut view) = (None, self.root());
         while view.shape.level() > level {
-            let child = view.child_for(text)?;
+            let child = view.child_for(text)?.get();
             let next = view.step(child)?;
             (parent, view) = (Some((view, child)), next);
         }

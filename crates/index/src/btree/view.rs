@@ -6,6 +6,8 @@
 //! until it changes the node.
 
 use std::cmp::Ordering;
+use std::hint::select_unpredictable;
+use std::num::NonZeroU32;
 
 use super::heap::{Slot, heap_words};
 use super::node::{BLOCK, BODY, HINT, HINTS, LINK, MASK_48, Node, Shape, WORDS};
@@ -44,23 +46,25 @@ impl<'a> View<'a> {
     pub(super) fn is_valid(&self) -> bool {
         self.node.is_still(self.version)
     }
-    /// Where the heads are that a search compares: all before them are below this one. The node has room for a block.
+    /// Where the heads are that a search compares: all before them are below this one. `None` if the node has no room for
+    /// a block.
     #[inline]
-    fn block(&self, head: u64) -> usize {
+    fn block(&self, head: u64) -> Option<usize> {
+        let last = self.shape.room().checked_sub(BLOCK)?;
         let mut full = 0;
         for hint in 0..HINTS {
             full += usize::from(self.node.load(HINT + hint) < head);
         }
         // The last block begins earlier where there is no room for all of it.
-        (full * BLOCK).min(self.shape.room().wrapping_sub(BLOCK)) % WORDS
+        Some((full * BLOCK).min(last))
     }
     /// Entries whose head is below this one. No branch depends on the keys.
     #[inline]
     fn heads_below(&self, head: u64) -> usize {
-        if self.shape.room() < BLOCK {
-            return few_heads_below(self.node, self.shape, head);
-        }
-        let block = self.block(head);
+        let Some(block) = self.block(head) else {
+            // It can't be more; so the compiler knows that the head after those is in the node.
+            return few_heads_below(self.node, self.shape, head).min(BLOCK);
+        };
         let below = |i: usize| usize::from(self.node.head(i) < head);
         let (mut from, part) = (block, BLOCK.div_ceil(3));
         for i in 1..BLOCK / part {
@@ -71,10 +75,7 @@ impl<'a> View<'a> {
     /// Starts loading what a search for this text reads beyond the first line.
     #[inline]
     pub(super) fn prefetch_search(&self, text: Text<'_>) {
-        if self.shape.room() < BLOCK {
-            return;
-        }
-        let block = self.block(text.word(self.shape.prefix()));
+        let Some(block) = self.block(text.word(self.shape.prefix())) else { return };
         let payloads = self.shape.payloads() + if self.shape.wide() { block } else { block * 3 / 4 };
         for word in [BODY + block, BODY + block + BLOCK - 1, payloads, payloads + 8] {
             self.node.prefetch_word(word);
@@ -85,7 +86,8 @@ impl<'a> View<'a> {
     pub(super) fn near(&self, text: Text<'_>) -> (usize, bool) {
         let head = text.word(self.shape.prefix());
         let below = self.heads_below(head);
-        (below, below < self.shape.count() && self.node.head(below) == head)
+        // After the last entry comes no head, or one that is all ones: few texts get to the comparison with the count.
+        (below, self.node.head(below) == head && below < self.shape.count())
     }
     /// Searches; `None` if disturbed.
     #[inline]
@@ -140,13 +142,13 @@ impl<'a> View<'a> {
     }
     /// The number of the child that a descent takes, not confirmed; `None` if disturbed.
     #[inline]
-    pub(super) fn child_for(&self, text: Text<'_>) -> Option<u32> {
+    pub(super) fn child_for(&self, text: Text<'_>) -> Option<NonZeroU32> {
         let (below, same_head) = self.near(text);
         if same_head {
             let (db, bytes) = text.parts();
             return child_among_equals(self.pool, self.number, self.version, db, bytes);
         }
-        Some(self.child(below))
+        NonZeroU32::new(self.child(below))
     }
     /// The node again, as it was at this version.
     pub(super) fn again(pool: &'a Pool, number: u32, version: u64) -> Self {
@@ -156,7 +158,9 @@ impl<'a> View<'a> {
     /// Child `i`, of one more than there are entries.
     #[inline]
     pub(super) fn child(&self, i: usize) -> u32 {
-        if i == 0 { self.node.load(LINK) as u32 } else { self.node.wide_payload(self.shape, i - 1) as u32 }
+        // No branch: the first child is as likely as any other.
+        let payload = (self.shape.payloads() + i).wrapping_sub(1);
+        self.node.load(select_unpredictable(i == 0, LINK, payload)) as u32
     }
     /// The address of an entry of a leaf, 0 for an entry that is only a place.
     #[inline]
@@ -171,25 +175,26 @@ impl<'a> View<'a> {
     /// A view of this child, whose number need not be confirmed; `None` if disturbed.
     #[inline]
     pub(super) fn step(&self, child: u32) -> Option<Self> {
-        self.step_to(child, self.pool.look(child)?)
-    }
-    /// As [`step`](Self::step), for whoever has looked the child up.
-    #[inline]
-    pub(super) fn step_to(&self, number: u32, node: &'a Node) -> Option<Self> {
-        let version = node.version();
-        let view = Self { pool: self.pool, number, node, version, shape: node.shape() };
+        let view = self.below(child, self.pool.look(child)?.get());
         // It was this node's child when its version was noted.
         if self.is_valid() { Some(view) } else { None }
+    }
+    /// A view of this child, true if this view is still valid now that the child's version is noted.
+    #[inline]
+    pub(super) fn below(&self, number: u32, node: &'a Node) -> Self {
+        let version = node.version();
+        Self { pool: self.pool, number, node, version, shape: node.shape() }
     }
 }
 
 /// The child for a text that has a separator's head. Takes what is in registers, so that those who call it rarely keep it
 /// there.
+#[cold]
 #[inline(never)]
-fn child_among_equals(pool: &Pool, number: u32, version: u64, db: u8, bytes: &[u8]) -> Option<u32> {
+fn child_among_equals(pool: &Pool, number: u32, version: u64, db: u8, bytes: &[u8]) -> Option<NonZeroU32> {
     let view = View::again(pool, number, version);
     let Position { below, exact } = view.position(Text::from_parts(db, bytes))?;
-    Some(view.child(below + usize::from(exact)))
+    NonZeroU32::new(view.child(below + usize::from(exact)))
 }
 
 /// Entries whose head is below this one, in a node without room for a block.
