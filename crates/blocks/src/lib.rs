@@ -14,23 +14,33 @@
 //!
 //! | file | what |
 //! |---|---|
+//! | `blocks`, `free` | what all parts share; free slots and what waits for them |
 //! | `layout`, `footer`, `pieces` | what a block looks like on the medium, its footer read, what describes a large value |
 //! | `manifest_copies`, `written` | in front of the blocks: the manifest, and which slots have been written, so that a block that vanished is missed |
 //! | `lower`, `byte_tier`, `block_tier` | the two kinds of media under it |
 //! | `slots`, `place` | the block table in DRAM, and a place in a block |
+//! | `image` | a block drawn from a page, or read whole |
+//! | `extent` | large values |
+//! | `freeing` | blocks that nothing refers to |
+//! | `scan` | opening what is on the medium |
 //! | `frames`, `words` | DRAM for pages that become blocks, and records in it |
 //! | `listed` | a record that a block lists, and the index |
 //! | `inspect` | the format for whoever checks a store that nobody uses |
 //! | `sync`, `schedules` | the primitives, and what stands in for `frames` where schedules are explored |
 
 mod block_tier;
+mod blocks;
 mod byte_tier;
+mod extent;
 mod footer;
 #[cfg(not(shuttle))]
 mod frames;
 #[cfg(shuttle)]
 #[path = "schedules/frames.rs"]
 mod frames;
+mod free;
+mod freeing;
+mod image;
 pub mod inspect;
 mod layout;
 mod listed;
@@ -38,24 +48,29 @@ mod lower;
 mod manifest_copies;
 mod pieces;
 mod place;
+mod scan;
 mod slots;
 mod sync;
 mod words;
 mod written;
 
 pub use block_tier::BlockTier;
+pub use blocks::{Blocks, Counts, FirstFailure, RECLAIM_SLOTS};
 pub use byte_tier::ByteTier;
-pub use footer::{footer, read_footer};
 pub use frames::Frames;
+pub use free::Free;
+pub use freeing::Freeing;
+pub use image::{Block, Image};
 pub use layout::{
     BLOCK_HEADER_BYTES, BlockKind, BlockTrailer, ENTRY_BYTES, FooterEntry, Header, Stored, TRAILER_BYTES,
-    checked, entries, record_crc, u32_at, u64_at,
+    checked, entries, u32_at, u64_at,
 };
 pub use listed::Listed;
 pub use lower::{Finished, Lower};
-pub use manifest_copies::{manifest_area, manifest_unit, older_copy, secure_found, stored_manifest};
-pub use pieces::{Piece, encode_description, pieces, total_bytes, value_bytes_max};
-pub use place::{Place, least_block_bytes, slots_max};
+pub use manifest_copies::{manifest_area, secure_found, stored_manifest};
+pub use pieces::{Piece, pieces, total_bytes, value_bytes_max};
+pub use place::{Place, slots_max};
+pub use scan::FoundRecord;
 pub use slots::{Slot, State};
 pub use words::Words;
-pub use written::{Written, stored_count};
+pub use written::Written;

@@ -5,6 +5,7 @@ use std::io;
 use terrace_engine::manifest::{MANIFEST_BYTES, Manifest};
 use terrace_media::read_agreed;
 
+use crate::blocks::Blocks;
 use crate::lower::Lower;
 
 /// Bytes of the two manifest copies in front of the blocks.
@@ -46,17 +47,48 @@ pub fn secure_found<L: Lower>(lower: &L) -> io::Result<()> {
     lower.sync()
 }
 
-/// The copy of the manifest that can be spared, 0 or 1: to be written first, for a crash may tear it.
-///
-/// # Errors
-/// The device's.
-pub fn older_copy<L: Lower>(lower: &L) -> io::Result<u64> {
+/// The copy of the manifest that can be spared: to be written first, for a crash may tear it.
+fn older_copy<L: Lower>(lower: &L) -> io::Result<u64> {
     Ok(spare(manifests(lower)?.map(|copy| copy.map(|manifest| manifest.sequence))))
 }
 
 fn spare(sequences: [Option<u64>; 2]) -> u64 {
     // None, a copy that is no use, is less than any.
     u64::from(sequences[1] < sequences[0])
+}
+
+impl<L: Lower> Blocks<L> {
+    /// Stores a manifest, with how many slots have been written; it is durable afterwards.
+    ///
+    /// # Errors
+    /// The device's, which counts as failed then.
+    ///
+    /// # Panics
+    /// If `bytes` are more than a manifest has.
+    #[track_caller]
+    pub fn save_manifest(&self, bytes: &[u8]) -> io::Result<()> {
+        let mut same = self.manifest_copies.lock();
+        let mut unit = vec![0; manifest_unit::<L>() as usize];
+        unit[..bytes.len()].copy_from_slice(bytes);
+        self.written.encode(&self.slots, self.store_id, &mut unit);
+        let first = if *same { 0 } else { older_copy(&self.lower)? };
+        *same = false;
+        // Both, one after the other: a crash may tear one, and rot in one must not bring an older manifest back, with what was
+        // flushed or freed since.
+        for copy in [first, 1 - first] {
+            // No closure: what makes it durable is to be named by the caller's line (see `Lower`).
+            let stored = match self.lower.write(copy * manifest_unit::<L>(), &unit) {
+                Ok(()) => self.lower.sync(),
+                failed => failed,
+            };
+            if let Err(error) = stored {
+                self.failure.fail("storing the manifest", &error);
+                return Err(error);
+            }
+        }
+        *same = true;
+        Ok(())
+    }
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
 //! Opening after a crash, step by step, so that it can be cut off too (`log/src/open.rs`, `judge.rs`,
-//! `engine/src/recover.rs`, `space-hybrid-log/src/recover.rs`).
+//! `engine/src/recover.rs`, `blocks/src/scan.rs`).
 
 use crate::bug::Bug;
 use crate::crash::tidy;
@@ -258,7 +258,7 @@ impl Protocol {
         }
     }
 
-    /// `HybridLog::settle_slots`: blocks that no winner lies in.
+    /// `Blocks::settle_slots`: blocks that no winner lies in.
     fn clear_unadopted(&self, state: &mut State) {
         let found = self.find(state);
         self.clear_unadopted_slots(state, &found);

@@ -162,7 +162,7 @@ impl Protocol {
         }
     }
 
-    /// `HybridLog::draw` and `Lower::write`.
+    /// `Blocks::draw` and `Lower::write`.
     pub(crate) fn write_block(&self, state: &mut State) {
         let slot = usize::from(state.dram.flushing.what - 1);
         let Slot { seq, records, .. } = state.dram.slots[slot];
@@ -288,7 +288,7 @@ impl Protocol {
         state.dram.freeing = Pending { what: slot as u8 + 1, written: 0, seq, barrier };
     }
 
-    /// `HybridLog::free_ready`, up to its sync.
+    /// `Blocks::free_ready`, up to its sync.
     pub(crate) fn clear_block(&self, state: &mut State) {
         let slot = usize::from(state.dram.freeing.what - 1);
         state.tier[slot].change = Change::Cleared;

@@ -12,13 +12,9 @@
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering::*;
 
-use terrace_blocks::{
-    BLOCK_HEADER_BYTES, BlockKind, BlockTrailer, ENTRY_BYTES, FooterEntry, Header, Lower, State,
-    TRAILER_BYTES, Words, record_crc, u32_at, u64_at,
-};
-use terrace_engine::record::{Kind, RecordMeta, RecordView};
+use terrace_blocks::{BLOCK_HEADER_BYTES, Image, Lower, State, Words};
 use terrace_engine::space::Context;
-use terrace_engine::{Barrier, Failure, Progress, StoreError};
+use terrace_engine::{Barrier, Progress, StoreError};
 use terrace_index::Index;
 
 use crate::space::HybridLog;
@@ -32,8 +28,7 @@ pub(crate) struct Flushing {
     readonly: VecDeque<ReadOnly>,
     /// Frames that nobody can find any more, and the epoch after which nobody uses them.
     cooling: VecDeque<(u64, u32)>,
-    image: Vec<u8>,
-    footer: Vec<FooterEntry>,
+    image: Image,
 }
 
 struct ReadOnly {
@@ -53,20 +48,6 @@ impl<L: Lower> HybridLog<L> {
             other => progress = if progress == Progress::Worked { progress } else { other },
         }
         if self.give_frames_back(flushing, context) { Progress::Worked } else { progress }
-    }
-
-    /// Nothing more is flushed. The first reason counts.
-    #[cold]
-    pub(crate) fn fail(&self, what: &str, error: &std::io::Error) {
-        self.failure.get_or_init(|| {
-            let failure = Failure::now(what, error);
-            tracing::error!(
-                "{}; no more pages are flushed, restart after repairing the device",
-                failure.what
-            );
-            failure
-        });
-        self.has_failed.store(true, SeqCst);
     }
 
     fn cool_frames(&self, flushing: &mut Flushing, context: &dyn Context) -> Progress {
@@ -95,7 +76,7 @@ impl<L: Lower> HybridLog<L> {
             let limit = allowed.saturating_sub((allowed / 4).max(self.frames_wanted()));
             let starving = pool.frames.is_empty() && pool.clean.is_empty() && flushing.cooling.is_empty();
             let mut over = unsealed.saturating_sub(limit);
-            if starving && self.hungry.load(SeqCst) {
+            if starving && self.blocks.free.hungry.load(SeqCst) {
                 over = over.max(1);
             }
             let already = flushing.readonly.len();
@@ -103,13 +84,15 @@ impl<L: Lower> HybridLog<L> {
                 .iter()
                 .enumerate()
                 .skip(already)
-                .take_while(|(i, slot)| *i < over || self.slots[**slot as usize].seq.load(Relaxed) <= target)
+                .take_while(|(i, slot)| {
+                    *i < over || self.blocks.slots[**slot as usize].seq.load(Relaxed) <= target
+                })
                 .take(PAGES_A_STEP)
                 .map(|(_, slot)| *slot)
                 .collect()
         };
         for &slot in &pages {
-            self.slots[slot as usize].set_state(State::ReadOnly);
+            self.blocks.slots[slot as usize].set_state(State::ReadOnly);
         }
         if pages.is_empty() {
             return false;
@@ -120,7 +103,7 @@ impl<L: Lower> HybridLog<L> {
     }
 
     fn seal_ready(&self, flushing: &mut Flushing, context: &dyn Context) -> Progress {
-        if self.has_failed.load(Relaxed) {
+        if self.blocks.failure.has_failed() {
             return Progress::Idle;
         }
         let mut sealed = Vec::new();
@@ -138,13 +121,15 @@ impl<L: Lower> HybridLog<L> {
             let slot = page.slot;
             // The block may outlive power loss before the sync below: the extents that it describes must be there by then.
             if let Err(error) = terrace_engine::space::Space::sync(self) {
-                self.fail("syncing large values", &error);
+                self.blocks.failure.fail("syncing large values", &error);
                 return Progress::Blocked;
             }
             self.draw(slot, flushing, context);
-            if let Err(error) = self.lower.write(self.block_offset(slot), &flushing.image) {
+            if let Err(error) =
+                self.blocks.lower.write(self.blocks.block_offset(slot), flushing.image.bytes())
+            {
                 // The page stays in DRAM and in the log; trying again would hide what the device lost.
-                self.fail(&format!("flushing block {slot}"), &error);
+                self.blocks.failure.fail(&format!("flushing block {slot}"), &error);
                 return Progress::Blocked;
             }
             sealed.push(slot);
@@ -152,8 +137,8 @@ impl<L: Lower> HybridLog<L> {
         if sealed.is_empty() {
             return progress;
         }
-        if let Err(error) = self.lower.sync() {
-            self.fail("syncing flushed blocks", &error);
+        if let Err(error) = self.blocks.lower.sync() {
+            self.blocks.failure.fail("syncing flushed blocks", &error);
             return Progress::Blocked;
         }
         let mut pool = self.pool.lock();
@@ -161,7 +146,7 @@ impl<L: Lower> HybridLog<L> {
             flushing.readonly.pop_front();
             let oldest = pool.unsealed.pop_front();
             debug_assert_eq!(oldest, Some(slot), "pages are sealed in order");
-            let state = &self.slots[slot as usize];
+            let state = &self.blocks.slots[slot as usize];
             state.written.store(true, Release);
             state.set_state(State::Sealed);
             pool.clean.push_back((slot, state.seq.load(Relaxed)));
@@ -171,68 +156,16 @@ impl<L: Lower> HybridLog<L> {
     }
 
     /// Makes the block's image, whole, from its page.
-    fn draw(&self, slot_number: u32, flushing: &mut Flushing, context: &dyn Context) {
-        let block = self.options.block_bytes;
-        let slot = &self.slots[slot_number as usize];
-        let seq = slot.seq.load(Relaxed);
-        let used = slot.used_bytes.load(Acquire) as usize;
-        let Flushing { image, footer, .. } = flushing;
-        image.clear();
-        footer.clear();
-        let header =
-            Header { store_id: self.options.store_id, seq, slot: slot_number, kind: BlockKind::Records };
-        image.extend_from_slice(&header.encode());
-        let Some(frame) = slot.frame() else { return };
-        Words(&self.frames.words(frame)[BLOCK_HEADER_BYTES / 8..]).copy_bytes(
-            0,
-            used - BLOCK_HEADER_BYTES,
-            image,
-        );
-        let hasher = context.hasher();
-        // Of what is in the block, whatever became of it in DRAM: a crash may take back what replaced it.
-        let (mut at, mut max_version, mut min_expire) = (BLOCK_HEADER_BYTES, 0, u64::MAX);
-        while at < used {
-            let meta = RecordMeta(u64_at(image, at + 8));
-            let record = &image[at..at + meta.used_words() * 8];
-            let crc = record_crc(seq, slot_number, at as u32, record);
-            let version = u64_at(record, 0);
-            if let Some(view) = RecordView::decode(record) {
-                let (hash, check) = if meta.kind() == Kind::Poison {
-                    (u64_at(view.key, 0), u32_at(view.key, 8))
-                } else {
-                    let db = meta.db();
-                    (hasher.key(db, view.key).hash, hasher.check(db, view.key))
-                };
-                let (kind, db) = (meta.kind(), meta.db());
-                if view.head.expire_at != 0 {
-                    min_expire = min_expire.min(view.head.expire_at);
-                }
-                footer.push(FooterEntry { hash, version, check, offset: at as u32, kind, db });
-            }
-            max_version = max_version.max(version);
-            image[at + 16..at + 20].copy_from_slice(&crc.to_le_bytes());
-            at += meta.slot_words() * 8;
-        }
-        if let Some(count) = std::num::NonZeroUsize::new(footer.len()) {
-            self.typical_bytes.store(((used / count).next_multiple_of(64)) as u64, Relaxed);
-        }
-        let data_crc = crc32c::crc32c(&image[BLOCK_HEADER_BYTES..]);
-        image.resize(block, 0);
-        let footer_at = block - TRAILER_BYTES - footer.len() * ENTRY_BYTES;
-        for (i, entry) in footer.iter().rev().enumerate() {
-            let at = footer_at + i * ENTRY_BYTES;
-            image[at..at + ENTRY_BYTES].copy_from_slice(&entry.encode());
-        }
-        let trailer = BlockTrailer {
-            seq,
-            count: footer.len() as u32,
-            data_end: used as u32,
-            max_version,
-            min_expire,
-            footer_crc: crc32c::crc32c(&image[footer_at..block - TRAILER_BYTES]),
-            data_crc,
-        };
-        image[block - TRAILER_BYTES..].copy_from_slice(&trailer.encode());
+    fn draw(&self, number: u32, flushing: &mut Flushing, context: &dyn Context) {
+        let slot = &self.blocks.slots[number as usize];
+        self.blocks.draw(number, context.hasher(), &mut flushing.image, |used, image| {
+            let Some(frame) = slot.frame() else { return };
+            Words(&self.frames.words(frame)[BLOCK_HEADER_BYTES / 8..]).copy_bytes(
+                0,
+                used - BLOCK_HEADER_BYTES,
+                image,
+            );
+        });
     }
 
     /// Takes frames from the oldest clean blocks until enough are free or cooling.
@@ -251,7 +184,7 @@ impl<L: Lower> HybridLog<L> {
         let over = (self.frames.count() - pool.parked.len()).saturating_sub(allowed);
         while pool.frames.len() + flushing.cooling.len() < self.frames_wanted() + over {
             let Some((slot, seq)) = pool.clean.pop_front() else { break };
-            let slot = &self.slots[slot as usize];
+            let slot = &self.blocks.slots[slot as usize];
             if slot.seq.load(Relaxed) != seq || slot.state() != State::Sealed {
                 continue;
             }
@@ -267,15 +200,15 @@ impl<L: Lower> HybridLog<L> {
         let mut steps = self.steps.lock();
         steps.reclaiming.let_go();
         loop {
-            self.flush_target.store(self.last_seq.load(SeqCst), SeqCst);
+            self.flush_target.store(self.blocks.last_seq.load(SeqCst), SeqCst);
             if self.pool.lock().unsealed.is_empty() {
                 return Ok(());
             }
             let progress = self.flush_step(&mut steps.flushing, context);
-            if self.has_failed.load(Relaxed) {
+            if self.blocks.failure.has_failed() {
                 return Err(StoreError::Corrupt(format!(
                     "the lower tier failed while pages were flushed ({}): what was acknowledged is in the log",
-                    self.failure.get().map_or("", |failure| &failure.what)
+                    self.blocks.failure.get().map_or("", |failure| &failure.what)
                 )));
             }
             let _ = index;

@@ -14,22 +14,19 @@
 //! | file | what |
 //! |---|---|
 //! | `address` | how an address names a place in a block |
-//! | `read`, `write`, `extent` | the calls of a session |
+//! | `read`, `write` | the calls of a session |
 //! | `flush`, `reclaim`, `tombstones`, `purge` | background steps |
-//! | `recover` | opening what is on the medium |
 //! | `sync`, `schedules` | the primitives, and tests that explore their schedules |
 //!
 //! Blocks, their table, the tiers that hold them and DRAM for pages are those of `terrace_blocks`.
 
 mod address;
 mod compose;
-mod extent;
 mod flush;
 mod open;
 mod purge;
 mod read;
 mod reclaim;
-mod recover;
 #[cfg(all(test, shuttle))]
 mod schedules;
 mod space;

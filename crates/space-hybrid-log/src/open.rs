@@ -1,8 +1,7 @@
 //! Options, and making a space on a tier.
 
 use terrace_blocks::{
-    BLOCK_HEADER_BYTES, ENTRY_BYTES, Lower, Slot, TRAILER_BYTES, least_block_bytes, manifest_area, slots_max,
-    value_bytes_max,
+    BLOCK_HEADER_BYTES, Blocks, ENTRY_BYTES, Lower, TRAILER_BYTES, manifest_area, value_bytes_max,
 };
 use terrace_engine::StoreError;
 use terrace_engine::record::{HEAD_BYTES, INLINE_VALUE_BYTES, KEY_BYTES_MAX};
@@ -50,20 +49,13 @@ impl<L: Lower> HybridLog<L> {
     /// [`StoreError::Options`] if the sizes don't go together; the text says which would.
     pub fn new(lower: L, options: HybridOptions) -> Result<Self, StoreError> {
         let block = options.block_bytes;
-        let least = least_block_bytes::<L>();
-        if !block.is_power_of_two() || block < least || block > 32 << 20 {
-            return Err(StoreError::Options(format!(
-                "pages of {block} bytes: a power of two from {least} to {} is needed",
-                32 << 20
-            )));
-        }
-        let blocks = lower.len().saturating_sub(manifest_area::<L>()) / block as u64;
-        let blocks = blocks.min(slots_max(block)) as usize;
-        if blocks < FRAMES_MIN + BLOCKS_OVER {
+        let blocks = Blocks::new(lower, block, options.store_id)?;
+        let count = blocks.slots.len();
+        if count < FRAMES_MIN + BLOCKS_OVER {
             let least = (FRAMES_MIN + BLOCKS_OVER) as u64 * block as u64 + manifest_area::<L>();
             return Err(StoreError::Options(format!(
                 "the lower tier has {} bytes: with pages of {block} bytes at least {least} are needed",
-                lower.len()
+                blocks.lower.len()
             )));
         }
         let frames = (options.dram_bytes / block as u64) as usize;
@@ -75,12 +67,11 @@ impl<L: Lower> HybridLog<L> {
             )));
         }
         // Every page in DRAM has its block already; more pages than blocks would be of no use.
-        let frames = frames.min(blocks - BLOCKS_OVER);
-        let slots = (0..blocks).map(|_| Slot::default()).collect();
-        Ok(Self::assemble(lower, options, slots, frames))
+        let frames = frames.min(count - BLOCKS_OVER);
+        Ok(Self::assemble(blocks, options, frames))
     }
     /// The tier.
     pub fn lower(&self) -> &L {
-        &self.lower
+        &self.blocks.lower
     }
 }

@@ -28,9 +28,9 @@ impl<L: Lower> HybridLog<L> {
         let now = context.now_ms();
         let flushed = (0..DATABASES as u8).map(|db| context.flush_version(db)).max().unwrap_or(0);
         let start = cursor.load(Relaxed) as usize;
-        for i in 0..SLOTS_A_CALL.min(self.slots.len()) {
-            let number = (start + i) % self.slots.len();
-            let slot = &self.slots[number];
+        for i in 0..SLOTS_A_CALL.min(self.blocks.slots.len()) {
+            let number = (start + i) % self.blocks.slots.len();
+            let slot = &self.blocks.slots[number];
             let due = slot.min_expire.load(Relaxed) <= now || slot.purged.load(Relaxed) < flushed;
             let holds = matches!(slot.state(), State::Mutable | State::ReadOnly | State::Sealed);
             if !due || !holds || slot.live_bytes.load(Relaxed) <= 0 {
@@ -58,7 +58,7 @@ impl<L: Lower> HybridLog<L> {
             self.details.purged_blocks.fetch_add(1, Relaxed);
             return;
         }
-        cursor.store(((start + SLOTS_A_CALL) % self.slots.len()) as u64, Relaxed);
+        cursor.store(((start + SLOTS_A_CALL) % self.blocks.slots.len()) as u64, Relaxed);
     }
 
     /// Reports up to `count` live keys of the oldest block that has any.
@@ -72,8 +72,8 @@ impl<L: Lower> HybridLog<L> {
         let Some(_steps) = self.steps.try_lock() else { return };
         // Pages in DRAM too: of a store full of large values they may hold every key.
         let holds = |state| matches!(state, State::Mutable | State::ReadOnly | State::Sealed);
-        let mut blocks: Vec<(u64, u32)> = (0..self.slots.len() as u32)
-            .map(|number| (&self.slots[number as usize], number))
+        let mut blocks: Vec<(u64, u32)> = (0..self.blocks.slots.len() as u32)
+            .map(|number| (&self.blocks.slots[number as usize], number))
             .filter(|(slot, _)| holds(slot.state()) && slot.live_bytes.load(Relaxed) > 0)
             .map(|(slot, number)| (slot.seq.load(Relaxed), number))
             .collect();
@@ -85,8 +85,8 @@ impl<L: Lower> HybridLog<L> {
                 keeps_key(entry) && Listed::new(entry, view, address).is_in(index)
             };
             // The oldest blocks may hold nothing but tombstones, which the sweep drops once it can.
-            if self.slots[number as usize].state() == State::Sealed {
-                let footer = self.footer_entries(number);
+            if self.blocks.slots[number as usize].state() == State::Sealed {
+                let footer = self.blocks.footer_entries(number);
                 if !footer.is_some_and(|(entries, _)| entries.iter().any(|entry| listed(entry, None))) {
                     continue;
                 }
@@ -108,6 +108,6 @@ impl<L: Lower> HybridLog<L> {
                 return;
             }
         }
-        self.hungry.store(true, SeqCst);
+        self.blocks.free.hungry.store(true, SeqCst);
     }
 }

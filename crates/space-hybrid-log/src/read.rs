@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use std::sync::atomic::Ordering::*;
 
 use terrace_blocks::{
-    BLOCK_HEADER_BYTES, BlockTrailer, Finished, Lower, Piece, Place, State, Stored, TRAILER_BYTES, Words,
-    checked, entries, pieces, u64_at,
+    BLOCK_HEADER_BYTES, BlockTrailer, Finished, Lower, Piece, Place, Stored, TRAILER_BYTES, Words, checked,
+    entries, pieces, u64_at,
 };
 use terrace_engine::record::{Head, Kind, RecordMeta};
 use terrace_engine::space::{Arrival, Arrived, Fetch, Want};
@@ -57,12 +57,12 @@ impl<L: Lower> HybridLog<L> {
     #[inline]
     pub(crate) fn touch_record(&self, address: Address) {
         let place = self.addresses.place(address);
-        let Some(slot) = self.slots.get(place.slot as usize) else { return };
+        let Some(slot) = self.blocks.slots.get(place.slot as usize) else { return };
         match slot.frame() {
             Some(frame) => prefetch(&self.frames.words(frame)[place.offset as usize / 8..]),
             None if L::DIRECT => {
-                self.lower.prefetch(
-                    self.block_offset(place.slot) + u64::from(place.offset),
+                self.blocks.lower.prefetch(
+                    self.blocks.block_offset(place.slot) + u64::from(place.offset),
                     self.first_bytes(place),
                 );
             }
@@ -72,8 +72,8 @@ impl<L: Lower> HybridLog<L> {
 
     #[inline]
     fn first_bytes(&self, place: Place) -> usize {
-        let typical = self.typical_bytes.load(Relaxed) as usize;
-        typical.clamp(FIRST_BYTES_MIN, FIRST_BYTES_MAX).min(self.options.block_bytes - place.offset as usize)
+        let typical = self.blocks.typical_bytes.load(Relaxed) as usize;
+        typical.clamp(FIRST_BYTES_MIN, FIRST_BYTES_MAX).min(self.blocks.block_bytes - place.offset as usize)
     }
 
     #[inline]
@@ -85,7 +85,7 @@ impl<L: Lower> HybridLog<L> {
         out: &mut Vec<u8>,
     ) -> Fetch {
         let place = self.addresses.place(address);
-        let Some(slot) = self.slots.get(place.slot as usize) else { return Fetch::Differs };
+        let Some(slot) = self.blocks.slots.get(place.slot as usize) else { return Fetch::Differs };
         if let Some(frame) = slot.frame() {
             return fetch_words(
                 Words(&self.frames.words(frame)[place.offset as usize / 8..]),
@@ -126,19 +126,19 @@ impl<L: Lower> HybridLog<L> {
         want: Want,
         out: &mut Vec<u8>,
     ) -> Fetch {
-        let offset = self.block_offset(place.slot) + u64::from(place.offset);
-        self.lower.read_now(offset, first);
+        let offset = self.blocks.block_offset(place.slot) + u64::from(place.offset);
+        self.blocks.lower.read_now(offset, first);
         let meta = RecordMeta(u64_at(first, 8));
         let used = meta.used_words() * 8;
         let long;
         let bytes: &[u8] = if used <= first.len() || !meta.plausible() {
             first
-        } else if place.offset as usize + used > self.options.block_bytes {
+        } else if place.offset as usize + used > self.blocks.block_bytes {
             &[]
         } else {
             let mut whole = vec![0; used];
             whole[..first.len()].copy_from_slice(first);
-            self.lower.read_now(offset + first.len() as u64, &mut whole[first.len()..]);
+            self.blocks.lower.read_now(offset + first.len() as u64, &mut whole[first.len()..]);
             long = whole;
             &long
         };
@@ -149,7 +149,7 @@ impl<L: Lower> HybridLog<L> {
             }
             None => match (self.footer_of(place, seq), key) {
                 (Some((hash, head)), Some(key)) if hash == key.hash => {
-                    self.details.damaged.fetch_add(1, Relaxed);
+                    self.blocks.counts.damaged.fetch_add(1, Relaxed);
                     fetch_lost(hash, head, Some(key))
                 }
                 _ => Fetch::Differs,
@@ -159,16 +159,16 @@ impl<L: Lower> HybridLog<L> {
 
     /// The hash that the block's footer has for a place whose record can't be read, and what else it says.
     fn footer_of(&self, place: Place, seq: u64) -> Option<(u64, Head)> {
-        let block = self.options.block_bytes;
-        let start = self.block_offset(place.slot);
+        let block = self.blocks.block_bytes;
+        let start = self.blocks.block_offset(place.slot);
         let mut bytes = [0; TRAILER_BYTES];
-        self.lower.read(start + (block - TRAILER_BYTES) as u64, &mut bytes).ok()?;
+        self.blocks.lower.read(start + (block - TRAILER_BYTES) as u64, &mut bytes).ok()?;
         let Stored::Valid(trailer) = BlockTrailer::decode(&bytes, block) else { return None };
         if trailer.seq != seq {
             return None;
         }
         let mut footer = vec![0; trailer.footer_bytes()];
-        self.lower.read(start + (block - TRAILER_BYTES - footer.len()) as u64, &mut footer).ok()?;
+        self.blocks.lower.read(start + (block - TRAILER_BYTES - footer.len()) as u64, &mut footer).ok()?;
         if crc32c::crc32c(&footer) != trailer.footer_crc {
             return None;
         }
@@ -181,7 +181,7 @@ impl<L: Lower> HybridLog<L> {
 
     pub(crate) fn start_record(&self, reads: &mut Reads<L>, address: Address, token: u64) -> bool {
         let place = self.addresses.place(address);
-        let seq = self.slots[place.slot as usize].seq.load(Acquire);
+        let seq = self.blocks.slots[place.slot as usize].seq.load(Acquire);
         let bytes = self.first_bytes(place);
         if !self.submit(reads, token, 0, place, bytes) {
             return false;
@@ -196,10 +196,10 @@ impl<L: Lower> HybridLog<L> {
         let from = u64::from(place.offset) / unit * unit;
         let to = (u64::from(place.offset) + bytes as u64)
             .next_multiple_of(unit)
-            .min(self.options.block_bytes as u64);
+            .min(self.blocks.block_bytes as u64);
         let device_token = reads.next + 1;
-        let offset = self.block_offset(place.slot) + from;
-        if !self.lower.submit(&mut reads.queue, device_token, offset, (to - from) as usize) {
+        let offset = self.blocks.block_offset(place.slot) + from;
+        if !self.blocks.lower.submit(&mut reads.queue, device_token, offset, (to - from) as usize) {
             return false;
         }
         reads.next = device_token;
@@ -230,7 +230,7 @@ impl<L: Lower> HybridLog<L> {
         out.append(&mut reads.ready);
         loop {
             let mut finished = std::mem::take(&mut reads.finished);
-            self.lower.reap(&mut reads.queue, wait && out.is_empty(), &mut finished);
+            self.blocks.lower.reap(&mut reads.queue, wait && out.is_empty(), &mut finished);
             if finished.is_empty() {
                 // Nothing came, so nothing followed: all that was submitted has been handed to the device by this call.
                 reads.finished = finished;
@@ -259,7 +259,7 @@ impl<L: Lower> HybridLog<L> {
                 let bytes = &read.buf[skip..];
                 let meta = RecordMeta(u64_at(bytes, 8));
                 let used = meta.used_words() * 8;
-                let fits = place.offset as usize + used <= self.options.block_bytes;
+                let fits = place.offset as usize + used <= self.blocks.block_bytes;
                 if meta.plausible() && used > bytes.len() && fits {
                     // Longer than most: read all of it.
                     if self.submit(reads, token, 0, place, used) {
@@ -267,15 +267,15 @@ impl<L: Lower> HybridLog<L> {
                     }
                     return Some(Arrived::Moved);
                 }
-                if self.slots[place.slot as usize].seq.load(Acquire) != seq {
+                if self.blocks.slots[place.slot as usize].seq.load(Acquire) != seq {
                     return Some(Arrived::Moved);
                 }
                 Some(match checked(seq, place.slot, place.offset, bytes) {
                     Some(_) => Arrived::Record(bytes[..used].to_vec()),
                     // The slot is in use again, by a page that is not on the medium yet.
-                    None if !self.on_medium(place.slot) => Arrived::Moved,
+                    None if !self.blocks.on_medium(place.slot) => Arrived::Moved,
                     None => {
-                        self.details.damaged.fetch_add(1, Relaxed);
+                        self.blocks.counts.damaged.fetch_add(1, Relaxed);
                         match self.footer_of(place, seq) {
                             Some((hash, head)) => Arrived::Damaged { hash, head },
                             None => Arrived::Failed,
@@ -293,7 +293,7 @@ impl<L: Lower> HybridLog<L> {
                 if *failed {
                     return Some(Arrived::Failed);
                 }
-                if self.slots[piece.slot as usize].seq.load(Acquire) != piece.seq {
+                if self.blocks.slots[piece.slot as usize].seq.load(Acquire) != piece.seq {
                     return Some(Arrived::Moved);
                 }
                 if let Some(next) = pieces.get(part + 1).copied() {
@@ -311,16 +311,11 @@ impl<L: Lower> HybridLog<L> {
                 if whole.len() == total && crc32c::crc32c(&whole) == crc {
                     Some(Arrived::Extent(whole))
                 } else {
-                    self.details.damaged.fetch_add(1, Relaxed);
+                    self.blocks.counts.damaged.fetch_add(1, Relaxed);
                     Some(Arrived::Damaged { hash: 0, head: Head::default() })
                 }
             }
         }
-    }
-
-    /// Whether the slot's block can be read from the medium.
-    pub(crate) fn on_medium(&self, slot: u32) -> bool {
-        matches!(self.slots[slot as usize].state(), State::Sealed | State::Freeing)
     }
 }
 

@@ -1,25 +1,21 @@
 //! Reclaiming space: empty blocks are freed, the live records of the emptiest are appended again (a simple form of
 //! HeterMM section 5.2).
 //!
-//! # Invariants
-//! A block is freed only when (1) the index refers to nothing in it, (2) every session has left the epochs in which it
-//! could have held an address in it, (3) every copy that replaced one of its records is durable: the page it was moved to
-//! is persisted and the stored manifest says so (else rot in it would be taken for a torn flush, and dropped), or the log
-//! group of its successor is, and (4) its header is cleared on the medium.
+//! When a block may be freed: `freeing.rs` of `terrace_blocks`.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::sync::atomic::Ordering::*;
 
 use terrace_blocks::{
-    BLOCK_HEADER_BYTES, ENTRY_BYTES, FooterEntry, Listed, Lower, Place, State, TRAILER_BYTES, Words, checked,
-    footer, u32_at, u64_at,
+    BLOCK_HEADER_BYTES, Block, ENTRY_BYTES, FooterEntry, Freeing, Listed, Lower, Place, RECLAIM_SLOTS, State,
+    Words, u32_at, u64_at,
 };
+use terrace_engine::Progress;
 use terrace_engine::record::{Kind, NewRecord, RecordView};
 use terrace_engine::space::{Context, Room};
-use terrace_engine::{Barrier, Progress};
 use terrace_index::Index;
 
-use crate::space::{HybridLog, RECLAIM_SLOTS};
+use crate::space::HybridLog;
 use crate::write::OpenPage;
 
 /// Records looked at in one step.
@@ -29,8 +25,6 @@ const WORTH_PERCENT: u64 = 95;
 /// Blocks that moving the live records of all others together must free at least: moving leaves pages that are not full,
 /// which are victims again, and would go on for ever with nothing to gain.
 const GAIN_BLOCKS: u64 = 2;
-/// So often in a row clearing freed blocks may fail before the tier counts as failed.
-const CLEARINGS_MAX: u32 = 3;
 
 /// What reclamation remembers between steps.
 pub(crate) struct Reclaiming<L> {
@@ -38,14 +32,13 @@ pub(crate) struct Reclaiming<L> {
     /// The newest page that records were moved to.
     moved_seq: u64,
     victim: Option<Victim>,
-    freeing: VecDeque<Freeing>,
+    freeing: Freeing,
     /// Victims in a row that left writers without a block.
     futile: usize,
     /// What the last such row showed not to be there to gain, whatever the counters say: large records leave gaps.
     elusive_bytes: u64,
     /// Blocks that could not be read, by slot, with their sequence numbers: tried again once nothing else is left.
     unreadable: HashMap<u32, u64>,
-    clearings_failed: u32,
     _tier: std::marker::PhantomData<fn() -> L>,
 }
 
@@ -55,11 +48,10 @@ impl<L> Default for Reclaiming<L> {
             page: None,
             moved_seq: 0,
             victim: None,
-            freeing: VecDeque::new(),
+            freeing: Freeing::default(),
             futile: 0,
             elusive_bytes: 0,
             unreadable: HashMap::new(),
-            clearings_failed: 0,
             _tier: std::marker::PhantomData,
         }
     }
@@ -78,41 +70,6 @@ struct Victim {
     next: usize,
 }
 
-/// A block's bytes and what is in it.
-pub(crate) struct Block {
-    pub slot: u32,
-    pub seq: u64,
-    /// From the medium, with checksums; else from a frame, without.
-    pub sealed: bool,
-    pub bytes: Vec<u8>,
-    pub entries: Vec<FooterEntry>,
-}
-
-impl Block {
-    /// The record of an entry; `None` if it is damaged.
-    pub fn record(&self, entry: &FooterEntry) -> Option<RecordView<'_>> {
-        let bytes = self.bytes.get(entry.offset as usize..)?;
-        if self.sealed {
-            checked(self.seq, self.slot, entry.offset, bytes)
-        } else {
-            RecordView::decode(bytes)
-        }
-    }
-    /// Words between a record's start and the next one's.
-    pub fn words(&self, i: usize, data_end: usize) -> usize {
-        let end = self.entries.get(i + 1).map_or(data_end, |next| next.offset as usize);
-        end.saturating_sub(self.entries[i].offset as usize) / 8
-    }
-}
-
-struct Freeing {
-    slot: u32,
-    frame: Option<u32>,
-    epoch: u64,
-    seq: u64,
-    barrier: Barrier,
-}
-
 impl<L: Lower> HybridLog<L> {
     pub(crate) fn reclaim_step<I: Index>(
         &self,
@@ -120,22 +77,24 @@ impl<L: Lower> HybridLog<L> {
         index: &I,
         context: &dyn Context,
     ) -> Progress {
-        let freed = self.free_ready(reclaiming, context);
-        let free = self.pool.lock().slots.len();
-        let kept = self.reserve() + self.wanted.load(SeqCst);
-        let low = (kept + 2).max(self.slots.len() / 16);
+        let persisted = terrace_engine::space::Space::persisted_seq(self);
+        let mut take_frame = |frame| self.pool.lock().frames.push(frame);
+        let freed = self.blocks.free_ready(&mut reclaiming.freeing, persisted, context, &mut take_frame);
+        let free = self.blocks.free.slots.lock().len();
+        let kept = self.blocks.reserve() + self.blocks.free.wanted.load(SeqCst);
+        let low = (kept + 2).max(self.blocks.slots.len() / 16);
         if free > kept {
-            self.full.store(false, SeqCst);
+            self.blocks.free.full.store(false, SeqCst);
             reclaiming.futile = 0;
         }
         if free > RECLAIM_SLOTS {
-            self.stuck.store(false, SeqCst);
+            self.blocks.free.stuck.store(false, SeqCst);
         }
         if free >= low && reclaiming.victim.is_none() {
-            self.hungry.store(false, SeqCst);
+            self.blocks.free.hungry.store(false, SeqCst);
             return freed;
         }
-        if freed == Progress::Worked && free > self.reserve() {
+        if freed == Progress::Worked && free > self.blocks.reserve() {
             // Writers look first: the next victim's page would take what was just freed, over and over.
             return freed;
         }
@@ -152,10 +111,10 @@ impl<L: Lower> HybridLog<L> {
     fn out_of_victims(&self, reclaiming: &mut Reclaiming<L>, free: usize) -> Progress {
         if !reclaiming.freeing.is_empty() {
             reclaiming.page = None;
-            self.flush_target.store(self.last_seq.load(SeqCst), SeqCst);
+            self.flush_target.store(self.blocks.last_seq.load(SeqCst), SeqCst);
             return Progress::Blocked;
         }
-        if free > self.reserve() + self.wanted.load(SeqCst) {
+        if free > self.blocks.reserve() + self.blocks.free.wanted.load(SeqCst) {
             return Progress::Idle;
         }
         // Garbage in pages that are still in DRAM can be reclaimed once they are blocks.
@@ -164,38 +123,39 @@ impl<L: Lower> HybridLog<L> {
         let on_medium: u64 = self.movable(reclaiming).map(|slot| self.to_gain(slot)).sum();
         if !unsealed.is_empty() && self.worth_it(reclaiming, in_dram + on_medium) {
             reclaiming.page = None;
-            self.flush_target.store(self.last_seq.load(SeqCst), SeqCst);
-            self.close_open_extents();
+            self.flush_target.store(self.blocks.last_seq.load(SeqCst), SeqCst);
+            self.blocks.close_open_extents();
             return Progress::Blocked;
         }
-        self.close_open_extents();
+        self.blocks.close_open_extents();
         reclaiming.unreadable.clear();
-        self.full.store(true, SeqCst);
-        self.stuck.store(free <= RECLAIM_SLOTS, SeqCst);
+        self.blocks.free.full.store(true, SeqCst);
+        self.blocks.free.stuck.store(free <= RECLAIM_SLOTS, SeqCst);
         Progress::Idle
     }
 
     /// Bytes of a block that other records could take if its own lay elsewhere.
     fn to_gain(&self, number: u32) -> u64 {
-        let slot = &self.slots[number as usize];
+        let slot = &self.blocks.slots[number as usize];
         let live = slot.live_bytes.load(SeqCst).max(0) as u64;
         let used = u64::from(slot.used_bytes.load(Relaxed)).max(1);
         let entries = u64::from(slot.count.load(Relaxed)) * ENTRY_BYTES as u64 * live / used;
-        (self.options.block_bytes as u64 * WORTH_PERCENT / 100).saturating_sub(live + entries)
+        (self.blocks.block_bytes as u64 * WORTH_PERCENT / 100).saturating_sub(live + entries)
     }
 
     fn worth_it(&self, reclaiming: &Reclaiming<L>, gain: u64) -> bool {
-        gain >= reclaiming.elusive_bytes + GAIN_BLOCKS * self.options.block_bytes as u64
+        gain >= reclaiming.elusive_bytes + GAIN_BLOCKS * self.blocks.block_bytes as u64
     }
 
     fn sealed(&self) -> impl Iterator<Item = u32> {
-        (0..self.slots.len() as u32).filter(|&number| self.slots[number as usize].state() == State::Sealed)
+        (0..self.blocks.slots.len() as u32)
+            .filter(|&number| self.blocks.slots[number as usize].state() == State::Sealed)
     }
 
     /// Sealed blocks, but for those that could not be read.
     fn movable<'a>(&'a self, reclaiming: &'a Reclaiming<L>) -> impl Iterator<Item = u32> + 'a {
         self.sealed().filter(|&number| {
-            let seq = self.slots[number as usize].seq.load(Relaxed);
+            let seq = self.blocks.slots[number as usize].seq.load(Relaxed);
             reclaiming.unreadable.get(&number) != Some(&seq)
         })
     }
@@ -203,7 +163,7 @@ impl<L: Lower> HybridLog<L> {
     /// Picks blocks that can go: empty ones are put on their way at once, the emptiest other becomes the victim.
     fn choose(&self, reclaiming: &mut Reclaiming<L>, context: &dyn Context) -> bool {
         let mut any = false;
-        for (number, slot) in self.slots.iter().enumerate() {
+        for (number, slot) in self.blocks.slots.iter().enumerate() {
             if matches!(slot.state(), State::Extents | State::Sealed) && slot.live_bytes.load(SeqCst) <= 0 {
                 self.begin_freeing(reclaiming, number as u32, context);
                 any = true;
@@ -213,7 +173,7 @@ impl<L: Lower> HybridLog<L> {
         // up, and be the next victim.
         let filling = reclaiming.page.as_ref().map_or(0, |page| self.to_gain(page.slot));
         let gain = self.movable(reclaiming).map(|slot| self.to_gain(slot)).sum::<u64>() + filling;
-        if reclaiming.futile > self.slots.len() {
+        if reclaiming.futile > self.blocks.slots.len() {
             (reclaiming.futile, reclaiming.elusive_bytes) = (0, gain);
         }
         reclaiming.elusive_bytes = reclaiming.elusive_bytes.min(gain);
@@ -226,7 +186,7 @@ impl<L: Lower> HybridLog<L> {
                 return true;
             }
             // Others may do; with this one alone in view nothing would ever be freed.
-            reclaiming.unreadable.insert(slot, self.slots[slot as usize].seq.load(Relaxed));
+            reclaiming.unreadable.insert(slot, self.blocks.slots[slot as usize].seq.load(Relaxed));
         }
         false
     }
@@ -234,24 +194,17 @@ impl<L: Lower> HybridLog<L> {
     /// Reads a whole block, from its frame or from the medium. Only background steps call it: frames don't change hands
     /// meanwhile.
     pub(crate) fn load_block(&self, number: u32, context: &dyn Context) -> Option<Block> {
-        let slot = &self.slots[number as usize];
+        let slot = &self.blocks.slots[number as usize];
         let seq = slot.seq.load(Acquire);
-        let size = self.options.block_bytes;
         if let Some(frame) = slot.frame() {
             return Some(self.walk_frame(number, seq, frame, context));
         }
-        if !self.on_medium(number) {
-            return None;
-        }
-        let mut bytes = vec![0; size];
-        self.lower.read(self.block_offset(number), &mut bytes).ok()?;
-        let (trailer, entries) = footer(&bytes, size)?;
-        (trailer.seq == seq).then_some(Block { slot: number, seq, sealed: true, bytes, entries })
+        self.blocks.read_block(number)
     }
 
     /// A page as a block, while it may still be changed: each record is read consistently.
     fn walk_frame(&self, number: u32, seq: u64, frame: u32, context: &dyn Context) -> Block {
-        let slot = &self.slots[number as usize];
+        let slot = &self.blocks.slots[number as usize];
         let used = slot.used_bytes.load(Acquire) as usize;
         let words = self.frames.words(frame);
         let hasher = context.hasher();
@@ -296,7 +249,7 @@ impl<L: Lower> HybridLog<L> {
         context: &dyn Context,
     ) -> Progress {
         let Some(mut victim) = reclaiming.victim.take() else { return Progress::Idle };
-        let slot = &self.slots[victim.slot as usize];
+        let slot = &self.blocks.slots[victim.slot as usize];
         let end = (victim.next + RECORDS_A_STEP).min(victim.block.entries.len());
         while victim.next < end {
             let entry = victim.block.entries[victim.next];
@@ -311,7 +264,7 @@ impl<L: Lower> HybridLog<L> {
                 if entry.version <= context.flush_version(entry.db) {
                     if listed.remove(index) {
                         if let Some(view) = view.filter(|view| view.head.meta.kind() == Kind::Extent) {
-                            self.forget_extent(view.value);
+                            self.blocks.forget_extent(view.value);
                         }
                         context.forgotten(entry.kind);
                         slot.live_bytes.fetch_sub(words * 8, SeqCst);
@@ -332,7 +285,7 @@ impl<L: Lower> HybridLog<L> {
                     }
                     let (to, seq) = self.put_record(&mut reclaiming.page, None, &record);
                     reclaiming.moved_seq = reclaiming.moved_seq.max(seq);
-                    let moved_to = &self.slots[self.addresses.place(to).slot as usize];
+                    let moved_to = &self.blocks.slots[self.addresses.place(to).slot as usize];
                     if listed.replace(index, to) {
                         slot.live_bytes.fetch_sub(words * 8, SeqCst);
                         self.details.moved.fetch_add(1, Relaxed);
@@ -362,76 +315,20 @@ impl<L: Lower> HybridLog<L> {
     /// Asks for the pages that reclamation filled to be flushed; the one it still fills can wait.
     fn push_moved(&self, reclaiming: &Reclaiming<L>) {
         let open = reclaiming.page.as_ref().map(|page| page.seq);
-        let target = open.unwrap_or(self.last_seq.load(SeqCst) + 1).saturating_sub(1);
+        let target = open.unwrap_or(self.blocks.last_seq.load(SeqCst) + 1).saturating_sub(1);
         self.flush_target.fetch_max(target, SeqCst);
     }
 
     fn begin_freeing(&self, reclaiming: &mut Reclaiming<L>, number: u32, context: &dyn Context) {
-        let slot = &self.slots[number as usize];
-        slot.set_state(State::Freeing);
-        let frame = slot.frame.swap(0, SeqCst).checked_sub(1);
         let seq = self.successors_up_to(reclaiming.moved_seq, context.logged());
-        let freeing =
-            Freeing { slot: number, frame, epoch: context.advance_epoch(), seq, barrier: context.barrier() };
-        reclaiming.freeing.push_back(freeing);
+        self.blocks.begin_freeing(&mut reclaiming.freeing, number, seq, context);
     }
 
     /// The newest page that must be persisted before a block is free whose records have successors elsewhere. They may lie in any
     /// page up to the newest; with a log, those that it holds need not be waited for. Those that were moved always: the page
     /// that holds them may have been given up meanwhile, but not yet persisted.
     fn successors_up_to(&self, moved_seq: u64, logged: bool) -> u64 {
-        if logged { moved_seq } else { self.last_seq.load(SeqCst) }
-    }
-
-    fn free_ready(&self, reclaiming: &mut Reclaiming<L>, context: &dyn Context) -> Progress {
-        if reclaiming.freeing.is_empty() || self.has_failed.load(Relaxed) {
-            return Progress::Idle;
-        }
-        let persisted = terrace_engine::space::Space::persisted_seq(self);
-        let mut ready = Vec::new();
-        let mut waiting = VecDeque::new();
-        for mut freeing in reclaiming.freeing.drain(..) {
-            let passed = context.epoch_passed(freeing.epoch);
-            if passed && let Some(frame) = freeing.frame.take() {
-                self.pool.lock().frames.push(frame);
-            }
-            let persisted = freeing.seq <= persisted && context.trusts(freeing.seq);
-            if passed && persisted && context.barrier_passed(&freeing.barrier) {
-                ready.push(freeing);
-            } else {
-                waiting.push_back(freeing);
-            }
-        }
-        reclaiming.freeing = waiting;
-        if ready.is_empty() {
-            return Progress::Blocked;
-        }
-        let trailer = (self.options.block_bytes - TRAILER_BYTES) as u64;
-        let words: Vec<u64> = ready
-            .iter()
-            .flat_map(|f| [self.block_offset(f.slot), self.block_offset(f.slot) + trailer])
-            .collect();
-        if let Err(error) = self.lower.clear_words(&words).and_then(|()| self.lower.sync()) {
-            // Clearing twice does no harm. A sync that failed stays failed.
-            reclaiming.freeing.extend(ready);
-            reclaiming.clearings_failed += 1;
-            if reclaiming.clearings_failed == CLEARINGS_MAX {
-                self.fail("clearing blocks that hold nothing", &error);
-            }
-            return Progress::Blocked;
-        }
-        reclaiming.clearings_failed = 0;
-        let mut pool = self.pool.lock();
-        for freeing in ready {
-            let slot = &self.slots[freeing.slot as usize];
-            slot.seq.store(0, SeqCst);
-            slot.used_bytes.store(0, Relaxed);
-            slot.count.store(0, Relaxed);
-            slot.set_state(State::Free);
-            pool.slots.push(freeing.slot);
-            self.details.reused.fetch_add(1, Relaxed);
-        }
-        Progress::Worked
+        if logged { moved_seq } else { self.blocks.last_seq.load(SeqCst) }
     }
 }
 
@@ -472,7 +369,7 @@ mod tests {
         let options =
             HybridOptions { block_bytes: 1024, dram_bytes: 8 << 10, dram_budget: None, store_id: 1 };
         let space = HybridLog::new(lower, options).unwrap();
-        space.last_seq.store(9, SeqCst);
+        space.blocks.last_seq.store(9, SeqCst);
         assert_eq!(space.successors_up_to(5, false), 9);
         assert_eq!(space.successors_up_to(5, true), 5);
     }

@@ -3,75 +3,42 @@
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::RawFd;
-use std::sync::OnceLock;
 use std::sync::atomic::Ordering::*;
 
-use terrace_blocks::{
-    Frames, Lower, Slot, State, Written, manifest_area, manifest_unit, older_copy, total_bytes,
-};
+use terrace_blocks::{Blocks, Frames, Lower, Place, RECLAIM_SLOTS, State, total_bytes};
 use terrace_engine::record::{Head, NewRecord};
 use terrace_engine::space::{Arrival, Class, Context, Fetch, Found, Limits, Room, Space, Want};
 use terrace_engine::{Failure, Progress, StoreError, TierStats};
 use terrace_index::{Address, Index, Key};
 
 use crate::address::Addresses;
-use crate::extent::OpenExtents;
 use crate::flush::Flushing;
 use crate::open::{FRAMES_MIN, HybridOptions};
 use crate::read::Reads;
 use crate::reclaim::Reclaiming;
-use crate::sync::{AtomicBool, AtomicU64, AtomicUsize, Mutex};
+use crate::sync::{AtomicU64, AtomicUsize, Mutex};
 use crate::tombstones::Sweep;
 use crate::write::OpenPage;
 
 /// HeterMM's record space over a lower tier. See the crate's text.
 pub struct HybridLog<L: Lower> {
-    pub(crate) lower: L,
+    pub(crate) blocks: Blocks<L>,
     pub(crate) options: HybridOptions,
     pub(crate) addresses: Addresses,
-    pub(crate) slots: Box<[Slot]>,
     pub(crate) frames: Frames,
     pub(crate) pool: Mutex<Pool>,
-    pub(crate) last_seq: AtomicU64,
     /// Pages up to this sequence number should be flushed, so that space can be reclaimed.
     pub(crate) flush_target: AtomicU64,
     /// Background state: one step at a time.
     pub(crate) steps: Mutex<Steps<L>>,
-    pub(crate) extents: Mutex<OpenExtents>,
-    /// Extents that were written, and how many of them are known to be synced.
-    pub(crate) extents_unsynced: AtomicU64,
-    extents_synced: AtomicU64,
-    extents_syncing: Mutex<()>,
-    /// A typical record's length on the medium, so that one read usually gets a whole record.
-    pub(crate) typical_bytes: AtomicU64,
-    /// A write found no frame or no slot.
-    pub(crate) hungry: AtomicBool,
-    /// Slots beyond the reserve that a large value waits for.
-    pub(crate) wanted: AtomicUsize,
-    /// Bytes that writes were refused for; 0 once there is room again.
-    pub(crate) full: AtomicBool,
-    /// Not even deletes find room.
-    pub(crate) stuck: AtomicBool,
     /// Frames that may be in use: the index may need the memory of the others.
     pub(crate) frames_allowed: AtomicUsize,
     pub(crate) details: Details,
-    /// A write or sync failed, so that nothing more is flushed; and why.
-    pub(crate) has_failed: AtomicBool,
-    pub(crate) failure: OnceLock<Failure>,
-    /// What kept recovery from looking at what it adopts.
-    pub(crate) adoption_failed: Mutex<Option<StoreError>>,
-    /// Used blocks without a header: torn, or adopted by what describes them (recovery).
-    pub(crate) lost_headers: Mutex<Vec<u32>>,
-    /// Which slots hold, or held, a block.
-    pub(crate) written: Written,
-    /// One manifest is stored at a time. Whether both copies are known to be the same.
-    manifest_copies: Mutex<bool>,
     purge_at: AtomicU64,
 }
 
-/// Free slots and frames, and the pages in the order of their sequence numbers.
+/// Free frames, and the pages in the order of their sequence numbers.
 pub(crate) struct Pool {
-    pub slots: Vec<u32>,
     pub frames: Vec<u32>,
     /// Mutable and read-only pages, oldest first.
     pub unsealed: VecDeque<u32>,
@@ -92,14 +59,10 @@ pub(crate) struct Steps<L: Lower> {
 #[derive(Default)]
 pub(crate) struct Details {
     pub sealed: AtomicU64,
-    pub reused: AtomicU64,
     pub reclaimed: AtomicU64,
     pub moved: AtomicU64,
     pub tombstones_dropped: AtomicU64,
-    pub extents_written: AtomicU64,
     pub purged_blocks: AtomicU64,
-    pub damaged: AtomicU64,
-    pub headers_lost: AtomicU64,
 }
 
 /// What a session keeps: its open page and its reads.
@@ -109,62 +72,30 @@ pub struct Local<L: Lower> {
 }
 
 impl<L: Lower> HybridLog<L> {
-    pub(crate) fn assemble(lower: L, options: HybridOptions, slots: Box<[Slot]>, frames: usize) -> Self {
-        let free = (0..slots.len() as u32).rev().collect();
+    pub(crate) fn assemble(blocks: Blocks<L>, options: HybridOptions, frames: usize) -> Self {
         Self {
             addresses: Addresses::new(options.block_bytes),
             frames: Frames::new(frames, options.block_bytes),
             pool: Mutex::new(Pool {
-                slots: free,
                 frames: (0..frames as u32).rev().collect(),
                 unsealed: VecDeque::new(),
                 clean: VecDeque::new(),
                 parked: Vec::new(),
             }),
             frames_allowed: AtomicUsize::new(frames),
-            slots,
-            last_seq: AtomicU64::new(0),
             flush_target: AtomicU64::new(0),
             steps: Mutex::new(Steps {
                 flushing: Flushing::default(),
                 reclaiming: Reclaiming::default(),
                 sweep: Sweep::default(),
             }),
-            extents: Mutex::new(OpenExtents::default()),
-            extents_unsynced: AtomicU64::new(0),
-            extents_synced: AtomicU64::new(0),
-            extents_syncing: Mutex::new(()),
-            typical_bytes: AtomicU64::new(128),
-            hungry: AtomicBool::new(false),
-            wanted: AtomicUsize::new(0),
-            full: AtomicBool::new(false),
-            stuck: AtomicBool::new(false),
             details: Details::default(),
-            has_failed: AtomicBool::new(false),
-            failure: OnceLock::new(),
-            adoption_failed: Mutex::new(None),
-            lost_headers: Mutex::new(Vec::new()),
-            written: Written::default(),
-            manifest_copies: Mutex::new(false),
             purge_at: AtomicU64::new(0),
-            lower,
+            blocks,
             options,
         }
     }
-
-    /// Where a slot's block starts on the medium.
-    #[inline]
-    pub(crate) fn block_offset(&self, slot: u32) -> u64 {
-        manifest_area::<L>() + u64::from(slot) * self.options.block_bytes as u64
-    }
-    /// Slots kept for deletes and reclamation.
-    pub(crate) fn reserve(&self) -> usize {
-        (self.slots.len() / 64).clamp(RECLAIM_SLOTS + 2, 64)
-    }
 }
-
-/// Slots that only reclamation takes: with none, it could move nothing, and nothing would ever be free again.
-pub(crate) const RECLAIM_SLOTS: usize = 2;
 
 impl<L: Lower> Space for HybridLog<L> {
     type Local = Local<L>;
@@ -176,7 +107,7 @@ impl<L: Lower> Space for HybridLog<L> {
     fn attach(&self, _slot: usize) -> Result<Local<L>, StoreError> {
         Ok(Local {
             page: None,
-            reads: Reads::new(self.lower.queue().map_err(StoreError::io("a queue of reads"))?),
+            reads: Reads::new(self.blocks.lower.queue().map_err(StoreError::io("a queue of reads"))?),
         })
     }
     fn detach(&self, local: &mut Local<L>) {
@@ -192,11 +123,11 @@ impl<L: Lower> Space for HybridLog<L> {
         self.fetch_record(address, key, want, out)
     }
     fn generation(&self, address: Address) -> u64 {
-        self.slots[self.addresses.place(address).slot as usize].seq.load(Acquire)
+        self.blocks.slots[self.addresses.place(address).slot as usize].seq.load(Acquire)
     }
     #[inline]
     fn prepare(&self, local: &mut Local<L>, words: usize, records: usize, class: Class) -> Room {
-        let keep = if class == Class::Write { self.reserve() } else { RECLAIM_SLOTS };
+        let keep = if class == Class::Write { self.blocks.reserve() } else { RECLAIM_SLOTS };
         self.prepare_page(&mut local.page, words, records, keep)
     }
     #[inline]
@@ -213,7 +144,7 @@ impl<L: Lower> Space for HybridLog<L> {
         self.put_record(&mut local.page, old, record)
     }
     fn release(&self, address: Address, head: &Head) {
-        let slot = &self.slots[self.addresses.place(address).slot as usize];
+        let slot = &self.blocks.slots[self.addresses.place(address).slot as usize];
         // Release: who finds nothing live here must also find the successor's version issued.
         slot.live_bytes.fetch_sub(head.meta.slot_words() as i64 * 8, Release);
     }
@@ -224,16 +155,16 @@ impl<L: Lower> Space for HybridLog<L> {
         parts: &[&[u8]],
         description: &mut Vec<u8>,
     ) -> Result<(), Option<Room>> {
-        self.store_extent(parts, description)
+        self.blocks.store_extent(parts, description)
     }
     fn release_extent(&self, description: &[u8]) {
-        self.forget_extent(description);
+        self.blocks.forget_extent(description);
     }
     fn extent_bytes(&self, description: &[u8]) -> u64 {
         total_bytes(description)
     }
     fn fetch_extent(&self, description: &[u8], out: &mut Vec<u8>) -> Fetch {
-        self.load_extent(description, out)
+        self.blocks.load_extent(description, out)
     }
     fn start_read(&self, local: &mut Local<L>, address: Option<Address>, extent: &[u8], token: u64) -> bool {
         match address {
@@ -245,7 +176,7 @@ impl<L: Lower> Space for HybridLog<L> {
         self.reap_reads(&mut local.reads, wait, out);
     }
     fn read_fd(&self, local: &Local<L>) -> Option<RawFd> {
-        self.lower.fd(local.reads.queue())
+        self.blocks.lower.fd(local.reads.queue())
     }
 
     fn step<I: Index>(&self, index: &I, context: &dyn Context) -> Progress {
@@ -265,12 +196,12 @@ impl<L: Lower> Space for HybridLog<L> {
     fn persisted_seq(&self) -> u64 {
         let pool = self.pool.lock();
         match pool.unsealed.front() {
-            Some(&oldest) => self.slots[oldest as usize].seq.load(SeqCst) - 1,
-            None => self.last_seq.load(SeqCst),
+            Some(&oldest) => self.blocks.slots[oldest as usize].seq.load(SeqCst) - 1,
+            None => self.blocks.last_seq.load(SeqCst),
         }
     }
     fn last_seq(&self) -> u64 {
-        self.last_seq.load(SeqCst)
+        self.blocks.last_seq.load(SeqCst)
     }
     fn find_expired(&self, context: &dyn Context, found: &mut dyn FnMut(u8, &[u8])) {
         self.find_dead(context, &self.purge_at, found);
@@ -285,54 +216,23 @@ impl<L: Lower> Space for HybridLog<L> {
         self.oldest_keys(index, context, count, found);
     }
     fn is_full(&self) -> bool {
-        self.full.load(Relaxed)
+        self.blocks.free.full.load(Relaxed)
     }
 
     fn has_failed(&self) -> bool {
-        self.has_failed.load(SeqCst)
+        self.blocks.failure.has_failed()
     }
     fn failure(&self) -> Option<Failure> {
-        self.failure.get().cloned()
+        self.blocks.failure.get().cloned()
     }
 
     #[track_caller]
     fn sync(&self) -> io::Result<()> {
-        let wanted = self.extents_unsynced.load(SeqCst);
-        if self.extents_synced.load(SeqCst) < wanted {
-            let _one_at_a_time = self.extents_syncing.lock();
-            if self.extents_synced.load(SeqCst) < wanted {
-                let covered = self.extents_unsynced.load(SeqCst);
-                let headers = self.written.sync_begins();
-                let synced = self.lower.sync();
-                self.written.synced(&self.slots, synced, headers)?;
-                self.extents_synced.store(covered, SeqCst);
-            }
-        }
-        Ok(())
+        self.blocks.sync_extents()
     }
     #[track_caller]
     fn save_manifest(&self, bytes: &[u8]) -> io::Result<()> {
-        let mut same = self.manifest_copies.lock();
-        let mut unit = vec![0; manifest_unit::<L>() as usize];
-        unit[..bytes.len()].copy_from_slice(bytes);
-        self.written.encode(&self.slots, self.options.store_id, &mut unit);
-        let first = if *same { 0 } else { older_copy(&self.lower)? };
-        *same = false;
-        // Both, one after the other: a crash may tear one, and rot in one must not bring an older manifest back, with what was
-        // flushed or freed since.
-        for copy in [first, 1 - first] {
-            // No closure: what makes it durable is to be named by the caller's line (see `Lower`).
-            let stored = match self.lower.write(copy * manifest_unit::<L>(), &unit) {
-                Ok(()) => self.lower.sync(),
-                failed => failed,
-            };
-            if let Err(error) = stored {
-                self.fail("storing the manifest", &error);
-                return Err(error);
-            }
-        }
-        *same = true;
-        Ok(())
+        self.blocks.save_manifest(bytes)
     }
     fn scan_media(
         &self,
@@ -341,30 +241,40 @@ impl<L: Lower> Space for HybridLog<L> {
         progress: &(dyn Fn(u64, u64) + Sync),
         found: &(dyn Fn(Found) + Sync),
     ) -> Result<(), StoreError> {
-        self.scan_blocks(trusted_seq, threads, progress, found)
+        self.blocks.scan_blocks(trusted_seq, threads, progress, &|slot, entry, words| {
+            found(Found {
+                hash: entry.hash,
+                check: entry.check,
+                version: entry.version,
+                address: self.addresses.address(Place { slot, offset: entry.offset }),
+                words,
+                kind: entry.kind,
+                db: entry.db,
+            });
+        })
     }
     fn read_keys(
         &self,
         addresses: &[Address],
         found: &mut dyn FnMut(usize, Option<&[u8]>),
     ) -> Result<(), StoreError> {
-        self.read_record_keys(addresses, found)
+        self.blocks.read_record_keys(addresses.iter().map(|&address| self.addresses.place(address)), found)
     }
     fn adopt(&self, found: &Found) {
-        self.adopt_record(found);
+        self.blocks.adopt_record(self.addresses.place(found.address), found.words, found.kind);
     }
     fn adopt_extent(&self, description: &[u8]) {
-        self.adopt_pieces(description);
+        self.blocks.adopt_pieces(description);
     }
     fn finish_recovery(&self) -> Result<(), StoreError> {
-        self.settle_slots()
+        self.blocks.settle_slots()
     }
     fn close<I: Index>(&self, index: &I, context: &dyn Context) -> Result<(), StoreError> {
         self.flush_all(index, context)
     }
 
     fn tiers(&self) -> Vec<TierStats> {
-        let block = self.options.block_bytes as u64;
+        let block = self.blocks.block_bytes as u64;
         let mut dram = TierStats {
             tier: "dram",
             medium: format!("{} pages of {} KiB", self.frames.count(), block / 1024),
@@ -373,12 +283,12 @@ impl<L: Lower> Space for HybridLog<L> {
         };
         let mut lower = TierStats {
             tier: L::NAME,
-            medium: self.lower.describe(),
-            capacity_bytes: self.slots.len() as u64 * block,
-            media: self.lower.counters(),
+            medium: self.blocks.lower.describe(),
+            capacity_bytes: self.blocks.slots.len() as u64 * block,
+            media: self.blocks.lower.counters(),
             ..TierStats::default()
         };
-        for slot in &self.slots {
+        for slot in &self.blocks.slots {
             let live = slot.live_bytes.load(Relaxed).max(0) as u64;
             let used = u64::from(slot.used_bytes.load(Relaxed));
             let state = slot.state();
@@ -403,38 +313,38 @@ impl<L: Lower> Space for HybridLog<L> {
     }
     fn dram_bytes(&self) -> u64 {
         let pool = self.pool.lock();
-        let frames = (self.frames.count() - pool.frames.len() - pool.parked.len()) * self.options.block_bytes;
-        (frames + std::mem::size_of_val(&*self.slots)) as u64
+        let frames = (self.frames.count() - pool.frames.len() - pool.parked.len()) * self.blocks.block_bytes;
+        (frames + std::mem::size_of_val(&*self.blocks.slots)) as u64
     }
     fn index_grew(&self, index_bytes: u64) {
         if let Some(budget) = self.options.dram_budget {
-            let allowed = budget.saturating_sub(index_bytes) / self.options.block_bytes as u64;
+            let allowed = budget.saturating_sub(index_bytes) / self.blocks.block_bytes as u64;
             // Fewer than this many pages can't work; writes are refused before (see `take_page`).
             let allowed = (allowed as usize).clamp(FRAMES_MIN, self.frames.count());
             self.frames_allowed.store(allowed, Relaxed);
         }
     }
     fn details(&self) -> Vec<(&'static str, u64)> {
-        let d = &self.details;
+        let (d, counts) = (&self.details, &self.blocks.counts);
         let (slots, frames) = {
             let pool = self.pool.lock();
-            (pool.slots.len() as u64, pool.frames.len() as u64)
+            (self.blocks.free.slots.lock().len() as u64, pool.frames.len() as u64)
         };
         vec![
-            ("page_bytes", self.options.block_bytes as u64),
+            ("page_bytes", self.blocks.block_bytes as u64),
             ("pages", self.frames_allowed.load(Relaxed) as u64),
             ("pages_free", frames),
-            ("blocks", self.slots.len() as u64),
+            ("blocks", self.blocks.slots.len() as u64),
             ("blocks_free", slots),
             ("blocks_sealed", d.sealed.load(Relaxed)),
-            ("blocks_reused", d.reused.load(Relaxed)),
+            ("blocks_reused", counts.reused.load(Relaxed)),
             ("blocks_reclaimed", d.reclaimed.load(Relaxed)),
             ("records_moved", d.moved.load(Relaxed)),
             ("tombstones_dropped", d.tombstones_dropped.load(Relaxed)),
-            ("extents_written", d.extents_written.load(Relaxed)),
+            ("extents_written", counts.extents_written.load(Relaxed)),
             ("blocks_purged", d.purged_blocks.load(Relaxed)),
-            ("records_damaged", d.damaged.load(Relaxed)),
-            ("headers_lost", d.headers_lost.load(Relaxed)),
+            ("records_damaged", counts.damaged.load(Relaxed)),
+            ("headers_lost", counts.headers_lost.load(Relaxed)),
         ]
     }
 }

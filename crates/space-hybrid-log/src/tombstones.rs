@@ -13,7 +13,7 @@
 use std::collections::HashMap;
 use std::sync::atomic::Ordering::*;
 
-use terrace_blocks::{FooterEntry, Listed, Lower, Place, State, read_footer};
+use terrace_blocks::{FooterEntry, Listed, Lower, Place, State};
 use terrace_engine::Progress;
 use terrace_engine::record::Kind;
 use terrace_engine::space::Context;
@@ -69,32 +69,33 @@ impl<L: Lower> HybridLog<L> {
         match sweep.phase {
             Phase::Idle => {
                 let (tombstones, keys) = context.tombstones_and_keys();
-                let short_of_space = self.hungry.load(SeqCst) || self.full.load(SeqCst);
+                let short_of_space =
+                    self.blocks.free.hungry.load(SeqCst) || self.blocks.free.full.load(SeqCst);
                 let many = tombstones > 1024 && tombstones > keys / 8;
                 let floor = context.log_floor();
-                let news = floor > sweep.done_floor || self.last_seq.load(SeqCst) > sweep.done_seq;
+                let news = floor > sweep.done_floor || self.blocks.last_seq.load(SeqCst) > sweep.done_seq;
                 if tombstones == 0 || !news || !(many || short_of_space) {
                     return Progress::Idle;
                 }
-                (sweep.done_floor, sweep.done_seq) = (floor, self.last_seq.load(SeqCst));
+                (sweep.done_floor, sweep.done_seq) = (floor, self.blocks.last_seq.load(SeqCst));
                 sweep.candidates.clear();
                 sweep.phase = Phase::Collect { slot: 0 };
                 Progress::Worked
             }
             Phase::Collect { slot } => {
                 let floor = sweep.done_floor;
-                let end = (slot + SLOTS_A_STEP).min(self.slots.len());
+                let end = (slot + SLOTS_A_STEP).min(self.blocks.slots.len());
                 for number in slot..end {
-                    if self.slots[number].state() == State::Sealed {
+                    if self.blocks.slots[number].state() == State::Sealed {
                         self.collect(number as u32, floor, &mut sweep.candidates, index, context);
                     }
                 }
-                let more = end < self.slots.len() && sweep.candidates.len() < BATCH;
+                let more = end < self.blocks.slots.len() && sweep.candidates.len() < BATCH;
                 sweep.phase = if more { Phase::Collect { slot: end } } else { Phase::Pages };
                 Progress::Worked
             }
             Phase::Pages => {
-                for (number, slot) in self.slots.iter().enumerate() {
+                for (number, slot) in self.blocks.slots.iter().enumerate() {
                     if matches!(slot.state(), State::Mutable | State::ReadOnly)
                         && let Some(block) = self.load_block(number as u32, context)
                     {
@@ -105,17 +106,17 @@ impl<L: Lower> HybridLog<L> {
                 Progress::Worked
             }
             Phase::Strike { slot } => {
-                let end = (slot + SLOTS_A_STEP).min(self.slots.len());
+                let end = (slot + SLOTS_A_STEP).min(self.blocks.slots.len());
                 for number in slot..end {
-                    if self.on_medium(number as u32) {
-                        match self.footer_entries(number as u32) {
+                    if self.blocks.on_medium(number as u32) {
+                        match self.blocks.footer_entries(number as u32) {
                             Some((entries, _)) => strike(&mut sweep.candidates, &entries),
                             // What can't be read may hold anything.
                             None => sweep.candidates.clear(),
                         }
                     }
                 }
-                if end < self.slots.len() && !sweep.candidates.is_empty() {
+                if end < self.blocks.slots.len() && !sweep.candidates.is_empty() {
                     sweep.phase = Phase::Strike { slot: end };
                     return Progress::Worked;
                 }
@@ -134,9 +135,9 @@ impl<L: Lower> HybridLog<L> {
         index: &I,
         context: &dyn Context,
     ) {
-        let Some((entries, data_end)) = self.footer_entries(number) else { return };
+        let Some((entries, data_end)) = self.blocks.footer_entries(number) else { return };
         let droppable = |entry: &FooterEntry| entry.kind == Kind::Tombstone && entry.version <= floor;
-        let seq = self.slots[number as usize].seq.load(Acquire);
+        let seq = self.blocks.slots[number as usize].seq.load(Acquire);
         let mut block = None;
         if I::NEEDS_KEY && entries.iter().any(droppable) {
             block = self.load_block(number, context);
@@ -161,17 +162,9 @@ impl<L: Lower> HybridLog<L> {
         }
     }
 
-    /// A sealed block's footer and where its records end, from the medium.
-    pub(crate) fn footer_entries(&self, number: u32) -> Option<(Vec<FooterEntry>, u32)> {
-        let seq = self.slots[number as usize].seq.load(Acquire);
-        let (trailer, entries) =
-            read_footer(&self.lower, self.block_offset(number), self.options.block_bytes).ok()??;
-        (trailer.seq == seq).then_some((entries, trailer.data_end))
-    }
-
     fn drop_tombstones<I: Index>(&self, sweep: &mut Sweep, index: &I, context: &dyn Context) {
         for candidate in sweep.candidates.drain().map(|(_, candidate)| candidate) {
-            let slot = &self.slots[self.addresses.place(candidate.address).slot as usize];
+            let slot = &self.blocks.slots[self.addresses.place(candidate.address).slot as usize];
             // A block that was freed and is used again may hold a live record of the same key at the same address. Blocks
             // are freed by background steps alone, so this one stays what it is until the end of this step.
             if slot.state() != State::Sealed || slot.seq.load(Acquire) != candidate.seq {
@@ -279,7 +272,7 @@ mod tests {
             (State::Freeing, 8, true),
             (State::Sealed, 8, false),
         ] {
-            space.slots[3].begin(state, seq, None, 1000);
+            space.blocks.slots[3].begin(state, seq, None, 1000);
             let mut sweep = Sweep::default();
             let (kind, db) = (Kind::Tombstone, 0);
             let entry = FooterEntry { hash: key.hash, version: 5, check: 1, offset: 64, kind, db };

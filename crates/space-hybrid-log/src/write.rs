@@ -29,7 +29,7 @@ impl<L: Lower> HybridLog<L> {
     #[inline]
     fn room_for(&self, page: &OpenPage, words: usize, records: usize) -> bool {
         let footer = (page.count as usize + records) * ENTRY_BYTES + TRAILER_BYTES;
-        page.used as usize + words * 8 + footer <= self.options.block_bytes
+        page.used as usize + words * 8 + footer <= self.blocks.block_bytes
     }
 
     /// Whether that can be appended. A page that turned read-only in this epoch may still be appended to: it is sealed only
@@ -50,8 +50,8 @@ impl<L: Lower> HybridLog<L> {
     ) -> Room {
         if let Some(open) = page
             && self.room_for(open, words, records)
-            && self.slots[open.slot as usize].state() == State::Mutable
-            && self.slots[open.slot as usize].seq.load(Relaxed) == open.seq
+            && self.blocks.slots[open.slot as usize].state() == State::Mutable
+            && self.blocks.slots[open.slot as usize].seq.load(Relaxed) == open.seq
         {
             return Room::Ready;
         }
@@ -69,12 +69,13 @@ impl<L: Lower> HybridLog<L> {
     /// A fresh page: a frame, and a slot that it will be flushed to.
     #[cold]
     fn take_page(&self, keep: usize) -> Result<OpenPage, Room> {
-        let ordinary = keep >= self.reserve();
+        let ordinary = keep >= self.blocks.reserve();
         let mut pool = self.pool.lock();
-        if pool.slots.len() <= keep {
-            drop(pool);
-            self.hungry.store(true, SeqCst);
-            let none = if ordinary { &self.full } else { &self.stuck };
+        let mut free = self.blocks.free.slots.lock();
+        if free.len() <= keep {
+            drop((free, pool));
+            self.blocks.free.hungry.store(true, SeqCst);
+            let none = if ordinary { &self.blocks.free.full } else { &self.blocks.free.stuck };
             return Err(if none.load(SeqCst) { Room::Full } else { Room::Wait });
         }
         let used = self.frames.count() - pool.frames.len() - pool.parked.len();
@@ -85,18 +86,18 @@ impl<L: Lower> HybridLog<L> {
         }
         let frame = if used < allowed { pool.frames.pop() } else { None };
         let Some(frame) = frame else {
-            drop(pool);
-            self.hungry.store(true, SeqCst);
+            drop((free, pool));
+            self.blocks.free.hungry.store(true, SeqCst);
             return Err(Room::Wait);
         };
-        let Some(slot) = pool.slots.pop() else {
+        let Some(slot) = free.pop() else {
             pool.frames.push(frame);
             return Err(Room::Wait);
         };
         // Sequence numbers are given and queued under one lock, so that the queue is in their order.
-        let seq = self.last_seq.fetch_add(1, SeqCst) + 1;
+        let seq = self.blocks.last_seq.fetch_add(1, SeqCst) + 1;
         pool.unsealed.push_back(slot);
-        self.slots[slot as usize].begin(State::Mutable, seq, Some(frame), BLOCK_HEADER_BYTES as u32);
+        self.blocks.slots[slot as usize].begin(State::Mutable, seq, Some(frame), BLOCK_HEADER_BYTES as u32);
         Ok(OpenPage { slot, frame, seq, used: BLOCK_HEADER_BYTES as u32, count: 0 })
     }
 
@@ -114,7 +115,7 @@ impl<L: Lower> HybridLog<L> {
             && words <= head.meta.slot_words()
         {
             let place = self.addresses.place(address);
-            let slot = &self.slots[place.slot as usize];
+            let slot = &self.blocks.slots[place.slot as usize];
             if slot.state() == State::Mutable
                 && let Some(frame) = slot.frame()
             {
@@ -126,7 +127,7 @@ impl<L: Lower> HybridLog<L> {
             }
         }
         let Some(page) = page else { unreachable!("`prepare` came before") };
-        let slot = &self.slots[page.slot as usize];
+        let slot = &self.blocks.slots[page.slot as usize];
         let place = Place { slot: page.slot, offset: page.used };
         Words(&self.frames.words(page.frame)[page.used as usize / 8..]).write(record);
         page.used += words as u32 * 8;

@@ -49,12 +49,7 @@ pub(super) const REASONS: &[Reason] = &[
         media: Some(MediaKind::Block),
         why: SAME_DEVICE,
     },
-    Reason {
-        site: "space-hybrid-log/extent.rs take_extent_block sync",
-        kind: None,
-        media: None,
-        why: HEADER,
-    },
+    Reason { site: "blocks/extent.rs take_extent_block sync", kind: None, media: None, why: HEADER },
     Reason { site: "engine/machine.rs sync_step sync 1", kind: None, media: None, why: COVERED },
     Reason { site: "engine/machine.rs close sync 1", kind: None, media: None, why: COVERED },
     Reason { site: "engine/machine.rs close sync 3", kind: None, media: None, why: ENDED },

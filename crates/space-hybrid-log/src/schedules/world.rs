@@ -60,8 +60,8 @@ impl<const DIRECT: bool> World<DIRECT> {
         };
         let space = HybridLog::new(Medium::new(BLOCK * (BLOCKS + 1)), options).unwrap();
         {
+            space.blocks.free.slots.lock().retain(|slot| *slot < SLOTS);
             let mut pool = space.pool.lock();
-            pool.slots.retain(|slot| *slot < SLOTS);
             pool.frames.retain(|frame| *frame < FRAMES);
         }
         Self {

@@ -3,17 +3,22 @@
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::*};
 
 use parking_lot::Mutex;
-use terrace_blocks::{
-    BLOCK_HEADER_BYTES, BlockKind, BlockTrailer, FooterEntry, Header, Lower, Place, State, Stored,
-    TRAILER_BYTES, checked, footer, read_footer, stored_count,
-};
 use terrace_engine::StoreError;
 use terrace_engine::record::Kind;
-use terrace_engine::space::Found;
-use terrace_index::Address;
 use terrace_media::READINGS_MAX;
 
-use crate::space::HybridLog;
+use crate::blocks::Blocks;
+use crate::footer::{footer, read_footer};
+use crate::layout::{
+    BLOCK_HEADER_BYTES, BlockKind, BlockTrailer, FooterEntry, Header, Stored, TRAILER_BYTES, checked,
+};
+use crate::lower::Lower;
+use crate::place::Place;
+use crate::slots::State;
+use crate::written::stored_count;
+
+/// Takes a record of a block that counts: its slot, what the footer says of it, the words of its place.
+pub type FoundRecord<'a> = &'a (dyn Fn(u32, &FooterEntry, u32) + Sync);
 
 /// What a slot was read to hold.
 #[derive(PartialEq)]
@@ -40,22 +45,27 @@ enum Reading {
     Damaged(&'static str),
 }
 
-impl<L: Lower> HybridLog<L> {
-    pub(crate) fn scan_blocks(
+impl<L: Lower> Blocks<L> {
+    /// Finds what the tier holds. Blocks up to `trusted_seq` were flushed whole, says the manifest. `threads` read; `progress`
+    /// gets bytes done and in all.
+    ///
+    /// # Errors
+    /// The device's; [`StoreError::Corrupt`] if a block that was whole is damaged.
+    pub fn scan_blocks(
         &self,
         trusted_seq: u64,
         threads: usize,
         progress: &(dyn Fn(u64, u64) + Sync),
-        found: &(dyn Fn(Found) + Sync),
+        found: FoundRecord<'_>,
     ) -> Result<(), StoreError> {
         self.last_seq.fetch_max(trusted_seq, SeqCst);
-        let count = stored_count(&self.lower, self.options.store_id)
+        let count = stored_count(&self.lower, self.store_id)
             .map_err(StoreError::io("reading how many blocks were written"))?;
         self.written.found(count, &self.slots);
         let next = AtomicUsize::new(0);
         let done = AtomicU64::new(0);
         let failure: Mutex<Option<StoreError>> = Mutex::new(None);
-        let total = self.slots.len() as u64 * self.options.block_bytes as u64;
+        let total = self.slots.len() as u64 * self.block_bytes as u64;
         let work = || {
             loop {
                 let number = next.fetch_add(1, Relaxed);
@@ -66,8 +76,8 @@ impl<L: Lower> HybridLog<L> {
                     *failure.lock() = Some(error);
                     return;
                 }
-                let before = done.fetch_add(self.options.block_bytes as u64, Relaxed);
-                progress(before + self.options.block_bytes as u64, total);
+                let before = done.fetch_add(self.block_bytes as u64, Relaxed);
+                progress(before + self.block_bytes as u64, total);
             }
             // Block media were synced before; here a fence covers what its own thread wrote back.
             if L::DIRECT
@@ -92,12 +102,7 @@ impl<L: Lower> HybridLog<L> {
 
     /// Reads a slot and takes what it holds into account. A whole block proves itself; anything else counts when two readings
     /// agree: a page from elsewhere may look free, one from earlier like an earlier use of the slot.
-    fn scan_slot(
-        &self,
-        number: u32,
-        trusted_seq: u64,
-        found: &(dyn Fn(Found) + Sync),
-    ) -> Result<(), StoreError> {
+    fn scan_slot(&self, number: u32, trusted_seq: u64, found: FoundRecord<'_>) -> Result<(), StoreError> {
         let mut reading = self.read_slot(number, trusted_seq)?;
         let mut agreed = matches!(reading, Reading::Whole { .. });
         for _ in 1..READINGS_MAX {
@@ -127,7 +132,7 @@ impl<L: Lower> HybridLog<L> {
             }
             Reading::Extents { seq } => {
                 slot.written.store(true, Relaxed);
-                slot.begin(State::Extents, seq, None, self.options.block_bytes as u32);
+                slot.begin(State::Extents, seq, None, self.block_bytes as u32);
             }
             Reading::Whole { trailer, list } => self.found_block(number, &trailer, &list, found),
             Reading::Damaged(what) => return Err(damaged(number, what)),
@@ -137,12 +142,12 @@ impl<L: Lower> HybridLog<L> {
 
     /// One reading of a slot.
     fn read_slot(&self, number: u32, trusted_seq: u64) -> Result<Reading, StoreError> {
-        let size = self.options.block_bytes;
+        let size = self.block_bytes;
         let start = self.block_offset(number);
         let failed = |source| StoreError::Io { what: format!("reading block {number}"), source };
         let mut head = [0; BLOCK_HEADER_BYTES];
         self.lower.read(start, &mut head).map_err(failed)?;
-        let header = Header::decode(&head, self.options.store_id, number);
+        let header = Header::decode(&head, self.store_id, number);
         let mut tail = [0; TRAILER_BYTES];
         self.lower.read(start + (size - TRAILER_BYTES) as u64, &mut tail).map_err(failed)?;
         let trailer = BlockTrailer::decode(&tail, size);
@@ -200,13 +205,7 @@ impl<L: Lower> HybridLog<L> {
     }
 
     /// A block that counts.
-    fn found_block(
-        &self,
-        number: u32,
-        trailer: &BlockTrailer,
-        list: &[FooterEntry],
-        found: &(dyn Fn(Found) + Sync),
-    ) {
+    fn found_block(&self, number: u32, trailer: &BlockTrailer, list: &[FooterEntry], found: FoundRecord<'_>) {
         let slot = &self.slots[number as usize];
         slot.written.store(true, Relaxed);
         slot.begin(State::Sealed, trailer.seq, None, trailer.data_end);
@@ -218,15 +217,7 @@ impl<L: Lower> HybridLog<L> {
         }
         for (i, entry) in list.iter().enumerate() {
             let end = list.get(i + 1).map_or(trailer.data_end, |next| next.offset);
-            found(Found {
-                hash: entry.hash,
-                check: entry.check,
-                version: entry.version,
-                address: self.addresses.address(Place { slot: number, offset: entry.offset }),
-                words: end.saturating_sub(entry.offset) / 8,
-                kind: entry.kind,
-                db: entry.db,
-            });
+            found(number, entry, end.saturating_sub(entry.offset) / 8);
         }
     }
 
@@ -238,7 +229,7 @@ impl<L: Lower> HybridLog<L> {
         trailer: Stored<BlockTrailer>,
         trusted_seq: u64,
     ) -> Reading {
-        let cleared = Header::cleared(head, self.options.store_id, number);
+        let cleared = Header::cleared(head, self.store_id, number);
         let used = cleared.is_some();
         let Stored::Valid(trailer) = trailer else { return Reading::Free { used } };
         self.last_seq.fetch_max(trailer.seq, SeqCst);
@@ -252,14 +243,14 @@ impl<L: Lower> HybridLog<L> {
         }
     }
 
-    pub(crate) fn adopt_record(&self, found: &Found) {
-        let place = self.addresses.place(found.address);
+    /// The index refers to this record: it is live, and the large value that it describes.
+    pub fn adopt_record(&self, place: Place, words: u32, kind: Kind) {
         let slot = &self.slots[place.slot as usize];
-        slot.live_bytes.fetch_add(i64::from(found.words) * 8, Relaxed);
-        if found.kind != Kind::Extent {
+        slot.live_bytes.fetch_add(i64::from(words) * 8, Relaxed);
+        if kind != Kind::Extent {
             return;
         }
-        let mut bytes = vec![0; found.words as usize * 8];
+        let mut bytes = vec![0; words as usize * 8];
         // Twice, before what it describes is given up: it may be the reading that went wrong.
         for _ in 0..2 {
             let offset = self.block_offset(place.slot) + u64::from(place.offset);
@@ -276,15 +267,17 @@ impl<L: Lower> HybridLog<L> {
     }
 
     /// The keys of these records, each block being read once for neighbours.
-    pub(crate) fn read_record_keys(
+    ///
+    /// # Errors
+    /// The device's.
+    pub fn read_record_keys(
         &self,
-        addresses: &[Address],
+        places: impl Iterator<Item = Place>,
         found: &mut dyn FnMut(usize, Option<&[u8]>),
     ) -> Result<(), StoreError> {
-        let mut bytes = vec![0; self.options.block_bytes];
+        let mut bytes = vec![0; self.block_bytes];
         let mut loaded = None;
-        for (i, &address) in addresses.iter().enumerate() {
-            let Place { slot, offset } = self.addresses.place(address);
+        for (i, Place { slot, offset }) in places.enumerate() {
             let seq = self.slots[slot as usize].seq.load(Relaxed);
             // Twice, before a record is given up: it may be the reading that went wrong.
             for attempt in 0..2 {
@@ -305,7 +298,10 @@ impl<L: Lower> HybridLog<L> {
 
     /// Frees what nobody adopted, on the medium too: what is left there now would be taken for damage once newer blocks
     /// are trusted.
-    pub(crate) fn settle_slots(&self) -> Result<(), StoreError> {
+    ///
+    /// # Errors
+    /// The device's; [`StoreError::Corrupt`] if a block vanished.
+    pub fn settle_slots(&self) -> Result<(), StoreError> {
         if let Some(error) = self.adoption_failed.lock().take() {
             return Err(error);
         }
@@ -317,7 +313,7 @@ impl<L: Lower> HybridLog<L> {
         }
         let mut free = Vec::new();
         let mut clear = Vec::new();
-        let trailer = (self.options.block_bytes - TRAILER_BYTES) as u64;
+        let trailer = (self.block_bytes - TRAILER_BYTES) as u64;
         for (number, slot) in self.slots.iter().enumerate() {
             let state = slot.state();
             let live = slot.live_bytes.load(Relaxed);
@@ -347,9 +343,8 @@ impl<L: Lower> HybridLog<L> {
             let slot = &self.slots[number as usize];
             slot.begin(State::Free, 0, None, 0);
         }
-        let mut pool = self.pool.lock();
         free.reverse();
-        pool.slots = free;
+        *self.free.slots.lock() = free;
         Ok(())
     }
 }
@@ -364,36 +359,37 @@ fn damaged(number: u32, what: &str) -> StoreError {
 mod tests {
     use std::sync::Arc;
 
-    use terrace_blocks::ByteTier;
     use terrace_engine::manifest::MANIFEST_BYTES;
     use terrace_media::HeapRegion;
 
     use super::*;
-    use crate::open::HybridOptions;
+    use crate::byte_tier::ByteTier;
 
     const STORE: u64 = 1;
     const TRUSTED: u64 = 9;
 
-    fn space() -> HybridLog<ByteTier<HeapRegion>> {
+    fn blocks() -> Blocks<ByteTier<HeapRegion>> {
         let bytes = 64 << 10;
         let lower = ByteTier::new(Arc::new(HeapRegion::new(bytes).unwrap()), 0, bytes, String::new());
-        let options =
-            HybridOptions { block_bytes: 1024, dram_bytes: 8 << 10, dram_budget: None, store_id: STORE };
-        HybridLog::new(lower, options).unwrap()
+        again(lower)
     }
 
-    fn scan(space: &HybridLog<ByteTier<HeapRegion>>) -> Result<(), StoreError> {
-        space.scan_blocks(TRUSTED, 1, &|_, _| {}, &|_| {})
+    fn again(lower: ByteTier<HeapRegion>) -> Blocks<ByteTier<HeapRegion>> {
+        Blocks::new(lower, 1024, STORE).unwrap()
+    }
+
+    fn scan(blocks: &Blocks<ByteTier<HeapRegion>>) -> Result<(), StoreError> {
+        blocks.scan_blocks(TRUSTED, 1, &|_, _| {}, &|_, _, _| {})
     }
 
     #[test]
     fn new_uses_of_slots_are_newer_than_all_that_is_found() {
-        let space = space();
+        let blocks = blocks();
         let header = Header { store_id: STORE, seq: 70, slot: 2, kind: BlockKind::Extents };
-        space.lower.write(space.block_offset(2), &header.encode()).unwrap();
-        scan(&space).unwrap();
+        blocks.lower.write(blocks.block_offset(2), &header.encode()).unwrap();
+        scan(&blocks).unwrap();
         assert_eq!(
-            space.last_seq.load(SeqCst),
+            blocks.last_seq.load(SeqCst),
             70,
             "behind what the manifest trusts, and there all the same"
         );
@@ -410,25 +406,24 @@ mod tests {
                 .into_iter()
                 .chain([(None, true, true)])
         {
-            let before = space();
+            let before = blocks();
             for slot in 0..4 {
                 let header = Header { store_id: STORE, seq: 3, slot, kind: BlockKind::Extents };
                 before.lower.write(before.block_offset(slot), &header.encode()).unwrap();
                 before.slots[slot as usize].written.store(true, Relaxed);
             }
-            terrace_engine::space::Space::save_manifest(&before, &[0; MANIFEST_BYTES]).unwrap();
+            before.save_manifest(&[0; MANIFEST_BYTES]).unwrap();
             if freed {
                 before.lower.clear_words(&[before.block_offset(2)]).unwrap();
             } else {
                 before.lower.write(before.block_offset(2), &[0; 64]).unwrap();
             }
-            let HybridLog { lower, options, .. } = before;
-            let space = HybridLog::new(lower, options).unwrap();
-            scan(&space).unwrap();
+            let blocks = again(before.lower);
+            scan(&blocks).unwrap();
             if let Some(slot) = described {
-                space.adopt_pieces(&piece(slot));
+                blocks.adopt_pieces(&piece(slot));
             }
-            let settled = space.settle_slots();
+            let settled = blocks.settle_slots();
             assert_eq!(settled.is_ok(), sound, "{described:?} {freed} {settled:?}");
             if let Err(error) = settled {
                 assert!(
@@ -437,41 +432,40 @@ mod tests {
                 continue;
             }
             // Its header is there again, so that it can be freed like any other.
-            let place = space.block_offset(2);
-            let HybridLog { lower, options, .. } = space;
-            lower.clear_words(&[place]).unwrap();
-            let again = HybridLog::new(lower, options).unwrap();
-            scan(&again).unwrap();
-            again.settle_slots().unwrap();
+            let place = blocks.block_offset(2);
+            blocks.lower.clear_words(&[place]).unwrap();
+            let third = again(blocks.lower);
+            scan(&third).unwrap();
+            third.settle_slots().unwrap();
         }
     }
 
     #[test]
     fn a_torn_block_that_is_freed_does_not_look_as_if_it_had_vanished() {
-        let before = space();
+        let before = blocks();
         for slot in &before.slots[..4] {
             slot.written.store(true, Relaxed);
         }
-        terrace_engine::space::Space::save_manifest(&before, &[0; MANIFEST_BYTES]).unwrap();
+        before.save_manifest(&[0; MANIFEST_BYTES]).unwrap();
         for slot in [0, 1, 3] {
             let header = Header { store_id: STORE, seq: 3, slot, kind: BlockKind::Extents };
             before.lower.write(before.block_offset(slot), &header.encode()).unwrap();
         }
         // All that is left of the other's header is in the word that freeing clears.
         before.lower.write(before.block_offset(2), &[7; 8]).unwrap();
-        let HybridLog { mut lower, options, .. } = before;
+        let mut lower = before.lower;
         for _ in 0..2 {
-            let space = HybridLog::new(lower, options).unwrap();
-            scan(&space).unwrap();
-            space.settle_slots().unwrap();
-            lower = space.lower;
+            let blocks = again(lower);
+            scan(&blocks).unwrap();
+            blocks.settle_slots().unwrap();
+            lower = blocks.lower;
         }
     }
 
     #[test]
     fn a_block_with_the_trailer_of_another_use_is_damage() {
         for (trailer_seq, sound) in [(5, true), (4, false)] {
-            let space = space();
+            let blocks = blocks();
             let header = Header { store_id: STORE, seq: 5, slot: 2, kind: BlockKind::Records };
             let trailer = BlockTrailer {
                 seq: trailer_seq,
@@ -482,10 +476,10 @@ mod tests {
                 footer_crc: crc32c::crc32c(&[]),
                 data_crc: crc32c::crc32c(&[]),
             };
-            let start = space.block_offset(2);
-            space.lower.write(start, &header.encode()).unwrap();
-            space.lower.write(start + (1024 - TRAILER_BYTES) as u64, &trailer.encode()).unwrap();
-            assert_eq!(scan(&space).is_ok(), sound, "a header of use 5, a trailer of use {trailer_seq}");
+            let start = blocks.block_offset(2);
+            blocks.lower.write(start, &header.encode()).unwrap();
+            blocks.lower.write(start + (1024 - TRAILER_BYTES) as u64, &trailer.encode()).unwrap();
+            assert_eq!(scan(&blocks).is_ok(), sound, "a header of use 5, a trailer of use {trailer_seq}");
         }
     }
 }

@@ -3,28 +3,36 @@
 //! An extent is durable before the log entry that describes it: on byte-addressable media it is fenced here, on block
 //! media the tier is synced before the log is. Its checksum is in the description, and so in the log entry.
 
+use std::io;
 use std::sync::atomic::Ordering::*;
 
-use terrace_blocks::{
-    BLOCK_HEADER_BYTES, BlockKind, Header, Lower, Piece, State, encode_description, pieces,
-};
 use terrace_engine::record::Head;
 use terrace_engine::space::{Fetch, Room};
 
-use crate::space::HybridLog;
+use crate::blocks::Blocks;
+use crate::layout::{BLOCK_HEADER_BYTES, BlockKind, Header};
+use crate::lower::Lower;
+use crate::pieces::{Piece, encode_description, pieces};
+use crate::slots::State;
+use crate::sync::{AtomicU64, Mutex};
 
-/// The extent block that is being filled.
+/// The extent block that is being filled, and what is known to be synced.
 #[derive(Default)]
-pub(crate) struct OpenExtents {
-    block: Option<(u32, u32)>,
+pub(crate) struct Extents {
+    /// Its slot, and the bytes taken.
+    open: Mutex<Option<(u32, u32)>>,
+    /// Extents that were written, and how many of them are known to be synced.
+    unsynced: AtomicU64,
+    synced: AtomicU64,
+    syncing: Mutex<()>,
 }
 
-impl<L: Lower> HybridLog<L> {
-    pub(crate) fn store_extent(
-        &self,
-        parts: &[&[u8]],
-        description: &mut Vec<u8>,
-    ) -> Result<(), Option<Room>> {
+impl<L: Lower> Blocks<L> {
+    /// Writes a value's pieces and appends what describes them; see `Space::write_extent` of the engine.
+    ///
+    /// # Errors
+    /// Whether there will be room; `None` if the device failed.
+    pub fn store_extent(&self, parts: &[&[u8]], description: &mut Vec<u8>) -> Result<(), Option<Room>> {
         let total: usize = parts.iter().map(|part| part.len()).sum();
         let whole: Vec<u8>;
         let bytes: &[u8] = match parts {
@@ -49,40 +57,40 @@ impl<L: Lower> HybridLog<L> {
         if L::DIRECT {
             self.lower.sync().map_err(|_| None)?;
         } else {
-            self.extents_unsynced.fetch_add(1, SeqCst);
+            self.extents.unsynced.fetch_add(1, SeqCst);
         }
         encode_description(bytes, reserved.iter().map(|(piece, _)| *piece), description);
-        self.details.extents_written.fetch_add(1, Relaxed);
+        self.counts.extents_written.fetch_add(1, Relaxed);
         Ok(())
     }
 
     /// Takes places for `total` bytes; each with where its bytes start.
     fn reserve_pieces(&self, total: usize) -> Result<Vec<(Piece, usize)>, Option<Room>> {
-        let block = self.options.block_bytes as u32;
+        let block = self.block_bytes as u32;
         let first = (BLOCK_HEADER_BYTES as u32).next_multiple_of(L::UNIT as u32);
-        let mut open = self.extents.lock();
+        let mut open = self.extents.open.lock();
         // All blocks or none: several takers of a few each would give them back and take them again for ever.
-        let rest = open.block.map_or(0, |(_, used)| block.saturating_sub(used)) as usize;
+        let rest = open.map_or(0, |(_, used)| block.saturating_sub(used)) as usize;
         let wanted = total.saturating_sub(rest).div_ceil((block - first) as usize);
-        if self.pool.lock().slots.len() < self.reserve() + wanted {
-            self.hungry.store(true, SeqCst);
-            self.wanted.fetch_max(wanted, SeqCst);
-            if !self.full.load(SeqCst) {
+        if self.free.slots.lock().len() < self.reserve() + wanted {
+            self.free.hungry.store(true, SeqCst);
+            self.free.wanted.fetch_max(wanted, SeqCst);
+            if !self.free.full.load(SeqCst) {
                 return Err(Some(Room::Wait));
             }
-            self.wanted.store(0, SeqCst);
+            self.free.wanted.store(0, SeqCst);
             return Err(Some(Room::Full));
         }
         let mut reserved = Vec::new();
         let mut done = 0;
         while done < total {
-            let (slot, used) = match open.block {
+            let (slot, used) = match *open {
                 Some((slot, used)) if used < block => (slot, used),
                 other => {
                     if let Some((slot, _)) = other {
                         self.close_extents(slot);
                     }
-                    open.block = None;
+                    *open = None;
                     match self.take_extent_block() {
                         Ok(slot) => (slot, first),
                         Err(room) => {
@@ -99,7 +107,7 @@ impl<L: Lower> HybridLog<L> {
             self.slots[slot as usize].live_bytes.fetch_add(i64::from(bytes), SeqCst);
             let used = (used + bytes).next_multiple_of(L::UNIT as u32);
             self.slots[slot as usize].used_bytes.store(used, Relaxed);
-            open.block = Some((slot, used));
+            *open = Some((slot, used));
             reserved.push((piece, done));
             done += bytes as usize;
         }
@@ -109,13 +117,13 @@ impl<L: Lower> HybridLog<L> {
     /// A slot for extents, its header on the medium. While it is open it counts one byte as live, so that it isn't freed.
     fn take_extent_block(&self) -> Result<u32, Option<Room>> {
         let slot = {
-            let mut pool = self.pool.lock();
-            if pool.slots.len() <= self.reserve() {
-                drop(pool);
-                self.hungry.store(true, SeqCst);
-                return Err(Some(if self.full.load(SeqCst) { Room::Full } else { Room::Wait }));
+            let mut free = self.free.slots.lock();
+            if free.len() <= self.reserve() {
+                drop(free);
+                self.free.hungry.store(true, SeqCst);
+                return Err(Some(if self.free.full.load(SeqCst) { Room::Full } else { Room::Wait }));
             }
-            let Some(slot) = pool.slots.pop() else { return Err(Some(Room::Wait)) };
+            let Some(slot) = free.pop() else { return Err(Some(Room::Wait)) };
             let seq = self.last_seq.fetch_add(1, SeqCst) + 1;
             self.slots[slot as usize].begin_open(seq);
             slot
@@ -138,9 +146,9 @@ impl<L: Lower> HybridLog<L> {
     }
 
     /// Writes the header of a block of large values; nothing else of the block changes.
-    pub(crate) fn write_extent_header(&self, slot: u32) -> std::io::Result<()> {
+    pub(crate) fn write_extent_header(&self, slot: u32) -> io::Result<()> {
         let seq = self.slots[slot as usize].seq.load(Relaxed);
-        let header = Header { store_id: self.options.store_id, seq, slot, kind: BlockKind::Extents }.encode();
+        let header = Header { store_id: self.store_id, seq, slot, kind: BlockKind::Extents }.encode();
         let mut unit = header.to_vec();
         unit.resize(BLOCK_HEADER_BYTES.next_multiple_of(L::UNIT), 0);
         self.lower.write(self.block_offset(slot), &unit)
@@ -151,8 +159,8 @@ impl<L: Lower> HybridLog<L> {
     }
 
     /// Lets the open block be freed once nothing in it is live (a reclaimer that needs room asks).
-    pub(crate) fn close_open_extents(&self) {
-        if let Some((slot, _)) = self.extents.lock().block.take() {
+    pub fn close_open_extents(&self) {
+        if let Some((slot, _)) = self.extents.open.lock().take() {
             self.close_extents(slot);
         }
     }
@@ -161,13 +169,15 @@ impl<L: Lower> HybridLog<L> {
         self.slots[piece.slot as usize].live_bytes.fetch_sub(i64::from(piece.bytes), SeqCst);
     }
 
-    pub(crate) fn forget_extent(&self, description: &[u8]) {
+    /// Nothing refers to a large value any more.
+    pub fn forget_extent(&self, description: &[u8]) {
         for piece in pieces(description).map(|(_, _, list)| list).unwrap_or_default() {
             self.drop_piece(&piece);
         }
     }
 
-    pub(crate) fn load_extent(&self, description: &[u8], out: &mut Vec<u8>) -> Fetch {
+    /// Appends a large value to `out`, on media that are read at once.
+    pub fn load_extent(&self, description: &[u8], out: &mut Vec<u8>) -> Fetch {
         if !L::DIRECT {
             return Fetch::NeedsRead;
         }
@@ -178,7 +188,7 @@ impl<L: Lower> HybridLog<L> {
         for piece in list {
             let at = out.len();
             let end = u64::from(piece.offset) + u64::from(piece.bytes);
-            if piece.slot as usize >= self.slots.len() || end > self.options.block_bytes as u64 {
+            if piece.slot as usize >= self.slots.len() || end > self.block_bytes as u64 {
                 out.truncate(start);
                 return Fetch::Damaged(Head::default());
             }
@@ -189,26 +199,47 @@ impl<L: Lower> HybridLog<L> {
             return Fetch::Match(Head::default());
         }
         out.truncate(start);
-        self.details.damaged.fetch_add(1, Relaxed);
+        self.counts.damaged.fetch_add(1, Relaxed);
         Fetch::Damaged(Head::default())
     }
 
     /// A live record describes this extent (recovery).
-    pub(crate) fn adopt_pieces(&self, description: &[u8]) {
+    pub fn adopt_pieces(&self, description: &[u8]) {
         for piece in pieces(description).map(|(_, _, list)| list).unwrap_or_default() {
             let Some(slot) = self.slots.get(piece.slot as usize) else { continue };
             let (state, seq) = (slot.state(), slot.seq.load(Relaxed));
             if seq == 0 && matches!(state, State::Free | State::Freeing) {
                 // Its header is gone. No block is freed before what describes it is, so the description is to be believed; and
                 // the checksum in it says whether the value is still there.
-                slot.begin(State::Extents, piece.seq, None, self.options.block_bytes as u32);
+                slot.begin(State::Extents, piece.seq, None, self.block_bytes as u32);
                 self.lost_headers.lock().push(piece.slot);
                 self.last_seq.fetch_max(piece.seq, SeqCst);
-                self.details.headers_lost.fetch_add(1, Relaxed);
+                self.counts.headers_lost.fetch_add(1, Relaxed);
             } else if state != State::Extents || seq != piece.seq {
                 continue;
             }
             slot.live_bytes.fetch_add(i64::from(piece.bytes), Relaxed);
         }
+    }
+
+    /// Makes the large values that were written before this call durable.
+    ///
+    /// # Errors
+    /// The device's.
+    #[track_caller]
+    pub fn sync_extents(&self) -> io::Result<()> {
+        let Extents { unsynced, synced, syncing, .. } = &self.extents;
+        let wanted = unsynced.load(SeqCst);
+        if synced.load(SeqCst) < wanted {
+            let _one_at_a_time = syncing.lock();
+            if synced.load(SeqCst) < wanted {
+                let covered = unsynced.load(SeqCst);
+                let headers = self.written.sync_begins();
+                let done = self.lower.sync();
+                self.written.synced(&self.slots, done, headers)?;
+                synced.store(covered, SeqCst);
+            }
+        }
+        Ok(())
     }
 }

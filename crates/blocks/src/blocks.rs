@@ -1,0 +1,154 @@
+//! The blocks of a tier: what all parts share.
+
+use std::io;
+use std::sync::OnceLock;
+use std::sync::atomic::Ordering::*;
+
+use terrace_engine::{Failure, StoreError};
+
+use crate::extent::Extents;
+use crate::footer::read_footer;
+use crate::free::Free;
+use crate::layout::FooterEntry;
+use crate::lower::Lower;
+use crate::manifest_copies::manifest_area;
+use crate::place::{least_block_bytes, slots_max};
+use crate::slots::{Slot, State};
+use crate::sync::{AtomicBool, AtomicU64, Mutex};
+use crate::written::Written;
+
+/// The longest block, in bytes.
+const BLOCK_BYTES_MAX: usize = 32 << 20;
+
+/// The blocks of a tier, their table, and which slots are free.
+pub struct Blocks<L> {
+    /// The tier.
+    pub lower: L,
+    /// Size of a block: a power of two.
+    pub block_bytes: usize,
+    /// The store's identity, part of every block's header.
+    pub store_id: u64,
+    /// The block table.
+    pub slots: Box<[Slot]>,
+    /// Slots that nothing is in.
+    pub free: Free,
+    /// The newest use of any slot.
+    pub last_seq: AtomicU64,
+    /// A typical record's length on the medium, so that one read usually gets a whole record.
+    pub typical_bytes: AtomicU64,
+    /// Which slots hold, or held, a block.
+    pub written: Written,
+    /// Whether the device failed.
+    pub failure: FirstFailure,
+    /// Counts for people and tests.
+    pub counts: Counts,
+    pub(crate) extents: Extents,
+    /// What kept recovery from looking at what it adopts.
+    pub(crate) adoption_failed: Mutex<Option<StoreError>>,
+    /// Used blocks without a header: torn, or adopted by what describes them (recovery).
+    pub(crate) lost_headers: Mutex<Vec<u32>>,
+    /// One manifest is stored at a time. Whether both copies are known to be the same.
+    pub(crate) manifest_copies: Mutex<bool>,
+}
+
+/// Counts for people and tests.
+#[derive(Default)]
+pub struct Counts {
+    /// Slots that were freed.
+    pub reused: AtomicU64,
+    /// Large values written.
+    pub extents_written: AtomicU64,
+    /// Damaged records and large values that somebody asked for.
+    pub damaged: AtomicU64,
+    /// Headers of blocks of large values that recovery missed.
+    pub headers_lost: AtomicU64,
+}
+
+/// Why nothing more is written: a write or sync failed. The first reason counts.
+#[derive(Default)]
+pub struct FirstFailure {
+    has_failed: AtomicBool,
+    failure: OnceLock<Failure>,
+}
+
+impl FirstFailure {
+    /// Nothing more is written.
+    #[cold]
+    pub fn fail(&self, what: &str, error: &io::Error) {
+        self.failure.get_or_init(|| {
+            let failure = Failure::now(what, error);
+            tracing::error!(
+                "{}; no more pages are flushed, restart after repairing the device",
+                failure.what
+            );
+            failure
+        });
+        self.has_failed.store(true, SeqCst);
+    }
+    /// Whether anything failed.
+    #[inline]
+    pub fn has_failed(&self) -> bool {
+        self.has_failed.load(SeqCst)
+    }
+    /// What did.
+    pub fn get(&self) -> Option<&Failure> {
+        self.failure.get()
+    }
+}
+
+impl<L: Lower> Blocks<L> {
+    /// The blocks of a tier, all free. What the tier holds is found by [`scan_blocks`](Self::scan_blocks); a new tier must
+    /// read as zeros.
+    ///
+    /// # Errors
+    /// [`StoreError::Options`] if blocks can't have that size; the text says which they may have.
+    pub fn new(lower: L, block_bytes: usize, store_id: u64) -> Result<Self, StoreError> {
+        let least = least_block_bytes::<L>();
+        if !block_bytes.is_power_of_two() || block_bytes < least || block_bytes > BLOCK_BYTES_MAX {
+            return Err(StoreError::Options(format!(
+                "pages of {block_bytes} bytes: a power of two from {least} to {BLOCK_BYTES_MAX} is needed"
+            )));
+        }
+        let count = lower.len().saturating_sub(manifest_area::<L>()) / block_bytes as u64;
+        let count = count.min(slots_max(block_bytes)) as usize;
+        Ok(Self {
+            lower,
+            block_bytes,
+            store_id,
+            slots: (0..count).map(|_| Slot::default()).collect(),
+            free: Free::all(count as u32),
+            last_seq: AtomicU64::new(0),
+            typical_bytes: AtomicU64::new(128),
+            written: Written::default(),
+            failure: FirstFailure::default(),
+            counts: Counts::default(),
+            extents: Extents::default(),
+            adoption_failed: Mutex::new(None),
+            lost_headers: Mutex::new(Vec::new()),
+            manifest_copies: Mutex::new(false),
+        })
+    }
+    /// Where a slot's block starts on the medium.
+    #[inline]
+    pub fn block_offset(&self, slot: u32) -> u64 {
+        manifest_area::<L>() + u64::from(slot) * self.block_bytes as u64
+    }
+    /// Slots kept for deletes and reclamation.
+    pub fn reserve(&self) -> usize {
+        (self.slots.len() / 64).clamp(RECLAIM_SLOTS + 2, 64)
+    }
+    /// Whether the slot's block can be read from the medium.
+    pub fn on_medium(&self, slot: u32) -> bool {
+        matches!(self.slots[slot as usize].state(), State::Sealed | State::Freeing)
+    }
+    /// A sealed block's footer and where its records end, from the medium.
+    pub fn footer_entries(&self, number: u32) -> Option<(Vec<FooterEntry>, u32)> {
+        let seq = self.slots[number as usize].seq.load(Acquire);
+        let (trailer, entries) =
+            read_footer(&self.lower, self.block_offset(number), self.block_bytes).ok()??;
+        (trailer.seq == seq).then_some((entries, trailer.data_end))
+    }
+}
+
+/// Slots that only reclamation takes: with none, it could move nothing, and nothing would ever be free again.
+pub const RECLAIM_SLOTS: usize = 2;

@@ -1,0 +1,36 @@
+//! Free slots, and what waits for them.
+//!
+//! # Thread safety
+//! The list has a lock, which is the innermost one: whoever holds it takes no other.
+//!
+//! # Invariants
+//! * A slot in the list is in state `Free`, and nobody holds an address in it.
+//! * Slots that were never used are taken in ascending order (`written.rs` rests on it).
+
+use crate::sync::{AtomicBool, AtomicUsize, Mutex};
+
+/// Free slots, and what waits for them.
+pub struct Free {
+    /// The free slots; the last one is the next to be taken.
+    pub slots: Mutex<Vec<u32>>,
+    /// A write found no frame or no slot.
+    pub hungry: AtomicBool,
+    /// Slots beyond the reserve that a large value waits for.
+    pub wanted: AtomicUsize,
+    /// Writes are refused for want of space.
+    pub full: AtomicBool,
+    /// Not even deletes find room.
+    pub stuck: AtomicBool,
+}
+
+impl Free {
+    pub(crate) fn all(slots: u32) -> Self {
+        Self {
+            slots: Mutex::new((0..slots).rev().collect()),
+            hungry: AtomicBool::new(false),
+            wanted: AtomicUsize::new(0),
+            full: AtomicBool::new(false),
+            stuck: AtomicBool::new(false),
+        }
+    }
+}

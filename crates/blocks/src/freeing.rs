@@ -1,0 +1,114 @@
+//! Freeing blocks that nothing refers to.
+//!
+//! # Invariants
+//! A block is freed only when (1) the index refers to nothing in it, (2) every session has left the epochs in which it
+//! could have held an address in it, (3) every copy that replaced one of its records is durable: the page it was moved to
+//! is persisted and the stored manifest says so (else rot in it would be taken for a torn flush, and dropped), or the log
+//! group of its successor is, and (4) its header is cleared on the medium.
+
+use std::collections::VecDeque;
+use std::sync::atomic::Ordering::*;
+
+use terrace_engine::space::Context;
+use terrace_engine::{Barrier, Progress};
+
+use crate::blocks::Blocks;
+use crate::layout::TRAILER_BYTES;
+use crate::lower::Lower;
+use crate::slots::State;
+
+/// So often in a row clearing freed blocks may fail before the tier counts as failed.
+const CLEARINGS_MAX: u32 = 3;
+
+/// Blocks on their way to be free.
+#[derive(Default)]
+pub struct Freeing {
+    waiting: VecDeque<Waiting>,
+    clearings_failed: u32,
+}
+
+impl Freeing {
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+}
+
+/// A block on its way.
+struct Waiting {
+    slot: u32,
+    frame: Option<u32>,
+    epoch: u64,
+    seq: u64,
+    barrier: Barrier,
+}
+
+impl<L: Lower> Blocks<L> {
+    /// Nothing in the index refers to a block (1), and its successors lie in blocks up to `seq` or in the log.
+    pub fn begin_freeing(&self, freeing: &mut Freeing, number: u32, seq: u64, context: &dyn Context) {
+        let slot = &self.slots[number as usize];
+        slot.set_state(State::Freeing);
+        let frame = slot.frame.swap(0, SeqCst).checked_sub(1);
+        let (epoch, barrier) = (context.advance_epoch(), context.barrier());
+        freeing.waiting.push_back(Waiting { slot: number, frame, epoch, seq, barrier });
+    }
+
+    /// Frees blocks that nobody can reach any more. Everything up to `persisted` is on the medium; `take_frame` gets the frames
+    /// that held them.
+    pub fn free_ready(
+        &self,
+        freeing: &mut Freeing,
+        persisted: u64,
+        context: &dyn Context,
+        take_frame: &mut dyn FnMut(u32),
+    ) -> Progress {
+        let all = freeing;
+        if all.is_empty() || self.failure.has_failed() {
+            return Progress::Idle;
+        }
+        let mut ready = Vec::new();
+        let mut waiting = VecDeque::new();
+        for mut freeing in all.waiting.drain(..) {
+            let passed = context.epoch_passed(freeing.epoch);
+            if passed && let Some(frame) = freeing.frame.take() {
+                take_frame(frame);
+            }
+            let persisted = freeing.seq <= persisted && context.trusts(freeing.seq);
+            if passed && persisted && context.barrier_passed(&freeing.barrier) {
+                ready.push(freeing);
+            } else {
+                waiting.push_back(freeing);
+            }
+        }
+        all.waiting = waiting;
+        if ready.is_empty() {
+            return Progress::Blocked;
+        }
+        let trailer = (self.block_bytes - TRAILER_BYTES) as u64;
+        let words: Vec<u64> = ready
+            .iter()
+            .flat_map(|f| [self.block_offset(f.slot), self.block_offset(f.slot) + trailer])
+            .collect();
+        if let Err(error) = self.lower.clear_words(&words).and_then(|()| self.lower.sync()) {
+            // Clearing twice does no harm. A sync that failed stays failed.
+            all.waiting.extend(ready);
+            all.clearings_failed += 1;
+            if all.clearings_failed == CLEARINGS_MAX {
+                self.failure.fail("clearing blocks that hold nothing", &error);
+            }
+            return Progress::Blocked;
+        }
+        all.clearings_failed = 0;
+        let mut free = self.free.slots.lock();
+        for freeing in ready {
+            let slot = &self.slots[freeing.slot as usize];
+            slot.seq.store(0, SeqCst);
+            slot.used_bytes.store(0, Relaxed);
+            slot.count.store(0, Relaxed);
+            slot.set_state(State::Free);
+            free.push(freeing.slot);
+            self.counts.reused.fetch_add(1, Relaxed);
+        }
+        Progress::Worked
+    }
+}
