@@ -56,6 +56,8 @@ pub struct Blocks<L> {
 pub struct Counts {
     /// Slots that were freed.
     pub reused: AtomicU64,
+    /// Tombstones that nobody needs any more.
+    pub tombstones_dropped: AtomicU64,
     /// Large values written.
     pub extents_written: AtomicU64,
     /// Damaged records and large values that somebody asked for.

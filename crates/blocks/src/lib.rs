@@ -21,7 +21,7 @@
 //! | `slots`, `place` | the block table in DRAM, and a place in a block |
 //! | `image` | a block drawn from a page, or read whole |
 //! | `extent` | large values |
-//! | `freeing` | blocks that nothing refers to |
+//! | `freeing`, `tombstones` | blocks that nothing refers to, and tombstones that hide nothing |
 //! | `scan` | opening what is on the medium |
 //! | `frames`, `words` | DRAM for pages that become blocks, and records in it |
 //! | `listed` | a record that a block lists, and the index |
@@ -51,6 +51,7 @@ mod place;
 mod scan;
 mod slots;
 mod sync;
+mod tombstones;
 mod words;
 mod written;
 
@@ -72,5 +73,6 @@ pub use pieces::{Piece, pieces, total_bytes, value_bytes_max};
 pub use place::{Place, slots_max};
 pub use scan::FoundRecord;
 pub use slots::{Slot, State};
+pub use tombstones::{Copies, Sweep};
 pub use words::Words;
 pub use written::Written;

@@ -259,7 +259,7 @@ impl Protocol {
         }
     }
 
-    /// `HybridLog::sweep_step`: collect, strike off, drop.
+    /// `Blocks::sweep_step`: collect, strike off, drop.
     fn may_drop_tombstone(&self, state: &State, key: usize) -> bool {
         let Entry { write, seq } = state.dram.index[key];
         if write == 0 || state.write(write).kind != Kind::Delete {

@@ -15,13 +15,15 @@
 //! |---|---|
 //! | `address` | how an address names a place in a block |
 //! | `read`, `write` | the calls of a session |
-//! | `flush`, `reclaim`, `tombstones`, `purge` | background steps |
+//! | `flush`, `reclaim`, `purge` | background steps |
+//! | `copies` | what a sweep of tombstones must know of pages |
 //! | `sync`, `schedules` | the primitives, and tests that explore their schedules |
 //!
 //! Blocks, their table, the tiers that hold them and DRAM for pages are those of `terrace_blocks`.
 
 mod address;
 mod compose;
+mod copies;
 mod flush;
 mod open;
 mod purge;
@@ -31,7 +33,6 @@ mod reclaim;
 mod schedules;
 mod space;
 mod sync;
-mod tombstones;
 mod write;
 
 pub use compose::{BlockStore, ByteStore, Opening, Sizes, open_block, open_byte};

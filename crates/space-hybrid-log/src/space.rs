@@ -5,7 +5,7 @@ use std::io;
 use std::os::fd::RawFd;
 use std::sync::atomic::Ordering::*;
 
-use terrace_blocks::{Blocks, Frames, Lower, Place, RECLAIM_SLOTS, State, total_bytes};
+use terrace_blocks::{Blocks, Frames, Lower, Place, RECLAIM_SLOTS, State, Sweep, total_bytes};
 use terrace_engine::record::{Head, NewRecord};
 use terrace_engine::space::{Arrival, Class, Context, Fetch, Found, Limits, Room, Space, Want};
 use terrace_engine::{Failure, Progress, StoreError, TierStats};
@@ -17,7 +17,6 @@ use crate::open::{FRAMES_MIN, HybridOptions};
 use crate::read::Reads;
 use crate::reclaim::Reclaiming;
 use crate::sync::{AtomicU64, AtomicUsize, Mutex};
-use crate::tombstones::Sweep;
 use crate::write::OpenPage;
 
 /// HeterMM's record space over a lower tier. See the crate's text.
@@ -61,7 +60,6 @@ pub(crate) struct Details {
     pub sealed: AtomicU64,
     pub reclaimed: AtomicU64,
     pub moved: AtomicU64,
-    pub tombstones_dropped: AtomicU64,
     pub purged_blocks: AtomicU64,
 }
 
@@ -183,7 +181,7 @@ impl<L: Lower> Space for HybridLog<L> {
         let Some(mut steps) = self.steps.try_lock() else { return Progress::Idle };
         let flushed = self.flush_step(&mut steps.flushing, context);
         let reclaimed = self.reclaim_step(&mut steps.reclaiming, index, context);
-        let swept = self.sweep_step(&mut steps.sweep, index, context);
+        let swept = self.blocks.sweep_step(&mut steps.sweep, self, index, context);
         let all = [flushed, reclaimed, swept];
         if all.contains(&Progress::Worked) {
             Progress::Worked
@@ -340,7 +338,7 @@ impl<L: Lower> Space for HybridLog<L> {
             ("blocks_reused", counts.reused.load(Relaxed)),
             ("blocks_reclaimed", d.reclaimed.load(Relaxed)),
             ("records_moved", d.moved.load(Relaxed)),
-            ("tombstones_dropped", d.tombstones_dropped.load(Relaxed)),
+            ("tombstones_dropped", counts.tombstones_dropped.load(Relaxed)),
             ("extents_written", counts.extents_written.load(Relaxed)),
             ("blocks_purged", d.purged_blocks.load(Relaxed)),
             ("records_damaged", counts.damaged.load(Relaxed)),

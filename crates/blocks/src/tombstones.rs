@@ -6,28 +6,43 @@
 //!
 //! # Invariants
 //! * Only tombstones at or below the log floor are considered: the log brings back nothing that old.
-//! * Pages in DRAM are walked before blocks, so that a page sealed meanwhile is seen at least once.
+//! * What is in no block yet is walked before blocks, so that a page sealed meanwhile is seen at least once.
 //! * No older copy of a collected key can appear during the sweep: only records that the index holds are moved, and it
 //!   holds the tombstone.
 
 use std::collections::HashMap;
 use std::sync::atomic::Ordering::*;
 
-use terrace_blocks::{FooterEntry, Listed, Lower, Place, State};
 use terrace_engine::Progress;
 use terrace_engine::record::Kind;
 use terrace_engine::space::Context;
 use terrace_index::{Address, Index, Key};
 
-use crate::space::HybridLog;
+use crate::blocks::Blocks;
+use crate::image::Block;
+use crate::layout::FooterEntry;
+use crate::listed::Listed;
+use crate::lower::Lower;
+use crate::slots::State;
 
 /// Tombstones in one sweep.
 const BATCH: usize = 1 << 20;
 /// Slots walked in one step.
 const SLOTS_A_STEP: usize = 16;
 
+/// What a space knows of records that blocks don't say.
+pub trait Copies {
+    /// The address of a record of a sealed block: its slot, what the footer says of it, the words of its place.
+    fn address(&self, slot: u32, entry: &FooterEntry, words: u32) -> Address;
+    /// A sealed block with its bytes.
+    fn load(&self, slot: u32, context: &dyn Context) -> Option<Block>;
+    /// Shows every record that is in no block yet, or was in none when this was called.
+    fn not_yet_in_blocks(&self, context: &dyn Context, show: &mut dyn FnMut(&[FooterEntry]));
+}
+
+/// What a sweep remembers between steps.
 #[derive(Default)]
-pub(crate) struct Sweep {
+pub struct Sweep {
     phase: Phase,
     candidates: HashMap<(u64, u32), Candidate>,
     /// What had been reached when the last sweep ended: nothing changes before it moves on.
@@ -50,73 +65,70 @@ enum Phase {
 
 struct Candidate {
     version: u64,
+    slot: u32,
     /// Its block's sequence number: the slot may be used for something else before the sweep ends.
     seq: u64,
     address: Address,
-    words: usize,
+    words: u32,
     entry: FooterEntry,
     /// The key, where the index needs it.
     key: Vec<u8>,
 }
 
-impl<L: Lower> HybridLog<L> {
-    pub(crate) fn sweep_step<I: Index>(
+impl<L: Lower> Blocks<L> {
+    /// One step of a sweep; one at a time.
+    pub fn sweep_step<I: Index>(
         &self,
         sweep: &mut Sweep,
+        copies: &impl Copies,
         index: &I,
         context: &dyn Context,
     ) -> Progress {
         match sweep.phase {
             Phase::Idle => {
                 let (tombstones, keys) = context.tombstones_and_keys();
-                let short_of_space =
-                    self.blocks.free.hungry.load(SeqCst) || self.blocks.free.full.load(SeqCst);
+                let short_of_space = self.free.hungry.load(SeqCst) || self.free.full.load(SeqCst);
                 let many = tombstones > 1024 && tombstones > keys / 8;
                 let floor = context.log_floor();
-                let news = floor > sweep.done_floor || self.blocks.last_seq.load(SeqCst) > sweep.done_seq;
+                let news = floor > sweep.done_floor || self.last_seq.load(SeqCst) > sweep.done_seq;
                 if tombstones == 0 || !news || !(many || short_of_space) {
                     return Progress::Idle;
                 }
-                (sweep.done_floor, sweep.done_seq) = (floor, self.blocks.last_seq.load(SeqCst));
+                (sweep.done_floor, sweep.done_seq) = (floor, self.last_seq.load(SeqCst));
                 sweep.candidates.clear();
                 sweep.phase = Phase::Collect { slot: 0 };
                 Progress::Worked
             }
             Phase::Collect { slot } => {
                 let floor = sweep.done_floor;
-                let end = (slot + SLOTS_A_STEP).min(self.blocks.slots.len());
+                let end = (slot + SLOTS_A_STEP).min(self.slots.len());
                 for number in slot..end {
-                    if self.blocks.slots[number].state() == State::Sealed {
-                        self.collect(number as u32, floor, &mut sweep.candidates, index, context);
+                    if self.slots[number].state() == State::Sealed {
+                        self.collect(number as u32, floor, &mut sweep.candidates, copies, index, context);
                     }
                 }
-                let more = end < self.blocks.slots.len() && sweep.candidates.len() < BATCH;
+                let more = end < self.slots.len() && sweep.candidates.len() < BATCH;
                 sweep.phase = if more { Phase::Collect { slot: end } } else { Phase::Pages };
                 Progress::Worked
             }
             Phase::Pages => {
-                for (number, slot) in self.blocks.slots.iter().enumerate() {
-                    if matches!(slot.state(), State::Mutable | State::ReadOnly)
-                        && let Some(block) = self.load_block(number as u32, context)
-                    {
-                        strike(&mut sweep.candidates, &block.entries);
-                    }
-                }
+                let candidates = &mut sweep.candidates;
+                copies.not_yet_in_blocks(context, &mut |entries| strike(candidates, entries));
                 sweep.phase = Phase::Strike { slot: 0 };
                 Progress::Worked
             }
             Phase::Strike { slot } => {
-                let end = (slot + SLOTS_A_STEP).min(self.blocks.slots.len());
+                let end = (slot + SLOTS_A_STEP).min(self.slots.len());
                 for number in slot..end {
-                    if self.blocks.on_medium(number as u32) {
-                        match self.blocks.footer_entries(number as u32) {
+                    if self.on_medium(number as u32) {
+                        match self.footer_entries(number as u32) {
                             Some((entries, _)) => strike(&mut sweep.candidates, &entries),
                             // What can't be read may hold anything.
                             None => sweep.candidates.clear(),
                         }
                     }
                 }
-                if end < self.blocks.slots.len() && !sweep.candidates.is_empty() {
+                if end < self.slots.len() && !sweep.candidates.is_empty() {
                     sweep.phase = Phase::Strike { slot: end };
                     return Progress::Worked;
                 }
@@ -132,31 +144,33 @@ impl<L: Lower> HybridLog<L> {
         number: u32,
         floor: u64,
         candidates: &mut HashMap<(u64, u32), Candidate>,
+        copies: &impl Copies,
         index: &I,
         context: &dyn Context,
     ) {
-        let Some((entries, data_end)) = self.blocks.footer_entries(number) else { return };
+        let Some((entries, data_end)) = self.footer_entries(number) else { return };
         let droppable = |entry: &FooterEntry| entry.kind == Kind::Tombstone && entry.version <= floor;
-        let seq = self.blocks.slots[number as usize].seq.load(Acquire);
+        let seq = self.slots[number as usize].seq.load(Acquire);
         let mut block = None;
         if I::NEEDS_KEY && entries.iter().any(droppable) {
-            block = self.load_block(number, context);
+            block = copies.load(number, context);
             if block.is_none() {
                 return;
             }
         }
         for (i, entry) in entries.iter().enumerate().filter(|(_, entry)| droppable(entry)) {
-            let address = self.addresses.address(Place { slot: number, offset: entry.offset });
+            let end = entries.get(i + 1).map_or(data_end, |next| next.offset);
+            let words = (end - entry.offset) / 8;
+            let address = copies.address(number, entry, words);
             let view = block.as_ref().and_then(|block| block.record(entry));
             if I::NEEDS_KEY && view.is_none() {
                 continue;
             }
             let listed = Listed::new(entry, view.as_ref(), address);
             if listed.is_in(index) {
-                let end = entries.get(i + 1).map_or(data_end, |next| next.offset);
-                let words = (end - entry.offset) as usize / 8;
                 let key = listed.key().to_vec();
-                let candidate = Candidate { version: entry.version, seq, address, words, entry: *entry, key };
+                let (version, slot) = (entry.version, number);
+                let candidate = Candidate { version, slot, seq, address, words, entry: *entry, key };
                 candidates.insert((entry.hash, entry.check), candidate);
             }
         }
@@ -164,7 +178,7 @@ impl<L: Lower> HybridLog<L> {
 
     fn drop_tombstones<I: Index>(&self, sweep: &mut Sweep, index: &I, context: &dyn Context) {
         for candidate in sweep.candidates.drain().map(|(_, candidate)| candidate) {
-            let slot = &self.blocks.slots[self.addresses.place(candidate.address).slot as usize];
+            let slot = &self.slots[candidate.slot as usize];
             // A block that was freed and is used again may hold a live record of the same key at the same address. Blocks
             // are freed by background steps alone, so this one stays what it is until the end of this step.
             if slot.state() != State::Sealed || slot.seq.load(Acquire) != candidate.seq {
@@ -174,9 +188,9 @@ impl<L: Lower> HybridLog<L> {
             context.raise_version_floor(candidate.version);
             let Candidate { entry, address, .. } = candidate;
             if index.remove(&Key { hash: entry.hash, db: entry.db, bytes: &candidate.key }, address) {
-                slot.live_bytes.fetch_sub(candidate.words as i64 * 8, SeqCst);
+                slot.live_bytes.fetch_sub(i64::from(candidate.words) * 8, SeqCst);
                 context.forgotten(Kind::Tombstone);
-                self.details.tombstones_dropped.fetch_add(1, Relaxed);
+                self.counts.tombstones_dropped.fetch_add(1, Relaxed);
             }
         }
     }
@@ -198,14 +212,13 @@ fn strike(candidates: &mut HashMap<(u64, u32), Candidate>, entries: &[FooterEntr
 mod tests {
     use std::sync::Arc;
 
-    use terrace_blocks::ByteTier;
     use terrace_engine::Barrier;
     use terrace_engine::hash::KeyHasher;
     use terrace_index::{Change, Clht, Verdict};
     use terrace_media::HeapRegion;
 
     use super::*;
-    use crate::open::HybridOptions;
+    use crate::byte_tier::ByteTier;
 
     /// Dropping asks the machine for nothing and only tells it.
     struct Told;
@@ -258,12 +271,10 @@ mod tests {
     fn a_tombstone_is_dropped_from_its_own_block_alone() {
         let bytes = 64 << 10;
         let lower = ByteTier::new(Arc::new(HeapRegion::new(bytes).unwrap()), 0, bytes, String::new());
-        let options =
-            HybridOptions { block_bytes: 1024, dram_bytes: 8 << 10, dram_budget: None, store_id: 1 };
-        let space = HybridLog::new(lower, options).unwrap();
+        let blocks = Blocks::new(lower, 1024, 1).unwrap();
         let index = Clht::with_min_buckets(4);
         let key = KeyHasher::new(7).key(0, b"key");
-        let address = space.addresses.address(Place { slot: 3, offset: 64 });
+        let address = Address::new(3 << 7 | 8);
         index.update(&key, |_| Verdict::Differs, |_| (Change::Set(address), ()));
         // The sweep saw the tombstone in use 8 of the slot. A later use may hold a live record of the key at its place.
         for (state, seq, stays) in [
@@ -272,13 +283,14 @@ mod tests {
             (State::Freeing, 8, true),
             (State::Sealed, 8, false),
         ] {
-            space.blocks.slots[3].begin(state, seq, None, 1000);
+            blocks.slots[3].begin(state, seq, None, 1000);
             let mut sweep = Sweep::default();
             let (kind, db) = (Kind::Tombstone, 0);
             let entry = FooterEntry { hash: key.hash, version: 5, check: 1, offset: 64, kind, db };
-            let candidate = Candidate { version: 5, seq: 8, address, words: 4, entry, key: Vec::new() };
+            let candidate =
+                Candidate { version: 5, slot: 3, seq: 8, address, words: 4, entry, key: Vec::new() };
             sweep.candidates.insert((key.hash, 1), candidate);
-            space.drop_tombstones(&mut sweep, &index, &Told);
+            blocks.drop_tombstones(&mut sweep, &index, &Told);
             assert_eq!(index.contains(&key, address), stays, "{state:?} in use {seq}");
         }
     }
