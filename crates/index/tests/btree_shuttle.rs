@@ -23,10 +23,11 @@ fn key(bytes: &[u8]) -> Key<'_> {
     Key { hash: 0, db: 0, bytes }
 }
 
-/// Keys of one byte, and some that need the heap or an overflow node.
+/// Keys of one byte, some that need the heap and end alike, and some that need an overflow node and don't.
 fn bytes(number: u64) -> Vec<u8> {
     let mut bytes = vec![number as u8];
-    bytes.resize(1 + [0, 0, 12, 30][number as usize % 4], 7);
+    let (more, end) = [(0, 0), (0, 0), (12, 7), (30, number as u8)][number as usize % 4];
+    bytes.resize(1 + more, end);
     bytes
 }
 
@@ -62,6 +63,18 @@ fn range(tree: &BTree, direction: Direction) -> Vec<u64> {
         ControlFlow::Continue(())
     });
     seen
+}
+
+/// All addresses.
+fn scan(tree: &BTree) -> Vec<Address> {
+    let (mut cursor, mut seen) = (0, Vec::new());
+    for _ in 0..100 {
+        cursor = tree.scan(cursor, &mut seen).unwrap();
+        if cursor == 0 {
+            return seen;
+        }
+    }
+    panic!("a scan without end");
 }
 
 #[test]
@@ -108,14 +121,7 @@ fn a_range_sees_what_stays_exactly_once() {
             seen.retain(|number| [10, 20, 50, 60, 70].contains(number));
             assert_eq!(seen, [10, 20, 50, 60, 70]);
         }
-        let mut scanned = Vec::new();
-        let mut cursor = 0;
-        loop {
-            cursor = tree.scan(cursor, &mut scanned).unwrap();
-            if cursor == 0 {
-                break;
-            }
-        }
+        let scanned = scan(&tree);
         for number in [10, 20, 50, 60, 70] {
             assert_eq!(scanned.iter().filter(|&&a| a == address(number, 0)).count(), 1);
         }
@@ -169,6 +175,99 @@ fn removes_are_not_undone_by_splits_and_merges() {
         remover.join().unwrap();
         assert_eq!(range(&tree, Direction::Backward), (7..=12).rev().collect::<Vec<_>>());
         assert_eq!(tree.len(), 6);
+    });
+}
+
+#[test]
+fn a_node_that_is_used_again_leads_nobody_astray() {
+    explore(|| {
+        let tree = Arc::new(BTree::new());
+        (1..=8).for_each(|number| set(&tree, number * 10, 0));
+        let remover = {
+            let tree = tree.clone();
+            thread::spawn(move || {
+                // Merges, so that nodes are given back ...
+                for number in [30, 40, 20, 70] {
+                    assert!(remove(&tree, number, 0), "key {number} was lost");
+                    assert_eq!(get(&tree, number), Lookup::Absent, "key {number} is back");
+                }
+            })
+        };
+        let inserter = {
+            let tree = tree.clone();
+            thread::spawn(move || {
+                // ... and splits, which take them for other keys.
+                for number in [81, 84, 85, 88, 11, 12] {
+                    set(&tree, number, 0);
+                    assert_eq!(
+                        get(&tree, number),
+                        Lookup::Found(address(number, 0)),
+                        "key {number} was lost"
+                    );
+                }
+            })
+        };
+        for version in 1..=3 {
+            for number in [60, 50] {
+                set(&tree, number, version);
+                assert_eq!(get(&tree, number), Lookup::Found(address(number, version)));
+            }
+        }
+        remover.join().unwrap();
+        inserter.join().unwrap();
+        assert_eq!(range(&tree, Direction::Forward), [10, 11, 12, 50, 60, 80, 81, 84, 85, 88]);
+        assert_eq!(tree.len(), 10);
+    });
+}
+
+#[test]
+fn splits_side_by_side_lose_nothing() {
+    explore(|| {
+        let tree = Arc::new(BTree::new());
+        (1..=8).for_each(|number| set(&tree, number * 10, 0));
+        let add = |tree: &BTree, from: u64| {
+            for number in from..from + 6 {
+                set(tree, number, 0);
+                assert_eq!(get(tree, number), Lookup::Found(address(number, 0)), "key {number} was lost");
+            }
+        };
+        let other = {
+            let tree = tree.clone();
+            thread::spawn(move || add(&tree, 11))
+        };
+        add(&tree, 61);
+        other.join().unwrap();
+        let mut all: Vec<u64> = (1..=8).map(|n| n * 10).chain(11..17).chain(61..67).collect();
+        all.sort_unstable();
+        assert_eq!(range(&tree, Direction::Forward), all);
+    });
+}
+
+#[test]
+fn a_range_shows_no_key_with_the_bytes_of_another() {
+    explore(|| {
+        let tree = Arc::new(BTree::new());
+        [10, 20, 23, 40, 50, 60, 70].into_iter().for_each(|number| set(&tree, number, 0));
+        // One long key goes, and another one takes its overflow node.
+        let remover = {
+            let tree = tree.clone();
+            thread::spawn(move || assert!(remove(&tree, 23, 0)))
+        };
+        let inserter = {
+            let tree = tree.clone();
+            thread::spawn(move || set(&tree, 63, 0))
+        };
+        for direction in [Direction::Forward, Direction::Backward] {
+            let mut seen = range(&tree, direction);
+            if direction == Direction::Backward {
+                seen.reverse();
+            }
+            seen.retain(|number| ![23, 63].contains(number));
+            assert_eq!(seen, [10, 20, 40, 50, 60, 70]);
+        }
+        remover.join().unwrap();
+        inserter.join().unwrap();
+        assert_eq!(range(&tree, Direction::Forward), [10, 20, 40, 50, 60, 63, 70]);
     });
 }
 

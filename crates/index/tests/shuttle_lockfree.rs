@@ -68,6 +68,29 @@ fn several_threads_put_the_same_anchors_in() {
 }
 
 #[test]
+fn an_anchor_comes_in_before_all_that_belongs_behind_it() {
+    explore(|| {
+        let index = table();
+        set(&*index, 0, 1, 0);
+        // In one bucket still, when this one begins, or in two already.
+        let inserter = {
+            let index = index.clone();
+            thread::spawn(move || set(&*index, 1, 11, 0))
+        };
+        set(&*index, 2, 2, 0);
+        // There are two now, and both threads want the second one's anchor.
+        let other = {
+            let index = index.clone();
+            thread::spawn(move || assert_eq!(get(&*index, 3, 99), Lookup::Absent))
+        };
+        assert_eq!(get(&*index, 3, 99), Lookup::Absent);
+        [inserter, other].into_iter().for_each(|thread| thread.join().unwrap());
+        assert_eq!(get(&*index, 1, 11), Lookup::Found(address(11, 0)));
+        assert_eq!(scan(&*index), [1, 2, 11].map(|number| address(number, 0)));
+    });
+}
+
+#[test]
 fn neighbours_come_and_go_without_harm() {
     explore(|| {
         let index = table();
@@ -140,14 +163,13 @@ fn a_node_is_taken_by_one_alone() {
         let other = {
             let index = index.clone();
             thread::spawn(move || {
-                // Both are taken, 2 comes back, and one more is taken.
+                // Both are taken, and 2 comes back.
                 [11, 12].into_iter().for_each(|number| set(&*index, number, number, 0));
                 remove(&index, 11);
-                set(&*index, 13, 13, 0);
             })
         };
-        // Sees 2 before 1 as well, perhaps for the second time.
-        set(&*index, 10, 10, 0);
+        // Sees 2 before 1 as well, perhaps for the second time; then 1 is not free.
+        [10, 13].into_iter().for_each(|number| set(&*index, number, number, 0));
         other.join().unwrap();
         assert_eq!(scan(&*index), [10, 12, 13].map(|number| address(number, 0)));
         assert_eq!(index.len(), 3);

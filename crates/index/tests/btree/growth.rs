@@ -42,6 +42,25 @@ fn a_million_random_keys_take_few_bytes_and_give_their_nodes_back() {
 }
 
 #[test]
+fn a_leaf_finds_its_entries_however_full_it_is() {
+    let tree = BTree::new();
+    let key = |number: u64| (1 << 48 | number).to_be_bytes()[1..].to_vec();
+    // Addresses that look like heads smaller than these.
+    let address = |number: u64| Address::new((number + 1) << 20);
+    let nodes = tree.nodes();
+    let mut count = 0;
+    while tree.nodes() == nodes {
+        set(&tree, &key(count), address(count));
+        count += 1;
+        for number in 0..count {
+            assert_eq!(get(&tree, &key(number)), Lookup::Found(address(number)), "one of {count}");
+        }
+        assert_eq!(get(&tree, &key(count)), Lookup::Absent);
+    }
+    assert!(count > 60, "{count} entries split a leaf");
+}
+
+#[test]
 fn ascending_keys_fill_their_leaves() {
     const ENTRIES: u64 = 200_000;
     let tree = BTree::new();

@@ -6,3 +6,4 @@ mod common;
 mod concurrent;
 mod growth;
 mod model;
+mod visitor;

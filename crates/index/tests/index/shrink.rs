@@ -34,6 +34,40 @@ fn the_table_follows_its_entries_down_in_bounded_steps() {
     assert!(index.memory_bytes() < full_bytes / 5);
 }
 
+/// Changes many keys at once, so that many buckets are due.
+fn at_once(index: &Clht, numbers: &[u64], change: impl Fn(u64) -> Change) {
+    let keys: Vec<_> = numbers.iter().map(|&number| key(number)).collect();
+    index.update_many(
+        &keys,
+        |i, address| is(numbers[i])(address),
+        |_, changes| changes.iter_mut().zip(numbers).for_each(|(to, &number)| *to = change(number)),
+    );
+}
+
+#[test]
+fn one_operation_moves_a_bounded_number_of_buckets() {
+    let index = Clht::with_min_buckets(1);
+    let numbers: Vec<u64> = (1..=600).collect();
+    at_once(&index, &numbers, |number| Change::Set(address(number, 0)));
+    assert_eq!((index.len(), index.buckets()), (600, 5), "four of many that are due");
+    // The next ones go on.
+    let mut before = index.buckets();
+    for number in 601..=700 {
+        insert(&index, number);
+        assert!(index.buckets() - before <= 4, "{before} buckets, then {}", index.buckets());
+        before = index.buckets();
+    }
+    assert!(before > 100, "{before}");
+    at_once(&index, &numbers, |_| Change::Remove);
+    assert_eq!((index.len(), index.buckets()), (100, before - 4));
+    for number in 601..=700 {
+        let before = index.buckets();
+        assert!(index.remove(&key(number), address(number, 0)));
+        assert!(before - index.buckets() <= 4, "{before} buckets, then {}", index.buckets());
+    }
+    assert_eq!((index.len(), index.buckets()), (0, 1));
+}
+
 #[test]
 fn a_few_operations_make_it_neither_grow_nor_shrink() {
     let index = Clht::with_min_buckets(1);

@@ -10,7 +10,7 @@ use std::process::Command;
 use anyhow::{Context, ensure};
 
 use super::library::Detector;
-use super::product_test::ProductTests;
+use super::product_test::{Kind, ProductTests, is_test};
 
 /// The copy.
 pub(super) struct Copy {
@@ -85,20 +85,33 @@ fn remove_others(folder: &Path, kept: &BTreeSet<PathBuf>) -> anyhow::Result<()> 
 }
 
 impl Copy {
-    /// Builds the proofs of the copy, and the tests among the detectors.
-    pub fn build<'a>(&self, detectors: impl Iterator<Item = &'a Detector>) -> anyhow::Result<ProductTests> {
-        let mut cargo = self.cargo();
-        let status = cargo.args(["build", "--quiet", "--release", "--package", "terrace-proof"]).status()?;
-        ensure!(status.success(), "a mutant does not compile: see the errors above");
-        ProductTests::build(&self.path, self.cargo(), detectors)
+    /// Builds the proofs of the copy and the tests, as far as these detectors need them.
+    pub fn build(&self, detectors: &[&Detector]) -> anyhow::Result<ProductTests> {
+        if !detectors.iter().all(|detector| is_test(detector)) {
+            let mut cargo = self.cargo(Kind::Plain);
+            cargo.args(["build", "--quiet", "--release", "--package", "terrace-proof"]);
+            ensure!(cargo.status()?.success(), "a mutant does not compile: see the errors above");
+        }
+        ProductTests::build(&self.path, |kind| self.cargo(kind), detectors.iter().copied())
     }
 
-    fn cargo(&self) -> Command {
+    fn cargo(&self, kind: Kind) -> Command {
         let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-        cargo
-            .current_dir(&self.path)
-            .env("CARGO_TARGET_DIR", &self.target)
-            .env("CARGO_BUILD_BUILD_DIR", &self.build);
+        cargo.current_dir(&self.path);
+        match kind {
+            Kind::Plain => {
+                cargo.env("CARGO_TARGET_DIR", &self.target).env("CARGO_BUILD_BUILD_DIR", &self.build);
+            }
+            // The same flags and directory as the chore that explores schedules: what others wrote is there already.
+            Kind::Schedules => {
+                let mut flags = std::env::var_os("RUSTFLAGS").unwrap_or_default();
+                flags.push(" --cfg shuttle");
+                cargo
+                    .env("CARGO_TARGET_DIR", self.target.join("schedules"))
+                    .env("CARGO_BUILD_BUILD_DIR", self.build.join("schedules"))
+                    .env("RUSTFLAGS", flags);
+            }
+        }
         cargo
     }
 

@@ -10,6 +10,7 @@
 //! | `litmus NAME` | a short script for one rule, crashed everywhere: see `litmus` |
 //! | `torture MEDIA MODE` | power cuts on the real server, which has the bug: each history is a cut |
 //! | `test CRATE TARGET NAME` | a test of the product, see `product_test` |
+//! | `schedules CRATE TARGET NAME` | a test of the product that explores schedules, likewise |
 //! | `space MEDIA` | a small set of keys written again and again, with restarts: the store never fills up |
 
 use std::process::ExitCode;

@@ -34,7 +34,7 @@ pub struct Bug {
 pub struct Detector {
     /// Its name and what it runs on: `sweep byte sync`, `log block`, `damage byte`.
     pub name: String,
-    /// Histories, or power cuts, at most.
+    /// Histories, power cuts or schedules, at most.
     pub histories: u64,
     /// The first one's seed.
     pub seed: u64,
@@ -43,7 +43,11 @@ pub struct Detector {
 impl Detector {
     /// With as much of it as is usual.
     pub(super) fn usual(name: String) -> Self {
-        let histories = if name.starts_with("torture") { CUTS } else { HISTORIES };
+        let histories = match name.split(' ').next() {
+            Some("torture") => CUTS,
+            Some("schedules") => SCHEDULES,
+            _ => HISTORIES,
+        };
         Self { name, histories, seed: 0 }
     }
     /// How many times the usual this is.
@@ -79,7 +83,9 @@ struct Entry {
 /// Histories that a detector tries unless the entry says otherwise.
 pub(super) const HISTORIES: u64 = 150;
 /// Power cuts of the torture.
-pub(super) const CUTS: u64 = 60;
+const CUTS: u64 = 60;
+/// Schedules of two to four threads.
+const SCHEDULES: u64 = 4000;
 
 /// The whole library.
 ///
@@ -99,11 +105,9 @@ pub fn load(root: &Path) -> anyhow::Result<Vec<Bug>> {
         let class: Class = toml::from_str(&text).with_context(|| format!("reading {}", path.display()))?;
         for entry in class.bug {
             ensure!(bugs.iter().all(|bug| bug.name != entry.name), "two bugs are called {:?}", entry.name);
-            let mut detectors = vec![Detector {
-                name: entry.detector,
-                histories: entry.histories.unwrap_or(HISTORIES),
-                seed: entry.seed.unwrap_or(0),
-            }];
+            let usual = Detector::usual(entry.detector);
+            let histories = entry.histories.unwrap_or(usual.histories);
+            let mut detectors = vec![Detector { histories, seed: entry.seed.unwrap_or(0), ..usual }];
             detectors.extend(entry.torture.map(|on| Detector::usual(format!("torture {on}"))));
             bugs.push(Bug {
                 number: bugs.len() as u32 + 1,

@@ -9,6 +9,9 @@
 //!                                                and first of all no bug, which every detector must pass
 //! ```
 //!
+//! The index crate imports nothing that could choose for it, so its copy gets a choice of its own (`rewrite`). Its detectors are
+//! its tests, some of them built to explore schedules (`product_test`).
+//!
 //! The product has no trace of this; a change that moves an original's text makes this fail with the entry's name.
 
 mod copy;
@@ -34,7 +37,7 @@ pub struct Arguments {
     /// Only bugs whose name contains this.
     #[arg(long)]
     only: Option<String>,
-    /// Only bugs of this class.
+    /// Only bugs of this class, such as `B+tree`.
     #[arg(long)]
     class: Option<String>,
     /// Added to the seed of every detector.
@@ -94,7 +97,8 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let chosen: Vec<Bug> = bugs.iter().filter(wanted).cloned().collect();
     ensure!(!chosen.is_empty(), "no bug has that name and class");
     let copy = copy::make(&root(), &rewrite::rewrite(&root(), &bugs)?)?;
-    let tests = copy.build(chosen.iter().flat_map(|bug| &bug.detectors))?;
+    let detectors: Vec<&library::Detector> = chosen.iter().flat_map(|bug| &bug.detectors).collect();
+    let tests = copy.build(&detectors)?;
     if arguments.build_only {
         for bug in &bugs {
             println!("{:>3}  {}: {}", bug.number, bug.class, bug.name);

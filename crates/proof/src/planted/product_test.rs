@@ -1,5 +1,6 @@
 //! Detectors that are tests of the product itself, built from the copy: `test CRATE TARGET NAME`, where TARGET is `lib` for the
-//! tests beside the code, or an integration test's name. Exactly one test must have NAME in its path.
+//! tests beside the code, or an integration test's name. Exactly one test must have NAME in its path. `schedules CRATE TARGET NAME`
+//! is a test that explores schedules: it is built with shuttle's primitives, and the entry's histories are its schedules.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -10,11 +11,21 @@ use serde::Deserialize;
 
 use super::library::Detector;
 
-/// A program of tests: the crate's folder, and `lib` or the integration test.
-type Program = (String, String);
+/// A program of tests: how it is built, the crate's folder, and `lib` or the integration test.
+type Program = (Kind, String, String);
+
+/// How a program of tests is built.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Kind {
+    /// As users do.
+    Plain,
+    /// With shuttle's primitives, which explore schedules.
+    Schedules,
+}
 
 /// What a detector's name says, if it is a test.
 struct Named<'a> {
+    kind: Kind,
     folder: &'a str,
     target: &'a str,
     test: &'a str,
@@ -29,11 +40,16 @@ pub(super) struct ProductTests {
 
 impl<'a> Named<'a> {
     fn of(detector: &'a Detector) -> Option<Self> {
-        let mut words = detector.name.strip_prefix("test ")?.split(' ');
-        Some(Self { folder: words.next()?, target: words.next()?, test: words.next()? })
+        let mut words = detector.name.split(' ');
+        let kind = match words.next()? {
+            "test" => Kind::Plain,
+            "schedules" => Kind::Schedules,
+            _ => return None,
+        };
+        Some(Self { kind, folder: words.next()?, target: words.next()?, test: words.next()? })
     }
     fn program(&self) -> Program {
-        (self.folder.into(), self.target.into())
+        (self.kind, self.folder.into(), self.target.into())
     }
 }
 
@@ -52,31 +68,37 @@ struct Target {
 }
 
 impl ProductTests {
-    /// Builds those that these detectors name. `cargo` comes with the copy's settings.
+    /// Builds those that these detectors name. `cargo` gives a command with the copy's settings.
     pub fn build<'a>(
         workspace: &Path,
-        mut cargo: Command,
+        cargo: impl Fn(Kind) -> Command,
         detectors: impl Iterator<Item = &'a Detector>,
     ) -> anyhow::Result<Self> {
         let wanted: BTreeSet<Program> =
             detectors.filter_map(Named::of).map(|named| named.program()).collect();
         let mut tests = Self { workspace: workspace.into(), programs: BTreeMap::new() };
-        if wanted.is_empty() {
-            return Ok(tests);
+        for kind in [Kind::Plain, Kind::Schedules] {
+            let programs: Vec<&Program> = wanted.iter().filter(|program| program.0 == kind).collect();
+            if !programs.is_empty() {
+                tests.build_some(kind, &programs, cargo(kind))?;
+            }
         }
-        cargo.args([
-            "test",
-            "--quiet",
-            "--release",
-            "--no-run",
-            "--message-format",
-            "json-render-diagnostics",
-        ]);
-        for folder in wanted.iter().map(|(folder, _)| folder).collect::<BTreeSet<_>>() {
+        for program in &wanted {
+            ensure!(tests.programs.contains_key(program), "there are no tests {program:?}");
+        }
+        Ok(tests)
+    }
+
+    fn build_some(&mut self, kind: Kind, programs: &[&Program], mut cargo: Command) -> anyhow::Result<()> {
+        cargo.args(["test", "--quiet", "--no-run", "--message-format", "json-render-diagnostics"]);
+        if kind == Kind::Plain {
+            cargo.arg("--release");
+        }
+        for folder in programs.iter().map(|(_, folder, _)| folder).collect::<BTreeSet<_>>() {
             let package = if folder == "terrace" { folder.clone() } else { format!("terrace-{folder}") };
             cargo.args(["--package", &package]);
         }
-        for target in wanted.iter().map(|(_, target)| target).collect::<BTreeSet<_>>() {
+        for target in programs.iter().map(|(_, _, target)| target).collect::<BTreeSet<_>>() {
             match target.as_str() {
                 "lib" => cargo.arg("--lib"),
                 name => cargo.args(["--test", name]),
@@ -90,12 +112,9 @@ impl ProductTests {
             let Some(folder) = artifact.manifest_path.parent().and_then(Path::file_name) else { continue };
             let is_lib = artifact.target.kind.iter().any(|kind| kind == "lib");
             let target = if is_lib { "lib".into() } else { artifact.target.name };
-            tests.programs.insert((folder.to_string_lossy().into(), target), artifact.executable);
+            self.programs.insert((kind, folder.to_string_lossy().into(), target), artifact.executable);
         }
-        for program in &wanted {
-            ensure!(tests.programs.contains_key(program), "there are no tests {program:?}");
-        }
-        Ok(tests)
+        Ok(())
     }
 
     /// What runs this detector, if it is a test.
@@ -103,6 +122,10 @@ impl ProductTests {
         let named = Named::of(detector)?;
         let mut command = Command::new(self.programs.get(&named.program())?);
         command.arg(named.test).current_dir(self.workspace.join("crates").join(named.folder));
+        if named.kind == Kind::Schedules {
+            command.env("SHUTTLE_ITERATIONS", detector.histories.to_string());
+            command.env("SHUTTLE_RANDOM_SEED", detector.seed.to_string());
+        }
         Some(command)
     }
 }
@@ -133,7 +156,9 @@ mod tests {
     fn names_are_taken_apart_and_outputs_understood() {
         let detector = Detector::usual("test log lib a_test".into());
         let named = Named::of(&detector).unwrap();
-        assert_eq!((named.program(), named.test), (("log".into(), "lib".into()), "a_test"));
+        assert_eq!((named.program(), named.test), ((Kind::Plain, "log".into(), "lib".into()), "a_test"));
+        let detector = Detector::usual("schedules index shuttle a_test".into());
+        assert_eq!(Named::of(&detector).unwrap().kind, Kind::Schedules);
         assert!(!is_test(&Detector::usual("log byte".into())));
         let output =
             "running 1 test\n---- a stdout ----\nthread 'a' panicked at src/a.rs:1:2:\nit is gone\nnote";

@@ -12,8 +12,8 @@ use anyhow::{Context, bail, ensure};
 
 use super::library::Bug;
 
-/// Where the choice is made.
-const MEDIA: &str = "crates/media/";
+/// Where the choice is made: in a crate that the others import, and in one that imports none of them.
+const CHOOSERS: [&str; 2] = ["crates/media/", "crates/index/"];
 
 /// One original's place, and the bugs that replace it.
 struct Place<'a> {
@@ -35,12 +35,14 @@ pub(super) fn rewrite(root: &Path, bugs: &[Bug]) -> anyhow::Result<BTreeMap<Path
         let text = fs::read_to_string(root.join(file)).with_context(|| format!("reading {file}"))?;
         changed.insert(PathBuf::from(file), in_file(file, &text, &bugs)?);
     }
-    let lib = PathBuf::from("crates/media/src/lib.rs");
-    let before = match changed.remove(&lib) {
-        Some(text) => text,
-        None => fs::read_to_string(root.join(&lib))?,
-    };
-    changed.insert(lib, before + CHOICE);
+    for folder in CHOOSERS {
+        let lib = Path::new(folder).join("src/lib.rs");
+        let before = match changed.remove(&lib) {
+            Some(text) => text,
+            None => fs::read_to_string(root.join(&lib))?,
+        };
+        changed.insert(lib, before + CHOICE);
+    }
     Ok(changed)
 }
 
@@ -64,7 +66,8 @@ fn in_file(file: &str, text: &str, bugs: &[&Bug]) -> anyhow::Result<String> {
             pair[1].bugs[0].name
         );
     }
-    let path = if file.starts_with(MEDIA) { "crate" } else { "terrace_media" };
+    let chooses = CHOOSERS.iter().any(|folder| file.starts_with(folder));
+    let path = if chooses { "crate" } else { "terrace_media" };
     Ok(replace(text, 0..text.len(), &places, path))
 }
 
@@ -163,6 +166,14 @@ mod tests {
             "x((if {p}(1) {{ a }} else if {p}(2) {{ b }} else {{ a + (if {p}(3) {{ c }} else {{ b }}) }}));"
         );
         assert_eq!(planted("x(a + b);", &bugs).unwrap(), expected);
+    }
+
+    #[test]
+    fn a_crate_with_a_choice_of_its_own_asks_itself() {
+        let bugs = [bug(1, "b", "c")];
+        let file = "crates/index/src/clht/a.rs";
+        let text = in_file(file, "f(b);", &bugs.iter().collect::<Vec<_>>()).unwrap();
+        assert_eq!(text, "f((if crate::planted::is(1) { c } else { b }));");
     }
 
     #[test]
