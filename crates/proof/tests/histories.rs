@@ -17,7 +17,7 @@ fn tiers(media: MediaKind, durability: &str) -> Tiers {
         engine: "hetermm".into(),
         media,
         durability: durability.parse().unwrap(),
-        dram: "6MiB".into(),
+        dram: "3MiB".into(),
         lower: "48MiB".into(),
         threads: 2,
     }
@@ -46,7 +46,8 @@ fn share(media: MediaKind, durability: &str) -> Summary {
     let summary = recorded.history.check(2, |_| None).unwrap_or_else(|failure| panic!("{failure}"));
     println!("{tiers}: {summary}, {recorded}");
     assert!(summary.calls as u64 >= recording.operations && summary.crashes as u64 == recording.crashes);
-    assert!(recorded.cold > 1000, "there is more than DRAM holds: {}", recorded.cold);
+    // How many depends on what was flushed by the time of each crash, and so on the machine; thousands are usual.
+    assert!(recorded.cold > 100, "there is more than DRAM holds: {}", recorded.cold);
     assert!(summary.lost > 0 && summary.open_max > 1, "nothing was cut off, nothing contended: {summary}");
     summary
 }
