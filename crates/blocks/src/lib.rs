@@ -21,9 +21,10 @@
 //! | `slots`, `place` | the block table in DRAM, and a place in a block |
 //! | `image` | a block drawn from a page, or read whole |
 //! | `extent` | large values |
+//! | `reads`, `direct` | a session's reads that complete later; records read straight from byte-addressable media |
 //! | `freeing`, `tombstones` | blocks that nothing refers to, and tombstones that hide nothing |
 //! | `scan` | opening what is on the medium |
-//! | `frames`, `words` | DRAM for pages that become blocks, and records in it |
+//! | `frames`, `words`, `fetch` | DRAM for pages that become blocks, and records in it |
 //! | `listed` | a record that a block lists, and the index |
 //! | `inspect` | the format for whoever checks a store that nobody uses |
 //! | `sync`, `schedules` | the primitives, and what stands in for `frames` where schedules are explored |
@@ -31,7 +32,9 @@
 mod block_tier;
 mod blocks;
 mod byte_tier;
+mod direct;
 mod extent;
+mod fetch;
 mod footer;
 #[cfg(not(shuttle))]
 mod frames;
@@ -48,6 +51,7 @@ mod lower;
 mod manifest_copies;
 mod pieces;
 mod place;
+mod reads;
 mod scan;
 mod slots;
 mod sync;
@@ -58,6 +62,7 @@ mod written;
 pub use block_tier::BlockTier;
 pub use blocks::{Blocks, Counts, FirstFailure, RECLAIM_SLOTS};
 pub use byte_tier::ByteTier;
+pub use fetch::{fetch_words, prefetch};
 pub use frames::Frames;
 pub use free::Free;
 pub use freeing::Freeing;
@@ -71,6 +76,7 @@ pub use lower::{Finished, Lower};
 pub use manifest_copies::{manifest_area, secure_found, stored_manifest};
 pub use pieces::{Piece, pieces, total_bytes, value_bytes_max};
 pub use place::{Place, slots_max};
+pub use reads::Reads;
 pub use scan::FoundRecord;
 pub use slots::{Slot, State};
 pub use tombstones::{Copies, Sweep};

@@ -5,7 +5,7 @@ use std::io;
 use std::os::fd::RawFd;
 use std::sync::atomic::Ordering::*;
 
-use terrace_blocks::{Blocks, Frames, Lower, Place, RECLAIM_SLOTS, State, Sweep, total_bytes};
+use terrace_blocks::{Blocks, Frames, Lower, Place, RECLAIM_SLOTS, Reads, State, Sweep, total_bytes};
 use terrace_engine::record::{Head, NewRecord};
 use terrace_engine::space::{Arrival, Class, Context, Fetch, Found, Limits, Room, Space, Want};
 use terrace_engine::{Failure, Progress, StoreError, TierStats};
@@ -14,7 +14,6 @@ use terrace_index::{Address, Index, Key};
 use crate::address::Addresses;
 use crate::flush::Flushing;
 use crate::open::{FRAMES_MIN, HybridOptions};
-use crate::read::Reads;
 use crate::reclaim::Reclaiming;
 use crate::sync::{AtomicU64, AtomicUsize, Mutex};
 use crate::write::OpenPage;
@@ -166,12 +165,14 @@ impl<L: Lower> Space for HybridLog<L> {
     }
     fn start_read(&self, local: &mut Local<L>, address: Option<Address>, extent: &[u8], token: u64) -> bool {
         match address {
-            Some(address) => self.start_record(&mut local.reads, address, token),
-            None => self.start_extent(&mut local.reads, extent, token),
+            Some(address) => {
+                self.blocks.start_record(&mut local.reads, self.addresses.place(address), None, token)
+            }
+            None => self.blocks.start_extent(&mut local.reads, extent, token),
         }
     }
     fn reap(&self, local: &mut Local<L>, wait: bool, out: &mut Vec<Arrival>) {
-        self.reap_reads(&mut local.reads, wait, out);
+        self.blocks.reap_reads(&mut local.reads, wait, out);
     }
     fn read_fd(&self, local: &Local<L>) -> Option<RawFd> {
         self.blocks.lower.fd(local.reads.queue())

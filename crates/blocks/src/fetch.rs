@@ -1,0 +1,63 @@
+//! Fetching a record from DRAM.
+//!
+//! # Thread safety
+//! The record may be rewritten meanwhile: see [`Words`].
+
+use terrace_engine::record::Kind;
+use terrace_engine::space::{Fetch, Want};
+use terrace_index::Key;
+
+use crate::sync::AtomicU64;
+use crate::words::Words;
+
+/// Fetches a record, as [`Space::fetch`](terrace_engine::space::Space::fetch) says.
+#[inline]
+pub fn fetch_words(words: Words<'_>, key: Option<&Key<'_>>, want: Want, out: &mut Vec<u8>) -> Fetch {
+    let start = out.len();
+    words.consistently(|head| {
+        out.truncate(start);
+        let meta = head.meta;
+        if meta.kind() == Kind::Poison {
+            return match key {
+                Some(key) if words.bytes_equal(meta.key_word(), &key.hash.to_le_bytes()) => {
+                    Fetch::Damaged(head)
+                }
+                _ => Fetch::Differs,
+            };
+        }
+        match key {
+            Some(key) => {
+                let same = meta.key_bytes() == key.bytes.len()
+                    && meta.db() == key.db
+                    && words.bytes_equal(meta.key_word(), key.bytes);
+                if !same {
+                    return Fetch::Differs;
+                }
+                if want == Want::Value || meta.kind() == Kind::Extent {
+                    words.copy_bytes(meta.value_word(), meta.value_bytes(), out);
+                }
+            }
+            None => {
+                words.copy_bytes(meta.key_word(), meta.key_bytes(), out);
+                if want == Want::Value {
+                    words.copy_bytes(meta.value_word(), meta.value_bytes(), out);
+                }
+            }
+        }
+        Fetch::Match(head)
+    })
+}
+
+/// Starts loading the first words of a record into the cache.
+#[inline]
+pub fn prefetch(words: &[AtomicU64]) {
+    #[cfg(target_arch = "x86_64")]
+    for line in words.iter().step_by(8).take(2) {
+        // SAFETY: a prefetch never faults, whatever the address.
+        unsafe {
+            std::arch::x86_64::_mm_prefetch(std::ptr::from_ref(line).cast(), std::arch::x86_64::_MM_HINT_T0);
+        }
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = words;
+}
