@@ -238,6 +238,9 @@ mod tests {
         fn barrier_passed(&self, _barrier: &Barrier) -> bool {
             unreachable!()
         }
+        fn settled(&self, _version: u64) -> bool {
+            unreachable!()
+        }
         fn logged(&self) -> bool {
             unreachable!()
         }

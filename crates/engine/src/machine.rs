@@ -230,7 +230,7 @@ impl<I: Index, S: Space, D: LogDevice> Machine<I, S, D> {
         {
             let Some(manifest) = self.manifest.try_lock() else { return Progress::Idle };
             let wanted = self.wanted_seq.load(SeqCst);
-            let trust = wanted > manifest.persisted_seq && wanted <= self.space.persisted_seq();
+            let trust = wanted > manifest.persisted_seq && wanted <= self.space.sealed_seq();
             if now + TIME_MARGIN_US <= manifest.time_us && !trust {
                 return Progress::Idle;
             }
@@ -247,7 +247,7 @@ impl<I: Index, S: Space, D: LogDevice> Machine<I, S, D> {
         let mut current = self.manifest.lock();
         let mut manifest = *current;
         manifest.sequence += 1;
-        manifest.persisted_seq = manifest.persisted_seq.max(self.space.persisted_seq());
+        manifest.persisted_seq = manifest.persisted_seq.max(self.space.sealed_seq());
         manifest.time_us = manifest.time_us.max(self.shared.now_us() + TIME_AHEAD_US);
         manifest.version_floor = manifest.version_floor.max(self.shared.version_floor.load(SeqCst));
         for (stored, flush) in manifest.flush_versions.iter_mut().zip(&self.shared.flush_versions) {
@@ -313,17 +313,18 @@ impl<I: Index, S: Space, D: LogDevice> Machine<I, S, D> {
                             manifest.log_floor = floor;
                         }
                     });
-                    return if saved.is_ok() { self.free_log(log, persisted) } else { Progress::Blocked };
+                    return if saved.is_ok() { self.free_log(log) } else { Progress::Blocked };
                 }
                 // The log may shrink before the floor rises.
-                if log.free_blocks() * 2 < log.used_blocks() && self.manifest.lock().persisted_seq < persisted
-                {
-                    return match self.save_manifest(|_| {}) {
-                        Ok(()) => self.free_log(log, persisted),
-                        Err(_) => Progress::Blocked,
-                    };
+                if log.free_blocks() * 2 >= log.used_blocks() {
+                    return Progress::Idle;
                 }
-                Progress::Idle
+                if self.manifest.lock().persisted_seq < self.space.sealed_seq()
+                    && self.save_manifest(|_| {}).is_err()
+                {
+                    return Progress::Blocked;
+                }
+                self.free_log(log)
             }
         }
     }
@@ -332,7 +333,7 @@ impl<I: Index, S: Space, D: LogDevice> Machine<I, S, D> {
         manifest.flush_versions.iter().zip(&self.shared.flush_versions).all(|(s, f)| *s == f.load(SeqCst))
     }
 
-    fn free_log(&self, log: &Log<D>, persisted: u64) -> Progress {
+    fn free_log(&self, log: &Log<D>) -> Progress {
         let stored = *self.manifest.lock();
         let floor = stored.log_floor;
         if !self.flushes_stored(&stored) {
@@ -340,7 +341,7 @@ impl<I: Index, S: Space, D: LogDevice> Machine<I, S, D> {
             self.shared.want_sync();
             return Progress::Idle;
         }
-        match log.reclaim(persisted.min(stored.persisted_seq), floor) {
+        match log.reclaim(self.space.cut_seq(stored.persisted_seq), floor) {
             Ok(0) => Progress::Idle,
             Ok(_) => {
                 if log.free_blocks() > 1 {
@@ -428,6 +429,15 @@ impl<I: Index, S: Space, D: LogDevice> Context for Machine<I, S, D> {
     }
     fn barrier_passed(&self, barrier: &Barrier) -> bool {
         if self.log.is_none() || self.shared.commit.passed(barrier) {
+            return true;
+        }
+        self.shared.want_sync();
+        false
+    }
+    fn settled(&self, version: u64) -> bool {
+        if self.log.is_none()
+            || self.shared.commit.power().settled(crate::version::Version(version).slot()) >= version
+        {
             return true;
         }
         self.shared.want_sync();
@@ -555,7 +565,7 @@ impl<I: Index, S: Space, D: LogDevice> Store for StoreHandle<I, S, D> {
         machine
             .save_manifest(|manifest| {
                 manifest.clean = true;
-                manifest.persisted_seq = machine.space.last_seq();
+                manifest.persisted_seq = machine.space.sealed_seq();
                 manifest.version_floor = manifest.version_floor.max(newest);
                 manifest.log_floor = manifest.log_floor.max(newest);
             })

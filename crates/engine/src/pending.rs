@@ -89,6 +89,22 @@ impl Known {
     pub fn forget_extents(&mut self) {
         self.extents.clear();
     }
+    /// The record at an address as it was read before, if that still holds.
+    #[inline]
+    pub fn record<S: Space>(&self, space: &S, address: Address) -> Option<&[u8]> {
+        if self.records.is_empty() {
+            return None;
+        }
+        match self.fact(space, address)? {
+            Fact::Record(bytes) => Some(bytes),
+            Fact::Damaged { .. } => None,
+        }
+    }
+    /// What was read from an address, if that still holds.
+    fn fact<S: Space>(&self, space: &S, address: Address) -> Option<&Fact> {
+        let (_, generation, fact) = self.records.iter().rev().find(|(at, _, _)| *at == address)?;
+        (*generation == space.generation(address)).then_some(fact)
+    }
     /// As [`Space::fetch`], from what was read before where that still holds.
     pub fn fetch<S: Space>(
         &self,
@@ -98,13 +114,10 @@ impl Known {
         want: Want,
         out: &mut Vec<u8>,
     ) -> Fetch {
-        if !self.records.is_empty() {
-            let fact = self.records.iter().rev().find(|(at, _, _)| *at == address);
-            if let Some((_, generation, fact)) = fact
-                && *generation == space.generation(address)
-            {
-                return fact.fetch(key, want, out);
-            }
+        if !self.records.is_empty()
+            && let Some(fact) = self.fact(space, address)
+        {
+            return fact.fetch(key, want, out);
         }
         space.fetch(address, key, want, out)
     }

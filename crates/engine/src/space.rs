@@ -108,6 +108,8 @@ pub trait Context {
     fn barrier(&self) -> Barrier;
     /// Whether that is safe from power loss. Where it isn't, asks for a sync.
     fn barrier_passed(&self, barrier: &Barrier) -> bool;
+    /// Whether this version, and all that it rests on, is safe from power loss. Where it isn't, asks for a sync.
+    fn settled(&self, version: u64) -> bool;
     /// Whether there is a log: if not, only flushed records survive.
     fn logged(&self) -> bool;
     /// Whether the stored manifest says that pages up to this sequence number were flushed whole; if not, it soon will, once they
@@ -186,12 +188,12 @@ pub trait Space: Send + Sync + 'static {
     /// A number that changes when the place is reused for another record.
     fn generation(&self, address: Address) -> u64;
 
-    /// Makes sure that `records` records of `words` words in all can be put. Called outside of any critical section, inside
-    /// an epoch.
-    fn prepare(&self, local: &mut Self::Local, words: usize, records: usize, class: Class) -> Room;
+    /// Makes sure that records of these lengths, in words, can be put. Called outside of any critical section, inside an
+    /// epoch.
+    fn prepare(&self, local: &mut Self::Local, records: &[usize], class: Class) -> Room;
 
-    /// Whether puts of `records` records of `words` words in all would succeed in the room prepared.
-    fn fits(&self, local: &Self::Local, words: usize, records: usize) -> bool;
+    /// Whether puts of records of these lengths would succeed in the room prepared.
+    fn fits(&self, local: &Self::Local, records: &[usize]) -> bool;
 
     /// Stores a record: in place of the old one where that may be updated in place, else elsewhere. Returns where, and the
     /// sequence number of the page it lies in. The caller makes sure that it fits.
@@ -202,8 +204,31 @@ pub trait Space: Send + Sync + 'static {
         record: &NewRecord<'_>,
     ) -> (Address, u64);
 
-    /// The index no longer refers to this record (its successor is elsewhere, or it is gone).
+    /// The version put last has been issued: what it replaced without [`release`](Self::release), being in its place, may
+    /// be given up by whoever waits for the versions issued so far.
+    #[inline]
+    fn issued(&self, _local: &mut Self::Local) {}
+
+    /// The session leaves its epoch and may stay away: it gives back room that it does not use.
+    #[inline]
+    fn rest(&self, _local: &mut Self::Local) {}
+
+    /// The index no longer refers to this record (its successor is elsewhere, or it is gone). Called after its successor's
+    /// version has been issued.
     fn release(&self, address: Address, head: &Head);
+
+    /// A client's get has found this record; `read` is the whole of it if it had to be read from a device. Called once for
+    /// each such get, inside an epoch, outside of any critical section.
+    #[inline]
+    fn hit<I: Index>(
+        &self,
+        _local: &mut Self::Local,
+        _index: &I,
+        _key: &Key<'_>,
+        _address: Address,
+        _read: Option<&[u8]>,
+    ) {
+    }
 
     /// Writes a large value where it survives what the log survives once the log entry does; appends its description to
     /// `description`. Parts are concatenated.
@@ -246,11 +271,21 @@ pub trait Space: Send + Sync + 'static {
     /// One step of background work.
     fn step<I: Index>(&self, index: &I, context: &dyn Context) -> Progress;
 
-    /// Every page with at most this sequence number is durable where it was flushed.
+    /// Every record that [`put`](Self::put) gave at most this sequence number is durable elsewhere, or its successor is.
     fn persisted_seq(&self) -> u64;
 
-    /// The highest sequence number given to a page so far.
+    /// The highest sequence number given by `put` so far.
     fn last_seq(&self) -> u64;
+
+    /// Every page on the medium with at most this sequence number is there whole: the stored manifest may say so.
+    fn sealed_seq(&self) -> u64 {
+        self.persisted_seq()
+    }
+
+    /// Log entries up to this sequence number need not be kept, the stored manifest trusting pages up to `trusted`.
+    fn cut_seq(&self, trusted: u64) -> u64 {
+        self.persisted_seq().min(trusted)
+    }
 
     /// Keys of records that have expired or were forgotten by a whole-database flush, some at a time, each as database and
     /// bytes; the machine purges those that still are.

@@ -212,16 +212,16 @@ impl Space for DramSpace {
     fn generation(&self, _address: Address) -> u64 {
         0
     }
-    fn prepare(&self, _local: &mut Local, words: usize, _records: usize, class: Class) -> Room {
+    fn prepare(&self, _local: &mut Local, records: &[usize], class: Class) -> Room {
         let used = self.used_bytes.load(Relaxed);
-        if class == Class::Release || used + words as u64 * 8 <= self.capacity_bytes {
+        if class == Class::Release || used + records.iter().sum::<usize>() as u64 * 8 <= self.capacity_bytes {
             Room::Ready
         } else {
             Room::Full
         }
     }
     #[inline]
-    fn fits(&self, _local: &Local, _words: usize, _records: usize) -> bool {
+    fn fits(&self, _local: &Local, _records: &[usize]) -> bool {
         true
     }
 

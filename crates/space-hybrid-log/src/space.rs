@@ -123,13 +123,13 @@ impl<L: Lower> Space for HybridLog<L> {
         self.blocks.slots[self.addresses.place(address).slot as usize].seq.load(Acquire)
     }
     #[inline]
-    fn prepare(&self, local: &mut Local<L>, words: usize, records: usize, class: Class) -> Room {
+    fn prepare(&self, local: &mut Local<L>, records: &[usize], class: Class) -> Room {
         let keep = if class == Class::Write { self.blocks.reserve() } else { RECLAIM_SLOTS };
-        self.prepare_page(&mut local.page, words, records, keep)
+        self.prepare_page(&mut local.page, records.iter().sum(), records.len(), keep)
     }
     #[inline]
-    fn fits(&self, local: &Local<L>, words: usize, records: usize) -> bool {
-        self.page_fits(&local.page, words, records)
+    fn fits(&self, local: &Local<L>, records: &[usize]) -> bool {
+        self.page_fits(&local.page, records.iter().sum(), records.len())
     }
     #[inline]
     fn put(

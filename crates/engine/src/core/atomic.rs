@@ -119,8 +119,9 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
     }
 
     fn apply(&mut self, writes: &[Write<'_>], known: &Known) -> Step {
-        let words: usize = writes.iter().map(|w| record(w, 0).words()).sum();
-        if let Err(error) = self.make_room(words, writes.len(), Class::Write) {
+        let sizes: Vec<usize> = writes.iter().map(|w| record(w, 0).words()).collect();
+        let words: usize = sizes.iter().sum();
+        if let Err(error) = self.make_room(&sizes, Class::Write) {
             return Step::Done(Reply::Error(error));
         }
         // The group must not be split over two log groups: what is buffered goes first if both would not fit in one.
@@ -168,7 +169,7 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
             if !unread.is_empty() {
                 return Err(Some(unread));
             }
-            if !space.fits(local, words, writes.len()) {
+            if !space.fits(local, &sizes) {
                 return Err(None);
             }
             if let Some(writer) = writer {

@@ -47,6 +47,7 @@ impl<I: Index, S: Space, D: LogDevice> Session for Core<I, S, D> {
             self.execute_window(batch, start, end);
             start = end;
         }
+        self.machine.space.rest(&mut self.local);
         self.leave();
         let failed = !self.write_log();
         self.fill(&mut batch.ticket);

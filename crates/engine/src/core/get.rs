@@ -34,14 +34,14 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
                 Fetch::NeedsRead => Verdict::NeedsRead,
             }
         });
-        match looked {
-            Lookup::Found(_) => {}
+        let address = match looked {
+            Lookup::Found(address) => address,
             Lookup::Absent => return self.miss(output, start),
             Lookup::Unread(address) => {
                 output.truncate(start);
                 return Step::Read(vec![Wanted::Record(address)]);
             }
-        }
+        };
         self.see(head.version);
         if !self.is_live(&head, damaged) {
             return self.miss(output, start);
@@ -53,7 +53,6 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
         if head.expire_at != 0 && head.expire_at <= self.now_ms() {
             return self.miss(output, start);
         }
-        self.hits[usize::from(head.tier) % 3] += 1;
         let mut value_bytes = head.meta.value_bytes() as u64;
         if head.meta.kind() == Kind::Extent {
             match self.open_extent(&head, value, known, output, start) {
@@ -61,6 +60,9 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
                 Err(step) => return step,
             }
         }
+        self.hits[usize::from(head.tier) % 3] += 1;
+        let Self { machine, local, .. } = self;
+        machine.space.hit(local, &machine.index, key, address, known.record(&machine.space, address));
         let meta = Meta { version: head.version, flags: head.flags, expire_at: head.expire_at, value_bytes };
         let value = value.then(|| batch::span(start, output.len() - start));
         Step::Done(Reply::Hit { meta, value })

@@ -22,7 +22,7 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
         let record = view.to_new();
         let words = record.words();
         loop {
-            match machine.space.prepare(&mut self.local, words, 1, Class::Release) {
+            match machine.space.prepare(&mut self.local, &[words], Class::Release) {
                 Room::Ready => break,
                 Room::Wait => {
                     self.leave();
@@ -47,6 +47,7 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
         } else {
             counters.keys[usize::from(record.db) & 15].fetch_add(1, Relaxed);
         }
+        machine.space.rest(&mut self.local);
         self.leave();
         Ok(())
     }

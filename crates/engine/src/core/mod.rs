@@ -169,14 +169,14 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
         live(&self.machine.shared, head, damaged)
     }
 
-    /// Makes room for `records` records of `words` words in all, in the space and in the log.
-    fn make_room(&mut self, words: usize, records: usize, class: Class) -> Result<(), OpError> {
+    /// Makes room for records of these lengths, in words, in the space and in the log.
+    fn make_room(&mut self, records: &[usize], class: Class) -> Result<(), OpError> {
         let mut rounds = 0;
         loop {
             if self.shared().log_failed.load(Relaxed) {
                 return Err(self.shared().log_error());
             }
-            match self.machine.space.prepare(&mut self.local, words, records, class) {
+            match self.machine.space.prepare(&mut self.local, records, class) {
                 Room::Ready => {}
                 Room::Full if class == Class::Write => {
                     self.await_eviction(&mut rounds)?;
@@ -188,7 +188,7 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
                     continue;
                 }
             }
-            if self.make_log_room(words, records)? {
+            if self.make_log_room(records.iter().sum(), records.len())? {
                 return Ok(());
             }
         }

@@ -75,7 +75,7 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
         let start = output.len();
         loop {
             output.truncate(start);
-            if let Err(error) = self.make_room(words, 1, class) {
+            if let Err(error) = self.make_room(&[words], class) {
                 self.drop_ahead(ahead.is_some());
                 return Step::Done(Reply::Error(error));
             }
@@ -314,7 +314,7 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
             let words = record.words();
             let at = place.as_ref().map(|(address, head)| (*address, head));
             // The page may have more room than was asked for, the log may not.
-            if words > room_words || !space.fits(local, words, 1) {
+            if words > room_words || !space.fits(local, &[words]) {
                 return (Change::Keep, Pass::Room(words));
             }
             if shows_old {
@@ -326,6 +326,7 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
             // The answer rests on this version too: it must be as durable as what was seen.
             note_seen(seen, touched, version.0);
             shared.commit.issue(slot, version.0);
+            space.issued(local);
             if ahead.is_some() && kind == Kind::Extent {
                 used_ahead = true;
             }

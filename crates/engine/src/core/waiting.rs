@@ -90,6 +90,7 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
                     batch.pending.push(pending);
                 }
             }
+            self.machine.space.rest(&mut self.local);
             self.leave();
             wait = false;
             // Reads that were started just now must be handed to the device, or nobody would be woken for them.

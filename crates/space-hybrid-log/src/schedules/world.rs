@@ -104,7 +104,7 @@ impl<const DIRECT: bool> World<DIRECT> {
             self.space.detach(local);
         }
         self.enter(WRITER);
-        while self.space.prepare(local, record.words(), 1, Class::Release) != Room::Ready {
+        while self.space.prepare(local, &[record.words()], Class::Release) != Room::Ready {
             self.leave(WRITER);
             yield_now();
             self.enter(WRITER);
