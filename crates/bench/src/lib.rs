@@ -11,6 +11,7 @@
 //!
 //!   indexes   indexes alone, without a store around them
 //!   trace     policies of tiers alone: hit ratios of simulated placements
+//!   reproduce papers' figures beside ours
 //! ```
 //!
 //! **What the numbers mean.** A latency is the time of the *batch* that an operation was in, from its submission until
@@ -27,6 +28,7 @@ pub mod distribution;
 pub mod indexes;
 pub mod record;
 pub mod report;
+pub mod reproduce;
 pub mod trace;
 pub mod workload;
 

@@ -14,7 +14,7 @@ fn options(setups: &[&str]) -> Options {
         measured: 4.0,
         shifted: 4.0,
         ticks: 4,
-        halve_every: 2.0,
+        halve_every: None,
         stores_all: false,
         seed: 1,
     }

@@ -3,6 +3,7 @@
 //! ```text
 //!   main --> args --+--> serve  settings (flag > environment > file > default) --> terrace::open --> Server --> signals
 //!                   +--> bench  terrace_bench::run --> table, JSON
+//!                   +--> reproduce  terrace_bench::reproduce::run --> papers' figures and ours, JSON, plots
 //!                   '--> check  a store's files, offline
 //! ```
 
@@ -13,6 +14,7 @@ mod bench;
 mod check;
 mod logging;
 mod names;
+mod reproduce;
 mod say;
 mod serve;
 
@@ -29,6 +31,7 @@ pub fn run() -> ExitCode {
     let outcome = logging::start(args.log_level.as_deref()).and_then(|()| match args.command {
         Command::Serve(options) => serve::run(*options),
         Command::Bench(options) => bench::run(*options),
+        Command::Reproduce(options) => reproduce::run(*options),
         Command::Check(options) => check::run(&options),
     });
     match outcome {

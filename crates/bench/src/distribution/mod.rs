@@ -19,7 +19,7 @@ use std::fmt;
 use std::str::FromStr;
 
 pub use latest::Latest;
-pub use optimum::static_optimum;
+pub use optimum::{Optimum, static_optimum};
 pub use scrambled::Scrambled;
 pub use zipf::Zipf;
 

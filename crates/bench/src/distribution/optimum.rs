@@ -10,18 +10,58 @@ const ITEMS_MAX: u64 = 1 << 26;
 /// `None` where that is not a fixed set ([`Distribution::Latest`]).
 ///
 /// For [`Distribution::Ycsb`] this takes time and memory that grow with the records (8 items a record are hashed, at most
-/// 67 million).
+/// 67 million): for several shares ask one [`Optimum`].
 pub fn static_optimum(distribution: Distribution, records: u64, share: f64) -> Option<f64> {
-    let share = share.clamp(0.0, 1.0);
-    let top = (records as f64 * share).round() as u64;
-    if top >= records {
-        return Some(1.0);
+    Optimum::new(distribution, records).at(share)
+}
+
+/// [`static_optimum`] of one distribution, for several shares.
+#[derive(Clone, Debug)]
+pub struct Optimum {
+    distribution: Distribution,
+    records: u64,
+    /// Of YCSB's distribution: what the items that were counted give each record, in no order, and all of them together.
+    weights: Vec<f32>,
+    counted: f64,
+}
+
+impl Optimum {
+    /// Weighs the records.
+    pub fn new(distribution: Distribution, records: u64) -> Self {
+        let (mut weights, mut counted) = (Vec::new(), 0.0);
+        if distribution == Distribution::Ycsb {
+            weights.resize(records as usize, 0f32);
+            let items = records.saturating_mul(8).clamp(1 << 20, ITEMS_MAX).min(ITEMS);
+            for item in 0..items {
+                let weight = (-YCSB_EXPONENT * ((item + 1) as f64).ln()).exp();
+                counted += weight;
+                weights[record_of(item, records) as usize] += weight as f32;
+            }
+        }
+        Self { distribution, records, weights, counted }
     }
-    match distribution {
-        Distribution::Uniform => Some(share),
-        Distribution::Latest => None,
-        Distribution::Zipfian(exponent) => Some(harmonic(top, exponent) / harmonic(records, exponent)),
-        Distribution::Ycsb => Some(scrambled_optimum(records, top)),
+    /// See [`static_optimum`].
+    pub fn at(&self, share: f64) -> Option<f64> {
+        let share = share.clamp(0.0, 1.0);
+        let top = (self.records as f64 * share).round() as u64;
+        if top >= self.records {
+            return Some(1.0);
+        }
+        match self.distribution {
+            Distribution::Uniform => Some(share),
+            Distribution::Latest => None,
+            Distribution::Zipfian(exponent) => {
+                Some(harmonic(top, exponent) / harmonic(self.records, exponent))
+            }
+            Distribution::Ycsb => Some(self.scrambled(top as usize)),
+        }
+    }
+    fn scrambled(&self, top: usize) -> f64 {
+        let rest = (ZETA_ITEMS - self.counted).max(0.0) * top as f64 / self.records as f64;
+        let mut weights = self.weights.clone();
+        weights.select_nth_unstable_by(top, |a, b| b.total_cmp(a));
+        let hot: f64 = weights[..top].iter().map(|&weight| f64::from(weight)).sum();
+        (hot + rest) / ZETA_ITEMS
     }
 }
 
@@ -40,21 +80,6 @@ fn harmonic(n: u64, exponent: f64) -> f64 {
         (to.powf(1.0 - exponent) - from.powf(1.0 - exponent)) / (1.0 - exponent)
     };
     exact + integral + (term(to) - term(from)) / 2.0 + exponent / 12.0 * (term(from) / from - term(to) / to)
-}
-
-fn scrambled_optimum(records: u64, top: u64) -> f64 {
-    let items = records.saturating_mul(8).clamp(1 << 20, ITEMS_MAX).min(ITEMS);
-    let mut weights = vec![0f32; records as usize];
-    let mut counted = 0.0;
-    for item in 0..items {
-        let weight = (-YCSB_EXPONENT * ((item + 1) as f64).ln()).exp();
-        counted += weight;
-        weights[record_of(item, records) as usize] += weight as f32;
-    }
-    let rest = (ZETA_ITEMS - counted).max(0.0) * top as f64 / records as f64;
-    weights.select_nth_unstable_by(top as usize, |a, b| b.total_cmp(a));
-    let hot: f64 = weights[..top as usize].iter().map(|&weight| f64::from(weight)).sum();
-    (hot + rest) / ZETA_ITEMS
 }
 
 #[cfg(test)]

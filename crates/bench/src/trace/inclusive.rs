@@ -131,7 +131,7 @@ impl<P: Policy, G: Gate> Placement for Inclusive<P, G> {
     fn sample(&mut self, now: Now) {
         let records = self.places.len() as f64;
         let mut histogram = Histogram::default();
-        for _ in 0..SAMPLES {
+        for _ in 0..SAMPLES.min(self.places.len() as u32) {
             let record = self.samples.below(self.places.len() as u64) as u32;
             histogram.add(match self.places[record as usize] {
                 Place::Pmem(home, _) => self.pmem.count(home, now),
@@ -149,5 +149,42 @@ impl<P: Policy, G: Gate> Placement for Inclusive<P, G> {
     }
     fn counts(&mut self) -> &mut Counts {
         &mut self.counts
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use terrace_space_slab::policy::{Everyone, Lru};
+
+    use super::*;
+
+    /// One copy in DRAM, two slots in PMem, LRU. What is in DRAM has its slot in PMem, and goes with it.
+    #[test]
+    fn dram_is_a_cache_of_pmem() {
+        const NOW: Now = Now { tick: 0, epoch: 0, fine: 0 };
+        let tier = |slots| Tier::new(Lru, slots, true);
+        let mut store = Inclusive::new(tier(1), tier(2), Cold::table(4), Everyone, 4);
+        let copied = |store: &Inclusive<Lru, Everyone>| {
+            let is_copied = |&record: &usize| matches!(store.places[record], Place::Pmem(_, Some(_)));
+            (0..4).filter(is_copied).collect::<Vec<_>>()
+        };
+        let in_pmem = |store: &Inclusive<Lru, Everyone>| {
+            (0..4).filter(|&record| store.places[record] != Place::Ssd).collect::<Vec<_>>()
+        };
+        store.set(0, NOW); // a slot in PMem is taken, too
+        store.get(0, NOW); // hit in DRAM
+        store.set(1, NOW); // 0's copy goes
+        assert_eq!((copied(&store), in_pmem(&store)), (vec![1], vec![0, 1]));
+        store.get(0, NOW); // hit in PMem: copied up, 1's copy goes
+        store.get(2, NOW); // miss: to PMem, and 1, read longest ago, to the SSD
+        assert_eq!((copied(&store), in_pmem(&store)), (vec![0], vec![0, 2]));
+        store.get(2, NOW); // hit in PMem: copied up, 0's copy goes
+        store.get(1, NOW); // miss: to PMem, and 0 to the SSD
+        store.get(3, NOW); // miss: to PMem, and 2 to the SSD with its copy
+        assert_eq!((copied(&store), in_pmem(&store)), (vec![], vec![1, 3]));
+        store.get(1, NOW); // hit in PMem: copied up where there is room
+        store.get(1, NOW); // hit in DRAM
+        let Counts { gets, dram_hits, pmem_hits, moves_up, moves_down } = store.counts;
+        assert_eq!([gets, dram_hits, pmem_hits, moves_up, moves_down], [8, 2, 3, 6, 6]);
     }
 }

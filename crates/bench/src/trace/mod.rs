@@ -57,6 +57,10 @@ impl std::fmt::Display for Shares {
     }
 }
 
+/// Accesses between two halvings of all counts, for each record that fits DRAM: a period that follows the number of
+/// records instead makes a small DRAM forget too late.
+pub const HALVE_ACCESSES: f64 = 25.0;
+
 /// What is simulated, and how.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Options {
@@ -78,12 +82,33 @@ pub struct Options {
     pub shifted: f64,
     /// Ticks of Eq. 1's clock in as many accesses as there are records.
     pub ticks: u32,
-    /// Accesses between two halvings of all counts, in numbers of records.
-    pub halve_every: f64,
+    /// Accesses between two halvings of all counts, in numbers of records; none: [`HALVE_ACCESSES`] for each record that
+    /// fits DRAM.
+    pub halve_every: Option<f64>,
     /// Whether every change of an access word is stored, or those by an eighth and more.
     pub stores_all: bool,
     /// What all random choices follow from.
     pub seed: u64,
+}
+
+impl Default for Options {
+    /// The setting of TaC's table 3, and what `terrace bench trace` does unless told otherwise.
+    fn default() -> Self {
+        Self {
+            setups: Setup::standard(),
+            records: 1_000_000,
+            distributions: vec![Distribution::Zipfian(0.99), Distribution::Ycsb],
+            sets_percent: 5.0,
+            shares: vec![Shares { dram: 8.0, pmem: 64.0 }],
+            warm: 8.0,
+            measured: 4.0,
+            shifted: 4.0,
+            ticks: 4,
+            halve_every: None,
+            stores_all: false,
+            seed: 1,
+        }
+    }
 }
 
 impl Options {
@@ -102,7 +127,10 @@ impl Options {
             (self.warm + self.measured + self.shifted) * f64::from(self.records) < f64::from(u32::MAX),
             "more than 2^32 accesses: lower --records, --warm, --measured or --shifted"
         );
-        ensure!(self.ticks > 0 && self.halve_every > 0.0, "--ticks and --halve-every must not be 0");
+        ensure!(
+            self.ticks > 0 && self.halve_every.is_none_or(|lengths| lengths > 0.0),
+            "--ticks and --halve-every must not be 0"
+        );
         ensure!(!self.setups.is_empty() && !self.shares.is_empty(), "name a setup and sizes at least");
         if let Some(latest) = self.distributions.iter().find(|d| **d == Distribution::Latest) {
             bail!("{latest} needs inserts, and nothing here inserts");
@@ -177,5 +205,17 @@ impl Report {
 /// If the options are wrong.
 pub fn run(options: &Options) -> anyhow::Result<Report> {
     options.check()?;
-    Ok(Report { rows: run::all(options), options: options.clone() })
+    let bar = run::bar(options);
+    let rows = run::all(options, &bar);
+    bar.finish_and_clear();
+    Ok(Report { rows, options: options.clone() })
+}
+
+/// Simulates and draws no progress bar: for whoever runs many and has one.
+///
+/// # Errors
+/// If the options are wrong.
+pub(crate) fn run_quietly(options: &Options) -> anyhow::Result<Vec<Row>> {
+    options.check()?;
+    Ok(run::all(options, &indicatif::ProgressBar::hidden()))
 }

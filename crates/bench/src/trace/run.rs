@@ -9,9 +9,9 @@ use super::inclusive::Inclusive;
 use super::setup::Visitor;
 use super::store::{Counts, Store};
 use super::tier::Tier;
-use super::{Options, Row, Setup, Shares, belady};
+use super::{HALVE_ACCESSES, Options, Row, Setup, Shares, belady};
 use crate::Distribution;
-use crate::distribution::static_optimum;
+use crate::distribution::Optimum;
 
 /// Thresholds are computed this often in as many accesses as there are records.
 const SAMPLINGS: u64 = 64;
@@ -20,13 +20,18 @@ const WINDOWS: u64 = 20;
 /// ALRU's clock steps so often in as many accesses as there are records.
 const FINE_STEPS: u64 = 4096;
 
-pub(super) fn all(options: &Options) -> Vec<Row> {
+/// A bar of as many steps as there are simulations.
+pub(super) fn bar(options: &Options) -> ProgressBar {
     let simulations = options.distributions.len() * options.shares.len() * options.setups.len();
     let bar = ProgressBar::new(simulations as u64);
     if let Ok(style) = ProgressStyle::with_template("{msg:32} {bar:40} {pos}/{len} eta {eta}") {
         bar.set_style(style);
     }
-    let mut rows = Vec::with_capacity(simulations);
+    bar
+}
+
+pub(super) fn all(options: &Options, bar: &ProgressBar) -> Vec<Row> {
+    let mut rows = Vec::new();
     for &distribution in &options.distributions {
         let of = |lengths: f64| (lengths * f64::from(options.records)) as usize;
         let (warm, steady) = (of(options.warm), of(options.warm) + of(options.measured));
@@ -38,8 +43,9 @@ pub(super) fn all(options: &Options) -> Vec<Row> {
             of(options.shifted),
             options.seed,
         );
+        let optimum = Optimum::new(distribution, u64::from(options.records));
         for &shares in &options.shares {
-            let bounds = Bounds::new(options, distribution, &trace.first(steady), warm, shares);
+            let bounds = Bounds::new(options, &optimum, distribution, &trace.first(steady), warm, shares);
             for setup in &options.setups {
                 bar.set_message(format!("{distribution} {setup}"));
                 rows.push(bounds.row(
@@ -51,7 +57,6 @@ pub(super) fn all(options: &Options) -> Vec<Row> {
             }
         }
     }
-    bar.finish_and_clear();
     rows
 }
 
@@ -70,6 +75,7 @@ struct Bounds {
 impl Bounds {
     fn new(
         options: &Options,
+        optimum: &Optimum,
         distribution: Distribution,
         trace: &Trace,
         warm: usize,
@@ -77,18 +83,15 @@ impl Bounds {
     ) -> Self {
         let both = [shares.dram, shares.dram + shares.pmem];
         let gets = trace.iter().skip(warm).filter(|access| !access.is_set).count();
+        let belady = |share| {
+            let hits = belady::hits(trace, options.records, slots(options, share) as usize, warm);
+            percent(hits, gets as u64)
+        };
         Self {
             distribution,
             shares,
-            optimum: both.map(|share| {
-                100.0
-                    * static_optimum(distribution, u64::from(options.records), share / 100.0)
-                        .unwrap_or(f64::NAN)
-            }),
-            belady: both.map(|share| {
-                let hits = belady::hits(trace, options.records, slots(options, share) as usize, warm);
-                percent(hits, gets as u64)
-            }),
+            optimum: both.map(|share| 100.0 * optimum.at(share / 100.0).unwrap_or(f64::NAN)),
+            belady: if shares.pmem > 0.0 { both.map(belady) } else { [belady(shares.dram); 2] },
         }
     }
 
@@ -157,7 +160,10 @@ impl Visitor for &Simulation<'_> {
         match self.setup.placement {
             "anti-2" => {
                 let pool = tier(Name::Pmem, dram + pmem);
-                self.run(Store::new(pool, tier(Name::Pmem, 0), cold, gate, records).pooled(dram))
+                self.run(
+                    Store::new(pool, tier(Name::Pmem, 0), cold, gate, records)
+                        .pooled(dram, self.options.seed),
+                )
             }
             "anti-nvm" if pmem > 0 => {
                 self.run(Inclusive::new(tier(Name::Dram, dram), tier(Name::Pmem, pmem), cold, gate, records))
@@ -170,7 +176,7 @@ impl Visitor for &Simulation<'_> {
 impl Simulation<'_> {
     fn run(&self, mut store: impl Placement) -> Outcome {
         let records = u64::from(self.options.records);
-        let clock = Clock::new(self.options);
+        let clock = Clock::new(self.options, self.shares);
         for record in 0..self.options.records {
             store.set(record, Now::default());
         }
@@ -178,7 +184,7 @@ impl Simulation<'_> {
         let (mut steady, mut last, mut back_after) = (Counts::default(), Counts::default(), None);
         for (i, access) in self.trace.iter().enumerate() {
             let now = clock.at(i as u64);
-            if (i as u64).is_multiple_of((records / SAMPLINGS).max(1)) {
+            if self.setup.uses_thresholds() && (i as u64).is_multiple_of((records / SAMPLINGS).max(1)) {
                 store.sample(now);
             }
             if now.epoch != clock.at((i as u64).saturating_sub(1)).epoch {
@@ -223,11 +229,15 @@ struct Clock {
 }
 
 impl Clock {
-    fn new(options: &Options) -> Self {
+    fn new(options: &Options, shares: Shares) -> Self {
         let records = u64::from(options.records);
+        let epoch = match options.halve_every {
+            Some(lengths) => f64::from(options.records) * lengths,
+            None => f64::from(slots(options, shares.dram)) * HALVE_ACCESSES,
+        };
         Self {
             tick: (records / u64::from(options.ticks)).max(1),
-            epoch: ((f64::from(options.records) * options.halve_every) as u64).max(1),
+            epoch: (epoch as u64).max(1),
             fine: (records / FINE_STEPS).max(1),
         }
     }
@@ -237,5 +247,22 @@ impl Clock {
             epoch: (access / self.epoch) as u32,
             fine: (access / self.fine) as u32,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_are_halved_as_often_as_dram_is_small() {
+        let epochs = |halve_every, dram| {
+            let options = Options { records: 10_000, halve_every, ..Options::default() };
+            let clock = Clock::new(&options, Shares { dram, pmem: 50.0 });
+            [2_499, 2_500, 19_999, 20_000].map(|access| clock.at(access).epoch)
+        };
+        assert_eq!(epochs(None, 1.0), [0, 1, 7, 8], "25 accesses for each of 100 records");
+        assert_eq!(epochs(None, 8.0), [0, 0, 0, 1], "as often as every 2 N");
+        assert_eq!(epochs(Some(0.25), 8.0), [0, 1, 7, 8], "unless told otherwise");
     }
 }

@@ -63,6 +63,13 @@ fn needs_table(policy: &str) -> bool {
     [LazyLru::NAME, LazyLruPaper::NAME, Alru::NAME].contains(&policy)
 }
 
+impl Setup {
+    /// Whether anything depends on thresholds.
+    pub(super) fn uses_thresholds(&self) -> bool {
+        self.gate == Hot::NAME || [LazyLru::NAME, LazyLruPaper::NAME].contains(&self.policy)
+    }
+}
+
 impl FromStr for Setup {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {

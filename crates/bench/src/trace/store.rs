@@ -64,10 +64,10 @@ impl<P: Policy, G: Gate> Store<P, G> {
             counts: Counts::default(),
         }
     }
-    /// One pool, of which this many slots are in DRAM.
-    pub(super) fn pooled(mut self, in_dram: SlotId) -> Self {
+    /// One pool, of which this many slots are in DRAM. Which record meets which is chance, so it follows from the seed.
+    pub(super) fn pooled(mut self, in_dram: SlotId, seed: u64) -> Self {
         self.in_dram = in_dram;
-        self.dram.shuffle_free();
+        self.dram.shuffle_free(seed);
         self
     }
 
@@ -172,7 +172,7 @@ impl<P: Policy, G: Gate> Placement for Store<P, G> {
     fn sample(&mut self, now: Now) {
         let records = self.places.len() as f64;
         self.histogram.clear();
-        for _ in 0..SAMPLES {
+        for _ in 0..SAMPLES.min(self.places.len() as u32) {
             let record = self.samples.below(self.places.len() as u64) as u32;
             self.histogram.add(match self.places[record as usize] {
                 Place::Dram(slot) => self.dram.count(slot, now),
@@ -191,5 +191,89 @@ impl<P: Policy, G: Gate> Placement for Store<P, G> {
     }
     fn counts(&mut self) -> &mut Counts {
         &mut self.counts
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use terrace_space_slab::policy::{Clock, Count, Everyone, Hot, Lru};
+
+    use super::*;
+
+    const NOW: Now = Now { tick: 0, epoch: 0, fine: 0 };
+
+    fn figures(store: &Store<impl Policy, impl Gate>) -> [u64; 5] {
+        let Counts { gets, dram_hits, pmem_hits, moves_up, moves_down } = store.counts;
+        [gets, dram_hits, pmem_hits, moves_up, moves_down]
+    }
+
+    /// `tac` under LRU: one record in DRAM, one in PMem, two on the SSD. Everything starts on the SSD.
+    #[test]
+    fn a_record_is_in_one_tier_and_steps_down() {
+        let tier = || Tier::new(Lru, 1, true);
+        let mut store = Store::new(tier(), tier(), Cold::table(4), Everyone, 4);
+        store.set(0, NOW); // DRAM 0
+        store.set(1, NOW); // DRAM 1, PMem 0: a move
+        store.set(2, NOW); // DRAM 2, PMem 1: two moves
+        assert_eq!(store.places, [Place::Ssd, Place::Pmem(0), Place::Dram(0), Place::Ssd]);
+        store.get(2, NOW); // hit in DRAM
+        store.get(1, NOW); // hit in PMem, changes places with 2
+        assert_eq!(store.places, [Place::Ssd, Place::Dram(0), Place::Pmem(0), Place::Ssd]);
+        store.get(0, NOW); // miss: 0 up, 1 and 2 down
+        store.get(3, NOW); // miss: 3 up, 0 and 1 down
+        store.set(0, NOW); // changes places with 3; to come by a set is no move
+        store.get(3, NOW); // hit in PMem, changes places with 0
+        assert_eq!(store.places, [Place::Pmem(0), Place::Ssd, Place::Ssd, Place::Dram(0)]);
+        assert_eq!(figures(&store), [5, 1, 2, 4, 1 + 2 + 1 + 2 + 2 + 1 + 1]);
+    }
+
+    /// Table 2 of the paper: warm goes to PMem, hot to DRAM.
+    #[test]
+    fn a_cold_record_climbs_as_it_is_read() {
+        let tier = || Tier::new(Clock, 1, true);
+        let mut store = Store::new(tier(), tier(), Cold::table(2), Hot, 2);
+        store.thresholds = Thresholds { hot: Count::whole(2), warm: Count::ONE };
+        let mut at = Vec::new();
+        for _ in 0..4 {
+            store.get(1, NOW);
+            at.push(store.places[1]);
+        }
+        assert_eq!(at, [Place::Ssd, Place::Pmem(0), Place::Dram(0), Place::Dram(0)]);
+        assert_eq!(figures(&store), [4, 1, 1, 2, 0]);
+    }
+
+    /// `anti-2`: one of three slots is in DRAM, and who has it stays there until it goes to the SSD.
+    #[test]
+    fn a_pool_never_moves_a_record_within_memory() {
+        let pool = Tier::new(Lru, 3, true);
+        let mut store = Store::new(pool, Tier::new(Lru, 0, true), Cold::table(4), Everyone, 4).pooled(1, 1);
+        (0..3).for_each(|record| store.set(record, NOW));
+        let in_dram = (0..3).find(|&record| store.places[record as usize] == Place::Dram(0)).unwrap();
+        let others = [(in_dram + 1) % 3, (in_dram + 2) % 3];
+        let before = store.places.clone();
+        for _ in 0..5 {
+            [in_dram, others[0], others[1]].into_iter().for_each(|record| store.get(record, NOW));
+        }
+        store.set(others[0], NOW);
+        assert_eq!(store.places, before, "hot or not, each stays where it is");
+        assert_eq!(figures(&store), [15, 5, 10, 0, 0]);
+        store.get(3, NOW); // a miss: the one read longest ago goes to the SSD, and its slot is the free one
+        assert_eq!(store.places[in_dram as usize], Place::Ssd);
+        assert_eq!(store.places[3], Place::Dram(0));
+        store.get(3, NOW);
+        assert_eq!(figures(&store), [17, 6, 10, 1, 1]);
+    }
+
+    /// `anti-2` takes in all that is warm, hot or not.
+    #[test]
+    fn a_pool_asks_for_warm_alone() {
+        let pool = Tier::new(Clock, 2, true);
+        let mut store = Store::new(pool, Tier::new(Clock, 0, true), Cold::table(2), Hot, 2).pooled(1, 1);
+        store.thresholds = Thresholds { hot: Count::whole(9), warm: Count::ONE };
+        store.get(1, NOW);
+        assert_eq!(store.places[1], Place::Ssd);
+        store.get(1, NOW);
+        assert_ne!(store.places[1], Place::Ssd);
+        assert_eq!(store.counts.moves_up, 1);
     }
 }

@@ -2,20 +2,23 @@
 
 use std::fmt;
 
-use super::{Report, Row};
+use super::{HALVE_ACCESSES, Report, Row};
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let options = &self.options;
         writeln!(
             f,
-            "percent of gets; {} records, {}% sets, {} N accesses warm, {} N measured, {} ticks in N, counts halved every {} N, {} stored, seed {}",
+            "percent of gets; {} records, {}% sets, {} N accesses warm, {} N measured, {} ticks in N, counts halved every {}, {} stored, seed {}",
             options.records,
             options.sets_percent,
             options.warm,
             options.measured,
             options.ticks,
-            options.halve_every,
+            options.halve_every.map_or_else(
+                || format!("{HALVE_ACCESSES} accesses a DRAM record"),
+                |lengths| format!("{lengths} N")
+            ),
             if options.stores_all { "all counts" } else { "changes by an eighth" },
             options.seed
         )?;

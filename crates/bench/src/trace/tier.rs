@@ -52,8 +52,8 @@ impl<P: Policy> Tier<P> {
         !self.free.is_empty()
     }
     /// Deals free slots out in another order.
-    pub(super) fn shuffle_free(&mut self) {
-        self.free.sort_unstable_by_key(|&slot| hash(slot));
+    pub(super) fn shuffle_free(&mut self, seed: u64) {
+        self.free.sort_unstable_by_key(|&slot| crate::rng::mix(hash(slot) ^ seed));
     }
     pub(super) fn touch(&mut self, slot: SlotId, now: Now) {
         let cell = &self.words.0[slot as usize];

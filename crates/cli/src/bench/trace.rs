@@ -49,9 +49,9 @@ pub struct TraceArgs {
     /// Ticks of lazy LRU's clock in N accesses
     #[arg(long, default_value_t = 4, value_name = "T")]
     ticks: u32,
-    /// Accesses between two halvings of the other policies' counts, in N
-    #[arg(long, default_value_t = 2.0, value_name = "X")]
-    halve_every: f64,
+    /// Accesses between two halvings of the other policies' counts, in N [default: 25 accesses for each record that fits DRAM]
+    #[arg(long, value_name = "X")]
+    halve_every: Option<f64>,
     /// Store every change of a count, not only those by an eighth and more
     #[arg(long)]
     store_all: bool,
@@ -135,7 +135,7 @@ mod tests {
             (some.records, some.sets_percent, some.warm, some.measured, some.shifted),
             (500, 50.0, 1.0, 2.0, 3.0)
         );
-        assert_eq!((some.ticks, some.halve_every, some.stores_all, some.seed), (4, 5.0, true, 6));
+        assert_eq!((some.ticks, some.halve_every, some.stores_all, some.seed), (4, Some(5.0), true, 6));
     }
 
     #[test]

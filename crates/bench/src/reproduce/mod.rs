@@ -1,0 +1,152 @@
+//! A paper's figures beside ours: `terrace reproduce`.
+//!
+//! ```text
+//!   Study (a paper) --> Parts (its tables and figures), each a function of the Settings --> Rows, Plots
+//!   Report --> table for people, JSON list of rows for programs, an SVG file for each plot
+//!     stats  means of several runs with 95% intervals      jobs  simulations on a few threads
+//! ```
+//!
+//! This frame knows no paper; [`tac`] is one. What can't be measured yet is a row that says so and has no figure.
+
+mod jobs;
+mod plot;
+mod rows;
+mod stats;
+mod table;
+pub mod tac;
+
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use anyhow::{Context, ensure};
+
+pub use jobs::each;
+pub use plot::{Plot, Shape};
+pub use rows::{Figure, Holds, Kind, Row};
+pub use stats::Interval;
+
+/// What a part goes by.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Settings {
+    /// How large, 1 being the default size of each part.
+    pub scale: f64,
+    /// How often what depends on chance is repeated, each time with another seed.
+    pub runs: u32,
+    /// The first run's seed.
+    pub seed: u64,
+    /// Simulations at a time; of what is timed it changes nothing.
+    pub threads: usize,
+}
+
+impl Settings {
+    /// The seed of each run.
+    pub fn seeds(&self) -> impl Iterator<Item = u64> {
+        (0..u64::from(self.runs)).map(|run| self.seed.wrapping_add(run))
+    }
+    /// So many records, scaled; at least 1000.
+    pub fn records(&self, at_scale_1: u32) -> u32 {
+        (f64::from(at_scale_1) * self.scale).round().max(1000.0) as u32
+    }
+}
+
+/// What is reproduced, and how.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Options {
+    /// Sizes and repetitions.
+    pub settings: Settings,
+    /// Parts by id; all if empty.
+    pub only: Vec<String>,
+    /// Where plots go; none are drawn otherwise.
+    pub plots: Option<PathBuf>,
+}
+
+/// A paper.
+#[derive(Clone, Copy, Debug)]
+pub struct Study {
+    /// As users name it.
+    pub name: &'static str,
+    /// Its title and what of it is reproduced.
+    pub about: &'static str,
+    /// In the order in which they are printed.
+    pub parts: &'static [Part],
+}
+
+/// A table or figure of a paper.
+#[derive(Clone, Copy, Debug)]
+pub struct Part {
+    /// As rows name it.
+    pub id: &'static str,
+    /// Fills its rows.
+    pub source: fn(&Settings) -> anyhow::Result<Outcome>,
+}
+
+/// What a part gives.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Outcome {
+    /// In their order.
+    pub rows: Vec<Row>,
+    /// May be none.
+    pub plots: Vec<Plot>,
+}
+
+/// A reproduction.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Report {
+    /// In the order of the study.
+    pub rows: Vec<Row>,
+    pub(crate) study: &'static str,
+    pub(crate) about: &'static str,
+    pub(crate) settings: Settings,
+    pub(crate) seconds: f64,
+}
+
+impl Report {
+    /// Writes the rows as a JSON list; `-` is standard output.
+    ///
+    /// # Errors
+    /// If the file can't be written.
+    pub fn write_json(&self, path: &Path) -> anyhow::Result<()> {
+        let mut text = serde_json::to_string_pretty(&self.rows)?;
+        text.push('\n');
+        if path == Path::new("-") {
+            use std::io::Write;
+            return Ok(std::io::stdout().write_all(text.as_bytes())?);
+        }
+        std::fs::write(path, text).with_context(|| format!("can't write {}", path.display()))
+    }
+}
+
+/// Reproduces a study.
+///
+/// # Errors
+/// If the options are wrong, a part can't be run, or a plot can't be written. A statement that doesn't hold is no error.
+pub fn run(study: &Study, options: &Options) -> anyhow::Result<Report> {
+    let settings = &options.settings;
+    ensure!(settings.scale > 0.0 && settings.scale <= 100.0, "--scale must be above 0, and 100 at most");
+    ensure!((1..=1000).contains(&settings.runs), "--runs must be 1 to 1000");
+    let ids: Vec<&str> = study.parts.iter().map(|part| part.id).collect();
+    for id in &options.only {
+        ensure!(ids.contains(&id.as_str()), "{id:?}: {} has {}", study.name, ids.join(", "));
+    }
+    if let Some(dir) = &options.plots {
+        std::fs::create_dir_all(dir).with_context(|| format!("can't create {}", dir.display()))?;
+    }
+    let (mut rows, started) = (Vec::new(), Instant::now());
+    for part in study.parts {
+        if !options.only.is_empty() && !options.only.iter().any(|id| id == part.id) {
+            continue;
+        }
+        let outcome = (part.source)(settings).with_context(|| format!("{} failed", part.id))?;
+        rows.extend(outcome.rows);
+        if let Some(dir) = &options.plots {
+            outcome.plots.iter().try_for_each(|plot| plot.write(dir))?;
+        }
+    }
+    Ok(Report {
+        rows,
+        study: study.name,
+        about: study.about,
+        settings: settings.clone(),
+        seconds: started.elapsed().as_secs_f64(),
+    })
+}

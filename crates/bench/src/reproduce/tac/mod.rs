@@ -1,0 +1,36 @@
+//! TaC: An Anti-Caching Key-Value Store on Heterogeneous Memory Architectures.
+//!
+//! ```text
+//!   T1 hits of placements (table 3)     hits.rs        T3's hits too
+//!   T5 eviction alone (figure 12)       eviction.rs
+//!   T2 T3 T4 T6 throughput              engine.rs      not measured yet
+//! ```
+
+mod engine;
+mod eviction;
+mod hits;
+
+use super::{Part, Study};
+use crate::Distribution;
+
+/// The study.
+pub const STUDY: Study = Study {
+    name: "tac",
+    about: "TaC (three-tier anti-caching on DRAM, PMem and SSD): the paper's figures and ours",
+    parts: &[
+        Part { id: "T1", source: hits::table_3 },
+        Part { id: "T2", source: engine::figure_6 },
+        Part { id: "T3", source: engine::figure_8 },
+        Part { id: "T4", source: engine::figure_11 },
+        Part { id: "T5", source: eviction::figure_12 },
+        Part { id: "T6", source: engine::figure_10 },
+    ],
+};
+
+/// Both generators that go by the name of Zipf 0.99: the paper does not say which one it used.
+const DISTRIBUTIONS: [Distribution; 2] = [Distribution::Zipfian(0.99), Distribution::Ycsb];
+
+/// As part of a file's name.
+fn file_part(distribution: Distribution) -> &'static str {
+    if distribution == Distribution::Ycsb { "ycsb" } else { "zipf" }
+}

@@ -1,0 +1,81 @@
+//! What `terrace reproduce` writes, at a tiny scale.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+use terrace_bench::reproduce::{Options, Settings, run, tac};
+
+fn options(dir: &std::path::Path) -> Options {
+    Options {
+        settings: Settings { scale: 0.002, runs: 2, seed: 1, threads: 2 },
+        only: Vec::new(),
+        plots: Some(dir.to_owned()),
+    }
+}
+
+/// The schema of a row: its keys, and what each may be.
+fn check_row(row: &Value) {
+    let keys: BTreeSet<&str> =
+        row.as_object().into_iter().flat_map(|row| row.keys()).map(String::as_str).collect();
+    assert_eq!(keys, BTreeSet::from(["id", "what", "paper", "ours", "kind", "holds"]), "{row}");
+    let word = |key: &str| row[key].as_str().unwrap_or_default();
+    assert!(["T1", "T2", "T3", "T4", "T5", "T6"].contains(&word("id")), "{row}");
+    assert!(!word("what").is_empty(), "{row}");
+    for figure in ["paper", "ours"] {
+        assert!(row[figure].is_null() || row[figure].is_number() || row[figure].is_string(), "{row}");
+    }
+    assert!(["deterministic", "simulated", "measured", "emulated"].contains(&word("kind")), "{row}");
+    if row["holds"].is_boolean() {
+        assert!(!row["ours"].is_null(), "judged without a figure: {row}");
+    } else {
+        assert!(word("holds").strip_prefix("n/a: ").is_some_and(|reason| !reason.is_empty()), "{row}");
+    }
+    // Nothing but the simulator is there: whatever else would give a figure has none.
+    assert_eq!(row["kind"] == "simulated", !row["ours"].is_null(), "{row}");
+}
+
+#[test]
+fn rows_follow_the_schema_and_plots_are_drawn() {
+    let dir = tempfile::tempdir().unwrap();
+    let report = run(&tac::STUDY, &options(&dir.path().join("plots"))).unwrap();
+    report.write_json(&dir.path().join("rows.json")).unwrap();
+    let rows: Value = serde_json::from_slice(&std::fs::read(dir.path().join("rows.json")).unwrap()).unwrap();
+    let mut ids: BTreeMap<String, u32> = BTreeMap::new();
+    for row in rows.as_array().unwrap() {
+        check_row(row);
+        *ids.entry(row["id"].as_str().unwrap().to_owned()).or_default() += 1;
+    }
+    assert_eq!(ids.keys().collect::<Vec<_>>(), ["T1", "T2", "T3", "T4", "T5", "T6"]);
+    let find = |word: &str| {
+        rows.as_array().unwrap().iter().find(|row| row["what"].as_str().unwrap().contains(word)).unwrap()
+    };
+    let tac = find("TaC: hits in DRAM");
+    assert_eq!(tac["paper"], 61.4);
+    assert!((30.0..90.0).contains(&tac["ours"].as_f64().unwrap()), "{tac}");
+    assert!(tac["what"].as_str().unwrap().contains("95% interval"), "{tac}");
+    assert_eq!(find("TaC less Anti-2: hits in DRAM, points")["holds"], true);
+
+    let mut plots: Vec<_> = std::fs::read_dir(dir.path().join("plots"))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    plots.sort_unstable();
+    assert_eq!(
+        plots,
+        ["T1-table3-ycsb.svg", "T1-table3-zipf.svg", "T5-figure12a-ycsb.svg", "T5-figure12a-zipf.svg"]
+    );
+    let text = report.to_string();
+    assert!(text.contains("paper") && text.contains("ours") && text.contains("61.40"), "{text}");
+    assert!(text.lines().last().unwrap().starts_with("tac: "), "{text}");
+}
+
+#[test]
+fn the_same_seed_gives_the_same_rows_on_any_number_of_threads() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut options = Options { only: vec!["T1".into()], plots: None, ..options(dir.path()) };
+    let rows = run(&tac::STUDY, &options).unwrap().rows;
+    options.settings.threads = 1;
+    assert_eq!(run(&tac::STUDY, &options).unwrap().rows, rows);
+    options.settings.seed = 2;
+    assert_ne!(run(&tac::STUDY, &options).unwrap().rows, rows);
+}

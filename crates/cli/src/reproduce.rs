@@ -1,0 +1,122 @@
+//! `terrace reproduce`: options to [`Options`], report to output.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+use clap::builder::PossibleValuesParser;
+use terrace_bench::reproduce::{self, Options, Settings, Study, tac};
+
+use crate::say;
+
+/// Papers there are.
+const STUDIES: [Study; 1] = [tac::STUDY];
+
+/// Options of `terrace reproduce`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Each row has the paper's figure and ours, where ours comes from (deterministic: counted in the engine; simulated: by the trace \
+simulator; measured: timed here; emulated: timed over an emulated device) and whether the paper's statement holds. What can't be \
+measured yet has no figure and says why. That a statement does not hold is no failure: the command fails if it can't run.
+
+Scale 1 simulates 1,000,000 records for T1 and T3 and 200,000 for T5 (the paper has 50,000,000), five runs of each with seeds that \
+follow each other, in well under ten minutes on two cores. Time and memory grow with the scale: 0.01 is a look that takes seconds, 50 the paper's \
+own size (12 GB of memory, and hours). All ratios of sizes stay as they are; hit ratios change with the number of records nevertheless.
+
+Examples:
+  terrace reproduce tac                                        all of it
+  terrace reproduce tac --scale 0.01                           a quick look
+  terrace reproduce tac --only T1 --runs 10 --plots plots      hits of placements, ten runs, and their plots
+  terrace reproduce tac --json tac.json --plots plots          rows for programs, plots as SVG")]
+pub struct ReproduceArgs {
+    /// The paper
+    #[arg(value_parser = PossibleValuesParser::new(STUDIES.map(|study| study.name)), value_name = "PAPER")]
+    paper: String,
+    /// Numbers of records, in multiples of the default ones
+    #[arg(long, default_value_t = 1.0, value_name = "X")]
+    scale: f64,
+    /// Only these tables and figures, by the ids of their rows
+    #[arg(long, value_delimiter = ',', value_name = "ID,..")]
+    only: Vec<String>,
+    /// Runs of what depends on chance, each with another seed; two at least give confidence intervals
+    #[arg(long, default_value_t = 5, value_name = "R")]
+    runs: u32,
+    /// The first run's seed
+    #[arg(long, default_value_t = 1, value_name = "S")]
+    seed: u64,
+    /// Simulations at a time [default: as many as there are cores]
+    #[arg(long, value_name = "T")]
+    threads: Option<usize>,
+    /// Write the rows here too, as a JSON list with the keys id, what, paper, ours, kind and holds; - for standard output, instead of the table
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Draw an SVG file for each figure in this directory
+    #[arg(long, value_name = "DIR")]
+    plots: Option<PathBuf>,
+}
+
+impl ReproduceArgs {
+    fn options(self) -> (Options, Option<PathBuf>) {
+        let threads = self
+            .threads
+            .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get));
+        let settings = Settings { scale: self.scale, runs: self.runs, seed: self.seed, threads };
+        (Options { settings, only: self.only, plots: self.plots }, self.json)
+    }
+}
+
+/// Runs it.
+pub fn run(args: ReproduceArgs) -> anyhow::Result<ExitCode> {
+    let Some(study) = STUDIES.into_iter().find(|study| study.name == args.paper) else {
+        anyhow::bail!("{:?} is no paper that is known", args.paper)
+    };
+    let (options, json) = args.options();
+    let report = reproduce::run(&study, &options)?;
+    if let Some(path) = &json {
+        report.write_json(path)?;
+    }
+    if json.is_none_or(|path| path.as_os_str() != "-") {
+        say::line(report.to_string().trim_end())?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::{Cli, Command};
+    use clap::Parser;
+
+    fn options(line: &str) -> Result<(Options, Option<PathBuf>), String> {
+        let words = ["terrace", "reproduce"].into_iter().chain(line.split_whitespace());
+        match Cli::try_parse_from(words).map_err(|error| error.to_string())?.command {
+            Command::Reproduce(args) => Ok(args.options()),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn options_arrive() {
+        let (standard, json) = options("tac").unwrap();
+        assert_eq!((standard.settings.scale, standard.settings.runs, standard.settings.seed), (1.0, 5, 1));
+        assert!(standard.settings.threads > 0 && standard.only.is_empty() && standard.plots.is_none());
+        assert!(json.is_none());
+        let (some, json) = options(
+            "tac --scale 0.5 --only T1,T5 --runs 3 --seed 9 --threads 4 --json rows.json --plots there",
+        )
+        .unwrap();
+        assert_eq!(some.settings, Settings { scale: 0.5, runs: 3, seed: 9, threads: 4 });
+        assert_eq!(some.only, ["T1", "T5"]);
+        assert_eq!((some.plots, json), (Some("there".into()), Some("rows.json".into())));
+    }
+
+    #[test]
+    fn unknown_papers_and_parts_are_told_with_those_there_are() {
+        let error = options("tic").unwrap_err();
+        assert!(error.contains("tac"), "{error}");
+        let refused = |line| reproduce::run(&tac::STUDY, &options(line).unwrap().0).unwrap_err().to_string();
+        assert!(refused("tac --only T9").contains("T1, T2, T3"));
+        assert!(refused("tac --scale 0").contains("--scale"));
+        assert!(refused("tac --runs 0").contains("--runs"));
+    }
+}
