@@ -3,6 +3,7 @@
 //! # Thread safety
 //! The holder of the node's lock. Readers start over once [`Locked::change`] was called.
 
+use super::compact::compact_head;
 use super::heap::{Slot, chain_for, heap_words};
 use super::lock::Locked;
 use super::node::{MASK_48, SHAPE, Shape};
@@ -19,6 +20,12 @@ pub(super) fn insert(lock: &mut Locked<'_>, view: &View<'_>, i: usize, text: Tex
     let length = text.len() - prefix;
     debug_assert!(!shape.is_leaf() || view.takes(text));
     let head = text.word(prefix);
+    if shape.compact() {
+        lock.change();
+        node.insert_compact(shape, i, compact_head(head), payload as u32);
+        node.store(SHAPE, shape.with_count(shape.count() + 1).raw());
+        return;
+    }
     if shape.plain().is_some() {
         lock.change();
         node.insert_arrays(shape, i, head, payload);
@@ -55,7 +62,11 @@ pub(super) fn remove(mut lock: Locked<'_>, view: &View<'_>, i: usize) -> Shape {
     let chain = view.chain_of(i);
     let words = view.heap_words_of(i);
     lock.change();
-    node.remove_arrays(shape, i);
+    if shape.compact() {
+        node.remove_compact(shape, i);
+    } else {
+        node.remove_arrays(shape, i);
+    }
     let shape = shape.with_less_heap(words).with_count(shape.count() - 1);
     node.store(SHAPE, shape.raw());
     drop(lock);

@@ -7,6 +7,8 @@
 //! # Invariants
 //! - The root stays the root: its content moves to two new nodes below it.
 //! - A new node is complete before a node that readers know names it.
+//! - A node that would have to take a separator which it can't hold, being compact, is laid out anew before, on a way down of
+//!   its own. It stays wide until it is split: with its entries it had room to spare.
 //! - What may fail for lack of memory comes before the first change.
 
 use super::contents::{Contents, Fences, Part, link_of};
@@ -20,6 +22,9 @@ use super::view::View;
 use super::{BTree, ROOT};
 use crate::sync::Backoff;
 
+/// A cut may be so small a part of a node's entries away from the middle.
+const SLACK: usize = 10;
+
 impl BTree {
     /// Makes sure that a text has an entry: if there was none, one that is only a place, which everyone takes for absent
     /// and whose address may be set later without a change of the tree's form.
@@ -28,17 +33,24 @@ impl BTree {
     /// If there is no memory.
     pub(super) fn place(&self, text: Text<'_>) {
         let backoff = Backoff::new();
-        while self.try_place(text).is_none() {
-            backoff.wait();
+        let mut widened = None;
+        loop {
+            match self.try_place(text, widened) {
+                Some(Outcome::Done) => return,
+                Some(Outcome::Unsuitable(level)) => widened = Some(level),
+                None => backoff.wait(),
+            }
         }
     }
-    /// `None`: begin again.
-    fn try_place(&self, text: Text<'_>) -> Option<()> {
+    /// Nodes on the way that are of level `widened` are made wide. `None`: begin again.
+    fn try_place(&self, text: Text<'_>, widened: Option<u8>) -> Option<Outcome> {
         let (mut parent, mut view) = (None, self.root());
         while !view.shape.is_leaf() {
             if !view.shape.takes_separator() {
-                self.make_room(parent.as_ref(), &view, None)?;
-                return None;
+                return self.make_room(parent.as_ref(), &view, Need::Room)?.begin_again();
+            }
+            if view.shape.compact() && widened == Some(view.shape.level()) {
+                return self.make_room(parent.as_ref(), &view, Need::Wide)?.begin_again();
             }
             let child = view.child_for(text)?.get();
             let next = view.step(child)?;
@@ -48,17 +60,17 @@ impl BTree {
             let mut lock = Locked::at(view.node, view.version)?;
             let position = view.position(text)?;
             if position.exact {
-                return Some(());
+                return Some(Outcome::Done);
             }
             if view.takes(text) {
                 edit::insert(&mut lock, &view, position.below, text, 0);
-                return Some(());
+                return Some(Outcome::Done);
             }
         }
-        self.make_room(parent.as_ref(), &view, Some(text))
+        self.make_room(parent.as_ref(), &view, Need::RoomFor(text))
     }
     /// Lays a node out anew or splits it, and adds a text. `None`: it has changed, begin again.
-    fn make_room(&self, parent: Option<&View<'_>>, view: &View<'_>, text: Option<Text<'_>>) -> Option<()> {
+    fn make_room(&self, parent: Option<&View<'_>>, view: &View<'_>, need: Need<'_>) -> Option<Outcome> {
         debug_assert_eq!(parent.is_none(), view.number == ROOT);
         let above = match parent {
             Some(parent) => Some((parent, Locked::at(parent.node, parent.version)?)),
@@ -70,10 +82,10 @@ impl BTree {
         contents.load(view, true)?;
         let fences = Fences::load(view)?;
         let mut appended = false;
-        if let Some(text) = text {
+        if let Need::RoomFor(text) = need {
             let (at, exact) = contents.position(text);
             if exact {
-                return Some(());
+                return Some(Outcome::Done);
             }
             appended = at == contents.len() && fences.high.as_deref().is_none_or(is_boundary);
             contents.insert(at, 0, |bytes| text.join(bytes));
@@ -86,20 +98,29 @@ impl BTree {
             contents: &contents,
             range: 0..contents.len(),
         };
-        let measure = whole.measure();
+        let measure = if let Need::Wide = need { whole.measure_wide() } else { whole.measure() };
         let chains = view.chains();
-        if measure.is_roomy(whole.level) {
+        if !matches!(need, Need::Halves) && measure.is_roomy(whole.level) {
             let layout = whole.prepare(&self.pool, measure);
             lock.change();
             layout.write(view.node);
-        } else if let Some((parent, above)) = above {
-            self.split(parent, above, &mut lock, &whole, measure, appended);
         } else {
-            self.split_root(&mut lock, &whole, measure, appended);
+            let cut = Cut::of(&whole, measure, appended);
+            if !cut.fits(&whole) {
+                drop((lock, above));
+                return self.make_room(parent, view, Need::Halves)?.begin_again();
+            }
+            match above {
+                Some((parent, _)) if !parent.shape.suits(&cut.separator) => {
+                    return Some(Outcome::Unsuitable(parent.shape.level()));
+                }
+                Some((parent, above)) => self.split(parent, above, &mut lock, &whole, &cut),
+                None => self.split_root(&mut lock, &whole, &cut),
+            }
         }
         drop(lock);
         chains.into_iter().for_each(|chain| chain.free(&self.pool));
-        Some(())
+        Some(Outcome::Done)
     }
     fn split(
         &self,
@@ -107,11 +128,9 @@ impl BTree {
         mut above: Locked<'_>,
         lock: &mut Locked<'_>,
         whole: &Part<'_>,
-        measure: Measure,
-        appended: bool,
+        cut: &Cut,
     ) {
         let (number, right) = self.take_node();
-        let cut = Cut::of(whole, measure, appended);
         let (left_part, right_part) = cut.parts(whole, number);
         let left_layout = left_part.prepare(&self.pool, left_part.measure());
         right_part.prepare(&self.pool, right_part.measure()).write(right);
@@ -123,10 +142,9 @@ impl BTree {
         lock.change();
         left_layout.write(lock.node());
     }
-    fn split_root(&self, lock: &mut Locked<'_>, whole: &Part<'_>, measure: Measure, appended: bool) {
+    fn split_root(&self, lock: &mut Locked<'_>, whole: &Part<'_>, cut: &Cut) {
         let (left_number, left) = self.take_node();
         let (right_number, right) = self.take_node();
-        let cut = Cut::of(whole, measure, appended);
         let (left_part, right_part) = cut.parts(whole, right_number);
         left_part.prepare(&self.pool, left_part.measure()).write(left);
         right_part.prepare(&self.pool, right_part.measure()).write(right);
@@ -143,6 +161,34 @@ impl BTree {
         let node = self.pool.get(number);
         node.begin_anew();
         (number, node)
+    }
+}
+
+/// What a node is laid out anew for.
+#[derive(Clone, Copy)]
+enum Need<'a> {
+    /// One more separator, whatever it will be.
+    Room,
+    /// One more separator, which a compact node can't hold.
+    Wide,
+    /// This text, which comes now.
+    RoomFor(Text<'a>),
+    /// Not to be so full. A text that makes a plain leaf another one may need several times the words of all entries there, so
+    /// that even its half would be too large: then the leaf is halved without the text, as often as needed.
+    Halves,
+}
+
+/// What came of it.
+enum Outcome {
+    Done,
+    /// Nothing: a separator would have gone up to a compact node of this level that can't hold it.
+    Unsuitable(u8),
+}
+
+impl Outcome {
+    /// What is next where this was not done for its own sake.
+    fn begin_again(self) -> Option<Self> {
+        if let Self::Unsuitable(_) = self { Some(self) } else { None }
     }
 }
 
@@ -170,15 +216,24 @@ impl Cut {
             words += whole.entry_words(i, measure);
             2 * words >= total
         });
-        Self::at(whole, at.unwrap_or(count / 2).clamp(1, count - 1))
+        let middle = at.unwrap_or(count / 2).clamp(1, count - 1);
+        // Near the middle, where the separator is shortest: compact nodes hold short ones only.
+        let slack = count / SLACK;
+        let near = (middle.saturating_sub(slack).max(1)..=(middle + slack).min(count - 1))
+            .min_by_key(|&at| (Self::separator(whole, at).len(), at.abs_diff(middle)));
+        Self::at(whole, near.unwrap_or(middle))
     }
     fn at(whole: &Part<'_>, at: usize) -> Self {
-        let separator = if whole.level == 0 {
-            divider(whole.contents.key(at - 1), whole.contents.key(at)).to_vec()
-        } else {
-            whole.contents.key(at).to_vec()
-        };
-        Self { at, separator }
+        Self { at, separator: Self::separator(whole, at).to_vec() }
+    }
+    fn separator<'a>(whole: &Part<'a>, at: usize) -> &'a [u8] {
+        let key = whole.contents.key(at);
+        if whole.level == 0 { divider(whole.contents.key(at - 1), key) } else { key }
+    }
+    /// Whether nodes hold the two halves.
+    fn fits(&self, whole: &Part<'_>) -> bool {
+        let (left, right) = self.parts(whole, 0);
+        left.measure().fits() && right.measure().fits()
     }
     /// The two halves; `right` is the number of the second.
     fn parts<'a>(&'a self, whole: &Part<'a>, right: u32) -> (Part<'a>, Part<'a>) {

@@ -18,7 +18,7 @@
 
 use std::cmp::Ordering;
 
-use super::node::{INLINE_WORDS, LINK, Node, SHAPE, WORDS};
+use super::node::{INLINE_WORDS, Kind, LINK, Node, SHAPE, WORDS};
 use super::pool::Pool;
 use super::text::{Text, word};
 use super::view::View;
@@ -184,6 +184,12 @@ impl View<'_> {
     /// Appends an entry's key after the prefix; `None` if disturbed.
     #[inline]
     pub(super) fn append_suffix(&self, i: usize, out: &mut Vec<u8>) -> Option<()> {
+        if self.shape.compact() {
+            let bytes = self.node.compact_bytes(i);
+            let length = bytes.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);
+            out.extend_from_slice(&bytes[..length]);
+            return Some(());
+        }
         let head = self.node.head(i).to_be_bytes();
         let (place, length) = self.rest(i)?;
         out.extend_from_slice(&head[..length.min(8)]);
@@ -223,14 +229,14 @@ impl View<'_> {
     }
     /// Words of the heap that entry `i` takes. Needs the lock.
     pub(super) fn heap_words_of(&self, i: usize) -> usize {
-        if self.shape.plain().is_some() {
+        if self.shape.kind() != Kind::Wide {
             return 0;
         }
         self.rest(i).map_or(0, |(_, length)| heap_words(length))
     }
     /// The overflow chain of entry `i`, to be given back when it is gone. Needs the lock.
     pub(super) fn chain_of(&self, i: usize) -> Option<Chain> {
-        if self.shape.plain().is_some() {
+        if self.shape.kind() != Kind::Wide {
             return None;
         }
         match self.rest(i)? {

@@ -3,9 +3,10 @@
 //! # Invariants
 //! A [`Layout`] has everything that could fail behind it: writing it allocates nothing.
 
+use super::compact::{compact_head, compact_room, is_compact};
 use super::contents::Part;
 use super::heap::{Chain, Slot, chain_for, fence_chain_for, fence_words, heap_words, is_long};
-use super::node::{BODY, INLINE_WORDS, Node, PREFIX_MAX, ROOM_MAX, SHAPE, Shape, WORDS, payload_words};
+use super::node::{BODY, INLINE_WORDS, Kind, Node, PREFIX_MAX, ROOM_MAX, SHAPE, Shape, WORDS, payload_words};
 use super::pool::Pool;
 use super::text::{shared, word};
 
@@ -16,8 +17,8 @@ const FULL_PARTS: usize = 7;
 #[derive(Clone, Copy)]
 pub(super) struct Measure {
     prefix: usize,
-    /// The length of all keys after the prefix, where a leaf may be plain.
-    plain: Option<usize>,
+    /// What the arrays hold.
+    kind: Kind,
     /// Words of the heap, fences included.
     heap: usize,
     /// Entries that the arrays will have room for.
@@ -41,10 +42,17 @@ impl Part<'_> {
             |suffix: &[u8]| suffix.len() == first.len() && suffix.get(8..).is_none_or(|rest| rest == tail);
         (self.level == 0 && !is_long(first.len()) && suffixes.all(alike)).then_some(first.len())
     }
+    fn prefix(&self) -> usize {
+        self.high.map_or(0, |high| shared(self.low, high)).min(PREFIX_MAX)
+    }
+    /// Words of the heap that the fences take.
+    fn fences(&self) -> usize {
+        fence_words(self.low.len()) + self.high.map_or(0, |high| fence_words(high.len()))
+    }
     /// Measures. The part may be too large for a node.
     pub(super) fn measure(&self) -> Measure {
-        let prefix = self.high.map_or(0, |high| shared(self.low, high)).min(PREFIX_MAX);
-        let mut heap = fence_words(self.low.len()) + self.high.map_or(0, |high| fence_words(high.len()));
+        let prefix = self.prefix();
+        let mut heap = self.fences();
         let count = self.range.len();
         if let Some(length) = self.plain(prefix) {
             heap += heap_words(length);
@@ -54,8 +62,20 @@ impl Part<'_> {
                 room -= 1;
             }
             let words = BODY + heap + count + payload_words(false, count);
-            return Measure { prefix, plain: Some(length), heap, room, words, count };
+            return Measure { prefix, kind: Kind::Plain(length), heap, room, words, count };
         }
+        let room = compact_room(heap);
+        if self.level > 0 && count <= room && self.range.clone().all(|i| is_compact(self.suffix(i, prefix))) {
+            let words = BODY + heap + Kind::Compact.array_words(count);
+            return Measure { prefix, kind: Kind::Compact, heap, room, words, count };
+        }
+        self.measure_wide()
+    }
+    /// Measures a node whose entries need not be alike, nor short.
+    pub(super) fn measure_wide(&self) -> Measure {
+        let prefix = self.prefix();
+        let mut heap = self.fences();
+        let count = self.range.len();
         let rests: usize = self.range.clone().map(|i| heap_words(self.contents.key(i).len() - prefix)).sum();
         heap += rests;
         let arrays = |count| count + payload_words(true, count);
@@ -71,7 +91,7 @@ impl Part<'_> {
         if room == count && count < ROOM_MAX && BODY + heap + arrays(count + 1) <= WORDS {
             room = count + 1;
         }
-        Measure { prefix, plain: None, heap, room, words, count }
+        Measure { prefix, kind: Kind::Wide, heap, room, words, count }
     }
     /// Prepares the node.
     ///
@@ -94,7 +114,7 @@ impl Part<'_> {
 impl Measure {
     /// Whether a node holds it.
     pub(super) fn fits(&self) -> bool {
-        self.words <= WORDS && self.count <= ROOM_MAX
+        self.words <= WORDS && (self.count <= ROOM_MAX || self.kind == Kind::Compact)
     }
     /// Whether so many of 4 parts of a node hold it.
     pub(super) fn is_at_most(&self, parts: usize) -> bool {
@@ -108,14 +128,18 @@ impl Measure {
         level == 0 || self.shape(level).takes_separator()
     }
     fn shape(&self, level: u8) -> Shape {
-        Shape::new(level, self.prefix, self.plain, self.room, WORDS - self.heap).with_count(self.count)
+        Shape::new(level, self.prefix, self.kind, self.room, WORDS - self.heap).with_count(self.count)
     }
 }
 
 impl Shape {
-    /// Whether an inner node takes one more separator of any length without being laid out anew.
+    /// Whether an inner node has room for one more separator, of any length that suits it, without being laid out anew.
     pub(super) fn takes_separator(self) -> bool {
-        self.count() < self.room() && self.free() >= INLINE_WORDS
+        self.count() < self.room() && (self.compact() || self.free() >= INLINE_WORDS)
+    }
+    /// Whether an inner node may hold this separator at all. Where it may not, it is a compact one.
+    pub(super) fn suits(self, separator: &[u8]) -> bool {
+        !self.compact() || is_compact(&separator[self.prefix()..])
     }
 }
 
@@ -142,16 +166,21 @@ impl Layout<'_> {
         };
         node.store(SHAPE, shape.raw());
         node.write_ends(part.link, part.low, part.high, fences);
-        if let (Some(length), Some(i)) = (measure.plain, part.range.clone().next()) {
+        if let (Kind::Plain(length), Some(i)) = (measure.kind, part.range.clone().next()) {
             let suffix = part.suffix(i, prefix);
             node.write_rest(take(heap_words(length)), length, None, |k| word(suffix, 8 + 8 * k));
+        }
+        if measure.kind == Kind::Compact {
+            let head = |i| compact_head(word(part.suffix(i, prefix), 0));
+            let entries = part.range.clone().map(|i| (head(i), part.contents.payload(i) as u32));
+            return node.write_compact(part.link, entries);
         }
         let mut chains = chains.into_iter();
         for (at, i) in part.range.clone().enumerate() {
             let suffix = part.suffix(i, prefix);
             node.store(BODY + at, word(suffix, 0));
             let mut payload = part.contents.payload(i);
-            if measure.plain.is_none() {
+            if measure.kind == Kind::Wide {
                 let words = heap_words(suffix.len());
                 let place = if words > 0 { take(words) } else { 0 };
                 let slot = Slot::new(suffix.len(), place);

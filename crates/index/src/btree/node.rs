@@ -8,14 +8,14 @@
 //!        '------------ one cache line ---------'
 //!  version:  63 .. 2 count of changes, 1 CHANGING, 0 LOCK                          (`lock`)
 //!  shape:    63 .. 44 bytes of prefix, 43 .. 38 PLAIN length, 37 .. 30 words of the heap in use, 29 .. 22 where the heap
-//!            begins, 21 .. 15 room for entries, 14 .. 7 level, 6 .. 0 entries
+//!            begins, 21 .. 15 room for entries, 14 COMPACT, 13 .. 7 level, 6 .. 0 entries
 //!  link:     63 .. 48 high, 47 .. 32 low: lengths of the fences (`heap`); 31 .. 0 in a leaf the next leaf, 0 at the end,
 //!            in an inner node the child for keys below the first separator
 //!  hint:     the last head of each BLOCK of heads, all ones where the block isn't full; the last block needs none
 //!  head:     the first 8 bytes of an entry's key after the prefix, big-endian, padded with zeros
 //!  payload:  plain leaf, 48 bits: address
 //!            other leaf, 64 bits: slot (16), address (48)
-//!            inner,      64 bits: slot (16), child (48)
+//!            inner,      64 bits: slot (16), child (48); one whose separators are short is laid out otherwise (`compact`)
 //!  slot:     15 .. 9 word of the heap, 8 .. 0 bytes of the key after the prefix; LONG: that word says (`heap`)
 //!  fences:   low, the smallest key that belongs here, at the very end; high, the smallest that doesn't any more, before it
 //! ```
@@ -73,6 +73,30 @@ pub(super) const PREFIX_MAX: usize = (1 << 20) - 1;
 const _: () = assert!(8 + 8 * INLINE_WORDS < NOT_PLAIN as usize && ROOM_MAX < 128);
 
 const NOT_PLAIN: u64 = 63;
+/// Bit of a compact inner node.
+const COMPACT: u64 = 1 << 14;
+
+/// What the arrays of a node hold.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// Heads of 64 bits, payloads of 48. A leaf whose keys all have this length after the prefix, and are alike after the head.
+    Plain(usize),
+    /// Heads and payloads of 64 bits.
+    Wide,
+    /// Heads and children of 32 bits (`compact`). An inner node.
+    Compact,
+}
+
+impl Kind {
+    /// Words that the arrays of `count` entries take.
+    pub(super) fn array_words(self, count: usize) -> usize {
+        match self {
+            Self::Plain(_) => count + payload_words(false, count),
+            Self::Wide => count + payload_words(true, count),
+            Self::Compact => count + 1,
+        }
+    }
+}
 
 /// A block of words.
 #[cfg_attr(not(shuttle), repr(C, align(64)))]
@@ -136,19 +160,24 @@ unsafe impl Zeroed for Node {
 pub(super) struct Shape(u64);
 
 impl Shape {
-    /// A node without entries; `plain` is the length of a plain leaf's keys after the prefix.
-    pub(super) fn new(level: u8, prefix: usize, plain: Option<usize>, room: usize, heap: usize) -> Self {
-        debug_assert!(
-            prefix <= PREFIX_MAX
-                && room < 128
-                && heap <= WORDS
-                && plain.is_none_or(|length| length <= 8 + 8 * INLINE_WORDS)
-        );
-        let plain = plain.map_or(NOT_PLAIN, |length| length as u64);
+    /// A node without entries.
+    pub(super) fn new(level: u8, prefix: usize, kind: Kind, room: usize, heap: usize) -> Self {
+        debug_assert!(prefix <= PREFIX_MAX && room < 128 && heap <= WORDS && level < 128);
+        let kind = match kind {
+            Kind::Plain(length) => {
+                debug_assert!(level == 0 && length <= 8 + 8 * INLINE_WORDS);
+                (length as u64) << 38
+            }
+            Kind::Compact => {
+                debug_assert!(level > 0);
+                NOT_PLAIN << 38 | COMPACT
+            }
+            Kind::Wide => NOT_PLAIN << 38,
+        };
         let used = (WORDS - heap) as u64;
         Self(
             (prefix as u64) << 44
-                | plain << 38
+                | kind
                 | used << 30
                 | (heap as u64) << 22
                 | (room as u64) << 15
@@ -172,7 +201,7 @@ impl Shape {
     /// Levels below this one.
     #[inline]
     pub(super) fn level(self) -> u8 {
-        (self.0 >> 7) as u8
+        (self.0 >> 7) as u8 & 127
     }
     /// Whether this is a leaf.
     #[inline]
@@ -212,19 +241,32 @@ impl Shape {
     pub(super) fn prefix(self) -> usize {
         (self.0 >> 44) as usize
     }
-    /// Whether payloads have 64 bits, else 48.
+    /// Whether payloads have 64 bits, else 48. Not of a compact node.
     #[inline]
     pub(super) fn wide(self) -> bool {
         self.plain().is_none()
     }
-    /// The first word of the payloads.
+    /// Whether this is a compact inner node.
+    #[inline]
+    pub(super) fn compact(self) -> bool {
+        self.0 & COMPACT != 0
+    }
+    /// What the arrays hold.
+    pub(super) fn kind(self) -> Kind {
+        match self.plain() {
+            Some(length) => Kind::Plain(length),
+            None if self.compact() => Kind::Compact,
+            None => Kind::Wide,
+        }
+    }
+    /// The first word of the payloads of a node that isn't compact.
     #[inline]
     pub(super) fn payloads(self) -> usize {
         BODY + self.room()
     }
     /// Free words between payloads and heap.
     pub(super) fn free(self) -> usize {
-        self.heap().saturating_sub(self.payloads() + payload_words(self.wide(), self.room()))
+        self.heap().saturating_sub(BODY + self.kind().array_words(self.room()))
     }
 }
 

@@ -114,16 +114,17 @@ impl Node {
 
 #[cfg(all(test, not(shuttle)))]
 mod tests {
+    use super::super::node::Kind;
     use super::*;
     use crate::memory;
 
     #[test]
     fn arrays_behave_as_a_vector() {
-        for plain in [Some(8), None] {
+        for kind in [Kind::Plain(8), Kind::Wide] {
             let nodes = memory::allocate::<Node>(1);
             // SAFETY: one node was allocated, and it is freed at the end of this round.
             let node = unsafe { &*nodes };
-            let empty = Shape::new(0, 0, plain, 40, 128);
+            let empty = Shape::new(0, 0, kind, 40, 128);
             (0..40).for_each(|i| node.store(BODY + i, u64::MAX));
             let mut model: Vec<(u64, u64)> = Vec::new();
             let mut seed = 7u64;

@@ -11,7 +11,7 @@
 use super::contents::{Contents, Fences, Part, link_of};
 use super::edit;
 use super::lock::Locked;
-use super::node::{BODY, Shape, WORDS, payload_words};
+use super::node::{BODY, Shape, WORDS};
 use super::text::Text;
 use super::view::View;
 use super::{BTree, DATABASES, ROOT};
@@ -29,7 +29,7 @@ impl Shape {
     /// Whether so little is left that a merge is worth a try: below a quarter, and then only now and again.
     pub(super) fn is_poor(self) -> bool {
         let body = WORDS - BODY;
-        let used = self.count() + payload_words(self.wide(), self.count()) + self.heap_used();
+        let used = self.kind().array_words(self.count()) + self.heap_used();
         4 * used < body && (self.count() < 2 || self.count().is_multiple_of(4))
     }
 }

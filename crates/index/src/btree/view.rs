@@ -9,6 +9,7 @@ use std::cmp::Ordering;
 use std::hint::select_unpredictable;
 use std::num::NonZeroU32;
 
+use super::compact::compact_head;
 use super::heap::{Slot, heap_words};
 use super::node::{BLOCK, BODY, HINT, HINTS, LINK, MASK_48, Node, Shape, WORDS};
 use super::pool::Pool;
@@ -75,6 +76,10 @@ impl<'a> View<'a> {
     /// Starts loading what a search for this text reads beyond the first line.
     #[inline]
     pub(super) fn prefetch_search(&self, text: Text<'_>) {
+        if self.shape.compact() {
+            let line = self.node.compact_line(self.compact_head(text));
+            return Node::compact_places(line).into_iter().for_each(|word| self.node.prefetch_word(word));
+        }
         let Some(block) = self.block(text.word(self.shape.prefix())) else { return };
         let payloads = self.shape.payloads() + if self.shape.wide() { block } else { block * 3 / 4 };
         for word in [BODY + block, BODY + block + BLOCK - 1, payloads, payloads + 8] {
@@ -92,6 +97,9 @@ impl<'a> View<'a> {
     /// Searches; `None` if disturbed.
     #[inline]
     pub(super) fn position(&self, text: Text<'_>) -> Option<Position> {
+        if self.shape.compact() {
+            return Some(self.compact_position(text));
+        }
         let (below, same_head) = self.near(text);
         if same_head { self.position_at(text, below) } else { Some(Position { below, exact: false }) }
     }
@@ -109,6 +117,26 @@ impl<'a> View<'a> {
                 self.position_among_equals(text, below + 1, head)
             }
         }
+    }
+    /// What a compact node compares.
+    #[inline]
+    fn compact_head(&self, text: Text<'_>) -> i32 {
+        compact_head(text.word(self.shape.prefix()))
+    }
+    /// Separators of a compact node that are not above a text.
+    #[inline]
+    fn compact_up_to(&self, text: Text<'_>) -> usize {
+        self.node.compact_up_to(self.shape.count(), self.compact_head(text))
+    }
+    fn compact_position(&self, text: Text<'_>) -> Position {
+        let up_to = self.compact_up_to(text);
+        let exact = up_to.checked_sub(1).is_some_and(|last| {
+            let bytes = self.node.compact_bytes(last);
+            let length = bytes.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);
+            let head = text.word(self.shape.prefix()) >> 32;
+            head == u64::from(u32::from_be_bytes(bytes)) && self.shape.prefix() + length == text.len()
+        });
+        Position { below: up_to - usize::from(exact), exact }
     }
     /// Goes on among entries with the same head, from this one on.
     #[cold]
@@ -143,6 +171,14 @@ impl<'a> View<'a> {
     /// The number of the child that a descent takes, not confirmed; `None` if disturbed.
     #[inline]
     pub(super) fn child_for(&self, text: Text<'_>) -> Option<NonZeroU32> {
+        if self.shape.compact() {
+            return NonZeroU32::new(self.node.compact_child(self.compact_up_to(text)));
+        }
+        let (db, bytes) = text.parts();
+        wide_child(self.pool, self.number, self.version, db, bytes)
+    }
+    #[inline]
+    fn wide_child_for(&self, text: Text<'_>) -> Option<NonZeroU32> {
         let (below, same_head) = self.near(text);
         if same_head {
             let (db, bytes) = text.parts();
@@ -158,6 +194,9 @@ impl<'a> View<'a> {
     /// Child `i`, of one more than there are entries.
     #[inline]
     pub(super) fn child(&self, i: usize) -> u32 {
+        if self.shape.compact() {
+            return self.node.compact_child(i);
+        }
         // No branch: the first child is as likely as any other.
         let payload = (self.shape.payloads() + i).wrapping_sub(1);
         self.node.load(select_unpredictable(i == 0, LINK, payload)) as u32
@@ -185,6 +224,12 @@ impl<'a> View<'a> {
         let version = node.version();
         Self { pool: self.pool, number, node, version, shape: node.shape() }
     }
+}
+
+/// The child for a text in a node that isn't compact. Few are, so look-ups need not keep all of it within themselves.
+#[inline(never)]
+fn wide_child(pool: &Pool, number: u32, version: u64, db: u8, bytes: &[u8]) -> Option<NonZeroU32> {
+    View::again(pool, number, version).wide_child_for(Text::from_parts(db, bytes))
 }
 
 /// The child for a text that has a separator's head. Takes what is in registers, so that those who call it rarely keep it

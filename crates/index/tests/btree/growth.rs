@@ -169,3 +169,24 @@ fn a_cursor_may_be_used_twice_and_a_strange_one_starts_over() {
     tree.scan(1 << 60, &mut other);
     assert_eq!(other[0], address(0));
 }
+
+#[test]
+fn a_key_of_another_end_splits_a_leaf_of_keys_that_end_alike_as_often_as_needed() {
+    // After what all share, keys of up to 48 bytes have all of it in the leaf: in a plain leaf once, in another one each.
+    for length in [16, 24, 40, 45, 48] {
+        let key = |number: u64, end: &[u8]| {
+            [&mix(number).to_be_bytes()[..], &vec![b'.'; length - 8 - end.len()], end].concat()
+        };
+        for count in 1..160 {
+            let tree = BTree::new();
+            for number in 0..count {
+                set(&tree, &key(number, b""), address(number));
+            }
+            set(&tree, &key(1000 + count, b"other"), address(1000));
+            assert_eq!(get(&tree, &key(1000 + count, b"other")), Lookup::Found(address(1000)));
+            for number in 0..count {
+                assert_eq!(get(&tree, &key(number, b"")), Lookup::Found(address(number)), "{length} {count}");
+            }
+        }
+    }
+}

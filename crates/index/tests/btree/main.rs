@@ -6,4 +6,5 @@ mod common;
 mod concurrent;
 mod growth;
 mod model;
+mod separators;
 mod visitor;
