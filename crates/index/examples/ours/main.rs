@@ -18,6 +18,8 @@ mod lookups;
 mod memory;
 mod records;
 
+use std::time::Instant;
+
 use clap::Parser;
 use terrace_index::{BTree, Clht, Index, LockFree};
 
@@ -67,17 +69,20 @@ fn report(what: &str, value: f64, target: Option<f64>, at_least: bool) -> bool {
 }
 
 /// What an index is built to reach with 10 million entries: millions of gets a second, one by one and in batches of 16,
-/// bytes of DRAM an entry, and where it is ordered, millions of scans a second.
+/// bytes of DRAM an entry, and where it is ordered, millions of scans and of inserts a second.
 struct Targets {
     zipf: (f64, f64),
     uniform: (f64, f64),
     bytes: f64,
     scans: Option<f64>,
+    inserts: Option<f64>,
 }
 
-const CLHT: Targets = Targets { zipf: (12.0, 30.0), uniform: (9.0, 22.0), bytes: 17.0, scans: None };
+const CLHT: Targets =
+    Targets { zipf: (12.0, 30.0), uniform: (9.0, 22.0), bytes: 17.0, scans: None, inserts: None };
 /// In batches 1.8 times as many as one by one.
-const BTREE: Targets = Targets { zipf: (3.5, 6.3), uniform: (2.5, 4.5), bytes: 24.0, scans: Some(0.6) };
+const BTREE: Targets =
+    Targets { zipf: (3.5, 6.3), uniform: (2.5, 4.5), bytes: 24.0, scans: Some(0.6), inserts: Some(1.5) };
 
 fn run<I: Index + std::fmt::Debug>(
     options: &Options,
@@ -89,7 +94,9 @@ fn run<I: Index + std::fmt::Debug>(
     let heap = memory::heap_bytes();
     let resident = memory::resident_bytes();
     let index = make();
+    let start = Instant::now();
     growth::load(&index, &records);
+    let inserts = options.records as f64 / start.elapsed().as_secs_f64() / 1e6;
     let heap = memory::heap_bytes().saturating_sub(heap);
     let resident = memory::resident_bytes().saturating_sub(resident);
     let per_entry = |bytes: u64| bytes as f64 / options.records as f64;
@@ -105,6 +112,9 @@ fn run<I: Index + std::fmt::Debug>(
         targets.map(|targets| targets.bytes),
         false,
     );
+
+    let target = targets.and_then(|targets| targets.inserts);
+    met &= report("insert, from nothing, M/s (wall)", inserts, target, true);
 
     let ceiling = Ceiling::new(&records);
     let cases = [

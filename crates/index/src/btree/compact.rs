@@ -152,6 +152,12 @@ impl Node {
         self.set_half(CHILDREN, i + 1, child);
         self.write_marks(count + 1);
     }
+    /// Replaces entry `i` of `count`.
+    pub(super) fn set_compact(&self, i: usize, head: i32, child: u32, count: usize) {
+        self.set_half(BODY, i, head as u32);
+        self.set_half(CHILDREN, i + 1, child);
+        self.write_marks(count);
+    }
     /// Closes the gap that entry `i` of `shape.count()` leaves. The count stays.
     pub(super) fn remove_compact(&self, shape: Shape, i: usize) {
         let count = shape.count();

@@ -48,6 +48,14 @@ pub(super) fn insert(lock: &mut Locked<'_>, view: &View<'_>, i: usize, text: Tex
     node.store(SHAPE, shape.with_more_heap(words).with_count(shape.count() + 1).raw());
 }
 
+/// Gives an entry of a compact node, which suits it, another separator and another child.
+pub(super) fn set_separator(lock: &mut Locked<'_>, view: &View<'_>, i: usize, text: Text<'_>, child: u32) {
+    let (node, shape) = (view.node, view.shape);
+    debug_assert!(shape.compact() && i < shape.count());
+    lock.change();
+    node.set_compact(i, compact_head(text.word(shape.prefix())), child, shape.count());
+}
+
 /// Gives an entry another address; 0 leaves only its place.
 pub(super) fn set_address(lock: &mut Locked<'_>, view: &View<'_>, i: usize, address: u64) {
     debug_assert!(address <= MASK_48);

@@ -12,18 +12,15 @@
 //! - What may fail for lack of memory comes before the first change.
 
 use super::contents::{Contents, Fences, Part, link_of};
+use super::cut::Cut;
 use super::edit;
-use super::layout::Measure;
 use super::lock::Locked;
 use super::node::Node;
 use super::shrink::is_boundary;
-use super::text::{Text, divider};
+use super::text::Text;
 use super::view::View;
 use super::{BTree, ROOT};
 use crate::sync::Backoff;
-
-/// A cut may be so small a part of a node's entries away from the middle.
-const SLACK: usize = 10;
 
 impl BTree {
     /// Makes sure that a text has an entry: if there was none, one that is only a place, which everyone takes for absent
@@ -66,6 +63,11 @@ impl BTree {
                 edit::insert(&mut lock, &view, position.below, text, 0);
                 return Some(Outcome::Done);
             }
+        }
+        if let Some(parent) = &parent
+            && self.spread(parent, &view, text)?
+        {
+            return Some(Outcome::Done);
         }
         self.make_room(parent.as_ref(), &view, Need::RoomFor(text))
     }
@@ -156,7 +158,7 @@ impl BTree {
         lock.change();
         layout.write(lock.node());
     }
-    fn take_node(&self) -> (u32, &Node) {
+    pub(super) fn take_node(&self) -> (u32, &Node) {
         let number = self.pool.take();
         let node = self.pool.get(number);
         node.begin_anew();
@@ -189,61 +191,5 @@ impl Outcome {
     /// What is next where this was not done for its own sake.
     fn begin_again(self) -> Option<Self> {
         if let Self::Unsuitable(_) = self { Some(self) } else { None }
-    }
-}
-
-/// Where a node is split.
-struct Cut {
-    /// The first entry that goes right; in an inner node the one that goes up.
-    at: usize,
-    separator: Vec<u8>,
-}
-
-impl Cut {
-    /// In the middle of the words; after all other entries where keys come in ascending order.
-    fn of(whole: &Part<'_>, measure: Measure, appended: bool) -> Self {
-        let count = whole.range.len();
-        assert!(count >= 2, "a node of {count} entries is never full");
-        if appended {
-            let cut = Self::at(whole, count - 1);
-            if cut.parts(whole, 0).0.measure().fits() {
-                return cut;
-            }
-        }
-        let total: usize = (0..count).map(|i| whole.entry_words(i, measure)).sum();
-        let mut words = 0;
-        let at = (0..count).find(|&i| {
-            words += whole.entry_words(i, measure);
-            2 * words >= total
-        });
-        let middle = at.unwrap_or(count / 2).clamp(1, count - 1);
-        // Near the middle, where the separator is shortest: compact nodes hold short ones only.
-        let slack = count / SLACK;
-        let near = (middle.saturating_sub(slack).max(1)..=(middle + slack).min(count - 1))
-            .min_by_key(|&at| (Self::separator(whole, at).len(), at.abs_diff(middle)));
-        Self::at(whole, near.unwrap_or(middle))
-    }
-    fn at(whole: &Part<'_>, at: usize) -> Self {
-        Self { at, separator: Self::separator(whole, at).to_vec() }
-    }
-    fn separator<'a>(whole: &Part<'a>, at: usize) -> &'a [u8] {
-        let key = whole.contents.key(at);
-        if whole.level == 0 { divider(whole.contents.key(at - 1), key) } else { key }
-    }
-    /// Whether nodes hold the two halves.
-    fn fits(&self, whole: &Part<'_>) -> bool {
-        let (left, right) = self.parts(whole, 0);
-        left.measure().fits() && right.measure().fits()
-    }
-    /// The two halves; `right` is the number of the second.
-    fn parts<'a>(&'a self, whole: &Part<'a>, right: u32) -> (Part<'a>, Part<'a>) {
-        let leaf = whole.level == 0;
-        let (left_link, right_link) =
-            if leaf { (right, whole.link) } else { (whole.link, whole.contents.payload(self.at) as u32) };
-        let first = if leaf { self.at } else { self.at + 1 };
-        let separator = &self.separator[..];
-        let left = Part { link: left_link, high: Some(separator), range: 0..self.at, ..whole.clone() };
-        let right = Part { link: right_link, low: separator, range: first..whole.range.end, ..whole.clone() };
-        (left, right)
     }
 }

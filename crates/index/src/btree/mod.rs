@@ -17,7 +17,7 @@
 //! | `lock` | the lock and the version that readers confirm |
 //! | `descend`, `get`, `batch`, `range`, `scratch` | reading, without locks |
 //! | `update`, `edit` | changes of keys |
-//! | `grow`, `shrink`, `contents`, `layout` | changes of the tree's form |
+//! | `grow`, `cut`, `spread`, `shrink`, `contents`, `layout` | changes of the tree's form |
 //! | `pool` | where nodes come from |
 //!
 //! What makes it fast, and what it costs:
@@ -40,6 +40,7 @@
 mod batch;
 mod compact;
 mod contents;
+mod cut;
 mod descend;
 mod edit;
 mod get;
@@ -53,6 +54,7 @@ mod pool;
 mod range;
 mod scratch;
 mod shrink;
+mod spread;
 mod text;
 mod update;
 mod view;
