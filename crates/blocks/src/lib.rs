@@ -23,7 +23,7 @@
 //! | `extent` | large values |
 //! | `reads`, `direct` | a session's reads that complete later; records read straight from byte-addressable media |
 //! | `freeing`, `tombstones` | blocks that nothing refers to, and tombstones that hide nothing |
-//! | `scan` | opening what is on the medium |
+//! | `scan`, `settle` | opening what is on the medium, and clearing what nobody adopted |
 //! | `frames`, `words`, `fetch` | DRAM for pages that become blocks, and records in it |
 //! | `listed` | a record that a block lists, and the index |
 //! | `inspect` | the format for whoever checks a store that nobody uses |
@@ -53,6 +53,7 @@ mod pieces;
 mod place;
 mod reads;
 mod scan;
+mod settle;
 mod slots;
 mod sync;
 mod tombstones;

@@ -295,61 +295,10 @@ impl<L: Lower> Blocks<L> {
         }
         Ok(())
     }
-
-    /// Frees what nobody adopted, on the medium too: what is left there now would be taken for damage once newer blocks
-    /// are trusted.
-    ///
-    /// # Errors
-    /// The device's; [`StoreError::Corrupt`] if a block vanished.
-    pub fn settle_slots(&self) -> Result<(), StoreError> {
-        if let Some(error) = self.adoption_failed.lock().take() {
-            return Err(error);
-        }
-        // The header of a block of large values may be gone: what describes them has found the others by now.
-        let vanished = self.written.take_vanished();
-        if let Some(&number) = vanished.iter().find(|&&slot| self.slots[slot as usize].state() == State::Free)
-        {
-            return Err(damaged(number, "it reads as if it had never been written"));
-        }
-        let mut free = Vec::new();
-        let mut clear = Vec::new();
-        let trailer = (self.block_bytes - TRAILER_BYTES) as u64;
-        for (number, slot) in self.slots.iter().enumerate() {
-            let state = slot.state();
-            let live = slot.live_bytes.load(Relaxed);
-            if state == State::Free {
-                free.push(number as u32);
-            } else if live == 0 {
-                let start = self.block_offset(number as u32);
-                clear.extend([start, start + trailer]);
-                free.push(number as u32);
-            }
-        }
-        let lost = std::mem::take(&mut *self.lost_headers.lock());
-        if !clear.is_empty() || !lost.is_empty() {
-            // Without a header, or a cleared one, a block that nobody describes any more would look as if it had vanished.
-            lost.iter()
-                .try_for_each(|&slot| self.write_extent_header(slot))
-                .and_then(|()| self.lower.clear_words(&clear))
-                .and_then(|()| self.lower.sync())
-                .map_err(StoreError::io(
-                    "writing lost headers again, and clearing blocks that hold nothing",
-                ))?;
-        }
-        for slot in lost {
-            self.slots[slot as usize].written.store(true, Relaxed);
-        }
-        for &number in &free {
-            let slot = &self.slots[number as usize];
-            slot.begin(State::Free, 0, None, 0);
-        }
-        free.reverse();
-        *self.free.slots.lock() = free;
-        Ok(())
-    }
 }
 
-fn damaged(number: u32, what: &str) -> StoreError {
+/// A block that counts and can't be read.
+pub(crate) fn damaged(number: u32, what: &str) -> StoreError {
     StoreError::Corrupt(format!(
         "block {number} was written whole and is damaged: {what}; run `terrace check --repair DIR` to give up what it held"
     ))
@@ -359,7 +308,6 @@ fn damaged(number: u32, what: &str) -> StoreError {
 mod tests {
     use std::sync::Arc;
 
-    use terrace_engine::manifest::MANIFEST_BYTES;
     use terrace_media::HeapRegion;
 
     use super::*;
@@ -393,73 +341,6 @@ mod tests {
             70,
             "behind what the manifest trusts, and there all the same"
         );
-    }
-
-    #[test]
-    fn a_block_that_vanished_is_damage_but_for_a_large_value_that_is_looked_for_and_one_that_was_freed() {
-        let piece = |slot: u32| {
-            let words = [40u64, 1 << 32, 3, u64::from(slot) | 64 << 32, 40];
-            words.map(u64::to_le_bytes).concat()
-        };
-        for (described, freed, sound) in
-            [(None, false, false), (Some(1), false, false), (Some(2), false, true)]
-                .into_iter()
-                .chain([(None, true, true)])
-        {
-            let before = blocks();
-            for slot in 0..4 {
-                let header = Header { store_id: STORE, seq: 3, slot, kind: BlockKind::Extents };
-                before.lower.write(before.block_offset(slot), &header.encode()).unwrap();
-                before.slots[slot as usize].written.store(true, Relaxed);
-            }
-            before.save_manifest(&[0; MANIFEST_BYTES]).unwrap();
-            if freed {
-                before.lower.clear_words(&[before.block_offset(2)]).unwrap();
-            } else {
-                before.lower.write(before.block_offset(2), &[0; 64]).unwrap();
-            }
-            let blocks = again(before.lower);
-            scan(&blocks).unwrap();
-            if let Some(slot) = described {
-                blocks.adopt_pieces(&piece(slot));
-            }
-            let settled = blocks.settle_slots();
-            assert_eq!(settled.is_ok(), sound, "{described:?} {freed} {settled:?}");
-            if let Err(error) = settled {
-                assert!(
-                    error.to_string().contains("block 2") && error.to_string().contains("check --repair")
-                );
-                continue;
-            }
-            // Its header is there again, so that it can be freed like any other.
-            let place = blocks.block_offset(2);
-            blocks.lower.clear_words(&[place]).unwrap();
-            let third = again(blocks.lower);
-            scan(&third).unwrap();
-            third.settle_slots().unwrap();
-        }
-    }
-
-    #[test]
-    fn a_torn_block_that_is_freed_does_not_look_as_if_it_had_vanished() {
-        let before = blocks();
-        for slot in &before.slots[..4] {
-            slot.written.store(true, Relaxed);
-        }
-        before.save_manifest(&[0; MANIFEST_BYTES]).unwrap();
-        for slot in [0, 1, 3] {
-            let header = Header { store_id: STORE, seq: 3, slot, kind: BlockKind::Extents };
-            before.lower.write(before.block_offset(slot), &header.encode()).unwrap();
-        }
-        // All that is left of the other's header is in the word that freeing clears.
-        before.lower.write(before.block_offset(2), &[7; 8]).unwrap();
-        let mut lower = before.lower;
-        for _ in 0..2 {
-            let blocks = again(lower);
-            scan(&blocks).unwrap();
-            blocks.settle_slots().unwrap();
-            lower = blocks.lower;
-        }
     }
 
     #[test]

@@ -90,7 +90,7 @@ impl Bounds {
     }
     /// With the tier: pages are flushed, the log is reclaimed, blocks are compacted and used again.
     pub const fn tier(media: Media, mode: Mode) -> Self {
-        Self { sessions: 2, writes: 2, reads: 0, pages: 3, slots: 3, ..Self::log(media, mode) }
+        Self { sessions: 2, writes: 2, reads: 0, pages: 3, slots: 3, rot: true, ..Self::log(media, mode) }
     }
     /// The tier of engine `tac`: a log on byte media with slots and pages, on block media with pages alone.
     pub const fn slab(media: Media, mode: Mode) -> Self {
@@ -108,7 +108,6 @@ impl Bounds {
             slab: true,
             warm,
             rounds: 2,
-            rot: true,
             coarse: true,
             atomic: false,
             flushes: false,

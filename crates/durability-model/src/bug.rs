@@ -60,7 +60,7 @@ pub enum Bug {
     TombstoneAboveFloor,
     /// A block is cleared before what replaced its records is safe.
     ClearedWithoutBarrier,
-    /// A block is cleared before the page that its records were moved to is persisted.
+    /// A block is cleared before the manifest trusts the page that its records were moved to.
     MovedNotPersisted,
     /// A slot is used again before its cleared header is safe.
     ReusedBeforeCleared,
@@ -118,7 +118,7 @@ pub enum Bug {
     FoundSlotsNotPersisted,
     /// `tac`: an opening leaves slots that hold no winner as they are, and takes them for free.
     UnadoptedSlotsKept,
-    /// `tac`: an opening clears pages and slots before the manifest trusts the pages that hold their records.
+    /// An opening clears pages and slots before the manifest trusts the pages that hold their records.
     FoundClearedBeforeTrust,
     /// `tac`: an opening takes what it restored from the log for retired.
     ReplayCutEarly,
@@ -129,8 +129,8 @@ impl Bug {
     pub fn bounds(self) -> Bounds {
         use Bug::*;
         let log = Bounds::log(Media::Block, Mode::Sync);
-        let tier = Bounds::tier(Media::Block, Mode::Sync);
-        let reuse = Bounds::reuse(Media::Block, Mode::Sync);
+        let tier = Bounds { rot: false, ..Bounds::tier(Media::Block, Mode::Sync) };
+        let reuse = Bounds { rot: false, ..Bounds::reuse(Media::Block, Mode::Sync) };
         match self {
             AnswerIgnoresWhatItSaw
             | AnswerWhenWritten
@@ -154,6 +154,7 @@ impl Bug {
             | LogFreedEarly
             | FloorEarly
             | ClearedWithoutBarrier => tier,
+            FoundClearedBeforeTrust => Bounds { rot: true, ..tier },
             MovedNotPersisted => Bounds { keys: 2, ..reuse },
             FlushReclaimed => Bounds { flushes: true, keys: 2, crashes: 1, ..reuse },
             TombstoneAboveFloor => Bounds { sessions: 2, keys: 2, crashes: 1, ..reuse },
@@ -176,7 +177,6 @@ impl Bug {
             UnsettledTombstoneDropped => Bounds { keys: 2, writes: 3, collide: true, crashes: 0, ..blind },
             FlagLostByDelete => Bounds { writes: 3, ..blind },
             FlushKeepsAssumption | ForgottenRecounted => Bounds { writes: 4, flushes: true, ..blind },
-            FoundClearedBeforeTrust => Bounds { crashes: 2, warm: 0, deletes: false, ..slab },
             FoundSlotsNotPersisted | UnadoptedSlotsKept => Bounds { crashes: 2, ..slab },
             ReplayCutEarly => Bounds { crashes: 2, keys: 2, ..pages },
             _ => slab,

@@ -62,7 +62,7 @@ struct Arguments {
     /// With whole-database flushes, where the part has none.
     #[arg(long, conflicts_with = "no_flushes")]
     flushes: bool,
-    /// Without pages that go bad at rest (slab).
+    /// Without pages that go bad at rest.
     #[arg(long)]
     no_rot: bool,
     /// Without deletes.

@@ -72,13 +72,8 @@ impl Protocol {
                     settle_all(state);
                 }
                 self.secure_slots(state);
-                if self.bounds.slab {
-                    clear_torn(state);
-                    state.phase = Phase::Trusting;
-                } else {
-                    self.clear_unadopted(state);
-                    state.phase = Phase::Clearing;
-                }
+                clear_torn(state);
+                state.phase = Phase::Trusting;
             }
             Phase::Trusting => {
                 self.sync_opening(state, false);
@@ -131,9 +126,8 @@ impl Protocol {
             for &held in image.records.iter().filter(|held| **held != 0) {
                 let (write, key) = parts(held);
                 newest = newest.max(state.version(write));
-                // Which of two equal versions it is depends on where they lie: with slabs, the newer page's is the worse.
-                let tie = self.bounds.slab
-                    && matches!(winners[key], Winner::Block { write: w, slot } if w == write
+                // Which of two equal versions it is depends on where they lie: the newer page's is the worse.
+                let tie = matches!(winners[key], Winner::Block { write: w, slot } if w == write
                         && visible(&state.tier[slot]).seq < image.seq);
                 if tie || state.version(winners[key].write()) < state.version(write) {
                     winners[key] = Winner::Block { write, slot };
@@ -258,7 +252,14 @@ impl Protocol {
         }
     }
 
-    /// `Blocks::settle_slots`: blocks that no winner lies in.
+    /// The manifest trusts the pages that were found before anything is cleared on their account.
+    fn trust_found(&self, state: &mut State) {
+        if !self.has(Bug::FoundClearedBeforeTrust) {
+            state.manifest.persisted = state.manifest.persisted.max(state.dram.last_seq);
+        }
+    }
+
+    /// `Blocks::clear_unadopted`: blocks that no winner lies in.
     fn clear_unadopted(&self, state: &mut State) {
         let found = self.find(state);
         self.clear_unadopted_slots(state, &found);
@@ -329,6 +330,7 @@ impl Protocol {
 }
 
 /// Torn pages are no pages, and must not be trusted as such.
+/// `Blocks::clear_torn`.
 fn clear_torn(state: &mut State) {
     for place in state.tier.iter_mut().filter(|place| visible(place).torn == 1) {
         (place.change, place.new) = (Change::Cleared, Image::default());

@@ -121,7 +121,7 @@ impl Protocol {
             }
         }
         if dram.freeing.what != 0 && dram.freeing.written == 0 {
-            let moved = self.has(Bug::MovedNotPersisted) || dram.freeing.seq <= self.persisted(state);
+            let moved = self.has(Bug::MovedNotPersisted) || dram.freeing.seq <= state.manifest.persisted;
             let safe = self.has(Bug::ClearedWithoutBarrier) || self.passed(state, &dram.freeing.barrier);
             if moved && safe {
                 out.push(Action::ClearBlock);

@@ -7,7 +7,8 @@
 //! ```
 //!
 //! Old log blocks are kept until the pages that the restored records went to are persisted (`retire`), so that a crash
-//! during or after recovery finds them again; nothing else on the medium is changed before every winner is known.
+//! during or after recovery finds them again; nothing else on the medium is changed before every winner is known. Then torn
+//! pages are cleared, the manifest trusts the others, and only after that are copies that lost given up (`Space::clear_torn`).
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -195,6 +196,12 @@ impl<I: Index, S: Space, D: LogDevice> Machine<I, S, D> {
             {
                 machine.space.adopt_extent(view.value);
             }
+        }
+        machine.space.clear_torn()?;
+        // Before other copies go: rot in a page that is not trusted passes for a torn flush, and would not be missed.
+        if machine.space.persisted_seq() > manifest.persisted_seq {
+            let stored = machine.save_manifest(|_| {});
+            stored.map_err(StoreError::io("storing a manifest that trusts what was found"))?;
         }
         machine.space.finish_recovery()?;
         // In the order of their versions, so that what was written last lies together in the newest pages.

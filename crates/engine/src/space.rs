@@ -351,13 +351,22 @@ pub trait Space: Send + Sync + 'static {
         found: &mut dyn FnMut(usize, Option<&[u8]>),
     ) -> Result<(), StoreError>;
 
-    /// Recovery has decided: of the records reported, those accepted are live. Called once for each, before `finish_recovery`.
+    /// Recovery has decided: of the records reported, those accepted are live. Called once for each, before `clear_torn`.
     fn adopt(&self, found: &Found);
 
     /// An extent that a live record describes (from a record on media or one that the log brought back).
     fn adopt_extent(&self, description: &[u8]);
 
-    /// Every live record has been adopted: space that holds none is free again.
+    /// Every live record has been adopted. Clears what would be taken for damage if the manifest trusted all pages found, torn
+    /// flushes above all, so that it may; it is cleared durably. Everything else on the medium stays: another copy of a live record
+    /// may go only once a stored manifest trusts the page of the one that was adopted.
+    ///
+    /// # Errors
+    /// The device's, or if something that must be there is missing.
+    fn clear_torn(&self) -> Result<(), StoreError>;
+
+    /// After `clear_torn`, and after a manifest was stored that trusts all pages found: space that holds no live record is free
+    /// again.
     ///
     /// # Errors
     /// The device's.

@@ -353,6 +353,9 @@ impl Space for DramSpace {
     }
     fn adopt(&self, _found: &Found) {}
     fn adopt_extent(&self, _description: &[u8]) {}
+    fn clear_torn(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
     fn finish_recovery(&self) -> Result<(), StoreError> {
         Ok(())
     }

@@ -48,13 +48,6 @@ impl Protocol {
         }
     }
 
-    /// The manifest trusts the pages that were found before anything is cleared on their account.
-    pub(crate) fn trust_found(&self, state: &mut State) {
-        if self.bounds.slab && !self.has(Bug::FoundClearedBeforeTrust) {
-            state.manifest.persisted = state.manifest.persisted.max(state.dram.last_seq);
-        }
-    }
-
     /// Slots that no winner lies in.
     pub(crate) fn clear_unadopted_slots(&self, state: &mut State, found: &Found) {
         if self.has(Bug::UnadoptedSlotsKept) {
