@@ -199,7 +199,7 @@ impl<I: Index, S: Space, D: LogDevice> Machine<I, S, D> {
         }
         machine.space.clear_torn()?;
         // Before other copies go: rot in a page that is not trusted passes for a torn flush, and would not be missed.
-        if machine.space.persisted_seq() > manifest.persisted_seq {
+        if machine.space.sealed_seq() > manifest.persisted_seq {
             let stored = machine.save_manifest(|_| {});
             stored.map_err(StoreError::io("storing a manifest that trusts what was found"))?;
         }
