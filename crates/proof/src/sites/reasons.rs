@@ -32,6 +32,12 @@ const AS_BEFORE: &str = "a header whose copy is left counts, so that until the c
 const AT_REST: &str = "it is there for a header's line that goes bad at rest, which the damage tests of the log and rotten images show; a \
                        crash leaves the header itself";
 
+const TOLD_BY_ROT: &str = "an opening's clearing of other copies comes after it, and both are durable before anything is answered: what it orders \
+                           is told from rot alone, in the hybrid log's test `rot_after_opening`";
+const LOSES_AGAIN: &str = "what it clears is whole, trusted and no newer than what was adopted, so that it loses again where a crash keeps it; the manifest that \
+                           ends the opening is synced behind it. What is left is a slot that is used again while the log is restored, in a store that has \
+                           no room; these histories do not meet it";
+
 impl Reason {
     /// Whether it speaks of this site.
     pub(super) fn explains(&self, site: &str, kind: SiteKind, media: MediaKind) -> bool {
@@ -48,6 +54,13 @@ pub(super) const REASONS: &[Reason] = &[
         kind: None,
         media: Some(MediaKind::Block),
         why: SAME_DEVICE,
+    },
+    Reason { site: "blocks/settle.rs clear_unadopted sync", kind: None, media: None, why: LOSES_AGAIN },
+    Reason {
+        site: "engine/recover.rs open save_manifest 1",
+        kind: None,
+        media: Some(MediaKind::Block),
+        why: TOLD_BY_ROT,
     },
     Reason { site: "blocks/extent.rs take_extent_block sync", kind: None, media: None, why: HEADER },
     Reason { site: "engine/machine.rs sync_step sync 1", kind: None, media: None, why: COVERED },
