@@ -30,6 +30,13 @@ impl Cold {
             Self::Sketch(sketch) => policy.entering(sketch.touch(hash(record)), now),
         }
     }
+    /// The word with which the record would enter a tier, though nobody has read it.
+    pub(super) fn word<P: Policy>(&self, policy: &P, record: u32, now: Now) -> Access {
+        match self {
+            Self::Table(words) => words[record as usize].with_seen(0),
+            Self::Sketch(sketch) => policy.entering(sketch.count(hash(record)), now),
+        }
+    }
     pub(super) fn count<P: Policy>(&self, policy: &P, record: u32, now: Now) -> Count {
         match self {
             Self::Table(words) => policy.count(words[record as usize], now),

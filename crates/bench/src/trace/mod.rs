@@ -12,6 +12,7 @@
 
 mod accesses;
 mod belady;
+mod bufs;
 mod cold;
 mod inclusive;
 mod run;

@@ -168,7 +168,10 @@ impl Visitor for &Simulation<'_> {
             "anti-nvm" if pmem > 0 => {
                 self.run(Inclusive::new(tier(Name::Dram, dram), tier(Name::Pmem, pmem), cold, gate, records))
             }
-            _ => self.run(Store::new(tier(Name::Dram, dram), tier(Name::Pmem, pmem), cold, gate, records)),
+            placement => {
+                let store = Store::new(tier(Name::Dram, dram), tier(Name::Pmem, pmem), cold, gate, records);
+                self.run(if placement == "tac-buf" { store.with_bufs() } else { store })
+            }
         }
     }
 }

@@ -2,12 +2,14 @@
 //!
 //! ```text
 //!   get --> DRAM: touch     PMem: touch, up?     SSD: count, up to DRAM? to PMem?
+//!                                                whole bufs: the same is asked for all that lie with a warm record
 //!   set --> DRAM, always; what was below is gone
 //!   room in DRAM: the victim goes to PMem (behind a comparing gate: or to the SSD); room in PMem: to the SSD
 //! ```
 
 use terrace_space_slab::policy::{Access, Gate, Histogram, Now, Policy, SlotId, Thresholds, Tier as Name};
 
+use super::bufs::Bufs;
 use super::cold::Cold;
 use super::run::Placement;
 use super::tier::Tier;
@@ -34,13 +36,15 @@ pub(super) struct Counts {
     pub(super) moves_down: u64,
 }
 
-/// A store of the paper's placement (`tac`), or one pool of DRAM and PMem (`anti-2`).
+/// A store of the paper's placement (`tac`, `tac-buf` with whole bufs), or one pool of DRAM and PMem (`anti-2`).
 pub(super) struct Store<P: Policy, G: Gate> {
     dram: Tier<P>,
     pmem: Tier<P>,
     cold: Cold,
     gate: G,
     places: Vec<Place>,
+    /// Who lies together, if a read brings in whole bufs.
+    bufs: Option<Bufs>,
     /// Which of `dram`'s slots are in DRAM: all, unless it is a pool.
     in_dram: SlotId,
     thresholds: Thresholds,
@@ -58,11 +62,17 @@ impl<P: Policy, G: Gate> Store<P, G> {
             cold,
             gate,
             places: vec![Place::Ssd; records as usize],
+            bufs: None,
             thresholds: Thresholds::default(),
             samples: Rng::new(0, 3),
             histogram: Histogram::default(),
             counts: Counts::default(),
         }
+    }
+    /// Swaps whole bufs in.
+    pub(super) fn with_bufs(mut self) -> Self {
+        self.bufs = Some(Bufs::new(self.places.len() as u32));
+        self
     }
     /// One pool, of which this many slots are in DRAM. Which record meets which is chance, so it follows from the seed.
     pub(super) fn pooled(mut self, in_dram: SlotId, seed: u64) -> Self {
@@ -111,6 +121,30 @@ impl<P: Policy, G: Gate> Store<P, G> {
     fn go_down(&mut self, record: u32, access: Access, now: Now) {
         self.cold.arrived(&self.dram.policy, record, access, now);
         self.places[record as usize] = Place::Ssd;
+        if let Some(bufs) = &mut self.bufs {
+            bufs.arrived(record);
+        }
+    }
+
+    /// Brings a record of the SSD up, if a tier admits it.
+    fn climb(&mut self, record: u32, access: Access, now: Now) -> bool {
+        // A pool takes in all that is warm.
+        let is_pool = self.pmem.slots() == 0 && self.in_dram < self.dram.slots();
+        let upper = if is_pool { Name::Pmem } else { Name::Dram };
+        let to_dram = self.admits(upper, access, now);
+        if !to_dram && (self.pmem.slots() == 0 || !self.admits(Name::Pmem, access, now)) {
+            return false;
+        }
+        self.counts.moves_up += 1;
+        if let Some(bufs) = &mut self.bufs {
+            bufs.left(record);
+        }
+        if to_dram {
+            self.enter(record, access, now)
+        } else {
+            self.enter_pmem(record, access, now)
+        }
+        true
     }
 }
 
@@ -138,18 +172,15 @@ impl<P: Policy, G: Gate> Placement for Store<P, G> {
             }
             Place::Ssd => {
                 let access = self.cold.touched(&self.dram.policy, record, now);
-                // A pool takes in all that is warm.
-                let upper = if self.pmem.slots() == 0 && self.in_dram < self.dram.slots() {
-                    Name::Pmem
-                } else {
-                    Name::Dram
-                };
-                if self.admits(upper, access, now) {
-                    self.counts.moves_up += 1;
-                    self.enter(record, access, now);
-                } else if self.pmem.slots() > 0 && self.admits(Name::Pmem, access, now) {
-                    self.counts.moves_up += 1;
-                    self.enter_pmem(record, access, now);
+                let along = self.bufs.as_ref().map(|bufs| bufs.neighbours(record)).unwrap_or_default();
+                if self.climb(record, access, now) {
+                    for other in along {
+                        // Whoever has to go for those before it may be among them.
+                        if self.places[other as usize] == Place::Ssd {
+                            let access = self.cold.word(&self.dram.policy, other, now);
+                            self.climb(other, access, now);
+                        }
+                    }
                 }
             }
         }
@@ -164,7 +195,12 @@ impl<P: Policy, G: Gate> Placement for Store<P, G> {
                 self.pmem.remove(slot, false);
                 access
             }
-            Place::Ssd => self.cold.touched(&self.dram.policy, record, now),
+            Place::Ssd => {
+                if let Some(bufs) = &mut self.bufs {
+                    bufs.left(record);
+                }
+                self.cold.touched(&self.dram.policy, record, now)
+            }
         };
         self.enter(record, access.with_seen(0), now);
     }
@@ -240,6 +276,25 @@ mod tests {
         }
         assert_eq!(at, [Place::Ssd, Place::Pmem(0), Place::Dram(0), Place::Dram(0)]);
         assert_eq!(figures(&store), [4, 1, 1, 2, 0]);
+    }
+
+    /// A warm record brings what lies with it and is hot or warm, and leaves what is cold.
+    #[test]
+    fn a_read_brings_in_a_whole_buf() {
+        let tier = |slots| Tier::new(Clock, slots, true);
+        let mut store = Store::new(tier(2), tier(2), Cold::table(5), Hot, 5).with_bufs();
+        store.thresholds = Thresholds { hot: Count::whole(4), warm: Count::ONE };
+        // 0 to 3 come down together with counts 1, 5, 3 and 1; 4 was never there.
+        for (record, count) in [(0, 1), (1, 5), (2, 3), (3, 1)] {
+            store.go_down(record, Access::new(0, Count::whole(count)), NOW);
+        }
+        store.get(4, NOW); // cold: nothing moves
+        assert_eq!(figures(&store), [1, 0, 0, 0, 0]);
+        store.get(0, NOW); // its second read: warm, and so is its buf's number 2; number 1 is hot
+        assert_eq!(store.places[..2], [Place::Pmem(0), Place::Dram(0)]);
+        assert_eq!(store.places[2..], [Place::Pmem(1), Place::Ssd, Place::Ssd]);
+        assert_eq!(figures(&store), [2, 0, 0, 3, 0]);
+        assert!(store.bufs.unwrap().neighbours(3).is_empty(), "3 lies alone");
     }
 
     /// `anti-2`: one of three slots is in DRAM, and who has it stays there until it goes to the SSD.

@@ -1,7 +1,7 @@
 //! TaC: An Anti-Caching Key-Value Store on Heterogeneous Memory Architectures.
 //!
 //! ```text
-//!   T1 hits of placements (table 3)     hits.rs        T3's hits too
+//!   T1 hits of placements (table 3)     hits.rs        of T3 and T4 the hits, too
 //!   T5 eviction alone (figure 12)       eviction.rs
 //!   T2 T3 T4 T6 throughput              engine.rs      not measured yet
 //! ```
