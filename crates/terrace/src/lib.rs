@@ -27,6 +27,7 @@ mod embedded;
 mod hetermm;
 mod indexes;
 mod open;
+mod tiered;
 
 pub use check::check;
 pub use embedded::{CallError, Pair};
@@ -96,7 +97,7 @@ impl OpenStore {
         self.inner.pool.clear();
         let closed = self.inner.store.close();
         if let Some(region) = &self.inner.emulated {
-            hetermm::forget_emulated(region);
+            tiered::byte::forget_emulated(region);
         }
         closed
     }

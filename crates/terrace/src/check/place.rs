@@ -13,10 +13,11 @@ use terrace_media::{
     BlockDevice, BlockFile, BlockFileOptions, ByteRegion, DirLock, MapOptions, MappedRegion, PlaceKind,
     SUPERBLOCK_BYTES, Superblock,
 };
-use terrace_space_hybrid_log::Sizes;
 
 use super::{CheckError, CheckOptions, Parts, Report, run};
+use crate::hetermm::Hetermm;
 use crate::size::human_bytes;
+use crate::tiered::{self, Sizes};
 
 /// Checks whatever store is at a path.
 pub(super) fn open(path: &Path, options: &CheckOptions<'_>) -> Result<Report, CheckError> {
@@ -43,6 +44,15 @@ pub(super) fn open(path: &Path, options: &CheckOptions<'_>) -> Result<Report, Ch
     Err(none("neither a file superblock nor a file pmem"))
 }
 
+/// The superblock in these bytes, of an engine whose blocks and log can be checked.
+fn superblock(
+    bytes: &[u8; SUPERBLOCK_BYTES],
+    media_bytes: u64,
+    place: &Path,
+) -> Result<(Superblock, Sizes), StoreError> {
+    tiered::check_superblock::<Hetermm>(bytes, media_bytes, place)
+}
+
 fn lock(dir: &Path) -> Result<DirLock, CheckError> {
     let dir = if dir.as_os_str().is_empty() { Path::new(".") } else { dir };
     Ok(DirLock::acquire(dir)?)
@@ -55,7 +65,7 @@ fn on_files(dir: &Path, options: &CheckOptions<'_>) -> Result<Report, CheckError
         .and_then(|mut file| file.read_exact(&mut bytes))
         .map_err(CheckError::reading(path.display().to_string()))?;
     let data_bytes = dir.join("data").metadata().map_or(0, |metadata| metadata.len());
-    let (superblock, sizes) = crate::hetermm::check_superblock(&bytes, data_bytes, &path)?;
+    let (superblock, sizes) = superblock(&bytes, data_bytes, &path)?;
     let about = about(&superblock, &sizes, &format!("{} (block media)", dir.display()));
     if !dir.join("formatted").exists() {
         let note = "the store was made and never opened in full: it holds nothing".into();
@@ -85,7 +95,7 @@ fn on_region(path: &Path, options: &CheckOptions<'_>) -> Result<Report, CheckErr
     // Whatever the medium promises: nothing is promised here.
     let region = MappedRegion::open(path, &MapOptions { profile: None, accept_volatile: true, node: None })?;
     // A device may be longer than the store on it.
-    let region = match crate::hetermm::stored_bytes(&region).filter(|bytes| *bytes < region.len()) {
+    let region = match tiered::stored_bytes(&region).filter(|bytes| *bytes < region.len()) {
         Some(bytes) if region.kind() == PlaceKind::DevDax => region.limited(bytes),
         _ => region,
     };
@@ -98,7 +108,7 @@ fn on_region(path: &Path, options: &CheckOptions<'_>) -> Result<Report, CheckErr
         let why = "its first page is empty: a store that is being made has one only at the end".into();
         return Err(CheckError::NoStore { path: path.into(), why });
     }
-    let (superblock, sizes) = crate::hetermm::check_superblock(&bytes, region.len(), path)?;
+    let (superblock, sizes) = superblock(&bytes, region.len(), path)?;
     let start = SUPERBLOCK_BYTES as u64 + sizes.log_bytes;
     if start >= region.len() {
         let text = format!("{}: its log alone takes {} bytes", path.display(), sizes.log_bytes);
@@ -118,15 +128,14 @@ fn parts<L: Lower, F>(
     sizes: &Sizes,
     byte_media: bool,
 ) -> Result<Parts<L, F>, CheckError> {
-    // The first word of the identity, never 0.
-    let store_id = u64::from_le_bytes(std::array::from_fn(|i| superblock.identity[i])) | 1;
-    let inspector = Inspector::new(tier, sizes.block_bytes, store_id).ok_or_else(|| {
+    let store_id = tiered::store_id(superblock);
+    let inspector = Inspector::new(tier, sizes.block_bytes as usize, store_id).ok_or_else(|| {
         StoreError::Corrupt(format!("blocks of {} bytes: the superblock makes no sense", sizes.block_bytes))
     })?;
     Ok(Parts {
         inspector,
         log,
-        log_options: LogOptions { block_bytes: sizes.log_block_bytes, store_id },
+        log_options: LogOptions { block_bytes: sizes.log_block_bytes as usize, store_id },
         log_bytes: sizes.log_bytes,
         hasher: KeyHasher::new(superblock.hash_seed),
         store_id,
@@ -140,9 +149,9 @@ fn about(superblock: &Superblock, sizes: &Sizes, place: &str) -> Vec<String> {
         format!(
             "sizes    {} of media in blocks of {}, log {} in blocks of {}",
             human_bytes(superblock.media_bytes),
-            human_bytes(sizes.block_bytes as u64),
+            human_bytes(sizes.block_bytes),
             human_bytes(sizes.log_bytes),
-            human_bytes(sizes.log_block_bytes as u64)
+            human_bytes(sizes.log_block_bytes)
         ),
     ]
 }

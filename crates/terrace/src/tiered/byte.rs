@@ -7,18 +7,17 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use terrace_engine::{Durability, Store, StoreError, StoreHandle};
+use terrace_engine::{Durability, Store, StoreError};
 use terrace_index::Index;
 use terrace_media::superblock::MAKING;
 use terrace_media::{
-    ByteRegion, DirLock, HeapRegion, MapOptions, MappedRegion, Profile, SUPERBLOCK_BYTES, Superblock,
-    Survives,
+    ByteRegion, DirLock, HeapRegion, MapOptions, MappedRegion, Profile, SUPERBLOCK_BYTES, Survives,
 };
-use terrace_space_hybrid_log::{Sizes, open_byte};
 
-use super::{check_superblock, describe, lock, new_superblock, opening, progress, sizes};
+use super::superblock::new_superblock;
+use super::{Engine, Opening, check_superblock, describe, lock, sizes, stored_bytes};
 use crate::indexes::{OpenWith, open_with};
-use crate::media_source::MediaSource;
+use crate::media_source::{FoundRegion, MediaSource};
 use crate::open::Opened;
 use crate::options::{Options, Tier};
 use crate::size::{Place, human_bytes};
@@ -39,28 +38,40 @@ pub(crate) fn forget_emulated(region: &Arc<HeapRegion>) {
     EMULATED.lock().retain(|(_, kept)| !Arc::ptr_eq(kept, region));
 }
 
-pub(super) fn open(options: &Options, tier: &Tier, source: &impl MediaSource) -> Result<Opened, StoreError> {
+/// Opens a store of this engine, making it if there is none.
+pub(crate) fn open<E: Engine>(
+    engine: &E,
+    options: &Options,
+    tier: &Tier,
+    source: &impl MediaSource,
+) -> Result<Opened, StoreError> {
     let profile = match &options.profile {
         None => None,
         Some(name) => Some(Profile::resolve(name).map_err(|error| StoreError::Options(error.to_string()))?),
     };
     match (&tier.place, profile) {
-        (Some(Place::Path(path)), profile) => open_path(source, options, tier, path, profile),
+        (Some(Place::Path(path)), profile) => open_path(engine, source, options, tier, path, profile),
         (None, None) => match &options.dir {
-            Some(dir) => open_path(source, options, tier, dir, None),
+            Some(dir) => open_path(engine, source, options, tier, dir, None),
             None => Err(StoreError::Options(
                 "--pmem needs a place: --pmem SIZE@PATH, --dir DIR, or --profile NAME".into(),
             )),
         },
         (None, Some(profile)) => {
             let region = emulated(options, tier, profile)?;
-            finish(options, tier, region.clone(), region.describe(), region.promises(), None, Some(region))
+            let found = FoundRegion {
+                description: region.describe(),
+                promises: region.promises(),
+                region: region.clone(),
+            };
+            finish(engine, options, found, None, Some(region))
         }
         (Some(Place::Node(node)), profile) => {
             let region = HeapRegion::on_node(tier.bytes, *node, profile)
                 .map_err(StoreError::io(format!("memory of NUMA node {node}")))?;
-            let (what, promises) = (region.describe(), region.promises());
-            finish(options, tier, Arc::new(region), what, promises, None, None)
+            let (description, promises) = (region.describe(), region.promises());
+            let found = FoundRegion { region: Arc::new(region), description, promises };
+            finish(engine, options, found, None, None)
         }
     }
 }
@@ -85,7 +96,8 @@ fn emulated(options: &Options, tier: &Tier, profile: Profile) -> Result<Arc<Heap
     Ok(region)
 }
 
-fn open_path(
+fn open_path<E: Engine>(
+    engine: &E,
     source: &impl MediaSource,
     options: &Options,
     tier: &Tier,
@@ -115,28 +127,17 @@ fn open_path(
     } else {
         source.create_region(&file, tier.bytes, &map).map_err(refused)?
     };
-    finish(options, tier, found.region, found.description, found.promises, Some(guard), None)
+    finish(engine, options, found, Some(guard), None)
 }
 
-/// How long the store on a device is, if there is one: the device may be longer.
-pub(crate) fn stored_bytes<R: ByteRegion>(region: &R) -> Option<u64> {
-    let mut bytes = [0; SUPERBLOCK_BYTES];
-    if region.len() < bytes.len() as u64 {
-        return None;
-    }
-    region.read(0, &mut bytes);
-    Superblock::decode(&bytes).ok().map(|superblock| superblock.media_bytes)
-}
-
-fn finish<R: ByteRegion>(
+fn finish<E: Engine, R: ByteRegion>(
+    engine: &E,
     options: &Options,
-    tier: &Tier,
-    region: Arc<R>,
-    what: String,
-    promises: Survives,
-    guard: Option<terrace_media::DirLock>,
+    found: FoundRegion<R>,
+    guard: Option<DirLock>,
     emulated: Option<Arc<HeapRegion>>,
 ) -> Result<Opened, StoreError> {
+    let FoundRegion { region, description: what, promises } = found;
     if options.durability == Durability::Sync && promises < Survives::Power {
         return Err(StoreError::Options(format!(
             "{what} can't keep --durability sync: it loses its bytes with the power; use batch or none, or a profile that it stands in for"
@@ -154,40 +155,34 @@ fn finish<R: ByteRegion>(
     let fresh = bytes.iter().all(|b| *b == 0) || bytes.starts_with(&MAKING);
     let (superblock, stored) = if fresh {
         let log_bytes = (region.len() / LOG_SHARE).min(LOG_BYTES_MAX);
-        let sizes = sizes::choose(options, region.len(), log_bytes)?;
+        let sizes = engine.choose(options, region.len(), sizes::whole_log_blocks(log_bytes))?;
         store_word(&*region, MAKING);
         wipe(&*region);
-        (new_superblock(&sizes, region.len())?, sizes)
+        (new_superblock::<E>(&sizes, region.len())?, sizes)
     } else {
-        check_superblock(&bytes, region.len(), &place)?
+        check_superblock::<E>(&bytes, region.len(), &place)?
     };
-    let lines = describe(options, &stored, &format!("pmem  {what}"), region.len(), fresh);
-    let opener = InRegion { region: &region, options, superblock: &superblock, stored, fresh, what };
-    let store = open_with(&options.index, opener)?;
+    let lines = describe(engine, options, &stored, &format!("pmem  {what}"), region.len(), fresh);
+    let opening = Opening { engine, options, superblock: &superblock, stored, fresh, what };
+    let store = open_with(&options.index, InRegion { region: &region, opening })?;
     if fresh {
         let bytes = superblock.encode().map_err(|error| StoreError::Options(error.to_string()))?;
         write_superblock(&*region, &bytes);
     }
-    let _ = tier;
     Ok(Opened { store, description: lines, lock: guard, emulated })
 }
 
 /// Opens the store on a region with an index.
-struct InRegion<'a, R> {
+struct InRegion<'a, E: Engine, R> {
     region: &'a Arc<R>,
-    options: &'a Options,
-    superblock: &'a Superblock,
-    stored: Sizes,
-    fresh: bool,
-    what: String,
+    opening: Opening<'a, E>,
 }
 
-impl<R: ByteRegion> OpenWith for InRegion<'_, R> {
+impl<E: Engine, R: ByteRegion> OpenWith for InRegion<'_, E, R> {
     fn open<I: Index>(self, index: &dyn Fn() -> I) -> Result<Arc<dyn Store>, StoreError> {
-        let progress = progress(self.options);
-        let Self { options, superblock, stored, fresh, what, .. } = self;
-        let opening = opening(options, superblock, stored, fresh, what, index, &progress);
-        Ok(Arc::new(StoreHandle(open_byte(self.region, SUPERBLOCK_BYTES as u64, opening)?)))
+        let Self { region, opening } = self;
+        let base = SUPERBLOCK_BYTES as u64;
+        opening.assemble(index, |engine, assembly| engine.open_byte(region, base, assembly))
     }
 }
 

@@ -11,12 +11,12 @@ use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use terrace_engine::{Store, StoreError, StoreHandle};
+use terrace_engine::{Store, StoreError};
 use terrace_index::Index;
 use terrace_media::{BlockDevice, BlockFileOptions, PlaceKind, SUPERBLOCK_BYTES, Superblock, detect};
-use terrace_space_hybrid_log::{Sizes, open_block};
 
-use super::{check_superblock, describe, lock, new_superblock, opening, progress, sizes};
+use super::superblock::new_superblock;
+use super::{Engine, Opening, check_superblock, describe, lock, sizes};
 use crate::indexes::{OpenWith, open_with};
 use crate::media_source::MediaSource;
 use crate::open::Opened;
@@ -25,7 +25,13 @@ use crate::size::{Place, human_bytes};
 
 const LOG_BYTES: std::ops::RangeInclusive<u64> = 8 << 20..=256 << 20;
 
-pub(super) fn open(options: &Options, tier: &Tier, source: &impl MediaSource) -> Result<Opened, StoreError> {
+/// Opens a store of this engine, making it if there is none.
+pub(crate) fn open<E: Engine>(
+    engine: &E,
+    options: &Options,
+    tier: &Tier,
+    source: &impl MediaSource,
+) -> Result<Opened, StoreError> {
     let dir: PathBuf = match (&tier.place, &options.dir) {
         (Some(Place::Node(_)), _) => {
             return Err(StoreError::Options("--ssd SIZE@node:N: a NUMA node is memory; use --pmem".into()));
@@ -49,10 +55,10 @@ pub(super) fn open(options: &Options, tier: &Tier, source: &impl MediaSource) ->
     let superblock_path = dir.join("superblock");
     let fresh = !superblock_path.exists();
     let (superblock, stored) = if fresh {
-        create(source, options, tier, &dir, place.free_bytes, &superblock_path)?
+        create(engine, source, options, tier, &dir, place.free_bytes)?
     } else {
         let data_bytes = dir.join("data").metadata().map_or(0, |m| m.len());
-        check_superblock(&read_superblock(&superblock_path)?, data_bytes, &superblock_path)?
+        check_superblock::<E>(&read_superblock(&superblock_path)?, data_bytes, &superblock_path)?
     };
     let file = |name: &str, direct| {
         let path = dir.join(name);
@@ -62,47 +68,43 @@ pub(super) fn open(options: &Options, tier: &Tier, source: &impl MediaSource) ->
     };
     let (log, data) = (file("log", false)?, file("data", true)?);
     let what = data.description;
-    let total = superblock.media_bytes + stored.log_bytes;
-    let lines = describe(options, &stored, &format!("ssd   {what} at {}", dir.display()), total, fresh);
-    let (log, data, fresh) = (&log.device, &data.device, fresh_store(&dir));
-    let opener = InFiles { log, data, options, superblock: &superblock, stored, fresh, what };
+    let total = superblock.media_bytes + stored.as_ref().log_bytes;
+    let lines =
+        describe(engine, options, &stored, &format!("ssd   {what} at {}", dir.display()), total, fresh);
+    let opening =
+        Opening { engine, options, superblock: &superblock, stored, fresh: fresh_store(&dir), what };
+    let opener = InFiles { log: &log.device, data: &data.device, opening };
     let store = open_with(&options.index, opener)?;
     mark_used(&dir)?;
     Ok(Opened { store, description: lines, lock: Some(guard), emulated: None })
 }
 
 /// Opens the store in its files with an index.
-struct InFiles<'a, D> {
+struct InFiles<'a, E: Engine, D> {
     log: &'a Arc<D>,
     data: &'a Arc<D>,
-    options: &'a Options,
-    superblock: &'a Superblock,
-    stored: Sizes,
-    fresh: bool,
-    what: String,
+    opening: Opening<'a, E>,
 }
 
-impl<D: BlockDevice> OpenWith for InFiles<'_, D> {
+impl<E: Engine, D: BlockDevice> OpenWith for InFiles<'_, E, D> {
     fn open<I: Index>(self, index: &dyn Fn() -> I) -> Result<Arc<dyn Store>, StoreError> {
-        let progress = progress(self.options);
-        let Self { options, superblock, stored, fresh, what, .. } = self;
-        let opening = opening(options, superblock, stored, fresh, what, index, &progress);
-        Ok(Arc::new(StoreHandle(open_block(self.log, self.data, opening)?)))
+        let Self { log, data, opening } = self;
+        opening.assemble(index, |engine, assembly| engine.open_block(log, data, assembly))
     }
 }
 
 /// Makes the files, the superblock last: a store that died while it was made is made again.
-fn create(
+fn create<E: Engine>(
+    engine: &E,
     source: &impl MediaSource,
     options: &Options,
     tier: &Tier,
     dir: &Path,
     free_bytes: u64,
-    superblock_path: &Path,
-) -> Result<(terrace_media::Superblock, Sizes), StoreError> {
+) -> Result<(Superblock, E::Sizes), StoreError> {
     let log_bytes = (tier.bytes / 16).clamp(*LOG_BYTES.start(), *LOG_BYTES.end());
-    let mut sizes = sizes::choose(options, tier.bytes, log_bytes)?;
-    sizes.log_bytes = sizes.log_bytes.max(*LOG_BYTES.start());
+    let sizes = engine.choose(options, tier.bytes, sizes::whole_log_blocks(log_bytes))?;
+    let log_bytes = sizes.as_ref().log_bytes;
     if tier.bytes > free_bytes {
         return Err(StoreError::Options(format!(
             "--ssd {}: {} has {} free",
@@ -111,9 +113,9 @@ fn create(
             human_bytes(free_bytes)
         )));
     }
-    let data_bytes = (tier.bytes - sizes.log_bytes) / 4096 * 4096;
+    let data_bytes = (tier.bytes - log_bytes) / 4096 * 4096;
     for (name, bytes, direct, prewrite) in
-        [("log", sizes.log_bytes, false, true), ("data", data_bytes, true, false)]
+        [("log", log_bytes, false, true), ("data", data_bytes, true, false)]
     {
         let path = dir.join(name);
         if path.exists() {
@@ -124,11 +126,11 @@ fn create(
             .create_block(&path, bytes, &BlockFileOptions { direct, ring: true, prewrite })
             .map_err(StoreError::io(format!("making {} of {}", path.display(), human_bytes(bytes))))?;
     }
-    let superblock = new_superblock(&sizes, data_bytes)?;
+    let superblock = new_superblock::<E>(&sizes, data_bytes)?;
     let bytes = superblock.encode().map_err(|error| StoreError::Options(error.to_string()))?;
     let _ = std::fs::remove_file(dir.join(USED));
-    write_whole(superblock_path, &bytes)
-        .map_err(StoreError::io(format!("writing {}", superblock_path.display())))?;
+    let path = dir.join("superblock");
+    write_whole(&path, &bytes).map_err(StoreError::io(format!("writing {}", path.display())))?;
     Ok((superblock, sizes))
 }
 

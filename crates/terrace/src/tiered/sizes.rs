@@ -1,8 +1,8 @@
 //! How large the parts of a store are: chosen once, from its tiers, and kept in its superblock.
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use terrace_engine::StoreError;
-use terrace_space_hybrid_log::Sizes;
 
 use crate::options::Options;
 use crate::size::human_bytes;
@@ -10,38 +10,46 @@ use crate::size::human_bytes;
 /// Pages and blocks: large enough for the longest key and inline value together, small enough that a small DRAM has many.
 const BLOCK_BYTES: std::ops::RangeInclusive<u64> = 256 << 10..=1 << 20;
 /// A log block holds the longest record and the longest atomic group.
-const LOG_BLOCK_BYTES: usize = 256 << 10;
+const LOG_BLOCK_BYTES: u64 = 256 << 10;
 /// The least DRAM for records that pages of the smallest size can work with.
 const DRAM_MIN: u64 = 8 * (256 << 10);
+/// The least of a lower tier.
+const LOWER_MIN: u64 = 24 << 20;
 
-#[derive(Serialize, Deserialize)]
+/// Sizes that every such engine has, as its superblock keeps them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Stored {
-    block_bytes: u64,
-    log_block_bytes: u64,
-    log_bytes: u64,
+pub(crate) struct Sizes {
+    /// A block of records.
+    pub block_bytes: u64,
+    /// A block of the operation log.
+    pub log_block_bytes: u64,
+    /// The operation log.
+    pub log_bytes: u64,
 }
 
-pub(super) fn encode(sizes: &Sizes) -> String {
-    format!(
-        "block_bytes = {}\nlog_block_bytes = {}\nlog_bytes = {}\n",
-        sizes.block_bytes, sizes.log_block_bytes, sizes.log_bytes
-    )
+impl AsRef<Self> for Sizes {
+    fn as_ref(&self) -> &Self {
+        self
+    }
 }
 
-pub(super) fn decode(text: &str) -> Result<Sizes, String> {
-    let stored: Stored = toml::from_str(text).map_err(|error| error.to_string())?;
-    Ok(Sizes {
-        block_bytes: stored.block_bytes as usize,
-        log_block_bytes: stored.log_block_bytes as usize,
-        log_bytes: stored.log_bytes,
-        dram_bytes: 0,
-        dram_with_index: false,
-        store_id: 0,
-    })
+/// The text that a superblock keeps.
+pub(super) fn encode(sizes: &impl Serialize) -> Result<String, StoreError> {
+    toml::to_string(sizes)
+        .map_err(|error| StoreError::Options(format!("sizes that can't be stored: {error}")))
 }
 
-/// DRAM for record pages. `--dram-records` is just that; `--dram` bounds the whole process: buffers come off it here, and
+pub(super) fn decode<S: DeserializeOwned>(text: &str) -> Result<S, String> {
+    toml::from_str(text).map_err(|error| error.to_string())
+}
+
+/// As many bytes as whole blocks of the log have.
+pub(super) fn whole_log_blocks(bytes: u64) -> u64 {
+    bytes / LOG_BLOCK_BYTES * LOG_BLOCK_BYTES
+}
+
+/// DRAM for records. `--dram-records` is just that; `--dram` bounds the whole process: buffers come off it here, and
 /// the index takes pages away as it grows.
 pub(super) fn dram_for_records(options: &Options) -> u64 {
     match (options.dram_records, options.dram) {
@@ -51,8 +59,12 @@ pub(super) fn dram_for_records(options: &Options) -> u64 {
     }
 }
 
-/// Sizes for a new store whose lower tier has `bytes` bytes, a share of them for the log.
-pub(super) fn choose(options: &Options, bytes: u64, log_bytes: u64) -> Result<Sizes, StoreError> {
+/// Sizes for a new store whose lower tier has `bytes` bytes, `log_bytes` of them for the log, and whose blocks are pages of
+/// DRAM.
+///
+/// # Errors
+/// [`StoreError::Options`] if there is too little of a tier.
+pub(crate) fn choose(options: &Options, bytes: u64, log_bytes: u64) -> Result<Sizes, StoreError> {
     let dram = dram_for_records(options);
     if dram < DRAM_MIN {
         return Err(StoreError::Options(format!(
@@ -62,25 +74,16 @@ pub(super) fn choose(options: &Options, bytes: u64, log_bytes: u64) -> Result<Si
             human_bytes(16 << 20)
         )));
     }
-    let least = 24 << 20;
-    if bytes < least {
+    if bytes < LOWER_MIN {
         return Err(StoreError::Options(format!(
             "a lower tier of {}: at least {} are needed",
             human_bytes(bytes),
-            human_bytes(least)
+            human_bytes(LOWER_MIN)
         )));
     }
     let block = (dram / 64).min(bytes / 128).max(1);
-    let block = (1u64 << block.ilog2()).clamp(*BLOCK_BYTES.start(), *BLOCK_BYTES.end());
-    let log_bytes = log_bytes / LOG_BLOCK_BYTES as u64 * LOG_BLOCK_BYTES as u64;
-    Ok(Sizes {
-        block_bytes: block as usize,
-        log_block_bytes: LOG_BLOCK_BYTES,
-        log_bytes,
-        dram_bytes: dram,
-        dram_with_index: false,
-        store_id: 0,
-    })
+    let block_bytes = (1u64 << block.ilog2()).clamp(*BLOCK_BYTES.start(), *BLOCK_BYTES.end());
+    Ok(Sizes { block_bytes, log_block_bytes: LOG_BLOCK_BYTES, log_bytes })
 }
 
 #[cfg(test)]
@@ -88,13 +91,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_survive_the_superblock() {
+    fn sizes_survive_the_superblock_in_its_text() {
         let options = Options { dram_records: Some(64 << 20), ..Options::default() };
         let sizes = choose(&options, 1 << 30, 100 << 20).unwrap();
-        let stored = decode(&encode(&sizes)).unwrap();
-        assert_eq!((stored.block_bytes, stored.log_bytes), (1 << 20, 100 << 20));
-        assert_eq!(stored.log_block_bytes, sizes.log_block_bytes);
-        assert!(decode("block_bytes = 1").is_err());
+        let text = encode(&sizes).unwrap();
+        assert_eq!(text, "block_bytes = 1048576\nlog_block_bytes = 262144\nlog_bytes = 104857600\n");
+        assert_eq!(decode::<Sizes>(&text), Ok(sizes));
+        assert!(decode::<Sizes>("block_bytes = 1").is_err());
+        assert!(decode::<Sizes>(&format!("{text}more = 1\n")).is_err());
     }
 
     #[test]

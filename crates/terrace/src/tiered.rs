@@ -1,0 +1,187 @@
+//! What engines over tiers have in common: a superblock, an operation log, and blocks of records on one lower tier.
+//!
+//! ```text
+//!   open(options)
+//!     '--> block: DIR/superblock, DIR/log, DIR/data   byte: | superblock | log | blocks ... |
+//!            lock, superblock (engine's name, its sizes), files or region, index by name
+//!              '--> Engine::open_block, open_byte: the engine's crate puts index, space, log and machine together
+//! ```
+//!
+//! An engine says what it is called, which sizes it keeps in the superblock, and how it is put together: [`Engine`].
+
+pub(crate) mod block;
+pub(crate) mod byte;
+mod sizes;
+mod superblock;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use terrace_engine::clock::SystemClock;
+use terrace_engine::hash::KeyHasher;
+use terrace_engine::{Durability, MachineOptions, Store, StoreError};
+use terrace_index::Index;
+use terrace_media::{BlockDevice, ByteRegion, DirLock, Superblock};
+
+pub(crate) use sizes::{Sizes, choose};
+pub(crate) use superblock::{check_superblock, store_id, stored_bytes};
+
+use crate::open::SESSIONS;
+use crate::options::{Options, WhenFull};
+use crate::size::human_bytes;
+
+/// An engine over a log and blocks.
+pub(crate) trait Engine {
+    /// Its name: what users say, and what its superblocks say.
+    const NAME: &'static str;
+    /// What is fixed when a store is made. Its superblock keeps it, as TOML.
+    type Sizes: Clone + Serialize + DeserializeOwned + AsRef<Sizes>;
+
+    /// Sizes for a new store whose lower tier has `bytes` bytes; `log_bytes` is a good share of them for the log, a whole
+    /// number of its blocks.
+    ///
+    /// # Errors
+    /// [`StoreError::Options`] if they don't go together; the text says which would.
+    fn choose(&self, options: &Options, bytes: u64, log_bytes: u64) -> Result<Self::Sizes, StoreError>;
+
+    /// What it does with this many bytes of DRAM for records, for people.
+    fn describe_dram(&self, sizes: &Self::Sizes, dram_bytes: u64) -> String;
+
+    /// Puts a store together on a device for the log and one for blocks.
+    ///
+    /// # Errors
+    /// If the sizes don't fit, or what is on the media can't be trusted.
+    fn open_block<I: Index, D: BlockDevice>(
+        &self,
+        log: &Arc<D>,
+        data: &Arc<D>,
+        assembly: Assembly<'_, I, Self::Sizes>,
+    ) -> Result<Arc<dyn Store>, StoreError>;
+
+    /// The same on a region, from byte `base` to its end.
+    ///
+    /// # Errors
+    /// As [`open_block`](Self::open_block).
+    fn open_byte<I: Index, R: ByteRegion>(
+        &self,
+        region: &Arc<R>,
+        base: u64,
+        assembly: Assembly<'_, I, Self::Sizes>,
+    ) -> Result<Arc<dyn Store>, StoreError>;
+}
+
+/// What a store is put together from, beside its media.
+pub(crate) struct Assembly<'a, I, S> {
+    /// From the superblock.
+    pub sizes: S,
+    /// DRAM for records.
+    pub dram_bytes: u64,
+    /// Whether that bounds the index too.
+    pub dram_with_index: bool,
+    /// The store's identity, as it stands in blocks and log.
+    pub store_id: u64,
+    /// Whether the media read as zeros.
+    pub fresh: bool,
+    /// What the machine is told.
+    pub machine: MachineOptions,
+    /// Makes an empty index.
+    pub index: &'a dyn Fn() -> I,
+    /// The lower tier, for people.
+    pub description: String,
+    /// Recovery's progress: bytes done and in all.
+    pub progress: &'a (dyn Fn(u64, u64) + Sync),
+}
+
+/// A store that is being opened, its media apart.
+struct Opening<'a, E: Engine> {
+    engine: &'a E,
+    options: &'a Options,
+    superblock: &'a Superblock,
+    stored: E::Sizes,
+    fresh: bool,
+    what: String,
+}
+
+impl<E: Engine> Opening<'_, E> {
+    /// Runs `open` with what the engine needs.
+    fn assemble<I: Index>(
+        self,
+        index: &dyn Fn() -> I,
+        open: impl FnOnce(&E, Assembly<'_, I, E::Sizes>) -> Result<Arc<dyn Store>, StoreError>,
+    ) -> Result<Arc<dyn Store>, StoreError> {
+        let Self { engine, options, superblock, stored, fresh, what } = self;
+        let show = options.on_recovery;
+        let progress = move |done, total| {
+            if let Some(show) = show {
+                show(done, total);
+            }
+        };
+        let assembly = Assembly {
+            sizes: stored,
+            dram_bytes: sizes::dram_for_records(options),
+            dram_with_index: options.dram_records.is_none(),
+            store_id: store_id(superblock),
+            fresh,
+            machine: machine_options::<E>(options, superblock),
+            index,
+            description: what,
+            progress: &progress,
+        };
+        open(engine, assembly)
+    }
+}
+
+fn machine_options<E: Engine>(options: &Options, superblock: &Superblock) -> MachineOptions {
+    MachineOptions {
+        engine: E::NAME,
+        durability: options.durability,
+        immediate: true,
+        evict: options.when_full == WhenFull::Evict,
+        sessions: SESSIONS,
+        hasher: KeyHasher::new(superblock.hash_seed),
+        clock: Arc::new(SystemClock),
+        threads: options.recovery_threads.max(1),
+    }
+}
+
+/// Locks the store's directory, making it if there is none.
+fn lock(dir: &Path) -> Result<DirLock, StoreError> {
+    std::fs::create_dir_all(dir).map_err(StoreError::io(format!("making {}", dir.display())))?;
+    DirLock::acquire(dir).map_err(|error| StoreError::Options(error.to_string()))
+}
+
+/// What was chosen, a line each; `lower` is the tier below DRAM.
+fn describe<E: Engine>(
+    engine: &E,
+    options: &Options,
+    sizes: &E::Sizes,
+    lower: &str,
+    lower_bytes: u64,
+    fresh: bool,
+) -> Vec<String> {
+    let mut lines = vec![
+        format!("engine {}, index {}{}", E::NAME, options.index, if fresh { ", a new store" } else { "" }),
+        engine.describe_dram(sizes, sizes::dram_for_records(options)),
+        format!(
+            "{lower}, {} ({} of it log)",
+            human_bytes(lower_bytes),
+            human_bytes(sizes.as_ref().log_bytes)
+        ),
+        match options.durability {
+            Durability::None => {
+                "durability none: a clean stop saves everything, a crash keeps what had been flushed".into()
+            }
+            Durability::Batch(window) => format!(
+                "durability batch:{0}: the death of the process loses nothing, power loss at most {0} ms",
+                window.as_millis()
+            ),
+            Durability::Sync => "durability sync: answered when safe from power loss".into(),
+        },
+    ];
+    if let Some(bound) = options.dram {
+        lines[1].push_str(&format!(" and the index, of {} in all", human_bytes(bound)));
+    }
+    lines
+}

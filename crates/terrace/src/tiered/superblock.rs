@@ -1,0 +1,65 @@
+//! The superblock of a store over tiers: made, checked, and what follows from it.
+
+use std::path::Path;
+
+use terrace_engine::StoreError;
+use terrace_media::{ByteRegion, SUPERBLOCK_BYTES, Superblock, SuperblockError};
+
+use super::{Engine, sizes};
+
+/// A superblock for a new store.
+pub(super) fn new_superblock<E: Engine>(
+    sizes: &E::Sizes,
+    media_bytes: u64,
+) -> Result<Superblock, StoreError> {
+    let identity =
+        terrace_media::superblock::random_identity().map_err(StoreError::io("reading random bytes"))?;
+    let created = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    Ok(Superblock {
+        engine: E::NAME.into(),
+        options: sizes::encode(sizes)?.into_bytes(),
+        identity,
+        hash_seed: u64::from_le_bytes(std::array::from_fn(|i| identity[i] ^ 0x5a)).rotate_left(17),
+        media_bytes,
+        created_ms: created.map_or(0, |d| d.as_millis() as u64),
+    })
+}
+
+/// Checks a stored superblock and takes the store's sizes from it.
+///
+/// # Errors
+/// [`StoreError::Options`] if it is another engine's or the medium is too short; [`StoreError::Corrupt`] if it is damaged.
+pub(crate) fn check_superblock<E: Engine>(
+    bytes: &[u8; SUPERBLOCK_BYTES],
+    media_bytes: u64,
+    place: &Path,
+) -> Result<(Superblock, E::Sizes), StoreError> {
+    let wrong = |error: SuperblockError| match error {
+        SuperblockError::OtherEngine { .. } | SuperblockError::TooShort { .. } => {
+            StoreError::Options(format!("{}: {error}", place.display()))
+        }
+        other => StoreError::Corrupt(format!("{}: {other}", place.display())),
+    };
+    let superblock = Superblock::decode(bytes).map_err(wrong)?;
+    superblock.check(E::NAME, media_bytes).map_err(wrong)?;
+    let text = String::from_utf8_lossy(&superblock.options).into_owned();
+    let sizes = sizes::decode(&text).map_err(|error| {
+        StoreError::Corrupt(format!("{}: the superblock's sizes: {error}", place.display()))
+    })?;
+    Ok((superblock, sizes))
+}
+
+/// The store's identity as blocks and log carry it: the first word, never 0.
+pub(crate) fn store_id(superblock: &Superblock) -> u64 {
+    u64::from_le_bytes(std::array::from_fn(|i| superblock.identity[i])) | 1
+}
+
+/// How long the store on a device is, if there is one: the device may be longer.
+pub(crate) fn stored_bytes<R: ByteRegion>(region: &R) -> Option<u64> {
+    let mut bytes = [0; SUPERBLOCK_BYTES];
+    if region.len() < bytes.len() as u64 {
+        return None;
+    }
+    region.read(0, &mut bytes);
+    Superblock::decode(&bytes).ok().map(|superblock| superblock.media_bytes)
+}
