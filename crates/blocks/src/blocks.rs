@@ -64,6 +64,8 @@ pub struct Counts {
     pub damaged: AtomicU64,
     /// Headers of blocks of large values that recovery missed.
     pub headers_lost: AtomicU64,
+    /// Reads that waited for a device read of another job.
+    pub reads_merged: AtomicU64,
 }
 
 /// Why nothing more is written: a write or sync failed. The first reason counts.

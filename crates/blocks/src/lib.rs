@@ -21,7 +21,7 @@
 //! | `slots`, `place` | the block table in DRAM, and a place in a block |
 //! | `image` | a block drawn from a page, or read whole |
 //! | `extent` | large values |
-//! | `reads`, `direct` | a session's reads that complete later; records read straight from byte-addressable media |
+//! | `reads`, `in_flight`, `direct` | a session's reads that complete later, sharing what is under way; records read straight from byte-addressable media |
 //! | `freeing`, `tombstones` | blocks that nothing refers to, and tombstones that hide nothing |
 //! | `scan`, `settle` | opening what is on the medium, and clearing what nobody adopted |
 //! | `frames`, `words`, `fetch` | DRAM for pages that become blocks, and records in it |
@@ -44,6 +44,7 @@ mod frames;
 mod free;
 mod freeing;
 mod image;
+mod in_flight;
 pub mod inspect;
 mod layout;
 mod listed;

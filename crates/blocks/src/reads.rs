@@ -1,4 +1,15 @@
 //! A session's reads from a device that complete later.
+//!
+//! ```text
+//!   token 7 --+                                     +--> Arrival 7
+//!   token 8 --+--> one read of the device, if what  +--> Arrival 8
+//!   token 9 --+    they want lies within it         +--> Arrival 9
+//! ```
+//!
+//! Jobs share a read that is under way for the same use of the slot. Records don't change while their block is in use, and
+//! each proves itself by its own checksum, so a shared read can bring nothing that a read of one's own would not. The other
+//! way round it might: it was begun earlier, and it is longer. So nobody is told of a failure or of damage that a read of
+//! somebody else met: who joined it reads again, alone.
 
 use std::collections::HashMap;
 use std::sync::atomic::Ordering::*;
@@ -7,6 +18,7 @@ use terrace_engine::record::{Head, RecordMeta};
 use terrace_engine::space::{Arrival, Arrived};
 
 use crate::blocks::Blocks;
+use crate::in_flight::{InFlight, Stretch, Waiter};
 use crate::layout::{checked, u64_at};
 use crate::lower::{Finished, Lower};
 use crate::pieces::{Piece, pieces};
@@ -16,17 +28,44 @@ use crate::place::Place;
 pub struct Reads<L: Lower> {
     queue: L::Queue,
     jobs: HashMap<u64, Job>,
-    /// Device reads by their own tokens: the job, and which of its parts.
-    parts: HashMap<u64, (u64, usize)>,
-    next: u64,
+    in_flight: InFlight,
     finished: Vec<Finished>,
     /// What needs no device any more.
     ready: Vec<Arrival>,
 }
 
 enum Job {
-    Record { place: Place, seq: u64 },
-    Extent { pieces: Vec<Piece>, arrived: Vec<Option<Vec<u8>>>, failed: bool, total: usize, crc: u32 },
+    Record(Record),
+    Extent(Extent),
+}
+
+/// A record on its way.
+struct Record {
+    place: Place,
+    seq: u64,
+    /// How many bytes are being read for it.
+    bytes: usize,
+}
+
+/// A large value on its way: its pieces come one after another.
+struct Extent {
+    pieces: Vec<Piece>,
+    total: usize,
+    crc: u32,
+    /// What has come so far.
+    bytes: Vec<u8>,
+    /// Whether a piece came by somebody else's read.
+    shared: bool,
+    /// Whether it may wait for no read but its own.
+    alone: bool,
+}
+
+/// A finished read as one of those sees it who waited.
+struct Came<'a> {
+    read: &'a Finished,
+    stretch: &'a Stretch,
+    /// Whether another job started it.
+    shared: bool,
 }
 
 impl<L: Lower> Reads<L> {
@@ -35,8 +74,7 @@ impl<L: Lower> Reads<L> {
         Self {
             queue,
             jobs: HashMap::new(),
-            parts: HashMap::new(),
-            next: 0,
+            in_flight: InFlight::default(),
             finished: Vec::new(),
             ready: Vec::new(),
         }
@@ -60,45 +98,36 @@ impl<L: Lower> Blocks<L> {
     ) -> bool {
         let seq = self.slots[place.slot as usize].seq.load(Acquire);
         let bytes = self.first_read(place, bytes_hint);
-        if !self.submit(reads, token, 0, place, bytes) {
+        let stretch = self.stretch(place, seq, bytes);
+        if !self.join(reads, &stretch, Waiter { token, part: 0 })
+            && !self.submit(reads, stretch, Waiter { token, part: 0 })
+        {
             return false;
         }
-        reads.jobs.insert(token, Job::Record { place, seq });
-        true
-    }
-
-    /// Starts reading `bytes` bytes at a place, in whole units.
-    fn submit(&self, reads: &mut Reads<L>, job: u64, part: usize, place: Place, bytes: usize) -> bool {
-        let unit = L::UNIT as u64;
-        let from = u64::from(place.offset) / unit * unit;
-        let to = (u64::from(place.offset) + bytes as u64).next_multiple_of(unit).min(self.block_bytes as u64);
-        let device_token = reads.next + 1;
-        let offset = self.block_offset(place.slot) + from;
-        if !self.lower.submit(&mut reads.queue, device_token, offset, (to - from) as usize) {
-            return false;
-        }
-        reads.next = device_token;
-        reads.parts.insert(device_token, (job, part));
+        reads.jobs.insert(token, Job::Record(Record { place, seq, bytes }));
         true
     }
 
     /// Starts reading the large value with this description; `false` if too many reads are in flight.
     pub fn start_extent(&self, reads: &mut Reads<L>, description: &[u8], token: u64) -> bool {
-        let Some((total, crc, list)) = pieces(description) else {
+        let described = pieces(description).filter(|(_, _, list)| !list.is_empty());
+        let Some((total, crc, list)) = described else {
             reads.ready.push(Arrival { token, outcome: Arrived::Damaged { hash: 0, head: Head::default() } });
             return true;
         };
+        let mut extent = Extent {
+            pieces: list,
+            total: total as usize,
+            crc,
+            bytes: Vec::new(),
+            shared: false,
+            alone: false,
+        };
         // All pieces at once may be more than the queue holds: the rest is submitted as pieces arrive.
-        let arrived = vec![None; list.len()];
-        let started = list
-            .first()
-            .is_some_and(|piece| self.submit(reads, token, 0, piece.place(), piece.bytes as usize));
-        if !started && !list.is_empty() {
+        if !self.read_piece(reads, &mut extent, token, 0) {
             return false;
         }
-        reads
-            .jobs
-            .insert(token, Job::Extent { pieces: list, arrived, failed: false, total: total as usize, crc });
+        reads.jobs.insert(token, Job::Extent(extent));
         true
     }
 
@@ -114,84 +143,153 @@ impl<L: Lower> Blocks<L> {
                 return;
             }
             for read in finished.drain(..) {
-                let Some((token, part)) = reads.parts.remove(&read.token) else { continue };
-                if let Some(outcome) = self.arrive(reads, token, part, read) {
-                    reads.jobs.remove(&token);
-                    out.push(Arrival { token, outcome });
+                let Some(underway) = reads.in_flight.finished(read.token) else { continue };
+                let starter = std::iter::once((underway.starter, false));
+                let joined = underway.joined.iter().map(|waiter| (*waiter, true));
+                for (waiter, shared) in starter.chain(joined) {
+                    let came = Came { read: &read, stretch: &underway.stretch, shared };
+                    if let Some(outcome) = self.arrive(reads, waiter, &came) {
+                        out.push(Arrival { token: waiter.token, outcome });
+                    }
                 }
             }
             reads.finished = finished;
         }
     }
 
-    /// Takes in a finished device read; the outcome, once its job is done.
-    fn arrive(&self, reads: &mut Reads<L>, token: u64, part: usize, read: Finished) -> Option<Arrived> {
-        match reads.jobs.get_mut(&token)? {
-            Job::Record { place, seq } => {
-                let (place, seq) = (*place, *seq);
-                if read.result.is_err() {
-                    return Some(Arrived::Failed);
-                }
-                let skip = place.offset as usize % L::UNIT;
-                let bytes = &read.buf[skip..];
-                let meta = RecordMeta(u64_at(bytes, 8));
-                let used = meta.used_words() * 8;
-                let fits = place.offset as usize + used <= self.block_bytes;
-                if meta.plausible() && used > bytes.len() && fits {
-                    // Longer than most: read all of it.
-                    if self.submit(reads, token, 0, place, used) {
-                        return None;
-                    }
-                    return Some(Arrived::Moved);
-                }
-                if self.slots[place.slot as usize].seq.load(Acquire) != seq {
-                    return Some(Arrived::Moved);
-                }
-                Some(match checked(seq, place.slot, place.offset, bytes) {
-                    Some(_) => Arrived::Record(bytes[..used].to_vec()),
-                    // The slot is in use again, by a page that is not on the medium yet.
-                    None if !self.on_medium(place.slot) => Arrived::Moved,
-                    None => {
-                        self.counts.damaged.fetch_add(1, Relaxed);
-                        match self.footer_of(place, seq) {
-                            Some((hash, head)) => Arrived::Damaged { hash, head },
-                            None => Arrived::Failed,
-                        }
-                    }
+    /// Takes in a finished device read for one that waited; the outcome, once its job is done.
+    fn arrive(&self, reads: &mut Reads<L>, waiter: Waiter, came: &Came<'_>) -> Option<Arrived> {
+        let mut job = reads.jobs.remove(&waiter.token)?;
+        let outcome = match &mut job {
+            Job::Record(record) => self.arrive_record(reads, waiter, record, came),
+            Job::Extent(extent) => self.arrive_piece(reads, waiter, extent, came),
+        };
+        if outcome.is_none() {
+            reads.jobs.insert(waiter.token, job);
+        }
+        outcome
+    }
+
+    /// A record's outcome, or `None` if it must be read on.
+    fn arrive_record(
+        &self,
+        reads: &mut Reads<L>,
+        waiter: Waiter,
+        record: &mut Record,
+        came: &Came<'_>,
+    ) -> Option<Arrived> {
+        let Record { place, seq, bytes: wanted } = *record;
+        let bytes = came.stretch.from(&came.read.buf, place.offset);
+        let again = |reads: &mut Reads<L>| {
+            let stretch = self.stretch(place, seq, wanted);
+            if self.submit(reads, stretch, waiter) { None } else { Some(Arrived::Moved) }
+        };
+        if came.read.result.is_err() {
+            return if came.shared { again(reads) } else { Some(Arrived::Failed) };
+        }
+        let meta = RecordMeta(u64_at(bytes, 8));
+        let used = meta.used_words() * 8;
+        let fits = place.offset as usize + used <= self.block_bytes;
+        if meta.plausible() && used > bytes.len() && fits {
+            // Longer than most: read all of it.
+            record.bytes = used;
+            let stretch = self.stretch(place, seq, used);
+            if self.join(reads, &stretch, waiter) || self.submit(reads, stretch, waiter) {
+                return None;
+            }
+            return Some(Arrived::Moved);
+        }
+        if self.slots[place.slot as usize].seq.load(Acquire) != seq {
+            return Some(Arrived::Moved);
+        }
+        match checked(seq, place.slot, place.offset, bytes) {
+            Some(_) => Some(Arrived::Record(bytes[..used].to_vec())),
+            // The slot is in use again, by a page that is not on the medium yet.
+            None if !self.on_medium(place.slot) => Some(Arrived::Moved),
+            None if came.shared => again(reads),
+            None => {
+                self.counts.damaged.fetch_add(1, Relaxed);
+                Some(match self.footer_of(place, seq) {
+                    Some((hash, head)) => Arrived::Damaged { hash, head },
+                    None => Arrived::Failed,
                 })
             }
-            Job::Extent { pieces, arrived, failed, .. } => {
-                let piece = pieces[part];
-                let skip = piece.offset as usize % L::UNIT;
-                match read.result {
-                    Ok(()) => arrived[part] = Some(read.buf[skip..skip + piece.bytes as usize].to_vec()),
-                    Err(_) => *failed = true,
-                }
-                if *failed {
-                    return Some(Arrived::Failed);
-                }
-                if self.slots[piece.slot as usize].seq.load(Acquire) != piece.seq {
-                    return Some(Arrived::Moved);
-                }
-                if let Some(next) = pieces.get(part + 1).copied() {
-                    // One after another: a piece is long, so the device is kept busy all the same.
-                    return if self.submit(reads, token, part + 1, next.place(), next.bytes as usize) {
-                        None
-                    } else {
-                        Some(Arrived::Moved)
-                    };
-                }
-                let Some(Job::Extent { arrived, total, crc, .. }) = reads.jobs.remove(&token) else {
-                    return None;
-                };
-                let whole: Vec<u8> = arrived.into_iter().flatten().flatten().collect();
-                if whole.len() == total && crc32c::crc32c(&whole) == crc {
-                    Some(Arrived::Extent(whole))
-                } else {
-                    self.counts.damaged.fetch_add(1, Relaxed);
-                    Some(Arrived::Damaged { hash: 0, head: Head::default() })
-                }
-            }
         }
+    }
+
+    /// A large value's outcome, or `None` if more of it must be read.
+    fn arrive_piece(
+        &self,
+        reads: &mut Reads<L>,
+        waiter: Waiter,
+        extent: &mut Extent,
+        came: &Came<'_>,
+    ) -> Option<Arrived> {
+        let (token, part) = (waiter.token, waiter.part);
+        let piece = extent.pieces[part];
+        extent.shared |= came.shared;
+        let read_on = |reads: &mut Reads<L>, extent: &mut Extent, part| {
+            if self.read_piece(reads, extent, token, part) { None } else { Some(Arrived::Moved) }
+        };
+        let again = |reads: &mut Reads<L>, extent: &mut Extent| {
+            extent.bytes.clear();
+            (extent.shared, extent.alone) = (false, true);
+            read_on(reads, extent, 0)
+        };
+        if came.read.result.is_err() {
+            return if came.shared { again(reads, extent) } else { Some(Arrived::Failed) };
+        }
+        if self.slots[piece.slot as usize].seq.load(Acquire) != piece.seq {
+            return Some(Arrived::Moved);
+        }
+        let bytes = came.stretch.from(&came.read.buf, piece.offset);
+        extent.bytes.extend_from_slice(bytes.get(..piece.bytes as usize).unwrap_or_default());
+        if part + 1 < extent.pieces.len() {
+            // One after another: a piece is long, so the device is kept busy all the same.
+            return read_on(reads, extent, part + 1);
+        }
+        let whole = std::mem::take(&mut extent.bytes);
+        if whole.len() == extent.total && crc32c::crc32c(&whole) == extent.crc {
+            return Some(Arrived::Extent(whole));
+        }
+        if extent.shared {
+            return again(reads, extent);
+        }
+        self.counts.damaged.fetch_add(1, Relaxed);
+        Some(Arrived::Damaged { hash: 0, head: Head::default() })
+    }
+
+    fn read_piece(&self, reads: &mut Reads<L>, extent: &mut Extent, token: u64, part: usize) -> bool {
+        let piece = extent.pieces[part];
+        let stretch = self.stretch(piece.place(), piece.seq, piece.bytes as usize);
+        let waiter = Waiter { token, part };
+        !extent.alone && self.join(reads, &stretch, waiter) || self.submit(reads, stretch, waiter)
+    }
+
+    /// `bytes` bytes at a place, in whole units.
+    fn stretch(&self, place: Place, seq: u64, bytes: usize) -> Stretch {
+        let unit = L::UNIT as u64;
+        let from = u64::from(place.offset) / unit * unit;
+        let to = (u64::from(place.offset) + bytes as u64).next_multiple_of(unit).min(self.block_bytes as u64);
+        Stretch { slot: place.slot, seq, bytes: from as u32..to as u32 }
+    }
+
+    fn join(&self, reads: &mut Reads<L>, stretch: &Stretch, waiter: Waiter) -> bool {
+        let joined = reads.in_flight.join(stretch, waiter);
+        if joined {
+            self.counts.reads_merged.fetch_add(1, Relaxed);
+        }
+        joined
+    }
+
+    /// Starts a read of its own; `false` if too many are in flight.
+    fn submit(&self, reads: &mut Reads<L>, stretch: Stretch, waiter: Waiter) -> bool {
+        let offset = self.block_offset(stretch.slot) + u64::from(stretch.bytes.start);
+        let (device_token, len) = (reads.in_flight.next_token(), stretch.bytes.len());
+        let submitted = self.lower.submit(&mut reads.queue, device_token, offset, len);
+        if submitted {
+            reads.in_flight.started(stretch, waiter);
+        }
+        submitted
     }
 }

@@ -347,6 +347,7 @@ impl<L: Lower> Space for HybridLog<L> {
             ("blocks_purged", d.purged_blocks.load(Relaxed)),
             ("records_damaged", counts.damaged.load(Relaxed)),
             ("headers_lost", counts.headers_lost.load(Relaxed)),
+            ("reads_merged", counts.reads_merged.load(Relaxed)),
         ]
     }
 }
