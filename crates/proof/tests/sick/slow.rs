@@ -1,4 +1,5 @@
-//! A read that does not complete for long holds up nothing else.
+//! A read that does not complete for long holds up nothing else, but who in its session wants the same sectors of the
+//! device: they wait for that read (`blocks/src/reads.rs`).
 //!
 //! Time is logical: a late read completes after so many looks of its queue at the device, and everything else happens
 //! before.
@@ -17,6 +18,8 @@ use terrace_testkit::sweep::{Media, MediaKind, Opening, Subject};
 
 /// Keys that are written first, and so lie on the device alone.
 const COLD: usize = 8;
+/// Keys of over 300 bytes written behind the first cold one.
+const FILLERS: usize = 40;
 /// Looks at the device until the late read completes: more than the test takes for all the rest.
 const LATE: u32 = 100_000;
 /// Background steps until an operation that needs no late read is answered.
@@ -78,6 +81,10 @@ fn late_read(store: &dyn Store, data: &SimBlock, sessions: &mut [Box<dyn Session
     for i in 0..COLD {
         let key = format!("cold{i}");
         let _answered = ask(store, &mut *sessions[0], &mut set(&key, 0))?;
+        // Between the key that comes late and the others lie more than the two sectors that its read may touch.
+        for filler in 0..if i == 0 { FILLERS } else { 0 } {
+            let _answered = ask(store, &mut *sessions[0], &mut set(&format!("filler{filler}"), 0))?;
+        }
     }
     // More than the pages in DRAM hold.
     for i in 0..200 {
