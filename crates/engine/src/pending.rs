@@ -13,7 +13,7 @@ pub(crate) struct Pending {
     /// Position among the session's pending operations; the hashes it is queued under.
     pub order: u64,
     pub hashes: Vec<u64>,
-    /// Reads under way, and what each is of: a record's address, with the generation it had when the read was started.
+    /// Reads under way, and what each is of: a record's address, with the generation it had when it was found there.
     pub reads: Vec<(u64, Option<(Address, u64)>)>,
     /// Reads that could not be started yet because too many are in flight.
     pub unstarted: Vec<Wanted>,
@@ -24,8 +24,27 @@ pub(crate) struct Pending {
 /// Something that must be read from a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Wanted {
-    Record(Address),
-    Extent { description: Vec<u8>, version: u64 },
+    /// The record at an address, and the generation of the place when the index named it. The read may be started in a later
+    /// epoch, when the place may hold other records or none.
+    Record(Address, u64),
+    Extent {
+        description: Vec<u8>,
+        version: u64,
+    },
+}
+
+impl Wanted {
+    /// The record at an address, asked for inside the epoch in which the index named it.
+    pub fn record<S: Space>(space: &S, address: Address) -> Self {
+        Self::Record(address, space.generation(address))
+    }
+    /// Whether the place was reused meanwhile: the key must be looked up again.
+    pub fn has_moved<S: Space>(&self, space: &S) -> bool {
+        match self {
+            Self::Record(address, generation) => space.generation(*address) != *generation,
+            Self::Extent { .. } => false,
+        }
+    }
 }
 
 /// What reads have brought for one operation: facts about addresses, each good as long as the address's generation is

@@ -163,7 +163,7 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
             let unread: Vec<Wanted> = looked
                 .iter()
                 .filter_map(|l| {
-                    if let Lookup::Unread(address) = l { Some(Wanted::Record(*address)) } else { None }
+                    if let Lookup::Unread(address) = l { Some(Wanted::record(space, *address)) } else { None }
                 })
                 .collect();
             if !unread.is_empty() {

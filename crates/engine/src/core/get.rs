@@ -39,7 +39,7 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
             Lookup::Absent => return self.miss(output, start),
             Lookup::Unread(address) => {
                 output.truncate(start);
-                return Step::Read(vec![Wanted::Record(address)]);
+                return Step::Read(vec![Wanted::record(space, address)]);
             }
         };
         self.see(head.version);

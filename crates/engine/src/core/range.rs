@@ -169,7 +169,7 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
             Ok(None) => return nothing(output),
             Err(address) => {
                 output.truncate(start);
-                return Found::Read(Wanted::Record(address));
+                return Found::Read(Wanted::record(&self.machine.space, address));
             }
         };
         let expired = head.expire_at != 0 && head.expire_at <= self.now_ms();

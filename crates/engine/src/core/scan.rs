@@ -52,7 +52,7 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
                     }
                     // A damaged record has no key to show.
                     Fetch::Damaged(_) | Fetch::Differs => output.truncate(start),
-                    Fetch::NeedsRead => unread.push(Wanted::Record(address)),
+                    Fetch::NeedsRead => unread.push(Wanted::record(&self.machine.space, address)),
                 }
             }
             if at == 0 || found + unread.len() >= count as usize {

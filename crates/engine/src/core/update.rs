@@ -89,7 +89,7 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
                 }
                 Pass::Read(address) => {
                     self.drop_ahead(ahead.is_some());
-                    return Step::Read(vec![Wanted::Record(address)]);
+                    return Step::Read(vec![Wanted::record(&self.machine.space, address)]);
                 }
                 Pass::Room(more) => words = more,
                 Pass::OldExtent(version) => {

@@ -8,7 +8,7 @@ use crate::batch::Batch;
 use crate::op::OpKind;
 use crate::pending::{Known, Pending, Wanted};
 use crate::reply::{OpError, Reply};
-use crate::space::Space;
+use crate::space::{Arrived, Space};
 
 /// Whether this is a whole-database flush. It waits for the operations before it in its batch, and those behind wait for it.
 fn is_flush(batch: &Batch, pending: &Pending) -> bool {
@@ -55,10 +55,9 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
             let token = self.next_token;
             let (space, local) = (&self.machine.space, &mut self.local);
             let (place, started) = match &wanted {
-                Wanted::Record(address) => {
-                    // Now, not when the bytes are looked at: by then the place may hold another record.
-                    let generation = space.generation(*address);
-                    (Some((*address, generation)), space.start_read(local, Some(*address), &[], token))
+                Wanted::Record(address, generation) => {
+                    let started = space.start_read(local, Some(*address), &[], token);
+                    (Some((*address, *generation)), started)
                 }
                 Wanted::Extent { description, version } => {
                     pending.known.extent_version = *version;
@@ -135,14 +134,20 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
     /// Whether the operation is answered now.
     fn resume_one(&mut self, batch: &mut Batch, pending: &mut Pending) -> bool {
         let mut failed = false;
-        let arrived = &mut self.arrived;
+        let (arrived, space) = (&mut self.arrived, &self.machine.space);
         pending.reads.retain(|(token, place)| match arrived.remove(token) {
             None => true,
             Some(outcome) => {
+                // Where the place was reused before the read was over, or even before it began, it says nothing of the
+                // record: neither that it is damaged nor that it can't be read.
+                let reused = place.is_some_and(|(address, then)| space.generation(address) != then);
+                let outcome = if reused { Arrived::Moved } else { outcome };
                 failed |= pending.known.learn(*place, outcome).is_err();
                 false
             }
         });
+        // Left over from an earlier epoch for want of room in the queue.
+        pending.unstarted.retain(|wanted| !wanted.has_moved(space));
         self.start(pending);
         if !pending.reads.is_empty() || !pending.unstarted.is_empty() {
             return false;
