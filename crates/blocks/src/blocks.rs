@@ -58,6 +58,8 @@ pub struct Counts {
     pub reused: AtomicU64,
     /// Tombstones that nobody needs any more.
     pub tombstones_dropped: AtomicU64,
+    /// Blocks and pages that were searched for what is dead.
+    pub purged: AtomicU64,
     /// Large values written.
     pub extents_written: AtomicU64,
     /// Damaged records and large values that somebody asked for.

@@ -23,15 +23,18 @@
 //! | `extent` | large values |
 //! | `reads`, `in_flight`, `direct` | a session's reads that complete later, sharing what is under way; records read straight from byte-addressable media |
 //! | `freeing`, `tombstones` | blocks that nothing refers to, and tombstones that hide nothing |
+//! | `purge` | what is dead by time or a whole-database flush, and what to evict |
 //! | `scan`, `settle` | opening what is on the medium, and clearing what nobody adopted |
 //! | `frames`, `words`, `fetch` | DRAM for pages that become blocks, and records in it |
 //! | `listed` | a record that a block lists, and the index |
+//! | `compose` | a space, its log and the machine put together on a medium |
 //! | `inspect` | the format for whoever checks a store that nobody uses |
 //! | `sync`, `schedules` | the primitives, and what stands in for `frames` where schedules are explored |
 
 mod block_tier;
 mod blocks;
 mod byte_tier;
+mod compose;
 mod direct;
 mod extent;
 mod fetch;
@@ -52,6 +55,7 @@ mod lower;
 mod manifest_copies;
 mod pieces;
 mod place;
+mod purge;
 mod reads;
 mod scan;
 mod settle;
@@ -64,6 +68,7 @@ mod written;
 pub use block_tier::BlockTier;
 pub use blocks::{Blocks, Counts, FirstFailure, RECLAIM_SLOTS};
 pub use byte_tier::ByteTier;
+pub use compose::{BlockStore, ByteStore, OnBlocks, Opening, Sizes, open_block, open_byte};
 pub use fetch::{fetch_words, prefetch};
 pub use frames::Frames;
 pub use free::Free;

@@ -15,18 +15,16 @@
 //! |---|---|
 //! | `address` | how an address names a place in a block |
 //! | `read`, `write` | the calls of a session |
-//! | `flush`, `reclaim`, `purge` | background steps |
+//! | `flush`, `reclaim` | background steps |
 //! | `copies` | what a sweep of tombstones must know of pages |
 //! | `sync`, `schedules` | the primitives, and tests that explore their schedules |
 //!
 //! Blocks, their table, the tiers that hold them and DRAM for pages are those of `terrace_blocks`.
 
 mod address;
-mod compose;
 mod copies;
 mod flush;
 mod open;
-mod purge;
 mod read;
 mod reclaim;
 #[cfg(all(test, shuttle))]
@@ -35,6 +33,41 @@ mod space;
 mod sync;
 mod write;
 
-pub use compose::{BlockStore, ByteStore, Opening, Sizes, open_block, open_byte};
+use std::sync::Arc;
+
+use terrace_blocks::{BlockTier, ByteTier};
+use terrace_engine::StoreError;
+use terrace_index::Index;
+use terrace_media::{BlockDevice, ByteRegion};
+
+/// See [`terrace_blocks::ByteStore`].
+pub type ByteStore<I, R> = terrace_blocks::ByteStore<I, HybridLog<ByteTier<R>>, R>;
+/// See [`terrace_blocks::BlockStore`].
+pub type BlockStore<I, D> = terrace_blocks::BlockStore<I, HybridLog<BlockTier<D>>, D>;
+
+/// [`terrace_blocks::open_byte`] with a hybrid log.
+///
+/// # Errors
+/// See there.
+pub fn open_byte<I: Index, R: ByteRegion>(
+    region: &Arc<R>,
+    base: u64,
+    opening: Opening<'_, I>,
+) -> Result<Arc<ByteStore<I, R>>, StoreError> {
+    terrace_blocks::open_byte(region, base, opening)
+}
+
+/// [`terrace_blocks::open_block`] with a hybrid log.
+///
+/// # Errors
+/// See there.
+pub fn open_block<I: Index, D: BlockDevice>(
+    log: &Arc<D>,
+    data: &Arc<D>,
+    opening: Opening<'_, I>,
+) -> Result<Arc<BlockStore<I, D>>, StoreError> {
+    terrace_blocks::open_block(log, data, opening)
+}
 pub use open::HybridOptions;
 pub use space::HybridLog;
+pub use terrace_blocks::{Opening, Sizes};

@@ -1,7 +1,8 @@
 //! Options, and making a space on a tier.
 
 use terrace_blocks::{
-    BLOCK_HEADER_BYTES, Blocks, ENTRY_BYTES, Lower, TRAILER_BYTES, manifest_area, value_bytes_max,
+    BLOCK_HEADER_BYTES, Blocks, ENTRY_BYTES, Lower, OnBlocks, Sizes, TRAILER_BYTES, manifest_area,
+    value_bytes_max,
 };
 use terrace_engine::StoreError;
 use terrace_engine::record::{HEAD_BYTES, INLINE_VALUE_BYTES, KEY_BYTES_MAX};
@@ -39,6 +40,18 @@ impl HybridOptions {
             value_bytes: value_bytes_max(self.block_bytes, inline_bytes),
             group_bytes: page * 3 / 4,
         }
+    }
+}
+
+impl<L: Lower> OnBlocks<L> for HybridLog<L> {
+    fn on_blocks(lower: L, sizes: &Sizes) -> Result<Self, StoreError> {
+        let options = HybridOptions {
+            block_bytes: sizes.block_bytes,
+            dram_bytes: sizes.dram_bytes,
+            dram_budget: sizes.dram_with_index.then_some(sizes.dram_bytes),
+            store_id: sizes.store_id,
+        };
+        Self::new(lower, options)
     }
 }
 

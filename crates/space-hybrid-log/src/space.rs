@@ -59,7 +59,6 @@ pub(crate) struct Details {
     pub sealed: AtomicU64,
     pub reclaimed: AtomicU64,
     pub moved: AtomicU64,
-    pub purged_blocks: AtomicU64,
 }
 
 /// What a session keeps: its open page and its reads.
@@ -203,7 +202,9 @@ impl<L: Lower> Space for HybridLog<L> {
         self.blocks.last_seq.load(SeqCst)
     }
     fn find_expired(&self, context: &dyn Context, found: &mut dyn FnMut(u8, &[u8])) {
-        self.find_dead(context, &self.purge_at, found);
+        // Frames stay where they are while background steps are held up.
+        let Some(_steps) = self.steps.try_lock() else { return };
+        self.blocks.find_dead(self, context, &self.purge_at, found);
     }
     fn find_victims<I: Index>(
         &self,
@@ -212,7 +213,10 @@ impl<L: Lower> Space for HybridLog<L> {
         count: usize,
         found: &mut dyn FnMut(u8, &[u8]),
     ) {
-        self.oldest_keys(index, context, count, found);
+        let Some(_steps) = self.steps.try_lock() else { return };
+        if !self.blocks.oldest_keys(self, index, context, count, found) {
+            self.blocks.free.hungry.store(true, SeqCst);
+        }
     }
     fn is_full(&self) -> bool {
         self.blocks.free.full.load(Relaxed)
@@ -344,7 +348,7 @@ impl<L: Lower> Space for HybridLog<L> {
             ("records_moved", d.moved.load(Relaxed)),
             ("tombstones_dropped", counts.tombstones_dropped.load(Relaxed)),
             ("extents_written", counts.extents_written.load(Relaxed)),
-            ("blocks_purged", d.purged_blocks.load(Relaxed)),
+            ("blocks_purged", counts.purged.load(Relaxed)),
             ("records_damaged", counts.damaged.load(Relaxed)),
             ("headers_lost", counts.headers_lost.load(Relaxed)),
             ("reads_merged", counts.reads_merged.load(Relaxed)),

@@ -1,4 +1,4 @@
-//! Puts a hybrid log, its operation log and the machine together on one medium.
+//! Puts a space over blocks, its operation log and the machine together on one medium.
 //!
 //! ```text
 //! byte-addressable region   | (superblock) | operation log | manifest x2 | blocks ...          |
@@ -7,26 +7,28 @@
 
 use std::sync::Arc;
 
-use terrace_blocks::{BlockTier, ByteTier, Lower, secure_found, stored_manifest};
 use terrace_engine::manifest::Manifest;
+use terrace_engine::space::Space;
 use terrace_engine::{Durability, Machine, MachineOptions, Store, StoreError, StoreHandle};
 use terrace_index::Index;
 use terrace_log::{BlockLog, ByteLog, Log, LogDevice, LogError, LogOptions};
 use terrace_media::{BlockDevice, ByteRegion};
 
-use crate::open::HybridOptions;
-use crate::space::HybridLog;
+use crate::block_tier::BlockTier;
+use crate::byte_tier::ByteTier;
+use crate::lower::Lower;
+use crate::manifest_copies::{secure_found, stored_manifest};
 
 /// Sizes of a store, fixed when it is made (all but `dram_bytes`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sizes {
-    /// A page in DRAM and a block on the medium.
+    /// A block on the medium, and a page or slab in DRAM.
     pub block_bytes: usize,
     /// A block of the operation log.
     pub log_block_bytes: usize,
     /// The operation log.
     pub log_bytes: u64,
-    /// DRAM for pages.
+    /// DRAM for records.
     pub dram_bytes: u64,
     /// Whether `dram_bytes` bounds the index too, which then takes pages away as it grows.
     pub dram_with_index: bool,
@@ -53,20 +55,29 @@ pub struct Opening<'a, I> {
 /// Below this many log blocks the sessions asked for are taken on trust: such stores are made by tests.
 const LOG_BLOCKS_FEW: u64 = 24;
 
-/// A hybrid log on a byte-addressable region.
-pub type ByteStore<I, R> = Machine<I, HybridLog<ByteTier<R>>, ByteLog<R>>;
-/// A hybrid log on block media.
-pub type BlockStore<I, D> = Machine<I, HybridLog<BlockTier<D>>, BlockLog<D>>;
+/// A space that lies on a tier of blocks.
+pub trait OnBlocks<L: Lower>: Space + Sized {
+    /// A space on a tier. What the tier holds is found by recovery; a new tier must read as zeros.
+    ///
+    /// # Errors
+    /// [`StoreError::Options`] if the sizes don't go together; the text says which would.
+    fn on_blocks(lower: L, sizes: &Sizes) -> Result<Self, StoreError>;
+}
+
+/// A store on a byte-addressable region.
+pub type ByteStore<I, S, R> = Machine<I, S, ByteLog<R>>;
+/// A store on block media.
+pub type BlockStore<I, S, D> = Machine<I, S, BlockLog<D>>;
 
 /// Opens a store on `region` from byte `base` (a multiple of 4096) to its end.
 ///
 /// # Errors
 /// If the sizes don't fit, or what is on the medium can't be trusted.
-pub fn open_byte<I: Index, R: ByteRegion>(
+pub fn open_byte<I: Index, S: OnBlocks<ByteTier<R>>, R: ByteRegion>(
     region: &Arc<R>,
     base: u64,
     opening: Opening<'_, I>,
-) -> Result<Arc<ByteStore<I, R>>, StoreError> {
+) -> Result<Arc<ByteStore<I, S, R>>, StoreError> {
     let log_bytes = opening.sizes.log_bytes;
     let blocks = base + log_bytes;
     if blocks >= region.len() {
@@ -87,22 +98,22 @@ pub fn open_byte<I: Index, R: ByteRegion>(
 ///
 /// # Errors
 /// As [`open_byte`].
-pub fn open_block<I: Index, D: BlockDevice>(
+pub fn open_block<I: Index, S: OnBlocks<BlockTier<D>>, D: BlockDevice>(
     log: &Arc<D>,
     data: &Arc<D>,
     opening: Opening<'_, I>,
-) -> Result<Arc<BlockStore<I, D>>, StoreError> {
+) -> Result<Arc<BlockStore<I, S, D>>, StoreError> {
     let description = opening.description.clone();
     let parts =
         || (BlockLog::new(log.clone(), 0, log.len()), BlockTier::new(data.clone(), 0, description.clone()));
     open(opening, false, parts)
 }
 
-fn open<I: Index, L: Lower, D: LogDevice>(
+fn open<I: Index, S: OnBlocks<L>, L: Lower, D: LogDevice>(
     mut opening: Opening<'_, I>,
     immediate: bool,
     parts: impl Fn() -> (D, L),
-) -> Result<Arc<Machine<I, HybridLog<L>, D>>, StoreError> {
+) -> Result<Arc<Machine<I, S, D>>, StoreError> {
     opening.machine.immediate = immediate;
     // A session that has written holds a log block and one in reserve: more sessions than that would wait for ever.
     let log_blocks = opening.sizes.log_bytes / opening.sizes.log_block_bytes as u64;
@@ -123,7 +134,7 @@ fn open<I: Index, L: Lower, D: LogDevice>(
                 clock: opening.machine.clock.clone(),
                 ..opening.machine
             };
-            let machine = open_parts(&opening, logged, parts())?;
+            let machine = open_parts::<I, S, L, D>(&opening, logged, parts())?;
             StoreHandle(machine).close()?;
         }
     }
@@ -131,18 +142,12 @@ fn open<I: Index, L: Lower, D: LogDevice>(
     open_parts(&opening, options, parts())
 }
 
-fn open_parts<I: Index, L: Lower, D: LogDevice>(
+fn open_parts<I: Index, S: OnBlocks<L>, L: Lower, D: LogDevice>(
     opening: &Opening<'_, I>,
     options: MachineOptions,
     (log, lower): (D, L),
-) -> Result<Arc<Machine<I, HybridLog<L>, D>>, StoreError> {
+) -> Result<Arc<Machine<I, S, D>>, StoreError> {
     let sizes = &opening.sizes;
-    let hybrid = HybridOptions {
-        block_bytes: sizes.block_bytes,
-        dram_bytes: sizes.dram_bytes,
-        dram_budget: sizes.dram_with_index.then_some(sizes.dram_bytes),
-        store_id: sizes.store_id,
-    };
     let (log, manifest) = if opening.fresh {
         let log = Log::create(log, log_options(sizes)).map_err(log_error)?;
         ((log, None), Manifest::default())
@@ -152,7 +157,7 @@ fn open_parts<I: Index, L: Lower, D: LogDevice>(
         let (log, replay) = open_log(log, sizes, manifest.log_floor, options.threads)?;
         ((log, Some(replay)), manifest)
     };
-    let space = HybridLog::new(lower, hybrid)?;
+    let space = S::on_blocks(lower, sizes)?;
     let log = (options.durability != Durability::None).then_some(log);
     Machine::open(options, (opening.index)(), space, log, manifest, opening.progress)
 }

@@ -3,34 +3,38 @@
 
 use std::sync::atomic::Ordering::*;
 
-use terrace_blocks::{FooterEntry, Listed, Lower, Place, State};
 use terrace_engine::DATABASES;
 use terrace_engine::record::{Kind, RecordView};
 use terrace_engine::space::Context;
 use terrace_index::Index;
 
-use crate::space::HybridLog;
+use crate::blocks::Blocks;
+use crate::layout::FooterEntry;
+use crate::listed::Listed;
+use crate::lower::Lower;
+use crate::slots::State;
 use crate::sync::AtomicU64;
+use crate::tombstones::Copies;
 
 /// Slots looked at in one call.
 const SLOTS_A_CALL: usize = 4096;
 
-impl<L: Lower> HybridLog<L> {
-    /// Reports the dead keys of at most one block.
-    pub(crate) fn find_dead(
+impl<L: Lower> Blocks<L> {
+    /// Reports the dead keys of at most one block or page; called from background steps alone. The cursor says where the last
+    /// call ended.
+    pub fn find_dead(
         &self,
+        copies: &impl Copies,
         context: &dyn Context,
         cursor: &AtomicU64,
         found: &mut dyn FnMut(u8, &[u8]),
     ) {
-        // Frames stay where they are while background steps are held up.
-        let Some(_steps) = self.steps.try_lock() else { return };
         let now = context.now_ms();
         let flushed = (0..DATABASES as u8).map(|db| context.flush_version(db)).max().unwrap_or(0);
         let start = cursor.load(Relaxed) as usize;
-        for i in 0..SLOTS_A_CALL.min(self.blocks.slots.len()) {
-            let number = (start + i) % self.blocks.slots.len();
-            let slot = &self.blocks.slots[number];
+        for i in 0..SLOTS_A_CALL.min(self.slots.len()) {
+            let number = (start + i) % self.slots.len();
+            let slot = &self.slots[number];
             let due = slot.min_expire.load(Relaxed) <= now || slot.purged.load(Relaxed) < flushed;
             let holds = matches!(slot.state(), State::Mutable | State::ReadOnly | State::Sealed);
             if !due || !holds || slot.live_bytes.load(Relaxed) <= 0 {
@@ -41,7 +45,7 @@ impl<L: Lower> HybridLog<L> {
             // Records put while the page is walked lower it again.
             slot.min_expire.swap(u64::MAX, Acquire);
             let mut earliest = u64::MAX;
-            let Some(block) = self.load_block(number as u32, context) else { continue };
+            let Some(block) = copies.load(number as u32, context) else { continue };
             for entry in &block.entries {
                 let Some(view) = block.record(entry) else { continue };
                 let (expire_at, db) = (view.head.expire_at, entry.db);
@@ -55,47 +59,50 @@ impl<L: Lower> HybridLog<L> {
                 }
             }
             slot.min_expire.fetch_min(earliest, Relaxed);
-            self.details.purged_blocks.fetch_add(1, Relaxed);
+            self.counts.purged.fetch_add(1, Relaxed);
             return;
         }
-        cursor.store(((start + SLOTS_A_CALL) % self.blocks.slots.len()) as u64, Relaxed);
+        cursor.store(((start + SLOTS_A_CALL) % self.slots.len()) as u64, Relaxed);
     }
 
-    /// Reports up to `count` live keys of the oldest block that has any.
-    pub(crate) fn oldest_keys<I: Index>(
+    /// Reports up to `count` live keys of the oldest block or page that has any, and whether there was one; called from
+    /// background steps alone.
+    pub fn oldest_keys<I: Index>(
         &self,
+        copies: &impl Copies,
         index: &I,
         context: &dyn Context,
         count: usize,
         found: &mut dyn FnMut(u8, &[u8]),
-    ) {
-        let Some(_steps) = self.steps.try_lock() else { return };
+    ) -> bool {
         // Pages in DRAM too: of a store full of large values they may hold every key.
         let holds = |state| matches!(state, State::Mutable | State::ReadOnly | State::Sealed);
-        let mut blocks: Vec<(u64, u32)> = (0..self.blocks.slots.len() as u32)
-            .map(|number| (&self.blocks.slots[number as usize], number))
+        let mut blocks: Vec<(u64, u32)> = (0..self.slots.len() as u32)
+            .map(|number| (&self.slots[number as usize], number))
             .filter(|(slot, _)| holds(slot.state()) && slot.live_bytes.load(Relaxed) > 0)
             .map(|(slot, number)| (slot.seq.load(Relaxed), number))
             .collect();
         blocks.sort_unstable();
         for (_, number) in blocks {
             let keeps_key = |entry: &FooterEntry| !matches!(entry.kind, Kind::Tombstone | Kind::Poison);
-            let listed = |entry: &FooterEntry, view: Option<&RecordView<'_>>| {
-                let address = self.addresses.address(Place { slot: number, offset: entry.offset });
-                keeps_key(entry) && Listed::new(entry, view, address).is_in(index)
+            let used = self.slots[number as usize].used_bytes.load(Relaxed);
+            let listed = |entries: &[FooterEntry], i: usize, view: Option<&RecordView<'_>>| {
+                let end = entries.get(i + 1).map_or(used, |next| next.offset);
+                let address = copies.address(number, &entries[i], end.saturating_sub(entries[i].offset) / 8);
+                keeps_key(&entries[i]) && Listed::new(&entries[i], view, address).is_in(index)
             };
             // The oldest blocks may hold nothing but tombstones, which the sweep drops once it can.
-            if self.blocks.slots[number as usize].state() == State::Sealed {
-                let footer = self.blocks.footer_entries(number);
-                if !footer.is_some_and(|(entries, _)| entries.iter().any(|entry| listed(entry, None))) {
+            if self.slots[number as usize].state() == State::Sealed {
+                let footer = self.footer_entries(number);
+                if !footer.is_some_and(|(entries, _)| (0..entries.len()).any(|i| listed(&entries, i, None))) {
                     continue;
                 }
             }
-            let Some(block) = self.load_block(number, context) else { continue };
+            let Some(block) = copies.load(number, context) else { continue };
             let mut reported = 0;
-            for entry in &block.entries {
+            for (i, entry) in block.entries.iter().enumerate() {
                 let Some(view) = block.record(entry) else { continue };
-                if !listed(entry, Some(&view)) {
+                if !listed(&block.entries, i, Some(&view)) {
                     continue;
                 }
                 found(view.head.meta.db(), view.key);
@@ -105,9 +112,9 @@ impl<L: Lower> HybridLog<L> {
                 }
             }
             if reported > 0 {
-                return;
+                return true;
             }
         }
-        self.blocks.free.hungry.store(true, SeqCst);
+        false
     }
 }
