@@ -40,6 +40,17 @@ impl Words<'_> {
         self.fill(record, record.meta().with_slot_words(slot_words));
         self.0[0].store(record.version, Release);
     }
+    /// Writes another record over one; the words are as many as either needs, and what the new one doesn't need is no part of
+    /// it.
+    #[inline]
+    pub fn replace(self, record: &NewRecord<'_>) {
+        let version = self.0[0].load(Relaxed);
+        self.0[0].store(version | WRITING, Relaxed);
+        // As in `rewrite`.
+        fence(Release);
+        self.fill(record, record.meta());
+        self.0[0].store(record.version, Release);
+    }
     #[inline]
     fn fill(self, record: &NewRecord<'_>, meta: RecordMeta) {
         self.0[1].store(meta.0, Relaxed);

@@ -1,0 +1,113 @@
+//! What a sweep of tombstones and a search for dead records must know beside blocks.
+
+use std::sync::atomic::Ordering::*;
+
+use terrace_blocks::{Block, Copies, FooterEntry, Lower, Place};
+use terrace_engine::DATABASES;
+use terrace_engine::record::Kind;
+use terrace_engine::space::Context;
+use terrace_index::Address;
+
+use crate::space::SlabSpace;
+use crate::stage::Stage;
+use crate::sync::AtomicU64;
+
+/// A space and what is staged in it.
+pub(crate) struct WithStages<'a, L: Lower> {
+    pub space: &'a SlabSpace<L>,
+    pub stages: [&'a Stage; 2],
+}
+
+impl<L: Lower> Copies for WithStages<'_, L> {
+    fn address(&self, slot: u32, entry: &FooterEntry, words: u32) -> Address {
+        self.space.locations.page(Place { slot, offset: entry.offset }, entry.kind, words as usize)
+    }
+    fn load(&self, slot: u32, _context: &dyn Context) -> Option<Block> {
+        self.space.blocks.read_block(slot)
+    }
+    fn not_yet_in_blocks(&self, _context: &dyn Context, show: &mut dyn FnMut(&[FooterEntry])) {
+        // Of a key's versions DRAM has the newest alone; older ones may be on their way from page to page.
+        for staged in self.stages.iter().flat_map(|stage| &stage.moves) {
+            show(&[staged.entry]);
+        }
+    }
+}
+
+/// Slabs looked at in one call.
+const SLABS_A_CALL: usize = 1024;
+
+impl<L: Lower> SlabSpace<L> {
+    /// Reports the dead keys of at most one slab.
+    pub(crate) fn find_dead_in_dram(
+        &self,
+        context: &dyn Context,
+        cursor: &AtomicU64,
+        found: &mut dyn FnMut(u8, &[u8]),
+    ) -> bool {
+        let now = context.now_ms();
+        let flushed = (0..DATABASES as u8).map(|db| context.flush_version(db)).max().unwrap_or(0);
+        let start = cursor.load(Relaxed) as usize;
+        for i in 0..SLABS_A_CALL.min(self.slabs.count()) {
+            let number = ((start + i) % self.slabs.count()) as u32;
+            let slab = &self.slabs.table[number as usize];
+            let due = slab.min_expire.load(Relaxed) <= now || slab.purged.load(Relaxed) < flushed;
+            if !due || self.slabs.class_of(number).is_none() || slab.live.load(Relaxed) == 0 {
+                continue;
+            }
+            cursor.store(u64::from(number) + 1, Relaxed);
+            slab.purged.store(flushed, Relaxed);
+            // Records put while the slab is walked lower it again.
+            slab.min_expire.swap(u64::MAX, Acquire);
+            let mut earliest = u64::MAX;
+            self.keys_of_slab(number, &mut |version, expire_at, db, key| {
+                if (expire_at != 0 && expire_at <= now) || version <= context.flush_version(db) {
+                    found(db, key);
+                } else if expire_at != 0 {
+                    earliest = earliest.min(expire_at);
+                }
+                true
+            });
+            slab.min_expire.fetch_min(earliest, Relaxed);
+            return true;
+        }
+        cursor.store(((start + SLABS_A_CALL) % self.slabs.count()) as u64, Relaxed);
+        false
+    }
+
+    /// Shows version, expiry, database and key of a slab's records that are no tombstones, until `show` says no.
+    fn keys_of_slab(&self, slab: u32, show: &mut dyn FnMut(u64, u64, u8, &[u8]) -> bool) {
+        let Some(class) = self.slabs.class_of(slab) else { return };
+        let mut key = Vec::new();
+        for number in 0..self.slabs.used_slots(slab) {
+            let slot = self.slabs.slot(self.slabs.offset(slab, class, number));
+            if !slot.is_live() {
+                continue;
+            }
+            let words = slot.record();
+            let head = words.consistently(|head| {
+                key.clear();
+                words.copy_bytes(head.meta.key_word(), head.meta.key_bytes(), &mut key);
+                head
+            });
+            let keeps_key = matches!(head.meta.kind(), Kind::Value | Kind::Extent);
+            if keeps_key && slot.is_live() && !show(head.version, head.expire_at, head.meta.db(), &key) {
+                return;
+            }
+        }
+    }
+
+    /// Reports up to `count` keys of records in DRAM.
+    pub(crate) fn keys_in_dram(&self, count: usize, found: &mut dyn FnMut(u8, &[u8])) {
+        let mut left = count;
+        for slab in 0..self.slabs.count() as u32 {
+            self.keys_of_slab(slab, &mut |_, _, db, key| {
+                found(db, key);
+                left -= 1;
+                left > 0
+            });
+            if left == 0 {
+                return;
+            }
+        }
+    }
+}

@@ -1,0 +1,302 @@
+//! Space on the lower tier: empty pages are freed, the live records of the emptiest others move to new ones.
+//!
+//! When a page may be freed: `freeing.rs` of `terrace_blocks`. Without a log, what replaced a record may lie in DRAM alone:
+//! then a page waits until the round in which it was found empty is retired.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::Ordering::*;
+
+use terrace_blocks::{Block, ENTRY_BYTES, FooterEntry, Freeing, Image, Listed, Lower, Place, State};
+use terrace_engine::Progress;
+use terrace_engine::record::{Kind, NewRecord};
+use terrace_engine::space::Context;
+use terrace_index::{Address, Change, Index, Key, Lookup, Verdict};
+
+use crate::slab::NONE;
+use crate::space::SlabSpace;
+use crate::stage::{Stage, Staged, What};
+
+/// Records of a page that are looked at in one step.
+const RECORDS_A_STEP: usize = 256;
+/// Moving is worth it while it would free so many blocks' worth.
+const GAIN_BLOCKS: u64 = 2;
+/// Of a block so much can be used, as a rule: records leave gaps.
+pub(crate) const USABLE_PERCENT: u64 = 95;
+
+/// What defragmentation remembers between steps.
+#[derive(Default)]
+pub(crate) struct Defrag {
+    victim: Option<Victim>,
+    /// Victims whose records are staged, with their sequence numbers.
+    emptied: HashMap<u32, u64>,
+    /// Pages that could not be read, with their sequence numbers.
+    unreadable: HashMap<u32, u64>,
+    pub stage: Stage,
+    pub freeing: Freeing,
+    /// Empty pages that wait for a round, and which.
+    waiting: VecDeque<(u32, u64)>,
+    /// The newest page that took records of others.
+    moved_seq: u64,
+}
+
+struct Victim {
+    number: u32,
+    block: Block,
+    next: usize,
+    data_end: usize,
+}
+
+impl<L: Lower> SlabSpace<L> {
+    /// One step of freeing and moving.
+    pub(crate) fn defrag_step<I: Index>(
+        &self,
+        defrag: &mut Defrag,
+        image: &mut Image,
+        index: &I,
+        context: &dyn Context,
+    ) -> Progress {
+        let sealed = self.sealed();
+        let freed = self.blocks.free_ready(&mut defrag.freeing, sealed, context, &mut |_| {});
+        let free = self.blocks.free.slots.lock().len();
+        let kept = self.blocks.reserve() + self.blocks.free.wanted.load(SeqCst);
+        let low = (kept + 2).max(self.blocks.slots.len() / 16);
+        self.whole_blocks_out
+            .store(u64::from(free <= kept && self.whole_blocks_out.load(Relaxed) == 1), Relaxed);
+        if free >= low && defrag.victim.is_none() {
+            self.blocks.free.hungry.store(false, SeqCst);
+            return freed;
+        }
+        if freed == Progress::Worked {
+            return freed;
+        }
+        if let Some(progress) = self.move_victim(defrag, image, index, context) {
+            return progress;
+        }
+        let found = self.free_empty(defrag, context);
+        if found || self.choose(defrag) {
+            return Progress::Worked;
+        }
+        if !defrag.stage.is_empty() {
+            // Nothing more is worth moving, and what was emptied is free once this is written.
+            return self.seal_moved(defrag, image, index, context);
+        }
+        if !defrag.freeing.is_empty() || !defrag.waiting.is_empty() {
+            return Progress::Blocked;
+        }
+        self.blocks.close_open_extents();
+        defrag.unreadable.clear();
+        self.whole_blocks_out.store(u64::from(free <= kept), Relaxed);
+        Progress::Idle
+    }
+
+    fn seal_moved<I: Index>(
+        &self,
+        defrag: &mut Defrag,
+        image: &mut Image,
+        index: &I,
+        context: &dyn Context,
+    ) -> Progress {
+        let progress = self.seal(&mut defrag.stage, image, 0, index, context);
+        if progress == Progress::Worked {
+            defrag.moved_seq = self.last_page.load(SeqCst);
+            defrag.emptied.clear();
+        }
+        progress
+    }
+
+    /// Bytes of a page that other records could take if its own lay elsewhere.
+    pub(crate) fn to_gain(&self, number: u32) -> u64 {
+        let slot = &self.blocks.slots[number as usize];
+        let live = slot.live_bytes.load(SeqCst).max(0) as u64;
+        let used = u64::from(slot.used_bytes.load(Relaxed)).max(1);
+        let entries = u64::from(slot.count.load(Relaxed)) * ENTRY_BYTES as u64 * live / used;
+        (self.blocks.block_bytes as u64 * USABLE_PERCENT / 100).saturating_sub(live + entries)
+    }
+
+    /// Puts blocks and pages that hold nothing on their way to be free.
+    fn free_empty(&self, defrag: &mut Defrag, context: &dyn Context) -> bool {
+        let mut any = false;
+        for (number, slot) in self.blocks.slots.iter().enumerate() {
+            let number = number as u32;
+            let empty = matches!(slot.state(), State::Extents | State::Sealed)
+                && slot.live_bytes.load(SeqCst) <= 0
+                && !defrag.waiting.iter().any(|(waiting, _)| *waiting == number);
+            if !empty {
+                continue;
+            }
+            any = true;
+            if context.logged() {
+                self.blocks.begin_freeing(&mut defrag.freeing, number, defrag.moved_seq, context);
+            } else {
+                let round = self.rounds.current.load(SeqCst);
+                self.rounds.target.fetch_max(round, SeqCst);
+                defrag.waiting.push_back((number, round));
+            }
+        }
+        let retired = self.rounds.retired.load(SeqCst);
+        while defrag.waiting.front().is_some_and(|(_, round)| *round <= retired) {
+            let Some((number, _)) = defrag.waiting.pop_front() else { break };
+            self.blocks.begin_freeing(&mut defrag.freeing, number, self.last_page.load(SeqCst), context);
+            any = true;
+        }
+        any
+    }
+
+    /// Picks the page that has most to gain.
+    fn choose(&self, defrag: &mut Defrag) -> bool {
+        let movable = |number: &u32| {
+            let slot = &self.blocks.slots[*number as usize];
+            let seq = Some(slot.seq.load(Relaxed));
+            slot.state() == State::Sealed
+                && slot.live_bytes.load(Relaxed) > 0
+                && defrag.emptied.get(number).copied() != seq
+                && defrag.unreadable.get(number).copied() != seq
+        };
+        let numbers = || (0..self.blocks.slots.len() as u32).filter(movable);
+        let gain: u64 = numbers().map(|number| self.to_gain(number)).sum();
+        if gain < GAIN_BLOCKS * self.blocks.block_bytes as u64 && defrag.stage.is_empty() {
+            return false;
+        }
+        let Some(number) = numbers().max_by_key(|&number| self.to_gain(number)) else { return false };
+        if self.to_gain(number) == 0 {
+            return false;
+        }
+        let slot = &self.blocks.slots[number as usize];
+        match self.blocks.read_block(number) {
+            Some(block) => {
+                let data_end = slot.used_bytes.load(Relaxed) as usize;
+                defrag.victim = Some(Victim { number, block, next: 0, data_end });
+            }
+            // Others may do; with this one alone in view nothing would ever be freed.
+            None => {
+                defrag.unreadable.insert(number, slot.seq.load(Relaxed));
+            }
+        }
+        true
+    }
+
+    /// Stages live records of the victim; `None` if there is no victim.
+    fn move_victim<I: Index>(
+        &self,
+        defrag: &mut Defrag,
+        image: &mut Image,
+        index: &I,
+        context: &dyn Context,
+    ) -> Option<Progress> {
+        let mut victim = defrag.victim.take()?;
+        let end = (victim.next + RECORDS_A_STEP).min(victim.block.entries.len());
+        while victim.next < end {
+            if !self.stage_copy(&mut defrag.stage, &victim, index, context) {
+                defrag.victim = Some(victim);
+                return Some(self.seal_moved(defrag, image, index, context));
+            }
+            victim.next += 1;
+        }
+        if victim.next < victim.block.entries.len() {
+            defrag.victim = Some(victim);
+        } else {
+            defrag.emptied.insert(victim.number, victim.block.seq);
+            self.details.pages_emptied.fetch_add(1, Relaxed);
+        }
+        Some(Progress::Worked)
+    }
+
+    /// Stages the victim's next record if anything refers to it; `false` if the stage is full.
+    fn stage_copy<I: Index>(
+        &self,
+        stage: &mut Stage,
+        victim: &Victim,
+        index: &I,
+        context: &dyn Context,
+    ) -> bool {
+        let entry = victim.block.entries[victim.next];
+        let view = victim.block.record(&entry);
+        let words = match &view {
+            Some(view) => view.head.meta.slot_words(),
+            None => victim.block.words(victim.next, victim.data_end),
+        };
+        let place = Place { slot: victim.number, offset: entry.offset };
+        let from = self.locations.page(place, entry.kind, words);
+        let listed = Listed::new(&entry, view.as_ref(), from);
+        let forgotten = entry.version <= context.flush_version(entry.db);
+        let Some(view) = view.filter(|_| entry.kind != Kind::Poison) else {
+            return self.stage_damaged(stage, &listed, &entry, (from, words), index, context);
+        };
+        let key = Key { hash: entry.hash, db: entry.db, bytes: view.key };
+        if forgotten {
+            if listed.is_in(index) && listed.remove(index) {
+                if entry.kind == Kind::Extent {
+                    self.blocks.forget_extent(view.value);
+                }
+                context.forgotten(entry.kind);
+                self.release_copy(from, words);
+            }
+            return true;
+        }
+        // Under the key's lock: a record that is promoted or evicted right now refers to it all the time.
+        let verify = |at| if self.is_or_has_home(at, from) { Verdict::Match } else { Verdict::Differs };
+        if !index.update(&key, verify, |found| (Change::Keep, matches!(found, Lookup::Found(_)))) {
+            return true;
+        }
+        let record = view.to_new();
+        if !stage.has_room(record.words(), self.blocks.block_bytes) {
+            return false;
+        }
+        stage.push(What::Page(words as u32), from, entry, &record);
+        true
+    }
+
+    /// A copy that can't be read: if a slot has it for a home, that gets another one; else it becomes a poison.
+    fn stage_damaged<I: Index>(
+        &self,
+        stage: &mut Stage,
+        listed: &Listed<'_>,
+        entry: &FooterEntry,
+        (from, words): (Address, usize),
+        index: &I,
+        context: &dyn Context,
+    ) -> bool {
+        if let Some(offset) = self.slot_with_home(from) {
+            return self.stage_slot(stage, offset, What::Home, context) != Staged::Full;
+        }
+        if !listed.is_in(index) {
+            return true;
+        }
+        let mut poison = [0; 12];
+        poison[..8].copy_from_slice(&entry.hash.to_le_bytes());
+        poison[8..].copy_from_slice(&entry.check.to_le_bytes());
+        let record = NewRecord {
+            version: entry.version,
+            kind: Kind::Poison,
+            db: entry.db,
+            flags: 0,
+            expire_at: 0,
+            key: &poison,
+            value: &[],
+        };
+        if !stage.has_room(record.words(), self.blocks.block_bytes) {
+            return false;
+        }
+        let poisoned = FooterEntry { kind: Kind::Poison, ..*entry };
+        stage.push(What::Page(words as u32), from, poisoned, &record);
+        if entry.kind != Kind::Poison {
+            context.poisoned(entry.kind, entry.db);
+        }
+        true
+    }
+
+    /// The slot whose home is there: damage is rare enough to look at all of them.
+    fn slot_with_home(&self, there: Address) -> Option<u64> {
+        for class in 0..self.slabs.classes.count() {
+            for slab in self.slabs.slabs_of(class).into_iter().filter(|slab| *slab != NONE) {
+                for number in 0..self.slabs.used_slots(slab) {
+                    let offset = self.slabs.offset(slab, class, number);
+                    if self.slabs.slot(offset).home() == Some(there) {
+                        return Some(offset);
+                    }
+                }
+            }
+        }
+        None
+    }
+}

@@ -1,0 +1,283 @@
+//! Making room in DRAM: the coldest records of classes that run short leave it, and slabs that must go are emptied.
+//!
+//! A clean record leaves by one swing of the index to its home; a dirty one is staged (`stage.rs`).
+
+use std::sync::atomic::Ordering::*;
+
+use terrace_blocks::{Image, Lower};
+use terrace_engine::Progress;
+use terrace_engine::record::Kind;
+use terrace_engine::space::Context;
+use terrace_index::{Change, Index, Key, Lookup, Verdict};
+
+use crate::policy::{Access, Policy, SlotId, Slots};
+use crate::retired::Cooling;
+use crate::slab::NONE;
+use crate::space::{Chosen, SlabSpace};
+use crate::stage::{Stage, Staged, What};
+use crate::temperature::NO_RIVAL;
+
+/// Records that leave DRAM in one step, at most.
+const VICTIMS_A_STEP: usize = 4096;
+
+/// What eviction remembers between steps.
+#[derive(Default)]
+pub(crate) struct Evicting {
+    /// One a class.
+    parts: Vec<<Chosen as Policy>::Part>,
+    /// Slabs that are being emptied.
+    draining: Vec<u32>,
+    key: Vec<u8>,
+}
+
+/// How a record left, or why it didn't.
+enum Left {
+    Now,
+    Staged,
+    PageFull,
+    Not,
+}
+
+/// The slots of a class, by place in its list of slabs and number in the slab.
+struct ClassSlots<'a, L: Lower> {
+    space: &'a SlabSpace<L>,
+    context: &'a dyn Context,
+    class: usize,
+    slabs: &'a [u32],
+    slots: u32,
+    /// Dirty records can't leave now.
+    clean_only: bool,
+}
+
+impl<L: Lower> ClassSlots<'_, L> {
+    fn offset(&self, slot: SlotId) -> Option<u64> {
+        let slab = *self.slabs.get((slot / self.slots) as usize)?;
+        let number = slot % self.slots;
+        let slabs = &self.space.slabs;
+        if slab == NONE || slabs.class_of(slab) != Some(self.class) || number >= slabs.used_slots(slab) {
+            return None;
+        }
+        Some(slabs.offset(slab, self.class, number))
+    }
+}
+
+impl<L: Lower> Slots for ClassSlots<'_, L> {
+    fn access(&self, slot: SlotId) -> Option<Access> {
+        let slot = self.space.slabs.slot(self.offset(slot)?);
+        let dirty = slot.stamp() != 0;
+        if !slot.is_live() || slot.is_staged() || (dirty && self.clean_only) {
+            return None;
+        }
+        (!dirty || self.context.settled(slot.version())).then(|| slot.access())
+    }
+    fn set_access(&self, slot: SlotId, access: Access) {
+        if let Some(offset) = self.offset(slot) {
+            self.space.slabs.slot(offset).set_access(access);
+        }
+    }
+}
+
+impl<L: Lower> SlabSpace<L> {
+    /// One step. `walking`: a round is being retired, and what is dirty is on its way to a page anyway.
+    pub(crate) fn evict_step<I: Index>(
+        &self,
+        evicting: &mut Evicting,
+        (stage, image): (&mut Stage, &mut Image),
+        cooling: &Cooling,
+        walking: bool,
+        index: &I,
+        context: &dyn Context,
+    ) -> Progress {
+        evicting.parts.resize_with(self.slabs.classes.count(), Default::default);
+        let mut progress = Progress::Idle;
+        let wanting = self.slabs.wanting.swap(NONE, SeqCst);
+        // One that was emptied may have a class again.
+        evicting.draining.retain(|&slab| self.slabs.is_draining(slab));
+        if self.slabs.free_slabs() == 0 {
+            self.choose_drain(evicting, wanting, cooling);
+        }
+        let mut worked = self.drain_step(evicting, stage, index, context);
+        let (mut starving, mut budget) = (!evicting.draining.is_empty(), VICTIMS_A_STEP);
+        for class in 0..self.slabs.classes.count() {
+            let (free, taken) = self.slabs.demand(class);
+            let slabs = self.slabs.slabs_of(class);
+            let slots = self.slabs.slots_in(class);
+            let held = slabs.iter().filter(|slab| **slab != NONE).count() * slots;
+            // Free slabs serve every class; and a class nobody writes to may stay full.
+            let wanted = class as u32 == wanting;
+            if held == 0 || self.slabs.free_slabs() > 0 || (taken == 0 && !wanted && free > 0) {
+                self.temperature.rivals[class].store(NO_RIVAL, Relaxed);
+                continue;
+            }
+            let low = (held / 50).max((taken as usize).min(held / 8)).max(1);
+            let mut coming = free + cooling.of_class[class];
+            if coming >= low {
+                continue;
+            }
+            let view = ClassSlots {
+                space: self,
+                context,
+                class,
+                slabs: &slabs,
+                slots: slots as u32,
+                clean_only: walking,
+            };
+            let high = (low * 2).min(held);
+            let part = &mut evicting.parts[class];
+            self.policy.inserted(part, (slabs.len() * slots) as SlotId - 1, 0);
+            let mut staged = 0;
+            while coming < high || (staged > 0 && staged < held / 4) {
+                let now = self.temperature.now();
+                let Some(victim) = budget.checked_sub(1).and_then(|_| self.policy.victim(part, &view, now))
+                else {
+                    break;
+                };
+                budget -= 1;
+                let Some(offset) = view.offset(victim) else { break };
+                let count = self.policy.count(self.slabs.slot(offset).access(), now);
+                self.temperature.rivals[class].store(count.in_sixteenths(), Relaxed);
+                match self.leave(&mut evicting.key, stage, offset, index, context) {
+                    Left::Now => (worked, coming) = (true, coming + 1),
+                    Left::Staged => (worked, staged, coming) = (true, staged + 1, coming + 1),
+                    // A page a step: who waits for a slot runs steps, too.
+                    Left::PageFull => return self.seal(stage, image, Self::KEEP, index, context),
+                    Left::Not => {}
+                }
+                self.policy.removed(part, victim, 0, true);
+            }
+            starving |= free + cooling.of_class[class] == 0 && (wanted || staged > 0);
+        }
+        if starving && !stage.is_empty() {
+            return self.seal(stage, image, Self::KEEP, index, context);
+        }
+        if worked {
+            progress = Progress::Worked;
+        } else if starving {
+            progress = Progress::Blocked;
+        }
+        progress
+    }
+
+    /// Decides whether a slab must be emptied: the index needs its memory, or a class has none and no slab is free.
+    fn choose_drain(&self, evicting: &mut Evicting, wanting: u32, cooling: &Cooling) {
+        let over = self.slabs.used_slabs().saturating_sub(self.slabs.allowed.load(Relaxed));
+        let held = |class: usize| self.slabs.slabs_of(class).iter().filter(|slab| **slab != NONE).count();
+        let poor = wanting != NONE && {
+            let class = wanting as usize;
+            // A class of few slots can't keep up by evicting from those alone.
+            let (slabs, most) = (held(class), (0..self.slabs.classes.count()).map(held).max().unwrap_or(0));
+            slabs == 0 || (slabs * 4 < most && cooling.of_class[class] == 0)
+        };
+        if evicting.draining.len() >= over.max(usize::from(poor)) {
+            return;
+        }
+        let donors = (0..self.slabs.classes.count()).filter(|&class| over > 0 || class as u32 != wanting);
+        let Some(donor) = donors.max_by_key(|&class| held(class)).filter(|&class| held(class) > 0) else {
+            return;
+        };
+        let slabs = self.slabs.slabs_of(donor);
+        let emptiest = slabs
+            .iter()
+            .filter(|slab| **slab != NONE && !evicting.draining.contains(slab))
+            .min_by_key(|slab| self.slabs.table[**slab as usize].live.load(Relaxed));
+        if let Some(&slab) = emptiest {
+            self.slabs.drain(slab);
+            evicting.draining.push(slab);
+            self.details.slabs_drained.fetch_add(1, Relaxed);
+        }
+    }
+
+    /// Empties slabs: whatever is in them leaves.
+    fn drain_step<I: Index>(
+        &self,
+        evicting: &mut Evicting,
+        stage: &mut Stage,
+        index: &I,
+        context: &dyn Context,
+    ) -> bool {
+        let mut worked = false;
+        for &slab in &evicting.draining {
+            let Some(class) = self.slabs.class_of(slab) else { continue };
+            for number in 0..self.slabs.used_slots(slab) {
+                let offset = self.slabs.offset(slab, class, number);
+                let slot = self.slabs.slot(offset);
+                if slot.is_live() && !slot.is_staged() {
+                    match self.leave(&mut evicting.key, stage, offset, index, context) {
+                        Left::Now | Left::Staged => worked = true,
+                        Left::PageFull | Left::Not => {}
+                    }
+                }
+            }
+        }
+        worked
+    }
+
+    /// Makes a record leave DRAM.
+    fn leave<I: Index>(
+        &self,
+        key_bytes: &mut Vec<u8>,
+        stage: &mut Stage,
+        offset: u64,
+        index: &I,
+        context: &dyn Context,
+    ) -> Left {
+        let slot = self.slabs.slot(offset);
+        let words = slot.record();
+        key_bytes.clear();
+        let head = words.consistently(|head| {
+            key_bytes.clear();
+            words.copy_bytes(head.meta.key_word(), head.meta.key_bytes(), key_bytes);
+            head
+        });
+        let db = head.meta.db();
+        let forgotten = head.version <= context.flush_version(db);
+        if slot.stamp() != 0 && !forgotten {
+            return match self.stage_slot(stage, offset, What::Evict, context) {
+                Staged::Yes => Left::Staged,
+                Staged::Full => Left::PageFull,
+                Staged::Unsettled | Staged::Gone => Left::Not,
+            };
+        }
+        if !slot.is_live() {
+            return Left::Not;
+        }
+        let key = Key { bytes: key_bytes, ..context.hasher().key(db, key_bytes) };
+        let address = self.locations.dram(offset);
+        let verify = |at| if at == address { Verdict::Match } else { Verdict::Differs };
+        let left = index.update(&key, verify, |found| {
+            if !matches!(found, Lookup::Found(_)) || !slot.is_live() || slot.version() != head.version {
+                return (Change::Keep, false);
+            }
+            if forgotten {
+                // The flush that forgot it outlives every copy of it.
+                if head.meta.kind() == Kind::Extent {
+                    let mut description = Vec::new();
+                    words.copy_bytes(head.meta.value_word(), head.meta.value_bytes(), &mut description);
+                    self.blocks.forget_extent(&description);
+                }
+                if let Some(home) = self.clear_slot(offset) {
+                    self.release_copy(home, head.meta.slot_words());
+                }
+                return (Change::Remove, true);
+            }
+            match slot.home() {
+                Some(home) if slot.stamp() == 0 => {
+                    let count = self.policy.count(slot.access(), self.temperature.now());
+                    self.temperature.enters_below(key.hash, count);
+                    self.clear_slot(offset);
+                    (Change::Set(home), true)
+                }
+                _ => (Change::Keep, false),
+            }
+        });
+        if !left {
+            return Left::Not;
+        }
+        if forgotten {
+            context.forgotten(head.meta.kind());
+        } else {
+            self.details.evicted_clean.fetch_add(1, Relaxed);
+        }
+        Left::Now
+    }
+}

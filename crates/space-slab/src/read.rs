@@ -1,0 +1,119 @@
+//! A session's reads: from a slot, straight from byte-addressable media, or by a read that completes later; and what a hit
+//! leaves behind.
+
+use std::sync::atomic::Ordering::*;
+
+use terrace_blocks::{Lower, fetch_words, prefetch};
+use terrace_engine::record::{Head, Kind, NewRecord, RecordView};
+use terrace_engine::space::{Fetch, Want};
+use terrace_index::{Address, Index, Key};
+
+use crate::location::Location;
+use crate::policy::{Beats, Count, Gate, Policy, Thresholds, Tier};
+use crate::space::SlabSpace;
+use crate::temperature::NO_RIVAL;
+use crate::write::Local;
+
+impl<L: Lower> SlabSpace<L> {
+    #[inline]
+    pub(crate) fn touch_record(&self, address: Address) {
+        match self.locations.location(address) {
+            Location::Dram(offset) => prefetch(self.slabs.record(offset).0),
+            Location::Page(place, _) if L::DIRECT => self.blocks.prefetch_direct(place),
+            Location::Page(..) => {}
+        }
+    }
+
+    #[inline]
+    pub(crate) fn fetch_record(
+        &self,
+        address: Address,
+        key: Option<&Key<'_>>,
+        want: Want,
+        out: &mut Vec<u8>,
+    ) -> Fetch {
+        match self.locations.location(address) {
+            Location::Dram(offset) => fetch_words(self.slabs.record(offset), key, want, out),
+            Location::Page(..) if !L::DIRECT => Fetch::NeedsRead,
+            Location::Page(place, _) => match self.blocks.slots.get(place.slot as usize) {
+                Some(slot) => self.blocks.fetch_direct(place, slot.seq.load(Relaxed), key, want, out),
+                None => Fetch::Differs,
+            },
+        }
+    }
+
+    pub(crate) fn start_read_of(&self, local: &mut Local<L>, address: Address, token: u64) -> bool {
+        match self.locations.location(address) {
+            Location::Page(place, bytes) => self.blocks.start_record(&mut local.reads, place, bytes, token),
+            Location::Dram(_) => unreachable!("what is in DRAM is fetched"),
+        }
+    }
+
+    /// A client's get found this record: it is a little hotter now, and goes up if it is worth its place.
+    #[inline]
+    pub(crate) fn note_hit<I: Index>(
+        &self,
+        local: &mut Local<L>,
+        index: &I,
+        key: &Key<'_>,
+        address: Address,
+        read: Option<&[u8]>,
+    ) {
+        local.accesses += 1;
+        match self.locations.location(address) {
+            Location::Dram(offset) => self.temperature.touch(self.slabs.slot(offset), self.temperature.now()),
+            Location::Page(..) => self.consider(index, key, address, read),
+        }
+    }
+
+    #[cold]
+    fn consider<I: Index>(&self, index: &I, key: &Key<'_>, from: Address, read: Option<&[u8]>) {
+        let count = self.temperature.touch_below(key.hash);
+        let mut value = Vec::new();
+        let head = match read.map(RecordView::decode) {
+            Some(Some(view)) if view.key == key.bytes => {
+                value.extend_from_slice(view.value);
+                view.head
+            }
+            None if L::DIRECT => match self.fetch_record(from, Some(key), Want::Value, &mut value) {
+                Fetch::Match(head) => head,
+                _ => return,
+            },
+            _ => return,
+        };
+        let kind = head.meta.kind();
+        if !matches!(kind, Kind::Value | Kind::Extent) {
+            return;
+        }
+        let Head { version, flags, expire_at, .. } = head;
+        let record = NewRecord { version, kind, db: key.db, flags, expire_at, key: key.bytes, value: &value };
+        let Some(class) = self.slabs.classes.of(record.words()) else { return };
+        let rival = match self.temperature.rivals[class].load(Relaxed) {
+            NO_RIVAL => None,
+            sixteenths => Some(Count::sixteenths(sixteenths)),
+        };
+        if !Beats.admits(Tier::Dram, count, rival, &Thresholds::default()) {
+            return;
+        }
+        let Some(offset) = self.slabs.take(class) else {
+            // Background steps are behind: what is hot comes again.
+            self.details.promotions_dropped.fetch_add(1, Relaxed);
+            return;
+        };
+        let slab = &self.slabs.table[self.slabs.slab_of(offset) as usize];
+        let slot = self.slabs.slot(offset);
+        slot.record().write(&record);
+        slab.live.fetch_add(1, Relaxed);
+        if record.expire_at != 0 {
+            slab.min_expire.fetch_min(record.expire_at, Release);
+        }
+        // Live before the index knows it: whoever finds it there may write over it at once.
+        slot.publish(Some(from), 0, self.policy.entering(count, self.temperature.now()));
+        if index.replace(key, from, self.locations.dram(offset)) {
+            self.details.promoted.fetch_add(1, Relaxed);
+        } else {
+            // Its home is not its own: the index refers to something else by now, which has let that go.
+            self.clear_slot(offset);
+        }
+    }
+}

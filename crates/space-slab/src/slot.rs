@@ -1,0 +1,132 @@
+//! A slot of a DRAM slab: two words, then a record.
+//!
+//! ```text
+//! word 0  home:48 (0: none) | LIVE | STAGED
+//! word 1  stamp:32 (round of the last write; 0: clean) | access:32
+//! words   record
+//! ```
+//!
+//! # Thread safety
+//! Of a slot that the index knows, word 0 and the stamp are changed inside the key's critical section; but background steps
+//! set STAGED at any time, and a get the access half of word 1. Of a slot that the index doesn't know, by who took it.
+//!
+//! # Invariants
+//! * LIVE is set after the record is whole, and cleared before the slot can be taken again, which needs an epoch.
+//! * A live slot is *dirty* (stamp not 0: the log has its record) or has a home (rule R3 of `docs/tac.md`).
+
+use std::sync::atomic::Ordering::*;
+
+use terrace_blocks::Words;
+use terrace_index::Address;
+
+use crate::policy::Access;
+use crate::sync::AtomicU64;
+
+const HOME: u64 = (1 << 48) - 1;
+const LIVE: u64 = 1 << 48;
+const STAGED: u64 = 1 << 49;
+
+/// A slot, from its first word to its last.
+#[derive(Clone, Copy)]
+pub(crate) struct Slot<'a>(pub &'a [AtomicU64]);
+
+impl<'a> Slot<'a> {
+    /// Its record.
+    #[inline]
+    pub fn record(self) -> Words<'a> {
+        Words(&self.0[2..])
+    }
+    /// The version of its record; of one that is being rewritten none that there is.
+    #[inline]
+    pub fn version(self) -> u64 {
+        self.0[2].load(Acquire)
+    }
+    /// Whether it holds a record (that the index may know).
+    #[inline]
+    pub fn is_live(self) -> bool {
+        self.0[0].load(Acquire) & LIVE != 0
+    }
+    /// Whether it is live and its record waits in a staged page.
+    pub fn is_staged(self) -> bool {
+        self.0[0].load(Acquire) & (LIVE | STAGED) == LIVE | STAGED
+    }
+    /// The durable copy of its record.
+    #[inline]
+    pub fn home(self) -> Option<Address> {
+        let word = self.0[0].load(Acquire);
+        if word & LIVE != 0 { home_in(word) } else { None }
+    }
+    /// The round of the last write, 0 if it is clean.
+    #[inline]
+    pub fn stamp(self) -> u32 {
+        (self.0[1].load(Acquire) >> 32) as u32
+    }
+    /// The access word.
+    #[inline]
+    pub fn access(self) -> Access {
+        Access::from_bits(self.0[1].load(Relaxed) as u32)
+    }
+    /// Stores another access word, unless somebody else does meanwhile.
+    #[inline]
+    pub fn set_access(self, access: Access) {
+        let old = self.0[1].load(Relaxed);
+        let new = old & !u64::from(u32::MAX) | u64::from(access.to_bits());
+        let _ = self.0[1].compare_exchange(old, new, Relaxed, Relaxed);
+    }
+    /// Makes a slot live whose record was just written.
+    #[inline]
+    pub fn publish(self, home: Option<Address>, stamp: u32, access: Access) {
+        self.0[1].store(u64::from(stamp) << 32 | u64::from(access.to_bits()), Release);
+        self.0[0].store(LIVE | home.map_or(0, Address::raw), Release);
+    }
+    /// Its record is about to be rewritten: it is dirty from now on. Its home, and whether it was clean.
+    #[inline]
+    pub fn dirty(self, stamp: u32) -> (Option<Address>, bool) {
+        let old = self.0[0].swap(LIVE, AcqRel);
+        let was_clean = self.set_stamp(stamp) == 0;
+        (home_in(old), was_clean)
+    }
+    /// Its record is durable there: it is clean. Whether it was dirty before, and its old home.
+    pub fn settle(self, home: Address) -> (Option<Address>, bool) {
+        let old = self.0[0].swap(LIVE | home.raw(), AcqRel);
+        let was_dirty = self.set_stamp(0) != 0;
+        (home_in(old), was_dirty)
+    }
+    /// It holds nothing any more. Its home, and whether it was dirty.
+    pub fn clear(self) -> (Option<Address>, bool) {
+        let old = self.0[0].swap(0, AcqRel);
+        (home_in(old), self.stamp() != 0)
+    }
+    /// Its record waits in a staged page, or does not (any more).
+    pub fn set_staged(self, staged: bool) {
+        if staged {
+            self.0[0].fetch_or(STAGED, AcqRel);
+        } else {
+            self.0[0].fetch_and(!STAGED, AcqRel);
+        }
+    }
+    fn set_stamp(self, stamp: u32) -> u32 {
+        let mut old = self.0[1].load(Relaxed);
+        loop {
+            let new = u64::from(stamp) << 32 | old & u64::from(u32::MAX);
+            match self.0[1].compare_exchange_weak(old, new, AcqRel, Relaxed) {
+                Ok(_) => return (old >> 32) as u32,
+                Err(now) => old = now,
+            }
+        }
+    }
+    /// Of a free slot: the next free one of its slab.
+    pub fn next_free(self) -> u64 {
+        self.0[0].load(Relaxed)
+    }
+    /// Of a free slot: the next free one of its slab. It is not live.
+    pub fn set_next_free(self, next: u64) {
+        debug_assert!(next & !HOME == 0, "a slot's number is no flag");
+        self.0[0].store(next, Release);
+    }
+}
+
+#[inline]
+fn home_in(word: u64) -> Option<Address> {
+    (word & HOME != 0).then(|| Address::new(word & HOME))
+}

@@ -1,0 +1,447 @@
+//! The space: what all its parts share, and the seam to the machine.
+
+use std::io;
+use std::os::fd::RawFd;
+use std::sync::atomic::Ordering::*;
+
+use terrace_blocks::{Blocks, Image, Lower, Place, Reads, State, Sweep, total_bytes};
+use terrace_engine::record::{Head, NewRecord};
+use terrace_engine::space::{Arrival, Class, Context, Fetch, Found, Limits, Room, Space, Want};
+use terrace_engine::{Failure, Progress, StoreError, TierStats};
+use terrace_index::{Address, Index, Key};
+
+use crate::copies::WithStages;
+use crate::defrag::Defrag;
+use crate::evict::Evicting;
+use crate::location::{Location, Locations};
+use crate::open::{SLABS_MIN, SlabOptions};
+use crate::policy::Clock;
+use crate::retired::{Cooling, Retired};
+use crate::round::{Retiring, Rounds};
+use crate::slab::Slabs;
+use crate::stage::Stage;
+use crate::sync::{AtomicU64, Mutex};
+use crate::temperature::Temperature;
+use crate::write::Local;
+
+/// The policy of DRAM.
+pub(crate) type Chosen = Clock;
+
+/// Slabs in DRAM over pages on a lower tier. See the crate's text.
+pub struct SlabSpace<L: Lower> {
+    pub(crate) blocks: Blocks<L>,
+    pub(crate) options: SlabOptions,
+    pub(crate) locations: Locations,
+    pub(crate) slabs: Slabs,
+    pub(crate) retired: Retired,
+    pub(crate) rounds: Rounds,
+    pub(crate) temperature: Temperature,
+    pub(crate) policy: Chosen,
+    /// Background state: one step at a time.
+    steps: Mutex<Steps>,
+    /// At most the sequence number of the page that is being written; 0: none is.
+    pub(crate) sealing: AtomicU64,
+    /// The newest page written.
+    pub(crate) last_page: AtomicU64,
+    /// 1: blocks that large values wait for can't be had.
+    pub(crate) whole_blocks_out: AtomicU64,
+    pub(crate) details: Details,
+    purge_dram_at: AtomicU64,
+    purge_at: AtomicU64,
+}
+
+/// What background steps remember.
+#[derive(Default)]
+struct Steps {
+    cooling: Cooling,
+    stage: Stage,
+    image: Image,
+    evicting: Evicting,
+    retiring: Retiring,
+    defrag: Defrag,
+    sweep: Sweep,
+}
+
+/// Counts for people and tests.
+#[derive(Default)]
+pub(crate) struct Details {
+    pub pages_written: AtomicU64,
+    pub records_written: AtomicU64,
+    pub copies_in_vain: AtomicU64,
+    pub evicted: AtomicU64,
+    pub evicted_clean: AtomicU64,
+    pub homes: AtomicU64,
+    pub moved: AtomicU64,
+    pub pages_emptied: AtomicU64,
+    pub promoted: AtomicU64,
+    pub promotions_dropped: AtomicU64,
+    pub rounds_retired: AtomicU64,
+    pub slabs_drained: AtomicU64,
+}
+
+impl<L: Lower> SlabSpace<L> {
+    pub(crate) fn assemble(blocks: Blocks<L>, options: SlabOptions, slabs: usize) -> Self {
+        let slabs = Slabs::new(slabs, options.block_bytes, options.record_bytes_max());
+        Self {
+            locations: Locations::new(options.block_bytes, L::UNIT),
+            retired: Retired::default(),
+            rounds: Rounds::default(),
+            temperature: Temperature::new(slabs.classes.count()),
+            policy: Chosen::default(),
+            steps: Mutex::new(Steps::default()),
+            sealing: AtomicU64::new(0),
+            last_page: AtomicU64::new(0),
+            whole_blocks_out: AtomicU64::new(0),
+            details: Details::default(),
+            purge_dram_at: AtomicU64::new(0),
+            purge_at: AtomicU64::new(0),
+            slabs,
+            blocks,
+            options,
+        }
+    }
+
+    /// Every page up to this sequence number is on the medium, whole.
+    pub(crate) fn sealed(&self) -> u64 {
+        let last = self.blocks.last_seq.load(SeqCst);
+        match self.sealing.load(SeqCst) {
+            0 => last,
+            sealing => last.min(sealing - 1),
+        }
+    }
+
+    /// Whether the index has taken the DRAM: then what would make it grow is refused.
+    pub(crate) fn index_has_dram(&self) -> bool {
+        self.options.dram_budget.is_some() && self.slabs.allowed.load(Relaxed) <= SLABS_MIN
+    }
+}
+
+impl<L: Lower> Space for SlabSpace<L> {
+    type Local = Local<L>;
+    const TOMBSTONES: bool = true;
+
+    fn limits(&self) -> Limits {
+        self.options.limits()
+    }
+    fn attach(&self, _slot: usize) -> Result<Local<L>, StoreError> {
+        let queue = self.blocks.lower.queue().map_err(StoreError::io("a queue of reads"))?;
+        Ok(Local::new(Reads::new(queue)))
+    }
+    fn detach(&self, local: &mut Local<L>) {
+        self.rest_local(local);
+    }
+    #[inline]
+    fn touch(&self, address: Address) {
+        self.touch_record(address);
+    }
+    #[inline]
+    fn fetch(&self, address: Address, key: Option<&Key<'_>>, want: Want, out: &mut Vec<u8>) -> Fetch {
+        self.fetch_record(address, key, want, out)
+    }
+    fn generation(&self, address: Address) -> u64 {
+        match self.locations.location(address) {
+            Location::Dram(_) => 0,
+            Location::Page(place, _) => self.blocks.slots[place.slot as usize].seq.load(Acquire),
+        }
+    }
+    #[inline]
+    fn prepare(&self, local: &mut Local<L>, records: &[usize], class: Class) -> Room {
+        self.prepare_slots(local, records, class)
+    }
+    #[inline]
+    fn fits(&self, local: &Local<L>, records: &[usize]) -> bool {
+        self.slots_fit(local, records)
+    }
+    #[inline]
+    fn put(
+        &self,
+        local: &mut Local<L>,
+        old: Option<(Address, &Head)>,
+        record: &NewRecord<'_>,
+    ) -> (Address, u64) {
+        self.put_record(local, old, record)
+    }
+    #[inline]
+    fn issued(&self, local: &mut Local<L>) {
+        self.let_homes_go(local);
+    }
+    #[inline]
+    fn rest(&self, local: &mut Local<L>) {
+        self.rest_local(local);
+    }
+    fn release(&self, address: Address, head: &Head) {
+        self.release_record(address, head);
+    }
+    #[inline]
+    fn hit<I: Index>(
+        &self,
+        local: &mut Local<L>,
+        index: &I,
+        key: &Key<'_>,
+        address: Address,
+        read: Option<&[u8]>,
+    ) {
+        self.note_hit(local, index, key, address, read);
+    }
+
+    fn write_extent(
+        &self,
+        _local: &mut Local<L>,
+        parts: &[&[u8]],
+        description: &mut Vec<u8>,
+    ) -> Result<(), Option<Room>> {
+        self.blocks.store_extent(parts, description)
+    }
+    fn release_extent(&self, description: &[u8]) {
+        self.blocks.forget_extent(description);
+    }
+    fn extent_bytes(&self, description: &[u8]) -> u64 {
+        total_bytes(description)
+    }
+    fn fetch_extent(&self, description: &[u8], out: &mut Vec<u8>) -> Fetch {
+        self.blocks.load_extent(description, out)
+    }
+    fn start_read(&self, local: &mut Local<L>, address: Option<Address>, extent: &[u8], token: u64) -> bool {
+        match address {
+            Some(address) => self.start_read_of(local, address, token),
+            None => self.blocks.start_extent(&mut local.reads, extent, token),
+        }
+    }
+    fn reap(&self, local: &mut Local<L>, wait: bool, out: &mut Vec<Arrival>) {
+        self.blocks.reap_reads(&mut local.reads, wait, out);
+    }
+    fn read_fd(&self, local: &Local<L>) -> Option<RawFd> {
+        self.blocks.lower.fd(local.reads.queue())
+    }
+
+    fn step<I: Index>(&self, index: &I, context: &dyn Context) -> Progress {
+        let Some(mut steps) = self.steps.try_lock() else { return Progress::Idle };
+        let Steps { cooling, stage, image, evicting, retiring, defrag, sweep } = &mut *steps;
+        let collected = self.retired.collect(cooling, &self.slabs, context);
+        let taken = self.slabs.take_empty();
+        let parked = self.slabs.park();
+        let mut all = vec![if collected || taken || parked { Progress::Worked } else { Progress::Idle }];
+        all.push(self.round_step(retiring, stage, image, index, context));
+        let walking = matches!(retiring, Retiring::Walking { .. });
+        all.push(self.evict_step(evicting, (stage, image), cooling, walking, index, context));
+        all.push(self.defrag_step(defrag, image, index, context));
+        let copies = WithStages { space: self, stages: [stage, &defrag.stage] };
+        all.push(self.blocks.sweep_step(sweep, &copies, index, context));
+        self.admit_step();
+        let (tombstones, keys) = context.tombstones_and_keys();
+        let above: u64 = self.slabs.table.iter().map(|slab| u64::from(slab.live.load(Relaxed))).sum();
+        self.temperature.age(above, (keys + tombstones).saturating_sub(above));
+        if all.contains(&Progress::Worked) {
+            Progress::Worked
+        } else if all.contains(&Progress::Blocked) || Retired::is_waiting(cooling) {
+            Progress::Blocked
+        } else {
+            Progress::Idle
+        }
+    }
+    fn persisted_seq(&self) -> u64 {
+        self.rounds.retired.load(SeqCst)
+    }
+    fn last_seq(&self) -> u64 {
+        self.rounds.current.load(SeqCst)
+    }
+    fn sealed_seq(&self) -> u64 {
+        self.sealed()
+    }
+    fn cut_seq(&self, _trusted: u64) -> u64 {
+        // Rounds are retired only once the manifest trusts their pages.
+        self.rounds.retired.load(SeqCst)
+    }
+    fn find_expired(&self, context: &dyn Context, found: &mut dyn FnMut(u8, &[u8])) {
+        let Some(steps) = self.steps.try_lock() else { return };
+        if !self.find_dead_in_dram(context, &self.purge_dram_at, found) {
+            let copies = WithStages { space: self, stages: [&steps.stage, &steps.defrag.stage] };
+            self.blocks.find_dead(&copies, context, &self.purge_at, found);
+        }
+    }
+    fn find_victims<I: Index>(
+        &self,
+        index: &I,
+        context: &dyn Context,
+        count: usize,
+        found: &mut dyn FnMut(u8, &[u8]),
+    ) {
+        let Some(steps) = self.steps.try_lock() else { return };
+        let copies = WithStages { space: self, stages: [&steps.stage, &steps.defrag.stage] };
+        if !self.blocks.oldest_keys(&copies, index, context, count, found) {
+            self.keys_in_dram(count, found);
+        }
+    }
+    fn is_full(&self) -> bool {
+        self.blocks.free.full.load(Relaxed)
+    }
+
+    fn has_failed(&self) -> bool {
+        self.blocks.failure.has_failed()
+    }
+    fn failure(&self) -> Option<Failure> {
+        self.blocks.failure.get().cloned()
+    }
+
+    #[track_caller]
+    fn sync(&self) -> io::Result<()> {
+        self.blocks.sync_extents()
+    }
+    #[track_caller]
+    fn save_manifest(&self, bytes: &[u8]) -> io::Result<()> {
+        self.blocks.save_manifest(bytes)
+    }
+    fn scan_media(
+        &self,
+        trusted_seq: u64,
+        threads: usize,
+        progress: &(dyn Fn(u64, u64) + Sync),
+        found: &(dyn Fn(Found) + Sync),
+    ) -> Result<(), StoreError> {
+        self.blocks.scan_blocks(trusted_seq, threads, progress, &|slot, entry, words| {
+            let place = Place { slot, offset: entry.offset };
+            found(Found {
+                hash: entry.hash,
+                check: entry.check,
+                version: entry.version,
+                address: self.locations.page(place, entry.kind, words as usize),
+                words,
+                kind: entry.kind,
+                db: entry.db,
+            });
+        })
+    }
+    fn read_keys(
+        &self,
+        addresses: &[Address],
+        found: &mut dyn FnMut(usize, Option<&[u8]>),
+    ) -> Result<(), StoreError> {
+        self.blocks.read_record_keys(addresses.iter().map(|&address| self.locations.place(address)), found)
+    }
+    fn adopt(&self, found: &Found) {
+        self.blocks.adopt_record(self.locations.place(found.address), found.words, found.kind);
+    }
+    fn adopt_extent(&self, description: &[u8]) {
+        self.blocks.adopt_pieces(description);
+    }
+    fn finish_recovery(&self) -> Result<(), StoreError> {
+        self.blocks.settle_slots()
+    }
+    fn close<I: Index>(&self, index: &I, context: &dyn Context) -> Result<(), StoreError> {
+        self.retire_all(index, context)
+    }
+
+    fn tiers(&self) -> Vec<TierStats> {
+        self.tier_stats()
+    }
+    fn dram_bytes(&self) -> u64 {
+        let table = std::mem::size_of_val(&*self.blocks.slots) + std::mem::size_of_val(&*self.slabs.table);
+        (self.slabs.used_slabs() * self.slabs.slab_bytes + table) as u64 + self.temperature.bytes()
+    }
+    fn index_grew(&self, index_bytes: u64) {
+        if let Some(budget) = self.options.dram_budget {
+            let allowed = budget.saturating_sub(index_bytes) / self.slabs.slab_bytes as u64;
+            // Fewer than this many can't work; writes are refused before (see `index_has_dram`).
+            let allowed = (allowed as usize).clamp(SLABS_MIN, self.slabs.count());
+            self.slabs.allowed.store(allowed, Relaxed);
+        }
+    }
+    fn details(&self) -> Vec<(&'static str, u64)> {
+        self.detail_pairs()
+    }
+}
+
+impl<L: Lower> SlabSpace<L> {
+    /// Writes down what is dirty; no session is open.
+    fn retire_all<I: Index>(&self, index: &I, context: &dyn Context) -> Result<(), StoreError> {
+        let target = self.rounds.current.load(SeqCst);
+        self.rounds.target.fetch_max(target, SeqCst);
+        while self.rounds.retired.load(SeqCst) < target {
+            let progress = self.step(index, context);
+            // Trust in the pages written is given by the machine, and it is this thread that closes.
+            if let Retiring::Trusting { seq, .. } = &self.steps.lock().retiring
+                && !context.trusts(*seq)
+                && progress != Progress::Worked
+            {
+                return Ok(());
+            }
+            if self.blocks.failure.has_failed() {
+                return Err(StoreError::Corrupt(format!(
+                    "the lower tier failed while records were written to it ({}): what was acknowledged is in the log",
+                    self.blocks.failure.get().map_or("", |failure| &failure.what)
+                )));
+            }
+            if progress != Progress::Worked {
+                crate::sync::yield_now();
+            }
+        }
+        Ok(())
+    }
+
+    fn tier_stats(&self) -> Vec<TierStats> {
+        let block = self.blocks.block_bytes as u64;
+        let used = self.slabs.used_slabs() as u64;
+        let mut dram = TierStats {
+            tier: "dram",
+            medium: format!("{} slabs of {} KiB", self.slabs.count(), block / 1024),
+            capacity_bytes: self.slabs.allowed.load(Relaxed) as u64 * block,
+            used_bytes: used * block,
+            ..TierStats::default()
+        };
+        for (number, slab) in self.slabs.table.iter().enumerate() {
+            let live = u64::from(slab.live.load(Relaxed));
+            if let Some(class) = self.slabs.class_of(number as u32) {
+                dram.records += live;
+                dram.live_bytes += live * self.slabs.classes.bytes(class) as u64;
+            }
+        }
+        let mut lower = TierStats {
+            tier: L::NAME,
+            medium: self.blocks.lower.describe(),
+            capacity_bytes: self.blocks.slots.len() as u64 * block,
+            media: self.blocks.lower.counters(),
+            ..TierStats::default()
+        };
+        for slot in &self.blocks.slots {
+            let live = slot.live_bytes.load(Relaxed).max(0) as u64;
+            if matches!(slot.state(), State::Sealed | State::Extents | State::Freeing) {
+                lower.used_bytes += block;
+                lower.live_bytes += live;
+                // A page holds nearly as many live records as its share of live bytes says.
+                let used = u64::from(slot.used_bytes.load(Relaxed)).max(1);
+                lower.records += u64::from(slot.count.load(Relaxed)) * live / used;
+            }
+        }
+        vec![dram, lower]
+    }
+
+    fn detail_pairs(&self) -> Vec<(&'static str, u64)> {
+        let (d, counts) = (&self.details, &self.blocks.counts);
+        vec![
+            ("slab_bytes", self.slabs.slab_bytes as u64),
+            ("slabs", self.slabs.allowed.load(Relaxed) as u64),
+            ("slabs_free", self.slabs.free_slabs() as u64),
+            ("slabs_drained", d.slabs_drained.load(Relaxed)),
+            ("pages", self.blocks.slots.len() as u64),
+            ("pages_free", self.blocks.free.slots.lock().len() as u64),
+            ("pages_written", d.pages_written.load(Relaxed)),
+            ("pages_emptied", d.pages_emptied.load(Relaxed)),
+            ("pages_reused", counts.reused.load(Relaxed)),
+            ("records_written", d.records_written.load(Relaxed)),
+            ("records_evicted", d.evicted.load(Relaxed)),
+            ("records_evicted_clean", d.evicted_clean.load(Relaxed)),
+            ("records_given_homes", d.homes.load(Relaxed)),
+            ("records_moved", d.moved.load(Relaxed)),
+            ("records_promoted", d.promoted.load(Relaxed)),
+            ("promotions_dropped", d.promotions_dropped.load(Relaxed)),
+            ("copies_in_vain", d.copies_in_vain.load(Relaxed)),
+            ("rounds", self.rounds.current.load(Relaxed)),
+            ("rounds_retired", d.rounds_retired.load(Relaxed)),
+            ("tombstones_dropped", counts.tombstones_dropped.load(Relaxed)),
+            ("extents_written", counts.extents_written.load(Relaxed)),
+            ("blocks_purged", counts.purged.load(Relaxed)),
+            ("records_damaged", counts.damaged.load(Relaxed)),
+            ("headers_lost", counts.headers_lost.load(Relaxed)),
+        ]
+    }
+}

@@ -1,0 +1,284 @@
+//! Records on their way to a page: collected until a page is full, written and synced at once, and only then found there.
+//!
+//! ```text
+//!   evict, round --> [ stage ] --+
+//!   defragment   --> [ stage ] --+--> write, sync --> for each record, in its key's critical section: the index, or the
+//!                                                     slot that has the old copy for a home, gets the new place
+//! ```
+//!
+//! # Invariants
+//! * Only settled versions are staged (rule R1), so that a page never holds what a crash could still take back.
+//! * A copy is found only once it is durable (rule R2).
+//! * What is swung is of the very version that was copied; else the copy is garbage.
+
+use std::sync::atomic::Ordering::*;
+
+use terrace_blocks::{
+    BLOCK_HEADER_BYTES, ENTRY_BYTES, FooterEntry, Image, Listed, Lower, Place, RECLAIM_SLOTS, State,
+    TRAILER_BYTES,
+};
+use terrace_engine::Progress;
+use terrace_engine::record::{Kind, NewRecord, RecordView};
+use terrace_engine::space::{Context, Space};
+use terrace_index::{Address, Change, Index, Key, Lookup, Verdict};
+
+use crate::location::{Location, Locations};
+use crate::policy::Policy;
+use crate::space::SlabSpace;
+
+/// Where a staged record comes from, and what becomes of that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum What {
+    /// It leaves DRAM.
+    Evict,
+    /// It stays in DRAM; the page is its home.
+    Home,
+    /// It leaves another page, where it took so many words.
+    Page(u32),
+}
+
+/// A staged record.
+pub(crate) struct Move {
+    pub what: What,
+    pub from: Address,
+    pub entry: FooterEntry,
+    pub words: usize,
+}
+
+/// Records for one page.
+#[derive(Default)]
+pub(crate) struct Stage {
+    pub moves: Vec<Move>,
+    bytes: Vec<u8>,
+    /// Buffers for a record that is copied from DRAM.
+    key: Vec<u8>,
+    value: Vec<u8>,
+}
+
+/// What came of an attempt to stage a slot's record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Staged {
+    /// It is staged.
+    Yes,
+    /// A crash could still take it back.
+    Unsettled,
+    /// The page is full.
+    Full,
+    /// A whole-database flush forgot it, or it is gone.
+    Gone,
+}
+
+impl Stage {
+    /// Whether a record of so many words still fits.
+    pub fn has_room(&self, words: usize, block_bytes: usize) -> bool {
+        let footer = (self.moves.len() + 1) * ENTRY_BYTES + TRAILER_BYTES;
+        BLOCK_HEADER_BYTES + self.bytes.len() + words * 8 + footer <= block_bytes
+    }
+    /// Whether nothing is staged.
+    pub fn is_empty(&self) -> bool {
+        self.moves.is_empty()
+    }
+    /// Adds a record; there is room.
+    pub fn push(&mut self, what: What, from: Address, entry: FooterEntry, record: &NewRecord<'_>) {
+        let offset = (BLOCK_HEADER_BYTES + self.bytes.len()) as u32;
+        record.encode(&mut self.bytes);
+        self.moves.push(Move { what, from, entry: FooterEntry { offset, ..entry }, words: record.words() });
+    }
+    /// The record of a move.
+    pub fn view(&self, of: &Move) -> Option<RecordView<'_>> {
+        RecordView::decode(&self.bytes[of.entry.offset as usize - BLOCK_HEADER_BYTES..])
+    }
+}
+
+impl<L: Lower> SlabSpace<L> {
+    /// Copies a slot's record to the stage.
+    pub(crate) fn stage_slot(
+        &self,
+        stage: &mut Stage,
+        offset: u64,
+        what: What,
+        context: &dyn Context,
+    ) -> Staged {
+        let slot = self.slabs.slot(offset);
+        let (mut key, mut value) = (std::mem::take(&mut stage.key), std::mem::take(&mut stage.value));
+        let words = slot.record();
+        let head = words.consistently(|head| {
+            key.clear();
+            value.clear();
+            words.copy_bytes(head.meta.key_word(), head.meta.key_bytes(), &mut key);
+            words.copy_bytes(head.meta.value_word(), head.meta.value_bytes(), &mut value);
+            head
+        });
+        let (kind, db) = (head.meta.kind(), head.meta.db());
+        let record = NewRecord {
+            version: head.version,
+            kind,
+            db,
+            flags: head.flags,
+            expire_at: head.expire_at,
+            key: &key,
+            value: &value,
+        };
+        let staged = if !slot.is_live() || head.version <= context.flush_version(db) {
+            Staged::Gone
+        } else if !context.settled(head.version) {
+            Staged::Unsettled
+        } else if !stage.has_room(record.words(), self.blocks.block_bytes) {
+            Staged::Full
+        } else {
+            let hasher = context.hasher();
+            let (hash, check) = (hasher.key(db, &key).hash, hasher.check(db, &key));
+            let entry = FooterEntry { hash, check, version: head.version, offset: 0, kind, db };
+            stage.push(what, self.locations.dram(offset), entry, &record);
+            slot.set_staged(true);
+            Staged::Yes
+        };
+        (stage.key, stage.value) = (key, value);
+        staged
+    }
+
+    /// Writes a stage's page, and swings its records to it. At least `keep` free blocks stay.
+    pub(crate) fn seal<I: Index>(
+        &self,
+        stage: &mut Stage,
+        image: &mut Image,
+        keep: usize,
+        index: &I,
+        context: &dyn Context,
+    ) -> Progress {
+        if stage.is_empty() {
+            return Progress::Idle;
+        }
+        if self.blocks.failure.has_failed() {
+            return Progress::Blocked;
+        }
+        let number = {
+            let mut free = self.blocks.free.slots.lock();
+            if free.len() <= keep { None } else { free.pop() }
+        };
+        let Some(number) = number else {
+            self.blocks.free.hungry.store(true, SeqCst);
+            return Progress::Blocked;
+        };
+        if !self.write_page(number, stage, image, context) {
+            return Progress::Blocked;
+        }
+        let page = &self.blocks.slots[number as usize];
+        for staged in &stage.moves {
+            let place = Place { slot: number, offset: staged.entry.offset };
+            let to = self.locations.page(place, staged.entry.kind, staged.words);
+            if !self.swing(stage, staged, to, index) {
+                page.live_bytes.fetch_sub(staged.words as i64 * 8, Release);
+                self.details.copies_in_vain.fetch_add(1, Relaxed);
+                if let Location::Dram(offset) = self.locations.location(staged.from) {
+                    self.slabs.slot(offset).set_staged(false);
+                }
+            }
+        }
+        stage.moves.clear();
+        stage.bytes.clear();
+        Progress::Worked
+    }
+
+    /// Makes the page durable; nothing refers to it yet.
+    fn write_page(&self, number: u32, stage: &Stage, image: &mut Image, context: &dyn Context) -> bool {
+        // The page may outlive power loss before the sync below: the extents that it describes must be there by then.
+        if let Err(error) = Space::sync(self) {
+            self.blocks.failure.fail("syncing large values", &error);
+            return false;
+        }
+        // Nobody trusts pages from here on, until this one is there whole.
+        self.sealing.store(self.blocks.last_seq.load(SeqCst) + 1, SeqCst);
+        let seq = self.blocks.last_seq.fetch_add(1, SeqCst) + 1;
+        let page = &self.blocks.slots[number as usize];
+        let used = BLOCK_HEADER_BYTES + stage.bytes.len();
+        page.begin(State::ReadOnly, seq, None, used as u32);
+        self.blocks.draw(number, context.hasher(), image, |_, bytes| bytes.extend_from_slice(&stage.bytes));
+        page.count.store(stage.moves.len() as u32, Relaxed);
+        let expiries = stage.moves.iter().filter_map(|of| stage.view(of)).map(|view| view.head.expire_at);
+        page.min_expire.store(expiries.filter(|&at| at != 0).min().unwrap_or(u64::MAX), Relaxed);
+        let written = self.blocks.lower.write(self.blocks.block_offset(number), image.bytes());
+        if let Err(error) = written.and_then(|()| self.blocks.lower.sync()) {
+            // What it would have held is where it was, and in the log; trying again would hide what the device lost.
+            self.blocks.failure.fail(&format!("writing block {number}"), &error);
+            return false;
+        }
+        page.written.store(true, Release);
+        page.live_bytes.store(stage.bytes.len() as i64, SeqCst);
+        page.set_state(State::Sealed);
+        self.last_page.store(seq, SeqCst);
+        self.sealing.store(0, SeqCst);
+        self.details.pages_written.fetch_add(1, Relaxed);
+        self.details.records_written.fetch_add(stage.moves.len() as u64, Relaxed);
+        true
+    }
+
+    /// Makes a record's new place the one that counts, if the version there is still the one that does.
+    fn swing<I: Index>(&self, stage: &Stage, staged: &Move, to: Address, index: &I) -> bool {
+        let (from, entry) = (staged.from, &staged.entry);
+        if entry.kind == Kind::Poison {
+            let moved = Listed::new(entry, None, from).replace(index, to);
+            if moved && let What::Page(words) = staged.what {
+                self.release_copy(from, words as usize);
+            }
+            return moved;
+        }
+        let Some(view) = stage.view(staged) else { return false };
+        let key = Key { hash: entry.hash, db: entry.db, bytes: view.key };
+        let verify =
+            |address| if self.is_or_has_home(address, from) { Verdict::Match } else { Verdict::Differs };
+        let slot_of = |address| match self.locations.location(address) {
+            Location::Dram(offset) => Some((offset, self.slabs.slot(offset))),
+            Location::Page(..) => None,
+        };
+        index.update(&key, verify, |found| {
+            let Lookup::Found(at) = found else { return (Change::Keep, false) };
+            match (slot_of(at), staged.what) {
+                // A slot whose record the page now holds: it may have been used again since.
+                (Some((offset, slot)), _) if slot.is_live() && slot.version() == entry.version => {
+                    if staged.what == What::Evict {
+                        let count = self.policy.count(slot.access(), self.temperature.now());
+                        self.temperature.enters_below(entry.hash, count);
+                        if let Some(home) = self.clear_slot(offset) {
+                            self.release_copy(home, staged.words);
+                        }
+                        self.details.evicted.fetch_add(1, Relaxed);
+                        return (Change::Set(to), true);
+                    }
+                    let slab = &self.slabs.table[self.slabs.slab_of(offset) as usize];
+                    let (home, was_dirty) = slot.settle(to);
+                    if was_dirty {
+                        slab.dirty.fetch_sub(1, Relaxed);
+                    }
+                    if let Some(home) = home {
+                        self.release_copy(home, staged.words);
+                    }
+                    self.details.homes.fetch_add(1, Relaxed);
+                    (Change::Keep, true)
+                }
+                (None, What::Page(words)) if at == from => {
+                    self.release_copy(from, words as usize);
+                    self.details.moved.fetch_add(1, Relaxed);
+                    (Change::Set(to), true)
+                }
+                _ => (Change::Keep, false),
+            }
+        })
+    }
+
+    /// Whether an address is this one, or that of a slot whose home is there.
+    pub(crate) fn is_or_has_home(&self, address: Address, there: Address) -> bool {
+        if address == there {
+            return true;
+        }
+        match self.locations.location(address) {
+            Location::Dram(offset) if !Locations::is_dram(there) => {
+                self.slabs.slot(offset).home() == Some(there)
+            }
+            _ => false,
+        }
+    }
+
+    /// Blocks that pages of evicted records leave to defragmentation, which could move nothing without.
+    pub(crate) const KEEP: usize = RECLAIM_SLOTS;
+}

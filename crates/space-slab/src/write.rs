@@ -1,0 +1,218 @@
+//! A session's writes: slots reserved before, records written over their older version or into a new slot.
+//!
+//! # Invariants
+//! * A reserved slot belongs to its session until it is put, or given back when the session rests.
+//! * What a put replaced in its place gives up its home only once the new version has been issued: whoever frees the home's
+//!   page waits for all versions issued before.
+
+use std::sync::atomic::Ordering::*;
+
+use terrace_blocks::{Lower, Reads};
+use terrace_engine::record::{Head, NewRecord};
+use terrace_engine::space::{Class, Room};
+use terrace_index::Address;
+
+use crate::location::{Location, Locations};
+use crate::policy::{Count, Policy};
+use crate::space::SlabSpace;
+
+/// A record may stay in a slot so many classes too large; beyond, it moves to a smaller one.
+const CLASSES_TOO_LARGE: usize = 6;
+
+/// What a session keeps.
+pub struct Local<L: Lower> {
+    /// Slots for the next puts: class and offset.
+    reserved: Vec<(u8, u64)>,
+    /// Homes of records that were just overwritten, with their words.
+    homes: Vec<(Address, usize)>,
+    put_bytes: u64,
+    pub(crate) accesses: u64,
+    pub(crate) reads: Reads<L>,
+    /// Lengths of a group, longest first.
+    sorted: Vec<usize>,
+}
+
+impl<L: Lower> Local<L> {
+    pub(crate) fn new(reads: Reads<L>) -> Self {
+        Self { reserved: Vec::new(), homes: Vec::new(), put_bytes: 0, accesses: 0, reads, sorted: Vec::new() }
+    }
+    /// The smallest reserved slot that holds a record of this class.
+    fn best(&self, class: usize) -> Option<usize> {
+        let fitting = self.reserved.iter().enumerate().filter(|(_, slot)| usize::from(slot.0) >= class);
+        fitting.min_by_key(|(_, slot)| slot.0).map(|(i, _)| i)
+    }
+}
+
+impl<L: Lower> SlabSpace<L> {
+    #[inline]
+    pub(crate) fn prepare_slots(&self, local: &mut Local<L>, records: &[usize], class: Class) -> Room {
+        let refused = if class == Class::Write { &self.blocks.free.full } else { &self.blocks.free.stuck };
+        let room = if refused.load(Relaxed) || (class == Class::Write && self.index_has_dram()) {
+            Room::Full
+        } else if self.reserve(local, records) {
+            return Room::Ready;
+        } else {
+            self.blocks.free.hungry.store(true, SeqCst);
+            Room::Wait
+        };
+        // Whoever waits holds nothing that others could wait for.
+        self.rest_local(local);
+        room
+    }
+
+    #[inline]
+    fn reserve(&self, local: &mut Local<L>, records: &[usize]) -> bool {
+        if let [words] = records {
+            let Some(class) = self.slabs.classes.of(*words) else { return false };
+            return local.best(class).is_some() || self.reserve_one(local, class, false);
+        }
+        if self.slots_fit(local, records) {
+            return true;
+        }
+        // Longest first: what is left over in a slab of theirs does for shorter ones, if no slab is left for those.
+        self.rest_local(local);
+        let mut sorted = std::mem::take(&mut local.sorted);
+        sorted.clear();
+        sorted.extend_from_slice(records);
+        sorted.sort_unstable_by(|a, b| b.cmp(a));
+        let all = sorted.iter().all(|&words| {
+            self.slabs.classes.of(words).is_some_and(|class| self.reserve_one(local, class, true))
+        });
+        local.sorted = sorted;
+        all
+    }
+
+    fn reserve_one(&self, local: &mut Local<L>, class: usize, any: bool) -> bool {
+        let last = if any { self.slabs.classes.count() } else { class + 1 };
+        let found = (class..last).find_map(|class| Some((class, self.slabs.take(class)?)));
+        let Some((class, offset)) = found else {
+            self.slabs.wanting.store(class as u32, SeqCst);
+            return false;
+        };
+        local.reserved.push((class as u8, offset));
+        true
+    }
+
+    /// Whether puts of such records would find their slots.
+    #[inline]
+    pub(crate) fn slots_fit(&self, local: &Local<L>, records: &[usize]) -> bool {
+        if let [words] = records {
+            return self.slabs.classes.of(*words).is_some_and(|class| local.best(class).is_some());
+        }
+        // The smallest slot that holds a record leaves the best for the others, whatever their order.
+        let mut left: Vec<u8> = local.reserved.iter().map(|slot| slot.0).collect();
+        left.sort_unstable();
+        records.iter().all(|&words| {
+            let Some(class) = self.slabs.classes.of(words) else { return false };
+            let first = left.partition_point(|&slot| usize::from(slot) < class);
+            first < left.len() && {
+                left.remove(first);
+                true
+            }
+        })
+    }
+
+    /// Gives back what is reserved, and reports what was counted.
+    pub(crate) fn rest_local(&self, local: &mut Local<L>) {
+        for (_, offset) in local.reserved.drain(..) {
+            self.slabs.give(offset);
+        }
+        if local.put_bytes > 0 {
+            self.rounds.put_bytes.fetch_add(std::mem::take(&mut local.put_bytes), Relaxed);
+        }
+        if local.accesses > 0 {
+            self.temperature.count_accesses(std::mem::take(&mut local.accesses));
+        }
+    }
+
+    #[inline]
+    pub(crate) fn put_record(
+        &self,
+        local: &mut Local<L>,
+        old: Option<(Address, &Head)>,
+        record: &NewRecord<'_>,
+    ) -> (Address, u64) {
+        let words = record.words();
+        let round = self.rounds.current.load(Acquire);
+        let now = self.temperature.now();
+        let smallest = self.slabs.classes.of(words);
+        if let Some((address, head)) = old
+            && let Location::Dram(offset) = self.locations.location(address)
+            && let Some(class) = self.slabs.class_of(self.slabs.slab_of(offset))
+            && smallest.is_some_and(|smallest| smallest <= class && class <= smallest + CLASSES_TOO_LARGE)
+        {
+            let slot = self.slabs.slot(offset);
+            let slab = &self.slabs.table[self.slabs.slab_of(offset) as usize];
+            // Before the record changes: what looks clean is what its home holds.
+            let (home, was_clean) = slot.dirty(round as u32);
+            if was_clean {
+                slab.dirty.fetch_add(1, Relaxed);
+            }
+            if let Some(home) = home {
+                local.homes.push((home, head.meta.slot_words()));
+            }
+            slot.record().replace(record);
+            self.temperature.touch(slot, now);
+            if record.expire_at != 0 {
+                slab.min_expire.fetch_min(record.expire_at, Release);
+            }
+            local.put_bytes += words as u64 * 8;
+            return (address, round);
+        }
+        let best = smallest.and_then(|class| local.best(class));
+        let Some(best) = best else { unreachable!("`prepare` came before") };
+        let (class, offset) = local.reserved.swap_remove(best);
+        let slab = &self.slabs.table[self.slabs.slab_of(offset) as usize];
+        let slot = self.slabs.slot(offset);
+        slot.record().write(record);
+        slab.live.fetch_add(1, Relaxed);
+        slab.dirty.fetch_add(1, Relaxed);
+        slot.publish(None, round as u32, self.policy.entering(Count::ONE, now));
+        if record.expire_at != 0 {
+            slab.min_expire.fetch_min(record.expire_at, Release);
+        }
+        local.put_bytes += self.slabs.classes.bytes(usize::from(class)) as u64;
+        (self.locations.dram(offset), round)
+    }
+
+    /// The versions put so far have been issued.
+    #[inline]
+    pub(crate) fn let_homes_go(&self, local: &mut Local<L>) {
+        for (home, words) in local.homes.drain(..) {
+            self.release_copy(home, words);
+        }
+    }
+
+    /// A copy of `words` words in a page is referred to no more.
+    pub(crate) fn release_copy(&self, address: Address, words: usize) {
+        let slot = &self.blocks.slots[self.locations.place(address).slot as usize];
+        // Release: who finds nothing live here must also find the successor's version issued.
+        slot.live_bytes.fetch_sub(words as i64 * 8, Release);
+    }
+
+    /// The index refers to this record no more.
+    pub(crate) fn release_record(&self, address: Address, head: &Head) {
+        let words = head.meta.slot_words();
+        if !Locations::is_dram(address) {
+            self.release_copy(address, words);
+            return;
+        }
+        let Location::Dram(offset) = self.locations.location(address) else { return };
+        if let Some(home) = self.clear_slot(offset) {
+            self.release_copy(home, words);
+        }
+    }
+
+    /// Empties a slot that the index refers to no more; its home, if it had one, is still counted as live there. It can be
+    /// taken again once every session has left its epoch.
+    pub(crate) fn clear_slot(&self, offset: u64) -> Option<Address> {
+        let slab = &self.slabs.table[self.slabs.slab_of(offset) as usize];
+        let (home, was_dirty) = self.slabs.slot(offset).clear();
+        slab.live.fetch_sub(1, Relaxed);
+        if was_dirty {
+            slab.dirty.fetch_sub(1, Relaxed);
+        }
+        self.retired.push(offset);
+        home
+    }
+}
