@@ -324,8 +324,11 @@ impl<L: Lower> Space for SlabSpace<L> {
     fn adopt_extent(&self, description: &[u8]) {
         self.blocks.adopt_pieces(description);
     }
+    fn clear_torn(&self) -> Result<(), StoreError> {
+        self.blocks.clear_torn()
+    }
     fn finish_recovery(&self) -> Result<(), StoreError> {
-        self.blocks.settle_slots()
+        self.blocks.clear_unadopted()
     }
     fn close<I: Index>(&self, index: &I, context: &dyn Context) -> Result<(), StoreError> {
         self.retire_all(index, context)

@@ -1,16 +1,18 @@
 //! Every engine under the crash sweep, by name. A new engine adds its module and its line in [`SUBJECTS`].
 
 pub(crate) mod hetermm;
+pub(crate) mod tac;
 
 use terrace_testkit::sweep::Subject;
 
 pub use hetermm::Hetermm;
+pub use tac::Tac;
 
 /// An engine and its name.
 pub type Named = (&'static str, &'static (dyn Subject + Sync));
 
 /// The engines that keep anything across a crash.
-pub const SUBJECTS: &[Named] = &[("hetermm", &Hetermm)];
+pub const SUBJECTS: &[Named] = &[("hetermm", &Hetermm), ("tac", &Tac)];
 
 /// The engine of this name, with its name.
 ///
