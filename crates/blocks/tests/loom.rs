@@ -61,6 +61,27 @@ impl Kernel for Product {
     }
 }
 
+/// The same where the record's length may change, too.
+struct Replacing;
+
+impl Kernel for Replacing {
+    fn rewrite(words: &Record, version: u64) {
+        Words(words).replace(&record(version, &version.to_le_bytes()[..1]));
+    }
+    fn read(words: &Record) -> (u64, u64) {
+        let words = Words(words);
+        let mut out = Vec::new();
+        let head = words.consistently(|head| {
+            out.clear();
+            words.copy_bytes(head.meta.value_word(), head.meta.value_bytes(), &mut out);
+            head
+        });
+        let (version, length) = (head.version, if head.version == 1 { 8 } else { 1 });
+        assert_eq!(out.len(), length, "a mixture of two records");
+        (version, u64::from(out[0]))
+    }
+}
+
 const NO_MARK: u8 = 1;
 const NO_FENCE_AFTER_MARK: u8 = 2;
 const NO_FENCE_BEFORE_CHECK: u8 = 3;
@@ -123,6 +144,11 @@ fn readers_see_whole_records<K: Kernel>(rewrites: u64, reads: usize) {
 #[test]
 fn a_reader_sees_one_version() {
     readers_see_whole_records::<Product>(1, 1);
+}
+
+#[test]
+fn a_reader_sees_one_length() {
+    readers_see_whole_records::<Replacing>(1, 1);
 }
 
 #[test]

@@ -1,10 +1,15 @@
 //! Never full by surprise: writes are let in only while the lower tier could take all that is dirty, beside what it holds.
 //!
-//! So rounds, a clean stop and recovery always find room, and a full store says so before anything is written.
+//! So rounds, a clean stop and recovery always find room, and a full store says so before anything is written. Each step
+//! works out a *credit* of bytes; what becomes dirty takes from it, and with none left writes wait for another step.
+//!
+//! Without a log a page is free only once what replaced its records is written, too: then dirty bytes count on free blocks
+//! alone, and are written down when those run short.
 
 use std::sync::atomic::Ordering::*;
 
 use terrace_blocks::{BLOCK_HEADER_BYTES, ENTRY_BYTES, Lower, RECLAIM_SLOTS, State, TRAILER_BYTES};
+use terrace_engine::space::{Class, Room};
 
 use crate::defrag::USABLE_PERCENT;
 use crate::space::SlabSpace;
@@ -13,26 +18,77 @@ use crate::space::SlabSpace;
 const COUNTED_ON_PERCENT: u64 = 90;
 
 impl<L: Lower> SlabSpace<L> {
+    /// Whether a write may make more bytes dirty now.
+    #[inline]
+    pub(crate) fn has_credit(&self, class: Class) -> bool {
+        let overdraft = if class == Class::Write { 0 } else { self.blocks.block_bytes as i64 };
+        self.credit.load(Relaxed) > -overdraft
+    }
+    /// A slot of so many bytes is dirty now.
+    #[inline]
+    pub(crate) fn take_credit(&self, bytes: usize) {
+        self.credit.fetch_sub((bytes + ENTRY_BYTES) as i64, Relaxed);
+    }
+
+    /// Stores a large value, if there is room for it beside what is dirty.
+    pub(crate) fn admit_extent(
+        &self,
+        parts: &[&[u8]],
+        description: &mut Vec<u8>,
+    ) -> Result<(), Option<Room>> {
+        let block = self.blocks.block_bytes as u64;
+        let total = parts.iter().map(|part| part.len() as u64).sum::<u64>() + block;
+        let free = &self.blocks.free;
+        if self.credit.load(Relaxed) < total as i64 {
+            if free.full.load(SeqCst) {
+                free.wanted.store(0, SeqCst);
+                return Err(Some(Room::Full));
+            }
+            free.wanted.fetch_max(((total + self.dirty_bytes()) * 2).div_ceil(block) as usize, SeqCst);
+            free.hungry.store(true, SeqCst);
+            return Err(Some(Room::Wait));
+        }
+        self.blocks.store_extent(parts, description)?;
+        free.wanted.store(0, SeqCst);
+        self.credit.fetch_sub(total as i64, Relaxed);
+        Ok(())
+    }
+
     /// Decides whether writes, and whether deletes, find room from now on.
-    pub(crate) fn admit_step(&self) {
+    pub(crate) fn admit_step(&self, logged: bool) {
         let free = self.blocks.free.slots.lock().len();
         let dirty = self.dirty_bytes();
         let usable =
             (self.blocks.block_bytes - BLOCK_HEADER_BYTES - TRAILER_BYTES) as u64 * USABLE_PERCENT / 100;
-        let (reserve, least) = (self.blocks.reserve() as u64 * usable, RECLAIM_SLOTS as u64 * usable);
-        let counted = |room: u64| room * COUNTED_ON_PERCENT / 100;
+        let (reserve, least) = (self.blocks.reserve() as u64 * usable, (RECLAIM_SLOTS as u64 + 1) * usable);
+        let counted = |room: u64| (room * COUNTED_ON_PERCENT / 100) as i64;
+        // The last blocks are defragmentation's.
+        let at_once = counted(free.saturating_sub(Self::KEEP) as u64 * usable);
         let (mut full, mut stuck) = (false, false);
-        if counted(free as u64 * usable) < dirty + reserve {
+        let mut credit = at_once - (dirty + reserve) as i64;
+        if credit <= 0 {
             // What defragmentation can gain counts, too.
-            let numbers = 0..self.blocks.slots.len() as u32;
-            let gains = numbers.map(|number| match self.blocks.slots[number as usize].state() {
-                State::Free | State::Freeing => usable,
-                State::Sealed => self.to_gain(number),
-                _ => 0,
-            });
-            let room = counted(gains.sum());
-            (full, stuck) = (room < dirty + reserve, room < dirty + least);
+            let (mut room, mut gain) = (0, 0);
+            for (number, slot) in self.blocks.slots.iter().enumerate() {
+                match slot.state() {
+                    State::Free | State::Freeing => room += usable,
+                    State::Sealed => gain += self.to_gain(number as u32),
+                    _ => {}
+                }
+            }
+            let kept = Self::KEEP as u64 * usable;
+            let room = counted(room.saturating_sub(kept) + self.worth_moving(gain));
+            (full, stuck) = (room <= (dirty + reserve) as i64, room <= (dirty + least) as i64);
+            credit = room - (dirty + reserve) as i64;
         }
+        if !logged {
+            credit = at_once - (dirty + least) as i64;
+            if credit <= 0 && dirty > 0 {
+                self.rounds.target.fetch_max(self.rounds.current.load(SeqCst), SeqCst);
+            }
+            full |= credit <= 0 && dirty == 0 && self.exhausted.load(Relaxed) == 1;
+        }
+        self.credit.store(credit, Relaxed);
         // A large value needs whole blocks, and none can be had: who waits for them must be told.
         let out = self.whole_blocks_out.load(Relaxed) == 1;
         let out_for_all = out && free <= RECLAIM_SLOTS;
@@ -41,11 +97,13 @@ impl<L: Lower> SlabSpace<L> {
     }
 
     /// What would have to be written if nothing were written over any more.
-    fn dirty_bytes(&self) -> u64 {
+    pub(crate) fn dirty_bytes(&self) -> u64 {
+        let page = self.blocks.block_bytes - BLOCK_HEADER_BYTES - TRAILER_BYTES;
         let of_slab = |(number, slab): (usize, &crate::slab::Slab)| {
             let dirty = slab.dirty.load(Relaxed).max(0) as u64;
-            let class = self.slabs.class_of(number as u32)?;
-            Some(dirty * (self.slabs.classes.bytes(class) + ENTRY_BYTES) as u64)
+            let bytes = self.slabs.classes.bytes(self.slabs.class_of(number as u32)?) + ENTRY_BYTES;
+            // Of long records a page has room for few, and what is left over may be of no use.
+            Some(dirty * (page / (page / bytes).max(1)) as u64)
         };
         self.slabs.table.iter().enumerate().filter_map(of_slab).sum()
     }

@@ -64,7 +64,7 @@ mod tests {
                 let class = classes.of(words).unwrap();
                 assert!(classes.bytes(class) >= words * 8 + SLOT_HEAD);
                 assert!(class == 0 || classes.bytes(class - 1) < words * 8 + SLOT_HEAD);
-                assert!(classes.bytes(class) <= slab && classes.bytes(class) % GRAIN == 0);
+                assert!(classes.bytes(class) <= slab && classes.bytes(class).is_multiple_of(GRAIN));
             }
             assert!((1..classes.count()).all(|class| classes.bytes(class - 1) < classes.bytes(class)));
         }

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering::*;
 
 use terrace_blocks::{Block, Copies, FooterEntry, Lower, Place};
 use terrace_engine::DATABASES;
-use terrace_engine::record::Kind;
+use terrace_engine::record::{Head, Kind};
 use terrace_engine::space::Context;
 use terrace_index::Address;
 
@@ -59,8 +59,9 @@ impl<L: Lower> SlabSpace<L> {
             // Records put while the slab is walked lower it again.
             slab.min_expire.swap(u64::MAX, Acquire);
             let mut earliest = u64::MAX;
-            self.keys_of_slab(number, &mut |version, expire_at, db, key| {
-                if (expire_at != 0 && expire_at <= now) || version <= context.flush_version(db) {
+            self.keys_of_slab(number, &mut |head, key| {
+                let (expire_at, db) = (head.expire_at, head.meta.db());
+                if (expire_at != 0 && expire_at <= now) || head.version <= context.flush_version(db) {
                     found(db, key);
                 } else if expire_at != 0 {
                     earliest = earliest.min(expire_at);
@@ -74,8 +75,8 @@ impl<L: Lower> SlabSpace<L> {
         false
     }
 
-    /// Shows version, expiry, database and key of a slab's records that are no tombstones, until `show` says no.
-    fn keys_of_slab(&self, slab: u32, show: &mut dyn FnMut(u64, u64, u8, &[u8]) -> bool) {
+    /// Shows heads and keys of a slab's records that are no tombstones, until `show` says no.
+    fn keys_of_slab(&self, slab: u32, show: &mut dyn FnMut(&Head, &[u8]) -> bool) {
         let Some(class) = self.slabs.class_of(slab) else { return };
         let mut key = Vec::new();
         for number in 0..self.slabs.used_slots(slab) {
@@ -90,7 +91,7 @@ impl<L: Lower> SlabSpace<L> {
                 head
             });
             let keeps_key = matches!(head.meta.kind(), Kind::Value | Kind::Extent);
-            if keeps_key && slot.is_live() && !show(head.version, head.expire_at, head.meta.db(), &key) {
+            if keeps_key && slot.is_live() && !show(&head, &key) {
                 return;
             }
         }
@@ -100,8 +101,8 @@ impl<L: Lower> SlabSpace<L> {
     pub(crate) fn keys_in_dram(&self, count: usize, found: &mut dyn FnMut(u8, &[u8])) {
         let mut left = count;
         for slab in 0..self.slabs.count() as u32 {
-            self.keys_of_slab(slab, &mut |_, _, db, key| {
-                found(db, key);
+            self.keys_of_slab(slab, &mut |head, key| {
+                found(head.meta.db(), key);
                 left -= 1;
                 left > 0
             });

@@ -37,6 +37,8 @@ pub(crate) struct Defrag {
     waiting: VecDeque<(u32, u64)>,
     /// The newest page that took records of others.
     moved_seq: u64,
+    /// Victims since a block was free beyond those that are kept.
+    futile: usize,
 }
 
 struct Victim {
@@ -60,19 +62,28 @@ impl<L: Lower> SlabSpace<L> {
         let free = self.blocks.free.slots.lock().len();
         let kept = self.blocks.reserve() + self.blocks.free.wanted.load(SeqCst);
         let low = (kept + 2).max(self.blocks.slots.len() / 16);
-        self.whole_blocks_out
-            .store(u64::from(free <= kept && self.whole_blocks_out.load(Relaxed) == 1), Relaxed);
+        if free > kept {
+            self.whole_blocks_out.store(0, Relaxed);
+            defrag.futile = 0;
+        }
         if free >= low && defrag.victim.is_none() {
             self.blocks.free.hungry.store(false, SeqCst);
+            self.exhausted.store(0, Relaxed);
             return freed;
         }
         if freed == Progress::Worked {
+            self.exhausted.store(0, Relaxed);
             return freed;
         }
         if let Some(progress) = self.move_victim(defrag, image, index, context) {
             return progress;
         }
         let found = self.free_empty(defrag, context);
+        if !context.logged() && !found && (!defrag.waiting.is_empty() || self.dirty_bytes() > 0) {
+            // What is dirty needs free blocks before pages can be free: moving must not take them.
+            self.rounds.target.fetch_max(self.rounds.current.load(SeqCst), SeqCst);
+            return Progress::Blocked;
+        }
         if found || self.choose(defrag) {
             return Progress::Worked;
         }
@@ -86,7 +97,15 @@ impl<L: Lower> SlabSpace<L> {
         self.blocks.close_open_extents();
         defrag.unreadable.clear();
         self.whole_blocks_out.store(u64::from(free <= kept), Relaxed);
+        self.exhausted.store(1, Relaxed);
         Progress::Idle
+    }
+
+    /// Of what moving could gain in all, what it may be counted on for. Large records leave gaps wherever they are: what many
+    /// victims in a row did not gain is not there.
+    pub(crate) fn worth_moving(&self, gain: u64) -> u64 {
+        let elusive = self.elusive_bytes.load(Relaxed);
+        gain.saturating_sub(elusive + GAIN_BLOCKS * self.blocks.block_bytes as u64)
     }
 
     fn seal_moved<I: Index>(
@@ -154,7 +173,12 @@ impl<L: Lower> SlabSpace<L> {
         };
         let numbers = || (0..self.blocks.slots.len() as u32).filter(movable);
         let gain: u64 = numbers().map(|number| self.to_gain(number)).sum();
-        if gain < GAIN_BLOCKS * self.blocks.block_bytes as u64 && defrag.stage.is_empty() {
+        if defrag.futile > self.blocks.slots.len() {
+            defrag.futile = 0;
+            self.elusive_bytes.store(gain, Relaxed);
+        }
+        self.elusive_bytes.fetch_min(gain, Relaxed);
+        if self.worth_moving(gain) == 0 {
             return false;
         }
         let Some(number) = numbers().max_by_key(|&number| self.to_gain(number)) else { return false };
@@ -196,6 +220,7 @@ impl<L: Lower> SlabSpace<L> {
             defrag.victim = Some(victim);
         } else {
             defrag.emptied.insert(victim.number, victim.block.seq);
+            defrag.futile += 1;
             self.details.pages_emptied.fetch_add(1, Relaxed);
         }
         Some(Progress::Worked)

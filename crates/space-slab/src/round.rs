@@ -7,6 +7,8 @@
 //! # Invariants
 //! * A stamp is of the round that was current when its session entered its epoch, or of a later one: an epoch after round
 //!   R + 1 began nobody stamps R any more.
+//! * Without a log nothing says that what was overwritten meanwhile is durable as its successor: then nothing is put between
+//!   that epoch and the end of the walk, and all that is dirty is copied.
 //! * `retired` rises only when every record stamped up to it has a trusted home, or a newer version that is durable.
 
 use std::sync::atomic::Ordering::*;
@@ -30,11 +32,13 @@ pub(crate) struct Rounds {
     pub target: AtomicU64,
     /// Bytes put since the current one began.
     pub put_bytes: AtomicU64,
+    /// 1: writes wait until what is dirty has been written down.
+    pub held: AtomicU64,
 }
 
 impl Default for Rounds {
     fn default() -> Self {
-        Self { current: 1.into(), retired: 0.into(), target: 0.into(), put_bytes: 0.into() }
+        Self { current: 1.into(), retired: 0.into(), target: 0.into(), put_bytes: 0.into(), held: 0.into() }
     }
 }
 
@@ -90,6 +94,7 @@ impl<L: Lower> SlabSpace<L> {
                 self.open_round();
                 let Some(round) = self.wanted_round(context) else { return Progress::Idle };
                 let _ = self.rounds.current.compare_exchange(round, round + 1, SeqCst, SeqCst);
+                self.rounds.held.store(u64::from(!context.logged()), SeqCst);
                 *retiring = Retiring::Entered { round, epoch: context.advance_epoch() };
                 Progress::Worked
             }
@@ -130,6 +135,7 @@ impl<L: Lower> SlabSpace<L> {
                             *retiring = Retiring::Walking { round, slab: self.slabs.count() as u32, slot: 0 };
                             return Progress::Blocked;
                         }
+                        self.rounds.held.store(0, SeqCst);
                         let seq = self.last_page.load(SeqCst);
                         *retiring = Retiring::Trusting { round, seq, barrier: context.barrier() };
                     }
@@ -150,6 +156,7 @@ impl<L: Lower> SlabSpace<L> {
 
     /// Stages records that were stamped up to `round`, from a slab's slot on.
     fn walk(&self, round: u64, (slab, slot): (u32, u32), stage: &mut Stage, context: &dyn Context) -> Walked {
+        let upto = if context.logged() { round } else { u64::from(u32::MAX) };
         let mut first = slot;
         for (walked, number) in (slab..self.slabs.count() as u32).enumerate() {
             if walked == SLABS_A_STEP {
@@ -163,7 +170,7 @@ impl<L: Lower> SlabSpace<L> {
             for i in from..self.slabs.used_slots(number) {
                 let offset = self.slabs.offset(number, class, i);
                 let slot = self.slabs.slot(offset);
-                let due = || slot.is_live() && (1..=round).contains(&u64::from(slot.stamp()));
+                let due = || slot.is_live() && (1..=upto).contains(&u64::from(slot.stamp()));
                 if !due() {
                     continue;
                 }

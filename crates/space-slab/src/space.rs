@@ -20,7 +20,7 @@ use crate::retired::{Cooling, Retired};
 use crate::round::{Retiring, Rounds};
 use crate::slab::Slabs;
 use crate::stage::Stage;
-use crate::sync::{AtomicU64, Mutex};
+use crate::sync::{AtomicI64, AtomicU64, Mutex};
 use crate::temperature::Temperature;
 use crate::write::Local;
 
@@ -45,6 +45,12 @@ pub struct SlabSpace<L: Lower> {
     pub(crate) last_page: AtomicU64,
     /// 1: blocks that large values wait for can't be had.
     pub(crate) whole_blocks_out: AtomicU64,
+    /// 1: there is nothing to gain by moving records.
+    pub(crate) exhausted: AtomicU64,
+    /// What moving showed not to be there to gain, whatever the counters say.
+    pub(crate) elusive_bytes: AtomicU64,
+    /// Bytes that may become dirty before background steps look again.
+    pub(crate) credit: AtomicI64,
     pub(crate) details: Details,
     purge_dram_at: AtomicU64,
     purge_at: AtomicU64,
@@ -92,6 +98,9 @@ impl<L: Lower> SlabSpace<L> {
             sealing: AtomicU64::new(0),
             last_page: AtomicU64::new(0),
             whole_blocks_out: AtomicU64::new(0),
+            exhausted: AtomicU64::new(0),
+            elusive_bytes: AtomicU64::new(0),
+            credit: AtomicI64::new(0),
             details: Details::default(),
             purge_dram_at: AtomicU64::new(0),
             purge_at: AtomicU64::new(0),
@@ -190,7 +199,7 @@ impl<L: Lower> Space for SlabSpace<L> {
         parts: &[&[u8]],
         description: &mut Vec<u8>,
     ) -> Result<(), Option<Room>> {
-        self.blocks.store_extent(parts, description)
+        self.admit_extent(parts, description)
     }
     fn release_extent(&self, description: &[u8]) {
         self.blocks.forget_extent(description);
@@ -227,7 +236,7 @@ impl<L: Lower> Space for SlabSpace<L> {
         all.push(self.defrag_step(defrag, image, index, context));
         let copies = WithStages { space: self, stages: [stage, &defrag.stage] };
         all.push(self.blocks.sweep_step(sweep, &copies, index, context));
-        self.admit_step();
+        self.admit_step(context.logged());
         let (tombstones, keys) = context.tombstones_and_keys();
         let above: u64 = self.slabs.table.iter().map(|slab| u64::from(slab.live.load(Relaxed))).sum();
         self.temperature.age(above, (keys + tombstones).saturating_sub(above));
@@ -361,12 +370,18 @@ impl<L: Lower> SlabSpace<L> {
         self.rounds.target.fetch_max(target, SeqCst);
         while self.rounds.retired.load(SeqCst) < target {
             let progress = self.step(index, context);
-            // Trust in the pages written is given by the machine, and it is this thread that closes.
-            if let Retiring::Trusting { seq, .. } = &self.steps.lock().retiring
-                && !context.trusts(*seq)
-                && progress != Progress::Worked
             {
-                return Ok(());
+                // Trust in the pages written is given by the machine, and it is this thread that closes.
+                let retiring = &mut self.steps.lock().retiring;
+                if let Retiring::Trusting { round, seq, .. } = retiring
+                    && !context.trusts(*seq)
+                {
+                    if *round >= target {
+                        return Ok(());
+                    }
+                    // What this round was to retire is retired with the later one.
+                    *retiring = Retiring::Idle;
+                }
             }
             if self.blocks.failure.has_failed() {
                 return Err(StoreError::Corrupt(format!(

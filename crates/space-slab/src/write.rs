@@ -49,7 +49,8 @@ impl<L: Lower> SlabSpace<L> {
         let refused = if class == Class::Write { &self.blocks.free.full } else { &self.blocks.free.stuck };
         let room = if refused.load(Relaxed) || (class == Class::Write && self.index_has_dram()) {
             Room::Full
-        } else if self.reserve(local, records) {
+        } else if self.rounds.held.load(SeqCst) == 0 && self.has_credit(class) && self.reserve(local, records)
+        {
             return Room::Ready;
         } else {
             self.blocks.free.hungry.store(true, SeqCst);
@@ -147,6 +148,7 @@ impl<L: Lower> SlabSpace<L> {
             let (home, was_clean) = slot.dirty(round as u32);
             if was_clean {
                 slab.dirty.fetch_add(1, Relaxed);
+                self.take_credit(self.slabs.classes.bytes(class));
             }
             if let Some(home) = home {
                 local.homes.push((home, head.meta.slot_words()));
@@ -171,6 +173,7 @@ impl<L: Lower> SlabSpace<L> {
         if record.expire_at != 0 {
             slab.min_expire.fetch_min(record.expire_at, Release);
         }
+        self.take_credit(self.slabs.classes.bytes(usize::from(class)));
         local.put_bytes += self.slabs.classes.bytes(usize::from(class)) as u64;
         (self.locations.dram(offset), round)
     }

@@ -2,36 +2,15 @@
 
 use std::sync::Arc;
 
+use super::hetermm::sizes;
 use terrace_engine::hash::KeyHasher;
 use terrace_engine::{MachineOptions, Store, StoreError, StoreHandle};
 use terrace_index::Clht;
-use terrace_space_slab::{SlabOptions, Opening, Sizes, open_block, open_byte};
+use terrace_space_slab::{Opening, Sizes, SlabOptions, open_block, open_byte};
 use terrace_testkit::sweep::{self, Media, MediaKind, Shape, Subject};
 
 /// Engine `tac`.
 pub struct Tac;
-
-/// Block media need two units a block, so that extents have room beside the header.
-pub(crate) fn sizes(media: MediaKind) -> Sizes {
-    match media {
-        MediaKind::Byte => Sizes {
-            block_bytes: 2048,
-            log_block_bytes: 1024,
-            log_bytes: 16 << 10,
-            dram_bytes: 6 * 2048,
-            dram_with_index: false,
-            store_id: 9,
-        },
-        MediaKind::Block => Sizes {
-            block_bytes: 8192,
-            log_block_bytes: 4096,
-            log_bytes: 16 * 4096,
-            dram_bytes: 6 * 8192,
-            dram_with_index: false,
-            store_id: 9,
-        },
-    }
-}
 
 impl Subject for Tac {
     fn shape(&self, media: MediaKind) -> Shape {
