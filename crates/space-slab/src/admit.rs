@@ -9,7 +9,7 @@
 use std::sync::atomic::Ordering::*;
 
 use terrace_blocks::{BLOCK_HEADER_BYTES, ENTRY_BYTES, Lower, RECLAIM_SLOTS, State, TRAILER_BYTES};
-use terrace_engine::space::{Class, Room};
+use terrace_engine::space::Class;
 
 use crate::defrag::USABLE_PERCENT;
 use crate::space::SlabSpace;
@@ -30,30 +30,6 @@ impl<L: Lower> SlabSpace<L> {
         self.credit.fetch_sub((bytes + ENTRY_BYTES) as i64, Relaxed);
     }
 
-    /// Stores a large value, if there is room for it beside what is dirty.
-    pub(crate) fn admit_extent(
-        &self,
-        parts: &[&[u8]],
-        description: &mut Vec<u8>,
-    ) -> Result<(), Option<Room>> {
-        let block = self.blocks.block_bytes as u64;
-        let total = parts.iter().map(|part| part.len() as u64).sum::<u64>() + block;
-        let free = &self.blocks.free;
-        if self.credit.load(Relaxed) < total as i64 {
-            if free.full.load(SeqCst) {
-                free.wanted.store(0, SeqCst);
-                return Err(Some(Room::Full));
-            }
-            free.wanted.fetch_max(((total + self.dirty_bytes()) * 2).div_ceil(block) as usize, SeqCst);
-            free.hungry.store(true, SeqCst);
-            return Err(Some(Room::Wait));
-        }
-        self.blocks.store_extent(parts, description)?;
-        free.wanted.store(0, SeqCst);
-        self.credit.fetch_sub(total as i64, Relaxed);
-        Ok(())
-    }
-
     /// Decides whether writes, and whether deletes, find room from now on.
     pub(crate) fn admit_step(&self, logged: bool) {
         let free = self.blocks.free.slots.lock().len();
@@ -72,6 +48,7 @@ impl<L: Lower> SlabSpace<L> {
             for (number, slot) in self.blocks.slots.iter().enumerate() {
                 match slot.state() {
                     State::Free | State::Freeing => room += usable,
+                    State::Extents if slot.live_bytes.load(SeqCst) <= 0 => room += usable,
                     State::Sealed => gain += self.to_gain(number as u32),
                     _ => {}
                 }

@@ -69,7 +69,9 @@ impl<L: Lower> SlabSpace<L> {
         if free >= low && defrag.victim.is_none() {
             self.blocks.free.hungry.store(false, SeqCst);
             self.exhausted.store(0, Relaxed);
-            return freed;
+            // What holds nothing counts as room, whether or not anybody needs it now.
+            let full = self.blocks.free.full.load(SeqCst);
+            return if full && self.free_empty(defrag, context) { Progress::Worked } else { freed };
         }
         if freed == Progress::Worked {
             self.exhausted.store(0, Relaxed);

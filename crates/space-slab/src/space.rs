@@ -199,7 +199,7 @@ impl<L: Lower> Space for SlabSpace<L> {
         parts: &[&[u8]],
         description: &mut Vec<u8>,
     ) -> Result<(), Option<Room>> {
-        self.admit_extent(parts, description)
+        self.blocks.store_extent(parts, description)
     }
     fn release_extent(&self, description: &[u8]) {
         self.blocks.forget_extent(description);
@@ -457,6 +457,7 @@ impl<L: Lower> SlabSpace<L> {
             ("rounds_retired", d.rounds_retired.load(Relaxed)),
             ("tombstones_dropped", counts.tombstones_dropped.load(Relaxed)),
             ("extents_written", counts.extents_written.load(Relaxed)),
+            ("reads_merged", counts.reads_merged.load(Relaxed)),
             ("blocks_purged", counts.purged.load(Relaxed)),
             ("records_damaged", counts.damaged.load(Relaxed)),
             ("headers_lost", counts.headers_lost.load(Relaxed)),
