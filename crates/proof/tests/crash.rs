@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use terrace_engine::Durability;
-use terrace_proof::subjects::{Hetermm, Tac};
+use terrace_proof::subjects::Hetermm;
 use terrace_testkit::settings::variable;
 use terrace_testkit::sweep::{MediaKind, SweepOptions, sweep};
 
@@ -170,33 +170,4 @@ fn block_batch() {
 #[test]
 fn block_none() {
     share(MediaKind::Block, Durability::None);
-}
-
-/// Engine `tac`, with its log.
-fn slabs(media: MediaKind, durability: Durability) {
-    let options = SweepOptions {
-        media,
-        durability,
-        histories: variable("TERRACE_SWEEP_HISTORIES", 100),
-        images: variable("TERRACE_SWEEP_IMAGES", 20_000),
-        seed: variable("TERRACE_SWEEP_SEED", 1),
-        threads: 1,
-        reduce: true,
-        failures_max: 1,
-    };
-    let summary = sweep(&Tac, &options, &|_| {}).unwrap_or_else(|error| panic!("{error}"));
-    println!("{}tac, {media}, {durability}: {summary}", summary.coverage);
-    assert!(summary.failures.is_empty(), "{media}, {durability}: {}", summary.failures[0]);
-}
-
-#[test]
-fn slabs_over_byte_media() {
-    slabs(MediaKind::Byte, Durability::Sync);
-    slabs(MediaKind::Byte, BATCH);
-}
-
-#[test]
-fn slabs_over_block_media() {
-    slabs(MediaKind::Block, Durability::Sync);
-    slabs(MediaKind::Block, BATCH);
 }

@@ -14,7 +14,7 @@ pub type Named = (&'static str, &'static (dyn Subject + Sync));
 /// The engines that keep anything across a crash.
 pub const SUBJECTS: &[Named] = &[("hetermm", &Hetermm)];
 
-/// Engines that are being built: swept by name, and no part of `all` yet. `tac` is not to be swept without a log.
+/// Engines that are being built: swept by name, and no part of `all` yet.
 pub const COMING: &[Named] = &[("tac", &Tac)];
 
 /// The engine of this name, with its name.
