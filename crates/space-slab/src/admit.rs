@@ -9,11 +9,14 @@
 use std::sync::atomic::Ordering::*;
 
 use terrace_blocks::{BLOCK_HEADER_BYTES, ENTRY_BYTES, Lower, RECLAIM_SLOTS, State, TRAILER_BYTES};
-use terrace_engine::space::Class;
+use terrace_engine::space::{Class, Room};
 
 use crate::defrag::USABLE_PERCENT;
 use crate::space::SlabSpace;
+use crate::write::Local;
 
+/// Steps after which a large value that still finds no credit finds the space full.
+const STEPS_WAITED: u64 = 2;
 /// Of the room that there is, so much is counted on.
 const COUNTED_ON_PERCENT: u64 = 90;
 
@@ -28,6 +31,30 @@ impl<L: Lower> SlabSpace<L> {
     #[inline]
     pub(crate) fn take_credit(&self, bytes: usize) {
         self.credit.fetch_sub((bytes + ENTRY_BYTES) as i64, Relaxed);
+    }
+
+    /// Stores a large value, if there is room for it beside what is dirty: it takes blocks that this counts on.
+    pub(crate) fn admit_extent(
+        &self,
+        local: &mut Local<L>,
+        parts: &[&[u8]],
+        description: &mut Vec<u8>,
+    ) -> Result<(), Option<Room>> {
+        let total = parts.iter().map(|part| part.len() as u64).sum::<u64>() + self.blocks.block_bytes as u64;
+        if self.credit.load(Relaxed) < total as i64 {
+            self.credit_wanted.fetch_max(total, SeqCst);
+            let steps = self.steps_done.load(SeqCst);
+            let asked = *local.asked_at.get_or_insert(steps);
+            if steps < asked + STEPS_WAITED {
+                return Err(Some(Room::Wait));
+            }
+            local.asked_at = None;
+            return Err(Some(Room::Full));
+        }
+        local.asked_at = None;
+        self.blocks.store_extent(parts, description)?;
+        self.credit.fetch_sub(total as i64, Relaxed);
+        Ok(())
     }
 
     /// Decides whether writes, and whether deletes, find room from now on.
@@ -66,6 +93,9 @@ impl<L: Lower> SlabSpace<L> {
             full |= credit <= 0 && dirty == 0 && self.exhausted.load(Relaxed) == 1;
         }
         self.credit.store(credit, Relaxed);
+        let starving = self.credit_wanted.swap(0, SeqCst) as i64 > credit.max(0);
+        self.starving.store(u64::from(starving), SeqCst);
+        self.steps_done.fetch_add(1, SeqCst);
         // A large value needs whole blocks, and none can be had: who waits for them must be told.
         let out = self.whole_blocks_out.load(Relaxed) == 1;
         let out_for_all = out && free <= RECLAIM_SLOTS;

@@ -49,6 +49,11 @@ pub struct SlabSpace<L: Lower> {
     pub(crate) exhausted: AtomicU64,
     /// What moving showed not to be there to gain, whatever the counters say.
     pub(crate) elusive_bytes: AtomicU64,
+    /// Credit that a large value waits for, since the last step.
+    pub(crate) credit_wanted: AtomicU64,
+    /// 1: evicting alone would give it that.
+    pub(crate) starving: AtomicU64,
+    pub(crate) steps_done: AtomicU64,
     /// Bytes that may become dirty before background steps look again.
     pub(crate) credit: AtomicI64,
     pub(crate) details: Details,
@@ -100,6 +105,9 @@ impl<L: Lower> SlabSpace<L> {
             whole_blocks_out: AtomicU64::new(0),
             exhausted: AtomicU64::new(0),
             elusive_bytes: AtomicU64::new(0),
+            credit_wanted: AtomicU64::new(0),
+            starving: AtomicU64::new(0),
+            steps_done: AtomicU64::new(0),
             credit: AtomicI64::new(0),
             details: Details::default(),
             purge_dram_at: AtomicU64::new(0),
@@ -195,11 +203,11 @@ impl<L: Lower> Space for SlabSpace<L> {
 
     fn write_extent(
         &self,
-        _local: &mut Local<L>,
+        local: &mut Local<L>,
         parts: &[&[u8]],
         description: &mut Vec<u8>,
     ) -> Result<(), Option<Room>> {
-        self.blocks.store_extent(parts, description)
+        self.admit_extent(local, parts, description)
     }
     fn release_extent(&self, description: &[u8]) {
         self.blocks.forget_extent(description);
@@ -282,7 +290,7 @@ impl<L: Lower> Space for SlabSpace<L> {
         }
     }
     fn is_full(&self) -> bool {
-        self.blocks.free.full.load(Relaxed)
+        self.blocks.free.full.load(Relaxed) || self.starving.load(Relaxed) == 1
     }
 
     fn has_failed(&self) -> bool {

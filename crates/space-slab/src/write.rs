@@ -30,11 +30,21 @@ pub struct Local<L: Lower> {
     pub(crate) reads: Reads<L>,
     /// Lengths of a group, longest first.
     sorted: Vec<usize>,
+    /// The step before which a large value began to wait for credit.
+    pub(crate) asked_at: Option<u64>,
 }
 
 impl<L: Lower> Local<L> {
     pub(crate) fn new(reads: Reads<L>) -> Self {
-        Self { reserved: Vec::new(), homes: Vec::new(), put_bytes: 0, accesses: 0, reads, sorted: Vec::new() }
+        Self {
+            reserved: Vec::new(),
+            homes: Vec::new(),
+            put_bytes: 0,
+            accesses: 0,
+            reads,
+            sorted: Vec::new(),
+            asked_at: None,
+        }
     }
     /// The smallest reserved slot that holds a record of this class.
     fn best(&self, class: usize) -> Option<usize> {
