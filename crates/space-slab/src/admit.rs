@@ -69,7 +69,8 @@ impl<L: Lower> SlabSpace<L> {
         let at_once = counted(free.saturating_sub(Self::KEEP) as u64 * usable);
         let (mut full, mut stuck) = (false, false);
         let mut credit = at_once - (dirty + reserve) as i64;
-        if credit <= 0 {
+        let wanted = self.credit_wanted.swap(0, SeqCst) as i64;
+        if credit <= wanted {
             // What defragmentation can gain counts, too.
             let (mut room, mut gain) = (0, 0);
             for (number, slot) in self.blocks.slots.iter().enumerate() {
@@ -93,8 +94,7 @@ impl<L: Lower> SlabSpace<L> {
             full |= credit <= 0 && dirty == 0 && self.exhausted.load(Relaxed) == 1;
         }
         self.credit.store(credit, Relaxed);
-        let starving = self.credit_wanted.swap(0, SeqCst) as i64 > credit.max(0);
-        self.starving.store(u64::from(starving), SeqCst);
+        self.starving.store(u64::from(wanted > credit.max(0)), SeqCst);
         self.steps_done.fetch_add(1, SeqCst);
         // A large value needs whole blocks, and none can be had: who waits for them must be told.
         let out = self.whole_blocks_out.load(Relaxed) == 1;

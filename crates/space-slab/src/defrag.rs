@@ -70,8 +70,8 @@ impl<L: Lower> SlabSpace<L> {
             self.blocks.free.hungry.store(false, SeqCst);
             self.exhausted.store(0, Relaxed);
             // What holds nothing counts as room, whether or not anybody needs it now.
-            let full = self.blocks.free.full.load(SeqCst);
-            return if full && self.free_empty(defrag, context) { Progress::Worked } else { freed };
+            let short = self.blocks.free.full.load(SeqCst) || self.starving.load(SeqCst) == 1;
+            return if short && self.free_empty(defrag, context) { Progress::Worked } else { freed };
         }
         if freed == Progress::Worked {
             self.exhausted.store(0, Relaxed);
