@@ -316,15 +316,15 @@ impl<I: Index, S: Space, D: LogDevice> Machine<I, S, D> {
                     return if saved.is_ok() { self.free_log(log) } else { Progress::Blocked };
                 }
                 // The log may shrink before the floor rises.
-                if log.free_blocks() * 2 >= log.used_blocks() {
-                    return Progress::Idle;
-                }
-                if self.manifest.lock().persisted_seq < self.space.sealed_seq()
-                    && self.save_manifest(|_| {}).is_err()
+                if log.free_blocks() * 2 < log.used_blocks()
+                    && self.manifest.lock().persisted_seq < self.space.sealed_seq()
                 {
-                    return Progress::Blocked;
+                    return match self.save_manifest(|_| {}) {
+                        Ok(()) => self.free_log(log),
+                        Err(_) => Progress::Blocked,
+                    };
                 }
-                self.free_log(log)
+                Progress::Idle
             }
         }
     }
