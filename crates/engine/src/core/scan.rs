@@ -72,6 +72,10 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
     pub(super) fn scan_op(&mut self, batch: &mut Batch, i: usize, known: &Known) -> Option<Step> {
         let op = batch.ops[i];
         let crate::op::OpKind::Scan { cursor, count } = op.kind else { return None };
+        // Whatever comes before it in its batch may be about a key that it shows.
+        if !batch.pending.is_empty() {
+            return Some(Step::Read(Vec::new()));
+        }
         Some(self.scan(
             (i, op.db),
             cursor,
