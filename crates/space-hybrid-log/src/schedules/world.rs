@@ -229,6 +229,9 @@ impl<const DIRECT: bool> Context for World<DIRECT> {
     fn barrier_passed(&self, _barrier: &Barrier) -> bool {
         true
     }
+    fn settled(&self, _version: u64) -> bool {
+        true
+    }
     fn logged(&self) -> bool {
         true
     }
