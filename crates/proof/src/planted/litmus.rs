@@ -235,7 +235,7 @@ fn manifest() -> anyhow::Result<Finding> {
     let keys = keys(8);
     let image = closed(kind, durability, &keys, Expiry::Clear)?;
     // The copies lie behind the log.
-    let starts: Vec<usize> = (subjects::hetermm::sizes(kind).log_bytes as usize..image[0].len())
+    let starts: Vec<usize> = (subjects::tiny::sizes(kind).log_bytes as usize..image[0].len())
         .step_by(64)
         .filter(|at| Manifest::decode(&image[0][*at..]).is_some())
         .collect();

@@ -2,80 +2,24 @@
 
 use std::sync::Arc;
 
-use terrace_engine::hash::KeyHasher;
-use terrace_engine::{MachineOptions, Store, StoreError, StoreHandle};
-use terrace_index::Clht;
-use terrace_space_hybrid_log::{HybridOptions, Opening, Sizes, open_block, open_byte};
+use terrace_engine::{Store, StoreError, StoreHandle};
+use terrace_space_hybrid_log::{HybridOptions, open_block, open_byte};
 use terrace_testkit::sweep::{self, Media, MediaKind, Shape, Subject};
+
+use super::tiny::{opening, shape, sizes};
 
 /// Engine `hetermm`.
 pub struct Hetermm;
 
-/// Block media need two units a block, so that extents have room beside the header.
-pub(crate) fn sizes(media: MediaKind) -> Sizes {
-    match media {
-        MediaKind::Byte => Sizes {
-            block_bytes: 2048,
-            log_block_bytes: 1024,
-            log_bytes: 16 << 10,
-            dram_bytes: 6 * 2048,
-            dram_with_index: false,
-            store_id: 9,
-        },
-        MediaKind::Block => Sizes {
-            block_bytes: 8192,
-            log_block_bytes: 4096,
-            log_bytes: 16 * 4096,
-            dram_bytes: 6 * 8192,
-            dram_with_index: false,
-            store_id: 9,
-        },
-    }
-}
-
 impl Subject for Hetermm {
     fn shape(&self, media: MediaKind) -> Shape {
-        let Sizes { block_bytes, log_bytes, dram_bytes, store_id, .. } = sizes(media);
-        let limits = HybridOptions { block_bytes, dram_bytes, dram_budget: None, store_id }.limits();
-        let large_bytes = limits.inline_bytes * 5;
-        assert!(large_bytes as u64 <= limits.value_bytes);
-        match media {
-            // The log, the manifest and some 18 blocks.
-            MediaKind::Byte => {
-                Shape { data_bytes: 54 << 10, log_bytes: 0, inline_bytes: limits.inline_bytes, large_bytes }
-            }
-            MediaKind::Block => Shape {
-                data_bytes: 24 * block_bytes,
-                log_bytes: log_bytes as usize + 4096,
-                inline_bytes: limits.inline_bytes,
-                large_bytes,
-            },
-        }
+        let terrace_space_hybrid_log::Sizes { block_bytes, dram_bytes, store_id, .. } = sizes(media);
+        let options = HybridOptions { block_bytes, dram_bytes, dram_budget: None, store_id };
+        shape(media, &options.limits())
     }
 
     fn open(&self, media: &Media, how: sweep::Opening) -> Result<Box<dyn Store>, StoreError> {
-        let sweep::Opening { durability, clock, fresh, evict } = how;
-        let kind = match media {
-            Media::Byte(_) => MediaKind::Byte,
-            Media::Block { .. } => MediaKind::Block,
-        };
-        let opening = Opening {
-            sizes: sizes(kind),
-            fresh,
-            machine: MachineOptions {
-                engine: "hetermm",
-                durability,
-                immediate: true,
-                evict,
-                sessions: 3,
-                hasher: KeyHasher::new(7),
-                clock,
-                threads: 1,
-            },
-            index: &|| Clht::with_min_buckets(4),
-            description: String::new(),
-            progress: &|_, _| {},
-        };
+        let opening = opening("hetermm", media, how);
         Ok(match media {
             Media::Byte(region) => Box::new(StoreHandle(open_byte(&Arc::new(region.clone()), 0, opening)?)),
             Media::Block { log, data } => {

@@ -1,7 +1,8 @@
 //! Every engine under the crash sweep, by name. A new engine adds its module and its line in [`SUBJECTS`].
 
-pub(crate) mod hetermm;
-pub(crate) mod tac;
+mod hetermm;
+mod tac;
+pub(crate) mod tiny;
 
 use terrace_testkit::sweep::Subject;
 
