@@ -24,7 +24,8 @@ struct Place<'a> {
 /// The files that change, with their new text.
 ///
 /// # Errors
-/// An entry whose original is not in its file exactly once, or cuts through another one.
+/// An entry whose original is not in its file exactly once, cuts through another one, or opens a bracket that it doesn't close:
+/// such a mutant does not compile.
 pub(super) fn rewrite(root: &Path, bugs: &[Bug]) -> anyhow::Result<BTreeMap<PathBuf, String>> {
     let mut by_file: BTreeMap<&str, Vec<&Bug>> = BTreeMap::new();
     for bug in bugs {
@@ -49,6 +50,9 @@ pub(super) fn rewrite(root: &Path, bugs: &[Bug]) -> anyhow::Result<BTreeMap<Path
 fn in_file(file: &str, text: &str, bugs: &[&Bug]) -> anyhow::Result<String> {
     let mut places: Vec<Place<'_>> = Vec::new();
     for bug in bugs {
+        for text in [&bug.original, &bug.mutant] {
+            ensure!(closes(text), "{:?} in {file} opens or closes a bracket by half: {text}", bug.name);
+        }
         let range = find(text, &bug.original).with_context(|| format!("{:?} in {file}", bug.name))?;
         match places.iter_mut().find(|place| place.range == range) {
             Some(place) => place.bugs.push(bug),
@@ -94,6 +98,14 @@ fn choice(original: &str, plain: &str, bugs: &[&Bug], path: &str) -> String {
     chain.push_str(&format!("{{ {original} }}"));
     // `let` would end with the branch, so its value is what an entry must name.
     if plain.trim_end().ends_with([';', '}']) { chain } else { format!("({chain})") }
+}
+
+/// Whether every bracket that it opens is closed in it.
+fn closes(text: &str) -> bool {
+    ["()", "[]", "{}"].iter().all(|pair| {
+        let count = |side: &str| text.matches(side).count();
+        count(&pair[..1]) == count(&pair[1..])
+    })
 }
 
 /// Where `wanted` is, white space apart.
@@ -180,6 +192,8 @@ mod tests {
     fn originals_must_be_there_once_and_whole() {
         assert!(planted("a; b;", &[bug(1, "c;", "")]).is_err());
         assert!(planted("a; a;", &[bug(1, "a;", "")]).is_err());
+        assert!(planted("if a { b }", &[bug(1, "if a {", "if b {")]).is_err());
+        assert!(planted("f(a)", &[bug(1, "f(a)", "f(a")]).is_err());
         assert!(planted("a b c", &[bug(1, "a b", ""), bug(2, "b c", "")]).is_err());
     }
 }
