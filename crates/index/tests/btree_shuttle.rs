@@ -271,6 +271,81 @@ fn a_range_shows_no_key_with_the_bytes_of_another() {
     });
 }
 
+/// As small as the race it is about: the place of a long key, while that is removed, is taken by another one.
+#[test]
+fn a_long_key_is_shown_with_its_own_bytes_or_not_at_all() {
+    explore(|| {
+        let tree = Arc::new(BTree::new());
+        [10, 23, 50, 60, 66].into_iter().for_each(|number| set(&tree, number, 0));
+        // Two leaves and the overflow node of key 23; the leaf of key 63 takes it as it is.
+        assert_eq!(tree.nodes(), 4);
+        let remover = {
+            let tree = tree.clone();
+            thread::spawn(move || assert!(remove(&tree, 23, 0)))
+        };
+        let inserter = {
+            let tree = tree.clone();
+            thread::spawn(move || set(&tree, 63, 0))
+        };
+        let mut first = None;
+        tree.range(0, Bound::Included(&[20]), Direction::Forward, &mut |key, address| {
+            assert_eq!(key, bytes(address.raw() >> 8));
+            first = Some(address.raw() >> 8);
+            ControlFlow::Break(())
+        });
+        assert!(matches!(first, Some(23 | 50)), "{first:?} after 20");
+        remover.join().unwrap();
+        inserter.join().unwrap();
+        assert_eq!(range(&tree, Direction::Forward), [10, 50, 60, 63, 66]);
+        assert_eq!(tree.nodes(), 4);
+    });
+}
+
+/// As small as the race it is about: the node that a merge empties becomes an overflow node before readers know that it is
+/// empty.
+#[test]
+fn a_get_finds_what_a_merge_moves_while_its_node_is_used_again() {
+    explore(|| {
+        let tree = Arc::new(BTree::new());
+        [10, 20, 40, 50, 60, 70, 78, 80].into_iter().for_each(|number| set(&tree, number, 0));
+        [10, 20, 70].into_iter().for_each(|number| assert!(remove(&tree, number, 0)));
+        // Three leaves; the last takes key 79 as it is, whose end goes to an overflow node.
+        assert_eq!(tree.nodes(), 4);
+        let remover = {
+            let tree = tree.clone();
+            thread::spawn(move || assert!(remove(&tree, 40, 0)))
+        };
+        let inserter = {
+            let tree = tree.clone();
+            thread::spawn(move || set(&tree, 79, 0))
+        };
+        assert_eq!(get(&tree, 60), Lookup::Found(address(60, 0)));
+        remover.join().unwrap();
+        inserter.join().unwrap();
+        assert_eq!(tree.nodes(), 4);
+        assert_eq!(range(&tree, Direction::Forward), [50, 60, 78, 79, 80]);
+    });
+}
+
+/// As small as the race it is about: on the way back from the end, the last leaf is split once its number was read.
+#[test]
+fn a_range_begins_at_the_end_while_the_last_leaf_is_split() {
+    explore(|| {
+        let tree = Arc::new(BTree::new());
+        [10, 20, 40, 50, 60, 70, 80].into_iter().for_each(|number| set(&tree, number, 0));
+        assert_eq!(tree.nodes(), 3);
+        let splitter = {
+            let tree = tree.clone();
+            thread::spawn(move || set(&tree, 90, 0))
+        };
+        let mut seen = range(&tree, Direction::Backward);
+        seen.retain(|&number| number != 90);
+        assert_eq!(seen, [80, 70, 60, 50, 40, 20, 10]);
+        splitter.join().unwrap();
+        assert_eq!(tree.nodes(), 4);
+    });
+}
+
 #[test]
 fn several_keys_change_as_one() {
     explore(|| {
