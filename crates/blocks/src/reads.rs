@@ -68,6 +68,13 @@ struct Came<'a> {
     shared: bool,
 }
 
+impl Came<'_> {
+    /// Whether it may have been begun before the block was written: another job began it.
+    fn may_be_early(&self) -> bool {
+        self.shared
+    }
+}
+
 impl<L: Lower> Reads<L> {
     /// None in flight yet.
     pub fn new(queue: L::Queue) -> Self {
@@ -206,7 +213,7 @@ impl<L: Lower> Blocks<L> {
             Some(_) => Some(Arrived::Record(bytes[..used].to_vec())),
             // The slot is in use again, by a page that is not on the medium yet.
             None if !self.on_medium(place.slot) => Some(Arrived::Moved),
-            None if came.shared => again(reads),
+            None if came.may_be_early() => again(reads),
             None => {
                 self.counts.damaged.fetch_add(1, Relaxed);
                 Some(match self.footer_of(place, seq) {

@@ -17,6 +17,8 @@ use crate::write::Local;
 
 /// Steps after which a large value that still finds no credit finds the space full.
 const STEPS_WAITED: u64 = 2;
+/// Steps for which it is remembered what a large value asked for.
+const STEPS_REMEMBERED: u64 = 16;
 /// Of the room that there is, so much is counted on.
 const COUNTED_ON_PERCENT: u64 = 90;
 
@@ -42,10 +44,13 @@ impl<L: Lower> SlabSpace<L> {
     ) -> Result<(), Option<Room>> {
         let total = parts.iter().map(|part| part.len() as u64).sum::<u64>() + self.blocks.block_bytes as u64;
         if self.credit.load(Relaxed) < total as i64 {
-            self.credit_wanted.fetch_max(total, SeqCst);
             let steps = self.steps_done.load(SeqCst);
+            self.credit_wanted.fetch_max(total, SeqCst);
+            self.credit_asked_at.store(steps, SeqCst);
             let asked = *local.asked_at.get_or_insert(steps);
-            if steps < asked + STEPS_WAITED {
+            // Where free blocks alone give credit, whoever moves records says when there are none to be had.
+            let coming = self.free_wanted.load(SeqCst) > 0 && self.exhausted.load(SeqCst) == 0;
+            if steps < asked + STEPS_WAITED || (coming && !self.blocks.failure.has_failed()) {
                 return Err(Some(Room::Wait));
             }
             local.asked_at = None;
@@ -54,6 +59,7 @@ impl<L: Lower> SlabSpace<L> {
         local.asked_at = None;
         self.blocks.store_extent(parts, description)?;
         self.credit.fetch_sub(total as i64, Relaxed);
+        self.credit_wanted.store(0, SeqCst);
         Ok(())
     }
 
@@ -69,7 +75,11 @@ impl<L: Lower> SlabSpace<L> {
         let at_once = counted(free.saturating_sub(Self::KEEP) as u64 * usable);
         let (mut full, mut stuck) = (false, false);
         let mut credit = at_once - (dirty + reserve) as i64;
-        let wanted = self.credit_wanted.swap(0, SeqCst) as i64;
+        let steps = self.steps_done.fetch_add(1, SeqCst);
+        if steps > self.credit_asked_at.load(SeqCst) + STEPS_REMEMBERED {
+            self.credit_wanted.store(0, SeqCst);
+        }
+        let wanted = self.credit_wanted.load(SeqCst) as i64;
         if credit <= wanted {
             // What defragmentation can gain counts, too.
             let (mut room, mut gain) = (0, 0);
@@ -88,14 +98,17 @@ impl<L: Lower> SlabSpace<L> {
         }
         if !logged {
             credit = at_once - (dirty + least) as i64;
-            if credit <= 0 && dirty > 0 {
+            let needed = (wanted as u64 + dirty + least) * 100 / COUNTED_ON_PERCENT + usable;
+            let blocks = needed.div_ceil(usable) + Self::KEEP as u64;
+            let can_be = credit <= wanted && blocks <= self.blocks.slots.len() as u64;
+            self.free_wanted.store(if can_be { blocks } else { 0 }, SeqCst);
+            if credit <= wanted && dirty > 0 {
                 self.rounds.target.fetch_max(self.rounds.current.load(SeqCst), SeqCst);
             }
             full |= credit <= 0 && dirty == 0 && self.exhausted.load(Relaxed) == 1;
         }
         self.credit.store(credit, Relaxed);
         self.starving.store(u64::from(wanted > credit.max(0)), SeqCst);
-        self.steps_done.fetch_add(1, SeqCst);
         // A large value needs whole blocks, and none can be had: who waits for them must be told.
         let out = self.whole_blocks_out.load(Relaxed) == 1;
         let out_for_all = out && free <= RECLAIM_SLOTS;

@@ -37,7 +37,10 @@ pub(crate) struct Defrag {
     waiting: VecDeque<(u32, u64)>,
     /// The newest page that took records of others.
     moved_seq: u64,
-    /// Victims since a block was free beyond those that are kept.
+    /// Pages emptied, less those that their records went to; and the most that this ever was.
+    net: i64,
+    best: i64,
+    /// Victims since it was that, or since there were blocks enough.
     futile: usize,
 }
 
@@ -62,11 +65,12 @@ impl<L: Lower> SlabSpace<L> {
         let free = self.blocks.free.slots.lock().len();
         let kept = self.blocks.reserve() + self.blocks.free.wanted.load(SeqCst);
         let low = (kept + 2).max(self.blocks.slots.len() / 16);
+        let low = low.max(self.free_wanted.load(SeqCst) as usize);
         if free > kept {
             self.whole_blocks_out.store(0, Relaxed);
-            defrag.futile = 0;
         }
         if free >= low && defrag.victim.is_none() {
+            defrag.futile = 0;
             self.blocks.free.hungry.store(false, SeqCst);
             self.exhausted.store(0, Relaxed);
             // What holds nothing counts as room, whether or not anybody needs it now.
@@ -120,7 +124,11 @@ impl<L: Lower> SlabSpace<L> {
         let progress = self.seal(&mut defrag.stage, image, 0, index, context);
         if progress == Progress::Worked {
             defrag.moved_seq = self.last_page.load(SeqCst);
+            defrag.net += defrag.emptied.len() as i64 - 1;
             defrag.emptied.clear();
+            if defrag.net > defrag.best {
+                (defrag.best, defrag.futile) = (defrag.net, 0);
+            }
         }
         progress
     }
@@ -165,16 +173,18 @@ impl<L: Lower> SlabSpace<L> {
 
     /// Picks the page that has most to gain.
     fn choose(&self, defrag: &mut Defrag) -> bool {
-        let movable = |number: &u32| {
+        let is = |set: &HashMap<u32, u64>, number| {
+            set.get(&number).copied() == Some(self.blocks.slots[number as usize].seq.load(Relaxed))
+        };
+        let readable = |number: &u32| {
             let slot = &self.blocks.slots[*number as usize];
-            let seq = Some(slot.seq.load(Relaxed));
             slot.state() == State::Sealed
                 && slot.live_bytes.load(Relaxed) > 0
-                && defrag.emptied.get(number).copied() != seq
-                && defrag.unreadable.get(number).copied() != seq
+                && !is(&defrag.unreadable, *number)
         };
-        let numbers = || (0..self.blocks.slots.len() as u32).filter(movable);
-        let gain: u64 = numbers().map(|number| self.to_gain(number)).sum();
+        let all = || (0..self.blocks.slots.len() as u32).filter(readable);
+        // Those whose records are staged are part of it: with them alone nothing would be gained.
+        let gain: u64 = all().map(|number| self.to_gain(number)).sum();
         if defrag.futile > self.blocks.slots.len() {
             defrag.futile = 0;
             self.elusive_bytes.store(gain, Relaxed);
@@ -183,7 +193,8 @@ impl<L: Lower> SlabSpace<L> {
         if self.worth_moving(gain) == 0 {
             return false;
         }
-        let Some(number) = numbers().max_by_key(|&number| self.to_gain(number)) else { return false };
+        let left = all().filter(|&number| !is(&defrag.emptied, number));
+        let Some(number) = left.max_by_key(|&number| self.to_gain(number)) else { return false };
         if self.to_gain(number) == 0 {
             return false;
         }
@@ -210,6 +221,10 @@ impl<L: Lower> SlabSpace<L> {
         context: &dyn Context,
     ) -> Option<Progress> {
         let mut victim = defrag.victim.take()?;
+        if self.blocks.slots[victim.number as usize].seq.load(Acquire) != victim.block.seq {
+            // All that was live in it was overwritten since the last step, and something else is there by now.
+            return Some(Progress::Worked);
+        }
         let end = (victim.next + RECORDS_A_STEP).min(victim.block.entries.len());
         while victim.next < end {
             if !self.stage_copy(&mut defrag.stage, &victim, index, context) {
@@ -244,10 +259,11 @@ impl<L: Lower> SlabSpace<L> {
         };
         let place = Place { slot: victim.number, offset: entry.offset };
         let from = self.locations.page(place, entry.kind, words);
+        let what = What::Page { words: words as u32, seq: victim.block.seq };
         let listed = Listed::new(&entry, view.as_ref(), from);
         let forgotten = entry.version <= context.flush_version(entry.db);
         let Some(view) = view.filter(|_| entry.kind != Kind::Poison) else {
-            return self.stage_damaged(stage, &listed, &entry, (from, words), index, context);
+            return self.stage_damaged(stage, &listed, &entry, (from, what), index, context);
         };
         let key = Key { hash: entry.hash, db: entry.db, bytes: view.key };
         if forgotten {
@@ -269,7 +285,7 @@ impl<L: Lower> SlabSpace<L> {
         if !stage.has_room(record.words(), self.blocks.block_bytes) {
             return false;
         }
-        stage.push(What::Page(words as u32), from, entry, &record);
+        stage.push(what, from, entry, &record);
         true
     }
 
@@ -279,7 +295,7 @@ impl<L: Lower> SlabSpace<L> {
         stage: &mut Stage,
         listed: &Listed<'_>,
         entry: &FooterEntry,
-        (from, words): (Address, usize),
+        (from, what): (Address, What),
         index: &I,
         context: &dyn Context,
     ) -> bool {
@@ -305,7 +321,7 @@ impl<L: Lower> SlabSpace<L> {
             return false;
         }
         let poisoned = FooterEntry { kind: Kind::Poison, ..*entry };
-        stage.push(What::Page(words as u32), from, poisoned, &record);
+        stage.push(what, from, poisoned, &record);
         if entry.kind != Kind::Poison {
             context.poisoned(entry.kind, entry.db);
         }

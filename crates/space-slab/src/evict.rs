@@ -212,6 +212,19 @@ impl<L: Lower> SlabSpace<L> {
         worked
     }
 
+    /// Lets a record go that a whole-database flush forgot.
+    pub(crate) fn forget<I: Index>(
+        &self,
+        stage: &mut Stage,
+        offset: u64,
+        index: &I,
+        context: &dyn Context,
+    ) {
+        let mut key = std::mem::take(&mut stage.key);
+        self.leave(&mut key, stage, offset, index, context);
+        stage.key = key;
+    }
+
     /// Makes a record leave DRAM.
     fn leave<I: Index>(
         &self,

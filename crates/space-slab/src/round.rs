@@ -120,7 +120,7 @@ impl<L: Lower> SlabSpace<L> {
             }
             Retiring::Walking { round, slab, slot } => {
                 let (round, from) = (*round, (*slab, *slot));
-                match self.walk(round, from, stage, context) {
+                match self.walk(round, from, stage, index, context) {
                     Walked::To(slab, slot) => *retiring = Retiring::Walking { round, slab, slot },
                     Walked::PageFull(at, number) => {
                         *retiring = Retiring::Walking { round, slab: at, slot: number };
@@ -155,7 +155,14 @@ impl<L: Lower> SlabSpace<L> {
     }
 
     /// Stages records that were stamped up to `round`, from a slab's slot on.
-    fn walk(&self, round: u64, (slab, slot): (u32, u32), stage: &mut Stage, context: &dyn Context) -> Walked {
+    fn walk<I: Index>(
+        &self,
+        round: u64,
+        (slab, slot): (u32, u32),
+        stage: &mut Stage,
+        index: &I,
+        context: &dyn Context,
+    ) -> Walked {
         let upto = if context.logged() { round } else { u64::from(u32::MAX) };
         let mut first = slot;
         for (walked, number) in (slab..self.slabs.count() as u32).enumerate() {
@@ -175,7 +182,9 @@ impl<L: Lower> SlabSpace<L> {
                     continue;
                 }
                 match self.stage_slot(stage, offset, What::Home, context) {
-                    Staged::Yes | Staged::Gone => {}
+                    Staged::Yes => {}
+                    // What a flush forgot would stay dirty until somebody looks for it.
+                    Staged::Gone => self.forget(stage, offset, index, context),
                     Staged::Full => return Walked::PageFull(number, i),
                     // Written again since: then it has another stamp.
                     Staged::Unsettled if !due() => {}

@@ -49,8 +49,11 @@ pub struct SlabSpace<L: Lower> {
     pub(crate) exhausted: AtomicU64,
     /// What moving showed not to be there to gain, whatever the counters say.
     pub(crate) elusive_bytes: AtomicU64,
-    /// Credit that a large value waits for, since the last step.
+    /// Credit that a large value waits for, and the step before which one asked last.
     pub(crate) credit_wanted: AtomicU64,
+    pub(crate) credit_asked_at: AtomicU64,
+    /// Free blocks that would give it that credit, where free blocks alone do.
+    pub(crate) free_wanted: AtomicU64,
     /// 1: evicting alone would give it that.
     pub(crate) starving: AtomicU64,
     pub(crate) steps_done: AtomicU64,
@@ -106,6 +109,8 @@ impl<L: Lower> SlabSpace<L> {
             exhausted: AtomicU64::new(0),
             elusive_bytes: AtomicU64::new(0),
             credit_wanted: AtomicU64::new(0),
+            credit_asked_at: AtomicU64::new(0),
+            free_wanted: AtomicU64::new(0),
             starving: AtomicU64::new(0),
             steps_done: AtomicU64::new(0),
             credit: AtomicI64::new(0),

@@ -9,7 +9,8 @@
 //! # Invariants
 //! * Only settled versions are staged (rule R1), so that a page never holds what a crash could still take back.
 //! * A copy is found only once it is durable (rule R2).
-//! * What is swung is of the very version that was copied; else the copy is garbage.
+//! * What is swung is of the very version that was copied; else the copy is garbage. Of a record in a page the address does not
+//!   tell: all that the page held may have been overwritten while the copy waited, and another page written there.
 
 use std::sync::atomic::Ordering::*;
 
@@ -33,8 +34,8 @@ pub(crate) enum What {
     Evict,
     /// It stays in DRAM; the page is its home.
     Home,
-    /// It leaves another page, where it took so many words.
-    Page(u32),
+    /// It leaves another page, the slot's use `seq`, where it took so many words.
+    Page { words: u32, seq: u64 },
 }
 
 /// A staged record.
@@ -51,7 +52,7 @@ pub(crate) struct Stage {
     pub moves: Vec<Move>,
     bytes: Vec<u8>,
     /// Buffers for a record that is copied from DRAM.
-    key: Vec<u8>,
+    pub key: Vec<u8>,
     value: Vec<u8>,
 }
 
@@ -216,9 +217,13 @@ impl<L: Lower> SlabSpace<L> {
     /// Makes a record's new place the one that counts, if the version there is still the one that does.
     fn swing<I: Index>(&self, stage: &Stage, staged: &Move, to: Address, index: &I) -> bool {
         let (from, entry) = (staged.from, &staged.entry);
+        let is_same_page = match staged.what {
+            What::Page { seq, .. } => self.generation(from) == seq,
+            What::Evict | What::Home => false,
+        };
         if entry.kind == Kind::Poison {
-            let moved = Listed::new(entry, None, from).replace(index, to);
-            if moved && let What::Page(words) = staged.what {
+            let moved = is_same_page && Listed::new(entry, None, from).replace(index, to);
+            if moved && let What::Page { words, .. } = staged.what {
                 self.release_copy(from, words as usize);
             }
             return moved;
@@ -256,7 +261,7 @@ impl<L: Lower> SlabSpace<L> {
                     self.details.homes.fetch_add(1, Relaxed);
                     (Change::Keep, true)
                 }
-                (None, What::Page(words)) if at == from => {
+                (None, What::Page { words, .. }) if at == from && is_same_page => {
                     self.release_copy(from, words as usize);
                     self.details.moved.fetch_add(1, Relaxed);
                     (Change::Set(to), true)

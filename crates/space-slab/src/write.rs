@@ -57,18 +57,15 @@ impl<L: Lower> SlabSpace<L> {
     #[inline]
     pub(crate) fn prepare_slots(&self, local: &mut Local<L>, records: &[usize], class: Class) -> Room {
         let refused = if class == Class::Write { &self.blocks.free.full } else { &self.blocks.free.stuck };
-        let room = if refused.load(Relaxed) || (class == Class::Write && self.index_has_dram()) {
+        if refused.load(Relaxed) || (class == Class::Write && self.index_has_dram()) {
             Room::Full
         } else if self.rounds.held.load(SeqCst) == 0 && self.has_credit(class) && self.reserve(local, records)
         {
-            return Room::Ready;
+            Room::Ready
         } else {
             self.blocks.free.hungry.store(true, SeqCst);
             Room::Wait
-        };
-        // Whoever waits holds nothing that others could wait for.
-        self.rest_local(local);
-        room
+        }
     }
 
     #[inline]

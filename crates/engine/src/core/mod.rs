@@ -213,6 +213,8 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
     #[cold]
     fn stall(&mut self) -> Result<(), OpError> {
         self.counters().stalls.fetch_add(1, Relaxed);
+        // Whoever waits holds nothing that others could wait for: an eviction in this very step, say.
+        self.machine.space.rest(&mut self.local);
         self.leave();
         // Pages can't be sealed before what this session wrote into them is durable.
         let written = self.write_log();
