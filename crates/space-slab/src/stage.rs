@@ -287,3 +287,47 @@ impl<L: Lower> SlabSpace<L> {
     /// Blocks that pages of evicted records leave to defragmentation, which could move nothing without.
     pub(crate) const KEEP: usize = RECLAIM_SLOTS;
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use terrace_blocks::ByteTier;
+    use terrace_index::Clht;
+    use terrace_media::HeapRegion;
+
+    use super::*;
+    use crate::open::SlabOptions;
+
+    const USE: u64 = 7;
+
+    /// Whether a copy of what a page held is swung to, when the page is in use `now`.
+    fn is_swung(now: u64, kind: Kind) -> bool {
+        let region = Arc::new(HeapRegion::new(4 << 20).unwrap());
+        let options =
+            SlabOptions { block_bytes: 64 << 10, dram_bytes: 1 << 20, dram_budget: None, store_id: 1 };
+        let space = SlabSpace::new(ByteTier::new(region, 0, 4 << 20, String::new()), options).unwrap();
+        let index = Clht::with_min_buckets(4);
+        let record =
+            NewRecord { version: 5, kind, db: 0, flags: 0, expire_at: 0, key: b"key", value: b"copied" };
+        let page = |slot| space.locations.page(Place { slot, offset: 64 }, kind, record.words());
+        let (from, to) = (page(3), page(4));
+        let mut stage = Stage::default();
+        let entry = FooterEntry { hash: 9, check: 1, version: 5, offset: 0, kind, db: 0 };
+        stage.push(What::Page { words: 4, seq: USE }, from, entry, &record);
+        space.blocks.slots[3].seq.store(now, SeqCst);
+        let key = Key { hash: 9, db: 0, bytes: b"key" };
+        index.update(&key, |_| Verdict::Differs, |_| (Change::Set(from), ()));
+        let swung = space.swing(&stage, &stage.moves[0], to, &index);
+        assert!(index.contains(&key, if swung { to } else { from }));
+        swung
+    }
+
+    #[test]
+    fn a_copy_of_another_use_of_the_page_is_garbage() {
+        for kind in [Kind::Value, Kind::Tombstone, Kind::Poison] {
+            assert!(is_swung(USE, kind), "{kind:?}: it is what was copied");
+            assert!(!is_swung(USE + 1, kind), "{kind:?}: the page holds something else by now");
+        }
+    }
+}
