@@ -213,13 +213,7 @@ impl<L: Lower> SlabSpace<L> {
     }
 
     /// Lets a record go that a whole-database flush forgot.
-    pub(crate) fn forget<I: Index>(
-        &self,
-        stage: &mut Stage,
-        offset: u64,
-        index: &I,
-        context: &dyn Context,
-    ) {
+    pub(crate) fn forget<I: Index>(&self, stage: &mut Stage, offset: u64, index: &I, context: &dyn Context) {
         let mut key = std::mem::take(&mut stage.key);
         self.leave(&mut key, stage, offset, index, context);
         stage.key = key;

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use terrace_engine::{Store, StoreError, StoreHandle};
 use terrace_index::Index;
 use terrace_media::{BlockDevice, ByteRegion};
-use terrace_space_hybrid_log::{Opening, Sizes};
 
 use crate::media_source::MediaSource;
 use crate::open::Opened;
@@ -19,7 +18,7 @@ pub(crate) struct Hetermm;
 pub(crate) fn open(options: &Options, source: &impl MediaSource) -> Result<Opened, StoreError> {
     match (&options.pmem, &options.ssd) {
         (Some(_), Some(_)) => Err(StoreError::Options(
-            "engine hetermm has one lower tier: give --pmem or --ssd, not both (tac, which takes both, is not there yet)".into(),
+            "engine hetermm has one lower tier: give --pmem or --ssd, not both (tac takes either, too; both together are not there yet)".into(),
         )),
         (Some(tier), None) => tiered::byte::open(&Hetermm, options, tier, source),
         (None, Some(tier)) => tiered::block::open(&Hetermm, options, tier, source),
@@ -49,7 +48,7 @@ impl Engine for Hetermm {
         data: &Arc<D>,
         assembly: Assembly<'_, I, tiered::Sizes>,
     ) -> Result<Arc<dyn Store>, StoreError> {
-        let machine = terrace_space_hybrid_log::open_block(log, data, opening(assembly))?;
+        let machine = terrace_space_hybrid_log::open_block(log, data, tiered::opening(assembly))?;
         Ok(Arc::new(StoreHandle(machine)))
     }
     fn open_byte<I: Index, R: ByteRegion>(
@@ -58,21 +57,7 @@ impl Engine for Hetermm {
         base: u64,
         assembly: Assembly<'_, I, tiered::Sizes>,
     ) -> Result<Arc<dyn Store>, StoreError> {
-        let machine = terrace_space_hybrid_log::open_byte(region, base, opening(assembly))?;
+        let machine = terrace_space_hybrid_log::open_byte(region, base, tiered::opening(assembly))?;
         Ok(Arc::new(StoreHandle(machine)))
     }
-}
-
-fn opening<I>(assembly: Assembly<'_, I, tiered::Sizes>) -> Opening<'_, I> {
-    let Assembly { sizes, dram_bytes, dram_with_index, store_id, fresh, machine, index, .. } = assembly;
-    let sizes = Sizes {
-        block_bytes: sizes.block_bytes as usize,
-        log_block_bytes: sizes.log_block_bytes as usize,
-        log_bytes: sizes.log_bytes,
-        dram_bytes,
-        dram_with_index,
-        store_id,
-    };
-    let (description, progress) = (assembly.description, assembly.progress);
-    Opening { sizes, fresh, machine, index, description, progress }
 }

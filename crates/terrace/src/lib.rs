@@ -21,6 +21,7 @@ pub mod check;
 pub mod media_source;
 pub mod options;
 pub mod size;
+mod tac;
 
 mod background;
 mod embedded;

@@ -19,7 +19,7 @@ use crate::size::human_bytes;
 /// Sessions that can be open at once.
 pub(crate) const SESSIONS: usize = 255;
 /// Engines that later versions bring.
-const LATER: [&str; 5] = ["tac", "scmkv", "heap-hybrid", "heap-persistent", "bonsai"];
+const LATER: [&str; 4] = ["scmkv", "heap-hybrid", "heap-persistent", "bonsai"];
 
 /// An engine, and what there is to say about it.
 pub(crate) struct Opened {
@@ -36,10 +36,11 @@ pub(crate) fn open(options: &Options, source: &impl MediaSource) -> Result<Opene
     match options.engine.as_str() {
         "dram" => open_dram(options),
         "hetermm" => crate::hetermm::open(options, source),
+        "tac" => crate::tac::open(options, source),
         name if LATER.contains(&name) => {
-            Err(StoreError::Options(format!("engine {name} is not there yet: use hetermm or dram")))
+            Err(StoreError::Options(format!("engine {name} is not there yet: use hetermm, tac or dram")))
         }
-        name => Err(StoreError::Options(format!("there is no engine {name:?}: use hetermm or dram"))),
+        name => Err(StoreError::Options(format!("there is no engine {name:?}: use hetermm, tac or dram"))),
     }
 }
 

@@ -185,3 +185,18 @@ fn describe<E: Engine>(
     }
     lines
 }
+
+/// What `terrace_blocks` opens a store with, of an engine whose sizes are [`Sizes`].
+pub(crate) fn opening<I>(assembly: Assembly<'_, I, Sizes>) -> terrace_blocks::Opening<'_, I> {
+    let Assembly { sizes, dram_bytes, dram_with_index, store_id, fresh, machine, index, .. } = assembly;
+    let sizes = terrace_blocks::Sizes {
+        block_bytes: sizes.block_bytes as usize,
+        log_block_bytes: sizes.log_block_bytes as usize,
+        log_bytes: sizes.log_bytes,
+        dram_bytes,
+        dram_with_index,
+        store_id,
+    };
+    let (description, progress) = (assembly.description, assembly.progress);
+    terrace_blocks::Opening { sizes, fresh, machine, index, description, progress }
+}

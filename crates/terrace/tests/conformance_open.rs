@@ -107,6 +107,23 @@ fn dram() {
 }
 
 #[test]
+fn tac_without_a_log() {
+    random_operations("tac", Durability::None);
+}
+
+#[test]
+fn tac_batch() {
+    random_operations("tac", Durability::default());
+    threads("tac", Durability::default());
+}
+
+#[test]
+fn tac_sync() {
+    random_operations("tac", Durability::Sync);
+    threads("tac", Durability::Sync);
+}
+
+#[test]
 fn hetermm_without_a_log() {
     random_operations("hetermm", Durability::None);
 }
@@ -127,7 +144,8 @@ fn hetermm_sync() {
 #[test]
 fn every_index() {
     for about in terrace::INDEXES.iter().filter(|about| about.built && about.name != "clht") {
-        let engines = [("dram", Durability::None), ("hetermm", Durability::default())];
+        let tiered = Durability::default();
+        let engines = [("dram", Durability::None), ("hetermm", tiered), ("tac", tiered)];
         for (seed, (engine, durability)) in (1..).zip(engines) {
             let mut harness = Opened::with_index(engine, about.name, durability, seed as usize % 2);
             if !has_cursors(harness.store()) {

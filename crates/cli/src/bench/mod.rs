@@ -42,7 +42,7 @@ Examples:
 pub struct BenchArgs {
     #[command(subcommand)]
     what: Option<What>,
-    /// The engine: hetermm or dram
+    /// The engine: hetermm, tac or dram
     #[arg(long, value_parser = names::engine, default_value = "hetermm", value_name = "E")]
     engine: String,
     /// The index
@@ -197,7 +197,7 @@ mod tests {
     #[test]
     fn wrong_values_are_told_with_what_is_possible() {
         for (line, word) in [
-            ("--engine tac", "not there yet"),
+            ("--engine bonsai", "not there yet"),
             ("--workload z", "expected one of"),
             ("--distribution zipf", "zipfian:EXPONENT"),
             ("--durability always", "batch:MILLISECONDS"),

@@ -39,7 +39,7 @@ pub struct ServeArgs {
     /// Worker threads, each with an event loop and a session [default: the processors]
     #[arg(long, value_name = "N")]
     pub threads: Option<usize>,
-    /// The engine: hetermm or dram [default: hetermm]
+    /// The engine: hetermm, tac or dram [default: hetermm]
     #[arg(long, value_name = "E")]
     pub engine: Option<Engine>,
     /// The index [default: clht]

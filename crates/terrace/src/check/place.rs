@@ -17,7 +17,8 @@ use terrace_media::{
 use super::{CheckError, CheckOptions, Parts, Report, run};
 use crate::hetermm::Hetermm;
 use crate::size::human_bytes;
-use crate::tiered::{self, Sizes};
+use crate::tac::Tac;
+use crate::tiered::{self, Engine, Sizes};
 
 /// Checks whatever store is at a path.
 pub(super) fn open(path: &Path, options: &CheckOptions<'_>) -> Result<Report, CheckError> {
@@ -50,7 +51,12 @@ fn superblock(
     media_bytes: u64,
     place: &Path,
 ) -> Result<(Superblock, Sizes), StoreError> {
-    tiered::check_superblock::<Hetermm>(bytes, media_bytes, place)
+    match Superblock::decode(bytes) {
+        Ok(superblock) if superblock.engine == Tac::NAME => {
+            tiered::check_superblock::<Tac>(bytes, media_bytes, place)
+        }
+        _ => tiered::check_superblock::<Hetermm>(bytes, media_bytes, place),
+    }
 }
 
 fn lock(dir: &Path) -> Result<DirLock, CheckError> {

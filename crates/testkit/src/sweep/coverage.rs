@@ -38,8 +38,11 @@ pub const ASKED: &[&str] = &[
 const NEUTRAL: &[(&str, &[&str])] = &[
     // A page is sealed as it is flushed.
     ("blocks_sealed", &["seals", "flushes"]),
+    ("pages_written", &["seals", "flushes"]),
     ("blocks_reused", &["reuses"]),
+    ("pages_reused", &["reuses"]),
     ("blocks_reclaimed", &["reclamations"]),
+    ("pages_emptied", &["reclamations"]),
     ("blocks_purged", &["purges of dead keys"]),
     ("records_moved", &["records moved"]),
     ("tombstones_dropped", &["tombstones dropped"]),
@@ -98,7 +101,14 @@ impl Coverage {
                 Some((_, labels)) => labels.iter().for_each(|label| self.add(label, *n)),
                 None if matches!(
                     *detail,
-                    "page_bytes" | "pages" | "pages_free" | "blocks" | "blocks_free"
+                    "page_bytes"
+                        | "pages"
+                        | "pages_free"
+                        | "blocks"
+                        | "blocks_free"
+                        | "slab_bytes"
+                        | "slabs"
+                        | "slabs_free"
                 ) => {}
                 None => self.add(detail, *n),
             }

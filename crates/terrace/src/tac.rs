@@ -1,0 +1,63 @@
+//! Engine `tac`: slabs in DRAM over pages on a byte-addressable or a block tier.
+
+use std::sync::Arc;
+
+use terrace_engine::{Store, StoreError, StoreHandle};
+use terrace_index::Index;
+use terrace_media::{BlockDevice, ByteRegion};
+
+use crate::media_source::MediaSource;
+use crate::open::Opened;
+use crate::options::Options;
+use crate::size::human_bytes;
+use crate::tiered::{self, Assembly, Engine};
+
+/// The engine.
+pub(crate) struct Tac;
+
+pub(crate) fn open(options: &Options, source: &impl MediaSource) -> Result<Opened, StoreError> {
+    match (&options.pmem, &options.ssd) {
+        (Some(_), Some(_)) => Err(StoreError::Options(
+            "engine tac has one lower tier so far: give --pmem or --ssd, not both".into(),
+        )),
+        (Some(tier), None) => tiered::byte::open(&Tac, options, tier, source),
+        (None, Some(tier)) => tiered::block::open(&Tac, options, tier, source),
+        (None, None) => Err(StoreError::Options(
+            "engine tac needs a lower tier: give --ssd SIZE (an ordinary directory) or --pmem SIZE@PATH (DAX, or with --profile)".into(),
+        )),
+    }
+}
+
+impl Engine for Tac {
+    const NAME: &'static str = "tac";
+    type Sizes = tiered::Sizes;
+
+    fn choose(&self, options: &Options, bytes: u64, log_bytes: u64) -> Result<tiered::Sizes, StoreError> {
+        tiered::choose(options, bytes, log_bytes)
+    }
+    fn describe_dram(&self, sizes: &tiered::Sizes, dram_bytes: u64) -> String {
+        format!(
+            "dram  {} for records, in slabs of {}",
+            human_bytes(dram_bytes),
+            human_bytes(sizes.block_bytes)
+        )
+    }
+    fn open_block<I: Index, D: BlockDevice>(
+        &self,
+        log: &Arc<D>,
+        data: &Arc<D>,
+        assembly: Assembly<'_, I, tiered::Sizes>,
+    ) -> Result<Arc<dyn Store>, StoreError> {
+        let machine = terrace_space_slab::open_block(log, data, tiered::opening(assembly))?;
+        Ok(Arc::new(StoreHandle(machine)))
+    }
+    fn open_byte<I: Index, R: ByteRegion>(
+        &self,
+        region: &Arc<R>,
+        base: u64,
+        assembly: Assembly<'_, I, tiered::Sizes>,
+    ) -> Result<Arc<dyn Store>, StoreError> {
+        let machine = terrace_space_slab::open_byte(region, base, tiered::opening(assembly))?;
+        Ok(Arc::new(StoreHandle(machine)))
+    }
+}
