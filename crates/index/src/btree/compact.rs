@@ -16,10 +16,11 @@
 //! comparison of integers, no lengths, no heap, and no entry needs a second look.
 //!
 //! # Thread safety
-//! As `packed`. On x86-64 sixteen bytes are loaded at a time, which the processor does as (at least) two loads of an aligned
-//! word, each atomic: what relaxed loads of the two words would give.
+//! As `packed`.
 
 use super::node::{BODY, Node, Shape, WORDS};
+#[cfg(all(target_arch = "x86_64", not(miri), not(shuttle)))]
+use super::simd;
 
 /// Marks.
 const MARKS: usize = if cfg!(shuttle) { 2 } else { 8 };
@@ -83,7 +84,7 @@ impl Node {
     #[cfg(all(target_arch = "x86_64", not(miri), not(shuttle)))]
     #[inline]
     pub(super) fn compact_child(&self, i: usize) -> u32 {
-        simd::half(self.at(CHILDREN), i & 127)
+        simd::half::<CHILDREN>(self, i)
     }
     /// Entries not above this head.
     #[cfg(not(all(target_arch = "x86_64", not(miri), not(shuttle))))]
@@ -99,9 +100,11 @@ impl Node {
     #[cfg(all(target_arch = "x86_64", not(miri), not(shuttle)))]
     #[inline]
     pub(super) fn compact_up_to(&self, count: usize, head: i32) -> usize {
-        let line = self.compact_line(head);
+        let twice = simd::first_above_of_7::<MARK>(self, head);
         // What follows the last entry is no head. Those before it are in order, so the first one above is among them or none is.
-        (line * LINE + simd::first_above_of_16(self.at(BODY + line * LINE / 2), head)).min(count)
+        (twice * (LINE / 2)
+            + simd::first_above_of_16::<BODY>(self, twice * (LINE / 2 * size_of::<i32>()), head))
+        .min(count)
     }
     /// The line of heads in which a head belongs.
     #[cfg(not(all(target_arch = "x86_64", not(miri), not(shuttle))))]
@@ -112,7 +115,7 @@ impl Node {
     #[cfg(all(target_arch = "x86_64", not(miri), not(shuttle)))]
     #[inline]
     pub(super) fn compact_line(&self, head: i32) -> usize {
-        simd::first_above_of_7(self.at(MARK), head)
+        simd::first_above_of_7::<MARK>(self, head) / 2
     }
     /// The words that a search which goes to this line of heads reads: the first of the line, and the first and last of its
     /// children.
@@ -167,74 +170,6 @@ impl Node {
             self.set_half(CHILDREN, at, self.half(CHILDREN, at + 1));
         }
         self.write_marks(count - 1);
-    }
-}
-
-/// Comparisons of many heads at a time. SSE2 is a part of every x86-64.
-#[cfg(all(target_arch = "x86_64", not(miri), not(shuttle)))]
-mod simd {
-    use std::arch::asm;
-    use std::arch::x86_64::{
-        __m128i, _mm_cmpgt_epi32, _mm_movemask_epi8, _mm_packs_epi16, _mm_packs_epi32, _mm_set1_epi32,
-    };
-    use std::sync::atomic::AtomicU64;
-
-    /// Half `i` of the words from this one on, which the caller knows to be in its node.
-    #[inline]
-    pub(super) fn half(words: &AtomicU64, i: usize) -> u32 {
-        let half: u32;
-        // SAFETY: by the contract it is in the node. A relaxed load of the word, half of which is used.
-        unsafe {
-            asm!(
-                "mov {half:e}, [{words} + 4 * {i}]",
-                words = in(reg) words, i = in(reg) i, half = lateout(reg) half,
-                options(readonly, nostack, preserves_flags)
-            );
-        }
-        half
-    }
-
-    /// The first of 7 values above this one, the last where none before it is. They begin at an even word, all in its line.
-    #[inline]
-    pub(super) fn first_above_of_7(words: &AtomicU64, value: i32) -> usize {
-        let (a, b): (__m128i, __m128i);
-        // SAFETY: the callers' four words are in one node, as the word's alignment and the constants there say. They are
-        // read only, and as atomics are: see the top.
-        unsafe {
-            asm!(
-                "movdqa {a}, [{words}]", "movdqa {b}, [{words} + 16]",
-                words = in(reg) words, a = out(xmm_reg) a, b = lateout(xmm_reg) b,
-                options(readonly, nostack, preserves_flags)
-            );
-        }
-        // SAFETY: SSE2 is there.
-        unsafe {
-            let value = _mm_set1_epi32(value);
-            let above = _mm_packs_epi32(_mm_cmpgt_epi32(a, value), _mm_cmpgt_epi32(b, value));
-            (_mm_movemask_epi8(above) as u32 | 1 << 12).trailing_zeros() as usize / 2
-        }
-    }
-
-    /// The first of 16 values above this one, 16 where none is. They are a line of the cache.
-    #[inline]
-    pub(super) fn first_above_of_16(words: &AtomicU64, value: i32) -> usize {
-        let (a, b, c, d): (__m128i, __m128i, __m128i, __m128i);
-        // SAFETY: as above, of the eight words of a line.
-        unsafe {
-            asm!(
-                "movdqa {a}, [{words}]", "movdqa {b}, [{words} + 16]",
-                "movdqa {c}, [{words} + 32]", "movdqa {d}, [{words} + 48]",
-                words = in(reg) words, a = out(xmm_reg) a, b = out(xmm_reg) b, c = out(xmm_reg) c,
-                d = lateout(xmm_reg) d, options(readonly, nostack, preserves_flags)
-            );
-        }
-        // SAFETY: SSE2 is there.
-        unsafe {
-            let value = _mm_set1_epi32(value);
-            let first = _mm_packs_epi32(_mm_cmpgt_epi32(a, value), _mm_cmpgt_epi32(b, value));
-            let last = _mm_packs_epi32(_mm_cmpgt_epi32(c, value), _mm_cmpgt_epi32(d, value));
-            (_mm_movemask_epi8(_mm_packs_epi16(first, last)) as u32 | 1 << 16).trailing_zeros() as usize
-        }
     }
 }
 

@@ -5,8 +5,9 @@
 //! the text, at the version noted; whoever believes the child's content confirms that version.
 
 use super::text::Text;
-use super::view::{View, prefetch};
+use super::view::{View, prefetch, prefetch_rest};
 use super::{BTree, ROOT};
+use crate::segments::Place;
 use crate::sync::Backoff;
 
 /// The children of nodes of these levels are loaded as a whole: leaves, and the inner nodes above them, of which a large
@@ -17,7 +18,8 @@ impl BTree {
     /// The root.
     #[inline]
     pub(super) fn root(&self) -> View<'_> {
-        View::new(&self.pool, ROOT)
+        let node = self.pool.look(ROOT).map_or_else(|| self.pool.get(ROOT), Place::get);
+        View::of(&self.pool, ROOT, node)
     }
     /// The leaf that a text belongs to.
     #[inline]
@@ -32,12 +34,18 @@ impl BTree {
     }
     #[inline]
     fn try_leaf(&self, text: Text<'_>) -> Option<View<'_>> {
-        let mut view = self.root();
-        while !view.shape.is_leaf() {
-            let child = view.child_for(text)?.get();
+        let (mut view, first) = (self.root(), text.word(0));
+        loop {
+            let child = if view.shape.compact() {
+                view.compact_child_for(text, first)
+            } else if view.shape.is_leaf() {
+                return Some(view);
+            } else {
+                view.child_for(text)?.get()
+            };
             let node = self.pool.look(child)?.get();
             if view.shape.level() <= COLD {
-                prefetch(node);
+                prefetch_rest(node);
             }
             let next = view.below(child, node);
             if !view.is_valid() {
@@ -45,7 +53,6 @@ impl BTree {
             }
             view = next;
         }
-        Some(view)
     }
     /// The leaf that may have the greatest text below this one, and whether all of the leaf is below it.
     pub(super) fn leaf_below(&self, text: Text<'_>) -> (View<'_>, bool) {

@@ -1,6 +1,7 @@
 //! Look-ups of one key, without locks.
 
 use super::BTree;
+use super::node::MASK_48;
 use super::pool::Pool;
 use super::text::Text;
 use super::view::View;
@@ -11,17 +12,17 @@ impl View<'_> {
     /// The confirmed address of a text in its leaf, `Some(None)` if it has no entry; `None` if disturbed.
     #[inline]
     pub(super) fn find(&self, text: Text<'_>) -> Option<Option<Address>> {
-        let (below, same_head) = self.near(text);
-        let raw = match self.shape.plain() {
-            _ if !same_head => 0,
-            Some(length @ 0..=8) if self.shape.prefix() + length == text.len() => {
-                self.node.narrow_payload(self.shape, below)
-            }
-            Some(0..=8) => 0,
-            _ => {
-                let (db, bytes) = text.parts();
-                address_among_equals(self.pool, self.number, self.version, db, bytes)?
-            }
+        let (length, prefix) = (self.shape.plain_length(), self.shape.prefix());
+        let raw = if length <= 8 {
+            let head = text.word(prefix);
+            let below = self.plain_heads_below(head);
+            let found =
+                self.node.head(below) == head && below < self.shape.count() && prefix + length == text.len();
+            if found { self.node.narrow_payload(self.shape, below) } else { 0 }
+        } else {
+            let (db, bytes) = text.parts();
+            // What the compiler knows of the other half.
+            address_of(self.pool, self.number, self.version, db, bytes)? & MASK_48
         };
         if !self.is_valid() {
             return None;
@@ -30,10 +31,10 @@ impl View<'_> {
     }
 }
 
-/// The raw address of a text that has an entry's head, 0 if it has none. Takes what is in registers, as the search for a
-/// child.
+/// The raw address of a text in a leaf whose keys are longer than a head, 0 if it has none. Takes what is in registers, as
+/// the search for a child.
 #[inline(never)]
-fn address_among_equals(pool: &Pool, number: u32, version: u64, db: u8, bytes: &[u8]) -> Option<u64> {
+fn address_of(pool: &Pool, number: u32, version: u64, db: u8, bytes: &[u8]) -> Option<u64> {
     let view = View::again(pool, number, version);
     let position = view.position(Text::from_parts(db, bytes))?;
     Some(if position.exact { view.address(position.below) } else { 0 })

@@ -72,6 +72,9 @@ pub(super) const PREFIX_MAX: usize = (1 << 20) - 1;
 
 const _: () = assert!(8 + 8 * INLINE_WORDS < NOT_PLAIN as usize && ROOM_MAX < 128);
 
+// A plain leaf has room for a block of heads beside its fences and what its keys have in common.
+const _: () = assert!((WORDS - BODY - 3 * INLINE_WORDS) * 4 / 7 >= BLOCK);
+
 const NOT_PLAIN: u64 = 63;
 /// Bit of a compact inner node.
 const COMPACT: u64 = 1 << 14;
@@ -233,8 +236,13 @@ impl Shape {
     /// The length of all keys after the prefix, in a plain leaf; what comes after 8 bytes is where the heap begins.
     #[inline]
     pub(super) fn plain(self) -> Option<usize> {
-        let plain = self.0 >> 38 & 63;
-        if plain == NOT_PLAIN { None } else { Some(plain as usize) }
+        let length = self.plain_length();
+        if length == NOT_PLAIN as usize { None } else { Some(length) }
+    }
+    /// The length of all keys after the prefix in a plain leaf, more than a key of such a leaf may have in other nodes.
+    #[inline]
+    pub(super) fn plain_length(self) -> usize {
+        (self.0 >> 38 & 63) as usize
     }
     /// Bytes of the prefix.
     #[inline]

@@ -44,7 +44,7 @@ impl Pool {
     #[inline]
     pub(super) fn look(&self, number: u32) -> Option<Place<'_, Node>> {
         // SAFETY: `new` made the directory with these bits.
-        unsafe { self.nodes.find::<BASE_BITS>(u64::from(number)) }
+        unsafe { self.nodes.find::<BASE_BITS>(number) }
     }
     /// Takes a node, whose words other than the version mean nothing.
     ///

@@ -38,7 +38,11 @@ impl<'a> View<'a> {
     /// Waits until nobody is changing the node.
     #[inline]
     pub(super) fn new(pool: &'a Pool, number: u32) -> Self {
-        let node = pool.get(number);
+        Self::of(pool, number, pool.get(number))
+    }
+    /// As `new`, of the node with this number.
+    #[inline]
+    pub(super) fn of(pool: &'a Pool, number: u32, node: &'a Node) -> Self {
         let version = node.version();
         Self { pool, number, node, version, shape: node.shape() }
     }
@@ -51,13 +55,17 @@ impl<'a> View<'a> {
     /// a block.
     #[inline]
     fn block(&self, head: u64) -> Option<usize> {
-        let last = self.shape.room().checked_sub(BLOCK)?;
+        Some(self.block_before(head, self.shape.room().checked_sub(BLOCK)?))
+    }
+    /// As `block`; the last block begins at `last`.
+    #[inline]
+    fn block_before(&self, head: u64, last: usize) -> usize {
         let mut full = 0;
         for hint in 0..HINTS {
             full += usize::from(self.node.load(HINT + hint) < head);
         }
         // The last block begins earlier where there is no room for all of it.
-        Some((full * BLOCK).min(last))
+        (full * BLOCK).min(last)
     }
     /// Entries whose head is below this one. No branch depends on the keys.
     #[inline]
@@ -66,6 +74,15 @@ impl<'a> View<'a> {
             // It can't be more; so the compiler knows that the head after those is in the node.
             return few_heads_below(self.node, self.shape, head).min(BLOCK);
         };
+        self.heads_below_in(block, head)
+    }
+    /// As `heads_below`, in a plain leaf: it has room for a block, whatever its fences take.
+    #[inline]
+    pub(super) fn plain_heads_below(&self, head: u64) -> usize {
+        self.heads_below_in(self.block_before(head, self.shape.room().wrapping_sub(BLOCK)), head)
+    }
+    #[inline]
+    fn heads_below_in(&self, block: usize, head: u64) -> usize {
         let below = |i: usize| usize::from(self.node.head(i) < head);
         let (mut from, part) = (block, BLOCK.div_ceil(3));
         for i in 1..BLOCK / part {
@@ -122,6 +139,13 @@ impl<'a> View<'a> {
     #[inline]
     fn compact_head(&self, text: Text<'_>) -> i32 {
         compact_head(text.word(self.shape.prefix()))
+    }
+    /// The child of a compact node that a descent takes, not confirmed. `first` are the text's first eight bytes.
+    #[inline]
+    pub(super) fn compact_child_for(&self, text: Text<'_>, first: u64) -> u32 {
+        let prefix = self.shape.prefix();
+        let head = if prefix <= 4 { first << (8 * prefix) } else { text.word(prefix) };
+        self.node.compact_child(self.node.compact_up_to(self.shape.count(), compact_head(head)))
     }
     /// Separators of a compact node that are not above a text.
     #[inline]
@@ -251,5 +275,12 @@ fn few_heads_below(node: &Node, shape: Shape, head: u64) -> usize {
 /// Starts loading all of a node.
 #[inline]
 pub(super) fn prefetch(node: &Node) {
-    (0..WORDS).step_by(8).for_each(|word| node.prefetch_word(word));
+    node.prefetch_word(0);
+    prefetch_rest(node);
+}
+
+/// Starts loading all of a node but the first line, which is read next.
+#[inline]
+pub(super) fn prefetch_rest(node: &Node) {
+    (8..WORDS).step_by(8).for_each(|word| node.prefetch_word(word));
 }

@@ -61,3 +61,30 @@ fn separators_that_end_in_zeros_are_not_mistaken_for_shorter_ones() {
         come_and_go(&keys.rev().collect::<Vec<_>>());
     }
 }
+
+#[test]
+fn keys_that_differ_in_zeros_at_their_ends_are_others() {
+    // A leaf pads heads with zeros. Leaves of equally long keys keep that length in one place for all.
+    for length in 1..=12usize {
+        let tree = BTree::new();
+        let of_length = |first: u8, length: usize| {
+            let mut bytes = vec![0; length];
+            bytes[0] = first;
+            bytes
+        };
+        for first in 1..=200 {
+            set(&tree, &of_length(first, length), Address::new(first.into()));
+        }
+        for first in 1..=200 {
+            for other in 1..=20 {
+                let expected =
+                    if other == length { Lookup::Found(Address::new(first.into())) } else { Lookup::Absent };
+                assert_eq!(
+                    get(&tree, &of_length(first, other)),
+                    expected,
+                    "{other} bytes in place of {length}"
+                );
+            }
+        }
+    }
+}
