@@ -26,7 +26,7 @@ impl<L: Lower> SlabSpace<L> {
     /// Whether a write may make more bytes dirty now.
     #[inline]
     pub(crate) fn has_credit(&self, class: Class) -> bool {
-        let overdraft = if class == Class::Write { 0 } else { self.blocks.block_bytes as i64 };
+        let overdraft = if class == Class::Write { 0 } else { self.overdraft.load(Relaxed) };
         self.credit.load(Relaxed) > -overdraft
     }
     /// A slot of so many bytes is dirty now.
@@ -65,55 +65,74 @@ impl<L: Lower> SlabSpace<L> {
 
     /// Decides whether writes, and whether deletes, find room from now on.
     pub(crate) fn admit_step(&self, logged: bool) {
-        let free = self.blocks.free.slots.lock().len();
-        let dirty = self.dirty_bytes();
-        let usable =
-            (self.blocks.block_bytes - BLOCK_HEADER_BYTES - TRAILER_BYTES) as u64 * USABLE_PERCENT / 100;
-        let (reserve, least) = (self.blocks.reserve() as u64 * usable, (RECLAIM_SLOTS as u64 + 1) * usable);
-        let counted = |room: u64| (room * COUNTED_ON_PERCENT / 100) as i64;
-        // The last blocks are defragmentation's.
-        let at_once = counted(free.saturating_sub(Self::KEEP) as u64 * usable);
-        let (mut full, mut stuck) = (false, false);
-        let mut credit = at_once - (dirty + reserve) as i64;
         let steps = self.steps_done.fetch_add(1, SeqCst);
         if steps > self.credit_asked_at.load(SeqCst) + STEPS_REMEMBERED {
             self.credit_wanted.store(0, SeqCst);
         }
         let wanted = self.credit_wanted.load(SeqCst) as i64;
-        if credit <= wanted {
-            // What defragmentation can gain counts, too.
-            let (mut room, mut gain) = (0, 0);
-            for (number, slot) in self.blocks.slots.iter().enumerate() {
-                match slot.state() {
-                    State::Free | State::Freeing => room += usable,
-                    State::Extents if slot.live_bytes.load(SeqCst) <= 0 => room += usable,
-                    State::Sealed => gain += self.to_gain(number as u32),
-                    _ => {}
-                }
-            }
-            let kept = Self::KEEP as u64 * usable;
-            let room = counted(room.saturating_sub(kept) + self.worth_moving(gain));
-            (full, stuck) = (room <= (dirty + reserve) as i64, room <= (dirty + least) as i64);
-            credit = room - (dirty + reserve) as i64;
-        }
-        if !logged {
-            credit = at_once - (dirty + least) as i64;
-            let needed = (wanted as u64 + dirty + least) * 100 / COUNTED_ON_PERCENT + usable;
-            let blocks = needed.div_ceil(usable) + Self::KEEP as u64;
-            let can_be = credit <= wanted && blocks <= self.blocks.slots.len() as u64;
-            self.free_wanted.store(if can_be { blocks } else { 0 }, SeqCst);
-            if credit <= wanted && dirty > 0 {
-                self.rounds.target.fetch_max(self.rounds.current.load(SeqCst), SeqCst);
-            }
-            full |= credit <= 0 && dirty == 0 && self.exhausted.load(Relaxed) == 1;
-        }
-        self.credit.store(credit, Relaxed);
-        self.starving.store(u64::from(wanted > credit.max(0)), SeqCst);
+        let free = self.blocks.free.slots.lock().len();
+        let usable =
+            (self.blocks.block_bytes - BLOCK_HEADER_BYTES - TRAILER_BYTES) as u64 * USABLE_PERCENT / 100;
+        // The last blocks are defragmentation's.
+        let at_once = counted(free.saturating_sub(Self::KEEP) as u64 * usable);
+        let sums = Sums {
+            usable,
+            at_once,
+            dirty: self.dirty_bytes(),
+            reserve: self.blocks.reserve() as u64 * usable,
+            wanted,
+        };
+        let verdict = if logged { self.judge_logged(&sums) } else { self.judge_unlogged(&sums) };
+        self.credit.store(verdict.credit, Relaxed);
+        // Until a block is left: the reserve is there for deletes, by which a full store gets room again.
+        self.overdraft.store(sums.reserve.saturating_sub(usable).max(usable) as i64, Relaxed);
+        self.starving.store(u64::from(wanted > verdict.credit.max(0)), SeqCst);
         // A large value needs whole blocks, and none can be had: who waits for them must be told.
         let out = self.whole_blocks_out.load(Relaxed) == 1;
         let out_for_all = out && free <= RECLAIM_SLOTS;
-        self.blocks.free.full.store(full || out, SeqCst);
-        self.blocks.free.stuck.store(stuck || out_for_all, SeqCst);
+        self.blocks.free.full.store(verdict.full || out, SeqCst);
+        self.blocks.free.stuck.store(verdict.stuck || out_for_all, SeqCst);
+    }
+
+    /// With a log what defragmentation can gain counts, too.
+    fn judge_logged(&self, sums: &Sums) -> Verdict {
+        let Sums { usable, at_once, dirty, reserve, wanted } = *sums;
+        let credit = at_once - (dirty + reserve) as i64;
+        if credit > wanted {
+            return Verdict { credit, full: false, stuck: false };
+        }
+        let (mut room, mut gain) = (0, 0);
+        for (number, slot) in self.blocks.slots.iter().enumerate() {
+            match slot.state() {
+                State::Free | State::Freeing => room += usable,
+                State::Extents if slot.live_bytes.load(SeqCst) <= 0 => room += usable,
+                State::Sealed => gain += self.to_gain(number as u32),
+                _ => {}
+            }
+        }
+        // Part of what is dirty may go to a page that holds little else, and moving leaves gaps behind.
+        let kept = Self::KEEP as u64 * usable + (Self::LEFT_BEHIND + 1) * self.blocks.block_bytes as u64;
+        let room = counted((room + self.within_reach(gain)).saturating_sub(kept));
+        Verdict {
+            credit: room - (dirty + reserve) as i64,
+            full: room <= (dirty + reserve) as i64,
+            stuck: room <= (dirty + usable) as i64,
+        }
+    }
+
+    /// Without a log free blocks alone count; those who defragment are told how many it takes.
+    fn judge_unlogged(&self, sums: &Sums) -> Verdict {
+        let Sums { usable, at_once, dirty, reserve, wanted } = *sums;
+        let credit = at_once - (dirty + reserve) as i64;
+        let needed = (wanted as u64 + dirty + reserve) * 100 / COUNTED_ON_PERCENT + usable;
+        let blocks = needed.div_ceil(usable) + Self::KEEP as u64;
+        let can_be = credit <= wanted && blocks <= self.blocks.slots.len() as u64;
+        self.free_wanted.store(if can_be { blocks } else { 0 }, SeqCst);
+        if credit <= wanted && dirty > 0 {
+            self.rounds.target.fetch_max(self.rounds.current.load(SeqCst), SeqCst);
+        }
+        let settled = dirty == 0 && self.exhausted.load(Relaxed) == 1;
+        Verdict { credit, full: settled && credit <= 0, stuck: settled && at_once <= usable as i64 }
     }
 
     /// What would have to be written if nothing were written over any more.
@@ -127,4 +146,28 @@ impl<L: Lower> SlabSpace<L> {
         };
         self.slabs.table.iter().enumerate().filter_map(of_slab).sum()
     }
+}
+
+/// What a verdict follows from, in bytes.
+struct Sums {
+    /// Of a block.
+    usable: u64,
+    /// What free blocks take.
+    at_once: i64,
+    dirty: u64,
+    reserve: u64,
+    /// Credit that a large value waits for.
+    wanted: i64,
+}
+
+struct Verdict {
+    credit: i64,
+    /// Writes are refused.
+    full: bool,
+    /// Deletes are, too.
+    stuck: bool,
+}
+
+fn counted(room: u64) -> i64 {
+    (room * COUNTED_ON_PERCENT / 100) as i64
 }

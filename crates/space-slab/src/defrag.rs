@@ -12,14 +12,13 @@ use terrace_engine::record::{Kind, NewRecord};
 use terrace_engine::space::Context;
 use terrace_index::{Address, Change, Index, Key, Lookup, Verdict};
 
+use crate::location::Location;
 use crate::slab::NONE;
 use crate::space::SlabSpace;
 use crate::stage::{Stage, Staged, What};
 
 /// Records of a page that are looked at in one step.
 const RECORDS_A_STEP: usize = 256;
-/// Moving is worth it while it would free so many blocks' worth.
-const GAIN_BLOCKS: u64 = 2;
 /// Of a block so much can be used, as a rule: records leave gaps.
 pub(crate) const USABLE_PERCENT: u64 = 95;
 
@@ -107,12 +106,17 @@ impl<L: Lower> SlabSpace<L> {
         Progress::Idle
     }
 
-    /// Of what moving could gain in all, what it may be counted on for. Large records leave gaps wherever they are: what many
-    /// victims in a row did not gain is not there.
-    pub(crate) fn worth_moving(&self, gain: u64) -> u64 {
-        let elusive = self.elusive_bytes.load(Relaxed);
-        gain.saturating_sub(elusive + GAIN_BLOCKS * self.blocks.block_bytes as u64)
+    /// Of what moving could gain in all, what there is. Large records leave gaps wherever they are: what many victims in a row
+    /// did not gain is not there.
+    pub(crate) fn within_reach(&self, gain: u64) -> u64 {
+        gain.saturating_sub(self.elusive_bytes.load(Relaxed))
     }
+    /// Whether moving is worth it.
+    fn is_worth_moving(&self, gain: u64) -> bool {
+        self.within_reach(gain) > Self::LEFT_BEHIND * self.blocks.block_bytes as u64
+    }
+    /// Blocks' worth of gaps that nobody moves anything for.
+    pub(crate) const LEFT_BEHIND: u64 = 1;
 
     fn seal_moved<I: Index>(
         &self,
@@ -124,8 +128,10 @@ impl<L: Lower> SlabSpace<L> {
         let progress = self.seal(&mut defrag.stage, image, 0, index, context);
         if progress == Progress::Worked {
             defrag.moved_seq = self.last_page.load(SeqCst);
-            defrag.net += defrag.emptied.len() as i64 - 1;
-            defrag.emptied.clear();
+            let slots = &self.blocks.slots;
+            let emptied = defrag.emptied.drain();
+            let freed = emptied.filter(|(number, _)| slots[*number as usize].live_bytes.load(Relaxed) <= 0);
+            defrag.net += freed.count() as i64 - 1;
             if defrag.net > defrag.best {
                 (defrag.best, defrag.futile) = (defrag.net, 0);
             }
@@ -190,7 +196,7 @@ impl<L: Lower> SlabSpace<L> {
             self.elusive_bytes.store(gain, Relaxed);
         }
         self.elusive_bytes.fetch_min(gain, Relaxed);
-        if self.worth_moving(gain) == 0 {
+        if !self.is_worth_moving(gain) {
             return false;
         }
         let left = all().filter(|&number| !is(&defrag.emptied, number));
@@ -261,23 +267,21 @@ impl<L: Lower> SlabSpace<L> {
         let from = self.locations.page(place, entry.kind, words);
         let what = What::Page { words: words as u32, seq: victim.block.seq };
         let listed = Listed::new(&entry, view.as_ref(), from);
-        let forgotten = entry.version <= context.flush_version(entry.db);
         let Some(view) = view.filter(|_| entry.kind != Kind::Poison) else {
             return self.stage_damaged(stage, &listed, &entry, (from, what), index, context);
         };
         let key = Key { hash: entry.hash, db: entry.db, bytes: view.key };
-        if forgotten {
-            if listed.is_in(index) && listed.remove(index) {
+        // Under the key's lock: a record that is promoted or evicted right now refers to it all the time.
+        let verify = |at| if self.is_or_has_home(at, from) { Verdict::Match } else { Verdict::Differs };
+        if entry.version <= context.flush_version(entry.db) {
+            if index.update(&key, verify, |found| self.forget_copy(found, from, (&entry, words))) {
                 if entry.kind == Kind::Extent {
                     self.blocks.forget_extent(view.value);
                 }
                 context.forgotten(entry.kind);
-                self.release_copy(from, words);
             }
             return true;
         }
-        // Under the key's lock: a record that is promoted or evicted right now refers to it all the time.
-        let verify = |at| if self.is_or_has_home(at, from) { Verdict::Match } else { Verdict::Differs };
         if !index.update(&key, verify, |found| (Change::Keep, matches!(found, Lookup::Found(_)))) {
             return true;
         }
@@ -287,6 +291,27 @@ impl<L: Lower> SlabSpace<L> {
         }
         stage.push(what, from, entry, &record);
         true
+    }
+
+    /// In the critical section of the key of a record that a whole-database flush forgot: nothing refers to it any more,
+    /// neither the index nor a slot that has it for a home.
+    fn forget_copy(
+        &self,
+        found: Lookup,
+        from: Address,
+        (entry, words): (&FooterEntry, usize),
+    ) -> (Change, bool) {
+        let Lookup::Found(at) = found else { return (Change::Keep, false) };
+        match self.locations.location(at) {
+            Location::Page(..) => self.release_copy(from, words),
+            Location::Dram(offset) if self.slabs.slot(offset).version() == entry.version => {
+                if let Some(home) = self.clear_slot(offset) {
+                    self.release_copy(home, words);
+                }
+            }
+            Location::Dram(_) => return (Change::Keep, false),
+        }
+        (Change::Remove, true)
     }
 
     /// A copy that can't be read: if a slot has it for a home, that gets another one; else it becomes a poison.

@@ -59,6 +59,8 @@ pub struct SlabSpace<L: Lower> {
     pub(crate) steps_done: AtomicU64,
     /// Bytes that may become dirty before background steps look again.
     pub(crate) credit: AtomicI64,
+    /// What deletes may take beyond it.
+    pub(crate) overdraft: AtomicI64,
     pub(crate) details: Details,
     purge_dram_at: AtomicU64,
     purge_at: AtomicU64,
@@ -114,6 +116,7 @@ impl<L: Lower> SlabSpace<L> {
             starving: AtomicU64::new(0),
             steps_done: AtomicU64::new(0),
             credit: AtomicI64::new(0),
+            overdraft: AtomicI64::new(0),
             details: Details::default(),
             purge_dram_at: AtomicU64::new(0),
             purge_at: AtomicU64::new(0),
