@@ -58,7 +58,7 @@ pub struct Machine<I: Index, S: Space, D: LogDevice> {
     pub(crate) log: Option<Log<D>>,
     pub(crate) shared: Shared,
     pub(crate) options: MachineOptions,
-    background: Mutex<Option<Core<I, S, D>>>,
+    pub(crate) background: Mutex<Option<Core<I, S, D>>>,
     pub(crate) manifest: Mutex<Manifest>,
     /// A log floor on its way: see [`Machine::raise_log_floor`].
     floor: Mutex<FloorState>,

@@ -208,6 +208,9 @@ impl<I: Index, S: Space, D: LogDevice> Machine<I, S, D> {
         from_log.sort_unstable_by_key(|(version, _)| *version);
         let mut machine = Arc::new(machine);
         let mut core = Core::open(&machine)?;
+        // Nothing expires and nothing is evicted yet: a delete takes room in the log, which can't be had from it before all
+        // that it holds is back.
+        let background = machine.background.lock();
         for (_, record) in &from_log {
             let Some(view) = RecordView::decode(record) else { continue };
             if view.head.version <= manifest.flush_versions[usize::from(view.head.meta.db()) & 15] {
@@ -219,7 +222,7 @@ impl<I: Index, S: Space, D: LogDevice> Machine<I, S, D> {
             }
             stats.from_log += 1;
         }
-        drop(core);
+        drop((background, core));
         if let Some(replay) = replay {
             replay.retire(machine.space.last_seq());
         }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use terrace_engine::Durability;
-use terrace_proof::subjects::{self, Hetermm};
+use terrace_proof::subjects;
 use terrace_testkit::settings::variable;
 use terrace_testkit::sweep::{MediaKind, SweepOptions, sweep};
 
@@ -68,6 +68,10 @@ fn again(media: MediaKind, durability: Durability, seed: u64) {
 
 /// The same with so many images: the crash that failed must be among them.
 fn again_with(media: MediaKind, durability: Durability, seed: u64, images: u64) {
+    again_on("hetermm", media, durability, seed, images);
+}
+
+fn again_on(engine: &str, media: MediaKind, durability: Durability, seed: u64, images: u64) {
     let options = SweepOptions {
         media,
         durability,
@@ -78,7 +82,8 @@ fn again_with(media: MediaKind, durability: Durability, seed: u64, images: u64) 
         reduce: true,
         failures_max: 1,
     };
-    let summary = sweep(&Hetermm, &options, &|_| {}).unwrap_or_else(|error| panic!("{error}"));
+    let subject = subjects::by_name(engine).unwrap_or_else(|error| panic!("{error}"));
+    let summary = sweep(subject, &options, &|_| {}).unwrap_or_else(|error| panic!("{error}"));
     assert!(summary.failures.is_empty(), "{}", summary.failures[0]);
     assert!(summary.images() > 0, "{summary}");
 }
@@ -160,6 +165,21 @@ fn reclamation_gathers_records_instead_of_moving_them_for_ever() {
 #[test]
 fn a_full_cache_evicts_keys_whose_pages_are_in_dram() {
     again(MediaKind::Byte, Durability::Sync, 326);
+}
+
+#[test]
+fn nothing_expires_while_the_log_comes_back() {
+    again_on("tac", MediaKind::Byte, Durability::Sync, 22_100, 120);
+}
+
+#[test]
+fn without_a_log_a_full_store_that_forgot_or_evicts_finds_room() {
+    for (media, seed) in [(MediaKind::Byte, 41), (MediaKind::Byte, 150), (MediaKind::Block, 90)] {
+        again_on("tac", media, Durability::None, seed, 100);
+    }
+    for durability in [Durability::Sync, BATCH] {
+        again_on("tac", MediaKind::Block, durability, 299, 100);
+    }
 }
 
 #[test]

@@ -298,15 +298,20 @@ mod tests {
 
     use super::*;
     use crate::open::SlabOptions;
+    use crate::policy::Count;
 
     const USE: u64 = 7;
 
-    /// Whether a copy of what a page held is swung to, when the page is in use `now`.
-    fn is_swung(now: u64, kind: Kind) -> bool {
+    fn space() -> SlabSpace<ByteTier<HeapRegion>> {
         let region = Arc::new(HeapRegion::new(4 << 20).unwrap());
         let options =
             SlabOptions { block_bytes: 64 << 10, dram_bytes: 1 << 20, dram_budget: None, store_id: 1 };
-        let space = SlabSpace::new(ByteTier::new(region, 0, 4 << 20, String::new()), options).unwrap();
+        SlabSpace::new(ByteTier::new(region, 0, 4 << 20, String::new()), options).unwrap()
+    }
+
+    /// Whether a copy of what a page held is swung to, when the page is in use `now`.
+    fn is_swung(now: u64, kind: Kind) -> bool {
+        let space = space();
         let index = Clht::with_min_buckets(4);
         let record =
             NewRecord { version: 5, kind, db: 0, flags: 0, expire_at: 0, key: b"key", value: b"copied" };
@@ -328,6 +333,35 @@ mod tests {
         for kind in [Kind::Value, Kind::Tombstone, Kind::Poison] {
             assert!(is_swung(USE, kind), "{kind:?}: it is what was copied");
             assert!(!is_swung(USE + 1, kind), "{kind:?}: the page holds something else by now");
+        }
+    }
+
+    #[test]
+    fn a_copy_of_a_record_that_was_rewritten_since_is_garbage() {
+        for what in [What::Evict, What::Home] {
+            let space = space();
+            let index = Clht::with_min_buckets(4);
+            let record = |version| {
+                let kind = Kind::Value;
+                NewRecord { version, kind, db: 0, flags: 0, expire_at: 0, key: b"key", value: b"value" }
+            };
+            let class = space.slabs.classes.of(record(5).words()).unwrap();
+            let offset = space.slabs.take(class).unwrap();
+            let slot = space.slabs.slot(offset);
+            slot.record().write(&record(5));
+            slot.publish(None, 1, space.policy.entering(Count::ONE, space.temperature.now()));
+            let from = space.locations.dram(offset);
+            let entry = FooterEntry { hash: 9, check: 1, version: 5, offset: 0, kind: Kind::Value, db: 0 };
+            let mut stage = Stage::default();
+            stage.push(what, from, entry, &record(5));
+            let key = Key { hash: 9, db: 0, bytes: b"key" };
+            index.update(&key, |_| Verdict::Differs, |_| (Change::Set(from), ()));
+            slot.dirty(1);
+            slot.record().replace(&record(6));
+
+            let to = space.locations.page(Place { slot: 4, offset: 64 }, Kind::Value, record(5).words());
+            assert!(!space.swing(&stage, &stage.moves[0], to, &index), "{what:?}");
+            assert!(index.contains(&key, from) && slot.home().is_none() && slot.stamp() == 1, "{what:?}");
         }
     }
 }

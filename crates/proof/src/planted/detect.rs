@@ -2,7 +2,8 @@
 //!
 //! | name | what it does |
 //! |---|---|
-//! | `sweep MEDIA MODE` | the crash sweep, with kills and clean stops without any crash in it |
+//! | `sweep MEDIA MODE` | the crash sweep of the first engine, with kills and clean stops without any crash in it |
+//! | `sweep ENGINE MEDIA MODE` | the same of another engine |
 //! | `log MEDIA` | crashes of the log alone, with dependencies between sessions and openings that go on |
 //! | `damage MEDIA` | bytes of a stored image flipped, one at a time |
 //! | `damage superblock` | the same for a superblock |
@@ -18,11 +19,11 @@ use std::process::ExitCode;
 use anyhow::{Context, bail};
 use terrace_engine::Durability;
 use terrace_testkit::sweep::without::Crashes;
-use terrace_testkit::sweep::{MediaKind, SweepOptions, sweep};
+use terrace_testkit::sweep::{MediaKind, Subject, SweepOptions, sweep};
 
 use super::{directed, litmus};
 use crate::sites::log_bench;
-use crate::subjects::Hetermm;
+use crate::subjects::{self, SUBJECTS};
 use crate::torture;
 
 /// Runs one detector of planted bugs. Exits with failure if it finds something, and says what in its last two lines.
@@ -57,7 +58,12 @@ pub fn detect(arguments: &DetectArguments) -> anyhow::Result<ExitCode> {
     let finding = match words.as_slice() {
         ["sweep", kind, mode] => {
             let mode = mode.parse::<Durability>().map_err(anyhow::Error::msg)?;
-            crash_sweep(media(kind)?, mode, arguments)?
+            crash_sweep(SUBJECTS[0].1, media(kind)?, mode, arguments)?
+        }
+        ["sweep", engine, kind, mode] => {
+            let mode = mode.parse::<Durability>().map_err(anyhow::Error::msg)?;
+            let subject = subjects::by_name(engine).map_err(anyhow::Error::msg)?;
+            crash_sweep(subject, media(kind)?, mode, arguments)?
         }
         ["torture", kind, mode] => {
             let mode = mode.parse::<Durability>().map_err(anyhow::Error::msg)?;
@@ -82,6 +88,7 @@ pub fn detect(arguments: &DetectArguments) -> anyhow::Result<ExitCode> {
 }
 
 fn crash_sweep(
+    subject: &(dyn Subject + Sync),
     media: MediaKind,
     durability: Durability,
     arguments: &DetectArguments,
@@ -97,7 +104,7 @@ fn crash_sweep(
         failures_max: 1,
     };
     let tried = |images, histories| format!("{images} images of {histories} histories");
-    Ok(match sweep(&Hetermm, &options, &|_| {}) {
+    Ok(match sweep(subject, &options, &|_| {}) {
         Ok(summary) => Finding {
             wrong: summary.failures.first().map(|failure| failure.error.clone()),
             tried: tried(summary.images(), summary.histories()),

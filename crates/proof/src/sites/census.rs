@@ -9,8 +9,10 @@ use std::path::Path;
 
 use anyhow::Context;
 
-/// Where sites are looked for.
-const CRATES: &[&str] = &["log", "engine", "blocks", "space-hybrid-log"];
+/// Where sites are looked for, whatever the engine.
+const CRATES: &[&str] = &["log", "engine", "blocks"];
+/// Where an engine's own are.
+const SPACES: &[(&str, &str)] = &[("hetermm", "space-hybrid-log"), ("tac", "space-slab")];
 
 /// What a call must look like, and the name that the compiler reports it under.
 const CALLS: &[(&str, &str)] = &[
@@ -42,13 +44,14 @@ pub struct Call {
     pub name: String,
 }
 
-/// All calls of the crates that make bytes durable.
+/// All calls of an engine's crates that make bytes durable.
 ///
 /// # Errors
 /// If the source can't be read.
-pub fn census(root: &Path) -> anyhow::Result<Vec<Call>> {
+pub fn census(root: &Path, engine: &str) -> anyhow::Result<Vec<Call>> {
     let mut calls = Vec::new();
-    for krate in CRATES {
+    let own = SPACES.iter().filter(|(name, _)| *name == engine).map(|(_, krate)| krate);
+    for krate in CRATES.iter().chain(own) {
         let folder = root.join("crates").join(krate).join("src");
         let mut files = Vec::new();
         list(&folder, &mut files).with_context(|| format!("reading {}", folder.display()))?;

@@ -32,6 +32,8 @@ pub use census::{Call, census};
 pub use probe::{Effort, Row};
 pub use table::Report;
 
+use crate::subjects::SUBJECTS;
+
 /// Leaves out every flush, fence and sync in turn and looks for a crash image that shows it.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Arguments {
@@ -50,7 +52,7 @@ pub struct Arguments {
     /// Fails unless every site is caught, or has a reason.
     #[arg(long)]
     check: bool,
-    /// Writes docs/sites.md.
+    /// Writes the engine's page: docs/sites.md, or docs/sites-ENGINE.md of any but the first.
     #[arg(long)]
     write: bool,
 }
@@ -60,9 +62,11 @@ pub fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// The table that `--write` writes.
-pub fn document() -> PathBuf {
-    root().join("docs/sites.md")
+/// The page that `--write` writes.
+pub fn document(engine: &str) -> PathBuf {
+    let (first, _) = SUBJECTS[0];
+    let name = if engine == first { "sites.md".into() } else { format!("sites-{engine}.md") };
+    root().join("docs").join(name)
 }
 
 /// Looks for every site of an engine.
@@ -70,13 +74,13 @@ pub fn document() -> PathBuf {
 /// # Errors
 /// If the engine is unknown, the source can't be read, or a history fails with every site in its place.
 pub fn report(engine: &str, effort: Effort, progress: &mut dyn FnMut(&str)) -> anyhow::Result<Report> {
-    let calls = census(&root())?;
+    let calls = census(&root(), engine)?;
     let mut rows: Vec<Row> = Vec::new();
     for setting in probe::SETTINGS {
         let found = probe::probe(engine, setting, effort, (&calls, &rows), progress)?;
         rows.extend(found);
     }
-    Ok(Report::new(&calls, rows))
+    Ok(Report::new(engine, &calls, rows))
 }
 
 /// Runs the command.
@@ -95,7 +99,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     bar.finish_and_clear();
     println!("{}", report.details());
     if arguments.write {
-        std::fs::write(document(), report.markdown())?;
+        std::fs::write(document(&arguments.engine), report.markdown())?;
     }
     let problems = report.problems();
     for problem in &problems {

@@ -10,6 +10,7 @@ use terrace_testkit::sweep::MediaKind;
 use super::census::Call;
 use super::probe::{Row, mode};
 use super::reasons::{REASONS, Reason};
+use crate::subjects::SUBJECTS;
 
 /// A site on a medium, in every mode.
 struct Line {
@@ -23,6 +24,7 @@ struct Line {
 
 /// All sites and what became of them.
 pub struct Report {
+    engine: String,
     lines: Vec<Line>,
     /// Calls that no history reached.
     unreached: Vec<(String, Option<&'static Reason>)>,
@@ -42,13 +44,13 @@ impl Line {
     fn caught(&self) -> bool {
         self.modes.iter().flatten().any(|row| row.caught.is_some())
     }
-    fn explained_by(&self, reason: &Reason) -> bool {
-        reason.explains(&self.name, self.kind, self.media)
+    fn explained_by(&self, engine: &str, reason: &Reason) -> bool {
+        reason.is_of(engine) && reason.explains(&self.name, self.kind, self.media)
     }
 }
 
 impl Report {
-    pub(super) fn new(calls: &[Call], rows: Vec<Row>) -> Self {
+    pub(super) fn new(engine: &str, calls: &[Call], rows: Vec<Row>) -> Self {
         let mut lines: BTreeMap<(String, String, SiteKind), Line> = BTreeMap::new();
         for row in rows {
             let (media, durability) = row.setting;
@@ -64,7 +66,7 @@ impl Report {
         let mut lines: Vec<Line> = lines.into_values().collect();
         let mut used = vec![false; REASONS.len()];
         for line in lines.iter_mut().filter(|line| !line.caught()) {
-            let found = REASONS.iter().position(|reason| line.explained_by(reason));
+            let found = REASONS.iter().position(|reason| line.explained_by(engine, reason));
             line.reason = found.map(|at| {
                 used[at] = true;
                 &REASONS[at]
@@ -72,16 +74,19 @@ impl Report {
         }
         let mut unreached = Vec::new();
         for call in calls.iter().filter(|call| lines.iter().all(|line| line.name != call.name)) {
-            let found = REASONS.iter().position(|reason| reason.site == call.name);
+            let found = REASONS.iter().position(|reason| reason.is_of(engine) && reason.site == call.name);
             let reason = found.map(|at| {
                 used[at] = true;
                 &REASONS[at]
             });
             unreached.push((call.name.clone(), reason));
         }
-        let unused = REASONS.iter().zip(&used).filter(|(_, used)| !**used);
+        // One for all engines is needed if the first one needs it.
+        let (first, _) = SUBJECTS[0];
+        let asked = |reason: &Reason| reason.engine.map_or(engine == first, |only| only == engine);
+        let unused = REASONS.iter().zip(&used).filter(|(reason, used)| asked(reason) && !**used);
         let stale = unused.map(|(reason, _)| reason.site.to_string()).collect();
-        Self { lines, unreached, stale }
+        Self { engine: engine.into(), lines, unreached, stale }
     }
 
     /// What must not be so.
@@ -146,7 +151,7 @@ impl Report {
 
     /// The document.
     pub fn markdown(&self) -> String {
-        let mut text = String::from(HEAD);
+        let mut text = HEAD.replace("ENGINE", &self.engine);
         for line in &self.lines {
             let cell = |mode: &Option<Row>| match mode {
                 None => "-".to_string(),
@@ -200,11 +205,11 @@ fn class(wrong: &str) -> &'static str {
     found.map_or("an acknowledged operation is lost, or one that never was is there", |(_, class)| class)
 }
 
-const HEAD: &str = "# Sites
+const HEAD: &str = "# Sites of engine ENGINE
 
-Every line of the product that makes something durable was left out in turn, as if it were missing in the source, until a
+Every line of the product that makes something durable under this engine was left out in turn, as if it were missing in the source, until a
 crash image showed it. A site has the name of the function that decides, and what it calls there; a *stream* is a store
-around the cache, which counts as flushed. `cargo xtask sites --write` makes this page, and a test checks that it lists the
+around the cache, which counts as flushed. `cargo xtask sites --engine ENGINE --write` makes this page, and a test checks that it lists the
 sites of the source. `docs/recovery.md` says how the images are made and judged.
 
 The numbers are images that were judged without the site until the first wrong one, in histories of seeds 0, 1, 2... and
