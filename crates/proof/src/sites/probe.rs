@@ -12,7 +12,7 @@ use terrace_testkit::sweep::{MediaKind, SweepOptions};
 use super::census::Call;
 use super::log_again::{self, LogAgain};
 use super::log_bench::{self, LogHistory};
-use super::reasons::REASONS;
+use super::reasons::{REASONS, Reason};
 use super::space_again::{self, SpaceAgain};
 use crate::subjects;
 
@@ -103,14 +103,16 @@ pub struct Row {
 
 impl Row {
     /// Whether there is a reason why it need not be caught.
-    fn explained(&self) -> bool {
-        REASONS.iter().any(|reason| reason.explains(&self.name, self.kind, self.setting.0))
+    fn explained(&self, engine: &str) -> bool {
+        let explains = |reason: &Reason| reason.explains(&self.name, self.kind, self.setting.0);
+        REASONS.iter().any(|reason| reason.is_of(engine) && explains(reason))
     }
 }
 
 type Key = (String, SiteKind);
 
 struct Probe<'a> {
+    engine: &'a str,
     calls: &'a [Call],
     setting: Setting,
     /// Caught on these media in another mode.
@@ -141,7 +143,7 @@ pub(super) fn probe(
     let bench = Bench::new(subject, &options)?;
     let known = before.iter().filter(|row| row.setting.0 == media && row.caught.is_some());
     let caught = known.map(|row| (row.name.clone(), row.kind)).collect();
-    let mut probe = Probe { calls, setting, caught, rows: BTreeMap::new() };
+    let mut probe = Probe { engine, calls, setting, caught, rows: BTreeMap::new() };
     for number in 0..effort.histories {
         let seed = effort.seed + number;
         let failed = |error: String| anyhow!("{media} media, {}, seed {seed}: {error}", mode(setting));
@@ -179,7 +181,7 @@ pub(super) fn probe(
 impl Probe<'_> {
     /// Whether it may be given up early.
     fn settled(&self, row: &Row) -> bool {
-        row.explained() || self.caught.contains(&(row.name.clone(), row.kind))
+        row.explained(self.engine) || self.caught.contains(&(row.name.clone(), row.kind))
     }
 
     fn look(&mut self, history: &Recorded<'_, '_>, seed: u64, number: u64) -> anyhow::Result<()> {
@@ -196,7 +198,7 @@ impl Probe<'_> {
                 caught: None,
             });
             // What is explained is looked for a little, in case that the reason is wrong.
-            let settled = row.explained() || known;
+            let settled = row.explained(self.engine) || known;
             if row.caught.is_some() || (settled && number >= HISTORIES_EXPLAINED) {
                 continue;
             }
