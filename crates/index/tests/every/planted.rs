@@ -5,14 +5,14 @@ use std::ops::Bound;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::threads::{count_up, keep_in_sight};
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use terrace_index::adapters::{Map, OrderedMap, Page, Striped};
 use terrace_index::{Address, Direction};
 
 #[derive(Clone, Copy, PartialEq)]
 enum Bug {
     None,
-    /// An entry is gone for a moment when it is replaced.
+    /// An entry that is replaced is gone until the next one is: whoever looks meanwhile misses it.
     Gap,
     /// Going backwards leaves out what a page begins with.
     LostRow,
@@ -23,6 +23,8 @@ enum Bug {
 struct Planted {
     map: RwLock<BTreeMap<Box<[u8]>, Address>>,
     bug: Bug,
+    /// Of [`Bug::Gap`]: what is gone.
+    withheld: Mutex<Option<(Box<[u8]>, Address)>>,
 }
 
 impl Map for Planted {
@@ -34,8 +36,12 @@ impl Map for Planted {
     fn set(&self, name: &[u8], address: Address) {
         match self.bug {
             Bug::Gap => {
-                self.map.write().remove(name);
-                std::thread::yield_now();
+                let mut map = self.map.write();
+                if map.remove(name).is_some() {
+                    let gone = self.withheld.lock().replace((name.into(), address));
+                    map.extend(gone);
+                    return;
+                }
             }
             Bug::LostUpdate if address.raw() % 1000 == 77 => return,
             _ => {}
@@ -67,7 +73,7 @@ impl OrderedMap for Planted {
 }
 
 fn caught(bug: Bug, test: impl Fn(&Striped<Planted>)) -> bool {
-    let index = Striped::new(Planted { map: RwLock::default(), bug });
+    let index = Striped::new(Planted { map: RwLock::default(), bug, withheld: Mutex::default() });
     catch_unwind(AssertUnwindSafe(|| test(&index))).is_err()
 }
 
