@@ -10,9 +10,10 @@ use terrace_index::{Address, Index, Key};
 
 use crate::location::Location;
 use crate::policy::{Beats, Count, Gate, Policy, Thresholds, Tier};
+use crate::slab::NONE;
 use crate::space::SlabSpace;
 use crate::temperature::NO_RIVAL;
-use crate::write::Local;
+use crate::write::{CLASSES_TOO_LARGE, Local};
 
 impl<L: Lower> SlabSpace<L> {
     #[inline]
@@ -95,7 +96,7 @@ impl<L: Lower> SlabSpace<L> {
         if !Beats.admits(Tier::Dram, count, rival, &Thresholds::default()) {
             return;
         }
-        let Some(offset) = self.slabs.take(class) else {
+        let Some(offset) = self.slot_for_promotion(class) else {
             // Background steps are behind: what is hot comes again.
             self.details.promotions_dropped.fetch_add(1, Relaxed);
             return;
@@ -115,5 +116,16 @@ impl<L: Lower> SlabSpace<L> {
             // Its home is not its own: the index refers to something else by now, which has let that go.
             self.clear_slot(offset);
         }
+    }
+
+    /// A slot of this class, or of one a little larger. Of a class that has none a slab is asked for, unless a write asked for
+    /// one of its own.
+    fn slot_for_promotion(&self, class: usize) -> Option<u64> {
+        let last = (class + CLASSES_TOO_LARGE).min(self.slabs.classes.count() - 1);
+        let found = self.slabs.take(class);
+        if found.is_none() {
+            let _ = self.slabs.wanting.compare_exchange(NONE, class as u32, SeqCst, Relaxed);
+        }
+        found.or_else(|| (class + 1..=last).find_map(|class| self.slabs.take(class)))
     }
 }

@@ -17,7 +17,7 @@ use crate::policy::{Count, Policy};
 use crate::space::SlabSpace;
 
 /// A record may stay in a slot so many classes too large; beyond, it moves to a smaller one.
-const CLASSES_TOO_LARGE: usize = 6;
+pub(crate) const CLASSES_TOO_LARGE: usize = 6;
 
 /// What a session keeps.
 pub struct Local<L: Lower> {

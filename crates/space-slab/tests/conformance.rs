@@ -227,3 +227,40 @@ fn who_reads_what_is_unsynced_waits_once_the_window_has_passed() {
     let settled = reader.wait(&mut read);
     assert!(matches!(read.reply(0, &settled), Reply::Hit { .. }));
 }
+
+/// Slots may be longer than their records need; what then goes down must find its way up, though its own class has no slab.
+#[test]
+fn what_is_hot_goes_up_into_slots_of_larger_classes() {
+    const KEYS: u64 = 60_000;
+    const HOT: u64 = 1000;
+    let clock = Arc::new(ManualClock::new(START_US));
+    let store = Media::byte().open(&clock, Durability::None, true, false);
+    let mut session = store.session().unwrap();
+    for first in (0..KEYS).step_by(100) {
+        let mut batch = Batch::new();
+        for key in first..first + 100 {
+            // Room is made for the expiry that there might be, which makes it one class more.
+            let (value, expiry) = (batch.bytes(&[1; 64]), Expiry::Keep);
+            let condition = Condition::Always;
+            let set = OpKind::Set { value, condition, expiry, flags: None, old_value: false };
+            batch.push(0, &key.to_be_bytes(), set);
+        }
+        session.execute(&mut batch);
+        let _ = session.wait(&mut batch);
+        store.step();
+    }
+    let promoted = || {
+        let details = store.stats().engine_details;
+        details.iter().find(|(name, _)| *name == "records_promoted").unwrap().1
+    };
+    for _ in 0..20 {
+        let mut batch = Batch::new();
+        for key in 0..HOT {
+            batch.push(0, &key.to_be_bytes(), OpKind::Get { value: true });
+        }
+        session.execute(&mut batch);
+        let _ = session.wait(&mut batch);
+        store.step();
+    }
+    assert!(promoted() >= HOT / 2, "{} of {HOT} that are read again and again went up", promoted());
+}

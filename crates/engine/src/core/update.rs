@@ -10,7 +10,7 @@ use super::get::lost;
 use super::{Core, Place, Step, live, log_record, note_seen};
 use crate::batch;
 use crate::decide::{Answer, Decision, NewValue, Old, decide, needs_value};
-use crate::op::{Op, OpKind, Span};
+use crate::op::{Expiry, Op, OpKind, Span};
 use crate::pending::{Known, Wanted};
 use crate::record::{Head, INLINE_VALUE_BYTES, KEY_BYTES_MAX, Kind, NewRecord, words_for};
 use crate::reply::{Meta, OpError, Reply};
@@ -69,7 +69,12 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
             OpKind::Delete { .. } | OpKind::Purge => words_for(key.bytes.len(), 0, false),
             _ => {
                 let value = if ahead.is_some() { self.description.len() } else { argument.len().min(inline) };
-                words_for(key.bytes.len(), value.max(24), true)
+                // What a plain set needs is known; other records may turn out to need more, which the pass then asks for.
+                match op.kind {
+                    OpKind::Set { expiry: Expiry::Clear, .. } => words_for(key.bytes.len(), value, false),
+                    OpKind::Set { .. } => words_for(key.bytes.len(), value, true),
+                    _ => words_for(key.bytes.len(), value.max(24), true),
+                }
             }
         };
         let start = output.len();
