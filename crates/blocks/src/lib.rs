@@ -76,7 +76,7 @@ pub use freeing::Freeing;
 pub use image::{Block, Image};
 pub use layout::{
     BLOCK_HEADER_BYTES, BlockKind, BlockTrailer, ENTRY_BYTES, FooterEntry, Header, Stored, TRAILER_BYTES,
-    checked, entries, u32_at, u64_at,
+    checked, entries, record_crc, u32_at, u64_at,
 };
 pub use listed::Listed;
 pub use lower::{Finished, Lower};

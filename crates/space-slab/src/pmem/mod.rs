@@ -1,0 +1,34 @@
+//! PMem slabs: warm records, each in a slot of whole 256-byte granules; immutable, durable, checksummed.
+//!
+//! ```text
+//!   DRAM  slab table: class, use, live slots     taken: a bit a slot     touches: a byte a slot
+//!           |
+//!   PMem  [ header | slot | slot | .. ][ header | slot | .. ][ header, not used yet ] ..
+//!                     '-- commit word | head | record
+//!
+//!   take --> fill: stream, fence, commit words, fence --> swing --> .. --> let go --> epoch, barrier --> clear, fence --> take
+//! ```
+//!
+//! | file | what |
+//! |---|---|
+//! | `layout` | the format |
+//! | `medium` | the part of a region that the slabs lie in |
+//! | `fill`, `free`, `format` | what is stored there, and in which order |
+//! | `slab` | the table in DRAM: which slots are taken, and whose |
+//! | `read` | fetching a record |
+//! | `scan` | opening what is there |
+
+mod fill;
+mod format;
+mod free;
+mod layout;
+mod medium;
+mod read;
+mod scan;
+mod slab;
+#[cfg(test)]
+mod sweep;
+
+pub(crate) use layout::{GRANULE, StoredSlot};
+pub(crate) use medium::Area;
+pub(crate) use slab::{Fills, PmemSlabs};

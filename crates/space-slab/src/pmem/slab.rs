@@ -1,0 +1,319 @@
+//! The table of the slabs: which slots are taken, and by records of which length.
+//!
+//! # Thread safety
+//! Slots are taken, filled and given back by one background step at a time, under the lock of `Alloc`. Anybody reads the
+//! table: a slab keeps its class as long as one of its slots is taken, and a slot that the index led to stays taken until an
+//! epoch has passed.
+//!
+//! # Invariants
+//! * A slot that is not taken is free on the medium, durably.
+//! * A slab without a taken slot may change class; on the medium it has the class of the table until then.
+
+use std::sync::atomic::Ordering::*;
+
+use terrace_blocks::FooterEntry;
+use terrace_engine::record::{Kind, NewRecord};
+
+use super::layout::{
+    GRANULE, Granules, LINE_BYTES, SLAB_HEADER_BYTES, SlabHeader, SlotPlace, StoredSlot, slots_in,
+};
+use super::medium::{Filling, Medium};
+use crate::sync::{AtomicU32, AtomicU64, Mutex};
+
+/// No class.
+pub(crate) const NONE: u32 = u32::MAX;
+
+/// What is known of a slab.
+pub(crate) struct PmemSlab {
+    /// Which use of it this is.
+    pub seq: AtomicU64,
+    pub(super) class: AtomicU32,
+    /// A bit a slot.
+    pub(super) taken: Box<[AtomicU64]>,
+    /// Of each slot how often its record was read, as `temperature` has it.
+    touches: Mutex<Box<[u8]>>,
+    /// Taken slots.
+    pub(super) used: AtomicU32,
+    /// Slots that the index, or a slot in DRAM, refers to.
+    pub live: AtomicU32,
+    /// No record expires before this time.
+    pub min_expire: AtomicU64,
+    /// Whole-database flushes up to this version were applied.
+    pub purged: AtomicU64,
+}
+
+/// Which slots may be taken.
+#[derive(Default)]
+pub(super) struct Alloc {
+    /// Slabs without a taken slot.
+    pub free: Vec<u32>,
+    /// By class: slabs with a taken slot, and one that is free, perhaps.
+    pub open: Vec<Vec<u32>>,
+    /// The newest use of a slab.
+    pub seq: u64,
+}
+
+/// The slabs.
+pub(crate) struct PmemSlabs {
+    pub(super) medium: Box<dyn Medium>,
+    pub(super) granules: Granules,
+    pub slab_bytes: usize,
+    pub(super) store_id: u64,
+    pub table: Box<[PmemSlab]>,
+    pub(super) alloc: Mutex<Alloc>,
+    /// Of an opening: slots that were found and that nobody has adopted yet, a bit each, by slab.
+    pub(super) unadopted: Mutex<Vec<Vec<u64>>>,
+}
+
+/// Slots that are filled together.
+#[derive(Default)]
+pub(crate) struct Fills {
+    slots: Vec<Filling>,
+    bytes: Vec<u8>,
+}
+
+impl Fills {
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.slots.len()
+    }
+    /// Where the slot of each starts.
+    pub fn slots(&self) -> impl Iterator<Item = u64> + '_ {
+        self.slots.iter().map(|slot| slot.at)
+    }
+    /// None are.
+    pub fn clear(&mut self) {
+        self.slots.clear();
+        self.bytes.clear();
+    }
+}
+
+impl PmemSlab {
+    /// It is of this class from now on.
+    pub(super) fn begin(&self, class: usize, seq: u64, slots: usize) {
+        *self.touches.lock() = vec![0; slots].into();
+        self.seq.store(seq, Release);
+        self.class.store(class as u32, Release);
+    }
+}
+
+impl PmemSlabs {
+    /// Slabs of `slab_bytes` on a medium, for records of up to `longest` bytes. What is there is found by a scan, or made
+    /// by [`make`](Self::make).
+    pub fn new(medium: Box<dyn Medium>, slab_bytes: usize, longest: usize, store_id: u64) -> Self {
+        debug_assert!(slab_bytes.is_multiple_of(GRANULE), "slabs are whole granules");
+        let granules = Granules::new(slab_bytes, longest);
+        let slots = slots_in(slab_bytes, 1);
+        let slab = || PmemSlab {
+            seq: AtomicU64::new(0),
+            class: AtomicU32::new(NONE),
+            taken: (0..slots.div_ceil(64)).map(|_| AtomicU64::new(0)).collect(),
+            touches: Mutex::default(),
+            used: AtomicU32::new(0),
+            live: AtomicU32::new(0),
+            min_expire: AtomicU64::new(u64::MAX),
+            purged: AtomicU64::new(0),
+        };
+        let table: Box<[PmemSlab]> = (0..medium.len() / slab_bytes as u64).map(|_| slab()).collect();
+        let open = (0..granules.count()).map(|_| Vec::new()).collect();
+        let alloc = Alloc { free: (0..table.len() as u32).rev().collect(), open, seq: 0 };
+        let (alloc, unadopted) = (Mutex::new(alloc), Mutex::new(Vec::new()));
+        Self { medium, granules, slab_bytes, store_id, table, alloc, unadopted }
+    }
+
+    /// Makes the slabs of a new store known on the medium; durable when it returns.
+    pub fn make(&self) {
+        for slab in 0..self.table.len() as u32 {
+            let header = SlabHeader { store_id: self.store_id, seq: 0, slab, granules: 0 };
+            self.medium.blank(&header, self.slab_bytes);
+        }
+        self.medium.fence();
+    }
+
+    /// The slab that a slot lies in.
+    #[inline]
+    pub fn slab_of(&self, at: u64) -> u32 {
+        (at / self.slab_bytes as u64) as u32
+    }
+    /// A slot's place in its slab's use.
+    #[inline]
+    pub(super) fn place(&self, at: u64) -> SlotPlace {
+        let slab = self.slab_of(at);
+        let seq = self.table[slab as usize].seq.load(Acquire);
+        SlotPlace { seq, slab, offset: (at % self.slab_bytes as u64) as u32 }
+    }
+    /// The class of a slab, if it has one.
+    #[inline]
+    pub fn class_of(&self, slab: u32) -> Option<usize> {
+        let class = self.table.get(slab as usize)?.class.load(Acquire);
+        (class != NONE).then_some(class as usize)
+    }
+    /// Bytes of a class's slot.
+    #[inline]
+    pub fn slot_bytes(&self, class: usize) -> usize {
+        usize::from(self.granules.of_slot(class)) * GRANULE
+    }
+    /// Slots that a slab of this class holds.
+    pub fn slots_in(&self, class: usize) -> usize {
+        slots_in(self.slab_bytes, self.granules.of_slot(class))
+    }
+    /// Where a slab's slot starts.
+    #[inline]
+    pub fn at(&self, slab: u32, class: usize, slot: usize) -> u64 {
+        u64::from(slab) * self.slab_bytes as u64 + (SLAB_HEADER_BYTES + slot * self.slot_bytes(class)) as u64
+    }
+    /// Which slot of its slab starts there; `None` if none does.
+    pub(super) fn number(&self, at: u64) -> Option<(u32, usize)> {
+        let slab = self.slab_of(at);
+        let bytes = self.slot_bytes(self.class_of(slab)?);
+        let offset = ((at % self.slab_bytes as u64) as usize).checked_sub(SLAB_HEADER_BYTES)?;
+        (offset.is_multiple_of(bytes)).then_some((slab, offset / bytes))
+    }
+    /// Whether a slab's slot is taken.
+    #[inline]
+    pub fn is_taken(&self, slab: u32, slot: usize) -> bool {
+        self.table[slab as usize].taken[slot / 64].load(Acquire) >> (slot % 64) & 1 == 1
+    }
+    /// The class for a record of so many words; `None` if it is too long for any.
+    pub fn class_for(&self, words: usize) -> Option<usize> {
+        self.granules.class(words)
+    }
+    /// How many classes there are.
+    pub fn classes(&self) -> usize {
+        self.granules.count()
+    }
+    /// Slabs without a record.
+    pub fn free_slabs(&self) -> usize {
+        self.alloc.lock().free.len()
+    }
+
+    /// A slot of this class; `None` if there is none. A slab is formatted for it if need be.
+    pub fn take(&self, class: usize) -> Option<u64> {
+        let mut alloc = self.alloc.lock();
+        let slots = self.slots_in(class);
+        loop {
+            let Some(&slab) = alloc.open[class].last() else {
+                self.begin(&mut alloc, class)?;
+                continue;
+            };
+            let entry = &self.table[slab as usize];
+            let free = entry.taken.iter().enumerate().find_map(|(i, word)| {
+                let slot = i * 64 + word.load(Relaxed).trailing_ones() as usize;
+                (slot < slots && slot < (i + 1) * 64).then_some(slot)
+            });
+            let Some(slot) = free else {
+                alloc.open[class].pop();
+                continue;
+            };
+            entry.taken[slot / 64].fetch_or(1 << (slot % 64), AcqRel);
+            entry.used.fetch_add(1, Relaxed);
+            return Some(self.at(slab, class, slot));
+        }
+    }
+
+    /// Gives a free slab to a class.
+    fn begin(&self, alloc: &mut Alloc, class: usize) -> Option<()> {
+        // One that has been of this class before needs no formatting.
+        let same = alloc.free.iter().rposition(|&slab| self.class_of(slab) == Some(class));
+        let slab = match same {
+            Some(i) => alloc.free.swap_remove(i),
+            None => {
+                let slab = alloc.free.pop()?;
+                alloc.seq += 1;
+                let granules = self.granules.of_slot(class);
+                let header = SlabHeader { store_id: self.store_id, seq: alloc.seq, slab, granules };
+                self.medium.format(&header, self.slab_bytes);
+                self.table[slab as usize].begin(class, alloc.seq, self.slots_in(class));
+                slab
+            }
+        };
+        let entry = &self.table[slab as usize];
+        entry.min_expire.store(u64::MAX, Relaxed);
+        entry.purged.store(0, Relaxed);
+        alloc.open[class].push(slab);
+        Some(())
+    }
+
+    /// Adds a record to those that are filled together, in a slot taken for it. `temperature` goes with it.
+    pub fn add(
+        &self,
+        fills: &mut Fills,
+        at: u64,
+        entry: &FooterEntry,
+        temperature: u8,
+        record: &NewRecord<'_>,
+    ) {
+        debug_assert!(record.kind != Kind::Poison, "what is damaged does not come here");
+        let place = self.place(at);
+        fills.slots.push(Filling { at, commit: place.commit(record.version), bytes: fills.bytes.len() });
+        place.encode(entry, temperature, record, &mut fills.bytes);
+        let slab = &self.table[place.slab as usize];
+        if record.expire_at != 0 {
+            slab.min_expire.fetch_min(record.expire_at, Release);
+        }
+        self.set_touches(at, temperature);
+    }
+
+    /// Fills them: all are durable when it returns, and count as live.
+    pub fn fill(&self, fills: &Fills) {
+        self.medium.fill(&fills.slots, &fills.bytes);
+        for slot in &fills.slots {
+            self.table[self.slab_of(slot.at) as usize].live.fetch_add(1, Relaxed);
+        }
+    }
+
+    /// Nothing refers to a slot any more, but somebody may still read it.
+    pub fn let_go(&self, at: u64) {
+        self.table[self.slab_of(at) as usize].live.fetch_sub(1, Release);
+    }
+
+    /// Slots that were let go, that nobody reads any more and whose successors are durable, may be taken again.
+    pub fn clear(&self, slots: &[u64]) {
+        self.medium.clear(slots);
+        let mut alloc = self.alloc.lock();
+        for &at in slots {
+            self.give(&mut alloc, at);
+        }
+    }
+
+    /// A slot that is free on the medium may be taken.
+    pub(super) fn give(&self, alloc: &mut Alloc, at: u64) {
+        let Some((slab, slot)) = self.number(at) else { return };
+        let Some(class) = self.class_of(slab) else { return };
+        let entry = &self.table[slab as usize];
+        entry.taken[slot / 64].fetch_and(!(1 << (slot % 64)), AcqRel);
+        let open = &mut alloc.open[class];
+        if entry.used.fetch_sub(1, Relaxed) == 1 {
+            open.retain(|&other| other != slab);
+            alloc.free.push(slab);
+        } else if !open.contains(&slab) {
+            open.push(slab);
+        }
+    }
+
+    /// How often a slot's record was read; 0 if somebody else is noting that right now.
+    #[inline]
+    pub fn touches(&self, at: u64) -> u8 {
+        let found = self
+            .number(at)
+            .and_then(|(slab, slot)| self.table[slab as usize].touches.try_lock()?.get(slot).copied());
+        found.unwrap_or(0)
+    }
+    /// Notes it, unless somebody else is noting something of the slab right now.
+    #[inline]
+    pub fn set_touches(&self, at: u64, touches: u8) {
+        if let Some((slab, slot)) = self.number(at)
+            && let Some(mut all) = self.table[slab as usize].touches.try_lock()
+            && let Some(of_slot) = all.get_mut(slot)
+        {
+            *of_slot = touches;
+        }
+    }
+
+    /// What stands in the place of a taken slot's head.
+    pub fn head(&self, at: u64) -> StoredSlot {
+        let mut line = [0; LINE_BYTES];
+        self.medium.read(at, &mut line);
+        self.place(at).decode(&line)
+    }
+}
