@@ -60,13 +60,18 @@ shares! {
     superblock: "superblock", 5000;
     manifest: "manifest", 20000;
     record: "record", 20000;
-    blocks: "blocks", 1000;
+    blocks: "blocks", 600;
     log_byte: "log-byte", 1000;
     log_block: "log-block", 500;
-    recover_byte: "recover-byte", 800;
-    recover_block: "recover-block", 400;
-    check_byte: "check-byte", 100;
-    check_block: "check-block", 40;
+    recover_byte: "recover-byte", 400;
+    recover_block: "recover-block", 200;
+    check_byte: "check-byte", 50;
+    check_block: "check-block", 20;
+    tac_blocks: "tac-blocks", 400;
+    tac_recover_byte: "tac-recover-byte", 400;
+    tac_recover_block: "tac-recover-block", 200;
+    tac_check_byte: "tac-check-byte", 50;
+    tac_check_block: "tac-check-block", 20;
     history: "history", 150;
     config: "config", 3000;
 }

@@ -8,13 +8,14 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::Duration;
 
 use terrace_proof::histories::{Kill, Launch, Launcher, PowerCuts, Recording, Running, Tiers, record};
+use terrace_proof::subjects::SUBJECTS;
 use terrace_testkit::linearize::{Failure, Summary};
 use terrace_testkit::settings::variable;
 use terrace_testkit::sweep::MediaKind;
 
-fn tiers(media: MediaKind, durability: &str) -> Tiers {
+fn tiers(engine: &str, media: MediaKind, durability: &str) -> Tiers {
     Tiers {
-        engine: "hetermm".into(),
+        engine: engine.into(),
         media,
         durability: durability.parse().unwrap(),
         dram: "3MiB".into(),
@@ -30,8 +31,8 @@ fn launcher(tiers: &Tiers) -> Launcher {
 /// `TERRACE_HISTORIES_OPERATIONS`, `_CRASHES` and `_SEED` say otherwise.
 fn recording() -> Recording {
     Recording {
-        operations: variable("TERRACE_HISTORIES_OPERATIONS", 50_000),
-        crashes: variable("TERRACE_HISTORIES_CRASHES", 4),
+        operations: variable("TERRACE_HISTORIES_OPERATIONS", 25_000),
+        crashes: variable("TERRACE_HISTORIES_CRASHES", 2),
         clients: 8,
         keys: 4096,
         depth: 48,
@@ -39,8 +40,15 @@ fn recording() -> Recording {
     }
 }
 
-fn share(media: MediaKind, durability: &str) -> Summary {
-    let (tiers, recording) = (tiers(media, durability), recording());
+/// On each engine.
+fn share(media: MediaKind, durability: &str) {
+    for (engine, _) in SUBJECTS {
+        share_of(engine, media, durability);
+    }
+}
+
+fn share_of(engine: &str, media: MediaKind, durability: &str) {
+    let (tiers, recording) = (tiers(engine, media, durability), recording());
     let launcher = launcher(&tiers);
     let mut recorded = record(&recording, &Kill(launcher)).unwrap_or_else(|error| panic!("{error:?}"));
     let summary = recorded.history.check(2, |_| None).unwrap_or_else(|failure| panic!("{failure}"));
@@ -49,7 +57,6 @@ fn share(media: MediaKind, durability: &str) -> Summary {
     // How many depends on what was flushed by the time of each crash, and so on the machine; thousands are usual.
     assert!(recorded.cold > 100, "there is more than DRAM holds: {}", recorded.cold);
     assert!(summary.lost > 0 && summary.open_max > 1, "nothing was cut off, nothing contended: {summary}");
-    summary
 }
 
 #[test]
@@ -68,9 +75,9 @@ fn byte_sync() {
 }
 
 /// Power cuts of servers that keep 2 MiB of records in DRAM.
-fn cuts(media: MediaKind, durability: &str) -> Summary {
-    let tiers = Tiers { dram: "2MiB".into(), ..tiers(media, durability) };
-    let recording = Recording { operations: 30_000, crashes: 3, ..recording() };
+fn cuts(engine: &str, media: MediaKind, durability: &str) -> Summary {
+    let tiers = Tiers { dram: "2MiB".into(), ..tiers(engine, media, durability) };
+    let recording = Recording { operations: 15_000, crashes: 2, ..recording() };
     let program = Path::new(env!("CARGO_BIN_EXE_terrace-proof"));
     let launch = PowerCuts::new(program, &tiers, recording.seed).unwrap();
     let mut recorded = record(&recording, &launch).unwrap_or_else(|error| panic!("{error:?}"));
@@ -81,12 +88,16 @@ fn cuts(media: MediaKind, durability: &str) -> Summary {
 
 #[test]
 fn power_cuts_under_sync() {
-    assert_eq!(cuts(MediaKind::Byte, "sync").undoable, 0);
+    for (engine, _) in SUBJECTS {
+        assert_eq!(cuts(engine, MediaKind::Byte, "sync").undoable, 0, "{engine}");
+    }
 }
 
 #[test]
 fn power_cuts_under_batch() {
-    assert!(cuts(MediaKind::Block, "batch:20").undoable > 0);
+    for (engine, _) in SUBJECTS {
+        assert!(cuts(engine, MediaKind::Block, "batch:20").undoable > 0, "{engine}");
+    }
 }
 
 /// Takes the store back to what it was at the first crash, at every later one: as if what came since had never been flushed.
@@ -124,7 +135,7 @@ impl Launch for Forgetful<'_> {
 }
 
 fn forgetful(window: Option<Duration>) -> Result<Summary, Failure> {
-    let launcher = launcher(&tiers(MediaKind::Block, "batch:100"));
+    let launcher = launcher(&tiers(SUBJECTS[0].0, MediaKind::Block, "batch:100"));
     let recording = Recording { operations: 10_000, crashes: 2, ..recording() };
     let launch = Forgetful { launcher: &launcher, crashes: AtomicU32::new(0), window };
     let mut recorded = record(&recording, &launch).unwrap_or_else(|error| panic!("{error:?}"));

@@ -4,6 +4,8 @@
 
 use std::process::{Command, Output};
 
+use terrace_proof::subjects::SUBJECTS;
+
 /// Runs `terrace-proof torture` with these options.
 fn torture(options: &[&str]) -> Output {
     let ran =
@@ -40,11 +42,13 @@ fn sabotaged(media: &str, sabotage: &str) {
 
 #[test]
 fn nothing_acknowledged_is_lost_in_twenty_power_cuts() {
-    let ran = torture(&["--rounds", "20", "--seed", "1", "--jobs", "2"]);
-    let told = String::from_utf8_lossy(&ran.stdout);
-    assert!(ran.status.success());
-    let last = told.lines().last().unwrap();
-    assert!(last.contains(" 20 power cuts") && last.ends_with(" 0 lost or wrong"), "{last}");
+    for (engine, _) in SUBJECTS {
+        let ran = torture(&["--engine", engine, "--rounds", "10", "--seed", "1", "--jobs", "2"]);
+        let told = String::from_utf8_lossy(&ran.stdout);
+        assert!(ran.status.success(), "{engine}");
+        let last = told.lines().last().unwrap();
+        assert!(last.contains(" 10 power cuts") && last.ends_with(" 0 lost or wrong"), "{last}");
+    }
 }
 
 #[test]

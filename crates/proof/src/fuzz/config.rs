@@ -11,6 +11,7 @@ use super::source::Source;
 /// Options from all three sources.
 pub(super) static CONFIG: Target = Target {
     name: "config",
+    corpus: "config",
     about: "a configuration file, variables and arguments, and misspelt keys",
     bytes_max: 600,
     words: &[

@@ -30,5 +30,5 @@ pub fn inputs(target: &Target) -> std::io::Result<Vec<Input>> {
 }
 
 fn folder(target: &Target) -> PathBuf {
-    [env!("CARGO_MANIFEST_DIR"), "corpus", target.name].iter().collect()
+    [env!("CARGO_MANIFEST_DIR"), "corpus", target.corpus].iter().collect()
 }

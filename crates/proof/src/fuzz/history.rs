@@ -13,6 +13,7 @@ use crate::subjects::SUBJECTS;
 /// One history of the crash sweep.
 pub(super) static HISTORY: Target = Target {
     name: "history",
+    corpus: "history",
     about: "steps of sessions and background work, crashed where the input says",
     bytes_max: 1000,
     words: &[],

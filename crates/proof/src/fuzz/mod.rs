@@ -31,8 +31,10 @@ pub use mutate::Mutator;
 
 /// Something that reads bytes, with the properties that it must keep.
 pub struct Target {
-    /// Its name on the command line and in `corpus/`.
+    /// Its name on the command line.
     pub name: &'static str,
+    /// The folder of its inputs in `corpus/`.
+    pub corpus: &'static str,
     /// What it reads, in a few words.
     pub about: &'static str,
     /// Longer inputs are cut off here.
@@ -65,6 +67,11 @@ pub static TARGETS: &[&Target] = &[
     &media::RECOVER_BLOCK,
     &media::CHECK_BYTE,
     &media::CHECK_BLOCK,
+    &media::TAC_BLOCKS,
+    &media::TAC_RECOVER_BYTE,
+    &media::TAC_RECOVER_BLOCK,
+    &media::TAC_CHECK_BYTE,
+    &media::TAC_CHECK_BLOCK,
     &history::HISTORY,
     &config::CONFIG,
 ];

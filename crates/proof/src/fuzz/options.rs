@@ -8,6 +8,7 @@ use super::Target;
 /// Sizes, tiers and durability modes.
 pub(super) static OPTIONS: Target = Target {
     name: "options",
+    corpus: "options",
     about: "sizes, tiers and modes as people write them",
     bytes_max: 100,
     words: &[

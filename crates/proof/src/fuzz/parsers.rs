@@ -9,6 +9,7 @@ use super::wire::splits;
 /// Requests as Redis's clients send them.
 pub(super) static RESP: Target = Target {
     name: "resp",
+    corpus: "resp",
     about: "RESP requests, split everywhere",
     bytes_max: 2000,
     words: &[
@@ -32,6 +33,7 @@ pub(super) static RESP: Target = Target {
 /// Answers as our clients read them.
 pub(super) static RESP_ANSWER: Target = Target {
     name: "resp-answer",
+    corpus: "resp-answer",
     about: "RESP answers, cut off everywhere",
     bytes_max: 2000,
     words: &[
@@ -55,6 +57,7 @@ pub(super) static RESP_ANSWER: Target = Target {
 /// Requests as memcached's clients send them.
 pub(super) static MEMCACHED: Target = Target {
     name: "memcached",
+    corpus: "memcached",
     about: "memcached requests, split everywhere",
     // Lines above 2048 bytes are judged by what has arrived, as in memcached.
     bytes_max: 2000,

@@ -12,6 +12,7 @@ use super::source::Source;
 /// Any bytes as a RESP connection.
 pub(super) static SERVE_RESP: Target = Target {
     name: "serve-resp",
+    corpus: "serve-resp",
     about: "any RESP requests against a store, whole and in pieces",
     bytes_max: 600,
     words: &[
@@ -47,6 +48,7 @@ pub(super) static SERVE_RESP: Target = Target {
 /// Any bytes as a memcached connection.
 pub(super) static SERVE_MEMCACHED: Target = Target {
     name: "serve-memcached",
+    corpus: "serve-memcached",
     about: "any memcached requests against a store, whole and in pieces",
     bytes_max: 600,
     words: &[
@@ -71,6 +73,7 @@ pub(super) static SERVE_MEMCACHED: Target = Target {
 /// Commands of which a model knows the replies.
 pub(super) static MODEL: Target = Target {
     name: "serve-model",
+    corpus: "serve-model",
     about: "plain commands in a pipeline, cut anywhere, against a model",
     bytes_max: 300,
     words: &[],

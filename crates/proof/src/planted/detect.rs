@@ -2,8 +2,7 @@
 //!
 //! | name | what it does |
 //! |---|---|
-//! | `sweep MEDIA MODE` | the crash sweep of the first engine, with kills and clean stops without any crash in it |
-//! | `sweep ENGINE MEDIA MODE` | the same of another engine |
+//! | `sweep MEDIA MODE` | the crash sweep, with kills and clean stops without any crash in it |
 //! | `log MEDIA` | crashes of the log alone, with dependencies between sessions and openings that go on |
 //! | `damage MEDIA` | bytes of a stored image flipped, one at a time |
 //! | `damage superblock` | the same for a superblock |
@@ -13,6 +12,8 @@
 //! | `test CRATE TARGET NAME` | a test of the product, see `product_test` |
 //! | `schedules CRATE TARGET NAME` | a test of the product that explores schedules, likewise |
 //! | `space MEDIA` | a small set of keys written again and again, with restarts: the store never fills up |
+//!
+//! Behind the first word of `sweep`, `damage`, `sick`, `litmus` and `space` an engine may stand; without one it is the first.
 
 use std::process::ExitCode;
 
@@ -53,16 +54,16 @@ const IMAGES_A_HISTORY: u64 = 100;
 /// # Errors
 /// If there is no such detector.
 pub fn detect(arguments: &DetectArguments) -> anyhow::Result<ExitCode> {
-    let words: Vec<&str> = arguments.detector.split(' ').collect();
+    let mut words: Vec<&str> = arguments.detector.split(' ').collect();
     let media = |word: &str| word.parse::<MediaKind>().map_err(anyhow::Error::msg);
+    let named = words.get(1).and_then(|word| subjects::by_name(word).ok());
+    let subject = named.unwrap_or(SUBJECTS[0].1);
+    if named.is_some() {
+        words.remove(1);
+    }
     let finding = match words.as_slice() {
         ["sweep", kind, mode] => {
             let mode = mode.parse::<Durability>().map_err(anyhow::Error::msg)?;
-            crash_sweep(SUBJECTS[0].1, media(kind)?, mode, arguments)?
-        }
-        ["sweep", engine, kind, mode] => {
-            let mode = mode.parse::<Durability>().map_err(anyhow::Error::msg)?;
-            let subject = subjects::by_name(engine).map_err(anyhow::Error::msg)?;
             crash_sweep(subject, media(kind)?, mode, arguments)?
         }
         ["torture", kind, mode] => {
@@ -70,12 +71,12 @@ pub fn detect(arguments: &DetectArguments) -> anyhow::Result<ExitCode> {
             let (wrong, tried) = torture::find(media(kind)?, mode, arguments.histories, arguments.seed)?;
             Finding { wrong, tried }
         }
-        ["litmus", name] => litmus::run(name)?,
+        ["litmus", name] => litmus::run(subject, name)?,
         ["log", kind] => log_crashes(media(kind)?, arguments),
         ["damage", "superblock"] => directed::damaged_superblock(),
-        ["damage", kind] => directed::damage(media(kind)?)?,
-        ["sick", "block"] => directed::sick()?,
-        ["space", kind] => directed::space(media(kind)?)?,
+        ["damage", kind] => directed::damage(subject, media(kind)?)?,
+        ["sick", "block"] => directed::sick(subject)?,
+        ["space", kind] => directed::space(subject, media(kind)?)?,
         _ => bail!("no detector {:?}", arguments.detector),
     };
     let Some(wrong) = finding.wrong else {

@@ -13,7 +13,6 @@ use terrace_media_sim::{Access, Fault, FaultKind, SimBlock, SimRegion};
 use terrace_testkit::sweep::{Media, MediaKind, Opening, Subject};
 
 use super::detect::Finding;
-use crate::subjects::Hetermm;
 
 pub(super) const START_US: u64 = 1_800_000_000_000_000;
 /// Background steps after which an answer that is still awaited never comes.
@@ -22,8 +21,8 @@ const STEPS_MAX: u32 = 10_000;
 /// Content of media: one region, or log and data.
 pub(super) type Bytes = Vec<Vec<u8>>;
 
-pub(super) fn blank(kind: MediaKind) -> Bytes {
-    let shape = Hetermm.shape(kind);
+pub(super) fn blank(subject: &dyn Subject, kind: MediaKind) -> Bytes {
+    let shape = subject.shape(kind);
     match kind {
         MediaKind::Byte => vec![vec![0; shape.data_bytes]],
         MediaKind::Block => vec![vec![0; shape.log_bytes], vec![0; shape.data_bytes]],
@@ -53,13 +52,13 @@ pub(super) struct Client {
 }
 
 impl Client {
-    fn open(media: &Media, fresh: bool) -> Result<Self, StoreError> {
+    fn open(subject: &dyn Subject, media: &Media, fresh: bool) -> Result<Self, StoreError> {
         let clock = Arc::new(ManualClock::new(START_US));
-        Self::open_as(media, Opening { durability: Durability::Sync, clock, fresh, evict: false })
+        Self::open_as(subject, media, Opening { durability: Durability::Sync, clock, fresh, evict: false })
     }
 
-    pub fn open_as(media: &Media, opening: Opening) -> Result<Self, StoreError> {
-        let store = Hetermm.open(media, opening)?;
+    pub fn open_as(subject: &dyn Subject, media: &Media, opening: Opening) -> Result<Self, StoreError> {
+        let store = subject.open(media, opening)?;
         Ok(Self { session: store.session()?, store })
     }
 
@@ -126,12 +125,12 @@ pub(super) fn value(key: &str, round: usize, len: usize) -> Vec<u8> {
 
 /// A store's image in which each byte in turn is flipped: the right value, or an error, never another value, and what the
 /// next group of its session claims to be durable is never missing.
-pub(super) fn damage(kind: MediaKind) -> anyhow::Result<Finding> {
-    let shape = Hetermm.shape(kind);
+pub(super) fn damage(subject: &dyn Subject, kind: MediaKind) -> anyhow::Result<Finding> {
+    let shape = subject.shape(kind);
     let mut tried = 0u64;
     for closed in [true, false] {
-        let media = media_of(&blank(kind));
-        let mut client = Client::open(&media, true)?;
+        let media = media_of(&blank(subject, kind));
+        let mut client = Client::open(subject, &media, true)?;
         let mut expected: BTreeMap<String, Option<Vec<u8>>> = BTreeMap::new();
         let rounds = if closed { 6 } else { 2 };
         for round in 0..rounds {
@@ -164,7 +163,7 @@ pub(super) fn damage(kind: MediaKind) -> anyhow::Result<Finding> {
                 tried += 1;
                 let mut damaged = image.clone();
                 damaged[medium][*at] ^= 1 << (tried % 8);
-                if let Some(wrong) = wrong(&media_of(&damaged), &expected) {
+                if let Some(wrong) = wrong(subject, &media_of(&damaged), &expected) {
                     let wrong = format!("byte {at} of medium {medium} flipped, closed {closed}: {wrong}");
                     return Ok(Finding { wrong: Some(wrong), tried: format!("{tried} images") });
                 }
@@ -174,8 +173,12 @@ pub(super) fn damage(kind: MediaKind) -> anyhow::Result<Finding> {
     Ok(Finding { wrong: None, tried: format!("{tried} images") })
 }
 
-fn wrong(media: &Media, expected: &BTreeMap<String, Option<Vec<u8>>>) -> Option<String> {
-    let mut client = Client::open(media, false).ok()?;
+fn wrong(
+    subject: &dyn Subject,
+    media: &Media,
+    expected: &BTreeMap<String, Option<Vec<u8>>>,
+) -> Option<String> {
+    let mut client = Client::open(subject, media, false).ok()?;
     for (key, expected) in expected {
         match (client.get(key), expected) {
             (Some((Reply::Hit { .. }, value)), Some(expected)) if value == *expected => {}
@@ -212,13 +215,13 @@ pub(super) fn damaged_superblock() -> Finding {
 }
 
 /// Operation `n` of a device fails, for every `n`: what is acknowledged afterwards, or was before, is there after the restart.
-pub(super) fn sick() -> anyhow::Result<Finding> {
+pub(super) fn sick(subject: &dyn Subject) -> anyhow::Result<Finding> {
     let mut tried = 0;
     for access in [Access::Sync, Access::Write] {
         for on_log in [true, false] {
             for after in 0..12 {
                 tried += 1;
-                if let Some(wrong) = sick_once(access, on_log, after)? {
+                if let Some(wrong) = sick_once(subject, access, on_log, after)? {
                     let which = if on_log { "log" } else { "data" };
                     let wrong = format!("{access:?} {after} of the {which} device fails: {wrong}");
                     return Ok(Finding { wrong: Some(wrong), tried: format!("{tried} devices") });
@@ -229,15 +232,20 @@ pub(super) fn sick() -> anyhow::Result<Finding> {
     Ok(Finding { wrong: None, tried: format!("{tried} devices") })
 }
 
-fn sick_once(access: Access, on_log: bool, after: u64) -> anyhow::Result<Option<String>> {
-    let media = media_of(&blank(MediaKind::Block));
+fn sick_once(
+    subject: &dyn Subject,
+    access: Access,
+    on_log: bool,
+    after: u64,
+) -> anyhow::Result<Option<String>> {
+    let media = media_of(&blank(subject, MediaKind::Block));
     let Media::Block { log, data } = &media else { bail!("block media") };
-    let mut client = Client::open(&media, true)?;
+    let mut client = Client::open(subject, &media, true)?;
     log.keep_history();
     data.keep_history();
     let device = if on_log { log } else { data };
     device.inject(Fault::new(access, FaultKind::Io).after(after));
-    let large = Hetermm.shape(MediaKind::Block).large_bytes;
+    let large = subject.shape(MediaKind::Block).large_bytes;
     let mut acknowledged: BTreeMap<String, Vec<u8>> = BTreeMap::new();
     let mut uncertain = BTreeMap::new();
     for round in 0..40 {
@@ -259,7 +267,7 @@ fn sick_once(access: Access, on_log: bool, after: u64) -> anyhow::Result<Option<
     data.lose_unsynced(after);
     log.heal();
     data.heal();
-    let mut client = match Client::open(&media_of(&bytes_of(&media)), false) {
+    let mut client = match Client::open(subject, &media_of(&bytes_of(&media)), false) {
         Ok(client) => client,
         Err(error) => return Ok(Some(format!("opening: {error}"))),
     };
@@ -278,11 +286,11 @@ fn sick_once(access: Access, on_log: bool, after: u64) -> anyhow::Result<Option<
 }
 
 /// Few keys, many writes, a restart now and then: there is always room.
-pub(super) fn space(kind: MediaKind) -> anyhow::Result<Finding> {
+pub(super) fn space(subject: &dyn Subject, kind: MediaKind) -> anyhow::Result<Finding> {
     const WRITES: usize = 3000;
-    let shape = Hetermm.shape(kind);
-    let media = media_of(&blank(kind));
-    let mut client = Client::open(&media, true)?;
+    let shape = subject.shape(kind);
+    let media = media_of(&blank(subject, kind));
+    let mut client = Client::open(subject, &media, true)?;
     for write in 0..WRITES {
         let tried = format!("{write} writes");
         let key = format!("key{}", write % 6);
@@ -297,7 +305,7 @@ pub(super) fn space(kind: MediaKind) -> anyhow::Result<Finding> {
         client.store.step();
         if write % 1000 == 999 {
             client.close()?;
-            client = Client::open(&media, false)?;
+            client = Client::open(subject, &media, false)?;
         }
     }
     Ok(Finding { wrong: None, tried: format!("{WRITES} writes") })

@@ -17,7 +17,7 @@ use terrace_engine::clock::ManualClock;
 use terrace_engine::manifest::Manifest;
 use terrace_engine::{Durability, Expiry, OpError, OpKind, Reply};
 use terrace_media_sim::{CrashImage, Explorer, Position, Recorder};
-use terrace_testkit::sweep::{Media, MediaKind, Opening};
+use terrace_testkit::sweep::{Media, MediaKind, Opening, Subject};
 
 use super::detect::Finding;
 use super::directed::{Bytes, Client, START_US, ask, blank, bytes_of, media_of, set, value};
@@ -28,14 +28,14 @@ const MINUTE_US: u64 = 60_000_000;
 const QUIET_STEPS: u32 = 3_000;
 
 /// Runs the test of this name.
-pub(super) fn run(name: &str) -> anyhow::Result<Finding> {
+pub(super) fn run(subject: &dyn Subject, name: &str) -> anyhow::Result<Finding> {
     match name {
-        "carried" => carried(),
-        "flush" => flush(),
-        "time" => time(),
-        "expiry" => expiry(),
-        "pressure" => pressure(),
-        "manifest" => manifest(),
+        "carried" => carried(subject),
+        "flush" => flush(subject),
+        "time" => time(subject),
+        "expiry" => expiry(subject),
+        "pressure" => pressure(subject),
+        "manifest" => manifest(subject),
         _ => bail!("no litmus test {name:?}"),
     }
 }
@@ -58,10 +58,15 @@ fn stored(reply: Option<(Reply, Vec<u8>)>) -> anyhow::Result<()> {
 }
 
 /// A closed store with these keys.
-fn closed(kind: MediaKind, durability: Durability, keys: &[String], expiry: Expiry) -> anyhow::Result<Bytes> {
-    let media = media_of(&blank(kind));
+fn closed(
+    subject: &dyn Subject,
+    (kind, durability): (MediaKind, Durability),
+    keys: &[String],
+    expiry: Expiry,
+) -> anyhow::Result<Bytes> {
+    let media = media_of(&blank(subject, kind));
     let clock = Arc::new(ManualClock::new(START_US));
-    let mut client = Client::open_as(&media, opening(durability, &clock, true))?;
+    let mut client = Client::open_as(subject, &media, opening(durability, &clock, true))?;
     for key in keys {
         stored(client.run(key, |batch| set(batch, &value(key, 0, 200), expiry)))?;
     }
@@ -72,9 +77,9 @@ fn closed(kind: MediaKind, durability: Durability, keys: &[String], expiry: Expi
 /// Crashes what was recorded everywhere. The store is opened on each image, with the clock at the beginning; `judge` says
 /// what is wrong with it after a crash at this position.
 fn crashed(
+    subject: &dyn Subject,
     recorder: &Recorder,
-    kind: MediaKind,
-    durability: Durability,
+    (kind, durability): (MediaKind, Durability),
     from: Position,
     mut judge: impl FnMut(&mut Client) -> Option<String>,
 ) -> Finding {
@@ -92,7 +97,7 @@ fn crashed(
                 MediaKind::Block => Media::Block { log: image.block(0), data: image.block(1) },
             };
             let clock = Arc::new(ManualClock::new(START_US));
-            let mut client = Client::open_as(&media, opening(durability, &clock, false))
+            let mut client = Client::open_as(subject, &media, opening(durability, &clock, false))
                 .map_err(|error| format!("opening: {error}"))?;
             judge(&mut client).map_or(Ok(()), Err)
         },
@@ -104,19 +109,19 @@ fn is_there(client: &mut Client, key: &str) -> bool {
     !matches!(client.get(key), Some((Reply::Miss, _)))
 }
 
-fn carried() -> anyhow::Result<Finding> {
+fn carried(subject: &dyn Subject) -> anyhow::Result<Finding> {
     let (kind, durability) = (MediaKind::Block, Durability::Batch(Duration::from_millis(100)));
     let recorder = Recorder::new();
-    let media = recorded(blank(kind), &recorder);
+    let media = recorded(blank(subject, kind), &recorder);
     let clock = Arc::new(ManualClock::new(START_US));
-    let mut first = Client::open_as(&media, opening(durability, &clock, true))?;
+    let mut first = Client::open_as(subject, &media, opening(durability, &clock, true))?;
     let from = recorder.position();
     let mut second = first.store.session()?;
     stored(first.run("read", |batch| set(batch, b"by the second session", Expiry::Clear)))?;
     let read = ask(&mut *second, &*first.store, "read", |_| OpKind::Get { value: true });
     ensure!(matches!(read, Some((Reply::Hit { .. }, _))), "the read is answered {read:?}");
     stored(ask(&mut *second, &*first.store, "written", |batch| set(batch, b"after it", Expiry::Clear)))?;
-    Ok(crashed(&recorder, kind, durability, from, |client| {
+    Ok(crashed(subject, &recorder, (kind, durability), from, |client| {
         let lost = is_there(client, "written") && !is_there(client, "read");
         lost.then(|| "a write is there, and what its session had read before is not".into())
     }))
@@ -126,50 +131,50 @@ fn keys(count: usize) -> Vec<String> {
     (0..count).map(|n| format!("key{n}")).collect()
 }
 
-fn flush() -> anyhow::Result<Finding> {
+fn flush(subject: &dyn Subject) -> anyhow::Result<Finding> {
     let (kind, durability) = (MediaKind::Byte, Durability::None);
     let keys = keys(8);
     let recorder = Recorder::new();
-    let media = recorded(closed(kind, durability, &keys, Expiry::Clear)?, &recorder);
+    let media = recorded(closed(subject, (kind, durability), &keys, Expiry::Clear)?, &recorder);
     let clock = Arc::new(ManualClock::new(START_US));
-    let mut client = Client::open_as(&media, opening(durability, &clock, false))?;
+    let mut client = Client::open_as(subject, &media, opening(durability, &clock, false))?;
     let done = client.run("", |_| OpKind::Flush { db: None });
     ensure!(matches!(done, Some((Reply::Done, _))), "the flush is answered {done:?}");
     let from = recorder.position();
-    Ok(crashed(&recorder, kind, durability, from, |client| {
+    Ok(crashed(subject, &recorder, (kind, durability), from, |client| {
         let back = keys.iter().find(|key| is_there(client, key))?;
         Some(format!("{back} is back after a flush that was answered"))
     }))
 }
 
-fn time() -> anyhow::Result<Finding> {
+fn time(subject: &dyn Subject) -> anyhow::Result<Finding> {
     // Without a log: the versions in a log would tell the time too.
     let (kind, durability) = (MediaKind::Byte, Durability::None);
     let keys = keys(8);
     let expiry = Expiry::At((START_US + 5 * MINUTE_US) / 1000);
     let recorder = Recorder::new();
-    let media = recorded(closed(kind, durability, &keys, expiry)?, &recorder);
+    let media = recorded(closed(subject, (kind, durability), &keys, expiry)?, &recorder);
     let clock = Arc::new(ManualClock::new(START_US));
-    let mut client = Client::open_as(&media, opening(durability, &clock, false))?;
+    let mut client = Client::open_as(subject, &media, opening(durability, &clock, false))?;
     clock.advance_us(10 * MINUTE_US);
     client.store.step();
     for key in &keys {
         ensure!(!is_there(&mut client, key), "{key} does not expire");
     }
     let from = recorder.position();
-    Ok(crashed(&recorder, kind, durability, from, |client| {
+    Ok(crashed(subject, &recorder, (kind, durability), from, |client| {
         let back = keys.iter().find(|key| is_there(client, key))?;
         Some(format!("{back} had expired, and is back"))
     }))
 }
 
-fn expiry() -> anyhow::Result<Finding> {
+fn expiry(subject: &dyn Subject) -> anyhow::Result<Finding> {
     let mut tried = 0;
     for kind in [MediaKind::Byte, MediaKind::Block] {
         // Small records, of which some expire: their tombstones need as much room, and what they leave is scattered.
         for (len, one_in) in [(1, 2), (1, 3), (1, 4), (1, 6), (1, 10), (8, 3), (8, 6), (40, 3), (40, 6)] {
             tried += 1;
-            let left = left_of_expired(kind, len, one_in)?;
+            let left = left_of_expired(subject, kind, len, one_in)?;
             if left > 0 {
                 let wrong = format!(
                     "{left} expired keys of {len} bytes, one in {one_in}, stay for ever on {kind} media"
@@ -182,10 +187,10 @@ fn expiry() -> anyhow::Result<Finding> {
 }
 
 /// Fills a store, and lets time and background work pass.
-fn left_of_expired(kind: MediaKind, len: usize, one_in: usize) -> anyhow::Result<u64> {
-    let media = media_of(&blank(kind));
+fn left_of_expired(subject: &dyn Subject, kind: MediaKind, len: usize, one_in: usize) -> anyhow::Result<u64> {
+    let media = media_of(&blank(subject, kind));
     let clock = Arc::new(ManualClock::new(START_US));
-    let mut client = Client::open_as(&media, opening(Durability::Sync, &clock, true))?;
+    let mut client = Client::open_as(subject, &media, opening(Durability::Sync, &clock, true))?;
     let expires = Expiry::At((START_US + 60 * MINUTE_US) / 1000);
     let mut kept = 0;
     for n in 0.. {
@@ -206,14 +211,14 @@ fn left_of_expired(kind: MediaKind, len: usize, one_in: usize) -> anyhow::Result
     Ok(client.store.len_all() - kept)
 }
 
-fn pressure() -> anyhow::Result<Finding> {
+fn pressure(subject: &dyn Subject) -> anyhow::Result<Finding> {
     const WRITES: usize = 600;
     let (kind, durability) = (MediaKind::Byte, Durability::None);
     let keys = keys(12);
     let recorder = Recorder::new();
-    let media = recorded(closed(kind, durability, &keys, Expiry::Clear)?, &recorder);
+    let media = recorded(closed(subject, (kind, durability), &keys, Expiry::Clear)?, &recorder);
     let clock = Arc::new(ManualClock::new(START_US));
-    let mut client = Client::open_as(&media, opening(durability, &clock, false))?;
+    let mut client = Client::open_as(subject, &media, opening(durability, &clock, false))?;
     let from = recorder.position();
     for write in 0..WRITES {
         let key = &keys[write * 5 % keys.len()];
@@ -224,18 +229,18 @@ fn pressure() -> anyhow::Result<Finding> {
             client.store.step();
         }
     }
-    Ok(crashed(&recorder, kind, durability, from, |client| {
+    Ok(crashed(subject, &recorder, (kind, durability), from, |client| {
         let gone = keys.iter().find(|key| !matches!(client.get(key), Some((Reply::Hit { .. }, _))))?;
         Some(format!("{gone} was there at a clean close, was only written since, and is gone"))
     }))
 }
 
-fn manifest() -> anyhow::Result<Finding> {
+fn manifest(subject: &dyn Subject) -> anyhow::Result<Finding> {
     let (kind, durability) = (MediaKind::Byte, Durability::Sync);
     let keys = keys(8);
-    let image = closed(kind, durability, &keys, Expiry::Clear)?;
+    let image = closed(subject, (kind, durability), &keys, Expiry::Clear)?;
     // The copies lie behind the log.
-    let starts: Vec<usize> = (subjects::tiny::sizes(kind).log_bytes as usize..image[0].len())
+    let starts: Vec<usize> = (subjects::sizes(kind).log_bytes as usize..image[0].len())
         .step_by(64)
         .filter(|at| Manifest::decode(&image[0][*at..]).is_some())
         .collect();
@@ -247,9 +252,9 @@ fn manifest() -> anyhow::Result<Finding> {
         damaged[0][start + 16] ^= 1;
         let clock = Arc::new(ManualClock::new(START_US));
         let media = recorded(damaged, &recorder);
-        let client = Client::open_as(&media, opening(durability, &clock, false));
+        let client = Client::open_as(subject, &media, opening(durability, &clock, false));
         drop(client.context("with one copy of the manifest damaged")?);
-        let finding = crashed(&recorder, kind, durability, 0, |client| {
+        let finding = crashed(subject, &recorder, (kind, durability), 0, |client| {
             let gone = keys.iter().find(|key| !is_there(client, key))?;
             Some(format!("{gone} is gone"))
         });

@@ -20,7 +20,7 @@ use super::clock::START_US;
 use super::drive::{Driver, Stop};
 use super::plan::{Cmd, CmdKind, KEYS, SESSIONS, Step, plan};
 use super::trial::wrong;
-use crate::subjects::tiny::sizes;
+use crate::subjects::sizes;
 
 /// The last keys, one for each session, are written at the end and nowhere else.
 const BODY_KEYS: u8 = KEYS - SESSIONS as u8;

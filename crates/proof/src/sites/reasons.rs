@@ -35,7 +35,7 @@ const AT_REST: &str = "it is there for a header's line that goes bad at rest, wh
                        crash leaves the header itself";
 
 const TOLD_BY_ROT: &str = "an opening's clearing of other copies comes after it, and both are durable before anything is answered: what it orders \
-                           is told from rot alone, in the hybrid log's test `rot_after_opening`";
+                           is told from rot alone, in the tests `rot::after_opening`";
 const LOSES_AGAIN: &str = "what it clears is whole, trusted and no newer than what was adopted, so that it loses again where a crash keeps it; the manifest that \
                            ends the opening is synced behind it. What is left is a slot that is used again while the log is restored, in a store that has \
                            no room; these histories do not meet it";

@@ -2,12 +2,13 @@
 
 mod hetermm;
 mod tac;
-pub(crate) mod tiny;
+mod tiny;
 
 use terrace_testkit::sweep::Subject;
 
 pub use hetermm::Hetermm;
 pub use tac::Tac;
+pub use tiny::sizes;
 
 /// An engine and its name.
 pub type Named = (&'static str, &'static (dyn Subject + Sync));

@@ -7,8 +7,9 @@ use terrace_index::Clht;
 use terrace_space_hybrid_log::{Opening, Sizes};
 use terrace_testkit::sweep::{self, Media, MediaKind, Shape};
 
-/// Block media need two units a block, so that extents have room beside the header.
-pub(crate) fn sizes(media: MediaKind) -> Sizes {
+/// The sizes of every subject's store on this kind of media. Block media need two units a block, so that extents have room
+/// beside the header.
+pub fn sizes(media: MediaKind) -> Sizes {
     match media {
         MediaKind::Byte => Sizes {
             block_bytes: 2048,

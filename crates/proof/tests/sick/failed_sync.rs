@@ -20,6 +20,7 @@ use terrace_media::{
     AlignedBuf, BlockDevice, BlockFile, BlockFileOptions, Counters, IO_ALIGN, MapError, MapOptions,
     MappedRegion,
 };
+use terrace_proof::subjects::SUBJECTS;
 
 /// A file that refuses one sync when told to, and takes back what it had not synced. Later syncs would succeed.
 pub(super) struct Failing {
@@ -111,8 +112,9 @@ impl MediaSource for Media {
     }
 }
 
-pub(super) fn options(dir: &Path, durability: Durability) -> Options {
+pub(super) fn options(engine: &str, dir: &Path, durability: Durability) -> Options {
     Options {
+        engine: engine.into(),
         dir: Some(dir.into()),
         dram_records: Some(2 << 20),
         ssd: Some(Tier { bytes: 24 << 20, place: None }),
@@ -134,12 +136,12 @@ fn log_failed<T: std::fmt::Debug>(result: Result<T, CallError>) {
     );
 }
 
-fn a_sync_fails(durability: &str, sick: &'static str, takes_back: bool) {
+fn a_sync_fails(engine: &str, durability: &str, sick: &'static str, takes_back: bool) {
     let durability: Durability = durability.parse().unwrap();
     // Not on tmpfs, where there is nothing to sync.
     let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let media = Media { sick, takes_back, ..Media::default() };
-    let store = terrace::open_on(options(dir.path(), durability), &media).unwrap();
+    let store = terrace::open_on(options(engine, dir.path(), durability), &media).unwrap();
     let set = |i| {
         let (key, value) = key_value(i);
         store.set(&key, &value)
@@ -159,7 +161,7 @@ fn a_sync_fails(durability: &str, sick: &'static str, takes_back: bool) {
     assert!(error.contains("sync") && error.contains("planted: the device is sick"), "{error}");
 
     // The device was repaired.
-    let store = terrace::open(options(dir.path(), durability)).unwrap();
+    let store = terrace::open(options(engine, dir.path(), durability)).unwrap();
     for i in 0..refused + 31 {
         let (key, value) = key_value(i);
         let found = store.get(&key).unwrap();
@@ -177,12 +179,16 @@ fn a_sync_fails(durability: &str, sick: &'static str, takes_back: bool) {
 
 #[test]
 fn after_a_failed_sync_of_the_log_nothing_is_acknowledged() {
-    a_sync_fails("sync", "log", true);
-    a_sync_fails("batch:5", "log", false);
+    for (engine, _) in SUBJECTS {
+        a_sync_fails(engine, "sync", "log", true);
+        a_sync_fails(engine, "batch:5", "log", false);
+    }
 }
 
 #[test]
 fn after_a_failed_sync_of_large_values_nothing_is_acknowledged() {
-    a_sync_fails("sync", "data", true);
-    a_sync_fails("batch:5", "data", false);
+    for (engine, _) in SUBJECTS {
+        a_sync_fails(engine, "sync", "data", true);
+        a_sync_fails(engine, "batch:5", "data", false);
+    }
 }

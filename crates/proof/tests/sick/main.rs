@@ -10,10 +10,30 @@ use terrace_engine::{Durability, Store, StoreError};
 use terrace_media::BlockDevice;
 use terrace_media_sim::Access;
 use terrace_proof::sick::{ALL, BOTH, Options, Part, Summary, devices, images, vanished_blocks};
-use terrace_proof::subjects::Hetermm;
+use terrace_proof::subjects::{Hetermm, Named, SUBJECTS};
 use terrace_testkit::sweep::{Media, MediaKind, Opening, Shape, Subject};
 
-fn share(seed: u64, sample: u64, parts: &'static [Part], accesses: &'static [Access]) -> Summary {
+/// On each engine, one of `sample` trials in all; what came of it, and whether all that is `seen` was.
+fn share(
+    seed: u64,
+    sample: u64,
+    parts: &'static [Part],
+    accesses: &'static [Access],
+    seen: fn(&Summary) -> bool,
+) {
+    for engine in SUBJECTS {
+        let summary = share_of(engine, seed, sample * SUBJECTS.len() as u64, parts, accesses);
+        assert!(seen(&summary), "{}: {summary}", engine.0);
+    }
+}
+
+fn share_of(
+    (engine, subject): &Named,
+    seed: u64,
+    sample: u64,
+    parts: &'static [Part],
+    accesses: &'static [Access],
+) -> Summary {
     let options = Options {
         durability: Durability::Sync,
         histories: 1,
@@ -23,56 +43,60 @@ fn share(seed: u64, sample: u64, parts: &'static [Part], accesses: &'static [Acc
         accesses,
         failures_max: 1,
     };
-    let summary = devices(&Hetermm, &options, &|_| {}).unwrap_or_else(|error| panic!("{error}"));
-    println!("{summary}");
-    assert!(summary.failures.is_empty(), "{}", summary.failures[0]);
-    assert!(summary.trials > 10 && summary.answered > 0, "{summary}");
+    let summary = devices(*subject, &options, &|_| {}).unwrap_or_else(|error| panic!("{engine}: {error}"));
+    println!("{engine}: {summary}");
+    assert!(summary.failures.is_empty(), "{engine}: {}", summary.failures[0]);
+    assert!(summary.trials > 10 && summary.answered > 0, "{engine}: {summary}");
     summary
 }
 
 #[test]
 fn after_a_failed_log_nothing_is_acknowledged_and_nothing_is_lost() {
-    let summary = share(1, 24, &[Part::Log], ALL);
-    assert!(summary.log_failed > 0 && summary.refused > 0 && summary.down > 0, "{summary}");
+    share(1, 24, &[Part::Log], ALL, |summary| {
+        summary.log_failed > 0 && summary.refused > 0 && summary.down > 0
+    });
 }
 
 #[test]
 fn a_tier_that_takes_no_more_pages_is_told_and_nobody_waits_for_it() {
-    let summary = share(1, 12, &[Part::Data], &[Access::Write, Access::Sync]);
-    assert!(summary.refused > 0 && summary.down > 0, "{summary}");
+    share(1, 12, &[Part::Data], &[Access::Write, Access::Sync], |summary| {
+        summary.refused > 0 && summary.down > 0
+    });
 }
 
 #[test]
 fn a_block_that_cannot_be_cleared_or_read_once_does_not_stop_reclamation() {
-    share(1, 16, &[Part::Data], &[Access::Read]);
+    share(1, 16, &[Part::Data], &[Access::Read], |_| true);
 }
 
 #[test]
 fn misread_headers_trailers_and_tombstones_bring_nothing_old_back() {
-    let summary = share(3, 7, &[Part::Data], &[Access::Read]);
-    assert!(summary.down > 0, "an opening that was lied to says so: {summary}");
+    // An opening that was lied to says so.
+    share(3, 7, &[Part::Data], &[Access::Read], |summary| summary.down > 0);
 }
 
 #[test]
 fn writes_that_are_lost_or_go_astray_bring_no_value_that_never_was() {
-    let summary = share(7, 5, BOTH, &[Access::Write]);
-    assert!(summary.down > 0, "{summary}");
+    share(7, 5, BOTH, &[Access::Write], |summary| summary.down > 0);
 }
 
 fn rotten(media: MediaKind, sample: u64) {
-    let options = Options {
-        durability: Durability::Sync,
-        histories: 2,
-        seed: 1,
-        sample,
-        parts: BOTH,
-        accesses: ALL,
-        failures_max: 1,
-    };
-    let rotten = images(&Hetermm, media, &options, &|_| {}).unwrap_or_else(|error| panic!("{error}"));
-    println!("{media}: {rotten}");
-    assert!(rotten.failures.is_empty(), "{}", rotten.failures[0]);
-    assert!(rotten.refused > 0 && rotten.poisoned > 0 && rotten.right > 0, "{rotten}");
+    for (engine, subject) in SUBJECTS {
+        let options = Options {
+            durability: Durability::Sync,
+            histories: 2,
+            seed: 1,
+            sample: sample * SUBJECTS.len() as u64,
+            parts: BOTH,
+            accesses: ALL,
+            failures_max: 1,
+        };
+        let rotten =
+            images(*subject, media, &options, &|_| {}).unwrap_or_else(|error| panic!("{engine}: {error}"));
+        println!("{engine}, {media}: {rotten}");
+        assert!(rotten.failures.is_empty(), "{engine}: {}", rotten.failures[0]);
+        assert!(rotten.refused > 0 && rotten.poisoned > 0 && rotten.right > 0, "{engine}: {rotten}");
+    }
 }
 
 #[test]
@@ -87,20 +111,23 @@ fn rotten_block_media_bring_no_wrong_and_no_older_value() {
 
 #[test]
 fn a_block_of_pages_that_vanishes_or_is_read_as_another_is_noticed() {
-    for durability in [Durability::Sync, Durability::Batch(std::time::Duration::from_millis(100))] {
+    let durabilities = [Durability::Sync, Durability::Batch(std::time::Duration::from_millis(100))];
+    for ((engine, subject), durability) in
+        SUBJECTS.iter().flat_map(|engine| durabilities.map(|durability| (engine, durability)))
+    {
         let options = Options {
             durability,
-            histories: 4,
+            histories: 2,
             seed: 1,
             sample: 1,
             parts: BOTH,
             accesses: ALL,
             failures_max: 1,
         };
-        let rotten = vanished_blocks(&Hetermm, &options).unwrap_or_else(|error| panic!("{error}"));
-        println!("{durability}: {rotten}");
-        assert!(rotten.failures.is_empty(), "{}", rotten.failures[0]);
-        assert!(rotten.refused > 0 && rotten.older == 0, "{rotten}");
+        let rotten = vanished_blocks(*subject, &options).unwrap_or_else(|error| panic!("{engine}: {error}"));
+        println!("{engine}, {durability}: {rotten}");
+        assert!(rotten.failures.is_empty(), "{engine}: {}", rotten.failures[0]);
+        assert!(rotten.refused > 0 && rotten.older == 0, "{engine}: {rotten}");
     }
 }
 

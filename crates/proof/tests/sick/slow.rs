@@ -13,20 +13,25 @@ use terrace_engine::clock::ManualClock;
 use terrace_engine::{Batch, Condition, Durability, Expiry, OpKind, Reply, Session, Settled, Store};
 use terrace_media::BlockDevice;
 use terrace_media_sim::{Access, Fault, FaultKind, SimBlock};
-use terrace_proof::subjects::Hetermm;
+use terrace_proof::subjects::SUBJECTS;
 use terrace_testkit::sweep::{Media, MediaKind, Opening, Subject};
 
 /// Keys that are written first, and so lie on the device alone.
 const COLD: usize = 8;
 /// Keys of over 300 bytes written behind the first cold one.
 const FILLERS: usize = 40;
+/// Keys that are written behind those, twice: more of them than DRAM holds.
+const WARM: usize = 120;
+/// Keys that are written while the read is late: no less.
+const HOT: usize = 100;
 /// Looks at the device until the late read completes: more than the test takes for all the rest.
 const LATE: u32 = 100_000;
 /// Background steps until an operation that needs no late read is answered.
 const STEPS: usize = 200;
 
+/// As long as any other, so that each presses on all in a store that keeps records by their size.
 fn value(key: &str, round: usize) -> Vec<u8> {
-    format!("{key}, round {round}, ").into_bytes().repeat(20)
+    format!("{key}, round {round}, ").bytes().cycle().take(330).collect()
 }
 
 fn get(key: &str) -> Box<Batch> {
@@ -66,14 +71,14 @@ fn ask(store: &dyn Store, session: &mut dyn Session, batch: &mut Batch) -> Resul
     Err(format!("{:?} is held up", batch.op(0)))
 }
 
-fn store() -> (Box<dyn Store>, SimBlock) {
-    let shape = Hetermm.shape(MediaKind::Block);
+fn store(subject: &dyn Subject) -> (Box<dyn Store>, SimBlock) {
+    let shape = subject.shape(MediaKind::Block);
     let log = SimBlock::from_image(vec![0; shape.log_bytes]);
     let data = SimBlock::from_image(vec![0; shape.data_bytes]);
     let media = Media::Block { log, data: data.clone() };
     let clock = Arc::new(ManualClock::new(1_800_000_000_000_000));
     let opening = Opening { durability: Durability::Sync, clock, fresh: true, evict: false };
-    (Hetermm.open(&media, opening).unwrap(), data)
+    (subject.open(&media, opening).unwrap(), data)
 }
 
 /// Reads a cold key that comes late in the first session; what happens in the sessions meanwhile, then the late read.
@@ -86,9 +91,8 @@ fn late_read(store: &dyn Store, data: &SimBlock, sessions: &mut [Box<dyn Session
             let _answered = ask(store, &mut *sessions[0], &mut set(&format!("filler{filler}"), 0))?;
         }
     }
-    // More than the pages in DRAM hold.
-    for i in 0..200 {
-        let _answered = ask(store, &mut *sessions[i % 2], &mut set(&format!("warm{}", i % 40), i))?;
+    for i in 0..2 * WARM {
+        let _answered = ask(store, &mut *sessions[i % 2], &mut set(&format!("warm{}", i % WARM), i))?;
         store.step();
     }
     data.inject(Fault::new(Access::Read, FaultKind::Late { reaps: LATE }));
@@ -101,14 +105,13 @@ fn late_read(store: &dyn Store, data: &SimBlock, sessions: &mut [Box<dyn Session
     let writes_before = data.counters().snapshot().writes;
     for i in 0..300 {
         let session = &mut *sessions[i % 2];
-        let key = format!("hot{}", i % 5);
+        let key = format!("hot{}", i % HOT);
         let _answered = ask(store, session, &mut set(&key, i))?;
-        for (key, right) in [(key.clone(), value(&key, i)), {
-            let cold = format!("cold{}", 1 + i % (COLD - 1));
-            let right = value(&cold, 0);
-            (cold, right)
-        }] {
-            let mut batch = get(&key);
+        let cold = format!("cold{}", 1 + i % (COLD - 1));
+        let warm = format!("warm{}", i * 7 % WARM);
+        for (key, round) in [(&key, i), (&cold, 0), (&warm, WARM + i * 7 % WARM)] {
+            let right = value(key, round);
+            let mut batch = get(key);
             let proof = ask(store, session, &mut batch)?;
             if found(&batch, &proof) != Some(right) {
                 return Err(format!("{key} is wrong"));
@@ -136,11 +139,13 @@ fn late_read(store: &dyn Store, data: &SimBlock, sessions: &mut [Box<dyn Session
 
 #[test]
 fn a_late_read_holds_up_neither_its_session_nor_another() {
-    let (store, data) = store();
-    let mut sessions = [store.session().unwrap(), store.session().unwrap()];
-    late_read(&*store, &data, &mut sessions).unwrap();
-    drop(sessions);
-    store.close().unwrap();
+    for (engine, subject) in SUBJECTS {
+        let (store, data) = store(*subject);
+        let mut sessions = [store.session().unwrap(), store.session().unwrap()];
+        late_read(&*store, &data, &mut sessions).unwrap_or_else(|error| panic!("{engine}: {error}"));
+        drop(sessions);
+        store.close().unwrap();
+    }
 }
 
 /// A session that answers its batches in the order in which they came; a batch is known by its address.
@@ -177,7 +182,7 @@ impl Session for InOrder {
 
 #[test]
 fn a_session_that_answers_in_order_is_caught() {
-    let (store, data) = store();
+    let (store, data) = store(SUBJECTS[0].1);
     let in_order = || InOrder { inner: store.session().unwrap(), waiting: Vec::new() };
     let mut sessions: [Box<dyn Session>; 2] = [Box::new(in_order()), Box::new(in_order())];
     let error = late_read(&*store, &data, &mut sessions).unwrap_err();

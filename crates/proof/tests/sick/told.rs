@@ -8,6 +8,7 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use terrace_engine::Durability;
+use terrace_proof::subjects::SUBJECTS;
 use terrace_server::{Server, ServerOptions};
 
 use super::failed_sync::{Media, options};
@@ -44,10 +45,14 @@ fn since(report: &str, name: &str) -> u64 {
 
 #[test]
 fn clients_are_told_that_a_sync_failed_and_why_and_since_when() {
+    SUBJECTS.iter().for_each(|(engine, _)| are_told(engine));
+}
+
+fn are_told(engine: &str) {
     // Not on tmpfs, where there is nothing to sync.
     let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let media = Media { sick: "log", ..Media::default() };
-    let store = terrace::open_on(options(dir.path(), Durability::Sync), &media).unwrap();
+    let store = terrace::open_on(options(engine, dir.path(), Durability::Sync), &media).unwrap();
     let free = Some((Ipv4Addr::LOCALHOST, 0).into());
     let how = ServerOptions { redis: free, memcached: free, threads: 1, ..ServerOptions::default() };
     let server = Server::start(store.clone(), how).unwrap();

@@ -6,11 +6,17 @@ use std::fs::File;
 use std::path::Path;
 
 use terrace::{OpenStore, Options, Place, Tier};
+use terrace_proof::subjects::SUBJECTS;
 
-fn options(dir: &Path, byte: bool) -> Options {
+fn options(engine: &str, dir: &Path, byte: bool) -> Options {
     let place = byte.then(|| Place::Path(dir.into()));
     let tier = Some(Tier { bytes: 24 << 20, place });
-    let options = Options { dir: Some(dir.into()), dram_records: Some(2 << 20), ..Options::default() };
+    let options = Options {
+        engine: engine.into(),
+        dir: Some(dir.into()),
+        dram_records: Some(2 << 20),
+        ..Options::default()
+    };
     if byte {
         Options { pmem: tier, profile: Some("dram".into()), ..options }
     } else {
@@ -25,9 +31,9 @@ fn check(store: &OpenStore) {
     }
 }
 
-fn shortened(dir: &Path, byte: bool, closed: bool, names: &[&str]) {
+fn shortened(engine: &str, dir: &Path, byte: bool, closed: bool, names: &[&str]) {
     let dir = tempfile::tempdir_in(dir).unwrap();
-    let store = terrace::open(options(dir.path(), byte)).unwrap();
+    let store = terrace::open(options(engine, dir.path(), byte)).unwrap();
     for i in 0..100u32 {
         store.set(format!("key{i}").as_bytes(), &vec![i as u8; 100 + 300 * i as usize]).unwrap();
     }
@@ -42,8 +48,8 @@ fn shortened(dir: &Path, byte: bool, closed: bool, names: &[&str]) {
         let (path, len) = (dir.path().join(name), whole.len());
         for cut in [0, 1, 4096, len / 2, len - 4096, len - 1].into_iter().filter(|cut| *cut < len) {
             File::options().write(true).open(&path).unwrap().set_len(cut as u64).unwrap();
-            let cut_to = format!("{name} cut to {cut} of {len} bytes, closed {closed}");
-            match terrace::open(options(dir.path(), byte)) {
+            let cut_to = format!("{name} cut to {cut} of {len} bytes, closed {closed}, engine {engine}");
+            match terrace::open(options(engine, dir.path(), byte)) {
                 Ok(store) => {
                     // A log's last block may end before its file does.
                     assert!(*name == "log" && cut + 4096 >= len, "{cut_to}: the store opened");
@@ -61,7 +67,7 @@ fn shortened(dir: &Path, byte: bool, closed: bool, names: &[&str]) {
             });
         }
     }
-    let store = terrace::open(options(dir.path(), byte)).unwrap();
+    let store = terrace::open(options(engine, dir.path(), byte)).unwrap();
     check(&store);
     store.close().unwrap();
 }
@@ -69,8 +75,10 @@ fn shortened(dir: &Path, byte: bool, closed: bool, names: &[&str]) {
 #[test]
 fn a_file_of_block_media_cut_short_is_missed() {
     let dir = Path::new(env!("CARGO_TARGET_TMPDIR"));
-    for closed in [true, false] {
-        shortened(dir, false, closed, &["superblock", "log", "data"]);
+    for (engine, _) in SUBJECTS {
+        for closed in [true, false] {
+            shortened(engine, dir, false, closed, &["superblock", "log", "data"]);
+        }
     }
 }
 
@@ -80,7 +88,9 @@ fn a_file_of_byte_media_cut_short_is_missed() {
     if !dir.exists() {
         return;
     }
-    for closed in [true, false] {
-        shortened(dir, true, closed, &["pmem"]);
+    for (engine, _) in SUBJECTS {
+        for closed in [true, false] {
+            shortened(engine, dir, true, closed, &["pmem"]);
+        }
     }
 }

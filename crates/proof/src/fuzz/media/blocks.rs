@@ -8,20 +8,12 @@ use terrace_engine::hash::KeyHasher;
 use terrace_media_sim::SimRegion;
 use terrace_testkit::sweep::MediaKind;
 
+use super::image::Engine;
 use super::mangle::mangle;
-use crate::fuzz::Target;
 
-/// Blocks, records, footers, extents.
-pub(in crate::fuzz) static BLOCKS: Target = Target {
-    name: "blocks",
-    about: "mangled blocks read one by one, and rebuilt",
-    bytes_max: 200,
-    words: &[],
-    run,
-};
-
-fn run(input: &[u8]) -> Result<(), String> {
-    let mut mangled = mangle(MediaKind::Byte, input);
+/// On byte-addressable media.
+pub(in crate::fuzz) fn blocks(engine: Engine, input: &[u8]) -> Result<(), String> {
+    let mut mangled = mangle(engine, MediaKind::Byte, input);
     let tier = mangled.layout.tier(&mut mangled.media).to_vec();
     let (sizes, len) = (mangled.layout.sizes, tier.len() as u64);
     let tier = ByteTier::new(Arc::new(SimRegion::from_image(tier)), 0, len, String::new());

@@ -10,35 +10,18 @@ use terrace::check::{CheckError, CheckOptions, Report, check};
 use terrace_media::{SUPERBLOCK_BYTES, Superblock};
 use terrace_testkit::sweep::MediaKind;
 
+use super::image::Engine;
 use super::layout::Layout;
 use super::mangle::mangle;
 use super::session::{Open, media};
-use crate::fuzz::Target;
-
-/// On byte-addressable media.
-pub(in crate::fuzz) static CHECK_BYTE: Target = Target {
-    name: "check-byte",
-    about: "the offline check and its repair of a mangled store on byte-addressable media",
-    bytes_max: 200,
-    words: &[],
-    run: |input| run(MediaKind::Byte, input),
-};
-
-/// On block media.
-pub(in crate::fuzz) static CHECK_BLOCK: Target = Target {
-    name: "check-block",
-    about: "the offline check and its repair of a mangled store on block media",
-    bytes_max: 200,
-    words: &[],
-    run: |input| run(MediaKind::Block, input),
-};
 
 thread_local! {
     /// Made once a thread; the files in it are written anew for each input.
     static FOLDER: RefCell<Option<TempDir>> = const { RefCell::new(None) };
 }
 
-fn run(kind: MediaKind, input: &[u8]) -> Result<(), String> {
+/// On this kind of media.
+pub(in crate::fuzz) fn check_files(kind: MediaKind, engine: Engine, input: &[u8]) -> Result<(), String> {
     FOLDER.with_borrow_mut(|folder| {
         let folder = match folder {
             Some(folder) => folder,
@@ -46,15 +29,15 @@ fn run(kind: MediaKind, input: &[u8]) -> Result<(), String> {
                 folder.insert(TempDir::new().map_err(|error| format!("no temporary directory: {error}"))?)
             }
         };
-        on_files(kind, folder.path(), input)
+        on_files(engine, kind, folder.path(), input)
     })
 }
 
-fn on_files(kind: MediaKind, dir: &Path, input: &[u8]) -> Result<(), String> {
-    let mangled = mangle(kind, input);
-    write(&mangled.layout, dir, &mangled.media)
+fn on_files(engine: Engine, kind: MediaKind, dir: &Path, input: &[u8]) -> Result<(), String> {
+    let mangled = mangle(engine, kind, input);
+    write(engine, &mangled.layout, dir, &mangled.media)
         .map_err(|error| format!("the files can't be written: {error}"))?;
-    let opened = open(kind, &mangled.media);
+    let opened = open(engine, kind, &mangled.media);
     let report = match told(check(dir, &CheckOptions::default()))? {
         Some(report) => report,
         None => return Ok(()),
@@ -65,7 +48,7 @@ fn on_files(kind: MediaKind, dir: &Path, input: &[u8]) -> Result<(), String> {
     let repair = CheckOptions { repair: true, ..CheckOptions::default() };
     let Some(repaired) = told(check(dir, &repair))? else { return Ok(()) };
     let files = read(kind, dir).map_err(|error| format!("the files can't be read: {error}"))?;
-    match open(kind, &files) {
+    match open(engine, kind, &files) {
         // Nothing stands for a lost manifest or superblock of the log; and what was sealed may be beyond repair, if that is told.
         Err(error) if !lost(&error) && (!mangled.sealed || repaired.is_clean()) => Err(format!(
             "repaired ({}), and opening says: {error}; before: {opened:?}; the check: {:?}",
@@ -98,16 +81,16 @@ fn told(outcome: Result<Report, CheckError>) -> Result<Option<Report>, String> {
     }
 }
 
-fn open(kind: MediaKind, bytes: &[Vec<u8>]) -> Result<(), String> {
-    Open::new(&media(kind, bytes), false).map(Open::kill).map_err(|error| error.to_string())
+fn open(engine: Engine, kind: MediaKind, bytes: &[Vec<u8>]) -> Result<(), String> {
+    Open::new(engine, &media(kind, bytes), false).map(Open::kill).map_err(|error| error.to_string())
 }
 
-fn write(layout: &Layout, dir: &Path, media: &[Vec<u8>]) -> std::io::Result<()> {
+fn write(engine: Engine, layout: &Layout, dir: &Path, media: &[Vec<u8>]) -> std::io::Result<()> {
     let data_bytes = media[media.len() - 1].len();
     let mut identity = [0; 16];
     identity[..8].copy_from_slice(&layout.sizes.store_id.to_le_bytes());
     let superblock = Superblock {
-        engine: "hetermm".into(),
+        engine: engine.name().into(),
         options: format!(
             "block_bytes = {}\nlog_block_bytes = {}\nlog_bytes = {}\n",
             layout.sizes.block_bytes, layout.sizes.log_block_bytes, layout.sizes.log_bytes

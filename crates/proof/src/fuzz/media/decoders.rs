@@ -10,6 +10,7 @@ use crate::fuzz::Target;
 /// The manifest.
 pub(in crate::fuzz) static MANIFEST: Target = Target {
     name: "manifest",
+    corpus: "manifest",
     about: "a manifest whose checksum is right",
     bytes_max: MANIFEST_BYTES + 8,
     words: &["TRCMANI1"],
@@ -32,6 +33,7 @@ pub(in crate::fuzz) static MANIFEST: Target = Target {
 /// The superblock.
 pub(in crate::fuzz) static SUPERBLOCK: Target = Target {
     name: "superblock",
+    corpus: "superblock",
     about: "a superblock, as it came and with its checksum made right",
     bytes_max: SUPERBLOCK_BYTES,
     words: &["TERRACE1", "hetermm", "block_bytes = ", "log_bytes = "],
@@ -54,6 +56,7 @@ pub(in crate::fuzz) static SUPERBLOCK: Target = Target {
 /// The record.
 pub(in crate::fuzz) static RECORD: Target = Target {
     name: "record",
+    corpus: "record",
     about: "a record, as it came",
     bytes_max: 512,
     words: &[],

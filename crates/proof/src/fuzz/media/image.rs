@@ -7,7 +7,7 @@ use terrace_media_sim::Rng;
 use terrace_testkit::sweep::{MediaKind, Subject};
 
 use super::session::{Answer, Open, bytes, media};
-use crate::subjects::Hetermm;
+use crate::subjects::SUBJECTS;
 
 /// Keys of a store.
 const KEYS: u64 = 10;
@@ -41,25 +41,37 @@ const HISTORIES: [History; 5] = [
     History { name: "reclaimed", operations: 700, large: 12, steps: 3, clean: false },
 ];
 
-/// The stores of a kind.
-pub(super) fn images(kind: MediaKind) -> &'static [Image] {
-    static BYTE: OnceLock<Vec<Image>> = OnceLock::new();
-    static BLOCK: OnceLock<Vec<Image>> = OnceLock::new();
-    let images = match kind {
-        MediaKind::Byte => &BYTE,
-        MediaKind::Block => &BLOCK,
-    };
-    images.get_or_init(|| HISTORIES.iter().map(|history| make(kind, history)).collect())
+/// An engine whose stores are mangled, by its place in [`SUBJECTS`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::fuzz) struct Engine(pub usize);
+
+impl Engine {
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        SUBJECTS[self.0].0
+    }
+    /// Makes and opens its stores.
+    pub fn subject(self) -> &'static (dyn Subject + Sync) {
+        SUBJECTS[self.0].1
+    }
 }
 
-fn make(kind: MediaKind, history: &History) -> Image {
-    let shape = Hetermm.shape(kind);
+/// The stores of an engine on a kind of media.
+pub(super) fn images(engine: Engine, kind: MediaKind) -> &'static [Image] {
+    static IMAGES: [[OnceLock<Vec<Image>>; 2]; SUBJECTS.len()] =
+        [const { [const { OnceLock::new() }; 2] }; SUBJECTS.len()];
+    let images = &IMAGES[engine.0][usize::from(kind == MediaKind::Block)];
+    images.get_or_init(|| HISTORIES.iter().map(|history| make(engine, kind, history)).collect())
+}
+
+fn make(engine: Engine, kind: MediaKind, history: &History) -> Image {
+    let shape = engine.subject().shape(kind);
     let blank = match kind {
         MediaKind::Byte => vec![vec![0; shape.data_bytes]],
         MediaKind::Block => vec![vec![0; shape.log_bytes], vec![0; shape.data_bytes]],
     };
     let on = media(kind, &blank);
-    let mut open = Open::new(&on, true).unwrap_or_else(|error| panic!("a new store: {error}"));
+    let mut open = Open::new(engine, &on, true).unwrap_or_else(|error| panic!("a new store: {error}"));
     let mut rng = Rng::new(history.operations);
     let mut written: BTreeMap<Vec<u8>, Vec<Vec<u8>>> = BTreeMap::new();
     for number in 0..history.operations {

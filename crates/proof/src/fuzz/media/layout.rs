@@ -6,7 +6,7 @@ use std::ops::Range;
 use terrace_space_hybrid_log::Sizes;
 use terrace_testkit::sweep::MediaKind;
 
-use crate::subjects::tiny::sizes;
+use crate::subjects::sizes;
 
 /// One kind of store's layout. Media: one region, or log and data.
 #[derive(Clone, Copy)]

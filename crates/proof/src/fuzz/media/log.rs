@@ -7,16 +7,18 @@ use terrace_media_sim::{SimBlock, SimRegion};
 use terrace_testkit::sweep::MediaKind;
 
 use super::mangle::mangle;
+use super::targets::HETERMM;
 use crate::fuzz::Target;
 
 /// On byte-addressable media.
 pub(in crate::fuzz) static LOG_BYTE: Target = Target {
     name: "log-byte",
+    corpus: "log-byte",
     about: "a mangled operation log on byte-addressable media",
     bytes_max: 200,
     words: &[],
     run: |input| {
-        let mut mangled = mangle(MediaKind::Byte, input);
+        let mut mangled = mangle(HETERMM, MediaKind::Byte, input);
         let area = mangled.layout.log(&mut mangled.media).to_vec();
         let options = LogOptions {
             block_bytes: mangled.layout.sizes.log_block_bytes,
@@ -31,11 +33,12 @@ pub(in crate::fuzz) static LOG_BYTE: Target = Target {
 /// On block media.
 pub(in crate::fuzz) static LOG_BLOCK: Target = Target {
     name: "log-block",
+    corpus: "log-block",
     about: "a mangled operation log on block media",
     bytes_max: 200,
     words: &[],
     run: |input| {
-        let mut mangled = mangle(MediaKind::Block, input);
+        let mut mangled = mangle(HETERMM, MediaKind::Block, input);
         let area = mangled.layout.log(&mut mangled.media).to_vec();
         let options = LogOptions {
             block_bytes: mangled.layout.sizes.log_block_bytes,

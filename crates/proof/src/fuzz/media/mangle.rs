@@ -6,7 +6,7 @@
 
 use terrace_testkit::sweep::MediaKind;
 
-use super::image::{Image, images};
+use super::image::{Engine, Image, images};
 use super::layout::{Layout, footer, groups, layout, put, record_at, u64_at};
 use super::seal::seal;
 use crate::fuzz::source::Source;
@@ -27,10 +27,10 @@ pub(super) struct Mangled {
 }
 
 /// The store that an input stands for.
-pub(super) fn mangle(kind: MediaKind, input: &[u8]) -> Mangled {
+pub(super) fn mangle(engine: Engine, kind: MediaKind, input: &[u8]) -> Mangled {
     let mut source = Source::new(input);
     let choice = usize::from(source.byte());
-    let images = images(kind);
+    let images = images(engine, kind);
     let (sealed, image) = (choice & 1 == 1, &images[(choice >> 1) % images.len()]);
     let layout = layout(kind);
     let mut media = image.media.clone();

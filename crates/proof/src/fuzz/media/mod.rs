@@ -20,9 +20,11 @@ mod mangle;
 mod recover;
 mod seal;
 mod session;
+mod targets;
 
-pub(super) use blocks::BLOCKS;
-pub(super) use check::{CHECK_BLOCK, CHECK_BYTE};
 pub(super) use decoders::{MANIFEST, RECORD, SUPERBLOCK};
 pub(super) use log::{LOG_BLOCK, LOG_BYTE};
-pub(super) use recover::{RECOVER_BLOCK, RECOVER_BYTE};
+pub(super) use targets::{
+    BLOCKS, CHECK_BLOCK, CHECK_BYTE, RECOVER_BLOCK, RECOVER_BYTE, TAC_BLOCKS, TAC_CHECK_BLOCK,
+    TAC_CHECK_BYTE, TAC_RECOVER_BLOCK, TAC_RECOVER_BYTE,
+};

@@ -3,40 +3,22 @@
 use terrace_engine::{OpError, StoreError};
 use terrace_testkit::sweep::MediaKind;
 
-use super::image::key;
+use super::image::{Engine, key};
 use super::mangle::{Mangled, mangle};
 use super::session::{Answer, Open, bytes, media};
-use crate::fuzz::Target;
 
-/// On byte-addressable media.
-pub(in crate::fuzz) static RECOVER_BYTE: Target = Target {
-    name: "recover-byte",
-    about: "a mangled store on byte-addressable media, opened, used and opened again",
-    bytes_max: 200,
-    words: &[],
-    run: |input| run(MediaKind::Byte, input),
-};
-
-/// On block media.
-pub(in crate::fuzz) static RECOVER_BLOCK: Target = Target {
-    name: "recover-block",
-    about: "a mangled store on block media, opened, used and opened again",
-    bytes_max: 200,
-    words: &[],
-    run: |input| run(MediaKind::Block, input),
-};
+/// On this kind of media.
+pub(in crate::fuzz) fn recover(kind: MediaKind, engine: Engine, input: &[u8]) -> Result<(), String> {
+    open_and_use(engine, kind, &mangle(engine, kind, input)).map(|_| ())
+}
 
 /// Background steps between opening and closing.
 const STEPS: u32 = 30;
 
-fn run(kind: MediaKind, input: &[u8]) -> Result<(), String> {
-    open_and_use(kind, &mangle(kind, input)).map(|_| ())
-}
-
 /// Opens, reads, writes, stops and opens again; whether the first opening succeeded.
-pub(super) fn open_and_use(kind: MediaKind, mangled: &Mangled) -> Result<bool, String> {
+pub(super) fn open_and_use(engine: Engine, kind: MediaKind, mangled: &Mangled) -> Result<bool, String> {
     let on = media(kind, &mangled.media);
-    let mut open = match Open::new(&on, false) {
+    let mut open = match Open::new(engine, &on, false) {
         Ok(open) => open,
         Err(error) => return refused(&error).map(|()| false),
     };
@@ -66,7 +48,7 @@ pub(super) fn open_and_use(kind: MediaKind, mangled: &Mangled) -> Result<bool, S
             Err(error) => return refused(&error).map(|()| true),
         }
     }
-    let mut again = match Open::new(&media(kind, &bytes(&on)), false) {
+    let mut again = match Open::new(engine, &media(kind, &bytes(&on)), false) {
         Ok(again) => again,
         Err(error) => return Err(format!("opened once, and not again: {error}")),
     };

@@ -134,20 +134,29 @@ fn record(seq: u64, slot: u32, offset: usize, block: &mut [u8]) {
 mod tests {
     use terrace_testkit::sweep::MediaKind;
 
-    use super::super::image::images;
+    use super::super::image::{Engine, images};
     use super::super::layout::layout;
     use super::seal;
+    use crate::subjects::SUBJECTS;
 
     /// Were it not so, sealed inputs would end at a checksum, and what is behind it would never be fuzzed.
     #[test]
     fn a_valid_store_is_sealed_already() {
-        for kind in [MediaKind::Byte, MediaKind::Block] {
-            for image in images(kind) {
+        let engines = (0..SUBJECTS.len()).map(Engine);
+        let all = engines.flat_map(|engine| [MediaKind::Byte, MediaKind::Block].map(|kind| (engine, kind)));
+        for (engine, kind) in all {
+            for image in images(engine, kind) {
                 let mut media = image.media.clone();
                 seal(&layout(kind), &image.media, &mut media);
                 for (number, (sealed, valid)) in media.iter().zip(&image.media).enumerate() {
                     let differs = (0..valid.len()).find(|at| sealed[*at] != valid[*at]);
-                    assert_eq!(differs, None, "{kind} media, {}, medium {number}", image.name);
+                    assert_eq!(
+                        differs,
+                        None,
+                        "{} on {kind} media, {}, medium {number}",
+                        engine.name(),
+                        image.name
+                    );
                 }
             }
         }

@@ -9,9 +9,9 @@ use terrace_engine::{
     Batch, Condition, Durability, Expiry, OpError, OpKind, Reply, Session, Store, StoreError,
 };
 use terrace_media_sim::{SimBlock, SimRegion};
-use terrace_testkit::sweep::{Media, MediaKind, Opening, Subject};
+use terrace_testkit::sweep::{Media, MediaKind, Opening};
 
-use crate::subjects::Hetermm;
+use super::image::Engine;
 
 /// When everything happens, in microseconds since the Unix epoch.
 const NOW_US: u64 = 1_800_000_000_000_000;
@@ -72,10 +72,10 @@ pub(super) fn bytes(media: &Media) -> Vec<Vec<u8>> {
 }
 
 impl Open {
-    pub fn new(media: &Media, fresh: bool) -> Result<Self, StoreError> {
+    pub fn new(engine: Engine, media: &Media, fresh: bool) -> Result<Self, StoreError> {
         let fuse = Arc::new(Fuse::default());
         let how = Opening { durability: Durability::Sync, clock: fuse.clone(), fresh, evict: false };
-        let store = ManuallyDrop::new(Hetermm.open(media, how)?);
+        let store = ManuallyDrop::new(engine.subject().open(media, how)?);
         let session = ManuallyDrop::new(store.session()?);
         Ok(Self { store, session, fuse })
     }
