@@ -20,6 +20,9 @@ use crate::temperature::NO_RIVAL;
 /// Records that leave DRAM in one step, at most.
 const VICTIMS_A_STEP: usize = 4096;
 
+/// Next victims of a class that are looked at in one step, at most, while nobody has to leave.
+const RIVALS_A_STEP: u32 = 64;
+
 /// What eviction remembers between steps.
 #[derive(Default)]
 pub(crate) struct Evicting {
@@ -103,15 +106,12 @@ impl<L: Lower> SlabSpace<L> {
             let slabs = self.slabs.slabs_of(class);
             let slots = self.slabs.slots_in(class);
             let held = slabs.iter().filter(|slab| **slab != NONE).count() * slots;
-            // Free slabs serve every class; and a class nobody writes to may stay full.
             let wanted = class as u32 == wanting;
-            if held == 0 || self.slabs.free_slabs() > 0 || (taken == 0 && !wanted && free > 0) {
-                self.temperature.rivals[class].store(NO_RIVAL, Relaxed);
-                continue;
-            }
-            let low = (held / 50).max((taken as usize).min(held / 8)).max(1);
+            let low = (held / 100).max((taken as usize).min(held / 8)).max(1);
             let mut coming = free + cooling.of_class[class];
-            if coming >= low {
+            // Free slabs serve every class.
+            if held == 0 || self.slabs.free_slabs() > 0 || coming > low * 4 {
+                self.temperature.rivals[class].store(NO_RIVAL, Relaxed);
                 continue;
             }
             let view = ClassSlots {
@@ -125,6 +125,11 @@ impl<L: Lower> SlabSpace<L> {
             let high = (low * 2).min(held);
             let part = &mut evicting.parts[class];
             self.policy.inserted(part, (slabs.len() * slots) as SlotId - 1, 0);
+            // A class nobody writes to may stay full.
+            if coming >= low || (taken == 0 && !wanted && free > 0) {
+                self.look_for_rival(class, part, &view);
+                continue;
+            }
             let mut staged = 0;
             while coming < high || (staged > 0 && staged < held / 4) {
                 let now = self.temperature.now();
@@ -156,6 +161,20 @@ impl<L: Lower> SlabSpace<L> {
             progress = Progress::Blocked;
         }
         progress
+    }
+
+    /// Nobody has to leave this class now. Who its rival kept out asked how hot the next one to go is, and the hand goes on: as
+    /// long as others stay out, it gets colder where it was hot by chance alone.
+    fn look_for_rival(&self, class: usize, part: &mut <Chosen as Policy>::Part, view: &ClassSlots<'_, L>) {
+        let kept_out = self.temperature.kept_out[class].swap(0, Relaxed);
+        let now = self.temperature.now();
+        for _ in 0..kept_out.min(RIVALS_A_STEP) {
+            let Some(victim) = self.policy.victim(part, view, now) else { return };
+            let Some(offset) = view.offset(victim) else { return };
+            let count = self.policy.count(self.slabs.slot(offset).access(), now);
+            self.temperature.rivals[class].store(count.in_sixteenths(), Relaxed);
+            self.policy.passed(part);
+        }
     }
 
     /// Decides whether a slab must be emptied: the index needs its memory, or a class has none and no slab is free.

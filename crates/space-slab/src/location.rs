@@ -106,7 +106,7 @@ mod tests {
                 assert!(Locations::is_dram(address));
                 assert_eq!(locations.location(address), Location::Dram(offset));
             }
-            let last = (PAGE_BYTES_MAX >> bits) as u32 - 1;
+            let last = ((PAGE_BYTES_MAX >> bits) - 1).min(u64::from(u32::MAX)) as u32;
             for slot in [0, 7, last] {
                 for offset in [64u32, (1 << bits) - 8] {
                     for words in [4usize, 130, 2000] {

@@ -13,7 +13,7 @@ use crate::policy::{Beats, Count, Gate, Policy, Thresholds, Tier};
 use crate::slab::NONE;
 use crate::space::SlabSpace;
 use crate::temperature::NO_RIVAL;
-use crate::write::{CLASSES_TOO_LARGE, Local};
+use crate::write::Local;
 
 impl<L: Lower> SlabSpace<L> {
     #[inline]
@@ -94,6 +94,7 @@ impl<L: Lower> SlabSpace<L> {
             sixteenths => Some(Count::sixteenths(sixteenths)),
         };
         if !Beats.admits(Tier::Dram, count, rival, &Thresholds::default()) {
+            self.temperature.kept_out[class].fetch_add(1, Relaxed);
             return;
         }
         let Some(offset) = self.slot_for_promotion(class) else {
@@ -121,11 +122,12 @@ impl<L: Lower> SlabSpace<L> {
     /// A slot of this class, or of one a little larger. Of a class that has none a slab is asked for, unless a write asked for
     /// one of its own.
     fn slot_for_promotion(&self, class: usize) -> Option<u64> {
-        let last = (class + CLASSES_TOO_LARGE).min(self.slabs.classes.count() - 1);
+        let classes = &self.slabs.classes;
         let found = self.slabs.take(class);
         if found.is_none() {
             let _ = self.slabs.wanting.compare_exchange(NONE, class as u32, SeqCst, Relaxed);
         }
-        found.or_else(|| (class + 1..=last).find_map(|class| self.slabs.take(class)))
+        let mut larger = (class + 1..classes.count()).take_while(|&larger| classes.is_near(class, larger));
+        found.or_else(|| larger.find_map(|class| self.slabs.take(class)))
     }
 }

@@ -107,7 +107,7 @@ pub(crate) struct Slabs {
 impl Slabs {
     /// `count` slabs for records of up to `longest` bytes.
     pub fn new(count: usize, slab_bytes: usize, longest: usize) -> Self {
-        let classes = Classes::new(slab_bytes, longest);
+        let classes = Classes::new(count, slab_bytes, longest);
         Self {
             table: (0..count).map(|_| Slab::default()).collect(),
             frames: Frames::new(count, slab_bytes),

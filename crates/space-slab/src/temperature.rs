@@ -21,6 +21,8 @@ pub(crate) struct Temperature {
     sketch: Mutex<Arc<Sketch>>,
     /// The count, in sixteenths, of each class's next victim.
     pub rivals: Box<[AtomicU32]>,
+    /// How many records its rival kept out, of each class, since background steps looked last.
+    pub kept_out: Box<[AtomicU32]>,
 }
 
 impl Temperature {
@@ -30,6 +32,7 @@ impl Temperature {
             accesses: AtomicU64::new(0),
             sketch: Mutex::new(Arc::new(Sketch::new(SKETCH_COUNTERS))),
             rivals: (0..classes).map(|_| AtomicU32::new(NO_RIVAL)).collect(),
+            kept_out: (0..classes).map(|_| AtomicU32::new(0)).collect(),
         }
     }
     /// The time that policies see.
