@@ -12,7 +12,7 @@ use crate::blocks::Blocks;
 use crate::layout::FooterEntry;
 use crate::listed::Listed;
 use crate::lower::Lower;
-use crate::slots::State;
+use crate::slots::{Slot, State};
 use crate::sync::AtomicU64;
 use crate::tombstones::Copies;
 
@@ -29,15 +29,12 @@ impl<L: Lower> Blocks<L> {
         cursor: &AtomicU64,
         found: &mut dyn FnMut(u8, &[u8]),
     ) {
-        let now = context.now_ms();
-        let flushed = (0..DATABASES as u8).map(|db| context.flush_version(db)).max().unwrap_or(0);
+        let (now, flushed) = (context.now_ms(), flushed(context));
         let start = cursor.load(Relaxed) as usize;
         for i in 0..SLOTS_A_CALL.min(self.slots.len()) {
             let number = (start + i) % self.slots.len();
             let slot = &self.slots[number];
-            let due = slot.min_expire.load(Relaxed) <= now || slot.purged.load(Relaxed) < flushed;
-            let holds = matches!(slot.state(), State::Mutable | State::ReadOnly | State::Sealed);
-            if !due || !holds || slot.live_bytes.load(Relaxed) <= 0 {
+            if !is_due(slot, now, flushed) {
                 continue;
             }
             cursor.store(number as u64 + 1, Relaxed);
@@ -63,6 +60,12 @@ impl<L: Lower> Blocks<L> {
             return;
         }
         cursor.store(((start + SLOTS_A_CALL) % self.slots.len()) as u64, Relaxed);
+    }
+
+    /// Whether any block or page may hold what is dead, and [`find_dead`](Self::find_dead) has not looked yet.
+    pub fn has_dead(&self, context: &dyn Context) -> bool {
+        let (now, flushed) = (context.now_ms(), flushed(context));
+        self.slots.iter().any(|slot| is_due(slot, now, flushed))
     }
 
     /// Reports up to `count` live keys of the oldest block or page that has any, and whether there was one; called from
@@ -117,4 +120,16 @@ impl<L: Lower> Blocks<L> {
         }
         false
     }
+}
+
+/// The newest whole-database flush.
+fn flushed(context: &dyn Context) -> u64 {
+    (0..DATABASES as u8).map(|db| context.flush_version(db)).max().unwrap_or(0)
+}
+
+/// Whether a slot's block must be looked at for what is dead.
+fn is_due(slot: &Slot, now: u64, flushed: u64) -> bool {
+    let due = slot.min_expire.load(Relaxed) <= now || slot.purged.load(Relaxed) < flushed;
+    let holds = matches!(slot.state(), State::Mutable | State::ReadOnly | State::Sealed);
+    due && holds && slot.live_bytes.load(Relaxed) > 0
 }

@@ -9,14 +9,14 @@
 use std::sync::atomic::Ordering::*;
 
 use terrace_blocks::{BLOCK_HEADER_BYTES, ENTRY_BYTES, Lower, RECLAIM_SLOTS, State, TRAILER_BYTES};
-use terrace_engine::space::{Class, Room};
+use terrace_engine::space::{Class, Context, Room};
 
 use crate::defrag::USABLE_PERCENT;
 use crate::space::SlabSpace;
 use crate::write::Local;
 
-/// Steps after which a large value that still finds no credit finds the space full.
-const STEPS_WAITED: u64 = 2;
+/// Verdicts against a large value after which it finds the space full.
+const VERDICTS: u32 = 2;
 /// Steps for which it is remembered what a large value asked for.
 const STEPS_REMEMBERED: u64 = 16;
 /// Of the room that there is, so much is counted on.
@@ -43,20 +43,24 @@ impl<L: Lower> SlabSpace<L> {
         description: &mut Vec<u8>,
     ) -> Result<(), Option<Room>> {
         let total = parts.iter().map(|part| part.len() as u64).sum::<u64>() + self.blocks.block_bytes as u64;
+        // Before the credit: another one takes from that, which is no verdict.
+        let judged = *self.judged.lock();
         if self.credit.load(Relaxed) < total as i64 {
-            let steps = self.steps_done.load(SeqCst);
             self.credit_wanted.fetch_max(total, SeqCst);
-            self.credit_asked_at.store(steps, SeqCst);
-            let asked = *local.asked_at.get_or_insert(steps);
-            // Where free blocks alone give credit, whoever moves records says when there are none to be had.
-            let coming = self.free_wanted.load(SeqCst) > 0 && self.exhausted.load(SeqCst) == 0;
-            if steps < asked + STEPS_WAITED || (coming && !self.blocks.failure.has_failed()) {
+            self.credit_asked_at.store(judged.step, SeqCst);
+            let against = local.against.get_or_insert(Against { step: judged.step, verdicts: 0 });
+            if judged.step != against.step {
+                against.step = judged.step;
+                against.verdicts += u32::from(judged.is_against(total));
+            }
+            let coming = judged.coming && !self.blocks.failure.has_failed();
+            if against.verdicts < VERDICTS || coming {
                 return Err(Some(Room::Wait));
             }
-            local.asked_at = None;
+            local.against = None;
             return Err(Some(Room::Full));
         }
-        local.asked_at = None;
+        local.against = None;
         self.blocks.store_extent(parts, description)?;
         self.credit.fetch_sub(total as i64, Relaxed);
         self.credit_wanted.store(0, SeqCst);
@@ -64,9 +68,14 @@ impl<L: Lower> SlabSpace<L> {
     }
 
     /// Decides whether writes, and whether deletes, find room from now on.
-    pub(crate) fn admit_step(&self, logged: bool) {
-        let steps = self.steps_done.fetch_add(1, SeqCst);
-        if steps > self.credit_asked_at.load(SeqCst) + STEPS_REMEMBERED {
+    pub(crate) fn admit_step(&self, context: &dyn Context) {
+        self.judge(context.logged(), || self.has_dead(context));
+    }
+
+    /// The same; `has_dead`: whether something goes by itself, one slab or page a step, because it has expired or was forgotten.
+    fn judge(&self, logged: bool, has_dead: impl FnOnce() -> bool) {
+        let step = self.judged.lock().step + 1;
+        if step > self.credit_asked_at.load(SeqCst) + STEPS_REMEMBERED {
             self.credit_wanted.store(0, SeqCst);
         }
         let wanted = self.credit_wanted.load(SeqCst) as i64;
@@ -82,16 +91,23 @@ impl<L: Lower> SlabSpace<L> {
             reserve: self.blocks.reserve() as u64 * usable,
             wanted,
         };
-        let verdict = if logged { self.judge_logged(&sums) } else { self.judge_unlogged(&sums) };
+        let mut verdict = if logged { self.judge_logged(&sums) } else { self.judge_unlogged(&sums) };
+        let starving = wanted > verdict.credit.max(0);
+        let out = self.whole_blocks_out.load(Relaxed) == 1;
+        let dead_left = (starving || verdict.full || out) && has_dead();
+        verdict.full &= !dead_left;
+        verdict.stuck &= !dead_left;
         self.credit.store(verdict.credit, Relaxed);
+        // Where free blocks alone give credit, whoever moves records says when there are none to be had.
+        let coming = dead_left || (self.free_wanted.load(SeqCst) > 0 && self.exhausted.load(SeqCst) == 0);
+        *self.judged.lock() = Judged { step, wanted, credit: verdict.credit, coming };
         // Until a block is left: the reserve is there for deletes, by which a full store gets room again.
         self.overdraft.store(sums.reserve.saturating_sub(usable).max(usable) as i64, Relaxed);
-        self.starving.store(u64::from(wanted > verdict.credit.max(0)), SeqCst);
+        self.starving.store(u64::from(starving && !dead_left), SeqCst);
         // A large value needs whole blocks, and none can be had: who waits for them must be told.
-        let out = self.whole_blocks_out.load(Relaxed) == 1;
         let out_for_all = out && free <= RECLAIM_SLOTS;
-        self.blocks.free.full.store(verdict.full || out, SeqCst);
-        self.blocks.free.stuck.store(verdict.stuck || out_for_all, SeqCst);
+        self.blocks.free.full.store(verdict.full || (out && !dead_left), SeqCst);
+        self.blocks.free.stuck.store(verdict.stuck || (out_for_all && !dead_left), SeqCst);
     }
 
     /// With a log what defragmentation can gain counts, too.
@@ -148,6 +164,32 @@ impl<L: Lower> SlabSpace<L> {
     }
 }
 
+/// The verdict of a step, for large values.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Judged {
+    step: u64,
+    /// The credit that was looked for, and what was found, before anybody took from it.
+    wanted: i64,
+    credit: i64,
+    /// More is on its way, whatever was found.
+    coming: bool,
+}
+
+impl Judged {
+    /// Whether there was none for so many bytes. Who looked for fewer may have counted less than there is.
+    fn is_against(&self, bytes: u64) -> bool {
+        self.wanted >= bytes as i64 && self.credit < bytes as i64
+    }
+}
+
+/// What a session's large value heard so far.
+#[derive(Clone, Copy)]
+pub(crate) struct Against {
+    /// The last step whose verdict it knows.
+    step: u64,
+    verdicts: u32,
+}
+
 /// What a verdict follows from, in bytes.
 struct Sums {
     /// Of a block.
@@ -170,4 +212,85 @@ struct Verdict {
 
 fn counted(room: u64) -> i64 {
     (room * COUNTED_ON_PERCENT / 100) as i64
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use terrace_blocks::{ByteTier, Reads};
+    use terrace_engine::space::Space;
+    use terrace_media::HeapRegion;
+
+    use super::*;
+    use crate::open::SlabOptions;
+
+    const BLOCK: usize = 64 << 10;
+    type Tested = SlabSpace<ByteTier<HeapRegion>>;
+
+    fn space() -> Tested {
+        let region = Arc::new(HeapRegion::new(4 << 20).unwrap());
+        let options = SlabOptions { block_bytes: BLOCK, dram_bytes: 1 << 20, dram_budget: None, store_id: 1 };
+        SlabSpace::new(ByteTier::new(region, 0, 4 << 20, String::new()), options).unwrap()
+    }
+    fn local(space: &Tested) -> Local<ByteTier<HeapRegion>> {
+        Local::new(Reads::new(space.blocks.lower.queue().unwrap()))
+    }
+
+    /// A space with a few free blocks and many that only have to be taken back, and what `ask` for a large value hears.
+    fn with_dead_extents() -> Tested {
+        let space = space();
+        let value = vec![1u8; 8 * BLOCK];
+        let mut extents = Vec::new();
+        let mut owner = local(&space);
+        loop {
+            space.judge(true, || false);
+            let mut description = Vec::new();
+            match space.admit_extent(&mut owner, &[&value], &mut description) {
+                Ok(()) => extents.push(description),
+                Err(_) => break,
+            }
+        }
+        assert!(extents.len() >= 3, "{}", extents.len());
+        for description in &extents {
+            space.blocks.forget_extent(description);
+        }
+        space
+    }
+    fn ask(space: &Tested, local: &mut Local<ByteTier<HeapRegion>>, blocks: usize) -> Option<Room> {
+        space.admit_extent(local, &[&vec![2u8; blocks * BLOCK]], &mut Vec::new()).err().flatten()
+    }
+
+    #[test]
+    fn who_takes_what_others_wait_for_does_not_speak_for_them() {
+        let space = with_dead_extents();
+        let (mut one, mut other) = (local(&space), local(&space));
+        let (small, large) = (1, 20);
+        assert_eq!(ask(&space, &mut one, large), Some(Room::Wait));
+        for step in 0..6 {
+            space.judge(true, || false);
+            // Nobody looks for much any more.
+            assert_eq!(ask(&space, &mut other, small), None, "step {step}");
+            space.judge(true, || false);
+            // There are not that many free blocks, but there will be.
+            assert_eq!(ask(&space, &mut one, large), Some(Room::Wait), "step {step}");
+        }
+    }
+
+    #[test]
+    fn a_value_is_too_large_only_once_nothing_goes_by_itself() {
+        let space = with_dead_extents();
+        let mut one = local(&space);
+        for step in 0..6 {
+            assert_eq!(ask(&space, &mut one, 60), Some(Room::Wait), "step {step}");
+            space.judge(true, || true);
+            assert!(!space.is_full(), "nothing has to be evicted");
+        }
+        let mut told = Vec::new();
+        for _ in 0..3 {
+            space.judge(true, || false);
+            told.push(ask(&space, &mut one, 60));
+        }
+        assert!(told.contains(&Some(Room::Full)), "{told:?}");
+    }
 }

@@ -8,6 +8,7 @@ use terrace_engine::record::{Head, Kind};
 use terrace_engine::space::Context;
 use terrace_index::Address;
 
+use crate::slab::Slab;
 use crate::space::SlabSpace;
 use crate::stage::Stage;
 use crate::sync::AtomicU64;
@@ -73,6 +74,17 @@ impl<L: Lower> SlabSpace<L> {
         }
         cursor.store(((start + SLABS_A_CALL) % self.slabs.count()) as u64, Relaxed);
         false
+    }
+
+    /// Whether slabs or pages may hold what has expired or was forgotten by a whole-database flush, and nobody has looked yet.
+    pub(crate) fn has_dead(&self, context: &dyn Context) -> bool {
+        let now = context.now_ms();
+        let flushed = (0..DATABASES as u8).map(|db| context.flush_version(db)).max().unwrap_or(0);
+        let in_slab = |(number, slab): (usize, &Slab)| {
+            let due = slab.min_expire.load(Relaxed) <= now || slab.purged.load(Relaxed) < flushed;
+            due && slab.live.load(Relaxed) > 0 && self.slabs.class_of(number as u32).is_some()
+        };
+        self.slabs.table.iter().enumerate().any(in_slab) || self.blocks.has_dead(context)
     }
 
     /// Shows heads and keys of a slab's records that are no tombstones, until `show` says no.

@@ -10,6 +10,7 @@ use terrace_engine::space::{Arrival, Class, Context, Fetch, Found, Limits, Room,
 use terrace_engine::{Failure, Progress, StoreError, TierStats};
 use terrace_index::{Address, Index, Key};
 
+use crate::admit::Judged;
 use crate::copies::WithStages;
 use crate::defrag::Defrag;
 use crate::evict::Evicting;
@@ -56,7 +57,7 @@ pub struct SlabSpace<L: Lower> {
     pub(crate) free_wanted: AtomicU64,
     /// 1: evicting alone would give it that.
     pub(crate) starving: AtomicU64,
-    pub(crate) steps_done: AtomicU64,
+    pub(crate) judged: Mutex<Judged>,
     /// Bytes that may become dirty before background steps look again.
     pub(crate) credit: AtomicI64,
     /// What deletes may take beyond it.
@@ -114,7 +115,7 @@ impl<L: Lower> SlabSpace<L> {
             credit_asked_at: AtomicU64::new(0),
             free_wanted: AtomicU64::new(0),
             starving: AtomicU64::new(0),
-            steps_done: AtomicU64::new(0),
+            judged: Mutex::default(),
             credit: AtomicI64::new(0),
             overdraft: AtomicI64::new(0),
             details: Details::default(),
@@ -252,7 +253,7 @@ impl<L: Lower> Space for SlabSpace<L> {
         all.push(self.defrag_step(defrag, image, index, context));
         let copies = WithStages { space: self, stages: [stage, &defrag.stage] };
         all.push(self.blocks.sweep_step(sweep, &copies, index, context));
-        self.admit_step(context.logged());
+        self.admit_step(context);
         let (tombstones, keys) = context.tombstones_and_keys();
         let above: u64 = self.slabs.table.iter().map(|slab| u64::from(slab.live.load(Relaxed))).sum();
         self.temperature.age(above, (keys + tombstones).saturating_sub(above));

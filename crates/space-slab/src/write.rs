@@ -12,12 +12,10 @@ use terrace_engine::record::{Head, NewRecord};
 use terrace_engine::space::{Class, Room};
 use terrace_index::Address;
 
+use crate::admit::Against;
 use crate::location::{Location, Locations};
 use crate::policy::{Count, Policy};
 use crate::space::SlabSpace;
-
-/// A record may stay in a slot so many classes too large; beyond, it moves to a smaller one.
-pub(crate) const CLASSES_TOO_LARGE: usize = 6;
 
 /// What a session keeps.
 pub struct Local<L: Lower> {
@@ -31,7 +29,7 @@ pub struct Local<L: Lower> {
     /// Lengths of a group, longest first.
     sorted: Vec<usize>,
     /// The step before which a large value began to wait for credit.
-    pub(crate) asked_at: Option<u64>,
+    pub(crate) against: Option<Against>,
 }
 
 impl<L: Lower> Local<L> {
@@ -43,7 +41,7 @@ impl<L: Lower> Local<L> {
             accesses: 0,
             reads,
             sorted: Vec::new(),
-            asked_at: None,
+            against: None,
         }
     }
     /// The smallest reserved slot that holds a record of this class.
@@ -147,7 +145,7 @@ impl<L: Lower> SlabSpace<L> {
         if let Some((address, head)) = old
             && let Location::Dram(offset) = self.locations.location(address)
             && let Some(class) = self.slabs.class_of(self.slabs.slab_of(offset))
-            && smallest.is_some_and(|smallest| smallest <= class && class <= smallest + CLASSES_TOO_LARGE)
+            && smallest.is_some_and(|smallest| self.slabs.classes.is_near(smallest, class))
         {
             let slot = self.slabs.slot(offset);
             let slab = &self.slabs.table[self.slabs.slab_of(offset) as usize];
