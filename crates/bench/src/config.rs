@@ -26,6 +26,8 @@ pub struct Config {
     pub threads: usize,
     /// Operations submitted together.
     pub batch: usize,
+    /// Batches that a thread keeps submitted: with one, it submits nothing while the slowest read of a batch is on its way.
+    pub in_flight: usize,
     /// Length of every key.
     pub key_bytes: usize,
     /// Length of every value.
@@ -66,6 +68,7 @@ impl Default for Config {
             operations: 1_000_000,
             threads: 2,
             batch: 16,
+            in_flight: 1,
             key_bytes: 8,
             value_bytes: 64,
             distribution: None,
@@ -156,11 +159,16 @@ impl Config {
         ensure!(self.records > 0, "--records must be at least 1");
         ensure!(self.threads > 0 && self.threads <= 1024, "--threads must be 1 to 1024");
         ensure!(self.batch > 0 && self.batch <= 65_536, "--batch must be 1 to 65536");
+        ensure!(self.in_flight > 0 && self.in_flight <= 1024, "--in-flight must be 1 to 1024");
+        ensure!(
+            self.in_flight == 1 || self.connect.is_none(),
+            "--in-flight is for a store in this process; a connection's depth is its --batch"
+        );
         ensure!(self.key_bytes > 0 && self.key_bytes <= 65_536, "--key-bytes must be 1 to 65536");
         ensure!(self.value_bytes <= 64 << 20, "--value-bytes must be at most 64 MiB (67108864)");
         ensure!(
-            self.batch.saturating_mul(self.key_bytes + self.value_bytes) <= 1 << 30,
-            "--batch times the size of a record must be at most 1 GiB; use a smaller --batch"
+            (self.batch * self.in_flight).saturating_mul(self.key_bytes + self.value_bytes) <= 1 << 30,
+            "--batch times --in-flight times the size of a record must be at most 1 GiB; use a smaller --batch"
         );
         // One insert in five at most, but room for all costs nothing.
         let ids = self.records.saturating_add(self.operations);
@@ -206,6 +214,9 @@ mod tests {
         let ok = Config::default;
         ok().check().unwrap();
         refused(Config { batch: 0, ..ok() }, "--batch");
+        refused(Config { in_flight: 0, ..ok() }, "--in-flight");
+        let connect = Some("redis://127.0.0.1:1".parse().unwrap());
+        refused(Config { in_flight: 2, connect, ..ok() }, "--in-flight");
         refused(Config { key_bytes: 2, ..ok() }, "--key-bytes");
         let connect = Some("redis://127.0.0.1:1".parse().unwrap());
         refused(Config { connect, recover: true, ..ok() }, "--recover");

@@ -91,21 +91,22 @@ impl Phase<'_> {
             operations.clear();
             operations.extend(lane.plan.by_ref().take(self.batch));
             if operations.is_empty() {
+                lane.client.finish(self.content, self.verify, &mut tally)?;
+                self.check(&tally)?;
                 return Ok(tally);
             }
             let work = Work { operations: &operations, content: self.content, verify: self.verify, nonce };
-            let took = lane.client.run(&work, &mut tally)?;
+            lane.client.run(&work, &mut tally)?;
             nonce = nonce.wrapping_add(operations.len() as u64);
-            for kind in crate::workload::Kind::ALL {
-                let count = operations.iter().filter(|planned| planned.kind() == kind).count();
-                tally.record(kind, took, count as u64);
-            }
             done.add(thread, operations.len() as u64);
-            if self.stop_on_error
-                && let Some(reason) = tally.errors.keys().next()
-            {
-                anyhow::bail!("{} failed: {reason}", self.name);
-            }
+            self.check(&tally)?;
+        }
+    }
+
+    fn check(&self, tally: &Tally) -> anyhow::Result<()> {
+        match tally.errors.keys().next() {
+            Some(reason) if self.stop_on_error => anyhow::bail!("{} failed: {reason}", self.name),
+            _ => Ok(()),
         }
     }
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use hdrhistogram::Histogram;
 
+use crate::plan::Planned;
 use crate::workload::Kind;
 
 /// Latencies above this are recorded as this.
@@ -53,6 +54,14 @@ impl Tally {
         if count > 0 {
             let ns = took.as_nanos().clamp(1, u128::from(NS_MAX)) as u64;
             self.histograms[kind as usize].saturating_record_n(ns, count);
+        }
+    }
+
+    /// Records how long a batch took, for each of its operations.
+    pub fn record_batch(&mut self, operations: &[Planned], took: Duration) {
+        for kind in Kind::ALL {
+            let count = operations.iter().filter(|planned| planned.kind() == kind).count();
+            self.record(kind, took, count as u64);
         }
     }
 

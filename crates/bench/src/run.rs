@@ -50,7 +50,9 @@ fn run_here(config: &Config, content: &Content) -> anyhow::Result<Report> {
     let storage = Storage::plan(config)?;
     let mut store = storage.open()?;
     let description = store.description.clone();
-    let measured = phases(config, content, Some(&store), || Ok(Box::new(Local::new(store.session()?))))?;
+    let measured = phases(config, content, Some(&store), || {
+        Ok(Box::new(Local::new(store.session()?, config.in_flight)))
+    })?;
     let mut report = Report::new(config, Circumstances::Here(&storage, description), measured);
     if config.recover {
         let expected = store.len_all();
@@ -115,7 +117,7 @@ fn recovery(
     expected: u64,
 ) -> anyhow::Result<Recovery> {
     let recovered = store.len_all();
-    let mut client = Local::new(store.session()?);
+    let mut client = Local::new(store.session()?, 1);
     let mut tally = Tally::new()?;
     let step = config.records.div_ceil(RECOVERED_SAMPLE) as usize;
     for record in (0..config.records).step_by(step) {

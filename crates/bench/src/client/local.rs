@@ -1,10 +1,13 @@
-//! A store in this process: one session, one reused batch.
+//! A store in this process: one session, and batches that are used again and again.
 
-use std::time::{Duration, Instant};
+use std::collections::VecDeque;
+use std::time::Instant;
 
 use terrace::engine::{Batch, Condition, Direction, Expiry, OpKind, RangeStart, Reply, Session, Settled};
 
 use super::{Client, Work};
+use crate::Verify;
+use crate::content::Content;
 use crate::latency::Tally;
 use crate::plan::Planned;
 use crate::workload::Kind;
@@ -12,32 +15,49 @@ use crate::workload::Kind;
 /// A session of an open store.
 pub struct Local {
     session: Box<dyn Session>,
-    batch: Batch,
+    /// Submitted, oldest first. Its answers are taken in this order, and a batch's time ends when its turn has come.
+    flying: VecDeque<Flight>,
+    /// Not in use.
+    landed: Vec<Flight>,
+    in_flight: usize,
     key: Vec<u8>,
     value: Vec<u8>,
 }
 
+/// A batch, and what it is about.
+struct Flight {
+    batch: Batch,
+    operations: Vec<Planned>,
+    start: Instant,
+}
+
 impl Local {
-    /// A client of this session.
-    pub fn new(session: Box<dyn Session>) -> Self {
-        Self { session, batch: Batch::new(), key: Vec::new(), value: Vec::new() }
+    /// A client of this session that keeps up to so many batches in flight.
+    pub fn new(session: Box<dyn Session>, in_flight: usize) -> Self {
+        let flight = || Flight { batch: Batch::new(), operations: Vec::new(), start: Instant::now() };
+        let landed = (0..in_flight.max(1)).map(|_| flight()).collect();
+        let flying = VecDeque::new();
+        Self { session, flying, landed, in_flight, key: Vec::new(), value: Vec::new() }
     }
 
-    fn fill(&mut self, work: &Work<'_>) {
-        self.batch.clear();
+    fn fill(&mut self, work: &Work<'_>, flight: &mut Flight) {
+        flight.operations.clear();
+        flight.operations.extend_from_slice(work.operations);
+        let batch = &mut flight.batch;
+        batch.clear();
         for (planned, nonce) in work.operations.iter().zip(work.nonce..) {
             work.content.key(planned.record(), &mut self.key);
             if planned.kind().reads() {
-                self.batch.push(0, &self.key, OpKind::Get { value: true });
+                batch.push(0, &self.key, OpKind::Get { value: true });
             }
             if planned.kind() == Kind::Scan {
                 let (from, direction) = (RangeStart::At, Direction::Forward);
                 let count = planned.length() as u32;
-                self.batch.push(0, &self.key, OpKind::Range { from, direction, count, values: true });
+                batch.push(0, &self.key, OpKind::Range { from, direction, count, values: true });
             }
             if planned.kind().writes() {
                 work.content.value(planned.record(), nonce, &mut self.value);
-                let value = self.batch.bytes(&self.value);
+                let value = batch.bytes(&self.value);
                 let set = OpKind::Set {
                     value,
                     condition: Condition::Always,
@@ -45,9 +65,60 @@ impl Local {
                     flags: None,
                     old_value: false,
                 };
-                self.batch.push(0, &self.key, set);
+                batch.push(0, &self.key, set);
             }
         }
+    }
+
+    /// Waits for the oldest batch and counts its answers.
+    fn land(&mut self, content: &Content, verify: Verify, tally: &mut Tally) -> anyhow::Result<()> {
+        let Some(mut flight) = self.flying.pop_front() else { return Ok(()) };
+        let settled = self.session.wait(&mut flight.batch);
+        tally.record_batch(&flight.operations, flight.start.elapsed());
+        let work = Work { operations: &flight.operations, content, verify, nonce: 0 };
+        self.count(&work, &flight.batch, &settled, tally)?;
+        self.landed.push(flight);
+        Ok(())
+    }
+
+    fn count(
+        &mut self,
+        work: &Work<'_>,
+        batch: &Batch,
+        settled: &Settled,
+        tally: &mut Tally,
+    ) -> anyhow::Result<()> {
+        let mut answer = 0;
+        for planned in work.operations {
+            if planned.kind().reads() {
+                match batch.reply(answer, settled) {
+                    Reply::Hit { value: Some(value), .. } => {
+                        work.read(planned.record(), Some(batch.output(value)), tally);
+                    }
+                    Reply::Miss => work.read(planned.record(), None, tally),
+                    Reply::Error(error) => tally.error(error.to_string()),
+                    other => anyhow::bail!("a get was answered by {other:?}"),
+                }
+                answer += 1;
+            }
+            if planned.kind() == Kind::Scan {
+                match batch.reply(answer, settled) {
+                    Reply::Ranged { .. } => self.scanned(work, *planned, (batch, answer, settled), tally),
+                    Reply::Error(error) => tally.error(error.to_string()),
+                    other => anyhow::bail!("a range was answered by {other:?}"),
+                }
+                answer += 1;
+            }
+            if planned.kind().writes() {
+                match batch.reply(answer, settled) {
+                    Reply::Stored { .. } => tally.sets += 1,
+                    Reply::Error(error) => tally.error(error.to_string()),
+                    other => anyhow::bail!("a set was answered by {other:?}"),
+                }
+                answer += 1;
+            }
+        }
+        Ok(())
     }
 
     /// Counts the records of a scan. One that is compared must begin with its own record, and be in order.
@@ -55,24 +126,23 @@ impl Local {
         &mut self,
         work: &Work<'_>,
         planned: Planned,
-        answer: usize,
-        settled: &Settled,
+        (batch, answer, settled): (&Batch, usize, &Settled),
         tally: &mut Tally,
     ) {
-        let mut rows = self.batch.ranged(answer, settled);
+        let mut rows = batch.ranged(answer, settled);
         let Some(first) = rows.next() else {
             return work.read(planned.record(), None, tally);
         };
         let compare = work.verify.wants(tally.gets);
         work.content.key(planned.record(), &mut self.key);
-        let own = self.batch.output(first.key) == self.key;
-        work.read(planned.record(), first.value.filter(|_| own).map(|v| self.batch.output(v)), tally);
+        let own = batch.output(first.key) == self.key;
+        work.read(planned.record(), first.value.filter(|_| own).map(|v| batch.output(v)), tally);
         let mut last = first.key;
         let mut in_order = true;
         for row in rows {
             tally.gets += 1;
             if compare {
-                in_order &= self.batch.output(last) < self.batch.output(row.key);
+                in_order &= batch.output(last) < batch.output(row.key);
                 in_order &= row.value.is_some_and(|value| value.len() == work.content.value_bytes());
                 last = row.key;
             }
@@ -82,43 +152,22 @@ impl Local {
 }
 
 impl Client for Local {
-    fn run(&mut self, work: &Work<'_>, tally: &mut Tally) -> anyhow::Result<Duration> {
-        self.fill(work);
-        let start = Instant::now();
-        self.session.execute(&mut self.batch);
-        let settled = self.session.wait(&mut self.batch);
-        let took = start.elapsed();
-
-        let mut answer = 0;
-        for planned in work.operations {
-            if planned.kind().reads() {
-                match self.batch.reply(answer, &settled) {
-                    Reply::Hit { value: Some(value), .. } => {
-                        work.read(planned.record(), Some(self.batch.output(value)), tally);
-                    }
-                    Reply::Miss => work.read(planned.record(), None, tally),
-                    Reply::Error(error) => tally.error(error.to_string()),
-                    other => anyhow::bail!("a get was answered by {other:?}"),
-                }
-                answer += 1;
-            }
-            if planned.kind() == Kind::Scan {
-                match self.batch.reply(answer, &settled) {
-                    Reply::Ranged { .. } => self.scanned(work, *planned, answer, &settled, tally),
-                    Reply::Error(error) => tally.error(error.to_string()),
-                    other => anyhow::bail!("a range was answered by {other:?}"),
-                }
-                answer += 1;
-            }
-            if planned.kind().writes() {
-                match self.batch.reply(answer, &settled) {
-                    Reply::Stored { .. } => tally.sets += 1,
-                    Reply::Error(error) => tally.error(error.to_string()),
-                    other => anyhow::bail!("a set was answered by {other:?}"),
-                }
-                answer += 1;
-            }
+    fn run(&mut self, work: &Work<'_>, tally: &mut Tally) -> anyhow::Result<()> {
+        while self.flying.len() >= self.in_flight {
+            self.land(work.content, work.verify, tally)?;
         }
-        Ok(took)
+        let Some(mut flight) = self.landed.pop() else { anyhow::bail!("a batch was lost") };
+        self.fill(work, &mut flight);
+        flight.start = Instant::now();
+        self.session.execute(&mut flight.batch);
+        self.flying.push_back(flight);
+        if self.in_flight == 1 { self.land(work.content, work.verify, tally) } else { Ok(()) }
+    }
+
+    fn finish(&mut self, content: &Content, verify: Verify, tally: &mut Tally) -> anyhow::Result<()> {
+        while !self.flying.is_empty() {
+            self.land(content, verify, tally)?;
+        }
+        Ok(())
     }
 }

@@ -9,7 +9,6 @@ mod wire;
 use std::fmt;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::str::FromStr;
-use std::time::Duration;
 
 pub use about::About;
 pub use local::Local;
@@ -22,11 +21,25 @@ use crate::plan::Planned;
 
 /// One thread's way to a store.
 pub trait Client: Send {
-    /// Runs operations as one batch and counts their answers. Returns the time from submission until every answer was there.
+    /// Runs operations as one batch. Its answers and the time from submission until all were there are tallied before this
+    /// returns or, by a client that keeps several batches in flight, before [`finish`](Self::finish) does.
     ///
     /// # Errors
     /// If the connection fails or answers what no store would. Refused operations are counted, not errors.
-    fn run(&mut self, batch: &Work<'_>, tally: &mut Tally) -> anyhow::Result<Duration>;
+    fn run(&mut self, batch: &Work<'_>, tally: &mut Tally) -> anyhow::Result<()>;
+
+    /// Waits for what is still in flight.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run).
+    fn finish(
+        &mut self,
+        _content: &Content,
+        _verify: crate::Verify,
+        _tally: &mut Tally,
+    ) -> anyhow::Result<()> {
+        Ok(())
+    }
 }
 
 /// A batch to run.

@@ -31,7 +31,7 @@ pub trait Protocol: Send {
 }
 
 impl<P: Protocol> Client for P {
-    fn run(&mut self, work: &Work<'_>, tally: &mut Tally) -> anyhow::Result<Duration> {
+    fn run(&mut self, work: &Work<'_>, tally: &mut Tally) -> anyhow::Result<()> {
         let each = work.content.payload_bytes() as usize * 2 + 64;
         let mut took = Duration::ZERO;
         let mut nonces = work.nonce..;
@@ -46,7 +46,8 @@ impl<P: Protocol> Client for P {
             }
             took += start.elapsed();
         }
-        Ok(took)
+        tally.record_batch(work.operations, took);
+        Ok(())
     }
 }
 

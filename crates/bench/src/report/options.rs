@@ -10,6 +10,8 @@ use crate::report::Circumstances;
 pub struct OptionsReport {
     /// Operations submitted together.
     pub batch: usize,
+    /// Batches that each thread kept submitted.
+    pub in_flight: usize,
     /// Length of keys.
     pub key_bytes: usize,
     /// Length of values.
@@ -56,6 +58,7 @@ impl OptionsReport {
         let options = storage.map(|storage| &storage.options);
         Self {
             batch: config.batch,
+            in_flight: config.in_flight,
             key_bytes: config.key_bytes,
             value_bytes: config.value_bytes,
             distribution: config.distribution().to_string(),

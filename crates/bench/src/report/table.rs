@@ -39,7 +39,11 @@ impl Report {
             "records     {} of {} + {} bytes, {}, seed {}",
             self.records, options.key_bytes, options.value_bytes, options.distribution, options.seed
         )?;
-        writeln!(f, "running     {} threads, batches of {}", self.threads, options.batch)?;
+        let in_flight = match options.in_flight {
+            1 => String::new(),
+            batches => format!(", {batches} in flight"),
+        };
+        writeln!(f, "running     {} threads, batches of {}{in_flight}", self.threads, options.batch)?;
         writeln!(f, "durability  {}, profile {emulated}", options.durability)?;
         let sizes: Vec<String> = [
             ("dram", options.dram),

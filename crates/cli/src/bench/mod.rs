@@ -63,6 +63,9 @@ pub struct BenchArgs {
     /// Operations submitted together
     #[arg(long, default_value_t = 16, value_name = "B")]
     batch: usize,
+    /// Batches that each thread keeps submitted (a store in this process alone): the device then always has reads to do
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    in_flight: usize,
     /// Length of the keys
     #[arg(long, default_value_t = 8, value_name = "K")]
     key_bytes: usize,
@@ -120,6 +123,7 @@ impl BenchArgs {
             operations: self.operations,
             threads: self.threads,
             batch: self.batch,
+            in_flight: self.in_flight,
             key_bytes: self.key_bytes,
             value_bytes: self.value_bytes,
             distribution: self.distribution,
@@ -176,7 +180,7 @@ mod tests {
     #[test]
     fn every_option_arrives() {
         let config = config(
-            "--engine dram --index clht --workload wh --records 10 --operations 20 --threads 3 --batch 4 \
+            "--engine dram --index clht --workload wh --records 10 --operations 20 --threads 3 --batch 4 --in-flight 5 \
              --key-bytes 16 --value-bytes 100 --distribution zipfian:1.5 --dram-records 25% --pmem 200%@/mnt/pmem \
              --ssd 1GiB --profile optane-200 --durability sync --dir /srv/x --connect redis://127.0.0.1:7000 --seed 9 \
              --recover --json out.json",
@@ -184,7 +188,7 @@ mod tests {
         .unwrap();
         assert_eq!((config.engine.as_str(), config.workload), ("dram", Workload::WriteHeavy));
         assert_eq!((config.records, config.operations, config.threads, config.batch), (10, 20, 3, 4));
-        assert_eq!((config.key_bytes, config.value_bytes, config.seed), (16, 100, 9));
+        assert_eq!((config.in_flight, config.key_bytes, config.value_bytes, config.seed), (5, 16, 100, 9));
         assert_eq!(config.distribution, Some(Distribution::Zipfian(1.5)));
         assert_eq!(config.dram_records, Some(Size::Percent(25.0)));
         assert_eq!(config.pmem.unwrap().size, Size::Percent(200.0));
