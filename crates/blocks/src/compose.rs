@@ -3,6 +3,7 @@
 //! ```text
 //! byte-addressable region   | (superblock) | operation log | manifest x2 | blocks ...          |
 //! block media               log file: the operation log      data file: manifest x2 | blocks ...
+//! both                      | (superblock) | operation log | the space's middle tier |      data file: manifest x2 | blocks ...
 //! ```
 
 use std::sync::Arc;
@@ -68,6 +69,8 @@ pub trait OnBlocks<L: Lower>: Space + Sized {
 pub type ByteStore<I, S, R> = Machine<I, S, ByteLog<R>>;
 /// A store on block media.
 pub type BlockStore<I, S, D> = Machine<I, S, BlockLog<D>>;
+/// A store on both: its log is in the region.
+pub type TieredStore<I, S, R> = Machine<I, S, ByteLog<R>>;
 
 /// Opens a store on `region` from byte `base` (a multiple of 4096) to its end.
 ///
@@ -91,8 +94,42 @@ pub fn open_byte<I: Index, S: OnBlocks<ByteTier<R>>, R: ByteRegion>(
         let log = ByteLog::new(region.clone(), base, log_bytes);
         (log, ByteTier::new(region.clone(), blocks, region.len() - blocks, description.clone()))
     };
-    open(opening, true, parts)
+    open(opening, true, parts, &on_blocks)
 }
+
+fn on_blocks<L: Lower, S: OnBlocks<L>>(lower: L, sizes: &Sizes, _fresh: bool) -> Result<S, StoreError> {
+    S::on_blocks(lower, sizes)
+}
+
+/// Opens a store with its log in `region`, from byte `base` (a multiple of 4096) on, and its blocks on `data`. What else of the
+/// region is used, from the end of the log on, is the space's business: `space` makes one, on a tier of a fresh store or not.
+///
+/// # Errors
+/// As [`open_byte`].
+pub fn open_tiered<I: Index, S: Space, R: ByteRegion, D: BlockDevice>(
+    (region, base): (&Arc<R>, u64),
+    data: &Arc<D>,
+    opening: Opening<'_, I>,
+    space: MakesSpace<'_, S, BlockTier<D>>,
+) -> Result<Arc<TieredStore<I, S, R>>, StoreError> {
+    let log_bytes = opening.sizes.log_bytes;
+    if base + log_bytes > region.len() {
+        return Err(StoreError::Options(format!(
+            "{} bytes of byte-addressable media: {} are needed for the log alone",
+            region.len(),
+            base + log_bytes
+        )));
+    }
+    let description = opening.description.clone();
+    let parts = || {
+        let log = ByteLog::new(region.clone(), base, log_bytes);
+        (log, BlockTier::new(data.clone(), 0, description.clone()))
+    };
+    open(opening, true, parts, space)
+}
+
+/// Makes a space on a tier, which is fresh or not.
+pub type MakesSpace<'a, S, L> = &'a dyn Fn(L, &Sizes, bool) -> Result<S, StoreError>;
 
 /// Opens a store on a device for the log (buffered, preallocated) and one for the blocks.
 ///
@@ -106,13 +143,14 @@ pub fn open_block<I: Index, S: OnBlocks<BlockTier<D>>, D: BlockDevice>(
     let description = opening.description.clone();
     let parts =
         || (BlockLog::new(log.clone(), 0, log.len()), BlockTier::new(data.clone(), 0, description.clone()));
-    open(opening, false, parts)
+    open(opening, false, parts, &on_blocks)
 }
 
-fn open<I: Index, S: OnBlocks<L>, L: Lower, D: LogDevice>(
+fn open<I: Index, S: Space, L: Lower, D: LogDevice>(
     mut opening: Opening<'_, I>,
     immediate: bool,
     parts: impl Fn() -> (D, L),
+    space: MakesSpace<'_, S, L>,
 ) -> Result<Arc<Machine<I, S, D>>, StoreError> {
     opening.machine.immediate = immediate;
     // A session that has written holds a log block and one in reserve: more sessions than that would wait for ever.
@@ -134,18 +172,19 @@ fn open<I: Index, S: OnBlocks<L>, L: Lower, D: LogDevice>(
                 clock: opening.machine.clock.clone(),
                 ..opening.machine
             };
-            let machine = open_parts::<I, S, L, D>(&opening, logged, parts())?;
+            let machine = open_parts::<I, S, L, D>(&opening, logged, parts(), space)?;
             StoreHandle(machine).close()?;
         }
     }
     let options = MachineOptions { clock: opening.machine.clock.clone(), ..opening.machine };
-    open_parts(&opening, options, parts())
+    open_parts(&opening, options, parts(), space)
 }
 
-fn open_parts<I: Index, S: OnBlocks<L>, L: Lower, D: LogDevice>(
+fn open_parts<I: Index, S: Space, L: Lower, D: LogDevice>(
     opening: &Opening<'_, I>,
     options: MachineOptions,
     (log, lower): (D, L),
+    space: MakesSpace<'_, S, L>,
 ) -> Result<Arc<Machine<I, S, D>>, StoreError> {
     let sizes = &opening.sizes;
     let (log, manifest) = if opening.fresh {
@@ -157,7 +196,7 @@ fn open_parts<I: Index, S: OnBlocks<L>, L: Lower, D: LogDevice>(
         let (log, replay) = open_log(log, sizes, manifest.log_floor, options.threads)?;
         ((log, Some(replay)), manifest)
     };
-    let space = S::on_blocks(lower, sizes)?;
+    let space = space(lower, sizes, opening.fresh)?;
     let log = (options.durability != Durability::None).then_some(log);
     Machine::open(options, (opening.index)(), space, log, manifest, opening.progress)
 }

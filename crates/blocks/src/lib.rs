@@ -68,7 +68,10 @@ mod written;
 pub use block_tier::BlockTier;
 pub use blocks::{Blocks, Counts, FirstFailure, RECLAIM_SLOTS};
 pub use byte_tier::ByteTier;
-pub use compose::{BlockStore, ByteStore, OnBlocks, Opening, Sizes, open_block, open_byte};
+pub use compose::{
+    BlockStore, ByteStore, MakesSpace, OnBlocks, Opening, Sizes, TieredStore, open_block, open_byte,
+    open_tiered,
+};
 pub use fetch::{fetch_words, prefetch};
 pub use frames::Frames;
 pub use free::Free;

@@ -113,7 +113,9 @@ impl<L: Lower> Blocks<L> {
             }
             Phase::Pages => {
                 let candidates = &mut sweep.candidates;
-                copies.not_yet_in_blocks(context, &mut |entries| strike(candidates, entries));
+                if !candidates.is_empty() {
+                    copies.not_yet_in_blocks(context, &mut |entries| strike(candidates, entries));
+                }
                 sweep.phase = Phase::Strike { slot: 0 };
                 Progress::Worked
             }

@@ -20,7 +20,7 @@ pub struct Arguments {
     /// The engine, or all.
     #[arg(long, default_value = "all")]
     engine: String,
-    /// The kind of media: byte, block or all.
+    /// The kind of media: byte, block, tiered (both; tac alone) or all.
     #[arg(long, default_value = "all", value_parser = all_or::<MediaKind>)]
     media: AllOr<MediaKind>,
     /// The promise that is checked: sync, batch:MS, none or all (of batch, 100 ms).
@@ -132,7 +132,7 @@ fn combinations(arguments: &Arguments) -> anyhow::Result<Vec<Combination>> {
         name => vec![subjects::named(name).map_err(anyhow::Error::msg)?],
     };
     let media = match arguments.media {
-        AllOr::All => vec![MediaKind::Byte, MediaKind::Block],
+        AllOr::All => vec![MediaKind::Byte, MediaKind::Block, MediaKind::Tiered],
         AllOr::One(media) => vec![media],
     };
     let durabilities = match arguments.durability {
@@ -143,7 +143,7 @@ fn combinations(arguments: &Arguments) -> anyhow::Result<Vec<Combination>> {
     };
     let mut all = Vec::new();
     for (engine, subject) in engines {
-        for media in &media {
+        for media in media.iter().filter(|media| subject.takes(**media)) {
             let with = |durability: &Durability| Combination {
                 engine,
                 subject,
@@ -153,6 +153,7 @@ fn combinations(arguments: &Arguments) -> anyhow::Result<Vec<Combination>> {
             all.extend(durabilities.iter().map(with));
         }
     }
+    anyhow::ensure!(!all.is_empty(), "engine {} does not run on these media", arguments.engine);
     Ok(all)
 }
 

@@ -26,6 +26,15 @@ const OWN: &[(&str, &[&str])] = &[
     ),
 ];
 
+/// What a middle tier does.
+const MIDDLE: &[&str] = &[
+    "pmem_slabs_formatted",
+    "records_from_dram_to_pmem",
+    "records_from_pmem_to_dram",
+    "records_from_pmem_to_ssd",
+    "records_from_ssd_to_pmem",
+];
+
 /// Without a log nothing comes from it; with one a kill takes nothing back.
 fn is_asked(label: &str, logged: bool) -> bool {
     match label {
@@ -55,6 +64,7 @@ fn share(engine: &str, media: MediaKind, durability: Durability) {
     }
     let logged = durability != Durability::None;
     let own = OWN.iter().filter(|(name, _)| *name == engine).flat_map(|(_, labels)| *labels).copied();
+    let own = own.chain(MIDDLE.iter().copied().filter(|_| media == MediaKind::Tiered));
     let own = own.filter(|label| summary.coverage.get(label) == 0);
     let missing = summary.coverage.missing().into_iter().filter(|label| is_asked(label, logged));
     let missing: Vec<_> = missing.chain(own).collect();
@@ -240,4 +250,24 @@ fn tac_block_batch() {
 #[test]
 fn tac_block_none() {
     share("tac", MediaKind::Block, Durability::None);
+}
+
+#[test]
+fn a_slot_never_describes_a_large_value_that_is_not_safe() {
+    again_on("tac", MediaKind::Tiered, Durability::None, 1009, 100);
+}
+
+#[test]
+fn tac_tiered_sync() {
+    share("tac", MediaKind::Tiered, Durability::Sync);
+}
+
+#[test]
+fn tac_tiered_batch() {
+    share("tac", MediaKind::Tiered, BATCH);
+}
+
+#[test]
+fn tac_tiered_none() {
+    share("tac", MediaKind::Tiered, Durability::None);
 }

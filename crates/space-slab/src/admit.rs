@@ -231,10 +231,11 @@ mod tests {
     fn space() -> Tested {
         let region = Arc::new(HeapRegion::new(4 << 20).unwrap());
         let options = SlabOptions { block_bytes: BLOCK, dram_bytes: 1 << 20, dram_budget: None, store_id: 1 };
-        SlabSpace::new(ByteTier::new(region, 0, 4 << 20, String::new()), options).unwrap()
+        SlabSpace::new(ByteTier::new(region, 0, 4 << 20, String::new()), None, options).unwrap()
     }
     fn local(space: &Tested) -> Local<ByteTier<HeapRegion>> {
-        Local::new(Reads::new(space.blocks.lower.queue().unwrap()))
+        let queue = space.blocks.lower.queue();
+        queue.map(|queue| Local::new(Reads::new(queue))).unwrap()
     }
 
     /// A space with a few free blocks and many that only have to be taken back, and what `ask` for a large value hears.

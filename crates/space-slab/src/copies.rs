@@ -31,6 +31,10 @@ impl<L: Lower> Copies for WithStages<'_, L> {
         for staged in self.stages.iter().flat_map(|stage| &stage.moves) {
             show(&[staged.entry]);
         }
+        // A slot that was let go counts until it is cleared.
+        if let Some(middle) = &self.space.middle {
+            middle.show(&mut |_, entry| show(std::slice::from_ref(entry)));
+        }
     }
 }
 
@@ -84,7 +88,8 @@ impl<L: Lower> SlabSpace<L> {
             let due = slab.min_expire.load(Relaxed) <= now || slab.purged.load(Relaxed) < flushed;
             due && slab.live.load(Relaxed) > 0 && self.slabs.class_of(number as u32).is_some()
         };
-        self.slabs.table.iter().enumerate().any(in_slab) || self.blocks.has_dead(context)
+        let in_middle = self.middle.as_ref().is_some_and(|middle| middle.has_dead(now, flushed));
+        self.slabs.table.iter().enumerate().any(in_slab) || in_middle || self.blocks.has_dead(context)
     }
 
     /// Shows heads and keys of a slab's records that are no tombstones, until `show` says no.

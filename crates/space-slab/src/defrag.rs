@@ -295,7 +295,7 @@ impl<L: Lower> SlabSpace<L> {
 
     /// In the critical section of the key of a record that a whole-database flush forgot: nothing refers to it any more,
     /// neither the index nor a slot that has it for a home.
-    fn forget_copy(
+    pub(crate) fn forget_copy(
         &self,
         found: Lookup,
         from: Address,
@@ -303,7 +303,7 @@ impl<L: Lower> SlabSpace<L> {
     ) -> (Change, bool) {
         let Lookup::Found(at) = found else { return (Change::Keep, false) };
         match self.locations.location(at) {
-            Location::Page(..) => self.release_copy(from, words),
+            Location::Pmem(_) | Location::Page(..) => self.release_copy(from, words),
             Location::Dram(offset) if self.slabs.slot(offset).version() == entry.version => {
                 if let Some(home) = self.clear_slot(offset) {
                     self.release_copy(home, words);

@@ -10,6 +10,7 @@ use terrace_engine::record::Kind;
 use terrace_engine::space::Context;
 use terrace_index::{Change, Index, Key, Lookup, Verdict};
 
+use crate::middle::Filling;
 use crate::policy::{Access, Policy, SlotId, Slots};
 use crate::retired::Cooling;
 use crate::slab::NONE;
@@ -31,6 +32,8 @@ pub(crate) struct Evicting {
     /// Slabs that are being emptied.
     draining: Vec<u32>,
     key: Vec<u8>,
+    /// What goes to the middle tier.
+    filling: Filling,
 }
 
 /// How a record left, or why it didn't.
@@ -141,18 +144,24 @@ impl<L: Lower> SlabSpace<L> {
                 let Some(offset) = view.offset(victim) else { break };
                 let count = self.policy.count(self.slabs.slot(offset).access(), now);
                 self.temperature.rivals[class].store(count.in_sixteenths(), Relaxed);
-                match self.leave(&mut evicting.key, stage, offset, index, context) {
+                let left =
+                    self.leave(&mut evicting.key, (stage, &mut evicting.filling), offset, index, context);
+                match left {
                     Left::Now => (worked, coming) = (true, coming + 1),
                     Left::Staged => (worked, staged, coming) = (true, staged + 1, coming + 1),
                     // A page a step: who waits for a slot runs steps, too.
-                    Left::PageFull => return self.seal(stage, image, Self::KEEP, index, context),
+                    Left::PageFull => {
+                        self.fill_middle(&mut evicting.filling, index);
+                        return self.seal(stage, image, Self::KEEP, index, context);
+                    }
                     Left::Not => {}
                 }
                 self.policy.removed(part, victim, 0, true);
             }
             starving |= free + cooling.of_class[class] == 0 && (wanted || staged > 0);
         }
-        if starving && !stage.is_empty() {
+        let filled = self.fill_middle(&mut evicting.filling, index);
+        if starving && !filled && !stage.is_empty() {
             return self.seal(stage, image, Self::KEEP, index, context);
         }
         if worked {
@@ -221,7 +230,8 @@ impl<L: Lower> SlabSpace<L> {
                 let offset = self.slabs.offset(slab, class, number);
                 let slot = self.slabs.slot(offset);
                 if slot.is_live() && !slot.is_staged() {
-                    match self.leave(&mut evicting.key, stage, offset, index, context) {
+                    let to = (&mut *stage, &mut evicting.filling);
+                    match self.leave(&mut evicting.key, to, offset, index, context) {
                         Left::Now | Left::Staged => worked = true,
                         Left::PageFull | Left::Not => {}
                     }
@@ -234,7 +244,7 @@ impl<L: Lower> SlabSpace<L> {
     /// Lets a record go that a whole-database flush forgot.
     pub(crate) fn forget<I: Index>(&self, stage: &mut Stage, offset: u64, index: &I, context: &dyn Context) {
         let mut key = std::mem::take(&mut stage.key);
-        self.leave(&mut key, stage, offset, index, context);
+        self.leave(&mut key, (stage, &mut Filling::default()), offset, index, context);
         stage.key = key;
     }
 
@@ -242,7 +252,7 @@ impl<L: Lower> SlabSpace<L> {
     fn leave<I: Index>(
         &self,
         key_bytes: &mut Vec<u8>,
-        stage: &mut Stage,
+        (stage, filling): (&mut Stage, &mut Filling),
         offset: u64,
         index: &I,
         context: &dyn Context,
@@ -257,6 +267,11 @@ impl<L: Lower> SlabSpace<L> {
         });
         let db = head.meta.db();
         let forgotten = head.version <= context.flush_version(db);
+        // What has its home in the middle tier is there already.
+        let in_middle = slot.home().is_some_and(|home| self.is_in_middle(home));
+        if !forgotten && !in_middle && self.stage_for_middle(filling, offset, &head, index, context) {
+            return Left::Staged;
+        }
         if slot.stamp() != 0 && !forgotten {
             return match self.stage_slot(stage, offset, What::Evict, context) {
                 Staged::Yes => Left::Staged,

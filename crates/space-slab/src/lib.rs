@@ -1,5 +1,5 @@
-//! Engine `tac`: three-tier anti-caching. Each record lies in the tier that its temperature earns; so far DRAM slabs over
-//! pages on one lower tier.
+//! Engine `tac`: three-tier anti-caching. Each record lies in the tier that its temperature earns: DRAM slabs over pages on one
+//! lower tier, and, if there are both kinds of media, PMem slabs between them.
 //!
 //! ```text
 //!   get, set --> index --+--> slot of a DRAM slab   in place, logged, dirty until it has a home   <-+ promoted: a copy,
@@ -9,6 +9,7 @@
 //!   evict: clean slots by one swing of the index to their home; dirty ones --> stage --> page --> swing
 //!   round: dirty slots --> stage --> page, which is their home; then the log is cut
 //!   defrag: live records of the emptiest page --> stage --> page --> swing
+//!   with a middle tier: what is evicted, and what is read often in pages --> slot --> swing; its coldest --> stage --> page
 //! ```
 //!
 //! Three rules carry the rest (`docs/tac.md`): only what is settled leaves DRAM; a location is published after its bytes are
@@ -20,6 +21,7 @@
 //! | `classes`, `slab`, `slot` | DRAM: sizes of slots, the arena, one slot |
 //! | `write`, `read`, `retired` | the calls of a session; slots it let go |
 //! | `stage`, `evict`, `round`, `defrag` | background steps: to a page, out of DRAM, out of the log, out of a page |
+//! | `middle`, `pmem` | the middle tier: what comes and goes; slots on the medium |
 //! | `admit` | when writes are refused |
 //! | `temperature`, `policy` | how often records are read, and what follows from it |
 //! | `copies` | what sweeps must know beside blocks |
@@ -35,8 +37,8 @@ mod copies;
 mod defrag;
 mod evict;
 mod location;
+mod middle;
 mod open;
-#[expect(dead_code, unused_imports, reason = "the space is connected to it next: docs/tac.md, section 8")]
 mod pmem;
 pub mod policy;
 mod read;
@@ -52,12 +54,12 @@ mod write;
 
 use std::sync::Arc;
 
-use terrace_blocks::{BlockTier, ByteTier};
+use terrace_blocks::{BlockTier, ByteTier, FooterEntry};
 use terrace_engine::StoreError;
 use terrace_index::Index;
 use terrace_media::{BlockDevice, ByteRegion};
 
-pub use open::SlabOptions;
+pub use open::{MiddleTier, SlabOptions};
 pub use space::SlabSpace;
 pub use terrace_blocks::{Opening, Sizes};
 
@@ -65,6 +67,23 @@ pub use terrace_blocks::{Opening, Sizes};
 pub type ByteStore<I, R> = terrace_blocks::ByteStore<I, SlabSpace<ByteTier<R>>, R>;
 /// See [`terrace_blocks::BlockStore`].
 pub type BlockStore<I, D> = terrace_blocks::BlockStore<I, SlabSpace<BlockTier<D>>, D>;
+
+/// See [`terrace_blocks::TieredStore`].
+pub type TieredStore<I, R, D> = terrace_blocks::TieredStore<I, SlabSpace<BlockTier<D>>, R>;
+
+/// Shows what the middle tier in these bytes of a region holds, for whoever checks a store that nobody uses: of each record
+/// what is known of it, and itself, encoded, unless it is damaged. Nothing is changed.
+///
+/// # Errors
+/// [`StoreError::Corrupt`] if something is damaged and nobody can tell whose it was.
+pub fn read_middle<R: ByteRegion>(
+    region: &Arc<R>,
+    part: (u64, u64),
+    options: &SlabOptions,
+    show: &mut dyn FnMut(&FooterEntry, Option<&[u8]>),
+) -> Result<(), StoreError> {
+    MiddleTier::new(region.clone(), part, String::new(), false).read(options, show)
+}
 
 /// [`terrace_blocks::open_byte`] with slabs over pages.
 ///
@@ -88,4 +107,24 @@ pub fn open_block<I: Index, D: BlockDevice>(
     opening: Opening<'_, I>,
 ) -> Result<Arc<BlockStore<I, D>>, StoreError> {
     terrace_blocks::open_block(log, data, opening)
+}
+
+/// [`terrace_blocks::open_tiered`] with slabs in DRAM, slabs in the region behind the log, to its end, and pages on the device.
+/// `middle` is what the region is, for people.
+///
+/// # Errors
+/// See there.
+pub fn open_tiered<I: Index, R: ByteRegion, D: BlockDevice>(
+    (region, base): (&Arc<R>, u64),
+    data: &Arc<D>,
+    middle: &str,
+    opening: Opening<'_, I>,
+) -> Result<Arc<TieredStore<I, R, D>>, StoreError> {
+    let space = |lower, sizes: &Sizes, fresh| {
+        let start = base + sizes.log_bytes;
+        let part = (start, region.len().saturating_sub(start));
+        let tier = MiddleTier::new(region.clone(), part, middle.into(), fresh);
+        SlabSpace::new(lower, Some(tier), SlabOptions::from(sizes))
+    };
+    terrace_blocks::open_tiered((region, base), data, opening, &space)
 }

@@ -3,6 +3,7 @@
 //! ```text
 //!  47 46 | 45                                    0
 //!   1    | offset in the DRAM arena / 16           46 bits
+//!   2    | offset in the PMem slabs / 256          46 bits
 //!   3    | kind:2 | units:2 | offset / 8:42        a record in a page: up to 32 TiB of blocks
 //! ```
 //!
@@ -14,6 +15,7 @@ use terrace_index::Address;
 
 const TIER_SHIFT: u32 = 46;
 const DRAM: u64 = 1;
+const PMEM: u64 = 2;
 const PAGE: u64 = 3;
 const OFFSET_BITS: u32 = 42;
 
@@ -25,6 +27,8 @@ pub(crate) const PAGE_BYTES_MAX: u64 = 1 << (OFFSET_BITS + 3);
 pub(crate) enum Location {
     /// In a slot of the arena: where that starts, in bytes.
     Dram(u64),
+    /// In a slot of the middle tier: where that starts, in bytes.
+    Pmem(u64),
     /// In a page: where, and how many bytes to read at first (`None`: more than can be told).
     Page(Place, Option<usize>),
 }
@@ -46,6 +50,11 @@ impl Locations {
     #[inline]
     pub fn dram(self, offset: u64) -> Address {
         Address::new(DRAM << TIER_SHIFT | offset >> 4)
+    }
+    /// A slot of the middle tier.
+    #[inline]
+    pub fn pmem(self, at: u64) -> Address {
+        Address::new(PMEM << TIER_SHIFT | at >> 8)
     }
     /// A record of `words` words in a page.
     #[inline]
@@ -71,6 +80,9 @@ impl Locations {
         let raw = address.raw();
         if raw >> TIER_SHIFT == DRAM {
             return Location::Dram((raw & ((1 << TIER_SHIFT) - 1)) << 4);
+        }
+        if raw >> TIER_SHIFT == PMEM {
+            return Location::Pmem((raw & ((1 << TIER_SHIFT) - 1)) << 8);
         }
         let place = self.place(address);
         let first = |units: usize| units * self.unit - place.offset as usize % self.unit;
@@ -105,6 +117,15 @@ mod tests {
                 let address = locations.dram(offset);
                 assert!(Locations::is_dram(address));
                 assert_eq!(locations.location(address), Location::Dram(offset));
+            }
+            for at in [256u64, 512, 1 << 40] {
+                let address = locations.pmem(at);
+                assert!(!Locations::is_dram(address));
+                assert_eq!(locations.location(address), Location::Pmem(at));
+                assert!(
+                    address < locations.page(Place { slot: 0, offset: 64 }, Kind::Value, 4),
+                    "a tie of versions"
+                );
             }
             let last = ((PAGE_BYTES_MAX >> bits) - 1).min(u64::from(u32::MAX)) as u32;
             for slot in [0, 7, last] {

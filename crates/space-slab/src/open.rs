@@ -1,14 +1,19 @@
 //! Options, and making a space on a tier.
 
+use std::sync::Arc;
+
 use terrace_blocks::{
-    BLOCK_HEADER_BYTES, Blocks, ENTRY_BYTES, Lower, OnBlocks, Sizes, TRAILER_BYTES, manifest_area,
-    value_bytes_max,
+    BLOCK_HEADER_BYTES, Blocks, ENTRY_BYTES, FooterEntry, Lower, OnBlocks, Sizes, TRAILER_BYTES,
+    manifest_area, value_bytes_max,
 };
 use terrace_engine::StoreError;
 use terrace_engine::record::{HEAD_BYTES, INLINE_VALUE_BYTES, KEY_BYTES_MAX};
 use terrace_engine::space::Limits;
+use terrace_media::ByteRegion;
 
 use crate::location::PAGE_BYTES_MAX;
+use crate::middle::Middle;
+use crate::pmem::{Area, Medium, PmemSlabs};
 use crate::space::SlabSpace;
 
 /// How slabs and pages are laid out.
@@ -26,6 +31,8 @@ pub struct SlabOptions {
 
 /// Slabs that are needed at least: records of a few lengths, and one that changes class.
 pub(crate) const SLABS_MIN: usize = 5;
+/// Slabs of the middle tier that are needed at least: one that changes class, and another.
+const PMEM_SLABS_MIN: usize = 2;
 /// Pages that are needed at least, beside those for what DRAM holds.
 const PAGES_OVER: usize = 6;
 
@@ -49,15 +56,67 @@ impl SlabOptions {
     }
 }
 
-impl<L: Lower> OnBlocks<L> for SlabSpace<L> {
-    fn on_blocks(lower: L, sizes: &Sizes) -> Result<Self, StoreError> {
-        let options = SlabOptions {
+impl From<&Sizes> for SlabOptions {
+    fn from(sizes: &Sizes) -> Self {
+        Self {
             block_bytes: sizes.block_bytes,
             dram_bytes: sizes.dram_bytes,
             dram_budget: sizes.dram_with_index.then_some(sizes.dram_bytes),
             store_id: sizes.store_id,
-        };
-        Self::new(lower, options)
+        }
+    }
+}
+
+/// Memory for a tier of slots between DRAM and the blocks.
+pub struct MiddleTier {
+    medium: Box<dyn Medium>,
+    fresh: bool,
+}
+
+impl MiddleTier {
+    /// Bytes `base..base + len` of a region, both multiples of 256. A fresh one reads as zeros.
+    pub fn new<R: ByteRegion>(
+        region: Arc<R>,
+        (base, len): (u64, u64),
+        description: String,
+        fresh: bool,
+    ) -> Self {
+        Self { medium: Box::new(Area::new(region, base, len, description)), fresh }
+    }
+
+    pub(crate) fn read(
+        self,
+        options: &SlabOptions,
+        show: &mut dyn FnMut(&FooterEntry, Option<&[u8]>),
+    ) -> Result<(), StoreError> {
+        let middle = self.open(options)?;
+        middle.slabs.scan(&mut |_, _| {})?;
+        middle.show(&mut |at, entry| show(entry, middle.slabs.record(at).as_deref()));
+        Ok(())
+    }
+
+    fn open(self, options: &SlabOptions) -> Result<Middle, StoreError> {
+        let least = PMEM_SLABS_MIN as u64 * options.block_bytes as u64;
+        if self.medium.len() < least {
+            return Err(StoreError::Options(format!(
+                "the middle tier has {} bytes for records: with slabs of {} bytes at least {least} are needed",
+                self.medium.len(),
+                options.block_bytes
+            )));
+        }
+        let longest = options.record_bytes_max();
+        let slabs = PmemSlabs::new(self.medium, options.block_bytes, longest, options.store_id);
+        if self.fresh {
+            slabs.make();
+        }
+        Ok(Middle::new(slabs))
+    }
+}
+
+impl<L: Lower> OnBlocks<L> for SlabSpace<L> {
+    fn on_blocks(lower: L, sizes: &Sizes) -> Result<Self, StoreError> {
+        let options = SlabOptions::from(sizes);
+        Self::new(lower, None, options)
     }
 }
 
@@ -66,7 +125,7 @@ impl<L: Lower> SlabSpace<L> {
     ///
     /// # Errors
     /// [`StoreError::Options`] if the sizes don't go together; the text says which would.
-    pub fn new(lower: L, options: SlabOptions) -> Result<Self, StoreError> {
+    pub fn new(lower: L, middle: Option<MiddleTier>, options: SlabOptions) -> Result<Self, StoreError> {
         let block = options.block_bytes;
         if lower.len() > PAGE_BYTES_MAX {
             return Err(StoreError::Options(format!(
@@ -92,7 +151,8 @@ impl<L: Lower> SlabSpace<L> {
             )));
         }
         // DRAM beyond what the tier below takes would only hold what may never be written.
-        Ok(Self::assemble(blocks, options, slabs.min(count - PAGES_OVER)))
+        let middle = middle.map(|tier| tier.open(&options)).transpose()?;
+        Ok(Self::assemble(blocks, middle, options, slabs.min(count - PAGES_OVER)))
     }
     /// The tier.
     pub fn lower(&self) -> &L {

@@ -20,6 +20,11 @@ impl<L: Lower> SlabSpace<L> {
     pub(crate) fn touch_record(&self, address: Address) {
         match self.locations.location(address) {
             Location::Dram(offset) => prefetch(self.slabs.record(offset).0),
+            Location::Pmem(at) => {
+                if let Some(middle) = &self.middle {
+                    middle.slabs.touch(at);
+                }
+            }
             Location::Page(place, _) if L::DIRECT => self.blocks.prefetch_direct(place),
             Location::Page(..) => {}
         }
@@ -35,6 +40,10 @@ impl<L: Lower> SlabSpace<L> {
     ) -> Fetch {
         match self.locations.location(address) {
             Location::Dram(offset) => fetch_words(self.slabs.record(offset), key, want, out),
+            Location::Pmem(at) => match &self.middle {
+                Some(middle) => middle.slabs.fetch(at, key, want, out),
+                None => Fetch::Differs,
+            },
             Location::Page(..) if !L::DIRECT => Fetch::NeedsRead,
             Location::Page(place, _) => match self.blocks.slots.get(place.slot as usize) {
                 Some(slot) => self.blocks.fetch_direct(place, slot.seq.load(Relaxed), key, want, out),
@@ -46,7 +55,7 @@ impl<L: Lower> SlabSpace<L> {
     pub(crate) fn start_read_of(&self, local: &mut Local<L>, address: Address, token: u64) -> bool {
         match self.locations.location(address) {
             Location::Page(place, bytes) => self.blocks.start_record(&mut local.reads, place, bytes, token),
-            Location::Dram(_) => unreachable!("what is in DRAM is fetched"),
+            Location::Dram(_) | Location::Pmem(_) => unreachable!("what is there is fetched"),
         }
     }
 
@@ -63,6 +72,12 @@ impl<L: Lower> SlabSpace<L> {
         local.accesses += 1;
         match self.locations.location(address) {
             Location::Dram(offset) => self.temperature.touch(self.slabs.slot(offset), self.temperature.now()),
+            Location::Pmem(at) => {
+                if let Some(middle) = &self.middle {
+                    middle.slabs.note_read(at);
+                }
+                self.consider(index, key, address, None);
+            }
             Location::Page(..) => self.consider(index, key, address, read),
         }
     }
@@ -70,16 +85,19 @@ impl<L: Lower> SlabSpace<L> {
     #[cold]
     fn consider<I: Index>(&self, index: &I, key: &Key<'_>, from: Address, read: Option<&[u8]>) {
         let count = self.temperature.touch_below(key.hash);
+        let in_middle = matches!(self.locations.location(from), Location::Pmem(_));
         let mut value = Vec::new();
         let head = match read.map(RecordView::decode) {
             Some(Some(view)) if view.key == key.bytes => {
                 value.extend_from_slice(view.value);
                 view.head
             }
-            None if L::DIRECT => match self.fetch_record(from, Some(key), Want::Value, &mut value) {
-                Fetch::Match(head) => head,
-                _ => return,
-            },
+            None if L::DIRECT || in_middle => {
+                match self.fetch_record(from, Some(key), Want::Value, &mut value) {
+                    Fetch::Match(head) => head,
+                    _ => return,
+                }
+            }
             _ => return,
         };
         let kind = head.meta.kind();
@@ -95,11 +113,17 @@ impl<L: Lower> SlabSpace<L> {
         };
         if !Beats.admits(Tier::Dram, count, rival, &Thresholds::default()) {
             self.temperature.kept_out[class].fetch_add(1, Relaxed);
+            if !in_middle {
+                self.offer_to_middle(key, from, (&head, &record), count);
+            }
             return;
         }
         let Some(offset) = self.slot_for_promotion(class) else {
             // Background steps are behind: what is hot comes again.
             self.details.promotions_dropped.fetch_add(1, Relaxed);
+            if !in_middle {
+                self.offer_to_middle(key, from, (&head, &record), count);
+            }
             return;
         };
         let slab = &self.slabs.table[self.slabs.slab_of(offset) as usize];
@@ -113,6 +137,7 @@ impl<L: Lower> SlabSpace<L> {
         slot.publish(Some(from), 0, self.policy.entering(count, self.temperature.now()));
         if index.replace(key, from, self.locations.dram(offset)) {
             self.details.promoted.fetch_add(1, Relaxed);
+            self.details.from_middle_up.fetch_add(u64::from(in_middle), Relaxed);
         } else {
             // Its home is not its own: the index refers to something else by now, which has let that go.
             self.clear_slot(offset);

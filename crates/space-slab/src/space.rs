@@ -5,7 +5,7 @@ use std::os::fd::RawFd;
 use std::sync::atomic::Ordering::*;
 
 use terrace_blocks::{Blocks, Image, Lower, Place, Reads, State, Sweep, total_bytes};
-use terrace_engine::record::{Head, NewRecord};
+use terrace_engine::record::{Head, NewRecord, RecordView};
 use terrace_engine::space::{Arrival, Class, Context, Fetch, Found, Limits, Room, Space, Want};
 use terrace_engine::{Failure, Progress, StoreError, TierStats};
 use terrace_index::{Address, Index, Key};
@@ -15,6 +15,7 @@ use crate::copies::WithStages;
 use crate::defrag::Defrag;
 use crate::evict::Evicting;
 use crate::location::{Location, Locations};
+use crate::middle::{Middle, MiddleSteps};
 use crate::open::{SLABS_MIN, SlabOptions};
 use crate::policy::Clock;
 use crate::retired::{Cooling, Retired};
@@ -34,6 +35,8 @@ pub struct SlabSpace<L: Lower> {
     pub(crate) options: SlabOptions,
     pub(crate) locations: Locations,
     pub(crate) slabs: Slabs,
+    /// The tier between DRAM and the blocks, if there is one.
+    pub(crate) middle: Option<Middle>,
     pub(crate) retired: Retired,
     pub(crate) rounds: Rounds,
     pub(crate) temperature: Temperature,
@@ -64,6 +67,7 @@ pub struct SlabSpace<L: Lower> {
     pub(crate) overdraft: AtomicI64,
     pub(crate) details: Details,
     purge_dram_at: AtomicU64,
+    purge_middle_at: AtomicU64,
     purge_at: AtomicU64,
 }
 
@@ -76,6 +80,7 @@ struct Steps {
     evicting: Evicting,
     retiring: Retiring,
     defrag: Defrag,
+    middle: MiddleSteps,
     sweep: Sweep,
 }
 
@@ -94,10 +99,19 @@ pub(crate) struct Details {
     pub promotions_dropped: AtomicU64,
     pub rounds_retired: AtomicU64,
     pub slabs_drained: AtomicU64,
+    pub to_middle_down: AtomicU64,
+    pub to_middle_up: AtomicU64,
+    pub from_middle_up: AtomicU64,
+    pub from_middle_down: AtomicU64,
 }
 
 impl<L: Lower> SlabSpace<L> {
-    pub(crate) fn assemble(blocks: Blocks<L>, options: SlabOptions, slabs: usize) -> Self {
+    pub(crate) fn assemble(
+        blocks: Blocks<L>,
+        middle: Option<Middle>,
+        options: SlabOptions,
+        slabs: usize,
+    ) -> Self {
         let slabs = Slabs::new(slabs, options.block_bytes, options.record_bytes_max());
         Self {
             locations: Locations::new(options.block_bytes, L::UNIT),
@@ -120,6 +134,8 @@ impl<L: Lower> SlabSpace<L> {
             overdraft: AtomicI64::new(0),
             details: Details::default(),
             purge_dram_at: AtomicU64::new(0),
+            purge_middle_at: AtomicU64::new(0),
+            middle,
             purge_at: AtomicU64::new(0),
             slabs,
             blocks,
@@ -134,6 +150,11 @@ impl<L: Lower> SlabSpace<L> {
             0 => last,
             sealing => last.min(sealing - 1),
         }
+    }
+
+    /// Whether an address is of a slot of the middle tier.
+    pub(crate) fn is_in_middle(&self, address: Address) -> bool {
+        matches!(self.locations.location(address), Location::Pmem(_))
     }
 
     /// Whether the index has taken the DRAM: then what would make it grow is refused.
@@ -166,7 +187,8 @@ impl<L: Lower> Space for SlabSpace<L> {
     }
     fn generation(&self, address: Address) -> u64 {
         match self.locations.location(address) {
-            Location::Dram(_) => 0,
+            // Read at once, inside an epoch.
+            Location::Dram(_) | Location::Pmem(_) => 0,
             Location::Page(place, _) => self.blocks.slots[place.slot as usize].seq.load(Acquire),
         }
     }
@@ -242,7 +264,7 @@ impl<L: Lower> Space for SlabSpace<L> {
 
     fn step<I: Index>(&self, index: &I, context: &dyn Context) -> Progress {
         let Some(mut steps) = self.steps.try_lock() else { return Progress::Idle };
-        let Steps { cooling, stage, image, evicting, retiring, defrag, sweep } = &mut *steps;
+        let Steps { cooling, stage, image, evicting, retiring, defrag, middle, sweep } = &mut *steps;
         let collected = self.retired.collect(cooling, &self.slabs, context);
         let taken = self.slabs.take_empty();
         let parked = self.slabs.park();
@@ -250,6 +272,7 @@ impl<L: Lower> Space for SlabSpace<L> {
         all.push(self.round_step(retiring, stage, image, index, context));
         let walking = matches!(retiring, Retiring::Walking { .. });
         all.push(self.evict_step(evicting, (stage, image), cooling, walking, index, context));
+        all.push(self.middle_step(middle, (stage, image), index, context));
         all.push(self.defrag_step(defrag, image, index, context));
         let copies = WithStages { space: self, stages: [stage, &defrag.stage] };
         all.push(self.blocks.sweep_step(sweep, &copies, index, context));
@@ -280,7 +303,10 @@ impl<L: Lower> Space for SlabSpace<L> {
     }
     fn find_expired(&self, context: &dyn Context, found: &mut dyn FnMut(u8, &[u8])) {
         let Some(steps) = self.steps.try_lock() else { return };
-        if !self.find_dead_in_dram(context, &self.purge_dram_at, found) {
+        let in_middle = |found: &mut dyn FnMut(u8, &[u8])| {
+            self.middle.as_ref().is_some_and(|middle| middle.find_dead(context, &self.purge_middle_at, found))
+        };
+        if !self.find_dead_in_dram(context, &self.purge_dram_at, found) && !in_middle(found) {
             let copies = WithStages { space: self, stages: [&steps.stage, &steps.defrag.stage] };
             self.blocks.find_dead(&copies, context, &self.purge_at, found);
         }
@@ -294,7 +320,10 @@ impl<L: Lower> Space for SlabSpace<L> {
     ) {
         let Some(steps) = self.steps.try_lock() else { return };
         let copies = WithStages { space: self, stages: [&steps.stage, &steps.defrag.stage] };
-        if !self.blocks.oldest_keys(&copies, index, context, count, found) {
+        let in_middle = |found: &mut dyn FnMut(u8, &[u8])| {
+            self.middle.as_ref().is_some_and(|middle| middle.keys(count, found))
+        };
+        if !self.blocks.oldest_keys(&copies, index, context, count, found) && !in_middle(found) {
             self.keys_in_dram(count, found);
         }
     }
@@ -324,6 +353,7 @@ impl<L: Lower> Space for SlabSpace<L> {
         progress: &(dyn Fn(u64, u64) + Sync),
         found: &(dyn Fn(Found) + Sync),
     ) -> Result<(), StoreError> {
+        self.scan_middle(found)?;
         self.blocks.scan_blocks(trusted_seq, threads, progress, &|slot, entry, words| {
             let place = Place { slot, offset: entry.offset };
             found(Found {
@@ -342,9 +372,23 @@ impl<L: Lower> Space for SlabSpace<L> {
         addresses: &[Address],
         found: &mut dyn FnMut(usize, Option<&[u8]>),
     ) -> Result<(), StoreError> {
-        self.blocks.read_record_keys(addresses.iter().map(|&address| self.locations.place(address)), found)
+        // They are sorted, and so the slots come before the pages.
+        let first = addresses.partition_point(|&address| self.is_in_middle(address));
+        for (i, &address) in addresses[..first].iter().enumerate() {
+            let record = match (&self.middle, self.locations.location(address)) {
+                (Some(middle), Location::Pmem(at)) => middle.slabs.record(at),
+                _ => None,
+            };
+            found(i, record.as_deref().and_then(RecordView::decode).map(|view| view.key));
+        }
+        let places = addresses[first..].iter().map(|&address| self.locations.place(address));
+        self.blocks.read_record_keys(places, &mut |i, key| found(first + i, key))
     }
     fn adopt(&self, found: &Found) {
+        if let Location::Pmem(at) = self.locations.location(found.address) {
+            self.adopt_in_middle(at, found);
+            return;
+        }
         self.blocks.adopt_record(self.locations.place(found.address), found.words, found.kind);
     }
     fn adopt_extent(&self, description: &[u8]) {
@@ -354,6 +398,9 @@ impl<L: Lower> Space for SlabSpace<L> {
         self.blocks.clear_torn()
     }
     fn finish_recovery(&self) -> Result<(), StoreError> {
+        if let Some(middle) = &self.middle {
+            middle.slabs.clear_unadopted();
+        }
         self.blocks.clear_unadopted()
     }
     fn close<I: Index>(&self, index: &I, context: &dyn Context) -> Result<(), StoreError> {
@@ -365,7 +412,8 @@ impl<L: Lower> Space for SlabSpace<L> {
     }
     fn dram_bytes(&self) -> u64 {
         let table = std::mem::size_of_val(&*self.blocks.slots) + std::mem::size_of_val(&*self.slabs.table);
-        (self.slabs.used_slabs() * self.slabs.slab_bytes + table) as u64 + self.temperature.bytes()
+        let middle = self.middle.as_ref().map_or(0, |middle| middle.slabs.dram_bytes());
+        (self.slabs.used_slabs() * self.slabs.slab_bytes + table) as u64 + self.temperature.bytes() + middle
     }
     fn index_grew(&self, index_bytes: u64) {
         if let Some(budget) = self.options.dram_budget {
@@ -447,12 +495,25 @@ impl<L: Lower> SlabSpace<L> {
                 lower.records += u64::from(slot.count.load(Relaxed)) * live / used;
             }
         }
-        vec![dram, lower]
+        let middle = self.middle.as_ref().map(|middle| middle.stats());
+        [Some(dram), middle, Some(lower)].into_iter().flatten().collect()
     }
 
     fn detail_pairs(&self) -> Vec<(&'static str, u64)> {
         let (d, counts) = (&self.details, &self.blocks.counts);
-        vec![
+        let middle = self.middle.iter().flat_map(|middle| {
+            let slabs = &middle.slabs;
+            [
+                ("pmem_slabs", slabs.table.len() as u64),
+                ("pmem_slabs_free", slabs.free_slabs() as u64),
+                ("pmem_slabs_formatted", slabs.formatted.load(Relaxed)),
+                ("records_from_dram_to_pmem", d.to_middle_down.load(Relaxed)),
+                ("records_from_ssd_to_pmem", d.to_middle_up.load(Relaxed)),
+                ("records_from_pmem_to_dram", d.from_middle_up.load(Relaxed)),
+                ("records_from_pmem_to_ssd", d.from_middle_down.load(Relaxed)),
+            ]
+        });
+        let mut pairs = vec![
             ("slab_bytes", self.slabs.slab_bytes as u64),
             ("slabs", self.slabs.allowed.load(Relaxed) as u64),
             ("slabs_free", self.slabs.free_slabs() as u64),
@@ -478,6 +539,8 @@ impl<L: Lower> SlabSpace<L> {
             ("blocks_purged", counts.purged.load(Relaxed)),
             ("records_damaged", counts.damaged.load(Relaxed)),
             ("headers_lost", counts.headers_lost.load(Relaxed)),
-        ]
+        ];
+        pairs.extend(middle);
+        pairs
     }
 }

@@ -36,6 +36,8 @@ pub(crate) enum What {
     Home,
     /// It leaves another page, the slot's use `seq`, where it took so many words.
     Page { words: u32, seq: u64 },
+    /// It leaves the middle tier.
+    Slot,
 }
 
 /// A staged record.
@@ -84,6 +86,17 @@ impl Stage {
         let offset = (BLOCK_HEADER_BYTES + self.bytes.len()) as u32;
         record.encode(&mut self.bytes);
         self.moves.push(Move { what, from, entry: FooterEntry { offset, ..entry }, words: record.words() });
+    }
+    /// Takes back what was added last.
+    pub fn pop(&mut self) {
+        if let Some(last) = self.moves.pop() {
+            self.bytes.truncate(last.entry.offset as usize - BLOCK_HEADER_BYTES);
+        }
+    }
+    /// Nothing is staged any more.
+    pub fn clear(&mut self) {
+        self.moves.clear();
+        self.bytes.clear();
     }
     /// The record of a move.
     pub fn view(&self, of: &Move) -> Option<RecordView<'_>> {
@@ -165,20 +178,38 @@ impl<L: Lower> SlabSpace<L> {
             return Progress::Blocked;
         }
         let page = &self.blocks.slots[number as usize];
+        if let Some(middle) = &self.middle
+            && stage.moves.iter().any(|of| of.what == What::Slot)
+        {
+            // Before their slots are let go: whoever clears those waits for trust in this page.
+            middle.moved_seq.store(page.seq.load(SeqCst), SeqCst);
+        }
         for staged in &stage.moves {
             let place = Place { slot: number, offset: staged.entry.offset };
             let to = self.locations.page(place, staged.entry.kind, staged.words);
-            if !self.swing(stage, staged, to, index) {
+            if self.swing(stage, staged, to, index) {
+                self.details.from_middle_down.fetch_add(u64::from(staged.what == What::Slot), Relaxed);
+            } else {
                 page.live_bytes.fetch_sub(staged.words as i64 * 8, Release);
                 self.details.copies_in_vain.fetch_add(1, Relaxed);
-                if let Location::Dram(offset) = self.locations.location(staged.from) {
-                    self.slabs.slot(offset).set_staged(false);
-                }
+                self.unstage(staged.from);
             }
         }
-        stage.moves.clear();
-        stage.bytes.clear();
+        stage.clear();
         Progress::Worked
+    }
+
+    /// What was copied stays where it is.
+    pub(crate) fn unstage(&self, from: Address) {
+        match self.locations.location(from) {
+            Location::Dram(offset) => self.slabs.slot(offset).set_staged(false),
+            Location::Pmem(at) => {
+                if let Some(middle) = &self.middle {
+                    middle.slabs.set_staged(at, false);
+                }
+            }
+            Location::Page(..) => {}
+        }
     }
 
     /// Makes the page durable; nothing refers to it yet.
@@ -215,11 +246,11 @@ impl<L: Lower> SlabSpace<L> {
     }
 
     /// Makes a record's new place the one that counts, if the version there is still the one that does.
-    fn swing<I: Index>(&self, stage: &Stage, staged: &Move, to: Address, index: &I) -> bool {
+    pub(crate) fn swing<I: Index>(&self, stage: &Stage, staged: &Move, to: Address, index: &I) -> bool {
         let (from, entry) = (staged.from, &staged.entry);
         let is_same_page = match staged.what {
             What::Page { seq, .. } => self.generation(from) == seq,
-            What::Evict | What::Home => false,
+            What::Evict | What::Home | What::Slot => false,
         };
         if entry.kind == Kind::Poison {
             let moved = is_same_page && Listed::new(entry, None, from).replace(index, to);
@@ -234,7 +265,12 @@ impl<L: Lower> SlabSpace<L> {
             |address| if self.is_or_has_home(address, from) { Verdict::Match } else { Verdict::Differs };
         let slot_of = |address| match self.locations.location(address) {
             Location::Dram(offset) => Some((offset, self.slabs.slot(offset))),
-            Location::Page(..) => None,
+            Location::Pmem(_) | Location::Page(..) => None,
+        };
+        // A slot that the index refers to is not filled anew: what stands in it now is what the copy must be of.
+        let is_same_slot = || match (&self.middle, self.locations.location(from)) {
+            (Some(middle), Location::Pmem(at)) => middle.slabs.version(at) == entry.version,
+            _ => false,
         };
         index.update(&key, verify, |found| {
             let Lookup::Found(at) = found else { return (Change::Keep, false) };
@@ -264,6 +300,10 @@ impl<L: Lower> SlabSpace<L> {
                 (None, What::Page { words, .. }) if at == from && is_same_page => {
                     self.release_copy(from, words as usize);
                     self.details.moved.fetch_add(1, Relaxed);
+                    (Change::Set(to), true)
+                }
+                (None, What::Slot) if at == from && is_same_slot() => {
+                    self.release_copy(from, staged.words);
                     (Change::Set(to), true)
                 }
                 _ => (Change::Keep, false),
@@ -297,16 +337,21 @@ mod tests {
     use terrace_media::HeapRegion;
 
     use super::*;
-    use crate::open::SlabOptions;
+    use crate::open::{MiddleTier, SlabOptions};
+    use crate::pmem::Fills;
     use crate::policy::Count;
 
     const USE: u64 = 7;
 
     fn space() -> SlabSpace<ByteTier<HeapRegion>> {
+        space_over(None)
+    }
+
+    fn space_over(middle: Option<MiddleTier>) -> SlabSpace<ByteTier<HeapRegion>> {
         let region = Arc::new(HeapRegion::new(4 << 20).unwrap());
         let options =
             SlabOptions { block_bytes: 64 << 10, dram_bytes: 1 << 20, dram_budget: None, store_id: 1 };
-        SlabSpace::new(ByteTier::new(region, 0, 4 << 20, String::new()), options).unwrap()
+        SlabSpace::new(ByteTier::new(region, 0, 4 << 20, String::new()), middle, options).unwrap()
     }
 
     /// Whether a copy of what a page held is swung to, when the page is in use `now`.
@@ -333,6 +378,36 @@ mod tests {
         for kind in [Kind::Value, Kind::Tombstone, Kind::Poison] {
             assert!(is_swung(USE, kind), "{kind:?}: it is what was copied");
             assert!(!is_swung(USE + 1, kind), "{kind:?}: the page holds something else by now");
+        }
+    }
+
+    /// While a copy waits its slot may be let go and filled again, with a newer version of the same key.
+    #[test]
+    fn a_copy_of_what_a_slot_held_before_is_garbage() {
+        let record = |version| {
+            let kind = Kind::Value;
+            NewRecord { version, kind, db: 0, flags: 0, expire_at: 0, key: b"key", value: b"value" }
+        };
+        let entry = |version| FooterEntry { hash: 9, check: 1, version, offset: 0, kind: Kind::Value, db: 0 };
+        for (now, is_same) in [(5, true), (6, false)] {
+            let bytes = 4 * (64 << 10);
+            let region = Arc::new(HeapRegion::new(bytes).unwrap());
+            let space = space_over(Some(MiddleTier::new(region, (0, bytes), String::new(), true)));
+            let slabs = &space.middle.as_ref().unwrap().slabs;
+            let at = slabs.take(slabs.class_for(record(5).words()).unwrap()).unwrap();
+            let mut fills = Fills::default();
+            slabs.add(&mut fills, at, &entry(now), 0, &record(now));
+            slabs.fill(&fills);
+            let index = Clht::with_min_buckets(4);
+            let from = space.locations.pmem(at);
+            let key = Key { hash: 9, db: 0, bytes: b"key" };
+            index.update(&key, |_| Verdict::Differs, |_| (Change::Set(from), ()));
+            let mut stage = Stage::default();
+            stage.push(What::Slot, from, entry(5), &record(5));
+            let to = space.locations.page(Place { slot: 4, offset: 64 }, Kind::Value, record(5).words());
+            assert_eq!(space.swing(&stage, &stage.moves[0], to, &index), is_same);
+            assert!(index.contains(&key, if is_same { to } else { from }));
+            assert_eq!(slabs.table[0].live.load(SeqCst) == 0, is_same, "it is let go with the swing");
         }
     }
 

@@ -55,6 +55,10 @@ impl Temperature {
         let sketch = self.sketch.lock().clone();
         sketch.touch(hash)
     }
+    /// About how often a record below DRAM was read.
+    pub fn count_below(&self, hash: u64) -> Count {
+        self.sketch.lock().count(hash)
+    }
     /// A record of this count comes to the lower tier.
     pub fn enters_below(&self, hash: u64, count: Count) {
         self.sketch.lock().raise(hash, count);

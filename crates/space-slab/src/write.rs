@@ -191,8 +191,14 @@ impl<L: Lower> SlabSpace<L> {
         }
     }
 
-    /// A copy of `words` words in a page is referred to no more.
+    /// A copy of `words` words below DRAM is referred to no more.
     pub(crate) fn release_copy(&self, address: Address, words: usize) {
+        if let Location::Pmem(at) = self.locations.location(address) {
+            if let Some(middle) = &self.middle {
+                middle.release(at);
+            }
+            return;
+        }
         let slot = &self.blocks.slots[self.locations.place(address).slot as usize];
         // Release: who finds nothing live here must also find the successor's version issued.
         slot.live_bytes.fetch_sub(words as i64 * 8, Release);

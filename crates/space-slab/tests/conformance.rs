@@ -12,7 +12,7 @@ use terrace_engine::{
 };
 use terrace_index::{Clht, Index, WithStrays};
 use terrace_media::{BlockFile, BlockFileOptions, HeapRegion};
-use terrace_space_slab::{Opening, Sizes, open_block, open_byte};
+use terrace_space_slab::{Opening, Sizes, open_block, open_byte, open_tiered};
 use terrace_testkit::concurrent::{groups_test, threads_test};
 use terrace_testkit::conformance::{Harness, Restarted, random_model_test};
 use terrace_testkit::history::Plan;
@@ -30,10 +30,13 @@ const SIZES: Sizes = Sizes {
     store_id: 1,
 };
 const REGION_BYTES: u64 = 160 << 20;
+/// Of both media together: the log and a middle tier of 12 slabs.
+const MIDDLE_BYTES: u64 = SIZES.log_bytes + 12 * (256 << 10);
 
 enum Media {
     Byte(Arc<HeapRegion>),
     Block(TempDir),
+    Tiered(Arc<HeapRegion>, TempDir),
 }
 
 impl Media {
@@ -42,6 +45,9 @@ impl Media {
     }
     fn block() -> Self {
         Media::Block(tempfile::tempdir().unwrap())
+    }
+    fn tiered() -> Self {
+        Media::Tiered(Arc::new(HeapRegion::new(MIDDLE_BYTES).unwrap()), tempfile::tempdir().unwrap())
     }
     fn open(
         &self,
@@ -84,21 +90,26 @@ impl Media {
         match self {
             Media::Byte(region) => Box::new(StoreHandle(open_byte(region, 0, opening).unwrap())),
             Media::Block(dir) => {
-                let options = |direct| BlockFileOptions { direct, ring: true, prewrite: false };
-                let file = |name, bytes, direct| {
-                    let path = dir.path().join(name);
-                    Arc::new(if fresh {
-                        BlockFile::create(&path, bytes, &options(direct)).unwrap()
-                    } else {
-                        BlockFile::open(&path, &options(direct)).unwrap()
-                    })
-                };
-                let log = file("log", SIZES.log_bytes, false);
-                let data = file("data", REGION_BYTES, true);
+                let log = file(dir, "log", SIZES.log_bytes, false, fresh);
+                let data = file(dir, "data", REGION_BYTES, true, fresh);
                 Box::new(StoreHandle(open_block(&log, &data, opening).unwrap()))
+            }
+            Media::Tiered(region, dir) => {
+                let data = file(dir, "data", REGION_BYTES, true, fresh);
+                Box::new(StoreHandle(open_tiered((region, 0), &data, "", opening).unwrap()))
             }
         }
     }
+}
+
+fn file(dir: &TempDir, name: &str, bytes: u64, direct: bool, fresh: bool) -> Arc<BlockFile> {
+    let options = BlockFileOptions { direct, ring: true, prewrite: false };
+    let path = dir.path().join(name);
+    Arc::new(if fresh {
+        BlockFile::create(&path, bytes, &options).unwrap()
+    } else {
+        BlockFile::open(&path, &options).unwrap()
+    })
 }
 
 struct Tac {
@@ -174,15 +185,23 @@ fn random_operations_on_block_media_synced() {
 }
 
 #[test]
+fn random_operations_on_both_media() {
+    random_operations(Media::tiered, Durability::Sync, false);
+    random_operations(Media::tiered, Durability::default(), false);
+    random_operations(Media::tiered, Durability::None, false);
+}
+
+#[test]
 fn random_operations_and_ranges_over_an_ordered_index() {
     random_operations(Media::byte, Durability::Sync, true);
     random_operations(Media::byte, Durability::None, true);
     random_operations(Media::block, Durability::default(), true);
+    random_operations(Media::tiered, Durability::Sync, true);
 }
 
 #[test]
 fn threads_are_linearizable_key_by_key() {
-    for media in [Media::byte, Media::block] {
+    for media in [Media::byte, Media::block, Media::tiered] {
         for (round, value_bytes) in [0, 200, 20_000].into_iter().enumerate() {
             let media = media();
             let store = media.open(&Arc::new(ManualClock::new(START_US)), Durability::default(), true, false);
@@ -195,7 +214,7 @@ fn threads_are_linearizable_key_by_key() {
 
 #[test]
 fn atomic_groups_are_seen_whole() {
-    for media in [Media::byte, Media::block] {
+    for media in [Media::byte, Media::block, Media::tiered] {
         for (groups, value_bytes) in [(500, 0), (500, 300)] {
             let media = media();
             let store = media.open(&Arc::new(ManualClock::new(START_US)), Durability::default(), true, false);

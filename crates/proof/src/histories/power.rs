@@ -44,6 +44,7 @@ impl PowerCuts {
         let store = match tiers.media {
             MediaKind::Byte => TempDir::new_in(SHARED_MEMORY),
             MediaKind::Block => TempDir::new(),
+            MediaKind::Tiered => bail!("power is not cut on both media together yet"),
         };
         let store = store.context("no directory for the store")?;
         let places = [store.path().join("data"), memory.path().join("shadows"), memory.path().join("images")];
@@ -68,7 +69,7 @@ impl PowerCuts {
             durability: tiers.durability,
             grain: match tiers.media {
                 MediaKind::Byte => Grain::Word,
-                MediaKind::Block => Grain::Sector,
+                MediaKind::Block | MediaKind::Tiered => Grain::Sector,
             },
             places,
             homes: Mutex::new(vec![store, memory]),

@@ -133,8 +133,11 @@ impl Launcher {
         ];
         options.iter().for_each(|(name, value)| arguments.extend([(*name).into(), (*value).into()]));
         let mut memory = None;
+        anyhow::ensure!(tiers.media != MediaKind::Tiered, "histories run on byte or block media so far");
         match tiers.media {
-            MediaKind::Block => arguments.extend(["--ssd".into(), tiers.lower.clone().into()]),
+            MediaKind::Block | MediaKind::Tiered => {
+                arguments.extend(["--ssd".into(), tiers.lower.clone().into()])
+            }
             MediaKind::Byte => {
                 let on = tempfile::tempdir_in("/dev/shm").context("no directory on tmpfs")?;
                 let mut place = OsString::from(format!("{}@", tiers.lower));

@@ -25,7 +25,7 @@ pub(super) fn blank(subject: &dyn Subject, kind: MediaKind) -> Bytes {
     let shape = subject.shape(kind);
     match kind {
         MediaKind::Byte => vec![vec![0; shape.data_bytes]],
-        MediaKind::Block => vec![vec![0; shape.log_bytes], vec![0; shape.data_bytes]],
+        MediaKind::Block | MediaKind::Tiered => vec![vec![0; shape.log_bytes], vec![0; shape.data_bytes]],
     }
 }
 
@@ -42,6 +42,7 @@ pub(super) fn bytes_of(media: &Media) -> Bytes {
     match media {
         Media::Byte(region) => vec![region.to_bytes()],
         Media::Block { log, data } => vec![log.to_bytes(), data.to_bytes()],
+        Media::Tiered { region, data } => vec![region.to_bytes(), data.to_bytes()],
     }
 }
 

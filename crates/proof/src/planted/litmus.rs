@@ -95,6 +95,7 @@ fn crashed(
             let media = match kind {
                 MediaKind::Byte => Media::Byte(image.region(0)),
                 MediaKind::Block => Media::Block { log: image.block(0), data: image.block(1) },
+                MediaKind::Tiered => Media::Tiered { region: image.region(0), data: image.block(0) },
             };
             let clock = Arc::new(ManualClock::new(START_US));
             let mut client = Client::open_as(subject, &media, opening(durability, &clock, false))

@@ -74,6 +74,7 @@ fn content(media: &Media) -> Vec<Vec<u8>> {
     match media {
         Media::Byte(region) => vec![region.to_bytes()],
         Media::Block { log, data } => vec![log.to_bytes(), data.to_bytes()],
+        Media::Tiered { region, data } => vec![region.to_bytes(), data.to_bytes()],
     }
 }
 
@@ -89,7 +90,7 @@ impl Image {
         let shape = subject.shape(kind);
         let blank = match kind {
             MediaKind::Byte => vec![vec![0; shape.data_bytes]],
-            MediaKind::Block => vec![vec![0; shape.log_bytes], vec![0; shape.data_bytes]],
+            MediaKind::Block | MediaKind::Tiered => vec![vec![0; shape.log_bytes], vec![0; shape.data_bytes]],
         };
         let media = media(&blank);
         let mut driver =
@@ -232,7 +233,7 @@ impl Image {
     /// one) and blocks of pages. Device, start, length; those of a kind together.
     pub fn stretches(&self) -> Vec<Vec<(usize, usize, usize)>> {
         let kinds: &[(usize, usize)] = match self.kind {
-            MediaKind::Block => &[(0, 4096), (1, 4096), (1, self.block_bytes)],
+            MediaKind::Block | MediaKind::Tiered => &[(0, 4096), (1, 4096), (1, self.block_bytes)],
             MediaKind::Byte => &[(0, 64)],
         };
         let all = |&(device, len): &(usize, usize)| {

@@ -337,6 +337,10 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         failures_max: arguments.failures,
     };
     let mut failed = false;
+    anyhow::ensure!(
+        arguments.media != Some(MediaKind::Tiered),
+        "media are sick one at a time so far: byte or block"
+    );
     if arguments.media != Some(MediaKind::Byte) {
         let summary = devices(subject, &options, &|summary| {
             bar.set_position(summary.histories);

@@ -264,6 +264,6 @@ fn tells(error: &StoreError, sickness: &Sickness) -> Result<(), String> {
 pub(super) fn parts(media: &Media) -> Result<(&SimBlock, &SimBlock), String> {
     match media {
         Media::Block { log, data } => Ok((log, data)),
-        Media::Byte(_) => Err("byte-addressable media answer no errors".into()),
+        Media::Byte(_) | Media::Tiered { .. } => Err("byte-addressable media answer no errors".into()),
     }
 }

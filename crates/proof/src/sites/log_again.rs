@@ -39,7 +39,7 @@ pub(super) struct LogAgain {
 /// If a log fails without any crash.
 pub(super) fn record(media: MediaKind) -> Result<Vec<LogAgain>, String> {
     let all = match media {
-        MediaKind::Byte => died().and_then(|mut all| {
+        MediaKind::Byte | MediaKind::Tiered => died().and_then(|mut all| {
             all.push(epoch()?);
             Ok(all)
         }),
@@ -149,7 +149,7 @@ impl LogAgain {
 
     fn check_image(&self, image: &CrashImage) -> Result<(), String> {
         let checked = match self.media {
-            MediaKind::Byte => self.check(|| on_region(image.region(0))),
+            MediaKind::Byte | MediaKind::Tiered => self.check(|| on_region(image.region(0))),
             MediaKind::Block => self.check(|| on_block(image.block(0))),
         };
         checked.map_err(|error| format!("opening: {error}"))?

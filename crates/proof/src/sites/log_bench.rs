@@ -72,7 +72,7 @@ pub(crate) struct LogHistory {
 
 pub(super) fn block_bytes(media: MediaKind) -> usize {
     match media {
-        MediaKind::Byte => 1024,
+        MediaKind::Byte | MediaKind::Tiered => 1024,
         // Of more than one page.
         MediaKind::Block => 8192,
     }
@@ -80,7 +80,7 @@ pub(super) fn block_bytes(media: MediaKind) -> usize {
 
 pub(super) fn area_bytes(media: MediaKind) -> usize {
     match media {
-        MediaKind::Byte => 128 + 9 * 1024,
+        MediaKind::Byte | MediaKind::Tiered => 128 + 9 * 1024,
         MediaKind::Block => 4096 + 9 * 8192,
     }
 }
@@ -124,7 +124,7 @@ fn remains(media: MediaKind) -> Result<(Vec<u8>, Vec<Entry>), LogError> {
     let options = options(media, STORE_ID ^ 1);
     let recorder = Recorder::new();
     match media {
-        MediaKind::Byte => {
+        MediaKind::Byte | MediaKind::Tiered => {
             let region = recorder.region(vec![0; area_bytes(media)]);
             let entries = twice(|| on_region(region.clone()), options)?;
             Ok((region.to_bytes(), entries))
@@ -171,7 +171,7 @@ pub(crate) fn record(media: MediaKind, seed: u64, second: usize) -> Result<Vec<L
     let remains = if blank { Ok((vec![0; area_bytes(media)], Vec::new())) } else { remains(media) };
     let (bytes, older) = remains.map_err(|error| error.to_string())?;
     let run = match media {
-        MediaKind::Byte => run(&recorder, on_region(recorder.region(bytes)), media, seed),
+        MediaKind::Byte | MediaKind::Tiered => run(&recorder, on_region(recorder.region(bytes)), media, seed),
         MediaKind::Block => run(&recorder, on_block(recorder.block(bytes)), media, seed),
     };
     let (groups, promises) = run.map_err(|error| error.to_string())?;
@@ -196,7 +196,9 @@ pub(crate) fn record(media: MediaKind, seed: u64, second: usize) -> Result<Vec<L
             let Some(promise) = first.promise(point.position) else { return Ok(()) };
             let (recorder, copy) = image.recording(point.crash);
             let go_on = match media {
-                MediaKind::Byte => go_on(on_region(copy.region(0)), &first, promise, &recorder),
+                MediaKind::Byte | MediaKind::Tiered => {
+                    go_on(on_region(copy.region(0)), &first, promise, &recorder)
+                }
                 MediaKind::Block => go_on(on_block(copy.block(0)), &first, promise, &recorder),
             };
             let (exact, went_on) = go_on.map_err(|error| error.to_string())?;
@@ -378,7 +380,7 @@ impl LogHistory {
 
     fn check_image(&self, position: Position, image: &CrashImage) -> Result<(), String> {
         match self.media {
-            MediaKind::Byte => self.check(position, || on_region(image.region(0))),
+            MediaKind::Byte | MediaKind::Tiered => self.check(position, || on_region(image.region(0))),
             MediaKind::Block => self.check(position, || on_block(image.block(0))),
         }
     }

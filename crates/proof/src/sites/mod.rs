@@ -76,7 +76,8 @@ pub fn document(engine: &str) -> PathBuf {
 pub fn report(engine: &str, effort: Effort, progress: &mut dyn FnMut(&str)) -> anyhow::Result<Report> {
     let calls = census(&root(), engine)?;
     let mut rows: Vec<Row> = Vec::new();
-    for setting in probe::SETTINGS {
+    let subject = crate::subjects::by_name(engine).map_err(anyhow::Error::msg)?;
+    for setting in probe::SETTINGS.into_iter().filter(|setting| subject.takes(setting.0)) {
         let found = probe::probe(engine, setting, effort, (&calls, &rows), progress)?;
         rows.extend(found);
     }

@@ -20,7 +20,7 @@ use crate::subjects;
 pub type Setting = (MediaKind, Option<Durability>);
 
 /// Where sites are looked for.
-pub(super) const SETTINGS: [Setting; 8] = [
+pub(super) const SETTINGS: [Setting; 11] = [
     (MediaKind::Byte, Some(Durability::Sync)),
     (MediaKind::Byte, Some(Durability::Batch(Duration::from_millis(100)))),
     (MediaKind::Byte, Some(Durability::None)),
@@ -29,6 +29,9 @@ pub(super) const SETTINGS: [Setting; 8] = [
     (MediaKind::Block, Some(Durability::Batch(Duration::from_millis(100)))),
     (MediaKind::Block, Some(Durability::None)),
     (MediaKind::Block, None),
+    (MediaKind::Tiered, Some(Durability::Sync)),
+    (MediaKind::Tiered, Some(Durability::Batch(Duration::from_millis(100)))),
+    (MediaKind::Tiered, Some(Durability::None)),
 ];
 
 /// A setting's mode, for people.
@@ -117,6 +120,8 @@ struct Probe<'a> {
     setting: Setting,
     /// Caught on these media in another mode.
     caught: BTreeSet<Key>,
+    /// On both media together: what either of them reaches alone, and shows there.
+    elsewhere: BTreeSet<Key>,
     rows: BTreeMap<Key, Row>,
 }
 
@@ -143,7 +148,9 @@ pub(super) fn probe(
     let bench = Bench::new(subject, &options)?;
     let known = before.iter().filter(|row| row.setting.0 == media && row.caught.is_some());
     let caught = known.map(|row| (row.name.clone(), row.kind)).collect();
-    let mut probe = Probe { engine, calls, setting, caught, rows: BTreeMap::new() };
+    let elsewhere = before.iter().filter(|row| media == MediaKind::Tiered && row.setting.0 != media);
+    let elsewhere = elsewhere.map(|row| (row.name.clone(), row.kind)).collect();
+    let mut probe = Probe { engine, calls, setting, caught, elsewhere, rows: BTreeMap::new() };
     for number in 0..effort.histories {
         let seed = effort.seed + number;
         let failed = |error: String| anyhow!("{media} media, {}, seed {seed}: {error}", mode(setting));
@@ -188,6 +195,9 @@ impl Probe<'_> {
         let trace = history.trace();
         for site in trace.sites() {
             let Some(key) = self.key(trace, site)? else { continue };
+            if self.elsewhere.contains(&key) {
+                continue;
+            }
             let (setting, known) = (self.setting, self.caught.contains(&key));
             let row = self.rows.entry(key.clone()).or_insert_with(|| Row {
                 name: key.0,

@@ -26,6 +26,9 @@ impl Subject for Hetermm {
                 let (log, data) = (Arc::new(log.clone()), Arc::new(data.clone()));
                 Box::new(StoreHandle(open_block(&log, &data, opening)?))
             }
+            Media::Tiered { .. } => {
+                return Err(StoreError::Options("engine hetermm has one lower tier".into()));
+            }
         })
     }
 }

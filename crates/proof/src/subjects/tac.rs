@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use terrace_engine::{Store, StoreError, StoreHandle};
-use terrace_space_slab::{SlabOptions, open_block, open_byte};
+use terrace_space_slab::{SlabOptions, open_block, open_byte, open_tiered};
 use terrace_testkit::sweep::{self, Media, MediaKind, Shape, Subject};
 
 use super::tiny::{opening, shape, sizes};
@@ -12,6 +12,10 @@ use super::tiny::{opening, shape, sizes};
 pub struct Tac;
 
 impl Subject for Tac {
+    fn takes(&self, _media: MediaKind) -> bool {
+        true
+    }
+
     fn shape(&self, media: MediaKind) -> Shape {
         let terrace_space_hybrid_log::Sizes { block_bytes, dram_bytes, store_id, .. } = sizes(media);
         let options = SlabOptions { block_bytes, dram_bytes, dram_budget: None, store_id };
@@ -25,6 +29,10 @@ impl Subject for Tac {
             Media::Block { log, data } => {
                 let (log, data) = (Arc::new(log.clone()), Arc::new(data.clone()));
                 Box::new(StoreHandle(open_block(&log, &data, opening)?))
+            }
+            Media::Tiered { region, data } => {
+                let (region, data) = (Arc::new(region.clone()), Arc::new(data.clone()));
+                Box::new(StoreHandle(open_tiered((&region, 0), &data, "", opening)?))
             }
         })
     }

@@ -27,6 +27,14 @@ pub fn sizes(media: MediaKind) -> Sizes {
             dram_with_index: false,
             store_id: 9,
         },
+        MediaKind::Tiered => Sizes {
+            block_bytes: 8192,
+            log_block_bytes: 4096,
+            log_bytes: 16 * 4096,
+            dram_bytes: 6 * 8192,
+            dram_with_index: false,
+            store_id: 9,
+        },
     }
 }
 
@@ -44,6 +52,13 @@ pub(super) fn shape(media: MediaKind, limits: &Limits) -> Shape {
             inline_bytes,
             large_bytes,
         },
+        // Of the middle tier three slabs: they change class often.
+        MediaKind::Tiered => Shape {
+            data_bytes: 24 * block_bytes,
+            log_bytes: log_bytes as usize + 3 * block_bytes,
+            inline_bytes,
+            large_bytes,
+        },
     }
 }
 
@@ -53,6 +68,7 @@ pub(super) fn opening(engine: &'static str, media: &Media, how: sweep::Opening) 
     let kind = match media {
         Media::Byte(_) => MediaKind::Byte,
         Media::Block { .. } => MediaKind::Block,
+        Media::Tiered { .. } => MediaKind::Tiered,
     };
     Opening {
         sizes: sizes(kind),

@@ -114,7 +114,7 @@ fn options(arguments: &Arguments) -> Options {
     let (pmem, ssd, profile) = match arguments.media {
         // tmpfs stands in for it: its bytes outlive the process, and the shadow says what outlives the power.
         MediaKind::Byte => (Some(tier), None, Some("dram".into())),
-        MediaKind::Block => (None, Some(tier), None),
+        MediaKind::Block | MediaKind::Tiered => (None, Some(tier), None),
     };
     Options {
         engine: arguments.engine.clone(),

@@ -87,7 +87,7 @@ impl<'a> Life<'a> {
             // A store on byte-addressable media is made with one for each log block.
             opening_fences: match setting.media {
                 MediaKind::Byte => (sizes.tier >> 20) + 8,
-                MediaKind::Block => 4,
+                MediaKind::Block | MediaKind::Tiered => 4,
             },
             stopping_fences: 40,
         }
@@ -152,7 +152,7 @@ impl<'a> Life<'a> {
         let Places { dir, shadows, images, .. } = self.places;
         let grain = match self.setting.media {
             MediaKind::Byte => Grain::Word,
-            MediaKind::Block => Grain::Sector,
+            MediaKind::Block | MediaKind::Tiered => Grain::Sector,
         };
         let cut = cut(dir, shadows, images, grain, self.rng.next_u64())?;
         self.last_cut = Some(cut);

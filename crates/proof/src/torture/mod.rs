@@ -102,6 +102,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         "all" => vec![MediaKind::Byte, MediaKind::Block],
         one => vec![one.parse().map_err(anyhow::Error::msg)?],
     };
+    anyhow::ensure!(!media.contains(&MediaKind::Tiered), "power is not cut on both media together yet");
     anyhow::ensure!(
         !arguments.durability.contains(&Durability::None),
         "--durability none promises nothing about power loss"
@@ -240,7 +241,7 @@ fn live(
     let memory = arguments.memory.clone();
     let base = match setting.media {
         MediaKind::Byte => memory.clone(),
-        MediaKind::Block => disk,
+        MediaKind::Block | MediaKind::Tiered => disk,
     };
     let temporary = |base: &Path| {
         tempfile::Builder::new()

@@ -41,30 +41,35 @@ impl Bench {
     fn slots_at(self) -> usize {
         match self.media {
             MediaKind::Byte => sizes(self.media).log_bytes as usize + 2 * 256,
-            MediaKind::Block => 2 * 4096,
+            MediaKind::Block | MediaKind::Tiered => 2 * 4096,
         }
     }
     fn fresh(self) -> Vec<Vec<u8>> {
         let shape = self.subject.shape(self.media);
         match self.media {
             MediaKind::Byte => vec![vec![0; shape.data_bytes]],
-            MediaKind::Block => vec![vec![0; shape.log_bytes], vec![0; shape.data_bytes]],
+            MediaKind::Block | MediaKind::Tiered => {
+                vec![vec![0; shape.log_bytes], vec![0; shape.data_bytes]]
+            }
         }
     }
     fn recorded(self, bytes: Vec<Vec<u8>>, recorder: &Recorder) -> Media {
         let mut bytes = bytes.into_iter();
         let mut next = || bytes.next().unwrap();
-        if self.media == MediaKind::Byte {
-            return Media::Byte(recorder.region(next()));
+        match self.media {
+            MediaKind::Byte => Media::Byte(recorder.region(next())),
+            MediaKind::Block => Media::Block { log: recorder.block(next()), data: recorder.block(next()) },
+            MediaKind::Tiered => {
+                Media::Tiered { region: recorder.region(next()), data: recorder.block(next()) }
+            }
         }
-        let (log, data) = (recorder.block(next()), recorder.block(next()));
-        Media::Block { log, data }
     }
     fn of(self, image: &CrashImage) -> Media {
-        if self.media == MediaKind::Byte {
-            return Media::Byte(image.region(0));
+        match self.media {
+            MediaKind::Byte => Media::Byte(image.region(0)),
+            MediaKind::Block => Media::Block { log: image.block(0), data: image.block(1) },
+            MediaKind::Tiered => Media::Tiered { region: image.region(0), data: image.block(0) },
         }
-        Media::Block { log: image.block(0), data: image.block(1) }
     }
     /// The slots that hold whole headers, with their sequence numbers and places.
     fn headers(self, media: &Media) -> Vec<(u64, usize)> {
@@ -98,7 +103,7 @@ impl Bench {
 fn data(media: &Media) -> Vec<u8> {
     match media {
         Media::Byte(region) => region.to_bytes(),
-        Media::Block { data, .. } => data.to_bytes(),
+        Media::Block { data, .. } | Media::Tiered { data, .. } => data.to_bytes(),
     }
 }
 
@@ -106,13 +111,14 @@ fn to_bytes(media: &Media) -> Vec<Vec<u8>> {
     match media {
         Media::Byte(region) => vec![region.to_bytes()],
         Media::Block { log, data } => vec![log.to_bytes(), data.to_bytes()],
+        Media::Tiered { region, data } => vec![region.to_bytes(), data.to_bytes()],
     }
 }
 
 fn rot(media: &Media, at: usize) {
     match media {
         Media::Byte(region) => region.rot(at as u64, 4),
-        Media::Block { data, .. } => data.rot(at as u64, 4),
+        Media::Block { data, .. } | Media::Tiered { data, .. } => data.rot(at as u64, 4),
     }
 }
 
@@ -122,6 +128,10 @@ fn copy(media: &Media) -> Media {
         Media::Byte(region) => Media::Byte(SimRegion::from_image(region.to_bytes())),
         Media::Block { log, data } => Media::Block {
             log: SimBlock::from_image(log.to_bytes()),
+            data: SimBlock::from_image(data.to_bytes()),
+        },
+        Media::Tiered { region, data } => Media::Tiered {
+            region: SimRegion::from_image(region.to_bytes()),
             data: SimBlock::from_image(data.to_bytes()),
         },
     }

@@ -1,7 +1,7 @@
 //! PMem slabs: warm records, each in a slot of whole 256-byte granules; immutable, durable, checksummed.
 //!
 //! ```text
-//!   DRAM  slab table: class, use, live slots     taken: a bit a slot     touches: a byte a slot
+//!   DRAM  slab table: class, use, live slots     taken, seen, staged, gone: a bit a slot each
 //!           |
 //!   PMem  [ header | slot | slot | .. ][ header | slot | .. ][ header, not used yet ] ..
 //!                     '-- commit word | head | record
@@ -14,10 +14,11 @@
 //! | `layout` | the format |
 //! | `medium` | the part of a region that the slabs lie in |
 //! | `fill`, `free`, `format` | what is stored there, and in which order |
-//! | `slab` | the table in DRAM: which slots are taken, and whose |
+//! | `slab`, `bits` | the table in DRAM: which slots are taken, and whose |
 //! | `read` | fetching a record |
 //! | `scan` | opening what is there |
 
+mod bits;
 mod fill;
 mod format;
 mod free;
@@ -29,6 +30,6 @@ mod slab;
 #[cfg(test)]
 mod sweep;
 
-pub(crate) use layout::{GRANULE, StoredSlot};
-pub(crate) use medium::Area;
-pub(crate) use slab::{Fills, PmemSlabs};
+pub(crate) use layout::{SlotHead, StoredSlot};
+pub(crate) use medium::{Area, Medium};
+pub(crate) use slab::{Fills, NONE, PmemSlab, PmemSlabs};

@@ -26,7 +26,9 @@ impl PmemSlabs {
         let mut alloc = self.alloc.lock();
         alloc.free.clear();
         alloc.open.iter_mut().for_each(Vec::clear);
-        let words = self.table.first().map_or(0, |slab| slab.taken.len());
+        alloc.of_class.iter_mut().for_each(Vec::clear);
+        alloc.used.fill(0);
+        let words = self.table.first().map_or(0, |slab| slab.taken.bytes() / 8);
         let mut unadopted = vec![vec![0; words]; self.table.len()];
         for slab in (0..self.table.len() as u32).rev() {
             let start = u64::from(slab) * self.slab_bytes as u64;
@@ -70,11 +72,11 @@ impl PmemSlabs {
                     }
                 }
                 taken += 1;
-                entry.taken[slot / 64].fetch_or(1 << (slot % 64), Relaxed);
+                entry.taken.set(slot);
                 unadopted[slab as usize][slot / 64] |= 1u64 << (slot % 64);
             }
             if used {
-                entry.begin(class, header.seq, self.slots_in(class));
+                entry.begin(class, header.seq);
             }
             entry.used.store(taken, Relaxed);
             if taken == 0 {
@@ -82,6 +84,8 @@ impl PmemSlabs {
             } else {
                 // Whether it has free slots is found out when one is wanted.
                 alloc.open[class].push(slab);
+                alloc.of_class[class].push(slab);
+                alloc.used[class] += taken as usize;
                 // Nobody has read when its records expire.
                 entry.min_expire.store(0, Relaxed);
             }
@@ -93,13 +97,12 @@ impl PmemSlabs {
     }
 
     /// The index refers to this slot.
-    pub fn adopt(&self, at: u64, head: &SlotHead) {
+    pub fn adopt(&self, at: u64) {
         let Some((slab, slot)) = self.number(at) else { return };
         if let Some(words) = self.unadopted.lock().get_mut(slab as usize) {
             words[slot / 64] &= !(1 << (slot % 64));
         }
         self.table[slab as usize].live.fetch_add(1, Relaxed);
-        self.set_touches(at, head.temperature);
     }
 
     /// Clears every slot that nobody adopted.

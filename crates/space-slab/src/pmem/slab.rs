@@ -14,8 +14,10 @@ use std::sync::atomic::Ordering::*;
 use terrace_blocks::FooterEntry;
 use terrace_engine::record::{Kind, NewRecord};
 
+use super::bits::Bits;
 use super::layout::{
-    GRANULE, Granules, LINE_BYTES, SLAB_HEADER_BYTES, SlabHeader, SlotPlace, StoredSlot, slots_in,
+    GRANULE, Granules, LINE_BYTES, SLAB_HEADER_BYTES, SLOT_HEAD_BYTES, SlabHeader, SlotPlace, StoredSlot,
+    slots_in,
 };
 use super::medium::{Filling, Medium};
 use crate::sync::{AtomicU32, AtomicU64, Mutex};
@@ -28,10 +30,13 @@ pub(crate) struct PmemSlab {
     /// Which use of it this is.
     pub seq: AtomicU64,
     pub(super) class: AtomicU32,
-    /// A bit a slot.
-    pub(super) taken: Box<[AtomicU64]>,
-    /// Of each slot how often its record was read, as `temperature` has it.
-    touches: Mutex<Box<[u8]>>,
+    pub(super) taken: Bits,
+    /// Slots that were read since eviction looked at them last.
+    pub seen: Bits,
+    /// Slots whose record is on its way to a page.
+    pub staged: Bits,
+    /// Taken slots that nothing refers to any more.
+    pub gone: Bits,
     /// Taken slots.
     pub(super) used: AtomicU32,
     /// Slots that the index, or a slot in DRAM, refers to.
@@ -49,6 +54,12 @@ pub(super) struct Alloc {
     pub free: Vec<u32>,
     /// By class: slabs with a taken slot, and one that is free, perhaps.
     pub open: Vec<Vec<u32>>,
+    /// By class: all slabs that are not free.
+    pub of_class: Vec<Vec<u32>>,
+    /// By class: taken slots.
+    pub used: Vec<usize>,
+    /// A slab of which no slot is taken any more, so that it will be free.
+    pub draining: Option<u32>,
     /// The newest use of a slab.
     pub seq: u64,
 }
@@ -61,6 +72,8 @@ pub(crate) struct PmemSlabs {
     pub(super) store_id: u64,
     pub table: Box<[PmemSlab]>,
     pub(super) alloc: Mutex<Alloc>,
+    /// How often a slab was given to a class.
+    pub formatted: AtomicU64,
     /// Of an opening: slots that were found and that nobody has adopted yet, a bit each, by slab.
     pub(super) unadopted: Mutex<Vec<Vec<u64>>>,
 }
@@ -73,14 +86,6 @@ pub(crate) struct Fills {
 }
 
 impl Fills {
-    /// How many there are.
-    pub fn len(&self) -> usize {
-        self.slots.len()
-    }
-    /// Where the slot of each starts.
-    pub fn slots(&self) -> impl Iterator<Item = u64> + '_ {
-        self.slots.iter().map(|slot| slot.at)
-    }
     /// None are.
     pub fn clear(&mut self) {
         self.slots.clear();
@@ -90,8 +95,7 @@ impl Fills {
 
 impl PmemSlab {
     /// It is of this class from now on.
-    pub(super) fn begin(&self, class: usize, seq: u64, slots: usize) {
-        *self.touches.lock() = vec![0; slots].into();
+    pub(super) fn begin(&self, class: usize, seq: u64) {
         self.seq.store(seq, Release);
         self.class.store(class as u32, Release);
     }
@@ -107,18 +111,27 @@ impl PmemSlabs {
         let slab = || PmemSlab {
             seq: AtomicU64::new(0),
             class: AtomicU32::new(NONE),
-            taken: (0..slots.div_ceil(64)).map(|_| AtomicU64::new(0)).collect(),
-            touches: Mutex::default(),
+            taken: Bits::new(slots),
+            seen: Bits::new(slots),
+            staged: Bits::new(slots),
+            gone: Bits::new(slots),
             used: AtomicU32::new(0),
             live: AtomicU32::new(0),
             min_expire: AtomicU64::new(u64::MAX),
             purged: AtomicU64::new(0),
         };
         let table: Box<[PmemSlab]> = (0..medium.len() / slab_bytes as u64).map(|_| slab()).collect();
-        let open = (0..granules.count()).map(|_| Vec::new()).collect();
-        let alloc = Alloc { free: (0..table.len() as u32).rev().collect(), open, seq: 0 };
+        let classes = granules.count();
+        let alloc = Alloc {
+            free: (0..table.len() as u32).rev().collect(),
+            open: vec![Vec::new(); classes],
+            of_class: vec![Vec::new(); classes],
+            used: vec![0; classes],
+            ..Alloc::default()
+        };
         let (alloc, unadopted) = (Mutex::new(alloc), Mutex::new(Vec::new()));
-        Self { medium, granules, slab_bytes, store_id, table, alloc, unadopted }
+        let formatted = AtomicU64::new(0);
+        Self { medium, granules, slab_bytes, store_id, table, alloc, formatted, unadopted }
     }
 
     /// Makes the slabs of a new store known on the medium; durable when it returns.
@@ -172,7 +185,7 @@ impl PmemSlabs {
     /// Whether a slab's slot is taken.
     #[inline]
     pub fn is_taken(&self, slab: u32, slot: usize) -> bool {
-        self.table[slab as usize].taken[slot / 64].load(Acquire) >> (slot % 64) & 1 == 1
+        self.table[slab as usize].taken.is_set(slot)
     }
     /// The class for a record of so many words; `None` if it is too long for any.
     pub fn class_for(&self, words: usize) -> Option<usize> {
@@ -182,9 +195,72 @@ impl PmemSlabs {
     pub fn classes(&self) -> usize {
         self.granules.count()
     }
+    /// Whether a record of so many words fits a taken slot.
+    pub fn holds(&self, at: u64, words: usize) -> bool {
+        let class = self.class_of(self.slab_of(at));
+        class.is_some_and(|class| words * 8 + SLOT_HEAD_BYTES <= self.slot_bytes(class))
+    }
+    /// Whether a slab's slot holds a record that something refers to and that is not on its way already.
+    #[inline]
+    pub fn may_leave(&self, slab: u32, slot: usize) -> bool {
+        let entry = &self.table[slab as usize];
+        entry.taken.is_set(slot) && !entry.staged.is_set(slot) && !entry.gone.is_set(slot)
+    }
+    /// Taken slots of a slab.
+    pub fn used(&self, slab: u32) -> u32 {
+        self.table[slab as usize].used.load(Relaxed)
+    }
+    /// Shows where a slab's taken slots start, until `show` says no. For background steps.
+    pub fn taken_of(&self, slab: u32, show: &mut dyn FnMut(u64) -> bool) {
+        let Some(class) = self.class_of(slab) else { return };
+        let taken = (0..self.slots_in(class)).filter(|&slot| self.is_taken(slab, slot));
+        for slot in taken {
+            if !show(self.at(slab, class, slot)) {
+                return;
+            }
+        }
+    }
+    /// What the medium is, for people.
+    pub fn describe(&self) -> String {
+        self.medium.describe()
+    }
+    /// Accesses so far.
+    pub fn counters(&self) -> terrace_media::CountersSnapshot {
+        self.medium.counters()
+    }
     /// Slabs without a record.
     pub fn free_slabs(&self) -> usize {
         self.alloc.lock().free.len()
+    }
+    /// The slabs of a class that hold a record.
+    pub fn slabs_of(&self, class: usize) -> Vec<u32> {
+        self.alloc.lock().of_class[class].clone()
+    }
+    /// How many slabs of a class hold a record.
+    pub fn held(&self, class: usize) -> usize {
+        self.alloc.lock().of_class[class].len()
+    }
+    /// Slots of a class that could be taken without another slab.
+    pub fn free_slots(&self, class: usize) -> usize {
+        let alloc = self.alloc.lock();
+        let slots = self.slots_in(class);
+        let draining = alloc.draining.filter(|&slab| self.class_of(slab) == Some(class));
+        let shut = draining
+            .map_or(0, |slab| slots.saturating_sub(self.table[slab as usize].used.load(Relaxed) as usize));
+        (alloc.of_class[class].len() * slots).saturating_sub(alloc.used[class] + shut)
+    }
+    /// Taken slots of all classes, and their bytes.
+    pub fn taken_slots(&self) -> (usize, u64) {
+        let alloc = self.alloc.lock();
+        let used = alloc.used.iter().enumerate();
+        used.fold((0, 0), |(slots, bytes), (class, &used)| {
+            (slots + used, bytes + used as u64 * self.slot_bytes(class) as u64)
+        })
+    }
+    /// Bytes of DRAM.
+    pub fn dram_bytes(&self) -> u64 {
+        let each = self.table.first().map_or(0, |slab| 4 * slab.taken.bytes());
+        (self.table.len() * (std::mem::size_of::<PmemSlab>() + each)) as u64
     }
 
     /// A slot of this class; `None` if there is none. A slab is formatted for it if need be.
@@ -197,16 +273,14 @@ impl PmemSlabs {
                 continue;
             };
             let entry = &self.table[slab as usize];
-            let free = entry.taken.iter().enumerate().find_map(|(i, word)| {
-                let slot = i * 64 + word.load(Relaxed).trailing_ones() as usize;
-                (slot < slots && slot < (i + 1) * 64).then_some(slot)
-            });
-            let Some(slot) = free else {
+            let Some(slot) = entry.taken.first_clear(slots) else {
                 alloc.open[class].pop();
                 continue;
             };
-            entry.taken[slot / 64].fetch_or(1 << (slot % 64), AcqRel);
+            entry.taken.set(slot);
+            [&entry.seen, &entry.staged, &entry.gone].into_iter().for_each(|bits| bits.clear(slot));
             entry.used.fetch_add(1, Relaxed);
+            alloc.used[class] += 1;
             return Some(self.at(slab, class, slot));
         }
     }
@@ -223,7 +297,8 @@ impl PmemSlabs {
                 let granules = self.granules.of_slot(class);
                 let header = SlabHeader { store_id: self.store_id, seq: alloc.seq, slab, granules };
                 self.medium.format(&header, self.slab_bytes);
-                self.table[slab as usize].begin(class, alloc.seq, self.slots_in(class));
+                self.formatted.fetch_add(1, Relaxed);
+                self.table[slab as usize].begin(class, alloc.seq);
                 slab
             }
         };
@@ -231,6 +306,7 @@ impl PmemSlabs {
         entry.min_expire.store(u64::MAX, Relaxed);
         entry.purged.store(0, Relaxed);
         alloc.open[class].push(slab);
+        alloc.of_class[class].push(slab);
         Some(())
     }
 
@@ -251,7 +327,6 @@ impl PmemSlabs {
         if record.expire_at != 0 {
             slab.min_expire.fetch_min(record.expire_at, Release);
         }
-        self.set_touches(at, temperature);
     }
 
     /// Fills them: all are durable when it returns, and count as live.
@@ -264,7 +339,35 @@ impl PmemSlabs {
 
     /// Nothing refers to a slot any more, but somebody may still read it.
     pub fn let_go(&self, at: u64) {
-        self.table[self.slab_of(at) as usize].live.fetch_sub(1, Release);
+        let Some((slab, slot)) = self.number(at) else { return };
+        let entry = &self.table[slab as usize];
+        entry.gone.set(slot);
+        entry.live.fetch_sub(1, Release);
+    }
+    /// A taken slot is not filled after all.
+    pub fn give_back(&self, at: u64) {
+        self.give(&mut self.alloc.lock(), at);
+    }
+    /// No slot of this slab is taken any more; it is free once all have been cleared. One at a time: whether there is one
+    /// that is being emptied is [`draining`](Self::draining).
+    pub fn drain(&self, slab: u32) {
+        let Some(class) = self.class_of(slab) else { return };
+        let mut alloc = self.alloc.lock();
+        alloc.open[class].retain(|&other| other != slab);
+        alloc.draining = Some(slab);
+    }
+    /// The slab that is being emptied.
+    pub fn draining(&self) -> Option<u32> {
+        self.alloc.lock().draining
+    }
+    /// It can't be emptied.
+    pub fn stop_draining(&self) {
+        let mut alloc = self.alloc.lock();
+        if let Some(slab) = alloc.draining.take()
+            && let Some(class) = self.class_of(slab)
+        {
+            alloc.open[class].push(slab);
+        }
     }
 
     /// Slots that were let go, that nobody reads any more and whose successors are durable, may be taken again.
@@ -281,33 +384,32 @@ impl PmemSlabs {
         let Some((slab, slot)) = self.number(at) else { return };
         let Some(class) = self.class_of(slab) else { return };
         let entry = &self.table[slab as usize];
-        entry.taken[slot / 64].fetch_and(!(1 << (slot % 64)), AcqRel);
+        entry.taken.clear(slot);
+        alloc.used[class] -= 1;
+        let draining = alloc.draining == Some(slab);
         let open = &mut alloc.open[class];
         if entry.used.fetch_sub(1, Relaxed) == 1 {
             open.retain(|&other| other != slab);
+            alloc.of_class[class].retain(|&other| other != slab);
             alloc.free.push(slab);
-        } else if !open.contains(&slab) {
+            alloc.draining = alloc.draining.filter(|_| !draining);
+        } else if !draining && !open.contains(&slab) {
             open.push(slab);
         }
     }
 
-    /// How often a slot's record was read; 0 if somebody else is noting that right now.
+    /// A slot's record was read.
     #[inline]
-    pub fn touches(&self, at: u64) -> u8 {
-        let found = self
-            .number(at)
-            .and_then(|(slab, slot)| self.table[slab as usize].touches.try_lock()?.get(slot).copied());
-        found.unwrap_or(0)
-    }
-    /// Notes it, unless somebody else is noting something of the slab right now.
-    #[inline]
-    pub fn set_touches(&self, at: u64, touches: u8) {
-        if let Some((slab, slot)) = self.number(at)
-            && let Some(mut all) = self.table[slab as usize].touches.try_lock()
-            && let Some(of_slot) = all.get_mut(slot)
-        {
-            *of_slot = touches;
+    pub fn note_read(&self, at: u64) {
+        if let Some((slab, slot)) = self.number(at) {
+            self.table[slab as usize].seen.set(slot);
         }
+    }
+    /// A slot's record is on its way to a page, or is not any more.
+    pub fn set_staged(&self, at: u64, staged: bool) {
+        let Some((slab, slot)) = self.number(at) else { return };
+        let bits = &self.table[slab as usize].staged;
+        if staged { bits.set(slot) } else { bits.clear(slot) }
     }
 
     /// What stands in the place of a taken slot's head.

@@ -142,7 +142,7 @@ fn open(region: &SimRegion) -> Result<(PmemSlabs, BTreeMap<u64, u64>), String> {
         {
             return Err(format!("version {} is not whole: {fetched:?}", head.version));
         }
-        slabs.adopt(at, &head);
+        slabs.adopt(at);
         found.insert(at, head.version);
     }
     slabs.clear_unadopted();

@@ -109,6 +109,8 @@ impl Coverage {
                         | "slab_bytes"
                         | "slabs"
                         | "slabs_free"
+                        | "pmem_slabs"
+                        | "pmem_slabs_free"
                 ) => {}
                 None => self.add(detail, *n),
             }

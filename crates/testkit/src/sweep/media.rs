@@ -12,6 +12,19 @@ pub enum MediaKind {
     Byte,
     /// Block media: a device for the log and one for the data.
     Block,
+    /// Both: a region for the log and a middle tier, and a device for the data.
+    Tiered,
+}
+
+impl MediaKind {
+    /// Whether the operation log lies on a device, so that answers wait for a sync.
+    pub fn log_is_synced(self) -> bool {
+        self == Self::Block
+    }
+    /// Whether records are read from a device, so that answers come late.
+    pub fn is_read_late(self) -> bool {
+        self != Self::Byte
+    }
 }
 
 impl std::str::FromStr for MediaKind {
@@ -20,7 +33,8 @@ impl std::str::FromStr for MediaKind {
         match text {
             "byte" => Ok(Self::Byte),
             "block" => Ok(Self::Block),
-            _ => Err(format!("{text:?}: expected byte or block")),
+            "tiered" => Ok(Self::Tiered),
+            _ => Err(format!("{text:?}: expected byte, block or tiered")),
         }
     }
 }
@@ -30,6 +44,7 @@ impl std::fmt::Display for MediaKind {
         f.write_str(match self {
             Self::Byte => "byte",
             Self::Block => "block",
+            Self::Tiered => "tiered",
         })
     }
 }
@@ -46,9 +61,16 @@ pub enum Media {
         /// For everything else.
         data: SimBlock,
     },
+    /// A region and a device.
+    Tiered {
+        /// For the operation log and the middle tier.
+        region: SimRegion,
+        /// For everything else.
+        data: SimBlock,
+    },
 }
 
-/// The content of media: one region, or log and data.
+/// The content of media: one region, log and data, or region and data.
 #[derive(Clone)]
 pub(super) struct Bytes(pub Vec<Vec<u8>>);
 
@@ -62,6 +84,10 @@ impl Media {
                 let (log, data) = (recorder.block(bytes[0].clone()), recorder.block(bytes[1].clone()));
                 Self::Block { log, data }
             }
+            MediaKind::Tiered => {
+                let (region, data) = (recorder.region(bytes[0].clone()), recorder.block(bytes[1].clone()));
+                Self::Tiered { region, data }
+            }
         }
     }
     /// What a crash left.
@@ -69,19 +95,25 @@ impl Media {
         match kind {
             MediaKind::Byte => Self::Byte(image.region(0)),
             MediaKind::Block => Self::Block { log: image.block(0), data: image.block(1) },
+            MediaKind::Tiered => Self::Tiered { region: image.region(0), data: image.block(0) },
         }
     }
     /// How reads of block media complete in queues made from now on.
     pub(super) fn set_queue_order(&self, order: QueueOrder) {
-        if let Self::Block { log, data } = self {
-            log.set_queue_order(order);
-            data.set_queue_order(order);
+        match self {
+            Self::Byte(_) => {}
+            Self::Block { log, data } => {
+                log.set_queue_order(order);
+                data.set_queue_order(order);
+            }
+            Self::Tiered { data, .. } => data.set_queue_order(order),
         }
     }
     pub(super) fn to_bytes(&self) -> Bytes {
         Bytes(match self {
             Self::Byte(region) => vec![region.to_bytes()],
             Self::Block { log, data } => vec![log.to_bytes(), data.to_bytes()],
+            Self::Tiered { region, data } => vec![region.to_bytes(), data.to_bytes()],
         })
     }
 }

@@ -77,7 +77,7 @@ pub struct SweepOptions {
 pub struct Shape {
     /// Bytes of the region, or of the data device.
     pub data_bytes: usize,
-    /// Bytes of the log device, where that is another.
+    /// Bytes of the log device or the region, where that is another.
     pub log_bytes: usize,
     /// The longest value of an ordinary record.
     pub inline_bytes: usize,
@@ -87,6 +87,10 @@ pub struct Shape {
 
 /// An engine under the sweep.
 pub trait Subject: Sync {
+    /// Whether it runs on this kind of media.
+    fn takes(&self, media: MediaKind) -> bool {
+        media != MediaKind::Tiered
+    }
     /// A tiny store's shape.
     fn shape(&self, media: MediaKind) -> Shape;
     /// Opens a store with room for three sessions.
@@ -174,7 +178,7 @@ impl<'a> Setup<'a> {
         let Shape { data_bytes, log_bytes, .. } = self.shape;
         Bytes(match self.options.media {
             MediaKind::Byte => vec![vec![0; data_bytes]],
-            MediaKind::Block => vec![vec![0; log_bytes], vec![0; data_bytes]],
+            MediaKind::Block | MediaKind::Tiered => vec![vec![0; log_bytes], vec![0; data_bytes]],
         })
     }
 

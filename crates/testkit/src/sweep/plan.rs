@@ -130,7 +130,7 @@ impl Manner {
             fresh: seed.is_multiple_of(FRESH),
             sessions: [1, 2, 2, 3, 3][rng.below(5) as usize],
             evict: rng.one_in(8),
-            order: if media == MediaKind::Block && !rng.one_in(3) { shuffled } else { QueueOrder::InOrder },
+            order: if media.is_read_late() && !rng.one_in(3) { shuffled } else { QueueOrder::InOrder },
             model: if rng.one_in(3) { Model::Strict } else { Model::Prefix },
             slip: [0, 2, 8][rng.below(3) as usize],
         }

@@ -10,7 +10,7 @@ use terrace_media_sim::{Crash, Recorder, Rng, set_actor};
 use super::coverage::Coverage;
 use super::lane::{Flight, Held, Lane};
 use super::ledger::{By, Content, Expected, Ledger, Prediction, Record};
-use super::media::{Media, MediaKind, SweepClock};
+use super::media::{Media, SweepClock};
 use super::plan::{Cmd, CmdKind, JUMP_US, KEYS, Manner, Plan, SESSIONS, Step};
 use super::{START_US, Setup};
 
@@ -71,7 +71,7 @@ impl Run {
         let options = &setup.options;
         match options.durability {
             Durability::None => nothing_after(&self.closes, position),
-            Durability::Batch(_) if options.media == MediaKind::Block && crash == Crash::Power => {
+            Durability::Batch(_) if options.media.log_is_synced() && crash == Crash::Power => {
                 Promise::batch(self.trace.last_sync(0, position))
             }
             Durability::Batch(_) | Durability::Sync => Promise::sync(position),
@@ -277,7 +277,7 @@ impl Driver<'_> {
         self.coverage.add("multi-key groups", u64::from(atomic));
         self.slip();
         let linger = (usize::from(cmds.first().map_or(0, |cmd| cmd.key)) + number).is_multiple_of(3);
-        if self.setup.options.media == MediaKind::Byte || !linger {
+        if !self.setup.options.media.is_read_late() || !linger {
             self.poll(number);
             self.slip();
         }
@@ -289,7 +289,7 @@ impl Driver<'_> {
         let number = session % self.lanes.len();
         set_actor(number as u32);
         // Some were pending and others not: among them only each key's order is known.
-        let unordered = self.setup.options.media == MediaKind::Block;
+        let unordered = self.setup.options.media.is_read_late();
         let lane = &mut self.lanes[number];
         for flight in lane.flights.iter_mut().filter(|flight| flight.predictions.is_none()) {
             if !lane.session.poll(&mut flight.batch) {

@@ -105,7 +105,7 @@ fn write(engine: Engine, layout: &Layout, dir: &Path, media: &[Vec<u8>]) -> std:
     let superblock = superblock.encode().map_err(std::io::Error::other)?;
     match layout.kind {
         MediaKind::Byte => fs::write(dir.join("pmem"), [&superblock[..], &media[0]].concat()),
-        MediaKind::Block => {
+        MediaKind::Block | MediaKind::Tiered => {
             fs::write(dir.join("superblock"), superblock)?;
             fs::write(dir.join("log"), &media[0])?;
             fs::write(dir.join("data"), &media[1])?;
@@ -117,6 +117,6 @@ fn write(engine: Engine, layout: &Layout, dir: &Path, media: &[Vec<u8>]) -> std:
 fn read(kind: MediaKind, dir: &Path) -> std::io::Result<Vec<Vec<u8>>> {
     Ok(match kind {
         MediaKind::Byte => vec![fs::read(dir.join("pmem"))?.split_off(SUPERBLOCK_BYTES)],
-        MediaKind::Block => vec![fs::read(dir.join("log"))?, fs::read(dir.join("data"))?],
+        MediaKind::Block | MediaKind::Tiered => vec![fs::read(dir.join("log"))?, fs::read(dir.join("data"))?],
     })
 }

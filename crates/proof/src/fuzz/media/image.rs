@@ -68,7 +68,7 @@ fn make(engine: Engine, kind: MediaKind, history: &History) -> Image {
     let shape = engine.subject().shape(kind);
     let blank = match kind {
         MediaKind::Byte => vec![vec![0; shape.data_bytes]],
-        MediaKind::Block => vec![vec![0; shape.log_bytes], vec![0; shape.data_bytes]],
+        MediaKind::Block | MediaKind::Tiered => vec![vec![0; shape.log_bytes], vec![0; shape.data_bytes]],
     };
     let on = media(kind, &blank);
     let mut open = Open::new(engine, &on, true).unwrap_or_else(|error| panic!("a new store: {error}"));

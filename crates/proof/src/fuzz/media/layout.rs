@@ -28,7 +28,9 @@ pub(super) fn layout(kind: MediaKind) -> Layout {
         MediaKind::Byte => {
             Layout { kind, sizes, log_super: 128, manifest_unit: 256, tier: sizes.log_bytes as usize }
         }
-        MediaKind::Block => Layout { kind, sizes, log_super: 4096, manifest_unit: 4096, tier: 0 },
+        MediaKind::Block | MediaKind::Tiered => {
+            Layout { kind, sizes, log_super: 4096, manifest_unit: 4096, tier: 0 }
+        }
     }
 }
 
@@ -37,7 +39,7 @@ impl Layout {
     pub fn log<'a>(&self, media: &'a mut [Vec<u8>]) -> &'a mut [u8] {
         match self.kind {
             MediaKind::Byte => &mut media[0][..self.sizes.log_bytes as usize],
-            MediaKind::Block => &mut media[0],
+            MediaKind::Block | MediaKind::Tiered => &mut media[0],
         }
     }
     /// The tier: manifests and blocks.

@@ -56,7 +56,7 @@ pub(super) struct Open {
 pub(super) fn media(kind: MediaKind, bytes: &[Vec<u8>]) -> Media {
     match kind {
         MediaKind::Byte => Media::Byte(SimRegion::from_image(bytes[0].clone())),
-        MediaKind::Block => {
+        MediaKind::Block | MediaKind::Tiered => {
             let device = |bytes: &Vec<u8>| SimBlock::from_image(bytes.clone());
             Media::Block { log: device(&bytes[0]), data: device(&bytes[1]) }
         }
@@ -68,6 +68,7 @@ pub(super) fn bytes(media: &Media) -> Vec<Vec<u8>> {
     match media {
         Media::Byte(region) => vec![region.to_bytes()],
         Media::Block { log, data } => vec![log.to_bytes(), data.to_bytes()],
+        Media::Tiered { region, data } => vec![region.to_bytes(), data.to_bytes()],
     }
 }
 

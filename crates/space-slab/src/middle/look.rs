@@ -1,0 +1,156 @@
+//! What sweeps, searches and an opening must know of the middle tier.
+
+use std::sync::atomic::Ordering::*;
+
+use terrace_blocks::{FooterEntry, Lower};
+use terrace_engine::record::{Head, Kind, RecordView};
+use terrace_engine::space::{Context, Found};
+use terrace_engine::{DATABASES, StoreError, TierStats};
+
+use super::Middle;
+use crate::pmem::{PmemSlab, SlotHead, StoredSlot};
+use crate::policy::Count;
+use crate::space::SlabSpace;
+use crate::sync::AtomicU64;
+
+/// Slabs looked at in one call.
+const SLABS_A_CALL: usize = 64;
+
+impl Middle {
+    /// Shows what is known of every record that an opening would find, whether anything refers to it or not.
+    pub fn show(&self, show: &mut dyn FnMut(u64, &FooterEntry)) {
+        for slab in 0..self.slabs.table.len() as u32 {
+            self.slabs.taken_of(slab, &mut |at| {
+                if let StoredSlot::Filled(head) | StoredSlot::Damaged(head) = self.slabs.head(at) {
+                    show(at, &entry(&head));
+                }
+                true
+            });
+        }
+    }
+
+    /// Shows heads and keys of a slab's records, until `show` says no.
+    fn keys_of(&self, slab: u32, show: &mut dyn FnMut(&Head, &[u8]) -> bool) -> bool {
+        let mut more = true;
+        self.slabs.taken_of(slab, &mut |at| {
+            let bytes = self.slabs.record(at);
+            if let Some(view) = bytes.as_deref().and_then(RecordView::decode) {
+                more = show(&view.head, view.key);
+            }
+            more
+        });
+        more
+    }
+
+    /// Reports the dead keys of at most one slab.
+    pub fn find_dead(
+        &self,
+        context: &dyn Context,
+        cursor: &AtomicU64,
+        found: &mut dyn FnMut(u8, &[u8]),
+    ) -> bool {
+        let now = context.now_ms();
+        let flushed = (0..DATABASES as u8).map(|db| context.flush_version(db)).max().unwrap_or(0);
+        let count = self.slabs.table.len();
+        let start = cursor.load(Relaxed) as usize;
+        for i in 0..SLABS_A_CALL.min(count) {
+            let number = (start + i) % count;
+            let slab = &self.slabs.table[number];
+            if !is_due(slab, now, flushed) {
+                continue;
+            }
+            cursor.store(number as u64 + 1, Relaxed);
+            slab.purged.store(flushed, Relaxed);
+            // Records that come while the slab is looked at lower it again.
+            slab.min_expire.swap(u64::MAX, Acquire);
+            let mut earliest = u64::MAX;
+            self.keys_of(number as u32, &mut |head, key| {
+                let (expire_at, db) = (head.expire_at, head.meta.db());
+                if (expire_at != 0 && expire_at <= now) || head.version <= context.flush_version(db) {
+                    found(db, key);
+                } else if expire_at != 0 {
+                    earliest = earliest.min(expire_at);
+                }
+                true
+            });
+            slab.min_expire.fetch_min(earliest, Relaxed);
+            return true;
+        }
+        cursor.store(((start + SLABS_A_CALL) % count.max(1)) as u64, Relaxed);
+        false
+    }
+
+    /// Whether slabs may hold what is dead, and nobody has looked yet.
+    pub fn has_dead(&self, now: u64, flushed: u64) -> bool {
+        self.slabs.table.iter().any(|slab| is_due(slab, now, flushed))
+    }
+
+    /// Reports up to `count` keys. Whether there were any.
+    pub fn keys(&self, count: usize, found: &mut dyn FnMut(u8, &[u8])) -> bool {
+        let mut left = count;
+        for slab in 0..self.slabs.table.len() as u32 {
+            let more = self.keys_of(slab, &mut |head, key| {
+                found(head.meta.db(), key);
+                left -= 1;
+                left > 0
+            });
+            if !more {
+                break;
+            }
+        }
+        left < count
+    }
+
+    pub fn stats(&self) -> TierStats {
+        let (slots, bytes) = self.slabs.taken_slots();
+        let slabs = self.slabs.table.len();
+        TierStats {
+            tier: "pmem",
+            medium: self.slabs.describe(),
+            capacity_bytes: (slabs * self.slabs.slab_bytes) as u64,
+            used_bytes: ((slabs - self.slabs.free_slabs()) * self.slabs.slab_bytes) as u64,
+            records: slots as u64,
+            live_bytes: bytes,
+            media: self.slabs.counters(),
+            ..TierStats::default()
+        }
+    }
+}
+
+fn is_due(slab: &PmemSlab, now: u64, flushed: u64) -> bool {
+    let due = slab.min_expire.load(Relaxed) <= now || slab.purged.load(Relaxed) < flushed;
+    due && slab.live.load(Relaxed) > 0
+}
+
+fn entry(head: &SlotHead) -> FooterEntry {
+    let SlotHead { hash, check, version, meta, .. } = *head;
+    FooterEntry { hash, version, check, offset: 0, kind: meta.kind(), db: meta.db() }
+}
+
+impl<L: Lower> SlabSpace<L> {
+    /// Reports what the middle tier holds (recovery). Before pages: of two copies of one version the one here is taken.
+    pub(crate) fn scan_middle(&self, found: &(dyn Fn(Found) + Sync)) -> Result<(), StoreError> {
+        let Some(middle) = &self.middle else { return Ok(()) };
+        let mut all = Vec::new();
+        let damaged = middle.slabs.scan(&mut |at, head| all.push((at, *head)))?;
+        for (at, head) in all.into_iter().chain(damaged) {
+            let FooterEntry { hash, version, check, kind, db, .. } = entry(&head);
+            let (address, words) = (self.locations.pmem(at), head.meta.slot_words() as u32);
+            self.temperature.enters_below(hash, Count::whole(u32::from(head.temperature)));
+            found(Found { hash, check, version, address, words, kind, db });
+        }
+        Ok(())
+    }
+
+    /// The index refers to this slot (recovery).
+    pub(crate) fn adopt_in_middle(&self, at: u64, found: &Found) {
+        let Some(middle) = &self.middle else { return };
+        middle.slabs.adopt(at);
+        if found.kind == Kind::Extent
+            && let Some(bytes) = middle.slabs.record(at)
+            && let Some(view) = RecordView::decode(&bytes)
+        {
+            self.blocks.adopt_pieces(view.value);
+        }
+    }
+}
