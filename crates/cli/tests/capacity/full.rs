@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use terrace_testkit::client::RespClient;
 
 use crate::load;
-use crate::server::Server;
+use crate::server::{Server, on_every_engine};
 
 const SSD_BYTES: u64 = 32 << 20;
 const VALUE_BYTES: usize = 1000;
@@ -19,10 +19,11 @@ fn options(when_full: &'static str) -> [&'static str; 8] {
     ["--dram", "16MiB", "--ssd", "32MiB", "--durability", "batch:100", "--when-full", when_full]
 }
 
-#[test]
-fn a_full_store_refuses_serves_and_recovers() {
+on_every_engine!(a_full_store_refuses_serves_and_recovers, a_store_that_evicts_goes_on);
+
+fn a_full_store_refuses_serves_and_recovers(engine: &str) {
     let dir = tempfile::tempdir().unwrap();
-    let server = Server::start(dir.path(), &options("refuse"));
+    let server = Server::start(dir.path(), engine, &options("refuse"));
     let mut client = RespClient::connect(server.redis).unwrap();
     let all: Vec<u64> = (0..RECORDS).collect();
     let stored = load::set_redis(&mut client, &all, VALUE_BYTES);
@@ -45,7 +46,7 @@ fn a_full_store_refuses_serves_and_recovers() {
     drop(client);
     server.kill();
 
-    let server = Server::start(dir.path(), &options("refuse"));
+    let server = Server::start(dir.path(), engine, &options("refuse"));
     let mut client = RespClient::connect(server.redis).unwrap();
     load::check_redis(&mut client, &all, VALUE_BYTES, is_there);
     assert_eq!(load::count(&mut client), (kept.len() + again.len()) as i64);
@@ -63,10 +64,9 @@ fn store_again(client: &mut RespClient, records: &[u64]) {
     println!("{} records found room again in {:?}", records.len(), from.elapsed());
 }
 
-#[test]
-fn a_store_that_evicts_goes_on() {
+fn a_store_that_evicts_goes_on(engine: &str) {
     let dir = tempfile::tempdir().unwrap();
-    let server = Server::start(dir.path(), &options("evict"));
+    let server = Server::start(dir.path(), engine, &options("evict"));
     let mut client = RespClient::connect(server.redis).unwrap();
     let all: Vec<u64> = (0..RECORDS).collect();
     let stored = load::set_redis(&mut client, &all, VALUE_BYTES);

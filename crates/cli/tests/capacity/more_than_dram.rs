@@ -3,7 +3,7 @@
 use terrace_testkit::client::{MemcachedClient, RespClient, Value};
 
 use crate::load;
-use crate::server::Server;
+use crate::server::{Server, on_every_engine};
 
 const OPTIONS: [&str; 6] = ["--dram", "32MiB", "--ssd", "384MiB", "--durability", "batch:100"];
 const VALUE_BYTES: usize = 1000;
@@ -20,10 +20,11 @@ fn kept(i: u64) -> bool {
     !i.is_multiple_of(2)
 }
 
-#[test]
-fn four_times_the_dram_through_both_protocols() {
+on_every_engine!(four_times_the_dram_through_both_protocols);
+
+fn four_times_the_dram_through_both_protocols(engine: &str) {
     let dir = tempfile::tempdir().unwrap();
-    let server = Server::start(dir.path(), &OPTIONS);
+    let server = Server::start(dir.path(), engine, &OPTIONS);
     let mut redis = RespClient::connect(server.redis).unwrap();
     let mut memcached = MemcachedClient::connect(server.memcached).unwrap();
     for run in (0..RECORDS).collect::<Vec<_>>().chunks(RUN as usize) {
@@ -44,12 +45,12 @@ fn four_times_the_dram_through_both_protocols() {
     let (status, output) = server.terminate();
     assert!(status.success(), "{status}:\n{output}");
 
-    let server = Server::start(dir.path(), &OPTIONS);
+    let server = Server::start(dir.path(), engine, &OPTIONS);
     println!("back from SIGTERM in {:?}", server.started_in);
     check_all(&server, kept);
     server.kill();
 
-    let server = Server::start(dir.path(), &OPTIONS);
+    let server = Server::start(dir.path(), engine, &OPTIONS);
     println!("back from SIGKILL in {:?}", server.started_in);
     check_all(&server, kept);
 }

@@ -3,16 +3,17 @@
 use terrace_testkit::client::{MemcachedClient, RespClient, Value};
 
 use crate::load::value;
-use crate::server::Server;
+use crate::server::{Server, on_every_engine};
 
 const OPTIONS: [&str; 6] = ["--dram", "256MiB", "--ssd", "1GiB", "--durability", "batch:100"];
 const VALUES: [usize; 6] = [0, 1, 16 << 10, (16 << 10) + 1, 1 << 20, 64 << 20];
 const KEYS: [usize; 4] = [0, 1, 250, 64 << 10];
 
-#[test]
-fn every_size_through_both_protocols_and_a_kill() {
+on_every_engine!(every_size_through_both_protocols_and_a_kill);
+
+fn every_size_through_both_protocols_and_a_kill(engine: &str) {
     let dir = tempfile::tempdir().unwrap();
-    let server = Server::start(dir.path(), &OPTIONS);
+    let server = Server::start(dir.path(), engine, &OPTIONS);
     let mut redis = RespClient::connect(server.redis).unwrap();
     let mut memcached = MemcachedClient::connect(server.memcached).unwrap();
     for bytes in VALUES {
@@ -31,13 +32,13 @@ fn every_size_through_both_protocols_and_a_kill() {
     check(&server);
     server.kill();
 
-    let server = Server::start(dir.path(), &OPTIONS);
+    let server = Server::start(dir.path(), engine, &OPTIONS);
     println!("back from SIGKILL in {:?}", server.started_in);
     check(&server);
     let (status, output) = server.terminate();
     assert!(status.success(), "{status}:\n{output}");
 
-    let server = Server::start(dir.path(), &OPTIONS);
+    let server = Server::start(dir.path(), engine, &OPTIONS);
     check(&server);
 }
 

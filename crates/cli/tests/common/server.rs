@@ -15,6 +15,19 @@ const STARTS_WITHIN: Duration = Duration::from_secs(120);
 /// Attempts to start on ports that nobody else took in between.
 const PORT_ATTEMPTS: usize = 5;
 
+/// Runs each of these functions as a test, once for every engine with tiers.
+macro_rules! on_every_engine {
+    ($($test:ident),+ $(,)?) => {
+        mod hetermm {
+            $(#[test] fn $test() { super::$test("hetermm"); })+
+        }
+        mod tac {
+            $(#[test] fn $test() { super::$test("tac"); })+
+        }
+    };
+}
+pub(crate) use on_every_engine;
+
 /// A running `terrace serve`.
 pub struct Server {
     child: Child,
@@ -26,10 +39,10 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts a server on a directory, with sizes and modes from `options`, and waits until it answers.
-    pub fn start(dir: &Path, options: &[&str]) -> Self {
+    /// Starts a server of an engine on a directory, with sizes and modes from `options`, and waits until it answers.
+    pub fn start(dir: &Path, engine: &str, options: &[&str]) -> Self {
         for _ in 0..PORT_ATTEMPTS {
-            if let Some(server) = Self::try_start(dir, options) {
+            if let Some(server) = Self::try_start(dir, engine, options) {
                 return server;
             }
         }
@@ -37,7 +50,7 @@ impl Server {
     }
 
     /// `None` if somebody took the ports.
-    fn try_start(dir: &Path, options: &[&str]) -> Option<Self> {
+    fn try_start(dir: &Path, engine: &str, options: &[&str]) -> Option<Self> {
         let (redis, memcached) = (free_address(), free_address());
         let output = dir.join("output.txt");
         let file = File::create(&output).unwrap();
@@ -53,7 +66,7 @@ impl Server {
             .arg("--dir")
             .arg(dir.join("data"))
             .args(["--redis", &redis.to_string(), "--memcached", &memcached.to_string()])
-            .args(["--threads", "2"])
+            .args(["--threads", "2", "--engine", engine])
             .args(options)
             .stdin(Stdio::null())
             .stdout(file.try_clone().unwrap())

@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use server::Server;
+use server::{Server, on_every_engine};
 use terrace_testkit::client::{RespClient, Value};
 use terrace_testkit::load::{
     Losable, Shared, Wire, Writer, check_shared, read_all, shared_keys, shared_values,
@@ -50,6 +50,7 @@ struct Loop {
     dir: tempfile::TempDir,
     /// On tmpfs, for byte-addressable media.
     memory: Option<tempfile::TempDir>,
+    engine: &'static str,
     lower: Lower,
     durability: &'static str,
     writers: Vec<Writer>,
@@ -62,9 +63,9 @@ struct Loop {
 }
 
 impl Loop {
-    fn new(lower: Lower, durability: &'static str) -> Self {
+    fn new(engine: &'static str, lower: Lower, durability: &'static str) -> Self {
         let seed = variable("TERRACE_KILL_SEED", 1);
-        println!("{lower:?}, durability {durability}, seed {seed}");
+        println!("{engine}, {lower:?}, durability {durability}, seed {seed}");
         let writers = (0..2 * CLIENTS).map(|client| Writer::new(client, client >= CLIENTS, seed)).collect();
         let (dir, rng) = (tempfile::tempdir().unwrap(), Rng::new(seed));
         let memory = match lower {
@@ -74,6 +75,7 @@ impl Loop {
         Self {
             dir,
             memory,
+            engine,
             lower,
             durability,
             writers,
@@ -92,7 +94,7 @@ impl Loop {
             Some(pmem) => options.extend(["--pmem", pmem, "--profile", "dram"]),
             None => options.extend(["--ssd", "40MiB"]),
         }
-        Server::start(self.dir.path(), &options)
+        Server::start(self.dir.path(), self.engine, &options)
     }
 
     /// Loads the server, ends it in mid-load, starts it again and checks everything.
@@ -187,15 +189,15 @@ impl Loop {
 
     fn report(&self, rounds: u64, what: &str) {
         println!(
-            "{:?}, durability {}: {rounds} {what}, {} operations acknowledged, {} cut off, nothing lost",
-            self.lower, self.durability, self.acknowledged, self.unanswered
+            "{}, {:?}, durability {}: {rounds} {what}, {} operations acknowledged, {} cut off, nothing lost",
+            self.engine, self.lower, self.durability, self.acknowledged, self.unanswered
         );
     }
 }
 
-fn kills(lower: Lower, durability: &'static str) {
+fn kills(engine: &'static str, lower: Lower, durability: &'static str) {
     let rounds = variable("TERRACE_KILL_ROUNDS", 3);
-    let mut run = Loop::new(lower, durability);
+    let mut run = Loop::new(engine, lower, durability);
     let mut server = run.start();
     for round in 1..=rounds {
         server = run.round(server, End::Kill);
@@ -207,25 +209,28 @@ fn kills(lower: Lower, durability: &'static str) {
     run.report(rounds, "kills");
 }
 
-#[test]
-fn sigkill_loses_nothing_acknowledged_under_batch() {
-    kills(Lower::Block, "batch:100");
+on_every_engine!(
+    sigkill_loses_nothing_acknowledged_under_batch,
+    sigkill_loses_nothing_acknowledged_under_sync,
+    sigkill_loses_nothing_acknowledged_on_byte_addressable_media,
+    sigterm_saves_everything_in_every_mode,
+);
+
+fn sigkill_loses_nothing_acknowledged_under_batch(engine: &'static str) {
+    kills(engine, Lower::Block, "batch:100");
 }
 
-#[test]
-fn sigkill_loses_nothing_acknowledged_under_sync() {
-    kills(Lower::Block, "sync");
+fn sigkill_loses_nothing_acknowledged_under_sync(engine: &'static str) {
+    kills(engine, Lower::Block, "sync");
 }
 
-#[test]
-fn sigkill_loses_nothing_acknowledged_on_byte_addressable_media() {
-    kills(Lower::ByteAddressable, "sync");
+fn sigkill_loses_nothing_acknowledged_on_byte_addressable_media(engine: &'static str) {
+    kills(engine, Lower::ByteAddressable, "sync");
 }
 
-#[test]
-fn sigterm_saves_everything_in_every_mode() {
+fn sigterm_saves_everything_in_every_mode(engine: &'static str) {
     for durability in ["none", "batch:100", "sync"] {
-        let mut run = Loop::new(Lower::Block, durability);
+        let mut run = Loop::new(engine, Lower::Block, durability);
         let server = run.start();
         let server = run.round(server, End::Terminate);
         // Once more from what was saved, without any load in between.
