@@ -1,5 +1,4 @@
-//! Sizes of slots: each an eighth more than the one before (a sixteenth, where there are slabs for so many classes), and as
-//! long as a slab of so many holds.
+//! Sizes of slots: each a little more than the one before, and as long as a slab of so many holds.
 
 use crate::slab::SLOT_HEAD;
 
@@ -14,25 +13,24 @@ pub(crate) struct Classes {
 pub(crate) const GRAIN: usize = 16;
 /// A record has three words, a slot two before it.
 const LEAST: usize = 48;
-/// From so many slabs on the steps are finer. With fewer slabs than that a class more costs more than it saves: each keeps a
-/// slab that is partly empty.
-const FINE_FROM: usize = 256;
+/// Shares of a slot's length by which the next one is longer, as divisors, each for so many slabs or more. A class more costs
+/// more than it saves where there are few slabs, for each keeps one that is partly empty.
+const STEPS: [(usize, usize); 4] = [(16, 256), (8, 0), (4, 0), (2, 0)];
+/// Each twice as long as the one before.
+const COARSEST: usize = 1;
 
 impl Classes {
     /// For `slabs` slabs of `slab_bytes` and records of up to `longest` bytes, which a slab must hold.
+    ///
+    /// Where records of all lengths come and go, slabs would otherwise go from class to class, each time emptied by writing down
+    /// what is in it: so there are no more classes than slabs, if that can be.
     pub fn new(slabs: usize, slab_bytes: usize, longest: usize) -> Self {
-        let step = if slabs < FINE_FROM { 8 } else { 16 };
         let longest = (longest + SLOT_HEAD).next_multiple_of(GRAIN);
         debug_assert!(longest <= slab_bytes, "a slab holds the longest record");
-        let mut bytes: Vec<u32> = Vec::new();
-        let mut next = LEAST;
-        while bytes.last().is_none_or(|&last| (last as usize) < longest) {
-            // As many as that, and each as long as may be.
-            let count = slab_bytes / next.min(slab_bytes);
-            let size = slab_bytes / count / GRAIN * GRAIN;
-            bytes.push(size as u32);
-            next = size + (size / step).next_multiple_of(GRAIN);
-        }
+        let steps = STEPS.iter().filter(|(_, from)| slabs >= *from);
+        let mut sizes = steps.map(|&(step, _)| sizes(step, slab_bytes, longest));
+        let fitting = sizes.find(|sizes| sizes.len() <= slabs);
+        let bytes = fitting.unwrap_or_else(|| self::sizes(COARSEST, slab_bytes, longest));
         let mut of = Vec::new();
         for grains in 0..=bytes.last().map_or(0, |&last| last as usize / GRAIN) {
             let class = bytes.partition_point(|&size| (size as usize) < grains * GRAIN);
@@ -61,15 +59,30 @@ impl Classes {
     }
 }
 
+/// Lengths of slots up to one for records of `longest` bytes.
+fn sizes(step: usize, slab_bytes: usize, longest: usize) -> Vec<u32> {
+    let mut bytes: Vec<u32> = Vec::new();
+    let mut next = LEAST;
+    while bytes.last().is_none_or(|&last| (last as usize) < longest) {
+        // As many as that, and each as long as may be.
+        let count = slab_bytes / next.min(slab_bytes);
+        let size = slab_bytes / count / GRAIN * GRAIN;
+        bytes.push(size as u32);
+        next = size + (size / step).next_multiple_of(GRAIN);
+    }
+    bytes
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn every_record_has_the_smallest_class_that_holds_it() {
-        for (slab, longest) in [(2048, 1600), (8192, 6000), (1 << 20, 100 << 10), (256 << 10, 82 << 10)] {
-            let (coarse, classes) = (Classes::new(8, slab, longest), Classes::new(1024, slab, longest));
-            assert!(coarse.count() <= classes.count() && classes.count() < 200, "{}", classes.count());
+        let stores = [(2048, 1600), (8192, 6000), (1 << 20, 100 << 10), (96 << 10, 82 << 10)];
+        for ((slab, longest), slabs) in stores.into_iter().flat_map(|store| [8, 1024].map(|n| (store, n))) {
+            let classes = Classes::new(slabs, slab, longest);
+            assert!(classes.count() < 200, "{}", classes.count());
             for words in 3..=longest / 8 {
                 let class = classes.of(words).unwrap();
                 assert!(classes.bytes(class) >= words * 8 + SLOT_HEAD);
@@ -78,5 +91,16 @@ mod tests {
             }
             assert!((1..classes.count()).all(|class| classes.bytes(class - 1) < classes.bytes(class)));
         }
+    }
+
+    #[test]
+    fn there_are_no_more_classes_than_slabs() {
+        let mut last = 0;
+        for slabs in [12, 17, 24, 48, 96, 192, 400] {
+            let count = Classes::new(slabs, 96 << 10, 82 << 10).count();
+            assert!(count <= slabs && count >= last, "{count} classes for {slabs} slabs");
+            last = count;
+        }
+        assert!(last > 100, "and steps are fine where they can be: {last}");
     }
 }

@@ -14,12 +14,13 @@ use terrace_media::ByteRegion;
 use crate::location::PAGE_BYTES_MAX;
 use crate::middle::Middle;
 use crate::pmem::{Area, Medium, PmemSlabs};
+use crate::slab::SLOT_HEAD;
 use crate::space::SlabSpace;
 
 /// How slabs and pages are laid out.
 #[derive(Clone, Copy, Debug)]
 pub struct SlabOptions {
-    /// Size of a slab and of a page: a power of two, at least 1 KiB (4 KiB on block media).
+    /// Size of a page: a power of two, at least 1 KiB (4 KiB on block media). A slab is at most as large.
     pub block_bytes: usize,
     /// DRAM for slabs.
     pub dram_bytes: u64,
@@ -33,6 +34,8 @@ pub struct SlabOptions {
 pub(crate) const SLABS_MIN: usize = 5;
 /// Slabs of the middle tier that are needed at least: one that changes class, and another.
 const PMEM_SLABS_MIN: usize = 2;
+/// So many would do for records of all lengths.
+const SLABS_WANTED: u64 = 512;
 /// Pages that are needed at least, beside those for what DRAM holds.
 const PAGES_OVER: usize = 6;
 
@@ -48,6 +51,12 @@ impl SlabOptions {
             value_bytes: value_bytes_max(self.block_bytes, inline_bytes),
             group_bytes: page * 3 / 4,
         }
+    }
+    /// Size of a slab. It holds the longest record, and of little DRAM there is still one for each length that comes along.
+    pub fn slab_bytes(&self) -> usize {
+        let least = (self.record_bytes_max() + SLOT_HEAD).next_multiple_of((self.block_bytes / 16).max(64));
+        let share = (self.dram_bytes / SLABS_WANTED) as usize / 4096 * 4096;
+        share.clamp(least.min(self.block_bytes), self.block_bytes)
     }
     /// The longest record, in bytes.
     pub(crate) fn record_bytes_max(&self) -> usize {
@@ -135,10 +144,9 @@ impl<L: Lower> SlabSpace<L> {
         }
         let blocks = Blocks::new(lower, block, options.store_id)?;
         let count = blocks.slots.len();
-        let slabs = (options.dram_bytes / block as u64) as usize;
-        if slabs < SLABS_MIN {
+        if options.dram_bytes < (SLABS_MIN * block) as u64 {
             return Err(StoreError::Options(format!(
-                "{} bytes of DRAM for records: with slabs of {block} bytes at least {} are needed",
+                "{} bytes of DRAM for records: with pages of {block} bytes at least {} are needed",
                 options.dram_bytes,
                 SLABS_MIN * block
             )));
@@ -152,7 +160,9 @@ impl<L: Lower> SlabSpace<L> {
         }
         // DRAM beyond what the tier below takes would only hold what may never be written.
         let middle = middle.map(|tier| tier.open(&options)).transpose()?;
-        Ok(Self::assemble(blocks, middle, options, slabs.min(count - PAGES_OVER)))
+        let dram_bytes = options.dram_bytes.min((count - PAGES_OVER) as u64 * block as u64);
+        let slabs = (dram_bytes / options.slab_bytes() as u64) as usize;
+        Ok(Self::assemble(blocks, middle, options, slabs))
     }
     /// The tier.
     pub fn lower(&self) -> &L {

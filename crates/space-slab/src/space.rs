@@ -112,7 +112,7 @@ impl<L: Lower> SlabSpace<L> {
         options: SlabOptions,
         slabs: usize,
     ) -> Self {
-        let slabs = Slabs::new(slabs, options.block_bytes, options.record_bytes_max());
+        let slabs = Slabs::new(slabs, options.slab_bytes(), options.record_bytes_max());
         Self {
             locations: Locations::new(options.block_bytes, L::UNIT),
             retired: Retired::default(),
@@ -462,13 +462,13 @@ impl<L: Lower> SlabSpace<L> {
     }
 
     fn tier_stats(&self) -> Vec<TierStats> {
-        let block = self.blocks.block_bytes as u64;
+        let (block, slab_bytes) = (self.blocks.block_bytes as u64, self.slabs.slab_bytes as u64);
         let used = self.slabs.used_slabs() as u64;
         let mut dram = TierStats {
             tier: "dram",
-            medium: format!("{} slabs of {} KiB", self.slabs.count(), block / 1024),
-            capacity_bytes: self.slabs.allowed.load(Relaxed) as u64 * block,
-            used_bytes: used * block,
+            medium: format!("{} slabs of {} KiB", self.slabs.count(), slab_bytes / 1024),
+            capacity_bytes: self.slabs.allowed.load(Relaxed) as u64 * slab_bytes,
+            used_bytes: used * slab_bytes,
             ..TierStats::default()
         };
         for (number, slab) in self.slabs.table.iter().enumerate() {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use terrace_engine::{Store, StoreError, StoreHandle};
 use terrace_index::Index;
 use terrace_media::{BlockDevice, ByteRegion};
+use terrace_space_slab::SlabOptions;
 
 use crate::media_source::MediaSource;
 use crate::open::Opened;
@@ -36,11 +37,10 @@ impl Engine for Tac {
         tiered::choose(options, bytes, log_bytes)
     }
     fn describe_dram(&self, sizes: &tiered::Sizes, dram_bytes: u64) -> String {
-        format!(
-            "dram  {} for records, in slabs of {}",
-            human_bytes(dram_bytes),
-            human_bytes(sizes.block_bytes)
-        )
+        let block_bytes = sizes.block_bytes as usize;
+        let slabs = SlabOptions { block_bytes, dram_bytes, dram_budget: None, store_id: 0 };
+        let slab_bytes = slabs.slab_bytes() as u64;
+        format!("dram  {} for records, in slabs of {}", human_bytes(dram_bytes), human_bytes(slab_bytes))
     }
     fn open_block<I: Index, D: BlockDevice>(
         &self,
