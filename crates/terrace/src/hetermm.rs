@@ -18,7 +18,7 @@ pub(crate) struct Hetermm;
 pub(crate) fn open(options: &Options, source: &impl MediaSource) -> Result<Opened, StoreError> {
     match (&options.pmem, &options.ssd) {
         (Some(_), Some(_)) => Err(StoreError::Options(
-            "engine hetermm has one lower tier: give --pmem or --ssd, not both (tac takes either, too; both together are not there yet)".into(),
+            "engine hetermm has one lower tier: give --pmem or --ssd, not both (tac takes both)".into(),
         )),
         (Some(tier), None) => tiered::byte::open(&Hetermm, options, tier, source),
         (None, Some(tier)) => tiered::block::open(&Hetermm, options, tier, source),

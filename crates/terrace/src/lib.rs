@@ -56,7 +56,7 @@ struct Inner {
     background: background::Background,
     pool: embedded::Pool,
     store: Arc<dyn Store>,
-    _lock: Mutex<Option<terrace_media::DirLock>>,
+    _locks: Mutex<Vec<terrace_media::DirLock>>,
     emulated: Option<Arc<terrace_media::HeapRegion>>,
 }
 
@@ -81,7 +81,7 @@ pub fn open_on(options: Options, source: &impl MediaSource) -> Result<OpenStore,
         background,
         pool: embedded::Pool::default(),
         store: opened.store,
-        _lock: Mutex::new(opened.lock),
+        _locks: Mutex::new(opened.locks),
         emulated: opened.emulated,
     };
     Ok(OpenStore { inner: Arc::new(inner), description: opened.description })

@@ -26,7 +26,7 @@ pub(crate) struct Opened {
     pub store: Arc<dyn Store>,
     pub description: Vec<String>,
     /// Kept as long as the store is open.
-    pub lock: Option<terrace_media::DirLock>,
+    pub locks: Vec<terrace_media::DirLock>,
     /// An emulated region that ends when the store is closed.
     pub emulated: Option<Arc<HeapRegion>>,
 }
@@ -68,7 +68,7 @@ fn open_dram(options: &Options) -> Result<Opened, StoreError> {
             ),
             "durability none: nothing survives a stop of this engine".into(),
         ],
-        lock: None,
+        locks: Vec::new(),
         emulated: None,
     })
 }

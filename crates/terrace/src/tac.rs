@@ -1,4 +1,4 @@
-//! Engine `tac`: slabs in DRAM over pages on a byte-addressable or a block tier.
+//! Engine `tac`: slabs in DRAM over pages on a byte-addressable or a block tier, or over slabs in the one and pages on the other.
 
 use std::sync::Arc;
 
@@ -18,9 +18,7 @@ pub(crate) struct Tac;
 
 pub(crate) fn open(options: &Options, source: &impl MediaSource) -> Result<Opened, StoreError> {
     match (&options.pmem, &options.ssd) {
-        (Some(_), Some(_)) => Err(StoreError::Options(
-            "engine tac has one lower tier so far: give --pmem or --ssd, not both".into(),
-        )),
+        (Some(pmem), Some(ssd)) => tiered::both::open(&Tac, options, (pmem, ssd), source),
         (Some(tier), None) => tiered::byte::open(&Tac, options, tier, source),
         (None, Some(tier)) => tiered::block::open(&Tac, options, tier, source),
         (None, None) => Err(StoreError::Options(
@@ -58,6 +56,16 @@ impl Engine for Tac {
         assembly: Assembly<'_, I, tiered::Sizes>,
     ) -> Result<Arc<dyn Store>, StoreError> {
         let machine = terrace_space_slab::open_byte(region, base, tiered::opening(assembly))?;
+        Ok(Arc::new(StoreHandle(machine)))
+    }
+    fn open_tiered<I: Index, R: ByteRegion, D: BlockDevice>(
+        &self,
+        region: (&Arc<R>, u64),
+        data: &Arc<D>,
+        memory: &str,
+        assembly: Assembly<'_, I, tiered::Sizes>,
+    ) -> Result<Arc<dyn Store>, StoreError> {
+        let machine = terrace_space_slab::open_tiered(region, data, memory, tiered::opening(assembly))?;
         Ok(Arc::new(StoreHandle(machine)))
     }
 }

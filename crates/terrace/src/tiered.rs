@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   open(options)
-//!     '--> block: DIR/superblock, DIR/log, DIR/data   byte: | superblock | log | blocks ... |
+//!     '--> block: DIR/superblock, DIR/log, DIR/data   byte: | superblock | log | blocks ... |   both: log and a tier there, blocks in DIR
 //!            lock, superblock (engine's name, its sizes), files or region, index by name
 //!              '--> Engine::open_block, open_byte: the engine's crate puts index, space, log and machine together
 //! ```
@@ -10,6 +10,7 @@
 //! An engine says what it is called, which sizes it keeps in the superblock, and how it is put together: [`Engine`].
 
 pub(crate) mod block;
+pub(crate) mod both;
 pub(crate) mod byte;
 mod sizes;
 mod superblock;
@@ -37,7 +38,7 @@ pub(crate) trait Engine {
     /// Its name: what users say, and what its superblocks say.
     const NAME: &'static str;
     /// What is fixed when a store is made. Its superblock keeps it, as TOML.
-    type Sizes: Clone + Serialize + DeserializeOwned + AsRef<Sizes>;
+    type Sizes: Clone + Serialize + DeserializeOwned + AsRef<Sizes> + AsMut<Sizes>;
 
     /// Sizes for a new store whose lower tier has `bytes` bytes; `log_bytes` is a good share of them for the log, a whole
     /// number of its blocks.
@@ -70,6 +71,21 @@ pub(crate) trait Engine {
         base: u64,
         assembly: Assembly<'_, I, Self::Sizes>,
     ) -> Result<Arc<dyn Store>, StoreError>;
+
+    /// The same with its log and a middle tier in a region, from a byte of it to its end, and blocks on a device. `memory` is
+    /// what the region is, for people.
+    ///
+    /// # Errors
+    /// As [`open_block`](Self::open_block), and if the engine has no such tier.
+    fn open_tiered<I: Index, R: ByteRegion, D: BlockDevice>(
+        &self,
+        _region: (&Arc<R>, u64),
+        _data: &Arc<D>,
+        _memory: &str,
+        _assembly: Assembly<'_, I, Self::Sizes>,
+    ) -> Result<Arc<dyn Store>, StoreError> {
+        Err(StoreError::Options(format!("engine {} has one lower tier", Self::NAME)))
+    }
 }
 
 /// What a store is put together from, beside its media.

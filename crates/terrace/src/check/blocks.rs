@@ -7,6 +7,7 @@ use terrace_blocks::{BLOCK_HEADER_BYTES, BlockKind, BlockTrailer, FooterEntry, L
 use terrace_engine::manifest::Manifest;
 use terrace_engine::record::Kind;
 
+use super::keys::Place;
 use super::{Keys, Parts, Report};
 
 /// Damaged records that are told one by one.
@@ -170,7 +171,7 @@ impl Blocks {
             let bytes = next.saturating_sub(entry.offset);
             report.counts.records[entry.kind as usize] += 1;
             report.counts.record_bytes += u64::from(bytes);
-            keys.offer(entry, view.as_ref(), Some((slot, entry.offset, bytes)));
+            keys.offer(entry, view.as_ref(), Place::Block(slot, entry.offset, bytes));
         }
         if at != trailer.data_end {
             wrong(at, &format!("the records end here, and {} is recorded", trailer.data_end));

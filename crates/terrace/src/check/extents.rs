@@ -4,7 +4,7 @@ use terrace_blocks::Lower;
 use terrace_blocks::inspect::{Extent, Piece};
 
 use super::blocks::Blocks;
-use super::keys::Newest;
+use super::keys::{Newest, Place};
 use super::{Keys, Parts, Report};
 
 pub(super) fn verify<L: Lower, F>(parts: &Parts<L, F>, blocks: &Blocks, keys: &Keys, report: &mut Report) {
@@ -52,8 +52,9 @@ pub(super) fn verify<L: Lower, F>(parts: &Parts<L, F>, blocks: &Blocks, keys: &K
 
 fn place(newest: &Newest) -> String {
     match newest.place {
-        Some((slot, offset, _)) => format!("block {slot}, offset {offset}"),
-        None => "log".into(),
+        Place::Block(slot, offset, _) => format!("block {slot}, offset {offset}"),
+        Place::Middle => "middle tier".into(),
+        Place::Log => "log".into(),
     }
 }
 

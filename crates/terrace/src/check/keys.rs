@@ -11,14 +11,22 @@ use terrace_engine::record::{Kind, RecordView};
 
 use super::Counts;
 
+/// Where a record lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    /// Slot, offset and bytes in a block.
+    Block(u32, u32, u32),
+    Middle,
+    Log,
+}
+
 /// The newest version of a key.
 pub(super) struct Newest {
     pub version: u64,
     pub kind: Kind,
     pub db: u8,
     expire_at: u64,
-    /// Slot, offset and bytes in a block; `None` in the log.
-    pub place: Option<(u32, u32, u32)>,
+    pub place: Place,
     /// Its record fails its checksum: only its footer entry is known.
     pub damaged: bool,
     /// An extent's description.
@@ -45,14 +53,8 @@ impl Keys {
         self.max_version = self.max_version.max(version);
     }
 
-    /// A record with what its footer entry says; in a block (with its place) or in the log. Damaged ones come without a
-    /// view.
-    pub fn offer(
-        &mut self,
-        entry: &FooterEntry,
-        view: Option<&RecordView<'_>>,
-        place: Option<(u32, u32, u32)>,
-    ) {
+    /// A record with what its footer entry says. Damaged ones come without a view.
+    pub fn offer(&mut self, entry: &FooterEntry, view: Option<&RecordView<'_>>, place: Place) {
         self.max_version = self.max_version.max(entry.version);
         let extent = view.filter(|_| entry.kind == Kind::Extent);
         let newest = || Newest {
@@ -79,7 +81,8 @@ impl Keys {
     /// Whether the record at a place is the newest of its key, and not emptied with its database.
     pub fn is_newest(&self, hash: u64, check: u32, slot: u32, offset: u32) -> bool {
         self.newest.get(&(hash, check)).is_some_and(|newest| {
-            newest.place.is_some_and(|place| (place.0, place.1) == (slot, offset)) && self.lives(newest)
+            matches!(newest.place, Place::Block(at, from, _) if (at, from) == (slot, offset))
+                && self.lives(newest)
         })
     }
 
@@ -95,7 +98,7 @@ impl Keys {
     pub fn count(&self, counts: &mut Counts) {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_millis() as u64);
         for (_, newest) in self.living() {
-            if let Some((_, _, bytes)) = newest.place {
+            if let Place::Block(_, _, bytes) = newest.place {
                 counts.live_bytes += u64::from(bytes);
             }
             match newest.kind {
@@ -104,7 +107,7 @@ impl Keys {
                 Kind::Tombstone => counts.tombstones += 1,
                 Kind::Value | Kind::Extent => {
                     counts.keys += 1;
-                    counts.keys_in_log += u64::from(newest.place.is_none());
+                    counts.keys_in_log += u64::from(newest.place == Place::Log);
                     counts.expired += u64::from(newest.expire_at != 0 && newest.expire_at <= now);
                     counts.extents += u64::from(newest.kind == Kind::Extent);
                 }

@@ -8,6 +8,7 @@ use terrace_engine::manifest::Manifest;
 use terrace_engine::record::RecordView;
 use terrace_log::{LogDevice, LogError, ReplayEntry};
 
+use super::keys::Place;
 use super::{Keys, Parts, Report};
 
 /// Word 1 of an entry that is no record, but empties databases; word 2 is their bit mask.
@@ -85,6 +86,6 @@ fn read_entry<L: Lower, F>(
     if entry.version <= floor {
         return Ok(false);
     }
-    keys.offer(&footer_entry(&view, 0, parts.hasher), Some(&view), None);
+    keys.offer(&footer_entry(&view, 0, parts.hasher), Some(&view), Place::Log);
     Ok(true)
 }

@@ -20,16 +20,18 @@ mod report;
 use std::path::Path;
 
 use terrace_blocks::inspect::Inspector;
-use terrace_blocks::{Lower, Stored};
+use terrace_blocks::{FooterEntry, Lower, Stored};
+use terrace_engine::StoreError;
 use terrace_engine::hash::KeyHasher;
 use terrace_engine::manifest::Manifest;
+use terrace_engine::record::RecordView;
 use terrace_engine::version::Version;
 use terrace_log::{LogDevice, LogOptions};
 
 pub use report::{CheckError, Counts, Report};
 
 use blocks::Blocks;
-use keys::Keys;
+use keys::{Keys, Place};
 
 /// How far versions may be ahead of the stored time, in microseconds. The clock's time is stored ahead of its use; versions
 /// run ahead of the clock where a session writes more than once in a microsecond.
@@ -72,7 +74,12 @@ struct Parts<L, F> {
     store_id: u64,
     /// Whether a word is what a crash may tear, rather than a sector.
     byte_media: bool,
+    /// Shows what a middle tier holds, if there is one.
+    middle: Option<Box<ShowsMiddle>>,
 }
+
+/// Shows records of a middle tier: what is known of each, and itself, unless it is damaged.
+type ShowsMiddle = dyn Fn(&mut dyn FnMut(&FooterEntry, Option<&[u8]>)) -> Result<(), StoreError>;
 
 /// What has to be repaired before the store opens.
 #[derive(Default)]
@@ -111,6 +118,24 @@ fn examine<L: Lower, D: LogDevice>(
     let total = u64::from(parts.inspector.blocks()) * parts.inspector.block_bytes() as u64 + parts.log_bytes;
     let progress = |done: u64| (options.progress)(done.min(total), total);
     let mut keys = Keys::new(&manifest);
+    // Before blocks: of two copies of one version it is the one that counts.
+    if let Some(middle) = &parts.middle {
+        let shown = middle(&mut |entry, record| {
+            let view = record.and_then(RecordView::decode);
+            report.counts.middle_records += 1;
+            if view.is_none() {
+                report.counts.damaged += 1;
+                report.problems.push(format!(
+                    "the middle tier: the record of version {} does not match its checksum",
+                    entry.version
+                ));
+            }
+            keys.offer(entry, view.as_ref(), Place::Middle);
+        });
+        if let Err(error) = shown {
+            report.problems.push(format!("the middle tier: {error}; nothing of that can be repaired"));
+        }
+    }
     let written = parts.inspector.written();
     let written = written.map_err(CheckError::reading("how many blocks were written"))?;
     let mut blocks = Blocks::new(parts.inspector.blocks(), written);

@@ -13,6 +13,7 @@ use terrace_media::{
     BlockDevice, BlockFile, BlockFileOptions, ByteRegion, DirLock, MapOptions, MappedRegion, PlaceKind,
     SUPERBLOCK_BYTES, Superblock,
 };
+use terrace_space_slab::SlabOptions;
 
 use super::{CheckError, CheckOptions, Parts, Report, run};
 use crate::hetermm::Hetermm;
@@ -77,6 +78,9 @@ fn on_files(dir: &Path, options: &CheckOptions<'_>) -> Result<Report, CheckError
         let note = "the store was made and never opened in full: it holds nothing".into();
         return Ok(Report { about, notes: vec![note], ..Report::default() });
     }
+    if sizes.pmem_bytes.is_some() {
+        return on_both(dir, options, (&superblock, &sizes), about);
+    }
     let file = |name: &str, direct| {
         let path = dir.join(name);
         BlockFile::open(&path, &BlockFileOptions { direct, ring: false, prewrite: false })
@@ -97,14 +101,65 @@ fn on_files(dir: &Path, options: &CheckOptions<'_>) -> Result<Report, CheckError
     run(&parts(tier, log, &superblock, &sizes, false)?, about, options)
 }
 
-fn on_region(path: &Path, options: &CheckOptions<'_>) -> Result<Report, CheckError> {
-    // Whatever the medium promises: nothing is promised here.
+/// A store on both kinds of media: its directory, and the memory that this names.
+fn on_both(
+    dir: &Path,
+    options: &CheckOptions<'_>,
+    (superblock, sizes): (&Superblock, &Sizes),
+    mut about: Vec<String>,
+) -> Result<Report, CheckError> {
+    let path = tiered::both::region_of(dir)
+        .map_err(CheckError::reading(dir.join(tiered::both::PLACE).display().to_string()))?;
+    let held = dir.canonicalize().ok();
+    let beside = path.parent().and_then(|dir| dir.canonicalize().ok());
+    let _lock = match path.parent() {
+        Some(_) if beside == held => None,
+        Some(dir) if path.is_file() => Some(lock(dir)?),
+        _ => Some(DirLock::device(&path)?),
+    };
+    let region = map(&path)?;
+    let mut bytes = [0; SUPERBLOCK_BYTES];
+    let start = SUPERBLOCK_BYTES as u64 + sizes.log_bytes;
+    if start >= region.len() {
+        let text = format!("{}: its log alone takes {} bytes", path.display(), sizes.log_bytes);
+        return Err(CheckError::Store(StoreError::Corrupt(text)));
+    }
+    region.read(0, &mut bytes);
+    let (other, _) = tiered::check_superblock::<Tac>(&bytes, region.len(), &path)?;
+    if other.identity != superblock.identity {
+        let text = format!("{} is part of another store than {}", path.display(), dir.display());
+        return Err(CheckError::Store(StoreError::Options(text)));
+    }
+    about.push(format!("memory   {}", path.display()));
+    let data_path = dir.join("data");
+    let data = BlockFile::open(&data_path, &BlockFileOptions { direct: true, ring: false, prewrite: false })
+        .map_err(CheckError::reading(data_path.display().to_string()))?;
+    let region = Arc::new(region);
+    let log = || ByteLog::new(region.clone(), SUPERBLOCK_BYTES as u64, sizes.log_bytes);
+    let tier = BlockTier::new(Arc::new(data), 0, String::new());
+    let slabs = SlabOptions {
+        block_bytes: sizes.block_bytes as usize,
+        dram_bytes: 0,
+        dram_budget: None,
+        store_id: tiered::store_id(superblock),
+    };
+    let (memory, part) = (region.clone(), (start, region.len() - start));
+    let mut parts = parts(tier, log, superblock, sizes, false)?;
+    parts.middle = Some(Box::new(move |show| terrace_space_slab::read_middle(&memory, part, &slabs, show)));
+    run(&parts, about, options)
+}
+
+/// Maps memory, whatever it promises: nothing is promised here. A device may be longer than the store on it.
+fn map(path: &Path) -> Result<MappedRegion, CheckError> {
     let region = MappedRegion::open(path, &MapOptions { profile: None, accept_volatile: true, node: None })?;
-    // A device may be longer than the store on it.
-    let region = match tiered::stored_bytes(&region).filter(|bytes| *bytes < region.len()) {
+    Ok(match tiered::stored_bytes(&region).filter(|bytes| *bytes < region.len()) {
         Some(bytes) if region.kind() == PlaceKind::DevDax => region.limited(bytes),
         _ => region,
-    };
+    })
+}
+
+fn on_region(path: &Path, options: &CheckOptions<'_>) -> Result<Report, CheckError> {
+    let region = map(path)?;
     let mut bytes = [0; SUPERBLOCK_BYTES];
     if region.len() < bytes.len() as u64 {
         return Err(CheckError::NoStore { path: path.into(), why: "it is too short for one".into() });
@@ -115,6 +170,10 @@ fn on_region(path: &Path, options: &CheckOptions<'_>) -> Result<Report, CheckErr
         return Err(CheckError::NoStore { path: path.into(), why });
     }
     let (superblock, sizes) = superblock(&bytes, region.len(), path)?;
+    if sizes.pmem_bytes.is_some() {
+        let why = "it is part of a store that has files, too: check their directory".into();
+        return Err(CheckError::NoStore { path: path.into(), why });
+    }
     let start = SUPERBLOCK_BYTES as u64 + sizes.log_bytes;
     if start >= region.len() {
         let text = format!("{}: its log alone takes {} bytes", path.display(), sizes.log_bytes);
@@ -146,6 +205,7 @@ fn parts<L: Lower, F>(
         hasher: KeyHasher::new(superblock.hash_seed),
         store_id,
         byte_media,
+        middle: None,
     })
 }
 

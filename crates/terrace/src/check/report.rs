@@ -27,6 +27,8 @@ pub struct Counts {
     pub record_bytes: u64,
     /// Bytes of those that are the newest version of their key.
     pub live_bytes: u64,
+    /// Records in the middle tier.
+    pub middle_records: u64,
     /// Records whose checksum does not match.
     pub damaged: u64,
     /// Keys with a value, expired ones included.
@@ -98,6 +100,9 @@ impl fmt::Display for Report {
             human_bytes(c.record_bytes),
             share(c.record_bytes - c.live_bytes)
         )?;
+        if c.middle_records > 0 {
+            writeln!(f, "middle   {} records in PMem slots", c.middle_records)?;
+        }
         writeln!(f, "log      {} entries, {} of them needed", c.log_entries, c.log_needed)?;
         writeln!(
             f,

@@ -18,7 +18,7 @@ use terrace_media::{BlockDevice, BlockFileOptions, PlaceKind, SUPERBLOCK_BYTES, 
 use super::superblock::new_superblock;
 use super::{Engine, Opening, check_superblock, describe, lock, sizes};
 use crate::indexes::{OpenWith, open_with};
-use crate::media_source::MediaSource;
+use crate::media_source::{FoundBlock, MediaSource};
 use crate::open::Opened;
 use crate::options::{Options, Tier};
 use crate::size::{Place, human_bytes};
@@ -32,41 +32,25 @@ pub(crate) fn open<E: Engine>(
     tier: &Tier,
     source: &impl MediaSource,
 ) -> Result<Opened, StoreError> {
-    let dir: PathBuf = match (&tier.place, &options.dir) {
-        (Some(Place::Node(_)), _) => {
-            return Err(StoreError::Options("--ssd SIZE@node:N: a NUMA node is memory; use --pmem".into()));
-        }
-        (Some(Place::Path(path)), _) => path.clone(),
-        (None, Some(dir)) => dir.clone(),
-        (None, None) => {
-            return Err(StoreError::Options(
-                "--ssd without a place needs --dir, or write --ssd SIZE@PATH".into(),
-            ));
-        }
-    };
+    let dir = directory(options, tier)?;
     let guard = lock(&dir)?;
-    let place = detect(&dir).map_err(StoreError::io(format!("looking at {}", dir.display())))?;
-    if place.kind == PlaceKind::Tmpfs && options.durability != terrace_engine::Durability::None {
-        return Err(StoreError::Options(format!(
-            "{} is on tmpfs, which loses everything with the machine: choose another directory, or --durability none",
-            dir.display()
-        )));
-    }
+    let free_bytes = free_bytes(options, &dir)?;
     let superblock_path = dir.join("superblock");
     let fresh = !superblock_path.exists();
     let (superblock, stored) = if fresh {
-        create(engine, source, options, tier, &dir, place.free_bytes)?
+        create(engine, source, options, tier, &dir, free_bytes)?
     } else {
         let data_bytes = dir.join("data").metadata().map_or(0, |m| m.len());
         check_superblock::<E>(&read_superblock(&superblock_path)?, data_bytes, &superblock_path)?
     };
-    let file = |name: &str, direct| {
-        let path = dir.join(name);
-        source
-            .open_block(&path, &BlockFileOptions { direct, ring: true, prewrite: false })
-            .map_err(StoreError::io(format!("opening {}", path.display())))
-    };
-    let (log, data) = (file("log", false)?, file("data", true)?);
+    if stored.as_ref().pmem_bytes.is_some() {
+        return Err(StoreError::Options(format!(
+            "the store in {} has its log and a tier in byte-addressable memory: give --pmem, too",
+            dir.display()
+        )));
+    }
+    let (log, data) =
+        (open_file(source, &dir.join("log"), false)?, open_file(source, &dir.join("data"), true)?);
     let what = data.description;
     let total = superblock.media_bytes + stored.as_ref().log_bytes;
     let lines =
@@ -76,7 +60,79 @@ pub(crate) fn open<E: Engine>(
     let opener = InFiles { log: &log.device, data: &data.device, opening };
     let store = open_with(&options.index, opener)?;
     mark_used(&dir)?;
-    Ok(Opened { store, description: lines, lock: Some(guard), emulated: None })
+    Ok(Opened { store, description: lines, locks: vec![guard], emulated: None })
+}
+
+/// Where a block tier's files are.
+pub(super) fn directory(options: &Options, tier: &Tier) -> Result<PathBuf, StoreError> {
+    match (&tier.place, &options.dir) {
+        (Some(Place::Node(_)), _) => {
+            Err(StoreError::Options("--ssd SIZE@node:N: a NUMA node is memory; use --pmem".into()))
+        }
+        (Some(Place::Path(path)), _) => Ok(path.clone()),
+        (None, Some(dir)) => Ok(dir.clone()),
+        (None, None) => {
+            Err(StoreError::Options("--ssd without a place needs --dir, or write --ssd SIZE@PATH".into()))
+        }
+    }
+}
+
+/// Space that is free in a directory, which keeps what is promised.
+pub(super) fn free_bytes(options: &Options, dir: &Path) -> Result<u64, StoreError> {
+    let place = detect(dir).map_err(StoreError::io(format!("looking at {}", dir.display())))?;
+    if place.kind == PlaceKind::Tmpfs && options.durability != terrace_engine::Durability::None {
+        return Err(StoreError::Options(format!(
+            "{} is on tmpfs, which loses everything with the machine: choose another directory, or --durability none",
+            dir.display()
+        )));
+    }
+    Ok(place.free_bytes)
+}
+
+pub(super) fn open_file<S: MediaSource>(
+    source: &S,
+    path: &Path,
+    direct: bool,
+) -> Result<FoundBlock<S::Block>, StoreError> {
+    source
+        .open_block(path, &BlockFileOptions { direct, ring: true, prewrite: false })
+        .map_err(StoreError::io(format!("opening {}", path.display())))
+}
+
+/// Makes a file anew; whether it is for direct access, and whether it is written through once.
+pub(super) fn create_file(
+    source: &impl MediaSource,
+    path: &Path,
+    bytes: u64,
+    (direct, prewrite): (bool, bool),
+) -> Result<(), StoreError> {
+    if path.exists() {
+        std::fs::remove_file(path)
+            .map_err(StoreError::io(format!("removing unfinished {}", path.display())))?;
+    }
+    source
+        .create_block(path, bytes, &BlockFileOptions { direct, ring: true, prewrite })
+        .map_err(StoreError::io(format!("making {} of {}", path.display(), human_bytes(bytes))))
+}
+
+pub(super) fn refuse_too_much(tier: &Tier, dir: &Path, free_bytes: u64) -> Result<(), StoreError> {
+    if tier.bytes <= free_bytes {
+        return Ok(());
+    }
+    Err(StoreError::Options(format!(
+        "--ssd {}: {} has {} free",
+        human_bytes(tier.bytes),
+        dir.display(),
+        human_bytes(free_bytes)
+    )))
+}
+
+/// Stores a new store's superblock; from now on there is one, which holds nothing yet.
+pub(super) fn store_superblock(dir: &Path, superblock: &Superblock) -> Result<(), StoreError> {
+    let bytes = superblock.encode().map_err(|error| StoreError::Options(error.to_string()))?;
+    let _ = std::fs::remove_file(dir.join(USED));
+    let path = dir.join("superblock");
+    write_whole(&path, &bytes).map_err(StoreError::io(format!("writing {}", path.display())))
 }
 
 /// Opens the store in its files with an index.
@@ -105,43 +161,23 @@ fn create<E: Engine>(
     let log_bytes = (tier.bytes / 16).clamp(*LOG_BYTES.start(), *LOG_BYTES.end());
     let sizes = engine.choose(options, tier.bytes, sizes::whole_log_blocks(log_bytes))?;
     let log_bytes = sizes.as_ref().log_bytes;
-    if tier.bytes > free_bytes {
-        return Err(StoreError::Options(format!(
-            "--ssd {}: {} has {} free",
-            human_bytes(tier.bytes),
-            dir.display(),
-            human_bytes(free_bytes)
-        )));
-    }
+    refuse_too_much(tier, dir, free_bytes)?;
     let data_bytes = (tier.bytes - log_bytes) / 4096 * 4096;
-    for (name, bytes, direct, prewrite) in
-        [("log", log_bytes, false, true), ("data", data_bytes, true, false)]
-    {
-        let path = dir.join(name);
-        if path.exists() {
-            std::fs::remove_file(&path)
-                .map_err(StoreError::io(format!("removing unfinished {}", path.display())))?;
-        }
-        source
-            .create_block(&path, bytes, &BlockFileOptions { direct, ring: true, prewrite })
-            .map_err(StoreError::io(format!("making {} of {}", path.display(), human_bytes(bytes))))?;
-    }
+    create_file(source, &dir.join("log"), log_bytes, (false, true))?;
+    create_file(source, &dir.join("data"), data_bytes, (true, false))?;
     let superblock = new_superblock::<E>(&sizes, data_bytes)?;
-    let bytes = superblock.encode().map_err(|error| StoreError::Options(error.to_string()))?;
-    let _ = std::fs::remove_file(dir.join(USED));
-    let path = dir.join("superblock");
-    write_whole(&path, &bytes).map_err(StoreError::io(format!("writing {}", path.display())))?;
+    store_superblock(dir, &superblock)?;
     Ok((superblock, sizes))
 }
 
 /// Present once the log and the first manifest are on the medium: until then the files still read as zeros.
 const USED: &str = "formatted";
 
-fn fresh_store(dir: &Path) -> bool {
+pub(super) fn fresh_store(dir: &Path) -> bool {
     !dir.join(USED).exists()
 }
 
-fn mark_used(dir: &Path) -> Result<(), StoreError> {
+pub(super) fn mark_used(dir: &Path) -> Result<(), StoreError> {
     let path = dir.join(USED);
     if path.exists() {
         return Ok(());
@@ -149,7 +185,7 @@ fn mark_used(dir: &Path) -> Result<(), StoreError> {
     write_whole(&path, b"").map_err(StoreError::io(format!("writing {}", path.display())))
 }
 
-fn read_superblock(path: &Path) -> Result<[u8; SUPERBLOCK_BYTES], StoreError> {
+pub(super) fn read_superblock(path: &Path) -> Result<[u8; SUPERBLOCK_BYTES], StoreError> {
     let mut bytes = [0; SUPERBLOCK_BYTES];
     File::open(path).and_then(|mut file| file.read_exact(&mut bytes)).map_err(StoreError::io(format!(
         "reading the {} bytes of {}",
@@ -160,7 +196,7 @@ fn read_superblock(path: &Path) -> Result<[u8; SUPERBLOCK_BYTES], StoreError> {
 }
 
 /// Writes a file so that it is there whole or not at all.
-fn write_whole(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+pub(super) fn write_whole(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     let unfinished = path.with_extension("new");
     let mut file = File::create(&unfinished)?;
     file.write_all(bytes)?;

@@ -14,8 +14,9 @@ use terrace_media::{
     ByteRegion, DirLock, HeapRegion, MapOptions, MappedRegion, Profile, SUPERBLOCK_BYTES, Survives,
 };
 
+use super::both::lock_unless;
 use super::superblock::new_superblock;
-use super::{Engine, Opening, check_superblock, describe, lock, sizes, stored_bytes};
+use super::{Engine, Opening, check_superblock, describe, sizes, stored_bytes};
 use crate::indexes::{OpenWith, open_with};
 use crate::media_source::{FoundRegion, MediaSource};
 use crate::open::Opened;
@@ -104,18 +105,37 @@ fn open_path<E: Engine>(
     path: &Path,
     profile: Option<Profile>,
 ) -> Result<Opened, StoreError> {
+    let (guard, found) = find(source, options, tier, path, profile, None)?;
+    finish(engine, options, found, guard, None)
+}
+
+/// The file of memory that a path names: a directory has one in it.
+pub(super) fn file_at(path: &Path) -> PathBuf {
+    let is_one = path.is_file() || path.metadata().is_ok_and(|m| m.file_type().is_char_device());
+    if is_one { path.to_path_buf() } else { path.join(FILE) }
+}
+
+/// Maps the memory at a path, making it if there is none, and locks its directory, which may be `held` already.
+pub(super) fn find<S: MediaSource>(
+    source: &S,
+    options: &Options,
+    tier: &Tier,
+    path: &Path,
+    profile: Option<Profile>,
+    held: Option<&Path>,
+) -> Result<(Option<DirLock>, FoundRegion<S::Region>), StoreError> {
     let device = path.metadata().is_ok_and(|m| m.file_type().is_char_device());
-    let (guard, file) = if device {
+    let guard = if device {
         // Its directory is not ours to lock.
-        let guard = DirLock::device(path).map_err(|error| StoreError::Options(error.to_string()))?;
-        (guard, path.to_path_buf())
+        Some(DirLock::device(path).map_err(|error| StoreError::Options(error.to_string()))?)
     } else if path.is_file() {
         // The directory that the file is in, whatever `dir` says: another store could name another one.
         let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        (lock(dir)?, path.to_path_buf())
+        lock_unless(dir, held)?
     } else {
-        (lock(path)?, path.join(FILE))
+        lock_unless(path, held)?
     };
+    let file = file_at(path);
     let map = MapOptions { profile, accept_volatile: options.durability == Durability::None, node: None };
     let refused = |error: terrace_media::MapError| StoreError::Options(error.to_string());
     let found = if device {
@@ -127,7 +147,45 @@ fn open_path<E: Engine>(
     } else {
         source.create_region(&file, tier.bytes, &map).map_err(refused)?
     };
-    finish(engine, options, found, Some(guard), None)
+    Ok((guard, found))
+}
+
+/// Refuses what the medium can't keep.
+pub(super) fn check_promises<R>(options: &Options, found: &FoundRegion<R>) -> Result<(), StoreError> {
+    if options.durability == Durability::Sync && found.promises < Survives::Power {
+        return Err(StoreError::Options(format!(
+            "{} can't keep --durability sync: it loses its bytes with the power; use batch or none, or a profile that it stands in for",
+            found.description
+        )));
+    }
+    Ok(())
+}
+
+/// What a region begins with: a superblock, or none yet.
+pub(super) fn first_page<R: ByteRegion>(
+    region: &R,
+    what: &str,
+) -> Result<[u8; SUPERBLOCK_BYTES], StoreError> {
+    let mut bytes = [0; SUPERBLOCK_BYTES];
+    if region.len() < bytes.len() as u64 {
+        return Err(StoreError::Corrupt(format!(
+            "{what}: {} bytes hold no store: it was truncated, or is another file",
+            region.len()
+        )));
+    }
+    region.read(0, &mut bytes);
+    Ok(bytes)
+}
+
+/// The log's share of a region.
+pub(super) fn log_share(region_bytes: u64) -> u64 {
+    (region_bytes / LOG_SHARE).min(LOG_BYTES_MAX)
+}
+
+/// A store begins to be made: what the region held is gone.
+pub(super) fn begin_making<R: ByteRegion>(region: &R) {
+    store_word(region, MAKING);
+    wipe(region);
 }
 
 fn finish<E: Engine, R: ByteRegion>(
@@ -137,31 +195,24 @@ fn finish<E: Engine, R: ByteRegion>(
     guard: Option<DirLock>,
     emulated: Option<Arc<HeapRegion>>,
 ) -> Result<Opened, StoreError> {
-    let FoundRegion { region, description: what, promises } = found;
-    if options.durability == Durability::Sync && promises < Survives::Power {
-        return Err(StoreError::Options(format!(
-            "{what} can't keep --durability sync: it loses its bytes with the power; use batch or none, or a profile that it stands in for"
-        )));
-    }
+    check_promises(options, &found)?;
+    let FoundRegion { region, description: what, .. } = found;
     let place = PathBuf::from(&what);
-    let mut bytes = [0; SUPERBLOCK_BYTES];
-    if region.len() < bytes.len() as u64 {
-        return Err(StoreError::Corrupt(format!(
-            "{what}: {} bytes hold no store: it was truncated, or is another file",
-            region.len()
-        )));
-    }
-    region.read(0, &mut bytes);
+    let bytes = first_page(&*region, &what)?;
     let fresh = bytes.iter().all(|b| *b == 0) || bytes.starts_with(&MAKING);
     let (superblock, stored) = if fresh {
-        let log_bytes = (region.len() / LOG_SHARE).min(LOG_BYTES_MAX);
+        let log_bytes = log_share(region.len());
         let sizes = engine.choose(options, region.len(), sizes::whole_log_blocks(log_bytes))?;
-        store_word(&*region, MAKING);
-        wipe(&*region);
+        begin_making(&*region);
         (new_superblock::<E>(&sizes, region.len())?, sizes)
     } else {
         check_superblock::<E>(&bytes, region.len(), &place)?
     };
+    if stored.as_ref().pmem_bytes.is_some() {
+        return Err(StoreError::Options(format!(
+            "{what} is part of a store that has files, too: give --ssd"
+        )));
+    }
     let lines = describe(engine, options, &stored, &format!("pmem  {what}"), region.len(), fresh);
     let opening = Opening { engine, options, superblock: &superblock, stored, fresh, what };
     let store = open_with(&options.index, InRegion { region: &region, opening })?;
@@ -169,7 +220,7 @@ fn finish<E: Engine, R: ByteRegion>(
         let bytes = superblock.encode().map_err(|error| StoreError::Options(error.to_string()))?;
         write_superblock(&*region, &bytes);
     }
-    Ok(Opened { store, description: lines, lock: guard, emulated })
+    Ok(Opened { store, description: lines, locks: guard.into_iter().collect(), emulated })
 }
 
 /// Opens the store on a region with an index.
@@ -194,7 +245,7 @@ fn store_word<R: ByteRegion>(region: &R, word: [u8; WORD]) {
 }
 
 /// Makes a superblock durable, its magic when the rest is.
-fn write_superblock<R: ByteRegion>(region: &R, bytes: &[u8; SUPERBLOCK_BYTES]) {
+pub(super) fn write_superblock<R: ByteRegion>(region: &R, bytes: &[u8; SUPERBLOCK_BYTES]) {
     let (magic, rest) = bytes.split_at(WORD);
     region.write_nt(WORD as u64, rest);
     region.fence();

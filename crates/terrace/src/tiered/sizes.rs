@@ -26,6 +26,15 @@ pub(crate) struct Sizes {
     pub log_block_bytes: u64,
     /// The operation log.
     pub log_bytes: u64,
+    /// Of a store on both kinds of media, the bytes of memory that it has beside its files: the log and a middle tier.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pmem_bytes: Option<u64>,
+}
+
+impl AsMut<Self> for Sizes {
+    fn as_mut(&mut self) -> &mut Self {
+        self
+    }
 }
 
 impl AsRef<Self> for Sizes {
@@ -83,7 +92,7 @@ pub(crate) fn choose(options: &Options, bytes: u64, log_bytes: u64) -> Result<Si
     }
     let block = (dram / 64).min(bytes / 128).max(1);
     let block_bytes = (1u64 << block.ilog2()).clamp(*BLOCK_BYTES.start(), *BLOCK_BYTES.end());
-    Ok(Sizes { block_bytes, log_block_bytes: LOG_BLOCK_BYTES, log_bytes })
+    Ok(Sizes { block_bytes, log_block_bytes: LOG_BLOCK_BYTES, log_bytes, pmem_bytes: None })
 }
 
 #[cfg(test)]
@@ -99,6 +108,8 @@ mod tests {
         assert_eq!(decode::<Sizes>(&text), Ok(sizes));
         assert!(decode::<Sizes>("block_bytes = 1").is_err());
         assert!(decode::<Sizes>(&format!("{text}more = 1\n")).is_err());
+        let both = Sizes { pmem_bytes: Some(7), ..sizes };
+        assert_eq!(decode::<Sizes>(&encode(&both).unwrap()), Ok(both));
     }
 
     #[test]

@@ -1,0 +1,176 @@
+//! On both kinds of media: the log and a middle tier in byte-addressable memory, blocks in an ordinary directory.
+//!
+//! ```text
+//! PMEM             | superblock | log | middle tier |
+//! DIR/superblock   the same identity and sizes: neither part is opened without the other, or with another store's
+//! DIR/data         as on block media
+//! DIR/formatted    present once both parts hold the new store: until then they are made again
+//! DIR/pmem-place   where the memory was when the store was opened last, for `terrace check`
+//! ```
+
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use terrace_engine::{Store, StoreError};
+use terrace_index::Index;
+use terrace_media::superblock::MAKING;
+use terrace_media::{BlockDevice, ByteRegion, DirLock, Profile, SUPERBLOCK_BYTES, Superblock};
+
+use super::superblock::new_superblock;
+use super::{Engine, Opening, block, byte, check_superblock, describe, lock, sizes};
+use crate::indexes::{OpenWith, open_with};
+use crate::media_source::{FoundBlock, FoundRegion, MediaSource};
+use crate::open::Opened;
+use crate::options::{Options, Tier};
+use crate::size::{Place, human_bytes};
+
+/// The file that says where the memory is.
+pub(crate) const PLACE: &str = "pmem-place";
+
+/// Opens a store of this engine, making it if there is none.
+pub(crate) fn open<E: Engine>(
+    engine: &E,
+    options: &Options,
+    (pmem, ssd): (&Tier, &Tier),
+    source: &impl MediaSource,
+) -> Result<Opened, StoreError> {
+    let dir = block::directory(options, ssd)?;
+    let Some(Place::Path(path)) = &pmem.place else {
+        return Err(StoreError::Options(
+            "with --ssd, --pmem needs a place that stays: --pmem SIZE@PATH (a part of the store would end with the process)".into(),
+        ));
+    };
+    let profile = match &options.profile {
+        None => None,
+        Some(name) => Some(Profile::resolve(name).map_err(|error| StoreError::Options(error.to_string()))?),
+    };
+    let guard = lock(&dir)?;
+    let free_bytes = block::free_bytes(options, &dir)?;
+    let held = dir.canonicalize().ok();
+    let (region_guard, found) = byte::find(source, options, pmem, path, profile, held.as_deref())?;
+    byte::check_promises(options, &found)?;
+    let FoundRegion { region, description: memory, .. } = found;
+    let page = byte::first_page(&*region, &memory)?;
+
+    let superblock_path = dir.join("superblock");
+    let fresh = block::fresh_store(&dir);
+    let is_blank = page.iter().all(|byte| *byte == 0) || page.starts_with(&MAKING);
+    let (superblock, stored) = if superblock_path.exists() {
+        let data_bytes = dir.join("data").metadata().map_or(0, |m| m.len());
+        check_superblock::<E>(&block::read_superblock(&superblock_path)?, data_bytes, &superblock_path)?
+    } else {
+        if !is_blank {
+            return Err(StoreError::Options(format!(
+                "{memory} holds a store, and {} none: it is another one's, or its other half is missing",
+                dir.display()
+            )));
+        }
+        create(engine, source, options, ssd, &dir, (free_bytes, region.len()))?
+    };
+    let Some(pmem_bytes) = stored.as_ref().pmem_bytes else {
+        return Err(StoreError::Options(format!(
+            "the store in {} was made without --pmem: leave it out",
+            dir.display()
+        )));
+    };
+    if is_blank && !fresh {
+        return Err(StoreError::Corrupt(format!(
+            "{memory} is blank: the store in {} had its log and {} of memory there",
+            dir.display(),
+            human_bytes(pmem_bytes)
+        )));
+    }
+    if !is_blank {
+        let (other, other_sizes) = check_superblock::<E>(&page, region.len(), path)?;
+        if other.identity != superblock.identity || other_sizes.as_ref() != stored.as_ref() {
+            return Err(StoreError::Options(format!(
+                "{memory} is part of another store than {}",
+                dir.display()
+            )));
+        }
+    }
+    if fresh {
+        byte::begin_making(&*region);
+    }
+    write_place(&dir, path)?;
+    let data_path = dir.join("data");
+    let data = block::open_file(source, &data_path, true)?;
+    let FoundBlock { device, description: what } = data;
+    let total = superblock.media_bytes + region.len();
+    let lower = format!("pmem  {memory}, ssd {what} at {}", dir.display());
+    let lines = describe(engine, options, &stored, &lower, total, fresh);
+    let opening = Opening { engine, options, superblock: &superblock, stored, fresh, what };
+    let opener = OnBoth { region: &region, data: &device, memory: &memory, opening };
+    let store = open_with(&options.index, opener)?;
+    if fresh {
+        let whole = Superblock { media_bytes: region.len(), ..superblock };
+        let bytes = whole.encode().map_err(|error| StoreError::Options(error.to_string()))?;
+        byte::write_superblock(&*region, &bytes);
+    }
+    block::mark_used(&dir)?;
+    let locks = [Some(guard), region_guard].into_iter().flatten().collect();
+    Ok(Opened { store, description: lines, locks, emulated: None })
+}
+
+/// Opens the store on both with an index.
+struct OnBoth<'a, E: Engine, R, D> {
+    region: &'a Arc<R>,
+    data: &'a Arc<D>,
+    memory: &'a str,
+    opening: Opening<'a, E>,
+}
+
+impl<E: Engine, R: ByteRegion, D: BlockDevice> OpenWith for OnBoth<'_, E, R, D> {
+    fn open<I: Index>(self, index: &dyn Fn() -> I) -> Result<Arc<dyn Store>, StoreError> {
+        let Self { region, data, memory, opening } = self;
+        let base = SUPERBLOCK_BYTES as u64;
+        opening.assemble(index, |engine, assembly| engine.open_tiered((region, base), data, memory, assembly))
+    }
+}
+
+/// Makes the data file and the superblock, that last.
+fn create<E: Engine>(
+    engine: &E,
+    source: &impl MediaSource,
+    options: &Options,
+    tier: &Tier,
+    dir: &Path,
+    (free_bytes, region_bytes): (u64, u64),
+) -> Result<(Superblock, E::Sizes), StoreError> {
+    let log_bytes = sizes::whole_log_blocks(byte::log_share(region_bytes));
+    let mut sizes = engine.choose(options, tier.bytes, log_bytes)?;
+    sizes.as_mut().pmem_bytes = Some(region_bytes);
+    block::refuse_too_much(tier, dir, free_bytes)?;
+    let data_bytes = tier.bytes / 4096 * 4096;
+    block::create_file(source, &dir.join("data"), data_bytes, (true, false))?;
+    let superblock = new_superblock::<E>(&sizes, data_bytes)?;
+    block::store_superblock(dir, &superblock)?;
+    Ok((superblock, sizes))
+}
+
+fn write_place(dir: &Path, path: &Path) -> Result<(), StoreError> {
+    let place = dir.join(PLACE);
+    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
+    if std::fs::read(&place).is_ok_and(|bytes| bytes == path.as_os_str().as_bytes()) {
+        return Ok(());
+    }
+    block::write_whole(&place, path.as_os_str().as_bytes())
+        .map_err(StoreError::io(format!("writing {}", place.display())))
+}
+
+/// The file or device of memory that belongs to the store in a directory.
+pub(crate) fn region_of(dir: &Path) -> std::io::Result<PathBuf> {
+    let bytes = std::fs::read(dir.join(PLACE))?;
+    let path = PathBuf::from(std::ffi::OsStr::from_bytes(&bytes));
+    Ok(byte::file_at(&path))
+}
+
+/// Locks the directory that a file of memory is in, unless it is held already.
+pub(super) fn lock_unless(dir: &Path, held: Option<&Path>) -> Result<Option<DirLock>, StoreError> {
+    std::fs::create_dir_all(dir).map_err(StoreError::io(format!("making {}", dir.display())))?;
+    if held.is_some() && dir.canonicalize().ok().as_deref() == held {
+        return Ok(None);
+    }
+    lock(dir).map(Some)
+}

@@ -1,0 +1,90 @@
+//! Engine `tac` with `--pmem` and `--ssd` together: what is written is in all three tiers, survives a kill and a close, is
+//! checked, and neither half is opened without the other.
+
+#![expect(clippy::unwrap_used, reason = "helpers of tests fail by panicking")]
+
+use std::path::Path;
+
+use terrace::check::CheckOptions;
+use terrace::engine::StoreError;
+use terrace::{OpenStore, Options, Place, Tier};
+
+const KEYS: u32 = 60_000;
+
+/// Memory stands in for the device.
+fn options(files: &Path, memory: &Path) -> Options {
+    Options {
+        engine: "tac".into(),
+        dir: Some(files.join("store")),
+        dram_records: Some(4 << 20),
+        pmem: Some(Tier { bytes: 28 << 20, place: Some(Place::Path(memory.to_path_buf())) }),
+        ssd: Some(Tier { bytes: 128 << 20, place: None }),
+        profile: Some("dram".into()),
+        ..Options::default()
+    }
+}
+
+fn value(i: u32) -> Vec<u8> {
+    (0..200 + i % 300).map(|at| (at * 7 + i) as u8).collect()
+}
+
+fn all_answer(store: &OpenStore) {
+    for i in 0..KEYS {
+        assert_eq!(store.get(&i.to_be_bytes()).unwrap().as_deref(), Some(&value(i)[..]), "key {i}");
+    }
+    assert_eq!(store.get(b"large").unwrap().map(|value| value.len()), Some(300_000));
+}
+
+fn keys_checked(dir: &Path) -> u64 {
+    let report = terrace::check(dir, &CheckOptions::default()).unwrap();
+    assert!(report.is_clean(), "{report}");
+    assert!(report.counts.middle_records > 1000, "{report}");
+    report.counts.keys
+}
+
+fn refused(options: &Options) -> String {
+    match terrace::open(options.clone()) {
+        Err(StoreError::Options(text)) => text,
+        Err(other) => panic!("{other}"),
+        Ok(_) => panic!("half a store was opened"),
+    }
+}
+
+#[test]
+fn a_store_on_both_kinds_of_media() {
+    let Ok(memory) = tempfile::tempdir_in("/dev/shm") else { return };
+    let files = tempfile::tempdir().unwrap();
+    let options = options(files.path(), memory.path());
+    let dir = files.path().join("store");
+    let store = terrace::open(options.clone()).unwrap();
+    for i in 0..KEYS {
+        store.set(&i.to_be_bytes(), &value(i)).unwrap();
+    }
+    store.set(b"large", &vec![7; 300_000]).unwrap();
+    all_answer(&store);
+    let tiers = store.stats().tiers;
+    let names: Vec<_> = tiers.iter().map(|tier| tier.tier).collect();
+    assert_eq!(names, ["dram", "pmem", "ssd"]);
+    assert!(tiers.iter().all(|tier| tier.records > 1000), "{tiers:?}");
+    assert!(tiers[1..].iter().all(|tier| tier.hits > 1000), "{tiers:?}");
+    store.kill();
+    assert_eq!(keys_checked(&dir), u64::from(KEYS) + 1);
+
+    let store = terrace::open(options.clone()).unwrap();
+    all_answer(&store);
+    store.close().unwrap();
+    assert_eq!(keys_checked(&dir), u64::from(KEYS) + 1);
+
+    // Neither half alone, and not with another store's.
+    assert!(refused(&Options { pmem: None, profile: None, ..options.clone() }).contains("give --pmem"));
+    assert!(refused(&Options { ssd: None, ..options.clone() }).contains("give --ssd"));
+    let elsewhere = Options { dir: Some(files.path().join("other")), ..options.clone() };
+    assert!(refused(&elsewhere).contains("holds a store"));
+    let Ok(empty) = tempfile::tempdir_in("/dev/shm") else { return };
+    let blank = self::options(files.path(), empty.path());
+    assert!(matches!(terrace::open(blank), Err(StoreError::Corrupt(text)) if text.contains("is blank")));
+
+    let store = terrace::open(options).unwrap();
+    all_answer(&store);
+    store.close().unwrap();
+}
