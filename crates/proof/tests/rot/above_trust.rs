@@ -10,7 +10,9 @@ use terrace_engine::manifest::Manifest;
 use terrace_media_sim::{Crash, Explorer, Position, Recorder};
 use terrace_testkit::sweep::{Media, MediaKind};
 
-use super::{Bench, HETERMM_BLOCK, HETERMM_BYTE, TAC_BLOCK, TAC_BYTE, Told, copy, data, rot, set};
+use super::{
+    Bench, HETERMM_BLOCK, HETERMM_BYTE, TAC_BLOCK, TAC_BYTE, TAC_TIERED, Told, copy, data, rot, set,
+};
 
 const WRITES: usize = 700;
 
@@ -46,7 +48,11 @@ fn trusted(bench: Bench, media: &Media) -> u64 {
 
 fn nothing_is_missed(bench: Bench) {
     // More of them than DRAM holds.
-    let many = if bench.media == MediaKind::Byte { 56 } else { 90 };
+    let many = match bench.media {
+        MediaKind::Byte => 56,
+        MediaKind::Block => 90,
+        MediaKind::Tiered => 120,
+    };
     let recorder = Recorder::new();
     let media = bench.recorded(bench.fresh(), &recorder);
     let store = bench.open(&media, Durability::Sync, true).unwrap();
@@ -119,4 +125,9 @@ fn tac_on_byte_addressable_media() {
 #[test]
 fn tac_on_block_media() {
     nothing_is_missed(TAC_BLOCK);
+}
+
+#[test]
+fn tac_on_both_media() {
+    nothing_is_missed(TAC_TIERED);
 }

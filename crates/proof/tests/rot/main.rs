@@ -32,6 +32,7 @@ const HETERMM_BYTE: Bench = Bench { subject: &Hetermm, media: MediaKind::Byte };
 const HETERMM_BLOCK: Bench = Bench { subject: &Hetermm, media: MediaKind::Block };
 const TAC_BYTE: Bench = Bench { subject: &Tac, media: MediaKind::Byte };
 const TAC_BLOCK: Bench = Bench { subject: &Tac, media: MediaKind::Block };
+const TAC_TIERED: Bench = Bench { subject: &Tac, media: MediaKind::Tiered };
 
 impl Bench {
     fn block_bytes(self) -> usize {
