@@ -20,7 +20,7 @@ use crate::subjects;
 pub type Setting = (MediaKind, Option<Durability>);
 
 /// Where sites are looked for.
-pub(super) const SETTINGS: [Setting; 11] = [
+pub(super) const SETTINGS: [Setting; 8] = [
     (MediaKind::Byte, Some(Durability::Sync)),
     (MediaKind::Byte, Some(Durability::Batch(Duration::from_millis(100)))),
     (MediaKind::Byte, Some(Durability::None)),
@@ -29,9 +29,6 @@ pub(super) const SETTINGS: [Setting; 11] = [
     (MediaKind::Block, Some(Durability::Batch(Duration::from_millis(100)))),
     (MediaKind::Block, Some(Durability::None)),
     (MediaKind::Block, None),
-    (MediaKind::Tiered, Some(Durability::Sync)),
-    (MediaKind::Tiered, Some(Durability::Batch(Duration::from_millis(100)))),
-    (MediaKind::Tiered, Some(Durability::None)),
 ];
 
 /// A setting's mode, for people.
