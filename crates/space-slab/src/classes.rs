@@ -18,6 +18,10 @@ const LEAST: usize = 48;
 const STEPS: [(usize, usize); 4] = [(16, 256), (8, 0), (4, 0), (2, 0)];
 /// Each twice as long as the one before.
 const COARSEST: usize = 1;
+/// The step where slabs are so small that they hold few lengths; stores whose crashes are tried out have such.
+const OF_SMALL_SLABS: usize = 8;
+/// Slabs are small below this.
+pub(crate) const SMALL_SLAB: usize = 64 << 10;
 
 impl Classes {
     /// For `slabs` slabs of `slab_bytes` and records of up to `longest` bytes, which a slab must hold.
@@ -27,10 +31,15 @@ impl Classes {
     pub fn new(slabs: usize, slab_bytes: usize, longest: usize) -> Self {
         let longest = (longest + SLOT_HEAD).next_multiple_of(GRAIN);
         debug_assert!(longest <= slab_bytes, "a slab holds the longest record");
+        if slab_bytes < SMALL_SLAB {
+            return Self::of_sizes(sizes(OF_SMALL_SLABS, slab_bytes, longest));
+        }
         let steps = STEPS.iter().filter(|(_, from)| slabs >= *from);
         let mut sizes = steps.map(|&(step, _)| sizes(step, slab_bytes, longest));
         let fitting = sizes.find(|sizes| sizes.len() <= slabs);
-        let bytes = fitting.unwrap_or_else(|| self::sizes(COARSEST, slab_bytes, longest));
+        Self::of_sizes(fitting.unwrap_or_else(|| self::sizes(COARSEST, slab_bytes, longest)))
+    }
+    fn of_sizes(bytes: Vec<u32>) -> Self {
         let mut of = Vec::new();
         for grains in 0..=bytes.last().map_or(0, |&last| last as usize / GRAIN) {
             let class = bytes.partition_point(|&size| (size as usize) < grains * GRAIN);
@@ -101,6 +110,6 @@ mod tests {
             assert!(count <= slabs && count >= last, "{count} classes for {slabs} slabs");
             last = count;
         }
-        assert!(last > 100, "and steps are fine where they can be: {last}");
+        assert!(last > 60, "and steps are fine where they can be: {last}");
     }
 }

@@ -11,6 +11,7 @@ use terrace_engine::record::{HEAD_BYTES, INLINE_VALUE_BYTES, KEY_BYTES_MAX};
 use terrace_engine::space::Limits;
 use terrace_media::ByteRegion;
 
+use crate::classes::SMALL_SLAB;
 use crate::location::PAGE_BYTES_MAX;
 use crate::middle::Middle;
 use crate::pmem::{Area, Medium, PmemSlabs};
@@ -54,6 +55,9 @@ impl SlabOptions {
     }
     /// Size of a slab. It holds the longest record, and of little DRAM there is still one for each length that comes along.
     pub fn slab_bytes(&self) -> usize {
+        if self.block_bytes <= SMALL_SLAB {
+            return self.block_bytes;
+        }
         let least = (self.record_bytes_max() + SLOT_HEAD).next_multiple_of((self.block_bytes / 16).max(64));
         let share = (self.dram_bytes / SLABS_WANTED) as usize / 4096 * 4096;
         share.clamp(least.min(self.block_bytes), self.block_bytes)
