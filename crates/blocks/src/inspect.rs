@@ -17,7 +17,6 @@ use crate::lower::Lower;
 use crate::manifest_copies::{manifest_area, manifest_unit};
 use crate::pieces;
 use crate::place::{least_block_bytes, slots_max};
-use crate::snapshot;
 use crate::written::stored_count;
 
 pub use crate::pieces::Piece;
@@ -120,8 +119,8 @@ impl<L: Lower> Inspector<L> {
         if header == Stored::Empty && self.lost_header(slot, &head)? {
             header = Stored::Bad;
         }
-        let other = matches!(header, Stored::Valid(Header { kind, .. }) if kind != BlockKind::Records);
-        if header == Stored::Empty || other {
+        let extents = matches!(header, Stored::Valid(Header { kind: BlockKind::Extents, .. }));
+        if header == Stored::Empty || extents {
             let blank = header == Stored::Empty && self.blank(slot, &head)?;
             return Ok(BlockImage { slot, header, trailer: Stored::Empty, blank, bytes: head });
         }
@@ -147,52 +146,6 @@ impl<L: Lower> Inspector<L> {
     /// The device's.
     pub fn written(&self) -> io::Result<u64> {
         stored_count(&self.lower, self.store_id)
-    }
-    /// Verifies the snapshot whose head lies in a slot: how many blocks it has, or why it is not the one that the manifest with
-    /// this sequence number names. `None` if it was given up.
-    ///
-    /// # Errors
-    /// The device's.
-    pub fn snapshot(&self, slot: u32, sequence: u64) -> io::Result<Option<Result<usize, String>>> {
-        let block = |slot: u32| {
-            let mut bytes = vec![0; self.block_bytes];
-            self.lower.read(self.block_offset(slot), &mut bytes).map(|()| bytes)
-        };
-        if slot >= self.blocks() {
-            return Ok(Some(Err(format!("there is no block {slot}"))));
-        }
-        let bytes = block(slot)?;
-        let Some(head) = snapshot::Head::decode(&bytes, self.store_id, slot) else {
-            let given_up = Header::cleared(&bytes, self.store_id, slot);
-            let given_up = given_up.is_some_and(|header| header.kind == BlockKind::Snapshot);
-            return Ok((!given_up).then(|| Err(format!("block {slot} is not its head"))));
-        };
-        if head.sequence != sequence {
-            return Ok(Some(Err(format!("it is of manifest {}", head.sequence))));
-        }
-        for (number, &slot) in (0u32..).zip(&head.slots) {
-            let whole = slot < self.blocks()
-                && snapshot::part_in(
-                    &block(slot)?,
-                    self.store_id,
-                    slot,
-                    head.seq_of(number as usize),
-                    number,
-                )
-                .is_some();
-            if !whole {
-                return Ok(Some(Err(format!("block {slot} is not part {number} of it"))));
-            }
-        }
-        Ok(Some(Ok(head.slots.len() + 1)))
-    }
-    /// Sees to it that the snapshot whose head lies in a slot is not used: before anything else changes.
-    ///
-    /// # Errors
-    /// The device's.
-    pub fn give_up_snapshot(&self, slot: u32) -> io::Result<()> {
-        self.lower.clear_words(&[self.block_offset(slot)])?;
-        self.lower.sync()
     }
     /// Whether an empty header was not cleared, for its block's trailer is there.
     fn lost_header(&self, slot: u32, head: &[u8]) -> io::Result<bool> {

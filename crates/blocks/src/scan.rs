@@ -37,10 +37,6 @@ enum Reading {
     Extents {
         seq: u64,
     },
-    /// What a clean stop saved, or began to: a scan makes it worthless.
-    Snapshot {
-        seq: u64,
-    },
     Whole {
         trailer: BlockTrailer,
         list: Vec<FooterEntry>,
@@ -138,10 +134,6 @@ impl<L: Lower> Blocks<L> {
                 slot.written.store(true, Relaxed);
                 slot.begin(State::Extents, seq, None, self.block_bytes as u32);
             }
-            Reading::Snapshot { seq } => {
-                slot.written.store(true, Relaxed);
-                slot.begin(State::Freeing, seq, None, 0);
-            }
             Reading::Whole { trailer, list } => self.found_block(number, &trailer, &list, found),
             Reading::Damaged(what) => return Err(damaged(number, what)),
         }
@@ -168,12 +160,11 @@ impl<L: Lower> Blocks<L> {
             Stored::Empty => return Ok(self.read_free(number, &head, trailer, trusted_seq)),
             Stored::Valid(header) => {
                 self.last_seq.fetch_max(header.seq, SeqCst);
-                match header.kind {
+                if header.kind == BlockKind::Extents {
                     // The end of a large value may look like a trailer.
-                    BlockKind::Extents => return Ok(Reading::Extents { seq: header.seq }),
-                    BlockKind::Snapshot => return Ok(Reading::Snapshot { seq: header.seq }),
-                    BlockKind::Records => header.seq,
+                    return Ok(Reading::Extents { seq: header.seq });
                 }
+                header.seq
             }
             _ => match trailer {
                 // A torn flush leaves a trailer of a seq that is not trusted, or none: this one was whole once.
@@ -244,7 +235,7 @@ impl<L: Lower> Blocks<L> {
         self.last_seq.fetch_max(trailer.seq, SeqCst);
         match cleared {
             // What looks like a trailer is a large value's.
-            Some(header) if header.kind != BlockKind::Records => Reading::Free { used },
+            Some(header) if header.kind == BlockKind::Extents => Reading::Free { used },
             // Freeing clears two words, and a crash may keep one.
             Some(header) if header.seq == trailer.seq => Reading::Torn { headless: false },
             _ if trailer.seq <= trusted_seq => Reading::Damaged("its header is gone"),

@@ -97,7 +97,6 @@ fn run<L: Lower, D: LogDevice>(
     let (mut report, refused, manifest) = examine(parts, options)?;
     if options.repair && (refused.log || !refused.blocks.is_empty()) {
         let mut done = Vec::new();
-        repair::snapshot(parts, &manifest, &mut done)?;
         repair::blocks(parts, &refused.blocks, &mut done)?;
         if refused.log {
             repair::log(parts, manifest.log_floor, &mut done)?;
@@ -116,7 +115,6 @@ fn examine<L: Lower, D: LogDevice>(
     let mut report = Report::default();
     let mut refused = Refused::default();
     let manifest = manifest(parts, &mut report)?;
-    snapshot(parts, &manifest, &mut report)?;
     let total = u64::from(parts.inspector.blocks()) * parts.inspector.block_bytes() as u64 + parts.log_bytes;
     let progress = |done: u64| (options.progress)(done.min(total), total);
     let mut keys = Keys::new(&manifest);
@@ -187,28 +185,6 @@ fn manifest<L: Lower, F>(parts: &Parts<L, F>, report: &mut Report) -> Result<Man
         None => report.notes.push("no manifest yet: the store was made and never used".into()),
     }
     Ok(newest.unwrap_or_default())
-}
-
-/// What the last stop saved of index and block table.
-fn snapshot<L: Lower, F>(
-    parts: &Parts<L, F>,
-    manifest: &Manifest,
-    report: &mut Report,
-) -> Result<(), CheckError> {
-    let Some(slot) = manifest.snapshot else { return Ok(()) };
-    let verified = parts.inspector.snapshot(slot, manifest.sequence);
-    match verified.map_err(CheckError::reading("the snapshot of the last stop"))? {
-        Some(Ok(blocks)) => {
-            report.about.push(format!("snapshot of {blocks} blocks, whole: opening need not scan"));
-        }
-        Some(Err(why)) => {
-            report
-                .problems
-                .push(format!("the snapshot of the last stop is damaged: {why}; opening scans instead"));
-        }
-        None => report.notes.push("the snapshot of the last stop was given up: opening scans".into()),
-    }
-    Ok(())
 }
 
 fn versions(manifest: &Manifest, newest: u64, report: &mut Report) {
