@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use terrace_engine::{Store, StoreError, StoreHandle};
 use terrace_index::Index;
-use terrace_media::{BlockDevice, ByteRegion};
+use terrace_media::{BlockDevice, ByteRegion, HeapRegion};
 
-use crate::media_source::MediaSource;
+use crate::media_source::{FoundRegion, MediaSource, SystemMedia};
 use crate::open::Opened;
 use crate::options::Options;
 use crate::size::human_bytes;
@@ -41,6 +41,14 @@ impl Engine for Hetermm {
             human_bytes(dram_bytes),
             human_bytes(sizes.block_bytes)
         )
+    }
+    fn open_memory(
+        &self,
+        options: &Options,
+        found: FoundRegion<HeapRegion>,
+        emulated: Option<Arc<HeapRegion>>,
+    ) -> Result<Opened, StoreError> {
+        tiered::byte::finish::<_, _, SystemMedia>(self, options, found, None, emulated)
     }
     fn open_block<I: Index, D: BlockDevice>(
         &self,

@@ -12,7 +12,7 @@ use terrace_media::HeapRegion;
 use terrace_space_dram::DramSpace;
 
 use crate::indexes::{OpenWith, open_with};
-use crate::media_source::MediaSource;
+use crate::media_source::{MediaSource, SystemMedia};
 use crate::options::{Options, WhenFull};
 use crate::size::human_bytes;
 
@@ -57,7 +57,7 @@ fn open_dram(options: &Options) -> Result<Opened, StoreError> {
         .dram_records
         .or(options.dram)
         .unwrap_or_else(|| terrace_media::Machine::detect().usable_bytes() / 2);
-    let store = open_with(&options.index, InDram { options, bytes })?;
+    let store = open_with::<SystemMedia>(&options.index, InDram { options, bytes })?;
     Ok(Opened {
         store,
         description: vec![

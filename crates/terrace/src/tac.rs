@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use terrace_engine::{Store, StoreError, StoreHandle};
 use terrace_index::Index;
-use terrace_media::{BlockDevice, ByteRegion};
+use terrace_media::{BlockDevice, ByteRegion, HeapRegion};
 use terrace_space_slab::SlabOptions;
 
-use crate::media_source::MediaSource;
+use crate::media_source::{FoundRegion, MediaSource, SystemMedia};
 use crate::open::Opened;
 use crate::options::Options;
 use crate::size::human_bytes;
@@ -39,6 +39,14 @@ impl Engine for Tac {
         let slabs = SlabOptions { block_bytes, dram_bytes, dram_budget: None, store_id: 0 };
         let slab_bytes = slabs.slab_bytes() as u64;
         format!("dram  {} for records, in slabs of {}", human_bytes(dram_bytes), human_bytes(slab_bytes))
+    }
+    fn open_memory(
+        &self,
+        options: &Options,
+        found: FoundRegion<HeapRegion>,
+        emulated: Option<Arc<HeapRegion>>,
+    ) -> Result<Opened, StoreError> {
+        tiered::byte::finish::<_, _, SystemMedia>(self, options, found, None, emulated)
     }
     fn open_block<I: Index, D: BlockDevice>(
         &self,

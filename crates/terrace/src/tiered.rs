@@ -24,12 +24,13 @@ use terrace_engine::clock::SystemClock;
 use terrace_engine::hash::KeyHasher;
 use terrace_engine::{Durability, MachineOptions, Store, StoreError};
 use terrace_index::Index;
-use terrace_media::{BlockDevice, ByteRegion, DirLock, Superblock};
+use terrace_media::{BlockDevice, ByteRegion, DirLock, HeapRegion, Superblock};
 
 pub(crate) use sizes::{Sizes, choose};
 pub(crate) use superblock::{check_superblock, store_id, stored_bytes};
 
-use crate::open::SESSIONS;
+use crate::media_source::FoundRegion;
+use crate::open::{Opened, SESSIONS};
 use crate::options::{Options, WhenFull};
 use crate::size::human_bytes;
 
@@ -49,6 +50,18 @@ pub(crate) trait Engine {
 
     /// What it does with this many bytes of DRAM for records, for people.
     fn describe_dram(&self, sizes: &Self::Sizes, dram_bytes: u64) -> String;
+
+    /// Opens a store in memory of the process or of a NUMA node. By itself, so that this is compiled here and not anew for
+    /// each source of media.
+    ///
+    /// # Errors
+    /// As [`open`](crate::open).
+    fn open_memory(
+        &self,
+        options: &Options,
+        found: FoundRegion<HeapRegion>,
+        emulated: Option<Arc<HeapRegion>>,
+    ) -> Result<Opened, StoreError>;
 
     /// Puts a store together on a device for the log and one for blocks.
     ///

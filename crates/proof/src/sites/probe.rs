@@ -19,16 +19,17 @@ use crate::subjects;
 /// A medium, and whole stores in a mode, or the log alone.
 pub type Setting = (MediaKind, Option<Durability>);
 
-/// Where sites are looked for.
+/// Where sites are looked for. The log alone is first on each medium: its histories are the shortest, and what they catch
+/// is looked for only a little in those of whole stores.
 pub(super) const SETTINGS: [Setting; 8] = [
+    (MediaKind::Byte, None),
     (MediaKind::Byte, Some(Durability::Sync)),
     (MediaKind::Byte, Some(Durability::Batch(Duration::from_millis(100)))),
     (MediaKind::Byte, Some(Durability::None)),
-    (MediaKind::Byte, None),
+    (MediaKind::Block, None),
     (MediaKind::Block, Some(Durability::Sync)),
     (MediaKind::Block, Some(Durability::Batch(Duration::from_millis(100)))),
     (MediaKind::Block, Some(Durability::None)),
-    (MediaKind::Block, None),
 ];
 
 /// A setting's mode, for people.
@@ -65,8 +66,10 @@ impl Recorded<'_, '_> {
 
 /// Histories that are run even if all sites found so far are caught: others may appear.
 const HISTORIES_MIN: u64 = 24;
-/// Histories without a site that has a reason, or that was caught on the same media in another mode.
+/// Histories without a site that has a reason.
 const HISTORIES_EXPLAINED: u64 = 8;
+/// Histories without a site that was caught on the same media in another mode.
+const HISTORIES_KNOWN: u64 = 2;
 /// Histories that begin with the recovery from a crash, of each, and as many that begin with the death of the process.
 const SECOND: usize = 4;
 /// Images of one history near a site's executions, and anywhere.
@@ -205,8 +208,14 @@ impl Probe<'_> {
                 caught: None,
             });
             // What is explained is looked for a little, in case that the reason is wrong.
-            let settled = row.explained(self.engine) || known;
-            if row.caught.is_some() || (settled && number >= HISTORIES_EXPLAINED) {
+            let enough = if known {
+                HISTORIES_KNOWN
+            } else if row.explained(self.engine) {
+                HISTORIES_EXPLAINED
+            } else {
+                u64::MAX
+            };
+            if row.caught.is_some() || number >= enough {
                 continue;
             }
             row.executed += trace.executions(site).len() as u64;

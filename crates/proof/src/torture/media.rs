@@ -43,6 +43,7 @@ impl ShadowMedia {
 impl MediaSource for ShadowMedia {
     type Region = ShadowRegion<MappedRegion>;
     type Block = ShadowBlock<BlockFile>;
+    const EVERY_INDEX: bool = false;
 
     fn create_region(
         &self,

@@ -85,6 +85,7 @@ pub(super) struct Media {
 impl MediaSource for Media {
     type Region = MappedRegion;
     type Block = Failing;
+    const EVERY_INDEX: bool = false;
 
     fn create_region(
         &self,

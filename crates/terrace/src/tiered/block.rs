@@ -26,11 +26,11 @@ use crate::size::{Place, human_bytes};
 const LOG_BYTES: std::ops::RangeInclusive<u64> = 8 << 20..=256 << 20;
 
 /// Opens a store of this engine, making it if there is none.
-pub(crate) fn open<E: Engine>(
+pub(crate) fn open<E: Engine, S: MediaSource>(
     engine: &E,
     options: &Options,
     tier: &Tier,
-    source: &impl MediaSource,
+    source: &S,
 ) -> Result<Opened, StoreError> {
     let dir = directory(options, tier)?;
     let guard = lock(&dir)?;
@@ -58,7 +58,7 @@ pub(crate) fn open<E: Engine>(
     let opening =
         Opening { engine, options, superblock: &superblock, stored, fresh: fresh_store(&dir), what };
     let opener = InFiles { log: &log.device, data: &data.device, opening };
-    let store = open_with(&options.index, opener)?;
+    let store = open_with::<S>(&options.index, opener)?;
     mark_used(&dir)?;
     Ok(Opened { store, description: lines, locks: vec![guard], emulated: None })
 }

@@ -29,11 +29,11 @@ use crate::size::{Place, human_bytes};
 pub(crate) const PLACE: &str = "pmem-place";
 
 /// Opens a store of this engine, making it if there is none.
-pub(crate) fn open<E: Engine>(
+pub(crate) fn open<E: Engine, S: MediaSource>(
     engine: &E,
     options: &Options,
     (pmem, ssd): (&Tier, &Tier),
-    source: &impl MediaSource,
+    source: &S,
 ) -> Result<Opened, StoreError> {
     let dir = block::directory(options, ssd)?;
     let Some(Place::Path(path)) = &pmem.place else {
@@ -102,7 +102,7 @@ pub(crate) fn open<E: Engine>(
     let lines = describe(engine, options, &stored, &lower, total, fresh);
     let opening = Opening { engine, options, superblock: &superblock, stored, fresh, what };
     let opener = OnBoth { region: &region, data: &device, memory: &memory, opening };
-    let store = open_with(&options.index, opener)?;
+    let store = open_with::<S>(&options.index, opener)?;
     if fresh {
         let whole = Superblock { media_bytes: region.len(), ..superblock };
         let bytes = whole.encode().map_err(|error| StoreError::Options(error.to_string()))?;

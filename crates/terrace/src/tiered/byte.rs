@@ -65,14 +65,14 @@ pub(crate) fn open<E: Engine>(
                 promises: region.promises(),
                 region: region.clone(),
             };
-            finish(engine, options, found, None, Some(region))
+            engine.open_memory(options, found, Some(region))
         }
         (Some(Place::Node(node)), profile) => {
             let region = HeapRegion::on_node(tier.bytes, *node, profile)
                 .map_err(StoreError::io(format!("memory of NUMA node {node}")))?;
             let (description, promises) = (region.describe(), region.promises());
             let found = FoundRegion { region: Arc::new(region), description, promises };
-            finish(engine, options, found, None, None)
+            engine.open_memory(options, found, None)
         }
     }
 }
@@ -97,16 +97,16 @@ fn emulated(options: &Options, tier: &Tier, profile: Profile) -> Result<Arc<Heap
     Ok(region)
 }
 
-fn open_path<E: Engine>(
+fn open_path<E: Engine, S: MediaSource>(
     engine: &E,
-    source: &impl MediaSource,
+    source: &S,
     options: &Options,
     tier: &Tier,
     path: &Path,
     profile: Option<Profile>,
 ) -> Result<Opened, StoreError> {
     let (guard, found) = find(source, options, tier, path, profile, None)?;
-    finish(engine, options, found, guard, None)
+    finish::<_, _, S>(engine, options, found, guard, None)
 }
 
 /// The file of memory that a path names: a directory has one in it.
@@ -188,7 +188,7 @@ pub(super) fn begin_making<R: ByteRegion>(region: &R) {
     wipe(region);
 }
 
-fn finish<E: Engine, R: ByteRegion>(
+pub(crate) fn finish<E: Engine, R: ByteRegion, S: MediaSource>(
     engine: &E,
     options: &Options,
     found: FoundRegion<R>,
@@ -215,7 +215,7 @@ fn finish<E: Engine, R: ByteRegion>(
     }
     let lines = describe(engine, options, &stored, &format!("pmem  {what}"), region.len(), fresh);
     let opening = Opening { engine, options, superblock: &superblock, stored, fresh, what };
-    let store = open_with(&options.index, InRegion { region: &region, opening })?;
+    let store = open_with::<S>(&options.index, InRegion { region: &region, opening })?;
     if fresh {
         let bytes = superblock.encode().map_err(|error| StoreError::Options(error.to_string()))?;
         write_superblock(&*region, &bytes);

@@ -94,29 +94,3 @@ pub(crate) fn choose(options: &Options, bytes: u64, log_bytes: u64) -> Result<Si
     let block_bytes = (1u64 << block.ilog2()).clamp(*BLOCK_BYTES.start(), *BLOCK_BYTES.end());
     Ok(Sizes { block_bytes, log_block_bytes: LOG_BLOCK_BYTES, log_bytes, pmem_bytes: None })
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn sizes_survive_the_superblock_in_its_text() {
-        let options = Options { dram_records: Some(64 << 20), ..Options::default() };
-        let sizes = choose(&options, 1 << 30, 100 << 20).unwrap();
-        let text = encode(&sizes).unwrap();
-        assert_eq!(text, "block_bytes = 1048576\nlog_block_bytes = 262144\nlog_bytes = 104857600\n");
-        assert_eq!(decode::<Sizes>(&text), Ok(sizes));
-        assert!(decode::<Sizes>("block_bytes = 1").is_err());
-        assert!(decode::<Sizes>(&format!("{text}more = 1\n")).is_err());
-        let both = Sizes { pmem_bytes: Some(7), ..sizes };
-        assert_eq!(decode::<Sizes>(&encode(&both).unwrap()), Ok(both));
-    }
-
-    #[test]
-    fn impossible_sizes_are_refused_with_what_is_possible() {
-        let options = Options { dram_records: Some(1 << 20), ..Options::default() };
-        assert!(choose(&options, 1 << 30, 1 << 20).unwrap_err().to_string().contains("at least 2 MiB"));
-        let options = Options { dram_records: Some(64 << 20), ..Options::default() };
-        assert!(choose(&options, 1 << 20, 1 << 20).unwrap_err().to_string().contains("at least 24 MiB"));
-    }
-}

@@ -1,0 +1,6 @@
+//! Tests of whole stores over the hybrid log. One program, since each would compile the engine anew.
+
+mod conformance;
+mod left_over;
+mod openings;
+mod strays;
