@@ -6,7 +6,7 @@ use terrace_index::{Address, Index, Key};
 use crate::layout::FooterEntry;
 
 /// A record of a block that background work looks for in the index. A footer has the record's hash; an index that
-/// [needs keys](Index::NEEDS_KEY) is asked with the record's own, where the record can be read.
+/// [needs keys](Index::needs_key) is asked with the record's own, where the record can be read.
 pub struct Listed<'a> {
     key: Key<'a>,
     address: Address,
@@ -29,12 +29,12 @@ impl<'a> Listed<'a> {
 
     /// Whether the index refers to this very record. `true` also where only a walk through the whole index would tell.
     pub fn is_in<I: Index>(&self, index: &I) -> bool {
-        !self.known_to::<I>() || index.contains(&self.key, self.address)
+        !self.known_to(index) || index.contains(&self.key, self.address)
     }
 
     /// Makes the index refer to the record's new place; `false` if it does not refer to the old one (any more).
     pub fn replace<I: Index>(&self, index: &I, to: Address) -> bool {
-        if self.known_to::<I>() {
+        if self.known_to(index) {
             index.replace(&self.key, self.address, to)
         } else {
             index.replace_unreadable(&self.key, self.address, to)
@@ -43,14 +43,14 @@ impl<'a> Listed<'a> {
 
     /// Takes the record out of the index; `false` if it is not there (any more).
     pub fn remove<I: Index>(&self, index: &I) -> bool {
-        if self.known_to::<I>() {
+        if self.known_to(index) {
             index.remove(&self.key, self.address)
         } else {
             index.remove_unreadable(&self.key, self.address)
         }
     }
 
-    fn known_to<I: Index>(&self) -> bool {
-        self.readable || !I::NEEDS_KEY
+    fn known_to(&self, index: &impl Index) -> bool {
+        self.readable || !index.needs_key()
     }
 }

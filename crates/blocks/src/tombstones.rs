@@ -154,7 +154,7 @@ impl<L: Lower> Blocks<L> {
         let droppable = |entry: &FooterEntry| entry.kind == Kind::Tombstone && entry.version <= floor;
         let seq = self.slots[number as usize].seq.load(Acquire);
         let mut block = None;
-        if I::NEEDS_KEY && entries.iter().any(droppable) {
+        if index.needs_key() && entries.iter().any(droppable) {
             block = copies.load(number, context);
             if block.is_none() {
                 return;
@@ -165,7 +165,7 @@ impl<L: Lower> Blocks<L> {
             let words = (end - entry.offset) / 8;
             let address = copies.address(number, entry, words);
             let view = block.as_ref().and_then(|block| block.record(entry));
-            if I::NEEDS_KEY && view.is_none() {
+            if index.needs_key() && view.is_none() {
                 continue;
             }
             let listed = Listed::new(entry, view.as_ref(), address);

@@ -159,7 +159,7 @@ impl<I: Index, S: Space, D: LogDevice> Machine<I, S, D> {
                             continue;
                         }
                         machine.space.adopt(&found);
-                        if I::NEEDS_KEY {
+                        if machine.index.needs_key() {
                             need_keys.push(found);
                         } else {
                             let key = Key { hash, db: found.db, bytes: &[] };

@@ -7,6 +7,7 @@ use crate::{Address, Change, Index, Key, KeyVisitor, Lookup, OrderedIndex, Verdi
 
 /// [`Index`] as a trait of objects.
 trait Object: Send + Sync {
+    fn needs_key(&self) -> bool;
     fn get(&self, key: &Key<'_>, verify: &mut dyn FnMut(Address) -> Verdict) -> Lookup;
     fn prefetch(&self, key: &Key<'_>);
     fn candidates(&self, key: &Key<'_>, visit: &mut dyn FnMut(Address));
@@ -38,6 +39,9 @@ trait Object: Send + Sync {
 }
 
 impl<I: Index> Object for I {
+    fn needs_key(&self) -> bool {
+        Index::needs_key(self)
+    }
     fn get(&self, key: &Key<'_>, verify: &mut dyn FnMut(Address) -> Verdict) -> Lookup {
         Index::get(self, key, verify)
     }
@@ -104,23 +108,23 @@ impl<I: Index> Object for I {
     }
 }
 
-/// Some index, behind a pointer; `NEEDS_KEY` is the index's.
-pub struct Erased<const NEEDS_KEY: bool>(Box<dyn Object>);
+/// Some index, behind a pointer.
+pub struct Erased(Box<dyn Object>);
 
-impl<const NEEDS_KEY: bool> Erased<NEEDS_KEY> {
+impl Erased {
     /// Forgets an index's type.
-    ///
-    /// # Panics
-    /// If `NEEDS_KEY` is not the index's.
-    pub fn new<I: Index>(index: I) -> Self {
-        assert_eq!(I::NEEDS_KEY, NEEDS_KEY, "{}: whether it needs keys", index.name());
+    pub fn new(index: impl Index) -> Self {
         Self(Box::new(index))
     }
 }
 
-impl<const NEEDS_KEY: bool> Index for Erased<NEEDS_KEY> {
-    const NEEDS_KEY: bool = NEEDS_KEY;
+impl Index for Erased {
+    /// It may: [`needs_key`](Index::needs_key) tells.
+    const NEEDS_KEY: bool = true;
 
+    fn needs_key(&self) -> bool {
+        self.0.needs_key()
+    }
     fn get(&self, key: &Key<'_>, mut verify: impl FnMut(Address) -> Verdict) -> Lookup {
         self.0.get(key, &mut verify)
     }

@@ -113,6 +113,12 @@ pub trait Index: Send + Sync + 'static {
     /// one) needs them; then whoever has only a record's hash reads its key first.
     const NEEDS_KEY: bool;
 
+    /// Whether this one does, where the type alone doesn't tell: [`NEEDS_KEY`](Self::NEEDS_KEY), but for
+    /// [`Erased`](crate::Erased).
+    fn needs_key(&self) -> bool {
+        Self::NEEDS_KEY
+    }
+
     /// Looks a key up. Among entries that need a read and one that matches, the match wins.
     fn get(&self, key: &Key<'_>, verify: impl FnMut(Address) -> Verdict) -> Lookup;
 
@@ -206,7 +212,7 @@ pub trait Index: Send + Sync + 'static {
     }
 
     /// As [`replace`](Self::replace), for a record whose key can't be read any more: `key.bytes` mean nothing. An index that
-    /// [needs keys](Self::NEEDS_KEY) walks all of its entries to find it.
+    /// [needs keys](Self::needs_key) walks all of its entries to find it.
     fn replace_unreadable(&self, key: &Key<'_>, from: Address, to: Address) -> bool {
         const { assert!(!Self::NEEDS_KEY, "wrap the index in WithStrays") };
         self.replace(key, from, to)
@@ -220,7 +226,7 @@ pub trait Index: Send + Sync + 'static {
     }
 
     /// Visits every entry's database, key and address until `visit` breaks. Only for indexes that
-    /// [need keys](Self::NEEDS_KEY); one that isn't [ordered](Self::ordered) must bring its own.
+    /// [need keys](Self::needs_key); one that isn't [ordered](Self::ordered) must bring its own.
     fn visit_keys(&self, visit: &mut KeyVisitor<'_>) {
         let Some(ordered) = self.ordered() else { return };
         for db in 0..=u8::MAX {

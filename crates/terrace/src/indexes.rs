@@ -25,11 +25,7 @@ struct Opener<O>(O);
 impl<O: OpenWith> Visitor for Opener<O> {
     type Out = Result<Arc<dyn Store>, StoreError>;
     fn visit<I: Index>(self, new: fn(u64) -> I) -> Self::Out {
-        if I::NEEDS_KEY {
-            self.0.open(&|| Erased::<true>::new(new(ENTRIES)))
-        } else {
-            self.0.open(&|| Erased::<false>::new(new(ENTRIES)))
-        }
+        self.0.open(&|| Erased::new(new(ENTRIES)))
     }
 }
 
