@@ -10,6 +10,7 @@
 mod dax_vm;
 mod schedules;
 mod tidy;
+mod versus;
 
 use clap::{Parser, Subcommand};
 
@@ -47,6 +48,8 @@ enum Chore {
     Schedules(schedules::Arguments),
     /// Tests the product on real DAX, in a virtual machine whose power is cut.
     DaxVm(dax_vm::Arguments),
+    /// Measures terrace and other servers in turns, each in a memory cgroup.
+    Versus(versus::Arguments),
     /// Leaves out every flush, fence and sync in turn and looks for a crash image that shows it.
     #[command(disable_help_flag = true)]
     Sites(Passed),
@@ -75,6 +78,7 @@ fn main() -> anyhow::Result<std::process::ExitCode> {
         }
         Chore::Schedules(arguments) => schedules::run(&arguments),
         Chore::DaxVm(arguments) => dax_vm::run(&arguments),
+        Chore::Versus(arguments) => versus::run(&arguments),
         Chore::Sites(passed) => proof("sites", &passed),
         Chore::Planted(passed) => proof("planted", &passed),
     }
