@@ -27,6 +27,13 @@ impl<L: Lower> Copies for WithStages<'_, L> {
         self.space.blocks.read_block(slot)
     }
     fn not_yet_in_blocks(&self, _context: &dyn Context, show: &mut dyn FnMut(&[FooterEntry])) {
+        self.show(show);
+    }
+}
+
+impl<L: Lower> WithStages<'_, L> {
+    /// Shows every record that an opening would find, or that a page may hold soon, beside those in blocks.
+    fn show(&self, show: &mut dyn FnMut(&[FooterEntry])) {
         // Of a key's versions DRAM has the newest alone; older ones may be on their way from page to page.
         for staged in self.stages.iter().flat_map(|stage| &stage.moves) {
             show(&[staged.entry]);
@@ -127,5 +134,52 @@ impl<L: Lower> SlabSpace<L> {
                 return;
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use terrace_blocks::ByteTier;
+    use terrace_engine::record::NewRecord;
+    use terrace_media::HeapRegion;
+
+    use super::*;
+    use crate::open::{MiddleTier, SlabOptions};
+    use crate::pmem::Fills;
+
+    /// A crash could bring it back: no tombstone above it may be dropped.
+    #[test]
+    fn a_slot_that_was_let_go_is_shown_until_it_is_cleared() {
+        let region = |bytes| Arc::new(HeapRegion::new(bytes).unwrap());
+        let (bytes, memory) = (4u64 << 20, 256u64 << 10);
+        let options =
+            SlabOptions { block_bytes: 64 << 10, dram_bytes: 1 << 20, dram_budget: None, store_id: 1 };
+        let middle = MiddleTier::new(region(memory), (0, memory), String::new(), true);
+        let lower = ByteTier::new(region(bytes), 0, bytes, String::new());
+        let space = SlabSpace::new(lower, Some(middle), options).unwrap();
+        let shown = || {
+            let mut shown = Vec::new();
+            let stages = [&Stage::default(), &Stage::default()];
+            WithStages { space: &space, stages }.show(&mut |entries| shown.extend_from_slice(entries));
+            shown
+        };
+        assert!(shown().is_empty());
+
+        let (kind, db) = (Kind::Value, 0);
+        let entry = FooterEntry { hash: 9, check: 1, version: 5, offset: 0, kind, db };
+        let record = NewRecord { version: 5, kind, db, flags: 0, expire_at: 0, key: b"key", value: b"value" };
+        let middle = space.middle.as_ref().unwrap();
+        let class = middle.slabs.class_for(record.words()).unwrap();
+        let at = middle.slabs.take(class).unwrap();
+        let mut fills = Fills::default();
+        middle.slabs.add(&mut fills, at, &entry, 0, &record);
+        middle.slabs.fill(&fills);
+        assert_eq!(shown(), [entry]);
+        middle.release(at);
+        assert_eq!(shown(), [entry], "a successor's tombstone must stay");
+        middle.slabs.clear(&[at]);
+        assert!(shown().is_empty());
     }
 }
