@@ -18,6 +18,7 @@
 //! command. `cargo xtask NAME` runs them; `docs/recovery.md` says what each shows.
 #![forbid(unsafe_code)]
 
+mod contents;
 pub mod crash_sweep;
 pub mod dax_guest;
 pub mod fuzz;

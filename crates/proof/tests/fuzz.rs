@@ -72,6 +72,8 @@ shares! {
     tac_recover_block: "tac-recover-block", 200;
     tac_check_byte: "tac-check-byte", 50;
     tac_check_block: "tac-check-block", 20;
+    tac_recover_tiered: "tac-recover-tiered", 200;
+    tac_check_tiered: "tac-check-tiered", 20;
     history: "history", 150;
     config: "config", 3000;
 }

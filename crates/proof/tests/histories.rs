@@ -20,6 +20,7 @@ fn tiers(engine: &str, media: MediaKind, durability: &str) -> Tiers {
         durability: durability.parse().unwrap(),
         dram: "3MiB".into(),
         lower: "48MiB".into(),
+        middle: "16MiB".into(),
         threads: 2,
     }
 }

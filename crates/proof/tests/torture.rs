@@ -52,6 +52,16 @@ fn nothing_acknowledged_is_lost_in_twenty_power_cuts() {
 }
 
 #[test]
+fn nothing_acknowledged_is_lost_on_both_kinds_of_media() {
+    let options = ["--engine", "tac", "--media", "tiered", "--durability", "sync", "--rounds", "4"];
+    let ran = torture(&options);
+    let told = String::from_utf8_lossy(&ran.stdout);
+    assert!(ran.status.success());
+    let last = told.lines().last().unwrap();
+    assert!(last.contains(" 4 power cuts") && last.ends_with(" 0 lost or wrong"), "{last}");
+}
+
+#[test]
 fn a_last_line_that_is_not_flushed_is_noticed() {
     sabotaged("byte", "flush:10");
 }

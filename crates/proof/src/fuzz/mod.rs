@@ -72,6 +72,8 @@ pub static TARGETS: &[&Target] = &[
     &media::TAC_RECOVER_BLOCK,
     &media::TAC_CHECK_BYTE,
     &media::TAC_CHECK_BLOCK,
+    &media::TAC_RECOVER_TIERED,
+    &media::TAC_CHECK_TIERED,
     &history::HISTORY,
     &config::CONFIG,
 ];

@@ -12,12 +12,11 @@ use anyhow::{Context, bail};
 use tempfile::TempDir;
 use terrace::Size;
 use terrace::engine::Durability;
-use terrace_media_sim::shadow::Grain;
 use terrace_testkit::rng::Rng;
 use terrace_testkit::sweep::MediaKind;
 
 use super::server::{Launch, Running, STARTS_WITHIN, Tiers};
-use crate::torture::cut::cut;
+use crate::torture::cut::{cut, held};
 
 /// Where shadows and stand-ins of byte-addressable media are.
 const SHARED_MEMORY: &str = "/dev/shm";
@@ -27,9 +26,9 @@ pub struct PowerCuts {
     program: PathBuf,
     options: Vec<String>,
     durability: Durability,
-    grain: Grain,
-    /// The store's directory, its shadows', the images', and what holds them.
-    places: [PathBuf; 3],
+    media: MediaKind,
+    /// The store's directory, its memory's, its shadows', the images', and what holds them.
+    places: [PathBuf; 4],
     homes: Mutex<Vec<TempDir>>,
     rng: Mutex<Rng>,
 }
@@ -43,34 +42,36 @@ impl PowerCuts {
         let memory = TempDir::new_in(SHARED_MEMORY).context("no directory on tmpfs")?;
         let store = match tiers.media {
             MediaKind::Byte => TempDir::new_in(SHARED_MEMORY),
-            MediaKind::Block => TempDir::new(),
-            MediaKind::Tiered => bail!("power is not cut on both media together yet"),
+            MediaKind::Block | MediaKind::Tiered => TempDir::new(),
         };
         let store = store.context("no directory for the store")?;
-        let places = [store.path().join("data"), memory.path().join("shadows"), memory.path().join("images")];
+        let in_memory = |name| memory.path().join(name);
+        let places =
+            [store.path().join("data"), in_memory("memory"), in_memory("shadows"), in_memory("images")];
         places.iter().try_for_each(std::fs::create_dir)?;
         let bytes = |size: &str| match size.parse() {
             Ok(Size::Bytes(bytes)) => Ok(bytes.to_string()),
             Ok(Size::Percent(_)) => bail!("{size:?} is no number of bytes"),
             Err(error) => bail!("{error}"),
         };
-        let options = [
+        let mut options = vec![
             ("--engine", tiers.engine.clone()),
             ("--media", tiers.media.to_string()),
             ("--durability", tiers.durability.to_string()),
             ("--dir", places[0].display().to_string()),
-            ("--shadows", places[1].display().to_string()),
+            ("--shadows", places[2].display().to_string()),
             ("--dram-bytes", bytes(&tiers.dram)?),
             ("--tier-bytes", bytes(&tiers.lower)?),
         ];
+        if tiers.media == MediaKind::Tiered {
+            let memory = places[1].display().to_string();
+            options.extend([("--memory", memory), ("--memory-bytes", bytes(&tiers.middle)?)]);
+        }
         Ok(Self {
             program: program.to_owned(),
             options: options.into_iter().flat_map(|(name, value)| [name.to_owned(), value]).collect(),
             durability: tiers.durability,
-            grain: match tiers.media {
-                MediaKind::Byte => Grain::Word,
-                MediaKind::Block | MediaKind::Tiered => Grain::Sector,
-            },
+            media: tiers.media,
             places,
             homes: Mutex::new(vec![store, memory]),
             rng: Mutex::new(Rng::new(seed ^ 0x9077)),
@@ -122,8 +123,8 @@ impl Launch for PowerCuts {
 
     fn crashed(&self) -> anyhow::Result<()> {
         let seed = self.rng.lock().unwrap_or_else(PoisonError::into_inner).next_u64();
-        let [store, shadows, images] = &self.places;
-        cut(store, shadows, images, self.grain, seed).map(drop)
+        let [store, memory, shadows, images] = &self.places;
+        cut(&held(self.media, store, memory), shadows, images, seed).map(drop)
     }
 
     fn window(&self) -> Option<Duration> {

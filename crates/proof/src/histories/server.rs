@@ -71,7 +71,7 @@ pub struct Tiers {
     /// The engine.
     #[arg(long, default_value = "hetermm")]
     pub engine: String,
-    /// The kind of media: byte (a mapped file on tmpfs stands in) or block.
+    /// The kind of media: byte (a mapped file on tmpfs stands in), block or tiered (both together).
     #[arg(long, default_value = "block")]
     pub media: MediaKind,
     /// When writes are answered: batch:MS or sync.
@@ -83,6 +83,9 @@ pub struct Tiers {
     /// The tier below.
     #[arg(long, default_value = "48MiB")]
     pub lower: String,
+    /// On both kinds of media: the memory, for the log and a tier between.
+    #[arg(long, default_value = "16MiB")]
+    pub middle: String,
     /// Worker threads.
     #[arg(long, default_value_t = 2)]
     pub threads: usize,
@@ -90,8 +93,12 @@ pub struct Tiers {
 
 impl fmt::Display for Tiers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { engine, media, durability, dram, lower, .. } = self;
-        write!(f, "{engine}, {media} media, durability {durability}, {dram} over {lower}")
+        let Self { engine, media, durability, dram, lower, middle, .. } = self;
+        write!(f, "{engine}, {media} media, durability {durability}, {dram} over ")?;
+        if *media == MediaKind::Tiered {
+            write!(f, "{middle} over ")?;
+        }
+        f.write_str(lower)
     }
 }
 
@@ -133,18 +140,20 @@ impl Launcher {
         ];
         options.iter().for_each(|(name, value)| arguments.extend([(*name).into(), (*value).into()]));
         let mut memory = None;
-        anyhow::ensure!(tiers.media != MediaKind::Tiered, "histories run on byte or block media so far");
-        match tiers.media {
-            MediaKind::Block | MediaKind::Tiered => {
-                arguments.extend(["--ssd".into(), tiers.lower.clone().into()])
-            }
-            MediaKind::Byte => {
-                let on = tempfile::tempdir_in("/dev/shm").context("no directory on tmpfs")?;
-                let mut place = OsString::from(format!("{}@", tiers.lower));
-                place.push(on.path());
-                arguments.extend(["--pmem".into(), place, "--profile".into(), "dram".into()]);
-                memory = Some(on);
-            }
+        let (pmem, ssd) = match tiers.media {
+            MediaKind::Byte => (Some(&tiers.lower), None),
+            MediaKind::Block => (None, Some(&tiers.lower)),
+            MediaKind::Tiered => (Some(&tiers.middle), Some(&tiers.lower)),
+        };
+        if let Some(bytes) = ssd {
+            arguments.extend(["--ssd".into(), bytes.into()]);
+        }
+        if let Some(bytes) = pmem {
+            let on = tempfile::tempdir_in("/dev/shm").context("no directory on tmpfs")?;
+            let mut place = OsString::from(format!("{bytes}@"));
+            place.push(on.path());
+            arguments.extend(["--pmem".into(), place, "--profile".into(), "dram".into()]);
+            memory = Some(on);
         }
         let at = dir.path().to_owned();
         Ok(Self { program: program.to_owned(), arguments, dir: Mutex::new(Some(dir)), at, _memory: memory })

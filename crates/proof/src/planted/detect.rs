@@ -13,7 +13,7 @@
 //! | `schedules CRATE TARGET NAME` | a test of the product that explores schedules, likewise |
 //! | `space MEDIA` | a small set of keys written again and again, with restarts: the store never fills up |
 //!
-//! Behind the first word of `sweep`, `damage`, `sick`, `litmus` and `space` an engine may stand; without one it is the first.
+//! Behind the first word of `sweep`, `damage`, `sick`, `litmus`, `torture` and `space` an engine may stand; without one it is the first.
 
 use std::process::ExitCode;
 
@@ -56,8 +56,8 @@ const IMAGES_A_HISTORY: u64 = 100;
 pub fn detect(arguments: &DetectArguments) -> anyhow::Result<ExitCode> {
     let mut words: Vec<&str> = arguments.detector.split(' ').collect();
     let media = |word: &str| word.parse::<MediaKind>().map_err(anyhow::Error::msg);
-    let named = words.get(1).and_then(|word| subjects::by_name(word).ok());
-    let subject = named.unwrap_or(SUBJECTS[0].1);
+    let named = words.get(1).and_then(|word| subjects::named(word).ok());
+    let (engine, subject) = named.unwrap_or(SUBJECTS[0]);
     if named.is_some() {
         words.remove(1);
     }
@@ -68,7 +68,8 @@ pub fn detect(arguments: &DetectArguments) -> anyhow::Result<ExitCode> {
         }
         ["torture", kind, mode] => {
             let mode = mode.parse::<Durability>().map_err(anyhow::Error::msg)?;
-            let (wrong, tried) = torture::find(media(kind)?, mode, arguments.histories, arguments.seed)?;
+            let (wrong, tried) =
+                torture::find(engine, media(kind)?, mode, arguments.histories, arguments.seed)?;
             Finding { wrong, tried }
         }
         ["litmus", name] => litmus::run(subject, name)?,

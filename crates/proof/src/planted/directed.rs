@@ -9,42 +9,15 @@ use terrace_engine::{
     Batch, Condition, Durability, Expiry, OpError, OpKind, Reply, Session, Store, StoreError,
 };
 use terrace_media::Superblock;
-use terrace_media_sim::{Access, Fault, FaultKind, SimBlock, SimRegion};
+use terrace_media_sim::{Access, Fault, FaultKind};
 use terrace_testkit::sweep::{Media, MediaKind, Opening, Subject};
 
 use super::detect::Finding;
+use crate::contents::{blank, contents_of, media_of};
 
 pub(super) const START_US: u64 = 1_800_000_000_000_000;
 /// Background steps after which an answer that is still awaited never comes.
 const STEPS_MAX: u32 = 10_000;
-
-/// Content of media: one region, or log and data.
-pub(super) type Bytes = Vec<Vec<u8>>;
-
-pub(super) fn blank(subject: &dyn Subject, kind: MediaKind) -> Bytes {
-    let shape = subject.shape(kind);
-    match kind {
-        MediaKind::Byte => vec![vec![0; shape.data_bytes]],
-        MediaKind::Block | MediaKind::Tiered => vec![vec![0; shape.log_bytes], vec![0; shape.data_bytes]],
-    }
-}
-
-pub(super) fn media_of(bytes: &Bytes) -> Media {
-    match bytes.as_slice() {
-        [log, data] => {
-            Media::Block { log: SimBlock::from_image(log.clone()), data: SimBlock::from_image(data.clone()) }
-        }
-        _ => Media::Byte(SimRegion::from_image(bytes[0].clone())),
-    }
-}
-
-pub(super) fn bytes_of(media: &Media) -> Bytes {
-    match media {
-        Media::Byte(region) => vec![region.to_bytes()],
-        Media::Block { log, data } => vec![log.to_bytes(), data.to_bytes()],
-        Media::Tiered { region, data } => vec![region.to_bytes(), data.to_bytes()],
-    }
-}
 
 /// One session of a store.
 pub(super) struct Client {
@@ -130,7 +103,7 @@ pub(super) fn damage(subject: &dyn Subject, kind: MediaKind) -> anyhow::Result<F
     let shape = subject.shape(kind);
     let mut tried = 0u64;
     for closed in [true, false] {
-        let media = media_of(&blank(subject, kind));
+        let media = media_of(kind, &blank(subject, kind));
         let mut client = Client::open(subject, &media, true)?;
         let mut expected: BTreeMap<String, Option<Vec<u8>>> = BTreeMap::new();
         let rounds = if closed { 6 } else { 2 };
@@ -157,14 +130,14 @@ pub(super) fn damage(subject: &dyn Subject, kind: MediaKind) -> anyhow::Result<F
             }
             drop(client);
         }
-        let image = bytes_of(&media);
+        let image = contents_of(&media);
         for (medium, bytes) in image.iter().enumerate() {
             let used: Vec<usize> = (0..bytes.len()).filter(|at| bytes[*at] != 0).collect();
             for at in used.iter().step_by(if kind == MediaKind::Byte { 1 } else { 3 }) {
                 tried += 1;
                 let mut damaged = image.clone();
                 damaged[medium][*at] ^= 1 << (tried % 8);
-                if let Some(wrong) = wrong(subject, &media_of(&damaged), &expected) {
+                if let Some(wrong) = wrong(subject, &media_of(kind, &damaged), &expected) {
                     let wrong = format!("byte {at} of medium {medium} flipped, closed {closed}: {wrong}");
                     return Ok(Finding { wrong: Some(wrong), tried: format!("{tried} images") });
                 }
@@ -239,7 +212,7 @@ fn sick_once(
     on_log: bool,
     after: u64,
 ) -> anyhow::Result<Option<String>> {
-    let media = media_of(&blank(subject, MediaKind::Block));
+    let media = media_of(MediaKind::Block, &blank(subject, MediaKind::Block));
     let Media::Block { log, data } = &media else { bail!("block media") };
     let mut client = Client::open(subject, &media, true)?;
     log.keep_history();
@@ -268,7 +241,7 @@ fn sick_once(
     data.lose_unsynced(after);
     log.heal();
     data.heal();
-    let mut client = match Client::open(subject, &media_of(&bytes_of(&media)), false) {
+    let mut client = match Client::open(subject, &media_of(MediaKind::Block, &contents_of(&media)), false) {
         Ok(client) => client,
         Err(error) => return Ok(Some(format!("opening: {error}"))),
     };
@@ -290,7 +263,7 @@ fn sick_once(
 pub(super) fn space(subject: &dyn Subject, kind: MediaKind) -> anyhow::Result<Finding> {
     const WRITES: usize = 3000;
     let shape = subject.shape(kind);
-    let media = media_of(&blank(subject, kind));
+    let media = media_of(kind, &blank(subject, kind));
     let mut client = Client::open(subject, &media, true)?;
     for write in 0..WRITES {
         let tried = format!("{write} writes");

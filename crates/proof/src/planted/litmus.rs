@@ -20,7 +20,8 @@ use terrace_media_sim::{CrashImage, Explorer, Position, Recorder};
 use terrace_testkit::sweep::{Media, MediaKind, Opening, Subject};
 
 use super::detect::Finding;
-use super::directed::{Bytes, Client, START_US, ask, blank, bytes_of, media_of, set, value};
+use super::directed::{Client, START_US, ask, set, value};
+use crate::contents::{Contents, blank, contents_of, media_of};
 use crate::subjects;
 
 const MINUTE_US: u64 = 60_000_000;
@@ -44,7 +45,7 @@ fn opening(durability: Durability, clock: &Arc<ManualClock>, fresh: bool) -> Ope
     Opening { durability, clock: clock.clone(), fresh, evict: false }
 }
 
-fn recorded(bytes: Bytes, recorder: &Recorder) -> Media {
+fn recorded(bytes: Contents, recorder: &Recorder) -> Media {
     let mut bytes = bytes.into_iter();
     match (bytes.next(), bytes.next()) {
         (Some(log), Some(data)) => Media::Block { log: recorder.block(log), data: recorder.block(data) },
@@ -63,15 +64,15 @@ fn closed(
     (kind, durability): (MediaKind, Durability),
     keys: &[String],
     expiry: Expiry,
-) -> anyhow::Result<Bytes> {
-    let media = media_of(&blank(subject, kind));
+) -> anyhow::Result<Contents> {
+    let media = media_of(kind, &blank(subject, kind));
     let clock = Arc::new(ManualClock::new(START_US));
     let mut client = Client::open_as(subject, &media, opening(durability, &clock, true))?;
     for key in keys {
         stored(client.run(key, |batch| set(batch, &value(key, 0, 200), expiry)))?;
     }
     client.close()?;
-    Ok(bytes_of(&media))
+    Ok(contents_of(&media))
 }
 
 /// Crashes what was recorded everywhere. The store is opened on each image, with the clock at the beginning; `judge` says
@@ -189,7 +190,7 @@ fn expiry(subject: &dyn Subject) -> anyhow::Result<Finding> {
 
 /// Fills a store, and lets time and background work pass.
 fn left_of_expired(subject: &dyn Subject, kind: MediaKind, len: usize, one_in: usize) -> anyhow::Result<u64> {
-    let media = media_of(&blank(subject, kind));
+    let media = media_of(kind, &blank(subject, kind));
     let clock = Arc::new(ManualClock::new(START_US));
     let mut client = Client::open_as(subject, &media, opening(Durability::Sync, &clock, true))?;
     let expires = Expiry::At((START_US + 60 * MINUTE_US) / 1000);

@@ -11,15 +11,15 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use terrace_engine::Durability;
-use terrace_media_sim::{SimBlock, SimRegion};
 use terrace_testkit::rng::Rng;
-use terrace_testkit::sweep::{Media, MediaKind, Subject};
+use terrace_testkit::sweep::{MediaKind, Subject};
 
 use super::book::Book;
 use super::clock::START_US;
 use super::drive::{Driver, Stop};
 use super::plan::{Cmd, CmdKind, KEYS, SESSIONS, Step, plan};
 use super::trial::wrong;
+use crate::contents::{Contents, blank, contents_of, media_of};
 use crate::subjects::sizes;
 
 /// The last keys, one for each session, are written at the end and nowhere else.
@@ -31,8 +31,8 @@ pub(super) struct Image {
     durability: Durability,
     /// Of pages, on block media.
     block_bytes: usize,
-    /// Log and data, or the region alone.
-    bytes: Vec<Vec<u8>>,
+    /// Log or memory, and data; or the region alone.
+    bytes: Contents,
     book: Book,
     clock_us: u64,
 }
@@ -61,23 +61,6 @@ pub(super) enum Fate {
     Older,
 }
 
-fn media(bytes: &[Vec<u8>]) -> Media {
-    match bytes {
-        [log, data] => {
-            Media::Block { log: SimBlock::from_image(log.clone()), data: SimBlock::from_image(data.clone()) }
-        }
-        bytes => Media::Byte(SimRegion::from_image(bytes[0].clone())),
-    }
-}
-
-fn content(media: &Media) -> Vec<Vec<u8>> {
-    match media {
-        Media::Byte(region) => vec![region.to_bytes()],
-        Media::Block { log, data } => vec![log.to_bytes(), data.to_bytes()],
-        Media::Tiered { region, data } => vec![region.to_bytes(), data.to_bytes()],
-    }
-}
-
 impl Image {
     /// A store with a seed's history behind it: closed, or as its process left it when it died.
     pub fn new(
@@ -88,11 +71,7 @@ impl Image {
         closed: bool,
     ) -> Result<Self, String> {
         let shape = subject.shape(kind);
-        let blank = match kind {
-            MediaKind::Byte => vec![vec![0; shape.data_bytes]],
-            MediaKind::Block | MediaKind::Tiered => vec![vec![0; shape.log_bytes], vec![0; shape.data_bytes]],
-        };
-        let media = media(&blank);
+        let media = media_of(kind, &blank(subject, kind));
         let mut driver =
             Driver::open(subject, &media, durability, START_US, Book::new(), true).map_err(wrong)?;
         let mut steps = plan(seed, &shape);
@@ -136,7 +115,7 @@ impl Image {
             }
         }
         let (book, clock_us) = (driver.book.clone(), driver.clock.us());
-        let bytes = content(&media);
+        let bytes = contents_of(&media);
         drop(driver);
         Ok(Self { kind, durability, block_bytes: sizes(kind).block_bytes, bytes, book, clock_us })
     }
@@ -202,7 +181,7 @@ impl Image {
                 front[low..low + len].swap_with_slice(&mut back[..len]);
             }
         }
-        let media = media(&bytes);
+        let media = media_of(self.kind, &bytes);
         let mut book = book.clone();
         let mut fate = Fate::Right;
         for round in 0..1 + u8::from(again) {
@@ -229,12 +208,13 @@ impl Image {
         Ok(fate)
     }
 
-    /// Stretches that vanish or move as a whole: of byte-addressable media lines, of block media pages (a block of the log is
+    /// Stretches that vanish or move as a whole: of byte-addressable media lines, of devices pages (a block of the log is
     /// one) and blocks of pages. Device, start, length; those of a kind together.
     pub fn stretches(&self) -> Vec<Vec<(usize, usize, usize)>> {
         let kinds: &[(usize, usize)] = match self.kind {
-            MediaKind::Block | MediaKind::Tiered => &[(0, 4096), (1, 4096), (1, self.block_bytes)],
+            MediaKind::Block => &[(0, 4096), (1, 4096), (1, self.block_bytes)],
             MediaKind::Byte => &[(0, 64)],
+            MediaKind::Tiered => &[(0, 64), (1, 4096), (1, self.block_bytes)],
         };
         let all = |&(device, len): &(usize, usize)| {
             let end = self.bytes[device].len() / len * len;

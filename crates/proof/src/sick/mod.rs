@@ -32,7 +32,7 @@ pub struct Arguments {
     /// The engine.
     #[arg(long, default_value = "hetermm")]
     engine: String,
-    /// The kind of media: byte or block; both if not said.
+    /// The kind of media: byte, block or tiered; all that the engine takes if not said.
     #[arg(long)]
     media: Option<MediaKind>,
     /// The promise that is checked: sync or batch:MS.
@@ -156,17 +156,18 @@ fn kinds(access: Access) -> &'static [(FaultKind, bool)] {
     }
 }
 
-/// Tries sick block devices.
+/// Tries sick devices: both of block media, or the one beside the memory.
 ///
 /// # Errors
 /// If not even a store on a device that is well works.
 pub fn devices(
     subject: &dyn Subject,
+    media: MediaKind,
     options: &Options,
     progress: &dyn Fn(&Summary),
 ) -> Result<Summary, String> {
-    let bench = Bench::new(subject, options.durability)?;
-    let shape = subject.shape(MediaKind::Block);
+    let bench = Bench::new(subject, media, options.durability)?;
+    let shape = subject.shape(media);
     let mut summary = Summary::default();
     let mut turn = options.seed;
     for seed in options.seed..options.seed + options.histories {
@@ -178,7 +179,7 @@ pub fn devices(
         let mut unbroken = steps.clone();
         unbroken.retain(|step| !matches!(step, plan::Step::Restart | plan::Step::Kill));
         let unbroken_counts = count(&unbroken)?;
-        for (part, counts) in [(Part::Log, counts.log), (Part::Data, counts.data)] {
+        for ((part, counts), (_, unbroken_counts)) in counts.into_iter().zip(unbroken_counts) {
             for (access, count) in ALL.iter().copied().zip(counts) {
                 if !options.parts.contains(&part) || !options.accesses.contains(&access) {
                     continue;
@@ -186,11 +187,8 @@ pub fn devices(
                 for &(kind, twice) in kinds(access) {
                     let loses = access == Access::Write
                         && matches!(kind, FaultKind::Lost | FaultKind::Misdirected { .. });
-                    let (steps, count) = match part {
-                        _ if !loses => (&steps, count),
-                        Part::Log => (&unbroken, unbroken_counts.log[1]),
-                        Part::Data => (&unbroken, unbroken_counts.data[1]),
-                    };
+                    let (steps, count) =
+                        if loses { (&unbroken, unbroken_counts[1]) } else { (&steps, count) };
                     for forever in [false, true].into_iter().take(1 + usize::from(twice)) {
                         for after in 0..count {
                             turn += 1;
@@ -265,12 +263,12 @@ pub fn images(
     })
 }
 
-/// Tries images of block media in which a block of pages vanishes, or changes places with another.
+/// Tries images in which a block of a device's pages vanishes, or changes places with another.
 ///
 /// # Errors
 /// If not even a store on a device that is well works.
-pub fn vanished_blocks(subject: &dyn Subject, options: &Options) -> Result<Rotten, String> {
-    try_rots(subject, MediaKind::Block, options, &|_| {}, &|image, _| flips::block_rots(image))
+pub fn vanished_blocks(subject: &dyn Subject, media: MediaKind, options: &Options) -> Result<Rotten, String> {
+    try_rots(subject, media, options, &|_| {}, &|image, _| flips::block_rots(image))
 }
 
 fn try_rots(
@@ -337,23 +335,24 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         failures_max: arguments.failures,
     };
     let mut failed = false;
-    anyhow::ensure!(
-        arguments.media != Some(MediaKind::Tiered),
-        "media are sick one at a time so far: byte or block"
-    );
-    if arguments.media != Some(MediaKind::Byte) {
-        let summary = devices(subject, &options, &|summary| {
+    let mut kinds = vec![MediaKind::Byte, MediaKind::Block, MediaKind::Tiered];
+    kinds.retain(|media| subject.takes(*media) && arguments.media.is_none_or(|asked| asked == *media));
+    anyhow::ensure!(!kinds.is_empty(), "engine {} takes no such media", arguments.engine);
+    for media in kinds.iter().copied().filter(|media| media.is_read_late()) {
+        let summary = devices(subject, media, &options, &|summary| {
             bar.set_position(summary.histories);
             bar.set_message(format!("{} trials, {} failures", summary.trials, summary.failures.len()));
         });
         let summary = summary.map_err(anyhow::Error::msg)?;
         bar.finish_and_clear();
         summary.failures.iter().for_each(|failure| println!("{failure}"));
-        println!("{}, sick block devices, durability {}: {summary}", arguments.engine, arguments.durability);
+        println!(
+            "{}, sick devices of {media} media, durability {}: {summary}",
+            arguments.engine, arguments.durability
+        );
         failed |= !summary.failures.is_empty();
     }
-    let kinds = [MediaKind::Byte, MediaKind::Block];
-    for media in kinds.into_iter().filter(|media| arguments.media.is_none_or(|asked| asked == *media)) {
+    for media in kinds {
         let options = Options { histories: arguments.images, sample: arguments.sample.max(1), ..options };
         let bar = ProgressBar::new_spinner();
         bar.set_style(ProgressStyle::with_template("{spinner} {msg}")?);

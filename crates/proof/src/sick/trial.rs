@@ -17,6 +17,7 @@ use super::book::Book;
 use super::clock::START_US;
 use super::drive::{Driver, Stop, Tally};
 use super::plan::{Cmd, CmdKind, KEYS, Step};
+use crate::contents::{Contents, blank, contents_of, media_of};
 
 /// Which of the two devices is sick.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,19 +81,17 @@ pub(super) struct Outcome {
     pub older: bool,
 }
 
-/// A bench of trials of one engine on block media.
+/// A bench of trials of one engine on media with a device at least. Memory beside that is never sick, and power loss leaves
+/// all of its bytes.
 pub(super) struct Bench<'a> {
     pub subject: &'a dyn Subject,
+    pub kind: MediaKind,
     pub durability: Durability,
-    template: (Vec<u8>, Vec<u8>),
+    template: Contents,
 }
 
 /// Accesses of a history, by device: reads, writes, syncs.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Counts {
-    pub log: [u64; 3],
-    pub data: [u64; 3],
-}
+pub(super) type Counts = Vec<(Part, [u64; 3])>;
 
 pub(super) fn wrong(stop: Stop) -> String {
     match stop {
@@ -103,35 +102,30 @@ pub(super) fn wrong(stop: Stop) -> String {
 
 impl<'a> Bench<'a> {
     /// With an empty store of this engine.
-    pub fn new(subject: &'a dyn Subject, durability: Durability) -> Result<Self, String> {
-        let shape = subject.shape(MediaKind::Block);
-        let blank = (vec![0; shape.log_bytes], vec![0; shape.data_bytes]);
-        let mut bench = Self { subject, durability, template: blank };
+    pub fn new(subject: &'a dyn Subject, kind: MediaKind, durability: Durability) -> Result<Self, String> {
+        let mut bench = Self { subject, kind, durability, template: blank(subject, kind) };
         let media = bench.media();
         let mut driver =
             Driver::open(subject, &media, durability, START_US, Book::new(), true).map_err(wrong)?;
         driver.close().map_err(wrong)?;
         drop(driver);
-        let (log, data) = parts(&media)?;
-        bench.template = (log.to_bytes(), data.to_bytes());
+        bench.template = contents_of(&media);
         Ok(bench)
     }
 
     fn media(&self) -> Media {
-        let (log, data) = &self.template;
-        Media::Block { log: SimBlock::from_image(log.clone()), data: SimBlock::from_image(data.clone()) }
+        media_of(self.kind, &self.template)
     }
 
     /// Runs the steps on a device that is well.
     pub fn count(&self, steps: &[Step]) -> Result<Counts, String> {
         let media = self.media();
-        let (log, data) = parts(&media)?;
         self.live(&media, steps).1.map_err(wrong)?;
         let counts = |device: &SimBlock| {
             let counters = device.counters().snapshot();
             [counters.reads, counters.writes, counters.fences]
         };
-        Ok(Counts { log: counts(log), data: counts(data) })
+        Ok(parts(&media).into_iter().map(|(part, device)| (part, counts(device))).collect())
     }
 
     /// The history, up to its close or the end it comes to.
@@ -160,12 +154,10 @@ impl<'a> Bench<'a> {
 
     fn try_it(&self, steps: &[Step], sickness: &Sickness, seed: u64) -> Result<Outcome, String> {
         let media = self.media();
-        let (log, data) = parts(&media)?;
-        let device = match sickness.part {
-            Part::Log => log,
-            Part::Data => data,
-        };
-        [log, data].iter().for_each(|device| device.keep_history());
+        let parts = parts(&media);
+        let sick = parts.iter().find(|(part, _)| *part == sickness.part);
+        let Some((_, device)) = sick else { return Err(format!("{} media have no such device", self.kind)) };
+        parts.iter().for_each(|(_, device)| device.keep_history());
         device.inject(sickness.fault());
         let (book, result, tally) = self.live(&media, steps);
         let mut outcome = Outcome { fired: device.faults_fired() > 0, tally, ..Outcome::default() };
@@ -180,14 +172,15 @@ impl<'a> Bench<'a> {
         if !sickness.lies() && tally.poisoned > 0 {
             return Err("a record was called damaged, and the device only failed".into());
         }
-        [log, data].iter().for_each(|device| device.heal());
+        parts.iter().for_each(|(_, device)| device.heal());
         if sickness.power {
-            [log, data].iter().for_each(|device| {
+            parts.iter().for_each(|(_, device)| {
                 device.lose_unsynced(seed);
             });
         }
         // Under `batch` what was acknowledged since the last sync may be lost to power, unless the store was closed.
-        let forgets = sickness.power && outcome.down && self.durability != Durability::Sync;
+        let may_forget = self.kind.log_is_synced() && self.durability != Durability::Sync;
+        let forgets = sickness.power && outcome.down && may_forget;
         let may_lose = forgets || sickness.loses();
         let after = self.afterwards(&media, book, sickness, may_lose).map_err(|text| {
             format!(
@@ -261,9 +254,11 @@ fn tells(error: &StoreError, sickness: &Sickness) -> Result<(), String> {
     Err(format!("the store went down and doesn't say why: {text:?}"))
 }
 
-pub(super) fn parts(media: &Media) -> Result<(&SimBlock, &SimBlock), String> {
+/// The devices: byte-addressable media answer no errors.
+fn parts(media: &Media) -> Vec<(Part, &SimBlock)> {
     match media {
-        Media::Block { log, data } => Ok((log, data)),
-        Media::Byte(_) | Media::Tiered { .. } => Err("byte-addressable media answer no errors".into()),
+        Media::Byte(_) => Vec::new(),
+        Media::Block { log, data } => vec![(Part::Log, log), (Part::Data, data)],
+        Media::Tiered { data, .. } => vec![(Part::Data, data)],
     }
 }

@@ -31,7 +31,7 @@ pub struct Arguments {
     /// The engine.
     #[arg(long)]
     engine: String,
-    /// The kind of media: byte or block.
+    /// The kind of media: byte, block or tiered.
     #[arg(long)]
     media: MediaKind,
     /// The mode.
@@ -49,6 +49,12 @@ pub struct Arguments {
     /// Bytes of the lower tier.
     #[arg(long)]
     tier_bytes: u64,
+    /// On both kinds of media: the directory of the memory.
+    #[arg(long, required_if_eq("media", "tiered"))]
+    memory: Option<PathBuf>,
+    /// And its bytes.
+    #[arg(long, default_value_t = 0)]
+    memory_bytes: u64,
     /// Leave out one flush, fence or sync in N.
     #[arg(long)]
     sabotage: Option<Sabotage>,
@@ -111,10 +117,13 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
 
 fn options(arguments: &Arguments) -> Options {
     let tier = Tier { bytes: arguments.tier_bytes, place: Some(Place::Path(arguments.dir.clone())) };
+    let memory = || Tier { bytes: arguments.memory_bytes, place: arguments.memory.clone().map(Place::Path) };
+    // tmpfs stands in for it: its bytes outlive the process, and the shadow says what outlives the power.
+    let stands_in = Some("dram".into());
     let (pmem, ssd, profile) = match arguments.media {
-        // tmpfs stands in for it: its bytes outlive the process, and the shadow says what outlives the power.
-        MediaKind::Byte => (Some(tier), None, Some("dram".into())),
-        MediaKind::Block | MediaKind::Tiered => (None, Some(tier), None),
+        MediaKind::Byte => (Some(tier), None, stands_in),
+        MediaKind::Block => (None, Some(tier), None),
+        MediaKind::Tiered => (Some(memory()), Some(tier), stands_in),
     };
     Options {
         engine: arguments.engine.clone(),

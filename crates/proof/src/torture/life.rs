@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use anyhow::Context;
 use terrace_engine::Durability;
-use terrace_media_sim::shadow::Grain;
 use terrace_testkit::client::{RespClient, Value};
 use terrace_testkit::load::{
     Losable, Shared, Wire, Writer, check_shared, read_all, shared_keys, shared_values,
@@ -15,7 +14,7 @@ use terrace_testkit::load::{
 use terrace_testkit::rng::Rng;
 use terrace_testkit::sweep::MediaKind;
 
-use super::cut::{Cut, cut};
+use super::cut::{Cut, cut, held};
 use super::plan::{Moment, Sizes};
 use super::server::{Server, Serving, Stopped};
 use super::tally::Tally;
@@ -60,6 +59,8 @@ pub struct Life<'a> {
 pub struct Places {
     /// The store.
     pub dir: PathBuf,
+    /// Its memory, if it has files as well.
+    pub memory: PathBuf,
     /// Its shadows.
     pub shadows: PathBuf,
     /// The last image.
@@ -71,7 +72,7 @@ pub struct Places {
 impl<'a> Life<'a> {
     pub fn new(setting: &'a Setting, places: &'a Places, seed: u64) -> Self {
         let mut rng = Rng::new(seed);
-        let sizes = Sizes::any(&mut rng);
+        let sizes = Sizes::any(setting.media, &mut rng);
         let writers = (0..2 * CLIENTS).map(|client| Writer::new(client as u32, client >= CLIENTS, seed));
         Self {
             setting,
@@ -87,7 +88,8 @@ impl<'a> Life<'a> {
             // A store on byte-addressable media is made with one for each log block.
             opening_fences: match setting.media {
                 MediaKind::Byte => (sizes.tier >> 20) + 8,
-                MediaKind::Block | MediaKind::Tiered => 4,
+                MediaKind::Block => 4,
+                MediaKind::Tiered => (sizes.memory >> 20) + 12,
             },
             stopping_fences: 40,
         }
@@ -135,6 +137,12 @@ impl<'a> Life<'a> {
             ("--dram-bytes", self.sizes.dram.to_string()),
             ("--tier-bytes", self.sizes.tier.to_string()),
         ];
+        if self.setting.media == MediaKind::Tiered {
+            options.extend([
+                ("--memory", path(&self.places.memory)),
+                ("--memory-bytes", self.sizes.memory.to_string()),
+            ]);
+        }
         options.extend(self.setting.sabotage.clone().map(|sabotage| ("--sabotage", sabotage)));
         options.extend(more.map(|(name, value)| (name, value.to_string())));
         options.into_iter().flat_map(|(name, value)| [name.to_owned(), value]).collect()
@@ -149,14 +157,11 @@ impl<'a> Life<'a> {
     }
 
     fn cut(&mut self, moment: Moment, tally: &Tally) -> anyhow::Result<()> {
-        let Places { dir, shadows, images, .. } = self.places;
-        let grain = match self.setting.media {
-            MediaKind::Byte => Grain::Word,
-            MediaKind::Block | MediaKind::Tiered => Grain::Sector,
-        };
-        let cut = cut(dir, shadows, images, grain, self.rng.next_u64())?;
+        let Places { dir, memory, shadows, images, .. } = self.places;
+        let store = held(self.setting.media, dir, memory);
+        let cut = cut(&store, shadows, images, self.rng.next_u64())?;
+        tally.cut(moment, &cut);
         self.last_cut = Some(cut);
-        tally.cut(moment, cut);
         Ok(())
     }
 

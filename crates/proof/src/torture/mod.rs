@@ -63,7 +63,7 @@ pub struct Arguments {
     /// Power cuts in all.
     #[arg(long, default_value_t = 200)]
     rounds: u64,
-    /// The kind of media: byte, block or all.
+    /// The kind of media: byte, block, tiered (both together), or all that the engine takes.
     #[arg(long, default_value = "all")]
     media: String,
     /// The promises that are checked: sync or batch:MS; several are taken in turn.
@@ -97,12 +97,13 @@ pub struct Arguments {
 /// # Errors
 /// If the engine is unknown, or there is no place for the files.
 pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
-    subjects::by_name(&arguments.engine).map_err(anyhow::Error::msg)?;
-    let media = match arguments.media.as_str() {
-        "all" => vec![MediaKind::Byte, MediaKind::Block],
+    let subject = subjects::by_name(&arguments.engine).map_err(anyhow::Error::msg)?;
+    let mut media = match arguments.media.as_str() {
+        "all" => vec![MediaKind::Byte, MediaKind::Block, MediaKind::Tiered],
         one => vec![one.parse().map_err(anyhow::Error::msg)?],
     };
-    anyhow::ensure!(!media.contains(&MediaKind::Tiered), "power is not cut on both media together yet");
+    media.retain(|kind| subject.takes(*kind));
+    anyhow::ensure!(!media.is_empty(), "engine {} takes no such media", arguments.engine);
     anyhow::ensure!(
         !arguments.durability.contains(&Durability::None),
         "--durability none promises nothing about power loss"
@@ -137,6 +138,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
 /// # Errors
 /// If there is no place for the files.
 pub fn find(
+    engine: &str,
     media: MediaKind,
     durability: Durability,
     rounds: u64,
@@ -145,7 +147,7 @@ pub fn find(
     let disk = tempfile::tempdir()?;
     let memory = tempfile::tempdir_in("/dev/shm").context("making a directory in memory")?;
     let arguments = Arguments {
-        engine: "hetermm".into(),
+        engine: engine.into(),
         rounds,
         media: media.to_string(),
         durability: vec![durability],
@@ -252,11 +254,12 @@ fn live(
     let (store, copies) = (temporary(&base)?, temporary(&memory)?);
     let places = Places {
         dir: store.path().join("store"),
+        memory: copies.path().join("memory"),
         shadows: copies.path().join("shadows"),
         images: copies.path().join("images"),
         output: store.path().into(),
     };
-    for dir in [&places.dir, &places.shadows, &places.images] {
+    for dir in [&places.dir, &places.memory, &places.shadows, &places.images] {
         std::fs::create_dir(dir)?;
     }
     let lived = Life::new(setting, &places, seed).run(cuts, &totals.tally(show));

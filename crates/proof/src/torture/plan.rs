@@ -1,6 +1,7 @@
 //! What is cut off when, by seed.
 
 use terrace_testkit::rng::Rng;
+use terrace_testkit::sweep::MediaKind;
 
 /// What the server is doing when the power goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -57,14 +58,21 @@ impl Moment {
 pub struct Sizes {
     pub dram: u64,
     pub tier: u64,
+    /// On both kinds of media: log and middle tier.
+    pub memory: u64,
 }
 
 impl Sizes {
     /// The sizes of one store.
-    pub fn any(rng: &mut Rng) -> Self {
+    pub fn any(media: MediaKind, rng: &mut Rng) -> Self {
         Self {
             dram: *rng.pick(&[2 << 20, 3 << 20, 5 << 20]),
             tier: *rng.pick(&[28 << 20, 32 << 20, 40 << 20]),
+            memory: match media {
+                MediaKind::Byte | MediaKind::Block => 0,
+                // A quarter of it is the log.
+                MediaKind::Tiered => *rng.pick(&[10 << 20, 14 << 20, 20 << 20]),
+            },
         }
     }
 }

@@ -69,7 +69,7 @@ impl Tally<'_> {
         self.mine.get()
     }
     /// A cut was made.
-    pub fn cut(&self, moment: Moment, cut: Cut) {
+    pub fn cut(&self, moment: Moment, cut: &Cut) {
         if let Some(at) = Moment::ALL.iter().position(|known| *known == moment) {
             self.totals.cuts[at].fetch_add(1, Relaxed);
         }

@@ -13,7 +13,7 @@ use terrace_proof::sick::{ALL, BOTH, Options, Part, Summary, devices, images, va
 use terrace_proof::subjects::{Hetermm, Named, SUBJECTS};
 use terrace_testkit::sweep::{Media, MediaKind, Opening, Shape, Subject};
 
-/// On each engine, one of `sample` trials in all; what came of it, and whether all that is `seen` was.
+/// On each engine on block media, one of `sample` trials in all; what came of it, and whether all that is `seen` was.
 fn share(
     seed: u64,
     sample: u64,
@@ -22,13 +22,15 @@ fn share(
     seen: fn(&Summary) -> bool,
 ) {
     for engine in SUBJECTS {
-        let summary = share_of(engine, seed, sample * SUBJECTS.len() as u64, parts, accesses);
+        let sample = sample * SUBJECTS.len() as u64;
+        let summary = share_of(engine, MediaKind::Block, seed, sample, parts, accesses);
         assert!(seen(&summary), "{}: {summary}", engine.0);
     }
 }
 
 fn share_of(
     (engine, subject): &Named,
+    media: MediaKind,
     seed: u64,
     sample: u64,
     parts: &'static [Part],
@@ -43,8 +45,9 @@ fn share_of(
         accesses,
         failures_max: 1,
     };
-    let summary = devices(*subject, &options, &|_| {}).unwrap_or_else(|error| panic!("{engine}: {error}"));
-    println!("{engine}: {summary}");
+    let summary =
+        devices(*subject, media, &options, &|_| {}).unwrap_or_else(|error| panic!("{engine}: {error}"));
+    println!("{engine}, {media}: {summary}");
     assert!(summary.failures.is_empty(), "{engine}: {}", summary.failures[0]);
     assert!(summary.trials > 10 && summary.answered > 0, "{engine}: {summary}");
     summary
@@ -80,8 +83,21 @@ fn writes_that_are_lost_or_go_astray_bring_no_value_that_never_was() {
     share(7, 5, BOTH, &[Access::Write], |summary| summary.down > 0);
 }
 
+/// The engines that keep a store on both kinds of media, or whatever kind it is.
+fn takers(media: MediaKind) -> impl Iterator<Item = &'static Named> {
+    SUBJECTS.iter().filter(move |(_, subject)| subject.takes(media))
+}
+
+#[test]
+fn beside_memory_a_device_that_fails_or_lies_loses_nothing_else() {
+    for engine in takers(MediaKind::Tiered) {
+        let summary = share_of(engine, MediaKind::Tiered, 1, 40, BOTH, ALL);
+        assert!(summary.refused > 0 && summary.down > 0, "{summary}");
+    }
+}
+
 fn rotten(media: MediaKind, sample: u64) {
-    for (engine, subject) in SUBJECTS {
+    for (engine, subject) in takers(media) {
         let options = Options {
             durability: Durability::Sync,
             histories: 2,
@@ -110,10 +126,20 @@ fn rotten_block_media_bring_no_wrong_and_no_older_value() {
 }
 
 #[test]
+fn rotten_memory_and_files_together_bring_no_wrong_and_no_older_value() {
+    rotten(MediaKind::Tiered, 120);
+}
+
+#[test]
 fn a_block_of_pages_that_vanishes_or_is_read_as_another_is_noticed() {
+    vanished(MediaKind::Block);
+    vanished(MediaKind::Tiered);
+}
+
+fn vanished(media: MediaKind) {
     let durabilities = [Durability::Sync, Durability::Batch(std::time::Duration::from_millis(100))];
     for ((engine, subject), durability) in
-        SUBJECTS.iter().flat_map(|engine| durabilities.map(|durability| (engine, durability)))
+        takers(media).flat_map(|engine| durabilities.map(|durability| (engine, durability)))
     {
         let options = Options {
             durability,
@@ -124,8 +150,9 @@ fn a_block_of_pages_that_vanishes_or_is_read_as_another_is_noticed() {
             accesses: ALL,
             failures_max: 1,
         };
-        let rotten = vanished_blocks(*subject, &options).unwrap_or_else(|error| panic!("{engine}: {error}"));
-        println!("{engine}, {durability}: {rotten}");
+        let rotten =
+            vanished_blocks(*subject, media, &options).unwrap_or_else(|error| panic!("{engine}: {error}"));
+        println!("{engine}, {media}, {durability}: {rotten}");
         assert!(rotten.failures.is_empty(), "{engine}: {}", rotten.failures[0]);
         assert!(rotten.refused > 0 && rotten.older == 0, "{engine}: {rotten}");
     }
@@ -158,7 +185,7 @@ fn a_store_that_forgets_is_caught() {
         accesses: ALL,
         failures_max: 1,
     };
-    let caught = match devices(&Forgetful, &options, &|_| {}) {
+    let caught = match devices(&Forgetful, MediaKind::Block, &options, &|_| {}) {
         Ok(summary) => summary.failures.concat(),
         Err(text) => text,
     };

@@ -3,6 +3,7 @@
 
 use std::cell::RefCell;
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use tempfile::TempDir;
@@ -13,7 +14,8 @@ use terrace_testkit::sweep::MediaKind;
 use super::image::Engine;
 use super::layout::Layout;
 use super::mangle::mangle;
-use super::session::{Open, media};
+use super::session::Open;
+use crate::contents::media_of;
 
 thread_local! {
     /// Made once a thread; the files in it are written anew for each input.
@@ -82,7 +84,7 @@ fn told(outcome: Result<Report, CheckError>) -> Result<Option<Report>, String> {
 }
 
 fn open(engine: Engine, kind: MediaKind, bytes: &[Vec<u8>]) -> Result<(), String> {
-    Open::new(engine, &media(kind, bytes), false).map(Open::kill).map_err(|error| error.to_string())
+    Open::new(engine, &media_of(kind, bytes), false).map(Open::kill).map_err(|error| error.to_string())
 }
 
 fn write(engine: Engine, layout: &Layout, dir: &Path, media: &[Vec<u8>]) -> std::io::Result<()> {
@@ -92,31 +94,51 @@ fn write(engine: Engine, layout: &Layout, dir: &Path, media: &[Vec<u8>]) -> std:
     let superblock = Superblock {
         engine: engine.name().into(),
         options: format!(
-            "block_bytes = {}\nlog_block_bytes = {}\nlog_bytes = {}\n",
-            layout.sizes.block_bytes, layout.sizes.log_block_bytes, layout.sizes.log_bytes
+            "block_bytes = {}\nlog_block_bytes = {}\nlog_bytes = {}\n{}",
+            layout.sizes.block_bytes,
+            layout.sizes.log_block_bytes,
+            layout.sizes.log_bytes,
+            if layout.kind == MediaKind::Tiered {
+                format!("pmem_bytes = {}\n", behind_superblock(&media[0]))
+            } else {
+                String::new()
+            }
         )
         .into_bytes(),
         identity,
         hash_seed: 7,
-        media_bytes: data_bytes as u64
-            + if layout.kind == MediaKind::Byte { SUPERBLOCK_BYTES as u64 } else { 0 },
+        media_bytes: data_bytes as u64,
         created_ms: 1,
     };
-    let superblock = superblock.encode().map_err(std::io::Error::other)?;
+    let encode = |superblock: &Superblock| superblock.encode().map_err(std::io::Error::other);
+    let pmem = || {
+        let superblock = Superblock { media_bytes: behind_superblock(&media[0]), ..superblock.clone() };
+        fs::write(dir.join("pmem"), [&encode(&superblock)?[..], &media[0]].concat())
+    };
     match layout.kind {
-        MediaKind::Byte => fs::write(dir.join("pmem"), [&superblock[..], &media[0]].concat()),
-        MediaKind::Block | MediaKind::Tiered => {
-            fs::write(dir.join("superblock"), superblock)?;
-            fs::write(dir.join("log"), &media[0])?;
-            fs::write(dir.join("data"), &media[1])?;
-            fs::write(dir.join("formatted"), b"")
+        MediaKind::Byte => return pmem(),
+        MediaKind::Block => fs::write(dir.join("log"), &media[0])?,
+        MediaKind::Tiered => {
+            pmem()?;
+            fs::write(dir.join("pmem-place"), dir.join("pmem").as_os_str().as_bytes())?;
         }
     }
+    fs::write(dir.join("superblock"), encode(&superblock)?)?;
+    fs::write(dir.join("data"), &media[1])?;
+    fs::write(dir.join("formatted"), b"")
+}
+
+/// The length of a region with these bytes behind its superblock.
+fn behind_superblock(bytes: &[u8]) -> u64 {
+    (SUPERBLOCK_BYTES + bytes.len()) as u64
 }
 
 fn read(kind: MediaKind, dir: &Path) -> std::io::Result<Vec<Vec<u8>>> {
+    let file = |name| fs::read(dir.join(name));
+    let pmem = || file("pmem").map(|mut bytes| bytes.split_off(SUPERBLOCK_BYTES));
     Ok(match kind {
-        MediaKind::Byte => vec![fs::read(dir.join("pmem"))?.split_off(SUPERBLOCK_BYTES)],
-        MediaKind::Block | MediaKind::Tiered => vec![fs::read(dir.join("log"))?, fs::read(dir.join("data"))?],
+        MediaKind::Byte => vec![pmem()?],
+        MediaKind::Block => vec![file("log")?, file("data")?],
+        MediaKind::Tiered => vec![pmem()?, file("data")?],
     })
 }

@@ -6,18 +6,21 @@ use std::sync::OnceLock;
 use terrace_media_sim::Rng;
 use terrace_testkit::sweep::{MediaKind, Subject};
 
-use super::session::{Answer, Open, bytes, media};
+use super::session::{Answer, Open};
+use crate::contents::{Contents, blank, contents_of, media_of};
 use crate::subjects::SUBJECTS;
 
 /// Keys of a store.
 const KEYS: u64 = 10;
+/// Where there is a middle tier: more than DRAM holds.
+const KEYS_MANY: u64 = 70;
 
 /// A store.
 pub(super) struct Image {
     /// What it went through.
     pub name: &'static str,
     /// The content of its media.
-    pub media: Vec<Vec<u8>>,
+    pub media: Contents,
     /// Every value that a key ever had.
     pub written: BTreeMap<Vec<u8>, Vec<Vec<u8>>>,
 }
@@ -58,28 +61,26 @@ impl Engine {
 
 /// The stores of an engine on a kind of media.
 pub(super) fn images(engine: Engine, kind: MediaKind) -> &'static [Image] {
-    static IMAGES: [[OnceLock<Vec<Image>>; 2]; SUBJECTS.len()] =
-        [const { [const { OnceLock::new() }; 2] }; SUBJECTS.len()];
-    let images = &IMAGES[engine.0][usize::from(kind == MediaKind::Block)];
+    static IMAGES: [[OnceLock<Vec<Image>>; 3]; SUBJECTS.len()] =
+        [const { [const { OnceLock::new() }; 3] }; SUBJECTS.len()];
+    let images = &IMAGES[engine.0][kind as usize];
     images.get_or_init(|| HISTORIES.iter().map(|history| make(engine, kind, history)).collect())
 }
 
 fn make(engine: Engine, kind: MediaKind, history: &History) -> Image {
     let shape = engine.subject().shape(kind);
-    let blank = match kind {
-        MediaKind::Byte => vec![vec![0; shape.data_bytes]],
-        MediaKind::Block | MediaKind::Tiered => vec![vec![0; shape.log_bytes], vec![0; shape.data_bytes]],
-    };
-    let on = media(kind, &blank);
+    let on = media_of(kind, &blank(engine.subject(), kind));
     let mut open = Open::new(engine, &on, true).unwrap_or_else(|error| panic!("a new store: {error}"));
     let mut rng = Rng::new(history.operations);
+    let (keys, shorter) = if kind == MediaKind::Tiered { (KEYS_MANY, 1) } else { (KEYS, 2) };
     let mut written: BTreeMap<Vec<u8>, Vec<Vec<u8>>> = BTreeMap::new();
     for number in 0..history.operations {
-        let key = key(rng.below(KEYS));
+        let key = key(rng.below(keys));
         if rng.one_in(6) {
             open.delete(&key);
         } else {
-            let longest = if rng.one_in(history.large) { shape.large_bytes } else { shape.inline_bytes / 2 };
+            let longest =
+                if rng.one_in(history.large) { shape.large_bytes } else { shape.inline_bytes / shorter };
             let len = 1 + rng.below(longest as u64) as usize;
             let mut value = format!("{number}.").into_bytes();
             value.resize(len, b'a' + (number % 26) as u8);
@@ -95,7 +96,7 @@ fn make(engine: Engine, kind: MediaKind, history: &History) -> Image {
     } else {
         open.kill();
     }
-    Image { name: history.name, media: bytes(&on), written }
+    Image { name: history.name, media: contents_of(&on), written }
 }
 
 /// The bytes of a key.

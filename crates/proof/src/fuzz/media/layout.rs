@@ -8,7 +8,7 @@ use terrace_testkit::sweep::MediaKind;
 
 use crate::subjects::sizes;
 
-/// One kind of store's layout. Media: one region, or log and data.
+/// One kind of store's layout. Media: one region; log and data; or region and data.
 #[derive(Clone, Copy)]
 pub(super) struct Layout {
     pub kind: MediaKind,
@@ -28,9 +28,8 @@ pub(super) fn layout(kind: MediaKind) -> Layout {
         MediaKind::Byte => {
             Layout { kind, sizes, log_super: 128, manifest_unit: 256, tier: sizes.log_bytes as usize }
         }
-        MediaKind::Block | MediaKind::Tiered => {
-            Layout { kind, sizes, log_super: 4096, manifest_unit: 4096, tier: 0 }
-        }
+        MediaKind::Block => Layout { kind, sizes, log_super: 4096, manifest_unit: 4096, tier: 0 },
+        MediaKind::Tiered => Layout { kind, sizes, log_super: 128, manifest_unit: 4096, tier: 0 },
     }
 }
 
@@ -38,8 +37,15 @@ impl Layout {
     /// The log's medium; the log is at its start.
     pub fn log<'a>(&self, media: &'a mut [Vec<u8>]) -> &'a mut [u8] {
         match self.kind {
-            MediaKind::Byte => &mut media[0][..self.sizes.log_bytes as usize],
-            MediaKind::Block | MediaKind::Tiered => &mut media[0],
+            MediaKind::Byte | MediaKind::Tiered => &mut media[0][..self.sizes.log_bytes as usize],
+            MediaKind::Block => &mut media[0],
+        }
+    }
+    /// The middle tier's slabs, as large as blocks; none but on both kinds of media.
+    pub fn slabs<'a>(&self, media: &'a mut [Vec<u8>]) -> &'a mut [u8] {
+        match self.kind {
+            MediaKind::Byte | MediaKind::Block => &mut [],
+            MediaKind::Tiered => &mut media[0][self.sizes.log_bytes as usize..],
         }
     }
     /// The tier: manifests and blocks.
@@ -96,6 +102,13 @@ pub(super) fn groups(block: &[u8]) -> Vec<Range<usize>> {
         at += length;
     }
     found
+}
+
+/// Where a middle slab's slots start, as its header says.
+pub(super) fn slots(slab: &[u8]) -> Vec<usize> {
+    let bytes = (u32_at(slab, 28) & 0xffff) as usize * 256;
+    let starts = (256..slab.len()).step_by(bytes.max(256));
+    starts.filter(|start| bytes > 0 && start + bytes <= slab.len()).collect()
 }
 
 /// Where the footer's entries are in a block of records, the first record's first; as far as they are inside.

@@ -7,7 +7,7 @@
 use terrace_testkit::sweep::MediaKind;
 
 use super::image::{Engine, Image, images};
-use super::layout::{Layout, footer, groups, layout, put, record_at, u64_at};
+use super::layout::{Layout, footer, groups, layout, put, record_at, slots, u64_at};
 use super::seal::seal;
 use crate::fuzz::source::Source;
 
@@ -47,7 +47,8 @@ pub(super) fn mangle(engine: Engine, kind: MediaKind, input: &[u8]) -> Mangled {
 }
 
 fn edit(layout: &Layout, media: &mut [Vec<u8>], source: &mut Source<'_>) {
-    match source.byte() % 12 {
+    let kinds = if layout.kind == MediaKind::Tiered { 15 } else { 12 };
+    match source.byte() % kinds {
         0 => {
             let (bytes, at) = anywhere(media, source);
             bytes[at] ^= 1 << source.below(8);
@@ -107,9 +108,18 @@ fn edit(layout: &Layout, media: &mut [Vec<u8>], source: &mut Source<'_>) {
             let at = copy + source.below(24) * 8;
             field(layout.tier(media), at, source);
         }
-        _ => {
+        11 => {
             let at = source.below(2) * layout.log_super / 2 + source.below(8) * 8;
             field(layout.log(media), at, source);
+        }
+        kind => {
+            let slabs = layout.slabs(media);
+            let start = source.below(slabs.len() / layout.sizes.block_bytes) * layout.sizes.block_bytes;
+            let slab = &mut slabs[start..start + layout.sizes.block_bytes];
+            let slot = slots(slab).get(source.below(32)).copied().filter(|_| kind > 12);
+            // Its head and the first words of its record, or the slab's header.
+            let at = slot.map_or(source.below(8) * 8, |slot| slot + source.below(10) * 8);
+            field(slab, at, source);
         }
     }
 }

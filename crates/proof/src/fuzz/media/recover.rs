@@ -5,7 +5,8 @@ use terrace_testkit::sweep::MediaKind;
 
 use super::image::{Engine, key};
 use super::mangle::{Mangled, mangle};
-use super::session::{Answer, Open, bytes, media};
+use super::session::{Answer, Open};
+use crate::contents::{contents_of, media_of};
 
 /// On this kind of media.
 pub(in crate::fuzz) fn recover(kind: MediaKind, engine: Engine, input: &[u8]) -> Result<(), String> {
@@ -17,7 +18,7 @@ const STEPS: u32 = 30;
 
 /// Opens, reads, writes, stops and opens again; whether the first opening succeeded.
 pub(super) fn open_and_use(engine: Engine, kind: MediaKind, mangled: &Mangled) -> Result<bool, String> {
-    let on = media(kind, &mangled.media);
+    let on = media_of(kind, &mangled.media);
     let mut open = match Open::new(engine, &on, false) {
         Ok(open) => open,
         Err(error) => return refused(&error).map(|()| false),
@@ -48,7 +49,7 @@ pub(super) fn open_and_use(engine: Engine, kind: MediaKind, mangled: &Mangled) -
             Err(error) => return refused(&error).map(|()| true),
         }
     }
-    let mut again = match Open::new(engine, &media(kind, &bytes(&on)), false) {
+    let mut again = match Open::new(engine, &media_of(kind, &contents_of(&on)), false) {
         Ok(again) => again,
         Err(error) => return Err(format!("opened once, and not again: {error}")),
     };

@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use super::layout::{Layout, footer, groups, put, record_at, u32_at, u64_at};
+use super::layout::{Layout, footer, groups, put, record_at, slots, u32_at, u64_at};
 
 const USED: u32 = u32::from_le_bytes(*b"USED");
 const FREED: u32 = u32::from_le_bytes(*b"FREE");
@@ -11,6 +11,9 @@ const FREED: u32 = u32::from_le_bytes(*b"FREE");
 /// All of a store that was `image` before it was edited.
 pub(super) fn seal(layout: &Layout, image: &[Vec<u8>], media: &mut [Vec<u8>]) {
     log(layout, &image[0], layout.log(media));
+    for (number, bytes) in layout.slabs(media).chunks_mut(layout.sizes.block_bytes).enumerate() {
+        slab(number as u32, bytes);
+    }
     tier(layout, layout.tier(media));
 }
 
@@ -106,6 +109,30 @@ fn block(slot: u32, block: &mut [u8]) {
     sixty_four(&mut block[trailer..], *b"TRCTRAIL", 8);
 }
 
+/// A slab of the middle tier. A slot that is free stays so.
+fn slab(number: u32, slab: &mut [u8]) {
+    sixty_four(&mut slab[..64], *b"TRCPSLAB", 16);
+    let seq = u64_at(slab, 16);
+    let slots = if u64_at(slab, 0) == 0 { Vec::new() } else { slots(slab) };
+    for at in slots {
+        if u64_at(slab, at) == 0 {
+            continue;
+        }
+        record(seq, number, at + 32, slab);
+        let place = [seq.to_le_bytes(), (u64::from(number) | (at as u64) << 32).to_le_bytes()].concat();
+        let crc = crc32c::crc32c_append(crc32c::crc32c(&place), &slab[at + 8..at + 24]);
+        let crc = crc32c::crc32c_append(crc, &slab[at + 32..at + 48]);
+        put(slab, at + 24, &crc.to_le_bytes());
+        put(slab, at + 28, &1u32.to_le_bytes());
+        let place = u64::from(number) << 32 | at as u64;
+        let mixed = (seq.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ place)
+            .wrapping_add(u64_at(slab, at + 32))
+            .wrapping_mul(0xc2b2_ae3d_27d4_eb4f);
+        let commit = u64::from_le_bytes(*b"TRCPSLOT") ^ mixed ^ mixed >> 29;
+        put(slab, at, &commit.max(1).to_le_bytes());
+    }
+}
+
 /// A header or a trailer whose seq stands at `seq_at`.
 fn sixty_four(bytes: &mut [u8], magic: [u8; 8], seq_at: usize) {
     if u64_at(bytes, 0) == 0 {
@@ -135,7 +162,7 @@ mod tests {
     use terrace_testkit::sweep::MediaKind;
 
     use super::super::image::{Engine, images};
-    use super::super::layout::layout;
+    use super::super::layout::{layout, slots, u64_at};
     use super::seal;
     use crate::subjects::SUBJECTS;
 
@@ -143,8 +170,9 @@ mod tests {
     #[test]
     fn a_valid_store_is_sealed_already() {
         let engines = (0..SUBJECTS.len()).map(Engine);
-        let all = engines.flat_map(|engine| [MediaKind::Byte, MediaKind::Block].map(|kind| (engine, kind)));
-        for (engine, kind) in all {
+        let kinds = [MediaKind::Byte, MediaKind::Block, MediaKind::Tiered];
+        let all = engines.flat_map(|engine| kinds.map(|kind| (engine, kind)));
+        for (engine, kind) in all.filter(|(engine, kind)| engine.subject().takes(*kind)) {
             for image in images(engine, kind) {
                 let mut media = image.media.clone();
                 seal(&layout(kind), &image.media, &mut media);
@@ -158,6 +186,22 @@ mod tests {
                         image.name
                     );
                 }
+            }
+        }
+    }
+
+    #[test]
+    fn stores_on_both_kinds_of_media_have_filled_slots() {
+        let layout = layout(MediaKind::Tiered);
+        let filled = |slab: &[u8]| slots(slab).into_iter().filter(|&at| u64_at(slab, at) != 0).count();
+        for engine in (0..SUBJECTS.len()).map(Engine) {
+            if !engine.subject().takes(MediaKind::Tiered) {
+                continue;
+            }
+            for image in images(engine, MediaKind::Tiered).iter().filter(|image| image.name != "log alone") {
+                let mut media = image.media.clone();
+                let slabs = layout.slabs(&mut media).chunks(layout.sizes.block_bytes);
+                assert!(slabs.map(filled).sum::<usize>() > 0, "{}", image.name);
             }
         }
     }

@@ -8,8 +8,7 @@ use terrace_engine::clock::Clock;
 use terrace_engine::{
     Batch, Condition, Durability, Expiry, OpError, OpKind, Reply, Session, Store, StoreError,
 };
-use terrace_media_sim::{SimBlock, SimRegion};
-use terrace_testkit::sweep::{Media, MediaKind, Opening};
+use terrace_testkit::sweep::{Media, Opening};
 
 use super::image::Engine;
 
@@ -50,26 +49,6 @@ pub(super) struct Open {
     store: ManuallyDrop<Box<dyn Store>>,
     session: ManuallyDrop<Box<dyn Session>>,
     fuse: Arc<Fuse>,
-}
-
-/// Media with this content.
-pub(super) fn media(kind: MediaKind, bytes: &[Vec<u8>]) -> Media {
-    match kind {
-        MediaKind::Byte => Media::Byte(SimRegion::from_image(bytes[0].clone())),
-        MediaKind::Block | MediaKind::Tiered => {
-            let device = |bytes: &Vec<u8>| SimBlock::from_image(bytes.clone());
-            Media::Block { log: device(&bytes[0]), data: device(&bytes[1]) }
-        }
-    }
-}
-
-/// The content of media.
-pub(super) fn bytes(media: &Media) -> Vec<Vec<u8>> {
-    match media {
-        Media::Byte(region) => vec![region.to_bytes()],
-        Media::Block { log, data } => vec![log.to_bytes(), data.to_bytes()],
-        Media::Tiered { region, data } => vec![region.to_bytes(), data.to_bytes()],
-    }
 }
 
 impl Open {

@@ -1,7 +1,7 @@
 //! The targets that mangle whole stores, one of each engine; engines share a corpus, for what an input means is a matter of the
 //! format alone.
 
-use terrace_testkit::sweep::MediaKind::{Block, Byte};
+use terrace_testkit::sweep::MediaKind::{Block, Byte, Tiered};
 
 use super::blocks::blocks;
 use super::check::check_files;
@@ -55,6 +55,12 @@ targets! {
         |input| check_files(Byte, TAC, input);
     TAC_CHECK_BLOCK = "tac-check-block" of "check-block", "check-block, of engine tac",
         |input| check_files(Block, TAC, input);
+    TAC_RECOVER_TIERED = "tac-recover-tiered" of "recover-tiered",
+        "a mangled store on both kinds of media, opened, used and opened again",
+        |input| recover(Tiered, TAC, input);
+    TAC_CHECK_TIERED = "tac-check-tiered" of "check-tiered",
+        "the offline check and its repair of a mangled store on both kinds of media",
+        |input| check_files(Tiered, TAC, input);
 }
 
 #[cfg(test)]
