@@ -1,5 +1,7 @@
 //! How large a store's parts are: what is refused, and how its superblock keeps them.
 
+#![expect(clippy::unwrap_used, reason = "helpers of tests fail by panicking")]
+
 use std::path::Path;
 
 use terrace::engine::Durability;
