@@ -52,7 +52,11 @@ fn sizes_survive_the_superblock_in_its_text() {
     let both = || {
         let place = Some(Place::Path(dir.path().join("memory")));
         let pmem = Some(Tier { bytes: 64 << 20, place });
-        Options { pmem, ..options(&dir.path().join("both"), "tac", 64 << 20, 256 << 20) }
+        Options {
+            pmem,
+            profile: Some("dram".into()),
+            ..options(&dir.path().join("both"), "tac", 64 << 20, 256 << 20)
+        }
     };
     open(both()).unwrap().close().unwrap();
     let kept = text(&dir.path().join("both/superblock"));
