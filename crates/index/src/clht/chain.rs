@@ -45,6 +45,10 @@ impl<'a> Chain<'a> {
         self.retain(&[]);
         self.lock.retire();
     }
+    /// Makes readers distrust a miss until the lock is given back: entries of another bucket come into this one.
+    pub(super) fn begin_merge(&mut self) {
+        self.lock.begin_move();
+    }
     /// How many overflow buckets `more` entries will need beyond those that are there.
     pub(super) fn overflow_for(&self, more: usize) -> usize {
         let free = |part: Part<'_>| (0..part.limit).filter(|&slot| part.bucket.is_free(slot)).count();

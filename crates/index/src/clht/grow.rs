@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   split:  lock b --> copy what moves to its buddy n --> publish n + 1 --> take it out of b --> unlock (new sequence)
-//!   merge:  lock b and its buddy n --> copy all of n to b --> publish n --> empty n, out of use --> unlock b
+//!   merge:  lock b and its buddy n --> odd sequence of b --> copy all of n to b --> publish n --> empty n, out of use --> unlock b
 //!           n began a page? --> count the release --> give the page back to the system: it reads as zeroes
 //! ```
 //!
@@ -148,6 +148,9 @@ impl Clht {
         if !self.pool.reserve(chain.overflow_for(go.len()), spare) {
             return false;
         }
+        // A reader that began when the buddy was split off, and looked here in vain since, must not take the new number for the
+        // one that it began with.
+        chain.begin_merge();
         go.iter()
             .for_each(|&entry| chain.insert_with(entry, |pool| spare.pop().unwrap_or_else(|| pool.take())));
         self.buckets.store(last, Release);

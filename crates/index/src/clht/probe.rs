@@ -3,8 +3,9 @@
 //! # Thread safety
 //! A probe takes what it reads from words that hold an entry at that moment; the record itself tells whose it is. So a hit
 //! needs nothing more, except in slot 5, whose meaning the header must confirm. A *miss* stands only if
-//! the header's sequence was even and is unchanged (nothing changed that this probe could have read half), no memory was given back, and the hash
-//! still belongs to this bucket (no split took its entries away); else the probe is repeated.
+//! the hash still belongs to this bucket (no split took its entries away), *after that* the header's sequence was even and is unchanged
+//! (nothing changed that this probe could have read half, and the bucket did not come back into use), and no memory was given
+//! back; else the probe is repeated.
 //! Probes wait for nobody but `update_many` (EXCLUSIVE) and, on a miss, the few stores of a moving entry (odd sequence).
 //!
 //! # Why the loads are ordered
@@ -226,8 +227,10 @@ impl Clht {
                 next = bucket.next();
             }
         }
+        // First whose the hash is by now, then whether the bucket is as it was. The other way round a bucket that was merged away
+        // before its header was read, and so is empty, could be split off again in between.
         let number = bucket_of(hash, ground.buckets);
-        if self.stands(&start) && bucket_of(hash, self.buckets.load(Acquire)) == number {
+        if bucket_of(hash, self.buckets.load(Acquire)) == number && self.stands(&start) {
             Pass::Complete
         } else {
             Pass::Disturbed

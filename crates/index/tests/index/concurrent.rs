@@ -13,6 +13,7 @@ const THREADS: u64 = 4;
 on_every_index!(
     nothing_is_lost_or_doubled_while_the_table_grows,
     a_key_that_is_always_there_is_always_found,
+    a_key_is_found_while_its_bucket_comes_and_goes,
     updates_of_a_key_exclude_each_other,
     several_keys_change_as_one,
     overlapping_sets_of_keys_do_not_deadlock,
@@ -105,6 +106,31 @@ fn a_key_that_is_always_there_is_always_found<I: Subject>() {
         }
     });
     assert_eq!(index.len(), 1);
+}
+
+/// With four and five entries by turns the smallest table has one bucket and two: the second is merged away and split off all
+/// the time, with all of these entries.
+fn a_key_is_found_while_its_bucket_comes_and_goes<I: Subject>() {
+    let index = I::with_buckets(1);
+    let same = Key { hash: 7, db: 0, bytes: b"" };
+    let insert = |number| index.update(&same, is(number), |_| (Change::Set(address(number, 0)), ()));
+    (1..=4).for_each(insert);
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let (index, done) = (&index, &done);
+        scope.spawn(move || {
+            for _ in 0..100_000 {
+                insert(5);
+                assert!(index.remove(&same, address(5, 0)));
+            }
+            done.store(true, Ordering::Release);
+        });
+        while !done.load(Ordering::Acquire) {
+            assert_eq!(index.get(&same, is(1)), Lookup::Found(address(1, 0)));
+            assert!(index.contains(&same, address(2, 0)));
+        }
+    });
+    assert_eq!(index.len(), 4);
 }
 
 fn updates_of_a_key_exclude_each_other<I: Subject>() {
