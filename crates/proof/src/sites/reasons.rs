@@ -43,6 +43,8 @@ const LOSES_AGAIN: &str = "what it clears is whole, trusted and no newer than wh
 const WHOLE_ANYWAY: &str = "a page of `tac` is synced before anything refers to it, and one that no manifest trusts counts as well if its \
                             checksums hold: what a manifest adds is that damage to it is told from a torn write, which takes rot to show";
 
+const NO_SNAPSHOT: &str = "this engine saves no snapshots";
+
 impl Reason {
     /// Whether it holds for an engine.
     pub(super) fn is_of(&self, engine: &str) -> bool {
@@ -157,6 +159,41 @@ pub(super) const REASONS: &[Reason] = &[
         why: REPAIR,
     },
     Reason { engine: None, site: "blocks/inspect.rs give_up sync", kind: None, media: None, why: REPAIR },
+    Reason {
+        engine: None,
+        site: "blocks/inspect.rs give_up_snapshot write",
+        kind: None,
+        media: None,
+        why: REPAIR,
+    },
+    Reason {
+        engine: None,
+        site: "blocks/inspect.rs give_up_snapshot sync",
+        kind: None,
+        media: None,
+        why: REPAIR,
+    },
+    Reason {
+        engine: Some("hetermm"),
+        site: "blocks/snapshot.rs write write",
+        kind: None,
+        media: None,
+        why: NO_SNAPSHOT,
+    },
+    Reason {
+        engine: Some("hetermm"),
+        site: "blocks/snapshot.rs finish sync",
+        kind: None,
+        media: None,
+        why: NO_SNAPSHOT,
+    },
+    Reason {
+        engine: Some("hetermm"),
+        site: "engine/recover.rs give_up_snapshot save_manifest",
+        kind: None,
+        media: None,
+        why: NO_SNAPSHOT,
+    },
     Reason { engine: None, site: "blocks/inspect.rs write write", kind: None, media: None, why: REPAIR },
     Reason { engine: None, site: "blocks/inspect.rs write sync", kind: None, media: None, why: REPAIR },
     Reason {

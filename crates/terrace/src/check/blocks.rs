@@ -95,6 +95,10 @@ impl Blocks {
                 self.extents[slot as usize] = Some(header.seq);
                 return;
             }
+            Stored::Valid(header) if header.kind == BlockKind::Snapshot => {
+                report.counts.blocks_snapshot += 1;
+                return;
+            }
             Stored::Valid(header) => judge(image, header.seq, manifest.persisted_seq),
             Stored::Bad => match image.trailer {
                 Stored::Valid(trailer) if trailer.seq <= manifest.persisted_seq => {
