@@ -263,6 +263,10 @@ impl BlockImage {
     pub fn footer(&self) -> Option<Vec<FooterEntry>> {
         footer::footer(&self.bytes, self.bytes.len()).map(|(_, entries)| entries)
     }
+    /// Whether its end is that of a block of a snapshot, whatever became of its header: it holds no records.
+    pub fn ends_a_snapshot(&self) -> bool {
+        snapshot::ends_one(&self.bytes)
+    }
     /// Whether the checksum over all records holds.
     pub fn data_holds(&self, trailer: &BlockTrailer) -> bool {
         let data = self.bytes.get(BLOCK_HEADER_BYTES..trailer.data_end as usize);

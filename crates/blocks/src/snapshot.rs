@@ -50,6 +50,13 @@ fn tail(seq: u64, number: u32, bytes: &[u8]) -> [u8; TRAILER_BYTES] {
     tail
 }
 
+/// Whether a block ends as those of snapshots do.
+pub(crate) fn ends_one(block: &[u8]) -> bool {
+    let Some(at) = block.len().checked_sub(TRAILER_BYTES) else { return false };
+    let tail = &block[at..];
+    u64_at(tail, 0) == MAGIC && u64_at(tail, 56) == u64::from(crc32c::crc32c(&tail[..56]))
+}
+
 /// The bytes of part `number` in a block, if that is what the block holds.
 pub(crate) fn part_in(block: &[u8], store_id: u64, slot: u32, seq: u64, number: u32) -> Option<&[u8]> {
     let Stored::Valid(header) = Header::decode(block.get(..BLOCK_HEADER_BYTES)?, store_id, slot) else {

@@ -114,7 +114,8 @@ impl Blocks {
             }
             Judged::Torn => {
                 report.counts.blocks_torn += 1;
-                if manifest.clean {
+                // Of a snapshot's own blocks it is told with the snapshot.
+                if manifest.clean && !image.ends_a_snapshot() {
                     report.problems.push(format!(
                         "block {slot}: half of it was overwritten, and the store was closed in order; opening frees it, and what it held is lost"
                     ));
