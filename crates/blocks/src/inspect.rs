@@ -17,6 +17,7 @@ use crate::lower::Lower;
 use crate::manifest_copies::{manifest_area, manifest_unit};
 use crate::pieces;
 use crate::place::{least_block_bytes, slots_max};
+use crate::snapshot;
 use crate::written::stored_count;
 
 pub use crate::pieces::Piece;
@@ -119,8 +120,8 @@ impl<L: Lower> Inspector<L> {
         if header == Stored::Empty && self.lost_header(slot, &head)? {
             header = Stored::Bad;
         }
-        let extents = matches!(header, Stored::Valid(Header { kind: BlockKind::Extents, .. }));
-        if header == Stored::Empty || extents {
+        let other = matches!(header, Stored::Valid(Header { kind, .. }) if kind != BlockKind::Records);
+        if header == Stored::Empty || other {
             let blank = header == Stored::Empty && self.blank(slot, &head)?;
             return Ok(BlockImage { slot, header, trailer: Stored::Empty, blank, bytes: head });
         }
@@ -146,6 +147,65 @@ impl<L: Lower> Inspector<L> {
     /// The device's.
     pub fn written(&self) -> io::Result<u64> {
         stored_count(&self.lower, self.store_id)
+    }
+    /// Verifies the snapshot whose head lies in a slot: how many blocks it has, or why it is not the one that the manifest with
+    /// this sequence number names. `None` if it was given up.
+    ///
+    /// # Errors
+    /// The device's.
+    pub fn snapshot(&self, slot: u32, sequence: u64) -> io::Result<Option<Result<usize, String>>> {
+        let block = |slot: u32| {
+            let mut bytes = vec![0; self.block_bytes];
+            self.lower.read(self.block_offset(slot), &mut bytes).map(|()| bytes)
+        };
+        if slot >= self.blocks() {
+            return Ok(Some(Err(format!("there is no block {slot}"))));
+        }
+        let bytes = block(slot)?;
+        let Some(head) = snapshot::Head::decode(&bytes, self.store_id, slot) else {
+            let given_up = Header::cleared(&bytes, self.store_id, slot);
+            let given_up = given_up.is_some_and(|header| header.kind == BlockKind::Snapshot);
+            return Ok((!given_up).then(|| Err(format!("block {slot} is not its head"))));
+        };
+        if head.sequence != sequence {
+            return Ok(Some(Err(format!("it is of manifest {}", head.sequence))));
+        }
+        for (number, &slot) in (0u32..).zip(&head.slots) {
+            let whole = slot < self.blocks()
+                && snapshot::part_in(
+                    &block(slot)?,
+                    self.store_id,
+                    slot,
+                    head.seq_of(number as usize),
+                    number,
+                )
+                .is_some();
+            if !whole {
+                return Ok(Some(Err(format!("block {slot} is not part {number} of it"))));
+            }
+        }
+        Ok(Some(Ok(head.slots.len() + 1)))
+    }
+    /// Sees to it that the snapshot whose head lies in a slot is not used: before anything else changes. `false` if something
+    /// else lies there, so that there is none to be used.
+    ///
+    /// # Errors
+    /// The device's.
+    pub fn give_up_snapshot(&self, slot: u32) -> io::Result<bool> {
+        let image = self.read(slot)?;
+        let seq = match (image.header, image.trailer) {
+            (Stored::Valid(header), _) if header.kind == BlockKind::Snapshot => header.seq,
+            // Nothing else was written where the manifest says that its head is.
+            (Stored::Empty | Stored::Bad, Stored::Empty | Stored::Bad) => 0,
+            _ => return Ok(false),
+        };
+        // All of the header, for it may be what is damaged: cleared, it says that something was given up.
+        let header = Header { store_id: self.store_id, seq, slot, kind: BlockKind::Snapshot };
+        let mut unit = vec![0; BLOCK_HEADER_BYTES.next_multiple_of(L::UNIT)];
+        unit[8..BLOCK_HEADER_BYTES].copy_from_slice(&header.encode()[8..]);
+        self.lower.write(self.block_offset(slot), &unit)?;
+        self.lower.sync()?;
+        Ok(true)
     }
     /// Whether an empty header was not cleared, for its block's trailer is there.
     fn lost_header(&self, slot: u32, head: &[u8]) -> io::Result<bool> {
@@ -202,6 +262,10 @@ impl BlockImage {
     /// The footer's entries, in the order of their records; `None` if trailer or footer are damaged.
     pub fn footer(&self) -> Option<Vec<FooterEntry>> {
         footer::footer(&self.bytes, self.bytes.len()).map(|(_, entries)| entries)
+    }
+    /// Whether its end is that of a block of a snapshot, whatever became of its header: it holds no records.
+    pub fn ends_a_snapshot(&self) -> bool {
+        snapshot::ends_one(&self.bytes)
     }
     /// Whether the checksum over all records holds.
     pub fn data_holds(&self, trailer: &BlockTrailer) -> bool {

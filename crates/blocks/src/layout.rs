@@ -43,6 +43,8 @@ pub enum BlockKind {
     Records = 1,
     /// Pieces of large values.
     Extents = 2,
+    /// A part of what a clean stop saved of index and block table.
+    Snapshot = 3,
 }
 
 /// The first 64 bytes of a block.
@@ -81,7 +83,7 @@ pub fn u64_at(bytes: &[u8], at: usize) -> u64 {
 pub fn u32_at(bytes: &[u8], at: usize) -> u32 {
     (u64_at(&[bytes.get(at..at + 4).unwrap_or(&[]), &[0; 4]].concat(), 0)) as u32
 }
-fn put(bytes: &mut [u8], at: usize, word: u64) {
+pub(crate) fn put(bytes: &mut [u8], at: usize, word: u64) {
     bytes[at..at + 8].copy_from_slice(&word.to_le_bytes());
 }
 /// The first word of a block's use `seq`, never zero. Freeing clears this word alone: were it the same for every use, its
@@ -132,6 +134,7 @@ impl Header {
                 let kind = match u64_at(bytes, 24) >> 32 {
                     1 => BlockKind::Records,
                     2 => BlockKind::Extents,
+                    3 => BlockKind::Snapshot,
                     _ => return Stored::Bad,
                 };
                 let header = Self {

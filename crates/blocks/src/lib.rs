@@ -25,6 +25,7 @@
 //! | `freeing`, `tombstones` | blocks that nothing refers to, and tombstones that hide nothing |
 //! | `purge` | what is dead by time or a whole-database flush, and what to evict |
 //! | `scan`, `settle` | opening what is on the medium, and clearing what nobody adopted |
+//! | `snapshot` | what a clean stop saves, so that the next opening need not scan |
 //! | `frames`, `words`, `fetch` | DRAM for pages that become blocks, and records in it |
 //! | `listed` | a record that a block lists, and the index |
 //! | `compose` | a space, its log and the machine put together on a medium |
@@ -60,6 +61,8 @@ mod reads;
 mod scan;
 mod settle;
 mod slots;
+mod snapshot;
+mod survey;
 mod sync;
 mod tombstones;
 mod words;
@@ -89,6 +92,7 @@ pub use place::{Place, slots_max};
 pub use reads::Reads;
 pub use scan::FoundRecord;
 pub use slots::{Slot, State};
+pub use snapshot::{SavedSlot, SavedTable, SnapshotReader, SnapshotWriter};
 pub use tombstones::{Copies, Sweep};
 pub use words::Words;
 pub use written::Written;

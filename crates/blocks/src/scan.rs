@@ -22,7 +22,7 @@ pub type FoundRecord<'a> = &'a (dyn Fn(u32, &FooterEntry, u32) + Sync);
 
 /// What a slot was read to hold.
 #[derive(PartialEq)]
-enum Reading {
+pub(crate) enum Reading {
     Free {
         /// Its header was cleared, and is whole but for that.
         used: bool,
@@ -35,6 +35,10 @@ enum Reading {
         headless: bool,
     },
     Extents {
+        seq: u64,
+    },
+    /// What a clean stop saved, or began to: a scan makes it worthless.
+    Snapshot {
         seq: u64,
     },
     Whole {
@@ -62,6 +66,17 @@ impl<L: Lower> Blocks<L> {
         let count = stored_count(&self.lower, self.store_id)
             .map_err(StoreError::io("reading how many blocks were written"))?;
         self.written.found(count, &self.slots);
+        self.each_slot(threads, progress, &|number| self.scan_slot(number, trusted_seq, found))
+    }
+
+    /// Has `threads` look at every slot, until one of them fails. What a dead process left in caches, and was looked at, is
+    /// durable then.
+    pub(crate) fn each_slot(
+        &self,
+        threads: usize,
+        progress: &(dyn Fn(u64, u64) + Sync),
+        look: &(dyn Fn(u32) -> Result<(), StoreError> + Sync),
+    ) -> Result<(), StoreError> {
         let next = AtomicUsize::new(0);
         let done = AtomicU64::new(0);
         let failure: Mutex<Option<StoreError>> = Mutex::new(None);
@@ -72,7 +87,7 @@ impl<L: Lower> Blocks<L> {
                 if number >= self.slots.len() || failure.lock().is_some() {
                     break;
                 }
-                if let Err(error) = self.scan_slot(number as u32, trusted_seq, found) {
+                if let Err(error) = look(number as u32) {
                     *failure.lock() = Some(error);
                     return;
                 }
@@ -100,9 +115,9 @@ impl<L: Lower> Blocks<L> {
         failure.into_inner().map_or(Ok(()), Err)
     }
 
-    /// Reads a slot and takes what it holds into account. A whole block proves itself; anything else counts when two readings
-    /// agree: a page from elsewhere may look free, one from earlier like an earlier use of the slot.
-    fn scan_slot(&self, number: u32, trusted_seq: u64, found: FoundRecord<'_>) -> Result<(), StoreError> {
+    /// Reads a slot. A whole block proves itself; anything else counts when two readings agree: a page from elsewhere may look
+    /// free, one from earlier like an earlier use of the slot.
+    pub(crate) fn agreed_reading(&self, number: u32, trusted_seq: u64) -> Result<Reading, StoreError> {
         let mut reading = self.read_slot(number, trusted_seq)?;
         let mut agreed = matches!(reading, Reading::Whole { .. });
         for _ in 1..READINGS_MAX {
@@ -117,8 +132,13 @@ impl<L: Lower> Blocks<L> {
             let what = format!("reading block {number}");
             return Err(StoreError::Io { what, source: terrace_media::agreed::differ() });
         }
+        Ok(reading)
+    }
+
+    /// Reads a slot and takes what it holds into account.
+    fn scan_slot(&self, number: u32, trusted_seq: u64, found: FoundRecord<'_>) -> Result<(), StoreError> {
         let slot = &self.slots[number as usize];
-        match reading {
+        match self.agreed_reading(number, trusted_seq)? {
             Reading::Blank if self.written.knows(number) => self.written.vanished(number),
             Reading::Free { used } => {
                 slot.written.fetch_or(used, Relaxed);
@@ -133,6 +153,10 @@ impl<L: Lower> Blocks<L> {
             Reading::Extents { seq } => {
                 slot.written.store(true, Relaxed);
                 slot.begin(State::Extents, seq, None, self.block_bytes as u32);
+            }
+            Reading::Snapshot { seq } => {
+                slot.written.store(true, Relaxed);
+                slot.begin(State::Freeing, seq, None, 0);
             }
             Reading::Whole { trailer, list } => self.found_block(number, &trailer, &list, found),
             Reading::Damaged(what) => return Err(damaged(number, what)),
@@ -160,11 +184,12 @@ impl<L: Lower> Blocks<L> {
             Stored::Empty => return Ok(self.read_free(number, &head, trailer, trusted_seq)),
             Stored::Valid(header) => {
                 self.last_seq.fetch_max(header.seq, SeqCst);
-                if header.kind == BlockKind::Extents {
+                match header.kind {
                     // The end of a large value may look like a trailer.
-                    return Ok(Reading::Extents { seq: header.seq });
+                    BlockKind::Extents => return Ok(Reading::Extents { seq: header.seq }),
+                    BlockKind::Snapshot => return Ok(Reading::Snapshot { seq: header.seq }),
+                    BlockKind::Records => header.seq,
                 }
-                header.seq
             }
             _ => match trailer {
                 // A torn flush leaves a trailer of a seq that is not trusted, or none: this one was whole once.
@@ -235,7 +260,7 @@ impl<L: Lower> Blocks<L> {
         self.last_seq.fetch_max(trailer.seq, SeqCst);
         match cleared {
             // What looks like a trailer is a large value's.
-            Some(header) if header.kind == BlockKind::Extents => Reading::Free { used },
+            Some(header) if header.kind != BlockKind::Records => Reading::Free { used },
             // Freeing clears two words, and a crash may keep one.
             Some(header) if header.seq == trailer.seq => Reading::Torn { headless: false },
             _ if trailer.seq <= trusted_seq => Reading::Damaged("its header is gone"),

@@ -258,7 +258,7 @@ impl<I: Index, S: Space, D: LogDevice> Machine<I, S, D> {
                 *stored = version;
             }
         }
-        manifest.clean = false;
+        (manifest.clean, manifest.snapshot) = (false, None);
         change(&mut manifest);
         self.space.save_manifest(&manifest.encode())?;
         *current = manifest;
@@ -562,9 +562,12 @@ impl<I: Index, S: Space, D: LogDevice> Store for StoreHandle<I, S, D> {
         machine.space.close(&machine.index, &**machine)?;
         let newest =
             (0..machine.shared.sessions_max()).map(|s| machine.shared.commit.issued(s)).max().unwrap_or(0);
+        let snapshot = machine.save_snapshot();
         machine
             .save_manifest(|manifest| {
                 manifest.clean = true;
+                manifest.snapshot =
+                    snapshot.and_then(|(place, sequence)| (sequence == manifest.sequence).then_some(place));
                 manifest.persisted_seq = machine.space.sealed_seq();
                 manifest.version_floor = manifest.version_floor.max(newest);
                 manifest.log_floor = manifest.log_floor.max(newest);

@@ -4,7 +4,8 @@
 //! 0    magic "TRCMANI1"          8    sequence of this manifest (the higher valid one of two copies counts)
 //! 16   persisted page sequence   24   log floor (version)
 //! 32   time high-water mark, us  40   version floor
-//! 48   1 if closed cleanly       56   flush version of each database, 16 words
+//! 48   1 if closed cleanly, in the upper half 1 + slot of the snapshot's first block (0: none)
+//! 56   flush version of each database, 16 words
 //! 184  CRC-32C of bytes 0..184   188  zero
 //! ```
 
@@ -36,6 +37,9 @@ pub struct Manifest {
     pub version_floor: u64,
     /// Whether the store was closed cleanly.
     pub clean: bool,
+    /// Where the snapshot of index and space begins that was saved as it was closed, as the space numbers places. It is told
+    /// from an older one by the [`sequence`](Self::sequence) that it holds.
+    pub snapshot: Option<u32>,
     /// Records of a database with at most this version are dead.
     pub flush_versions: [u64; DATABASES],
 }
@@ -66,7 +70,7 @@ impl Manifest {
             self.log_floor,
             self.time_us,
             self.version_floor,
-            u64::from(self.clean),
+            u64::from(self.clean) | self.snapshot.map_or(0, |place| (u64::from(place) + 1) << 32),
         ];
         for (i, word) in words.iter().chain(&self.flush_versions).enumerate() {
             bytes[8 + i * 8..16 + i * 8].copy_from_slice(&word.to_le_bytes());
@@ -85,13 +89,16 @@ impl Manifest {
         let mut words =
             bytes[8..CRC_AT].chunks_exact(8).filter_map(|w| Some(u64::from_le_bytes(w.try_into().ok()?)));
         let mut next = || words.next().unwrap_or(0);
+        let (sequence, persisted_seq, log_floor, time_us) = (next(), next(), next(), next());
+        let (version_floor, closed) = (next(), next());
         Some(Self {
-            sequence: next(),
-            persisted_seq: next(),
-            log_floor: next(),
-            time_us: next(),
-            version_floor: next(),
-            clean: next() == 1,
+            sequence,
+            persisted_seq,
+            log_floor,
+            time_us,
+            version_floor,
+            clean: closed as u32 == 1,
+            snapshot: ((closed >> 32) as u32).checked_sub(1),
             flush_versions: std::array::from_fn(|_| next()),
         })
     }
@@ -110,10 +117,16 @@ mod tests {
             time_us: 4,
             version_floor: 5,
             clean: true,
+            snapshot: Some(0x0102_0304),
             flush_versions: std::array::from_fn(|i| i as u64 + 6),
         };
         let bytes = manifest.encode();
         assert_eq!(Manifest::decode(&bytes), Some(manifest));
+        assert_eq!(bytes[48..56], [1, 0, 0, 0, 5, 3, 2, 1], "closed, and one more than the snapshot's place");
+        for snapshot in [None, Some(0)] {
+            let other = Manifest { snapshot, ..manifest };
+            assert_eq!(Manifest::decode(&other.encode()), Some(other));
+        }
         for at in 0..CRC_AT + 4 {
             let mut bad = bytes;
             bad[at] ^= 1;

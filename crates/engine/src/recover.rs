@@ -25,8 +25,8 @@ use crate::machine::{Machine, MachineOptions};
 use crate::manifest::Manifest;
 use crate::record::{Kind, RecordView};
 use crate::session::StoreError;
-use crate::space::{Found, Space};
-use crate::stats::RecoveryStats;
+use crate::space::{Counted, Found, Space};
+use crate::stats::{RecoveryStats, SnapshotUse};
 
 /// Shards of the table of winners, so that several threads can fill it.
 const SHARDS: usize = 64;
@@ -86,11 +86,21 @@ impl<I: Index, S: Space, D: LogDevice> Machine<I, S, D> {
         };
         let recovering = manifest != Manifest::default() || replay.is_some();
         let mut stats = RecoveryStats { clean: manifest.clean, ..RecoveryStats::default() };
-        let mut manifest = manifest;
+        let (mut manifest, mut index) = (manifest, index);
+        let restored = Self::load_snapshot(&mut index, &space, &manifest, replay.as_ref(), &options);
+        stats.snapshot = match &restored {
+            None => SnapshotUse::None,
+            Some(Ok(_)) => SnapshotUse::Used,
+            Some(Err(why)) => {
+                tracing::warn!("the snapshot of the last stop is not used, everything is scanned: {why}");
+                SnapshotUse::Refused
+            }
+        };
+        let restored = restored.and_then(Result::ok);
         let shards: Vec<Mutex<Table>> = (0..SHARDS).map(|_| Mutex::default()).collect();
         let max_version = Mutex::new(0u64);
         let shard = |hash: u64| &shards[(hash >> 58) as usize % SHARDS];
-        space.scan_media(manifest.persisted_seq, options.threads.max(1), progress, &|found| {
+        let scan = |found: Found| {
             let mut table = shard(found.hash).lock();
             let winner = table.entry((found.hash, found.check));
             let entry = winner.or_insert(Winner::Media(found));
@@ -100,9 +110,14 @@ impl<I: Index, S: Space, D: LogDevice> Machine<I, S, D> {
             drop(table);
             let mut max = max_version.lock();
             *max = (*max).max(found.version);
-        })?;
-        let mut max_version = max_version.into_inner();
-        if let Some(replay) = &mut replay {
+        };
+        if restored.is_none() {
+            space.scan_media(manifest.persisted_seq, options.threads.max(1), progress, &scan)?;
+        }
+        let mut max_version = max_version.into_inner().max(restored.map_or(0, |(_, newest)| newest));
+        if let Some(replay) = &mut replay
+            && restored.is_none()
+        {
             max_version = max_version.max(replay.max_version());
             let floor = manifest.log_floor;
             let mut bad_entry = None;
@@ -148,9 +163,19 @@ impl<I: Index, S: Space, D: LogDevice> Machine<I, S, D> {
             return Err(StoreError::Corrupt(why));
         }
         let machine = Self::assemble(options, index, space, log, manifest, max_version);
+        if manifest.snapshot.is_some() {
+            machine.give_up_snapshot(manifest.persisted_seq)?;
+        }
         let mut from_log = Vec::new();
         let mut need_keys = Vec::new();
         let counters = &machine.shared.counters[0];
+        if let Some((counted, _)) = restored {
+            for (keys, &saved) in counters.keys.iter().zip(&counted.keys) {
+                keys.store(saved as i64, Relaxed);
+            }
+            counters.tombstones.store(counted.tombstones as i64, Relaxed);
+            (stats.records, stats.poisoned) = (counted.keys.iter().sum(), counted.poisoned);
+        }
         for shard in shards {
             for ((hash, _), winner) in shard.into_inner() {
                 match winner {
@@ -234,6 +259,47 @@ impl<I: Index, S: Space, D: LogDevice> Machine<I, S, D> {
         // The clock and the versions must be ahead on the medium before anything is answered.
         machine.save_manifest(|_| {}).map_err(StoreError::io("storing the manifest"))?;
         Ok(machine)
+    }
+}
+
+impl<I: Index, S: Space, D: LogDevice> Machine<I, S, D> {
+    /// What the snapshot says that the manifest names, with index and space brought back, and the newest version on the media;
+    /// `None` if it names none. An error tells why it can't be used.
+    fn load_snapshot(
+        index: &mut I,
+        space: &S,
+        manifest: &Manifest,
+        replay: Option<&Replay<D>>,
+        options: &MachineOptions,
+    ) -> Option<Result<(Counted, u64), String>> {
+        let place = manifest.snapshot?;
+        if !manifest.clean {
+            return Some(Err("the manifest that names it is not of a clean stop".into()));
+        }
+        // A crash may have come before the log was emptied: what is left there is all in pages.
+        let newer = replay.is_some_and(|replay| replay.max_version() > manifest.log_floor);
+        if newer {
+            return Some(Err("the log holds something newer".into()));
+        }
+        Some(space.load_snapshot(index, place, manifest, options.threads.max(1)))
+    }
+
+    /// Before anything changes, here or later: the snapshot must not be used again. What is trusted stays as it is, for nothing
+    /// was cleared yet.
+    fn give_up_snapshot(&self, trusted: u64) -> Result<(), StoreError> {
+        let stored = self.save_manifest(|manifest| manifest.persisted_seq = trusted);
+        stored.map_err(StoreError::io("storing a manifest that gives the snapshot up"))
+    }
+
+    /// Saves index and space at the end of a clean stop. Where, and the sequence number of the manifest that must say so.
+    pub(crate) fn save_snapshot(&self) -> Option<(u32, u64)> {
+        let sequence = self.manifest.lock().sequence + 1;
+        let counted = Counted {
+            keys: std::array::from_fn(|db| self.shared.keys(db as u8)),
+            tombstones: self.shared.tombstones(),
+            poisoned: 0,
+        };
+        self.space.save_snapshot(&self.index, &counted, sequence).map(|place| (place, sequence))
     }
 }
 

@@ -10,6 +10,8 @@ use std::os::fd::RawFd;
 use terrace_index::{Address, Index, Key};
 
 use crate::commit::Barrier;
+use crate::manifest::Manifest;
+use crate::op::DATABASES;
 use crate::record::{Head, NewRecord};
 use crate::session::{Progress, StoreError};
 use crate::stats::{Failure, TierStats};
@@ -152,6 +154,17 @@ pub struct Found {
     pub kind: crate::record::Kind,
     /// The database.
     pub db: u8,
+}
+
+/// What a snapshot says of the whole store beside index and space.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counted {
+    /// Live keys of each database.
+    pub keys: [u64; DATABASES],
+    /// Tombstones in the index.
+    pub tombstones: u64,
+    /// Of the keys, those whose record says that it was damaged.
+    pub poisoned: u64,
 }
 
 /// Where records live. See the module's text.
@@ -377,6 +390,32 @@ pub trait Space: Send + Sync + 'static {
     /// # Errors
     /// The device's, or no room for what is not flushed yet.
     fn close<I: Index>(&self, index: &I, context: &dyn Context) -> Result<(), StoreError>;
+
+    /// Saves index and space so that [`load_snapshot`](Self::load_snapshot) brings them back without a scan. Called once
+    /// [`close`](Self::close) has ended; nothing may change what is on the medium afterwards. It is durable when this returns,
+    /// and counts if the manifest with this sequence number names the place returned.
+    ///
+    /// `None`: nothing was saved, and it was said why. No failure of it is one of the store.
+    fn save_snapshot<I: Index>(&self, _index: &I, _counted: &Counted, _sequence: u64) -> Option<u32> {
+        None
+    }
+
+    /// Brings index and space back as the snapshot has them that the manifest names, in the place of
+    /// [`scan_media`](Self::scan_media), [`adopt`](Self::adopt) and [`adopt_extent`](Self::adopt_extent). Nothing on the medium
+    /// is changed. It succeeds only where a scan would, and would find the same. Beside what was counted it returns the newest
+    /// version of any record on the media, which a scan would have met.
+    ///
+    /// # Errors
+    /// Why it can't be trusted: then index and space are as before.
+    fn load_snapshot<I: Index>(
+        &self,
+        _index: &mut I,
+        _place: u32,
+        _manifest: &Manifest,
+        _threads: usize,
+    ) -> Result<(Counted, u64), String> {
+        Err("this engine has no snapshots".into())
+    }
 
     /// What is where.
     fn tiers(&self) -> Vec<TierStats>;

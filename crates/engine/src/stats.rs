@@ -92,11 +92,25 @@ pub struct LogStats {
     pub media: CountersSnapshot,
 }
 
+/// What an opening made of the snapshot that a clean stop saves.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SnapshotUse {
+    /// There was none.
+    #[default]
+    None,
+    /// Index and space are what it says.
+    Used,
+    /// Something about it was not right: the media were scanned.
+    Refused,
+}
+
 /// What recovery did.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RecoveryStats {
     /// Whether the store had been closed cleanly.
     pub clean: bool,
+    /// Whether a snapshot spared the scan.
+    pub snapshot: SnapshotUse,
     /// Records found live.
     pub records: u64,
     /// Of those, records that came from the log.

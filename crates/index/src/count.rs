@@ -30,6 +30,10 @@ impl Count {
     pub(crate) fn increment(&self) -> u64 {
         self.stripes[stripe()].fetch_add(1, Relaxed).wrapping_add(1)
     }
+    /// Adds entries that are counted elsewhere.
+    pub(crate) fn add(&self, entries: u64) {
+        self.stripes[stripe()].fetch_add(entries, Relaxed);
+    }
     /// Subtracts one, and returns what this stripe holds now.
     #[inline]
     pub(crate) fn decrement(&self) -> u64 {

@@ -3,6 +3,8 @@
 use std::num::NonZeroU64;
 use std::ops::{Bound, ControlFlow};
 
+use crate::Snapshot;
+
 /// Where a record lives, as the space that owns it understands it: 48 bits, never 0.
 ///
 /// An index stores it and hands it back; it never interprets it.
@@ -258,6 +260,16 @@ pub trait Index: Send + Sync + 'static {
 
     /// This index as an ordered one, if it is one.
     fn ordered(&self) -> Option<&dyn OrderedIndex> {
+        None
+    }
+
+    /// This index as one that can be saved, if it is one; others are built anew from what the media hold.
+    fn as_snapshot(&self) -> Option<&dyn Snapshot> {
+        None
+    }
+
+    /// The same, to be loaded while nobody else uses it.
+    fn as_snapshot_mut(&mut self) -> Option<&mut dyn Snapshot> {
         None
     }
 }

@@ -25,6 +25,7 @@
 //! | `admit` | when writes are refused |
 //! | `temperature`, `policy` | how often records are read, and what follows from it |
 //! | `copies` | what sweeps must know beside blocks |
+//! | `snapshot`, `warm` | what a clean stop saves, and the opening after it; what was hot comes up again |
 //! | `open`, `space` | options; the seam to the machine |
 //!
 //! Policies run under the trace simulator, too (`terrace bench trace`).
@@ -46,10 +47,12 @@ mod retired;
 mod round;
 mod slab;
 mod slot;
+mod snapshot;
 mod space;
 mod stage;
 mod sync;
 mod temperature;
+mod warm;
 mod write;
 
 use std::sync::Arc;

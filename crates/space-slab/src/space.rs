@@ -5,8 +5,9 @@ use std::os::fd::RawFd;
 use std::sync::atomic::Ordering::*;
 
 use terrace_blocks::{Blocks, Image, Lower, Place, Reads, State, Sweep, total_bytes};
+use terrace_engine::manifest::Manifest;
 use terrace_engine::record::{Head, NewRecord, RecordView};
-use terrace_engine::space::{Arrival, Class, Context, Fetch, Found, Limits, Room, Space, Want};
+use terrace_engine::space::{Arrival, Class, Context, Counted, Fetch, Found, Limits, Room, Space, Want};
 use terrace_engine::{Failure, Progress, StoreError, TierStats};
 use terrace_index::{Address, Index, Key};
 
@@ -24,6 +25,7 @@ use crate::slab::Slabs;
 use crate::stage::Stage;
 use crate::sync::{AtomicI64, AtomicU64, Mutex};
 use crate::temperature::Temperature;
+use crate::warm::Warming;
 use crate::write::Local;
 
 /// The policy of DRAM.
@@ -43,6 +45,8 @@ pub struct SlabSpace<L: Lower> {
     pub(crate) policy: Chosen,
     /// Background state: one step at a time.
     steps: Mutex<Steps>,
+    /// 1: what is on the medium changes no more.
+    stopped: AtomicU64,
     /// At most the sequence number of the page that is being written; 0: none is.
     pub(crate) sealing: AtomicU64,
     /// The newest page written.
@@ -82,6 +86,7 @@ struct Steps {
     defrag: Defrag,
     middle: MiddleSteps,
     sweep: Sweep,
+    warming: Warming,
 }
 
 /// Counts for people and tests.
@@ -103,6 +108,9 @@ pub(crate) struct Details {
     pub to_middle_up: AtomicU64,
     pub from_middle_up: AtomicU64,
     pub from_middle_down: AtomicU64,
+    pub warmed: AtomicU64,
+    pub snapshots_saved: AtomicU64,
+    pub snapshots_not_saved: AtomicU64,
 }
 
 impl<L: Lower> SlabSpace<L> {
@@ -120,6 +128,7 @@ impl<L: Lower> SlabSpace<L> {
             temperature: Temperature::new(slabs.classes.count()),
             policy: Chosen::default(),
             steps: Mutex::new(Steps::default()),
+            stopped: AtomicU64::new(0),
             sealing: AtomicU64::new(0),
             last_page: AtomicU64::new(0),
             whole_blocks_out: AtomicU64::new(0),
@@ -157,6 +166,25 @@ impl<L: Lower> SlabSpace<L> {
         matches!(self.locations.location(address), Location::Pmem(_))
     }
 
+    /// What is on the medium changes no more: waits for the step that is under way, and none follows.
+    pub(crate) fn stop_steps(&self) {
+        let _steps = self.steps.lock();
+        self.stopped.store(1, SeqCst);
+    }
+
+    /// What was hot when the store was closed comes up again in the background.
+    pub(crate) fn begin_warming(&self, list: Vec<u64>) {
+        self.steps.lock().warming.begin(list);
+    }
+
+    /// The durable copy of a record in DRAM.
+    pub(crate) fn home_of(&self, address: Address) -> Option<Address> {
+        match self.locations.location(address) {
+            Location::Dram(offset) => self.slabs.slot(offset).home(),
+            Location::Pmem(_) | Location::Page(..) => None,
+        }
+    }
+
     /// Whether the index has taken the DRAM: then what would make it grow is refused.
     pub(crate) fn index_has_dram(&self) -> bool {
         self.options.dram_budget.is_some() && self.slabs.allowed.load(Relaxed) <= SLABS_MIN
@@ -171,6 +199,9 @@ impl<L: Lower> Space for SlabSpace<L> {
         self.options.limits()
     }
     fn attach(&self, _slot: usize) -> Result<Local<L>, StoreError> {
+        if self.stopped.load(SeqCst) == 1 {
+            return Err(StoreError::Options("the store was closed: it must be opened again".into()));
+        }
         let queue = self.blocks.lower.queue().map_err(StoreError::io("a queue of reads"))?;
         Ok(Local::new(Reads::new(queue)))
     }
@@ -264,7 +295,10 @@ impl<L: Lower> Space for SlabSpace<L> {
 
     fn step<I: Index>(&self, index: &I, context: &dyn Context) -> Progress {
         let Some(mut steps) = self.steps.try_lock() else { return Progress::Idle };
-        let Steps { cooling, stage, image, evicting, retiring, defrag, middle, sweep } = &mut *steps;
+        if self.stopped.load(SeqCst) == 1 {
+            return Progress::Idle;
+        }
+        let Steps { cooling, stage, image, evicting, retiring, defrag, middle, sweep, warming } = &mut *steps;
         let collected = self.retired.collect(cooling, &self.slabs, context);
         let taken = self.slabs.take_empty();
         let parked = self.slabs.park();
@@ -274,6 +308,7 @@ impl<L: Lower> Space for SlabSpace<L> {
         all.push(self.evict_step(evicting, (stage, image), cooling, walking, index, context));
         all.push(self.middle_step(middle, (stage, image), index, context));
         all.push(self.defrag_step(defrag, image, index, context));
+        all.push(self.warm_step(warming, index, context));
         let copies = WithStages { space: self, stages: [stage, &defrag.stage] };
         all.push(self.blocks.sweep_step(sweep, &copies, index, context));
         self.admit_step(context);
@@ -406,6 +441,18 @@ impl<L: Lower> Space for SlabSpace<L> {
     fn close<I: Index>(&self, index: &I, context: &dyn Context) -> Result<(), StoreError> {
         self.retire_all(index, context)
     }
+    fn save_snapshot<I: Index>(&self, index: &I, counted: &Counted, sequence: u64) -> Option<u32> {
+        self.save(index, counted, sequence)
+    }
+    fn load_snapshot<I: Index>(
+        &self,
+        index: &mut I,
+        place: u32,
+        manifest: &Manifest,
+        threads: usize,
+    ) -> Result<(Counted, u64), String> {
+        self.load(index, place, manifest, threads)
+    }
 
     fn tiers(&self) -> Vec<TierStats> {
         self.tier_stats()
@@ -431,6 +478,10 @@ impl<L: Lower> Space for SlabSpace<L> {
 impl<L: Lower> SlabSpace<L> {
     /// Writes down what is dirty; no session is open.
     fn retire_all<I: Index>(&self, index: &I, context: &dyn Context) -> Result<(), StoreError> {
+        if self.stopped.load(SeqCst) == 1 {
+            // It was closed before, and nobody could write since.
+            return Ok(());
+        }
         let target = self.rounds.current.load(SeqCst);
         self.rounds.target.fetch_max(target, SeqCst);
         while self.rounds.retired.load(SeqCst) < target {
@@ -535,6 +586,9 @@ impl<L: Lower> SlabSpace<L> {
             ("rounds_retired", d.rounds_retired.load(Relaxed)),
             ("tombstones_dropped", counts.tombstones_dropped.load(Relaxed)),
             ("extents_written", counts.extents_written.load(Relaxed)),
+            ("records_warmed", d.warmed.load(Relaxed)),
+            ("snapshots_saved", d.snapshots_saved.load(Relaxed)),
+            ("snapshots_not_saved", d.snapshots_not_saved.load(Relaxed)),
             ("reads_merged", counts.reads_merged.load(Relaxed)),
             ("blocks_purged", counts.purged.load(Relaxed)),
             ("records_damaged", counts.damaged.load(Relaxed)),

@@ -8,7 +8,9 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use terrace::check::{CheckError, CheckOptions, Report};
-use terrace::engine::{Batch, Condition, Durability, Expiry, OpError, OpKind, Reply, Session, StoreError};
+use terrace::engine::{
+    Batch, Condition, Durability, Expiry, OpError, OpKind, Reply, Session, SnapshotUse, StoreError,
+};
 use terrace::{OpenStore, Options, Tier};
 
 /// The manifest's two copies on block media.
@@ -94,8 +96,12 @@ fn clean(dir: &Path) -> Report {
 
 /// A filled store, closed.
 fn made() -> (tempfile::TempDir, Options, PathBuf) {
+    made_by("hetermm")
+}
+
+fn made_by(engine: &str) -> (tempfile::TempDir, Options, PathBuf) {
     let dir = tempfile::tempdir().unwrap();
-    let options = options(dir.path());
+    let options = Options { engine: engine.into(), ..options(dir.path()) };
     let store = terrace::open(options.clone()).unwrap();
     fill(&store);
     store.close().unwrap();
@@ -116,9 +122,7 @@ fn flip(file: &File, at: u64) {
 
 /// Where a text stands in the data file: its last place, which is in the newest block that has it or in an older one.
 fn find(file: &File, text: &[u8]) -> Vec<u64> {
-    let mut bytes = vec![0; file.metadata().unwrap().len() as usize];
-    file.read_exact_at(&mut bytes, 0).unwrap();
-    bytes.windows(text.len()).enumerate().filter(|(_, w)| *w == text).map(|(at, _)| at as u64).collect()
+    bytes(file).windows(text.len()).enumerate().filter(|(_, w)| *w == text).map(|(at, _)| at as u64).collect()
 }
 
 fn all_answer(store: &OpenStore, but: &[u32]) {
@@ -411,4 +415,107 @@ fn byte_media_are_read_too() {
     all_answer(&store, &[]);
     store.close().unwrap();
     assert_eq!(clean(&dir.path().join("pmem")).counts, clean(dir.path()).counts);
+}
+
+/// Where the blocks of a snapshot begin: its parts, and its head.
+fn snapshot_blocks(file: &File) -> (Vec<u64>, u64) {
+    let tails = find(file, b"TRCSNAPS").into_iter().map(|tail| {
+        let mut word = [0; 4];
+        file.read_exact_at(&mut word, tail + 16).unwrap();
+        (u32::from_le_bytes(word), MANIFEST_AREA + (tail - MANIFEST_AREA) / BLOCK * BLOCK)
+    });
+    let (heads, parts): (Vec<_>, Vec<_>) = tails.partition(|(number, _)| *number == u32::MAX);
+    assert!(heads.len() == 1 && parts.len() > 2, "{heads:?} {parts:?}");
+    (parts.into_iter().map(|(_, at)| at).collect(), heads[0].1)
+}
+
+fn snapshot_of(store: &OpenStore) -> SnapshotUse {
+    store.stats().recovery.unwrap().snapshot
+}
+
+/// Its bytes as they are.
+fn bytes(file: &File) -> Vec<u8> {
+    let mut bytes = vec![0; file.metadata().unwrap().len() as usize];
+    file.read_exact_at(&mut bytes, 0).unwrap();
+    bytes
+}
+
+#[test]
+fn a_damaged_snapshot_is_told_and_stops_no_opening() {
+    let (_dir, options, path) = made_by("tac");
+    let file = data(&path);
+    let report = clean(&path);
+    let (parts, head) = snapshot_blocks(&file);
+    assert_eq!(report.counts.blocks_snapshot, parts.len() as u64 + 1, "{report}");
+    assert!(
+        report.about.iter().any(|line| line.contains("snapshot of") && line.contains("whole")),
+        "{report}"
+    );
+    let closed = bytes(&file);
+    // In a part, in the head, and in the header of either.
+    for at in [parts[0] + 100, parts[1] + 18, head + 70, head + 18, head] {
+        file.write_all_at(&closed, 0).unwrap();
+        flip(&file, at);
+        let damaged = bytes(&file);
+        let report = check(&path, false).unwrap();
+        let told = "the snapshot of the last stop is damaged: block ";
+        assert!(report.problems.len() == 1 && report.problems[0].starts_with(told), "byte {at}: {report}");
+        assert!(bytes(&file) == damaged, "looking changes nothing");
+        if at != parts[0] + 100 && at != head + 70 {
+            continue;
+        }
+        let store = terrace::open(options.clone()).unwrap();
+        assert_eq!(snapshot_of(&store), SnapshotUse::Refused, "byte {at}");
+        all_answer(&store, &[]);
+        store.close().unwrap();
+        clean(&path);
+    }
+}
+
+#[test]
+fn a_repair_gives_a_damaged_snapshot_up() {
+    let (_dir, options, path) = made_by("tac");
+    let file = data(&path);
+    let (parts, head) = snapshot_blocks(&file);
+    let closed = bytes(&file);
+    for at in [parts[1] + 100, head + 18, head] {
+        file.write_all_at(&closed, 0).unwrap();
+        flip(&file, at);
+        let report = check(&path, true).unwrap();
+        let given_up = "the snapshot of the last stop was given up: opening scans";
+        assert!(report.is_clean() && report.repairs == [given_up], "byte {at}: {report}");
+        assert_eq!(report.notes, [given_up]);
+    }
+    let store = terrace::open(options.clone()).unwrap();
+    assert_eq!(snapshot_of(&store), SnapshotUse::Refused);
+    all_answer(&store, &[]);
+    store.close().unwrap();
+    let store = terrace::open(options).unwrap();
+    assert_eq!(snapshot_of(&store), SnapshotUse::Used);
+    all_answer(&store, &[]);
+    store.close().unwrap();
+    clean(&path);
+}
+
+#[test]
+fn a_damaged_page_is_no_less_damage_where_a_snapshot_is_whole() {
+    let (_dir, options, path) = made_by("tac");
+    let file = data(&path);
+    // Key 11 was written once, so its block's records count.
+    let block = (find(&file, &key(11))[0] - MANIFEST_AREA) / BLOCK;
+    flip(&file, MANIFEST_AREA + (block + 1) * BLOCK - 64 - 24 * 3 + 5);
+    let error = terrace::open(options.clone()).err().unwrap();
+    assert!(
+        matches!(&error, StoreError::Corrupt(text) if text.contains(&format!("block {block} "))),
+        "{error}"
+    );
+    let report = check(&path, true).unwrap();
+    // Before anything changes that it tells of.
+    assert!(report.is_clean() && report.repairs[0].contains("snapshot"), "{report}");
+    assert!(report.repairs.len() == 2 && report.repairs[1].contains("none is missing"), "{report}");
+    let store = terrace::open(options).unwrap();
+    assert_eq!(snapshot_of(&store), SnapshotUse::Refused);
+    all_answer(&store, &[]);
+    store.close().unwrap();
+    clean(&path);
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use terrace::engine::Durability;
+use terrace::engine::{Durability, SnapshotUse};
 use terrace::{OpenStore, Options, Tier, WhenFull, human_bytes};
 use terrace_server::Addresses;
 
@@ -42,7 +42,12 @@ pub fn ready(settings: &Settings, sized: &Sized, store: &OpenStore, at: Addresse
         push(&mut text, "opened", line);
     }
     if let Some(recovery) = store.stats().recovery {
-        let how = if recovery.clean { "after a clean stop" } else { "after a crash" };
+        let how = match (recovery.clean, recovery.snapshot) {
+            (_, SnapshotUse::Used) => "from the snapshot of a clean stop",
+            (true, SnapshotUse::Refused) => "after a clean stop, whose snapshot could not be used,",
+            (true, SnapshotUse::None) => "after a clean stop",
+            (false, _) => "after a crash",
+        };
         let seconds = recovery.nanoseconds as f64 / 1e9;
         let mut line = format!("{} records {how} in {seconds:.2} s", recovery.records);
         if recovery.poisoned > 0 {

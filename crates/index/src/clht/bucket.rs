@@ -90,8 +90,29 @@ impl Entry {
     }
     /// Bit `bit` (0 to 31) of the stored hash bits.
     pub(super) fn hash_bit(self, bit: u32) -> bool {
-        let stored = u64::from(self.extra) << 16 | self.word >> Address::BITS;
-        stored >> bit & 1 == 1
+        self.stored() >> bit & 1 == 1
+    }
+    /// The 32 stored hash bits.
+    pub(super) fn stored(self) -> u64 {
+        u64::from(self.extra) << 16 | self.word >> Address::BITS
+    }
+    /// Bytes of an entry that is saved.
+    pub(super) const BYTES: usize = 10;
+    /// Its bytes.
+    pub(super) fn encode(self) -> [u8; Self::BYTES] {
+        let mut bytes = [0; Self::BYTES];
+        bytes[..8].copy_from_slice(&self.word.to_le_bytes());
+        bytes[8..].copy_from_slice(&self.extra.to_le_bytes());
+        bytes
+    }
+    /// The entry of such bytes, if they are one's.
+    pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
+        let (word, extra) = bytes.split_at_checked(8)?;
+        let entry = Self {
+            word: u64::from_le_bytes(word.try_into().ok()?),
+            extra: u16::from_le_bytes(extra.try_into().ok()?),
+        };
+        entry.address().map(|_| entry)
     }
 }
 

@@ -17,6 +17,7 @@
 //! | `update` | changes of one key and of several |
 //! | `batch` | look-ups of several keys, each waiting for memory beside the others |
 //! | `grow` | when and how a bucket splits or merges |
+//! | `snapshot` | all entries, saved and loaded |
 //! | `pool`; `segments`, `memory`, `count` of the crate | where buckets come from; how many entries |
 //!
 //! Lock order: `splitter`, then buckets in ascending order of their numbers, then the pool's mutex.
@@ -29,6 +30,7 @@ mod lock;
 pub(crate) mod mapping;
 mod pool;
 mod probe;
+mod snapshot;
 mod update;
 
 use std::sync::atomic::Ordering::Acquire;
@@ -36,7 +38,7 @@ use std::sync::atomic::Ordering::Acquire;
 use crate::count::Count;
 use crate::segments::Segments;
 use crate::sync::{AtomicU64, Mutex};
-use crate::{Address, Change, Index, Key, Lookup, Verdict};
+use crate::{Address, Change, Index, Key, Lookup, Snapshot, Verdict};
 use bucket::{Bucket, Entry, Tag};
 use grow::Splitter;
 use mapping::{depth_of, next_cursor};
@@ -193,6 +195,14 @@ impl Index for Clht {
 
     fn name(&self) -> &'static str {
         "clht"
+    }
+
+    fn as_snapshot(&self) -> Option<&dyn Snapshot> {
+        Some(self)
+    }
+
+    fn as_snapshot_mut(&mut self) -> Option<&mut dyn Snapshot> {
+        Some(self)
     }
 }
 

@@ -43,6 +43,8 @@ const LOSES_AGAIN: &str = "what it clears is whole, trusted and no newer than wh
 const WHOLE_ANYWAY: &str = "a page of `tac` is synced before anything refers to it, and one that no manifest trusts counts as well if its \
                             checksums hold: what a manifest adds is that damage to it is told from a torn write, which takes rot to show";
 
+const NO_SNAPSHOT: &str = "this engine saves no snapshots";
+
 impl Reason {
     /// Whether it holds for an engine.
     pub(super) fn is_of(&self, engine: &str) -> bool {
@@ -54,15 +56,6 @@ impl Reason {
             && self.kind.is_none_or(|only| only == kind)
             && self.media.is_none_or(|only| only == media)
     }
-}
-
-const ON_BOTH: &str = "stores on both media are not among these settings yet; a test in `crates/space-slab/src/pmem/sweep.rs` leaves each one out in \
-                       turn and sees all missed, but for those that make a new store known, which is done again if it is cut off";
-const SWEPT_ON_BOTH: &str = "stores on both media are not among these settings yet; `crash-sweep --media tiered` missed it before it was there";
-
-/// A site that only stores on both media have.
-const fn on_both(site: &'static str, why: &'static str) -> Reason {
-    Reason { engine: Some("tac"), site, kind: None, media: None, why }
 }
 
 /// A reason that matches no site, or one that was caught, is an error.
@@ -157,6 +150,41 @@ pub(super) const REASONS: &[Reason] = &[
         why: REPAIR,
     },
     Reason { engine: None, site: "blocks/inspect.rs give_up sync", kind: None, media: None, why: REPAIR },
+    Reason {
+        engine: None,
+        site: "blocks/inspect.rs give_up_snapshot write",
+        kind: None,
+        media: None,
+        why: REPAIR,
+    },
+    Reason {
+        engine: None,
+        site: "blocks/inspect.rs give_up_snapshot sync",
+        kind: None,
+        media: None,
+        why: REPAIR,
+    },
+    Reason {
+        engine: Some("hetermm"),
+        site: "blocks/snapshot.rs write write",
+        kind: None,
+        media: None,
+        why: NO_SNAPSHOT,
+    },
+    Reason {
+        engine: Some("hetermm"),
+        site: "blocks/snapshot.rs finish sync",
+        kind: None,
+        media: None,
+        why: NO_SNAPSHOT,
+    },
+    Reason {
+        engine: Some("hetermm"),
+        site: "engine/recover.rs give_up_snapshot save_manifest",
+        kind: None,
+        media: None,
+        why: NO_SNAPSHOT,
+    },
     Reason { engine: None, site: "blocks/inspect.rs write write", kind: None, media: None, why: REPAIR },
     Reason { engine: None, site: "blocks/inspect.rs write sync", kind: None, media: None, why: REPAIR },
     Reason {
@@ -194,26 +222,4 @@ pub(super) const REASONS: &[Reason] = &[
         media: Some(MediaKind::Byte),
         why: REPEATED,
     },
-    on_both("space-slab/middle/enter.rs fill_middle sync", SWEPT_ON_BOTH),
-    on_both("space-slab/pmem/fill.rs fill write_nt", ON_BOTH),
-    on_both("space-slab/pmem/fill.rs fill fence 1", ON_BOTH),
-    on_both("space-slab/pmem/fill.rs fill flush", ON_BOTH),
-    on_both("space-slab/pmem/fill.rs fill fence 2", ON_BOTH),
-    on_both("space-slab/pmem/format.rs format flush 1", ON_BOTH),
-    on_both("space-slab/pmem/format.rs format fence 1", ON_BOTH),
-    on_both("space-slab/pmem/format.rs format write_nt 1", ON_BOTH),
-    on_both("space-slab/pmem/format.rs format write_nt 2", ON_BOTH),
-    on_both("space-slab/pmem/format.rs format fence 2", ON_BOTH),
-    on_both("space-slab/pmem/format.rs format flush 2", ON_BOTH),
-    on_both("space-slab/pmem/format.rs format fence 3", ON_BOTH),
-    on_both("space-slab/pmem/free.rs clear flush", ON_BOTH),
-    on_both("space-slab/pmem/free.rs clear fence", ON_BOTH),
-    on_both("space-slab/pmem/medium.rs blank write_nt", ON_BOTH),
-    on_both("space-slab/pmem/medium.rs secure flush 1", ON_BOTH),
-    on_both("space-slab/pmem/medium.rs secure flush 2", ON_BOTH),
-    on_both("space-slab/pmem/medium.rs fence fence", ON_BOTH),
-    on_both("space-slab/pmem/scan.rs scan secure 1", ON_BOTH),
-    on_both("space-slab/pmem/scan.rs scan secure 2", ON_BOTH),
-    on_both("space-slab/pmem/scan.rs scan fence", ON_BOTH),
-    on_both("space-slab/pmem/slab.rs make fence", ON_BOTH),
 ];

@@ -194,6 +194,7 @@ fn class(wrong: &str) -> &'static str {
         ("hangs", "the store hangs"),
         ("a second recovery found", "a second recovery finds something else"),
         ("the second recovery", "the second recovery fails"),
+        ("a snapshot is refused", "a snapshot is not whole"),
         ("half made", "a store half made holds records"),
         ("opening", "the store refuses to open"),
         ("Poisoned", "a record is poisoned"),

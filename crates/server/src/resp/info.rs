@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use terrace_engine::{DATABASES, Stats};
+use terrace_engine::{DATABASES, SnapshotUse, Stats};
 
 use super::call::{Call, Outcome};
 use super::connection::REDIS_VERSION;
@@ -112,8 +112,9 @@ fn persistence(out: &mut String, shared: &Shared, stats: &Stats) -> std::fmt::Re
     if let Some(recovery) = stats.recovery {
         write!(
             out,
-            "recovery:clean={},records={},from_log={},poisoned={},ms={}\r\n",
+            "recovery:clean={},snapshot={},records={},from_log={},poisoned={},ms={}\r\n",
             u8::from(recovery.clean),
+            u8::from(recovery.snapshot == SnapshotUse::Used),
             recovery.records,
             recovery.from_log,
             recovery.poisoned,

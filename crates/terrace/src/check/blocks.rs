@@ -95,6 +95,10 @@ impl Blocks {
                 self.extents[slot as usize] = Some(header.seq);
                 return;
             }
+            Stored::Valid(header) if header.kind == BlockKind::Snapshot => {
+                report.counts.blocks_snapshot += 1;
+                return;
+            }
             Stored::Valid(header) => judge(image, header.seq, manifest.persisted_seq),
             Stored::Bad => match image.trailer {
                 Stored::Valid(trailer) if trailer.seq <= manifest.persisted_seq => {
@@ -110,7 +114,8 @@ impl Blocks {
             }
             Judged::Torn => {
                 report.counts.blocks_torn += 1;
-                if manifest.clean {
+                // Of a snapshot's own blocks it is told with the snapshot.
+                if manifest.clean && !image.ends_a_snapshot() {
                     report.problems.push(format!(
                         "block {slot}: half of it was overwritten, and the store was closed in order; opening frees it, and what it held is lost"
                     ));

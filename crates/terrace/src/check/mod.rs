@@ -81,11 +81,13 @@ struct Parts<L, F> {
 /// Shows records of a middle tier: what is known of each, and itself, unless it is damaged.
 type ShowsMiddle = dyn Fn(&mut dyn FnMut(&FooterEntry, Option<&[u8]>)) -> Result<(), StoreError>;
 
-/// What has to be repaired before the store opens.
+/// What is to be repaired, most of it before the store opens.
 #[derive(Default)]
 struct Refused {
     blocks: Vec<u32>,
     log: bool,
+    /// What the last stop saved is damaged: the store opens without it.
+    snapshot: bool,
 }
 
 /// Checks, repairs if that is asked for and needed, and checks again.
@@ -95,8 +97,9 @@ fn run<L: Lower, D: LogDevice>(
     options: &CheckOptions<'_>,
 ) -> Result<Report, CheckError> {
     let (mut report, refused, manifest) = examine(parts, options)?;
-    if options.repair && (refused.log || !refused.blocks.is_empty()) {
+    if options.repair && (refused.log || refused.snapshot || !refused.blocks.is_empty()) {
         let mut done = Vec::new();
+        repair::snapshot(parts, &manifest, &mut done)?;
         repair::blocks(parts, &refused.blocks, &mut done)?;
         if refused.log {
             repair::log(parts, manifest.log_floor, &mut done)?;
@@ -115,6 +118,7 @@ fn examine<L: Lower, D: LogDevice>(
     let mut report = Report::default();
     let mut refused = Refused::default();
     let manifest = manifest(parts, &mut report)?;
+    refused.snapshot = !snapshot(parts, &manifest, &mut report)?;
     let total = u64::from(parts.inspector.blocks()) * parts.inspector.block_bytes() as u64 + parts.log_bytes;
     let progress = |done: u64| (options.progress)(done.min(total), total);
     let mut keys = Keys::new(&manifest);
@@ -185,6 +189,30 @@ fn manifest<L: Lower, F>(parts: &Parts<L, F>, report: &mut Report) -> Result<Man
         None => report.notes.push("no manifest yet: the store was made and never used".into()),
     }
     Ok(newest.unwrap_or_default())
+}
+
+/// What the last stop saved of index and block table; `false` if it is damaged.
+fn snapshot<L: Lower, F>(
+    parts: &Parts<L, F>,
+    manifest: &Manifest,
+    report: &mut Report,
+) -> Result<bool, CheckError> {
+    let Some(slot) = manifest.snapshot else { return Ok(true) };
+    let verified = parts.inspector.snapshot(slot, manifest.sequence);
+    let verified = verified.map_err(CheckError::reading("the snapshot of the last stop"))?;
+    let is_sound = !matches!(verified, Some(Err(_)));
+    match verified {
+        Some(Ok(blocks)) => {
+            report.about.push(format!("snapshot of {blocks} blocks, whole: opening need not scan"));
+        }
+        Some(Err(why)) => {
+            report
+                .problems
+                .push(format!("the snapshot of the last stop is damaged: {why}; opening scans instead"));
+        }
+        None => report.notes.push("the snapshot of the last stop was given up: opening scans".into()),
+    }
+    Ok(is_sound)
 }
 
 fn versions(manifest: &Manifest, newest: u64, report: &mut Report) {

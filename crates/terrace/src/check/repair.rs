@@ -1,6 +1,7 @@
 //! Making a store openable that recovery refuses: what is whole is kept, the rest is given up and told.
 
 use terrace_blocks::Lower;
+use terrace_engine::manifest::Manifest;
 use terrace_log::LogDevice;
 
 use super::{CheckError, Parts};
@@ -29,6 +30,20 @@ pub(super) fn blocks<L: Lower, F>(
                 done.push(format!("block {slot}: no record in it is whole; it was given up, and {LOST}"));
             }
         }
+    }
+    Ok(())
+}
+
+/// What the last stop saved is not used any more: it tells of blocks as they are before the repair.
+pub(super) fn snapshot<L: Lower, F>(
+    parts: &Parts<L, F>,
+    manifest: &Manifest,
+    done: &mut Vec<String>,
+) -> Result<(), CheckError> {
+    let Some(slot) = manifest.snapshot.filter(|&slot| slot < parts.inspector.blocks()) else { return Ok(()) };
+    let failed = |source| CheckError::Io { what: "giving the snapshot of the last stop up".into(), source };
+    if parts.inspector.give_up_snapshot(slot).map_err(failed)? {
+        done.push("the snapshot of the last stop was given up: opening scans".into());
     }
     Ok(())
 }

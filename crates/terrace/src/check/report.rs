@@ -19,6 +19,8 @@ pub struct Counts {
     pub blocks_records: u64,
     /// Blocks of large values' pieces.
     pub blocks_extents: u64,
+    /// Blocks of what clean stops saved.
+    pub blocks_snapshot: u64,
     /// Blocks that a crash tore while they were flushed or freed: they count for nothing.
     pub blocks_torn: u64,
     /// Records in blocks, in the order of [`terrace_engine::record::Kind`]: values, extents, tombstones, poisons.
@@ -89,8 +91,8 @@ impl fmt::Display for Report {
             |part: u64| if c.record_bytes == 0 { 0.0 } else { part as f64 * 100.0 / c.record_bytes as f64 };
         writeln!(
             f,
-            "blocks   {}: {} of records, {} of extents, {} free, {} torn",
-            c.blocks, c.blocks_records, c.blocks_extents, c.blocks_free, c.blocks_torn
+            "blocks   {}: {} of records, {} of extents, {} of a snapshot, {} free, {} torn",
+            c.blocks, c.blocks_records, c.blocks_extents, c.blocks_snapshot, c.blocks_free, c.blocks_torn
         )?;
         let [values, extents, tombstones, poisons] = c.records;
         writeln!(

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use terrace_engine::Stats;
+use terrace_engine::{SnapshotUse, Stats};
 use terrace_media_sim::{Model, QueueOrder};
 
 use super::plan::Manner;
@@ -31,6 +31,7 @@ pub const ASKED: &[&str] = &[
     "refusals",
     "reuses",
     "seals",
+    "snapshots used",
     "tombstones dropped",
 ];
 
@@ -87,6 +88,18 @@ impl Coverage {
         self.add("histories with reads out of order", (manner.order != QueueOrder::InOrder).into());
     }
 
+    /// What a clean stop saved.
+    pub(super) fn saved(&mut self, stats: &Stats) {
+        let details = stats.engine_details.iter().filter(|(detail, _)| detail.starts_with("snapshots_"));
+        details.for_each(|(detail, n)| self.add(detail, *n));
+    }
+
+    /// What an opening made of a snapshot.
+    pub(super) fn snapshot(&mut self, made: SnapshotUse) {
+        self.add("snapshots used", (made == SnapshotUse::Used).into());
+        self.add("snapshots refused", (made == SnapshotUse::Refused).into());
+    }
+
     /// Takes over what a store counted in its life.
     pub(super) fn take(&mut self, stats: &Stats) {
         self.add("keys purged by background work", stats.expired);
@@ -95,6 +108,7 @@ impl Coverage {
         if let Some(recovery) = stats.recovery {
             self.add("recoveries", 1);
             self.add("records restored from the log", recovery.from_log);
+            self.snapshot(recovery.snapshot);
         }
         for (detail, n) in &stats.engine_details {
             match NEUTRAL.iter().find(|(name, _)| name == detail) {

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 
-use terrace_engine::{Batch, OpKind, Reply, Store};
+use terrace_engine::{Batch, OpKind, Reply, SnapshotUse, Store};
 use terrace_media_sim::explorer::Explorer;
 use terrace_media_sim::point::{CrashPoint, Failure, Statistics};
 use terrace_media_sim::trace::Position;
@@ -199,6 +199,11 @@ impl Judge<'_> {
         let clock = Arc::new(SweepClock::new(clock_us));
         let store = self.setup.open(media, &clock, &self.plan.manner, false);
         let store = Held::new(store.map_err(|error| format!("opening: {error}"))?);
+        let made = store.stats().recovery.map_or(SnapshotUse::None, |recovery| recovery.snapshot);
+        self.explored.borrow_mut().coverage.snapshot(made);
+        if made == SnapshotUse::Refused {
+            return Err("a snapshot is refused, though a crash damages nothing that was durable".into());
+        }
         let found = read_all(&**store, clock_us)?;
         Ok((store, found))
     }

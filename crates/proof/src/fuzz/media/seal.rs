@@ -83,9 +83,12 @@ pub(super) fn manifest(bytes: &mut [u8]) {
 
 fn block(slot: u32, block: &mut [u8]) {
     sixty_four(&mut block[..64], *b"TRCBLOCK", 16);
-    let (seq, extents) = (u64_at(block, 16), u64_at(block, 24) >> 32 == 2);
-    if u64_at(block, 0) == 0 || extents {
+    let (seq, kind) = (u64_at(block, 16), u64_at(block, 24) >> 32);
+    if u64_at(block, 0) == 0 || kind == 2 {
         return;
+    }
+    if kind == 3 {
+        return snapshot(block);
     }
     for entry in footer(block) {
         let offset = record_at(block, entry);
@@ -131,6 +134,18 @@ fn slab(number: u32, slab: &mut [u8]) {
         let commit = u64::from_le_bytes(*b"TRCPSLOT") ^ mixed ^ mixed >> 29;
         put(slab, at, &commit.max(1).to_le_bytes());
     }
+}
+
+/// A part of a snapshot, or its head.
+fn snapshot(block: &mut [u8]) {
+    let tail = block.len() - 64;
+    let bytes = u32_at(block, tail + 20) as usize;
+    if let Some(part) = block[..tail].get(64..).and_then(|after| after.get(..bytes)) {
+        let crc = crc32c::crc32c(part);
+        put(block, tail + 24, &crc.to_le_bytes());
+    }
+    let crc = crc32c::crc32c(&block[tail..tail + 56]);
+    put(block, tail + 56, &u64::from(crc).to_le_bytes());
 }
 
 /// A header or a trailer whose seq stands at `seq_at`.

@@ -23,6 +23,7 @@ impl Driver<'_> {
             self.store.close().map_err(|error| Stop::Failed(format!("closing: {error}")))?;
             self.closes.push(self.recorder.position());
             self.coverage.add("clean stops", 1);
+            self.coverage.saved(&self.store.stats());
         } else {
             self.coverage.add("process kills", 1);
         }
