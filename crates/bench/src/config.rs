@@ -28,6 +28,10 @@ pub struct Config {
     pub batch: usize,
     /// Batches that a thread keeps submitted: with one, it submits nothing while the slowest read of a batch is on its way.
     pub in_flight: usize,
+    /// Operations a second of the measured phase, all threads together; `None`: as many as the store takes.
+    pub rate: Option<u64>,
+    /// Records loaded a second before it; `None`: as many as the store takes.
+    pub load_rate: Option<u64>,
     /// Length of every key.
     pub key_bytes: usize,
     /// Length of every value.
@@ -69,6 +73,8 @@ impl Default for Config {
             threads: 2,
             batch: 16,
             in_flight: 1,
+            rate: None,
+            load_rate: None,
             key_bytes: 8,
             value_bytes: 64,
             distribution: None,
@@ -164,6 +170,14 @@ impl Config {
             self.in_flight == 1 || self.connect.is_none(),
             "--in-flight is for a store in this process; a connection's depth is its --batch"
         );
+        ensure!(
+            self.rate != Some(0) && self.load_rate != Some(0),
+            "--rate and --load-rate must be at least 1 operation a second"
+        );
+        ensure!(
+            self.rate.is_none() || self.in_flight == 1,
+            "--rate says when each batch is submitted, --in-flight how many wait for answers: give one of them"
+        );
         ensure!(self.key_bytes > 0 && self.key_bytes <= 65_536, "--key-bytes must be 1 to 65536");
         ensure!(self.value_bytes <= 64 << 20, "--value-bytes must be at most 64 MiB (67108864)");
         ensure!(
@@ -217,6 +231,8 @@ mod tests {
         refused(Config { in_flight: 0, ..ok() }, "--in-flight");
         let connect = Some("redis://127.0.0.1:1".parse().unwrap());
         refused(Config { in_flight: 2, connect, ..ok() }, "--in-flight");
+        refused(Config { rate: Some(0), ..ok() }, "--rate");
+        refused(Config { rate: Some(1), in_flight: 2, ..ok() }, "--rate");
         refused(Config { key_bytes: 2, ..ok() }, "--key-bytes");
         let connect = Some("redis://127.0.0.1:1".parse().unwrap());
         refused(Config { connect, recover: true, ..ok() }, "--recover");

@@ -40,8 +40,27 @@ pub struct Phase<'a> {
     pub verify: Verify,
     /// Makes this phase's values differ from those of others.
     pub nonce: u64,
+    /// Operations a second of all threads; `None`: as many as the store takes.
+    pub rate: Option<u64>,
     /// End at the first refused operation: a load that lacks records makes what follows meaningless.
     pub stop_on_error: bool,
+}
+
+/// When a thread's batches are due. Who is late submits at once, and later ones are due when they were: what a slow answer holds
+/// up counts in the times of those behind it.
+struct Pace {
+    next: Instant,
+    gap: Duration,
+}
+
+impl Pace {
+    /// Waits until the next batch is due, and says when that was.
+    fn wait(&mut self) -> Instant {
+        let due = self.next;
+        self.next += self.gap;
+        std::thread::sleep(due.saturating_duration_since(Instant::now()));
+        due
+    }
 }
 
 impl Phase<'_> {
@@ -53,6 +72,7 @@ impl Phase<'_> {
         let start_line = Barrier::new(lanes.len() + 1);
         let done = Done::new(lanes.len());
         let observer = std::thread::current();
+        let count = lanes.len();
         std::thread::scope(|scope| {
             let workers: Vec<_> = lanes
                 .iter_mut()
@@ -62,7 +82,7 @@ impl Phase<'_> {
                     scope.spawn(move || {
                         start_line.wait();
                         let start = Instant::now();
-                        let tally = self.lane(thread, lane, done);
+                        let tally = self.lane(thread, lane, self.pace(count, start), done);
                         let end = Instant::now();
                         observer.unpark();
                         tally.map(|tally| (tally, start, end))
@@ -83,7 +103,18 @@ impl Phase<'_> {
         })
     }
 
-    fn lane(&self, thread: usize, lane: &mut Lane, done: &Done) -> anyhow::Result<Tally> {
+    fn pace(&self, lanes: usize, start: Instant) -> Option<Pace> {
+        let batches_a_second = self.rate? as f64 / (self.batch * lanes) as f64;
+        Some(Pace { next: start, gap: Duration::from_secs_f64(1.0 / batches_a_second) })
+    }
+
+    fn lane(
+        &self,
+        thread: usize,
+        lane: &mut Lane,
+        mut pace: Option<Pace>,
+        done: &Done,
+    ) -> anyhow::Result<Tally> {
         let mut tally = Tally::new()?;
         let mut operations = Vec::with_capacity(self.batch);
         let mut nonce = self.nonce.wrapping_add((thread as u64) << 40);
@@ -95,7 +126,9 @@ impl Phase<'_> {
                 self.check(&tally)?;
                 return Ok(tally);
             }
-            let work = Work { operations: &operations, content: self.content, verify: self.verify, nonce };
+            let due = pace.as_mut().map(Pace::wait);
+            let work =
+                Work { operations: &operations, content: self.content, verify: self.verify, nonce, due };
             lane.client.run(&work, &mut tally)?;
             nonce = nonce.wrapping_add(operations.len() as u64);
             done.add(thread, operations.len() as u64);

@@ -85,6 +85,7 @@ fn phases(
         content,
         verify: config.verify,
         nonce: 0,
+        rate: if is_load { config.rate } else { config.load_rate },
         stop_on_error: true,
     };
     let before = stats();
@@ -99,6 +100,7 @@ fn phases(
         operations: config.operations,
         batch: config.batch,
         nonce: 1 << 63,
+        rate: config.rate,
         stop_on_error: false,
         ..load
     };
@@ -122,7 +124,7 @@ fn recovery(
     let step = config.records.div_ceil(RECOVERED_SAMPLE) as usize;
     for record in (0..config.records).step_by(step) {
         let operations = [plan::Planned::new(crate::workload::Kind::Get, record)];
-        let work = Work { operations: &operations, content, verify: crate::Verify::All, nonce: 0 };
+        let work = Work { operations: &operations, content, verify: crate::Verify::All, nonce: 0, due: None };
         client.run(&work, &mut tally)?;
     }
     Ok(Recovery {

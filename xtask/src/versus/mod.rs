@@ -52,6 +52,9 @@ pub struct Arguments {
     /// Operations in a pipeline.
     #[arg(long, default_value_t = 16)]
     batch: u64,
+    /// Records loaded a second: extstore forgets what comes faster than it writes.
+    #[arg(long, default_value_t = 40_000)]
+    load_rate: u64,
     /// Runs of each server on each workload.
     #[arg(long, default_value_t = 3)]
     rounds: u64,
@@ -143,7 +146,7 @@ fn measure(
         ])
         .args(["--value-bytes", &arguments.value_bytes.to_string()])
         .args(["--threads", &arguments.threads.to_string(), "--batch", &arguments.batch.to_string()])
-        .args(["--json", "-"])
+        .args(["--load-rate", &arguments.load_rate.to_string(), "--json", "-"])
         .stderr(std::process::Stdio::null())
         .output()?;
     let usage = server.usage()?;

@@ -75,7 +75,7 @@ impl Local {
         let Some(mut flight) = self.flying.pop_front() else { return Ok(()) };
         let settled = self.session.wait(&mut flight.batch);
         tally.record_batch(&flight.operations, flight.start.elapsed());
-        let work = Work { operations: &flight.operations, content, verify, nonce: 0 };
+        let work = Work { operations: &flight.operations, content, verify, nonce: 0, due: None };
         self.count(&work, &flight.batch, &settled, tally)?;
         self.landed.push(flight);
         Ok(())
@@ -158,7 +158,7 @@ impl Client for Local {
         }
         let Some(mut flight) = self.landed.pop() else { anyhow::bail!("a batch was lost") };
         self.fill(work, &mut flight);
-        flight.start = Instant::now();
+        flight.start = work.due.unwrap_or_else(Instant::now);
         self.session.execute(&mut flight.batch);
         self.flying.push_back(flight);
         if self.in_flight == 1 { self.land(work.content, work.verify, tally) } else { Ok(()) }

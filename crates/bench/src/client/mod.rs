@@ -9,6 +9,7 @@ mod wire;
 use std::fmt;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::str::FromStr;
+use std::time::Instant;
 
 pub use about::About;
 pub use local::Local;
@@ -21,7 +22,7 @@ use crate::plan::Planned;
 
 /// One thread's way to a store.
 pub trait Client: Send {
-    /// Runs operations as one batch. Its answers and the time from submission until all were there are tallied before this
+    /// Runs operations as one batch. Its answers and the time from submission (or from when it was due) until all were there are tallied before this
     /// returns or, by a client that keeps several batches in flight, before [`finish`](Self::finish) does.
     ///
     /// # Errors
@@ -52,6 +53,8 @@ pub struct Work<'a> {
     pub verify: crate::Verify,
     /// Makes each batch's values new.
     pub nonce: u64,
+    /// When it was due, if batches come at a rate: what it waited since then is part of its time.
+    pub due: Option<Instant>,
 }
 
 impl Work<'_> {

@@ -33,7 +33,7 @@ pub trait Protocol: Send {
 impl<P: Protocol> Client for P {
     fn run(&mut self, work: &Work<'_>, tally: &mut Tally) -> anyhow::Result<()> {
         let each = work.content.payload_bytes() as usize * 2 + 64;
-        let mut took = Duration::ZERO;
+        let mut took = work.due.map_or(Duration::ZERO, |due| due.elapsed());
         let mut nonces = work.nonce..;
         for part in work.operations.chunks((IN_FLIGHT_BYTES / each).max(1)) {
             for (planned, nonce) in part.iter().zip(&mut nonces) {

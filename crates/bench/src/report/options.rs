@@ -12,6 +12,8 @@ pub struct OptionsReport {
     pub batch: usize,
     /// Batches that each thread kept submitted.
     pub in_flight: usize,
+    /// Operations a second that were asked for, if any rate was.
+    pub rate: Option<u64>,
     /// Length of keys.
     pub key_bytes: usize,
     /// Length of values.
@@ -59,6 +61,7 @@ impl OptionsReport {
         Self {
             batch: config.batch,
             in_flight: config.in_flight,
+            rate: config.rate,
             key_bytes: config.key_bytes,
             value_bytes: config.value_bytes,
             distribution: config.distribution().to_string(),

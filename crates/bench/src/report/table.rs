@@ -43,7 +43,8 @@ impl Report {
             1 => String::new(),
             batches => format!(", {batches} in flight"),
         };
-        writeln!(f, "running     {} threads, batches of {}{in_flight}", self.threads, options.batch)?;
+        let rate = options.rate.map_or_else(String::new, |rate| format!(", {rate} operations a second"));
+        writeln!(f, "running     {} threads, batches of {}{in_flight}{rate}", self.threads, options.batch)?;
         writeln!(f, "durability  {}, profile {emulated}", options.durability)?;
         let sizes: Vec<String> = [
             ("dram", options.dram),

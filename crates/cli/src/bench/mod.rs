@@ -35,6 +35,7 @@ Examples:
   terrace bench --workload ro --dram-records 25% --profile optane-200 --pmem 200% --durability sync
   terrace bench --engine dram --workload rh --threads 2 --batch 16 --json rh.json
   terrace bench --workload a --dram-records 10% --ssd 300%@/srv/bench --recover
+  terrace bench --engine tac --workload load --dram-records 10% --rate 50000
   terrace bench --connect redis://127.0.0.1:6379 --workload b --batch 32
   terrace bench indexes --help                 indexes alone
   terrace bench trace --help                   policies of tiers alone"
@@ -66,6 +67,12 @@ pub struct BenchArgs {
     /// Batches that each thread keeps submitted (a store in this process alone): the device then always has reads to do
     #[arg(long, default_value_t = 1, value_name = "N")]
     in_flight: usize,
+    /// Operations a second, all threads together; latencies count from when a batch was due [default: as many as the store takes]
+    #[arg(long, value_name = "N")]
+    rate: Option<u64>,
+    /// Records a second to load before that: memcached's extstore forgets what comes faster than it writes
+    #[arg(long, value_name = "N")]
+    load_rate: Option<u64>,
     /// Length of the keys
     #[arg(long, default_value_t = 8, value_name = "K")]
     key_bytes: usize,
@@ -124,6 +131,8 @@ impl BenchArgs {
             threads: self.threads,
             batch: self.batch,
             in_flight: self.in_flight,
+            rate: self.rate,
+            load_rate: self.load_rate,
             key_bytes: self.key_bytes,
             value_bytes: self.value_bytes,
             distribution: self.distribution,
@@ -180,7 +189,7 @@ mod tests {
     #[test]
     fn every_option_arrives() {
         let config = config(
-            "--engine dram --index clht --workload wh --records 10 --operations 20 --threads 3 --batch 4 --in-flight 5 \
+            "--engine dram --index clht --workload wh --records 10 --operations 20 --threads 3 --batch 4 --in-flight 5 --rate 1000 --load-rate 2000 \
              --key-bytes 16 --value-bytes 100 --distribution zipfian:1.5 --dram-records 25% --pmem 200%@/mnt/pmem \
              --ssd 1GiB --profile optane-200 --durability sync --dir /srv/x --connect redis://127.0.0.1:7000 --seed 9 \
              --recover --json out.json",
@@ -188,6 +197,7 @@ mod tests {
         .unwrap();
         assert_eq!((config.engine.as_str(), config.workload), ("dram", Workload::WriteHeavy));
         assert_eq!((config.records, config.operations, config.threads, config.batch), (10, 20, 3, 4));
+        assert_eq!((config.rate, config.load_rate), (Some(1000), Some(2000)));
         assert_eq!((config.in_flight, config.key_bytes, config.value_bytes, config.seed), (5, 16, 100, 9));
         assert_eq!(config.distribution, Some(Distribution::Zipfian(1.5)));
         assert_eq!(config.dram_records, Some(Size::Percent(25.0)));
