@@ -315,18 +315,22 @@ impl<I: Index, S: Space, D: LogDevice> Machine<I, S, D> {
                     });
                     return if saved.is_ok() { self.free_log(log) } else { Progress::Blocked };
                 }
-                // The log may shrink before the floor rises.
-                if log.free_blocks() * 2 < log.used_blocks()
-                    && self.manifest.lock().persisted_seq < self.space.sealed_seq()
-                {
-                    return match self.save_manifest(|_| {}) {
-                        Ok(()) => self.free_log(log),
-                        Err(_) => Progress::Blocked,
-                    };
+                // The log may shrink before the floor rises: where it has been persisted, and trust in that has been stored.
+                if log.free_blocks() * 2 < log.used_blocks() {
+                    if self.cuts_more() && self.save_manifest(|_| {}).is_err() {
+                        return Progress::Blocked;
+                    }
+                    return self.free_log(log);
                 }
                 Progress::Idle
             }
         }
+    }
+
+    /// Whether the log could be cut further if the stored manifest trusted all that is sealed.
+    fn cuts_more(&self) -> bool {
+        let stored = self.manifest.lock().persisted_seq;
+        self.space.cut_seq(self.space.sealed_seq()) > self.space.cut_seq(stored)
     }
 
     fn flushes_stored(&self, manifest: &Manifest) -> bool {

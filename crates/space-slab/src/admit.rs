@@ -94,20 +94,21 @@ impl<L: Lower> SlabSpace<L> {
         let mut verdict = if logged { self.judge_logged(&sums) } else { self.judge_unlogged(&sums) };
         let starving = wanted > verdict.credit.max(0);
         let out = self.whole_blocks_out.load(Relaxed) == 1;
-        let dead_left = (starving || verdict.full || out) && has_dead();
-        verdict.full &= !dead_left;
-        verdict.stuck &= !dead_left;
+        // What is aloft is counted twice, as dirty and in a block that is not free.
+        let more = self.is_aloft() || ((starving || verdict.full || out) && has_dead());
+        verdict.full &= !more;
+        verdict.stuck &= !more;
         self.credit.store(verdict.credit, Relaxed);
         // Where free blocks alone give credit, whoever moves records says when there are none to be had.
-        let coming = dead_left || (self.free_wanted.load(SeqCst) > 0 && self.exhausted.load(SeqCst) == 0);
+        let coming = more || (self.free_wanted.load(SeqCst) > 0 && self.exhausted.load(SeqCst) == 0);
         *self.judged.lock() = Judged { step, wanted, credit: verdict.credit, coming };
         // Until a block is left: the reserve is there for deletes, by which a full store gets room again.
         self.overdraft.store(sums.reserve.saturating_sub(usable).max(usable) as i64, Relaxed);
-        self.starving.store(u64::from(starving && !dead_left), SeqCst);
+        self.starving.store(u64::from(starving && !more), SeqCst);
         // A large value needs whole blocks, and none can be had: who waits for them must be told.
         let out_for_all = out && free <= RECLAIM_SLOTS;
-        self.blocks.free.full.store(verdict.full || (out && !dead_left), SeqCst);
-        self.blocks.free.stuck.store(verdict.stuck || (out_for_all && !dead_left), SeqCst);
+        self.blocks.free.full.store(verdict.full || (out && !more), SeqCst);
+        self.blocks.free.stuck.store(verdict.stuck || (out_for_all && !more), SeqCst);
     }
 
     /// With a log what defragmentation can gain counts, too.

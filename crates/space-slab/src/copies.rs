@@ -8,6 +8,7 @@ use terrace_engine::record::{Head, Kind};
 use terrace_engine::space::Context;
 use terrace_index::Address;
 
+use crate::flights::Flights;
 use crate::slab::Slab;
 use crate::space::SlabSpace;
 use crate::stage::Stage;
@@ -17,6 +18,7 @@ use crate::sync::AtomicU64;
 pub(crate) struct WithStages<'a, L: Lower> {
     pub space: &'a SlabSpace<L>,
     pub stages: [&'a Stage; 2],
+    pub flights: &'a Flights,
 }
 
 impl<L: Lower> Copies for WithStages<'_, L> {
@@ -33,9 +35,9 @@ impl<L: Lower> Copies for WithStages<'_, L> {
 
 impl<L: Lower> WithStages<'_, L> {
     /// Shows every record that an opening would find, or that a page may hold soon, beside those in blocks.
-    fn show(&self, show: &mut dyn FnMut(&[FooterEntry])) {
+    pub(crate) fn show(&self, show: &mut dyn FnMut(&[FooterEntry])) {
         // Of a key's versions DRAM has the newest alone; older ones may be on their way from page to page.
-        for staged in self.stages.iter().flat_map(|stage| &stage.moves) {
+        for staged in self.stages.into_iter().chain(self.flights.stages()).flat_map(|stage| &stage.moves) {
             show(&[staged.entry]);
         }
         // A slot that was let go counts until it is cleared.
@@ -162,7 +164,9 @@ mod tests {
         let shown = || {
             let mut shown = Vec::new();
             let stages = [&Stage::default(), &Stage::default()];
-            WithStages { space: &space, stages }.show(&mut |entries| shown.extend_from_slice(entries));
+            let flights = &Flights::default();
+            WithStages { space: &space, stages, flights }
+                .show(&mut |entries| shown.extend_from_slice(entries));
             shown
         };
         assert!(shown().is_empty());

@@ -4,12 +4,13 @@
 
 use std::sync::atomic::Ordering::*;
 
-use terrace_blocks::{Image, Lower};
+use terrace_blocks::Lower;
 use terrace_engine::Progress;
 use terrace_engine::record::Kind;
 use terrace_engine::space::Context;
 use terrace_index::{Change, Index, Key, Lookup, Verdict};
 
+use crate::flights::Flights;
 use crate::middle::Filling;
 use crate::policy::{Access, Policy, SlotId, Slots};
 use crate::retired::Cooling;
@@ -29,11 +30,40 @@ const RIVALS_A_STEP: u32 = 64;
 pub(crate) struct Evicting {
     /// One a class.
     parts: Vec<<Chosen as Policy>::Part>,
+    /// How fast slots of each class are taken.
+    paces: Vec<Pace>,
     /// Slabs that are being emptied.
     draining: Vec<u32>,
     key: Vec<u8>,
     /// What goes to the middle tier.
     filling: Filling,
+}
+
+/// Slots of a class that are kept free for what is taken in so many milliseconds: in that time the device may be busy syncing a
+/// part of the log.
+const AHEAD_MS: u64 = 50;
+
+/// How fast slots of a class are taken.
+#[derive(Default)]
+struct Pace {
+    since_ms: u64,
+    taken: usize,
+    /// In `AHEAD_MS`.
+    recent: usize,
+}
+
+impl Pace {
+    /// So many were taken since the last call; returns how many to keep free.
+    fn ahead(&mut self, taken: usize, now_ms: u64) -> usize {
+        self.taken += taken;
+        let passed = now_ms.saturating_sub(self.since_ms);
+        if passed >= AHEAD_MS {
+            // Once it gets slower it falls by half every time: a burst may be followed by another one.
+            self.recent = (self.taken * AHEAD_MS as usize / passed as usize).max(self.recent / 2);
+            (self.taken, self.since_ms) = (0, now_ms);
+        }
+        self.recent.max(self.taken)
+    }
 }
 
 /// How a record left, or why it didn't.
@@ -88,13 +118,14 @@ impl<L: Lower> SlabSpace<L> {
     pub(crate) fn evict_step<I: Index>(
         &self,
         evicting: &mut Evicting,
-        (stage, image): (&mut Stage, &mut Image),
+        (stage, flights): (&mut Stage, &mut Flights),
         cooling: &Cooling,
         walking: bool,
         index: &I,
         context: &dyn Context,
     ) -> Progress {
         evicting.parts.resize_with(self.slabs.classes.count(), Default::default);
+        evicting.paces.resize_with(self.slabs.classes.count(), Default::default);
         let mut progress = Progress::Idle;
         let wanting = self.slabs.wanting.swap(NONE, SeqCst);
         // One that was emptied may have a class again.
@@ -110,8 +141,9 @@ impl<L: Lower> SlabSpace<L> {
             let slots = self.slabs.slots_in(class);
             let held = slabs.iter().filter(|slab| **slab != NONE).count() * slots;
             let wanted = class as u32 == wanting;
-            let low = (held / 100).max((taken as usize).min(held / 8)).max(1);
-            let mut coming = free + cooling.of_class[class];
+            let ahead = evicting.paces[class].ahead(taken as usize, context.now_ms());
+            let low = (held / 100).max(ahead.min(held / 8)).max(1);
+            let mut coming = free + cooling.of_class[class] + flights.leaving(class);
             // Free slabs serve every class.
             if held == 0 || self.slabs.free_slabs() > 0 || coming > low * 4 {
                 self.temperature.rivals[class].store(NO_RIVAL, Relaxed);
@@ -152,7 +184,7 @@ impl<L: Lower> SlabSpace<L> {
                     // A page a step: who waits for a slot runs steps, too.
                     Left::PageFull => {
                         self.fill_middle(&mut evicting.filling, index);
-                        return self.seal(stage, image, Self::KEEP, index, context);
+                        return self.launch(flights, stage);
                     }
                     Left::Not => {}
                 }
@@ -161,8 +193,9 @@ impl<L: Lower> SlabSpace<L> {
             starving |= free + cooling.of_class[class] == 0 && (wanted || staged > 0);
         }
         let filled = self.fill_middle(&mut evicting.filling, index);
-        if starving && !filled && !stage.is_empty() {
-            return self.seal(stage, image, Self::KEEP, index, context);
+        // What is aloft makes room, too: a page that is not full would waste some.
+        if starving && !filled && flights.is_empty() && !stage.is_empty() {
+            return self.launch(flights, stage);
         }
         if worked {
             progress = Progress::Worked;
@@ -320,5 +353,21 @@ impl<L: Lower> SlabSpace<L> {
             self.details.evicted_clean.fetch_add(1, Relaxed);
         }
         Left::Now
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slots_are_kept_for_the_next_50_ms() {
+        let mut pace = Pace::default();
+        assert_eq!(pace.ahead(0, 1_000_000), 0);
+        assert_eq!(pace.ahead(70, 1_000_010), 70, "a burst counts at once");
+        assert_eq!(pace.ahead(130, 1_000_100), 100, "200 in 100 ms");
+        assert_eq!(pace.ahead(10, 1_000_110), 100);
+        assert_eq!(pace.ahead(0, 1_000_200), 50);
+        assert_eq!(pace.ahead(0, 1_000_250), 25);
     }
 }

@@ -33,10 +33,13 @@
 #![forbid(unsafe_code)]
 
 mod admit;
+#[cfg(test)]
+mod calm;
 mod classes;
 mod copies;
 mod defrag;
 mod evict;
+mod flights;
 mod location;
 mod middle;
 mod open;

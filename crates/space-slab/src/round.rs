@@ -13,11 +13,12 @@
 
 use std::sync::atomic::Ordering::*;
 
-use terrace_blocks::{Image, Lower};
-use terrace_engine::space::Context;
-use terrace_engine::{Barrier, Progress};
+use terrace_blocks::Lower;
+use terrace_engine::space::{Context, Space};
+use terrace_engine::{Barrier, Progress, StoreError};
 use terrace_index::Index;
 
+use crate::flights::Flights;
 use crate::space::SlabSpace;
 use crate::stage::{Stage, Staged, What};
 use crate::sync::AtomicU64;
@@ -52,8 +53,12 @@ pub(crate) enum Retiring {
     Entered { round: u64, epoch: u64 },
     /// Until what was put in them is safe from power loss.
     Settling { round: u64, barrier: Barrier },
+    /// Until pages up to this one have landed: what was staged before is not staged again.
+    Sealing { round: u64, upto: u64 },
     /// Their records are copied: slabs before this one are done, and slots of it.
     Walking { round: u64, slab: u32, slot: u32 },
+    /// Until pages up to this one have landed.
+    Landing { round: u64, upto: u64 },
     /// Until what replaced records meanwhile is safe, and pages up to this one are trusted.
     Trusting { round: u64, seq: u64, barrier: Barrier },
 }
@@ -81,8 +86,7 @@ impl<L: Lower> SlabSpace<L> {
     pub(crate) fn round_step<I: Index>(
         &self,
         retiring: &mut Retiring,
-        stage: &mut Stage,
-        image: &mut Image,
+        (stage, flights): (&mut Stage, &mut Flights),
         index: &I,
         context: &dyn Context,
     ) -> Progress {
@@ -110,12 +114,17 @@ impl<L: Lower> SlabSpace<L> {
                     return Progress::Blocked;
                 }
                 let round = *round;
-                // What was staged before is not staged again.
-                match self.seal(stage, image, Self::KEEP, index, context) {
-                    Progress::Blocked => return Progress::Blocked,
-                    Progress::Idle | Progress::Worked => {}
+                if self.launch(flights, stage) == Progress::Blocked {
+                    return Progress::Blocked;
                 }
-                *retiring = Retiring::Walking { round, slab: 0, slot: 0 };
+                *retiring = Retiring::Sealing { round, upto: self.blocks.last_seq.load(SeqCst) };
+                Progress::Worked
+            }
+            Retiring::Sealing { round, upto } => {
+                if self.sealed() < *upto {
+                    return Progress::Blocked;
+                }
+                *retiring = Retiring::Walking { round: *round, slab: 0, slot: 0 };
                 Progress::Worked
             }
             Retiring::Walking { round, slab, slot } => {
@@ -124,22 +133,30 @@ impl<L: Lower> SlabSpace<L> {
                     Walked::To(slab, slot) => *retiring = Retiring::Walking { round, slab, slot },
                     Walked::PageFull(at, number) => {
                         *retiring = Retiring::Walking { round, slab: at, slot: number };
-                        return self.seal(stage, image, Self::KEEP, index, context);
+                        return self.launch(flights, stage);
                     }
                     Walked::Unsettled(at, number) => {
                         *retiring = Retiring::Walking { round, slab: at, slot: number };
                         return Progress::Blocked;
                     }
                     Walked::End => {
-                        if self.seal(stage, image, Self::KEEP, index, context) == Progress::Blocked {
+                        if self.launch(flights, stage) == Progress::Blocked {
                             *retiring = Retiring::Walking { round, slab: self.slabs.count() as u32, slot: 0 };
                             return Progress::Blocked;
                         }
-                        self.rounds.held.store(0, SeqCst);
-                        let seq = self.last_page.load(SeqCst);
-                        *retiring = Retiring::Trusting { round, seq, barrier: context.barrier() };
+                        *retiring = Retiring::Landing { round, upto: self.blocks.last_seq.load(SeqCst) };
                     }
                 }
+                Progress::Worked
+            }
+            Retiring::Landing { round, upto } => {
+                if self.sealed() < *upto {
+                    return Progress::Blocked;
+                }
+                self.rounds.held.store(0, SeqCst);
+                let seq = self.last_page.load(SeqCst);
+                // Now: what was written over before its copy landed counts as safe only with its successor.
+                *retiring = Retiring::Trusting { round: *round, seq, barrier: context.barrier() };
                 Progress::Worked
             }
             Retiring::Trusting { round, seq, barrier } => {
@@ -154,6 +171,46 @@ impl<L: Lower> SlabSpace<L> {
         }
     }
 
+    /// Retires what is current now: everything in DRAM gets a home, which a manifest that is stored afterwards trusts.
+    pub(crate) fn retire_every_round<I: Index>(
+        &self,
+        index: &I,
+        context: &dyn Context,
+    ) -> Result<(), StoreError> {
+        if self.stopped.load(SeqCst) == 1 {
+            // It was closed before, and nobody could write since.
+            return Ok(());
+        }
+        let target = self.rounds.current.load(SeqCst);
+        self.rounds.target.fetch_max(target, SeqCst);
+        while self.rounds.retired.load(SeqCst) < target {
+            let progress = self.step(index, context);
+            {
+                // Trust in the pages written is given by the machine, and it is this thread that closes.
+                let retiring = &mut self.steps.lock().retiring;
+                if let Retiring::Trusting { round, seq, .. } = retiring
+                    && !context.trusts(*seq)
+                {
+                    if *round >= target {
+                        return Ok(());
+                    }
+                    // What this round was to retire is retired with the later one.
+                    *retiring = Retiring::Idle;
+                }
+            }
+            if self.blocks.failure.has_failed() {
+                return Err(StoreError::Corrupt(format!(
+                    "the lower tier failed while records were written to it ({}): what was acknowledged is in the log",
+                    self.blocks.failure.get().map_or("", |failure| &failure.what)
+                )));
+            }
+            if progress != Progress::Worked {
+                crate::sync::yield_now();
+            }
+        }
+        Ok(())
+    }
+
     /// Stages records that were stamped up to `round`, from a slab's slot on.
     fn walk<I: Index>(
         &self,
@@ -165,30 +222,54 @@ impl<L: Lower> SlabSpace<L> {
     ) -> Walked {
         let upto = if context.logged() { round } else { u64::from(u32::MAX) };
         let mut first = slot;
-        for (walked, number) in (slab..self.slabs.count() as u32).enumerate() {
-            if walked == SLABS_A_STEP {
+        let mut walked = 0;
+        for number in slab..self.slabs.count() as u32 {
+            if walked >= SLOTS_A_STEP {
                 return Walked::To(number, 0);
             }
             let from = std::mem::take(&mut first);
             let Some(class) = self.slabs.class_of(number) else { continue };
-            if self.slabs.table[number as usize].dirty.load(SeqCst) <= 0 {
+            let table = &self.slabs.table[number as usize];
+            let upto_stamp = u32::try_from(upto).unwrap_or(u32::MAX);
+            if !table.may_have(upto_stamp) {
                 continue;
             }
+            // Of one that a walk stops in the older slots' stamps are not known any more: the next walk looks at all of it.
+            if from == 0 {
+                table.forget_stamps();
+            }
+            walked += self.slabs.used_slots(number);
+            let stops = || table.stamped(upto_stamp);
             for i in from..self.slabs.used_slots(number) {
                 let offset = self.slabs.offset(number, class, i);
                 let slot = self.slabs.slot(offset);
                 let due = || slot.is_live() && (1..=upto).contains(&u64::from(slot.stamp()));
                 if !due() {
+                    match slot.stamp() {
+                        0 => {}
+                        stamp => table.stamped(stamp),
+                    }
                     continue;
                 }
                 match self.stage_slot(stage, offset, What::Home, context) {
                     Staged::Yes => {}
                     // What a flush forgot would stay dirty until somebody looks for it.
-                    Staged::Gone => self.forget(stage, offset, index, context),
-                    Staged::Full => return Walked::PageFull(number, i),
+                    Staged::Gone => {
+                        self.forget(stage, offset, index, context);
+                        if slot.stamp() != 0 {
+                            table.stamped(slot.stamp());
+                        }
+                    }
+                    Staged::Full => {
+                        stops();
+                        return Walked::PageFull(number, i);
+                    }
                     // Written again since: then it has another stamp.
                     Staged::Unsettled if !due() => {}
-                    Staged::Unsettled => return Walked::Unsettled(number, i),
+                    Staged::Unsettled => {
+                        stops();
+                        return Walked::Unsettled(number, i);
+                    }
                 }
             }
         }
@@ -196,8 +277,8 @@ impl<L: Lower> SlabSpace<L> {
     }
 }
 
-/// Slabs that one step of a walk looks at.
-const SLABS_A_STEP: usize = 64;
+/// Slots that one step of a walk looks at.
+const SLOTS_A_STEP: u32 = 16_384;
 
 /// Where a walk stopped.
 enum Walked {
@@ -205,4 +286,112 @@ enum Walked {
     To(u32, u32),
     PageFull(u32, u32),
     Unsettled(u32, u32),
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use terrace_blocks::ByteTier;
+    use terrace_engine::record::{Kind, NewRecord};
+    use terrace_index::{Change, Clht, Key, Verdict};
+    use terrace_media::HeapRegion;
+
+    use super::*;
+    use crate::calm::Calm;
+    use crate::open::SlabOptions;
+    use crate::policy::{Count, Policy};
+
+    type Tested = SlabSpace<ByteTier<HeapRegion>>;
+
+    fn space() -> Tested {
+        let (region, bytes) = (Arc::new(HeapRegion::new(4 << 20).unwrap()), 4 << 20);
+        let options =
+            SlabOptions { block_bytes: 64 << 10, dram_bytes: 1 << 20, dram_budget: None, store_id: 1 };
+        SlabSpace::new(ByteTier::new(region, 0, bytes, String::new()), None, options).unwrap()
+    }
+
+    /// A record in DRAM, written in this round. Returns its slot.
+    fn put(space: &Tested, index: &Clht, key: &[u8], round: u32) -> u64 {
+        let (version, kind, db) = (5, Kind::Value, 0);
+        let record = NewRecord { version, kind, db, flags: 0, expire_at: 0, key, value: b"value" };
+        let offset = space.slabs.take(space.slabs.classes.of(record.words()).unwrap()).unwrap();
+        let (slot, slab) =
+            (space.slabs.slot(offset), &space.slabs.table[space.slabs.slab_of(offset) as usize]);
+        slot.record().write(&record);
+        slab.live.fetch_add(1, Relaxed);
+        slab.dirty.fetch_add(1, Relaxed);
+        slot.publish(None, round, space.policy.entering(Count::ONE, space.temperature.now()));
+        slab.stamped(round);
+        let key = Key { bytes: key, ..Calm.hasher().key(0, key) };
+        index.update(&key, |_| Verdict::Differs, |_| (Change::Set(space.locations.dram(offset)), ()));
+        offset
+    }
+
+    /// Retires everything up to `round`, and lands what that launches.
+    fn retire(space: &Tested, index: &Clht, round: u64) {
+        space.rounds.current.store(round + 1, SeqCst);
+        space.rounds.target.store(round, SeqCst);
+        let (mut retiring, mut stage, mut flights): (_, _, Flights) = Default::default();
+        while space.rounds.retired.load(SeqCst) < round {
+            space.round_step(&mut retiring, (&mut stage, &mut flights), index, &Calm);
+            let departures = flights.depart();
+            departures.into_iter().for_each(|departure| space.land(&mut flights, departure, index));
+        }
+    }
+
+    #[test]
+    fn a_round_is_retired_once_its_pages_have_landed() {
+        let (space, index) = (space(), Clht::with_min_buckets(4));
+        let offset = put(&space, &index, b"key", 1);
+        space.rounds.current.store(2, SeqCst);
+        space.rounds.target.store(1, SeqCst);
+        let (mut retiring, mut stage, mut flights): (_, _, Flights) = Default::default();
+        let mut step = |flights: &mut Flights| {
+            space.round_step(&mut retiring, (&mut stage, flights), &index, &Calm);
+        };
+        let mut departures = Vec::new();
+        while departures.is_empty() {
+            step(&mut flights);
+            departures = flights.depart();
+        }
+        for _ in 0..10 {
+            step(&mut flights);
+        }
+        assert_eq!(space.rounds.retired.load(SeqCst), 0, "the log has the only copy that a crash leaves");
+        assert!(space.slabs.slot(offset).home().is_none());
+        departures.into_iter().for_each(|departure| space.land(&mut flights, departure, &index));
+        for _ in 0..10 {
+            step(&mut flights);
+        }
+        assert_eq!(space.rounds.retired.load(SeqCst), 1);
+        assert!(space.slabs.slot(offset).home().is_some());
+    }
+
+    #[test]
+    fn a_walk_skips_no_slab_that_has_what_is_due() {
+        let (space, index) = (space(), Clht::with_min_buckets(4));
+        let old = put(&space, &index, b"old", 1);
+        let young = put(&space, &index, b"young", 3);
+        let is_dirty = |offset| space.slabs.slot(offset).stamp() != 0;
+        retire(&space, &index, 2);
+        assert!(!is_dirty(old) && is_dirty(young), "its round goes on");
+        // Looked at and passed by: the slab must still be known to have it.
+        retire(&space, &index, 3);
+        assert!(!is_dirty(young));
+    }
+
+    #[test]
+    fn a_walk_that_a_full_page_stopped_leaves_nothing_out() {
+        let (space, index) = (space(), Clht::with_min_buckets(4));
+        let keys: Vec<_> = (0..2000).map(|i| format!("key-{i:04}")).collect();
+        let put_all =
+            |round| keys.iter().map(|key| put(&space, &index, key.as_bytes(), round)).collect::<Vec<_>>();
+        let mut slots = put_all(1);
+        slots.push(put(&space, &index, b"young", 2));
+        retire(&space, &index, 1);
+        retire(&space, &index, 2);
+        assert!(space.details.pages_written.load(Relaxed) > 1, "one page would show nothing");
+        assert!(slots.iter().all(|&offset| space.slabs.slot(offset).stamp() == 0));
+    }
 }

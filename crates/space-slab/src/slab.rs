@@ -43,12 +43,30 @@ pub(crate) struct Slab {
     listed: AtomicU32,
     /// Slots that hold a record.
     pub live: AtomicU32,
+    /// No record that is in the log alone has an older stamp.
+    oldest: AtomicU32,
     /// Slots whose record is in the log alone.
     pub dirty: AtomicI64,
     /// No record expires before this time.
     pub min_expire: AtomicU64,
     /// Whole-database flushes up to this version were applied.
     pub purged: AtomicU64,
+}
+
+impl Slab {
+    /// A slot's record has this stamp now.
+    pub fn stamped(&self, stamp: u32) {
+        // Always an exchange, however new the stamp: whoever walks the slab sees it in the slot or leaves it here.
+        self.oldest.fetch_min(stamp, AcqRel);
+    }
+    /// Whether records with stamps up to `upto` may be in the log alone.
+    pub fn may_have(&self, upto: u32) -> bool {
+        self.dirty.load(SeqCst) > 0 && self.oldest.load(Acquire) <= upto
+    }
+    /// All slots will be looked at now; what they have, and keep, is to be told by [`stamped`](Self::stamped) again.
+    pub fn forget_stamps(&self) {
+        self.oldest.swap(u32::MAX, AcqRel);
+    }
 }
 
 impl Default for Slab {
@@ -61,6 +79,7 @@ impl Default for Slab {
             fresh: AtomicU32::new(0),
             listed: AtomicU32::new(0),
             live: AtomicU32::new(0),
+            oldest: AtomicU32::new(u32::MAX),
             dirty: AtomicI64::new(0),
             min_expire: AtomicU64::new(u64::MAX),
             purged: AtomicU64::new(0),
@@ -234,6 +253,7 @@ impl Slabs {
         slab.listed.store(1, Relaxed);
         slab.live.store(0, Relaxed);
         slab.dirty.store(0, Relaxed);
+        slab.oldest.store(u32::MAX, Relaxed);
         slab.min_expire.store(u64::MAX, Relaxed);
         slab.purged.store(0, Relaxed);
         slab.class.store(class as u32, Release);

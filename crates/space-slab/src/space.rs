@@ -15,6 +15,7 @@ use crate::admit::Judged;
 use crate::copies::WithStages;
 use crate::defrag::Defrag;
 use crate::evict::Evicting;
+use crate::flights::Flights;
 use crate::location::{Location, Locations};
 use crate::middle::{Middle, MiddleSteps};
 use crate::open::{SLABS_MIN, SlabOptions};
@@ -44,11 +45,11 @@ pub struct SlabSpace<L: Lower> {
     pub(crate) temperature: Temperature,
     pub(crate) policy: Chosen,
     /// Background state: one step at a time.
-    steps: Mutex<Steps>,
+    pub(crate) steps: Mutex<Steps>,
     /// 1: what is on the medium changes no more.
-    stopped: AtomicU64,
-    /// At most the sequence number of the page that is being written; 0: none is.
-    pub(crate) sealing: AtomicU64,
+    pub(crate) stopped: AtomicU64,
+    /// The sequence numbers of pages that are being written.
+    pub(crate) aloft: Mutex<Vec<u64>>,
     /// The newest page written.
     pub(crate) last_page: AtomicU64,
     /// 1: blocks that large values wait for can't be had.
@@ -77,12 +78,13 @@ pub struct SlabSpace<L: Lower> {
 
 /// What background steps remember.
 #[derive(Default)]
-struct Steps {
+pub(crate) struct Steps {
     cooling: Cooling,
     stage: Stage,
+    pub flights: Flights,
     image: Image,
     evicting: Evicting,
-    retiring: Retiring,
+    pub retiring: Retiring,
     defrag: Defrag,
     middle: MiddleSteps,
     sweep: Sweep,
@@ -129,7 +131,7 @@ impl<L: Lower> SlabSpace<L> {
             policy: Chosen::default(),
             steps: Mutex::new(Steps::default()),
             stopped: AtomicU64::new(0),
-            sealing: AtomicU64::new(0),
+            aloft: Mutex::default(),
             last_page: AtomicU64::new(0),
             whole_blocks_out: AtomicU64::new(0),
             exhausted: AtomicU64::new(0),
@@ -154,11 +156,13 @@ impl<L: Lower> SlabSpace<L> {
 
     /// Every page up to this sequence number is on the medium, whole.
     pub(crate) fn sealed(&self) -> u64 {
-        let last = self.blocks.last_seq.load(SeqCst);
-        match self.sealing.load(SeqCst) {
-            0 => last,
-            sealing => last.min(sealing - 1),
-        }
+        let aloft = self.aloft.lock();
+        aloft.iter().min().map_or_else(|| self.blocks.last_seq.load(SeqCst), |first| first - 1)
+    }
+
+    /// Whether pages are on their way that will land.
+    pub(crate) fn is_aloft(&self) -> bool {
+        !self.aloft.lock().is_empty() && !self.blocks.failure.has_failed()
     }
 
     /// Whether an address is of a slot of the middle tier.
@@ -166,10 +170,18 @@ impl<L: Lower> SlabSpace<L> {
         matches!(self.locations.location(address), Location::Pmem(_))
     }
 
-    /// What is on the medium changes no more: waits for the step that is under way, and none follows.
+    /// What is on the medium changes no more: waits for the step that is under way and for pages aloft, and none follows.
     pub(crate) fn stop_steps(&self) {
-        let _steps = self.steps.lock();
-        self.stopped.store(1, SeqCst);
+        loop {
+            let steps = self.steps.lock();
+            // Launched under this lock, and landed under it.
+            if !self.is_aloft() {
+                self.stopped.store(1, SeqCst);
+                return;
+            }
+            drop(steps);
+            crate::sync::yield_now();
+        }
     }
 
     /// What was hot when the store was closed comes up again in the background.
@@ -298,30 +310,35 @@ impl<L: Lower> Space for SlabSpace<L> {
         if self.stopped.load(SeqCst) == 1 {
             return Progress::Idle;
         }
-        let Steps { cooling, stage, image, evicting, retiring, defrag, middle, sweep, warming } = &mut *steps;
+        let Steps { cooling, stage, flights, image, evicting, retiring, defrag, middle, sweep, warming } =
+            &mut *steps;
         let collected = self.retired.collect(cooling, &self.slabs, context);
         let taken = self.slabs.take_empty();
         let parked = self.slabs.park();
         let mut all = vec![if collected || taken || parked { Progress::Worked } else { Progress::Idle }];
-        all.push(self.round_step(retiring, stage, image, index, context));
-        let walking = matches!(retiring, Retiring::Walking { .. });
-        all.push(self.evict_step(evicting, (stage, image), cooling, walking, index, context));
-        all.push(self.middle_step(middle, (stage, image), index, context));
+        all.push(self.round_step(retiring, (stage, flights), index, context));
+        let walking = matches!(retiring, Retiring::Sealing { .. } | Retiring::Walking { .. });
+        all.push(self.evict_step(evicting, (stage, flights), cooling, walking, index, context));
+        all.push(self.middle_step(middle, (stage, flights), index, context));
         all.push(self.defrag_step(defrag, image, index, context));
         all.push(self.warm_step(warming, index, context));
-        let copies = WithStages { space: self, stages: [stage, &defrag.stage] };
+        let copies = WithStages { space: self, stages: [stage, &defrag.stage], flights };
         all.push(self.blocks.sweep_step(sweep, &copies, index, context));
         self.admit_step(context);
         let (tombstones, keys) = context.tombstones_and_keys();
         let above: u64 = self.slabs.table.iter().map(|slab| u64::from(slab.live.load(Relaxed))).sum();
         self.temperature.age(above, (keys + tombstones).saturating_sub(above));
-        if all.contains(&Progress::Worked) {
+        let progress = if all.contains(&Progress::Worked) {
             Progress::Worked
-        } else if all.contains(&Progress::Blocked) || Retired::is_waiting(cooling) {
+        } else if all.contains(&Progress::Blocked) || Retired::is_waiting(cooling) || self.is_aloft() {
             Progress::Blocked
         } else {
             Progress::Idle
-        }
+        };
+        let departures = flights.depart();
+        drop(steps);
+        departures.into_iter().for_each(|departure| self.fly(departure, index, context));
+        progress
     }
     fn persisted_seq(&self) -> u64 {
         self.rounds.retired.load(SeqCst)
@@ -342,7 +359,11 @@ impl<L: Lower> Space for SlabSpace<L> {
             self.middle.as_ref().is_some_and(|middle| middle.find_dead(context, &self.purge_middle_at, found))
         };
         if !self.find_dead_in_dram(context, &self.purge_dram_at, found) && !in_middle(found) {
-            let copies = WithStages { space: self, stages: [&steps.stage, &steps.defrag.stage] };
+            let copies = WithStages {
+                space: self,
+                stages: [&steps.stage, &steps.defrag.stage],
+                flights: &steps.flights,
+            };
             self.blocks.find_dead(&copies, context, &self.purge_at, found);
         }
     }
@@ -354,7 +375,8 @@ impl<L: Lower> Space for SlabSpace<L> {
         found: &mut dyn FnMut(u8, &[u8]),
     ) {
         let Some(steps) = self.steps.try_lock() else { return };
-        let copies = WithStages { space: self, stages: [&steps.stage, &steps.defrag.stage] };
+        let copies =
+            WithStages { space: self, stages: [&steps.stage, &steps.defrag.stage], flights: &steps.flights };
         let in_middle = |found: &mut dyn FnMut(u8, &[u8])| {
             self.middle.as_ref().is_some_and(|middle| middle.keys(count, found))
         };
@@ -478,38 +500,7 @@ impl<L: Lower> Space for SlabSpace<L> {
 impl<L: Lower> SlabSpace<L> {
     /// Writes down what is dirty; no session is open.
     fn retire_all<I: Index>(&self, index: &I, context: &dyn Context) -> Result<(), StoreError> {
-        if self.stopped.load(SeqCst) == 1 {
-            // It was closed before, and nobody could write since.
-            return Ok(());
-        }
-        let target = self.rounds.current.load(SeqCst);
-        self.rounds.target.fetch_max(target, SeqCst);
-        while self.rounds.retired.load(SeqCst) < target {
-            let progress = self.step(index, context);
-            {
-                // Trust in the pages written is given by the machine, and it is this thread that closes.
-                let retiring = &mut self.steps.lock().retiring;
-                if let Retiring::Trusting { round, seq, .. } = retiring
-                    && !context.trusts(*seq)
-                {
-                    if *round >= target {
-                        return Ok(());
-                    }
-                    // What this round was to retire is retired with the later one.
-                    *retiring = Retiring::Idle;
-                }
-            }
-            if self.blocks.failure.has_failed() {
-                return Err(StoreError::Corrupt(format!(
-                    "the lower tier failed while records were written to it ({}): what was acknowledged is in the log",
-                    self.blocks.failure.get().map_or("", |failure| &failure.what)
-                )));
-            }
-            if progress != Progress::Worked {
-                crate::sync::yield_now();
-            }
-        }
-        Ok(())
+        self.retire_every_round(index, context)
     }
 
     fn tier_stats(&self) -> Vec<TierStats> {

@@ -1,7 +1,7 @@
 //! Records on their way to a page: collected until a page is full, written and synced at once, and only then found there.
 //!
 //! ```text
-//!   evict, round --> [ stage ] --+
+//!   evict, round --> [ stage ] --+ (`flights.rs`)
 //!   defragment   --> [ stage ] --+--> write, sync --> for each record, in its key's critical section: the index, or the
 //!                                                     slot that has the old copy for a home, gets the new place
 //! ```
@@ -163,8 +163,20 @@ impl<L: Lower> SlabSpace<L> {
         if stage.is_empty() {
             return Progress::Idle;
         }
-        if self.blocks.failure.has_failed() {
+        let Some((number, seq)) = self.begin_page(stage, keep) else { return Progress::Blocked };
+        if !self.write_page(number, stage, image, context) {
             return Progress::Blocked;
+        }
+        self.land_page((number, seq), stage, index);
+        stage.clear();
+        Progress::Worked
+    }
+
+    /// Takes a free block for a stage's page, if more than `keep` are there. From here on nobody trusts pages, until this one is
+    /// there whole.
+    pub(crate) fn begin_page(&self, stage: &Stage, keep: usize) -> Option<(u32, u64)> {
+        if self.blocks.failure.has_failed() {
+            return None;
         }
         let number = {
             let mut free = self.blocks.free.slots.lock();
@@ -172,17 +184,34 @@ impl<L: Lower> SlabSpace<L> {
         };
         let Some(number) = number else {
             self.blocks.free.hungry.store(true, SeqCst);
-            return Progress::Blocked;
+            return None;
         };
-        if !self.write_page(number, stage, image, context) {
-            return Progress::Blocked;
-        }
+        let seq = {
+            let mut aloft = self.aloft.lock();
+            let seq = self.blocks.last_seq.fetch_add(1, SeqCst) + 1;
+            aloft.push(seq);
+            seq
+        };
+        let used = BLOCK_HEADER_BYTES + stage.bytes.len();
+        self.blocks.slots[number as usize].begin(State::ReadOnly, seq, None, used as u32);
+        Some((number, seq))
+    }
+
+    /// The page is durable: its records are found there, and it counts as one.
+    pub(crate) fn land_page<I: Index>(&self, (number, seq): (u32, u64), stage: &Stage, index: &I) {
         let page = &self.blocks.slots[number as usize];
+        page.written.store(true, Release);
+        page.live_bytes.store(stage.bytes.len() as i64, SeqCst);
+        page.set_state(State::Sealed);
+        self.last_page.fetch_max(seq, SeqCst);
+        self.aloft.lock().retain(|&aloft| aloft != seq);
+        self.details.pages_written.fetch_add(1, Relaxed);
+        self.details.records_written.fetch_add(stage.moves.len() as u64, Relaxed);
         if let Some(middle) = &self.middle
             && stage.moves.iter().any(|of| of.what == What::Slot)
         {
             // Before their slots are let go: whoever clears those waits for trust in this page.
-            middle.moved_seq.store(page.seq.load(SeqCst), SeqCst);
+            middle.moved_seq.fetch_max(seq, SeqCst);
         }
         for staged in &stage.moves {
             let place = Place { slot: number, offset: staged.entry.offset };
@@ -195,8 +224,6 @@ impl<L: Lower> SlabSpace<L> {
                 self.unstage(staged.from);
             }
         }
-        stage.clear();
-        Progress::Worked
     }
 
     /// What was copied stays where it is.
@@ -212,19 +239,20 @@ impl<L: Lower> SlabSpace<L> {
         }
     }
 
-    /// Makes the page durable; nothing refers to it yet.
-    fn write_page(&self, number: u32, stage: &Stage, image: &mut Image, context: &dyn Context) -> bool {
+    /// Makes a page durable that was begun; nothing refers to it yet.
+    pub(crate) fn write_page(
+        &self,
+        number: u32,
+        stage: &Stage,
+        image: &mut Image,
+        context: &dyn Context,
+    ) -> bool {
         // The page may outlive power loss before the sync below: the extents that it describes must be there by then.
         if let Err(error) = Space::sync(self) {
             self.blocks.failure.fail("syncing large values", &error);
             return false;
         }
-        // Nobody trusts pages from here on, until this one is there whole.
-        self.sealing.store(self.blocks.last_seq.load(SeqCst) + 1, SeqCst);
-        let seq = self.blocks.last_seq.fetch_add(1, SeqCst) + 1;
         let page = &self.blocks.slots[number as usize];
-        let used = BLOCK_HEADER_BYTES + stage.bytes.len();
-        page.begin(State::ReadOnly, seq, None, used as u32);
         self.blocks.draw(number, context.hasher(), image, |_, bytes| bytes.extend_from_slice(&stage.bytes));
         page.count.store(stage.moves.len() as u32, Relaxed);
         let expiries = stage.moves.iter().filter_map(|of| stage.view(of)).map(|view| view.head.expire_at);
@@ -235,13 +263,6 @@ impl<L: Lower> SlabSpace<L> {
             self.blocks.failure.fail(&format!("writing block {number}"), &error);
             return false;
         }
-        page.written.store(true, Release);
-        page.live_bytes.store(stage.bytes.len() as i64, SeqCst);
-        page.set_state(State::Sealed);
-        self.last_page.store(seq, SeqCst);
-        self.sealing.store(0, SeqCst);
-        self.details.pages_written.fetch_add(1, Relaxed);
-        self.details.records_written.fetch_add(stage.moves.len() as u64, Relaxed);
         true
     }
 

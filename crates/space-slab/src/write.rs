@@ -151,6 +151,7 @@ impl<L: Lower> SlabSpace<L> {
             let slab = &self.slabs.table[self.slabs.slab_of(offset) as usize];
             // Before the record changes: what looks clean is what its home holds.
             let (home, was_clean) = slot.dirty(round as u32);
+            slab.stamped(round as u32);
             if was_clean {
                 slab.dirty.fetch_add(1, Relaxed);
                 self.take_credit(self.slabs.classes.bytes(class));
@@ -175,6 +176,7 @@ impl<L: Lower> SlabSpace<L> {
         slab.live.fetch_add(1, Relaxed);
         slab.dirty.fetch_add(1, Relaxed);
         slot.publish(None, round as u32, self.policy.entering(Count::ONE, now));
+        slab.stamped(round as u32);
         if record.expire_at != 0 {
             slab.min_expire.fetch_min(record.expire_at, Release);
         }

@@ -2,13 +2,14 @@
 
 use std::sync::atomic::Ordering::*;
 
-use terrace_blocks::{FooterEntry, Image, Lower};
+use terrace_blocks::{FooterEntry, Lower};
 use terrace_engine::Progress;
 use terrace_engine::record::{Kind, RecordView};
 use terrace_engine::space::Context;
 use terrace_index::{Change, Index, Key, Lookup, Verdict};
 
 use super::{Middle, MiddleSteps};
+use crate::flights::Flights;
 use crate::location::Location;
 use crate::pmem::{NONE, StoredSlot};
 use crate::policy::{Access, Policy, SlotId, Slots};
@@ -76,7 +77,7 @@ impl<L: Lower> SlabSpace<L> {
     pub(crate) fn middle_step<I: Index>(
         &self,
         steps: &mut MiddleSteps,
-        (stage, image): (&mut Stage, &mut Image),
+        (stage, flights): (&mut Stage, &mut Flights),
         index: &I,
         context: &dyn Context,
     ) -> Progress {
@@ -93,7 +94,8 @@ impl<L: Lower> SlabSpace<L> {
         // What is on its way out makes room, too: else more would leave in every step until the first are gone.
         let mut leaving = steps.waiting.clone();
         if free_slabs == 0 {
-            let staged = stage.moves.iter().filter_map(|of| match self.locations.location(of.from) {
+            let sources = stage.moves.iter().map(|of| of.from).chain(flights.sources());
+            let staged = sources.filter_map(|from| match self.locations.location(from) {
                 Location::Pmem(at) => Some(at),
                 Location::Dram(_) | Location::Page(..) => None,
             });
@@ -113,7 +115,7 @@ impl<L: Lower> SlabSpace<L> {
             left = moved.or(left);
         }
         match left {
-            Some(Left::PageFull) => self.seal(stage, image, Self::KEEP, index, context),
+            Some(Left::PageFull) => self.launch(flights, stage),
             Some(_) => Progress::Worked,
             None => progress,
         }

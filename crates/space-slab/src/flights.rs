@@ -1,0 +1,187 @@
+//! Pages on their way to the lower tier while background steps go on.
+//!
+//! ```text
+//!   under the steps' lock          without it                    under it again
+//!   stage full --> launch  ------> fly: write, sync  ----------> land: its records are swung
+//!                  (sequence number drawn)                       (the page is sealed; trust may follow)
+//! ```
+//!
+//! Whoever launched a page flies it, and meanwhile others may fill the next one: moving records takes about as long as the
+//! device does.
+//!
+//! # Invariants
+//! * A page aloft is no page to anybody else: it is neither moved nor freed, and not trusted, nor are later ones.
+//! * What is aloft is shown to whoever must know of all copies (`copies.rs`).
+//! * A page that can't be written stays aloft for ever: the tier has failed by then.
+
+use std::sync::Arc;
+
+use terrace_blocks::{Image, Lower};
+use terrace_engine::Progress;
+use terrace_engine::space::Context;
+use terrace_index::{Address, Index};
+
+use crate::location::Location;
+use crate::space::SlabSpace;
+use crate::stage::{Stage, What};
+
+/// Pages aloft at once, at most.
+const ALOFT_MAX: usize = 2;
+
+/// A page that is being written.
+pub(crate) struct Flight {
+    number: u32,
+    seq: u64,
+    stage: Stage,
+    /// Records that leave DRAM, of each class.
+    leaving: Vec<usize>,
+}
+
+/// A flight that its launcher has to fly.
+pub(crate) struct Departure {
+    flight: Arc<Flight>,
+    image: Image,
+}
+
+/// The flights, and buffers for more.
+#[derive(Default)]
+pub(crate) struct Flights {
+    aloft: Vec<Arc<Flight>>,
+    departing: Vec<Departure>,
+    stages: Vec<Stage>,
+    images: Vec<Image>,
+}
+
+impl Flights {
+    /// What is aloft.
+    pub fn stages(&self) -> impl Iterator<Item = &Stage> {
+        self.aloft.iter().map(|flight| &flight.stage)
+    }
+    /// Whether nothing is.
+    pub fn is_empty(&self) -> bool {
+        self.aloft.is_empty()
+    }
+    /// Records aloft that leave DRAM slots of a class.
+    pub fn leaving(&self, class: usize) -> usize {
+        self.aloft.iter().map(|flight| flight.leaving[class]).sum()
+    }
+    /// Where the records aloft come from.
+    pub fn sources(&self) -> impl Iterator<Item = Address> {
+        self.stages().flat_map(|stage| &stage.moves).map(|of| of.from)
+    }
+    /// What was launched since it was asked last: to be flown without the lock, then landed.
+    pub fn depart(&mut self) -> Vec<Departure> {
+        std::mem::take(&mut self.departing)
+    }
+}
+
+impl<L: Lower> SlabSpace<L> {
+    /// Sends what is staged on its way to a page.
+    pub(crate) fn launch(&self, flights: &mut Flights, stage: &mut Stage) -> Progress {
+        if stage.is_empty() {
+            return Progress::Idle;
+        }
+        if flights.aloft.len() >= ALOFT_MAX {
+            return Progress::Blocked;
+        }
+        let Some((number, seq)) = self.begin_page(stage, Self::KEEP) else { return Progress::Blocked };
+        let mut leaving = vec![0; self.slabs.classes.count()];
+        for of in stage.moves.iter().filter(|of| of.what == What::Evict) {
+            if let Location::Dram(offset) = self.locations.location(of.from)
+                && let Some(class) = self.slabs.class_of(self.slabs.slab_of(offset))
+            {
+                leaving[class] += 1;
+            }
+        }
+        let staged = std::mem::replace(stage, flights.stages.pop().unwrap_or_default());
+        let flight = Arc::new(Flight { number, seq, stage: staged, leaving });
+        flights.aloft.push(flight.clone());
+        flights.departing.push(Departure { flight, image: flights.images.pop().unwrap_or_default() });
+        Progress::Worked
+    }
+
+    /// Writes a page that was launched, and lands it.
+    pub(crate) fn fly<I: Index>(&self, mut departure: Departure, index: &I, context: &dyn Context) {
+        let number = departure.flight.number;
+        if self.write_page(number, &departure.flight.stage, &mut departure.image, context) {
+            self.land(&mut self.steps.lock().flights, departure, index);
+        }
+    }
+
+    /// The page of a flight is there.
+    pub(crate) fn land<I: Index>(&self, flights: &mut Flights, departure: Departure, index: &I) {
+        let Departure { flight, image } = departure;
+        flights.images.push(image);
+        self.land_page((flight.number, flight.seq), &flight.stage, index);
+        flights.aloft.retain(|aloft| aloft.seq != flight.seq);
+        if let Ok(Flight { mut stage, .. }) = Arc::try_unwrap(flight) {
+            stage.clear();
+            flights.stages.push(stage);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use terrace_blocks::{ByteTier, FooterEntry};
+    use terrace_engine::record::{Kind, NewRecord};
+    use terrace_media::HeapRegion;
+
+    use super::*;
+    use crate::copies::WithStages;
+    use crate::open::SlabOptions;
+
+    fn space() -> SlabSpace<ByteTier<HeapRegion>> {
+        let (region, bytes) = (Arc::new(HeapRegion::new(4 << 20).unwrap()), 4 << 20);
+        let options =
+            SlabOptions { block_bytes: 64 << 10, dram_bytes: 1 << 20, dram_budget: None, store_id: 1 };
+        SlabSpace::new(ByteTier::new(region, 0, bytes, String::new()), None, options).unwrap()
+    }
+
+    /// A stage with one record of a page.
+    fn staged(space: &SlabSpace<ByteTier<HeapRegion>>, version: u64) -> (Stage, FooterEntry) {
+        let (kind, db) = (Kind::Value, 0);
+        let record = NewRecord { version, kind, db, flags: 0, expire_at: 0, key: b"key", value: b"value" };
+        let entry = FooterEntry { hash: 9, check: 1, version, offset: 64, kind, db };
+        let from = space.locations.page(terrace_blocks::Place { slot: 9, offset: 64 }, kind, record.words());
+        let mut stage = Stage::default();
+        stage.push(What::Page { words: 4, seq: 1 }, from, entry, &record);
+        (stage, entry)
+    }
+
+    #[test]
+    fn what_is_aloft_is_shown_and_trusted_by_nobody() {
+        let space = space();
+        let mut flights = Flights::default();
+        let before = space.sealed();
+        let (mut stage, entry) = staged(&space, 5);
+        assert_eq!(space.launch(&mut flights, &mut stage), Progress::Worked);
+        assert!(stage.is_empty() && space.is_aloft());
+        assert_eq!(space.sealed(), before, "it may not be there after a crash");
+        let mut shown = Vec::new();
+        let stages = [&stage, &Stage::default()];
+        let copies = WithStages { space: &space, stages, flights: &flights };
+        copies.show(&mut |entries| shown.extend_from_slice(entries));
+        assert_eq!(shown, [entry], "a tombstone above it must stay");
+    }
+
+    #[test]
+    fn a_later_page_is_not_trusted_before_an_earlier_one() {
+        let space = space();
+        let mut flights = Flights::default();
+        let before = space.sealed();
+        for version in [5, 6] {
+            let (mut stage, _) = staged(&space, version);
+            assert_eq!(space.launch(&mut flights, &mut stage), Progress::Worked);
+        }
+        let (mut third, _) = staged(&space, 7);
+        assert_eq!(space.launch(&mut flights, &mut third), Progress::Blocked, "two at once");
+        let index = terrace_index::Clht::with_min_buckets(4);
+        let mut departures = flights.depart();
+        space.land(&mut flights, departures.remove(1), &index);
+        assert_eq!(space.sealed(), before);
+        space.land(&mut flights, departures.remove(0), &index);
+        assert_eq!(space.sealed(), before + 2);
+        assert!(!space.is_aloft());
+    }
+}
