@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use terrace::engine::Durability;
-use terrace::{Size, TierSpec};
+use terrace::{Placement, Size, TierSpec};
 
 use crate::{Distribution, Endpoint, Workload};
 
@@ -16,6 +16,8 @@ pub struct Config {
     pub engine: String,
     /// The index to open it with.
     pub index: String,
+    /// Which tier records lie in, of engine `tac` with three. `None`: the store's default.
+    pub placement: Option<Placement>,
     /// What is done to the records.
     pub workload: Workload,
     /// Records loaded before the measured phase (by it, for [`Workload::Load`]).
@@ -67,6 +69,7 @@ impl Default for Config {
         Self {
             engine: "hetermm".into(),
             index: "clht".into(),
+            placement: None,
             workload: Workload::ReadHeavy,
             records: 1_000_000,
             operations: 1_000_000,

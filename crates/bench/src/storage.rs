@@ -77,6 +77,7 @@ impl Storage {
         let mut options = Options {
             engine: config.engine.clone(),
             index: config.index.clone(),
+            placement: config.placement,
             dir,
             dram,
             dram_records,

@@ -73,6 +73,28 @@ fn share(engine: &str, media: MediaKind, durability: Durability) {
     assert!(missing.is_empty() || options.histories < 400, "never reached: {missing:?}");
 }
 
+/// A quarter of that, of what differs little from what all of it is run on.
+fn few(engine: &str, media: MediaKind, durability: Durability) {
+    let options = SweepOptions {
+        media,
+        durability,
+        histories: variable("TERRACE_SWEEP_HISTORIES", 400) / 4,
+        images: variable("TERRACE_SWEEP_IMAGES", 34_000) / 4,
+        seed: variable("TERRACE_SWEEP_SEED", 1),
+        threads: 1,
+        reduce: true,
+        failures_max: 1,
+    };
+    let subject = subjects::by_name(engine).unwrap_or_else(|error| panic!("{error}"));
+    let summary = sweep(subject, &options, &|_| {}).unwrap_or_else(|error| panic!("{error}"));
+    println!("{engine}, {media}, {durability}: {summary}");
+    if let Some(failure) = summary.failures.first() {
+        panic!("{engine}, {media}, {durability}: {failure}");
+    }
+    let missing: Vec<_> = MIDDLE.iter().filter(|label| summary.coverage.get(label) == 0).collect();
+    assert!(missing.is_empty() || options.histories < 100, "never reached: {missing:?}");
+}
+
 /// Runs one history again. Each of these failed before what the test's name says was so.
 fn again(media: MediaKind, durability: Durability, seed: u64) {
     again_with(media, durability, seed, 100);
@@ -262,6 +284,13 @@ fn a_slot_never_describes_a_large_value_that_is_not_safe() {
 #[test]
 fn tac_tiered_sync() {
     share("tac", MediaKind::Tiered, Durability::Sync);
+}
+
+/// Under the placements that it is compared with.
+#[test]
+fn tac_tiered_placed() {
+    few("tac-placed", MediaKind::Tiered, Durability::Sync);
+    few("tac-placed", MediaKind::Tiered, Durability::None);
 }
 
 #[test]

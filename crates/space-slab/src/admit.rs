@@ -225,13 +225,20 @@ mod tests {
 
     use super::*;
     use crate::open::SlabOptions;
+    use crate::placement::Placement;
 
     const BLOCK: usize = 64 << 10;
     type Tested = SlabSpace<ByteTier<HeapRegion>>;
 
     fn space() -> Tested {
         let region = Arc::new(HeapRegion::new(4 << 20).unwrap());
-        let options = SlabOptions { block_bytes: BLOCK, dram_bytes: 1 << 20, dram_budget: None, store_id: 1 };
+        let options = SlabOptions {
+            block_bytes: BLOCK,
+            dram_bytes: 1 << 20,
+            dram_budget: None,
+            store_id: 1,
+            placement: Placement::Tac,
+        };
         SlabSpace::new(ByteTier::new(region, 0, 4 << 20, String::new()), None, options).unwrap()
     }
     fn local(space: &Tested) -> Local<ByteTier<HeapRegion>> {

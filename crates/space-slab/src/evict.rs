@@ -11,7 +11,9 @@ use terrace_engine::space::Context;
 use terrace_index::{Change, Index, Key, Lookup, Verdict};
 
 use crate::flights::Flights;
+use crate::location::Location;
 use crate::middle::Filling;
+use crate::placement::Down;
 use crate::policy::{Access, Policy, SlotId, Slots};
 use crate::retired::Cooling;
 use crate::slab::NONE;
@@ -66,9 +68,19 @@ impl Pace {
     }
 }
 
+impl Evicting {
+    /// What goes to the middle tier; there is something in it only within a step's part.
+    pub fn filling(&mut self) -> &mut Filling {
+        &mut self.filling
+    }
+}
+
 /// How a record left, or why it didn't.
 enum Left {
     Now,
+    /// Once this step's slots of the middle tier are filled.
+    ToMiddle,
+    /// Once the page is written.
     Staged,
     PageFull,
     Not,
@@ -134,7 +146,11 @@ impl<L: Lower> SlabSpace<L> {
             self.choose_drain(evicting, wanting, cooling);
         }
         let mut worked = self.drain_step(evicting, stage, index, context);
+        if !walking {
+            worked |= self.send_bound(&mut evicting.filling, index, context);
+        }
         let (mut starving, mut budget) = (!evicting.draining.is_empty(), VICTIMS_A_STEP);
+        let down = self.down_from_dram();
         for class in 0..self.slabs.classes.count() {
             let (free, taken) = self.slabs.demand(class);
             let slabs = self.slabs.slabs_of(class);
@@ -165,8 +181,9 @@ impl<L: Lower> SlabSpace<L> {
                 self.look_for_rival(class, part, &view);
                 continue;
             }
-            let mut staged = 0;
-            while coming < high || (staged > 0 && staged < held / 4) {
+            let (mut staged, mut unwritten) = (0, 0);
+            // A page is to be full when it is written: others come along, unless most would leave for nothing.
+            while coming < high || (staged > unwritten && staged < held / 4) {
                 let now = self.temperature.now();
                 let Some(victim) = budget.checked_sub(1).and_then(|_| self.policy.victim(part, &view, now))
                 else {
@@ -176,10 +193,11 @@ impl<L: Lower> SlabSpace<L> {
                 let Some(offset) = view.offset(victim) else { break };
                 let count = self.policy.count(self.slabs.slot(offset).access(), now);
                 self.temperature.rivals[class].store(count.in_sixteenths(), Relaxed);
-                let left =
-                    self.leave(&mut evicting.key, (stage, &mut evicting.filling), offset, index, context);
-                match left {
-                    Left::Now => (worked, coming) = (true, coming + 1),
+                let to = (&mut *stage, &mut evicting.filling);
+                match self.leave(&mut evicting.key, to, (offset, down), index, context) {
+                    Left::Now | Left::ToMiddle => {
+                        (worked, coming, unwritten) = (true, coming + 1, unwritten + 1);
+                    }
                     Left::Staged => (worked, staged, coming) = (true, staged + 1, coming + 1),
                     // A page a step: who waits for a slot runs steps, too.
                     Left::PageFull => {
@@ -264,8 +282,8 @@ impl<L: Lower> SlabSpace<L> {
                 let slot = self.slabs.slot(offset);
                 if slot.is_live() && !slot.is_staged() {
                     let to = (&mut *stage, &mut evicting.filling);
-                    match self.leave(&mut evicting.key, to, offset, index, context) {
-                        Left::Now | Left::Staged => worked = true,
+                    match self.leave(&mut evicting.key, to, (offset, self.down_from_dram()), index, context) {
+                        Left::Now | Left::ToMiddle | Left::Staged => worked = true,
                         Left::PageFull | Left::Not => {}
                     }
                 }
@@ -274,10 +292,43 @@ impl<L: Lower> SlabSpace<L> {
         worked
     }
 
+    /// Records that were put and are bound for the middle tier go there, if it has room; those that a crash could still take
+    /// back wait.
+    fn send_bound<I: Index>(&self, filling: &mut Filling, index: &I, context: &dyn Context) -> bool {
+        let mut bound = std::mem::take(&mut *self.bound.lock());
+        if bound.is_empty() {
+            return false;
+        }
+        // A slot may have been put twice, and hold another record by now: that one goes, then.
+        bound.sort_unstable();
+        bound.dedup();
+        let mut worked = false;
+        bound.retain(|&offset| {
+            if !self.slabs.is_slot(offset) {
+                return false;
+            }
+            let slot = self.slabs.slot(offset);
+            if !slot.is_live() || slot.is_staged() || slot.stamp() == 0 {
+                return false;
+            }
+            if !context.settled(slot.version()) {
+                return true;
+            }
+            let head = slot.record().consistently(|head| head);
+            let of = (offset, What::Evict, Down::Middle);
+            worked |= self.stage_for_middle(filling, of, &head, index, context);
+            false
+        });
+        if !bound.is_empty() {
+            self.bound.lock().append(&mut bound);
+        }
+        worked
+    }
+
     /// Lets a record go that a whole-database flush forgot.
     pub(crate) fn forget<I: Index>(&self, stage: &mut Stage, offset: u64, index: &I, context: &dyn Context) {
         let mut key = std::mem::take(&mut stage.key);
-        self.leave(&mut key, (stage, &mut Filling::default()), offset, index, context);
+        self.leave(&mut key, (stage, &mut Filling::default()), (offset, Down::Page), index, context);
         stage.key = key;
     }
 
@@ -286,7 +337,7 @@ impl<L: Lower> SlabSpace<L> {
         &self,
         key_bytes: &mut Vec<u8>,
         (stage, filling): (&mut Stage, &mut Filling),
-        offset: u64,
+        (offset, down): (u64, Down),
         index: &I,
         context: &dyn Context,
     ) -> Left {
@@ -302,8 +353,9 @@ impl<L: Lower> SlabSpace<L> {
         let forgotten = head.version <= context.flush_version(db);
         // What has its home in the middle tier is there already.
         let in_middle = slot.home().is_some_and(|home| self.is_in_middle(home));
-        if !forgotten && !in_middle && self.stage_for_middle(filling, offset, &head, index, context) {
-            return Left::Staged;
+        let of = (offset, What::Evict, down);
+        if !forgotten && !in_middle && self.stage_for_middle(filling, of, &head, index, context) {
+            return Left::ToMiddle;
         }
         if slot.stamp() != 0 && !forgotten {
             return match self.stage_slot(stage, offset, What::Evict, context) {
@@ -339,6 +391,10 @@ impl<L: Lower> SlabSpace<L> {
                     let count = self.policy.count(slot.access(), self.temperature.now());
                     self.temperature.enters_below(key.hash, count);
                     self.clear_slot(offset);
+                    if let (Some(middle), Location::Pmem(at)) = (&self.middle, self.locations.location(home))
+                    {
+                        middle.take_back(at);
+                    }
                     (Change::Set(home), true)
                 }
                 _ => (Change::Keep, false),

@@ -22,6 +22,7 @@
 //! | `write`, `read`, `retired` | the calls of a session; slots it let go |
 //! | `stage`, `evict`, `round`, `defrag` | background steps: to a page, out of DRAM, out of the log, out of a page |
 //! | `middle`, `pmem` | the middle tier: what comes and goes; slots on the medium |
+//! | `placement` | which tier records lie in, and the alternatives |
 //! | `admit` | when writes are refused |
 //! | `temperature`, `policy` | how often records are read, and what follows from it |
 //! | `copies` | what sweeps must know beside blocks |
@@ -43,6 +44,7 @@ mod flights;
 mod location;
 mod middle;
 mod open;
+mod placement;
 mod pmem;
 pub mod policy;
 mod read;
@@ -66,6 +68,7 @@ use terrace_index::Index;
 use terrace_media::{BlockDevice, ByteRegion};
 
 pub use open::{MiddleTier, SlabOptions};
+pub use placement::Placement;
 pub use space::SlabSpace;
 pub use terrace_blocks::{Opening, Sizes};
 
@@ -116,7 +119,7 @@ pub fn open_block<I: Index, D: BlockDevice>(
 }
 
 /// [`terrace_blocks::open_tiered`] with slabs in DRAM, slabs in the region behind the log, to its end, and pages on the device.
-/// `middle` is what the region is, for people.
+/// `middle` is what the region is, for people; `placement` says what goes where.
 ///
 /// # Errors
 /// See there.
@@ -124,13 +127,14 @@ pub fn open_tiered<I: Index, R: ByteRegion, D: BlockDevice>(
     (region, base): (&Arc<R>, u64),
     data: &Arc<D>,
     middle: &str,
+    placement: Placement,
     opening: Opening<'_, I>,
 ) -> Result<Arc<TieredStore<I, R, D>>, StoreError> {
     let space = |lower, sizes: &Sizes, fresh| {
         let start = base + sizes.log_bytes;
         let part = (start, region.len().saturating_sub(start));
         let tier = MiddleTier::new(region.clone(), part, middle.into(), fresh);
-        SlabSpace::new(lower, Some(tier), SlabOptions::from(sizes))
+        SlabSpace::new(lower, Some(tier), SlabOptions { placement, ..SlabOptions::from(sizes) })
     };
     terrace_blocks::open_tiered((region, base), data, opening, &space)
 }

@@ -14,6 +14,7 @@ use terrace_media::ByteRegion;
 use crate::classes::SMALL_SLAB;
 use crate::location::PAGE_BYTES_MAX;
 use crate::middle::Middle;
+use crate::placement::Placement;
 use crate::pmem::{Area, Medium, PmemSlabs};
 use crate::slab::SLOT_HEAD;
 use crate::space::SlabSpace;
@@ -29,6 +30,8 @@ pub struct SlabOptions {
     pub dram_budget: Option<u64>,
     /// The store's identity, part of every page's header.
     pub store_id: u64,
+    /// What goes where, if there is a middle tier.
+    pub placement: Placement,
 }
 
 /// Slabs that are needed at least: records of a few lengths, and one that changes class.
@@ -76,6 +79,7 @@ impl From<&Sizes> for SlabOptions {
             dram_bytes: sizes.dram_bytes,
             dram_budget: sizes.dram_with_index.then_some(sizes.dram_bytes),
             store_id: sizes.store_id,
+            placement: Placement::default(),
         }
     }
 }
@@ -122,7 +126,7 @@ impl MiddleTier {
         if self.fresh {
             slabs.make();
         }
-        Ok(Middle::new(slabs))
+        Ok(Middle::new(slabs, options.placement))
     }
 }
 

@@ -9,6 +9,7 @@ use terrace_engine::space::{Fetch, Want};
 use terrace_index::{Address, Index, Key};
 
 use crate::location::Location;
+use crate::placement::Up;
 use crate::policy::{Beats, Count, Gate, Policy, Thresholds, Tier};
 use crate::slab::NONE;
 use crate::space::SlabSpace;
@@ -75,6 +76,7 @@ impl<L: Lower> SlabSpace<L> {
             Location::Pmem(at) => {
                 if let Some(middle) = &self.middle {
                     middle.slabs.note_read(at);
+                    middle.take_back(at);
                 }
                 self.consider(index, key, address, None);
             }
@@ -86,6 +88,9 @@ impl<L: Lower> SlabSpace<L> {
     fn consider<I: Index>(&self, index: &I, key: &Key<'_>, from: Address, read: Option<&[u8]>) {
         let count = self.temperature.touch_below(key.hash);
         let in_middle = matches!(self.locations.location(from), Location::Pmem(_));
+        if in_middle && !self.goes_up_from_middle() {
+            return;
+        }
         let mut value = Vec::new();
         let head = match read.map(RecordView::decode) {
             Some(Some(view)) if view.key == key.bytes => {
@@ -106,6 +111,11 @@ impl<L: Lower> SlabSpace<L> {
         }
         let Head { version, flags, expire_at, .. } = head;
         let record = NewRecord { version, kind, db: key.db, flags, expire_at, key: key.bytes, value: &value };
+        let up = if in_middle { Up::To(Tier::Dram) } else { self.up_from_page() };
+        if up == Up::To(Tier::Pmem) {
+            self.offer_to_middle(key, from, (&head, &record), count);
+            return;
+        }
         let Some(class) = self.slabs.classes.of(record.words()) else { return };
         let rival = match self.temperature.rivals[class].load(Relaxed) {
             NO_RIVAL => None,
@@ -113,7 +123,7 @@ impl<L: Lower> SlabSpace<L> {
         };
         if !Beats.admits(Tier::Dram, count, rival, &Thresholds::default()) {
             self.temperature.kept_out[class].fetch_add(1, Relaxed);
-            if !in_middle {
+            if up == Up::Either {
                 self.offer_to_middle(key, from, (&head, &record), count);
             }
             return;
@@ -121,7 +131,7 @@ impl<L: Lower> SlabSpace<L> {
         let Some(offset) = self.slot_for_promotion(class) else {
             // Background steps are behind: what is hot comes again.
             self.details.promotions_dropped.fetch_add(1, Relaxed);
-            if !in_middle {
+            if up == Up::Either {
                 self.offer_to_middle(key, from, (&head, &record), count);
             }
             return;
@@ -138,6 +148,9 @@ impl<L: Lower> SlabSpace<L> {
         if index.replace(key, from, self.locations.dram(offset)) {
             self.details.promoted.fetch_add(1, Relaxed);
             self.details.from_middle_up.fetch_add(u64::from(in_middle), Relaxed);
+            if let (Some(middle), Location::Pmem(at)) = (&self.middle, self.locations.location(from)) {
+                middle.lend(at);
+            }
         } else {
             // Its home is not its own: the index refers to something else by now, which has let that go.
             self.clear_slot(offset);

@@ -19,6 +19,7 @@ use terrace_engine::{Barrier, Progress, StoreError};
 use terrace_index::Index;
 
 use crate::flights::Flights;
+use crate::middle::Filling;
 use crate::space::SlabSpace;
 use crate::stage::{Stage, Staged, What};
 use crate::sync::AtomicU64;
@@ -86,7 +87,7 @@ impl<L: Lower> SlabSpace<L> {
     pub(crate) fn round_step<I: Index>(
         &self,
         retiring: &mut Retiring,
-        (stage, flights): (&mut Stage, &mut Flights),
+        (stage, filling, flights): (&mut Stage, &mut Filling, &mut Flights),
         index: &I,
         context: &dyn Context,
     ) -> Progress {
@@ -129,7 +130,13 @@ impl<L: Lower> SlabSpace<L> {
             }
             Retiring::Walking { round, slab, slot } => {
                 let (round, from) = (*round, (*slab, *slot));
-                match self.walk(round, from, stage, index, context) {
+                let walked = self.walk(round, from, (stage, &mut *filling), index, context);
+                self.fill_middle(filling, index);
+                if self.blocks.failure.has_failed() {
+                    // What was to get its home there has none.
+                    return Progress::Blocked;
+                }
+                match walked {
                     Walked::To(slab, slot) => *retiring = Retiring::Walking { round, slab, slot },
                     Walked::PageFull(at, number) => {
                         *retiring = Retiring::Walking { round, slab: at, slot: number };
@@ -216,11 +223,12 @@ impl<L: Lower> SlabSpace<L> {
         &self,
         round: u64,
         (slab, slot): (u32, u32),
-        stage: &mut Stage,
+        (stage, filling): (&mut Stage, &mut Filling),
         index: &I,
         context: &dyn Context,
     ) -> Walked {
         let upto = if context.logged() { round } else { u64::from(u32::MAX) };
+        let in_middle = self.dram_is_in_middle();
         let mut first = slot;
         let mut walked = 0;
         for number in slab..self.slabs.count() as u32 {
@@ -249,6 +257,9 @@ impl<L: Lower> SlabSpace<L> {
                         0 => {}
                         stamp => table.stamped(stamp),
                     }
+                    continue;
+                }
+                if in_middle && self.stage_home(filling, offset, index, context) {
                     continue;
                 }
                 match self.stage_slot(stage, offset, What::Home, context) {
@@ -300,14 +311,20 @@ mod tests {
     use super::*;
     use crate::calm::Calm;
     use crate::open::SlabOptions;
+    use crate::placement::Placement;
     use crate::policy::{Count, Policy};
 
     type Tested = SlabSpace<ByteTier<HeapRegion>>;
 
     fn space() -> Tested {
         let (region, bytes) = (Arc::new(HeapRegion::new(4 << 20).unwrap()), 4 << 20);
-        let options =
-            SlabOptions { block_bytes: 64 << 10, dram_bytes: 1 << 20, dram_budget: None, store_id: 1 };
+        let options = SlabOptions {
+            block_bytes: 64 << 10,
+            dram_bytes: 1 << 20,
+            dram_budget: None,
+            store_id: 1,
+            placement: Placement::Tac,
+        };
         SlabSpace::new(ByteTier::new(region, 0, bytes, String::new()), None, options).unwrap()
     }
 
@@ -334,7 +351,12 @@ mod tests {
         space.rounds.target.store(round, SeqCst);
         let (mut retiring, mut stage, mut flights): (_, _, Flights) = Default::default();
         while space.rounds.retired.load(SeqCst) < round {
-            space.round_step(&mut retiring, (&mut stage, &mut flights), index, &Calm);
+            space.round_step(
+                &mut retiring,
+                (&mut stage, &mut Filling::default(), &mut flights),
+                index,
+                &Calm,
+            );
             let departures = flights.depart();
             departures.into_iter().for_each(|departure| space.land(&mut flights, departure, index));
         }
@@ -348,7 +370,7 @@ mod tests {
         space.rounds.target.store(1, SeqCst);
         let (mut retiring, mut stage, mut flights): (_, _, Flights) = Default::default();
         let mut step = |flights: &mut Flights| {
-            space.round_step(&mut retiring, (&mut stage, flights), &index, &Calm);
+            space.round_step(&mut retiring, (&mut stage, &mut Filling::default(), flights), &index, &Calm);
         };
         let mut departures = Vec::new();
         while departures.is_empty() {

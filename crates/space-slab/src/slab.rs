@@ -186,6 +186,14 @@ impl Slabs {
     pub fn offset(&self, slab: u32, class: usize, slot: u32) -> u64 {
         u64::from(slab) * self.slab_bytes as u64 + u64::from(slot) * self.classes.bytes(class) as u64
     }
+    /// Whether a slot starts there that may hold a record. For background steps.
+    pub fn is_slot(&self, offset: u64) -> bool {
+        let slab = self.slab_of(offset);
+        self.class_of(slab).is_some_and(|class| {
+            let (at, bytes) = ((offset % self.slab_bytes as u64) as usize, self.classes.bytes(class));
+            at.is_multiple_of(bytes) && at / bytes < self.used_slots(slab) as usize
+        })
+    }
     /// Free slots of a class, and how many were taken since this was asked last.
     pub fn demand(&self, class: usize) -> (usize, u64) {
         let mut pool = self.pools[class].lock();

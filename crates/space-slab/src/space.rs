@@ -19,6 +19,7 @@ use crate::flights::Flights;
 use crate::location::{Location, Locations};
 use crate::middle::{Middle, MiddleSteps};
 use crate::open::{SLABS_MIN, SlabOptions};
+use crate::placement::Dealer;
 use crate::policy::Clock;
 use crate::retired::{Cooling, Retired};
 use crate::round::{Retiring, Rounds};
@@ -44,6 +45,9 @@ pub struct SlabSpace<L: Lower> {
     pub(crate) rounds: Rounds,
     pub(crate) temperature: Temperature,
     pub(crate) policy: Chosen,
+    /// What the placement needs: whose turn it is, and slots of DRAM whose records are bound for the middle tier.
+    pub(crate) dealer: Dealer,
+    pub(crate) bound: Mutex<Vec<u64>>,
     /// Background state: one step at a time.
     pub(crate) steps: Mutex<Steps>,
     /// 1: what is on the medium changes no more.
@@ -129,6 +133,8 @@ impl<L: Lower> SlabSpace<L> {
             rounds: Rounds::default(),
             temperature: Temperature::new(slabs.classes.count()),
             policy: Chosen::default(),
+            dealer: Dealer::default(),
+            bound: Mutex::default(),
             steps: Mutex::new(Steps::default()),
             stopped: AtomicU64::new(0),
             aloft: Mutex::default(),
@@ -316,7 +322,7 @@ impl<L: Lower> Space for SlabSpace<L> {
         let taken = self.slabs.take_empty();
         let parked = self.slabs.park();
         let mut all = vec![if collected || taken || parked { Progress::Worked } else { Progress::Idle }];
-        all.push(self.round_step(retiring, (stage, flights), index, context));
+        all.push(self.round_step(retiring, (stage, evicting.filling(), flights), index, context));
         let walking = matches!(retiring, Retiring::Sealing { .. } | Retiring::Walking { .. });
         all.push(self.evict_step(evicting, (stage, flights), cooling, walking, index, context));
         all.push(self.middle_step(middle, (stage, flights), index, context));
@@ -481,7 +487,7 @@ impl<L: Lower> Space for SlabSpace<L> {
     }
     fn dram_bytes(&self) -> u64 {
         let table = std::mem::size_of_val(&*self.blocks.slots) + std::mem::size_of_val(&*self.slabs.table);
-        let middle = self.middle.as_ref().map_or(0, |middle| middle.slabs.dram_bytes());
+        let middle = self.middle.as_ref().map_or(0, Middle::dram_bytes);
         (self.slabs.used_slabs() * self.slabs.slab_bytes + table) as u64 + self.temperature.bytes() + middle
     }
     fn index_grew(&self, index_bytes: u64) {

@@ -88,6 +88,10 @@ impl<L: Lower> SlabSpace<L> {
 
     /// Lets a record come up, if it is still there. `false`: there is no room for it.
     fn warm<I: Index>(&self, hot: u64, bytes: &mut Vec<u8>, index: &I, context: &dyn Context) -> bool {
+        if self.dram_is_in_middle() {
+            // It would be in DRAM without its slot of the middle tier.
+            return true;
+        }
         let Some(from) = Address::from_raw(hot & ADDRESS) else { return true };
         let Location::Page(place, first) = self.locations.location(from) else { return true };
         let Some(page) = self.blocks.slots.get(place.slot as usize) else { return true };

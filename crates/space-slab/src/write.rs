@@ -26,6 +26,8 @@ pub struct Local<L: Lower> {
     put_bytes: u64,
     pub(crate) accesses: u64,
     pub(crate) reads: Reads<L>,
+    /// Slots that were put and whose records are bound for the middle tier.
+    bound: Vec<u64>,
     /// Lengths of a group, longest first.
     sorted: Vec<usize>,
     /// The step before which a large value began to wait for credit.
@@ -40,6 +42,7 @@ impl<L: Lower> Local<L> {
             put_bytes: 0,
             accesses: 0,
             reads,
+            bound: Vec::new(),
             sorted: Vec::new(),
             against: None,
         }
@@ -126,6 +129,9 @@ impl<L: Lower> SlabSpace<L> {
         if local.put_bytes > 0 {
             self.rounds.put_bytes.fetch_add(std::mem::take(&mut local.put_bytes), Relaxed);
         }
+        if !local.bound.is_empty() {
+            self.bound.lock().append(&mut local.bound);
+        }
         if local.accesses > 0 {
             self.temperature.count_accesses(std::mem::take(&mut local.accesses));
         }
@@ -179,6 +185,9 @@ impl<L: Lower> SlabSpace<L> {
         slab.stamped(round as u32);
         if record.expire_at != 0 {
             slab.min_expire.fetch_min(record.expire_at, Release);
+        }
+        if self.is_bound(old.map(|(address, _)| address)) {
+            local.bound.push(offset);
         }
         self.take_credit(self.slabs.classes.bytes(usize::from(class)));
         local.put_bytes += self.slabs.classes.bytes(usize::from(class)) as u64;

@@ -12,7 +12,7 @@ use terrace_engine::{
 };
 use terrace_index::{Clht, Index, WithStrays};
 use terrace_media::{BlockFile, BlockFileOptions, HeapRegion};
-use terrace_space_slab::{Opening, Sizes, open_block, open_byte, open_tiered};
+use terrace_space_slab::{Opening, Placement, Sizes, open_block, open_byte, open_tiered};
 use terrace_testkit::concurrent::{groups_test, threads_test};
 use terrace_testkit::conformance::{Harness, Restarted, random_model_test};
 use terrace_testkit::history::Plan;
@@ -36,7 +36,7 @@ const MIDDLE_BYTES: u64 = SIZES.log_bytes + 12 * (256 << 10);
 enum Media {
     Byte(Arc<HeapRegion>),
     Block(TempDir),
-    Tiered(Arc<HeapRegion>, TempDir),
+    Tiered(Arc<HeapRegion>, TempDir, Placement),
 }
 
 impl Media {
@@ -47,7 +47,17 @@ impl Media {
         Media::Block(tempfile::tempdir().unwrap())
     }
     fn tiered() -> Self {
-        Media::Tiered(Arc::new(HeapRegion::new(MIDDLE_BYTES).unwrap()), tempfile::tempdir().unwrap())
+        Self::placed(Placement::Tac)
+    }
+    fn anti_2() -> Self {
+        Self::placed(Placement::Anti2)
+    }
+    fn anti_nvm() -> Self {
+        Self::placed(Placement::AntiNvm)
+    }
+    fn placed(placement: Placement) -> Self {
+        let region = Arc::new(HeapRegion::new(MIDDLE_BYTES).unwrap());
+        Media::Tiered(region, tempfile::tempdir().unwrap(), placement)
     }
     fn open(
         &self,
@@ -94,9 +104,9 @@ impl Media {
                 let data = file(dir, "data", REGION_BYTES, true, fresh);
                 Box::new(StoreHandle(open_block(&log, &data, opening).unwrap()))
             }
-            Media::Tiered(region, dir) => {
+            Media::Tiered(region, dir, placement) => {
                 let data = file(dir, "data", REGION_BYTES, true, fresh);
-                Box::new(StoreHandle(open_tiered((region, 0), &data, "", opening).unwrap()))
+                Box::new(StoreHandle(open_tiered((region, 0), &data, "", *placement, opening).unwrap()))
             }
         }
     }
@@ -189,6 +199,15 @@ fn random_operations_on_both_media() {
     random_operations(Media::tiered, Durability::Sync, false);
     random_operations(Media::tiered, Durability::default(), false);
     random_operations(Media::tiered, Durability::None, false);
+}
+
+/// The placements that it is compared with.
+#[test]
+fn random_operations_placed_otherwise() {
+    for media in [Media::anti_2, Media::anti_nvm] {
+        random_operations(media, Durability::Sync, false);
+        random_operations(media, Durability::None, false);
+    }
 }
 
 #[test]

@@ -37,6 +37,7 @@ pub use media_source::{MediaSource, SystemMedia};
 pub use options::{Options, Tier, WhenFull};
 pub use size::{Place, Size, TierSpec, human_bytes};
 pub use terrace_engine as engine;
+pub use terrace_space_slab::Placement;
 
 use std::sync::Arc;
 

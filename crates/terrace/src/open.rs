@@ -33,6 +33,12 @@ pub(crate) struct Opened {
 
 pub(crate) fn open(options: &Options, source: &impl MediaSource) -> Result<Opened, StoreError> {
     crate::indexes::check(&options.index)?;
+    if let Some(placement) = options.placement.filter(|_| options.engine != "tac") {
+        return Err(StoreError::Options(format!(
+            "engine {} has no placements: leave --placement {placement} out, or use --engine tac",
+            options.engine
+        )));
+    }
     match options.engine.as_str() {
         "dram" => open_dram(options),
         "hetermm" => crate::hetermm::open(options, source),

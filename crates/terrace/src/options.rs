@@ -3,16 +3,20 @@
 use std::path::PathBuf;
 
 use terrace_engine::Durability;
+use terrace_space_slab::Placement;
 
 use crate::size::{Size, TierSpec};
 
 /// How to open a store. [`Options::default`] is what `terrace serve` without flags uses, sized by the caller.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// `hetermm` or `dram`.
+    /// `hetermm`, `tac` or `dram`.
     pub engine: String,
     /// The name of one of [`INDEXES`](crate::INDEXES) that this build has.
     pub index: String,
+    /// Which tier of three a record lies in: engine `tac` with `pmem` and `ssd` has several ways. `None`: [`Placement::Tac`].
+    /// A store may be opened with another one each time.
+    pub placement: Option<Placement>,
     /// Where the store's files lie. `None`: nothing is kept (benchmarks of `dram`; emulated media in shared memory).
     pub dir: Option<PathBuf>,
     /// Bound on the process's anonymous memory, index and buffers counted.
@@ -72,6 +76,7 @@ impl Default for Options {
         Self {
             engine: "hetermm".into(),
             index: "clht".into(),
+            placement: None,
             dir: None,
             dram: None,
             dram_records: None,

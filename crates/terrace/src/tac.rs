@@ -5,7 +5,7 @@ use std::sync::Arc;
 use terrace_engine::{Store, StoreError, StoreHandle};
 use terrace_index::Index;
 use terrace_media::{BlockDevice, ByteRegion, HeapRegion};
-use terrace_space_slab::SlabOptions;
+use terrace_space_slab::{Placement, SlabOptions};
 
 use crate::media_source::{FoundRegion, MediaSource, SystemMedia};
 use crate::open::Opened;
@@ -14,13 +14,23 @@ use crate::size::human_bytes;
 use crate::tiered::{self, Assembly, Engine};
 
 /// The engine.
-pub(crate) struct Tac;
+#[derive(Default)]
+pub(crate) struct Tac {
+    placement: Placement,
+}
 
 pub(crate) fn open(options: &Options, source: &impl MediaSource) -> Result<Opened, StoreError> {
+    let placement = options.placement.unwrap_or_default();
+    if placement != Placement::Tac && (options.pmem.is_none() || options.ssd.is_none()) {
+        return Err(StoreError::Options(format!(
+            "placement {placement} is about three tiers: give --pmem SIZE@PATH and --ssd SIZE, or leave --placement out"
+        )));
+    }
+    let engine = Tac { placement };
     match (&options.pmem, &options.ssd) {
-        (Some(pmem), Some(ssd)) => tiered::both::open(&Tac, options, (pmem, ssd), source),
-        (Some(tier), None) => tiered::byte::open(&Tac, options, tier, source),
-        (None, Some(tier)) => tiered::block::open(&Tac, options, tier, source),
+        (Some(pmem), Some(ssd)) => tiered::both::open(&engine, options, (pmem, ssd), source),
+        (Some(tier), None) => tiered::byte::open(&engine, options, tier, source),
+        (None, Some(tier)) => tiered::block::open(&engine, options, tier, source),
         (None, None) => Err(StoreError::Options(
             "engine tac needs a lower tier: give --ssd SIZE (an ordinary directory) or --pmem SIZE@PATH (DAX, or with --profile)".into(),
         )),
@@ -36,7 +46,8 @@ impl Engine for Tac {
     }
     fn describe_dram(&self, sizes: &tiered::Sizes, dram_bytes: u64) -> String {
         let block_bytes = sizes.block_bytes as usize;
-        let slabs = SlabOptions { block_bytes, dram_bytes, dram_budget: None, store_id: 0 };
+        let placement = self.placement;
+        let slabs = SlabOptions { block_bytes, dram_bytes, dram_budget: None, store_id: 0, placement };
         let slab_bytes = slabs.slab_bytes() as u64;
         format!("dram  {} for records, in slabs of {}", human_bytes(dram_bytes), human_bytes(slab_bytes))
     }
@@ -73,7 +84,8 @@ impl Engine for Tac {
         memory: &str,
         assembly: Assembly<'_, I, tiered::Sizes>,
     ) -> Result<Arc<dyn Store>, StoreError> {
-        let machine = terrace_space_slab::open_tiered(region, data, memory, tiered::opening(assembly))?;
+        let opening = tiered::opening(assembly);
+        let machine = terrace_space_slab::open_tiered(region, data, memory, self.placement, opening)?;
         Ok(Arc::new(StoreHandle(machine)))
     }
 }

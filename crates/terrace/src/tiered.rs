@@ -209,6 +209,9 @@ fn describe<E: Engine>(
             Durability::Sync => "durability sync: answered when safe from power loss".into(),
         },
     ];
+    if let Some(placement) = options.placement {
+        lines[0].push_str(&format!(", placement {placement}"));
+    }
     if let Some(bound) = options.dram {
         lines[1].push_str(&format!(" and the index, of {} in all", human_bytes(bound)));
     }

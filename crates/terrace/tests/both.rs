@@ -7,7 +7,7 @@ use std::path::Path;
 
 use terrace::check::CheckOptions;
 use terrace::engine::StoreError;
-use terrace::{OpenStore, Options, Place, Tier};
+use terrace::{OpenStore, Options, Place, Placement, Tier};
 
 const KEYS: u32 = 60_000;
 
@@ -51,6 +51,23 @@ fn refused(options: &Options) -> String {
 }
 
 #[test]
+fn placements_need_the_engine_and_the_tiers_that_they_are_about() {
+    let files = tempfile::tempdir().unwrap();
+    let placed = |placement| Options {
+        placement: Some(placement),
+        pmem: None,
+        profile: None,
+        ..options(files.path(), files.path())
+    };
+    let error = refused(&placed(Placement::AntiNvm));
+    assert!(error.contains("anti-nvm") && error.contains("--pmem SIZE@PATH and --ssd SIZE"), "{error}");
+    let error = refused(&Options { engine: "hetermm".into(), ..placed(Placement::Tac) });
+    assert!(error.contains("hetermm has no placements") && error.contains("--engine tac"), "{error}");
+    // With two tiers all are the same: what is meant anyway may be said.
+    terrace::open(placed(Placement::Tac)).unwrap().close().unwrap();
+}
+
+#[test]
 fn a_store_on_both_kinds_of_media() {
     let Ok(memory) = tempfile::tempdir_in("/dev/shm") else { return };
     let files = tempfile::tempdir().unwrap();
@@ -74,6 +91,14 @@ fn a_store_on_both_kinds_of_media() {
     all_answer(&store);
     store.close().unwrap();
     assert_eq!(keys_checked(&dir), u64::from(KEYS) + 1);
+
+    // One placement's store is another's.
+    let other = Options { placement: Some(Placement::Anti2), ..options.clone() };
+    let store = terrace::open(other).unwrap();
+    assert!(store.description[0].ends_with("placement anti-2"), "{:?}", store.description);
+    all_answer(&store);
+    assert!(store.stats().engine_details.contains(&("records_from_pmem_to_dram", 0)), "never in this one");
+    store.close().unwrap();
 
     // Neither half alone, and not with another store's.
     assert!(refused(&Options { pmem: None, profile: None, ..options.clone() }).contains("give --pmem"));

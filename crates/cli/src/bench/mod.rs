@@ -8,7 +8,7 @@ use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 use terrace::engine::Durability;
-use terrace::{Size, TierSpec};
+use terrace::{Placement, Size, TierSpec};
 use terrace_bench::{Config, Distribution, Endpoint, Verify, Workload};
 
 use crate::{names, say};
@@ -49,6 +49,9 @@ pub struct BenchArgs {
     /// The index
     #[arg(long, value_parser = names::index, default_value = "clht", value_name = "I")]
     index: String,
+    /// Of tac with --pmem and --ssd, which tier records lie in: tac, anti-2, anti-nvm or anti-tuple [default: tac]
+    #[arg(long, value_name = "P")]
+    placement: Option<Placement>,
     /// a, b, c, d, f (YCSB's), load, wh (50% sets), rh (5% sets) or ro (none)
     #[arg(long, default_value = "rh", value_name = "W")]
     workload: Workload,
@@ -125,6 +128,7 @@ impl BenchArgs {
         let config = Config {
             engine: self.engine,
             index: self.index,
+            placement: self.placement,
             workload: self.workload,
             records: self.records,
             operations: self.operations,
@@ -175,7 +179,7 @@ pub fn run(mut args: BenchArgs) -> anyhow::Result<ExitCode> {
 mod tests {
     use crate::args::{Cli, Command};
     use clap::Parser;
-    use terrace::Size;
+    use terrace::{Placement, Size};
     use terrace_bench::{Config, Distribution, Workload};
 
     fn config(line: &str) -> Result<Config, String> {
@@ -189,13 +193,14 @@ mod tests {
     #[test]
     fn every_option_arrives() {
         let config = config(
-            "--engine dram --index clht --workload wh --records 10 --operations 20 --threads 3 --batch 4 --in-flight 5 --rate 1000 --load-rate 2000 \
+            "--engine dram --index clht --placement anti-2 --workload wh --records 10 --operations 20 --threads 3 --batch 4 --in-flight 5 --rate 1000 --load-rate 2000 \
              --key-bytes 16 --value-bytes 100 --distribution zipfian:1.5 --dram-records 25% --pmem 200%@/mnt/pmem \
              --ssd 1GiB --profile optane-200 --durability sync --dir /srv/x --connect redis://127.0.0.1:7000 --seed 9 \
              --recover --json out.json",
         )
         .unwrap();
         assert_eq!((config.engine.as_str(), config.workload), ("dram", Workload::WriteHeavy));
+        assert_eq!(config.placement, Some(Placement::Anti2));
         assert_eq!((config.records, config.operations, config.threads, config.batch), (10, 20, 3, 4));
         assert_eq!((config.rate, config.load_rate), (Some(1000), Some(2000)));
         assert_eq!((config.in_flight, config.key_bytes, config.value_bytes, config.seed), (5, 16, 100, 9));
@@ -217,6 +222,7 @@ mod tests {
             ("--durability always", "batch:MILLISECONDS"),
             ("--dram 1 --dram-records 1", "cannot be used with"),
             ("--pmem 5parsecs", "expected a size"),
+            ("--placement anti-3", "anti-2 or anti-nvm"),
         ] {
             let error = config(line).unwrap_err();
             assert!(error.contains(word), "{line}: {error}");

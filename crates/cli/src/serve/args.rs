@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use terrace::engine::Durability;
-use terrace::{Size, TierSpec, WhenFull};
+use terrace::{Placement, Size, TierSpec, WhenFull};
 
 use super::listen::Listen;
 use super::settings::{Engine, Index};
@@ -45,6 +45,9 @@ pub struct ServeArgs {
     /// The index [default: clht]
     #[arg(long, value_name = "I")]
     pub index: Option<Index>,
+    /// Of --engine tac with --pmem and --ssd, which tier records lie in: tac, or, to compare it with, anti-2, anti-nvm or anti-tuple [default: tac]
+    #[arg(long, value_name = "P")]
+    pub placement: Option<Placement>,
     /// Bound on the process's memory, index and buffers counted [default: half of the memory that may be used]
     #[arg(long, value_name = "SIZE")]
     pub dram: Option<Size>,

@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use anyhow::Context;
 use terrace::engine::Durability;
-use terrace::{Size, TierSpec, WhenFull};
+use terrace::{Placement, Size, TierSpec, WhenFull};
 
 use super::args::ServeArgs;
 use super::file::File;
@@ -14,7 +14,7 @@ use super::listen::Listen;
 use crate::names;
 
 /// The keys of the configuration file; in the environment in capitals with underscores, behind `TERRACE_`.
-pub const KEYS: [&str; 14] = [
+pub const KEYS: [&str; 15] = [
     "dir",
     "redis",
     "memcached",
@@ -22,6 +22,7 @@ pub const KEYS: [&str; 14] = [
     "threads",
     "engine",
     "index",
+    "placement",
     "dram",
     "dram-records",
     "pmem",
@@ -48,6 +49,8 @@ pub struct Settings {
     pub engine: String,
     /// Index.
     pub index: String,
+    /// Placement.
+    pub placement: Option<Placement>,
     /// Bound on memory.
     pub dram: Option<Size>,
     /// Bound on the records in DRAM.
@@ -171,6 +174,7 @@ fn gather_from(
             None => processors()?,
         },
         index: from.get(args.index, "index")?.map_or_else(|| "clht".to_owned(), |Index(name)| name),
+        placement: from.get(args.placement, "placement")?,
         dram,
         dram_records,
         pmem: from.get(args.pmem, "pmem")?,
@@ -228,6 +232,15 @@ impl Settings {
         ensure!(
             self.profile.is_none() || self.pmem.is_some(),
             "--profile emulates the device at --pmem; add --pmem SIZE, such as --pmem 1GiB"
+        );
+        ensure!(
+            self.placement.is_none() || self.engine == "tac",
+            "--placement is of engine tac: leave it out, or use --engine tac"
+        );
+        ensure!(
+            matches!(self.placement, None | Some(Placement::Tac))
+                || (self.pmem.is_some() && self.ssd.is_some()),
+            "--placement is about three tiers: add --pmem SIZE@PATH and --ssd SIZE, or leave it out"
         );
         ensure!(
             self.engine != "dram" || (self.pmem.is_none() && self.ssd.is_none()),
@@ -291,8 +304,9 @@ mod tests {
             ("memcached", "off"),
             ("admin", "127.0.0.1:3"),
             ("threads", "5"),
-            ("engine", "hetermm"),
+            ("engine", "tac"),
             ("index", "clht"),
+            ("placement", "anti-nvm"),
             ("dram-records", "3MiB"),
             ("pmem", "1GiB"),
             ("ssd", "2GiB@/srv/y"),
@@ -319,6 +333,7 @@ mod tests {
             "3145728",
             "/srv/y",
             "optane",
+            "AntiNvm",
             "Evict",
         ] {
             assert!(from_file.contains(word), "{word} is missing in {from_file}");
@@ -353,6 +368,17 @@ mod tests {
         let args = ServeArgs { config: Some(file.path().to_owned()), ..ServeArgs::default() };
         let error = gather(args, &nothing).unwrap_err().to_string();
         assert!(error.contains("line 2") && error.contains("not there yet"), "{error}");
+        let engine = Some("tac".parse().unwrap());
+        let placed = |placement: &str, engine| ServeArgs {
+            placement: Some(placement.parse().unwrap()),
+            engine,
+            ssd: Some("1GiB".parse().unwrap()),
+            ..ServeArgs::default()
+        };
+        let refused = |args| gather(args, &nothing).unwrap_err().to_string();
+        assert!(refused(placed("tac", None)).contains("use --engine tac"));
+        assert!(refused(placed("anti-2", engine.clone())).contains("add --pmem"));
+        assert_eq!(gather(placed("tac", engine), &nothing).unwrap().placement, Some(Placement::Tac));
         let args = ServeArgs { profile: Some("optane-200".into()), ..ServeArgs::default() };
         assert!(gather(args, &nothing).unwrap_err().to_string().contains("--pmem 1GiB"));
         let engine = Some("dram".parse().unwrap());

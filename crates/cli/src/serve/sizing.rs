@@ -56,6 +56,7 @@ pub fn size(settings: &Settings) -> anyhow::Result<Sized> {
     let options = Options {
         engine: settings.engine.clone(),
         index: settings.index.clone(),
+        placement: settings.placement,
         dir: (!volatile).then(|| settings.dir.clone()),
         dram,
         dram_records,

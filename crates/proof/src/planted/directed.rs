@@ -28,7 +28,11 @@ pub(super) struct Client {
 impl Client {
     fn open(subject: &dyn Subject, media: &Media, fresh: bool) -> Result<Self, StoreError> {
         let clock = Arc::new(ManualClock::new(START_US));
-        Self::open_as(subject, media, Opening { durability: Durability::Sync, clock, fresh, evict: false })
+        Self::open_as(
+            subject,
+            media,
+            Opening { durability: Durability::Sync, clock, fresh, evict: false, variant: 0 },
+        )
     }
 
     pub fn open_as(subject: &dyn Subject, media: &Media, opening: Opening) -> Result<Self, StoreError> {

@@ -42,7 +42,7 @@ pub(super) fn run(subject: &dyn Subject, name: &str) -> anyhow::Result<Finding> 
 }
 
 fn opening(durability: Durability, clock: &Arc<ManualClock>, fresh: bool) -> Opening {
-    Opening { durability, clock: clock.clone(), fresh, evict: false }
+    Opening { durability, clock: clock.clone(), fresh, evict: false, variant: 0 }
 }
 
 fn recorded(bytes: Contents, recorder: &Recorder) -> Media {

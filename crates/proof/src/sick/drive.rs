@@ -82,7 +82,7 @@ impl<'a> Driver<'a> {
         fresh: bool,
     ) -> Result<Self, Stop> {
         let clock = Arc::new(FuseClock::new(clock_us));
-        let opening = Opening { durability, clock: clock.clone(), fresh, evict: false };
+        let opening = Opening { durability, clock: clock.clone(), fresh, evict: false, variant: 0 };
         let store = subject.open(media, opening).map_err(Stop::Down)?;
         let (tally, log_failed) = (Tally::default(), false);
         let store = Kept::new(store);
@@ -219,7 +219,7 @@ impl<'a> Driver<'a> {
     fn open_again(&mut self) -> Result<(), Stop> {
         self.store.end();
         let (durability, clock) = (self.durability, self.clock.clone());
-        let opening = Opening { durability, clock, fresh: false, evict: false };
+        let opening = Opening { durability, clock, fresh: false, evict: false, variant: 0 };
         self.store = Kept::new(self.subject.open(self.media, opening).map_err(Stop::Down)?);
         self.log_failed = false;
         self.open_lanes()

@@ -7,7 +7,7 @@ mod tiny;
 use terrace_testkit::sweep::Subject;
 
 pub use hetermm::Hetermm;
-pub use tac::Tac;
+pub use tac::{Tac, TacPlaced};
 pub use tiny::sizes;
 
 /// An engine and its name.
@@ -16,14 +16,17 @@ pub type Named = (&'static str, &'static (dyn Subject + Sync));
 /// The engines that keep anything across a crash.
 pub const SUBJECTS: &[Named] = &[("hetermm", &Hetermm), ("tac", &Tac)];
 
+/// What the crash sweep knows beside them, by name: engines opened in other ways, that all else need not be done to, too.
+const OTHERS: &[Named] = &[("tac-placed", &TacPlaced)];
+
 /// The engine of this name, with its name.
 ///
 /// # Errors
 /// If there is none, with the names that there are.
 pub fn named(name: &str) -> Result<Named, String> {
-    let found = SUBJECTS.iter().find(|(known, _)| *known == name);
+    let found = SUBJECTS.iter().chain(OTHERS).find(|(known, _)| *known == name);
     found.copied().ok_or_else(|| {
-        let names: Vec<_> = SUBJECTS.iter().map(|(name, _)| *name).collect();
+        let names: Vec<_> = SUBJECTS.iter().chain(OTHERS).map(|(name, _)| *name).collect();
         format!("engine {name:?}: expected {}", names.join(" or "))
     })
 }

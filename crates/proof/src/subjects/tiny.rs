@@ -64,7 +64,7 @@ pub(super) fn shape(media: MediaKind, limits: &Limits) -> Shape {
 
 /// What an engine opens its store with.
 pub(super) fn opening(engine: &'static str, media: &Media, how: sweep::Opening) -> Opening<'static, Clht> {
-    let sweep::Opening { durability, clock, fresh, evict } = how;
+    let sweep::Opening { durability, clock, fresh, evict, .. } = how;
     let kind = match media {
         Media::Byte(_) => MediaKind::Byte,
         Media::Block { .. } => MediaKind::Block,

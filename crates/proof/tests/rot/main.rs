@@ -88,7 +88,7 @@ impl Bench {
     }
     fn open(self, media: &Media, durability: Durability, fresh: bool) -> Result<Box<dyn Store>, StoreError> {
         let clock = Arc::new(ManualClock::new(1_800_000_000_000_000));
-        self.subject.open(media, Opening { durability, clock, fresh, evict: false })
+        self.subject.open(media, Opening { durability, clock, fresh, evict: false, variant: 0 })
     }
     /// Opens the store and reads keys.
     fn read(self, media: &Media, durability: Durability, keys: &[&[u8]]) -> Vec<Told> {

@@ -77,7 +77,7 @@ fn store(subject: &dyn Subject) -> (Box<dyn Store>, SimBlock) {
     let data = SimBlock::from_image(vec![0; shape.data_bytes]);
     let media = Media::Block { log, data: data.clone() };
     let clock = Arc::new(ManualClock::new(1_800_000_000_000_000));
-    let opening = Opening { durability: Durability::Sync, clock, fresh: true, evict: false };
+    let opening = Opening { durability: Durability::Sync, clock, fresh: true, evict: false, variant: 0 };
     (subject.open(&media, opening).unwrap(), data)
 }
 

@@ -15,6 +15,7 @@ use terrace_engine::space::{Context, Space};
 use terrace_index::{Address, Index, Key};
 
 use super::Middle;
+use crate::placement::Down;
 use crate::pmem::Fills;
 use crate::policy::{Beats, Count, Gate, Policy, Thresholds, Tier};
 use crate::space::SlabSpace;
@@ -53,12 +54,14 @@ impl Middle {
         };
         Beats.admits(Tier::Pmem, count, rival, &Thresholds::default())
     }
-    /// A slot for it.
-    fn slot_for(&self, words: usize, count: Count) -> Option<u64> {
+    /// A slot for it, if it is worth one.
+    fn slot_if_worth(&self, words: usize, count: Count) -> Option<u64> {
         let class = self.slabs.class_for(words)?;
-        if !self.admits(class, count) {
-            return None;
-        }
+        if self.admits(class, count) { self.slot_for(words) } else { None }
+    }
+    /// A slot for it.
+    fn slot_for(&self, words: usize) -> Option<u64> {
+        let class = self.slabs.class_for(words)?;
         let slot = self.slabs.take(class);
         if slot.is_none() {
             self.wanting.store(class as u32, SeqCst);
@@ -74,11 +77,11 @@ impl<L: Lower> SlabSpace<L> {
         filling.slots.len() < FILLS_MAX && filling.stage.has_room(longest, self.blocks.block_bytes)
     }
 
-    /// A record leaves DRAM for a slot, if one is to be had and it is worth it.
+    /// A record leaves DRAM for a slot, or gets its home there, if a slot is to be had and `down` says so.
     pub(crate) fn stage_for_middle<I: Index>(
         &self,
         filling: &mut Filling,
-        offset: u64,
+        (offset, what, down): (u64, What, Down),
         head: &Head,
         index: &I,
         context: &dyn Context,
@@ -88,11 +91,16 @@ impl<L: Lower> SlabSpace<L> {
             return false;
         }
         let count = self.policy.count(self.slabs.slot(offset).access(), self.temperature.now());
-        let Some(at) = middle.slot_for(head.meta.used_words(), count) else { return false };
+        let slot = match down {
+            Down::Worth => middle.slot_if_worth(head.meta.used_words(), count),
+            Down::Middle => middle.slot_for(head.meta.used_words()),
+            Down::Page => None,
+        };
+        let Some(at) = slot else { return false };
         if !self.has_room(filling) {
             self.fill_middle(filling, index);
         }
-        let staged = self.stage_slot(&mut filling.stage, offset, What::Evict, context);
+        let staged = self.stage_slot(&mut filling.stage, offset, what, context);
         let fits = filling
             .stage
             .moves
@@ -111,6 +119,18 @@ impl<L: Lower> SlabSpace<L> {
         }
         filling.slots.push(at);
         true
+    }
+
+    /// A record stays in DRAM and gets its home in a slot, if one is to be had.
+    pub(crate) fn stage_home<I: Index>(
+        &self,
+        filling: &mut Filling,
+        offset: u64,
+        index: &I,
+        context: &dyn Context,
+    ) -> bool {
+        let head = self.slabs.slot(offset).record().consistently(|head| head);
+        self.stage_for_middle(filling, (offset, What::Home, Down::Middle), &head, index, context)
     }
 
     /// Fills the slots, and swings the records to them. Whether there were any.
@@ -141,6 +161,9 @@ impl<L: Lower> SlabSpace<L> {
                     What::Evict | What::Home | What::Slot => &self.details.to_middle_down,
                 };
                 counter.fetch_add(1, Relaxed);
+                if of.what == What::Home {
+                    middle.lend(*at);
+                }
             } else {
                 self.details.copies_in_vain.fetch_add(1, Relaxed);
                 self.unstage(of.from);
@@ -202,7 +225,7 @@ impl<L: Lower> SlabSpace<L> {
             }
             let record = view.to_new();
             let count = self.temperature.count_below(*hash);
-            let Some(at) = middle.slot_for(record.words(), count) else { continue };
+            let Some(at) = middle.slot_if_worth(record.words(), count) else { continue };
             if !self.has_room(filling) {
                 self.fill_middle(filling, index);
             }

@@ -12,13 +12,16 @@ use super::{Middle, MiddleSteps};
 use crate::flights::Flights;
 use crate::location::Location;
 use crate::pmem::{NONE, StoredSlot};
-use crate::policy::{Access, Policy, SlotId, Slots};
+use crate::policy::{Access, Now, Policy, SlotId, Slots};
 use crate::space::{Chosen, SlabSpace};
 use crate::stage::{Stage, What};
 use crate::temperature::NO_RIVAL;
 
 /// Records that leave in one step, at most.
 const VICTIMS_A_STEP: usize = 1024;
+
+/// Slots that a policy looks at in one search for a victim, at least.
+const LOOKS_LEAST: usize = 64;
 
 /// What came of an attempt to make a record leave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +41,8 @@ struct ClassSlots<'a, L: Lower> {
     class: usize,
     slabs: &'a [u32],
     slots: u32,
+    /// Homes of records in DRAM must not leave.
+    keeps_lent: bool,
 }
 
 impl<L: Lower> ClassSlots<'_, L> {
@@ -55,7 +60,7 @@ impl<L: Lower> Slots for ClassSlots<'_, L> {
     fn access(&self, slot: SlotId) -> Option<Access> {
         let (slab, number) = self.place(slot)?;
         let slabs = &self.middle.slabs;
-        if !slabs.may_leave(slab, number) {
+        if !slabs.may_leave(slab, number) || (self.keeps_lent && self.middle.is_lent(slab, number)) {
             return None;
         }
         let StoredSlot::Filled(head) = slabs.head(slabs.at(slab, self.class, number)) else { return None };
@@ -103,6 +108,7 @@ impl<L: Lower> SlabSpace<L> {
         }
         let mut budget = VICTIMS_A_STEP;
         let mut left = self.drain_middle(middle, &mut budget, stage, index, context);
+        let kept = self.slots_kept(middle);
         steps.parts.resize_with(middle.slabs.classes(), Default::default);
         for (class, leaving) in leaving.into_iter().enumerate() {
             if left == Some(Left::PageFull) {
@@ -111,7 +117,8 @@ impl<L: Lower> SlabSpace<L> {
             let part = &mut steps.parts[class];
             // Free slabs serve every class.
             let free = if free_slabs > 0 { usize::MAX } else { middle.slabs.free_slots(class) + leaving };
-            let moved = self.evict_class(middle, (class, free), part, &mut budget, stage, index, context);
+            let wanted = (class, free, kept[class]);
+            let moved = self.evict_class(middle, wanted, part, &mut budget, stage, index, context);
             left = moved.or(left);
         }
         match left {
@@ -121,12 +128,12 @@ impl<L: Lower> SlabSpace<L> {
         }
     }
 
-    /// Makes room in a class that runs short.
+    /// Makes room in a class that runs short; `kept` slots are to be free for what is in DRAM alone.
     #[expect(clippy::too_many_arguments, reason = "a step's parts, each needed")]
     fn evict_class<I: Index>(
         &self,
         middle: &Middle,
-        (class, mut free): (usize, usize),
+        (class, mut free, kept): (usize, usize, usize),
         part: &mut <Chosen as Policy>::Part,
         budget: &mut usize,
         stage: &mut Stage,
@@ -136,18 +143,20 @@ impl<L: Lower> SlabSpace<L> {
         let slabs = &middle.slabs;
         let held = slabs.held(class) * slabs.slots_in(class);
         let low = (held / 50).max(1);
+        free = free.saturating_sub(kept);
         if held == 0 || free > low * 4 {
             middle.rivals[class].store(NO_RIVAL, Relaxed);
             return None;
         }
         let of_class = slabs.slabs_of(class);
         let slots = slabs.slots_in(class) as u32;
-        let view = ClassSlots { space: self, middle, class, slabs: &of_class, slots };
+        let keeps_lent = self.dram_is_in_middle();
+        let mut view = ClassSlots { space: self, middle, class, slabs: &of_class, slots, keeps_lent };
         self.policy.inserted(part, (of_class.len() as u32 * slots).saturating_sub(1), 0);
         let mut left = None;
         loop {
             let now = self.temperature.now();
-            let victim = self.policy.victim(part, &view, now)?;
+            let victim = self.find_victim(part, &mut view, now)?;
             let at = view.at(victim)?;
             let count = view.access(victim).map(|access| self.policy.count(access, now)).unwrap_or_default();
             middle.rivals[class].store(count.in_sixteenths(), Relaxed);
@@ -162,6 +171,25 @@ impl<L: Lower> SlabSpace<L> {
             }
             self.policy.removed(part, victim, 0, true);
         }
+    }
+
+    /// The slot to empty next. Homes of records in DRAM come together, and lie together: only if a whole turn finds nothing
+    /// else, they must go, too.
+    fn find_victim(
+        &self,
+        part: &mut <Chosen as Policy>::Part,
+        view: &mut ClassSlots<'_, L>,
+        now: Now,
+    ) -> Option<SlotId> {
+        if view.keeps_lent {
+            let slots = view.slabs.len() * view.slots as usize;
+            let other = (0..=slots / LOOKS_LEAST).find_map(|_| self.policy.victim(part, view, now));
+            if other.is_some() {
+                return other;
+            }
+            view.keeps_lent = false;
+        }
+        self.policy.victim(part, view, now)
     }
 
     /// Whether the lower tier has room beside all that may have to go there.

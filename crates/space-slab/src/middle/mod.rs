@@ -36,7 +36,8 @@ use terrace_engine::space::Context;
 
 pub(crate) use enter::Filling;
 
-use crate::pmem::{NONE, PmemSlabs};
+use crate::placement::Placement;
+use crate::pmem::{Bits, NONE, PmemSlabs};
 use crate::policy::Policy;
 use crate::space::{Chosen, SlabSpace};
 use crate::sync::{AtomicU32, AtomicU64, Mutex};
@@ -55,6 +56,9 @@ pub(crate) struct Middle {
     wanting: AtomicU32,
     /// The newest page that took records from here.
     pub moved_seq: AtomicU64,
+    /// Of each slab, slots that are the home of a record in DRAM: kept for a placement that asks, else there are none. A hint:
+    /// one may be missing, or left over.
+    lent: Box<[Bits]>,
 }
 
 /// What background steps remember of it.
@@ -78,8 +82,11 @@ struct Cooling {
 }
 
 impl Middle {
-    pub fn new(slabs: PmemSlabs) -> Self {
+    pub fn new(slabs: PmemSlabs, placement: Placement) -> Self {
+        let lends = placement == Placement::AntiNvm;
+        let bits = slabs.table.iter().filter(|_| lends).map(|_| Bits::new(slabs.slots_most()));
         Self {
+            lent: bits.collect(),
             rivals: (0..slabs.classes()).map(|_| AtomicU32::new(NO_RIVAL)).collect(),
             slabs,
             released: Mutex::default(),
@@ -90,8 +97,36 @@ impl Middle {
     }
     /// Nothing refers to a slot any more; what replaced its record has been issued.
     pub fn release(&self, at: u64) {
+        self.take_back(at);
         self.slabs.let_go(at);
         self.released.lock().push(at);
+    }
+    /// A slot is the home of a record in DRAM.
+    pub fn lend(&self, at: u64) {
+        if let Some((bits, slot)) = self.lent(at) {
+            bits.set(slot);
+        }
+    }
+    /// It is no home any more.
+    #[inline]
+    pub fn take_back(&self, at: u64) {
+        if let Some((bits, slot)) = self.lent(at)
+            && bits.is_set(slot)
+        {
+            bits.clear(slot);
+        }
+    }
+    #[inline]
+    fn lent(&self, at: u64) -> Option<(&Bits, usize)> {
+        let bits = self.lent.get(self.slabs.slab_of(at) as usize)?;
+        Some((bits, self.slabs.number(at)?.1))
+    }
+    fn is_lent(&self, slab: u32, slot: usize) -> bool {
+        self.lent.get(slab as usize).is_some_and(|bits| bits.is_set(slot))
+    }
+    /// Bytes of DRAM.
+    pub fn dram_bytes(&self) -> u64 {
+        self.slabs.dram_bytes() + self.lent.iter().map(|bits| bits.bytes() as u64).sum::<u64>()
     }
     /// Calls `note` with the class of each of these taken slots.
     fn count(&self, slots: &[u64], mut note: impl FnMut(usize)) {

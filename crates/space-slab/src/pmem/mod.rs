@@ -30,6 +30,7 @@ mod slab;
 #[cfg(test)]
 mod sweep;
 
+pub(crate) use bits::Bits;
 pub(crate) use layout::{SlotHead, StoredSlot};
 pub(crate) use medium::{Area, Medium};
 pub(crate) use slab::{Fills, NONE, PmemSlab, PmemSlabs};

@@ -170,13 +170,17 @@ impl PmemSlabs {
     pub fn slots_in(&self, class: usize) -> usize {
         slots_in(self.slab_bytes, self.granules.of_slot(class))
     }
+    /// Slots that a slab has at most, whatever its class.
+    pub fn slots_most(&self) -> usize {
+        slots_in(self.slab_bytes, 1)
+    }
     /// Where a slab's slot starts.
     #[inline]
     pub fn at(&self, slab: u32, class: usize, slot: usize) -> u64 {
         u64::from(slab) * self.slab_bytes as u64 + (SLAB_HEADER_BYTES + slot * self.slot_bytes(class)) as u64
     }
     /// Which slot of its slab starts there; `None` if none does.
-    pub(super) fn number(&self, at: u64) -> Option<(u32, usize)> {
+    pub fn number(&self, at: u64) -> Option<(u32, usize)> {
         let slab = self.slab_of(at);
         let bytes = self.slot_bytes(self.class_of(slab)?);
         let offset = ((at % self.slab_bytes as u64) as usize).checked_sub(SLAB_HEADER_BYTES)?;

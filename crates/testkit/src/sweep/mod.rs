@@ -110,6 +110,8 @@ pub struct Opening {
     pub fresh: bool,
     /// What is full evicts instead of refusing.
     pub evict: bool,
+    /// A number that a subject with variants chooses one by: it follows from the history's seed.
+    pub variant: u64,
 }
 
 struct Setup<'a> {
@@ -128,7 +130,8 @@ impl<'a> Setup<'a> {
         let mut setup = Self { subject, options, shape, template: Bytes(Vec::new()) };
         let media = Media::recorded(options.media, &setup.blank(), &Recorder::new());
         let clock = Arc::new(SweepClock::new(START_US));
-        let opening = Opening { durability: options.durability, clock, fresh: true, evict: false };
+        let opening =
+            Opening { durability: options.durability, clock, fresh: true, evict: false, variant: 0 };
         drop(subject.open(&media, opening)?);
         setup.template = media.to_bytes();
         Ok(setup)
@@ -142,7 +145,8 @@ impl<'a> Setup<'a> {
         fresh: bool,
     ) -> Result<Box<dyn Store>, StoreError> {
         let durability = self.options.durability;
-        let opening = Opening { durability, clock: clock.clone(), fresh, evict: manner.evict };
+        let Manner { evict, variant, .. } = *manner;
+        let opening = Opening { durability, clock: clock.clone(), fresh, evict, variant };
         self.subject.open(media, opening)
     }
 

@@ -34,6 +34,8 @@ pub(super) struct Plan {
 /// What holds from a history's beginning to its end.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Manner {
+    /// Of subjects that have variants, which.
+    pub variant: u64,
     /// It begins with making the store.
     pub fresh: bool,
     pub sessions: usize,
@@ -127,6 +129,7 @@ impl Manner {
     fn new(seed: u64, media: MediaKind, rng: &mut Rng) -> Self {
         let shuffled = QueueOrder::Shuffled { seed: rng.bits() };
         Self {
+            variant: seed,
             fresh: seed.is_multiple_of(FRESH),
             sessions: [1, 2, 2, 3, 3][rng.below(5) as usize],
             evict: rng.one_in(8),

@@ -54,7 +54,8 @@ pub(super) struct Open {
 impl Open {
     pub fn new(engine: Engine, media: &Media, fresh: bool) -> Result<Self, StoreError> {
         let fuse = Arc::new(Fuse::default());
-        let how = Opening { durability: Durability::Sync, clock: fuse.clone(), fresh, evict: false };
+        let how =
+            Opening { durability: Durability::Sync, clock: fuse.clone(), fresh, evict: false, variant: 0 };
         let store = ManuallyDrop::new(engine.subject().open(media, how)?);
         let session = ManuallyDrop::new(store.session()?);
         Ok(Self { store, session, fuse })
