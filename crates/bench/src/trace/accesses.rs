@@ -8,18 +8,18 @@ const SET: u32 = 1 << 31;
 
 /// One access.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct AccessTo {
-    pub(super) record: u32,
-    pub(super) is_set: bool,
+pub(crate) struct AccessTo {
+    pub(crate) record: u32,
+    pub(crate) is_set: bool,
 }
 
 /// Gets and sets in their order.
 #[derive(Clone, Debug)]
-pub(super) struct Trace(Vec<u32>);
+pub(crate) struct Trace(Vec<u32>);
 
 impl Trace {
     /// Draws `steady` accesses, then `shifted` with another hot set: record numbers turned by half of all.
-    pub(super) fn draw(
+    pub(crate) fn draw(
         distribution: Distribution,
         records: u32,
         sets_percent: f64,
@@ -40,17 +40,17 @@ impl Trace {
         };
         Self((0..steady + shifted).map(draw).collect())
     }
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.0.len()
     }
-    pub(super) fn iter(&self) -> impl DoubleEndedIterator<Item = AccessTo> + ExactSizeIterator {
+    pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = AccessTo> + ExactSizeIterator {
         self.0.iter().map(|&word| AccessTo { record: word & !SET, is_set: word & SET != 0 })
     }
-    pub(super) fn first(&self, accesses: usize) -> Self {
+    pub(crate) fn first(&self, accesses: usize) -> Self {
         Self(self.0[..accesses.min(self.0.len())].to_vec())
     }
     #[cfg(test)]
-    pub(super) fn of(accesses: &[(u32, bool)]) -> Self {
+    pub(crate) fn of(accesses: &[(u32, bool)]) -> Self {
         Self(accesses.iter().map(|&(record, is_set)| record | if is_set { SET } else { 0 }).collect())
     }
 }

@@ -10,7 +10,7 @@
 //! times as many, which are counted; then the hot set moves elsewhere, and it is looked when DRAM's hits are back at 95%.
 //! A move is a record that changes tiers; the place that a set takes in DRAM is none, what it drives out is.
 
-mod accesses;
+pub(crate) mod accesses;
 mod belady;
 mod bufs;
 mod cold;

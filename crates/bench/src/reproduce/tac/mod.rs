@@ -6,9 +6,12 @@
 //!   T2 T3 T4 T6 throughput              engine.rs      not measured yet
 //! ```
 
+mod bed;
 mod engine;
 mod eviction;
 mod hits;
+mod placed;
+mod timed;
 
 use super::{Part, Study};
 use crate::Distribution;
