@@ -28,6 +28,7 @@ mod embedded;
 mod hetermm;
 mod indexes;
 mod open;
+mod stored;
 mod tiered;
 
 pub use check::check;
@@ -36,6 +37,7 @@ pub use indexes::{AboutIndex, INDEXES};
 pub use media_source::{MediaSource, SystemMedia};
 pub use options::{Options, Tier, WhenFull};
 pub use size::{Place, Size, TierSpec, human_bytes};
+pub use stored::stored_engine;
 pub use terrace_engine as engine;
 pub use terrace_space_slab::Placement;
 

@@ -39,7 +39,7 @@ pub struct ServeArgs {
     /// Worker threads, each with an event loop and a session [default: the processors]
     #[arg(long, value_name = "N")]
     pub threads: Option<usize>,
-    /// The engine: hetermm, tac or dram [default: hetermm]
+    /// The engine: tac, hetermm or dram [default: the store's; of a new one tac]
     #[arg(long, value_name = "E")]
     pub engine: Option<Engine>,
     /// The index [default: clht]

@@ -1,12 +1,12 @@
 //! Options from four sources: a flag comes before the environment, that before the file, that before the default.
 
 use std::fmt::Display;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use anyhow::Context;
 use terrace::engine::Durability;
-use terrace::{Placement, Size, TierSpec, WhenFull};
+use terrace::{Place, Placement, Size, TierSpec, WhenFull};
 
 use super::args::ServeArgs;
 use super::file::File;
@@ -161,11 +161,16 @@ fn gather_from(
     file: File,
 ) -> anyhow::Result<Settings> {
     let from = Sources { environment, file };
-    let engine = from.get(args.engine, "engine")?.map_or_else(|| "hetermm".to_owned(), |Engine(name)| name);
+    let dir = from.get(args.dir, "dir")?.unwrap_or_else(|| PathBuf::from("terrace-data"));
+    let pmem: Option<TierSpec> = from.get(args.pmem, "pmem")?;
+    let engine = match from.get(args.engine, "engine")? {
+        Some(Engine(name)) => name,
+        None => engine_of_store(&dir, pmem.as_ref()).unwrap_or_else(|| ENGINE_DEFAULT.to_owned()),
+    };
     let durability = from.get(args.durability, "durability")?;
     let (dram, dram_records) = budgets(&from, args.dram, args.dram_records)?;
     let settings = Settings {
-        dir: from.get(args.dir, "dir")?.unwrap_or_else(|| PathBuf::from("terrace-data")),
+        dir,
         redis: from.get(args.redis, "redis")?.unwrap_or(Listen::loopback(6379)),
         memcached: from.get(args.memcached, "memcached")?.unwrap_or(Listen::loopback(11211)),
         admin: from.get(args.admin, "admin")?.unwrap_or(Listen::Off),
@@ -177,7 +182,7 @@ fn gather_from(
         placement: from.get(args.placement, "placement")?,
         dram,
         dram_records,
-        pmem: from.get(args.pmem, "pmem")?,
+        pmem,
         ssd: from.get(args.ssd, "ssd")?,
         profile: from.get(args.profile, "profile")?,
         durability: durability.unwrap_or(match engine.as_str() {
@@ -189,6 +194,19 @@ fn gather_from(
     };
     settings.check()?;
     Ok(settings)
+}
+
+/// The engine for a new store.
+const ENGINE_DEFAULT: &str = "tac";
+
+/// The engine that made the store that is there already: who named none then names none at the next start, whatever the default
+/// has become.
+fn engine_of_store(dir: &Path, pmem: Option<&TierSpec>) -> Option<String> {
+    let region = match pmem.and_then(|spec| spec.place.as_ref()) {
+        Some(Place::Path(path)) => Some(path.as_path()),
+        Some(Place::Node(_)) | None => None,
+    };
+    [Some(dir), region].into_iter().flatten().find_map(terrace::stored_engine)
 }
 
 /// The two budgets are alternatives: the source that comes first decides which one holds.
@@ -275,8 +293,26 @@ mod tests {
         assert_eq!(settings.dir, PathBuf::from("terrace-data"));
         assert_eq!(settings.redis.address(), Some("127.0.0.1:6379".parse().unwrap()));
         assert_eq!(settings.memcached.address(), Some("127.0.0.1:11211".parse().unwrap()));
-        assert_eq!((settings.admin.address(), settings.engine.as_str()), (None, "hetermm"));
+        assert_eq!((settings.admin.address(), settings.engine.as_str()), (None, "tac"));
         assert_eq!(settings.durability.to_string(), "batch:100");
+    }
+
+    #[test]
+    fn a_store_that_is_there_keeps_its_engine() {
+        let dir = tempfile::tempdir().unwrap();
+        let gathered = |args: ServeArgs| {
+            let dir = Some(dir.path().to_owned());
+            gather(ServeArgs { dir, ..args }, &nothing).unwrap().engine
+        };
+        assert_eq!(gathered(ServeArgs::default()), "tac", "a new store");
+        let (engine, path) = ("hetermm".to_owned(), Some(dir.path().to_owned()));
+        let ssd = Some(terrace::Tier { bytes: 16 << 20, place: None });
+        let options =
+            terrace::Options { engine, dir: path, dram: Some(8 << 20), ssd, ..terrace::Options::default() };
+        terrace::open(options).unwrap().close().unwrap();
+        assert_eq!(gathered(ServeArgs::default()), "hetermm");
+        let asked = ServeArgs { engine: Some(Engine("tac".into())), ..ServeArgs::default() };
+        assert_eq!(gathered(asked), "tac", "opening then says whose store it is");
     }
 
     #[test]
