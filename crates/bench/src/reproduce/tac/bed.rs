@@ -6,8 +6,9 @@
 //!                                        reads and writes, time
 //! ```
 //!
-//! What is *counted* has one client, which waits for each answer and lets background work be done in between: nothing depends
-//! on how fast the machine is. The accesses are those that the trace simulator draws. Each store has a hash seed of its own, by
+//! What is *counted* has one client, which waits for each answer and lets background work be done in between. How fast the
+//! machine is matters in one way: DRAM keeps slots free for what comes in 50 ms. What the tiers held is counted, therefore, and
+//! the simulator is given as much. The accesses are those that the trace simulator draws. Each store has a hash seed of its own, by
 //! which records meet in the sketch of counts: two runs differ in the second digit behind the point.
 //!
 //! What is *timed* has one client with batches, and one background thread.
@@ -348,7 +349,8 @@ mod tests {
         };
         let (tac, anti_2) = (run(Placement::Tac), run(Placement::Anti2));
         for counted in [tac, anti_2] {
-            assert!((4.0..9.0).contains(&counted.held.dram), "{counted:?}");
+            // Right after the load up to a quarter and more of DRAM is kept free for another burst.
+            assert!((3.0..9.0).contains(&counted.held.dram), "{counted:?}");
             assert!((50.0..66.0).contains(&counted.held.pmem), "{counted:?}");
             assert!(counted.pmem_hits > 20.0 && counted.ssd_reads > 0.05, "{counted:?}");
         }
