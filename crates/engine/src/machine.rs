@@ -315,14 +315,20 @@ impl<I: Index, S: Space, D: LogDevice> Machine<I, S, D> {
                     });
                     return if saved.is_ok() { self.free_log(log) } else { Progress::Blocked };
                 }
-                // The log may shrink before the floor rises: where it has been persisted, and trust in that has been stored.
-                if log.free_blocks() * 2 < log.used_blocks() {
-                    if self.cuts_more() && self.save_manifest(|_| {}).is_err() {
-                        return Progress::Blocked;
+                // The log may shrink before the floor rises.
+                if log.free_blocks() * 2 >= log.used_blocks() {
+                    Progress::Idle
+                } else if self.cuts_more() {
+                    match self.save_manifest(|_| {}) {
+                        Ok(()) => self.free_log(log),
+                        Err(_) => Progress::Blocked,
                     }
-                    return self.free_log(log);
+                } else if self.space.cut_seq(0) > 0 {
+                    // Where it may be cut follows from no manifest.
+                    self.free_log(log)
+                } else {
+                    Progress::Idle
                 }
-                Progress::Idle
             }
         }
     }

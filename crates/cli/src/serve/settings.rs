@@ -306,7 +306,7 @@ mod tests {
         };
         assert_eq!(gathered(ServeArgs::default()), "tac", "a new store");
         let (engine, path) = ("hetermm".to_owned(), Some(dir.path().to_owned()));
-        let ssd = Some(terrace::Tier { bytes: 16 << 20, place: None });
+        let ssd = Some(terrace::Tier { bytes: 32 << 20, place: None });
         let options =
             terrace::Options { engine, dir: path, dram: Some(8 << 20), ssd, ..terrace::Options::default() };
         terrace::open(options).unwrap().close().unwrap();
@@ -412,7 +412,8 @@ mod tests {
             ..ServeArgs::default()
         };
         let refused = |args| gather(args, &nothing).unwrap_err().to_string();
-        assert!(refused(placed("tac", None)).contains("use --engine tac"));
+        let other = Some("hetermm".parse().unwrap());
+        assert!(refused(placed("tac", other)).contains("use --engine tac"));
         assert!(refused(placed("anti-2", engine.clone())).contains("add --pmem"));
         assert_eq!(gather(placed("tac", engine), &nothing).unwrap().placement, Some(Placement::Tac));
         let args = ServeArgs { profile: Some("optane-200".into()), ..ServeArgs::default() };

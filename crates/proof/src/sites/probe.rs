@@ -20,9 +20,8 @@ use crate::subjects;
 pub type Setting = (MediaKind, Option<Durability>);
 
 /// Where sites are looked for. The log alone is first on each medium: its histories are the shortest, and what they catch
-/// is looked for only a little in those of whole stores. Both media together are last: what either reaches alone is not looked
-/// for again.
-pub(super) const SETTINGS: [Setting; 11] = [
+/// is looked for only a little in those of whole stores.
+pub(super) const SETTINGS: [Setting; 8] = [
     (MediaKind::Byte, None),
     (MediaKind::Byte, Some(Durability::Sync)),
     (MediaKind::Byte, Some(Durability::Batch(Duration::from_millis(100)))),
@@ -31,9 +30,6 @@ pub(super) const SETTINGS: [Setting; 11] = [
     (MediaKind::Block, Some(Durability::Sync)),
     (MediaKind::Block, Some(Durability::Batch(Duration::from_millis(100)))),
     (MediaKind::Block, Some(Durability::None)),
-    (MediaKind::Tiered, Some(Durability::Sync)),
-    (MediaKind::Tiered, Some(Durability::None)),
-    (MediaKind::Tiered, Some(Durability::Batch(Duration::from_millis(100)))),
 ];
 
 /// A setting's mode, for people.
@@ -70,8 +66,6 @@ impl Recorded<'_, '_> {
 
 /// Histories that are run even if all sites found so far are caught: others may appear.
 const HISTORIES_MIN: u64 = 24;
-/// The same on both media together, where most sites are known from either.
-const HISTORIES_MIN_ON_BOTH: u64 = 6;
 /// Histories without a site that has a reason.
 const HISTORIES_EXPLAINED: u64 = 8;
 /// Histories without a site that was caught on the same media in another mode.
@@ -184,8 +178,7 @@ pub(super) fn probe(
             number + 1,
             probe.rows.len()
         ));
-        let enough = if media == MediaKind::Tiered { HISTORIES_MIN_ON_BOTH } else { HISTORIES_MIN };
-        if open == 0 && number + 1 >= enough {
+        if open == 0 && number + 1 >= HISTORIES_MIN {
             break;
         }
     }
