@@ -11,6 +11,8 @@
 //!   reasons   why the absence of a site can't show in a crash image                  (written, and checked to be needed)
 //!     |
 //!   table     which site, how often executed, images until it was caught, what the image showed: docs/sites.md
+//!     |
+//!   page      that table read again: each site left out where it shows soonest, a fiftieth of the images, for tests
 //! ```
 //!
 //! A site that is neither caught nor explained is a hole in the tests or does nothing.
@@ -18,6 +20,7 @@
 mod census;
 mod log_again;
 pub(crate) mod log_bench;
+mod page;
 mod probe;
 mod reasons;
 mod space_again;
@@ -29,6 +32,7 @@ use std::process::ExitCode;
 use indicatif::{ProgressBar, ProgressStyle};
 
 pub use census::{Call, census};
+pub use page::{Again, search_again};
 pub use probe::{Effort, Row};
 pub use table::Report;
 
@@ -78,7 +82,7 @@ pub fn report(engine: &str, effort: Effort, progress: &mut dyn FnMut(&str)) -> a
     let mut rows: Vec<Row> = Vec::new();
     let subject = crate::subjects::by_name(engine).map_err(anyhow::Error::msg)?;
     for setting in probe::SETTINGS.into_iter().filter(|setting| subject.takes(setting.0)) {
-        let found = probe::probe(engine, setting, effort, (&calls, &rows), progress)?;
+        let found = probe::probe(engine, setting, effort, (&calls, &rows, None), progress)?;
         rows.extend(found);
     }
     Ok(Report::new(engine, &calls, rows))

@@ -112,7 +112,8 @@ impl Row {
     }
 }
 
-type Key = (String, SiteKind);
+/// A site's name, and what it does.
+pub(super) type Key = (String, SiteKind);
 
 struct Probe<'a> {
     engine: &'a str,
@@ -122,15 +123,17 @@ struct Probe<'a> {
     caught: BTreeSet<Key>,
     /// On both media together: what either of them reaches alone, and shows there.
     elsewhere: BTreeSet<Key>,
+    /// Only these are left out; `None`: all.
+    wanted: Option<&'a BTreeSet<Key>>,
     rows: BTreeMap<Key, Row>,
 }
 
-/// Looks for every site in one setting.
+/// Looks for every site in one setting, or for those that are `wanted`.
 pub(super) fn probe(
     engine: &str,
     setting: Setting,
     effort: Effort,
-    (calls, before): (&[Call], &[Row]),
+    (calls, before, wanted): (&[Call], &[Row], Option<&BTreeSet<Key>>),
     progress: &mut dyn FnMut(&str),
 ) -> anyhow::Result<Vec<Row>> {
     let (media, durability) = setting;
@@ -150,7 +153,7 @@ pub(super) fn probe(
     let caught = known.map(|row| (row.name.clone(), row.kind)).collect();
     let elsewhere = before.iter().filter(|row| media == MediaKind::Tiered && row.setting.0 != media);
     let elsewhere = elsewhere.map(|row| (row.name.clone(), row.kind)).collect();
-    let mut probe = Probe { engine, calls, setting, caught, elsewhere, rows: BTreeMap::new() };
+    let mut probe = Probe { engine, calls, setting, caught, elsewhere, wanted, rows: BTreeMap::new() };
     for number in 0..effort.histories {
         let seed = effort.seed + number;
         let failed = |error: String| anyhow!("{media} media, {}, seed {seed}: {error}", mode(setting));
@@ -171,14 +174,19 @@ pub(super) fn probe(
         for history in histories {
             probe.look(&history, seed, number).map_err(|error| failed(error.to_string()))?;
         }
-        let open = probe.rows.values().filter(|row| row.caught.is_none() && !probe.settled(row)).count();
+        let open = match wanted {
+            Some(wanted) => {
+                wanted.iter().filter(|key| probe.rows.get(key).is_none_or(|row| row.caught.is_none())).count()
+            }
+            None => probe.rows.values().filter(|row| row.caught.is_none() && !probe.settled(row)).count(),
+        };
         progress(&format!(
             "{media} media, {}: {} histories, {} sites, {open} not caught yet",
             mode(setting),
             number + 1,
             probe.rows.len()
         ));
-        if open == 0 && number + 1 >= HISTORIES_MIN {
+        if open == 0 && (wanted.is_some() || number + 1 >= HISTORIES_MIN) {
             break;
         }
     }
@@ -200,7 +208,7 @@ impl Probe<'_> {
             }
             let (setting, known) = (self.setting, self.caught.contains(&key));
             let row = self.rows.entry(key.clone()).or_insert_with(|| Row {
-                name: key.0,
+                name: key.0.clone(),
                 kind: key.1,
                 setting,
                 executed: 0,
@@ -208,14 +216,17 @@ impl Probe<'_> {
                 caught: None,
             });
             // What is explained is looked for a little, in case that the reason is wrong.
-            let enough = if known {
+            let enough = if self.wanted.is_some() {
+                u64::MAX
+            } else if known {
                 HISTORIES_KNOWN
             } else if row.explained(self.engine) {
                 HISTORIES_EXPLAINED
             } else {
                 u64::MAX
             };
-            if row.caught.is_some() || number >= enough {
+            let asked = self.wanted.is_none_or(|wanted| wanted.contains(&key));
+            if row.caught.is_some() || number >= enough || !asked {
                 continue;
             }
             row.executed += trace.executions(site).len() as u64;

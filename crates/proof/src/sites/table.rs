@@ -31,7 +31,7 @@ pub struct Report {
     stale: Vec<String>,
 }
 
-fn column(durability: Option<Durability>) -> usize {
+pub(super) fn column(durability: Option<Durability>) -> usize {
     match durability {
         Some(Durability::Sync) => 0,
         Some(Durability::Batch(_)) => 1,

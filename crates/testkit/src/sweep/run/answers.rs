@@ -3,7 +3,7 @@
 use terrace_media_sim::set_actor;
 
 use super::super::lane::{Flight, Verdict};
-use super::super::ledger::Prediction;
+use super::super::ledger::{Expected, Prediction};
 use super::{Driver, STEPS_MAX, Stop};
 
 impl Driver<'_> {
@@ -32,7 +32,10 @@ impl Driver<'_> {
                             for id in prediction.wrote.into_iter().chain(prediction.saw) {
                                 self.ledger.acknowledge(id, position);
                             }
-                            if let Some(version) = version {
+                            // What expired as it was stored, where nothing was, left nothing that has a version.
+                            let nothing = prediction.wrote.is_none()
+                                && matches!(prediction.expected, Expected::Stored(_));
+                            if let Some(version) = version.filter(|_| !nothing) {
                                 let writer = prediction.wrote.or(prediction.saw);
                                 let told = self.ledger.learn(flight.cmds[i].key, writer, version);
                                 told.map_err(|wrong| Stop::Failed(format!("without any crash: {wrong}")))?;

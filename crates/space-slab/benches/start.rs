@@ -1,6 +1,6 @@
 //! How long a start takes, from the snapshot of a clean stop and by a scan of the same store.
 //!
-//! `cargo run --release -p terrace-space-slab --example start -- DIR RECORDS [ROUNDS]` makes a store in the empty directory, fills it
+//! `cargo bench -p terrace-space-slab --bench start -- DIR RECORDS [ROUNDS]` makes a store in the empty directory, fills it
 //! and opens it by turns in both ways.
 
 use std::path::Path;
@@ -79,7 +79,7 @@ fn fill(store: &dyn Store, records: u64) -> Result<(), Anything> {
 }
 
 fn main() -> Result<(), Anything> {
-    let mut arguments = std::env::args().skip(1);
+    let mut arguments = std::env::args().skip(1).filter(|argument| argument != "--bench");
     let (Some(dir), Some(records)) = (arguments.next(), arguments.next()) else {
         return Err("start DIR RECORDS [ROUNDS]".into());
     };

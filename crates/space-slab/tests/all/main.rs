@@ -1,0 +1,5 @@
+//! Tests of whole stores over slabs. One program, since each would compile the engine anew.
+
+mod conformance;
+mod placement;
+mod snapshot;
