@@ -9,6 +9,8 @@ use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use crate::sync::AtomicU64;
 
 const HUGE_PAGE: usize = 2 << 20;
+/// How many times as large as at first a store's DRAM may become while it is open.
+const RESERVE: usize = 4;
 
 /// Memory for pages.
 pub struct Frames {
@@ -26,20 +28,34 @@ unsafe impl Sync for Frames {}
 impl Frames {
     /// `count` frames of `frame_bytes` bytes, all zeros. Whoever calls keeps the product far below `isize::MAX`.
     pub fn new(count: usize, frame_bytes: usize) -> Self {
-        let bytes = (count * frame_bytes).max(8);
-        let align = if bytes >= HUGE_PAGE { HUGE_PAGE } else { 64 };
-        // SAFETY: `align` is a power of two, and sizes near isize::MAX don't pass the options' checks.
-        let layout = unsafe { Layout::from_size_align_unchecked(bytes, align) };
+        Self::try_new(count, frame_bytes)
+            .unwrap_or_else(|| handle_alloc_error(Self::layout(count, frame_bytes)))
+    }
+    fn try_new(count: usize, frame_bytes: usize) -> Option<Self> {
+        let layout = Self::layout(count, frame_bytes);
         // SAFETY: the layout isn't empty.
         let base = unsafe { alloc_zeroed(layout) };
         if base.is_null() {
-            handle_alloc_error(layout);
+            return None;
         }
-        if bytes >= HUGE_PAGE {
+        if layout.size() >= HUGE_PAGE {
             // SAFETY: the range is the allocation just made; the advice changes no byte of it. A refusal costs speed only.
-            let _ = unsafe { rustix::mm::madvise(base.cast(), bytes, rustix::mm::Advice::LinuxHugepage) };
+            let _ =
+                unsafe { rustix::mm::madvise(base.cast(), layout.size(), rustix::mm::Advice::LinuxHugepage) };
         }
-        Self { base: base.cast(), layout, frame_words: frame_bytes / 8, count }
+        Some(Self { base: base.cast(), layout, frame_words: frame_bytes / 8, count })
+    }
+    fn layout(count: usize, frame_bytes: usize) -> Layout {
+        let bytes = (count * frame_bytes).max(8);
+        let align = if bytes >= HUGE_PAGE { HUGE_PAGE } else { 64 };
+        // SAFETY: `align` is a power of two, and sizes near isize::MAX don't pass the options' checks.
+        unsafe { Layout::from_size_align_unchecked(bytes, align) }
+    }
+    /// Frames of which `count` will be used, and more may be later: four times as many, but no more than `most`. Those that are not
+    /// used take address space alone; where the system gives none of it, there are just `count`.
+    pub fn with_reserve(count: usize, most: usize, frame_bytes: usize) -> Self {
+        let reserved = count.saturating_mul(RESERVE).min(most).max(count);
+        Self::try_new(reserved, frame_bytes).unwrap_or_else(|| Self::new(count, frame_bytes))
     }
     /// How many there are.
     pub fn count(&self) -> usize {

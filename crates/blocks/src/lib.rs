@@ -37,6 +37,7 @@ mod blocks;
 mod byte_tier;
 mod compose;
 mod direct;
+mod dram_target;
 mod extent;
 mod fetch;
 mod footer;
@@ -75,6 +76,7 @@ pub use compose::{
     BlockStore, ByteStore, MakesSpace, OnBlocks, Opening, Sizes, TieredStore, open_block, open_byte,
     open_tiered,
 };
+pub use dram_target::DramTarget;
 pub use fetch::{fetch_words, prefetch};
 pub use frames::Frames;
 pub use free::Free;

@@ -543,6 +543,9 @@ impl<I: Index, S: Space, D: LogDevice> Store for StoreHandle<I, S, D> {
             engine_details: machine.space.details(),
         }
     }
+    fn resize_dram(&self, bytes: u64) -> Result<(), StoreError> {
+        self.0.space.resize_dram(bytes)
+    }
     fn step(&self) -> Progress {
         self.0.step_once()
     }
@@ -552,9 +555,8 @@ impl<I: Index, S: Space, D: LogDevice> Store for StoreHandle<I, S, D> {
     fn close(&self) -> Result<(), StoreError> {
         let machine = &self.0;
         *machine.background.lock() = None;
-        match machine.shared.sessions_open() {
-            0 => {}
-            open => return Err(StoreError::SessionsOpen(open)),
+        if let open @ 1.. = machine.shared.sessions_open() {
+            return Err(StoreError::SessionsOpen(open));
         }
         if let Some(failure) = machine.shared.log_failure() {
             return Err(StoreError::Corrupt(format!(

@@ -54,6 +54,16 @@ pub trait Store: Send + Sync {
     /// Blocks until there may be background work or `timeout` has passed.
     fn wait_for_work(&self, timeout: std::time::Duration);
 
+    /// Changes the budget of DRAM that the store was opened with (for records, or for records and index together), until it is
+    /// closed. A larger one is filled as records come; for a smaller one, background steps write down what has to leave and give
+    /// the memory back to the system, while everything goes on. [`stats`](Self::stats) tells how far they are.
+    ///
+    /// # Errors
+    /// [`StoreError::Options`] if it is less than the engine needs, more than was reserved when the store was opened (four times
+    /// the budget, and no more than what the tier below takes), or if the engine can't; the text says what is possible. Nothing
+    /// has changed then.
+    fn resize_dram(&self, bytes: u64) -> Result<(), StoreError>;
+
     /// Saves everything so that the next start is fast. Every session must be dropped before, and nobody may call
     /// [`step`](Self::step) any more.
     ///

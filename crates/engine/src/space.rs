@@ -426,6 +426,17 @@ pub trait Space: Send + Sync + 'static {
     /// The index now holds this many bytes of DRAM: pages may have to give way.
     fn index_grew(&self, _index_bytes: u64) {}
 
+    /// DRAM for records (with the index, where the store was opened so) is to be this much from now on. What has to leave leaves
+    /// in background steps. See [`Store::resize_dram`](crate::Store::resize_dram).
+    ///
+    /// # Errors
+    /// [`StoreError::Options`] if it can't be: the text says what can.
+    fn resize_dram(&self, _bytes: u64) -> Result<(), StoreError> {
+        Err(StoreError::Options(
+            "DRAM can't be resized while this engine runs: open the store with another size".into(),
+        ))
+    }
+
     /// Pairs for `INFO` and tests.
     fn details(&self) -> Vec<(&'static str, u64)> {
         Vec::new()

@@ -77,6 +77,9 @@ impl Store for LosingStore {
     fn stats(&self) -> Stats {
         self.store.stats()
     }
+    fn resize_dram(&self, bytes: u64) -> Result<(), StoreError> {
+        self.store.resize_dram(bytes)
+    }
     fn step(&self) -> Progress {
         self.store.step()
     }

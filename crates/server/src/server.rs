@@ -3,7 +3,7 @@
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
@@ -72,6 +72,7 @@ impl Server {
 
         let shared = Arc::new(Shared {
             store,
+            dram_budget_bytes: AtomicU64::new(options.dram_budget_bytes),
             started: Instant::now(),
             run_id: run_id(),
             redis_port: addresses.redis.map_or(0, |address| address.port()),

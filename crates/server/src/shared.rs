@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use terrace::OpenStore;
+use terrace_engine::StoreError;
 
 use crate::options::ServerOptions;
 
@@ -17,6 +18,8 @@ pub(crate) struct Shared {
     pub store: OpenStore,
     /// As started.
     pub options: ServerOptions,
+    /// The budget of DRAM, in bytes; 0 for none. Clients may change it.
+    pub dram_budget_bytes: AtomicU64,
     /// When the server started.
     pub started: Instant,
     /// 40 hexadecimal digits that tell this run from others (`INFO`'s `run_id`).
@@ -36,6 +39,7 @@ impl Shared {
     pub fn alone(store: OpenStore, options: ServerOptions) -> Self {
         Self {
             store,
+            dram_budget_bytes: AtomicU64::new(options.dram_budget_bytes),
             options,
             started: Instant::now(),
             run_id: String::new(),
@@ -44,6 +48,22 @@ impl Shared {
             draining: AtomicBool::new(false),
             counters: Counters::default(),
         }
+    }
+
+    /// The budget of DRAM, in bytes.
+    pub fn dram_budget(&self) -> u64 {
+        self.dram_budget_bytes.load(Relaxed)
+    }
+
+    /// Gives the store another one.
+    ///
+    /// # Errors
+    /// As [`Store::resize_dram`](terrace_engine::Store::resize_dram).
+    pub fn resize_dram(&self, bytes: u64) -> Result<(), StoreError> {
+        self.store.resize_dram(bytes)?;
+        self.dram_budget_bytes.store(bytes, Relaxed);
+        tracing::info!(bytes, "a client has changed the budget of DRAM");
+        Ok(())
     }
 }
 

@@ -63,7 +63,7 @@ impl<L: Lower> HybridLog<L> {
 
     /// Free frames that are kept ready for writers.
     fn frames_wanted(&self) -> usize {
-        (self.frames_allowed.load(Relaxed) / 16).max(2)
+        (self.target.frames() / 16).max(2)
     }
 
     fn turn_read_only(&self, flushing: &mut Flushing, context: &dyn Context) -> bool {
@@ -72,7 +72,7 @@ impl<L: Lower> HybridLog<L> {
             let pool = self.pool.lock();
             let unsealed = pool.unsealed.len();
             // A quarter of DRAM is free or holds blocks that are clean: the hot ones among those come back in time.
-            let allowed = self.frames_allowed.load(Relaxed);
+            let allowed = self.target.frames();
             let limit = allowed.saturating_sub((allowed / 4).max(self.frames_wanted()));
             let starving = pool.frames.is_empty() && pool.clean.is_empty() && flushing.cooling.is_empty();
             let mut over = unsealed.saturating_sub(limit);
@@ -172,13 +172,19 @@ impl<L: Lower> HybridLog<L> {
     fn give_frames_back(&self, flushing: &mut Flushing, context: &dyn Context) -> bool {
         let mut pool = self.pool.lock();
         let mut any = false;
-        let allowed = self.frames_allowed.load(Relaxed);
-        // The index has grown: what is free beyond the allowance goes back to the system.
+        let allowed = self.target.frames();
+        // What is free beyond the allowance goes back to the system, and comes from there if that has grown.
         while pool.parked.len() + allowed < self.frames.count()
             && let Some(frame) = pool.frames.pop()
         {
             self.frames.release(frame);
             pool.parked.push(frame);
+            any = true;
+        }
+        while pool.parked.len() + allowed > self.frames.count()
+            && let Some(frame) = pool.parked.pop()
+        {
+            pool.frames.push(frame);
             any = true;
         }
         let over = (self.frames.count() - pool.parked.len()).saturating_sub(allowed);

@@ -80,8 +80,8 @@ impl<L: Lower> HybridLog<L> {
             )));
         }
         // Every page in DRAM has its block already; more pages than blocks would be of no use.
-        let frames = frames.min(count - BLOCKS_OVER);
-        Ok(Self::assemble(blocks, options, frames))
+        let frames_max = count - BLOCKS_OVER;
+        Ok(Self::assemble(blocks, options, (frames.min(frames_max), frames_max)))
     }
     /// The tier.
     pub fn lower(&self) -> &L {

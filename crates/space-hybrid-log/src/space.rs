@@ -5,7 +5,9 @@ use std::io;
 use std::os::fd::RawFd;
 use std::sync::atomic::Ordering::*;
 
-use terrace_blocks::{Blocks, Frames, Lower, Place, RECLAIM_SLOTS, Reads, State, Sweep, total_bytes};
+use terrace_blocks::{
+    Blocks, DramTarget, Frames, Lower, Place, RECLAIM_SLOTS, Reads, State, Sweep, total_bytes,
+};
 use terrace_engine::record::{Head, NewRecord};
 use terrace_engine::space::{Arrival, Class, Context, Fetch, Found, Limits, Room, Space, Want};
 use terrace_engine::{Failure, Progress, StoreError, TierStats};
@@ -15,7 +17,7 @@ use crate::address::Addresses;
 use crate::flush::Flushing;
 use crate::open::{FRAMES_MIN, HybridOptions};
 use crate::reclaim::Reclaiming;
-use crate::sync::{AtomicU64, AtomicUsize, Mutex};
+use crate::sync::{AtomicU64, Mutex};
 use crate::write::OpenPage;
 
 /// HeterMM's record space over a lower tier. See the crate's text.
@@ -29,8 +31,8 @@ pub struct HybridLog<L: Lower> {
     pub(crate) flush_target: AtomicU64,
     /// Background state: one step at a time.
     pub(crate) steps: Mutex<Steps<L>>,
-    /// Frames that may be in use: the index may need the memory of the others.
-    pub(crate) frames_allowed: AtomicUsize,
+    /// Frames that may be in use.
+    pub(crate) target: DramTarget,
     pub(crate) details: Details,
     purge_at: AtomicU64,
 }
@@ -42,7 +44,7 @@ pub(crate) struct Pool {
     pub unsealed: VecDeque<u32>,
     /// Sealed blocks that still have a frame, oldest first, with their sequence numbers.
     pub clean: VecDeque<(u32, u64)>,
-    /// Frames whose memory was given up to the index.
+    /// Frames that may not be in use now, whose memory the system has: the index needs it, or the store was given less.
     pub parked: Vec<u32>,
 }
 
@@ -68,17 +70,27 @@ pub struct Local<L: Lower> {
 }
 
 impl<L: Lower> HybridLog<L> {
-    pub(crate) fn assemble(blocks: Blocks<L>, options: HybridOptions, frames: usize) -> Self {
+    pub(crate) fn assemble(
+        blocks: Blocks<L>,
+        options: HybridOptions,
+        (frames, frames_max): (usize, usize),
+    ) -> Self {
+        let all = Frames::with_reserve(frames, frames_max, options.block_bytes);
         Self {
             addresses: Addresses::new(options.block_bytes),
-            frames: Frames::new(frames, options.block_bytes),
             pool: Mutex::new(Pool {
                 frames: (0..frames as u32).rev().collect(),
                 unsealed: VecDeque::new(),
                 clean: VecDeque::new(),
-                parked: Vec::new(),
+                parked: (frames as u32..all.count() as u32).rev().collect(),
             }),
-            frames_allowed: AtomicUsize::new(frames),
+            target: DramTarget::new(
+                frames,
+                (FRAMES_MIN, all.count()),
+                options.block_bytes,
+                options.dram_budget,
+            ),
+            frames: all,
             flush_target: AtomicU64::new(0),
             steps: Mutex::new(Steps {
                 flushing: Flushing::default(),
@@ -283,8 +295,8 @@ impl<L: Lower> Space for HybridLog<L> {
         let block = self.blocks.block_bytes as u64;
         let mut dram = TierStats {
             tier: "dram",
-            medium: format!("{} pages of {} KiB", self.frames.count(), block / 1024),
-            capacity_bytes: self.frames_allowed.load(Relaxed) as u64 * block,
+            medium: format!("{} pages of {} KiB", self.target.frames(), block / 1024),
+            capacity_bytes: self.target.frames() as u64 * block,
             ..TierStats::default()
         };
         let mut lower = TierStats {
@@ -323,12 +335,10 @@ impl<L: Lower> Space for HybridLog<L> {
         (frames + std::mem::size_of_val(&*self.blocks.slots)) as u64
     }
     fn index_grew(&self, index_bytes: u64) {
-        if let Some(budget) = self.options.dram_budget {
-            let allowed = budget.saturating_sub(index_bytes) / self.blocks.block_bytes as u64;
-            // Fewer than this many pages can't work; writes are refused before (see `take_page`).
-            let allowed = (allowed as usize).clamp(FRAMES_MIN, self.frames.count());
-            self.frames_allowed.store(allowed, Relaxed);
-        }
+        self.target.index_takes(index_bytes);
+    }
+    fn resize_dram(&self, bytes: u64) -> Result<(), StoreError> {
+        self.target.resize(bytes)
     }
     fn details(&self) -> Vec<(&'static str, u64)> {
         let (d, counts) = (&self.details, &self.blocks.counts);
@@ -338,7 +348,7 @@ impl<L: Lower> Space for HybridLog<L> {
         };
         vec![
             ("page_bytes", self.blocks.block_bytes as u64),
-            ("pages", self.frames_allowed.load(Relaxed) as u64),
+            ("pages", self.target.frames() as u64),
             ("pages_free", frames),
             ("blocks", self.blocks.slots.len() as u64),
             ("blocks_free", slots),

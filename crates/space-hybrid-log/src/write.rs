@@ -11,7 +11,6 @@ use terrace_engine::record::{Head, NewRecord};
 use terrace_engine::space::Room;
 use terrace_index::Address;
 
-use crate::open::FRAMES_MIN;
 use crate::space::HybridLog;
 
 /// The page that a session appends to.
@@ -79,8 +78,8 @@ impl<L: Lower> HybridLog<L> {
             return Err(if none.load(SeqCst) { Room::Full } else { Room::Wait });
         }
         let used = self.frames.count() - pool.frames.len() - pool.parked.len();
-        let allowed = self.frames_allowed.load(Relaxed);
-        if ordinary && allowed <= FRAMES_MIN && self.options.dram_budget.is_some() {
+        let allowed = self.target.frames();
+        if ordinary && self.target.index_has_it() {
             // The index has taken the DRAM: what would make it grow is refused.
             return Err(Room::Full);
         }

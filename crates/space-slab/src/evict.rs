@@ -27,6 +27,9 @@ const VICTIMS_A_STEP: usize = 4096;
 /// Next victims of a class that are looked at in one step, at most, while nobody has to leave.
 const RIVALS_A_STEP: u32 = 64;
 
+/// Slabs that are emptied at once, at most: each step looks at all their slots.
+const DRAINED_AT_ONCE: usize = 8;
+
 /// What eviction remembers between steps.
 #[derive(Default)]
 pub(crate) struct Evicting {
@@ -239,7 +242,7 @@ impl<L: Lower> SlabSpace<L> {
 
     /// Decides whether a slab must be emptied: the index needs its memory, or a class has none and no slab is free.
     fn choose_drain(&self, evicting: &mut Evicting, wanting: u32, cooling: &Cooling) {
-        let over = self.slabs.used_slabs().saturating_sub(self.slabs.allowed.load(Relaxed));
+        let over = self.slabs.used_slabs().saturating_sub(self.slabs.target.frames());
         let held = |class: usize| self.slabs.slabs_of(class).iter().filter(|slab| **slab != NONE).count();
         let poor = wanting != NONE && {
             let class = wanting as usize;
@@ -247,7 +250,7 @@ impl<L: Lower> SlabSpace<L> {
             let (slabs, most) = (held(class), (0..self.slabs.classes.count()).map(held).max().unwrap_or(0));
             slabs == 0 || (slabs * 4 < most && cooling.of_class[class] == 0)
         };
-        if evicting.draining.len() >= over.max(usize::from(poor)) {
+        if evicting.draining.len() >= over.max(usize::from(poor)).min(DRAINED_AT_ONCE) {
             return;
         }
         let donors = (0..self.slabs.classes.count()).filter(|&class| over > 0 || class as u32 != wanting);

@@ -168,9 +168,10 @@ impl<L: Lower> SlabSpace<L> {
         }
         // DRAM beyond what the tier below takes would only hold what may never be written.
         let middle = middle.map(|tier| tier.open(&options)).transpose()?;
-        let dram_bytes = options.dram_bytes.min((count - PAGES_OVER) as u64 * block as u64);
-        let slabs = (dram_bytes / options.slab_bytes() as u64) as usize;
-        Ok(Self::assemble(blocks, middle, options, slabs))
+        let slab_bytes = options.slab_bytes() as u64;
+        let slabs_max = ((count - PAGES_OVER) as u64 * block as u64 / slab_bytes) as usize;
+        let slabs = (options.dram_bytes / slab_bytes) as usize;
+        Ok(Self::assemble(blocks, middle, options, (slabs.min(slabs_max), slabs_max)))
     }
     /// The tier.
     pub fn lower(&self) -> &L {

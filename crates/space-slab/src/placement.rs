@@ -180,7 +180,7 @@ impl<L: Lower> SlabSpace<L> {
     /// The tier that has the larger share of its bytes free. Once both are full each evicts as much as comes to it, and what is
     /// free tells of their steps, not of room: then they take turns by size, as slots of one pool would be let go.
     fn by_free_bytes(&self, middle: &Middle) -> Tier {
-        let dram = (self.slabs.free_slabs() as u64, self.slabs.allowed.load(Relaxed) as u64);
+        let dram = (self.slabs.free_slabs() as u64, self.slabs.target.frames() as u64);
         let pmem = (middle.slabs.free_slabs() as u64, middle.slabs.table.len() as u64);
         if dram.0 + pmem.0 > 0 {
             // Shares, times both sizes.

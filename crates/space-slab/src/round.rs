@@ -67,7 +67,7 @@ pub(crate) enum Retiring {
 impl<L: Lower> SlabSpace<L> {
     /// Opens another round once enough was put in this one.
     pub(crate) fn open_round(&self) {
-        let share = (self.slabs.count() * self.slabs.slab_bytes) as u64 / 16;
+        let share = (self.slabs.target.frames() * self.slabs.slab_bytes) as u64 / 16;
         if self.rounds.put_bytes.load(Relaxed) >= share {
             self.rounds.put_bytes.store(0, Relaxed);
             self.rounds.current.fetch_add(1, SeqCst);

@@ -17,11 +17,11 @@
 
 use std::sync::atomic::Ordering::*;
 
-use terrace_blocks::{Frames, Words};
+use terrace_blocks::{DramTarget, Frames, Words};
 
 use crate::classes::Classes;
 use crate::slot::Slot;
-use crate::sync::{AtomicI64, AtomicU32, AtomicU64, AtomicUsize, Mutex};
+use crate::sync::{AtomicI64, AtomicU32, AtomicU64, Mutex};
 
 /// Bytes before a slot's record.
 pub(crate) const SLOT_HEAD: usize = 16;
@@ -103,7 +103,7 @@ pub(crate) struct Pool {
 /// Slabs that no class has.
 struct FreeSlabs {
     slabs: Vec<u32>,
-    /// Those whose memory was given up to the index.
+    /// Those that may not be in use now, whose memory the system has: the index needs it, or the store was given less.
     parked: Vec<u32>,
 }
 
@@ -118,28 +118,39 @@ pub(crate) struct Slabs {
     /// Slabs whose slots are all free, for [`take_empty`](Self::take_empty).
     empty: Mutex<Vec<u32>>,
     /// Slabs that may be in use.
-    pub allowed: AtomicUsize,
+    pub target: DramTarget,
     /// A class that a write found no slot of, since background steps looked last, or `NONE`.
     pub wanting: AtomicU32,
 }
 
 impl Slabs {
-    /// `count` slabs for records of up to `longest` bytes.
-    pub fn new(count: usize, slab_bytes: usize, longest: usize) -> Self {
+    /// `count` slabs for records of up to `longest` bytes, which may become more later, but never more than `most`.
+    /// `target` makes what says how many may be in use, of as many as there are.
+    pub fn new(
+        (count, most): (usize, usize),
+        target: impl FnOnce(usize) -> DramTarget,
+        slab_bytes: usize,
+        longest: usize,
+    ) -> Self {
         let classes = Classes::new(count, slab_bytes, longest);
+        let frames = Frames::with_reserve(count, most, slab_bytes);
+        let all = frames.count() as u32;
         Self {
-            table: (0..count).map(|_| Slab::default()).collect(),
-            frames: Frames::new(count, slab_bytes),
+            table: (0..all).map(|_| Slab::default()).collect(),
             pools: (0..classes.count()).map(|_| Mutex::default()).collect(),
-            free: Mutex::new(FreeSlabs { slabs: (0..count as u32).rev().collect(), parked: Vec::new() }),
+            free: Mutex::new(FreeSlabs {
+                slabs: (0..count as u32).rev().collect(),
+                parked: (count as u32..all).rev().collect(),
+            }),
+            frames,
             empty: Mutex::new(Vec::new()),
-            allowed: AtomicUsize::new(count),
+            target: target(all as usize),
             wanting: AtomicU32::new(NONE),
             classes,
             slab_bytes,
         }
     }
-    /// How many there are.
+    /// How many there are, with those that may not be in use.
     pub fn count(&self) -> usize {
         self.table.len()
     }
@@ -203,7 +214,7 @@ impl Slabs {
     pub fn free_slabs(&self) -> usize {
         let free = self.free.lock();
         let used = self.count() - free.slabs.len() - free.parked.len();
-        self.allowed.load(Relaxed).saturating_sub(used).min(free.slabs.len())
+        self.target.frames().saturating_sub(used).min(free.slabs.len())
     }
     /// Slabs that classes have.
     pub fn used_slabs(&self) -> usize {
@@ -248,7 +259,7 @@ impl Slabs {
     fn take_slab(&self) -> Option<u32> {
         let mut free = self.free.lock();
         let used = self.count() - free.slabs.len() - free.parked.len();
-        if used >= self.allowed.load(Relaxed) { None } else { free.slabs.pop() }
+        if used >= self.target.frames() { None } else { free.slabs.pop() }
     }
 
     fn begin(&self, pool: &mut Pool, number: u32, class: usize) {
@@ -354,7 +365,7 @@ impl Slabs {
 
     /// Gives the memory of free slabs beyond the allowance back to the system, and takes it again where that has grown.
     pub fn park(&self) -> bool {
-        let allowed = self.allowed.load(Relaxed);
+        let allowed = self.target.frames();
         let mut free = self.free.lock();
         let mut any = false;
         while free.parked.len() + allowed < self.count()
@@ -378,9 +389,13 @@ impl Slabs {
 mod tests {
     use super::*;
 
+    fn slabs(count: usize, most: usize) -> Slabs {
+        Slabs::new((count, most), |most| DramTarget::new(count, (1, most), 4096, None), 4096, 2000)
+    }
+
     #[test]
     fn slots_come_and_go_and_slabs_change_class() {
-        let slabs = Slabs::new(3, 4096, 2000);
+        let slabs = slabs(3, 3);
         let (small, large) = (slabs.classes.of(4).unwrap(), slabs.classes.of(200).unwrap());
         let per_slab = slabs.slots_in(small);
         let mut taken: Vec<u64> = (0..3 * per_slab).map(|_| slabs.take(small).unwrap()).collect();
@@ -414,7 +429,7 @@ mod tests {
 
     #[test]
     fn an_empty_slab_is_given_up_where_there_are_others() {
-        let slabs = Slabs::new(4, 4096, 2000);
+        let slabs = slabs(4, 4);
         let class = slabs.classes.of(4).unwrap();
         let taken: Vec<u64> = (0..4 * slabs.slots_in(class)).map(|_| slabs.take(class).unwrap()).collect();
         assert_eq!(slabs.free_slabs(), 0);
@@ -423,8 +438,20 @@ mod tests {
         }
         assert!(slabs.take_empty());
         assert_eq!((slabs.free_slabs(), slabs.used_slabs()), (3, 1));
-        slabs.allowed.store(2, SeqCst);
+        slabs.target.resize(2 * 4096).unwrap();
         assert!(slabs.park());
         assert_eq!((slabs.free_slabs(), slabs.used_slabs()), (1, 1));
+    }
+
+    #[test]
+    fn slabs_in_reserve_are_used_once_they_are_allowed() {
+        let slabs = slabs(3, 7);
+        let class = slabs.classes.of(4).unwrap();
+        let fill = || std::iter::from_fn(|| slabs.take(class)).count() / slabs.slots_in(class);
+        assert_eq!((slabs.count(), fill()), (7, 3));
+        slabs.target.resize(6 * 4096).unwrap();
+        assert_eq!(fill(), 0, "the memory is the system's until background steps take it");
+        assert!(slabs.park());
+        assert_eq!((fill(), slabs.used_slabs()), (3, 6));
     }
 }

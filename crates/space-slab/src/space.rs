@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::RawFd;
 use std::sync::atomic::Ordering::*;
 
-use terrace_blocks::{Blocks, Image, Lower, Place, Reads, State, Sweep, total_bytes};
+use terrace_blocks::{Blocks, DramTarget, Image, Lower, Place, Reads, State, Sweep, total_bytes};
 use terrace_engine::manifest::Manifest;
 use terrace_engine::record::{Head, NewRecord, RecordView};
 use terrace_engine::space::{Arrival, Class, Context, Counted, Fetch, Found, Limits, Room, Space, Want};
@@ -124,9 +124,11 @@ impl<L: Lower> SlabSpace<L> {
         blocks: Blocks<L>,
         middle: Option<Middle>,
         options: SlabOptions,
-        slabs: usize,
+        (slabs, slabs_max): (usize, usize),
     ) -> Self {
-        let slabs = Slabs::new(slabs, options.slab_bytes(), options.record_bytes_max());
+        let target =
+            |most| DramTarget::new(slabs, (SLABS_MIN, most), options.slab_bytes(), options.dram_budget);
+        let slabs = Slabs::new((slabs, slabs_max), target, options.slab_bytes(), options.record_bytes_max());
         Self {
             locations: Locations::new(options.block_bytes, L::UNIT),
             retired: Retired::default(),
@@ -205,7 +207,7 @@ impl<L: Lower> SlabSpace<L> {
 
     /// Whether the index has taken the DRAM: then what would make it grow is refused.
     pub(crate) fn index_has_dram(&self) -> bool {
-        self.options.dram_budget.is_some() && self.slabs.allowed.load(Relaxed) <= SLABS_MIN
+        self.slabs.target.index_has_it()
     }
 }
 
@@ -491,12 +493,10 @@ impl<L: Lower> Space for SlabSpace<L> {
         (self.slabs.used_slabs() * self.slabs.slab_bytes + table) as u64 + self.temperature.bytes() + middle
     }
     fn index_grew(&self, index_bytes: u64) {
-        if let Some(budget) = self.options.dram_budget {
-            let allowed = budget.saturating_sub(index_bytes) / self.slabs.slab_bytes as u64;
-            // Fewer than this many can't work; writes are refused before (see `index_has_dram`).
-            let allowed = (allowed as usize).clamp(SLABS_MIN, self.slabs.count());
-            self.slabs.allowed.store(allowed, Relaxed);
-        }
+        self.slabs.target.index_takes(index_bytes);
+    }
+    fn resize_dram(&self, bytes: u64) -> Result<(), StoreError> {
+        self.slabs.target.resize(bytes)
     }
     fn details(&self) -> Vec<(&'static str, u64)> {
         self.detail_pairs()
@@ -514,8 +514,8 @@ impl<L: Lower> SlabSpace<L> {
         let used = self.slabs.used_slabs() as u64;
         let mut dram = TierStats {
             tier: "dram",
-            medium: format!("{} slabs of {} KiB", self.slabs.count(), slab_bytes / 1024),
-            capacity_bytes: self.slabs.allowed.load(Relaxed) as u64 * slab_bytes,
+            medium: format!("{} slabs of {} KiB", self.slabs.target.frames(), slab_bytes / 1024),
+            capacity_bytes: self.slabs.target.frames() as u64 * slab_bytes,
             used_bytes: used * slab_bytes,
             ..TierStats::default()
         };
@@ -563,7 +563,7 @@ impl<L: Lower> SlabSpace<L> {
         });
         let mut pairs = vec![
             ("slab_bytes", self.slabs.slab_bytes as u64),
-            ("slabs", self.slabs.allowed.load(Relaxed) as u64),
+            ("slabs", self.slabs.target.frames() as u64),
             ("slabs_free", self.slabs.free_slabs() as u64),
             ("slabs_drained", d.slabs_drained.load(Relaxed)),
             ("pages", self.blocks.slots.len() as u64),

@@ -60,6 +60,8 @@ struct Inner {
     pool: embedded::Pool,
     store: Arc<dyn Store>,
     _locks: Mutex<Vec<terrace_media::DirLock>>,
+    /// The budget of DRAM is for the whole process, not for records alone.
+    budget_for_all: bool,
     emulated: Option<Arc<terrace_media::HeapRegion>>,
 }
 
@@ -85,6 +87,7 @@ pub fn open_on(options: Options, source: &impl MediaSource) -> Result<OpenStore,
         pool: embedded::Pool::default(),
         store: opened.store,
         _locks: Mutex::new(opened.locks),
+        budget_for_all: options.dram_records.is_none(),
         emulated: opened.emulated,
     };
     Ok(OpenStore { inner: Arc::new(inner), description: opened.description })
@@ -104,6 +107,22 @@ impl OpenStore {
             tiered::byte::forget_emulated(region);
         }
         closed
+    }
+    /// Changes `Options::dram`, or `Options::dram_records` if the store was opened with that, until it is closed. See
+    /// [`Store::resize_dram`].
+    ///
+    /// # Errors
+    /// As [`Store::resize_dram`].
+    pub fn resize_dram(&self, bytes: u64) -> Result<(), StoreError> {
+        let buffers = if self.inner.budget_for_all { tiered::sizes::buffers_of(bytes) } else { 0 };
+        self.inner.store.resize_dram(bytes - buffers).map_err(|error| match error {
+            StoreError::Options(text) if buffers > 0 => StoreError::Options(format!(
+                "{text}; of a budget of {} {} are for buffers",
+                human_bytes(bytes),
+                human_bytes(buffers)
+            )),
+            other => other,
+        })
     }
     /// Ends as if the process had been killed: nothing more is written. For benchmarks and tests of recovery. The directory
     /// is free again once every clone of this handle and every session is dropped.

@@ -12,7 +12,7 @@
 pub(crate) mod block;
 pub(crate) mod both;
 pub(crate) mod byte;
-mod sizes;
+pub(crate) mod sizes;
 mod superblock;
 
 use std::path::Path;

@@ -69,6 +69,13 @@ pub enum Command<'a> {
         /// Answer nothing.
         noreply: bool,
     },
+    /// `cache_memlimit`.
+    CacheMemlimit {
+        /// DRAM, in MiB.
+        megabytes: u64,
+        /// Answer nothing.
+        noreply: bool,
+    },
     /// `quit`: send what is due, then close.
     Quit,
 }

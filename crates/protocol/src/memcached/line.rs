@@ -60,6 +60,7 @@ pub(super) fn parse(line: &[u8]) -> Line<'_> {
         b"version" => Line::Command(Command::Version),
         b"stats" => Line::Command(Command::Stats { args: words }),
         b"verbosity" => verbosity(Args::new(words)),
+        b"cache_memlimit" => cache_memlimit(Args::new(words)),
         b"quit" => Line::Command(Command::Quit),
         b"shutdown" => refused(SHUTDOWN),
         b"ms" => meta_set(Args::new(words)),
@@ -183,6 +184,17 @@ fn verbosity(args: Args<'_>) -> Line<'_> {
     let noreply = args.noreply();
     match unsigned(args.get(0)) {
         Some(_) => Line::Command(Command::Verbosity { noreply }),
+        None => Line::Refused { reply: BAD_LINE, noreply, skip: 0 },
+    }
+}
+
+fn cache_memlimit(args: Args<'_>) -> Line<'_> {
+    if !matches!(args.count(), 1 | 2) {
+        return refused(ERROR);
+    }
+    let noreply = args.noreply();
+    match unsigned(args.get(0)) {
+        Some(megabytes) => Line::Command(Command::CacheMemlimit { megabytes, noreply }),
         None => Line::Refused { reply: BAD_LINE, noreply, skip: 0 },
     }
 }

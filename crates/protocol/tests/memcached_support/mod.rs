@@ -101,6 +101,7 @@ fn command_told(command: Command<'_>) -> (String, bool) {
         Command::Version => ("version".into(), false),
         Command::Stats { args } => (format!("stats {}", list(args)), false),
         Command::Verbosity { noreply } => ("verbosity".into(), noreply),
+        Command::CacheMemlimit { megabytes, noreply } => (format!("cache_memlimit {megabytes}"), noreply),
         Command::Quit => ("close Quit".into(), false),
     }
 }

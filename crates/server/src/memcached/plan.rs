@@ -61,6 +61,9 @@ pub(super) fn plan(command: Command<'_>, batch: &mut Batch, ctx: &Context<'_>) -
         Command::FlushAll { delay, noreply } => flush_all(batch, delay, noreply, ctx),
         Command::Version => Planned::Version,
         Command::Stats { args } => Planned::Stats(Report::named(args)),
+        Command::CacheMemlimit { megabytes, noreply } => {
+            Planned::Text { reply: cache_memlimit(megabytes, ctx), noreply }
+        }
         Command::Verbosity { noreply } => Planned::Text { reply: reply::OK, noreply },
         // The parser turns it into the end of the connection.
         Command::Quit => Planned::Text { reply: b"", noreply: true },
@@ -113,6 +116,23 @@ fn storage(store: Store<'_>, batch: &mut Batch, now_ms: u64) -> Planned {
 
 fn delete(batch: &mut Batch, key: &[u8]) -> usize {
     batch.push(DATABASE, key, OpKind::Delete { condition: Condition::Always, old_value: false })
+}
+
+/// Another budget of DRAM. The texts are memcached's; the log says what would be possible.
+fn cache_memlimit(megabytes: u64, ctx: &Context<'_>) -> &'static [u8] {
+    if megabytes < 8 {
+        return b"MEMLIMIT_TOO_SMALL cannot set maxbytes to less than 8m\r\n";
+    }
+    if megabytes > 1_000_000_000 {
+        return b"MEMLIMIT_ADJUST_FAILED input value is megabytes not bytes\r\n";
+    }
+    match ctx.shared.resize_dram(megabytes << 20) {
+        Ok(()) => reply::OK,
+        Err(error) => {
+            tracing::warn!(%error, "cache_memlimit");
+            b"MEMLIMIT_ADJUST_FAILED out of bounds or unable to adjust\r\n"
+        }
+    }
 }
 
 fn flush_all(batch: &mut Batch, delay: i64, noreply: bool, ctx: &Context<'_>) -> Planned {

@@ -74,7 +74,7 @@ fn general(ctx: &Context<'_>, out: &mut Vec<u8>) {
     }
     reply::stat(out, "bytes_read", read(&counters.bytes_in));
     reply::stat(out, "bytes_written", read(&counters.bytes_out));
-    reply::stat(out, "limit_maxbytes", shared.options.dram_budget_bytes);
+    reply::stat(out, "limit_maxbytes", shared.dram_budget());
     reply::stat(out, "threads", shared.options.threads.max(1));
     reply::stat(out, "bytes", store.tiers.iter().map(|tier| tier.live_bytes).sum::<u64>());
     reply::stat(out, "curr_items", shared.store.len(DATABASE));
@@ -101,7 +101,7 @@ fn general(ctx: &Context<'_>, out: &mut Vec<u8>) {
 
 fn settings(ctx: &Context<'_>, out: &mut Vec<u8>) {
     let options = &ctx.shared.options;
-    reply::stat(out, "maxbytes", options.dram_budget_bytes);
+    reply::stat(out, "maxbytes", ctx.shared.dram_budget());
     reply::stat(out, "maxconns", options.max_connections);
     if let Some(address) = options.memcached {
         reply::stat(out, "tcpport", address.port());

@@ -1,6 +1,7 @@
-//! `CONFIG`: what clients and tools ask for; nothing can be changed while the server runs.
+//! `CONFIG`: what clients and tools ask for; while the server runs only the budget of DRAM can be changed.
 
 use super::call::{Call, Outcome};
+use super::error::Refusal;
 use super::glob;
 use crate::options::ServerOptions;
 use crate::shared::Shared;
@@ -18,7 +19,7 @@ const PARAMETERS: &[Parameter] = &[
     ("dir", |shared| shared.options.dir.clone()),
     ("io-threads", |shared| shared.options.threads.to_string()),
     ("maxclients", |shared| shared.options.max_connections.to_string()),
-    ("maxmemory", |shared| shared.options.dram_budget_bytes.to_string()),
+    ("maxmemory", |shared| shared.dram_budget().to_string()),
     ("maxmemory-policy", |shared| if shared.options.evicts { "allkeys-lru".into() } else { "noeviction".into() }),
     ("port", |shared| shared.redis_port.to_string()),
     ("proto-max-bulk-len", |shared| shared.options.argument_bytes_max.to_string()),
@@ -52,19 +53,55 @@ pub(super) fn get(call: &mut Call<'_>) -> Outcome {
     })
 }
 
-/// `CONFIG SET name value …`: refused, with the first name.
+/// `CONFIG SET name value …`: `maxmemory` alone can be set; anything else is refused, and nothing changed then.
 pub(super) fn set(call: &mut Call<'_>) -> Outcome {
-    let name = call.arg(2);
-    let known = PARAMETERS.iter().any(|(known, _)| name.eq_ignore_ascii_case(known.as_bytes()));
-    let (before, after): (&[u8], &[u8]) = if known {
-        (
-            b"ERR CONFIG SET failed (possibly related to argument '",
-            b"') - can't set immutable config: give it when the server starts",
-        )
-    } else {
-        (b"ERR Unknown option or number of arguments for CONFIG SET - '", b"'")
+    if !call.args.len().is_multiple_of(2) {
+        return Err("ERR wrong number of arguments for 'config|set' command".into());
+    }
+    let mut budget = None;
+    for at in (2..call.args.len()).step_by(2) {
+        let (name, value) = (call.arg(at), call.arg(at + 1));
+        if !name.eq_ignore_ascii_case(b"maxmemory") {
+            return Err(refusal(name));
+        }
+        let bytes =
+            memory_bytes(value).ok_or_else(|| failed(b"maxmemory", "argument must be a memory value"))?;
+        budget = Some(bytes);
+    }
+    if let Some(bytes) = budget {
+        let resized = call.ctx.shared.resize_dram(bytes);
+        resized.map_err(|error| failed(b"maxmemory", &error.to_string()))?;
+    }
+    call.ok()
+}
+
+fn refusal(name: &[u8]) -> Refusal {
+    if PARAMETERS.iter().any(|(known, _)| name.eq_ignore_ascii_case(known.as_bytes())) {
+        return failed(name, "can't set immutable config: give it when the server starts");
+    }
+    [b"ERR Unknown option or number of arguments for CONFIG SET - '", name, b"'"].concat().into()
+}
+
+fn failed(name: &[u8], why: &str) -> Refusal {
+    let before = b"ERR CONFIG SET failed (possibly related to argument '";
+    [&before[..], name, b"') - ", why.as_bytes()].concat().into()
+}
+
+/// A size as Redis writes it: a number, and `k`, `m`, `g` for powers of 1000, `kb`, `mb`, `gb` for those of 1024.
+fn memory_bytes(text: &[u8]) -> Option<u64> {
+    let digits = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let number: u64 = std::str::from_utf8(&text[..digits]).ok()?.parse().ok()?;
+    let unit: u64 = match text[digits..].to_ascii_lowercase().as_slice() {
+        b"" | b"b" => 1,
+        b"k" => 1000,
+        b"kb" => 1 << 10,
+        b"m" => 1_000_000,
+        b"mb" => 1 << 20,
+        b"g" => 1_000_000_000,
+        b"gb" => 1 << 30,
+        _ => return None,
     };
-    Err([before, name, after].concat().into())
+    number.checked_mul(unit)
 }
 
 /// Accepted: the counters that `INFO` tells run from the start of the server.
@@ -74,4 +111,21 @@ pub(super) fn resetstat(call: &mut Call<'_>) -> Outcome {
 
 pub(super) fn rewrite(_call: &mut Call<'_>) -> Outcome {
     Err("ERR The server is running without a config file".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_read_as_redis_reads_them() {
+        let read = |text: &str| memory_bytes(text.as_bytes());
+        assert_eq!(read("104857600"), Some(100 << 20));
+        assert_eq!(
+            (read("100mb"), read("100M"), read("2GB")),
+            (Some(100 << 20), Some(100_000_000), Some(2 << 30))
+        );
+        assert_eq!((read(""), read("-1"), read("1.5gb"), read("12tb")), (None, None, None, None));
+        assert_eq!(read("99999999999gb"), None);
+    }
 }

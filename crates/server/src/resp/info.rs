@@ -88,8 +88,8 @@ fn memory(out: &mut String, shared: &Shared, stats: &Stats) -> std::fmt::Result 
         "used_memory_rss": resident,
         "used_memory_index": stats.index_bytes,
         "used_memory_engine": stats.dram_other_bytes,
-        "maxmemory": shared.options.dram_budget_bytes,
-        "maxmemory_human": terrace::human_bytes(shared.options.dram_budget_bytes),
+        "maxmemory": shared.dram_budget(),
+        "maxmemory_human": terrace::human_bytes(shared.dram_budget()),
         "maxmemory_policy": if shared.options.evicts { "allkeys-lru" } else { "noeviction" },
     )
 }

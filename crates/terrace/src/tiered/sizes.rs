@@ -63,9 +63,14 @@ pub(super) fn whole_log_blocks(bytes: u64) -> u64 {
 pub(super) fn dram_for_records(options: &Options) -> u64 {
     match (options.dram_records, options.dram) {
         (Some(records), _) => records,
-        (None, Some(all)) => all.saturating_sub((all / 4).min(64 << 20)),
+        (None, Some(all)) => all.saturating_sub(buffers_of(all)),
         (None, None) => terrace_media::Machine::detect().usable_bytes() / 4,
     }
+}
+
+/// What a budget for the whole process leaves to buffers.
+pub(crate) fn buffers_of(all: u64) -> u64 {
+    (all / 4).min(64 << 20)
 }
 
 /// Sizes for a new store whose lower tier has `bytes` bytes, `log_bytes` of them for the log, and whose blocks are pages of
