@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use terrace::engine::Durability;
-use terrace::{Placement, Size, TierSpec};
+use terrace::{Eviction, Placement, Size, TierSpec};
 
 use crate::{Distribution, Endpoint, Workload};
 
@@ -18,6 +18,8 @@ pub struct Config {
     pub index: String,
     /// Which tier records lie in, of engine `tac` with three. `None`: the store's default.
     pub placement: Option<Placement>,
+    /// Which record leaves DRAM next and which may enter, of engine `tac`. `None`: the store's default.
+    pub policy: Option<Eviction>,
     /// What is done to the records.
     pub workload: Workload,
     /// Records loaded before the measured phase (by it, for [`Workload::Load`]).
@@ -70,6 +72,7 @@ impl Default for Config {
             engine: "hetermm".into(),
             index: "clht".into(),
             placement: None,
+            policy: None,
             workload: Workload::ReadHeavy,
             records: 1_000_000,
             operations: 1_000_000,

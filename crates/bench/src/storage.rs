@@ -78,6 +78,7 @@ impl Storage {
             engine: config.engine.clone(),
             index: config.index.clone(),
             placement: config.placement,
+            policy: config.policy,
             dir,
             dram,
             dram_records,

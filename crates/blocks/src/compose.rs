@@ -81,6 +81,19 @@ pub fn open_byte<I: Index, S: OnBlocks<ByteTier<R>>, R: ByteRegion>(
     base: u64,
     opening: Opening<'_, I>,
 ) -> Result<Arc<ByteStore<I, S, R>>, StoreError> {
+    open_byte_with(region, base, opening, &on_blocks)
+}
+
+/// The same, with what makes the space.
+///
+/// # Errors
+/// As [`open_byte`].
+pub fn open_byte_with<I: Index, S: Space, R: ByteRegion>(
+    region: &Arc<R>,
+    base: u64,
+    opening: Opening<'_, I>,
+    space: MakesSpace<'_, S, ByteTier<R>>,
+) -> Result<Arc<ByteStore<I, S, R>>, StoreError> {
     let log_bytes = opening.sizes.log_bytes;
     let blocks = base + log_bytes;
     if blocks >= region.len() {
@@ -94,7 +107,7 @@ pub fn open_byte<I: Index, S: OnBlocks<ByteTier<R>>, R: ByteRegion>(
         let log = ByteLog::new(region.clone(), base, log_bytes);
         (log, ByteTier::new(region.clone(), blocks, region.len() - blocks, description.clone()))
     };
-    open(opening, true, parts, &on_blocks)
+    open(opening, true, parts, space)
 }
 
 fn on_blocks<L: Lower, S: OnBlocks<L>>(lower: L, sizes: &Sizes, _fresh: bool) -> Result<S, StoreError> {
@@ -140,10 +153,23 @@ pub fn open_block<I: Index, S: OnBlocks<BlockTier<D>>, D: BlockDevice>(
     data: &Arc<D>,
     opening: Opening<'_, I>,
 ) -> Result<Arc<BlockStore<I, S, D>>, StoreError> {
+    open_block_with(log, data, opening, &on_blocks)
+}
+
+/// The same, with what makes the space.
+///
+/// # Errors
+/// As [`open_byte`].
+pub fn open_block_with<I: Index, S: Space, D: BlockDevice>(
+    log: &Arc<D>,
+    data: &Arc<D>,
+    opening: Opening<'_, I>,
+    space: MakesSpace<'_, S, BlockTier<D>>,
+) -> Result<Arc<BlockStore<I, S, D>>, StoreError> {
     let description = opening.description.clone();
     let parts =
         || (BlockLog::new(log.clone(), 0, log.len()), BlockTier::new(data.clone(), 0, description.clone()));
-    open(opening, false, parts, &on_blocks)
+    open(opening, false, parts, space)
 }
 
 fn open<I: Index, S: Space, L: Lower, D: LogDevice>(

@@ -11,7 +11,7 @@ use terrace_engine::hash::KeyHasher;
 use terrace_engine::{Batch, Condition, Durability, Expiry, MachineOptions, OpKind, Store, StoreHandle};
 use terrace_index::Clht;
 use terrace_media::{BlockFile, BlockFileOptions};
-use terrace_space_slab::{Opening, Sizes, open_block};
+use terrace_space_slab::{Choices, Opening, Sizes, open_block};
 
 type Anything = Box<dyn std::error::Error>;
 
@@ -59,7 +59,7 @@ fn open(dir: &Path, records: u64, fresh: bool) -> Result<Box<dyn Store>, Anythin
         description: String::new(),
         progress: &|_, _| {},
     };
-    Ok(Box::new(StoreHandle(open_block(&log, &data, opening)?)))
+    Ok(Box::new(StoreHandle(open_block(&log, &data, Choices::default(), opening)?)))
 }
 
 fn fill(store: &dyn Store, records: u64) -> Result<(), Anything> {

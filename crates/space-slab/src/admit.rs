@@ -238,6 +238,7 @@ mod tests {
             dram_budget: None,
             store_id: 1,
             placement: Placement::Tac,
+            eviction: Default::default(),
         };
         SlabSpace::new(ByteTier::new(region, 0, 4 << 20, String::new()), None, options).unwrap()
     }

@@ -163,6 +163,7 @@ mod tests {
             dram_budget: None,
             store_id: 1,
             placement: Placement::Tac,
+            eviction: Default::default(),
         };
         let middle = MiddleTier::new(region(memory), (0, memory), String::new(), true);
         let lower = ByteTier::new(region(bytes), 0, bytes, String::new());

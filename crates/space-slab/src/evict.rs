@@ -13,11 +13,12 @@ use terrace_index::{Change, Index, Key, Lookup, Verdict};
 use crate::flights::Flights;
 use crate::location::Location;
 use crate::middle::Filling;
+use crate::part::Part;
 use crate::placement::Down;
-use crate::policy::{Access, Policy, SlotId, Slots};
+use crate::policy::{Access, SlotId, Slots};
 use crate::retired::Cooling;
 use crate::slab::NONE;
-use crate::space::{Chosen, SlabSpace};
+use crate::space::SlabSpace;
 use crate::stage::{Stage, Staged, What};
 use crate::temperature::NO_RIVAL;
 
@@ -30,11 +31,14 @@ const RIVALS_A_STEP: u32 = 64;
 /// Slabs that are emptied at once, at most: each step looks at all their slots.
 const DRAINED_AT_ONCE: usize = 8;
 
+/// Slots of a class that are looked at in one step, for a policy's lists.
+const SWEPT_A_STEP: usize = 64;
+
 /// What eviction remembers between steps.
 #[derive(Default)]
 pub(crate) struct Evicting {
     /// One a class.
-    parts: Vec<<Chosen as Policy>::Part>,
+    pub parts: Vec<Part>,
     /// How fast slots of each class are taken.
     paces: Vec<Pace>,
     /// Slabs that are being emptied.
@@ -139,7 +143,7 @@ impl<L: Lower> SlabSpace<L> {
         index: &I,
         context: &dyn Context,
     ) -> Progress {
-        evicting.parts.resize_with(self.slabs.classes.count(), Default::default);
+        self.hear(evicting, context);
         evicting.paces.resize_with(self.slabs.classes.count(), Default::default);
         let mut progress = Progress::Idle;
         let wanting = self.slabs.wanting.swap(NONE, SeqCst);
@@ -178,7 +182,8 @@ impl<L: Lower> SlabSpace<L> {
             };
             let high = (low * 2).min(held);
             let part = &mut evicting.parts[class];
-            self.policy.inserted(part, (slabs.len() * slots) as SlotId - 1, 0);
+            part.extend(slabs.len() * slots);
+            part.sweep(&view, SWEPT_A_STEP);
             // A class nobody writes to may stay full.
             if coming >= low || (taken == 0 && !wanted && free > 0) {
                 self.look_for_rival(class, part, &view);
@@ -188,14 +193,12 @@ impl<L: Lower> SlabSpace<L> {
             // A page is to be full when it is written: others come along, unless most would leave for nothing.
             while coming < high || (staged > unwritten && staged < held / 4) {
                 let now = self.temperature.now();
-                let Some(victim) = budget.checked_sub(1).and_then(|_| self.policy.victim(part, &view, now))
-                else {
-                    break;
-                };
+                let Some(victim) = budget.checked_sub(1).and_then(|_| part.victim(&view, now)) else { break };
                 budget -= 1;
                 let Some(offset) = view.offset(victim) else { break };
                 let count = self.policy.count(self.slabs.slot(offset).access(), now);
                 self.temperature.rivals[class].store(count.in_sixteenths(), Relaxed);
+                let hash = self.hash_for_lists(offset, context);
                 let to = (&mut *stage, &mut evicting.filling);
                 match self.leave(&mut evicting.key, to, (offset, down), index, context) {
                     Left::Now | Left::ToMiddle => {
@@ -207,9 +210,12 @@ impl<L: Lower> SlabSpace<L> {
                         self.fill_middle(&mut evicting.filling, index);
                         return self.launch(flights, stage);
                     }
-                    Left::Not => {}
+                    Left::Not => {
+                        part.stays(victim, hash);
+                        continue;
+                    }
                 }
-                self.policy.removed(part, victim, 0, true);
+                part.removed(victim, hash, true);
             }
             starving |= free + cooling.of_class[class] == 0 && (wanted || staged > 0);
         }
@@ -228,15 +234,15 @@ impl<L: Lower> SlabSpace<L> {
 
     /// Nobody has to leave this class now. Who its rival kept out asked how hot the next one to go is, and the hand goes on: as
     /// long as others stay out, it gets colder where it was hot by chance alone.
-    fn look_for_rival(&self, class: usize, part: &mut <Chosen as Policy>::Part, view: &ClassSlots<'_, L>) {
+    fn look_for_rival(&self, class: usize, part: &mut Part, view: &ClassSlots<'_, L>) {
         let kept_out = self.temperature.kept_out[class].swap(0, Relaxed);
         let now = self.temperature.now();
         for _ in 0..kept_out.min(RIVALS_A_STEP) {
-            let Some(victim) = self.policy.victim(part, view, now) else { return };
+            let Some(victim) = part.victim(view, now) else { return };
             let Some(offset) = view.offset(victim) else { return };
             let count = self.policy.count(self.slabs.slot(offset).access(), now);
             self.temperature.rivals[class].store(count.in_sixteenths(), Relaxed);
-            self.policy.passed(part);
+            part.passed();
         }
     }
 
@@ -391,8 +397,7 @@ impl<L: Lower> SlabSpace<L> {
             }
             match slot.home() {
                 Some(home) if slot.stamp() == 0 => {
-                    let count = self.policy.count(slot.access(), self.temperature.now());
-                    self.temperature.enters_below(key.hash, count);
+                    self.temperature.leaves(key.hash, slot.access(), &self.policy);
                     self.clear_slot(offset);
                     if let (Some(middle), Location::Pmem(at)) = (&self.middle, self.locations.location(home))
                     {

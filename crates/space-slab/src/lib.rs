@@ -25,9 +25,10 @@
 //! | `placement` | which tier records lie in, and the alternatives |
 //! | `admit` | when writes are refused |
 //! | `temperature`, `policy` | how often records are read, and what follows from it |
+//! | `eviction`, `chosen`, `part`, `lists`, `sample` | the policy of DRAM by name, at work, what it hears of slots, and its thresholds |
 //! | `copies` | what sweeps must know beside blocks |
 //! | `snapshot`, `warm` | what a clean stop saves, and the opening after it; what was hot comes up again |
-//! | `open`, `space` | options; the seam to the machine |
+//! | `open`, `space`, `stats` | options; the seam to the machine; what it tells of itself |
 //!
 //! Policies run under the trace simulator, too (`terrace bench trace`).
 
@@ -36,25 +37,31 @@
 mod admit;
 #[cfg(test)]
 mod calm;
+mod chosen;
 mod classes;
 mod copies;
 mod defrag;
 mod evict;
+mod eviction;
 mod flights;
+mod lists;
 mod location;
 mod middle;
 mod open;
+mod part;
 mod placement;
 mod pmem;
 pub mod policy;
 mod read;
 mod retired;
 mod round;
+mod sample;
 mod slab;
 mod slot;
 mod snapshot;
 mod space;
 mod stage;
+mod stats;
 mod sync;
 mod temperature;
 mod warm;
@@ -67,6 +74,7 @@ use terrace_engine::StoreError;
 use terrace_index::Index;
 use terrace_media::{BlockDevice, ByteRegion};
 
+pub use eviction::Eviction;
 pub use open::{MiddleTier, SlabOptions};
 pub use placement::Placement;
 pub use space::SlabSpace;
@@ -94,6 +102,31 @@ pub fn read_middle<R: ByteRegion>(
     MiddleTier::new(region.clone(), part, String::new(), false).read(options, show)
 }
 
+/// What is no property of a store: each opening may choose otherwise.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Choices {
+    /// Which tier of three records lie in.
+    pub placement: Placement,
+    /// Who leaves DRAM, and who enters it.
+    pub eviction: Eviction,
+}
+
+impl From<Placement> for Choices {
+    fn from(placement: Placement) -> Self {
+        Self { placement, ..Self::default() }
+    }
+}
+
+impl From<Eviction> for Choices {
+    fn from(eviction: Eviction) -> Self {
+        Self { eviction, ..Self::default() }
+    }
+}
+
+fn options(sizes: &Sizes, Choices { placement, eviction }: Choices) -> SlabOptions {
+    SlabOptions { placement, eviction, ..SlabOptions::from(sizes) }
+}
+
 /// [`terrace_blocks::open_byte`] with slabs over pages.
 ///
 /// # Errors
@@ -101,9 +134,11 @@ pub fn read_middle<R: ByteRegion>(
 pub fn open_byte<I: Index, R: ByteRegion>(
     region: &Arc<R>,
     base: u64,
+    choices: Choices,
     opening: Opening<'_, I>,
 ) -> Result<Arc<ByteStore<I, R>>, StoreError> {
-    terrace_blocks::open_byte(region, base, opening)
+    let space = |lower, sizes: &Sizes, _| SlabSpace::new(lower, None, options(sizes, choices));
+    terrace_blocks::open_byte_with(region, base, opening, &space)
 }
 
 /// [`terrace_blocks::open_block`] with slabs over pages.
@@ -113,13 +148,15 @@ pub fn open_byte<I: Index, R: ByteRegion>(
 pub fn open_block<I: Index, D: BlockDevice>(
     log: &Arc<D>,
     data: &Arc<D>,
+    choices: Choices,
     opening: Opening<'_, I>,
 ) -> Result<Arc<BlockStore<I, D>>, StoreError> {
-    terrace_blocks::open_block(log, data, opening)
+    let space = |lower, sizes: &Sizes, _| SlabSpace::new(lower, None, options(sizes, choices));
+    terrace_blocks::open_block_with(log, data, opening, &space)
 }
 
 /// [`terrace_blocks::open_tiered`] with slabs in DRAM, slabs in the region behind the log, to its end, and pages on the device.
-/// `middle` is what the region is, for people; `placement` says what goes where.
+/// `middle` is what the region is, for people.
 ///
 /// # Errors
 /// See there.
@@ -127,14 +164,14 @@ pub fn open_tiered<I: Index, R: ByteRegion, D: BlockDevice>(
     (region, base): (&Arc<R>, u64),
     data: &Arc<D>,
     middle: &str,
-    placement: Placement,
+    choices: Choices,
     opening: Opening<'_, I>,
 ) -> Result<Arc<TieredStore<I, R, D>>, StoreError> {
     let space = |lower, sizes: &Sizes, fresh| {
         let start = base + sizes.log_bytes;
         let part = (start, region.len().saturating_sub(start));
         let tier = MiddleTier::new(region.clone(), part, middle.into(), fresh);
-        SlabSpace::new(lower, Some(tier), SlabOptions { placement, ..SlabOptions::from(sizes) })
+        SlabSpace::new(lower, Some(tier), options(sizes, choices))
     };
     terrace_blocks::open_tiered((region, base), data, opening, &space)
 }

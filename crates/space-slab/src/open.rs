@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use terrace_blocks::{
-    BLOCK_HEADER_BYTES, Blocks, ENTRY_BYTES, FooterEntry, Lower, OnBlocks, Sizes, TRAILER_BYTES,
-    manifest_area, value_bytes_max,
+    BLOCK_HEADER_BYTES, Blocks, ENTRY_BYTES, FooterEntry, Lower, Sizes, TRAILER_BYTES, manifest_area,
+    value_bytes_max,
 };
 use terrace_engine::StoreError;
 use terrace_engine::record::{HEAD_BYTES, INLINE_VALUE_BYTES, KEY_BYTES_MAX};
@@ -12,6 +12,7 @@ use terrace_engine::space::Limits;
 use terrace_media::ByteRegion;
 
 use crate::classes::SMALL_SLAB;
+use crate::eviction::Eviction;
 use crate::location::PAGE_BYTES_MAX;
 use crate::middle::Middle;
 use crate::placement::Placement;
@@ -32,6 +33,8 @@ pub struct SlabOptions {
     pub store_id: u64,
     /// What goes where, if there is a middle tier.
     pub placement: Placement,
+    /// Who leaves DRAM, and who enters it.
+    pub eviction: Eviction,
 }
 
 /// Slabs that are needed at least: records of a few lengths, and one that changes class.
@@ -80,6 +83,7 @@ impl From<&Sizes> for SlabOptions {
             dram_budget: sizes.dram_with_index.then_some(sizes.dram_bytes),
             store_id: sizes.store_id,
             placement: Placement::default(),
+            eviction: Eviction::default(),
         }
     }
 }
@@ -127,13 +131,6 @@ impl MiddleTier {
             slabs.make();
         }
         Ok(Middle::new(slabs, options.placement))
-    }
-}
-
-impl<L: Lower> OnBlocks<L> for SlabSpace<L> {
-    fn on_blocks(lower: L, sizes: &Sizes) -> Result<Self, StoreError> {
-        let options = SlabOptions::from(sizes);
-        Self::new(lower, None, options)
     }
 }
 

@@ -10,7 +10,7 @@ use terrace_index::{Address, Index, Key};
 
 use crate::location::Location;
 use crate::placement::Up;
-use crate::policy::{Beats, Count, Gate, Policy, Thresholds, Tier};
+use crate::policy::{Count, Tier};
 use crate::slab::NONE;
 use crate::space::SlabSpace;
 use crate::temperature::NO_RIVAL;
@@ -72,21 +72,45 @@ impl<L: Lower> SlabSpace<L> {
     ) {
         local.accesses += 1;
         match self.locations.location(address) {
-            Location::Dram(offset) => self.temperature.touch(self.slabs.slot(offset), self.temperature.now()),
+            Location::Dram(offset) => self.touch_slot(local, offset),
             Location::Pmem(at) => {
                 if let Some(middle) = &self.middle {
                     middle.slabs.note_read(at);
                     middle.take_back(at);
                 }
-                self.consider(index, key, address, None);
+                self.consider(local, index, key, address, None);
             }
-            Location::Page(..) => self.consider(index, key, address, read),
+            Location::Page(..) => self.consider(local, index, key, address, read),
+        }
+    }
+
+    /// A slot's record was read or written. The path of every get: what is not CLOCK is elsewhere.
+    #[inline(always)]
+    pub(crate) fn touch_slot(&self, local: &mut Local<L>, offset: u64) {
+        if self.policy.is_clock() {
+            self.temperature.touch(self.slabs.slot(offset));
+        } else {
+            self.touch_otherwise(local, offset);
         }
     }
 
     #[cold]
-    fn consider<I: Index>(&self, index: &I, key: &Key<'_>, from: Address, read: Option<&[u8]>) {
-        let count = self.temperature.touch_below(key.hash);
+    #[inline(never)]
+    fn touch_otherwise(&self, local: &mut Local<L>, offset: u64) {
+        self.temperature.touch_under(self.slabs.slot(offset), &self.policy);
+        self.policy.tell_touched(&mut local.to_tell, offset);
+    }
+
+    #[cold]
+    fn consider<I: Index>(
+        &self,
+        local: &mut Local<L>,
+        index: &I,
+        key: &Key<'_>,
+        from: Address,
+        read: Option<&[u8]>,
+    ) {
+        let count = self.temperature.touch_below(key.hash, &self.policy);
         let in_middle = matches!(self.locations.location(from), Location::Pmem(_));
         if in_middle && !self.goes_up_from_middle() {
             return;
@@ -121,7 +145,7 @@ impl<L: Lower> SlabSpace<L> {
             NO_RIVAL => None,
             sixteenths => Some(Count::sixteenths(sixteenths)),
         };
-        if !Beats.admits(Tier::Dram, count, rival, &Thresholds::default()) {
+        if !self.policy.admits(count, rival) {
             self.temperature.kept_out[class].fetch_add(1, Relaxed);
             if up == Up::Either {
                 self.offer_to_middle(key, from, (&head, &record), count);
@@ -147,6 +171,8 @@ impl<L: Lower> SlabSpace<L> {
         slot.publish(Some(from), 0, self.policy.entering(count, self.temperature.now()));
         if index.replace(key, from, self.locations.dram(offset)) {
             self.details.promoted.fetch_add(1, Relaxed);
+            self.temperature.enters(key.hash);
+            self.policy.tell_filled(&mut local.to_tell, offset);
             self.details.from_middle_up.fetch_add(u64::from(in_middle), Relaxed);
             if let (Some(middle), Location::Pmem(at)) = (&self.middle, self.locations.location(from)) {
                 middle.lend(at);

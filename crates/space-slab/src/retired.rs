@@ -21,6 +21,8 @@ pub(crate) struct Cooling {
     batches: VecDeque<(u64, Vec<u64>)>,
     /// How many of each class wait.
     pub of_class: Vec<usize>,
+    /// What was let go since a policy that keeps lists of slots looked last.
+    pub let_go: Vec<u64>,
 }
 
 impl Default for Retired {
@@ -38,7 +40,14 @@ impl Retired {
     }
 
     /// Takes what was let go, and gives back what nobody can be reading any more. Whether anything was given back.
-    pub fn collect(&self, cooling: &mut Cooling, slabs: &Slabs, context: &dyn Context) -> bool {
+    /// `is_noted`: somebody takes what was let go out of [`Cooling::let_go`].
+    pub fn collect(
+        &self,
+        cooling: &mut Cooling,
+        is_noted: bool,
+        slabs: &Slabs,
+        context: &dyn Context,
+    ) -> bool {
         cooling.of_class.resize(slabs.classes.count(), 0);
         let count = |of_class: &mut Vec<usize>, offsets: &[u64], up: bool| {
             for &offset in offsets {
@@ -54,6 +63,9 @@ impl Retired {
         }
         if !batch.is_empty() {
             count(&mut cooling.of_class, &batch, true);
+            if is_noted {
+                cooling.let_go.extend_from_slice(&batch);
+            }
             cooling.batches.push_back((context.advance_epoch(), batch));
         }
         let mut any = false;

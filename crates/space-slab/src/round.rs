@@ -312,7 +312,7 @@ mod tests {
     use crate::calm::Calm;
     use crate::open::SlabOptions;
     use crate::placement::Placement;
-    use crate::policy::{Count, Policy};
+    use crate::policy::Count;
 
     type Tested = SlabSpace<ByteTier<HeapRegion>>;
 
@@ -324,6 +324,7 @@ mod tests {
             dram_budget: None,
             store_id: 1,
             placement: Placement::Tac,
+            eviction: Default::default(),
         };
         SlabSpace::new(ByteTier::new(region, 0, bytes, String::new()), None, options).unwrap()
     }

@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::RawFd;
 use std::sync::atomic::Ordering::*;
 
-use terrace_blocks::{Blocks, DramTarget, Image, Lower, Place, Reads, State, Sweep, total_bytes};
+use terrace_blocks::{Blocks, DramTarget, Image, Lower, Place, Reads, Sweep, total_bytes};
 use terrace_engine::manifest::Manifest;
 use terrace_engine::record::{Head, NewRecord, RecordView};
 use terrace_engine::space::{Arrival, Class, Context, Counted, Fetch, Found, Limits, Room, Space, Want};
@@ -12,6 +12,7 @@ use terrace_engine::{Failure, Progress, StoreError, TierStats};
 use terrace_index::{Address, Index, Key};
 
 use crate::admit::Judged;
+use crate::chosen::Chosen;
 use crate::copies::WithStages;
 use crate::defrag::Defrag;
 use crate::evict::Evicting;
@@ -20,18 +21,15 @@ use crate::location::{Location, Locations};
 use crate::middle::{Middle, MiddleSteps};
 use crate::open::{SLABS_MIN, SlabOptions};
 use crate::placement::Dealer;
-use crate::policy::Clock;
 use crate::retired::{Cooling, Retired};
 use crate::round::{Retiring, Rounds};
+use crate::sample::Sampling;
 use crate::slab::Slabs;
 use crate::stage::Stage;
 use crate::sync::{AtomicI64, AtomicU64, Mutex};
 use crate::temperature::Temperature;
 use crate::warm::Warming;
 use crate::write::Local;
-
-/// The policy of DRAM.
-pub(crate) type Chosen = Clock;
 
 /// Slabs in DRAM over pages on a lower tier. See the crate's text.
 pub struct SlabSpace<L: Lower> {
@@ -44,6 +42,7 @@ pub struct SlabSpace<L: Lower> {
     pub(crate) retired: Retired,
     pub(crate) rounds: Rounds,
     pub(crate) temperature: Temperature,
+    /// The policy of DRAM.
     pub(crate) policy: Chosen,
     /// What the placement needs: whose turn it is, and slots of DRAM whose records are bound for the middle tier.
     pub(crate) dealer: Dealer,
@@ -93,6 +92,7 @@ pub(crate) struct Steps {
     middle: MiddleSteps,
     sweep: Sweep,
     warming: Warming,
+    sampling: Sampling,
 }
 
 /// Counts for people and tests.
@@ -133,8 +133,8 @@ impl<L: Lower> SlabSpace<L> {
             locations: Locations::new(options.block_bytes, L::UNIT),
             retired: Retired::default(),
             rounds: Rounds::default(),
-            temperature: Temperature::new(slabs.classes.count()),
-            policy: Chosen::default(),
+            temperature: Temperature::new(slabs.classes.count(), options.eviction.asks_for_thresholds()),
+            policy: Chosen::new(options.eviction),
             dealer: Dealer::default(),
             bound: Mutex::default(),
             steps: Mutex::new(Steps::default()),
@@ -318,9 +318,21 @@ impl<L: Lower> Space for SlabSpace<L> {
         if self.stopped.load(SeqCst) == 1 {
             return Progress::Idle;
         }
-        let Steps { cooling, stage, flights, image, evicting, retiring, defrag, middle, sweep, warming } =
-            &mut *steps;
-        let collected = self.retired.collect(cooling, &self.slabs, context);
+        let Steps {
+            cooling,
+            stage,
+            flights,
+            image,
+            evicting,
+            retiring,
+            defrag,
+            middle,
+            sweep,
+            warming,
+            sampling,
+        } = &mut *steps;
+        let collected = self.retired.collect(cooling, self.policy.has_lists(), &self.slabs, context);
+        self.unlist(evicting, cooling);
         let taken = self.slabs.take_empty();
         let parked = self.slabs.park();
         let mut all = vec![if collected || taken || parked { Progress::Worked } else { Progress::Idle }];
@@ -335,7 +347,9 @@ impl<L: Lower> Space for SlabSpace<L> {
         self.admit_step(context);
         let (tombstones, keys) = context.tombstones_and_keys();
         let above: u64 = self.slabs.table.iter().map(|slab| u64::from(slab.live.load(Relaxed))).sum();
-        self.temperature.age(above, (keys + tombstones).saturating_sub(above));
+        let below = (keys + tombstones).saturating_sub(above);
+        self.temperature.age(above, below);
+        self.sample_step(sampling, above, below, context);
         let progress = if all.contains(&Progress::Worked) {
             Progress::Worked
         } else if all.contains(&Progress::Blocked) || Retired::is_waiting(cooling) || self.is_aloft() {
@@ -507,91 +521,5 @@ impl<L: Lower> SlabSpace<L> {
     /// Writes down what is dirty; no session is open.
     fn retire_all<I: Index>(&self, index: &I, context: &dyn Context) -> Result<(), StoreError> {
         self.retire_every_round(index, context)
-    }
-
-    fn tier_stats(&self) -> Vec<TierStats> {
-        let (block, slab_bytes) = (self.blocks.block_bytes as u64, self.slabs.slab_bytes as u64);
-        let used = self.slabs.used_slabs() as u64;
-        let mut dram = TierStats {
-            tier: "dram",
-            medium: format!("{} slabs of {} KiB", self.slabs.target.frames(), slab_bytes / 1024),
-            capacity_bytes: self.slabs.target.frames() as u64 * slab_bytes,
-            used_bytes: used * slab_bytes,
-            ..TierStats::default()
-        };
-        for (number, slab) in self.slabs.table.iter().enumerate() {
-            let live = u64::from(slab.live.load(Relaxed));
-            if let Some(class) = self.slabs.class_of(number as u32) {
-                dram.records += live;
-                dram.live_bytes += live * self.slabs.classes.bytes(class) as u64;
-            }
-        }
-        let mut lower = TierStats {
-            tier: L::NAME,
-            medium: self.blocks.lower.describe(),
-            capacity_bytes: self.blocks.slots.len() as u64 * block,
-            media: self.blocks.lower.counters(),
-            ..TierStats::default()
-        };
-        for slot in &self.blocks.slots {
-            let live = slot.live_bytes.load(Relaxed).max(0) as u64;
-            if matches!(slot.state(), State::Sealed | State::Extents | State::Freeing) {
-                lower.used_bytes += block;
-                lower.live_bytes += live;
-                // A page holds nearly as many live records as its share of live bytes says.
-                let used = u64::from(slot.used_bytes.load(Relaxed)).max(1);
-                lower.records += u64::from(slot.count.load(Relaxed)) * live / used;
-            }
-        }
-        let middle = self.middle.as_ref().map(|middle| middle.stats());
-        [Some(dram), middle, Some(lower)].into_iter().flatten().collect()
-    }
-
-    fn detail_pairs(&self) -> Vec<(&'static str, u64)> {
-        let (d, counts) = (&self.details, &self.blocks.counts);
-        let middle = self.middle.iter().flat_map(|middle| {
-            let slabs = &middle.slabs;
-            [
-                ("pmem_slabs", slabs.table.len() as u64),
-                ("pmem_slabs_free", slabs.free_slabs() as u64),
-                ("pmem_slabs_formatted", slabs.formatted.load(Relaxed)),
-                ("records_from_dram_to_pmem", d.to_middle_down.load(Relaxed)),
-                ("records_from_ssd_to_pmem", d.to_middle_up.load(Relaxed)),
-                ("records_from_pmem_to_dram", d.from_middle_up.load(Relaxed)),
-                ("records_from_pmem_to_ssd", d.from_middle_down.load(Relaxed)),
-            ]
-        });
-        let mut pairs = vec![
-            ("slab_bytes", self.slabs.slab_bytes as u64),
-            ("slabs", self.slabs.target.frames() as u64),
-            ("slabs_free", self.slabs.free_slabs() as u64),
-            ("slabs_drained", d.slabs_drained.load(Relaxed)),
-            ("pages", self.blocks.slots.len() as u64),
-            ("pages_free", self.blocks.free.slots.lock().len() as u64),
-            ("pages_written", d.pages_written.load(Relaxed)),
-            ("pages_emptied", d.pages_emptied.load(Relaxed)),
-            ("pages_reused", counts.reused.load(Relaxed)),
-            ("records_written", d.records_written.load(Relaxed)),
-            ("records_evicted", d.evicted.load(Relaxed)),
-            ("records_evicted_clean", d.evicted_clean.load(Relaxed)),
-            ("records_given_homes", d.homes.load(Relaxed)),
-            ("records_moved", d.moved.load(Relaxed)),
-            ("records_promoted", d.promoted.load(Relaxed)),
-            ("promotions_dropped", d.promotions_dropped.load(Relaxed)),
-            ("copies_in_vain", d.copies_in_vain.load(Relaxed)),
-            ("rounds", self.rounds.current.load(Relaxed)),
-            ("rounds_retired", d.rounds_retired.load(Relaxed)),
-            ("tombstones_dropped", counts.tombstones_dropped.load(Relaxed)),
-            ("extents_written", counts.extents_written.load(Relaxed)),
-            ("records_warmed", d.warmed.load(Relaxed)),
-            ("snapshots_saved", d.snapshots_saved.load(Relaxed)),
-            ("snapshots_not_saved", d.snapshots_not_saved.load(Relaxed)),
-            ("reads_merged", counts.reads_merged.load(Relaxed)),
-            ("blocks_purged", counts.purged.load(Relaxed)),
-            ("records_damaged", counts.damaged.load(Relaxed)),
-            ("headers_lost", counts.headers_lost.load(Relaxed)),
-        ];
-        pairs.extend(middle);
-        pairs
     }
 }

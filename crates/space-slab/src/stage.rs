@@ -24,7 +24,6 @@ use terrace_engine::space::{Context, Space};
 use terrace_index::{Address, Change, Index, Key, Lookup, Verdict};
 
 use crate::location::{Location, Locations};
-use crate::policy::Policy;
 use crate::space::SlabSpace;
 
 /// Where a staged record comes from, and what becomes of that.
@@ -299,8 +298,7 @@ impl<L: Lower> SlabSpace<L> {
                 // A slot whose record the page now holds: it may have been used again since.
                 (Some((offset, slot)), _) if slot.is_live() && slot.version() == entry.version => {
                     if staged.what == What::Evict {
-                        let count = self.policy.count(slot.access(), self.temperature.now());
-                        self.temperature.enters_below(entry.hash, count);
+                        self.temperature.leaves(entry.hash, slot.access(), &self.policy);
                         if let Some(home) = self.clear_slot(offset) {
                             self.release_copy(home, staged.words);
                         }
@@ -377,6 +375,7 @@ mod tests {
             dram_budget: None,
             store_id: 1,
             placement: Placement::Tac,
+            eviction: Default::default(),
         };
         SlabSpace::new(ByteTier::new(region, 0, 4 << 20, String::new()), middle, options).unwrap()
     }

@@ -18,7 +18,7 @@ use terrace_engine::space::Context;
 use terrace_index::{Address, Index, Key};
 
 use crate::location::Location;
-use crate::policy::{Count, Policy};
+use crate::policy::Count;
 use crate::space::SlabSpace;
 
 /// Records that are read in one step, at most: whoever waits for another step waits for these reads.
@@ -134,6 +134,7 @@ impl<L: Lower> SlabSpace<L> {
         slot.publish(Some(from), 0, self.policy.entering(count, self.temperature.now()));
         if index.replace(&key, from, self.locations.dram(offset)) {
             self.details.warmed.fetch_add(1, Relaxed);
+            self.policy.note_filled(offset);
         } else {
             // Its home is not its own: the index refers to something else by now, which has let that go.
             self.clear_slot(offset);

@@ -13,8 +13,9 @@ use terrace_engine::space::{Class, Room};
 use terrace_index::Address;
 
 use crate::admit::Against;
+use crate::chosen::ToTell;
 use crate::location::{Location, Locations};
-use crate::policy::{Count, Policy};
+use crate::policy::Count;
 use crate::space::SlabSpace;
 
 /// What a session keeps.
@@ -25,6 +26,8 @@ pub struct Local<L: Lower> {
     homes: Vec<(Address, usize)>,
     put_bytes: u64,
     pub(crate) accesses: u64,
+    /// What lists of a policy are to hear.
+    pub(crate) to_tell: ToTell,
     pub(crate) reads: Reads<L>,
     /// Slots that were put and whose records are bound for the middle tier.
     bound: Vec<u64>,
@@ -41,6 +44,7 @@ impl<L: Lower> Local<L> {
             homes: Vec::new(),
             put_bytes: 0,
             accesses: 0,
+            to_tell: ToTell::default(),
             reads,
             bound: Vec::new(),
             sorted: Vec::new(),
@@ -135,6 +139,9 @@ impl<L: Lower> SlabSpace<L> {
         if local.accesses > 0 {
             self.temperature.count_accesses(std::mem::take(&mut local.accesses));
         }
+        if !local.to_tell.is_empty() {
+            self.policy.hand_over(&mut local.to_tell);
+        }
     }
 
     #[inline]
@@ -146,7 +153,6 @@ impl<L: Lower> SlabSpace<L> {
     ) -> (Address, u64) {
         let words = record.words();
         let round = self.rounds.current.load(Acquire);
-        let now = self.temperature.now();
         let smallest = self.slabs.classes.of(words);
         if let Some((address, head)) = old
             && let Location::Dram(offset) = self.locations.location(address)
@@ -166,7 +172,7 @@ impl<L: Lower> SlabSpace<L> {
                 local.homes.push((home, head.meta.slot_words()));
             }
             slot.record().replace(record);
-            self.temperature.touch(slot, now);
+            self.touch_slot(local, offset);
             if record.expire_at != 0 {
                 slab.min_expire.fetch_min(record.expire_at, Release);
             }
@@ -181,7 +187,8 @@ impl<L: Lower> SlabSpace<L> {
         slot.record().write(record);
         slab.live.fetch_add(1, Relaxed);
         slab.dirty.fetch_add(1, Relaxed);
-        slot.publish(None, round as u32, self.policy.entering(Count::ONE, now));
+        slot.publish(None, round as u32, self.policy.entering(Count::ONE, self.temperature.now()));
+        self.policy.tell_filled(&mut local.to_tell, offset);
         slab.stamped(round as u32);
         if record.expire_at != 0 {
             slab.min_expire.fetch_min(record.expire_at, Release);

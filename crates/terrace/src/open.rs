@@ -39,6 +39,12 @@ pub(crate) fn open(options: &Options, source: &impl MediaSource) -> Result<Opene
             options.engine
         )));
     }
+    if let Some(policy) = options.policy.filter(|_| options.engine != "tac") {
+        return Err(StoreError::Options(format!(
+            "engine {} has no policies: leave --policy {policy} out, or use --engine tac",
+            options.engine
+        )));
+    }
     match options.engine.as_str() {
         "dram" => open_dram(options),
         "hetermm" => crate::hetermm::open(options, source),

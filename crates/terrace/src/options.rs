@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use terrace_engine::Durability;
-use terrace_space_slab::Placement;
+use terrace_space_slab::{Eviction, Placement};
 
 use crate::size::{Size, TierSpec};
 
@@ -17,6 +17,9 @@ pub struct Options {
     /// Which tier of three a record lies in: engine `tac` with `pmem` and `ssd` has several ways. `None`: [`Placement::Tac`].
     /// A store may be opened with another one each time.
     pub placement: Option<Placement>,
+    /// Which record leaves DRAM next and which may enter, of engine `tac`. `None`: CLOCK, and what beats its next victim. A store
+    /// may be opened with another one each time.
+    pub policy: Option<Eviction>,
     /// Where the store's files lie. `None`: nothing is kept (benchmarks of `dram`; emulated media in shared memory).
     pub dir: Option<PathBuf>,
     /// Bound on the process's anonymous memory, index and buffers counted.
@@ -77,6 +80,7 @@ impl Default for Options {
             engine: "hetermm".into(),
             index: "clht".into(),
             placement: None,
+            policy: None,
             dir: None,
             dram: None,
             dram_records: None,

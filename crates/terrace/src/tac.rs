@@ -5,7 +5,7 @@ use std::sync::Arc;
 use terrace_engine::{Store, StoreError, StoreHandle};
 use terrace_index::Index;
 use terrace_media::{BlockDevice, ByteRegion, HeapRegion};
-use terrace_space_slab::{Placement, SlabOptions};
+use terrace_space_slab::{Choices, Placement, SlabOptions};
 
 use crate::media_source::{FoundRegion, MediaSource, SystemMedia};
 use crate::open::Opened;
@@ -16,7 +16,7 @@ use crate::tiered::{self, Assembly, Engine};
 /// The engine.
 #[derive(Default)]
 pub(crate) struct Tac {
-    placement: Placement,
+    choices: Choices,
 }
 
 pub(crate) fn open(options: &Options, source: &impl MediaSource) -> Result<Opened, StoreError> {
@@ -26,7 +26,8 @@ pub(crate) fn open(options: &Options, source: &impl MediaSource) -> Result<Opene
             "placement {placement} is about three tiers: give --pmem SIZE@PATH and --ssd SIZE, or leave --placement out"
         )));
     }
-    let engine = Tac { placement };
+    let eviction = options.policy.unwrap_or_default();
+    let engine = Tac { choices: Choices { placement, eviction } };
     match (&options.pmem, &options.ssd) {
         (Some(pmem), Some(ssd)) => tiered::both::open(&engine, options, (pmem, ssd), source),
         (Some(tier), None) => tiered::byte::open(&engine, options, tier, source),
@@ -46,8 +47,9 @@ impl Engine for Tac {
     }
     fn describe_dram(&self, sizes: &tiered::Sizes, dram_bytes: u64) -> String {
         let block_bytes = sizes.block_bytes as usize;
-        let placement = self.placement;
-        let slabs = SlabOptions { block_bytes, dram_bytes, dram_budget: None, store_id: 0, placement };
+        let Choices { placement, eviction } = self.choices;
+        let slabs =
+            SlabOptions { block_bytes, dram_bytes, dram_budget: None, store_id: 0, placement, eviction };
         let slab_bytes = slabs.slab_bytes() as u64;
         format!("dram  {} for records, in slabs of {}", human_bytes(dram_bytes), human_bytes(slab_bytes))
     }
@@ -65,7 +67,7 @@ impl Engine for Tac {
         data: &Arc<D>,
         assembly: Assembly<'_, I, tiered::Sizes>,
     ) -> Result<Arc<dyn Store>, StoreError> {
-        let machine = terrace_space_slab::open_block(log, data, tiered::opening(assembly))?;
+        let machine = terrace_space_slab::open_block(log, data, self.choices, tiered::opening(assembly))?;
         Ok(Arc::new(StoreHandle(machine)))
     }
     fn open_byte<I: Index, R: ByteRegion>(
@@ -74,7 +76,7 @@ impl Engine for Tac {
         base: u64,
         assembly: Assembly<'_, I, tiered::Sizes>,
     ) -> Result<Arc<dyn Store>, StoreError> {
-        let machine = terrace_space_slab::open_byte(region, base, tiered::opening(assembly))?;
+        let machine = terrace_space_slab::open_byte(region, base, self.choices, tiered::opening(assembly))?;
         Ok(Arc::new(StoreHandle(machine)))
     }
     fn open_tiered<I: Index, R: ByteRegion, D: BlockDevice>(
@@ -85,7 +87,7 @@ impl Engine for Tac {
         assembly: Assembly<'_, I, tiered::Sizes>,
     ) -> Result<Arc<dyn Store>, StoreError> {
         let opening = tiered::opening(assembly);
-        let machine = terrace_space_slab::open_tiered(region, data, memory, self.placement, opening)?;
+        let machine = terrace_space_slab::open_tiered(region, data, memory, self.choices, opening)?;
         Ok(Arc::new(StoreHandle(machine)))
     }
 }

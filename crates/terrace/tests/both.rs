@@ -63,6 +63,10 @@ fn placements_need_the_engine_and_the_tiers_that_they_are_about() {
     assert!(error.contains("anti-nvm") && error.contains("--pmem SIZE@PATH and --ssd SIZE"), "{error}");
     let error = refused(&Options { engine: "hetermm".into(), ..placed(Placement::Tac) });
     assert!(error.contains("hetermm has no placements") && error.contains("--engine tac"), "{error}");
+    let policy = "sieve".parse().ok();
+    let error =
+        refused(&Options { engine: "hetermm".into(), policy, placement: None, ..placed(Placement::Tac) });
+    assert!(error.contains("hetermm has no policies") && error.contains("--engine tac"), "{error}");
     // With two tiers all are the same: what is meant anyway may be said.
     terrace::open(placed(Placement::Tac)).unwrap().close().unwrap();
 }
@@ -93,9 +97,14 @@ fn a_store_on_both_kinds_of_media() {
     assert_eq!(keys_checked(&dir), u64::from(KEYS) + 1);
 
     // One placement's store is another's.
-    let other = Options { placement: Some(Placement::Anti2), ..options.clone() };
+    let other =
+        Options { placement: Some(Placement::Anti2), policy: "s3-fifo".parse().ok(), ..options.clone() };
     let store = terrace::open(other).unwrap();
-    assert!(store.description[0].ends_with("placement anti-2"), "{:?}", store.description);
+    assert!(
+        store.description[0].ends_with("placement anti-2, policy s3-fifo/all"),
+        "{:?}",
+        store.description
+    );
     all_answer(&store);
     assert!(store.stats().engine_details.contains(&("records_from_pmem_to_dram", 0)), "never in this one");
     store.close().unwrap();

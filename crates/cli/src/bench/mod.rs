@@ -8,7 +8,7 @@ use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 use terrace::engine::Durability;
-use terrace::{Placement, Size, TierSpec};
+use terrace::{Eviction, Placement, Size, TierSpec};
 use terrace_bench::{Config, Distribution, Endpoint, Verify, Workload};
 
 use crate::{names, say};
@@ -52,6 +52,9 @@ pub struct BenchArgs {
     /// Of tac with --pmem and --ssd, which tier records lie in: tac, anti-2, anti-nvm or anti-tuple [default: tac]
     #[arg(long, value_name = "P")]
     placement: Option<Placement>,
+    /// Of tac, which record leaves DRAM next: clock, lazy-lru, lazy-lru-paper, lru, alru, sampled-lru, s3-fifo or sieve; and which may enter, as in lru/hot: all, hot or beats [default: clock/beats]
+    #[arg(long, value_name = "P[/GATE]")]
+    policy: Option<Eviction>,
     /// a, b, c, d, f (YCSB's), load, wh (50% sets), rh (5% sets) or ro (none)
     #[arg(long, default_value = "rh", value_name = "W")]
     workload: Workload,
@@ -129,6 +132,7 @@ impl BenchArgs {
             engine: self.engine,
             index: self.index,
             placement: self.placement,
+            policy: self.policy,
             workload: self.workload,
             records: self.records,
             operations: self.operations,
@@ -193,7 +197,7 @@ mod tests {
     #[test]
     fn every_option_arrives() {
         let config = config(
-            "--engine dram --index clht --placement anti-2 --workload wh --records 10 --operations 20 --threads 3 --batch 4 --in-flight 5 --rate 1000 --load-rate 2000 \
+            "--engine dram --index clht --placement anti-2 --policy lru/hot --workload wh --records 10 --operations 20 --threads 3 --batch 4 --in-flight 5 --rate 1000 --load-rate 2000 \
              --key-bytes 16 --value-bytes 100 --distribution zipfian:1.5 --dram-records 25% --pmem 200%@/mnt/pmem \
              --ssd 1GiB --profile optane-200 --durability sync --dir /srv/x --connect redis://127.0.0.1:7000 --seed 9 \
              --recover --json out.json",
@@ -201,6 +205,7 @@ mod tests {
         .unwrap();
         assert_eq!((config.engine.as_str(), config.workload), ("dram", Workload::WriteHeavy));
         assert_eq!(config.placement, Some(Placement::Anti2));
+        assert_eq!(config.policy, "lru/hot".parse().ok());
         assert_eq!((config.records, config.operations, config.threads, config.batch), (10, 20, 3, 4));
         assert_eq!((config.rate, config.load_rate), (Some(1000), Some(2000)));
         assert_eq!((config.in_flight, config.key_bytes, config.value_bytes, config.seed), (5, 16, 100, 9));
@@ -223,6 +228,7 @@ mod tests {
             ("--dram 1 --dram-records 1", "cannot be used with"),
             ("--pmem 5parsecs", "expected a size"),
             ("--placement anti-3", "anti-2 or anti-nvm"),
+            ("--policy lru/cold", "hot or beats"),
         ] {
             let error = config(line).unwrap_err();
             assert!(error.contains(word), "{line}: {error}");

@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use anyhow::Context;
 use terrace::engine::Durability;
-use terrace::{Place, Placement, Size, TierSpec, WhenFull};
+use terrace::{Eviction, Place, Placement, Size, TierSpec, WhenFull};
 
 use super::args::ServeArgs;
 use super::file::File;
@@ -14,7 +14,7 @@ use super::listen::Listen;
 use crate::names;
 
 /// The keys of the configuration file; in the environment in capitals with underscores, behind `TERRACE_`.
-pub const KEYS: [&str; 15] = [
+pub const KEYS: [&str; 16] = [
     "dir",
     "redis",
     "memcached",
@@ -23,6 +23,7 @@ pub const KEYS: [&str; 15] = [
     "engine",
     "index",
     "placement",
+    "policy",
     "dram",
     "dram-records",
     "pmem",
@@ -51,6 +52,8 @@ pub struct Settings {
     pub index: String,
     /// Placement.
     pub placement: Option<Placement>,
+    /// Policy and gate of DRAM.
+    pub policy: Option<Eviction>,
     /// Bound on memory.
     pub dram: Option<Size>,
     /// Bound on the records in DRAM.
@@ -180,6 +183,7 @@ fn gather_from(
         },
         index: from.get(args.index, "index")?.map_or_else(|| "clht".to_owned(), |Index(name)| name),
         placement: from.get(args.placement, "placement")?,
+        policy: from.get(args.policy, "policy")?,
         dram,
         dram_records,
         pmem,
@@ -254,6 +258,10 @@ impl Settings {
         ensure!(
             self.placement.is_none() || self.engine == "tac",
             "--placement is of engine tac: leave it out, or use --engine tac"
+        );
+        ensure!(
+            self.policy.is_none() || self.engine == "tac",
+            "--policy is of engine tac: leave it out, or use --engine tac"
         );
         ensure!(
             matches!(self.placement, None | Some(Placement::Tac))
@@ -343,6 +351,7 @@ mod tests {
             ("engine", "tac"),
             ("index", "clht"),
             ("placement", "anti-nvm"),
+            ("policy", "lru/beats"),
             ("dram-records", "3MiB"),
             ("pmem", "1GiB"),
             ("ssd", "2GiB@/srv/y"),
@@ -370,6 +379,7 @@ mod tests {
             "/srv/y",
             "optane",
             "AntiNvm",
+            "policy: Lru, gate: Beats",
             "Evict",
         ] {
             assert!(from_file.contains(word), "{word} is missing in {from_file}");
@@ -415,6 +425,10 @@ mod tests {
         let other = Some("hetermm".parse().unwrap());
         assert!(refused(placed("tac", other)).contains("use --engine tac"));
         assert!(refused(placed("anti-2", engine.clone())).contains("add --pmem"));
+        let policy = Some("sieve".parse().unwrap());
+        let other = Some("hetermm".parse().unwrap());
+        let args = ServeArgs { policy, engine: other, ..ServeArgs::default() };
+        assert!(refused(args).contains("--policy is of engine tac"));
         assert_eq!(gather(placed("tac", engine), &nothing).unwrap().placement, Some(Placement::Tac));
         let args = ServeArgs { profile: Some("optane-200".into()), ..ServeArgs::default() };
         assert!(gather(args, &nothing).unwrap_err().to_string().contains("--pmem 1GiB"));

@@ -57,6 +57,7 @@ pub fn size(settings: &Settings) -> anyhow::Result<Sized> {
         engine: settings.engine.clone(),
         index: settings.index.clone(),
         placement: settings.placement,
+        policy: settings.policy,
         dir: (!volatile).then(|| settings.dir.clone()),
         dram,
         dram_records,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use terrace_engine::{Store, StoreError, StoreHandle};
-use terrace_space_slab::{Placement, SlabOptions, open_block, open_byte, open_tiered};
+use terrace_space_slab::{Choices, Eviction, Placement, SlabOptions, open_block, open_byte, open_tiered};
 use terrace_testkit::sweep::{self, Media, MediaKind, Shape, Subject};
 
 use super::tiny::{opening, shape, sizes};
@@ -18,13 +18,14 @@ impl Subject for Tac {
 
     fn shape(&self, media: MediaKind) -> Shape {
         let terrace_space_hybrid_log::Sizes { block_bytes, dram_bytes, store_id, .. } = sizes(media);
-        let placement = Placement::default();
-        let options = SlabOptions { block_bytes, dram_bytes, dram_budget: None, store_id, placement };
+        let (placement, eviction) = (Placement::default(), Eviction::default());
+        let options =
+            SlabOptions { block_bytes, dram_bytes, dram_budget: None, store_id, placement, eviction };
         shape(media, &options.limits())
     }
 
     fn open(&self, media: &Media, how: sweep::Opening) -> Result<Box<dyn Store>, StoreError> {
-        open(media, how, Placement::default())
+        open(media, how, Choices::default())
     }
 }
 
@@ -44,23 +45,25 @@ impl Subject for TacPlaced {
     fn open(&self, media: &Media, how: sweep::Opening) -> Result<Box<dyn Store>, StoreError> {
         // They come in runs of seeds, and their remainders by other numbers mean something else.
         let drawn = how.variant.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
-        open(media, how, OTHERS[drawn as usize % OTHERS.len()])
+        open(media, how, OTHERS[drawn as usize % OTHERS.len()].into())
     }
 }
 
 const OTHERS: [Placement; 2] = [Placement::Anti2, Placement::AntiNvm];
 
-fn open(media: &Media, how: sweep::Opening, placement: Placement) -> Result<Box<dyn Store>, StoreError> {
+fn open(media: &Media, how: sweep::Opening, choices: Choices) -> Result<Box<dyn Store>, StoreError> {
     let opening = opening("tac", media, how);
     Ok(match media {
-        Media::Byte(region) => Box::new(StoreHandle(open_byte(&Arc::new(region.clone()), 0, opening)?)),
+        Media::Byte(region) => {
+            Box::new(StoreHandle(open_byte(&Arc::new(region.clone()), 0, choices, opening)?))
+        }
         Media::Block { log, data } => {
             let (log, data) = (Arc::new(log.clone()), Arc::new(data.clone()));
-            Box::new(StoreHandle(open_block(&log, &data, opening)?))
+            Box::new(StoreHandle(open_block(&log, &data, choices, opening)?))
         }
         Media::Tiered { region, data } => {
             let (region, data) = (Arc::new(region.clone()), Arc::new(data.clone()));
-            Box::new(StoreHandle(open_tiered((&region, 0), &data, "", placement, opening)?))
+            Box::new(StoreHandle(open_tiered((&region, 0), &data, "", choices, opening)?))
         }
     })
 }

@@ -17,7 +17,7 @@ use terrace_index::{Address, Index, Key};
 use super::Middle;
 use crate::placement::Down;
 use crate::pmem::Fills;
-use crate::policy::{Beats, Count, Gate, Policy, Thresholds, Tier};
+use crate::policy::{Beats, Count, Gate, Thresholds, Tier};
 use crate::space::SlabSpace;
 use crate::stage::{Stage, Staged, What};
 use crate::temperature::NO_RIVAL;
@@ -90,7 +90,8 @@ impl<L: Lower> SlabSpace<L> {
         if !matches!(head.meta.kind(), Kind::Value | Kind::Extent) {
             return false;
         }
-        let count = self.policy.count(self.slabs.slot(offset).access(), self.temperature.now());
+        let access = self.slabs.slot(offset).access();
+        let count = self.policy.count(access, self.temperature.now());
         let slot = match down {
             Down::Worth => middle.slot_if_worth(head.meta.used_words(), count),
             Down::Middle => middle.slot_for(head.meta.used_words()),
@@ -115,7 +116,7 @@ impl<L: Lower> SlabSpace<L> {
             return false;
         }
         if let Some(last) = filling.stage.moves.last() {
-            self.temperature.enters_below(last.entry.hash, count);
+            self.temperature.leaves(last.entry.hash, access, &self.policy);
         }
         filling.slots.push(at);
         true
@@ -150,7 +151,7 @@ impl<L: Lower> SlabSpace<L> {
         }
         for (of, at) in stage.moves.iter().zip(slots.iter()) {
             let Some(view) = stage.view(of) else { unreachable!("what was staged is a record") };
-            let count = self.temperature.count_below(of.entry.hash).in_sixteenths() / 16;
+            let count = self.temperature.count_below(of.entry.hash, &self.policy).in_sixteenths() / 16;
             middle.slabs.add(fills, *at, &of.entry, count as u8, &view.to_new());
         }
         middle.slabs.fill(fills);
@@ -224,7 +225,7 @@ impl<L: Lower> SlabSpace<L> {
                 continue;
             }
             let record = view.to_new();
-            let count = self.temperature.count_below(*hash);
+            let count = self.temperature.count_below(*hash, &self.policy);
             let Some(at) = middle.slot_if_worth(record.words(), count) else { continue };
             if !self.has_room(filling) {
                 self.fill_middle(filling, index);

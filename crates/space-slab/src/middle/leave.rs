@@ -12,8 +12,8 @@ use super::{Middle, MiddleSteps};
 use crate::flights::Flights;
 use crate::location::Location;
 use crate::pmem::{NONE, StoredSlot};
-use crate::policy::{Access, Now, Policy, SlotId, Slots};
-use crate::space::{Chosen, SlabSpace};
+use crate::policy::{Access, Clock, Now, Policy, SlotId, Slots};
+use crate::space::SlabSpace;
 use crate::stage::{Stage, What};
 use crate::temperature::NO_RIVAL;
 
@@ -64,7 +64,7 @@ impl<L: Lower> Slots for ClassSlots<'_, L> {
             return None;
         }
         let StoredSlot::Filled(head) = slabs.head(slabs.at(slab, self.class, number)) else { return None };
-        let count = self.space.temperature.count_below(head.hash);
+        let count = self.space.temperature.count_below(head.hash, &self.space.policy);
         let seen = slabs.table[slab as usize].seen.is_set(number);
         Some(Access::new(self.space.temperature.now().epoch, count).with_seen(u32::from(seen)))
     }
@@ -134,7 +134,7 @@ impl<L: Lower> SlabSpace<L> {
         &self,
         middle: &Middle,
         (class, mut free, kept): (usize, usize, usize),
-        part: &mut <Chosen as Policy>::Part,
+        part: &mut <Clock as Policy>::Part,
         budget: &mut usize,
         stage: &mut Stage,
         index: &I,
@@ -152,13 +152,13 @@ impl<L: Lower> SlabSpace<L> {
         let slots = slabs.slots_in(class) as u32;
         let keeps_lent = self.dram_is_in_middle();
         let mut view = ClassSlots { space: self, middle, class, slabs: &of_class, slots, keeps_lent };
-        self.policy.inserted(part, (of_class.len() as u32 * slots).saturating_sub(1), 0);
+        Clock.inserted(part, (of_class.len() as u32 * slots).saturating_sub(1), 0);
         let mut left = None;
         loop {
             let now = self.temperature.now();
             let victim = self.find_victim(part, &mut view, now)?;
             let at = view.at(victim)?;
-            let count = view.access(victim).map(|access| self.policy.count(access, now)).unwrap_or_default();
+            let count = view.access(victim).map(|access| Clock.count(access, now)).unwrap_or_default();
             middle.rivals[class].store(count.in_sixteenths(), Relaxed);
             if (left.is_none() && free >= low) || free >= low * 2 || *budget == 0 || !self.may_go_down() {
                 return left;
@@ -169,7 +169,7 @@ impl<L: Lower> SlabSpace<L> {
                 Left::PageFull => return Some(Left::PageFull),
                 Left::Not => {}
             }
-            self.policy.removed(part, victim, 0, true);
+            Clock.removed(part, victim, 0, true);
         }
     }
 
@@ -177,19 +177,19 @@ impl<L: Lower> SlabSpace<L> {
     /// else, they must go, too.
     fn find_victim(
         &self,
-        part: &mut <Chosen as Policy>::Part,
+        part: &mut <Clock as Policy>::Part,
         view: &mut ClassSlots<'_, L>,
         now: Now,
     ) -> Option<SlotId> {
         if view.keeps_lent {
             let slots = view.slabs.len() * view.slots as usize;
-            let other = (0..=slots / LOOKS_LEAST).find_map(|_| self.policy.victim(part, view, now));
+            let other = (0..=slots / LOOKS_LEAST).find_map(|_| Clock.victim(part, view, now));
             if other.is_some() {
                 return other;
             }
             view.keeps_lent = false;
         }
-        self.policy.victim(part, view, now)
+        Clock.victim(part, view, now)
     }
 
     /// Whether the lower tier has room beside all that may have to go there.

@@ -136,7 +136,8 @@ impl<L: Lower> SlabSpace<L> {
         for (at, head) in all.into_iter().chain(damaged) {
             let FooterEntry { hash, version, check, kind, db, .. } = entry(&head);
             let (address, words) = (self.locations.pmem(at), head.meta.slot_words() as u32);
-            self.temperature.enters_below(hash, Count::whole(u32::from(head.temperature)));
+            let count = Count::whole(u32::from(head.temperature));
+            self.temperature.was_below(hash, count, &self.policy);
             found(Found { hash, check, version, address, words, kind, db });
         }
         Ok(())

@@ -38,8 +38,8 @@ pub(crate) use enter::Filling;
 
 use crate::placement::Placement;
 use crate::pmem::{Bits, NONE, PmemSlabs};
-use crate::policy::Policy;
-use crate::space::{Chosen, SlabSpace};
+use crate::policy::{Clock, Policy};
+use crate::space::SlabSpace;
 use crate::sync::{AtomicU32, AtomicU64, Mutex};
 use crate::temperature::NO_RIVAL;
 
@@ -68,8 +68,8 @@ pub(crate) struct MiddleSteps {
     cooling: VecDeque<Cooling>,
     /// Slots in `cooling`, of each class.
     waiting: Vec<usize>,
-    /// One a class.
-    parts: Vec<<Chosen as Policy>::Part>,
+    /// One a class. Here it is CLOCK, whatever DRAM has.
+    parts: Vec<<Clock as Policy>::Part>,
 }
 
 /// Slots that were let go, and what they wait for.

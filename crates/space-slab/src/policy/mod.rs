@@ -6,7 +6,7 @@
 //!   hand        round and round over slots in their order        links, list of slots, 8 bytes a slot
 //!     clock  lazy_lru  lazy_lru_paper                              lru  sampled_lru  sieve  s3_fifo (ghost)
 //!   alru        a few slots at random, the one touched longest ago
-//!   gate        who goes up                                      sketch   counts of what is on the SSD
+//!   gate        who goes up                                      sketch   counts of what is on the SSD, 4 bits; table: its words
 //! ```
 //!
 //! A policy has one instance a tier and a [`Policy::Part`] for each of the tier's partitions. Parts are only changed by
@@ -26,6 +26,7 @@ mod s3_fifo;
 mod sampled_lru;
 mod sieve;
 mod sketch;
+mod table;
 mod thresholds;
 
 #[cfg(test)]
@@ -42,6 +43,7 @@ pub use s3_fifo::S3Fifo;
 pub use sampled_lru::SampledLru;
 pub use sieve::Sieve;
 pub use sketch::Sketch;
+pub use table::Table;
 pub use thresholds::{Histogram, Thresholds};
 
 /// A tier that keeps temperatures: the SSD's records have theirs in a [`Sketch`].

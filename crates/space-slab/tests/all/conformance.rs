@@ -12,7 +12,7 @@ use terrace_engine::{
 };
 use terrace_index::{Clht, Index, WithStrays};
 use terrace_media::{BlockFile, BlockFileOptions, HeapRegion};
-use terrace_space_slab::{Opening, Placement, Sizes, open_block, open_byte, open_tiered};
+use terrace_space_slab::{Choices, Eviction, Opening, Placement, Sizes, open_block, open_byte, open_tiered};
 use terrace_testkit::concurrent::{groups_test, threads_test};
 use terrace_testkit::conformance::{Harness, Restarted, random_model_test};
 use terrace_testkit::history::Plan;
@@ -34,30 +34,33 @@ const REGION_BYTES: u64 = 160 << 20;
 const MIDDLE_BYTES: u64 = SIZES.log_bytes + 12 * (256 << 10);
 
 enum Media {
-    Byte(Arc<HeapRegion>),
+    Byte(Arc<HeapRegion>, Choices),
     Block(TempDir),
-    Tiered(Arc<HeapRegion>, TempDir, Placement),
+    Tiered(Arc<HeapRegion>, TempDir, Choices),
 }
 
 impl Media {
     fn byte() -> Self {
-        Media::Byte(Arc::new(HeapRegion::new(REGION_BYTES).unwrap()))
+        Self::byte_under(Eviction::default())
+    }
+    fn byte_under(eviction: Eviction) -> Self {
+        Media::Byte(Arc::new(HeapRegion::new(REGION_BYTES).unwrap()), eviction.into())
     }
     fn block() -> Self {
         Media::Block(tempfile::tempdir().unwrap())
     }
     fn tiered() -> Self {
-        Self::placed(Placement::Tac)
+        Self::chosen(Choices::default())
     }
     fn anti_2() -> Self {
-        Self::placed(Placement::Anti2)
+        Self::chosen(Placement::Anti2.into())
     }
     fn anti_nvm() -> Self {
-        Self::placed(Placement::AntiNvm)
+        Self::chosen(Placement::AntiNvm.into())
     }
-    fn placed(placement: Placement) -> Self {
+    fn chosen(choices: Choices) -> Self {
         let region = Arc::new(HeapRegion::new(MIDDLE_BYTES).unwrap());
-        Media::Tiered(region, tempfile::tempdir().unwrap(), placement)
+        Media::Tiered(region, tempfile::tempdir().unwrap(), choices)
     }
     fn open(
         &self,
@@ -98,15 +101,17 @@ impl Media {
             progress: &|_, _| {},
         };
         match self {
-            Media::Byte(region) => Box::new(StoreHandle(open_byte(region, 0, opening).unwrap())),
+            Media::Byte(region, choices) => {
+                Box::new(StoreHandle(open_byte(region, 0, *choices, opening).unwrap()))
+            }
             Media::Block(dir) => {
                 let log = file(dir, "log", SIZES.log_bytes, false, fresh);
                 let data = file(dir, "data", REGION_BYTES, true, fresh);
-                Box::new(StoreHandle(open_block(&log, &data, opening).unwrap()))
+                Box::new(StoreHandle(open_block(&log, &data, Choices::default(), opening).unwrap()))
             }
-            Media::Tiered(region, dir, placement) => {
+            Media::Tiered(region, dir, choices) => {
                 let data = file(dir, "data", REGION_BYTES, true, fresh);
-                Box::new(StoreHandle(open_tiered((region, 0), &data, "", *placement, opening).unwrap()))
+                Box::new(StoreHandle(open_tiered((region, 0), &data, "", *choices, opening).unwrap()))
             }
         }
     }
@@ -163,7 +168,7 @@ impl Harness for Tac {
     }
 }
 
-fn random_operations(media: fn() -> Media, durability: Durability, ordered: bool) {
+fn random_operations(media: impl Fn() -> Media, durability: Durability, ordered: bool) {
     for seed in settings::model_seeds(3) {
         let steps = settings::model_steps(300);
         let mut tac = Tac::new(media(), durability, ordered);
@@ -207,6 +212,18 @@ fn random_operations_placed_otherwise() {
     for media in [Media::anti_2, Media::anti_nvm] {
         random_operations(media, Durability::Sync, false);
         random_operations(media, Durability::None, false);
+    }
+}
+
+/// Policies other than the default's, in both places where they are asked: over pages, and over slots of a middle tier.
+#[test]
+fn random_operations_under_every_policy() {
+    for eviction in Eviction::all().filter(|eviction| *eviction != Eviction::default()) {
+        for media in [Media::byte_under(eviction), Media::chosen(eviction.into())] {
+            let mut tac = Tac::new(media, Durability::Sync, false);
+            let report = random_model_test(&mut tac, 11, 100);
+            assert!(report.operations > 150, "{eviction}: {report:?}");
+        }
     }
 }
 

@@ -2,4 +2,5 @@
 
 mod conformance;
 mod placement;
+mod policies;
 mod snapshot;

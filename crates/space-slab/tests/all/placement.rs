@@ -58,7 +58,8 @@ impl Placed {
             description: String::new(),
             progress: &|_, _| {},
         };
-        let store = Box::new(StoreHandle(open_tiered((&region, 0), &data, "", placement, opening).unwrap()));
+        let store =
+            Box::new(StoreHandle(open_tiered((&region, 0), &data, "", placement.into(), opening).unwrap()));
         let session = store.session().unwrap();
         Self { store, session, clock, _dir: dir }
     }

@@ -13,7 +13,7 @@ use terrace_engine::{
 };
 use terrace_index::{Clht, Index, WithStrays};
 use terrace_media::{ByteRegion, HeapRegion};
-use terrace_space_slab::{Opening, Sizes, open_byte};
+use terrace_space_slab::{Choices, Opening, Sizes, open_byte};
 use terrace_testkit::reference_index::ReferenceIndex;
 
 const BLOCK: usize = 4096;
@@ -49,7 +49,7 @@ fn try_open<I: Index>(
         description: String::new(),
         progress: &|_, _| {},
     };
-    Ok(Box::new(StoreHandle(open_byte(region, 0, opening)?)))
+    Ok(Box::new(StoreHandle(open_byte(region, 0, Choices::default(), opening)?)))
 }
 
 fn open_with<I: Index>(region: &Arc<HeapRegion>, fresh: bool, index: &dyn Fn() -> I) -> Box<dyn Store> {

@@ -1,14 +1,17 @@
 //! TaC: An Anti-Caching Key-Value Store on Heterogeneous Memory Architectures.
 //!
 //! ```text
-//!   T1 hits of placements (table 3)     hits.rs        of T3 and T4 the hits, too
-//!   T5 eviction alone (figure 12)       eviction.rs
-//!   T2 T3 T4 T6 throughput              engine.rs      not measured yet
+//!   T1 hits of placements (table 3)     hits.rs        of T3 and T4 the hits, too; from the engine: placed.rs over bed.rs
+//!   T5 eviction alone (figure 12)       eviction.rs    from the engine: eviction_engine.rs over caches.rs
+//!   T2 T3 throughput                    timed.rs
+//!   T4 T6                               engine.rs      not measured yet
 //! ```
 
 mod bed;
+mod caches;
 mod engine;
 mod eviction;
+mod eviction_engine;
 mod hits;
 mod placed;
 mod timed;

@@ -1,0 +1,97 @@
+//! What a space tells of itself: its tiers, and counts for people and tests.
+
+use std::sync::atomic::Ordering::*;
+
+use terrace_blocks::{Lower, State};
+use terrace_engine::TierStats;
+
+use crate::space::SlabSpace;
+
+impl<L: Lower> SlabSpace<L> {
+    pub(crate) fn tier_stats(&self) -> Vec<TierStats> {
+        let (block, slab_bytes) = (self.blocks.block_bytes as u64, self.slabs.slab_bytes as u64);
+        let used = self.slabs.used_slabs() as u64;
+        let mut dram = TierStats {
+            tier: "dram",
+            medium: format!("{} slabs of {} KiB", self.slabs.target.frames(), slab_bytes / 1024),
+            capacity_bytes: self.slabs.target.frames() as u64 * slab_bytes,
+            used_bytes: used * slab_bytes,
+            ..TierStats::default()
+        };
+        for (number, slab) in self.slabs.table.iter().enumerate() {
+            let live = u64::from(slab.live.load(Relaxed));
+            if let Some(class) = self.slabs.class_of(number as u32) {
+                dram.records += live;
+                dram.live_bytes += live * self.slabs.classes.bytes(class) as u64;
+            }
+        }
+        let mut lower = TierStats {
+            tier: L::NAME,
+            medium: self.blocks.lower.describe(),
+            capacity_bytes: self.blocks.slots.len() as u64 * block,
+            media: self.blocks.lower.counters(),
+            ..TierStats::default()
+        };
+        for slot in &self.blocks.slots {
+            let live = slot.live_bytes.load(Relaxed).max(0) as u64;
+            if matches!(slot.state(), State::Sealed | State::Extents | State::Freeing) {
+                lower.used_bytes += block;
+                lower.live_bytes += live;
+                // A page holds nearly as many live records as its share of live bytes says.
+                let used = u64::from(slot.used_bytes.load(Relaxed)).max(1);
+                lower.records += u64::from(slot.count.load(Relaxed)) * live / used;
+            }
+        }
+        let middle = self.middle.as_ref().map(|middle| middle.stats());
+        [Some(dram), middle, Some(lower)].into_iter().flatten().collect()
+    }
+
+    pub(crate) fn detail_pairs(&self) -> Vec<(&'static str, u64)> {
+        let (d, counts) = (&self.details, &self.blocks.counts);
+        let middle = self.middle.iter().flat_map(|middle| {
+            let slabs = &middle.slabs;
+            [
+                ("pmem_slabs", slabs.table.len() as u64),
+                ("pmem_slabs_free", slabs.free_slabs() as u64),
+                ("pmem_slabs_formatted", slabs.formatted.load(Relaxed)),
+                ("records_from_dram_to_pmem", d.to_middle_down.load(Relaxed)),
+                ("records_from_ssd_to_pmem", d.to_middle_up.load(Relaxed)),
+                ("records_from_pmem_to_dram", d.from_middle_up.load(Relaxed)),
+                ("records_from_pmem_to_ssd", d.from_middle_down.load(Relaxed)),
+            ]
+        });
+        let mut pairs = vec![
+            ("slab_bytes", self.slabs.slab_bytes as u64),
+            ("slabs", self.slabs.target.frames() as u64),
+            ("slabs_free", self.slabs.free_slabs() as u64),
+            ("slabs_drained", d.slabs_drained.load(Relaxed)),
+            ("pages", self.blocks.slots.len() as u64),
+            ("pages_free", self.blocks.free.slots.lock().len() as u64),
+            ("pages_written", d.pages_written.load(Relaxed)),
+            ("pages_emptied", d.pages_emptied.load(Relaxed)),
+            ("pages_reused", counts.reused.load(Relaxed)),
+            ("records_written", d.records_written.load(Relaxed)),
+            ("records_evicted", d.evicted.load(Relaxed)),
+            ("records_evicted_clean", d.evicted_clean.load(Relaxed)),
+            ("records_given_homes", d.homes.load(Relaxed)),
+            ("records_moved", d.moved.load(Relaxed)),
+            ("records_promoted", d.promoted.load(Relaxed)),
+            ("promotions_dropped", d.promotions_dropped.load(Relaxed)),
+            ("touches_not_told", self.policy.dropped()),
+            ("copies_in_vain", d.copies_in_vain.load(Relaxed)),
+            ("rounds", self.rounds.current.load(Relaxed)),
+            ("rounds_retired", d.rounds_retired.load(Relaxed)),
+            ("tombstones_dropped", counts.tombstones_dropped.load(Relaxed)),
+            ("extents_written", counts.extents_written.load(Relaxed)),
+            ("records_warmed", d.warmed.load(Relaxed)),
+            ("snapshots_saved", d.snapshots_saved.load(Relaxed)),
+            ("snapshots_not_saved", d.snapshots_not_saved.load(Relaxed)),
+            ("reads_merged", counts.reads_merged.load(Relaxed)),
+            ("blocks_purged", counts.purged.load(Relaxed)),
+            ("records_damaged", counts.damaged.load(Relaxed)),
+            ("headers_lost", counts.headers_lost.load(Relaxed)),
+        ];
+        pairs.extend(middle);
+        pairs
+    }
+}
