@@ -21,7 +21,7 @@ measured yet has no figure and says why. That a statement does not hold is no fa
 
 Scale 1 simulates 1,000,000 records for T1 and 200,000 for T3, T4 and T5 (the paper has 50,000,000), five runs of each with seeds that \
 follow each other. Stores of engine tac have 100,000 records for T1, in two runs, 64,000 for T2 and T3, in three, and 25,000 (120,000 where they are timed) for T5, in three; they need memory at \
-/dev/shm and a disk under temporary files, and no scale much below 1. All of it takes less than ten minutes on two cores. Time and memory grow with the scale: 0.01 is a look that takes seconds, 50 the paper's \
+/dev/shm and a disk under temporary files, and no scale much below 1. All of it takes ten minutes or more on two cores; --only chooses tables. Time and memory grow with the scale: 0.01 is a look that takes seconds, 50 the paper's \
 own size (12 GB of memory, and hours). All ratios of sizes stay as they are; hit ratios change with the number of records nevertheless.
 
 Examples:

@@ -328,7 +328,9 @@ mod tests {
         for case in ["lru/all", "lazy-lru-paper/hot", "clock/beats"] {
             let count = || loaded.count(parse(case).unwrap(), dram, &trace, 8000).unwrap();
             let (first, second) = (count(), count());
-            assert!((15.0..25.0).contains(&first.held), "{case}: {first:?}");
+            // Behind the gate for what is hot DRAM need not be full.
+            let least = if case.ends_with("/hot") { 5.0 } else { 15.0 };
+            assert!((least..25.0).contains(&first.held), "{case}: {first:?}");
             assert_eq!((first.hits, first.brought_in), (second.hits, second.brought_in), "{case}");
             assert!((50.0..95.0).contains(&first.hits) && first.brought_in > 0.0, "{case}: {first:?}");
         }
