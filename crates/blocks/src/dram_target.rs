@@ -54,9 +54,9 @@ impl DramTarget {
 
     /// The index holds so many bytes now.
     pub fn index_takes(&self, bytes: u64) {
-        if self.index_bytes.swap(bytes, Relaxed) != bytes {
-            self.allow();
-        }
+        self.index_bytes.store(bytes, Relaxed);
+        // Even if it is as before: one that met a resize may have gone by the budget before it.
+        self.allow();
     }
 
     /// Another budget: see [`Space::resize_dram`](terrace_engine::space::Space::resize_dram).

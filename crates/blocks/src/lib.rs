@@ -27,6 +27,7 @@
 //! | `scan`, `settle` | opening what is on the medium, and clearing what nobody adopted |
 //! | `snapshot` | what a clean stop saves, so that the next opening need not scan |
 //! | `frames`, `words`, `fetch` | DRAM for pages that become blocks, and records in it |
+//! | `dram_target` | how much of that DRAM may be in use |
 //! | `listed` | a record that a block lists, and the index |
 //! | `compose` | a space, its log and the machine put together on a medium |
 //! | `inspect` | the format for whoever checks a store that nobody uses |
