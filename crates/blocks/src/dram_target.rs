@@ -13,6 +13,7 @@ use crate::sync::{AtomicU64, AtomicUsize};
 pub struct DramTarget {
     bytes: AtomicU64,
     index_bytes: AtomicU64,
+    aside_bytes: AtomicU64,
     with_index: bool,
     frame_bytes: u64,
     least: usize,
@@ -33,6 +34,7 @@ impl DramTarget {
         Self {
             bytes: AtomicU64::new(budget.unwrap_or(frames as u64 * frame_bytes)),
             index_bytes: AtomicU64::new(0),
+            aside_bytes: AtomicU64::new(0),
             with_index: budget.is_some(),
             frame_bytes,
             least,
@@ -57,6 +59,17 @@ impl DramTarget {
         self.index_bytes.store(bytes, Relaxed);
         // Even if it is as before: one that met a resize may have gone by the budget before it.
         self.allow();
+    }
+
+    /// So many bytes are used for something else than frames.
+    pub fn set_aside(&self, bytes: u64) {
+        self.aside_bytes.store(bytes, Relaxed);
+        self.allow();
+    }
+
+    /// Bytes for frames and whatever is set aside.
+    pub fn whole_bytes(&self) -> u64 {
+        self.bytes.load(Relaxed).saturating_sub(self.of_index())
     }
 
     /// Another budget: see [`Space::resize_dram`](terrace_engine::space::Space::resize_dram).
@@ -87,7 +100,7 @@ impl DramTarget {
     }
 
     fn allow(&self) {
-        let bytes = self.bytes.load(Relaxed).saturating_sub(self.of_index());
+        let bytes = self.whole_bytes().saturating_sub(self.aside_bytes.load(Relaxed));
         // Fewer than the least can't work; writes are refused before (see `index_has_it`).
         let frames = ((bytes / self.frame_bytes) as usize).clamp(self.least, self.most);
         self.allowed.store(frames, Relaxed);
@@ -114,6 +127,18 @@ mod tests {
             assert!(text.contains("300 to 4000"), "{text}");
         }
         assert_eq!(target.frames(), 20);
+    }
+
+    #[test]
+    fn what_is_set_aside_is_not_for_frames() {
+        let target = DramTarget::new(10, (2, 40), 100, Some(1000));
+        target.index_takes(200);
+        target.set_aside(350);
+        assert_eq!((target.frames(), target.whole_bytes()), (4, 800));
+        target.resize(2000).unwrap();
+        assert_eq!(target.frames(), 14);
+        target.set_aside(0);
+        assert_eq!(target.frames(), 18);
     }
 
     #[test]

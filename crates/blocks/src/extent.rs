@@ -196,7 +196,7 @@ impl<L: Lower> Blocks<L> {
             self.lower.read_now(self.block_offset(piece.slot) + u64::from(piece.offset), &mut out[at..]);
         }
         if (out.len() - start) as u64 == total && crc32c::crc32c(&out[start..]) == crc {
-            return Fetch::Match(Head::default());
+            return Fetch::Match(Head { tier: L::TIER, ..Head::default() });
         }
         out.truncate(start);
         self.counts.damaged.fetch_add(1, Relaxed);

@@ -28,10 +28,15 @@ unsafe impl Sync for Frames {}
 impl Frames {
     /// `count` frames of `frame_bytes` bytes, all zeros. Whoever calls keeps the product far below `isize::MAX`.
     pub fn new(count: usize, frame_bytes: usize) -> Self {
-        Self::try_new(count, frame_bytes)
+        Self::try_new(count, frame_bytes, rustix::mm::Advice::LinuxHugepage)
             .unwrap_or_else(|| handle_alloc_error(Self::layout(count, frame_bytes)))
     }
-    fn try_new(count: usize, frame_bytes: usize) -> Option<Self> {
+    /// Frames of which few may ever be used: each takes memory of its own, and no huge page around it.
+    pub fn sparse(count: usize, frame_bytes: usize) -> Self {
+        Self::try_new(count, frame_bytes, rustix::mm::Advice::LinuxNoHugepage)
+            .unwrap_or_else(|| handle_alloc_error(Self::layout(count, frame_bytes)))
+    }
+    fn try_new(count: usize, frame_bytes: usize, advice: rustix::mm::Advice) -> Option<Self> {
         let layout = Self::layout(count, frame_bytes);
         // SAFETY: the layout isn't empty.
         let base = unsafe { alloc_zeroed(layout) };
@@ -40,8 +45,7 @@ impl Frames {
         }
         if layout.size() >= HUGE_PAGE {
             // SAFETY: the range is the allocation just made; the advice changes no byte of it. A refusal costs speed only.
-            let _ =
-                unsafe { rustix::mm::madvise(base.cast(), layout.size(), rustix::mm::Advice::LinuxHugepage) };
+            let _ = unsafe { rustix::mm::madvise(base.cast(), layout.size(), advice) };
         }
         Some(Self { base: base.cast(), layout, frame_words: frame_bytes / 8, count })
     }
@@ -55,7 +59,8 @@ impl Frames {
     /// used take address space alone; where the system gives none of it, there are just `count`.
     pub fn with_reserve(count: usize, most: usize, frame_bytes: usize) -> Self {
         let reserved = count.saturating_mul(RESERVE).min(most).max(count);
-        Self::try_new(reserved, frame_bytes).unwrap_or_else(|| Self::new(count, frame_bytes))
+        Self::try_new(reserved, frame_bytes, rustix::mm::Advice::LinuxHugepage)
+            .unwrap_or_else(|| Self::new(count, frame_bytes))
     }
     /// How many there are.
     pub fn count(&self) -> usize {

@@ -243,6 +243,10 @@ pub trait Space: Send + Sync + 'static {
     ) {
     }
 
+    /// A client's get had to read this large value from a device. Called once for each such get, outside of any critical section:
+    /// a space that has room for a copy may keep one.
+    fn keep_extent(&self, _key: &Key<'_>, _description: &[u8], _value: &[u8]) {}
+
     /// Writes a large value where it survives what the log survives once the log entry does; appends its description to
     /// `description`. Parts are concatenated.
     ///
@@ -262,7 +266,8 @@ pub trait Space: Send + Sync + 'static {
     /// The length of the value that a description stands for.
     fn extent_bytes(&self, description: &[u8]) -> u64;
 
-    /// Appends an extent's bytes to `out` if they can be had without waiting.
+    /// Appends an extent's bytes to `out` if they can be had without waiting. Of the head that comes with a match, the tier alone
+    /// means something: where they were.
     fn fetch_extent(&self, description: &[u8], out: &mut Vec<u8>) -> Fetch;
 
     /// Starts reading a record (or, with a description, an extent) from a device for this session. `false`: too many are in

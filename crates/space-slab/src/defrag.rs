@@ -276,6 +276,7 @@ impl<L: Lower> SlabSpace<L> {
         if entry.version <= context.flush_version(entry.db) {
             if index.update(&key, verify, |found| self.forget_copy(found, from, (&entry, words))) {
                 if entry.kind == Kind::Extent {
+                    self.large.forget(view.value);
                     self.blocks.forget_extent(view.value);
                 }
                 context.forgotten(entry.kind);

@@ -388,6 +388,7 @@ impl<L: Lower> SlabSpace<L> {
                 if head.meta.kind() == Kind::Extent {
                     let mut description = Vec::new();
                     words.copy_bytes(head.meta.value_word(), head.meta.value_bytes(), &mut description);
+                    self.large.forget(&description);
                     self.blocks.forget_extent(&description);
                 }
                 if let Some(home) = self.clear_slot(offset) {

@@ -22,6 +22,7 @@
 //! | `write`, `read`, `retired` | the calls of a session; slots it let go |
 //! | `stage`, `evict`, `round`, `defrag` | background steps: to a page, out of DRAM, out of the log, out of a page |
 //! | `middle`, `pmem` | the middle tier: what comes and goes; slots on the medium |
+//! | `large` | copies of large values in DRAM |
 //! | `placement` | which tier records lie in, and the alternatives |
 //! | `admit` | when writes are refused |
 //! | `temperature`, `policy` | how often records are read, and what follows from it |
@@ -44,6 +45,7 @@ mod defrag;
 mod evict;
 mod eviction;
 mod flights;
+mod large;
 mod lists;
 mod location;
 mod middle;

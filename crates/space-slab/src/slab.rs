@@ -184,6 +184,10 @@ impl Slabs {
     pub fn slots_in(&self, class: usize) -> usize {
         self.slab_bytes / self.classes.bytes(class)
     }
+    /// How many slabs a class has.
+    pub fn held(&self, class: usize) -> usize {
+        self.pools[class].lock().slabs.iter().filter(|slab| **slab != NONE).count()
+    }
     /// The places of a class's slabs; `NONE` where one left.
     pub fn slabs_of(&self, class: usize) -> Vec<u32> {
         self.pools[class].lock().slabs.clone()

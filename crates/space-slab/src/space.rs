@@ -17,6 +17,7 @@ use crate::copies::WithStages;
 use crate::defrag::Defrag;
 use crate::evict::Evicting;
 use crate::flights::Flights;
+use crate::large::Large;
 use crate::location::{Location, Locations};
 use crate::middle::{Middle, MiddleSteps};
 use crate::open::{SLABS_MIN, SlabOptions};
@@ -42,6 +43,8 @@ pub struct SlabSpace<L: Lower> {
     pub(crate) retired: Retired,
     pub(crate) rounds: Rounds,
     pub(crate) temperature: Temperature,
+    /// Copies of large values.
+    pub(crate) large: Large,
     /// The policy of DRAM.
     pub(crate) policy: Chosen,
     /// What the placement needs: whose turn it is, and slots of DRAM whose records are bound for the middle tier.
@@ -134,6 +137,7 @@ impl<L: Lower> SlabSpace<L> {
             retired: Retired::default(),
             rounds: Rounds::default(),
             temperature: Temperature::new(slabs.classes.count(), options.eviction.asks_for_thresholds()),
+            large: Large::new(slabs.target.whole_bytes(), slabs.slab_bytes),
             policy: Chosen::new(options.eviction),
             dealer: Dealer::default(),
             bound: Mutex::default(),
@@ -292,13 +296,17 @@ impl<L: Lower> Space for SlabSpace<L> {
         self.admit_extent(local, parts, description)
     }
     fn release_extent(&self, description: &[u8]) {
+        self.large.forget(description);
         self.blocks.forget_extent(description);
     }
     fn extent_bytes(&self, description: &[u8]) -> u64 {
         total_bytes(description)
     }
     fn fetch_extent(&self, description: &[u8], out: &mut Vec<u8>) -> Fetch {
-        self.blocks.load_extent(description, out)
+        self.load_large(description, out)
+    }
+    fn keep_extent(&self, key: &Key<'_>, description: &[u8], value: &[u8]) {
+        self.keep_large(key.hash, description, value);
     }
     fn start_read(&self, local: &mut Local<L>, address: Option<Address>, extent: &[u8], token: u64) -> bool {
         match address {
@@ -335,7 +343,9 @@ impl<L: Lower> Space for SlabSpace<L> {
         self.unlist(evicting, cooling);
         let taken = self.slabs.take_empty();
         let parked = self.slabs.park();
-        let mut all = vec![if collected || taken || parked { Progress::Worked } else { Progress::Idle }];
+        let balanced = self.large_step();
+        let mut all =
+            vec![if collected || taken || parked || balanced { Progress::Worked } else { Progress::Idle }];
         all.push(self.round_step(retiring, (stage, evicting.filling(), flights), index, context));
         let walking = matches!(retiring, Retiring::Sealing { .. } | Retiring::Walking { .. });
         all.push(self.evict_step(evicting, (stage, flights), cooling, walking, index, context));

@@ -14,8 +14,9 @@ impl<L: Lower> SlabSpace<L> {
         let mut dram = TierStats {
             tier: "dram",
             medium: format!("{} slabs of {} KiB", self.slabs.target.frames(), slab_bytes / 1024),
-            capacity_bytes: self.slabs.target.frames() as u64 * slab_bytes,
-            used_bytes: used * slab_bytes,
+            capacity_bytes: self.slabs.target.frames() as u64 * slab_bytes + self.large.bytes(),
+            used_bytes: used * slab_bytes + self.large.used_bytes(),
+            live_bytes: self.large.live_bytes(),
             ..TierStats::default()
         };
         for (number, slab) in self.slabs.table.iter().enumerate() {
@@ -91,6 +92,7 @@ impl<L: Lower> SlabSpace<L> {
             ("records_damaged", counts.damaged.load(Relaxed)),
             ("headers_lost", counts.headers_lost.load(Relaxed)),
         ];
+        pairs.extend(self.large.pairs());
         pairs.extend(middle);
         pairs
     }

@@ -19,6 +19,8 @@ const FINE_STEPS: u64 = 4096;
 /// Counters that a sketch begins with, and words that a table does.
 const SKETCH_COUNTERS: usize = 1 << 16;
 const TABLE_ENTRIES: usize = 1 << 12;
+/// Tells counts of large values from those of the records that describe them.
+const OF_LARGE: u64 = 0x5DEE_CE66_D1CE_4E5B;
 /// "No record has to go": whoever comes may enter.
 pub(crate) const NO_RIVAL: u32 = u32::MAX;
 
@@ -109,6 +111,15 @@ impl Temperature {
             Some(table) => chosen.count(table.lock().get(hash as u32), self.now()),
             None => self.sketch.lock().count(hash),
         }
+    }
+    /// A large value was read. How often it was, this read counted: apart from reads of the record that describes it, which stop
+    /// being counted here once that is in DRAM.
+    pub fn touch_large(&self, hash: u64) -> Count {
+        self.sketch.lock().touch(hash ^ OF_LARGE)
+    }
+    /// About how often a large value was read.
+    pub fn count_large(&self, hash: u64) -> Count {
+        self.sketch.lock().count(hash ^ OF_LARGE)
     }
     /// A record with this word leaves DRAM.
     pub fn leaves(&self, hash: u64, access: Access, chosen: &Chosen) {

@@ -15,6 +15,10 @@ impl Frames {
         let frame_words = frame_bytes / 8;
         Self { words: (0..count * frame_words).map(|_| AtomicU64::new(0)).collect(), frame_words, count }
     }
+    /// As `new`.
+    pub fn sparse(count: usize, frame_bytes: usize) -> Self {
+        Self::new(count, frame_bytes)
+    }
     /// Here there is no reserve.
     pub fn with_reserve(count: usize, _most: usize, frame_bytes: usize) -> Self {
         Self::new(count, frame_bytes)

@@ -10,6 +10,9 @@ use crate::record::{Head, Kind};
 use crate::reply::{Meta, OpError, Reply};
 use crate::space::{Fetch, Space, Want};
 
+/// The tier of what a read brought that completed later.
+const DEVICE: u8 = 2;
+
 impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
     /// Reads a key's value, or its metadata alone, into `output`.
     #[inline]
@@ -55,7 +58,7 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
         }
         let mut value_bytes = head.meta.value_bytes() as u64;
         if head.meta.kind() == Kind::Extent {
-            match self.open_extent(&head, value, known, output, start) {
+            match self.open_extent((key, &mut head), value, known, output, start) {
                 Ok(bytes) => value_bytes = bytes,
                 Err(step) => return step,
             }
@@ -74,10 +77,11 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
         Step::Done(Reply::Miss)
     }
 
-    /// Replaces the extent's description at `start` by its bytes (or by nothing if they aren't wanted).
+    /// Replaces the extent's description at `start` by its bytes (or by nothing if they aren't wanted). The record's head learns
+    /// which tier they came from: it is they that cost something.
     pub(super) fn open_extent(
         &mut self,
-        head: &Head,
+        (key, head): (&Key<'_>, &mut Head),
         value: bool,
         known: &Known,
         output: &mut Vec<u8>,
@@ -94,13 +98,18 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
         match known.extent(head.version) {
             Some(Ok(extent)) => {
                 output.extend_from_slice(extent);
+                space.keep_extent(key, &self.description, extent);
+                head.tier = DEVICE;
                 return Ok(bytes);
             }
             Some(Err(loss)) => return Err(Step::Done(Reply::Error(lost(loss)))),
             None => {}
         }
         match space.fetch_extent(&self.description, output) {
-            Fetch::Match(_) => Ok(bytes),
+            Fetch::Match(Head { tier, .. }) => {
+                head.tier = tier;
+                Ok(bytes)
+            }
             Fetch::NeedsRead => {
                 let description = self.description.clone();
                 Err(Step::Read(vec![Wanted::Extent { description, version: head.version }]))

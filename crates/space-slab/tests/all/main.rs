@@ -1,6 +1,7 @@
 //! Tests of whole stores over slabs. One program, since each would compile the engine anew.
 
 mod conformance;
+mod large;
 mod placement;
 mod policies;
 mod snapshot;
