@@ -13,7 +13,7 @@
 //! together that would have to go for it (as in size-aware TinyLFU), by the margin that `beats` asks for.
 //!
 //! *How much DRAM*: none at first. It moves between slabs and chunks by the same measure: where a value is read more often for
-//! each byte than the next record to leave the class with the most slabs, chunks get a slab's worth; where it is the other way
+//! each byte than the next record to leave the class with the most slabs, chunks get slabs' worth; where it is the other way
 //! round, slabs do. A slab is emptied first, so both together stay in the budget.
 
 mod pool;
@@ -33,10 +33,11 @@ use crate::temperature::NO_RIVAL;
 use pool::{Copied, Pool};
 use shelf::{Id, Shelf};
 
-const CHUNK_BYTES: usize = 16 << 10;
+/// Of a value over 16 KiB half a chunk is lost.
+const CHUNK_BYTES: usize = 4 << 10;
 const SHELVES_MAX: usize = 16;
 /// Chunks from which on there is another shelf.
-const CHUNKS_A_SHELF: usize = 256;
+const CHUNKS_A_SHELF: usize = 1024;
 /// Of DRAM, copies have at most three quarters, and one of them at most an eighth.
 const SHARE: (u64, u64) = (3, 4);
 const SHARE_OF_ONE: u64 = 8;
@@ -237,7 +238,9 @@ impl<L: Lower> SlabSpace<L> {
         } else if let Some(Asked { bytes, count }) = asked {
             let records = (self.density_of_records() * bytes as u64) >> 20;
             if beats(count, records as u32) {
-                promised = granted + (bytes as u64).next_multiple_of(chunk).next_multiple_of(slab);
+                // Of what is wanted often there will be more.
+                promised =
+                    granted + (bytes as u64).next_multiple_of(chunk).max(granted / 8).next_multiple_of(slab);
             }
         } else if granted > 0 {
             let records = self.density_of_records();
