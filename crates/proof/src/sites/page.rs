@@ -83,10 +83,10 @@ impl Page {
         new.chain(gone).chain(bare.map(|name| format!("neither shown nor explained: {name}"))).collect()
     }
 
+    /// Of stores on both media the page has what neither reaches alone.
     fn lists(&self, row: &Row) -> bool {
-        self.sites
-            .iter()
-            .any(|site| site.key.0 == row.name && site.key.1 == row.kind && site.media == row.setting.0)
+        let media = |site: &Listed| site.media == row.setting.0 || row.setting.0 == MediaKind::Tiered;
+        self.sites.iter().any(|site| site.key.0 == row.name && site.key.1 == row.kind && media(site))
     }
 }
 

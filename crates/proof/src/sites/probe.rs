@@ -21,7 +21,7 @@ pub type Setting = (MediaKind, Option<Durability>);
 
 /// Where sites are looked for. The log alone is first on each medium: its histories are the shortest, and what they catch
 /// is looked for only a little in those of whole stores.
-pub(super) const SETTINGS: [Setting; 8] = [
+pub(super) const SETTINGS: [Setting; 11] = [
     (MediaKind::Byte, None),
     (MediaKind::Byte, Some(Durability::Sync)),
     (MediaKind::Byte, Some(Durability::Batch(Duration::from_millis(100)))),
@@ -30,6 +30,9 @@ pub(super) const SETTINGS: [Setting; 8] = [
     (MediaKind::Block, Some(Durability::Sync)),
     (MediaKind::Block, Some(Durability::Batch(Duration::from_millis(100)))),
     (MediaKind::Block, Some(Durability::None)),
+    (MediaKind::Tiered, Some(Durability::Sync)),
+    (MediaKind::Tiered, Some(Durability::Batch(Duration::from_millis(100)))),
+    (MediaKind::Tiered, Some(Durability::None)),
 ];
 
 /// A setting's mode, for people.
