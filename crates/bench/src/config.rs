@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use terrace::engine::Durability;
-use terrace::{Eviction, Placement, Size, TierSpec};
+use terrace::{Eviction, Placement, Size, Swap, TierSpec};
 
 use crate::{Distribution, Endpoint, Workload};
 
@@ -20,6 +20,8 @@ pub struct Config {
     pub placement: Option<Placement>,
     /// Which record leaves DRAM next and which may enter, of engine `tac`. `None`: the store's default.
     pub policy: Option<Eviction>,
+    /// Of engine `tac`: what a read of the SSD brings up.
+    pub swap: Option<Swap>,
     /// What is done to the records.
     pub workload: Workload,
     /// Records loaded before the measured phase (by it, for [`Workload::Load`]).
@@ -73,6 +75,7 @@ impl Default for Config {
             index: "clht".into(),
             placement: None,
             policy: None,
+            swap: None,
             workload: Workload::ReadHeavy,
             records: 1_000_000,
             operations: 1_000_000,

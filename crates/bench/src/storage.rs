@@ -79,6 +79,7 @@ impl Storage {
             index: config.index.clone(),
             placement: config.placement,
             policy: config.policy,
+            swap: config.swap,
             dir,
             dram,
             dram_records,

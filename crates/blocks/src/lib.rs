@@ -33,6 +33,7 @@
 //! | `inspect` | the format for whoever checks a store that nobody uses |
 //! | `sync`, `schedules` | the primitives, and what stands in for `frames` where schedules are explored |
 
+mod around;
 mod block_tier;
 mod blocks;
 mod byte_tier;
@@ -70,6 +71,7 @@ mod tombstones;
 mod words;
 mod written;
 
+pub use around::{Around, BUF_BYTES};
 pub use block_tier::BlockTier;
 pub use blocks::{Blocks, Counts, FirstFailure, RECLAIM_SLOTS};
 pub use byte_tier::ByteTier;

@@ -17,6 +17,7 @@ use std::sync::atomic::Ordering::*;
 use terrace_engine::record::{Head, RecordMeta};
 use terrace_engine::space::{Arrival, Arrived};
 
+use crate::around::{Around, Kept, widened};
 use crate::blocks::Blocks;
 use crate::in_flight::{InFlight, Stretch, Waiter};
 use crate::layout::{checked, u64_at};
@@ -32,6 +33,8 @@ pub struct Reads<L: Lower> {
     finished: Vec<Finished>,
     /// What needs no device any more.
     ready: Vec<Arrival>,
+    /// What was read around records.
+    kept: Kept,
 }
 
 enum Job {
@@ -84,7 +87,22 @@ impl<L: Lower> Reads<L> {
             in_flight: InFlight::default(),
             finished: Vec::new(),
             ready: Vec::new(),
+            kept: Kept::default(),
         }
+    }
+    /// The same, but of each record the whole buf is read, and kept for [`Self::take_around`].
+    pub fn of_bufs(queue: L::Queue) -> Self {
+        let mut reads = Self::new(queue);
+        reads.kept.want(true);
+        reads
+    }
+    /// The buf that was read for the record at a place, in this use of the slot, if nobody has taken it yet.
+    pub fn take_around(&mut self, place: Place, seq: u64) -> Option<Around> {
+        self.kept.take(place, seq)
+    }
+    /// Nobody will ask for bufs that were read so far.
+    pub fn forget_around(&mut self) {
+        self.kept.clear();
     }
     /// The queue, for its descriptor.
     pub fn queue(&self) -> &L::Queue {
@@ -106,10 +124,11 @@ impl<L: Lower> Blocks<L> {
         let seq = self.slots[place.slot as usize].seq.load(Acquire);
         let bytes = self.first_read(place, bytes_hint);
         let stretch = self.stretch(place, seq, bytes);
-        if !self.join(reads, &stretch, Waiter { token, part: 0 })
-            && !self.submit(reads, stretch, Waiter { token, part: 0 })
-        {
-            return false;
+        if !self.join(reads, &stretch, Waiter { token, part: 0 }) {
+            let wide = reads.kept.wanted().then(|| widened(&stretch, self.block_bytes));
+            if !self.submit(reads, wide.unwrap_or(stretch), Waiter { token, part: 0 }) {
+                return false;
+            }
         }
         reads.jobs.insert(token, Job::Record(Record { place, seq, bytes }));
         true
@@ -153,11 +172,15 @@ impl<L: Lower> Blocks<L> {
                 let Some(underway) = reads.in_flight.finished(read.token) else { continue };
                 let starter = std::iter::once((underway.starter, false));
                 let joined = underway.joined.iter().map(|waiter| (*waiter, true));
+                let is_of_record = matches!(reads.jobs.get(&underway.starter.token), Some(Job::Record(_)));
                 for (waiter, shared) in starter.chain(joined) {
                     let came = Came { read: &read, stretch: &underway.stretch, shared };
                     if let Some(outcome) = self.arrive(reads, waiter, &came) {
                         out.push(Arrival { token: waiter.token, outcome });
                     }
+                }
+                if reads.kept.wanted() && is_of_record && read.result.is_ok() {
+                    reads.kept.keep(underway.stretch, read.buf);
                 }
             }
             reads.finished = finished;

@@ -164,6 +164,7 @@ mod tests {
             store_id: 1,
             placement: Placement::Tac,
             eviction: Default::default(),
+            swap: Default::default(),
         };
         let middle = MiddleTier::new(region(memory), (0, memory), String::new(), true);
         let lower = ByteTier::new(region(bytes), 0, bytes, String::new());

@@ -68,6 +68,10 @@ impl Eviction {
     pub fn all() -> impl Iterator<Item = Self> {
         POLICIES.into_iter().map(|(_, policy, gate)| Self { policy, gate })
     }
+    /// TaC's own, as printed.
+    pub fn of_the_paper() -> Self {
+        Self { policy: PolicyName::LazyLruPaper, gate: GateName::Hot }
+    }
     /// Whether it goes by thresholds of temperature. Then words are kept of records below DRAM, too: thresholds are quantiles of
     /// all counts, and 4 bits don't hold counts that age by fractions.
     pub(crate) fn asks_for_thresholds(self) -> bool {

@@ -15,6 +15,8 @@
 //! * A page that can't be written stays aloft for ever: the tier has failed by then.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering::*;
+use std::time::Instant;
 
 use terrace_blocks::{Image, Lower};
 use terrace_engine::Progress;
@@ -104,7 +106,14 @@ impl<L: Lower> SlabSpace<L> {
     pub(crate) fn fly<I: Index>(&self, mut departure: Departure, index: &I, context: &dyn Context) {
         let number = departure.flight.number;
         if self.write_page(number, &departure.flight.stage, &mut departure.image, context) {
-            self.land(&mut self.steps.lock().flights, departure, index);
+            let mut steps = self.steps.try_lock().unwrap_or_else(|| {
+                let since = Instant::now();
+                let steps = self.steps.lock();
+                self.details.landings_delayed.fetch_add(1, Relaxed);
+                self.details.landings_delayed_us.fetch_add(since.elapsed().as_micros() as u64, Relaxed);
+                steps
+            });
+            self.land(&mut steps.flights, departure, index);
         }
     }
 
@@ -141,6 +150,7 @@ mod tests {
             store_id: 1,
             placement: Placement::Tac,
             eviction: Default::default(),
+            swap: Default::default(),
         };
         SlabSpace::new(ByteTier::new(region, 0, bytes, String::new()), None, options).unwrap()
     }

@@ -24,6 +24,7 @@
 //! | `middle`, `pmem` | the middle tier: what comes and goes; slots on the medium |
 //! | `large` | copies of large values in DRAM |
 //! | `placement` | which tier records lie in, and the alternatives |
+//! | `swap` | whole bufs that come up |
 //! | `admit` | when writes are refused |
 //! | `temperature`, `policy` | how often records are read, and what follows from it |
 //! | `eviction`, `chosen`, `part`, `lists`, `sample` | the policy of DRAM by name, at work, what it hears of slots, and its thresholds |
@@ -64,6 +65,7 @@ mod snapshot;
 mod space;
 mod stage;
 mod stats;
+mod swap;
 mod sync;
 mod temperature;
 mod warm;
@@ -80,6 +82,7 @@ pub use eviction::Eviction;
 pub use open::{MiddleTier, SlabOptions};
 pub use placement::Placement;
 pub use space::SlabSpace;
+pub use swap::Swap;
 pub use terrace_blocks::{Opening, Sizes};
 
 /// See [`terrace_blocks::ByteStore`].
@@ -111,6 +114,8 @@ pub struct Choices {
     pub placement: Placement,
     /// Who leaves DRAM, and who enters it.
     pub eviction: Eviction,
+    /// What a read of the SSD brings up.
+    pub swap: Swap,
 }
 
 impl From<Placement> for Choices {
@@ -125,8 +130,14 @@ impl From<Eviction> for Choices {
     }
 }
 
-fn options(sizes: &Sizes, Choices { placement, eviction }: Choices) -> SlabOptions {
-    SlabOptions { placement, eviction, ..SlabOptions::from(sizes) }
+impl From<Swap> for Choices {
+    fn from(swap: Swap) -> Self {
+        Self { swap, ..Self::default() }
+    }
+}
+
+fn options(sizes: &Sizes, Choices { placement, eviction, swap }: Choices) -> SlabOptions {
+    SlabOptions { placement, eviction, swap, ..SlabOptions::from(sizes) }
 }
 
 /// [`terrace_blocks::open_byte`] with slabs over pages.

@@ -19,6 +19,7 @@ use crate::placement::Placement;
 use crate::pmem::{Area, Medium, PmemSlabs};
 use crate::slab::SLOT_HEAD;
 use crate::space::SlabSpace;
+use crate::swap::Swap;
 
 /// How slabs and pages are laid out.
 #[derive(Clone, Copy, Debug)]
@@ -35,6 +36,8 @@ pub struct SlabOptions {
     pub placement: Placement,
     /// Who leaves DRAM, and who enters it.
     pub eviction: Eviction,
+    /// What a read of the SSD brings up.
+    pub swap: Swap,
 }
 
 /// Slabs that are needed at least: records of a few lengths, and one that changes class.
@@ -84,6 +87,7 @@ impl From<&Sizes> for SlabOptions {
             store_id: sizes.store_id,
             placement: Placement::default(),
             eviction: Eviction::default(),
+            swap: Swap::default(),
         }
     }
 }

@@ -43,7 +43,7 @@ pub enum Placement {
     Anti2,
     /// DRAM is a cache of PMem, which is over the SSD.
     AntiNvm,
-    /// The paper's name for what `tac` does here: records come up one by one.
+    /// The paper's name for `tac` without its hybrid swapping: records come up one by one.
     AntiTuple,
 }
 

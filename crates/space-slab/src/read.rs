@@ -4,8 +4,8 @@
 use std::sync::atomic::Ordering::*;
 
 use terrace_blocks::{Lower, fetch_words, prefetch};
-use terrace_engine::record::{Head, Kind, NewRecord, RecordView};
-use terrace_engine::space::{Fetch, Want};
+use terrace_engine::record::{Kind, NewRecord, RecordView};
+use terrace_engine::space::{Fetch, Space, Want};
 use terrace_index::{Address, Index, Key};
 
 use crate::location::Location;
@@ -15,6 +15,26 @@ use crate::slab::NONE;
 use crate::space::SlabSpace;
 use crate::temperature::NO_RIVAL;
 use crate::write::Local;
+
+/// Why a record might go up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Comes {
+    /// It was read.
+    Asked,
+    /// It lies beside one that was.
+    Along,
+}
+
+/// What became of a record that might go up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Climbed {
+    /// It is in this slot of DRAM.
+    Dram(u64),
+    /// It waits for a slot of the middle tier.
+    Offered,
+    /// It stays.
+    No,
+}
 
 impl<L: Lower> SlabSpace<L> {
     #[inline]
@@ -78,9 +98,15 @@ impl<L: Lower> SlabSpace<L> {
                     middle.slabs.note_read(at);
                     middle.take_back(at);
                 }
-                self.consider(local, index, key, address, None);
+                self.consider(local, index, key, (address, Location::Pmem(at)), None);
             }
-            Location::Page(..) => self.consider(local, index, key, address, read),
+            Location::Page(place, bytes) => {
+                let climbs = self.consider(local, index, key, (address, Location::Page(place, bytes)), read);
+                let seq = self.generation(address);
+                if climbs && let Some(buf) = local.reads.take_around(place, seq) {
+                    self.offer_buf(buf);
+                }
+            }
         }
     }
 
@@ -101,64 +127,77 @@ impl<L: Lower> SlabSpace<L> {
         self.policy.tell_touched(&mut local.to_tell, offset);
     }
 
+    /// A record below DRAM was read: it goes up if it is worth a better place. Whether it does.
     #[cold]
     fn consider<I: Index>(
         &self,
         local: &mut Local<L>,
         index: &I,
         key: &Key<'_>,
-        from: Address,
+        (from, location): (Address, Location),
         read: Option<&[u8]>,
-    ) {
+    ) -> bool {
         let count = self.temperature.touch_below(key.hash, &self.policy);
-        let in_middle = matches!(self.locations.location(from), Location::Pmem(_));
+        let in_middle = matches!(location, Location::Pmem(_));
         if in_middle && !self.goes_up_from_middle() {
-            return;
+            return false;
         }
         let mut value = Vec::new();
-        let head = match read.map(RecordView::decode) {
-            Some(Some(view)) if view.key == key.bytes => {
-                value.extend_from_slice(view.value);
-                view.head
-            }
+        let view = match read.map(RecordView::decode) {
+            Some(Some(view)) if view.key == key.bytes => view,
             None if L::DIRECT || in_middle => {
                 match self.fetch_record(from, Some(key), Want::Value, &mut value) {
-                    Fetch::Match(head) => head,
-                    _ => return,
+                    Fetch::Match(head) => RecordView { head, key: key.bytes, value: &value, checksum: 0 },
+                    _ => return false,
                 }
             }
-            _ => return,
+            _ => return false,
         };
-        let kind = head.meta.kind();
-        if !matches!(kind, Kind::Value | Kind::Extent) {
-            return;
+        match self.climb(index, key, (from, location), &view, count, Comes::Asked) {
+            Climbed::Dram(offset) => self.policy.tell_filled(&mut local.to_tell, offset),
+            Climbed::Offered => {}
+            Climbed::No => return false,
         }
-        let Head { version, flags, expire_at, .. } = head;
-        let record = NewRecord { version, kind, db: key.db, flags, expire_at, key: key.bytes, value: &value };
+        true
+    }
+
+    /// A record below DRAM goes up if it is worth a better place.
+    pub(crate) fn climb<I: Index>(
+        &self,
+        index: &I,
+        key: &Key<'_>,
+        (from, location): (Address, Location),
+        view: &RecordView<'_>,
+        count: Count,
+        comes: Comes,
+    ) -> Climbed {
+        if !matches!(view.head.meta.kind(), Kind::Value | Kind::Extent) {
+            return Climbed::No;
+        }
+        let in_middle = matches!(location, Location::Pmem(_));
+        let record = NewRecord { db: key.db, ..view.to_new() };
+        let offer = || {
+            let offered = self.offer_to_middle(key, from, (&view.head, &record), count, comes);
+            if offered { Climbed::Offered } else { Climbed::No }
+        };
         let up = if in_middle { Up::To(Tier::Dram) } else { self.up_from_page() };
         if up == Up::To(Tier::Pmem) {
-            self.offer_to_middle(key, from, (&head, &record), count);
-            return;
+            return offer();
         }
-        let Some(class) = self.slabs.classes.of(record.words()) else { return };
+        let Some(class) = self.slabs.classes.of(record.words()) else { return Climbed::No };
         let rival = match self.temperature.rivals[class].load(Relaxed) {
             NO_RIVAL => None,
             sixteenths => Some(Count::sixteenths(sixteenths)),
         };
         if !self.policy.admits(count, rival) {
-            self.temperature.kept_out[class].fetch_add(1, Relaxed);
-            if up == Up::Either {
-                self.offer_to_middle(key, from, (&head, &record), count);
-            }
-            return;
+            // The hand goes on for the sake of who was read, and not of all that lies beside it.
+            self.temperature.kept_out[class].fetch_add(u32::from(comes == Comes::Asked), Relaxed);
+            return if up == Up::Either { offer() } else { Climbed::No };
         }
         let Some(offset) = self.slot_for_promotion(class) else {
             // Background steps are behind: what is hot comes again.
             self.details.promotions_dropped.fetch_add(1, Relaxed);
-            if up == Up::Either {
-                self.offer_to_middle(key, from, (&head, &record), count);
-            }
-            return;
+            return if up == Up::Either { offer() } else { Climbed::No };
         };
         let slab = &self.slabs.table[self.slabs.slab_of(offset) as usize];
         let slot = self.slabs.slot(offset);
@@ -169,18 +208,18 @@ impl<L: Lower> SlabSpace<L> {
         }
         // Live before the index knows it: whoever finds it there may write over it at once.
         slot.publish(Some(from), 0, self.policy.entering(count, self.temperature.now()));
-        if index.replace(key, from, self.locations.dram(offset)) {
-            self.details.promoted.fetch_add(1, Relaxed);
-            self.temperature.enters(key.hash);
-            self.policy.tell_filled(&mut local.to_tell, offset);
-            self.details.from_middle_up.fetch_add(u64::from(in_middle), Relaxed);
-            if let (Some(middle), Location::Pmem(at)) = (&self.middle, self.locations.location(from)) {
-                middle.lend(at);
-            }
-        } else {
+        if !index.replace(key, from, self.locations.dram(offset)) {
             // Its home is not its own: the index refers to something else by now, which has let that go.
             self.clear_slot(offset);
+            return Climbed::No;
         }
+        self.details.promoted.fetch_add(1, Relaxed);
+        self.temperature.enters(key.hash);
+        self.details.from_middle_up.fetch_add(u64::from(in_middle), Relaxed);
+        if let (Some(middle), Location::Pmem(at)) = (&self.middle, location) {
+            middle.lend(at);
+        }
+        Climbed::Dram(offset)
     }
 
     /// A slot of this class, or of one a little larger. Of a class that has none a slab is asked for, unless a write asked for

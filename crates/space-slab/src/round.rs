@@ -325,6 +325,7 @@ mod tests {
             store_id: 1,
             placement: Placement::Tac,
             eviction: Default::default(),
+            swap: Default::default(),
         };
         SlabSpace::new(ByteTier::new(region, 0, bytes, String::new()), None, options).unwrap()
     }

@@ -27,6 +27,7 @@ use crate::round::{Retiring, Rounds};
 use crate::sample::Sampling;
 use crate::slab::Slabs;
 use crate::stage::Stage;
+use crate::swap::Bufs;
 use crate::sync::{AtomicI64, AtomicU64, Mutex};
 use crate::temperature::Temperature;
 use crate::warm::Warming;
@@ -50,6 +51,8 @@ pub struct SlabSpace<L: Lower> {
     /// What the placement needs: whose turn it is, and slots of DRAM whose records are bound for the middle tier.
     pub(crate) dealer: Dealer,
     pub(crate) bound: Mutex<Vec<u64>>,
+    /// Bufs that were read around records which went up.
+    pub(crate) bufs: Bufs,
     /// Background state: one step at a time.
     pub(crate) steps: Mutex<Steps>,
     /// 1: what is on the medium changes no more.
@@ -101,6 +104,11 @@ pub(crate) struct Steps {
 /// Counts for people and tests.
 #[derive(Default)]
 pub(crate) struct Details {
+    /// Steps that were taken, and those that found another one under way; waits for one to land a page, and their time.
+    pub steps: AtomicU64,
+    pub steps_refused: AtomicU64,
+    pub landings_delayed: AtomicU64,
+    pub landings_delayed_us: AtomicU64,
     pub pages_written: AtomicU64,
     pub records_written: AtomicU64,
     pub copies_in_vain: AtomicU64,
@@ -111,6 +119,9 @@ pub(crate) struct Details {
     pub pages_emptied: AtomicU64,
     pub promoted: AtomicU64,
     pub promotions_dropped: AtomicU64,
+    pub bufs_fetched: AtomicU64,
+    pub bufs_dropped: AtomicU64,
+    pub fetched_along: AtomicU64,
     pub rounds_retired: AtomicU64,
     pub slabs_drained: AtomicU64,
     pub to_middle_down: AtomicU64,
@@ -141,6 +152,7 @@ impl<L: Lower> SlabSpace<L> {
             policy: Chosen::new(options.eviction),
             dealer: Dealer::default(),
             bound: Mutex::default(),
+            bufs: Bufs::default(),
             steps: Mutex::new(Steps::default()),
             stopped: AtomicU64::new(0),
             aloft: Mutex::default(),
@@ -227,7 +239,7 @@ impl<L: Lower> Space for SlabSpace<L> {
             return Err(StoreError::Options("the store was closed: it must be opened again".into()));
         }
         let queue = self.blocks.lower.queue().map_err(StoreError::io("a queue of reads"))?;
-        Ok(Local::new(Reads::new(queue)))
+        Ok(Local::new(if self.swaps_bufs() { Reads::of_bufs(queue) } else { Reads::new(queue) }))
     }
     fn detach(&self, local: &mut Local<L>) {
         self.rest_local(local);
@@ -322,7 +334,11 @@ impl<L: Lower> Space for SlabSpace<L> {
     }
 
     fn step<I: Index>(&self, index: &I, context: &dyn Context) -> Progress {
-        let Some(mut steps) = self.steps.try_lock() else { return Progress::Idle };
+        let Some(mut steps) = self.steps.try_lock() else {
+            self.details.steps_refused.fetch_add(1, Relaxed);
+            return Progress::Idle;
+        };
+        self.details.steps.fetch_add(1, Relaxed);
         if self.stopped.load(SeqCst) == 1 {
             return Progress::Idle;
         }
@@ -349,6 +365,7 @@ impl<L: Lower> Space for SlabSpace<L> {
         all.push(self.round_step(retiring, (stage, evicting.filling(), flights), index, context));
         let walking = matches!(retiring, Retiring::Sealing { .. } | Retiring::Walking { .. });
         all.push(self.evict_step(evicting, (stage, flights), cooling, walking, index, context));
+        all.push(self.fetch_step(index, context));
         all.push(self.middle_step(middle, (stage, flights), index, context));
         all.push(self.defrag_step(defrag, image, index, context));
         all.push(self.warm_step(warming, index, context));

@@ -376,6 +376,7 @@ mod tests {
             store_id: 1,
             placement: Placement::Tac,
             eviction: Default::default(),
+            swap: Default::default(),
         };
         SlabSpace::new(ByteTier::new(region, 0, 4 << 20, String::new()), middle, options).unwrap()
     }

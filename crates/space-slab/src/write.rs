@@ -139,6 +139,7 @@ impl<L: Lower> SlabSpace<L> {
         if local.accesses > 0 {
             self.temperature.count_accesses(std::mem::take(&mut local.accesses));
         }
+        local.reads.forget_around();
         if !local.to_tell.is_empty() {
             self.policy.hand_over(&mut local.to_tell);
         }

@@ -39,7 +39,7 @@ pub use options::{Options, Tier, WhenFull};
 pub use size::{Place, Size, TierSpec, human_bytes};
 pub use stored::stored_engine;
 pub use terrace_engine as engine;
-pub use terrace_space_slab::{Eviction, Placement};
+pub use terrace_space_slab::{Eviction, Placement, Swap};
 
 use std::sync::Arc;
 

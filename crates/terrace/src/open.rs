@@ -45,6 +45,12 @@ pub(crate) fn open(options: &Options, source: &impl MediaSource) -> Result<Opene
             options.engine
         )));
     }
+    if let Some(swap) = options.swap.filter(|_| options.engine != "tac") {
+        return Err(StoreError::Options(format!(
+            "engine {} has no ways of swapping: leave --swap {swap} out, or use --engine tac",
+            options.engine
+        )));
+    }
     match options.engine.as_str() {
         "dram" => open_dram(options),
         "hetermm" => crate::hetermm::open(options, source),

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use terrace_engine::Durability;
-use terrace_space_slab::{Eviction, Placement};
+use terrace_space_slab::{Eviction, Placement, Swap};
 
 use crate::size::{Size, TierSpec};
 
@@ -20,6 +20,9 @@ pub struct Options {
     /// Which record leaves DRAM next and which may enter, of engine `tac`. `None`: CLOCK, and what beats its next victim. A store
     /// may be opened with another one each time.
     pub policy: Option<Eviction>,
+    /// What a read of the SSD brings up, of engine `tac`: the record that was asked for, or what lies with it, too. `None`:
+    /// [`Swap::Tuple`]. A store may be opened with another one each time.
+    pub swap: Option<Swap>,
     /// Where the store's files lie. `None`: nothing is kept (benchmarks of `dram`; emulated media in shared memory).
     pub dir: Option<PathBuf>,
     /// Bound on the process's anonymous memory, index and buffers counted.
@@ -81,6 +84,7 @@ impl Default for Options {
             index: "clht".into(),
             placement: None,
             policy: None,
+            swap: None,
             dir: None,
             dram: None,
             dram_records: None,

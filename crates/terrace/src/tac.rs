@@ -5,7 +5,7 @@ use std::sync::Arc;
 use terrace_engine::{Store, StoreError, StoreHandle};
 use terrace_index::Index;
 use terrace_media::{BlockDevice, ByteRegion, HeapRegion};
-use terrace_space_slab::{Choices, Placement, SlabOptions};
+use terrace_space_slab::{Choices, Eviction, Placement, SlabOptions, Swap};
 
 use crate::media_source::{FoundRegion, MediaSource, SystemMedia};
 use crate::open::Opened;
@@ -26,8 +26,22 @@ pub(crate) fn open(options: &Options, source: &impl MediaSource) -> Result<Opene
             "placement {placement} is about three tiers: give --pmem SIZE@PATH and --ssd SIZE, or leave --placement out"
         )));
     }
-    let eviction = options.policy.unwrap_or_default();
-    let engine = Tac { choices: Choices { placement, eviction } };
+    let swap = options.swap.unwrap_or_default();
+    if swap == Swap::Buf && options.ssd.is_none() {
+        return Err(StoreError::Options(
+            "swapping by buf is about the SSD: give --ssd SIZE, or leave --swap out".into(),
+        ));
+    }
+    if swap == Swap::Buf && placement == Placement::AntiTuple {
+        return Err(StoreError::Options(
+            "placement anti-tuple is the one that swaps by tuple: leave --swap buf out, or use --placement tac".into(),
+        ));
+    }
+    let eviction = options.policy.unwrap_or(match placement {
+        Placement::AntiTuple => Eviction::of_the_paper(),
+        Placement::Tac | Placement::Anti2 | Placement::AntiNvm => Eviction::default(),
+    });
+    let engine = Tac { choices: Choices { placement, eviction, swap } };
     match (&options.pmem, &options.ssd) {
         (Some(pmem), Some(ssd)) => tiered::both::open(&engine, options, (pmem, ssd), source),
         (Some(tier), None) => tiered::byte::open(&engine, options, tier, source),
@@ -47,9 +61,9 @@ impl Engine for Tac {
     }
     fn describe_dram(&self, sizes: &tiered::Sizes, dram_bytes: u64) -> String {
         let block_bytes = sizes.block_bytes as usize;
-        let Choices { placement, eviction } = self.choices;
-        let slabs =
-            SlabOptions { block_bytes, dram_bytes, dram_budget: None, store_id: 0, placement, eviction };
+        let Choices { placement, eviction, swap } = self.choices;
+        let (dram_budget, store_id) = (None, 0);
+        let slabs = SlabOptions { block_bytes, dram_bytes, dram_budget, store_id, placement, eviction, swap };
         let slab_bytes = slabs.slab_bytes() as u64;
         format!("dram  {} for records, in slabs of {}", human_bytes(dram_bytes), human_bytes(slab_bytes))
     }

@@ -215,6 +215,9 @@ fn describe<E: Engine>(
     if let Some(policy) = options.policy {
         lines[0].push_str(&format!(", policy {policy}"));
     }
+    if let Some(swap) = options.swap {
+        lines[0].push_str(&format!(", swap {swap}"));
+    }
     if let Some(bound) = options.dram {
         lines[1].push_str(&format!(" and the index, of {} in all", human_bytes(bound)));
     }

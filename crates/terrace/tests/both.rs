@@ -7,7 +7,7 @@ use std::path::Path;
 
 use terrace::check::CheckOptions;
 use terrace::engine::StoreError;
-use terrace::{OpenStore, Options, Place, Placement, Tier};
+use terrace::{OpenStore, Options, Place, Placement, Swap, Tier};
 
 const KEYS: u32 = 60_000;
 
@@ -67,6 +67,22 @@ fn placements_need_the_engine_and_the_tiers_that_they_are_about() {
     let error =
         refused(&Options { engine: "hetermm".into(), policy, placement: None, ..placed(Placement::Tac) });
     assert!(error.contains("hetermm has no policies") && error.contains("--engine tac"), "{error}");
+    let swapped = |swap, placement, ssd| {
+        let all = options(files.path(), files.path());
+        refused(&Options {
+            swap: Some(swap),
+            placement,
+            ssd: if ssd { all.ssd.clone() } else { None },
+            ..all
+        })
+    };
+    let error = swapped(Swap::Buf, None, false);
+    assert!(error.contains("about the SSD") && error.contains("--ssd SIZE"), "{error}");
+    let error = swapped(Swap::Buf, Some(Placement::AntiTuple), true);
+    assert!(error.contains("swaps by tuple"), "{error}");
+    let hetermm =
+        Options { engine: "hetermm".into(), swap: Some(Swap::Tuple), ..options(files.path(), files.path()) };
+    assert!(refused(&hetermm).contains("hetermm has no ways of swapping"));
     // With two tiers all are the same: what is meant anyway may be said.
     terrace::open(placed(Placement::Tac)).unwrap().close().unwrap();
 }
@@ -97,11 +113,15 @@ fn a_store_on_both_kinds_of_media() {
     assert_eq!(keys_checked(&dir), u64::from(KEYS) + 1);
 
     // One placement's store is another's.
-    let other =
-        Options { placement: Some(Placement::Anti2), policy: "s3-fifo".parse().ok(), ..options.clone() };
+    let other = Options {
+        placement: Some(Placement::Anti2),
+        policy: "s3-fifo".parse().ok(),
+        swap: Some(Swap::Buf),
+        ..options.clone()
+    };
     let store = terrace::open(other).unwrap();
     assert!(
-        store.description[0].ends_with("placement anti-2, policy s3-fifo/all"),
+        store.description[0].ends_with("placement anti-2, policy s3-fifo/all, swap buf"),
         "{:?}",
         store.description
     );

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 use terrace::engine::Durability;
-use terrace::{Eviction, Placement, Size, TierSpec};
+use terrace::{Eviction, Placement, Size, Swap, TierSpec};
 use terrace_bench::{Config, Distribution, Endpoint, Verify, Workload};
 
 use crate::{names, say};
@@ -55,6 +55,9 @@ pub struct BenchArgs {
     /// Of tac, which record leaves DRAM next: clock, lazy-lru, lazy-lru-paper, lru, alru, sampled-lru, s3-fifo or sieve; and which may enter, as in lru/hot: all, hot or beats [default: clock/beats]
     #[arg(long, value_name = "P[/GATE]")]
     policy: Option<Eviction>,
+    /// Of tac with --ssd, what a read of the SSD brings up: tuple (the record) or buf (what is worth it of the 16 KiB around it) [default: tuple]
+    #[arg(long, value_name = "S")]
+    swap: Option<Swap>,
     /// a, b, c, d, f (YCSB's), load, wh (50% sets), rh (5% sets) or ro (none)
     #[arg(long, default_value = "rh", value_name = "W")]
     workload: Workload,
@@ -133,6 +136,7 @@ impl BenchArgs {
             index: self.index,
             placement: self.placement,
             policy: self.policy,
+            swap: self.swap,
             workload: self.workload,
             records: self.records,
             operations: self.operations,
@@ -183,7 +187,7 @@ pub fn run(mut args: BenchArgs) -> anyhow::Result<ExitCode> {
 mod tests {
     use crate::args::{Cli, Command};
     use clap::Parser;
-    use terrace::{Placement, Size};
+    use terrace::{Placement, Size, Swap};
     use terrace_bench::{Config, Distribution, Workload};
 
     fn config(line: &str) -> Result<Config, String> {
@@ -197,7 +201,7 @@ mod tests {
     #[test]
     fn every_option_arrives() {
         let config = config(
-            "--engine dram --index clht --placement anti-2 --policy lru/hot --workload wh --records 10 --operations 20 --threads 3 --batch 4 --in-flight 5 --rate 1000 --load-rate 2000 \
+            "--engine dram --index clht --placement anti-2 --policy lru/hot --swap buf --workload wh --records 10 --operations 20 --threads 3 --batch 4 --in-flight 5 --rate 1000 --load-rate 2000 \
              --key-bytes 16 --value-bytes 100 --distribution zipfian:1.5 --dram-records 25% --pmem 200%@/mnt/pmem \
              --ssd 1GiB --profile optane-200 --durability sync --dir /srv/x --connect redis://127.0.0.1:7000 --seed 9 \
              --recover --json out.json",
@@ -206,6 +210,7 @@ mod tests {
         assert_eq!((config.engine.as_str(), config.workload), ("dram", Workload::WriteHeavy));
         assert_eq!(config.placement, Some(Placement::Anti2));
         assert_eq!(config.policy, "lru/hot".parse().ok());
+        assert_eq!(config.swap, Some(Swap::Buf));
         assert_eq!((config.records, config.operations, config.threads, config.batch), (10, 20, 3, 4));
         assert_eq!((config.rate, config.load_rate), (Some(1000), Some(2000)));
         assert_eq!((config.in_flight, config.key_bytes, config.value_bytes, config.seed), (5, 16, 100, 9));
@@ -229,6 +234,7 @@ mod tests {
             ("--pmem 5parsecs", "expected a size"),
             ("--placement anti-3", "anti-2 or anti-nvm"),
             ("--policy lru/cold", "hot or beats"),
+            ("--swap page", "tuple or buf"),
         ] {
             let error = config(line).unwrap_err();
             assert!(error.contains(word), "{line}: {error}");

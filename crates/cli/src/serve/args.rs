@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use terrace::engine::Durability;
-use terrace::{Eviction, Placement, Size, TierSpec, WhenFull};
+use terrace::{Eviction, Placement, Size, Swap, TierSpec, WhenFull};
 
 use super::listen::Listen;
 use super::settings::{Engine, Index};
@@ -51,6 +51,9 @@ pub struct ServeArgs {
     /// Of --engine tac, which record leaves DRAM next: clock, or, to compare it with, lazy-lru, lazy-lru-paper, lru, alru, sampled-lru, s3-fifo or sieve; and which may enter, as in lru/hot: all, hot (above a threshold) or beats (read half as often again as the next one to leave) [default: clock/beats]
     #[arg(long, value_name = "P[/GATE]")]
     pub policy: Option<Eviction>,
+    /// Of --engine tac with --ssd, what a read of the SSD brings up: tuple (the record that was asked for), or, to compare it with, buf (what is worth it of the 16 KiB around it) [default: tuple]
+    #[arg(long, value_name = "S")]
+    pub swap: Option<Swap>,
     /// Bound on the process's memory, index and buffers counted [default: half of the memory that may be used]
     #[arg(long, value_name = "SIZE")]
     pub dram: Option<Size>,

@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use anyhow::Context;
 use terrace::engine::Durability;
-use terrace::{Eviction, Place, Placement, Size, TierSpec, WhenFull};
+use terrace::{Eviction, Place, Placement, Size, Swap, TierSpec, WhenFull};
 
 use super::args::ServeArgs;
 use super::file::File;
@@ -14,7 +14,7 @@ use super::listen::Listen;
 use crate::names;
 
 /// The keys of the configuration file; in the environment in capitals with underscores, behind `TERRACE_`.
-pub const KEYS: [&str; 16] = [
+pub const KEYS: [&str; 17] = [
     "dir",
     "redis",
     "memcached",
@@ -24,6 +24,7 @@ pub const KEYS: [&str; 16] = [
     "index",
     "placement",
     "policy",
+    "swap",
     "dram",
     "dram-records",
     "pmem",
@@ -54,6 +55,8 @@ pub struct Settings {
     pub placement: Option<Placement>,
     /// Policy and gate of DRAM.
     pub policy: Option<Eviction>,
+    /// Swapping.
+    pub swap: Option<Swap>,
     /// Bound on memory.
     pub dram: Option<Size>,
     /// Bound on the records in DRAM.
@@ -184,6 +187,7 @@ fn gather_from(
         index: from.get(args.index, "index")?.map_or_else(|| "clht".to_owned(), |Index(name)| name),
         placement: from.get(args.placement, "placement")?,
         policy: from.get(args.policy, "policy")?,
+        swap: from.get(args.swap, "swap")?,
         dram,
         dram_records,
         pmem,
@@ -262,6 +266,15 @@ impl Settings {
         ensure!(
             self.policy.is_none() || self.engine == "tac",
             "--policy is of engine tac: leave it out, or use --engine tac"
+        );
+        ensure!(
+            self.swap.is_none() || self.engine == "tac",
+            "--swap is of engine tac: leave it out, or use --engine tac"
+        );
+        ensure!(
+            self.swap != Some(Swap::Buf)
+                || (self.ssd.is_some() && self.placement != Some(Placement::AntiTuple)),
+            "--swap buf is about the SSD, and placement anti-tuple is the one without it: add --ssd SIZE and use --placement tac, or leave --swap out"
         );
         ensure!(
             matches!(self.placement, None | Some(Placement::Tac))
@@ -352,6 +365,7 @@ mod tests {
             ("index", "clht"),
             ("placement", "anti-nvm"),
             ("policy", "lru/beats"),
+            ("swap", "buf"),
             ("dram-records", "3MiB"),
             ("pmem", "1GiB"),
             ("ssd", "2GiB@/srv/y"),
@@ -380,6 +394,7 @@ mod tests {
             "optane",
             "AntiNvm",
             "policy: Lru, gate: Beats",
+            "Buf",
             "Evict",
         ] {
             assert!(from_file.contains(word), "{word} is missing in {from_file}");
@@ -429,6 +444,16 @@ mod tests {
         let other = Some("hetermm".parse().unwrap());
         let args = ServeArgs { policy, engine: other, ..ServeArgs::default() };
         assert!(refused(args).contains("--policy is of engine tac"));
+        let swapped = |engine: &str, ssd: Option<&str>| ServeArgs {
+            swap: Some(Swap::Buf),
+            engine: Some(engine.parse().unwrap()),
+            ssd: ssd.map(|size| size.parse().unwrap()),
+            pmem: ssd.is_none().then(|| "1GiB".parse().unwrap()),
+            ..ServeArgs::default()
+        };
+        assert!(refused(swapped("hetermm", Some("1GiB"))).contains("--swap is of engine tac"));
+        assert!(refused(swapped("tac", None)).contains("--swap buf is about the SSD"));
+        assert!(gather(swapped("tac", Some("1GiB")), &nothing).is_ok());
         assert_eq!(gather(placed("tac", engine), &nothing).unwrap().placement, Some(Placement::Tac));
         let args = ServeArgs { profile: Some("optane-200".into()), ..ServeArgs::default() };
         assert!(gather(args, &nothing).unwrap_err().to_string().contains("--pmem 1GiB"));

@@ -24,6 +24,9 @@ impl Display for Settings {
         if let Some(policy) = self.policy {
             line("policy", &policy.to_string())?;
         }
+        if let Some(swap) = self.swap {
+            line("swap", swap.name())?;
+        }
         let tiers = [("pmem", &self.pmem), ("ssd", &self.ssd)];
         let sizes = [("dram", self.dram), ("dram-records", self.dram_records)];
         let sizes = sizes.iter().filter_map(|(key, value)| Some((*key, size(value.as_ref()?))));
@@ -83,7 +86,7 @@ mod tests {
     #[test]
     fn settings_read_back_as_they_were() {
         let text = "dir = \"/a \\\"b\\\" \\\\ \\u0001\"\nredis = \"[::1]:7\"\nmemcached = \"off\"\nthreads = 3\n\
-                    engine = \"tac\"\nplacement = \"anti-2\"\npolicy = \"lazy-lru/all\"\nssd = \"2GiB\"\n\
+                    engine = \"tac\"\nplacement = \"anti-2\"\npolicy = \"lazy-lru/all\"\nswap = \"buf\"\nssd = \"2GiB\"\n\
                     dram-records = \"12.5%\"\npmem = \"1GiB@node:2\"\nprofile = \"optane-200\"\n\
                     durability = \"batch:7\"\nwhen-full = \"evict\"";
         let settings = gather_text(Default::default(), &|_| None, Some(text)).unwrap();

@@ -58,6 +58,7 @@ pub fn size(settings: &Settings) -> anyhow::Result<Sized> {
         index: settings.index.clone(),
         placement: settings.placement,
         policy: settings.policy,
+        swap: settings.swap,
         dir: (!volatile).then(|| settings.dir.clone()),
         dram,
         dram_records,

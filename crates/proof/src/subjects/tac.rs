@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use terrace_engine::{Store, StoreError, StoreHandle};
-use terrace_space_slab::{Choices, Eviction, Placement, SlabOptions, open_block, open_byte, open_tiered};
+use terrace_space_slab::{Choices, Placement, SlabOptions, Swap, open_block, open_byte, open_tiered};
 use terrace_testkit::sweep::{self, Media, MediaKind, Shape, Subject};
 
 use super::tiny::{opening, shape, sizes};
@@ -18,9 +18,10 @@ impl Subject for Tac {
 
     fn shape(&self, media: MediaKind) -> Shape {
         let terrace_space_hybrid_log::Sizes { block_bytes, dram_bytes, store_id, .. } = sizes(media);
-        let (placement, eviction) = (Placement::default(), Eviction::default());
+        let Choices { placement, eviction, swap } = Choices::default();
+        let dram_budget = None;
         let options =
-            SlabOptions { block_bytes, dram_bytes, dram_budget: None, store_id, placement, eviction };
+            SlabOptions { block_bytes, dram_bytes, dram_budget, store_id, placement, eviction, swap };
         shape(media, &options.limits())
     }
 
@@ -29,7 +30,8 @@ impl Subject for Tac {
     }
 }
 
-/// Engine `tac` under placements other than its own, one for each history; what goes on after a crash may go on under another.
+/// Engine `tac` under placements other than its own, or with whole bufs coming up, one for each history; what goes on after a crash
+/// may go on under another.
 pub struct TacPlaced;
 
 impl Subject for TacPlaced {
@@ -45,11 +47,21 @@ impl Subject for TacPlaced {
     fn open(&self, media: &Media, how: sweep::Opening) -> Result<Box<dyn Store>, StoreError> {
         // They come in runs of seeds, and their remainders by other numbers mean something else.
         let drawn = how.variant.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
-        open(media, how, OTHERS[drawn as usize % OTHERS.len()].into())
+        open(media, how, other(drawn))
     }
 }
 
-const OTHERS: [Placement; 2] = [Placement::Anti2, Placement::AntiNvm];
+fn other(drawn: u64) -> Choices {
+    match drawn % 4 {
+        0 => Placement::Anti2.into(),
+        1 => Placement::AntiNvm.into(),
+        2 => Swap::Buf.into(),
+        // Whatever lies with a record that was read comes up.
+        _ => {
+            Choices { swap: Swap::Buf, eviction: "lru/all".parse().unwrap_or_default(), ..Choices::default() }
+        }
+    }
+}
 
 fn open(media: &Media, how: sweep::Opening, choices: Choices) -> Result<Box<dyn Store>, StoreError> {
     let opening = opening("tac", media, how);

@@ -18,6 +18,7 @@ use super::Middle;
 use crate::placement::Down;
 use crate::pmem::Fills;
 use crate::policy::{Beats, Count, Gate, Thresholds, Tier};
+use crate::read::Comes;
 use crate::space::SlabSpace;
 use crate::stage::{Stage, Staged, What};
 use crate::temperature::NO_RIVAL;
@@ -177,34 +178,41 @@ impl<L: Lower> SlabSpace<L> {
         true
     }
 
-    /// A record was read from a page, and is not worth a place in DRAM.
+    /// A record was read from a page, and is not worth a place in DRAM. Whether it waits for one here.
     pub(crate) fn offer_to_middle(
         &self,
         key: &Key<'_>,
         from: Address,
         (head, record): (&Head, &NewRecord<'_>),
         count: Count,
-    ) {
-        let Some(middle) = &self.middle else { return };
-        let Some(class) = middle.slabs.class_for(record.words()) else { return };
+        comes: Comes,
+    ) -> bool {
+        let Some(middle) = &self.middle else { return false };
+        let Some(class) = middle.slabs.class_for(record.words()) else { return false };
         if !middle.admits(class, count) {
-            return;
+            return false;
         }
+        let seq = self.generation(from);
         let mut arrived = middle.arrived.lock();
-        if arrived.len() >= ARRIVED_MAX {
+        if arrived.iter().any(|other| other.from == from && other.seq == seq) {
+            return true;
+        }
+        // What comes along comes in the very step that takes them.
+        if arrived.len() >= ARRIVED_MAX && comes == Comes::Asked {
             self.details.promotions_dropped.fetch_add(1, Relaxed);
-            return;
+            return false;
         }
         let mut bytes = Vec::new();
         record.encode(&mut bytes);
         arrived.push(Arrived {
             from,
-            seq: self.generation(from),
+            seq,
             words: head.meta.slot_words() as u32,
             hash: key.hash,
             db: key.db,
             record: bytes,
         });
+        true
     }
 
     /// Fills slots with what was read from pages.

@@ -12,7 +12,9 @@ use terrace_engine::{
 };
 use terrace_index::{Clht, Index, WithStrays};
 use terrace_media::{BlockFile, BlockFileOptions, HeapRegion};
-use terrace_space_slab::{Choices, Eviction, Opening, Placement, Sizes, open_block, open_byte, open_tiered};
+use terrace_space_slab::{
+    Choices, Eviction, Opening, Placement, Sizes, Swap, open_block, open_byte, open_tiered,
+};
 use terrace_testkit::concurrent::{groups_test, threads_test};
 use terrace_testkit::conformance::{Harness, Restarted, random_model_test};
 use terrace_testkit::history::Plan;
@@ -212,6 +214,19 @@ fn random_operations_placed_otherwise() {
     for media in [Media::anti_2, Media::anti_nvm] {
         random_operations(media, Durability::Sync, false);
         random_operations(media, Durability::None, false);
+    }
+}
+
+/// Whole bufs come up: what is worth it, and whatever lies in them.
+#[test]
+fn random_operations_with_whole_bufs() {
+    for eviction in [Eviction::default(), "lru/all".parse().unwrap()] {
+        let choices = Choices { swap: Swap::Buf, eviction, ..Choices::default() };
+        let mut tac = Tac::new(Media::chosen(choices), Durability::Sync, false);
+        let report = random_model_test(&mut tac, 11, 300);
+        assert!(report.operations > 500, "{eviction}: {report:?}");
+        let details = tac.store().stats().engine_details;
+        println!("{eviction}: {details:?}");
     }
 }
 

@@ -5,3 +5,4 @@ mod large;
 mod placement;
 mod policies;
 mod snapshot;
+mod swap;

@@ -12,7 +12,7 @@ use terrace_engine::{
 };
 use terrace_index::Clht;
 use terrace_media::{BlockFile, BlockFileOptions, HeapRegion};
-use terrace_space_slab::{Opening, Placement, Sizes, open_tiered};
+use terrace_space_slab::{Choices, Opening, Placement, Sizes, open_tiered};
 
 const SIZES: Sizes = Sizes {
     block_bytes: 64 << 10,
@@ -25,17 +25,19 @@ const SIZES: Sizes = Sizes {
 /// Beside the log, so many records of [`VALUE`] bytes find a slot there, of two granules each.
 const IN_PMEM: u64 = 64 * 127;
 const VALUE: usize = 400;
-const KEYS: u64 = 20_000;
+pub(crate) const KEYS: u64 = 20_000;
 
-struct Placed {
-    store: Box<dyn Store>,
+pub(crate) struct Placed {
+    pub(crate) store: Box<dyn Store>,
     session: Box<dyn Session>,
     clock: Arc<ManualClock>,
+    /// The byte that each key's value consists of.
+    values: Vec<u8>,
     _dir: TempDir,
 }
 
 impl Placed {
-    fn new(placement: Placement) -> Self {
+    pub(crate) fn new(choices: impl Into<Choices>) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let region = Arc::new(HeapRegion::new(SIZES.log_bytes + 64 * (64 << 10)).unwrap());
         let options = BlockFileOptions { direct: false, ring: false, prewrite: false };
@@ -59,9 +61,9 @@ impl Placed {
             progress: &|_, _| {},
         };
         let store =
-            Box::new(StoreHandle(open_tiered((&region, 0), &data, "", placement.into(), opening).unwrap()));
+            Box::new(StoreHandle(open_tiered((&region, 0), &data, "", choices.into(), opening).unwrap()));
         let session = store.session().unwrap();
-        Self { store, session, clock, _dir: dir }
+        Self { store, session, clock, values: vec![7; KEYS as usize], _dir: dir }
     }
     /// Does something to each key, and lets the store work.
     fn each(&mut self, keys: impl Iterator<Item = u64>, op: impl Fn(&mut Batch) -> OpKind) {
@@ -71,8 +73,13 @@ impl Placed {
             batch.push(0, &key.to_be_bytes(), kind);
             self.session.execute(&mut batch);
             let settled = self.session.wait(&mut batch);
-            let reply = batch.reply(0, &settled);
-            assert!(matches!(reply, Reply::Hit { .. } | Reply::Stored { .. }), "key {key}: {reply:?}");
+            match batch.reply(0, &settled) {
+                Reply::Stored { .. } => {}
+                Reply::Hit { value: Some(value), .. } => {
+                    assert_eq!(batch.output(value), [self.values[key as usize]; VALUE], "key {key}");
+                }
+                reply => panic!("key {key}: {reply:?}"),
+            }
             drop(settled);
             // What is kept free follows from how many come in a time.
             self.clock.advance_us(1000);
@@ -83,15 +90,20 @@ impl Placed {
         }
     }
     fn set(&mut self, keys: impl Iterator<Item = u64>) {
-        self.each(keys, |batch| {
-            let (value, condition, expiry) = (batch.bytes(&[7; VALUE]), Condition::Always, Expiry::Clear);
+        self.set_to(7, keys);
+    }
+    pub(crate) fn set_to(&mut self, value: u8, keys: impl Iterator<Item = u64>) {
+        let keys: Vec<u64> = keys.collect();
+        keys.iter().for_each(|&key| self.values[key as usize] = value);
+        self.each(keys.into_iter(), |batch| {
+            let (value, condition, expiry) = (batch.bytes(&[value; VALUE]), Condition::Always, Expiry::Clear);
             OpKind::Set { value, condition, expiry, flags: None, old_value: false }
         });
     }
-    fn get(&mut self, keys: impl Iterator<Item = u64>) {
+    pub(crate) fn get(&mut self, keys: impl Iterator<Item = u64>) {
         self.each(keys, |_| OpKind::Get { value: true });
     }
-    fn detail(&self, name: &str) -> u64 {
+    pub(crate) fn detail(&self, name: &str) -> u64 {
         let details = self.store.stats().engine_details;
         details.iter().find(|(known, _)| *known == name).unwrap().1
     }
@@ -101,7 +113,7 @@ impl Placed {
         [tiers[0].records, tiers[1].records, tiers[2].records]
     }
     /// Gets that each tier answered.
-    fn hits(&self) -> [u64; 3] {
+    pub(crate) fn hits(&self) -> [u64; 3] {
         let tiers = self.store.stats().tiers;
         [tiers[0].hits, tiers[1].hits, tiers[2].hits]
     }

@@ -13,7 +13,7 @@ use terrace_media::{
     BlockDevice, BlockFile, BlockFileOptions, ByteRegion, DirLock, MapOptions, MappedRegion, PlaceKind,
     SUPERBLOCK_BYTES, Superblock,
 };
-use terrace_space_slab::{Eviction, Placement, SlabOptions};
+use terrace_space_slab::{Eviction, Placement, SlabOptions, Swap};
 
 use super::{CheckError, CheckOptions, Parts, Report, run};
 use crate::hetermm::Hetermm;
@@ -144,6 +144,7 @@ fn on_both(
         store_id: tiered::store_id(superblock),
         placement: Placement::default(),
         eviction: Eviction::default(),
+        swap: Swap::default(),
     };
     let (memory, part) = (region.clone(), (start, region.len() - start));
     let mut parts = parts(tier, log, superblock, sizes, false)?;
