@@ -97,7 +97,8 @@ pub struct Report {
     pub(crate) study: &'static str,
     pub(crate) about: &'static str,
     pub(crate) settings: Settings,
-    pub(crate) seconds: f64,
+    /// Of each part, in the order of the study.
+    pub(crate) seconds: Vec<(&'static str, f64)>,
 }
 
 impl Report {
@@ -131,22 +132,18 @@ pub fn run(study: &Study, options: &Options) -> anyhow::Result<Report> {
     if let Some(dir) = &options.plots {
         std::fs::create_dir_all(dir).with_context(|| format!("can't create {}", dir.display()))?;
     }
-    let (mut rows, started) = (Vec::new(), Instant::now());
+    let (mut rows, mut seconds) = (Vec::new(), Vec::new());
     for part in study.parts {
         if !options.only.is_empty() && !options.only.iter().any(|id| id == part.id) {
             continue;
         }
+        let started = Instant::now();
         let outcome = (part.source)(settings).with_context(|| format!("{} failed", part.id))?;
         rows.extend(outcome.rows);
         if let Some(dir) = &options.plots {
             outcome.plots.iter().try_for_each(|plot| plot.write(dir))?;
         }
+        seconds.push((part.id, started.elapsed().as_secs_f64()));
     }
-    Ok(Report {
-        rows,
-        study: study.name,
-        about: study.about,
-        settings: settings.clone(),
-        seconds: started.elapsed().as_secs_f64(),
-    })
+    Ok(Report { rows, study: study.name, about: study.about, settings: settings.clone(), seconds })
 }

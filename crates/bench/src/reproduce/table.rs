@@ -89,7 +89,7 @@ impl fmt::Display for Report {
         let count = |is: fn(&Holds) -> bool| self.rows.iter().filter(|row| is(&row.holds)).count();
         writeln!(
             f,
-            "\n{}: {} rows: {} hold, {} do not, {} not judged, {} not measured; scale {}, {} runs from seed {}, {:.0} s",
+            "\n{}: {} rows: {} hold, {} do not, {} not judged, {} not measured; scale {}, {} runs from seed {}, {:.0} s ({})",
             self.study,
             self.rows.len(),
             count(|holds| *holds == Holds::Judged(true)),
@@ -99,7 +99,12 @@ impl fmt::Display for Report {
             self.settings.scale,
             self.settings.runs,
             self.settings.seed,
+            self.seconds.iter().map(|(_, seconds)| seconds).sum::<f64>(),
             self.seconds
+                .iter()
+                .map(|(id, seconds)| format!("{id} {seconds:.0}"))
+                .collect::<Vec<_>>()
+                .join(", ")
         )
     }
 }
@@ -129,7 +134,7 @@ mod tests {
             study: "x",
             about: "A paper",
             settings: Settings { scale: 1.0, runs: 5, seed: 1, threads: 2 },
-            seconds: 1.2,
+            seconds: vec![("T1", 1.2), ("T2", 0.9)],
         };
         let text = report.to_string();
         let lines: Vec<&str> = text.lines().collect();
@@ -141,7 +146,7 @@ mod tests {
         assert!(text.contains("\n(1) no engine\n") && !text.contains("(2)"), "{text}");
         assert_eq!(
             *lines.last().unwrap(),
-            "x: 3 rows: 0 hold, 1 do not, 0 not judged, 2 not measured; scale 1, 5 runs from seed 1, 1 s"
+            "x: 3 rows: 0 hold, 1 do not, 0 not judged, 2 not measured; scale 1, 5 runs from seed 1, 2 s (T1 1, T2 1)"
         );
     }
 }

@@ -6,22 +6,23 @@
 //!                                        reads and writes, time
 //! ```
 //!
-//! What is *counted* has one client, which waits for each answer and lets background work be done in between. How fast the
-//! machine is matters in one way: DRAM keeps slots free for what comes in 50 ms. What the tiers held is counted, therefore, and
-//! the simulator is given as much. The accesses are those that the trace simulator draws. Each store has a hash seed of its own, by
-//! which records meet in the sketch of counts: two runs differ in the second digit behind the point.
+//! What is *counted* has one client, which waits for each answer and lets background work be done in between, in a store in
+//! memory whose clock the accesses move ([`memory`](super::memory)): a run gives the same anywhere. DRAM keeps slots free; what the
+//! tiers held is counted, therefore, and the simulator is given as much. The accesses are those that the trace simulator draws.
 //!
-//! What is *timed* has one client with batches, and one background thread.
+//! What is *timed* has one client with batches, one background thread, emulated PMem and the SSD under temporary files.
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use anyhow::{Context, bail, ensure};
 use tempfile::TempDir;
-use terrace::engine::{Batch, Condition, Durability, Expiry, OpKind, Progress, Reply, Session, Stats};
-use terrace::{OpenStore, Options, Place, Placement, Tier};
+use terrace::engine::{Batch, Condition, Durability, Expiry, OpKind, Progress, Reply, Session, Stats, Store};
+use terrace::{OpenStore, Options, Place, Tier};
+use terrace_space_slab::Choices;
 
 use super::super::Settings;
+use super::memory::{self, InMemory};
 use crate::Distribution;
 use crate::content::Content;
 use crate::trace::Shares;
@@ -33,7 +34,7 @@ const VALUE_BYTES: usize = 952;
 /// What a record takes in DRAM and in PMem, about; what was held is counted.
 const IN_DRAM: f64 = 1040.0;
 const IN_PMEM: f64 = 1024.0;
-/// DRAM that a store has at least, and some more.
+/// DRAM that a store on media has at least, and some more.
 const DRAM_MIN: f64 = 2.4e6;
 /// Of the memory so much is its log; and an SSD has room for all that data and for as much again.
 const LOG_SHARE: f64 = 0.25;
@@ -54,7 +55,7 @@ const SHARED_MEMORY: &str = "/dev/shm";
 /// How a store is driven.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Drive {
-    /// One access after the other, background work in between.
+    /// One access after the other, background work in between; all in memory.
     Counted,
     /// Batches, background work on a thread of its own; PMem is emulated.
     Timed,
@@ -64,7 +65,7 @@ pub(super) enum Drive {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Plan {
     pub drive: Drive,
-    pub placement: Placement,
+    pub choices: Choices,
     pub distribution: Distribution,
     pub records: u32,
     pub shares: Shares,
@@ -74,6 +75,8 @@ pub(super) struct Plan {
     pub measured: f64,
     pub shifted: f64,
     pub seed: u64,
+    /// Where it is timed.
+    pub background_threads: usize,
 }
 
 /// What was counted.
@@ -84,12 +87,20 @@ pub(super) struct Counted {
     pub pmem_hits: f64,
     /// Records that changed tiers, an access.
     pub moves: f64,
-    /// Reads of the SSD and bytes written to PMem (its log, too) and SSD, an access.
+    /// Records that came up with a buf, an access.
+    pub along: f64,
+    /// Reads of the SSD, bytes read from it, and bytes written to PMem (its log, too) and SSD, an access.
     pub ssd_reads: f64,
+    pub ssd_read: f64,
     pub pmem_written: f64,
     pub ssd_written: f64,
     /// Accesses a second.
     pub rate: f64,
+    /// Background steps that found another one under way, and waits for one to land a page, an access.
+    pub steps_refused: f64,
+    pub landings_delayed: f64,
+    /// The time of those waits, percent of all.
+    pub waited: f64,
     /// What the tiers held when the measured accesses began, as shares of all records.
     pub held: Shares,
     /// Accesses, in numbers of records, until DRAM's hits were back at 95% after the hot set moved.
@@ -100,23 +111,78 @@ pub(super) struct Counted {
 ///
 /// # Errors
 /// Why no store of them can be made here.
-pub(super) fn records(settings: &Settings, at_scale_1: u32, shares: Shares) -> Result<u32, String> {
+pub(super) fn records(
+    settings: &Settings,
+    at_scale_1: u32,
+    (drive, shares): (Drive, Shares),
+) -> Result<u32, String> {
     let records = settings.records(at_scale_1);
-    let least = DRAM_MIN / IN_DRAM / (shares.dram / 100.0);
+    let least = match drive {
+        Drive::Counted => memory::DRAM_MIN as f64,
+        Drive::Timed => DRAM_MIN,
+    } / IN_DRAM
+        / (shares.dram / 100.0);
     if f64::from(records) < least {
         let scale = (100.0 * least / f64::from(at_scale_1)).ceil() / 100.0;
         return Err(format!(
             "not measured: of {records} records DRAM's share is less than a store has at least; use --scale {scale}"
         ));
     }
-    if !Path::new(SHARED_MEMORY).is_dir() {
+    if drive == Drive::Timed && !Path::new(SHARED_MEMORY).is_dir() {
         return Err(format!("not measured: there is no {SHARED_MEMORY}, which PMem is made of"));
     }
     Ok(records)
 }
 
+/// Where a store is.
+enum Home {
+    Memory(InMemory),
+    Media(OpenStore, [TempDir; 2]),
+}
+
+impl Home {
+    fn store(&self) -> &dyn Store {
+        match self {
+            Self::Memory(memory) => memory.store(),
+            Self::Media(store, _) => &**store,
+        }
+    }
+    fn new(plan: &Plan) -> anyhow::Result<Self> {
+        let of = |share: f64, bytes: f64| share / 100.0 * f64::from(plan.records) * bytes;
+        let dram = of(plan.shares.dram, IN_DRAM) as u64;
+        let (pmem, ssd) = (of(plan.shares.pmem, IN_PMEM), of(100.0, IN_PMEM) * SSD_DATA);
+        if plan.drive == Drive::Counted {
+            let sizes = [dram, pmem as u64, ssd as u64];
+            return Ok(Self::Memory(InMemory::new(plan.choices, sizes, plan.records, plan.seed)?));
+        }
+        let dir = |within: &Path| {
+            let made = tempfile::Builder::new().prefix("terrace-reproduce-").tempdir_in(within);
+            made.with_context(|| format!("can't make a directory in {}", within.display()))
+        };
+        let dirs = [dir(&std::env::temp_dir())?, dir(Path::new(SHARED_MEMORY))?];
+        let place: PathBuf = dirs[1].path().to_owned();
+        let Choices { placement, eviction, swap } = plan.choices;
+        let whole = |bytes: f64| bytes as u64 / 4096 * 4096;
+        let store = terrace::open(Options {
+            engine: "tac".into(),
+            placement: Some(placement),
+            policy: Some(eviction),
+            swap: Some(swap),
+            dir: Some(dirs[0].path().join("store")),
+            dram_records: Some(dram),
+            pmem: Some(Tier { bytes: whole(pmem / (1.0 - LOG_SHARE)), place: Some(Place::Path(place)) }),
+            ssd: Some(Tier { bytes: whole(ssd), place: None }),
+            profile: Some(PROFILE.into()),
+            durability: Durability::default(),
+            background_threads: plan.background_threads,
+            ..Options::default()
+        })?;
+        Ok(Self::Media(store, dirs))
+    }
+}
+
 struct Bed {
-    store: OpenStore,
+    home: Home,
     session: Box<dyn Session>,
     content: Content,
     drive: Drive,
@@ -125,51 +191,21 @@ struct Bed {
     key: Vec<u8>,
     value: Vec<u8>,
     turns: usize,
-    _dirs: [TempDir; 2],
 }
 
 impl Bed {
     fn new(plan: &Plan) -> anyhow::Result<Self> {
-        let dir = |within: &Path| {
-            let made = tempfile::Builder::new().prefix("terrace-reproduce-").tempdir_in(within);
-            made.with_context(|| format!("can't make a directory in {}", within.display()))
-        };
-        let memory = Path::new(SHARED_MEMORY);
-        let dirs = [dir(&std::env::temp_dir())?, dir(memory)?];
-        let of = |share: f64, bytes: f64| share / 100.0 * f64::from(plan.records) * bytes;
-        let pmem = of(plan.shares.pmem, IN_PMEM) / (1.0 - LOG_SHARE);
-        let place: PathBuf = dirs[1].path().to_owned();
-        let (profile, background_threads) = match plan.drive {
-            // Nothing is timed: memory as it is.
-            Drive::Counted => ("dram", 0),
-            Drive::Timed => (PROFILE, 1),
-        };
-        let options = Options {
-            engine: "tac".into(),
-            placement: Some(plan.placement),
-            dir: Some(dirs[0].path().join("store")),
-            dram_records: Some(of(plan.shares.dram, IN_DRAM) as u64),
-            pmem: Some(Tier { bytes: pmem as u64 / 4096 * 4096, place: Some(Place::Path(place)) }),
-            ssd: Some(Tier { bytes: (of(100.0, IN_PMEM) * SSD_DATA) as u64 / 4096 * 4096, place: None }),
-            profile: Some(profile.into()),
-            durability: Durability::default(),
-            background_threads,
-            ..Options::default()
-        };
-        let store = terrace::open(options)?;
-        let session = store.session()?;
-        let content = Content::new(KEY_BYTES, VALUE_BYTES, false, plan.seed);
+        let home = Home::new(plan)?;
         Ok(Self {
-            store,
-            session,
-            content,
+            session: home.store().session()?,
+            home,
+            content: Content::new(KEY_BYTES, VALUE_BYTES, false, plan.seed),
             drive: plan.drive,
             batch: Batch::new(),
             pushed: Vec::new(),
             key: Vec::new(),
             value: Vec::new(),
             turns: 0,
-            _dirs: dirs,
         })
     }
 
@@ -221,9 +257,11 @@ impl Bed {
 
     /// Background work, where no thread does it.
     fn help(&mut self) {
-        if self.drive == Drive::Counted && self.turns.is_multiple_of(ACCESSES_A_TURN) {
+        let Home::Memory(memory) = &self.home else { return };
+        memory.pass(1);
+        if self.turns.is_multiple_of(ACCESSES_A_TURN) {
             let mut steps = 0..STEPS_A_TURN;
-            while steps.next().is_some() && self.store.step() == Progress::Worked {}
+            while steps.next().is_some() && memory.store().step() == Progress::Worked {}
         }
     }
 }
@@ -255,6 +293,10 @@ fn moves(stats: &Stats) -> u64 {
     counted.map(|(_, count)| count).sum()
 }
 
+fn detail(stats: &Stats, name: &str) -> u64 {
+    stats.engine_details.iter().find(|(known, _)| *known == name).map_or(0, |(_, count)| *count)
+}
+
 /// Runs it.
 ///
 /// # Errors
@@ -268,11 +310,11 @@ pub(super) fn run(plan: &Plan) -> anyhow::Result<Counted> {
     let mut bed = Bed::new(plan)?;
     bed.all((0..records).map(|record| AccessTo { record, is_set: true }))?;
     bed.all(trace.iter().take(warm))?;
-    let before = bed.store.stats();
+    let before = bed.home.store().stats();
     let start = Instant::now();
     bed.all(trace.iter().take(steady).skip(warm))?;
     let took = start.elapsed();
-    let after = bed.store.stats();
+    let after = bed.home.store().stats();
     let (from, to) = (Hits::of(&before), Hits::of(&after));
     ensure!(to.0[0] > from.0[0], "no get was counted");
     let held = |name: &str| {
@@ -284,14 +326,20 @@ pub(super) fn run(plan: &Plan) -> anyhow::Result<Counted> {
         let of = |stats: &Stats| stats.tiers.iter().find(|tier| tier.tier == name).map(|tier| tier.media);
         of(&after).zip(of(&before)).map(|(after, before)| after - before).unwrap_or_default()
     };
+    let told = |name: &str| (detail(&after, name) - detail(&before, name)) as f64 / accesses;
     let mut counted = Counted {
         dram_hits: to.percent(from, 1),
         pmem_hits: to.percent(from, 2),
         moves: (moves(&after) - moves(&before)) as f64 / accesses,
+        along: told("records_fetched_along"),
         ssd_reads: media("ssd").reads as f64 / accesses,
+        ssd_read: media("ssd").read_bytes as f64 / accesses,
         pmem_written: media("pmem").write_bytes as f64 / accesses,
         ssd_written: media("ssd").write_bytes as f64 / accesses,
         rate: accesses / took.as_secs_f64(),
+        steps_refused: told("steps_refused"),
+        landings_delayed: told("landings_delayed"),
+        waited: told("landings_delayed_us") * accesses / took.as_micros().max(1) as f64 * 100.0,
         held: Shares { dram: held("dram"), pmem: held("pmem") },
         back_after: None,
     };
@@ -303,39 +351,40 @@ pub(super) fn run(plan: &Plan) -> anyhow::Result<Counted> {
             break;
         }
         bed.all(shifted.by_ref().take(window))?;
-        let now = Hits::of(&bed.store.stats());
+        let now = Hits::of(&bed.home.store().stats());
         if now.percent(last, 1) >= 0.95 * counted.dram_hits {
             counted.back_after = Some((number * window) as f64 / f64::from(records));
             break;
         }
         last = now;
     }
-    let Bed { store, session, .. } = bed;
+    let Bed { home, session, .. } = bed;
     drop(session);
-    store.kill();
+    if let Home::Media(store, _dirs) = home {
+        store.kill();
+    }
     Ok(counted)
 }
 
 #[cfg(test)]
 mod tests {
+    use terrace::{Placement, Swap};
+
     use super::*;
 
     #[test]
-    fn a_trace_is_counted_tier_by_tier() {
+    fn a_trace_is_counted_tier_by_tier_and_the_same_the_second_time() {
         let settings = Settings { scale: 1.0, runs: 1, seed: 1, threads: 1 };
         let shares = Shares { dram: 8.0, pmem: 64.0 };
-        if records(&settings, 30_000, shares).is_err() {
-            return;
-        }
-        let error = records(&settings, 20_000, shares).unwrap_err();
-        assert!(error.contains("--scale 1.45"), "{error}");
-        let run = |placement| {
-            let distribution = Distribution::Ycsb;
-            let (warm, measured, shifted) = (0.1, 0.3, 0.0);
-            let (drive, records, sets_percent, seed) = (Drive::Counted, 30_000, 5.0, 1);
-            let sizes = Plan {
+        let error = records(&settings, 1000, (Drive::Counted, shares)).unwrap_err();
+        assert!(error.contains("--scale 1.97"), "{error}");
+        let run = |choices: Choices| {
+            let (drive, distribution) = (Drive::Counted, Distribution::Ycsb);
+            let (warm, measured, shifted) = (1.0, 1.0, 0.0);
+            let (records, sets_percent, seed) = (6000, 5.0, 1);
+            let plan = Plan {
                 drive,
-                placement,
+                choices,
                 distribution,
                 records,
                 shares,
@@ -344,16 +393,23 @@ mod tests {
                 measured,
                 shifted,
                 seed,
+                background_threads: 0,
             };
-            run(&sizes).unwrap()
+            run(&plan).unwrap()
         };
-        let (tac, anti_2) = (run(Placement::Tac), run(Placement::Anti2));
-        for counted in [tac, anti_2] {
-            // Right after the load up to a quarter and more of DRAM is kept free for another burst.
-            assert!((3.0..9.0).contains(&counted.held.dram), "{counted:?}");
+        let (tac, anti_2, buf) =
+            (run(Placement::Tac.into()), run(Placement::Anti2.into()), run(Swap::Buf.into()));
+        for counted in [tac, anti_2, buf] {
+            assert!((5.0..9.0).contains(&counted.held.dram), "{counted:?}");
             assert!((50.0..66.0).contains(&counted.held.pmem), "{counted:?}");
-            assert!(counted.pmem_hits > 20.0 && counted.ssd_reads > 0.05, "{counted:?}");
+            assert!(counted.pmem_hits > 20.0 && counted.ssd_reads > 0.02, "{counted:?}");
         }
         assert!(tac.dram_hits > 2.0 * anti_2.dram_hits, "{tac:?} {anti_2:?}");
+        let a_read = |counted: Counted| counted.ssd_read / counted.ssd_reads;
+        assert!(a_read(buf) > 2.5 * a_read(tac), "{buf:?} {tac:?}");
+        assert_eq!(
+            format!("{:?}", Counted { rate: tac.rate, ..run(Placement::Tac.into()) }),
+            format!("{tac:?}")
+        );
     }
 }

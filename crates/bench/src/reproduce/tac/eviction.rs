@@ -8,7 +8,7 @@ use crate::Distribution;
 use crate::trace::{self, Setup, Shares};
 
 /// Fewer than for the hits: policies differ at every number of records, and these are many simulations.
-const RECORDS: u32 = 200_000;
+const RECORDS: u32 = 50_000;
 /// Sizes of the cache, percent of the records.
 const SIZES: [f64; 6] = [1.0, 2.0, 5.0, 10.0, 25.0, 50.0];
 

@@ -16,8 +16,8 @@ const RECORDS: u32 = 25_000;
 /// Runs, at most.
 const RUNS_MAX: u32 = 3;
 /// Accesses before those that are counted, and these, in numbers of records.
-const WARM: f64 = 4.0;
-const COUNTED: f64 = 1.5;
+const WARM: f64 = 3.0;
+const COUNTED: f64 = 1.0;
 /// DRAM that a store can be opened with holds so many records.
 const LEAST_IN_DRAM: f64 = 230.0;
 /// Sizes of DRAM, percent of the records.
@@ -42,7 +42,7 @@ const RIVALS: [&str; 3] = ["lru/all", "alru/all", "sampled-lru/all"];
 const LAZY: [&str; 3] = ["lazy-lru-paper/all", "lazy-lru-paper/hot", "lazy-lru/hot"];
 
 /// Of records of two kilobytes, so that a per cent of them is a DRAM: where reads are timed.
-const TIMED_RECORDS: u32 = 120_000;
+const TIMED_RECORDS: u32 = 60_000;
 const TIMED_WARM: f64 = 0.75;
 const TIMED: f64 = 0.25;
 const TIMED_SIZES: [f64; 2] = [2.0, 25.0];

@@ -9,8 +9,9 @@ use crate::trace::{self, Setup, Shares};
 const RECORDS: u32 = 1_000_000;
 /// 4 : 32 : 50.
 pub(super) const SHARES: Shares = Shares { dram: 8.0, pmem: 64.0 };
-/// Of the figures beside table 3.
+/// Of the figures beside table 3; of bufs, which are many simulations.
 const FEWER_RECORDS: u32 = 200_000;
+const BUF_RECORDS: u32 = 50_000;
 /// Accesses after the hot set has moved, in N.
 pub(super) const SHIFTED: f64 = 4.0;
 
@@ -296,7 +297,7 @@ pub(super) fn of_whole_bufs(settings: &Settings) -> anyhow::Result<Vec<Row>> {
     const SETUPS: [&str; 2] = ["tac-buf/lazy-lru-paper/hot", "tac/lazy-lru-paper/hot"];
     let mut rows = Vec::new();
     for (name, sets_percent) in [("RO", 0.0), ("RH", 5.0), ("WH", 50.0)] {
-        let records = FEWER_RECORDS;
+        let records = BUF_RECORDS;
         let workload =
             Workload { name: "T4", setups: &SETUPS, records, shares: SHARES, sets_percent, shifted: 0.0 };
         for (distribution, runs) in simulate(settings, &workload)? {

@@ -4,16 +4,20 @@
 //!   T1 hits of placements (table 3)     hits.rs        of T3 and T4 the hits, too; from the engine: placed.rs over bed.rs
 //!   T5 eviction alone (figure 12)       eviction.rs    from the engine: eviction_engine.rs over caches.rs
 //!   T2 T3 throughput                    timed.rs
-//!   T4 T6                               engine.rs      not measured yet
+//!   T4 whole bufs (figure 11)           swapping.rs    over bed.rs; simulated: hits.rs
+//!   T6 lists (figure 10)                contention.rs  what there is instead of partitions
 //! ```
 
 mod bed;
 mod caches;
+mod contention;
 mod engine;
 mod eviction;
 mod eviction_engine;
 mod hits;
+mod memory;
 mod placed;
+mod swapping;
 mod timed;
 
 use super::{Part, Study};

@@ -8,8 +8,8 @@ use super::{DISTRIBUTIONS, hits};
 use crate::Distribution;
 use crate::trace::{self, Setup};
 
-/// Of the simulator's, a tenth: a store takes longer than a simulation.
-const RECORDS: u32 = 100_000;
+/// Of the simulator's, few: a store takes longer than a simulation.
+const RECORDS: u32 = 60_000;
 /// Runs, at most: in time for all the rest.
 const RUNS_MAX: u32 = 2;
 /// Points by which engine and simulator may differ.
@@ -39,7 +39,7 @@ const DRAM: Read = (|engine| engine.dram_hits, |simulated| simulated.dram_hits);
 const PMEM: Read = (|engine| engine.pmem_hits, |simulated| simulated.pmem_hits);
 
 pub(super) fn rows(settings: &Settings) -> anyhow::Result<Vec<Row>> {
-    let records = match bed::records(settings, RECORDS, hits::SHARES) {
+    let records = match bed::records(settings, RECORDS, (Drive::Counted, hits::SHARES)) {
         Ok(records) => records,
         Err(reason) => {
             let what = "the same from the engine";
@@ -79,7 +79,7 @@ fn pair(
     let shifted = if placement == Placement::Tac { hits::SHIFTED } else { 0.0 };
     let engine = bed::run(&Plan {
         drive: Drive::Counted,
-        placement,
+        choices: placement.into(),
         distribution,
         records,
         shares: hits::SHARES,
@@ -88,6 +88,7 @@ fn pair(
         measured: standard.measured,
         shifted,
         seed,
+        background_threads: 0,
     })?;
     let rows = trace::run_quietly(&trace::Options {
         setups: vec![setup.parse::<Setup>().map_err(anyhow::Error::msg)?],
@@ -168,7 +169,7 @@ mod tests {
     /// A run of the engine with these hits, and a simulation with 50 and 40.
     fn pair(dram_hits: f64, pmem_hits: f64, back_after: Option<f64>) -> Pair {
         let held = Shares { dram: 8.0, pmem: 64.0 };
-        let (moves, ssd_reads, pmem_written, ssd_written, rate) = (0.1, 0.1, 1.0, 1.0, 1.0);
+        let (moves, ssd_reads, ssd_read, pmem_written, ssd_written, rate) = (0.1, 0.1, 4096.0, 1.0, 1.0, 1.0);
         let simulated = trace::Row {
             distribution: "ycsb".into(),
             records: 1000,
@@ -186,11 +187,17 @@ mod tests {
             moves_down: 0.1,
             back_after,
         };
+        let (along, steps_refused, landings_delayed, waited) = (0.0, 0.0, 0.0, 0.0);
         let engine = Counted {
             dram_hits,
             pmem_hits,
             moves,
+            along,
+            steps_refused,
+            landings_delayed,
+            waited,
             ssd_reads,
+            ssd_read,
             pmem_written,
             ssd_written,
             rate,

@@ -13,8 +13,8 @@ const RECORDS: u32 = 64_000;
 /// Runs of each placement, at most.
 const RUNS_MAX: u32 = 3;
 /// Accesses before those that are timed, and these, in numbers of records.
-const WARM: f64 = 5.0;
-const TIMED: f64 = 3.0;
+const WARM: f64 = 2.0;
+const TIMED: f64 = 1.5;
 /// YCSB's generator, which the paper's figures look like.
 const DISTRIBUTION: Distribution = Distribution::Ycsb;
 /// The paper's data.
@@ -40,7 +40,7 @@ fn alternate<const N: usize>(
     let counted = each("T2, T3", threads, &items, |&(placement, seed)| {
         bed::run(&Plan {
             drive,
-            placement,
+            choices: placement.into(),
             distribution: DISTRIBUTION,
             records,
             shares,
@@ -49,6 +49,7 @@ fn alternate<const N: usize>(
             measured: TIMED,
             shifted: 0.0,
             seed,
+            background_threads: 1,
         })
     })?;
     Ok(std::array::from_fn(|i| counted.iter().skip(i).step_by(N).copied().collect()))
@@ -71,7 +72,7 @@ pub(super) fn write_heavy(settings: &Settings) -> anyhow::Result<Vec<Row>> {
     const SETS: f64 = 50.0;
     const WHAT: &str = "tac / anti-2, throughput, WH, profile optane-200";
     let shares = hits::SHARES;
-    let records = match bed::records(settings, RECORDS, shares) {
+    let records = match bed::records(settings, RECORDS, (Drive::Timed, shares)) {
         Ok(records) => records,
         Err(reason) => return Ok(vec![missing("T2", WHAT, "at least 1.48".into(), reason)]),
     };
@@ -117,7 +118,7 @@ pub(super) fn read_only(settings: &Settings) -> anyhow::Result<Vec<Row>> {
         };
         let others = [("anti-nvm", less_nvm), ("anti-2", less_2)];
         let shares = Shares { dram: 100.0 * gigabytes / DATA_GB, pmem: 100.0 * pmem / DATA_GB };
-        let records = match bed::records(settings, RECORDS, shares) {
+        let records = match bed::records(settings, RECORDS, (Drive::Timed, shares)) {
             Ok(records) => records,
             Err(reason) => {
                 let missing =
