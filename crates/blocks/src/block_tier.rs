@@ -47,6 +47,10 @@ impl<D: BlockDevice> Lower for BlockTier<D> {
     fn len(&self) -> u64 {
         self.device.len() - self.base
     }
+    #[track_caller]
+    fn resize(&self, len: u64) -> io::Result<()> {
+        self.device.resize((self.base + len).next_multiple_of(IO_ALIGN as u64))
+    }
     fn read_now(&self, _offset: u64, _out: &mut [u8]) {
         unreachable!("block media are read through a queue");
     }

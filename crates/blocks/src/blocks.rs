@@ -12,8 +12,11 @@ use crate::free::Free;
 use crate::layout::FooterEntry;
 use crate::lower::Lower;
 use crate::manifest_copies::manifest_area;
+use crate::moved::Moved;
 use crate::place::{least_block_bytes, slots_max};
-use crate::slots::{Slot, State};
+use crate::size::{Size, stored_bytes};
+use crate::slot_table::Slots;
+use crate::slots::State;
 use crate::sync::{AtomicBool, AtomicU64, Mutex};
 use crate::written::Written;
 
@@ -29,7 +32,7 @@ pub struct Blocks<L> {
     /// The store's identity, part of every block's header.
     pub store_id: u64,
     /// The block table.
-    pub slots: Box<[Slot]>,
+    pub slots: Slots,
     /// Slots that nothing is in.
     pub free: Free,
     /// The newest use of any slot.
@@ -43,6 +46,8 @@ pub struct Blocks<L> {
     /// Counts for people and tests.
     pub counts: Counts,
     pub(crate) extents: Extents,
+    pub(crate) moved: Moved,
+    pub(crate) size: Size,
     /// What kept recovery from looking at what it adopts.
     pub(crate) adoption_failed: Mutex<Option<StoreError>>,
     /// Used blocks without a header: torn, or adopted by what describes them (recovery).
@@ -62,6 +67,8 @@ pub struct Counts {
     pub purged: AtomicU64,
     /// Large values written.
     pub extents_written: AtomicU64,
+    /// Blocks of large values that moved.
+    pub extents_moved: AtomicU64,
     /// Damaged records and large values that somebody asked for.
     pub damaged: AtomicU64,
     /// Headers of blocks of large values that recovery missed.
@@ -107,7 +114,8 @@ impl<L: Lower> Blocks<L> {
     /// read as zeros.
     ///
     /// # Errors
-    /// [`StoreError::Options`] if blocks can't have that size; the text says which they may have.
+    /// [`StoreError::Options`] if blocks can't have that size (the text says which they may have), or if the medium is shorter than
+    /// it was left; [`StoreError::Io`] if it can't be read.
     pub fn new(lower: L, block_bytes: usize, store_id: u64) -> Result<Self, StoreError> {
         let least = least_block_bytes::<L>();
         if !block_bytes.is_power_of_two() || block_bytes < least || block_bytes > BLOCK_BYTES_MAX {
@@ -115,13 +123,23 @@ impl<L: Lower> Blocks<L> {
                 "pages of {block_bytes} bytes: a power of two from {least} to {BLOCK_BYTES_MAX} is needed"
             )));
         }
-        let count = lower.len().saturating_sub(manifest_area::<L>()) / block_bytes as u64;
+        let stored =
+            stored_bytes(&lower, store_id).map_err(StoreError::io("reading how long the tier is"))?;
+        let bytes = stored.unwrap_or(lower.len());
+        if bytes > lower.len() {
+            return Err(StoreError::Options(format!(
+                "the medium holds {} bytes, but {bytes} are recorded: it was truncated, or a part is missing",
+                lower.len()
+            )));
+        }
+        let uncut = !L::DIRECT && bytes < lower.len();
+        let count = bytes.saturating_sub(manifest_area::<L>()) / block_bytes as u64;
         let count = count.min(slots_max(block_bytes)) as usize;
         Ok(Self {
             lower,
             block_bytes,
             store_id,
-            slots: (0..count).map(|_| Slot::default()).collect(),
+            slots: Slots::new(count),
             free: Free::all(count as u32),
             last_seq: AtomicU64::new(0),
             typical_bytes: AtomicU64::new(128),
@@ -129,6 +147,8 @@ impl<L: Lower> Blocks<L> {
             failure: FirstFailure::default(),
             counts: Counts::default(),
             extents: Extents::default(),
+            moved: Moved::default(),
+            size: Size::new(bytes, uncut),
             adoption_failed: Mutex::new(None),
             lost_headers: Mutex::new(Vec::new()),
             manifest_copies: Mutex::new(false),

@@ -48,12 +48,14 @@ impl<L: Lower> Blocks<L> {
             let mut padded = bytes[*at..*at + piece.bytes as usize].to_vec();
             padded.resize(padded.len().next_multiple_of(L::UNIT), 0);
             if self.lower.write(offset, &padded).is_err() {
+                self.reserved_done(&reserved);
                 for (piece, _) in &reserved {
                     self.drop_piece(piece);
                 }
                 return Err(None);
             }
         }
+        self.reserved_done(&reserved);
         if L::DIRECT {
             self.lower.sync().map_err(|_| None)?;
         } else {
@@ -62,6 +64,13 @@ impl<L: Lower> Blocks<L> {
         encode_description(bytes, reserved.iter().map(|(piece, _)| *piece), description);
         self.counts.extents_written.fetch_add(1, Relaxed);
         Ok(())
+    }
+
+    /// What was to be written in these places is, as far as it could be: their blocks may move.
+    fn reserved_done(&self, reserved: &[(Piece, usize)]) {
+        for (piece, _) in reserved {
+            self.slots[piece.slot as usize].count.fetch_sub(1, SeqCst);
+        }
     }
 
     /// Takes places for `total` bytes; each with where its bytes start.
@@ -94,6 +103,7 @@ impl<L: Lower> Blocks<L> {
                     match self.take_extent_block() {
                         Ok(slot) => (slot, first),
                         Err(room) => {
+                            self.reserved_done(&reserved);
                             for (piece, _) in &reserved {
                                 self.drop_piece(piece);
                             }
@@ -105,6 +115,7 @@ impl<L: Lower> Blocks<L> {
             let bytes = (total - done).min((block - used) as usize) as u32;
             let piece = Piece { seq: self.slots[slot as usize].seq.load(Relaxed), slot, offset: used, bytes };
             self.slots[slot as usize].live_bytes.fetch_add(i64::from(bytes), SeqCst);
+            self.slots[slot as usize].count.fetch_add(1, SeqCst);
             let used = (used + bytes).next_multiple_of(L::UNIT as u32);
             self.slots[slot as usize].used_bytes.store(used, Relaxed);
             *open = Some((slot, used));
@@ -147,8 +158,13 @@ impl<L: Lower> Blocks<L> {
 
     /// Writes the header of a block of large values; nothing else of the block changes.
     pub(crate) fn write_extent_header(&self, slot: u32) -> io::Result<()> {
+        self.write_header_of(slot, BlockKind::Extents)
+    }
+
+    #[track_caller]
+    pub(crate) fn write_header_of(&self, slot: u32, kind: BlockKind) -> io::Result<()> {
         let seq = self.slots[slot as usize].seq.load(Relaxed);
-        let header = Header { store_id: self.store_id, seq, slot, kind: BlockKind::Extents }.encode();
+        let header = Header { store_id: self.store_id, seq, slot, kind }.encode();
         let mut unit = header.to_vec();
         unit.resize(BLOCK_HEADER_BYTES.next_multiple_of(L::UNIT), 0);
         self.lower.write(self.block_offset(slot), &unit)
@@ -165,8 +181,11 @@ impl<L: Lower> Blocks<L> {
         }
     }
 
-    fn drop_piece(&self, piece: &Piece) {
-        self.slots[piece.slot as usize].live_bytes.fetch_sub(i64::from(piece.bytes), SeqCst);
+    /// Nothing more goes to the open block if that lies behind the tier's end.
+    pub(crate) fn close_extents_beyond(&self) {
+        if let Some((slot, _)) = self.extents.open.lock().take_if(|(slot, _)| self.is_beyond(*slot)) {
+            self.close_extents(slot);
+        }
     }
 
     /// Nothing refers to a large value any more.
@@ -188,10 +207,10 @@ impl<L: Lower> Blocks<L> {
         for piece in list {
             let at = out.len();
             let end = u64::from(piece.offset) + u64::from(piece.bytes);
-            if piece.slot as usize >= self.slots.len() || end > self.block_bytes as u64 {
+            let (Ok(piece), true) = (self.find_piece(piece), end <= self.block_bytes as u64) else {
                 out.truncate(start);
                 return Fetch::Damaged(Head::default());
-            }
+            };
             out.resize(at + piece.bytes as usize, 0);
             self.lower.read_now(self.block_offset(piece.slot) + u64::from(piece.offset), &mut out[at..]);
         }
@@ -206,7 +225,14 @@ impl<L: Lower> Blocks<L> {
     /// A live record describes this extent (recovery).
     pub fn adopt_pieces(&self, description: &[u8]) {
         for piece in pieces(description).map(|(_, _, list)| list).unwrap_or_default() {
-            let Some(slot) = self.slots.get(piece.slot as usize) else { continue };
+            if let Some(slot) = self.adopting_slot(&piece) {
+                self.slots[slot as usize].live_bytes.fetch_add(i64::from(piece.bytes), Relaxed);
+                continue;
+            }
+            let Some(slot) = self.slots.get(piece.slot as usize) else {
+                self.moved.is_lost(piece.seq);
+                continue;
+            };
             let (state, seq) = (slot.state(), slot.seq.load(Relaxed));
             if seq == 0 && matches!(state, State::Free | State::Freeing) {
                 // Its header is gone. No block is freed before what describes it is, so the description is to be believed; and
@@ -215,7 +241,8 @@ impl<L: Lower> Blocks<L> {
                 self.lost_headers.lock().push(piece.slot);
                 self.last_seq.fetch_max(piece.seq, SeqCst);
                 self.counts.headers_lost.fetch_add(1, Relaxed);
-            } else if state != State::Extents || seq != piece.seq {
+            } else {
+                self.moved.is_lost(piece.seq);
                 continue;
             }
             slot.live_bytes.fetch_add(i64::from(piece.bytes), Relaxed);

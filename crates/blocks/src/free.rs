@@ -4,15 +4,17 @@
 //! The list has a lock, which is the innermost one: whoever holds it takes no other.
 //!
 //! # Invariants
-//! * A slot in the list is in state `Free`, and nobody holds an address in it.
+//! * A slot in the list is in state `Free`, below `end`, and nobody holds an address in it.
 //! * Slots that were never used are taken in ascending order (`written.rs` rests on it).
 
-use crate::sync::{AtomicBool, AtomicUsize, Mutex};
+use crate::sync::{AtomicBool, AtomicU32, AtomicUsize, Mutex};
 
 /// Free slots, and what waits for them.
 pub struct Free {
     /// The free slots; the last one is the next to be taken.
     pub slots: Mutex<Vec<u32>>,
+    /// Slots from here on are not taken any more: the tier is to end here. Changes under the lock of `slots`.
+    pub end: AtomicU32,
     /// A write found no frame or no slot.
     pub hungry: AtomicBool,
     /// Slots beyond the reserve that a large value waits for.
@@ -27,6 +29,7 @@ impl Free {
     pub(crate) fn all(slots: u32) -> Self {
         Self {
             slots: Mutex::new((0..slots).rev().collect()),
+            end: AtomicU32::new(slots),
             hungry: AtomicBool::new(false),
             wanted: AtomicUsize::new(0),
             full: AtomicBool::new(false),

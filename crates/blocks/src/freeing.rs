@@ -102,11 +102,13 @@ impl<L: Lower> Blocks<L> {
         let mut free = self.free.slots.lock();
         for freeing in ready {
             let slot = &self.slots[freeing.slot as usize];
-            slot.seq.store(0, SeqCst);
+            self.forget_moved(slot.seq.swap(0, SeqCst), freeing.slot);
             slot.used_bytes.store(0, Relaxed);
             slot.count.store(0, Relaxed);
             slot.set_state(State::Free);
-            free.push(freeing.slot);
+            if !self.is_beyond(freeing.slot) {
+                free.push(freeing.slot);
+            }
             self.counts.reused.fetch_add(1, Relaxed);
         }
         Progress::Worked

@@ -17,6 +17,7 @@ use crate::lower::Lower;
 use crate::manifest_copies::{manifest_area, manifest_unit};
 use crate::pieces;
 use crate::place::{least_block_bytes, slots_max};
+use crate::size::stored_bytes;
 use crate::snapshot;
 use crate::written::stored_count;
 
@@ -79,7 +80,10 @@ impl<L: Lower> Inspector<L> {
     }
     /// Blocks on the tier.
     pub fn blocks(&self) -> u32 {
-        let blocks = self.lower.len().saturating_sub(manifest_area::<L>()) / self.block_bytes as u64;
+        // What a crash left behind the end is no block.
+        let stored = stored_bytes(&self.lower, self.store_id).ok().flatten().unwrap_or(u64::MAX);
+        let bytes = self.lower.len().min(stored);
+        let blocks = bytes.saturating_sub(manifest_area::<L>()) / self.block_bytes as u64;
         blocks.min(slots_max(self.block_bytes)) as u32
     }
     /// Size of a block in bytes.

@@ -4,8 +4,8 @@
 //! ```text
 //!   slot  0            1            2                            each slot of the tier holds one block at a time
 //!   +----+------------+------------+------------+--------
-//!   | M  | records,   | pieces of  | (free)     | ...           M: two copies of the manifest, with the count of slots
-//!   |    | footer     | large      |            |                  that were ever written
+//!   | M  | records,   | pieces of  | (free)     | ...           M: two copies of the manifest, with the number of slots and
+//!   |    | footer     | large      |            |                  how many were ever written
 //!   +----+------------+------------+------------+--------
 //!        byte-addressable part of a region, or a block device: `Lower`
 //! ```
@@ -18,7 +18,8 @@
 //! | `layout`, `footer`, `pieces` | what a block looks like on the medium, its footer read, what describes a large value |
 //! | `manifest_copies`, `written` | in front of the blocks: the manifest, and which slots have been written, so that a block that vanished is missed |
 //! | `lower`, `byte_tier`, `block_tier` | the two kinds of media under it |
-//! | `slots`, `place` | the block table in DRAM, and a place in a block |
+//! | `slots`, `slot_table`, `place` | the block table in DRAM, and a place in a block |
+//! | `size`, `moved` | a tier that grows and shrinks while it is used, and blocks of large values that it moves |
 //! | `image` | a block drawn from a page, or read whole |
 //! | `extent` | large values |
 //! | `reads`, `in_flight`, `direct` | a session's reads that complete later, sharing what is under way; records read straight from byte-addressable media |
@@ -57,12 +58,15 @@ mod layout;
 mod listed;
 mod lower;
 mod manifest_copies;
+mod moved;
 mod pieces;
 mod place;
 mod purge;
 mod reads;
 mod scan;
 mod settle;
+mod size;
+mod slot_table;
 mod slots;
 mod snapshot;
 mod survey;
@@ -96,6 +100,8 @@ pub use pieces::{Piece, pieces, total_bytes, value_bytes_max};
 pub use place::{Place, slots_max};
 pub use reads::Reads;
 pub use scan::FoundRecord;
+pub use size::stored_bytes;
+pub use slot_table::Slots;
 pub use slots::{Slot, State};
 pub use snapshot::{SavedSlot, SavedTable, SnapshotReader, SnapshotWriter};
 pub use tombstones::{Copies, Sweep};

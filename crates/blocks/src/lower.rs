@@ -46,6 +46,15 @@ pub trait Lower: Send + Sync + 'static {
     /// # Errors
     /// The device's.
     fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()>;
+    /// Makes the tier so many bytes long, rounded up to what its medium can have. What is added reads as zeros, and what was behind
+    /// the end is gone. Durable after the next [`sync`](Self::sync).
+    ///
+    /// # Errors
+    /// `Unsupported` if it can't be resized; the device's, such as too little space: it is as long as it was then.
+    #[track_caller]
+    fn resize(&self, _len: u64) -> io::Result<()> {
+        Err(io::Error::new(io::ErrorKind::Unsupported, "this medium keeps its size"))
+    }
     /// Writes; durable after the next [`sync`](Self::sync). Offset and length are multiples of [`UNIT`](Self::UNIT).
     ///
     /// # Errors

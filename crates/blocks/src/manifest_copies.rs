@@ -58,7 +58,7 @@ fn spare(sequences: [Option<u64>; 2]) -> u64 {
 }
 
 impl<L: Lower> Blocks<L> {
-    /// Stores a manifest, with how many slots have been written; it is durable afterwards.
+    /// Stores a manifest, with how many slots there are and how many have been written; it is durable afterwards.
     ///
     /// # Errors
     /// The device's, which counts as failed then.
@@ -67,10 +67,16 @@ impl<L: Lower> Blocks<L> {
     /// If `bytes` are more than a manifest has.
     #[track_caller]
     pub fn save_manifest(&self, bytes: &[u8]) -> io::Result<()> {
-        let mut same = self.manifest_copies.lock();
+        self.store_copies(&mut self.manifest_copies.lock(), bytes)
+    }
+
+    /// The same; `same` is what `manifest_copies` holds.
+    #[track_caller]
+    pub(crate) fn store_copies(&self, same: &mut bool, bytes: &[u8]) -> io::Result<()> {
         let mut unit = vec![0; manifest_unit::<L>() as usize];
         unit[..bytes.len()].copy_from_slice(bytes);
         self.written.encode(&self.slots, self.store_id, &mut unit);
+        self.size.encode(self.store_id, &mut unit);
         let first = if *same { 0 } else { older_copy(&self.lower)? };
         *same = false;
         // Both, one after the other: a crash may tear one, and rot in one must not bring an older manifest back, with what was

@@ -22,6 +22,7 @@ use crate::blocks::Blocks;
 use crate::in_flight::{InFlight, Stretch, Waiter};
 use crate::layout::{checked, u64_at};
 use crate::lower::{Finished, Lower};
+use crate::moved::Gone;
 use crate::pieces::{Piece, pieces};
 use crate::place::Place;
 
@@ -57,6 +58,8 @@ struct Extent {
     crc: u32,
     /// What has come so far.
     bytes: Vec<u8>,
+    /// The slots that that came from, one a piece.
+    read_from: Vec<u32>,
     /// Whether a piece came by somebody else's read.
     shared: bool,
     /// Whether it may wait for no read but its own.
@@ -146,12 +149,18 @@ impl<L: Lower> Blocks<L> {
             total: total as usize,
             crc,
             bytes: Vec::new(),
+            read_from: Vec::new(),
             shared: false,
             alone: false,
         };
         // All pieces at once may be more than the queue holds: the rest is submitted as pieces arrive.
-        if !self.read_piece(reads, &mut extent, token, 0) {
-            return false;
+        match self.read_piece(reads, &mut extent, token, 0) {
+            Ok(true) => {}
+            Ok(false) => return false,
+            Err(outcome) => {
+                reads.ready.push(Arrival { token, outcome });
+                return true;
+            }
         }
         reads.jobs.insert(token, Job::Extent(extent));
         true
@@ -215,6 +224,10 @@ impl<L: Lower> Blocks<L> {
             if self.submit(reads, stretch, waiter) { None } else { Some(Arrived::Moved) }
         };
         if came.read.result.is_err() {
+            // The page may have left, and the medium ended before it since.
+            if self.slots[place.slot as usize].seq.load(Acquire) != seq {
+                return Some(Arrived::Moved);
+            }
             return if came.shared { again(reads) } else { Some(Arrived::Failed) };
         }
         let meta = RecordMeta(u64_at(bytes, 8));
@@ -258,21 +271,28 @@ impl<L: Lower> Blocks<L> {
         let (token, part) = (waiter.token, waiter.part);
         let piece = extent.pieces[part];
         extent.shared |= came.shared;
-        let read_on = |reads: &mut Reads<L>, extent: &mut Extent, part| {
-            if self.read_piece(reads, extent, token, part) { None } else { Some(Arrived::Moved) }
+        let read_on = |reads: &mut Reads<L>, extent: &mut Extent, part| match self
+            .read_piece(reads, extent, token, part)
+        {
+            Ok(true) => None,
+            Ok(false) => Some(Arrived::Moved),
+            Err(outcome) => Some(outcome),
         };
         let again = |reads: &mut Reads<L>, extent: &mut Extent| {
             extent.bytes.clear();
+            extent.read_from.clear();
             (extent.shared, extent.alone) = (false, true);
             read_on(reads, extent, 0)
         };
+        // Where it was read, it lies no more: what came may be of another use of that slot, or from behind the medium's end.
+        if self.slots.get(came.stretch.slot as usize).is_none_or(|slot| slot.seq.load(Acquire) != piece.seq) {
+            return Some(Arrived::Moved);
+        }
         if came.read.result.is_err() {
             return if came.shared { again(reads, extent) } else { Some(Arrived::Failed) };
         }
-        if self.slots[piece.slot as usize].seq.load(Acquire) != piece.seq {
-            return Some(Arrived::Moved);
-        }
         let bytes = came.stretch.from(&came.read.buf, piece.offset);
+        extent.read_from.push(came.stretch.slot);
         extent.bytes.extend_from_slice(bytes.get(..piece.bytes as usize).unwrap_or_default());
         if part + 1 < extent.pieces.len() {
             // One after another: a piece is long, so the device is kept busy all the same.
@@ -282,6 +302,11 @@ impl<L: Lower> Blocks<L> {
         if whole.len() == extent.total && crc32c::crc32c(&whole) == extent.crc {
             return Some(Arrived::Extent(whole));
         }
+        // A read that is under way keeps no block from being freed.
+        let mut places = extent.pieces.iter().zip(&extent.read_from);
+        if places.any(|(piece, slot)| self.has_left(*piece, *slot)) {
+            return Some(Arrived::Moved);
+        }
         if extent.shared {
             return again(reads, extent);
         }
@@ -289,11 +314,24 @@ impl<L: Lower> Blocks<L> {
         Some(Arrived::Damaged { hash: 0, head: Head::default() })
     }
 
-    fn read_piece(&self, reads: &mut Reads<L>, extent: &mut Extent, token: u64, part: usize) -> bool {
-        let piece = extent.pieces[part];
+    /// Starts reading a piece; `false` if too many reads are in flight, an outcome if it is nowhere.
+    fn read_piece(
+        &self,
+        reads: &mut Reads<L>,
+        extent: &mut Extent,
+        token: u64,
+        part: usize,
+    ) -> Result<bool, Arrived> {
+        let piece = self.find_piece(extent.pieces[part]).map_err(|gone| match gone {
+            Gone::Freed => Arrived::Moved,
+            Gone::Lost => {
+                self.counts.damaged.fetch_add(1, Relaxed);
+                Arrived::Damaged { hash: 0, head: Head::default() }
+            }
+        })?;
         let stretch = self.stretch(piece.place(), piece.seq, piece.bytes as usize);
         let waiter = Waiter { token, part };
-        !extent.alone && self.join(reads, &stretch, waiter) || self.submit(reads, stretch, waiter)
+        Ok(!extent.alone && self.join(reads, &stretch, waiter) || self.submit(reads, stretch, waiter))
     }
 
     /// `bytes` bytes at a place, in whole units.

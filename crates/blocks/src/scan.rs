@@ -36,6 +36,8 @@ pub(crate) enum Reading {
     },
     Extents {
         seq: u64,
+        /// It was written in another slot.
+        moved: bool,
     },
     /// What a clean stop saved, or began to: a scan makes it worthless.
     Snapshot {
@@ -150,7 +152,10 @@ impl<L: Lower> Blocks<L> {
                     self.lost_headers.lock().push(number);
                 }
             }
-            Reading::Extents { seq } => {
+            Reading::Extents { seq, moved } => {
+                if moved {
+                    self.moved.found(seq, number);
+                }
                 slot.written.store(true, Relaxed);
                 slot.begin(State::Extents, seq, None, self.block_bytes as u32);
             }
@@ -186,7 +191,9 @@ impl<L: Lower> Blocks<L> {
                 self.last_seq.fetch_max(header.seq, SeqCst);
                 match header.kind {
                     // The end of a large value may look like a trailer.
-                    BlockKind::Extents => return Ok(Reading::Extents { seq: header.seq }),
+                    kind @ (BlockKind::Extents | BlockKind::Moved) => {
+                        return Ok(Reading::Extents { seq: header.seq, moved: kind == BlockKind::Moved });
+                    }
                     BlockKind::Snapshot => return Ok(Reading::Snapshot { seq: header.seq }),
                     BlockKind::Records => header.seq,
                 }

@@ -76,7 +76,7 @@ impl<L: Lower> Blocks<L> {
 
     /// The slots whose state and live bytes are so.
     fn slots_where(&self, which: impl Fn(State, i64) -> bool) -> Vec<u32> {
-        let slots = (0u32..).zip(&*self.slots);
+        let slots = (0u32..).zip(self.slots.iter());
         slots
             .filter(|(_, slot)| which(slot.state(), slot.live_bytes.load(Relaxed)))
             .map(|(number, _)| number)
@@ -172,7 +172,7 @@ mod tests {
     #[test]
     fn a_torn_block_that_is_freed_does_not_look_as_if_it_had_vanished() {
         let before = blocks();
-        for slot in &before.slots[..4] {
+        for slot in before.slots.iter().take(4) {
             slot.written.store(true, Relaxed);
         }
         before.save_manifest(&[0; MANIFEST_BYTES]).unwrap();

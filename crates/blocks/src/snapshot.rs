@@ -340,7 +340,7 @@ impl<L: Lower> Blocks<L> {
     pub fn save_table(&self, writer: &mut SnapshotWriter<'_, L>) -> io::Result<()> {
         let slots_a_part = writer.part_bytes() / SLOT_BYTES;
         let mut saved = Vec::with_capacity(self.slots.len());
-        for slot in &self.slots {
+        for slot in self.slots.iter() {
             let state = match slot.state() {
                 State::Mutable | State::ReadOnly => {
                     return Err(io::Error::other("a page is not on the medium"));

@@ -50,6 +50,10 @@ impl<L: Lower> Blocks<L> {
                     "block {number} is not what it was at the last stop"
                 )));
             }
+            let state = table.slots[number as usize].state;
+            if let (Reading::Extents { seq, moved: true }, State::Extents) = (&reading, state) {
+                self.moved.found(*seq, number);
+            }
             if let Reading::Whole { list, .. } = &reading {
                 newest.fetch_max(list.iter().map(|entry| entry.version).max().unwrap_or(0), Relaxed);
             }
@@ -69,7 +73,7 @@ fn is_as_saved(reading: &Reading, saved: &SavedSlot, known: bool) -> bool {
             let (used, count) = (trailer.data_end, trailer.count);
             (trailer.seq, used, count) == (saved.seq, saved.used_bytes, saved.count)
         }
-        (Reading::Extents { seq }, State::Extents | State::Freeing) => *seq == saved.seq,
+        (Reading::Extents { seq, .. }, State::Extents | State::Freeing) => *seq == saved.seq,
         // Another snapshot, of a store that was closed twice.
         (Reading::Snapshot { seq }, State::Freeing) => *seq == saved.seq,
         _ => false,

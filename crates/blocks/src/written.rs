@@ -13,7 +13,8 @@
 //! # Invariants
 //! * A flag is set only when the header's store id is durable in the slot. Every later header has the same word in the same
 //!   place, so that no crash takes it away.
-//! * The count never falls, and each copy was true when it was written: the higher valid one counts.
+//! * The count falls only when the tier shrinks, and each copy was true when it was written: the higher valid one counts, as far as
+//!   there are slots.
 
 use std::sync::atomic::Ordering::*;
 use std::{io, mem};
@@ -24,6 +25,7 @@ use terrace_media::read_agreed;
 use crate::layout::{u32_at, u64_at};
 use crate::lower::Lower;
 use crate::manifest_copies::manifest_unit;
+use crate::slot_table::Slots;
 use crate::slots::Slot;
 use crate::sync::{AtomicU64, Mutex};
 
@@ -44,7 +46,7 @@ pub struct Written {
 
 impl Written {
     /// Begins with what a store's manifest says.
-    pub fn found(&self, count: u64, slots: &[Slot]) {
+    pub fn found(&self, count: u64, slots: &Slots) {
         self.count.store(count.min(slots.len() as u64), Relaxed);
         slots.iter().take(count as usize).for_each(|slot| slot.written.store(true, Relaxed));
     }
@@ -60,6 +62,12 @@ impl Written {
     pub fn take_vanished(&self) -> Vec<u32> {
         mem::take(&mut *self.blank.lock())
     }
+    /// The slots from the `end`th on, `gone`, are free and end with the tier: should there be such slots again, they are new ones.
+    pub(crate) fn cut<'a>(&self, end: usize, gone: impl Iterator<Item = &'a Slot>) {
+        self.count.fetch_min(end as u64, Relaxed);
+        self.unsynced.lock().retain(|&slot| (slot as usize) < end);
+        gone.for_each(|slot| slot.written.store(false, Relaxed));
+    }
     /// A slot's header was written, and will be durable with the next sync that begins.
     pub fn header(&self, number: u32, slot: &Slot) {
         if !slot.written.load(Relaxed) {
@@ -70,7 +78,7 @@ impl Written {
     ///
     /// # Errors
     /// The sync's.
-    pub fn synced(&self, slots: &[Slot], sync: io::Result<()>, covered: Vec<u32>) -> io::Result<()> {
+    pub fn synced(&self, slots: &Slots, sync: io::Result<()>, covered: Vec<u32>) -> io::Result<()> {
         match &sync {
             Ok(()) => covered.iter().for_each(|&number| slots[number as usize].written.store(true, Release)),
             Err(_) => self.unsynced.lock().extend(covered),
@@ -82,7 +90,7 @@ impl Written {
         mem::take(&mut *self.unsynced.lock())
     }
     /// Adds the count to a manifest's bytes, as high as it is now.
-    pub fn encode(&self, slots: &[Slot], store_id: u64, unit: &mut [u8]) {
+    pub fn encode(&self, slots: &Slots, store_id: u64, unit: &mut [u8]) {
         let known = self.count.load(Relaxed);
         let more = slots.iter().skip(known as usize).take_while(|slot| slot.written.load(Acquire)).count();
         self.count.store(known + more as u64, Relaxed);
@@ -102,7 +110,7 @@ fn decode(bytes: &[u8], store_id: u64) -> Option<u64> {
     sound.then(|| u64_at(bytes, 8))
 }
 
-fn checksum(store_id: u64, bytes: &[u8]) -> u32 {
+pub(crate) fn checksum(store_id: u64, bytes: &[u8]) -> u32 {
     crc32c::crc32c_append(crc32c::crc32c(&store_id.to_le_bytes()), bytes)
 }
 
@@ -142,7 +150,7 @@ mod tests {
 
     #[test]
     fn the_count_ends_at_the_first_slot_that_may_not_be_durable_and_never_falls() {
-        let slots: Vec<Slot> = (0..6).map(|_| Slot::default()).collect();
+        let slots = Slots::new(6);
         let written = Written::default();
         let mut unit = vec![0; 256];
         let mut count = |written: &Written| {

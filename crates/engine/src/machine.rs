@@ -546,6 +546,9 @@ impl<I: Index, S: Space, D: LogDevice> Store for StoreHandle<I, S, D> {
     fn resize_dram(&self, bytes: u64) -> Result<(), StoreError> {
         self.0.space.resize_dram(bytes)
     }
+    fn resize_tier(&self, tier: &str, bytes: u64) -> Result<(), StoreError> {
+        self.0.space.resize_tier(tier, bytes)
+    }
     fn step(&self) -> Progress {
         self.0.step_once()
     }

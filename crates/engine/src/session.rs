@@ -64,6 +64,17 @@ pub trait Store: Send + Sync {
     /// has changed then.
     fn resize_dram(&self, bytes: u64) -> Result<(), StoreError>;
 
+    /// Changes the size of a tier below DRAM, `pmem` or `ssd` as [`stats`](Self::stats) name them, for good: it has that size when
+    /// the store is opened again, too. A larger one is there when this returns. A smaller one is from now on all that is filled:
+    /// background steps move what lies beyond its end, while everything goes on, and then give the rest of the medium back; a
+    /// restart before that forgets the wish. [`stats`](Self::stats) tell how far they are.
+    ///
+    /// # Errors
+    /// [`StoreError::Options`] if it is more than the engine can use, less than it needs or than what is live takes, or if the
+    /// engine can't; the text says what is possible. [`StoreError::Io`] if the medium can't be made that long. Nothing has changed
+    /// then.
+    fn resize_tier(&self, tier: &str, bytes: u64) -> Result<(), StoreError>;
+
     /// Saves everything so that the next start is fast. Every session must be dropped before, and nobody may call
     /// [`step`](Self::step) any more.
     ///

@@ -442,6 +442,17 @@ pub trait Space: Send + Sync + 'static {
         ))
     }
 
+    /// A tier below DRAM, by its name in statistics, is to be this long from now on. See
+    /// [`Store::resize_tier`](crate::Store::resize_tier).
+    ///
+    /// # Errors
+    /// [`StoreError::Options`] if it can't be: the text says what can. [`StoreError::Io`]: the medium's.
+    fn resize_tier(&self, tier: &str, _bytes: u64) -> Result<(), StoreError> {
+        Err(StoreError::Options(format!(
+            "tier {tier} can't be resized while this engine runs: make a store of another size"
+        )))
+    }
+
     /// Pairs for `INFO` and tests.
     fn details(&self) -> Vec<(&'static str, u64)> {
         Vec::new()

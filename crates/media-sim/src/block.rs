@@ -340,6 +340,25 @@ impl BlockDevice for SimBlock {
         Ok(())
     }
 
+    /// The device stays as long as it was made: it is a file's longest length. What is cut off reads as zeros, at once; a crash
+    /// may bring any page of it back until the next sync, as from a file whose new length was not safe yet.
+    #[track_caller]
+    fn resize(&self, len: u64) -> io::Result<()> {
+        if len > self.inner.len {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        self.check(len, 0)?;
+        let zeros = AlignedBuf::zeroed(IO_ALIGN);
+        for at in (len..self.inner.len).step_by(IO_ALIGN) {
+            let page = at as usize..at as usize + IO_ALIGN;
+            let blank = self.inner.state.lock().bytes[page].iter().all(|byte| *byte == 0);
+            if !blank {
+                self.write_at(at, &zeros)?;
+            }
+        }
+        Ok(())
+    }
+
     fn queue(&self, depth: usize) -> io::Result<SimQueue> {
         let mut state = self.inner.state.lock();
         state.queues += 1;

@@ -226,3 +226,26 @@ fn regions_rot() {
     assert_eq!((bytes[67], bytes[3], bytes[4]), (0x11, 1, 2));
     assert_eq!(bytes.iter().filter(|byte| **byte != 0).count(), 3);
 }
+
+#[test]
+fn what_is_cut_off_reads_as_zeros_and_a_crash_may_bring_it_back_until_the_next_sync() {
+    let cut = || {
+        let block = SimBlock::from_image(vec![7; 3 * IO_ALIGN]);
+        assert!(block.resize(4 * IO_ALIGN as u64).is_err(), "it is as long as it can be");
+        block.keep_history();
+        block.resize(2 * IO_ALIGN as u64).unwrap();
+        let bytes = block.to_bytes();
+        assert!(bytes[..2 * IO_ALIGN].iter().all(|byte| *byte == 7));
+        assert!(bytes[2 * IO_ALIGN..].iter().all(|byte| *byte == 0));
+        block
+    };
+    let comes_back = |seed| {
+        let block = cut();
+        block.lose_unsynced(seed);
+        block.to_bytes().ends_with(&[7; IO_ALIGN])
+    };
+    assert!((0..32).any(comes_back) && !(0..32).all(comes_back));
+    let block = cut();
+    block.sync().unwrap();
+    assert_eq!(block.lose_unsynced(1), 0);
+}

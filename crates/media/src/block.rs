@@ -34,6 +34,16 @@ pub trait BlockDevice: Send + Sync + 'static {
     /// Waits until every completed write is safe from power loss.
     #[track_caller]
     fn sync(&self) -> io::Result<()>;
+    /// Makes it so many bytes long, a multiple of [`IO_ALIGN`]. What is added reads as zeros; what is behind the end is gone, and
+    /// reads of it fail from then on. Safe from power loss, as a write is, after [`sync`](Self::sync); until then a crash may leave
+    /// either length, and behind a shorter end what was there before.
+    ///
+    /// # Errors
+    /// `Unsupported` if it can't be; `InvalidInput` for a length that is none. It is as long as it was then.
+    #[track_caller]
+    fn resize(&self, _len: u64) -> io::Result<()> {
+        Err(io::Error::new(io::ErrorKind::Unsupported, "this device keeps its size"))
+    }
     /// A new queue that holds up to `depth` reads in flight.
     fn queue(&self, depth: usize) -> io::Result<Self::Queue>;
     /// Accesses so far.

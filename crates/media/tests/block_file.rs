@@ -275,3 +275,28 @@ fn queues_of_several_threads() {
         });
     }
 }
+
+#[test]
+fn a_file_grows_and_shrinks_while_it_is_used() {
+    for options in all() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = numbered(dir.path(), &options);
+        let on_disk = || dir.path().join("blocks").metadata().unwrap().len();
+        let half = LEN / 2;
+        file.resize(half).unwrap();
+        assert_eq!((file.len(), on_disk()), (half, half));
+        let mut out = page(0, 1);
+        assert!(file.read_at(half, &mut out).is_err() && file.write_at(half, &out).is_err());
+        file.resize(LEN * 2).unwrap();
+        file.sync().unwrap();
+        assert_eq!((file.len(), on_disk()), (LEN * 2, LEN * 2));
+        for (at, fill) in [(half - 4096, PAGES as u8 / 2 - 1), (half, 0), (LEN * 2 - 4096, 0)] {
+            file.read_at(at, &mut out).unwrap();
+            assert!(out.iter().all(|byte| *byte == fill), "{at}");
+        }
+        // More than any file system has.
+        assert!(file.resize(1 << 62).is_err());
+        assert_eq!((file.len(), on_disk()), (LEN * 2, LEN * 2), "a refusal changes nothing");
+        assert!(file.resize(0).is_err() && file.resize(4097).is_err());
+    }
+}

@@ -5,7 +5,7 @@ use std::time::Duration;
 use terrace_engine::Durability;
 use terrace_proof::subjects;
 use terrace_testkit::settings::variable;
-use terrace_testkit::sweep::{MediaKind, SweepOptions, sweep};
+use terrace_testkit::sweep::{Coverage, MediaKind, SweepOptions, sweep};
 
 const BATCH: Durability = Durability::Batch(Duration::from_millis(100));
 
@@ -292,6 +292,38 @@ fn a_slot_never_describes_a_large_value_that_is_not_safe() {
 #[test]
 fn tac_tiered_sync() {
     share("tac", MediaKind::Tiered, Durability::Sync);
+}
+
+/// With a tier on a device that grows and shrinks, in histories of its own.
+fn resized(media: MediaKind, durability: Durability, reached: &mut Coverage) {
+    let options = SweepOptions {
+        media,
+        durability,
+        histories: variable("TERRACE_SWEEP_HISTORIES", 400) / 4,
+        images: variable("TERRACE_SWEEP_IMAGES", 12_000) / 8,
+        seed: variable("TERRACE_SWEEP_SEED", 1),
+        threads: 1,
+        reduce: true,
+        failures_max: 1,
+    };
+    let subject = subjects::by_name("tac-resized").unwrap_or_else(|error| panic!("{error}"));
+    let summary = sweep(subject, &options, &|_| {}).unwrap_or_else(|error| panic!("{error}"));
+    if let Some(failure) = summary.failures.first() {
+        panic!("tac-resized, {media}, {durability}: {failure}");
+    }
+    reached.merge(&summary.coverage);
+}
+
+#[test]
+fn tac_resized() {
+    let mut reached = Coverage::default();
+    resized(MediaKind::Block, Durability::Sync, &mut reached);
+    resized(MediaKind::Block, Durability::None, &mut reached);
+    resized(MediaKind::Tiered, Durability::Sync, &mut reached);
+    let few = variable("TERRACE_SWEEP_HISTORIES", 400) < 400;
+    for label in ["tier_resizes", "extents_moved", "resizes refused"] {
+        assert!(few || reached.get(label) > 0, "never reached: {label}");
+    }
 }
 
 /// Under the placements that it is compared with, and with whole bufs coming up.

@@ -80,6 +80,9 @@ impl Store for LosingStore {
     fn resize_dram(&self, bytes: u64) -> Result<(), StoreError> {
         self.store.resize_dram(bytes)
     }
+    fn resize_tier(&self, tier: &str, bytes: u64) -> Result<(), StoreError> {
+        self.store.resize_tier(tier, bytes)
+    }
     fn step(&self) -> Progress {
         self.store.step()
     }

@@ -67,6 +67,18 @@ impl Shared {
     }
 }
 
+impl Shared {
+    /// Gives the SSD tier another size.
+    ///
+    /// # Errors
+    /// As [`OpenStore::resize_ssd`].
+    pub fn resize_ssd(&self, bytes: u64) -> Result<(), StoreError> {
+        self.store.resize_ssd(bytes)?;
+        tracing::info!(bytes, "a client has changed the size of the SSD tier");
+        Ok(())
+    }
+}
+
 /// Counts since the start.
 #[derive(Default)]
 pub(crate) struct Counters {

@@ -306,7 +306,7 @@ impl<L: Lower> Space for HybridLog<L> {
             media: self.blocks.lower.counters(),
             ..TierStats::default()
         };
-        for slot in &self.blocks.slots {
+        for slot in self.blocks.slots.iter() {
             let live = slot.live_bytes.load(Relaxed).max(0) as u64;
             let used = u64::from(slot.used_bytes.load(Relaxed));
             let state = slot.state();
@@ -332,7 +332,7 @@ impl<L: Lower> Space for HybridLog<L> {
     fn dram_bytes(&self) -> u64 {
         let pool = self.pool.lock();
         let frames = (self.frames.count() - pool.frames.len() - pool.parked.len()) * self.blocks.block_bytes;
-        (frames + std::mem::size_of_val(&*self.blocks.slots)) as u64
+        (frames + self.blocks.slots.bytes()) as u64
     }
     fn index_grew(&self, index_bytes: u64) {
         self.target.index_takes(index_bytes);

@@ -20,7 +20,7 @@ const VERDICTS: u32 = 2;
 /// Steps for which it is remembered what a large value asked for.
 const STEPS_REMEMBERED: u64 = 16;
 /// Of the room that there is, so much is counted on.
-const COUNTED_ON_PERCENT: u64 = 90;
+pub(crate) const COUNTED_ON_PERCENT: u64 = 90;
 
 impl<L: Lower> SlabSpace<L> {
     /// Whether a write may make more bytes dirty now.
@@ -88,7 +88,7 @@ impl<L: Lower> SlabSpace<L> {
             usable,
             at_once,
             dirty: self.dirty_bytes(),
-            reserve: self.blocks.reserve() as u64 * usable,
+            reserve: self.blocks.reserve() as u64 * usable + self.bytes_to_move(),
             wanted,
         };
         let mut verdict = if logged { self.judge_logged(&sums) } else { self.judge_unlogged(&sums) };
@@ -119,7 +119,7 @@ impl<L: Lower> SlabSpace<L> {
             return Verdict { credit, full: false, stuck: false };
         }
         let (mut room, mut gain) = (0, 0);
-        for (number, slot) in self.blocks.slots.iter().enumerate() {
+        for (number, slot) in self.blocks.slots.iter().take(self.blocks.usable()).enumerate() {
             match slot.state() {
                 State::Free | State::Freeing => room += usable,
                 State::Extents if slot.live_bytes.load(SeqCst) <= 0 => room += usable,
@@ -143,7 +143,7 @@ impl<L: Lower> SlabSpace<L> {
         let credit = at_once - (dirty + reserve) as i64;
         let needed = (wanted as u64 + dirty + reserve) * 100 / COUNTED_ON_PERCENT + usable;
         let blocks = needed.div_ceil(usable) + Self::KEEP as u64;
-        let can_be = credit <= wanted && blocks <= self.blocks.slots.len() as u64;
+        let can_be = credit <= wanted && blocks <= self.blocks.usable() as u64;
         self.free_wanted.store(if can_be { blocks } else { 0 }, SeqCst);
         if credit <= wanted && dirty > 0 {
             self.rounds.target.fetch_max(self.rounds.current.load(SeqCst), SeqCst);
@@ -198,6 +198,7 @@ struct Sums {
     /// What free blocks take.
     at_once: i64,
     dirty: u64,
+    /// Kept free, and what lies behind the end of a tier that shrinks.
     reserve: u64,
     /// Credit that a large value waits for.
     wanted: i64,

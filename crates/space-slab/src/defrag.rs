@@ -25,11 +25,11 @@ pub(crate) const USABLE_PERCENT: u64 = 95;
 /// What defragmentation remembers between steps.
 #[derive(Default)]
 pub(crate) struct Defrag {
-    victim: Option<Victim>,
+    pub(crate) victim: Option<Victim>,
     /// Victims whose records are staged, with their sequence numbers.
-    emptied: HashMap<u32, u64>,
+    pub(crate) emptied: HashMap<u32, u64>,
     /// Pages that could not be read, with their sequence numbers.
-    unreadable: HashMap<u32, u64>,
+    pub(crate) unreadable: HashMap<u32, u64>,
     pub stage: Stage,
     pub freeing: Freeing,
     /// Empty pages that wait for a round, and which.
@@ -43,7 +43,14 @@ pub(crate) struct Defrag {
     futile: usize,
 }
 
-struct Victim {
+impl Defrag {
+    /// What many victims in a row did not gain is not counted against the next.
+    pub fn begin_again(&mut self) {
+        self.futile = 0;
+    }
+}
+
+pub(crate) struct Victim {
     number: u32,
     block: Block,
     next: usize,
@@ -59,19 +66,25 @@ impl<L: Lower> SlabSpace<L> {
         index: &I,
         context: &dyn Context,
     ) -> Progress {
+        if let Err(error) = self.blocks.cut_leftovers() {
+            tracing::warn!("what a crash left behind the end of tier {} stays there: {error}", L::NAME);
+        }
         let sealed = self.sealed();
         let freed = self.blocks.free_ready(&mut defrag.freeing, sealed, context, &mut |_| {});
         let free = self.blocks.free.slots.lock().len();
         let kept = self.blocks.reserve() + self.blocks.free.wanted.load(SeqCst);
         let low = (kept + 2).max(self.blocks.slots.len() / 16);
         let low = low.max(self.free_wanted.load(SeqCst) as usize);
+        let (shrinking, enough) = (self.is_shrinking(), free >= low);
         if free > kept {
             self.whole_blocks_out.store(0, Relaxed);
         }
-        if free >= low && defrag.victim.is_none() {
+        if enough && (shrinking || defrag.victim.is_none()) {
             defrag.futile = 0;
             self.blocks.free.hungry.store(false, SeqCst);
             self.exhausted.store(0, Relaxed);
+        }
+        if enough && !shrinking && defrag.victim.is_none() {
             // What holds nothing counts as room, whether or not anybody needs it now.
             let short = self.blocks.free.full.load(SeqCst) || self.starving.load(SeqCst) == 1;
             return if short && self.free_empty(defrag, context) { Progress::Worked } else { freed };
@@ -84,12 +97,14 @@ impl<L: Lower> SlabSpace<L> {
             return progress;
         }
         let found = self.free_empty(defrag, context);
-        if !context.logged() && !found && (!defrag.waiting.is_empty() || self.dirty_bytes() > 0) {
+        let to_spare = shrinking && free > kept;
+        if !context.logged() && !to_spare && !found && (!defrag.waiting.is_empty() || self.dirty_bytes() > 0)
+        {
             // What is dirty needs free blocks before pages can be free: moving must not take them.
             self.rounds.target.fetch_max(self.rounds.current.load(SeqCst), SeqCst);
             return Progress::Blocked;
         }
-        if found || self.choose(defrag) {
+        if found || shrinking && self.shrink_step(defrag, context) || !enough && self.choose(defrag) {
             return Progress::Worked;
         }
         if !defrag.stage.is_empty() {
@@ -98,6 +113,10 @@ impl<L: Lower> SlabSpace<L> {
         }
         if !defrag.freeing.is_empty() || !defrag.waiting.is_empty() {
             return Progress::Blocked;
+        }
+        if enough {
+            // What could not be read behind the end is tried again when somebody asks for the size again.
+            return Progress::Idle;
         }
         self.blocks.close_open_extents();
         defrag.unreadable.clear();
@@ -204,6 +223,12 @@ impl<L: Lower> SlabSpace<L> {
         if self.to_gain(number) == 0 {
             return false;
         }
+        self.begin_emptying(defrag, number);
+        true
+    }
+
+    /// The next victim is this one, if it can be read.
+    pub(crate) fn begin_emptying(&self, defrag: &mut Defrag, number: u32) {
         let slot = &self.blocks.slots[number as usize];
         match self.blocks.read_block(number) {
             Some(block) => {
@@ -215,7 +240,6 @@ impl<L: Lower> SlabSpace<L> {
                 defrag.unreadable.insert(number, slot.seq.load(Relaxed));
             }
         }
-        true
     }
 
     /// Stages live records of the victim; `None` if there is no victim.

@@ -86,7 +86,9 @@ impl<L: Lower> SlabSpace<L> {
         if flights.aloft.len() >= ALOFT_MAX {
             return Progress::Blocked;
         }
-        let Some((number, seq)) = self.begin_page(stage, Self::KEEP) else { return Progress::Blocked };
+        let begun =
+            self.begin_page(stage, Self::KEEP).or_else(|| self.begin_page_in(self.free_beyond(), stage));
+        let Some((number, seq)) = begun else { return Progress::Blocked };
         let mut leaving = vec![0; self.slabs.classes.count()];
         for of in stage.moves.iter().filter(|of| of.what == What::Evict) {
             if let Location::Dram(offset) = self.locations.location(of.from)

@@ -26,6 +26,7 @@
 //! | `placement` | which tier records lie in, and the alternatives |
 //! | `swap` | whole bufs that come up |
 //! | `admit` | when writes are refused |
+//! | `resize` | the tier below grows and shrinks |
 //! | `temperature`, `policy` | how often records are read, and what follows from it |
 //! | `eviction`, `chosen`, `part`, `lists`, `sample` | the policy of DRAM by name, at work, what it hears of slots, and its thresholds |
 //! | `copies` | what sweeps must know beside blocks |
@@ -56,6 +57,7 @@ mod placement;
 mod pmem;
 pub mod policy;
 mod read;
+mod resize;
 mod retired;
 mod round;
 mod sample;

@@ -47,7 +47,7 @@ const PMEM_SLABS_MIN: usize = 2;
 /// So many would do for records of all lengths.
 const SLABS_WANTED: u64 = 512;
 /// Pages that are needed at least, beside those for what DRAM holds.
-const PAGES_OVER: usize = 6;
+pub(crate) const PAGES_OVER: usize = 6;
 
 impl SlabOptions {
     /// What a record, a value and a group may measure with slabs and pages of this size.

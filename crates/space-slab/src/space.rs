@@ -94,7 +94,7 @@ pub(crate) struct Steps {
     image: Image,
     evicting: Evicting,
     pub retiring: Retiring,
-    defrag: Defrag,
+    pub defrag: Defrag,
     middle: MiddleSteps,
     sweep: Sweep,
     warming: Warming,
@@ -129,6 +129,8 @@ pub(crate) struct Details {
     pub from_middle_up: AtomicU64,
     pub from_middle_down: AtomicU64,
     pub warmed: AtomicU64,
+    /// Ends of the tier that were reached, either way.
+    pub resizes: AtomicU64,
     pub snapshots_saved: AtomicU64,
     pub snapshots_not_saved: AtomicU64,
 }
@@ -529,7 +531,7 @@ impl<L: Lower> Space for SlabSpace<L> {
         self.tier_stats()
     }
     fn dram_bytes(&self) -> u64 {
-        let table = std::mem::size_of_val(&*self.blocks.slots) + std::mem::size_of_val(&*self.slabs.table);
+        let table = self.blocks.slots.bytes() + std::mem::size_of_val(&*self.slabs.table);
         let middle = self.middle.as_ref().map_or(0, Middle::dram_bytes);
         (self.slabs.used_slabs() * self.slabs.slab_bytes + table) as u64 + self.temperature.bytes() + middle
     }
@@ -538,6 +540,9 @@ impl<L: Lower> Space for SlabSpace<L> {
     }
     fn resize_dram(&self, bytes: u64) -> Result<(), StoreError> {
         self.slabs.target.resize(bytes)
+    }
+    fn resize_tier(&self, tier: &str, bytes: u64) -> Result<(), StoreError> {
+        self.resize_tier_to(tier, bytes)
     }
     fn details(&self) -> Vec<(&'static str, u64)> {
         self.detail_pairs()

@@ -181,6 +181,11 @@ impl<L: Lower> SlabSpace<L> {
             let mut free = self.blocks.free.slots.lock();
             if free.len() <= keep { None } else { free.pop() }
         };
+        self.begin_page_in(number, stage)
+    }
+
+    /// The same in this block, if it is one.
+    pub(crate) fn begin_page_in(&self, number: Option<u32>, stage: &Stage) -> Option<(u32, u64)> {
         let Some(number) = number else {
             self.blocks.free.hungry.store(true, SeqCst);
             return None;

@@ -29,11 +29,11 @@ impl<L: Lower> SlabSpace<L> {
         let mut lower = TierStats {
             tier: L::NAME,
             medium: self.blocks.lower.describe(),
-            capacity_bytes: self.blocks.slots.len() as u64 * block,
+            capacity_bytes: self.blocks.usable() as u64 * block,
             media: self.blocks.lower.counters(),
             ..TierStats::default()
         };
-        for slot in &self.blocks.slots {
+        for slot in self.blocks.slots.iter() {
             let live = slot.live_bytes.load(Relaxed).max(0) as u64;
             if matches!(slot.state(), State::Sealed | State::Extents | State::Freeing) {
                 lower.used_bytes += block;
@@ -70,7 +70,9 @@ impl<L: Lower> SlabSpace<L> {
             ("steps_refused", d.steps_refused.load(Relaxed)),
             ("landings_delayed", d.landings_delayed.load(Relaxed)),
             ("landings_delayed_us", d.landings_delayed_us.load(Relaxed)),
-            ("pages", self.blocks.slots.len() as u64),
+            ("pages", self.blocks.usable() as u64),
+            ("pages_to_move", self.blocks.to_move() as u64),
+            ("tier_resizes", d.resizes.load(Relaxed)),
             ("pages_free", self.blocks.free.slots.lock().len() as u64),
             ("pages_written", d.pages_written.load(Relaxed)),
             ("pages_emptied", d.pages_emptied.load(Relaxed)),
@@ -91,6 +93,7 @@ impl<L: Lower> SlabSpace<L> {
             ("rounds_retired", d.rounds_retired.load(Relaxed)),
             ("tombstones_dropped", counts.tombstones_dropped.load(Relaxed)),
             ("extents_written", counts.extents_written.load(Relaxed)),
+            ("extents_moved", counts.extents_moved.load(Relaxed)),
             ("records_warmed", d.warmed.load(Relaxed)),
             ("snapshots_saved", d.snapshots_saved.load(Relaxed)),
             ("snapshots_not_saved", d.snapshots_not_saved.load(Relaxed)),

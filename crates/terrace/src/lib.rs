@@ -63,6 +63,7 @@ struct Inner {
     /// The budget of DRAM is for the whole process, not for records alone.
     budget_for_all: bool,
     emulated: Option<Arc<terrace_media::HeapRegion>>,
+    ssd: Option<Mutex<open::Ssd>>,
 }
 
 /// Opens a store, creating it if there is none.
@@ -89,6 +90,7 @@ pub fn open_on(options: Options, source: &impl MediaSource) -> Result<OpenStore,
         _locks: Mutex::new(opened.locks),
         budget_for_all: options.dram_records.is_none(),
         emulated: opened.emulated,
+        ssd: opened.ssd.map(Mutex::new),
     };
     Ok(OpenStore { inner: Arc::new(inner), description: opened.description })
 }
@@ -123,6 +125,44 @@ impl OpenStore {
             )),
             other => other,
         })
+    }
+    /// Changes `Options::ssd`'s size, for good: it is the store's, whatever it is opened with later. A larger one is there at once,
+    /// a smaller one when background steps have moved what lies beyond its end; until then a restart forgets it. See
+    /// [`Store::resize_tier`].
+    ///
+    /// # Errors
+    /// As [`Store::resize_tier`], and [`StoreError::Options`] if there is no such tier, or no room for it where it lies.
+    pub fn resize_ssd(&self, bytes: u64) -> Result<(), StoreError> {
+        let Some(ssd) = &self.inner.ssd else {
+            return Err(StoreError::Options("the store has no tier on an SSD".into()));
+        };
+        let mut ssd = ssd.lock();
+        let more = bytes.saturating_sub(ssd.bytes);
+        let free = terrace_media::detect(&ssd.dir).map_or(u64::MAX, |place| place.free_bytes);
+        if more > free {
+            return Err(StoreError::Options(format!(
+                "{} for the SSD, {} more than now: {} has {} free",
+                human_bytes(bytes),
+                human_bytes(more),
+                ssd.dir.display(),
+                human_bytes(free)
+            )));
+        }
+        let log_bytes = ssd.log_bytes;
+        self.inner.store.resize_tier("ssd", bytes.saturating_sub(log_bytes)).map_err(
+            |error| match error {
+                StoreError::Options(text) if log_bytes > 0 => {
+                    StoreError::Options(format!("{text}; {log_bytes} bytes more are for the log"))
+                }
+                other => other,
+            },
+        )?;
+        ssd.bytes = bytes;
+        Ok(())
+    }
+    /// The size that the tier on an SSD is to have, the log counted if it lies there; `None` if there is no such tier.
+    pub fn ssd_bytes(&self) -> Option<u64> {
+        self.inner.ssd.as_ref().map(|ssd| ssd.lock().bytes)
     }
     /// Ends as if the process had been killed: nothing more is written. For benchmarks and tests of recovery. The directory
     /// is free again once every clone of this handle and every session is dropped.

@@ -29,6 +29,18 @@ pub(crate) struct Opened {
     pub locks: Vec<terrace_media::DirLock>,
     /// An emulated region that ends when the store is closed.
     pub emulated: Option<Arc<HeapRegion>>,
+    /// The block tier, if there is one.
+    pub ssd: Option<Ssd>,
+}
+
+/// A block tier as its size is given: with what lies beside the blocks.
+pub(crate) struct Ssd {
+    /// Where its files are.
+    pub dir: std::path::PathBuf,
+    /// Bytes, the log counted if it lies there.
+    pub bytes: u64,
+    /// Of them for the log.
+    pub log_bytes: u64,
 }
 
 pub(crate) fn open(options: &Options, source: &impl MediaSource) -> Result<Opened, StoreError> {
@@ -88,6 +100,7 @@ fn open_dram(options: &Options) -> Result<Opened, StoreError> {
         ],
         locks: Vec::new(),
         emulated: None,
+        ssd: None,
     })
 }
 

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
+use terrace::check::CheckOptions;
 use terrace::engine::Durability;
 use terrace::{OpenStore, Options, Tier, open};
 
@@ -143,4 +144,182 @@ fn an_engine_without_a_tier_below_says_that_it_cannot() {
     let store = open(Options { engine: "dram".into(), dram: Some(64 * MIB), ..Options::default() }).unwrap();
     let text = store.resize_dram(32 * MIB).unwrap_err().to_string();
     assert!(text.contains("open the store with another size"), "{text}");
+}
+
+/// A store of so many bytes on an SSD.
+fn with_ssd(dir: &Path, bytes: u64, durability: Durability) -> OpenStore {
+    let ssd = Some(Tier { bytes, place: None });
+    let dram_records = Some(4 * MIB);
+    open(Options { ssd, dram_records, durability, ..options(dir, "tac") }).unwrap()
+}
+
+fn large(number: u32) -> Vec<u8> {
+    (0..60_000 + number * 997).map(|at| (at / 7 + number) as u8).collect()
+}
+
+fn detail(store: &OpenStore, name: &str) -> u64 {
+    let stats = store.stats();
+    stats.engine_details.iter().find(|(other, _)| *other == name).unwrap().1
+}
+
+fn data_bytes(dir: &Path) -> u64 {
+    dir.join("data").metadata().unwrap().len()
+}
+
+/// Waits until nothing lies behind the end any more, and the file ends there.
+fn ends_at(store: &OpenStore, dir: &Path, bytes: u64) {
+    let begun = Instant::now();
+    while data_bytes(dir) > bytes {
+        let left = detail(store, "pages_to_move");
+        assert!(begun.elapsed() < Duration::from_secs(60), "{left} pages are left to move after a minute");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Longer records than the others: they fill a store soon.
+fn long(number: u32, round: u8) -> Vec<u8> {
+    let mut value = value(number, round);
+    value.resize(7_000 + (number % 5) as usize * 400, round);
+    value
+}
+
+/// How often each record was written, and how many large values there are.
+fn assert_written(store: &OpenStore, rounds: &[u8], larges: u32) {
+    for (number, round) in (0u32..).zip(rounds) {
+        let found = store.get(&key(number)).unwrap();
+        assert!(found.as_deref() == Some(&long(number, *round)[..]), "{number}");
+    }
+    for number in 0..larges {
+        let found = store.get(format!("large:{number}").as_bytes()).unwrap();
+        assert!(found == Some(large(number)), "large {number}");
+    }
+}
+
+#[test]
+fn a_full_store_takes_writes_again_once_its_ssd_has_grown_and_keeps_its_size() {
+    for durability in [Durability::None, Durability::default()] {
+        let dir = tempfile::tempdir().unwrap();
+        let store = with_ssd(dir.path(), 24 * MIB, durability);
+        let mut written = 0;
+        while store.set(&key(written), &long(written, 1)).is_ok() {
+            written += 1;
+            assert!(written < 6_000, "it is never full");
+        }
+        let text = store.resize_ssd(1 << 50).unwrap_err().to_string();
+        assert!(text.contains("free"), "{text}");
+        store.resize_ssd(48 * MIB).unwrap();
+        assert_eq!(store.ssd_bytes(), Some(48 * MIB));
+        let begun = Instant::now();
+        for number in written..written + 1_000 {
+            // Steps must have seen that there is room.
+            while store.set(&key(number), &long(number, 1)).is_err() {
+                assert!(begun.elapsed() < Duration::from_secs(60), "it stays full");
+            }
+        }
+        let all = vec![1; written as usize + 1_000];
+        let len = data_bytes(dir.path());
+        assert!(len > 36 * MIB, "{len}");
+        assert_written(&store, &all, 0);
+        store.close().unwrap();
+        // What is asked for of a store that is there already does not count.
+        let store = with_ssd(dir.path(), 24 * MIB, durability);
+        assert_eq!((store.ssd_bytes().map(|bytes| bytes / MIB), data_bytes(dir.path())), (Some(47), len));
+        assert!(store.description.iter().any(|line| line.contains("keeps its size")));
+        assert_written(&store, &all, 0);
+        store.kill();
+        let store = with_ssd(dir.path(), 24 * MIB, durability);
+        assert_written(&store, &all, 0);
+        store.close().unwrap();
+    }
+}
+
+#[test]
+fn an_ssd_shrinks_under_writers_and_readers_and_nothing_is_lost() {
+    const LARGES: u32 = 30;
+    const KEPT: u32 = 1_200;
+    for durability in [Durability::None, Durability::default()] {
+        let dir = tempfile::tempdir().unwrap();
+        let store = with_ssd(dir.path(), 64 * MIB, durability);
+        // Most go again, so that what stays lies far behind.
+        for number in 0..4_000 {
+            store.set(&key(number), &long(number, 1)).unwrap();
+        }
+        for number in 0..LARGES {
+            store.set(format!("large:{number}").as_bytes(), &large(number)).unwrap();
+        }
+        for number in KEPT..4_000 {
+            store.delete(&key(number)).unwrap();
+        }
+        let mut rounds = vec![1u8; KEPT as usize];
+        let done = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let (store, done, rounds) = (&store, &done, &mut rounds);
+            let writer = scope.spawn(move || {
+                let mut number = 0;
+                while !done.load(SeqCst) {
+                    let at = number as usize;
+                    assert!(
+                        store.get(&key(number)).unwrap().unwrap() == long(number, rounds[at]),
+                        "{number}"
+                    );
+                    rounds[at] = rounds[at].wrapping_add(1);
+                    store.set(&key(number), &long(number, rounds[at])).unwrap();
+                    number = (number + 13) % KEPT;
+                }
+            });
+            let reader = scope.spawn(move || {
+                while !done.load(SeqCst) {
+                    for number in 0..LARGES {
+                        let found = store.get(format!("large:{number}").as_bytes()).unwrap();
+                        assert!(found == Some(large(number)), "large {number}");
+                    }
+                }
+            });
+            // The second is overtaken by the third.
+            for (megabytes, waits) in [(48, true), (40, false), (56, true), (36, true)] {
+                store.resize_ssd(megabytes * MIB).unwrap();
+                if waits {
+                    ends_at(store, dir.path(), megabytes * MIB);
+                }
+            }
+            done.store(true, SeqCst);
+            writer.join().unwrap();
+            reader.join().unwrap();
+        });
+        assert_written(&store, &rounds, LARGES);
+        assert!(detail(&store, "extents_moved") > 0, "some of them lay behind the end");
+        let text = store.resize_ssd(22 * MIB).unwrap_err().to_string();
+        assert!(text.contains("what it holds needs"), "{text}");
+        assert_eq!(detail(&store, "pages_to_move"), 0, "a refusal changes nothing");
+        assert_written(&store, &rounds, LARGES);
+        let len = data_bytes(dir.path());
+        assert!(len <= 36 * MIB);
+        store.close().unwrap();
+        let store = with_ssd(dir.path(), 64 * MIB, durability);
+        assert_eq!(data_bytes(dir.path()), len);
+        assert_written(&store, &rounds, LARGES);
+        store.kill();
+        let report = terrace::check(dir.path(), &CheckOptions::default()).unwrap();
+        assert!(report.is_clean(), "{:?}", report.problems);
+        let store = with_ssd(dir.path(), 64 * MIB, durability);
+        assert_eq!(data_bytes(dir.path()), len);
+        assert_written(&store, &rounds, LARGES);
+        store.resize_ssd(48 * MIB).unwrap();
+        for number in 0..LARGES {
+            store.set(format!("other:{number}").as_bytes(), &large(number)).unwrap();
+        }
+        assert_written(&store, &rounds, LARGES);
+        store.close().unwrap();
+    }
+}
+
+#[test]
+fn an_engine_or_a_store_without_such_a_tier_says_so() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(options(dir.path(), "hetermm")).unwrap();
+    let text = store.resize_ssd(128 * MIB).unwrap_err().to_string();
+    assert!(text.contains("can't be resized while this engine runs"), "{text}");
+    store.close().unwrap();
+    let store = open(Options { engine: "dram".into(), dram: Some(64 * MIB), ..Options::default() }).unwrap();
+    assert!(store.resize_ssd(128 * MIB).is_err() && store.ssd_bytes().is_none());
 }

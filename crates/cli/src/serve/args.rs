@@ -63,7 +63,7 @@ pub struct ServeArgs {
     /// Byte-addressable lower tier: DAX, device DAX, a NUMA or CXL node
     #[arg(long, value_name = "SIZE[@PATH|@node:N]")]
     pub pmem: Option<TierSpec>,
-    /// Block lower tier [default, without --pmem: 75% of the free space at --dir, at most 16 times --dram]
+    /// Block lower tier; of a store that is there CONFIG SET ssd-size changes it [default, without --pmem: 75% of the free space at --dir, at most 16 times --dram]
     #[arg(long, value_name = "SIZE[@PATH]")]
     pub ssd: Option<TierSpec>,
     /// Emulate this device at --pmem

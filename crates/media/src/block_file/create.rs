@@ -79,7 +79,7 @@ fn direct_read_works(file: &File) -> bool {
     !matches!(rustix::io::pread(file, &mut page[..], 0), Err(Errno::INVAL | Errno::OPNOTSUPP))
 }
 
-fn allocate(file: &File, len: u64) -> io::Result<()> {
+pub(super) fn allocate(file: &File, len: u64) -> io::Result<()> {
     match rustix::io::retry_on_intr(|| rustix::fs::fallocate(file, FallocateFlags::empty(), 0, len)) {
         // Then running out of space shows at a write, as an error like any other.
         Err(Errno::OPNOTSUPP) => file.set_len(len),

@@ -26,6 +26,7 @@ mod sticky;
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering::*};
 use std::sync::{Arc, OnceLock};
 
 pub use create::BlockFileOptions;
@@ -48,7 +49,7 @@ pub struct BlockFile {
 /// What queues keep alive.
 struct Shared {
     file: File,
-    len: u64,
+    len: AtomicU64,
     direct: bool,
     filesystem: String,
     /// For whoever is told of a failure.
@@ -79,6 +80,7 @@ impl BlockFile {
         let len = file.metadata()?.len() / IO_ALIGN as u64 * IO_ALIGN as u64;
         let filesystem = crate::detect::filesystem_of(&file)?;
         let (counters, sync) = (Counters::default(), StickySync::default());
+        let len = AtomicU64::new(len);
         let shared = Arc::new(Shared { file, len, direct, filesystem, path: path.into(), counters, sync });
         Ok(Self { shared, ring: options.ring && ring::available(), crew: OnceLock::new() })
     }
@@ -103,7 +105,7 @@ impl BlockFile {
 
 impl std::fmt::Debug for BlockFile {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "BlockFile({}, {} bytes)", self.describe(), self.shared.len)
+        write!(f, "BlockFile({}, {} bytes)", self.describe(), self.len())
     }
 }
 
@@ -111,10 +113,13 @@ impl Shared {
     /// Whole pages inside the file are what may be asked for.
     fn check(&self, offset: u64, len: usize) -> io::Result<()> {
         let aligned = offset.is_multiple_of(IO_ALIGN as u64) && len.is_multiple_of(IO_ALIGN);
-        if aligned && offset.checked_add(len as u64).is_some_and(|end| end <= self.len) {
+        if aligned && offset.checked_add(len as u64).is_some_and(|end| end <= self.len.load(Acquire)) {
             return Ok(());
         }
-        let text = format!("{len} bytes at {offset} are not whole pages of a file of {} bytes", self.len);
+        let text = format!(
+            "{len} bytes at {offset} are not whole pages of a file of {} bytes",
+            self.len.load(Relaxed)
+        );
         Err(io::Error::new(io::ErrorKind::InvalidInput, text))
     }
 
@@ -128,7 +133,7 @@ impl BlockDevice for BlockFile {
     type Queue = FileQueue;
 
     fn len(&self) -> u64 {
-        self.shared.len
+        self.shared.len.load(Acquire)
     }
 
     fn read_at(&self, offset: u64, buf: &mut AlignedBuf) -> io::Result<()> {
@@ -153,6 +158,29 @@ impl BlockDevice for BlockFile {
         self.shared
             .sync
             .run(|| rustix::io::retry_on_intr(|| rustix::fs::fdatasync(&self.shared.file)).map_err(told))
+    }
+
+    fn resize(&self, len: u64) -> io::Result<()> {
+        let Shared { file, len: current, path, .. } = &*self.shared;
+        let before = current.load(Acquire);
+        let whole = len > 0 && len.is_multiple_of(IO_ALIGN as u64);
+        if !whole {
+            let text = format!("{len} bytes are not whole pages");
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+        }
+        if len <= before {
+            // First nobody may ask for what is going to be gone.
+            current.store(len, Release);
+            return file.set_len(len);
+        }
+        if let Err(error) = create::allocate(file, len) {
+            // A part of it may have been had; the first error is the one to tell.
+            let _ = file.set_len(before);
+            let text = format!("making {} {len} bytes long: {error}", path.display());
+            return Err(io::Error::new(error.kind(), text));
+        }
+        current.store(len, Release);
+        Ok(())
     }
 
     fn queue(&self, depth: usize) -> io::Result<FileQueue> {

@@ -7,7 +7,7 @@ mod tiny;
 use terrace_testkit::sweep::Subject;
 
 pub use hetermm::Hetermm;
-pub use tac::{Tac, TacPlaced};
+pub use tac::{Tac, TacPlaced, TacResized};
 pub use tiny::sizes;
 
 /// An engine and its name.
@@ -17,7 +17,7 @@ pub type Named = (&'static str, &'static (dyn Subject + Sync));
 pub const SUBJECTS: &[Named] = &[("hetermm", &Hetermm), ("tac", &Tac)];
 
 /// What the crash sweep knows beside them, by name: engines opened in other ways, that all else need not be done to, too.
-const OTHERS: &[Named] = &[("tac-placed", &TacPlaced)];
+const OTHERS: &[Named] = &[("tac-placed", &TacPlaced), ("tac-resized", &TacResized)];
 
 /// The engine of this name, with its name.
 ///

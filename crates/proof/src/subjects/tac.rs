@@ -63,6 +63,27 @@ fn other(drawn: u64) -> Choices {
     }
 }
 
+/// Engine `tac` with a tier on a device that grows and shrinks.
+pub struct TacResized;
+
+impl Subject for TacResized {
+    fn takes(&self, media: MediaKind) -> bool {
+        media != MediaKind::Byte
+    }
+
+    fn resizes(&self) -> bool {
+        true
+    }
+
+    fn shape(&self, media: MediaKind) -> Shape {
+        Tac.shape(media)
+    }
+
+    fn open(&self, media: &Media, how: sweep::Opening) -> Result<Box<dyn Store>, StoreError> {
+        Tac.open(media, how)
+    }
+}
+
 fn open(media: &Media, how: sweep::Opening, choices: Choices) -> Result<Box<dyn Store>, StoreError> {
     let opening = opening("tac", media, how);
     Ok(match media {

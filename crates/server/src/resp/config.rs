@@ -1,4 +1,9 @@
-//! `CONFIG`: what clients and tools ask for; while the server runs only the budget of DRAM can be changed.
+//! `CONFIG`: what clients and tools ask for; while the server runs the budget of DRAM and the size of the SSD tier can be changed.
+
+use std::mem::discriminant;
+
+use terrace::Size;
+use terrace_engine::StoreError;
 
 use super::call::{Call, Outcome};
 use super::error::Refusal;
@@ -6,7 +11,7 @@ use super::glob;
 use crate::options::ServerOptions;
 use crate::shared::Shared;
 
-/// A parameter of Redis's that has a meaning here.
+/// A parameter of Redis's that has a meaning here, or one of our own.
 type Parameter = (&'static str, fn(&Shared) -> String);
 
 #[rustfmt::skip]
@@ -25,6 +30,7 @@ const PARAMETERS: &[Parameter] = &[
     ("proto-max-bulk-len", |shared| shared.options.argument_bytes_max.to_string()),
     ("requirepass", |_| String::new()),
     ("save", |_| String::new()),
+    ("ssd-size", |shared| shared.store.ssd_bytes().unwrap_or(0).to_string()),
     ("tcp-keepalive", |_| "0".into()),
     ("timeout", |_| "0".into()),
 ];
@@ -53,26 +59,53 @@ pub(super) fn get(call: &mut Call<'_>) -> Outcome {
     })
 }
 
-/// `CONFIG SET name value …`: `maxmemory` alone can be set; anything else is refused, and nothing changed then.
+/// `CONFIG SET name value …`: `maxmemory` or `ssd-size` can be set; anything else is refused, and nothing changed then.
 pub(super) fn set(call: &mut Call<'_>) -> Outcome {
     if !call.args.len().is_multiple_of(2) {
         return Err("ERR wrong number of arguments for 'config|set' command".into());
     }
-    let mut budget = None;
+    let mut wanted = None;
     for at in (2..call.args.len()).step_by(2) {
         let (name, value) = (call.arg(at), call.arg(at + 1));
-        if !name.eq_ignore_ascii_case(b"maxmemory") {
+        let size = if name.eq_ignore_ascii_case(b"maxmemory") {
+            let bytes = memory_bytes(value);
+            Sized::Dram(bytes.ok_or_else(|| failed(b"maxmemory", "argument must be a memory value"))?)
+        } else if name.eq_ignore_ascii_case(b"ssd-size") {
+            Sized::Ssd(tier_bytes(value).map_err(|why| failed(b"ssd-size", &why))?)
+        } else {
             return Err(refusal(name));
+        };
+        if wanted.is_some_and(|other| discriminant(&other) != discriminant(&size)) {
+            // The second might be refused when the first has changed.
+            return Err(failed(name, "maxmemory and ssd-size are set one at a time"));
         }
-        let bytes =
-            memory_bytes(value).ok_or_else(|| failed(b"maxmemory", "argument must be a memory value"))?;
-        budget = Some(bytes);
+        wanted = Some(size);
     }
-    if let Some(bytes) = budget {
-        let resized = call.ctx.shared.resize_dram(bytes);
-        resized.map_err(|error| failed(b"maxmemory", &error.to_string()))?;
+    let resized = |name: &[u8], resized: Result<(), StoreError>| {
+        resized.map_err(|error| failed(name, &error.to_string()))
+    };
+    match wanted {
+        Some(Sized::Dram(bytes)) => resized(&b"maxmemory"[..], call.ctx.shared.resize_dram(bytes))?,
+        Some(Sized::Ssd(bytes)) => resized(&b"ssd-size"[..], call.ctx.shared.resize_ssd(bytes))?,
+        None => {}
     }
     call.ok()
+}
+
+/// What is to have another size, and which.
+#[derive(Clone, Copy)]
+enum Sized {
+    Dram(u64),
+    Ssd(u64),
+}
+
+/// The size of a tier as `--ssd` takes it.
+fn tier_bytes(text: &[u8]) -> Result<u64, String> {
+    let text = String::from_utf8_lossy(text);
+    match text.parse()? {
+        Size::Bytes(bytes) => Ok(bytes),
+        Size::Percent(_) => Err(format!("{text:?}: expected a size such as 512MiB or 200GiB")),
+    }
 }
 
 fn refusal(name: &[u8]) -> Refusal {
@@ -127,5 +160,12 @@ mod tests {
         );
         assert_eq!((read(""), read("-1"), read("1.5gb"), read("12tb")), (None, None, None, None));
         assert_eq!(read("99999999999gb"), None);
+    }
+
+    #[test]
+    fn sizes_of_tiers_are_read_as_the_command_line_reads_them() {
+        assert_eq!(tier_bytes(b"512MiB"), Ok(512 << 20));
+        assert_eq!((tier_bytes(b"1.5GB"), tier_bytes(b"4096")), (Ok(1_500_000_000), Ok(4096)));
+        assert!(tier_bytes(b"10%").is_err() && tier_bytes(b"much").is_err() && tier_bytes(b"").is_err());
     }
 }

@@ -118,6 +118,10 @@ fn info_and_config_tell_what_clients_ask() {
     assert!(refused.contains("'maxmemory'") && refused.contains("this engine"), "{refused}");
     let refused = text_of_error(client.ask(&["CONFIG", "SET", "maxmemory", "much"]));
     assert!(refused.contains("memory value"), "{refused}");
+    let refused = text_of_error(client.ask(&["CONFIG", "SET", "ssd-size", "64MiB"]));
+    assert!(refused.contains("'ssd-size'") && refused.contains("no tier on an SSD"), "{refused}");
+    let both = ["CONFIG", "SET", "maxmemory", "100mb", "ssd-size", "64MiB"];
+    assert!(text_of_error(client.ask(&both)).contains("one at a time"));
     let refused = text_of_error(client.ask(&["CONFIG", "SET", "port", "1"]));
     assert!(refused.contains("'port'") && refused.contains("immutable"), "{refused}");
     ours.stop();

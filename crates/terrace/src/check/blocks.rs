@@ -16,6 +16,8 @@ const LISTED_MAX: usize = 20;
 pub(super) struct Blocks {
     /// The sequence numbers of extent blocks, by slot.
     pub extents: Vec<Option<u64>>,
+    /// Where blocks of large values are that were written elsewhere, by their sequence numbers.
+    pub moved: HashMap<u64, u32>,
     /// Blocks with which recovery refuses to open the store.
     pub refused: Vec<u32>,
     /// Blocks that read as zeros though they were written: opening refuses them unless a large value is found in them.
@@ -39,6 +41,7 @@ impl Blocks {
         let extents = vec![None; blocks as usize];
         Self {
             extents,
+            moved: HashMap::new(),
             refused: Vec::new(),
             vanished: Vec::new(),
             written,
@@ -90,7 +93,10 @@ impl Blocks {
                 report.counts.blocks_free += 1;
                 return;
             }
-            Stored::Valid(header) if header.kind == BlockKind::Extents => {
+            Stored::Valid(header) if matches!(header.kind, BlockKind::Extents | BlockKind::Moved) => {
+                if header.kind == BlockKind::Moved {
+                    self.moved.insert(header.seq, slot);
+                }
                 report.counts.blocks_extents += 1;
                 self.extents[slot as usize] = Some(header.seq);
                 return;

@@ -64,13 +64,18 @@ fn verify_one<L: Lower, F>(
     description: &[u8],
     bytes: &mut Vec<u8>,
 ) -> Result<Extent, String> {
-    let extent = Extent::decode(description).ok_or("its description makes no sense")?;
+    let mut extent = Extent::decode(description).ok_or("its description makes no sense")?;
     let described: u64 = extent.pieces.iter().map(|piece| u64::from(piece.bytes)).sum();
     if described != extent.bytes {
         return Err(format!("its pieces have {described} bytes, and it has {}", extent.bytes));
     }
     bytes.clear();
-    for piece in &extent.pieces {
+    for piece in &mut extent.pieces {
+        let is_here = |slot: u32| blocks.extents.get(slot as usize).copied().flatten() == Some(piece.seq);
+        // A tier that shrank has moved its block, and opening looks for it by its number.
+        if let Some(&slot) = blocks.moved.get(&piece.seq).filter(|_| !is_here(piece.slot)) {
+            piece.slot = slot;
+        }
         let held = blocks.extents.get(piece.slot as usize).copied().flatten();
         // Without a header, the checksum decides: opening takes the description's word for it.
         if held.is_some_and(|held| held != piece.seq) {

@@ -71,8 +71,7 @@ fn on_files(dir: &Path, options: &CheckOptions<'_>) -> Result<Report, CheckError
     std::fs::File::open(&path)
         .and_then(|mut file| file.read_exact(&mut bytes))
         .map_err(CheckError::reading(path.display().to_string()))?;
-    let data_bytes = dir.join("data").metadata().map_or(0, |metadata| metadata.len());
-    let (superblock, sizes) = superblock(&bytes, data_bytes, &path)?;
+    let (superblock, sizes) = superblock(&bytes, u64::MAX, &path)?;
     let about = about(&superblock, &sizes, &format!("{} (block media)", dir.display()));
     if !dir.join("formatted").exists() {
         let note = "the store was made and never opened in full: it holds nothing".into();
@@ -88,6 +87,7 @@ fn on_files(dir: &Path, options: &CheckOptions<'_>) -> Result<Report, CheckError
             .map_err(CheckError::reading(path.display().to_string()))
     };
     let (log, data) = (file("log", false)?, file("data", true)?);
+    tiered::block::data_bytes(&data, &superblock, dir)?;
     if log.len() < sizes.log_bytes / 4096 * 4096 {
         return Err(CheckError::Store(StoreError::Options(format!(
             "{}: {} bytes are recorded, and it holds {}: it was truncated",
@@ -134,9 +134,10 @@ fn on_both(
     let data_path = dir.join("data");
     let data = BlockFile::open(&data_path, &BlockFileOptions { direct: true, ring: false, prewrite: false })
         .map_err(CheckError::reading(data_path.display().to_string()))?;
-    let region = Arc::new(region);
+    let (region, data) = (Arc::new(region), Arc::new(data));
+    tiered::block::data_bytes(&data, superblock, dir)?;
     let log = || ByteLog::new(region.clone(), SUPERBLOCK_BYTES as u64, sizes.log_bytes);
-    let tier = BlockTier::new(Arc::new(data), 0, String::new());
+    let tier = BlockTier::new(data, 0, String::new());
     let slabs = SlabOptions {
         block_bytes: sizes.block_bytes as usize,
         dram_bytes: 0,

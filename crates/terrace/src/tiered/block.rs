@@ -11,15 +11,18 @@ use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use terrace_blocks::BlockTier;
 use terrace_engine::{Store, StoreError};
 use terrace_index::Index;
-use terrace_media::{BlockDevice, BlockFileOptions, PlaceKind, SUPERBLOCK_BYTES, Superblock, detect};
+use terrace_media::{
+    BlockDevice, BlockFileOptions, PlaceKind, SUPERBLOCK_BYTES, Superblock, SuperblockError, detect,
+};
 
 use super::superblock::new_superblock;
-use super::{Engine, Opening, check_superblock, describe, lock, sizes};
+use super::{Engine, Opening, check_superblock, describe, lock, sizes, store_id};
 use crate::indexes::{OpenWith, open_with};
 use crate::media_source::{FoundBlock, MediaSource};
-use crate::open::Opened;
+use crate::open::{Opened, Ssd};
 use crate::options::{Options, Tier};
 use crate::size::{Place, human_bytes};
 
@@ -40,8 +43,8 @@ pub(crate) fn open<E: Engine, S: MediaSource>(
     let (superblock, stored) = if fresh {
         create(engine, source, options, tier, &dir, free_bytes)?
     } else {
-        let data_bytes = dir.join("data").metadata().map_or(0, |m| m.len());
-        check_superblock::<E>(&read_superblock(&superblock_path)?, data_bytes, &superblock_path)?
+        // How long the data are is another matter: see `data_bytes`.
+        check_superblock::<E>(&read_superblock(&superblock_path)?, u64::MAX, &superblock_path)?
     };
     if stored.as_ref().pmem_bytes.is_some() {
         return Err(StoreError::Options(format!(
@@ -52,15 +55,56 @@ pub(crate) fn open<E: Engine, S: MediaSource>(
     let (log, data) =
         (open_file(source, &dir.join("log"), false)?, open_file(source, &dir.join("data"), true)?);
     let what = data.description;
-    let total = superblock.media_bytes + stored.as_ref().log_bytes;
-    let lines =
+    let data_bytes = data_bytes(&data.device, &superblock, &dir)?;
+    let log_bytes = stored.as_ref().log_bytes;
+    let total = data_bytes + log_bytes;
+    let mut lines =
         describe(engine, options, &stored, &format!("ssd   {what} at {}", dir.display()), total, fresh);
+    lines.extend(other_size(tier, total, stored.as_ref().block_bytes));
     let opening =
         Opening { engine, options, superblock: &superblock, stored, fresh: fresh_store(&dir), what };
     let opener = InFiles { log: &log.device, data: &data.device, opening };
     let store = open_with::<S>(&options.index, opener)?;
     mark_used(&dir)?;
-    Ok(Opened { store, description: lines, locks: vec![guard], emulated: None })
+    let ssd = Some(Ssd { dir, bytes: total, log_bytes });
+    Ok(Opened { store, description: lines, locks: vec![guard], emulated: None, ssd })
+}
+
+/// How long the blocks' part is; its file may be longer, by what a resize left behind the end that a crash interrupted.
+///
+/// # Errors
+/// [`StoreError::Options`] if the file is shorter than that; [`StoreError::Io`] if it can't be read.
+pub(crate) fn data_bytes<D: BlockDevice>(
+    device: &Arc<D>,
+    superblock: &Superblock,
+    dir: &Path,
+) -> Result<u64, StoreError> {
+    let path = dir.join("data");
+    let stored = if device.is_empty() {
+        None
+    } else {
+        let tier = BlockTier::new(device.clone(), 0, String::new());
+        terrace_blocks::stored_bytes(&tier, store_id(superblock))
+            .map_err(StoreError::io(format!("reading the size of {}", path.display())))?
+    };
+    // Before its first manifest a store has the size that it was made with.
+    let recorded = stored.unwrap_or(superblock.media_bytes);
+    if device.len() < recorded {
+        let error = SuperblockError::TooShort { actual: device.len(), recorded };
+        return Err(StoreError::Options(format!("{}: {error}", path.display())));
+    }
+    Ok(recorded)
+}
+
+/// Where a store has another size than was asked for, what there is to say about it; less than a page is nobody's business.
+pub(super) fn other_size(tier: &Tier, bytes: u64, block_bytes: u64) -> Option<String> {
+    (tier.bytes.abs_diff(bytes) > block_bytes).then(|| {
+        format!(
+            "ssd   the store keeps its size, {}, where {} was asked for (CONFIG SET ssd-size changes it)",
+            human_bytes(bytes),
+            human_bytes(tier.bytes)
+        )
+    })
 }
 
 /// Where a block tier's files are.

@@ -21,7 +21,7 @@ use super::superblock::new_superblock;
 use super::{Engine, Opening, block, byte, check_superblock, describe, lock, sizes};
 use crate::indexes::{OpenWith, open_with};
 use crate::media_source::{FoundBlock, FoundRegion, MediaSource};
-use crate::open::Opened;
+use crate::open::{Opened, Ssd};
 use crate::options::{Options, Tier};
 use crate::size::{Place, human_bytes};
 
@@ -57,8 +57,7 @@ pub(crate) fn open<E: Engine, S: MediaSource>(
     let fresh = block::fresh_store(&dir);
     let is_blank = page.iter().all(|byte| *byte == 0) || page.starts_with(&MAKING);
     let (superblock, stored) = if superblock_path.exists() {
-        let data_bytes = dir.join("data").metadata().map_or(0, |m| m.len());
-        check_superblock::<E>(&block::read_superblock(&superblock_path)?, data_bytes, &superblock_path)?
+        check_superblock::<E>(&block::read_superblock(&superblock_path)?, u64::MAX, &superblock_path)?
     } else {
         if !is_blank {
             return Err(StoreError::Options(format!(
@@ -97,9 +96,11 @@ pub(crate) fn open<E: Engine, S: MediaSource>(
     let data_path = dir.join("data");
     let data = block::open_file(source, &data_path, true)?;
     let FoundBlock { device, description: what } = data;
-    let total = superblock.media_bytes + region.len();
+    let data_bytes = block::data_bytes(&device, &superblock, &dir)?;
+    let total = data_bytes + region.len();
     let lower = format!("pmem  {memory}, ssd {what} at {}", dir.display());
-    let lines = describe(engine, options, &stored, &lower, total, fresh);
+    let mut lines = describe(engine, options, &stored, &lower, total, fresh);
+    lines.extend(block::other_size(ssd, data_bytes, stored.as_ref().block_bytes));
     let opening = Opening { engine, options, superblock: &superblock, stored, fresh, what };
     let opener = OnBoth { region: &region, data: &device, memory: &memory, opening };
     let store = open_with::<S>(&options.index, opener)?;
@@ -110,7 +111,8 @@ pub(crate) fn open<E: Engine, S: MediaSource>(
     }
     block::mark_used(&dir)?;
     let locks = [Some(guard), region_guard].into_iter().flatten().collect();
-    Ok(Opened { store, description: lines, locks, emulated: None })
+    let ssd = Some(Ssd { dir, bytes: data_bytes, log_bytes: 0 });
+    Ok(Opened { store, description: lines, locks, emulated: None, ssd })
 }
 
 /// Opens the store on both with an index.

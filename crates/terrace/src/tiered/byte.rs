@@ -220,7 +220,8 @@ pub(crate) fn finish<E: Engine, R: ByteRegion, S: MediaSource>(
         let bytes = superblock.encode().map_err(|error| StoreError::Options(error.to_string()))?;
         write_superblock(&*region, &bytes);
     }
-    Ok(Opened { store, description: lines, locks: guard.into_iter().collect(), emulated })
+    let locks = guard.into_iter().collect();
+    Ok(Opened { store, description: lines, locks, emulated, ssd: None })
 }
 
 /// Opens the store on a region with an index.

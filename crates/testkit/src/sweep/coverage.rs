@@ -118,6 +118,7 @@ impl Coverage {
                     "page_bytes"
                         | "pages"
                         | "pages_free"
+                        | "pages_to_move"
                         | "blocks"
                         | "blocks_free"
                         | "slab_bytes"

@@ -91,6 +91,10 @@ pub trait Subject: Sync {
     fn takes(&self, media: MediaKind) -> bool {
         media != MediaKind::Tiered
     }
+    /// Whether histories resize the tier on a device, too.
+    fn resizes(&self) -> bool {
+        false
+    }
     /// A tiny store's shape.
     fn shape(&self, media: MediaKind) -> Shape;
     /// Opens a store with room for three sessions.

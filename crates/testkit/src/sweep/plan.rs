@@ -20,6 +20,8 @@ pub(super) const SESSIONS: usize = 3;
 pub(super) const JUMP_US: u64 = 400_000_000;
 /// Steps of one mood: then the history leans another way.
 const MOOD_STEPS: u64 = 40;
+/// Of 200 steps, those that resize a tier.
+const RESIZES: u64 = 12;
 /// One history in so many begins with making the store.
 const FRESH: u64 = 8;
 
@@ -69,6 +71,8 @@ pub(super) enum Step {
     Tick { us: u64 },
     /// [`JUMP_US`] pass.
     Jump,
+    /// The tier on a device is to have so many sixteenths of it.
+    Resize { sixteenths: u64 },
     /// The store is closed, or the process dies, and it is opened again.
     Restart { clean: bool },
 }
@@ -80,6 +84,7 @@ struct Planner<'a> {
     manner: Manner,
     /// There is a log: groups are atomic.
     logged: bool,
+    resizes: bool,
     stamp: u32,
 }
 
@@ -94,8 +99,9 @@ impl Plan {
         let mut one_of = |choices: &[u64]| choices[rng.below(choices.len() as u64) as usize];
         let steps = one_of(&[20, 40, 80, 120, 200]).min(steps_max);
         let lean = Lean::new(&mut rng);
+        let resizes = setup.subject.resizes();
         let logged = setup.options.durability != Durability::None;
-        let mut planner = Planner { rng, lean, shape: &setup.shape, manner, logged, stamp: 0 };
+        let mut planner = Planner { rng, lean, shape: &setup.shape, manner, logged, resizes, stamp: 0 };
         let mut all = Vec::new();
         for _ in 0..steps {
             if planner.rng.is_used_up() {
@@ -163,6 +169,9 @@ impl Planner<'_> {
         }
         if rare < restarts + jumps {
             return steps.push(Step::Jump);
+        }
+        if self.resizes && rare >= 200 - RESIZES {
+            return steps.push(Step::Resize { sixteenths: 8 + self.rng.below(9) });
         }
         let session = self.rng.below(self.manner.sessions as u64) as usize;
         match percent {

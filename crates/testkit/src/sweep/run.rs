@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use terrace_engine::{Durability, Store};
+use terrace_engine::{Durability, Store, StoreError};
 use terrace_media_sim::oracle::{Oracle, Promise};
 use terrace_media_sim::trace::Trace;
 use terrace_media_sim::{Crash, Recorder, Rng, set_actor};
@@ -223,8 +223,21 @@ impl Driver<'_> {
                 self.coverage.add("expired keys", gone);
                 Ok(())
             }
+            Step::Resize { sixteenths } => self.resize(*sixteenths),
             Step::Restart { clean } => self.restart(*clean),
         }
+    }
+
+    /// A size that can't be is refused, and changes nothing.
+    fn resize(&mut self, sixteenths: u64) -> Result<(), Stop> {
+        set_actor(BACKGROUND);
+        let bytes = self.setup.shape.data_bytes as u64 * sixteenths / 16;
+        match self.store.resize_tier("ssd", bytes) {
+            Ok(()) => self.coverage.add("resizes asked for", 1),
+            Err(StoreError::Options(_)) => self.coverage.add("resizes refused", 1),
+            Err(error) => return Err(Stop::Failed(format!("resizing: {error}"))),
+        }
+        Ok(())
     }
 
     fn note_time(&mut self) {

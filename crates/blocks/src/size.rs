@@ -1,0 +1,210 @@
+//! How long a tier is: kept behind each copy of the manifest, so that a tier can grow and shrink while it is used.
+//!
+//! ```text
+//! in each copy of the manifest, behind the count of written slots
+//! 216 magic "TRCSIZES"   224 bytes of the tier   232 crc of store id and 216..232:u32   236.. zero
+//! ```
+//!
+//! The medium may be longer than that, never shorter: it is made longer before a larger size is stored, and cut after a smaller one
+//! is, in both copies. So a crash leaves the old size or the new one, and at worst bytes behind the end that nobody looks at; the
+//! next opening cuts them off, and growing does before anything else, for new blocks must read as zeros.
+//!
+//! # Invariants
+//! * A smaller size is stored only when every block behind it is free: cleared on the medium, and that is durable.
+//! * No block behind a stored size is ever taken. Steps are not under way while the end moves (the space's lock).
+
+use std::io;
+use std::sync::atomic::Ordering::*;
+
+use terrace_engine::manifest::{MANIFEST_BYTES, Manifest};
+use terrace_media::read_agreed;
+
+use crate::blocks::Blocks;
+use crate::layout::{u32_at, u64_at};
+use crate::lower::Lower;
+use crate::manifest_copies::{manifest_unit, stored_manifest};
+use crate::slots::State;
+use crate::sync::{AtomicBool, AtomicU64};
+use crate::written::checksum;
+
+const MAGIC: &[u8; 8] = b"TRCSIZES";
+/// Behind the manifest.
+const AT: usize = MANIFEST_BYTES + 24;
+const BYTES: usize = 24;
+const CRC_AT: usize = 16;
+
+/// The size that manifests say, and whether the medium may be longer.
+pub(crate) struct Size {
+    bytes: AtomicU64,
+    uncut: AtomicBool,
+}
+
+impl Size {
+    pub fn new(bytes: u64, uncut: bool) -> Self {
+        Self { bytes: AtomicU64::new(bytes), uncut: AtomicBool::new(uncut) }
+    }
+    /// Adds it to a manifest's bytes.
+    pub fn encode(&self, store_id: u64, unit: &mut [u8]) {
+        encode(self.bytes.load(SeqCst), store_id, &mut unit[AT..][..BYTES]);
+    }
+}
+
+fn encode(bytes: u64, store_id: u64, out: &mut [u8]) {
+    out[..8].copy_from_slice(MAGIC);
+    out[8..CRC_AT].copy_from_slice(&bytes.to_le_bytes());
+    let crc = checksum(store_id, &out[..CRC_AT]);
+    out[CRC_AT..CRC_AT + 4].copy_from_slice(&crc.to_le_bytes());
+}
+
+/// `None` where none was ever stored, an error where it is damaged.
+fn decode(bytes: &[u8], store_id: u64) -> Result<Option<u64>, ()> {
+    if bytes.iter().all(|byte| *byte == 0) {
+        return Ok(None);
+    }
+    let sound = bytes[..8] == MAGIC[..] && u32_at(bytes, CRC_AT) == checksum(store_id, &bytes[..CRC_AT]);
+    if sound { Ok(Some(u64_at(bytes, 8))) } else { Err(()) }
+}
+
+/// How long the tier is, as its newest manifest says; `None` if it says nothing, as those of programs that did not know it: then
+/// it is as long as the medium.
+///
+/// # Errors
+/// The device's.
+pub fn stored_bytes<L: Lower>(lower: &L, store_id: u64) -> io::Result<Option<u64>> {
+    let mut found = Vec::new();
+    for copy in 0..2 {
+        let mut unit = [0; AT + BYTES];
+        read_agreed(&mut unit, |bytes| lower.read(copy * manifest_unit::<L>(), bytes))?;
+        if let (Some(manifest), Ok(size)) =
+            (Manifest::decode(&unit[..MANIFEST_BYTES]), decode(&unit[AT..], store_id))
+        {
+            found.push((manifest.sequence, size));
+        }
+    }
+    Ok(found.into_iter().max_by_key(|(sequence, _)| *sequence).and_then(|(_, size)| size))
+}
+
+impl<L: Lower> Blocks<L> {
+    /// Blocks that may be used: fewer than the tier has while it shrinks.
+    #[inline]
+    pub fn usable(&self) -> usize {
+        self.free.end.load(Acquire) as usize
+    }
+    /// Whether a block lies behind the end that the tier is to have.
+    #[inline]
+    pub fn is_beyond(&self, slot: u32) -> bool {
+        slot >= self.free.end.load(Acquire)
+    }
+    /// Blocks behind that end that are not free yet.
+    pub fn to_move(&self) -> usize {
+        let (end, all) = (self.usable(), self.slots.len());
+        (end..all).filter(|&number| self.slots[number].state() != State::Free).count()
+    }
+
+    /// The tier is to have so many blocks, and no more than it has: from now on no other ones are taken. Steps are not under way.
+    pub fn set_end(&self, count: u32) {
+        {
+            let mut free = self.free.slots.lock();
+            let before = self.free.end.swap(count, SeqCst);
+            free.retain(|&slot| slot < count);
+            // Those that nobody took while they were not to be used. Below all others: they may never have been written.
+            let back = (before..count).rev().filter(|&slot| self.slots[slot as usize].state() == State::Free);
+            let back: Vec<u32> = back.collect();
+            free.splice(0..0, back);
+        }
+        self.close_extents_beyond();
+    }
+
+    /// Makes the tier longer, to so many blocks; they read as zeros. Steps are not under way.
+    ///
+    /// # Errors
+    /// If the medium can't be; nothing has changed then, or the tier counts as failed.
+    #[track_caller]
+    pub fn grow(&self, count: u32) -> io::Result<()> {
+        // What a crash left behind the end would be found again.
+        let bytes = self.size.bytes.load(SeqCst);
+        self.cut(bytes)?;
+        let longer = self.lower.resize(self.block_offset(count)).and_then(|()| self.lower.sync());
+        if let Err(error) = longer {
+            let _ = self.cut(bytes);
+            return Err(error);
+        }
+        self.slots.reserve(count as usize);
+        self.size.bytes.store(self.block_offset(count), SeqCst);
+        self.store_size()?;
+        self.slots.set_len(count as usize);
+        self.set_end(count);
+        Ok(())
+    }
+
+    /// Ends the tier where it was to end, if nothing is left behind that; `false` if something is. Steps are not under way.
+    ///
+    /// # Errors
+    /// The device's. What could not be cut off is when the store is opened next.
+    #[track_caller]
+    pub fn finish_shrinking(&self) -> io::Result<bool> {
+        if self.to_move() > 0 {
+            return Ok(false);
+        }
+        let end = self.usable();
+        let before = self.slots.len();
+        self.slots.set_len(end);
+        self.written.cut(end, (end..before).map(|number| &self.slots[number]));
+        self.size.bytes.store(self.block_offset(end as u32), SeqCst);
+        self.store_size()?;
+        self.cut(self.block_offset(end as u32))?;
+        Ok(true)
+    }
+
+    /// Cuts off what a crash left behind the end, once both copies of the manifest say where that is.
+    ///
+    /// # Errors
+    /// The device's.
+    #[track_caller]
+    pub fn cut_leftovers(&self) -> io::Result<()> {
+        if !self.size.uncut.load(Relaxed) || !*self.manifest_copies.lock() {
+            return Ok(());
+        }
+        // Once: what the device does not let go of now it need not let go of later.
+        self.size.uncut.store(false, Relaxed);
+        self.cut(self.size.bytes.load(SeqCst))
+    }
+
+    #[track_caller]
+    fn cut(&self, end: u64) -> io::Result<()> {
+        if self.lower.len() <= end {
+            return Ok(());
+        }
+        self.lower.resize(end).and_then(|()| self.lower.sync())
+    }
+
+    /// Stores the newest manifest again, with the size as it is now.
+    #[track_caller]
+    fn store_size(&self) -> io::Result<()> {
+        let mut same = self.manifest_copies.lock();
+        let Some(manifest) = stored_manifest(&self.lower)? else {
+            return Err(io::Error::other("neither copy of the manifest is valid"));
+        };
+        self.store_copies(&mut same, &manifest.encode())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn golden_bytes_and_damage() {
+        let mut bytes = [0; BYTES];
+        encode(0x1122, 7, &mut bytes);
+        assert_eq!((&bytes[..8], u64_at(&bytes, 8), &bytes[20..]), (&MAGIC[..], 0x1122, &[0; 4][..]));
+        assert_eq!(decode(&bytes, 7), Ok(Some(0x1122)));
+        assert_eq!(decode(&bytes, 8), Err(()), "another store's");
+        assert_eq!(decode(&[0; BYTES], 7), Ok(None));
+        for at in 0..CRC_AT + 4 {
+            let mut bad = bytes;
+            bad[at] ^= 1;
+            assert_eq!(decode(&bad, 7), Err(()), "byte {at}");
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! The tier below grows and shrinks while it is used.
+//!
+//! ```text
+//! grow     medium longer, synced --> size stored --> its blocks are free
+//! shrink   no block behind the end is taken --> pages and blocks of large values there move --> size stored --> medium cut
+//! ```
+//!
+//! In which order this is safe: `size.rs` and `moved.rs` of `terrace_blocks`. Pages are emptied as by defragmentation, and freed by
+//! its rules: so nothing is cut off before what replaced it is durable and trusted.
+
+use std::sync::atomic::Ordering::*;
+
+use terrace_blocks::{ENTRY_BYTES, Lower, State, manifest_area, slots_max};
+use terrace_engine::StoreError;
+use terrace_engine::space::Context;
+
+use crate::admit::COUNTED_ON_PERCENT;
+use crate::defrag::{Defrag, USABLE_PERCENT};
+use crate::location::PAGE_BYTES_MAX;
+use crate::open::{PAGES_OVER, SLABS_MIN};
+use crate::space::SlabSpace;
+
+impl<L: Lower> SlabSpace<L> {
+    /// Whether blocks lie behind the end that the tier is to have.
+    pub(crate) fn is_shrinking(&self) -> bool {
+        self.blocks.usable() < self.blocks.slots.len()
+    }
+
+    /// See [`Store::resize_tier`](terrace_engine::Store::resize_tier).
+    pub(crate) fn resize_tier_to(&self, tier: &str, bytes: u64) -> Result<(), StoreError> {
+        let refused = |text: String| Err(StoreError::Options(text));
+        if tier != L::NAME {
+            return refused(format!("tier {tier} can't be resized while the store is open"));
+        }
+        // No block is on its way into use.
+        let mut steps = self.steps.lock();
+        if self.stopped.load(SeqCst) == 1 {
+            return refused("the store was closed: it must be opened again".into());
+        }
+        if let Some(failure) = self.blocks.failure.get() {
+            return refused(format!("nothing more is written to tier {tier} ({})", failure.what));
+        }
+        let block = self.blocks.block_bytes as u64;
+        let size_of = |blocks: u64| manifest_area::<L>() + blocks * block;
+        let count = bytes.saturating_sub(manifest_area::<L>()) / block;
+        let (least, most) = (self.least_blocks(), self.most_blocks());
+        if !(least..=most).contains(&count) {
+            return refused(format!(
+                "{bytes} bytes for tier {tier}: with pages of {block} bytes, and this much DRAM above, it can have {} to {}",
+                size_of(least),
+                size_of(most)
+            ));
+        }
+        if count > self.blocks.slots.len() as u64 {
+            self.blocks.grow(count as u32).map_err(StoreError::io(format!("growing tier {tier}")))?;
+            self.details.resizes.fetch_add(1, Relaxed);
+            return Ok(());
+        }
+        let needed = self.blocks_needed();
+        if count < needed && count < self.blocks.usable() as u64 {
+            return refused(format!(
+                "{bytes} bytes for tier {tier}: what it holds needs {}; delete or let expire what is not wanted first",
+                size_of(needed)
+            ));
+        }
+        self.blocks.set_end(count as u32);
+        steps.defrag.unreadable.clear();
+        Ok(())
+    }
+
+    /// What DRAM may hold must find room, the steps that write it down, and a large value beside them.
+    fn least_blocks(&self) -> u64 {
+        let dram = self.slabs.target.frames().max(SLABS_MIN) * self.slabs.slab_bytes;
+        (dram.div_ceil(self.blocks.block_bytes) + PAGES_OVER + self.blocks.reserve()) as u64
+    }
+    fn most_blocks(&self) -> u64 {
+        let named = (PAGE_BYTES_MAX - manifest_area::<L>()) / self.blocks.block_bytes as u64;
+        named.min(slots_max(self.blocks.block_bytes)).min(self.blocks.slots.most() as u64)
+    }
+
+    /// Blocks for what is live, written anew and with gaps as usual, and for what is dirty, beside those that are kept free.
+    fn blocks_needed(&self) -> u64 {
+        let (mut bytes, mut whole) = (self.dirty_bytes(), 0);
+        for (number, slot) in self.blocks.slots.iter().enumerate() {
+            match slot.state() {
+                State::Sealed => bytes += self.live_with_entries(number as u32),
+                State::Extents if slot.live_bytes.load(SeqCst) > 0 => whole += 1,
+                State::Mutable | State::ReadOnly => whole += 1,
+                _ => {}
+            }
+        }
+        let usable = self.blocks.block_bytes as u64 * USABLE_PERCENT / 100;
+        let pages = (bytes * 100 / COUNTED_ON_PERCENT).div_ceil(usable);
+        pages + whole + (self.blocks.reserve() + Self::KEEP) as u64 + Self::LEFT_BEHIND + 1
+    }
+
+    fn live_with_entries(&self, number: u32) -> u64 {
+        let slot = &self.blocks.slots[number as usize];
+        let live = slot.live_bytes.load(SeqCst).max(0) as u64;
+        let used = u64::from(slot.used_bytes.load(Relaxed)).max(1);
+        live + u64::from(slot.count.load(Relaxed)) * ENTRY_BYTES as u64 * live / used
+    }
+
+    /// Room that what lies behind the end takes before it.
+    pub(crate) fn bytes_to_move(&self) -> u64 {
+        let (end, all) = (self.blocks.usable(), self.blocks.slots.len());
+        let of = |number: usize| match self.blocks.slots[number].state() {
+            State::Sealed => self.live_with_entries(number as u32),
+            State::Free | State::Freeing => 0,
+            _ => self.blocks.block_bytes as u64,
+        };
+        (end..all).map(of).sum()
+    }
+
+    /// Moves a block of large values from behind the end, or begins with a page; ends the tier there once nothing is left. `false`
+    /// if nothing could be done now.
+    pub(crate) fn shrink_step(&self, defrag: &mut Defrag, context: &dyn Context) -> bool {
+        if self.blocks.failure.has_failed() {
+            return false;
+        }
+        let (end, all) = (self.blocks.usable() as u32, self.blocks.slots.len() as u32);
+        match self.blocks.finish_shrinking() {
+            Ok(true) => {
+                self.details.resizes.fetch_add(1, Relaxed);
+                return true;
+            }
+            Ok(false) => {}
+            Err(error) => {
+                tracing::error!("cutting tier {} off: {error}", L::NAME);
+                return false;
+            }
+        }
+        for number in end..all {
+            let slot = &self.blocks.slots[number as usize];
+            let seq = slot.seq.load(Relaxed);
+            let live = slot.live_bytes.load(SeqCst) > 0;
+            let passed_by = |map: &std::collections::HashMap<u32, u64>| map.get(&number) == Some(&seq);
+            match slot.state() {
+                State::Extents if live && !passed_by(&defrag.unreadable) => {
+                    match self.blocks.move_extents(number, &mut defrag.freeing, context) {
+                        Ok(true) => return true,
+                        Ok(false) => {}
+                        Err(error) => {
+                            tracing::warn!("block {number} can't be moved: {error}");
+                            defrag.unreadable.insert(number, seq);
+                        }
+                    }
+                }
+                State::Sealed
+                    if live
+                        && !passed_by(&defrag.unreadable)
+                        && !passed_by(&defrag.emptied)
+                        && self.has_spare() =>
+                {
+                    // What was gained by moving is another matter.
+                    defrag.begin_again();
+                    self.begin_emptying(defrag, number);
+                    return true;
+                }
+                _ => {}
+            }
+        }
+        false
+    }
+
+    /// A free block behind the end, for what is dirty when there is none before it: that was let in when there were, and moving
+    /// waits for it. It moves later, like what was there before.
+    pub(crate) fn free_beyond(&self) -> Option<u32> {
+        if self.blocks.failure.has_failed() {
+            return None;
+        }
+        let (end, all) = (self.blocks.usable() as u32, self.blocks.slots.len() as u32);
+        (end..all).find(|&number| self.blocks.slots[number as usize].state() == State::Free)
+    }
+
+    /// Whether a page more can be written without taking what others rest on.
+    fn has_spare(&self) -> bool {
+        self.blocks.free.slots.lock().len() > Self::KEEP
+    }
+}
