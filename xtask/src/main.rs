@@ -7,7 +7,10 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod built;
 mod dax_vm;
+mod device_reads;
+mod disk;
 mod schedules;
 mod tidy;
 mod versus;
@@ -50,6 +53,8 @@ enum Chore {
     DaxVm(dax_vm::Arguments),
     /// Measures terrace and other servers in turns, each in a memory cgroup.
     Versus(versus::Arguments),
+    /// Measures terrace's reads of an SSD and fio's of the same file, in turns.
+    DeviceReads(device_reads::Arguments),
     /// Leaves out every flush, fence and sync in turn and looks for a crash image that shows it.
     #[command(disable_help_flag = true)]
     Sites(Passed),
@@ -79,6 +84,7 @@ fn main() -> anyhow::Result<std::process::ExitCode> {
         Chore::Schedules(arguments) => schedules::run(&arguments),
         Chore::DaxVm(arguments) => dax_vm::run(&arguments),
         Chore::Versus(arguments) => versus::run(&arguments),
+        Chore::DeviceReads(arguments) => device_reads::run(&arguments),
         Chore::Sites(passed) => proof("sites", &passed),
         Chore::Planted(passed) => proof("planted", &passed),
     }

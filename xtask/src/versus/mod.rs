@@ -15,7 +15,7 @@ mod table;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use server::{Kind, Server};
@@ -81,7 +81,7 @@ impl Arguments {
 /// # Errors
 /// If a server or the client can't be run, or a cgroup can't be made (it needs root).
 pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
-    let terrace = arguments.program.clone().map_or_else(build, Ok)?;
+    let terrace = crate::built::or_build(arguments.program.as_deref())?;
     std::fs::create_dir_all(&arguments.dir)?;
     let total = arguments.rounds * (arguments.workloads.len() * arguments.servers.len()) as u64;
     let bar = ProgressBar::new(total);
@@ -104,29 +104,6 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         std::fs::write(path, serde_json::to_string_pretty(&runs)?)?;
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// The command, as users build it.
-fn build() -> anyhow::Result<PathBuf> {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let built = Command::new(cargo)
-        .args([
-            "build",
-            "--release",
-            "--package",
-            "terrace-cli",
-            "--message-format",
-            "json-render-diagnostics",
-        ])
-        .stderr(std::process::Stdio::inherit())
-        .output()?;
-    if !built.status.success() {
-        bail!("terrace can't be built");
-    }
-    let messages = String::from_utf8(built.stdout)?;
-    let parsed = messages.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
-    let mut found = parsed.filter_map(|message| message["executable"].as_str().map(PathBuf::from));
-    found.next().context("cargo named no program")
 }
 
 fn measure(
@@ -165,7 +142,7 @@ fn measure(
         miss_percent: number(&report["misses"]) / number(&report["gets"]) * 100.0,
         wrong: report["wrong"].as_u64().unwrap_or(u64::MAX),
         read_bytes_an_operation: usage.read_bytes as f64 / arguments.operations as f64,
-        written_bytes_an_operation: usage.written_bytes as f64
+        written_bytes_an_operation: usage.written_bytes.map_or(f64::NAN, |bytes| bytes as f64)
             / (arguments.operations + arguments.records) as f64,
         anonymous_mib: usage.anonymous_bytes as f64 / f64::from(1 << 20),
     })

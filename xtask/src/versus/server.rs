@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail};
 
 use super::Arguments;
+use crate::disk::Disk;
 
 /// What a cgroup has beside the DRAM that its server was given.
 const BESIDE_BYTES: u64 = 512 << 20;
@@ -52,13 +53,17 @@ pub struct Server {
     group: Group,
     dir: PathBuf,
     redis_protocol: bool,
+    /// What the device had written when it listened.
+    written_before: Option<u64>,
 }
 
 /// What it used.
 pub struct Usage {
-    /// Bytes that it had the device read, and write.
+    /// Bytes that it had the device read.
     pub read_bytes: u64,
-    pub written_bytes: u64,
+    /// Bytes that the device under its directory wrote meanwhile, for whomever: of one process the kernel counts pages that it
+    /// changed in the cache, some of them several times before they are written once. `None` where the device is not known.
+    pub written_bytes: Option<u64>,
     /// Memory that is not a file's.
     pub anonymous_bytes: u64,
 }
@@ -124,7 +129,7 @@ impl Server {
             .stderr(std::fs::File::create(dir.join("stderr"))?)
             .spawn()
             .with_context(|| format!("starting {kind}"))?;
-        let mut server = Self { kind, child, port, group, dir, redis_protocol };
+        let mut server = Self { kind, child, port, group, dir, redis_protocol, written_before: None };
         let started = Instant::now();
         while TcpStream::connect(("127.0.0.1", port)).is_err() {
             let ended = server.child.try_wait()?;
@@ -134,6 +139,7 @@ impl Server {
             }
             std::thread::sleep(Duration::from_millis(20));
         }
+        server.written_before = Disk::under(&server.dir).map(|disk| disk.written_bytes);
         Ok(server)
     }
 
@@ -156,7 +162,10 @@ impl Server {
         };
         Ok(Usage {
             read_bytes: field("io", "read_bytes:")?,
-            written_bytes: field("io", "write_bytes:")?,
+            written_bytes: Disk::under(&self.dir)
+                .map(|disk| disk.written_bytes)
+                .zip(self.written_before)
+                .map(|(now, before)| now.saturating_sub(before)),
             anonymous_bytes: field("status", "RssAnon:")? * 1024,
         })
     }

@@ -17,7 +17,7 @@ pub struct Run {
     pub wrong: u64,
     /// From the device, an operation.
     pub read_bytes_an_operation: f64,
-    /// To the device, a record loaded or operation.
+    /// To the device, by whomever, a record loaded or operation.
     pub written_bytes_an_operation: f64,
     pub anonymous_mib: f64,
 }
