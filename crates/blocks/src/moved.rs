@@ -113,7 +113,6 @@ impl<L: Lower> Blocks<L> {
     ///
     /// # Errors
     /// The device's. A write or sync that fails makes the tier count as failed.
-    #[track_caller]
     pub fn move_extents(&self, from: u32, freeing: &mut Freeing, context: &dyn Context) -> io::Result<bool> {
         let source = &self.slots[from as usize];
         debug_assert!(self.is_beyond(from) && source.state() == State::Extents);

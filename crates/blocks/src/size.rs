@@ -119,7 +119,6 @@ impl<L: Lower> Blocks<L> {
     ///
     /// # Errors
     /// If the medium can't be; nothing has changed then, or the tier counts as failed.
-    #[track_caller]
     pub fn grow(&self, count: u32) -> io::Result<()> {
         // What a crash left behind the end would be found again.
         let bytes = self.size.bytes.load(SeqCst);
@@ -141,7 +140,6 @@ impl<L: Lower> Blocks<L> {
     ///
     /// # Errors
     /// The device's. What could not be cut off is when the store is opened next.
-    #[track_caller]
     pub fn finish_shrinking(&self) -> io::Result<bool> {
         if self.to_move() > 0 {
             return Ok(false);
@@ -160,7 +158,6 @@ impl<L: Lower> Blocks<L> {
     ///
     /// # Errors
     /// The device's.
-    #[track_caller]
     pub fn cut_leftovers(&self) -> io::Result<()> {
         if !self.size.uncut.load(Relaxed) || !*self.manifest_copies.lock() {
             return Ok(());
@@ -170,7 +167,6 @@ impl<L: Lower> Blocks<L> {
         self.cut(self.size.bytes.load(SeqCst))
     }
 
-    #[track_caller]
     fn cut(&self, end: u64) -> io::Result<()> {
         if self.lower.len() <= end {
             return Ok(());
@@ -179,7 +175,6 @@ impl<L: Lower> Blocks<L> {
     }
 
     /// Stores the newest manifest again, with the size as it is now.
-    #[track_caller]
     fn store_size(&self) -> io::Result<()> {
         let mut same = self.manifest_copies.lock();
         let Some(manifest) = stored_manifest(&self.lower)? else {

@@ -85,6 +85,12 @@ pub fn report(engine: &str, effort: Effort, progress: &mut dyn FnMut(&str)) -> a
         let found = probe::probe(engine, setting, effort, (&calls, &rows, None), progress)?;
         rows.extend(found);
     }
+    if let Some(resized) = crate::subjects::resized(engine) {
+        for setting in probe::RESIZED {
+            let found = probe::probe_resizing(resized, setting, effort, &calls, &rows, progress)?;
+            rows.extend(found);
+        }
+    }
     Ok(Report::new(engine, &calls, rows))
 }
 

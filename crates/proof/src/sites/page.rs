@@ -10,7 +10,7 @@ use terrace_media_sim::SiteKind;
 use terrace_testkit::sweep::MediaKind;
 
 use super::census::{Call, census};
-use super::probe::{self, Effort, Key, Row, SETTINGS, Setting};
+use super::probe::{self, Effort, Key, RESIZED, Row, SETTINGS, Setting, needs_resizing};
 use super::reasons::REASONS;
 use super::table::column;
 use super::{document, root};
@@ -109,28 +109,31 @@ pub fn search_again(engine: &str, effort: Effort) -> anyhow::Result<Again> {
     let shown = page.sites.iter().filter(|site| site.soonest.is_some());
     let mut left: Vec<&Listed> = shown.filter(|site| first || site.soonest != Some(column(None))).collect();
     let (sites, mut images) = (left.len(), 0);
-    for anywhere in [false, true] {
-        for &setting in &settings {
-            let here = |site: &&Listed| {
-                site.media == setting.0 && (anywhere || site.soonest == Some(column(setting.1)))
-            };
-            let wanted: BTreeSet<Key> =
-                left.iter().copied().filter(here).map(|site| site.key.clone()).collect();
-            if wanted.is_empty() {
-                continue;
-            }
-            let rows = probe::probe(engine, setting, effort, (&calls, &[], Some(&wanted)), &mut |_| {})?;
-            images += rows.iter().map(|row| row.images).sum::<u64>();
-            let unknown = rows.iter().filter(|row| !page.lists(row));
-            problems.extend(
-                unknown.map(|row| {
-                    format!("not on the page: {} ({}, {} media)", row.name, row.kind, row.setting.0)
-                }),
-            );
-            let caught: BTreeSet<Key> =
-                rows.into_iter().filter(|row| row.caught.is_some()).map(|row| (row.name, row.kind)).collect();
-            left.retain(|site| site.media != setting.0 || !caught.contains(&site.key));
+    let resized = crate::subjects::resized(engine);
+    let resizing = resized.into_iter().flat_map(|engine| RESIZED.map(|setting| (engine, setting, true)));
+    let passes = [false, true]
+        .into_iter()
+        .flat_map(|anywhere| settings.iter().map(move |&setting| (engine, setting, anywhere)));
+    for (engine, setting, anywhere) in passes.chain(resizing) {
+        let resizes = Some(engine) == resized;
+        let here = |site: &&Listed| {
+            let there = anywhere || site.soonest == Some(column(setting.1));
+            site.media == setting.0 && there && needs_resizing(&site.key.0) == resizes
+        };
+        let wanted: BTreeSet<Key> = left.iter().copied().filter(here).map(|site| site.key.clone()).collect();
+        if wanted.is_empty() {
+            continue;
         }
+        let rows = probe::probe(engine, setting, effort, (&calls, &[], Some(&wanted)), &mut |_| {})?;
+        images += rows.iter().map(|row| row.images).sum::<u64>();
+        let unknown = rows.iter().filter(|row| !page.lists(row));
+        problems.extend(
+            unknown
+                .map(|row| format!("not on the page: {} ({}, {} media)", row.name, row.kind, row.setting.0)),
+        );
+        let caught: BTreeSet<Key> =
+            rows.into_iter().filter(|row| row.caught.is_some()).map(|row| (row.name, row.kind)).collect();
+        left.retain(|site| site.media != setting.0 || !caught.contains(&site.key));
     }
     let missed = left
         .iter()

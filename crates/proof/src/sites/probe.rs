@@ -35,6 +35,15 @@ pub(super) const SETTINGS: [Setting; 11] = [
     (MediaKind::Tiered, Some(Durability::None)),
 ];
 
+/// Where sites are looked for that stores have only whose tiers change their sizes.
+pub(super) const RESIZED: [Setting; 2] =
+    [(MediaKind::Block, Some(Durability::Sync)), (MediaKind::Block, Some(Durability::None))];
+
+/// Whether a site is one of those.
+pub(super) fn needs_resizing(name: &str) -> bool {
+    ["blocks/size.rs ", "blocks/moved.rs "].iter().any(|file| name.starts_with(file))
+}
+
 /// A setting's mode, for people.
 pub(super) fn mode(setting: Setting) -> String {
     setting.1.map_or_else(|| "the log alone".into(), |durability| durability.to_string())
@@ -129,6 +138,23 @@ struct Probe<'a> {
     /// Only these are left out; `None`: all.
     wanted: Option<&'a BTreeSet<Key>>,
     rows: BTreeMap<Key, Row>,
+}
+
+/// Looks for the sites of tiers that change their sizes in one setting.
+pub(super) fn probe_resizing(
+    engine: &str,
+    setting: Setting,
+    effort: Effort,
+    calls: &[Call],
+    before: &[Row],
+    progress: &mut dyn FnMut(&str),
+) -> anyhow::Result<Vec<Row>> {
+    let kinds = [SiteKind::Write, SiteKind::Sync];
+    let names = calls.iter().map(|call| &call.name).filter(|name| needs_resizing(name));
+    let wanted = names.flat_map(|name| kinds.map(|kind| (name.clone(), kind))).collect();
+    let mut rows = probe(engine, setting, effort, (calls, before, Some(&wanted)), progress)?;
+    rows.retain(|row| needs_resizing(&row.name));
+    Ok(rows)
 }
 
 /// Looks for every site in one setting, or for those that are `wanted`.

@@ -63,6 +63,13 @@ const FILLED_NEXT: &str = "in these histories one thread does all steps, and the
                            fills, it would be missing: a test in `crates/space-slab/src/pmem/sweep.rs` leaves it out and sees that";
 const THROUGH_MEDIUM: &str = "it calls `space-slab/pmem/medium.rs`, where what it does is a site";
 
+const ONE_SIZE: &str = "this engine's tier keeps the size that it was made with";
+
+/// A site of tiers that change their sizes.
+const fn of_resizing(site: &'static str) -> Reason {
+    Reason { engine: Some("hetermm"), site, kind: None, media: None, why: ONE_SIZE }
+}
+
 /// A site that only stores on both media have.
 const fn on_both(site: &'static str, why: &'static str) -> Reason {
     Reason { engine: Some("tac"), site, kind: None, media: None, why }
@@ -238,4 +245,11 @@ pub(super) const REASONS: &[Reason] = &[
     on_both("space-slab/pmem/scan.rs scan secure 2", THROUGH_MEDIUM),
     on_both("space-slab/pmem/scan.rs scan fence", THROUGH_MEDIUM),
     on_both("space-slab/pmem/slab.rs make fence", THROUGH_MEDIUM),
+    of_resizing("blocks/moved.rs move_extents write 1"),
+    of_resizing("blocks/moved.rs move_extents write 2"),
+    of_resizing("blocks/moved.rs move_extents sync 1"),
+    of_resizing("blocks/moved.rs move_extents sync 2"),
+    of_resizing("blocks/size.rs grow sync"),
+    of_resizing("blocks/size.rs cut sync"),
+    of_resizing("blocks/size.rs store_size save_manifest"),
 ];

@@ -19,6 +19,11 @@ pub const SUBJECTS: &[Named] = &[("hetermm", &Hetermm), ("tac", &Tac)];
 /// What the crash sweep knows beside them, by name: engines opened in other ways, that all else need not be done to, too.
 const OTHERS: &[Named] = &[("tac-placed", &TacPlaced), ("tac-resized", &TacResized)];
 
+/// The same engine in stores whose tiers change their sizes, if it can do that.
+pub fn resized(engine: &str) -> Option<&'static str> {
+    (engine == "tac").then_some("tac-resized")
+}
+
 /// The engine of this name, with its name.
 ///
 /// # Errors
