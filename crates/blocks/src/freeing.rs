@@ -41,16 +41,27 @@ struct Waiting {
     epoch: u64,
     seq: u64,
     barrier: Barrier,
+    /// It was moved: until its header is gone for good, recovery may take it for the block itself.
+    moved: bool,
 }
 
 impl<L: Lower> Blocks<L> {
     /// Nothing in the index refers to a block (1), and its successors lie in blocks up to `seq` or in the log.
     pub fn begin_freeing(&self, freeing: &mut Freeing, number: u32, seq: u64, context: &dyn Context) {
+        self.wait_to_free(freeing, number, seq, false, context);
+    }
+
+    /// All of a block of large values lies in another one, durably.
+    pub(crate) fn begin_freeing_moved(&self, freeing: &mut Freeing, number: u32, context: &dyn Context) {
+        self.wait_to_free(freeing, number, 0, true, context);
+    }
+
+    fn wait_to_free(&self, freeing: &mut Freeing, number: u32, seq: u64, moved: bool, context: &dyn Context) {
         let slot = &self.slots[number as usize];
         slot.set_state(State::Freeing);
         let frame = slot.frame.swap(0, SeqCst).checked_sub(1);
         let (epoch, barrier) = (context.advance_epoch(), context.barrier());
-        freeing.waiting.push_back(Waiting { slot: number, frame, epoch, seq, barrier });
+        freeing.waiting.push_back(Waiting { slot: number, frame, epoch, seq, barrier, moved });
     }
 
     /// Frees blocks that nobody can reach any more. Everything up to `persisted` is on the medium; `take_frame` gets the frames
@@ -85,9 +96,13 @@ impl<L: Lower> Blocks<L> {
             return Progress::Blocked;
         }
         let trailer = (self.block_bytes - TRAILER_BYTES) as u64;
+        // Where a page has its trailer, a block of large values has bytes of them: of one that was moved they stay as they are.
         let words: Vec<u64> = ready
             .iter()
-            .flat_map(|f| [self.block_offset(f.slot), self.block_offset(f.slot) + trailer])
+            .flat_map(|f| {
+                let start = self.block_offset(f.slot);
+                [Some(start), (!f.moved).then_some(start + trailer)].into_iter().flatten()
+            })
             .collect();
         if let Err(error) = self.lower.clear_words(&words).and_then(|()| self.lower.sync()) {
             // Clearing twice does no harm. A sync that failed stays failed.

@@ -11,8 +11,8 @@
 //!
 //! # Invariants
 //! * The copy's header is written once all else of it is durable: whoever finds it may take it for whole.
-//! * The source is cleared after that, as any block that holds nothing. A crash leaves the source, or both, or the copy; of two
-//!   either will do, and recovery frees the other one.
+//! * The source is cleared after that, its header alone: a crash leaves the source whole, or both, or the copy; of two either will
+//!   do, and recovery frees the other one.
 //! * Live bytes of a block that moves are handed over, and let go, under the lock of `by_seq`.
 
 use std::collections::HashMap;
@@ -46,9 +46,12 @@ pub(crate) enum Gone {
 }
 
 impl Moved {
-    /// A block with this seq, which has moved, lies there (recovery).
+    /// A block with this seq, which has moved, lies there (recovery). Of two the lower one, whatever order they come in: one that
+    /// moved again went down, and of what an opening doesn't take a crash may leave a part.
     pub fn found(&self, seq: u64, slot: u32) {
-        self.by_seq.lock().insert(seq, Some(slot));
+        let mut by_seq = self.by_seq.lock();
+        let known = by_seq.entry(seq).or_insert(Some(slot));
+        *known = known.map(|known| known.min(slot)).or(Some(slot));
     }
     fn slot_of(&self, seq: u64) -> Option<Option<u32>> {
         self.by_seq.lock().get(&seq).copied()
@@ -144,7 +147,7 @@ impl<L: Lower> Blocks<L> {
             target.live_bytes.store(source.live_bytes.swap(0, SeqCst), SeqCst);
             moved.insert(seq, Some(to));
         }
-        self.begin_freeing(freeing, from, 0, context);
+        self.begin_freeing_moved(freeing, from, context);
         self.counts.extents_moved.fetch_add(1, Relaxed);
         Ok(true)
     }

@@ -224,6 +224,13 @@ fn what_expires_as_it_is_stored_leaves_no_version() {
     again_on("tac", MediaKind::Tiered, Durability::None, 232, 34);
 }
 
+/// Where a page has its trailer, a block of large values has bytes of them. That word of a block that had been moved was cleared
+/// with its header, and where a crash kept the header it was taken for the block itself.
+#[test]
+fn a_block_that_was_moved_is_whole_until_its_header_is_gone() {
+    again_on("tac-resized", MediaKind::Block, Durability::Sync, 18, 1500);
+}
+
 #[test]
 fn byte_sync() {
     share("hetermm", MediaKind::Byte, Durability::Sync);
