@@ -96,7 +96,7 @@ pub use layout::{
 pub use listed::Listed;
 pub use lower::{Finished, Lower};
 pub use manifest_copies::{manifest_area, secure_found, stored_manifest};
-pub use pieces::{Piece, pieces, total_bytes, value_bytes_max};
+pub use pieces::{Piece, first_piece, pieces, total_bytes, value_bytes_max};
 pub use place::{Place, slots_max};
 pub use reads::Reads;
 pub use scan::FoundRecord;

@@ -31,6 +31,14 @@ impl Piece {
     pub fn place(self) -> Place {
         Place { slot: self.slot, offset: self.offset }
     }
+    fn decode(bytes: &[u8]) -> Self {
+        Self {
+            seq: u64_at(bytes, 0),
+            slot: u32_at(bytes, 8),
+            offset: u32_at(bytes, 12),
+            bytes: u32_at(bytes, 16),
+        }
+    }
     fn encode(self, out: &mut Vec<u8>) {
         out.extend_from_slice(&self.seq.to_le_bytes());
         for word in [self.slot, self.offset, self.bytes, 0] {
@@ -61,17 +69,16 @@ pub fn pieces(description: &[u8]) -> Option<(u64, u32, Vec<Piece>)> {
     if list.len() != count * PIECE_BYTES {
         return None;
     }
-    let piece = |bytes: &[u8]| Piece {
-        seq: u64_at(bytes, 0),
-        slot: u32_at(bytes, 8),
-        offset: u32_at(bytes, 12),
-        bytes: u32_at(bytes, 16),
-    };
     Some((
         total_bytes(description),
         u32_at(description, 8),
-        list.chunks_exact(PIECE_BYTES).map(piece).collect(),
+        list.chunks_exact(PIECE_BYTES).map(Piece::decode).collect(),
     ))
+}
+
+/// The first piece alone, for those who want to know which value it is; `None` if there is none. Allocates nothing.
+pub fn first_piece(description: &[u8]) -> Option<Piece> {
+    description.get(HEAD_BYTES..HEAD_BYTES + PIECE_BYTES).map(Piece::decode)
 }
 
 /// The longest value whose description fits in `inline` bytes, with blocks of this size.

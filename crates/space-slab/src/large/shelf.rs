@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use terrace_blocks::{Piece, pieces};
+use terrace_blocks::{Piece, first_piece};
 
 use super::pool::Copied;
 use crate::policy::Count;
@@ -23,8 +23,7 @@ pub(super) struct Id {
 impl Id {
     /// The name of what this describes; `None` if it can't be a description, or is that of an empty value.
     pub fn of(description: &[u8]) -> Option<Self> {
-        let (_, _, list) = pieces(description)?;
-        list.first().map(|Piece { seq, slot, offset, .. }| Self { seq: *seq, slot: *slot, offset: *offset })
+        first_piece(description).map(|Piece { seq, slot, offset, .. }| Self { seq, slot, offset })
     }
     /// A number to choose a shelf by.
     pub fn spread(self) -> usize {
