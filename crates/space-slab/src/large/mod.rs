@@ -77,8 +77,8 @@ fn density(count: Count, bytes: usize) -> u64 {
 }
 
 /// What gate `beats` asks for: half as much again, and the read that is under way doesn't count.
-fn beats(count: Count, rival: u32) -> bool {
-    count.in_sixteenths() > rival + rival / 2 + Count::ONE.in_sixteenths()
+fn beats(count: Count, rival: u64) -> bool {
+    u64::from(count.in_sixteenths()) > rival + rival / 2 + u64::from(Count::ONE.in_sixteenths())
 }
 
 impl Large {
@@ -186,7 +186,7 @@ impl<L: Lower> SlabSpace<L> {
         if found.is_none() {
             let chunks = value.len().div_ceil(large.chunk_bytes);
             let counts = |hash| self.temperature.count_large(hash);
-            if shelf.displace(chunks, |reads| beats(count, reads), counts) {
+            if shelf.displace(chunks, |reads| beats(count, u64::from(reads)), counts) {
                 found = pool.take(value.len(), granted);
             }
         }
@@ -237,15 +237,15 @@ impl<L: Lower> SlabSpace<L> {
             // Slabs are being emptied for it.
         } else if let Some(Asked { bytes, count }) = asked {
             let records = (self.density_of_records() * bytes as u64) >> 20;
-            if beats(count, records as u32) {
+            if beats(count, records) {
                 // Of what is wanted often there will be more.
                 promised =
                     granted + (bytes as u64).next_multiple_of(chunk).max(granted / 8).next_multiple_of(slab);
             }
         } else if granted > 0 {
-            let records = self.density_of_records();
             let at = self.temperature.accesses() / PACE;
-            if records > 0 && large.shrunk_at.swap(at, Relaxed) != at {
+            if large.shrunk_at.swap(at, Relaxed) != at {
+                let records = self.density_of_records();
                 let coldest = large.shelves.iter().filter_map(|shelf| shelf.lock().coldest(counts));
                 let copies = coldest.map(|(count, chunks)| density(count, chunks * chunk as usize)).min();
                 if copies.unwrap_or(0) * 3 / 2 < records {
@@ -277,5 +277,20 @@ impl<L: Lower> SlabSpace<L> {
                 return;
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_huge_value_needs_as_many_reads_as_all_the_records_in_its_place() {
+        // Records of 64 bytes, each read as often as can be told.
+        let records = density(Count::MAX, 64);
+        for megabytes in [1_u64, 64, 1024] {
+            assert!(!beats(Count::MAX, (records * (megabytes << 20)) >> 20), "{megabytes} MiB");
+        }
+        assert!(beats(Count::MAX, 0) && !beats(Count::ONE, 0), "the read that asks is not counted");
     }
 }
