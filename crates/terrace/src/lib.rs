@@ -152,7 +152,8 @@ impl OpenStore {
         self.inner.store.resize_tier("ssd", bytes.saturating_sub(log_bytes)).map_err(
             |error| match error {
                 StoreError::Options(text) if log_bytes > 0 => {
-                    StoreError::Options(format!("{text}; {log_bytes} bytes more are for the log"))
+                    let (asked, log) = (human_bytes(bytes), human_bytes(log_bytes));
+                    StoreError::Options(format!("{asked}, of which the log takes {log}: {text}"))
                 }
                 other => other,
             },
