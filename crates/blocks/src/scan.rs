@@ -243,6 +243,7 @@ impl<L: Lower> Blocks<L> {
         slot.begin(State::Sealed, trailer.seq, None, trailer.data_end);
         slot.count.store(trailer.count, Relaxed);
         slot.min_expire.store(trailer.min_expire, Relaxed);
+        slot.min_version.store(list.iter().map(|entry| entry.version).min().unwrap_or(0), Relaxed);
         if trailer.count > 0 {
             let average = (trailer.data_end as u64 / u64::from(trailer.count)).next_multiple_of(64);
             self.typical_bytes.store(average, Relaxed);

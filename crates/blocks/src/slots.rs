@@ -50,6 +50,8 @@ pub struct Slot {
     pub min_expire: AtomicU64,
     /// Whole-database flushes up to this version were applied to the page.
     pub purged: AtomicU64,
+    /// No record of the page has an older version; 0: it is not known.
+    pub min_version: AtomicU64,
     /// Whether any use of the slot left a header that is durable: see [`Written`](crate::written::Written).
     pub written: AtomicBool,
 }
@@ -93,6 +95,7 @@ impl Slot {
         self.count.store(0, Relaxed);
         self.min_expire.store(u64::MAX, Relaxed);
         self.purged.store(0, Relaxed);
+        self.min_version.store(0, Relaxed);
         self.seq.store(seq, Relaxed);
         self.frame.store(frame.map_or(0, |f| f + 1), Release);
         self.set_state(state);

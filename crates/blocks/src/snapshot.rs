@@ -22,7 +22,7 @@
 
 use std::collections::HashMap;
 use std::io;
-use std::sync::atomic::Ordering::*;
+use std::sync::atomic::{AtomicU64, Ordering::*};
 
 use crate::blocks::Blocks;
 use crate::layout::{BLOCK_HEADER_BYTES, BlockKind, Header, Stored, TRAILER_BYTES, put, u32_at, u64_at};
@@ -249,8 +249,9 @@ impl<L: Lower> SnapshotReader<'_, L> {
     pub fn restore(self, table: &SavedTable) {
         let blocks = self.blocks;
         blocks.written.found(table.written, &blocks.slots);
-        for (slot, saved) in blocks.slots.iter().zip(&table.slots) {
+        for ((slot, saved), oldest) in blocks.slots.iter().zip(&table.slots).zip(&table.oldest) {
             slot.begin(saved.state, saved.seq, None, saved.used_bytes);
+            slot.min_version.store(oldest.load(Relaxed), Relaxed);
             slot.live_bytes.store(saved.live_bytes, Relaxed);
             slot.count.store(saved.count, Relaxed);
             slot.min_expire.store(saved.min_expire, Relaxed);
@@ -271,6 +272,8 @@ pub struct SavedTable {
     pub slots: Vec<SavedSlot>,
     /// As many were ever written, says the manifest.
     pub(crate) written: u64,
+    /// The oldest version of each block, once a survey has seen it.
+    pub(crate) oldest: Vec<AtomicU64>,
 }
 
 /// What a snapshot says of a slot.
@@ -385,7 +388,8 @@ impl<L: Lower> Blocks<L> {
         if slots.len() != self.slots.len() {
             return Err(none());
         }
-        Ok(SavedTable { slots, written: stored_count(&self.lower, self.store_id)? })
+        let oldest = slots.iter().map(|_| AtomicU64::new(0)).collect();
+        Ok(SavedTable { slots, written: stored_count(&self.lower, self.store_id)?, oldest })
     }
 
     /// The snapshot whose head lies in a slot, if the manifest of this sequence number names it.

@@ -55,7 +55,9 @@ impl<L: Lower> Blocks<L> {
                 self.moved.found(*seq, number);
             }
             if let Reading::Whole { list, .. } = &reading {
-                newest.fetch_max(list.iter().map(|entry| entry.version).max().unwrap_or(0), Relaxed);
+                let versions = || list.iter().map(|entry| entry.version);
+                newest.fetch_max(versions().max().unwrap_or(0), Relaxed);
+                table.oldest[number as usize].store(versions().min().unwrap_or(0), Relaxed);
             }
             Ok(())
         })?;

@@ -264,6 +264,9 @@ mod tests {
         fn poisoned(&self, _kind: Kind, _db: u8) {
             unreachable!()
         }
+        fn recount(&self, _db: u8, _version: u64, _found: Option<(u64, Kind)>) {
+            unreachable!()
+        }
         fn tombstones_and_keys(&self) -> (u64, u64) {
             unreachable!()
         }

@@ -8,19 +8,26 @@ use xxhash_rust::xxh3::{xxh3_64_with_seed, xxh3_128_with_seed};
 #[derive(Clone, Copy, Debug)]
 pub struct KeyHasher {
     seed: u64,
+    /// Bits of the hash that differ between keys.
+    mask: u64,
 }
 
 impl KeyHasher {
     /// A hasher with the store's seed.
     pub fn new(seed: u64) -> Self {
-        Self { seed }
+        Self { seed, mask: u64::MAX }
+    }
+    /// One whose hashes have so few bits that keys collide all the time, for tests of what happens then. What tells keys apart
+    /// beyond their hash is as good as ever.
+    pub fn with_few_bits(seed: u64, bits: u32) -> Self {
+        Self { seed, mask: u64::MAX >> 64u32.saturating_sub(bits).min(63) }
     }
     /// The key with its hash.
     #[inline]
     pub fn key<'a>(&self, db: u8, bytes: &'a [u8]) -> Key<'a> {
         // Databases are folded in through the seed, so that the same name in two of them is two unrelated keys.
         let seed = self.seed.wrapping_add(u64::from(db).wrapping_mul(0x9e37_79b9_7f4a_7c15));
-        Key { hash: xxh3_64_with_seed(bytes, seed), db, bytes }
+        Key { hash: xxh3_64_with_seed(bytes, seed) & self.mask, db, bytes }
     }
     /// 32 more bits about a key. Together with the hash they stand for the key while recovery compares versions: two
     /// keys of a billion agree in all 96 with a probability of 6e-12.

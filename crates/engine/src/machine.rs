@@ -489,6 +489,16 @@ impl<I: Index, S: Space, D: LogDevice> Context for Machine<I, S, D> {
             self.shared.counters[0].keys[usize::from(db) & 15].fetch_add(1, Relaxed);
         }
     }
+    fn recount(&self, db: u8, version: u64, found: Option<(u64, Kind)>) {
+        let db = usize::from(db) & 15;
+        // A flush sets the counts to nothing while it holds this: it came before, and took both counts, or it comes after.
+        let _no_flush = self.shared.pause.lock();
+        let flushed = self.shared.flush_versions[db].load(SeqCst);
+        let was_live = found.is_some_and(|(version, kind)| version > flushed && kind != Kind::Tombstone);
+        if version > flushed && !was_live {
+            self.shared.counters[0].keys[db].fetch_add(1, Relaxed);
+        }
+    }
     fn tombstones_and_keys(&self) -> (u64, u64) {
         (self.shared.tombstones(), (0..crate::op::DATABASES as u8).map(|db| self.shared.keys(db)).sum())
     }

@@ -1,6 +1,6 @@
 //! Operations that wait: for a device, or behind an earlier one on the same key.
 
-use terrace_index::{Address, Key};
+use terrace_index::{Address, Key, Verdict};
 
 use crate::record::{Head, RecordView};
 use crate::space::{Arrived, Fetch, Space, Want};
@@ -118,6 +118,18 @@ impl Known {
             Fact::Record(bytes) => Some(bytes),
             Fact::Damaged { .. } => None,
         }
+    }
+    /// Whether what is known of an address was read from a device. A newer version of the key may have been put beside it since
+    /// (see [`Under::Unread`](crate::space::Under)): what is in DRAM then counts.
+    #[inline]
+    pub fn has_read<S: Space>(&self, space: &S, address: Address) -> bool {
+        !self.records.is_empty() && self.fact(space, address).is_some()
+    }
+    /// What to say of a record that matches.
+    #[inline]
+    pub fn verdict<S: Space>(&self, space: &S, address: Address) -> Verdict {
+        // Among records that need a read and one that matches, the match wins.
+        if S::BLIND && self.has_read(space, address) { Verdict::NeedsRead } else { Verdict::Match }
     }
     /// What was read from an address, if that still holds.
     fn fact<S: Space>(&self, space: &S, address: Address) -> Option<&Fact> {

@@ -181,6 +181,11 @@ impl Shared {
     pub fn tombstones(&self) -> u64 {
         self.counters.iter().map(|c| c.tombstones.load(Relaxed)).sum::<i64>().max(0) as u64
     }
+    /// Records of this database with at most this version are dead.
+    #[inline]
+    pub fn flushed(&self, db: u8) -> u64 {
+        self.flush_versions[usize::from(db) & 15].load(Relaxed)
+    }
     /// Wakes a background thread.
     pub fn notify_work(&self) {
         let mut work = self.work.lock();

@@ -100,6 +100,46 @@ pub struct Limits {
     pub group_bytes: usize,
 }
 
+/// What a record is put over.
+#[derive(Clone, Copy, Debug)]
+pub enum Under<'a> {
+    /// Nothing that is known of.
+    Nothing,
+    /// The key's record.
+    Record {
+        /// Where it is.
+        address: Address,
+        /// Its head.
+        head: &'a Head,
+        /// Whether a whole-database flush forgot it.
+        forgotten: bool,
+        /// Whether it may be written over where it is.
+        in_place: bool,
+    },
+    /// A record that may be the key's, which nobody has read: it stays in the index, beside the new one. See
+    /// [`Space::takes_unread`].
+    Unread(Address),
+}
+
+impl<'a> Under<'a> {
+    /// The record that may be written over.
+    #[inline]
+    pub fn to_rewrite(self) -> Option<(Address, &'a Head)> {
+        match self {
+            Self::Record { address, head, in_place: true, .. } => Some((address, head)),
+            _ => None,
+        }
+    }
+    /// Where it is.
+    #[inline]
+    pub fn address(self) -> Option<Address> {
+        match self {
+            Self::Nothing => None,
+            Self::Record { address, .. } | Self::Unread(address) => Some(address),
+        }
+    }
+}
+
 /// What background steps of a space may ask of the machine.
 pub trait Context {
     /// Begins a new epoch.
@@ -131,6 +171,10 @@ pub trait Context {
     fn forgotten(&self, kind: crate::record::Kind);
     /// A damaged record was replaced by one that says so: what it was no longer matters, it counts as a key.
     fn poisoned(&self, kind: crate::record::Kind, db: u8);
+    /// A record that was put beside unread ones of this database, and has this version now, has been told from them: the newest
+    /// older version of its key among them is `found`, with its kind, or there is none. That one was taken for a live key, which
+    /// the count is put right by. Waits for a whole-database flush under way: not for critical sections.
+    fn recount(&self, db: u8, version: u64, found: Option<(u64, crate::record::Kind)>);
     /// Tombstones the index holds, and live keys.
     fn tombstones_and_keys(&self) -> (u64, u64);
     /// Where the key hashes come from.
@@ -210,12 +254,22 @@ pub trait Space: Send + Sync + 'static {
 
     /// Stores a record: in place of the old one where that may be updated in place, else elsewhere. Returns where, and the
     /// sequence number of the page it lies in. The caller makes sure that it fits.
-    fn put(
-        &self,
-        local: &mut Self::Local,
-        old: Option<(Address, &Head)>,
-        record: &NewRecord<'_>,
-    ) -> (Address, u64);
+    fn put(&self, local: &mut Self::Local, under: Under<'_>, record: &NewRecord<'_>) -> (Address, u64);
+
+    /// Whether a set need not read what it replaces: whether records may be put over [`Under::Unread`].
+    const BLIND: bool = false;
+
+    /// Whether a record of a database, of which a flush forgot everything up to version `flushed`, may be put beside this one now,
+    /// which nobody has read: it counts as a live key then, until background steps have found out. Asked inside the critical
+    /// section.
+    fn takes_unread(&self, _unread: Address, _flushed: u64) -> bool {
+        false
+    }
+
+    /// No record that needs a read has a newer version. Asked inside the critical section of the key of one.
+    fn version_bound(&self) -> u64 {
+        0
+    }
 
     /// The version put last has been issued: what it replaced without [`release`](Self::release), being in its place, may
     /// be given up by whoever waits for the versions issued so far.

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering::*};
 use crossbeam_utils::CachePadded;
 use parking_lot::Mutex;
 use terrace_engine::record::{Head, INLINE_VALUE_BYTES, KEY_BYTES_MAX, Kind, NewRecord};
-use terrace_engine::space::{Arrival, Class, Context, Fetch, Found, Limits, Room, Space, Want};
+use terrace_engine::space::{Arrival, Class, Context, Fetch, Found, Limits, Room, Space, Under, Want};
 use terrace_engine::{Progress, StoreError, TierStats};
 use terrace_index::{Address, Index, Key};
 
@@ -226,16 +226,11 @@ impl Space for DramSpace {
     }
 
     #[inline]
-    fn put(
-        &self,
-        _local: &mut Local,
-        old: Option<(Address, &Head)>,
-        record: &NewRecord<'_>,
-    ) -> (Address, u64) {
+    fn put(&self, _local: &mut Local, under: Under<'_>, record: &NewRecord<'_>) -> (Address, u64) {
         if record.expire_at != 0 && self.with_expiry.load(Relaxed) == 0 {
             self.with_expiry.store(1, Relaxed);
         }
-        if let Some((address, head)) = old
+        if let Some((address, head)) = under.to_rewrite()
             && record.words() <= head.meta.slot_words()
         {
             HeapRecord::at(address).rewrite(record);

@@ -9,7 +9,7 @@ use terrace_blocks::{
     Blocks, DramTarget, Frames, Lower, Place, RECLAIM_SLOTS, Reads, State, Sweep, total_bytes,
 };
 use terrace_engine::record::{Head, NewRecord};
-use terrace_engine::space::{Arrival, Class, Context, Fetch, Found, Limits, Room, Space, Want};
+use terrace_engine::space::{Arrival, Class, Context, Fetch, Found, Limits, Room, Space, Under, Want};
 use terrace_engine::{Failure, Progress, StoreError, TierStats};
 use terrace_index::{Address, Index, Key};
 
@@ -143,13 +143,8 @@ impl<L: Lower> Space for HybridLog<L> {
         self.page_fits(&local.page, records.iter().sum(), records.len())
     }
     #[inline]
-    fn put(
-        &self,
-        local: &mut Local<L>,
-        old: Option<(Address, &Head)>,
-        record: &NewRecord<'_>,
-    ) -> (Address, u64) {
-        self.put_record(&mut local.page, old, record)
+    fn put(&self, local: &mut Local<L>, under: Under<'_>, record: &NewRecord<'_>) -> (Address, u64) {
+        self.put_record(&mut local.page, under.to_rewrite(), record)
     }
     fn release(&self, address: Address, head: &Head) {
         let slot = &self.blocks.slots[self.addresses.place(address).slot as usize];

@@ -44,6 +44,7 @@ impl Context for Calm {
     fn raise_version_floor(&self, _version: u64) {}
     fn forgotten(&self, _kind: Kind) {}
     fn poisoned(&self, _kind: Kind, _db: u8) {}
+    fn recount(&self, _db: u8, _version: u64, _found: Option<(u64, Kind)>) {}
     fn tombstones_and_keys(&self) -> (u64, u64) {
         (0, 1)
     }

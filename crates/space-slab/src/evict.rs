@@ -46,6 +46,8 @@ pub(crate) struct Evicting {
     key: Vec<u8>,
     /// What goes to the middle tier.
     filling: Filling,
+    /// Somebody waits for slots, and none could be let go.
+    starving: bool,
 }
 
 /// Slots of a class that are kept free for what is taken in so many milliseconds: in that time the device may be busy syncing a
@@ -76,6 +78,10 @@ impl Pace {
 }
 
 impl Evicting {
+    /// Whether somebody waits for records to leave.
+    pub fn waits(&self) -> bool {
+        self.starving || !self.draining.is_empty()
+    }
     /// What goes to the middle tier; there is something in it only within a step's part.
     pub fn filling(&mut self) -> &mut Filling {
         &mut self.filling
@@ -120,7 +126,7 @@ impl<L: Lower> Slots for ClassSlots<'_, L> {
     fn access(&self, slot: SlotId) -> Option<Access> {
         let slot = self.space.slabs.slot(self.offset(slot)?);
         let dirty = slot.stamp() != 0;
-        if !slot.is_live() || slot.is_staged() || (dirty && self.clean_only) {
+        if !slot.is_live() || slot.is_staged() || slot.debt().is_owed() || (dirty && self.clean_only) {
             return None;
         }
         (!dirty || self.context.settled(slot.version())).then(|| slot.access())
@@ -219,6 +225,7 @@ impl<L: Lower> SlabSpace<L> {
             }
             starving |= free + cooling.of_class[class] == 0 && (wanted || staged > 0);
         }
+        evicting.starving = starving && !worked;
         let filled = self.fill_middle(&mut evicting.filling, index);
         // What is aloft makes room, too: a page that is not full would waste some.
         if starving && !filled && flights.is_empty() && !stage.is_empty() {
@@ -320,7 +327,7 @@ impl<L: Lower> SlabSpace<L> {
             if !slot.is_live() || slot.is_staged() || slot.stamp() == 0 {
                 return false;
             }
-            if !context.settled(slot.version()) {
+            if slot.debt().is_owed() || !context.settled(slot.version()) {
                 return true;
             }
             let head = slot.record().consistently(|head| head);
@@ -360,6 +367,10 @@ impl<L: Lower> SlabSpace<L> {
         });
         let db = head.meta.db();
         let forgotten = head.version <= context.flush_version(db);
+        if slot.debt().is_owed() && !forgotten {
+            // Below, nobody could tell it from what it may have replaced.
+            return Left::Not;
+        }
         // What has its home in the middle tier is there already.
         let in_middle = slot.home().is_some_and(|home| self.is_in_middle(home));
         let of = (offset, What::Evict, down);

@@ -20,6 +20,7 @@
 //! | `location` | what an address names |
 //! | `classes`, `slab`, `slot` | DRAM: sizes of slots, the arena, one slot |
 //! | `write`, `read`, `retired` | the calls of a session; slots it let go |
+//! | `debts` | sets that don't read what they replace, and what is found out later |
 //! | `stage`, `evict`, `round`, `defrag` | background steps: to a page, out of DRAM, out of the log, out of a page |
 //! | `middle`, `pmem` | the middle tier: what comes and goes; slots on the medium |
 //! | `large` | copies of large values in DRAM |
@@ -43,6 +44,7 @@ mod calm;
 mod chosen;
 mod classes;
 mod copies;
+mod debts;
 mod defrag;
 mod evict;
 mod eviction;

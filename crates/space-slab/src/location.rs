@@ -18,6 +18,7 @@ const DRAM: u64 = 1;
 const PMEM: u64 = 2;
 const PAGE: u64 = 3;
 const OFFSET_BITS: u32 = 42;
+const KIND_SHIFT: u32 = 44;
 
 /// Bytes of blocks that addresses can name.
 pub(crate) const PAGE_BYTES_MAX: u64 = 1 << (OFFSET_BITS + 3);
@@ -67,12 +68,26 @@ impl Locations {
             _ => 3u64,
         };
         let offset = u64::from(place.slot) << self.block_shift | u64::from(place.offset);
-        Address::new(PAGE << TIER_SHIFT | (kind as u64) << 44 | code << OFFSET_BITS | offset >> 3)
+        Address::new(PAGE << TIER_SHIFT | (kind as u64) << KIND_SHIFT | code << OFFSET_BITS | offset >> 3)
     }
     /// Whether the address names a slot of the arena.
     #[inline]
     pub fn is_dram(address: Address) -> bool {
         address.raw() >> TIER_SHIFT == DRAM
+    }
+    /// What a record in a page is, by its address.
+    #[inline]
+    pub fn kind(address: Address) -> Option<Kind> {
+        let raw = address.raw();
+        if raw >> TIER_SHIFT != PAGE {
+            return None;
+        }
+        Some(match raw >> KIND_SHIFT & 3 {
+            0 => Kind::Value,
+            1 => Kind::Extent,
+            2 => Kind::Tombstone,
+            _ => Kind::Poison,
+        })
     }
     /// What an address names.
     #[inline]
@@ -134,6 +149,9 @@ mod tests {
                         let place = Place { slot, offset };
                         let address = locations.page(place, Kind::Tombstone, words);
                         assert!(!Locations::is_dram(address));
+                        for kind in [Kind::Value, Kind::Tombstone, Kind::Extent, Kind::Poison] {
+                            assert_eq!(Locations::kind(locations.page(place, kind, words)), Some(kind));
+                        }
                         let Location::Page(found, bytes) = locations.location(address) else {
                             panic!("a page")
                         };

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering::*;
 use terrace_blocks::{Lower, fetch_words, prefetch};
 use terrace_engine::record::{Kind, NewRecord, RecordView};
 use terrace_engine::space::{Fetch, Space, Want};
-use terrace_index::{Address, Index, Key};
+use terrace_index::{Address, Change, Index, Key, Lookup, Verdict};
 
 use crate::location::Location;
 use crate::placement::Up;
@@ -208,7 +208,7 @@ impl<L: Lower> SlabSpace<L> {
         }
         // Live before the index knows it: whoever finds it there may write over it at once.
         slot.publish(Some(from), 0, self.policy.entering(count, self.temperature.now()));
-        if !index.replace(key, from, self.locations.dram(offset)) {
+        if !self.lift(index, key, from, self.locations.dram(offset)) {
             // Its home is not its own: the index refers to something else by now, which has let that go.
             self.clear_slot(offset);
             return Climbed::No;
@@ -220,6 +220,33 @@ impl<L: Lower> SlabSpace<L> {
             middle.lend(at);
         }
         Climbed::Dram(offset)
+    }
+
+    /// Points the index at a record's copy in DRAM, if it refers to that place still. Not where a newer version of the key lies
+    /// beside it: two of them would be in DRAM.
+    pub(crate) fn lift<I: Index>(&self, index: &I, key: &Key<'_>, from: Address, to: Address) -> bool {
+        let verify = |at| match at {
+            // Among records that need a read and one that matches, the match wins.
+            at if at == from => Verdict::NeedsRead,
+            at if self.is_in_dram(at, key) => Verdict::Match,
+            _ => Verdict::Differs,
+        };
+        index.update(key, verify, |found| match found {
+            Lookup::Unread(at) if at == from => (Change::Set(to), true),
+            _ => (Change::Keep, false),
+        })
+    }
+
+    /// Whether an address is of a slot of DRAM that holds this key's record.
+    pub(crate) fn is_in_dram(&self, address: Address, key: &Key<'_>) -> bool {
+        match self.locations.location(address) {
+            Location::Dram(offset) => {
+                let mut unused = Vec::new();
+                let fetched = fetch_words(self.slabs.record(offset), Some(key), Want::Head, &mut unused);
+                matches!(fetched, Fetch::Match(_) | Fetch::Damaged(_))
+            }
+            Location::Pmem(_) | Location::Page(..) => false,
+        }
     }
 
     /// A slot of this class, or of one a little larger. Of a class that has none a slab is asked for, unless a write asked for

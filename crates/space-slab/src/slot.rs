@@ -1,7 +1,7 @@
 //! A slot of a DRAM slab: two words, then a record.
 //!
 //! ```text
-//! word 0  home:48 (0: none) | LIVE | STAGED
+//! word 0  home:48 (0: none) | LIVE | STAGED | UNSETTLED | ASSUMED_LIVE
 //! word 1  stamp:32 (round of the last write; 0: clean) | access:32
 //! words   record
 //! ```
@@ -12,6 +12,7 @@
 //!
 //! # Invariants
 //! * LIVE is set after the record is whole, and cleared before the slot can be taken again, which needs an epoch.
+//! * What is UNSETTLED (see `debts.rs`) does not leave DRAM, and its flags go with every later write of its key.
 //! * A live slot is *dirty* (stamp not 0: the log has its record) or has a home (rule R3 of `docs/tac.md`).
 
 use std::sync::atomic::Ordering::*;
@@ -25,6 +26,31 @@ use crate::sync::AtomicU64;
 const HOME: u64 = (1 << 48) - 1;
 const LIVE: u64 = 1 << 48;
 const STAGED: u64 = 1 << 49;
+
+const UNSETTLED: u64 = 1 << 50;
+const ASSUMED_LIVE: u64 = 1 << 51;
+
+/// What is still to be found out about a slot's record, which was put beside unread ones.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Debt(u64);
+
+impl Debt {
+    /// Nobody knows whether one of them is an older version of it; the key was taken for a live one.
+    pub const UNREAD: Self = Self(UNSETTLED | ASSUMED_LIVE);
+    /// Whether there is any.
+    #[inline]
+    pub fn is_owed(self) -> bool {
+        self.0 != 0
+    }
+    /// Whether the key was taken for a live one, and no flush has set the counts to nothing since.
+    pub fn assumed_live(self) -> bool {
+        self.0 & ASSUMED_LIVE != 0
+    }
+    /// The same once a flush has forgotten the record: it took both counts.
+    pub fn forgotten(self) -> Self {
+        Self(self.0 & !ASSUMED_LIVE)
+    }
+}
 
 /// A slot, from its first word to its last.
 #[derive(Clone, Copy)]
@@ -76,26 +102,49 @@ impl<'a> Slot<'a> {
     /// Makes a slot live whose record was just written.
     #[inline]
     pub fn publish(self, home: Option<Address>, stamp: u32, access: Access) {
+        self.publish_owing(home, stamp, access, Debt::default());
+    }
+    /// The same, for a record of which something is still to be found out.
+    #[inline]
+    pub fn publish_owing(self, home: Option<Address>, stamp: u32, access: Access, debt: Debt) {
         self.0[1].store(u64::from(stamp) << 32 | u64::from(access.to_bits()), Release);
-        self.0[0].store(LIVE | home.map_or(0, Address::raw), Release);
+        self.0[0].store(LIVE | debt.0 | home.map_or(0, Address::raw), Release);
+    }
+    /// What is still to be found out about its record.
+    #[inline]
+    pub fn debt(self) -> Debt {
+        let word = self.0[0].load(Acquire);
+        if word & LIVE != 0 { Debt(word & Debt::UNREAD.0) } else { Debt::default() }
+    }
+    /// Takes that away, or (a flush has forgotten the record) what it says of the count. What it was.
+    pub fn take_debt(self, forgotten: bool) -> Debt {
+        let taken = if forgotten { ASSUMED_LIVE } else { Debt::UNREAD.0 };
+        Debt(self.0[0].fetch_and(!taken, AcqRel) & Debt::UNREAD.0)
     }
     /// Its record is about to be rewritten: it is dirty from now on. Its home, and whether it was clean.
     #[inline]
     pub fn dirty(self, stamp: u32) -> (Option<Address>, bool) {
-        let old = self.0[0].swap(LIVE, AcqRel);
+        let old = self.0[0].fetch_and(LIVE | Debt::UNREAD.0, AcqRel);
         let was_clean = self.set_stamp(stamp) == 0;
         (home_in(old), was_clean)
     }
     /// Its record is durable there: it is clean. Whether it was dirty before, and its old home.
     pub fn settle(self, home: Address) -> (Option<Address>, bool) {
-        let old = self.0[0].swap(LIVE | home.raw(), AcqRel);
+        let mut old = self.0[0].load(Acquire);
+        loop {
+            let new = LIVE | home.raw() | old & Debt::UNREAD.0;
+            match self.0[0].compare_exchange_weak(old, new, AcqRel, Acquire) {
+                Ok(_) => break,
+                Err(now) => old = now,
+            }
+        }
         let was_dirty = self.set_stamp(0) != 0;
         (home_in(old), was_dirty)
     }
-    /// It holds nothing any more. Its home, and whether it was dirty.
-    pub fn clear(self) -> (Option<Address>, bool) {
+    /// It holds nothing any more. Its home, whether it was dirty, and what was still to be found out about it.
+    pub fn clear(self) -> (Option<Address>, bool, Debt) {
         let old = self.0[0].swap(0, AcqRel);
-        (home_in(old), self.stamp() != 0)
+        (home_in(old), self.stamp() != 0, Debt(old & Debt::UNREAD.0))
     }
     /// Its record waits in a staged page, or does not (any more).
     pub fn set_staged(self, staged: bool) {

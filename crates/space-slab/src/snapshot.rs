@@ -68,6 +68,9 @@ impl<L: Lower> SlabSpace<L> {
     fn write_snapshot<I: Index>(&self, index: &I, counted: &Counted, sequence: u64) -> io::Result<u32> {
         let saved = index.as_snapshot().ok_or_else(|| io::Error::other("the index can't be saved"))?;
         self.stop_steps();
+        if self.debts.unsettled.load(Relaxed) > 0 {
+            return Err(io::Error::other("pages could not be read that hold older versions of what was set"));
+        }
         self.blocks.close_open_extents();
         let mut writer = self.blocks.begin_snapshot();
         let mut kinds = [0u64; 4];

@@ -7,13 +7,16 @@ use std::sync::atomic::Ordering::*;
 use terrace_blocks::{Blocks, DramTarget, Image, Lower, Place, Reads, Sweep, total_bytes};
 use terrace_engine::manifest::Manifest;
 use terrace_engine::record::{Head, NewRecord, RecordView};
-use terrace_engine::space::{Arrival, Class, Context, Counted, Fetch, Found, Limits, Room, Space, Want};
+use terrace_engine::space::{
+    Arrival, Class, Context, Counted, Fetch, Found, Limits, Room, Space, Under, Want,
+};
 use terrace_engine::{Failure, Progress, StoreError, TierStats};
 use terrace_index::{Address, Index, Key};
 
 use crate::admit::Judged;
 use crate::chosen::Chosen;
 use crate::copies::WithStages;
+use crate::debts::{Debts, Haste, Settling};
 use crate::defrag::Defrag;
 use crate::evict::Evicting;
 use crate::flights::Flights;
@@ -51,6 +54,10 @@ pub struct SlabSpace<L: Lower> {
     /// What the placement needs: whose turn it is, and slots of DRAM whose records are bound for the middle tier.
     pub(crate) dealer: Dealer,
     pub(crate) bound: Mutex<Vec<u64>>,
+    /// Records that were put beside unread ones.
+    pub(crate) debts: Debts,
+    /// No record in a page has a newer version.
+    pub(crate) page_versions: AtomicU64,
     /// Bufs that were read around records which went up.
     pub(crate) bufs: Bufs,
     /// Background state: one step at a time.
@@ -99,6 +106,7 @@ pub(crate) struct Steps {
     sweep: Sweep,
     warming: Warming,
     sampling: Sampling,
+    settling: Settling,
 }
 
 /// Counts for people and tests.
@@ -154,6 +162,8 @@ impl<L: Lower> SlabSpace<L> {
             policy: Chosen::new(options.eviction),
             dealer: Dealer::default(),
             bound: Mutex::default(),
+            debts: Debts::default(),
+            page_versions: AtomicU64::new(0),
             bufs: Bufs::default(),
             steps: Mutex::new(Steps::default()),
             stopped: AtomicU64::new(0),
@@ -270,13 +280,17 @@ impl<L: Lower> Space for SlabSpace<L> {
         self.slots_fit(local, records)
     }
     #[inline]
-    fn put(
-        &self,
-        local: &mut Local<L>,
-        old: Option<(Address, &Head)>,
-        record: &NewRecord<'_>,
-    ) -> (Address, u64) {
-        self.put_record(local, old, record)
+    fn put(&self, local: &mut Local<L>, under: Under<'_>, record: &NewRecord<'_>) -> (Address, u64) {
+        self.put_record(local, under, record)
+    }
+    const BLIND: bool = true;
+    #[inline]
+    fn takes_unread(&self, unread: Address, flushed: u64) -> bool {
+        self.may_put_beside(unread, flushed)
+    }
+    #[inline]
+    fn version_bound(&self) -> u64 {
+        self.page_versions.load(SeqCst)
     }
     #[inline]
     fn issued(&self, local: &mut Local<L>) {
@@ -356,6 +370,7 @@ impl<L: Lower> Space for SlabSpace<L> {
             sweep,
             warming,
             sampling,
+            settling,
         } = &mut *steps;
         let collected = self.retired.collect(cooling, self.policy.has_lists(), &self.slabs, context);
         self.unlist(evicting, cooling);
@@ -373,9 +388,19 @@ impl<L: Lower> Space for SlabSpace<L> {
         all.push(self.warm_step(warming, index, context));
         let copies = WithStages { space: self, stages: [stage, &defrag.stage], flights };
         all.push(self.blocks.sweep_step(sweep, &copies, index, context));
+        let is_short = self.blocks.free.full.load(Relaxed)
+            || self.exhausted.load(Relaxed) == 1
+            || self.starving.load(Relaxed) == 1;
+        let haste = match all.contains(&Progress::Worked) {
+            _ if is_short || evicting.waits() => Haste::Urgent,
+            true => Haste::None,
+            false => Haste::Idle,
+        };
+        all.push(self.settle_step(settling, haste, index, context));
         self.admit_step(context);
         let (tombstones, keys) = context.tombstones_and_keys();
         let above: u64 = self.slabs.table.iter().map(|slab| u64::from(slab.live.load(Relaxed))).sum();
+        self.debts.limit_to_share_of(above);
         let below = (keys + tombstones).saturating_sub(above);
         self.temperature.age(above, below);
         self.sample_step(sampling, above, below, context);
@@ -533,7 +558,10 @@ impl<L: Lower> Space for SlabSpace<L> {
     fn dram_bytes(&self) -> u64 {
         let table = self.blocks.slots.bytes() + std::mem::size_of_val(&*self.slabs.table);
         let middle = self.middle.as_ref().map_or(0, Middle::dram_bytes);
-        (self.slabs.used_slabs() * self.slabs.slab_bytes + table) as u64 + self.temperature.bytes() + middle
+        (self.slabs.used_slabs() * self.slabs.slab_bytes + table) as u64
+            + self.temperature.bytes()
+            + self.debts.bytes()
+            + middle
     }
     fn index_grew(&self, index_bytes: u64) {
         self.slabs.target.index_takes(index_bytes);
@@ -552,6 +580,7 @@ impl<L: Lower> Space for SlabSpace<L> {
 impl<L: Lower> SlabSpace<L> {
     /// Writes down what is dirty; no session is open.
     fn retire_all<I: Index>(&self, index: &I, context: &dyn Context) -> Result<(), StoreError> {
+        self.settle_all(&mut self.steps.lock().settling, index, context);
         self.retire_every_round(index, context)
     }
 }

@@ -261,6 +261,10 @@ impl<L: Lower> SlabSpace<L> {
         page.count.store(stage.moves.len() as u32, Relaxed);
         let expiries = stage.moves.iter().filter_map(|of| stage.view(of)).map(|view| view.head.expire_at);
         page.min_expire.store(expiries.filter(|&at| at != 0).min().unwrap_or(u64::MAX), Relaxed);
+        let versions = || stage.moves.iter().map(|of| of.entry.version);
+        page.min_version.store(versions().min().unwrap_or(0), Relaxed);
+        // Before anything is found there: a set that does not read it must have a newer version.
+        self.page_versions.fetch_max(versions().max().unwrap_or(0), SeqCst);
         let written = self.blocks.lower.write(self.blocks.block_offset(number), image.bytes());
         if let Err(error) = written.and_then(|()| self.blocks.lower.sync()) {
             // What it would have held is where it was, and in the log; trying again would hide what the device lost.
@@ -286,8 +290,15 @@ impl<L: Lower> SlabSpace<L> {
         }
         let Some(view) = stage.view(staged) else { return false };
         let key = Key { hash: entry.hash, db: entry.db, bytes: view.key };
-        let verify =
-            |address| if self.is_or_has_home(address, from) { Verdict::Match } else { Verdict::Differs };
+        // What leaves a page for a tier that is read at once must not come to lie beside a newer version of its key there: among
+        // records that need a read and one that matches, the match wins.
+        let comes_up = matches!(staged.what, What::Page { .. }) && self.is_in_middle(to);
+        let verify = |address| match address {
+            address if address == from => Verdict::NeedsRead,
+            address if self.is_or_has_home(address, from) => Verdict::Match,
+            address if comes_up && self.is_in_dram(address, &key) => Verdict::Match,
+            _ => Verdict::Differs,
+        };
         let slot_of = |address| match self.locations.location(address) {
             Location::Dram(offset) => Some((offset, self.slabs.slot(offset))),
             Location::Pmem(_) | Location::Page(..) => None,
@@ -298,7 +309,7 @@ impl<L: Lower> SlabSpace<L> {
             _ => false,
         };
         index.update(&key, verify, |found| {
-            let Lookup::Found(at) = found else { return (Change::Keep, false) };
+            let (Lookup::Found(at) | Lookup::Unread(at)) = found else { return (Change::Keep, false) };
             match (slot_of(at), staged.what) {
                 // A slot whose record the page now holds: it may have been used again since.
                 (Some((offset, slot)), _) if slot.is_live() && slot.version() == entry.version => {

@@ -132,7 +132,7 @@ impl<L: Lower> SlabSpace<L> {
         let count = Count::sixteenths((hot >> Address::BITS) as u32);
         // Live before the index knows it: whoever finds it there may write over it at once.
         slot.publish(Some(from), 0, self.policy.entering(count, self.temperature.now()));
-        if index.replace(&key, from, self.locations.dram(offset)) {
+        if self.lift(index, &key, from, self.locations.dram(offset)) {
             self.details.warmed.fetch_add(1, Relaxed);
             self.policy.note_filled(offset);
         } else {

@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering::*;
 
 use terrace_blocks::{Lower, Reads};
 use terrace_engine::record::{Head, NewRecord};
-use terrace_engine::space::{Class, Room};
+use terrace_engine::space::{Class, Room, Under};
 use terrace_index::Address;
 
 use crate::admit::Against;
@@ -31,6 +31,8 @@ pub struct Local<L: Lower> {
     pub(crate) reads: Reads<L>,
     /// Slots that were put and whose records are bound for the middle tier.
     bound: Vec<u64>,
+    /// Slots that were put and whose records lie beside unread ones.
+    owing: Vec<u64>,
     /// Lengths of a group, longest first.
     sorted: Vec<usize>,
     /// The step before which a large value began to wait for credit.
@@ -47,6 +49,7 @@ impl<L: Lower> Local<L> {
             to_tell: ToTell::default(),
             reads,
             bound: Vec::new(),
+            owing: Vec::new(),
             sorted: Vec::new(),
             against: None,
         }
@@ -136,6 +139,9 @@ impl<L: Lower> SlabSpace<L> {
         if !local.bound.is_empty() {
             self.bound.lock().append(&mut local.bound);
         }
+        if !local.owing.is_empty() {
+            self.debts.hand_over(&mut local.owing);
+        }
         if local.accesses > 0 {
             self.temperature.count_accesses(std::mem::take(&mut local.accesses));
         }
@@ -149,13 +155,13 @@ impl<L: Lower> SlabSpace<L> {
     pub(crate) fn put_record(
         &self,
         local: &mut Local<L>,
-        old: Option<(Address, &Head)>,
+        under: Under<'_>,
         record: &NewRecord<'_>,
     ) -> (Address, u64) {
         let words = record.words();
         let round = self.rounds.current.load(Acquire);
         let smallest = self.slabs.classes.of(words);
-        if let Some((address, head)) = old
+        if let Some((address, head)) = under.to_rewrite()
             && let Location::Dram(offset) = self.locations.location(address)
             && let Some(class) = self.slabs.class_of(self.slabs.slab_of(offset))
             && smallest.is_some_and(|smallest| self.slabs.classes.is_near(smallest, class))
@@ -173,6 +179,9 @@ impl<L: Lower> SlabSpace<L> {
                 local.homes.push((home, head.meta.slot_words()));
             }
             slot.record().replace(record);
+            if matches!(under, Under::Record { forgotten: true, .. }) {
+                slot.take_debt(true);
+            }
             self.touch_slot(local, offset);
             if record.expire_at != 0 {
                 slab.min_expire.fetch_min(record.expire_at, Release);
@@ -188,13 +197,19 @@ impl<L: Lower> SlabSpace<L> {
         slot.record().write(record);
         slab.live.fetch_add(1, Relaxed);
         slab.dirty.fetch_add(1, Relaxed);
-        slot.publish(None, round as u32, self.policy.entering(Count::ONE, self.temperature.now()));
+        let debt = self.debt_of(under);
+        if debt.is_owed() {
+            self.debts.unsettled.fetch_add(1, Relaxed);
+            local.owing.push(offset);
+        }
+        let access = self.policy.entering(Count::ONE, self.temperature.now());
+        slot.publish_owing(None, round as u32, access, debt);
         self.policy.tell_filled(&mut local.to_tell, offset);
         slab.stamped(round as u32);
         if record.expire_at != 0 {
             slab.min_expire.fetch_min(record.expire_at, Release);
         }
-        if self.is_bound(old.map(|(address, _)| address)) {
+        if self.is_bound(under.address()) {
             local.bound.push(offset);
         }
         self.take_credit(self.slabs.classes.bytes(usize::from(class)));
@@ -240,7 +255,10 @@ impl<L: Lower> SlabSpace<L> {
     /// taken again once every session has left its epoch.
     pub(crate) fn clear_slot(&self, offset: u64) -> Option<Address> {
         let slab = &self.slabs.table[self.slabs.slab_of(offset) as usize];
-        let (home, was_dirty) = self.slabs.slot(offset).clear();
+        let (home, was_dirty, debt) = self.slabs.slot(offset).clear();
+        if debt.is_owed() {
+            self.debts.unsettled.fetch_sub(1, Relaxed);
+        }
         slab.live.fetch_sub(1, Relaxed);
         if was_dirty {
             slab.dirty.fetch_sub(1, Relaxed);

@@ -12,7 +12,7 @@ use crate::op::{Expiry, Op, OpKind};
 use crate::pending::{Known, Wanted};
 use crate::record::{Head, INLINE_VALUE_BYTES, Kind, NewRecord};
 use crate::reply::{OpError, Reply};
-use crate::space::{Class, Fetch, Room, Space, Want};
+use crate::space::{Class, Fetch, Room, Space, Under, Want};
 use crate::version::Version;
 
 /// One write of the group.
@@ -157,15 +157,15 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
                 Fetch::NeedsRead => return Verdict::NeedsRead,
             };
             found.borrow_mut()[i] = (head, damaged, out);
-            Verdict::Match
+            known.verdict(space, address)
         };
         let result = machine.index.update_many(&keys, verify, |looked, changes| {
-            let unread: Vec<Wanted> = looked
-                .iter()
-                .filter_map(|l| {
-                    if let Lookup::Unread(address) = l { Some(Wanted::record(space, *address)) } else { None }
-                })
-                .collect();
+            let is_unread = |l: &Lookup| match *l {
+                Lookup::Unread(address) if !known.has_read(space, address) => Some(address),
+                _ => None,
+            };
+            let unread = looked.iter().filter_map(is_unread).map(|address| Wanted::record(space, address));
+            let unread: Vec<Wanted> = unread.collect();
             if !unread.is_empty() {
                 return Err(Some(unread));
             }
@@ -178,8 +178,10 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
             let found = found.borrow();
             for (i, write) in writes.iter().enumerate() {
                 let (head, damaged, old_extent) = &found[i];
-                let place =
-                    if let Lookup::Found(address) = looked[i] { Some((address, *head)) } else { None };
+                let place = match looked[i] {
+                    Lookup::Found(address) | Lookup::Unread(address) => Some((address, *head)),
+                    Lookup::Absent => None,
+                };
                 let counted = place.is_some() && live(shared, head, *damaged);
                 let mut floor = shared.version_floor.load(Relaxed);
                 if place.is_some() {
@@ -202,7 +204,14 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
                 }
                 let record = record(write, version.0);
                 // Never in place: the room was counted as new, and readers must not see half of the group.
-                let (address, seq) = space.put(local, None, &record);
+                let under = match &place {
+                    Some((address, head)) => {
+                        let forgotten = head.version <= shared.flushed(write.key.db);
+                        Under::Record { address: *address, head, forgotten, in_place: false }
+                    }
+                    None => Under::Nothing,
+                };
+                let (address, seq) = space.put(local, under, &record);
                 log_record(writer, &record, seq);
                 note_seen(seen, touched, version.0);
                 // Before anything is released: what is freed waits for the versions issued so far.

@@ -11,7 +11,7 @@ use crate::op::{Condition, OpKind};
 use crate::record::{Kind, RecordView};
 use crate::reply::{OpError, Reply};
 use crate::session::{Progress, Session, StoreError};
-use crate::space::{Class, Room, Space};
+use crate::space::{Class, Room, Space, Under};
 
 impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
     /// Appends a record that the log brought back, with its version, to the space and the index. Not logged again: its old
@@ -37,7 +37,7 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
                 }
             }
         }
-        let (address, _) = machine.space.put(&mut self.local, None, &record);
+        let (address, _) = machine.space.put(&mut self.local, Under::Nothing, &record);
         let key = machine.shared.hasher.key(record.db, record.key);
         let key = Key { hash: key.hash, ..key };
         machine.index.update(&key, |_| Verdict::Differs, |_| (Change::Set(address), ()));

@@ -1,6 +1,6 @@
 //! Iteration: a step walks whole index buckets and reads the keys behind their addresses.
 
-use terrace_index::{Address, Index};
+use terrace_index::{Address, Index, Key, Lookup, Verdict};
 use terrace_log::LogDevice;
 
 use super::{Core, Step, live};
@@ -43,7 +43,9 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
                     Fetch::Match(head) => {
                         versions.push(head.version);
                         let expired = head.expire_at != 0 && head.expire_at <= now_ms;
-                        if head.meta.db() == db && !expired && live(&self.machine.shared, &head, false) {
+                        let is_shown =
+                            head.meta.db() == db && !expired && live(&self.machine.shared, &head, false);
+                        if is_shown && !self.has_newer((address, db), &output[start..], known) {
                             next.push((op as u32, batch::span(start, output.len() - start)));
                             found += 1;
                         } else {
@@ -67,6 +69,22 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
         }
         keys.extend(next);
         Step::Done(Reply::Scanned { cursor: at })
+    }
+
+    /// Whether a record that was read from a device has a newer version of its key beside it, which the scan meets elsewhere.
+    fn has_newer(&self, (address, db): (Address, u8), key: &[u8], known: &Known) -> bool {
+        let space = &self.machine.space;
+        if !S::BLIND || !known.has_read(space, address) {
+            return false;
+        }
+        let key = Key { bytes: key, ..self.machine.shared.hasher.key(db, key) };
+        let found = self.machine.index.get(&key, |at| {
+            match space.fetch(at, Some(&key), Want::Head, &mut Vec::new()) {
+                Fetch::Match(_) | Fetch::Damaged(_) => Verdict::Match,
+                Fetch::Differs | Fetch::NeedsRead => Verdict::Differs,
+            }
+        });
+        matches!(found, Lookup::Found(_))
     }
 
     pub(super) fn scan_op(&mut self, batch: &mut Batch, i: usize, known: &Known) -> Option<Step> {

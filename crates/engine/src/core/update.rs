@@ -10,11 +10,26 @@ use super::get::lost;
 use super::{Core, Place, Step, live, log_record, note_seen};
 use crate::batch;
 use crate::decide::{Answer, Decision, NewValue, Old, decide, needs_value};
-use crate::op::{Expiry, Op, OpKind, Span};
+use crate::op::{Condition, Expiry, Op, OpKind, Span};
 use crate::pending::{Known, Wanted};
 use crate::record::{Head, INLINE_VALUE_BYTES, KEY_BYTES_MAX, Kind, NewRecord, words_for};
 use crate::reply::{Meta, OpError, Reply};
-use crate::space::{Class, Fetch, Room, Space, Want};
+use crate::space::{Class, Fetch, Room, Space, Under, Want};
+
+/// Whether an operation stores its record whatever is there, and its answer says nothing of that.
+fn is_blind(kind: &OpKind, now_ms: u64) -> bool {
+    match kind {
+        OpKind::Set { condition: Condition::Always, old_value: false, flags: Some(_), expiry, .. } => {
+            match expiry {
+                Expiry::Clear => true,
+                // One that has passed makes a delete of it.
+                Expiry::At(at) => (*at).max(1) > now_ms,
+                Expiry::Keep => false,
+            }
+        }
+        _ => false,
+    }
+}
 
 /// What came of one pass through the critical section.
 enum Pass {
@@ -173,25 +188,39 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
             match known.fetch(space, address, Some(key), want, &mut old) {
                 Fetch::Match(head) => {
                     found.set((head, false));
-                    Verdict::Match
+                    known.verdict(space, address)
                 }
                 Fetch::Damaged(head) => {
                     found.set((head, true));
-                    Verdict::Match
+                    known.verdict(space, address)
                 }
                 Fetch::Differs => Verdict::Differs,
                 Fetch::NeedsRead => Verdict::NeedsRead,
             }
         };
-        let pass = machine.index.update(key, verify, |looked| {
-            let (head, damaged) = found.get();
-            let place: Option<Place> = match looked {
+        let is_blind = S::BLIND && !machine.index.needs_key() && is_blind(&op.kind, now_ms);
+        let pass = machine.index.update(key, &verify, |looked| {
+            // A record that is put beside one that nobody has read.
+            let mut beside = None;
+            let (place, head, damaged): (Option<Place>, _, _) = match looked {
+                Lookup::Absent => (None, Head::default(), false),
+                Lookup::Found(address) => (Some((address, found.get().0)), found.get().0, found.get().1),
+                // Asked about others since, and what was found of this one may be lost: it is asked once more.
+                Lookup::Unread(address)
+                    if known.has_read(space, address) && verify(address) == Verdict::NeedsRead =>
+                {
+                    (Some((address, found.get().0)), found.get().0, found.get().1)
+                }
+                Lookup::Unread(address)
+                    if is_blind && space.takes_unread(address, shared.flushed(key.db)) =>
+                {
+                    beside = Some(address);
+                    (None, Head::default(), false)
+                }
                 Lookup::Unread(address) => return (Change::Keep, Pass::Read(address)),
-                Lookup::Absent => None,
-                Lookup::Found(address) => Some((address, head)),
             };
             let old_bytes = old_bytes.borrow();
-            let counted = place.is_some() && live(shared, &head, damaged);
+            let counted = beside.is_some() || (place.is_some() && live(shared, &head, damaged));
             if place.is_some() {
                 note_seen(seen, touched, head.version);
             }
@@ -305,7 +334,8 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
                     (kind, bytes, flags, expire_at, answer)
                 }
             };
-            let floor = shared.version_floor.load(Relaxed).max(head.version);
+            let unread = if beside.is_some() { space.version_bound() } else { 0 };
+            let floor = shared.version_floor.load(Relaxed).max(head.version).max(unread);
             let version = last.next(crate::version::Version(floor), now_us, slot);
             let record = NewRecord {
                 version: version.0,
@@ -317,7 +347,14 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
                 value: new_value,
             };
             let words = record.words();
-            let at = place.as_ref().map(|(address, head)| (*address, head));
+            let under = match (&place, beside) {
+                (Some((address, head)), _) => {
+                    let forgotten = head.version <= shared.flushed(key.db);
+                    Under::Record { address: *address, head, forgotten, in_place: true }
+                }
+                (None, Some(unread)) => Under::Unread(unread),
+                (None, None) => Under::Nothing,
+            };
             // The page may have more room than was asked for, the log may not.
             if words > room_words || !space.fits(local, &[words]) {
                 return (Change::Keep, Pass::Room(words));
@@ -326,7 +363,7 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
                 old_span = Some(batch::push(output, value));
             }
             *last = version;
-            let (address, seq) = space.put(local, at, &record);
+            let (address, seq) = space.put(local, under, &record);
             log_record(writer, &record, seq);
             // The answer rests on this version too: it must be as durable as what was seen.
             note_seen(seen, touched, version.0);
@@ -359,7 +396,8 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
                 }
                 space.release(old_address, &head);
             }
-            (Change::Set(address), Pass::Done(answer))
+            let change = if beside.is_some() { Change::Insert(address) } else { Change::Set(address) };
+            (change, Pass::Done(answer))
         });
         self.old = old_bytes.into_inner();
         (pass, used_ahead, meta, old_span)

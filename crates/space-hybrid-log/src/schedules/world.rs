@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64 as Plain, Ordering::SeqCst};
 
 use terrace_engine::hash::KeyHasher;
 use terrace_engine::record::{Head, Kind, NewRecord, RecordView};
-use terrace_engine::space::{Arrival, Arrived, Class, Context, Fetch, Room, Space, Want};
+use terrace_engine::space::{Arrival, Arrived, Class, Context, Fetch, Room, Space, Under, Want};
 use terrace_engine::{Barrier, Progress, fetch_view};
 use terrace_index::{Address, Change, Clht, Index, Key, Lookup, Verdict};
 
@@ -117,7 +117,13 @@ impl<const DIRECT: bool> World<DIRECT> {
             |_| Verdict::Match,
             |lookup| {
                 let old = if let Lookup::Found(old) = lookup { Some(old) } else { None };
-                let (address, _) = self.space.put(local, old.map(|old| (old, &head)), &record);
+                let under = old.map_or(Under::Nothing, |address| Under::Record {
+                    address,
+                    head: &head,
+                    forgotten: false,
+                    in_place: true,
+                });
+                let (address, _) = self.space.put(local, under, &record);
                 if let Some(old) = old.filter(|old| *old != address) {
                     self.space.release(old, &head);
                 }
@@ -254,6 +260,9 @@ impl<const DIRECT: bool> Context for World<DIRECT> {
     fn forgotten(&self, _kind: Kind) {}
     fn poisoned(&self, _kind: Kind, _db: u8) {
         panic!("a sound record is taken for damaged");
+    }
+    fn recount(&self, _db: u8, _version: u64, _found: Option<(u64, Kind)>) {
+        unreachable!()
     }
     fn tombstones_and_keys(&self) -> (u64, u64) {
         (0, 2)

@@ -1,0 +1,371 @@
+//! Blind sets: a set need not read the record that it replaces, and background steps find out later whether it replaced one.
+//!
+//! ```text
+//!   set --> the index knows one unread candidate L on a page, by hash alone --> the new record goes into DRAM, beside L
+//!                                                                                |  UNSETTLED, the key counts as live
+//!           L leaves the index if it is an older version of the key  <-- footers of pages that many wait for, one read each
+//! ```
+//!
+//! A footer tells by hash and check, 96 bits, which is what recovery goes by, too. A read of it serves all that wait for its page:
+//! that is what a blind set saves.
+//!
+//! # Invariants
+//! * A record that owes is the newest of its key, and every unread candidate that may be the key's is older. It stays in DRAM, where
+//!   a look-up tells it from others at once (among candidates that need a read and one that matches, the match wins), until it
+//!   has been settled: two unread records of one key never meet.
+//! * A debt goes with every later write of its key, deletes too: a tombstone that was dropped would let the older version return.
+//! * Records get to pages, and the index to know them there, in steps alone: within one step no candidate is added.
+//! * The older version leaves the index after the newer one was issued: who frees its page waits for that.
+
+use std::sync::atomic::Ordering::*;
+
+use terrace_blocks::{FooterEntry, Lower, checked};
+use terrace_engine::Progress;
+use terrace_engine::record::Kind;
+use terrace_engine::space::{Context, Under};
+use terrace_index::{Address, Change, Index, Key, Lookup, Verdict};
+
+use crate::location::{Location, Locations};
+use crate::slot::Debt;
+use crate::space::SlabSpace;
+use crate::sync::{AtomicU64, Mutex};
+
+/// Of the records in DRAM, so many may owe, as a share of one by this.
+const SHARE: u64 = 4;
+/// Records that are looked at in one step.
+const RECORDS_A_STEP: usize = 4096;
+/// Footers that are read in one step: whoever waits for another step waits for these reads.
+const FOOTERS_A_STEP: usize = 16;
+/// With nothing else to do, how long to wait for others of the same pages.
+const PATIENCE_MS: u64 = 50;
+/// After a page could not be read, how long to wait before it is tried again.
+const RETRY_MS: u64 = 1000;
+
+/// Records that owe.
+#[derive(Default)]
+pub(crate) struct Debts {
+    /// Slots that were put and no step has heard of.
+    told: Mutex<Vec<u64>>,
+    /// How many owe, and how many may.
+    pub unsettled: AtomicU64,
+    limit: AtomicU64,
+    pub counts: Counts,
+}
+
+/// Counts for people and tests.
+#[derive(Default)]
+pub(crate) struct Counts {
+    /// Sets that read nothing.
+    pub blind: AtomicU64,
+    /// Of those, how many had replaced a record, and how many none.
+    pub replaced: AtomicU64,
+    pub new: AtomicU64,
+    /// Footers read for that, and those that could not be.
+    pub footers: AtomicU64,
+    pub unreadable: AtomicU64,
+}
+
+impl Debts {
+    /// A session tells of slots that it has put.
+    pub fn hand_over(&self, slots: &mut Vec<u64>) {
+        self.told.lock().append(slots);
+    }
+    /// So many records are in DRAM.
+    pub fn limit_to_share_of(&self, records: u64) {
+        self.limit.store(records / SHARE, Relaxed);
+    }
+    /// DRAM that it takes to remember them.
+    pub fn bytes(&self) -> u64 {
+        self.unsettled.load(Relaxed) * 2 * size_of::<u64>() as u64
+    }
+}
+
+/// What settling remembers between steps.
+#[derive(Default)]
+pub(crate) struct Settling {
+    owing: Vec<u64>,
+    /// Since when there are any.
+    since_ms: u64,
+    /// Whose candidates' pages could not be read, and when to try again.
+    stuck: Vec<u64>,
+    retry_ms: u64,
+}
+
+/// How much there is to hurry.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd)]
+pub(crate) enum Haste {
+    /// Other things are to be done.
+    None,
+    /// There is nothing else to do.
+    Idle,
+    /// Somebody waits for records to leave DRAM, or for pages.
+    Urgent,
+    /// The store is closed: all of it, now.
+    Closing,
+}
+
+/// A record that owes.
+struct Owing {
+    offset: u64,
+    hash: u64,
+    check: u32,
+    db: u8,
+    key: Vec<u8>,
+    outcome: Outcome,
+    /// Its older versions in pages.
+    older: Vec<Older>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Outcome {
+    Known,
+    /// In another step.
+    Later,
+    /// A page can't be read.
+    Stuck,
+}
+
+struct Older {
+    address: Address,
+    entry: FooterEntry,
+    words: usize,
+}
+
+/// A candidate: in which block, at which offset, and of whom.
+type Asked = (u32, u32, usize, Address);
+
+impl<L: Lower> SlabSpace<L> {
+    /// See [`Space::takes_unread`](terrace_engine::space::Space::takes_unread).
+    pub(crate) fn may_put_beside(&self, unread: Address, flushed: u64) -> bool {
+        let Location::Page(place, _) = self.locations.location(unread) else { return false };
+        // Of a large value the description is needed, and tombstones are counted.
+        if Locations::kind(unread) != Some(Kind::Value) {
+            return false;
+        }
+        let Some(page) = self.blocks.slots.get(place.slot as usize) else { return false };
+        // What a flush forgot is no key; a page that was written before and after it doesn't say of which it is.
+        (flushed == 0 || page.min_version.load(Acquire) > flushed)
+            && self.debts.unsettled.load(Relaxed) < self.debts.limit.load(Relaxed)
+    }
+
+    /// What a record owes that is put over another.
+    #[inline]
+    pub(crate) fn debt_of(&self, under: Under<'_>) -> Debt {
+        match under {
+            Under::Nothing => Debt::default(),
+            Under::Unread(_) => {
+                self.debts.counts.blind.fetch_add(1, Relaxed);
+                Debt::UNREAD
+            }
+            Under::Record { address, forgotten, .. } => match self.locations.location(address) {
+                Location::Dram(offset) => {
+                    let debt = self.slabs.slot(offset).debt();
+                    if forgotten { debt.forgotten() } else { debt }
+                }
+                Location::Pmem(_) | Location::Page(..) => Debt::default(),
+            },
+        }
+    }
+
+    /// One step: those are settled whose pages most others wait for.
+    pub(crate) fn settle_step<I: Index>(
+        &self,
+        settling: &mut Settling,
+        haste: Haste,
+        index: &I,
+        context: &dyn Context,
+    ) -> Progress {
+        let now_ms = context.now_ms();
+        {
+            let mut told = self.debts.told.lock();
+            if settling.owing.is_empty() && !told.is_empty() {
+                settling.since_ms = now_ms;
+            }
+            settling.owing.append(&mut told);
+        }
+        if !settling.stuck.is_empty() && (haste == Haste::Closing || now_ms >= settling.retry_ms) {
+            settling.owing.append(&mut settling.stuck);
+        }
+        if settling.owing.is_empty() {
+            return Progress::Idle;
+        }
+        let many = settling.owing.len() as u64 * 2 >= self.debts.limit.load(Relaxed);
+        let long = now_ms.saturating_sub(settling.since_ms) >= PATIENCE_MS;
+        if haste < Haste::Urgent && !many && !(haste == Haste::Idle && long) {
+            return if haste == Haste::Idle { Progress::Blocked } else { Progress::Idle };
+        }
+        let (mut owing, mut asked) = (Vec::new(), Vec::new());
+        let some = settling.owing.len().min(RECORDS_A_STEP);
+        for offset in settling.owing.drain(..some) {
+            self.look_at(offset, &mut owing, &mut asked, index, context);
+        }
+        let most = if haste == Haste::Closing { usize::MAX } else { FOOTERS_A_STEP };
+        self.ask_footers(asked, &mut owing, most);
+        for owing in &mut owing {
+            if owing.outcome == Outcome::Known && !self.settle(owing, index, context) {
+                owing.outcome = Outcome::Stuck;
+            }
+            match owing.outcome {
+                Outcome::Known => {}
+                Outcome::Later => settling.owing.push(owing.offset),
+                Outcome::Stuck => {
+                    settling.stuck.push(owing.offset);
+                    settling.retry_ms = now_ms + RETRY_MS;
+                }
+            }
+        }
+        Progress::Worked
+    }
+
+    /// Settles all that owe: nobody puts anything any more. What can't be read stays.
+    pub(crate) fn settle_all<I: Index>(&self, settling: &mut Settling, index: &I, context: &dyn Context) {
+        while self.settle_step(settling, Haste::Closing, index, context) == Progress::Worked {
+            if settling.owing.is_empty() {
+                return;
+            }
+        }
+    }
+
+    /// Finds out what a slot's record may be an older version of.
+    fn look_at<I: Index>(
+        &self,
+        offset: u64,
+        owing: &mut Vec<Owing>,
+        asked: &mut Vec<Asked>,
+        index: &I,
+        context: &dyn Context,
+    ) {
+        // It may have been let go, and put again, for another record or by another batch.
+        if !self.slabs.is_slot(offset) || !self.slabs.slot(offset).debt().is_owed() {
+            return;
+        }
+        let words = self.slabs.slot(offset).record();
+        let mut bytes = Vec::new();
+        let head = words.consistently(|head| {
+            bytes.clear();
+            words.copy_bytes(head.meta.key_word(), head.meta.key_bytes(), &mut bytes);
+            head
+        });
+        let (db, hasher) = (head.meta.db(), context.hasher());
+        let hash = hasher.key(db, &bytes).hash;
+        let key = Key { hash, db, bytes: &bytes };
+        let mut candidates: Vec<Address> = Vec::new();
+        index.get(&key, |at| {
+            // Where somebody writes meanwhile the index may ask again.
+            if matches!(self.locations.location(at), Location::Page(..)) && !candidates.contains(&at) {
+                candidates.push(at);
+            }
+            Verdict::Differs
+        });
+        let number = owing.len();
+        asked.extend(candidates.into_iter().map(|at| {
+            let place = self.locations.place(at);
+            (place.slot, place.offset, number, at)
+        }));
+        let check = hasher.check(db, &bytes);
+        let (outcome, older) = (Outcome::Known, Vec::new());
+        owing.push(Owing { offset, hash, check, db, key: bytes, outcome, older });
+    }
+
+    /// Reads footers, at most so many, those first that most are asked of.
+    fn ask_footers(&self, mut asked: Vec<Asked>, owing: &mut [Owing], most: usize) {
+        asked.sort_unstable();
+        let mut pages: Vec<&[Asked]> = asked.chunk_by(|a, b| a.0 == b.0).collect();
+        pages.sort_by_key(|page| std::cmp::Reverse(page.len()));
+        for (i, page) in pages.into_iter().enumerate() {
+            if i >= most {
+                page.iter().for_each(|(_, _, of, _)| put_off(&mut owing[*of], Outcome::Later));
+                continue;
+            }
+            self.debts.counts.footers.fetch_add(1, Relaxed);
+            let Some((entries, data_end)) = self.blocks.footer_entries(page[0].0) else {
+                self.debts.counts.unreadable.fetch_add(1, Relaxed);
+                page.iter().for_each(|(_, _, of, _)| put_off(&mut owing[*of], Outcome::Stuck));
+                continue;
+            };
+            for &(_, offset, of, address) in page {
+                let of = &mut owing[of];
+                let Ok(at) = entries.binary_search_by_key(&offset, |entry| entry.offset) else {
+                    put_off(of, Outcome::Stuck);
+                    continue;
+                };
+                let entry = entries[at];
+                if (entry.hash, entry.check, entry.db) == (of.hash, of.check, of.db) {
+                    let end = entries.get(at + 1).map_or(data_end, |next| next.offset);
+                    let words = ((end - offset) / 8) as usize;
+                    of.older.push(Older { address, entry, words });
+                }
+            }
+        }
+    }
+
+    /// Every candidate is known: older versions leave the index, and the count is put right. `false`: one of them could not be
+    /// read that must be.
+    fn settle<I: Index>(&self, owing: &Owing, index: &I, context: &dyn Context) -> bool {
+        let key = Key { hash: owing.hash, db: owing.db, bytes: &owing.key };
+        let mut found = None;
+        for older in &owing.older {
+            let description = match older.entry.kind {
+                Kind::Extent => match self.description_at(older) {
+                    Some(description) => description,
+                    None => return false,
+                },
+                Kind::Value | Kind::Tombstone | Kind::Poison => Vec::new(),
+            };
+            let verify = |at| if at == older.address { Verdict::Match } else { Verdict::Differs };
+            let removed = index.update(&key, verify, |looked| match looked {
+                Lookup::Found(_) => (Change::Remove, true),
+                Lookup::Absent | Lookup::Unread(_) => (Change::Keep, false),
+            });
+            if !removed {
+                continue;
+            }
+            self.release_copy(older.address, older.words);
+            match older.entry.kind {
+                Kind::Extent => {
+                    self.large.forget(&description);
+                    self.blocks.forget_extent(&description);
+                }
+                Kind::Tombstone => context.forgotten(Kind::Tombstone),
+                Kind::Value | Kind::Poison => {}
+            }
+            found = Some((older.entry.version, older.entry.kind));
+        }
+        let counter = if found.is_some() { &self.debts.counts.replaced } else { &self.debts.counts.new };
+        counter.fetch_add(1, Relaxed);
+        // Wherever the record is by now.
+        let verify = |at| if self.is_in_dram(at, &key) { Verdict::Match } else { Verdict::Differs };
+        let taken = index.update(&key, verify, |looked| {
+            let Lookup::Found(at) = looked else { return (Change::Keep, None) };
+            let Location::Dram(offset) = self.locations.location(at) else { return (Change::Keep, None) };
+            let slot = self.slabs.slot(offset);
+            (Change::Keep, Some((slot.take_debt(false), slot.version())))
+        });
+        if let Some((debt, version)) = taken
+            && debt.is_owed()
+        {
+            self.debts.unsettled.fetch_sub(1, Relaxed);
+            if debt.assumed_live() {
+                context.recount(owing.db, version, found);
+            }
+        }
+        true
+    }
+
+    /// What a record in a page says of its large value.
+    fn description_at(&self, older: &Older) -> Option<Vec<u8>> {
+        let place = self.locations.place(older.address);
+        let mut bytes = vec![0; older.words * 8];
+        let at = self.blocks.block_offset(place.slot) + u64::from(place.offset);
+        self.blocks.lower.read(at, &mut bytes).ok()?;
+        let seq = self.blocks.slots[place.slot as usize].seq.load(Acquire);
+        Some(checked(seq, place.slot, place.offset, &bytes)?.value.to_vec())
+    }
+}
+
+/// One of its candidates is not known.
+fn put_off(owing: &mut Owing, outcome: Outcome) {
+    if owing.outcome != Outcome::Stuck {
+        owing.outcome = outcome;
+    }
+}
