@@ -14,7 +14,7 @@ pub struct KeyHasher {
 
 impl KeyHasher {
     /// A hasher with the store's seed.
-    pub fn new(seed: u64) -> Self {
+    pub const fn new(seed: u64) -> Self {
         Self { seed, mask: u64::MAX }
     }
     /// One whose hashes have so few bits that keys collide all the time, for tests of what happens then. What tells keys apart

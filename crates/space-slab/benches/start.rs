@@ -69,7 +69,7 @@ fn fill(store: &dyn Store, records: u64) -> Result<(), Anything> {
         for number in start..records.min(start + 64) {
             let value = batch.bytes(&VALUE);
             let (condition, expiry) = (Condition::Always, Expiry::Clear);
-            let set = OpKind::Set { value, condition, expiry, flags: None, old_value: false };
+            let set = OpKind::Set { value, condition, expiry, flags: Some(0), old_value: false };
             batch.push(0, format!("key:{number:016}").as_bytes(), set);
         }
         session.execute(&mut batch);

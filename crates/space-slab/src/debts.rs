@@ -36,8 +36,8 @@ const SHARE: u64 = 4;
 const RECORDS_A_STEP: usize = 4096;
 /// Footers that are read in one step: whoever waits for another step waits for these reads.
 const FOOTERS_A_STEP: usize = 16;
-/// With nothing else to do, how long to wait for others of the same pages.
-const PATIENCE_MS: u64 = 50;
+/// With nothing else to do, for so many steps others of the same pages are waited for.
+const PATIENCE_STEPS: u32 = 8;
 /// After a page could not be read, how long to wait before it is tried again.
 const RETRY_MS: u64 = 1000;
 
@@ -84,8 +84,8 @@ impl Debts {
 #[derive(Default)]
 pub(crate) struct Settling {
     owing: Vec<u64>,
-    /// Since when there are any.
-    since_ms: u64,
+    /// Steps since there was anything else to do.
+    idle_steps: u32,
     /// Whose candidates' pages could not be read, and when to try again.
     stuck: Vec<u64>,
     retry_ms: u64,
@@ -176,13 +176,7 @@ impl<L: Lower> SlabSpace<L> {
         context: &dyn Context,
     ) -> Progress {
         let now_ms = context.now_ms();
-        {
-            let mut told = self.debts.told.lock();
-            if settling.owing.is_empty() && !told.is_empty() {
-                settling.since_ms = now_ms;
-            }
-            settling.owing.append(&mut told);
-        }
+        settling.owing.append(&mut self.debts.told.lock());
         if !settling.stuck.is_empty() && (haste == Haste::Closing || now_ms >= settling.retry_ms) {
             settling.owing.append(&mut settling.stuck);
         }
@@ -190,8 +184,8 @@ impl<L: Lower> SlabSpace<L> {
             return Progress::Idle;
         }
         let many = settling.owing.len() as u64 * 2 >= self.debts.limit.load(Relaxed);
-        let long = now_ms.saturating_sub(settling.since_ms) >= PATIENCE_MS;
-        if haste < Haste::Urgent && !many && !(haste == Haste::Idle && long) {
+        settling.idle_steps = if haste == Haste::Idle { settling.idle_steps + 1 } else { 0 };
+        if haste < Haste::Urgent && !many && settling.idle_steps < PATIENCE_STEPS {
             return if haste == Haste::Idle { Progress::Blocked } else { Progress::Idle };
         }
         let (mut owing, mut asked) = (Vec::new(), Vec::new());

@@ -133,7 +133,7 @@ impl Client<'_> {
     fn push(&self, batch: &mut Batch, key: u64, action: Action) {
         let set = |batch: &mut Batch, value: i64, condition| {
             let value = batch.bytes(format!("{value:0width$}", width = self.plan.value_bytes).as_bytes());
-            OpKind::Set { value, condition, expiry: Expiry::Clear, flags: None, old_value: false }
+            OpKind::Set { value, condition, expiry: Expiry::Clear, flags: Some(0), old_value: false }
         };
         let kind = match action {
             Action::Get => OpKind::Get { value: true },

@@ -62,7 +62,7 @@ impl Local {
                     value,
                     condition: Condition::Always,
                     expiry: Expiry::Clear,
-                    flags: None,
+                    flags: Some(0),
                     old_value: false,
                 };
                 batch.push(0, &self.key, set);

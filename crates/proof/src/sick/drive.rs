@@ -259,7 +259,7 @@ fn fill(batch: &mut Batch, atomic: bool, cmds: &[Cmd]) {
                 value: batch.bytes(&value_bytes(len, stamp)),
                 condition: Condition::Always,
                 expiry: if expire_s == 0 { Expiry::Clear } else { Expiry::At(expire_at(expire_s)) },
-                flags: None,
+                flags: Some(0),
                 old_value: false,
             },
             CmdKind::Append { len, stamp } => {

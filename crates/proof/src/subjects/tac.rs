@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
+use terrace_engine::hash::KeyHasher;
 use terrace_engine::{Store, StoreError, StoreHandle};
 use terrace_space_slab::{Choices, Placement, SlabOptions, Swap, open_block, open_byte, open_tiered};
 use terrace_testkit::sweep::{self, Media, MediaKind, Shape, Subject};
 
-use super::tiny::{opening, shape, sizes};
+use super::tiny::{HASHER, opening, shape, sizes};
 
 /// Engine `tac`.
 pub struct Tac;
@@ -27,6 +28,45 @@ impl Subject for Tac {
 
     fn open(&self, media: &Media, how: sweep::Opening) -> Result<Box<dyn Store>, StoreError> {
         open(media, how, Choices::default())
+    }
+}
+
+/// Engine `tac` with sets that read what they replace, all of them.
+pub struct TacReading;
+
+impl Subject for TacReading {
+    fn takes(&self, _media: MediaKind) -> bool {
+        true
+    }
+
+    fn sets_read(&self) -> bool {
+        true
+    }
+
+    fn shape(&self, media: MediaKind) -> Shape {
+        Tac.shape(media)
+    }
+
+    fn open(&self, media: &Media, how: sweep::Opening) -> Result<Box<dyn Store>, StoreError> {
+        Tac.open(media, how)
+    }
+}
+
+/// Engine `tac` with keys whose hashes collide, so that what a set finds unread is often another key's.
+pub struct TacColliding;
+
+impl Subject for TacColliding {
+    fn takes(&self, media: MediaKind) -> bool {
+        // What is read at once is told apart at once.
+        media != MediaKind::Byte
+    }
+
+    fn shape(&self, media: MediaKind) -> Shape {
+        Tac.shape(media)
+    }
+
+    fn open(&self, media: &Media, how: sweep::Opening) -> Result<Box<dyn Store>, StoreError> {
+        open_with(media, how, Choices::default(), KeyHasher::with_few_bits(7, 2))
     }
 }
 
@@ -85,7 +125,17 @@ impl Subject for TacResized {
 }
 
 fn open(media: &Media, how: sweep::Opening, choices: Choices) -> Result<Box<dyn Store>, StoreError> {
-    let opening = opening("tac", media, how);
+    open_with(media, how, choices, HASHER)
+}
+
+fn open_with(
+    media: &Media,
+    how: sweep::Opening,
+    choices: Choices,
+    hasher: KeyHasher,
+) -> Result<Box<dyn Store>, StoreError> {
+    let mut opening = opening("tac", media, how);
+    opening.machine.hasher = hasher;
     Ok(match media {
         Media::Byte(region) => {
             Box::new(StoreHandle(open_byte(&Arc::new(region.clone()), 0, choices, opening)?))

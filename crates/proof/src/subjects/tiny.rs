@@ -62,6 +62,9 @@ pub(super) fn shape(media: MediaKind, limits: &Limits) -> Shape {
     }
 }
 
+/// How keys are hashed.
+pub(super) const HASHER: KeyHasher = KeyHasher::new(7);
+
 /// What an engine opens its store with.
 pub(super) fn opening(engine: &'static str, media: &Media, how: sweep::Opening) -> Opening<'static, Clht> {
     let sweep::Opening { durability, clock, fresh, evict, .. } = how;
@@ -79,7 +82,7 @@ pub(super) fn opening(engine: &'static str, media: &Media, how: sweep::Opening) 
             immediate: true,
             evict,
             sessions: 3,
-            hasher: KeyHasher::new(7),
+            hasher: HASHER,
             clock,
             threads: 1,
         },

@@ -37,14 +37,14 @@ pub(super) enum Verdict {
 }
 
 impl Flight {
-    pub fn new(ledger: &Ledger, cmds: &[Cmd], atomic: bool, issued: usize) -> Self {
+    pub fn new(ledger: &Ledger, cmds: &[Cmd], atomic: bool, issued: usize, sets_read: bool) -> Self {
         let mut batch = Batch::new();
         if atomic {
             batch.begin_atomic();
         }
         let tokens: Vec<Option<Token>> = cmds.iter().map(|cmd| ledger.token(cmd.key)).collect();
         for (cmd, token) in cmds.iter().zip(&tokens) {
-            let kind = op_kind(ledger, &mut batch, cmd, *token);
+            let kind = op_kind(ledger, &mut batch, cmd, *token, sets_read);
             if matches!(cmd.kind, CmdKind::Flush { .. }) {
                 batch.push(0, &[], kind);
             } else {
@@ -120,7 +120,9 @@ impl Flight {
     }
 }
 
-fn op_kind(ledger: &Ledger, batch: &mut Batch, cmd: &Cmd, token: Option<Token>) -> OpKind {
+/// Sets that keep the flags that there are must read them; others need not read anything.
+fn op_kind(ledger: &Ledger, batch: &mut Batch, cmd: &Cmd, token: Option<Token>, sets_read: bool) -> OpKind {
+    let flags = |stamp: u32| (!sets_read && !stamp.is_multiple_of(4)).then_some(0);
     let at =
         |expires: Option<_>| expires.map_or(Expiry::Clear, |expires| Expiry::At(ledger.expire_at(expires)));
     let condition = |when| match when {
@@ -134,14 +136,14 @@ fn op_kind(ledger: &Ledger, batch: &mut Batch, cmd: &Cmd, token: Option<Token>) 
             value: batch.bytes(&value_bytes(len, stamp)),
             condition: condition(when),
             expiry: at(expires),
-            flags: None,
+            flags: flags(stamp),
             old_value: old,
         },
         CmdKind::SetNumber { stamp } => OpKind::Set {
             value: batch.bytes((u64::from(stamp) << 40).to_string().as_bytes()),
             condition: Condition::Always,
             expiry: Expiry::Clear,
-            flags: None,
+            flags: flags(stamp),
             old_value: false,
         },
         CmdKind::Delete { when, old } => OpKind::Delete { condition: condition(when), old_value: old },

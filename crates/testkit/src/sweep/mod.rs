@@ -95,6 +95,10 @@ pub trait Subject: Sync {
     fn resizes(&self) -> bool {
         false
     }
+    /// Whether all sets keep the flags that there are, so that they must read what they replace.
+    fn sets_read(&self) -> bool {
+        false
+    }
     /// A tiny store's shape.
     fn shape(&self, media: MediaKind) -> Shape;
     /// Opens a store with room for three sessions.

@@ -280,7 +280,8 @@ impl Driver<'_> {
             self.settle()?;
         }
         let atomic = atomic && self.setup.options.durability != Durability::None;
-        let mut flight = Flight::new(&self.ledger, cmds, atomic, self.recorder.position());
+        let mut flight =
+            Flight::new(&self.ledger, cmds, atomic, self.recorder.position(), self.setup.subject.sets_read());
         set_actor(number as u32);
         let lane = &mut self.lanes[number];
         lane.session.execute(&mut flight.batch);

@@ -92,7 +92,7 @@ impl Client {
                 content.value(record, 0, &mut self.value);
                 let value = self.batch.bytes(&self.value);
                 let (condition, expiry) = (Condition::Always, Expiry::Clear);
-                OpKind::Set { value, condition, expiry, flags: None, old_value: false }
+                OpKind::Set { value, condition, expiry, flags: Some(0), old_value: false }
             } else {
                 OpKind::Get { value: true }
             };
