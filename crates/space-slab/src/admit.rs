@@ -69,10 +69,11 @@ impl<L: Lower> SlabSpace<L> {
 
     /// Decides whether writes, and whether deletes, find room from now on.
     pub(crate) fn admit_step(&self, context: &dyn Context) {
-        self.judge(context.logged(), || self.has_dead(context));
+        self.judge(context.logged(), || self.debts.hurry() || self.has_dead(context));
     }
 
-    /// The same; `has_dead`: whether something goes by itself, one slab or page a step, because it has expired or was forgotten.
+    /// The same; `has_dead`: whether something goes by itself, one slab or page a step, because it has expired, was forgotten, or has
+    /// a newer version that was put beside it.
     fn judge(&self, logged: bool, has_dead: impl FnOnce() -> bool) {
         let step = self.judged.lock().step + 1;
         if step > self.credit_asked_at.load(SeqCst) + STEPS_REMEMBERED {

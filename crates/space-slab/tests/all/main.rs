@@ -1,5 +1,6 @@
 //! Tests of whole stores over slabs. One program, since each would compile the engine anew.
 
+mod blind;
 mod conformance;
 mod large;
 mod placement;
