@@ -169,9 +169,10 @@ impl<L: Lower> Blocks<L> {
     }
     /// A sealed block's footer and where its records end, from the medium.
     pub fn footer_entries(&self, number: u32) -> Option<(Vec<FooterEntry>, u32)> {
-        let seq = self.slots[number as usize].seq.load(Acquire);
+        let slot = &self.slots[number as usize];
+        let (seq, count) = (slot.seq.load(Acquire), slot.count.load(Relaxed) as usize);
         let (trailer, entries) =
-            read_footer(&self.lower, self.block_offset(number), self.block_bytes).ok()??;
+            read_footer(&self.lower, self.block_offset(number), self.block_bytes, count).ok()??;
         (trailer.seq == seq).then_some((entries, trailer.data_end))
     }
 }

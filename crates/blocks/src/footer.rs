@@ -1,6 +1,8 @@
 //! A block's footer, read and judged.
 
-use crate::layout::{BLOCK_HEADER_BYTES, BlockTrailer, FooterEntry, Stored, TRAILER_BYTES, entries};
+use crate::layout::{
+    BLOCK_HEADER_BYTES, BlockTrailer, ENTRY_BYTES, FooterEntry, Stored, TRAILER_BYTES, entries,
+};
 use crate::lower::Lower;
 
 /// The trailer and the footer of a whole block; `None` if either is bad.
@@ -30,7 +32,7 @@ fn sound(trailer: BlockTrailer, footer: &[u8]) -> Option<Vec<FooterEntry>> {
     Some(list)
 }
 
-/// The same, read from where a block starts on the tier.
+/// The same, read from where a block starts on the tier. One read is enough where it has as many entries as expected.
 ///
 /// # Errors
 /// The device's.
@@ -38,12 +40,22 @@ pub fn read_footer<L: Lower>(
     lower: &L,
     block_offset: u64,
     block_bytes: usize,
+    expected: usize,
 ) -> std::io::Result<Option<(BlockTrailer, Vec<FooterEntry>)>> {
-    let trailer_at = block_offset + (block_bytes - TRAILER_BYTES) as u64;
-    let mut bytes = [0; TRAILER_BYTES];
-    lower.read(trailer_at, &mut bytes)?;
-    let Stored::Valid(trailer) = BlockTrailer::decode(&bytes, block_bytes) else { return Ok(None) };
-    let mut footer = vec![0; trailer.footer_bytes()];
-    lower.read(trailer_at - footer.len() as u64, &mut footer)?;
-    Ok(sound(trailer, &footer).map(|list| (trailer, list)))
+    let most = block_bytes - BLOCK_HEADER_BYTES - TRAILER_BYTES;
+    let mut bytes = vec![0; (expected * ENTRY_BYTES).min(most) + TRAILER_BYTES];
+    let end = block_offset + block_bytes as u64;
+    lower.read(end - bytes.len() as u64, &mut bytes)?;
+    let footer_end = bytes.len() - TRAILER_BYTES;
+    let Stored::Valid(trailer) = BlockTrailer::decode(&bytes[footer_end..], block_bytes) else {
+        return Ok(None);
+    };
+    let length = trailer.footer_bytes();
+    if length > footer_end {
+        bytes.resize(length + TRAILER_BYTES, 0);
+        lower.read(end - bytes.len() as u64, &mut bytes)?;
+    }
+    let footer_end = bytes.len() - TRAILER_BYTES;
+    let footer = &bytes[footer_end - length..footer_end];
+    Ok(sound(trailer, footer).map(|list| (trailer, list)))
 }

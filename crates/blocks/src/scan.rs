@@ -216,7 +216,7 @@ impl<L: Lower> Blocks<L> {
             _ => return Ok(Reading::Torn { headless: false }),
         };
         if seq <= trusted_seq {
-            let footer = read_footer(&self.lower, start, size).map_err(failed)?;
+            let footer = read_footer(&self.lower, start, size, 0).map_err(failed)?;
             return Ok(match footer {
                 Some((again, list)) if again == trailer => Reading::Whole { trailer, list },
                 _ => Reading::Damaged(

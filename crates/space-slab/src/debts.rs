@@ -17,6 +17,7 @@
 //! * Records get to pages, and the index to know them there, in steps alone: within one step no candidate is added.
 //! * The older version leaves the index after the newer one was issued: who frees its page waits for that.
 
+use std::collections::HashMap;
 use std::sync::atomic::Ordering::*;
 
 use terrace_blocks::{FooterEntry, Lower, checked};
@@ -32,20 +33,23 @@ use crate::sync::{AtomicU64, Mutex};
 
 /// Of the records in DRAM, so many may owe, as a share of one by this.
 const SHARE: u64 = 4;
-/// Records that are looked at in one step.
-const RECORDS_A_STEP: usize = 4096;
-/// Footers that are read in one step: whoever waits for another step waits for these reads.
-const FOOTERS_A_STEP: usize = 16;
+/// Pages that are asked in one step: whoever waits for another step waits for these reads.
+const PAGES_A_STEP: usize = 8;
+/// In the place of a page's number: the slot was put by a later write, which knew of no page.
+const NO_PAGE: u32 = u32::MAX;
 /// With nothing else to do, for so many steps others of the same pages are waited for.
 const PATIENCE_STEPS: u32 = 8;
 /// After a page could not be read, how long to wait before it is tried again.
 const RETRY_MS: u64 = 1000;
 
+/// A slot whose record owes, and the number of the page that its candidate lay in.
+pub(crate) type Owed = (u32, u64);
+
 /// Records that owe.
 #[derive(Default)]
 pub(crate) struct Debts {
     /// Slots that were put and no step has heard of.
-    told: Mutex<Vec<u64>>,
+    told: Mutex<Vec<Owed>>,
     /// How many owe, and how many may.
     pub unsettled: AtomicU64,
     limit: AtomicU64,
@@ -71,7 +75,7 @@ pub(crate) struct Counts {
 
 impl Debts {
     /// A session tells of slots that it has put.
-    pub fn hand_over(&self, slots: &mut Vec<u64>) {
+    pub fn hand_over(&self, slots: &mut Vec<Owed>) {
         self.told.lock().append(slots);
     }
     /// So many records are in DRAM.
@@ -88,19 +92,42 @@ impl Debts {
     }
     /// DRAM that it takes to remember them.
     pub fn bytes(&self) -> u64 {
-        self.unsettled.load(Relaxed) * 2 * size_of::<u64>() as u64
+        self.unsettled.load(Relaxed) * 2 * size_of::<Owed>() as u64
     }
 }
 
 /// What settling remembers between steps.
 #[derive(Default)]
 pub(crate) struct Settling {
-    owing: Vec<u64>,
+    /// Slots that owe, by the page of their candidate; how many.
+    pages: HashMap<u32, Vec<u64>>,
+    owing: usize,
+    /// Pages in the order in which they are asked, the last one first.
+    order: Vec<u32>,
     /// Steps since there was anything else to do.
     idle_steps: u32,
     /// Whose candidates' pages could not be read, and when to try again.
-    stuck: Vec<u64>,
+    stuck: Vec<Owed>,
     retry_ms: u64,
+}
+
+impl Settling {
+    fn add(&mut self, (page, offset): Owed) {
+        self.pages.entry(page).or_default().push(offset);
+        self.owing += 1;
+    }
+    /// The slots of the page that most waited for when the order was made.
+    fn next(&mut self) -> Option<(u32, Vec<u64>)> {
+        if self.order.is_empty() {
+            self.order.extend(self.pages.keys());
+            // What knows no page finds out first.
+            self.order.sort_by_key(|page| (*page == NO_PAGE, self.pages[page].len()));
+        }
+        let page = self.order.pop()?;
+        let slots = self.pages.remove(&page).unwrap_or_default();
+        self.owing -= slots.len();
+        Some((page, slots))
+    }
 }
 
 /// How much there is to hurry.
@@ -119,6 +146,8 @@ pub(crate) enum Haste {
 /// A record that owes.
 struct Owing {
     offset: u64,
+    /// A page that it waits for.
+    page: u32,
     hash: u64,
     check: u32,
     db: u8,
@@ -131,8 +160,8 @@ struct Owing {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Outcome {
     Known,
-    /// In another step.
-    Later,
+    /// It belongs to those that wait for another page.
+    Elsewhere,
     /// A page can't be read.
     Stuck,
 }
@@ -160,14 +189,14 @@ impl<L: Lower> SlabSpace<L> {
             && self.debts.unsettled.load(Relaxed) < self.debts.limit.load(Relaxed)
     }
 
-    /// What a record owes that is put over another.
+    /// What a record owes that is put over another, and the page that the candidate lies in, if it is known.
     #[inline]
-    pub(crate) fn debt_of(&self, under: Under<'_>) -> Debt {
-        match under {
+    pub(crate) fn debt_of(&self, under: Under<'_>) -> (Debt, u32) {
+        let debt = match under {
             Under::Nothing => Debt::default(),
-            Under::Unread(_) => {
+            Under::Unread(unread) => {
                 self.debts.counts.blind.fetch_add(1, Relaxed);
-                Debt::UNREAD
+                return (Debt::UNREAD, self.locations.place(unread).slot);
             }
             Under::Record { address, forgotten, .. } => match self.locations.location(address) {
                 Location::Dram(offset) => {
@@ -176,7 +205,8 @@ impl<L: Lower> SlabSpace<L> {
                 }
                 Location::Pmem(_) | Location::Page(..) => Debt::default(),
             },
-        }
+        };
+        (debt, NO_PAGE)
     }
 
     /// One step: those are settled whose pages most others wait for.
@@ -188,14 +218,14 @@ impl<L: Lower> SlabSpace<L> {
         context: &dyn Context,
     ) -> Progress {
         let now_ms = context.now_ms();
-        settling.owing.append(&mut self.debts.told.lock());
-        if !settling.stuck.is_empty() && (haste == Haste::Closing || now_ms >= settling.retry_ms) {
-            settling.owing.append(&mut settling.stuck);
+        self.debts.told.lock().drain(..).for_each(|owed| settling.add(owed));
+        if haste == Haste::Closing || now_ms >= settling.retry_ms {
+            std::mem::take(&mut settling.stuck).into_iter().for_each(|owed| settling.add(owed));
         }
-        if settling.owing.is_empty() {
+        if settling.owing == 0 {
             return Progress::Idle;
         }
-        let many = settling.owing.len() as u64 * 2 >= self.debts.limit.load(Relaxed);
+        let many = settling.owing as u64 * 2 >= self.debts.limit.load(Relaxed) || !settling.order.is_empty();
         let haste = match self.debts.wanted.swap(0, Relaxed) {
             1 if haste < Haste::Urgent => Haste::Urgent,
             _ => haste,
@@ -205,21 +235,19 @@ impl<L: Lower> SlabSpace<L> {
             return if haste == Haste::Idle { Progress::Blocked } else { Progress::Idle };
         }
         let (mut owing, mut asked) = (Vec::new(), Vec::new());
-        let some = settling.owing.len().min(RECORDS_A_STEP);
-        for offset in settling.owing.drain(..some) {
-            self.look_at(offset, &mut owing, &mut asked, index, context);
-        }
-        let most = if haste == Haste::Closing { usize::MAX } else { FOOTERS_A_STEP };
-        self.ask_footers(asked, &mut owing, most);
-        for owing in &mut owing {
-            if owing.outcome == Outcome::Known && !self.settle(owing, index, context) {
-                owing.outcome = Outcome::Stuck;
+        for _ in 0..PAGES_A_STEP {
+            let Some((page, slots)) = settling.next() else { break };
+            for slot in slots {
+                self.look_at((page, slot), &mut owing, &mut asked, index, context);
             }
-            match owing.outcome {
-                Outcome::Known => {}
-                Outcome::Later => settling.owing.push(owing.offset),
-                Outcome::Stuck => {
-                    settling.stuck.push(owing.offset);
+        }
+        self.ask_footers(asked, &mut owing);
+        for owing in &owing {
+            match (owing.outcome, owing.page) {
+                (Outcome::Known, _) if self.settle(owing, index, context) => {}
+                (Outcome::Elsewhere, page) => settling.add((page, owing.offset)),
+                (_, page) => {
+                    settling.stuck.push((page, owing.offset));
                     settling.retry_ms = now_ms + RETRY_MS;
                 }
             }
@@ -231,7 +259,7 @@ impl<L: Lower> SlabSpace<L> {
     /// Settles all that owe: nobody puts anything any more. What can't be read stays.
     pub(crate) fn settle_all<I: Index>(&self, settling: &mut Settling, index: &I, context: &dyn Context) {
         while self.settle_step(settling, Haste::Closing, index, context) == Progress::Worked {
-            if settling.owing.is_empty() {
+            if settling.owing == 0 {
                 return;
             }
         }
@@ -240,7 +268,7 @@ impl<L: Lower> SlabSpace<L> {
     /// Finds out what a slot's record may be an older version of.
     fn look_at<I: Index>(
         &self,
-        offset: u64,
+        (page, offset): Owed,
         owing: &mut Vec<Owing>,
         asked: &mut Vec<Asked>,
         index: &I,
@@ -268,36 +296,36 @@ impl<L: Lower> SlabSpace<L> {
             }
             Verdict::Differs
         });
-        let number = owing.len();
-        asked.extend(candidates.into_iter().map(|at| {
-            let place = self.locations.place(at);
-            (place.slot, place.offset, number, at)
-        }));
         let check = hasher.check(db, &bytes);
-        let (outcome, older) = (Outcome::Known, Vec::new());
-        owing.push(Owing { offset, hash, check, db, key: bytes, outcome, older });
+        let mut owes =
+            Owing { offset, page, hash, check, db, key: bytes, outcome: Outcome::Known, older: Vec::new() };
+        match candidates.first() {
+            Some(first) if page == NO_PAGE => {
+                owes.page = self.locations.place(*first).slot;
+                owes.outcome = Outcome::Elsewhere;
+            }
+            _ => asked.extend(candidates.into_iter().map(|at| {
+                let place = self.locations.place(at);
+                (place.slot, place.offset, owing.len(), at)
+            })),
+        }
+        owing.push(owes);
     }
 
-    /// Reads footers, at most so many, those first that most are asked of.
-    fn ask_footers(&self, mut asked: Vec<Asked>, owing: &mut [Owing], most: usize) {
+    /// Finds out of whom candidates are.
+    fn ask_footers(&self, mut asked: Vec<Asked>, owing: &mut [Owing]) {
         asked.sort_unstable();
-        let mut pages: Vec<&[Asked]> = asked.chunk_by(|a, b| a.0 == b.0).collect();
-        pages.sort_by_key(|page| std::cmp::Reverse(page.len()));
-        for (i, page) in pages.into_iter().enumerate() {
-            if i >= most {
-                page.iter().for_each(|(_, _, of, _)| put_off(&mut owing[*of], Outcome::Later));
-                continue;
-            }
+        for page in asked.chunk_by(|a, b| a.0 == b.0) {
             self.debts.counts.footers.fetch_add(1, Relaxed);
             let Some((entries, data_end)) = self.blocks.footer_entries(page[0].0) else {
                 self.debts.counts.unreadable.fetch_add(1, Relaxed);
-                page.iter().for_each(|(_, _, of, _)| put_off(&mut owing[*of], Outcome::Stuck));
+                page.iter().for_each(|(_, _, of, _)| owing[*of].outcome = Outcome::Stuck);
                 continue;
             };
             for &(_, offset, of, address) in page {
                 let of = &mut owing[of];
                 let Ok(at) = entries.binary_search_by_key(&offset, |entry| entry.offset) else {
-                    put_off(of, Outcome::Stuck);
+                    of.outcome = Outcome::Stuck;
                     continue;
                 };
                 let entry = entries[at];
@@ -374,64 +402,5 @@ impl<L: Lower> SlabSpace<L> {
     }
 }
 
-/// One of its candidates is not known.
-fn put_off(owing: &mut Owing, outcome: Outcome) {
-    if owing.outcome != Outcome::Stuck {
-        owing.outcome = outcome;
-    }
-}
-
 #[cfg(test)]
-mod tests {
-    use std::sync::Arc;
-
-    use terrace_blocks::{ByteTier, Place};
-    use terrace_engine::record::NewRecord;
-    use terrace_index::Clht;
-    use terrace_media::HeapRegion;
-
-    use super::*;
-    use crate::calm::Calm;
-    use crate::open::SlabOptions;
-    use crate::placement::Placement;
-    use crate::policy::Count;
-
-    /// A get that read the older version, and then wants it in DRAM.
-    #[test]
-    fn nothing_comes_up_beside_a_newer_version() {
-        let (region, bytes) = (Arc::new(HeapRegion::new(4 << 20).unwrap()), 4 << 20);
-        let options = SlabOptions {
-            block_bytes: 64 << 10,
-            dram_bytes: 1 << 20,
-            dram_budget: None,
-            store_id: 1,
-            placement: Placement::Tac,
-            eviction: Default::default(),
-            swap: Default::default(),
-        };
-        let space = SlabSpace::new(ByteTier::new(region, 0, bytes, String::new()), None, options).unwrap();
-        let index = Clht::with_min_buckets(4);
-        let key = |bytes: &'static [u8]| Key { bytes, ..Calm.hasher().key(0, bytes) };
-        let put = |bytes: &'static [u8], debt| {
-            let (version, kind, db) = (5, Kind::Value, 0);
-            let record = NewRecord { version, kind, db, flags: 0, expire_at: 0, key: bytes, value: b"value" };
-            let offset = space.slabs.take(space.slabs.classes.of(record.words()).unwrap()).unwrap();
-            let slot = space.slabs.slot(offset);
-            slot.record().write(&record);
-            slot.publish_owing(None, 1, space.policy.entering(Count::ONE, space.temperature.now()), debt);
-            space.locations.dram(offset)
-        };
-        // Two keys of one hash: of the first a newer version lies beside what is on the page.
-        let (first, second) = (key(b"first"), Key { bytes: b"second", ..key(b"first") });
-        let from = space.locations.page(Place { slot: 3, offset: 64 }, Kind::Value, 4);
-        let newer = put(b"first", Debt::UNREAD);
-        for at in [from, newer] {
-            index.update(&first, |_| Verdict::Differs, |_| (Change::Insert(at), ()));
-        }
-        assert!(!space.lift(&index, &first, from, put(b"first", Debt::default())));
-        assert!(index.contains(&first, from) && index.contains(&first, newer));
-        let up = put(b"second", Debt::default());
-        assert!(space.lift(&index, &second, from, up), "it is the second one's");
-        assert!(index.contains(&second, up) && !index.contains(&second, from));
-    }
-}
+mod tests;

@@ -14,6 +14,7 @@ use terrace_index::Address;
 
 use crate::admit::Against;
 use crate::chosen::ToTell;
+use crate::debts::Owed;
 use crate::location::{Location, Locations};
 use crate::policy::Count;
 use crate::space::SlabSpace;
@@ -32,7 +33,7 @@ pub struct Local<L: Lower> {
     /// Slots that were put and whose records are bound for the middle tier.
     bound: Vec<u64>,
     /// Slots that were put and whose records lie beside unread ones.
-    owing: Vec<u64>,
+    owing: Vec<Owed>,
     /// Lengths of a group, longest first.
     sorted: Vec<usize>,
     /// The step before which a large value began to wait for credit.
@@ -197,10 +198,10 @@ impl<L: Lower> SlabSpace<L> {
         slot.record().write(record);
         slab.live.fetch_add(1, Relaxed);
         slab.dirty.fetch_add(1, Relaxed);
-        let debt = self.debt_of(under);
+        let (debt, page) = self.debt_of(under);
         if debt.is_owed() {
             self.debts.unsettled.fetch_add(1, Relaxed);
-            local.owing.push(offset);
+            local.owing.push((page, offset));
         }
         let access = self.policy.entering(Count::ONE, self.temperature.now());
         slot.publish_owing(None, round as u32, access, debt);

@@ -31,6 +31,8 @@ const DATA_BYTES: u64 = 16 << 20;
 const MIDDLE_BYTES: u64 = SIZES.log_bytes + 8 * (16 << 10);
 /// DRAM holds a quarter of them.
 const KEYS: u64 = 4000;
+/// Some that are set once more before a clean stop.
+const AGAIN: std::ops::Range<u64> = 500..564;
 
 struct Bed<I> {
     clock: Arc<ManualClock>,
@@ -191,14 +193,16 @@ fn a_set_of_a_cold_key_reads_nothing_and_the_count_stays_right() {
     // The oldest ones, which have left DRAM; so few that nobody has to look.
     set(&mut bed, &mut *session, 0..64, 1);
     let owing = bed.detail("sets_unsettled");
-    assert_eq!(bed.detail("sets_blind"), 64);
-    assert_eq!(reads(&bed) - before, 2 * (bed.detail("footers_read") - footers), "footers alone");
+    // A few are still in DRAM.
+    let blind = bed.detail("sets_blind");
+    assert!((48..=64).contains(&blind), "{blind}");
+    assert_eq!(reads(&bed) - before, bed.detail("footers_read") - footers, "footers alone");
     assert!(owing > 0 && bed.store().len(0) == KEYS, "{owing}");
     // What was read before finds the new one, and so does what is read meanwhile.
     (0..64).for_each(|key| assert_eq!(get(&mut *session, key), Some(value(key, 1)), "{key}"));
     bed.settle();
-    assert_eq!((bed.detail("sets_replaced"), bed.detail("sets_new")), (64, 0));
-    assert!(reads(&bed) - before <= 2 * 64, "a footer serves many");
+    assert_eq!((bed.detail("sets_replaced"), bed.detail("sets_new")), (blind, 0));
+    assert!(reads(&bed) - before < blind / 2, "a footer serves many");
     assert_eq!(bed.store().len(0), KEYS);
     for clean in [true, false] {
         drop(session);
@@ -209,7 +213,7 @@ fn a_set_of_a_cold_key_reads_nothing_and_the_count_stays_right() {
         for key in 0..KEYS {
             let round = if key < 64 {
                 1
-            } else if (64..80).contains(&key) {
+            } else if AGAIN.contains(&key) {
                 2
             } else {
                 0
@@ -223,8 +227,9 @@ fn a_set_of_a_cold_key_reads_nothing_and_the_count_stays_right() {
 fn set_unread(bed: &mut Bed<Clht>, clean: bool) {
     let mut session = bed.store().session().unwrap();
     if clean {
-        set(bed, &mut *session, 64..80, 2);
-        assert!(bed.detail("sets_unsettled") > 0);
+        let blind = bed.detail("sets_blind");
+        set(bed, &mut *session, AGAIN, 2);
+        assert!(bed.detail("sets_unsettled") > 0, "of {}", bed.detail("sets_blind") - blind);
     }
 }
 
