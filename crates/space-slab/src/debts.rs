@@ -116,12 +116,16 @@ impl Settling {
         self.pages.entry(page).or_default().push(offset);
         self.owing += 1;
     }
+    /// Pages that could not be read are tried again.
+    fn retry(&mut self) {
+        std::mem::take(&mut self.stuck).into_iter().for_each(|owed| self.add(owed));
+    }
     /// The slots of the page that most waited for when the order was made.
     fn next(&mut self) -> Option<(u32, Vec<u64>)> {
         if self.order.is_empty() {
             self.order.extend(self.pages.keys());
             // What knows no page finds out first.
-            self.order.sort_by_key(|page| (*page == NO_PAGE, self.pages[page].len()));
+            self.order.sort_by_key(|page| (*page == NO_PAGE, self.pages[page].len(), *page));
         }
         let page = self.order.pop()?;
         let slots = self.pages.remove(&page).unwrap_or_default();
@@ -218,9 +222,10 @@ impl<L: Lower> SlabSpace<L> {
         context: &dyn Context,
     ) -> Progress {
         let now_ms = context.now_ms();
-        self.debts.told.lock().drain(..).for_each(|owed| settling.add(owed));
-        if haste == Haste::Closing || now_ms >= settling.retry_ms {
-            std::mem::take(&mut settling.stuck).into_iter().for_each(|owed| settling.add(owed));
+        let told = std::mem::take(&mut *self.debts.told.lock());
+        told.into_iter().for_each(|owed| settling.add(owed));
+        if now_ms >= settling.retry_ms {
+            settling.retry();
         }
         if settling.owing == 0 {
             return Progress::Idle;
@@ -248,7 +253,7 @@ impl<L: Lower> SlabSpace<L> {
                 (Outcome::Elsewhere, page) => settling.add((page, owing.offset)),
                 (_, page) => {
                     settling.stuck.push((page, owing.offset));
-                    settling.retry_ms = now_ms + RETRY_MS;
+                    settling.retry_ms = settling.retry_ms.max(now_ms + RETRY_MS);
                 }
             }
         }
@@ -258,11 +263,14 @@ impl<L: Lower> SlabSpace<L> {
 
     /// Settles all that owe: nobody puts anything any more. What can't be read stays.
     pub(crate) fn settle_all<I: Index>(&self, settling: &mut Settling, index: &I, context: &dyn Context) {
+        settling.retry();
+        settling.retry_ms = u64::MAX;
         while self.settle_step(settling, Haste::Closing, index, context) == Progress::Worked {
             if settling.owing == 0 {
-                return;
+                break;
             }
         }
+        settling.retry_ms = 0;
     }
 
     /// Finds out what a slot's record may be an older version of.
@@ -370,8 +378,6 @@ impl<L: Lower> SlabSpace<L> {
             }
             found = Some((older.entry.version, older.entry.kind));
         }
-        let counter = if found.is_some() { &self.debts.counts.replaced } else { &self.debts.counts.new };
-        counter.fetch_add(1, Relaxed);
         // Wherever the record is by now.
         let verify = |at| if self.is_in_dram(at, &key) { Verdict::Match } else { Verdict::Differs };
         let taken = index.update(&key, verify, |looked| {
@@ -384,6 +390,9 @@ impl<L: Lower> SlabSpace<L> {
             && debt.is_owed()
         {
             self.debts.unsettled.fetch_sub(1, Relaxed);
+            let counts = &self.debts.counts;
+            let counter = if found.is_some() { &counts.replaced } else { &counts.new };
+            counter.fetch_add(1, Relaxed);
             if debt.assumed_live() {
                 context.recount(owing.db, version, found);
             }
