@@ -297,6 +297,16 @@ fn a_slot_never_describes_a_large_value_that_is_not_safe() {
 }
 
 #[test]
+fn pages_that_wait_for_trust_get_it_from_who_closes_the_store() {
+    again_on("tac", MediaKind::Byte, Durability::Sync, 3_000_251, 100);
+}
+
+#[test]
+fn a_value_too_long_for_a_store_that_evicts_is_refused_once_nothing_is_left_in_it() {
+    again_on("tac-small", MediaKind::Block, Durability::Sync, 5_000_011, 100);
+}
+
+#[test]
 fn tac_tiered_sync() {
     share("tac", MediaKind::Tiered, Durability::Sync);
 }
