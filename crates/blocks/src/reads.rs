@@ -224,10 +224,7 @@ impl<L: Lower> Blocks<L> {
             if self.submit(reads, stretch, waiter) { None } else { Some(Arrived::Moved) }
         };
         if came.read.result.is_err() {
-            // The page may have left, and the medium ended before it since.
-            if self.slots[place.slot as usize].seq.load(Acquire) != seq {
-                return Some(Arrived::Moved);
-            }
+            // Where the page has left since, and the medium may end before it, the session knows that this says nothing.
             return if came.shared { again(reads) } else { Some(Arrived::Failed) };
         }
         let meta = RecordMeta(u64_at(bytes, 8));

@@ -141,10 +141,12 @@ impl<I: Index, S: Space, D: LogDevice> Machine<I, S, D> {
     }
 
     /// One round of background work by a session that waits; yields if there was nothing to do.
-    pub(crate) fn work(self: &Arc<Self>) {
-        if self.step_once() != Progress::Worked {
+    pub(crate) fn work(self: &Arc<Self>) -> Progress {
+        let progress = self.step_once();
+        if progress != Progress::Worked {
             crate::sync::yield_now();
         }
+        progress
     }
     /// The same, for a session whose log group found no block. `false` once the log has failed.
     pub(crate) fn work_for_log(self: &Arc<Self>) -> bool {
@@ -178,7 +180,7 @@ impl<I: Index, S: Space, D: LogDevice> Machine<I, S, D> {
         let mut blocked = false;
         let parts: [&dyn Fn() -> Progress; 6] = [
             &|| self.sync_step(),
-            &|| self.time_step(),
+            &|| self.time_step().unwrap_or(Progress::Blocked),
             &|| self.space.step(&self.index, &**self),
             &|| self.floor_step(),
             &|| self.expire_step(),
@@ -225,20 +227,17 @@ impl<I: Index, S: Space, D: LogDevice> Machine<I, S, D> {
         Progress::Worked
     }
 
-    fn time_step(&self) -> Progress {
+    fn time_step(&self) -> std::io::Result<Progress> {
         let now = self.shared.now_us();
         {
-            let Some(manifest) = self.manifest.try_lock() else { return Progress::Idle };
+            let Some(manifest) = self.manifest.try_lock() else { return Ok(Progress::Idle) };
             let wanted = self.wanted_seq.load(SeqCst);
             let trust = wanted > manifest.persisted_seq && wanted <= self.space.sealed_seq();
             if now + TIME_MARGIN_US <= manifest.time_us && !trust {
-                return Progress::Idle;
+                return Ok(Progress::Idle);
             }
         }
-        match self.save_manifest(|_| {}) {
-            Ok(()) => Progress::Worked,
-            Err(_) => Progress::Blocked,
-        }
+        self.save_manifest(|_| {}).map(|()| Progress::Worked)
     }
 
     /// Stores the manifest with what is true now, changed by `change`.
@@ -463,6 +462,9 @@ impl<I: Index, S: Space, D: LogDevice> Context for Machine<I, S, D> {
         self.wanted_seq.fetch_max(seq, SeqCst);
         false
     }
+    fn give_trust(&self) -> std::io::Result<()> {
+        self.time_step().map(|_| ())
+    }
     fn log_floor(&self) -> u64 {
         if self.log.is_some() { self.stored_floor.load(SeqCst) } else { u64::MAX }
     }
@@ -479,25 +481,13 @@ impl<I: Index, S: Space, D: LogDevice> Context for Machine<I, S, D> {
         self.shared.version_floor.fetch_max(version, SeqCst);
     }
     fn forgotten(&self, kind: Kind) {
-        if kind == Kind::Tombstone {
-            self.shared.counters[0].tombstones.fetch_sub(1, Relaxed);
-        }
+        self.shared.forgotten(kind);
     }
     fn poisoned(&self, kind: Kind, db: u8) {
-        if kind == Kind::Tombstone {
-            self.forgotten(kind);
-            self.shared.counters[0].keys[usize::from(db) & 15].fetch_add(1, Relaxed);
-        }
+        self.shared.poisoned(kind, db);
     }
     fn recount(&self, db: u8, version: u64, found: Option<(u64, Kind)>) {
-        let db = usize::from(db) & 15;
-        // A flush sets the counts to nothing while it holds this: it came before, and took both counts, or it comes after.
-        let _no_flush = self.shared.pause.lock();
-        let flushed = self.shared.flush_versions[db].load(SeqCst);
-        let was_live = found.is_some_and(|(version, kind)| version > flushed && kind != Kind::Tombstone);
-        if version > flushed && !was_live {
-            self.shared.counters[0].keys[db].fetch_add(1, Relaxed);
-        }
+        self.shared.recount(db, version, found);
     }
     fn tombstones_and_keys(&self) -> (u64, u64) {
         (self.shared.tombstones(), (0..crate::op::DATABASES as u8).map(|db| self.shared.keys(db)).sum())

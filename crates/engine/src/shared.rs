@@ -16,6 +16,7 @@ use crate::durability::Durability;
 use crate::epoch::Epochs;
 use crate::hash::KeyHasher;
 use crate::op::DATABASES;
+use crate::record::Kind;
 use crate::reply::OpError;
 use crate::stats::Failure;
 use crate::sync::{AtomicBool, AtomicI64, AtomicU64, Mutex, yield_now};
@@ -185,6 +186,29 @@ impl Shared {
     #[inline]
     pub fn flushed(&self, db: u8) -> u64 {
         self.flush_versions[usize::from(db) & 15].load(Relaxed)
+    }
+    /// See [`Context::forgotten`](crate::space::Context::forgotten).
+    pub fn forgotten(&self, kind: Kind) {
+        if kind == Kind::Tombstone {
+            self.counters[0].tombstones.fetch_sub(1, Relaxed);
+        }
+    }
+    /// See [`Context::poisoned`](crate::space::Context::poisoned).
+    pub fn poisoned(&self, kind: Kind, db: u8) {
+        if kind == Kind::Tombstone {
+            self.forgotten(kind);
+            self.counters[0].keys[usize::from(db) & 15].fetch_add(1, Relaxed);
+        }
+    }
+    /// See [`Context::recount`](crate::space::Context::recount).
+    pub fn recount(&self, db: u8, version: u64, found: Option<(u64, Kind)>) {
+        // A flush sets the counts to nothing while it holds this: it came before, and took both counts, or it comes after.
+        let _no_flush = self.pause.lock();
+        let flushed = self.flushed(db);
+        let was_live = found.is_some_and(|(version, kind)| version > flushed && kind != Kind::Tombstone);
+        if version > flushed && !was_live {
+            self.counters[0].keys[usize::from(db) & 15].fetch_add(1, Relaxed);
+        }
     }
     /// Wakes a background thread.
     pub fn notify_work(&self) {

@@ -157,6 +157,14 @@ pub trait Context {
     /// Whether the stored manifest says that pages up to this sequence number were flushed whole; if not, it soon will, once they
     /// are. Until then damage in them may be taken for a torn flush.
     fn trusts(&self, seq: u64) -> bool;
+    /// Stores a manifest if somebody waits for trust and it can be given. Background work does that by itself; a space that is
+    /// being closed has to ask, for then nobody else works.
+    ///
+    /// # Errors
+    /// The device's.
+    fn give_trust(&self) -> std::io::Result<()> {
+        Ok(())
+    }
     /// Every log entry with at most this version is gone from the log.
     fn log_floor(&self) -> u64;
     /// Every page up to this sequence number should be persisted soon (the log needs room); 0 for none.

@@ -212,6 +212,10 @@ impl<L: Lower> SlabSpace<L> {
                 )));
             }
             if progress != Progress::Worked {
+                // Pages are free only once what was moved out of them is trusted, and this one may wait for a free one.
+                context
+                    .give_trust()
+                    .map_err(StoreError::io("storing a manifest that trusts what was moved"))?;
                 crate::sync::yield_now();
             }
         }

@@ -44,6 +44,8 @@ enum Lower {
     Block,
     /// A mapped file on tmpfs, which outlives its process: byte-addressable media without the hardware.
     ByteAddressable,
+    /// Such memory for little, and files for the rest.
+    Both,
 }
 
 struct Loop {
@@ -70,7 +72,7 @@ impl Loop {
         let (dir, rng) = (tempfile::tempdir().unwrap(), Rng::new(seed));
         let memory = match lower {
             Lower::Block => None,
-            Lower::ByteAddressable => Some(tempfile::tempdir_in("/dev/shm").unwrap()),
+            Lower::ByteAddressable | Lower::Both => Some(tempfile::tempdir_in("/dev/shm").unwrap()),
         };
         Self {
             dir,
@@ -89,10 +91,13 @@ impl Loop {
 
     fn start(&self) -> Server {
         let mut options = vec!["--dram", "6MiB", "--durability", self.durability];
-        let pmem = self.memory.as_ref().map(|memory| format!("48MiB@{}", memory.path().display()));
-        match &pmem {
-            Some(pmem) => options.extend(["--pmem", pmem, "--profile", "dram"]),
-            None => options.extend(["--ssd", "40MiB"]),
+        let pmem_bytes = if matches!(self.lower, Lower::Both) { "20MiB" } else { "48MiB" };
+        let pmem = self.memory.as_ref().map(|memory| format!("{pmem_bytes}@{}", memory.path().display()));
+        if let Some(pmem) = &pmem {
+            options.extend(["--pmem", pmem, "--profile", "dram"]);
+        }
+        if !matches!(self.lower, Lower::ByteAddressable) {
+            options.extend(["--ssd", "40MiB"]);
         }
         Server::start(self.dir.path(), self.engine, &options)
     }
@@ -226,6 +231,12 @@ fn sigkill_loses_nothing_acknowledged_under_sync(engine: &'static str) {
 
 fn sigkill_loses_nothing_acknowledged_on_byte_addressable_media(engine: &'static str) {
     kills(engine, Lower::ByteAddressable, "sync");
+}
+
+/// The other engines have one lower tier.
+#[test]
+fn sigkill_loses_nothing_acknowledged_on_both_media() {
+    kills("tac", Lower::Both, "sync");
 }
 
 fn sigterm_saves_everything_in_every_mode(engine: &'static str) {

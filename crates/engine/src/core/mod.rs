@@ -35,10 +35,11 @@ use terrace_index::{Address, Index};
 use terrace_log::{LogDevice, Writer};
 
 use crate::machine::Machine;
+use crate::op::DATABASES;
 use crate::pending::Wanted;
 use crate::record::{Head, Kind, NewRecord};
 use crate::reply::{OpError, Reply};
-use crate::session::StoreError;
+use crate::session::{Progress, StoreError};
 use crate::shared::{Shared, SlotCounters};
 use crate::space::{Arrival, Arrived, Class, Room, Space};
 use crate::version::Version;
@@ -212,6 +213,11 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
     /// Waits for background work to make room, doing it here where nobody else does.
     #[cold]
     fn stall(&mut self) -> Result<(), OpError> {
+        self.work_while_stalled().map(|_| ())
+    }
+
+    /// The same, with what that did.
+    fn work_while_stalled(&mut self) -> Result<Progress, OpError> {
         self.counters().stalls.fetch_add(1, Relaxed);
         // Whoever waits holds nothing that others could wait for: an eviction in this very step, say.
         self.machine.space.rest(&mut self.local);
@@ -220,24 +226,28 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
         let written = self.write_log();
         self.shared().want_sync();
         self.shared().notify_work();
-        self.machine.work();
+        let progress = self.machine.work();
         self.enter();
         if !written {
             return Err(self.shared().log_error());
         }
         // Room comes from flushing pages: there is nothing to wait for any more.
-        if self.machine.space.has_failed() { Err(OpError::Io) } else { Ok(()) }
+        if self.machine.space.has_failed() { Err(OpError::Io) } else { Ok(progress) }
     }
 
     /// The space is full: an error, or, in a store that evicts, one more round of background work, up to a bound: what is
     /// left may be nothing that can be evicted.
     #[cold]
     fn await_eviction(&mut self, rounds: &mut u32) -> Result<(), OpError> {
-        *rounds += 1;
         if !self.machine.options.evict || *rounds > EVICTION_ROUNDS {
             return Err(OpError::Full);
         }
-        self.stall()
+        let worked = self.work_while_stalled()? == Progress::Worked;
+        let shared = self.shared();
+        // All was evicted, and nothing of it is on its way to be room: this is too long for the store.
+        let is_empty = (0..DATABASES as u8).all(|db| shared.keys(db) == 0);
+        *rounds += if is_empty && !worked { EVICTION_ROUNDS / EMPTY_ROUNDS } else { 1 };
+        Ok(())
     }
 
     fn order(&mut self) -> u64 {
@@ -248,6 +258,8 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
 
 /// Rounds of background work that a write waits for when the space is full and evicts.
 const EVICTION_ROUNDS: u32 = 1 << 16;
+/// The same once no key is left, rounds that did something not counted.
+const EMPTY_ROUNDS: u32 = 1 << 6;
 
 /// Bytes that an entry's header and padding take in the log.
 const LOG_SLACK: usize = 24;

@@ -117,6 +117,11 @@ impl ProductTests {
         Ok(())
     }
 
+    /// Whether a crate's program of this name was built on the way.
+    pub fn have_program(&self, folder: &str, name: &str) -> bool {
+        self.programs.contains_key(&(Kind::Plain, folder.into(), name.into()))
+    }
+
     /// What runs this detector, if it is a test.
     pub fn command(&self, detector: &Detector) -> Option<Command> {
         let named = Named::of(detector)?;

@@ -69,7 +69,6 @@ const BY_SYNC: &str = "only a tier on block media moves blocks, where a write ma
 const LENGTH_STAYS: &str = "a simulated device keeps its new length through a crash, so that here the sync of the manifest that names it is enough; a file may not";
 const CUT_AGAIN: &str =
     "what a crash leaves behind the end nobody looks at, and the next opening cuts it off";
-const SELDOM_MOVED: &str = "blocks of large values move in few of these histories, and no image has shown it yet: a hole that is known";
 
 /// A site of tiers that change their sizes.
 const fn of_resizing(site: &'static str) -> Reason {
@@ -260,8 +259,6 @@ pub(super) const REASONS: &[Reason] = &[
     of_resizing("blocks/size.rs store_size save_manifest"),
     of_tac("blocks/moved.rs move_extents write 1", BY_SYNC),
     of_tac("blocks/moved.rs move_extents write 2", BY_SYNC),
-    of_tac("blocks/moved.rs move_extents sync 1", SELDOM_MOVED),
-    of_tac("blocks/moved.rs move_extents sync 2", SELDOM_MOVED),
     of_tac("blocks/size.rs grow sync", LENGTH_STAYS),
     of_tac("blocks/size.rs cut sync", CUT_AGAIN),
 ];

@@ -7,7 +7,7 @@ mod tiny;
 use terrace_testkit::sweep::Subject;
 
 pub use hetermm::Hetermm;
-pub use tac::{Tac, TacColliding, TacPlaced, TacReading, TacResized};
+pub use tac::{Tac, TacColliding, TacMoving, TacPlaced, TacReading, TacResized, TacSmall};
 pub use tiny::sizes;
 
 /// An engine and its name.
@@ -18,15 +18,17 @@ pub const SUBJECTS: &[Named] = &[("hetermm", &Hetermm), ("tac", &Tac)];
 
 /// What the crash sweep knows beside them, by name: engines opened in other ways, that all else need not be done to, too.
 const OTHERS: &[Named] = &[
-    ("tac-placed", &TacPlaced),
-    ("tac-resized", &TacResized),
-    ("tac-reading", &TacReading),
     ("tac-colliding", &TacColliding),
+    ("tac-moving", &TacMoving),
+    ("tac-placed", &TacPlaced),
+    ("tac-reading", &TacReading),
+    ("tac-resized", &TacResized),
+    ("tac-small", &TacSmall),
 ];
 
-/// The same engine in stores whose tiers change their sizes, if it can do that.
+/// The same engine in stores whose tiers change their sizes, so that large values move, if it can do that.
 pub fn resized(engine: &str) -> Option<&'static str> {
-    (engine == "tac").then_some("tac-resized")
+    (engine == "tac").then_some("tac-moving")
 }
 
 /// The engine of this name, with its name.

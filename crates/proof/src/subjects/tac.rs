@@ -70,14 +70,13 @@ impl Subject for TacColliding {
     }
 }
 
-/// Engine `tac` under placements other than its own, or with whole bufs coming up, one for each history; what goes on after a crash
-/// may go on under another.
+/// Engine `tac` under policies and placements other than its own, or with whole bufs coming up, one for each history; what goes on
+/// after a crash may go on under another.
 pub struct TacPlaced;
 
 impl Subject for TacPlaced {
-    fn takes(&self, media: MediaKind) -> bool {
-        // Without a middle tier there is nothing to place.
-        media == MediaKind::Tiered
+    fn takes(&self, _media: MediaKind) -> bool {
+        true
     }
 
     fn shape(&self, media: MediaKind) -> Shape {
@@ -87,19 +86,59 @@ impl Subject for TacPlaced {
     fn open(&self, media: &Media, how: sweep::Opening) -> Result<Box<dyn Store>, StoreError> {
         // They come in runs of seeds, and their remainders by other numbers mean something else.
         let drawn = how.variant.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
-        open(media, how, other(drawn))
+        open(media, how, other(media, drawn))
     }
 }
 
-fn other(drawn: u64) -> Choices {
-    match drawn % 4 {
-        0 => Placement::Anti2.into(),
-        1 => Placement::AntiNvm.into(),
-        2 => Swap::Buf.into(),
-        // Whatever lies with a record that was read comes up.
-        _ => {
-            Choices { swap: Swap::Buf, eviction: "lru/all".parse().unwrap_or_default(), ..Choices::default() }
+fn other(media: &Media, drawn: u64) -> Choices {
+    let swap = match media {
+        // There is nothing to read around a record.
+        Media::Byte(_) => Swap::Tuple,
+        Media::Block { .. } | Media::Tiered { .. } => [Swap::Tuple, Swap::Buf][drawn as usize % 2],
+    };
+    let placement = match media {
+        // Without a middle tier there is nothing to place.
+        Media::Byte(_) | Media::Block { .. } => Placement::Tac,
+        Media::Tiered { .. } => {
+            // That `tac` comes up as often as both others is for the sake of the bufs: those have none.
+            [Placement::Anti2, Placement::AntiNvm, Placement::Tac, Placement::Tac][drawn as usize / 2 % 4]
         }
+    };
+    // Those that keep lists, those that keep words of what lies below, and what lets everything come up.
+    let policy =
+        ["lru/all", "clock", "lazy-lru", "s3-fifo", "lru/all", "lazy-lru-paper", "sieve", "clock/all"]
+            [drawn as usize / 8 % 8];
+    Choices { placement, swap, eviction: policy.parse().unwrap_or_default() }
+}
+
+/// Engine `tac` on the least that it opens with, but for a block: what is kept free is a third of that.
+pub struct TacSmall;
+
+/// Blocks of the lower tier of [`TacSmall`].
+const FEW_BLOCKS: usize = 12;
+
+impl Subject for TacSmall {
+    fn takes(&self, _media: MediaKind) -> bool {
+        true
+    }
+
+    fn sets_read(&self) -> bool {
+        // What is swept here is something else, and shows in histories that are known.
+        true
+    }
+
+    fn shape(&self, media: MediaKind) -> Shape {
+        let terrace_space_hybrid_log::Sizes { block_bytes, log_bytes, .. } = sizes(media);
+        let (blocks, manifests) = (FEW_BLOCKS * block_bytes, 2 * 4096);
+        let data_bytes = match media {
+            MediaKind::Byte => log_bytes as usize + blocks + manifests / 4,
+            MediaKind::Block | MediaKind::Tiered => blocks + manifests,
+        };
+        Shape { data_bytes, ..Tac.shape(media) }
+    }
+
+    fn open(&self, media: &Media, how: sweep::Opening) -> Result<Box<dyn Store>, StoreError> {
+        Tac.open(media, how)
     }
 }
 
@@ -115,8 +154,43 @@ impl Subject for TacResized {
         true
     }
 
+    fn sets_read(&self) -> bool {
+        // What is swept here is something else, and shows in histories that are known.
+        true
+    }
+
     fn shape(&self, media: MediaKind) -> Shape {
         Tac.shape(media)
+    }
+
+    fn open(&self, media: &Media, how: sweep::Opening) -> Result<Box<dyn Store>, StoreError> {
+        Tac.open(media, how)
+    }
+}
+
+/// The same with room for values that stay: their blocks move, and move again.
+pub struct TacMoving;
+
+impl Subject for TacMoving {
+    fn takes(&self, media: MediaKind) -> bool {
+        TacResized.takes(media)
+    }
+
+    fn resizes(&self) -> bool {
+        true
+    }
+
+    fn moves_large(&self) -> bool {
+        true
+    }
+
+    fn sets_read(&self) -> bool {
+        // What is swept here is something else, and shows in histories that are known.
+        true
+    }
+
+    fn shape(&self, media: MediaKind) -> Shape {
+        Shape { data_bytes: 40 * sizes(media).block_bytes, ..Tac.shape(media) }
     }
 
     fn open(&self, media: &Media, how: sweep::Opening) -> Result<Box<dyn Store>, StoreError> {

@@ -99,6 +99,11 @@ pub trait Subject: Sync {
     fn sets_read(&self) -> bool {
         false
     }
+    /// Whether such histories are of large values for the most part and resize often, so that blocks of those move, and then move
+    /// again.
+    fn moves_large(&self) -> bool {
+        false
+    }
     /// A tiny store's shape.
     fn shape(&self, media: MediaKind) -> Shape;
     /// Opens a store with room for three sessions.

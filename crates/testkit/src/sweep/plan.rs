@@ -20,8 +20,9 @@ pub(super) const SESSIONS: usize = 3;
 pub(super) const JUMP_US: u64 = 400_000_000;
 /// Steps of one mood: then the history leans another way.
 const MOOD_STEPS: u64 = 40;
-/// Of 200 steps, those that resize a tier.
+/// Of 200 steps, those that resize a tier; and where blocks of large values are to move.
 const RESIZES: u64 = 12;
+const RESIZES_TO_MOVE: u64 = 40;
 /// One history in so many begins with making the store.
 const FRESH: u64 = 8;
 
@@ -84,7 +85,8 @@ struct Planner<'a> {
     manner: Manner,
     /// There is a log: groups are atomic.
     logged: bool,
-    resizes: bool,
+    /// Of 200 steps.
+    resizes: u64,
     stamp: u32,
 }
 
@@ -98,8 +100,13 @@ impl Plan {
         let manner = Manner::new(seed, setup.options.media, &mut rng);
         let mut one_of = |choices: &[u64]| choices[rng.below(choices.len() as u64) as usize];
         let steps = one_of(&[20, 40, 80, 120, 200]).min(steps_max);
-        let lean = Lean::new(&mut rng);
-        let resizes = setup.subject.resizes();
+        let moves_large = setup.subject.moves_large();
+        let lean = Lean::of(&mut rng, moves_large);
+        let resizes = match (setup.subject.resizes(), moves_large) {
+            (false, _) => 0,
+            (true, false) => RESIZES,
+            (true, true) => RESIZES_TO_MOVE,
+        };
         let logged = setup.options.durability != Durability::None;
         let mut planner = Planner { rng, lean, shape: &setup.shape, manner, logged, resizes, stamp: 0 };
         let mut all = Vec::new();
@@ -108,7 +115,7 @@ impl Plan {
                 break;
             }
             if planner.rng.one_in(MOOD_STEPS) {
-                planner.lean = Lean::new(&mut planner.rng);
+                planner.lean = Lean::of(&mut planner.rng, moves_large);
             }
             planner.step(&mut all);
         }
@@ -170,7 +177,7 @@ impl Planner<'_> {
         if rare < restarts + jumps {
             return steps.push(Step::Jump);
         }
-        if self.resizes && rare >= 200 - RESIZES {
+        if rare >= 200 - self.resizes {
             return steps.push(Step::Resize { sixteenths: 8 + self.rng.below(9) });
         }
         let session = self.rng.below(self.manner.sessions as u64) as usize;

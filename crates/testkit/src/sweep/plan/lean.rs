@@ -25,7 +25,17 @@ pub(super) struct Lean {
 }
 
 impl Lean {
-    pub fn new(rng: &mut Rng) -> Self {
+    /// The next one, of a history that is of large values for the most part, or not.
+    pub fn of(rng: &mut Rng, large: bool) -> Self {
+        let lean = Self::new(rng);
+        if !large {
+            return lean;
+        }
+        // Values that stay long enough for their blocks to move twice, and steps enough for that.
+        Self { large: 50, deletes: 5, expiries: 0, flushes: 0, background: 6, ..lean }
+    }
+
+    fn new(rng: &mut Rng) -> Self {
         let mut one_of = |choices: &[u64]| choices[rng.below(choices.len() as u64) as usize];
         let lean = Self {
             deletes: one_of(&[5, 15, 40]),
