@@ -3,7 +3,7 @@
 use terrace_engine::{Durability, ExpireIf};
 use terrace_media_sim::{Model, QueueOrder, Rng};
 
-use super::{MediaKind, Setup, Shape};
+use super::{MediaKind, Resized, Setup, Shape};
 
 mod command;
 mod lean;
@@ -71,8 +71,8 @@ pub(super) enum Step {
     Tick { us: u64 },
     /// [`JUMP_US`] pass.
     Jump,
-    /// The tier on a device is to have so many sixteenths of it.
-    Resize { sixteenths: u64 },
+    /// A tier is to have so many bytes.
+    Resize { tier: &'static str, bytes: u64 },
     /// The store is closed, or the process dies, and it is opened again.
     Restart { clean: bool },
 }
@@ -84,7 +84,7 @@ struct Planner<'a> {
     manner: Manner,
     /// There is a log: groups are atomic.
     logged: bool,
-    resizes: bool,
+    resizes: Vec<Resized>,
     stamp: u32,
 }
 
@@ -99,7 +99,7 @@ impl Plan {
         let mut one_of = |choices: &[u64]| choices[rng.below(choices.len() as u64) as usize];
         let steps = one_of(&[20, 40, 80, 120, 200]).min(steps_max);
         let lean = Lean::new(&mut rng);
-        let resizes = setup.subject.resizes();
+        let resizes = setup.subject.resizes(setup.options.media);
         let logged = setup.options.durability != Durability::None;
         let mut planner = Planner { rng, lean, shape: &setup.shape, manner, logged, resizes, stamp: 0 };
         let mut all = Vec::new();
@@ -170,8 +170,8 @@ impl Planner<'_> {
         if rare < restarts + jumps {
             return steps.push(Step::Jump);
         }
-        if self.resizes && rare >= 200 - RESIZES {
-            return steps.push(Step::Resize { sixteenths: 8 + self.rng.below(9) });
+        if !self.resizes.is_empty() && rare >= 200 - RESIZES {
+            return steps.push(self.resize());
         }
         let session = self.rng.below(self.manner.sessions as u64) as usize;
         match percent {
@@ -208,6 +208,12 @@ impl Planner<'_> {
             false => (0..count).map(|_| self.cmd()).collect(),
         };
         Step::Batch { session, atomic, cmds }
+    }
+
+    fn resize(&mut self) -> Step {
+        let at = if self.resizes.len() > 1 { self.rng.below(self.resizes.len() as u64) } else { 0 };
+        let Resized { tier, bytes, least } = self.resizes[at as usize];
+        Step::Resize { tier, bytes: bytes * (least + self.rng.below(17 - least)) / 16 }
     }
 
     fn key(&mut self) -> u8 {
