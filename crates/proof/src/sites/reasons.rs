@@ -260,6 +260,8 @@ pub(super) const REASONS: &[Reason] = &[
     of_resizing("blocks/moved.rs move_extents write 2"),
     of_resizing("blocks/moved.rs move_extents sync 1"),
     of_resizing("blocks/moved.rs move_extents sync 2"),
+    of_resizing("blocks/size.rs grow resize"),
+    of_resizing("blocks/size.rs cut resize"),
     of_resizing("blocks/size.rs grow sync"),
     of_resizing("blocks/size.rs cut sync"),
     of_resizing("blocks/size.rs store_size save_manifest"),
@@ -269,6 +271,9 @@ pub(super) const REASONS: &[Reason] = &[
     of_moving("blocks/moved.rs move_extents write 2", SiteKind::Stream, SELDOM_MOVED),
     of_tac("blocks/moved.rs move_extents sync 1", SELDOM_MOVED),
     of_tac("blocks/moved.rs move_extents sync 2", SELDOM_MOVED),
+    of_tac("blocks/size.rs grow resize", LENGTH_STAYS),
+    of_tac("blocks/size.rs cut resize", CUT_AGAIN),
+    of_tac("space-slab/pmem/medium.rs resize resize", CUT_AGAIN),
     of_tac("blocks/size.rs grow sync", LENGTH_STAYS),
     of_tac("blocks/size.rs cut sync", CUT_AGAIN),
 ];
