@@ -47,6 +47,10 @@ impl<D: BlockDevice> Lower for BlockTier<D> {
     fn len(&self) -> u64 {
         self.device.len() - self.base
     }
+    fn len_max(&self) -> Option<u64> {
+        // What a file can't have is found out when it is asked for.
+        Some(u64::MAX - self.base - IO_ALIGN as u64)
+    }
     #[track_caller]
     fn resize(&self, len: u64) -> io::Result<()> {
         self.device.resize((self.base + len).next_multiple_of(IO_ALIGN as u64))

@@ -14,7 +14,7 @@ use crate::lower::Lower;
 use crate::manifest_copies::manifest_area;
 use crate::moved::Moved;
 use crate::place::{least_block_bytes, slots_max};
-use crate::size::{Size, stored_bytes};
+use crate::size::{Size, stored_bytes, stored_middle_bytes};
 use crate::slot_table::Slots;
 use crate::slots::State;
 use crate::sync::{AtomicBool, AtomicU64, Mutex};
@@ -125,6 +125,8 @@ impl<L: Lower> Blocks<L> {
         }
         let stored =
             stored_bytes(&lower, store_id).map_err(StoreError::io("reading how long the tier is"))?;
+        let middle = stored_middle_bytes(&lower, store_id)
+            .map_err(StoreError::io("reading how long the tier above is"))?;
         let bytes = stored.unwrap_or(lower.len());
         if bytes > lower.len() {
             return Err(StoreError::Options(format!(
@@ -132,7 +134,7 @@ impl<L: Lower> Blocks<L> {
                 lower.len()
             )));
         }
-        let uncut = !L::DIRECT && bytes < lower.len();
+        let uncut = lower.len_max().is_some() && bytes < lower.len();
         let count = bytes.saturating_sub(manifest_area::<L>()) / block_bytes as u64;
         let count = count.min(slots_max(block_bytes)) as usize;
         Ok(Self {
@@ -148,7 +150,7 @@ impl<L: Lower> Blocks<L> {
             counts: Counts::default(),
             extents: Extents::default(),
             moved: Moved::default(),
-            size: Size::new(bytes, uncut),
+            size: Size::new(bytes, uncut, middle),
             adoption_failed: Mutex::new(None),
             lost_headers: Mutex::new(Vec::new()),
             manifest_copies: Mutex::new(false),

@@ -3,16 +3,18 @@
 use std::io;
 use std::os::fd::RawFd;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::*;
 
 use terrace_media::{ByteRegion, CountersSnapshot};
 
 use crate::lower::{Finished, Lower};
+use crate::sync::AtomicU64;
 
 /// Bytes `base..base + len` of a region.
 pub struct ByteTier<R> {
     region: Arc<R>,
     base: u64,
-    len: u64,
+    len: AtomicU64,
     description: String,
 }
 
@@ -23,7 +25,7 @@ impl<R: ByteRegion> ByteTier<R> {
     /// If the part is not inside the region.
     pub fn new(region: Arc<R>, base: u64, len: u64, description: String) -> Self {
         assert!(base + len <= region.len() && base.is_multiple_of(64), "the tier lies in its region");
-        Self { region, base, len, description }
+        Self { region, base, len: AtomicU64::new(len), description }
     }
 }
 
@@ -35,7 +37,16 @@ impl<R: ByteRegion> Lower for ByteTier<R> {
     const UNIT: usize = 64;
 
     fn len(&self) -> u64 {
-        self.len
+        self.len.load(Acquire)
+    }
+    fn len_max(&self) -> Option<u64> {
+        Some(self.region.len_max()?.saturating_sub(self.base))
+    }
+    #[track_caller]
+    fn resize(&self, len: u64) -> io::Result<()> {
+        self.region.resize(self.base + len)?;
+        self.len.store(len, Release);
+        Ok(())
     }
     #[inline]
     fn read_now(&self, offset: u64, out: &mut [u8]) {

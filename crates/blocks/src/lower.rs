@@ -46,6 +46,10 @@ pub trait Lower: Send + Sync + 'static {
     /// # Errors
     /// The device's.
     fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()>;
+    /// The longest that [`resize`](Self::resize) can make it while it is open; `None` if it keeps its size.
+    fn len_max(&self) -> Option<u64> {
+        None
+    }
     /// Makes the tier so many bytes long, rounded up to what its medium can have. What is added reads as zeros, and what was behind
     /// the end is gone. Durable after the next [`sync`](Self::sync).
     ///

@@ -2,8 +2,12 @@
 //!
 //! ```text
 //! in each copy of the manifest, behind the count of written slots
-//! 216 magic "TRCSIZES"   224 bytes of the tier   232 crc of store id and 216..232:u32   236.. zero
+//! 216 magic "TRCSIZES"   224 bytes of the tier            232 crc of store id and 216..232:u32   zero
+//! 240 magic "TRCMIDDL"   248 bytes of the space's tier    256 crc of store id and 240..256:u32   zero     block media alone
+//!                            between DRAM and this one
 //! ```
+//!
+//! The second is there from the first time on that such a tier was resized; before that it is as long as its medium.
 //!
 //! The medium may be longer than that, never shorter: it is made longer before a larger size is stored, and cut after a smaller one
 //! is, in both copies. So a crash leaves the old size or the new one, and at worst bytes behind the end that nobody looks at; the
@@ -28,40 +32,50 @@ use crate::sync::{AtomicBool, AtomicU64};
 use crate::written::checksum;
 
 const MAGIC: &[u8; 8] = b"TRCSIZES";
+const MIDDLE_MAGIC: &[u8; 8] = b"TRCMIDDL";
 /// Behind the manifest.
 const AT: usize = MANIFEST_BYTES + 24;
 const BYTES: usize = 24;
+const MIDDLE_AT: usize = AT + BYTES;
 const CRC_AT: usize = 16;
+/// No size was ever stored.
+const NEVER: u64 = u64::MAX;
 
-/// The size that manifests say, and whether the medium may be longer.
+/// The sizes that manifests say, and whether the medium may be longer.
 pub(crate) struct Size {
     bytes: AtomicU64,
     uncut: AtomicBool,
+    middle: AtomicU64,
 }
 
 impl Size {
-    pub fn new(bytes: u64, uncut: bool) -> Self {
-        Self { bytes: AtomicU64::new(bytes), uncut: AtomicBool::new(uncut) }
+    pub fn new(bytes: u64, uncut: bool, middle: Option<u64>) -> Self {
+        let middle = AtomicU64::new(middle.unwrap_or(NEVER));
+        Self { bytes: AtomicU64::new(bytes), uncut: AtomicBool::new(uncut), middle }
     }
-    /// Adds it to a manifest's bytes.
+    /// Adds them to a manifest's bytes.
     pub fn encode(&self, store_id: u64, unit: &mut [u8]) {
-        encode(self.bytes.load(SeqCst), store_id, &mut unit[AT..][..BYTES]);
+        encode(MAGIC, self.bytes.load(SeqCst), store_id, &mut unit[AT..][..BYTES]);
+        let middle = self.middle.load(SeqCst);
+        if middle != NEVER {
+            encode(MIDDLE_MAGIC, middle, store_id, &mut unit[MIDDLE_AT..][..BYTES]);
+        }
     }
 }
 
-fn encode(bytes: u64, store_id: u64, out: &mut [u8]) {
-    out[..8].copy_from_slice(MAGIC);
+fn encode(magic: &[u8; 8], bytes: u64, store_id: u64, out: &mut [u8]) {
+    out[..8].copy_from_slice(magic);
     out[8..CRC_AT].copy_from_slice(&bytes.to_le_bytes());
     let crc = checksum(store_id, &out[..CRC_AT]);
     out[CRC_AT..CRC_AT + 4].copy_from_slice(&crc.to_le_bytes());
 }
 
 /// `None` where none was ever stored, an error where it is damaged.
-fn decode(bytes: &[u8], store_id: u64) -> Result<Option<u64>, ()> {
+fn decode(magic: &[u8; 8], bytes: &[u8], store_id: u64) -> Result<Option<u64>, ()> {
     if bytes.iter().all(|byte| *byte == 0) {
         return Ok(None);
     }
-    let sound = bytes[..8] == MAGIC[..] && u32_at(bytes, CRC_AT) == checksum(store_id, &bytes[..CRC_AT]);
+    let sound = bytes[..8] == magic[..] && u32_at(bytes, CRC_AT) == checksum(store_id, &bytes[..CRC_AT]);
     if sound { Ok(Some(u64_at(bytes, 8))) } else { Err(()) }
 }
 
@@ -71,12 +85,28 @@ fn decode(bytes: &[u8], store_id: u64) -> Result<Option<u64>, ()> {
 /// # Errors
 /// The device's.
 pub fn stored_bytes<L: Lower>(lower: &L, store_id: u64) -> io::Result<Option<u64>> {
+    stored(lower, store_id, (MAGIC, AT))
+}
+
+/// How long the space's tier between DRAM and this one is, as the newest manifest says; `None` if it says nothing: then it is as
+/// long as its medium.
+///
+/// # Errors
+/// The device's.
+pub fn stored_middle_bytes<L: Lower>(lower: &L, store_id: u64) -> io::Result<Option<u64>> {
+    if manifest_unit::<L>() < (MIDDLE_AT + BYTES) as u64 {
+        return Ok(None);
+    }
+    stored(lower, store_id, (MIDDLE_MAGIC, MIDDLE_AT))
+}
+
+fn stored<L: Lower>(lower: &L, store_id: u64, (magic, at): (&[u8; 8], usize)) -> io::Result<Option<u64>> {
     let mut found = Vec::new();
     for copy in 0..2 {
-        let mut unit = [0; AT + BYTES];
+        let mut unit = vec![0; at + BYTES];
         read_agreed(&mut unit, |bytes| lower.read(copy * manifest_unit::<L>(), bytes))?;
         if let (Some(manifest), Ok(size)) =
-            (Manifest::decode(&unit[..MANIFEST_BYTES]), decode(&unit[AT..], store_id))
+            (Manifest::decode(&unit[..MANIFEST_BYTES]), decode(magic, &unit[at..], store_id))
         {
             found.push((manifest.sequence, size));
         }
@@ -174,7 +204,21 @@ impl<L: Lower> Blocks<L> {
         self.lower.resize(end).and_then(|()| self.lower.sync())
     }
 
-    /// Stores the newest manifest again, with the size as it is now.
+    /// Stores how long the space's tier between DRAM and this one is from now on; durable in both copies when it returns.
+    ///
+    /// # Errors
+    /// The device's; then this tier counts as failed, and the size is the one or the other.
+    pub fn store_middle_bytes(&self, bytes: u64) -> io::Result<()> {
+        self.size.middle.store(bytes, SeqCst);
+        self.store_size()
+    }
+
+    /// Whether both copies of the manifest are known to say the same, sizes too.
+    pub fn sizes_agree(&self) -> bool {
+        *self.manifest_copies.lock()
+    }
+
+    /// Stores the newest manifest again, with the sizes as they are now.
     fn store_size(&self) -> io::Result<()> {
         let mut same = self.manifest_copies.lock();
         let Some(manifest) = stored_manifest(&self.lower)? else {
@@ -191,15 +235,17 @@ mod tests {
     #[test]
     fn golden_bytes_and_damage() {
         let mut bytes = [0; BYTES];
-        encode(0x1122, 7, &mut bytes);
+        encode(MAGIC, 0x1122, 7, &mut bytes);
         assert_eq!((&bytes[..8], u64_at(&bytes, 8), &bytes[20..]), (&MAGIC[..], 0x1122, &[0; 4][..]));
-        assert_eq!(decode(&bytes, 7), Ok(Some(0x1122)));
-        assert_eq!(decode(&bytes, 8), Err(()), "another store's");
-        assert_eq!(decode(&[0; BYTES], 7), Ok(None));
+        assert_eq!(decode(MAGIC, &bytes, 7), Ok(Some(0x1122)));
+        assert_eq!(decode(MAGIC, &bytes, 8), Err(()), "another store's");
+        assert_eq!(decode(MIDDLE_MAGIC, &bytes, 7), Err(()), "another tier's");
+        assert_eq!((AT, MIDDLE_AT), (216, 240));
+        assert_eq!(decode(MAGIC, &[0; BYTES], 7), Ok(None));
         for at in 0..CRC_AT + 4 {
             let mut bad = bytes;
             bad[at] ^= 1;
-            assert_eq!(decode(&bad, 7), Err(()), "byte {at}");
+            assert_eq!(decode(MAGIC, &bad, 7), Err(()), "byte {at}");
         }
     }
 }

@@ -316,6 +316,27 @@ impl ByteRegion for SimRegion {
         self.inner.record(event, || ());
     }
 
+    fn len_max(&self) -> Option<u64> {
+        Some(self.len())
+    }
+
+    /// The region stays as long as it was made: it is a file's longest length. What is cut off reads as zeros, at once; a crash
+    /// may bring any line of it back until the next fence, as from a file whose new length was not safe yet.
+    #[track_caller]
+    fn resize(&self, len: u64) -> std::io::Result<()> {
+        if len > self.len() {
+            return Err(std::io::ErrorKind::StorageFull.into());
+        }
+        let at = Location::caller();
+        for line in (len.next_multiple_of(LINE_BYTES as u64)..self.len()).step_by(LINE_BYTES) {
+            let words = &self.inner.words[line as usize / 8..][..LINE_WORDS];
+            if words.iter().any(|word| word.load(Acquire) != 0) {
+                self.put(line, &[0; LINE_BYTES], true, at);
+            }
+        }
+        Ok(())
+    }
+
     fn counters(&self) -> &Counters {
         &self.inner.counters
     }

@@ -2,7 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail by panicking")]
 
-use terrace_media::{AlignedBuf, BlockDevice, BlockQueue, IO_ALIGN};
+use terrace_media::{AlignedBuf, BlockDevice, BlockQueue, ByteRegion, IO_ALIGN};
 use terrace_media_sim::{Access, Crash, Explorer, Fault, FaultKind, QueueOrder, Recorder, SimBlock};
 
 fn page(fill: u8) -> AlignedBuf {
@@ -225,6 +225,33 @@ fn regions_rot() {
     let bytes = region.to_bytes();
     assert_eq!((bytes[67], bytes[3], bytes[4]), (0x11, 1, 2));
     assert_eq!(bytes.iter().filter(|byte| **byte != 0).count(), 3);
+}
+
+#[test]
+fn what_is_cut_off_a_region_reads_as_zeros_and_a_crash_may_bring_it_back_until_the_next_fence() {
+    let left_by = |fence: bool| {
+        let recorder = Recorder::new();
+        let region = recorder.region(vec![7; 256]);
+        assert!(region.resize(320).is_err() && region.len_max() == Some(256), "it is as long as it can be");
+        region.resize(100).unwrap();
+        assert_eq!((region.load_u64(120), region.load_u64(128)), (0x0707_0707_0707_0707, 0));
+        if fence {
+            region.fence();
+        }
+        let end = recorder.position();
+        let mut left = std::collections::BTreeSet::new();
+        let explored = Explorer::new(1).minimise(false).explore(&recorder.finish(), |point, image| {
+            if point.position == end {
+                let bytes = image.region(0).to_bytes();
+                left.insert((bytes[128], bytes[192]));
+            }
+            Ok::<(), String>(())
+        });
+        assert!(explored.is_ok());
+        left
+    };
+    assert_eq!(left_by(false), [(0, 0), (0, 7), (7, 0), (7, 7)].into());
+    assert_eq!(left_by(true), [(0, 0)].into());
 }
 
 #[test]

@@ -41,6 +41,20 @@ pub trait ByteRegion: Send + Sync + 'static {
     /// Waits until everything this thread flushed before is durable. One fence is one write burst.
     #[track_caller]
     fn fence(&self);
+    /// The longest that it can be made while it is open; `None` if it keeps its size.
+    fn len_max(&self) -> Option<u64> {
+        None
+    }
+    /// Makes it so many bytes long, rounded up to whole pages. What is added reads as zeros; what was behind the end is gone,
+    /// and reads of it that are overtaken find zeros. Nobody writes there any more, and one thread at a time changes the length.
+    /// Durable after the next [`fence`](Self::fence).
+    ///
+    /// # Errors
+    /// `Unsupported` if it keeps its size; the system's, such as too little space: it is as long as it was then.
+    #[track_caller]
+    fn resize(&self, _len: u64) -> std::io::Result<()> {
+        Err(std::io::Error::new(std::io::ErrorKind::Unsupported, "this memory keeps its size"))
+    }
     /// Accesses so far.
     fn counters(&self) -> &Counters;
 }

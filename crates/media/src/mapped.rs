@@ -5,10 +5,11 @@ use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
+use parking_lot::Mutex;
 use rustix::fs::{CWD, FallocateFlags, RenameFlags};
 
 use crate::detect::{PlaceKind, detect, devdax_bytes};
-use crate::mapping::{Mapping, open_existing};
+use crate::mapping::{Mapping, PAGE_BYTES, open_existing};
 use crate::region::{Region, Survives, byte_region};
 use crate::{Profile, arch};
 
@@ -66,6 +67,8 @@ pub struct MappedRegion {
     region: Region,
     kind: PlaceKind,
     filesystem: String,
+    /// Of one that can be resized: its file, held while its length changes.
+    file: Option<Mutex<File>>,
 }
 
 impl MappedRegion {
@@ -142,12 +145,60 @@ impl MappedRegion {
     fn map(path: &Path, file: &File, len: u64, options: &MapOptions) -> Result<Self, MapError> {
         let io_error = |source| MapError::Io { path: path.into(), source };
         let (kind, filesystem) = refuse_kind(path, options)?;
-        let mapping = Mapping::file(file, len, kind != PlaceKind::Tmpfs).map_err(io_error)?;
-        let region = Region::new(mapping, len, options.profile.clone()).map_err(io_error)?;
+        // A device is as long as it is, and memory of a node is asked for once.
+        let grows = kind != PlaceKind::DevDax && options.node.is_none();
+        let sync = kind != PlaceKind::Tmpfs;
+        let mapping = match grows {
+            true => Mapping::file_that_grows(file, len, sync),
+            false => Mapping::file(file, len, sync),
+        };
+        let region =
+            Region::new(mapping.map_err(io_error)?, len, options.profile.clone()).map_err(io_error)?;
         if let Some(node) = options.node {
             region.bind(node).map_err(io_error)?;
         }
-        Ok(Self { region, kind, filesystem })
+        let file = grows.then(|| file.try_clone()).transpose().map_err(io_error)?;
+        Ok(Self { region, kind, filesystem, file: file.map(Mutex::new) })
+    }
+
+    fn resize_file(&self, len: u64) -> io::Result<()> {
+        let Some(file) = &self.file else {
+            return Err(io::Error::new(
+                io::ErrorKind::Unsupported,
+                "a device, or memory of a node, keeps its size",
+            ));
+        };
+        let file = file.lock();
+        let (mapping, before) = (self.region.mapping(), self.region.len());
+        let most = mapping.len_max() as u64;
+        let len = len.max(1).next_multiple_of(PAGE_BYTES as u64);
+        if len > most {
+            let text = format!("{len} bytes: there is address space for {most} until it is opened again");
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+        }
+        if len > before {
+            // What could not be cut off earlier would be found again.
+            file.set_len(before)?;
+            let more = rustix::fs::fallocate(&*file, FallocateFlags::empty(), before, len - before);
+            let made = more
+                .map_err(io::Error::from)
+                .and_then(|()| file.sync_all())
+                .and_then(|()| mapping.extend(&file, before, len, self.kind != PlaceKind::Tmpfs));
+            if made.is_err() {
+                // The first error is the one to tell.
+                let _ = mapping.cut(before, len);
+                let _ = file.set_len(before);
+                return made;
+            }
+            self.region.set_len(len);
+        } else if len < before {
+            // Zeros first: bytes of a file behind its end can't be read.
+            mapping.cut(len, before)?;
+            self.region.set_len(len);
+            file.set_len(len)?;
+            file.sync_all()?;
+        }
+        Ok(())
     }
 
     /// What it is, for people: `ext4 file, DAX with MAP_SYNC, clwb`, `emulated optane-200 on tmpfs file`.
@@ -189,7 +240,15 @@ impl MappedRegion {
     }
 }
 
-byte_region!(MappedRegion);
+byte_region!(
+    MappedRegion
+    fn len_max(&self) -> Option<u64> {
+        self.file.as_ref().map(|_| self.region.mapping().len_max() as u64)
+    }
+    fn resize(&self, len: u64) -> io::Result<()> {
+        self.resize_file(len)
+    }
+);
 
 /// Gives a finished file its name, unless another one has it, and makes that durable.
 fn name(making: &Path, path: &Path) -> io::Result<()> {

@@ -5,7 +5,8 @@
 //! table are the thread's own; counters are striped.
 //!
 //! # Invariants
-//! No reference into the mapping is ever made. Every pointer handed to `arch` has passed [`Region::at`].
+//! No reference into the mapping is ever made. Every pointer handed to `arch` has passed [`Region::at`], or for reads
+//! [`Region::readable`]: all of that stays mapped, a file's bytes or zeros, as long as the region lives.
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -31,7 +32,9 @@ const PREFETCH_LINES_MAX: u64 = 32;
 
 pub(crate) struct Region {
     mapping: Mapping,
-    len: u64,
+    /// Its length, and the longest that it has had: what lies between them can be read, and is nothing.
+    len: AtomicU64,
+    reach: AtomicU64,
     /// Never used twice in a process, never 0.
     id: u64,
     counters: Counters,
@@ -50,17 +53,30 @@ impl Region {
         };
         // Relaxed: only uniqueness is asked for.
         let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
-        Ok(Self { mapping, len, id, counters: Counters::default(), profile, emulation })
+        let (len, reach) = (AtomicU64::new(len), AtomicU64::new(len));
+        Ok(Self { mapping, len, reach, id, counters: Counters::default(), profile, emulation })
     }
 
     /// What is behind the first `len` bytes is out of bounds from now on.
     pub(crate) fn limit(&mut self, len: u64) {
-        assert!(len <= self.len, "{len} bytes of a region of {} bytes", self.len);
-        self.len = len;
+        assert!(len <= self.len(), "{len} bytes of a region of {} bytes", self.len());
+        (self.len, self.reach) = (AtomicU64::new(len), AtomicU64::new(len));
     }
 
+    #[inline]
     pub(crate) fn len(&self) -> u64 {
-        self.len
+        // Acquire: pairs with the release when it grows, so that what is inside is mapped.
+        self.len.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn mapping(&self) -> &Mapping {
+        &self.mapping
+    }
+
+    /// It has another length, which is mapped as far as it is longer.
+    pub(crate) fn set_len(&self, len: u64) {
+        self.reach.fetch_max(len, Ordering::Release);
+        self.len.store(len, Ordering::Release);
     }
 
     pub(crate) fn counters(&self) -> &Counters {
@@ -99,23 +115,34 @@ impl Region {
     /// The address of a range that is inside the region.
     #[inline]
     fn at(&self, offset: u64, len: usize) -> *mut u8 {
-        let inside = offset.checked_add(len as u64).is_some_and(|end| end <= self.len);
-        assert!(inside, "{len} bytes at {offset} in a region of {} bytes", self.len);
-        // SAFETY: the offset was just checked against the mapping.
+        self.within(offset, len, self.len())
+    }
+
+    /// The address of a range that was inside the region once: for reads, which a shorter length may overtake.
+    #[inline]
+    fn readable(&self, offset: u64, len: usize) -> *mut u8 {
+        self.within(offset, len, self.reach.load(Ordering::Acquire))
+    }
+
+    #[inline]
+    fn within(&self, offset: u64, len: usize, bytes: u64) -> *mut u8 {
+        let inside = offset.checked_add(len as u64).is_some_and(|end| end <= bytes);
+        assert!(inside, "{len} bytes at {offset} in a region of {bytes} bytes");
+        // SAFETY: the offset was just checked against what is mapped, or was.
         unsafe { self.mapping.start().add(offset as usize) }
     }
 
     #[inline]
-    fn word(&self, offset: u64) -> &AtomicU64 {
+    fn word(&self, offset: u64, at: *mut u8) -> &AtomicU64 {
         assert!(offset.is_multiple_of(8), "word at {offset}: expected a multiple of 8");
         // SAFETY: inside the region, aligned because the mapping is, and touched by atomics or assembly alone; it
         // lives as long as the mapping, which `self` keeps.
-        unsafe { AtomicU64::from_ptr(self.at(offset, 8).cast()) }
+        unsafe { AtomicU64::from_ptr(at.cast()) }
     }
 
     #[inline]
     pub(crate) fn load_u64(&self, offset: u64) -> u64 {
-        let word = self.word(offset);
+        let word = self.word(offset, self.readable(offset, 8));
         self.count_read(offset, 8);
         // Acquire: pairs with the release in `store_u64`.
         word.load(Ordering::Acquire)
@@ -124,13 +151,13 @@ impl Region {
     #[inline]
     pub(crate) fn store_u64(&self, offset: u64, value: u64) {
         // Release: what was stored before is there for whoever loads this word.
-        self.word(offset).store(value, Ordering::Release);
+        self.word(offset, self.at(offset, 8)).store(value, Ordering::Release);
         self.counters.write_bytes(8);
     }
 
     #[inline]
     pub(crate) fn read(&self, offset: u64, out: &mut [u8]) {
-        let from = self.at(offset, out.len());
+        let from = self.readable(offset, out.len());
         self.count_read(offset, out.len());
         // SAFETY: `at` checked the source; `out` is the caller's own and can't overlap a region.
         unsafe { arch::load_bytes(out.as_mut_ptr(), from, out.len()) }
@@ -153,7 +180,7 @@ impl Region {
         if len == 0 {
             return;
         }
-        let start = self.at(offset, len);
+        let start = self.readable(offset, len);
         for i in 0..lines_overlapping(offset, len).min(PREFETCH_LINES_MAX) {
             arch::prefetch(start.wrapping_add(i as usize * CACHE_LINE));
         }
@@ -222,7 +249,7 @@ impl Drop for Region {
 
 /// Implements [`ByteRegion`](crate::ByteRegion) by a field `region: Region`.
 macro_rules! byte_region {
-    ($name:ident) => {
+    ($name:ident $($more:item)*) => {
         impl crate::ByteRegion for $name {
             #[inline]
             fn len(&self) -> u64 {
@@ -263,6 +290,7 @@ macro_rules! byte_region {
             fn counters(&self) -> &crate::Counters {
                 self.region.counters()
             }
+            $($more)*
         }
         impl std::fmt::Debug for $name {
             fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

@@ -265,3 +265,50 @@ fn an_ordinary_file_is_never_mapped() {
     let device = MappedRegion::open(Path::new("/dev/null"), &options).unwrap_err();
     assert!(device.to_string().contains("not a device-DAX"), "{device}");
 }
+
+#[test]
+fn a_file_grows_and_shrinks_while_it_is_read() {
+    let Some(dir) = shared_memory() else { return };
+    let options = MapOptions { accept_volatile: true, ..MapOptions::default() };
+    let path = dir.path().join("region");
+    let region = MappedRegion::create(&path, 3 * 4096, &options).unwrap();
+    let len = || path.metadata().unwrap().len();
+    region.write(8192, &[7; 4096]);
+    let most = region.len_max().unwrap();
+    assert!(most >= 16 * 4096, "{most}");
+    let stop = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        // What is cut off can be read all the time, and is what was there or nothing.
+        let reader = scope.spawn(|| {
+            let mut out = [0; 4096];
+            while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+                region.read(8192, &mut out);
+                assert!(out.iter().all(|byte| [0, 7].contains(byte)));
+                assert!([0, 0x0707_0707_0707_0707].contains(&region.load_u64(8192)));
+            }
+        });
+        for _ in 0..100 {
+            region.resize(8192).unwrap();
+            assert_eq!((region.len(), len()), (8192, 8192));
+            region.resize(5000).unwrap();
+            assert_eq!((region.len(), len()), (8192, 8192), "whole pages");
+            region.resize(1 << 20).unwrap();
+            assert_eq!((region.len(), len(), region.load_u64(8192)), (1 << 20, 1 << 20, 0), "zeros");
+            region.write(8192, &[7; 4096]);
+            region.flush((1 << 20) - 64, 64);
+        }
+        stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        reader.join().unwrap();
+    });
+    assert!(region.resize(most + 1).is_err() && region.resize(1 << 50).is_err());
+    assert_eq!((region.len(), len()), (1 << 20, 1 << 20), "a refusal changes nothing");
+    drop(region);
+    let region = MappedRegion::open(&path, &options).unwrap();
+    assert_eq!((region.len(), region.load_u64(8192)), (1 << 20, 0x0707_0707_0707_0707));
+    region.resize(4096).unwrap();
+    let written = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| region.write(4096, &[1])));
+    assert!(written.is_err(), "nobody writes behind the end");
+    // Memory of the process keeps its size.
+    let heap = HeapRegion::new(4096).unwrap();
+    assert!(heap.len_max().is_none() && heap.resize(8192).is_err());
+}

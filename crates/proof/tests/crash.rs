@@ -313,7 +313,7 @@ fn tac_tiered_sync() {
     share("tac", MediaKind::Tiered, Durability::Sync);
 }
 
-/// With a tier on a device that grows and shrinks, in histories of its own.
+/// With tiers that grow and shrink, in histories of its own.
 fn resized(media: MediaKind, durability: Durability, reached: &mut Coverage) {
     let options = SweepOptions {
         media,
@@ -339,8 +339,9 @@ fn tac_resized() {
     resized(MediaKind::Block, Durability::Sync, &mut reached);
     resized(MediaKind::Block, Durability::None, &mut reached);
     resized(MediaKind::Tiered, Durability::Sync, &mut reached);
+    resized(MediaKind::Byte, Durability::Sync, &mut reached);
     let few = variable("TERRACE_SWEEP_HISTORIES", 400) < 400;
-    for label in ["tier_resizes", "extents_moved", "resizes refused"] {
+    for label in ["tier_resizes", "pmem_resizes", "extents_moved", "resizes refused"] {
         assert!(few || reached.get(label) > 0, "never reached: {label}");
     }
 }

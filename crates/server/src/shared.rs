@@ -79,6 +79,18 @@ impl Shared {
     }
 }
 
+impl Shared {
+    /// Gives the tier in byte-addressable memory another size.
+    ///
+    /// # Errors
+    /// As [`OpenStore::resize_pmem`].
+    pub fn resize_pmem(&self, bytes: u64) -> Result<(), StoreError> {
+        self.store.resize_pmem(bytes)?;
+        tracing::info!(bytes, "a client has changed the size of the PMem tier");
+        Ok(())
+    }
+}
+
 /// Counts since the start.
 #[derive(Default)]
 pub(crate) struct Counters {

@@ -27,7 +27,7 @@
 //! | `placement` | which tier records lie in, and the alternatives |
 //! | `swap` | whole bufs that come up |
 //! | `admit` | when writes are refused |
-//! | `resize` | the tier below grows and shrinks |
+//! | `resize` | tiers below DRAM grow and shrink |
 //! | `temperature`, `policy` | how often records are read, and what follows from it |
 //! | `eviction`, `chosen`, `part`, `lists`, `sample` | the policy of DRAM by name, at work, what it hears of slots, and its thresholds |
 //! | `copies` | what sweeps must know beside blocks |
@@ -77,7 +77,7 @@ mod write;
 
 use std::sync::Arc;
 
-use terrace_blocks::{BlockTier, ByteTier, FooterEntry};
+use terrace_blocks::{BlockTier, ByteTier, FooterEntry, Lower};
 use terrace_engine::StoreError;
 use terrace_index::Index;
 use terrace_media::{BlockDevice, ByteRegion};
@@ -97,18 +97,19 @@ pub type BlockStore<I, D> = terrace_blocks::BlockStore<I, SlabSpace<BlockTier<D>
 /// See [`terrace_blocks::TieredStore`].
 pub type TieredStore<I, R, D> = terrace_blocks::TieredStore<I, SlabSpace<BlockTier<D>>, R>;
 
-/// Shows what the middle tier in these bytes of a region holds, for whoever checks a store that nobody uses: of each record
+/// Shows what the middle tier in a region from byte `base` on holds, as long as the tier below says that it is, for whoever checks a store that nobody uses: of each record
 /// what is known of it, and itself, encoded, unless it is damaged. Nothing is changed.
 ///
 /// # Errors
-/// [`StoreError::Corrupt`] if something is damaged and nobody can tell whose it was.
-pub fn read_middle<R: ByteRegion>(
-    region: &Arc<R>,
-    part: (u64, u64),
+/// [`StoreError::Corrupt`] if something is damaged and nobody can tell whose it was; [`StoreError::Options`] if the region is shorter
+/// than that.
+pub fn read_middle<R: ByteRegion, L: Lower>(
+    (region, base): (&Arc<R>, u64),
+    lower: &L,
     options: &SlabOptions,
     show: &mut dyn FnMut(&FooterEntry, Option<&[u8]>),
 ) -> Result<(), StoreError> {
-    MiddleTier::new(region.clone(), part, String::new(), false).read(options, show)
+    MiddleTier::stored(region, base, (lower, options.store_id), "the middle tier")?.read(options, show)
 }
 
 /// What is no property of a store: each opening may choose otherwise.
@@ -186,8 +187,12 @@ pub fn open_tiered<I: Index, R: ByteRegion, D: BlockDevice>(
 ) -> Result<Arc<TieredStore<I, R, D>>, StoreError> {
     let space = |lower, sizes: &Sizes, fresh| {
         let start = base + sizes.log_bytes;
-        let part = (start, region.len().saturating_sub(start));
-        let tier = MiddleTier::new(region.clone(), part, middle.into(), fresh);
+        let tier = if fresh {
+            let part = (start, region.len().saturating_sub(start));
+            MiddleTier::new(region.clone(), part, middle.into(), true)
+        } else {
+            MiddleTier::stored(region, start, (&lower, sizes.store_id), middle)?
+        };
         SlabSpace::new(lower, Some(tier), options(sizes, choices))
     };
     terrace_blocks::open_tiered((region, base), data, opening, &space)

@@ -43,7 +43,7 @@ pub struct SlabOptions {
 /// Slabs that are needed at least: records of a few lengths, and one that changes class.
 pub(crate) const SLABS_MIN: usize = 5;
 /// Slabs of the middle tier that are needed at least: one that changes class, and another.
-const PMEM_SLABS_MIN: usize = 2;
+pub(crate) const PMEM_SLABS_MIN: usize = 2;
 /// So many would do for records of all lengths.
 const SLABS_WANTED: u64 = 512;
 /// Pages that are needed at least, beside those for what DRAM holds.
@@ -96,6 +96,8 @@ impl From<&Sizes> for SlabOptions {
 pub struct MiddleTier {
     medium: Box<dyn Medium>,
     fresh: bool,
+    /// It has the size that was stored for it, and its region may be longer.
+    resized: bool,
 }
 
 impl MiddleTier {
@@ -106,7 +108,34 @@ impl MiddleTier {
         description: String,
         fresh: bool,
     ) -> Self {
-        Self { medium: Box::new(Area::new(region, base, len, description)), fresh }
+        Self { medium: Box::new(Area::new(region, base, len, description)), fresh, resized: false }
+    }
+
+    /// The same with as many bytes as the tier below says, if that says so; else to the region's end.
+    ///
+    /// # Errors
+    /// [`StoreError::Options`] if the region is shorter; [`StoreError::Io`] if the tier below can't be read.
+    pub fn stored<R: ByteRegion, L: Lower>(
+        region: &Arc<R>,
+        base: u64,
+        (lower, store_id): (&L, u64),
+        description: &str,
+    ) -> Result<Self, StoreError> {
+        let stored = terrace_blocks::stored_middle_bytes(lower, store_id);
+        let stored = stored.map_err(StoreError::io("reading how long the middle tier is"))?;
+        let (description, all) = (description.into(), region.len().saturating_sub(base));
+        match stored {
+            None => Ok(Self::new(region.clone(), (base, all), description, false)),
+            Some(bytes) if bytes > all => Err(StoreError::Options(format!(
+                "{description}: it holds {} bytes, but {} are recorded: it was truncated, or a part is missing",
+                region.len(),
+                base.saturating_add(bytes)
+            ))),
+            Some(bytes) => {
+                let tier = Self::new(region.clone(), (base, bytes), description, false);
+                Ok(Self { resized: true, ..tier })
+            }
+        }
     }
 
     pub(crate) fn read(
@@ -122,7 +151,7 @@ impl MiddleTier {
 
     fn open(self, options: &SlabOptions) -> Result<Middle, StoreError> {
         let least = PMEM_SLABS_MIN as u64 * options.block_bytes as u64;
-        if self.medium.len() < least {
+        if self.medium.len() < least && !self.resized {
             return Err(StoreError::Options(format!(
                 "the middle tier has {} bytes for records: with slabs of {} bytes at least {least} are needed",
                 self.medium.len(),
@@ -130,11 +159,13 @@ impl MiddleTier {
             )));
         }
         let longest = options.record_bytes_max();
-        let slabs = PmemSlabs::new(self.medium, options.block_bytes, longest, options.store_id);
+        let lends = options.placement == Placement::AntiNvm;
+        let uncut = self.resized && self.medium.len_max().is_some();
+        let slabs = PmemSlabs::new(self.medium, options.block_bytes, longest, options.store_id, lends);
         if self.fresh {
             slabs.make();
         }
-        Ok(Middle::new(slabs, options.placement))
+        Ok(Middle::new(slabs, uncut))
     }
 }
 

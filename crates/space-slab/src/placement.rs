@@ -181,7 +181,7 @@ impl<L: Lower> SlabSpace<L> {
     /// free tells of their steps, not of room: then they take turns by size, as slots of one pool would be let go.
     fn by_free_bytes(&self, middle: &Middle) -> Tier {
         let dram = (self.slabs.free_slabs() as u64, self.slabs.target.frames() as u64);
-        let pmem = (middle.slabs.free_slabs() as u64, middle.slabs.table.len() as u64);
+        let pmem = (middle.slabs.free_slabs() as u64, middle.slabs.end() as u64);
         if dram.0 + pmem.0 > 0 {
             // Shares, times both sizes.
             return if dram.0 * pmem.1 >= pmem.0 * dram.1 { Tier::Dram } else { Tier::Pmem };

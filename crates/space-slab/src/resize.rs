@@ -1,4 +1,4 @@
-//! The tier below grows and shrinks while it is used.
+//! The tier below grows and shrinks while it is used. (The one between DRAM and it: `middle/size.rs`.)
 //!
 //! ```text
 //! grow     medium longer, synced --> size stored --> its blocks are free
@@ -17,8 +17,12 @@ use terrace_engine::space::Context;
 use crate::admit::COUNTED_ON_PERCENT;
 use crate::defrag::{Defrag, USABLE_PERCENT};
 use crate::location::PAGE_BYTES_MAX;
+use crate::middle::Middle;
 use crate::open::{PAGES_OVER, SLABS_MIN};
 use crate::space::SlabSpace;
+
+/// The middle tier's name in statistics.
+const MIDDLE: &str = "pmem";
 
 impl<L: Lower> SlabSpace<L> {
     /// Whether blocks lie behind the end that the tier is to have.
@@ -29,7 +33,8 @@ impl<L: Lower> SlabSpace<L> {
     /// See [`Store::resize_tier`](terrace_engine::Store::resize_tier).
     pub(crate) fn resize_tier_to(&self, tier: &str, bytes: u64) -> Result<(), StoreError> {
         let refused = |text: String| Err(StoreError::Options(text));
-        if tier != L::NAME {
+        let middle = self.middle.as_ref().filter(|_| tier == MIDDLE);
+        if tier != L::NAME && middle.is_none() {
             return refused(format!("tier {tier} can't be resized while the store is open"));
         }
         // No block is on its way into use.
@@ -40,10 +45,20 @@ impl<L: Lower> SlabSpace<L> {
         if let Some(failure) = self.blocks.failure.get() {
             return refused(format!("nothing more is written to tier {tier} ({})", failure.what));
         }
+        if let Some(middle) = middle {
+            steps.middle.shrinking.begin_again();
+            return self.resize_middle(middle, bytes);
+        }
+        let Some(longest) = self.blocks.lower.len_max() else {
+            return refused(format!(
+                "tier {tier} keeps its size: {} can't be resized",
+                self.blocks.lower.describe()
+            ));
+        };
         let block = self.blocks.block_bytes as u64;
         let size_of = |blocks: u64| manifest_area::<L>() + blocks * block;
         let count = bytes.saturating_sub(manifest_area::<L>()) / block;
-        let (least, most) = (self.least_blocks(), self.most_blocks());
+        let (least, most) = (self.least_blocks(), self.most_blocks(longest));
         if !(least..=most).contains(&count) {
             return refused(format!(
                 "{bytes} bytes for tier {tier}: with pages of {block} bytes, and this much DRAM above, it can have {} to {}",
@@ -56,7 +71,7 @@ impl<L: Lower> SlabSpace<L> {
             self.details.resizes.fetch_add(1, Relaxed);
             return Ok(());
         }
-        let needed = self.blocks_needed();
+        let needed = self.blocks_needed_with(self.middle_bytes_to_move());
         if count < needed && count < self.blocks.usable() as u64 {
             return refused(format!(
                 "{bytes} bytes for tier {tier}: what it holds needs {}; delete or let expire what is not wanted first",
@@ -73,14 +88,16 @@ impl<L: Lower> SlabSpace<L> {
         let dram = self.slabs.target.frames().max(SLABS_MIN) * self.slabs.slab_bytes;
         (dram.div_ceil(self.blocks.block_bytes) + PAGES_OVER + self.blocks.reserve()) as u64
     }
-    fn most_blocks(&self) -> u64 {
-        let named = (PAGE_BYTES_MAX - manifest_area::<L>()) / self.blocks.block_bytes as u64;
+    fn most_blocks(&self, longest: u64) -> u64 {
+        let bytes = longest.min(PAGE_BYTES_MAX);
+        let named = bytes.saturating_sub(manifest_area::<L>()) / self.blocks.block_bytes as u64;
         named.min(slots_max(self.blocks.block_bytes)).min(self.blocks.slots.most() as u64)
     }
 
-    /// Blocks for what is live, written anew and with gaps as usual, and for what is dirty, beside those that are kept free.
-    fn blocks_needed(&self) -> u64 {
-        let (mut bytes, mut whole) = (self.dirty_bytes(), 0);
+    /// Blocks for what is live, written anew and with gaps as usual, for what is dirty, and for bytes that come from elsewhere, beside
+    /// those that are kept free.
+    pub(crate) fn blocks_needed_with(&self, more: u64) -> u64 {
+        let (mut bytes, mut whole) = (self.dirty_bytes() + more, 0);
         for (number, slot) in self.blocks.slots.iter().enumerate() {
             match slot.state() {
                 State::Sealed => bytes += self.live_with_entries(number as u32),
@@ -101,7 +118,7 @@ impl<L: Lower> SlabSpace<L> {
         live + u64::from(slot.count.load(Relaxed)) * ENTRY_BYTES as u64 * live / used
     }
 
-    /// Room that what lies behind the end takes before it.
+    /// Room that what lies behind the end takes before it, and what comes from a middle tier that shrinks.
     pub(crate) fn bytes_to_move(&self) -> u64 {
         let (end, all) = (self.blocks.usable(), self.blocks.slots.len());
         let of = |number: usize| match self.blocks.slots[number].state() {
@@ -109,7 +126,11 @@ impl<L: Lower> SlabSpace<L> {
             State::Free | State::Freeing => 0,
             _ => self.blocks.block_bytes as u64,
         };
-        (end..all).map(of).sum()
+        (end..all).map(of).sum::<u64>() + self.middle_bytes_to_move()
+    }
+    /// What of it comes from the middle tier.
+    fn middle_bytes_to_move(&self) -> u64 {
+        self.middle.as_ref().map_or(0, Middle::bytes_to_move)
     }
 
     /// Moves a block of large values from behind the end, or begins with a page; ends the tier there once nothing is left. `false`

@@ -102,7 +102,7 @@ pub(crate) struct Steps {
     evicting: Evicting,
     pub retiring: Retiring,
     pub defrag: Defrag,
-    middle: MiddleSteps,
+    pub middle: MiddleSteps,
     sweep: Sweep,
     warming: Warming,
     sampling: Sampling,
@@ -137,8 +137,9 @@ pub(crate) struct Details {
     pub from_middle_up: AtomicU64,
     pub from_middle_down: AtomicU64,
     pub warmed: AtomicU64,
-    /// Ends of the tier that were reached, either way.
+    /// Ends of the tier below, and of the middle tier, that were reached, either way.
     pub resizes: AtomicU64,
+    pub middle_resizes: AtomicU64,
     pub snapshots_saved: AtomicU64,
     pub snapshots_not_saved: AtomicU64,
 }

@@ -52,8 +52,11 @@ impl<L: Lower> SlabSpace<L> {
         let middle = self.middle.iter().flat_map(|middle| {
             let slabs = &middle.slabs;
             [
-                ("pmem_slabs", slabs.table.len() as u64),
+                ("pmem_slabs", slabs.end() as u64),
+                ("pmem_slabs_to_empty", slabs.to_empty() as u64),
+                ("pmem_slabs_to_cut", (slabs.table.len() - slabs.end()) as u64),
                 ("pmem_slabs_free", slabs.free_slabs() as u64),
+                ("pmem_resizes", d.middle_resizes.load(Relaxed)),
                 ("pmem_slabs_formatted", slabs.formatted.load(Relaxed)),
                 ("records_from_dram_to_pmem", d.to_middle_down.load(Relaxed)),
                 ("records_from_ssd_to_pmem", d.to_middle_up.load(Relaxed)),

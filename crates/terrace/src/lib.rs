@@ -64,6 +64,7 @@ struct Inner {
     budget_for_all: bool,
     emulated: Option<Arc<terrace_media::HeapRegion>>,
     ssd: Option<Mutex<open::Ssd>>,
+    pmem: Option<Mutex<open::Pmem>>,
 }
 
 /// Opens a store, creating it if there is none.
@@ -91,6 +92,7 @@ pub fn open_on(options: Options, source: &impl MediaSource) -> Result<OpenStore,
         budget_for_all: options.dram_records.is_none(),
         emulated: opened.emulated,
         ssd: opened.ssd.map(Mutex::new),
+        pmem: opened.pmem.map(Mutex::new),
     };
     Ok(OpenStore { inner: Arc::new(inner), description: opened.description })
 }
@@ -137,17 +139,7 @@ impl OpenStore {
             return Err(StoreError::Options("the store has no tier on an SSD".into()));
         };
         let mut ssd = ssd.lock();
-        let more = bytes.saturating_sub(ssd.bytes);
-        let free = terrace_media::detect(&ssd.dir).map_or(u64::MAX, |place| place.free_bytes);
-        if more > free {
-            return Err(StoreError::Options(format!(
-                "{} for the SSD, {} more than now: {} has {} free",
-                human_bytes(bytes),
-                human_bytes(more),
-                ssd.dir.display(),
-                human_bytes(free)
-            )));
-        }
+        refuse_too_much("the SSD", bytes, ssd.bytes, &ssd.dir)?;
         let log_bytes = ssd.log_bytes;
         self.inner.store.resize_tier("ssd", bytes.saturating_sub(log_bytes)).map_err(
             |error| match error {
@@ -165,11 +157,64 @@ impl OpenStore {
     pub fn ssd_bytes(&self) -> Option<u64> {
         self.inner.ssd.as_ref().map(|ssd| ssd.lock().bytes)
     }
+    /// Changes `Options::pmem`'s size, for good, as [`resize_ssd`](Self::resize_ssd) does the other tier's. Of a store with both tiers
+    /// the memory holds the log, too, which stays as it is: with what that and the superblock take, or 0, the tier of records
+    /// is emptied and given up, until it grows again.
+    ///
+    /// # Errors
+    /// As [`Store::resize_tier`], and [`StoreError::Options`] if there is no such tier, if its memory keeps its size (a device, or
+    /// memory of the process or of a node), or if there is no room for it where it lies.
+    pub fn resize_pmem(&self, bytes: u64) -> Result<(), StoreError> {
+        let Some(pmem) = &self.inner.pmem else {
+            return Err(StoreError::Options(
+                "the store has no tier in byte-addressable memory that could have another size".into(),
+            ));
+        };
+        let mut pmem = pmem.lock();
+        let (front, bytes) = (pmem.front_bytes, if bytes == 0 { pmem.front_bytes } else { bytes });
+        let (asked, log) = (human_bytes(bytes), human_bytes(front));
+        if bytes < front {
+            return Err(StoreError::Options(format!(
+                "{asked} for PMem: the log takes {log} there, so that it has {front} bytes at least; 0 means just that, and no records"
+            )));
+        }
+        if let Some(dir) = pmem.path.parent() {
+            refuse_too_much("PMem", bytes, pmem.bytes, dir)?;
+        }
+        self.inner.store.resize_tier("pmem", bytes - front).map_err(|error| match error {
+            StoreError::Options(text) => {
+                StoreError::Options(format!("{asked}, of which the log takes {log}: {text}"))
+            }
+            other => other,
+        })?;
+        pmem.bytes = bytes;
+        Ok(())
+    }
+    /// The size that the tier in byte-addressable memory is to have, superblock and log counted; `None` if there is no such tier.
+    pub fn pmem_bytes(&self) -> Option<u64> {
+        self.inner.pmem.as_ref().map(|pmem| pmem.lock().bytes)
+    }
     /// Ends as if the process had been killed: nothing more is written. For benchmarks and tests of recovery. The directory
     /// is free again once every clone of this handle and every session is dropped.
     pub fn kill(self) {
         self.inner.background.stop();
     }
+}
+
+/// Refuses what there is no room for where it lies.
+fn refuse_too_much(what: &str, bytes: u64, before: u64, dir: &std::path::Path) -> Result<(), StoreError> {
+    let more = bytes.saturating_sub(before);
+    let free = terrace_media::detect(dir).map_or(u64::MAX, |place| place.free_bytes);
+    if more <= free {
+        return Ok(());
+    }
+    Err(StoreError::Options(format!(
+        "{} for {what}, {} more than now: {} has {} free",
+        human_bytes(bytes),
+        human_bytes(more),
+        dir.display(),
+        human_bytes(free)
+    )))
 }
 
 impl std::ops::Deref for OpenStore {

@@ -31,6 +31,18 @@ pub(crate) struct Opened {
     pub emulated: Option<Arc<HeapRegion>>,
     /// The block tier, if there is one.
     pub ssd: Option<Ssd>,
+    /// The tier in byte-addressable memory, if there is one that could have another size.
+    pub pmem: Option<Pmem>,
+}
+
+/// A tier in byte-addressable memory as its size is given.
+pub(crate) struct Pmem {
+    /// Its file or device.
+    pub path: std::path::PathBuf,
+    /// Bytes, superblock and log counted.
+    pub bytes: u64,
+    /// Of them for superblock and log, which lie in front.
+    pub front_bytes: u64,
 }
 
 /// A block tier as its size is given: with what lies beside the blocks.
@@ -101,6 +113,7 @@ fn open_dram(options: &Options) -> Result<Opened, StoreError> {
         locks: Vec::new(),
         emulated: None,
         ssd: None,
+        pmem: None,
     })
 }
 

@@ -25,6 +25,8 @@ const CALLS: &[(&str, &str)] = &[
     (".secure(", "secure"),
     (".save_manifest(", "save_manifest"),
     ("lower.write(", "write"),
+    ("lower.resize(", "resize"),
+    ("region.resize(", "resize"),
     ("write_header_of(", "write"),
     ("store_copies(", "save_manifest"),
     (".write_nt(", "write_nt"),

@@ -36,12 +36,20 @@ pub(super) const SETTINGS: [Setting; 11] = [
 ];
 
 /// Where sites are looked for that stores have only whose tiers change their sizes.
-pub(super) const RESIZED: [Setting; 2] =
-    [(MediaKind::Block, Some(Durability::Sync)), (MediaKind::Block, Some(Durability::None))];
+pub(super) const RESIZED: [Setting; 6] = [
+    (MediaKind::Byte, Some(Durability::Sync)),
+    (MediaKind::Byte, Some(Durability::None)),
+    (MediaKind::Block, Some(Durability::Sync)),
+    (MediaKind::Block, Some(Durability::None)),
+    (MediaKind::Tiered, Some(Durability::Sync)),
+    (MediaKind::Tiered, Some(Durability::None)),
+];
 
 /// Whether a site is one of those.
 pub(super) fn needs_resizing(name: &str) -> bool {
-    ["blocks/size.rs ", "blocks/moved.rs "].iter().any(|file| name.starts_with(file))
+    ["blocks/size.rs ", "blocks/moved.rs ", "space-slab/pmem/grow.rs ", "space-slab/pmem/medium.rs resize "]
+        .iter()
+        .any(|file| name.starts_with(file))
 }
 
 /// A setting's mode, for people.
@@ -149,7 +157,7 @@ pub(super) fn probe_resizing(
     before: &[Row],
     progress: &mut dyn FnMut(&str),
 ) -> anyhow::Result<Vec<Row>> {
-    let kinds = [SiteKind::Write, SiteKind::Sync];
+    let kinds = [SiteKind::Write, SiteKind::Sync, SiteKind::Stream, SiteKind::Fence];
     let names = calls.iter().map(|call| &call.name).filter(|name| needs_resizing(name));
     let wanted = names.flat_map(|name| kinds.map(|kind| (name.clone(), kind))).collect();
     let mut rows = probe(engine, setting, effort, (calls, before, Some(&wanted)), progress)?;

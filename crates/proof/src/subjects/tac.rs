@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use terrace_engine::hash::KeyHasher;
 use terrace_engine::{Store, StoreError, StoreHandle};
+use terrace_space_hybrid_log::Sizes;
 use terrace_space_slab::{Choices, Placement, SlabOptions, Swap, open_block, open_byte, open_tiered};
-use terrace_testkit::sweep::{self, Media, MediaKind, Shape, Subject};
+use terrace_testkit::sweep::{self, Media, MediaKind, Resized, Shape, Subject};
 
 use super::tiny::{HASHER, opening, shape, sizes};
 
@@ -18,7 +19,7 @@ impl Subject for Tac {
     }
 
     fn shape(&self, media: MediaKind) -> Shape {
-        let terrace_space_hybrid_log::Sizes { block_bytes, dram_bytes, store_id, .. } = sizes(media);
+        let Sizes { block_bytes, dram_bytes, store_id, .. } = sizes(media);
         let Choices { placement, eviction, swap } = Choices::default();
         let dram_budget = None;
         let options =
@@ -142,16 +143,37 @@ impl Subject for TacSmall {
     }
 }
 
-/// Engine `tac` with a tier on a device that grows and shrinks.
+/// Engine `tac` with tiers that grow and shrink.
 pub struct TacResized;
+
+/// Slabs that a middle tier has at most.
+const SLABS: usize = 6;
+/// Blocks of a tier on byte-addressable media, at most.
+const BLOCKS: usize = 26;
+
+/// The tiers that change their sizes in stores of this shape.
+fn resized(media: MediaKind, shape: &Shape) -> Vec<Resized> {
+    let ssd = Resized { tier: "ssd", bytes: shape.data_bytes as u64, least: 8 };
+    match media {
+        MediaKind::Byte => {
+            let bytes = ssd.bytes - sizes(media).log_bytes;
+            vec![Resized { tier: "pmem", bytes, least: 8 }]
+        }
+        MediaKind::Block => vec![ssd],
+        MediaKind::Tiered => {
+            let slabs = (SLABS * sizes(media).block_bytes) as u64;
+            vec![ssd, Resized { tier: "pmem", bytes: slabs, least: 0 }]
+        }
+    }
+}
 
 impl Subject for TacResized {
     fn takes(&self, media: MediaKind) -> bool {
-        media != MediaKind::Byte
+        Tac.takes(media)
     }
 
-    fn resizes(&self) -> bool {
-        true
+    fn resizes(&self, media: MediaKind) -> Vec<Resized> {
+        resized(media, &self.shape(media))
     }
 
     fn sets_read(&self) -> bool {
@@ -160,7 +182,14 @@ impl Subject for TacResized {
     }
 
     fn shape(&self, media: MediaKind) -> Shape {
-        Tac.shape(media)
+        let shape = Tac.shape(media);
+        let Sizes { block_bytes, log_bytes, .. } = sizes(media);
+        match media {
+            // The manifests take less than a block.
+            MediaKind::Byte => Shape { data_bytes: log_bytes as usize + (BLOCKS + 1) * block_bytes, ..shape },
+            MediaKind::Block => shape,
+            MediaKind::Tiered => Shape { log_bytes: log_bytes as usize + SLABS * block_bytes, ..shape },
+        }
     }
 
     fn open(&self, media: &Media, how: sweep::Opening) -> Result<Box<dyn Store>, StoreError> {
@@ -176,8 +205,8 @@ impl Subject for TacMoving {
         TacResized.takes(media)
     }
 
-    fn resizes(&self) -> bool {
-        true
+    fn resizes(&self, media: MediaKind) -> Vec<Resized> {
+        resized(media, &self.shape(media))
     }
 
     fn moves_large(&self) -> bool {
@@ -190,7 +219,12 @@ impl Subject for TacMoving {
     }
 
     fn shape(&self, media: MediaKind) -> Shape {
-        Shape { data_bytes: 40 * sizes(media).block_bytes, ..Tac.shape(media) }
+        let blocks = 40 * sizes(media).block_bytes;
+        let data_bytes = match media {
+            MediaKind::Byte => sizes(media).log_bytes as usize + blocks,
+            MediaKind::Block | MediaKind::Tiered => blocks,
+        };
+        Shape { data_bytes, ..TacResized.shape(media) }
     }
 
     fn open(&self, media: &Media, how: sweep::Opening) -> Result<Box<dyn Store>, StoreError> {

@@ -1,4 +1,4 @@
-//! `CONFIG`: what clients and tools ask for; while the server runs the budget of DRAM and the size of the SSD tier can be changed.
+//! `CONFIG`: what clients and tools ask for; while the server runs the budget of DRAM and the sizes of the tiers below can be changed.
 
 use std::mem::discriminant;
 
@@ -26,6 +26,7 @@ const PARAMETERS: &[Parameter] = &[
     ("maxclients", |shared| shared.options.max_connections.to_string()),
     ("maxmemory", |shared| shared.dram_budget().to_string()),
     ("maxmemory-policy", |shared| if shared.options.evicts { "allkeys-lru".into() } else { "noeviction".into() }),
+    ("pmem-size", |shared| shared.store.pmem_bytes().unwrap_or(0).to_string()),
     ("port", |shared| shared.redis_port.to_string()),
     ("proto-max-bulk-len", |shared| shared.options.argument_bytes_max.to_string()),
     ("requirepass", |_| String::new()),
@@ -59,7 +60,7 @@ pub(super) fn get(call: &mut Call<'_>) -> Outcome {
     })
 }
 
-/// `CONFIG SET name value …`: `maxmemory` or `ssd-size` can be set; anything else is refused, and nothing changed then.
+/// `CONFIG SET name value …`: `maxmemory`, `pmem-size` or `ssd-size` can be set; anything else is refused, and nothing changed then.
 pub(super) fn set(call: &mut Call<'_>) -> Outcome {
     if !call.args.len().is_multiple_of(2) {
         return Err("ERR wrong number of arguments for 'config|set' command".into());
@@ -72,12 +73,14 @@ pub(super) fn set(call: &mut Call<'_>) -> Outcome {
             Sized::Dram(bytes.ok_or_else(|| failed(b"maxmemory", "argument must be a memory value"))?)
         } else if name.eq_ignore_ascii_case(b"ssd-size") {
             Sized::Ssd(tier_bytes(value).map_err(|why| failed(b"ssd-size", &why))?)
+        } else if name.eq_ignore_ascii_case(b"pmem-size") {
+            Sized::Pmem(tier_bytes(value).map_err(|why| failed(b"pmem-size", &why))?)
         } else {
             return Err(refusal(name));
         };
         if wanted.is_some_and(|other| discriminant(&other) != discriminant(&size)) {
             // The second might be refused when the first has changed.
-            return Err(failed(name, "maxmemory and ssd-size are set one at a time"));
+            return Err(failed(name, "maxmemory, pmem-size and ssd-size are set one at a time"));
         }
         wanted = Some(size);
     }
@@ -86,6 +89,7 @@ pub(super) fn set(call: &mut Call<'_>) -> Outcome {
     };
     match wanted {
         Some(Sized::Dram(bytes)) => resized(&b"maxmemory"[..], call.ctx.shared.resize_dram(bytes))?,
+        Some(Sized::Pmem(bytes)) => resized(&b"pmem-size"[..], call.ctx.shared.resize_pmem(bytes))?,
         Some(Sized::Ssd(bytes)) => resized(&b"ssd-size"[..], call.ctx.shared.resize_ssd(bytes))?,
         None => {}
     }
@@ -96,10 +100,11 @@ pub(super) fn set(call: &mut Call<'_>) -> Outcome {
 #[derive(Clone, Copy)]
 enum Sized {
     Dram(u64),
+    Pmem(u64),
     Ssd(u64),
 }
 
-/// The size of a tier as `--ssd` takes it.
+/// The size of a tier as `--pmem` and `--ssd` take it.
 fn tier_bytes(text: &[u8]) -> Result<u64, String> {
     let text = String::from_utf8_lossy(text);
     match text.parse()? {

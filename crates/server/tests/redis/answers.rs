@@ -120,8 +120,14 @@ fn info_and_config_tell_what_clients_ask() {
     assert!(refused.contains("memory value"), "{refused}");
     let refused = text_of_error(client.ask(&["CONFIG", "SET", "ssd-size", "64MiB"]));
     assert!(refused.contains("'ssd-size'") && refused.contains("no tier on an SSD"), "{refused}");
-    let both = ["CONFIG", "SET", "maxmemory", "100mb", "ssd-size", "64MiB"];
-    assert!(text_of_error(client.ask(&both)).contains("one at a time"));
+    let refused = text_of_error(client.ask(&["CONFIG", "SET", "pmem-size", "64MiB"]));
+    assert!(refused.contains("'pmem-size'") && refused.contains("no tier in byte"), "{refused}");
+    for other in ["maxmemory", "pmem-size"] {
+        let both = ["CONFIG", "SET", other, "104857600", "ssd-size", "64MiB"];
+        assert!(text_of_error(client.ask(&both)).contains("one at a time"));
+    }
+    let sizes = array(client.ask(&["CONFIG", "GET", "*-size"])).into_iter().map(text).collect::<Vec<_>>();
+    assert_eq!(sizes, ["pmem-size", "0", "ssd-size", "0"], "there are no such tiers");
     let refused = text_of_error(client.ask(&["CONFIG", "SET", "port", "1"]));
     assert!(refused.contains("'port'") && refused.contains("immutable"), "{refused}");
     ours.stop();

@@ -25,7 +25,7 @@ const LOOKS_LEAST: usize = 64;
 
 /// What came of an attempt to make a record leave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Left {
+pub(super) enum Left {
     /// It is staged, or gone.
     Yes,
     /// The page is full.
@@ -87,6 +87,7 @@ impl<L: Lower> SlabSpace<L> {
         context: &dyn Context,
     ) -> Progress {
         let Some(middle) = &self.middle else { return Progress::Idle };
+        self.cut_middle_leftovers(middle);
         let cleared = self.clear_released(middle, steps, context);
         let arrived = self.take_arrived(middle, &mut steps.filling, index, context);
         let waits = if steps.cooling.is_empty() { Progress::Idle } else { Progress::Blocked };
@@ -107,7 +108,11 @@ impl<L: Lower> SlabSpace<L> {
             middle.count(&staged.collect::<Vec<_>>(), |class| leaving[class] += 1);
         }
         let mut budget = VICTIMS_A_STEP;
-        let mut left = self.drain_middle(middle, &mut budget, stage, index, context);
+        let going = (&mut steps.shrinking, &mut budget);
+        let mut left = self.shrink_middle(middle, going, stage, index, context);
+        if left != Some(Left::PageFull) {
+            left = self.drain_middle(middle, &mut budget, stage, index, context).or(left);
+        }
         let kept = self.slots_kept(middle);
         steps.parts.resize_with(middle.slabs.classes(), Default::default);
         for (class, leaving) in leaving.into_iter().enumerate() {
@@ -230,7 +235,7 @@ impl<L: Lower> SlabSpace<L> {
     }
 
     /// Stages a slot's record, or lets it go if a whole-database flush forgot it or nothing refers to it.
-    fn leave_middle<I: Index>(
+    pub(super) fn leave_middle<I: Index>(
         &self,
         middle: &Middle,
         at: u64,
@@ -283,7 +288,9 @@ fn choose_drain(middle: &Middle, wanting: usize) {
     if most == 0 || (held > 0 && held * 4 >= most) {
         return;
     }
-    if let Some(slab) = slabs.slabs_of(donor).into_iter().min_by_key(|&slab| slabs.used(slab)) {
+    let end = slabs.end() as u32;
+    let of_donor = slabs.slabs_of(donor).into_iter().filter(|&slab| slab < end);
+    if let Some(slab) = of_donor.min_by_key(|&slab| slabs.used(slab)) {
         slabs.drain(slab);
     }
 }

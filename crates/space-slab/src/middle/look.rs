@@ -103,12 +103,11 @@ impl Middle {
 
     pub fn stats(&self) -> TierStats {
         let (slots, bytes) = self.slabs.taken_slots();
-        let slabs = self.slabs.table.len();
         TierStats {
             tier: "pmem",
             medium: self.slabs.describe(),
-            capacity_bytes: (slabs * self.slabs.slab_bytes) as u64,
-            used_bytes: ((slabs - self.slabs.free_slabs()) * self.slabs.slab_bytes) as u64,
+            capacity_bytes: self.slabs.bytes_of(self.slabs.end()),
+            used_bytes: self.slabs.bytes_of(self.slabs.held_slabs()),
             records: slots as u64,
             live_bytes: bytes,
             media: self.slabs.counters(),

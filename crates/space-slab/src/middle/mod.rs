@@ -13,6 +13,7 @@
 //! | `mod` | what is shared; slots that were let go |
 //! | `enter` | records that come here |
 //! | `leave` | records that go to pages |
+//! | `size` | it grows and shrinks |
 //! | `look` | sweeps and searches that must know what is here |
 //!
 //! # Invariants
@@ -26,6 +27,7 @@
 mod enter;
 mod leave;
 mod look;
+mod size;
 
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering::*;
@@ -36,11 +38,10 @@ use terrace_engine::space::Context;
 
 pub(crate) use enter::Filling;
 
-use crate::placement::Placement;
 use crate::pmem::{Bits, NONE, PmemSlabs};
 use crate::policy::{Clock, Policy};
 use crate::space::SlabSpace;
-use crate::sync::{AtomicU32, AtomicU64, Mutex};
+use crate::sync::{AtomicBool, AtomicU32, AtomicU64, Mutex};
 use crate::temperature::NO_RIVAL;
 
 /// The middle tier.
@@ -56,9 +57,8 @@ pub(crate) struct Middle {
     wanting: AtomicU32,
     /// The newest page that took records from here.
     pub moved_seq: AtomicU64,
-    /// Of each slab, slots that are the home of a record in DRAM: kept for a placement that asks, else there are none. A hint:
-    /// one may be missing, or left over.
-    lent: Box<[Bits]>,
+    /// The medium may be longer, by what a crash left of another size.
+    uncut: AtomicBool,
 }
 
 /// What background steps remember of it.
@@ -70,6 +70,7 @@ pub(crate) struct MiddleSteps {
     waiting: Vec<usize>,
     /// One a class. Here it is CLOCK, whatever DRAM has.
     parts: Vec<<Clock as Policy>::Part>,
+    pub shrinking: size::Shrinking,
 }
 
 /// Slots that were let go, and what they wait for.
@@ -82,11 +83,9 @@ struct Cooling {
 }
 
 impl Middle {
-    pub fn new(slabs: PmemSlabs, placement: Placement) -> Self {
-        let lends = placement == Placement::AntiNvm;
-        let bits = slabs.table.iter().filter(|_| lends).map(|_| Bits::new(slabs.slots_most()));
+    pub fn new(slabs: PmemSlabs, uncut: bool) -> Self {
         Self {
-            lent: bits.collect(),
+            uncut: AtomicBool::new(uncut),
             rivals: (0..slabs.classes()).map(|_| AtomicU32::new(NO_RIVAL)).collect(),
             slabs,
             released: Mutex::default(),
@@ -118,15 +117,15 @@ impl Middle {
     }
     #[inline]
     fn lent(&self, at: u64) -> Option<(&Bits, usize)> {
-        let bits = self.lent.get(self.slabs.slab_of(at) as usize)?;
-        Some((bits, self.slabs.number(at)?.1))
+        let (slab, slot) = self.slabs.number(at)?;
+        Some((self.slabs.table[slab as usize].lent.as_ref()?, slot))
     }
     fn is_lent(&self, slab: u32, slot: usize) -> bool {
-        self.lent.get(slab as usize).is_some_and(|bits| bits.is_set(slot))
+        self.slabs.table[slab as usize].lent.as_ref().is_some_and(|bits| bits.is_set(slot))
     }
     /// Bytes of DRAM.
     pub fn dram_bytes(&self) -> u64 {
-        self.slabs.dram_bytes() + self.lent.iter().map(|bits| bits.bytes() as u64).sum::<u64>()
+        self.slabs.dram_bytes()
     }
     /// Calls `note` with the class of each of these taken slots.
     fn count(&self, slots: &[u64], mut note: impl FnMut(usize)) {
@@ -151,7 +150,8 @@ impl<L: Lower> SlabSpace<L> {
             });
         }
         let waiting: usize = steps.waiting.iter().sum();
-        if !context.logged() && waiting * WAITING_SHARE > middle.slabs.taken_slots().0 {
+        let many = waiting * WAITING_SHARE > middle.slabs.taken_slots().0;
+        if !context.logged() && (many || waiting > 0 && middle.is_shrinking()) {
             self.rounds.target.fetch_max(self.rounds.current.load(SeqCst), SeqCst);
         }
         let mut any = false;

@@ -3,12 +3,15 @@
 //! # Thread safety
 //! Reads run at any time; all else is done by one background step at a time, and by an opening.
 
+use std::io;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::*;
 
 use terrace_media::{ByteRegion, CountersSnapshot};
 
 use super::layout::{LINE_BYTES, SlabHeader, SlotPlace};
-use super::{fill, format, free};
+use super::{fill, format, free, grow};
+use crate::sync::AtomicU64;
 
 /// A slot that is to be filled.
 #[derive(Clone, Copy, Debug)]
@@ -25,6 +28,10 @@ pub(crate) struct Filling {
 pub(crate) trait Medium: Send + Sync {
     /// Size in bytes.
     fn len(&self) -> u64;
+    /// The longest that it can be made; `None` if it keeps its size.
+    fn len_max(&self) -> Option<u64>;
+    /// Makes it so long; see [`ByteRegion::resize`].
+    fn resize(&self, len: u64) -> io::Result<()>;
     /// Reads.
     fn read(&self, at: u64, out: &mut [u8]);
     /// An aligned word.
@@ -37,6 +44,8 @@ pub(crate) trait Medium: Send + Sync {
     fn clear(&self, slots: &[u64]);
     /// Gives a slab to a class: see `format.rs`.
     fn format(&self, header: &SlabHeader, slab_bytes: usize);
+    /// Makes it longer, for slabs behind those that there are: see `grow.rs`.
+    fn grow(&self, headers: &[SlabHeader], slab_bytes: usize) -> io::Result<()>;
     /// Makes a slab known that is not used yet; durable after [`fence`](Self::fence).
     fn blank(&self, header: &SlabHeader, slab_bytes: usize);
     /// Starts writing back a line, whoever stored what is in it; durable after [`fence`](Self::fence).
@@ -53,7 +62,7 @@ pub(crate) trait Medium: Send + Sync {
 pub(crate) struct Area<R> {
     pub region: Arc<R>,
     pub base: u64,
-    len: u64,
+    len: AtomicU64,
     description: String,
 }
 
@@ -62,13 +71,21 @@ impl<R: ByteRegion> Area<R> {
     /// If the part is not inside the region, or starts inside a line.
     pub fn new(region: Arc<R>, base: u64, len: u64, description: String) -> Self {
         assert!(base + len <= region.len() && base.is_multiple_of(256), "the slabs lie in their region");
-        Self { region, base, len, description }
+        Self { region, base, len: AtomicU64::new(len), description }
     }
 }
 
 impl<R: ByteRegion> Medium for Area<R> {
     fn len(&self) -> u64 {
-        self.len
+        self.len.load(Acquire)
+    }
+    fn len_max(&self) -> Option<u64> {
+        Some(self.region.len_max()?.saturating_sub(self.base))
+    }
+    fn resize(&self, len: u64) -> io::Result<()> {
+        self.region.resize(self.base + len)?;
+        self.len.store(len, Release);
+        Ok(())
     }
     fn read(&self, at: u64, out: &mut [u8]) {
         self.region.read(self.base + at, out);
@@ -87,6 +104,9 @@ impl<R: ByteRegion> Medium for Area<R> {
     }
     fn format(&self, header: &SlabHeader, slab_bytes: usize) {
         format::format(self, header, slab_bytes);
+    }
+    fn grow(&self, headers: &[SlabHeader], slab_bytes: usize) -> io::Result<()> {
+        grow::grow(self, headers, slab_bytes)
     }
     fn blank(&self, header: &SlabHeader, slab_bytes: usize) {
         self.region.write_nt(self.base + u64::from(header.slab) * slab_bytes as u64, &header.encode());

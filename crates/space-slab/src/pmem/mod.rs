@@ -13,19 +13,22 @@
 //! |---|---|
 //! | `layout` | the format |
 //! | `medium` | the part of a region that the slabs lie in |
-//! | `fill`, `free`, `format` | what is stored there, and in which order |
+//! | `fill`, `free`, `format`, `grow` | what is stored there, and in which order |
 //! | `slab`, `bits` | the table in DRAM: which slots are taken, and whose |
 //! | `read` | fetching a record |
+//! | `size` | more slabs, and fewer |
 //! | `scan` | opening what is there |
 
 mod bits;
 mod fill;
 mod format;
 mod free;
+mod grow;
 mod layout;
 mod medium;
 mod read;
 mod scan;
+mod size;
 mod slab;
 #[cfg(test)]
 mod sweep;

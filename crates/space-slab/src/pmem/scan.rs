@@ -28,7 +28,7 @@ impl PmemSlabs {
         alloc.open.iter_mut().for_each(Vec::clear);
         alloc.of_class.iter_mut().for_each(Vec::clear);
         alloc.used.fill(0);
-        let words = self.table.first().map_or(0, |slab| slab.taken.bytes() / 8);
+        let words = self.table.get(0).map_or(0, |slab| slab.taken.bytes() / 8);
         let mut unadopted = vec![vec![0; words]; self.table.len()];
         for slab in (0..self.table.len() as u32).rev() {
             let start = u64::from(slab) * self.slab_bytes as u64;

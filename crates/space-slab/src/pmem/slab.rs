@@ -11,7 +11,7 @@
 
 use std::sync::atomic::Ordering::*;
 
-use terrace_blocks::FooterEntry;
+use terrace_blocks::{FooterEntry, Table};
 use terrace_engine::record::{Kind, NewRecord};
 
 use super::bits::Bits;
@@ -37,6 +37,9 @@ pub(crate) struct PmemSlab {
     pub staged: Bits,
     /// Taken slots that nothing refers to any more.
     pub gone: Bits,
+    /// Taken slots that are the home of a record in DRAM: kept for a placement that asks, else there is no bit. A hint: one may be
+    /// missing, or left over.
+    pub lent: Option<Bits>,
     /// Taken slots.
     pub(super) used: AtomicU32,
     /// Slots that the index, or a slot in DRAM, refers to.
@@ -60,6 +63,8 @@ pub(super) struct Alloc {
     pub used: Vec<usize>,
     /// A slab of which no slot is taken any more, so that it will be free.
     pub draining: Option<u32>,
+    /// No slot of this slab and those behind it is taken any more: the tier is to end here.
+    pub end: u32,
     /// The newest use of a slab.
     pub seq: u64,
 }
@@ -70,7 +75,9 @@ pub(crate) struct PmemSlabs {
     pub(super) granules: Granules,
     pub slab_bytes: usize,
     pub(super) store_id: u64,
-    pub table: Box<[PmemSlab]>,
+    pub table: Table<PmemSlab>,
+    /// Whether slabs have bits for homes.
+    pub(super) lends: bool,
     pub(super) alloc: Mutex<Alloc>,
     /// How often a slab was given to a class.
     pub formatted: AtomicU64,
@@ -94,6 +101,29 @@ impl Fills {
 }
 
 impl PmemSlab {
+    /// One that holds nothing.
+    pub(super) fn new(slab_bytes: usize, lends: bool) -> Self {
+        let slots = slots_in(slab_bytes, 1);
+        Self {
+            seq: AtomicU64::new(0),
+            class: AtomicU32::new(NONE),
+            taken: Bits::new(slots),
+            seen: Bits::new(slots),
+            staged: Bits::new(slots),
+            gone: Bits::new(slots),
+            lent: lends.then(|| Bits::new(slots)),
+            used: AtomicU32::new(0),
+            live: AtomicU32::new(0),
+            min_expire: AtomicU64::new(u64::MAX),
+            purged: AtomicU64::new(0),
+        }
+    }
+    /// It is new again.
+    pub(super) fn forget(&self) {
+        self.class.store(NONE, Release);
+        self.min_expire.store(u64::MAX, Relaxed);
+        self.purged.store(0, Relaxed);
+    }
     /// It is of this class from now on.
     pub(super) fn begin(&self, class: usize, seq: u64) {
         self.seq.store(seq, Release);
@@ -104,26 +134,22 @@ impl PmemSlab {
 impl PmemSlabs {
     /// Slabs of `slab_bytes` on a medium, for records of up to `longest` bytes. What is there is found by a scan, or made
     /// by [`make`](Self::make).
-    pub fn new(medium: Box<dyn Medium>, slab_bytes: usize, longest: usize, store_id: u64) -> Self {
+    /// `lends`: whether it is kept which slots are homes of records in DRAM.
+    pub fn new(
+        medium: Box<dyn Medium>,
+        slab_bytes: usize,
+        longest: usize,
+        store_id: u64,
+        lends: bool,
+    ) -> Self {
         debug_assert!(slab_bytes.is_multiple_of(GRANULE), "slabs are whole granules");
         let granules = Granules::new(slab_bytes, longest);
-        let slots = slots_in(slab_bytes, 1);
-        let slab = || PmemSlab {
-            seq: AtomicU64::new(0),
-            class: AtomicU32::new(NONE),
-            taken: Bits::new(slots),
-            seen: Bits::new(slots),
-            staged: Bits::new(slots),
-            gone: Bits::new(slots),
-            used: AtomicU32::new(0),
-            live: AtomicU32::new(0),
-            min_expire: AtomicU64::new(u64::MAX),
-            purged: AtomicU64::new(0),
-        };
-        let table: Box<[PmemSlab]> = (0..medium.len() / slab_bytes as u64).map(|_| slab()).collect();
+        let count = (medium.len() / slab_bytes as u64) as usize;
+        let table = Table::with(count, &|| PmemSlab::new(slab_bytes, lends));
         let classes = granules.count();
         let alloc = Alloc {
-            free: (0..table.len() as u32).rev().collect(),
+            free: (0..count as u32).rev().collect(),
+            end: count as u32,
             open: vec![Vec::new(); classes],
             of_class: vec![Vec::new(); classes],
             used: vec![0; classes],
@@ -131,7 +157,7 @@ impl PmemSlabs {
         };
         let (alloc, unadopted) = (Mutex::new(alloc), Mutex::new(Vec::new()));
         let formatted = AtomicU64::new(0);
-        Self { medium, granules, slab_bytes, store_id, table, alloc, formatted, unadopted }
+        Self { medium, granules, slab_bytes, store_id, table, lends, alloc, formatted, unadopted }
     }
 
     /// Makes the slabs of a new store known on the medium; durable when it returns.
@@ -169,10 +195,6 @@ impl PmemSlabs {
     /// Slots that a slab of this class holds.
     pub fn slots_in(&self, class: usize) -> usize {
         slots_in(self.slab_bytes, self.granules.of_slot(class))
-    }
-    /// Slots that a slab has at most, whatever its class.
-    pub fn slots_most(&self) -> usize {
-        slots_in(self.slab_bytes, 1)
     }
     /// Where a slab's slot starts.
     #[inline]
@@ -248,9 +270,10 @@ impl PmemSlabs {
     pub fn free_slots(&self, class: usize) -> usize {
         let alloc = self.alloc.lock();
         let slots = self.slots_in(class);
-        let draining = alloc.draining.filter(|&slab| self.class_of(slab) == Some(class));
-        let shut = draining
-            .map_or(0, |slab| slots.saturating_sub(self.table[slab as usize].used.load(Relaxed) as usize));
+        let is_shut = |slab: &&u32| **slab >= alloc.end || alloc.draining == Some(**slab);
+        let free_of =
+            |slab: &u32| slots.saturating_sub(self.table[*slab as usize].used.load(Relaxed) as usize);
+        let shut: usize = alloc.of_class[class].iter().filter(is_shut).map(free_of).sum();
         (alloc.of_class[class].len() * slots).saturating_sub(alloc.used[class] + shut)
     }
     /// Taken slots of all classes, and their bytes.
@@ -261,10 +284,15 @@ impl PmemSlabs {
             (slots + used, bytes + used as u64 * self.slot_bytes(class) as u64)
         })
     }
+    /// Slabs that hold a record.
+    pub fn held_slabs(&self) -> usize {
+        self.alloc.lock().of_class.iter().map(Vec::len).sum()
+    }
     /// Bytes of DRAM.
     pub fn dram_bytes(&self) -> u64 {
-        let each = self.table.first().map_or(0, |slab| 4 * slab.taken.bytes());
-        (self.table.len() * (std::mem::size_of::<PmemSlab>() + each)) as u64
+        let entries = self.table.bytes() / std::mem::size_of::<PmemSlab>();
+        let bits = self.table.get(0).map_or(0, |slab| slab.taken.bytes());
+        (self.table.bytes() + entries * bits * (4 + usize::from(self.lends))) as u64
     }
 
     /// A slot of this class; `None` if there is none. A slab is formatted for it if need be.
@@ -368,6 +396,7 @@ impl PmemSlabs {
     pub fn stop_draining(&self) {
         let mut alloc = self.alloc.lock();
         if let Some(slab) = alloc.draining.take()
+            && slab < alloc.end
             && let Some(class) = self.class_of(slab)
         {
             alloc.open[class].push(slab);
@@ -390,14 +419,16 @@ impl PmemSlabs {
         let entry = &self.table[slab as usize];
         entry.taken.clear(slot);
         alloc.used[class] -= 1;
-        let draining = alloc.draining == Some(slab);
+        let (draining, beyond) = (alloc.draining == Some(slab), slab >= alloc.end);
         let open = &mut alloc.open[class];
         if entry.used.fetch_sub(1, Relaxed) == 1 {
             open.retain(|&other| other != slab);
             alloc.of_class[class].retain(|&other| other != slab);
-            alloc.free.push(slab);
+            if !beyond {
+                alloc.free.push(slab);
+            }
             alloc.draining = alloc.draining.filter(|_| !draining);
-        } else if !draining && !open.contains(&slab) {
+        } else if !draining && !beyond && !open.contains(&slab) {
             open.push(slab);
         }
     }

@@ -36,7 +36,7 @@ struct Stay {
 
 fn slabs(region: &SimRegion) -> PmemSlabs {
     let area = Area::new(Arc::new(region.clone()), 256, (SLAB * SLABS) as u64, String::new());
-    PmemSlabs::new(Box::new(area), SLAB, LONGEST, 77)
+    PmemSlabs::new(Box::new(area), SLAB, LONGEST, 77, false)
 }
 
 fn blank() -> Vec<u8> {

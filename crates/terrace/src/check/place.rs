@@ -120,12 +120,13 @@ fn on_both(
     let region = map(&path)?;
     let mut bytes = [0; SUPERBLOCK_BYTES];
     let start = SUPERBLOCK_BYTES as u64 + sizes.log_bytes;
-    if start >= region.len() {
+    if start > region.len() {
         let text = format!("{}: its log alone takes {} bytes", path.display(), sizes.log_bytes);
         return Err(CheckError::Store(StoreError::Corrupt(text)));
     }
     region.read(0, &mut bytes);
-    let (other, _) = tiered::check_superblock::<Tac>(&bytes, region.len(), &path)?;
+    // How long the region is to be stands with the data.
+    let (other, _) = tiered::check_superblock::<Tac>(&bytes, u64::MAX, &path)?;
     if other.identity != superblock.identity {
         let text = format!("{} is part of another store than {}", path.display(), dir.display());
         return Err(CheckError::Store(StoreError::Options(text)));
@@ -137,7 +138,8 @@ fn on_both(
     let (region, data) = (Arc::new(region), Arc::new(data));
     tiered::block::data_bytes(&data, superblock, dir)?;
     let log = || ByteLog::new(region.clone(), SUPERBLOCK_BYTES as u64, sizes.log_bytes);
-    let tier = BlockTier::new(data, 0, String::new());
+    tiered::both::region_bytes((&*region, start), &data, superblock, &path)?;
+    let tier = || BlockTier::new(data.clone(), 0, String::new());
     let slabs = SlabOptions {
         block_bytes: sizes.block_bytes as usize,
         dram_bytes: 0,
@@ -147,9 +149,10 @@ fn on_both(
         eviction: Eviction::default(),
         swap: Swap::default(),
     };
-    let (memory, part) = (region.clone(), (start, region.len() - start));
-    let mut parts = parts(tier, log, superblock, sizes, false)?;
-    parts.middle = Some(Box::new(move |show| terrace_space_slab::read_middle(&memory, part, &slabs, show)));
+    let (memory, below) = (region.clone(), tier());
+    let mut parts = parts(tier(), log, superblock, sizes, false)?;
+    parts.middle =
+        Some(Box::new(move |show| terrace_space_slab::read_middle((&memory, start), &below, &slabs, show)));
     run(&parts, about, options)
 }
 
@@ -173,7 +176,7 @@ fn on_region(path: &Path, options: &CheckOptions<'_>) -> Result<Report, CheckErr
         let why = "its first page is empty: a store that is being made has one only at the end".into();
         return Err(CheckError::NoStore { path: path.into(), why });
     }
-    let (superblock, sizes) = superblock(&bytes, region.len(), path)?;
+    let (superblock, sizes) = superblock(&bytes, u64::MAX, path)?;
     if sizes.pmem_bytes.is_some() {
         let why = "it is part of a store that has files, too: check their directory".into();
         return Err(CheckError::NoStore { path: path.into(), why });
@@ -185,6 +188,7 @@ fn on_region(path: &Path, options: &CheckOptions<'_>) -> Result<Report, CheckErr
     }
     let about = about(&superblock, &sizes, &format!("{} (byte-addressable media)", path.display()));
     let region = Arc::new(region);
+    tiered::byte::tier_bytes(&region, start, &superblock, path)?;
     let tier = ByteTier::new(region.clone(), start, region.len() - start, String::new());
     let log = || ByteLog::new(region.clone(), SUPERBLOCK_BYTES as u64, sizes.log_bytes);
     run(&parts(tier, log, &superblock, &sizes, true)?, about, options)

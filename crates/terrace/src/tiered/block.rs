@@ -67,7 +67,7 @@ pub(crate) fn open<E: Engine, S: MediaSource>(
     let store = open_with::<S>(&options.index, opener)?;
     mark_used(&dir)?;
     let ssd = Some(Ssd { dir, bytes: total, log_bytes });
-    Ok(Opened { store, description: lines, locks: vec![guard], emulated: None, ssd })
+    Ok(Opened { store, description: lines, locks: vec![guard], emulated: None, ssd, pmem: None })
 }
 
 /// How long the blocks' part is; its file may be longer, by what a resize left behind the end that a crash interrupted.

@@ -1,7 +1,7 @@
 //! On both kinds of media: the log and a middle tier in byte-addressable memory, blocks in an ordinary directory.
 //!
 //! ```text
-//! PMEM             | superblock | log | middle tier |
+//! PMEM             | superblock | log | middle tier |, the last as long as DIR/data says once it was resized
 //! DIR/superblock   the same identity and sizes: neither part is opened without the other, or with another store's
 //! DIR/data         as on block media
 //! DIR/formatted    present once both parts hold the new store: until then they are made again
@@ -12,16 +12,19 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use terrace_blocks::BlockTier;
 use terrace_engine::{Store, StoreError};
 use terrace_index::Index;
 use terrace_media::superblock::MAKING;
-use terrace_media::{BlockDevice, ByteRegion, DirLock, Profile, SUPERBLOCK_BYTES, Superblock};
+use terrace_media::{
+    BlockDevice, ByteRegion, DirLock, Profile, SUPERBLOCK_BYTES, Superblock, SuperblockError,
+};
 
 use super::superblock::new_superblock;
-use super::{Engine, Opening, block, byte, check_superblock, describe, lock, sizes};
+use super::{Engine, Opening, block, byte, check_superblock, describe, lock, sizes, store_id, stored_bytes};
 use crate::indexes::{OpenWith, open_with};
 use crate::media_source::{FoundBlock, FoundRegion, MediaSource};
-use crate::open::{Opened, Ssd};
+use crate::open::{Opened, Pmem, Ssd};
 use crate::options::{Options, Tier};
 use crate::size::{Place, human_bytes};
 
@@ -81,7 +84,8 @@ pub(crate) fn open<E: Engine, S: MediaSource>(
         )));
     }
     if !is_blank {
-        let (other, other_sizes) = check_superblock::<E>(&page, region.len(), path)?;
+        // How long the region is to be stands with the data.
+        let (other, other_sizes) = check_superblock::<E>(&page, u64::MAX, path)?;
         if other.identity != superblock.identity || other_sizes.as_ref() != stored.as_ref() {
             return Err(StoreError::Options(format!(
                 "{memory} is part of another store than {}",
@@ -97,10 +101,14 @@ pub(crate) fn open<E: Engine, S: MediaSource>(
     let data = block::open_file(source, &data_path, true)?;
     let FoundBlock { device, description: what } = data;
     let data_bytes = block::data_bytes(&device, &superblock, &dir)?;
-    let total = data_bytes + region.len();
+    let log_end = SUPERBLOCK_BYTES as u64 + stored.as_ref().log_bytes;
+    let region_bytes = region_bytes((&*region, log_end), &device, &superblock, path)?;
+    let total = data_bytes + region_bytes;
     let lower = format!("pmem  {memory}, ssd {what} at {}", dir.display());
     let mut lines = describe(engine, options, &stored, &lower, total, fresh);
-    lines.extend(block::other_size(ssd, data_bytes, stored.as_ref().block_bytes));
+    let block_bytes = stored.as_ref().block_bytes;
+    lines.extend(region.len_max().and_then(|_| byte::other_size(pmem, region_bytes, block_bytes)));
+    lines.extend(block::other_size(ssd, data_bytes, block_bytes));
     let opening = Opening { engine, options, superblock: &superblock, stored, fresh, what };
     let opener = OnBoth { region: &region, data: &device, memory: &memory, opening };
     let store = open_with::<S>(&options.index, opener)?;
@@ -112,7 +120,38 @@ pub(crate) fn open<E: Engine, S: MediaSource>(
     block::mark_used(&dir)?;
     let locks = [Some(guard), region_guard].into_iter().flatten().collect();
     let ssd = Some(Ssd { dir, bytes: data_bytes, log_bytes: 0 });
-    Ok(Opened { store, description: lines, locks, emulated: None, ssd })
+    let pmem = Some(Pmem { path: byte::file_at(path), bytes: region_bytes, front_bytes: log_end });
+    Ok(Opened { store, description: lines, locks, emulated: None, ssd, pmem })
+}
+
+/// How many bytes of a region the store has, whose slabs begin at a byte of it; the region may be longer, by what a resize left
+/// behind the end that a crash interrupted.
+///
+/// # Errors
+/// [`StoreError::Options`] if it is shorter than that; [`StoreError::Io`] if the data can't be read.
+pub(crate) fn region_bytes<R: ByteRegion, D: BlockDevice>(
+    (region, slabs): (&R, u64),
+    data: &Arc<D>,
+    superblock: &Superblock,
+    path: &Path,
+) -> Result<u64, StoreError> {
+    let stored = if data.is_empty() {
+        None
+    } else {
+        let tier = BlockTier::new(data.clone(), 0, String::new());
+        terrace_blocks::stored_middle_bytes(&tier, store_id(superblock))
+            .map_err(StoreError::io("reading the size of the PMem tier"))?
+    };
+    // Before it was resized for the first time its own superblock says how long it is.
+    let recorded = match stored {
+        Some(slab_bytes) => slabs + slab_bytes,
+        None => stored_bytes(region).unwrap_or(region.len()),
+    };
+    if region.len() < recorded {
+        let error = SuperblockError::TooShort { actual: region.len(), recorded };
+        return Err(StoreError::Options(format!("{}: {error}", path.display())));
+    }
+    Ok(if stored.is_some() { recorded } else { region.len() })
 }
 
 /// Opens the store on both with an index.

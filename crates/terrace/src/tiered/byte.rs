@@ -7,19 +7,21 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
+use terrace_blocks::ByteTier;
 use terrace_engine::{Durability, Store, StoreError};
 use terrace_index::Index;
 use terrace_media::superblock::MAKING;
 use terrace_media::{
-    ByteRegion, DirLock, HeapRegion, MapOptions, MappedRegion, Profile, SUPERBLOCK_BYTES, Survives,
+    ByteRegion, DirLock, HeapRegion, MapOptions, MappedRegion, Profile, SUPERBLOCK_BYTES, Superblock,
+    SuperblockError, Survives,
 };
 
 use super::both::lock_unless;
 use super::superblock::new_superblock;
-use super::{Engine, Opening, check_superblock, describe, sizes, stored_bytes};
+use super::{Engine, Opening, check_superblock, describe, sizes, store_id, stored_bytes};
 use crate::indexes::{OpenWith, open_with};
 use crate::media_source::{FoundRegion, MediaSource};
-use crate::open::Opened;
+use crate::open::{Opened, Pmem};
 use crate::options::{Options, Tier};
 use crate::size::{Place, human_bytes};
 
@@ -161,6 +163,17 @@ pub(super) fn check_promises<R>(options: &Options, found: &FoundRegion<R>) -> Re
     Ok(())
 }
 
+/// Where a store has another size than was asked for, what there is to say about it; less than a slab or page is nobody's business.
+pub(super) fn other_size(tier: &Tier, bytes: u64, block_bytes: u64) -> Option<String> {
+    (tier.bytes.abs_diff(bytes) > block_bytes).then(|| {
+        format!(
+            "pmem  the store keeps its size, {}, where {} was asked for (CONFIG SET pmem-size changes it)",
+            human_bytes(bytes),
+            human_bytes(tier.bytes)
+        )
+    })
+}
+
 /// What a region begins with: a superblock, or none yet.
 pub(super) fn first_page<R: ByteRegion>(
     region: &R,
@@ -206,14 +219,21 @@ pub(crate) fn finish<E: Engine, R: ByteRegion, S: MediaSource>(
         begin_making(&*region);
         (new_superblock::<E>(&sizes, region.len())?, sizes)
     } else {
-        check_superblock::<E>(&bytes, region.len(), &place)?
+        // How long the tier is, is another matter: see `tier_bytes`.
+        check_superblock::<E>(&bytes, u64::MAX, &place)?
     };
     if stored.as_ref().pmem_bytes.is_some() {
         return Err(StoreError::Options(format!(
             "{what} is part of a store that has files, too: give --ssd"
         )));
     }
-    let lines = describe(engine, options, &stored, &format!("pmem  {what}"), region.len(), fresh);
+    let front_bytes = SUPERBLOCK_BYTES as u64 + stored.as_ref().log_bytes;
+    let tier_bytes =
+        if fresh { region.len() } else { tier_bytes(&region, front_bytes, &superblock, &place)? };
+    let mut lines = describe(engine, options, &stored, &format!("pmem  {what}"), tier_bytes, fresh);
+    if let (Some(tier), Some(_)) = (&options.pmem, region.len_max()) {
+        lines.extend(other_size(tier, tier_bytes, stored.as_ref().block_bytes));
+    }
     let opening = Opening { engine, options, superblock: &superblock, stored, fresh, what };
     let store = open_with::<S>(&options.index, InRegion { region: &region, opening })?;
     if fresh {
@@ -221,7 +241,41 @@ pub(crate) fn finish<E: Engine, R: ByteRegion, S: MediaSource>(
         write_superblock(&*region, &bytes);
     }
     let locks = guard.into_iter().collect();
-    Ok(Opened { store, description: lines, locks, emulated, ssd: None })
+    let path = options.pmem.as_ref().and_then(|tier| match &tier.place {
+        Some(Place::Path(path)) => Some(path.clone()),
+        Some(Place::Node(_)) => None,
+        None => options.dir.clone(),
+    });
+    let path = path.map(|path| file_at(&path)).unwrap_or_default();
+    let pmem = Some(Pmem { path, bytes: tier_bytes, front_bytes });
+    Ok(Opened { store, description: lines, locks, emulated, ssd: None, pmem })
+}
+
+/// How many bytes of a region the store has, whose manifest begins at a byte of it; the region may be longer, by what a resize left
+/// behind the end that a crash interrupted.
+///
+/// # Errors
+/// [`StoreError::Options`] if it is shorter than that; [`StoreError::Io`] if it can't be read.
+pub(crate) fn tier_bytes<R: ByteRegion>(
+    region: &Arc<R>,
+    start: u64,
+    superblock: &Superblock,
+    place: &Path,
+) -> Result<u64, StoreError> {
+    let stored = if region.len() <= start {
+        None
+    } else {
+        let tier = ByteTier::new(region.clone(), start, region.len() - start, String::new());
+        terrace_blocks::stored_bytes(&tier, store_id(superblock))
+            .map_err(StoreError::io(format!("reading the size of {}", place.display())))?
+    };
+    // Programs that did not know it stored none: then it has the size that it was made with.
+    let recorded = stored.map_or(superblock.media_bytes, |bytes| start + bytes);
+    if region.len() < recorded {
+        let error = SuperblockError::TooShort { actual: region.len(), recorded };
+        return Err(StoreError::Options(format!("{}: {error}", place.display())));
+    }
+    Ok(recorded)
 }
 
 /// Opens the store on a region with an index.

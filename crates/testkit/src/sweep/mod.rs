@@ -85,15 +85,26 @@ pub struct Shape {
     pub large_bytes: usize,
 }
 
+/// A tier that histories resize.
+#[derive(Clone, Copy, Debug)]
+pub struct Resized {
+    /// Its name in statistics.
+    pub tier: &'static str,
+    /// The most that there is room for.
+    pub bytes: u64,
+    /// Of these sixteenths of it, it is to have so many at least.
+    pub least: u64,
+}
+
 /// An engine under the sweep.
 pub trait Subject: Sync {
     /// Whether it runs on this kind of media.
     fn takes(&self, media: MediaKind) -> bool {
         media != MediaKind::Tiered
     }
-    /// Whether histories resize the tier on a device, too.
-    fn resizes(&self) -> bool {
-        false
+    /// Tiers that histories resize, too.
+    fn resizes(&self, _media: MediaKind) -> Vec<Resized> {
+        Vec::new()
     }
     /// Whether all sets keep the flags that there are, so that they must read what they replace.
     fn sets_read(&self) -> bool {

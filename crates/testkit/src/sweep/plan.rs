@@ -3,7 +3,7 @@
 use terrace_engine::{Durability, ExpireIf};
 use terrace_media_sim::{Model, QueueOrder, Rng};
 
-use super::{MediaKind, Setup, Shape};
+use super::{MediaKind, Resized, Setup, Shape};
 
 mod command;
 mod lean;
@@ -72,8 +72,8 @@ pub(super) enum Step {
     Tick { us: u64 },
     /// [`JUMP_US`] pass.
     Jump,
-    /// The tier on a device is to have so many sixteenths of it.
-    Resize { sixteenths: u64 },
+    /// A tier is to have so many bytes.
+    Resize { tier: &'static str, bytes: u64 },
     /// The store is closed, or the process dies, and it is opened again.
     Restart { clean: bool },
 }
@@ -85,8 +85,9 @@ struct Planner<'a> {
     manner: Manner,
     /// There is a log: groups are atomic.
     logged: bool,
-    /// Of 200 steps.
-    resizes: u64,
+    resizes: Vec<Resized>,
+    /// Steps of 200 that resize.
+    resizes_of_200: u64,
     stamp: u32,
 }
 
@@ -102,13 +103,15 @@ impl Plan {
         let steps = one_of(&[20, 40, 80, 120, 200]).min(steps_max);
         let moves_large = setup.subject.moves_large();
         let lean = Lean::of(&mut rng, moves_large);
-        let resizes = match (setup.subject.resizes(), moves_large) {
-            (false, _) => 0,
-            (true, false) => RESIZES,
-            (true, true) => RESIZES_TO_MOVE,
+        let resizes = setup.subject.resizes(setup.options.media);
+        let resizes_of_200 = match (resizes.is_empty(), moves_large) {
+            (true, _) => 0,
+            (false, false) => RESIZES,
+            (false, true) => RESIZES_TO_MOVE,
         };
         let logged = setup.options.durability != Durability::None;
-        let mut planner = Planner { rng, lean, shape: &setup.shape, manner, logged, resizes, stamp: 0 };
+        let mut planner =
+            Planner { rng, lean, shape: &setup.shape, manner, logged, resizes, resizes_of_200, stamp: 0 };
         let mut all = Vec::new();
         for _ in 0..steps {
             if planner.rng.is_used_up() {
@@ -177,8 +180,8 @@ impl Planner<'_> {
         if rare < restarts + jumps {
             return steps.push(Step::Jump);
         }
-        if rare >= 200 - self.resizes {
-            return steps.push(Step::Resize { sixteenths: 8 + self.rng.below(9) });
+        if rare >= 200 - self.resizes_of_200 {
+            return steps.push(self.resize());
         }
         let session = self.rng.below(self.manner.sessions as u64) as usize;
         match percent {
@@ -215,6 +218,12 @@ impl Planner<'_> {
             false => (0..count).map(|_| self.cmd()).collect(),
         };
         Step::Batch { session, atomic, cmds }
+    }
+
+    fn resize(&mut self) -> Step {
+        let at = if self.resizes.len() > 1 { self.rng.below(self.resizes.len() as u64) } else { 0 };
+        let Resized { tier, bytes, least } = self.resizes[at as usize];
+        Step::Resize { tier, bytes: bytes * (least + self.rng.below(17 - least)) / 16 }
     }
 
     fn key(&mut self) -> u8 {

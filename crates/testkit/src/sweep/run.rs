@@ -223,16 +223,15 @@ impl Driver<'_> {
                 self.coverage.add("expired keys", gone);
                 Ok(())
             }
-            Step::Resize { sixteenths } => self.resize(*sixteenths),
+            Step::Resize { tier, bytes } => self.resize(tier, *bytes),
             Step::Restart { clean } => self.restart(*clean),
         }
     }
 
     /// A size that can't be is refused, and changes nothing.
-    fn resize(&mut self, sixteenths: u64) -> Result<(), Stop> {
+    fn resize(&mut self, tier: &str, bytes: u64) -> Result<(), Stop> {
         set_actor(BACKGROUND);
-        let bytes = self.setup.shape.data_bytes as u64 * sixteenths / 16;
-        match self.store.resize_tier("ssd", bytes) {
+        match self.store.resize_tier(tier, bytes) {
             Ok(()) => self.coverage.add("resizes asked for", 1),
             Err(StoreError::Options(_)) => self.coverage.add("resizes refused", 1),
             Err(error) => return Err(Stop::Failed(format!("resizing: {error}"))),

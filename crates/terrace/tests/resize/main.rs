@@ -1,6 +1,8 @@
-//! DRAM that grows and shrinks while the store is used: nothing is lost, and the tier keeps to what it was given.
+//! Tiers that grow and shrink while the store is used: nothing is lost, and each keeps to what it was given.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail by panicking")]
+
+mod pmem;
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
