@@ -218,13 +218,20 @@ impl<L: Lower> Blocks<L> {
         *self.manifest_copies.lock()
     }
 
-    /// Stores the newest manifest again, with the sizes as they are now.
+    /// Whether that was ever stored.
+    pub fn has_middle_bytes(&self) -> bool {
+        self.size.middle.load(SeqCst) != NEVER
+    }
+
+    /// Stores the newest manifest again, with the sizes as they are now. Where it can't, the tier counts as failed: whatever manifest
+    /// is stored next says them, too, and nothing may be written that counts on others.
     fn store_size(&self) -> io::Result<()> {
         let mut same = self.manifest_copies.lock();
-        let Some(manifest) = stored_manifest(&self.lower)? else {
-            return Err(io::Error::other("neither copy of the manifest is valid"));
-        };
-        self.store_copies(&mut same, &manifest.encode())
+        let stored = stored_manifest(&self.lower).and_then(|manifest| {
+            manifest.ok_or_else(|| io::Error::other("neither copy of the manifest is valid"))
+        });
+        let stored = stored.and_then(|manifest| self.store_copies(&mut same, &manifest.encode()));
+        stored.inspect_err(|error| self.failure.fail("storing the size of a tier", error))
     }
 }
 

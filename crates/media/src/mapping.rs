@@ -118,7 +118,8 @@ impl Mapping {
         }
         let flags = MapFlags::PRIVATE | MapFlags::NORESERVE | MapFlags::FIXED;
         // SAFETY: it replaces a part of our own mapping, to which no reference exists; accesses are atomic or assembly, and
-        // find memory there all the time.
+        // find memory there all the time: a call that is refused for its arguments, or for want of memory for its own books,
+        // leaves what was there (Linux checks both before it takes anything away).
         unsafe {
             let start = self.start().wrapping_add(to).cast();
             rustix::mm::mmap_anonymous(start, from - to, ProtFlags::READ, flags)

@@ -18,6 +18,7 @@
 //! * The older version leaves the index after the newer one was issued: who frees its page waits for that.
 
 use std::collections::HashMap;
+use std::io;
 use std::sync::atomic::Ordering::*;
 
 use terrace_blocks::{FooterEntry, Lower, checked};
@@ -33,8 +34,9 @@ use crate::sync::{AtomicU64, Mutex};
 
 /// Of the records in DRAM, so many may owe, as a share of one by this.
 const SHARE: u64 = 4;
-/// Pages that are asked in one step: whoever waits for another step waits for these reads.
+/// Pages that are asked in one step, and slots that are looked at: whoever waits for another step waits for that.
 const PAGES_A_STEP: usize = 8;
+const SLOTS_A_STEP: usize = 4096;
 /// In the place of a page's number: the slot was put by a later write, which knew of no page.
 const NO_PAGE: u32 = u32::MAX;
 /// With nothing else to do, for so many steps others of the same pages are waited for.
@@ -119,6 +121,12 @@ impl Settling {
     /// Pages that could not be read are tried again.
     fn retry(&mut self) {
         std::mem::take(&mut self.stuck).into_iter().for_each(|owed| self.add(owed));
+    }
+    /// These come first in the next step.
+    fn put_back(&mut self, page: u32, slots: Vec<u64>) {
+        self.owing += slots.len();
+        self.pages.entry(page).or_default().extend(slots);
+        self.order.push(page);
     }
     /// The slots of the page that most waited for when the order was made.
     fn next(&mut self) -> Option<(u32, Vec<u64>)> {
@@ -230,20 +238,31 @@ impl<L: Lower> SlabSpace<L> {
         if settling.owing == 0 {
             return Progress::Idle;
         }
-        let many = settling.owing as u64 * 2 >= self.debts.limit.load(Relaxed) || !settling.order.is_empty();
+        let limit = self.debts.limit.load(Relaxed);
+        // Once begun, until half of them are settled: of the pages that are left few wait for each.
+        let share = if settling.order.is_empty() { 2 } else { 4 };
+        let many = settling.owing as u64 * share >= limit;
         let haste = match self.debts.wanted.swap(0, Relaxed) {
             1 if haste < Haste::Urgent => Haste::Urgent,
             _ => haste,
         };
         settling.idle_steps = if haste == Haste::Idle { settling.idle_steps + 1 } else { 0 };
         if haste < Haste::Urgent && !many && settling.idle_steps < PATIENCE_STEPS {
+            settling.order.clear();
             return if haste == Haste::Idle { Progress::Blocked } else { Progress::Idle };
         }
         let (mut owing, mut asked) = (Vec::new(), Vec::new());
+        let mut left = SLOTS_A_STEP;
         for _ in 0..PAGES_A_STEP {
-            let Some((page, slots)) = settling.next() else { break };
+            let Some((page, mut slots)) = settling.next() else { break };
+            let more = slots.split_off(slots.len().min(left));
+            left -= slots.len();
             for slot in slots {
                 self.look_at((page, slot), &mut owing, &mut asked, index, context);
+            }
+            if !more.is_empty() {
+                settling.put_back(page, more);
+                break;
             }
         }
         self.ask_footers(asked, &mut owing);
@@ -354,8 +373,8 @@ impl<L: Lower> SlabSpace<L> {
         for older in &owing.older {
             let description = match older.entry.kind {
                 Kind::Extent => match self.description_at(older) {
-                    Some(description) => description,
-                    None => return false,
+                    Ok(description) => description,
+                    Err(_) => return false,
                 },
                 Kind::Value | Kind::Tombstone | Kind::Poison => Vec::new(),
             };
@@ -369,6 +388,7 @@ impl<L: Lower> SlabSpace<L> {
             }
             self.release_copy(older.address, older.words);
             match older.entry.kind {
+                Kind::Extent if description.is_empty() => {}
                 Kind::Extent => {
                     self.large.forget(&description);
                     self.blocks.forget_extent(&description);
@@ -384,12 +404,15 @@ impl<L: Lower> SlabSpace<L> {
             let Lookup::Found(at) = looked else { return (Change::Keep, None) };
             let Location::Dram(offset) = self.locations.location(at) else { return (Change::Keep, None) };
             let slot = self.slabs.slot(offset);
-            (Change::Keep, Some((slot.take_debt(false), slot.version())))
+            (Change::Keep, Some((offset, slot.take_debt(false), slot.version())))
         });
-        if let Some((debt, version)) = taken
+        if let Some((offset, debt, version)) = taken
             && debt.is_owed()
         {
             self.debts.unsettled.fetch_sub(1, Relaxed);
+            if self.is_bound(None) {
+                self.bound.lock().push(offset);
+            }
             let counts = &self.debts.counts;
             let counter = if found.is_some() { &counts.replaced } else { &counts.new };
             counter.fetch_add(1, Relaxed);
@@ -400,14 +423,16 @@ impl<L: Lower> SlabSpace<L> {
         true
     }
 
-    /// What a record in a page says of its large value.
-    fn description_at(&self, older: &Older) -> Option<Vec<u8>> {
+    /// What a record in a page says of its large value. Nothing, if it is damaged: then the next opening finds that nobody has those
+    /// pieces.
+    fn description_at(&self, older: &Older) -> io::Result<Vec<u8>> {
         let place = self.locations.place(older.address);
         let mut bytes = vec![0; older.words * 8];
         let at = self.blocks.block_offset(place.slot) + u64::from(place.offset);
-        self.blocks.lower.read(at, &mut bytes).ok()?;
+        self.blocks.lower.read(at, &mut bytes)?;
         let seq = self.blocks.slots[place.slot as usize].seq.load(Acquire);
-        Some(checked(seq, place.slot, place.offset, &bytes)?.value.to_vec())
+        let view = checked(seq, place.slot, place.offset, &bytes);
+        Ok(view.map_or_else(Vec::new, |view| view.value.to_vec()))
     }
 }
 

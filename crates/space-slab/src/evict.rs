@@ -46,7 +46,7 @@ pub(crate) struct Evicting {
     key: Vec<u8>,
     /// What goes to the middle tier.
     filling: Filling,
-    /// Somebody waits for slots, and none could be let go.
+    /// Somebody waits for slots of a class of which none could be let go.
     starving: bool,
 }
 
@@ -163,6 +163,7 @@ impl<L: Lower> SlabSpace<L> {
             worked |= self.send_bound(&mut evicting.filling, index, context);
         }
         let (mut starving, mut budget) = (!evicting.draining.is_empty(), VICTIMS_A_STEP);
+        let mut none_leaves = false;
         let down = self.down_from_dram();
         for class in 0..self.slabs.classes.count() {
             let (free, taken) = self.slabs.demand(class);
@@ -223,9 +224,11 @@ impl<L: Lower> SlabSpace<L> {
                 }
                 part.removed(victim, hash, true);
             }
-            starving |= free + cooling.of_class[class] == 0 && (wanted || staged > 0);
+            let is_out = free + cooling.of_class[class] == 0;
+            starving |= is_out && (wanted || staged > 0);
+            none_leaves |= is_out && wanted && staged + unwritten == 0;
         }
-        evicting.starving = starving && !worked;
+        evicting.starving = none_leaves;
         let filled = self.fill_middle(&mut evicting.filling, index);
         // What is aloft makes room, too: a page that is not full would waste some.
         if starving && !filled && flights.is_empty() && !stage.is_empty() {

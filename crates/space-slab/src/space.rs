@@ -353,7 +353,7 @@ impl<L: Lower> Space for SlabSpace<L> {
     fn step<I: Index>(&self, index: &I, context: &dyn Context) -> Progress {
         let Some(mut steps) = self.steps.try_lock() else {
             self.details.steps_refused.fetch_add(1, Relaxed);
-            return Progress::Idle;
+            return Progress::Blocked;
         };
         self.details.steps.fetch_add(1, Relaxed);
         if self.stopped.load(SeqCst) == 1 {
@@ -391,7 +391,8 @@ impl<L: Lower> Space for SlabSpace<L> {
         all.push(self.blocks.sweep_step(sweep, &copies, index, context));
         let is_short = self.blocks.free.full.load(Relaxed)
             || self.exhausted.load(Relaxed) == 1
-            || self.starving.load(Relaxed) == 1;
+            || self.starving.load(Relaxed) == 1
+            || self.index_has_dram();
         let haste = match all.contains(&Progress::Worked) {
             _ if is_short || evicting.waits() => Haste::Urgent,
             true => Haste::None,

@@ -210,7 +210,7 @@ impl<L: Lower> SlabSpace<L> {
         if record.expire_at != 0 {
             slab.min_expire.fetch_min(record.expire_at, Release);
         }
-        if self.is_bound(under.address()) {
+        if !debt.is_owed() && self.is_bound(under.address()) {
             local.bound.push(offset);
         }
         self.take_credit(self.slabs.classes.bytes(usize::from(class)));

@@ -22,31 +22,24 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
         let mut head = Head::default();
         let mut damaged = false;
         let space = &self.machine.space;
-        let mut verify = |address| {
+        let looked = self.machine.index.get(key, |address| {
             output.truncate(start);
             match known.fetch(space, address, Some(key), want, output) {
                 Fetch::Match(found) => {
                     (head, damaged) = (found, false);
-                    known.verdict(space, address)
+                    Verdict::Match
                 }
                 Fetch::Damaged(found) => {
                     (head, damaged) = (found, true);
-                    known.verdict(space, address)
+                    Verdict::Match
                 }
                 Fetch::Differs => Verdict::Differs,
                 Fetch::NeedsRead => Verdict::NeedsRead,
             }
-        };
-        let looked = self.machine.index.get(key, &mut verify);
+        });
         let address = match looked {
             Lookup::Found(address) => address,
             Lookup::Absent => return self.miss(output, start),
-            // Asked about others since: it is asked once more.
-            Lookup::Unread(address)
-                if known.has_read(space, address) && verify(address) == Verdict::NeedsRead =>
-            {
-                address
-            }
             Lookup::Unread(address) => {
                 output.truncate(start);
                 return Step::Read(vec![Wanted::record(space, address)]);

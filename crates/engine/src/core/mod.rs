@@ -242,11 +242,15 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
         if !self.machine.options.evict || *rounds > EVICTION_ROUNDS {
             return Err(OpError::Full);
         }
-        let worked = self.work_while_stalled()? == Progress::Worked;
+        let progress = self.work_while_stalled()?;
         let shared = self.shared();
         // All was evicted, and nothing of it is on its way to be room: this is too long for the store.
         let is_empty = (0..DATABASES as u8).all(|db| shared.keys(db) == 0);
-        *rounds += if is_empty && !worked { EVICTION_ROUNDS / EMPTY_ROUNDS } else { 1 };
+        *rounds += match progress {
+            Progress::Idle if is_empty => EVICTION_ROUNDS / IDLE_ROUNDS,
+            Progress::Blocked if is_empty => EVICTION_ROUNDS / BLOCKED_ROUNDS,
+            _ => 1,
+        };
         Ok(())
     }
 
@@ -258,8 +262,9 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
 
 /// Rounds of background work that a write waits for when the space is full and evicts.
 const EVICTION_ROUNDS: u32 = 1 << 16;
-/// The same once no key is left, rounds that did something not counted.
-const EMPTY_ROUNDS: u32 = 1 << 6;
+/// The same once no key is left, where there is nothing to do, and where something is waited for.
+const IDLE_ROUNDS: u32 = 1 << 6;
+const BLOCKED_ROUNDS: u32 = 1 << 12;
 
 /// Bytes that an entry's header and padding take in the log.
 const LOG_SLACK: usize = 24;

@@ -45,7 +45,7 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
                         let expired = head.expire_at != 0 && head.expire_at <= now_ms;
                         let is_shown =
                             head.meta.db() == db && !expired && live(&self.machine.shared, &head, false);
-                        if is_shown && !self.has_newer((address, db), &output[start..], known) {
+                        if is_shown && !self.has_newer((address, db), &output[start..], known, &addresses) {
                             next.push((op as u32, batch::span(start, output.len() - start)));
                             found += 1;
                         } else {
@@ -71,8 +71,15 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
         Step::Done(Reply::Scanned { cursor: at })
     }
 
-    /// Whether a record that was read from a device has a newer version of its key beside it, which the scan meets elsewhere.
-    fn has_newer(&self, (address, db): (Address, u8), key: &[u8], known: &Known) -> bool {
+    /// Whether a record that was read from a device has a newer version of its key among those of its bucket, which is shown in its
+    /// place. One that was put there since is not among them: then the key is shown here, and maybe once more.
+    fn has_newer(
+        &self,
+        (address, db): (Address, u8),
+        key: &[u8],
+        known: &Known,
+        addresses: &[Address],
+    ) -> bool {
         let space = &self.machine.space;
         if !S::BLIND || !known.has_read(space, address) {
             return false;
@@ -84,7 +91,7 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
                 Fetch::Differs | Fetch::NeedsRead => Verdict::Differs,
             }
         });
-        matches!(found, Lookup::Found(_))
+        matches!(found, Lookup::Found(at) if addresses.contains(&at))
     }
 
     pub(super) fn scan_op(&mut self, batch: &mut Batch, i: usize, known: &Known) -> Option<Step> {

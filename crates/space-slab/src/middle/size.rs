@@ -80,8 +80,14 @@ impl<L: Lower> SlabSpace<L> {
             ));
         }
         if count > slabs.table.len() {
-            let grown =
-                slabs.lengthen(count).and_then(|()| self.blocks.store_middle_bytes(slabs.bytes_of(count)));
+            // A crash may leave the medium longer, and its new part without headers: who opens it must know where that begins.
+            let known = match self.blocks.has_middle_bytes() {
+                true => Ok(()),
+                false => self.blocks.store_middle_bytes(slabs.bytes_of(slabs.table.len())),
+            };
+            let grown = known
+                .and_then(|()| slabs.lengthen(count))
+                .and_then(|()| self.blocks.store_middle_bytes(slabs.bytes_of(count)));
             grown.map_err(StoreError::io("growing tier pmem"))?;
             slabs.set_count(count);
             self.details.middle_resizes.fetch_add(1, Relaxed);

@@ -262,7 +262,7 @@ pub(crate) fn tier_bytes<R: ByteRegion>(
     superblock: &Superblock,
     place: &Path,
 ) -> Result<u64, StoreError> {
-    let stored = if region.len() <= start {
+    let stored = if region.len() < start + terrace_blocks::manifest_area::<ByteTier<R>>() {
         None
     } else {
         let tier = ByteTier::new(region.clone(), start, region.len() - start, String::new());
