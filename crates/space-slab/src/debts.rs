@@ -18,12 +18,11 @@
 //! * The older version leaves the index after the newer one was issued: who frees its page waits for that.
 
 use std::collections::HashMap;
-use std::io;
 use std::sync::atomic::Ordering::*;
 
-use terrace_blocks::{FooterEntry, Lower, checked};
+use terrace_blocks::{Lower, checked};
 use terrace_engine::Progress;
-use terrace_engine::record::Kind;
+use terrace_engine::record::{Kind, RecordView};
 use terrace_engine::space::{Context, Under};
 use terrace_index::{Address, Change, Index, Key, Lookup, Verdict};
 
@@ -41,8 +40,6 @@ const SLOTS_A_STEP: usize = 4096;
 const NO_PAGE: u32 = u32::MAX;
 /// With nothing else to do, for so many steps others of the same pages are waited for.
 const PATIENCE_STEPS: u32 = 8;
-/// After a page could not be read, how long to wait before it is tried again.
-const RETRY_MS: u64 = 1000;
 
 /// A slot whose record owes, and the number of the page that its candidate lay in.
 pub(crate) type Owed = (u32, u64);
@@ -55,8 +52,6 @@ pub(crate) struct Debts {
     /// How many owe, and how many may.
     pub unsettled: AtomicU64,
     limit: AtomicU64,
-    /// Of those that owe, how many wait for pages that could not be read.
-    stuck: AtomicU64,
     /// 1: somebody waits for the room that older versions take.
     wanted: AtomicU64,
     pub counts: Counts,
@@ -70,9 +65,10 @@ pub(crate) struct Counts {
     /// Of those, how many had replaced a record, and how many none.
     pub replaced: AtomicU64,
     pub new: AtomicU64,
-    /// Footers read for that, and those that could not be.
+    /// Footers read for that, and those that could not be; records that could not be told then.
     pub footers: AtomicU64,
     pub unreadable: AtomicU64,
+    pub given_up: AtomicU64,
 }
 
 impl Debts {
@@ -86,7 +82,7 @@ impl Debts {
     }
     /// Whether older versions will leave pages soon, where there is no room left without.
     pub fn hurry(&self) -> bool {
-        let come = self.unsettled.load(Relaxed) > self.stuck.load(Relaxed);
+        let come = self.unsettled.load(Relaxed) > 0;
         if come {
             self.wanted.store(1, Relaxed);
         }
@@ -108,19 +104,12 @@ pub(crate) struct Settling {
     order: Vec<u32>,
     /// Steps since there was anything else to do.
     idle_steps: u32,
-    /// Whose candidates' pages could not be read, and when to try again.
-    stuck: Vec<Owed>,
-    retry_ms: u64,
 }
 
 impl Settling {
     fn add(&mut self, (page, offset): Owed) {
         self.pages.entry(page).or_default().push(offset);
         self.owing += 1;
-    }
-    /// Pages that could not be read are tried again.
-    fn retry(&mut self) {
-        std::mem::take(&mut self.stuck).into_iter().for_each(|owed| self.add(owed));
     }
     /// These come first in the next step.
     fn put_back(&mut self, page: u32, slots: Vec<u64>) {
@@ -164,23 +153,22 @@ struct Owing {
     check: u32,
     db: u8,
     key: Vec<u8>,
-    outcome: Outcome,
+    /// It belongs to those that wait for another page.
+    is_elsewhere: bool,
     /// Its older versions in pages.
     older: Vec<Older>,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Outcome {
-    Known,
-    /// It belongs to those that wait for another page.
-    Elsewhere,
-    /// A page can't be read.
-    Stuck,
-}
-
 struct Older {
     address: Address,
-    entry: FooterEntry,
+    /// `None`: neither footer nor record can be read.
+    found: Option<Found>,
+}
+
+#[derive(Clone, Copy)]
+struct Found {
+    version: u64,
+    kind: Kind,
     words: usize,
 }
 
@@ -229,12 +217,8 @@ impl<L: Lower> SlabSpace<L> {
         index: &I,
         context: &dyn Context,
     ) -> Progress {
-        let now_ms = context.now_ms();
         let told = std::mem::take(&mut *self.debts.told.lock());
         told.into_iter().for_each(|owed| settling.add(owed));
-        if now_ms >= settling.retry_ms {
-            settling.retry();
-        }
         if settling.owing == 0 {
             return Progress::Idle;
         }
@@ -267,29 +251,22 @@ impl<L: Lower> SlabSpace<L> {
         }
         self.ask_footers(asked, &mut owing);
         for owing in &owing {
-            match (owing.outcome, owing.page) {
-                (Outcome::Known, _) if self.settle(owing, index, context) => {}
-                (Outcome::Elsewhere, page) => settling.add((page, owing.offset)),
-                (_, page) => {
-                    settling.stuck.push((page, owing.offset));
-                    settling.retry_ms = settling.retry_ms.max(now_ms + RETRY_MS);
-                }
+            if owing.is_elsewhere {
+                settling.add((owing.page, owing.offset));
+            } else {
+                self.settle(owing, index, context);
             }
         }
-        self.debts.stuck.store(settling.stuck.len() as u64, Relaxed);
         Progress::Worked
     }
 
-    /// Settles all that owe: nobody puts anything any more. What can't be read stays.
+    /// Settles all that owe: nobody puts anything any more.
     pub(crate) fn settle_all<I: Index>(&self, settling: &mut Settling, index: &I, context: &dyn Context) {
-        settling.retry();
-        settling.retry_ms = u64::MAX;
         while self.settle_step(settling, Haste::Closing, index, context) == Progress::Worked {
             if settling.owing == 0 {
                 break;
             }
         }
-        settling.retry_ms = 0;
     }
 
     /// Finds out what a slot's record may be an older version of.
@@ -325,11 +302,11 @@ impl<L: Lower> SlabSpace<L> {
         });
         let check = hasher.check(db, &bytes);
         let mut owes =
-            Owing { offset, page, hash, check, db, key: bytes, outcome: Outcome::Known, older: Vec::new() };
+            Owing { offset, page, hash, check, db, key: bytes, is_elsewhere: false, older: Vec::new() };
         match candidates.first() {
             Some(first) if page == NO_PAGE => {
                 owes.page = self.locations.place(*first).slot;
-                owes.outcome = Outcome::Elsewhere;
+                owes.is_elsewhere = true;
             }
             _ => asked.extend(candidates.into_iter().map(|at| {
                 let place = self.locations.place(at);
@@ -344,40 +321,60 @@ impl<L: Lower> SlabSpace<L> {
         asked.sort_unstable();
         for page in asked.chunk_by(|a, b| a.0 == b.0) {
             self.debts.counts.footers.fetch_add(1, Relaxed);
-            let Some((entries, data_end)) = self.blocks.footer_entries(page[0].0) else {
+            let footer = self.blocks.footer_entries(page[0].0);
+            if footer.is_none() {
                 self.debts.counts.unreadable.fetch_add(1, Relaxed);
-                page.iter().for_each(|(_, _, of, _)| owing[*of].outcome = Outcome::Stuck);
-                continue;
-            };
+            }
             for &(_, offset, of, address) in page {
                 let of = &mut owing[of];
-                let Ok(at) = entries.binary_search_by_key(&offset, |entry| entry.offset) else {
-                    of.outcome = Outcome::Stuck;
-                    continue;
+                let listed = footer.as_ref().and_then(|(entries, data_end)| {
+                    let at = entries.binary_search_by_key(&offset, |entry| entry.offset).ok()?;
+                    let end = entries.get(at + 1).map_or(*data_end, |next| next.offset);
+                    Some((entries[at], ((end - offset) / 8) as usize))
+                });
+                let found = match listed {
+                    Some((entry, words)) => {
+                        if (entry.hash, entry.check, entry.db) != (of.hash, of.check, of.db) {
+                            continue;
+                        }
+                        Some(Found { version: entry.version, kind: entry.kind, words })
+                    }
+                    None => match self.record_at(address) {
+                        Some(bytes) => match RecordView::decode(&bytes) {
+                            Some(view) if view.key == of.key && view.head.meta.db() == of.db => {
+                                let meta = view.head.meta;
+                                let (version, kind) = (view.head.version, meta.kind());
+                                Some(Found { version, kind, words: meta.slot_words() })
+                            }
+                            _ => continue,
+                        },
+                        None => None,
+                    },
                 };
-                let entry = entries[at];
-                if (entry.hash, entry.check, entry.db) == (of.hash, of.check, of.db) {
-                    let end = entries.get(at + 1).map_or(data_end, |next| next.offset);
-                    let words = ((end - offset) / 8) as usize;
-                    of.older.push(Older { address, entry, words });
-                }
+                of.older.push(Older { address, found });
             }
         }
     }
 
-    /// Every candidate is known: older versions leave the index, and the count is put right. `false`: one of them could not be
-    /// read that must be.
-    fn settle<I: Index>(&self, owing: &Owing, index: &I, context: &dyn Context) -> bool {
+    /// A record in a page, if it is whole.
+    fn record_at(&self, address: Address) -> Option<Vec<u8>> {
+        let Location::Page(place, first) = self.locations.location(address) else { return None };
+        let rest = self.blocks.block_bytes.saturating_sub(place.offset as usize);
+        let mut bytes = vec![0; first.unwrap_or(rest).min(rest)];
+        let at = self.blocks.block_offset(place.slot) + u64::from(place.offset);
+        self.blocks.lower.read(at, &mut bytes).ok()?;
+        let seq = self.blocks.slots[place.slot as usize].seq.load(Acquire);
+        checked(seq, place.slot, place.offset, &bytes).is_some().then_some(bytes)
+    }
+
+    /// Every candidate is known: older versions leave the index, and the count is put right.
+    ///
+    /// One of which neither footer nor record can be read leaves it, too: it is the key's by more than 32 bits of its hash, and as
+    /// long as it stayed there the newer version could not leave DRAM. What it took of its page is not known, and stays counted.
+    fn settle<I: Index>(&self, owing: &Owing, index: &I, context: &dyn Context) {
         let key = Key { hash: owing.hash, db: owing.db, bytes: &owing.key };
         let mut found = None;
         for older in &owing.older {
-            let description = match older.entry.kind {
-                Kind::Extent => match self.description_at(older) {
-                    Ok(description) => description,
-                    Err(_) => return false,
-                },
-                Kind::Value | Kind::Tombstone | Kind::Poison => Vec::new(),
-            };
             let verify = |at| if at == older.address { Verdict::Match } else { Verdict::Differs };
             let removed = index.update(&key, verify, |looked| match looked {
                 Lookup::Found(_) => (Change::Remove, true),
@@ -386,17 +383,25 @@ impl<L: Lower> SlabSpace<L> {
             if !removed {
                 continue;
             }
-            self.release_copy(older.address, older.words);
-            match older.entry.kind {
-                Kind::Extent if description.is_empty() => {}
+            let Some(Found { version, kind, words }) = older.found else {
+                self.debts.counts.given_up.fetch_add(1, Relaxed);
+                found = Some((u64::MAX, Kind::Value));
+                continue;
+            };
+            match kind {
                 Kind::Extent => {
-                    self.large.forget(&description);
-                    self.blocks.forget_extent(&description);
+                    // Where it is damaged the next opening finds that nobody has its pieces.
+                    let bytes = self.record_at(older.address);
+                    if let Some(view) = bytes.as_deref().and_then(RecordView::decode) {
+                        self.large.forget(view.value);
+                        self.blocks.forget_extent(view.value);
+                    }
                 }
                 Kind::Tombstone => context.forgotten(Kind::Tombstone),
                 Kind::Value | Kind::Poison => {}
             }
-            found = Some((older.entry.version, older.entry.kind));
+            self.release_copy(older.address, words);
+            found = Some((version, kind));
         }
         // Wherever the record is by now.
         let verify = |at| if self.is_in_dram(at, &key) { Verdict::Match } else { Verdict::Differs };
@@ -420,19 +425,6 @@ impl<L: Lower> SlabSpace<L> {
                 context.recount(owing.db, version, found);
             }
         }
-        true
-    }
-
-    /// What a record in a page says of its large value. Nothing, if it is damaged: then the next opening finds that nobody has those
-    /// pieces.
-    fn description_at(&self, older: &Older) -> io::Result<Vec<u8>> {
-        let place = self.locations.place(older.address);
-        let mut bytes = vec![0; older.words * 8];
-        let at = self.blocks.block_offset(place.slot) + u64::from(place.offset);
-        self.blocks.lower.read(at, &mut bytes)?;
-        let seq = self.blocks.slots[place.slot as usize].seq.load(Acquire);
-        let view = checked(seq, place.slot, place.offset, &bytes);
-        Ok(view.map_or_else(Vec::new, |view| view.value.to_vec()))
     }
 }
 

@@ -96,6 +96,7 @@ impl<L: Lower> SlabSpace<L> {
             ("sets_new", self.debts.counts.new.load(Relaxed)),
             ("footers_read", self.debts.counts.footers.load(Relaxed)),
             ("footers_unreadable", self.debts.counts.unreadable.load(Relaxed)),
+            ("sets_given_up", self.debts.counts.given_up.load(Relaxed)),
             ("touches_not_told", self.policy.dropped()),
             ("copies_in_vain", d.copies_in_vain.load(Relaxed)),
             ("rounds", self.rounds.current.load(Relaxed)),
