@@ -65,15 +65,9 @@ const THROUGH_MEDIUM: &str = "it calls `space-slab/pmem/medium.rs`, where what i
 
 const ONE_SIZE: &str = "this engine's tier keeps the size that it was made with";
 
-const BY_SYNC: &str = "on block media a write makes nothing durable: the sync that follows does";
 const LENGTH_STAYS: &str = "simulated media keep their new length through a crash, so that here the sync of the manifest that names it is enough; a file may not";
 const CUT_AGAIN: &str =
     "what a crash leaves behind the end nobody looks at, and the next opening cuts it off";
-
-/// A site that moves blocks of a tier that shrinks, on media where it does this.
-const fn of_moving(site: &'static str, kind: SiteKind, why: &'static str) -> Reason {
-    Reason { engine: Some("tac"), site, kind: Some(kind), media: None, why }
-}
 
 /// A site of tiers that change their sizes.
 const fn of_resizing(site: &'static str) -> Reason {
@@ -264,8 +258,6 @@ pub(super) const REASONS: &[Reason] = &[
     of_resizing("blocks/size.rs grow sync"),
     of_resizing("blocks/size.rs cut sync"),
     of_resizing("blocks/size.rs store_size save_manifest"),
-    of_moving("blocks/moved.rs move_extents write 1", SiteKind::Write, BY_SYNC),
-    of_moving("blocks/moved.rs move_extents write 2", SiteKind::Write, BY_SYNC),
     of_tac("blocks/size.rs grow resize", LENGTH_STAYS),
     of_tac("blocks/size.rs cut resize", CUT_AGAIN),
     of_tac("space-slab/pmem/medium.rs resize resize", CUT_AGAIN),
