@@ -249,13 +249,13 @@ fn a_set_of_a_new_key_beside_others_counts_once_somebody_has_looked() {
 }
 
 #[test]
-fn random_operations_on_keys_that_are_cold() {
+fn random_operations_on_cold_keys() {
     random_operations(KeyHasher::new(7), Durability::Sync);
     random_operations(KeyHasher::new(7), Durability::None);
 }
 
 #[test]
-fn random_operations_on_keys_that_are_cold_and_collide() {
+fn random_operations_on_keys_that_collide() {
     random_operations(KeyHasher::with_few_bits(7, 4), Durability::Sync);
     random_operations(KeyHasher::with_few_bits(7, 4), Durability::None);
 }
