@@ -5,6 +5,9 @@ use terrace_engine::hash::KeyHasher;
 use terrace_engine::record::Kind;
 use terrace_engine::space::Context;
 
+use crate::open::SlabOptions;
+use crate::placement::Placement;
+
 pub(crate) struct Calm;
 
 impl Context for Calm {
@@ -50,5 +53,20 @@ impl Context for Calm {
     }
     fn hasher(&self) -> KeyHasher {
         KeyHasher::new(7)
+    }
+}
+
+impl SlabOptions {
+    /// Of a small store: slabs and pages of 64 KiB.
+    pub(crate) fn of_tests() -> Self {
+        Self {
+            block_bytes: 64 << 10,
+            dram_bytes: 1 << 20,
+            dram_budget: None,
+            store_id: 1,
+            placement: Placement::Tac,
+            eviction: Default::default(),
+            swap: Default::default(),
+        }
     }
 }

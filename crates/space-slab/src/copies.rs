@@ -149,7 +149,6 @@ mod tests {
 
     use super::*;
     use crate::open::{MiddleTier, SlabOptions};
-    use crate::placement::Placement;
     use crate::pmem::Fills;
 
     /// A crash could bring it back: no tombstone above it may be dropped.
@@ -157,15 +156,7 @@ mod tests {
     fn a_slot_that_was_let_go_is_shown_until_it_is_cleared() {
         let region = |bytes| Arc::new(HeapRegion::new(bytes).unwrap());
         let (bytes, memory) = (4u64 << 20, 256u64 << 10);
-        let options = SlabOptions {
-            block_bytes: 64 << 10,
-            dram_bytes: 1 << 20,
-            dram_budget: None,
-            store_id: 1,
-            placement: Placement::Tac,
-            eviction: Default::default(),
-            swap: Default::default(),
-        };
+        let options = SlabOptions::of_tests();
         let middle = MiddleTier::new(region(memory), (0, memory), String::new(), true);
         let lower = ByteTier::new(region(bytes), 0, bytes, String::new());
         let space = SlabSpace::new(lower, Some(middle), options).unwrap();

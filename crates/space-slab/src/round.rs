@@ -315,22 +315,13 @@ mod tests {
     use super::*;
     use crate::calm::Calm;
     use crate::open::SlabOptions;
-    use crate::placement::Placement;
     use crate::policy::Count;
 
     type Tested = SlabSpace<ByteTier<HeapRegion>>;
 
     fn space() -> Tested {
         let (region, bytes) = (Arc::new(HeapRegion::new(4 << 20).unwrap()), 4 << 20);
-        let options = SlabOptions {
-            block_bytes: 64 << 10,
-            dram_bytes: 1 << 20,
-            dram_budget: None,
-            store_id: 1,
-            placement: Placement::Tac,
-            eviction: Default::default(),
-            swap: Default::default(),
-        };
+        let options = SlabOptions::of_tests();
         SlabSpace::new(ByteTier::new(region, 0, bytes, String::new()), None, options).unwrap()
     }
 

@@ -69,7 +69,7 @@ impl<L: Lower> SlabSpace<L> {
         let saved = index.as_snapshot().ok_or_else(|| io::Error::other("the index can't be saved"))?;
         self.stop_steps();
         if self.debts.unsettled.load(Relaxed) > 0 {
-            return Err(io::Error::other("pages could not be read that hold older versions of what was set"));
+            return Err(io::Error::other("what some sets replaced was not found out"));
         }
         self.blocks.close_open_extents();
         let mut writer = self.blocks.begin_snapshot();

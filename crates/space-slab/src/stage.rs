@@ -373,7 +373,6 @@ mod tests {
 
     use super::*;
     use crate::open::{MiddleTier, SlabOptions};
-    use crate::placement::Placement;
     use crate::pmem::Fills;
     use crate::policy::Count;
 
@@ -385,15 +384,7 @@ mod tests {
 
     fn space_over(middle: Option<MiddleTier>) -> SlabSpace<ByteTier<HeapRegion>> {
         let region = Arc::new(HeapRegion::new(4 << 20).unwrap());
-        let options = SlabOptions {
-            block_bytes: 64 << 10,
-            dram_bytes: 1 << 20,
-            dram_budget: None,
-            store_id: 1,
-            placement: Placement::Tac,
-            eviction: Default::default(),
-            swap: Default::default(),
-        };
+        let options = SlabOptions::of_tests();
         SlabSpace::new(ByteTier::new(region, 0, 4 << 20, String::new()), middle, options).unwrap()
     }
 

@@ -8,22 +8,13 @@ use terrace_media::HeapRegion;
 use super::*;
 use crate::calm::Calm;
 use crate::open::SlabOptions;
-use crate::placement::Placement;
 use crate::policy::Count;
 
 /// A get that read the older version, and then wants it in DRAM.
 #[test]
 fn nothing_comes_up_beside_a_newer_version() {
     let (region, bytes) = (Arc::new(HeapRegion::new(4 << 20).unwrap()), 4 << 20);
-    let options = SlabOptions {
-        block_bytes: 64 << 10,
-        dram_bytes: 1 << 20,
-        dram_budget: None,
-        store_id: 1,
-        placement: Placement::Tac,
-        eviction: Default::default(),
-        swap: Default::default(),
-    };
+    let options = SlabOptions::of_tests();
     let space = SlabSpace::new(ByteTier::new(region, 0, bytes, String::new()), None, options).unwrap();
     let index = Clht::with_min_buckets(4);
     let key = |bytes: &'static [u8]| Key { bytes, ..Calm.hasher().key(0, bytes) };
