@@ -11,11 +11,12 @@ use anyhow::Context;
 use indicatif::{ProgressBar, ProgressStyle};
 
 /// Package, and the tests that explore schedules.
-const SUITES: [(&str, &[&str]); 4] = [
+const SUITES: [(&str, &[&str]); 5] = [
     ("terrace-index", &["--test", "shuttle", "--test", "shuttle_lockfree", "--test", "btree_shuttle"]),
     ("terrace-log", &["--lib", "schedules"]),
     ("terrace-engine", &["--lib", "schedules"]),
     ("terrace-space-hybrid-log", &["--lib", "schedules"]),
+    ("terrace-space-slab", &["--lib", "schedules"]),
 ];
 
 /// Options of the chore.

@@ -32,7 +32,7 @@
 //! | `listed` | a record that a block lists, and the index |
 //! | `compose` | a space, its log and the machine put together on a medium |
 //! | `inspect` | the format for whoever checks a store that nobody uses |
-//! | `sync`, `schedules` | the primitives, and what stands in for `frames` where schedules are explored |
+//! | `sync`, `schedules` | the primitives, and what stands in for `frames`, the tier and the machine where schedules are explored |
 
 mod around;
 mod block_tier;
@@ -64,6 +64,8 @@ mod place;
 mod purge;
 mod reads;
 mod scan;
+#[cfg(shuttle)]
+pub mod schedules;
 mod settle;
 mod size;
 mod slot_table;

@@ -80,6 +80,8 @@ impl<L: Lower> SlabSpace<L> {
             self.credit_wanted.store(0, SeqCst);
         }
         let wanted = self.credit_wanted.load(SeqCst) as i64;
+        // What lands while this counts is aloft, too.
+        let was_aloft = self.is_aloft();
         let free = self.blocks.free.slots.lock().len();
         let usable =
             (self.blocks.block_bytes - BLOCK_HEADER_BYTES - TRAILER_BYTES) as u64 * USABLE_PERCENT / 100;
@@ -96,7 +98,7 @@ impl<L: Lower> SlabSpace<L> {
         let starving = wanted > verdict.credit.max(0);
         let out = self.whole_blocks_out.load(Relaxed) == 1;
         // What is aloft is counted twice, as dirty and in a block that is not free.
-        let more = self.is_aloft() || ((starving || verdict.full || out) && has_dead());
+        let more = was_aloft || self.is_aloft() || ((starving || verdict.full || out) && has_dead());
         verdict.full &= !more;
         verdict.stuck &= !more;
         self.credit.store(verdict.credit, Relaxed);
@@ -242,12 +244,13 @@ mod tests {
             placement: Placement::Tac,
             eviction: Default::default(),
             swap: Default::default(),
+            partitions: 1,
         };
         SlabSpace::new(ByteTier::new(region, 0, 4 << 20, String::new()), None, options).unwrap()
     }
     fn local(space: &Tested) -> Local<ByteTier<HeapRegion>> {
         let queue = space.blocks.lower.queue();
-        queue.map(|queue| Local::new(Reads::new(queue))).unwrap()
+        queue.map(|queue| Local::new(Reads::new(queue), 0)).unwrap()
     }
 
     /// A space with a few free blocks and many that only have to be taken back, and what `ask` for a large value hears.

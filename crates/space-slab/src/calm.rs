@@ -67,6 +67,7 @@ impl SlabOptions {
             placement: Placement::Tac,
             eviction: Default::default(),
             swap: Default::default(),
+            partitions: 1,
         }
     }
 }

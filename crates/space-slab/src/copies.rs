@@ -8,17 +8,15 @@ use terrace_engine::record::{Head, Kind};
 use terrace_engine::space::Context;
 use terrace_index::Address;
 
-use crate::flights::Flights;
 use crate::slab::Slab;
 use crate::space::SlabSpace;
 use crate::stage::Stage;
 use crate::sync::AtomicU64;
 
-/// A space and what is staged in it.
+/// A space and what whoever asks has staged in it.
 pub(crate) struct WithStages<'a, L: Lower> {
     pub space: &'a SlabSpace<L>,
     pub stages: [&'a Stage; 2],
-    pub flights: &'a Flights,
 }
 
 impl<L: Lower> Copies for WithStages<'_, L> {
@@ -36,8 +34,14 @@ impl<L: Lower> Copies for WithStages<'_, L> {
 impl<L: Lower> WithStages<'_, L> {
     /// Shows every record that an opening would find, or that a page may hold soon, beside those in blocks.
     pub(crate) fn show(&self, show: &mut dyn FnMut(&[FooterEntry])) {
+        // Nothing leaves a stage, or arrives, while this looks.
+        let still = self.space.hold_still();
+        let flights = self.space.flights.lock();
+        let others = still.iter().map(|share| &share.stage);
         // Of a key's versions DRAM has the newest alone; older ones may be on their way from page to page.
-        for staged in self.stages.into_iter().chain(self.flights.stages()).flat_map(|stage| &stage.moves) {
+        for staged in
+            self.stages.into_iter().chain(others).chain(flights.stages()).flat_map(|stage| &stage.moves)
+        {
             show(&[staged.entry]);
         }
         // A slot that was let go counts until it is cleared.
@@ -163,9 +167,7 @@ mod tests {
         let shown = || {
             let mut shown = Vec::new();
             let stages = [&Stage::default(), &Stage::default()];
-            let flights = &Flights::default();
-            WithStages { space: &space, stages, flights }
-                .show(&mut |entries| shown.extend_from_slice(entries));
+            WithStages { space: &space, stages }.show(&mut |entries| shown.extend_from_slice(entries));
             shown
         };
         assert!(shown().is_empty());

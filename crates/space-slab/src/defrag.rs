@@ -13,7 +13,6 @@ use terrace_engine::space::Context;
 use terrace_index::{Address, Change, Index, Key, Lookup, Verdict};
 
 use crate::location::Location;
-use crate::slab::NONE;
 use crate::space::SlabSpace;
 use crate::stage::{Stage, Staged, What};
 
@@ -381,7 +380,7 @@ impl<L: Lower> SlabSpace<L> {
     /// The slot whose home is there: damage is rare enough to look at all of them.
     fn slot_with_home(&self, there: Address) -> Option<u64> {
         for class in 0..self.slabs.classes.count() {
-            for slab in self.slabs.slabs_of(class).into_iter().filter(|slab| *slab != NONE) {
+            for slab in self.slabs.slabs_of(class) {
                 for number in 0..self.slabs.used_slots(slab) {
                     let offset = self.slabs.offset(slab, class, number);
                     if self.slabs.slot(offset).home() == Some(there) {

@@ -10,13 +10,12 @@ use terrace_engine::record::Kind;
 use terrace_engine::space::Context;
 use terrace_index::{Change, Index, Key, Lookup, Verdict};
 
-use crate::flights::Flights;
+use crate::chosen::Chosen;
 use crate::location::Location;
 use crate::middle::Filling;
 use crate::part::Part;
 use crate::placement::Down;
 use crate::policy::{Access, SlotId, Slots};
-use crate::retired::Cooling;
 use crate::slab::NONE;
 use crate::space::SlabSpace;
 use crate::stage::{Stage, Staged, What};
@@ -34,21 +33,22 @@ const DRAINED_AT_ONCE: usize = 8;
 /// Slots of a class that are looked at in one step, for a policy's lists.
 const SWEPT_A_STEP: usize = 64;
 
-/// What eviction remembers between steps.
-#[derive(Default)]
+/// What eviction remembers of a partition between steps.
 pub(crate) struct Evicting {
     /// One a class.
     pub parts: Vec<Part>,
     /// How fast slots of each class are taken.
     paces: Vec<Pace>,
-    /// Slabs that are being emptied.
-    draining: Vec<u32>,
     key: Vec<u8>,
     /// What goes to the middle tier.
     filling: Filling,
     /// Somebody waits for slots of a class of which none could be let go.
     starving: bool,
 }
+
+/// Slabs that are being emptied.
+#[derive(Default)]
+pub(crate) struct Draining(Vec<u32>);
 
 /// Slots of a class that are kept free for what is taken in so many milliseconds: in that time the device may be busy syncing a
 /// part of the log.
@@ -58,12 +58,20 @@ const AHEAD_MS: u64 = 50;
 #[derive(Default)]
 struct Pace {
     since_ms: u64,
+    /// Of all that were ever taken, those that are known.
+    known: u64,
     taken: usize,
     /// In `AHEAD_MS`.
     recent: usize,
 }
 
 impl Pace {
+    /// So many were taken since this was called last, of so many that ever were.
+    fn since(&mut self, ever: u64) -> usize {
+        let taken = ever - self.known;
+        self.known = ever;
+        taken as usize
+    }
     /// So many were taken since the last call; returns how many to keep free.
     fn ahead(&mut self, taken: usize, now_ms: u64) -> usize {
         self.taken += taken;
@@ -77,15 +85,43 @@ impl Pace {
     }
 }
 
+impl Draining {
+    /// Whether there are some.
+    pub fn is_under_way(&self) -> bool {
+        !self.0.is_empty()
+    }
+}
+
 impl Evicting {
+    /// Of as many classes as there are.
+    pub fn new(policy: &Chosen, classes: usize) -> Self {
+        Self {
+            parts: (0..classes).map(|_| policy.part()).collect(),
+            paces: (0..classes).map(|_| Pace::default()).collect(),
+            key: Vec::new(),
+            filling: Filling::default(),
+            starving: false,
+        }
+    }
     /// Whether somebody waits for records to leave.
     pub fn waits(&self) -> bool {
-        self.starving || !self.draining.is_empty()
+        self.starving
     }
     /// What goes to the middle tier; there is something in it only within a step's part.
     pub fn filling(&mut self) -> &mut Filling {
         &mut self.filling
     }
+}
+
+/// What is known when classes are looked at.
+#[derive(Clone, Copy)]
+pub(crate) struct Begun {
+    /// A round is being retired: what is dirty is on its way anyway.
+    pub walking: bool,
+    /// Something left already.
+    pub worked: bool,
+    /// Others wait for what is staged to be written.
+    pub starving: bool,
 }
 
 /// How a record left, or why it didn't.
@@ -99,7 +135,7 @@ enum Left {
     Not,
 }
 
-/// The slots of a class, by place in its list of slabs and number in the slab.
+/// The slots of a class in a partition, by place in its list of slabs and number in the slab.
 struct ClassSlots<'a, L: Lower> {
     space: &'a SlabSpace<L>,
     context: &'a dyn Context,
@@ -139,41 +175,58 @@ impl<L: Lower> Slots for ClassSlots<'_, L> {
 }
 
 impl<L: Lower> SlabSpace<L> {
-    /// One step. `walking`: a round is being retired, and what is dirty is on its way to a page anyway.
+    /// One step of whoever has the first partition. `walking`: a round is being retired, and what is dirty is on its way to a page
+    /// anyway.
     pub(crate) fn evict_step<I: Index>(
         &self,
-        evicting: &mut Evicting,
-        (stage, flights): (&mut Stage, &mut Flights),
-        cooling: &Cooling,
+        (evicting, draining): (&mut Evicting, &mut Draining),
+        stage: &mut Stage,
         walking: bool,
         index: &I,
         context: &dyn Context,
     ) -> Progress {
         self.hear(evicting, context);
-        evicting.paces.resize_with(self.slabs.classes.count(), Default::default);
-        let mut progress = Progress::Idle;
         let wanting = self.slabs.wanting.swap(NONE, SeqCst);
+        self.wanted_class.store(wanting, SeqCst);
         // One that was emptied may have a class again.
-        evicting.draining.retain(|&slab| self.slabs.is_draining(slab));
+        draining.0.retain(|&slab| self.slabs.is_draining(slab));
         if self.slabs.free_slabs() == 0 {
-            self.choose_drain(evicting, wanting, cooling);
+            self.choose_drain(draining, wanting);
         }
-        let mut worked = self.drain_step(evicting, stage, index, context);
+        let mut worked = self.drain_step(draining, evicting, stage, index, context);
         if !walking {
             worked |= self.send_bound(&mut evicting.filling, index, context);
         }
-        let (mut starving, mut budget) = (!evicting.draining.is_empty(), VICTIMS_A_STEP);
+        let begun = Begun { walking, worked, starving: draining.is_under_way() };
+        self.evict_of((0, evicting), stage, begun, index, context)
+    }
+
+    /// Makes room in classes that run short, by what is in a partition's slabs.
+    pub(crate) fn evict_of<I: Index>(
+        &self,
+        (partition, evicting): (usize, &mut Evicting),
+        stage: &mut Stage,
+        begun: Begun,
+        index: &I,
+        context: &dyn Context,
+    ) -> Progress {
+        let wanting = self.wanted_class.load(SeqCst);
+        let Begun { walking, mut worked, mut starving } = begun;
+        let mut budget = VICTIMS_A_STEP;
         let mut none_leaves = false;
         let down = self.down_from_dram();
+        let partitions = self.slabs.partitions();
         for class in 0..self.slabs.classes.count() {
-            let (free, taken) = self.slabs.demand(class);
-            let slabs = self.slabs.slabs_of(class);
+            let (free, ever) = self.slabs.demand(class);
+            let taken = evicting.paces[class].since(ever);
+            let slabs = self.slabs.places_of(class, partition);
             let slots = self.slabs.slots_in(class);
-            let held = slabs.iter().filter(|slab| **slab != NONE).count() * slots;
+            let here = slabs.iter().filter(|slab| **slab != NONE).count() * slots;
+            let held = if partitions == 1 { here } else { self.slabs.held(class) * slots };
             let wanted = class as u32 == wanting;
-            let ahead = evicting.paces[class].ahead(taken as usize, context.now_ms());
+            let ahead = evicting.paces[class].ahead(taken, context.now_ms());
             let low = (held / 100).max(ahead.min(held / 8)).max(1);
-            let mut coming = free + cooling.of_class[class] + flights.leaving(class);
+            let mut coming = free + self.retired.cooling(class) + self.flights.lock().leaving(class);
             // Free slabs serve every class.
             if held == 0 || self.slabs.free_slabs() > 0 || coming > low * 4 {
                 self.temperature.rivals[class].store(NO_RIVAL, Relaxed);
@@ -187,10 +240,14 @@ impl<L: Lower> SlabSpace<L> {
                 slots: slots as u32,
                 clean_only: walking,
             };
-            let high = (low * 2).min(held);
+            // Each partition makes its part of the room.
+            let high = coming + (low * 2).min(held).saturating_sub(coming).div_ceil(partitions);
             let part = &mut evicting.parts[class];
             part.extend(slabs.len() * slots);
             part.sweep(&view, SWEPT_A_STEP);
+            if here == 0 {
+                continue;
+            }
             // A class nobody writes to may stay full.
             if coming >= low || (taken == 0 && !wanted && free > 0) {
                 self.look_for_rival(class, part, &view);
@@ -198,7 +255,7 @@ impl<L: Lower> SlabSpace<L> {
             }
             let (mut staged, mut unwritten) = (0, 0);
             // A page is to be full when it is written: others come along, unless most would leave for nothing.
-            while coming < high || (staged > unwritten && staged < held / 4) {
+            while coming < high || (staged > unwritten && staged < here / 4) {
                 let now = self.temperature.now();
                 let Some(victim) = budget.checked_sub(1).and_then(|_| part.victim(&view, now)) else { break };
                 budget -= 1;
@@ -215,7 +272,7 @@ impl<L: Lower> SlabSpace<L> {
                     // A page a step: who waits for a slot runs steps, too.
                     Left::PageFull => {
                         self.fill_middle(&mut evicting.filling, index);
-                        return self.launch(flights, stage);
+                        return self.launch(stage);
                     }
                     Left::Not => {
                         part.stays(victim, hash);
@@ -224,22 +281,21 @@ impl<L: Lower> SlabSpace<L> {
                 }
                 part.removed(victim, hash, true);
             }
-            let is_out = free + cooling.of_class[class] == 0;
+            let is_out = free + self.retired.cooling(class) == 0;
             starving |= is_out && (wanted || staged > 0);
             none_leaves |= is_out && wanted && staged + unwritten == 0;
         }
         evicting.starving = none_leaves;
         let filled = self.fill_middle(&mut evicting.filling, index);
         // What is aloft makes room, too: a page that is not full would waste some.
-        if starving && !filled && flights.is_empty() && !stage.is_empty() {
-            return self.launch(flights, stage);
+        if starving && !filled && !stage.is_empty() && self.flights.lock().is_empty() {
+            return self.launch(stage);
         }
-        if worked {
-            progress = Progress::Worked;
-        } else if starving {
-            progress = Progress::Blocked;
+        match (worked, starving) {
+            (true, _) => Progress::Worked,
+            (false, true) => Progress::Blocked,
+            (false, false) => Progress::Idle,
         }
-        progress
     }
 
     /// Nobody has to leave this class now. Who its rival kept out asked how hot the next one to go is, and the hand goes on: as
@@ -257,16 +313,16 @@ impl<L: Lower> SlabSpace<L> {
     }
 
     /// Decides whether a slab must be emptied: the index needs its memory, or a class has none and no slab is free.
-    fn choose_drain(&self, evicting: &mut Evicting, wanting: u32, cooling: &Cooling) {
+    fn choose_drain(&self, draining: &mut Draining, wanting: u32) {
         let over = self.slabs.used_slabs().saturating_sub(self.slabs.target.frames());
-        let held = |class: usize| self.slabs.slabs_of(class).iter().filter(|slab| **slab != NONE).count();
+        let held = |class: usize| self.slabs.held(class);
         let poor = wanting != NONE && {
             let class = wanting as usize;
             // A class of few slots can't keep up by evicting from those alone.
             let (slabs, most) = (held(class), (0..self.slabs.classes.count()).map(held).max().unwrap_or(0));
-            slabs == 0 || (slabs * 4 < most && cooling.of_class[class] == 0)
+            slabs == 0 || (slabs * 4 < most && self.retired.cooling(class) == 0)
         };
-        if evicting.draining.len() >= over.max(usize::from(poor)).min(DRAINED_AT_ONCE) {
+        if draining.0.len() >= over.max(usize::from(poor)).min(DRAINED_AT_ONCE) {
             return;
         }
         let donors = (0..self.slabs.classes.count()).filter(|&class| over > 0 || class as u32 != wanting);
@@ -276,11 +332,11 @@ impl<L: Lower> SlabSpace<L> {
         let slabs = self.slabs.slabs_of(donor);
         let emptiest = slabs
             .iter()
-            .filter(|slab| **slab != NONE && !evicting.draining.contains(slab))
+            .filter(|slab| !draining.0.contains(slab))
             .min_by_key(|slab| self.slabs.table[**slab as usize].live.load(Relaxed));
         if let Some(&slab) = emptiest {
             self.slabs.drain(slab);
-            evicting.draining.push(slab);
+            draining.0.push(slab);
             self.details.slabs_drained.fetch_add(1, Relaxed);
         }
     }
@@ -288,13 +344,14 @@ impl<L: Lower> SlabSpace<L> {
     /// Empties slabs: whatever is in them leaves.
     fn drain_step<I: Index>(
         &self,
+        draining: &Draining,
         evicting: &mut Evicting,
         stage: &mut Stage,
         index: &I,
         context: &dyn Context,
     ) -> bool {
         let mut worked = false;
-        for &slab in &evicting.draining {
+        for &slab in &draining.0 {
             let Some(class) = self.slabs.class_of(slab) else { continue };
             for number in 0..self.slabs.used_slots(slab) {
                 let offset = self.slabs.offset(slab, class, number);

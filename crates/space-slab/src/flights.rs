@@ -1,16 +1,17 @@
 //! Pages on their way to the lower tier while background steps go on.
 //!
 //! ```text
-//!   under the steps' lock          without it                    under it again
-//!   stage full --> launch  ------> fly: write, sync  ----------> land: its records are swung
-//!                  (sequence number drawn)                       (the page is sealed; trust may follow)
+//!   with a partition          with none                     with a partition again
+//!   stage full --> launch --> fly: write, sync  ----------> land: its records are swung
+//!                  (sequence number drawn)                  (the page is sealed; trust may follow)
 //! ```
 //!
 //! Whoever launched a page flies it, and meanwhile others may fill the next one: moving records takes about as long as the
-//! device does.
+//! device does. Where there is one partition, to have it is to hold the steps' lock (`partition.rs`).
 //!
 //! # Invariants
-//! * A page aloft is no page to anybody else: it is neither moved nor freed, and not trusted, nor are later ones.
+//! * A page aloft is no page to anybody else: it is neither moved nor freed, and not trusted, nor are later ones. It is aloft
+//!   until all its records are swung.
 //! * What is aloft is shown to whoever must know of all copies (`copies.rs`).
 //! * A page that can't be written stays aloft for ever: the tier has failed by then.
 
@@ -27,8 +28,8 @@ use crate::location::Location;
 use crate::space::SlabSpace;
 use crate::stage::{Stage, What};
 
-/// Pages aloft at once, at most.
-const ALOFT_MAX: usize = 2;
+/// Pages aloft at once, at most, beside one for each partition.
+const ALOFT_MORE: usize = 1;
 
 /// A page that is being written.
 pub(crate) struct Flight {
@@ -71,7 +72,7 @@ impl Flights {
     pub fn sources(&self) -> impl Iterator<Item = Address> {
         self.stages().flat_map(|stage| &stage.moves).map(|of| of.from)
     }
-    /// What was launched since it was asked last: to be flown without the lock, then landed.
+    /// What was launched since it was asked last: to be flown without a lock, then landed.
     pub fn depart(&mut self) -> Vec<Departure> {
         std::mem::take(&mut self.departing)
     }
@@ -79,11 +80,13 @@ impl Flights {
 
 impl<L: Lower> SlabSpace<L> {
     /// Sends what is staged on its way to a page.
-    pub(crate) fn launch(&self, flights: &mut Flights, stage: &mut Stage) -> Progress {
+    pub(crate) fn launch(&self, stage: &mut Stage) -> Progress {
         if stage.is_empty() {
             return Progress::Idle;
         }
-        if flights.aloft.len() >= ALOFT_MAX {
+        // To the end: two that launch at once could take the same block behind the end.
+        let flights = &mut *self.flights.lock();
+        if flights.aloft.len() >= self.slabs.partitions() + ALOFT_MORE {
             return Progress::Blocked;
         }
         let begun =
@@ -104,26 +107,34 @@ impl<L: Lower> SlabSpace<L> {
         Progress::Worked
     }
 
+    /// Flies what was launched. The caller has no partition, nor the steps' lock.
+    pub(crate) fn fly_all<I: Index>(&self, index: &I, context: &dyn Context) {
+        let departures = self.flights.lock().depart();
+        departures.into_iter().for_each(|departure| self.fly(departure, index, context));
+    }
+
     /// Writes a page that was launched, and lands it.
-    pub(crate) fn fly<I: Index>(&self, mut departure: Departure, index: &I, context: &dyn Context) {
+    fn fly<I: Index>(&self, mut departure: Departure, index: &I, context: &dyn Context) {
         let number = departure.flight.number;
         if self.write_page(number, &departure.flight.stage, &mut departure.image, context) {
-            let mut steps = self.steps.try_lock().unwrap_or_else(|| {
+            let has = self.try_have_one(departure.flight.seq).unwrap_or_else(|| {
                 let since = Instant::now();
-                let steps = self.steps.lock();
+                let has = self.have_one(departure.flight.seq);
                 self.details.landings_delayed.fetch_add(1, Relaxed);
                 self.details.landings_delayed_us.fetch_add(since.elapsed().as_micros() as u64, Relaxed);
-                steps
+                has
             });
-            self.land(&mut steps.flights, departure, index);
+            self.land(departure, index);
+            drop(has);
         }
     }
 
-    /// The page of a flight is there.
-    pub(crate) fn land<I: Index>(&self, flights: &mut Flights, departure: Departure, index: &I) {
+    /// The page of a flight is there. The caller has a partition.
+    pub(crate) fn land<I: Index>(&self, departure: Departure, index: &I) {
         let Departure { flight, image } = departure;
-        flights.images.push(image);
         self.land_page((flight.number, flight.seq), &flight.stage, index);
+        let flights = &mut *self.flights.lock();
+        flights.images.push(image);
         flights.aloft.retain(|aloft| aloft.seq != flight.seq);
         if let Ok(Flight { mut stage, .. }) = Arc::try_unwrap(flight) {
             stage.clear();
@@ -162,15 +173,14 @@ mod tests {
     #[test]
     fn what_is_aloft_is_shown_and_trusted_by_nobody() {
         let space = space();
-        let mut flights = Flights::default();
         let before = space.sealed();
         let (mut stage, entry) = staged(&space, 5);
-        assert_eq!(space.launch(&mut flights, &mut stage), Progress::Worked);
+        assert_eq!(space.launch(&mut stage), Progress::Worked);
         assert!(stage.is_empty() && space.is_aloft());
         assert_eq!(space.sealed(), before, "it may not be there after a crash");
         let mut shown = Vec::new();
         let stages = [&stage, &Stage::default()];
-        let copies = WithStages { space: &space, stages, flights: &flights };
+        let copies = WithStages { space: &space, stages };
         copies.show(&mut |entries| shown.extend_from_slice(entries));
         assert_eq!(shown, [entry], "a tombstone above it must stay");
     }
@@ -178,19 +188,18 @@ mod tests {
     #[test]
     fn a_later_page_is_not_trusted_before_an_earlier_one() {
         let space = space();
-        let mut flights = Flights::default();
         let before = space.sealed();
         for version in [5, 6] {
             let (mut stage, _) = staged(&space, version);
-            assert_eq!(space.launch(&mut flights, &mut stage), Progress::Worked);
+            assert_eq!(space.launch(&mut stage), Progress::Worked);
         }
         let (mut third, _) = staged(&space, 7);
-        assert_eq!(space.launch(&mut flights, &mut third), Progress::Blocked, "two at once");
+        assert_eq!(space.launch(&mut third), Progress::Blocked, "two at once");
         let index = terrace_index::Clht::with_min_buckets(4);
-        let mut departures = flights.depart();
-        space.land(&mut flights, departures.remove(1), &index);
+        let mut departures = space.flights.lock().depart();
+        space.land(departures.remove(1), &index);
         assert_eq!(space.sealed(), before);
-        space.land(&mut flights, departures.remove(0), &index);
+        space.land(departures.remove(0), &index);
         assert_eq!(space.sealed(), before + 2);
         assert!(!space.is_aloft());
     }

@@ -55,6 +55,7 @@ mod location;
 mod middle;
 mod open;
 mod part;
+mod partition;
 mod placement;
 mod pmem;
 pub mod policy;
@@ -63,6 +64,8 @@ mod resize;
 mod retired;
 mod round;
 mod sample;
+#[cfg(all(test, shuttle))]
+mod schedules;
 mod slab;
 mod slot;
 mod snapshot;
@@ -84,6 +87,7 @@ use terrace_media::{BlockDevice, ByteRegion};
 
 pub use eviction::Eviction;
 pub use open::{MiddleTier, SlabOptions};
+pub use partition::partitions_for;
 pub use placement::Placement;
 pub use space::SlabSpace;
 pub use swap::Swap;
@@ -121,6 +125,8 @@ pub struct Choices {
     pub eviction: Eviction,
     /// What a read of the SSD brings up.
     pub swap: Swap,
+    /// Background steps that may make room in DRAM at once; 0 is 1. [`partitions_for`] says how many are of use.
+    pub partitions: usize,
 }
 
 impl From<Placement> for Choices {
@@ -141,8 +147,8 @@ impl From<Swap> for Choices {
     }
 }
 
-fn options(sizes: &Sizes, Choices { placement, eviction, swap }: Choices) -> SlabOptions {
-    SlabOptions { placement, eviction, swap, ..SlabOptions::from(sizes) }
+fn options(sizes: &Sizes, Choices { placement, eviction, swap, partitions }: Choices) -> SlabOptions {
+    SlabOptions { placement, eviction, swap, partitions: partitions.max(1), ..SlabOptions::from(sizes) }
 }
 
 /// [`terrace_blocks::open_byte`] with slabs over pages.

@@ -10,53 +10,66 @@ use terrace_blocks::Lower;
 use terrace_engine::space::Context;
 
 use crate::evict::Evicting;
+use crate::part::Part;
 use crate::policy::SlotId;
 use crate::retired::Cooling;
 use crate::slab::NONE;
 use crate::space::SlabSpace;
 
-/// Where each slab stands among those of its class.
+/// Where each slab stands among those of its class and partition.
 struct Places(Vec<u32>);
 
 impl<L: Lower> SlabSpace<L> {
     fn places(&self) -> Places {
         let mut places = vec![NONE; self.slabs.count()];
         for class in 0..self.slabs.classes.count() {
-            for (place, slab) in self.slabs.slabs_of(class).into_iter().enumerate() {
-                if let Some(known) = places.get_mut(slab as usize) {
-                    *known = place as u32;
+            for partition in 0..self.slabs.partitions() {
+                for (place, slab) in self.slabs.places_of(class, partition).into_iter().enumerate() {
+                    if let Some(known) = places.get_mut(slab as usize) {
+                        *known = place as u32;
+                    }
                 }
             }
         }
         Places(places)
     }
 
-    /// A slot's class, and its number there.
-    fn listed_as(&self, places: &Places, offset: u64) -> Option<(usize, SlotId)> {
+    /// A slot's partition, its class, and its number there.
+    fn listed_as(&self, places: &Places, offset: u64) -> Option<(usize, usize, SlotId)> {
         let slab = self.slabs.slab_of(offset);
         let class = self.slabs.class_of(slab)?;
         let place = places.0.get(slab as usize).copied().filter(|place| *place != NONE)?;
         let number = (offset % self.slabs.slab_bytes as u64) as usize / self.slabs.classes.bytes(class);
-        Some((class, (place as usize * self.slabs.slots_in(class) + number) as SlotId))
+        Some((
+            self.slabs.partition_of(slab),
+            class,
+            (place as usize * self.slabs.slots_in(class) + number) as SlotId,
+        ))
+    }
+
+    /// Tells a class's part of a partition; the caller has the first.
+    fn tell(&self, (first, partition, class): (&mut Evicting, usize, usize), tell: impl FnOnce(&mut Part)) {
+        match partition {
+            0 => tell(&mut first.parts[class]),
+            _ => tell(&mut self.others.lock(partition).evicting.parts[class]),
+        }
     }
 
     /// Slots that were let go leave their lists.
-    pub(crate) fn unlist(&self, evicting: &mut Evicting, cooling: &mut Cooling) {
-        let count = self.slabs.classes.count();
-        evicting.parts.resize_with(count, || self.policy.part());
+    pub(crate) fn unlist(&self, first: &mut Evicting, cooling: &mut Cooling) {
         if cooling.let_go.is_empty() {
             return;
         }
         let places = self.places();
         for offset in cooling.let_go.drain(..) {
-            if let Some((class, slot)) = self.listed_as(&places, offset) {
-                evicting.parts[class].removed(slot, 0, false);
+            if let Some((partition, class, slot)) = self.listed_as(&places, offset) {
+                self.tell((first, partition, class), |part| part.removed(slot, 0, false));
             }
         }
     }
 
     /// Lists hear what was told.
-    pub(crate) fn hear(&self, evicting: &mut Evicting, context: &dyn Context) {
+    pub(crate) fn hear(&self, first: &mut Evicting, context: &dyn Context) {
         if !self.policy.has_lists() {
             return;
         }
@@ -70,14 +83,15 @@ impl<L: Lower> SlabSpace<L> {
             if !slot.is_some_and(|slot| slot.is_live() && !slot.is_staged()) {
                 continue;
             }
-            let Some((class, number)) = self.listed_as(&places, offset) else { continue };
-            let part = &mut evicting.parts[class];
-            part.extend((number as usize + 1).next_multiple_of(self.slabs.slots_in(class)));
-            if is_filled {
-                part.filled(number, self.hash_for_lists(offset, context));
-            } else {
-                part.accessed(number);
-            }
+            let Some((partition, class, number)) = self.listed_as(&places, offset) else { continue };
+            self.tell((first, partition, class), |part| {
+                part.extend((number as usize + 1).next_multiple_of(self.slabs.slots_in(class)));
+                if is_filled {
+                    part.filled(number, self.hash_for_lists(offset, context));
+                } else {
+                    part.accessed(number);
+                }
+            });
         }
     }
 

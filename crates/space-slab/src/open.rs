@@ -38,6 +38,8 @@ pub struct SlabOptions {
     pub eviction: Eviction,
     /// What a read of the SSD brings up.
     pub swap: Swap,
+    /// Background steps that may make room in DRAM at once, at least 1.
+    pub partitions: usize,
 }
 
 /// Slabs that are needed at least: records of a few lengths, and one that changes class.
@@ -88,6 +90,7 @@ impl From<&Sizes> for SlabOptions {
             placement: Placement::default(),
             eviction: Eviction::default(),
             swap: Swap::default(),
+            partitions: 1,
         }
     }
 }

@@ -194,7 +194,8 @@ impl<L: Lower> SlabSpace<L> {
             self.temperature.kept_out[class].fetch_add(u32::from(comes == Comes::Asked), Relaxed);
             return if up == Up::Either { offer() } else { Climbed::No };
         }
-        let Some(offset) = self.slot_for_promotion(class) else {
+        let partition = key.hash as usize % self.slabs.partitions();
+        let Some(offset) = self.slot_for_promotion(class, partition) else {
             // Background steps are behind: what is hot comes again.
             self.details.promotions_dropped.fetch_add(1, Relaxed);
             return if up == Up::Either { offer() } else { Climbed::No };
@@ -251,13 +252,13 @@ impl<L: Lower> SlabSpace<L> {
 
     /// A slot of this class, or of one a little larger. Of a class that has none a slab is asked for, unless a write asked for
     /// one of its own.
-    fn slot_for_promotion(&self, class: usize) -> Option<u64> {
+    fn slot_for_promotion(&self, class: usize, partition: usize) -> Option<u64> {
         let classes = &self.slabs.classes;
-        let found = self.slabs.take(class);
+        let found = self.slabs.take(class, partition);
         if found.is_none() {
             let _ = self.slabs.wanting.compare_exchange(NONE, class as u32, SeqCst, Relaxed);
         }
         let mut larger = (class + 1..classes.count()).take_while(|&larger| classes.is_near(class, larger));
-        found.or_else(|| larger.find_map(|class| self.slabs.take(class)))
+        found.or_else(|| larger.find_map(|class| self.slabs.take(class, partition)))
     }
 }

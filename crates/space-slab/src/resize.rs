@@ -39,6 +39,7 @@ impl<L: Lower> SlabSpace<L> {
         }
         // No block is on its way into use.
         let mut steps = self.steps.lock();
+        let _nobody_launches = self.flights.lock();
         if self.stopped.load(SeqCst) == 1 {
             return refused("the store was closed: it must be opened again".into());
         }
@@ -140,7 +141,12 @@ impl<L: Lower> SlabSpace<L> {
             return false;
         }
         let (end, all) = (self.blocks.usable() as u32, self.blocks.slots.len() as u32);
-        match self.blocks.finish_shrinking() {
+        let finished = {
+            // Who launches may take a block behind the end.
+            let _nobody_launches = self.flights.lock();
+            self.blocks.finish_shrinking()
+        };
+        match finished {
             Ok(true) => {
                 self.details.resizes.fetch_add(1, Relaxed);
                 return true;

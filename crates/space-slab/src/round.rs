@@ -18,11 +18,10 @@ use terrace_engine::space::{Context, Space};
 use terrace_engine::{Barrier, Progress, StoreError};
 use terrace_index::Index;
 
-use crate::flights::Flights;
 use crate::middle::Filling;
 use crate::space::SlabSpace;
 use crate::stage::{Stage, Staged, What};
-use crate::sync::AtomicU64;
+use crate::sync::{AtomicBool, AtomicU64};
 
 /// The rounds.
 pub(crate) struct Rounds {
@@ -36,11 +35,20 @@ pub(crate) struct Rounds {
     pub put_bytes: AtomicU64,
     /// 1: writes wait until what is dirty has been written down.
     pub held: AtomicU64,
+    /// Dirty records are on their way to pages by a round's walk, which must not meet one that is staged already.
+    pub walking: AtomicBool,
 }
 
 impl Default for Rounds {
     fn default() -> Self {
-        Self { current: 1.into(), retired: 0.into(), target: 0.into(), put_bytes: 0.into(), held: 0.into() }
+        Self {
+            current: 1.into(),
+            retired: 0.into(),
+            target: 0.into(),
+            put_bytes: 0.into(),
+            held: 0.into(),
+            walking: false.into(),
+        }
     }
 }
 
@@ -87,7 +95,7 @@ impl<L: Lower> SlabSpace<L> {
     pub(crate) fn round_step<I: Index>(
         &self,
         retiring: &mut Retiring,
-        (stage, filling, flights): (&mut Stage, &mut Filling, &mut Flights),
+        (stage, filling): (&mut Stage, &mut Filling),
         index: &I,
         context: &dyn Context,
     ) -> Progress {
@@ -115,7 +123,9 @@ impl<L: Lower> SlabSpace<L> {
                     return Progress::Blocked;
                 }
                 let round = *round;
-                if self.launch(flights, stage) == Progress::Blocked {
+                // From here on others stage nothing that is dirty: what they staged before is launched.
+                self.rounds.walking.store(true, SeqCst);
+                if self.launch_others() == Progress::Blocked || self.launch(stage) == Progress::Blocked {
                     return Progress::Blocked;
                 }
                 *retiring = Retiring::Sealing { round, upto: self.blocks.last_seq.load(SeqCst) };
@@ -140,18 +150,19 @@ impl<L: Lower> SlabSpace<L> {
                     Walked::To(slab, slot) => *retiring = Retiring::Walking { round, slab, slot },
                     Walked::PageFull(at, number) => {
                         *retiring = Retiring::Walking { round, slab: at, slot: number };
-                        return self.launch(flights, stage);
+                        return self.launch(stage);
                     }
                     Walked::Unsettled(at, number) => {
                         *retiring = Retiring::Walking { round, slab: at, slot: number };
                         return Progress::Blocked;
                     }
                     Walked::End => {
-                        if self.launch(flights, stage) == Progress::Blocked {
+                        if self.launch(stage) == Progress::Blocked {
                             *retiring = Retiring::Walking { round, slab: self.slabs.count() as u32, slot: 0 };
                             return Progress::Blocked;
                         }
                         *retiring = Retiring::Landing { round, upto: self.blocks.last_seq.load(SeqCst) };
+                        self.rounds.walking.store(false, SeqCst);
                     }
                 }
                 Progress::Worked
@@ -329,7 +340,7 @@ mod tests {
     fn put(space: &Tested, index: &Clht, key: &[u8], round: u32) -> u64 {
         let (version, kind, db) = (5, Kind::Value, 0);
         let record = NewRecord { version, kind, db, flags: 0, expire_at: 0, key, value: b"value" };
-        let offset = space.slabs.take(space.slabs.classes.of(record.words()).unwrap()).unwrap();
+        let offset = space.slabs.take(space.slabs.classes.of(record.words()).unwrap(), 0).unwrap();
         let (slot, slab) =
             (space.slabs.slot(offset), &space.slabs.table[space.slabs.slab_of(offset) as usize]);
         slot.record().write(&record);
@@ -347,16 +358,11 @@ mod tests {
         // Far enough on that nobody retires the current one, too.
         space.rounds.current.store(round + 3, SeqCst);
         space.rounds.target.store(round, SeqCst);
-        let (mut retiring, mut stage, mut flights): (_, _, Flights) = Default::default();
+        let (mut retiring, mut stage) = Default::default();
         while space.rounds.retired.load(SeqCst) < round {
-            space.round_step(
-                &mut retiring,
-                (&mut stage, &mut Filling::default(), &mut flights),
-                index,
-                &Calm,
-            );
-            let departures = flights.depart();
-            departures.into_iter().for_each(|departure| space.land(&mut flights, departure, index));
+            space.round_step(&mut retiring, (&mut stage, &mut Filling::default()), index, &Calm);
+            let departures = space.flights.lock().depart();
+            departures.into_iter().for_each(|departure| space.land(departure, index));
         }
     }
 
@@ -366,23 +372,23 @@ mod tests {
         let offset = put(&space, &index, b"key", 1);
         space.rounds.current.store(4, SeqCst);
         space.rounds.target.store(1, SeqCst);
-        let (mut retiring, mut stage, mut flights): (_, _, Flights) = Default::default();
-        let mut step = |flights: &mut Flights| {
-            space.round_step(&mut retiring, (&mut stage, &mut Filling::default(), flights), &index, &Calm);
+        let (mut retiring, mut stage) = Default::default();
+        let mut step = || {
+            space.round_step(&mut retiring, (&mut stage, &mut Filling::default()), &index, &Calm);
         };
         let mut departures = Vec::new();
         while departures.is_empty() {
-            step(&mut flights);
-            departures = flights.depart();
+            step();
+            departures = space.flights.lock().depart();
         }
         for _ in 0..10 {
-            step(&mut flights);
+            step();
         }
         assert_eq!(space.rounds.retired.load(SeqCst), 0, "the log has the only copy that a crash leaves");
         assert!(space.slabs.slot(offset).home().is_none());
-        departures.into_iter().for_each(|departure| space.land(&mut flights, departure, &index));
+        departures.into_iter().for_each(|departure| space.land(departure, &index));
         for _ in 0..10 {
-            step(&mut flights);
+            step();
         }
         assert_eq!(space.rounds.retired.load(SeqCst), 1);
         assert!(space.slabs.slot(offset).home().is_some());

@@ -2,16 +2,19 @@
 //!
 //! ```text
 //!   arena  [ slab: class 3 ][ slab: free ][ slab: class 0 ][ slab: class 3, draining ] ..
-//!   pool of class 3: its slabs, those with free slots, how many slots are free
+//!   pool of class 3, partition 0: its slabs, those with free slots, how many slots are free
 //! ```
 //!
+//! A slab belongs to the *partition* that its number names (TaC, 5.5): each partition has pools and free slabs of its own, which who
+//! takes a slot tries first. Where they have none it is *stolen* from another one's: no room is lost to whose it is.
+//!
 //! # Thread safety
-//! A class's pool has a lock; free slabs have one that is taken inside. A slot belongs to who took it until the index knows
-//! it, then to who holds its key's critical section.
+//! A pool, that is a class's share of a partition, has a lock; free slabs have one that is taken inside. A slot belongs to who
+//! took it until the index knows it, then to who holds its key's critical section.
 //!
 //! # Invariants
-//! * A slab's counts and lists are changed under the lock of its class. It loses its class only when all its slots are free,
-//!   and by background steps, which therefore may walk the slots of a class without its lock.
+//! * A slab's counts and lists are changed under the lock of its pool. It loses its class only when all its slots are free,
+//!   and by a background step that has all partitions to itself: who has one of them may walk the slots of a class.
 //! * Slots from `fresh` on have never been taken since the slab came to its class: what stands in them means nothing.
 //! * A slab that is draining is in no list of slabs with free slots; once its last slot has come back it is free.
 
@@ -87,7 +90,7 @@ impl Default for Slab {
     }
 }
 
-/// The slabs of a class.
+/// The slabs of a class in a partition.
 #[derive(Default)]
 pub(crate) struct Pool {
     /// All, in places that they keep; `NONE` where one left.
@@ -96,15 +99,22 @@ pub(crate) struct Pool {
     open: Vec<u32>,
     /// Free slots, but for those of slabs that are draining.
     pub free: usize,
-    /// Slots that were taken since background steps looked last.
+    /// Slots that were ever taken.
     pub taken: u64,
 }
 
 /// Slabs that no class has.
 struct FreeSlabs {
-    slabs: Vec<u32>,
+    /// Of each partition.
+    slabs: Box<[Vec<u32>]>,
     /// Those that may not be in use now, whose memory the system has: the index needs it, or the store was given less.
     parked: Vec<u32>,
+}
+
+impl FreeSlabs {
+    fn count(&self) -> usize {
+        self.slabs.iter().map(Vec::len).sum()
+    }
 }
 
 /// The arena.
@@ -113,6 +123,8 @@ pub(crate) struct Slabs {
     pub slab_bytes: usize,
     pub table: Box<[Slab]>,
     frames: Frames,
+    partitions: usize,
+    /// Those of a class together, one a partition.
     pools: Box<[Mutex<Pool>]>,
     free: Mutex<FreeSlabs>,
     /// Slabs whose slots are all free, for [`take_empty`](Self::take_empty).
@@ -121,11 +133,14 @@ pub(crate) struct Slabs {
     pub target: DramTarget,
     /// A class that a write found no slot of, since background steps looked last, or `NONE`.
     pub wanting: AtomicU32,
+    /// Slots that were taken from another partition than was asked.
+    pub stolen: AtomicU64,
 }
 
 impl Slabs {
     /// `count` slabs for records of up to `longest` bytes, which may become more later, but never more than `most`.
-    /// `target` makes what says how many may be in use, of as many as there are.
+    /// `target` makes what says how many may be in use, of as many as there are. One partition: see
+    /// [`with_partitions`](Self::with_partitions).
     pub fn new(
         (count, most): (usize, usize),
         target: impl FnOnce(usize) -> DramTarget,
@@ -137,18 +152,49 @@ impl Slabs {
         let all = frames.count() as u32;
         Self {
             table: (0..all).map(|_| Slab::default()).collect(),
+            partitions: 1,
             pools: (0..classes.count()).map(|_| Mutex::default()).collect(),
             free: Mutex::new(FreeSlabs {
-                slabs: (0..count as u32).rev().collect(),
+                slabs: [(0..count as u32).rev().collect()].into(),
                 parked: (count as u32..all).rev().collect(),
             }),
             frames,
             empty: Mutex::new(Vec::new()),
             target: target(all as usize),
             wanting: AtomicU32::new(NONE),
+            stolen: AtomicU64::new(0),
             classes,
             slab_bytes,
         }
+    }
+    /// The same in so many partitions, at least one; nothing is in use yet.
+    pub fn with_partitions(self, partitions: usize) -> Self {
+        let pools = self.classes.count() * partitions;
+        let of = |partition, free: &FreeSlabs| {
+            let is_its = |slab: &u32| *slab as usize % partitions == partition;
+            free.slabs.iter().flatten().copied().filter(is_its).collect()
+        };
+        {
+            let mut free = self.free.lock();
+            free.slabs = (0..partitions).map(|partition| of(partition, &free)).collect();
+        }
+        Self { partitions, pools: (0..pools).map(|_| Mutex::default()).collect(), ..self }
+    }
+    /// How many partitions there are.
+    pub fn partitions(&self) -> usize {
+        self.partitions
+    }
+    /// The partition of a slab.
+    #[inline]
+    pub fn partition_of(&self, slab: u32) -> usize {
+        slab as usize % self.partitions
+    }
+    #[inline]
+    fn pool(&self, class: usize, partition: usize) -> &Mutex<Pool> {
+        &self.pools[class * self.partitions + partition]
+    }
+    fn pools_of(&self, class: usize) -> &[Mutex<Pool>] {
+        &self.pools[class * self.partitions..][..self.partitions]
     }
     /// How many there are, with those that may not be in use.
     pub fn count(&self) -> usize {
@@ -186,11 +232,17 @@ impl Slabs {
     }
     /// How many slabs a class has.
     pub fn held(&self, class: usize) -> usize {
-        self.pools[class].lock().slabs.iter().filter(|slab| **slab != NONE).count()
+        let of = |pool: &Mutex<Pool>| pool.lock().slabs.iter().filter(|slab| **slab != NONE).count();
+        self.pools_of(class).iter().map(of).sum()
     }
-    /// The places of a class's slabs; `NONE` where one left.
+    /// The slabs of a class.
     pub fn slabs_of(&self, class: usize) -> Vec<u32> {
-        self.pools[class].lock().slabs.clone()
+        let of = |partition| self.places_of(class, partition);
+        (0..self.partitions).flat_map(of).filter(|slab| *slab != NONE).collect()
+    }
+    /// The places of a class's slabs in a partition; `NONE` where one left.
+    pub fn places_of(&self, class: usize, partition: usize) -> Vec<u32> {
+        self.pool(class, partition).lock().slabs.clone()
     }
     /// Slots of a slab that may hold a record, by number.
     pub fn used_slots(&self, slab: u32) -> u32 {
@@ -209,29 +261,45 @@ impl Slabs {
             at.is_multiple_of(bytes) && at / bytes < self.used_slots(slab) as usize
         })
     }
-    /// Free slots of a class, and how many were taken since this was asked last.
+    /// Free slots of a class, and how many were ever taken.
     pub fn demand(&self, class: usize) -> (usize, u64) {
-        let mut pool = self.pools[class].lock();
-        (pool.free, std::mem::take(&mut pool.taken))
+        let of = |(free, taken), pool: &Mutex<Pool>| {
+            let pool = pool.lock();
+            (free + pool.free, taken + pool.taken)
+        };
+        self.pools_of(class).iter().fold((0, 0), of)
     }
     /// Slabs that a class could have at once.
     pub fn free_slabs(&self) -> usize {
         let free = self.free.lock();
-        let used = self.count() - free.slabs.len() - free.parked.len();
-        self.target.frames().saturating_sub(used).min(free.slabs.len())
+        let used = self.count() - free.count() - free.parked.len();
+        self.target.frames().saturating_sub(used).min(free.count())
     }
     /// Slabs that classes have.
     pub fn used_slabs(&self) -> usize {
         let free = self.free.lock();
-        self.count() - free.slabs.len() - free.parked.len()
+        self.count() - free.count() - free.parked.len()
     }
 
-    /// A slot for a record of this class; `None` if there is none now.
-    pub fn take(&self, class: usize) -> Option<u64> {
-        let mut pool = self.pools[class].lock();
+    /// A slot for a record of this class, of this partition if that has one, else of another; `None` if there is none now.
+    #[inline]
+    pub fn take(&self, class: usize, partition: usize) -> Option<u64> {
+        self.take_in(class, partition).or_else(|| self.steal(class, partition))
+    }
+
+    #[cold]
+    fn steal(&self, class: usize, partition: usize) -> Option<u64> {
+        let mut others = (1..self.partitions).map(|on| (partition + on) % self.partitions);
+        let stolen = others.find_map(|other| self.take_in(class, other))?;
+        self.stolen.fetch_add(1, Relaxed);
+        Some(stolen)
+    }
+
+    fn take_in(&self, class: usize, partition: usize) -> Option<u64> {
+        let mut pool = self.pool(class, partition).lock();
         loop {
             let Some(&number) = pool.open.last() else {
-                let slab = self.take_slab()?;
+                let slab = self.take_slab(partition)?;
                 self.begin(&mut pool, slab, class);
                 continue;
             };
@@ -260,10 +328,10 @@ impl Slabs {
         }
     }
 
-    fn take_slab(&self) -> Option<u32> {
+    fn take_slab(&self, partition: usize) -> Option<u32> {
         let mut free = self.free.lock();
-        let used = self.count() - free.slabs.len() - free.parked.len();
-        if used >= self.target.frames() { None } else { free.slabs.pop() }
+        let used = self.count() - free.count() - free.parked.len();
+        if used >= self.target.frames() { None } else { free.slabs[partition].pop() }
     }
 
     fn begin(&self, pool: &mut Pool, number: u32, class: usize) {
@@ -292,7 +360,7 @@ impl Slabs {
     pub fn give(&self, offset: u64) {
         let number = self.slab_of(offset);
         let Some(class) = self.class_of(number) else { return };
-        let mut pool = self.pools[class].lock();
+        let mut pool = self.pool(class, self.partition_of(number)).lock();
         let slab = &self.table[number as usize];
         self.slot(offset).set_next_free(slab.first_free.load(Relaxed));
         slab.first_free.store((offset >> 4) + 1, Relaxed);
@@ -313,7 +381,7 @@ impl Slabs {
     /// No slot of this slab is taken any more; the slab is free once all have come back.
     pub fn drain(&self, number: u32) {
         let Some(class) = self.class_of(number) else { return };
-        let mut pool = self.pools[class].lock();
+        let mut pool = self.pool(class, self.partition_of(number)).lock();
         let slab = &self.table[number as usize];
         if slab.draining.swap(1, Relaxed) == 1 {
             return;
@@ -327,14 +395,19 @@ impl Slabs {
         }
     }
 
+    /// Whether [`take_empty`](Self::take_empty) has something to look at.
+    pub fn has_empty(&self) -> bool {
+        !self.empty.lock().is_empty()
+    }
+
     /// Takes slabs away from their classes that hold nothing and are draining, or of which the class has enough. Called by
-    /// background steps alone: to them a slab that has a class keeps it until they call this.
+    /// the background step that has all partitions to itself: to others a slab that has a class keeps it.
     pub fn take_empty(&self) -> bool {
         let empty = std::mem::take(&mut *self.empty.lock());
         let mut any = false;
         for number in empty {
             let Some(class) = self.class_of(number) else { continue };
-            let mut pool = self.pools[class].lock();
+            let mut pool = self.pool(class, self.partition_of(number)).lock();
             let (slab, slots) = (&self.table[number as usize], self.slots_in(class));
             let draining = slab.draining.load(Relaxed) == 1;
             if slab.free.load(Relaxed) as usize != slots || !(draining || pool.free >= 2 * slots) {
@@ -364,7 +437,7 @@ impl Slabs {
         slab.listed.store(0, Relaxed);
         slab.draining.store(0, Relaxed);
         slab.class.store(NONE, Release);
-        self.free.lock().slabs.push(number);
+        self.free.lock().slabs[self.partition_of(number)].push(number);
     }
 
     /// Gives the memory of free slabs beyond the allowance back to the system, and takes it again where that has grown.
@@ -373,7 +446,7 @@ impl Slabs {
         let mut free = self.free.lock();
         let mut any = false;
         while free.parked.len() + allowed < self.count()
-            && let Some(slab) = free.slabs.pop()
+            && let Some(slab) = free.slabs.iter_mut().max_by_key(|slabs| slabs.len()).and_then(Vec::pop)
         {
             self.frames.release(slab);
             free.parked.push(slab);
@@ -382,7 +455,7 @@ impl Slabs {
         while free.parked.len() + allowed > self.count()
             && let Some(slab) = free.parked.pop()
         {
-            free.slabs.push(slab);
+            free.slabs[self.partition_of(slab)].push(slab);
             any = true;
         }
         any
@@ -402,17 +475,17 @@ mod tests {
         let slabs = slabs(3, 3);
         let (small, large) = (slabs.classes.of(4).unwrap(), slabs.classes.of(200).unwrap());
         let per_slab = slabs.slots_in(small);
-        let mut taken: Vec<u64> = (0..3 * per_slab).map(|_| slabs.take(small).unwrap()).collect();
+        let mut taken: Vec<u64> = (0..3 * per_slab).map(|_| slabs.take(small, 0).unwrap()).collect();
         let mut distinct = taken.clone();
         distinct.sort_unstable();
         distinct.dedup();
         assert_eq!(distinct.len(), taken.len());
-        assert_eq!((slabs.take(small), slabs.take(large)), (None, None));
+        assert_eq!((slabs.take(small, 0), slabs.take(large, 0)), (None, None));
 
         // All slots of one slab go: it is drained, and another class has it.
         let victim = slabs.slab_of(taken[0]);
         slabs.drain(victim);
-        assert_eq!(slabs.take(large), None);
+        assert_eq!(slabs.take(large, 0), None);
         let (of_victim, rest): (Vec<u64>, Vec<u64>) =
             taken.iter().partition(|&&offset| slabs.slab_of(offset) == victim);
         taken = rest;
@@ -422,20 +495,20 @@ mod tests {
         }
         assert!(slabs.take_empty());
         assert_eq!(slabs.class_of(victim), None);
-        assert_eq!(slabs.slab_of(slabs.take(large).unwrap()), victim);
+        assert_eq!(slabs.slab_of(slabs.take(large, 0).unwrap()), victim);
 
         // What came back is taken again before anything else can be.
         let back = taken.swap_remove(5);
         slabs.give(back);
-        assert_eq!(slabs.take(small), Some(back));
-        assert_eq!(slabs.take(small), None);
+        assert_eq!(slabs.take(small, 0), Some(back));
+        assert_eq!(slabs.take(small, 0), None);
     }
 
     #[test]
     fn an_empty_slab_is_given_up_where_there_are_others() {
         let slabs = slabs(4, 4);
         let class = slabs.classes.of(4).unwrap();
-        let taken: Vec<u64> = (0..4 * slabs.slots_in(class)).map(|_| slabs.take(class).unwrap()).collect();
+        let taken: Vec<u64> = (0..4 * slabs.slots_in(class)).map(|_| slabs.take(class, 0).unwrap()).collect();
         assert_eq!(slabs.free_slabs(), 0);
         for offset in taken {
             slabs.give(offset);
@@ -451,11 +524,37 @@ mod tests {
     fn slabs_in_reserve_are_used_once_they_are_allowed() {
         let slabs = slabs(3, 7);
         let class = slabs.classes.of(4).unwrap();
-        let fill = || std::iter::from_fn(|| slabs.take(class)).count() / slabs.slots_in(class);
+        let fill = || std::iter::from_fn(|| slabs.take(class, 0)).count() / slabs.slots_in(class);
         assert_eq!((slabs.count(), fill()), (7, 3));
         slabs.target.resize(6 * 4096).unwrap();
         assert_eq!(fill(), 0, "the memory is the system's until background steps take it");
         assert!(slabs.park());
         assert_eq!((fill(), slabs.used_slabs()), (3, 6));
+    }
+
+    #[test]
+    fn who_finds_nothing_in_a_partition_takes_from_another() {
+        let slabs = slabs(4, 4).with_partitions(2);
+        let class = slabs.classes.of(4).unwrap();
+        let per_slab = slabs.slots_in(class);
+        let partition_of = |offset| slabs.partition_of(slabs.slab_of(offset));
+        let own: Vec<u64> = (0..2 * per_slab).map(|_| slabs.take(class, 1).unwrap()).collect();
+        assert!(own.iter().all(|&offset| partition_of(offset) == 1));
+        assert_eq!((slabs.stolen.load(Relaxed), slabs.places_of(class, 0).len()), (0, 0));
+        let stolen = slabs.take(class, 1).unwrap();
+        assert_eq!((partition_of(stolen), slabs.stolen.load(Relaxed)), (0, 1));
+        slabs.give(own[7]);
+        assert_eq!(slabs.take(class, 1), Some(own[7]), "its own first");
+        assert_eq!(slabs.take(class, 0).map(partition_of), Some(0));
+        let all = std::iter::from_fn(|| slabs.take(class, 0)).count() + 2 + own.len();
+        assert_eq!((all, slabs.demand(class)), (4 * per_slab, (0, all as u64 + 1)));
+
+        // A slab that is empty comes back to its own partition.
+        let victim = slabs.slab_of(own[0]);
+        slabs.drain(victim);
+        let of_victim = |offset: &&u64| slabs.slab_of(**offset) == victim;
+        own.iter().filter(of_victim).for_each(|&offset| slabs.give(offset));
+        assert!(slabs.has_empty() && slabs.take_empty());
+        assert_eq!(slabs.slab_of(slabs.take(class, 1).unwrap()), victim);
     }
 }

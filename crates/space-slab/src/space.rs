@@ -18,20 +18,22 @@ use crate::chosen::Chosen;
 use crate::copies::WithStages;
 use crate::debts::{Debts, Haste, Settling};
 use crate::defrag::Defrag;
-use crate::evict::Evicting;
+use crate::evict::{Draining, Evicting};
 use crate::flights::Flights;
 use crate::large::Large;
 use crate::location::{Location, Locations};
 use crate::middle::{Middle, MiddleSteps};
 use crate::open::{SLABS_MIN, SlabOptions};
+use crate::partition::Others;
 use crate::placement::Dealer;
 use crate::retired::{Cooling, Retired};
 use crate::round::{Retiring, Rounds};
 use crate::sample::Sampling;
-use crate::slab::Slabs;
+use crate::slab::{NONE, Slabs};
 use crate::stage::Stage;
+use crate::stats::Details;
 use crate::swap::Bufs;
-use crate::sync::{AtomicI64, AtomicU64, Mutex};
+use crate::sync::{AtomicI64, AtomicU32, AtomicU64, Mutex};
 use crate::temperature::Temperature;
 use crate::warm::Warming;
 use crate::write::Local;
@@ -60,8 +62,13 @@ pub struct SlabSpace<L: Lower> {
     pub(crate) page_versions: AtomicU64,
     /// Bufs that were read around records which went up.
     pub(crate) bufs: Bufs,
-    /// Background state: one step at a time.
+    /// Background state, with the first partition: one step at a time.
     pub(crate) steps: Mutex<Steps>,
+    /// The other partitions.
+    pub(crate) others: Others,
+    pub(crate) flights: Mutex<Flights>,
+    /// The class that a write found no slot of before the last step of the first partition, or `NONE`.
+    pub(crate) wanted_class: AtomicU32,
     /// 1: what is on the medium changes no more.
     pub(crate) stopped: AtomicU64,
     /// The sequence numbers of pages that are being written.
@@ -93,13 +100,12 @@ pub struct SlabSpace<L: Lower> {
 }
 
 /// What background steps remember.
-#[derive(Default)]
 pub(crate) struct Steps {
     cooling: Cooling,
     stage: Stage,
-    pub flights: Flights,
     image: Image,
     evicting: Evicting,
+    draining: Draining,
     pub retiring: Retiring,
     pub defrag: Defrag,
     pub middle: MiddleSteps,
@@ -109,39 +115,23 @@ pub(crate) struct Steps {
     settling: Settling,
 }
 
-/// Counts for people and tests.
-#[derive(Default)]
-pub(crate) struct Details {
-    /// Steps that were taken, and those that found another one under way; waits for one to land a page, and their time.
-    pub steps: AtomicU64,
-    pub steps_refused: AtomicU64,
-    pub landings_delayed: AtomicU64,
-    pub landings_delayed_us: AtomicU64,
-    pub pages_written: AtomicU64,
-    pub records_written: AtomicU64,
-    pub copies_in_vain: AtomicU64,
-    pub evicted: AtomicU64,
-    pub evicted_clean: AtomicU64,
-    pub homes: AtomicU64,
-    pub moved: AtomicU64,
-    pub pages_emptied: AtomicU64,
-    pub promoted: AtomicU64,
-    pub promotions_dropped: AtomicU64,
-    pub bufs_fetched: AtomicU64,
-    pub bufs_dropped: AtomicU64,
-    pub fetched_along: AtomicU64,
-    pub rounds_retired: AtomicU64,
-    pub slabs_drained: AtomicU64,
-    pub to_middle_down: AtomicU64,
-    pub to_middle_up: AtomicU64,
-    pub from_middle_up: AtomicU64,
-    pub from_middle_down: AtomicU64,
-    pub warmed: AtomicU64,
-    /// Ends of the tier below, and of the middle tier, that were reached, either way.
-    pub resizes: AtomicU64,
-    pub middle_resizes: AtomicU64,
-    pub snapshots_saved: AtomicU64,
-    pub snapshots_not_saved: AtomicU64,
+impl Steps {
+    fn new(policy: &Chosen, classes: usize) -> Self {
+        Self {
+            cooling: Cooling::default(),
+            stage: Stage::default(),
+            image: Image::default(),
+            evicting: Evicting::new(policy, classes),
+            draining: Draining::default(),
+            retiring: Retiring::default(),
+            defrag: Defrag::default(),
+            middle: MiddleSteps::default(),
+            sweep: Sweep::default(),
+            warming: Warming::default(),
+            sampling: Sampling::default(),
+            settling: Settling::default(),
+        }
+    }
 }
 
 impl<L: Lower> SlabSpace<L> {
@@ -153,20 +143,25 @@ impl<L: Lower> SlabSpace<L> {
     ) -> Self {
         let target =
             |most| DramTarget::new(slabs, (SLABS_MIN, most), options.slab_bytes(), options.dram_budget);
-        let slabs = Slabs::new((slabs, slabs_max), target, options.slab_bytes(), options.record_bytes_max());
+        let slabs = Slabs::new((slabs, slabs_max), target, options.slab_bytes(), options.record_bytes_max())
+            .with_partitions(options.partitions);
+        let (policy, classes) = (Chosen::new(options.eviction), slabs.classes.count());
         Self {
             locations: Locations::new(options.block_bytes, L::UNIT),
-            retired: Retired::default(),
+            retired: Retired::new(classes),
             rounds: Rounds::default(),
             temperature: Temperature::new(slabs.classes.count(), options.eviction.asks_for_thresholds()),
             large: Large::new(slabs.target.whole_bytes(), slabs.slab_bytes),
-            policy: Chosen::new(options.eviction),
             dealer: Dealer::default(),
             bound: Mutex::default(),
             debts: Debts::default(),
             page_versions: AtomicU64::new(0),
             bufs: Bufs::default(),
-            steps: Mutex::new(Steps::default()),
+            steps: Mutex::new(Steps::new(&policy, classes)),
+            others: Others::new(options.partitions, &policy, classes),
+            policy,
+            flights: Mutex::default(),
+            wanted_class: AtomicU32::new(NONE),
             stopped: AtomicU64::new(0),
             aloft: Mutex::default(),
             last_page: AtomicU64::new(0),
@@ -211,12 +206,13 @@ impl<L: Lower> SlabSpace<L> {
     pub(crate) fn stop_steps(&self) {
         loop {
             let steps = self.steps.lock();
-            // Launched under this lock, and landed under it.
+            let still = self.hold_still();
+            // Launched by who has one of these locks, and landed so.
             if !self.is_aloft() {
                 self.stopped.store(1, SeqCst);
                 return;
             }
-            drop(steps);
+            drop((still, steps));
             crate::sync::yield_now();
         }
     }
@@ -247,12 +243,13 @@ impl<L: Lower> Space for SlabSpace<L> {
     fn limits(&self) -> Limits {
         self.options.limits()
     }
-    fn attach(&self, _slot: usize) -> Result<Local<L>, StoreError> {
+    fn attach(&self, slot: usize) -> Result<Local<L>, StoreError> {
         if self.stopped.load(SeqCst) == 1 {
             return Err(StoreError::Options("the store was closed: it must be opened again".into()));
         }
         let queue = self.blocks.lower.queue().map_err(StoreError::io("a queue of reads"))?;
-        Ok(Local::new(if self.swaps_bufs() { Reads::of_bufs(queue) } else { Reads::new(queue) }))
+        let reads = if self.swaps_bufs() { Reads::of_bufs(queue) } else { Reads::new(queue) };
+        Ok(Local::new(reads, slot % self.slabs.partitions()))
     }
     fn detach(&self, local: &mut Local<L>) {
         self.rest_local(local);
@@ -351,10 +348,7 @@ impl<L: Lower> Space for SlabSpace<L> {
     }
 
     fn step<I: Index>(&self, index: &I, context: &dyn Context) -> Progress {
-        let Some(mut steps) = self.steps.try_lock() else {
-            self.details.steps_refused.fetch_add(1, Relaxed);
-            return Progress::Blocked;
-        };
+        let Some(mut steps) = self.steps.try_lock() else { return self.help(index, context) };
         self.details.steps.fetch_add(1, Relaxed);
         if self.stopped.load(SeqCst) == 1 {
             return Progress::Idle;
@@ -362,9 +356,9 @@ impl<L: Lower> Space for SlabSpace<L> {
         let Steps {
             cooling,
             stage,
-            flights,
             image,
             evicting,
+            draining,
             retiring,
             defrag,
             middle,
@@ -375,26 +369,30 @@ impl<L: Lower> Space for SlabSpace<L> {
         } = &mut *steps;
         let collected = self.retired.collect(cooling, self.policy.has_lists(), &self.slabs, context);
         self.unlist(evicting, cooling);
-        let taken = self.slabs.take_empty();
+        let taken = self.slabs.has_empty() && {
+            let _still = self.hold_still();
+            self.slabs.take_empty()
+        };
         let parked = self.slabs.park();
         let balanced = self.large_step();
         let mut all =
             vec![if collected || taken || parked || balanced { Progress::Worked } else { Progress::Idle }];
-        all.push(self.round_step(retiring, (stage, evicting.filling(), flights), index, context));
+        all.push(self.round_step(retiring, (stage, evicting.filling()), index, context));
         let walking = matches!(retiring, Retiring::Sealing { .. } | Retiring::Walking { .. });
-        all.push(self.evict_step(evicting, (stage, flights), cooling, walking, index, context));
+        all.push(self.evict_step((evicting, draining), stage, walking, index, context));
         all.push(self.fetch_step(index, context));
-        all.push(self.middle_step(middle, (stage, flights), index, context));
+        all.push(self.middle_step(middle, stage, index, context));
         all.push(self.defrag_step(defrag, image, index, context));
         all.push(self.warm_step(warming, index, context));
-        let copies = WithStages { space: self, stages: [stage, &defrag.stage], flights };
+        all.extend(self.step_of_another(index, context));
+        let copies = WithStages { space: self, stages: [stage, &defrag.stage] };
         all.push(self.blocks.sweep_step(sweep, &copies, index, context));
         let is_short = self.blocks.free.full.load(Relaxed)
             || self.exhausted.load(Relaxed) == 1
             || self.starving.load(Relaxed) == 1
             || self.index_has_dram();
         let haste = match all.contains(&Progress::Worked) {
-            _ if is_short || evicting.waits() => Haste::Urgent,
+            _ if is_short || evicting.waits() || draining.is_under_way() => Haste::Urgent,
             true => Haste::None,
             false => Haste::Idle,
         };
@@ -413,9 +411,8 @@ impl<L: Lower> Space for SlabSpace<L> {
         } else {
             Progress::Idle
         };
-        let departures = flights.depart();
         drop(steps);
-        departures.into_iter().for_each(|departure| self.fly(departure, index, context));
+        self.fly_all(index, context);
         progress
     }
     fn persisted_seq(&self) -> u64 {
@@ -437,11 +434,7 @@ impl<L: Lower> Space for SlabSpace<L> {
             self.middle.as_ref().is_some_and(|middle| middle.find_dead(context, &self.purge_middle_at, found))
         };
         if !self.find_dead_in_dram(context, &self.purge_dram_at, found) && !in_middle(found) {
-            let copies = WithStages {
-                space: self,
-                stages: [&steps.stage, &steps.defrag.stage],
-                flights: &steps.flights,
-            };
+            let copies = WithStages { space: self, stages: [&steps.stage, &steps.defrag.stage] };
             self.blocks.find_dead(&copies, context, &self.purge_at, found);
         }
     }
@@ -453,8 +446,7 @@ impl<L: Lower> Space for SlabSpace<L> {
         found: &mut dyn FnMut(u8, &[u8]),
     ) {
         let Some(steps) = self.steps.try_lock() else { return };
-        let copies =
-            WithStages { space: self, stages: [&steps.stage, &steps.defrag.stage], flights: &steps.flights };
+        let copies = WithStages { space: self, stages: [&steps.stage, &steps.defrag.stage] };
         let in_middle = |found: &mut dyn FnMut(u8, &[u8])| {
             self.middle.as_ref().is_some_and(|middle| middle.keys(count, found))
         };

@@ -206,9 +206,6 @@ impl<L: Lower> SlabSpace<L> {
         let page = &self.blocks.slots[number as usize];
         page.written.store(true, Release);
         page.live_bytes.store(stage.bytes.len() as i64, SeqCst);
-        page.set_state(State::Sealed);
-        self.last_page.fetch_max(seq, SeqCst);
-        self.aloft.lock().retain(|&aloft| aloft != seq);
         self.details.pages_written.fetch_add(1, Relaxed);
         self.details.records_written.fetch_add(stage.moves.len() as u64, Relaxed);
         if let Some(middle) = &self.middle
@@ -228,6 +225,10 @@ impl<L: Lower> SlabSpace<L> {
                 self.unstage(staged.from);
             }
         }
+        // Last: a page that others move or free must not have records on their way to it.
+        page.set_state(State::Sealed);
+        self.last_page.fetch_max(seq, SeqCst);
+        self.aloft.lock().retain(|&aloft| aloft != seq);
     }
 
     /// What was copied stays where it is.
@@ -455,7 +456,7 @@ mod tests {
                 NewRecord { version, kind, db: 0, flags: 0, expire_at: 0, key: b"key", value: b"value" }
             };
             let class = space.slabs.classes.of(record(5).words()).unwrap();
-            let offset = space.slabs.take(class).unwrap();
+            let offset = space.slabs.take(class, 0).unwrap();
             let slot = space.slabs.slot(offset);
             slot.record().write(&record(5));
             slot.publish(None, 1, space.policy.entering(Count::ONE, space.temperature.now()));

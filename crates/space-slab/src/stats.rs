@@ -6,6 +6,44 @@ use terrace_blocks::{Lower, State};
 use terrace_engine::TierStats;
 
 use crate::space::SlabSpace;
+use crate::sync::AtomicU64;
+
+/// Counts for people and tests.
+#[derive(Default)]
+pub(crate) struct Details {
+    /// Steps that were taken; those of another partition beside one; those that found nothing to do but wait; waits for a
+    /// partition to land a page, and their time.
+    pub steps: AtomicU64,
+    pub steps_aside: AtomicU64,
+    pub steps_refused: AtomicU64,
+    pub landings_delayed: AtomicU64,
+    pub landings_delayed_us: AtomicU64,
+    pub pages_written: AtomicU64,
+    pub records_written: AtomicU64,
+    pub copies_in_vain: AtomicU64,
+    pub evicted: AtomicU64,
+    pub evicted_clean: AtomicU64,
+    pub homes: AtomicU64,
+    pub moved: AtomicU64,
+    pub pages_emptied: AtomicU64,
+    pub promoted: AtomicU64,
+    pub promotions_dropped: AtomicU64,
+    pub bufs_fetched: AtomicU64,
+    pub bufs_dropped: AtomicU64,
+    pub fetched_along: AtomicU64,
+    pub rounds_retired: AtomicU64,
+    pub slabs_drained: AtomicU64,
+    pub to_middle_down: AtomicU64,
+    pub to_middle_up: AtomicU64,
+    pub from_middle_up: AtomicU64,
+    pub from_middle_down: AtomicU64,
+    pub warmed: AtomicU64,
+    /// Ends of the tier below, and of the middle tier, that were reached, either way.
+    pub resizes: AtomicU64,
+    pub middle_resizes: AtomicU64,
+    pub snapshots_saved: AtomicU64,
+    pub snapshots_not_saved: AtomicU64,
+}
 
 impl<L: Lower> SlabSpace<L> {
     pub(crate) fn tier_stats(&self) -> Vec<TierStats> {
@@ -71,6 +109,9 @@ impl<L: Lower> SlabSpace<L> {
             ("slabs_drained", d.slabs_drained.load(Relaxed)),
             ("steps", d.steps.load(Relaxed)),
             ("steps_refused", d.steps_refused.load(Relaxed)),
+            ("steps_aside", d.steps_aside.load(Relaxed)),
+            ("partitions", self.slabs.partitions() as u64),
+            ("slots_stolen", self.slabs.stolen.load(Relaxed)),
             ("landings_delayed", d.landings_delayed.load(Relaxed)),
             ("landings_delayed_us", d.landings_delayed_us.load(Relaxed)),
             ("pages", self.blocks.usable() as u64),

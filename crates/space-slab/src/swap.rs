@@ -169,6 +169,7 @@ mod tests {
             placement: Placement::Tac,
             eviction: Default::default(),
             swap: Swap::Buf,
+            partitions: 1,
         };
         let space = SlabSpace::new(ByteTier::new(region, 0, bytes, String::new()), None, options).unwrap();
         let index = Clht::with_min_buckets(4);

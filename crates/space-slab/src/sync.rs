@@ -1,3 +1,5 @@
 //! The synchronisation primitives of this crate, which `--cfg shuttle` swaps (see `terrace_sync`).
 
-pub(crate) use terrace_sync::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Mutex, yield_now};
+pub(crate) use terrace_sync::{
+    AtomicBool, AtomicI64, AtomicU32, AtomicU64, AtomicUsize, Mutex, MutexGuard, yield_now,
+};

@@ -121,7 +121,7 @@ impl<L: Lower> SlabSpace<L> {
         let Some(class) = self.slabs.classes.of(record.words()).filter(|_| index.contains(&key, from)) else {
             return true;
         };
-        let Some(offset) = self.slabs.take(class) else { return false };
+        let Some(offset) = self.slabs.take(class, 0) else { return false };
         let slab = &self.slabs.table[self.slabs.slab_of(offset) as usize];
         let slot = self.slabs.slot(offset);
         slot.record().write(&record);

@@ -21,6 +21,8 @@ use crate::space::SlabSpace;
 
 /// What a session keeps.
 pub struct Local<L: Lower> {
+    /// Whose slots are taken first.
+    pub(crate) partition: usize,
     /// Slots for the next puts: class and offset.
     reserved: Vec<(u8, u64)>,
     /// Homes of records that were just overwritten, with their words.
@@ -41,8 +43,9 @@ pub struct Local<L: Lower> {
 }
 
 impl<L: Lower> Local<L> {
-    pub(crate) fn new(reads: Reads<L>) -> Self {
+    pub(crate) fn new(reads: Reads<L>, partition: usize) -> Self {
         Self {
+            partition,
             reserved: Vec::new(),
             homes: Vec::new(),
             put_bytes: 0,
@@ -101,7 +104,7 @@ impl<L: Lower> SlabSpace<L> {
 
     fn reserve_one(&self, local: &mut Local<L>, class: usize, any: bool) -> bool {
         let last = if any { self.slabs.classes.count() } else { class + 1 };
-        let found = (class..last).find_map(|class| Some((class, self.slabs.take(class)?)));
+        let found = (class..last).find_map(|class| Some((class, self.slabs.take(class, local.partition)?)));
         let Some((class, offset)) = found else {
             self.slabs.wanting.store(class as u32, SeqCst);
             return false;

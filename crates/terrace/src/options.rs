@@ -41,6 +41,9 @@ pub struct Options {
     pub when_full: WhenFull,
     /// Background threads; 0 runs none (the caller steps the store).
     pub background_threads: usize,
+    /// Of engine `tac`: background steps that may make room in DRAM at once. `None`: as many as background threads, if DRAM has room
+    /// for their pages; another number is for comparisons.
+    pub partitions: Option<usize>,
     /// Threads that recovery uses.
     pub recovery_threads: usize,
     /// Called with recovery's progress: done and total, in bytes read.
@@ -94,6 +97,7 @@ impl Default for Options {
             durability: Durability::default(),
             when_full: WhenFull::default(),
             background_threads: 1,
+            partitions: None,
             recovery_threads: 2,
             on_recovery: None,
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use terrace_engine::{Store, StoreError, StoreHandle};
 use terrace_index::Index;
 use terrace_media::{BlockDevice, ByteRegion, HeapRegion};
-use terrace_space_slab::{Choices, Eviction, Placement, SlabOptions, Swap};
+use terrace_space_slab::{Choices, Eviction, Placement, SlabOptions, Swap, partitions_for};
 
 use crate::media_source::{FoundRegion, MediaSource, SystemMedia};
 use crate::open::Opened;
@@ -17,6 +17,16 @@ use crate::tiered::{self, Assembly, Engine};
 #[derive(Default)]
 pub(crate) struct Tac {
     choices: Choices,
+    /// Background threads, and how many partitions somebody wants, whatever they are.
+    threads: usize,
+    partitions: Option<usize>,
+}
+
+impl Tac {
+    fn choices(&self, dram_bytes: u64, sizes: &tiered::Sizes) -> Choices {
+        let of_use = || partitions_for(self.threads, dram_bytes, sizes.block_bytes as usize);
+        Choices { partitions: self.partitions.unwrap_or_else(of_use), ..self.choices }
+    }
 }
 
 pub(crate) fn open(options: &Options, source: &impl MediaSource) -> Result<Opened, StoreError> {
@@ -41,7 +51,8 @@ pub(crate) fn open(options: &Options, source: &impl MediaSource) -> Result<Opene
         Placement::AntiTuple => Eviction::of_the_paper(),
         Placement::Tac | Placement::Anti2 | Placement::AntiNvm => Eviction::default(),
     });
-    let engine = Tac { choices: Choices { placement, eviction, swap } };
+    let choices = Choices { placement, eviction, swap, partitions: 1 };
+    let engine = Tac { choices, threads: options.background_threads, partitions: options.partitions };
     match (&options.pmem, &options.ssd) {
         (Some(pmem), Some(ssd)) => tiered::both::open(&engine, options, (pmem, ssd), source),
         (Some(tier), None) => tiered::byte::open(&engine, options, tier, source),
@@ -61,9 +72,18 @@ impl Engine for Tac {
     }
     fn describe_dram(&self, sizes: &tiered::Sizes, dram_bytes: u64) -> String {
         let block_bytes = sizes.block_bytes as usize;
-        let Choices { placement, eviction, swap } = self.choices;
+        let Choices { placement, eviction, swap, partitions } = self.choices;
         let (dram_budget, store_id) = (None, 0);
-        let slabs = SlabOptions { block_bytes, dram_bytes, dram_budget, store_id, placement, eviction, swap };
+        let slabs = SlabOptions {
+            block_bytes,
+            dram_bytes,
+            dram_budget,
+            store_id,
+            placement,
+            eviction,
+            swap,
+            partitions,
+        };
         let slab_bytes = slabs.slab_bytes() as u64;
         format!("dram  {} for records, in slabs of {}", human_bytes(dram_bytes), human_bytes(slab_bytes))
     }
@@ -81,7 +101,8 @@ impl Engine for Tac {
         data: &Arc<D>,
         assembly: Assembly<'_, I, tiered::Sizes>,
     ) -> Result<Arc<dyn Store>, StoreError> {
-        let machine = terrace_space_slab::open_block(log, data, self.choices, tiered::opening(assembly))?;
+        let choices = self.choices(assembly.dram_bytes, &assembly.sizes);
+        let machine = terrace_space_slab::open_block(log, data, choices, tiered::opening(assembly))?;
         Ok(Arc::new(StoreHandle(machine)))
     }
     fn open_byte<I: Index, R: ByteRegion>(
@@ -90,7 +111,8 @@ impl Engine for Tac {
         base: u64,
         assembly: Assembly<'_, I, tiered::Sizes>,
     ) -> Result<Arc<dyn Store>, StoreError> {
-        let machine = terrace_space_slab::open_byte(region, base, self.choices, tiered::opening(assembly))?;
+        let choices = self.choices(assembly.dram_bytes, &assembly.sizes);
+        let machine = terrace_space_slab::open_byte(region, base, choices, tiered::opening(assembly))?;
         Ok(Arc::new(StoreHandle(machine)))
     }
     fn open_tiered<I: Index, R: ByteRegion, D: BlockDevice>(
@@ -100,8 +122,9 @@ impl Engine for Tac {
         memory: &str,
         assembly: Assembly<'_, I, tiered::Sizes>,
     ) -> Result<Arc<dyn Store>, StoreError> {
+        let choices = self.choices(assembly.dram_bytes, &assembly.sizes);
         let opening = tiered::opening(assembly);
-        let machine = terrace_space_slab::open_tiered(region, data, memory, self.choices, opening)?;
+        let machine = terrace_space_slab::open_tiered(region, data, memory, choices, opening)?;
         Ok(Arc::new(StoreHandle(machine)))
     }
 }

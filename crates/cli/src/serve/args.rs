@@ -39,6 +39,9 @@ pub struct ServeArgs {
     /// Worker threads, each with an event loop and a session [default: the processors]
     #[arg(long, value_name = "N")]
     pub threads: Option<usize>,
+    /// Threads that move records between tiers; with engine tac each makes room in a share of DRAM [default: one for four workers, at most 8]
+    #[arg(long, value_name = "N")]
+    pub background_threads: Option<usize>,
     /// The engine: tac, hetermm or dram [default: the store's; of a new one tac]
     #[arg(long, value_name = "E")]
     pub engine: Option<Engine>,

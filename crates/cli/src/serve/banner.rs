@@ -31,7 +31,10 @@ pub fn found(settings: &Settings, sized: &Sized) -> String {
             WhenFull::Evict => "evict the oldest records",
         }
     ));
-    lines.push(format!("threads     {}", settings.threads));
+    lines.push(format!(
+        "threads     {} workers, {} in the background",
+        settings.threads, settings.background_threads
+    ));
     lines.join("\n")
 }
 

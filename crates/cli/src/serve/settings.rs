@@ -14,12 +14,13 @@ use super::listen::Listen;
 use crate::names;
 
 /// The keys of the configuration file; in the environment in capitals with underscores, behind `TERRACE_`.
-pub const KEYS: [&str; 17] = [
+pub const KEYS: [&str; 18] = [
     "dir",
     "redis",
     "memcached",
     "admin",
     "threads",
+    "background-threads",
     "engine",
     "index",
     "placement",
@@ -47,6 +48,8 @@ pub struct Settings {
     pub admin: Listen,
     /// Worker threads.
     pub threads: usize,
+    /// Threads that move records.
+    pub background_threads: usize,
     /// Engine.
     pub engine: String,
     /// Index.
@@ -175,15 +178,19 @@ fn gather_from(
     };
     let durability = from.get(args.durability, "durability")?;
     let (dram, dram_records) = budgets(&from, args.dram, args.dram_records)?;
+    let threads = match from.get(args.threads, "threads")? {
+        Some(threads) => threads,
+        None => processors()?,
+    };
+    let background_threads = from.get(args.background_threads, "background-threads")?;
     let settings = Settings {
         dir,
         redis: from.get(args.redis, "redis")?.unwrap_or(Listen::loopback(6379)),
         memcached: from.get(args.memcached, "memcached")?.unwrap_or(Listen::loopback(11211)),
         admin: from.get(args.admin, "admin")?.unwrap_or(Listen::Off),
-        threads: match from.get(args.threads, "threads")? {
-            Some(threads) => threads,
-            None => processors()?,
-        },
+        threads,
+        background_threads: background_threads
+            .unwrap_or((threads / WORKERS_A_BACKGROUND_THREAD).clamp(1, BACKGROUND_THREADS_DEFAULT_MAX)),
         index: from.get(args.index, "index")?.map_or_else(|| "clht".to_owned(), |Index(name)| name),
         placement: from.get(args.placement, "placement")?,
         policy: from.get(args.policy, "policy")?,
@@ -203,6 +210,10 @@ fn gather_from(
     settings.check()?;
     Ok(settings)
 }
+
+/// Where nobody says how many background threads there are: one for so many workers, and at most as many as in TaC's experiments.
+const WORKERS_A_BACKGROUND_THREAD: usize = 4;
+const BACKGROUND_THREADS_DEFAULT_MAX: usize = 8;
 
 /// The engine for a new store.
 const ENGINE_DEFAULT: &str = "tac";
@@ -247,6 +258,7 @@ impl Settings {
     fn check(&self) -> anyhow::Result<()> {
         use anyhow::ensure;
         ensure!(self.threads > 0 && self.threads <= 1024, "--threads must be 1 to 1024");
+        ensure!((1..=128).contains(&self.background_threads), "--background-threads must be 1 to 128");
         ensure!(
             self.dram.is_none() || self.dram_records.is_none(),
             "give --dram or --dram-records, not both: the second lifts the first"
@@ -348,6 +360,7 @@ mod tests {
         let args = ServeArgs { threads: Some(3), ..ServeArgs::default() };
         let settings = gather(args, &environment).unwrap();
         assert_eq!(settings.threads, 3, "the flag");
+        assert_eq!(settings.background_threads, 1, "one for four workers");
         assert_eq!(settings.dram, Some(Size::Bytes(2 << 20)), "the environment");
         assert_eq!(settings.when_full, WhenFull::Evict, "the file");
         assert_eq!(settings.index, "clht", "the default");
@@ -361,6 +374,7 @@ mod tests {
             ("memcached", "off"),
             ("admin", "127.0.0.1:3"),
             ("threads", "5"),
+            ("background-threads", "6"),
             ("engine", "tac"),
             ("index", "clht"),
             ("placement", "anti-nvm"),
@@ -388,7 +402,8 @@ mod tests {
             "127.0.0.1:1",
             "Off",
             "127.0.0.1:3",
-            "threads: 5",
+            " threads: 5",
+            "background_threads: 6",
             "3145728",
             "/srv/y",
             "optane",

@@ -16,6 +16,7 @@ impl Display for Settings {
         line("memcached", &listen(self.memcached))?;
         line("admin", &listen(self.admin))?;
         line("threads", &self.threads.to_string())?;
+        line("background-threads", &self.background_threads.to_string())?;
         line("engine", &self.engine)?;
         line("index", &self.index)?;
         if let Some(placement) = self.placement {
@@ -86,7 +87,7 @@ mod tests {
     #[test]
     fn settings_read_back_as_they_were() {
         let text = "dir = \"/a \\\"b\\\" \\\\ \\u0001\"\nredis = \"[::1]:7\"\nmemcached = \"off\"\nthreads = 3\n\
-                    engine = \"tac\"\nplacement = \"anti-2\"\npolicy = \"lazy-lru/all\"\nswap = \"buf\"\nssd = \"2GiB\"\n\
+                    background-threads = 2\nengine = \"tac\"\nplacement = \"anti-2\"\npolicy = \"lazy-lru/all\"\nswap = \"buf\"\nssd = \"2GiB\"\n\
                     dram-records = \"12.5%\"\npmem = \"1GiB@node:2\"\nprofile = \"optane-200\"\n\
                     durability = \"batch:7\"\nwhen-full = \"evict\"";
         let settings = gather_text(Default::default(), &|_| None, Some(text)).unwrap();

@@ -67,6 +67,7 @@ pub fn size(settings: &Settings) -> anyhow::Result<Sized> {
         profile: settings.profile.clone(),
         durability: settings.durability,
         when_full: settings.when_full,
+        background_threads: settings.background_threads,
         recovery_threads: settings.threads,
         ..Options::default()
     };

@@ -20,10 +20,18 @@ impl Subject for Tac {
 
     fn shape(&self, media: MediaKind) -> Shape {
         let Sizes { block_bytes, dram_bytes, store_id, .. } = sizes(media);
-        let Choices { placement, eviction, swap } = Choices::default();
-        let dram_budget = None;
-        let options =
-            SlabOptions { block_bytes, dram_bytes, dram_budget, store_id, placement, eviction, swap };
+        let Choices { placement, eviction, swap, .. } = Choices::default();
+        let (dram_budget, partitions) = (None, 1);
+        let options = SlabOptions {
+            block_bytes,
+            dram_bytes,
+            dram_budget,
+            store_id,
+            placement,
+            eviction,
+            swap,
+            partitions,
+        };
         shape(media, &options.limits())
     }
 
@@ -109,7 +117,8 @@ fn other(media: &Media, drawn: u64) -> Choices {
     let policy =
         ["lru/all", "clock", "lazy-lru", "s3-fifo", "lru/all", "lazy-lru-paper", "sieve", "clock/all"]
             [drawn as usize / 8 % 8];
-    Choices { placement, swap, eviction: policy.parse().unwrap_or_default() }
+    let partitions = 1 + drawn as usize / 64 % 3;
+    Choices { placement, swap, eviction: policy.parse().unwrap_or_default(), partitions }
 }
 
 /// Engine `tac` on the least that it opens with, but for a block: what is kept free is a third of that.

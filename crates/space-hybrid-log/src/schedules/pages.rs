@@ -9,8 +9,38 @@ use terrace_engine::Progress;
 use terrace_engine::space::Space;
 use terrace_sync::schedules::{at_once, explore, explore_planted};
 
-use super::world::{Bug, READER, WRITER, World};
+use terrace_blocks::schedules::{Bug, Medium, READER, WRITER};
+
+use crate::open::HybridOptions;
+use crate::space::HybridLog;
 use crate::sync::yield_now;
+
+const BLOCK: usize = 1024;
+const BLOCKS: usize = 11;
+/// What is left of the pool: few, so that slots and frames are reused at once.
+const SLOTS: u32 = 5;
+const FRAMES: u32 = 3;
+const VALUE_WORDS: usize = 4;
+
+type World<const DIRECT: bool> = terrace_blocks::schedules::World<HybridLog<Medium<DIRECT>>>;
+
+fn world<const DIRECT: bool>(bug: Bug, poll_after: u64) -> World<DIRECT> {
+    let options =
+        HybridOptions { block_bytes: BLOCK, dram_bytes: 5 * BLOCK as u64, dram_budget: None, store_id: 1 };
+    let space = HybridLog::new(Medium::new(BLOCK * (BLOCKS + 1)), options).unwrap();
+    {
+        space.blocks.free.slots.lock().retain(|slot| *slot < SLOTS);
+        let mut pool = space.pool.lock();
+        pool.frames.retain(|frame| *frame < FRAMES);
+    }
+    World::new(space, bug, VALUE_WORDS, poll_after)
+}
+
+/// One step, with every page wanted on the medium.
+fn step<const DIRECT: bool>(world: &World<DIRECT>) -> Progress {
+    world.space.flush_target.store(world.space.last_seq(), SeqCst);
+    world.step()
+}
 
 /// A write: the key's number, and whether it goes to a fresh page.
 type Write = (u64, bool);
@@ -24,14 +54,14 @@ const SAME_PLACE: &[Write] = &[(1, true), (1, true)];
 
 fn a_page_lives<const DIRECT: bool>(bug: Bug, sealed_first: bool, writes: &'static [Write]) {
     let poll_after = if writes == SAME_PLACE { 3 } else { 0 };
-    let world = Arc::new(World::<DIRECT>::new(bug, poll_after));
+    let world = Arc::new(world::<DIRECT>(bug, poll_after));
     let mut local = world.space.attach(WRITER).unwrap();
     for number in [1, 2] {
         world.write(&mut local, number, sealed_first);
     }
     if sealed_first {
         world.space.detach(&mut local);
-        while world.step() == Progress::Worked {}
+        while step(&world) == Progress::Worked {}
     }
     let written = Arc::new(Plain::new(false));
     let (reading, writing, stepping) = (world.clone(), world.clone(), world.clone());
@@ -52,14 +82,14 @@ fn a_page_lives<const DIRECT: bool>(bug: Bug, sealed_first: bool, writes: &'stat
         }),
         Box::new(move || {
             while !until.load(SeqCst) {
-                stepping.step();
+                step(&stepping);
                 yield_now();
             }
         }),
     ]);
     // Only the medium counts in the end.
     for _ in 0..8 {
-        world.step();
+        step(&world);
     }
     let mut local = world.space.attach(READER).unwrap();
     for number in [1, 2] {

@@ -21,7 +21,7 @@ fn nothing_comes_up_beside_a_newer_version() {
     let put = |bytes: &'static [u8], debt| {
         let (version, kind, db) = (5, Kind::Value, 0);
         let record = NewRecord { version, kind, db, flags: 0, expire_at: 0, key: bytes, value: b"value" };
-        let offset = space.slabs.take(space.slabs.classes.of(record.words()).unwrap()).unwrap();
+        let offset = space.slabs.take(space.slabs.classes.of(record.words()).unwrap(), 0).unwrap();
         let slot = space.slabs.slot(offset);
         slot.record().write(&record);
         slot.publish_owing(None, 1, space.policy.entering(Count::ONE, space.temperature.now()), debt);

@@ -9,7 +9,6 @@ use terrace_engine::space::Context;
 use terrace_index::{Change, Index, Key, Lookup, Verdict};
 
 use super::{Middle, MiddleSteps};
-use crate::flights::Flights;
 use crate::location::Location;
 use crate::pmem::{NONE, StoredSlot};
 use crate::policy::{Access, Clock, Now, Policy, SlotId, Slots};
@@ -82,7 +81,7 @@ impl<L: Lower> SlabSpace<L> {
     pub(crate) fn middle_step<I: Index>(
         &self,
         steps: &mut MiddleSteps,
-        (stage, flights): (&mut Stage, &mut Flights),
+        stage: &mut Stage,
         index: &I,
         context: &dyn Context,
     ) -> Progress {
@@ -100,6 +99,7 @@ impl<L: Lower> SlabSpace<L> {
         // What is on its way out makes room, too: else more would leave in every step until the first are gone.
         let mut leaving = steps.waiting.clone();
         if free_slabs == 0 {
+            let flights = self.flights.lock();
             let sources = stage.moves.iter().map(|of| of.from).chain(flights.sources());
             let staged = sources.filter_map(|from| match self.locations.location(from) {
                 Location::Pmem(at) => Some(at),
@@ -127,7 +127,7 @@ impl<L: Lower> SlabSpace<L> {
             left = moved.or(left);
         }
         match left {
-            Some(Left::PageFull) => self.launch(flights, stage),
+            Some(Left::PageFull) => self.launch(stage),
             Some(_) => Progress::Worked,
             None => progress,
         }

@@ -1,7 +1,7 @@
 //! The table of the slabs: which slots are taken, and by records of which length.
 //!
 //! # Thread safety
-//! Slots are taken, filled and given back by one background step at a time, under the lock of `Alloc`. Anybody reads the
+//! Slots are taken and given back by background steps, under the lock of `Alloc`, and filled by who took them. Anybody reads the
 //! table: a slab keeps its class as long as one of its slots is taken, and a slot that the index led to stays taken until an
 //! epoch has passed.
 //!
@@ -33,7 +33,7 @@ pub(crate) struct PmemSlab {
     pub(super) taken: Bits,
     /// Slots that were read since eviction looked at them last.
     pub seen: Bits,
-    /// Slots whose record is on its way to a page.
+    /// Slots whose record is on its way to a page, and taken slots that are not filled yet.
     pub staged: Bits,
     /// Taken slots that nothing refers to any more.
     pub gone: Bits,
@@ -309,8 +309,10 @@ impl PmemSlabs {
                 alloc.open[class].pop();
                 continue;
             };
+            [&entry.seen, &entry.gone].into_iter().for_each(|bits| bits.clear(slot));
+            // Before it counts as taken: nobody else may make anything of what stands in it.
+            entry.staged.set(slot);
             entry.taken.set(slot);
-            [&entry.seen, &entry.staged, &entry.gone].into_iter().for_each(|bits| bits.clear(slot));
             entry.used.fetch_add(1, Relaxed);
             alloc.used[class] += 1;
             return Some(self.at(slab, class, slot));
@@ -366,6 +368,7 @@ impl PmemSlabs {
         self.medium.fill(&fills.slots, &fills.bytes);
         for slot in &fills.slots {
             self.table[self.slab_of(slot.at) as usize].live.fetch_add(1, Relaxed);
+            self.set_staged(slot.at, false);
         }
     }
 

@@ -35,9 +35,9 @@ const REGION_BYTES: u64 = 160 << 20;
 /// Of both media together: the log and a middle tier of 12 slabs.
 const MIDDLE_BYTES: u64 = SIZES.log_bytes + 12 * (256 << 10);
 
-enum Media {
+pub(crate) enum Media {
     Byte(Arc<HeapRegion>, Choices),
-    Block(TempDir),
+    Block(TempDir, Choices),
     Tiered(Arc<HeapRegion>, TempDir, Choices),
 }
 
@@ -46,10 +46,16 @@ impl Media {
         Self::byte_under(Eviction::default())
     }
     fn byte_under(eviction: Eviction) -> Self {
-        Media::Byte(Arc::new(HeapRegion::new(REGION_BYTES).unwrap()), eviction.into())
+        Self::byte_chosen(eviction.into())
+    }
+    pub(crate) fn byte_chosen(choices: Choices) -> Self {
+        Media::Byte(Arc::new(HeapRegion::new(REGION_BYTES).unwrap()), choices)
     }
     fn block() -> Self {
-        Media::Block(tempfile::tempdir().unwrap())
+        Self::block_chosen(Choices::default())
+    }
+    pub(crate) fn block_chosen(choices: Choices) -> Self {
+        Media::Block(tempfile::tempdir().unwrap(), choices)
     }
     fn tiered() -> Self {
         Self::chosen(Choices::default())
@@ -60,11 +66,11 @@ impl Media {
     fn anti_nvm() -> Self {
         Self::chosen(Placement::AntiNvm.into())
     }
-    fn chosen(choices: Choices) -> Self {
+    pub(crate) fn chosen(choices: Choices) -> Self {
         let region = Arc::new(HeapRegion::new(MIDDLE_BYTES).unwrap());
         Media::Tiered(region, tempfile::tempdir().unwrap(), choices)
     }
-    fn open(
+    pub(crate) fn open(
         &self,
         clock: &Arc<ManualClock>,
         durability: Durability,
@@ -106,10 +112,10 @@ impl Media {
             Media::Byte(region, choices) => {
                 Box::new(StoreHandle(open_byte(region, 0, *choices, opening).unwrap()))
             }
-            Media::Block(dir) => {
+            Media::Block(dir, choices) => {
                 let log = file(dir, "log", SIZES.log_bytes, false, fresh);
                 let data = file(dir, "data", REGION_BYTES, true, fresh);
-                Box::new(StoreHandle(open_block(&log, &data, Choices::default(), opening).unwrap()))
+                Box::new(StoreHandle(open_block(&log, &data, *choices, opening).unwrap()))
             }
             Media::Tiered(region, dir, choices) => {
                 let data = file(dir, "data", REGION_BYTES, true, fresh);
@@ -227,6 +233,21 @@ fn random_operations_with_whole_bufs() {
         assert!(report.operations > 500, "{eviction}: {report:?}");
         let details = tac.store().stats().engine_details;
         println!("{eviction}: {details:?}");
+    }
+}
+
+/// One step at a time: who has the steps' lock makes room in another partition, too.
+#[test]
+fn random_operations_in_partitions() {
+    let choices = |eviction| Choices { partitions: 3, eviction, ..Choices::default() };
+    for eviction in [Eviction::default(), "lru/all".parse().unwrap()] {
+        for media in [Media::byte_chosen, Media::block_chosen, Media::chosen] {
+            for durability in [Durability::default(), Durability::None] {
+                let mut tac = Tac::new(media(choices(eviction)), durability, false);
+                let report = random_model_test(&mut tac, 12, 150);
+                assert!(report.operations > 250, "{eviction}: {report:?}");
+            }
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 mod blind;
 mod conformance;
 mod large;
+mod partitions;
 mod placement;
 mod policies;
 mod snapshot;

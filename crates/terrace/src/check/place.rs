@@ -148,6 +148,7 @@ fn on_both(
         placement: Placement::default(),
         eviction: Eviction::default(),
         swap: Swap::default(),
+        partitions: 1,
     };
     let (memory, below) = (region.clone(), tier());
     let mut parts = parts(tier(), log, superblock, sizes, false)?;

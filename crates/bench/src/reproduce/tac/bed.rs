@@ -99,6 +99,9 @@ pub(super) struct Counted {
     /// Background steps that found another one under way, and waits for one to land a page, an access.
     pub steps_refused: f64,
     pub landings_delayed: f64,
+    /// Background steps of another partition beside one, and slots that a session took from another one than its own, an access.
+    pub steps_aside: f64,
+    pub slots_stolen: f64,
     /// The time of those waits, percent of all.
     pub waited: f64,
     /// What the tiers held when the measured accesses began, as shares of all records.
@@ -161,13 +164,14 @@ impl Home {
         };
         let dirs = [dir(&std::env::temp_dir())?, dir(Path::new(SHARED_MEMORY))?];
         let place: PathBuf = dirs[1].path().to_owned();
-        let Choices { placement, eviction, swap } = plan.choices;
+        let Choices { placement, eviction, swap, partitions } = plan.choices;
         let whole = |bytes: f64| bytes as u64 / 4096 * 4096;
         let store = terrace::open(Options {
             engine: "tac".into(),
             placement: Some(placement),
             policy: Some(eviction),
             swap: Some(swap),
+            partitions: (partitions > 0).then_some(partitions),
             dir: Some(dirs[0].path().join("store")),
             dram_records: Some(dram),
             pmem: Some(Tier { bytes: whole(pmem / (1.0 - LOG_SHARE)), place: Some(Place::Path(place)) }),
@@ -339,6 +343,8 @@ pub(super) fn run(plan: &Plan) -> anyhow::Result<Counted> {
         rate: accesses / took.as_secs_f64(),
         steps_refused: told("steps_refused"),
         landings_delayed: told("landings_delayed"),
+        steps_aside: told("steps_aside"),
+        slots_stolen: told("slots_stolen"),
         waited: told("landings_delayed_us") * accesses / took.as_micros().max(1) as f64 * 100.0,
         held: Shares { dram: held("dram"), pmem: held("pmem") },
         back_after: None,

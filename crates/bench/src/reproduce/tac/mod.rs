@@ -5,7 +5,7 @@
 //!   T5 eviction alone (figure 12)       eviction.rs    from the engine: eviction_engine.rs over caches.rs
 //!   T2 T3 throughput                    timed.rs
 //!   T4 whole bufs (figure 11)           swapping.rs    over bed.rs; simulated: hits.rs
-//!   T6 lists (figure 10)                contention.rs  what there is instead of partitions
+//!   T6 lists (figure 10)                contention.rs  partitions, as far as two cores show them
 //! ```
 
 mod bed;

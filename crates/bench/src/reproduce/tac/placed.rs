@@ -194,6 +194,8 @@ mod tests {
             moves,
             along,
             steps_refused,
+            steps_aside: 0.0,
+            slots_stolen: 0.0,
             landings_delayed,
             waited,
             ssd_reads,

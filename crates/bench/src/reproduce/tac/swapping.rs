@@ -242,6 +242,8 @@ mod tests {
             ssd_written: 1.0,
             rate: 1.0,
             steps_refused: 0.0,
+            steps_aside: 0.0,
+            slots_stolen: 0.0,
             landings_delayed: 0.0,
             waited: 0.0,
             held: hits::SHARES,

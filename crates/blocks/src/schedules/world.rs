@@ -1,4 +1,4 @@
-//! A machine small enough to explore: epochs, one writer, one reader, and a stepper around the product's space and index.
+//! A machine small enough to explore: epochs, one writer, one reader, and whoever steps around the product's space and index.
 
 use std::sync::atomic::{AtomicU64 as Plain, Ordering::SeqCst};
 
@@ -8,14 +8,12 @@ use terrace_engine::space::{Arrival, Arrived, Class, Context, Fetch, Room, Space
 use terrace_engine::{Barrier, Progress, fetch_view};
 use terrace_index::{Address, Change, Clht, Index, Key, Lookup, Verdict};
 
-use super::medium::Medium;
-use crate::open::HybridOptions;
-use crate::space::{HybridLog, Local};
-use crate::sync::{Mutex, yield_now};
+use terrace_sync::{Mutex, yield_now};
 
 /// What the machine does wrong.
 #[derive(Clone, Copy, PartialEq, Default)]
-pub(super) enum Bug {
+pub enum Bug {
+    /// Nothing.
     #[default]
     None,
     /// Every epoch has passed at once.
@@ -24,54 +22,56 @@ pub(super) enum Bug {
     GenerationIgnored,
 }
 
-const BLOCK: usize = 1024;
-const BLOCKS: usize = 11;
-/// What is left of the pool: few, so that slots and frames are reused at once.
-const SLOTS: u32 = 5;
-const FRAMES: u32 = 3;
+/// The sessions: who reads, who writes, and somebody to begin and end with.
+pub const READER: usize = 0;
+/// See [`READER`].
+pub const WRITER: usize = 1;
+/// See [`READER`].
+pub const BYSTANDER: usize = 2;
 
-pub(super) const READER: usize = 0;
-pub(super) const WRITER: usize = 1;
+/// Keys are numbers below this one.
+const KEYS: usize = 8;
 
 /// Epochs without any cleverness.
 struct Epochs {
     now: u64,
-    entered: [u64; 2],
+    entered: [u64; 3],
 }
 
-pub(super) struct World<const DIRECT: bool> {
-    pub(super) space: HybridLog<Medium<DIRECT>>,
+/// A machine around a space.
+pub struct World<S: Space> {
+    /// The space.
+    pub space: S,
     index: Clht,
     epochs: Mutex<Epochs>,
     bug: Bug,
+    /// How often a version stands in a value, at least 4 times.
+    value_words: usize,
     /// The version of each key whose write is complete. Plain: no scheduling points.
-    complete: [Plain; 3],
+    complete: [Plain; KEYS],
     /// The version of key 1 that must be complete before a reader polls for what it has read.
     poll_after: u64,
 }
 
-impl<const DIRECT: bool> World<DIRECT> {
-    pub(super) fn new(bug: Bug, poll_after: u64) -> Self {
-        let options = HybridOptions {
-            block_bytes: BLOCK,
-            dram_bytes: 5 * BLOCK as u64,
-            dram_budget: None,
-            store_id: 1,
-        };
-        let space = HybridLog::new(Medium::new(BLOCK * (BLOCKS + 1)), options).unwrap();
-        {
-            space.blocks.free.slots.lock().retain(|slot| *slot < SLOTS);
-            let mut pool = space.pool.lock();
-            pool.frames.retain(|frame| *frame < FRAMES);
-        }
+impl<S: Space> World<S> {
+    /// `value_words`: a value consists of so many times its version. `poll_after`: the version of key 1 that must be complete before
+    /// a reader polls for what it has read.
+    pub fn new(space: S, bug: Bug, value_words: usize, poll_after: u64) -> Self {
         Self {
             space,
             index: Clht::with_min_buckets(2),
-            epochs: Mutex::new(Epochs { now: 1, entered: [0; 2] }),
+            epochs: Mutex::new(Epochs { now: 1, entered: [0; 3] }),
             bug,
+            value_words,
             complete: Default::default(),
             poll_after,
         }
+    }
+    /// What a record of a key takes.
+    pub fn words(&self) -> usize {
+        let value = vec![0; self.value_words * 8];
+        let (kind, key) = (Kind::Value, &[0; 8][..]);
+        NewRecord { version: 1, kind, db: 0, flags: 0, expire_at: 0, key, value: &value }.words()
     }
     fn enter(&self, session: usize) {
         let mut epochs = self.epochs.lock();
@@ -81,16 +81,15 @@ impl<const DIRECT: bool> World<DIRECT> {
         self.epochs.lock().entered[session] = 0;
     }
 
-    /// One step of background work, with every page wanted on the medium.
-    pub(super) fn step(&self) -> Progress {
-        self.space.flush_target.store(self.space.last_seq(), SeqCst);
+    /// One step of background work.
+    pub fn step(&self) -> Progress {
         self.space.step(&self.index, self)
     }
 
-    /// Writes the next version of a key, on a fresh page or wherever it goes.
-    pub(super) fn write(&self, local: &mut Local<Medium<DIRECT>>, number: u64, fresh: bool) {
+    /// Writes the next version of a key. `fresh`: the session has reserved nothing.
+    pub fn write(&self, local: &mut S::Local, number: u64, fresh: bool) {
         let version = self.complete[number as usize].load(SeqCst) + 1;
-        let (name, value) = (number.to_le_bytes(), [version; 4].map(u64::to_le_bytes).concat());
+        let (name, value) = (number.to_le_bytes(), self.value(version));
         let record = NewRecord {
             version,
             kind: Kind::Value,
@@ -130,13 +129,14 @@ impl<const DIRECT: bool> World<DIRECT> {
                 (Change::Set(address), ())
             },
         );
+        self.space.issued(local);
         self.complete[number as usize].store(version, SeqCst);
         self.leave(WRITER);
     }
 
     /// Reads a key that is always there: at least the version that was complete before the last look-up began, which is where
     /// an operation takes effect. (An update that took an older one for current would undo what came between.)
-    pub(super) fn read(&self, local: &mut Local<Medium<DIRECT>>, number: u64) {
+    pub fn read(&self, local: &mut S::Local, number: u64) {
         let name = number.to_le_bytes();
         let key = self.key(&name);
         let mut known: Option<(Address, u64, Vec<u8>)> = None;
@@ -157,9 +157,11 @@ impl<const DIRECT: bool> World<DIRECT> {
                 }
             });
             match lookup {
-                Lookup::Found(_) => {
+                Lookup::Found(address) => {
+                    let read = known.as_ref().filter(|(at, ..)| *at == address).map(|(.., bytes)| &bytes[..]);
+                    self.space.hit(local, &self.index, &key, address, read);
                     self.leave(READER);
-                    return check(found, &out, least);
+                    return self.check(found, &out, least);
                 }
                 Lookup::Absent => panic!("a key that is there was not found"),
                 Lookup::Unread(address) => known = self.read_later(local, address),
@@ -168,11 +170,7 @@ impl<const DIRECT: bool> World<DIRECT> {
     }
 
     /// Reads what is at an address from the device. Leaves the epoch.
-    fn read_later(
-        &self,
-        local: &mut Local<Medium<DIRECT>>,
-        address: Address,
-    ) -> Option<(Address, u64, Vec<u8>)> {
+    fn read_later(&self, local: &mut S::Local, address: Address) -> Option<(Address, u64, Vec<u8>)> {
         let generation = self.space.generation(address);
         assert!(self.space.start_read(local, Some(address), &[], 1), "nothing else is in flight");
         self.leave(READER);
@@ -211,15 +209,17 @@ impl<const DIRECT: bool> World<DIRECT> {
     fn key<'a>(&self, name: &'a [u8]) -> Key<'a> {
         self.hasher().key(0, name)
     }
+    fn value(&self, version: u64) -> Vec<u8> {
+        version.to_le_bytes().repeat(self.value_words)
+    }
+    fn check(&self, found: Option<Head>, value: &[u8], least: u64) {
+        let version = found.unwrap().version;
+        assert!(version >= least, "version {version} after {least}");
+        assert_eq!(value, self.value(version), "a mixture of two values");
+    }
 }
 
-fn check(found: Option<Head>, value: &[u8], least: u64) {
-    let version = found.unwrap().version;
-    assert!(version >= least, "version {version} after {least}");
-    assert_eq!(value, [version; 4].map(u64::to_le_bytes).concat(), "a mixture of two values");
-}
-
-impl<const DIRECT: bool> Context for World<DIRECT> {
+impl<S: Space> Context for World<S> {
     fn advance_epoch(&self) -> u64 {
         let mut epochs = self.epochs.lock();
         epochs.now += 1;

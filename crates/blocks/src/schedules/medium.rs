@@ -4,19 +4,20 @@ use std::io;
 use std::os::fd::RawFd;
 use std::sync::Mutex;
 
-use terrace_blocks::{Finished, Lower};
 use terrace_media::{AlignedBuf, CountersSnapshot};
 
-use crate::sync::yield_now;
+use crate::lower::{Finished, Lower};
+use terrace_sync::yield_now;
 
 /// Bytes that are moved at once. A record that is rewritten can be read half old, half new.
 const PIECE_BYTES: usize = 64;
 
 /// No thread switches while the lock is held.
-pub(super) struct Medium<const DIRECT: bool>(Mutex<Vec<u8>>);
+pub struct Medium<const DIRECT: bool>(Mutex<Vec<u8>>);
 
 impl<const DIRECT: bool> Medium<DIRECT> {
-    pub(super) fn new(bytes: usize) -> Self {
+    /// So many, zeros.
+    pub fn new(bytes: usize) -> Self {
         Self(Mutex::new(vec![0; bytes]))
     }
 }
