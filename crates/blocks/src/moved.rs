@@ -160,3 +160,6 @@ impl<L: Lower> Blocks<L> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
