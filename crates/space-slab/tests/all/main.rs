@@ -1,7 +1,9 @@
 //! Tests of whole stores over slabs. One program, since each would compile the engine anew.
 
+mod beside;
 mod blind;
 mod conformance;
+mod keys;
 mod large;
 mod partitions;
 mod placement;
