@@ -3,6 +3,7 @@
 mod beside;
 mod blind;
 mod conformance;
+mod growth;
 mod keys;
 mod large;
 mod partitions;
