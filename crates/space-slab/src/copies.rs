@@ -34,17 +34,19 @@ impl<L: Lower> Copies for WithStages<'_, L> {
 impl<L: Lower> WithStages<'_, L> {
     /// Shows every record that an opening would find, or that a page may hold soon, beside those in blocks.
     pub(crate) fn show(&self, show: &mut dyn FnMut(&[FooterEntry])) {
-        // Nothing leaves a stage, or arrives, while this looks.
-        let still = self.space.hold_still();
-        let flights = self.space.flights.lock();
-        let others = still.iter().map(|share| &share.stage);
-        // Of a key's versions DRAM has the newest alone; older ones may be on their way from page to page.
-        for staged in
-            self.stages.into_iter().chain(others).chain(flights.stages()).flat_map(|stage| &stage.moves)
         {
-            show(&[staged.entry]);
+            // Nothing leaves a stage, or arrives, while this looks.
+            let still = self.space.hold_still();
+            let flights = self.space.flights.lock();
+            let others = still.iter().map(|share| &share.stage);
+            // Of a key's versions DRAM has the newest alone; older ones may be on their way from page to page.
+            for staged in
+                self.stages.into_iter().chain(others).chain(flights.stages()).flat_map(|stage| &stage.moves)
+            {
+                show(&[staged.entry]);
+            }
         }
-        // A slot that was let go counts until it is cleared.
+        // No slot was being filled then. What comes later is what the index holds. A slot that was let go counts until it is cleared.
         if let Some(middle) = &self.space.middle {
             middle.show(&mut |_, entry| show(std::slice::from_ref(entry)));
         }

@@ -42,7 +42,7 @@ pub(crate) struct Evicting {
     key: Vec<u8>,
     /// What goes to the middle tier.
     filling: Filling,
-    /// Somebody waits for slots of a class of which none could be let go.
+    /// Somebody waits for slots of a class of which none could be let go. It counts in `starving_partitions`.
     starving: bool,
 }
 
@@ -103,10 +103,6 @@ impl Evicting {
             starving: false,
         }
     }
-    /// Whether somebody waits for records to leave.
-    pub fn waits(&self) -> bool {
-        self.starving
-    }
     /// What goes to the middle tier; there is something in it only within a step's part.
     pub fn filling(&mut self) -> &mut Filling {
         &mut self.filling
@@ -140,6 +136,7 @@ struct ClassSlots<'a, L: Lower> {
     space: &'a SlabSpace<L>,
     context: &'a dyn Context,
     class: usize,
+    partition: usize,
     slabs: &'a [u32],
     slots: u32,
     /// Dirty records can't leave now.
@@ -152,6 +149,10 @@ impl<L: Lower> ClassSlots<'_, L> {
         let number = slot % self.slots;
         let slabs = &self.space.slabs;
         if slab == NONE || slabs.class_of(slab) != Some(self.class) || number >= slabs.used_slots(slab) {
+            return None;
+        }
+        if self.partition > 0 && slabs.is_draining(slab) {
+            // The first partition's step empties it.
             return None;
         }
         Some(slabs.offset(slab, self.class, number))
@@ -197,6 +198,7 @@ impl<L: Lower> SlabSpace<L> {
         if !walking {
             worked |= self.send_bound(&mut evicting.filling, index, context);
         }
+        self.is_draining.store(draining.is_under_way(), SeqCst);
         let begun = Begun { walking, worked, starving: draining.is_under_way() };
         self.evict_of((0, evicting), stage, begun, index, context)
     }
@@ -216,6 +218,7 @@ impl<L: Lower> SlabSpace<L> {
         let mut none_leaves = false;
         let down = self.down_from_dram();
         let partitions = self.slabs.partitions();
+        let leaving = self.flights.lock().leaving();
         for class in 0..self.slabs.classes.count() {
             let (free, ever) = self.slabs.demand(class);
             let taken = evicting.paces[class].since(ever);
@@ -226,7 +229,7 @@ impl<L: Lower> SlabSpace<L> {
             let wanted = class as u32 == wanting;
             let ahead = evicting.paces[class].ahead(taken, context.now_ms());
             let low = (held / 100).max(ahead.min(held / 8)).max(1);
-            let mut coming = free + self.retired.cooling(class) + self.flights.lock().leaving(class);
+            let mut coming = free + self.retired.cooling(class) + leaving.get(class).copied().unwrap_or(0);
             // Free slabs serve every class.
             if held == 0 || self.slabs.free_slabs() > 0 || coming > low * 4 {
                 self.temperature.rivals[class].store(NO_RIVAL, Relaxed);
@@ -236,6 +239,7 @@ impl<L: Lower> SlabSpace<L> {
                 space: self,
                 context,
                 class,
+                partition,
                 slabs: &slabs,
                 slots: slots as u32,
                 clean_only: walking,
@@ -272,7 +276,7 @@ impl<L: Lower> SlabSpace<L> {
                     // A page a step: who waits for a slot runs steps, too.
                     Left::PageFull => {
                         self.fill_middle(&mut evicting.filling, index);
-                        return self.launch(stage);
+                        return self.launch(partition, stage);
                     }
                     Left::Not => {
                         part.stays(victim, hash);
@@ -285,11 +289,15 @@ impl<L: Lower> SlabSpace<L> {
             starving |= is_out && (wanted || staged > 0);
             none_leaves |= is_out && wanted && staged + unwritten == 0;
         }
-        evicting.starving = none_leaves;
+        if evicting.starving != none_leaves {
+            evicting.starving = none_leaves;
+            let change = if none_leaves { 1 } else { usize::MAX };
+            self.starving_partitions.fetch_add(change, SeqCst);
+        }
         let filled = self.fill_middle(&mut evicting.filling, index);
         // What is aloft makes room, too: a page that is not full would waste some.
         if starving && !filled && !stage.is_empty() && self.flights.lock().is_empty() {
-            return self.launch(stage);
+            return self.launch(partition, stage);
         }
         match (worked, starving) {
             (true, _) => Progress::Worked,

@@ -50,7 +50,8 @@ pub(crate) struct Departure {
 #[derive(Default)]
 pub(crate) struct Flights {
     aloft: Vec<Arc<Flight>>,
-    departing: Vec<Departure>,
+    /// By the partition that launched them.
+    departing: Vec<(usize, Departure)>,
     stages: Vec<Stage>,
     images: Vec<Image>,
 }
@@ -64,23 +65,29 @@ impl Flights {
     pub fn is_empty(&self) -> bool {
         self.aloft.is_empty()
     }
-    /// Records aloft that leave DRAM slots of a class.
-    pub fn leaving(&self, class: usize) -> usize {
-        self.aloft.iter().map(|flight| flight.leaving[class]).sum()
+    /// Records aloft that leave DRAM slots, of each class; nothing if there are none.
+    pub fn leaving(&self) -> Vec<usize> {
+        let mut sums = Vec::new();
+        for flight in &self.aloft {
+            sums.resize(flight.leaving.len(), 0);
+            sums.iter_mut().zip(&flight.leaving).for_each(|(sum, leaving)| *sum += leaving);
+        }
+        sums
     }
     /// Where the records aloft come from.
     pub fn sources(&self) -> impl Iterator<Item = Address> {
         self.stages().flat_map(|stage| &stage.moves).map(|of| of.from)
     }
-    /// What was launched since it was asked last: to be flown without a lock, then landed.
-    pub fn depart(&mut self) -> Vec<Departure> {
-        std::mem::take(&mut self.departing)
+    /// What a partition launched since it was asked last: to be flown without a lock, then landed.
+    pub fn depart(&mut self, partition: usize) -> Vec<Departure> {
+        let of = self.departing.extract_if(.., |(by, _)| *by == partition);
+        of.map(|(_, departure)| departure).collect()
     }
 }
 
 impl<L: Lower> SlabSpace<L> {
-    /// Sends what is staged on its way to a page.
-    pub(crate) fn launch(&self, stage: &mut Stage) -> Progress {
+    /// Sends what is staged on its way to a page. Who has this partition flies it.
+    pub(crate) fn launch(&self, partition: usize, stage: &mut Stage) -> Progress {
         if stage.is_empty() {
             return Progress::Idle;
         }
@@ -103,14 +110,14 @@ impl<L: Lower> SlabSpace<L> {
         let staged = std::mem::replace(stage, flights.stages.pop().unwrap_or_default());
         let flight = Arc::new(Flight { number, seq, stage: staged, leaving });
         flights.aloft.push(flight.clone());
-        flights.departing.push(Departure { flight, image: flights.images.pop().unwrap_or_default() });
+        let departure = Departure { flight, image: flights.images.pop().unwrap_or_default() };
+        flights.departing.push((partition, departure));
         Progress::Worked
     }
 
-    /// Flies what was launched. The caller has no partition, nor the steps' lock.
-    pub(crate) fn fly_all<I: Index>(&self, index: &I, context: &dyn Context) {
-        let departures = self.flights.lock().depart();
-        departures.into_iter().for_each(|departure| self.fly(departure, index, context));
+    /// Flies what was launched. The caller has no partition any more, nor the steps' lock.
+    pub(crate) fn fly_all<I: Index>(&self, launched: Vec<Departure>, index: &I, context: &dyn Context) {
+        launched.into_iter().for_each(|departure| self.fly(departure, index, context));
     }
 
     /// Writes a page that was launched, and lands it.
@@ -175,7 +182,7 @@ mod tests {
         let space = space();
         let before = space.sealed();
         let (mut stage, entry) = staged(&space, 5);
-        assert_eq!(space.launch(&mut stage), Progress::Worked);
+        assert_eq!(space.launch(0, &mut stage), Progress::Worked);
         assert!(stage.is_empty() && space.is_aloft());
         assert_eq!(space.sealed(), before, "it may not be there after a crash");
         let mut shown = Vec::new();
@@ -191,12 +198,12 @@ mod tests {
         let before = space.sealed();
         for version in [5, 6] {
             let (mut stage, _) = staged(&space, version);
-            assert_eq!(space.launch(&mut stage), Progress::Worked);
+            assert_eq!(space.launch(0, &mut stage), Progress::Worked);
         }
         let (mut third, _) = staged(&space, 7);
-        assert_eq!(space.launch(&mut third), Progress::Blocked, "two at once");
+        assert_eq!(space.launch(0, &mut third), Progress::Blocked, "two at once");
         let index = terrace_index::Clht::with_min_buckets(4);
-        let mut departures = space.flights.lock().depart();
+        let mut departures = space.flights.lock().depart(0);
         space.land(departures.remove(1), &index);
         assert_eq!(space.sealed(), before);
         space.land(departures.remove(0), &index);

@@ -16,8 +16,10 @@
 //! # Invariants
 //! * Victims leave a class's slabs by whoever has the partition, landings by whoever has any: [`SlabSpace::hold_still`] has all, and
 //!   then no record is on its way but those that it shows.
-//! * A round's walk and the others never stage the same record: before it begins, what the others have staged is launched,
-//!   and while it lasts they let go what is clean alone.
+//! * A round's walk finds nothing that it has to copy in another one's stage: before it begins, what the others have staged is
+//!   launched, and while it lasts they let go what was clean when they chose it, or was put in a newer round.
+//! * Slabs that are being emptied are the first partition's, whatever their number. A record that is staged twice all the same is
+//!   garbage in one of the two pages.
 
 use std::sync::atomic::Ordering::*;
 
@@ -28,6 +30,7 @@ use terrace_index::Index;
 
 use crate::chosen::Chosen;
 use crate::evict::{Begun, Evicting};
+use crate::flights::Departure;
 use crate::space::{SlabSpace, Steps};
 use crate::stage::Stage;
 use crate::sync::{AtomicU64, Mutex, MutexGuard};
@@ -111,7 +114,7 @@ impl<L: Lower> SlabSpace<L> {
     pub(crate) fn launch_others(&self) -> Progress {
         let mut progress = Progress::Idle;
         for share in &self.others.shares {
-            match self.launch(&mut share.lock().stage) {
+            match self.launch(0, &mut share.lock().stage) {
                 Progress::Idle => {}
                 Progress::Worked if progress == Progress::Idle => progress = Progress::Worked,
                 Progress::Worked => {}
@@ -121,28 +124,38 @@ impl<L: Lower> SlabSpace<L> {
         progress
     }
 
-    /// Makes room in a partition that nobody has, for whoever has the steps' lock or found it taken. `None` if there is none.
-    pub(crate) fn step_of_another<I: Index>(&self, index: &I, context: &dyn Context) -> Option<Progress> {
+    /// Makes room in a partition that nobody has, for whoever has the steps' lock or found it taken, and has to fly what that launched.
+    /// `None` if there is none.
+    pub(crate) fn step_of_another<I: Index>(
+        &self,
+        index: &I,
+        context: &dyn Context,
+    ) -> Option<(Progress, Vec<Departure>)> {
         if self.others.is_empty() {
             return None;
         }
         let (partition, mut share) = self.others.any_from(self.others.ticket.fetch_add(1, Relaxed))?;
         if self.stopped.load(SeqCst) == 1 {
-            return Some(Progress::Idle);
+            return Some((Progress::Idle, Vec::new()));
         }
         let Share { evicting, stage } = &mut *share;
-        let begun = Begun { walking: self.rounds.walking.load(SeqCst), worked: false, starving: false };
-        Some(self.evict_of((partition, evicting), stage, begun, index, context))
+        // Slots of a slab that is being emptied may wait here for a page that is not full.
+        let starving = self.is_draining.load(SeqCst);
+        let begun = Begun { walking: self.rounds.walking.load(SeqCst), worked: false, starving };
+        let progress = self.evict_of((partition, evicting), stage, begun, index, context);
+        let launched = self.flights.lock().depart(partition);
+        drop(share);
+        Some((progress, launched))
     }
 
     /// A step of whoever found the steps' lock taken.
     pub(crate) fn help<I: Index>(&self, index: &I, context: &dyn Context) -> Progress {
-        let Some(progress) = self.step_of_another(index, context) else {
+        let Some((progress, launched)) = self.step_of_another(index, context) else {
             self.details.steps_refused.fetch_add(1, Relaxed);
             return Progress::Blocked;
         };
         self.details.steps_aside.fetch_add(1, Relaxed);
-        self.fly_all(index, context);
+        self.fly_all(launched, index, context);
         progress
     }
 }

@@ -125,7 +125,7 @@ impl<L: Lower> SlabSpace<L> {
                 let round = *round;
                 // From here on others stage nothing that is dirty: what they staged before is launched.
                 self.rounds.walking.store(true, SeqCst);
-                if self.launch_others() == Progress::Blocked || self.launch(stage) == Progress::Blocked {
+                if self.launch_others() == Progress::Blocked || self.launch(0, stage) == Progress::Blocked {
                     return Progress::Blocked;
                 }
                 *retiring = Retiring::Sealing { round, upto: self.blocks.last_seq.load(SeqCst) };
@@ -150,14 +150,14 @@ impl<L: Lower> SlabSpace<L> {
                     Walked::To(slab, slot) => *retiring = Retiring::Walking { round, slab, slot },
                     Walked::PageFull(at, number) => {
                         *retiring = Retiring::Walking { round, slab: at, slot: number };
-                        return self.launch(stage);
+                        return self.launch(0, stage);
                     }
                     Walked::Unsettled(at, number) => {
                         *retiring = Retiring::Walking { round, slab: at, slot: number };
                         return Progress::Blocked;
                     }
                     Walked::End => {
-                        if self.launch(stage) == Progress::Blocked {
+                        if self.launch(0, stage) == Progress::Blocked {
                             *retiring = Retiring::Walking { round, slab: self.slabs.count() as u32, slot: 0 };
                             return Progress::Blocked;
                         }
@@ -361,7 +361,7 @@ mod tests {
         let (mut retiring, mut stage) = Default::default();
         while space.rounds.retired.load(SeqCst) < round {
             space.round_step(&mut retiring, (&mut stage, &mut Filling::default()), index, &Calm);
-            let departures = space.flights.lock().depart();
+            let departures = space.flights.lock().depart(0);
             departures.into_iter().for_each(|departure| space.land(departure, index));
         }
     }
@@ -379,7 +379,7 @@ mod tests {
         let mut departures = Vec::new();
         while departures.is_empty() {
             step();
-            departures = space.flights.lock().depart();
+            departures = space.flights.lock().depart(0);
         }
         for _ in 0..10 {
             step();

@@ -8,10 +8,12 @@
 //!
 //! # Thread safety
 //! Of a slot that the index knows, word 0 and the stamp are changed inside the key's critical section; but background steps
-//! set STAGED at any time, and a get the access half of word 1. Of a slot that the index doesn't know, by who took it.
+//! set STAGED at any time, and a get the access half of word 1. Of a slot that the index doesn't know, by who took it. A background
+//! step is in no epoch: a slot that it looks at may be let go and taken again meanwhile, and is another record's then.
 //!
 //! # Invariants
-//! * LIVE is set after the record is whole, and cleared before the slot can be taken again, which needs an epoch.
+//! * LIVE is set after the record is whole, its version last, and cleared before the slot can be taken again, which needs an epoch.
+//!   So what was copied is one record if the slot is live afterwards and has the copy's version.
 //! * What is UNSETTLED (see `debts.rs`) does not leave DRAM, and its flags go with every later write of its key.
 //! * A live slot is *dirty* (stamp not 0: the log has its record) or has a home (rule R3 of `docs/tac.md`).
 
@@ -146,13 +148,17 @@ impl<'a> Slot<'a> {
         let old = self.0[0].swap(0, AcqRel);
         (home_in(old), self.stamp() != 0, Debt(old & Debt::UNREAD.0))
     }
-    /// Its record waits in a staged page, or does not (any more).
-    pub fn set_staged(self, staged: bool) {
-        if staged {
-            self.0[0].fetch_or(STAGED, AcqRel);
-        } else {
-            self.0[0].fetch_and(!STAGED, AcqRel);
-        }
+    /// Its record waits in a staged page from now on. `false` if there is none.
+    pub fn stage(self) -> bool {
+        self.change(|word| (word & LIVE != 0).then_some(word | STAGED))
+    }
+    /// It does no longer.
+    pub fn unstage(self) {
+        self.change(|word| (word & LIVE != 0).then_some(word & !STAGED));
+    }
+    /// Changes word 0 where `new` says so. A free slot's is a link.
+    fn change(self, new: impl Fn(u64) -> Option<u64>) -> bool {
+        self.0[0].fetch_update(AcqRel, Acquire, new).is_ok()
     }
     fn set_stamp(self, stamp: u32) -> u32 {
         let mut old = self.0[1].load(Relaxed);

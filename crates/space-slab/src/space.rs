@@ -33,7 +33,7 @@ use crate::slab::{NONE, Slabs};
 use crate::stage::Stage;
 use crate::stats::Details;
 use crate::swap::Bufs;
-use crate::sync::{AtomicI64, AtomicU32, AtomicU64, Mutex};
+use crate::sync::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, AtomicUsize, Mutex};
 use crate::temperature::Temperature;
 use crate::warm::Warming;
 use crate::write::Local;
@@ -69,6 +69,10 @@ pub struct SlabSpace<L: Lower> {
     pub(crate) flights: Mutex<Flights>,
     /// The class that a write found no slot of before the last step of the first partition, or `NONE`.
     pub(crate) wanted_class: AtomicU32,
+    /// Slabs are being emptied.
+    pub(crate) is_draining: AtomicBool,
+    /// Partitions that can't let a slot go for which somebody waits.
+    pub(crate) starving_partitions: AtomicUsize,
     /// 1: what is on the medium changes no more.
     pub(crate) stopped: AtomicU64,
     /// The sequence numbers of pages that are being written.
@@ -162,6 +166,8 @@ impl<L: Lower> SlabSpace<L> {
             policy,
             flights: Mutex::default(),
             wanted_class: AtomicU32::new(NONE),
+            is_draining: AtomicBool::new(false),
+            starving_partitions: AtomicUsize::new(0),
             stopped: AtomicU64::new(0),
             aloft: Mutex::default(),
             last_page: AtomicU64::new(0),
@@ -384,7 +390,8 @@ impl<L: Lower> Space for SlabSpace<L> {
         all.push(self.middle_step(middle, stage, index, context));
         all.push(self.defrag_step(defrag, image, index, context));
         all.push(self.warm_step(warming, index, context));
-        all.extend(self.step_of_another(index, context));
+        let (aside, launched) = self.step_of_another(index, context).unzip();
+        all.extend(aside);
         let copies = WithStages { space: self, stages: [stage, &defrag.stage] };
         all.push(self.blocks.sweep_step(sweep, &copies, index, context));
         let is_short = self.blocks.free.full.load(Relaxed)
@@ -392,7 +399,9 @@ impl<L: Lower> Space for SlabSpace<L> {
             || self.starving.load(Relaxed) == 1
             || self.index_has_dram();
         let haste = match all.contains(&Progress::Worked) {
-            _ if is_short || evicting.waits() || draining.is_under_way() => Haste::Urgent,
+            _ if is_short || self.starving_partitions.load(SeqCst) > 0 || draining.is_under_way() => {
+                Haste::Urgent
+            }
             true => Haste::None,
             false => Haste::Idle,
         };
@@ -411,8 +420,10 @@ impl<L: Lower> Space for SlabSpace<L> {
         } else {
             Progress::Idle
         };
+        let mut launched: Vec<_> = launched.unwrap_or_default();
+        launched.append(&mut self.flights.lock().depart(0));
         drop(steps);
-        self.fly_all(index, context);
+        self.fly_all(launched, index, context);
         progress
     }
     fn persisted_seq(&self) -> u64 {
@@ -431,7 +442,11 @@ impl<L: Lower> Space for SlabSpace<L> {
     fn find_expired(&self, context: &dyn Context, found: &mut dyn FnMut(u8, &[u8])) {
         let Some(steps) = self.steps.try_lock() else { return };
         let in_middle = |found: &mut dyn FnMut(u8, &[u8])| {
-            self.middle.as_ref().is_some_and(|middle| middle.find_dead(context, &self.purge_middle_at, found))
+            self.middle.as_ref().is_some_and(|middle| {
+                // A record whose slot is being filled would be passed by, and nobody would look again.
+                let _still = middle.has_dead_now(context).then(|| self.hold_still());
+                middle.find_dead(context, &self.purge_middle_at, found)
+            })
         };
         if !self.find_dead_in_dram(context, &self.purge_dram_at, found) && !in_middle(found) {
             let copies = WithStages { space: self, stages: [&steps.stage, &steps.defrag.stage] };

@@ -134,7 +134,8 @@ impl<L: Lower> SlabSpace<L> {
         };
         let staged = if !slot.is_live() || head.version <= context.flush_version(db) {
             Staged::Gone
-        } else if !context.settled(head.version) {
+        } else if slot.version() != head.version || !context.settled(head.version) {
+            // Another record is there, or is about to be: the copy may be of both.
             Staged::Unsettled
         } else if !stage.has_room(record.words(), self.blocks.block_bytes) {
             Staged::Full
@@ -143,8 +144,12 @@ impl<L: Lower> SlabSpace<L> {
             let (hash, check) = (hasher.key(db, &key).hash, hasher.check(db, &key));
             let entry = FooterEntry { hash, check, version: head.version, offset: 0, kind, db };
             stage.push(what, self.locations.dram(offset), entry, &record);
-            slot.set_staged(true);
-            Staged::Yes
+            if slot.stage() {
+                Staged::Yes
+            } else {
+                stage.pop();
+                Staged::Gone
+            }
         };
         (stage.key, stage.value) = (key, value);
         staged
@@ -231,10 +236,12 @@ impl<L: Lower> SlabSpace<L> {
         self.aloft.lock().retain(|&aloft| aloft != seq);
     }
 
-    /// What was copied stays where it is.
+    /// What was copied stays where it is, or has gone from there: its slab may have another class by now, and keeps that as long as
+    /// the caller has a partition.
     pub(crate) fn unstage(&self, from: Address) {
         match self.locations.location(from) {
-            Location::Dram(offset) => self.slabs.slot(offset).set_staged(false),
+            Location::Dram(offset) if self.slabs.is_slot(offset) => self.slabs.slot(offset).unstage(),
+            Location::Dram(_) => {}
             Location::Pmem(at) => {
                 if let Some(middle) = &self.middle {
                     middle.slabs.set_staged(at, false);
@@ -444,6 +451,37 @@ mod tests {
             assert!(index.contains(&key, if is_same { to } else { from }));
             assert_eq!(slabs.table[0].live.load(SeqCst) == 0, is_same, "it is let go with the swing");
         }
+    }
+
+    /// What was staged was deleted, and its slab belongs to another class when the page lands.
+    #[test]
+    fn a_slot_that_is_there_no_more_is_not_written_to() {
+        let space = space();
+        let record = |value| {
+            let (kind, db) = (Kind::Value, 0);
+            NewRecord { version: 5, kind, db, flags: 0, expire_at: 0, key: b"key", value }
+        };
+        let class = space.slabs.classes.of(record(&[7; 100]).words()).unwrap();
+        let taken: Vec<u64> = std::iter::from_fn(|| space.slabs.take(class, 0)).collect();
+        let (first, slab) = (taken[1], space.slabs.slab_of(taken[1]));
+        space.slabs.drain(slab);
+        taken
+            .iter()
+            .filter(|&&offset| space.slabs.slab_of(offset) == slab)
+            .for_each(|&o| space.slabs.give(o));
+        assert!(space.slabs.take_empty());
+        // All bits: whatever is cleared shows.
+        let large = record(&[255; 16_000]);
+        let offset = space.slabs.take(space.slabs.classes.of(large.words()).unwrap(), 0).unwrap();
+        assert_eq!(space.slabs.slab_of(offset), slab);
+        let slot = space.slabs.slot(offset);
+        slot.record().write(&large);
+        slot.publish(None, 1, space.policy.entering(Count::ONE, space.temperature.now()));
+        space.unstage(space.locations.dram(first));
+        let (words, mut value) = (slot.record(), Vec::new());
+        let head = words.consistently(|head| head);
+        words.copy_bytes(head.meta.value_word(), head.meta.value_bytes(), &mut value);
+        assert!(value == large.value, "a bit of another record is lost");
     }
 
     #[test]

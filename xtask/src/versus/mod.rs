@@ -55,6 +55,10 @@ pub struct Arguments {
     /// Records loaded a second: extstore forgets what comes faster than it writes.
     #[arg(long, default_value_t = 40_000)]
     load_rate: u64,
+    /// Operations a second that the client asks for, whoever serves: latencies at equal work, counted from when each was due. As fast
+    /// as it can, if none are given.
+    #[arg(long)]
+    rate: Option<u64>,
     /// Runs of each server on each workload.
     #[arg(long, default_value_t = 3)]
     rounds: u64,
@@ -113,6 +117,7 @@ fn measure(
     workload: &str,
 ) -> anyhow::Result<Run> {
     let server = Server::start(arguments, terrace, kind)?;
+    let rate = arguments.rate.map(|rate| ["--rate".to_owned(), rate.to_string()]);
     let output = Command::new(terrace)
         .args(["bench", "--connect", &server.url(), "--workload", workload])
         .args([
@@ -124,6 +129,7 @@ fn measure(
         .args(["--value-bytes", &arguments.value_bytes.to_string()])
         .args(["--threads", &arguments.threads.to_string(), "--batch", &arguments.batch.to_string()])
         .args(["--load-rate", &arguments.load_rate.to_string(), "--json", "-"])
+        .args(rate.into_iter().flatten())
         .stderr(std::process::Stdio::null())
         .output()?;
     let usage = server.usage()?;

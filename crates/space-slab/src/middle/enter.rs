@@ -110,7 +110,7 @@ impl<L: Lower> SlabSpace<L> {
             .is_some_and(|of| staged == Staged::Yes && middle.slabs.holds(at, of.words));
         if !fits {
             if staged == Staged::Yes {
-                self.slabs.slot(offset).set_staged(false);
+                self.slabs.slot(offset).unstage();
                 filling.stage.pop();
             }
             middle.slabs.give_back(at);

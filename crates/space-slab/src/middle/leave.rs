@@ -127,7 +127,7 @@ impl<L: Lower> SlabSpace<L> {
             left = moved.or(left);
         }
         match left {
-            Some(Left::PageFull) => self.launch(stage),
+            Some(Left::PageFull) => self.launch(0, stage),
             Some(_) => Progress::Worked,
             None => progress,
         }

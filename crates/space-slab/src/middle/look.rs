@@ -80,7 +80,12 @@ impl Middle {
         false
     }
 
-    /// Whether slabs may hold what is dead, and nobody has looked yet.
+    /// Whether slabs may hold what is dead by now, and nobody has looked yet.
+    pub fn has_dead_now(&self, context: &dyn Context) -> bool {
+        let flushed = (0..DATABASES as u8).map(|db| context.flush_version(db)).max().unwrap_or(0);
+        self.has_dead(context.now_ms(), flushed)
+    }
+    /// The same, of a time and a flush.
     pub fn has_dead(&self, now: u64, flushed: u64) -> bool {
         self.slabs.table.iter().any(|slab| is_due(slab, now, flushed))
     }

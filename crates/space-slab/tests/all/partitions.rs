@@ -152,3 +152,23 @@ fn steps_at_once_lose_nothing_with_a_middle_tier() {
 fn steps_at_once_lose_nothing_without_a_log() {
     steps_at_once_lose_nothing(Media::chosen, "s3-fifo/all", Durability::None);
 }
+
+/// Slabs of all partitions are emptied, by steps that nobody drives but this thread.
+#[test]
+fn dram_shrinks_whatever_waits_in_pages_of_partitions() {
+    let media = Media::block_chosen(Choices { partitions: PARTITIONS, ..Choices::default() });
+    let clock = Arc::new(ManualClock::new(START_US));
+    let store = media.open(&clock, Durability::Sync, true, false);
+    let mut known = Known::new();
+    write(&*store, 0, 0, &mut known);
+    let used = || store.stats().tiers[0].used_bytes;
+    let (before, wanted) = (used(), 2 << 20);
+    assert!(before > 3 << 20, "DRAM is full: {before}");
+    store.resize_dram(wanted).unwrap();
+    for _ in 0..5000 {
+        store.step();
+    }
+    assert!(used() <= wanted, "{} bytes are in use", used());
+    let mut session = store.session().unwrap();
+    (0..KEYS).for_each(|key| check(session.as_mut(), 0, &known, key));
+}
