@@ -73,11 +73,11 @@ fn list(folder: &Path, files: &mut Vec<std::path::PathBuf>) -> std::io::Result<(
     for entry in fs::read_dir(folder)? {
         let path = entry?.path();
         if path.is_dir() {
-            // Kernels and their fake media, for tests alone.
+            // Kernels and their fake media, for tests alone; so are files of this name.
             if !path.ends_with("schedules") {
                 list(&path, files)?;
             }
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
+        } else if path.extension().is_some_and(|extension| extension == "rs") && !path.ends_with("tests.rs") {
             files.push(path);
         }
     }
