@@ -162,7 +162,7 @@ impl MiddleTier {
             )));
         }
         let longest = options.record_bytes_max();
-        let lends = options.placement == Placement::AntiNvm;
+        let lends = options.placement != Placement::Anti2;
         let uncut = self.resized && self.medium.len_max().is_some();
         let slabs = PmemSlabs::new(self.medium, options.block_bytes, longest, options.store_id, lends);
         if self.fresh {

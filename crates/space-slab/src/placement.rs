@@ -8,8 +8,9 @@
 //!   DRAM's     PMem if it beats its     SSD                              PMem
 //!   victim     next victim, else SSD
 //!   round      home on the SSD          home on the SSD                  home in PMem
-//!   PMem's     any                      any                              not the home of a record in DRAM, if another can go
-//!   victim
+//!   PMem's     any; the home of a       any                              not the home of a record in DRAM, if another can go
+//!   victim     record in DRAM counts
+//!              as never read
 //! ```
 //!
 //! What may leave DRAM (rule R1), when a location is published (R2) and that a record in DRAM is in the log or has a home (R3)
@@ -98,6 +99,17 @@ pub(crate) enum Down {
     Page,
 }
 
+/// What PMem's hand does with slots that are homes of records in DRAM.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lent {
+    /// Nobody reads them there, so each counts as a record that is never read.
+    CountsNothing,
+    /// It passes them by.
+    Stays,
+    /// As with others.
+    LikeOthers,
+}
+
 /// Deals records out to two tiers in proportion to their sizes.
 #[derive(Default)]
 pub(crate) struct Dealer(AtomicU64);
@@ -160,6 +172,12 @@ impl<L: Lower> SlabSpace<L> {
     #[inline]
     pub(crate) fn dram_is_in_middle(&self) -> bool {
         self.placed().0 == Placement::AntiNvm
+    }
+
+    /// What PMem's hand does with homes of records in DRAM. Where PMem need not hold what DRAM does, each is a slot that a record
+    /// could have which is nowhere else above the SSD.
+    pub(crate) fn lent_slots(&self) -> Lent {
+        if self.dram_is_in_middle() { Lent::Stays } else { Lent::CountsNothing }
     }
 
     /// Of each class of PMem, how many slots must be free so that what is in DRAM alone finds its slot: a guess, by how long

@@ -96,6 +96,7 @@ impl<L: Lower> SlabSpace<L> {
                 ("pmem_slabs_free", slabs.free_slabs() as u64),
                 ("pmem_resizes", d.middle_resizes.load(Relaxed)),
                 ("pmem_slabs_formatted", slabs.formatted.load(Relaxed)),
+                ("pmem_slots_lent", middle.lent_slots()),
                 ("records_from_dram_to_pmem", d.to_middle_down.load(Relaxed)),
                 ("records_from_ssd_to_pmem", d.to_middle_up.load(Relaxed)),
                 ("records_from_pmem_to_dram", d.from_middle_up.load(Relaxed)),

@@ -8,7 +8,7 @@
 use std::sync::atomic::Ordering::*;
 
 use terrace_blocks::{Lower, Reads};
-use terrace_engine::record::{Head, NewRecord};
+use terrace_engine::record::{Head, Kind, NewRecord};
 use terrace_engine::space::{Class, Room, Under};
 use terrace_index::Address;
 
@@ -16,6 +16,7 @@ use crate::admit::Against;
 use crate::chosen::ToTell;
 use crate::debts::Owed;
 use crate::location::{Location, Locations};
+use crate::pmem::StoredSlot;
 use crate::policy::Count;
 use crate::space::SlabSpace;
 
@@ -162,6 +163,7 @@ impl<L: Lower> SlabSpace<L> {
         under: Under<'_>,
         record: &NewRecord<'_>,
     ) -> (Address, u64) {
+        local.accesses += 1;
         let words = record.words();
         let round = self.rounds.current.load(Acquire);
         let smallest = self.slabs.classes.of(words);
@@ -206,7 +208,8 @@ impl<L: Lower> SlabSpace<L> {
             self.debts.unsettled.fetch_add(1, Relaxed);
             local.owing.push((page, offset));
         }
-        let access = self.policy.entering(Count::ONE, self.temperature.now());
+        let count = self.count_of_put(under, record.kind);
+        let access = self.policy.entering(count, self.temperature.now());
         slot.publish_owing(None, round as u32, access, debt);
         self.policy.tell_filled(&mut local.to_tell, offset);
         slab.stamped(round as u32);
@@ -219,6 +222,22 @@ impl<L: Lower> SlabSpace<L> {
         self.take_credit(self.slabs.classes.bytes(usize::from(class)));
         local.put_bytes += self.slabs.classes.bytes(usize::from(class)) as u64;
         (self.locations.dram(offset), round)
+    }
+
+    /// The count with which a record enters DRAM that is put. What it replaces in the middle tier has been read as often as that
+    /// was, and would be the next to leave if it were forgotten. Of what lies in a page not even the hash is known here.
+    fn count_of_put(&self, under: Under<'_>, kind: Kind) -> Count {
+        let Some(Location::Pmem(at)) = under.address().map(|at| self.locations.location(at)) else {
+            return Count::ONE;
+        };
+        match self.middle.as_ref().map(|middle| middle.slabs.head(at)) {
+            Some(StoredSlot::Filled(head)) if kind != Kind::Tombstone => {
+                let count = self.temperature.touch_below(head.hash, &self.policy);
+                self.temperature.enters(head.hash);
+                count
+            }
+            _ => Count::ONE,
+        }
     }
 
     /// The versions put so far have been issued.

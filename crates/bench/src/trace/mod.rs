@@ -1,7 +1,7 @@
 //! The trace simulator: hit ratios and moves of placements and policies, without a store, a byte or a clock.
 //!
 //! ```text
-//!   Options --> accesses (drawn once) --> store, inclusive: tiers of slots under a Policy and a Gate --> Row
+//!   Options --> accesses (drawn once) --> store, homes, inclusive: tiers of slots under a Policy and a Gate --> Row
 //!                                     --> belady, static optimum: what is possible
 //! ```
 //!
@@ -14,6 +14,7 @@ pub(crate) mod accesses;
 mod belady;
 mod bufs;
 mod cold;
+mod homes;
 mod inclusive;
 mod run;
 mod setup;

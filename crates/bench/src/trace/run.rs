@@ -5,6 +5,7 @@ use terrace_space_slab::policy::{Gate, Now, Policy, Tier as Name};
 
 use super::accesses::Trace;
 use super::cold::Cold;
+use super::homes::Homes;
 use super::inclusive::Inclusive;
 use super::setup::Visitor;
 use super::store::{Counts, Store};
@@ -167,6 +168,9 @@ impl Visitor for &Simulation<'_> {
             }
             "anti-nvm" if pmem > 0 => {
                 self.run(Inclusive::new(tier(Name::Dram, dram), tier(Name::Pmem, pmem), cold, gate, records))
+            }
+            "tac-homes" if pmem > 0 => {
+                self.run(Homes::new(tier(Name::Dram, dram), tier(Name::Pmem, pmem), cold, gate, records))
             }
             placement => {
                 let store = Store::new(tier(Name::Dram, dram), tier(Name::Pmem, pmem), cold, gate, records);

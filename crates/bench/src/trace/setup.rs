@@ -8,7 +8,7 @@ use terrace_space_slab::policy::{
     Tier,
 };
 
-const PLACEMENTS: [&str; 4] = ["tac", "tac-buf", "anti-2", "anti-nvm"];
+const PLACEMENTS: [&str; 5] = ["tac", "tac-homes", "tac-buf", "anti-2", "anti-nvm"];
 const POLICIES: [&str; 8] = [
     Clock::NAME,
     LazyLru::NAME,

@@ -76,6 +76,12 @@ impl<P: Policy> Tier<P> {
     pub(super) fn access(&self, slot: SlotId) -> Access {
         self.words.0[slot as usize].get().1
     }
+    /// A slot's record has another count from now on; whether it was touched stays.
+    pub(super) fn renew(&mut self, slot: SlotId, access: Access) {
+        let cell = &self.words.0[slot as usize];
+        let (record, old) = cell.get();
+        cell.set((record, access.with_seen(old.seen())));
+    }
     pub(super) fn count(&self, slot: SlotId, now: Now) -> Count {
         self.policy.count(self.access(slot), now)
     }

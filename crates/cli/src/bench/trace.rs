@@ -13,7 +13,7 @@ use crate::say;
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Nothing is stored and no clock is read: the same options give the same figures everywhere. N is the number of records.
-Placements: tac (records in one tier each), tac-buf (the same, and a read from the SSD brings in what lies with a warm record), anti-2 (DRAM and PMem as one pool), anti-nvm (DRAM as a cache of PMem).
+Placements: tac (records in one tier each), tac-homes (the same, but what comes up from PMem keeps its slot there), tac-buf (as tac, and a read from the SSD brings in what lies with a warm record), anti-2 (DRAM and PMem as one pool), anti-nvm (DRAM as a cache of PMem).
 Policies: clock, lazy-lru, lazy-lru-paper, lru, alru, sampled-lru, s3-fifo, sieve.
 Gates: all (whatever is read goes up), hot (what exceeds the thresholds), beats (what was read more often than the next victim).
 

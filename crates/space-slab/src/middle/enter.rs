@@ -48,12 +48,14 @@ pub(super) struct Arrived {
 
 impl Middle {
     /// Whether a record may come here that was read so often.
-    fn admits(&self, class: usize, count: Count) -> bool {
+    pub(super) fn admits(&self, class: usize, count: Count) -> bool {
         let rival = match self.rivals[class].load(Relaxed) {
             NO_RIVAL => None,
             sixteenths => Some(Count::sixteenths(sixteenths)),
         };
-        Beats.admits(Tier::Pmem, count, rival, &Thresholds::default())
+        let admitted = Beats.admits(Tier::Pmem, count, rival, &Thresholds::default());
+        self.kept_out[class].fetch_add(u32::from(!admitted), Relaxed);
+        admitted
     }
     /// A slot for it, if it is worth one.
     fn slot_if_worth(&self, words: usize, count: Count) -> Option<u64> {

@@ -10,14 +10,18 @@ use terrace_index::{Change, Index, Key, Lookup, Verdict};
 
 use super::{Middle, MiddleSteps};
 use crate::location::Location;
+use crate::placement::Lent;
 use crate::pmem::{NONE, StoredSlot};
-use crate::policy::{Access, Clock, Now, Policy, SlotId, Slots};
+use crate::policy::{Access, Clock, Count, Now, Policy, SlotId, Slots};
 use crate::space::SlabSpace;
 use crate::stage::{Stage, What};
 use crate::temperature::NO_RIVAL;
 
 /// Records that leave in one step, at most.
 const VICTIMS_A_STEP: usize = 1024;
+
+/// Next victims of a class that are looked at in one step, at most, for the sake of those whom the last one kept out.
+const RIVALS_A_STEP: u32 = 64;
 
 /// Slots that a policy looks at in one search for a victim, at least.
 const LOOKS_LEAST: usize = 64;
@@ -40,8 +44,8 @@ struct ClassSlots<'a, L: Lower> {
     class: usize,
     slabs: &'a [u32],
     slots: u32,
-    /// Homes of records in DRAM must not leave.
-    keeps_lent: bool,
+    /// What to do with homes of records in DRAM.
+    lent: Lent,
 }
 
 impl<L: Lower> ClassSlots<'_, L> {
@@ -59,11 +63,15 @@ impl<L: Lower> Slots for ClassSlots<'_, L> {
     fn access(&self, slot: SlotId) -> Option<Access> {
         let (slab, number) = self.place(slot)?;
         let slabs = &self.middle.slabs;
-        if !slabs.may_leave(slab, number) || (self.keeps_lent && self.middle.is_lent(slab, number)) {
+        let is_lent = self.lent != Lent::LikeOthers && self.middle.is_lent(slab, number);
+        if !slabs.may_leave(slab, number) || (is_lent && self.lent == Lent::Stays) {
             return None;
         }
         let StoredSlot::Filled(head) = slabs.head(slabs.at(slab, self.class, number)) else { return None };
-        let count = self.space.temperature.count_below(head.hash, &self.space.policy);
+        let count = match is_lent {
+            true => Count::default(),
+            false => self.space.temperature.count_below(head.hash, &self.space.policy),
+        };
         let seen = slabs.table[slab as usize].seen.is_set(number);
         Some(Access::new(self.space.temperature.now().epoch, count).with_seen(u32::from(seen)))
     }
@@ -149,15 +157,25 @@ impl<L: Lower> SlabSpace<L> {
         let held = slabs.held(class) * slabs.slots_in(class);
         let low = (held / 50).max(1);
         free = free.saturating_sub(kept);
-        if held == 0 || free > low * 4 {
+        let kept_out = middle.kept_out[class].swap(0, Relaxed).min(RIVALS_A_STEP);
+        // There is more than eviction makes: nobody has to leave for who comes.
+        if held == 0 || free > low * 2 {
             middle.rivals[class].store(NO_RIVAL, Relaxed);
             return None;
         }
         let of_class = slabs.slabs_of(class);
         let slots = slabs.slots_in(class) as u32;
-        let keeps_lent = self.dram_is_in_middle();
-        let mut view = ClassSlots { space: self, middle, class, slabs: &of_class, slots, keeps_lent };
+        let lent = self.lent_slots();
+        let mut view = ClassSlots { space: self, middle, class, slabs: &of_class, slots, lent };
         Clock.inserted(part, (of_class.len() as u32 * slots).saturating_sub(1), 0);
+        // Who was kept out asked how hot the next one to go is. While that stays, others stay out, and nobody ever looks at those
+        // behind it, which may be colder.
+        for _ in 0..kept_out {
+            if self.find_victim(part, &mut view, self.temperature.now()).is_none() {
+                break;
+            }
+            Clock.passed(part);
+        }
         let mut left = None;
         loop {
             let now = self.temperature.now();
@@ -186,13 +204,13 @@ impl<L: Lower> SlabSpace<L> {
         view: &mut ClassSlots<'_, L>,
         now: Now,
     ) -> Option<SlotId> {
-        if view.keeps_lent {
+        if view.lent == Lent::Stays {
             let slots = view.slabs.len() * view.slots as usize;
             let other = (0..=slots / LOOKS_LEAST).find_map(|_| Clock.victim(part, view, now));
             if other.is_some() {
                 return other;
             }
-            view.keeps_lent = false;
+            view.lent = Lent::LikeOthers;
         }
         Clock.victim(part, view, now)
     }

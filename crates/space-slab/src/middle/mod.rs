@@ -28,6 +28,8 @@ mod enter;
 mod leave;
 mod look;
 mod size;
+#[cfg(test)]
+mod tests;
 
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering::*;
@@ -53,6 +55,10 @@ pub(crate) struct Middle {
     arrived: Mutex<Vec<enter::Arrived>>,
     /// The count, in sixteenths, of each class's next victim.
     rivals: Box<[AtomicU32]>,
+    /// How many records its rival kept out, of each class, since background steps looked last.
+    kept_out: Box<[AtomicU32]>,
+    /// Slots that are homes of records in DRAM.
+    lent: AtomicU64,
     /// A class that somebody found no slot of, since background steps looked last, or `NONE`.
     wanting: AtomicU32,
     /// The newest page that took records from here.
@@ -87,9 +93,11 @@ impl Middle {
         Self {
             uncut: AtomicBool::new(uncut),
             rivals: (0..slabs.classes()).map(|_| AtomicU32::new(NO_RIVAL)).collect(),
+            kept_out: (0..slabs.classes()).map(|_| AtomicU32::new(0)).collect(),
             slabs,
             released: Mutex::default(),
             arrived: Mutex::default(),
+            lent: AtomicU64::new(0),
             wanting: AtomicU32::new(NONE),
             moved_seq: AtomicU64::new(0),
         }
@@ -102,26 +110,33 @@ impl Middle {
     }
     /// A slot is the home of a record in DRAM.
     pub fn lend(&self, at: u64) {
-        if let Some((bits, slot)) = self.lent(at) {
-            bits.set(slot);
+        if let Some((bits, slot)) = self.lent_bits(at)
+            && bits.set(slot)
+        {
+            self.lent.fetch_add(1, Relaxed);
         }
     }
     /// It is no home any more.
     #[inline]
     pub fn take_back(&self, at: u64) {
-        if let Some((bits, slot)) = self.lent(at)
+        if let Some((bits, slot)) = self.lent_bits(at)
             && bits.is_set(slot)
+            && bits.clear(slot)
         {
-            bits.clear(slot);
+            self.lent.fetch_sub(1, Relaxed);
         }
     }
     #[inline]
-    fn lent(&self, at: u64) -> Option<(&Bits, usize)> {
+    fn lent_bits(&self, at: u64) -> Option<(&Bits, usize)> {
         let (slab, slot) = self.slabs.number(at)?;
         Some((self.slabs.table[slab as usize].lent.as_ref()?, slot))
     }
     fn is_lent(&self, slab: u32, slot: usize) -> bool {
         self.slabs.table[slab as usize].lent.as_ref().is_some_and(|bits| bits.is_set(slot))
+    }
+    /// How many slots are homes of records in DRAM.
+    pub fn lent_slots(&self) -> u64 {
+        self.lent.load(Relaxed)
     }
     /// Bytes of DRAM.
     pub fn dram_bytes(&self) -> u64 {

@@ -17,17 +17,17 @@ impl Bits {
     pub fn is_set(&self, bit: usize) -> bool {
         self.0[bit / 64].load(Acquire) >> (bit % 64) & 1 == 1
     }
-    /// Sets it. What is set already is not written.
+    /// Sets it; whether it was clear. What is set already is not written.
     #[inline]
-    pub fn set(&self, bit: usize) {
-        if !self.is_set(bit) {
-            self.0[bit / 64].fetch_or(1 << (bit % 64), AcqRel);
-        }
+    pub fn set(&self, bit: usize) -> bool {
+        let mask = 1 << (bit % 64);
+        !self.is_set(bit) && self.0[bit / 64].fetch_or(mask, AcqRel) & mask == 0
     }
-    /// Clears it.
+    /// Clears it; whether it was set.
     #[inline]
-    pub fn clear(&self, bit: usize) {
-        self.0[bit / 64].fetch_and(!(1 << (bit % 64)), AcqRel);
+    pub fn clear(&self, bit: usize) -> bool {
+        let mask = 1 << (bit % 64);
+        self.0[bit / 64].fetch_and(!mask, AcqRel) & mask != 0
     }
     /// The first clear one before `end`.
     pub fn first_clear(&self, end: usize) -> Option<usize> {
@@ -50,9 +50,9 @@ mod tests {
     fn bits_are_their_own() {
         let bits = Bits::new(130);
         assert_eq!(bits.first_clear(130), Some(0));
-        (0..129).for_each(|bit| bits.set(bit));
+        assert!((0..129).all(|bit| bits.set(bit)) && !bits.set(70));
         assert_eq!((bits.first_clear(129), bits.first_clear(130)), (None, Some(129)));
-        bits.clear(70);
+        assert!(bits.clear(70) && !bits.clear(70));
         assert!(!bits.is_set(70) && bits.is_set(69) && bits.is_set(71));
         assert_eq!(bits.first_clear(130), Some(70));
     }

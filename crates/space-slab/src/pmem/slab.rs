@@ -309,7 +309,9 @@ impl PmemSlabs {
                 alloc.open[class].pop();
                 continue;
             };
-            [&entry.seen, &entry.gone].into_iter().for_each(|bits| bits.clear(slot));
+            for bits in [&entry.seen, &entry.gone] {
+                bits.clear(slot);
+            }
             // Before it counts as taken: nobody else may make anything of what stands in it.
             entry.staged.set(slot);
             entry.taken.set(slot);
@@ -447,7 +449,11 @@ impl PmemSlabs {
     pub fn set_staged(&self, at: u64, staged: bool) {
         let Some((slab, slot)) = self.number(at) else { return };
         let bits = &self.table[slab as usize].staged;
-        if staged { bits.set(slot) } else { bits.clear(slot) }
+        if staged {
+            bits.set(slot)
+        } else {
+            bits.clear(slot)
+        };
     }
 
     /// What stands in the place of a taken slot's head.

@@ -106,6 +106,8 @@ pub(super) struct Counted {
     pub waited: f64,
     /// What the tiers held when the measured accesses began, as shares of all records.
     pub held: Shares,
+    /// Of PMem's records, in percent, those that are homes of records in DRAM: copies of what is there.
+    pub lent: f64,
     /// Accesses, in numbers of records, until DRAM's hits were back at 95% after the hot set moved.
     pub back_after: Option<f64>,
 }
@@ -347,6 +349,10 @@ pub(super) fn run(plan: &Plan) -> anyhow::Result<Counted> {
         slots_stolen: told("slots_stolen"),
         waited: told("landings_delayed_us") * accesses / took.as_micros().max(1) as f64 * 100.0,
         held: Shares { dram: held("dram"), pmem: held("pmem") },
+        lent: {
+            let slots = before.tiers.iter().find(|tier| tier.tier == "pmem").map_or(0, |tier| tier.records);
+            100.0 * detail(&before, "pmem_slots_lent") as f64 / slots.max(1) as f64
+        },
         back_after: None,
     };
     let window = (records as usize / WINDOWS).max(1);

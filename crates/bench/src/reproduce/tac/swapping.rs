@@ -247,6 +247,7 @@ mod tests {
             landings_delayed: 0.0,
             waited: 0.0,
             held: hits::SHARES,
+            lent: 0.0,
             back_after: None,
         }
     }
