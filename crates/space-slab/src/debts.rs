@@ -218,6 +218,7 @@ impl<L: Lower> SlabSpace<L> {
         context: &dyn Context,
     ) -> Progress {
         let told = std::mem::take(&mut *self.debts.told.lock());
+        let more_come = !told.is_empty();
         told.into_iter().for_each(|owed| settling.add(owed));
         if settling.owing == 0 {
             return Progress::Idle;
@@ -230,7 +231,9 @@ impl<L: Lower> SlabSpace<L> {
             1 if haste < Haste::Urgent => Haste::Urgent,
             _ => haste,
         };
-        settling.idle_steps = if haste == Haste::Idle { settling.idle_steps + 1 } else { 0 };
+        // While more come, whoever waits reads a page for more of them.
+        let is_quiet = haste == Haste::Idle && !more_come;
+        settling.idle_steps = if is_quiet { settling.idle_steps + 1 } else { 0 };
         if haste < Haste::Urgent && !many && settling.idle_steps < PATIENCE_STEPS {
             settling.order.clear();
             return if haste == Haste::Idle { Progress::Blocked } else { Progress::Idle };
