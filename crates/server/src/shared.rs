@@ -11,6 +11,7 @@ use terrace::OpenStore;
 use terrace_engine::StoreError;
 
 use crate::options::ServerOptions;
+use crate::registry::Registry;
 
 /// One server's store, options and counters.
 pub(crate) struct Shared {
@@ -32,6 +33,8 @@ pub(crate) struct Shared {
     pub draining: AtomicBool,
     /// Counters.
     pub counters: Counters,
+    /// The connections, and what they want of each other.
+    pub connections: Registry,
 }
 
 impl Shared {
@@ -47,6 +50,7 @@ impl Shared {
             stopping: AtomicBool::new(false),
             draining: AtomicBool::new(false),
             counters: Counters::default(),
+            connections: Registry::default(),
         }
     }
 

@@ -61,6 +61,7 @@ impl<'a> Call<'a> {
             return Err(error::arity(command.full_name));
         }
         self.name = command.full_name;
+        self.client.last_command = Some(&command.full_name);
         match self.args.get(1) {
             Some(sub) if !command.subcommands.is_empty() => match table::find(command.subcommands, sub) {
                 Some(command) => self.run_as(command),
@@ -124,6 +125,18 @@ impl<'a> Call<'a> {
     pub fn about_store(&mut self, write: impl FnOnce(&mut Answer<'_>) + Send + 'static) -> Outcome {
         self.client.pausing = true;
         self.late(write)
+    }
+
+    /// Answers with lines for people, behind one that says how the container of this command is called.
+    pub fn help(&mut self, lines: &'static [&'static str]) -> Outcome {
+        let container = self.name.split('|').next().unwrap_or_default().to_ascii_uppercase();
+        self.late(move |answer| {
+            answer.encoder.array(lines.len() + 1);
+            answer
+                .encoder
+                .simple(&format!("{container} <subcommand> [<arg> [value] [opt] ...]. Subcommands are:"));
+            lines.iter().for_each(|line| answer.encoder.simple(line));
+        })
     }
 
     /// Answers when the batch has settled.

@@ -100,7 +100,7 @@ pub(super) fn hello(call: &mut Call<'_>) -> Outcome {
         }
     }
     if let Some(name) = name {
-        call.client.name = name.into();
+        call.client.set_name(name);
     }
     call.client.version = version;
     call.answer(Step::Version(version))?;

@@ -17,6 +17,7 @@ mod expiry;
 mod glob;
 mod info;
 mod keys;
+mod mark;
 mod options;
 mod scan;
 mod step;
@@ -24,13 +25,17 @@ mod strings;
 mod table;
 mod time;
 
+use std::sync::Arc;
+
 use terrace_engine::{Batch, Settled};
 use terrace_protocol::resp::{Encoder, Limits, Parser, ProtocolError};
 
 use crate::protocol::{Context, Next, Parsed, Peer, Protocol};
+use crate::registry::{Entry, want};
 use call::Call;
 use client::Client;
 use error::Refusal;
+use mark::Mark;
 use step::{Answer, Step};
 
 /// Room for this many steps is kept from turn to turn.
@@ -38,7 +43,7 @@ const KEEP_STEPS: usize = 64;
 
 /// A new connection's protocol.
 pub(crate) fn connect(peer: Peer) -> Box<dyn Protocol> {
-    Box::new(Resp { parser: None, client: Client::new(peer), steps: Vec::new() })
+    Box::new(Resp { parser: None, client: Client::new(peer), steps: Vec::new(), marks: Vec::new() })
 }
 
 /// One connection that speaks RESP.
@@ -48,6 +53,8 @@ struct Resp {
     client: Client,
     /// The plan: a step for each command, in order.
     steps: Vec<Step>,
+    /// Commands that need more than their steps, in order.
+    marks: Vec<Mark>,
 }
 
 impl Protocol for Resp {
@@ -69,17 +76,27 @@ impl Protocol for Resp {
             match parser.next(rest) {
                 Ok(None) => break,
                 Ok(Some(consumed)) => {
-                    parsed.consumed += consumed;
                     let args = parser.args(rest);
                     if args.is_empty() {
+                        parsed.consumed += consumed;
                         continue;
                     }
-                    parsed.commands += 1;
+                    let wants = ctx.shared.connections.wants();
                     let before = self.steps.len();
+                    self.client.replies.begin();
                     let mut call = Call::new(args, batch, ctx, &mut self.client, &mut self.steps);
+                    if wants & want::PAUSE != 0 && client::is_held(&call) {
+                        parsed.next = Next::Hold;
+                        break;
+                    }
+                    parsed.consumed += consumed;
+                    parsed.commands += 1;
                     if let Err(refusal) = call.run() {
                         self.steps.truncate(before);
                         self.steps.push(Step::Error(refusal));
+                    }
+                    if self.client.wants_marks() {
+                        self.marks.push(Mark::new(before, &self.steps, &mut self.client));
                     }
                     if self.client.closing {
                         parsed.next = Next::Close;
@@ -93,16 +110,32 @@ impl Protocol for Resp {
                 }
             }
         }
+        self.client.tell();
         parsed
     }
 
     fn answer(&mut self, batch: &Batch, proof: &Settled, ctx: &Context<'_>, out: &mut Vec<u8>) {
-        let mut answer = Answer { batch, proof, ctx, encoder: Encoder::new(out, self.client.answering) };
-        for step in self.steps.drain(..) {
-            step.write(&mut answer);
+        let mut answer = Answer {
+            batch,
+            proof,
+            ctx,
+            encoder: Encoder::new(out, self.client.answering),
+            entry: &self.client.entry,
+        };
+        if self.marks.is_empty() {
+            for step in self.steps.drain(..) {
+                step.write(&mut answer);
+            }
+        } else {
+            mark::write(&mut self.steps, &mut self.marks, &mut answer);
         }
         self.client.answering = answer.encoder.version();
+        self.client.entry.set_version(self.client.answering);
         self.steps.shrink_to(KEEP_STEPS);
+    }
+
+    fn entry(&self) -> &Arc<Entry> {
+        &self.client.entry
     }
 }
 

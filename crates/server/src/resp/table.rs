@@ -131,14 +131,19 @@ pub(super) static COMMANDS: &[Command] = &[
 #[rustfmt::skip]
 static CLIENT: &[Command] = &[
     sub("client|getname", 2, client::getname, "Tells the connection's name."),
+    sub("client|help", 2, client::help, "Tells the commands."),
     sub("client|id", 2, client::id, "Tells the connection's number."),
     sub("client|info", 2, client::info, "Tells about this connection."),
-    sub("client|list", -2, client::list, "Tells about this connection; others are not listed."),
+    sub("client|kill", -3, client::kill, "Ends connections."),
+    sub("client|list", -2, client::list, "Tells about connections."),
     sub("client|no-evict", 3, client::no_evict, "Accepted; no connection is evicted."),
     sub("client|no-touch", 3, client::no_touch, "Accepted; reads are counted all the same."),
-    sub("client|reply", 3, client::reply, "Accepts ON."),
+    sub("client|pause", -3, client::pause, "Holds commands for a time."),
+    sub("client|reply", 3, client::reply, "Chooses whether commands are answered."),
     sub("client|setinfo", 4, client::setinfo, "Names the client's library."),
     sub("client|setname", 3, client::setname, "Names the connection."),
+    sub("client|unblock", -3, client::unblock, "Ends a wait; no command here waits."),
+    sub("client|unpause", 2, client::unpause, "Ends a pause."),
 ];
 
 #[rustfmt::skip]
