@@ -189,8 +189,10 @@ impl<'a> Drafts<'a> {
             Bytes::Old => draft.found.value_bytes,
             Bytes::Argument(_) | Bytes::Computed(_) => value.len() as u64,
         };
-        let mut meta = if draft.present { draft.head.meta_for_answers() } else { Meta::default() };
-        meta.value_bytes = value_bytes;
+        let mut meta = match draft.present {
+            true => Meta { value_bytes, ..draft.head.meta_for_answers() },
+            false => Meta::default(),
+        };
         if let Decision::Put { value, flags, expire_at, state, .. } = decision {
             match value {
                 NewValue::Old => {}

@@ -55,8 +55,15 @@ impl<S: Space, D: LogDevice> Tools<'_, S, D> {
         }
         for (i, (draft, fate)) in drafts.drafts.iter_mut().zip(&fates).enumerate() {
             changes[i] = match fate {
+                Fate::Keep if draft.changed => {
+                    self.tell_version(draft);
+                    Change::Keep
+                }
                 Fate::Keep => Change::Keep,
-                Fate::Remove => self.remove(plan, i, draft),
+                Fate::Remove => {
+                    self.tell_version(draft);
+                    self.remove(plan, i, draft)
+                }
                 Fate::Put(kind) => self.put(plan, i, draft, *kind, ahead),
             };
         }
@@ -104,6 +111,15 @@ impl<S: Space, D: LogDevice> Tools<'_, S, D> {
         Ok(())
     }
 
+    /// A record that was written and deleted by the same group, of which no trace is left, has been told of all the same: its
+    /// version is one that no later one of the key has.
+    fn tell_version(&mut self, draft: &mut Draft<'_>) {
+        let floor = self.shared.version_floor.load(Relaxed).max(draft.found.head.version);
+        *self.last = self.last.next(Version(floor), self.now_us, self.slot);
+        draft.version = self.last.0;
+        self.shared.version_floor.fetch_max(draft.version, Relaxed);
+    }
+
     fn remove(&mut self, plan: &Plan<'_>, i: usize, draft: &Draft<'_>) -> Change {
         let Some(address) = draft.found.address else { return Change::Keep };
         self.space.release(address, &draft.found.head);
@@ -113,7 +129,6 @@ impl<S: Space, D: LogDevice> Tools<'_, S, D> {
         if draft.counted {
             self.shared.counters[self.slot].keys[usize::from(plan.keys[i].db)].fetch_sub(1, Relaxed);
         }
-        self.shared.version_floor.fetch_max(draft.found.head.version, Relaxed);
         Change::Remove
     }
 
