@@ -1,6 +1,5 @@
 //! What a connection is, and the `CLIENT` commands that tell and change it.
 
-mod help;
 mod kill;
 mod list;
 mod pause;
@@ -18,7 +17,6 @@ use super::step::Step;
 use crate::protocol::Peer;
 use crate::registry::{CommandName, Entry, Kind, flag};
 
-pub(super) use help::help;
 pub(super) use kill::kill;
 pub(super) use list::{info, list};
 pub(super) use pause::{is_held, pause, unblock, unpause};

@@ -6,7 +6,7 @@ use super::super::call::{Call, Outcome};
 use super::super::error::Refusal;
 use super::super::options::is;
 use super::super::step::Step;
-use super::super::table::{self, Command};
+use super::super::table::{self, Command, Flags};
 use crate::registry::want;
 
 const NOT_A_TIMEOUT: &str = "ERR timeout is not an integer or out of range";
@@ -48,12 +48,12 @@ pub(in super::super) fn is_held(call: &Call<'_>) -> bool {
         call.ctx.shared.connections.want(want::PAUSE, false);
         return false;
     }
-    table::find(table::COMMANDS, call.arg(0)).is_some_and(|command| pause.holds(may_write(command), now_ms))
+    table::find(call.arg(0)).is_some_and(|command| pause.holds(may_write(command), now_ms))
 }
 
 /// Whether it writes, or would reach replicas if there were any. EXEC may hold writes.
 fn may_write(command: &Command) -> bool {
-    command.flags.split(' ').any(|flag| flag == "write" || flag == "may_replicate") || command.name == "exec"
+    command.flags.has(Flags::WRITE) || command.flags.has(Flags::MAY_REPLICATE) || command.name == "exec"
 }
 
 /// `CLIENT UNBLOCK id [TIMEOUT|ERROR]`: no command here blocks, so nobody is ever unblocked.
