@@ -9,6 +9,7 @@ use crossbeam_utils::atomic::AtomicCell;
 use parking_lot::Mutex;
 use terrace_protocol::resp::Version;
 
+use super::hub::Subscriptions;
 use crate::protocol::Peer;
 use crate::worker::Inbox;
 
@@ -39,6 +40,8 @@ pub(crate) struct Entry {
     queue: Mutex<Queue>,
     /// Whether `queue` may hold anything; saves its lock.
     has_pushes: AtomicBool,
+    /// What it listens to.
+    pub subscriptions: Mutex<Subscriptions>,
     /// Names that it gave, and the like.
     pub labels: Mutex<Labels>,
     /// When it sent its last bytes, in milliseconds since the Unix epoch.
@@ -120,6 +123,7 @@ impl Entry {
             killed: AtomicBool::new(false),
             queue: Mutex::default(),
             has_pushes: AtomicBool::new(false),
+            subscriptions: Mutex::default(),
             labels: Mutex::new(labels),
             last_command: AtomicCell::new(None),
             db: AtomicU8::new(0),

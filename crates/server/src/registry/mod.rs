@@ -20,6 +20,7 @@
 //! registry's list, an entry's queue or labels, an inbox. None is held across a system call, save the waker's.
 
 mod entry;
+mod hub;
 mod pause;
 
 use std::collections::BTreeMap;
@@ -29,6 +30,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use parking_lot::Mutex;
 
 pub(crate) use entry::{CommandName, Entry, Kind, flag};
+pub(crate) use hub::{Hub, NAME_BYTES_MAX, Name, Topic};
 pub(crate) use pause::Pause;
 
 use crate::worker::Inbox;
@@ -55,6 +57,8 @@ pub(crate) struct Registry {
     pub overruns: AtomicU64,
     /// Commands held.
     pub pause: Pause,
+    /// Channels.
+    pub hub: Hub,
 }
 
 impl Default for Registry {
@@ -66,6 +70,7 @@ impl Default for Registry {
             push_bytes_max: AtomicUsize::new(PUSH_BYTES_MAX),
             overruns: AtomicU64::new(0),
             pause: Pause::default(),
+            hub: Hub::default(),
         }
     }
 }
@@ -107,6 +112,10 @@ impl Registry {
     /// A connection is closed.
     pub fn leave(&self, entry: &Arc<Entry>) {
         self.entries.lock().remove(&entry.id());
+        for topic in [Topic::Channel, Topic::Pattern, Topic::Shard] {
+            let names = entry.subscriptions.lock().take(topic);
+            names.iter().for_each(|name| self.hub.remove(topic, name, entry));
+        }
     }
 
     /// The connection with this id.

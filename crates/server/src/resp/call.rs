@@ -5,6 +5,7 @@ use terrace_protocol::resp::{Args, parse_integer};
 
 use super::client::Client;
 use super::error::{self, NOT_AN_INTEGER, Refusal};
+use super::pubsub;
 use super::step::{Answer, Step};
 use super::table::{self, Command};
 use crate::protocol::Context;
@@ -63,7 +64,10 @@ impl<'a> Call<'a> {
                 Some(command) => self.run_as(command),
                 None => Err(error::unknown_sub(command.full_name, sub)),
             },
-            _ => (command.handler)(self),
+            _ => {
+                pubsub::check(self.client, command)?;
+                (command.handler)(self)
+            }
         }
     }
 

@@ -7,6 +7,7 @@ use super::call::{Call, Outcome};
 use super::client::is_valid_name;
 use super::error::{Refusal, arity};
 use super::options::is;
+use super::pubsub;
 use super::step::Step;
 
 /// The Redis whose answers these commands follow.
@@ -21,6 +22,7 @@ pub(super) fn container(call: &mut Call<'_>) -> Outcome {
 
 pub(super) fn ping(call: &mut Call<'_>) -> Outcome {
     match call.args.len() {
+        1 | 2 if call.client.is_subscribed && call.client.version == Version::Resp2 => pubsub::pong(call),
         1 => call.answer(Step::Simple("PONG")),
         2 => echo(call),
         _ => Err(arity(call.name)),
@@ -47,6 +49,7 @@ pub(super) fn select(call: &mut Call<'_>) -> Outcome {
 
 pub(super) fn reset(call: &mut Call<'_>) -> Outcome {
     call.client.reset();
+    pubsub::unsubscribe_all(call)?;
     call.answer(Step::Version(Version::Resp2))?;
     call.answer(Step::Simple("RESET"))
 }

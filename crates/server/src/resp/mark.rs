@@ -1,7 +1,6 @@
 //! Commands that need more than their steps: an answer that is not wanted, or something that must come right behind it.
 //! Most batches have none.
 
-use super::client::Client;
 use super::step::{Answer, Step};
 
 /// Room for this many is kept from turn to turn.
@@ -10,16 +9,9 @@ const KEEP: usize = 64;
 /// One command of a plan.
 pub(super) struct Mark {
     /// Its steps: the first, and the one behind the last.
-    steps: (usize, usize),
+    pub steps: (usize, usize),
     /// Its answer is not wanted.
-    muted: bool,
-}
-
-impl Mark {
-    /// A mark for the command whose steps are those from `first` on.
-    pub fn new(first: usize, steps: &[Step], client: &mut Client) -> Self {
-        Self { steps: (first, steps.len()), muted: client.replies.end() }
-    }
+    pub muted: bool,
 }
 
 /// Writes the answers of a plan with marks, and empties both.

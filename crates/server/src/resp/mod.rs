@@ -14,12 +14,13 @@ mod connection;
 mod counters;
 mod error;
 mod expiry;
-mod glob;
+pub(crate) mod glob;
 mod help;
 mod info;
 mod keys;
 mod mark;
 mod options;
+mod pubsub;
 mod scan;
 mod step;
 mod strings;
@@ -93,12 +94,16 @@ impl Protocol for Resp {
                     }
                     parsed.consumed += consumed;
                     parsed.commands += 1;
-                    if let Err(refusal) = call.run() {
+                    let ran = call.run();
+                    // Confirmations are no answers: they come with what was subscribed to.
+                    let listens = ran.is_ok() && call.name.ends_with("subscribe");
+                    if let Err(refusal) = ran {
                         self.steps.truncate(before);
                         self.steps.push(Step::Error(refusal));
                     }
                     if self.client.wants_marks() {
-                        self.marks.push(Mark::new(before, &self.steps, &mut self.client));
+                        let muted = self.client.replies.end() && !listens;
+                        self.marks.push(Mark { steps: (before, self.steps.len()), muted });
                     }
                     if self.client.closing {
                         parsed.next = Next::Close;

@@ -197,6 +197,9 @@ impl Connection {
     ) -> usize {
         self.waiting = false;
         if self.broken {
+            // What was done is told to others all the same.
+            scratch.clear();
+            self.protocol.answer(batch, proof, ctx, scratch);
             return 0;
         }
         if self.output.len() > self.sent {

@@ -8,4 +8,5 @@ mod connections;
 mod hostile;
 mod original;
 mod ours;
+mod pubsub;
 mod table;

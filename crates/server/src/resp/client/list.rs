@@ -92,7 +92,7 @@ const LETTERS: [(u32, char); 7] = [
 /// Redis's line about a connection; fields that mean nothing here are told as they are where nothing happens.
 pub(in super::super) fn line(entry: &Entry, now_ms: u64, out: &mut Vec<u8>) {
     let labels = entry.labels.lock().clone();
-    let [sub, psub, ssub] = [0; 3];
+    let [sub, psub, ssub] = entry.subscriptions.lock().counts();
     let multi = entry.multi.load(Relaxed);
     let mut flags: String =
         LETTERS.iter().filter(|(bit, _)| entry.has(*bit)).map(|(_, letter)| letter).collect();

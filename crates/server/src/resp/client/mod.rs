@@ -40,6 +40,8 @@ pub(super) struct Client {
     pub last_command: Option<CommandName>,
     /// Which answers it wants.
     pub replies: Replies,
+    /// It has subscribed to something.
+    pub is_subscribed: bool,
     /// Close once everything is answered.
     pub closing: bool,
     /// The last command's answer tells about the whole store: nothing behind it may be executed before.
@@ -56,6 +58,7 @@ impl Client {
             answering: Version::Resp2,
             last_command: None,
             replies: Replies::default(),
+            is_subscribed: false,
             closing: false,
             pausing: false,
         }
@@ -85,7 +88,7 @@ impl Client {
 
     /// Whether something beside the answers must be done behind every command of this connection.
     pub fn wants_marks(&self) -> bool {
-        self.replies.are_muted()
+        self.replies.are_muted() || self.is_subscribed
     }
 }
 

@@ -53,7 +53,7 @@ pub(in super::super) fn is_held(call: &Call<'_>) -> bool {
 
 /// Whether it writes, or would reach replicas if there were any. EXEC may hold writes.
 fn may_write(command: &Command) -> bool {
-    command.flags.has(Flags::WRITE) || command.flags.has(Flags::MAY_REPLICATE) || command.name == "exec"
+    command.flags.has(Flags::WRITE) || ["exec", "publish", "spublish"].contains(&command.name)
 }
 
 /// `CLIENT UNBLOCK id [TIMEOUT|ERROR]`: no command here blocks, so nobody is ever unblocked.

@@ -41,7 +41,7 @@ const CLIENT: &[Command] = &[
     sub("client|no-touch", 3, client::no_touch, "Accepted; reads are counted all the same.").flags("noscript loading stale")
         .since("7.2.0").syntax("(ON|OFF)"),
     sub("client|pause", -3, client::pause, "Holds commands for a time.").flags("admin noscript loading stale")
-        .since("3.0.0").syntax("timeout [WRITE|ALL]"),
+        .since("2.9.50").syntax("timeout [WRITE|ALL]"),
     sub("client|reply", 3, client::reply, "Chooses whether commands are answered.").flags("noscript loading stale")
         .since("3.2.0").syntax("(ON|OFF|SKIP)"),
     sub("client|setinfo", 4, client::setinfo, "Names the client's library.").flags("noscript loading stale")

@@ -67,7 +67,6 @@ const FLAGS: [&str; 21] = [
 impl Flags {
     pub const READONLY: Self = Self::parse("readonly");
     pub const WRITE: Self = Self::parse("write");
-    pub const MAY_REPLICATE: Self = Self::parse("may_replicate");
     pub const ADMIN: Self = Self::parse("admin");
     pub const SKIP_MONITOR: Self = Self::parse("skip_monitor");
 
