@@ -25,6 +25,7 @@ mod strings;
 mod syntax;
 mod table;
 mod time;
+mod transaction;
 
 use terrace_engine::{Batch, Settled};
 use terrace_protocol::resp::{Encoder, Limits, Parser, ProtocolError};
@@ -99,11 +100,13 @@ impl Protocol for Resp {
     }
 
     fn answer(&mut self, batch: &Batch, proof: &Settled, ctx: &Context<'_>, out: &mut Vec<u8>) {
-        let mut answer = Answer { batch, proof, ctx, encoder: Encoder::new(out, self.client.answering) };
+        let encoder = Encoder::new(out, self.client.answering);
+        let mut answer = Answer { batch, proof, ctx, encoder, watching: Vec::new() };
         for step in self.steps.drain(..) {
             step.write(&mut answer);
         }
         self.client.answering = answer.encoder.version();
+        self.client.watched.append(&mut answer.watching);
         self.steps.shrink_to(KEEP_STEPS);
     }
 }

@@ -5,8 +5,13 @@
 
 use super::{Categories, Command, TOP};
 
-const GROUPS: [&[Command]; 4] =
-    [super::connection::ROWS, super::generic::ROWS, super::server::ROWS, super::strings::ROWS];
+const GROUPS: [&[Command]; 5] = [
+    super::connection::ROWS,
+    super::generic::ROWS,
+    super::server::ROWS,
+    super::strings::ROWS,
+    super::transactions::ROWS,
+];
 
 const COUNTS: (usize, usize) = count();
 const TOP_LEVEL: usize = COUNTS.0;

@@ -11,6 +11,7 @@ mod index;
 mod keyspec;
 mod server;
 mod strings;
+mod transactions;
 mod words;
 
 pub(super) use index::{COMMANDS, find, named, top_level};
