@@ -197,45 +197,26 @@ impl<'a> Forms<'a> {
     }
 }
 
-/// Most bytes of names that one connection may listen to, 64 beside each counted.
-pub(crate) const NAME_BYTES_MAX: usize = 64 << 20;
-
-/// What one connection listens to, as its commands so far have chosen; [`Hub`] follows when they are answered.
+/// What one connection listens to.
 #[derive(Debug, Default)]
 pub(crate) struct Subscriptions {
     names: [BTreeSet<Name>; 3],
-    bytes: usize,
 }
 
 impl Subscriptions {
-    /// Adds one; `None` if it was there, `Some` of whether there is room.
-    pub fn add(&mut self, topic: Topic, name: &Name) -> Option<bool> {
-        let cost = name.len() + 64;
-        if self.names[topic as usize].contains(name) {
-            return None;
-        }
-        if self.bytes + cost > NAME_BYTES_MAX {
-            return Some(false);
-        }
-        self.bytes += cost;
-        self.names[topic as usize].insert(Arc::clone(name));
-        Some(true)
+    /// Adds one; whether it is new.
+    pub fn add(&mut self, topic: Topic, name: &Name) -> bool {
+        self.names[topic as usize].insert(Arc::clone(name))
     }
 
     /// Removes one; whether it was there.
     pub fn remove(&mut self, topic: Topic, name: &[u8]) -> bool {
-        let removed = self.names[topic as usize].remove(name);
-        if removed {
-            self.bytes -= name.len() + 64;
-        }
-        removed
+        self.names[topic as usize].remove(name)
     }
 
     /// Removes all of a kind.
     pub fn take(&mut self, topic: Topic) -> BTreeSet<Name> {
-        let taken = std::mem::take(&mut self.names[topic as usize]);
-        self.bytes -= taken.iter().map(|name| name.len() + 64).sum::<usize>();
-        taken
+        std::mem::take(&mut self.names[topic as usize])
     }
 
     /// Those of a kind.

@@ -30,7 +30,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use parking_lot::Mutex;
 
 pub(crate) use entry::{CommandName, Entry, Kind, flag};
-pub(crate) use hub::{Hub, NAME_BYTES_MAX, Name, Topic};
+pub(crate) use hub::{Hub, Name, Topic};
 pub(crate) use pause::Pause;
 
 use crate::worker::Inbox;

@@ -49,7 +49,7 @@ pub(super) fn select(call: &mut Call<'_>) -> Outcome {
 
 pub(super) fn reset(call: &mut Call<'_>) -> Outcome {
     call.client.reset();
-    pubsub::unsubscribe_all(call)?;
+    call.about_store(pubsub::unsubscribe_all)?;
     call.answer(Step::Version(Version::Resp2))?;
     call.answer(Step::Simple("RESET"))
 }

@@ -27,6 +27,7 @@ mod strings;
 mod syntax;
 mod table;
 mod time;
+mod transaction;
 
 use std::sync::Arc;
 
@@ -34,7 +35,7 @@ use terrace_engine::{Batch, Settled};
 use terrace_protocol::resp::{Encoder, Limits, Parser, ProtocolError};
 
 use crate::protocol::{Context, Next, Parsed, Peer, Protocol};
-use crate::registry::{Entry, want};
+use crate::registry::{Entry, flag, want};
 use call::Call;
 use client::Client;
 use error::Refusal;
@@ -67,6 +68,7 @@ impl Protocol for Resp {
             Parser::new(Limits { bulk_bytes_max, ..Limits::default() })
         });
         self.client.pausing = false;
+        self.client.is_subscribed = self.client.entry.has(flag::SUBSCRIBED);
         let mut parsed = Parsed { consumed: 0, commands: 0, next: Next::Read };
         while parsed.next == Next::Read {
             // Commands without operations are bounded too.
@@ -128,6 +130,7 @@ impl Protocol for Resp {
             ctx,
             encoder: Encoder::new(out, self.client.answering),
             entry: &self.client.entry,
+            watching: Vec::new(),
         };
         if self.marks.is_empty() {
             for step in self.steps.drain(..) {
@@ -136,6 +139,7 @@ impl Protocol for Resp {
         } else {
             mark::write(&mut self.steps, &mut self.marks, &mut answer);
         }
+        self.client.watched.append(&mut answer.watching);
         self.client.answering = answer.encoder.version();
         self.client.entry.set_version(self.client.answering);
         self.steps.shrink_to(KEEP_STEPS);

@@ -10,3 +10,4 @@ mod original;
 mod ours;
 mod pubsub;
 mod table;
+mod transactions;

@@ -14,6 +14,7 @@ use super::call::{Call, Outcome};
 use super::error::{Refusal, SYNTAX};
 use super::options::is;
 use super::step::Step;
+use super::transaction::{Transaction, Watched};
 use crate::protocol::Peer;
 use crate::registry::{CommandName, Entry, Kind, flag};
 
@@ -40,6 +41,12 @@ pub(super) struct Client {
     pub last_command: Option<CommandName>,
     /// Which answers it wants.
     pub replies: Replies,
+    /// Commands kept since `MULTI`.
+    pub transaction: Option<Box<Transaction>>,
+    /// Watched keys.
+    pub watched: Vec<Watched>,
+    /// While `EXEC` runs with watched keys: the first operation that checks them.
+    pub guard: Option<u32>,
     /// It has subscribed to something.
     pub is_subscribed: bool,
     /// Close once everything is answered.
@@ -58,6 +65,9 @@ impl Client {
             answering: Version::Resp2,
             last_command: None,
             replies: Replies::default(),
+            transaction: None,
+            watched: Vec::new(),
+            guard: None,
             is_subscribed: false,
             closing: false,
             pausing: false,
@@ -68,6 +78,8 @@ impl Client {
     pub fn reset(&mut self) {
         self.db = 0;
         self.version = Version::Resp2;
+        self.transaction = None;
+        self.watched.clear();
         self.replies = Replies::default();
         self.entry.set(flag::NO_EVICT | flag::NO_TOUCH | flag::MONITOR, false);
         self.set_name(b"");
@@ -76,6 +88,9 @@ impl Client {
     /// Lets others see what the last commands changed.
     pub fn tell(&self) {
         self.entry.db.store(self.db, Relaxed);
+        let multi = self.transaction.as_ref().map_or(-1, |transaction| transaction.len() as i64);
+        self.entry.multi.store(multi, Relaxed);
+        self.entry.watch.store(self.watched.len() as u32, Relaxed);
         if let Some(name) = self.last_command {
             self.entry.ran(name);
         }

@@ -1,10 +1,8 @@
 //! SUBSCRIBE and its kin.
 
-use std::sync::Arc;
-
 use super::super::call::{Call, Outcome};
 use super::super::step::Answer;
-use crate::registry::{NAME_BYTES_MAX, Name, Topic, flag};
+use crate::registry::{Name, Topic, flag};
 
 pub(in super::super) fn subscribe(call: &mut Call<'_>) -> Outcome {
     add(call, Topic::Channel)
@@ -57,68 +55,57 @@ fn counted(topic: Topic, [channels, patterns, shards]: [usize; 3]) -> usize {
 }
 
 fn add(call: &mut Call<'_>, topic: Topic) -> Outcome {
-    let mut confirmed = Vec::new();
-    let mut fits = true;
-    {
-        let mut subscriptions = call.client.entry.subscriptions.lock();
-        for name in call.args.from(1) {
-            let name: Name = name.into();
-            let added = subscriptions.add(topic, &name);
-            fits &= added != Some(false);
-            let count = counted(topic, subscriptions.counts());
-            confirmed.push(Confirmed { name: Some(name), changed: added == Some(true), count });
-        }
-        if !fits {
-            // Nothing of the command is done.
-            for line in confirmed.iter().filter(|line| line.changed) {
-                subscriptions.remove(topic, line.name.as_deref().unwrap_or_default());
-            }
-        }
-    }
-    if !fits {
-        return Err(
-            format!("ERR a connection may subscribe to at most {NAME_BYTES_MAX} bytes of names").into()
-        );
-    }
-    confirm(call, topic, true, confirmed)
+    let names = names(call);
+    call.about_store(move |answer| {
+        let mut subscriptions = answer.entry.subscriptions.lock();
+        let confirmed: Vec<Confirmed> = names
+            .into_iter()
+            .map(|name| {
+                let changed = subscriptions.add(topic, &name);
+                Confirmed { name: Some(name), changed, count: counted(topic, subscriptions.counts()) }
+            })
+            .collect();
+        drop(subscriptions);
+        confirm(answer, topic, true, confirmed);
+    })
 }
 
 fn remove(call: &mut Call<'_>, topic: Topic) -> Outcome {
-    let mut confirmed = Vec::new();
-    {
-        let mut subscriptions = call.client.entry.subscriptions.lock();
-        let names: Vec<Name> = if call.args.len() > 1 {
-            call.args.from(1).map(Name::from).collect()
-        } else {
-            subscriptions.names(topic).cloned().collect()
-        };
-        for name in names {
-            let changed = subscriptions.remove(topic, &name);
-            let count = counted(topic, subscriptions.counts());
-            confirmed.push(Confirmed { name: Some(name), changed, count });
-        }
+    let names = names(call);
+    call.about_store(move |answer| {
+        let mut subscriptions = answer.entry.subscriptions.lock();
+        let names = if names.is_empty() { subscriptions.names(topic).cloned().collect() } else { names };
+        let mut confirmed: Vec<Confirmed> = names
+            .into_iter()
+            .map(|name| {
+                let changed = subscriptions.remove(topic, &name);
+                Confirmed { name: Some(name), changed, count: counted(topic, subscriptions.counts()) }
+            })
+            .collect();
         if confirmed.is_empty() {
             let count = counted(topic, subscriptions.counts());
             confirmed.push(Confirmed { name: None, changed: false, count });
         }
-    }
-    confirm(call, topic, false, confirmed)
-}
-
-fn confirm(call: &mut Call<'_>, topic: Topic, add: bool, confirmed: Vec<Confirmed>) -> Outcome {
-    let counts = call.client.entry.subscriptions.lock().counts();
-    call.client.is_subscribed = counts != [0; 3];
-    call.client.entry.set(flag::SUBSCRIBED, call.client.is_subscribed);
-    call.late(move |answer| {
-        // Before anything reaches it: what is published is written as its confirmation is.
-        answer.entry.set_version(answer.encoder.version());
-        for line in confirmed {
-            write(answer, topic, add, line);
-        }
+        drop(subscriptions);
+        confirm(answer, topic, false, confirmed);
     })
 }
 
-fn write(answer: &mut Answer<'_>, topic: Topic, add: bool, line: Confirmed) {
+fn names(call: &Call<'_>) -> Vec<Name> {
+    call.args.from(1).map(Name::from).collect()
+}
+
+fn confirm(answer: &mut Answer<'_>, topic: Topic, add: bool, confirmed: Vec<Confirmed>) {
+    let subscribed = answer.entry.subscriptions.lock().counts() != [0; 3];
+    answer.entry.set(flag::SUBSCRIBED, subscribed);
+    // Before anything reaches it: what is published is written as its confirmation is.
+    answer.entry.set_version(answer.encoder.version());
+    for line in confirmed {
+        write(answer, topic, add, &line);
+    }
+}
+
+fn write(answer: &mut Answer<'_>, topic: Topic, add: bool, line: &Confirmed) {
     let hub = &answer.ctx.shared.connections.hub;
     match &line.name {
         Some(name) if line.changed && add => hub.add(topic, name, answer.entry),
@@ -139,24 +126,11 @@ fn write(answer: &mut Answer<'_>, topic: Topic, add: bool, line: Confirmed) {
 }
 
 /// For RESET: nothing is said.
-pub(in super::super) fn unsubscribe_all(call: &mut Call<'_>) -> Outcome {
-    let entry = Arc::clone(&call.client.entry);
-    let names: Vec<(Topic, Name)> = {
-        let mut subscriptions = entry.subscriptions.lock();
-        [Topic::Channel, Topic::Pattern, Topic::Shard]
-            .into_iter()
-            .flat_map(|topic| subscriptions.take(topic).into_iter().map(move |name| (topic, name)))
-            .collect()
-    };
-    call.client.is_subscribed = false;
-    entry.set(flag::SUBSCRIBED, false);
-    if names.is_empty() {
-        return Ok(());
+pub(in super::super) fn unsubscribe_all(answer: &mut Answer<'_>) {
+    for topic in [Topic::Channel, Topic::Pattern, Topic::Shard] {
+        let names = answer.entry.subscriptions.lock().take(topic);
+        names.iter().for_each(|name| answer.ctx.shared.connections.hub.remove(topic, name, answer.entry));
     }
-    call.late(move |answer| {
-        for (topic, name) in &names {
-            answer.ctx.shared.connections.hub.remove(*topic, name, answer.entry);
-        }
-        answer.entry.take_pushes(false, answer.encoder.buffer());
-    })
+    answer.entry.set(flag::SUBSCRIBED, false);
+    answer.entry.take_pushes(false, answer.encoder.buffer());
 }

@@ -1,8 +1,8 @@
 //! Publish and subscribe.
 //!
-//! A command that subscribes changes the connection's own list while it is parsed (the next command must see it) and
-//! the hub ([`crate::registry::Hub`]) when it is answered: so nothing published reaches the client before the confirmation, and a PUBLISH
-//! comes after the writes in front of it have settled. What a client publishes to itself follows the answer of its PUBLISH.
+//! All of it happens when a command is answered: nothing published reaches a client before its subscription is confirmed,
+//! and a PUBLISH comes after the writes in front of it have settled. What is behind a command that subscribes is parsed
+//! afterwards, because it may no longer be allowed. What a client publishes to itself follows the answer of its PUBLISH.
 
 mod listen;
 mod tell;

@@ -5,12 +5,13 @@
 
 use super::{Categories, Command, TOP};
 
-const GROUPS: [&[Command]; 5] = [
+const GROUPS: [&[Command]; 6] = [
     super::connection::ROWS,
     super::generic::ROWS,
     super::pubsub::ROWS,
     super::server::ROWS,
     super::strings::ROWS,
+    super::transactions::ROWS,
 ];
 
 const COUNTS: (usize, usize) = count();

@@ -12,6 +12,7 @@ mod keyspec;
 mod pubsub;
 mod server;
 mod strings;
+mod transactions;
 mod words;
 
 pub(super) use index::{COMMANDS, find, named, top_level};

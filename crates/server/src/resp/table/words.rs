@@ -69,6 +69,7 @@ impl Flags {
     pub const WRITE: Self = Self::parse("write");
     pub const ADMIN: Self = Self::parse("admin");
     pub const SKIP_MONITOR: Self = Self::parse("skip_monitor");
+    pub const NO_MULTI: Self = Self::parse("no_multi");
 
     pub(super) const fn parse(text: &str) -> Self {
         Self(parse(text, &FLAGS))
