@@ -45,6 +45,8 @@ pub(super) struct Connection {
     window: usize,
     /// Operations that it added to the batch it waits for.
     operations: usize,
+    /// The first of them.
+    first_operation: usize,
     /// It stands in the worker's queue.
     pub queued: bool,
     /// The server is stopping: read what has arrived, then close.
@@ -80,6 +82,7 @@ impl Connection {
             waiting: false,
             window: FIRST_WINDOW,
             operations: 0,
+            first_operation: 0,
             queued: false,
             draining: false,
             closing: false,
@@ -154,6 +157,7 @@ impl Connection {
         let before = batch.len();
         let ctx = Context { operations_end: before + self.window, ..*ctx };
         let parsed = self.protocol.parse(input, batch, &ctx);
+        self.first_operation = before;
         self.operations = batch.len() - before;
         debug_assert!(parsed.consumed <= input.len(), "a parser consumed bytes that it was not shown");
         self.held = parsed.next == Next::Hold;
@@ -196,6 +200,8 @@ impl Connection {
         scratch: &mut Vec<u8>,
     ) -> usize {
         self.waiting = false;
+        let ops = self.first_operation..self.first_operation + self.operations;
+        ctx.shared.connections.settled(batch, proof, ops, &self.entry, ctx.now_ms);
         if self.broken {
             // What was done is told to others all the same.
             scratch.clear();

@@ -72,6 +72,8 @@ pub(crate) struct Worker {
 struct Flight {
     batch: Batch,
     members: Vec<usize>,
+    /// It begins with memcached's delayed flush, which is nobody's.
+    flush: bool,
 }
 
 impl Worker {
@@ -201,6 +203,7 @@ impl Worker {
         let mut flight = self.spare.pop().unwrap_or_default();
         if flush_due {
             crate::memcached::add_due_flush(&mut flight.batch, ctx);
+            flight.flush = !flight.batch.is_empty();
         }
         let (mut bytes, mut commands) = (0, 0);
         for _ in 0..self.ready.len() {
@@ -258,6 +261,9 @@ impl Worker {
 
     fn answer(&mut self, mut flight: Flight, proof: &Settled, ctx: &Context<'_>) {
         let mut sent = 0;
+        if std::mem::take(&mut flight.flush) {
+            self.shared.connections.flushed();
+        }
         for &key in &flight.members {
             sent += self.connections[key].answer(&flight.batch, proof, ctx, &mut self.output);
             self.after(key, ctx);
