@@ -32,12 +32,18 @@ pub(crate) struct Shared {
     pub draining: AtomicBool,
     /// Counters.
     pub counters: Counters,
+    /// What Redis's connections share.
+    pub redis: crate::resp::State,
 }
 
 impl Shared {
     /// The shared part of a server without threads.
-    pub fn alone(store: OpenStore, options: ServerOptions) -> Self {
-        Self {
+    ///
+    /// # Errors
+    /// As [`resp::State::new`](crate::resp::State::new).
+    pub fn alone(store: OpenStore, options: ServerOptions) -> std::io::Result<Self> {
+        let redis = crate::resp::State::new(&options)?;
+        Ok(Self {
             store,
             dram_budget_bytes: AtomicU64::new(options.dram_budget_bytes),
             options,
@@ -47,7 +53,8 @@ impl Shared {
             stopping: AtomicBool::new(false),
             draining: AtomicBool::new(false),
             counters: Counters::default(),
-        }
+            redis,
+        })
     }
 
     /// The budget of DRAM, in bytes.

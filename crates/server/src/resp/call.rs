@@ -3,6 +3,7 @@
 use terrace_engine::{Batch, OpKind, Reply};
 use terrace_protocol::resp::{Args, parse_integer};
 
+use super::acl;
 use super::client::Client;
 use super::error::{self, NOT_AN_INTEGER, Refusal};
 use super::step::{Answer, Step};
@@ -48,6 +49,12 @@ impl<'a> Call<'a> {
             }
         };
         self.name = command.full_name;
+        if !self.client.access.is_free(&self.ctx.shared.redis.acl)
+            && let Err(refusal) = acl::check(self, command)
+        {
+            self.fail_transaction();
+            return Err(refusal);
+        }
         if self.client.transaction.is_some() && !transaction::runs_at_once(command) {
             let kept = transaction::keep(self, command);
             if kept.is_err() {

@@ -2,6 +2,7 @@
 
 use terrace_protocol::resp::Version;
 
+use super::acl::Access;
 use super::call::{Call, Outcome};
 use super::error::{Refusal, SYNTAX};
 use super::options::is;
@@ -17,6 +18,8 @@ pub(super) struct Client {
     pub peer: Peer,
     /// The chosen database.
     pub db: u8,
+    /// Who it is.
+    pub access: Access,
     /// The protocol's version as the last parsed command left it.
     pub version: Version,
     /// The version in which the next answer is written; behind `version` while a HELLO waits to be answered.
@@ -41,6 +44,7 @@ impl Client {
         Self {
             peer,
             db: 0,
+            access: Access::default(),
             version: Version::Resp2,
             answering: Version::Resp2,
             name: Box::default(),
@@ -57,6 +61,7 @@ impl Client {
     /// As a new connection, save for the library's name.
     pub fn reset(&mut self) {
         self.db = 0;
+        self.access.reset();
         self.version = Version::Resp2;
         self.name = Box::default();
         self.transaction = None;
@@ -64,10 +69,10 @@ impl Client {
     }
 
     /// Redis's line about a connection, with the fields that mean something here.
-    fn line(&self, now_ms: u64, command: &str) -> String {
+    pub fn line(&self, now_ms: u64, command: &str) -> String {
         format!(
             "id={} addr={} laddr={} name={} age={} idle=0 flags=N db={} sub=0 psub=0 ssub=0 multi={} watch={} events=r \
-             cmd={command} user=default redir=-1 resp={} lib-name={} lib-ver={}\n",
+             cmd={command} user={} redir=-1 resp={} lib-name={} lib-ver={}\n",
             self.peer.id,
             self.peer.remote,
             self.peer.local,
@@ -76,6 +81,7 @@ impl Client {
             self.db,
             self.transaction.as_ref().map_or(-1, |transaction| transaction.len() as i64),
             self.watched.len(),
+            String::from_utf8_lossy(self.access.name()),
             self.version.number(),
             String::from_utf8_lossy(&self.library_name),
             String::from_utf8_lossy(&self.library_version),
