@@ -68,9 +68,11 @@ impl Exchange {
                 self.session.execute(&mut batch);
                 let proof = self.session.wait(&mut batch);
                 self.protocol.answer(&batch, &proof, &ctx, &mut answers);
+                self.protocol.entry().take_pushes(true, &mut answers);
             }
             match parsed.next {
-                Next::Read => break,
+                // Held commands stay in the input: the caller sends again.
+                Next::Read | Next::Hold => break,
                 Next::Again => {}
                 Next::Close => self.closed = true,
             }

@@ -13,6 +13,7 @@ use terrace::OpenStore;
 use crate::accept::{Acceptor, Listener};
 use crate::admin::Admin;
 use crate::options::ServerOptions;
+use crate::registry::Registry;
 use crate::shared::{Counters, Shared};
 use crate::worker::{Inbox, Worker};
 use crate::{memcached, resp};
@@ -81,6 +82,7 @@ impl Server {
             draining: AtomicBool::new(false),
             counters: Counters::default(),
             redis,
+            connections: Registry::default(),
             options,
         });
         // From here on an error must end the threads that run already: the server's drop does.
@@ -95,6 +97,7 @@ impl Server {
         for i in 0..shared.options.threads {
             let session = shared.store.session().map_err(io::Error::other)?;
             let (worker, inbox) = Worker::new(Arc::clone(&shared), session)?;
+            shared.connections.add_worker(Arc::clone(&inbox));
             server.inboxes.push(inbox);
             server.workers.push(spawn(format!("worker-{i}"), move || worker.run())?);
         }

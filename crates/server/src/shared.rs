@@ -11,6 +11,7 @@ use terrace::OpenStore;
 use terrace_engine::StoreError;
 
 use crate::options::ServerOptions;
+use crate::registry::Registry;
 
 /// One server's store, options and counters.
 pub(crate) struct Shared {
@@ -34,6 +35,8 @@ pub(crate) struct Shared {
     pub counters: Counters,
     /// What Redis's connections share.
     pub redis: crate::resp::State,
+    /// The connections, and what they want of each other.
+    pub connections: Registry,
 }
 
 impl Shared {
@@ -54,6 +57,7 @@ impl Shared {
             draining: AtomicBool::new(false),
             counters: Counters::default(),
             redis,
+            connections: Registry::default(),
         })
     }
 

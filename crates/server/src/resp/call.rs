@@ -6,6 +6,7 @@ use terrace_protocol::resp::{Args, parse_integer};
 use super::acl;
 use super::client::Client;
 use super::error::{self, NOT_AN_INTEGER, Refusal};
+use super::pubsub;
 use super::step::{Answer, Step};
 use super::table::{self, Command};
 use super::transaction;
@@ -55,6 +56,7 @@ impl<'a> Call<'a> {
             self.fail_transaction();
             return Err(refusal);
         }
+        self.client.last_command = Some(&command.full_name);
         if self.client.transaction.is_some() && !transaction::runs_at_once(command) {
             let kept = transaction::keep(self, command);
             if kept.is_err() {
@@ -96,7 +98,7 @@ impl<'a> Call<'a> {
                 Some(command) => self.find_sub(command),
                 None => Err(error::unknown_sub(command.full_name, sub)),
             },
-            _ => Ok(command),
+            _ => pubsub::check(self.client, command).map(|()| command),
         }
     }
 

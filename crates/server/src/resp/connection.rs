@@ -8,6 +8,7 @@ use super::call::{Call, Outcome};
 use super::client::is_valid_name;
 use super::error::arity;
 use super::options::is;
+use super::pubsub;
 use super::step::Step;
 
 /// The Redis whose answers these commands follow.
@@ -24,6 +25,7 @@ pub(super) fn container(call: &mut Call<'_>) -> Outcome {
 
 pub(super) fn ping(call: &mut Call<'_>) -> Outcome {
     match call.args.len() {
+        1 | 2 if call.client.is_subscribed && call.client.version == Version::Resp2 => pubsub::pong(call),
         1 => call.answer(Step::Simple("PONG")),
         2 => echo(call),
         _ => Err(arity(call.name)),
@@ -50,6 +52,7 @@ pub(super) fn select(call: &mut Call<'_>) -> Outcome {
 
 pub(super) fn reset(call: &mut Call<'_>) -> Outcome {
     call.client.reset();
+    call.about_store(pubsub::unsubscribe_all)?;
     call.answer(Step::Version(Version::Resp2))?;
     call.answer(Step::Simple("RESET"))
 }
@@ -87,7 +90,7 @@ pub(super) fn hello(call: &mut Call<'_>) -> Outcome {
         return Err(HELLO_FIRST.into());
     }
     if let Some(name) = name {
-        call.client.name = name.into();
+        call.client.set_name(name);
     }
     call.client.version = version;
     call.answer(Step::Version(version))?;

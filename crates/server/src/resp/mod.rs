@@ -15,11 +15,13 @@ mod connection;
 mod counters;
 mod error;
 mod expiry;
-mod glob;
+pub(crate) mod glob;
 mod help;
 mod info;
 mod keys;
+mod mark;
 mod options;
+mod pubsub;
 mod scan;
 mod settings;
 mod state;
@@ -30,13 +32,17 @@ mod table;
 mod time;
 mod transaction;
 
+use std::sync::Arc;
+
 use terrace_engine::{Batch, Settled};
 use terrace_protocol::resp::{Encoder, Limits, Parser, ProtocolError};
 
 use crate::protocol::{Context, Next, Parsed, Peer, Protocol};
+use crate::registry::{Entry, flag, want};
 use call::Call;
 use client::Client;
 use error::Refusal;
+use mark::Mark;
 use step::{Answer, Step};
 
 pub(crate) use state::State;
@@ -46,7 +52,7 @@ const KEEP_STEPS: usize = 64;
 
 /// A new connection's protocol.
 pub(crate) fn connect(peer: Peer) -> Box<dyn Protocol> {
-    Box::new(Resp { parser: None, client: Client::new(peer), steps: Vec::new() })
+    Box::new(Resp { parser: None, client: Client::new(peer), steps: Vec::new(), marks: Vec::new() })
 }
 
 /// One connection that speaks RESP.
@@ -56,6 +62,8 @@ struct Resp {
     client: Client,
     /// The plan: a step for each command, in order.
     steps: Vec<Step>,
+    /// Commands that need more than their steps, in order.
+    marks: Vec<Mark>,
 }
 
 impl Protocol for Resp {
@@ -66,6 +74,7 @@ impl Protocol for Resp {
         });
         let acl = &ctx.shared.redis.acl;
         self.client.pausing = false;
+        self.client.is_subscribed = self.client.entry.has(flag::SUBSCRIBED);
         let mut parsed = Parsed { consumed: 0, commands: 0, next: Next::Read };
         while parsed.next == Next::Read {
             // Commands without operations are bounded too.
@@ -80,17 +89,31 @@ impl Protocol for Resp {
             match parser.next(rest) {
                 Ok(None) => break,
                 Ok(Some(consumed)) => {
-                    parsed.consumed += consumed;
                     let args = parser.args(rest);
                     if args.is_empty() {
+                        parsed.consumed += consumed;
                         continue;
                     }
-                    parsed.commands += 1;
+                    let wants = ctx.shared.connections.wants();
                     let before = self.steps.len();
+                    self.client.replies.begin();
                     let mut call = Call::new(args, batch, ctx, &mut self.client, &mut self.steps);
-                    if let Err(refusal) = call.run() {
+                    if wants & want::PAUSE != 0 && client::is_held(&call) {
+                        parsed.next = Next::Hold;
+                        break;
+                    }
+                    parsed.consumed += consumed;
+                    parsed.commands += 1;
+                    let ran = call.run();
+                    // Confirmations are no answers: they come with what was subscribed to.
+                    let listens = ran.is_ok() && call.name.ends_with("subscribe");
+                    if let Err(refusal) = ran {
                         self.steps.truncate(before);
                         self.steps.push(Step::Error(refusal));
+                    }
+                    if self.client.wants_marks() {
+                        let muted = self.client.replies.end() && !listens;
+                        self.marks.push(Mark { steps: (before, self.steps.len()), muted });
                     }
                     if self.client.closing {
                         parsed.next = Next::Close;
@@ -104,18 +127,34 @@ impl Protocol for Resp {
                 }
             }
         }
+        self.client.tell();
         parsed
     }
 
     fn answer(&mut self, batch: &Batch, proof: &Settled, ctx: &Context<'_>, out: &mut Vec<u8>) {
-        let encoder = Encoder::new(out, self.client.answering);
-        let mut answer = Answer { batch, proof, ctx, encoder, watching: Vec::new() };
-        for step in self.steps.drain(..) {
-            step.write(&mut answer);
+        let mut answer = Answer {
+            batch,
+            proof,
+            ctx,
+            encoder: Encoder::new(out, self.client.answering),
+            entry: &self.client.entry,
+            watching: Vec::new(),
+        };
+        if self.marks.is_empty() {
+            for step in self.steps.drain(..) {
+                step.write(&mut answer);
+            }
+        } else {
+            mark::write(&mut self.steps, &mut self.marks, &mut answer);
         }
-        self.client.answering = answer.encoder.version();
         self.client.watched.append(&mut answer.watching);
+        self.client.answering = answer.encoder.version();
+        self.client.entry.set_version(self.client.answering);
         self.steps.shrink_to(KEEP_STEPS);
+    }
+
+    fn entry(&self) -> &Arc<Entry> {
+        &self.client.entry
     }
 }
 

@@ -9,5 +9,6 @@ mod connections;
 mod hostile;
 mod original;
 mod ours;
+mod pubsub;
 mod table;
 mod transactions;

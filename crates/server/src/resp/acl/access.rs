@@ -47,6 +47,11 @@ impl Access {
         self.authenticated || self.open
     }
 
+    /// Whether its user was deleted or replaced.
+    pub fn is_gone(&mut self, acl: &Acl) -> bool {
+        self.refresh(acl).is_err()
+    }
+
     /// Looks the user up again if any has changed.
     fn refresh(&mut self, acl: &Acl) -> Result<(), Refusal> {
         // Before the look, so that a change behind it is looked for again.
@@ -108,7 +113,7 @@ pub(in crate::resp) fn check(call: &mut Call<'_>, command: &'static Command) -> 
                 Denied::Key(at) => (Reason::Key, args[at]),
                 Denied::Channel(at) => (Reason::Channel, args[at]),
             };
-            note(call.client, call.ctx, command.full_name, reason, object, &user.name);
+            note(call.client, call.ctx, reason, object, &user.name);
             Err(refusal(denied, command))
         }
     }
@@ -132,12 +137,14 @@ fn refusal(denied: Denied, command: &Command) -> Refusal {
 fn note(
     client: &Client,
     ctx: &crate::protocol::Context<'_>,
-    command: &str,
     reason: Reason,
     object: &[u8],
     user: &[u8],
 ) {
-    let entry = Entry::new(reason, object, user, client.line(ctx.now_ms, command), ctx.now_ms);
+    client.tell();
+    let mut line = Vec::new();
+    crate::resp::client::line(&client.entry, ctx.now_ms, &mut line);
+    let entry = Entry::new(reason, object, user, String::from_utf8_lossy(&line).into_owned(), ctx.now_ms);
     let redis = &ctx.shared.redis;
     redis.acl.log.lock().add(entry, redis.settings.acl_log_max());
 }
@@ -169,10 +176,11 @@ pub(in crate::resp) fn authenticate(
     // A user who is not there costs as much as one who is.
     let nobody = User::new(name, 0);
     if !user.as_deref().unwrap_or(&nobody).admits(password) {
-        note(call.client, call.ctx, call.name, Reason::Auth, object.as_bytes(), name);
+        note(call.client, call.ctx, Reason::Auth, object.as_bytes(), name);
         return Err(WRONG_PASSWORD.into());
     }
     if let Some(user) = user {
+        call.client.entry.labels.lock().user = String::from_utf8_lossy(name).into();
         call.client.access.become_user(user);
     }
     Ok(())

@@ -52,11 +52,20 @@ pub(in crate::resp) fn deluser(call: &mut Call<'_>) -> Outcome {
         return Err("ERR The 'default' user cannot be removed".into());
     }
     let deleted = call.ctx.shared.redis.acl.delete_users(call.args.from(2));
-    // Whoever deletes itself is answered, and no more than that.
-    let acl = &call.ctx.shared.redis.acl;
-    let own = call.client.access.name();
-    call.client.closing |= own != DEFAULT && acl.user(own).is_none();
+    close_strangers(call);
     call.answer(Step::Integer(deleted as i64))
+}
+
+/// Closes the connections whose users are no longer there, or are others of the same name; this one behind its answer.
+fn close_strangers(call: &mut Call<'_>) {
+    let acl = &call.ctx.shared.redis.acl;
+    let gone = |name: &str| name.as_bytes() != DEFAULT && !acl.has(name.as_bytes());
+    for entry in call.ctx.shared.connections.all() {
+        if entry.id() != call.client.peer.id && gone(&entry.labels.lock().user) {
+            entry.kill();
+        }
+    }
+    call.client.closing |= call.client.access.is_gone(acl);
 }
 
 /// `ACL GETUSER name`.
@@ -228,5 +237,6 @@ pub(in crate::resp) fn save(call: &mut Call<'_>) -> Outcome {
 /// `ACL LOAD`.
 pub(in crate::resp) fn load(call: &mut Call<'_>) -> Outcome {
     call.ctx.shared.redis.acl.load().map_err(|why| Refusal::from(format!("ERR {why}")))?;
+    close_strangers(call);
     call.ok()
 }

@@ -97,6 +97,11 @@ impl Acl {
         self.users.read().get(name).cloned()
     }
 
+    /// Whether there is a user of this name.
+    pub fn has(&self, name: &[u8]) -> bool {
+        self.users.read().contains_key(name)
+    }
+
     /// Whether connections need no password: the default user asks for none. A server that is open to the network asks this.
     pub fn is_open(&self) -> bool {
         self.user(DEFAULT).is_some_and(|user| user.is_open())

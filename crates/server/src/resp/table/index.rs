@@ -5,10 +5,11 @@
 
 use super::{Categories, Command, TOP};
 
-const GROUPS: [&[Command]; 6] = [
+const GROUPS: [&[Command]; 7] = [
     super::acl::ROWS,
     super::connection::ROWS,
     super::generic::ROWS,
+    super::pubsub::ROWS,
     super::server::ROWS,
     super::strings::ROWS,
     super::transactions::ROWS,

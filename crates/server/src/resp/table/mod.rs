@@ -10,6 +10,7 @@ mod connection;
 mod generic;
 mod index;
 mod keyspec;
+mod pubsub;
 mod server;
 mod strings;
 mod transactions;
