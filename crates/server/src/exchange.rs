@@ -46,7 +46,7 @@ impl Exchange {
         let nowhere = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
         let protocol = connect(Peer { id: 1, remote: nowhere, local: nowhere, since_ms: 0 });
         Ok(Self {
-            shared: Shared::alone(store, options),
+            shared: Shared::alone(store, options)?,
             session,
             protocol,
             input: Vec::new(),

@@ -54,6 +54,7 @@ impl Server {
         options.turn_operations = options.turn_operations.max(1);
         options.turn_bytes = options.turn_bytes.clamp(1, COMMAND_BYTES_MAX);
         options.command_bytes_max = options.command_bytes_max.min(COMMAND_BYTES_MAX);
+        let redis = resp::State::new(&options)?;
         let mut addresses = Addresses::default();
         let mut listeners = Vec::new();
         if let Some(address) = options.redis {
@@ -80,6 +81,7 @@ impl Server {
             stopping: AtomicBool::new(false),
             draining: AtomicBool::new(false),
             counters: Counters::default(),
+            redis,
             connections: Registry::default(),
             options,
         });

@@ -3,6 +3,7 @@
 use terrace_engine::{Batch, OpKind, Reply};
 use terrace_protocol::resp::{Args, parse_integer};
 
+use super::acl;
 use super::client::Client;
 use super::error::{self, NOT_AN_INTEGER, Refusal};
 use super::mark::Note;
@@ -55,6 +56,12 @@ impl<'a> Call<'a> {
             }
         };
         self.name = command.full_name;
+        if !self.client.access.is_free(&self.ctx.shared.redis.acl)
+            && let Err(refusal) = acl::check(self, command)
+        {
+            self.fail_transaction();
+            return Err(refusal);
+        }
         self.client.last_command = Some(&command.full_name);
         if self.client.transaction.is_some() && !transaction::runs_at_once(command) {
             let kept = transaction::keep(self, command);

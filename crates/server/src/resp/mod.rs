@@ -6,6 +6,7 @@
 //! ```
 //! [`table`] is the one list of commands: it dispatches, checks arity, and is what `COMMAND` tells.
 
+mod acl;
 mod call;
 mod client;
 mod command;
@@ -23,6 +24,8 @@ mod monitor;
 mod options;
 mod pubsub;
 mod scan;
+mod settings;
+mod state;
 mod step;
 mod strings;
 mod syntax;
@@ -43,6 +46,8 @@ use client::Client;
 use error::Refusal;
 use mark::Mark;
 use step::{Answer, Step};
+
+pub(crate) use state::State;
 
 /// Room for this many steps is kept from turn to turn.
 const KEEP_STEPS: usize = 64;
@@ -69,6 +74,7 @@ impl Protocol for Resp {
             let bulk_bytes_max = ctx.shared.options.argument_bytes_max;
             Parser::new(Limits { bulk_bytes_max, ..Limits::default() })
         });
+        let acl = &ctx.shared.redis.acl;
         self.client.pausing = false;
         self.client.look();
         let mut parsed = Parsed { consumed: 0, commands: 0, next: Next::Read };
@@ -80,6 +86,8 @@ impl Protocol for Resp {
                 break;
             }
             let rest = &input[parsed.consumed..];
+            parser
+                .set_stranger(!self.client.access.is_free(acl) && !self.client.access.is_authenticated(acl));
             match parser.next(rest) {
                 Ok(None) => break,
                 Ok(Some(consumed)) => {

@@ -68,8 +68,8 @@ fn positive(value: &[u8], name: &str) -> Result<u64, Refusal> {
 }
 
 /// A user that there is.
-fn known_user(name: &[u8], _call: &Call<'_>) -> Result<Box<[u8]>, Refusal> {
-    if name != b"default" {
+fn known_user(name: &[u8], call: &Call<'_>) -> Result<Box<[u8]>, Refusal> {
+    if !call.ctx.shared.redis.acl.has(name) {
         return Err([b"ERR No such user '", name, b"'"].concat().into());
     }
     Ok(name.into())

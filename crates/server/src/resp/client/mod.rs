@@ -10,6 +10,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use terrace_protocol::resp::Version;
 
+use super::acl::Access;
 use super::call::{Call, Outcome};
 use super::error::{Refusal, SYNTAX};
 use super::mark::Note;
@@ -20,7 +21,7 @@ use crate::protocol::Peer;
 use crate::registry::{CommandName, Entry, Kind, flag};
 
 pub(super) use kill::kill;
-pub(super) use list::{info, list};
+pub(super) use list::{info, line, list};
 pub(super) use pause::{is_held, pause, unblock, unpause};
 pub(super) use reply::{Replies, reply};
 
@@ -34,6 +35,8 @@ pub(super) struct Client {
     pub entry: Arc<Entry>,
     /// The chosen database.
     pub db: u8,
+    /// Who it is.
+    pub access: Access,
     /// The protocol's version as the last parsed command left it.
     pub version: Version,
     /// The version in which the next answer is written; behind `version` while a HELLO waits to be answered.
@@ -68,6 +71,7 @@ impl Client {
             peer,
             entry: Entry::new(peer, Kind::Redis),
             db: 0,
+            access: Access::default(),
             version: Version::Resp2,
             answering: Version::Resp2,
             last_command: None,
@@ -87,6 +91,8 @@ impl Client {
     /// As a new connection, save for the library's name.
     pub fn reset(&mut self) {
         self.db = 0;
+        self.access.reset();
+        self.entry.labels.lock().user = "default".into();
         self.version = Version::Resp2;
         self.transaction = None;
         self.watched.clear();

@@ -1,11 +1,11 @@
 //! Commands about connections.
 
 use super::{Command, NONE, command, container, sub};
-use crate::resp::{client, connection, help, tracking};
+use crate::resp::{acl, client, connection, help, tracking};
 
 #[rustfmt::skip]
 pub(super) const ROWS: &[Command] = &[
-    command("auth", -2, "noscript loading stale fast no_auth allow_busy", NONE, "connection", connection::auth, "Authenticates; this server has no passwords.")
+    command("auth", -2, "noscript loading stale fast no_auth allow_busy", NONE, "connection", acl::auth, "Logs in.")
         .cost("O(N) where N is the number of passwords defined for the user").syntax("[username] password"),
     container(command("client", -2, "", NONE, "connection", connection::container, "Tells about and names connections.")
         .since("2.4.0").categories(""), CLIENT),

@@ -65,6 +65,7 @@ const FLAGS: [&str; 21] = [
 ];
 
 impl Flags {
+    pub const NO_AUTH: Self = Self::parse("no_auth");
     pub const READONLY: Self = Self::parse("readonly");
     pub const WRITE: Self = Self::parse("write");
     pub const ADMIN: Self = Self::parse("admin");
