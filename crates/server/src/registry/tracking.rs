@@ -219,6 +219,9 @@ impl Registry {
     }
 
     fn broadcast(&self, keys: &[&[u8]], by: u64) {
+        let mut keys = keys.to_vec();
+        keys.sort_unstable();
+        keys.dedup();
         // Few prefixes are expected; copied, so that nothing is sent under the lock.
         let prefixes: Vec<(Name, Vec<u64>)> = {
             let prefixes = self.tracking.prefixes.lock();

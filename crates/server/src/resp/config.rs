@@ -1,6 +1,7 @@
 //! `CONFIG`: what clients and tools ask for; while the server runs the budget of DRAM and the sizes of the tiers below can be changed.
 
 use std::mem::discriminant;
+use std::sync::atomic::Ordering::Relaxed;
 
 use terrace::Size;
 use terrace_engine::StoreError;
@@ -9,6 +10,7 @@ use super::call::{Call, Outcome};
 use super::error::Refusal;
 use super::glob;
 use crate::options::ServerOptions;
+use crate::registry::notify;
 use crate::shared::Shared;
 
 /// A parameter of Redis's that has a meaning here, or one of our own.
@@ -26,6 +28,7 @@ const PARAMETERS: &[Parameter] = &[
     ("maxclients", |shared| shared.options.max_connections.to_string()),
     ("maxmemory", |shared| shared.dram_budget().to_string()),
     ("maxmemory-policy", |shared| if shared.options.evicts { "allkeys-lru".into() } else { "noeviction".into() }),
+    ("notify-keyspace-events", |shared| notify::format(shared.connections.notified())),
     ("pmem-size", |shared| shared.store.pmem_bytes().unwrap_or(0).to_string()),
     ("port", |shared| shared.redis_port.to_string()),
     ("proto-max-bulk-len", |shared| shared.options.argument_bytes_max.to_string()),
@@ -34,6 +37,7 @@ const PARAMETERS: &[Parameter] = &[
     ("ssd-size", |shared| shared.store.ssd_bytes().unwrap_or(0).to_string()),
     ("tcp-keepalive", |_| "0".into()),
     ("timeout", |_| "0".into()),
+    ("tracking-table-max-keys", |shared| shared.connections.tracking.keys_max.load(Relaxed).to_string()),
 ];
 
 /// The nearest of Redis's words for when a write is durable.
@@ -66,8 +70,23 @@ pub(super) fn set(call: &mut Call<'_>) -> Outcome {
         return Err("ERR wrong number of arguments for 'config|set' command".into());
     }
     let mut wanted = None;
+    let connections = &call.ctx.shared.connections;
     for at in (2..call.args.len()).step_by(2) {
         let (name, value) = (call.arg(at), call.arg(at + 1));
+        if name.eq_ignore_ascii_case(b"notify-keyspace-events") {
+            let why = "Invalid event class character. Use 'Ag$lshzxeKEtmdn'.";
+            connections.notify(notify::parse(value).ok_or_else(|| failed(b"notify-keyspace-events", why))?);
+            continue;
+        }
+        if name.eq_ignore_ascii_case(b"tracking-table-max-keys") {
+            let keys =
+                terrace_protocol::resp::parse_integer(value).and_then(|keys| usize::try_from(keys).ok());
+            let keys = keys.ok_or_else(|| {
+                failed(b"tracking-table-max-keys", "argument couldn't be parsed into an integer")
+            })?;
+            connections.tracking.keys_max.store(keys, Relaxed);
+            continue;
+        }
         let size = if name.eq_ignore_ascii_case(b"maxmemory") {
             let bytes = memory_bytes(value);
             Sized::Dram(bytes.ok_or_else(|| failed(b"maxmemory", "argument must be a memory value"))?)

@@ -4,11 +4,14 @@
 mod acl;
 mod answers;
 mod client;
+mod clients;
 mod conformance;
 mod connections;
+mod events;
 mod hostile;
 mod original;
 mod ours;
 mod pubsub;
 mod table;
+mod tracking;
 mod transactions;
