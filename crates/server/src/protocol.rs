@@ -12,10 +12,9 @@
 //! - What a later command of the same connection must see at once (the database chosen) changes while parsing; what shows
 //!   only in answers (the protocol version, counts of the whole store) is worked out while answering.
 
-use std::net::SocketAddr;
-
 use terrace_engine::{Batch, Settled};
 
+use crate::endpoint::Address;
 use crate::shared::Shared;
 
 /// Translates one connection's bytes into operations, and their answers into bytes.
@@ -31,6 +30,16 @@ pub(crate) trait Protocol: Send {
 
     /// Appends the answers of everything planned to `out`, in order, and empties the plan.
     fn answer(&mut self, batch: &Batch, proof: &Settled, ctx: &Context<'_>, out: &mut Vec<u8>);
+
+    /// Whether the client has logged in, or needn't. One that has not is closed after a while.
+    fn is_authenticated(&self) -> bool {
+        true
+    }
+
+    /// Whether the client waits for messages: it may be silent for long, and is sent more than it asked for.
+    fn is_subscribed(&self) -> bool {
+        false
+    }
 }
 
 /// What [`Protocol::parse`] did.
@@ -76,14 +85,14 @@ impl Context<'_> {
 }
 
 /// Who is at the other end.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Peer {
     /// Unique in this server's life, from 1.
     pub id: u64,
     /// Their address.
-    pub remote: SocketAddr,
+    pub remote: Address,
     /// Ours.
-    pub local: SocketAddr,
+    pub local: Address,
     /// When they connected, in milliseconds since the Unix epoch.
     pub since_ms: u64,
 }
