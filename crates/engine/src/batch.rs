@@ -12,9 +12,9 @@ use crate::reply::{Meta, OpError, Reply};
 pub struct Batch {
     pub(crate) input: Vec<u8>,
     pub(crate) ops: Vec<Op>,
-    /// Ranges of `ops` (start, end) that are atomic.
-    pub(crate) atomic: Vec<(u32, u32)>,
-    pub(crate) open_atomic: Option<u32>,
+    /// Runs of `ops` that are atomic.
+    pub(crate) atomic: Vec<Atomic>,
+    pub(crate) open_atomic: Option<Atomic>,
     pub(crate) output: Vec<u8>,
     pub(crate) replies: Vec<Reply>,
     /// Keys found by `Scan` operations: operation and span of the key in `output`.
@@ -23,6 +23,15 @@ pub struct Batch {
     pub(crate) ranged: Vec<(u32, Row)>,
     pub(crate) pending: Vec<crate::pending::Pending>,
     pub(crate) ticket: crate::commit::Ticket,
+}
+
+/// A run of operations that are one step.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Atomic {
+    pub start: u32,
+    pub end: u32,
+    /// An error of one is the answer of all.
+    pub strict: bool,
 }
 
 /// Buffers larger than this are given back when a batch is cleared.
@@ -89,22 +98,40 @@ impl Batch {
         self.ops.push(op);
         self.ops.len() - 1
     }
-    /// Makes the operations pushed until [`end_atomic`](Self::end_atomic) one step, in a crash and in what others see.
-    /// Only `Set` with [`Condition::Always`](crate::Condition::Always) may be in it; keys may repeat (the last wins). In a
-    /// group `flags: None` counts as 0 and [`Expiry::Keep`](crate::Expiry::Keep) as `Clear`, and every answer carries the
-    /// group's last version.
+    /// Makes the operations pushed until [`end_atomic`](Self::end_atomic) one step, in a crash and in what others see. Each sees
+    /// what those before it did. An error of one is the answer of all, and nothing is done.
+    ///
+    /// Any operations on single keys may be in it. All that they write must fit one log group, else all answer
+    /// [`OpError::GroupTooLong`]. A record is written once, so answers about one carry the version that it ends with.
     pub fn begin_atomic(&mut self) {
-        debug_assert!(self.open_atomic.is_none(), "atomic groups don't nest");
-        self.open_atomic = Some(self.ops.len() as u32);
+        self.begin(true);
     }
-    /// Ends the group begun by [`begin_atomic`](Self::begin_atomic).
+    /// The same, but an error of one operation leaves the others as they are: a protocol's transaction.
+    pub fn begin_transaction(&mut self) {
+        self.begin(false);
+    }
+    fn begin(&mut self, strict: bool) {
+        debug_assert!(self.open_atomic.is_none(), "atomic groups don't nest");
+        let start = self.ops.len() as u32;
+        self.open_atomic = Some(Atomic { start, end: start, strict });
+    }
+    /// Whether a group was begun and not ended.
+    pub fn is_atomic(&self) -> bool {
+        self.open_atomic.is_some()
+    }
+    /// Ends the group begun by [`begin_atomic`](Self::begin_atomic) or [`begin_transaction`](Self::begin_transaction).
     pub fn end_atomic(&mut self) {
-        if let Some(start) = self.open_atomic.take() {
+        if let Some(group) = self.open_atomic.take() {
             let end = self.ops.len() as u32;
-            if end > start + 1 {
-                self.atomic.push((start, end));
+            if end > group.start + 1 {
+                self.atomic.push(Atomic { end, ..group });
             }
         }
+    }
+    /// Whether the group that starts there is one in which an error is the answer of all.
+    pub(crate) fn is_strict(&self, start: usize) -> bool {
+        let found = self.atomic.binary_search_by_key(&start, |group| group.start as usize);
+        found.ok().and_then(|i| self.atomic.get(i)).is_none_or(|group| group.strict)
     }
     /// The operation with this number.
     pub fn op(&self, i: usize) -> &Op {
