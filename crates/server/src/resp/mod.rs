@@ -6,24 +6,32 @@
 //! ```
 //! [`table`] is the one list of commands: it dispatches, checks arity, and is what `COMMAND` tells.
 
+mod bits;
 mod call;
 mod client;
 mod command;
 mod config;
 mod connection;
 mod counters;
+mod edited;
 mod error;
 mod expiry;
+mod float;
+mod generic;
 mod glob;
 mod help;
+mod hyperloglog;
 mod info;
 mod keys;
 mod options;
+mod payload;
 mod scan;
 mod step;
 mod strings;
 mod syntax;
 mod table;
+mod task;
+mod text;
 mod time;
 
 use terrace_engine::{Batch, Settled};
@@ -34,13 +42,14 @@ use call::Call;
 use client::Client;
 use error::Refusal;
 use step::{Answer, Step};
+use task::Unfinished;
 
 /// Room for this many steps is kept from turn to turn.
 const KEEP_STEPS: usize = 64;
 
 /// A new connection's protocol.
 pub(crate) fn connect(peer: Peer) -> Box<dyn Protocol> {
-    Box::new(Resp { parser: None, client: Client::new(peer), steps: Vec::new() })
+    Box::new(Resp { parser: None, client: Client::new(peer), steps: Vec::new(), unfinished: None })
 }
 
 /// One connection that speaks RESP.
@@ -50,10 +59,16 @@ struct Resp {
     client: Client,
     /// The plan: a step for each command, in order.
     steps: Vec<Step>,
+    /// A command that goes on before anything else does.
+    unfinished: Option<Unfinished>,
 }
 
 impl Protocol for Resp {
     fn parse(&mut self, input: &[u8], batch: &mut Batch, ctx: &Context<'_>) -> Parsed {
+        if let Some(task) = self.unfinished.take() {
+            self.steps.push(task.go_on(batch));
+            return Parsed { consumed: 0, commands: 1, next: Next::Again };
+        }
         let parser = self.parser.get_or_insert_with(|| {
             let bulk_bytes_max = ctx.shared.options.argument_bytes_max;
             Parser::new(Limits { bulk_bytes_max, ..Limits::default() })
@@ -99,11 +114,13 @@ impl Protocol for Resp {
     }
 
     fn answer(&mut self, batch: &Batch, proof: &Settled, ctx: &Context<'_>, out: &mut Vec<u8>) {
-        let mut answer = Answer { batch, proof, ctx, encoder: Encoder::new(out, self.client.answering) };
+        let encoder = Encoder::new(out, self.client.answering);
+        let mut answer = Answer { batch, proof, ctx, encoder, unfinished: None };
         for step in self.steps.drain(..) {
             step.write(&mut answer);
         }
         self.client.answering = answer.encoder.version();
+        self.unfinished = answer.unfinished;
         self.steps.shrink_to(KEEP_STEPS);
     }
 }

@@ -4,6 +4,7 @@ use terrace_engine::{Batch, OpError, Reply, Settled, Span};
 use terrace_protocol::resp::{Encoder, Version};
 
 use super::error::{Refusal, of_operation};
+use super::task::Unfinished;
 use crate::protocol::Context;
 
 /// Answers one command.
@@ -22,6 +23,8 @@ pub(super) enum Step {
     Many { first: u32, count: u32, show: fn(&mut Answer<'_>, std::ops::Range<usize>) },
     /// In any other way.
     Late(Box<dyn FnOnce(&mut Answer<'_>) + Send>),
+    /// When the task is done; nothing is planned behind it.
+    Task { op: u32, task: Unfinished },
     /// Nothing itself; what follows is written in this version.
     Version(Version),
 }
@@ -32,6 +35,8 @@ pub(super) struct Answer<'a> {
     pub proof: &'a Settled,
     pub ctx: &'a Context<'a>,
     pub encoder: Encoder<'a>,
+    /// A task that goes on in the next turn.
+    pub unfinished: Option<Unfinished>,
 }
 
 impl Step {
@@ -60,6 +65,7 @@ impl Step {
                 }
             }
             Self::Late(write) => write(answer),
+            Self::Task { op, task } => answer.unfinished = task.look(answer, op),
             Self::Version(version) => answer.encoder.set_version(version),
         }
     }

@@ -135,8 +135,8 @@ impl Connection {
     }
 
     fn parse(&mut self, input: &[u8], batch: &mut Batch, ctx: &Context<'_>) -> (usize, usize) {
-        self.again = false;
-        if input.is_empty() {
+        // A command that takes several turns goes on without input.
+        if input.is_empty() && !std::mem::take(&mut self.again) {
             return (0, 0);
         }
         let before = batch.len();
