@@ -32,6 +32,8 @@ pub(crate) struct Atomic {
     pub end: u32,
     /// An error of one is the answer of all.
     pub strict: bool,
+    /// The operation that must not have ended its group.
+    pub after: Option<u32>,
 }
 
 /// Buffers larger than this are given back when a batch is cleared.
@@ -113,7 +115,16 @@ impl Batch {
     fn begin(&mut self, strict: bool) {
         debug_assert!(self.open_atomic.is_none(), "atomic groups don't nest");
         let start = self.ops.len() as u32;
-        self.open_atomic = Some(Atomic { start, end: start, strict });
+        self.open_atomic = Some(Atomic { start, end: start, strict, after: None });
+    }
+    /// The group that was begun last happens only if operation `guard`, of a group before it in this batch, does not end its own
+    /// group ([`Outcome::Abort`](crate::Outcome::Abort)): else its operations answer [`Reply::Aborted`], too. A whole-database
+    /// operation may be such a group, alone.
+    pub fn only_after(&mut self, guard: usize) {
+        if let Some(group) = &mut self.open_atomic {
+            debug_assert!(guard < group.start as usize, "a group waits for what comes before it");
+            group.after = Some(guard as u32);
+        }
     }
     /// Whether a group was begun and not ended.
     pub fn is_atomic(&self) -> bool {
@@ -123,15 +134,20 @@ impl Batch {
     pub fn end_atomic(&mut self) {
         if let Some(group) = self.open_atomic.take() {
             let end = self.ops.len() as u32;
-            if end > group.start + 1 {
+            if end > group.start + 1 || (end > group.start && group.after.is_some()) {
                 self.atomic.push(Atomic { end, ..group });
             }
         }
     }
-    /// Whether the group that starts there is one in which an error is the answer of all.
-    pub(crate) fn is_strict(&self, start: usize) -> bool {
+    /// The group that starts there.
+    pub(crate) fn group_at(&self, start: usize) -> Option<&Atomic> {
         let found = self.atomic.binary_search_by_key(&start, |group| group.start as usize);
-        found.ok().and_then(|i| self.atomic.get(i)).is_none_or(|group| group.strict)
+        found.ok().and_then(|i| self.atomic.get(i))
+    }
+    /// Whether what this group waits for has ended its own.
+    pub(crate) fn is_aborted_at(&self, start: usize) -> bool {
+        let guard = self.group_at(start).and_then(|group| group.after);
+        guard.is_some_and(|guard| self.replies.get(guard as usize) == Some(&Reply::Aborted))
     }
     /// The operation with this number.
     pub fn op(&self, i: usize) -> &Op {

@@ -6,6 +6,7 @@ use super::call::{Call, Outcome};
 use super::error::{Refusal, SYNTAX};
 use super::options::is;
 use super::step::Step;
+use super::transaction::{Transaction, Watched};
 use crate::protocol::Peer;
 
 pub(super) const INVALID_NAME: &str =
@@ -27,6 +28,12 @@ pub(super) struct Client {
     pub closing: bool,
     /// The last command's answer tells about the whole store: nothing behind it may be executed before.
     pub pausing: bool,
+    /// Commands kept since `MULTI`.
+    pub transaction: Option<Box<Transaction>>,
+    /// Watched keys.
+    pub watched: Vec<Watched>,
+    /// While `EXEC` runs with watched keys: the first operation that checks them.
+    pub guard: Option<u32>,
 }
 
 impl Client {
@@ -41,6 +48,9 @@ impl Client {
             library_version: Box::default(),
             closing: false,
             pausing: false,
+            transaction: None,
+            watched: Vec::new(),
+            guard: None,
         }
     }
 
@@ -49,12 +59,14 @@ impl Client {
         self.db = 0;
         self.version = Version::Resp2;
         self.name = Box::default();
+        self.transaction = None;
+        self.watched.clear();
     }
 
     /// Redis's line about a connection, with the fields that mean something here.
     fn line(&self, now_ms: u64, command: &str) -> String {
         format!(
-            "id={} addr={} laddr={} name={} age={} idle=0 flags=N db={} sub=0 psub=0 ssub=0 multi=-1 watch=0 events=r \
+            "id={} addr={} laddr={} name={} age={} idle=0 flags=N db={} sub=0 psub=0 ssub=0 multi={} watch={} events=r \
              cmd={command} user=default redir=-1 resp={} lib-name={} lib-ver={}\n",
             self.peer.id,
             self.peer.remote,
@@ -62,6 +74,8 @@ impl Client {
             String::from_utf8_lossy(&self.name),
             now_ms.saturating_sub(self.peer.since_ms) / 1000,
             self.db,
+            self.transaction.as_ref().map_or(-1, |transaction| transaction.len() as i64),
+            self.watched.len(),
             self.version.number(),
             String::from_utf8_lossy(&self.library_name),
             String::from_utf8_lossy(&self.library_version),

@@ -33,6 +33,7 @@ mod table;
 mod task;
 mod text;
 mod time;
+mod transaction;
 
 use terrace_engine::{Batch, Settled};
 use terrace_protocol::resp::{Encoder, Limits, Parser, ProtocolError};
@@ -115,12 +116,13 @@ impl Protocol for Resp {
 
     fn answer(&mut self, batch: &Batch, proof: &Settled, ctx: &Context<'_>, out: &mut Vec<u8>) {
         let encoder = Encoder::new(out, self.client.answering);
-        let mut answer = Answer { batch, proof, ctx, encoder, unfinished: None };
+        let mut answer = Answer { batch, proof, ctx, encoder, watching: Vec::new(), unfinished: None };
         for step in self.steps.drain(..) {
             step.write(&mut answer);
         }
         self.client.answering = answer.encoder.version();
         self.unfinished = answer.unfinished;
+        self.client.watched.append(&mut answer.watching);
         self.steps.shrink_to(KEEP_STEPS);
     }
 }

@@ -5,6 +5,7 @@ use terrace_protocol::resp::{Encoder, Version};
 
 use super::error::{Refusal, of_operation};
 use super::task::Unfinished;
+use super::transaction::{self, Watched};
 use crate::protocol::Context;
 
 /// Answers one command.
@@ -25,6 +26,8 @@ pub(super) enum Step {
     Late(Box<dyn FnOnce(&mut Answer<'_>) + Send>),
     /// When the task is done; nothing is planned behind it.
     Task { op: u32, task: Unfinished },
+    /// As an array of these, unless the operation `guard` ended the transaction.
+    Transaction { guard: Option<u32>, commands: usize, steps: Vec<Step> },
     /// Nothing itself; what follows is written in this version.
     Version(Version),
 }
@@ -37,6 +40,8 @@ pub(super) struct Answer<'a> {
     pub encoder: Encoder<'a>,
     /// A task that goes on in the next turn.
     pub unfinished: Option<Unfinished>,
+    /// Keys that are watched from now on.
+    pub watching: Vec<Watched>,
 }
 
 impl Step {
@@ -66,6 +71,9 @@ impl Step {
             }
             Self::Late(write) => write(answer),
             Self::Task { op, task } => answer.unfinished = task.look(answer, op),
+            Self::Transaction { guard, commands, steps } => {
+                transaction::write(guard, commands, steps, answer);
+            }
             Self::Version(version) => answer.encoder.set_version(version),
         }
     }

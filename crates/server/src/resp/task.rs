@@ -43,14 +43,25 @@ impl Unfinished {
 }
 
 impl Call<'_> {
-    /// Begins a task.
-    pub fn task(&mut self, task: impl Task + 'static) -> Outcome {
-        if self.batch.is_atomic() {
-            return Err(format!("ERR {} looks at keys in several steps and can't be part of a transaction", self.name).into());
-        }
+    /// Begins a task. In a transaction there is one turn only: what would need more is refused.
+    pub fn task(&mut self, mut task: impl Task + 'static) -> Outcome {
         self.client.pausing = true;
-        let task = Unfinished { db: self.client.db, task: Box::new(task) };
-        let step = task.go_on(self.batch);
-        self.answer(step)
+        if !self.batch.is_atomic() {
+            let task = Unfinished { db: self.client.db, task: Box::new(task) };
+            let step = task.go_on(self.batch);
+            return self.answer(step);
+        }
+        let name = self.name;
+        let op = self.push(b"", task.ask()) as usize;
+        self.late(move |answer| match answer.reply(op) {
+            Reply::Error(error) => answer.failed(error),
+            _ if task.look(answer, op) => {}
+            _ => {
+                let text = format!(
+                    "ERR {name} in a transaction looks at the first keys only, and there are more: use SCAN"
+                );
+                answer.encoder.error(text.as_bytes());
+            }
+        })
     }
 }

@@ -9,3 +9,4 @@ mod hostile;
 mod original;
 mod ours;
 mod table;
+mod transactions;

@@ -56,7 +56,7 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
     /// Runs operations `start..end` of the batch as one step, and writes their answers into the batch unless all have the one
     /// that is returned.
     pub(super) fn atomic(&mut self, batch: &mut Batch, start: usize, end: usize, known: &mut Known) -> Step {
-        let strict = batch.is_strict(start);
+        let strict = batch.group_at(start).is_none_or(|group| group.strict);
         let Batch { input, ops, output, replies, .. } = batch;
         let limits = self.machine.space.limits();
         let plan = Plan::new(input, &ops[start..end], &self.shared().hasher, &limits);

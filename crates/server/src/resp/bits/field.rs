@@ -21,7 +21,8 @@ pub(super) enum Overflow {
 impl Type {
     /// The number whose first bit is at `offset`. Behind its end the value is all zeros.
     pub fn read(self, value: &[u8], offset: u64) -> i64 {
-        let raw = (0..u64::from(self.bits)).fold(0u64, |raw, at| raw << 1 | u64::from(bit(value, offset + at)));
+        let raw =
+            (0..u64::from(self.bits)).fold(0u64, |raw, at| raw << 1 | u64::from(bit(value, offset + at)));
         let unused = 64 - u32::from(self.bits);
         if self.signed { ((raw << unused) as i64) >> unused } else { raw as i64 }
     }
@@ -96,7 +97,11 @@ mod tests {
                         for background in [0x00, 0xff] {
                             let mut value = [background; 12];
                             field.write(&mut value, offset, number as i64);
-                            assert_eq!(i128::from(field.read(&value, offset)), number, "{field:?} at {offset}");
+                            assert_eq!(
+                                i128::from(field.read(&value, offset)),
+                                number,
+                                "{field:?} at {offset}"
+                            );
                             field.write(&mut value, offset, if background == 0 { 0 } else { -1 });
                             assert_eq!(value, [background; 12]);
                         }

@@ -113,7 +113,8 @@ fn field(name: &[u8]) -> Result<Type, Refusal> {
     };
     let bits = parse_integer(bits).filter(|bits| (1..=bits_max).contains(bits));
     bits.map(|bits| Type { signed, bits: bits as u8 }).ok_or_else(|| {
-        "ERR Invalid bitfield type. Use something like i16 u8. Note that u64 is not supported but i64 is.".into()
+        "ERR Invalid bitfield type. Use something like i16 u8. Note that u64 is not supported but i64 is."
+            .into()
     })
 }
 

@@ -36,7 +36,9 @@ pub(in crate::resp) fn freq(call: &mut Call<'_>) -> Outcome {
 
 /// `OBJECT IDLETIME`: refused, because no time of access is kept.
 pub(in crate::resp) fn idletime(call: &mut Call<'_>) -> Outcome {
-    of_key(call, |answer| answer.encoder.error(b"ERR idle time not tracked: this server keeps no time of access"))
+    of_key(call, |answer| {
+        answer.encoder.error(b"ERR idle time not tracked: this server keeps no time of access")
+    })
 }
 
 /// Answers with null if the key is not there.

@@ -15,7 +15,9 @@ const COUNT: u32 = 256;
 
 pub(in crate::resp) fn randomkey(call: &mut Call<'_>) -> Outcome {
     let random = RandomState::new().hash_one(call.ctx.now_ms);
-    call.task(Random { random, cursor: random, from_start: false })
+    // In a transaction there is one step only, from which all keys of a small database are seen.
+    let from_start = call.batch.is_atomic();
+    call.task(Random { random, cursor: if from_start { 0 } else { random }, from_start })
 }
 
 struct Random {
@@ -37,7 +39,8 @@ impl Task for Random {
         };
         let batch = answer.batch;
         let count = batch.scanned(op).count();
-        let chosen = self.random.checked_rem(count as u64).and_then(|nth| batch.scanned(op).nth(nth as usize));
+        let chosen =
+            self.random.checked_rem(count as u64).and_then(|nth| batch.scanned(op).nth(nth as usize));
         self.cursor = cursor;
         match chosen {
             Some(key) => answer.encoder.bulk(key),

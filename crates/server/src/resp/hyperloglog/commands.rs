@@ -29,7 +29,9 @@ fn add(edit: &mut Edit<'_>) -> Edited {
     }
     let mut elements = edit.argument;
     while let Some((length, rest)) = elements.split_first_chunk() {
-        let Some((element, rest)) = rest.split_at_checked(u32::from_le_bytes(*length) as usize) else { break };
+        let Some((element, rest)) = rest.split_at_checked(u32::from_le_bytes(*length) as usize) else {
+            break;
+        };
         elements = rest;
         match value::add(edit.value, element) {
             Ok(added) => changed |= added,

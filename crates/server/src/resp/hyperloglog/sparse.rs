@@ -138,13 +138,13 @@ impl Run {
     /// The run at the beginning, and how many bytes it takes.
     fn read(bytes: &[u8]) -> Option<(Self, usize)> {
         Some(match *bytes {
-            [byte @ 0x80.., ..] => {
+            [byte @ 0x80..=0xff, ..] => {
                 (Self { value: (byte >> 2 & 31) + 1, length: usize::from(byte & 3) + 1 }, 1)
             }
-            [high @ 0x40.., low, ..] => {
+            [high @ 0x40..=0x7f, low, ..] => {
                 (Self { value: 0, length: (usize::from(high & 63) << 8 | usize::from(low)) + 1 }, 2)
             }
-            [byte @ ..0x40, ..] => (Self { value: 0, length: usize::from(byte) + 1 }, 1),
+            [byte @ 0..=0x3f, ..] => (Self { value: 0, length: usize::from(byte) + 1 }, 1),
             _ => return None,
         })
     }
@@ -207,7 +207,10 @@ mod tests {
     fn damage_is_found() {
         for bytes in [&b""[..], b"\x7f", b"\x7f\xff\x00", b"\x7f\xfe", b"\x00"] {
             assert_eq!(each(bytes, |_| {}), Err(Corrupted), "{bytes:x?}");
-            assert_eq!(raise(&mut bytes.to_vec(), 0, REGISTERS - 1, 33, 3000).is_err(), bytes != b"\x7f\xff\x00");
+            assert_eq!(
+                raise(&mut bytes.to_vec(), 0, REGISTERS - 1, 33, 3000).is_err(),
+                bytes != b"\x7f\xff\x00"
+            );
         }
     }
 }

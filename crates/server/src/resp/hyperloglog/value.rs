@@ -7,7 +7,7 @@
 
 use super::dense;
 use super::estimate::{Histogram, estimate};
-use super::hash::{REGISTERS, place};
+use super::hash::place;
 use super::sparse::{self, Corrupted, Raised};
 
 const MAGIC: &[u8; 4] = b"HYLL";
@@ -24,9 +24,6 @@ pub(super) enum Encoding {
     Dense,
     Sparse,
 }
-
-/// How many registers have how large a value, for merging.
-pub(super) type Registers = [u8; REGISTERS];
 
 /// The representation of a value; `None` if it is no HyperLogLog.
 pub(super) fn encoding(value: &[u8]) -> Option<Encoding> {
@@ -166,6 +163,7 @@ pub(super) fn describe(value: &[u8]) -> Result<String, Corrupted> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::hash::REGISTERS;
     use super::*;
 
     fn numbered(range: std::ops::Range<u32>) -> Vec<u8> {
@@ -182,7 +180,7 @@ mod tests {
             make_dense(&mut dense).unwrap();
             assert_eq!(encoding(&dense), Some(Encoding::Dense));
             assert_eq!(count(&sparse), count(&dense));
-            let mut registers: Registers = [0; REGISTERS];
+            let mut registers = [0; REGISTERS];
             merge_into(&mut registers, &sparse).unwrap();
             merge_into(&mut registers, &dense).unwrap();
             assert_eq!(Ok(count_registers(&registers)), count(&dense));
@@ -206,7 +204,7 @@ mod tests {
     #[test]
     fn merging_is_counting_both() {
         let (a, b) = (numbered(0..1000), numbered(500..2000));
-        let mut registers: Registers = [0; REGISTERS];
+        let mut registers = [0; REGISTERS];
         merge_into(&mut registers, &a).unwrap();
         merge_into(&mut registers, &b).unwrap();
         let mut merged = empty();

@@ -76,7 +76,9 @@ mod tests {
 
     #[test]
     fn every_value_comes_back() {
-        for value in [&b""[..], b"0", b"-1", b"127", b"128", b"-32768", b"2147483647", b"2147483648", b"007", b"x"] {
+        for value in
+            [&b""[..], b"0", b"-1", b"127", b"128", b"-32768", b"2147483647", b"2147483648", b"007", b"x"]
+        {
             assert_eq!(restore(&dump(value), 100).unwrap(), value);
         }
         for length in [63, 64, 16383, 16384, 100_000] {

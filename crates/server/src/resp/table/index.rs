@@ -5,8 +5,15 @@
 
 use super::{Categories, Command, TOP};
 
-const GROUPS: [&[Command]; 4] =
-    [super::connection::ROWS, super::generic::ROWS, super::server::ROWS, super::strings::ROWS];
+const GROUPS: [&[Command]; 7] = [
+    super::bitmaps::ROWS,
+    super::connection::ROWS,
+    super::generic::ROWS,
+    super::hyperloglog::ROWS,
+    super::server::ROWS,
+    super::strings::ROWS,
+    super::transactions::ROWS,
+];
 
 const COUNTS: (usize, usize) = count();
 const TOP_LEVEL: usize = COUNTS.0;

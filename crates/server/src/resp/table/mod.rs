@@ -5,12 +5,15 @@
 //! ```
 //! A row is added to the file of its group. Behind what a row must have, calls of [`Command`]'s methods say the rest.
 
+mod bitmaps;
 mod connection;
 mod generic;
+mod hyperloglog;
 mod index;
 mod keyspec;
 mod server;
 mod strings;
+mod transactions;
 mod words;
 
 pub(super) use index::{COMMANDS, find, named, top_level};

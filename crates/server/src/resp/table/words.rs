@@ -66,6 +66,7 @@ const FLAGS: [&str; 21] = [
 
 impl Flags {
     pub const READONLY: Self = Self::parse("readonly");
+    pub const NO_MULTI: Self = Self::parse("no_multi");
 
     pub(super) const fn parse(text: &str) -> Self {
         Self(parse(text, &FLAGS))

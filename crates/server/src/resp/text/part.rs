@@ -34,7 +34,8 @@ pub(in crate::resp) fn setrange(call: &mut Call<'_>) -> Outcome {
 
 fn overwrite(edit: &mut Edit<'_>) -> Edited {
     let Some((offset, part)) = edit.argument.split_first_chunk() else { return Edited::Keep };
-    let (start, old) = (u64::from_le_bytes(*offset) as usize, edit.old.map(|old| old.value).unwrap_or_default());
+    let (start, old) =
+        (u64::from_le_bytes(*offset) as usize, edit.old.map(|old| old.value).unwrap_or_default());
     let end = start + part.len();
     edit.value.reserve(old.len().max(end));
     edit.value.extend_from_slice(old);
