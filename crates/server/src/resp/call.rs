@@ -3,9 +3,11 @@
 use terrace_engine::{Batch, EditFn, OpKind, Reply, Span};
 use terrace_protocol::resp::{Args, Encoder, parse_integer};
 
+use super::acl;
 use super::client::Client;
 use super::edited;
 use super::error::{self, NOT_AN_INTEGER, Refusal};
+use super::pubsub;
 use super::step::{Answer, Step};
 use super::table::{self, Command};
 use super::transaction;
@@ -49,6 +51,13 @@ impl<'a> Call<'a> {
             }
         };
         self.name = command.full_name;
+        if !self.client.access.is_free(&self.ctx.shared.redis.acl)
+            && let Err(refusal) = acl::check(self, command)
+        {
+            self.fail_transaction();
+            return Err(refusal);
+        }
+        self.client.last_command = Some(&command.full_name);
         if self.client.transaction.is_some() && !transaction::runs_at_once(command) {
             let kept = transaction::keep(self, command);
             if kept.is_err() {
@@ -90,7 +99,7 @@ impl<'a> Call<'a> {
                 Some(command) => self.find_sub(command),
                 None => Err(error::unknown_sub(command.full_name, sub)),
             },
-            _ => Ok(command),
+            _ => pubsub::check(self.client, command).map(|()| command),
         }
     }
 

@@ -6,6 +6,7 @@
 //! ```
 //! [`table`] is the one list of commands: it dispatches, checks arity, and is what `COMMAND` tells.
 
+mod acl;
 mod bits;
 mod call;
 mod client;
@@ -18,14 +19,18 @@ mod error;
 mod expiry;
 mod float;
 mod generic;
-mod glob;
+pub(crate) mod glob;
 mod help;
 mod hyperloglog;
 mod info;
 mod keys;
+mod mark;
 mod options;
 mod payload;
+mod pubsub;
 mod scan;
+mod settings;
+mod state;
 mod step;
 mod strings;
 mod syntax;
@@ -35,22 +40,34 @@ mod text;
 mod time;
 mod transaction;
 
+use std::sync::Arc;
+
 use terrace_engine::{Batch, Settled};
 use terrace_protocol::resp::{Encoder, Limits, Parser, ProtocolError};
 
 use crate::protocol::{Context, Next, Parsed, Peer, Protocol};
+use crate::registry::{Entry, flag, want};
 use call::Call;
 use client::Client;
 use error::Refusal;
+use mark::Mark;
 use step::{Answer, Step};
 use task::Unfinished;
+
+pub(crate) use state::State;
 
 /// Room for this many steps is kept from turn to turn.
 const KEEP_STEPS: usize = 64;
 
 /// A new connection's protocol.
 pub(crate) fn connect(peer: Peer) -> Box<dyn Protocol> {
-    Box::new(Resp { parser: None, client: Client::new(peer), steps: Vec::new(), unfinished: None })
+    Box::new(Resp {
+        parser: None,
+        client: Client::new(peer),
+        steps: Vec::new(),
+        unfinished: None,
+        marks: Vec::new(),
+    })
 }
 
 /// One connection that speaks RESP.
@@ -62,11 +79,16 @@ struct Resp {
     steps: Vec<Step>,
     /// A command that goes on before anything else does.
     unfinished: Option<Unfinished>,
+    /// Commands that need more than their steps, in order.
+    marks: Vec<Mark>,
 }
 
 impl Protocol for Resp {
     fn parse(&mut self, input: &[u8], batch: &mut Batch, ctx: &Context<'_>) -> Parsed {
         if let Some(task) = self.unfinished.take() {
+            if task.muted {
+                self.marks.push(Mark { steps: (0, 1), muted: true });
+            }
             self.steps.push(task.go_on(batch));
             return Parsed { consumed: 0, commands: 1, next: Next::Again };
         }
@@ -74,7 +96,9 @@ impl Protocol for Resp {
             let bulk_bytes_max = ctx.shared.options.argument_bytes_max;
             Parser::new(Limits { bulk_bytes_max, ..Limits::default() })
         });
+        let acl = &ctx.shared.redis.acl;
         self.client.pausing = false;
+        self.client.is_subscribed = self.client.entry.has(flag::SUBSCRIBED);
         let mut parsed = Parsed { consumed: 0, commands: 0, next: Next::Read };
         while parsed.next == Next::Read {
             // Commands without operations are bounded too.
@@ -84,20 +108,36 @@ impl Protocol for Resp {
                 break;
             }
             let rest = &input[parsed.consumed..];
+            parser
+                .set_stranger(!self.client.access.is_free(acl) && !self.client.access.is_authenticated(acl));
             match parser.next(rest) {
                 Ok(None) => break,
                 Ok(Some(consumed)) => {
-                    parsed.consumed += consumed;
                     let args = parser.args(rest);
                     if args.is_empty() {
+                        parsed.consumed += consumed;
                         continue;
                     }
-                    parsed.commands += 1;
+                    let wants = ctx.shared.connections.wants();
                     let before = self.steps.len();
+                    self.client.replies.begin();
                     let mut call = Call::new(args, batch, ctx, &mut self.client, &mut self.steps);
-                    if let Err(refusal) = call.run() {
+                    if wants & want::PAUSE != 0 && client::is_held(&call) {
+                        parsed.next = Next::Hold;
+                        break;
+                    }
+                    parsed.consumed += consumed;
+                    parsed.commands += 1;
+                    let ran = call.run();
+                    // Confirmations are no answers: they come with what was subscribed to.
+                    let listens = ran.is_ok() && call.name.ends_with("subscribe");
+                    if let Err(refusal) = ran {
                         self.steps.truncate(before);
                         self.steps.push(Step::Error(refusal));
+                    }
+                    if self.client.wants_marks() {
+                        let muted = self.client.replies.end() && !listens;
+                        self.marks.push(Mark { steps: (before, self.steps.len()), muted });
                     }
                     if self.client.closing {
                         parsed.next = Next::Close;
@@ -111,19 +151,36 @@ impl Protocol for Resp {
                 }
             }
         }
+        self.client.tell();
         parsed
     }
 
     fn answer(&mut self, batch: &Batch, proof: &Settled, ctx: &Context<'_>, out: &mut Vec<u8>) {
-        let encoder = Encoder::new(out, self.client.answering);
-        let mut answer = Answer { batch, proof, ctx, encoder, watching: Vec::new(), unfinished: None };
-        for step in self.steps.drain(..) {
-            step.write(&mut answer);
+        let mut answer = Answer {
+            batch,
+            proof,
+            ctx,
+            encoder: Encoder::new(out, self.client.answering),
+            entry: &self.client.entry,
+            watching: Vec::new(),
+            unfinished: None,
+        };
+        if self.marks.is_empty() {
+            for step in self.steps.drain(..) {
+                step.write(&mut answer);
+            }
+        } else {
+            mark::write(&mut self.steps, &mut self.marks, &mut answer);
         }
-        self.client.answering = answer.encoder.version();
-        self.unfinished = answer.unfinished;
         self.client.watched.append(&mut answer.watching);
+        self.unfinished = answer.unfinished;
+        self.client.answering = answer.encoder.version();
+        self.client.entry.set_version(self.client.answering);
         self.steps.shrink_to(KEEP_STEPS);
+    }
+
+    fn entry(&self) -> &Arc<Entry> {
+        &self.client.entry
     }
 }
 

@@ -1,5 +1,7 @@
 //! Steps of a plan: what it takes to answer a command once its batch has settled.
 
+use std::sync::Arc;
+
 use terrace_engine::{Batch, OpError, Reply, Settled, Span};
 use terrace_protocol::resp::{Encoder, Version};
 
@@ -7,6 +9,7 @@ use super::error::{Refusal, of_operation};
 use super::task::Unfinished;
 use super::transaction::{self, Watched};
 use crate::protocol::Context;
+use crate::registry::Entry;
 
 /// Answers one command.
 pub(super) enum Step {
@@ -40,6 +43,8 @@ pub(super) struct Answer<'a> {
     pub encoder: Encoder<'a>,
     /// A task that goes on in the next turn.
     pub unfinished: Option<Unfinished>,
+    /// The connection that is answered.
+    pub entry: &'a Arc<Entry>,
     /// Keys that are watched from now on.
     pub watching: Vec<Watched>,
 }

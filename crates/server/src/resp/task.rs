@@ -20,6 +20,8 @@ pub(super) trait Task: Send {
 pub(super) struct Unfinished {
     pub db: u8,
     pub task: Box<dyn Task>,
+    /// Its answer is not wanted.
+    pub muted: bool,
 }
 
 impl Unfinished {
@@ -47,7 +49,7 @@ impl Call<'_> {
     pub fn task(&mut self, mut task: impl Task + 'static) -> Outcome {
         self.client.pausing = true;
         if !self.batch.is_atomic() {
-            let task = Unfinished { db: self.client.db, task: Box::new(task) };
+            let task = Unfinished { db: self.client.db, task: Box::new(task), muted: false };
             let step = task.go_on(self.batch);
             return self.answer(step);
         }

@@ -1,0 +1,39 @@
+//! Commands that need more than their steps: an answer that is not wanted, or something that must come right behind it.
+//! Most batches have none.
+
+use super::step::{Answer, Step};
+
+/// Room for this many is kept from turn to turn.
+const KEEP: usize = 64;
+
+/// One command of a plan.
+pub(super) struct Mark {
+    /// Its steps: the first, and the one behind the last.
+    pub steps: (usize, usize),
+    /// Its answer is not wanted.
+    pub muted: bool,
+}
+
+/// Writes the answers of a plan with marks, and empties both.
+pub(super) fn write(steps: &mut Vec<Step>, marks: &mut Vec<Mark>, answer: &mut Answer<'_>) {
+    let mut marks_left = marks.iter().peekable();
+    let mut start = answer.encoder.buffer().len();
+    for (i, step) in steps.drain(..).enumerate() {
+        let mark = marks_left.peek();
+        if mark.is_some_and(|mark| mark.steps.0 == i) {
+            start = answer.encoder.buffer().len();
+        }
+        step.write(answer);
+        if let Some(mark) = marks_left.next_if(|mark| mark.steps.1 == i + 1) {
+            if mark.muted {
+                answer.encoder.buffer().truncate(start);
+                if let Some(task) = &mut answer.unfinished {
+                    task.muted = true;
+                }
+            }
+            answer.entry.take_pushes(false, answer.encoder.buffer());
+        }
+    }
+    marks.clear();
+    marks.shrink_to(KEEP);
+}
