@@ -57,10 +57,12 @@ impl Shared {
     /// As [`resp::State::new`](crate::resp::State::new).
     pub fn alone(store: OpenStore, options: ServerOptions) -> std::io::Result<Self> {
         let redis = crate::resp::State::new(&options)?;
+        let limits = Limits::new(&options);
         Ok(Self {
             store,
             dram_budget_bytes: AtomicU64::new(options.dram_budget_bytes),
-            limits: Limits::new(&options),
+            connections: Registry::new(Arc::clone(&limits.subscriber_output_bytes)),
+            limits,
             tls: None,
             workers: OnceLock::new(),
             options,
@@ -71,7 +73,6 @@ impl Shared {
             draining: AtomicBool::new(false),
             counters: Counters::default(),
             redis,
-            connections: Registry::default(),
         })
     }
 

@@ -257,7 +257,7 @@ impl Registry {
 
     /// Sends an invalidation to a tracking connection, or to the one that it named.
     fn send(&self, entry: &Entry, forms: &Invalidations<'_>) {
-        let max = self.push_bytes_max.load(Relaxed);
+        let max = self.push_bytes_max();
         let redirect = entry.redirect.load(Relaxed);
         if redirect <= 0 {
             if entry.version() == Version::Resp3 {

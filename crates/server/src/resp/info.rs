@@ -7,6 +7,7 @@ use terrace_engine::{DATABASES, SnapshotUse, Stats};
 
 use super::call::{Call, Outcome};
 use super::connection::REDIS_VERSION;
+use crate::registry::Topic;
 use crate::shared::{Counters, Shared};
 
 /// Writes one section's lines.
@@ -77,6 +78,7 @@ fn clients(out: &mut String, shared: &Shared, _stats: &Stats) -> std::fmt::Resul
         "connected_clients": Counters::read(&shared.counters.connected),
         "maxclients": shared.options.max_connections,
         "blocked_clients": 0,
+        "tracking_clients": shared.connections.tracking.clients(),
     )
 }
 
@@ -125,6 +127,7 @@ fn persistence(out: &mut String, shared: &Shared, stats: &Stats) -> std::fmt::Re
 }
 
 fn counts(out: &mut String, shared: &Shared, stats: &Stats) -> std::fmt::Result {
+    let connections = &shared.connections;
     let counters = &shared.counters;
     lines!(out;
         "total_connections_received": Counters::read(&counters.accepted),
@@ -136,6 +139,11 @@ fn counts(out: &mut String, shared: &Shared, stats: &Stats) -> std::fmt::Result 
         "keyspace_hits": stats.tiers.iter().map(|tier| tier.hits).sum::<u64>(),
         "keyspace_misses": stats.misses,
         "expired_keys": stats.expired,
+        "pubsub_channels": connections.hub.names(Topic::Channel, None).len(),
+        "pubsub_patterns": connections.hub.patterns(),
+        "pubsubshard_channels": connections.hub.names(Topic::Shard, None).len(),
+        "tracking_total_keys": connections.tracking.keys(),
+        "tracking_total_prefixes": connections.tracking.prefixes(),
         "evicted_keys": stats.evicted,
         "tombstones": stats.tombstones,
         "write_stalls": stats.stalls,

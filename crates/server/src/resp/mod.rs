@@ -7,21 +7,27 @@
 //! [`table`] is the one list of commands: it dispatches, checks arity, and is what `COMMAND` tells.
 
 mod acl;
+mod bits;
 mod call;
 mod client;
 mod command;
 mod config;
 mod connection;
 mod counters;
+mod edited;
 mod error;
 mod expiry;
+mod float;
+mod generic;
 pub(crate) mod glob;
 mod help;
+mod hyperloglog;
 mod info;
 mod keys;
 mod mark;
 mod monitor;
 mod options;
+mod payload;
 mod pubsub;
 mod scan;
 mod settings;
@@ -30,6 +36,8 @@ mod step;
 mod strings;
 mod syntax;
 mod table;
+mod task;
+mod text;
 mod time;
 mod tracking;
 mod transaction;
@@ -40,12 +48,13 @@ use terrace_engine::{Batch, Settled};
 use terrace_protocol::resp::{Encoder, Limits, Parser, ProtocolError};
 
 use crate::protocol::{Context, Next, Parsed, Peer, Protocol};
-use crate::registry::{Entry, want};
+use crate::registry::{Entry, flag, want};
 use call::Call;
 use client::Client;
 use error::Refusal;
 use mark::Mark;
 use step::{Answer, Step};
+use task::Unfinished;
 
 pub(crate) use state::State;
 
@@ -54,7 +63,13 @@ const KEEP_STEPS: usize = 64;
 
 /// A new connection's protocol.
 pub(crate) fn connect(peer: Peer) -> Box<dyn Protocol> {
-    Box::new(Resp { parser: None, client: Client::new(peer), steps: Vec::new(), marks: Vec::new() })
+    Box::new(Resp {
+        parser: None,
+        client: Client::new(peer),
+        steps: Vec::new(),
+        unfinished: None,
+        marks: Vec::new(),
+    })
 }
 
 /// One connection that speaks RESP.
@@ -64,12 +79,21 @@ struct Resp {
     client: Client,
     /// The plan: a step for each command, in order.
     steps: Vec<Step>,
+    /// A command that goes on before anything else does.
+    unfinished: Option<Unfinished>,
     /// Commands that need more than their steps, in order.
     marks: Vec<Mark>,
 }
 
 impl Protocol for Resp {
     fn parse(&mut self, input: &[u8], batch: &mut Batch, ctx: &Context<'_>) -> Parsed {
+        if let Some(task) = self.unfinished.take() {
+            if task.muted {
+                self.marks.push(Mark { steps: (0, 1), muted: true, notes_end: 0 });
+            }
+            self.steps.push(task.go_on(batch));
+            return Parsed { consumed: 0, commands: 1, next: Next::Again };
+        }
         let parser = self.parser.get_or_insert_with(|| {
             let bulk_bytes_max = ctx.shared.options.argument_bytes_max;
             Parser::new(Limits { bulk_bytes_max, ..Limits::default() })
@@ -145,6 +169,7 @@ impl Protocol for Resp {
             encoder: Encoder::new(out, self.client.answering),
             entry: &self.client.entry,
             watching: Vec::new(),
+            unfinished: None,
         };
         if self.marks.is_empty() {
             for step in self.steps.drain(..) {
@@ -154,6 +179,7 @@ impl Protocol for Resp {
             mark::write(&mut self.steps, &mut self.marks, &mut self.client.notes, &mut answer);
         }
         self.client.watched.append(&mut answer.watching);
+        self.unfinished = answer.unfinished;
         self.client.answering = answer.encoder.version();
         self.client.entry.set_version(self.client.answering);
         self.steps.shrink_to(KEEP_STEPS);
@@ -161,6 +187,10 @@ impl Protocol for Resp {
 
     fn entry(&self) -> &Arc<Entry> {
         &self.client.entry
+    }
+
+    fn is_subscribed(&self) -> bool {
+        self.client.entry.has(flag::SUBSCRIBED | flag::MONITOR)
     }
 }
 

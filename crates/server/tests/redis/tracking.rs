@@ -134,7 +134,7 @@ fn prefixes_are_broadcast(address: SocketAddr) {
 
 fn only_what_was_asked_for_is_tracked(address: SocketAddr) {
     let (mut one, mut two) = (tracking(address, &["OPTIN"]), Client::connect(address));
-    let mut get = |client: &mut Client, key: &str| {
+    let get = |client: &mut Client, key: &str| {
         assert!(matches!(client.ask(&["GET", key]), Value::Null | Value::Bulk(_)));
     };
     get(&mut one, "x");

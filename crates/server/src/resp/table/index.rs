@@ -5,10 +5,12 @@
 
 use super::{Categories, Command, TOP};
 
-const GROUPS: [&[Command]; 7] = [
+const GROUPS: [&[Command]; 9] = [
     super::acl::ROWS,
+    super::bitmaps::ROWS,
     super::connection::ROWS,
     super::generic::ROWS,
+    super::hyperloglog::ROWS,
     super::pubsub::ROWS,
     super::server::ROWS,
     super::strings::ROWS,

@@ -6,8 +6,10 @@
 //! A row is added to the file of its group. Behind what a row must have, calls of [`Command`]'s methods say the rest.
 
 mod acl;
+mod bitmaps;
 mod connection;
 mod generic;
+mod hyperloglog;
 mod index;
 mod keyspec;
 mod pubsub;
