@@ -10,7 +10,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use terrace::OpenStore;
-use terrace_engine::StoreError;
+use terrace_engine::{Removal, StoreError};
 
 use crate::limits::Limits;
 use crate::options::ServerOptions;
@@ -85,6 +85,19 @@ impl Shared {
         tls.replace(tls.options())?;
         tracing::info!("certificates are loaded again");
         Ok(())
+    }
+
+    /// Has the connections hear of keys that the store deletes by itself, until the server ends.
+    pub fn hear_of_removals(self: &Arc<Self>) {
+        let shared = Arc::downgrade(self);
+        self.store.on_removal(Some(Arc::new(move |why, db, key| {
+            if let Some(shared) = shared.upgrade() {
+                match why {
+                    Removal::Expired => shared.connections.key_expired(db, key),
+                    Removal::Evicted => shared.connections.key_evicted(db, key),
+                }
+            }
+        })));
     }
 
     /// Makes the workers look at their connections anew, after [`Shared::limits`] have changed.

@@ -27,6 +27,7 @@ fn all(address: SocketAddr) {
     only_the_classes_asked_for_are_told(address);
     one_may_hear_of_ones_own_changes(address);
     commands_are_shown(address);
+    expired_keys_are_told(address);
 }
 
 /// Each command and the events that it makes.
@@ -172,4 +173,18 @@ fn commands_are_shown(address: SocketAddr) {
     assert_eq!(watcher.answer(), refused);
     assert_eq!(watcher.answer(), Value::Simple(b"RESET".to_vec()));
     assert_eq!(watcher.answer(), Value::Null);
+}
+
+/// The original looks for them ten times a second, we in the background; both tell, and invalidate, when they are deleted.
+fn expired_keys_are_told(address: SocketAddr) {
+    let (mut ear, mut client) = (Client::connect(address), Client::connect(address));
+    assert_eq!(client.ask(&["CONFIG", "SET", "notify-keyspace-events", "Ex"]), ok());
+    assert!(matches!(ear.ask(&["PSUBSCRIBE", "__key*__:*"]), Value::Array(_)));
+    assert!(matches!(client.ask(&["HELLO", "3"]), Value::Map(_)));
+    assert_eq!(client.ask(&["CLIENT", "TRACKING", "ON", "NOLOOP"]), ok());
+    assert_eq!(client.ask(&["SET", "short", "1", "PX", "50"]), ok());
+    assert_eq!(client.ask(&["GET", "short"]), bulk("1"));
+    assert_eq!(heard(&mut ear), "expired:short");
+    assert_eq!(client.answer(), Value::Push(vec![bulk("invalidate"), Value::Array(vec![bulk("short")])]));
+    assert_eq!(client.ask(&["CONFIG", "SET", "notify-keyspace-events", ""]), ok());
 }
