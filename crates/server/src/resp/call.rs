@@ -40,7 +40,7 @@ impl<'a> Call<'a> {
     /// Finds the command, checks its arity and hands over to it.
     pub fn run(&mut self) -> Outcome {
         let name = self.arg(0);
-        match table::find(table::COMMANDS, name) {
+        match table::find(name) {
             Some(command) => self.run_as(command),
             None if name.eq_ignore_ascii_case(b"post") || name.eq_ignore_ascii_case(b"host:") => {
                 // A browser that was talked into sending a request here: nothing behind it is a command.
@@ -53,16 +53,12 @@ impl<'a> Call<'a> {
     }
 
     fn run_as(&mut self, command: &'static Command) -> Outcome {
-        let fits = match command.arity {
-            exactly @ 0.. => self.args.len() == exactly as usize,
-            at_least => self.args.len() >= at_least.unsigned_abs() as usize,
-        };
-        if !fits {
+        if !command.takes(self.args.len()) {
             return Err(error::arity(command.full_name));
         }
         self.name = command.full_name;
         match self.args.get(1) {
-            Some(sub) if !command.subcommands.is_empty() => match table::find(command.subcommands, sub) {
+            Some(sub) if command.is_container() => match command.sub(sub) {
                 Some(command) => self.run_as(command),
                 None => Err(error::unknown_sub(command.full_name, sub)),
             },

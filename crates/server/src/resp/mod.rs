@@ -8,19 +8,21 @@
 
 mod call;
 mod client;
-mod command_info;
+mod command;
 mod config;
 mod connection;
 mod counters;
 mod error;
 mod expiry;
 mod glob;
+mod help;
 mod info;
 mod keys;
 mod options;
 mod scan;
 mod step;
 mod strings;
+mod syntax;
 mod table;
 mod time;
 
