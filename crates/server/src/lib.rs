@@ -18,8 +18,11 @@ mod protocol;
 mod resp;
 mod server;
 mod shared;
+mod stop;
 mod worker;
 
 pub use exchange::Exchange;
+pub use memcached::{MemcachedUsers, WrongLine};
 pub use options::ServerOptions;
 pub use server::{Addresses, Server};
+pub use stop::{OnStop, StopKind};

@@ -49,7 +49,8 @@ pub(crate) struct Parsed {
 pub(crate) enum Next {
     /// Every whole command was taken: more bytes are needed.
     Read,
-    /// The batch is full, and the input may hold further commands: call again after answering.
+    /// The batch is full, and the input may hold further commands, or the last one goes on: call again after answering, even
+    /// with no input at all.
     Again,
     /// Nothing more is read from this connection; close it once the answers are sent.
     Close,

@@ -64,8 +64,8 @@ pub(super) fn decode<'b>(text: &[u8], buffer: &'b mut KeyBuffer) -> Option<&'b [
     (len > 0).then_some(&buffer.0[..len])
 }
 
-/// Appends bytes in base64.
-pub(super) fn encode(bytes: &[u8], out: &mut Vec<u8>) {
+/// Appends a key in base64.
+pub fn encode(bytes: &[u8], out: &mut Vec<u8>) {
     out.reserve(ENCODED_ROOM);
     for group in bytes.chunks(3) {
         let byte = |i: usize| u32::from(group.get(i).copied().unwrap_or(0));

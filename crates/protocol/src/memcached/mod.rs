@@ -31,9 +31,10 @@ pub mod reply;
 mod words;
 
 pub use admin::Classes;
-pub use base64::KeyBuffer;
+pub use base64::{KeyBuffer, encode as encode_key};
 pub use command::{Command, Crawl, Shutdown, Store, StoreVerb, Watch};
 pub use exptime::expire_at_ms;
+pub use meta::Key;
 pub use number::unsigned;
 pub use parser::{CloseReason, Event, Limits, Parser, Step};
 pub use words::Words;
