@@ -141,8 +141,16 @@ fn meta_told(meta: &Meta<'_>) -> String {
         assert!(meta.flags.has(letter));
         let _ = write!(told, " {}", char::from(letter));
         match letter {
-            b'N' | b'R' | b'T' => drop(write!(told, "{}", meta.flags.signed(letter).unwrap())),
-            b'C' | b'D' | b'F' | b'J' => drop(write!(told, "{}", meta.flags.unsigned(letter).unwrap())),
+            b'N' | b'R' | b'T' => drop(write!(
+                told,
+                "{}",
+                meta.flags.signed(letter).unwrap_or_else(|| panic!("{letter} is no number"))
+            )),
+            b'C' | b'D' | b'F' | b'J' => drop(write!(
+                told,
+                "{}",
+                meta.flags.unsigned(letter).unwrap_or_else(|| panic!("{letter} is no number"))
+            )),
             _ => told += &text(token),
         }
     }

@@ -14,7 +14,6 @@ use terrace_protocol::memcached::reply;
 
 use super::DATABASE;
 use super::answer::Answers;
-use super::meta::seconds_left;
 
 /// About how many keys a turn lists.
 const KEYS_A_TURN: u32 = 64;
@@ -157,10 +156,10 @@ impl Dumping {
                     0 => write!(out, " exp=-1"),
                     _ => write!(out, " exp={expires}"),
                 };
-                let _ = write!(
+                let _ = writeln!(
                     out,
-                    " la={} cas={} fetch={} cls=1 size={}\n",
-                    seconds_left(now_ms, 0).saturating_sub(idle),
+                    " la={} cas={} fetch={} cls=1 size={}",
+                    (now_ms / 1000).saturating_sub(idle),
                     meta.version,
                     if access.is_some_and(|access| access.fetched) { "yes" } else { "no" },
                     key.len() as u64 + meta.value_bytes,

@@ -21,14 +21,12 @@ pub(in crate::memcached) fn get(meta: Meta<'_>, batch: &mut Batch, ctx: &Context
     let touches = flags.has(b'T');
     // An invalidated record changes by being read: the first reader wins.
     let changes = touches || flags.has(b'N') || flags.has(b'R') || state.may_be_stale(ctx);
-    let mut buffer = KeyBuffer::default();
-    let key_bytes = key.bytes(&mut buffer);
     let op = if changes {
         let mut argument = vec![u8::from(flags.has(b'N')), u8::from(value)];
         put_steps(flags, ctx.now_ms, &mut argument);
-        edit(batch, key_bytes, rules::get, &argument)
+        edit(batch, key, rules::get, &argument)
     } else {
-        batch.push(DATABASE, key_bytes, OpKind::Get { value })
+        push(batch, key, OpKind::Get { value })
     };
     planned(batch, Verb::Get { value, touches, uses: !flags.has(b'u') }, op, key, flags)
 }
@@ -57,17 +55,15 @@ pub(in crate::memcached) fn set(
         expire_at: flags.signed(b'T').and_then(|exptime| expire_at_ms(exptime, ctx.now_ms)).unwrap_or(0),
     };
     let checked = rule.cas.is_some() && matches!(mode, SetMode::Set | SetMode::Replace);
-    let mut buffer = KeyBuffer::default();
-    let key_bytes = key.bytes(&mut buffer);
     let op = match plain(&rule, value, flags, batch) {
-        Some(kind) => batch.push(DATABASE, key_bytes, kind),
+        Some(kind) => push(batch, key, kind),
         None => {
             if rule.invalidates {
                 ctx.shared.counters.memcached.note_stale();
             }
             let mut argument = Vec::with_capacity(value.len() + 32);
             rule.put(value, &mut argument);
-            edit(batch, key_bytes, rules::set, &argument)
+            edit(batch, key, rules::set, &argument)
         }
     };
     planned(batch, Verb::Set { checked }, op, key, flags)
@@ -100,18 +96,16 @@ fn plain(rule: &SetRule, value: &[u8], flags: Flags<'_>, batch: &mut Batch) -> O
 /// `md`.
 pub(in crate::memcached) fn delete(meta: Meta<'_>, batch: &mut Batch, ctx: &Context<'_>) -> MetaPlanned {
     let Meta { key, flags } = meta;
-    let mut buffer = KeyBuffer::default();
-    let key_bytes = key.bytes(&mut buffer);
     let cas = flags.unsigned(b'C');
     let op = if flags.has(b'I') {
         ctx.shared.counters.memcached.note_stale();
         let mut argument = Vec::new();
         rules::put_cas(cas, &mut argument);
         put_steps(flags, ctx.now_ms, &mut argument);
-        edit(batch, key_bytes, rules::invalidate, &argument)
+        edit(batch, key, rules::invalidate, &argument)
     } else {
         let condition = cas.map_or(Condition::Always, Condition::Version);
-        batch.push(DATABASE, key_bytes, OpKind::Delete { condition, old_value: false })
+        push(batch, key, OpKind::Delete { condition, old_value: false })
     };
     planned(batch, Verb::Delete, op, key, flags)
 }
@@ -129,23 +123,29 @@ pub(in crate::memcached) fn number(
     argument.extend_from_slice(&flags.unsigned(b'J').unwrap_or(0).to_le_bytes());
     rules::put_cas(flags.unsigned(b'C'), &mut argument);
     put_steps(flags, ctx.now_ms, &mut argument);
-    let mut buffer = KeyBuffer::default();
-    let op = edit(batch, key.bytes(&mut buffer), rules::number, &argument);
+    let op = edit(batch, key, rules::number, &argument);
     planned(batch, Verb::Number { down, value: flags.has(b'v') }, op, key, flags)
 }
 
 /// `me`.
 pub(in crate::memcached) fn debug(key: Key<'_>, batch: &mut Batch, ctx: &Context<'_>) -> MetaPlanned {
     ctx.shared.counters.memcached.keep_accesses(ctx.now_ms);
-    let mut buffer = KeyBuffer::default();
-    let op = batch.push(DATABASE, key.bytes(&mut buffer), OpKind::Get { value: false });
+    let op = push(batch, key, OpKind::Get { value: false });
     let flags = batch.bytes(b"");
     MetaPlanned { verb: Verb::Debug, op, flags, quiet: false, base64: key.base64 }
 }
 
-fn edit(batch: &mut Batch, key: &[u8], edit: EditFn, argument: &[u8]) -> usize {
+fn edit(batch: &mut Batch, key: Key<'_>, edit: EditFn, argument: &[u8]) -> usize {
     let argument = batch.bytes(argument);
-    batch.push(DATABASE, key, OpKind::Edit { edit, argument })
+    push(batch, key, OpKind::Edit { edit, argument })
+}
+
+fn push(batch: &mut Batch, key: Key<'_>, kind: OpKind) -> usize {
+    if key.base64 {
+        batch.push(DATABASE, key.bytes(&mut KeyBuffer::default()), kind)
+    } else {
+        batch.push(DATABASE, key.text, kind)
+    }
 }
 
 fn planned(batch: &mut Batch, verb: Verb, op: usize, key: Key<'_>, flags: Flags<'_>) -> MetaPlanned {
