@@ -15,6 +15,7 @@ mod exchange;
 mod memcached;
 mod options;
 mod protocol;
+mod registry;
 mod resp;
 mod server;
 mod shared;

@@ -13,9 +13,11 @@
 //!   only in answers (the protocol version, counts of the whole store) is worked out while answering.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use terrace_engine::{Batch, Settled};
 
+use crate::registry::Entry;
 use crate::shared::Shared;
 
 /// Translates one connection's bytes into operations, and their answers into bytes.
@@ -31,6 +33,9 @@ pub(crate) trait Protocol: Send {
 
     /// Appends the answers of everything planned to `out`, in order, and empties the plan.
     fn answer(&mut self, batch: &Batch, proof: &Settled, ctx: &Context<'_>, out: &mut Vec<u8>);
+
+    /// The connection as others see it.
+    fn entry(&self) -> &Arc<Entry>;
 }
 
 /// What [`Protocol::parse`] did.
@@ -52,6 +57,8 @@ pub(crate) enum Next {
     /// The batch is full, and the input may hold further commands, or the last one goes on: call again after answering, even
     /// with no input at all.
     Again,
+    /// The next command is held until [`Pause`](crate::registry::Pause) ends: call again then.
+    Hold,
     /// Nothing more is read from this connection; close it once the answers are sent.
     Close,
 }

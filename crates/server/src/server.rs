@@ -13,6 +13,7 @@ use terrace::OpenStore;
 use crate::accept::{Acceptor, Listener};
 use crate::admin::Admin;
 use crate::options::ServerOptions;
+use crate::registry::Registry;
 use crate::shared::{Counters, Shared};
 use crate::worker::{Inbox, Worker};
 use crate::{memcached, resp};
@@ -53,6 +54,7 @@ impl Server {
         options.turn_operations = options.turn_operations.max(1);
         options.turn_bytes = options.turn_bytes.clamp(1, COMMAND_BYTES_MAX);
         options.command_bytes_max = options.command_bytes_max.min(COMMAND_BYTES_MAX);
+        let redis = resp::State::new(&options)?;
         let mut addresses = Addresses::default();
         let mut listeners = Vec::new();
         if let Some(address) = options.redis {
@@ -79,6 +81,8 @@ impl Server {
             stopping: AtomicBool::new(false),
             draining: AtomicBool::new(false),
             counters: Counters::default(),
+            redis,
+            connections: Registry::default(),
             options,
         });
         // From here on an error must end the threads that run already: the server's drop does.
@@ -93,6 +97,7 @@ impl Server {
         for i in 0..shared.options.threads {
             let session = shared.store.session().map_err(io::Error::other)?;
             let (worker, inbox) = Worker::new(Arc::clone(&shared), session)?;
+            shared.connections.add_worker(Arc::clone(&inbox));
             server.inboxes.push(inbox);
             server.workers.push(spawn(format!("worker-{i}"), move || worker.run())?);
         }

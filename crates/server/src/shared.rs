@@ -11,6 +11,7 @@ use terrace::OpenStore;
 use terrace_engine::StoreError;
 
 use crate::options::ServerOptions;
+use crate::registry::Registry;
 
 /// One server's store, options and counters.
 pub(crate) struct Shared {
@@ -32,12 +33,20 @@ pub(crate) struct Shared {
     pub draining: AtomicBool,
     /// Counters.
     pub counters: Counters,
+    /// What Redis's connections share.
+    pub redis: crate::resp::State,
+    /// The connections, and what they want of each other.
+    pub connections: Registry,
 }
 
 impl Shared {
     /// The shared part of a server without threads.
-    pub fn alone(store: OpenStore, options: ServerOptions) -> Self {
-        Self {
+    ///
+    /// # Errors
+    /// As [`resp::State::new`](crate::resp::State::new).
+    pub fn alone(store: OpenStore, options: ServerOptions) -> std::io::Result<Self> {
+        let redis = crate::resp::State::new(&options)?;
+        Ok(Self {
             store,
             dram_budget_bytes: AtomicU64::new(options.dram_budget_bytes),
             options,
@@ -47,7 +56,9 @@ impl Shared {
             stopping: AtomicBool::new(false),
             draining: AtomicBool::new(false),
             counters: Counters::default(),
-        }
+            redis,
+            connections: Registry::default(),
+        })
     }
 
     /// The budget of DRAM, in bytes.

@@ -169,7 +169,9 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
     fn execute_ops(&mut self, batch: &mut Batch, start: usize, end: usize) {
         let guard = batch.group_at(start).and_then(|group| group.after);
         // It is looked at once the guard has been decided: it waits behind that, should a device be read for it.
-        let with_key = |i: &usize| !matches!(batch.ops[*i].kind, OpKind::Flush { .. });
+        let with_key = |i: &usize| {
+            !matches!(batch.ops[*i].kind, OpKind::Flush { .. } | OpKind::Scan { .. } | OpKind::Range { .. })
+        };
         let of_group = (start..end).chain(guard.map(|guard| guard as usize)).filter(with_key);
         let mut hashes: Vec<u64> = of_group.map(|i| self.hash_of(batch, i)).collect();
         hashes.sort_unstable();

@@ -28,10 +28,13 @@ mod state;
 mod stats;
 mod users;
 
+use std::sync::Arc;
+
 use terrace_engine::{Batch, OpKind, Settled};
 use terrace_protocol::memcached::{CloseReason, Command, Event, Limits, Parser, reply};
 
 use crate::protocol::{Context, Next, Parsed, Peer, Protocol};
+use crate::registry::{Entry, Kind};
 use dump::Dumping;
 use plan::Planned;
 pub(crate) use state::State;
@@ -41,8 +44,9 @@ pub use users::{MemcachedUsers, WrongLine};
 const DATABASE: u8 = 0;
 
 /// A new connection's protocol.
-pub(crate) fn connect(_peer: Peer) -> Box<dyn Protocol> {
-    Box::new(Memcached::default())
+pub(crate) fn connect(peer: Peer) -> Box<dyn Protocol> {
+    let entry = Entry::new(peer, Kind::Memcached);
+    Box::new(Memcached { parser: None, plan: Vec::new(), dumping: None, entry })
 }
 
 /// Adds the delayed `flush_all` to a batch if it is due. Workers call it each turn, and sleep no longer than until
@@ -54,13 +58,13 @@ pub(crate) fn add_due_flush(batch: &mut Batch, ctx: &Context<'_>) {
 }
 
 /// One memcached connection.
-#[derive(Default)]
 struct Memcached {
     /// Made when the options are known, with the first bytes.
     parser: Option<Parser>,
     plan: Vec<Planned>,
     /// A listing that goes on before anything else is read.
     dumping: Option<Dumping>,
+    entry: Arc<Entry>,
 }
 
 /// A plan longer than this gives its memory back.
@@ -127,6 +131,10 @@ impl Protocol for Memcached {
         }
         answers.finish();
         self.plan.shrink_to(KEEP_PLANNED);
+    }
+
+    fn entry(&self) -> &Arc<Entry> {
+        &self.entry
     }
 }
 

@@ -4,11 +4,14 @@
 //! answers are sent from the worker's buffer, and only what the socket did not take is kept.
 
 use std::io::{self, ErrorKind, Read, Write};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 use mio::net::TcpStream;
 use terrace_engine::{Batch, Settled};
 
 use crate::protocol::{Context, Next, Protocol};
+use crate::registry::Entry;
 
 /// Buffers larger than this are freed when they run empty.
 const KEEP_BYTES: usize = 4 << 10;
@@ -20,6 +23,8 @@ const FIRST_WINDOW: usize = 64;
 pub(super) struct Connection {
     pub stream: TcpStream,
     protocol: Box<dyn Protocol>,
+    /// What other connections see and reach of it.
+    pub entry: Arc<Entry>,
     /// Received and not consumed: the beginning of a command, or (`again`) whole commands that wait for a batch with room.
     input: Vec<u8>,
     /// Answers that the socket did not take yet, from `sent` on.
@@ -31,6 +36,8 @@ pub(super) struct Connection {
     pub read_closed: bool,
     /// `input` may hold whole commands.
     again: bool,
+    /// The next command is held while the server pauses.
+    pub held: bool,
     /// Its operations are in a batch that has not settled: nothing is read or parsed.
     pub waiting: bool,
     /// Operations that it may add to one batch, save for a single command of more: how large answers will be is not known
@@ -38,6 +45,8 @@ pub(super) struct Connection {
     window: usize,
     /// Operations that it added to the batch it waits for.
     operations: usize,
+    /// The first of them.
+    first_operation: usize,
     /// It stands in the worker's queue.
     pub queued: bool,
     /// The server is stopping: read what has arrived, then close.
@@ -61,6 +70,7 @@ impl Connection {
     pub fn new(stream: TcpStream, protocol: Box<dyn Protocol>) -> Self {
         Self {
             stream,
+            entry: Arc::clone(protocol.entry()),
             protocol,
             input: Vec::new(),
             output: Vec::new(),
@@ -68,9 +78,11 @@ impl Connection {
             readable: false,
             read_closed: false,
             again: false,
+            held: false,
             waiting: false,
             window: FIRST_WINDOW,
             operations: 0,
+            first_operation: 0,
             queued: false,
             draining: false,
             closing: false,
@@ -82,6 +94,7 @@ impl Connection {
     pub fn wants_turn(&self, ctx: &Context<'_>) -> bool {
         let unsent = self.output.len() - self.sent;
         !self.waiting
+            && !self.held
             && !self.closing
             && !self.broken
             && unsent <= ctx.shared.options.output_bytes_pause
@@ -121,6 +134,8 @@ impl Connection {
             self.input = Vec::new();
         }
         self.waiting = taken.commands > 0;
+        self.entry.last_ms.store(ctx.now_ms, Relaxed);
+        self.entry.input_bytes.store(self.input.len(), Relaxed);
         taken
     }
 
@@ -143,9 +158,11 @@ impl Connection {
         let before = batch.len();
         let ctx = Context { operations_end: before + self.window, ..*ctx };
         let parsed = self.protocol.parse(input, batch, &ctx);
+        self.first_operation = before;
         self.operations = batch.len() - before;
         debug_assert!(parsed.consumed <= input.len(), "a parser consumed bytes that it was not shown");
-        self.again = parsed.next == Next::Again;
+        self.held = parsed.next == Next::Hold;
+        self.again = self.held || parsed.next == Next::Again;
         self.closing |= parsed.next == Next::Close;
         (parsed.consumed, parsed.commands)
     }
@@ -184,24 +201,63 @@ impl Connection {
         scratch: &mut Vec<u8>,
     ) -> usize {
         self.waiting = false;
+        let ops = self.first_operation..self.first_operation + self.operations;
+        ctx.shared.connections.settled(batch, proof, ops, &self.entry, ctx.now_ms);
         if self.broken {
+            // What was done is told to others all the same.
+            scratch.clear();
+            self.protocol.answer(batch, proof, ctx, scratch);
             return 0;
         }
         if self.output.len() > self.sent {
             // The socket is full: its event will send these too.
             let before = self.output.len();
             self.protocol.answer(batch, proof, ctx, &mut self.output);
+            self.entry.take_pushes(true, &mut self.output);
             self.adapt(self.output.len() - before, ctx);
+            self.tell_unsent();
             return 0;
         }
         scratch.clear();
         self.protocol.answer(batch, proof, ctx, scratch);
+        self.entry.take_pushes(true, scratch);
         self.adapt(scratch.len(), ctx);
         let sent = self.write(scratch);
         if sent < scratch.len() && !self.broken {
             self.output.extend_from_slice(&scratch[sent..]);
+            self.tell_unsent();
         }
+        self.closing |= self.entry.is_killed();
         sent
+    }
+
+    /// Sends what others have for it; returns the bytes sent. Never inside of an answer: answers are written in one piece.
+    pub fn look(&mut self, scratch: &mut Vec<u8>) -> usize {
+        self.entry.looked_at();
+        if self.entry.is_killed() {
+            self.broken = true;
+        }
+        if self.broken || self.closing {
+            return 0;
+        }
+        if self.output.len() > self.sent {
+            self.entry.take_pushes(!self.waiting, &mut self.output);
+            self.tell_unsent();
+            return 0;
+        }
+        scratch.clear();
+        self.entry.take_pushes(!self.waiting, scratch);
+        let sent = self.write(scratch);
+        if sent < scratch.len() && !self.broken {
+            self.output.extend_from_slice(&scratch[sent..]);
+        }
+        self.tell_unsent();
+        sent
+    }
+
+    /// Lets those who push know how much stands in front of it.
+    fn tell_unsent(&self) {
+        self.entry.output_bytes.store(self.output.len() - self.sent, Relaxed);
     }
 
     /// Chooses the next window so that answers like the last `bytes` would fill what may wait for the socket.
@@ -235,6 +291,7 @@ impl Connection {
                 self.output.clear();
             }
         }
+        self.tell_unsent();
         sent
     }
 

@@ -37,7 +37,7 @@ impl Answers<'_> {
             Reply::Hit { meta, value } => {
                 (View::of(&meta), batch.output(value.unwrap_or_default()), meta.version)
             }
-            Reply::Edited { answer, meta } => {
+            Reply::Edited { answer, meta, .. } => {
                 let mut answer = batch.output(answer);
                 let view = View::take(&mut answer);
                 (view, answer, cas(&meta, &view))
@@ -91,7 +91,7 @@ impl Answers<'_> {
             // A cas token that is not the record's, or (of a set) no record.
             Reply::NotStored { present: false, .. } if checked => (b"NF", 0),
             Reply::NotStored { present: true, .. } if checked || self.compared(planned.op) => (b"EX", 0),
-            Reply::Edited { answer, meta } => {
+            Reply::Edited { answer, meta, .. } => {
                 let view = View::take(&mut self.batch.output(answer));
                 match view.status {
                     Status::Absent => (b"NF", 0),
@@ -149,7 +149,7 @@ impl Answers<'_> {
     fn meta_number(&mut self, planned: MetaPlanned, down: bool, shows_value: bool) {
         let batch = self.batch;
         let (answer, meta) = match self.reply(planned.op) {
-            Reply::Edited { answer, meta } => (answer, meta),
+            Reply::Edited { answer, meta, .. } => (answer, meta),
             Reply::Error(error) => return self.meta_error(error),
             _ => return,
         };
