@@ -192,6 +192,11 @@ impl Protocol for Resp {
     fn is_subscribed(&self) -> bool {
         self.client.entry.has(flag::SUBSCRIBED | flag::MONITOR)
     }
+
+    fn is_authenticated(&mut self, ctx: &Context<'_>) -> bool {
+        let acl = &ctx.shared.redis.acl;
+        self.client.access.is_free(acl) || self.client.access.is_authenticated(acl)
+    }
 }
 
 fn protocol_error(error: ProtocolError) -> Refusal {
