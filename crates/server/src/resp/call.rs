@@ -7,6 +7,7 @@ use super::acl;
 use super::client::Client;
 use super::error::{self, NOT_AN_INTEGER, Refusal};
 use super::pubsub;
+use super::stats::{self, Ran};
 use super::step::{Answer, Step};
 use super::table::{self, Command};
 use super::transaction;
@@ -53,6 +54,7 @@ impl<'a> Call<'a> {
         if !self.client.access.is_free(&self.ctx.shared.redis.acl)
             && let Err(refusal) = acl::check(self, command)
         {
+            self.ctx.shared.redis.stats.rejected(command.id);
             self.fail_transaction();
             return Err(refusal);
         }
@@ -64,7 +66,16 @@ impl<'a> Call<'a> {
             }
             return kept;
         }
-        (command.handler)(self)
+        let redis = &self.ctx.shared.redis;
+        self.client.ran.push(Ran { id: command.id, first: self.batch.len() as u32 });
+        if redis.settings.keeps_arguments() {
+            self.client.kept.push(stats::shortened(self.args));
+        }
+        let outcome = (command.handler)(self);
+        if outcome.is_err() {
+            redis.stats.failed(command.id);
+        }
+        outcome
     }
 
     /// After a command that was refused `EXEC` does nothing.
@@ -91,6 +102,7 @@ impl<'a> Call<'a> {
 
     fn find_sub(&self, command: &'static Command) -> Result<&'static Command, Refusal> {
         if !command.takes(self.args.len()) {
+            self.ctx.shared.redis.stats.rejected(command.id);
             return Err(error::arity(command.full_name));
         }
         match self.args.get(1) {

@@ -72,6 +72,8 @@ pub(crate) struct Worker {
 struct Flight {
     batch: Batch,
     members: Vec<usize>,
+    /// When it was begun.
+    started: Option<Instant>,
 }
 
 impl Worker {
@@ -116,7 +118,12 @@ impl Worker {
                 _ => {}
             }
             let shared = Arc::clone(&self.shared);
-            let ctx = Context { now_ms: wall_clock_ms(), shared: &shared, operations_end: usize::MAX };
+            let ctx = Context {
+                now_ms: wall_clock_ms(),
+                elapsed_us: 0,
+                shared: &shared,
+                operations_end: usize::MAX,
+            };
             let mut woken = false;
             for event in &events {
                 match event.token() {
@@ -199,6 +206,7 @@ impl Worker {
             return;
         }
         let mut flight = self.spare.pop().unwrap_or_default();
+        flight.started = Some(Instant::now());
         if flush_due {
             crate::memcached::add_due_flush(&mut flight.batch, ctx);
         }
@@ -258,6 +266,8 @@ impl Worker {
 
     fn answer(&mut self, mut flight: Flight, proof: &Settled, ctx: &Context<'_>) {
         let mut sent = 0;
+        let elapsed = flight.started.take().map_or(Duration::ZERO, |started| started.elapsed());
+        let ctx = &Context { elapsed_us: elapsed.as_micros() as u64, ..*ctx };
         for &key in &flight.members {
             sent += self.connections[key].answer(&flight.batch, proof, ctx, &mut self.output);
             self.after(key, ctx);

@@ -1,7 +1,7 @@
 //! Commands on keys of any type.
 
 use super::{ALL, Command, NONE, ONE, command};
-use crate::resp::{expiry, keys, scan};
+use crate::resp::{admin, expiry, keys, scan};
 
 #[rustfmt::skip]
 pub(super) const ROWS: &[Command] = &[
@@ -35,4 +35,12 @@ pub(super) const ROWS: &[Command] = &[
         .syntax("key").access("RO"),
     command("unlink", -2, "write fast", ALL, "generic", keys::del, "Deletes keys.")
         .since("4.0.0").cost("O(1) for each key removed regardless of its size").syntax("key...").access("RM delete").tips("request_policy:multi_shard response_policy:agg_sum"),
+    command("wait", 3, "noscript", NONE, "generic", admin::wait, "Tells how many replicas have what was written: none.")
+        .since("3.0.0").syntax("numreplicas timeout").categories("connection").tips("request_policy:all_shards response_policy:agg_min"),
+    command("waitaof", 4, "noscript", NONE, "generic", admin::waitaof, "Tells that what was written is durable here.")
+        .since("7.2.0").syntax("numlocal:integer numreplicas timeout").categories("connection").tips("request_policy:all_shards response_policy:agg_min"),
+    command("sort", -2, "write denyoom", ONE, "generic", admin::sort, "Refused: there are only strings.")
+        .cost("O(1)").syntax("key [BY pattern] [LIMIT offset count] [GET pattern] [ASC|DESC] [ALPHA] [STORE destination]").categories("keyspace dangerous"),
+    command("sort_ro", -2, "readonly", ONE, "generic", admin::sort, "Refused: there are only strings.")
+        .since("7.0.0").syntax("key [BY pattern] [LIMIT offset count] [GET pattern] [ASC|DESC] [ALPHA]").categories("keyspace dangerous"),
 ];

@@ -5,11 +5,14 @@
 
 use super::{Categories, Command, TOP};
 
-const GROUPS: [&[Command]; 7] = [
+const GROUPS: [&[Command]; 10] = [
     super::acl::ROWS,
+    super::admin::ROWS,
+    super::cluster::ROWS,
     super::connection::ROWS,
     super::generic::ROWS,
     super::pubsub::ROWS,
+    super::scripting::ROWS,
     super::server::ROWS,
     super::strings::ROWS,
     super::transactions::ROWS,
