@@ -56,7 +56,7 @@ impl<'a> Call<'a> {
         {
             self.ctx.shared.redis.stats.rejected(command.id);
             self.fail_transaction();
-            return Err(refusal);
+            return Err(if command.name == "exec" { transaction::abort(self.client, &refusal) } else { refusal });
         }
         self.client.last_command = Some(&command.full_name);
         if self.client.transaction.is_some() && !transaction::runs_at_once(command) {

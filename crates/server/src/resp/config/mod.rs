@@ -16,12 +16,17 @@ pub(super) fn get(call: &mut Call<'_>) -> Outcome {
     let wanted = |name: &str| {
         call.args.from(2).any(|pattern| glob::matches(&pattern.to_ascii_lowercase(), name.as_bytes()))
     };
-    let found: Vec<_> = PARAMETERS.iter().filter(|parameter| wanted(parameter.name)).collect();
+    // As it is now: what follows in the same batch may set it anew.
+    let found: Vec<_> = PARAMETERS
+        .iter()
+        .filter(|parameter| wanted(parameter.name))
+        .map(|parameter| (parameter.name, (parameter.get)(call.ctx.shared)))
+        .collect();
     call.late(move |answer| {
         answer.encoder.map(found.len());
-        for parameter in found {
-            answer.encoder.bulk(parameter.name.as_bytes());
-            answer.encoder.bulk((parameter.get)(answer.ctx.shared).as_bytes());
+        for (name, value) in &found {
+            answer.encoder.bulk(name.as_bytes());
+            answer.encoder.bulk(value.as_bytes());
         }
     })
 }
