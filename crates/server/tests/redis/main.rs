@@ -3,6 +3,7 @@
 
 mod acl;
 mod answers;
+mod caches;
 mod client;
 mod clients;
 mod conformance;

@@ -2,7 +2,7 @@
 
 use super::{ALL, Command, KeySpec, NONE, ONE, command, container, sub};
 use crate::resp::generic::{every, moving, object, random, refused, restore};
-use crate::resp::{connection, expiry, help, keys, scan};
+use crate::resp::{admin, connection, expiry, help, keys, scan};
 
 #[rustfmt::skip]
 pub(super) const ROWS: &[Command] = &[
@@ -67,6 +67,10 @@ pub(super) const ROWS: &[Command] = &[
         .syntax("key").access("RO"),
     command("unlink", -2, "write fast", ALL, "generic", keys::del, "Deletes keys.")
         .since("4.0.0").cost("O(1) for each key removed regardless of its size").syntax("key...").access("RM delete").tips("request_policy:multi_shard response_policy:agg_sum"),
+    command("wait", 3, "noscript", NONE, "generic", admin::wait, "Tells how many replicas have what was written: none.")
+        .since("3.0.0").syntax("numreplicas timeout").categories("connection").tips("request_policy:all_shards response_policy:agg_min"),
+    command("waitaof", 4, "noscript", NONE, "generic", admin::waitaof, "Tells that what was written is durable here.")
+        .since("7.2.0").syntax("numlocal:integer numreplicas timeout").categories("connection").tips("request_policy:all_shards response_policy:agg_min"),
 ];
 
 #[rustfmt::skip]
