@@ -80,6 +80,8 @@ struct Run<'a> {
     seed: u64,
     step: usize,
     report: Report,
+    /// The operations of the last batch, for the message of a failure.
+    last: Vec<(Case, Observed)>,
 }
 
 /// Compares `steps` random batches, with background work, the passage of time and restarts between them.
@@ -90,7 +92,7 @@ pub fn random_model_test(harness: &mut dyn Harness, seed: u64, steps: usize) -> 
     let generator = Generator::new(seed, harness.limits());
     let model = Model::new(harness.now_ms());
     let (sessions, batch, report) = (Vec::new(), Batch::new(), Report::default());
-    let mut run = Run { harness, generator, model, sessions, batch, seed, step: 0, report };
+    let mut run = Run { harness, generator, model, sessions, batch, seed, step: 0, report, last: Vec::new() };
     run.open_sessions();
     for step in 0..steps {
         run.step = step;
@@ -114,7 +116,7 @@ pub fn random_model_test(harness: &mut dyn Harness, seed: u64, steps: usize) -> 
 
 impl Run<'_> {
     fn fail(&self, what: &str) -> ! {
-        panic!("seed {}, step {}: {what}", self.seed, self.step)
+        panic!("seed {}, step {}: {what}\nthe last batch: {:#?}", self.seed, self.step, self.last)
     }
 
     fn open_sessions(&mut self) {
@@ -160,6 +162,7 @@ impl Run<'_> {
         // A scan or a range that has to read from a device may see later operations of its own batch: let there be none.
         cases.sort_by_key(|case| matches!(case.action, Action::Scan { .. } | Action::Range { .. }));
         let observed = self.execute(&cases, together);
+        self.last = cases.iter().cloned().zip(observed.iter().cloned()).collect();
         if together == Together::Transaction && self.did_nothing(&cases, &observed) {
             return;
         }

@@ -10,16 +10,18 @@ mod args;
 mod banner;
 mod file;
 mod listen;
+mod network;
 mod recovery_bar;
 mod settings;
 mod shown;
 mod signals;
 mod sizing;
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Context;
-use terrace_server::{Server, ServerOptions};
+use terrace_server::{Endpoint, Server, ServerOptions};
 
 pub use args::ServeArgs;
 pub use settings::{KEYS, Settings, gather_text};
@@ -32,24 +34,29 @@ pub fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
     for (name, meant) in settings::misspelt(variables) {
         tracing::warn!("{name} is no option and is ignored; did you mean {meant}?");
     }
+    let config_file = args.config.clone().or_else(|| std::env::var_os("TERRACE_CONFIG").map(PathBuf::from));
     let settings = settings::gather(args, &|name| std::env::var(name).ok())?;
-    tracing::debug!("as a configuration file, the options are\n{settings}");
+    tracing::debug!("as a configuration file, the options are\n{}", without_password(&settings.to_string()));
     // A taken port is told before a recovery that may take long.
-    for at in [settings.redis, settings.memcached, settings.admin] {
-        at.probe().map_err(explain_bind)?;
+    let redis = settings.network.redis(&settings.redis);
+    let ports = redis.iter().chain(&settings.memcached.0).filter_map(Endpoint::address);
+    for address in ports.chain(settings.admin.address()) {
+        listen::probe(address).map_err(explain_bind)?;
     }
     let sized = sizing::size(&settings)?;
     say::announce(&banner::found(&settings, &sized));
     let signals = signals::Signals::install()?;
 
     let store = recovery_bar::open(sized.options.clone())?;
-    let server = match Server::start(store.clone(), server_options(&settings, &sized, &store)) {
+    let options = ServerOptions { config_file, ..server_options(&settings, &sized, &store) };
+    let server = match Server::start(store.clone(), options) {
         Ok(server) => server,
         Err(error) => {
             store.close()?;
             return Err(explain_bind(error));
         }
     };
+    server.on_shutdown_request(signals::ask);
     say::announce(&banner::ready(&settings, &sized, &store, server.addresses()));
 
     let signal = signals.wait();
@@ -64,18 +71,24 @@ pub fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// The lines of a configuration file, save for the one that is nobody's business.
+fn without_password(text: &str) -> String {
+    text.lines().filter(|line| !line.starts_with("requirepass")).collect::<Vec<_>>().join("\n")
+}
+
 fn server_options(settings: &Settings, sized: &sizing::Sized, store: &terrace::OpenStore) -> ServerOptions {
+    let dram = sized.options.dram.or(sized.options.dram_records).unwrap_or(0);
     ServerOptions {
-        redis: settings.redis.address(),
-        memcached: settings.memcached.address(),
+        redis: settings.network.redis(&settings.redis),
+        memcached: settings.memcached.0.clone(),
         admin: settings.admin.address(),
         threads: settings.threads,
-        dram_budget_bytes: sized.options.dram.or(sized.options.dram_records).unwrap_or(0),
+        dram_budget_bytes: dram,
         evicts: sized.options.when_full == terrace::WhenFull::Evict,
         dir: sized.options.dir.as_ref().map(|dir| dir.display().to_string()).unwrap_or_default(),
         durability: sized.options.durability.to_string(),
         description: store.description.clone(),
-        ..ServerOptions::default()
+        ..settings.network.options(dram)
     }
 }
 

@@ -103,7 +103,7 @@ fn settings(ctx: &Context<'_>, out: &mut Vec<u8>) {
     let options = &ctx.shared.options;
     reply::stat(out, "maxbytes", ctx.shared.dram_budget());
     reply::stat(out, "maxconns", options.max_connections);
-    if let Some(address) = options.memcached {
+    if let Some(address) = options.memcached.iter().find_map(|endpoint| endpoint.address()) {
         reply::stat(out, "tcpport", address.port());
         reply::stat(out, "inter", address.ip());
     }

@@ -21,6 +21,7 @@ mod help;
 mod info;
 mod keys;
 mod mark;
+mod monitor;
 mod options;
 mod pubsub;
 mod scan;
@@ -32,6 +33,7 @@ mod strings;
 mod syntax;
 mod table;
 mod time;
+mod tracking;
 mod transaction;
 
 use std::sync::Arc;
@@ -40,7 +42,7 @@ use terrace_engine::{Batch, Settled};
 use terrace_protocol::resp::{Encoder, Limits, Parser, ProtocolError};
 
 use crate::protocol::{Context, Next, Parsed, Peer, Protocol};
-use crate::registry::{Entry, flag, want};
+use crate::registry::{Entry, want};
 use call::Call;
 use client::Client;
 use error::Refusal;
@@ -76,7 +78,7 @@ impl Protocol for Resp {
         });
         let acl = &ctx.shared.redis.acl;
         self.client.pausing = false;
-        self.client.is_subscribed = self.client.entry.has(flag::SUBSCRIBED);
+        self.client.look();
         let mut parsed = Parsed { consumed: 0, commands: 0, next: Next::Read };
         while parsed.next == Next::Read {
             // Commands without operations are bounded too.
@@ -96,11 +98,10 @@ impl Protocol for Resp {
                         parsed.consumed += consumed;
                         continue;
                     }
-                    let wants = ctx.shared.connections.wants();
                     let before = self.steps.len();
                     self.client.replies.begin();
                     let mut call = Call::new(args, batch, ctx, &mut self.client, &mut self.steps);
-                    if wants & want::PAUSE != 0 && client::is_held(&call) {
+                    if call.wants & want::PAUSE != 0 && client::is_held(&call) {
                         parsed.next = Next::Hold;
                         break;
                     }
@@ -108,14 +109,19 @@ impl Protocol for Resp {
                     parsed.commands += 1;
                     let ran = call.run();
                     // Confirmations are no answers: they come with what was subscribed to.
-                    let listens = ran.is_ok() && call.name.ends_with("subscribe");
+                    let name = call.name;
+                    let listens = ran.is_ok() && name.ends_with("subscribe");
                     if let Err(refusal) = ran {
                         self.steps.truncate(before);
                         self.steps.push(Step::Error(refusal));
                     }
                     if self.client.wants_marks() {
                         let muted = self.client.replies.end() && !listens;
-                        self.marks.push(Mark { steps: (before, self.steps.len()), muted });
+                        let notes_end = self.client.notes.len();
+                        self.marks.push(Mark { steps: (before, self.steps.len()), muted, notes_end });
+                    }
+                    if self.client.tracks {
+                        tracking::end_command(&self.client, name);
                     }
                     if self.client.closing {
                         parsed.next = Next::Close;
@@ -130,6 +136,7 @@ impl Protocol for Resp {
             }
         }
         self.client.tell();
+        self.client.ran_end = batch.len() as u32;
         parsed
     }
 
@@ -147,7 +154,7 @@ impl Protocol for Resp {
                 step.write(&mut answer);
             }
         } else {
-            mark::write(&mut self.steps, &mut self.marks, &mut answer);
+            mark::write(&mut self.steps, &mut self.marks, &mut self.client.notes, &mut answer);
         }
         self.client.watched.append(&mut answer.watching);
         self.client.answering = answer.encoder.version();

@@ -3,7 +3,7 @@
 use std::net::{Ipv4Addr, SocketAddr};
 
 use terrace::{OpenStore, Options};
-use terrace_server::{Server, ServerOptions};
+use terrace_server::{Endpoint, Server, ServerOptions};
 
 /// The longest value of the tests' servers, in bytes; the original's default, so that both can be compared.
 pub const VALUE_BYTES_MAX: usize = 1 << 20;
@@ -35,7 +35,7 @@ impl Ours {
             Options { engine: "dram".into(), dram_records: Some(record_bytes), ..Options::default() };
         let store = terrace::open(options).unwrap();
         let options = ServerOptions {
-            memcached: Some((Ipv4Addr::LOCALHOST, 0).into()),
+            memcached: vec![Endpoint::Tcp((Ipv4Addr::LOCALHOST, 0).into())],
             threads: 2,
             memcached_value_bytes_max: VALUE_BYTES_MAX,
             ..ServerOptions::default()

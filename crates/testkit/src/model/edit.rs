@@ -16,6 +16,7 @@ impl Model {
         observed: &Observed,
     ) -> Result<(), String> {
         let highest = self.versions.get(&place).copied().unwrap_or(0);
+        let was_there = old.is_some();
         // A record that a group writes more than once has one version for all its answers.
         let version = if group == Group::Again { Known::AtLeast(highest) } else { Known::Above(highest) };
         let (answer, new) = match (rule, old) {
@@ -62,9 +63,11 @@ impl Model {
             return expected;
         }
         match new {
-            None => {
+            // One that has expired may still be counted.
+            None if was_there => {
                 self.records.remove(&place);
             }
+            None => {}
             Some(new) => {
                 self.versions.insert(place.clone(), meta.version);
                 self.records.insert(place, Record { version: Known::Exactly(meta.version), ..new });
