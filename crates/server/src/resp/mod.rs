@@ -166,6 +166,15 @@ impl Protocol for Resp {
     fn entry(&self) -> &Arc<Entry> {
         &self.client.entry
     }
+
+    fn is_authenticated(&mut self, ctx: &Context<'_>) -> bool {
+        let acl = &ctx.shared.redis.acl;
+        self.client.access.is_free(acl) || self.client.access.is_authenticated(acl)
+    }
+
+    fn is_subscribed(&self) -> bool {
+        self.client.is_subscribed
+    }
 }
 
 fn protocol_error(error: ProtocolError) -> Refusal {

@@ -137,7 +137,7 @@ impl Connection {
         }
         let stranger = if self.stream.is_handshaking() {
             limits.handshake_ms.get()
-        } else if !self.protocol.is_authenticated() {
+        } else if !self.protocol.is_authenticated(ctx) {
             limits.login_ms.get()
         } else {
             self.trusted_ms = ctx.now_ms;
@@ -207,8 +207,9 @@ impl Connection {
     }
 
     fn parse(&mut self, input: &[u8], batch: &mut Batch, ctx: &Context<'_>) -> (usize, usize) {
-        self.again = false;
-        if input.is_empty() {
+        // A listing goes on without any input.
+        let goes_on = std::mem::take(&mut self.again);
+        if input.is_empty() && !goes_on {
             return (0, 0);
         }
         let before = batch.len();
