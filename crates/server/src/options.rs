@@ -79,6 +79,8 @@ pub struct ServerOptions {
     pub acl_file: Option<PathBuf>,
     /// Whether Redis's `DEBUG` is allowed (Redis's `enable-debug-command`): for tests.
     pub debug_commands: bool,
+    /// The file that `CONFIG REWRITE` writes changes into.
+    pub config_file: Option<PathBuf>,
     /// Users in the words of an ACL file, `user NAME RULE ...` each; only without such a file.
     pub users: Vec<String>,
     /// Budget of DRAM in bytes, as `INFO` and `CONFIG GET maxmemory` tell it; 0 for none.
@@ -129,6 +131,7 @@ impl Default for ServerOptions {
             requirepass: String::new(),
             acl_file: None,
             debug_commands: false,
+            config_file: None,
             users: Vec::new(),
             dram_budget_bytes: 0,
             evicts: false,

@@ -77,20 +77,20 @@ impl<'a> Call<'a> {
             }
             return kept;
         }
-        let redis = &self.ctx.shared.redis;
         let first = self.batch.len();
+        let redis = &self.ctx.shared.redis;
         self.client.ran.push(Ran { id: command.id, first: first as u32 });
-        if redis.settings.keeps_arguments() {
+        if redis.settings.keeps_arguments() && self.client.kept.len() < stats::KEPT_MAX {
             self.client.kept.push(stats::shortened(self.args));
         }
-        let outcome = (command.handler)(self);
-        if outcome.is_err() {
+        let ran = (command.handler)(self);
+        if ran.is_err() {
             redis.stats.failed(command.id);
         }
         if self.wants & (want::COMMANDS | want::EVENTS) != 0 || self.client.tracks {
             self.tell(command, first);
         }
-        outcome
+        ran
     }
 
     /// Tells others of a command that ran, whose operations are those from `first` on.

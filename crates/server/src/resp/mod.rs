@@ -160,6 +160,7 @@ impl Protocol for Resp {
             }
         }
         self.client.tell();
+        self.client.ran_end = batch.len() as u32;
         parsed
     }
 

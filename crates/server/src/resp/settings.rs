@@ -3,7 +3,10 @@
 //! # Thread safety
 //! Each is a number by itself: relaxed, no order between them.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, Ordering::Relaxed};
+
+use parking_lot::Mutex;
 
 /// See the module.
 #[derive(Debug)]
@@ -21,6 +24,8 @@ pub(crate) struct Settings {
     /// `hz`: told, and nothing else.
     pub hz: AtomicI64,
     kept: AtomicU32,
+    /// Parameters that were changed.
+    changed: Mutex<BTreeSet<&'static str>>,
 }
 
 /// Parameters that are kept and told, and change nothing.
@@ -50,6 +55,7 @@ impl Default for Settings {
             latency_tracking: AtomicBool::new(true),
             hz: AtomicI64::new(10),
             kept: AtomicU32::new(0),
+            changed: Mutex::default(),
         }
     }
 }
@@ -58,6 +64,16 @@ impl Settings {
     /// Whether arguments are kept until the answer, for the slow log.
     pub fn keeps_arguments(&self) -> bool {
         (0..super::stats::FINE_US).contains(&self.slowlog_slower_us.load(Relaxed))
+    }
+
+    /// A parameter was changed.
+    pub fn note_changed(&self, name: &'static str) {
+        self.changed.lock().insert(name);
+    }
+
+    /// Parameters that were changed.
+    pub fn changed(&self) -> BTreeSet<&'static str> {
+        self.changed.lock().clone()
     }
 
     /// Entries that `ACL LOG` keeps; never more than a server can spare.

@@ -78,10 +78,10 @@ pub(crate) struct Worker {
 struct Flight {
     batch: Batch,
     members: Vec<usize>,
-    /// It begins with memcached's delayed flush, which is nobody's.
-    flush: bool,
     /// When it was begun.
     started: Option<Instant>,
+    /// It begins with memcached's delayed flush, which is nobody's.
+    flush: bool,
 }
 
 impl Worker {
@@ -277,11 +277,11 @@ impl Worker {
 
     fn answer(&mut self, mut flight: Flight, proof: &Settled, ctx: &Context<'_>) {
         let mut sent = 0;
+        let elapsed = flight.started.take().map_or(Duration::ZERO, |started| started.elapsed());
+        let ctx = &Context { elapsed_us: elapsed.as_micros() as u64, ..*ctx };
         if std::mem::take(&mut flight.flush) {
             self.shared.connections.flushed();
         }
-        let elapsed = flight.started.take().map_or(Duration::ZERO, |started| started.elapsed());
-        let ctx = &Context { elapsed_us: elapsed.as_micros() as u64, ..*ctx };
         for &key in &flight.members {
             sent += self.connections[key].answer(&flight.batch, proof, ctx, &mut self.output);
             self.after(key, ctx);

@@ -46,6 +46,8 @@ pub(super) struct Client {
     pub last_command: Option<CommandName>,
     /// Commands that ran and are not answered yet.
     pub ran: Vec<Ran>,
+    /// The operation behind those of the last of them.
+    pub ran_end: u32,
     /// Their arguments, while those are kept for the slow log.
     pub kept: Vec<Vec<Box<[u8]>>>,
     /// Where its worker counts.
@@ -83,6 +85,7 @@ impl Client {
             answering: Version::Resp2,
             last_command: None,
             ran: Vec::new(),
+            ran_end: 0,
             kept: Vec::new(),
             numbers: None,
             replies: Replies::default(),

@@ -1,9 +1,11 @@
 //! `CONFIG`: redis.conf's names for what can be told, and changed, while the server runs.
 
 mod parameters;
+mod rewrite;
 mod value;
 
 pub(super) use parameters::policy;
+pub(super) use rewrite::rewrite;
 
 use super::call::{Call, Outcome};
 use super::error::Refusal;
@@ -48,6 +50,7 @@ pub(super) fn set(call: &mut Call<'_>) -> Outcome {
             }
             return Err(failed(parameter.name.as_bytes(), &why));
         }
+        shared.redis.settings.note_changed(parameter.name);
         if let Ok(before) = parameter.change.read(before.as_bytes()) {
             done.push((parameter, before));
         }
@@ -88,9 +91,4 @@ pub(super) fn resetstat(call: &mut Call<'_>) -> Outcome {
     let totals = super::stats::totals(call.ctx.shared);
     call.ctx.shared.redis.stats.reset(totals.into_iter());
     call.ok()
-}
-
-/// `CONFIG REWRITE`.
-pub(super) fn rewrite(_call: &mut Call<'_>) -> Outcome {
-    Err("ERR The server is running without a config file".into())
 }

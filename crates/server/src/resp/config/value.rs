@@ -82,7 +82,7 @@ fn in_range<T>(value: T, fits: bool, min: i64, max: i64) -> Result<T, String> {
 }
 
 /// A size as Redis writes it: a number, and `k`, `m`, `g` for powers of 1000, `kb`, `mb`, `gb` for those of 1024.
-fn memory_bytes(text: &[u8]) -> Option<u64> {
+pub(super) fn memory_bytes(text: &[u8]) -> Option<u64> {
     let digits = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
     let number: u64 = std::str::from_utf8(&text[..digits]).ok()?.parse().ok()?;
     let unit: u64 = match text[digits..].to_ascii_lowercase().as_slice() {

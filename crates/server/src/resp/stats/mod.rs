@@ -101,7 +101,7 @@ impl Default for Stats {
 
 impl Stats {
     /// This thread's numbers.
-    pub fn of_this_thread(&self) -> Arc<OfWorker> {
+    pub(super) fn of_this_thread(&self) -> Arc<OfWorker> {
         let new = || Arc::new(OfWorker((0..COMMAND_COUNT).map(|_| OfCommand::default()).collect()));
         Arc::clone(self.workers.lock().entry(std::thread::current().id()).or_insert_with(new))
     }
@@ -132,7 +132,7 @@ impl Stats {
     }
 
     /// The numbers of all commands since they were reset, by their places in the table.
-    pub fn commands(&self) -> Vec<Numbers> {
+    pub(super) fn commands(&self) -> Vec<Numbers> {
         let mut all = self.commands_ever();
         for (now, before) in all.iter_mut().zip(&self.baseline.lock().commands) {
             now.calls -= before.calls;

@@ -21,6 +21,8 @@ pub(in crate::resp) const FINE_US: i64 = 1000;
 /// As in Redis: more arguments, and more bytes of each, are cut.
 const ARGS_MAX: usize = 32;
 const ARG_BYTES_MAX: usize = 128;
+/// Commands of one batch whose arguments are kept.
+pub(in crate::resp) const KEPT_MAX: usize = 1024;
 /// Entries that `SLOWLOG GET` tells unless asked for more.
 const SHOWN: i64 = 10;
 /// Entries are bounded whatever `slowlog-max-len` says.
@@ -99,8 +101,7 @@ pub(super) fn note(client: &mut Client, batch: &Batch, ctx: &Context<'_>, slower
         client.kept.drain(..).for_each(add);
         return;
     }
-    // Other connections' operations may stand behind the last command's.
-    let end = |at: usize| client.ran.get(at + 1).map_or(batch.len(), |next| next.first as usize);
+    let end = |at: usize| client.ran.get(at + 1).map_or(client.ran_end, |next| next.first) as usize;
     let Some(at) =
         (0..client.ran.len()).max_by_key(|at| (end(*at) - client.ran[*at].first as usize, usize::MAX - at))
     else {
