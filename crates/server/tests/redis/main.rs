@@ -4,12 +4,16 @@
 mod acl;
 mod admin;
 mod answers;
+mod caches;
 mod client;
+mod clients;
 mod conformance;
 mod connections;
+mod events;
 mod hostile;
 mod original;
 mod ours;
 mod pubsub;
 mod table;
+mod tracking;
 mod transactions;
