@@ -73,13 +73,13 @@ fn compare(group: Group) {
             let shown: Vec<String> = command.iter().map(|arg| arg.escape_ascii().to_string()).collect();
             assert!(
                 theirs[i] == ours[i],
-                "seed {}, about command {}: {}\nthe original {:?}\nours         {:?}\nbefore it: {:?}",
+                "seed {}, about command {}: {}\nthe original {}\nours         {}\nbefore it: {:?}",
                 seed(),
                 done + i,
                 shown.join(" "),
-                theirs[i],
-                ours[i],
-                commands[i.saturating_sub(8)..i]
+                shown_value(&theirs[i]),
+                shown_value(&ours[i]),
+                commands[i.saturating_sub(16)..i]
                     .iter()
                     .map(|command| command.join(&b' ').escape_ascii().to_string())
                     .collect::<Vec<_>>()
@@ -89,6 +89,15 @@ fn compare(group: Group) {
     }
     drop(sides);
     ours.stop();
+}
+
+/// An answer, readable.
+fn shown_value(value: &Value) -> String {
+    match value {
+        Value::Bulk(bytes) | Value::Simple(bytes) | Value::Error(bytes) => bytes.escape_ascii().to_string(),
+        Value::Array(values) => values.iter().map(|value| shown_value(value) + ", ").collect(),
+        other => format!("{other:?}"),
+    }
 }
 
 struct Side(Client);

@@ -112,7 +112,12 @@ impl Random {
             for _ in 0..self.below(12) {
                 let group = [Group::Strings, Group::Bits, Group::HyperLogLogs, Group::Keys];
                 let group = group[self.below(4) as usize];
-                commands.push(self.command(group));
+                let mut command = self.command(group);
+                if command[0] == b"PFADD" {
+                    // See below.
+                    command.truncate(3);
+                }
+                commands.push(command);
             }
             commands.push(words(if self.below(6) == 0 { "DISCARD" } else { "EXEC" }));
         } else if group == Group::HyperLogLogs && self.below(20) == 0 {
@@ -236,8 +241,12 @@ impl Random {
             let offset = if self.below(4) == 0 { format!("#{}", self.below(8)) } else { self.bit() };
             command.push(offset.into());
             if action != "GET" {
-                let number = if self.below(2) == 0 { (self.next() as i64).to_string() } else { self.whole() };
-                command.push(number.into());
+                // Smaller ones than those of which Redis, saturating them, makes the largest instead of the smallest number.
+                command.push(if self.below(2) == 0 {
+                    (self.next() as i64 >> 2 >> self.below(60)).to_string().into()
+                } else {
+                    self.below(300).to_string().into()
+                });
             }
         }
         command

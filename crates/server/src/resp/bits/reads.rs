@@ -85,11 +85,15 @@ fn given(call: &Call<'_>, at: usize, unit_first: bool) -> Result<Given, &'static
         Some(_) => Err(SYNTAX),
     };
     let start = number(at)?;
-    let (end, bits) = if unit_first {
+    if unit_first {
         let bits = unit()?;
-        (end()?, bits)
-    } else {
-        (end()?, unit()?)
+        return Ok(Given { start, end: end()?, bits });
+    }
+    let end = end()?;
+    let bits = match end {
+        // Nothing, whatever the unit is said to be.
+        Some(end) if start < 0 && end < 0 && start > end => false,
+        _ => unit()?,
     };
     Ok(Given { start, end, bits })
 }
