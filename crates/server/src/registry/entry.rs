@@ -1,6 +1,6 @@
 //! One connection as others see it.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -9,7 +9,7 @@ use crossbeam_utils::atomic::AtomicCell;
 use parking_lot::Mutex;
 use terrace_protocol::resp::Version;
 
-use super::hub::Subscriptions;
+use super::hub::{Name, Subscriptions};
 use crate::protocol::Peer;
 use crate::worker::Inbox;
 
@@ -42,6 +42,8 @@ pub(crate) struct Entry {
     has_pushes: AtomicBool,
     /// What it listens to.
     pub subscriptions: Mutex<Subscriptions>,
+    /// Of CLIENT TRACKING BCAST.
+    pub prefixes: Mutex<BTreeSet<Name>>,
     /// Names that it gave, and the like.
     pub labels: Mutex<Labels>,
     /// When it sent its last bytes, in milliseconds since the Unix epoch.
@@ -80,6 +82,14 @@ pub(crate) mod flag {
     pub(crate) const BROADCAST: u32 = 32;
     /// The connection that invalidations are redirected to is gone.
     pub(crate) const BROKEN_REDIRECT: u32 = 64;
+    /// CLIENT TRACKING with OPTIN.
+    pub(crate) const OPT_IN: u32 = 128;
+    /// CLIENT TRACKING with OPTOUT.
+    pub(crate) const OPT_OUT: u32 = 256;
+    /// CLIENT TRACKING with NOLOOP.
+    pub(crate) const NO_LOOP: u32 = 512;
+    /// CLIENT CACHING, for the next command.
+    pub(crate) const CACHING: u32 = 1024;
 }
 
 /// What a connection says of itself.
@@ -124,6 +134,7 @@ impl Entry {
             queue: Mutex::default(),
             has_pushes: AtomicBool::new(false),
             subscriptions: Mutex::default(),
+            prefixes: Mutex::default(),
             labels: Mutex::new(labels),
             last_command: AtomicCell::new(None),
             db: AtomicU8::new(0),

@@ -16,22 +16,29 @@
 //! - What nobody asked for costs one relaxed load a command: [`Registry::wants`].
 //!
 //! # Thread safety
-//! Locks, in the order in which they may be taken: the table of tracked keys, a part of the hub, its patterns, the
-//! registry's list, an entry's queue or labels, an inbox. None is held across a system call, save the waker's.
+//! Locks, in the order in which they may be taken: a part of the hub, its patterns; the monitors; an entry's prefixes, those
+//! of all; then one of: a part of the tracked keys, the registry's list, an entry's queue, labels or subscriptions, an inbox. None is held across a system call, save the waker's.
 
+mod changes;
 mod entry;
 mod hub;
+mod monitor;
+pub(crate) mod notify;
 mod pause;
+mod tracking;
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 use parking_lot::Mutex;
+use terrace_engine::{Batch, Settled};
 
 pub(crate) use entry::{CommandName, Entry, Kind, flag};
 pub(crate) use hub::{Hub, Name, Topic};
 pub(crate) use pause::Pause;
+pub(crate) use tracking::{Options as TrackingOptions, Tracking};
 
 use crate::worker::Inbox;
 
@@ -42,6 +49,12 @@ const PUSH_BYTES_MAX: usize = 32 << 20;
 pub(crate) mod want {
     /// Commands are held ([`super::Pause`]).
     pub(crate) const PAUSE: u32 = 1;
+    /// Somebody sees every command ([`super::Registry::monitor`]).
+    pub(crate) const COMMANDS: u32 = 2;
+    /// Changes are published ([`super::notify`]).
+    pub(crate) const EVENTS: u32 = 4;
+    /// Somebody hears of writes ([`super::Tracking`]).
+    pub(crate) const WRITES: u32 = 8;
 }
 
 /// The connections of one server.
@@ -59,6 +72,11 @@ pub(crate) struct Registry {
     pub pause: Pause,
     /// Channels.
     pub hub: Hub,
+    /// Keys in the caches of clients.
+    pub tracking: Tracking,
+    monitors: monitor::Monitors,
+    /// Classes of events that are published.
+    notified: AtomicU32,
 }
 
 impl Default for Registry {
@@ -71,6 +89,9 @@ impl Default for Registry {
             overruns: AtomicU64::new(0),
             pause: Pause::default(),
             hub: Hub::default(),
+            tracking: Tracking::default(),
+            monitors: Default::default(),
+            notified: AtomicU32::new(0),
         }
     }
 }
@@ -112,6 +133,8 @@ impl Registry {
     /// A connection is closed.
     pub fn leave(&self, entry: &Arc<Entry>) {
         self.entries.lock().remove(&entry.id());
+        self.unmonitor(entry);
+        self.untrack(entry);
         for topic in [Topic::Channel, Topic::Pattern, Topic::Shard] {
             let names = entry.subscriptions.lock().take(topic);
             names.iter().for_each(|name| self.hub.remove(topic, name, entry));
@@ -126,6 +149,18 @@ impl Registry {
     /// All connections, the oldest first.
     pub fn all(&self) -> Vec<Arc<Entry>> {
         self.entries.lock().values().cloned().collect()
+    }
+
+    /// Operations of a connection have settled: tells those who want to hear of writes. What became of commands is told where
+    /// these are answered, in their order; other protocols are told of here.
+    pub fn settled(&self, batch: &Batch, proof: &Settled, ops: Range<usize>, by: &Entry, now_ms: u64) {
+        let wants = self.wants();
+        if wants & want::WRITES != 0 {
+            self.tell_writes(batch, proof, ops.clone(), by);
+        }
+        if wants & want::EVENTS != 0 && by.kind != Kind::Redis {
+            self.tell_events(batch, proof, ops, "", now_ms);
+        }
     }
 
     /// Appends bytes to what waits for a connection; closes it instead if that is too much.

@@ -10,6 +10,7 @@ use super::error::arity;
 use super::options::is;
 use super::pubsub;
 use super::step::Step;
+use crate::registry::flag;
 
 /// The Redis whose answers these commands follow.
 pub(super) const REDIS_VERSION: &str = "7.2.4";
@@ -52,7 +53,13 @@ pub(super) fn select(call: &mut Call<'_>) -> Outcome {
 
 pub(super) fn reset(call: &mut Call<'_>) -> Outcome {
     call.client.reset();
-    call.about_store(pubsub::unsubscribe_all)?;
+    call.about_store(|answer| {
+        pubsub::unsubscribe_all(answer);
+        let connections = &answer.ctx.shared.connections;
+        connections.untrack(answer.entry);
+        connections.unmonitor(answer.entry);
+        answer.entry.set(flag::MONITOR, false);
+    })?;
     call.answer(Step::Version(Version::Resp2))?;
     call.answer(Step::Simple("RESET"))
 }

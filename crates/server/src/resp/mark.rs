@@ -1,6 +1,8 @@
 //! Commands that need more than their steps: an answer that is not wanted, or something that must come right behind it.
 //! Most batches have none.
 
+use std::ops::Range;
+
 use super::step::{Answer, Step};
 
 /// Room for this many is kept from turn to turn.
@@ -12,10 +14,26 @@ pub(super) struct Mark {
     pub steps: (usize, usize),
     /// Its answer is not wanted.
     pub muted: bool,
+    /// Its notes end before this one.
+    pub notes_end: usize,
 }
 
-/// Writes the answers of a plan with marks, and empties both.
-pub(super) fn write(steps: &mut Vec<Step>, marks: &mut Vec<Mark>, answer: &mut Answer<'_>) {
+/// Something that others are told of when a command is answered.
+pub(super) struct Note {
+    /// The operations of the command.
+    pub ops: Range<usize>,
+    /// Its full name.
+    pub command: &'static str,
+}
+
+/// Writes the answers of a plan with marks, and empties all three.
+pub(super) fn write(
+    steps: &mut Vec<Step>,
+    marks: &mut Vec<Mark>,
+    notes: &mut Vec<Note>,
+    answer: &mut Answer<'_>,
+) {
+    let mut noted = 0;
     let mut marks_left = marks.iter().peekable();
     let mut start = answer.encoder.buffer().len();
     for (i, step) in steps.drain(..).enumerate() {
@@ -31,9 +49,17 @@ pub(super) fn write(steps: &mut Vec<Step>, marks: &mut Vec<Mark>, answer: &mut A
                     task.muted = true;
                 }
             }
+            for note in &notes[noted..mark.notes_end] {
+                let connections = &answer.ctx.shared.connections;
+                let now_ms = answer.ctx.now_ms;
+                connections.tell_events(answer.batch, answer.proof, note.ops.clone(), note.command, now_ms);
+            }
+            noted = mark.notes_end;
             answer.entry.take_pushes(false, answer.encoder.buffer());
         }
     }
     marks.clear();
     marks.shrink_to(KEEP);
+    notes.clear();
+    notes.shrink_to(KEEP);
 }

@@ -25,6 +25,7 @@ mod hyperloglog;
 mod info;
 mod keys;
 mod mark;
+mod monitor;
 mod options;
 mod payload;
 mod pubsub;
@@ -38,6 +39,7 @@ mod table;
 mod task;
 mod text;
 mod time;
+mod tracking;
 mod transaction;
 
 use std::sync::Arc;
@@ -46,7 +48,7 @@ use terrace_engine::{Batch, Settled};
 use terrace_protocol::resp::{Encoder, Limits, Parser, ProtocolError};
 
 use crate::protocol::{Context, Next, Parsed, Peer, Protocol};
-use crate::registry::{Entry, flag, want};
+use crate::registry::{Entry, want};
 use call::Call;
 use client::Client;
 use error::Refusal;
@@ -87,7 +89,7 @@ impl Protocol for Resp {
     fn parse(&mut self, input: &[u8], batch: &mut Batch, ctx: &Context<'_>) -> Parsed {
         if let Some(task) = self.unfinished.take() {
             if task.muted {
-                self.marks.push(Mark { steps: (0, 1), muted: true });
+                self.marks.push(Mark { steps: (0, 1), muted: true, notes_end: 0 });
             }
             self.steps.push(task.go_on(batch));
             return Parsed { consumed: 0, commands: 1, next: Next::Again };
@@ -98,7 +100,7 @@ impl Protocol for Resp {
         });
         let acl = &ctx.shared.redis.acl;
         self.client.pausing = false;
-        self.client.is_subscribed = self.client.entry.has(flag::SUBSCRIBED);
+        self.client.look();
         let mut parsed = Parsed { consumed: 0, commands: 0, next: Next::Read };
         while parsed.next == Next::Read {
             // Commands without operations are bounded too.
@@ -118,11 +120,10 @@ impl Protocol for Resp {
                         parsed.consumed += consumed;
                         continue;
                     }
-                    let wants = ctx.shared.connections.wants();
                     let before = self.steps.len();
                     self.client.replies.begin();
                     let mut call = Call::new(args, batch, ctx, &mut self.client, &mut self.steps);
-                    if wants & want::PAUSE != 0 && client::is_held(&call) {
+                    if call.wants & want::PAUSE != 0 && client::is_held(&call) {
                         parsed.next = Next::Hold;
                         break;
                     }
@@ -130,14 +131,19 @@ impl Protocol for Resp {
                     parsed.commands += 1;
                     let ran = call.run();
                     // Confirmations are no answers: they come with what was subscribed to.
-                    let listens = ran.is_ok() && call.name.ends_with("subscribe");
+                    let name = call.name;
+                    let listens = ran.is_ok() && name.ends_with("subscribe");
                     if let Err(refusal) = ran {
                         self.steps.truncate(before);
                         self.steps.push(Step::Error(refusal));
                     }
                     if self.client.wants_marks() {
                         let muted = self.client.replies.end() && !listens;
-                        self.marks.push(Mark { steps: (before, self.steps.len()), muted });
+                        let notes_end = self.client.notes.len();
+                        self.marks.push(Mark { steps: (before, self.steps.len()), muted, notes_end });
+                    }
+                    if self.client.tracks {
+                        tracking::end_command(&self.client, name);
                     }
                     if self.client.closing {
                         parsed.next = Next::Close;
@@ -170,7 +176,7 @@ impl Protocol for Resp {
                 step.write(&mut answer);
             }
         } else {
-            mark::write(&mut self.steps, &mut self.marks, &mut answer);
+            mark::write(&mut self.steps, &mut self.marks, &mut self.client.notes, &mut answer);
         }
         self.client.watched.append(&mut answer.watching);
         self.unfinished = answer.unfinished;
@@ -181,6 +187,15 @@ impl Protocol for Resp {
 
     fn entry(&self) -> &Arc<Entry> {
         &self.client.entry
+    }
+
+    fn is_authenticated(&mut self, ctx: &Context<'_>) -> bool {
+        let acl = &ctx.shared.redis.acl;
+        self.client.access.is_free(acl) || self.client.access.is_authenticated(acl)
+    }
+
+    fn is_subscribed(&self) -> bool {
+        self.client.is_subscribed
     }
 }
 

@@ -13,6 +13,7 @@ use terrace_protocol::resp::Version;
 use super::acl::Access;
 use super::call::{Call, Outcome};
 use super::error::{Refusal, SYNTAX};
+use super::mark::Note;
 use super::options::is;
 use super::step::Step;
 use super::transaction::{Transaction, Watched};
@@ -52,6 +53,12 @@ pub(super) struct Client {
     pub guard: Option<u32>,
     /// It has subscribed to something.
     pub is_subscribed: bool,
+    /// It tracks the keys that it reads.
+    pub tracks: bool,
+    /// It sees every command.
+    pub monitors: bool,
+    /// What others are told of when the commands are answered.
+    pub notes: Vec<Note>,
     /// Close once everything is answered.
     pub closing: bool,
     /// The last command's answer tells about the whole store: nothing behind it may be executed before.
@@ -61,8 +68,8 @@ pub(super) struct Client {
 impl Client {
     pub fn new(peer: Peer) -> Self {
         Self {
+            entry: Entry::new(peer.clone(), Kind::Redis),
             peer,
-            entry: Entry::new(peer, Kind::Redis),
             db: 0,
             access: Access::default(),
             version: Version::Resp2,
@@ -73,6 +80,9 @@ impl Client {
             watched: Vec::new(),
             guard: None,
             is_subscribed: false,
+            tracks: false,
+            monitors: false,
+            notes: Vec::new(),
             closing: false,
             pausing: false,
         }
@@ -87,8 +97,16 @@ impl Client {
         self.transaction = None;
         self.watched.clear();
         self.replies = Replies::default();
-        self.entry.set(flag::NO_EVICT | flag::NO_TOUCH | flag::MONITOR, false);
+        self.entry.set(flag::NO_EVICT | flag::NO_TOUCH, false);
         self.set_name(b"");
+    }
+
+    /// Sees what its last commands, or others, have made of it.
+    pub fn look(&mut self) {
+        let flags = self.entry.flags.load(Relaxed);
+        self.is_subscribed = flags & flag::SUBSCRIBED != 0;
+        self.tracks = flags & (flag::TRACKING | flag::BROADCAST) == flag::TRACKING;
+        self.monitors = flags & flag::MONITOR != 0;
     }
 
     /// Lets others see what the last commands changed.
@@ -109,7 +127,7 @@ impl Client {
 
     /// Whether something beside the answers must be done behind every command of this connection.
     pub fn wants_marks(&self) -> bool {
-        self.replies.are_muted() || self.is_subscribed
+        self.replies.are_muted() || self.is_subscribed || self.monitors || !self.notes.is_empty()
     }
 }
 

@@ -1,7 +1,7 @@
 //! Commands about connections.
 
 use super::{Command, NONE, command, container, sub};
-use crate::resp::{acl, client, connection, help};
+use crate::resp::{acl, client, connection, help, tracking};
 
 #[rustfmt::skip]
 pub(super) const ROWS: &[Command] = &[
@@ -24,8 +24,12 @@ pub(super) const ROWS: &[Command] = &[
 
 #[rustfmt::skip]
 const CLIENT: &[Command] = &[
+    sub("client|caching", 3, tracking::caching, "Chooses whether the next command's keys are tracked.").flags("noscript loading stale")
+        .since("6.0.0").syntax("(YES|NO)"),
     sub("client|getname", 2, client::getname, "Tells the connection's name.").flags("noscript loading stale")
         .since("2.6.9"),
+    sub("client|getredir", 2, tracking::getredir, "Tells the connection that hears of invalidations.").flags("noscript loading stale")
+        .since("6.0.0"),
     sub("client|help", 2, help::help, "Tells the subcommands.")
         .since("5.0.0"),
     sub("client|id", 2, client::id, "Tells the connection's number.").flags("noscript loading stale")
@@ -48,6 +52,10 @@ const CLIENT: &[Command] = &[
         .since("7.2.0").syntax("(LIB-NAME libname|LIB-VER libver)"),
     sub("client|setname", 3, client::setname, "Names the connection.").flags("noscript loading stale")
         .since("2.6.9").syntax("connection-name"),
+    sub("client|tracking", -3, tracking::tracking, "Tells the client when keys that it has read are written.").flags("noscript loading stale")
+        .since("6.0.0").cost("O(1). Some options may introduce additional complexity.").syntax("(ON|OFF) [REDIRECT client-id] [PREFIX prefix [PREFIX prefix...]] [BCAST] [OPTIN] [OPTOUT] [NOLOOP]"),
+    sub("client|trackinginfo", 2, tracking::trackinginfo, "Tells how the connection tracks.").flags("noscript loading stale")
+        .since("6.2.0"),
     sub("client|unblock", -3, client::unblock, "Ends a wait; no command here waits.").flags("admin noscript loading stale")
         .since("5.0.0").cost("O(log N) where N is the number of client connections").syntax("client-id [TIMEOUT|ERROR]"),
     sub("client|unpause", 2, client::unpause, "Ends a pause.").flags("admin noscript loading stale")
