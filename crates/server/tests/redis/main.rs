@@ -8,6 +8,7 @@ mod conformance;
 mod connections;
 mod differential;
 mod hostile;
+mod keyspace;
 mod original;
 mod ours;
 mod pubsub;
