@@ -12,20 +12,22 @@ mod file;
 mod listen;
 mod network;
 mod recovery_bar;
+mod run;
 mod settings;
 mod shown;
-mod signals;
+pub mod signals;
 mod sizing;
 
 use std::process::ExitCode;
 
-use anyhow::Context;
 use terrace_server::{Endpoint, Server, ServerOptions};
 
 pub use args::ServeArgs;
+pub use network::clients_bytes_default;
+pub use run::until_told;
 pub use settings::{KEYS, Settings, gather_text};
 
-use crate::say;
+use crate::{descriptors, say};
 
 /// Runs it until a signal ends it.
 pub fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
@@ -43,10 +45,12 @@ pub fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
     }
     let sized = sizing::size(&settings)?;
     say::announce(&banner::found(&settings, &sized));
-    let signals = signals::Signals::install()?;
+    let signals = signals::Signals::install(&[])?;
 
     let store = recovery_bar::open(sized.options.clone())?;
-    let server = match Server::start(store.clone(), server_options(&settings, &sized, &store)) {
+    let options = server_options(&settings, &sized, &store);
+    descriptors::make_room(options.max_connections as u64);
+    let server = match Server::start(store.clone(), options) {
         Ok(server) => server,
         Err(error) => {
             store.close()?;
@@ -54,16 +58,13 @@ pub fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
         }
     };
     say::announce(&banner::ready(&settings, &sized, &store, server.addresses()));
-
-    let signal = signals.wait();
-    tracing::info!("{signal}: answering what has been received, then stopping; a second signal ends at once");
-    let drained = server.shutdown();
-    store.close().context("saving the store failed; what was acknowledged is recovered at the next start")?;
-    drained.context("a server thread had failed before the end")?;
-    tracing::info!(
-        "stopped; {}",
-        if sized.options.dir.is_some() { "everything is saved" } else { "nothing was kept" }
-    );
+    let has_certificate = settings.network.has_certificate();
+    until_told(server, store, signals, |server| match has_certificate {
+        true => server.reload_tls(),
+        false => Ok(tracing::info!("SIGHUP: there is nothing to read again")),
+    })?;
+    let kept = sized.options.dir.is_some();
+    tracing::info!("stopped; {}", if kept { "everything is saved" } else { "nothing was kept" });
     Ok(ExitCode::SUCCESS)
 }
 
