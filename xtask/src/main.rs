@@ -11,6 +11,7 @@ mod built;
 mod dax_vm;
 mod device_reads;
 mod disk;
+mod request_cost;
 mod schedules;
 mod tidy;
 mod versus;
@@ -55,6 +56,8 @@ enum Chore {
     Versus(versus::Arguments),
     /// Measures terrace's reads of an SSD and fio's of the same file, in turns.
     DeviceReads(device_reads::Arguments),
+    /// Measures what a request costs servers: CPU time, requests a second, percentiles.
+    RequestCost(request_cost::Arguments),
     /// Leaves out every flush, fence and sync in turn and looks for a crash image that shows it.
     #[command(disable_help_flag = true)]
     Sites(Passed),
@@ -85,6 +88,7 @@ fn main() -> anyhow::Result<std::process::ExitCode> {
         Chore::DaxVm(arguments) => dax_vm::run(&arguments),
         Chore::Versus(arguments) => versus::run(&arguments),
         Chore::DeviceReads(arguments) => device_reads::run(&arguments),
+        Chore::RequestCost(arguments) => request_cost::run(&arguments),
         Chore::Sites(passed) => proof("sites", &passed),
         Chore::Planted(passed) => proof("planted", &passed),
     }

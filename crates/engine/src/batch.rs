@@ -12,9 +12,9 @@ use crate::reply::{Meta, OpError, Reply};
 pub struct Batch {
     pub(crate) input: Vec<u8>,
     pub(crate) ops: Vec<Op>,
-    /// Ranges of `ops` (start, end) that are atomic.
-    pub(crate) atomic: Vec<(u32, u32)>,
-    pub(crate) open_atomic: Option<u32>,
+    /// Runs of `ops` that are atomic.
+    pub(crate) atomic: Vec<Atomic>,
+    pub(crate) open_atomic: Option<Atomic>,
     pub(crate) output: Vec<u8>,
     pub(crate) replies: Vec<Reply>,
     /// Keys found by `Scan` operations: operation and span of the key in `output`.
@@ -23,6 +23,19 @@ pub struct Batch {
     pub(crate) ranged: Vec<(u32, Row)>,
     pub(crate) pending: Vec<crate::pending::Pending>,
     pub(crate) ticket: crate::commit::Ticket,
+    /// See [`Batch::sync`].
+    pub(crate) syncs: bool,
+}
+
+/// A run of operations that are one step.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Atomic {
+    pub start: u32,
+    pub end: u32,
+    /// An error of one is the answer of all.
+    pub strict: bool,
+    /// The operation that must not have ended its group.
+    pub after: Option<u32>,
 }
 
 /// Buffers larger than this are given back when a batch is cleared.
@@ -51,6 +64,7 @@ impl Batch {
         self.scanned.clear();
         self.ranged.clear();
         self.ticket.clear();
+        self.syncs = false;
     }
     /// Operations in it.
     pub fn len(&self) -> usize {
@@ -89,22 +103,59 @@ impl Batch {
         self.ops.push(op);
         self.ops.len() - 1
     }
-    /// Makes the operations pushed until [`end_atomic`](Self::end_atomic) one step, in a crash and in what others see.
-    /// Only `Set` with [`Condition::Always`](crate::Condition::Always) may be in it; keys may repeat (the last wins). In a
-    /// group `flags: None` counts as 0 and [`Expiry::Keep`](crate::Expiry::Keep) as `Clear`, and every answer carries the
-    /// group's last version.
+    /// Makes the operations pushed until [`end_atomic`](Self::end_atomic) one step, in a crash and in what others see. Each sees
+    /// what those before it did. An error of one is the answer of all, and nothing is done.
+    ///
+    /// Any operations on single keys may be in it. All that they write must fit one log group, else all answer
+    /// [`OpError::GroupTooLong`]. A record is written once, so answers about one carry the version that it ends with.
     pub fn begin_atomic(&mut self) {
-        debug_assert!(self.open_atomic.is_none(), "atomic groups don't nest");
-        self.open_atomic = Some(self.ops.len() as u32);
+        self.begin(true);
     }
-    /// Ends the group begun by [`begin_atomic`](Self::begin_atomic).
+    /// The same, but an error of one operation leaves the others as they are: a protocol's transaction.
+    pub fn begin_transaction(&mut self) {
+        self.begin(false);
+    }
+    fn begin(&mut self, strict: bool) {
+        debug_assert!(self.open_atomic.is_none(), "atomic groups don't nest");
+        let start = self.ops.len() as u32;
+        self.open_atomic = Some(Atomic { start, end: start, strict, after: None });
+    }
+    /// The group that was begun last happens only if operation `guard`, of a group before it in this batch, does not end its own
+    /// group ([`Outcome::Abort`](crate::Outcome::Abort)): else its operations answer [`Reply::Aborted`], too. A whole-database
+    /// operation may be such a group, alone.
+    pub fn only_after(&mut self, guard: usize) {
+        if let Some(group) = &mut self.open_atomic {
+            debug_assert!(guard < group.start as usize, "a group waits for what comes before it");
+            group.after = Some(guard as u32);
+        }
+    }
+    /// The batch settles only once everything that was executed before it, by whichever session, is safe from power loss, whatever
+    /// the store promises. (Without a log nothing can be promised, and it settles as any other.)
+    pub fn sync(&mut self) {
+        self.syncs = true;
+    }
+    /// Whether a group was begun and not ended.
+    pub fn is_atomic(&self) -> bool {
+        self.open_atomic.is_some()
+    }
+    /// Ends the group begun by [`begin_atomic`](Self::begin_atomic) or [`begin_transaction`](Self::begin_transaction).
     pub fn end_atomic(&mut self) {
-        if let Some(start) = self.open_atomic.take() {
+        if let Some(group) = self.open_atomic.take() {
             let end = self.ops.len() as u32;
-            if end > start + 1 {
-                self.atomic.push((start, end));
+            if end > group.start + 1 || (end > group.start && group.after.is_some()) {
+                self.atomic.push(Atomic { end, ..group });
             }
         }
+    }
+    /// The group that starts there.
+    pub(crate) fn group_at(&self, start: usize) -> Option<&Atomic> {
+        let found = self.atomic.binary_search_by_key(&start, |group| group.start as usize);
+        found.ok().and_then(|i| self.atomic.get(i))
+    }
+    /// Whether what this group waits for has ended its own.
+    pub(crate) fn is_aborted_at(&self, start: usize) -> bool {
+        let guard = self.group_at(start).and_then(|group| group.after);
+        guard.is_some_and(|guard| self.replies.get(guard as usize) == Some(&Reply::Aborted))
     }
     /// The operation with this number.
     pub fn op(&self, i: usize) -> &Op {

@@ -1,9 +1,10 @@
 //! What an operation makes of the old record: pure, so that it can run inside the index's critical section, outside of
 //! it for large values, and again if the record changed meanwhile.
 
+use crate::edit::{Edit, NewBytes, OldRecord, Outcome};
 use crate::op::{Condition, Delta, ExpireIf, Expiry, OpKind};
 use crate::record::Head;
-use crate::reply::OpError;
+use crate::reply::{Meta, OpError};
 
 /// A live record as an operation sees it.
 #[derive(Clone, Copy)]
@@ -13,12 +14,23 @@ pub(crate) struct Old<'a> {
     pub value: &'a [u8],
 }
 
+/// Buffers for what is computed, reused from operation to operation.
+#[derive(Default)]
+pub(crate) struct Scratch {
+    /// A new value, or a number as text.
+    pub value: Vec<u8>,
+    /// What an edit answers.
+    pub answer: Vec<u8>,
+    /// What edits of one atomic group hand on.
+    pub carry: Vec<u8>,
+}
+
 /// Where a new value comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NewValue {
     /// The operation's argument.
     Argument,
-    /// The bytes in the scratch buffer.
+    /// [`Scratch::value`].
     Scratch,
     /// The old record's (its extent, if it has one).
     Old,
@@ -28,7 +40,7 @@ pub(crate) enum NewValue {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Decision {
     /// Store, then answer `Answer`.
-    Put { value: NewValue, flags: u32, expire_at: u64, answer: Answer },
+    Put { value: NewValue, flags: u32, expire_at: u64, state: u8, answer: Answer },
     /// Delete, then answer.
     Delete { answer: Answer },
     /// Only answer.
@@ -55,8 +67,14 @@ pub(crate) enum Answer {
     },
     Number(i64),
     Unsigned(u64),
-    /// The scratch buffer, as text.
+    /// [`Scratch::value`], as text.
     FloatInScratch,
+    /// [`Scratch::answer`], and whether the record was written or deleted.
+    Edited {
+        changed: bool,
+    },
+    /// Nothing of the group is done.
+    Aborted,
     Length(u64),
     Error(OpError),
 }
@@ -66,18 +84,18 @@ pub(crate) fn needs_value(kind: &OpKind) -> bool {
     match kind {
         OpKind::Get { value } | OpKind::Expire { value, .. } => *value,
         OpKind::Set { old_value, .. } | OpKind::Delete { old_value, .. } => *old_value,
-        OpKind::Incr { .. } | OpKind::Append { .. } => true,
+        OpKind::Incr { .. } | OpKind::Append { .. } | OpKind::Edit { .. } => true,
         OpKind::Flush { .. } | OpKind::Scan { .. } | OpKind::Range { .. } | OpKind::Purge => false,
     }
 }
 
-/// Decides. `argument` is the operation's value, `scratch` receives a computed one.
+/// Decides. `argument` is the operation's value or its edit's argument, `scratch` receives what is computed.
 pub(crate) fn decide(
     kind: &OpKind,
     argument: &[u8],
     old: Option<Old<'_>>,
     now_ms: u64,
-    scratch: &mut Vec<u8>,
+    scratch: &mut Scratch,
 ) -> Decision {
     match *kind {
         OpKind::Set { condition, expiry, flags, old_value, .. } => {
@@ -97,7 +115,7 @@ pub(crate) fn decide(
                 return if present { Decision::Delete { answer } } else { Decision::Answer(answer) };
             }
             let flags = flags.unwrap_or(old_head.flags);
-            Decision::Put { value: NewValue::Argument, flags, expire_at, answer }
+            Decision::Put { value: NewValue::Argument, flags, expire_at, state: 0, answer }
         }
         OpKind::Delete { condition, old_value } => match old {
             None => Decision::Answer(Answer::Miss),
@@ -113,22 +131,16 @@ pub(crate) fn decide(
             let head = old.map(|old| *old.head).unwrap_or_default();
             let value = old.map_or(&[][..], |old| old.value);
             let (first, second) = if front { (argument, value) } else { (value, argument) };
-            scratch.clear();
-            scratch.extend_from_slice(first);
-            scratch.extend_from_slice(second);
-            let answer = Answer::Length(scratch.len() as u64);
-            Decision::Put { value: NewValue::Scratch, flags: head.flags, expire_at: head.expire_at, answer }
+            scratch.value.clear();
+            scratch.value.extend_from_slice(first);
+            scratch.value.extend_from_slice(second);
+            put_scratch(&head, Answer::Length(scratch.value.len() as u64))
         }
         OpKind::Incr { by } => {
             let head = old.map(|old| *old.head).unwrap_or_default();
-            match add(by, old.map(|old| old.value), scratch) {
+            match add(by, old.map(|old| old.value), &mut scratch.value) {
                 Ok(Answer::Miss) => Decision::Answer(Answer::Miss),
-                Ok(answer) => Decision::Put {
-                    value: NewValue::Scratch,
-                    flags: head.flags,
-                    expire_at: head.expire_at,
-                    answer,
-                },
+                Ok(answer) => put_scratch(&head, answer),
                 Err(error) => Decision::Answer(Answer::Error(error)),
             }
         }
@@ -148,9 +160,11 @@ pub(crate) fn decide(
             } else if new == old.head.expire_at {
                 Decision::Answer(answer)
             } else {
-                Decision::Put { value: NewValue::Old, flags: old.head.flags, expire_at: new, answer }
+                let state = old.head.meta.state();
+                Decision::Put { value: NewValue::Old, flags: old.head.flags, expire_at: new, state, answer }
             }
         }
+        OpKind::Edit { edit, .. } => run(edit, argument, old, now_ms, scratch),
         OpKind::Get { value } => {
             Decision::Answer(if old.is_some() { Answer::Hit { value } } else { Answer::Miss })
         }
@@ -162,6 +176,55 @@ pub(crate) fn decide(
             _ => Decision::Answer(Answer::Miss),
         },
         OpKind::Flush { .. } | OpKind::Scan { .. } | OpKind::Range { .. } => Decision::Answer(Answer::Miss),
+    }
+}
+
+/// A computed value over what was beside the old one.
+fn put_scratch(old: &Head, answer: Answer) -> Decision {
+    let (flags, expire_at, state) = (old.flags, old.expire_at, old.meta.state());
+    Decision::Put { value: NewValue::Scratch, flags, expire_at, state, answer }
+}
+
+fn run(
+    edit: crate::edit::EditFn,
+    argument: &[u8],
+    old: Option<Old<'_>>,
+    now_ms: u64,
+    scratch: &mut Scratch,
+) -> Decision {
+    let Scratch { value, answer, carry } = scratch;
+    value.clear();
+    answer.clear();
+    let old_record = old.map(|old| OldRecord {
+        meta: Meta {
+            version: old.head.version,
+            flags: old.head.flags,
+            expire_at: old.head.expire_at,
+            value_bytes: old.value.len() as u64,
+            state: old.head.meta.state(),
+        },
+        value: old.value,
+    });
+    let outcome = edit(&mut Edit { argument, old: old_record, now_ms, value, answer, carry });
+    let deletes = match outcome {
+        Outcome::Abort => return Decision::Answer(Answer::Aborted),
+        Outcome::Keep => false,
+        Outcome::Delete => true,
+        Outcome::Put(put) => put.expire_at != 0 && put.expire_at <= now_ms,
+    };
+    let kept = Answer::Edited { changed: false };
+    let answer = Answer::Edited { changed: true };
+    match outcome {
+        _ if deletes && old.is_some() => Decision::Delete { answer },
+        Outcome::Put(put) if !deletes => {
+            debug_assert!(put.state < crate::edit::STATE_END, "a protocol's state of {}", put.state);
+            let value = match (put.bytes, old) {
+                (NewBytes::Old, Some(_)) => NewValue::Old,
+                _ => NewValue::Scratch,
+            };
+            Decision::Put { value, flags: put.flags, expire_at: put.expire_at, state: put.state, answer }
+        }
+        _ => Decision::Answer(kept),
     }
 }
 

@@ -14,6 +14,7 @@
 pub mod batch;
 pub mod clock;
 pub mod durability;
+pub mod edit;
 pub mod hash;
 pub mod machine;
 pub mod manifest;
@@ -42,6 +43,7 @@ mod waiters;
 pub use batch::{Batch, Row, Settled};
 pub use commit::Barrier;
 pub use durability::Durability;
+pub use edit::{Edit, EditFn, NewBytes, OldRecord, Outcome, Put};
 pub use machine::{Machine, MachineOptions, StoreHandle};
 pub use op::{
     Condition, DATABASES, Delta, Direction, ExpireAt, ExpireIf, Expiry, Op, OpKind, RangeStart, Span,

@@ -93,6 +93,13 @@ pub enum OpKind {
         /// Copy the value out (`GETEX`, `gat`).
         value: bool,
     },
+    /// Applies a rule of the caller's own. `Edited`, or `Aborted`; a damaged record is an error.
+    Edit {
+        /// The rule.
+        edit: crate::edit::EditFn,
+        /// What it is given.
+        argument: Span,
+    },
     /// Forgets every key of one database, or of all with `db: None`. `Done`. Logged as a generation: its cost does not grow
     /// with the data. The key is unused.
     Flush {

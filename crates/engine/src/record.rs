@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! word 0   version                                             bit 63: being rewritten (in DRAM only)
-//! word 1   key bytes:17 | value bytes:15 | slot words:14 | kind:2 | database:4 | type:4 | has expiry:1 | spare:7
+//! word 1   key bytes:17 | value bytes:15 | slot words:14 | kind:2 | database:4 | type:4 | has expiry:1 | state:3 | spare:4
 //! word 2   checksum:32 (zero until the record leaves DRAM) | flags:32
 //! [word]   expiry in ms since the Unix epoch, only if it has one
 //! words    key, padded with zeros to whole words
@@ -12,6 +12,8 @@
 //!
 //! All words are little-endian. Absent fields cost nothing; database, type and memcached's flags are in every record for
 //! free. A value of more than [`INLINE_VALUE_BYTES`] is an *extent*: the record holds its description.
+
+use crate::reply::Meta;
 
 /// Values up to this length lie in the record itself.
 pub const INLINE_VALUE_BYTES: usize = 16 * 1024;
@@ -77,6 +79,15 @@ impl RecordMeta {
     pub fn has_expiry(self) -> bool {
         self.0 >> 56 & 1 == 1
     }
+    /// Of a record of which only the protocol's own state is known.
+    pub(crate) fn of_state(state: u8) -> Self {
+        Self(u64::from(state) << 57)
+    }
+    /// A protocol's own state.
+    #[inline]
+    pub fn state(self) -> u8 {
+        (self.0 >> 57 & 7) as u8
+    }
     /// The word where the key starts.
     #[inline]
     pub fn key_word(self) -> usize {
@@ -97,7 +108,7 @@ impl RecordMeta {
         self.key_bytes() <= KEY_BYTES_MAX
             && self.value_bytes() <= INLINE_VALUE_BYTES
             && self.used_words() <= self.slot_words()
-            && self.0 >> 57 == 0
+            && self.0 >> 60 == 0
     }
     /// The same record in a place of `words` words.
     pub fn with_slot_words(self, words: usize) -> Self {
@@ -122,6 +133,17 @@ pub struct Head {
 }
 
 impl Head {
+    /// What answers tell of a live record, save for the length of its value where that lies elsewhere.
+    #[inline]
+    pub fn meta_for_answers(&self) -> Meta {
+        Meta {
+            version: self.version,
+            flags: self.flags,
+            expire_at: self.expire_at,
+            value_bytes: self.meta.value_bytes() as u64,
+            state: self.meta.state(),
+        }
+    }
     /// Of a record that can't be read, as far as others tell: a tombstone still says that its key is gone, anything else is
     /// poison. `words` is the length of its place.
     pub fn lost(version: u64, kind: Kind, db: u8, words: usize, tier: u8) -> Self {
@@ -143,6 +165,8 @@ pub struct NewRecord<'a> {
     pub db: u8,
     /// memcached's flags.
     pub flags: u32,
+    /// A protocol's own state, below [`STATE_END`](crate::edit::STATE_END).
+    pub state: u8,
     /// Expiry in ms since the Unix epoch, 0 for never.
     pub expire_at: u64,
     /// The key.
@@ -164,7 +188,8 @@ impl NewRecord<'_> {
                 | (self.value.len() as u64) << 17
                 | (self.kind as u64) << 46
                 | u64::from(self.db) << 48
-                | u64::from(self.expire_at != 0) << 56,
+                | u64::from(self.expire_at != 0) << 56
+                | u64::from(self.state & (crate::edit::STATE_END - 1)) << 57,
         );
         meta.with_slot_words(meta.used_words())
     }
@@ -248,6 +273,7 @@ impl<'a> RecordView<'a> {
             kind: self.head.meta.kind(),
             db: self.head.meta.db(),
             flags: self.head.flags,
+            state: self.head.meta.state(),
             expire_at: self.head.expire_at,
             key: self.key,
             value: self.value,
@@ -266,6 +292,7 @@ mod tests {
             kind: Kind::Value,
             db: 15,
             flags: u32::MAX,
+            state: 0,
             expire_at: 0,
             key: &[1; 8],
             value: &[2; 64],
@@ -282,6 +309,7 @@ mod tests {
                 kind: Kind::Tombstone,
                 db: 3,
                 flags: 8,
+                state: 0,
                 expire_at,
                 key: &key,
                 value: &value,

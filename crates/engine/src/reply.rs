@@ -44,6 +44,17 @@ pub enum Reply {
     Float(Span),
     /// The value's length after an append.
     Length(u64),
+    /// An edit was applied.
+    Edited {
+        /// What it answered.
+        answer: Span,
+        /// The record's as it is afterwards; of no record, all zero.
+        meta: Meta,
+        /// Whether it was written or deleted.
+        changed: bool,
+    },
+    /// An edit ended the atomic group that this operation is in, and nothing of it was done.
+    Aborted,
     /// An iteration step; keys through [`Batch::scanned`](crate::Batch::scanned).
     Scanned {
         /// Where to go on; 0 at the end.
@@ -71,6 +82,8 @@ pub struct Meta {
     pub expire_at: ExpireAt,
     /// Length of the value in bytes.
     pub value_bytes: u64,
+    /// A protocol's own state (memcached's stale items); 0 after a plain write.
+    pub state: u8,
 }
 
 /// Why an operation was refused. Its `Display` is a sentence for people; protocols have their own texts.

@@ -47,7 +47,7 @@ impl Exchange {
         let nowhere = Address::Ip(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)));
         let protocol = connect(Peer { id: 1, remote: nowhere.clone(), local: nowhere, since_ms: 0 });
         Ok(Self {
-            shared: Shared::alone(store, options),
+            shared: Shared::alone(store, options)?,
             session,
             protocol,
             input: Vec::new(),
@@ -69,9 +69,11 @@ impl Exchange {
                 self.session.execute(&mut batch);
                 let proof = self.session.wait(&mut batch);
                 self.protocol.answer(&batch, &proof, &ctx, &mut answers);
+                self.protocol.entry().take_pushes(true, &mut answers);
             }
             match parsed.next {
-                Next::Read => break,
+                // Held commands stay in the input: the caller sends again.
+                Next::Read | Next::Hold => break,
                 Next::Again => {}
                 Next::Close => self.closed = true,
             }

@@ -18,6 +18,7 @@ mod listener;
 mod memcached;
 mod options;
 mod protocol;
+mod registry;
 mod resp;
 mod server;
 mod shared;

@@ -1,6 +1,7 @@
 //! How a server is started.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::endpoint::Endpoint;
@@ -60,6 +61,12 @@ pub struct ServerOptions {
     pub batches_in_flight: usize,
     /// How long a shutdown waits for what was received to be answered and sent.
     pub drain: Duration,
+    /// The password that Redis's clients must give; empty for none (Redis's `requirepass`).
+    pub requirepass: String,
+    /// The file that keeps the users of Redis's protocol (Redis's `aclfile`); without one they live as long as the server.
+    pub acl_file: Option<PathBuf>,
+    /// Users in the words of an ACL file, `user NAME RULE ...` each; only without such a file.
+    pub users: Vec<String>,
     /// Budget of DRAM in bytes, as `INFO` and `CONFIG GET maxmemory` tell it; 0 for none.
     pub dram_budget_bytes: u64,
     /// Whether a full store evicts: told as `maxmemory-policy`.
@@ -100,6 +107,9 @@ impl Default for ServerOptions {
             turn_bytes: 8 << 20,
             batches_in_flight: 16,
             drain: Duration::from_secs(5),
+            requirepass: String::new(),
+            acl_file: None,
+            users: Vec::new(),
             dram_budget_bytes: 0,
             evicts: false,
             dir: String::new(),

@@ -12,9 +12,12 @@
 //! - What a later command of the same connection must see at once (the database chosen) changes while parsing; what shows
 //!   only in answers (the protocol version, counts of the whole store) is worked out while answering.
 
+use std::sync::Arc;
+
 use terrace_engine::{Batch, Settled};
 
 use crate::endpoint::Address;
+use crate::registry::Entry;
 use crate::shared::Shared;
 
 /// Translates one connection's bytes into operations, and their answers into bytes.
@@ -30,6 +33,9 @@ pub(crate) trait Protocol: Send {
 
     /// Appends the answers of everything planned to `out`, in order, and empties the plan.
     fn answer(&mut self, batch: &Batch, proof: &Settled, ctx: &Context<'_>, out: &mut Vec<u8>);
+
+    /// The connection as others see it.
+    fn entry(&self) -> &Arc<Entry>;
 
     /// Whether the client has logged in, or needn't. One that has not is closed after a while.
     fn is_authenticated(&self) -> bool {
@@ -60,6 +66,8 @@ pub(crate) enum Next {
     Read,
     /// The batch is full, and the input may hold further commands: call again after answering.
     Again,
+    /// The next command is held until [`Pause`](crate::registry::Pause) ends: call again then.
+    Hold,
     /// Nothing more is read from this connection; close it once the answers are sent.
     Close,
 }

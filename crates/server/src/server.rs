@@ -88,7 +88,7 @@ impl Server {
             run_id: run_id(),
             redis_port: addresses.redis.map_or(0, |address| address.port()),
             tls,
-            ..Shared::alone(store, options)
+            ..Shared::alone(store, options)?
         });
         // From here on an error must end the threads that run already: the server's drop does.
         let mut server = Self {
@@ -102,6 +102,7 @@ impl Server {
         for i in 0..shared.options.threads {
             let session = shared.store.session().map_err(io::Error::other)?;
             let (worker, inbox) = Worker::new(Arc::clone(&shared), session)?;
+            shared.connections.add_worker(Arc::clone(&inbox));
             server.inboxes.push(inbox);
             server.workers.push(spawn(format!("worker-{i}"), move || worker.run())?);
         }

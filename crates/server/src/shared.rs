@@ -14,6 +14,7 @@ use terrace_engine::StoreError;
 
 use crate::limits::Limits;
 use crate::options::ServerOptions;
+use crate::registry::Registry;
 use crate::tls::Tls;
 use crate::worker::Inbox;
 
@@ -37,6 +38,10 @@ pub(crate) struct Shared {
     pub draining: AtomicBool,
     /// Counters.
     pub counters: Counters,
+    /// What Redis's connections share.
+    pub redis: crate::resp::State,
+    /// The connections, and what they want of each other.
+    pub connections: Registry,
     /// Bounds on connections.
     pub limits: Limits,
     /// Certificates, if there are any.
@@ -47,8 +52,12 @@ pub(crate) struct Shared {
 
 impl Shared {
     /// The shared part of a server without threads.
-    pub fn alone(store: OpenStore, options: ServerOptions) -> Self {
-        Self {
+    ///
+    /// # Errors
+    /// As [`resp::State::new`](crate::resp::State::new).
+    pub fn alone(store: OpenStore, options: ServerOptions) -> std::io::Result<Self> {
+        let redis = crate::resp::State::new(&options)?;
+        Ok(Self {
             store,
             dram_budget_bytes: AtomicU64::new(options.dram_budget_bytes),
             limits: Limits::new(&options),
@@ -61,7 +70,9 @@ impl Shared {
             stopping: AtomicBool::new(false),
             draining: AtomicBool::new(false),
             counters: Counters::default(),
-        }
+            redis,
+            connections: Registry::default(),
+        })
     }
 
     /// Loads the files with certificates again; connections that come from now on get them.

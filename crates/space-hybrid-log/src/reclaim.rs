@@ -346,6 +346,7 @@ fn poison_record<'a>(entry: &FooterEntry, key: &'a [u8]) -> NewRecord<'a> {
         kind: Kind::Poison,
         db: entry.db,
         flags: 0,
+        state: 0,
         expire_at: 0,
         key,
         value: &[],

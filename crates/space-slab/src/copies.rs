@@ -176,7 +176,16 @@ mod tests {
 
         let (kind, db) = (Kind::Value, 0);
         let entry = FooterEntry { hash: 9, check: 1, version: 5, offset: 0, kind, db };
-        let record = NewRecord { version: 5, kind, db, flags: 0, expire_at: 0, key: b"key", value: b"value" };
+        let record = NewRecord {
+            version: 5,
+            kind,
+            db,
+            flags: 0,
+            state: 0,
+            expire_at: 0,
+            key: b"key",
+            value: b"value",
+        };
         let middle = space.middle.as_ref().unwrap();
         let class = middle.slabs.class_for(record.words()).unwrap();
         let at = middle.slabs.take(class).unwrap();

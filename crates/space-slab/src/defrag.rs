@@ -362,6 +362,7 @@ impl<L: Lower> SlabSpace<L> {
             kind: Kind::Poison,
             db: entry.db,
             flags: 0,
+            state: 0,
             expire_at: 0,
             key: &poison,
             value: &[],

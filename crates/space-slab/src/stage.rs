@@ -128,6 +128,7 @@ impl<L: Lower> SlabSpace<L> {
             kind,
             db,
             flags: head.flags,
+            state: head.meta.state(),
             expire_at: head.expire_at,
             key: &key,
             value: &value,
@@ -400,8 +401,16 @@ mod tests {
     fn is_swung(now: u64, kind: Kind) -> bool {
         let space = space();
         let index = Clht::with_min_buckets(4);
-        let record =
-            NewRecord { version: 5, kind, db: 0, flags: 0, expire_at: 0, key: b"key", value: b"copied" };
+        let record = NewRecord {
+            version: 5,
+            kind,
+            db: 0,
+            flags: 0,
+            state: 0,
+            expire_at: 0,
+            key: b"key",
+            value: b"copied",
+        };
         let page = |slot| space.locations.page(Place { slot, offset: 64 }, kind, record.words());
         let (from, to) = (page(3), page(4));
         let mut stage = Stage::default();
@@ -428,7 +437,7 @@ mod tests {
     fn a_copy_of_what_a_slot_held_before_is_garbage() {
         let record = |version| {
             let kind = Kind::Value;
-            NewRecord { version, kind, db: 0, flags: 0, expire_at: 0, key: b"key", value: b"value" }
+            NewRecord { version, kind, db: 0, flags: 0, state: 0, expire_at: 0, key: b"key", value: b"value" }
         };
         let entry = |version| FooterEntry { hash: 9, check: 1, version, offset: 0, kind: Kind::Value, db: 0 };
         for (now, is_same) in [(5, true), (6, false)] {
@@ -459,7 +468,7 @@ mod tests {
         let space = space();
         let record = |value| {
             let (kind, db) = (Kind::Value, 0);
-            NewRecord { version: 5, kind, db, flags: 0, expire_at: 0, key: b"key", value }
+            NewRecord { version: 5, kind, db, flags: 0, state: 0, expire_at: 0, key: b"key", value }
         };
         let class = space.slabs.classes.of(record(&[7; 100]).words()).unwrap();
         let taken: Vec<u64> = std::iter::from_fn(|| space.slabs.take(class, 0)).collect();
@@ -491,7 +500,16 @@ mod tests {
             let index = Clht::with_min_buckets(4);
             let record = |version| {
                 let kind = Kind::Value;
-                NewRecord { version, kind, db: 0, flags: 0, expire_at: 0, key: b"key", value: b"value" }
+                NewRecord {
+                    version,
+                    kind,
+                    db: 0,
+                    flags: 0,
+                    state: 0,
+                    expire_at: 0,
+                    key: b"key",
+                    value: b"value",
+                }
             };
             let class = space.slabs.classes.of(record(5).words()).unwrap();
             let offset = space.slabs.take(class, 0).unwrap();

@@ -178,7 +178,16 @@ mod tests {
         let old = space.locations.page(Place { slot: 9, offset: 64 }, Kind::Value, 4);
         for bytes in KEYS {
             let (kind, db) = (Kind::Value, 0);
-            let record = NewRecord { version: 5, kind, db, flags: 0, expire_at: 0, key: bytes, value: bytes };
+            let record = NewRecord {
+                version: 5,
+                kind,
+                db,
+                flags: 0,
+                state: 0,
+                expire_at: 0,
+                key: bytes,
+                value: bytes,
+            };
             let entry = FooterEntry { hash: key(bytes).hash, check: 1, version: 5, offset: 0, kind, db };
             stage.push(What::Page { words: 4, seq: 1 }, old, entry, &record);
         }

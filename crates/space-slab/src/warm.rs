@@ -113,6 +113,7 @@ impl<L: Lower> SlabSpace<L> {
             kind,
             db,
             flags: view.head.flags,
+            state: view.head.meta.state(),
             expire_at: view.head.expire_at,
             key: view.key,
             value: view.value,

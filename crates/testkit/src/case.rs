@@ -7,6 +7,8 @@ use terrace_engine::{
     Settled, Span,
 };
 
+use crate::edits::Rule;
+
 /// An operation, owned.
 #[derive(Clone)]
 pub struct Case {
@@ -68,6 +70,13 @@ pub enum Action {
         /// With the value.
         value: bool,
     },
+    /// [`OpKind::Edit`].
+    Edit {
+        /// By which rule.
+        rule: Rule,
+        /// What it is given.
+        argument: Vec<u8>,
+    },
     /// [`OpKind::Flush`].
     Flush(Option<u8>),
     /// [`OpKind::Scan`].
@@ -111,6 +120,10 @@ pub enum Observed {
     Float(Vec<u8>),
     /// [`Reply::Length`].
     Length(u64),
+    /// [`Reply::Edited`]: the answer, and the record's metadata afterwards.
+    Edited(Vec<u8>, Meta),
+    /// [`Reply::Aborted`].
+    Aborted,
     /// [`Reply::Scanned`]: the next cursor and the keys.
     Scanned(u64, Vec<Vec<u8>>),
     /// [`Reply::Ranged`]: the key behind which to go on, and what a get of each key would answer.
@@ -147,6 +160,9 @@ impl Case {
             Action::Expire { expiry, condition, value } => {
                 OpKind::Expire { expiry: *expiry, condition: *condition, value: *value }
             }
+            Action::Edit { rule, argument } => {
+                OpKind::Edit { edit: rule.function(), argument: batch.bytes(argument) }
+            }
             Action::Flush(db) => OpKind::Flush { db: *db },
             Action::Scan { cursor, count } => OpKind::Scan { cursor: *cursor, count: *count },
             Action::Range { from, direction, count } => {
@@ -172,6 +188,8 @@ impl Observed {
             Reply::Unsigned(number) => Self::Unsigned(number),
             Reply::Float(text) => Self::Float(batch.output(text).to_vec()),
             Reply::Length(bytes) => Self::Length(bytes),
+            Reply::Edited { answer, meta, .. } => Self::Edited(batch.output(answer).to_vec(), meta),
+            Reply::Aborted => Self::Aborted,
             Reply::Scanned { cursor } => {
                 Self::Scanned(cursor, batch.scanned(i).map(<[u8]>::to_vec).collect())
             }
@@ -222,6 +240,7 @@ impl fmt::Debug for Case {
             Action::Expire { expiry, condition, value } => {
                 write!(f, "expire ({expiry:?}, {condition:?}, value: {value})")
             }
+            Action::Edit { rule, argument } => write!(f, "edit {rule:?} {}", show(argument)),
             Action::Flush(db) => write!(f, "flush {db:?}"),
             Action::Scan { cursor, count } => write!(f, "scan from {cursor} about {count}"),
             Action::Range { from, direction, count } => write!(f, "range {from:?}, {direction:?}, {count}"),
@@ -244,6 +263,8 @@ impl fmt::Debug for Observed {
             Self::Unsigned(number) => write!(f, "Unsigned {number}"),
             Self::Float(text) => write!(f, "Float {}", show(text)),
             Self::Length(bytes) => write!(f, "Length {bytes}"),
+            Self::Edited(answer, meta) => write!(f, "Edited {}, {meta:?}", show(answer)),
+            Self::Aborted => f.write_str("Aborted"),
             Self::Scanned(cursor, keys) => write!(f, "Scanned {} keys, next {cursor}", keys.len()),
             Self::Ranged(next, rows) => {
                 write!(f, "Ranged next {}, rows {rows:?}", show_option(next))

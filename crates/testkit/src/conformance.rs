@@ -3,9 +3,10 @@
 
 use std::collections::BTreeSet;
 
-use terrace_engine::{Batch, Progress, Session, Settled, Store};
+use terrace_engine::{Batch, OpError, Progress, Session, Settled, Store};
 
 use crate::case::{Action, Case, Observed};
+use crate::edits::Rule;
 use crate::model::{Group, Model};
 use crate::random::{Generator, Limits, TICK_MS};
 
@@ -53,12 +54,22 @@ pub struct Report {
     pub scans: u64,
     /// Ranges compared.
     pub ranges: u64,
+    /// Transactions that a guard ended.
+    pub aborted: u64,
 }
 
 /// Sessions used in turn; so a key's versions come from several logs.
 const SESSIONS: usize = 3;
 /// Background steps that must be enough to settle a small store.
 const STEPS_MAX: usize = 100_000;
+
+/// How the operations of a batch belong together.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Together {
+    No,
+    Group,
+    Transaction,
+}
 
 struct Run<'a> {
     harness: &'a mut dyn Harness,
@@ -69,6 +80,8 @@ struct Run<'a> {
     seed: u64,
     step: usize,
     report: Report,
+    /// The operations of the last batch, for the message of a failure.
+    last: Vec<(Case, Observed)>,
 }
 
 /// Compares `steps` random batches, with background work, the passage of time and restarts between them.
@@ -79,13 +92,14 @@ pub fn random_model_test(harness: &mut dyn Harness, seed: u64, steps: usize) -> 
     let generator = Generator::new(seed, harness.limits());
     let model = Model::new(harness.now_ms());
     let (sessions, batch, report) = (Vec::new(), Batch::new(), Report::default());
-    let mut run = Run { harness, generator, model, sessions, batch, seed, step: 0, report };
+    let mut run = Run { harness, generator, model, sessions, batch, seed, step: 0, report, last: Vec::new() };
     run.open_sessions();
     for step in 0..steps {
         run.step = step;
         match run.generator.rng().below(100) {
-            0..70 => run.batch(false),
-            70..78 => run.batch(true),
+            0..66 => run.batch(Together::No),
+            66..70 => run.batch(Together::Group),
+            70..78 => run.batch(Together::Transaction),
             78..86 => run.background(),
             86..92 => run.time(),
             92..96 => run.iterate(),
@@ -102,7 +116,7 @@ pub fn random_model_test(harness: &mut dyn Harness, seed: u64, steps: usize) -> 
 
 impl Run<'_> {
     fn fail(&self, what: &str) -> ! {
-        panic!("seed {}, step {}: {what}", self.seed, self.step)
+        panic!("seed {}, step {}: {what}\nthe last batch: {:#?}", self.seed, self.step, self.last)
     }
 
     fn open_sessions(&mut self) {
@@ -115,19 +129,19 @@ impl Run<'_> {
     }
 
     /// Runs operations and waits for their answers, in one of the ways in which callers may.
-    fn execute(&mut self, cases: &[Case], group: bool) -> Vec<Observed> {
+    fn execute(&mut self, cases: &[Case], together: Together) -> Vec<Observed> {
         let session = self.generator.rng().below(SESSIONS as u64) as usize;
         let blocking = self.generator.rng().percent(25);
         self.batch.clear();
-        if group {
-            self.batch.begin_atomic();
+        match together {
+            Together::No => {}
+            Together::Group => self.batch.begin_atomic(),
+            Together::Transaction => self.batch.begin_transaction(),
         }
         for case in cases {
             case.push(&mut self.batch);
         }
-        if group {
-            self.batch.end_atomic();
-        }
+        self.batch.end_atomic();
         let session = &mut self.sessions[session];
         session.execute(&mut self.batch);
         let proof = if blocking {
@@ -138,15 +152,25 @@ impl Run<'_> {
         (0..cases.len()).map(|i| Observed::of(&self.batch, i, &proof)).collect()
     }
 
-    fn batch(&mut self, group: bool) {
+    fn batch(&mut self, together: Together) {
         self.model.set_now_ms(self.harness.now_ms());
-        let mut cases = if group { self.generator.group() } else { self.generator.batch(&self.model) };
+        let mut cases = match together {
+            Together::No => self.generator.batch(&self.model),
+            Together::Group => self.generator.group(),
+            Together::Transaction => self.generator.transaction(&self.model),
+        };
         // A scan or a range that has to read from a device may see later operations of its own batch: let there be none.
         cases.sort_by_key(|case| matches!(case.action, Action::Scan { .. } | Action::Range { .. }));
-        let observed = self.execute(&cases, group);
+        let observed = self.execute(&cases, together);
+        self.last = cases.iter().cloned().zip(observed.iter().cloned()).collect();
+        if together == Together::Transaction && self.did_nothing(&cases, &observed) {
+            return;
+        }
+        self.model.begin_group();
+        let group = together != Together::No;
         let mut written = BTreeSet::new();
         for (i, (case, observed)) in cases.iter().zip(&observed).enumerate() {
-            let in_group = match (group, written.insert(&case.key)) {
+            let in_group = match (group, written.insert((case.db, &case.key))) {
                 (false, _) => Group::None,
                 (true, true) => Group::First,
                 (true, false) => Group::Again,
@@ -164,11 +188,54 @@ impl Run<'_> {
                     if group { " (atomic)" } else { "" },
                 ));
             }
+            if together == Together::Transaction {
+                let failed = matches!(observed, Observed::Error(_));
+                self.model.within_group(&(case.db, case.key.clone()), failed);
+            } else if !group {
+                self.model.begin_group();
+            }
         }
         self.report.operations += cases.len() as u64;
         let ranges = cases.iter().filter(|case| matches!(case.action, Action::Range { .. }));
         self.report.ranges += ranges.count() as u64;
         self.compare_lengths();
+    }
+
+    /// Whether a transaction as a whole was not done, and rightly so.
+    fn did_nothing(&mut self, cases: &[Case], observed: &[Observed]) -> bool {
+        let guarded = match &cases[0] {
+            Case { db, key, action: Action::Edit { rule: Rule::Guard, .. } } => {
+                self.model.get(&(*db, key.clone())).is_some()
+            }
+            _ => false,
+        };
+        let aborted = observed.iter().filter(|one| **one == Observed::Aborted).count();
+        let all_or_none = if guarded { observed.len() } else { 0 };
+        if aborted != all_or_none {
+            self.fail(&format!(
+                "a guard that {}: {cases:#?} answered {observed:#?}",
+                if guarded { "holds" } else { "does not" }
+            ));
+        }
+        let too_long = observed.iter().all(|one| matches!(one, Observed::Error(OpError::GroupTooLong(_))));
+        let bytes: usize = cases.iter().map(|case| self.bytes_at_most(case)).sum();
+        if too_long && bytes <= self.generator.limits().group_bytes_max {
+            self.fail(&format!("a transaction of {bytes} bytes at most is too long: {cases:#?}"));
+        }
+        self.report.aborted += u64::from(guarded);
+        guarded || too_long
+    }
+
+    /// What an operation may write at most, key and header included.
+    fn bytes_at_most(&self, case: &Case) -> usize {
+        let old = self.model.get(&(case.db, case.key.clone())).map_or(0, |record| record.value.len());
+        let new = match &case.action {
+            Action::Set { value, .. } | Action::Append { value, .. } => value.len(),
+            Action::Edit { argument, .. } => argument.len(),
+            _ => 0,
+        };
+        // What is handed on may be any value of the group; the old one counts for its own key and for that.
+        case.key.len() + 2 * (old + new) + 128
     }
 
     fn background(&mut self) {
@@ -236,7 +303,7 @@ impl Run<'_> {
             loop {
                 let case = Case { db, key: Vec::new(), action: Action::Scan { cursor, count } };
                 let Some(Observed::Scanned(next, keys)) =
-                    self.execute(std::slice::from_ref(&case), false).pop()
+                    self.execute(std::slice::from_ref(&case), Together::No).pop()
                 else {
                     self.fail(&format!("{case:?} must be answered by Scanned"));
                 };
@@ -282,7 +349,7 @@ impl Run<'_> {
                 .map(|key| Case { db, key, action: Action::Get { value: true } })
                 .collect();
             for cases in keys.chunks(16) {
-                let observed = self.execute(cases, false);
+                let observed = self.execute(cases, Together::No);
                 for (case, observed) in cases.iter().zip(&observed) {
                     if let Err(expected) = self.model.check(case, observed) {
                         self.fail(&format!(

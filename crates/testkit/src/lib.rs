@@ -13,6 +13,7 @@ pub mod case;
 pub mod client;
 pub mod concurrent;
 pub mod conformance;
+pub mod edits;
 pub mod history;
 pub mod linearize;
 pub mod load;

@@ -3,6 +3,7 @@
 use terrace_engine::{Condition, DATABASES, Delta, Direction, ExpireIf, Expiry, RangeStart};
 
 use crate::case::{Action, Case};
+use crate::edits::Rule;
 use crate::model::{Known, Model, Place};
 use crate::rng::Rng;
 
@@ -98,6 +99,28 @@ impl Generator {
         (0..count).map(|_| self.case(model)).collect()
     }
 
+    /// A transaction: any operations on keys, of any database.
+    pub fn transaction(&mut self, model: &Model) -> Vec<Case> {
+        let count = self.rng.between(2, 10);
+        let mut cases = Vec::new();
+        if self.rng.percent(20) {
+            let key = self.rng.pick(&self.keys).clone();
+            let action = Action::Edit { rule: Rule::Guard, argument: Vec::new() };
+            cases.push(Case { db: self.db(), key, action });
+        }
+        while cases.len() < count as usize {
+            let case = self.case(model);
+            let keyless =
+                matches!(case.action, Action::Flush(_) | Action::Scan { .. } | Action::Range { .. });
+            if !keyless {
+                // The same key again, often: what the transaction made of it must be seen.
+                let key = cases.last().filter(|_| self.rng.percent(30)).map(|last: &Case| last.key.clone());
+                cases.push(Case { key: key.unwrap_or(case.key), ..case });
+            }
+        }
+        cases
+    }
+
     /// An atomic group: sets without conditions, together within the limit. Keys may repeat.
     pub fn group(&mut self) -> Vec<Case> {
         let count = self.rng.between(2, 8);
@@ -132,13 +155,21 @@ impl Generator {
             650..750 => self.delete(&place, model),
             750..850 => Action::Incr(self.delta()),
             850..910 => self.append(&place, model),
-            910..990 => self.expire(model.now_ms()),
+            910..950 => self.expire(model.now_ms()),
+            950..990 => self.edit(),
             990..996 => Action::Scan { cursor: 0, count: self.rng.between(1, 20) as u32 },
             996..999 => Action::Flush(Some(db)),
             _ => Action::Flush(None),
         };
         let key = if matches!(action, Action::Flush(_) | Action::Scan { .. }) { Vec::new() } else { place.1 };
         Case { db, key, action }
+    }
+
+    fn edit(&mut self) -> Action {
+        // Alone, nothing is handed on, and nobody guards.
+        let rule =
+            *self.rng.pick(&[Rule::Stamp, Rule::Stamp, Rule::Mark, Rule::Take, Rule::Give, Rule::Give]);
+        Action::Edit { rule, argument: self.value(600) }
     }
 
     fn range(&mut self) -> Action {

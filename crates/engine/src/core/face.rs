@@ -21,7 +21,7 @@ use crate::space::Space;
 const WINDOW: usize = 32;
 /// Once the answers of a batch take more than this, its further operations are refused. Spans have 32 bits: no operation alone
 /// adds as much as is left to 4 GiB.
-const OUTPUT_BYTES_MAX: usize = 1 << 30;
+pub(crate) const OUTPUT_BYTES_MAX: usize = 1 << 30;
 
 impl<I: Index, S: Space, D: LogDevice> Session for Core<I, S, D> {
     fn execute(&mut self, batch: &mut Batch) {
@@ -34,7 +34,8 @@ impl<I: Index, S: Space, D: LogDevice> Session for Core<I, S, D> {
         while start < count {
             let mut end = (start + WINDOW).min(count);
             // A window ends where an atomic group begins.
-            let atomic = batch.atomic.get(next_atomic).map(|&(from, to)| (from as usize, to as usize));
+            let atomic =
+                batch.atomic.get(next_atomic).map(|group| (group.start as usize, group.end as usize));
             if let Some((from, to)) = atomic {
                 if from == start {
                     self.execute_ops(batch, from, to);
@@ -51,6 +52,9 @@ impl<I: Index, S: Space, D: LogDevice> Session for Core<I, S, D> {
         self.leave();
         let failed = !self.write_log();
         self.fill(&mut batch.ticket);
+        if batch.syncs {
+            self.wait_for_all(&mut batch.ticket);
+        }
         batch.ticket.failed |= failed;
         if !batch.pending.is_empty() {
             self.resume(batch, false);
@@ -151,6 +155,7 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
             let mut known = Known::default();
             match self.run_one(batch, i, hash, &mut known) {
                 Step::Done(reply) => batch.replies[i] = reply,
+                Step::Answered => {}
                 Step::Read(reads) => {
                     behind_flush = matches!(batch.ops[i].kind, OpKind::Flush { .. });
                     self.suspend(batch, (i, i + 1), hashes(), reads, known);
@@ -165,7 +170,13 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
     }
 
     fn execute_ops(&mut self, batch: &mut Batch, start: usize, end: usize) {
-        let mut hashes: Vec<u64> = (start..end).map(|i| self.hash_of(batch, i)).collect();
+        let guard = batch.group_at(start).and_then(|group| group.after);
+        // It is looked at once the guard has been decided: it waits behind that, should a device be read for it.
+        let with_key = |i: &usize| {
+            !matches!(batch.ops[*i].kind, OpKind::Flush { .. } | OpKind::Scan { .. } | OpKind::Range { .. })
+        };
+        let of_group = (start..end).chain(guard.map(|guard| guard as usize)).filter(with_key);
+        let mut hashes: Vec<u64> = of_group.map(|i| self.hash_of(batch, i)).collect();
         hashes.sort_unstable();
         hashes.dedup();
         let mut known = Known::default();
@@ -175,12 +186,16 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
         }
         match self.run(batch, start, end, &mut known) {
             Step::Done(reply) => batch.replies[start..end].fill(reply),
+            Step::Answered => {}
             Step::Read(reads) => self.suspend(batch, (start, end), hashes, reads, known),
         }
     }
 
     /// Runs one operation, or several as one step.
     pub(super) fn run(&mut self, batch: &mut Batch, start: usize, end: usize, known: &mut Known) -> Step {
+        if batch.is_aborted_at(start) {
+            return Step::Done(Reply::Aborted);
+        }
         if end - start > 1 {
             return self.atomic(batch, start, end, known);
         }
@@ -224,6 +239,7 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
         let key = terrace_index::Key { hash, db: op.db, bytes: slice(key_bytes) };
         let argument = match op.kind {
             OpKind::Set { value, .. } | OpKind::Append { value, .. } => slice(value),
+            OpKind::Edit { argument, .. } => slice(argument),
             _ => &[],
         };
         self.update(&op, &key, argument, known, output)

@@ -66,7 +66,7 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
         self.hits[usize::from(head.tier) % 3] += 1;
         let Self { machine, local, .. } = self;
         machine.space.hit(local, &machine.index, key, address, known.record(&machine.space, address));
-        let meta = Meta { version: head.version, flags: head.flags, expire_at: head.expire_at, value_bytes };
+        let meta = Meta { value_bytes, ..head.meta_for_answers() };
         let value = value.then(|| batch::span(start, output.len() - start));
         Step::Done(Reply::Hit { meta, value })
     }

@@ -4,7 +4,7 @@
 //!   face.rs     execute / poll / settled: a batch's way through
 //!   get.rs      reads
 //!   update.rs   every write of one key: room, critical section, log entry
-//!   atomic.rs   several keys as one step
+//!   atomic/     several keys as one step
 //!   scan.rs     iteration          range.rs  records in the order of their keys
 //!   flush.rs    whole databases
 //!   commit.rs   the log group at the end of a batch, its dependencies, the ticket
@@ -17,7 +17,7 @@
 
 mod atomic;
 mod commit;
-mod face;
+pub(crate) mod face;
 mod flush;
 mod get;
 mod internal;
@@ -34,6 +34,7 @@ use std::sync::atomic::Ordering::*;
 use terrace_index::{Address, Index};
 use terrace_log::{LogDevice, Writer};
 
+use crate::decide::Scratch;
 use crate::machine::Machine;
 use crate::op::DATABASES;
 use crate::pending::Wanted;
@@ -80,7 +81,7 @@ pub(crate) struct Core<I: Index, S: Space, D: LogDevice> {
     hashes: Vec<u64>,
     /// Buffers that are reused: an old value, a computed one, an extent's description, keys of a range.
     old: Vec<u8>,
-    scratch: Vec<u8>,
+    scratch: Scratch,
     description: Vec<u8>,
     chunk: range::Chunk,
     waker: Option<Arc<OwnedFd>>,
@@ -92,6 +93,8 @@ pub(crate) struct Core<I: Index, S: Space, D: LogDevice> {
 /// How far an operation came.
 pub(crate) enum Step {
     Done(Reply),
+    /// The answers are in the batch.
+    Answered,
     /// These must be read first.
     Read(Vec<Wanted>),
 }
@@ -126,7 +129,7 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
             busy: HashMap::new(),
             hashes: Vec::new(),
             old: Vec::new(),
-            scratch: Vec::new(),
+            scratch: Scratch::default(),
             description: Vec::new(),
             chunk: range::Chunk::default(),
             waker: None,

@@ -189,7 +189,7 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
                 }
                 Err(Step::Done(Reply::Error(OpError::Poisoned))) => damaged = true,
                 Err(Step::Done(Reply::Error(error))) => return Found::Failed(error),
-                Err(Step::Done(_)) => return nothing(output),
+                Err(Step::Done(_) | Step::Answered) => return nothing(output),
             }
         }
         if damaged {
@@ -198,7 +198,7 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
             return Found::Row(Row { key: key_span, meta, value: None, damaged });
         }
         self.hits[usize::from(head.tier) % 3] += 1;
-        let meta = Meta { version: head.version, flags: head.flags, expire_at: head.expire_at, value_bytes };
+        let meta = Meta { value_bytes, ..head.meta_for_answers() };
         let value = values.then(|| batch::span(value_start, output.len() - value_start));
         Found::Row(Row { key: key_span, meta, value, damaged })
     }

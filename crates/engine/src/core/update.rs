@@ -40,15 +40,15 @@ enum Pass {
     Room(usize),
     /// The old value is an extent and its bytes are needed.
     OldExtent(u64),
-    /// The new value is too long for a record: store it first. It was computed from this version (0: from nothing).
-    NewExtent(u64),
+    /// The new value is too long for a record: store it first. It was computed from this version (0: from nothing), and this was
+    /// decided.
+    NewExtent(u64, Decision),
 }
 
 /// An extent written ahead of the critical section that will refer to it.
 struct Ahead {
-    /// The version the value was computed from; `None` if it depends on no old value.
-    from: Option<u64>,
-    answer_length: u64,
+    /// The version the value was computed from, and what was decided then; `None` if it depends on no old value.
+    from: Option<(u64, Decision)>,
 }
 
 impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
@@ -62,6 +62,8 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
         output: &mut Vec<u8>,
     ) -> Step {
         let limits = self.machine.space.limits();
+        // Alone, an edit has nothing handed to it.
+        self.scratch.carry.clear();
         if key.bytes.len() > limits.key_bytes.min(KEY_BYTES_MAX) {
             return self.refuse(op, key, known, limits.key_bytes);
         }
@@ -78,7 +80,7 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
             if let Err(error) = self.write_ahead(argument, false) {
                 return Step::Done(Reply::Error(error));
             }
-            ahead = Some(Ahead { from: None, answer_length: argument.len() as u64 });
+            ahead = Some(Ahead { from: None });
         }
         let mut words = match op.kind {
             OpKind::Delete { .. } | OpKind::Purge => words_for(key.bytes.len(), 0, false),
@@ -134,17 +136,16 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
                         }
                     }
                 }
-                Pass::NewExtent(version) => {
+                Pass::NewExtent(version, decision) => {
                     self.drop_ahead(ahead.is_some());
-                    if self.scratch.len() as u64 > limits.value_bytes {
+                    if self.scratch.value.len() as u64 > limits.value_bytes {
                         return Step::Done(Reply::Error(OpError::ValueTooLong(limits.value_bytes)));
                     }
-                    let answer_length = self.scratch.len() as u64;
                     if let Err(error) = self.write_ahead(&[], true) {
                         return Step::Done(Reply::Error(error));
                     }
                     words = words_for(key.bytes.len(), self.description.len(), true);
-                    ahead = Some(Ahead { from: Some(version), answer_length });
+                    ahead = Some(Ahead { from: Some((version, decision)) });
                 }
             }
         }
@@ -251,30 +252,24 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
             }
             let value = if damaged { &[][..] } else { value };
             let old = visible.then_some(Old { head: &head, value });
+            let from = if visible { head.version } else { 0 };
             let decision = match ahead {
-                // The scratch buffer still holds what was computed from that version: only its answer is needed again.
-                Some(Ahead { from: Some(from), answer_length }) => {
-                    if *from != if visible { head.version } else { 0 } {
-                        scratch.clear();
-                        let again = decide(&op.kind, argument, old, now_ms, scratch);
-                        match again {
-                            Decision::Put { value: NewValue::Scratch, .. } if scratch.len() > inline => {
-                                return (
-                                    Change::Keep,
-                                    Pass::NewExtent(if visible { head.version } else { 0 }),
-                                );
-                            }
-                            other => other,
-                        }
-                    } else {
-                        Decision::Put {
-                            value: NewValue::Argument,
-                            flags: old.map_or(0, |old| old.head.flags),
-                            expire_at: old.map_or(0, |old| old.head.expire_at),
-                            answer: Answer::Length(*answer_length),
-                        }
+                // The scratch buffers still hold what was computed from that version.
+                Some(Ahead { from: Some((then, decision)) }) if *then == from => match *decision {
+                    Decision::Put { flags, expire_at, state, answer, .. } => {
+                        Decision::Put { value: NewValue::Argument, flags, expire_at, state, answer }
                     }
-                }
+                    other => other,
+                },
+                // What was stored ahead is of another version: a value that is short now must not be taken for it.
+                Some(Ahead { from: Some(_) }) => match decide(&op.kind, argument, old, now_ms, scratch) {
+                    decision @ Decision::Put { value: NewValue::Scratch, .. }
+                        if scratch.value.len() > inline =>
+                    {
+                        return (Change::Keep, Pass::NewExtent(from, decision));
+                    }
+                    other => other,
+                },
                 _ => decide(&op.kind, argument, old, now_ms, scratch),
             };
             let shows_old = matches!(
@@ -287,53 +282,53 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
                     | Decision::Put { answer: Answer::Hit { value: true }, .. }
                     | Decision::Answer(Answer::NotStored { old: true, .. } | Answer::Hit { value: true })
             );
-            meta = Meta {
-                version: head.version,
-                flags: head.flags,
-                expire_at: head.expire_at,
-                value_bytes: if is_extent {
-                    space.extent_bytes(&old_bytes)
-                } else {
-                    head.meta.value_bytes() as u64
-                },
-            };
-            let (kind, new_value, flags, expire_at, answer): (Kind, &[u8], u32, u64, Answer) = match decision
-            {
-                Decision::Answer(answer) => {
-                    if shows_old {
-                        old_span = Some(batch::push(output, value));
-                    }
-                    return (Change::Keep, Pass::Done(answer));
-                }
-                Decision::Delete { answer } => {
-                    if !S::TOMBSTONES {
+            if visible {
+                let inline_bytes = head.meta.value_bytes() as u64;
+                let value_bytes = if is_extent { space.extent_bytes(&old_bytes) } else { inline_bytes };
+                meta = Meta { value_bytes, ..head.meta_for_answers() };
+            }
+            let (kind, new_value, flags, expire_at, state, answer): (Kind, &[u8], u32, u64, u8, Answer) =
+                match decision {
+                    Decision::Answer(answer) => {
                         if shows_old {
                             old_span = Some(batch::push(output, value));
                         }
-                        let Some((address, head)) = place else { return (Change::Keep, Pass::Done(answer)) };
-                        space.release(address, &head);
-                        if is_extent {
-                            space.release_extent(&old_bytes);
-                        }
-                        counters.keys[usize::from(key.db)].fetch_sub(1, Relaxed);
-                        shared.version_floor.fetch_max(head.version, Relaxed);
-                        return (Change::Remove, Pass::Done(answer));
+                        return (Change::Keep, Pass::Done(answer));
                     }
-                    (Kind::Tombstone, &[], 0, 0, answer)
-                }
-                Decision::Put { value: source, flags, expire_at, answer } => {
-                    let (kind, bytes): (Kind, &[u8]) = match source {
-                        NewValue::Argument if ahead.is_some() => (Kind::Extent, description),
-                        NewValue::Argument => (Kind::Value, argument),
-                        NewValue::Scratch if scratch.len() > inline => {
-                            return (Change::Keep, Pass::NewExtent(if visible { head.version } else { 0 }));
+                    Decision::Delete { answer } => {
+                        if !S::TOMBSTONES {
+                            if shows_old {
+                                old_span = Some(batch::push(output, value));
+                            }
+                            let Some((address, head)) = place else {
+                                return (Change::Keep, Pass::Done(answer));
+                            };
+                            space.release(address, &head);
+                            if is_extent {
+                                space.release_extent(&old_bytes);
+                            }
+                            if matches!(answer, Answer::Edited { .. }) {
+                                meta = Meta::default();
+                            }
+                            counters.keys[usize::from(key.db)].fetch_sub(1, Relaxed);
+                            shared.version_floor.fetch_max(head.version, Relaxed);
+                            return (Change::Remove, Pass::Done(answer));
                         }
-                        NewValue::Scratch => (Kind::Value, scratch),
-                        NewValue::Old => (head.meta.kind(), &old_bytes),
-                    };
-                    (kind, bytes, flags, expire_at, answer)
-                }
-            };
+                        (Kind::Tombstone, &[], 0, 0, 0, answer)
+                    }
+                    Decision::Put { value: source, flags, expire_at, state, answer } => {
+                        let (kind, bytes): (Kind, &[u8]) = match source {
+                            NewValue::Argument if ahead.is_some() => (Kind::Extent, description),
+                            NewValue::Argument => (Kind::Value, argument),
+                            NewValue::Scratch if scratch.value.len() > inline => {
+                                return (Change::Keep, Pass::NewExtent(from, decision));
+                            }
+                            NewValue::Scratch => (Kind::Value, &scratch.value),
+                            NewValue::Old => (head.meta.kind(), &old_bytes),
+                        };
+                        (kind, bytes, flags, expire_at, state, answer)
+                    }
+                };
             let unread = if beside.is_some() { space.version_bound() } else { 0 };
             let floor = shared.version_floor.load(Relaxed).max(head.version).max(unread);
             let version = last.next(crate::version::Version(floor), now_us, slot);
@@ -342,6 +337,7 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
                 kind,
                 db: key.db,
                 flags,
+                state,
                 expire_at,
                 key: key.bytes,
                 value: new_value,
@@ -372,7 +368,14 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
             if ahead.is_some() && kind == Kind::Extent {
                 used_ahead = true;
             }
-            (meta.version, meta.expire_at, meta.flags) = (version.0, expire_at, flags);
+            meta = Meta { version: version.0, expire_at, flags, state, ..meta };
+            if matches!(answer, Answer::Edited { .. }) {
+                meta = match decision {
+                    Decision::Put { value: NewValue::Old, .. } => meta,
+                    Decision::Put { .. } => Meta { value_bytes: scratch.value.len() as u64, ..meta },
+                    _ => Meta::default(),
+                };
+            }
             let deleted = kind == Kind::Tombstone;
             let was_tombstone = place.is_some() && !damaged && head.meta.kind() == Kind::Tombstone;
             let keeps_extent = is_extent && new_value.as_ptr() == old_bytes.as_ptr() && kind == Kind::Extent;
@@ -418,7 +421,7 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
         let mut rounds = 0;
         loop {
             self.description.clear();
-            let bytes = if from_scratch { &self.scratch[..] } else { argument };
+            let bytes = if from_scratch { &self.scratch.value[..] } else { argument };
             let written = self.machine.space.write_extent(&mut self.local, &[bytes], &mut self.description);
             match written {
                 Ok(()) => return Ok(()),
@@ -447,7 +450,11 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
             Answer::Hit { .. } => Reply::Hit { meta, value: old },
             Answer::Number(n) => Reply::Number(n),
             Answer::Unsigned(n) => Reply::Unsigned(n),
-            Answer::FloatInScratch => Reply::Float(batch::push(output, &self.scratch)),
+            Answer::FloatInScratch => Reply::Float(batch::push(output, &self.scratch.value)),
+            Answer::Edited { changed } => {
+                Reply::Edited { answer: batch::push(output, &self.scratch.answer), meta, changed }
+            }
+            Answer::Aborted => Reply::Aborted,
             Answer::Length(n) => Reply::Length(n),
             Answer::Error(error) => Reply::Error(error),
         }

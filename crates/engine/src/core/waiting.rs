@@ -165,8 +165,10 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
             self.run(batch, start, end, &mut known)
         };
         match step {
-            Step::Done(reply) => {
-                batch.replies[start..end].fill(reply);
+            done @ (Step::Done(_) | Step::Answered) => {
+                if let Step::Done(reply) = done {
+                    batch.replies[start..end].fill(reply);
+                }
                 let mut followed = false;
                 for hash in &pending.hashes {
                     if let Some(orders) = self.busy.get_mut(hash) {

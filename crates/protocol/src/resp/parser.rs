@@ -222,6 +222,11 @@ pub struct Args<'a> {
 }
 
 impl<'a> Args<'a> {
+    /// Arguments that lie in these ranges of `bytes`.
+    pub fn new(bytes: &'a [u8], ranges: &'a [(usize, usize)]) -> Self {
+        Self { bytes, ranges }
+    }
+
     /// How many there are, the name included.
     pub fn len(self) -> usize {
         self.ranges.len()

@@ -81,7 +81,7 @@ mod tests {
     fn shared(options: ServerOptions) -> Shared {
         let store =
             terrace::Options { engine: "dram".into(), dram_records: Some(16 << 20), ..Default::default() };
-        Shared::alone(terrace::open(store).unwrap(), options)
+        Shared::alone(terrace::open(store).unwrap(), options).unwrap()
     }
 
     #[test]

@@ -23,10 +23,13 @@ mod plan;
 mod state;
 mod stats;
 
+use std::sync::Arc;
+
 use terrace_engine::{Batch, OpKind, Settled};
 use terrace_protocol::memcached::{CloseReason, Event, Limits, Parser, reply};
 
 use crate::protocol::{Context, Next, Parsed, Peer, Protocol};
+use crate::registry::{Entry, Kind};
 use plan::Planned;
 pub(crate) use state::State;
 
@@ -34,8 +37,8 @@ pub(crate) use state::State;
 const DATABASE: u8 = 0;
 
 /// A new connection's protocol.
-pub(crate) fn connect(_peer: Peer) -> Box<dyn Protocol> {
-    Box::new(Memcached::default())
+pub(crate) fn connect(peer: Peer) -> Box<dyn Protocol> {
+    Box::new(Memcached { parser: None, plan: Vec::new(), entry: Entry::new(peer, Kind::Memcached) })
 }
 
 /// Adds the delayed `flush_all` to a batch if it is due. Workers call it each turn, and sleep no longer than until
@@ -47,11 +50,11 @@ pub(crate) fn add_due_flush(batch: &mut Batch, ctx: &Context<'_>) {
 }
 
 /// One memcached connection.
-#[derive(Default)]
 struct Memcached {
     /// Made when the options are known, with the first bytes.
     parser: Option<Parser>,
     plan: Vec<Planned>,
+    entry: Arc<Entry>,
 }
 
 /// A plan longer than this gives its memory back.
@@ -93,6 +96,10 @@ impl Protocol for Memcached {
         }
         answers.finish();
         self.plan.shrink_to(KEEP_PLANNED);
+    }
+
+    fn entry(&self) -> &Arc<Entry> {
+        &self.entry
     }
 }
 

@@ -3,11 +3,17 @@
 use terrace_engine::{Batch, OpKind, Reply};
 use terrace_protocol::resp::{Args, parse_integer};
 
+use super::acl;
 use super::client::Client;
 use super::error::{self, NOT_AN_INTEGER, Refusal};
+use super::mark::Note;
+use super::monitor;
+use super::pubsub;
 use super::step::{Answer, Step};
 use super::table::{self, Command};
+use super::{tracking, transaction};
 use crate::protocol::Context;
+use crate::registry::want;
 
 /// A command's arguments, and what its handler may touch.
 ///
@@ -21,6 +27,8 @@ pub(super) struct Call<'a> {
     pub steps: &'a mut Vec<Step>,
     /// The full name of the command that runs, as errors tell it.
     pub name: &'static str,
+    /// What others want to hear of: bits of [`want`].
+    pub wants: u32,
 }
 
 /// What handlers return.
@@ -34,14 +42,69 @@ impl<'a> Call<'a> {
         client: &'a mut Client,
         steps: &'a mut Vec<Step>,
     ) -> Self {
-        Self { args, batch, ctx, client, steps, name: "" }
+        let wants = ctx.shared.connections.wants();
+        Self { args, batch, ctx, client, steps, name: "", wants }
     }
 
     /// Finds the command, checks its arity and hands over to it.
     pub fn run(&mut self) -> Outcome {
+        let command = match self.find() {
+            Ok(command) => command,
+            Err(refusal) => {
+                self.fail_transaction();
+                return Err(refusal);
+            }
+        };
+        self.name = command.full_name;
+        if !self.client.access.is_free(&self.ctx.shared.redis.acl)
+            && let Err(refusal) = acl::check(self, command)
+        {
+            self.fail_transaction();
+            return Err(refusal);
+        }
+        self.client.last_command = Some(&command.full_name);
+        if self.client.transaction.is_some() && !transaction::runs_at_once(command) {
+            let kept = transaction::keep(self, command);
+            if kept.is_err() {
+                self.fail_transaction();
+            }
+            return kept;
+        }
+        let first = self.batch.len();
+        let ran = (command.handler)(self);
+        if self.wants & (want::COMMANDS | want::EVENTS) != 0 || self.client.tracks {
+            self.tell(command, first);
+        }
+        ran
+    }
+
+    /// Tells others of a command that ran, whose operations are those from `first` on.
+    #[cold]
+    fn tell(&mut self, command: &'static Command, first: usize) {
+        if self.wants & want::COMMANDS != 0 {
+            monitor::show(self, command);
+        }
+        // Those of EXEC are told of one by one.
+        if self.wants & want::EVENTS != 0 && self.batch.len() > first && command.name != "exec" {
+            self.client.notes.push(Note { ops: first..self.batch.len(), command: command.full_name });
+        }
+        if self.client.tracks {
+            tracking::remember(self, command);
+        }
+    }
+
+    /// After a command that was refused `EXEC` does nothing.
+    fn fail_transaction(&mut self) {
+        if let Some(transaction) = &mut self.client.transaction {
+            transaction.failed = true;
+        }
+    }
+
+    /// The command, its arity checked.
+    fn find(&mut self) -> Result<&'static Command, Refusal> {
         let name = self.arg(0);
-        match table::find(table::COMMANDS, name) {
-            Some(command) => self.run_as(command),
+        match table::find(name) {
+            Some(command) => self.find_sub(command),
             None if name.eq_ignore_ascii_case(b"post") || name.eq_ignore_ascii_case(b"host:") => {
                 // A browser that was talked into sending a request here: nothing behind it is a command.
                 tracing::warn!(peer = %self.client.peer.remote, "an HTTP request on the Redis port; closing");
@@ -52,21 +115,20 @@ impl<'a> Call<'a> {
         }
     }
 
-    fn run_as(&mut self, command: &'static Command) -> Outcome {
-        let fits = match command.arity {
-            exactly @ 0.. => self.args.len() == exactly as usize,
-            at_least => self.args.len() >= at_least.unsigned_abs() as usize,
-        };
-        if !fits {
+    fn find_sub(&self, command: &'static Command) -> Result<&'static Command, Refusal> {
+        if !command.takes(self.args.len()) {
             return Err(error::arity(command.full_name));
         }
-        self.name = command.full_name;
         match self.args.get(1) {
-            Some(sub) if !command.subcommands.is_empty() => match table::find(command.subcommands, sub) {
-                Some(command) => self.run_as(command),
+            Some(sub) if command.is_container() => match command.sub(sub) {
+                Some(command) => self.find_sub(command),
                 None => Err(error::unknown_sub(command.full_name, sub)),
             },
-            _ => (command.handler)(self),
+            _ => {
+                pubsub::check(self.client, command)?;
+                monitor::check(self.client, command)?;
+                Ok(command)
+            }
         }
     }
 
@@ -82,7 +144,41 @@ impl<'a> Call<'a> {
 
     /// Adds an operation on a key of the chosen database.
     pub fn push(&mut self, key: &[u8], kind: OpKind) -> u32 {
+        let is_on_key = !matches!(kind, OpKind::Flush { .. } | OpKind::Scan { .. } | OpKind::Range { .. });
+        if !is_on_key && self.batch.is_atomic() {
+            return self.push_between(key, kind);
+        }
         self.batch.push(self.client.db, key, kind) as u32
+    }
+
+    /// Adds an operation on a whole database in the middle of a transaction: between two groups.
+    fn push_between(&mut self, key: &[u8], kind: OpKind) -> u32 {
+        self.batch.end_atomic();
+        self.go_on();
+        let op = self.batch.push(self.client.db, key, kind) as u32;
+        self.batch.end_atomic();
+        self.go_on();
+        op
+    }
+
+    /// Begins the next group of a transaction, which happens only if the watched keys are as they were.
+    fn go_on(&mut self) {
+        self.batch.begin_transaction();
+        if let Some(guard) = self.client.guard {
+            self.batch.only_after(guard as usize);
+        }
+    }
+
+    /// Runs `push`, whose operations are one step: an atomic group of their own, or part of a transaction's.
+    pub fn atomic(&mut self, push: impl FnOnce(&mut Self)) {
+        let alone = !self.batch.is_atomic();
+        if alone {
+            self.batch.begin_atomic();
+        }
+        push(self);
+        if alone {
+            self.batch.end_atomic();
+        }
     }
 
     /// Adds an operation whose answer is the command's.

@@ -29,7 +29,7 @@ const PARAMETERS: &[Parameter] = &[
     ("pmem-size", |shared| shared.store.pmem_bytes().unwrap_or(0).to_string()),
     ("port", |shared| shared.redis_port.to_string()),
     ("proto-max-bulk-len", |shared| shared.options.argument_bytes_max.to_string()),
-    ("requirepass", |_| String::new()),
+    ("requirepass", |shared| String::from_utf8_lossy(&shared.redis.acl.required()).into_owned()),
     ("save", |_| String::new()),
     ("ssd-size", |shared| shared.store.ssd_bytes().unwrap_or(0).to_string()),
     ("tcp-keepalive", |shared| shared.limits.keepalive_s.get().unwrap_or(0).to_string()),

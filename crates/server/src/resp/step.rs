@@ -1,10 +1,14 @@
 //! Steps of a plan: what it takes to answer a command once its batch has settled.
 
+use std::sync::Arc;
+
 use terrace_engine::{Batch, OpError, Reply, Settled, Span};
 use terrace_protocol::resp::{Encoder, Version};
 
 use super::error::{Refusal, of_operation};
+use super::transaction::{self, Watched};
 use crate::protocol::Context;
+use crate::registry::Entry;
 
 /// Answers one command.
 pub(super) enum Step {
@@ -22,6 +26,8 @@ pub(super) enum Step {
     Many { first: u32, count: u32, show: fn(&mut Answer<'_>, std::ops::Range<usize>) },
     /// In any other way.
     Late(Box<dyn FnOnce(&mut Answer<'_>) + Send>),
+    /// As an array of these, unless the operation `guard` ended the transaction.
+    Transaction { guard: Option<u32>, commands: usize, steps: Vec<Step> },
     /// Nothing itself; what follows is written in this version.
     Version(Version),
 }
@@ -32,6 +38,10 @@ pub(super) struct Answer<'a> {
     pub proof: &'a Settled,
     pub ctx: &'a Context<'a>,
     pub encoder: Encoder<'a>,
+    /// The connection that is answered.
+    pub entry: &'a Arc<Entry>,
+    /// Keys that are watched from now on.
+    pub watching: Vec<Watched>,
 }
 
 impl Step {
@@ -60,6 +70,9 @@ impl Step {
                 }
             }
             Self::Late(write) => write(answer),
+            Self::Transaction { guard, commands, steps } => {
+                transaction::write(guard, commands, steps, answer);
+            }
             Self::Version(version) => answer.encoder.set_version(version),
         }
     }

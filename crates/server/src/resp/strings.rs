@@ -71,13 +71,13 @@ pub(super) fn mset(call: &mut Call<'_>) -> Outcome {
     if call.args.len().is_multiple_of(2) {
         return Err(arity(call.name));
     }
-    call.batch.begin_atomic();
     let first = call.batch.len() as u32;
-    for at in (1..call.args.len()).step_by(2) {
-        let kind = write(call, at + 1, Condition::Always, Expiry::Clear, false);
-        call.push(call.arg(at), kind);
-    }
-    call.batch.end_atomic();
+    call.atomic(|call| {
+        for at in (1..call.args.len()).step_by(2) {
+            let kind = write(call, at + 1, Condition::Always, Expiry::Clear, false);
+            call.push(call.arg(at), kind);
+        }
+    });
     let count = call.batch.len() as u32 - first;
     call.answer(Step::Many { first, count, show: |answer, _| answer.encoder.simple("OK") })
 }

@@ -4,12 +4,15 @@
 //! answers are sent from the worker's buffer, and only what the socket did not take is kept.
 
 use std::io::{self, ErrorKind};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 use terrace_engine::{Batch, Settled};
 
 use super::Transport;
 use crate::limits::Held;
 use crate::protocol::{Context, Next, Protocol};
+use crate::registry::Entry;
 use crate::shared::Counters;
 
 /// Buffers larger than this are freed when they run empty.
@@ -22,6 +25,8 @@ const FIRST_WINDOW: usize = 64;
 pub(super) struct Connection {
     pub stream: Transport,
     protocol: Box<dyn Protocol>,
+    /// What other connections see and reach of it.
+    pub entry: Arc<Entry>,
     /// Received and not consumed: the beginning of a command, or (`again`) whole commands that wait for a batch with room.
     input: Vec<u8>,
     /// Answers that the socket did not take yet, from `sent` on.
@@ -33,6 +38,8 @@ pub(super) struct Connection {
     pub read_closed: bool,
     /// `input` may hold whole commands.
     again: bool,
+    /// The next command is held while the server pauses.
+    pub paused: bool,
     /// Its operations are in a batch that has not settled: nothing is read or parsed.
     pub waiting: bool,
     /// Operations that it may add to one batch, save for a single command of more: how large answers will be is not known
@@ -40,6 +47,8 @@ pub(super) struct Connection {
     window: usize,
     /// Operations that it added to the batch it waits for.
     operations: usize,
+    /// The first of them.
+    first_operation: usize,
     /// It stands in the worker's queue.
     pub queued: bool,
     /// The server is stopping: read what has arrived, then close.
@@ -69,6 +78,7 @@ impl Connection {
     pub fn new(stream: Transport, protocol: Box<dyn Protocol>, now_ms: u64) -> Self {
         Self {
             stream,
+            entry: Arc::clone(protocol.entry()),
             protocol,
             input: Vec::new(),
             output: Vec::new(),
@@ -76,9 +86,11 @@ impl Connection {
             readable: false,
             read_closed: false,
             again: false,
+            paused: false,
             waiting: false,
             window: FIRST_WINDOW,
             operations: 0,
+            first_operation: 0,
             queued: false,
             draining: false,
             closing: false,
@@ -93,6 +105,7 @@ impl Connection {
     pub fn wants_turn(&self, ctx: &Context<'_>) -> bool {
         let unsent = self.output.len() - self.sent;
         !self.waiting
+            && !self.paused
             && !self.closing
             && !self.broken
             && unsent <= ctx.shared.options.output_bytes_pause
@@ -178,6 +191,8 @@ impl Connection {
             self.input = Vec::new();
         }
         self.waiting = taken.commands > 0;
+        self.entry.last_ms.store(ctx.now_ms, Relaxed);
+        self.entry.input_bytes.store(self.input.len(), Relaxed);
         taken
     }
 
@@ -200,9 +215,11 @@ impl Connection {
         let window = self.window.min(ctx.shared.options.connection_operations);
         let ctx = Context { operations_end: before + window, ..*ctx };
         let parsed = self.protocol.parse(input, batch, &ctx);
+        self.first_operation = before;
         self.operations = batch.len() - before;
         debug_assert!(parsed.consumed <= input.len(), "a parser consumed bytes that it was not shown");
-        self.again = parsed.next == Next::Again;
+        self.paused = parsed.next == Next::Hold;
+        self.again = self.paused || parsed.next == Next::Again;
         self.closing |= parsed.next == Next::Close;
         (parsed.consumed, parsed.commands)
     }
@@ -246,26 +263,65 @@ impl Connection {
         scratch: &mut Vec<u8>,
     ) -> usize {
         self.waiting = false;
+        let ops = self.first_operation..self.first_operation + self.operations;
+        ctx.shared.connections.settled(batch, proof, ops, &self.entry, ctx.now_ms);
         if self.broken {
+            // What was done is told to others all the same.
+            scratch.clear();
+            self.protocol.answer(batch, proof, ctx, scratch);
             return 0;
         }
         if self.output.len() > self.sent {
             // The socket is full: its event will send these too.
             let before = self.output.len();
             self.protocol.answer(batch, proof, ctx, &mut self.output);
+            self.entry.take_pushes(true, &mut self.output);
             self.adapt(self.output.len() - before, ctx);
             self.bound_output(0, ctx);
+            self.tell_unsent();
             return 0;
         }
         scratch.clear();
         self.protocol.answer(batch, proof, ctx, scratch);
+        self.entry.take_pushes(true, scratch);
         self.adapt(scratch.len(), ctx);
         let sent = self.write(scratch);
         self.bound_output(scratch.len() - sent, ctx);
         if sent < scratch.len() && !self.broken {
             self.output.extend_from_slice(&scratch[sent..]);
+            self.tell_unsent();
         }
+        self.closing |= self.entry.is_killed();
         sent
+    }
+
+    /// Sends what others have for it; returns the bytes sent. Never inside of an answer: answers are written in one piece.
+    pub fn look(&mut self, scratch: &mut Vec<u8>) -> usize {
+        self.entry.looked_at();
+        if self.entry.is_killed() {
+            self.broken = true;
+        }
+        if self.broken || self.closing {
+            return 0;
+        }
+        if self.output.len() > self.sent {
+            self.entry.take_pushes(!self.waiting, &mut self.output);
+            self.tell_unsent();
+            return 0;
+        }
+        scratch.clear();
+        self.entry.take_pushes(!self.waiting, scratch);
+        let sent = self.write(scratch);
+        if sent < scratch.len() && !self.broken {
+            self.output.extend_from_slice(&scratch[sent..]);
+        }
+        self.tell_unsent();
+        sent
+    }
+
+    /// Lets those who push know how much stands in front of it.
+    fn tell_unsent(&self) {
+        self.entry.output_bytes.store(self.output.len() - self.sent, Relaxed);
     }
 
     /// Ends it if its unsent bytes, with so many more, are too many. It is not read while they are many, so only answers to
@@ -318,6 +374,7 @@ impl Connection {
                 self.output.clear();
             }
         }
+        self.tell_unsent();
         sent
     }
 

@@ -68,7 +68,7 @@ impl Fixture {
     fn new(options: ServerOptions) -> Self {
         let store =
             terrace::Options { engine: "dram".into(), dram_records: Some(16 << 20), ..Default::default() };
-        let shared = Arc::new(Shared::alone(terrace::open(store).unwrap(), options));
+        let shared = Arc::new(Shared::alone(terrace::open(store).unwrap(), options).unwrap());
         let event = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC).unwrap();
         let gate = Arc::new(Gate { open: AtomicBool::new(false), event });
         let session = Gated { session: shared.store.session().unwrap(), gate: gate.clone() };

@@ -70,7 +70,8 @@ fn command_tells_the_table() {
     let mut client = Client::connect(ours.address);
     let Value::Integer(count) = client.ask(&["COMMAND", "COUNT"]) else { panic!("no count") };
     assert_eq!(array(client.ask(&["COMMAND"])).len() as i64, count);
-    assert_eq!(array(client.ask(&["COMMAND", "LIST"])).len() as i64, count);
+    let listed = array(client.ask(&["COMMAND", "LIST"]));
+    assert!(listed.len() as i64 > count && listed.contains(&bulk("client|id")), "subcommands are listed too");
     assert_eq!(array(client.ask(&["COMMAND", "DOCS"])).len() as i64, count * 2);
     let info = array(client.ask(&["COMMAND", "INFO", "GET", "mset", "nonsense", "client|id"]));
     assert_eq!(info.len(), 4);

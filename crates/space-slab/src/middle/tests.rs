@@ -59,7 +59,16 @@ impl Full {
         (number as u64).to_le_bytes()
     }
     fn record(name: &[u8]) -> NewRecord<'_> {
-        NewRecord { version: 5, kind: Kind::Value, db: 0, flags: 0, expire_at: 0, key: name, value: b"value" }
+        NewRecord {
+            version: 5,
+            kind: Kind::Value,
+            db: 0,
+            flags: 0,
+            state: 0,
+            expire_at: 0,
+            key: name,
+            value: b"value",
+        }
     }
     fn class(middle: &Middle) -> usize {
         middle.slabs.class_for(Self::record(&Self::name(0)).words()).unwrap()

@@ -252,7 +252,19 @@ mod tests {
     fn record() -> (FooterEntry, NewRecord<'static>) {
         let (kind, db) = (Kind::Value, 2);
         let entry = FooterEntry { hash: 0x1111, version: 5, check: 0x33, offset: 0, kind, db };
-        (entry, NewRecord { version: 5, kind, db, flags: 7, expire_at: 0, key: b"key", value: &[8; 30] })
+        (
+            entry,
+            NewRecord {
+                version: 5,
+                kind,
+                db,
+                flags: 7,
+                state: 0,
+                expire_at: 0,
+                key: b"key",
+                value: &[8; 30],
+            },
+        )
     }
 
     fn line(bytes: &[u8]) -> [u8; LINE_BYTES] {

@@ -2,6 +2,7 @@
 //! because some of an answer is the store's to choose (versions) and has only to obey rules.
 
 mod arithmetic;
+mod edit;
 mod range;
 mod record;
 mod rules;
@@ -31,6 +32,8 @@ pub struct Model {
     records: BTreeMap<Place, Record>,
     /// The highest version seen of each key, deleted ones included.
     versions: HashMap<Place, u64>,
+    /// What an edit handed on within the group.
+    carried: Option<Vec<u8>>,
     now_ms: u64,
 }
 

@@ -22,6 +22,8 @@ pub struct Record {
     pub expire_at: u64,
     /// What is known of its version.
     pub version: Known,
+    /// A protocol's own state.
+    pub state: u8,
 }
 
 impl Known {

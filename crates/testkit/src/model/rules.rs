@@ -54,6 +54,9 @@ impl Model {
             Action::Expire { expiry, condition, value } => {
                 self.check_expire(place, old, *expiry, *condition, *value, observed)
             }
+            Action::Edit { rule, argument } => {
+                self.check_edit(place, old, (*rule, argument), group, observed)
+            }
             Action::Flush(_) | Action::Scan { .. } | Action::Range { .. } => {
                 Err("an operation on a key".into())
             }
@@ -79,8 +82,13 @@ impl Model {
         };
         let flags = write.flags.unwrap_or(old.as_ref().map_or(0, |record| record.flags));
         let highest = self.versions.get(&place).copied().unwrap_or(0);
-        let mut record =
-            Record { value: write.value.to_vec(), flags, expire_at, version: Known::AtLeast(highest) };
+        let mut record = Record {
+            value: write.value.to_vec(),
+            flags,
+            expire_at,
+            version: Known::AtLeast(highest),
+            state: 0,
+        };
         let expected = Err(format!(
             "Stored version above {highest}, old {:?}",
             old_value.as_deref().map(crate::case::show)
@@ -183,10 +191,11 @@ impl Model {
             ))
         };
         let Observed::Hit(meta, observed_value) = observed else { return expected() };
-        let Meta { version, flags, expire_at, value_bytes } = *meta;
+        let Meta { version, flags, expire_at, value_bytes, state } = *meta;
         let meta_fits = gone
             || flags == record.flags
                 && expire_at == record.expire_at
+                && state == record.state
                 && value_bytes == record.value.len() as u64
                 && record.version.admits(version);
         let value_fits = observed_value.as_ref() == value.then_some(&record.value);
@@ -204,8 +213,10 @@ impl Model {
     /// A new value under the old flags and expiry, with a version that was not told.
     fn rewrite(&mut self, place: Place, old: Option<Record>, value: Vec<u8>) {
         let highest = self.versions.get(&place).copied().unwrap_or(0);
-        let (flags, expire_at) = old.map_or((0, 0), |record| (record.flags, record.expire_at));
-        self.records.insert(place, Record { value, flags, expire_at, version: Known::Above(highest) });
+        let (flags, expire_at, state) =
+            old.map_or((0, 0, 0), |record| (record.flags, record.expire_at, record.state));
+        let version = Known::Above(highest);
+        self.records.insert(place, Record { value, flags, expire_at, version, state });
     }
 }
 

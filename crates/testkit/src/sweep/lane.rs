@@ -93,7 +93,7 @@ impl Flight {
             (Expected::Value(record), Reply::Hit { meta, value: Some(span) })
                 if meta.expire_at == record.expire_at && self.batch.output(*span) == record.value =>
             {
-                return Verdict::Right(Some(meta.version));
+                return Verdict::Right(Some(meta.version).filter(|_| !self.atomic));
             }
             (Expected::Number(a), Reply::Number(b)) => a == b,
             (Expected::Length(a), Reply::Length(b)) => a == b,
@@ -102,7 +102,7 @@ impl Flight {
             {
                 match expire_at {
                     Some(expire_at) if *expire_at == meta.expire_at => {
-                        return Verdict::Right(Some(meta.version));
+                        return Verdict::Right(Some(meta.version).filter(|_| !self.atomic));
                     }
                     // Its metadata mean nothing any more.
                     other => other.is_none(),

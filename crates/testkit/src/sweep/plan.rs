@@ -58,7 +58,7 @@ pub(super) enum Step {
     /// A session executes a batch.
     Batch {
         session: usize,
-        /// All of it as one atomic group (sets alone).
+        /// All of it as one atomic group: no flushes, no numbers, no versions.
         atomic: bool,
         cmds: Vec<Cmd>,
     },
@@ -209,6 +209,11 @@ impl Planner<'_> {
             false => [1, 1, 1, 2, 4, 8][self.rng.below(6) as usize],
         };
         let cmds = match atomic {
+            // Of a cache nobody can say what a group finds.
+            true if !self.manner.evict && self.rng.one_in(2) => {
+                let count = 2 + self.rng.below(4);
+                (0..count).map(|_| self.cmd_of_group()).collect()
+            }
             // Small ones and now and then an extent: a group must fit in a page.
             true => {
                 let large = self.rng.one_in(4);
@@ -218,6 +223,34 @@ impl Planner<'_> {
             false => (0..count).map(|_| self.cmd()).collect(),
         };
         Step::Batch { session, atomic, cmds }
+    }
+
+    /// An operation of a group, few keys being used, so that one follows another on a key.
+    fn cmd_of_group(&mut self) -> Cmd {
+        let old = self.rng.one_in(3);
+        let when = [When::Always, When::Absent, When::Present][self.rng.below(3) as usize];
+        let kind = match self.rng.below(12) {
+            0..3 => CmdKind::Delete { when: When::Always, old },
+            3 => {
+                let (front, create) = (self.rng.one_in(2), !self.rng.one_in(3));
+                let len = 8 + self.rng.below(60) as usize;
+                CmdKind::Append { len, stamp: self.stamp(), front, create, when: When::Always }
+            }
+            4 => {
+                let to = (!self.rng.one_in(3)).then(|| self.expires());
+                CmdKind::Expire { to, only: ExpireIf::Always, value: old }
+            }
+            5 => CmdKind::Get,
+            6 => return self.large_set(),
+            _ => {
+                let mut set = self.set(60);
+                if let CmdKind::Set { when: mine, old: mine_old, .. } = &mut set.kind {
+                    (*mine, *mine_old) = (when, old);
+                }
+                return set;
+            }
+        };
+        Cmd { key: self.key(), kind }
     }
 
     fn resize(&mut self) -> Step {

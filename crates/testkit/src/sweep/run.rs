@@ -9,7 +9,7 @@ use terrace_media_sim::{Crash, Recorder, Rng, set_actor};
 
 use super::coverage::Coverage;
 use super::lane::{Flight, Held, Lane};
-use super::ledger::{By, Content, Expected, Ledger, Prediction, Record};
+use super::ledger::{By, Content, Ledger, Record};
 use super::media::{Media, SweepClock};
 use super::plan::{Cmd, CmdKind, JUMP_US, KEYS, Manner, Plan, SESSIONS, Step};
 use super::{START_US, Setup};
@@ -313,9 +313,7 @@ impl Driver<'_> {
             let mut by = By { session: lane.tag, rank: self.rank, issued: flight.issued };
             let mut predictions = Vec::new();
             if flight.atomic {
-                let id = self.ledger.run_group(by, &flight.cmds);
-                let stored = || Prediction { expected: Expected::Stored(None), wrote: Some(id), saw: None };
-                predictions.extend(flight.cmds.iter().map(|_| stored()));
+                predictions = self.ledger.run_group(by, &flight.cmds);
             } else {
                 for (cmd, token) in flight.cmds.iter().zip(&flight.tokens) {
                     if !unordered {

@@ -31,18 +31,30 @@ impl Ledger {
         Prediction { expected, wrote: Some(id), saw: None }
     }
 
-    /// Runs sets as one step.
-    pub fn run_group(&mut self, by: By, cmds: &[Cmd]) -> EntryId {
+    /// Runs operations as one step.
+    pub fn run_group(&mut self, by: By, cmds: &[Cmd]) -> Vec<Prediction> {
         let mut effects: BTreeMap<u8, Option<Record>> = BTreeMap::new();
+        let mut expected = Vec::new();
         for cmd in cmds {
             let old = effects.get(&cmd.key).cloned().unwrap_or_else(|| self.live.get(&cmd.key).cloned());
-            if let (_, Some(new)) = self.decide(cmd, old.as_ref(), None) {
+            let (answer, new) = self.decide(cmd, old.as_ref(), None);
+            expected.push((cmd.key, answer));
+            if let Some(new) = new {
                 effects.insert(cmd.key, new);
             }
         }
-        // The last write of a key counts alone: what it deletes, where nothing was before the group, leaves no trace.
+        let saw = |key: &u8| self.last.get(key).copied();
+        let seen: Vec<Option<EntryId>> = expected.iter().map(|(key, _)| saw(key)).collect();
+        // What a group leaves of a key counts alone: what it deletes, where nothing was before it, leaves no trace.
         effects.retain(|key, new| new.is_some() || self.live.contains_key(key));
-        self.write(by, effects.into_iter().collect())
+        let wrote = (!effects.is_empty()).then(|| self.write(by, effects.into_iter().collect()));
+        // An answer about a key rests on the group if there is anything of it, for its group of the log is one.
+        let prediction = |((_, expected), saw)| Prediction {
+            expected,
+            wrote,
+            saw: if wrote.is_some() { None } else { saw },
+        };
+        expected.into_iter().zip(seen).map(prediction).collect()
     }
 
     fn decide(&self, cmd: &Cmd, old: Option<&Record>, token: Option<Token>) -> Decision {

@@ -1,0 +1,275 @@
+//! What a group makes of its records, before any of it is written: each operation sees what those before it made.
+
+use terrace_index::Address;
+
+use super::plan::{Plan, Step};
+use super::{super::get::lost, super::live, Stop};
+use crate::batch;
+use crate::core::face::OUTPUT_BYTES_MAX;
+use crate::decide::{Answer, Decision, NewValue, Old, Scratch, decide};
+use crate::op::OpKind;
+use crate::pending::Known;
+use crate::record::{Head, Kind, RecordMeta};
+use crate::reply::{Meta, OpError, Reply};
+use crate::shared::Shared;
+use crate::space::Limits;
+
+/// What was found of a key.
+#[derive(Clone, Default)]
+pub(super) struct Found {
+    /// Where its record is, if it has one.
+    pub address: Option<Address>,
+    pub head: Head,
+    pub damaged: bool,
+    /// Its value if that was wanted, or the description of its extent.
+    pub bytes: Vec<u8>,
+    /// The length of its value.
+    pub value_bytes: u64,
+}
+
+impl Found {
+    pub fn is_extent(&self) -> bool {
+        self.address.is_some() && !self.damaged && self.head.meta.kind() == Kind::Extent
+    }
+}
+
+/// What stays the same from pass to pass.
+pub(super) struct Group<'a> {
+    pub plan: &'a Plan<'a>,
+    pub limits: Limits,
+    /// One operation's error is that of all, and nothing is done.
+    pub strict: bool,
+    pub now_ms: u64,
+}
+
+/// Where a drafted value is.
+pub(super) enum Bytes<'a> {
+    /// What was found.
+    Old,
+    Argument(&'a [u8]),
+    Computed(Vec<u8>),
+}
+
+/// A key's record as the operations so far left it.
+pub(super) struct Draft<'a> {
+    pub found: &'a Found,
+    /// A live record that counts as a key was found, expired or damaged as it may be.
+    pub counted: bool,
+    pub present: bool,
+    pub damaged: bool,
+    /// Flags, expiry and state, if present.
+    pub head: Head,
+    pub bytes: Bytes<'a>,
+    /// It differs from what was found.
+    pub changed: bool,
+    /// The version that it was written with.
+    pub version: u64,
+    /// A read of the group found it as it was.
+    hit: bool,
+}
+
+/// Reads to be counted.
+pub(super) struct Reads {
+    /// Member, address and tier.
+    pub hits: Vec<(usize, Address, u8)>,
+    pub misses: u64,
+}
+
+/// See the module.
+pub(super) struct Drafts<'a> {
+    pub drafts: Vec<Draft<'a>>,
+    misses: u64,
+}
+
+/// What operations that ask for versions are told of a record that is only drafted.
+const DRAFTED: u64 = u64::MAX;
+
+impl<'a> Drafts<'a> {
+    pub fn new(found: &'a [Found], shared: &Shared, now_ms: u64) -> Self {
+        let draft = |found: &'a Found| {
+            let head = found.head;
+            let counted = found.address.is_some() && live(shared, &head, found.damaged);
+            let expired = head.expire_at != 0 && head.expire_at <= now_ms;
+            Draft {
+                found,
+                counted,
+                present: counted && !expired,
+                damaged: counted && found.damaged,
+                head,
+                bytes: Bytes::Old,
+                changed: false,
+                version: head.version,
+                hit: false,
+            }
+        };
+        Self { drafts: found.iter().map(draft).collect(), misses: 0 }
+    }
+
+    /// Decides each operation in order; the answers of those that wrote are given their versions by [`patch`](Self::patch).
+    pub fn decide(
+        &mut self,
+        group: &Group<'a>,
+        known: &Known,
+        scratch: &mut Scratch,
+        output: &mut Vec<u8>,
+    ) -> Result<Vec<Reply>, Stop> {
+        scratch.carry.clear();
+        let mut replies = Vec::with_capacity(group.plan.steps.len());
+        for step in &group.plan.steps {
+            let reply = match step.member {
+                None => too_long(&step.kind, group.limits.key_bytes),
+                Some(_) if step.argument.len() as u64 > group.limits.value_bytes => {
+                    Reply::Error(OpError::ValueTooLong(group.limits.value_bytes))
+                }
+                Some(_) if output.len() > OUTPUT_BYTES_MAX => {
+                    Reply::Error(OpError::OutputTooLong(OUTPUT_BYTES_MAX as u64))
+                }
+                Some(member) => self.one(member, step, group, known, scratch, output)?,
+            };
+            if let Reply::Error(_) = reply {
+                if group.strict {
+                    return Err(Stop::All(reply));
+                }
+                scratch.carry.clear();
+            }
+            replies.push(reply);
+        }
+        Ok(replies)
+    }
+
+    fn one(
+        &mut self,
+        member: usize,
+        step: &Step<'a>,
+        group: &Group<'a>,
+        known: &Known,
+        scratch: &mut Scratch,
+        output: &mut Vec<u8>,
+    ) -> Result<Reply, Stop> {
+        let draft = &mut self.drafts[member];
+        let replaces = matches!(step.kind, OpKind::Set { .. } | OpKind::Delete { .. });
+        if draft.present && draft.damaged && !replaces {
+            return Ok(Reply::Error(OpError::Poisoned));
+        }
+        let value: &[u8] = match &draft.bytes {
+            Bytes::Argument(bytes) => bytes,
+            Bytes::Computed(bytes) => bytes,
+            Bytes::Old if draft.damaged => &[],
+            Bytes::Old if draft.found.is_extent() && draft.present && group.plan.wants[member].value => {
+                match known.extent(draft.found.head.version) {
+                    Some(Ok(bytes)) => bytes,
+                    Some(Err(loss)) => return Ok(Reply::Error(lost(loss))),
+                    None => {
+                        let (version, description) = (draft.found.head.version, draft.found.bytes.clone());
+                        return Err(Stop::OldExtent(version, description));
+                    }
+                }
+            }
+            Bytes::Old => &draft.found.bytes,
+        };
+        let old = draft.present.then_some(Old { head: &draft.head, value });
+        let decision = decide(&step.kind, step.argument, old, group.now_ms, scratch);
+        if let Decision::Put { value: NewValue::Scratch, .. } = decision
+            && scratch.value.len() as u64 > group.limits.value_bytes
+        {
+            return Ok(Reply::Error(OpError::ValueTooLong(group.limits.value_bytes)));
+        }
+        let answer = match decision {
+            Decision::Put { answer, .. } | Decision::Delete { answer } | Decision::Answer(answer) => answer,
+        };
+        let shows_old = matches!(
+            answer,
+            Answer::Stored { old: true }
+                | Answer::NotStored { old: true, .. }
+                | Answer::Deleted { old: true }
+                | Answer::Hit { value: true }
+        );
+        let span = shows_old.then(|| batch::push(output, value));
+        let value_bytes = match &draft.bytes {
+            Bytes::Old => draft.found.value_bytes,
+            Bytes::Argument(_) | Bytes::Computed(_) => value.len() as u64,
+        };
+        let mut meta = match draft.present {
+            true => Meta { value_bytes, ..draft.head.meta_for_answers() },
+            false => Meta::default(),
+        };
+        if let Decision::Put { value, flags, expire_at, state, .. } = decision {
+            match value {
+                NewValue::Old => {}
+                NewValue::Argument => draft.bytes = Bytes::Argument(step.argument),
+                NewValue::Scratch if answer == Answer::FloatInScratch => {
+                    draft.bytes = Bytes::Computed(scratch.value.clone());
+                }
+                NewValue::Scratch => draft.bytes = Bytes::Computed(std::mem::take(&mut scratch.value)),
+            }
+            let new_bytes = match &draft.bytes {
+                Bytes::Old => value_bytes,
+                Bytes::Argument(bytes) => bytes.len() as u64,
+                Bytes::Computed(bytes) => bytes.len() as u64,
+            };
+            let record_meta = RecordMeta::of_state(state);
+            draft.head = Head { version: DRAFTED, meta: record_meta, flags, expire_at, tier: 0 };
+            (draft.present, draft.damaged, draft.changed) = (true, false, true);
+            meta = Meta { version: DRAFTED, flags, expire_at, value_bytes: new_bytes, state };
+        } else if let Decision::Delete { .. } = decision {
+            draft.bytes = Bytes::Argument(&[]);
+            (draft.present, draft.damaged, draft.changed) = (false, false, true);
+            if matches!(answer, Answer::Edited { .. }) {
+                meta = Meta::default();
+            }
+        }
+        if matches!(step.kind, OpKind::Get { .. }) {
+            match answer {
+                Answer::Hit { .. } => draft.hit |= !draft.changed,
+                _ => self.misses += 1,
+            }
+        }
+        Ok(match answer {
+            Answer::Miss => Reply::Miss,
+            Answer::Stored { .. } => Reply::Stored { version: meta.version, old: span },
+            Answer::NotStored { present, .. } => Reply::NotStored { present, old: span },
+            Answer::Deleted { .. } => Reply::Deleted { old: span },
+            Answer::Hit { .. } => Reply::Hit { meta, value: span },
+            Answer::Number(n) => Reply::Number(n),
+            Answer::Unsigned(n) => Reply::Unsigned(n),
+            Answer::FloatInScratch => Reply::Float(batch::push(output, &scratch.value)),
+            Answer::Length(n) => Reply::Length(n),
+            Answer::Error(error) => Reply::Error(error),
+            Answer::Edited { changed } => {
+                Reply::Edited { answer: batch::push(output, &scratch.answer), meta, changed }
+            }
+            Answer::Aborted => return Err(Stop::All(Reply::Aborted)),
+        })
+    }
+
+    /// Gives answers about drafted records the versions that these were written with.
+    pub fn patch(&self, plan: &Plan<'_>, replies: &mut [Reply]) {
+        for (step, reply) in plan.steps.iter().zip(replies) {
+            let Some(member) = step.member else { continue };
+            if let Reply::Stored { version, .. }
+            | Reply::Hit { meta: Meta { version, .. }, .. }
+            | Reply::Edited { meta: Meta { version, .. }, .. } = reply
+                && *version == DRAFTED
+            {
+                *version = self.drafts[member].version;
+            }
+        }
+    }
+
+    /// Reads to be counted.
+    pub fn reads(&self) -> Reads {
+        let hit = |(i, draft): (usize, &Draft<'_>)| {
+            let address = draft.found.address.filter(|_| draft.hit && !draft.changed)?;
+            Some((i, address, draft.found.head.tier))
+        };
+        Reads { hits: self.drafts.iter().enumerate().filter_map(hit).collect(), misses: self.misses }
+    }
+}
+
+/// A key that is too long can't be there, but may be asked for: reads and deletes miss.
+fn too_long(kind: &OpKind, limit: usize) -> Reply {
+    match kind {
+        OpKind::Delete { .. } | OpKind::Expire { .. } | OpKind::Get { .. } => Reply::Miss,
+        _ => Reply::Error(OpError::KeyTooLong(limit as u64)),
+    }
+}

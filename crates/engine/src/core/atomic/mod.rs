@@ -1,0 +1,259 @@
+//! Several operations as one step: one critical section over all keys, one log group.
+//!
+//! ```text
+//!   operations --plan.rs--> distinct keys, what is wanted of each record
+//!     .-> room --> Index::update_many { drafts.rs: each operation in order, over what those before it made
+//!     |                                 write.rs:  a record for each key that changed }
+//!     '-- a device must be read, a large value stored, more room made: then all is decided again
+//! ```
+//!
+//! # Invariants
+//! - Nothing of the group is visible or logged before all of it is decided and fits: a pass that stops has changed nothing.
+//! - Records are never written over in place: readers must not see half of the group.
+
+mod drafts;
+mod plan;
+mod write;
+
+use std::cell::RefCell;
+
+use terrace_index::{Address, Index, Lookup, Verdict};
+use terrace_log::LogDevice;
+
+use super::{Core, Step, note_seen};
+use crate::batch::Batch;
+use crate::pending::{Known, Loss, Wanted};
+use crate::record::{Head, Kind};
+use crate::reply::{OpError, Reply};
+use crate::space::{Fetch, Room, Space};
+use drafts::{Drafts, Found, Group};
+use plan::Plan;
+use write::Tools;
+
+/// Why a pass stopped before it wrote anything.
+enum Stop {
+    /// These must be read first.
+    Read(Vec<Wanted>),
+    /// Room for records of so many words is needed.
+    Room(Vec<usize>),
+    /// The old value of this version is an extent, with this description, and its bytes are needed.
+    OldExtent(u64, Vec<u8>),
+    /// These values are too long for records: store them first.
+    NewExtents(Vec<(usize, Vec<u8>)>),
+    /// All of the group is answered so.
+    All(Reply),
+}
+
+/// A large value that was stored before the critical section that will refer to it.
+struct Ahead {
+    member: usize,
+    value: Vec<u8>,
+    description: Vec<u8>,
+    used: bool,
+}
+
+impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
+    /// Runs operations `start..end` of the batch as one step, and writes their answers into the batch unless all have the one
+    /// that is returned.
+    pub(super) fn atomic(&mut self, batch: &mut Batch, start: usize, end: usize, known: &mut Known) -> Step {
+        let strict = batch.group_at(start).is_none_or(|group| group.strict);
+        let Batch { input, ops, output, replies, .. } = batch;
+        let limits = self.machine.space.limits();
+        let plan = Plan::new(input, &ops[start..end], &self.shared().hasher, &limits);
+        let group = Group { plan: &plan, limits, strict, now_ms: self.now_ms() };
+        let mut ahead = Vec::new();
+        let output_start = output.len();
+        let mut sizes = plan.first_sizes(self.group_bytes_max());
+        let step = loop {
+            output.truncate(output_start);
+            if let Err(error) = self.make_group_room(&plan, &sizes) {
+                break Step::Done(Reply::Error(error));
+            }
+            match self.group_pass(&group, known, &mut ahead, &sizes, output) {
+                Ok(answers) => {
+                    replies[start..end].copy_from_slice(&answers);
+                    break Step::Answered;
+                }
+                Err(Stop::Read(unread)) => break Step::Read(unread),
+                Err(Stop::All(reply)) => break Step::Done(reply),
+                Err(Stop::Room(needed)) => sizes = needed,
+                Err(Stop::OldExtent(version, description)) => {
+                    if let Err(step) = self.open_old_extent(version, description, known) {
+                        break step;
+                    }
+                }
+                Err(Stop::NewExtents(values)) => {
+                    if let Err(error) = self.store_ahead(values, &mut ahead) {
+                        break Step::Done(Reply::Error(error));
+                    }
+                }
+            }
+        };
+        if !matches!(step, Step::Answered | Step::Read(_)) {
+            output.truncate(output_start);
+        }
+        for unused in ahead.iter().filter(|ahead| !ahead.used) {
+            self.machine.space.release_extent(&unused.description);
+        }
+        step
+    }
+
+    /// Bytes of records that one group may have.
+    fn group_bytes_max(&self) -> usize {
+        let log = self.machine.log.as_ref();
+        let log_max = log.map_or(usize::MAX, |log| log.max_group_bytes(self.seen.len()));
+        self.machine.space.limits().group_bytes.min(log_max)
+    }
+
+    /// Makes room for records of these sizes, in the space and in one log group.
+    fn make_group_room(&mut self, plan: &Plan<'_>, sizes: &[usize]) -> Result<(), OpError> {
+        if sizes.is_empty() {
+            return Ok(());
+        }
+        let words: usize = sizes.iter().sum();
+        let group_max = self.group_bytes_max();
+        if words * 8 + sizes.len() * plan::ENTRY_SLACK > group_max {
+            return Err(OpError::GroupTooLong(group_max as u64));
+        }
+        self.make_room(sizes, plan.class)?;
+        // The group must not be split over two log groups: what is buffered goes first if both would not fit in one.
+        let log_max =
+            self.machine.log.as_ref().map_or(usize::MAX, |log| log.max_group_bytes(self.seen.len()));
+        if let Some(writer) = &self.writer
+            && !writer.is_empty()
+            && writer.buffered_bytes() + words * 8 + sizes.len() * 32 > log_max
+        {
+            self.leave();
+            let written = self.write_log();
+            self.enter();
+            if !written {
+                return Err(self.shared().log_error());
+            }
+            // Outside of the epoch the room in the space may have been given up.
+            return self.make_group_room(plan, sizes);
+        }
+        Ok(())
+    }
+
+    /// One pass through the critical section: the answers, or why it stopped.
+    fn group_pass(
+        &mut self,
+        group: &Group<'_>,
+        known: &Known,
+        ahead: &mut [Ahead],
+        sizes: &[usize],
+        output: &mut Vec<u8>,
+    ) -> Result<Vec<Reply>, Stop> {
+        let plan = group.plan;
+        let slot = self.slot;
+        let now_us = self.now_us;
+        let Self { machine, local, writer, last, seen, touched, scratch, hits, misses, .. } = self;
+        let (space, shared) = (&machine.space, &machine.shared);
+        let found = RefCell::new(vec![Found::default(); plan.keys.len()]);
+        let verify = |i: usize, address: Address| {
+            let mut bytes = Vec::new();
+            let fetched = known.fetch(space, address, Some(&plan.keys[i]), plan.wants[i].want(), &mut bytes);
+            let (head, damaged): (Head, bool) = match fetched {
+                Fetch::Match(head) => (head, false),
+                Fetch::Damaged(head) => (head, true),
+                Fetch::Differs => return Verdict::Differs,
+                Fetch::NeedsRead => return Verdict::NeedsRead,
+            };
+            let value_bytes = match head.meta.kind() {
+                Kind::Extent if !damaged => space.extent_bytes(&bytes),
+                _ => head.meta.value_bytes() as u64,
+            };
+            found.borrow_mut()[i] = Found { address: None, head, damaged, bytes, value_bytes };
+            known.verdict(space, address)
+        };
+        let mut read = Vec::new();
+        let answers = machine.index.update_many(&plan.keys, &verify, |looked, changes| {
+            let mut unread = Vec::new();
+            for (i, looked) in looked.iter().enumerate() {
+                let address = match *looked {
+                    Lookup::Absent => None,
+                    Lookup::Found(address) => Some(address),
+                    // Asked about others since, and what was found of this one may be lost: it is asked once more.
+                    Lookup::Unread(address)
+                        if known.has_read(space, address) && verify(i, address) == Verdict::NeedsRead =>
+                    {
+                        Some(address)
+                    }
+                    Lookup::Unread(address) => {
+                        unread.push(Wanted::record(space, address));
+                        continue;
+                    }
+                };
+                found.borrow_mut()[i].address = address;
+            }
+            if !unread.is_empty() {
+                return Err(Stop::Read(unread));
+            }
+            let found = found.borrow();
+            for found in found.iter().filter(|found| found.address.is_some()) {
+                // Whatever is answered rests on it.
+                note_seen(seen, touched, found.head.version);
+            }
+            let mut drafts = Drafts::new(&found, shared, group.now_ms);
+            let answers = drafts.decide(group, known, scratch, output)?;
+            let mut tools = Tools { space, shared, slot, now_us, local, writer, last, seen, touched };
+            tools.write(plan, &mut drafts, ahead, sizes, changes)?;
+            let (mut answered, reads) = (answers, drafts.reads());
+            drafts.patch(plan, &mut answered);
+            *misses += reads.misses;
+            read = reads.hits;
+            Ok(answered)
+        })?;
+        for (i, address, tier) in read {
+            hits[usize::from(tier) % 3] += 1;
+            let read = known.record(&machine.space, address);
+            machine.space.hit(local, &machine.index, &plan.keys[i], address, read);
+        }
+        Ok(answers)
+    }
+
+    /// Brings an old value's bytes to `known`; `Err`: what the operations come to instead.
+    fn open_old_extent(&mut self, version: u64, description: Vec<u8>, known: &mut Known) -> Result<(), Step> {
+        let mut bytes = Vec::new();
+        match self.machine.space.fetch_extent(&description, &mut bytes) {
+            Fetch::Match(_) => {
+                known.add_extent(version, Ok(bytes));
+                Ok(())
+            }
+            // One at a time: an arrival doesn't say which it is.
+            Fetch::NeedsRead => Err(Step::Read(vec![Wanted::Extent { description, version }])),
+            Fetch::Damaged(_) | Fetch::Differs => {
+                known.add_extent(version, Err(Loss::Damaged));
+                Ok(())
+            }
+        }
+    }
+
+    /// Stores large values; what was stored for the same keys before, from what they were then, is given back.
+    fn store_ahead(&mut self, values: Vec<(usize, Vec<u8>)>, ahead: &mut Vec<Ahead>) -> Result<(), OpError> {
+        for (member, value) in values {
+            ahead.retain(|stale| {
+                if stale.member == member {
+                    self.machine.space.release_extent(&stale.description);
+                }
+                stale.member != member
+            });
+            let description = self.extent_for(&value)?;
+            ahead.push(Ahead { member, value, description, used: false });
+        }
+        Ok(())
+    }
+
+    fn extent_for(&mut self, value: &[u8]) -> Result<Vec<u8>, OpError> {
+        let mut rounds = 0;
+        loop {
+            let mut description = Vec::new();
+            match self.machine.space.write_extent(&mut self.local, &[value], &mut description) {
+                Ok(()) => return Ok(description),
+                Err(None) => return Err(OpError::Io),
+                Err(Some(Room::Full)) => self.await_eviction(&mut rounds)?,
+                Err(Some(_)) => self.stall()?,
+            }
+        }
+    }
+}

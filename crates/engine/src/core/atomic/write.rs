@@ -1,0 +1,249 @@
+//! The records of a group that was decided: put, logged as one group, counted.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use terrace_index::Change;
+use terrace_log::{LogDevice, Writer};
+
+use super::super::{log_record, note_seen};
+use super::drafts::{Bytes, Draft, Drafts};
+use super::plan::Plan;
+use super::{Ahead, Stop};
+use crate::record::{INLINE_VALUE_BYTES, Kind, NewRecord, words_for};
+use crate::shared::Shared;
+use crate::space::{Space, Under};
+use crate::version::Version;
+
+/// What of a session writes records.
+pub(super) struct Tools<'s, S: Space, D: LogDevice> {
+    pub space: &'s S,
+    pub shared: &'s Shared,
+    pub slot: usize,
+    pub now_us: u64,
+    pub local: &'s mut S::Local,
+    pub writer: &'s mut Option<Writer<D>>,
+    pub last: &'s mut Version,
+    pub seen: &'s mut [u64],
+    pub touched: &'s mut Vec<u16>,
+}
+
+/// What is to become of a key's record.
+enum Fate {
+    Keep,
+    /// It leaves the index without a trace.
+    Remove,
+    /// A record of this kind is put.
+    Put(Kind),
+}
+
+impl<S: Space, D: LogDevice> Tools<'_, S, D> {
+    /// Writes what changed. Nothing is written if it does not fit, or large values must be stored first.
+    pub fn write(
+        &mut self,
+        plan: &Plan<'_>,
+        drafts: &mut Drafts<'_>,
+        ahead: &mut [Ahead],
+        prepared: &[usize],
+        changes: &mut [Change],
+    ) -> Result<(), Stop> {
+        let inline = self.space.limits().inline_bytes.min(INLINE_VALUE_BYTES);
+        let fates: Vec<Fate> = drafts.drafts.iter().map(|draft| fate::<S>(draft, inline)).collect();
+        self.check_room(plan, drafts, &fates, ahead, prepared)?;
+        let is_written = fates.iter().any(|fate| matches!(fate, Fate::Put(_)));
+        if let Some(writer) = self.writer.as_mut().filter(|_| is_written) {
+            writer.begin_atomic();
+        }
+        for (i, (draft, fate)) in drafts.drafts.iter_mut().zip(&fates).enumerate() {
+            changes[i] = match fate {
+                Fate::Keep if draft.changed => {
+                    self.tell_version(draft);
+                    Change::Keep
+                }
+                Fate::Keep => Change::Keep,
+                Fate::Remove => {
+                    self.tell_version(draft);
+                    self.remove(plan, i, draft)
+                }
+                Fate::Put(kind) => self.put(plan, i, draft, *kind, ahead),
+            };
+        }
+        if let Some(writer) = self.writer.as_mut().filter(|_| is_written) {
+            writer.end_atomic();
+        }
+        Ok(())
+    }
+
+    fn check_room(
+        &self,
+        plan: &Plan<'_>,
+        drafts: &Drafts<'_>,
+        fates: &[Fate],
+        ahead: &[Ahead],
+        prepared: &[usize],
+    ) -> Result<(), Stop> {
+        let (mut sizes, mut unstored) = (Vec::new(), Vec::new());
+        for (i, (draft, fate)) in drafts.drafts.iter().zip(fates).enumerate() {
+            let Fate::Put(kind) = fate else { continue };
+            let value_bytes = match (kind, value(draft)) {
+                (Kind::Tombstone, _) => 0,
+                (Kind::Extent, Some(value)) => match stored(ahead, i, value) {
+                    Some(at) => ahead[at].description.len(),
+                    None => {
+                        unstored.push((i, value.to_vec()));
+                        0
+                    }
+                },
+                (_, Some(value)) => value.len(),
+                (_, None) => draft.found.bytes.len(),
+            };
+            let has_expiry = *kind != Kind::Tombstone && draft.head.expire_at != 0;
+            sizes.push(words_for(plan.keys[i].bytes.len(), value_bytes, has_expiry));
+        }
+        if !unstored.is_empty() {
+            return Err(Stop::NewExtents(unstored));
+        }
+        // The space may have more room than was asked for, the log may not.
+        let has_log_room =
+            sizes.len() <= prepared.len() && sizes.iter().sum::<usize>() <= prepared.iter().sum::<usize>();
+        if !sizes.is_empty() && !(has_log_room && self.space.fits(self.local, &sizes)) {
+            return Err(Stop::Room(sizes));
+        }
+        Ok(())
+    }
+
+    /// A record that was written and deleted by the same group, of which no trace is left, has been told of all the same: its
+    /// version is one that no later one of the key has.
+    fn tell_version(&mut self, draft: &mut Draft<'_>) {
+        let floor = self.shared.version_floor.load(Relaxed).max(draft.found.head.version);
+        *self.last = self.last.next(Version(floor), self.now_us, self.slot);
+        draft.version = self.last.0;
+        self.shared.version_floor.fetch_max(draft.version, Relaxed);
+    }
+
+    fn remove(&mut self, plan: &Plan<'_>, i: usize, draft: &Draft<'_>) -> Change {
+        let Some(address) = draft.found.address else { return Change::Keep };
+        self.space.release(address, &draft.found.head);
+        if draft.found.is_extent() {
+            self.space.release_extent(&draft.found.bytes);
+        }
+        if draft.counted {
+            self.shared.counters[self.slot].keys[usize::from(plan.keys[i].db)].fetch_sub(1, Relaxed);
+        }
+        Change::Remove
+    }
+
+    fn put(
+        &mut self,
+        plan: &Plan<'_>,
+        i: usize,
+        draft: &mut Draft<'_>,
+        kind: Kind,
+        ahead: &mut [Ahead],
+    ) -> Change {
+        let key = plan.keys[i];
+        let found = draft.found;
+        let place = found.address;
+        let mut floor = self.shared.version_floor.load(Relaxed);
+        if place.is_some() {
+            floor = floor.max(found.head.version);
+        }
+        let version = self.last.next(Version(floor), self.now_us, self.slot);
+        *self.last = version;
+        draft.version = version.0;
+        let deleted = kind == Kind::Tombstone;
+        let keeps_extent = found.is_extent() && !deleted && value(draft).is_none();
+        let bytes: &[u8] = match (kind, value(draft)) {
+            (Kind::Tombstone, _) => &[],
+            (_, None) => &found.bytes,
+            (Kind::Extent, Some(value)) => match stored(ahead, i, value) {
+                Some(at) => {
+                    ahead[at].used = true;
+                    &ahead[at].description
+                }
+                None => &[],
+            },
+            (_, Some(value)) => value,
+        };
+        let (flags, state, expire_at) = match deleted {
+            true => (0, 0, 0),
+            false => (draft.head.flags, draft.head.meta.state(), draft.head.expire_at),
+        };
+        let record = NewRecord {
+            version: version.0,
+            kind,
+            db: key.db,
+            flags,
+            state,
+            expire_at,
+            key: key.bytes,
+            value: bytes,
+        };
+        let under = match place {
+            Some(address) => {
+                let forgotten = found.head.version <= self.shared.flushed(key.db);
+                Under::Record { address, head: &found.head, forgotten, in_place: false }
+            }
+            None => Under::Nothing,
+        };
+        let (address, seq) = self.space.put(self.local, under, &record);
+        log_record(self.writer, &record, seq);
+        note_seen(self.seen, self.touched, version.0);
+        // Before anything is released: what is freed waits for the versions issued so far.
+        self.shared.commit.issue(self.slot, version.0);
+        let counters = &self.shared.counters[self.slot];
+        let keys = &counters.keys[usize::from(key.db)];
+        match (draft.counted, !deleted) {
+            (true, false) => keys.fetch_sub(1, Relaxed),
+            (false, true) => keys.fetch_add(1, Relaxed),
+            _ => 0,
+        };
+        let was_tombstone = place.is_some() && !found.damaged && found.head.meta.kind() == Kind::Tombstone;
+        match (was_tombstone, deleted) {
+            (true, false) => counters.tombstones.fetch_sub(1, Relaxed),
+            (false, true) => counters.tombstones.fetch_add(1, Relaxed),
+            _ => 0,
+        };
+        if let Some(old) = place {
+            if found.is_extent() && !keeps_extent {
+                self.space.release_extent(&found.bytes);
+            }
+            self.space.release(old, &found.head);
+        }
+        Change::Set(address)
+    }
+}
+
+/// The drafted value; `None`: it is the one that was found.
+fn value<'d>(draft: &'d Draft<'_>) -> Option<&'d [u8]> {
+    match &draft.bytes {
+        Bytes::Old => None,
+        Bytes::Argument(bytes) => Some(bytes),
+        Bytes::Computed(bytes) => Some(bytes),
+    }
+}
+
+/// Which of the values stored ahead this one is.
+fn stored(ahead: &[Ahead], member: usize, value: &[u8]) -> Option<usize> {
+    ahead.iter().position(|ahead| ahead.member == member && ahead.value == value)
+}
+
+fn fate<S: Space>(draft: &Draft<'_>, inline: usize) -> Fate {
+    if !draft.changed {
+        return Fate::Keep;
+    }
+    if draft.present {
+        return Fate::Put(match value(draft) {
+            None => draft.found.head.meta.kind(),
+            Some(value) if value.len() > inline => Kind::Extent,
+            Some(_) => Kind::Value,
+        });
+    }
+    let was_tombstone = !draft.found.damaged && draft.found.head.meta.kind() == Kind::Tombstone;
+    match draft.found.address {
+        // Made and deleted by the same group.
+        None => Fate::Keep,
+        Some(_) if was_tombstone => Fate::Keep,
+        Some(_) if S::TOMBSTONES => Fate::Put(Kind::Tombstone),
+        Some(_) => Fate::Remove,
+    }
+}

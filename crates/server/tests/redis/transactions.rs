@@ -1,0 +1,143 @@
+//! Transactions of several connections, at our server and, where there is one, at the original.
+
+use std::net::SocketAddr;
+
+use terrace_protocol::resp::Value;
+
+use crate::client::{Client, bulk, ok};
+use crate::original::Original;
+use crate::ours::Ours;
+
+fn queued() -> Value {
+    Value::Simple(b"QUEUED".to_vec())
+}
+
+/// Runs the test against both.
+fn both(test: fn(SocketAddr)) {
+    let ours = Ours::start();
+    test(ours.address);
+    ours.stop();
+    if let Some(original) = Original::start() {
+        test(original.address);
+    }
+}
+
+#[test]
+fn what_another_changed_ends_the_transaction() {
+    both(|address| {
+        let (mut mine, mut other) = (Client::connect(address), Client::connect(address));
+        let changes: [&[&str]; 6] = [
+            &["SET", "k", "w"],
+            &["APPEND", "k", "w"],
+            &["EXPIRE", "k", "100"],
+            &["DEL", "k"],
+            &["MSET", "a", "1", "k", "2"],
+            &["FLUSHALL"],
+        ];
+        for change in changes {
+            mine.ask(&["SET", "k", "v"]);
+            assert_eq!(mine.ask(&["WATCH", "k"]), ok());
+            other.ask(change);
+            assert_eq!(mine.ask(&["MULTI"]), ok());
+            assert_eq!(mine.ask(&["SET", "done", "1"]), queued());
+            assert_eq!(mine.ask(&["EXEC"]), Value::Null, "{change:?}");
+            assert_eq!(mine.ask(&["GET", "done"]), Value::Null, "{change:?}");
+            // The keys are not watched any more.
+            assert_eq!(mine.ask(&["MULTI"]), ok());
+            assert_eq!(mine.ask(&["PING"]), queued());
+            assert_eq!(mine.ask(&["EXEC"]), Value::Array(vec![Value::Simple(b"PONG".to_vec())]));
+        }
+    });
+}
+
+#[test]
+fn what_nobody_changed_lets_it_be_done() {
+    both(|address| {
+        let (mut mine, mut other) = (Client::connect(address), Client::connect(address));
+        mine.ask(&["SET", "k", "v"]);
+        assert_eq!(mine.ask(&["WATCH", "k", "none"]), ok());
+        // Another key, another database, a read.
+        other.ask(&["SET", "l", "w"]);
+        other.ask(&["GET", "k"]);
+        other.ask(&["SELECT", "1"]);
+        other.ask(&["SET", "k", "w"]);
+        assert_eq!(mine.ask(&["MULTI"]), ok());
+        assert_eq!(mine.ask(&["GET", "k"]), queued());
+        assert_eq!(mine.ask(&["EXEC"]), Value::Array(vec![bulk("v")]));
+        // A key that was not there, and is.
+        assert_eq!(mine.ask(&["WATCH", "none"]), ok());
+        other.ask(&["SELECT", "0"]);
+        other.ask(&["SET", "none", "x"]);
+        assert_eq!(mine.ask(&["MULTI"]), ok());
+        assert_eq!(mine.ask(&["GET", "k"]), queued());
+        assert_eq!(mine.ask(&["EXEC"]), Value::Null);
+        // RESET and DISCARD forget.
+        assert_eq!(mine.ask(&["WATCH", "k"]), ok());
+        mine.ask(&["RESET"]);
+        other.ask(&["SET", "k", "y"]);
+        assert_eq!(mine.ask(&["MULTI"]), ok());
+        assert_eq!(mine.ask(&["GET", "k"]), queued());
+        assert_eq!(mine.ask(&["EXEC"]), Value::Array(vec![bulk("y")]));
+    });
+}
+
+#[test]
+fn counters_raised_by_watching_lose_nothing() {
+    both(|address| {
+        let threads: Vec<_> = (0..4)
+            .map(|_| {
+                std::thread::spawn(move || {
+                    let mut client = Client::connect(address);
+                    let mut done = 0;
+                    while done < 50 {
+                        client.ask(&["WATCH", "n"]);
+                        let n = match client.ask(&["GET", "n"]) {
+                            Value::Bulk(text) => String::from_utf8(text).unwrap().parse::<i64>().unwrap(),
+                            _ => 0,
+                        };
+                        client.ask(&["MULTI"]);
+                        client.ask(&["SET", "n", &(n + 1).to_string()]);
+                        client.ask(&["INCR", "m"]);
+                        done += i32::from(client.ask(&["EXEC"]) != Value::Null);
+                    }
+                })
+            })
+            .collect();
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        let mut client = Client::connect(address);
+        assert_eq!(client.ask(&["MGET", "n", "m"]), Value::Array(vec![bulk("200"), bulk("200")]));
+    });
+}
+
+#[test]
+fn a_transaction_is_seen_whole() {
+    both(|address| {
+        let stop = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+        let writer = std::thread::spawn({
+            let stop = stop.clone();
+            move || {
+                let mut client = Client::connect(address);
+                for i in 0..500 {
+                    client.command(&["MULTI"]);
+                    client.command(&["SET", "a", &i.to_string()]);
+                    client.command(&["INCR", "c"]);
+                    client.command(&["SET", "b", &i.to_string()]);
+                    client.command(&["EXEC"]);
+                    (0..5).for_each(|_| drop(client.answer()));
+                }
+                stop.store(true, std::sync::atomic::Ordering::Relaxed);
+            }
+        });
+        let mut client = Client::connect(address);
+        while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+            client.command(&["MULTI"]);
+            client.command(&["GET", "a"]);
+            client.command(&["GET", "b"]);
+            client.command(&["EXEC"]);
+            let answers: Vec<Value> = (0..4).map(|_| client.answer()).collect();
+            let Value::Array(values) = &answers[3] else { panic!("{answers:?}") };
+            assert_eq!(values[0], values[1], "half of a transaction");
+        }
+        writer.join().unwrap();
+    });
+}
