@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::endpoint::Endpoint;
+use crate::memcached::MemcachedUsers;
+use crate::stop::OnStop;
 use crate::tls::TlsOptions;
 
 /// What to listen on, and the bounds on what clients may take.
@@ -22,8 +24,6 @@ pub struct ServerOptions {
     pub tls: Option<TlsOptions>,
     /// Where no password is needed, only clients of this machine are let in.
     pub protected_mode: bool,
-    /// memcached's users with their passwords; `Some`: clients must log in.
-    pub memcached_users: Option<Vec<(Vec<u8>, Vec<u8>)>>,
     /// Worker threads, each with an event loop and a session of its own; 0 counts as 1.
     pub threads: usize,
     /// Connections at a time, both protocols together; more are told so and closed.
@@ -32,6 +32,20 @@ pub struct ServerOptions {
     pub argument_bytes_max: usize,
     /// Longest value of a memcached command, in bytes (memcached's `-I`). Longer ones are refused and not kept.
     pub memcached_value_bytes_max: usize,
+    /// Who may use memcached's protocol; with `None` everybody may (memcached's `-Y`).
+    pub memcached_users: Option<MemcachedUsers>,
+    /// Whether memcached's clients may forget everything (not so with memcached's `-F`).
+    pub memcached_flush: bool,
+    /// Whether memcached's clients may list keys (not so with memcached's `-X`).
+    pub memcached_dump: bool,
+    /// What ends the prefix of a key (memcached's `-D`).
+    pub memcached_prefix_delimiter: u8,
+    /// Whether operations are counted by prefix from the start, as memcached's `-D` has it.
+    pub memcached_detail: bool,
+    /// Whether memcached's clients may shut the server down (memcached's `-A`); [`on_stop`](Self::on_stop) then must do it.
+    pub shutdown_command: bool,
+    /// What a client's command to shut down calls.
+    pub on_stop: Option<OnStop>,
     /// Most bytes of one unfinished command that are kept for a connection; more closes it (Redis's
     /// `client-query-buffer-limit`). At most 1 GiB is useful: a batch holds 4 GiB.
     pub command_bytes_max: usize,
@@ -88,11 +102,17 @@ impl Default for ServerOptions {
             backlog: 1024,
             tls: None,
             protected_mode: true,
-            memcached_users: None,
             threads: 1,
             max_connections: 10_000,
             argument_bytes_max: 512 << 20,
             memcached_value_bytes_max: 64 << 20,
+            memcached_users: None,
+            memcached_flush: true,
+            memcached_dump: true,
+            memcached_prefix_delimiter: b':',
+            memcached_detail: false,
+            shutdown_command: false,
+            on_stop: None,
             command_bytes_max: 1 << 30,
             output_bytes_pause: 1 << 20,
             output_bytes_max: 1 << 30,

@@ -64,7 +64,8 @@ pub(crate) struct Parsed {
 pub(crate) enum Next {
     /// Every whole command was taken: more bytes are needed.
     Read,
-    /// The batch is full, and the input may hold further commands: call again after answering.
+    /// The batch is full, and the input may hold further commands, or the last one goes on: call again after answering, even
+    /// with no input at all.
     Again,
     /// The next command is held until [`Pause`](crate::registry::Pause) ends: call again then.
     Hold,

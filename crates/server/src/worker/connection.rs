@@ -207,8 +207,9 @@ impl Connection {
     }
 
     fn parse(&mut self, input: &[u8], batch: &mut Batch, ctx: &Context<'_>) -> (usize, usize) {
-        self.again = false;
-        if input.is_empty() {
+        // A listing goes on without any input.
+        let goes_on = std::mem::take(&mut self.again);
+        if input.is_empty() && !goes_on {
             return (0, 0);
         }
         let before = batch.len();

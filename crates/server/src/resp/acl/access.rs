@@ -134,13 +134,7 @@ fn refusal(denied: Denied, command: &Command) -> Refusal {
 }
 
 /// Writes what was refused into the log.
-fn note(
-    client: &Client,
-    ctx: &crate::protocol::Context<'_>,
-    reason: Reason,
-    object: &[u8],
-    user: &[u8],
-) {
+fn note(client: &Client, ctx: &crate::protocol::Context<'_>, reason: Reason, object: &[u8], user: &[u8]) {
     client.tell();
     let mut line = Vec::new();
     crate::resp::client::line(&client.entry, ctx.now_ms, &mut line);
