@@ -53,7 +53,7 @@ pub struct ServerOptions {
     pub output_bytes_pause: usize,
     /// A connection with more unsent bytes than this is closed; 0: never.
     pub output_bytes_max: usize,
-    /// The same for one that subscribes to channels.
+    /// The same for one that subscribes to channels, whose messages come whether it reads or not.
     pub subscriber_output_bytes_max: usize,
     /// Bytes in the buffers of all connections: above it those that hold most are closed. 0: never.
     pub clients_bytes_max: usize,

@@ -106,7 +106,6 @@ impl Server {
             server.inboxes.push(inbox);
             server.workers.push(spawn(format!("worker-{i}"), move || worker.run())?);
         }
-        shared.workers.get_or_init(|| server.inboxes.clone());
         let (acceptor, waker) = Acceptor::new(Arc::clone(&shared), listeners, server.inboxes.clone())?;
         server.wakers.push(waker);
         server.others.push(spawn("accept".into(), move || acceptor.run())?);

@@ -5,8 +5,10 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use anyhow::Context;
+use signal_hook::consts::{SIGINT, SIGUSR1};
 use terrace::OpenStore;
-use terrace_server::{ClientAuth, Endpoint, ServerOptions, TlsOptions};
+use terrace_server::{ClientAuth, Endpoint, MemcachedUsers, OnStop, ServerOptions, StopKind, TlsOptions};
 
 use super::listen;
 use super::options::CommandLine;
@@ -16,20 +18,47 @@ use crate::serve::clients_bytes_default;
 const HOST_DEFAULT: &str = "127.0.0.1";
 
 /// Who may log in, where somebody must (`-Y`).
-pub struct Access {
-    file: Option<PathBuf>,
-}
+pub struct Access(Option<(PathBuf, MemcachedUsers)>);
 
 impl Access {
-    /// Reads the file.
-    pub fn read(line: &CommandLine) -> anyhow::Result<Self> {
-        Ok(Self { file: line.auth_file.clone() })
+    /// Reads the file, if there is one.
+    ///
+    /// # Errors
+    /// If it can't be read, or has a wrong line; the text says which.
+    pub fn read(file: Option<&PathBuf>) -> anyhow::Result<Self> {
+        let Some(file) = file else { return Ok(Self(None)) };
+        let named = || format!("the auth file {}", file.display());
+        let text = std::fs::read(file).with_context(named)?;
+        Ok(Self(Some((file.clone(), MemcachedUsers::parse(&text).with_context(named)?))))
     }
 
     /// Reads it once more; who has logged in stays so.
+    ///
+    /// # Errors
+    /// As of [`read`](Self::read); the users stay as they are.
     pub fn read_again(&self) -> io::Result<()> {
-        Ok(())
+        let Some((file, users)) = &self.0 else { return Ok(()) };
+        let text = std::fs::read(file)?;
+        users.replace(&text).map_err(|wrong| io::Error::other(format!("{}, {wrong}", file.display())))
     }
+
+    /// The users, if somebody must log in.
+    pub fn users(&self) -> Option<MemcachedUsers> {
+        self.0.as_ref().map(|(_, users)| users.clone())
+    }
+}
+
+/// What a client's `shutdown` does: what its signal does.
+fn on_stop() -> OnStop {
+    OnStop::new(|kind| {
+        let signal = match kind {
+            StopKind::Graceful => SIGUSR1,
+            _ => SIGINT,
+        };
+        if let Err(error) = signal_hook::low_level::raise(signal) {
+            tracing::error!(%error, "a client's shutdown could not be carried out");
+        }
+    })
 }
 
 /// What to listen on.
@@ -54,7 +83,7 @@ pub fn endpoints(line: &CommandLine) -> anyhow::Result<Vec<Endpoint>> {
 }
 
 /// The server's options, but for what the store tells.
-pub fn options(line: &CommandLine, _access: &Access) -> ServerOptions {
+pub fn options(line: &CommandLine, access: &Access) -> ServerOptions {
     let extended = &line.extended;
     let dram = line.megabytes << 20;
     let clients_bytes = match extended.read_buf_mem_limit {
@@ -77,6 +106,13 @@ pub fn options(line: &CommandLine, _access: &Access) -> ServerOptions {
         threads: line.threads,
         max_connections: line.connections as usize,
         memcached_value_bytes_max: line.item_bytes,
+        memcached_users: access.users(),
+        memcached_flush: !line.no_flush,
+        memcached_dump: !line.no_dump,
+        memcached_prefix_delimiter: line.delimiter.unwrap_or(default.memcached_prefix_delimiter),
+        memcached_detail: line.delimiter.is_some(),
+        shutdown_command: line.shutdown,
+        on_stop: line.shutdown.then(on_stop),
         clients_bytes_max: usize::try_from(clients_bytes).unwrap_or(usize::MAX),
         idle_timeout: Duration::from_secs(extended.idle_timeout),
         connection_operations: line.requests.unwrap_or(default.connection_operations),

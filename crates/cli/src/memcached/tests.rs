@@ -89,7 +89,7 @@ fn flags_reach_the_server() {
     let line = line(
         "-M -I 4m -R 50 -b 77 -F -A -X -D / -o idle_timeout=9,read_buf_mem_limit=3 -Z -o ssl_chain_cert=/c,ssl_min_version=3",
     );
-    let options = server::options(&line, &server::Access::read(&line).unwrap());
+    let options = server::options(&line, &server::Access::read(None).unwrap());
     assert_eq!((options.memcached_value_bytes_max, options.connection_operations), (4 << 20, 50));
     assert_eq!(
         (options.backlog, options.idle_timeout.as_secs(), options.clients_bytes_max),
@@ -98,7 +98,25 @@ fn flags_reach_the_server() {
     assert!(!options.evicts && !options.protected_mode);
     let tls = options.tls.unwrap();
     assert_eq!((tls.client_auth, tls.only_tls13), (terrace_server::ClientAuth::No, true));
-    assert!(line.no_flush && line.shutdown && line.no_dump && line.delimiter == Some(b'/'));
+    assert!(!options.memcached_flush && !options.memcached_dump && options.shutdown_command);
+    assert!(options.on_stop.is_some() && options.memcached_users.is_none());
+    assert_eq!((options.memcached_prefix_delimiter, options.memcached_detail), (b'/', true));
+}
+
+#[test]
+fn users_come_from_a_file_and_mistakes_in_it_are_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("users");
+    std::fs::write(&file, "a:b\nc:d\n").unwrap();
+    let line = line(&format!("-Y {}", file.display()));
+    let access = server::Access::read(line.auth_file.as_ref()).unwrap();
+    assert!(server::options(&line, &access).memcached_users.is_some());
+    access.read_again().unwrap();
+    std::fs::write(&file, "a:b\nnobody\n").unwrap();
+    assert!(access.read_again().unwrap_err().to_string().contains("line 2"));
+    std::fs::remove_file(&file).unwrap();
+    let missing = format!("{:#}", server::Access::read(Some(&file)).err().unwrap());
+    assert!(missing.contains("users"), "{missing}");
 }
 
 #[test]

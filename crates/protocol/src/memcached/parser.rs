@@ -133,6 +133,11 @@ impl Parser {
         self.locked = false;
     }
 
+    /// Whether it must still do so.
+    pub fn is_locked(&self) -> bool {
+        self.locked
+    }
+
     /// Reads the next event from `input`: the bytes received and not yet consumed. Call it until it answers `Incomplete`
     /// or `Close`; drop the consumed bytes from the front each time.
     pub fn step<'a>(&mut self, input: &'a [u8]) -> Step<'a> {

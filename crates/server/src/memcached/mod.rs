@@ -35,6 +35,7 @@ use terrace_protocol::memcached::{CloseReason, Command, Event, Limits, Parser, r
 
 use crate::protocol::{Context, Next, Parsed, Peer, Protocol};
 use crate::registry::{Entry, Kind};
+use crate::shared::Shared;
 use dump::Dumping;
 use plan::Planned;
 pub(crate) use state::State;
@@ -135,6 +136,11 @@ impl Protocol for Memcached {
 
     fn entry(&self) -> &Arc<Entry> {
         &self.entry
+    }
+
+    fn is_authenticated(&mut self, shared: &Shared) -> bool {
+        shared.options.memcached_users.is_none()
+            || self.parser.as_ref().is_some_and(|parser| !parser.is_locked())
     }
 }
 

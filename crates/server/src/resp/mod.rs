@@ -41,6 +41,7 @@ use terrace_protocol::resp::{Encoder, Limits, Parser, ProtocolError};
 
 use crate::protocol::{Context, Next, Parsed, Peer, Protocol};
 use crate::registry::{Entry, want};
+use crate::shared::Shared;
 use call::Call;
 use client::Client;
 use error::Refusal;
@@ -161,6 +162,14 @@ impl Protocol for Resp {
 
     fn entry(&self) -> &Arc<Entry> {
         &self.client.entry
+    }
+
+    fn is_authenticated(&mut self, shared: &Shared) -> bool {
+        self.client.access.is_authenticated(&shared.redis.acl)
+    }
+
+    fn is_subscribed(&self) -> bool {
+        self.client.is_subscribed
     }
 }
 

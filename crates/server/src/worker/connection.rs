@@ -137,7 +137,7 @@ impl Connection {
         }
         let stranger = if self.stream.is_handshaking() {
             limits.handshake_ms.get()
-        } else if !self.protocol.is_authenticated() {
+        } else if !self.protocol.is_authenticated(ctx.shared) {
             limits.login_ms.get()
         } else {
             self.trusted_ms = ctx.now_ms;
@@ -330,9 +330,12 @@ impl Connection {
     pub fn bound_output(&mut self, more: usize, ctx: &Context<'_>) {
         let limits = &ctx.shared.limits;
         let subscribed = self.protocol.is_subscribed();
-        let bound = if subscribed { &limits.subscriber_output_bytes } else { &limits.output_bytes };
+        let max = match subscribed {
+            true => Some(ctx.shared.connections.push_bytes_max.load(Relaxed) as u64).filter(|max| *max > 0),
+            false => limits.output_bytes.get(),
+        };
         let unsent = self.output.len() - self.sent + more;
-        if unsent > 0 && bound.get().is_some_and(|max| unsent as u64 > max) && !self.broken {
+        if unsent > 0 && max.is_some_and(|max| unsent as u64 > max) && !self.broken {
             tracing::warn!(bytes = unsent, "a client does not read its answers; closing");
             Counters::add(&ctx.shared.counters.closed_output, 1);
             self.end();
