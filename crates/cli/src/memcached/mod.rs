@@ -95,7 +95,7 @@ fn serve(line: &CommandLine) -> anyhow::Result<ExitCode> {
         process::lock_memory();
     }
     let signals = Signals::install(&[SIGUSR1])?;
-    let access = server::Access::read(line.auth_file.as_ref())?;
+    let access = serve::MemcachedAccess::read(line.auth_file.as_ref())?;
     let (options, endpoints) = (server::options(line, &access), server::endpoints(line)?);
     store::prepare(line)?;
     let store = terrace::open(store::options(line))?;

@@ -1,52 +1,18 @@
 //! The server behind `memcached`: where it listens, and what its protocol allows.
 
-use std::io;
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::Context;
 use signal_hook::consts::{SIGINT, SIGUSR1};
 use terrace::OpenStore;
-use terrace_server::{ClientAuth, Endpoint, MemcachedUsers, OnStop, ServerOptions, StopKind, TlsOptions};
+use terrace_server::{ClientAuth, Endpoint, OnStop, ServerOptions, StopKind, TlsOptions};
 
 use super::listen;
 use super::options::CommandLine;
-use crate::serve::clients_bytes_default;
+use crate::serve::{MemcachedAccess, clients_bytes_default};
 
 /// Where nobody says where to listen: unlike memcached, on the loopback alone.
 const HOST_DEFAULT: &str = "127.0.0.1";
-
-/// Who may log in, where somebody must (`-Y`).
-pub struct Access(Option<(PathBuf, MemcachedUsers)>);
-
-impl Access {
-    /// Reads the file, if there is one.
-    ///
-    /// # Errors
-    /// If it can't be read, or has a wrong line; the text says which.
-    pub fn read(file: Option<&PathBuf>) -> anyhow::Result<Self> {
-        let Some(file) = file else { return Ok(Self(None)) };
-        let named = || format!("the auth file {}", file.display());
-        let text = std::fs::read(file).with_context(named)?;
-        Ok(Self(Some((file.clone(), MemcachedUsers::parse(&text).with_context(named)?))))
-    }
-
-    /// Reads it once more; who has logged in stays so.
-    ///
-    /// # Errors
-    /// As of [`read`](Self::read); the users stay as they are.
-    pub fn read_again(&self) -> io::Result<()> {
-        let Some((file, users)) = &self.0 else { return Ok(()) };
-        let text = std::fs::read(file)?;
-        users.replace(&text).map_err(|wrong| io::Error::other(format!("{}, {wrong}", file.display())))
-    }
-
-    /// The users, if somebody must log in.
-    pub fn users(&self) -> Option<MemcachedUsers> {
-        self.0.as_ref().map(|(_, users)| users.clone())
-    }
-}
 
 /// What a client's `shutdown` does: what its signal does.
 fn on_stop() -> OnStop {
@@ -83,7 +49,7 @@ pub fn endpoints(line: &CommandLine) -> anyhow::Result<Vec<Endpoint>> {
 }
 
 /// The server's options, but for what the store tells.
-pub fn options(line: &CommandLine, access: &Access) -> ServerOptions {
+pub fn options(line: &CommandLine, access: &MemcachedAccess) -> ServerOptions {
     let extended = &line.extended;
     let dram = line.megabytes << 20;
     let clients_bytes = match extended.read_buf_mem_limit {

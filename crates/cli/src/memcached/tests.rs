@@ -89,7 +89,7 @@ fn flags_reach_the_server() {
     let line = line(
         "-M -I 4m -R 50 -b 77 -F -A -X -D / -o idle_timeout=9,read_buf_mem_limit=3 -Z -o ssl_chain_cert=/c,ssl_min_version=3",
     );
-    let options = server::options(&line, &server::Access::read(None).unwrap());
+    let options = server::options(&line, &serve::MemcachedAccess::read(None).unwrap());
     assert_eq!((options.memcached_value_bytes_max, options.connection_operations), (4 << 20, 50));
     assert_eq!(
         (options.backlog, options.idle_timeout.as_secs(), options.clients_bytes_max),
@@ -109,13 +109,13 @@ fn users_come_from_a_file_and_mistakes_in_it_are_told() {
     let file = dir.path().join("users");
     std::fs::write(&file, "a:b\nc:d\n").unwrap();
     let line = line(&format!("-Y {}", file.display()));
-    let access = server::Access::read(line.auth_file.as_ref()).unwrap();
+    let access = serve::MemcachedAccess::read(line.auth_file.as_ref()).unwrap();
     assert!(server::options(&line, &access).memcached_users.is_some());
     access.read_again().unwrap();
     std::fs::write(&file, "a:b\nnobody\n").unwrap();
     assert!(access.read_again().unwrap_err().to_string().contains("line 2"));
     std::fs::remove_file(&file).unwrap();
-    let missing = format!("{:#}", server::Access::read(Some(&file)).err().unwrap());
+    let missing = format!("{:#}", serve::MemcachedAccess::read(Some(&file)).err().unwrap());
     assert!(missing.contains("users"), "{missing}");
 }
 

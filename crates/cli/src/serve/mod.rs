@@ -6,6 +6,7 @@
 //!                                                                second signal: exit at once
 //! ```
 
+mod access;
 mod args;
 mod banner;
 mod file;
@@ -22,6 +23,7 @@ use std::process::ExitCode;
 
 use terrace_server::{Endpoint, Server, ServerOptions};
 
+pub use access::MemcachedAccess;
 pub use args::ServeArgs;
 pub use network::clients_bytes_default;
 pub use run::until_told;
@@ -36,19 +38,23 @@ pub fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
         tracing::warn!("{name} is no option and is ignored; did you mean {meant}?");
     }
     let settings = settings::gather(args, &|name| std::env::var(name).ok())?;
-    tracing::debug!("as a configuration file, the options are\n{settings}");
+    let shown = settings.to_string();
+    let shown = shown.lines().filter(|line| !line.starts_with("requirepass "));
+    tracing::debug!("as a configuration file, the options are\n{}", shown.collect::<Vec<_>>().join("\n"));
     // A taken port is told before a recovery that may take long.
     let redis = settings.network.redis(&settings.redis);
     let ports = redis.iter().chain(&settings.memcached.0).filter_map(Endpoint::address);
     for address in ports.chain(settings.admin.address()) {
         listen::probe(address).map_err(explain_bind)?;
     }
+    let access = MemcachedAccess::read(settings.network.memcached_auth_file.as_ref())?;
     let sized = sizing::size(&settings)?;
     say::announce(&banner::found(&settings, &sized));
     let signals = signals::Signals::install(&[])?;
 
     let store = recovery_bar::open(sized.options.clone())?;
-    let options = server_options(&settings, &sized, &store);
+    let mut options = server_options(&settings, &sized, &store);
+    options.memcached_users = access.users();
     descriptors::make_room(options.max_connections as u64);
     let server = match Server::start(store.clone(), options) {
         Ok(server) => server,
@@ -59,9 +65,11 @@ pub fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
     };
     say::announce(&banner::ready(&settings, &sized, &store, server.addresses()));
     let has_certificate = settings.network.has_certificate();
-    until_told(server, store, signals, |server| match has_certificate {
-        true => server.reload_tls(),
-        false => Ok(tracing::info!("SIGHUP: there is nothing to read again")),
+    until_told(server, store, signals, |server| {
+        if has_certificate {
+            server.reload_tls()?;
+        }
+        access.read_again()
     })?;
     let kept = sized.options.dir.is_some();
     tracing::info!("stopped; {}", if kept { "everything is saved" } else { "nothing was kept" });
