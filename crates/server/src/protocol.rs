@@ -38,7 +38,7 @@ pub(crate) trait Protocol: Send {
     fn entry(&self) -> &Arc<Entry>;
 
     /// Whether the client has logged in, or needn't. One that has not is closed after a while.
-    fn is_authenticated(&mut self, _shared: &Shared) -> bool {
+    fn is_authenticated(&mut self, _ctx: &Context<'_>) -> bool {
         true
     }
 

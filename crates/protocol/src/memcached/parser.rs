@@ -128,14 +128,14 @@ impl Parser {
         Self { locked: true, ..Self::new(limits) }
     }
 
+    /// Whether the client has yet to log in.
+    pub fn is_locked(&self) -> bool {
+        self.locked
+    }
+
     /// The client has logged in.
     pub fn unlock(&mut self) {
         self.locked = false;
-    }
-
-    /// Whether it must still do so.
-    pub fn is_locked(&self) -> bool {
-        self.locked
     }
 
     /// Reads the next event from `input`: the bytes received and not yet consumed. Call it until it answers `Incomplete`

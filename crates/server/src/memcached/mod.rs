@@ -35,7 +35,6 @@ use terrace_protocol::memcached::{CloseReason, Command, Event, Limits, Parser, r
 
 use crate::protocol::{Context, Next, Parsed, Peer, Protocol};
 use crate::registry::{Entry, Kind};
-use crate::shared::Shared;
 use dump::Dumping;
 use plan::Planned;
 pub(crate) use state::State;
@@ -138,9 +137,8 @@ impl Protocol for Memcached {
         &self.entry
     }
 
-    fn is_authenticated(&mut self, shared: &Shared) -> bool {
-        shared.options.memcached_users.is_none()
-            || self.parser.as_ref().is_some_and(|parser| !parser.is_locked())
+    fn is_authenticated(&mut self, ctx: &Context<'_>) -> bool {
+        !self.parser.get_or_insert_with(|| parser(ctx)).is_locked()
     }
 }
 

@@ -41,7 +41,6 @@ use terrace_protocol::resp::{Encoder, Limits, Parser, ProtocolError};
 
 use crate::protocol::{Context, Next, Parsed, Peer, Protocol};
 use crate::registry::{Entry, want};
-use crate::shared::Shared;
 use call::Call;
 use client::Client;
 use error::Refusal;
@@ -164,8 +163,9 @@ impl Protocol for Resp {
         &self.client.entry
     }
 
-    fn is_authenticated(&mut self, shared: &Shared) -> bool {
-        self.client.access.is_authenticated(&shared.redis.acl)
+    fn is_authenticated(&mut self, ctx: &Context<'_>) -> bool {
+        let acl = &ctx.shared.redis.acl;
+        self.client.access.is_free(acl) || self.client.access.is_authenticated(acl)
     }
 
     fn is_subscribed(&self) -> bool {

@@ -137,7 +137,7 @@ impl Connection {
         }
         let stranger = if self.stream.is_handshaking() {
             limits.handshake_ms.get()
-        } else if !self.protocol.is_authenticated(ctx.shared) {
+        } else if !self.protocol.is_authenticated(ctx) {
             limits.login_ms.get()
         } else {
             self.trusted_ms = ctx.now_ms;
