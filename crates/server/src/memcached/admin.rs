@@ -13,6 +13,10 @@ use crate::stop::StopKind;
 pub(super) const NO_FLUSH: &[u8] = b"CLIENT_ERROR flush_all not allowed\r\n";
 /// `watch` is switched off.
 pub(super) const NO_WATCH: &[u8] = b"CLIENT_ERROR watch commands not allowed\r\n";
+/// `watch` behind other commands.
+pub(super) const PIPELINED_WATCH: &[u8] = b"ERROR cannot pipeline other commands before watch\r\n";
+/// Too many watch.
+pub(super) const MANY_WATCHERS: &[u8] = b"WATCHER_TOO_MANY log watcher limit reached\r\n";
 /// There is no certificate to read anew.
 pub(super) const NO_TLS: &[u8] = b"Error TLS not enabled\r\n";
 const NO_CRAWLER: &[u8] = b"CLIENT_ERROR lru crawler disabled\r\n";
