@@ -120,7 +120,8 @@ fn a_stranger_may_claim_little_until_it_has_logged_in() {
     assert_eq!(refused(stranger(), b"*11\r\n"), "Protocol error: unauthenticated multibulk length");
     assert_eq!(refused(stranger(), b"*1\r\n$16385\r\n"), "Protocol error: unauthenticated bulk length");
     // As in Redis, what nobody may claim comes first.
-    assert_eq!(refused(stranger(), b"*1048577\r\n"), "Protocol error: invalid multibulk length");
+    assert_eq!(refused(stranger(), b"*2147483647\r\n"), "Protocol error: unauthenticated multibulk length");
+    assert_eq!(refused(stranger(), b"*2147483648\r\n"), "Protocol error: invalid multibulk length");
     assert_eq!(refused(stranger(), b"*1\r\n$999999999999\r\n"), "Protocol error: invalid bulk length");
     parser.set_stranger(false);
     assert_eq!(parser.next(b"*11\r\n$16385\r\n").unwrap(), None);

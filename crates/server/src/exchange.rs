@@ -6,6 +6,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use terrace::OpenStore;
 use terrace_engine::{Batch, Session};
 
+use crate::endpoint::Address;
 use crate::options::ServerOptions;
 use crate::protocol::{Context, Next, Peer, Protocol};
 use crate::shared::{Shared, wall_clock_ms};
@@ -43,8 +44,8 @@ impl Exchange {
         connect: fn(Peer) -> Box<dyn Protocol>,
     ) -> io::Result<Self> {
         let session = store.session().map_err(io::Error::other)?;
-        let nowhere = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-        let protocol = connect(Peer { id: 1, remote: nowhere, local: nowhere, since_ms: 0 });
+        let nowhere = Address::Ip(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)));
+        let protocol = connect(Peer { id: 1, remote: nowhere.clone(), local: nowhere, since_ms: 0 });
         Ok(Self {
             shared: Shared::alone(store, options)?,
             session,

@@ -4,18 +4,26 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::endpoint::Endpoint;
 use crate::memcached::MemcachedUsers;
 use crate::stop::OnStop;
+use crate::tls::TlsOptions;
 
 /// What to listen on, and the bounds on what clients may take.
 #[derive(Clone, Debug)]
 pub struct ServerOptions {
-    /// Where to speak Redis's protocol; port 0 takes a free one.
-    pub redis: Option<SocketAddr>,
-    /// Where to speak memcached's text protocol; port 0 takes a free one.
-    pub memcached: Option<SocketAddr>,
+    /// Where to speak Redis's protocol.
+    pub redis: Vec<Endpoint>,
+    /// Where to speak memcached's text protocol.
+    pub memcached: Vec<Endpoint>,
     /// Where to answer `GET /metrics` and `GET /health`; port 0 takes a free one.
     pub admin: Option<SocketAddr>,
+    /// Connections that may wait to be accepted, for each listener (Redis's `tcp-backlog`). The kernel has a bound of its own.
+    pub backlog: u32,
+    /// Certificates, for [`Endpoint::Tls`].
+    pub tls: Option<TlsOptions>,
+    /// Where no password is needed, only clients of this machine are let in.
+    pub protected_mode: bool,
     /// Worker threads, each with an event loop and a session of its own; 0 counts as 1.
     pub threads: usize,
     /// Connections at a time, both protocols together; more are told so and closed.
@@ -45,6 +53,20 @@ pub struct ServerOptions {
     pub command_bytes_max: usize,
     /// A connection with more unsent bytes than this is not read.
     pub output_bytes_pause: usize,
+    /// A connection with more unsent bytes than this is closed; 0: never.
+    pub output_bytes_max: usize,
+    /// The same for one that subscribes to channels.
+    pub subscriber_output_bytes_max: usize,
+    /// Bytes in the buffers of all connections: above it those that hold most are closed. 0: never.
+    pub clients_bytes_max: usize,
+    /// A connection is closed when it has sent nothing for so long; zero: never.
+    pub idle_timeout: Duration,
+    /// A connection that must log in is closed when it has not done so for so long; zero: never.
+    pub login_timeout: Duration,
+    /// A TLS handshake may take so long; zero: for ever.
+    pub handshake_timeout: Duration,
+    /// After so long a silence the kernel asks whether the peer is still there; zero: never.
+    pub tcp_keepalive: Duration,
     /// Operations in one turn's batch, after which the next connection waits for the next turn.
     pub turn_operations: usize,
     /// Bytes of keys and values in one turn's batch, likewise.
@@ -74,9 +96,12 @@ pub struct ServerOptions {
 impl Default for ServerOptions {
     fn default() -> Self {
         Self {
-            redis: None,
-            memcached: None,
+            redis: Vec::new(),
+            memcached: Vec::new(),
             admin: None,
+            backlog: 1024,
+            tls: None,
+            protected_mode: true,
             threads: 1,
             max_connections: 10_000,
             argument_bytes_max: 512 << 20,
@@ -91,6 +116,13 @@ impl Default for ServerOptions {
             on_stop: None,
             command_bytes_max: 1 << 30,
             output_bytes_pause: 1 << 20,
+            output_bytes_max: 1 << 30,
+            subscriber_output_bytes_max: 32 << 20,
+            clients_bytes_max: 1 << 30,
+            idle_timeout: Duration::ZERO,
+            login_timeout: Duration::from_secs(60),
+            handshake_timeout: Duration::from_secs(10),
+            tcp_keepalive: Duration::from_secs(300),
             turn_operations: 4096,
             turn_bytes: 8 << 20,
             batches_in_flight: 16,

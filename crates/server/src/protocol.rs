@@ -12,11 +12,11 @@
 //! - What a later command of the same connection must see at once (the database chosen) changes while parsing; what shows
 //!   only in answers (the protocol version, counts of the whole store) is worked out while answering.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 use terrace_engine::{Batch, Settled};
 
+use crate::endpoint::Address;
 use crate::registry::Entry;
 use crate::shared::Shared;
 
@@ -36,6 +36,16 @@ pub(crate) trait Protocol: Send {
 
     /// The connection as others see it.
     fn entry(&self) -> &Arc<Entry>;
+
+    /// Whether the client has logged in, or needn't. One that has not is closed after a while.
+    fn is_authenticated(&self, _shared: &Shared) -> bool {
+        true
+    }
+
+    /// Whether the client waits for messages: it may be silent for long, and is sent more than it asked for.
+    fn is_subscribed(&self) -> bool {
+        false
+    }
 }
 
 /// What [`Protocol::parse`] did.
@@ -84,14 +94,14 @@ impl Context<'_> {
 }
 
 /// Who is at the other end.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Peer {
     /// Unique in this server's life, from 1.
     pub id: u64,
     /// Their address.
-    pub remote: SocketAddr,
+    pub remote: Address,
     /// Ours.
-    pub local: SocketAddr,
+    pub local: Address,
     /// When they connected, in milliseconds since the Unix epoch.
     pub since_ms: u64,
 }

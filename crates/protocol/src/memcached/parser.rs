@@ -128,6 +128,11 @@ impl Parser {
         Self { locked: true, ..Self::new(limits) }
     }
 
+    /// Whether the client must log in first.
+    pub fn is_locked(&self) -> bool {
+        self.locked
+    }
+
     /// The client has logged in.
     pub fn unlock(&mut self) {
         self.locked = false;

@@ -14,6 +14,8 @@ const LINE_BYTES_MAX: usize = 64 << 10;
 /// What a client that has not logged in may claim: enough for AUTH and HELLO.
 const STRANGER_ARGS_MAX: i64 = 10;
 const STRANGER_BULK_BYTES_MAX: i64 = 16 << 10;
+/// What Redis calls wrong whoever claims it.
+const COUNT_MAX: i64 = i32::MAX as i64;
 /// Room for this many arguments is kept from command to command.
 const KEEP_ARGS: usize = 64;
 
@@ -112,10 +114,12 @@ impl Parser {
                     };
                     match parse_integer(&line[1..]) {
                         Some(..=0) => State::Whole { inline: false },
+                        Some(count)
+                            if self.stranger && (STRANGER_ARGS_MAX + 1..=COUNT_MAX).contains(&count) =>
+                        {
+                            return Err(ProtocolError::UnauthenticatedMultibulkLength);
+                        }
                         Some(count) if count as u64 <= self.limits.args_max as u64 => {
-                            if self.stranger && count > STRANGER_ARGS_MAX {
-                                return Err(ProtocolError::UnauthenticatedMultibulkLength);
-                            }
                             State::Length { remaining: count as usize }
                         }
                         _ => return Err(ProtocolError::MultibulkLength),

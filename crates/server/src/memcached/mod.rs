@@ -36,6 +36,7 @@ use terrace_protocol::memcached::{CloseReason, Command, Event, Limits, Parser, r
 
 use crate::protocol::{Context, Next, Parsed, Peer, Protocol};
 use crate::registry::{Entry, Kind};
+use crate::shared::Shared;
 use dump::Dumping;
 use plan::Planned;
 pub(crate) use state::State;
@@ -153,6 +154,17 @@ impl Protocol for Memcached {
 
     fn entry(&self) -> &Arc<Entry> {
         &self.entry
+    }
+
+    fn is_authenticated(&self, shared: &Shared) -> bool {
+        match &self.parser {
+            Some(parser) => !parser.is_locked(),
+            None => shared.options.memcached_users.is_none(),
+        }
+    }
+
+    fn is_subscribed(&self) -> bool {
+        self.watching
     }
 }
 

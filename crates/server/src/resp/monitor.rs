@@ -39,7 +39,7 @@ pub(super) fn show(call: &Call<'_>, command: &Command) {
         return;
     }
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let (db, peer) = (call.client.db, call.client.peer.remote);
+    let (db, peer) = (call.client.db, call.client.peer.remote.clone());
     let mut line = format!("+{}.{:06} [{db} {peer}]", now.as_secs(), now.subsec_micros()).into_bytes();
     let mut secrets = 0;
     for (i, arg) in call.args.from(0).enumerate() {

@@ -3,15 +3,17 @@
 //! An idle connection holds no buffer: bytes are read into the worker's, and only the rest of an unfinished command is kept;
 //! answers are sent from the worker's buffer, and only what the socket did not take is kept.
 
-use std::io::{self, ErrorKind, Read, Write};
+use std::io::{self, ErrorKind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use mio::net::TcpStream;
 use terrace_engine::{Batch, Settled};
 
+use super::Transport;
+use crate::limits::Held;
 use crate::protocol::{Context, Next, Protocol};
 use crate::registry::Entry;
+use crate::shared::Counters;
 
 /// Buffers larger than this are freed when they run empty.
 const KEEP_BYTES: usize = 4 << 10;
@@ -21,7 +23,7 @@ const FIRST_WINDOW: usize = 64;
 
 /// A connection of one worker.
 pub(super) struct Connection {
-    pub stream: TcpStream,
+    pub stream: Transport,
     protocol: Box<dyn Protocol>,
     /// What other connections see and reach of it.
     pub entry: Arc<Entry>,
@@ -37,7 +39,7 @@ pub(super) struct Connection {
     /// `input` may hold whole commands.
     again: bool,
     /// The next command is held while the server pauses.
-    pub held: bool,
+    pub paused: bool,
     /// Its operations are in a batch that has not settled: nothing is read or parsed.
     pub waiting: bool,
     /// Operations that it may add to one batch, save for a single command of more: how large answers will be is not known
@@ -53,8 +55,14 @@ pub(super) struct Connection {
     pub draining: bool,
     /// Nothing more is read; it is closed once everything is answered and sent.
     closing: bool,
-    /// The socket failed.
+    /// The socket failed, or nobody cares for it any more.
     broken: bool,
+    /// When bytes last went either way.
+    active_ms: u64,
+    /// When it was last seen with nothing to prove: since then it could have logged in.
+    trusted_ms: u64,
+    /// What its buffers hold, as far as [`Held`] knows.
+    held: usize,
 }
 
 /// What a turn took from a connection.
@@ -67,7 +75,7 @@ pub(super) struct Taken {
 }
 
 impl Connection {
-    pub fn new(stream: TcpStream, protocol: Box<dyn Protocol>) -> Self {
+    pub fn new(stream: Transport, protocol: Box<dyn Protocol>, now_ms: u64) -> Self {
         Self {
             stream,
             entry: Arc::clone(protocol.entry()),
@@ -78,7 +86,7 @@ impl Connection {
             readable: false,
             read_closed: false,
             again: false,
-            held: false,
+            paused: false,
             waiting: false,
             window: FIRST_WINDOW,
             operations: 0,
@@ -87,6 +95,9 @@ impl Connection {
             draining: false,
             closing: false,
             broken: false,
+            active_ms: now_ms,
+            trusted_ms: now_ms,
+            held: 0,
         }
     }
 
@@ -94,7 +105,7 @@ impl Connection {
     pub fn wants_turn(&self, ctx: &Context<'_>) -> bool {
         let unsent = self.output.len() - self.sent;
         !self.waiting
-            && !self.held
+            && !self.paused
             && !self.closing
             && !self.broken
             && unsent <= ctx.shared.options.output_bytes_pause
@@ -103,7 +114,52 @@ impl Connection {
 
     /// Whether it is over and can be dropped.
     pub fn is_over(&self) -> bool {
-        !self.waiting && (self.broken || self.closing && self.sent == self.output.len())
+        let is_sent = || self.sent == self.output.len() && !self.stream.has_unsent();
+        !self.waiting && (self.broken || self.closing && is_sent())
+    }
+
+    /// Ends it at once, whatever it still had to say or to hear.
+    pub fn end(&mut self) {
+        self.broken = true;
+        self.input = Vec::new();
+        self.output = Vec::new();
+        self.sent = 0;
+    }
+
+    /// When it will have been silent, or a stranger, for too long; `None`: never.
+    pub fn due_ms(&mut self, ctx: &Context<'_>) -> Option<u64> {
+        let limits = &ctx.shared.limits;
+        // A clock that was set back must not make it immortal.
+        self.active_ms = self.active_ms.min(ctx.now_ms);
+        self.trusted_ms = self.trusted_ms.min(ctx.now_ms);
+        if self.broken {
+            return None;
+        }
+        let stranger = if self.stream.is_handshaking() {
+            limits.handshake_ms.get()
+        } else if !self.protocol.is_authenticated(ctx.shared) {
+            limits.login_ms.get()
+        } else {
+            self.trusted_ms = ctx.now_ms;
+            None
+        };
+        let idle = limits.idle_ms.get().filter(|_| !self.protocol.is_subscribed());
+        let due = |from: u64, limit: Option<u64>| limit.map(|limit| from.saturating_add(limit));
+        [due(self.trusted_ms, stranger), due(self.active_ms, idle)].into_iter().flatten().min()
+    }
+
+    /// Tells what its buffers hold, if that has changed.
+    pub fn account(&mut self, held: &Held) {
+        let now = self.input.capacity() + self.output.capacity();
+        if now != self.held {
+            held.change(self.held, now);
+            self.held = now;
+        }
+    }
+
+    /// What its buffers hold.
+    pub fn held(&self) -> usize {
+        self.held
     }
 
     /// Takes whole commands into the batch: those left over, else those of one read.
@@ -112,7 +168,7 @@ impl Connection {
         if self.again {
             taken.commands = self.parse_kept(batch, ctx);
         } else if self.readable {
-            taken.bytes = self.receive(scratch);
+            taken.bytes = self.receive(scratch, ctx);
             let received = &scratch[..taken.bytes];
             if self.input.is_empty() {
                 let (consumed, commands) = self.parse(received, batch, ctx);
@@ -125,6 +181,7 @@ impl Connection {
         }
         if self.input.len() > ctx.shared.options.command_bytes_max && !self.again {
             tracing::warn!(bytes = self.input.len(), "a client's unfinished command is too long; closing");
+            Counters::add(&ctx.shared.counters.closed_query, 1);
             self.closing = true;
         }
         if self.draining && !self.readable && !self.again {
@@ -161,14 +218,14 @@ impl Connection {
         self.first_operation = before;
         self.operations = batch.len() - before;
         debug_assert!(parsed.consumed <= input.len(), "a parser consumed bytes that it was not shown");
-        self.held = parsed.next == Next::Hold;
-        self.again = self.held || parsed.next == Next::Again;
+        self.paused = parsed.next == Next::Hold;
+        self.again = self.paused || parsed.next == Next::Again;
         self.closing |= parsed.next == Next::Close;
         (parsed.consumed, parsed.commands)
     }
 
     /// One read; returns how many bytes came.
-    fn receive(&mut self, scratch: &mut [u8]) -> usize {
+    fn receive(&mut self, scratch: &mut [u8], ctx: &Context<'_>) -> usize {
         loop {
             match self.stream.read(scratch) {
                 Ok(0) => {
@@ -177,15 +234,20 @@ impl Connection {
                     return 0;
                 }
                 Ok(n) => {
+                    self.active_ms = ctx.now_ms;
                     // A short read has emptied the socket: what comes later brings a new event. Except the end of the
                     // stream, whose event may have come with these bytes.
-                    self.readable = n == scratch.len() || self.read_closed || self.draining;
+                    self.readable =
+                        n == scratch.len() || self.read_closed || self.draining || self.stream.has_ended();
                     return n;
                 }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => {
                     self.readable = false;
                     self.broken = error.kind() != ErrorKind::WouldBlock;
+                    if self.broken && self.stream.is_handshaking() {
+                        Counters::add(&ctx.shared.counters.tls_failed, 1);
+                    }
                     return 0;
                 }
             }
@@ -215,6 +277,7 @@ impl Connection {
             self.protocol.answer(batch, proof, ctx, &mut self.output);
             self.entry.take_pushes(true, &mut self.output);
             self.adapt(self.output.len() - before, ctx);
+            self.bound_output(0, ctx);
             self.tell_unsent();
             return 0;
         }
@@ -223,6 +286,7 @@ impl Connection {
         self.entry.take_pushes(true, scratch);
         self.adapt(scratch.len(), ctx);
         let sent = self.write(scratch);
+        self.bound_output(scratch.len() - sent, ctx);
         if sent < scratch.len() && !self.broken {
             self.output.extend_from_slice(&scratch[sent..]);
             self.tell_unsent();
@@ -260,6 +324,20 @@ impl Connection {
         self.entry.output_bytes.store(self.output.len() - self.sent, Relaxed);
     }
 
+    /// Ends it if its unsent bytes, with so many more, are too many. It is not read while they are many, so only answers to
+    /// a few large requests come so far, and messages that nobody asked for.
+    pub fn bound_output(&mut self, more: usize, ctx: &Context<'_>) {
+        let limits = &ctx.shared.limits;
+        let subscribed = self.protocol.is_subscribed();
+        let bound = if subscribed { &limits.subscriber_output_bytes } else { &limits.output_bytes };
+        let unsent = self.output.len() - self.sent + more;
+        if unsent > 0 && bound.get().is_some_and(|max| unsent as u64 > max) && !self.broken {
+            tracing::warn!(bytes = unsent, "a client does not read its answers; closing");
+            Counters::add(&ctx.shared.counters.closed_output, 1);
+            self.end();
+        }
+    }
+
     /// Chooses the next window so that answers like the last `bytes` would fill what may wait for the socket.
     fn adapt(&mut self, bytes: usize, ctx: &Context<'_>) {
         if let Some(bytes_each) = bytes.checked_div(self.operations) {
@@ -270,10 +348,15 @@ impl Connection {
     }
 
     /// Sends what is left over; returns the bytes sent.
-    pub fn flush(&mut self) -> usize {
+    pub fn flush(&mut self, now_ms: u64) -> usize {
+        if self.stream.has_unsent() && !self.broken {
+            self.broken = self.stream.flush().is_err();
+            self.active_ms = now_ms;
+        }
         if self.output.len() == self.sent || self.broken {
             return 0;
         }
+        self.active_ms = now_ms;
         let output = std::mem::take(&mut self.output);
         let sent = self.write(&output[self.sent..]);
         self.sent += sent;
@@ -320,7 +403,7 @@ impl Connection {
         if self.broken {
             return;
         }
-        if self.stream.shutdown(std::net::Shutdown::Write).is_ok() {
+        if self.stream.shut_down().is_ok() {
             // What a client sent behind QUIT or behind its mistake, within reason.
             for _ in 0..16 {
                 match self.stream.read(scratch) {
@@ -336,7 +419,7 @@ impl Connection {
 pub(super) fn register(
     registry: &mio::Registry,
     token: mio::Token,
-    stream: &mut TcpStream,
+    stream: &mut Transport,
 ) -> io::Result<()> {
-    registry.register(stream, token, mio::Interest::READABLE | mio::Interest::WRITABLE)
+    registry.register(stream.source(), token, mio::Interest::READABLE | mio::Interest::WRITABLE)
 }

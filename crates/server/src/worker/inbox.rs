@@ -9,15 +9,15 @@ use std::io;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 
 use mio::Waker;
-use mio::net::TcpStream;
 use parking_lot::Mutex;
 
+use super::Transport;
 use crate::protocol::Protocol;
 
 /// A connection on its way to a worker.
 pub(crate) struct Arrival {
     /// Its socket, not registered anywhere.
-    pub stream: TcpStream,
+    pub stream: Transport,
     /// What it speaks.
     pub protocol: Box<dyn Protocol>,
 }
@@ -30,6 +30,8 @@ pub(crate) struct Inbox {
     waker: Waker,
     open: AtomicUsize,
     dead: AtomicBool,
+    /// The bounds on connections have changed.
+    recheck: AtomicBool,
 }
 
 impl Inbox {
@@ -41,6 +43,7 @@ impl Inbox {
             waker,
             open: AtomicUsize::new(0),
             dead: AtomicBool::new(false),
+            recheck: AtomicBool::new(false),
         }
     }
 
@@ -78,6 +81,19 @@ impl Inbox {
     /// The connections to look at.
     pub fn take_nudges(&self) -> Vec<(usize, u64)> {
         std::mem::take(&mut *self.nudges.lock())
+    }
+
+    /// Makes the worker look at its connections anew.
+    pub fn recheck(&self) {
+        self.recheck.store(true, Relaxed);
+        if let Err(error) = self.waker.wake() {
+            tracing::warn!(%error, "a worker could not be woken");
+        }
+    }
+
+    /// Whether it must; asked once a call of [`recheck`](Self::recheck).
+    pub fn take_recheck(&self) -> bool {
+        self.recheck.swap(false, Relaxed)
     }
 
     /// Everything that arrived.

@@ -13,8 +13,10 @@
 
 mod connection;
 mod inbox;
+mod sweep;
 #[cfg(test)]
 mod tests;
+mod transport;
 
 use std::collections::VecDeque;
 use std::io;
@@ -32,6 +34,8 @@ use crate::protocol::Context;
 use crate::shared::{Counters, Shared, wall_clock_ms};
 use connection::Connection;
 pub(crate) use inbox::{Arrival, Inbox};
+use sweep::Sweep;
+pub(crate) use transport::Transport;
 
 const WAKE: Token = Token(0);
 const ENGINE: Token = Token(1);
@@ -65,6 +69,8 @@ pub(crate) struct Worker {
     holding: bool,
     /// When the server gives up on what is not drained.
     deadline: Option<Instant>,
+    /// Looks for connections over a limit.
+    sweep: Sweep,
 }
 
 /// A batch and the connections whose operations are in it.
@@ -102,6 +108,7 @@ impl Worker {
             output: Vec::new(),
             holding: false,
             deadline: None,
+            sweep: Sweep::new(),
         };
         Ok((worker, inbox))
     }
@@ -137,6 +144,7 @@ impl Worker {
                     self.drain(&ctx);
                 }
             }
+            self.sweep(&ctx);
             if let Some(deadline) = self.deadline
                 && (self.connections.is_empty() || Instant::now() >= deadline)
             {
@@ -153,12 +161,10 @@ impl Worker {
         // Without room for its batch, what settles first wakes us.
         let has_room = self.flights.len() < self.shared.options.batches_in_flight;
         let flush_due_ms = self.shared.counters.memcached.flush_due_ms().filter(|_| has_room);
-        let until_flush = flush_due_ms.map(|due| Duration::from_millis(due.saturating_sub(wall_clock_ms())));
-        let until_release = self.holding.then(|| {
-            let now_ms = wall_clock_ms();
-            Duration::from_millis(self.shared.connections.pause.until_ms(now_ms).saturating_sub(now_ms))
-        });
-        until_stop.into_iter().chain(until_flush).chain(until_release).min()
+        let release_ms = self.holding.then(|| self.shared.connections.pause.until_ms(wall_clock_ms()));
+        let due_ms = flush_due_ms.into_iter().chain(release_ms).chain(self.sweep.due_ms()).min();
+        let until_due = due_ms.map(|due| Duration::from_millis(due.saturating_sub(wall_clock_ms())));
+        until_stop.into_iter().chain(until_due).min()
     }
 
     fn on_event(&mut self, key: usize, event: &mio::event::Event, ctx: &Context<'_>) {
@@ -166,7 +172,7 @@ impl Worker {
         connection.readable |= event.is_readable() || event.is_read_closed() || event.is_error();
         connection.read_closed |= event.is_read_closed() || event.is_error();
         if event.is_writable() {
-            Counters::add(&self.shared.counters.bytes_out, connection.flush());
+            Counters::add(&self.shared.counters.bytes_out, connection.flush(ctx.now_ms));
         }
         self.after(key, ctx);
     }
@@ -174,6 +180,7 @@ impl Worker {
     /// Queues a connection that wants a turn, and drops one that is over.
     fn after(&mut self, key: usize, ctx: &Context<'_>) {
         let Some(connection) = self.connections.get_mut(key) else { return };
+        connection.account(&ctx.shared.limits.held);
         if connection.is_over() {
             // One that is queued is dropped when its turn comes.
             if !connection.queued {
@@ -189,6 +196,7 @@ impl Worker {
         let mut connection = self.connections.remove(key);
         connection.shut_down(&mut self.input);
         self.shared.connections.leave(&connection.entry);
+        self.shared.limits.held.change(connection.held(), 0);
         self.inbox.closed();
         self.shared.counters.connected.fetch_sub(1, Relaxed);
     }
@@ -215,7 +223,7 @@ impl Worker {
             connection.queued = false;
             if connection.wants_turn(ctx) {
                 let taken = connection.take(&mut flight.batch, ctx, &mut self.input);
-                self.holding |= connection.held;
+                self.holding |= connection.paused;
                 bytes += taken.bytes;
                 commands += taken.commands;
                 if connection.waiting {
@@ -300,7 +308,7 @@ impl Worker {
         let keys: Vec<usize> = self.connections.iter().map(|(key, _)| key).collect();
         for key in keys {
             if let Some(connection) = self.connections.get_mut(key) {
-                connection.held = false;
+                connection.paused = false;
             }
             self.after(key, ctx);
         }
@@ -312,7 +320,7 @@ impl Worker {
             let entry = self.connections.vacant_entry();
             let token = Token(entry.key() + FIRST_CONNECTION);
             let key = entry.key();
-            let connection = entry.insert(Connection::new(stream, protocol));
+            let connection = entry.insert(Connection::new(stream, protocol, ctx.now_ms));
             connection.draining = self.deadline.is_some();
             if let Err(error) = connection::register(self.poll.registry(), token, &mut connection.stream) {
                 tracing::warn!(%error, "a connection could not be registered");
@@ -322,6 +330,9 @@ impl Worker {
             connection.readable = connection.draining;
             let entry = Arc::clone(&connection.entry);
             self.shared.connections.enter(&entry, Arc::clone(&self.inbox), key);
+            if let Some(due_ms) = connection.due_ms(ctx) {
+                self.sweep.watch(due_ms);
+            }
             self.after(key, ctx);
         }
     }
@@ -351,6 +362,9 @@ impl Drop for Worker {
         for fd in &self.engine_fds {
             // The session closes them next; a failure here means that they are gone already.
             let _gone = self.poll.registry().deregister(&mut SourceFd(fd));
+        }
+        for (_, connection) in &self.connections {
+            self.shared.limits.held.change(connection.held(), 0);
         }
         let open = self.connections.len() + self.inbox.bury();
         self.shared.counters.connected.fetch_sub(open as u64, Relaxed);

@@ -82,9 +82,10 @@ impl Fixture {
         client.set_read_timeout(Some(PATIENCE)).unwrap();
         let (stream, remote) = self.listener.accept().unwrap();
         stream.set_nonblocking(true).unwrap();
-        let peer = Peer { id: 1, remote, local: stream.local_addr().unwrap(), since_ms: 0 };
+        let local = stream.local_addr().unwrap().into();
+        let peer = Peer { id: 1, remote: remote.into(), local, since_ms: 0 };
         self.shared.counters.connected.fetch_add(1, Relaxed);
-        let stream = mio::net::TcpStream::from_std(stream);
+        let stream = Transport::Tcp(mio::net::TcpStream::from_std(stream));
         self.inbox.send(Arrival { stream, protocol: crate::resp::connect(peer) }).unwrap();
         client
     }

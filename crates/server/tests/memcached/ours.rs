@@ -3,7 +3,7 @@
 use std::net::{Ipv4Addr, SocketAddr};
 
 use terrace::{OpenStore, Options};
-use terrace_server::{Server, ServerOptions};
+use terrace_server::{Endpoint, Server, ServerOptions};
 
 /// The longest value of the tests' servers, in bytes; the original's default, so that both can be compared.
 pub const VALUE_BYTES_MAX: usize = 1 << 20;
@@ -43,7 +43,7 @@ impl Ours {
     pub fn start_as(record_bytes: u64, options: ServerOptions) -> Self {
         let store = Options { engine: "dram".into(), dram_records: Some(record_bytes), ..Options::default() };
         let store = terrace::open(store).unwrap();
-        let memcached = Some((Ipv4Addr::LOCALHOST, 0).into());
+        let memcached = vec![Endpoint::Tcp((Ipv4Addr::LOCALHOST, 0).into())];
         let options = ServerOptions { memcached, threads: 2, ..options };
         let server = Server::start(store.clone(), options).unwrap();
         let address = server.addresses().memcached.unwrap();

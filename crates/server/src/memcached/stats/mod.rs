@@ -9,6 +9,7 @@ use terrace_protocol::memcached::{Words, reply};
 
 use super::admin;
 use super::plan::Planned;
+use crate::endpoint::Address;
 use crate::protocol::Context;
 use crate::registry::Kind;
 
@@ -87,10 +88,18 @@ fn conns(by: u64, ctx: &Context<'_>, out: &mut Vec<u8>) {
     for entry in ctx.shared.connections.all().iter().filter(|entry| entry.kind == Kind::Memcached) {
         let id = entry.id();
         let idle_ms = ctx.now_ms.saturating_sub(entry.last_ms.load(Relaxed));
-        reply::stat(out, format_args!("{id}:addr"), format_args!("tcp:{}", entry.peer.remote));
-        reply::stat(out, format_args!("{id}:listen_addr"), format_args!("tcp:{}", entry.peer.local));
+        reply::stat(out, format_args!("{id}:addr"), told(&entry.peer.remote));
+        reply::stat(out, format_args!("{id}:listen_addr"), told(&entry.peer.local));
         reply::stat(out, format_args!("{id}:state"), if id == by { "conn_parse_cmd" } else { "conn_read" });
         reply::stat(out, format_args!("{id}:secs_since_last_cmd"), idle_ms / 1000);
+    }
+}
+
+/// An address as memcached tells it.
+fn told(address: &Address) -> String {
+    match address {
+        Address::Ip(address) => format!("tcp:{address}"),
+        Address::Unix(path) => format!("unix:{path}"),
     }
 }
 

@@ -14,7 +14,7 @@ pub(super) fn write(ctx: &Context<'_>, out: &mut Vec<u8>) {
     let yes = |yes| if yes { "yes" } else { "no" };
     reply::stat(out, "maxbytes", ctx.shared.dram_budget());
     reply::stat(out, "maxconns", options.max_connections);
-    if let Some(address) = options.memcached {
+    if let Some(address) = options.memcached.iter().find_map(|endpoint| endpoint.address()) {
         reply::stat(out, "tcpport", address.port());
         reply::stat(out, "inter", address.ip());
     }
@@ -37,4 +37,5 @@ pub(super) fn write(ctx: &Context<'_>, out: &mut Vec<u8>) {
     reply::stat(out, "flush_enabled", yes(options.memcached_flush));
     reply::stat(out, "dump_enabled", yes(options.memcached_dump));
     reply::stat(out, "track_sizes", "no");
+    reply::stat(out, "ssl_enabled", yes(options.tls.is_some()));
 }

@@ -46,13 +46,13 @@ impl Filters {
     }
 
     fn fit(&self, entry: &Entry, now_ms: u64) -> bool {
-        let is = |address: std::net::SocketAddr, wanted: &Option<Box<[u8]>>| {
+        let is = |address: &crate::endpoint::Address, wanted: &Option<Box<[u8]>>| {
             wanted.as_ref().is_none_or(|wanted| address.to_string().as_bytes() == &**wanted)
         };
         let age = now_ms.saturating_sub(entry.peer.since_ms) / 1000;
         self.id.is_none_or(|id| entry.id() == id)
-            && is(entry.peer.remote, &self.addr)
-            && is(entry.peer.local, &self.laddr)
+            && is(&entry.peer.remote, &self.addr)
+            && is(&entry.peer.local, &self.laddr)
             && self.class.is_none_or(|class| Class::of(entry) == class)
             && self.user.as_ref().is_none_or(|user| entry.labels.lock().user.as_bytes() == &**user)
             && self.max_age.is_none_or(|max| age >= max)

@@ -68,8 +68,8 @@ pub(super) struct Client {
 impl Client {
     pub fn new(peer: Peer) -> Self {
         Self {
+            entry: Entry::new(peer.clone(), Kind::Redis),
             peer,
-            entry: Entry::new(peer, Kind::Redis),
             db: 0,
             access: Access::default(),
             version: Version::Resp2,
