@@ -20,7 +20,8 @@ pub(super) const MANY_WATCHERS: &[u8] = b"WATCHER_TOO_MANY log watcher limit rea
 /// There is no certificate to read anew.
 const NO_TLS: &[u8] = b"Error TLS not enabled\r\n";
 /// It can't be used; the log says why.
-const BAD_CERTIFICATE: &[u8] = b"Error loading the certificate files: those in use stay; the log says why\r\n";
+const BAD_CERTIFICATE: &[u8] =
+    b"Error loading the certificate files: those in use stay; the log says why\r\n";
 const NO_CRAWLER: &[u8] = b"CLIENT_ERROR lru crawler disabled\r\n";
 const CRAWLER_RUNS: &[u8] = b"ERROR failed to start lru crawler thread\r\n";
 const CRAWLER_RESTS: &[u8] = b"ERROR failed to stop lru crawler thread\r\n";

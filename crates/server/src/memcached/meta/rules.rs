@@ -186,9 +186,9 @@ pub(super) fn invalidate(edit: &mut Edit<'_>) -> Outcome {
 }
 
 /// Appends a cas token for [`cas`].
-pub(super) fn put_cas(cas: Option<u64>, out: &mut Vec<u8>) {
-    out.push(u8::from(cas.is_some()));
-    out.extend_from_slice(&cas.unwrap_or(0).to_le_bytes());
+pub(super) fn put_cas(cas: Option<u64>, out: &mut impl Extend<u8>) {
+    out.extend([u8::from(cas.is_some())]);
+    out.extend(cas.unwrap_or(0).to_le_bytes());
 }
 
 fn cas(argument: &mut &[u8]) -> Option<u64> {
