@@ -38,7 +38,7 @@ pub(crate) trait Protocol: Send {
     fn entry(&self) -> &Arc<Entry>;
 
     /// Whether the client has logged in, or needn't. One that has not is closed after a while.
-    fn is_authenticated(&self, _shared: &Shared) -> bool {
+    fn is_authenticated(&mut self, _ctx: &Context<'_>) -> bool {
         true
     }
 
@@ -77,6 +77,8 @@ pub(crate) enum Next {
 pub(crate) struct Context<'a> {
     /// The wall clock in milliseconds since the Unix epoch, taken once per turn.
     pub now_ms: u64,
+    /// While answering: how long ago the batch was begun, in microseconds.
+    pub elapsed_us: u64,
     /// The server that this connection belongs to: its store ([`Shared::store`]), options and counters.
     pub shared: &'a Shared,
     /// Operations in the batch at which the connection's turn ends.

@@ -128,7 +128,7 @@ impl Parser {
         Self { locked: true, ..Self::new(limits) }
     }
 
-    /// Whether the client must log in first.
+    /// Whether the client has yet to log in.
     pub fn is_locked(&self) -> bool {
         self.locked
     }

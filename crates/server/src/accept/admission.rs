@@ -97,7 +97,7 @@ mod tests {
         assert!(!is_denied(&open, &REDIS, &at, &away) && is_denied(&open, &MEMCACHED, &at, &away));
         open.limits.protected_mode.set(0);
         assert!(!is_denied(&open, &MEMCACHED, &at, &away));
-        let users = Some(crate::MemcachedUsers::parse(b"u:p").unwrap());
+        let users = Some(crate::MemcachedUsers::parse(b"u:p\n").unwrap());
         let closed = shared(ServerOptions { memcached_users: users, ..ServerOptions::default() });
         assert!(!is_denied(&closed, &MEMCACHED, &at, &away) && is_denied(&closed, &REDIS, &at, &away));
     }

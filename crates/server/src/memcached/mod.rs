@@ -36,7 +36,6 @@ use terrace_protocol::memcached::{CloseReason, Command, Event, Limits, Parser, r
 
 use crate::protocol::{Context, Next, Parsed, Peer, Protocol};
 use crate::registry::{Entry, Kind};
-use crate::shared::Shared;
 use dump::Dumping;
 use plan::Planned;
 pub(crate) use state::State;
@@ -156,11 +155,8 @@ impl Protocol for Memcached {
         &self.entry
     }
 
-    fn is_authenticated(&self, shared: &Shared) -> bool {
-        match &self.parser {
-            Some(parser) => !parser.is_locked(),
-            None => shared.options.memcached_users.is_none(),
-        }
+    fn is_authenticated(&mut self, ctx: &Context<'_>) -> bool {
+        !self.parser.get_or_insert_with(|| parser(ctx)).is_locked()
     }
 
     fn is_subscribed(&self) -> bool {
