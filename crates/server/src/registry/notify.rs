@@ -91,11 +91,16 @@ impl Registry {
         command: &str,
         now_ms: u64,
     ) {
-        for i in ops {
+        let tell = |i: usize| {
             let op = batch.op(i);
             changes::events(&op.kind, batch.reply(i, proof), command, now_ms, |event| {
                 self.publish_event(event, op.db, batch.input(op.key));
             });
+        };
+        // What a key is moved from is told of first, and done last.
+        match command {
+            "rename" | "renamenx" | "move" => ops.rev().for_each(tell),
+            _ => ops.for_each(tell),
         }
     }
 

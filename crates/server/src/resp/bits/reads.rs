@@ -36,7 +36,7 @@ pub(in crate::resp) fn bitcount(call: &mut Call<'_>) -> Outcome {
     let given = match call.args.len() {
         2 => Ok(WHOLE),
         3 => Err(SYNTAX),
-        _ => given(call, 2),
+        _ => given(call, 2, false),
     };
     call.computed(call.arg(1), move |encoder, value| match (value, given) {
         (None, _) => encoder.integer(0),
@@ -53,7 +53,7 @@ pub(in crate::resp) fn bitpos(call: &mut Call<'_>) -> Outcome {
         1 => true,
         _ => return Err("ERR The bit argument must be 1 or 0.".into()),
     };
-    let given = if call.args.len() == 3 { Ok(WHOLE) } else { given(call, 3) };
+    let given = if call.args.len() == 3 { Ok(WHOLE) } else { given(call, 3, true) };
     call.computed(call.arg(1), move |encoder, value| match (value, given) {
         (None, _) => encoder.integer(if set { -1 } else { 0 }),
         (Some(_), Err(error)) => encoder.error(error.as_bytes()),
@@ -70,17 +70,30 @@ pub(in crate::resp) fn bitpos(call: &mut Call<'_>) -> Outcome {
     })
 }
 
-/// Reads a range from argument `at` on: a start, maybe an end, maybe a unit.
-fn given(call: &Call<'_>, at: usize) -> Result<Given, &'static str> {
+/// Reads a range from argument `at` on: a start, maybe an end, maybe a unit, in the order in which `BITCOUNT` or (`unit_first`)
+/// `BITPOS` looks at them.
+fn given(call: &Call<'_>, at: usize, unit_first: bool) -> Result<Given, &'static str> {
+    if call.args.len() > at + 3 {
+        return Err(SYNTAX);
+    }
     let number = |at| parse_integer(call.arg(at)).ok_or(NOT_AN_INTEGER);
+    let end = || call.args.get(at + 1).map(|_| number(at + 1)).transpose();
+    let unit = || match call.args.get(at + 2) {
+        None => Ok(false),
+        Some(unit) if is(unit, "BIT") => Ok(true),
+        Some(unit) if is(unit, "BYTE") => Ok(false),
+        Some(_) => Err(SYNTAX),
+    };
     let start = number(at)?;
-    let end = if call.args.len() > at + 1 { Some(number(at + 1)?) } else { None };
-    let bits = match call.args.get(at + 2) {
-        None => false,
-        Some(_) if call.args.len() > at + 3 => return Err(SYNTAX),
-        Some(unit) if is(unit, "BIT") => true,
-        Some(unit) if is(unit, "BYTE") => false,
-        Some(_) => return Err(SYNTAX),
+    if unit_first {
+        let bits = unit()?;
+        return Ok(Given { start, end: end()?, bits });
+    }
+    let end = end()?;
+    let bits = match end {
+        // Nothing, whatever the unit is said to be.
+        Some(end) if start < 0 && end < 0 && start > end => false,
+        _ => unit()?,
     };
     Ok(Given { start, end, bits })
 }

@@ -37,10 +37,7 @@ fn tell(encoder: &mut Encoder<'_>, value: Option<&[u8]>, what: &[u8]) {
         (Encoding::Dense, ()) if is(what, "ENCODING") => encoder.simple("dense"),
         (Encoding::Sparse, ()) if is(what, "ENCODING") => encoder.simple("sparse"),
         (Encoding::Dense, ()) if is(what, "DECODE") => encoder.error(b"ERR HLL encoding is not sparse"),
-        (Encoding::Sparse, ()) if is(what, "DECODE") => match value::describe(value) {
-            Ok(text) => encoder.bulk(text.as_bytes()),
-            Err(_) => encoder.error(CORRUPTED.as_bytes()),
-        },
+        (Encoding::Sparse, ()) if is(what, "DECODE") => encoder.bulk(value::describe(value).as_bytes()),
         _ => encoder.error(&[b"ERR Unknown PFDEBUG subcommand '", what, b"'"].concat()),
     }
 }

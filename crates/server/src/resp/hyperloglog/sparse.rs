@@ -157,43 +157,45 @@ impl Run {
             value => bytes.push(value_byte(value, self.length)),
         }
     }
+}
 
-    /// As `PFDEBUG DECODE` shows it, a space behind it.
-    pub fn describe(self, text: &mut String) {
-        use std::fmt::Write as _;
-        let _ = match (self.value, self.length > ZEROS_MAX) {
-            (0, true) => write!(text, "Z:{} ", self.length),
-            (0, false) => write!(text, "z:{} ", self.length),
-            (value, _) => write!(text, "v:{value},{} ", self.length),
+/// The runs as `PFDEBUG DECODE` shows them, whether or not they make all registers.
+pub(super) fn describe(bytes: &[u8]) -> String {
+    use std::fmt::Write as _;
+    // What a last run lacks is a zero, as it is in Redis, whose strings end so.
+    let bytes = [bytes, b"\0"].concat();
+    let (mut text, mut at) = (String::new(), 0);
+    while let (true, Some((run, length))) = (at + 1 < bytes.len(), bytes.get(at..).and_then(Run::read)) {
+        at += length;
+        let _ = match (run.value, length) {
+            (0, 2) => write!(text, "Z:{} ", run.length),
+            (0, _) => write!(text, "z:{} ", run.length),
+            (value, _) => write!(text, "v:{value},{} ", run.length),
         };
     }
+    text.truncate(text.trim_end().len());
+    text
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn described(bytes: &[u8]) -> String {
-        let mut text = String::new();
-        each(bytes, |run| run.describe(&mut text)).unwrap();
-        text
-    }
-
     #[test]
     fn runs_split_and_join() {
         let mut bytes = empty();
         let mut raise = |index, value| {
             let raised = raise(&mut bytes, 0, index, value, 3000).unwrap();
-            (raised, described(&bytes))
+            (raised, describe(&bytes))
         };
-        assert_eq!(raise(100, 3), (Raised::Yes, "Z:100 v:3,1 Z:16283 ".into()));
-        assert_eq!(raise(101, 3), (Raised::Yes, "Z:100 v:3,2 Z:16282 ".into()));
+        assert_eq!(raise(100, 3), (Raised::Yes, "Z:100 v:3,1 Z:16283".into()));
+        assert_eq!(raise(101, 3), (Raised::Yes, "Z:100 v:3,2 Z:16282".into()));
         assert_eq!(raise(101, 2).0, Raised::No);
-        assert_eq!(raise(100, 4), (Raised::Yes, "Z:100 v:4,1 v:3,1 Z:16282 ".into()));
-        assert_eq!(raise(99, 4), (Raised::Yes, "Z:99 v:4,2 v:3,1 Z:16282 ".into()));
-        assert_eq!(raise(0, 1), (Raised::Yes, "v:1,1 Z:98 v:4,2 v:3,1 Z:16282 ".into()));
-        assert_eq!(raise(REGISTERS - 1, 32).1, "v:1,1 Z:98 v:4,2 v:3,1 Z:16281 v:32,1 ");
-        assert_eq!(raise(40, 1).1, "v:1,1 z:39 v:1,1 z:58 v:4,2 v:3,1 Z:16281 v:32,1 ");
+        assert_eq!(raise(100, 4), (Raised::Yes, "Z:100 v:4,1 v:3,1 Z:16282".into()));
+        assert_eq!(raise(99, 4), (Raised::Yes, "Z:99 v:4,2 v:3,1 Z:16282".into()));
+        assert_eq!(raise(0, 1), (Raised::Yes, "v:1,1 Z:98 v:4,2 v:3,1 Z:16282".into()));
+        assert_eq!(raise(REGISTERS - 1, 32).1, "v:1,1 Z:98 v:4,2 v:3,1 Z:16281 v:32,1");
+        assert_eq!(raise(40, 1).1, "v:1,1 z:39 v:1,1 z:58 v:4,2 v:3,1 Z:16281 v:32,1");
     }
 
     #[test]

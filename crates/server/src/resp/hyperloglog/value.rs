@@ -154,11 +154,8 @@ pub(super) fn make_dense(value: &mut Vec<u8>) -> Result<(), Corrupted> {
 }
 
 /// The runs of a sparse value, in words.
-pub(super) fn describe(value: &[u8]) -> Result<String, Corrupted> {
-    let mut text = String::new();
-    sparse::each(&value[HEADER..], |run| run.describe(&mut text))?;
-    text.truncate(text.trim_end().len());
-    Ok(text)
+pub(super) fn describe(value: &[u8]) -> String {
+    sparse::describe(&value[HEADER..])
 }
 
 #[cfg(test)]

@@ -65,12 +65,17 @@ mod tests {
 
     #[test]
     fn payloads_of_redis_are_restored() {
-        // DUMP of "abc", "10", "123456" and 100 times "a" on redis-server 7.0.
-        let cases: [(&[u8], &[u8]); 1] = [(b"\x00\x03abc\n\x00", b"abc")];
-        for (body, value) in cases {
-            let payload = [body, &crc64(body).to_le_bytes()[..]].concat();
-            assert_eq!(restore(&payload, 100).unwrap(), value);
-            assert_eq!(dump(value), payload);
+        // DUMP of these on redis-server 7.0.
+        let cases: [(&[u8], &[u8]); 4] = [
+            (b"\x00\x03abc\n\x00\xd9\xac0=Ar\xa2\xe2", b"abc"),
+            (b"\x00\xc0\n\n\x00n\x9fWE\x0e\xaec\xbb", b"10"),
+            (b"\x00\xc2@\xe2\x01\x00\n\x00C&G\xf4C\x19r\x83", b"123456"),
+            (b"\x00\xc3\t@d\x01aa\xe0W\x00\x01aa\n\x00\xe8\xa3\xb5\x07\xb0m\xf2q", &[b'a'; 100]),
+        ];
+        for (payload, value) in cases {
+            assert_eq!(restore(payload, 100).unwrap(), value);
+            // Ours are not compressed.
+            assert!(value.len() > 20 || dump(value) == payload, "{payload:x?}");
         }
     }
 
