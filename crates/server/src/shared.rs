@@ -6,7 +6,6 @@
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, OnceLock};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use terrace::OpenStore;
@@ -16,7 +15,6 @@ use crate::limits::Limits;
 use crate::options::ServerOptions;
 use crate::registry::Registry;
 use crate::tls::Tls;
-use crate::worker::Inbox;
 
 /// One server's store, options and counters.
 pub(crate) struct Shared {
@@ -46,8 +44,6 @@ pub(crate) struct Shared {
     pub limits: Limits,
     /// Certificates, if there are any.
     pub tls: Option<Tls>,
-    /// The workers, once they run.
-    pub workers: OnceLock<Vec<Arc<Inbox>>>,
 }
 
 impl Shared {
@@ -62,7 +58,7 @@ impl Shared {
             dram_budget_bytes: AtomicU64::new(options.dram_budget_bytes),
             limits: Limits::new(&options),
             tls: None,
-            workers: OnceLock::new(),
+            connections: Registry::new(options.subscriber_output_bytes_max),
             options,
             started: Instant::now(),
             run_id: String::new(),
@@ -71,7 +67,6 @@ impl Shared {
             draining: AtomicBool::new(false),
             counters: Counters::default(),
             redis,
-            connections: Registry::default(),
         })
     }
 
@@ -88,9 +83,7 @@ impl Shared {
 
     /// Makes the workers look at their connections anew, after [`Shared::limits`] have changed.
     pub fn wake_workers(&self) {
-        for worker in self.workers.get().into_iter().flatten() {
-            worker.recheck();
-        }
+        self.connections.recheck();
     }
 
     /// The budget of DRAM, in bytes.

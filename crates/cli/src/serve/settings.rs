@@ -16,7 +16,7 @@ use super::network::Network;
 use crate::names;
 
 /// The keys of the configuration file; in the environment in capitals with underscores, behind `TERRACE_`.
-pub const KEYS: [&str; 37] = [
+pub const KEYS: [&str; 38] = [
     "dir",
     "redis",
     "memcached",
@@ -43,6 +43,7 @@ pub const KEYS: [&str; 37] = [
     "protected-mode",
     "requirepass",
     "aclfile",
+    "memcached-auth-file",
     "enable-debug-command",
     "proto-max-bulk-len",
     "max-item-size",
@@ -425,7 +426,9 @@ mod tests {
             ("login-timeout", "14"),
             ("tcp-keepalive", "15"),
             ("protected-mode", "no"),
-            ("aclfile", "/srv/users.acl"),
+            ("requirepass", "hidden"),
+            ("aclfile", "/acl"),
+            ("memcached-auth-file", "/users"),
             ("enable-debug-command", "yes"),
             ("proto-max-bulk-len", "16MiB"),
             ("max-item-size", "17MiB"),

@@ -14,7 +14,9 @@ pub(super) const NO_FLUSH: &[u8] = b"CLIENT_ERROR flush_all not allowed\r\n";
 /// `watch` is switched off.
 pub(super) const NO_WATCH: &[u8] = b"CLIENT_ERROR watch commands not allowed\r\n";
 /// There is no certificate to read anew.
-pub(super) const NO_TLS: &[u8] = b"Error TLS not enabled\r\n";
+const NO_TLS: &[u8] = b"Error TLS not enabled\r\n";
+/// They can't be read; the log says why.
+const BAD_CERTS: &[u8] = b"Error loading the certificate chain\r\n";
 const NO_CRAWLER: &[u8] = b"CLIENT_ERROR lru crawler disabled\r\n";
 const CRAWLER_RUNS: &[u8] = b"ERROR failed to start lru crawler thread\r\n";
 const CRAWLER_RESTS: &[u8] = b"ERROR failed to stop lru crawler thread\r\n";
@@ -35,6 +37,20 @@ const VERBOSITY_MAX: u64 = 2;
 
 fn text(reply: &'static [u8]) -> Planned {
     Planned::Text { reply, noreply: false }
+}
+
+/// `refresh_certs`: reads the certificates anew.
+pub(super) fn refresh_certs(ctx: &Context<'_>) -> &'static [u8] {
+    if ctx.shared.tls.is_none() {
+        return NO_TLS;
+    }
+    match ctx.shared.reload_tls() {
+        Ok(()) => reply::OK,
+        Err(error) => {
+            tracing::error!(%error, "refresh_certs: the certificates in force stay");
+            BAD_CERTS
+        }
+    }
 }
 
 /// `lru_crawler`: expired records are found without its help, so crawling has nothing to do.

@@ -81,7 +81,7 @@ pub(super) fn plan(command: Command<'_>, batch: &mut Batch, ctx: &Context<'_>) -
         Command::Watch(_) => Planned::Text { reply: admin::NO_WATCH, noreply: false },
         // The connection plans it, or ends.
         Command::Shutdown(_) => Planned::Nothing,
-        Command::RefreshCerts { noreply } => Planned::Text { reply: admin::NO_TLS, noreply },
+        Command::RefreshCerts { noreply } => Planned::Text { reply: admin::refresh_certs(ctx), noreply },
         Command::CacheMemlimit { megabytes, noreply } => {
             Planned::Text { reply: admin::cache_memlimit(megabytes, ctx), noreply }
         }

@@ -97,6 +97,18 @@ impl Default for Registry {
 }
 
 impl Registry {
+    /// A registry in which who has more than so many bytes before it is closed.
+    pub fn new(push_bytes_max: usize) -> Self {
+        Self { push_bytes_max: AtomicUsize::new(push_bytes_max), ..Self::default() }
+    }
+
+    /// Makes all workers look at their connections anew.
+    pub fn recheck(&self) {
+        for inbox in self.inboxes.lock().iter() {
+            inbox.recheck();
+        }
+    }
+
     /// Bits of [`want`]: what somebody listens to. Relaxed: who starts to listen hears of what happens after his answer,
     /// and the answer reaches the others through a socket, if at all.
     pub fn wants(&self) -> u32 {

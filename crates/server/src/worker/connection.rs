@@ -213,7 +213,8 @@ impl Connection {
             return (0, 0);
         }
         let before = batch.len();
-        let ctx = Context { operations_end: before + self.window, ..*ctx };
+        let window = self.window.min(ctx.shared.options.connection_operations);
+        let ctx = Context { operations_end: before + window, ..*ctx };
         let parsed = self.protocol.parse(input, batch, &ctx);
         self.first_operation = before;
         self.operations = batch.len() - before;
@@ -329,9 +330,12 @@ impl Connection {
     pub fn bound_output(&mut self, more: usize, ctx: &Context<'_>) {
         let limits = &ctx.shared.limits;
         let subscribed = self.protocol.is_subscribed();
-        let bound = if subscribed { &limits.subscriber_output_bytes } else { &limits.output_bytes };
+        let max = match subscribed {
+            true => Some(ctx.shared.connections.push_bytes_max.load(Relaxed) as u64).filter(|max| *max > 0),
+            false => limits.output_bytes.get(),
+        };
         let unsent = self.output.len() - self.sent + more;
-        if unsent > 0 && bound.get().is_some_and(|max| unsent as u64 > max) && !self.broken {
+        if unsent > 0 && max.is_some_and(|max| unsent as u64 > max) && !self.broken {
             tracing::warn!(bytes = unsent, "a client does not read its answers; closing");
             Counters::add(&ctx.shared.counters.closed_output, 1);
             self.end();
@@ -343,7 +347,7 @@ impl Connection {
         if let Some(bytes_each) = bytes.checked_div(self.operations) {
             let options = &ctx.shared.options;
             let fitting = options.output_bytes_pause / bytes_each.max(1);
-            self.window = fitting.clamp(1, self.window * 2).min(options.turn_operations);
+            self.window = fitting.clamp(1, self.window * 2).min(options.connection_operations);
         }
     }
 
