@@ -38,6 +38,8 @@ pub struct ServerOptions {
     pub memcached_flush: bool,
     /// Whether memcached's clients may list keys (not so with memcached's `-X`).
     pub memcached_dump: bool,
+    /// Whether memcached's clients may watch others (not so with memcached's `-W`).
+    pub memcached_watch: bool,
     /// What ends the prefix of a key (memcached's `-D`).
     pub memcached_prefix_delimiter: u8,
     /// Whether operations are counted by prefix from the start, as memcached's `-D` has it.
@@ -113,6 +115,7 @@ impl Default for ServerOptions {
             memcached_users: None,
             memcached_flush: true,
             memcached_dump: true,
+            memcached_watch: true,
             memcached_prefix_delimiter: b':',
             memcached_detail: false,
             shutdown_command: false,

@@ -106,6 +106,7 @@ impl Server {
             server.inboxes.push(inbox);
             server.workers.push(spawn(format!("worker-{i}"), move || worker.run())?);
         }
+        shared.hear_of_removals();
         let (acceptor, waker) = Acceptor::new(Arc::clone(&shared), listeners, server.inboxes.clone())?;
         server.wakers.push(waker);
         server.others.push(spawn("accept".into(), move || acceptor.run())?);
@@ -155,6 +156,7 @@ impl Server {
     fn stop(&mut self) -> io::Result<()> {
         let mut result = Ok(());
         self.shared.stopping.store(true, Relaxed);
+        self.shared.store.on_removal(None);
         for waker in &self.wakers {
             result = result.and(waker.wake());
         }

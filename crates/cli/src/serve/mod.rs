@@ -40,9 +40,7 @@ pub fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
     }
     let config_file = args.config.clone().or_else(|| std::env::var_os("TERRACE_CONFIG").map(PathBuf::from));
     let settings = settings::gather(args, &|name| std::env::var(name).ok())?;
-    let shown = settings.to_string();
-    let shown = shown.lines().filter(|line| !line.starts_with("requirepass "));
-    tracing::debug!("as a configuration file, the options are\n{}", shown.collect::<Vec<_>>().join("\n"));
+    tracing::debug!("as a configuration file, the options are\n{}", without_password(&settings.to_string()));
     // A taken port is told before a recovery that may take long.
     let redis = settings.network.redis(&settings.redis);
     let ports = redis.iter().chain(&settings.memcached.0).filter_map(Endpoint::address);
@@ -55,9 +53,8 @@ pub fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
     let signals = signals::Signals::install(&[])?;
 
     let store = recovery_bar::open(sized.options.clone())?;
-    let mut options = server_options(&settings, &sized, &store);
+    let mut options = ServerOptions { config_file, ..server_options(&settings, &sized, &store) };
     options.memcached_users = access.users();
-    options.config_file = config_file;
     descriptors::make_room(options.max_connections as u64);
     let server = match Server::start(store.clone(), options) {
         Ok(server) => server,
@@ -78,6 +75,11 @@ pub fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
     let kept = sized.options.dir.is_some();
     tracing::info!("stopped; {}", if kept { "everything is saved" } else { "nothing was kept" });
     Ok(ExitCode::SUCCESS)
+}
+
+/// The lines of a configuration file, save for the one that is nobody's business.
+fn without_password(text: &str) -> String {
+    text.lines().filter(|line| !line.starts_with("requirepass")).collect::<Vec<_>>().join("\n")
 }
 
 fn server_options(settings: &Settings, sized: &sizing::Sized, store: &terrace::OpenStore) -> ServerOptions {

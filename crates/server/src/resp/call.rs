@@ -1,10 +1,11 @@
 //! One command on its way to the store.
 
-use terrace_engine::{Batch, OpKind, Reply};
-use terrace_protocol::resp::{Args, parse_integer};
+use terrace_engine::{Batch, EditFn, OpKind, Reply, Span};
+use terrace_protocol::resp::{Args, Encoder, parse_integer};
 
 use super::acl;
 use super::client::Client;
+use super::edited;
 use super::error::{self, NOT_AN_INTEGER, Refusal};
 use super::mark::Note;
 use super::monitor;
@@ -217,6 +218,48 @@ impl<'a> Call<'a> {
         let count = self.batch.len() as u32 - first;
         self.steps.push(Step::Many { first, count, show });
         Ok(())
+    }
+
+    /// Adds an edit; its argument is in the batch.
+    pub fn push_edit(&mut self, key: &[u8], edit: EditFn, argument: Span) -> u32 {
+        self.push(key, OpKind::Edit { edit, argument })
+    }
+
+    /// Adds an edit whose answer is the command's.
+    pub fn edit(&mut self, key: &[u8], edit: EditFn, argument: &[u8]) -> Outcome {
+        let argument = self.batch.bytes(argument);
+        self.one(key, OpKind::Edit { edit, argument }, edited::show)
+    }
+
+    /// Makes the edits that `push` adds one step, and the first answer that one of them gives the command's.
+    pub fn edits(&mut self, push: impl FnOnce(&mut Self)) -> Outcome {
+        let first = self.batch.len() as u32;
+        self.atomic(push);
+        let count = self.batch.len() as u32 - first;
+        self.answer(Step::Many { first, count, show: edited::show_first })
+    }
+
+    /// Reads a value and answers with what `show` makes of it; it gets `None` if there is none.
+    pub fn computed(
+        &mut self,
+        key: &[u8],
+        show: impl FnOnce(&mut Encoder<'_>, Option<&[u8]>) + Send + 'static,
+    ) -> Outcome {
+        let op = self.push(key, OpKind::Get { value: true }) as usize;
+        self.late(move |answer| match answer.reply(op) {
+            Reply::Hit { value: Some(span), .. } => {
+                let batch = answer.batch;
+                show(&mut answer.encoder, Some(batch.output(span)));
+            }
+            Reply::Miss => show(&mut answer.encoder, None),
+            Reply::Error(error) => answer.failed(error),
+            other => answer.unexpected(other),
+        })
+    }
+
+    /// The longest value that a command may make.
+    pub fn value_bytes_max(&self) -> usize {
+        self.ctx.shared.options.argument_bytes_max
     }
 
     /// Answers with a step that needs no operation.

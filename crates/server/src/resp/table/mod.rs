@@ -7,9 +7,11 @@
 
 mod acl;
 mod admin;
+mod bitmaps;
 mod cluster;
 mod connection;
 mod generic;
+mod hyperloglog;
 mod index;
 mod keyspec;
 mod pubsub;
