@@ -176,7 +176,15 @@ fn is_zombie(pid: i32) -> bool {
 
 #[test]
 fn items_on_an_ssd_go_with_the_process_and_those_in_a_memory_file_stay() {
-    let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    keep_and_lose(Path::new(env!("CARGO_TARGET_TMPDIR")));
+    let memory = Path::new("/dev/shm");
+    if memory.is_dir() {
+        keep_and_lose(memory);
+    }
+}
+
+fn keep_and_lose(place: &Path) {
+    let dir = tempfile::tempdir_in(place).unwrap();
     let path = dir.path().join("items");
     let ext = format!("ext_path={}:64M", path.display());
     let file = path.to_str().unwrap();

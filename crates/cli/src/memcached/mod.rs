@@ -98,7 +98,7 @@ fn serve(line: &CommandLine) -> anyhow::Result<ExitCode> {
     let access = serve::MemcachedAccess::read(line.auth_file.as_ref())?;
     let (options, endpoints) = (server::options(line, &access), server::endpoints(line)?);
     store::prepare(line)?;
-    let store = terrace::open(store::options(line))?;
+    let store = terrace::open(store::options(line)?)?;
     let options = server::on(options, endpoints, &store);
     let server = match Server::start(store.clone(), options) {
         Ok(server) => server,

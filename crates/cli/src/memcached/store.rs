@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use terrace::engine::Durability;
 use terrace::{Options, Tier, WhenFull};
-use terrace_media::{DirLock, LOCK_FILE};
+use terrace_media::{DirLock, LOCK_FILE, PlaceKind, detect};
 
 use super::options::CommandLine;
 
@@ -30,7 +30,24 @@ fn dir_of(path: &Path) -> PathBuf {
 }
 
 /// What the store is opened with.
-pub fn options(line: &CommandLine) -> Options {
+///
+/// # Errors
+/// If the place of `-e` can't be examined.
+pub fn options(line: &CommandLine) -> anyhow::Result<Options> {
+    let Some(file) = &line.memory_file else { return Ok(options_on(line, PlaceKind::Plain)) };
+    let place = detect(file).with_context(|| format!("-e {}: it can't be examined", file.display()))?;
+    if place.kind == PlaceKind::Plain {
+        tracing::warn!(
+            "-e {}: {} is no persistent memory: it is used as an SSD is",
+            file.display(),
+            place.filesystem
+        );
+    }
+    Ok(options_on(line, place.kind))
+}
+
+/// As [`options`], the place of `-e` being of this kind.
+fn options_on(line: &CommandLine, kind: PlaceKind) -> Options {
     let bytes = line.megabytes << 20;
     let common = Options {
         dram_records: Some(bytes),
@@ -49,7 +66,8 @@ pub fn options(line: &CommandLine) -> Options {
             engine: "tac".into(),
             dir: Some(dir_of(file)),
             dram_records: Some((bytes / DRAM_PART).max(DRAM_MIN)),
-            pmem: tier(bytes),
+            pmem: tier(bytes).filter(|_| kind != PlaceKind::Plain),
+            ssd: tier(bytes).filter(|_| kind == PlaceKind::Plain),
             ..common
         },
         (None, None) => Options { engine: "dram".into(), ..common },
@@ -109,6 +127,7 @@ mod tests {
 
     #[test]
     fn a_cache_lies_in_dram_unless_a_file_is_named() {
+        let options = |line: &CommandLine| options_on(line, PlaceKind::Dax);
         let plain = options(&line("-m 100"));
         assert_eq!((plain.engine.as_str(), plain.dir, plain.dram_records), ("dram", None, Some(100 << 20)));
         assert_eq!(plain.when_full, WhenFull::Evict);
@@ -121,7 +140,9 @@ mod tests {
         );
         let pmem = options(&line("-m 1024 -e /mnt/pmem/y"));
         assert_eq!((pmem.dir, pmem.pmem.unwrap().bytes), (Some("/mnt/pmem/y.terrace".into()), 1 << 30));
-        assert_eq!(pmem.dram_records, Some(128 << 20));
+        assert_eq!((pmem.dram_records, pmem.ssd), (Some(128 << 20), None));
+        let block = options_on(&line("-m 1024 -e /mnt/disk/y"), PlaceKind::Plain);
+        assert_eq!((block.ssd.unwrap().bytes, block.pmem), (1 << 30, None));
     }
 
     #[test]

@@ -136,6 +136,11 @@ pub(super) static PARAMETERS: &[Parameter] = &[
     kept!("lazyfree-lazy-user-flush"),
     limit!("maxclients", connections, 1, u32::MAX as i64),
     parameter("maxmemory", |shared| shared.dram_budget().to_string(), Memory(0, |shared, bytes| told(shared.resize_dram(bytes)))),
+    parameter("maxmemory-clients", |shared| shared.limits.clients_bytes.get().unwrap_or(0).to_string(), Memory(0, |shared, bytes| {
+        shared.limits.clients_bytes.set(bytes);
+        shared.wake_workers();
+        Ok(())
+    })),
     parameter("maxmemory-policy", |shared| policy(&shared.options).into(), Word(POLICIES, |shared, word| {
         let evicts = word != "noeviction";
         if evicts == shared.options.evicts {
@@ -143,11 +148,6 @@ pub(super) static PARAMETERS: &[Parameter] = &[
         }
         let (now, other) = if evicts { ("refuse", "evict") } else { ("evict", "refuse") };
         Err(format!("a full store does as --when-full {now} says, noeviction being refuse and every other policy evict; start the server with --when-full {other}"))
-    })),
-    parameter("maxmemory-clients", |shared| shared.limits.clients_bytes.get().unwrap_or(0).to_string(), Memory(0, |shared, bytes| {
-        shared.limits.clients_bytes.set(bytes);
-        shared.wake_workers();
-        Ok(())
     })),
     parameter("notify-keyspace-events", |shared| notify::format(shared.connections.notified()), Text(|shared, text| {
         shared.connections.notify(notify::parse(text).ok_or("Invalid event class character. Use 'Ag$lshzxeKEtmdn'.")?);
