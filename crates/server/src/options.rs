@@ -38,6 +38,8 @@ pub struct ServerOptions {
     pub memcached_flush: bool,
     /// Whether memcached's clients may list keys (not so with memcached's `-X`).
     pub memcached_dump: bool,
+    /// Whether memcached's clients may watch others (not so with memcached's `-W`).
+    pub memcached_watch: bool,
     /// What ends the prefix of a key (memcached's `-D`).
     pub memcached_prefix_delimiter: u8,
     /// Whether operations are counted by prefix from the start, as memcached's `-D` has it.
@@ -79,6 +81,10 @@ pub struct ServerOptions {
     pub requirepass: String,
     /// The file that keeps the users of Redis's protocol (Redis's `aclfile`); without one they live as long as the server.
     pub acl_file: Option<PathBuf>,
+    /// Whether Redis's `DEBUG` is allowed (Redis's `enable-debug-command`): for tests.
+    pub debug_commands: bool,
+    /// The file that `CONFIG REWRITE` writes changes into.
+    pub config_file: Option<PathBuf>,
     /// Users in the words of an ACL file, `user NAME RULE ...` each; only without such a file.
     pub users: Vec<String>,
     /// Budget of DRAM in bytes, as `INFO` and `CONFIG GET maxmemory` tell it; 0 for none.
@@ -109,6 +115,7 @@ impl Default for ServerOptions {
             memcached_users: None,
             memcached_flush: true,
             memcached_dump: true,
+            memcached_watch: true,
             memcached_prefix_delimiter: b':',
             memcached_detail: false,
             shutdown_command: false,
@@ -129,6 +136,8 @@ impl Default for ServerOptions {
             drain: Duration::from_secs(5),
             requirepass: String::new(),
             acl_file: None,
+            debug_commands: false,
+            config_file: None,
             users: Vec::new(),
             dram_budget_bytes: 0,
             evicts: false,

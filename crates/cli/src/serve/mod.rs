@@ -19,6 +19,7 @@ mod shown;
 pub mod signals;
 mod sizing;
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use terrace_server::{Endpoint, Server, ServerOptions};
@@ -37,10 +38,9 @@ pub fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
     for (name, meant) in settings::misspelt(variables) {
         tracing::warn!("{name} is no option and is ignored; did you mean {meant}?");
     }
+    let config_file = args.config.clone().or_else(|| std::env::var_os("TERRACE_CONFIG").map(PathBuf::from));
     let settings = settings::gather(args, &|name| std::env::var(name).ok())?;
-    let shown = settings.to_string();
-    let shown = shown.lines().filter(|line| !line.starts_with("requirepass "));
-    tracing::debug!("as a configuration file, the options are\n{}", shown.collect::<Vec<_>>().join("\n"));
+    tracing::debug!("as a configuration file, the options are\n{}", without_password(&settings.to_string()));
     // A taken port is told before a recovery that may take long.
     let redis = settings.network.redis(&settings.redis);
     let ports = redis.iter().chain(&settings.memcached.0).filter_map(Endpoint::address);
@@ -53,7 +53,7 @@ pub fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
     let signals = signals::Signals::install(&[])?;
 
     let store = recovery_bar::open(sized.options.clone())?;
-    let mut options = server_options(&settings, &sized, &store);
+    let mut options = ServerOptions { config_file, ..server_options(&settings, &sized, &store) };
     options.memcached_users = access.users();
     descriptors::make_room(options.max_connections as u64);
     let server = match Server::start(store.clone(), options) {
@@ -63,6 +63,7 @@ pub fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
             return Err(explain_bind(error));
         }
     };
+    server.on_shutdown_request(signals::ask);
     say::announce(&banner::ready(&settings, &sized, &store, server.addresses()));
     let has_certificate = settings.network.has_certificate();
     until_told(server, store, signals, |server| {
@@ -74,6 +75,11 @@ pub fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
     let kept = sized.options.dir.is_some();
     tracing::info!("stopped; {}", if kept { "everything is saved" } else { "nothing was kept" });
     Ok(ExitCode::SUCCESS)
+}
+
+/// The lines of a configuration file, save for the one that is nobody's business.
+fn without_password(text: &str) -> String {
+    text.lines().filter(|line| !line.starts_with("requirepass")).collect::<Vec<_>>().join("\n")
 }
 
 fn server_options(settings: &Settings, sized: &sizing::Sized, store: &terrace::OpenStore) -> ServerOptions {

@@ -38,9 +38,12 @@ pub struct NetworkArgs {
     /// The password that Redis's clients must give; better in the environment or the file than here, where all can see it
     #[arg(long, value_name = "PASSWORD")]
     pub requirepass: Option<Secret>,
-    /// The file of Redis's users and what they may do
+    /// File with the users of Redis's protocol, as ACL SAVE writes it [default: none]
     #[arg(long, value_name = "FILE")]
     pub aclfile: Option<PathBuf>,
+    /// Allow Redis's DEBUG, for tests: yes or no [default: no]
+    #[arg(long, value_name = "YES|NO")]
+    pub enable_debug_command: Option<YesNo>,
     /// The file of memcached's users, lines of user:password, read again on SIGHUP
     #[arg(long, value_name = "FILE")]
     pub memcached_auth_file: Option<PathBuf>,
@@ -149,6 +152,7 @@ pub struct Network {
     pub protected_mode: bool,
     requirepass: Secret,
     aclfile: Option<PathBuf>,
+    enable_debug_command: bool,
     /// memcached's users.
     pub memcached_auth_file: Option<PathBuf>,
     proto_max_bulk_len: u64,
@@ -201,6 +205,9 @@ impl Network {
             protected_mode: from.get(args.protected_mode, "protected-mode")?.is_none_or(|YesNo(yes)| yes),
             requirepass: from.get(args.requirepass, "requirepass")?.unwrap_or_default(),
             aclfile: from.get(args.aclfile, "aclfile")?,
+            enable_debug_command: from
+                .get(args.enable_debug_command, "enable-debug-command")?
+                .is_some_and(|YesNo(yes)| yes),
             memcached_auth_file: from.get(args.memcached_auth_file, "memcached-auth-file")?,
             proto_max_bulk_len: size(
                 args.proto_max_bulk_len,
@@ -229,6 +236,10 @@ impl Network {
             tls_auth_clients: from.get(args.tls_auth_clients, "tls-auth-clients")?.unwrap_or_default(),
         };
         ensure!(network.maxclients > 0, "--maxclients must be at least 1");
+        ensure!(
+            network.requirepass.0.is_empty() || network.aclfile.is_none(),
+            "give --requirepass or --aclfile, not both: a password of the default user stands in that file"
+        );
         ensure!(
             network.tls_port.is_none() || network.tls_cert_file.is_some(),
             "--tls-port needs a certificate: add --tls-cert-file FILE and --tls-key-file FILE"
@@ -285,6 +296,7 @@ impl Network {
             protected_mode: self.protected_mode,
             requirepass: self.requirepass.0.clone(),
             acl_file: self.aclfile.clone(),
+            debug_commands: self.enable_debug_command,
             max_connections: self.maxclients as usize,
             argument_bytes_max: bytes(self.proto_max_bulk_len),
             memcached_value_bytes_max: bytes(self.max_item_size),
@@ -307,6 +319,7 @@ impl Network {
             ("login-timeout", self.login_timeout.to_string()),
             ("tcp-keepalive", self.tcp_keepalive.to_string()),
             ("protected-mode", YesNo(self.protected_mode).to_string()),
+            ("enable-debug-command", YesNo(self.enable_debug_command).to_string()),
             ("proto-max-bulk-len", self.proto_max_bulk_len.to_string()),
             ("max-item-size", self.max_item_size.to_string()),
             ("client-query-buffer-limit", self.client_query_buffer_limit.to_string()),
@@ -314,6 +327,7 @@ impl Network {
             ("tls-auth-clients", self.tls_auth_clients.to_string()),
         ];
         let files = [
+            ("aclfile", &self.aclfile),
             ("tls-cert-file", &self.tls_cert_file),
             ("tls-key-file", &self.tls_key_file),
             ("tls-ca-cert-file", &self.tls_ca_cert_file),

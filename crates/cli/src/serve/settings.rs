@@ -16,7 +16,7 @@ use super::network::Network;
 use crate::names;
 
 /// The keys of the configuration file; in the environment in capitals with underscores, behind `TERRACE_`.
-pub const KEYS: [&str; 37] = [
+pub const KEYS: [&str; 38] = [
     "dir",
     "redis",
     "memcached",
@@ -43,6 +43,7 @@ pub const KEYS: [&str; 37] = [
     "protected-mode",
     "requirepass",
     "aclfile",
+    "enable-debug-command",
     "memcached-auth-file",
     "proto-max-bulk-len",
     "max-item-size",
@@ -426,7 +427,8 @@ mod tests {
             ("tcp-keepalive", "15"),
             ("protected-mode", "no"),
             ("requirepass", "hidden"),
-            ("aclfile", "/acl"),
+            ("aclfile", "/srv/users.acl"),
+            ("enable-debug-command", "yes"),
             ("memcached-auth-file", "/users"),
             ("proto-max-bulk-len", "16MiB"),
             ("max-item-size", "17MiB"),
