@@ -50,8 +50,6 @@ pub(crate) struct Limits {
     pub clients_bytes: Bound,
     /// 1: where no password is needed, only clients of this machine are let in (`protected-mode`).
     pub protected_mode: Bound,
-    /// 1: a Redis client must log in. The command layer keeps it in step with its users.
-    pub redis_login: Bound,
     /// What the buffers of all clients hold.
     pub held: Held,
 }
@@ -72,7 +70,6 @@ impl Limits {
             subscriber_output_bytes: Arc::new(Bound::new(options.subscriber_output_bytes_max as u64)),
             clients_bytes: Bound::new(options.clients_bytes_max as u64),
             protected_mode: Bound::new(options.protected_mode.into()),
-            redis_login: Bound::default(),
             held: Held::default(),
         }
     }

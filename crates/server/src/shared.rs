@@ -5,8 +5,8 @@
 //! once and read by threads that were woken after they were set; the waker's system call orders the two.
 
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, OnceLock};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use terrace::OpenStore;
@@ -16,7 +16,6 @@ use crate::limits::Limits;
 use crate::options::ServerOptions;
 use crate::registry::Registry;
 use crate::tls::Tls;
-use crate::worker::Inbox;
 
 /// One server's store, options and counters.
 pub(crate) struct Shared {
@@ -46,8 +45,6 @@ pub(crate) struct Shared {
     pub limits: Limits,
     /// Certificates, if there are any.
     pub tls: Option<Tls>,
-    /// The workers, once they run.
-    pub workers: OnceLock<Vec<Arc<Inbox>>>,
 }
 
 impl Shared {
@@ -64,7 +61,6 @@ impl Shared {
             connections: Registry::new(Arc::clone(&limits.subscriber_output_bytes)),
             limits,
             tls: None,
-            workers: OnceLock::new(),
             options,
             started: Instant::now(),
             run_id: String::new(),
@@ -102,9 +98,7 @@ impl Shared {
 
     /// Makes the workers look at their connections anew, after [`Shared::limits`] have changed.
     pub fn wake_workers(&self) {
-        for worker in self.workers.get().into_iter().flatten() {
-            worker.recheck();
-        }
+        self.connections.recheck();
     }
 
     /// The budget of DRAM, in bytes.

@@ -93,6 +93,13 @@ impl Registry {
 }
 
 impl Registry {
+    /// Makes all workers look at their connections anew.
+    pub fn recheck(&self) {
+        for inbox in self.inboxes.lock().iter() {
+            inbox.recheck();
+        }
+    }
+
     /// Most bytes that may wait for a connection.
     fn push_bytes_max(&self) -> usize {
         self.push_bytes.get().map_or(usize::MAX, |max| usize::try_from(max).unwrap_or(usize::MAX))

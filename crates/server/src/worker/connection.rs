@@ -213,7 +213,8 @@ impl Connection {
             return (0, 0);
         }
         let before = batch.len();
-        let ctx = Context { operations_end: before + self.window, ..*ctx };
+        let window = self.window.min(ctx.shared.options.connection_operations);
+        let ctx = Context { operations_end: before + window, ..*ctx };
         let parsed = self.protocol.parse(input, batch, &ctx);
         self.first_operation = before;
         self.operations = batch.len() - before;
@@ -345,7 +346,7 @@ impl Connection {
         if let Some(bytes_each) = bytes.checked_div(self.operations) {
             let options = &ctx.shared.options;
             let fitting = options.output_bytes_pause / bytes_each.max(1);
-            self.window = fitting.clamp(1, self.window * 2).min(options.turn_operations);
+            self.window = fitting.clamp(1, self.window * 2).min(options.connection_operations);
         }
     }
 
