@@ -23,6 +23,8 @@ pub struct Batch {
     pub(crate) ranged: Vec<(u32, Row)>,
     pub(crate) pending: Vec<crate::pending::Pending>,
     pub(crate) ticket: crate::commit::Ticket,
+    /// See [`Batch::sync`].
+    pub(crate) syncs: bool,
 }
 
 /// A run of operations that are one step.
@@ -62,6 +64,7 @@ impl Batch {
         self.scanned.clear();
         self.ranged.clear();
         self.ticket.clear();
+        self.syncs = false;
     }
     /// Operations in it.
     pub fn len(&self) -> usize {
@@ -125,6 +128,11 @@ impl Batch {
             debug_assert!(guard < group.start as usize, "a group waits for what comes before it");
             group.after = Some(guard as u32);
         }
+    }
+    /// The batch settles only once everything that was executed before it, by whichever session, is safe from power loss, whatever
+    /// the store promises. (Without a log nothing can be promised, and it settles as any other.)
+    pub fn sync(&mut self) {
+        self.syncs = true;
     }
     /// Whether a group was begun and not ended.
     pub fn is_atomic(&self) -> bool {

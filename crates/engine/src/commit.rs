@@ -41,6 +41,8 @@ pub struct Ticket {
     pub(crate) own: u64,
     /// Versions of others that were seen before they were settled.
     pub(crate) seen: Vec<Dependency>,
+    /// Safe from power loss, whatever the store promises.
+    pub(crate) power: bool,
     /// The log write failed: the answers were turned into errors.
     pub(crate) failed: bool,
 }
@@ -49,6 +51,7 @@ impl Ticket {
     pub(crate) fn clear(&mut self) {
         self.own = 0;
         self.seen.clear();
+        self.power = false;
         self.failed = false;
     }
 }

@@ -69,8 +69,10 @@ pub(crate) enum Answer {
     Unsigned(u64),
     /// [`Scratch::value`], as text.
     FloatInScratch,
-    /// [`Scratch::answer`].
-    Edited,
+    /// [`Scratch::answer`], and whether the record was written or deleted.
+    Edited {
+        changed: bool,
+    },
     /// Nothing of the group is done.
     Aborted,
     Length(u64),
@@ -210,7 +212,8 @@ fn run(
         Outcome::Delete => true,
         Outcome::Put(put) => put.expire_at != 0 && put.expire_at <= now_ms,
     };
-    let answer = Answer::Edited;
+    let kept = Answer::Edited { changed: false };
+    let answer = Answer::Edited { changed: true };
     match outcome {
         _ if deletes && old.is_some() => Decision::Delete { answer },
         Outcome::Put(put) if !deletes => {
@@ -221,7 +224,7 @@ fn run(
             };
             Decision::Put { value, flags: put.flags, expire_at: put.expire_at, state: put.state, answer }
         }
-        _ => Decision::Answer(answer),
+        _ => Decision::Answer(kept),
     }
 }
 

@@ -50,6 +50,8 @@ pub enum Reply {
         answer: Span,
         /// The record's as it is afterwards; of no record, all zero.
         meta: Meta,
+        /// Whether it was written or deleted.
+        changed: bool,
     },
     /// An edit ended the atomic group that this operation is in, and nothing of it was done.
     Aborted,

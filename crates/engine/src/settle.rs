@@ -20,6 +20,9 @@ impl Shared {
         }
     }
     fn is_met(&self, slot: usize, ticket: &Ticket) -> bool {
+        if ticket.power {
+            return self.commit.met(self.commit.power(), slot, ticket);
+        }
         self.commit.met(self.level(), slot, ticket)
             && match self.durability {
                 // The window never grows: if syncing falls behind, answers wait for it.

@@ -59,6 +59,10 @@ fn write(encoder: &mut Encoder<'_>, value: &Value) {
             encoder.array(values.len());
             values.iter().for_each(|value| write(encoder, value));
         }
+        Value::Push(values) => {
+            encoder.push(values.len());
+            values.iter().for_each(|value| write(encoder, value));
+        }
         Value::Set(values) => {
             encoder.set(values.len());
             values.iter().for_each(|value| write(encoder, value));
@@ -89,6 +93,7 @@ fn value() -> impl Strategy<Value = Value> {
     leaf.prop_recursive(4, 32, 5, |inner| {
         prop_oneof![
             prop::collection::vec(inner.clone(), 0..5).prop_map(Value::Array),
+            prop::collection::vec(inner.clone(), 0..5).prop_map(Value::Push),
             prop::collection::vec(inner.clone(), 0..5).prop_map(Value::Set),
             prop::collection::vec((inner.clone(), inner), 0..5).prop_map(Value::Map),
         ]

@@ -106,6 +106,28 @@ fn limits_hold_and_their_edge_is_allowed() {
 }
 
 #[test]
+fn a_stranger_may_claim_little_until_it_has_logged_in() {
+    let mut parser = Parser::new(Limits::default());
+    parser.set_stranger(true);
+    let largest = format!("*10\r\n$16384\r\n{}\r\n{}", "x".repeat(16384), "$1\r\nx\r\n".repeat(9));
+    assert_eq!(parser.next(largest.as_bytes()).unwrap(), Some(largest.len()));
+    let refused = |mut parser: Parser, claim: &[u8]| parser.next(claim).unwrap_err().to_string();
+    let stranger = || {
+        let mut parser = Parser::new(Limits::default());
+        parser.set_stranger(true);
+        parser
+    };
+    assert_eq!(refused(stranger(), b"*11\r\n"), "Protocol error: unauthenticated multibulk length");
+    assert_eq!(refused(stranger(), b"*1\r\n$16385\r\n"), "Protocol error: unauthenticated bulk length");
+    // As in Redis, what nobody may claim comes first.
+    assert_eq!(refused(stranger(), b"*2147483647\r\n"), "Protocol error: unauthenticated multibulk length");
+    assert_eq!(refused(stranger(), b"*2147483648\r\n"), "Protocol error: invalid multibulk length");
+    assert_eq!(refused(stranger(), b"*1\r\n$999999999999\r\n"), "Protocol error: invalid bulk length");
+    parser.set_stranger(false);
+    assert_eq!(parser.next(b"*11\r\n$16385\r\n").unwrap(), None);
+}
+
+#[test]
 fn a_claim_alone_reserves_nothing() {
     // A million arguments of half a gigabyte are claimed; the parser must answer "more" at once, for each byte shown.
     let mut input = b"*1048576\r\n".to_vec();

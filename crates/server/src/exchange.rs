@@ -6,6 +6,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use terrace::OpenStore;
 use terrace_engine::{Batch, Session};
 
+use crate::endpoint::Address;
 use crate::options::ServerOptions;
 use crate::protocol::{Context, Next, Peer, Protocol};
 use crate::shared::{Shared, wall_clock_ms};
@@ -43,10 +44,10 @@ impl Exchange {
         connect: fn(Peer) -> Box<dyn Protocol>,
     ) -> io::Result<Self> {
         let session = store.session().map_err(io::Error::other)?;
-        let nowhere = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-        let protocol = connect(Peer { id: 1, remote: nowhere, local: nowhere, since_ms: 0 });
+        let nowhere = Address::Ip(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)));
+        let protocol = connect(Peer { id: 1, remote: nowhere.clone(), local: nowhere, since_ms: 0 });
         Ok(Self {
-            shared: Shared::alone(store, options),
+            shared: Shared::alone(store, options)?,
             session,
             protocol,
             input: Vec::new(),
@@ -68,9 +69,11 @@ impl Exchange {
                 self.session.execute(&mut batch);
                 let proof = self.session.wait(&mut batch);
                 self.protocol.answer(&batch, &proof, &ctx, &mut answers);
+                self.protocol.entry().take_pushes(true, &mut answers);
             }
             match parsed.next {
-                Next::Read => break,
+                // Held commands stay in the input: the caller sends again.
+                Next::Read | Next::Hold => break,
                 Next::Again => {}
                 Next::Close => self.closed = true,
             }

@@ -11,15 +11,25 @@
 
 mod accept;
 mod admin;
+mod endpoint;
 mod exchange;
+mod limits;
+mod listener;
 mod memcached;
 mod options;
 mod protocol;
+mod registry;
 mod resp;
 mod server;
 mod shared;
+mod stop;
+mod tls;
 mod worker;
 
+pub use endpoint::{Endpoint, UNIX_MODE_DEFAULT, unix_mode};
 pub use exchange::Exchange;
+pub use memcached::{MemcachedUsers, WrongLine};
 pub use options::ServerOptions;
 pub use server::{Addresses, Server};
+pub use stop::{OnStop, StopKind};
+pub use tls::{ClientAuth, TlsOptions};

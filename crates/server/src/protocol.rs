@@ -12,10 +12,12 @@
 //! - What a later command of the same connection must see at once (the database chosen) changes while parsing; what shows
 //!   only in answers (the protocol version, counts of the whole store) is worked out while answering.
 
-use std::net::SocketAddr;
+use std::sync::Arc;
 
 use terrace_engine::{Batch, Settled};
 
+use crate::endpoint::Address;
+use crate::registry::Entry;
 use crate::shared::Shared;
 
 /// Translates one connection's bytes into operations, and their answers into bytes.
@@ -31,6 +33,19 @@ pub(crate) trait Protocol: Send {
 
     /// Appends the answers of everything planned to `out`, in order, and empties the plan.
     fn answer(&mut self, batch: &Batch, proof: &Settled, ctx: &Context<'_>, out: &mut Vec<u8>);
+
+    /// The connection as others see it.
+    fn entry(&self) -> &Arc<Entry>;
+
+    /// Whether the client has logged in, or needn't. One that has not is closed after a while.
+    fn is_authenticated(&mut self, _ctx: &Context<'_>) -> bool {
+        true
+    }
+
+    /// Whether the client waits for messages: it may be silent for long, and is sent more than it asked for.
+    fn is_subscribed(&self) -> bool {
+        false
+    }
 }
 
 /// What [`Protocol::parse`] did.
@@ -49,8 +64,11 @@ pub(crate) struct Parsed {
 pub(crate) enum Next {
     /// Every whole command was taken: more bytes are needed.
     Read,
-    /// The batch is full, and the input may hold further commands: call again after answering.
+    /// The batch is full, and the input may hold further commands, or the last one goes on: call again after answering, even
+    /// with no input at all.
     Again,
+    /// The next command is held until [`Pause`](crate::registry::Pause) ends: call again then.
+    Hold,
     /// Nothing more is read from this connection; close it once the answers are sent.
     Close,
 }
@@ -76,14 +94,14 @@ impl Context<'_> {
 }
 
 /// Who is at the other end.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Peer {
     /// Unique in this server's life, from 1.
     pub id: u64,
     /// Their address.
-    pub remote: SocketAddr,
+    pub remote: Address,
     /// Ours.
-    pub local: SocketAddr,
+    pub local: Address,
     /// When they connected, in milliseconds since the Unix epoch.
     pub since_ms: u64,
 }

@@ -3,19 +3,19 @@
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 use std::thread::JoinHandle;
-use std::time::Instant;
 
-use mio::net::TcpListener;
 use terrace::OpenStore;
 
-use crate::accept::{Acceptor, Listener};
+use crate::accept::{Acceptor, Listener, MEMCACHED, REDIS, Speaks};
 use crate::admin::Admin;
+use crate::endpoint::Endpoint;
+use crate::listener::ListeningSocket;
 use crate::options::ServerOptions;
-use crate::shared::{Counters, Shared};
+use crate::shared::Shared;
+use crate::tls::Tls;
 use crate::worker::{Inbox, Worker};
-use crate::{memcached, resp};
 
 /// Batches hold 4 GiB; one command beyond a full turn must fit as well.
 const COMMAND_BYTES_MAX: usize = 1 << 30;
@@ -32,14 +32,18 @@ pub struct Server {
 }
 
 /// Where a server listens, with the ports that port 0 became.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Addresses {
-    /// Redis's protocol.
+    /// The first TCP port of Redis's protocol, without TLS.
     pub redis: Option<SocketAddr>,
-    /// memcached's text protocol.
+    /// The first TCP port of memcached's text protocol, without TLS.
     pub memcached: Option<SocketAddr>,
     /// `/metrics` and `/health`.
     pub admin: Option<SocketAddr>,
+    /// Everything on which Redis's protocol is spoken.
+    pub all_redis: Vec<Endpoint>,
+    /// Everything on which memcached's protocol is spoken.
+    pub all_memcached: Vec<Endpoint>,
 }
 
 impl Server {
@@ -53,33 +57,37 @@ impl Server {
         options.turn_operations = options.turn_operations.max(1);
         options.turn_bytes = options.turn_bytes.clamp(1, COMMAND_BYTES_MAX);
         options.command_bytes_max = options.command_bytes_max.min(COMMAND_BYTES_MAX);
-        let mut addresses = Addresses::default();
+        let tls = options.tls.clone().map(Tls::load).transpose()?;
         let mut listeners = Vec::new();
-        if let Some(address) = options.redis {
-            let socket = bind(address)?;
-            addresses.redis = Some(socket.local_addr()?);
-            let refusal = "-ERR max number of clients reached\r\n";
-            listeners.push(Listener { socket, connect: resp::connect, refusal });
-        }
-        if let Some(address) = options.memcached {
-            let socket = bind(address)?;
-            addresses.memcached = Some(socket.local_addr()?);
-            let refusal = "ERROR Too many open connections\r\n";
-            listeners.push(Listener { socket, connect: memcached::connect, refusal });
-        }
+        let mut listen = |wanted: &[Endpoint], speaks: &'static Speaks| -> io::Result<Vec<Endpoint>> {
+            let mut all = Vec::new();
+            for endpoint in wanted {
+                if tls.is_none() && matches!(endpoint, Endpoint::Tls(_)) {
+                    let why = format!("listening on {endpoint}: TLS needs a certificate and its key");
+                    return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
+                }
+                let socket = ListeningSocket::bind(endpoint, options.backlog)?;
+                all.push(socket.endpoint().clone());
+                listeners.push(Listener { socket, speaks });
+            }
+            Ok(all)
+        };
+        let all_redis = listen(&options.redis, &REDIS)?;
+        let all_memcached = listen(&options.memcached, &MEMCACHED)?;
         let admin = options.admin.map(Admin::bind).transpose()?;
-        addresses.admin = admin.as_ref().map(Admin::address).transpose()?;
+        let addresses = Addresses {
+            redis: first_tcp(&all_redis),
+            memcached: first_tcp(&all_memcached),
+            admin: admin.as_ref().map(Admin::address).transpose()?,
+            all_redis,
+            all_memcached,
+        };
 
         let shared = Arc::new(Shared {
-            store,
-            dram_budget_bytes: AtomicU64::new(options.dram_budget_bytes),
-            started: Instant::now(),
             run_id: run_id(),
             redis_port: addresses.redis.map_or(0, |address| address.port()),
-            stopping: AtomicBool::new(false),
-            draining: AtomicBool::new(false),
-            counters: Counters::default(),
-            options,
+            tls,
+            ..Shared::alone(store, options)?
         });
         // From here on an error must end the threads that run already: the server's drop does.
         let mut server = Self {
@@ -93,9 +101,11 @@ impl Server {
         for i in 0..shared.options.threads {
             let session = shared.store.session().map_err(io::Error::other)?;
             let (worker, inbox) = Worker::new(Arc::clone(&shared), session)?;
+            shared.connections.add_worker(Arc::clone(&inbox));
             server.inboxes.push(inbox);
             server.workers.push(spawn(format!("worker-{i}"), move || worker.run())?);
         }
+        shared.workers.get_or_init(|| server.inboxes.clone());
         let (acceptor, waker) = Acceptor::new(Arc::clone(&shared), listeners, server.inboxes.clone())?;
         server.wakers.push(waker);
         server.others.push(spawn("accept".into(), move || acceptor.run())?);
@@ -108,8 +118,16 @@ impl Server {
     }
 
     /// Where it listens.
-    pub fn addresses(&self) -> Addresses {
-        self.addresses
+    pub fn addresses(&self) -> &Addresses {
+        &self.addresses
+    }
+
+    /// Loads the files with certificates again; connections that come from now on get them.
+    ///
+    /// # Errors
+    /// If there are none, or they can't be loaded; those in force stay so.
+    pub fn reload_tls(&self) -> io::Result<()> {
+        self.shared.reload_tls()
     }
 
     /// Whether all its workers run. One that ended (it found an invariant broken, and its log says which) closed its
@@ -169,9 +187,11 @@ fn join(threads: &mut Vec<JoinHandle<io::Result<()>>>) -> io::Result<()> {
     result
 }
 
-fn bind(address: SocketAddr) -> io::Result<TcpListener> {
-    TcpListener::bind(address)
-        .map_err(|error| io::Error::new(error.kind(), format!("listening on {address}: {error}")))
+fn first_tcp(all: &[Endpoint]) -> Option<SocketAddr> {
+    all.iter().find_map(|endpoint| match endpoint {
+        Endpoint::Tcp(address) => Some(*address),
+        Endpoint::Tls(_) | Endpoint::Unix { .. } => None,
+    })
 }
 
 /// 40 hexadecimal digits that tell this run from others.

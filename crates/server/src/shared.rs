@@ -4,13 +4,19 @@
 //! Counters are statistics: relaxed, each correct by itself, no order between them. `stopping` and `draining` are set
 //! once and read by threads that were woken after they were set; the waker's system call orders the two.
 
+use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use terrace::OpenStore;
 use terrace_engine::StoreError;
 
+use crate::limits::Limits;
 use crate::options::ServerOptions;
+use crate::registry::Registry;
+use crate::tls::Tls;
+use crate::worker::Inbox;
 
 /// One server's store, options and counters.
 pub(crate) struct Shared {
@@ -32,14 +38,31 @@ pub(crate) struct Shared {
     pub draining: AtomicBool,
     /// Counters.
     pub counters: Counters,
+    /// What Redis's connections share.
+    pub redis: crate::resp::State,
+    /// The connections, and what they want of each other.
+    pub connections: Registry,
+    /// Bounds on connections.
+    pub limits: Limits,
+    /// Certificates, if there are any.
+    pub tls: Option<Tls>,
+    /// The workers, once they run.
+    pub workers: OnceLock<Vec<Arc<Inbox>>>,
 }
 
 impl Shared {
     /// The shared part of a server without threads.
-    pub fn alone(store: OpenStore, options: ServerOptions) -> Self {
-        Self {
+    ///
+    /// # Errors
+    /// As [`resp::State::new`](crate::resp::State::new).
+    pub fn alone(store: OpenStore, options: ServerOptions) -> std::io::Result<Self> {
+        let redis = crate::resp::State::new(&options)?;
+        Ok(Self {
             store,
             dram_budget_bytes: AtomicU64::new(options.dram_budget_bytes),
+            limits: Limits::new(&options),
+            tls: None,
+            workers: OnceLock::new(),
             options,
             started: Instant::now(),
             run_id: String::new(),
@@ -47,6 +70,26 @@ impl Shared {
             stopping: AtomicBool::new(false),
             draining: AtomicBool::new(false),
             counters: Counters::default(),
+            redis,
+            connections: Registry::default(),
+        })
+    }
+
+    /// Loads the files with certificates again; connections that come from now on get them.
+    ///
+    /// # Errors
+    /// If there are none, or they can't be loaded; those in force stay so.
+    pub fn reload_tls(&self) -> io::Result<()> {
+        let tls = self.tls.as_ref().ok_or_else(|| io::Error::other("TLS is not in use"))?;
+        tls.replace(tls.options())?;
+        tracing::info!("certificates are loaded again");
+        Ok(())
+    }
+
+    /// Makes the workers look at their connections anew, after [`Shared::limits`] have changed.
+    pub fn wake_workers(&self) {
+        for worker in self.workers.get().into_iter().flatten() {
+            worker.recheck();
         }
     }
 
@@ -100,6 +143,18 @@ pub(crate) struct Counters {
     pub accepted: AtomicU64,
     /// Connections refused because there were too many.
     pub rejected: AtomicU64,
+    /// Connections refused by the protected mode.
+    pub denied: AtomicU64,
+    /// TLS connections whose handshake failed.
+    pub tls_failed: AtomicU64,
+    /// Connections closed because they were silent, or did not log in, for too long.
+    pub closed_idle: AtomicU64,
+    /// Connections closed because an unfinished command was too long.
+    pub closed_query: AtomicU64,
+    /// Connections closed because they did not read their answers.
+    pub closed_output: AtomicU64,
+    /// Connections closed because the buffers of all held too much.
+    pub closed_memory: AtomicU64,
     /// Commands taken from connections, wrong ones included.
     pub commands: AtomicU64,
     /// Batches executed.

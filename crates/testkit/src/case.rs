@@ -188,7 +188,7 @@ impl Observed {
             Reply::Unsigned(number) => Self::Unsigned(number),
             Reply::Float(text) => Self::Float(batch.output(text).to_vec()),
             Reply::Length(bytes) => Self::Length(bytes),
-            Reply::Edited { answer, meta } => Self::Edited(batch.output(answer).to_vec(), meta),
+            Reply::Edited { answer, meta, .. } => Self::Edited(batch.output(answer).to_vec(), meta),
             Reply::Aborted => Self::Aborted,
             Reply::Scanned { cursor } => {
                 Self::Scanned(cursor, batch.scanned(i).map(<[u8]>::to_vec).collect())

@@ -6,7 +6,8 @@ use clap::Args;
 use terrace::engine::Durability;
 use terrace::{Eviction, Placement, Size, Swap, TierSpec, WhenFull};
 
-use super::listen::Listen;
+use super::listen::{Listen, Listeners};
+use super::network::NetworkArgs;
 use super::settings::{Engine, Index};
 
 /// Options of `terrace serve`. All are optional: what no flag gives, the environment, the file or a default does.
@@ -19,7 +20,8 @@ the file. Percentages are of the memory that may be used (--dram, --dram-records
 Examples:
   terrace serve
   terrace serve --dir /srv/terrace --dram 8GiB --ssd 200GiB --durability sync
-  terrace serve --pmem 64GiB@/mnt/pmem0 --redis 0.0.0.0:6379 --memcached off
+  terrace serve --pmem 64GiB@/mnt/pmem0 --redis 10.0.0.5:6379,unix:770:/run/terrace.sock --memcached off
+  terrace serve --redis tls:0.0.0.0:6379 --tls-cert-file a.pem --tls-key-file a.key --tls-ca-cert-file ca.pem
   terrace serve --pmem 1GiB --profile optane-200         on an emulated device, for trying out
   terrace serve --engine dram --when-full evict --dram 2GiB
   TERRACE_THREADS=4 terrace serve --config terrace.toml")]
@@ -27,12 +29,12 @@ pub struct ServeArgs {
     /// Where the store lies; created if there is none [default: ./terrace-data]
     #[arg(long, value_name = "DIR")]
     pub dir: Option<PathBuf>,
-    /// Where to speak Redis's protocol, or off [default: 127.0.0.1:6379]
-    #[arg(long, value_name = "ADDR:PORT")]
-    pub redis: Option<Listen>,
-    /// Where to speak memcached's text protocol, or off [default: 127.0.0.1:11211]
-    #[arg(long, value_name = "ADDR:PORT")]
-    pub memcached: Option<Listen>,
+    /// Where to speak Redis's protocol: ADDR:PORT, tls:ADDR:PORT, unix:PATH or unix:MODE:PATH, several with commas; or off [default: 127.0.0.1:6379]
+    #[arg(long, value_name = "ADDR:PORT,…")]
+    pub redis: Option<Listeners>,
+    /// Where to speak memcached's text protocol, likewise [default: 127.0.0.1:11211]
+    #[arg(long, value_name = "ADDR:PORT,…")]
+    pub memcached: Option<Listeners>,
     /// Where to answer /metrics and /health, or off [default: off]
     #[arg(long, value_name = "ADDR:PORT")]
     pub admin: Option<Listen>,
@@ -78,6 +80,9 @@ pub struct ServeArgs {
     /// What to do when every tier is full: refuse or evict [default: refuse]
     #[arg(long, value_name = "HOW")]
     pub when_full: Option<WhenFull>,
+    /// Clients.
+    #[command(flatten)]
+    pub network: NetworkArgs,
     /// Read options from this TOML file
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,

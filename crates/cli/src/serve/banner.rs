@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use terrace::engine::{Durability, SnapshotUse};
 use terrace::{OpenStore, Options, Tier, WhenFull, human_bytes};
-use terrace_server::Addresses;
+use terrace_server::{Addresses, Endpoint};
 
 use super::settings::Settings;
 use super::sizing::Sized;
@@ -39,7 +39,7 @@ pub fn found(settings: &Settings, sized: &Sized) -> String {
 }
 
 /// How to connect, once that is possible.
-pub fn ready(settings: &Settings, sized: &Sized, store: &OpenStore, at: Addresses) -> String {
+pub fn ready(settings: &Settings, sized: &Sized, store: &OpenStore, at: &Addresses) -> String {
     let mut text = String::new();
     for line in &store.description {
         push(&mut text, "opened", line);
@@ -62,25 +62,37 @@ pub fn ready(settings: &Settings, sized: &Sized, store: &OpenStore, at: Addresse
         }
         push(&mut text, "recovered", &line);
     }
-    if let Some(address) = at.redis {
-        push(
-            &mut text,
-            "redis",
-            &format!("{address}    redis-cli -h {} -p {}", address.ip(), address.port()),
-        );
+    for endpoint in &at.all_redis {
+        let how = match endpoint {
+            Endpoint::Tcp(address) => format!("redis-cli -h {} -p {}", address.ip(), address.port()),
+            Endpoint::Tls(address) => format!("redis-cli --tls -h {} -p {}", address.ip(), address.port()),
+            Endpoint::Unix { path, .. } => format!("redis-cli -s {}", path.display()),
+        };
+        push(&mut text, "redis", &format!("{endpoint}    {how}"));
     }
-    if let Some(address) = at.memcached {
-        push(
-            &mut text,
-            "memcached",
-            &format!("{address}    printf 'get KEY\\r\\n' | nc -q1 {} {}", address.ip(), address.port()),
-        );
+    for endpoint in &at.all_memcached {
+        let how = match endpoint {
+            Endpoint::Tcp(address) => format!("nc -q1 {} {}", address.ip(), address.port()),
+            Endpoint::Tls(address) => format!("openssl s_client -quiet -connect {address}"),
+            Endpoint::Unix { path, .. } => format!("nc -q1 -U {}", path.display()),
+        };
+        push(&mut text, "memcached", &format!("{endpoint}    printf 'get KEY\\r\\n' | {how}"));
     }
     if let Some(address) = at.admin {
         push(&mut text, "admin", &format!("{address}    curl http://{address}/metrics"));
     }
-    if [at.redis, at.memcached].iter().flatten().any(|address| !address.ip().is_loopback()) {
-        push(&mut text, "warning", "it listens beyond the loopback and asks nobody for a password");
+    let asks = |at: &Endpoint| matches!(at, Endpoint::Tls(_)) && settings.network.demands_certificates();
+    if at.all_redis.iter().chain(&at.all_memcached).any(|endpoint| !endpoint.is_local() && !asks(endpoint)) {
+        let what = match settings.network.protected_mode {
+            true => {
+                "it listens beyond the loopback, but lets in only clients of this machine where it asks nobody for a \
+                     password: --protected-mode no lets in all"
+            }
+            false => {
+                "it listens beyond the loopback, and where no password is set it asks nobody who they are"
+            }
+        };
+        push(&mut text, "warning", what);
     }
     if settings.engine != "dram" && sized.options.durability == Durability::None {
         push(&mut text, "warning", "a crash loses what was written: durability is none");

@@ -10,6 +10,7 @@ mod args;
 mod banner;
 mod file;
 mod listen;
+mod network;
 mod recovery_bar;
 mod settings;
 mod shown;
@@ -19,7 +20,7 @@ mod sizing;
 use std::process::ExitCode;
 
 use anyhow::Context;
-use terrace_server::{Server, ServerOptions};
+use terrace_server::{Endpoint, Server, ServerOptions};
 
 pub use args::ServeArgs;
 pub use settings::{KEYS, Settings, gather_text};
@@ -35,8 +36,10 @@ pub fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
     let settings = settings::gather(args, &|name| std::env::var(name).ok())?;
     tracing::debug!("as a configuration file, the options are\n{settings}");
     // A taken port is told before a recovery that may take long.
-    for at in [settings.redis, settings.memcached, settings.admin] {
-        at.probe().map_err(explain_bind)?;
+    let redis = settings.network.redis(&settings.redis);
+    let ports = redis.iter().chain(&settings.memcached.0).filter_map(Endpoint::address);
+    for address in ports.chain(settings.admin.address()) {
+        listen::probe(address).map_err(explain_bind)?;
     }
     let sized = sizing::size(&settings)?;
     say::announce(&banner::found(&settings, &sized));
@@ -65,17 +68,18 @@ pub fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
 }
 
 fn server_options(settings: &Settings, sized: &sizing::Sized, store: &terrace::OpenStore) -> ServerOptions {
+    let dram = sized.options.dram.or(sized.options.dram_records).unwrap_or(0);
     ServerOptions {
-        redis: settings.redis.address(),
-        memcached: settings.memcached.address(),
+        redis: settings.network.redis(&settings.redis),
+        memcached: settings.memcached.0.clone(),
         admin: settings.admin.address(),
         threads: settings.threads,
-        dram_budget_bytes: sized.options.dram.or(sized.options.dram_records).unwrap_or(0),
+        dram_budget_bytes: dram,
         evicts: sized.options.when_full == terrace::WhenFull::Evict,
         dir: sized.options.dir.as_ref().map(|dir| dir.display().to_string()).unwrap_or_default(),
         durability: sized.options.durability.to_string(),
         description: store.description.clone(),
-        ..ServerOptions::default()
+        ..settings.network.options(dram)
     }
 }
 

@@ -7,14 +7,16 @@ use std::str::FromStr;
 use anyhow::Context;
 use terrace::engine::Durability;
 use terrace::{Eviction, Place, Placement, Size, Swap, TierSpec, WhenFull};
+use terrace_server::Endpoint;
 
 use super::args::ServeArgs;
 use super::file::File;
-use super::listen::Listen;
+use super::listen::{Listen, Listeners};
+use super::network::Network;
 use crate::names;
 
 /// The keys of the configuration file; in the environment in capitals with underscores, behind `TERRACE_`.
-pub const KEYS: [&str; 18] = [
+pub const KEYS: [&str; 34] = [
     "dir",
     "redis",
     "memcached",
@@ -33,6 +35,22 @@ pub const KEYS: [&str; 18] = [
     "profile",
     "durability",
     "when-full",
+    "maxclients",
+    "tcp-backlog",
+    "timeout",
+    "login-timeout",
+    "tcp-keepalive",
+    "protected-mode",
+    "proto-max-bulk-len",
+    "max-item-size",
+    "client-query-buffer-limit",
+    "client-output-buffer-limit",
+    "maxmemory-clients",
+    "tls-port",
+    "tls-cert-file",
+    "tls-key-file",
+    "tls-ca-cert-file",
+    "tls-auth-clients",
 ];
 
 /// The options in force; sizes are still as they were asked for. Shown, they are a configuration file.
@@ -40,10 +58,10 @@ pub const KEYS: [&str; 18] = [
 pub struct Settings {
     /// Where the store lies.
     pub dir: PathBuf,
-    /// Redis's port.
-    pub redis: Listen,
-    /// memcached's port.
-    pub memcached: Listen,
+    /// What Redis's protocol is spoken on.
+    pub redis: Listeners,
+    /// What memcached's protocol is spoken on.
+    pub memcached: Listeners,
     /// Metrics.
     pub admin: Listen,
     /// Worker threads.
@@ -74,6 +92,8 @@ pub struct Settings {
     pub durability: Durability,
     /// What to do when full.
     pub when_full: WhenFull,
+    /// Clients.
+    pub network: Network,
 }
 
 macro_rules! name {
@@ -100,14 +120,18 @@ name!(
     names::index
 );
 
-struct Sources<'a> {
+pub(super) struct Sources<'a> {
     environment: &'a dyn Fn(&str) -> Option<String>,
     file: File,
 }
 
 impl Sources<'_> {
     /// The flag's value, or else the environment's, or else the file's.
-    fn get<T: FromStr<Err: Display>>(&self, flag: Option<T>, key: &str) -> anyhow::Result<Option<T>> {
+    pub(super) fn get<T: FromStr<Err: Display>>(
+        &self,
+        flag: Option<T>,
+        key: &str,
+    ) -> anyhow::Result<Option<T>> {
         if flag.is_some() {
             return Ok(flag);
         }
@@ -185,8 +209,8 @@ fn gather_from(
     let background_threads = from.get(args.background_threads, "background-threads")?;
     let settings = Settings {
         dir,
-        redis: from.get(args.redis, "redis")?.unwrap_or(Listen::loopback(6379)),
-        memcached: from.get(args.memcached, "memcached")?.unwrap_or(Listen::loopback(11211)),
+        redis: from.get(args.redis, "redis")?.unwrap_or(Listeners::loopback(6379)),
+        memcached: from.get(args.memcached, "memcached")?.unwrap_or(Listeners::loopback(11211)),
         admin: from.get(args.admin, "admin")?.unwrap_or(Listen::Off),
         threads,
         background_threads: background_threads
@@ -205,6 +229,7 @@ fn gather_from(
             _ => Durability::default(),
         }),
         when_full: from.get(args.when_full, "when-full")?.unwrap_or_default(),
+        network: Network::gather(&from, args.network)?,
         engine,
     };
     settings.check()?;
@@ -264,8 +289,13 @@ impl Settings {
             "give --dram or --dram-records, not both: the second lifts the first"
         );
         ensure!(
-            self.redis != Listen::Off || self.memcached != Listen::Off,
+            !self.redis.0.is_empty() || !self.memcached.0.is_empty(),
             "with --redis off and --memcached off nobody could reach the store"
+        );
+        let mut listeners = self.redis.0.iter().chain(&self.memcached.0);
+        ensure!(
+            self.network.has_certificate() || !listeners.any(|at| matches!(at, Endpoint::Tls(_))),
+            "an address with tls: before it needs a certificate: add --tls-cert-file FILE and --tls-key-file FILE"
         );
         ensure!(
             self.profile.is_none() || self.pmem.is_some(),
@@ -324,8 +354,8 @@ mod tests {
     fn without_options_the_usual_ports_of_the_loopback() {
         let settings = gather(ServeArgs::default(), &nothing).unwrap();
         assert_eq!(settings.dir, PathBuf::from("terrace-data"));
-        assert_eq!(settings.redis.address(), Some("127.0.0.1:6379".parse().unwrap()));
-        assert_eq!(settings.memcached.address(), Some("127.0.0.1:11211".parse().unwrap()));
+        assert_eq!(settings.redis.to_string(), "127.0.0.1:6379");
+        assert_eq!(settings.memcached.to_string(), "127.0.0.1:11211");
         assert_eq!((settings.admin.address(), settings.engine.as_str()), (None, "tac"));
         assert_eq!(settings.durability.to_string(), "batch:100");
     }
@@ -386,6 +416,22 @@ mod tests {
             ("profile", "optane-200"),
             ("durability", "none"),
             ("when-full", "evict"),
+            ("maxclients", "11"),
+            ("tcp-backlog", "12"),
+            ("timeout", "13"),
+            ("login-timeout", "14"),
+            ("tcp-keepalive", "15"),
+            ("protected-mode", "no"),
+            ("proto-max-bulk-len", "16MiB"),
+            ("max-item-size", "17MiB"),
+            ("client-query-buffer-limit", "18MiB"),
+            ("client-output-buffer-limit", "19MiB"),
+            ("maxmemory-clients", "20%"),
+            ("tls-port", "21"),
+            ("tls-cert-file", "/cert"),
+            ("tls-key-file", "/key"),
+            ("tls-ca-cert-file", "/ca"),
+            ("tls-auth-clients", "optional"),
         ];
         let told = |settings: Settings| format!("{settings:?}");
         let text: String = values.iter().map(|(key, value)| format!("{key} = {value:?}\n")).collect();
@@ -400,7 +446,7 @@ mod tests {
         for word in [
             "/srv/x",
             "127.0.0.1:1",
-            "Off",
+            "Listeners([])",
             "127.0.0.1:3",
             " threads: 5",
             "background_threads: 6",

@@ -4,7 +4,6 @@ use std::fmt::{self, Display, Formatter};
 
 use terrace::{Place, Size, TierSpec, WhenFull};
 
-use super::listen::Listen;
 use super::settings::Settings;
 
 impl Display for Settings {
@@ -12,9 +11,9 @@ impl Display for Settings {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let mut line = |key: &str, value: &str| writeln!(f, "{key} = {}", quoted(value));
         line("dir", &self.dir.display().to_string())?;
-        line("redis", &listen(self.redis))?;
-        line("memcached", &listen(self.memcached))?;
-        line("admin", &listen(self.admin))?;
+        line("redis", &self.redis.to_string())?;
+        line("memcached", &self.memcached.to_string())?;
+        line("admin", &self.admin.to_string())?;
         line("threads", &self.threads.to_string())?;
         line("background-threads", &self.background_threads.to_string())?;
         line("engine", &self.engine)?;
@@ -43,7 +42,8 @@ impl Display for Settings {
                 WhenFull::Refuse => "refuse",
                 WhenFull::Evict => "evict",
             },
-        )
+        )?;
+        self.network.lines().iter().try_for_each(|(key, value)| line(key, value))
     }
 }
 
@@ -60,11 +60,8 @@ fn quoted(text: &str) -> String {
     quoted + "\""
 }
 
-fn listen(at: Listen) -> String {
-    at.address().map_or_else(|| "off".to_owned(), |address| address.to_string())
-}
-
-fn size(size: &Size) -> String {
+/// A size as it is read.
+pub(super) fn size(size: &Size) -> String {
     match size {
         Size::Bytes(bytes) => bytes.to_string(),
         Size::Percent(percent) => format!("{percent}%"),
@@ -89,7 +86,8 @@ mod tests {
         let text = "dir = \"/a \\\"b\\\" \\\\ \\u0001\"\nredis = \"[::1]:7\"\nmemcached = \"off\"\nthreads = 3\n\
                     background-threads = 2\nengine = \"tac\"\nplacement = \"anti-2\"\npolicy = \"lazy-lru/all\"\nswap = \"buf\"\nssd = \"2GiB\"\n\
                     dram-records = \"12.5%\"\npmem = \"1GiB@node:2\"\nprofile = \"optane-200\"\n\
-                    durability = \"batch:7\"\nwhen-full = \"evict\"";
+                    durability = \"batch:7\"\nwhen-full = \"evict\"\ntls-port = 8\ntls-cert-file = \"/c\"\n\
+                    tls-ca-cert-file = \"/ca\"\nmaxmemory-clients = \"1.5%\"\nprotected-mode = \"no\"";
         let settings = gather_text(Default::default(), &|_| None, Some(text)).unwrap();
         let shown = settings.to_string();
         assert!(shown.contains("12.5%") && shown.contains("1073741824@node:2"), "{shown}");

@@ -109,6 +109,23 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
         self.touched = touched;
     }
 
+    /// Makes the ticket rest on everything that was published so far, by all sessions, and that against power loss.
+    pub(super) fn wait_for_all(&mut self, ticket: &mut Ticket) {
+        if self.writer.is_none() {
+            return;
+        }
+        let commit = &self.machine.shared.commit;
+        ticket.power = true;
+        for slot in 0..self.seen.len() {
+            let issued = commit.issued(slot);
+            if slot == self.slot {
+                ticket.own = ticket.own.max(issued);
+            } else if issued > commit.power().settled(slot) {
+                ticket.seen.push((slot as u16, issued));
+            }
+        }
+    }
+
     /// Whether what the ticket stands for is as durable as was promised; if not, the session is woken when it may be.
     pub(super) fn is_settled(&mut self, ticket: &Ticket) -> bool {
         self.writer.is_none() || self.shared().is_settled(self.slot, ticket)

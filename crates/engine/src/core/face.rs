@@ -52,6 +52,9 @@ impl<I: Index, S: Space, D: LogDevice> Session for Core<I, S, D> {
         self.leave();
         let failed = !self.write_log();
         self.fill(&mut batch.ticket);
+        if batch.syncs {
+            self.wait_for_all(&mut batch.ticket);
+        }
         batch.ticket.failed |= failed;
         if !batch.pending.is_empty() {
             self.resume(batch, false);

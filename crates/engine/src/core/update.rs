@@ -307,7 +307,7 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
                             if is_extent {
                                 space.release_extent(&old_bytes);
                             }
-                            if answer == Answer::Edited {
+                            if matches!(answer, Answer::Edited { .. }) {
                                 meta = Meta::default();
                             }
                             counters.keys[usize::from(key.db)].fetch_sub(1, Relaxed);
@@ -369,7 +369,7 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
                 used_ahead = true;
             }
             meta = Meta { version: version.0, expire_at, flags, state, ..meta };
-            if answer == Answer::Edited {
+            if matches!(answer, Answer::Edited { .. }) {
                 meta = match decision {
                     Decision::Put { value: NewValue::Old, .. } => meta,
                     Decision::Put { .. } => Meta { value_bytes: scratch.value.len() as u64, ..meta },
@@ -451,7 +451,9 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
             Answer::Number(n) => Reply::Number(n),
             Answer::Unsigned(n) => Reply::Unsigned(n),
             Answer::FloatInScratch => Reply::Float(batch::push(output, &self.scratch.value)),
-            Answer::Edited => Reply::Edited { answer: batch::push(output, &self.scratch.answer), meta },
+            Answer::Edited { changed } => {
+                Reply::Edited { answer: batch::push(output, &self.scratch.answer), meta, changed }
+            }
             Answer::Aborted => Reply::Aborted,
             Answer::Length(n) => Reply::Length(n),
             Answer::Error(error) => Reply::Error(error),

@@ -56,6 +56,7 @@ impl Wire {
         let names = plan::names(request.key);
         let kind = plan::kind(request.key);
         match self {
+            Self::Redis(client) if is_transaction(request) => queue_transaction(client, &names, request),
             Self::Redis(client) => queue_redis(client, &names, kind, request),
             Self::Memcached(client) => queue_memcached(client, &names, kind, request),
         }
@@ -70,9 +71,64 @@ impl Wire {
     /// The answer to the oldest request without one. One that makes no sense is [`io::ErrorKind::InvalidData`].
     pub fn receive(&mut self, request: &Request) -> io::Result<Reply> {
         match self {
+            Self::Redis(client) if is_transaction(request) => receive_transaction(client, request),
             Self::Redis(client) => receive_redis(client.receive()?, request),
             Self::Memcached(client) => receive_memcached(client, request),
         }
+    }
+}
+
+/// Whether a pair is read or written by MULTI and EXEC, rather than by MGET and MSET: every other time.
+fn is_transaction(request: &Request) -> bool {
+    let of_both = request.action != Action::Get || request.name > 1;
+    plan::kind(request.key) == Kind::Pair && of_both && request.number % 2 == 0
+}
+
+/// The commands between MULTI and EXEC. What is written first is not what remains.
+fn transaction(names: &[String], request: &Request) -> Vec<Vec<Vec<u8>>> {
+    let command = |words: &[&[u8]]| words.iter().map(|word| word.to_vec()).collect();
+    let (a, b) = (names[0].as_bytes(), names[1].as_bytes());
+    if request.action == Action::Get {
+        return vec![command(&[b"GET", a]), command(&[b"GET", b])];
+    }
+    let value = encode(Kind::Pair, request.number);
+    vec![
+        command(&[b"SET", b, b"not what remains"]),
+        command(&[b"DEL", a]),
+        command(&[b"SET", a, &value]),
+        command(&[b"SET", b, &value]),
+    ]
+}
+
+fn queue_transaction(client: &mut RespClient, names: &[String], request: &Request) {
+    client.queue(&[b"MULTI"]);
+    for command in transaction(names, request) {
+        client.queue(&command.iter().map(Vec::as_slice).collect::<Vec<_>>());
+    }
+    client.queue(&[b"EXEC"]);
+}
+
+fn receive_transaction(client: &mut RespClient, request: &Request) -> io::Result<Reply> {
+    let commands = transaction(&plan::names(request.key), request).len();
+    for _ in 0..=commands {
+        match client.receive()? {
+            Value::Simple(word) if word == "OK" || word == "QUEUED" => {}
+            other => return Err(nonsense(request, &other)),
+        }
+    }
+    let Value::Array(answers) = client.receive()? else {
+        return Err(wrong(format!("{request:?}: EXEC answered no array")));
+    };
+    if request.action == Action::Get {
+        // Read as one step, both are what one write left.
+        if answers[0] != answers[1] {
+            return Err(wrong(format!("half of an atomic write was seen: {answers:.200?}")));
+        }
+        return receive_redis(Value::Array(answers), request);
+    }
+    match answers.into_iter().last() {
+        Some(answer) => receive_redis(answer, request),
+        None => Err(wrong(format!("{request:?}: EXEC answered an empty array"))),
     }
 }
 

@@ -54,8 +54,8 @@ pub fn run(arguments: &ServeArguments) -> anyhow::Result<ExitCode> {
         ..Options::default()
     })?;
     let options = ServerOptions {
-        redis: Some(*redis),
-        memcached: Some(*memcached),
+        redis: vec![(*redis).into()],
+        memcached: vec![(*memcached).into()],
         threads: *threads,
         description: store.description.clone(),
         ..ServerOptions::default()

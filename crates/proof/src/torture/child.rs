@@ -89,9 +89,9 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     say("opening")?;
     let store = terrace::open_on(options(arguments), &media)?;
     say(&format!("open {}", outage.passed()))?;
-    let any_port = Some(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)));
+    let any_port = vec![SocketAddr::from((Ipv4Addr::LOCALHOST, 0)).into()];
     let server_options = ServerOptions {
-        redis: any_port,
+        redis: any_port.clone(),
         memcached: any_port,
         threads: WORKERS,
         durability: arguments.durability.to_string(),

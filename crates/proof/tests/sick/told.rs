@@ -53,8 +53,8 @@ fn are_told(engine: &str) {
     let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let media = Media { sick: "log", ..Media::default() };
     let store = terrace::open_on(options(engine, dir.path(), Durability::Sync), &media).unwrap();
-    let free = Some((Ipv4Addr::LOCALHOST, 0).into());
-    let how = ServerOptions { redis: free, memcached: free, threads: 1, ..ServerOptions::default() };
+    let free = vec![SocketAddr::from((Ipv4Addr::LOCALHOST, 0)).into()];
+    let how = ServerOptions { redis: free.clone(), memcached: free, threads: 1, ..ServerOptions::default() };
     let server = Server::start(store.clone(), how).unwrap();
     let addresses = server.addresses();
     let (mut redis, mut memcached) = (connect(addresses.redis), connect(addresses.memcached));

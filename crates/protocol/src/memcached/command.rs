@@ -1,5 +1,6 @@
 //! What a client asked for.
 
+use super::meta::{Key, Meta, SetMode};
 use super::words::Words;
 
 /// A whole, well-formed request. Keys have 1 to [`KEY_BYTES_MAX`](super::KEY_BYTES_MAX) bytes.
@@ -64,8 +65,53 @@ pub enum Command<'a> {
         /// The arguments.
         args: Words<'a>,
     },
+    /// `mg`.
+    MetaGet(Meta<'a>),
+    /// `ms`, with its data block.
+    MetaSet {
+        /// Key and flags.
+        meta: Meta<'a>,
+        /// What it does.
+        mode: SetMode,
+        /// The data block without its line end.
+        value: &'a [u8],
+    },
+    /// `md`.
+    MetaDelete(Meta<'a>),
+    /// `ma`.
+    MetaNumber {
+        /// Key and flags.
+        meta: Meta<'a>,
+        /// Subtract.
+        down: bool,
+    },
+    /// `me`.
+    MetaDebug {
+        /// The key.
+        key: Key<'a>,
+    },
+    /// A command that changes nothing here, and its answer.
+    Answered {
+        /// The whole answer.
+        reply: &'static [u8],
+        /// Answer nothing.
+        noreply: bool,
+    },
+    /// `lru_crawler`.
+    LruCrawler(Crawl<'a>),
+    /// `watch`.
+    Watch(Watch),
+    /// `shutdown`.
+    Shutdown(Shutdown),
+    /// `refresh_certs`.
+    RefreshCerts {
+        /// Answer nothing.
+        noreply: bool,
+    },
     /// `verbosity` with a valid level.
     Verbosity {
+        /// It.
+        level: u64,
         /// Answer nothing.
         noreply: bool,
     },
@@ -112,4 +158,43 @@ pub enum StoreVerb {
     Prepend,
     /// Store if the record still has this cas token.
     Cas(u64),
+}
+
+/// What the crawler is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Crawl<'a> {
+    /// `enable`.
+    Enable,
+    /// `disable`.
+    Disable,
+    /// `crawl`, with the classes; see [`Classes`](super::Classes).
+    Crawl(&'a [u8]),
+    /// `metadump`, with the classes.
+    Metadump(&'a [u8]),
+}
+
+/// How to shut down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shutdown {
+    /// At once.
+    Now,
+    /// Keep the data.
+    Graceful,
+    /// The client said something else.
+    Unknown,
+}
+
+/// What a watcher wants to see.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Watch {
+    /// Reads.
+    pub fetchers: bool,
+    /// Writes.
+    pub mutations: bool,
+    /// Evictions.
+    pub evictions: bool,
+    /// Connections that come and go.
+    pub connections: bool,
+    /// Others, of which there never are any.
+    pub others: bool,
 }

@@ -1,10 +1,12 @@
 //! One line to one request header, or to the error that memcached answers. Pure: no state between lines.
 
 use super::command::{Command, StoreVerb};
+use super::login::c_string;
+use super::meta::{Key, Meta, SetMode};
 use super::number::{signed, unsigned};
-use super::reply::{BAD_DELTA, BAD_EXPTIME, BAD_LINE, DELETE_USAGE, ERROR, SHUTDOWN};
+use super::reply::{BAD_DELTA, BAD_EXPTIME, BAD_LINE, DELETE_USAGE, ERROR, META_NOOP};
 use super::words::{Args, Words};
-use super::{CloseReason, KEY_BYTES_MAX};
+use super::{CloseReason, KEY_BYTES_MAX, admin, meta};
 
 /// What a line says.
 pub(super) enum Line<'a> {
@@ -20,25 +22,42 @@ pub(super) enum Line<'a> {
 
 /// A storage command without its data block.
 pub(super) struct Header<'a> {
-    pub(super) verb: StoreVerb,
-    pub(super) key: &'a [u8],
-    pub(super) flags: u32,
-    pub(super) exptime: i64,
+    pub(super) kind: HeaderKind<'a>,
     pub(super) value_bytes: usize,
     pub(super) noreply: bool,
 }
 
-/// memcached's bound on lengths: with its line end, a block's length fits 31 bits.
-const VALUE_BYTES_MAX: i64 = i32::MAX as i64 - 2;
+/// What is particular to classic and to meta commands.
+pub(super) enum HeaderKind<'a> {
+    Classic { verb: StoreVerb, key: &'a [u8], flags: u32, exptime: i64 },
+    Meta { meta: Meta<'a>, mode: SetMode },
+}
 
-fn refused<'a>(reply: &'static [u8]) -> Line<'a> {
+impl<'a> Header<'a> {
+    /// The key.
+    pub(super) fn key(&self) -> Key<'a> {
+        match &self.kind {
+            HeaderKind::Classic { key, .. } => Key::plain(key),
+            HeaderKind::Meta { meta, .. } => meta.key,
+        }
+    }
+    /// Whether the key must not keep its old value if this one is too large: memcached deletes it after `set` and any `ms`.
+    pub(super) fn deletes_if_too_large(&self) -> bool {
+        matches!(self.kind, HeaderKind::Meta { .. } | HeaderKind::Classic { verb: StoreVerb::Set, .. })
+    }
+}
+
+/// memcached's bound on lengths: with its line end, a block's length fits 31 bits.
+pub(super) const VALUE_BYTES_MAX: i64 = i32::MAX as i64 - 2;
+
+pub(super) fn refused<'a>(reply: &'static [u8]) -> Line<'a> {
     Line::Refused { reply, noreply: false, skip: 0 }
 }
 
 /// Reads a line, given without its line end.
 pub(super) fn parse(line: &[u8]) -> Line<'_> {
     // memcached treats the line as a C string.
-    let line = line.iter().position(|&byte| byte == 0).map_or(line, |end| &line[..end]);
+    let line = c_string(line);
     let mut words = Words::new(line);
     let Some(verb) = words.next() else { return refused(ERROR) };
     match verb {
@@ -62,8 +81,19 @@ pub(super) fn parse(line: &[u8]) -> Line<'_> {
         b"verbosity" => verbosity(Args::new(words)),
         b"cache_memlimit" => cache_memlimit(Args::new(words)),
         b"quit" => Line::Command(Command::Quit),
-        b"shutdown" => refused(SHUTDOWN),
-        b"ms" => meta_set(Args::new(words)),
+        b"mg" => meta::get(words),
+        b"ms" => meta::set(words),
+        b"md" => meta::delete_or_number(words, false),
+        b"ma" => meta::delete_or_number(words, true),
+        b"me" => meta::debug(words),
+        b"mn" => Line::Command(Command::Answered { reply: META_NOOP, noreply: false }),
+        b"lru_crawler" => admin::lru_crawler(Args::new(words)),
+        b"lru" => admin::lru(Args::new(words)),
+        b"slabs" => admin::slabs(Args::new(words)),
+        b"extstore" => admin::extstore(Args::new(words)),
+        b"shutdown" => Line::Command(Command::Shutdown(admin::shutdown(&Args::new(words)))),
+        b"watch" => watch(words),
+        b"refresh_certs" => Line::Command(Command::RefreshCerts { noreply: Args::new(words).noreply() }),
         _ => unknown(verb, Args::new(words)),
     }
 }
@@ -113,7 +143,8 @@ fn header<'a>(verb: StoreVerb, args: &Args<'a>, noreply: bool) -> Option<Header<
         StoreVerb::Cas(_) => StoreVerb::Cas(unsigned(args.get(4))?),
         other => other,
     };
-    Some(Header { verb, key, flags, exptime, value_bytes: usize::try_from(value_bytes).ok()?, noreply })
+    let kind = HeaderKind::Classic { verb, key, flags, exptime };
+    Some(Header { kind, value_bytes: usize::try_from(value_bytes).ok()?, noreply })
 }
 
 fn arithmetic(args: Args<'_>, down: bool) -> Line<'_> {
@@ -183,7 +214,7 @@ fn verbosity(args: Args<'_>) -> Line<'_> {
     }
     let noreply = args.noreply();
     match unsigned(args.get(0)) {
-        Some(_) => Line::Command(Command::Verbosity { noreply }),
+        Some(level) => Line::Command(Command::Verbosity { level, noreply }),
         None => Line::Refused { reply: BAD_LINE, noreply, skip: 0 },
     }
 }
@@ -195,17 +226,16 @@ fn cache_memlimit(args: Args<'_>) -> Line<'_> {
     let noreply = args.noreply();
     match unsigned(args.get(0)) {
         Some(megabytes) => Line::Command(Command::CacheMemlimit { megabytes, noreply }),
-        None => Line::Refused { reply: BAD_LINE, noreply, skip: 0 },
+        None => Line::Refused { reply: ERROR, noreply, skip: 0 },
     }
 }
 
-/// `ms KEY LENGTH FLAGS*`: not supported; its data block must not be taken for commands.
-fn meta_set(args: Args<'_>) -> Line<'_> {
-    let skip = match signed(args.get(1)).filter(|bytes| (0..=VALUE_BYTES_MAX).contains(bytes)) {
-        Some(bytes) => bytes.unsigned_abs() + 2,
-        None => 0,
-    };
-    Line::Refused { reply: ERROR, noreply: false, skip }
+fn watch(words: Words<'_>) -> Line<'_> {
+    let noreply = Args::new(words).noreply();
+    match admin::watch(words) {
+        Some(watch) => Line::Command(Command::Watch(watch)),
+        None => Line::Refused { reply: ERROR, noreply, skip: 0 },
+    }
 }
 
 /// Not a command. A web browser that was tricked into posting commands here is cut off before it comes to them.

@@ -1,4 +1,4 @@
-//! memcached's classic text protocol: bytes to commands and back.
+//! memcached's text protocols, classic and meta: bytes to commands and back.
 //!
 //! ```text
 //!   bytes read so far --> Parser::step --> Step { consumed, event }
@@ -14,19 +14,28 @@
 //! - A length, flags or exptime that does not fit memcached's 32-bit variable is not cut down to 32 bits: too large a
 //!   length or flags is a bad command line, an exptime keeps its 64 bits.
 //! - `gat` lines may be as long as `get` lines; both end at [`Limits::get_line_bytes_max`].
-//! - Meta commands, the binary protocol and the commands that steer slabs, LRU, crawler and watchers are not there.
-//!   They answer `ERROR`; the data block of an `ms` is skipped so that it is not taken for commands.
+//! - A login (`-Y`) is at most 1 KiB long.
+//! - The binary protocol is not there, nor is the proxy. Commands that steer slabs, LRU lists and external storage are checked
+//!   and answered, and do nothing.
 
+mod admin;
+mod base64;
 mod command;
 mod exptime;
 mod line;
+mod login;
+pub mod meta;
 mod number;
 mod parser;
 pub mod reply;
 mod words;
 
-pub use command::{Command, Store, StoreVerb};
+pub use admin::Classes;
+pub use base64::{KeyBuffer, encode as encode_key};
+pub use command::{Command, Crawl, Shutdown, Store, StoreVerb, Watch};
 pub use exptime::expire_at_ms;
+pub use meta::Key;
+pub use number::unsigned;
 pub use parser::{CloseReason, Event, Limits, Parser, Step};
 pub use words::Words;
 

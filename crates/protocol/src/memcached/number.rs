@@ -35,7 +35,7 @@ impl TrimC for [u8] {
 }
 
 /// An unsigned number. A negative one wraps, and is refused where that gives 2^63 or more (so every small one is).
-pub(super) fn unsigned(token: &[u8]) -> Option<u64> {
+pub fn unsigned(token: &[u8]) -> Option<u64> {
     let (negative, magnitude) = sign_and_magnitude(token)?;
     let value = if negative { magnitude.wrapping_neg() } else { magnitude };
     if value > i64::MAX as u64 && token.contains(&b'-') { None } else { Some(value) }

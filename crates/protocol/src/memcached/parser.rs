@@ -3,8 +3,10 @@
 //! Invariants: a step that consumes nothing and is not `Incomplete` or `Close` does not exist; nothing is allocated; a
 //! byte is searched for the line end once, however the bytes arrive.
 
-use super::command::{Command, Store, StoreVerb};
-use super::line::{Header, Line, parse};
+use super::command::{Command, Store};
+use super::line::{Header, HeaderKind, Line, parse};
+use super::login::{self, Login};
+use super::meta::Key;
 use super::reply::BAD_CHUNK;
 
 /// A line that is not a get may be this long without its end being in sight.
@@ -39,6 +41,8 @@ pub struct Parser {
     state: State,
     /// Whether nothing has been consumed yet: only there is a binary client recognised.
     first: bool,
+    /// Whether nothing but a login is taken.
+    locked: bool,
 }
 
 #[derive(Debug)]
@@ -75,14 +79,21 @@ pub enum Event<'a> {
         noreply: bool,
     },
     /// A value longer than the limit, which will be skipped: answer [`TOO_LARGE`](super::reply::TOO_LARGE), or nothing with
-    /// `noreply`. After a `set` the key must be deleted, so that no stale value stays behind.
+    /// `noreply`. After a `set` or an `ms` the key must be deleted, so that no stale value stays behind.
     TooLarge {
         /// The key.
-        key: &'a [u8],
-        /// Whether it was a `set`.
-        set: bool,
+        key: Key<'a>,
+        /// Whether it was one of these.
+        delete: bool,
         /// The client asked for silence.
         noreply: bool,
+    },
+    /// A login: answer `STORED` and call [`Parser::unlock`], or [`WRONG_LOGIN`](super::reply::WRONG_LOGIN).
+    Login {
+        /// The name that the client gives.
+        user: &'a [u8],
+        /// And its password.
+        password: &'a [u8],
     },
     /// More is needed: come again with at least this many bytes, counted from the first that was not consumed.
     Incomplete {
@@ -109,7 +120,22 @@ pub enum CloseReason {
 impl Parser {
     /// A parser at the start of a connection.
     pub fn new(limits: Limits) -> Self {
-        Self { limits, state: State::Line { scanned: 0 }, first: true }
+        Self { limits, state: State::Line { scanned: 0 }, first: true, locked: false }
+    }
+
+    /// A parser at the start of a connection that must log in first, as memcached's with `-Y`.
+    pub fn locked(limits: Limits) -> Self {
+        Self { locked: true, ..Self::new(limits) }
+    }
+
+    /// Whether the client has yet to log in.
+    pub fn is_locked(&self) -> bool {
+        self.locked
+    }
+
+    /// The client has logged in.
+    pub fn unlock(&mut self) {
+        self.locked = false;
     }
 
     /// Reads the next event from `input`: the bytes received and not yet consumed. Call it until it answers `Incomplete`
@@ -156,6 +182,9 @@ impl Parser {
         let line = line.strip_suffix(b"\r").unwrap_or(line);
         let rest = end + 1;
         self.state = State::Line { scanned: 0 };
+        if self.locked {
+            return self.login(input, line, rest);
+        }
         let event = match parse(line) {
             Line::Command(Command::Quit) => return self.close(CloseReason::Quit),
             Line::Close(reason) => return self.close(reason),
@@ -173,7 +202,7 @@ impl Parser {
 
     fn no_line_yet<'a>(&mut self, input: &'a [u8]) -> Step<'a> {
         if input.len() > self.limits.get_line_bytes_max
-            || (input.len() > LINE_BYTES_MAX && !starts_like_a_get(input))
+            || (input.len() > LINE_BYTES_MAX && (self.locked || !starts_like_a_get(input)))
         {
             return self.close(CloseReason::LineTooLong);
         }
@@ -182,22 +211,45 @@ impl Parser {
     }
 
     fn data<'a>(&mut self, input: &'a [u8], rest: usize, header: Header<'a>) -> Step<'a> {
-        let Header { verb, key, flags, exptime, value_bytes, noreply } = header;
+        let value_bytes = header.value_bytes;
         if value_bytes > self.limits.value_bytes_max {
             self.state = State::Skip { left: value_bytes as u64 + 2 };
-            let set = verb == StoreVerb::Set;
-            return Step { consumed: rest, event: Event::TooLarge { key, set, noreply } };
+            let (key, delete) = (header.key(), header.deletes_if_too_large());
+            return Step { consumed: rest, event: Event::TooLarge { key, delete, noreply: header.noreply } };
         }
         let needed = rest + value_bytes + 2;
         let Some(block) = input.get(rest..needed) else {
             self.state = State::Data { needed };
             return incomplete(needed);
         };
-        let event = match block.strip_suffix(b"\r\n") {
-            Some(value) => {
+        let noreply = header.noreply;
+        let event = match (block.strip_suffix(b"\r\n"), header.kind) {
+            (Some(value), HeaderKind::Classic { verb, key, flags, exptime }) => {
                 Event::Command(Command::Store(Store { verb, key, flags, exptime, value, noreply }))
             }
-            None => Event::Refused { reply: BAD_CHUNK, noreply },
+            (Some(value), HeaderKind::Meta { meta, mode }) => {
+                Event::Command(Command::MetaSet { meta, mode, value })
+            }
+            (None, _) => Event::Refused { reply: BAD_CHUNK, noreply },
+        };
+        Step { consumed: needed, event }
+    }
+
+    /// A line before the login, and the data block that it brings.
+    fn login<'a>(&mut self, input: &'a [u8], line: &[u8], rest: usize) -> Step<'a> {
+        let refused = |reply| Event::Refused { reply, noreply: false };
+        let token_bytes = match login::token_bytes(line) {
+            Ok(token_bytes) => token_bytes,
+            Err(reply) => return Step { consumed: rest, event: refused(reply) },
+        };
+        let needed = rest + token_bytes + 2;
+        let Some(block) = input.get(rest..needed) else {
+            self.state = State::Data { needed };
+            return incomplete(needed);
+        };
+        let event = match login::parse(block) {
+            Ok(Login { user, password }) => Event::Login { user, password },
+            Err(reply) => refused(reply),
         };
         Step { consumed: needed, event }
     }

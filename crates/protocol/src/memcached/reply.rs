@@ -14,14 +14,60 @@ pub const BAD_DELTA: &[u8] = b"CLIENT_ERROR invalid numeric delta argument\r\n";
 pub const BAD_EXPTIME: &[u8] = b"CLIENT_ERROR invalid exptime argument\r\n";
 /// `delete` with a hold time.
 pub const DELETE_USAGE: &[u8] = b"CLIENT_ERROR bad command line format.  Usage: delete <key> [noreply]\r\n";
+/// A meta command has a flag twice.
+pub const DUPLICATE_FLAG: &[u8] = b"CLIENT_ERROR duplicate flag\r\n";
+/// A meta command has a flag that is none.
+pub const INVALID_FLAG: &[u8] = b"CLIENT_ERROR invalid flag\r\n";
+/// `md`, `ma`: something about a flag is wrong.
+pub const INVALID_OR_DUPLICATE_FLAG: &[u8] = b"CLIENT_ERROR invalid or duplicate flag\r\n";
+/// `ms`, `md`, `ma`: too many flags.
+pub const MANY_FLAGS: &[u8] = b"CLIENT_ERROR options flags too long\r\n";
+/// `mg`: too many flags.
+pub const MANY_FLAGS_OF_MG: &[u8] = b"CLIENT_ERROR options flags are too long\r\n";
+/// An opaque token of more than 31 bytes.
+pub const LONG_OPAQUE: &[u8] = b"CLIENT_ERROR opaque token too long\r\n";
+/// A key is not base64.
+pub const BAD_KEY: &[u8] = b"CLIENT_ERROR error decoding key\r\n";
+/// The number of a flag is none.
+pub const BAD_FLAG_NUMBER: &[u8] = b"CLIENT_ERROR bad token in command line format\r\n";
+/// `M` is not followed by one letter.
+pub const BAD_MODE_LENGTH: &[u8] = b"CLIENT_ERROR incorrect length for M token\r\n";
+/// `ms` has no such mode.
+pub const BAD_MS_MODE: &[u8] = b"CLIENT_ERROR invalid mode for ms M token\r\n";
+/// `ma` has no such mode.
+pub const BAD_MA_MODE: &[u8] = b"CLIENT_ERROR invalid mode for ma M token\r\n";
+/// `J` is not a number.
+pub const BAD_INITIAL: &[u8] = b"CLIENT_ERROR invalid numeric initial value\r\n";
+/// `D` is not a number.
+pub const BAD_NUMERIC_DELTA: &[u8] = b"CLIENT_ERROR invalid numeric delta value\r\n";
+/// No such slab class.
+pub const BAD_CLASS: &[u8] = b"BADCLASS invalid src or dst class id\r\n";
+/// A slab class and itself.
+pub const SAME_CLASS: &[u8] = b"SAME src and dst class are identical\r\n";
+/// `lru_crawler sleep` for too long.
+pub const LONG_SLEEP: &[u8] = b"CLIENT_ERROR sleep must be one second or less\r\n";
+/// `lru tune` with too high percentages.
+pub const PERCENTS_TOO_HIGH: &[u8] = b"ERROR hot and warm pcts must not exceed 80\r\n";
+/// `lru tune` with factors that are none.
+pub const FACTORS_NOT_POSITIVE: &[u8] = b"ERROR hot/warm age factors must be greater than 0\r\n";
+/// Nothing but a login is taken yet.
+pub const UNAUTHENTICATED: &[u8] = b"CLIENT_ERROR unauthenticated\r\n";
+/// A login's data block does not end where its length says.
+pub const BAD_LOGIN_END: &[u8] = b"CLIENT_ERROR bad command line termination\r\n";
+/// A login is not a user and a password.
+pub const BAD_LOGIN: &[u8] = b"CLIENT_ERROR bad authentication token format\r\n";
+/// The wrong user or password.
+pub const WRONG_LOGIN: &[u8] = b"CLIENT_ERROR authentication failure\r\n";
+/// `mn`.
+pub const META_NOOP: &[u8] = b"MN\r\n";
 /// `incr`, `decr`: the value is not a number.
 pub const NOT_A_NUMBER: &[u8] = b"CLIENT_ERROR cannot increment or decrement non-numeric value\r\n";
 /// The value is longer than the limit.
 pub const TOO_LARGE: &[u8] = b"SERVER_ERROR object too large for cache\r\n";
 /// Every tier is full.
 pub const OUT_OF_MEMORY: &[u8] = b"SERVER_ERROR out of memory storing object\r\n";
-/// `shutdown` is never enabled.
-pub const SHUTDOWN: &[u8] = b"ERROR: shutdown not enabled\r\n";
+/// `shutdown` is not enabled.
+pub const NO_SHUTDOWN: &[u8] = b"ERROR: shutdown not enabled\r\n";
 /// Stored.
 pub const STORED: &[u8] = b"STORED\r\n";
 /// The condition did not hold.
@@ -84,7 +130,7 @@ pub fn server_error(out: &mut Vec<u8>, text: impl std::fmt::Display) {
     let _ = write!(out, "SERVER_ERROR {text}\r\n");
 }
 
-fn decimal(out: &mut Vec<u8>, number: u64) {
+pub(super) fn decimal(out: &mut Vec<u8>, number: u64) {
     out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
 }
 

@@ -10,6 +10,10 @@ impl<'a> Words<'a> {
     pub(super) fn new(line: &'a [u8]) -> Self {
         Self { rest: line }
     }
+    /// What is left of the line.
+    pub(super) fn rest(&self) -> &'a [u8] {
+        self.rest
+    }
 }
 
 impl<'a> Iterator for Words<'a> {

@@ -43,6 +43,19 @@ impl<'a> Encoder<'a> {
         self.version = version;
     }
 
+    /// What was written, to append bytes that are encoded already, or to take an answer back.
+    pub fn buffer(&mut self) -> &mut Vec<u8> {
+        self.out
+    }
+
+    /// Begins a push of `len` elements: what comes without having been asked for. RESP2 gets an array.
+    pub fn push(&mut self, len: usize) {
+        match self.version {
+            Version::Resp2 => self.length(b'*', len),
+            Version::Resp3 => self.length(b'>', len),
+        }
+    }
+
     /// A status such as `OK`; must hold no line break.
     pub fn simple(&mut self, text: &str) {
         debug_assert!(!text.contains(['\r', '\n']), "a status is one line");

@@ -10,6 +10,12 @@ pub enum ProtocolError {
     /// The length behind `$` is no number, negative or too large.
     #[error("Protocol error: invalid bulk length")]
     BulkLength,
+    /// The count behind `*` is too large for a client that has not logged in.
+    #[error("Protocol error: unauthenticated multibulk length")]
+    UnauthenticatedMultibulkLength,
+    /// The length behind `$` is too large for a client that has not logged in.
+    #[error("Protocol error: unauthenticated bulk length")]
+    UnauthenticatedBulkLength,
     /// An argument does not begin with `$`; holds what was there instead.
     #[error("Protocol error: expected '$', got '{}'", printable(*.0))]
     ExpectedDollar(u8),

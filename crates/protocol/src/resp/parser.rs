@@ -11,6 +11,11 @@ use super::integer::parse_integer;
 
 /// Lines longer than this are refused.
 const LINE_BYTES_MAX: usize = 64 << 10;
+/// What a client that has not logged in may claim: enough for AUTH and HELLO.
+const STRANGER_ARGS_MAX: i64 = 10;
+const STRANGER_BULK_BYTES_MAX: i64 = 16 << 10;
+/// What Redis calls wrong whoever claims it.
+const COUNT_MAX: i64 = i32::MAX as i64;
 /// Room for this many arguments is kept from command to command.
 const KEEP_ARGS: usize = 64;
 
@@ -33,6 +38,8 @@ impl Default for Limits {
 #[derive(Debug, Default)]
 pub struct Parser {
     limits: Limits,
+    /// The client has not logged in.
+    stranger: bool,
     state: State,
     /// Start and end of each argument, in the input or in `unquoted`.
     args: Vec<(usize, usize)>,
@@ -65,6 +72,12 @@ impl Parser {
     /// A parser with these limits.
     pub fn new(limits: Limits) -> Self {
         Self { limits, ..Self::default() }
+    }
+
+    /// Says whether the client has yet to log in; then it may claim no more than 10 arguments of 16 KiB each. To be called
+    /// between commands; what was parsed of an unfinished one stays.
+    pub fn set_stranger(&mut self, stranger: bool) {
+        self.stranger = stranger;
     }
 
     /// Goes on with the command that begins at the first byte of `input`. `Some(n)`: it is whole and takes the first `n`
@@ -101,6 +114,11 @@ impl Parser {
                     };
                     match parse_integer(&line[1..]) {
                         Some(..=0) => State::Whole { inline: false },
+                        Some(count)
+                            if self.stranger && (STRANGER_ARGS_MAX + 1..=COUNT_MAX).contains(&count) =>
+                        {
+                            return Err(ProtocolError::UnauthenticatedMultibulkLength);
+                        }
                         Some(count) if count as u64 <= self.limits.args_max as u64 => {
                             State::Length { remaining: count as usize }
                         }
@@ -117,6 +135,9 @@ impl Parser {
                     };
                     match parse_integer(length) {
                         Some(bytes @ 0..) if bytes as u64 <= self.limits.bulk_bytes_max as u64 => {
+                            if self.stranger && bytes > STRANGER_BULK_BYTES_MAX {
+                                return Err(ProtocolError::UnauthenticatedBulkLength);
+                            }
                             State::Bulk { remaining, bytes: bytes as usize }
                         }
                         _ => return Err(ProtocolError::BulkLength),

@@ -20,6 +20,8 @@ pub enum Value {
     Null,
     /// An array.
     Array(Vec<Value>),
+    /// What came without having been asked for.
+    Push(Vec<Value>),
     /// A set, in the order received.
     Set(Vec<Value>),
     /// A map, in the order received.
@@ -85,6 +87,10 @@ impl<'a> Reader<'a> {
             },
             b'*' => match self.values(length(rest)?, depth)? {
                 Some(values) => Value::Array(values),
+                None => return Ok(None),
+            },
+            b'>' => match self.values(length(rest)?, depth)? {
+                Some(values) => Value::Push(values),
                 None => return Ok(None),
             },
             b'~' => match self.values(length(rest)?, depth)? {

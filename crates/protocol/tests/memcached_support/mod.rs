@@ -1,20 +1,28 @@
 //! Runs the parser as a connection does, and tells its events in words.
 
 use std::fmt::Write as _;
-use terrace_protocol::memcached::{Command, Event, Limits, Parser, Words};
+use terrace_protocol::memcached::meta::Meta;
+use terrace_protocol::memcached::{Command, Event, KeyBuffer, Limits, Parser, Words};
 
 /// The events of bytes that arrive at once.
 pub fn run(limits: Limits, input: &[u8]) -> Vec<String> {
     run_pieces(limits, &[input])
 }
 
-/// The events of bytes that arrive piece by piece.
+/// The events of bytes that arrive piece by piece, each told in words.
 ///
 /// # Panics
 /// If the parser breaks a promise of its interface: consumes what isn't there, makes no progress, or asks for bytes that
 /// it has.
 pub fn run_pieces(limits: Limits, pieces: &[&[u8]]) -> Vec<String> {
-    let mut parser = Parser::new(limits);
+    run_parser(Parser::new(limits), pieces)
+}
+
+/// The same with a parser of the caller's. A login with the password "secret" unlocks it.
+///
+/// # Panics
+/// As [`run_pieces`].
+pub fn run_parser(mut parser: Parser, pieces: &[&[u8]]) -> Vec<String> {
     let mut buffer = Vec::new();
     let mut events = Vec::new();
     for piece in pieces {
@@ -35,8 +43,12 @@ pub fn run_pieces(limits: Limits, pieces: &[&[u8]]) -> Vec<String> {
                 }
             };
             let closed = matches!(step.event, Event::Close(_));
+            let unlocks = matches!(step.event, Event::Login { password: b"secret", .. });
             events.extend(describe(step.event));
             buffer.drain(..consumed);
+            if unlocks {
+                parser.unlock();
+            }
             if closed {
                 return events;
             }
@@ -64,9 +76,11 @@ fn describe(event: Event<'_>) -> Option<String> {
             ("silence".into(), false)
         }
         Event::Refused { reply, .. } => (text(reply).trim_end().to_string(), false),
-        Event::TooLarge { key, set, .. } => {
-            (format!("too large {}{}", text(key), if set { " set" } else { "" }), false)
+        Event::TooLarge { key, delete, .. } => {
+            let key = text(key.bytes(&mut KeyBuffer::default()));
+            (format!("too large {key}{}", if delete { " delete" } else { "" }), false)
         }
+        Event::Login { user, password } => (format!("login {} {}", text(user), text(password)), false),
         Event::Command(command) => command_told(command),
     };
     if noreply {
@@ -100,8 +114,45 @@ fn command_told(command: Command<'_>) -> (String, bool) {
         Command::FlushAll { delay, noreply } => (format!("flush_all {delay}"), noreply),
         Command::Version => ("version".into(), false),
         Command::Stats { args } => (format!("stats {}", list(args)), false),
-        Command::Verbosity { noreply } => ("verbosity".into(), noreply),
+        Command::Verbosity { level, noreply } => (format!("verbosity {level}"), noreply),
+        Command::MetaGet(meta) => (format!("mg {}", meta_told(&meta)), false),
+        Command::MetaSet { meta, mode, value } => {
+            (format!("ms {mode:?} {} {}", text(value), meta_told(&meta)), false)
+        }
+        Command::MetaDelete(meta) => (format!("md {}", meta_told(&meta)), false),
+        Command::MetaNumber { meta, down } => {
+            (format!("ma {}{}", if down { "down " } else { "" }, meta_told(&meta)), false)
+        }
+        Command::MetaDebug { key } => (format!("me {}", text(key.bytes(&mut KeyBuffer::default()))), false),
+        Command::Answered { reply, noreply } => (text(reply).trim_end().to_string(), noreply),
+        Command::LruCrawler(crawl) => (format!("{crawl:?}"), false),
+        Command::Watch(watch) => (format!("{watch:?}"), false),
+        Command::Shutdown(shutdown) => (format!("shutdown {shutdown:?}"), false),
+        Command::RefreshCerts { noreply } => ("refresh_certs".into(), noreply),
         Command::CacheMemlimit { megabytes, noreply } => (format!("cache_memlimit {megabytes}"), noreply),
         Command::Quit => ("close Quit".into(), false),
     }
+}
+
+/// The key, the flags as they came, and the numbers that are read from them.
+fn meta_told(meta: &Meta<'_>) -> String {
+    let mut told = text(meta.key.bytes(&mut KeyBuffer::default()));
+    for (letter, token) in meta.flags.iter() {
+        assert!(meta.flags.has(letter));
+        let _ = write!(told, " {}", char::from(letter));
+        match letter {
+            b'N' | b'R' | b'T' => drop(write!(
+                told,
+                "{}",
+                meta.flags.signed(letter).unwrap_or_else(|| panic!("{letter} is no number"))
+            )),
+            b'C' | b'D' | b'F' | b'J' => drop(write!(
+                told,
+                "{}",
+                meta.flags.unsigned(letter).unwrap_or_else(|| panic!("{letter} is no number"))
+            )),
+            _ => told += &text(token),
+        }
+    }
+    told
 }

@@ -46,6 +46,25 @@ impl Collector for Numbers {
             "Connections refused at the limit",
             Counters::read(&counters.rejected),
         )?;
+        out.counter(
+            "connections_denied",
+            "Connections refused by the protected mode",
+            Counters::read(&counters.denied),
+        )?;
+        out.counter(
+            "tls_handshakes_failed",
+            "TLS handshakes that failed",
+            Counters::read(&counters.tls_failed),
+        )?;
+        let closed = [
+            ("idle", &counters.closed_idle),
+            ("query", &counters.closed_query),
+            ("output", &counters.closed_output),
+            ("memory", &counters.closed_memory),
+        ];
+        let closed = closed.map(|(limit, counter)| (vec![("limit", limit)], Counters::read(counter)));
+        out.counters("connections_closed_over_limit", "Connections closed over a limit", closed.into())?;
+        out.gauge("client_buffer_bytes", "Bytes in clients' buffers", shared.limits.held.bytes() as u64)?;
         out.counter("commands", "Commands received", Counters::read(&counters.commands))?;
         out.counter("batches", "Batches executed", Counters::read(&counters.batches))?;
         out.counter("received_bytes", "Bytes received from clients", Counters::read(&counters.bytes_in))?;

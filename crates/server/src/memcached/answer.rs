@@ -5,22 +5,27 @@
 use terrace_engine::{Batch, OpError, Reply, Settled};
 use terrace_protocol::memcached::reply;
 
+use super::access::Accesses;
 use super::plan::Planned;
+use super::prefixes::Event;
 use super::state::{Count, Tally};
 use super::stats::{self, Report};
 use crate::protocol::Context;
 
-/// What `version` says. Clients read features from the number: 1.5 is the last memcached without the meta commands, which
-/// are not there.
-pub(super) const VERSION: &str = concat!("1.5.22-terrace-", env!("CARGO_PKG_VERSION"));
+/// What `version` says. Clients read features from the number: it is the memcached whose commands and answers these are.
+pub(super) const VERSION: &str = concat!("1.6.18-terrace-", env!("CARGO_PKG_VERSION"));
 
 /// Writes the answers of one plan, in order.
 pub(super) struct Answers<'a> {
-    batch: &'a Batch,
+    pub(super) batch: &'a Batch,
     proof: &'a Settled,
-    ctx: &'a Context<'a>,
-    out: &'a mut Vec<u8>,
-    tally: Tally,
+    pub(super) ctx: &'a Context<'a>,
+    pub(super) out: &'a mut Vec<u8>,
+    pub(super) tally: Tally,
+    /// Where it is kept when keys were used, if a client wants to know.
+    pub(super) accesses: Option<&'a Accesses>,
+    /// Whether operations are counted by prefix.
+    detail: bool,
 }
 
 impl<'a> Answers<'a> {
@@ -30,7 +35,9 @@ impl<'a> Answers<'a> {
         ctx: &'a Context<'a>,
         out: &'a mut Vec<u8>,
     ) -> Self {
-        Self { batch, proof, ctx, out, tally: Tally::default() }
+        let state = &ctx.shared.counters.memcached;
+        let detail = state.detail(ctx.shared.options.memcached_detail);
+        Self { batch, proof, ctx, out, tally: Tally::default(), accesses: state.accesses(), detail }
     }
 
     /// Adds this plan's counts to the server's.
@@ -60,10 +67,20 @@ impl<'a> Answers<'a> {
             }
             Planned::Version => reply::version(self.out, VERSION),
             Planned::Stats(report) => self.stats(report),
+            Planned::Meta(planned) => self.meta(planned),
+            Planned::Login { known } => {
+                self.tally.add(Count::AuthCmds);
+                if !known {
+                    self.tally.add(Count::AuthErrors);
+                }
+                self.text(if known { reply::STORED } else { reply::WRONG_LOGIN }, false);
+            }
+            // A listing has turns of its own.
+            Planned::Nothing | Planned::Dump(_) => {}
         }
     }
 
-    fn reply(&self, op: usize) -> Reply {
+    pub(super) fn reply(&self, op: usize) -> Reply {
         self.batch.reply(op, self.proof)
     }
 
@@ -85,6 +102,12 @@ impl<'a> Answers<'a> {
                 Reply::Hit { meta, value } => {
                     self.tally.add(if touch { Count::TouchHits } else { Count::GetHits });
                     let key = self.batch.input(self.batch.op(op).key);
+                    if let Some(accesses) = self.accesses {
+                        accesses.fetched(key, self.ctx.now_ms);
+                    }
+                    if self.detail {
+                        self.count_prefix(op, Event::Hit);
+                    }
                     let value = self.batch.output(value.unwrap_or_default());
                     reply::value(self.out, key, meta.flags, value, cas.then_some(meta.version));
                 }
@@ -93,7 +116,12 @@ impl<'a> Answers<'a> {
                     self.out.truncate(start);
                     return self.error(error, false);
                 }
-                _ => self.tally.add(if touch { Count::TouchMisses } else { Count::GetMisses }),
+                _ => {
+                    self.tally.add(if touch { Count::TouchMisses } else { Count::GetMisses });
+                    if self.detail {
+                        self.count_prefix(op, Event::Miss);
+                    }
+                }
             }
         }
         self.out.extend_from_slice(reply::END);
@@ -101,6 +129,9 @@ impl<'a> Answers<'a> {
 
     fn store(&mut self, op: usize, cas: bool, noreply: bool) {
         self.tally.add(Count::CmdSet);
+        if self.detail {
+            self.count_prefix(op, Event::Set);
+        }
         let (count, text) = match (self.reply(op), cas) {
             (Reply::Error(error), _) => return self.error(error, noreply),
             (Reply::Stored { .. } | Reply::Length(_), true) => (Some(Count::CasHits), reply::STORED),
@@ -113,9 +144,24 @@ impl<'a> Answers<'a> {
             self.tally.add(count);
         }
         if text == reply::STORED {
-            self.tally.add(Count::TotalItems);
+            self.stored(op);
         }
         self.text(text, noreply);
+    }
+
+    /// Notes that an operation has stored a record.
+    pub(super) fn stored(&mut self, op: usize) {
+        self.tally.add(Count::TotalItems);
+        if let Some(accesses) = self.accesses {
+            accesses.wrote(self.batch.input(self.batch.op(op).key), self.ctx.now_ms);
+        }
+    }
+
+    #[cold]
+    fn count_prefix(&self, op: usize, event: Event) {
+        let key = self.batch.input(self.batch.op(op).key);
+        let shared = self.ctx.shared;
+        shared.counters.memcached.prefixes.count(key, shared.options.memcached_prefix_delimiter, event);
     }
 
     fn number(&mut self, op: usize, down: bool, noreply: bool) {
@@ -139,6 +185,9 @@ impl<'a> Answers<'a> {
         match self.reply(op) {
             Reply::Hit { .. } => {
                 self.tally.add(Count::TouchHits);
+                if let Some(accesses) = self.accesses {
+                    accesses.fetched(self.batch.input(self.batch.op(op).key), self.ctx.now_ms);
+                }
                 self.text(reply::TOUCHED, noreply);
             }
             Reply::Error(error) => self.error(error, noreply),
@@ -150,6 +199,9 @@ impl<'a> Answers<'a> {
     }
 
     fn delete(&mut self, op: usize, noreply: bool) {
+        if self.detail {
+            self.count_prefix(op, Event::Delete);
+        }
         match self.reply(op) {
             Reply::Deleted { .. } => {
                 self.tally.add(Count::DeleteHits);
@@ -163,7 +215,12 @@ impl<'a> Answers<'a> {
         }
     }
 
-    fn error(&mut self, error: OpError, noreply: bool) {
+    pub(super) fn error(&mut self, error: OpError, noreply: bool) {
+        match error {
+            OpError::Full => self.tally.add(Count::StoreNoMemory),
+            OpError::ValueTooLong(_) => self.tally.add(Count::StoreTooLarge),
+            _ => {}
+        }
         if noreply {
             return;
         }

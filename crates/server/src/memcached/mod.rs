@@ -1,9 +1,9 @@
-//! memcached's text protocol on a connection: commands become operations on database 0, answers become text.
+//! memcached's text protocols on a connection: commands become operations on database 0, answers become text.
 //!
 //! ```text
-//!   bytes --Parser--> command --plan.rs--> operations in the batch + Planned
-//!   bytes <--------- answer.rs, stats.rs <---- replies of the batch ---'
-//!                        '--> state.rs: counts of this protocol, the delayed flush_all
+//!   bytes --Parser--> command --plan.rs, meta/, admin.rs--> operations in the batch + Planned
+//!   bytes <--------- answer.rs, meta/, stats/, dump.rs <---- replies of the batch ---'
+//!                        '--> state.rs: counts of this protocol, the delayed flush_all, what clients have switched on
 //! ```
 //!
 //! Where it differs from memcached 1.6, beside what [`terrace_protocol::memcached`] says of the syntax:
@@ -15,27 +15,38 @@
 //! - `flush_all` with a time in the past flushes at once. One with a delay is held in memory: a restart before it is due
 //!   forgets it. A later `flush_all` replaces it.
 //! - The answers of earlier commands in a pipeline survive a `get` whose key is too long; memcached drops those not sent yet.
-//! - `shutdown` and `stats cachedump` are refused as a memcached refuses what is switched off; `stats detail` and
-//!   `stats conns` are unknown.
+//! - What is here and what differs is in docs/memcached.md.
 
+mod access;
+mod admin;
 mod answer;
+mod dump;
+mod meta;
 mod plan;
+mod prefixes;
 mod state;
 mod stats;
+mod users;
+
+use std::sync::Arc;
 
 use terrace_engine::{Batch, OpKind, Settled};
-use terrace_protocol::memcached::{CloseReason, Event, Limits, Parser, reply};
+use terrace_protocol::memcached::{CloseReason, Command, Event, Limits, Parser, reply};
 
 use crate::protocol::{Context, Next, Parsed, Peer, Protocol};
+use crate::registry::{Entry, Kind};
+use dump::Dumping;
 use plan::Planned;
 pub(crate) use state::State;
+pub use users::{MemcachedUsers, WrongLine};
 
 /// The database that memcached clients see.
 const DATABASE: u8 = 0;
 
 /// A new connection's protocol.
-pub(crate) fn connect(_peer: Peer) -> Box<dyn Protocol> {
-    Box::new(Memcached::default())
+pub(crate) fn connect(peer: Peer) -> Box<dyn Protocol> {
+    let entry = Entry::new(peer, Kind::Memcached);
+    Box::new(Memcached { parser: None, plan: Vec::new(), dumping: None, entry })
 }
 
 /// Adds the delayed `flush_all` to a batch if it is due. Workers call it each turn, and sleep no longer than until
@@ -47,11 +58,13 @@ pub(crate) fn add_due_flush(batch: &mut Batch, ctx: &Context<'_>) {
 }
 
 /// One memcached connection.
-#[derive(Default)]
 struct Memcached {
     /// Made when the options are known, with the first bytes.
     parser: Option<Parser>,
     plan: Vec<Planned>,
+    /// A listing that goes on before anything else is read.
+    dumping: Option<Dumping>,
+    entry: Arc<Entry>,
 }
 
 /// A plan longer than this gives its memory back.
@@ -59,7 +72,11 @@ const KEEP_PLANNED: usize = 4096;
 
 impl Protocol for Memcached {
     fn parse(&mut self, input: &[u8], batch: &mut Batch, ctx: &Context<'_>) -> Parsed {
-        let parser = self.parser.get_or_insert_with(|| Parser::new(limits(ctx)));
+        if let Some(dumping) = &mut self.dumping {
+            dumping.plan(batch);
+            return Parsed { consumed: 0, commands: 1, next: Next::Again };
+        }
+        let parser = self.parser.get_or_insert_with(|| parser(ctx));
         let planned_before = self.plan.len();
         let mut consumed = 0;
         let next = loop {
@@ -70,6 +87,11 @@ impl Protocol for Memcached {
             let step = parser.step(&input[consumed..]);
             consumed += step.consumed;
             let planned = match step.event {
+                Event::Command(Command::Shutdown(how)) => match admin::shutdown(how, ctx) {
+                    Some(planned) => planned,
+                    None => break Next::Close,
+                },
+                Event::Command(command) => plan::plan(command, batch, ctx),
                 Event::Incomplete { .. } => break Next::Read,
                 Event::Close(reason) => {
                     if reason == CloseReason::Binary {
@@ -78,22 +100,51 @@ impl Protocol for Memcached {
                     break Next::Close;
                 }
                 Event::Refused { reply, noreply } => Planned::Text { reply, noreply },
-                Event::TooLarge { key, set, noreply } => plan::too_large(batch, key, set, noreply),
-                Event::Command(command) => plan::plan(command, batch, ctx),
+                Event::TooLarge { key, delete, noreply } => plan::too_large(batch, key, delete, noreply),
+                Event::Login { user, password } => {
+                    let users = ctx.shared.options.memcached_users.as_ref();
+                    let known = users.is_some_and(|users| users.knows(user, password));
+                    if known {
+                        parser.unlock();
+                    }
+                    Planned::Login { known }
+                }
             };
             self.plan.push(planned);
+            if let Planned::Dump(dump) = planned {
+                self.dumping = Some(Dumping::new(dump));
+                break Next::Again;
+            }
         };
         Parsed { consumed, commands: self.plan.len() - planned_before, next }
     }
 
     fn answer(&mut self, batch: &Batch, proof: &Settled, ctx: &Context<'_>, out: &mut Vec<u8>) {
         let mut answers = answer::Answers::new(batch, proof, ctx, out);
+        if let (Some(dumping), true) = (&mut self.dumping, self.plan.is_empty())
+            && dumping.answer(&mut answers)
+        {
+            self.dumping = None;
+        }
         for planned in self.plan.drain(..) {
             answers.answer(planned);
         }
         answers.finish();
         self.plan.shrink_to(KEEP_PLANNED);
     }
+
+    fn entry(&self) -> &Arc<Entry> {
+        &self.entry
+    }
+
+    fn is_authenticated(&mut self, ctx: &Context<'_>) -> bool {
+        !self.parser.get_or_insert_with(|| parser(ctx)).is_locked()
+    }
+}
+
+fn parser(ctx: &Context<'_>) -> Parser {
+    let limits = limits(ctx);
+    if ctx.shared.options.memcached_users.is_some() { Parser::locked(limits) } else { Parser::new(limits) }
 }
 
 fn limits(ctx: &Context<'_>) -> Limits {

@@ -1,10 +1,12 @@
 //! Commands to operations.
 
 use terrace_engine::{Batch, Condition, Delta, ExpireIf, Expiry, OpKind};
-use terrace_protocol::memcached::{Command, Store, StoreVerb, expire_at_ms, reply};
+use terrace_protocol::memcached::{Command, Key, KeyBuffer, Store, StoreVerb, expire_at_ms, reply};
 
-use super::DATABASE;
+use super::dump::Dump;
+use super::meta::MetaPlanned;
 use super::stats::Report;
+use super::{DATABASE, admin, meta, stats};
 use crate::protocol::Context;
 
 /// What to answer once the batch has settled; operations by their number in it.
@@ -30,6 +32,14 @@ pub(super) enum Planned {
     Version,
     /// `stats`.
     Stats(Report),
+    /// A meta command.
+    Meta(MetaPlanned),
+    /// The start of a listing.
+    Dump(Dump),
+    /// A login.
+    Login { known: bool },
+    /// No answer.
+    Nothing,
 }
 
 /// Adds a command's operations to the batch.
@@ -60,20 +70,35 @@ pub(super) fn plan(command: Command<'_>, batch: &mut Batch, ctx: &Context<'_>) -
         Command::Delete { key, noreply } => Planned::Delete { op: delete(batch, key), noreply },
         Command::FlushAll { delay, noreply } => flush_all(batch, delay, noreply, ctx),
         Command::Version => Planned::Version,
-        Command::Stats { args } => Planned::Stats(Report::named(args)),
+        Command::Stats { args } => stats::plan(args, ctx),
+        Command::MetaGet(meta) => Planned::Meta(meta::get(meta, batch, ctx)),
+        Command::MetaSet { meta, mode, value } => Planned::Meta(meta::set(meta, mode, value, batch, ctx)),
+        Command::MetaDelete(meta) => Planned::Meta(meta::delete(meta, batch, ctx)),
+        Command::MetaNumber { meta, down } => Planned::Meta(meta::number(meta, down, batch, ctx)),
+        Command::MetaDebug { key } => Planned::Meta(meta::debug(key, batch, ctx)),
+        Command::Answered { reply, noreply } => Planned::Text { reply, noreply },
+        Command::LruCrawler(crawl) => admin::lru_crawler(crawl, ctx),
+        Command::Watch(_) => Planned::Text { reply: admin::NO_WATCH, noreply: false },
+        // The connection plans it, or ends.
+        Command::Shutdown(_) => Planned::Nothing,
+        Command::RefreshCerts { noreply } => Planned::Text { reply: admin::NO_TLS, noreply },
         Command::CacheMemlimit { megabytes, noreply } => {
-            Planned::Text { reply: cache_memlimit(megabytes, ctx), noreply }
+            Planned::Text { reply: admin::cache_memlimit(megabytes, ctx), noreply }
         }
-        Command::Verbosity { noreply } => Planned::Text { reply: reply::OK, noreply },
+        Command::Verbosity { level, noreply } => {
+            admin::verbosity(level, ctx);
+            Planned::Text { reply: reply::OK, noreply }
+        }
         // The parser turns it into the end of the connection.
-        Command::Quit => Planned::Text { reply: b"", noreply: true },
+        Command::Quit => Planned::Nothing,
     }
 }
 
-/// Plans the refusal of a value longer than the limit. A `set` deletes the key: the client holds the old value for gone.
-pub(super) fn too_large(batch: &mut Batch, key: &[u8], set: bool, noreply: bool) -> Planned {
-    if set {
-        delete(batch, key);
+/// Plans the refusal of a value longer than the limit. A `set` or an `ms` deletes the key: the client holds the old value for
+/// gone.
+pub(super) fn too_large(batch: &mut Batch, key: Key<'_>, deletes: bool, noreply: bool) -> Planned {
+    if deletes {
+        delete(batch, key.bytes(&mut KeyBuffer::default()));
     }
     Planned::TooLarge { noreply }
 }
@@ -118,24 +143,10 @@ fn delete(batch: &mut Batch, key: &[u8]) -> usize {
     batch.push(DATABASE, key, OpKind::Delete { condition: Condition::Always, old_value: false })
 }
 
-/// Another budget of DRAM. The texts are memcached's; the log says what would be possible.
-fn cache_memlimit(megabytes: u64, ctx: &Context<'_>) -> &'static [u8] {
-    if megabytes < 8 {
-        return b"MEMLIMIT_TOO_SMALL cannot set maxbytes to less than 8m\r\n";
-    }
-    if megabytes > 1_000_000_000 {
-        return b"MEMLIMIT_ADJUST_FAILED input value is megabytes not bytes\r\n";
-    }
-    match ctx.shared.resize_dram(megabytes << 20) {
-        Ok(()) => reply::OK,
-        Err(error) => {
-            tracing::warn!(%error, "cache_memlimit");
-            b"MEMLIMIT_ADJUST_FAILED out of bounds or unable to adjust\r\n"
-        }
-    }
-}
-
 fn flush_all(batch: &mut Batch, delay: i64, noreply: bool, ctx: &Context<'_>) -> Planned {
+    if !ctx.shared.options.memcached_flush {
+        return Planned::Text { reply: admin::NO_FLUSH, noreply };
+    }
     let due_ms = if delay > 0 { expire_at_ms(delay, ctx.now_ms) } else { None };
     let later = due_ms.filter(|&due_ms| due_ms > ctx.now_ms);
     ctx.shared.counters.memcached.delay_flush(later);

@@ -1,10 +1,17 @@
-//! What all memcached connections of a server share: counts, and the delayed `flush_all`.
+//! What all memcached connections of a server share: counts, the delayed `flush_all`, and what is kept only once a client has
+//! asked for it.
 //!
 //! # Thread safety
 //! Counts are statistics: relaxed, no order between them. The due time is taken by compare-and-swap, so that exactly one
-//! thread runs the flush; relaxed, because it publishes nothing but itself.
+//! thread runs the flush; relaxed, because it publishes nothing but itself. Switches are read relaxed: a client that turns one
+//! has its answer before it can ask what follows from it, and others may be a moment late.
 
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed};
+
+use super::access::Accesses;
+use super::prefixes::Prefixes;
+use crate::protocol::Context;
 
 /// What is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,10 +35,14 @@ pub(super) enum Count {
     TouchMisses,
     StoreTooLarge,
     TotalItems,
+    CmdMeta,
+    StoreNoMemory,
+    AuthCmds,
+    AuthErrors,
 }
 
 /// The counts in the order and with the names in which `stats` prints them.
-pub(super) const COUNTS: [(Count, &str); 19] = [
+pub(super) const COUNTS: [(Count, &str); 23] = [
     (Count::CmdGet, "cmd_get"),
     (Count::CmdSet, "cmd_set"),
     (Count::CmdFlush, "cmd_flush"),
@@ -51,6 +62,10 @@ pub(super) const COUNTS: [(Count, &str); 19] = [
     (Count::TouchMisses, "touch_misses"),
     (Count::StoreTooLarge, "store_too_large"),
     (Count::TotalItems, "total_items"),
+    (Count::CmdMeta, "cmd_meta"),
+    (Count::StoreNoMemory, "store_no_memory"),
+    (Count::AuthCmds, "auth_cmds"),
+    (Count::AuthErrors, "auth_errors"),
 ];
 
 /// Counts of one turn, added to the shared ones together.
@@ -67,12 +82,28 @@ impl Tally {
 }
 
 /// See the module.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct State {
     counts: [AtomicU64; COUNTS.len()],
     /// When the delayed flush is due, in milliseconds since the Unix epoch; 0: there is none.
     flush_due_ms: AtomicU64,
+    /// Whether records may have been invalidated.
+    stale: AtomicU8,
+    /// When keys were last used, once somebody has asked.
+    accesses: OnceLock<Accesses>,
+    /// `lru_crawler disable`.
+    pub(super) crawler_disabled: AtomicBool,
+    /// `verbosity`.
+    pub(super) verbosity: AtomicU64,
+    /// `stats detail`, if a client has said.
+    detail: AtomicU8,
+    /// Counts of `stats detail`.
+    pub(super) prefixes: Prefixes,
 }
+
+/// Values of `State::stale` and `State::detail`; 0 is not known yet.
+const NO: u8 = 1;
+const YES: u8 = 2;
 
 impl State {
     /// Adds a turn's counts.
@@ -93,6 +124,47 @@ impl State {
     pub(super) fn reset(&self) {
         for count in &self.counts {
             count.store(0, Relaxed);
+        }
+        self.prefixes.clear();
+    }
+
+    /// From now on records may be stale.
+    pub(super) fn note_stale(&self) {
+        self.stale.store(YES, Relaxed);
+    }
+
+    /// Whether a record may be stale, so that reading it is a change of its state. Until a client invalidates one, only those of
+    /// an earlier run can be. (A read that was planned before the first invalidation and runs after it shows the record as stale
+    /// and leaves the win to the next.)
+    pub(super) fn may_be_stale(&self, ctx: &Context<'_>) -> bool {
+        if self.stale.load(Relaxed) == 0 {
+            let earlier = ctx.shared.store.stats().recovery.is_some_and(|recovery| recovery.records > 0);
+            // Another thread may have said more meanwhile.
+            let _said = self.stale.compare_exchange(0, if earlier { YES } else { NO }, Relaxed, Relaxed);
+        }
+        self.stale.load(Relaxed) == YES
+    }
+
+    /// From now on it is kept when keys are used.
+    pub(super) fn keep_accesses(&self, now_ms: u64) {
+        self.accesses.get_or_init(|| Accesses::new(now_ms));
+    }
+
+    /// When keys were used, if that is kept.
+    pub(super) fn accesses(&self) -> Option<&Accesses> {
+        self.accesses.get()
+    }
+
+    /// `stats detail on` and `off`.
+    pub(super) fn set_detail(&self, on: bool) {
+        self.detail.store(if on { YES } else { NO }, Relaxed);
+    }
+
+    /// Whether operations are counted by prefix: as a client has said last, else as the server was started.
+    pub(super) fn detail(&self, from_start: bool) -> bool {
+        match self.detail.load(Relaxed) {
+            0 => from_start,
+            said => said == YES,
         }
     }
 

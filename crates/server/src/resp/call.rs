@@ -3,12 +3,17 @@
 use terrace_engine::{Batch, OpKind, Reply};
 use terrace_protocol::resp::{Args, parse_integer};
 
+use super::acl;
 use super::client::Client;
 use super::error::{self, NOT_AN_INTEGER, Refusal};
+use super::mark::Note;
+use super::monitor;
+use super::pubsub;
 use super::step::{Answer, Step};
 use super::table::{self, Command};
-use super::transaction;
+use super::{tracking, transaction};
 use crate::protocol::Context;
+use crate::registry::want;
 
 /// A command's arguments, and what its handler may touch.
 ///
@@ -22,6 +27,8 @@ pub(super) struct Call<'a> {
     pub steps: &'a mut Vec<Step>,
     /// The full name of the command that runs, as errors tell it.
     pub name: &'static str,
+    /// What others want to hear of: bits of [`want`].
+    pub wants: u32,
 }
 
 /// What handlers return.
@@ -35,7 +42,8 @@ impl<'a> Call<'a> {
         client: &'a mut Client,
         steps: &'a mut Vec<Step>,
     ) -> Self {
-        Self { args, batch, ctx, client, steps, name: "" }
+        let wants = ctx.shared.connections.wants();
+        Self { args, batch, ctx, client, steps, name: "", wants }
     }
 
     /// Finds the command, checks its arity and hands over to it.
@@ -48,6 +56,13 @@ impl<'a> Call<'a> {
             }
         };
         self.name = command.full_name;
+        if !self.client.access.is_free(&self.ctx.shared.redis.acl)
+            && let Err(refusal) = acl::check(self, command)
+        {
+            self.fail_transaction();
+            return Err(refusal);
+        }
+        self.client.last_command = Some(&command.full_name);
         if self.client.transaction.is_some() && !transaction::runs_at_once(command) {
             let kept = transaction::keep(self, command);
             if kept.is_err() {
@@ -55,7 +70,27 @@ impl<'a> Call<'a> {
             }
             return kept;
         }
-        (command.handler)(self)
+        let first = self.batch.len();
+        let ran = (command.handler)(self);
+        if self.wants & (want::COMMANDS | want::EVENTS) != 0 || self.client.tracks {
+            self.tell(command, first);
+        }
+        ran
+    }
+
+    /// Tells others of a command that ran, whose operations are those from `first` on.
+    #[cold]
+    fn tell(&mut self, command: &'static Command, first: usize) {
+        if self.wants & want::COMMANDS != 0 {
+            monitor::show(self, command);
+        }
+        // Those of EXEC are told of one by one.
+        if self.wants & want::EVENTS != 0 && self.batch.len() > first && command.name != "exec" {
+            self.client.notes.push(Note { ops: first..self.batch.len(), command: command.full_name });
+        }
+        if self.client.tracks {
+            tracking::remember(self, command);
+        }
     }
 
     /// After a command that was refused `EXEC` does nothing.
@@ -89,7 +124,11 @@ impl<'a> Call<'a> {
                 Some(command) => self.find_sub(command),
                 None => Err(error::unknown_sub(command.full_name, sub)),
             },
-            _ => Ok(command),
+            _ => {
+                pubsub::check(self.client, command)?;
+                monitor::check(self.client, command)?;
+                Ok(command)
+            }
         }
     }
 

@@ -18,23 +18,35 @@ type Parameter = (&'static str, fn(&Shared) -> String);
 const PARAMETERS: &[Parameter] = &[
     ("appendfsync", |shared| appendfsync(&shared.options).into()),
     ("appendonly", |shared| if shared.options.durability == "none" { "no".into() } else { "yes".into() }),
-    ("bind", |shared| shared.options.redis.map_or(String::new(), |address| address.ip().to_string())),
+    ("bind", |shared| bind(&shared.options)),
     ("client-query-buffer-limit", |shared| shared.options.command_bytes_max.to_string()),
     ("databases", |_| terrace_engine::DATABASES.to_string()),
     ("dir", |shared| shared.options.dir.clone()),
     ("io-threads", |shared| shared.options.threads.to_string()),
-    ("maxclients", |shared| shared.options.max_connections.to_string()),
+    ("maxclients", |shared| shared.limits.connections.get().unwrap_or(0).to_string()),
     ("maxmemory", |shared| shared.dram_budget().to_string()),
     ("maxmemory-policy", |shared| if shared.options.evicts { "allkeys-lru".into() } else { "noeviction".into() }),
     ("pmem-size", |shared| shared.store.pmem_bytes().unwrap_or(0).to_string()),
     ("port", |shared| shared.redis_port.to_string()),
     ("proto-max-bulk-len", |shared| shared.options.argument_bytes_max.to_string()),
-    ("requirepass", |_| String::new()),
+    ("requirepass", |shared| String::from_utf8_lossy(&shared.redis.acl.required()).into_owned()),
     ("save", |_| String::new()),
     ("ssd-size", |shared| shared.store.ssd_bytes().unwrap_or(0).to_string()),
-    ("tcp-keepalive", |_| "0".into()),
-    ("timeout", |_| "0".into()),
+    ("tcp-keepalive", |shared| shared.limits.keepalive_s.get().unwrap_or(0).to_string()),
+    ("timeout", |shared| (shared.limits.idle_ms.get().unwrap_or(0) / 1000).to_string()),
 ];
+
+/// The addresses of the TCP ports, each once.
+fn bind(options: &ServerOptions) -> String {
+    let mut all: Vec<String> = Vec::new();
+    for address in options.redis.iter().filter_map(|endpoint| endpoint.address()) {
+        let ip = address.ip().to_string();
+        if !all.contains(&ip) {
+            all.push(ip);
+        }
+    }
+    all.join(" ")
+}
 
 /// The nearest of Redis's words for when a write is durable.
 fn appendfsync(options: &ServerOptions) -> &'static str {

@@ -3,16 +3,21 @@
 use terrace_engine::DATABASES;
 use terrace_protocol::resp::{Version, parse_integer};
 
+use super::acl;
 use super::call::{Call, Outcome};
 use super::client::is_valid_name;
-use super::error::{Refusal, arity};
+use super::error::arity;
 use super::options::is;
+use super::pubsub;
 use super::step::Step;
+use crate::registry::flag;
 
 /// The Redis whose answers these commands follow.
 pub(super) const REDIS_VERSION: &str = "7.2.4";
 
-const WRONG_PASSWORD: &str = "WRONGPASS invalid username-password pair or user is disabled.";
+const HELLO_FIRST: &str = "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO AUTH <user> \
+                           <pass> option can be used to authenticate the client and select the RESP protocol version at the \
+                           same time";
 
 /// A container without a subcommand; its arity does not let that happen.
 pub(super) fn container(call: &mut Call<'_>) -> Outcome {
@@ -21,6 +26,7 @@ pub(super) fn container(call: &mut Call<'_>) -> Outcome {
 
 pub(super) fn ping(call: &mut Call<'_>) -> Outcome {
     match call.args.len() {
+        1 | 2 if call.client.is_subscribed && call.client.version == Version::Resp2 => pubsub::pong(call),
         1 => call.answer(Step::Simple("PONG")),
         2 => echo(call),
         _ => Err(arity(call.name)),
@@ -47,27 +53,15 @@ pub(super) fn select(call: &mut Call<'_>) -> Outcome {
 
 pub(super) fn reset(call: &mut Call<'_>) -> Outcome {
     call.client.reset();
+    call.about_store(|answer| {
+        pubsub::unsubscribe_all(answer);
+        let connections = &answer.ctx.shared.connections;
+        connections.untrack(answer.entry);
+        connections.unmonitor(answer.entry);
+        answer.entry.set(flag::MONITOR, false);
+    })?;
     call.answer(Step::Version(Version::Resp2))?;
     call.answer(Step::Simple("RESET"))
-}
-
-pub(super) fn auth(call: &mut Call<'_>) -> Outcome {
-    match call.args.len() {
-        2 => Err("ERR AUTH <password> called without any password configured for the default user. \
-                  Are you sure your configuration is correct?"
-            .into()),
-        3 => {
-            let user = call.arg(1);
-            authenticate(user)?;
-            call.ok()
-        }
-        _ => Err(super::error::SYNTAX.into()),
-    }
-}
-
-/// There is one user, `default`, and any password is right.
-fn authenticate(user: &[u8]) -> Result<(), Refusal> {
-    if user == b"default" { Ok(()) } else { Err(WRONG_PASSWORD.into()) }
 }
 
 /// `HELLO [version [AUTH user password] [SETNAME name]]`.
@@ -86,7 +80,7 @@ pub(super) fn hello(call: &mut Call<'_>) -> Outcome {
     while at < call.args.len() {
         let (word, left) = (call.arg(at), call.args.len() - at - 1);
         if is(word, "AUTH") && left >= 2 {
-            authenticate(call.arg(at + 1))?;
+            acl::authenticate(call, call.arg(at + 1), call.arg(at + 2), "HELLO")?;
             at += 3;
         } else if is(word, "SETNAME") && left >= 1 {
             let given = call.arg(at + 1);
@@ -99,8 +93,11 @@ pub(super) fn hello(call: &mut Call<'_>) -> Outcome {
             return Err([b"ERR Syntax error in HELLO option '", word, b"'"].concat().into());
         }
     }
+    if !call.client.access.is_authenticated(&call.ctx.shared.redis.acl) {
+        return Err(HELLO_FIRST.into());
+    }
     if let Some(name) = name {
-        call.client.name = name.into();
+        call.client.set_name(name);
     }
     call.client.version = version;
     call.answer(Step::Version(version))?;

@@ -4,7 +4,7 @@
 //! so a match takes at most pattern times text steps, never the exponential time of a recursive one.
 
 /// Whether `text` as a whole fits `pattern`.
-pub(super) fn matches(pattern: &[u8], text: &[u8]) -> bool {
+pub(crate) fn matches(pattern: &[u8], text: &[u8]) -> bool {
     let (mut p, mut t) = (0, 0);
     // Behind the last star, and the first byte of text that it does not cover yet.
     let mut star: Option<(usize, usize)> = None;

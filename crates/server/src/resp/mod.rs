@@ -6,6 +6,7 @@
 //! ```
 //! [`table`] is the one list of commands: it dispatches, checks arity, and is what `COMMAND` tells.
 
+mod acl;
 mod call;
 mod client;
 mod command;
@@ -14,34 +15,46 @@ mod connection;
 mod counters;
 mod error;
 mod expiry;
-mod glob;
+pub(crate) mod glob;
 mod help;
 mod info;
 mod keys;
+mod mark;
+mod monitor;
 mod options;
+mod pubsub;
 mod scan;
+mod settings;
+mod state;
 mod step;
 mod strings;
 mod syntax;
 mod table;
 mod time;
+mod tracking;
 mod transaction;
+
+use std::sync::Arc;
 
 use terrace_engine::{Batch, Settled};
 use terrace_protocol::resp::{Encoder, Limits, Parser, ProtocolError};
 
 use crate::protocol::{Context, Next, Parsed, Peer, Protocol};
+use crate::registry::{Entry, want};
 use call::Call;
 use client::Client;
 use error::Refusal;
+use mark::Mark;
 use step::{Answer, Step};
+
+pub(crate) use state::State;
 
 /// Room for this many steps is kept from turn to turn.
 const KEEP_STEPS: usize = 64;
 
 /// A new connection's protocol.
 pub(crate) fn connect(peer: Peer) -> Box<dyn Protocol> {
-    Box::new(Resp { parser: None, client: Client::new(peer), steps: Vec::new() })
+    Box::new(Resp { parser: None, client: Client::new(peer), steps: Vec::new(), marks: Vec::new() })
 }
 
 /// One connection that speaks RESP.
@@ -51,6 +64,8 @@ struct Resp {
     client: Client,
     /// The plan: a step for each command, in order.
     steps: Vec<Step>,
+    /// Commands that need more than their steps, in order.
+    marks: Vec<Mark>,
 }
 
 impl Protocol for Resp {
@@ -59,7 +74,9 @@ impl Protocol for Resp {
             let bulk_bytes_max = ctx.shared.options.argument_bytes_max;
             Parser::new(Limits { bulk_bytes_max, ..Limits::default() })
         });
+        let acl = &ctx.shared.redis.acl;
         self.client.pausing = false;
+        self.client.look();
         let mut parsed = Parsed { consumed: 0, commands: 0, next: Next::Read };
         while parsed.next == Next::Read {
             // Commands without operations are bounded too.
@@ -69,20 +86,40 @@ impl Protocol for Resp {
                 break;
             }
             let rest = &input[parsed.consumed..];
+            parser
+                .set_stranger(!self.client.access.is_free(acl) && !self.client.access.is_authenticated(acl));
             match parser.next(rest) {
                 Ok(None) => break,
                 Ok(Some(consumed)) => {
-                    parsed.consumed += consumed;
                     let args = parser.args(rest);
                     if args.is_empty() {
+                        parsed.consumed += consumed;
                         continue;
                     }
-                    parsed.commands += 1;
                     let before = self.steps.len();
+                    self.client.replies.begin();
                     let mut call = Call::new(args, batch, ctx, &mut self.client, &mut self.steps);
-                    if let Err(refusal) = call.run() {
+                    if call.wants & want::PAUSE != 0 && client::is_held(&call) {
+                        parsed.next = Next::Hold;
+                        break;
+                    }
+                    parsed.consumed += consumed;
+                    parsed.commands += 1;
+                    let ran = call.run();
+                    // Confirmations are no answers: they come with what was subscribed to.
+                    let name = call.name;
+                    let listens = ran.is_ok() && name.ends_with("subscribe");
+                    if let Err(refusal) = ran {
                         self.steps.truncate(before);
                         self.steps.push(Step::Error(refusal));
+                    }
+                    if self.client.wants_marks() {
+                        let muted = self.client.replies.end() && !listens;
+                        let notes_end = self.client.notes.len();
+                        self.marks.push(Mark { steps: (before, self.steps.len()), muted, notes_end });
+                    }
+                    if self.client.tracks {
+                        tracking::end_command(&self.client, name);
                     }
                     if self.client.closing {
                         parsed.next = Next::Close;
@@ -96,18 +133,43 @@ impl Protocol for Resp {
                 }
             }
         }
+        self.client.tell();
         parsed
     }
 
     fn answer(&mut self, batch: &Batch, proof: &Settled, ctx: &Context<'_>, out: &mut Vec<u8>) {
-        let encoder = Encoder::new(out, self.client.answering);
-        let mut answer = Answer { batch, proof, ctx, encoder, watching: Vec::new() };
-        for step in self.steps.drain(..) {
-            step.write(&mut answer);
+        let mut answer = Answer {
+            batch,
+            proof,
+            ctx,
+            encoder: Encoder::new(out, self.client.answering),
+            entry: &self.client.entry,
+            watching: Vec::new(),
+        };
+        if self.marks.is_empty() {
+            for step in self.steps.drain(..) {
+                step.write(&mut answer);
+            }
+        } else {
+            mark::write(&mut self.steps, &mut self.marks, &mut self.client.notes, &mut answer);
         }
-        self.client.answering = answer.encoder.version();
         self.client.watched.append(&mut answer.watching);
+        self.client.answering = answer.encoder.version();
+        self.client.entry.set_version(self.client.answering);
         self.steps.shrink_to(KEEP_STEPS);
+    }
+
+    fn entry(&self) -> &Arc<Entry> {
+        &self.client.entry
+    }
+
+    fn is_authenticated(&mut self, ctx: &Context<'_>) -> bool {
+        let acl = &ctx.shared.redis.acl;
+        self.client.access.is_free(acl) || self.client.access.is_authenticated(acl)
+    }
+
+    fn is_subscribed(&self) -> bool {
+        self.client.is_subscribed
     }
 }
 

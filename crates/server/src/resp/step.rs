@@ -1,11 +1,14 @@
 //! Steps of a plan: what it takes to answer a command once its batch has settled.
 
+use std::sync::Arc;
+
 use terrace_engine::{Batch, OpError, Reply, Settled, Span};
 use terrace_protocol::resp::{Encoder, Version};
 
 use super::error::{Refusal, of_operation};
 use super::transaction::{self, Watched};
 use crate::protocol::Context;
+use crate::registry::Entry;
 
 /// Answers one command.
 pub(super) enum Step {
@@ -35,6 +38,8 @@ pub(super) struct Answer<'a> {
     pub proof: &'a Settled,
     pub ctx: &'a Context<'a>,
     pub encoder: Encoder<'a>,
+    /// The connection that is answered.
+    pub entry: &'a Arc<Entry>,
     /// Keys that are watched from now on.
     pub watching: Vec<Watched>,
 }

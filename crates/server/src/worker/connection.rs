@@ -3,12 +3,17 @@
 //! An idle connection holds no buffer: bytes are read into the worker's, and only the rest of an unfinished command is kept;
 //! answers are sent from the worker's buffer, and only what the socket did not take is kept.
 
-use std::io::{self, ErrorKind, Read, Write};
+use std::io::{self, ErrorKind};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
-use mio::net::TcpStream;
 use terrace_engine::{Batch, Settled};
 
+use super::Transport;
+use crate::limits::Held;
 use crate::protocol::{Context, Next, Protocol};
+use crate::registry::Entry;
+use crate::shared::Counters;
 
 /// Buffers larger than this are freed when they run empty.
 const KEEP_BYTES: usize = 4 << 10;
@@ -18,8 +23,10 @@ const FIRST_WINDOW: usize = 64;
 
 /// A connection of one worker.
 pub(super) struct Connection {
-    pub stream: TcpStream,
+    pub stream: Transport,
     protocol: Box<dyn Protocol>,
+    /// What other connections see and reach of it.
+    pub entry: Arc<Entry>,
     /// Received and not consumed: the beginning of a command, or (`again`) whole commands that wait for a batch with room.
     input: Vec<u8>,
     /// Answers that the socket did not take yet, from `sent` on.
@@ -31,6 +38,8 @@ pub(super) struct Connection {
     pub read_closed: bool,
     /// `input` may hold whole commands.
     again: bool,
+    /// The next command is held while the server pauses.
+    pub paused: bool,
     /// Its operations are in a batch that has not settled: nothing is read or parsed.
     pub waiting: bool,
     /// Operations that it may add to one batch, save for a single command of more: how large answers will be is not known
@@ -38,14 +47,22 @@ pub(super) struct Connection {
     window: usize,
     /// Operations that it added to the batch it waits for.
     operations: usize,
+    /// The first of them.
+    first_operation: usize,
     /// It stands in the worker's queue.
     pub queued: bool,
     /// The server is stopping: read what has arrived, then close.
     pub draining: bool,
     /// Nothing more is read; it is closed once everything is answered and sent.
     closing: bool,
-    /// The socket failed.
+    /// The socket failed, or nobody cares for it any more.
     broken: bool,
+    /// When bytes last went either way.
+    active_ms: u64,
+    /// When it was last seen with nothing to prove: since then it could have logged in.
+    trusted_ms: u64,
+    /// What its buffers hold, as far as [`Held`] knows.
+    held: usize,
 }
 
 /// What a turn took from a connection.
@@ -58,9 +75,10 @@ pub(super) struct Taken {
 }
 
 impl Connection {
-    pub fn new(stream: TcpStream, protocol: Box<dyn Protocol>) -> Self {
+    pub fn new(stream: Transport, protocol: Box<dyn Protocol>, now_ms: u64) -> Self {
         Self {
             stream,
+            entry: Arc::clone(protocol.entry()),
             protocol,
             input: Vec::new(),
             output: Vec::new(),
@@ -68,13 +86,18 @@ impl Connection {
             readable: false,
             read_closed: false,
             again: false,
+            paused: false,
             waiting: false,
             window: FIRST_WINDOW,
             operations: 0,
+            first_operation: 0,
             queued: false,
             draining: false,
             closing: false,
             broken: false,
+            active_ms: now_ms,
+            trusted_ms: now_ms,
+            held: 0,
         }
     }
 
@@ -82,6 +105,7 @@ impl Connection {
     pub fn wants_turn(&self, ctx: &Context<'_>) -> bool {
         let unsent = self.output.len() - self.sent;
         !self.waiting
+            && !self.paused
             && !self.closing
             && !self.broken
             && unsent <= ctx.shared.options.output_bytes_pause
@@ -90,7 +114,52 @@ impl Connection {
 
     /// Whether it is over and can be dropped.
     pub fn is_over(&self) -> bool {
-        !self.waiting && (self.broken || self.closing && self.sent == self.output.len())
+        let is_sent = || self.sent == self.output.len() && !self.stream.has_unsent();
+        !self.waiting && (self.broken || self.closing && is_sent())
+    }
+
+    /// Ends it at once, whatever it still had to say or to hear.
+    pub fn end(&mut self) {
+        self.broken = true;
+        self.input = Vec::new();
+        self.output = Vec::new();
+        self.sent = 0;
+    }
+
+    /// When it will have been silent, or a stranger, for too long; `None`: never.
+    pub fn due_ms(&mut self, ctx: &Context<'_>) -> Option<u64> {
+        let limits = &ctx.shared.limits;
+        // A clock that was set back must not make it immortal.
+        self.active_ms = self.active_ms.min(ctx.now_ms);
+        self.trusted_ms = self.trusted_ms.min(ctx.now_ms);
+        if self.broken {
+            return None;
+        }
+        let stranger = if self.stream.is_handshaking() {
+            limits.handshake_ms.get()
+        } else if !self.protocol.is_authenticated(ctx) {
+            limits.login_ms.get()
+        } else {
+            self.trusted_ms = ctx.now_ms;
+            None
+        };
+        let idle = limits.idle_ms.get().filter(|_| !self.protocol.is_subscribed());
+        let due = |from: u64, limit: Option<u64>| limit.map(|limit| from.saturating_add(limit));
+        [due(self.trusted_ms, stranger), due(self.active_ms, idle)].into_iter().flatten().min()
+    }
+
+    /// Tells what its buffers hold, if that has changed.
+    pub fn account(&mut self, held: &Held) {
+        let now = self.input.capacity() + self.output.capacity();
+        if now != self.held {
+            held.change(self.held, now);
+            self.held = now;
+        }
+    }
+
+    /// What its buffers hold.
+    pub fn held(&self) -> usize {
+        self.held
     }
 
     /// Takes whole commands into the batch: those left over, else those of one read.
@@ -99,7 +168,7 @@ impl Connection {
         if self.again {
             taken.commands = self.parse_kept(batch, ctx);
         } else if self.readable {
-            taken.bytes = self.receive(scratch);
+            taken.bytes = self.receive(scratch, ctx);
             let received = &scratch[..taken.bytes];
             if self.input.is_empty() {
                 let (consumed, commands) = self.parse(received, batch, ctx);
@@ -112,6 +181,7 @@ impl Connection {
         }
         if self.input.len() > ctx.shared.options.command_bytes_max && !self.again {
             tracing::warn!(bytes = self.input.len(), "a client's unfinished command is too long; closing");
+            Counters::add(&ctx.shared.counters.closed_query, 1);
             self.closing = true;
         }
         if self.draining && !self.readable && !self.again {
@@ -121,6 +191,8 @@ impl Connection {
             self.input = Vec::new();
         }
         self.waiting = taken.commands > 0;
+        self.entry.last_ms.store(ctx.now_ms, Relaxed);
+        self.entry.input_bytes.store(self.input.len(), Relaxed);
         taken
     }
 
@@ -135,22 +207,25 @@ impl Connection {
     }
 
     fn parse(&mut self, input: &[u8], batch: &mut Batch, ctx: &Context<'_>) -> (usize, usize) {
-        self.again = false;
-        if input.is_empty() {
+        // A listing goes on without any input.
+        let goes_on = std::mem::take(&mut self.again);
+        if input.is_empty() && !goes_on {
             return (0, 0);
         }
         let before = batch.len();
         let ctx = Context { operations_end: before + self.window, ..*ctx };
         let parsed = self.protocol.parse(input, batch, &ctx);
+        self.first_operation = before;
         self.operations = batch.len() - before;
         debug_assert!(parsed.consumed <= input.len(), "a parser consumed bytes that it was not shown");
-        self.again = parsed.next == Next::Again;
+        self.paused = parsed.next == Next::Hold;
+        self.again = self.paused || parsed.next == Next::Again;
         self.closing |= parsed.next == Next::Close;
         (parsed.consumed, parsed.commands)
     }
 
     /// One read; returns how many bytes came.
-    fn receive(&mut self, scratch: &mut [u8]) -> usize {
+    fn receive(&mut self, scratch: &mut [u8], ctx: &Context<'_>) -> usize {
         loop {
             match self.stream.read(scratch) {
                 Ok(0) => {
@@ -159,15 +234,20 @@ impl Connection {
                     return 0;
                 }
                 Ok(n) => {
+                    self.active_ms = ctx.now_ms;
                     // A short read has emptied the socket: what comes later brings a new event. Except the end of the
                     // stream, whose event may have come with these bytes.
-                    self.readable = n == scratch.len() || self.read_closed || self.draining;
+                    self.readable =
+                        n == scratch.len() || self.read_closed || self.draining || self.stream.has_ended();
                     return n;
                 }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => {
                     self.readable = false;
                     self.broken = error.kind() != ErrorKind::WouldBlock;
+                    if self.broken && self.stream.is_handshaking() {
+                        Counters::add(&ctx.shared.counters.tls_failed, 1);
+                    }
                     return 0;
                 }
             }
@@ -183,24 +263,79 @@ impl Connection {
         scratch: &mut Vec<u8>,
     ) -> usize {
         self.waiting = false;
+        let ops = self.first_operation..self.first_operation + self.operations;
+        ctx.shared.connections.settled(batch, proof, ops, &self.entry, ctx.now_ms);
         if self.broken {
+            // What was done is told to others all the same.
+            scratch.clear();
+            self.protocol.answer(batch, proof, ctx, scratch);
             return 0;
         }
         if self.output.len() > self.sent {
             // The socket is full: its event will send these too.
             let before = self.output.len();
             self.protocol.answer(batch, proof, ctx, &mut self.output);
+            self.entry.take_pushes(true, &mut self.output);
             self.adapt(self.output.len() - before, ctx);
+            self.bound_output(0, ctx);
+            self.tell_unsent();
             return 0;
         }
         scratch.clear();
         self.protocol.answer(batch, proof, ctx, scratch);
+        self.entry.take_pushes(true, scratch);
         self.adapt(scratch.len(), ctx);
+        let sent = self.write(scratch);
+        self.bound_output(scratch.len() - sent, ctx);
+        if sent < scratch.len() && !self.broken {
+            self.output.extend_from_slice(&scratch[sent..]);
+            self.tell_unsent();
+        }
+        self.closing |= self.entry.is_killed();
+        sent
+    }
+
+    /// Sends what others have for it; returns the bytes sent. Never inside of an answer: answers are written in one piece.
+    pub fn look(&mut self, scratch: &mut Vec<u8>) -> usize {
+        self.entry.looked_at();
+        if self.entry.is_killed() {
+            self.broken = true;
+        }
+        if self.broken || self.closing {
+            return 0;
+        }
+        if self.output.len() > self.sent {
+            self.entry.take_pushes(!self.waiting, &mut self.output);
+            self.tell_unsent();
+            return 0;
+        }
+        scratch.clear();
+        self.entry.take_pushes(!self.waiting, scratch);
         let sent = self.write(scratch);
         if sent < scratch.len() && !self.broken {
             self.output.extend_from_slice(&scratch[sent..]);
         }
+        self.tell_unsent();
         sent
+    }
+
+    /// Lets those who push know how much stands in front of it.
+    fn tell_unsent(&self) {
+        self.entry.output_bytes.store(self.output.len() - self.sent, Relaxed);
+    }
+
+    /// Ends it if its unsent bytes, with so many more, are too many. It is not read while they are many, so only answers to
+    /// a few large requests come so far, and messages that nobody asked for.
+    pub fn bound_output(&mut self, more: usize, ctx: &Context<'_>) {
+        let limits = &ctx.shared.limits;
+        let subscribed = self.protocol.is_subscribed();
+        let bound = if subscribed { &limits.subscriber_output_bytes } else { &limits.output_bytes };
+        let unsent = self.output.len() - self.sent + more;
+        if unsent > 0 && bound.get().is_some_and(|max| unsent as u64 > max) && !self.broken {
+            tracing::warn!(bytes = unsent, "a client does not read its answers; closing");
+            Counters::add(&ctx.shared.counters.closed_output, 1);
+            self.end();
+        }
     }
 
     /// Chooses the next window so that answers like the last `bytes` would fill what may wait for the socket.
@@ -213,10 +348,15 @@ impl Connection {
     }
 
     /// Sends what is left over; returns the bytes sent.
-    pub fn flush(&mut self) -> usize {
+    pub fn flush(&mut self, now_ms: u64) -> usize {
+        if self.stream.has_unsent() && !self.broken {
+            self.broken = self.stream.flush().is_err();
+            self.active_ms = now_ms;
+        }
         if self.output.len() == self.sent || self.broken {
             return 0;
         }
+        self.active_ms = now_ms;
         let output = std::mem::take(&mut self.output);
         let sent = self.write(&output[self.sent..]);
         self.sent += sent;
@@ -234,6 +374,7 @@ impl Connection {
                 self.output.clear();
             }
         }
+        self.tell_unsent();
         sent
     }
 
@@ -262,7 +403,7 @@ impl Connection {
         if self.broken {
             return;
         }
-        if self.stream.shutdown(std::net::Shutdown::Write).is_ok() {
+        if self.stream.shut_down().is_ok() {
             // What a client sent behind QUIT or behind its mistake, within reason.
             for _ in 0..16 {
                 match self.stream.read(scratch) {
@@ -278,7 +419,7 @@ impl Connection {
 pub(super) fn register(
     registry: &mio::Registry,
     token: mio::Token,
-    stream: &mut TcpStream,
+    stream: &mut Transport,
 ) -> io::Result<()> {
-    registry.register(stream, token, mio::Interest::READABLE | mio::Interest::WRITABLE)
+    registry.register(stream.source(), token, mio::Interest::READABLE | mio::Interest::WRITABLE)
 }

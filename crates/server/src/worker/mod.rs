@@ -13,8 +13,10 @@
 
 mod connection;
 mod inbox;
+mod sweep;
 #[cfg(test)]
 mod tests;
+mod transport;
 
 use std::collections::VecDeque;
 use std::io;
@@ -32,6 +34,8 @@ use crate::protocol::Context;
 use crate::shared::{Counters, Shared, wall_clock_ms};
 use connection::Connection;
 pub(crate) use inbox::{Arrival, Inbox};
+use sweep::Sweep;
+pub(crate) use transport::Transport;
 
 const WAKE: Token = Token(0);
 const ENGINE: Token = Token(1);
@@ -61,8 +65,12 @@ pub(crate) struct Worker {
     input: Vec<u8>,
     /// Answers, for one connection at a time.
     output: Vec<u8>,
+    /// A connection's next command may be held while the server pauses.
+    holding: bool,
     /// When the server gives up on what is not drained.
     deadline: Option<Instant>,
+    /// Looks for connections over a limit.
+    sweep: Sweep,
 }
 
 /// A batch and the connections whose operations are in it.
@@ -70,6 +78,8 @@ pub(crate) struct Worker {
 struct Flight {
     batch: Batch,
     members: Vec<usize>,
+    /// It begins with memcached's delayed flush, which is nobody's.
+    flush: bool,
 }
 
 impl Worker {
@@ -96,7 +106,9 @@ impl Worker {
             spare: Vec::new(),
             input: vec![0; READ_BYTES],
             output: Vec::new(),
+            holding: false,
             deadline: None,
+            sweep: Sweep::new(),
         };
         Ok((worker, inbox))
     }
@@ -122,14 +134,17 @@ impl Worker {
                     Token(token) => self.on_event(token - FIRST_CONNECTION, event, &ctx),
                 }
             }
+            self.release(&ctx);
             self.land(&ctx);
             self.turn(&ctx);
             if woken {
                 self.admit(&ctx);
+                self.look(&ctx);
                 if shared.draining.load(Relaxed) && self.deadline.is_none() {
                     self.drain(&ctx);
                 }
             }
+            self.sweep(&ctx);
             if let Some(deadline) = self.deadline
                 && (self.connections.is_empty() || Instant::now() >= deadline)
             {
@@ -146,8 +161,10 @@ impl Worker {
         // Without room for its batch, what settles first wakes us.
         let has_room = self.flights.len() < self.shared.options.batches_in_flight;
         let flush_due_ms = self.shared.counters.memcached.flush_due_ms().filter(|_| has_room);
-        let until_flush = flush_due_ms.map(|due| Duration::from_millis(due.saturating_sub(wall_clock_ms())));
-        until_stop.into_iter().chain(until_flush).min()
+        let release_ms = self.holding.then(|| self.shared.connections.pause.until_ms(wall_clock_ms()));
+        let due_ms = flush_due_ms.into_iter().chain(release_ms).chain(self.sweep.due_ms()).min();
+        let until_due = due_ms.map(|due| Duration::from_millis(due.saturating_sub(wall_clock_ms())));
+        until_stop.into_iter().chain(until_due).min()
     }
 
     fn on_event(&mut self, key: usize, event: &mio::event::Event, ctx: &Context<'_>) {
@@ -155,7 +172,7 @@ impl Worker {
         connection.readable |= event.is_readable() || event.is_read_closed() || event.is_error();
         connection.read_closed |= event.is_read_closed() || event.is_error();
         if event.is_writable() {
-            Counters::add(&self.shared.counters.bytes_out, connection.flush());
+            Counters::add(&self.shared.counters.bytes_out, connection.flush(ctx.now_ms));
         }
         self.after(key, ctx);
     }
@@ -163,6 +180,7 @@ impl Worker {
     /// Queues a connection that wants a turn, and drops one that is over.
     fn after(&mut self, key: usize, ctx: &Context<'_>) {
         let Some(connection) = self.connections.get_mut(key) else { return };
+        connection.account(&ctx.shared.limits.held);
         if connection.is_over() {
             // One that is queued is dropped when its turn comes.
             if !connection.queued {
@@ -177,6 +195,8 @@ impl Worker {
     fn close(&mut self, key: usize) {
         let mut connection = self.connections.remove(key);
         connection.shut_down(&mut self.input);
+        self.shared.connections.leave(&connection.entry);
+        self.shared.limits.held.change(connection.held(), 0);
         self.inbox.closed();
         self.shared.counters.connected.fetch_sub(1, Relaxed);
     }
@@ -191,6 +211,7 @@ impl Worker {
         let mut flight = self.spare.pop().unwrap_or_default();
         if flush_due {
             crate::memcached::add_due_flush(&mut flight.batch, ctx);
+            flight.flush = !flight.batch.is_empty();
         }
         let (mut bytes, mut commands) = (0, 0);
         for _ in 0..self.ready.len() {
@@ -202,6 +223,7 @@ impl Worker {
             connection.queued = false;
             if connection.wants_turn(ctx) {
                 let taken = connection.take(&mut flight.batch, ctx, &mut self.input);
+                self.holding |= connection.paused;
                 bytes += taken.bytes;
                 commands += taken.commands;
                 if connection.waiting {
@@ -247,6 +269,9 @@ impl Worker {
 
     fn answer(&mut self, mut flight: Flight, proof: &Settled, ctx: &Context<'_>) {
         let mut sent = 0;
+        if std::mem::take(&mut flight.flush) {
+            self.shared.connections.flushed();
+        }
         for &key in &flight.members {
             sent += self.connections[key].answer(&flight.batch, proof, ctx, &mut self.output);
             self.after(key, ctx);
@@ -259,13 +284,43 @@ impl Worker {
         self.spare.push(flight);
     }
 
+    /// Looks at the connections that others have something for.
+    fn look(&mut self, ctx: &Context<'_>) {
+        let mut sent = 0;
+        for (key, id) in self.inbox.take_nudges() {
+            let found = self.connections.get_mut(key).filter(|connection| connection.entry.id() == id);
+            if let Some(connection) = found {
+                sent += connection.look(&mut self.output);
+                self.after(key, ctx);
+            }
+        }
+        Counters::add(&self.shared.counters.bytes_out, sent);
+        self.output.clear();
+        self.output.shrink_to(KEEP_OUTPUT_BYTES);
+    }
+
+    /// Goes on with the commands that were held, when the pause is over.
+    fn release(&mut self, ctx: &Context<'_>) {
+        if !self.holding || ctx.shared.connections.pause.until_ms(ctx.now_ms) > 0 {
+            return;
+        }
+        self.holding = false;
+        let keys: Vec<usize> = self.connections.iter().map(|(key, _)| key).collect();
+        for key in keys {
+            if let Some(connection) = self.connections.get_mut(key) {
+                connection.paused = false;
+            }
+            self.after(key, ctx);
+        }
+    }
+
     /// Takes the connections that were handed over.
     fn admit(&mut self, ctx: &Context<'_>) {
         for Arrival { stream, protocol } in self.inbox.take() {
             let entry = self.connections.vacant_entry();
             let token = Token(entry.key() + FIRST_CONNECTION);
             let key = entry.key();
-            let connection = entry.insert(Connection::new(stream, protocol));
+            let connection = entry.insert(Connection::new(stream, protocol, ctx.now_ms));
             connection.draining = self.deadline.is_some();
             if let Err(error) = connection::register(self.poll.registry(), token, &mut connection.stream) {
                 tracing::warn!(%error, "a connection could not be registered");
@@ -273,6 +328,11 @@ impl Worker {
                 continue;
             }
             connection.readable = connection.draining;
+            let entry = Arc::clone(&connection.entry);
+            self.shared.connections.enter(&entry, Arc::clone(&self.inbox), key);
+            if let Some(due_ms) = connection.due_ms(ctx) {
+                self.sweep.watch(due_ms);
+            }
             self.after(key, ctx);
         }
     }
@@ -280,6 +340,9 @@ impl Worker {
     /// Reads once more from every connection, and closes each when that is answered and sent.
     fn drain(&mut self, ctx: &Context<'_>) {
         self.deadline = Some(Instant::now() + self.shared.options.drain);
+        // Nothing is held any more.
+        self.shared.connections.pause.end();
+        self.release(ctx);
         let keys: Vec<usize> = self.connections.iter().map(|(key, _)| key).collect();
         for key in keys {
             if let Some(connection) = self.connections.get_mut(key) {
@@ -293,9 +356,15 @@ impl Worker {
 
 impl Drop for Worker {
     fn drop(&mut self) {
+        for (_, connection) in &self.connections {
+            self.shared.connections.leave(&connection.entry);
+        }
         for fd in &self.engine_fds {
             // The session closes them next; a failure here means that they are gone already.
             let _gone = self.poll.registry().deregister(&mut SourceFd(fd));
+        }
+        for (_, connection) in &self.connections {
+            self.shared.limits.held.change(connection.held(), 0);
         }
         let open = self.connections.len() + self.inbox.bury();
         self.shared.counters.connected.fetch_sub(open as u64, Relaxed);

@@ -68,7 +68,7 @@ impl Fixture {
     fn new(options: ServerOptions) -> Self {
         let store =
             terrace::Options { engine: "dram".into(), dram_records: Some(16 << 20), ..Default::default() };
-        let shared = Arc::new(Shared::alone(terrace::open(store).unwrap(), options));
+        let shared = Arc::new(Shared::alone(terrace::open(store).unwrap(), options).unwrap());
         let event = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC).unwrap();
         let gate = Arc::new(Gate { open: AtomicBool::new(false), event });
         let session = Gated { session: shared.store.session().unwrap(), gate: gate.clone() };
@@ -82,9 +82,10 @@ impl Fixture {
         client.set_read_timeout(Some(PATIENCE)).unwrap();
         let (stream, remote) = self.listener.accept().unwrap();
         stream.set_nonblocking(true).unwrap();
-        let peer = Peer { id: 1, remote, local: stream.local_addr().unwrap(), since_ms: 0 };
+        let local = stream.local_addr().unwrap().into();
+        let peer = Peer { id: 1, remote: remote.into(), local, since_ms: 0 };
         self.shared.counters.connected.fetch_add(1, Relaxed);
-        let stream = mio::net::TcpStream::from_std(stream);
+        let stream = Transport::Tcp(mio::net::TcpStream::from_std(stream));
         self.inbox.send(Arrival { stream, protocol: crate::resp::connect(peer) }).unwrap();
         client
     }

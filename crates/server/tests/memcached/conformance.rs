@@ -28,7 +28,7 @@ fn sent_byte_by_byte() {
     ours.stop();
 }
 
-/// Needs the original: `TERRACE_MEMCACHED_ORIGINAL` names its binary. Without it nothing is checked.
+/// Needs the original: one that is installed, or that `TERRACE_MEMCACHED_ORIGINAL` names. Without it nothing is checked.
 #[test]
 fn the_original_answers_so_too() {
     let Some(original) = Original::start() else { return };

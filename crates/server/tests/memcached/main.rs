@@ -1,9 +1,11 @@
 //! The memcached protocol on a running server, compared with what the original answers.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
+mod admin;
 mod beyond;
 mod client;
 mod conformance;
+mod meta;
 mod original;
 mod ours;
 mod table;

@@ -3,7 +3,7 @@
 use std::net::{Ipv4Addr, SocketAddr};
 
 use terrace::{OpenStore, Options};
-use terrace_server::{Server, ServerOptions};
+use terrace_server::{Endpoint, Server, ServerOptions};
 
 /// The longest value of the tests' servers, in bytes; the original's default, so that both can be compared.
 pub const VALUE_BYTES_MAX: usize = 1 << 20;
@@ -32,14 +32,19 @@ impl Ours {
     /// If that fails.
     pub fn start_with(record_bytes: u64) -> Self {
         let options =
-            Options { engine: "dram".into(), dram_records: Some(record_bytes), ..Options::default() };
-        let store = terrace::open(options).unwrap();
-        let options = ServerOptions {
-            memcached: Some((Ipv4Addr::LOCALHOST, 0).into()),
-            threads: 2,
-            memcached_value_bytes_max: VALUE_BYTES_MAX,
-            ..ServerOptions::default()
-        };
+            ServerOptions { memcached_value_bytes_max: VALUE_BYTES_MAX, ..ServerOptions::default() };
+        Self::start_as(record_bytes, options)
+    }
+
+    /// Starts a server with this many bytes for records and options of the test's own.
+    ///
+    /// # Panics
+    /// If that fails.
+    pub fn start_as(record_bytes: u64, options: ServerOptions) -> Self {
+        let store = Options { engine: "dram".into(), dram_records: Some(record_bytes), ..Options::default() };
+        let store = terrace::open(store).unwrap();
+        let memcached = vec![Endpoint::Tcp((Ipv4Addr::LOCALHOST, 0).into())];
+        let options = ServerOptions { memcached, threads: 2, ..options };
         let server = Server::start(store.clone(), options).unwrap();
         let address = server.addresses().memcached.unwrap();
         Self { server, store, address }

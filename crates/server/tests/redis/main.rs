@@ -1,6 +1,7 @@
 //! Redis's protocol on a running server, compared with what the original answers.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
+mod acl;
 mod answers;
 mod client;
 mod conformance;
@@ -8,5 +9,6 @@ mod connections;
 mod hostile;
 mod original;
 mod ours;
+mod pubsub;
 mod table;
 mod transactions;

@@ -3,7 +3,7 @@
 use std::net::{Ipv4Addr, SocketAddr};
 
 use terrace::{OpenStore, Options};
-use terrace_server::{Server, ServerOptions};
+use terrace_server::{Endpoint, Server, ServerOptions};
 
 /// A running server and its store.
 pub struct Ours {
@@ -33,10 +33,12 @@ impl Ours {
         let store = Options { engine: "dram".into(), dram_records: Some(256 << 20), ..Options::default() };
         let store = terrace::open(store).unwrap();
         let free = Some((Ipv4Addr::LOCALHOST, 0).into());
-        let server =
-            Server::start(store.clone(), ServerOptions { redis: free, admin: free, ..options }).unwrap();
+        let mut options = ServerOptions { admin: free, ..options };
+        options.redis.extend(free.map(Endpoint::Tcp));
+        let server = Server::start(store.clone(), options).unwrap();
         let addresses = server.addresses();
-        Self { server, store, address: addresses.redis.unwrap(), admin: addresses.admin.unwrap() }
+        let (address, admin) = (addresses.redis.unwrap(), addresses.admin.unwrap());
+        Self { server, store, address, admin }
     }
 
     /// Ends it, and checks that nothing in it failed.

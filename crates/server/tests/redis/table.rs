@@ -1,10 +1,14 @@
-//! The table of conversations, read from `table.txt`, where its notation is explained.
+//! The table of conversations, read from `table.txt`, where its notation is explained, and the files beside it.
 
 /// A conversation.
 #[derive(Default)]
 pub struct Case {
-    /// Its first line in the file.
+    /// The file.
+    pub file: &'static str,
+    /// Its first line there.
     pub line: usize,
+    /// The original that is compared with lacks what it is about.
+    pub is_ours_alone: bool,
     /// Everything the client sends.
     pub send: Vec<u8>,
     /// Everything the server answers.
@@ -18,23 +22,30 @@ pub struct Case {
 /// # Panics
 /// If the file is not in its own notation.
 pub fn cases() -> Vec<Case> {
+    let files = [("table.txt", include_str!("table.txt")), ("admin.txt", include_str!("admin.txt"))];
+    let cases: Vec<Case> = files.into_iter().flat_map(|(file, text)| cases_of(file, text)).collect();
+    assert!(cases.len() > 25, "most of the table is missing");
+    cases
+}
+
+fn cases_of(file: &'static str, text: &str) -> Vec<Case> {
     let mut cases = Vec::new();
     let mut open: Option<Case> = None;
-    for (i, line) in include_str!("table.txt").lines().enumerate() {
+    for (i, line) in text.lines().enumerate() {
         if line.is_empty() {
             cases.extend(open.take());
         } else if !line.starts_with('#') {
-            let case = open.get_or_insert_with(|| Case { line: i + 1, ..Case::default() });
+            let case = open.get_or_insert_with(|| Case { file, line: i + 1, ..Case::default() });
             match line.split_at(1) {
                 (">", rest) => unescape(rest, &mut case.send),
                 ("<", rest) => unescape(rest, &mut case.expect),
                 ("!", "") => case.closes = true,
+                ("@", " ours") => case.is_ours_alone = true,
                 _ => panic!("line {}: {line:?}", i + 1),
             }
         }
     }
     cases.extend(open);
-    assert!(cases.len() > 25, "most of the table is missing");
     cases
 }
 

@@ -214,7 +214,7 @@ impl<'a> Drafts<'a> {
         } else if let Decision::Delete { .. } = decision {
             draft.bytes = Bytes::Argument(&[]);
             (draft.present, draft.damaged, draft.changed) = (false, false, true);
-            if answer == Answer::Edited {
+            if matches!(answer, Answer::Edited { .. }) {
                 meta = Meta::default();
             }
         }
@@ -235,7 +235,9 @@ impl<'a> Drafts<'a> {
             Answer::FloatInScratch => Reply::Float(batch::push(output, &scratch.value)),
             Answer::Length(n) => Reply::Length(n),
             Answer::Error(error) => Reply::Error(error),
-            Answer::Edited => Reply::Edited { answer: batch::push(output, &scratch.answer), meta },
+            Answer::Edited { changed } => {
+                Reply::Edited { answer: batch::push(output, &scratch.answer), meta, changed }
+            }
             Answer::Aborted => return Err(Stop::All(Reply::Aborted)),
         })
     }

@@ -5,7 +5,7 @@ mod keys;
 mod list;
 
 pub(super) use docs::docs;
-pub(super) use keys::{getkeys, getkeysandflags};
+pub(super) use keys::{getkeys, getkeysandflags, meant};
 pub(super) use list::{count, list};
 
 use terrace_protocol::resp::Encoder;

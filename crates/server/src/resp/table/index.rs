@@ -5,9 +5,11 @@
 
 use super::{Categories, Command, TOP};
 
-const GROUPS: [&[Command]; 5] = [
+const GROUPS: [&[Command]; 7] = [
+    super::acl::ROWS,
     super::connection::ROWS,
     super::generic::ROWS,
+    super::pubsub::ROWS,
     super::server::ROWS,
     super::strings::ROWS,
     super::transactions::ROWS,
@@ -16,6 +18,8 @@ const GROUPS: [&[Command]; 5] = [
 const COUNTS: (usize, usize) = count();
 const TOP_LEVEL: usize = COUNTS.0;
 const TOTAL: usize = COUNTS.0 + COUNTS.1;
+/// How many there are, subcommands counted.
+pub(in crate::resp) const COMMAND_COUNT: usize = TOTAL;
 /// Four times as many, so that most names are found where they belong.
 const SLOTS: usize = (TOTAL * 4).next_power_of_two();
 const EMPTY: u16 = u16::MAX;

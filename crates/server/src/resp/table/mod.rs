@@ -5,19 +5,20 @@
 //! ```
 //! A row is added to the file of its group. Behind what a row must have, calls of [`Command`]'s methods say the rest.
 
+mod acl;
 mod connection;
 mod generic;
 mod index;
 mod keyspec;
+mod pubsub;
 mod server;
 mod strings;
 mod transactions;
 mod words;
 
-pub(super) use index::{COMMANDS, find, named, top_level};
+pub(super) use index::{COMMAND_COUNT, COMMANDS, find, named, top_level};
 pub(super) use keyspec::{KeySpec, keys_of};
-use words::Categories;
-pub(super) use words::{Flags, category, names_of_categories, names_of_flags};
+pub(super) use words::{CATEGORIES, Categories, Flags, category, names_of_categories, names_of_flags};
 
 use super::call::{Call, Outcome};
 

@@ -1,7 +1,7 @@
 //! Commands about the server.
 
 use super::{Command, NONE, command, container, sub};
-use crate::resp::{command as about, config, connection, help, info, keys};
+use crate::resp::{command as about, config, connection, help, info, keys, monitor};
 
 #[rustfmt::skip]
 pub(super) const ROWS: &[Command] = &[
@@ -17,6 +17,7 @@ pub(super) const ROWS: &[Command] = &[
         .cost("O(N) where N is the number of keys in the selected database").syntax("[ASYNC|SYNC]").categories("dangerous keyspace").tips("request_policy:all_shards response_policy:all_succeeded"),
     command("info", -1, "loading stale", NONE, "server", info::info, "Tells about the server, by section.")
         .syntax("[section...]").categories("dangerous").tips("nondeterministic_output request_policy:all_shards response_policy:special"),
+    command("monitor", 1, "admin noscript loading stale", NONE, "server", monitor::monitor, "Shows every command."),
 ];
 
 #[rustfmt::skip]

@@ -65,7 +65,11 @@ const FLAGS: [&str; 21] = [
 ];
 
 impl Flags {
+    pub const NO_AUTH: Self = Self::parse("no_auth");
     pub const READONLY: Self = Self::parse("readonly");
+    pub const WRITE: Self = Self::parse("write");
+    pub const ADMIN: Self = Self::parse("admin");
+    pub const SKIP_MONITOR: Self = Self::parse("skip_monitor");
     pub const NO_MULTI: Self = Self::parse("no_multi");
 
     pub(super) const fn parse(text: &str) -> Self {

@@ -1,0 +1,173 @@
+//! Lines of meta commands to requests, or to memcached's errors.
+//!
+//! memcached reads all flags before it says what is wrong; the last thing that is wrong with a number is what it says, but an
+//! unknown flag, or one that is there twice, ends the reading.
+
+use super::{Flags, Key, Meta, SetMode, bit};
+use crate::memcached::KEY_BYTES_MAX;
+use crate::memcached::base64::{KeyBuffer, decode};
+use crate::memcached::command::Command;
+use crate::memcached::line::{Header, HeaderKind, Line, VALUE_BYTES_MAX, refused};
+use crate::memcached::number::{signed, unsigned};
+use crate::memcached::reply::{
+    BAD_FLAG_NUMBER, BAD_INITIAL, BAD_KEY, BAD_LINE, BAD_MA_MODE, BAD_MODE_LENGTH, BAD_MS_MODE,
+    BAD_NUMERIC_DELTA, DUPLICATE_FLAG, ERROR, INVALID_FLAG, INVALID_OR_DUPLICATE_FLAG, LONG_OPAQUE,
+    MANY_FLAGS, MANY_FLAGS_OF_MG,
+};
+use crate::memcached::words::Words;
+
+/// Most words of a meta command, its name included.
+const WORDS_MAX: usize = 19;
+
+/// The longest opaque token, its letter included.
+const OPAQUE_BYTES_MAX: usize = 32;
+
+/// The flags that memcached 1.6.18 knows.
+const KNOWN: &[u8] = b"CDFIJLMNOPRTbcfhklqstuv";
+
+/// A key and the words behind it.
+struct Start<'a> {
+    key: &'a [u8],
+    rest: Words<'a>,
+    words: usize,
+}
+
+impl<'a> Start<'a> {
+    /// `None` without a key.
+    fn of(mut words: Words<'a>) -> Option<Self> {
+        let key = words.next()?;
+        // memcached stops counting words where no command may have as many.
+        let behind = words.take(WORDS_MAX).count();
+        Some(Self { key, rest: words, words: 2 + behind })
+    }
+}
+
+/// `mg KEY FLAG*`.
+pub(in crate::memcached) fn get(words: Words<'_>) -> Line<'_> {
+    let Some(start) = Start::of(words) else { return refused(ERROR) };
+    if start.key.len() > KEY_BYTES_MAX {
+        return refused(BAD_LINE);
+    }
+    if start.words > WORDS_MAX {
+        return refused(MANY_FLAGS_OF_MG);
+    }
+    match meta(start.key, start.rest) {
+        Ok(meta) if opaque_fits(&meta) => Line::Command(Command::MetaGet(meta)),
+        Ok(_) => refused(LONG_OPAQUE),
+        Err(reply) => refused(reply),
+    }
+}
+
+/// `ms KEY LENGTH FLAG*`, with a data block, which is skipped after an error once its length is known.
+pub(in crate::memcached) fn set(words: Words<'_>) -> Line<'_> {
+    let Some(start) = Start::of(words) else { return refused(ERROR) };
+    let mut rest = start.rest;
+    if start.key.len() > KEY_BYTES_MAX {
+        return refused(BAD_LINE);
+    }
+    let Some(length) = rest.next() else { return refused(BAD_LINE) };
+    if start.words > WORDS_MAX {
+        return refused(MANY_FLAGS);
+    }
+    let Some(value_bytes) = signed(length).filter(|bytes| (0..=VALUE_BYTES_MAX).contains(bytes)) else {
+        return refused(BAD_LINE);
+    };
+    let value_bytes = value_bytes.unsigned_abs();
+    let skipped = |reply| Line::Refused { reply, noreply: false, skip: value_bytes + 2 };
+    let meta = match meta(start.key, rest) {
+        Ok(meta) => meta,
+        Err(reply) => return skipped(reply),
+    };
+    let mode = match meta.flags.token(b'M') {
+        None | Some(b"S") => SetMode::Set,
+        Some(b"E") => SetMode::Add,
+        Some(b"A") => SetMode::Append,
+        Some(b"P") => SetMode::Prepend,
+        Some(b"R") => SetMode::Replace,
+        Some(_) => return skipped(BAD_MS_MODE),
+    };
+    if !opaque_fits(&meta) {
+        return skipped(LONG_OPAQUE);
+    }
+    match usize::try_from(value_bytes) {
+        Ok(value_bytes) => {
+            Line::Store(Header { kind: HeaderKind::Meta { meta, mode }, value_bytes, noreply: false })
+        }
+        Err(_) => skipped(BAD_LINE),
+    }
+}
+
+/// `md KEY FLAG*` and, with `number`, `ma KEY FLAG*`.
+pub(in crate::memcached) fn delete_or_number(words: Words<'_>, number: bool) -> Line<'_> {
+    let Some(start) = Start::of(words) else { return refused(ERROR) };
+    if start.key.len() > KEY_BYTES_MAX {
+        return refused(BAD_LINE);
+    }
+    if start.words > WORDS_MAX {
+        return refused(MANY_FLAGS);
+    }
+    let Ok(meta) = meta(start.key, start.rest) else { return refused(INVALID_OR_DUPLICATE_FLAG) };
+    let down = match meta.flags.token(b'M') {
+        None | Some(b"I" | b"+") => false,
+        Some(b"D" | b"-") => true,
+        Some(_) if number => return refused(BAD_MA_MODE),
+        Some(_) => false,
+    };
+    if !opaque_fits(&meta) {
+        return refused(LONG_OPAQUE);
+    }
+    Line::Command(if number { Command::MetaNumber { meta, down } } else { Command::MetaDelete(meta) })
+}
+
+/// `me KEY [b]`.
+pub(in crate::memcached) fn debug(mut words: Words<'_>) -> Line<'_> {
+    let Some(text) = words.next().filter(|key| key.len() <= KEY_BYTES_MAX) else { return refused(BAD_LINE) };
+    let base64 = words.next() == Some(b"b");
+    if base64 && decode(text, &mut KeyBuffer::default()).is_none() {
+        return refused(BAD_LINE);
+    }
+    Line::Command(Command::MetaDebug { key: Key { text, base64 } })
+}
+
+fn opaque_fits(meta: &Meta<'_>) -> bool {
+    meta.flags.token(b'O').is_none_or(|opaque| opaque.len() < OPAQUE_BYTES_MAX)
+}
+
+fn meta<'a>(key: &'a [u8], words: Words<'a>) -> Result<Meta<'a>, &'static [u8]> {
+    let mut flags = Flags { words, seen: 0 };
+    let mut wrong = None;
+    // Where memcached says nothing else.
+    let mut reply = BAD_LINE;
+    for word in words {
+        let letter = word[0];
+        if letter >= 127 || flags.has(letter) {
+            return Err(DUPLICATE_FLAG);
+        }
+        if !KNOWN.contains(&letter) {
+            return Err(INVALID_FLAG);
+        }
+        flags.seen |= bit(letter);
+        if let Some(error) = error_of(letter, word, key) {
+            reply = error.unwrap_or(reply);
+            wrong = Some(reply);
+        }
+    }
+    let key = Key { text: key, base64: flags.has(b'b') };
+    wrong.map_or(Ok(Meta { key, flags }), Err)
+}
+
+/// What is wrong with a flag: `Some(None)` is an error without a text of its own.
+fn error_of(letter: u8, word: &[u8], key: &[u8]) -> Option<Option<&'static [u8]>> {
+    let number = &word[1..];
+    let (right, text) = match letter {
+        b'b' => (decode(key, &mut KeyBuffer::default()).is_some(), Some(BAD_KEY)),
+        b'N' | b'R' | b'T' => (signed(number).is_some(), Some(BAD_FLAG_NUMBER)),
+        b'C' => (unsigned(number).is_some(), Some(BAD_FLAG_NUMBER)),
+        b'D' => (unsigned(number).is_some(), Some(BAD_NUMERIC_DELTA)),
+        b'J' => (unsigned(number).is_some(), Some(BAD_INITIAL)),
+        b'F' => (unsigned(number).is_some_and(|flags| u32::try_from(flags).is_ok()), None),
+        b'M' => (number.len() == 1, Some(BAD_MODE_LENGTH)),
+        _ => (true, None),
+    };
+    (!right).then_some(text)
+}

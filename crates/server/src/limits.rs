@@ -1,0 +1,162 @@
+//! Bounds on connections that may change while the server runs, and the memory that their buffers hold.
+//!
+//! # Thread safety
+//! Every number stands alone: relaxed. Who changes one wakes the workers ([`Shared::wake_workers`](crate::shared::Shared)),
+//! which then look at their connections anew.
+
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+
+use crate::options::ServerOptions;
+
+/// A bound that may change; 0 is none.
+#[derive(Debug, Default)]
+pub(crate) struct Bound(AtomicU64);
+
+impl Bound {
+    fn new(value: u64) -> Self {
+        Self(AtomicU64::new(value))
+    }
+
+    /// The bound, if there is one.
+    pub fn get(&self) -> Option<u64> {
+        Some(self.0.load(Relaxed)).filter(|value| *value > 0)
+    }
+
+    /// Changes it; 0 lifts it.
+    #[cfg_attr(
+        not(test),
+        expect(dead_code, reason = "for commands that change bounds while the server runs")
+    )]
+    pub fn set(&self, value: u64) {
+        self.0.store(value, Relaxed);
+    }
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(crate) struct Limits {
+    /// Connections at a time (Redis's `maxclients`).
+    pub connections: Bound,
+    /// Milliseconds without a byte from a client after which it is closed (`timeout`).
+    pub idle_ms: Bound,
+    /// Milliseconds that a client has to log in, where it must.
+    pub login_ms: Bound,
+    /// Milliseconds that a client has for a TLS handshake.
+    pub handshake_ms: Bound,
+    /// Seconds of silence after which the kernel asks whether a peer is still there (`tcp-keepalive`).
+    pub keepalive_s: Bound,
+    /// Unsent bytes for which a client is closed (`client-output-buffer-limit`, hard).
+    pub output_bytes: Bound,
+    /// The same for a client that subscribes to channels: its messages come whether it reads or not.
+    pub subscriber_output_bytes: Bound,
+    /// Bytes in the buffers of all clients (`maxmemory-clients`).
+    pub clients_bytes: Bound,
+    /// 1: where no password is needed, only clients of this machine are let in (`protected-mode`).
+    pub protected_mode: Bound,
+    /// 1: a Redis client must log in. The command layer keeps it in step with its users.
+    pub redis_login: Bound,
+    /// What the buffers of all clients hold.
+    pub held: Held,
+}
+
+impl Limits {
+    /// As the options say.
+    pub fn new(options: &ServerOptions) -> Self {
+        let ms = |duration: std::time::Duration| {
+            Bound::new(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX))
+        };
+        Self {
+            connections: Bound::new(options.max_connections as u64),
+            idle_ms: ms(options.idle_timeout),
+            login_ms: ms(options.login_timeout),
+            handshake_ms: ms(options.handshake_timeout),
+            keepalive_s: Bound::new(options.tcp_keepalive.as_secs()),
+            output_bytes: Bound::new(options.output_bytes_max as u64),
+            subscriber_output_bytes: Bound::new(options.subscriber_output_bytes_max as u64),
+            clients_bytes: Bound::new(options.clients_bytes_max as u64),
+            protected_mode: Bound::new(options.protected_mode.into()),
+            redis_login: Bound::default(),
+            held: Held::default(),
+        }
+    }
+
+    /// Whether the buffers of all clients hold more than they may.
+    pub fn is_over(&self) -> bool {
+        self.clients_bytes.get().is_some_and(|max| self.held.bytes() as u64 > max)
+    }
+}
+
+/// Classes of connections by what they hold; smaller ones than [`CLASS_BYTES_MIN`] have none.
+const CLASSES: usize = 24;
+const CLASS_BYTES_MIN: usize = 16 << 10;
+
+/// Bytes in clients' buffers, and how many clients there are of each size, so that those that hold most are found whichever
+/// worker has them.
+#[derive(Debug, Default)]
+pub(crate) struct Held {
+    bytes: AtomicUsize,
+    classes: [AtomicUsize; CLASSES],
+}
+
+impl Held {
+    /// A connection that held `before` holds `after`.
+    pub fn change(&self, before: usize, after: usize) {
+        // Wraps around where it shrinks, as the sum then does.
+        self.bytes.fetch_add(after.wrapping_sub(before), Relaxed);
+        let (left, entered) = (class(before), class(after));
+        if left != entered {
+            if let Some(class) = left {
+                self.classes[class].fetch_sub(1, Relaxed);
+            }
+            if let Some(class) = entered {
+                self.classes[class].fetch_add(1, Relaxed);
+            }
+        }
+    }
+
+    /// All of them.
+    pub fn bytes(&self) -> usize {
+        self.bytes.load(Relaxed)
+    }
+
+    /// What each connection of the topmost class holds at least, if there is one.
+    pub fn topmost(&self) -> Option<usize> {
+        let class = self.classes.iter().rposition(|count| count.load(Relaxed) > 0)?;
+        Some(CLASS_BYTES_MIN << class)
+    }
+}
+
+fn class(bytes: usize) -> Option<usize> {
+    let class = (bytes / CLASS_BYTES_MIN).checked_ilog2()?;
+    Some((class as usize).min(CLASSES - 1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_held_is_counted_by_size() {
+        let held = Held::default();
+        held.change(0, 100);
+        assert_eq!((held.bytes(), held.topmost()), (100, None));
+        held.change(0, 40 << 10);
+        held.change(0, 3 << 20);
+        assert_eq!(held.topmost(), Some(2 << 20));
+        held.change(3 << 20, 16 << 10);
+        assert_eq!((held.bytes(), held.topmost()), (100 + (56 << 10), Some(32 << 10)));
+        held.change(40 << 10, 0);
+        held.change(16 << 10, 0);
+        assert_eq!((held.bytes(), held.topmost()), (100, None));
+        assert_eq!(class(usize::MAX), Some(CLASSES - 1));
+    }
+
+    #[test]
+    fn no_bound_is_never_passed() {
+        let limits = Limits::default();
+        limits.held.change(0, usize::MAX / 2);
+        assert!(!limits.is_over());
+        limits.clients_bytes.set(1);
+        assert!(limits.is_over());
+    }
+}

@@ -1,0 +1,196 @@
+//! What a meta command's rule is given and answers, as bytes. Both ends are here: no length comes from a client.
+
+use terrace_engine::Meta;
+use terrace_protocol::memcached::expire_at_ms;
+use terrace_protocol::memcached::meta::Flags;
+
+/// State of a record: it was invalidated, and is shown as stale.
+pub(super) const STALE: u8 = 1;
+/// State of a record: one client was told to fetch it anew.
+pub(super) const TOKEN_SENT: u8 = 2;
+/// State of a record: its key is shown in base64.
+pub(super) const BINARY_KEY: u8 = 4;
+
+/// What a flag does to a record, in the order of the client's flags.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    /// `T`: gives it this expiry, 0 for never.
+    Expire(u64),
+    /// `N`: gives it this one if it was created.
+    ExpireCreated(u64),
+    /// `R`: a win if it expires in fewer seconds than this.
+    Recache(u64),
+    /// `t`: this is the moment at which the answer shows the expiry.
+    ShowExpiry,
+}
+
+/// Appends the steps of these flags that change something.
+pub(super) fn put_steps(flags: Flags<'_>, now_ms: u64, out: &mut Vec<u8>) {
+    let at = |letter| flags.signed(letter).and_then(|exptime| expire_at_ms(exptime, now_ms)).unwrap_or(0);
+    for (letter, _) in flags.iter() {
+        let number = match letter {
+            b'T' | b'N' => at(letter),
+            b'R' => seconds_left(at(b'R'), now_ms),
+            b't' => 0,
+            _ => continue,
+        };
+        out.push(letter);
+        out.extend_from_slice(&number.to_le_bytes());
+    }
+}
+
+/// The steps that [`put_steps`] wrote.
+pub(super) fn steps(bytes: &[u8]) -> impl Iterator<Item = Step> {
+    let (steps, _) = bytes.as_chunks::<9>();
+    steps.iter().map(|[letter, number @ ..]| {
+        let number = u64::from_le_bytes(*number);
+        match letter {
+            b'T' => Step::Expire(number),
+            b'N' => Step::ExpireCreated(number),
+            b'R' => Step::Recache(number),
+            _ => Step::ShowExpiry,
+        }
+    })
+}
+
+/// Whole seconds until a moment, as memcached counts them; 0 if it has passed or is never.
+pub(in crate::memcached) fn seconds_left(expire_at: u64, now_ms: u64) -> u64 {
+    expire_at.saturating_sub(now_ms).div_ceil(1000)
+}
+
+/// Takes a number from the front; 0 where nothing is left.
+pub(super) fn take_u64(bytes: &mut &[u8]) -> u64 {
+    match bytes.split_first_chunk::<8>() {
+        Some((number, rest)) => {
+            *bytes = rest;
+            u64::from_le_bytes(*number)
+        }
+        None => 0,
+    }
+}
+
+/// Takes a byte from the front; 0 where nothing is left.
+pub(super) fn take_u8(bytes: &mut &[u8]) -> u8 {
+    match bytes.split_first() {
+        Some((byte, rest)) => {
+            *bytes = rest;
+            *byte
+        }
+        None => 0,
+    }
+}
+
+/// How an edit ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Status {
+    /// There is no record.
+    #[default]
+    Absent,
+    /// There is one.
+    Found,
+    /// There is one now.
+    Created,
+    /// There is one with another cas token.
+    Mismatch,
+    /// There is one that an `add` did not replace.
+    NotStored,
+    /// There is one that is not a number.
+    NotNumber,
+}
+
+/// What an edit answers; the value (or number), if asked for, stands behind it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct View {
+    pub status: Status,
+    /// The client won the right to fetch it anew.
+    pub won: bool,
+    /// The record's state before.
+    pub state: u8,
+    pub flags: u32,
+    /// As the answer shows it.
+    pub expire_at: u64,
+    /// The version before.
+    pub version: u64,
+    /// The value's length.
+    pub value_bytes: u64,
+}
+
+impl View {
+    /// A record as it is.
+    pub(super) fn of(meta: &Meta) -> Self {
+        Self {
+            status: Status::Found,
+            won: false,
+            state: meta.state,
+            flags: meta.flags,
+            expire_at: meta.expire_at,
+            version: meta.version,
+            value_bytes: meta.value_bytes,
+        }
+    }
+
+    /// Appends it.
+    pub(super) fn put(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&[self.status as u8, u8::from(self.won), self.state]);
+        for number in [u64::from(self.flags), self.expire_at, self.version, self.value_bytes] {
+            out.extend_from_slice(&number.to_le_bytes());
+        }
+    }
+
+    /// Takes it from the front.
+    pub(super) fn take(bytes: &mut &[u8]) -> Self {
+        let status = match take_u8(bytes) {
+            1 => Status::Found,
+            2 => Status::Created,
+            3 => Status::Mismatch,
+            4 => Status::NotStored,
+            5 => Status::NotNumber,
+            _ => Status::Absent,
+        };
+        let (won, state) = (take_u8(bytes) != 0, take_u8(bytes));
+        let [flags, expire_at, version, value_bytes] = std::array::from_fn(|_| take_u64(bytes));
+        Self { status, won, state, flags: flags as u32, expire_at, version, value_bytes }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn views_and_numbers_come_back() {
+        for status in [
+            Status::Absent,
+            Status::Found,
+            Status::Created,
+            Status::Mismatch,
+            Status::NotStored,
+            Status::NotNumber,
+        ] {
+            let view = View {
+                status,
+                won: true,
+                state: 6,
+                flags: u32::MAX,
+                expire_at: 5,
+                version: u64::MAX,
+                value_bytes: 7,
+            };
+            let mut bytes = Vec::new();
+            view.put(&mut bytes);
+            bytes.extend_from_slice(b"value");
+            let mut rest = &bytes[..];
+            assert_eq!((View::take(&mut rest), rest), (view, &b"value"[..]));
+        }
+        assert_eq!(take_u64(&mut &b"short"[..]), 0);
+    }
+
+    #[test]
+    fn seconds_are_counted_to_the_next_whole_one() {
+        assert_eq!(
+            [seconds_left(10_000, 9_999), seconds_left(10_000, 9_000), seconds_left(10_000, 8_999)],
+            [1, 1, 2]
+        );
+        assert_eq!([seconds_left(10_000, 10_000), seconds_left(0, 5)], [0, 0]);
+    }
+}

@@ -1,0 +1,57 @@
+//! Meta commands: `mg`, `ms`, `md`, `ma`, `me`.
+//!
+//! ```text
+//!   flags --plan.rs--> one of the engine's own operations where it does, else an edit: a rule of rules.rs and its argument
+//!   answer.rs <------- the operation's reply, or the view of the record that the rule left (codec.rs)
+//! ```
+//!
+//! Three bits of a record's state are memcached's: that it was invalidated ([`codec::STALE`]), that somebody was told to fetch it
+//! anew ([`codec::TOKEN_SENT`]), and that its key is shown in base64 ([`codec::BINARY_KEY`]).
+
+mod answer;
+mod codec;
+mod plan;
+mod rules;
+#[cfg(test)]
+mod tests;
+
+use terrace_engine::Span;
+
+pub(super) use codec::seconds_left;
+pub(super) use plan::{debug, delete, get, number, set};
+
+/// A meta command in the batch.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct MetaPlanned {
+    verb: Verb,
+    op: usize,
+    /// The client's flags, as text.
+    flags: Span,
+    /// `q`: the answer that says nothing new is not sent.
+    quiet: bool,
+    /// The key came in base64.
+    base64: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Verb {
+    Get {
+        /// `v`.
+        value: bool,
+        /// `T`.
+        touches: bool,
+        /// Not `u`: it counts as an access.
+        uses: bool,
+    },
+    Set {
+        /// A cas token was given to a set or a replace.
+        checked: bool,
+    },
+    Delete,
+    Number {
+        down: bool,
+        /// `v`.
+        value: bool,
+    },
+    Debug,
+}

@@ -1,0 +1,154 @@
+//! Meta commands to operations.
+
+use terrace_engine::{Batch, Condition, EditFn, Expiry, OpKind};
+use terrace_protocol::memcached::meta::{Flags, Meta, SetMode};
+use terrace_protocol::memcached::{Key, KeyBuffer, expire_at_ms};
+
+use super::codec::put_steps;
+use super::rules::{self, Mode, SetRule};
+use super::{MetaPlanned, Verb};
+use crate::memcached::DATABASE;
+use crate::protocol::Context;
+
+/// `mg`: a read, unless it may change the record.
+pub(in crate::memcached) fn get(meta: Meta<'_>, batch: &mut Batch, ctx: &Context<'_>) -> MetaPlanned {
+    let Meta { key, flags } = meta;
+    let state = &ctx.shared.counters.memcached;
+    if flags.has(b'h') || flags.has(b'l') {
+        state.keep_accesses(ctx.now_ms);
+    }
+    let value = flags.has(b'v');
+    let touches = flags.has(b'T');
+    // An invalidated record changes by being read: the first reader wins.
+    let changes = touches || flags.has(b'N') || flags.has(b'R') || state.may_be_stale(ctx);
+    let op = if changes {
+        let mut argument = vec![u8::from(flags.has(b'N')), u8::from(value)];
+        put_steps(flags, ctx.now_ms, &mut argument);
+        edit(batch, key, rules::get, &argument)
+    } else {
+        push(batch, key, OpKind::Get { value })
+    };
+    planned(batch, Verb::Get { value, touches, uses: !flags.has(b'u') }, op, key, flags)
+}
+
+/// `ms`.
+pub(in crate::memcached) fn set(
+    meta: Meta<'_>,
+    mode: SetMode,
+    value: &[u8],
+    batch: &mut Batch,
+    ctx: &Context<'_>,
+) -> MetaPlanned {
+    let Meta { key, flags } = meta;
+    let rule = SetRule {
+        mode: match mode {
+            SetMode::Set => Mode::Set,
+            SetMode::Add => Mode::Add,
+            SetMode::Replace => Mode::Replace,
+            SetMode::Append => Mode::Append,
+            SetMode::Prepend => Mode::Prepend,
+        },
+        binary_key: key.base64,
+        invalidates: flags.has(b'I'),
+        cas: flags.unsigned(b'C'),
+        flags: flags.unsigned(b'F').map_or(0, |flags| flags as u32),
+        expire_at: flags.signed(b'T').and_then(|exptime| expire_at_ms(exptime, ctx.now_ms)).unwrap_or(0),
+    };
+    let checked = rule.cas.is_some() && matches!(mode, SetMode::Set | SetMode::Replace);
+    let op = match plain(&rule, value, flags, batch) {
+        Some(kind) => push(batch, key, kind),
+        None => {
+            if rule.invalidates {
+                ctx.shared.counters.memcached.note_stale();
+            }
+            let mut argument = Vec::with_capacity(value.len() + 32);
+            rule.put(value, &mut argument);
+            edit(batch, key, rules::set, &argument)
+        }
+    };
+    planned(batch, Verb::Set { checked }, op, key, flags)
+}
+
+/// The engine's own operation for it, if there is one.
+fn plain(rule: &SetRule, value: &[u8], flags: Flags<'_>, batch: &mut Batch) -> Option<OpKind> {
+    let joins = matches!(rule.mode, Mode::Append | Mode::Prepend);
+    if joins && !flags.has(b'c') {
+        let value = batch.bytes(value);
+        let condition = rule.cas.map_or(Condition::Always, Condition::Version);
+        let front = rule.mode == Mode::Prepend;
+        return Some(OpKind::Append { value, front, create: false, condition });
+    }
+    // What is joined answers no cas token; an add with a cas token ignores it.
+    if joins || rule.binary_key || (rule.invalidates && rule.cas.is_some()) {
+        return None;
+    }
+    let condition = match (rule.mode, rule.cas) {
+        (Mode::Add, _) => Condition::Absent,
+        (_, Some(cas)) => Condition::Version(cas),
+        (Mode::Replace, None) => Condition::Present,
+        (_, None) => Condition::Always,
+    };
+    let expiry = if rule.expire_at == 0 { Expiry::Clear } else { Expiry::At(rule.expire_at) };
+    let value = batch.bytes(value);
+    Some(OpKind::Set { value, condition, expiry, flags: Some(rule.flags), old_value: false })
+}
+
+/// `md`.
+pub(in crate::memcached) fn delete(meta: Meta<'_>, batch: &mut Batch, ctx: &Context<'_>) -> MetaPlanned {
+    let Meta { key, flags } = meta;
+    let cas = flags.unsigned(b'C');
+    let op = if flags.has(b'I') {
+        ctx.shared.counters.memcached.note_stale();
+        let mut argument = Vec::new();
+        rules::put_cas(cas, &mut argument);
+        put_steps(flags, ctx.now_ms, &mut argument);
+        edit(batch, key, rules::invalidate, &argument)
+    } else {
+        let condition = cas.map_or(Condition::Always, Condition::Version);
+        push(batch, key, OpKind::Delete { condition, old_value: false })
+    };
+    planned(batch, Verb::Delete, op, key, flags)
+}
+
+/// `ma`.
+pub(in crate::memcached) fn number(
+    meta: Meta<'_>,
+    down: bool,
+    batch: &mut Batch,
+    ctx: &Context<'_>,
+) -> MetaPlanned {
+    let Meta { key, flags } = meta;
+    let mut argument = vec![u8::from(down), u8::from(flags.has(b'N'))];
+    argument.extend_from_slice(&flags.unsigned(b'D').unwrap_or(1).to_le_bytes());
+    argument.extend_from_slice(&flags.unsigned(b'J').unwrap_or(0).to_le_bytes());
+    rules::put_cas(flags.unsigned(b'C'), &mut argument);
+    put_steps(flags, ctx.now_ms, &mut argument);
+    let op = edit(batch, key, rules::number, &argument);
+    planned(batch, Verb::Number { down, value: flags.has(b'v') }, op, key, flags)
+}
+
+/// `me`.
+pub(in crate::memcached) fn debug(key: Key<'_>, batch: &mut Batch, ctx: &Context<'_>) -> MetaPlanned {
+    ctx.shared.counters.memcached.keep_accesses(ctx.now_ms);
+    let op = push(batch, key, OpKind::Get { value: false });
+    let flags = batch.bytes(b"");
+    MetaPlanned { verb: Verb::Debug, op, flags, quiet: false, base64: key.base64 }
+}
+
+fn edit(batch: &mut Batch, key: Key<'_>, edit: EditFn, argument: &[u8]) -> usize {
+    let argument = batch.bytes(argument);
+    push(batch, key, OpKind::Edit { edit, argument })
+}
+
+fn push(batch: &mut Batch, key: Key<'_>, kind: OpKind) -> usize {
+    if key.base64 {
+        batch.push(DATABASE, key.bytes(&mut KeyBuffer::default()), kind)
+    } else {
+        batch.push(DATABASE, key.text, kind)
+    }
+}
+
+fn planned(batch: &mut Batch, verb: Verb, op: usize, key: Key<'_>, flags: Flags<'_>) -> MetaPlanned {
+    let text = batch.bytes(flags.text());
+    MetaPlanned { verb, op, flags: text, quiet: flags.has(b'q'), base64: key.base64 }
+}

@@ -1,0 +1,239 @@
+//! What meta commands make of a record: pure functions, run inside the engine's critical section for the key.
+
+use terrace_engine::{Edit, NewBytes, OldRecord, Outcome, Put};
+use terrace_protocol::memcached::unsigned;
+
+use super::codec::{
+    BINARY_KEY, STALE, Status, Step, TOKEN_SENT, View, seconds_left, steps, take_u8, take_u64,
+};
+
+/// A longer value is no number, whatever it is.
+const NUMBER_BYTES_MAX: usize = 1024;
+
+/// `mg`, where it may change something. Argument: whether a missing record is created, whether the value is shown, steps.
+pub(super) fn get(edit: &mut Edit<'_>) -> Outcome {
+    let mut argument = edit.argument;
+    let (creates, shows_value) = (take_u8(&mut argument) != 0, take_u8(&mut argument) != 0);
+    let created = edit.old.is_none();
+    if created && !creates {
+        View::default().put(edit.answer);
+        return Outcome::Keep;
+    }
+    let mut view = match &edit.old {
+        Some(old) => View::of(&old.meta),
+        None => View { status: Status::Created, ..View::default() },
+    };
+    let mut expire_at = view.expire_at;
+    for step in steps(argument) {
+        match step {
+            Step::Expire(at) => expire_at = at,
+            Step::ExpireCreated(at) => {
+                if created {
+                    expire_at = at;
+                    view.won = true;
+                }
+            }
+            Step::Recache(seconds) => {
+                let left = seconds_left(expire_at, edit.now_ms);
+                view.won |= view.state & TOKEN_SENT == 0 && !created && expire_at != 0 && left < seconds;
+            }
+            Step::ShowExpiry => view.expire_at = expire_at,
+        }
+    }
+    // Who comes first after an invalidation wins.
+    view.won |= view.state & (STALE | TOKEN_SENT) == STALE;
+    let changed = created || view.won || steps(argument).any(|step| matches!(step, Step::Expire(_)));
+    view.put(edit.answer);
+    let old = edit.old.as_ref().map_or(&[][..], |old| old.value);
+    if shows_value {
+        edit.answer.extend_from_slice(old);
+    }
+    if !changed {
+        return Outcome::Keep;
+    }
+    let state = view.state | if view.won { TOKEN_SENT } else { 0 };
+    let bytes = if created { NewBytes::Value } else { NewBytes::Old };
+    Outcome::Put(Put { bytes, flags: view.flags, expire_at, state })
+}
+
+/// What `ms` stores, for [`set`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct SetRule {
+    pub mode: Mode,
+    /// The key is shown in base64.
+    pub binary_key: bool,
+    /// `I`: an older cas token stores, too, and the record is stale.
+    pub invalidates: bool,
+    pub cas: Option<u64>,
+    pub flags: u32,
+    pub expire_at: u64,
+}
+
+/// When [`set`] stores, and what.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Mode {
+    Set,
+    Add,
+    Replace,
+    Append,
+    Prepend,
+}
+
+const MODES: [Mode; 5] = [Mode::Set, Mode::Add, Mode::Replace, Mode::Append, Mode::Prepend];
+
+impl SetRule {
+    /// Appends the argument: this, and the value.
+    pub(super) fn put(&self, value: &[u8], out: &mut Vec<u8>) {
+        out.extend_from_slice(&[self.mode as u8, u8::from(self.binary_key), u8::from(self.invalidates)]);
+        out.push(u8::from(self.cas.is_some()));
+        for number in [self.cas.unwrap_or(0), u64::from(self.flags), self.expire_at] {
+            out.extend_from_slice(&number.to_le_bytes());
+        }
+        out.extend_from_slice(value);
+    }
+
+    fn take(bytes: &mut &[u8]) -> Self {
+        let mode = MODES.get(usize::from(take_u8(bytes))).copied().unwrap_or(Mode::Set);
+        let [binary_key, invalidates, has_cas] = std::array::from_fn(|_| take_u8(bytes) != 0);
+        let [cas, flags, expire_at] = std::array::from_fn(|_| take_u64(bytes));
+        Self { mode, binary_key, invalidates, cas: has_cas.then_some(cas), flags: flags as u32, expire_at }
+    }
+}
+
+/// `ms`, where the engine's own rules don't do.
+pub(super) fn set(edit: &mut Edit<'_>) -> Outcome {
+    let mut value = edit.argument;
+    let rule = SetRule::take(&mut value);
+    let joins = matches!(rule.mode, Mode::Append | Mode::Prepend);
+    let keeps = |edit: &mut Edit<'_>, status| {
+        View { status, ..View::default() }.put(edit.answer);
+        Outcome::Keep
+    };
+    let fresh = Put {
+        bytes: NewBytes::Value,
+        flags: rule.flags,
+        expire_at: rule.expire_at,
+        state: if rule.binary_key { BINARY_KEY } else { 0 },
+    };
+    let put = match (edit.old, rule.mode, rule.cas) {
+        (None, Mode::Set, None) | (None, Mode::Add, _) => fresh,
+        // A cas token makes a check of a set and of a replace.
+        (None, Mode::Set | Mode::Replace, Some(_)) => return keeps(edit, Status::Absent),
+        (None, ..) | (Some(_), Mode::Add, _) => return keeps(edit, Status::NotStored),
+        (Some(old), _, Some(cas)) if cas != old.meta.version => {
+            if joins || !rule.invalidates || cas > old.meta.version {
+                return keeps(edit, Status::Mismatch);
+            }
+            // What an old token stores is stale from the start, and lives no longer than what it replaces.
+            let state = fresh.state | STALE | old.meta.state & TOKEN_SENT;
+            Put { expire_at: old.meta.expire_at, state, ..fresh }
+        }
+        (Some(old), ..) if joins => {
+            Put { flags: old.meta.flags, expire_at: old.meta.expire_at, state: old.meta.state, ..fresh }
+        }
+        (Some(_), ..) => fresh,
+    };
+    let old = edit.old.map_or(&[][..], |old| old.value);
+    match rule.mode {
+        Mode::Append => edit.value.extend_from_slice(old),
+        Mode::Prepend => {
+            edit.value.extend_from_slice(value);
+            value = old;
+        }
+        _ => {}
+    }
+    edit.value.extend_from_slice(value);
+    View { status: Status::Found, ..View::default() }.put(edit.answer);
+    Outcome::Put(put)
+}
+
+/// `md` with `I`. Argument: whether a cas token is given, it, steps.
+pub(super) fn invalidate(edit: &mut Edit<'_>) -> Outcome {
+    let mut argument = edit.argument;
+    let cas = cas(&mut argument);
+    let Some(old) = edit.old else {
+        View::default().put(edit.answer);
+        return Outcome::Keep;
+    };
+    if cas.is_some_and(|cas| cas != old.meta.version) {
+        View { status: Status::Mismatch, ..View::default() }.put(edit.answer);
+        return Outcome::Keep;
+    }
+    View::of(&old.meta).put(edit.answer);
+    let mut expire_at = old.meta.expire_at;
+    for step in steps(argument) {
+        if let Step::Expire(at) = step {
+            expire_at = at;
+        }
+    }
+    // The next client wins once more.
+    let state = old.meta.state & !TOKEN_SENT | STALE;
+    Outcome::Put(Put { bytes: NewBytes::Old, flags: old.meta.flags, expire_at, state })
+}
+
+/// Appends a cas token for [`cas`].
+pub(super) fn put_cas(cas: Option<u64>, out: &mut Vec<u8>) {
+    out.push(u8::from(cas.is_some()));
+    out.extend_from_slice(&cas.unwrap_or(0).to_le_bytes());
+}
+
+fn cas(argument: &mut &[u8]) -> Option<u64> {
+    let has_cas = take_u8(argument) != 0;
+    let cas = take_u64(argument);
+    has_cas.then_some(cas)
+}
+
+/// `ma`. Argument: whether down, whether a missing record is created, delta, initial number, cas token, steps. The answer's
+/// value is the number.
+pub(super) fn number(edit: &mut Edit<'_>) -> Outcome {
+    let mut argument = edit.argument;
+    let (down, creates) = (take_u8(&mut argument) != 0, take_u8(&mut argument) != 0);
+    let (delta, initial) = (take_u64(&mut argument), take_u64(&mut argument));
+    // 0 is no token, as in memcached.
+    let cas = cas(&mut argument).filter(|&cas| cas != 0);
+    let (status, number) = match &edit.old {
+        None if creates => (Status::Created, initial),
+        None => (Status::Absent, 0),
+        Some(old) => match added(old, down, delta, cas) {
+            Ok(number) => (Status::Found, number),
+            Err(status) => (status, 0),
+        },
+    };
+    let mut view = View { status, ..edit.old.map_or_else(View::default, |old| View::of(&old.meta)) };
+    if !matches!(status, Status::Created | Status::Found) {
+        view.put(edit.answer);
+        return Outcome::Keep;
+    }
+    let mut expire_at = view.expire_at;
+    for step in steps(argument) {
+        match step {
+            Step::Expire(at) => expire_at = at,
+            Step::ExpireCreated(at) if status == Status::Created => expire_at = at,
+            Step::ShowExpiry => view.expire_at = expire_at,
+            _ => {}
+        }
+    }
+    let mut digits = itoa::Buffer::new();
+    let digits = digits.format(number).as_bytes();
+    edit.value.extend_from_slice(digits);
+    view.value_bytes = digits.len() as u64;
+    view.put(edit.answer);
+    edit.answer.extend_from_slice(digits);
+    // A shorter number keeps its length, filled with spaces.
+    let length = edit.old.map_or(0, |old| old.value.len());
+    if edit.value.len() < length {
+        edit.value.resize(length, b' ');
+    }
+    Outcome::Put(Put { bytes: NewBytes::Value, flags: view.flags, expire_at, state: view.state })
+}
+
+fn added(old: &OldRecord<'_>, down: bool, delta: u64, cas: Option<u64>) -> Result<u64, Status> {
+    if old.value.is_empty() || old.value.len() > NUMBER_BYTES_MAX {
+        return Err(Status::NotNumber);
+    }
+    if cas.is_some_and(|cas| cas != old.meta.version) {
+        return Err(Status::Mismatch);
+    }
+    let found = unsigned(old.value).ok_or(Status::NotNumber)?;
+    Ok(if down { found.saturating_sub(delta) } else { found.wrapping_add(delta) })
+}

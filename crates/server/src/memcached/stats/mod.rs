@@ -1,0 +1,83 @@
+//! `stats`.
+
+mod general;
+mod settings;
+
+use terrace_protocol::memcached::{Words, reply};
+
+use super::admin;
+use super::plan::Planned;
+use crate::protocol::Context;
+
+/// What `stats` was asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Report {
+    General,
+    Settings,
+    Items,
+    Slabs,
+    Sizes,
+    Extstore,
+    Detail,
+    Reset,
+}
+
+const DETAIL_USAGE: &[u8] = b"CLIENT_ERROR usage: stats detail on|off|dump\r\n";
+/// There are no slab classes whose sizes could be counted. As memcached's, without an end.
+const SIZES_OFF: &[u8] = b"STAT sizes_status disabled\r\n";
+const SIZES_ERROR: &[u8] = b"STAT sizes_status error\r\nSTAT sizes_error not_supported\r\n";
+
+/// By the words after `stats`; words beyond those that mean something don't matter.
+pub(super) fn plan(mut args: Words<'_>, ctx: &Context<'_>) -> Planned {
+    let text = |reply| Planned::Text { reply, noreply: false };
+    let state = &ctx.shared.counters.memcached;
+    Planned::Stats(match args.next() {
+        None => Report::General,
+        Some(b"settings") => Report::Settings,
+        Some(b"items") => Report::Items,
+        Some(b"slabs") => Report::Slabs,
+        Some(b"sizes") => Report::Sizes,
+        Some(b"extstore") => Report::Extstore,
+        Some(b"reset") => Report::Reset,
+        Some(b"sizes_enable") => return text(SIZES_ERROR),
+        Some(b"sizes_disable") => return text(SIZES_OFF),
+        Some(b"cachedump") => return admin::cachedump(args, ctx),
+        Some(b"detail") => match args.next() {
+            Some(b"on") => {
+                state.set_detail(true);
+                return text(reply::OK);
+            }
+            Some(b"off") => {
+                state.set_detail(false);
+                return text(reply::OK);
+            }
+            Some(b"dump") => Report::Detail,
+            _ => return text(DETAIL_USAGE),
+        },
+        Some(_) => return text(reply::ERROR),
+    })
+}
+
+/// Appends a report. `items` and `slabs` are empty but for what has a meaning here: there are no slab classes.
+pub(super) fn write(report: Report, ctx: &Context<'_>, out: &mut Vec<u8>) {
+    let state = &ctx.shared.counters.memcached;
+    match report {
+        Report::General => general::write(ctx, out),
+        Report::Settings => settings::write(ctx, out),
+        Report::Items | Report::Extstore => {}
+        Report::Slabs => slabs(ctx, out),
+        Report::Sizes => reply::stat(out, "sizes_status", "disabled"),
+        Report::Detail => state.prefixes.dump(out),
+        Report::Reset => {
+            state.reset();
+            return out.extend_from_slice(reply::RESET);
+        }
+    }
+    out.extend_from_slice(reply::END);
+}
+
+fn slabs(ctx: &Context<'_>, out: &mut Vec<u8>) {
+    let store = ctx.shared.store.stats();
+    reply::stat(out, "active_slabs", 0);
+    reply::stat(out, "total_malloced", store.tiers.iter().map(|tier| tier.used_bytes).sum::<u64>());
+}

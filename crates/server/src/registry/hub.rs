@@ -1,0 +1,231 @@
+//! Who listens to what: channels, patterns of channels, shard channels.
+//!
+//! Channels are spread over parts, each with a lock of its own. A message is pushed to all who get it while the lock of its
+//! channel's part is held: so all of them see the messages of a channel in the same order, and who unsubscribes gets what
+//! was published before, and nothing after.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+use parking_lot::{Mutex, RwLock};
+use terrace_protocol::resp::{Encoder, Version};
+
+use super::{Entry, Registry};
+use crate::resp::glob;
+
+const PARTS: usize = 16;
+
+/// Something to listen to. The order is that of [`Subscriptions`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Topic {
+    /// SUBSCRIBE.
+    Channel,
+    /// PSUBSCRIBE.
+    Pattern,
+    /// SSUBSCRIBE.
+    Shard,
+}
+
+/// A channel's or a pattern's name.
+pub(crate) type Name = Arc<[u8]>;
+
+/// By id, so that the oldest is first.
+type Subscribers = BTreeMap<u64, Arc<Entry>>;
+
+/// See the module.
+#[derive(Default)]
+pub(crate) struct Hub {
+    channels: Parts,
+    shards: Parts,
+    patterns: RwLock<BTreeMap<Name, Subscribers>>,
+    /// Of `patterns`; saves its lock.
+    pattern_count: AtomicUsize,
+    /// Subscriptions to channels and patterns; who has only that to tell need not speak when it is 0.
+    listened: AtomicUsize,
+}
+
+#[derive(Default)]
+struct Parts {
+    parts: [Mutex<HashMap<Name, Subscribers>>; PARTS],
+    hasher: RandomState,
+}
+
+impl Parts {
+    fn of(&self, name: &[u8]) -> &Mutex<HashMap<Name, Subscribers>> {
+        &self.parts[self.hasher.hash_one(name) as usize % PARTS]
+    }
+
+    /// The names that somebody listens to and the pattern matches.
+    fn names(&self, pattern: Option<&[u8]>) -> Vec<Name> {
+        let fits = |name: &&Name| pattern.is_none_or(|pattern| glob::matches(pattern, name));
+        self.parts
+            .iter()
+            .flat_map(|part| part.lock().keys().filter(fits).cloned().collect::<Vec<_>>())
+            .collect()
+    }
+
+    fn count(&self, name: &[u8]) -> usize {
+        self.of(name).lock().get(name).map_or(0, BTreeMap::len)
+    }
+}
+
+impl Hub {
+    /// Whether a message could reach anybody.
+    pub fn is_listened_to(&self) -> bool {
+        self.listened.load(Relaxed) > 0
+    }
+
+    /// From now on the connection gets what is published there.
+    pub fn add(&self, topic: Topic, name: &Name, entry: &Arc<Entry>) {
+        let insert = |subscribers: &mut Subscribers| {
+            subscribers.insert(entry.id(), Arc::clone(entry));
+        };
+        match topic {
+            Topic::Channel => insert(self.channels.of(name).lock().entry(Arc::clone(name)).or_default()),
+            Topic::Shard => insert(self.shards.of(name).lock().entry(Arc::clone(name)).or_default()),
+            Topic::Pattern => {
+                let mut patterns = self.patterns.write();
+                insert(patterns.entry(Arc::clone(name)).or_default());
+                self.pattern_count.store(patterns.len(), Relaxed);
+            }
+        }
+        if topic != Topic::Shard {
+            self.listened.fetch_add(1, Relaxed);
+        }
+    }
+
+    /// What is published there from now on does not reach the connection.
+    pub fn remove(&self, topic: Topic, name: &[u8], entry: &Entry) {
+        let remove = |subscribers: &mut Subscribers| {
+            let removed = subscribers.remove(&entry.id()).is_some();
+            if removed && topic != Topic::Shard {
+                self.listened.fetch_sub(1, Relaxed);
+            }
+            subscribers.is_empty()
+        };
+        match topic {
+            Topic::Channel | Topic::Shard => {
+                let parts = if topic == Topic::Channel { &self.channels } else { &self.shards };
+                let mut part = parts.of(name).lock();
+                if part.get_mut(name).is_some_and(remove) {
+                    part.remove(name);
+                    part.shrink_to(16);
+                }
+            }
+            Topic::Pattern => {
+                let mut patterns = self.patterns.write();
+                if patterns.get_mut(name).is_some_and(remove) {
+                    patterns.remove(name);
+                }
+                self.pattern_count.store(patterns.len(), Relaxed);
+            }
+        }
+    }
+
+    /// Sends a message to all who listen; returns how many get it, each subscription counted.
+    pub fn publish(&self, channel: &[u8], message: &[u8], registry: &Registry) -> usize {
+        let part = self.channels.of(channel).lock();
+        let mut count = 0;
+        if let Some(subscribers) = part.get(channel) {
+            count += Forms::new(&[b"message", channel, message]).push(subscribers, registry);
+        }
+        // Under the lock of the part: who listens to a channel and a pattern gets both in the same order as others.
+        if self.pattern_count.load(Relaxed) > 0 {
+            for (pattern, subscribers) in &*self.patterns.read() {
+                if glob::matches(pattern, channel) {
+                    let parts = [&b"pmessage"[..], pattern, channel, message];
+                    count += Forms::new(&parts).push(subscribers, registry);
+                }
+            }
+        }
+        count
+    }
+
+    /// The same for a shard channel.
+    pub fn publish_to_shard(&self, channel: &[u8], message: &[u8], registry: &Registry) -> usize {
+        let part = self.shards.of(channel).lock();
+        let Some(subscribers) = part.get(channel) else { return 0 };
+        Forms::new(&[b"smessage", channel, message]).push(subscribers, registry)
+    }
+
+    /// The channels, or shard channels, that somebody listens to and the pattern matches.
+    pub fn names(&self, topic: Topic, pattern: Option<&[u8]>) -> Vec<Name> {
+        if topic == Topic::Shard { self.shards.names(pattern) } else { self.channels.names(pattern) }
+    }
+
+    /// How many connections listen to a channel, or a shard channel.
+    pub fn count(&self, topic: Topic, name: &[u8]) -> usize {
+        if topic == Topic::Shard { self.shards.count(name) } else { self.channels.count(name) }
+    }
+
+    /// Different patterns that somebody listens to.
+    pub fn patterns(&self) -> usize {
+        self.pattern_count.load(Relaxed)
+    }
+}
+
+/// One message in both versions of the protocol, encoded when the first connection of that version gets it.
+pub(crate) struct Forms<'a> {
+    parts: &'a [&'a [u8]],
+    encoded: [std::cell::OnceCell<Arc<[u8]>>; 2],
+}
+
+impl<'a> Forms<'a> {
+    /// The message of these parts.
+    pub fn new(parts: &'a [&'a [u8]]) -> Self {
+        Self { parts, encoded: Default::default() }
+    }
+
+    /// As this version writes it.
+    pub fn of(&self, version: Version) -> &Arc<[u8]> {
+        self.encoded[usize::from(version == Version::Resp3)].get_or_init(|| {
+            let mut bytes = Vec::with_capacity(self.parts.iter().map(|part| part.len() + 16).sum());
+            let mut encoder = Encoder::new(&mut bytes, version);
+            encoder.push(self.parts.len());
+            self.parts.iter().for_each(|part| encoder.bulk(part));
+            bytes.into()
+        })
+    }
+
+    fn push(&self, subscribers: &Subscribers, registry: &Registry) -> usize {
+        for entry in subscribers.values() {
+            registry.push(entry, self.of(entry.version()));
+        }
+        subscribers.len()
+    }
+}
+
+/// What one connection listens to.
+#[derive(Debug, Default)]
+pub(crate) struct Subscriptions {
+    names: [BTreeSet<Name>; 3],
+}
+
+impl Subscriptions {
+    /// Adds one; whether it is new.
+    pub fn add(&mut self, topic: Topic, name: &Name) -> bool {
+        self.names[topic as usize].insert(Arc::clone(name))
+    }
+
+    /// Removes one; whether it was there.
+    pub fn remove(&mut self, topic: Topic, name: &[u8]) -> bool {
+        self.names[topic as usize].remove(name)
+    }
+
+    /// Removes all of a kind.
+    pub fn take(&mut self, topic: Topic) -> BTreeSet<Name> {
+        std::mem::take(&mut self.names[topic as usize])
+    }
+
+    /// Those of a kind.
+    pub fn names(&self, topic: Topic) -> impl Iterator<Item = &Name> {
+        self.names[topic as usize].iter()
+    }
+
+    /// How many of each kind.
+    pub fn counts(&self) -> [usize; 3] {
+        [0, 1, 2].map(|topic: usize| self.names[topic].len())
+    }
+}

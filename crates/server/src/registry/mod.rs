@@ -1,0 +1,177 @@
+//! What connections know of each other: the list of them, what each wants to hear of, and how one reaches another.
+//!
+//! ```text
+//!   any worker --Entry::push--> the connection's queue --nudge, wake--> Inbox of its worker
+//!                                                                          |
+//!   socket <-- output <-- its worker takes the queue, between answers <----'
+//! ```
+//! Bytes for another connection are encoded once, shared by all who get them ([`Arc`]), and put into each one's queue;
+//! its worker is woken once for as many as there are by then, and copies them to the output.
+//!
+//! # Invariants
+//! - A queue goes into the output between answers, never inside of one. What a command's own effects push to its own
+//!   connection is taken behind that command's answer (as in Redis since 7.2; before, some came in front of it).
+//! - What is pushed while the lock of a channel is held reaches all subscribers in that order.
+//! - A queue holds at most [`Registry::push_bytes_max`], the output in front of it included; who reads slower is closed.
+//! - What nobody asked for costs one relaxed load a command: [`Registry::wants`].
+//!
+//! # Thread safety
+//! Locks, in the order in which they may be taken: a part of the hub, its patterns; the monitors; an entry's prefixes, those
+//! of all; then one of: a part of the tracked keys, the registry's list, an entry's queue, labels or subscriptions, an inbox. None is held across a system call, save the waker's.
+
+mod changes;
+mod entry;
+mod hub;
+mod monitor;
+pub(crate) mod notify;
+mod pause;
+mod tracking;
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
+
+use parking_lot::Mutex;
+use terrace_engine::{Batch, Settled};
+
+pub(crate) use entry::{CommandName, Entry, Kind, flag};
+pub(crate) use hub::{Hub, Name, Topic};
+pub(crate) use pause::Pause;
+pub(crate) use tracking::{Options as TrackingOptions, Tracking};
+
+use crate::worker::Inbox;
+
+/// Most bytes that wait for one connection that only listens: Redis's hard limit of the class `pubsub`.
+const PUSH_BYTES_MAX: usize = 32 << 20;
+
+/// What some connection wants, so that others have work with it: bits of [`Registry::wants`].
+pub(crate) mod want {
+    /// Commands are held ([`super::Pause`]).
+    pub(crate) const PAUSE: u32 = 1;
+    /// Somebody sees every command ([`super::Registry::monitor`]).
+    pub(crate) const COMMANDS: u32 = 2;
+    /// Changes are published ([`super::notify`]).
+    pub(crate) const EVENTS: u32 = 4;
+    /// Somebody hears of writes ([`super::Tracking`]).
+    pub(crate) const WRITES: u32 = 8;
+}
+
+/// The connections of one server.
+pub(crate) struct Registry {
+    wants: AtomicU32,
+    /// By id, so in the order in which they came.
+    entries: Mutex<BTreeMap<u64, Arc<Entry>>>,
+    /// Those of all workers.
+    inboxes: Mutex<Vec<Arc<Inbox>>>,
+    /// Who reads slower than this many bytes is closed.
+    pub push_bytes_max: AtomicUsize,
+    /// Connections closed for that.
+    pub overruns: AtomicU64,
+    /// Commands held.
+    pub pause: Pause,
+    /// Channels.
+    pub hub: Hub,
+    /// Keys in the caches of clients.
+    pub tracking: Tracking,
+    monitors: monitor::Monitors,
+    /// Classes of events that are published.
+    notified: AtomicU32,
+}
+
+impl Default for Registry {
+    fn default() -> Self {
+        Self {
+            wants: AtomicU32::new(0),
+            entries: Mutex::default(),
+            inboxes: Mutex::default(),
+            push_bytes_max: AtomicUsize::new(PUSH_BYTES_MAX),
+            overruns: AtomicU64::new(0),
+            pause: Pause::default(),
+            hub: Hub::default(),
+            tracking: Tracking::default(),
+            monitors: Default::default(),
+            notified: AtomicU32::new(0),
+        }
+    }
+}
+
+impl Registry {
+    /// Bits of [`want`]: what somebody listens to. Relaxed: who starts to listen hears of what happens after his answer,
+    /// and the answer reaches the others through a socket, if at all.
+    pub fn wants(&self) -> u32 {
+        self.wants.load(Relaxed)
+    }
+
+    /// Sets or clears bits of [`want`].
+    pub fn want(&self, bits: u32, wanted: bool) {
+        if wanted {
+            self.wants.fetch_or(bits, Relaxed);
+        } else {
+            self.wants.fetch_and(!bits, Relaxed);
+        }
+    }
+
+    /// A worker begins.
+    pub fn add_worker(&self, inbox: Arc<Inbox>) {
+        self.inboxes.lock().push(inbox);
+    }
+
+    /// Wakes every worker.
+    pub fn wake_all(&self) {
+        for inbox in &*self.inboxes.lock() {
+            inbox.wake_or_warn();
+        }
+    }
+
+    /// A connection has come to the worker of this inbox, where `slot` is its place.
+    pub fn enter(&self, entry: &Arc<Entry>, inbox: Arc<Inbox>, slot: usize) {
+        entry.seat(inbox, slot);
+        self.entries.lock().insert(entry.id(), Arc::clone(entry));
+    }
+
+    /// A connection is closed.
+    pub fn leave(&self, entry: &Arc<Entry>) {
+        self.entries.lock().remove(&entry.id());
+        self.unmonitor(entry);
+        self.untrack(entry);
+        for topic in [Topic::Channel, Topic::Pattern, Topic::Shard] {
+            let names = entry.subscriptions.lock().take(topic);
+            names.iter().for_each(|name| self.hub.remove(topic, name, entry));
+        }
+    }
+
+    /// The connection with this id.
+    pub fn find(&self, id: u64) -> Option<Arc<Entry>> {
+        self.entries.lock().get(&id).cloned()
+    }
+
+    /// All connections, the oldest first.
+    pub fn all(&self) -> Vec<Arc<Entry>> {
+        self.entries.lock().values().cloned().collect()
+    }
+
+    /// Operations of a connection have settled: tells those who want to hear of writes. What became of commands is told where
+    /// these are answered, in their order; other protocols are told of here.
+    pub fn settled(&self, batch: &Batch, proof: &Settled, ops: Range<usize>, by: &Entry, now_ms: u64) {
+        let wants = self.wants();
+        if wants & want::WRITES != 0 {
+            self.tell_writes(batch, proof, ops.clone(), by);
+        }
+        if wants & want::EVENTS != 0 && by.kind != Kind::Redis {
+            self.tell_events(batch, proof, ops, "", now_ms);
+        }
+    }
+
+    /// Appends bytes to what waits for a connection; closes it instead if that is too much.
+    pub fn push(&self, entry: &Entry, bytes: &Arc<[u8]>) {
+        self.delivered(entry, entry.push(bytes, self.push_bytes_max.load(Relaxed)));
+    }
+
+    fn delivered(&self, entry: &Entry, fits: bool) {
+        if !fits && entry.kill() {
+            self.overruns.fetch_add(1, Relaxed);
+            tracing::warn!(id = entry.id(), peer = %entry.peer.remote, "a client reads too slowly what it listens to; closing");
+        }
+    }
+}

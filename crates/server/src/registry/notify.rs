@@ -1,0 +1,153 @@
+//! Keyspace notifications: changes published on channels, `notify-keyspace-events` saying which.
+//!
+//! They are read off the answers of settled operations ([`super::changes`]), and published behind the command's answer.
+//! Of `n` (new keys) only those are told that a command wanted to be new: whether others were there is not known.
+//! `x` (expired) and `e` (evicted) need the engine to tell: see [`Registry::key_expired`] and [`Registry::key_evicted`].
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use terrace_engine::{Batch, Settled};
+
+use super::{Registry, changes, want};
+
+/// Classes of events, as bits.
+pub(crate) mod class {
+    pub(crate) const KEYSPACE: u32 = 1;
+    pub(crate) const KEYEVENT: u32 = 1 << 1;
+    pub(crate) const GENERIC: u32 = 1 << 2;
+    pub(crate) const STRING: u32 = 1 << 3;
+    pub(crate) const LIST: u32 = 1 << 4;
+    pub(crate) const SET: u32 = 1 << 5;
+    pub(crate) const HASH: u32 = 1 << 6;
+    pub(crate) const SORTED_SET: u32 = 1 << 7;
+    pub(crate) const EXPIRED: u32 = 1 << 8;
+    pub(crate) const EVICTED: u32 = 1 << 9;
+    pub(crate) const STREAM: u32 = 1 << 10;
+    pub(crate) const MODULE: u32 = 1 << 11;
+    pub(crate) const NEW: u32 = 1 << 12;
+    pub(crate) const KEY_MISS: u32 = 1 << 13;
+    /// `A`.
+    pub(crate) const ALL: u32 =
+        GENERIC | STRING | LIST | SET | HASH | SORTED_SET | EXPIRED | EVICTED | STREAM | MODULE;
+}
+
+/// Letters in the order in which Redis tells them.
+const LETTERS: [(char, u32); 14] = [
+    ('g', class::GENERIC),
+    ('$', class::STRING),
+    ('l', class::LIST),
+    ('s', class::SET),
+    ('h', class::HASH),
+    ('z', class::SORTED_SET),
+    ('x', class::EXPIRED),
+    ('e', class::EVICTED),
+    ('t', class::STREAM),
+    ('d', class::MODULE),
+    ('n', class::NEW),
+    ('K', class::KEYSPACE),
+    ('E', class::KEYEVENT),
+    ('m', class::KEY_MISS),
+];
+
+/// The classes that a value of `notify-keyspace-events` names; `None` if a letter means nothing. Redis then says
+/// "Invalid event class character. Use 'Ag$lshzxeKEtmdn'."
+pub(crate) fn parse(text: &[u8]) -> Option<u32> {
+    text.iter().try_fold(0, |classes, letter| {
+        let letter = char::from(*letter);
+        let class = match letter {
+            'A' => class::ALL,
+            _ => LETTERS.iter().find(|(known, _)| *known == letter)?.1,
+        };
+        Some(classes | class)
+    })
+}
+
+/// Classes as Redis writes them. With `A` it does not say whether `n` is on.
+pub(crate) fn format(classes: u32) -> String {
+    let all = classes & class::ALL == class::ALL;
+    let behind = class::KEYSPACE | class::KEYEVENT | class::KEY_MISS;
+    let letters = LETTERS.iter().filter(|(_, class)| classes & class != 0 && (!all || behind & class != 0));
+    all.then_some('A').into_iter().chain(letters.map(|(letter, _)| *letter)).collect()
+}
+
+impl Registry {
+    /// `CONFIG GET notify-keyspace-events`, as classes.
+    pub fn notified(&self) -> u32 {
+        self.notified.load(Relaxed)
+    }
+
+    /// `CONFIG SET notify-keyspace-events`.
+    pub fn notify(&self, classes: u32) {
+        self.notified.store(classes, Relaxed);
+        self.want(want::EVENTS, classes & (class::KEYSPACE | class::KEYEVENT) != 0);
+    }
+
+    /// Tells of what these operations of a settled batch did for a command, named in full; empty for other protocols.
+    pub fn tell_events(
+        &self,
+        batch: &Batch,
+        proof: &Settled,
+        ops: std::ops::Range<usize>,
+        command: &str,
+        now_ms: u64,
+    ) {
+        for i in ops {
+            let op = batch.op(i);
+            changes::events(&op.kind, batch.reply(i, proof), command, now_ms, |event| {
+                self.publish_event(event, op.db, batch.input(op.key));
+            });
+        }
+    }
+
+    /// A key was deleted because its time was over.
+    pub fn key_expired(&self, db: u8, key: &[u8]) {
+        self.publish_event((class::EXPIRED, "expired"), db, key);
+        self.written(&[key], 0);
+    }
+
+    /// A key was deleted for want of room.
+    pub fn key_evicted(&self, db: u8, key: &[u8]) {
+        self.publish_event((class::EVICTED, "evicted"), db, key);
+        self.written(&[key], 0);
+    }
+
+    fn publish_event(&self, (class, event): changes::Event, db: u8, key: &[u8]) {
+        let classes = self.notified();
+        if classes & class == 0 || !self.hub.is_listened_to() {
+            return;
+        }
+        if classes & class::KEYSPACE != 0 {
+            let channel = [format!("__keyspace@{db}__:").as_bytes(), key].concat();
+            self.hub.publish(&channel, event.as_bytes(), self);
+        }
+        if classes & class::KEYEVENT != 0 {
+            self.hub.publish(format!("__keyevent@{db}__:{event}").as_bytes(), key, self);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn letters_are_read_and_written_as_redis_does() {
+        let round = |text: &str| parse(text.as_bytes()).map(format);
+        let expected = [
+            ("KEA", "AKE"),
+            ("KEg$", "g$KE"),
+            ("AKE", "AKE"),
+            ("KEAn", "AKE"),
+            ("Kn", "nK"),
+            ("KEAm", "AKEm"),
+            ("x", "x"),
+            ("", ""),
+            ("g$xed", "g$xed"),
+            ("AKEz", "AKE"),
+        ];
+        for (text, written) in expected {
+            assert_eq!(round(text).as_deref(), Some(written), "{text:?}");
+        }
+        assert_eq!((parse(b"KQ"), parse(b"K E"), parse(b"a")), (None, None, None));
+    }
+}

@@ -1,0 +1,129 @@
+//! `CLIENT LIST` and `CLIENT INFO`: Redis's line about a connection.
+
+use std::io::Write;
+use std::sync::atomic::Ordering::Relaxed;
+
+use terrace_protocol::resp::{Version, parse_integer};
+
+use super::super::call::{Call, Outcome};
+use super::super::error::{Refusal, SYNTAX};
+use super::super::options::is;
+use crate::registry::{Entry, Kind, flag};
+
+/// What Redis sorts connections into.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Class {
+    Normal,
+    /// There are none here.
+    Master,
+    /// There are none here.
+    Replica,
+    /// Has subscribed to something.
+    Pubsub,
+}
+
+impl Class {
+    /// The class of this name.
+    pub fn named(name: &[u8]) -> Result<Self, Refusal> {
+        match () {
+            () if is(name, "normal") => Ok(Self::Normal),
+            () if is(name, "master") => Ok(Self::Master),
+            () if is(name, "replica") || is(name, "slave") => Ok(Self::Replica),
+            () if is(name, "pubsub") => Ok(Self::Pubsub),
+            () => Err([b"ERR Unknown client type '", name, b"'"].concat().into()),
+        }
+    }
+
+    /// A connection's class.
+    pub fn of(entry: &Entry) -> Self {
+        if entry.has(flag::SUBSCRIBED) { Self::Pubsub } else { Self::Normal }
+    }
+}
+
+pub(in super::super) fn info(call: &mut Call<'_>) -> Outcome {
+    call.about_store(|answer| {
+        let mut text = Vec::new();
+        line(answer.entry, answer.ctx.now_ms, &mut text);
+        answer.encoder.verbatim(&text);
+    })
+}
+
+/// `CLIENT LIST [TYPE type] [ID id …]`.
+pub(in super::super) fn list(call: &mut Call<'_>) -> Outcome {
+    let mut class = None;
+    let mut ids = Vec::new();
+    match (call.args.len(), call.arg(2)) {
+        (2, _) => {}
+        (4, word) if is(word, "TYPE") => class = Some(Class::named(call.arg(3))?),
+        (4.., word) if is(word, "ID") => {
+            for id in call.args.from(3) {
+                ids.push(parse_integer(id).ok_or("ERR Invalid client ID")?);
+            }
+        }
+        _ => return Err(SYNTAX.into()),
+    }
+    call.about_store(move |answer| {
+        let connections = &answer.ctx.shared.connections;
+        let entries = match ids.is_empty() {
+            true => connections.all(),
+            false => ids.iter().filter_map(|id| connections.find(*id as u64)).collect(),
+        };
+        let mut text = Vec::new();
+        for entry in entries {
+            if entry.kind == Kind::Redis && class.is_none_or(|class| Class::of(&entry) == class) {
+                line(&entry, answer.ctx.now_ms, &mut text);
+            }
+        }
+        answer.encoder.verbatim(&text);
+    })
+}
+
+/// Flags in the order and with the letters of Redis.
+const LETTERS: [(u32, char); 7] = [
+    (flag::MONITOR, 'O'),
+    (flag::SUBSCRIBED, 'P'),
+    (flag::TRACKING, 't'),
+    (flag::BROKEN_REDIRECT, 'R'),
+    (flag::BROADCAST, 'B'),
+    (flag::NO_EVICT, 'e'),
+    (flag::NO_TOUCH, 'T'),
+];
+
+/// Redis's line about a connection; fields that mean nothing here are told as they are where nothing happens.
+pub(in super::super) fn line(entry: &Entry, now_ms: u64, out: &mut Vec<u8>) {
+    let labels = entry.labels.lock().clone();
+    let [sub, psub, ssub] = entry.subscriptions.lock().counts();
+    let multi = entry.multi.load(Relaxed);
+    let mut flags: String =
+        LETTERS.iter().filter(|(bit, _)| entry.has(*bit)).map(|(_, letter)| letter).collect();
+    if multi >= 0 {
+        flags.push('x');
+    }
+    if flags.is_empty() {
+        flags.push('N');
+    }
+    let (input, output) = (entry.input_bytes.load(Relaxed), entry.waiting_bytes());
+    let version = if entry.version() == Version::Resp3 { 3 } else { 2 };
+    // Writing to memory does not fail.
+    let _written = writeln!(
+        out,
+        "id={} addr={} laddr={} fd=-1 name={} age={} idle={} flags={flags} db={} sub={sub} psub={psub} ssub={ssub} \
+         multi={multi} watch={} qbuf={input} qbuf-free=0 argv-mem=0 multi-mem=0 rbs=0 rbp=0 obl=0 oll={} omem={output} \
+         tot-mem={} events=r cmd={} user={} redir={} resp={version} lib-name={} lib-ver={}",
+        entry.id(),
+        entry.peer.remote,
+        entry.peer.local,
+        String::from_utf8_lossy(&labels.name),
+        now_ms.saturating_sub(entry.peer.since_ms) / 1000,
+        now_ms.saturating_sub(entry.last_ms.load(Relaxed)) / 1000,
+        entry.db.load(Relaxed),
+        entry.watch.load(Relaxed),
+        u8::from(output > 0),
+        size_of::<Entry>() + input + output,
+        entry.last_command(),
+        labels.user,
+        entry.redirect.load(Relaxed),
+        String::from_utf8_lossy(&labels.library_name),
+        String::from_utf8_lossy(&labels.library_version),
+    );
+}

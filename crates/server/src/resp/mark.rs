@@ -1,0 +1,62 @@
+//! Commands that need more than their steps: an answer that is not wanted, or something that must come right behind it.
+//! Most batches have none.
+
+use std::ops::Range;
+
+use super::step::{Answer, Step};
+
+/// Room for this many is kept from turn to turn.
+const KEEP: usize = 64;
+
+/// One command of a plan.
+pub(super) struct Mark {
+    /// Its steps: the first, and the one behind the last.
+    pub steps: (usize, usize),
+    /// Its answer is not wanted.
+    pub muted: bool,
+    /// Its notes end before this one.
+    pub notes_end: usize,
+}
+
+/// Something that others are told of when a command is answered.
+pub(super) struct Note {
+    /// The operations of the command.
+    pub ops: Range<usize>,
+    /// Its full name.
+    pub command: &'static str,
+}
+
+/// Writes the answers of a plan with marks, and empties all three.
+pub(super) fn write(
+    steps: &mut Vec<Step>,
+    marks: &mut Vec<Mark>,
+    notes: &mut Vec<Note>,
+    answer: &mut Answer<'_>,
+) {
+    let mut noted = 0;
+    let mut marks_left = marks.iter().peekable();
+    let mut start = answer.encoder.buffer().len();
+    for (i, step) in steps.drain(..).enumerate() {
+        let mark = marks_left.peek();
+        if mark.is_some_and(|mark| mark.steps.0 == i) {
+            start = answer.encoder.buffer().len();
+        }
+        step.write(answer);
+        if let Some(mark) = marks_left.next_if(|mark| mark.steps.1 == i + 1) {
+            if mark.muted {
+                answer.encoder.buffer().truncate(start);
+            }
+            for note in &notes[noted..mark.notes_end] {
+                let connections = &answer.ctx.shared.connections;
+                let now_ms = answer.ctx.now_ms;
+                connections.tell_events(answer.batch, answer.proof, note.ops.clone(), note.command, now_ms);
+            }
+            noted = mark.notes_end;
+            answer.entry.take_pushes(false, answer.encoder.buffer());
+        }
+    }
+    marks.clear();
+    marks.shrink_to(KEEP);
+    notes.clear();
+    notes.shrink_to(KEEP);
+}

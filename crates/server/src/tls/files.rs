@@ -1,0 +1,71 @@
+//! From PEM files to what rustls serves with.
+
+use std::io::{self, ErrorKind};
+use std::path::Path;
+use std::sync::Arc;
+
+use rustls::pki_types::pem::{Error as PemError, PemObject};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::WebPkiClientVerifier;
+use rustls::{RootCertStore, ServerConfig, version};
+
+use super::{ClientAuth, TlsOptions};
+
+/// Reads the files and makes a configuration of them.
+pub(super) fn load(options: &TlsOptions) -> io::Result<Arc<ServerConfig>> {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let key_file = options.key_file.as_ref().unwrap_or(&options.cert_file);
+    let chain = certificates(&options.cert_file)?;
+    let key =
+        PrivateKeyDer::from_pem_file(key_file).map_err(|error| pem_error(key_file, "private key", error))?;
+    let versions: &[_] =
+        if options.only_tls13 { &[&version::TLS13] } else { &[&version::TLS13, &version::TLS12] };
+    let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
+        .with_protocol_versions(versions)
+        .map_err(|error| wrong(&options.cert_file, error))?;
+    let builder = match (options.client_auth, &options.ca_file) {
+        (ClientAuth::No, _) => builder.with_no_client_auth(),
+        (_, None) => {
+            return Err(io::Error::new(
+                ErrorKind::InvalidInput,
+                "clients are to show certificates, but no file says who vouches for them: name a CA file, or ask for none",
+            ));
+        }
+        (auth, Some(ca_file)) => {
+            let mut roots = RootCertStore::empty();
+            for certificate in certificates(ca_file)? {
+                roots.add(certificate).map_err(|error| wrong(ca_file, error))?;
+            }
+            let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
+            let verifier =
+                if auth == ClientAuth::Optional { verifier.allow_unauthenticated() } else { verifier };
+            builder.with_client_cert_verifier(verifier.build().map_err(|error| wrong(ca_file, error))?)
+        }
+    };
+    let config = builder.with_single_cert(chain, key).map_err(|error| {
+        wrong(&options.cert_file, format!("with the key in {}: {error}", key_file.display()))
+    })?;
+    Ok(Arc::new(config))
+}
+
+fn certificates(file: &Path) -> io::Result<Vec<CertificateDer<'static>>> {
+    let read = CertificateDer::pem_file_iter(file).and_then(Iterator::collect::<Result<Vec<_>, _>>);
+    match read {
+        Ok(found) if found.is_empty() => Err(pem_error(file, "certificate", PemError::NoItemsFound)),
+        found => found.map_err(|error| pem_error(file, "certificate", error)),
+    }
+}
+
+fn pem_error(file: &Path, what: &str, error: PemError) -> io::Error {
+    match error {
+        PemError::Io(error) => {
+            io::Error::new(error.kind(), format!("can't read the {what} in {}: {error}", file.display()))
+        }
+        PemError::NoItemsFound => wrong(file, format!("holds no {what} in PEM")),
+        error => wrong(file, error),
+    }
+}
+
+fn wrong(file: &Path, why: impl std::fmt::Display) -> io::Error {
+    io::Error::new(ErrorKind::InvalidData, format!("{}: {why}", file.display()))
+}

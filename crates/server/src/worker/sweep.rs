@@ -1,0 +1,182 @@
+//! Time limits and the bound on all buffers: connections that are over either are found by looking through them.
+//!
+//! There is no timer a connection, so activity costs one store. A worker looks through its connections when the first of them
+//! could be due: activity only moves that time away, so what was found last time is early enough. A pass takes a bounded
+//! number of connections; a long one is spread over turns. So a connection is closed at most [`LATE_MS_MAX`] and a pass late.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use super::Worker;
+use crate::limits::Limits;
+use crate::protocol::Context;
+
+/// Connections looked at in one pass.
+const PASS: usize = 1024;
+/// Between two times of looking through all lies this much at least, or an eighth of the shortest limit if that is less.
+const LATE_MS_MAX: u64 = 1000;
+const LATE_MS_MIN: u64 = 20;
+
+/// When to look next, and how far it has come.
+#[derive(Debug)]
+pub(super) struct Sweep {
+    /// The clock at the last look at it.
+    now_ms: u64,
+    /// When a pass begins; `u64::MAX`: nothing can become due.
+    next_ms: u64,
+    /// The slot at which the running pass goes on.
+    cursor: usize,
+    /// The earliest time at which one of those seen in this pass could be due.
+    earliest_ms: u64,
+}
+
+impl Sweep {
+    pub fn new() -> Self {
+        Self { now_ms: 0, next_ms: u64::MAX, cursor: 0, earliest_ms: u64::MAX }
+    }
+
+    /// Something could be due then.
+    pub fn watch(&mut self, due_ms: u64) {
+        self.next_ms = self.next_ms.min(due_ms);
+        self.earliest_ms = self.earliest_ms.min(due_ms);
+    }
+
+    /// When the worker must not sleep longer, in milliseconds since the Unix epoch.
+    pub fn due_ms(&self) -> Option<u64> {
+        Some(self.next_ms).filter(|due| *due < u64::MAX)
+    }
+
+    /// Whether a pass is due. A clock that was set back makes it due at once.
+    fn is_due(&mut self, now_ms: u64) -> bool {
+        if now_ms < self.now_ms && self.next_ms < u64::MAX {
+            self.next_ms = now_ms;
+        }
+        self.now_ms = now_ms;
+        now_ms >= self.next_ms
+    }
+
+    /// Slots to look at now.
+    fn pass(&mut self, slots: usize) -> std::ops::Range<usize> {
+        let from = self.cursor.min(slots);
+        from..slots.min(from + PASS)
+    }
+
+    /// Goes on behind a pass that ended at `end`.
+    fn passed(&mut self, end: usize, slots: usize, limits: &Limits) {
+        self.cursor = end;
+        if end >= slots {
+            self.cursor = 0;
+            self.next_ms = self.earliest_ms.max(self.now_ms + late_ms(limits));
+            if self.earliest_ms == u64::MAX {
+                self.next_ms = u64::MAX;
+            }
+            self.earliest_ms = u64::MAX;
+        }
+    }
+}
+
+fn late_ms(limits: &Limits) -> u64 {
+    let all = [&limits.idle_ms, &limits.login_ms, &limits.handshake_ms];
+    let shortest = all.iter().filter_map(|bound| bound.get()).min().unwrap_or(LATE_MS_MAX);
+    (shortest / 8).clamp(LATE_MS_MIN, LATE_MS_MAX)
+}
+
+impl Worker {
+    /// Closes what is over a limit, as far as that is due.
+    pub(super) fn sweep(&mut self, ctx: &Context<'_>) {
+        let limits = &ctx.shared.limits;
+        if self.inbox.take_recheck() {
+            self.sweep.watch(ctx.now_ms);
+        }
+        if self.sweep.is_due(ctx.now_ms) {
+            let slots = self.connections.capacity();
+            let pass = self.sweep.pass(slots);
+            let end = pass.end;
+            for key in pass {
+                let Some(connection) = self.connections.get_mut(key) else { continue };
+                match connection.due_ms(ctx) {
+                    Some(due_ms) if due_ms <= ctx.now_ms => {
+                        ctx.shared.counters.closed_idle.fetch_add(1, Relaxed);
+                        connection.end();
+                        self.after(key, ctx);
+                    }
+                    Some(due_ms) => self.sweep.earliest_ms = self.sweep.earliest_ms.min(due_ms),
+                    None => {}
+                }
+            }
+            self.sweep.passed(end, slots, limits);
+        }
+        if limits.is_over() {
+            self.shed(ctx);
+        }
+    }
+
+    /// Closes those of its connections that hold most, until all hold little enough or the larger ones are other workers'.
+    fn shed(&mut self, ctx: &Context<'_>) {
+        let limits = &ctx.shared.limits;
+        while limits.is_over() {
+            let Some(bytes) = limits.held.topmost() else { return };
+            let largest = self.connections.iter().max_by_key(|(_, connection)| connection.held());
+            match largest.map(|(key, connection)| (key, connection.held())) {
+                Some((key, held)) if held >= bytes => {
+                    tracing::warn!(
+                        bytes = held,
+                        "the buffers of all clients hold more than they may: closing the client that holds most"
+                    );
+                    ctx.shared.counters.closed_memory.fetch_add(1, Relaxed);
+                    self.connections[key].end();
+                    self.after(key, ctx);
+                }
+                _ => {
+                    ctx.shared.wake_workers();
+                    return;
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_sleeps_until_the_first_could_be_due() {
+        let limits = Limits::default();
+        limits.idle_ms.set(8000);
+        let mut sweep = Sweep::new();
+        assert!(!sweep.is_due(1) && sweep.due_ms().is_none(), "nobody is there");
+        sweep.watch(9000);
+        sweep.watch(20_000);
+        assert!(!sweep.is_due(8999));
+        assert!(sweep.is_due(9000));
+        // It was active in between, and could be due at 12000.
+        assert_eq!(sweep.pass(10), 0..10);
+        sweep.earliest_ms = 12_000;
+        sweep.passed(10, 10, &limits);
+        assert_eq!(sweep.due_ms(), Some(12_000));
+        assert!(sweep.is_due(12_000));
+        sweep.earliest_ms = 12_001;
+        sweep.passed(10, 10, &limits);
+        assert_eq!(sweep.due_ms(), Some(13_000), "not again at once");
+        assert!(sweep.is_due(5), "the clock was set back");
+        sweep.earliest_ms = u64::MAX;
+        sweep.passed(10, 10, &limits);
+        assert_eq!(sweep.due_ms(), None, "all have gone");
+    }
+
+    #[test]
+    fn a_long_pass_is_taken_in_pieces() {
+        let limits = Limits::default();
+        let mut sweep = Sweep::new();
+        sweep.watch(0);
+        let mut seen = 0;
+        while sweep.is_due(10) {
+            let pass = sweep.pass(3000);
+            assert!(pass.len() <= PASS);
+            seen += pass.len();
+            sweep.passed(pass.end, 3000, &limits);
+            sweep.earliest_ms = if sweep.cursor > 0 { 500 } else { u64::MAX };
+        }
+        assert_eq!(seen, 3000);
+    }
+}

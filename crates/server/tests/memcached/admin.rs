@@ -1,0 +1,185 @@
+//! Logins, shutting down, listing keys, counts by prefix: what an operator switches on and off.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+use terrace_server::{MemcachedUsers, OnStop, ServerOptions, StopKind};
+
+use crate::client::Client;
+use crate::ours::Ours;
+
+const ROOM: u64 = 64 << 20;
+
+#[test]
+fn who_must_log_in() {
+    let users = MemcachedUsers::parse(b"joe:secret\nann:pa:ss\n").unwrap();
+    let ours = Ours::start_as(
+        ROOM,
+        ServerOptions { memcached_users: Some(users.clone()), ..ServerOptions::default() },
+    );
+    let unauthenticated = "CLIENT_ERROR unauthenticated\r\n";
+    let mut client = Client::connect(ours.address);
+    for line in
+        ["get a\r\n", "version\r\n", "quit\r\n", "\r\n", "ms a 10\r\n", "set a 0 0\r\n", "set a 0 0 x\r\n"]
+    {
+        assert_eq!(client.ask(line, "\r\n"), unauthenticated, "{line}");
+    }
+    for (login, answer) in [
+        ("set a 0 0 3\r\njoe\r\n", "CLIENT_ERROR bad authentication token format\r\n"),
+        ("set a 0 0 9\r\njoe wrong\r\n", "CLIENT_ERROR authentication failure\r\n"),
+        ("set a 0 0 10 noreply\r\nann secret\r\n", "CLIENT_ERROR authentication failure\r\n"),
+        ("set a 0 0 10\r\njoe secretx\r", "CLIENT_ERROR bad command line termination\r\n"),
+    ] {
+        assert_eq!(client.ask(login, "\r\n"), answer, "{login}");
+    }
+    assert_eq!(client.ask("\nget a\r\n", unauthenticated), unauthenticated.repeat(2), "still");
+    assert_eq!(client.ask("set x y z 9\r\nann pa:ss\r\n", "\r\n"), "STORED\r\n");
+    assert_eq!(
+        client.ask("set a 0 0 1\r\nx\r\nget a\r\n", "END\r\n"),
+        "STORED\r\nVALUE a 0 1\r\nx\r\nEND\r\n"
+    );
+    let stats = client.ask("stats\r\n", "END\r\n");
+    assert!(stats.contains("STAT auth_cmds 3\r\nSTAT auth_errors 2\r\n"), "{stats}");
+    // Users can be changed while the server runs.
+    users.replace(b"joe:new").unwrap();
+    let mut other = Client::connect(ours.address);
+    assert!(other.ask("set a 0 0 10\r\njoe secret\r\n", "\r\n").contains("failure"));
+    assert_eq!(other.ask("set a 0 0 7\r\njoe new\r\n", "\r\n"), "STORED\r\n");
+    drop((client, other));
+    ours.stop();
+}
+
+#[test]
+fn shutting_down() {
+    let ours = Ours::start();
+    let mut client = Client::connect(ours.address);
+    for command in ["shutdown\r\n", "shutdown graceful\r\n", "shutdown nonsense\r\n"] {
+        assert_eq!(client.ask(command, "\r\n"), "ERROR: shutdown not enabled\r\n");
+    }
+    drop(client);
+    ours.stop();
+
+    let (now, graceful) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let seen = (Arc::clone(&now), Arc::clone(&graceful));
+    let on_stop = OnStop::new(move |kind| {
+        let seen = if kind == StopKind::Now { &seen.0 } else { &seen.1 };
+        seen.fetch_add(1, Relaxed);
+    });
+    let options =
+        ServerOptions { shutdown_command: true, on_stop: Some(on_stop), ..ServerOptions::default() };
+    let ours = Ours::start_as(ROOM, options);
+    let mut client = Client::connect(ours.address);
+    assert_eq!(client.ask("shutdown nonsense\r\n", "\r\n"), "CLIENT_ERROR invalid shutdown mode\r\n");
+    client.send(b"set a 0 0 1\r\nx\r\nshutdown\r\nget a\r\n");
+    assert_eq!(client.rest(), b"STORED\r\n", "what came before is answered");
+    let mut client = Client::connect(ours.address);
+    client.send(b"shutdown graceful\r\n");
+    assert_eq!(client.rest(), b"");
+    assert_eq!((now.load(Relaxed), graceful.load(Relaxed)), (1, 1));
+    ours.stop();
+}
+
+#[test]
+fn all_keys_are_listed() {
+    const KEYS: usize = 3000;
+    let ours = Ours::start();
+    let mut client = Client::connect(ours.address);
+    let mut request: String =
+        (0..KEYS).map(|i| format!("set k{i} 0 0 {} noreply\r\n{i}\r\n", i.to_string().len())).collect();
+    // A space, which would end the key.
+    request += "ms YSBi 1 b T1000\r\nx\r\n";
+    assert_eq!(client.ask(&request, "HD\r\n"), "HD\r\n");
+    // What follows it in the pipeline is answered after it.
+    let got = client.ask("mn\r\nlru_crawler metadump all\r\nget k7\r\n", "7\r\nEND\r\n");
+    let lines =
+        got.strip_prefix("MN\r\n").unwrap().strip_suffix("END\r\nVALUE k7 0 1\r\n7\r\nEND\r\n").unwrap();
+    let keys: BTreeSet<&str> = lines.lines().map(|line| line.split(' ').next().unwrap()).collect();
+    assert_eq!(
+        (lines.lines().count(), keys.len()),
+        (KEYS + 1, KEYS + 1),
+        "each once: nothing changed meanwhile"
+    );
+    assert!(keys.contains("key=k2999") && keys.contains("key=a%20b"));
+    let line = lines.lines().find(|line| line.starts_with("key=k7 ")).unwrap();
+    assert!(line.contains(" exp=-1 la=") && line.ends_with(" fetch=no cls=1 size=3"), "{line}");
+    assert_eq!(client.ask("lru_crawler metadump 2\r\n", "END\r\n"), "END\r\n");
+    assert_eq!(client.ask("lru_crawler metadump hash\r\n", "END\r\n").lines().count(), KEYS + 2);
+
+    let got = client.ask("stats cachedump 1 5\r\n", "END\r\n");
+    assert_eq!(got.lines().count(), 6);
+    assert!(got.starts_with("ITEM ") && got.contains(" b; 0 s]\r\n"), "{got}");
+    assert_eq!(client.ask("stats cachedump 1 0\r\n", "END\r\n").lines().count(), KEYS + 2);
+    assert_eq!(client.ask("lru_crawler crawl ,\r\n", "\r\n"), "NOTSTARTED no items to crawl\r\n");
+    assert_eq!(
+        client.ask("lru_crawler disable\r\nlru_crawler metadump all\r\n", "disabled\r\n"),
+        "OK\r\nCLIENT_ERROR lru crawler disabled\r\n"
+    );
+    assert_eq!(client.ask("lru_crawler crawl all\r\n", "\r\n"), "CLIENT_ERROR lru crawler disabled\r\n");
+    assert_eq!(client.ask("lru_crawler enable\r\nlru_crawler crawl 1\r\n", "OK\r\nOK\r\n"), "OK\r\nOK\r\n");
+    drop(client);
+    ours.stop();
+}
+
+#[test]
+fn an_empty_store_has_an_empty_list() {
+    let ours = Ours::start();
+    let mut client = Client::connect(ours.address);
+    assert_eq!(client.ask("lru_crawler metadump all\r\nmn\r\n", "MN\r\n"), "END\r\nMN\r\n");
+    assert_eq!(client.ask("stats cachedump 1 0\r\nmn\r\n", "MN\r\n"), "END\r\nMN\r\n");
+    drop(client);
+    ours.stop();
+}
+
+#[test]
+fn what_is_switched_off() {
+    let options = ServerOptions { memcached_flush: false, memcached_dump: false, ..ServerOptions::default() };
+    let ours = Ours::start_as(ROOM, options);
+    let mut client = Client::connect(ours.address);
+    for (command, answer) in [
+        ("flush_all\r\n", "CLIENT_ERROR flush_all not allowed\r\n"),
+        ("flush_all noreply\r\nmn\r\n", "MN\r\n"),
+        ("lru_crawler metadump all\r\n", "ERROR metadump not allowed\r\n"),
+        ("stats cachedump 1 0\r\n", "CLIENT_ERROR stats cachedump not allowed\r\n"),
+    ] {
+        assert_eq!(client.ask(command, "\r\n"), answer, "{command}");
+    }
+    let settings = client.ask("stats settings\r\n", "END\r\n");
+    for line in ["flush_enabled no", "dump_enabled no", "auth_enabled_ascii no", "shutdown_command no"] {
+        assert!(settings.contains(&format!("STAT {line}\r\n")), "no {line} in\n{settings}");
+    }
+    drop(client);
+    ours.stop();
+}
+
+#[test]
+fn counts_by_prefix() {
+    let ours = Ours::start();
+    let mut client = Client::connect(ours.address);
+    let work =
+        "set foo:1 0 0 1\r\nx\r\nget foo:1 foo:2 bar\r\ndelete foo:1\r\ndelete foo:1\r\nmg foo:2 v\r\n";
+    client.ask(work, "EN\r\n");
+    assert_eq!(client.ask("stats detail dump\r\n", "END\r\n"), "END\r\n", "nobody wanted them");
+    assert_eq!(client.ask("stats detail on\r\n", "\r\n"), "OK\r\n");
+    client.ask(work, "EN\r\n");
+    let counted = "PREFIX foo get 2 hit 1 set 1 del 2\r\nEND\r\n";
+    assert_eq!(client.ask("stats detail dump\r\n", "END\r\n"), counted);
+    assert_eq!(client.ask("stats detail off\r\n", "\r\n"), "OK\r\n");
+    client.ask(work, "EN\r\n");
+    assert_eq!(client.ask("stats detail dump\r\n", "END\r\n"), counted, "no more");
+    assert_eq!(client.ask("stats reset\r\nstats detail dump\r\n", "END\r\n"), "RESET\r\nEND\r\n");
+    drop(client);
+    ours.stop();
+
+    let options = ServerOptions {
+        memcached_detail: true,
+        memcached_prefix_delimiter: b'/',
+        ..ServerOptions::default()
+    };
+    let ours = Ours::start_as(ROOM, options);
+    let mut client = Client::connect(ours.address);
+    client.ask("get a/b:c d:e\r\n", "END\r\n");
+    assert_eq!(client.ask("stats detail dump\r\n", "END\r\n"), "PREFIX a get 1 hit 0 set 0 del 0\r\nEND\r\n");
+    drop(client);
+    ours.stop();
+}

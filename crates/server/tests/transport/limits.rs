@@ -1,0 +1,120 @@
+//! Bounds on connections: time, unsent answers, the memory of all buffers, and who may connect at all.
+
+use std::io::{Read, Write};
+use std::net::{TcpStream, UdpSocket};
+use std::time::Duration;
+
+use terrace_server::{Endpoint, ServerOptions};
+
+use super::ours::{Ours, PATIENCE, ask, free_port, is_closed};
+
+fn with_redis(options: ServerOptions) -> Ours {
+    Ours::start(ServerOptions { redis: free_port(), threads: 2, ..options })
+}
+
+#[test]
+fn silent_connections_are_closed_and_busy_ones_are_not() {
+    let idle_timeout = Duration::from_millis(300);
+    let ours = with_redis(ServerOptions { idle_timeout, ..ServerOptions::default() });
+    let (mut silent, mut half, mut busy) = (ours.redis(), ours.redis(), ours.redis());
+    half.write_all(b"*2\r\n$3\r\nGET\r\n$5\r\nhal").unwrap();
+    silent.set_nonblocking(true).unwrap();
+    let from = std::time::Instant::now();
+    while !is_closed(&mut silent) {
+        assert!(from.elapsed() < PATIENCE);
+        ask(&mut busy, "PING\r\n", "+PONG\r\n");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert!(from.elapsed() >= idle_timeout);
+    assert!(is_closed(&mut half));
+    ask(&mut busy, "PING\r\n", "+PONG\r\n");
+    assert_eq!(ours.metric("connections_closed_over_limit_total{limit=\"idle\"}"), 2);
+    ours.stop();
+}
+
+#[test]
+fn who_does_not_read_is_closed_at_the_bound() {
+    let ours = with_redis(ServerOptions {
+        output_bytes_max: 8 << 20,
+        output_bytes_pause: 1 << 10,
+        ..ServerOptions::default()
+    });
+    let mut client = ours.redis();
+    let value = "x".repeat(1 << 20);
+    ask(&mut client, &format!("SET k {}\r\n", "y"), "+OK\r\n");
+    client
+        .write_all(format!("*3\r\n$3\r\nSET\r\n$1\r\nk\r\n${}\r\n{value}\r\n", value.len()).as_bytes())
+        .unwrap();
+    ask(&mut client, "", "+OK\r\n");
+    // In one turn: more than the socket and the bound take together.
+    client.write_all("GET k\r\n".repeat(64).as_bytes()).unwrap();
+    ours.wait_for("connections_closed_over_limit_total{limit=\"output\"}", 1);
+    ask(&mut ours.redis(), "PING\r\n", "+PONG\r\n");
+    assert_eq!(ours.metric("client_buffer_bytes"), 0, "its buffers are gone");
+    ours.stop();
+}
+
+#[test]
+fn of_all_buffers_the_largest_go_first() {
+    let ours = with_redis(ServerOptions { clients_bytes_max: 8 << 20, ..ServerOptions::default() });
+    let begin = |bytes: usize| {
+        let mut client = ours.redis();
+        let head = format!("*3\r\n$3\r\nSET\r\n$1\r\nk\r\n${}\r\n", 16 << 20);
+        client.write_all(head.as_bytes()).unwrap();
+        // What is sent after the server has closed is lost, and the client told so.
+        let _closed = client.write_all(&vec![b'x'; bytes]);
+        client
+    };
+    let mut small: Vec<TcpStream> = (0..6).map(|_| begin(200 << 10)).collect();
+    let mut large = begin(12 << 20);
+    assert!(is_closed(&mut large));
+    ours.wait_for("connections_closed_over_limit_total{limit=\"memory\"}", 1);
+    assert!(ours.metric("client_buffer_bytes") >= 6 * (200 << 10));
+    for client in &mut small {
+        client.set_read_timeout(Some(Duration::from_millis(10))).unwrap();
+        assert!(!is_closed(client), "it holds little");
+    }
+    drop(small);
+    ours.wait_for("client_buffer_bytes", 0);
+    ours.stop();
+}
+
+#[test]
+fn strangers_from_elsewhere_are_denied() {
+    // An address of this machine that is not the loopback, where it has one: nothing is sent to find it.
+    let own = UdpSocket::bind("0.0.0.0:0").and_then(|socket| {
+        socket.connect("192.0.2.1:9")?;
+        socket.local_addr()
+    });
+    let Some(own) = own.ok().map(|address| address.ip()).filter(|ip| !ip.is_loopback()) else { return };
+    let any = || vec![Endpoint::Tcp("0.0.0.0:0".parse().unwrap())];
+    let start = |protected_mode| {
+        Ours::start(ServerOptions {
+            redis: any(),
+            memcached: any(),
+            protected_mode,
+            ..ServerOptions::default()
+        })
+    };
+    let ours = start(true);
+    let ports = |ours: &Ours| {
+        let addresses = ours.server.addresses();
+        (addresses.redis.unwrap().port(), addresses.memcached.unwrap().port())
+    };
+    let (redis, memcached) = ports(&ours);
+    let mut told = String::new();
+    TcpStream::connect((own, redis)).unwrap().read_to_string(&mut told).unwrap();
+    assert!(
+        told.starts_with("-DENIED Redis is running in protected mode") && told.ends_with("outside.\r\n"),
+        "{told}"
+    );
+    told.clear();
+    TcpStream::connect((own, memcached)).unwrap().read_to_string(&mut told).unwrap();
+    assert!(told.starts_with("SERVER_ERROR protected mode"), "{told}");
+    ask(&mut TcpStream::connect(("127.0.0.1", redis)).unwrap(), "PING\r\n", "+PONG\r\n");
+    assert_eq!(ours.metric("connections_denied_total"), 2);
+    ours.stop();
+    let ours = start(false);
+    ask(&mut TcpStream::connect((own, ports(&ours).0)).unwrap(), "PING\r\n", "+PONG\r\n");
+    ours.stop();
+}
