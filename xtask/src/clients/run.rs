@@ -29,8 +29,8 @@ impl Ended {
 
     /// The last that it complained of, for a line of a report.
     pub fn reason(&self) -> String {
-        let said = self.output.lines().chain(self.errors.lines());
-        let line = said.filter(|line| !line.trim().is_empty()).last().unwrap_or("it said nothing").trim();
+        let mut said = self.output.lines().chain(self.errors.lines()).filter(|line| !line.trim().is_empty());
+        let line = said.next_back().unwrap_or("it said nothing").trim();
         match self.status {
             Some(status) => format!("{status}: {line}"),
             None => format!("it took too long and was stopped: {line}"),

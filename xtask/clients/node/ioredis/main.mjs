@@ -53,23 +53,26 @@ example("strings and counters", async (redis) => {
   await until(async () => (await redis.get("short")) === null, "the key's end");
 });
 
-example("publish and subscribe", async (pub) => {
-  const sub = connected();
-  const got = [];
-  equal(await sub.subscribe("my-channel-1", "my-channel-2"), 2);
-  equal(await sub.psubscribe("pat?ern"), 3);
-  sub.on("message", (channel, message) => got.push([channel, message]));
-  sub.on("pmessage", (pattern, channel, message) => got.push([pattern, channel, message]));
-  equal(await pub.publish("my-channel-1", "hello"), 1);
-  equal(await pub.publish("my-channel-2", JSON.stringify({ foo: "bar" })), 1);
-  equal(await pub.publish("pattern", "matched"), 1);
-  await until(() => got.length === 3, "three messages");
-  equal(got, [["my-channel-1", "hello"], ["my-channel-2", '{"foo":"bar"}'], ["pat?ern", "pattern", "matched"]]);
-  await rejects(sub.get("k"), "subscriber mode");
-  equal(await sub.unsubscribe("my-channel-1", "my-channel-2"), 1);
-  equal(await sub.punsubscribe("pat?ern"), 0);
-  equal(await sub.set("k", "v"), "OK");
-});
+for (const protocol of [2, 3]) {
+  example(`publish and subscribe in RESP${protocol}`, async (pub) => {
+    const sub = connected({ protocol });
+    const got = [];
+    equal(await sub.subscribe("my-channel-1", "my-channel-2"), 2);
+    equal(await sub.psubscribe("pat?ern"), 3);
+    sub.on("message", (channel, message) => got.push([channel, message]));
+    sub.on("pmessage", (pattern, channel, message) => got.push([pattern, channel, message]));
+    equal(await pub.publish("my-channel-1", "hello"), 1);
+    equal(await pub.publish("my-channel-2", JSON.stringify({ foo: "bar" })), 1);
+    equal(await pub.publish("pattern", "matched"), 1);
+    await until(() => got.length === 3, "three messages");
+    equal(got, [["my-channel-1", "hello"], ["my-channel-2", '{"foo":"bar"}'], ["pat?ern", "pattern", "matched"]]);
+    if (protocol === 2) await rejects(sub.get("k"), "subscriber mode");
+    else equal(await sub.get("k"), null);
+    equal(await sub.unsubscribe("my-channel-1", "my-channel-2"), 1);
+    equal(await sub.punsubscribe("pat?ern"), 0);
+    equal(await sub.set("k", "v"), "OK");
+  });
+}
 
 example("messages as buffers", async (pub) => {
   const sub = connected();
