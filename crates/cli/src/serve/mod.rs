@@ -6,26 +6,31 @@
 //!                                                                second signal: exit at once
 //! ```
 
+mod access;
 mod args;
 mod banner;
 mod file;
 mod listen;
 mod network;
 mod recovery_bar;
+mod run;
 mod settings;
 mod shown;
-mod signals;
+pub mod signals;
 mod sizing;
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::Context;
 use terrace_server::{Endpoint, Server, ServerOptions};
 
+pub use access::MemcachedAccess;
 pub use args::ServeArgs;
+pub use network::clients_bytes_default;
+pub use run::until_told;
 pub use settings::{KEYS, Settings, gather_text};
 
-use crate::say;
+use crate::{descriptors, say};
 
 /// Runs it until a signal ends it.
 pub fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
@@ -33,38 +38,48 @@ pub fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
     for (name, meant) in settings::misspelt(variables) {
         tracing::warn!("{name} is no option and is ignored; did you mean {meant}?");
     }
+    let config_file = args.config.clone().or_else(|| std::env::var_os("TERRACE_CONFIG").map(PathBuf::from));
     let settings = settings::gather(args, &|name| std::env::var(name).ok())?;
-    tracing::debug!("as a configuration file, the options are\n{settings}");
+    tracing::debug!("as a configuration file, the options are\n{}", without_password(&settings.to_string()));
     // A taken port is told before a recovery that may take long.
     let redis = settings.network.redis(&settings.redis);
     let ports = redis.iter().chain(&settings.memcached.0).filter_map(Endpoint::address);
     for address in ports.chain(settings.admin.address()) {
         listen::probe(address).map_err(explain_bind)?;
     }
+    let access = MemcachedAccess::read(settings.network.memcached_auth_file.as_ref())?;
     let sized = sizing::size(&settings)?;
     say::announce(&banner::found(&settings, &sized));
-    let signals = signals::Signals::install()?;
+    let signals = signals::Signals::install(&[])?;
 
     let store = recovery_bar::open(sized.options.clone())?;
-    let server = match Server::start(store.clone(), server_options(&settings, &sized, &store)) {
+    let mut options = ServerOptions { config_file, ..server_options(&settings, &sized, &store) };
+    options.memcached_users = access.users();
+    descriptors::make_room(options.max_connections as u64);
+    let server = match Server::start(store.clone(), options) {
         Ok(server) => server,
         Err(error) => {
             store.close()?;
             return Err(explain_bind(error));
         }
     };
+    server.on_shutdown_request(signals::ask);
     say::announce(&banner::ready(&settings, &sized, &store, server.addresses()));
-
-    let signal = signals.wait();
-    tracing::info!("{signal}: answering what has been received, then stopping; a second signal ends at once");
-    let drained = server.shutdown();
-    store.close().context("saving the store failed; what was acknowledged is recovered at the next start")?;
-    drained.context("a server thread had failed before the end")?;
-    tracing::info!(
-        "stopped; {}",
-        if sized.options.dir.is_some() { "everything is saved" } else { "nothing was kept" }
-    );
+    let has_certificate = settings.network.has_certificate();
+    until_told(server, store, signals, |server| {
+        if has_certificate {
+            server.reload_tls()?;
+        }
+        access.read_again()
+    })?;
+    let kept = sized.options.dir.is_some();
+    tracing::info!("stopped; {}", if kept { "everything is saved" } else { "nothing was kept" });
     Ok(ExitCode::SUCCESS)
+}
+
+/// The lines of a configuration file, save for the one that is nobody's business.
+fn without_password(text: &str) -> String {
+    text.lines().filter(|line| !line.starts_with("requirepass")).collect::<Vec<_>>().join("\n")
 }
 
 fn server_options(settings: &Settings, sized: &sizing::Sized, store: &terrace::OpenStore) -> ServerOptions {

@@ -42,6 +42,8 @@ pub(super) fn events(kind: &OpKind, reply: Reply, command: &str, now_ms: u64, mu
             Expiry::At(at) if *at <= now_ms => say(DELETE),
             Expiry::At(_) => say(EXPIRE),
         },
+        // They keep an estimate, or keep the same in another form.
+        (OpKind::Edit { .. }, Reply::Edited { .. }) if matches!(command, "pfcount" | "pfdebug") => {}
         (OpKind::Edit { .. }, Reply::Edited { changed: true, meta, .. }) if meta.version == 0 => {
             say(deleted(command));
         }

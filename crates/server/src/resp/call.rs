@@ -1,14 +1,16 @@
 //! One command on its way to the store.
 
-use terrace_engine::{Batch, OpKind, Reply};
-use terrace_protocol::resp::{Args, parse_integer};
+use terrace_engine::{Batch, EditFn, OpKind, Reply, Span};
+use terrace_protocol::resp::{Args, Encoder, parse_integer};
 
 use super::acl;
 use super::client::Client;
+use super::edited;
 use super::error::{self, NOT_AN_INTEGER, Refusal};
 use super::mark::Note;
 use super::monitor;
 use super::pubsub;
+use super::stats::{self, Ran};
 use super::step::{Answer, Step};
 use super::table::{self, Command};
 use super::{tracking, transaction};
@@ -59,8 +61,13 @@ impl<'a> Call<'a> {
         if !self.client.access.is_free(&self.ctx.shared.redis.acl)
             && let Err(refusal) = acl::check(self, command)
         {
+            self.ctx.shared.redis.stats.rejected(command.id);
             self.fail_transaction();
-            return Err(refusal);
+            return Err(if command.name == "exec" {
+                transaction::abort(self.client, &refusal)
+            } else {
+                refusal
+            });
         }
         self.client.last_command = Some(&command.full_name);
         if self.client.transaction.is_some() && !transaction::runs_at_once(command) {
@@ -71,7 +78,15 @@ impl<'a> Call<'a> {
             return kept;
         }
         let first = self.batch.len();
+        let redis = &self.ctx.shared.redis;
+        self.client.ran.push(Ran { id: command.id, first: first as u32 });
+        if redis.settings.keeps_arguments() && self.client.kept.len() < stats::KEPT_MAX {
+            self.client.kept.push(stats::shortened(self.args));
+        }
         let ran = (command.handler)(self);
+        if ran.is_err() {
+            redis.stats.failed(command.id);
+        }
         if self.wants & (want::COMMANDS | want::EVENTS) != 0 || self.client.tracks {
             self.tell(command, first);
         }
@@ -117,6 +132,7 @@ impl<'a> Call<'a> {
 
     fn find_sub(&self, command: &'static Command) -> Result<&'static Command, Refusal> {
         if !command.takes(self.args.len()) {
+            self.ctx.shared.redis.stats.rejected(command.id);
             return Err(error::arity(command.full_name));
         }
         match self.args.get(1) {
@@ -202,6 +218,48 @@ impl<'a> Call<'a> {
         let count = self.batch.len() as u32 - first;
         self.steps.push(Step::Many { first, count, show });
         Ok(())
+    }
+
+    /// Adds an edit; its argument is in the batch.
+    pub fn push_edit(&mut self, key: &[u8], edit: EditFn, argument: Span) -> u32 {
+        self.push(key, OpKind::Edit { edit, argument })
+    }
+
+    /// Adds an edit whose answer is the command's.
+    pub fn edit(&mut self, key: &[u8], edit: EditFn, argument: &[u8]) -> Outcome {
+        let argument = self.batch.bytes(argument);
+        self.one(key, OpKind::Edit { edit, argument }, edited::show)
+    }
+
+    /// Makes the edits that `push` adds one step, and the first answer that one of them gives the command's.
+    pub fn edits(&mut self, push: impl FnOnce(&mut Self)) -> Outcome {
+        let first = self.batch.len() as u32;
+        self.atomic(push);
+        let count = self.batch.len() as u32 - first;
+        self.answer(Step::Many { first, count, show: edited::show_first })
+    }
+
+    /// Reads a value and answers with what `show` makes of it; it gets `None` if there is none.
+    pub fn computed(
+        &mut self,
+        key: &[u8],
+        show: impl FnOnce(&mut Encoder<'_>, Option<&[u8]>) + Send + 'static,
+    ) -> Outcome {
+        let op = self.push(key, OpKind::Get { value: true }) as usize;
+        self.late(move |answer| match answer.reply(op) {
+            Reply::Hit { value: Some(span), .. } => {
+                let batch = answer.batch;
+                show(&mut answer.encoder, Some(batch.output(span)));
+            }
+            Reply::Miss => show(&mut answer.encoder, None),
+            Reply::Error(error) => answer.failed(error),
+            other => answer.unexpected(other),
+        })
+    }
+
+    /// The longest value that a command may make.
+    pub fn value_bytes_max(&self) -> usize {
+        self.ctx.shared.options.argument_bytes_max
     }
 
     /// Answers with a step that needs no operation.

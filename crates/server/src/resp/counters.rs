@@ -3,7 +3,6 @@
 use terrace_engine::{Delta, OpKind, Reply};
 
 use super::call::{Call, Outcome};
-use super::error::NOT_A_FLOAT;
 use super::step::Answer;
 
 pub(super) fn incr(call: &mut Call<'_>) -> Outcome {
@@ -24,15 +23,6 @@ pub(super) fn decrby(call: &mut Call<'_>) -> Outcome {
     add(call, by.checked_neg().ok_or("ERR decrement would overflow")?)
 }
 
-pub(super) fn incrbyfloat(call: &mut Call<'_>) -> Outcome {
-    let by = std::str::from_utf8(call.arg(2)).ok().and_then(|text| text.parse::<f64>().ok());
-    let by = by.filter(|by| !by.is_nan()).ok_or(NOT_A_FLOAT)?;
-    if by.is_infinite() {
-        return Err("ERR increment would produce NaN or Infinity".into());
-    }
-    call.one(call.arg(1), OpKind::Incr { by: Delta::Float(by) }, sum)
-}
-
 fn add(call: &mut Call<'_>, by: i64) -> Outcome {
     call.one(call.arg(1), OpKind::Incr { by: Delta::Signed(by) }, sum)
 }
@@ -40,7 +30,6 @@ fn add(call: &mut Call<'_>, by: i64) -> Outcome {
 fn sum(answer: &mut Answer<'_>, reply: Reply) {
     match reply {
         Reply::Number(number) => answer.encoder.integer(number),
-        Reply::Float(text) => answer.output(text),
         other => answer.unexpected(other),
     }
 }

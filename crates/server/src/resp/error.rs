@@ -4,6 +4,8 @@ use std::borrow::Cow;
 
 use terrace_engine::OpError;
 
+use super::text::part::TOO_LONG;
+
 /// Why a command was refused: the whole line, its code first.
 #[derive(Debug)]
 pub(super) struct Refusal(pub Cow<'static, [u8]>);
@@ -36,6 +38,7 @@ pub(super) fn of_operation(error: OpError) -> Cow<'static, str> {
         OpError::Full => "OOM command not allowed when used memory > 'maxmemory'.".into(),
         OpError::NotInteger => NOT_AN_INTEGER.into(),
         OpError::NotFloat => NOT_A_FLOAT.into(),
+        OpError::ValueTooLong(_) => TOO_LONG.into(),
         // As Redis says it of its append-only file.
         OpError::LogFailed(_) => format!("MISCONF {error}").into(),
         // The rest are sentences of our own, or Redis's already.
@@ -78,4 +81,11 @@ pub(super) fn unknown_sub(container: &str, sub: &[u8]) -> Refusal {
     text.extend_from_slice(&sub[..sub.len().min(128)]);
     text.extend_from_slice(format!("'. Try {} HELP.", container.to_ascii_uppercase()).as_bytes());
     text.into()
+}
+
+/// A subcommand with arguments that its arity lets pass, and it does not take.
+pub(super) fn wrong_arguments(sub: &[u8], container: &str) -> Refusal {
+    let behind = format!("'. Try {container} HELP.");
+    let before = b"ERR unknown subcommand or wrong number of arguments for '";
+    [&before[..], &sub[..sub.len().min(128)], behind.as_bytes()].concat().into()
 }

@@ -45,6 +45,9 @@ pub(super) fn write(
         if let Some(mark) = marks_left.next_if(|mark| mark.steps.1 == i + 1) {
             if mark.muted {
                 answer.encoder.buffer().truncate(start);
+                if let Some(task) = &mut answer.unfinished {
+                    task.muted = true;
+                }
             }
             for note in &notes[noted..mark.notes_end] {
                 let connections = &answer.ctx.shared.connections;

@@ -7,29 +7,39 @@
 //! [`table`] is the one list of commands: it dispatches, checks arity, and is what `COMMAND` tells.
 
 mod acl;
+mod admin;
+mod bits;
 mod call;
 mod client;
 mod command;
 mod config;
 mod connection;
 mod counters;
+mod edited;
 mod error;
 mod expiry;
+mod float;
+mod generic;
 pub(crate) mod glob;
 mod help;
+mod hyperloglog;
 mod info;
 mod keys;
 mod mark;
 mod monitor;
 mod options;
+mod payload;
 mod pubsub;
 mod scan;
 mod settings;
 mod state;
+mod stats;
 mod step;
 mod strings;
 mod syntax;
 mod table;
+mod task;
+mod text;
 mod time;
 mod tracking;
 mod transaction;
@@ -40,12 +50,13 @@ use terrace_engine::{Batch, Settled};
 use terrace_protocol::resp::{Encoder, Limits, Parser, ProtocolError};
 
 use crate::protocol::{Context, Next, Parsed, Peer, Protocol};
-use crate::registry::{Entry, want};
+use crate::registry::{Entry, flag, want};
 use call::Call;
 use client::Client;
 use error::Refusal;
 use mark::Mark;
 use step::{Answer, Step};
+use task::Unfinished;
 
 pub(crate) use state::State;
 
@@ -54,7 +65,13 @@ const KEEP_STEPS: usize = 64;
 
 /// A new connection's protocol.
 pub(crate) fn connect(peer: Peer) -> Box<dyn Protocol> {
-    Box::new(Resp { parser: None, client: Client::new(peer), steps: Vec::new(), marks: Vec::new() })
+    Box::new(Resp {
+        parser: None,
+        client: Client::new(peer),
+        steps: Vec::new(),
+        unfinished: None,
+        marks: Vec::new(),
+    })
 }
 
 /// One connection that speaks RESP.
@@ -64,12 +81,21 @@ struct Resp {
     client: Client,
     /// The plan: a step for each command, in order.
     steps: Vec<Step>,
+    /// A command that goes on before anything else does.
+    unfinished: Option<Unfinished>,
     /// Commands that need more than their steps, in order.
     marks: Vec<Mark>,
 }
 
 impl Protocol for Resp {
     fn parse(&mut self, input: &[u8], batch: &mut Batch, ctx: &Context<'_>) -> Parsed {
+        if let Some(task) = self.unfinished.take() {
+            if task.muted {
+                self.marks.push(Mark { steps: (0, 1), muted: true, notes_end: 0 });
+            }
+            self.steps.push(task.go_on(batch));
+            return Parsed { consumed: 0, commands: 1, next: Next::Again };
+        }
         let parser = self.parser.get_or_insert_with(|| {
             let bulk_bytes_max = ctx.shared.options.argument_bytes_max;
             Parser::new(Limits { bulk_bytes_max, ..Limits::default() })
@@ -134,6 +160,7 @@ impl Protocol for Resp {
             }
         }
         self.client.tell();
+        self.client.ran_end = batch.len() as u32;
         parsed
     }
 
@@ -145,6 +172,7 @@ impl Protocol for Resp {
             encoder: Encoder::new(out, self.client.answering),
             entry: &self.client.entry,
             watching: Vec::new(),
+            unfinished: None,
         };
         if self.marks.is_empty() {
             for step in self.steps.drain(..) {
@@ -154,22 +182,24 @@ impl Protocol for Resp {
             mark::write(&mut self.steps, &mut self.marks, &mut self.client.notes, &mut answer);
         }
         self.client.watched.append(&mut answer.watching);
+        self.unfinished = answer.unfinished;
         self.client.answering = answer.encoder.version();
         self.client.entry.set_version(self.client.answering);
         self.steps.shrink_to(KEEP_STEPS);
+        stats::note(&mut self.client, batch, ctx);
     }
 
     fn entry(&self) -> &Arc<Entry> {
         &self.client.entry
     }
 
+    fn is_subscribed(&self) -> bool {
+        self.client.entry.has(flag::SUBSCRIBED | flag::MONITOR)
+    }
+
     fn is_authenticated(&mut self, ctx: &Context<'_>) -> bool {
         let acl = &ctx.shared.redis.acl;
         self.client.access.is_free(acl) || self.client.access.is_authenticated(acl)
-    }
-
-    fn is_subscribed(&self) -> bool {
-        self.client.is_subscribed
     }
 }
 

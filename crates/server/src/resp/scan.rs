@@ -13,9 +13,7 @@ const COUNT_MAX: i64 = 4096;
 
 /// `SCAN cursor [MATCH pattern] [COUNT count] [TYPE type]`.
 pub(super) fn scan(call: &mut Call<'_>) -> Outcome {
-    let cursor =
-        std::str::from_utf8(call.arg(1)).ok().filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
-    let cursor = cursor.and_then(|text| text.parse::<u64>().ok()).ok_or("ERR invalid cursor")?;
+    let cursor = cursor(call.arg(1)).ok_or("ERR invalid cursor")?;
     let mut count = 10;
     let mut pattern: Option<Box<[u8]>> = None;
     let mut strings = true;
@@ -48,4 +46,19 @@ pub(super) fn scan(call: &mut Call<'_>) -> Outcome {
         Reply::Error(error) => answer.failed(error),
         other => answer.unexpected(other),
     })
+}
+
+/// Reads a cursor as C's `strtoul` does, which Redis uses: nothing is 0, and a minus counts backwards from the largest one.
+fn cursor(text: &[u8]) -> Option<u64> {
+    let (negative, digits) = match text {
+        [] => return Some(0),
+        [b'-', digits @ ..] => (true, digits),
+        [b'+', digits @ ..] => (false, digits),
+        digits => (false, digits),
+    };
+    if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    let number: u64 = std::str::from_utf8(digits).ok()?.parse().ok()?;
+    Some(if negative { number.wrapping_neg() } else { number })
 }

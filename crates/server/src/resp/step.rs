@@ -6,6 +6,7 @@ use terrace_engine::{Batch, OpError, Reply, Settled, Span};
 use terrace_protocol::resp::{Encoder, Version};
 
 use super::error::{Refusal, of_operation};
+use super::task::Unfinished;
 use super::transaction::{self, Watched};
 use crate::protocol::Context;
 use crate::registry::Entry;
@@ -26,6 +27,8 @@ pub(super) enum Step {
     Many { first: u32, count: u32, show: fn(&mut Answer<'_>, std::ops::Range<usize>) },
     /// In any other way.
     Late(Box<dyn FnOnce(&mut Answer<'_>) + Send>),
+    /// When the task is done; nothing is planned behind it.
+    Task { op: u32, task: Unfinished },
     /// As an array of these, unless the operation `guard` ended the transaction.
     Transaction { guard: Option<u32>, commands: usize, steps: Vec<Step> },
     /// Nothing itself; what follows is written in this version.
@@ -38,6 +41,8 @@ pub(super) struct Answer<'a> {
     pub proof: &'a Settled,
     pub ctx: &'a Context<'a>,
     pub encoder: Encoder<'a>,
+    /// A task that goes on in the next turn.
+    pub unfinished: Option<Unfinished>,
     /// The connection that is answered.
     pub entry: &'a Arc<Entry>,
     /// Keys that are watched from now on.
@@ -48,7 +53,10 @@ impl Step {
     /// Writes the answer.
     pub fn write(self, answer: &mut Answer<'_>) {
         match self {
-            Self::Error(refusal) => answer.encoder.error(&refusal.0),
+            Self::Error(refusal) => {
+                answer.ctx.shared.redis.stats.error(&refusal.0);
+                answer.encoder.error(&refusal.0);
+            }
             Self::Simple(text) => answer.encoder.simple(text),
             Self::Integer(number) => answer.encoder.integer(number),
             Self::Bulk(Some(bytes)) => answer.encoder.bulk(&bytes),
@@ -70,6 +78,7 @@ impl Step {
                 }
             }
             Self::Late(write) => write(answer),
+            Self::Task { op, task } => answer.unfinished = task.look(answer, op),
             Self::Transaction { guard, commands, steps } => {
                 transaction::write(guard, commands, steps, answer);
             }
@@ -86,7 +95,9 @@ impl Answer<'_> {
 
     /// Writes an operation's error.
     pub fn failed(&mut self, error: OpError) {
-        self.encoder.error(of_operation(error).as_bytes());
+        let text = of_operation(error);
+        self.ctx.shared.redis.stats.error(text.as_bytes());
+        self.encoder.error(text.as_bytes());
     }
 
     /// Writes bytes of the batch.

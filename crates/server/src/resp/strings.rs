@@ -82,21 +82,17 @@ pub(super) fn mset(call: &mut Call<'_>) -> Outcome {
     call.answer(Step::Many { first, count, show: |answer, _| answer.encoder.simple("OK") })
 }
 
-pub(super) fn append(call: &mut Call<'_>) -> Outcome {
-    let value = call.batch.bytes(call.arg(2));
-    let kind = OpKind::Append { value, front: false, create: true, condition: Condition::Always };
-    call.one(call.arg(1), kind, |answer, reply| match reply {
-        Reply::Length(length) => answer.encoder.integer(length as i64),
-        other => answer.unexpected(other),
-    })
+pub(super) fn strlen(call: &mut Call<'_>) -> Outcome {
+    call.one(call.arg(1), OpKind::Get { value: false }, length)
 }
 
-pub(super) fn strlen(call: &mut Call<'_>) -> Outcome {
-    call.one(call.arg(1), OpKind::Get { value: false }, |answer, reply| match reply {
+/// The length of a value, 0 if there is none.
+pub(super) fn length(answer: &mut Answer<'_>, reply: Reply) {
+    match reply {
         Reply::Hit { meta, .. } => answer.encoder.integer(meta.value_bytes as i64),
         Reply::Miss => answer.encoder.integer(0),
         other => answer.unexpected(other),
-    })
+    }
 }
 
 /// `SETEX key time value`.

@@ -2,13 +2,21 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
 mod acl;
+mod admin;
 mod answers;
+mod caches;
 mod client;
+mod clients;
 mod conformance;
 mod connections;
+mod differential;
+mod events;
 mod hostile;
+mod keyspace;
 mod original;
 mod ours;
 mod pubsub;
+mod random;
 mod table;
+mod tracking;
 mod transactions;

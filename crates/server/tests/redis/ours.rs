@@ -7,7 +7,8 @@ use terrace_server::{Endpoint, Server, ServerOptions};
 
 /// A running server and its store.
 pub struct Ours {
-    server: Server,
+    /// The server.
+    pub server: Server,
     /// The store, to look behind the server's back.
     pub store: OpenStore,
     /// Where it speaks Redis's protocol.
@@ -39,6 +40,14 @@ impl Ours {
         let addresses = server.addresses();
         let (address, admin) = (addresses.redis.unwrap(), addresses.admin.unwrap());
         Self { server, store, address, admin }
+    }
+
+    /// Where it speaks memcached's protocol, if it was asked to.
+    ///
+    /// # Panics
+    /// If it was not.
+    pub fn memcached(&self) -> SocketAddr {
+        self.server.addresses().memcached.unwrap()
     }
 
     /// Ends it, and checks that nothing in it failed.

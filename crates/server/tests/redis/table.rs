@@ -22,7 +22,14 @@ pub struct Case {
 /// # Panics
 /// If the file is not in its own notation.
 pub fn cases() -> Vec<Case> {
-    let files = [("table.txt", include_str!("table.txt")), ("admin.txt", include_str!("admin.txt"))];
+    let files = [
+        ("table.txt", include_str!("table.txt")),
+        ("bits.txt", include_str!("bits.txt")),
+        ("hyperloglog.txt", include_str!("hyperloglog.txt")),
+        ("keys.txt", include_str!("keys.txt")),
+        ("strings.txt", include_str!("strings.txt")),
+        ("admin.txt", include_str!("admin.txt")),
+    ];
     let cases: Vec<Case> = files.into_iter().flat_map(|(file, text)| cases_of(file, text)).collect();
     assert!(cases.len() > 25, "most of the table is missing");
     cases

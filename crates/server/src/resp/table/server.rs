@@ -1,6 +1,7 @@
 //! Commands about the server.
 
 use super::{Command, NONE, command, container, sub};
+use crate::resp::generic::refused;
 use crate::resp::{command as about, config, connection, help, info, keys, monitor};
 
 #[rustfmt::skip]
@@ -18,6 +19,8 @@ pub(super) const ROWS: &[Command] = &[
     command("info", -1, "loading stale", NONE, "server", info::info, "Tells about the server, by section.")
         .syntax("[section...]").categories("dangerous").tips("nondeterministic_output request_policy:all_shards response_policy:special"),
     command("monitor", 1, "admin noscript loading stale", NONE, "server", monitor::monitor, "Shows every command."),
+    command("swapdb", 3, "write fast", NONE, "server", refused::swapdb, "Refused: records are kept with the number of their database.")
+        .categories("keyspace dangerous").since("4.0.0").cost("N/A").syntax("index1:integer index2:integer"),
 ];
 
 #[rustfmt::skip]
@@ -42,10 +45,12 @@ const COMMAND: &[Command] = &[
 const CONFIG: &[Command] = &[
     sub("config|get", -3, config::get, "Tells parameters by pattern.").flags("admin noscript loading stale")
         .since("2.0.0").cost("O(N) when N is the number of configuration parameters provided").syntax("parameter..."),
-    sub("config|resetstat", 2, config::resetstat, "Accepted; counters run on.").flags("admin noscript loading stale")
+    sub("config|help", 2, help::help, "Tells the subcommands.")
+        .since("5.0.0"),
+    sub("config|resetstat", 2, config::resetstat, "Lets what INFO counts begin anew.").flags("admin noscript loading stale")
         .since("2.0.0"),
-    sub("config|rewrite", 2, config::rewrite, "Refused: there is no such file.").flags("admin noscript loading stale")
+    sub("config|rewrite", 2, config::rewrite, "Writes the configuration file.").flags("admin noscript loading stale")
         .since("2.8.0"),
-    sub("config|set", -4, config::set, "Refused: parameters are given at the start.").flags("admin noscript loading stale")
+    sub("config|set", -4, config::set, "Changes parameters, all or none.").flags("admin noscript loading stale")
         .since("2.0.0").cost("O(N) when N is the number of configuration parameters provided").syntax("(parameter value)...").tips("request_policy:all_nodes response_policy:all_succeeded"),
 ];

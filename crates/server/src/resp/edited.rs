@@ -1,0 +1,89 @@
+//! What edits answer: bytes that say what the client is told.
+//!
+//! ```text
+//!   :number, 8 bytes     $string     +  (OK)     -error     nothing: another operation of the command has the answer
+//! ```
+
+use std::ops::Range;
+
+use terrace_engine::{Edit, NewBytes, OldRecord, Outcome, Put, Reply};
+
+use super::step::Answer;
+
+/// The edit answers with a number.
+pub(super) fn integer(edit: &mut Edit<'_>, number: i64) {
+    edit.answer.push(b':');
+    edit.answer.extend(number.to_le_bytes());
+}
+
+/// The edit answers with its new value.
+pub(super) fn new_value(edit: &mut Edit<'_>) {
+    edit.answer.push(b'$');
+    edit.answer.extend_from_slice(edit.value);
+}
+
+/// The edit answers with `OK`.
+pub(super) fn ok(edit: &mut Edit<'_>) {
+    edit.answer.push(b'+');
+}
+
+/// The edit changes nothing, answers with an error, and those behind it that need what it carries do nothing.
+pub(super) fn refuse(edit: &mut Edit<'_>, error: &str) -> Outcome {
+    edit.carry.clear();
+    edit.answer.push(b'-');
+    edit.answer.extend_from_slice(error.as_bytes());
+    Outcome::Keep
+}
+
+/// The record with another value: what is kept beside it stays.
+pub(super) fn changed(old: Option<OldRecord<'_>>) -> Outcome {
+    let meta = old.map(|old| old.meta).unwrap_or_default();
+    Outcome::Put(Put {
+        bytes: NewBytes::Value,
+        flags: meta.flags,
+        expire_at: meta.expire_at,
+        state: meta.state,
+    })
+}
+
+/// A record of its own, as `SET` writes one.
+pub(super) fn anew() -> Outcome {
+    Outcome::Put(Put { bytes: NewBytes::Value, flags: 0, expire_at: 0, state: 0 })
+}
+
+/// Tells what an edit answered.
+pub(super) fn show(answer: &mut Answer<'_>, reply: Reply) {
+    match reply {
+        Reply::Edited { answer: span, .. } => {
+            let batch = answer.batch;
+            write(answer, batch.output(span));
+        }
+        other => answer.unexpected(other),
+    }
+}
+
+/// Tells the first answer that edits of one command gave.
+pub(super) fn show_first(answer: &mut Answer<'_>, ops: Range<usize>) {
+    let batch = answer.batch;
+    for op in ops {
+        match answer.reply(op) {
+            Reply::Edited { answer: span, .. } if span.is_empty() => {}
+            Reply::Edited { answer: span, .. } => return write(answer, batch.output(span)),
+            other => return answer.unexpected(other),
+        }
+    }
+    // Each command has an edit that answers whatever those before it did.
+    answer.unexpected(Reply::Done);
+}
+
+fn write(answer: &mut Answer<'_>, bytes: &[u8]) {
+    match bytes {
+        [b':', number @ ..] => {
+            let number = number.first_chunk().map_or(0, |number| i64::from_le_bytes(*number));
+            answer.encoder.integer(number);
+        }
+        [b'$', string @ ..] => answer.encoder.bulk(string),
+        [b'-', error @ ..] => answer.encoder.error(error),
+        _ => answer.encoder.simple("OK"),
+    }
+}

@@ -1,0 +1,63 @@
+//! `KEYS`.
+//!
+//! It looks at the keys in several turns, so unlike Redis's its answer is no snapshot: a key that comes or goes meanwhile may
+//! be in it or not. Others are in it exactly once.
+
+use std::collections::HashSet;
+
+use terrace_engine::{OpKind, Reply};
+
+use crate::resp::call::{Call, Outcome};
+use crate::resp::glob;
+use crate::resp::step::Answer;
+use crate::resp::task::Task;
+
+/// Keys looked at in one turn, about.
+const COUNT: u32 = 4096;
+/// Bytes of names, after which it gives up: the answer must fit memory.
+const BYTES_MAX: usize = 64 << 20;
+/// What keeping a name costs beside its bytes, about.
+const NAME_BYTES: usize = 48;
+
+pub(in crate::resp) fn keys(call: &mut Call<'_>) -> Outcome {
+    let pattern = call.arg(1);
+    call.task(Keys { pattern: pattern.into(), cursor: 0, found: HashSet::new(), bytes: 0 })
+}
+
+struct Keys {
+    pattern: Box<[u8]>,
+    cursor: u64,
+    /// A step of the iteration may show a key that an earlier one has shown.
+    found: HashSet<Box<[u8]>>,
+    bytes: usize,
+}
+
+impl Task for Keys {
+    fn ask(&mut self) -> OpKind {
+        OpKind::Scan { cursor: self.cursor, count: COUNT }
+    }
+
+    fn look(&mut self, answer: &mut Answer<'_>, op: usize) -> bool {
+        let Reply::Scanned { cursor } = answer.reply(op) else {
+            answer.unexpected(answer.reply(op));
+            return true;
+        };
+        for key in answer.batch.scanned(op).filter(|key| glob::matches(&self.pattern, key)) {
+            if self.found.insert(key.into()) {
+                self.bytes += key.len() + NAME_BYTES;
+            }
+        }
+        self.cursor = cursor;
+        if self.bytes > BYTES_MAX {
+            let text = format!("ERR KEYS found more than {} MiB of names: use SCAN", BYTES_MAX >> 20);
+            answer.encoder.error(text.as_bytes());
+            return true;
+        }
+        if cursor != 0 {
+            return false;
+        }
+        answer.encoder.array(self.found.len());
+        self.found.iter().for_each(|key| answer.encoder.bulk(key));
+        true
+    }
+}

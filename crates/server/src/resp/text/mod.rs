@@ -1,0 +1,9 @@
+//! Commands on parts of values, and on several values at once.
+
+mod common;
+
+pub(super) mod float;
+pub(super) mod lcs;
+pub(super) mod msetnx;
+pub(super) mod part;
+pub(super) mod range;
