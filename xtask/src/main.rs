@@ -52,6 +52,8 @@ enum Chore {
     Schedules(schedules::Arguments),
     /// Tests the product on real DAX, in a virtual machine whose power is cut.
     DaxVm(dax_vm::Arguments),
+    /// Writes `docs/commands.md` from the server's table of commands, or checks it (`--check`).
+    Docs(Docs),
     /// Measures terrace and other servers in turns, each in a memory cgroup.
     Versus(versus::Arguments),
     /// Measures terrace's reads of an SSD and fio's of the same file, in turns.
@@ -73,6 +75,35 @@ struct Passed {
     options: Vec<String>,
 }
 
+/// The page of commands.
+#[derive(clap::Args)]
+struct Docs {
+    /// Write nothing: fail if the page is not what the table says.
+    #[arg(long)]
+    check: bool,
+}
+
+impl Docs {
+    /// A test of the server knows the table; told so, it writes the page.
+    fn run(&self) -> anyhow::Result<std::process::ExitCode> {
+        let mut cargo =
+            std::process::Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+        cargo.args([
+            "test",
+            "--quiet",
+            "--package",
+            "terrace-server",
+            "--lib",
+            "the_page_says_what_the_table_says",
+        ]);
+        if !self.check {
+            cargo.env("TERRACE_WRITE_DOCS", "1");
+        }
+        let status = cargo.status()?;
+        Ok(if status.success() { std::process::ExitCode::SUCCESS } else { std::process::ExitCode::FAILURE })
+    }
+}
+
 fn main() -> anyhow::Result<std::process::ExitCode> {
     match Arguments::parse().chore {
         Chore::Tidy => tidy::run(),
@@ -86,6 +117,7 @@ fn main() -> anyhow::Result<std::process::ExitCode> {
         }
         Chore::Schedules(arguments) => schedules::run(&arguments),
         Chore::DaxVm(arguments) => dax_vm::run(&arguments),
+        Chore::Docs(docs) => docs.run(),
         Chore::Versus(arguments) => versus::run(&arguments),
         Chore::DeviceReads(arguments) => device_reads::run(&arguments),
         Chore::RequestCost(arguments) => request_cost::run(&arguments),

@@ -43,6 +43,9 @@ pub enum Kind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct RecordMeta(pub u64);
 
+/// Of word 1: types other than strings, which are reserved, and what is spare.
+const UNUSED_BITS: u64 = 0xf << 52 | 0xf << 60;
+
 impl RecordMeta {
     /// Bytes of the key.
     #[inline]
@@ -108,7 +111,7 @@ impl RecordMeta {
         self.key_bytes() <= KEY_BYTES_MAX
             && self.value_bytes() <= INLINE_VALUE_BYTES
             && self.used_words() <= self.slot_words()
-            && self.0 >> 60 == 0
+            && self.0 & UNUSED_BITS == 0
     }
     /// The same record in a place of `words` words.
     pub fn with_slot_words(self, words: usize) -> Self {

@@ -60,7 +60,12 @@ impl Exchange {
         let (mut commands, mut answers) = (0, Vec::new());
         self.input.extend_from_slice(bytes);
         while !self.closed {
-            let ctx = Context { now_ms: wall_clock_ms(), shared: &self.shared, operations_end: usize::MAX };
+            let ctx = Context {
+                now_ms: wall_clock_ms(),
+                elapsed_us: 0,
+                shared: &self.shared,
+                operations_end: usize::MAX,
+            };
             let mut batch = Batch::new();
             let parsed = self.protocol.parse(&self.input, &mut batch, &ctx);
             self.input.drain(..parsed.consumed);

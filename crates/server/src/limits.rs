@@ -23,10 +23,6 @@ impl Bound {
     }
 
     /// Changes it; 0 lifts it.
-    #[cfg_attr(
-        not(test),
-        expect(dead_code, reason = "for commands that change bounds while the server runs")
-    )]
     pub fn set(&self, value: u64) {
         self.0.store(value, Relaxed);
     }

@@ -77,6 +77,10 @@ pub struct ServerOptions {
     pub requirepass: String,
     /// The file that keeps the users of Redis's protocol (Redis's `aclfile`); without one they live as long as the server.
     pub acl_file: Option<PathBuf>,
+    /// Whether Redis's `DEBUG` is allowed (Redis's `enable-debug-command`): for tests.
+    pub debug_commands: bool,
+    /// The file that `CONFIG REWRITE` writes changes into.
+    pub config_file: Option<PathBuf>,
     /// Users in the words of an ACL file, `user NAME RULE ...` each; only without such a file.
     pub users: Vec<String>,
     /// Budget of DRAM in bytes, as `INFO` and `CONFIG GET maxmemory` tell it; 0 for none.
@@ -126,6 +130,8 @@ impl Default for ServerOptions {
             drain: Duration::from_secs(5),
             requirepass: String::new(),
             acl_file: None,
+            debug_commands: false,
+            config_file: None,
             users: Vec::new(),
             dram_budget_bytes: 0,
             evicts: false,

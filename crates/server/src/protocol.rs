@@ -77,6 +77,8 @@ pub(crate) enum Next {
 pub(crate) struct Context<'a> {
     /// The wall clock in milliseconds since the Unix epoch, taken once per turn.
     pub now_ms: u64,
+    /// While answering: how long ago the batch was begun, in microseconds.
+    pub elapsed_us: u64,
     /// The server that this connection belongs to: its store ([`Shared::store`]), options and counters.
     pub shared: &'a Shared,
     /// Operations in the batch at which the connection's turn ends.

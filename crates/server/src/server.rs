@@ -117,6 +117,13 @@ impl Server {
         Ok(server)
     }
 
+    /// Sets what happens when a client asks the server to end (Redis's `SHUTDOWN`); without it such a client is refused.
+    /// `hook` is called on a worker's thread: it must not wait for the server, only tell somebody to call
+    /// [`shutdown`](Self::shutdown).
+    pub fn on_shutdown_request(&self, hook: impl Fn() + Send + Sync + 'static) {
+        self.shared.redis.shutdown.on_request(Box::new(hook));
+    }
+
     /// Where it listens.
     pub fn addresses(&self) -> &Addresses {
         &self.addresses

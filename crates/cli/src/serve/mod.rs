@@ -17,6 +17,7 @@ mod shown;
 mod signals;
 mod sizing;
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Context;
@@ -33,8 +34,9 @@ pub fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
     for (name, meant) in settings::misspelt(variables) {
         tracing::warn!("{name} is no option and is ignored; did you mean {meant}?");
     }
+    let config_file = args.config.clone().or_else(|| std::env::var_os("TERRACE_CONFIG").map(PathBuf::from));
     let settings = settings::gather(args, &|name| std::env::var(name).ok())?;
-    tracing::debug!("as a configuration file, the options are\n{settings}");
+    tracing::debug!("as a configuration file, the options are\n{}", without_password(&settings.to_string()));
     // A taken port is told before a recovery that may take long.
     let redis = settings.network.redis(&settings.redis);
     let ports = redis.iter().chain(&settings.memcached.0).filter_map(Endpoint::address);
@@ -46,13 +48,15 @@ pub fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
     let signals = signals::Signals::install()?;
 
     let store = recovery_bar::open(sized.options.clone())?;
-    let server = match Server::start(store.clone(), server_options(&settings, &sized, &store)) {
+    let options = ServerOptions { config_file, ..server_options(&settings, &sized, &store) };
+    let server = match Server::start(store.clone(), options) {
         Ok(server) => server,
         Err(error) => {
             store.close()?;
             return Err(explain_bind(error));
         }
     };
+    server.on_shutdown_request(signals::ask);
     say::announce(&banner::ready(&settings, &sized, &store, server.addresses()));
 
     let signal = signals.wait();
@@ -65,6 +69,11 @@ pub fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
         if sized.options.dir.is_some() { "everything is saved" } else { "nothing was kept" }
     );
     Ok(ExitCode::SUCCESS)
+}
+
+/// The lines of a configuration file, save for the one that is nobody's business.
+fn without_password(text: &str) -> String {
+    text.lines().filter(|line| !line.starts_with("requirepass")).collect::<Vec<_>>().join("\n")
 }
 
 fn server_options(settings: &Settings, sized: &sizing::Sized, store: &terrace::OpenStore) -> ServerOptions {

@@ -35,6 +35,15 @@ pub struct NetworkArgs {
     /// Where clients need no password, let in only those of this machine: yes or no [default: yes]
     #[arg(long, value_name = "YES|NO")]
     pub protected_mode: Option<YesNo>,
+    /// Password that Redis's clients must give [default: none]
+    #[arg(long, value_name = "PASSWORD")]
+    pub requirepass: Option<String>,
+    /// File with the users of Redis's protocol, as ACL SAVE writes it [default: none]
+    #[arg(long, value_name = "FILE")]
+    pub aclfile: Option<PathBuf>,
+    /// Allow Redis's DEBUG, for tests: yes or no [default: no]
+    #[arg(long, value_name = "YES|NO")]
+    pub enable_debug_command: Option<YesNo>,
     /// Longest argument of a Redis command [default: 512MiB]
     #[arg(long, value_name = "SIZE")]
     pub proto_max_bulk_len: Option<Size>,
@@ -121,6 +130,9 @@ pub struct Network {
     tcp_keepalive: u64,
     /// Whether strangers from elsewhere are kept out.
     pub protected_mode: bool,
+    requirepass: Option<String>,
+    aclfile: Option<PathBuf>,
+    enable_debug_command: bool,
     proto_max_bulk_len: u64,
     max_item_size: u64,
     client_query_buffer_limit: u64,
@@ -169,6 +181,11 @@ impl Network {
             login_timeout: seconds(args.login_timeout, "login-timeout", 60)?,
             tcp_keepalive: seconds(args.tcp_keepalive, "tcp-keepalive", 300)?,
             protected_mode: from.get(args.protected_mode, "protected-mode")?.is_none_or(|YesNo(yes)| yes),
+            requirepass: from.get(args.requirepass, "requirepass")?,
+            aclfile: from.get(args.aclfile, "aclfile")?,
+            enable_debug_command: from
+                .get(args.enable_debug_command, "enable-debug-command")?
+                .is_some_and(|YesNo(yes)| yes),
             proto_max_bulk_len: size(
                 args.proto_max_bulk_len,
                 "proto-max-bulk-len",
@@ -196,6 +213,10 @@ impl Network {
             tls_auth_clients: from.get(args.tls_auth_clients, "tls-auth-clients")?.unwrap_or_default(),
         };
         ensure!(network.maxclients > 0, "--maxclients must be at least 1");
+        ensure!(
+            network.requirepass.is_none() || network.aclfile.is_none(),
+            "give --requirepass or --aclfile, not both: a password of the default user stands in that file"
+        );
         ensure!(
             network.tls_port.is_none() || network.tls_cert_file.is_some(),
             "--tls-port needs a certificate: add --tls-cert-file FILE and --tls-key-file FILE"
@@ -250,6 +271,9 @@ impl Network {
             backlog: self.tcp_backlog,
             tls,
             protected_mode: self.protected_mode,
+            requirepass: self.requirepass.clone().unwrap_or_default(),
+            acl_file: self.aclfile.clone(),
+            debug_commands: self.enable_debug_command,
             max_connections: self.maxclients as usize,
             argument_bytes_max: bytes(self.proto_max_bulk_len),
             memcached_value_bytes_max: bytes(self.max_item_size),
@@ -272,6 +296,7 @@ impl Network {
             ("login-timeout", self.login_timeout.to_string()),
             ("tcp-keepalive", self.tcp_keepalive.to_string()),
             ("protected-mode", YesNo(self.protected_mode).to_string()),
+            ("enable-debug-command", YesNo(self.enable_debug_command).to_string()),
             ("proto-max-bulk-len", self.proto_max_bulk_len.to_string()),
             ("max-item-size", self.max_item_size.to_string()),
             ("client-query-buffer-limit", self.client_query_buffer_limit.to_string()),
@@ -279,6 +304,7 @@ impl Network {
             ("tls-auth-clients", self.tls_auth_clients.to_string()),
         ];
         let files = [
+            ("aclfile", &self.aclfile),
             ("tls-cert-file", &self.tls_cert_file),
             ("tls-key-file", &self.tls_key_file),
             ("tls-ca-cert-file", &self.tls_ca_cert_file),
@@ -286,6 +312,7 @@ impl Network {
         lines.extend(
             files.into_iter().filter_map(|(key, file)| Some((key, file.as_ref()?.display().to_string()))),
         );
+        lines.extend(self.requirepass.as_ref().map(|password| ("requirepass", password.clone())));
         lines.extend(self.tls_port.map(|port| ("tls-port", port.to_string())));
         lines.extend(self.maxmemory_clients.map(|size| ("maxmemory-clients", super::shown::size(&size))));
         lines

@@ -16,7 +16,7 @@ use super::network::Network;
 use crate::names;
 
 /// The keys of the configuration file; in the environment in capitals with underscores, behind `TERRACE_`.
-pub const KEYS: [&str; 34] = [
+pub const KEYS: [&str; 37] = [
     "dir",
     "redis",
     "memcached",
@@ -41,6 +41,9 @@ pub const KEYS: [&str; 34] = [
     "login-timeout",
     "tcp-keepalive",
     "protected-mode",
+    "requirepass",
+    "aclfile",
+    "enable-debug-command",
     "proto-max-bulk-len",
     "max-item-size",
     "client-query-buffer-limit",
@@ -422,6 +425,8 @@ mod tests {
             ("login-timeout", "14"),
             ("tcp-keepalive", "15"),
             ("protected-mode", "no"),
+            ("aclfile", "/srv/users.acl"),
+            ("enable-debug-command", "yes"),
             ("proto-max-bulk-len", "16MiB"),
             ("max-item-size", "17MiB"),
             ("client-query-buffer-limit", "18MiB"),

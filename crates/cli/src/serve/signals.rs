@@ -10,6 +10,13 @@ use signal_hook::{flag, iterator};
 /// What a process that was told twice exits with.
 const EXIT_AT_ONCE: i32 = 1;
 
+/// Asks for an orderly end as the first signal does, from within.
+pub fn ask() {
+    if let Err(error) = signal_hook::low_level::raise(SIGTERM) {
+        tracing::error!(%error, "the server could not be told to end");
+    }
+}
+
 /// The signals, caught.
 pub struct Signals(iterator::Signals);
 

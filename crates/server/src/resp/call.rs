@@ -10,6 +10,7 @@ use super::error::{self, NOT_AN_INTEGER, Refusal};
 use super::mark::Note;
 use super::monitor;
 use super::pubsub;
+use super::stats::{self, Ran};
 use super::step::{Answer, Step};
 use super::table::{self, Command};
 use super::{tracking, transaction};
@@ -60,8 +61,13 @@ impl<'a> Call<'a> {
         if !self.client.access.is_free(&self.ctx.shared.redis.acl)
             && let Err(refusal) = acl::check(self, command)
         {
+            self.ctx.shared.redis.stats.rejected(command.id);
             self.fail_transaction();
-            return Err(refusal);
+            return Err(if command.name == "exec" {
+                transaction::abort(self.client, &refusal)
+            } else {
+                refusal
+            });
         }
         self.client.last_command = Some(&command.full_name);
         if self.client.transaction.is_some() && !transaction::runs_at_once(command) {
@@ -72,7 +78,15 @@ impl<'a> Call<'a> {
             return kept;
         }
         let first = self.batch.len();
+        let redis = &self.ctx.shared.redis;
+        self.client.ran.push(Ran { id: command.id, first: first as u32 });
+        if redis.settings.keeps_arguments() && self.client.kept.len() < stats::KEPT_MAX {
+            self.client.kept.push(stats::shortened(self.args));
+        }
         let ran = (command.handler)(self);
+        if ran.is_err() {
+            redis.stats.failed(command.id);
+        }
         if self.wants & (want::COMMANDS | want::EVENTS) != 0 || self.client.tracks {
             self.tell(command, first);
         }
@@ -118,6 +132,7 @@ impl<'a> Call<'a> {
 
     fn find_sub(&self, command: &'static Command) -> Result<&'static Command, Refusal> {
         if !command.takes(self.args.len()) {
+            self.ctx.shared.redis.stats.rejected(command.id);
             return Err(error::arity(command.full_name));
         }
         match self.args.get(1) {

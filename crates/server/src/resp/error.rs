@@ -82,3 +82,10 @@ pub(super) fn unknown_sub(container: &str, sub: &[u8]) -> Refusal {
     text.extend_from_slice(format!("'. Try {} HELP.", container.to_ascii_uppercase()).as_bytes());
     text.into()
 }
+
+/// A subcommand with arguments that its arity lets pass, and it does not take.
+pub(super) fn wrong_arguments(sub: &[u8], container: &str) -> Refusal {
+    let behind = format!("'. Try {container} HELP.");
+    let before = b"ERR unknown subcommand or wrong number of arguments for '";
+    [&before[..], &sub[..sub.len().min(128)], behind.as_bytes()].concat().into()
+}

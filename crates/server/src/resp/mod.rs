@@ -7,6 +7,7 @@
 //! [`table`] is the one list of commands: it dispatches, checks arity, and is what `COMMAND` tells.
 
 mod acl;
+mod admin;
 mod bits;
 mod call;
 mod client;
@@ -32,6 +33,7 @@ mod pubsub;
 mod scan;
 mod settings;
 mod state;
+mod stats;
 mod step;
 mod strings;
 mod syntax;
@@ -158,6 +160,7 @@ impl Protocol for Resp {
             }
         }
         self.client.tell();
+        self.client.ran_end = batch.len() as u32;
         parsed
     }
 
@@ -183,6 +186,7 @@ impl Protocol for Resp {
         self.client.answering = answer.encoder.version();
         self.client.entry.set_version(self.client.answering);
         self.steps.shrink_to(KEEP_STEPS);
+        stats::note(&mut self.client, batch, ctx);
     }
 
     fn entry(&self) -> &Arc<Entry> {

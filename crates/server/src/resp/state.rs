@@ -1,10 +1,15 @@
 //! What all connections that speak Redis's protocol share.
 
 use std::io;
+use std::sync::atomic::AtomicU64;
 
 use super::acl::Acl;
+use super::admin::Shutdown;
+use super::info::Rates;
 use super::settings::Settings;
+use super::stats::Stats;
 use crate::options::ServerOptions;
+use crate::shared::wall_clock_ms;
 
 /// See the module.
 pub(crate) struct State {
@@ -12,6 +17,14 @@ pub(crate) struct State {
     pub acl: Acl,
     /// What clients may change.
     pub settings: Settings,
+    /// What commands cost.
+    pub stats: Stats,
+    /// When the store was last said to be saved, in seconds since the Unix epoch.
+    pub saved_s: AtomicU64,
+    /// Rates that `INFO` tells.
+    pub rates: Rates,
+    /// How a client ends the server.
+    pub shutdown: Shutdown,
 }
 
 impl State {
@@ -22,6 +35,13 @@ impl State {
     pub fn new(options: &ServerOptions) -> io::Result<Self> {
         let acl = Acl::new(options.requirepass.as_bytes(), &options.users, options.acl_file.clone())
             .map_err(|why| io::Error::new(io::ErrorKind::InvalidInput, why))?;
-        Ok(Self { acl, settings: Settings::default() })
+        Ok(Self {
+            acl,
+            settings: Settings::default(),
+            stats: Stats::default(),
+            saved_s: AtomicU64::new(wall_clock_ms() / 1000),
+            rates: Rates::default(),
+            shutdown: Shutdown::default(),
+        })
     }
 }

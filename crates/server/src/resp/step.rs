@@ -53,7 +53,10 @@ impl Step {
     /// Writes the answer.
     pub fn write(self, answer: &mut Answer<'_>) {
         match self {
-            Self::Error(refusal) => answer.encoder.error(&refusal.0),
+            Self::Error(refusal) => {
+                answer.ctx.shared.redis.stats.error(&refusal.0);
+                answer.encoder.error(&refusal.0);
+            }
             Self::Simple(text) => answer.encoder.simple(text),
             Self::Integer(number) => answer.encoder.integer(number),
             Self::Bulk(Some(bytes)) => answer.encoder.bulk(&bytes),
@@ -92,7 +95,9 @@ impl Answer<'_> {
 
     /// Writes an operation's error.
     pub fn failed(&mut self, error: OpError) {
-        self.encoder.error(of_operation(error).as_bytes());
+        let text = of_operation(error);
+        self.ctx.shared.redis.stats.error(text.as_bytes());
+        self.encoder.error(text.as_bytes());
     }
 
     /// Writes bytes of the batch.

@@ -12,6 +12,8 @@ use terrace_engine::{Edit, OpKind, Outcome, Reply};
 use terrace_protocol::resp::Args;
 
 use super::call::{Call, Outcome as Answered};
+use super::client::Client;
+use super::error::Refusal;
 use super::step::{Answer, Step};
 use super::table::{Command, Flags};
 
@@ -90,6 +92,13 @@ pub(super) fn discard(call: &mut Call<'_>) -> Answered {
     call.client.transaction.take().ok_or("ERR DISCARD without MULTI")?;
     call.client.watched.clear();
     call.ok()
+}
+
+/// `EXEC` was refused: the transaction is over.
+pub(super) fn abort(client: &mut Client, why: &Refusal) -> Refusal {
+    client.transaction = None;
+    client.watched.clear();
+    [b"EXECABORT Transaction discarded because of: ", &*why.0].concat().into()
 }
 
 pub(super) fn unwatch(call: &mut Call<'_>) -> Answered {

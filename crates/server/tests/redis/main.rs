@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
 mod acl;
+mod admin;
 mod answers;
 mod client;
 mod conformance;

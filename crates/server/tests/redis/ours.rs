@@ -7,7 +7,8 @@ use terrace_server::{Endpoint, Server, ServerOptions};
 
 /// A running server and its store.
 pub struct Ours {
-    server: Server,
+    /// The server.
+    pub server: Server,
     /// The store, to look behind the server's back.
     pub store: OpenStore,
     /// Where it speaks Redis's protocol.

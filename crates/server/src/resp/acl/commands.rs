@@ -5,7 +5,7 @@ use super::rules::{has_spaces, merge};
 use super::selector::{Denied, Selector};
 use super::user::{DEFAULT, to_hex};
 use crate::resp::call::{Call, Outcome};
-use crate::resp::error::Refusal;
+use crate::resp::error::{Refusal, wrong_arguments};
 use crate::resp::options::is;
 use crate::resp::step::{Answer, Step};
 use crate::resp::table::{CATEGORIES, COMMANDS, category};
@@ -15,12 +15,6 @@ const PASSWORD_BITS: i64 = 256;
 const PASSWORD_BITS_MAX: i64 = 4096;
 /// Entries that `ACL LOG` tells unless asked for more.
 const LOG_SHOWN: i64 = 10;
-
-/// What Redis says of one that may not have so many arguments although its arity allows it.
-fn wrong_arguments(call: &Call<'_>) -> Refusal {
-    let sub = String::from_utf8_lossy(call.arg(1)).into_owned();
-    format!("ERR unknown subcommand or wrong number of arguments for '{sub}'. Try ACL HELP.").into()
-}
 
 fn list_of<T: AsRef<[u8]> + Send + 'static>(call: &mut Call<'_>, items: Vec<T>) -> Outcome {
     call.late(move |answer| strings(answer, &items))
@@ -128,7 +122,7 @@ pub(in crate::resp) fn cat(call: &mut Call<'_>) -> Outcome {
             let names = COMMANDS.iter().filter(|command| command.categories.overlaps(wanted));
             list_of(call, names.map(|command| command.full_name).collect())
         }
-        _ => Err(wrong_arguments(call)),
+        _ => Err(wrong_arguments(call.arg(1), "ACL")),
     }
 }
 
@@ -137,7 +131,7 @@ pub(in crate::resp) fn genpass(call: &mut Call<'_>) -> Outcome {
     let bits = match call.args.len() {
         2 => PASSWORD_BITS,
         3 => call.integer(2)?,
-        _ => return Err(wrong_arguments(call)),
+        _ => return Err(wrong_arguments(call.arg(1), "ACL")),
     };
     if !(1..=PASSWORD_BITS_MAX).contains(&bits) {
         return Err("ERR ACL GENPASS argument must be the number of bits for the output password, \
@@ -158,7 +152,7 @@ pub(in crate::resp) fn genpass(call: &mut Call<'_>) -> Outcome {
 /// `ACL LOG [count | RESET]`.
 pub(in crate::resp) fn log(call: &mut Call<'_>) -> Outcome {
     let count = match call.args.get(2) {
-        _ if call.args.len() > 3 => return Err(wrong_arguments(call)),
+        _ if call.args.len() > 3 => return Err(wrong_arguments(call.arg(1), "ACL")),
         None => LOG_SHOWN,
         Some(word) if is(word, "RESET") => {
             call.ctx.shared.redis.acl.log.lock().clear();

@@ -23,8 +23,8 @@ pub(in crate::resp) struct User {
     pub enabled: bool,
     /// Any password is right.
     pub no_password: bool,
-    /// Kept and told; payloads are always checked here.
-    skip_sanitize: bool,
+    /// `sanitize-payload` or `skip-sanitize-payload`: told, and nothing else; payloads are always checked here.
+    sanitize: Option<&'static str>,
     passwords: Vec<Hash>,
     pub root: Selector,
     pub selectors: Vec<Selector>,
@@ -38,7 +38,7 @@ impl User {
             id,
             enabled: false,
             no_password: false,
-            skip_sanitize: false,
+            sanitize: None,
             passwords: Vec::new(),
             root: Selector::default(),
             selectors: Vec::new(),
@@ -98,10 +98,12 @@ impl User {
                 self.no_password = false;
                 self.passwords.clear();
             }
-            b"sanitize-payload" => self.skip_sanitize = false,
-            b"skip-sanitize-payload" => self.skip_sanitize = true,
+            b"sanitize-payload" => self.sanitize = Some("sanitize-payload"),
+            b"skip-sanitize-payload" => self.sanitize = Some("skip-sanitize-payload"),
             b"clearselectors" => self.selectors.clear(),
-            b"reset" => *self = Self::new(&self.name, self.id),
+            b"reset" => {
+                *self = Self { sanitize: Some("sanitize-payload"), ..Self::new(&self.name, self.id) };
+            }
             _ => match rule {
                 [b'>', password @ ..] => self.add_password(hash(password)),
                 [b'#', digits @ ..] => self.add_password(from_hex(digits).ok_or(Wrong::Hash)?),
@@ -148,7 +150,7 @@ impl User {
         let flags = [
             (true, if self.enabled { "on" } else { "off" }),
             (self.no_password, "nopass"),
-            (self.skip_sanitize, "skip-sanitize-payload"),
+            (self.sanitize.is_some(), self.sanitize.unwrap_or_default()),
         ];
         flags.into_iter().filter_map(|(set, name)| set.then_some(name)).collect()
     }
@@ -259,6 +261,6 @@ mod tests {
         let mut user = user(&["on", "nopass", "+@all", "~*", "&*", "(+get)"]);
         assert!(user.is_free());
         user.apply(b"reset").unwrap();
-        assert_eq!(user.text(), b"user a off resetchannels -@all");
+        assert_eq!(user.text(), b"user a off sanitize-payload resetchannels -@all");
     }
 }

@@ -15,6 +15,7 @@ use super::call::{Call, Outcome};
 use super::error::{Refusal, SYNTAX};
 use super::mark::Note;
 use super::options::is;
+use super::stats::{OfWorker, Ran};
 use super::step::Step;
 use super::transaction::{Transaction, Watched};
 use crate::protocol::Peer;
@@ -43,6 +44,14 @@ pub(super) struct Client {
     pub answering: Version,
     /// The command that ran last.
     pub last_command: Option<CommandName>,
+    /// Commands that ran and are not answered yet.
+    pub ran: Vec<Ran>,
+    /// The operation behind those of the last of them.
+    pub ran_end: u32,
+    /// Their arguments, while those are kept for the slow log.
+    pub kept: Vec<Vec<Box<[u8]>>>,
+    /// Where its worker counts.
+    pub numbers: Option<Arc<OfWorker>>,
     /// Which answers it wants.
     pub replies: Replies,
     /// Commands kept since `MULTI`.
@@ -75,6 +84,10 @@ impl Client {
             version: Version::Resp2,
             answering: Version::Resp2,
             last_command: None,
+            ran: Vec::new(),
+            ran_end: 0,
+            kept: Vec::new(),
+            numbers: None,
             replies: Replies::default(),
             transaction: None,
             watched: Vec::new(),

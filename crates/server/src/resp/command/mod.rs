@@ -3,6 +3,8 @@
 mod docs;
 mod keys;
 mod list;
+#[cfg(test)]
+mod page;
 
 pub(super) use docs::docs;
 pub(super) use keys::{getkeys, getkeysandflags, meant};

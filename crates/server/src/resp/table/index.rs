@@ -5,13 +5,16 @@
 
 use super::{Categories, Command, TOP};
 
-const GROUPS: [&[Command]; 9] = [
+const GROUPS: [&[Command]; 12] = [
     super::acl::ROWS,
+    super::admin::ROWS,
     super::bitmaps::ROWS,
+    super::cluster::ROWS,
     super::connection::ROWS,
     super::generic::ROWS,
     super::hyperloglog::ROWS,
     super::pubsub::ROWS,
+    super::scripting::ROWS,
     super::server::ROWS,
     super::strings::ROWS,
     super::transactions::ROWS,

@@ -6,13 +6,16 @@
 //! A row is added to the file of its group. Behind what a row must have, calls of [`Command`]'s methods say the rest.
 
 mod acl;
+mod admin;
 mod bitmaps;
+mod cluster;
 mod connection;
 mod generic;
 mod hyperloglog;
 mod index;
 mod keyspec;
 mod pubsub;
+mod scripting;
 mod server;
 mod strings;
 mod transactions;

@@ -45,10 +45,12 @@ const COMMAND: &[Command] = &[
 const CONFIG: &[Command] = &[
     sub("config|get", -3, config::get, "Tells parameters by pattern.").flags("admin noscript loading stale")
         .since("2.0.0").cost("O(N) when N is the number of configuration parameters provided").syntax("parameter..."),
-    sub("config|resetstat", 2, config::resetstat, "Accepted; counters run on.").flags("admin noscript loading stale")
+    sub("config|help", 2, help::help, "Tells the subcommands.")
+        .since("5.0.0"),
+    sub("config|resetstat", 2, config::resetstat, "Lets what INFO counts begin anew.").flags("admin noscript loading stale")
         .since("2.0.0"),
-    sub("config|rewrite", 2, config::rewrite, "Refused: there is no such file.").flags("admin noscript loading stale")
+    sub("config|rewrite", 2, config::rewrite, "Writes the configuration file.").flags("admin noscript loading stale")
         .since("2.8.0"),
-    sub("config|set", -4, config::set, "Refused: parameters are given at the start.").flags("admin noscript loading stale")
+    sub("config|set", -4, config::set, "Changes parameters, all or none.").flags("admin noscript loading stale")
         .since("2.0.0").cost("O(N) when N is the number of configuration parameters provided").syntax("(parameter value)...").tips("request_policy:all_nodes response_policy:all_succeeded"),
 ];

@@ -1,0 +1,132 @@
+//! Values of parameters as `CONFIG SET` reads them, and Redis's words about wrong ones.
+
+use terrace::Size;
+use terrace_protocol::resp::parse_integer;
+
+use crate::shared::Shared;
+
+/// What a parameter takes.
+#[derive(Clone, Copy)]
+pub(super) enum Change {
+    /// Nothing: it is given when the server starts.
+    Immutable,
+    /// Nothing: a client that could set it could write where it likes.
+    Protected,
+    /// A number in this range.
+    Number(i64, i64, fn(&Shared, i64) -> Result<(), String>),
+    /// Bytes, at least so many.
+    Memory(u64, fn(&Shared, u64) -> Result<(), String>),
+    /// The size of a tier, as the command line takes it.
+    Tier(fn(&Shared, u64) -> Result<(), String>),
+    /// Yes or no.
+    YesNo(fn(&Shared, bool) -> Result<(), String>),
+    /// One of these words.
+    Word(&'static [&'static str], fn(&Shared, &'static str) -> Result<(), String>),
+    /// Any text.
+    Text(fn(&Shared, &[u8]) -> Result<(), String>),
+}
+
+/// A value that was read.
+pub(super) enum Value {
+    Number(i64),
+    Bytes(u64),
+    YesNo(bool),
+    Word(&'static str),
+    Text(Vec<u8>),
+}
+
+impl Change {
+    /// Reads a value, and changes nothing.
+    pub fn read(self, text: &[u8]) -> Result<Value, String> {
+        match self {
+            Self::Immutable => Err("can't set immutable config".into()),
+            Self::Protected => Err("can't set protected config".into()),
+            Self::Number(min, max, _) => {
+                let number = parse_integer(text).ok_or("argument couldn't be parsed into an integer")?;
+                in_range(number, (min..=max).contains(&number), min, max).map(Value::Number)
+            }
+            Self::Memory(min, _) => {
+                let bytes = memory_bytes(text).ok_or("argument must be a memory value")?;
+                in_range(bytes, bytes >= min, min as i64, i64::MAX).map(Value::Bytes)
+            }
+            Self::Tier(_) => tier_bytes(text).map(Value::Bytes),
+            Self::YesNo(_) => match text.to_ascii_lowercase().as_slice() {
+                b"yes" => Ok(Value::YesNo(true)),
+                b"no" => Ok(Value::YesNo(false)),
+                _ => Err("argument must be 'yes' or 'no'".into()),
+            },
+            Self::Word(words, _) => {
+                let found = words.iter().find(|word| text.eq_ignore_ascii_case(word.as_bytes()));
+                let wrong = || format!("argument(s) must be one of the following: {}", words.join(", "));
+                found.map(|word| Value::Word(word)).ok_or_else(wrong)
+            }
+            Self::Text(_) => Ok(Value::Text(text.to_vec())),
+        }
+    }
+
+    /// Makes the change.
+    pub fn apply(self, shared: &Shared, value: &Value) -> Result<(), String> {
+        match (self, value) {
+            (Self::Number(_, _, set), Value::Number(number)) => set(shared, *number),
+            (Self::Memory(_, set) | Self::Tier(set), Value::Bytes(bytes)) => set(shared, *bytes),
+            (Self::YesNo(set), Value::YesNo(on)) => set(shared, *on),
+            (Self::Word(_, set), Value::Word(word)) => set(shared, word),
+            (Self::Text(set), Value::Text(text)) => set(shared, text),
+            _ => Err("can't set immutable config".into()),
+        }
+    }
+}
+
+fn in_range<T>(value: T, fits: bool, min: i64, max: i64) -> Result<T, String> {
+    if fits { Ok(value) } else { Err(format!("argument must be between {min} and {max} inclusive")) }
+}
+
+/// A size as Redis writes it: a number, and `k`, `m`, `g` for powers of 1000, `kb`, `mb`, `gb` for those of 1024.
+pub(super) fn memory_bytes(text: &[u8]) -> Option<u64> {
+    let digits = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let number: u64 = std::str::from_utf8(&text[..digits]).ok()?.parse().ok()?;
+    let unit: u64 = match text[digits..].to_ascii_lowercase().as_slice() {
+        b"" | b"b" => 1,
+        b"k" => 1000,
+        b"kb" => 1 << 10,
+        b"m" => 1_000_000,
+        b"mb" => 1 << 20,
+        b"g" => 1_000_000_000,
+        b"gb" => 1 << 30,
+        _ => return None,
+    };
+    number.checked_mul(unit)
+}
+
+/// The size of a tier as `--pmem` and `--ssd` take it.
+fn tier_bytes(text: &[u8]) -> Result<u64, String> {
+    let text = String::from_utf8_lossy(text);
+    match text.parse()? {
+        Size::Bytes(bytes) => Ok(bytes),
+        Size::Percent(_) => Err(format!("{text:?}: expected a size such as 512MiB or 200GiB")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_read_as_redis_reads_them() {
+        let read = |text: &str| memory_bytes(text.as_bytes());
+        assert_eq!(read("104857600"), Some(100 << 20));
+        assert_eq!(
+            (read("100mb"), read("100M"), read("2GB")),
+            (Some(100 << 20), Some(100_000_000), Some(2 << 30))
+        );
+        assert_eq!((read(""), read("-1"), read("1.5gb"), read("12tb")), (None, None, None, None));
+        assert_eq!(read("99999999999gb"), None);
+    }
+
+    #[test]
+    fn sizes_of_tiers_are_read_as_the_command_line_reads_them() {
+        assert_eq!(tier_bytes(b"512MiB"), Ok(512 << 20));
+        assert_eq!((tier_bytes(b"1.5GB"), tier_bytes(b"4096")), (Ok(1_500_000_000), Ok(4096)));
+        assert!(tier_bytes(b"10%").is_err() && tier_bytes(b"much").is_err() && tier_bytes(b"").is_err());
+    }
+}
