@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 mod built;
+mod connections;
 mod dax_vm;
 mod device_reads;
 mod disk;
@@ -60,6 +61,8 @@ enum Chore {
     DeviceReads(device_reads::Arguments),
     /// Measures what a request costs servers: CPU time, requests a second, percentiles.
     RequestCost(request_cost::Arguments),
+    /// Measures what stalled connections, and those that never read, cost the others.
+    Connections(connections::Arguments),
     /// Leaves out every flush, fence and sync in turn and looks for a crash image that shows it.
     #[command(disable_help_flag = true)]
     Sites(Passed),
@@ -121,6 +124,7 @@ fn main() -> anyhow::Result<std::process::ExitCode> {
         Chore::Versus(arguments) => versus::run(&arguments),
         Chore::DeviceReads(arguments) => device_reads::run(&arguments),
         Chore::RequestCost(arguments) => request_cost::run(&arguments),
+        Chore::Connections(arguments) => connections::run(&arguments),
         Chore::Sites(passed) => proof("sites", &passed),
         Chore::Planted(passed) => proof("planted", &passed),
     }

@@ -23,6 +23,7 @@ Examples:
   terrace bench --workload rh --records 1000000 --dram-records 25%
   terrace reproduce tac --scale 0.01         what a paper found, and what we find
   terrace check ./terrace-data               verify every checksum, offline
+  terrace memcached -m 1024 -c 4096          a cache with memcached's command line; a link named memcached does the same
   terrace help serve                         all options of serve, with examples";
 
 /// The subcommands.
@@ -36,6 +37,9 @@ pub enum Command {
     Reproduce(Box<crate::reproduce::ReproduceArgs>),
     /// Verify every checksum and invariant of a store that nobody has open.
     Check(crate::check::CheckArgs),
+    /// Serve a cache, with memcached's command line: see terrace memcached -h.
+    #[command(disable_help_flag = true)]
+    Memcached(crate::memcached::MemcachedArgs),
 }
 
 #[cfg(test)]

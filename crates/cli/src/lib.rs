@@ -3,6 +3,7 @@
 //! ```text
 //!   main --> args --+--> serve  settings (flag > environment > file > default) --> terrace::open --> Server --> signals
 //!                   +--> bench  terrace_bench::run --> table, JSON
+//!                   +--> memcached  its command line, also of a link with that name --> a cache, served likewise
 //!                   +--> reproduce  terrace_bench::reproduce::run --> papers' figures and ours, JSON, plots
 //!                   '--> check  a store's files, offline
 //! ```
@@ -12,7 +13,9 @@
 mod args;
 mod bench;
 mod check;
+mod descriptors;
 mod logging;
+mod memcached;
 mod names;
 mod reproduce;
 mod say;
@@ -27,13 +30,24 @@ pub use serve::{KEYS, ServeArgs, Settings, gather_text};
 
 /// Runs the command that the process was given.
 pub fn run() -> ExitCode {
+    if let Some(arguments) = memcached::arguments(std::env::args_os()) {
+        return end(memcached::run(&arguments));
+    }
     let args = Cli::parse();
+    if let Command::Memcached(options) = &args.command {
+        return end(memcached::run(&options.arguments));
+    }
     let outcome = logging::start(args.log_level.as_deref()).and_then(|()| match args.command {
         Command::Serve(options) => serve::run(*options),
         Command::Bench(options) => bench::run(*options),
         Command::Reproduce(options) => reproduce::run(*options),
         Command::Check(options) => check::run(&options),
+        Command::Memcached(options) => memcached::run(&options.arguments),
     });
+    end(outcome)
+}
+
+fn end(outcome: anyhow::Result<ExitCode>) -> ExitCode {
     match outcome {
         Ok(code) => code,
         // Whoever read our output has gone: nothing is left to tell, and nobody to tell it to.

@@ -543,6 +543,9 @@ impl<I: Index, S: Space, D: LogDevice> Store for StoreHandle<I, S, D> {
             engine_details: machine.space.details(),
         }
     }
+    fn on_removal(&self, told: Option<crate::session::RemovalFn>) {
+        *self.0.shared.removal.lock() = told;
+    }
     fn resize_dram(&self, bytes: u64) -> Result<(), StoreError> {
         self.0.space.resize_dram(bytes)
     }

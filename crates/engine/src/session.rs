@@ -1,6 +1,7 @@
 //! The two object-safe faces of an engine: the store, and a session of it.
 
 use std::os::fd::RawFd;
+use std::sync::Arc;
 
 use crate::batch::{Batch, Settled};
 use crate::op::DATABASES;
@@ -34,6 +35,18 @@ pub trait Session: Send {
     fn acknowledge_events(&mut self) {}
 }
 
+/// Why background work deleted a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Removal {
+    /// Its time was over. For a while before, it was there for no operation.
+    Expired,
+    /// There was no room.
+    Evicted,
+}
+
+/// Hears of keys that background work deleted: why, from which database, and the key.
+pub type RemovalFn = Arc<dyn Fn(Removal, u8, &[u8]) + Send + Sync>;
+
 /// An open store of some engine.
 pub trait Store: Send + Sync {
     /// A new session.
@@ -53,6 +66,12 @@ pub trait Store: Send + Sync {
 
     /// Blocks until there may be background work or `timeout` has passed.
     fn wait_for_work(&self, timeout: std::time::Duration);
+
+    /// Has `told` called with every key that background work deletes from now on; `None` ends that. It must not wait for
+    /// anything, nor call the store. A store that deletes nothing by itself has nothing to tell.
+    fn on_removal(&self, told: Option<RemovalFn>) {
+        drop(told);
+    }
 
     /// Changes the budget of DRAM that the store was opened with (for records, or for records and index together), until it is
     /// closed. A larger one is filled as records come; for a smaller one, background steps write down what has to leave and give

@@ -18,6 +18,7 @@ use crate::hash::KeyHasher;
 use crate::op::DATABASES;
 use crate::record::Kind;
 use crate::reply::OpError;
+use crate::session::RemovalFn;
 use crate::stats::Failure;
 use crate::sync::{AtomicBool, AtomicI64, AtomicU64, Mutex, yield_now};
 
@@ -58,6 +59,8 @@ pub(crate) struct Shared {
     pub log_failed: AtomicBool,
     /// Why: the first reason.
     log_failure: OnceLock<(&'static str, Failure)>,
+    /// Who hears of keys that background work deletes. Not swapped for schedules: a leaf that only background work takes.
+    pub removal: parking_lot::Mutex<Option<RemovalFn>>,
     /// Not swapped for schedules: nobody waits without a timeout.
     work: parking_lot::Mutex<bool>,
     work_ready: Condvar,
@@ -91,6 +94,7 @@ impl Shared {
             sync_wanted: AtomicBool::new(false),
             log_failed: AtomicBool::new(false),
             log_failure: OnceLock::new(),
+            removal: parking_lot::Mutex::new(None),
             work: parking_lot::Mutex::new(false),
             work_ready: Condvar::new(),
         }

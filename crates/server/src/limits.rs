@@ -4,6 +4,7 @@
 //! Every number stands alone: relaxed. Who changes one wakes the workers ([`Shared::wake_workers`](crate::shared::Shared)),
 //! which then look at their connections anew.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 use crate::options::ServerOptions;
@@ -44,13 +45,11 @@ pub(crate) struct Limits {
     /// Unsent bytes for which a client is closed (`client-output-buffer-limit`, hard).
     pub output_bytes: Bound,
     /// The same for a client that subscribes to channels: its messages come whether it reads or not.
-    pub subscriber_output_bytes: Bound,
+    pub subscriber_output_bytes: Arc<Bound>,
     /// Bytes in the buffers of all clients (`maxmemory-clients`).
     pub clients_bytes: Bound,
     /// 1: where no password is needed, only clients of this machine are let in (`protected-mode`).
     pub protected_mode: Bound,
-    /// 1: a Redis client must log in. The command layer keeps it in step with its users.
-    pub redis_login: Bound,
     /// What the buffers of all clients hold.
     pub held: Held,
 }
@@ -68,10 +67,9 @@ impl Limits {
             handshake_ms: ms(options.handshake_timeout),
             keepalive_s: Bound::new(options.tcp_keepalive.as_secs()),
             output_bytes: Bound::new(options.output_bytes_max as u64),
-            subscriber_output_bytes: Bound::new(options.subscriber_output_bytes_max as u64),
+            subscriber_output_bytes: Arc::new(Bound::new(options.subscriber_output_bytes_max as u64)),
             clients_bytes: Bound::new(options.clients_bytes_max as u64),
             protected_mode: Bound::new(options.protected_mode.into()),
-            redis_login: Bound::default(),
             held: Held::default(),
         }
     }

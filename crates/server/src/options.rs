@@ -38,6 +38,8 @@ pub struct ServerOptions {
     pub memcached_flush: bool,
     /// Whether memcached's clients may list keys (not so with memcached's `-X`).
     pub memcached_dump: bool,
+    /// Whether memcached's clients may watch others (not so with memcached's `-W`).
+    pub memcached_watch: bool,
     /// What ends the prefix of a key (memcached's `-D`).
     pub memcached_prefix_delimiter: u8,
     /// Whether operations are counted by prefix from the start, as memcached's `-D` has it.
@@ -53,7 +55,7 @@ pub struct ServerOptions {
     pub output_bytes_pause: usize,
     /// A connection with more unsent bytes than this is closed; 0: never.
     pub output_bytes_max: usize,
-    /// The same for one that subscribes to channels.
+    /// The same for one that subscribes to channels, whose messages come whether it reads or not.
     pub subscriber_output_bytes_max: usize,
     /// Bytes in the buffers of all connections: above it those that hold most are closed. 0: never.
     pub clients_bytes_max: usize,
@@ -67,6 +69,8 @@ pub struct ServerOptions {
     pub tcp_keepalive: Duration,
     /// Operations in one turn's batch, after which the next connection waits for the next turn.
     pub turn_operations: usize,
+    /// Of them, those of one connection (memcached's `-R`).
+    pub connection_operations: usize,
     /// Bytes of keys and values in one turn's batch, likewise.
     pub turn_bytes: usize,
     /// Batches that a worker keeps in flight while devices and commits are slow.
@@ -111,6 +115,7 @@ impl Default for ServerOptions {
             memcached_users: None,
             memcached_flush: true,
             memcached_dump: true,
+            memcached_watch: true,
             memcached_prefix_delimiter: b':',
             memcached_detail: false,
             shutdown_command: false,
@@ -125,6 +130,7 @@ impl Default for ServerOptions {
             handshake_timeout: Duration::from_secs(10),
             tcp_keepalive: Duration::from_secs(300),
             turn_operations: 4096,
+            connection_operations: 4096,
             turn_bytes: 8 << 20,
             batches_in_flight: 16,
             drain: Duration::from_secs(5),

@@ -55,6 +55,7 @@ impl Server {
         options.threads = options.threads.max(1);
         options.batches_in_flight = options.batches_in_flight.max(1);
         options.turn_operations = options.turn_operations.max(1);
+        options.connection_operations = options.connection_operations.clamp(1, options.turn_operations);
         options.turn_bytes = options.turn_bytes.clamp(1, COMMAND_BYTES_MAX);
         options.command_bytes_max = options.command_bytes_max.min(COMMAND_BYTES_MAX);
         let tls = options.tls.clone().map(Tls::load).transpose()?;
@@ -105,7 +106,7 @@ impl Server {
             server.inboxes.push(inbox);
             server.workers.push(spawn(format!("worker-{i}"), move || worker.run())?);
         }
-        shared.workers.get_or_init(|| server.inboxes.clone());
+        shared.hear_of_removals();
         let (acceptor, waker) = Acceptor::new(Arc::clone(&shared), listeners, server.inboxes.clone())?;
         server.wakers.push(waker);
         server.others.push(spawn("accept".into(), move || acceptor.run())?);
@@ -155,6 +156,7 @@ impl Server {
     fn stop(&mut self) -> io::Result<()> {
         let mut result = Ok(());
         self.shared.stopping.store(true, Relaxed);
+        self.shared.store.on_removal(None);
         for waker in &self.wakers {
             result = result.and(waker.wake());
         }

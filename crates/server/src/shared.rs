@@ -5,18 +5,17 @@
 //! once and read by threads that were woken after they were set; the waker's system call orders the two.
 
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, OnceLock};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use terrace::OpenStore;
-use terrace_engine::StoreError;
+use terrace_engine::{Removal, StoreError};
 
 use crate::limits::Limits;
 use crate::options::ServerOptions;
 use crate::registry::Registry;
 use crate::tls::Tls;
-use crate::worker::Inbox;
 
 /// One server's store, options and counters.
 pub(crate) struct Shared {
@@ -46,8 +45,6 @@ pub(crate) struct Shared {
     pub limits: Limits,
     /// Certificates, if there are any.
     pub tls: Option<Tls>,
-    /// The workers, once they run.
-    pub workers: OnceLock<Vec<Arc<Inbox>>>,
 }
 
 impl Shared {
@@ -57,12 +54,13 @@ impl Shared {
     /// As [`resp::State::new`](crate::resp::State::new).
     pub fn alone(store: OpenStore, options: ServerOptions) -> std::io::Result<Self> {
         let redis = crate::resp::State::new(&options)?;
+        let limits = Limits::new(&options);
         Ok(Self {
             store,
             dram_budget_bytes: AtomicU64::new(options.dram_budget_bytes),
-            limits: Limits::new(&options),
+            connections: Registry::new(Arc::clone(&limits.subscriber_output_bytes)),
+            limits,
             tls: None,
-            workers: OnceLock::new(),
             options,
             started: Instant::now(),
             run_id: String::new(),
@@ -71,7 +69,6 @@ impl Shared {
             draining: AtomicBool::new(false),
             counters: Counters::default(),
             redis,
-            connections: Registry::default(),
         })
     }
 
@@ -86,11 +83,22 @@ impl Shared {
         Ok(())
     }
 
+    /// Has the connections hear of keys that the store deletes by itself, until the server ends.
+    pub fn hear_of_removals(self: &Arc<Self>) {
+        let shared = Arc::downgrade(self);
+        self.store.on_removal(Some(Arc::new(move |why, db, key| {
+            if let Some(shared) = shared.upgrade() {
+                match why {
+                    Removal::Expired => shared.connections.key_expired(db, key),
+                    Removal::Evicted => shared.connections.key_evicted(db, key),
+                }
+            }
+        })));
+    }
+
     /// Makes the workers look at their connections anew, after [`Shared::limits`] have changed.
     pub fn wake_workers(&self) {
-        for worker in self.workers.get().into_iter().flatten() {
-            worker.recheck();
-        }
+        self.connections.recheck();
     }
 
     /// The budget of DRAM, in bytes.

@@ -8,8 +8,8 @@
 //! it would cost an operator. Everything is in DRAM. Answers are counted by their length, and checked by it.
 
 mod load;
-mod server;
-mod wire;
+pub mod server;
+pub mod wire;
 
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};

@@ -6,27 +6,31 @@
 //!                                                                second signal: exit at once
 //! ```
 
+mod access;
 mod args;
 mod banner;
 mod file;
 mod listen;
 mod network;
 mod recovery_bar;
+mod run;
 mod settings;
 mod shown;
-mod signals;
+pub mod signals;
 mod sizing;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::Context;
 use terrace_server::{Endpoint, Server, ServerOptions};
 
+pub use access::MemcachedAccess;
 pub use args::ServeArgs;
+pub use network::clients_bytes_default;
+pub use run::until_told;
 pub use settings::{KEYS, Settings, gather_text};
 
-use crate::say;
+use crate::{descriptors, say};
 
 /// Runs it until a signal ends it.
 pub fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
@@ -43,12 +47,15 @@ pub fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
     for address in ports.chain(settings.admin.address()) {
         listen::probe(address).map_err(explain_bind)?;
     }
+    let access = MemcachedAccess::read(settings.network.memcached_auth_file.as_ref())?;
     let sized = sizing::size(&settings)?;
     say::announce(&banner::found(&settings, &sized));
-    let signals = signals::Signals::install()?;
+    let signals = signals::Signals::install(&[])?;
 
     let store = recovery_bar::open(sized.options.clone())?;
-    let options = ServerOptions { config_file, ..server_options(&settings, &sized, &store) };
+    let mut options = ServerOptions { config_file, ..server_options(&settings, &sized, &store) };
+    options.memcached_users = access.users();
+    descriptors::make_room(options.max_connections as u64);
     let server = match Server::start(store.clone(), options) {
         Ok(server) => server,
         Err(error) => {
@@ -58,16 +65,15 @@ pub fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
     };
     server.on_shutdown_request(signals::ask);
     say::announce(&banner::ready(&settings, &sized, &store, server.addresses()));
-
-    let signal = signals.wait();
-    tracing::info!("{signal}: answering what has been received, then stopping; a second signal ends at once");
-    let drained = server.shutdown();
-    store.close().context("saving the store failed; what was acknowledged is recovered at the next start")?;
-    drained.context("a server thread had failed before the end")?;
-    tracing::info!(
-        "stopped; {}",
-        if sized.options.dir.is_some() { "everything is saved" } else { "nothing was kept" }
-    );
+    let has_certificate = settings.network.has_certificate();
+    until_told(server, store, signals, |server| {
+        if has_certificate {
+            server.reload_tls()?;
+        }
+        access.read_again()
+    })?;
+    let kept = sized.options.dir.is_some();
+    tracing::info!("stopped; {}", if kept { "everything is saved" } else { "nothing was kept" });
     Ok(ExitCode::SUCCESS)
 }
 

@@ -35,15 +35,18 @@ pub struct NetworkArgs {
     /// Where clients need no password, let in only those of this machine: yes or no [default: yes]
     #[arg(long, value_name = "YES|NO")]
     pub protected_mode: Option<YesNo>,
-    /// Password that Redis's clients must give [default: none]
+    /// The password that Redis's clients must give; better in the environment or the file than here, where all can see it
     #[arg(long, value_name = "PASSWORD")]
-    pub requirepass: Option<String>,
+    pub requirepass: Option<Secret>,
     /// File with the users of Redis's protocol, as ACL SAVE writes it [default: none]
     #[arg(long, value_name = "FILE")]
     pub aclfile: Option<PathBuf>,
     /// Allow Redis's DEBUG, for tests: yes or no [default: no]
     #[arg(long, value_name = "YES|NO")]
     pub enable_debug_command: Option<YesNo>,
+    /// The file of memcached's users, lines of user:password, read again on SIGHUP
+    #[arg(long, value_name = "FILE")]
+    pub memcached_auth_file: Option<PathBuf>,
     /// Longest argument of a Redis command [default: 512MiB]
     #[arg(long, value_name = "SIZE")]
     pub proto_max_bulk_len: Option<Size>,
@@ -120,6 +123,23 @@ impl Display for YesNo {
     }
 }
 
+/// A password: logs don't show it.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Secret(pub String);
+
+impl FromStr for Secret {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        Ok(Self(text.to_owned()))
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.0.is_empty() { "none" } else { "(not shown)" })
+    }
+}
+
 /// The settings in force.
 #[derive(Debug, PartialEq)]
 pub struct Network {
@@ -130,9 +150,11 @@ pub struct Network {
     tcp_keepalive: u64,
     /// Whether strangers from elsewhere are kept out.
     pub protected_mode: bool,
-    requirepass: Option<String>,
+    requirepass: Secret,
     aclfile: Option<PathBuf>,
     enable_debug_command: bool,
+    /// memcached's users.
+    pub memcached_auth_file: Option<PathBuf>,
     proto_max_bulk_len: u64,
     max_item_size: u64,
     client_query_buffer_limit: u64,
@@ -181,11 +203,12 @@ impl Network {
             login_timeout: seconds(args.login_timeout, "login-timeout", 60)?,
             tcp_keepalive: seconds(args.tcp_keepalive, "tcp-keepalive", 300)?,
             protected_mode: from.get(args.protected_mode, "protected-mode")?.is_none_or(|YesNo(yes)| yes),
-            requirepass: from.get(args.requirepass, "requirepass")?,
+            requirepass: from.get(args.requirepass, "requirepass")?.unwrap_or_default(),
             aclfile: from.get(args.aclfile, "aclfile")?,
             enable_debug_command: from
                 .get(args.enable_debug_command, "enable-debug-command")?
                 .is_some_and(|YesNo(yes)| yes),
+            memcached_auth_file: from.get(args.memcached_auth_file, "memcached-auth-file")?,
             proto_max_bulk_len: size(
                 args.proto_max_bulk_len,
                 "proto-max-bulk-len",
@@ -214,7 +237,7 @@ impl Network {
         };
         ensure!(network.maxclients > 0, "--maxclients must be at least 1");
         ensure!(
-            network.requirepass.is_none() || network.aclfile.is_none(),
+            network.requirepass.0.is_empty() || network.aclfile.is_none(),
             "give --requirepass or --aclfile, not both: a password of the default user stands in that file"
         );
         ensure!(
@@ -271,7 +294,7 @@ impl Network {
             backlog: self.tcp_backlog,
             tls,
             protected_mode: self.protected_mode,
-            requirepass: self.requirepass.clone().unwrap_or_default(),
+            requirepass: self.requirepass.0.clone(),
             acl_file: self.aclfile.clone(),
             debug_commands: self.enable_debug_command,
             max_connections: self.maxclients as usize,
@@ -308,11 +331,14 @@ impl Network {
             ("tls-cert-file", &self.tls_cert_file),
             ("tls-key-file", &self.tls_key_file),
             ("tls-ca-cert-file", &self.tls_ca_cert_file),
+            ("aclfile", &self.aclfile),
+            ("memcached-auth-file", &self.memcached_auth_file),
         ];
         lines.extend(
             files.into_iter().filter_map(|(key, file)| Some((key, file.as_ref()?.display().to_string()))),
         );
-        lines.extend(self.requirepass.as_ref().map(|password| ("requirepass", password.clone())));
+        let password = Some(&self.requirepass.0).filter(|password| !password.is_empty());
+        lines.extend(password.map(|password| ("requirepass", password.clone())));
         lines.extend(self.tls_port.map(|port| ("tls-port", port.to_string())));
         lines.extend(self.maxmemory_clients.map(|size| ("maxmemory-clients", super::shown::size(&size))));
         lines
@@ -339,6 +365,7 @@ mod tests {
     fn settings_reach_the_server() {
         let text = "redis = \"127.0.0.1:1,unix:/s\"\ntls-port = 2\ntls-cert-file = \"c\"\ntls-key-file = \"k\"\n\
                     tls-auth-clients = \"no\"\ntimeout = 7\nmaxclients = 9\nprotected-mode = \"no\"\n\
+                    requirepass = \"secret\"\naclfile = \"/acl\"\n\
                     maxmemory-clients = \"10%\"\nmax-item-size = \"1MiB\"\nproto-max-bulk-len = \"2MiB\"";
         let settings = gathered(text).unwrap();
         let redis: Vec<String> =
@@ -348,6 +375,8 @@ mod tests {
         assert_eq!((options.idle_timeout.as_secs(), options.max_connections), (7, 9));
         assert_eq!((options.clients_bytes_max, options.protected_mode), (100, false));
         assert_eq!((options.memcached_value_bytes_max, options.argument_bytes_max), (1 << 20, 2 << 20));
+        assert_eq!((options.requirepass.as_str(), options.acl_file), ("secret", Some("/acl".into())));
+        assert!(!format!("{settings:?}").contains("secret"), "logs don't show it");
         let tls = options.tls.unwrap();
         assert_eq!((tls.key_file, tls.client_auth), (Some("k".into()), ClientAuth::No));
     }

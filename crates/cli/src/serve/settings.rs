@@ -16,7 +16,7 @@ use super::network::Network;
 use crate::names;
 
 /// The keys of the configuration file; in the environment in capitals with underscores, behind `TERRACE_`.
-pub const KEYS: [&str; 37] = [
+pub const KEYS: [&str; 38] = [
     "dir",
     "redis",
     "memcached",
@@ -44,6 +44,7 @@ pub const KEYS: [&str; 37] = [
     "requirepass",
     "aclfile",
     "enable-debug-command",
+    "memcached-auth-file",
     "proto-max-bulk-len",
     "max-item-size",
     "client-query-buffer-limit",
@@ -425,8 +426,10 @@ mod tests {
             ("login-timeout", "14"),
             ("tcp-keepalive", "15"),
             ("protected-mode", "no"),
+            ("requirepass", "hidden"),
             ("aclfile", "/srv/users.acl"),
             ("enable-debug-command", "yes"),
+            ("memcached-auth-file", "/users"),
             ("proto-max-bulk-len", "16MiB"),
             ("max-item-size", "17MiB"),
             ("client-query-buffer-limit", "18MiB"),

@@ -10,7 +10,7 @@ use crate::batch::Batch;
 use crate::op::{Condition, OpKind};
 use crate::record::{Kind, RecordView};
 use crate::reply::{OpError, Reply};
-use crate::session::{Progress, Session, StoreError};
+use crate::session::{Progress, Removal, Session, StoreError};
 use crate::space::{Class, Room, Space, Under};
 
 impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
@@ -59,6 +59,7 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
             batch.push(*db, key, OpKind::Purge);
         }
         let purged = self.run_internal(&mut batch);
+        self.tell_removed(Removal::Expired, &keys, &batch);
         let refused = |reply: &Reply| matches!(reply, Reply::Error(OpError::Full));
         let again = keys.into_iter().zip(&batch.replies).filter(|(_, reply)| refused(reply));
         self.unpurged.extend(again.map(|(key, _)| key));
@@ -78,8 +79,19 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
             batch.push(*db, key, OpKind::Delete { condition: Condition::Always, old_value: false });
         }
         let evicted = self.run_internal(&mut batch);
+        self.tell_removed(Removal::Evicted, keys, &batch);
         self.counters().evicted.fetch_add(evicted, Relaxed);
         if evicted == 0 { Progress::Idle } else { Progress::Worked }
+    }
+
+    /// Tells who wants to hear of it which of the keys a batch of deletes has deleted.
+    fn tell_removed(&self, why: Removal, keys: &[(u8, Vec<u8>)], batch: &Batch) {
+        let Some(told) = self.machine.shared.removal.lock().clone() else { return };
+        for ((db, key), reply) in keys.iter().zip(&batch.replies) {
+            if matches!(reply, Reply::Deleted { .. }) {
+                told(why, *db, key);
+            }
+        }
     }
 
     /// Runs a batch of deletes to its end and returns how many keys it deleted.

@@ -38,7 +38,7 @@ pub(crate) static REDIS: Speaks = Speaks {
              server. 3) If you started the server manually just for testing, restart it with the '--protected-mode no' \
              option. 4) Setup a an authentication password for the default user. NOTE: You only need to do one of the above \
              things in order for the server to start accepting connections from the outside.\r\n",
-    login: |shared| shared.limits.redis_login.get().is_some(),
+    login: |shared| !shared.redis.acl.is_open(),
 };
 
 /// memcached's text protocol.
@@ -93,7 +93,7 @@ mod tests {
         assert!(is_denied(&open, &REDIS, &at, &away) && is_denied(&open, &MEMCACHED, &at, &away));
         assert!(!is_denied(&open, &REDIS, &at, &here));
         assert!(!is_denied(&open, &REDIS, &at, &Address::Unix("/s".into())));
-        open.limits.redis_login.set(1);
+        open.redis.acl.require(b"secret");
         assert!(!is_denied(&open, &REDIS, &at, &away) && is_denied(&open, &MEMCACHED, &at, &away));
         open.limits.protected_mode.set(0);
         assert!(!is_denied(&open, &MEMCACHED, &at, &away));

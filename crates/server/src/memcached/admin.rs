@@ -13,8 +13,15 @@ use crate::stop::StopKind;
 pub(super) const NO_FLUSH: &[u8] = b"CLIENT_ERROR flush_all not allowed\r\n";
 /// `watch` is switched off.
 pub(super) const NO_WATCH: &[u8] = b"CLIENT_ERROR watch commands not allowed\r\n";
+/// `watch` behind other commands.
+pub(super) const PIPELINED_WATCH: &[u8] = b"ERROR cannot pipeline other commands before watch\r\n";
+/// Too many watch.
+pub(super) const MANY_WATCHERS: &[u8] = b"WATCHER_TOO_MANY log watcher limit reached\r\n";
 /// There is no certificate to read anew.
-pub(super) const NO_TLS: &[u8] = b"Error TLS not enabled\r\n";
+const NO_TLS: &[u8] = b"Error TLS not enabled\r\n";
+/// It can't be used; the log says why.
+const BAD_CERTIFICATE: &[u8] =
+    b"Error loading the certificate files: those in use stay; the log says why\r\n";
 const NO_CRAWLER: &[u8] = b"CLIENT_ERROR lru crawler disabled\r\n";
 const CRAWLER_RUNS: &[u8] = b"ERROR failed to start lru crawler thread\r\n";
 const CRAWLER_RESTS: &[u8] = b"ERROR failed to stop lru crawler thread\r\n";
@@ -81,6 +88,20 @@ pub(super) fn cachedump<'a>(mut args: impl Iterator<Item = &'a [u8]>, ctx: &Cont
 /// `verbosity`: it is kept and told, but the log's level is the operator's.
 pub(super) fn verbosity(level: u64, ctx: &Context<'_>) {
     ctx.shared.counters.memcached.verbosity.store(level.min(VERBOSITY_MAX), Relaxed);
+}
+
+/// `refresh_certs`.
+pub(super) fn refresh_certs(ctx: &Context<'_>) -> &'static [u8] {
+    if ctx.shared.options.tls.is_none() {
+        return NO_TLS;
+    }
+    match ctx.shared.reload_tls() {
+        Ok(()) => reply::OK,
+        Err(error) => {
+            tracing::warn!(%error, "refresh_certs");
+            BAD_CERTIFICATE
+        }
+    }
 }
 
 /// `shutdown`; `None` if it is under way: then the connection ends without an answer.

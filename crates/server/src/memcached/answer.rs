@@ -10,6 +10,7 @@ use super::plan::Planned;
 use super::prefixes::Event;
 use super::state::{Count, Tally};
 use super::stats::{self, Report};
+use super::watch::{Events, Mutation};
 use crate::protocol::Context;
 
 /// What `version` says. Clients read features from the number: it is the memcached whose commands and answers these are.
@@ -26,6 +27,10 @@ pub(super) struct Answers<'a> {
     pub(super) accesses: Option<&'a Accesses>,
     /// Whether operations are counted by prefix.
     detail: bool,
+    /// What watchers want to see.
+    events: Events,
+    /// The connection.
+    by: u64,
 }
 
 impl<'a> Answers<'a> {
@@ -34,15 +39,18 @@ impl<'a> Answers<'a> {
         proof: &'a Settled,
         ctx: &'a Context<'a>,
         out: &'a mut Vec<u8>,
+        by: u64,
     ) -> Self {
         let state = &ctx.shared.counters.memcached;
         let detail = state.detail(ctx.shared.options.memcached_detail);
-        Self { batch, proof, ctx, out, tally: Tally::default(), accesses: state.accesses(), detail }
+        let (accesses, events) = (state.accesses(), state.watchers.events());
+        Self { batch, proof, ctx, out, tally: Tally::default(), accesses, detail, events, by }
     }
 
-    /// Adds this plan's counts to the server's.
+    /// Adds this plan's counts to the server's, and tells watchers.
     pub(super) fn finish(mut self) {
         self.count_so_far();
+        self.events.finish(self.ctx.shared);
     }
 
     /// Appends one command's answer.
@@ -75,8 +83,8 @@ impl<'a> Answers<'a> {
                 }
                 self.text(if known { reply::STORED } else { reply::WRONG_LOGIN }, false);
             }
-            // A listing has turns of its own.
-            Planned::Nothing | Planned::Dump(_) => {}
+            // The connection goes on with them.
+            Planned::Nothing | Planned::Dump(_) | Planned::Watch(_) => {}
         }
     }
 
@@ -110,6 +118,7 @@ impl<'a> Answers<'a> {
                     }
                     let value = self.batch.output(value.unwrap_or_default());
                     reply::value(self.out, key, meta.flags, value, cas.then_some(meta.version));
+                    self.found(op, value.len() as u64);
                 }
                 Reply::Error(error) => {
                     // One error answers for the whole command: a client could not place it among values.
@@ -121,6 +130,7 @@ impl<'a> Answers<'a> {
                     if self.detail {
                         self.count_prefix(op, Event::Miss);
                     }
+                    self.missed(op);
                 }
             }
         }
@@ -146,7 +156,41 @@ impl<'a> Answers<'a> {
         if text == reply::STORED {
             self.stored(op);
         }
+        self.mutated(
+            op,
+            match text {
+                reply::STORED => "stored",
+                reply::EXISTS => "exists",
+                reply::NOT_FOUND => "not_found",
+                _ => "not_stored",
+            },
+        );
         self.text(text, noreply);
+    }
+
+    /// Tells watchers of a read that found a record with this many bytes.
+    pub(super) fn found(&mut self, op: usize, bytes: u64) {
+        if self.events.fetches() {
+            let key = self.batch.input(self.batch.op(op).key);
+            self.events.fetch(key, Some(bytes), self.by, self.ctx);
+        }
+    }
+
+    /// Tells watchers of a read that found none.
+    pub(super) fn missed(&mut self, op: usize) {
+        if self.events.fetches() {
+            let key = self.batch.input(self.batch.op(op).key);
+            self.events.fetch(key, None, self.by, self.ctx);
+        }
+    }
+
+    /// Tells watchers of a command that stores.
+    pub(super) fn mutated(&mut self, op: usize, status: &'static str) {
+        if self.events.mutations() {
+            let key = self.batch.input(self.batch.op(op).key);
+            let mutation = Mutation::of(self.batch, op, status, self.ctx.now_ms);
+            self.events.mutation(key, &mutation, self.by, self.ctx);
+        }
     }
 
     /// Notes that an operation has stored a record.
@@ -236,7 +280,7 @@ impl<'a> Answers<'a> {
     fn stats(&mut self, report: Report) {
         // What this plan did before belongs into the report, and a reset must take it too.
         self.count_so_far();
-        stats::write(report, self.ctx, self.out);
+        stats::write(report, self.by, self.ctx, self.out);
     }
 
     fn count_so_far(&mut self) {

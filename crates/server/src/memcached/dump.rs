@@ -170,7 +170,7 @@ impl Dumping {
 }
 
 /// Appends a key as in a URI.
-fn percent_encode(key: &[u8], out: &mut Vec<u8>) {
+pub(super) fn percent_encode(key: &[u8], out: &mut Vec<u8>) {
     for &byte in key {
         if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
             out.push(byte);

@@ -27,6 +27,7 @@ mod prefixes;
 mod state;
 mod stats;
 mod users;
+mod watch;
 
 use std::sync::Arc;
 
@@ -46,7 +47,7 @@ const DATABASE: u8 = 0;
 /// A new connection's protocol.
 pub(crate) fn connect(peer: Peer) -> Box<dyn Protocol> {
     let entry = Entry::new(peer, Kind::Memcached);
-    Box::new(Memcached { parser: None, plan: Vec::new(), dumping: None, entry })
+    Box::new(Memcached { parser: None, plan: Vec::new(), dumping: None, watching: false, entry })
 }
 
 /// Adds the delayed `flush_all` to a batch if it is due. Workers call it each turn, and sleep no longer than until
@@ -64,6 +65,8 @@ struct Memcached {
     plan: Vec<Planned>,
     /// A listing that goes on before anything else is read.
     dumping: Option<Dumping>,
+    /// It watches: what it sends means nothing any more.
+    watching: bool,
     entry: Arc<Entry>,
 }
 
@@ -72,6 +75,9 @@ const KEEP_PLANNED: usize = 4096;
 
 impl Protocol for Memcached {
     fn parse(&mut self, input: &[u8], batch: &mut Batch, ctx: &Context<'_>) -> Parsed {
+        if self.watching {
+            return Parsed { consumed: input.len(), commands: 0, next: Next::Read };
+        }
         if let Some(dumping) = &mut self.dumping {
             dumping.plan(batch);
             return Parsed { consumed: 0, commands: 1, next: Next::Again };
@@ -91,6 +97,9 @@ impl Protocol for Memcached {
                     Some(planned) => planned,
                     None => break Next::Close,
                 },
+                Event::Command(Command::Watch(_)) if !self.plan.is_empty() => {
+                    Planned::Text { reply: admin::PIPELINED_WATCH, noreply: false }
+                }
                 Event::Command(command) => plan::plan(command, batch, ctx),
                 Event::Incomplete { .. } => break Next::Read,
                 Event::Close(reason) => {
@@ -111,23 +120,32 @@ impl Protocol for Memcached {
                 }
             };
             self.plan.push(planned);
-            if let Planned::Dump(dump) = planned {
-                self.dumping = Some(Dumping::new(dump));
-                break Next::Again;
+            match planned {
+                Planned::Dump(dump) => {
+                    self.dumping = Some(Dumping::new(dump));
+                    break Next::Again;
+                }
+                Planned::Watch(_) => break Next::Again,
+                _ => {}
             }
         };
         Parsed { consumed, commands: self.plan.len() - planned_before, next }
     }
 
     fn answer(&mut self, batch: &Batch, proof: &Settled, ctx: &Context<'_>, out: &mut Vec<u8>) {
-        let mut answers = answer::Answers::new(batch, proof, ctx, out);
+        let mut answers = answer::Answers::new(batch, proof, ctx, out, self.entry.id());
         if let (Some(dumping), true) = (&mut self.dumping, self.plan.is_empty())
             && dumping.answer(&mut answers)
         {
             self.dumping = None;
         }
         for planned in self.plan.drain(..) {
-            answers.answer(planned);
+            if let Planned::Watch(watch) = planned {
+                self.watching = ctx.shared.counters.memcached.watchers.add(watch, &self.entry);
+                answers.out.extend_from_slice(if self.watching { reply::OK } else { admin::MANY_WATCHERS });
+            } else {
+                answers.answer(planned);
+            }
         }
         answers.finish();
         self.plan.shrink_to(KEEP_PLANNED);
@@ -139,6 +157,10 @@ impl Protocol for Memcached {
 
     fn is_authenticated(&mut self, ctx: &Context<'_>) -> bool {
         !self.parser.get_or_insert_with(|| parser(ctx)).is_locked()
+    }
+
+    fn is_subscribed(&self) -> bool {
+        self.watching
     }
 }
 

@@ -1,7 +1,7 @@
 //! Commands to operations.
 
 use terrace_engine::{Batch, Condition, Delta, ExpireIf, Expiry, OpKind};
-use terrace_protocol::memcached::{Command, Key, KeyBuffer, Store, StoreVerb, expire_at_ms, reply};
+use terrace_protocol::memcached::{Command, Key, KeyBuffer, Store, StoreVerb, Watch, expire_at_ms, reply};
 
 use super::dump::Dump;
 use super::meta::MetaPlanned;
@@ -34,6 +34,8 @@ pub(super) enum Planned {
     Stats(Report),
     /// A meta command.
     Meta(MetaPlanned),
+    /// The connection watches from here on.
+    Watch(Watch),
     /// The start of a listing.
     Dump(Dump),
     /// A login.
@@ -78,10 +80,11 @@ pub(super) fn plan(command: Command<'_>, batch: &mut Batch, ctx: &Context<'_>) -
         Command::MetaDebug { key } => Planned::Meta(meta::debug(key, batch, ctx)),
         Command::Answered { reply, noreply } => Planned::Text { reply, noreply },
         Command::LruCrawler(crawl) => admin::lru_crawler(crawl, ctx),
+        Command::Watch(watch) if ctx.shared.options.memcached_watch => Planned::Watch(watch),
         Command::Watch(_) => Planned::Text { reply: admin::NO_WATCH, noreply: false },
         // The connection plans it, or ends.
         Command::Shutdown(_) => Planned::Nothing,
-        Command::RefreshCerts { noreply } => Planned::Text { reply: admin::NO_TLS, noreply },
+        Command::RefreshCerts { noreply } => Planned::Text { reply: admin::refresh_certs(ctx), noreply },
         Command::CacheMemlimit { megabytes, noreply } => {
             Planned::Text { reply: admin::cache_memlimit(megabytes, ctx), noreply }
         }

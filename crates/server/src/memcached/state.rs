@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed};
 
 use super::access::Accesses;
 use super::prefixes::Prefixes;
+use super::watch::Watchers;
 use crate::protocol::Context;
 
 /// What is counted.
@@ -99,6 +100,8 @@ pub(crate) struct State {
     detail: AtomicU8,
     /// Counts of `stats detail`.
     pub(super) prefixes: Prefixes,
+    /// Who watches.
+    pub(super) watchers: Watchers,
 }
 
 /// Values of `State::stale` and `State::detail`; 0 is not known yet.

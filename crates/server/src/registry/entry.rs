@@ -88,6 +88,8 @@ pub(crate) mod flag {
     pub(crate) const OPT_OUT: u32 = 256;
     /// CLIENT TRACKING with NOLOOP.
     pub(crate) const NO_LOOP: u32 = 512;
+    /// It did not read what it listens to.
+    pub(crate) const OVERRUN: u32 = 2048;
     /// CLIENT CACHING, for the next command.
     pub(crate) const CACHING: u32 = 1024;
 }

@@ -12,7 +12,7 @@
 //! - A queue goes into the output between answers, never inside of one. What a command's own effects push to its own
 //!   connection is taken behind that command's answer (as in Redis since 7.2; before, some came in front of it).
 //! - What is pushed while the lock of a channel is held reaches all subscribers in that order.
-//! - A queue holds at most [`Registry::push_bytes_max`], the output in front of it included; who reads slower is closed.
+//! - A queue holds no more than a subscriber's output may, that in front of it included; who reads slower is closed.
 //! - What nobody asked for costs one relaxed load a command: [`Registry::wants`].
 //!
 //! # Thread safety
@@ -30,7 +30,7 @@ mod tracking;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use parking_lot::Mutex;
 use terrace_engine::{Batch, Settled};
@@ -40,10 +40,8 @@ pub(crate) use hub::{Hub, Name, Topic};
 pub(crate) use pause::Pause;
 pub(crate) use tracking::{Options as TrackingOptions, Tracking};
 
+use crate::limits::Bound;
 use crate::worker::Inbox;
-
-/// Most bytes that wait for one connection that only listens: Redis's hard limit of the class `pubsub`.
-const PUSH_BYTES_MAX: usize = 32 << 20;
 
 /// What some connection wants, so that others have work with it: bits of [`Registry::wants`].
 pub(crate) mod want {
@@ -64,10 +62,8 @@ pub(crate) struct Registry {
     entries: Mutex<BTreeMap<u64, Arc<Entry>>>,
     /// Those of all workers.
     inboxes: Mutex<Vec<Arc<Inbox>>>,
-    /// Who reads slower than this many bytes is closed.
-    pub push_bytes_max: AtomicUsize,
-    /// Connections closed for that.
-    pub overruns: AtomicU64,
+    /// Who listens and lets this many bytes wait is closed.
+    push_bytes: Arc<Bound>,
     /// Commands held.
     pub pause: Pause,
     /// Channels.
@@ -79,14 +75,14 @@ pub(crate) struct Registry {
     notified: AtomicU32,
 }
 
-impl Default for Registry {
-    fn default() -> Self {
+impl Registry {
+    /// One without connections. Who listens and lets more than `push_bytes` wait is closed.
+    pub fn new(push_bytes: Arc<Bound>) -> Self {
         Self {
             wants: AtomicU32::new(0),
             entries: Mutex::default(),
             inboxes: Mutex::default(),
-            push_bytes_max: AtomicUsize::new(PUSH_BYTES_MAX),
-            overruns: AtomicU64::new(0),
+            push_bytes,
             pause: Pause::default(),
             hub: Hub::default(),
             tracking: Tracking::default(),
@@ -97,6 +93,18 @@ impl Default for Registry {
 }
 
 impl Registry {
+    /// Makes all workers look at their connections anew.
+    pub fn recheck(&self) {
+        for inbox in self.inboxes.lock().iter() {
+            inbox.recheck();
+        }
+    }
+
+    /// Most bytes that may wait for a connection.
+    fn push_bytes_max(&self) -> usize {
+        self.push_bytes.get().map_or(usize::MAX, |max| usize::try_from(max).unwrap_or(usize::MAX))
+    }
+
     /// Bits of [`want`]: what somebody listens to. Relaxed: who starts to listen hears of what happens after his answer,
     /// and the answer reaches the others through a socket, if at all.
     pub fn wants(&self) -> u32 {
@@ -165,12 +173,14 @@ impl Registry {
 
     /// Appends bytes to what waits for a connection; closes it instead if that is too much.
     pub fn push(&self, entry: &Entry, bytes: &Arc<[u8]>) {
-        self.delivered(entry, entry.push(bytes, self.push_bytes_max.load(Relaxed)));
+        self.delivered(entry, entry.push(bytes, self.push_bytes_max()));
     }
 
     fn delivered(&self, entry: &Entry, fits: bool) {
+        if !fits {
+            entry.set(flag::OVERRUN, true);
+        }
         if !fits && entry.kill() {
-            self.overruns.fetch_add(1, Relaxed);
             tracing::warn!(id = entry.id(), peer = %entry.peer.remote, "a client reads too slowly what it listens to; closing");
         }
     }

@@ -27,10 +27,10 @@ impl Registry {
         }
     }
 
-    /// Shows a line to all of them; it ends in CR LF.
-    pub fn show_command(&self, line: Vec<u8>) {
+    /// Shows a line to all of them, save the one with this id; it ends in CR LF.
+    pub fn show_command(&self, line: Vec<u8>, except: Option<u64>) {
         let line: Arc<[u8]> = line.into();
-        for entry in self.monitors.0.lock().values() {
+        for entry in self.monitors.0.lock().values().filter(|entry| Some(entry.id()) != except) {
             self.push(entry, &line);
         }
     }

@@ -2,7 +2,7 @@
 //!
 //! They are read off the answers of settled operations ([`super::changes`]), and published behind the command's answer.
 //! Of `n` (new keys) only those are told that a command wanted to be new: whether others were there is not known.
-//! `x` (expired) and `e` (evicted) need the engine to tell: see [`Registry::key_expired`] and [`Registry::key_evicted`].
+//! Of `x` (expired) and `e` (evicted) the engine's background work tells, when it deletes a key: a while after its time.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -118,7 +118,7 @@ impl Registry {
 
     fn publish_event(&self, (class, event): changes::Event, db: u8, key: &[u8]) {
         let classes = self.notified();
-        if classes & class == 0 || !self.hub.is_listened_to() {
+        if self.wants() & want::EVENTS == 0 || classes & class == 0 || !self.hub.is_listened_to() {
             return;
         }
         if classes & class::KEYSPACE != 0 {

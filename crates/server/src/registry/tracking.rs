@@ -219,6 +219,9 @@ impl Registry {
     }
 
     fn broadcast(&self, keys: &[&[u8]], by: u64) {
+        let mut keys = keys.to_vec();
+        keys.sort_unstable();
+        keys.dedup();
         // Few prefixes are expected; copied, so that nothing is sent under the lock.
         let prefixes: Vec<(Name, Vec<u64>)> = {
             let prefixes = self.tracking.prefixes.lock();
@@ -254,7 +257,7 @@ impl Registry {
 
     /// Sends an invalidation to a tracking connection, or to the one that it named.
     fn send(&self, entry: &Entry, forms: &Invalidations<'_>) {
-        let max = self.push_bytes_max.load(Relaxed);
+        let max = self.push_bytes_max();
         let redirect = entry.redirect.load(Relaxed);
         if redirect <= 0 {
             if entry.version() == Version::Resp3 {

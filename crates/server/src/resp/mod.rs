@@ -50,7 +50,7 @@ use terrace_engine::{Batch, Settled};
 use terrace_protocol::resp::{Encoder, Limits, Parser, ProtocolError};
 
 use crate::protocol::{Context, Next, Parsed, Peer, Protocol};
-use crate::registry::{Entry, want};
+use crate::registry::{Entry, flag, want};
 use call::Call;
 use client::Client;
 use error::Refusal;
@@ -193,13 +193,13 @@ impl Protocol for Resp {
         &self.client.entry
     }
 
+    fn is_subscribed(&self) -> bool {
+        self.client.entry.has(flag::SUBSCRIBED | flag::MONITOR)
+    }
+
     fn is_authenticated(&mut self, ctx: &Context<'_>) -> bool {
         let acl = &ctx.shared.redis.acl;
         self.client.access.is_free(acl) || self.client.access.is_authenticated(acl)
-    }
-
-    fn is_subscribed(&self) -> bool {
-        self.client.is_subscribed
     }
 }
 

@@ -55,7 +55,9 @@ pub(super) fn show(call: &Call<'_>, command: &Command) {
         }
     }
     line.extend_from_slice(b"\r\n");
-    call.ctx.shared.connections.show_command(line);
+    // With RESET it watches no more.
+    let except = (command.name == "reset").then_some(call.client.peer.id);
+    call.ctx.shared.connections.show_command(line, except);
 }
 
 /// Bytes in quotes, as Redis writes them for people.

@@ -12,7 +12,7 @@ use terrace_engine::{Batch, Settled};
 use super::Transport;
 use crate::limits::Held;
 use crate::protocol::{Context, Next, Protocol};
-use crate::registry::Entry;
+use crate::registry::{Entry, flag};
 use crate::shared::Counters;
 
 /// Buffers larger than this are freed when they run empty.
@@ -207,13 +207,14 @@ impl Connection {
     }
 
     fn parse(&mut self, input: &[u8], batch: &mut Batch, ctx: &Context<'_>) -> (usize, usize) {
-        // A listing goes on without any input.
+        // A command of several turns goes on without any input.
         let goes_on = std::mem::take(&mut self.again);
         if input.is_empty() && !goes_on {
             return (0, 0);
         }
         let before = batch.len();
-        let ctx = Context { operations_end: before + self.window, ..*ctx };
+        let window = self.window.min(ctx.shared.options.connection_operations);
+        let ctx = Context { operations_end: before + window, ..*ctx };
         let parsed = self.protocol.parse(input, batch, &ctx);
         self.first_operation = before;
         self.operations = batch.len() - before;
@@ -296,25 +297,27 @@ impl Connection {
     }
 
     /// Sends what others have for it; returns the bytes sent. Never inside of an answer: answers are written in one piece.
-    pub fn look(&mut self, scratch: &mut Vec<u8>) -> usize {
+    pub fn look(&mut self, ctx: &Context<'_>, scratch: &mut Vec<u8>) -> usize {
         self.entry.looked_at();
-        if self.entry.is_killed() {
+        if self.entry.is_killed() && !self.broken {
+            Counters::add(&ctx.shared.counters.closed_output, self.entry.has(flag::OVERRUN).into());
             self.broken = true;
         }
         if self.broken || self.closing {
             return 0;
         }
+        let mut sent = 0;
         if self.output.len() > self.sent {
             self.entry.take_pushes(!self.waiting, &mut self.output);
-            self.tell_unsent();
-            return 0;
+        } else {
+            scratch.clear();
+            self.entry.take_pushes(!self.waiting, scratch);
+            sent = self.write(scratch);
+            if sent < scratch.len() && !self.broken {
+                self.output.extend_from_slice(&scratch[sent..]);
+            }
         }
-        scratch.clear();
-        self.entry.take_pushes(!self.waiting, scratch);
-        let sent = self.write(scratch);
-        if sent < scratch.len() && !self.broken {
-            self.output.extend_from_slice(&scratch[sent..]);
-        }
+        self.bound_output(0, ctx);
         self.tell_unsent();
         sent
     }
@@ -329,7 +332,7 @@ impl Connection {
     pub fn bound_output(&mut self, more: usize, ctx: &Context<'_>) {
         let limits = &ctx.shared.limits;
         let subscribed = self.protocol.is_subscribed();
-        let bound = if subscribed { &limits.subscriber_output_bytes } else { &limits.output_bytes };
+        let bound = if subscribed { &*limits.subscriber_output_bytes } else { &limits.output_bytes };
         let unsent = self.output.len() - self.sent + more;
         if unsent > 0 && bound.get().is_some_and(|max| unsent as u64 > max) && !self.broken {
             tracing::warn!(bytes = unsent, "a client does not read its answers; closing");
@@ -343,7 +346,7 @@ impl Connection {
         if let Some(bytes_each) = bytes.checked_div(self.operations) {
             let options = &ctx.shared.options;
             let fitting = options.output_bytes_pause / bytes_each.max(1);
-            self.window = fitting.clamp(1, self.window * 2).min(options.turn_operations);
+            self.window = fitting.clamp(1, self.window * 2).min(options.connection_operations);
         }
     }
 

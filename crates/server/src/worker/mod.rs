@@ -300,7 +300,7 @@ impl Worker {
         for (key, id) in self.inbox.take_nudges() {
             let found = self.connections.get_mut(key).filter(|connection| connection.entry.id() == id);
             if let Some(connection) = found {
-                sent += connection.look(&mut self.output);
+                sent += connection.look(ctx, &mut self.output);
                 self.after(key, ctx);
             }
         }

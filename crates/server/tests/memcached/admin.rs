@@ -183,3 +183,111 @@ fn counts_by_prefix() {
     drop(client);
     ours.stop();
 }
+
+/// Lines without what differs from run to run.
+fn events(text: &str) -> Vec<String> {
+    let steady = |word: &&str| !["ts=", "gid=", "cfd="].iter().any(|varies| word.starts_with(varies));
+    text.lines().map(|line| line.split(' ').filter(steady).collect::<Vec<_>>().join(" ")).collect()
+}
+
+#[test]
+fn watchers_see_what_others_do() {
+    let ours = Ours::start();
+    let mut watcher = Client::connect(ours.address);
+    assert_eq!(watcher.ask("watch fetchers mutations\r\n", "\r\n"), "OK\r\n");
+    let mut reads = Client::connect(ours.address);
+    assert_eq!(reads.ask("watch\r\n", "\r\n"), "OK\r\n");
+    let mut client = Client::connect(ours.address);
+    client.ask("get a\r\nset a 5 0 3\r\nabc\r\nadd a 0 100 1\r\nx\r\nget a\r\n", "abc\r\nEND\r\n");
+    client.ask(
+        "mg a v\r\nmg b v\r\nms a 2 T30 C1\r\nxx\r\nms YSBi 2 b\r\nxx\r\nappend a 0 0 1\r\nd\r\n",
+        "STORED\r\n",
+    );
+    let expected = [
+        "type=item_get key=a status=not_found clsid=0 size=0",
+        "type=item_store key=a status=stored cmd=set ttl=0 clsid=1 size=3",
+        "type=item_store key=a status=not_stored cmd=add ttl=100 clsid=1 size=1",
+        "type=item_get key=a status=found clsid=1 size=3",
+        "type=item_get key=a status=found clsid=1 size=3",
+        "type=item_get key=b status=not_found clsid=0 size=0",
+        "type=item_store key=a status=exists cmd=cas ttl=30 clsid=1 size=2",
+        "type=item_store key=a%20b status=stored cmd=set ttl=0 clsid=1 size=2",
+        "type=item_store key=a status=stored cmd=append ttl=0 clsid=1 size=1",
+    ];
+    let all = watcher.read_until(|got| got.iter().filter(|&&byte| byte == b'\n').count() >= expected.len());
+    assert_eq!(events(std::str::from_utf8(&all).unwrap()), expected);
+    let fetched: Vec<_> = expected.iter().filter(|line| line.contains("item_get")).collect();
+    let got = reads.read_until(|got| got.iter().filter(|&&byte| byte == b'\n').count() >= fetched.len());
+    assert_eq!(events(std::str::from_utf8(&got).unwrap()).iter().collect::<Vec<_>>(), fetched);
+    // What a watcher sends means nothing.
+    watcher.send(b"version\r\n");
+    let stats = client.ask("stats\r\n", "END\r\n");
+    assert!(
+        stats.contains("STAT log_watchers 2\r\n") && stats.contains("STAT log_watcher_sent 13\r\n"),
+        "{stats}"
+    );
+    drop((watcher, reads));
+    client.ask("get a\r\n", "END\r\n");
+    drop(client);
+    ours.stop();
+}
+
+#[test]
+fn who_may_not_watch() {
+    let ours = Ours::start();
+    let mut client = Client::connect(ours.address);
+    assert_eq!(
+        client.ask("mn\r\nwatch\r\n", "watch\r\n"),
+        "MN\r\nERROR cannot pipeline other commands before watch\r\n"
+    );
+    let mut watchers: Vec<_> = (0..20).map(|_| Client::connect(ours.address)).collect();
+    for watcher in &mut watchers {
+        assert_eq!(watcher.ask("watch evictions\r\n", "\r\n"), "OK\r\n");
+    }
+    assert_eq!(client.ask("watch\r\n", "\r\n"), "WATCHER_TOO_MANY log watcher limit reached\r\n");
+    assert_eq!(client.ask("mn\r\n", "\r\n"), "MN\r\n", "and goes on");
+    drop((watchers, client));
+    ours.stop();
+    let ours = Ours::start_as(ROOM, ServerOptions { memcached_watch: false, ..ServerOptions::default() });
+    let mut client = Client::connect(ours.address);
+    assert_eq!(client.ask("watch\r\n", "\r\n"), "CLIENT_ERROR watch commands not allowed\r\n");
+    drop(client);
+    ours.stop();
+}
+
+#[test]
+fn a_watcher_that_does_not_read_hurts_nobody() {
+    let ours = Ours::start();
+    let mut watcher = Client::connect(ours.address);
+    assert_eq!(watcher.ask("watch\r\n", "\r\n"), "OK\r\n");
+    let mut client = Client::connect(ours.address);
+    let request = format!("get {}\r\n", "k".repeat(200)).repeat(500);
+    // Far more than the sockets and the queue hold.
+    for _ in 0..200 {
+        let got = {
+            client.send(request.as_bytes());
+            client.read_until(|got| got.len() >= 500 * 5)
+        };
+        assert_eq!(got.len(), 500 * 5);
+    }
+    let stats = client.ask("stats\r\n", "END\r\n");
+    let skipped = stats.lines().find_map(|line| line.strip_prefix("STAT log_watcher_skipped ")).unwrap();
+    assert!(skipped.parse::<u64>().unwrap() > 0, "{stats}");
+    assert!(stats.contains("STAT log_watchers 1\r\n"), "it is not closed");
+    drop((watcher, client));
+    ours.stop();
+}
+
+#[test]
+fn connections_are_listed() {
+    let ours = Ours::start();
+    let mut other = Client::connect(ours.address);
+    other.ask("mn\r\n", "\r\n");
+    let mut client = Client::connect(ours.address);
+    let got = client.ask("stats conns\r\n", "END\r\n");
+    assert_eq!(got.lines().count(), 9, "{got}");
+    assert_eq!(got.matches(&format!(":listen_addr tcp:{}\r\n", ours.address)).count(), 2);
+    assert_eq!(got.matches(":state conn_parse_cmd\r\n").count(), 1);
+    drop((other, client));
+    ours.stop();
+}

@@ -42,6 +42,14 @@ impl Ours {
         Self { server, store, address, admin }
     }
 
+    /// Where it speaks memcached's protocol, if it was asked to.
+    ///
+    /// # Panics
+    /// If it was not.
+    pub fn memcached(&self) -> SocketAddr {
+        self.server.addresses().memcached.unwrap()
+    }
+
     /// Ends it, and checks that nothing in it failed.
     ///
     /// # Panics

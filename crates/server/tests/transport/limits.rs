@@ -2,9 +2,9 @@
 
 use std::io::{Read, Write};
 use std::net::{TcpStream, UdpSocket};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use terrace_server::{Endpoint, ServerOptions};
+use terrace_server::{Endpoint, MemcachedUsers, ServerOptions};
 
 use super::ours::{Ours, PATIENCE, ask, free_port, is_closed};
 
@@ -19,7 +19,7 @@ fn silent_connections_are_closed_and_busy_ones_are_not() {
     let (mut silent, mut half, mut busy) = (ours.redis(), ours.redis(), ours.redis());
     half.write_all(b"*2\r\n$3\r\nGET\r\n$5\r\nhal").unwrap();
     silent.set_nonblocking(true).unwrap();
-    let from = std::time::Instant::now();
+    let from = Instant::now();
     while !is_closed(&mut silent) {
         assert!(from.elapsed() < PATIENCE);
         ask(&mut busy, "PING\r\n", "+PONG\r\n");
@@ -28,6 +28,32 @@ fn silent_connections_are_closed_and_busy_ones_are_not() {
     assert!(from.elapsed() >= idle_timeout);
     assert!(is_closed(&mut half));
     ask(&mut busy, "PING\r\n", "+PONG\r\n");
+    assert_eq!(ours.metric("connections_closed_over_limit_total{limit=\"idle\"}"), 2);
+    ours.stop();
+}
+
+#[test]
+fn who_must_log_in_has_a_while_for_it() {
+    let login_timeout = Duration::from_millis(300);
+    let memcached_users = Some(MemcachedUsers::parse(b"user:word").unwrap());
+    let options = ServerOptions { requirepass: "secret".into(), login_timeout, ..ServerOptions::default() };
+    let ours = with_redis(ServerOptions { memcached_users, memcached: free_port(), ..options });
+    let memcached = || TcpStream::connect(ours.server.addresses().memcached.unwrap()).unwrap();
+    let (mut known, mut stranger) = (ours.redis(), ours.redis());
+    let (mut known_there, mut stranger_there) = (memcached(), memcached());
+    ask(&mut known, "AUTH secret\r\n", "+OK\r\n");
+    ask(&mut known_there, "set x 0 0 9\r\nuser word\r\n", "STORED\r\n");
+    // Talking is no logging in.
+    stranger.set_nonblocking(true).unwrap();
+    let from = Instant::now();
+    while stranger.write_all(b"PING\r\n").is_ok() && !matches!(stranger.read(&mut [0; 64]), Ok(0)) {
+        assert!(from.elapsed() < PATIENCE);
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert!(from.elapsed() >= login_timeout / 2);
+    assert!(is_closed(&mut stranger_there));
+    ask(&mut known, "PING\r\n", "+PONG\r\n");
+    ask(&mut known_there, "mn\r\n", "MN\r\n");
     assert_eq!(ours.metric("connections_closed_over_limit_total{limit=\"idle\"}"), 2);
     ours.stop();
 }

@@ -49,11 +49,13 @@ impl Answers<'_> {
         if view.status == Status::Absent {
             self.tally.add(Count::CmdGet);
             self.tally.add(Count::GetMisses);
+            self.missed(planned.op);
             let item = Item { binary_key: planned.base64, ..Item::default() };
             return self.brief(planned, b"EN", planned.quiet, SHOWN_BY_MISS, &item);
         }
         self.tally.add(if touches { Count::CmdTouch } else { Count::CmdGet });
         self.tally.add(if touches { Count::TouchHits } else { Count::GetHits });
+        self.found(planned.op, view.value_bytes);
         if shows_value {
             view.value_bytes = value.len() as u64;
             answer_value(self.out, view.value_bytes);
@@ -114,6 +116,15 @@ impl Answers<'_> {
         if stored {
             self.stored(planned.op);
         }
+        self.mutated(
+            planned.op,
+            match status {
+                b"HD" => "stored",
+                b"EX" => "exists",
+                b"NF" => "not_found",
+                _ => "not_stored",
+            },
+        );
         let item = Item { cas, binary_key: planned.base64, ..Item::default() };
         self.brief(planned, status, planned.quiet && stored, SHOWN_BY_SET, &item);
     }

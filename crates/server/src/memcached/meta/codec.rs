@@ -24,8 +24,40 @@ pub(super) enum Step {
     ShowExpiry,
 }
 
+/// Most bytes of an argument without a value: each flag is there once, so there are four steps at most.
+const ARGUMENT_BYTES_MAX: usize = 64;
+
+/// An argument without a value, on the stack.
+pub(super) struct Argument {
+    bytes: [u8; ARGUMENT_BYTES_MAX],
+    len: usize,
+}
+
+impl Argument {
+    /// One that begins with these bytes.
+    pub(super) fn new(bytes: &[u8]) -> Self {
+        let mut argument = Self { bytes: [0; ARGUMENT_BYTES_MAX], len: 0 };
+        argument.extend(bytes.iter().copied());
+        argument
+    }
+
+    /// Its bytes.
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
+}
+
+impl Extend<u8> for Argument {
+    fn extend<T: IntoIterator<Item = u8>>(&mut self, bytes: T) {
+        for byte in bytes {
+            self.bytes[self.len] = byte;
+            self.len += 1;
+        }
+    }
+}
+
 /// Appends the steps of these flags that change something.
-pub(super) fn put_steps(flags: Flags<'_>, now_ms: u64, out: &mut Vec<u8>) {
+pub(super) fn put_steps(flags: Flags<'_>, now_ms: u64, out: &mut impl Extend<u8>) {
     let at = |letter| flags.signed(letter).and_then(|exptime| expire_at_ms(exptime, now_ms)).unwrap_or(0);
     for (letter, _) in flags.iter() {
         let number = match letter {
@@ -34,8 +66,8 @@ pub(super) fn put_steps(flags: Flags<'_>, now_ms: u64, out: &mut Vec<u8>) {
             b't' => 0,
             _ => continue,
         };
-        out.push(letter);
-        out.extend_from_slice(&number.to_le_bytes());
+        out.extend([letter]);
+        out.extend(number.to_le_bytes());
     }
 }
 

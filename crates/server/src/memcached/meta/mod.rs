@@ -19,6 +19,7 @@ use terrace_engine::Span;
 
 pub(super) use codec::seconds_left;
 pub(super) use plan::{debug, delete, get, number, set};
+pub(super) use rules::told;
 
 /// A meta command in the batch.
 #[derive(Clone, Copy, Debug)]

@@ -4,7 +4,7 @@ use terrace_engine::{Batch, Condition, EditFn, Expiry, OpKind};
 use terrace_protocol::memcached::meta::{Flags, Meta, SetMode};
 use terrace_protocol::memcached::{Key, KeyBuffer, expire_at_ms};
 
-use super::codec::put_steps;
+use super::codec::{Argument, put_steps};
 use super::rules::{self, Mode, SetRule};
 use super::{MetaPlanned, Verb};
 use crate::memcached::DATABASE;
@@ -22,9 +22,9 @@ pub(in crate::memcached) fn get(meta: Meta<'_>, batch: &mut Batch, ctx: &Context
     // An invalidated record changes by being read: the first reader wins.
     let changes = touches || flags.has(b'N') || flags.has(b'R') || state.may_be_stale(ctx);
     let op = if changes {
-        let mut argument = vec![u8::from(flags.has(b'N')), u8::from(value)];
+        let mut argument = Argument::new(&[u8::from(flags.has(b'N')), u8::from(value)]);
         put_steps(flags, ctx.now_ms, &mut argument);
-        edit(batch, key, rules::get, &argument)
+        edit(batch, key, rules::get, argument.bytes())
     } else {
         push(batch, key, OpKind::Get { value })
     };
@@ -99,10 +99,10 @@ pub(in crate::memcached) fn delete(meta: Meta<'_>, batch: &mut Batch, ctx: &Cont
     let cas = flags.unsigned(b'C');
     let op = if flags.has(b'I') {
         ctx.shared.counters.memcached.note_stale();
-        let mut argument = Vec::new();
+        let mut argument = Argument::new(&[]);
         rules::put_cas(cas, &mut argument);
         put_steps(flags, ctx.now_ms, &mut argument);
-        edit(batch, key, rules::invalidate, &argument)
+        edit(batch, key, rules::invalidate, argument.bytes())
     } else {
         let condition = cas.map_or(Condition::Always, Condition::Version);
         push(batch, key, OpKind::Delete { condition, old_value: false })
@@ -118,12 +118,12 @@ pub(in crate::memcached) fn number(
     ctx: &Context<'_>,
 ) -> MetaPlanned {
     let Meta { key, flags } = meta;
-    let mut argument = vec![u8::from(down), u8::from(flags.has(b'N'))];
-    argument.extend_from_slice(&flags.unsigned(b'D').unwrap_or(1).to_le_bytes());
-    argument.extend_from_slice(&flags.unsigned(b'J').unwrap_or(0).to_le_bytes());
+    let mut argument = Argument::new(&[u8::from(down), u8::from(flags.has(b'N'))]);
+    argument.extend(flags.unsigned(b'D').unwrap_or(1).to_le_bytes());
+    argument.extend(flags.unsigned(b'J').unwrap_or(0).to_le_bytes());
     rules::put_cas(flags.unsigned(b'C'), &mut argument);
     put_steps(flags, ctx.now_ms, &mut argument);
-    let op = edit(batch, key, rules::number, &argument);
+    let op = edit(batch, key, rules::number, argument.bytes());
     planned(batch, Verb::Number { down, value: flags.has(b'v') }, op, key, flags)
 }
 

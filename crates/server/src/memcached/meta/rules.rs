@@ -100,6 +100,20 @@ impl SetRule {
     }
 }
 
+/// The command, the expiry and the value's length in an argument of [`set`].
+pub(in crate::memcached) fn told(mut argument: &[u8]) -> (&'static str, u64, usize) {
+    let rule = SetRule::take(&mut argument);
+    let command = match (rule.mode, rule.cas) {
+        (Mode::Set | Mode::Replace, Some(_)) => "cas",
+        (Mode::Set, None) => "set",
+        (Mode::Add, _) => "add",
+        (Mode::Replace, None) => "replace",
+        (Mode::Append, _) => "append",
+        (Mode::Prepend, _) => "prepend",
+    };
+    (command, rule.expire_at, argument.len())
+}
+
 /// `ms`, where the engine's own rules don't do.
 pub(super) fn set(edit: &mut Edit<'_>) -> Outcome {
     let mut value = edit.argument;
@@ -172,9 +186,9 @@ pub(super) fn invalidate(edit: &mut Edit<'_>) -> Outcome {
 }
 
 /// Appends a cas token for [`cas`].
-pub(super) fn put_cas(cas: Option<u64>, out: &mut Vec<u8>) {
-    out.push(u8::from(cas.is_some()));
-    out.extend_from_slice(&cas.unwrap_or(0).to_le_bytes());
+pub(super) fn put_cas(cas: Option<u64>, out: &mut impl Extend<u8>) {
+    out.extend([u8::from(cas.is_some())]);
+    out.extend(cas.unwrap_or(0).to_le_bytes());
 }
 
 fn cas(argument: &mut &[u8]) -> Option<u64> {

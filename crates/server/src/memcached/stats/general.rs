@@ -12,7 +12,7 @@ use crate::protocol::Context;
 use crate::shared::Counters;
 
 /// What memcached counts and exporters read, of which there is none here.
-const NEVER: [&str; 32] = [
+const NEVER: [&str; 29] = [
     "conn_yields",
     "listen_disabled_num",
     "time_in_listen_disabled_us",
@@ -34,9 +34,6 @@ const NEVER: [&str; 32] = [
     "lru_maintainer_juggles",
     "malloc_fails",
     "log_worker_dropped",
-    "log_worker_written",
-    "log_watcher_skipped",
-    "log_watcher_sent",
     "slab_global_page_pool",
     "expired_unfetched",
     "evicted_unfetched",
@@ -79,6 +76,11 @@ pub(super) fn write(ctx: &Context<'_>, out: &mut Vec<u8>) {
     reply::stat(out, "curr_items", shared.store.len(DATABASE));
     reply::stat(out, "evictions", store.evicted);
     reply::stat(out, "reclaimed", store.expired);
+    let watchers = &counters.memcached.watchers;
+    reply::stat(out, "log_worker_written", read(&watchers.sent) + read(&watchers.skipped));
+    reply::stat(out, "log_watcher_skipped", read(&watchers.skipped));
+    reply::stat(out, "log_watcher_sent", read(&watchers.sent));
+    reply::stat(out, "log_watchers", watchers.count());
     for name in NEVER {
         reply::stat(out, name, 0);
     }

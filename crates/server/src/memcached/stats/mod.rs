@@ -3,11 +3,15 @@
 mod general;
 mod settings;
 
+use std::sync::atomic::Ordering::Relaxed;
+
 use terrace_protocol::memcached::{Words, reply};
 
 use super::admin;
 use super::plan::Planned;
+use crate::endpoint::Address;
 use crate::protocol::Context;
+use crate::registry::Kind;
 
 /// What `stats` was asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,6 +22,7 @@ pub(super) enum Report {
     Slabs,
     Sizes,
     Extstore,
+    Conns,
     Detail,
     Reset,
 }
@@ -38,6 +43,7 @@ pub(super) fn plan(mut args: Words<'_>, ctx: &Context<'_>) -> Planned {
         Some(b"slabs") => Report::Slabs,
         Some(b"sizes") => Report::Sizes,
         Some(b"extstore") => Report::Extstore,
+        Some(b"conns") => Report::Conns,
         Some(b"reset") => Report::Reset,
         Some(b"sizes_enable") => return text(SIZES_ERROR),
         Some(b"sizes_disable") => return text(SIZES_OFF),
@@ -58,8 +64,8 @@ pub(super) fn plan(mut args: Words<'_>, ctx: &Context<'_>) -> Planned {
     })
 }
 
-/// Appends a report. `items` and `slabs` are empty but for what has a meaning here: there are no slab classes.
-pub(super) fn write(report: Report, ctx: &Context<'_>, out: &mut Vec<u8>) {
+/// Appends a report to the connection with this id. `items` and `slabs` are empty but for what has a meaning here: there are no slab classes.
+pub(super) fn write(report: Report, by: u64, ctx: &Context<'_>, out: &mut Vec<u8>) {
     let state = &ctx.shared.counters.memcached;
     match report {
         Report::General => general::write(ctx, out),
@@ -67,6 +73,7 @@ pub(super) fn write(report: Report, ctx: &Context<'_>, out: &mut Vec<u8>) {
         Report::Items | Report::Extstore => {}
         Report::Slabs => slabs(ctx, out),
         Report::Sizes => reply::stat(out, "sizes_status", "disabled"),
+        Report::Conns => conns(by, ctx, out),
         Report::Detail => state.prefixes.dump(out),
         Report::Reset => {
             state.reset();
@@ -74,6 +81,26 @@ pub(super) fn write(report: Report, ctx: &Context<'_>, out: &mut Vec<u8>) {
         }
     }
     out.extend_from_slice(reply::END);
+}
+
+/// memcached's connections, by their ids, which `watch` tells too.
+fn conns(by: u64, ctx: &Context<'_>, out: &mut Vec<u8>) {
+    for entry in ctx.shared.connections.all().iter().filter(|entry| entry.kind == Kind::Memcached) {
+        let id = entry.id();
+        let idle_ms = ctx.now_ms.saturating_sub(entry.last_ms.load(Relaxed));
+        reply::stat(out, format_args!("{id}:addr"), told(&entry.peer.remote));
+        reply::stat(out, format_args!("{id}:listen_addr"), told(&entry.peer.local));
+        reply::stat(out, format_args!("{id}:state"), if id == by { "conn_parse_cmd" } else { "conn_read" });
+        reply::stat(out, format_args!("{id}:secs_since_last_cmd"), idle_ms / 1000);
+    }
+}
+
+/// An address as memcached tells it.
+fn told(address: &Address) -> String {
+    match address {
+        Address::Ip(address) => format!("tcp:{address}"),
+        Address::Unix(path) => format!("unix:{path}"),
+    }
 }
 
 fn slabs(ctx: &Context<'_>, out: &mut Vec<u8>) {

@@ -7,6 +7,21 @@ use terrace_protocol::memcached::reply;
 use crate::memcached::limits;
 use crate::protocol::Context;
 
+/// What exporters read, of things that are not here.
+const ABSENT: [(&str, &str); 11] = [
+    ("lru_crawler_sleep", "0"),
+    ("lru_crawler_tocrawl", "0"),
+    ("lru_maintainer_thread", "no"),
+    ("lru_segmented", "no"),
+    ("hot_lru_pct", "0"),
+    ("warm_lru_pct", "0"),
+    ("hot_max_factor", "0.00"),
+    ("warm_max_factor", "0.00"),
+    ("temp_lru", "no"),
+    ("temporary_ttl", "0"),
+    ("inline_ascii_response", "no"),
+];
+
 /// Appends it: the settings that mean something here, under memcached's names.
 pub(super) fn write(ctx: &Context<'_>, out: &mut Vec<u8>) {
     let options = &ctx.shared.options;
@@ -37,4 +52,10 @@ pub(super) fn write(ctx: &Context<'_>, out: &mut Vec<u8>) {
     reply::stat(out, "flush_enabled", yes(options.memcached_flush));
     reply::stat(out, "dump_enabled", yes(options.memcached_dump));
     reply::stat(out, "track_sizes", "no");
+    reply::stat(out, "tcp_backlog", options.backlog);
+    reply::stat(out, "idle_timeout", options.idle_timeout.as_secs());
+    for (name, value) in ABSENT {
+        reply::stat(out, name, value);
+    }
+    reply::stat(out, "ssl_enabled", yes(options.tls.is_some()));
 }

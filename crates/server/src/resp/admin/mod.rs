@@ -63,8 +63,3 @@ pub(super) fn replicaof(call: &mut Call<'_>) -> Outcome {
     }
     Err("ERR this server has no replication: it can only be the replica of NO ONE".into())
 }
-
-/// `SORT` and `SORT_RO`.
-pub(super) fn sort(_call: &mut Call<'_>) -> Outcome {
-    Err("ERR SORT is about lists, sets and sorted sets, which this server does not have; every key holds a string".into())
-}

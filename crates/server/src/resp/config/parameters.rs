@@ -182,6 +182,10 @@ pub(super) static PARAMETERS: &[Parameter] = &[
     tls!("tls-cert-file", "", |tls| shown(Some(&tls.cert_file))),
     tls!("tls-key-file", "", |tls| shown(tls.key_file.as_ref())),
     parameter("tls-port", |shared| tls_port(&shared.options).to_string(), Immutable),
+    parameter("tracking-table-max-keys", |shared| shared.connections.tracking.keys_max.load(Relaxed).to_string(), Number(0, i64::MAX, |shared, keys| {
+        shared.connections.tracking.keys_max.store(keys as usize, Relaxed);
+        Ok(())
+    })),
     parameter("unixsocket", |shared| unix_socket(&shared.options).map_or(String::new(), |(path, _)| path), Immutable),
     parameter("unixsocketperm", |shared| unix_socket(&shared.options).map_or("0".into(), |(_, mode)| format!("{mode:o}")), Immutable),
 ];

@@ -2,6 +2,15 @@
 
 use crate::resp::call::{Call, Outcome};
 
+/// `SORT`, `SORT_RO`: they sort lists and sets.
+pub(in crate::resp) fn sort(call: &mut Call<'_>) -> Outcome {
+    Err(format!(
+        "ERR {} is not supported: it sorts lists and sets, and this server has strings only",
+        call.name
+    )
+    .into())
+}
+
 /// `SWAPDB`.
 pub(in crate::resp) fn swapdb(_: &mut Call<'_>) -> Outcome {
     Err("ERR SWAPDB is not supported: records are kept with the number of their database".into())

@@ -191,7 +191,7 @@ pub(super) fn counts(out: &mut String, about: &About<'_>) -> fmt::Result {
         "unexpected_error_replies": 0,
         "total_error_replies": errors,
         "client_query_buffer_limit_disconnections": Counters::read(&counters.closed_query),
-        "client_output_buffer_limit_disconnections": connections.overruns.load(Relaxed) + Counters::read(&counters.closed_output),
+        "client_output_buffer_limit_disconnections": Counters::read(&counters.closed_output),
         "acl_access_denied_auth": denied[0],
         "acl_access_denied_cmd": denied[1],
         "acl_access_denied_key": denied[2],

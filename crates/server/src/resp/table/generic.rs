@@ -1,7 +1,7 @@
 //! Commands on keys of any type.
 
 use super::{ALL, Command, KeySpec, NONE, ONE, command, container, sub};
-use crate::resp::generic::{every, moving, object, random, restore};
+use crate::resp::generic::{every, moving, object, random, refused, restore};
 use crate::resp::{admin, connection, expiry, help, keys, scan};
 
 #[rustfmt::skip]
@@ -55,6 +55,10 @@ pub(super) const ROWS: &[Command] = &[
         .categories("keyspace dangerous").since("2.6.0").syntax("key ttl:integer serialized-value:string [REPLACE] [ABSTTL] [IDLETIME seconds:integer] [FREQ frequency:integer]").access("OW update"),
     command("scan", -2, "readonly", NONE, "generic", scan::scan, "Iterates over the keys of the database.")
         .since("2.8.0").cost("O(1) for every call").syntax("cursor [MATCH pattern] [COUNT count] [TYPE type]").tips("nondeterministic_output request_policy:special"),
+    command("sort", -2, "write denyoom", ONE, "generic", refused::sort, "Refused: there are no lists and sets.")
+        .categories("set sortedset list dangerous").cost("N/A").syntax("key [BY pattern] [LIMIT offset count] [GET pattern...] [ASC|DESC] [ALPHA] [STORE destination:key]").access("RO access"),
+    command("sort_ro", -2, "readonly", ONE, "generic", refused::sort, "Refused: there are no lists and sets.")
+        .categories("set sortedset list dangerous").since("7.0.0").cost("N/A").syntax("key [BY pattern] [LIMIT offset count] [GET pattern...] [ASC|DESC] [ALPHA]"),
     command("touch", -2, "readonly fast", ALL, "generic", keys::exists, "Counts the keys that are there.")
         .since("3.2.1").cost("O(N) where N is the number of keys that will be touched").syntax("key...").access("RO").tips("request_policy:multi_shard response_policy:agg_sum"),
     command("ttl", 2, "readonly fast", ONE, "generic", expiry::ttl, "Tells the time to live in seconds.")
@@ -67,10 +71,6 @@ pub(super) const ROWS: &[Command] = &[
         .since("3.0.0").syntax("numreplicas timeout").categories("connection").tips("request_policy:all_shards response_policy:agg_min"),
     command("waitaof", 4, "noscript", NONE, "generic", admin::waitaof, "Tells that what was written is durable here.")
         .since("7.2.0").syntax("numlocal:integer numreplicas timeout").categories("connection").tips("request_policy:all_shards response_policy:agg_min"),
-    command("sort", -2, "write denyoom", ONE, "generic", admin::sort, "Refused: there are only strings.")
-        .cost("O(1)").syntax("key [BY pattern] [LIMIT offset count] [GET pattern] [ASC|DESC] [ALPHA] [STORE destination]").categories("keyspace dangerous"),
-    command("sort_ro", -2, "readonly", ONE, "generic", admin::sort, "Refused: there are only strings.")
-        .since("7.0.0").syntax("key [BY pattern] [LIMIT offset count] [GET pattern] [ASC|DESC] [ALPHA]").categories("keyspace dangerous"),
 ];
 
 #[rustfmt::skip]

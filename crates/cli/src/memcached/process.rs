@@ -1,0 +1,134 @@
+//! What a daemon does with its process: background, another user, a file with its number, limits.
+
+use std::io::{self, BufRead, BufReader, Write};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Stdio};
+
+use anyhow::Context;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+/// Set for the process in the background; it tells the one in the foreground when it is ready.
+const CHILD: &str = "MEMCACHED_IN_BACKGROUND";
+/// The line that it says then.
+const READY: &str = "ready";
+
+/// Whether this is the process in the background.
+pub fn is_background() -> bool {
+    std::env::var_os(CHILD).is_some()
+}
+
+/// Starts this program once more in the background, in a session of its own, and waits until it serves or has failed. Unlike a
+/// fork it is a new program, so that no thread and no lock is left behind. What it says while it starts is shown; afterwards
+/// it is silent, unless `verbose`.
+pub fn to_background(verbose: bool) -> anyhow::Result<ExitCode> {
+    let program = std::env::current_exe().context("-d: this program's file can't be found")?;
+    let mut arguments = std::env::args_os();
+    let mut command = Command::new(program);
+    if let Some(name) = arguments.next() {
+        command.arg0(name);
+    }
+    let mut child = command
+        .args(arguments)
+        .env(CHILD, "1")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(if verbose { Stdio::inherit() } else { Stdio::piped() })
+        .spawn()
+        .context("-d: the process in the background could not be started")?;
+    if let Some(mut errors) = child.stderr.take() {
+        // Ends with this process: what comes later is nobody's.
+        std::thread::Builder::new().spawn(move || io::copy(&mut errors, &mut io::stderr()))?;
+    }
+    if let Some(output) = child.stdout.take() {
+        for line in BufReader::new(output).lines() {
+            if line.context("-d: the process in the background can't be heard")? == READY {
+                return Ok(ExitCode::SUCCESS);
+            }
+        }
+    }
+    let status = child.wait()?;
+    // Its last words may still be on their way.
+    std::thread::sleep(std::time::Duration::from_millis(50));
+    anyhow::bail!("-d: it did not start: {status}")
+}
+
+/// Leaves the terminal's session.
+pub fn leave_session() -> anyhow::Result<()> {
+    rustix::process::setsid().map(drop).context("-d: no session of its own could be had")
+}
+
+/// Tells the process in the foreground that all is well.
+pub fn tell_ready() {
+    crate::say::announce(READY);
+}
+
+/// Becomes another user, if this is root. Before any thread is started.
+pub fn become_user(name: &str) -> anyhow::Result<()> {
+    use nix::unistd::{User, geteuid, getuid, initgroups, setgid, setuid};
+    if !getuid().is_root() && !geteuid().is_root() {
+        return Ok(());
+    }
+    let user = User::from_name(name)
+        .with_context(|| format!("-u {name}: the user can't be looked up"))?
+        .with_context(|| format!("can't find the user {name} to switch to"))?;
+    let c_name = std::ffi::CString::new(name).context("-u: the name has a zero in it")?;
+    initgroups(&c_name, user.gid)
+        .and_then(|()| setgid(user.gid))
+        .and_then(|()| setuid(user.uid))
+        .with_context(|| format!("failed to assume identity of user {name}"))
+}
+
+/// A file with the process's number, which goes when this goes.
+pub struct PidFile {
+    path: PathBuf,
+    text: String,
+}
+
+impl PidFile {
+    /// Writes it, whole or not at all.
+    pub fn write(path: &Path) -> anyhow::Result<Self> {
+        // Its directory may not be the current one by the end.
+        let path = std::path::absolute(path).context("-P")?;
+        let text = format!("{}\n", std::process::id());
+        write_whole(&path, &text).with_context(|| format!("-P: can't write {}", path.display()))?;
+        Ok(Self { path, text })
+    }
+}
+
+impl Drop for PidFile {
+    fn drop(&mut self) {
+        let is_ours = std::fs::read_to_string(&self.path).is_ok_and(|text| text == self.text);
+        if is_ours && let Err(error) = std::fs::remove_file(&self.path) {
+            tracing::warn!(path = %self.path.display(), %error, "could not remove the pid file");
+        }
+    }
+}
+
+/// Writes a file that nobody sees half written.
+pub fn write_whole(path: &Path, text: &str) -> io::Result<()> {
+    let mut beside = path.as_os_str().to_owned();
+    beside.push(".tmp");
+    let beside = PathBuf::from(beside);
+    std::fs::File::create(&beside)?.write_all(text.as_bytes())?;
+    std::fs::rename(beside, path)
+}
+
+/// Keeps all memory from being swapped out.
+pub fn lock_memory() {
+    use rustix::mm::{MlockAllFlags, mlockall};
+    if let Err(error) = mlockall(MlockAllFlags::CURRENT | MlockAllFlags::FUTURE) {
+        tracing::warn!(%error, "-k: failed to lock memory");
+    }
+}
+
+/// Allows core files as large as may be.
+pub fn allow_core() {
+    let limit = getrlimit(Resource::Core);
+    for maximum in [None, limit.maximum] {
+        if setrlimit(Resource::Core, Rlimit { current: maximum, maximum }).is_ok() {
+            return;
+        }
+    }
+    tracing::warn!("-r: the limit on core files could not be raised");
+}

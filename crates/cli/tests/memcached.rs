@@ -1,0 +1,193 @@
+//! The command under memcached's name: started, asked, stopped.
+
+#![expect(clippy::unwrap_used, reason = "helpers stop a test by panicking")]
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::os::unix::fs::symlink;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process, test_kill_process};
+
+/// Longer than anything here takes.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A link to the program, by the name that makes it memcached.
+fn program(dir: &Path) -> PathBuf {
+    let link = dir.join("memcached");
+    if !link.exists() {
+        symlink(env!("CARGO_BIN_EXE_terrace"), &link).unwrap();
+    }
+    link
+}
+
+fn run(dir: &Path, arguments: &[&str]) -> Output {
+    Command::new(program(dir)).args(arguments).env_remove("RUST_LOG").output().unwrap()
+}
+
+/// A running one, on a free port of the loopback.
+struct Running {
+    child: Child,
+    ports: PathBuf,
+}
+
+impl Running {
+    fn start(dir: &Path, arguments: &[&str]) -> Self {
+        let ports = dir.join("ports");
+        let _ = std::fs::remove_file(&ports);
+        let child = Command::new(program(dir))
+            .args(["-p", "-1", "-t", "1"])
+            .args(arguments)
+            .env("MEMCACHED_PORT_FILENAME", &ports)
+            .env_remove("RUST_LOG")
+            .stdin(Stdio::null())
+            .spawn()
+            .unwrap();
+        Self { child, ports }
+    }
+
+    fn connect(&mut self) -> TcpStream {
+        let from = Instant::now();
+        while !self.ports.exists() {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                panic!("it ended: {status}");
+            }
+            assert!(from.elapsed() < PATIENCE);
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        connect(&self.ports)
+    }
+
+    fn stop(mut self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
+        assert!(self.child.wait().unwrap().success());
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn connect(ports: &Path) -> TcpStream {
+    let text = std::fs::read_to_string(ports).unwrap();
+    let port: u16 = text.trim().strip_prefix("TCP INET: ").unwrap().parse().unwrap();
+    TcpStream::connect(("127.0.0.1", port)).unwrap()
+}
+
+fn ask(client: &mut (impl Read + Write), request: &str, answer: &str) {
+    client.write_all(request.as_bytes()).unwrap();
+    let mut got = vec![0; answer.len()];
+    client.read_exact(&mut got).unwrap();
+    assert_eq!(String::from_utf8_lossy(&got), answer, "to {request}");
+}
+
+const VALUE: &str = "VALUE k 7 5\r\nvalue\r\nEND\r\n";
+
+#[test]
+fn it_says_what_it_is_and_what_is_wrong() {
+    let dir = tempfile::tempdir().unwrap();
+    let version = run(dir.path(), &["-V"]);
+    let text = String::from_utf8(version.stdout).unwrap();
+    assert!(
+        version.status.success() && text.starts_with("memcached 1.6.") && text.contains("(terrace "),
+        "{text}"
+    );
+    let help = Command::new(env!("CARGO_BIN_EXE_terrace")).args(["memcached", "-h"]).output().unwrap();
+    assert!(help.status.success() && help.stdout.starts_with(b"memcached 1.6."));
+    let wrong = run(dir.path(), &["-U", "11211"]);
+    assert_eq!(wrong.status.code(), Some(64));
+    assert!(String::from_utf8(wrong.stderr).unwrap().contains("UDP is not spoken"));
+}
+
+#[test]
+fn a_unix_socket_is_served_until_sigterm() {
+    let dir = tempfile::tempdir().unwrap();
+    let (socket, pid) = (dir.path().join("socket"), dir.path().join("pid"));
+    let arguments = [
+        "memcached",
+        "-s",
+        socket.to_str().unwrap(),
+        "-P",
+        pid.to_str().unwrap(),
+        "-m",
+        "16",
+        "-f",
+        "1.1",
+        "-t",
+        "1",
+    ];
+    let mut child = Command::new(env!("CARGO_BIN_EXE_terrace"))
+        .args(arguments)
+        .env_remove("RUST_LOG")
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let from = Instant::now();
+    while !pid.exists() {
+        assert!(from.elapsed() < PATIENCE && child.try_wait().unwrap().is_none());
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert_eq!(std::fs::read_to_string(&pid).unwrap(), format!("{}\n", child.id()));
+    let mut client = UnixStream::connect(&socket).unwrap();
+    ask(&mut client, "set k 7 0 5\r\nvalue\r\nget k\r\n", &format!("STORED\r\n{VALUE}"));
+    kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let log = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success() && log.contains("-f: records are not kept in slabs"), "{log}");
+    assert_eq!(log.lines().count(), 1, "one line, and quiet otherwise: {log}");
+    assert!(!socket.exists() && !pid.exists());
+}
+
+#[test]
+fn a_daemon_is_ready_when_its_parent_returns() {
+    let dir = tempfile::tempdir().unwrap();
+    let (pid, ports) = (dir.path().join("pid"), dir.path().join("ports"));
+    let started = Command::new(program(dir.path()))
+        .args(["-d", "-p", "-1", "-m", "16", "-t", "1", "-P", pid.to_str().unwrap()])
+        .env("MEMCACHED_PORT_FILENAME", &ports)
+        .output()
+        .unwrap();
+    assert!(started.status.success(), "{started:?}");
+    let number: i32 = std::fs::read_to_string(&pid).unwrap().trim().parse().unwrap();
+    let daemon = Pid::from_raw(number).unwrap();
+    ask(&mut connect(&ports), "set k 7 0 5\r\nvalue\r\nget k\r\n", &format!("STORED\r\n{VALUE}"));
+    assert_eq!(rustix::process::getsid(Some(daemon)).unwrap(), daemon, "it has a session of its own");
+    kill_process(daemon, Signal::USR1).unwrap();
+    let from = Instant::now();
+    while pid.exists() || test_kill_process(daemon).is_ok() && !is_zombie(number) {
+        assert!(from.elapsed() < PATIENCE);
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let failed = run(dir.path(), &["-d", "-s", "/nowhere/at/all"]);
+    let log = String::from_utf8(failed.stderr).unwrap();
+    assert!(!failed.status.success() && log.contains("/nowhere/at/all"), "{log}");
+}
+
+/// Nobody may wait for an orphan here.
+fn is_zombie(pid: i32) -> bool {
+    std::fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| stat.contains(") Z "))
+}
+
+#[test]
+fn items_on_an_ssd_go_with_the_process_and_those_in_a_memory_file_stay() {
+    let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let path = dir.path().join("items");
+    let ext = format!("ext_path={}:64M", path.display());
+    let file = path.to_str().unwrap();
+    for (arguments, again) in [(["-m", "32", "-o", &ext], "END\r\n"), (["-m", "64", "-e", file], VALUE)] {
+        for expected in ["END\r\n", again] {
+            let mut running = Running::start(dir.path(), &arguments);
+            let mut client = running.connect();
+            ask(&mut client, "get k\r\n", expected);
+            ask(&mut client, "set k 7 0 5\r\nvalue\r\nget k\r\n", &format!("STORED\r\n{VALUE}"));
+            running.stop(Signal::USR1);
+        }
+        std::fs::remove_dir_all(dir.path().join("items.terrace")).unwrap();
+    }
+}

@@ -1,0 +1,203 @@
+//! `watch`: connections that see what others do.
+//!
+//! What happened is written down while a turn's commands are answered, and goes to the watchers' queues
+//! ([`Registry::push`](crate::registry::Registry::push)) when all are. While nobody watches this costs one relaxed load a turn.
+//! A watcher that reads too slowly misses lines; they are counted.
+//!
+//! # Thread safety
+//! The list's lock is taken before the queue's of an entry, and while nothing else is locked.
+
+use std::io::Write as _;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Weak};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use parking_lot::Mutex;
+use terrace_engine::Batch;
+use terrace_protocol::memcached::Watch;
+
+use super::dump::percent_encode;
+use crate::protocol::Context;
+use crate::registry::Entry;
+use crate::shared::Shared;
+
+/// Watchers at a time, as in memcached.
+const WATCHERS_MAX: usize = 20;
+
+/// Most bytes that wait for a watcher: memcached's `watcher_logbuf_size`.
+const WAITING_BYTES_MAX: usize = 256 << 10;
+
+/// Classes of events, as bits.
+const FETCHES: u8 = 1;
+const MUTATIONS: u8 = 2;
+
+/// See the module.
+#[derive(Default)]
+pub(super) struct Watchers {
+    list: Mutex<Vec<(u8, Weak<Entry>)>>,
+    /// What somebody watches.
+    wanted: AtomicU8,
+    /// Events told so far.
+    events: AtomicU64,
+    /// Lines that reached a watcher's queue.
+    pub sent: AtomicU64,
+    /// Lines that did not.
+    pub skipped: AtomicU64,
+}
+
+impl Watchers {
+    /// Adds one, unless there are too many.
+    pub(super) fn add(&self, watch: Watch, entry: &Arc<Entry>) -> bool {
+        let mut list = self.list.lock();
+        list.retain(|(_, entry)| entry.strong_count() > 0);
+        if list.len() >= WATCHERS_MAX {
+            return false;
+        }
+        let classes = if watch.fetchers { FETCHES } else { 0 } | if watch.mutations { MUTATIONS } else { 0 };
+        list.push((classes, Arc::downgrade(entry)));
+        self.want(&list);
+        true
+    }
+
+    /// Watchers there are.
+    pub(super) fn count(&self) -> usize {
+        self.list.lock().iter().filter(|(_, entry)| entry.strong_count() > 0).count()
+    }
+
+    fn want(&self, list: &[(u8, Weak<Entry>)]) {
+        self.wanted.store(list.iter().fold(0, |wanted, (classes, _)| wanted | classes), Relaxed);
+    }
+
+    /// Where to write down what happens in a turn.
+    pub(super) fn events(&self) -> Events {
+        Events { wanted: self.wanted.load(Relaxed), text: Vec::new(), lines: Vec::new() }
+    }
+
+    /// Tells what happened.
+    #[cold]
+    fn tell(&self, events: &Events, shared: &Shared) {
+        let mut list = self.list.lock();
+        list.retain(|(classes, entry)| {
+            let Some(entry) = entry.upgrade() else { return false };
+            let mut text = Vec::new();
+            let (mut start, mut lines) = (0, 0);
+            for &(class, end) in &events.lines {
+                if classes & class != 0 {
+                    text.extend_from_slice(&events.text[start..end]);
+                    lines += 1;
+                }
+                start = end;
+            }
+            if lines == 0 {
+                return true;
+            }
+            if entry.waiting_bytes() + text.len() > WAITING_BYTES_MAX {
+                self.skipped.fetch_add(lines, Relaxed);
+            } else {
+                self.sent.fetch_add(lines, Relaxed);
+                shared.connections.push(&entry, &text.into());
+            }
+            true
+        });
+        self.want(&list);
+    }
+}
+
+/// What happened in a turn.
+pub(super) struct Events {
+    wanted: u8,
+    text: Vec<u8>,
+    /// Class of each line, and where it ends.
+    lines: Vec<(u8, usize)>,
+}
+
+impl Events {
+    /// Whether reads are watched.
+    pub(super) fn fetches(&self) -> bool {
+        self.wanted & FETCHES != 0
+    }
+
+    /// Whether writes are watched.
+    pub(super) fn mutations(&self) -> bool {
+        self.wanted & MUTATIONS != 0
+    }
+
+    /// A read of a record with this many bytes, or of none. All records are in class 1.
+    #[cold]
+    pub(super) fn fetch(&mut self, key: &[u8], found: Option<u64>, by: u64, ctx: &Context<'_>) {
+        let (status, class) = if found.is_some() { ("found", 1) } else { ("not_found", 0) };
+        self.line(FETCHES, "item_get", key, ctx, |out| {
+            let size = found.unwrap_or(0);
+            // Writing to a Vec can't fail.
+            let _ = writeln!(out, " status={status} clsid={class} cfd={by} size={size}");
+        });
+    }
+
+    /// A command that stores, and what became of it.
+    #[cold]
+    pub(super) fn mutation(&mut self, key: &[u8], what: &Mutation, by: u64, ctx: &Context<'_>) {
+        let Mutation { command, status, ttl, size } = what;
+        self.line(MUTATIONS, "item_store", key, ctx, |out| {
+            let _ = writeln!(out, " status={status} cmd={command} ttl={ttl} clsid=1 cfd={by} size={size}");
+        });
+    }
+
+    fn line(
+        &mut self,
+        class: u8,
+        name: &str,
+        key: &[u8],
+        ctx: &Context<'_>,
+        rest: impl FnOnce(&mut Vec<u8>),
+    ) {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let number = ctx.shared.counters.memcached.watchers.events.fetch_add(1, Relaxed) + 1;
+        let (seconds, micros) = (now.as_secs(), now.subsec_micros());
+        let _ = write!(self.text, "ts={seconds}.{micros:06} gid={number} type={name} key=");
+        percent_encode(key, &mut self.text);
+        rest(&mut self.text);
+        self.lines.push((class, self.text.len()));
+    }
+
+    /// Tells it.
+    pub(super) fn finish(&self, shared: &Shared) {
+        if !self.lines.is_empty() {
+            shared.counters.memcached.watchers.tell(self, shared);
+        }
+    }
+}
+
+/// A write, in the words of a watcher's line.
+pub(super) struct Mutation {
+    pub command: &'static str,
+    pub status: &'static str,
+    /// Seconds until it expires, 0 for never.
+    pub ttl: u64,
+    pub size: u64,
+}
+
+impl Mutation {
+    /// What an operation of the batch was, seen from what it was asked.
+    pub(super) fn of(batch: &Batch, op: usize, status: &'static str, now_ms: u64) -> Self {
+        use terrace_engine::{Condition, Expiry, OpKind};
+        let left = |at: u64| super::meta::seconds_left(at, now_ms);
+        let (command, ttl, size) = match batch.op(op).kind {
+            OpKind::Set { value, condition, expiry, .. } => {
+                let command = match condition {
+                    Condition::Always => "set",
+                    Condition::Absent => "add",
+                    Condition::Present => "replace",
+                    Condition::Version(_) => "cas",
+                };
+                (command, if let Expiry::At(at) = expiry { left(at) } else { 0 }, value.len())
+            }
+            OpKind::Append { value, front, .. } => (if front { "prepend" } else { "append" }, 0, value.len()),
+            OpKind::Edit { argument, .. } => {
+                let (command, expire_at, size) = super::meta::told(batch.input(argument));
+                (command, left(expire_at), size)
+            }
+            _ => ("set", 0, 0),
+        };
+        Self { command, status, ttl, size: size as u64 }
+    }
+}
