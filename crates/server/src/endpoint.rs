@@ -138,7 +138,8 @@ mod tests {
 
     #[test]
     fn addresses_are_read_and_written() {
-        let all = ["127.0.0.1:6379", "[::1]:1", "tls:0.0.0.0:2", "unix:/a/b", "unix:770:/a:b", "unix:700:a:b/c"];
+        let all =
+            ["127.0.0.1:6379", "[::1]:1", "tls:0.0.0.0:2", "unix:/a/b", "unix:770:/a:b", "unix:700:a:b/c"];
         for text in all {
             assert_eq!(text.parse::<Endpoint>().unwrap().to_string(), text);
         }
