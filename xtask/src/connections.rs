@@ -102,12 +102,14 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         for _ in 0..arguments.rounds {
             let length = Duration::from_secs_f64(arguments.seconds);
             let [p50, p99] = rest.measure(arguments.rate, length)?;
-            (calm[0].push(p50), calm[1].push(p99));
+            calm[0].push(p50);
+            calm[1].push(p99);
             let _bad = crowd(server.address, kind.protocol(), arguments)?;
             // At a low rate: a server that answers the deaf ones first may take a while.
             rest.measure(1, SETTLE)?;
             let [p50, p99] = rest.measure(arguments.rate, length)?;
-            (crowded[0].push(p50), crowded[1].push(p99));
+            crowded[0].push(p50);
+            crowded[1].push(p99);
         }
         server.stop()?;
         let (calm, crowded) = (calm.map(median), crowded.map(median));
@@ -253,7 +255,10 @@ impl Rest {
             }
         }
         let due = f64::from(rate) * (WARM_UP + length).as_secs_f64();
-        ensure!(f64::from(asked) >= (due * RATE_KEPT).floor(), "only {asked} of {due} requests were made: choose a lower --rate");
+        ensure!(
+            f64::from(asked) >= (due * RATE_KEPT).floor(),
+            "only {asked} of {due} requests were made: choose a lower --rate"
+        );
         // What was asked last is heard before the next measurement.
         while self.idle.len() < self.all.len() {
             ensure!(end.elapsed() < PATIENCE, "{} answers do not come", self.all.len() - self.idle.len());

@@ -54,11 +54,9 @@ impl ListeningSocket {
             |error: io::Error| io::Error::new(error.kind(), format!("listening on {endpoint}: {error}"));
         let kind = bound.map_err(named)?;
         let mut endpoint = endpoint.clone();
-        match (&kind, &mut endpoint) {
-            (Kind::Tcp(listener), Endpoint::Tcp(address) | Endpoint::Tls(address)) => {
-                *address = listener.local_addr()?;
-            }
-            _ => {}
+        if let (Kind::Tcp(listener), Endpoint::Tcp(address) | Endpoint::Tls(address)) = (&kind, &mut endpoint)
+        {
+            *address = listener.local_addr()?;
         }
         Ok(Self { kind, endpoint })
     }
