@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 mod built;
+mod clients;
 mod connections;
 mod dax_vm;
 mod device_reads;
@@ -61,6 +62,8 @@ enum Chore {
     DeviceReads(device_reads::Arguments),
     /// Measures what a request costs servers: CPU time, requests a second, percentiles.
     RequestCost(request_cost::Arguments),
+    /// Runs client libraries' documentation examples against terrace, or against the originals.
+    Clients(clients::Arguments),
     /// Measures what stalled connections, and those that never read, cost the others.
     Connections(connections::Arguments),
     /// Leaves out every flush, fence and sync in turn and looks for a crash image that shows it.
@@ -124,6 +127,7 @@ fn main() -> anyhow::Result<std::process::ExitCode> {
         Chore::Versus(arguments) => versus::run(&arguments),
         Chore::DeviceReads(arguments) => device_reads::run(&arguments),
         Chore::RequestCost(arguments) => request_cost::run(&arguments),
+        Chore::Clients(arguments) => clients::run(&arguments),
         Chore::Connections(arguments) => connections::run(&arguments),
         Chore::Sites(passed) => proof("sites", &passed),
         Chore::Planted(passed) => proof("planted", &passed),

@@ -197,26 +197,46 @@ impl<'a> Forms<'a> {
     }
 }
 
+/// Most bytes that the names of one connection may cost.
+pub(crate) const NAME_BYTES_MAX: usize = 64 << 20;
+
+/// What a name costs, here and in the hub, beside its bytes.
+fn cost(name: &[u8]) -> usize {
+    name.len() + 128
+}
+
 /// What one connection listens to.
 #[derive(Debug, Default)]
 pub(crate) struct Subscriptions {
     names: [BTreeSet<Name>; 3],
+    bytes: usize,
 }
 
 impl Subscriptions {
+    /// Whether so many names of so many bytes may be added.
+    pub fn have_room(&self, count: usize, bytes: usize) -> bool {
+        self.bytes + bytes + count * cost(b"") <= NAME_BYTES_MAX
+    }
+
     /// Adds one; whether it is new.
     pub fn add(&mut self, topic: Topic, name: &Name) -> bool {
-        self.names[topic as usize].insert(Arc::clone(name))
+        let added = self.names[topic as usize].insert(Arc::clone(name));
+        self.bytes += if added { cost(name) } else { 0 };
+        added
     }
 
     /// Removes one; whether it was there.
     pub fn remove(&mut self, topic: Topic, name: &[u8]) -> bool {
-        self.names[topic as usize].remove(name)
+        let removed = self.names[topic as usize].remove(name);
+        self.bytes -= if removed { cost(name) } else { 0 };
+        removed
     }
 
     /// Removes all of a kind.
     pub fn take(&mut self, topic: Topic) -> BTreeSet<Name> {
-        std::mem::take(&mut self.names[topic as usize])
+        let taken = std::mem::take(&mut self.names[topic as usize]);
+        self.bytes -= taken.iter().map(|name| cost(name)).sum::<usize>();
+        taken
     }
 
     /// Those of a kind.

@@ -36,7 +36,7 @@ use parking_lot::Mutex;
 use terrace_engine::{Batch, Settled};
 
 pub(crate) use entry::{CommandName, Entry, Kind, flag};
-pub(crate) use hub::{Hub, Name, Topic};
+pub(crate) use hub::{Hub, NAME_BYTES_MAX, Name, Topic};
 pub(crate) use pause::Pause;
 pub(crate) use tracking::{Options as TrackingOptions, Tracking};
 

@@ -8,4 +8,5 @@ mod conformance;
 mod meta;
 mod original;
 mod ours;
+mod random;
 mod table;

@@ -2,7 +2,7 @@
 
 use super::super::call::{Call, Outcome};
 use super::super::step::Answer;
-use crate::registry::{Name, Topic, flag};
+use crate::registry::{NAME_BYTES_MAX, Name, Topic, flag};
 
 pub(in super::super) fn subscribe(call: &mut Call<'_>) -> Outcome {
     add(call, Topic::Channel)
@@ -56,6 +56,12 @@ fn counted(topic: Topic, [channels, patterns, shards]: [usize; 3]) -> usize {
 
 fn add(call: &mut Call<'_>, topic: Topic) -> Outcome {
     let names = names(call);
+    if !call.client.entry.subscriptions.lock().have_room(names.len(), call.args.bytes()) {
+        return Err(format!(
+            "ERR the names that a connection listens to may take at most {NAME_BYTES_MAX} bytes"
+        )
+        .into());
+    }
     call.about_store(move |answer| {
         let mut subscriptions = answer.entry.subscriptions.lock();
         let confirmed: Vec<Confirmed> = names

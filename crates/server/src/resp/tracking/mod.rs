@@ -112,15 +112,9 @@ fn disjoint(prefixes: &[Name], client: &Client) -> Outcome {
 /// `CLIENT CACHING YES|NO`: whether the keys of the next command are tracked.
 pub(super) fn caching(call: &mut Call<'_>) -> Outcome {
     let (word, entry) = (call.arg(2), Arc::clone(&call.client.entry));
-    if !entry.has(flag::OPT_IN | flag::OPT_OUT)
-        && !(entry.has(flag::TRACKING) && !is(word, "YES") && !is(word, "NO"))
-    {
-        // With tracking, but without one of the modes, the words are looked at first.
-        if !entry.has(flag::TRACKING) {
-            return Err("ERR CLIENT CACHING can be called only when the client is in tracking mode with OPTIN or OPTOUT \
-                        mode enabled"
-                .into());
-        }
+    if !entry.has(flag::TRACKING) {
+        return Err("ERR CLIENT CACHING can be called only when the client is in tracking mode with OPTIN or OPTOUT mode enabled"
+            .into());
     }
     match () {
         () if is(word, "YES") && entry.has(flag::OPT_IN) => {}
