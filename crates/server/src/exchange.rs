@@ -70,7 +70,11 @@ impl Exchange {
             let parsed = self.protocol.parse(&self.input, &mut batch, &ctx);
             self.input.drain(..parsed.consumed);
             if parsed.commands > 0 {
-                commands += parsed.commands;
+                // A command that goes on was counted when it was taken.
+                commands += if parsed.consumed > 0 { parsed.commands } else { 0 };
+                if parsed.next == Next::Alone {
+                    batch.sync();
+                }
                 self.session.execute(&mut batch);
                 let proof = self.session.wait(&mut batch);
                 self.protocol.answer(&batch, &proof, &ctx, &mut answers);
@@ -79,7 +83,7 @@ impl Exchange {
             match parsed.next {
                 // Held commands stay in the input: the caller sends again.
                 Next::Read | Next::Hold => break,
-                Next::Again => {}
+                Next::Again | Next::Alone => {}
                 Next::Close => self.closed = true,
             }
         }

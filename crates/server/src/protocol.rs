@@ -67,6 +67,9 @@ pub(crate) enum Next {
     /// The batch is full, and the input may hold further commands, or the last one goes on: call again after answering, even
     /// with no input at all.
     Again,
+    /// The plan waits until everything before it, of all connections, is safe from power loss: it goes into a batch of its own, so
+    /// that nobody else waits. Then call again, as for `Again`. Nothing was added to the batch.
+    Alone,
     /// The next command is held until [`Pause`](crate::registry::Pause) ends: call again then.
     Hold,
     /// Nothing more is read from this connection; close it once the answers are sent.

@@ -280,6 +280,17 @@ impl<'a> Call<'a> {
         self.late(write)
     }
 
+    /// Answers once everything before it, of all connections, is safe from power loss. In a transaction nothing is waited for:
+    /// `false`, and nothing is answered.
+    pub fn when_durable(&mut self, write: impl FnOnce(&mut Answer<'_>) + Send + 'static) -> bool {
+        let waits = !self.batch.is_atomic();
+        if waits {
+            self.client.pausing = true;
+            self.client.when_durable = Some(Box::new(write));
+        }
+        waits
+    }
+
     /// Answers when the batch has settled.
     pub fn late(&mut self, write: impl FnOnce(&mut Answer<'_>) + Send + 'static) -> Outcome {
         self.answer(Step::Late(Box::new(write)))

@@ -96,6 +96,13 @@ impl Protocol for Resp {
             self.steps.push(task.go_on(batch));
             return Parsed { consumed: 0, commands: 1, next: Next::Again };
         }
+        if let Some(write) = self.client.when_durable.take() {
+            if self.client.replies.are_muted() {
+                self.marks.push(Mark { steps: (0, 1), muted: true, notes_end: 0 });
+            }
+            self.steps.push(Step::Late(write));
+            return Parsed { consumed: 0, commands: 1, next: Next::Alone };
+        }
         let parser = self.parser.get_or_insert_with(|| {
             let bulk_bytes_max = ctx.shared.options.argument_bytes_max;
             Parser::new(Limits { bulk_bytes_max, ..Limits::default() })

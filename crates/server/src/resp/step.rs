@@ -26,7 +26,7 @@ pub(super) enum Step {
     /// From the answers of `count` operations.
     Many { first: u32, count: u32, show: fn(&mut Answer<'_>, std::ops::Range<usize>) },
     /// In any other way.
-    Late(Box<dyn FnOnce(&mut Answer<'_>) + Send>),
+    Late(WriteLate),
     /// When the task is done; nothing is planned behind it.
     Task { op: u32, task: Unfinished },
     /// As an array of these, unless the operation `guard` ended the transaction.
@@ -34,6 +34,9 @@ pub(super) enum Step {
     /// Nothing itself; what follows is written in this version.
     Version(Version),
 }
+
+/// Writes an answer in its own way.
+pub(super) type WriteLate = Box<dyn FnOnce(&mut Answer<'_>) + Send>;
 
 /// What a step has at hand.
 pub(super) struct Answer<'a> {

@@ -38,6 +38,8 @@ pub(super) struct Connection {
     pub read_closed: bool,
     /// `input` may hold whole commands.
     again: bool,
+    /// What it waits for must be safe from power loss: it is no member of the turn's batch.
+    pub alone: bool,
     /// The next command is held while the server pauses.
     pub paused: bool,
     /// Its operations are in a batch that has not settled: nothing is read or parsed.
@@ -86,6 +88,7 @@ impl Connection {
             readable: false,
             read_closed: false,
             again: false,
+            alone: false,
             paused: false,
             waiting: false,
             window: FIRST_WINDOW,
@@ -220,7 +223,8 @@ impl Connection {
         self.operations = batch.len() - before;
         debug_assert!(parsed.consumed <= input.len(), "a parser consumed bytes that it was not shown");
         self.paused = parsed.next == Next::Hold;
-        self.again = self.paused || parsed.next == Next::Again;
+        self.alone = parsed.next == Next::Alone;
+        self.again = self.paused || self.alone || parsed.next == Next::Again;
         self.closing |= parsed.next == Next::Close;
         (parsed.consumed, parsed.commands)
     }

@@ -222,6 +222,7 @@ impl Worker {
             flight.flush = !flight.batch.is_empty();
         }
         let (mut bytes, mut commands) = (0, 0);
+        let mut alone = Vec::new();
         for _ in 0..self.ready.len() {
             if ctx.full(&flight.batch) {
                 break;
@@ -235,19 +236,32 @@ impl Worker {
                 bytes += taken.bytes;
                 commands += taken.commands;
                 if connection.waiting {
-                    flight.members.push(key);
+                    let members = if connection.alone { &mut alone } else { &mut flight.members };
+                    members.push(key);
                 }
             }
             self.after(key, ctx);
         }
         let counters = &self.shared.counters;
         Counters::add(&counters.bytes_in, bytes);
+        Counters::add(&counters.commands, commands);
         if flight.members.is_empty() && flight.batch.is_empty() {
             self.spare.push(flight);
-            return;
+        } else {
+            self.execute(flight, ctx);
         }
-        Counters::add(&counters.commands, commands);
-        Counters::add(&counters.batches, 1);
+        if !alone.is_empty() {
+            // A batch without operations, for those who wait until what was done before is safe from power loss.
+            let mut flight = self.spare.pop().unwrap_or_default();
+            flight.started = Some(Instant::now());
+            flight.members = alone;
+            flight.batch.sync();
+            self.execute(flight, ctx);
+        }
+    }
+
+    fn execute(&mut self, mut flight: Flight, ctx: &Context<'_>) {
+        Counters::add(&self.shared.counters.batches, 1);
         self.session.execute(&mut flight.batch);
         match self.session.settled(&flight.batch) {
             Some(proof) => self.answer(flight, &proof, ctx),

@@ -10,6 +10,7 @@ mod clients;
 mod conformance;
 mod connections;
 mod differential;
+mod durable;
 mod events;
 mod hostile;
 mod keyspace;

@@ -7,6 +7,8 @@ use std::process::{Child, Command, Stdio};
 /// A running Redis; killed when dropped.
 pub struct Original {
     child: Child,
+    /// Where it may save what it likes.
+    _dir: tempfile::TempDir,
     /// Where it listens.
     pub address: SocketAddr,
 }
@@ -24,7 +26,9 @@ impl Original {
 
     fn try_start(binary: &std::ffi::OsStr) -> Option<Self> {
         let address = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap();
+        let dir = tempfile::tempdir().unwrap();
         let mut child = Command::new(binary)
+            .current_dir(dir.path())
             .args(["--bind", "127.0.0.1", "--save", "", "--port"])
             .arg(address.port().to_string())
             .stdout(Stdio::piped())
@@ -33,7 +37,7 @@ impl Original {
             .unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let listens = lines.any(|line| line.is_ok_and(|line| line.contains("accept connections")));
-        let original = Self { child, address };
+        let original = Self { child, _dir: dir, address };
         if !listens {
             return None;
         }

@@ -203,7 +203,11 @@ fn new_connections_see_new_certificates() {
     let mut memcached = connect(&ours.server.addresses().all_memcached[0], &config);
     ask(&mut memcached, "refresh_certs\r\n", "OK\r\n");
     fs::write(authority.file("server.pem"), "nonsense").unwrap();
-    ask(&mut memcached, "refresh_certs\r\n", "Error loading the certificate files: those in use stay; the log says why\r\n");
+    ask(
+        &mut memcached,
+        "refresh_certs\r\n",
+        "Error loading the certificate files: those in use stay; the log says why\r\n",
+    );
     let error = ours.server.reload_tls().unwrap_err().to_string();
     assert!(error.contains("server.pem") && error.contains("no certificate"), "{error}");
     assert!(is_served(&at, &config), "what was in force stays");

@@ -105,10 +105,10 @@ impl<S: Space, D: LogDevice> Tools<'_, S, D> {
         // The space may have more room than was asked for, the log may not.
         let has_log_room =
             sizes.len() <= prepared.len() && sizes.iter().sum::<usize>() <= prepared.iter().sum::<usize>();
-        if !sizes.is_empty() && !(has_log_room && self.space.fits(self.local, &sizes)) {
-            return Err(Stop::Room(sizes));
+        if sizes.is_empty() || (has_log_room && self.space.fits(self.local, &sizes)) {
+            return Ok(());
         }
-        Ok(())
+        Err(Stop::Room(sizes))
     }
 
     /// A record that was written and deleted by the same group, of which no trace is left, has been told of all the same: its

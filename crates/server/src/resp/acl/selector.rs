@@ -160,14 +160,15 @@ impl Selector {
         }
         let (mut read, mut write) = (rule[0] == b'~', rule[0] == b'~');
         let mut rest = &rule[1..];
-        while rule[0] == b'%' {
-            let Some((letter, behind)) = rest.split_first() else { break };
-            rest = behind;
-            match letter.to_ascii_uppercase() {
-                b'~' => break,
-                b'R' if !read => read = true,
-                b'W' if !write => write = true,
-                _ => return Err(Wrong::Syntax),
+        if rule[0] == b'%' {
+            while let Some((letter, behind)) = rest.split_first() {
+                rest = behind;
+                match letter.to_ascii_uppercase() {
+                    b'~' => break,
+                    b'R' if !read => read = true,
+                    b'W' if !write => write = true,
+                    _ => return Err(Wrong::Syntax),
+                }
             }
         }
         if !(read || write) || has_spaces(rest) {

@@ -25,7 +25,7 @@ pub(in crate::resp) fn memory_usage(call: &mut Call<'_>) -> Outcome {
     let op = call.push(call.arg(2), OpKind::Get { value: false }) as usize;
     call.late(move |answer| match answer.reply(op) {
         Reply::Hit { meta, .. } => {
-            answer.encoder.integer((RECORD_OVERHEAD_BYTES + key_bytes + meta.value_bytes as u64) as i64);
+            answer.encoder.integer((RECORD_OVERHEAD_BYTES + key_bytes + meta.value_bytes) as i64);
         }
         Reply::Miss => answer.encoder.null(),
         Reply::Error(error) => answer.failed(error),

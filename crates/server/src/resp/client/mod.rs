@@ -16,7 +16,7 @@ use super::error::{Refusal, SYNTAX};
 use super::mark::Note;
 use super::options::is;
 use super::stats::{OfWorker, Ran};
-use super::step::Step;
+use super::step::{Step, WriteLate};
 use super::transaction::{Transaction, Watched};
 use crate::protocol::Peer;
 use crate::registry::{CommandName, Entry, Kind, flag};
@@ -72,6 +72,8 @@ pub(super) struct Client {
     pub closing: bool,
     /// The last command's answer tells about the whole store: nothing behind it may be executed before.
     pub pausing: bool,
+    /// The rest of a command that answers once everything before it is safe from power loss.
+    pub when_durable: Option<WriteLate>,
 }
 
 impl Client {
@@ -98,6 +100,7 @@ impl Client {
             notes: Vec::new(),
             closing: false,
             pausing: false,
+            when_durable: None,
         }
     }
 

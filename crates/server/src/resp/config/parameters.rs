@@ -155,11 +155,11 @@ pub(super) static PARAMETERS: &[Parameter] = &[
     })),
     parameter("pmem-size", |shared| shared.store.pmem_bytes().unwrap_or(0).to_string(), Tier(|shared, bytes| told(shared.resize_pmem(bytes)))),
     parameter("port", |shared| shared.redis_port.to_string(), Immutable),
-    parameter("proto-max-bulk-len", |shared| shared.options.argument_bytes_max.to_string(), Immutable),
     parameter("protected-mode", |shared| yes_no(shared.limits.protected_mode.get().is_some()), YesNo(|shared, on| {
         shared.limits.protected_mode.set(on.into());
         Ok(())
     })),
+    parameter("proto-max-bulk-len", |shared| shared.options.argument_bytes_max.to_string(), Immutable),
     parameter("requirepass", |shared| String::from_utf8_lossy(&shared.redis.acl.required()).into_owned(), Text(|shared, password| {
         shared.redis.acl.require(password);
         Ok(())
