@@ -367,8 +367,7 @@ impl<I: Index, S: Space, D: LogDevice> Machine<I, S, D> {
     }
 
     fn expire_step(self: &Arc<Self>) -> Progress {
-        // First of all the session: what is found is found only once, and must not be dropped because another step (or, in
-        // a step that waits for room, the one beneath) has it.
+        // First the session: what is found is found once, and must not be dropped because another step has it.
         let Some(mut background) = self.background.try_lock() else { return Progress::Idle };
         let mut keys = background.as_mut().map(Core::take_unpurged).unwrap_or_default();
         self.space.find_expired(&**self, &mut |db, key| keys.push((db, key.to_vec())));
