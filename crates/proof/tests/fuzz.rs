@@ -3,7 +3,7 @@
 
 use parking_lot::Mutex;
 use peak_alloc::PeakAlloc;
-use terrace_proof::fuzz::{Meter, Mutator, TARGETS, by_name, execute, inputs, lossy};
+use terrace_proof::fuzz::{Against, Meter, Mutator, TARGETS, by_name, execute, inputs, lossy};
 use terrace_testkit::settings::variable;
 
 #[global_allocator]
@@ -55,7 +55,10 @@ shares! {
     memcached: "memcached", 300;
     serve_resp: "serve-resp", 300;
     serve_memcached: "serve-memcached", 300;
-    serve_model: "serve-model", 500;
+    serve_model: "serve-model", 300;
+    serve_two: "serve-two", 300;
+    serve_memcached_model: "serve-memcached-model", 300;
+    serve_hostile: "serve-hostile", 10;
     options: "options", 20000;
     superblock: "superblock", 5000;
     manifest: "manifest", 20000;
@@ -76,6 +79,23 @@ shares! {
     tac_check_tiered: "tac-check-tiered", 20;
     history: "history", 150;
     config: "config", 3000;
+}
+
+/// A model is proven by the original, where there is one: see [`Against::start`].
+#[test]
+fn the_originals_answer_as_the_models_do() {
+    for name in ["serve-model", "serve-two", "serve-memcached-model"] {
+        let Some(against) = Against::start(name).unwrap() else { continue };
+        let target = by_name(name).unwrap();
+        let corpus = inputs(target).unwrap().into_iter().map(|input| input.bytes).collect::<Vec<_>>();
+        let mut mutator = Mutator::new(variable("TERRACE_FUZZ_SEED", 1), target, &corpus);
+        let drawn = (0..variable("TERRACE_FUZZ_RUNS", 300)).map(|_| mutator.input()).collect::<Vec<_>>();
+        let mut commands = 0;
+        for input in corpus.iter().chain(&drawn) {
+            commands += against.run(input).unwrap_or_else(|error| panic!("{name}: {input:?}: {error}"));
+        }
+        assert!(commands > 0, "{name}");
+    }
 }
 
 /// A target that finds nothing must be able to find something: a fence or a sync that does nothing loses what was promised.

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
 
 use terrace::OpenStore;
 use terrace_engine::{Batch, Session};
@@ -12,10 +13,16 @@ use crate::protocol::{Context, Next, Peer, Protocol};
 use crate::shared::{Shared, wall_clock_ms};
 use crate::{memcached, resp};
 
-/// One connection to a store, played by the caller. It must be dropped before the store is closed.
+/// Connections to a store, played by the caller. It must be dropped before the store is closed.
 pub struct Exchange {
     shared: Shared,
     session: Box<dyn Session>,
+    connect: fn(Peer) -> Box<dyn Protocol>,
+    seats: Vec<Seat>,
+}
+
+/// One connection.
+struct Seat {
     protocol: Box<dyn Protocol>,
     /// Received and not consumed.
     input: Vec<u8>,
@@ -23,14 +30,14 @@ pub struct Exchange {
 }
 
 impl Exchange {
-    /// A connection that speaks Redis's protocol.
+    /// A connection that speaks Redis's protocol, numbered 0.
     ///
     /// # Errors
     /// If the store has no session left.
     pub fn redis(store: OpenStore, options: ServerOptions) -> io::Result<Self> {
         Self::new(store, options, resp::connect)
     }
-    /// A connection that speaks memcached's protocol.
+    /// A connection that speaks memcached's protocol, numbered 0.
     ///
     /// # Errors
     /// As [`redis`](Self::redis).
@@ -44,22 +51,38 @@ impl Exchange {
         connect: fn(Peer) -> Box<dyn Protocol>,
     ) -> io::Result<Self> {
         let session = store.session().map_err(io::Error::other)?;
-        let nowhere = Address::Ip(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)));
-        let protocol = connect(Peer { id: 1, remote: nowhere.clone(), local: nowhere, since_ms: 0 });
-        Ok(Self {
-            shared: Shared::alone(store, options)?,
-            session,
-            protocol,
-            input: Vec::new(),
-            closed: false,
-        })
+        let shared = Shared::alone(store, options)?;
+        let mut exchange = Self { shared, session, connect, seats: Vec::new() };
+        exchange.connect();
+        Ok(exchange)
     }
 
-    /// Shows bytes to the connection: how many commands were whole, and their answers. Waits until all are settled.
+    /// Another connection to the same store, with the same protocol: its number.
+    pub fn connect(&mut self) -> usize {
+        let nowhere = Address::Ip(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)));
+        let id = self.seats.len() as u64 + 1;
+        let protocol =
+            (self.connect)(Peer { id, remote: nowhere.clone(), local: nowhere, since_ms: wall_clock_ms() });
+        self.shared.connections.enter_alone(protocol.entry());
+        self.seats.push(Seat { protocol, input: Vec::new(), closed: false });
+        self.seats.len() - 1
+    }
+
+    /// Shows bytes to the first connection, as [`send_to`](Self::send_to).
     pub fn send(&mut self, bytes: &[u8]) -> (usize, Vec<u8>) {
+        self.send_to(0, bytes)
+    }
+
+    /// Shows bytes to a connection: how many commands were whole, and their answers, with what others had pushed to it. Waits
+    /// until all are settled.
+    ///
+    /// # Panics
+    /// If there is no connection of this number.
+    pub fn send_to(&mut self, connection: usize, bytes: &[u8]) -> (usize, Vec<u8>) {
+        let seat = &mut self.seats[connection];
         let (mut commands, mut answers) = (0, Vec::new());
-        self.input.extend_from_slice(bytes);
-        while !self.closed {
+        seat.input.extend_from_slice(bytes);
+        while !seat.closed {
             let ctx = Context {
                 now_ms: wall_clock_ms(),
                 elapsed_us: 0,
@@ -67,8 +90,8 @@ impl Exchange {
                 operations_end: usize::MAX,
             };
             let mut batch = Batch::new();
-            let parsed = self.protocol.parse(&self.input, &mut batch, &ctx);
-            self.input.drain(..parsed.consumed);
+            let parsed = seat.protocol.parse(&seat.input, &mut batch, &ctx);
+            seat.input.drain(..parsed.consumed);
             if parsed.commands > 0 {
                 // A command that goes on was counted when it was taken.
                 commands += if parsed.consumed > 0 { parsed.commands } else { 0 };
@@ -77,21 +100,37 @@ impl Exchange {
                 }
                 self.session.execute(&mut batch);
                 let proof = self.session.wait(&mut batch);
-                self.protocol.answer(&batch, &proof, &ctx, &mut answers);
-                self.protocol.entry().take_pushes(true, &mut answers);
+                let entry = Arc::clone(seat.protocol.entry());
+                self.shared.connections.settled(&batch, &proof, 0..batch.len(), &entry, ctx.now_ms);
+                seat.protocol.answer(&batch, &proof, &ctx, &mut answers);
+                entry.take_pushes(true, &mut answers);
             }
             match parsed.next {
                 // Held commands stay in the input: the caller sends again.
                 Next::Read | Next::Hold => break,
                 Next::Again | Next::Alone => {}
-                Next::Close => self.closed = true,
+                Next::Close => seat.closed = true,
             }
+            seat.closed |= seat.protocol.entry().is_killed();
+        }
+        if seat.closed {
+            self.shared.connections.leave(seat.protocol.entry());
         }
         (commands, answers)
     }
 
-    /// Whether the connection was ended.
+    /// What others have pushed to a connection since it was last answered.
+    ///
+    /// # Panics
+    /// If there is no connection of this number.
+    pub fn pushed(&mut self, connection: usize) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        self.seats[connection].protocol.entry().take_pushes(true, &mut bytes);
+        bytes
+    }
+
+    /// Whether the first connection was ended.
     pub fn is_closed(&self) -> bool {
-        self.closed
+        self.seats.first().is_none_or(|seat| seat.closed)
     }
 }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use indicatif::{ProgressBar, ProgressStyle};
 
-use super::{Meter, Mutator, TARGETS, Target, by_name, execute, inputs, minimise};
+use super::{Against, Meter, Mutator, TARGETS, Target, by_name, commands, execute, inputs, minimise};
 
 /// An input that takes this long hangs.
 const HANGS: Duration = Duration::from_secs(60);
@@ -34,6 +34,10 @@ pub struct Arguments {
     /// Run this input alone, as it is.
     #[arg(long, value_name = "FILE")]
     input: Option<PathBuf>,
+    /// Feed the original with the same inputs, which proves the model: the one that `TERRACE_REDIS_ORIGINAL` or
+    /// `TERRACE_MEMCACHED_ORIGINAL` names.
+    #[arg(long)]
+    original: bool,
     /// Where failing inputs are written.
     #[arg(long, value_name = "DIR", default_value = "target/fuzz")]
     out: PathBuf,
@@ -59,6 +63,10 @@ pub fn run(arguments: &Arguments, meter: Meter) -> anyhow::Result<ExitCode> {
         name => vec![by_name(name).map_err(anyhow::Error::msg)?],
     };
     std::fs::create_dir_all(&arguments.out).with_context(|| format!("making {}", arguments.out.display()))?;
+    if arguments.original {
+        let target = by_name(&arguments.target).map_err(anyhow::Error::msg)?;
+        return original(target, arguments);
+    }
     let (mut total, mut failures) = (0, 0);
     for target in &targets {
         let (runs, failed) = fuzz(target, arguments, meter)?;
@@ -95,6 +103,7 @@ fn fuzz(target: &'static Target, arguments: &Arguments, meter: Meter) -> anyhow:
     let watch = watch(target, arguments.out.clone());
     let mut mutator = Mutator::new(arguments.seed, target, &corpus);
     let deadline = arguments.seconds.map(|seconds| Instant::now() + Duration::from_secs(seconds));
+    let before = commands();
     let mut runs = 0;
     let mut kept = corpus.iter().cloned();
     while runs < arguments.runs && deadline.is_none_or(|deadline| Instant::now() < deadline) {
@@ -111,8 +120,49 @@ fn fuzz(target: &'static Target, arguments: &Arguments, meter: Meter) -> anyhow:
         }
     }
     bar.finish_and_clear();
-    println!("{:<16} {runs} inputs from {} of the corpus", target.name, corpus.len());
+    let commands = match commands() - before {
+        0 => String::new(),
+        commands => format!(", {commands} commands"),
+    };
+    println!("{:<16} {runs} inputs from {} of the corpus{commands}", target.name, corpus.len());
     Ok((runs, false))
+}
+
+/// Holds a model against the original.
+fn original(target: &'static Target, arguments: &Arguments) -> anyhow::Result<ExitCode> {
+    let against = Against::start(target.name).map_err(anyhow::Error::msg)?;
+    let against = against.with_context(|| {
+        format!(
+            "{} has no model, or no environment variable names the original: see docs/fuzzing.md",
+            target.name
+        )
+    })?;
+    let corpus = inputs(target).with_context(|| format!("the corpus of {}", target.name))?;
+    let corpus: Vec<Vec<u8>> = corpus.into_iter().map(|input| input.bytes).collect();
+    let mut mutator = Mutator::new(arguments.seed, target, &corpus);
+    let mut commands = 0;
+    let mut kept = corpus.iter().cloned();
+    for _ in 0..arguments.runs {
+        let input = kept.next().unwrap_or_else(|| mutator.input());
+        match against.run(&input) {
+            Ok(more) => commands += more,
+            Err(error) => {
+                let kind = kind(&error);
+                let smallest = minimise(&input, MINIMISE_RUNS, |candidate| {
+                    against.run(candidate).is_err_and(|error| self::kind(&error) == kind)
+                });
+                let error = against.run(&smallest).err().unwrap_or(error);
+                let path = write(target, &smallest, &arguments.out)?;
+                println!("{}: the original: {error}\n  with {}", target.name, path.display());
+                return Ok(ExitCode::FAILURE);
+            }
+        }
+    }
+    println!(
+        "{}: the original answers {commands} commands of {} inputs as the model does",
+        target.name, arguments.runs
+    );
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Minimises a failing input, writes it out, and says how to run it again.

@@ -14,8 +14,10 @@ mod config;
 mod corpus;
 mod execute;
 mod history;
+mod hostile;
 mod media;
 mod minimise;
+mod model;
 mod mutate;
 mod options;
 mod parsers;
@@ -23,10 +25,13 @@ mod server;
 mod source;
 mod wire;
 
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
 pub use corpus::{Input, inputs};
 pub use execute::{Meter, NO_METER, execute};
 pub use history::lossy;
 pub use minimise::minimise;
+pub use model::Against;
 pub use mutate::Mutator;
 
 /// Something that reads bytes, with the properties that it must keep.
@@ -55,7 +60,10 @@ pub static TARGETS: &[&Target] = &[
     &parsers::MEMCACHED,
     &server::SERVE_RESP,
     &server::SERVE_MEMCACHED,
-    &server::MODEL,
+    &model::MODEL,
+    &model::TWO,
+    &model::MEMCACHED_MODEL,
+    &hostile::HOSTILE,
     &options::OPTIONS,
     &media::SUPERBLOCK,
     &media::MANIFEST,
@@ -77,6 +85,19 @@ pub static TARGETS: &[&Target] = &[
     &history::HISTORY,
     &config::CONFIG,
 ];
+
+/// Commands that servers were given.
+static COMMANDS: AtomicU64 = AtomicU64::new(0);
+
+/// More commands were given to a server.
+fn count(commands: u64) {
+    COMMANDS.fetch_add(commands, Relaxed);
+}
+
+/// How many commands servers were given so far.
+pub fn commands() -> u64 {
+    COMMANDS.load(Relaxed)
+}
 
 /// The target of this name.
 ///

@@ -14,6 +14,10 @@ impl<'a> Source<'a> {
     pub fn is_empty(&self) -> bool {
         self.rest.is_empty()
     }
+    /// How many bytes are left: fewer with every choice.
+    pub fn left(&self) -> usize {
+        self.rest.len()
+    }
     /// One byte.
     pub fn byte(&mut self) -> u8 {
         let Some((first, rest)) = self.rest.split_first() else { return 0 };

@@ -138,6 +138,11 @@ impl Registry {
         self.entries.lock().insert(entry.id(), Arc::clone(entry));
     }
 
+    /// A connection has come that no worker has: who plays it looks for what is pushed to it.
+    pub fn enter_alone(&self, entry: &Arc<Entry>) {
+        self.entries.lock().insert(entry.id(), Arc::clone(entry));
+    }
+
     /// A connection is closed.
     pub fn leave(&self, entry: &Arc<Entry>) {
         self.entries.lock().remove(&entry.id());

@@ -52,6 +52,9 @@ impl<'a> Call<'a> {
     pub fn run(&mut self) -> Outcome {
         let command = match self.find() {
             Ok(command) => command,
+            Err(refusal) if self.arg(0).eq_ignore_ascii_case(b"exec") => {
+                return Err(transaction::abort(self.client, &refusal));
+            }
             Err(refusal) => {
                 self.fail_transaction();
                 return Err(refusal);

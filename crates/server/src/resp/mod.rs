@@ -45,6 +45,7 @@ mod tracking;
 mod transaction;
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 use terrace_engine::{Batch, Settled};
 use terrace_protocol::resp::{Encoder, Limits, Parser, ProtocolError};
@@ -179,6 +180,7 @@ impl Protocol for Resp {
             encoder: Encoder::new(out, self.client.answering),
             entry: &self.client.entry,
             watching: Vec::new(),
+            undone: None,
             unfinished: None,
         };
         if self.marks.is_empty() {
@@ -189,6 +191,10 @@ impl Protocol for Resp {
             mark::write(&mut self.steps, &mut self.marks, &mut self.client.notes, &mut answer);
         }
         self.client.watched.append(&mut answer.watching);
+        if let Some((db, version)) = answer.undone {
+            (self.client.db, self.client.version) = (db, version);
+            self.client.entry.db.store(db, Relaxed);
+        }
         self.unfinished = answer.unfinished;
         self.client.answering = answer.encoder.version();
         self.client.entry.set_version(self.client.answering);

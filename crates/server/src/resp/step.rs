@@ -30,7 +30,7 @@ pub(super) enum Step {
     /// When the task is done; nothing is planned behind it.
     Task { op: u32, task: Unfinished },
     /// As an array of these, unless the operation `guard` ended the transaction.
-    Transaction { guard: Option<u32>, commands: usize, steps: Vec<Step> },
+    Transaction { guard: Option<u32>, before: Option<transaction::Before>, commands: usize, steps: Vec<Step> },
     /// Nothing itself; what follows is written in this version.
     Version(Version),
 }
@@ -50,6 +50,8 @@ pub(super) struct Answer<'a> {
     pub entry: &'a Arc<Entry>,
     /// Keys that are watched from now on.
     pub watching: Vec<Watched>,
+    /// A transaction did not happen: what the connection had chosen before it holds again.
+    pub undone: Option<transaction::Before>,
 }
 
 impl Step {
@@ -82,8 +84,8 @@ impl Step {
             }
             Self::Late(write) => write(answer),
             Self::Task { op, task } => answer.unfinished = task.look(answer, op),
-            Self::Transaction { guard, commands, steps } => {
-                transaction::write(guard, commands, steps, answer);
+            Self::Transaction { guard, before, commands, steps } => {
+                transaction::write(guard, before, commands, steps, answer);
             }
             Self::Version(version) => answer.encoder.set_version(version),
         }

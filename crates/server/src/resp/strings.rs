@@ -3,7 +3,7 @@
 use terrace_engine::{Condition, Expiry, OpKind, Reply};
 
 use super::call::{Call, Outcome};
-use super::error::arity;
+use super::error::{Refusal, SYNTAX, arity};
 use super::options;
 use super::step::{Answer, Step};
 use super::time::{self, Unit};
@@ -25,11 +25,23 @@ pub(super) fn mget(call: &mut Call<'_>) -> Outcome {
 }
 
 pub(super) fn getex(call: &mut Call<'_>) -> Outcome {
-    let kind = match options::getex(call)? {
-        Expiry::Keep => READ,
-        expiry => OpKind::Expire { expiry, condition: terrace_engine::ExpireIf::Always, value: true },
+    let kind = match options::getex(call) {
+        Ok(Expiry::Keep) => READ,
+        Ok(expiry) => OpKind::Expire { expiry, condition: terrace_engine::ExpireIf::Always, value: true },
+        Err(refusal) if *refusal.0 == *SYNTAX.as_bytes() => return Err(refusal),
+        Err(refusal) => return refuse_if_present(call, refusal),
     };
     call.one(call.arg(1), kind, value)
+}
+
+/// Of a key that is not there Redis says so before it reads the number.
+fn refuse_if_present(call: &mut Call<'_>, refusal: Refusal) -> Outcome {
+    let op = call.push(call.arg(1), OpKind::Get { value: false }) as usize;
+    call.late(move |answer| match answer.reply(op) {
+        Reply::Miss => answer.encoder.null(),
+        Reply::Error(error) => answer.failed(error),
+        _ => answer.encoder.error(&refusal.0),
+    })
 }
 
 pub(super) fn getdel(call: &mut Call<'_>) -> Outcome {

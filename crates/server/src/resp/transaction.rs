@@ -9,7 +9,7 @@
 //! (forgetting databases, iterating) happens in its place between two groups: in order, but others may see what is before it.
 
 use terrace_engine::{Edit, OpKind, Outcome, Reply};
-use terrace_protocol::resp::Args;
+use terrace_protocol::resp::{Args, Version};
 
 use super::call::{Call, Outcome as Answered};
 use super::client::Client;
@@ -17,8 +17,11 @@ use super::error::Refusal;
 use super::step::{Answer, Step};
 use super::table::{Command, Flags};
 
-/// A command that is kept may have so many bytes, together with those before it.
+/// A command that is kept may take so many bytes of memory, together with those before it.
 const QUEUE_BYTES_MAX: usize = 512 << 20;
+
+/// The keys that a connection watches may take so many bytes of memory.
+const WATCHED_BYTES_MAX: usize = 64 << 20;
 
 /// Commands kept since `MULTI`.
 #[derive(Default)]
@@ -35,6 +38,12 @@ impl Transaction {
     /// Commands kept.
     pub fn len(&self) -> usize {
         self.ends.len()
+    }
+
+    /// The memory that it would take with these arguments, too: a small one takes more than its bytes.
+    fn bytes_with(&self, args: Args<'_>) -> usize {
+        let ranges = (self.ranges.len() + args.len()) * size_of::<(usize, usize)>();
+        self.bytes.len() + args.bytes() + ranges + (self.ends.len() + 1) * size_of::<usize>()
     }
 
     fn keep(&mut self, args: Args<'_>) {
@@ -61,6 +70,36 @@ pub(super) struct Watched {
     version: u64,
 }
 
+/// The keys that a connection watches.
+#[derive(Default)]
+pub(super) struct WatchedKeys {
+    list: Vec<Watched>,
+    /// Their own.
+    bytes: usize,
+}
+
+impl WatchedKeys {
+    /// How many.
+    pub fn len(&self) -> usize {
+        self.list.len()
+    }
+
+    /// Forgets them.
+    pub fn clear(&mut self) {
+        *self = Self::default();
+    }
+
+    /// Takes more.
+    pub fn append(&mut self, more: &mut Vec<Watched>) {
+        self.bytes += more.iter().map(|watched| watched.key.len()).sum::<usize>();
+        self.list.append(more);
+    }
+
+    fn have_room(&self, args: Args<'_>) -> bool {
+        self.bytes + args.bytes() + (self.list.len() + args.len()) * size_of::<Watched>() <= WATCHED_BYTES_MAX
+    }
+}
+
 /// Whether a command is executed although a transaction has begun.
 pub(super) fn runs_at_once(command: &Command) -> bool {
     matches!(command.name, "exec" | "discard" | "multi" | "watch" | "quit" | "reset")
@@ -73,8 +112,11 @@ pub(super) fn keep(call: &mut Call<'_>, command: &Command) -> Answered {
     if command.flags.has(Flags::NO_MULTI) {
         return Err("ERR Command not allowed inside a transaction".into());
     }
-    if transaction.bytes.len() + args.bytes() > QUEUE_BYTES_MAX {
-        return Err(format!("ERR a transaction may have at most {QUEUE_BYTES_MAX} bytes").into());
+    if transaction.bytes_with(args) > QUEUE_BYTES_MAX {
+        return Err(format!(
+            "ERR a transaction may take at most {QUEUE_BYTES_MAX} bytes: send fewer commands at a time"
+        )
+        .into());
     }
     transaction.keep(args);
     call.answer(Step::Simple("QUEUED"))
@@ -98,7 +140,8 @@ pub(super) fn discard(call: &mut Call<'_>) -> Answered {
 pub(super) fn abort(client: &mut Client, why: &Refusal) -> Refusal {
     client.transaction = None;
     client.watched.clear();
-    [b"EXECABORT Transaction discarded because of: ", &*why.0].concat().into()
+    let why = why.0.strip_prefix(b"ERR ").unwrap_or(&why.0);
+    [b"EXECABORT Transaction discarded because of: ", why].concat().into()
 }
 
 pub(super) fn unwatch(call: &mut Call<'_>) -> Answered {
@@ -110,6 +153,12 @@ pub(super) fn unwatch(call: &mut Call<'_>) -> Answered {
 pub(super) fn watch(call: &mut Call<'_>) -> Answered {
     if call.client.transaction.is_some() {
         return Err("ERR WATCH inside MULTI is not allowed".into());
+    }
+    if !call.client.watched.have_room(call.args) {
+        return Err(format!(
+            "ERR the keys that a connection watches may take at most {WATCHED_BYTES_MAX} bytes"
+        )
+        .into());
     }
     call.client.pausing = true;
     call.each(1, OpKind::Get { value: false }, |answer, ops| {
@@ -128,7 +177,7 @@ pub(super) fn watch(call: &mut Call<'_>) -> Answered {
 
 pub(super) fn exec(call: &mut Call<'_>) -> Answered {
     let transaction = call.client.transaction.take().ok_or("ERR EXEC without MULTI")?;
-    let watched = std::mem::take(&mut call.client.watched);
+    let watched = std::mem::take(&mut call.client.watched).list;
     if transaction.failed {
         return Err("EXECABORT Transaction discarded because of previous errors.".into());
     }
@@ -140,18 +189,23 @@ pub(super) fn exec(call: &mut Call<'_>) -> Answered {
     }
     let guard = (!watched.is_empty()).then_some(first);
     call.client.guard = guard;
+    let before = (call.client.db, call.client.version);
     let mut steps = Vec::with_capacity(transaction.len());
     for args in transaction.commands() {
-        let before = steps.len();
+        let start = steps.len();
         let mut one = Call::new(args, call.batch, call.ctx, call.client, &mut steps);
         if let Err(refusal) = one.run() {
-            steps.truncate(before);
+            steps.truncate(start);
             steps.push(Step::Error(refusal));
         }
     }
     call.batch.end_atomic();
     call.client.guard = None;
-    call.answer(Step::Transaction { guard, commands: transaction.len(), steps })
+    let changed = guard.is_some() && before != (call.client.db, call.client.version);
+    // Which database the commands behind it are for is known when it is known whether the transaction happens.
+    call.client.pausing |= changed;
+    let before = changed.then_some(before);
+    call.answer(Step::Transaction { guard, before, commands: transaction.len(), steps })
 }
 
 /// Ends the group unless the key has the version that it had when it was watched.
@@ -160,14 +214,57 @@ fn unchanged(edit: &mut Edit<'_>) -> Outcome {
     if edit.argument == version.to_le_bytes() { Outcome::Keep } else { Outcome::Abort }
 }
 
+/// What a connection had chosen before an `EXEC` that chooses otherwise: the database, and the protocol's version.
+pub(super) type Before = (u8, Version);
+
 /// Writes the answer of `EXEC`.
-pub(super) fn write(guard: Option<u32>, commands: usize, steps: Vec<Step>, answer: &mut Answer<'_>) {
+pub(super) fn write(
+    guard: Option<u32>,
+    before: Option<Before>,
+    commands: usize,
+    steps: Vec<Step>,
+    answer: &mut Answer<'_>,
+) {
     match guard.map(|guard| answer.reply(guard as usize)) {
-        Some(Reply::Aborted) => answer.encoder.null_array(),
-        Some(Reply::Error(error)) => answer.failed(error),
+        Some(Reply::Aborted) => {
+            answer.undone = before;
+            answer.encoder.null_array();
+        }
+        Some(Reply::Error(error)) => {
+            answer.undone = before;
+            answer.failed(error);
+        }
         _ => {
             answer.encoder.array(commands);
             steps.into_iter().for_each(|step| step.write(answer));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Args, Transaction, WATCHED_BYTES_MAX, Watched, WatchedKeys};
+
+    #[test]
+    fn small_commands_count_as_what_they_take() {
+        let mut transaction = Transaction::default();
+        for _ in 0..1000 {
+            transaction.keep(Args::new(b"xyz", &[(0, 1), (1, 1), (1, 3)]));
+        }
+        let taken = transaction.bytes.len() + transaction.ranges.len() * 16 + transaction.ends.len() * 8;
+        let next = Args::new(b"a", &[(0, 1)]);
+        assert_eq!(transaction.bytes_with(next), taken + 1 + 16 + 8);
+        assert!(taken >= 1000 * (3 + 3 * 16 + 8));
+    }
+
+    #[test]
+    fn watched_keys_are_bounded() {
+        let mut watched = WatchedKeys::default();
+        let key = vec![0; WATCHED_BYTES_MAX / 2];
+        assert!(watched.have_room(Args::new(&key, &[(0, WATCHED_BYTES_MAX / 2)])));
+        watched.append(&mut vec![Watched { db: 0, key: key.clone().into(), version: 1 }]);
+        assert!(!watched.have_room(Args::new(&key, &[(0, WATCHED_BYTES_MAX / 2)])));
+        watched.clear();
+        assert!(watched.len() == 0 && watched.have_room(Args::new(&key, &[(0, 1)])));
     }
 }

@@ -56,6 +56,25 @@ fn claims_without_data_take_no_memory() {
     ours.stop();
 }
 
+#[test]
+fn hoarded_names_are_refused() {
+    let ours = Ours::start();
+    let mut client = Client::connect(ours.address);
+    let prefixes: Vec<String> = (0..1025).map(|i| format!("{i:04}")).collect();
+    let mut command = vec!["CLIENT", "TRACKING", "ON", "BCAST"];
+    command.extend(prefixes[..1024].iter().flat_map(|prefix| ["PREFIX", prefix]));
+    assert_eq!(client.ask(&command), ok());
+    let more = ["CLIENT", "TRACKING", "ON", "BCAST", "PREFIX", &prefixes[1024]];
+    assert_eq!(client.ask(&more), error("ERR a connection may track at most 1024 prefixes"));
+    let refused = error("ERR the keys that a connection watches may take at most 67108864 bytes");
+    let long = "k".repeat(40 << 20);
+    assert_eq!(client.ask(&["WATCH", &long]), ok());
+    assert_eq!(client.ask(&["WATCH", &long]), refused);
+    assert_eq!(client.ask(&["UNWATCH"]), ok());
+    assert_eq!(client.ask(&["WATCH", &long]), ok());
+    ours.stop();
+}
+
 fn resident_bytes() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();

@@ -242,11 +242,14 @@ pub(super) fn number(edit: &mut Edit<'_>) -> Outcome {
 }
 
 fn added(old: &OldRecord<'_>, down: bool, delta: u64, cas: Option<u64>) -> Result<u64, Status> {
-    if old.value.is_empty() || old.value.len() > NUMBER_BYTES_MAX {
+    if old.value.is_empty() {
         return Err(Status::NotNumber);
     }
     if cas.is_some_and(|cas| cas != old.meta.version) {
         return Err(Status::Mismatch);
+    }
+    if old.value.len() > NUMBER_BYTES_MAX {
+        return Err(Status::NotNumber);
     }
     let found = unsigned(old.value).ok_or(Status::NotNumber)?;
     Ok(if down { found.saturating_sub(delta) } else { found.wrapping_add(delta) })

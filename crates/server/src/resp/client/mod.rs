@@ -17,7 +17,7 @@ use super::mark::Note;
 use super::options::is;
 use super::stats::{OfWorker, Ran};
 use super::step::{Step, WriteLate};
-use super::transaction::{Transaction, Watched};
+use super::transaction::{Transaction, WatchedKeys};
 use crate::protocol::Peer;
 use crate::registry::{CommandName, Entry, Kind, flag};
 
@@ -57,7 +57,7 @@ pub(super) struct Client {
     /// Commands kept since `MULTI`.
     pub transaction: Option<Box<Transaction>>,
     /// Watched keys.
-    pub watched: Vec<Watched>,
+    pub watched: WatchedKeys,
     /// While `EXEC` runs with watched keys: the first operation that checks them.
     pub guard: Option<u32>,
     /// It has subscribed to something.
@@ -92,7 +92,7 @@ impl Client {
             numbers: None,
             replies: Replies::default(),
             transaction: None,
-            watched: Vec::new(),
+            watched: WatchedKeys::default(),
             guard: None,
             is_subscribed: false,
             tracks: false,

@@ -20,6 +20,9 @@ const OTHER_BROADCAST: &str = "ERR You can't switch BCAST mode on/off before dis
 const OTHER_OPT: &str = "ERR You can't switch OPTIN/OPTOUT mode before disabling tracking for this client, and then re-enabling \
                          it with a different mode.";
 
+/// Prefixes of one connection: each is compared with the others, and looked at with every write.
+const PREFIXES_MAX: usize = 1024;
+
 /// `CLIENT TRACKING ON|OFF [REDIRECT id] [PREFIX prefix …] [BCAST] [OPTIN] [OPTOUT] [NOLOOP]`.
 pub(super) fn tracking(call: &mut Call<'_>) -> Outcome {
     let options = parse(call)?;
@@ -48,6 +51,9 @@ pub(super) fn tracking(call: &mut Call<'_>) -> Outcome {
     }
     if has(flag::OPT_IN) && entry.has(flag::OPT_OUT) || has(flag::OPT_OUT) && entry.has(flag::OPT_IN) {
         return Err(OTHER_OPT.into());
+    }
+    if entry.prefixes.lock().len() + options.prefixes.len() > PREFIXES_MAX {
+        return Err(format!("ERR a connection may track at most {PREFIXES_MAX} prefixes").into());
     }
     disjoint(&options.prefixes, call.client)?;
     call.about_store(move |answer| {
