@@ -60,9 +60,7 @@ fn extend(edit: &mut Edit<'_>) -> Edited {
         return edited::refuse(edit, TOO_LONG);
     }
     edited::integer(edit, length as i64);
-    if edit.old.is_some() && part.is_empty() {
-        return Edited::Keep;
-    }
+    // Nothing at the end is a write all the same, to those who watch the key.
     edit.value.reserve(length);
     edit.value.extend_from_slice(old);
     edit.value.extend_from_slice(part);
