@@ -25,6 +25,20 @@ pub(crate) struct Scratch {
     pub carry: Vec<u8>,
 }
 
+/// Larger buffers are given back between batches.
+const KEEP_BYTES: usize = 1 << 20;
+
+impl Scratch {
+    /// Gives the memory of large values back. What is in the buffers is lost.
+    pub fn trim(&mut self) {
+        for buffer in [&mut self.value, &mut self.answer, &mut self.carry] {
+            if buffer.capacity() > KEEP_BYTES {
+                *buffer = Vec::new();
+            }
+        }
+    }
+}
+
 /// Where a new value comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NewValue {

@@ -365,7 +365,7 @@ mod tests {
     fn settings_reach_the_server() {
         let text = "redis = \"127.0.0.1:1,unix:/s\"\ntls-port = 2\ntls-cert-file = \"c\"\ntls-key-file = \"k\"\n\
                     tls-auth-clients = \"no\"\ntimeout = 7\nmaxclients = 9\nprotected-mode = \"no\"\n\
-                    requirepass = \"secret\"\naclfile = \"/acl\"\n\
+                    requirepass = \"secret\"\n\
                     maxmemory-clients = \"10%\"\nmax-item-size = \"1MiB\"\nproto-max-bulk-len = \"2MiB\"";
         let settings = gathered(text).unwrap();
         let redis: Vec<String> =
@@ -375,7 +375,9 @@ mod tests {
         assert_eq!((options.idle_timeout.as_secs(), options.max_connections), (7, 9));
         assert_eq!((options.clients_bytes_max, options.protected_mode), (100, false));
         assert_eq!((options.memcached_value_bytes_max, options.argument_bytes_max), (1 << 20, 2 << 20));
-        assert_eq!((options.requirepass.as_str(), options.acl_file), ("secret", Some("/acl".into())));
+        assert_eq!((options.requirepass.as_str(), options.acl_file), ("secret", None));
+        let with_users = gathered("aclfile = \"/acl\"").unwrap().network.options(1000);
+        assert_eq!((with_users.requirepass.as_str(), with_users.acl_file), ("", Some("/acl".into())));
         assert!(!format!("{settings:?}").contains("secret"), "logs don't show it");
         let tls = options.tls.unwrap();
         assert_eq!((tls.key_file, tls.client_auth), (Some("k".into()), ClientAuth::No));

@@ -426,7 +426,8 @@ mod tests {
             ("login-timeout", "14"),
             ("tcp-keepalive", "15"),
             ("protected-mode", "no"),
-            ("requirepass", "hidden"),
+            // Not with the file of users.
+            ("requirepass", ""),
             ("aclfile", "/srv/users.acl"),
             ("enable-debug-command", "yes"),
             ("memcached-auth-file", "/users"),

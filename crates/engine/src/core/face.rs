@@ -50,6 +50,7 @@ impl<I: Index, S: Space, D: LogDevice> Session for Core<I, S, D> {
         }
         self.machine.space.rest(&mut self.local);
         self.leave();
+        self.scratch.trim();
         let failed = !self.write_log();
         self.fill(&mut batch.ticket);
         if batch.syncs {

@@ -111,7 +111,14 @@ impl Client {
     /// One read; 0 at the end.
     fn receive(&mut self) -> usize {
         let mut buffer = [0; 65536];
-        match self.stream.read(&mut buffer) {
+        let read = loop {
+            match self.stream.read(&mut buffer) {
+                // A store with an SSD was opened on this thread: its ring's work interrupts.
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                read => break read,
+            }
+        };
+        match read {
             Ok(n) => {
                 self.received.extend_from_slice(&buffer[..n]);
                 n

@@ -111,7 +111,8 @@ fn shards_are_a_world_of_their_own(address: SocketAddr) {
     assert_eq!(one.answer(), list(&[bulk("pmessage"), bulk("*"), bulk("s"), bulk("2")]));
     assert_eq!(two.ask(&["PUBSUB", "SHARDCHANNELS"]), list(&[bulk("s")]));
     assert_eq!(two.ask(&["PUBSUB", "SHARDNUMSUB", "s"]), list(&[bulk("s"), number(1)]));
-    assert_eq!(two.ask(&["PUBSUB", "CHANNELS"]), list(&[]));
+    // By pattern: connections of before may not have been seen to close yet.
+    assert_eq!(two.ask(&["PUBSUB", "CHANNELS", "s*"]), list(&[]));
 }
 
 fn resp3_hears_between_answers(address: SocketAddr) {
