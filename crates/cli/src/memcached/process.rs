@@ -36,9 +36,11 @@ pub fn to_background(verbose: bool) -> anyhow::Result<ExitCode> {
         .stderr(if verbose { Stdio::inherit() } else { Stdio::piped() })
         .spawn()
         .context("-d: the process in the background could not be started")?;
+    let mut shown = None;
     if let Some(mut errors) = child.stderr.take() {
         // Ends with this process: what comes later is nobody's.
-        std::thread::Builder::new().spawn(move || io::copy(&mut errors, &mut io::stderr()))?;
+        let copy = std::thread::Builder::new().spawn(move || io::copy(&mut errors, &mut io::stderr()));
+        shown = Some(copy?);
     }
     if let Some(output) = child.stdout.take() {
         for line in BufReader::new(output).lines() {
@@ -48,8 +50,10 @@ pub fn to_background(verbose: bool) -> anyhow::Result<ExitCode> {
         }
     }
     let status = child.wait()?;
-    // Its last words may still be on their way.
-    std::thread::sleep(std::time::Duration::from_millis(50));
+    if let Some(copy) = shown {
+        // Its last words: they end with it.
+        let _copied = copy.join();
+    }
     anyhow::bail!("-d: it did not start: {status}")
 }
 
