@@ -9,11 +9,28 @@ use super::step::{Answer, Step};
 
 /// The rest of such a command.
 pub(super) trait Task: Send {
-    /// What to ask the store next.
-    fn ask(&mut self) -> OpKind;
+    /// The step of the iteration over the database's keys to take next: the cursor, and about how many keys.
+    fn step(&self) -> (u64, u32);
 
-    /// Looks at what it answered; at the end answers the client and says `true`.
-    fn look(&mut self, answer: &mut Answer<'_>, op: usize) -> bool;
+    /// Looks at the keys that operation `op` found, behind which the iteration goes on at `next`, 0 at the end. When it is done it
+    /// answers the client and says `true`.
+    fn look(&mut self, answer: &mut Answer<'_>, op: usize, next: u64) -> bool;
+}
+
+/// The operation for a task's next step.
+fn scan(task: &dyn Task) -> OpKind {
+    let (cursor, count) = task.step();
+    OpKind::Scan { cursor, count }
+}
+
+/// Looks at what that answered; whether the client was answered.
+fn look(task: &mut dyn Task, answer: &mut Answer<'_>, op: usize) -> bool {
+    match answer.reply(op) {
+        Reply::Scanned { cursor } => return task.look(answer, op, cursor),
+        Reply::Error(error) => answer.failed(error),
+        other => answer.unexpected(other),
+    }
+    true
 }
 
 /// A task between two turns, and the database that it is about.
@@ -26,21 +43,14 @@ pub(super) struct Unfinished {
 
 impl Unfinished {
     /// Adds what it asks next.
-    pub fn go_on(mut self, batch: &mut Batch) -> Step {
-        let op = batch.push(self.db, b"", self.task.ask()) as u32;
+    pub fn go_on(self, batch: &mut Batch) -> Step {
+        let op = batch.push(self.db, b"", scan(&*self.task)) as u32;
         Step::Task { op, task: self }
     }
 
     /// Looks at what was answered; itself if it is not done.
     pub fn look(mut self, answer: &mut Answer<'_>, op: u32) -> Option<Self> {
-        let op = op as usize;
-        match answer.reply(op) {
-            Reply::Error(error) => {
-                answer.failed(error);
-                None
-            }
-            _ => (!self.task.look(answer, op)).then_some(self),
-        }
+        (!look(&mut *self.task, answer, op as usize)).then_some(self)
     }
 }
 
@@ -54,11 +64,9 @@ impl Call<'_> {
             return self.answer(step);
         }
         let name = self.name;
-        let op = self.push(b"", task.ask()) as usize;
-        self.late(move |answer| match answer.reply(op) {
-            Reply::Error(error) => answer.failed(error),
-            _ if task.look(answer, op) => {}
-            _ => {
+        let op = self.push(b"", scan(&task)) as usize;
+        self.late(move |answer| {
+            if !look(&mut task, answer, op) {
                 let text = format!(
                     "ERR {name} in a transaction looks at the first keys only, and there are more: use SCAN"
                 );

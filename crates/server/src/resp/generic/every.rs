@@ -5,8 +5,6 @@
 
 use std::collections::HashSet;
 
-use terrace_engine::{OpKind, Reply};
-
 use crate::resp::call::{Call, Outcome};
 use crate::resp::glob;
 use crate::resp::step::Answer;
@@ -33,15 +31,11 @@ struct Keys {
 }
 
 impl Task for Keys {
-    fn ask(&mut self) -> OpKind {
-        OpKind::Scan { cursor: self.cursor, count: COUNT }
+    fn step(&self) -> (u64, u32) {
+        (self.cursor, COUNT)
     }
 
-    fn look(&mut self, answer: &mut Answer<'_>, op: usize) -> bool {
-        let Reply::Scanned { cursor } = answer.reply(op) else {
-            answer.unexpected(answer.reply(op));
-            return true;
-        };
+    fn look(&mut self, answer: &mut Answer<'_>, op: usize, cursor: u64) -> bool {
         for key in answer.batch.scanned(op).filter(|key| glob::matches(&self.pattern, key)) {
             if self.found.insert(key.into()) {
                 self.bytes += key.len() + NAME_BYTES;

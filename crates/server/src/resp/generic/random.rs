@@ -4,8 +4,6 @@
 
 use std::hash::{BuildHasher, RandomState};
 
-use terrace_engine::{OpKind, Reply};
-
 use crate::resp::call::{Call, Outcome};
 use crate::resp::step::Answer;
 use crate::resp::task::Task;
@@ -28,15 +26,11 @@ struct Random {
 }
 
 impl Task for Random {
-    fn ask(&mut self) -> OpKind {
-        OpKind::Scan { cursor: self.cursor, count: COUNT }
+    fn step(&self) -> (u64, u32) {
+        (self.cursor, COUNT)
     }
 
-    fn look(&mut self, answer: &mut Answer<'_>, op: usize) -> bool {
-        let Reply::Scanned { cursor } = answer.reply(op) else {
-            answer.unexpected(answer.reply(op));
-            return true;
-        };
+    fn look(&mut self, answer: &mut Answer<'_>, op: usize, cursor: u64) -> bool {
         let batch = answer.batch;
         let count = batch.scanned(op).count();
         let chosen =
