@@ -52,3 +52,13 @@ impl Drop for Original {
         let _ = self.child.wait();
     }
 }
+
+/// Asks the original; as in the conformance table, without it nothing is checked.
+///
+/// # Panics
+/// As the test.
+pub fn ask_original(test: fn(SocketAddr)) {
+    if let Some(original) = Original::start() {
+        test(original.address);
+    }
+}

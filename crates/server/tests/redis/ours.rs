@@ -60,3 +60,13 @@ impl Ours {
         self.store.close().unwrap();
     }
 }
+
+/// Asks our server.
+///
+/// # Panics
+/// As the test.
+pub fn ask_ours(test: fn(SocketAddr)) {
+    let ours = Ours::start();
+    test(ours.address);
+    ours.stop();
+}

@@ -5,21 +5,18 @@ use std::net::SocketAddr;
 use terrace_protocol::resp::Value;
 
 use crate::client::{Client, bulk, error, ok};
-use crate::original::Original;
-use crate::ours::Ours;
+use crate::original::ask_original;
+use crate::ours::ask_ours;
 
 #[test]
 fn connections_hear_of_each_other() {
-    let ours = Ours::start();
-    all(ours.address);
-    ours.stop();
+    ask_ours(all);
 }
 
 /// As in the conformance table: without the original nothing is checked.
 #[test]
 fn the_original_does_so_too() {
-    let Some(original) = Original::start() else { return };
-    all(original.address);
+    ask_original(all);
 }
 
 fn all(address: SocketAddr) {

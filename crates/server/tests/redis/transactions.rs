@@ -5,8 +5,8 @@ use std::net::SocketAddr;
 use terrace_protocol::resp::Value;
 
 use crate::client::{Client, bulk, ok};
-use crate::original::Original;
-use crate::ours::Ours;
+use crate::original::ask_original;
+use crate::ours::ask_ours;
 
 fn queued() -> Value {
     Value::Simple(b"QUEUED".to_vec())
@@ -14,12 +14,8 @@ fn queued() -> Value {
 
 /// Runs the test against both.
 fn both(test: fn(SocketAddr)) {
-    let ours = Ours::start();
-    test(ours.address);
-    ours.stop();
-    if let Some(original) = Original::start() {
-        test(original.address);
-    }
+    ask_ours(test);
+    ask_original(test);
 }
 
 #[test]
