@@ -4,6 +4,7 @@
 //!   listeners --> Acceptor --hands out--> Worker (event loop + Session), one a thread
 //!                                           |  Connection --Protocol::parse--> Batch --> store
 //!                                           |  Connection <-Protocol::answer-- settled
+//!        Endpoint: TCP, TLS, Unix         |  registry::  what connections know of each other, and push
 //!   admin port --> Admin: /metrics, /health '-- resp::, memcached::  implement Protocol
 //!                                               Exchange: the same without sockets, for fuzzing
 //! ```
