@@ -159,8 +159,13 @@ impl Manner {
 impl Step {
     /// Leaves out what a store that evicts may answer in several ways that matter to what follows.
     fn tame(&mut self) {
-        if let Self::Batch { cmds, .. } = self {
-            cmds.retain(|cmd| cmd.kind.is_blind());
+        if let Self::Batch { cmds, atomic, .. } = self {
+            // What a delete finds evicted already, it alone leaves undone; a group's effects are told as one.
+            let sets_alone = *atomic;
+            cmds.retain(|cmd| match cmd.kind {
+                CmdKind::Set { .. } => cmd.kind.is_blind(),
+                _ => !sets_alone && cmd.kind.is_blind(),
+            });
             if cmds.is_empty() {
                 *self = Self::Background(1);
             }
