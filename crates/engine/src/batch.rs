@@ -25,6 +25,26 @@ pub struct Batch {
     pub(crate) ticket: crate::commit::Ticket,
     /// See [`Batch::sync`].
     pub(crate) syncs: bool,
+    pub(crate) bounds: Bounds,
+    /// Where execution goes on; 0 if it did not stop.
+    pub(crate) stopped_at: usize,
+    /// Execution does not stop before this operation.
+    pub(crate) at_least: usize,
+    /// About what the reads of pending operations of this part will bring.
+    pub(crate) awaited_bytes: usize,
+}
+
+/// What the answers of a batch may take: see [`Batch::bound`].
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bounds {
+    pub stop: usize,
+    pub transaction: usize,
+}
+
+impl Default for Bounds {
+    fn default() -> Self {
+        Self { stop: usize::MAX, transaction: crate::core::face::OUTPUT_BYTES_MAX }
+    }
 }
 
 /// A run of operations that are one step.
@@ -65,6 +85,44 @@ impl Batch {
         self.ranged.clear();
         self.ticket.clear();
         self.syncs = false;
+        (self.stopped_at, self.at_least) = (0, 0);
+    }
+    /// Bounds what answers may take. Once those of this batch take more than `stop` bytes, execution stops in front of the next
+    /// operation (or atomic group): see [`executed`](Self::executed). A transaction that would read, or answer with, more than
+    /// `transaction` bytes is refused as a whole ([`OpError::TransactionTooLong`]). Without this call execution does not stop.
+    pub fn bound(&mut self, stop: usize, transaction: usize) {
+        self.bounds = Bounds { stop, transaction: transaction.min(crate::core::face::OUTPUT_BYTES_MAX) };
+    }
+    /// Operations that were executed: all, or those in front of which execution stopped. The others go on with the next
+    /// [`Session::execute`](crate::Session::execute) of the same batch, once this part has settled.
+    pub fn executed(&self) -> usize {
+        if self.stopped_at == 0 { self.ops.len() } else { self.stopped_at }
+    }
+    /// Whether no operation is left to be executed.
+    pub fn is_whole(&self) -> bool {
+        self.stopped_at == 0
+    }
+    /// Before the next part is executed: it does not stop before this operation.
+    pub fn run_to(&mut self, end: usize) {
+        self.at_least = end.min(self.ops.len());
+    }
+    /// Before the next part is executed: the answers so far were given out, and their bytes are forgotten. (What they were, without
+    /// bytes, is still known.)
+    ///
+    /// # Panics
+    /// As [`clear`](Self::clear).
+    pub fn forget_answers(&mut self) {
+        assert!(self.pending.is_empty(), "answers can't be forgotten while operations are pending");
+        self.output.clear();
+        self.output.shrink_to(KEEP_BYTES);
+        self.scanned.clear();
+        self.ranged.clear();
+        self.ticket.clear();
+    }
+    /// Whether execution is to stop in front of this operation.
+    #[inline]
+    pub(crate) fn stops_at(&self, i: usize) -> bool {
+        self.output.len() + self.awaited_bytes > self.bounds.stop && i >= self.at_least
     }
     /// Operations in it.
     pub fn len(&self) -> usize {
@@ -169,8 +227,15 @@ impl Batch {
     /// Whether an operation did nothing for want of room, or because it is too long. Unlike the answer itself this may be known
     /// before the batch is settled: what was not done needs no durability.
     pub fn is_refused(&self, i: usize) -> bool {
-        let refusal =
-            |error| matches!(error, OpError::Full | OpError::ValueTooLong(_) | OpError::GroupTooLong(_));
+        let refusal = |error| {
+            matches!(
+                error,
+                OpError::Full
+                    | OpError::ValueTooLong(_)
+                    | OpError::GroupTooLong(_)
+                    | OpError::TransactionTooLong(_)
+            )
+        };
         matches!(self.replies[i], Reply::Error(error) if refusal(error))
     }
     /// The bytes of an answer's span.

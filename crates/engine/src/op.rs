@@ -14,6 +14,11 @@ impl Span {
     pub fn len(self) -> usize {
         self.len as usize
     }
+    /// The last `len` bytes of it, or all if it has fewer.
+    pub fn tail(self, len: usize) -> Self {
+        let len = self.len.min(u32::try_from(len).unwrap_or(u32::MAX));
+        Self { start: self.start + (self.len - len), len }
+    }
     /// Whether it covers no byte.
     pub fn is_empty(self) -> bool {
         self.len == 0

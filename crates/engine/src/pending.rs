@@ -101,6 +101,11 @@ impl Known {
         let (_, extent) = self.extents.iter().find(|(of, _)| *of == version)?;
         Some(extent.as_deref().map_err(|loss| *loss))
     }
+    /// What all extents take.
+    pub fn extents_bytes(&self) -> usize {
+        let bytes = |extent: &Result<Vec<u8>, Loss>| extent.as_ref().map_or(0, Vec::len);
+        self.extents.iter().map(|(_, extent)| bytes(extent)).sum()
+    }
     pub fn add_extent(&mut self, version: u64, extent: Result<Vec<u8>, Loss>) {
         self.extents.push((version, extent));
     }

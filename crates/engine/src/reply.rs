@@ -116,6 +116,9 @@ pub enum OpError {
     /// The operations before this one in its batch have answers so long that this one was not run.
     #[error("the answers of commands sent together are longer than {0} bytes: send fewer at a time")]
     OutputTooLong(u64),
+    /// A transaction reads, or answers with, more than this; nothing of it was done.
+    #[error("the values that one transaction reads may take at most {0} bytes: ask for fewer in one")]
+    TransactionTooLong(u64),
     /// The record was damaged on its medium; SET or DEL clears it.
     #[error("the record's checksum does not match: it was damaged on its medium; SET or DEL clears it")]
     Poisoned,

@@ -9,7 +9,8 @@ use terrace_engine::{Batch, Session};
 
 use crate::endpoint::Address;
 use crate::options::ServerOptions;
-use crate::protocol::{Context, Next, Peer, Protocol};
+use crate::output::Output;
+use crate::protocol::{Answered, Context, Next, Peer, Protocol};
 use crate::shared::{Shared, wall_clock_ms};
 use crate::{memcached, resp};
 
@@ -90,6 +91,8 @@ impl Exchange {
                 operations_end: usize::MAX,
             };
             let mut batch = Batch::new();
+            let options = &self.shared.options;
+            batch.bound(options.turn_answer_bytes, options.transaction_bytes_max);
             let parsed = seat.protocol.parse(&seat.input, &mut batch, &ctx);
             seat.input.drain(..parsed.consumed);
             if parsed.commands > 0 {
@@ -98,11 +101,31 @@ impl Exchange {
                 if parsed.next == Next::Alone {
                     batch.sync();
                 }
-                self.session.execute(&mut batch);
-                let proof = self.session.wait(&mut batch);
                 let entry = Arc::clone(seat.protocol.entry());
-                self.shared.connections.settled(&batch, &proof, 0..batch.len(), &entry, ctx.now_ms);
-                seat.protocol.answer(&batch, &proof, &ctx, &mut answers);
+                let (mut told, mut answered) = (0, false);
+                loop {
+                    self.session.execute(&mut batch);
+                    let proof = self.session.wait(&mut batch);
+                    let executed = batch.executed();
+                    self.shared.connections.settled(&batch, &proof, told..executed, &entry, ctx.now_ms);
+                    told = executed;
+                    let mut needed = None;
+                    if !answered {
+                        let mut out = Output::default();
+                        match seat.protocol.answer(&batch, &proof, &ctx, &mut out) {
+                            Answered::All => answered = true,
+                            Answered::Part(rest) => needed = (rest.from < executed).then_some(rest.to),
+                        }
+                        out.copy_rest(&batch, 0, &mut answers);
+                    }
+                    if batch.is_whole() {
+                        break;
+                    }
+                    match needed {
+                        Some(to) => batch.run_to(to),
+                        None => batch.forget_answers(),
+                    }
+                }
                 entry.take_pushes(true, &mut answers);
             }
             match parsed.next {

@@ -18,6 +18,7 @@ mod limits;
 mod listener;
 mod memcached;
 mod options;
+mod output;
 mod protocol;
 mod registry;
 mod resp;

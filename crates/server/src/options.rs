@@ -73,6 +73,11 @@ pub struct ServerOptions {
     pub connection_operations: usize,
     /// Bytes of keys and values in one turn's batch, likewise.
     pub turn_bytes: usize,
+    /// Bytes of answers in one turn's batch: what is beyond is executed in turns of its own, once these are sent.
+    pub turn_answer_bytes: usize,
+    /// Most bytes of values that one transaction of Redis's protocol may read, and answer with: it is one step, and so it is
+    /// held as a whole. Beyond it is refused, and nothing of it is done.
+    pub transaction_bytes_max: usize,
     /// Batches that a worker keeps in flight while devices and commits are slow.
     pub batches_in_flight: usize,
     /// How long a shutdown waits for what was received to be answered and sent.
@@ -132,6 +137,8 @@ impl Default for ServerOptions {
             turn_operations: 4096,
             connection_operations: 4096,
             turn_bytes: 8 << 20,
+            turn_answer_bytes: 16 << 20,
+            transaction_bytes_max: 256 << 20,
             batches_in_flight: 16,
             drain: Duration::from_secs(5),
             requirepass: String::new(),

@@ -7,8 +7,8 @@
 //! ```
 //!
 //! # Invariants
-//! - After a [`Protocol::parse`] that planned anything, the next call is [`Protocol::answer`] with the same batch, unless the
-//!   connection is dropped; so a plan belongs to exactly one batch and may name its operations by number.
+//! - After a [`Protocol::parse`] that planned anything, the next call is [`Protocol::answer`] with the same batch, as often as
+//!   that is executed in parts, unless the connection is dropped; so a plan belongs to exactly one batch and may name its operations by number.
 //! - What a later command of the same connection must see at once (the database chosen) changes while parsing; what shows
 //!   only in answers (the protocol version, counts of the whole store) is worked out while answering.
 
@@ -17,6 +17,7 @@ use std::sync::Arc;
 use terrace_engine::{Batch, Settled};
 
 use crate::endpoint::Address;
+use crate::output::Output;
 use crate::registry::Entry;
 use crate::shared::Shared;
 
@@ -31,8 +32,9 @@ pub(crate) trait Protocol: Send {
     /// An error that ends the connection is a planned answer followed by [`Next::Close`].
     fn parse(&mut self, input: &[u8], batch: &mut Batch, ctx: &Context<'_>) -> Parsed;
 
-    /// Appends the answers of everything planned to `out`, in order, and empties the plan.
-    fn answer(&mut self, batch: &Batch, proof: &Settled, ctx: &Context<'_>, out: &mut Vec<u8>);
+    /// Appends the answers of everything planned to `out`, in order, and empties the plan. If the batch is not
+    /// [whole](Batch::is_whole), of what was executed: it is called again after the next part.
+    fn answer(&mut self, batch: &Batch, proof: &Settled, ctx: &Context<'_>, out: &mut Output) -> Answered;
 
     /// The connection as others see it.
     fn entry(&self) -> &Arc<Entry>;
@@ -74,6 +76,26 @@ pub(crate) enum Next {
     Hold,
     /// Nothing more is read from this connection; close it once the answers are sent.
     Close,
+}
+
+/// How far [`Protocol::answer`] came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Answered {
+    /// The plan is empty.
+    All,
+    /// The batch is executed in parts, and this is left.
+    Part(Rest),
+}
+
+/// What is left of a plan when a part of its batch is answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Rest {
+    /// Operations before this one were answered; 0 if that is not known.
+    pub from: usize,
+    /// What comes next can't be answered before all operations in front of this one were executed.
+    pub to: usize,
+    /// The last answer goes on with the next part: nothing may come in between.
+    pub inside: bool,
 }
 
 /// What a turn offers to both calls.

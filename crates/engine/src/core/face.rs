@@ -26,12 +26,17 @@ pub(crate) const OUTPUT_BYTES_MAX: usize = 1 << 30;
 impl<I: Index, S: Space, D: LogDevice> Session for Core<I, S, D> {
     fn execute(&mut self, batch: &mut Batch) {
         let count = batch.ops.len();
-        batch.replies.clear();
+        let mut start = std::mem::take(&mut batch.stopped_at);
+        batch.replies.truncate(start);
         batch.replies.resize(count, Reply::Pending);
+        batch.awaited_bytes = 0;
         self.enter();
-        let mut start = 0;
-        let mut next_atomic = 0;
+        let mut next_atomic = batch.atomic.partition_point(|group| (group.start as usize) < start);
         while start < count {
+            if batch.stops_at(start) {
+                batch.stopped_at = start;
+                break;
+            }
             let mut end = (start + WINDOW).min(count);
             // A window ends where an atomic group begins.
             let atomic =
@@ -45,8 +50,7 @@ impl<I: Index, S: Space, D: LogDevice> Session for Core<I, S, D> {
                 }
                 end = end.min(from);
             }
-            self.execute_window(batch, start, end);
-            start = end;
+            start = self.execute_window(batch, start, end);
         }
         self.machine.space.rest(&mut self.local);
         self.leave();
@@ -123,8 +127,8 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
         }
     }
 
-    /// Runs independent operations, their buckets and then their records prefetched.
-    fn execute_window(&mut self, batch: &mut Batch, start: usize, end: usize) {
+    /// Runs independent operations, their buckets and then their records prefetched; returns how far it came.
+    fn execute_window(&mut self, batch: &mut Batch, start: usize, end: usize) -> usize {
         self.hashes.clear();
         let hasher = self.machine.shared.hasher;
         for op in &batch.ops[start..end] {
@@ -142,6 +146,9 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
         }
         let mut behind_flush = flush_waits(batch);
         for i in start..end {
+            if batch.stops_at(i) {
+                return i;
+            }
             let hash = self.hashes[i - start];
             // Operations on a whole database have no key to wait behind, though they carry an empty one.
             let keyless = matches!(
@@ -163,6 +170,7 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
                 }
             }
         }
+        end
     }
 
     fn hash_of(&self, batch: &Batch, i: usize) -> u64 {

@@ -10,6 +10,9 @@ use crate::pending::{Known, Pending, Wanted};
 use crate::reply::{OpError, Reply};
 use crate::space::{Arrived, Space};
 
+/// About what the read of a record brings whose length is not known before: it may lead to an extent.
+const RECORD_BYTES: usize = 64 << 10;
+
 /// Whether this is a whole-database flush. It waits for the operations before it in its batch, and those behind wait for it.
 fn is_flush(batch: &Batch, pending: &Pending) -> bool {
     matches!(batch.ops[pending.ops.0 as usize].kind, OpKind::Flush { .. })
@@ -43,6 +46,11 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
         for i in ops.0..ops.1 {
             batch.replies[i] = Reply::Pending;
         }
+        let length = |wanted: &Wanted| match wanted {
+            Wanted::Record(..) => RECORD_BYTES,
+            Wanted::Extent { description, .. } => self.machine.space.extent_bytes(description) as usize,
+        };
+        batch.awaited_bytes += reads.iter().map(length).sum::<usize>();
         let ops = (ops.0 as u32, ops.1 as u32);
         let mut pending = Pending { ops, order, hashes, reads: Vec::new(), unstarted: reads, known };
         self.start(&mut pending);

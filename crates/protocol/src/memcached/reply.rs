@@ -93,18 +93,23 @@ The binary protocol is not supported: use memcached text mode";
 /// One value of a `get`; with `cas`, one of a `gets`.
 pub fn value(out: &mut Vec<u8>, key: &[u8], flags: u32, value: &[u8], cas: Option<u64>) {
     out.reserve(key.len() + value.len() + 64);
+    value_head(out, key, flags, value.len(), cas);
+    out.extend_from_slice(value);
+    out.extend_from_slice(b"\r\n");
+}
+
+/// What comes before such a value and the line break behind it.
+pub fn value_head(out: &mut Vec<u8>, key: &[u8], flags: u32, value_bytes: usize, cas: Option<u64>) {
     out.extend_from_slice(b"VALUE ");
     out.extend_from_slice(key);
     out.push(b' ');
     decimal(out, u64::from(flags));
     out.push(b' ');
-    decimal(out, value.len() as u64);
+    decimal(out, value_bytes as u64);
     if let Some(cas) = cas {
         out.push(b' ');
         decimal(out, cas);
     }
-    out.extend_from_slice(b"\r\n");
-    out.extend_from_slice(value);
     out.extend_from_slice(b"\r\n");
 }
 

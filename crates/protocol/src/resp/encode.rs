@@ -76,8 +76,18 @@ impl<'a> Encoder<'a> {
 
     /// A string of any bytes.
     pub fn bulk(&mut self, bytes: &[u8]) {
-        self.length(b'$', bytes.len());
+        self.begin_bulk(bytes.len());
         self.out.extend_from_slice(bytes);
+        self.end_bulk();
+    }
+
+    /// The head of a string whose bytes, so many, the caller sends behind it: see [`end_bulk`](Self::end_bulk).
+    pub fn begin_bulk(&mut self, len: usize) {
+        self.length(b'$', len);
+    }
+
+    /// What comes behind the bytes of a string.
+    pub fn end_bulk(&mut self) {
         self.out.extend_from_slice(b"\r\n");
     }
 

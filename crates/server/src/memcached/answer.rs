@@ -2,7 +2,7 @@
 //!
 //! A command with noreply answers nothing at all, errors included, as in memcached.
 
-use terrace_engine::{Batch, OpError, Reply, Settled};
+use terrace_engine::{Batch, OpError, Reply, Settled, Span};
 use terrace_protocol::memcached::reply;
 
 use super::access::Accesses;
@@ -11,6 +11,7 @@ use super::prefixes::Event;
 use super::state::{Count, Tally};
 use super::stats::{self, Report};
 use super::watch::{Events, Mutation};
+use crate::output::{self, Lent, Output};
 use crate::protocol::Context;
 
 /// What `version` says. Clients read features from the number: it is the memcached whose commands and answers these are.
@@ -22,6 +23,8 @@ pub(super) struct Answers<'a> {
     proof: &'a Settled,
     pub(super) ctx: &'a Context<'a>,
     pub(super) out: &'a mut Vec<u8>,
+    /// Values that are not copied into `out`.
+    lent: &'a mut Vec<Lent>,
     pub(super) tally: Tally,
     /// Where it is kept when keys were used, if a client wants to know.
     pub(super) accesses: Option<&'a Accesses>,
@@ -38,13 +41,14 @@ impl<'a> Answers<'a> {
         batch: &'a Batch,
         proof: &'a Settled,
         ctx: &'a Context<'a>,
-        out: &'a mut Vec<u8>,
+        out: &'a mut Output,
         by: u64,
     ) -> Self {
         let state = &ctx.shared.counters.memcached;
         let detail = state.detail(ctx.shared.options.memcached_detail);
         let (accesses, events) = (state.accesses(), state.watchers.events());
-        Self { batch, proof, ctx, out, tally: Tally::default(), accesses, detail, events, by }
+        let Output { bytes: out, lent } = out;
+        Self { batch, proof, ctx, out, lent, tally: Tally::default(), accesses, detail, events, by }
     }
 
     /// Adds this plan's counts to the server's, and tells watchers.
@@ -56,7 +60,11 @@ impl<'a> Answers<'a> {
     /// Appends one command's answer.
     pub(super) fn answer(&mut self, planned: Planned) {
         match planned {
-            Planned::Values { first, count, cas, touch } => self.values(first, count, cas, touch),
+            Planned::Values { first, count, cas, touch } => {
+                if self.values(first, count, cas, touch) {
+                    self.out.extend_from_slice(reply::END);
+                }
+            }
             Planned::Store { op, cas, noreply } => self.store(op, cas, noreply),
             Planned::Number { op, down, noreply } => self.number(op, down, noreply),
             Planned::Touch { op, noreply } => self.touch(op, noreply),
@@ -98,8 +106,9 @@ impl<'a> Answers<'a> {
         }
     }
 
-    fn values(&mut self, first: usize, count: usize, cas: bool, touch: bool) {
-        let start = self.out.len();
+    /// Appends values; `false` if an error was appended instead.
+    pub(super) fn values(&mut self, first: usize, count: usize, cas: bool, touch: bool) -> bool {
+        let start = (self.out.len(), self.lent.len());
         for op in first..first + count {
             if touch {
                 self.tally.add(Count::CmdTouch);
@@ -116,14 +125,16 @@ impl<'a> Answers<'a> {
                     if self.detail {
                         self.count_prefix(op, Event::Hit);
                     }
-                    let value = self.batch.output(value.unwrap_or_default());
-                    reply::value(self.out, key, meta.flags, value, cas.then_some(meta.version));
+                    let value = value.unwrap_or_default();
+                    reply::value_head(self.out, key, meta.flags, value.len(), cas.then_some(meta.version));
+                    self.value(value);
                     self.found(op, value.len() as u64);
                 }
                 Reply::Error(error) => {
                     // One error answers for the whole command: a client could not place it among values.
-                    self.out.truncate(start);
-                    return self.error(error, false);
+                    output::truncate(start.0, start.1, self.out, self.lent);
+                    self.error(error, false);
+                    return false;
                 }
                 _ => {
                     self.tally.add(if touch { Count::TouchMisses } else { Count::GetMisses });
@@ -134,7 +145,13 @@ impl<'a> Answers<'a> {
                 }
             }
         }
-        self.out.extend_from_slice(reply::END);
+        true
+    }
+
+    /// Appends a value and its line break.
+    pub(super) fn value(&mut self, value: Span) {
+        output::append(self.batch, value, self.out, self.lent);
+        self.out.extend_from_slice(b"\r\n");
     }
 
     fn store(&mut self, op: usize, cas: bool, noreply: bool) {

@@ -85,6 +85,11 @@ impl Dumping {
             self.cursor.map(|cursor| batch.push(DATABASE, b"", OpKind::Scan { cursor, count: KEYS_A_TURN }));
     }
 
+    /// Behind the turn's operations.
+    pub(super) fn end(&self) -> usize {
+        self.step.map_or(self.first + self.ends.len(), |step| step + 1)
+    }
+
     /// Appends a turn's lines; `true` if they were the last.
     pub(super) fn answer(&mut self, answers: &mut Answers<'_>) -> bool {
         for op in self.first..self.first + self.ends.len() {

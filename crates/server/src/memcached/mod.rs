@@ -34,7 +34,8 @@ use std::sync::Arc;
 use terrace_engine::{Batch, OpKind, Settled};
 use terrace_protocol::memcached::{CloseReason, Command, Event, Limits, Parser, reply};
 
-use crate::protocol::{Context, Next, Parsed, Peer, Protocol};
+use crate::output::Output;
+use crate::protocol::{Answered, Context, Next, Parsed, Peer, Protocol, Rest};
 use crate::registry::{Entry, Kind};
 use dump::Dumping;
 use plan::Planned;
@@ -132,7 +133,72 @@ impl Protocol for Memcached {
         Parsed { consumed, commands: self.plan.len() - planned_before, next }
     }
 
-    fn answer(&mut self, batch: &Batch, proof: &Settled, ctx: &Context<'_>, out: &mut Vec<u8>) {
+    fn answer(&mut self, batch: &Batch, proof: &Settled, ctx: &Context<'_>, out: &mut Output) -> Answered {
+        if !batch.is_whole()
+            && let Some(rest) = self.answer_part(batch, proof, ctx, out)
+        {
+            return Answered::Part(rest);
+        }
+        self.write(batch, proof, ctx, out);
+        Answered::All
+    }
+
+    fn entry(&self) -> &Arc<Entry> {
+        &self.entry
+    }
+
+    fn is_authenticated(&mut self, ctx: &Context<'_>) -> bool {
+        !self.parser.get_or_insert_with(|| parser(ctx)).is_locked()
+    }
+
+    fn is_subscribed(&self) -> bool {
+        self.watching
+    }
+}
+
+impl Memcached {
+    /// Writes the answers of what was executed of a batch that is executed in parts; `None`, and nothing is written, if that is
+    /// all of the plan.
+    #[cold]
+    fn answer_part(
+        &mut self,
+        batch: &Batch,
+        proof: &Settled,
+        ctx: &Context<'_>,
+        out: &mut Output,
+    ) -> Option<Rest> {
+        let executed = batch.executed();
+        if let (Some(dumping), true) = (&self.dumping, self.plan.is_empty()) {
+            let to = dumping.end();
+            return (to > executed).then_some(Rest { from: 0, to, inside: false });
+        }
+        let waiting = self.plan.iter().position(|planned| planned.end() > executed)?;
+        let mut plan = self.plan.split_off(waiting);
+        let from = self.plan.iter().map(Planned::end).max().unwrap_or(0);
+        if !self.plan.is_empty() {
+            self.write(batch, proof, ctx, out);
+        }
+        let mut rest = Rest { from, to: plan[0].end(), inside: false };
+        if let Planned::Values { first, count, cas, touch } = &mut plan[0]
+            && *first < executed
+        {
+            let now = executed - *first;
+            let mut answers = answer::Answers::new(batch, proof, ctx, out, self.entry.id());
+            let fine = answers.values(*first, now, *cas, *touch);
+            answers.finish();
+            (*first, *count) = (executed, *count - now);
+            rest = Rest { from: executed, to: executed, inside: true };
+            if !fine {
+                // An error has answered for the whole command.
+                plan[0] = Planned::Nothing;
+                rest.inside = false;
+            }
+        }
+        self.plan = plan;
+        Some(rest)
+    }
+
+    fn write(&mut self, batch: &Batch, proof: &Settled, ctx: &Context<'_>, out: &mut Output) {
         let mut answers = answer::Answers::new(batch, proof, ctx, out, self.entry.id());
         if let (Some(dumping), true) = (&mut self.dumping, self.plan.is_empty())
             && dumping.answer(&mut answers)
@@ -149,18 +215,6 @@ impl Protocol for Memcached {
         }
         answers.finish();
         self.plan.shrink_to(KEEP_PLANNED);
-    }
-
-    fn entry(&self) -> &Arc<Entry> {
-        &self.entry
-    }
-
-    fn is_authenticated(&mut self, ctx: &Context<'_>) -> bool {
-        !self.parser.get_or_insert_with(|| parser(ctx)).is_locked()
-    }
-
-    fn is_subscribed(&self) -> bool {
-        self.watching
     }
 }
 

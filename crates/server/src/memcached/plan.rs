@@ -44,6 +44,22 @@ pub(super) enum Planned {
     Nothing,
 }
 
+impl Planned {
+    /// Behind the operations that it is answered from; 0 if it needs none.
+    pub(super) fn end(&self) -> usize {
+        match self {
+            Self::Values { first, count, .. } => first + count,
+            Self::Store { op, .. }
+            | Self::Number { op, .. }
+            | Self::Touch { op, .. }
+            | Self::Delete { op, .. }
+            | Self::Flush { op, .. } => op + 1,
+            Self::Meta(planned) => planned.op() + 1,
+            _ => 0,
+        }
+    }
+}
+
 /// Adds a command's operations to the batch.
 pub(super) fn plan(command: Command<'_>, batch: &mut Batch, ctx: &Context<'_>) -> Planned {
     match command {

@@ -296,6 +296,7 @@ impl<'a> Call<'a> {
 
     /// Answers when the batch has settled.
     pub fn late(&mut self, write: impl FnOnce(&mut Answer<'_>) + Send + 'static) -> Outcome {
-        self.answer(Step::Late(Box::new(write)))
+        let end = self.batch.len() as u32;
+        self.answer(Step::Late { write: Box::new(write), end })
     }
 }

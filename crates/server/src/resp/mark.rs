@@ -4,6 +4,7 @@
 use std::ops::Range;
 
 use super::step::{Answer, Step};
+use crate::output;
 
 /// Room for this many is kept from turn to turn.
 const KEEP: usize = 64;
@@ -35,16 +36,16 @@ pub(super) fn write(
 ) {
     let mut noted = 0;
     let mut marks_left = marks.iter().peekable();
-    let mut start = answer.encoder.buffer().len();
+    let mut start = (answer.encoder.buffer().len(), answer.lent.len());
     for (i, step) in steps.drain(..).enumerate() {
         let mark = marks_left.peek();
         if mark.is_some_and(|mark| mark.steps.0 == i) {
-            start = answer.encoder.buffer().len();
+            start = (answer.encoder.buffer().len(), answer.lent.len());
         }
         step.write(answer);
         if let Some(mark) = marks_left.next_if(|mark| mark.steps.1 == i + 1) {
             if mark.muted {
-                answer.encoder.buffer().truncate(start);
+                output::truncate(start.0, start.1, answer.encoder.buffer(), answer.lent);
                 if let Some(task) = &mut answer.unfinished {
                     task.muted = true;
                 }

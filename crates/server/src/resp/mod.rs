@@ -28,6 +28,7 @@ mod keys;
 mod mark;
 mod monitor;
 mod options;
+mod part;
 mod payload;
 mod pubsub;
 mod scan;
@@ -50,7 +51,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use terrace_engine::{Batch, Settled};
 use terrace_protocol::resp::{Encoder, Limits, Parser, ProtocolError};
 
-use crate::protocol::{Context, Next, Parsed, Peer, Protocol};
+use crate::output::Output;
+use crate::protocol::{Answered, Context, Next, Parsed, Peer, Protocol};
 use crate::registry::{Entry, flag, want};
 use call::Call;
 use client::Client;
@@ -101,7 +103,7 @@ impl Protocol for Resp {
             if self.client.replies.are_muted() {
                 self.marks.push(Mark { steps: (0, 1), muted: true, notes_end: 0 });
             }
-            self.steps.push(Step::Late(write));
+            self.steps.push(Step::Late { write, end: 0 });
             return Parsed { consumed: 0, commands: 1, next: Next::Alone };
         }
         let parser = self.parser.get_or_insert_with(|| {
@@ -172,12 +174,40 @@ impl Protocol for Resp {
         parsed
     }
 
-    fn answer(&mut self, batch: &Batch, proof: &Settled, ctx: &Context<'_>, out: &mut Vec<u8>) {
+    fn answer(&mut self, batch: &Batch, proof: &Settled, ctx: &Context<'_>, out: &mut Output) -> Answered {
+        if !batch.is_whole()
+            && let Some(rest) = part::answer(self, batch, proof, ctx, out)
+        {
+            return Answered::Part(rest);
+        }
+        self.write(batch, proof, ctx, out);
+        stats::note(&mut self.client, batch, ctx);
+        Answered::All
+    }
+
+    fn entry(&self) -> &Arc<Entry> {
+        &self.client.entry
+    }
+
+    fn is_subscribed(&self) -> bool {
+        self.client.entry.has(flag::SUBSCRIBED | flag::MONITOR)
+    }
+
+    fn is_authenticated(&mut self, ctx: &Context<'_>) -> bool {
+        let acl = &ctx.shared.redis.acl;
+        self.client.access.is_free(acl) || self.client.access.is_authenticated(acl)
+    }
+}
+
+impl Resp {
+    /// Writes the answers of all steps.
+    fn write(&mut self, batch: &Batch, proof: &Settled, ctx: &Context<'_>, out: &mut Output) {
         let mut answer = Answer {
             batch,
             proof,
             ctx,
-            encoder: Encoder::new(out, self.client.answering),
+            encoder: Encoder::new(&mut out.bytes, self.client.answering),
+            lent: &mut out.lent,
             entry: &self.client.entry,
             watching: Vec::new(),
             undone: None,
@@ -199,20 +229,6 @@ impl Protocol for Resp {
         self.client.answering = answer.encoder.version();
         self.client.entry.set_version(self.client.answering);
         self.steps.shrink_to(KEEP_STEPS);
-        stats::note(&mut self.client, batch, ctx);
-    }
-
-    fn entry(&self) -> &Arc<Entry> {
-        &self.client.entry
-    }
-
-    fn is_subscribed(&self) -> bool {
-        self.client.entry.has(flag::SUBSCRIBED | flag::MONITOR)
-    }
-
-    fn is_authenticated(&mut self, ctx: &Context<'_>) -> bool {
-        let acl = &ctx.shared.redis.acl;
-        self.client.access.is_free(acl) || self.client.access.is_authenticated(acl)
     }
 }
 

@@ -6,8 +6,10 @@ use terrace_engine::{Batch, OpError, Reply, Settled, Span};
 use terrace_protocol::resp::{Encoder, Version};
 
 use super::error::{Refusal, of_operation};
+use super::strings;
 use super::task::Unfinished;
 use super::transaction::{self, Watched};
+use crate::output::{self, Lent};
 use crate::protocol::Context;
 use crate::registry::Entry;
 
@@ -25,12 +27,14 @@ pub(super) enum Step {
     One { op: u32, show: fn(&mut Answer<'_>, Reply) },
     /// From the answers of `count` operations.
     Many { first: u32, count: u32, show: fn(&mut Answer<'_>, std::ops::Range<usize>) },
-    /// In any other way.
-    Late(WriteLate),
+    /// With the values of `count` operations; the head is written if it was `begun` with those before them.
+    Values { first: u32, count: u32, begun: bool },
+    /// In any other way; its operations are before `end`.
+    Late { write: WriteLate, end: u32 },
     /// When the task is done; nothing is planned behind it.
     Task { op: u32, task: Unfinished },
     /// As an array of these, unless the operation `guard` ended the transaction.
-    Transaction { guard: Option<u32>, before: Option<transaction::Before>, commands: usize, steps: Vec<Step> },
+    Transaction(transaction::Planned),
     /// Nothing itself; what follows is written in this version.
     Version(Version),
 }
@@ -44,6 +48,8 @@ pub(super) struct Answer<'a> {
     pub proof: &'a Settled,
     pub ctx: &'a Context<'a>,
     pub encoder: Encoder<'a>,
+    /// Values that are not copied into what the encoder writes.
+    pub lent: &'a mut Vec<Lent>,
     /// A task that goes on in the next turn.
     pub unfinished: Option<Unfinished>,
     /// The connection that is answered.
@@ -55,6 +61,18 @@ pub(super) struct Answer<'a> {
 }
 
 impl Step {
+    /// Behind the operations that it answers from; 0 if it needs none.
+    pub fn end(&self) -> usize {
+        let end = match self {
+            Self::One { op, .. } | Self::Task { op, .. } => op + 1,
+            Self::Many { first, count, .. } | Self::Values { first, count, .. } => first + count,
+            Self::Late { end, .. } => *end,
+            Self::Transaction(planned) => planned.end,
+            Self::Error(_) | Self::Simple(_) | Self::Integer(_) | Self::Bulk(_) | Self::Version(_) => 0,
+        };
+        end as usize
+    }
+
     /// Writes the answer.
     pub fn write(self, answer: &mut Answer<'_>) {
         match self {
@@ -82,11 +100,10 @@ impl Step {
                     None => show(answer, ops),
                 }
             }
-            Self::Late(write) => write(answer),
+            Self::Values { first, count, begun } => strings::values(answer, first, count, begun),
+            Self::Late { write, .. } => write(answer),
             Self::Task { op, task } => answer.unfinished = task.look(answer, op),
-            Self::Transaction { guard, before, commands, steps } => {
-                transaction::write(guard, before, commands, steps, answer);
-            }
+            Self::Transaction(planned) => transaction::write(planned, answer),
             Self::Version(version) => answer.encoder.set_version(version),
         }
     }
@@ -107,7 +124,9 @@ impl Answer<'_> {
 
     /// Writes bytes of the batch.
     pub fn output(&mut self, span: Span) {
-        self.encoder.bulk(self.batch.output(span));
+        self.encoder.begin_bulk(span.len());
+        output::append(self.batch, span, self.encoder.buffer(), self.lent);
+        self.encoder.end_bulk();
     }
 
     /// Writes bytes of the batch, or that there are none.

@@ -15,13 +15,34 @@ pub(super) fn get(call: &mut Call<'_>) -> Outcome {
 }
 
 pub(super) fn mget(call: &mut Call<'_>) -> Outcome {
-    call.each(1, READ, |answer, ops| {
-        answer.encoder.array(ops.len());
-        for op in ops {
-            let reply = answer.reply(op);
-            value(answer, reply);
+    let first = call.batch.len() as u32;
+    for key in call.args.from(1) {
+        call.push(key, READ);
+    }
+    let count = call.batch.len() as u32 - first;
+    call.answer(Step::Values { first, count, begun: false })
+}
+
+/// The values that operations read, as an array, or the first error instead: Redis's answer has no place for one. Where the head
+/// and values before them were written already, an error stands in the place of its value.
+pub(super) fn values(answer: &mut Answer<'_>, first: u32, count: u32, begun: bool) {
+    let ops = first..first + count;
+    if !begun {
+        let error = ops.clone().find_map(|op| match answer.reply(op as usize) {
+            Reply::Error(error) => Some(error),
+            _ => None,
+        });
+        if let Some(error) = error {
+            return answer.failed(error);
         }
-    })
+        answer.encoder.array(count as usize);
+    }
+    for op in ops {
+        match answer.reply(op as usize) {
+            Reply::Error(error) => answer.failed(error),
+            reply => value(answer, reply),
+        }
+    }
 }
 
 pub(super) fn getex(call: &mut Call<'_>) -> Outcome {

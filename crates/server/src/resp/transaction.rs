@@ -205,7 +205,8 @@ pub(super) fn exec(call: &mut Call<'_>) -> Answered {
     // Which database the commands behind it are for is known when it is known whether the transaction happens.
     call.client.pausing |= changed;
     let before = changed.then_some(before);
-    call.answer(Step::Transaction { guard, before, commands: transaction.len(), steps })
+    let end = call.batch.len() as u32;
+    call.answer(Step::Transaction(Planned { guard, before, commands: transaction.len(), steps, end }))
 }
 
 /// Ends the group unless the key has the version that it had when it was watched.
@@ -217,14 +218,20 @@ fn unchanged(edit: &mut Edit<'_>) -> Outcome {
 /// What a connection had chosen before an `EXEC` that chooses otherwise: the database, and the protocol's version.
 pub(super) type Before = (u8, Version);
 
-/// Writes the answer of `EXEC`.
-pub(super) fn write(
+/// What it takes to answer `EXEC`.
+pub(super) struct Planned {
+    /// The first operation that checks watched keys.
     guard: Option<u32>,
     before: Option<Before>,
     commands: usize,
     steps: Vec<Step>,
-    answer: &mut Answer<'_>,
-) {
+    /// Behind its operations.
+    pub end: u32,
+}
+
+/// Writes the answer of `EXEC`.
+pub(super) fn write(planned: Planned, answer: &mut Answer<'_>) {
+    let Planned { guard, before, commands, steps, .. } = planned;
     match guard.map(|guard| answer.reply(guard as usize)) {
         Some(Reply::Aborted) => {
             answer.undone = before;

@@ -3,7 +3,7 @@
 //! An idle connection holds no buffer: bytes are read into the worker's, and only the rest of an unfinished command is kept;
 //! answers are sent from the worker's buffer, and only what the socket did not take is kept.
 
-use std::io::{self, ErrorKind};
+use std::io::{self, ErrorKind, IoSlice};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -11,12 +11,16 @@ use terrace_engine::{Batch, Settled};
 
 use super::Transport;
 use crate::limits::Held;
-use crate::protocol::{Context, Next, Protocol};
+use crate::output::Output;
+use crate::protocol::{Answered, Context, Next, Protocol};
 use crate::registry::{Entry, flag};
-use crate::shared::Counters;
+use crate::shared::{Counters, Shared};
 
 /// Buffers larger than this are freed when they run empty.
 const KEEP_BYTES: usize = 4 << 10;
+
+/// Pieces of answers in one system call; the kernel takes 1024.
+const PIECES_MAX: usize = 512;
 
 /// Operations that a new connection may add to one batch.
 const FIRST_WINDOW: usize = 64;
@@ -51,6 +55,16 @@ pub(super) struct Connection {
     operations: usize,
     /// The first of them.
     first_operation: usize,
+    /// Those in front of this one were executed, and others were told.
+    told_operations: usize,
+    /// Its commands in the batch are not all answered.
+    unanswered: bool,
+    /// The answer of a command goes on with the next part of the batch.
+    inside: bool,
+    /// Bytes of the answers of this batch so far.
+    answer_bytes: usize,
+    /// Bytes of the rest of a batch that waits for this connection alone.
+    pub parked_bytes: usize,
     /// It stands in the worker's queue.
     pub queued: bool,
     /// The server is stopping: read what has arrived, then close.
@@ -94,6 +108,11 @@ impl Connection {
             window: FIRST_WINDOW,
             operations: 0,
             first_operation: 0,
+            told_operations: 0,
+            unanswered: false,
+            inside: false,
+            answer_bytes: 0,
+            parked_bytes: 0,
             queued: false,
             draining: false,
             closing: false,
@@ -106,13 +125,22 @@ impl Connection {
 
     /// Whether a turn could do something for it.
     pub fn wants_turn(&self, ctx: &Context<'_>) -> bool {
-        let unsent = self.output.len() - self.sent;
         !self.waiting
             && !self.paused
             && !self.closing
             && !self.broken
-            && unsent <= ctx.shared.options.output_bytes_pause
+            && !self.is_behind(ctx.shared)
             && (self.again || self.readable)
+    }
+
+    /// Whether it does not read its answers fast enough to be given more.
+    pub fn is_behind(&self, shared: &Shared) -> bool {
+        !self.broken && self.output.len() - self.sent > shared.options.output_bytes_pause
+    }
+
+    /// Operations that it added to the batch it waits for.
+    pub fn operations(&self) -> usize {
+        self.operations
     }
 
     /// Whether it is over and can be dropped.
@@ -153,7 +181,7 @@ impl Connection {
 
     /// Tells what its buffers hold, if that has changed.
     pub fn account(&mut self, held: &Held) {
-        let now = self.input.capacity() + self.output.capacity();
+        let now = self.input.capacity() + self.output.capacity() + self.parked_bytes;
         if now != self.held {
             held.change(self.held, now);
             self.held = now;
@@ -194,6 +222,7 @@ impl Connection {
             self.input = Vec::new();
         }
         self.waiting = taken.commands > 0;
+        self.unanswered = self.waiting;
         self.entry.last_ms.store(ctx.now_ms, Relaxed);
         self.entry.input_bytes.store(self.input.len(), Relaxed);
         taken
@@ -220,6 +249,7 @@ impl Connection {
         let ctx = Context { operations_end: before + window, ..*ctx };
         let parsed = self.protocol.parse(input, batch, &ctx);
         self.first_operation = before;
+        self.told_operations = before;
         self.operations = batch.len() - before;
         debug_assert!(parsed.consumed <= input.len(), "a parser consumed bytes that it was not shown");
         self.paused = parsed.next == Next::Hold;
@@ -259,41 +289,54 @@ impl Connection {
         }
     }
 
-    /// Encodes the answers of a settled batch and sends as much as the socket takes; returns the bytes sent.
+    /// Encodes the answers of a settled batch, or of its part that was executed, and sends as much as the socket takes; returns
+    /// the bytes sent. It goes on [`waiting`](Self::waiting) for what is left; `needed` is then raised to the operation up to
+    /// which execution must come before what was executed can be forgotten.
     pub fn answer(
         &mut self,
         batch: &Batch,
         proof: &Settled,
         ctx: &Context<'_>,
-        scratch: &mut Vec<u8>,
+        scratch: &mut Output,
+        needed: &mut Option<usize>,
     ) -> usize {
-        self.waiting = false;
-        let ops = self.first_operation..self.first_operation + self.operations;
-        ctx.shared.connections.settled(batch, proof, ops, &self.entry, ctx.now_ms);
+        let (executed, end) = (batch.executed(), self.first_operation + self.operations);
+        let told = self.told_operations;
+        self.told_operations = told.max(end.min(executed));
+        ctx.shared.connections.settled(batch, proof, told..self.told_operations, &self.entry, ctx.now_ms);
+        scratch.clear();
+        if self.unanswered {
+            match self.protocol.answer(batch, proof, ctx, scratch) {
+                Answered::All => (self.unanswered, self.inside) = (false, false),
+                Answered::Part(rest) => {
+                    self.inside = rest.inside;
+                    if rest.from.max(self.first_operation) < executed {
+                        *needed = (*needed).max(Some(rest.to));
+                    }
+                }
+            }
+        }
+        // Some operations have no answer, and are waited for all the same: what comes behind must find them done.
+        self.waiting = self.unanswered || (self.operations > 0 && end > executed);
         if self.broken {
             // What was done is told to others all the same.
-            scratch.clear();
-            self.protocol.answer(batch, proof, ctx, scratch);
             return 0;
         }
-        if self.output.len() > self.sent {
-            // The socket is full: its event will send these too.
-            let before = self.output.len();
-            self.protocol.answer(batch, proof, ctx, &mut self.output);
-            self.entry.take_pushes(true, &mut self.output);
-            self.adapt(self.output.len() - before, ctx);
-            self.bound_output(0, ctx);
-            self.tell_unsent();
-            return 0;
+        if !self.inside {
+            self.entry.take_pushes(!self.waiting, &mut scratch.bytes);
         }
-        scratch.clear();
-        self.protocol.answer(batch, proof, ctx, scratch);
-        self.entry.take_pushes(true, scratch);
-        self.adapt(scratch.len(), ctx);
-        let sent = self.write(scratch);
-        self.bound_output(scratch.len() - sent, ctx);
-        if sent < scratch.len() && !self.broken {
-            self.output.extend_from_slice(&scratch[sent..]);
+        let bytes = scratch.len();
+        self.answer_bytes += bytes;
+        if !self.waiting {
+            let bytes = std::mem::take(&mut self.answer_bytes);
+            self.adapt(bytes, ctx);
+        }
+        // While the socket is full its event will send these too.
+        let is_full = self.output.len() > self.sent;
+        let sent = if is_full { 0 } else { self.send(scratch, batch) };
+        self.bound_output(bytes - sent, ctx);
+        if sent < bytes && !self.broken {
+            scratch.copy_rest(batch, sent, &mut self.output);
             self.tell_unsent();
         }
         self.closing |= self.entry.is_killed();
@@ -301,24 +344,25 @@ impl Connection {
     }
 
     /// Sends what others have for it; returns the bytes sent. Never inside of an answer: answers are written in one piece.
-    pub fn look(&mut self, ctx: &Context<'_>, scratch: &mut Vec<u8>) -> usize {
+    pub fn look(&mut self, ctx: &Context<'_>, scratch: &mut Output) -> usize {
         self.entry.looked_at();
         if self.entry.is_killed() && !self.broken {
             Counters::add(&ctx.shared.counters.closed_output, self.entry.has(flag::OVERRUN).into());
             self.broken = true;
         }
-        if self.broken || self.closing {
+        if self.broken || self.closing || self.inside {
             return 0;
         }
         let mut sent = 0;
         if self.output.len() > self.sent {
             self.entry.take_pushes(!self.waiting, &mut self.output);
         } else {
-            scratch.clear();
-            self.entry.take_pushes(!self.waiting, scratch);
-            sent = self.write(scratch);
-            if sent < scratch.len() && !self.broken {
-                self.output.extend_from_slice(&scratch[sent..]);
+            let bytes = &mut scratch.bytes;
+            bytes.clear();
+            self.entry.take_pushes(!self.waiting, bytes);
+            sent = self.write(bytes);
+            if sent < bytes.len() && !self.broken {
+                self.output.extend_from_slice(&bytes[sent..]);
             }
         }
         self.bound_output(0, ctx);
@@ -388,20 +432,42 @@ impl Connection {
     fn write(&mut self, bytes: &[u8]) -> usize {
         let mut sent = 0;
         while sent < bytes.len() {
-            match self.stream.write(&bytes[sent..]) {
-                Ok(0) => self.broken = true,
-                Ok(n) => sent += n,
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => {
-                    self.broken = error.kind() != ErrorKind::WouldBlock;
-                    break;
-                }
-            }
-            if self.broken {
-                break;
+            match self.try_write(|stream| stream.write(&bytes[sent..])) {
+                Some(n) => sent += n,
+                None => break,
             }
         }
         sent
+    }
+
+    /// Sends answers, those that are lent from where they are.
+    fn send(&mut self, answers: &Output, batch: &Batch) -> usize {
+        if answers.lent.is_empty() {
+            return self.write(&answers.bytes);
+        }
+        let mut pieces: Vec<IoSlice<'_>> = answers.pieces(batch).map(IoSlice::new).collect();
+        let mut left = &mut pieces[..];
+        let mut sent = 0;
+        while !left.is_empty() {
+            let now = left.len().min(PIECES_MAX);
+            let Some(n) = self.try_write(|stream| stream.write_vectored(&left[..now])) else { break };
+            sent += n;
+            IoSlice::advance_slices(&mut left, n);
+        }
+        sent
+    }
+
+    /// Bytes written by one attempt; `None` if the socket is full or broken.
+    fn try_write(&mut self, mut write: impl FnMut(&mut Transport) -> io::Result<usize>) -> Option<usize> {
+        loop {
+            match write(&mut self.stream) {
+                Ok(0) => self.broken = true,
+                Ok(n) => return Some(n),
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                Err(error) => self.broken = error.kind() != ErrorKind::WouldBlock,
+            }
+            return None;
+        }
     }
 
     /// Says that no more will be sent. Dropping the stream would do; but with unread bytes in the socket that resets the

@@ -7,6 +7,8 @@
 //! ```
 //!
 //! # Invariants
+//! - A batch whose answers are large is executed in parts, each settled, answered and forgotten before the next: between two parts
+//!   it is parked, and others have their turns.
 //! - A connection is in at most one batch; until that is answered it is neither read nor parsed, so its answers keep their order.
 //! - A connection that wants a turn and is not waiting stands in `ready`, once.
 //! - A slot of a connection is freed only after the events of a poll are all handled, so no event meets a later connection.
@@ -30,6 +32,7 @@ use mio::{Events, Interest, Poll, Token, Waker};
 use slab::Slab;
 use terrace_engine::{Batch, Session, Settled};
 
+use crate::output::Output;
 use crate::protocol::Context;
 use crate::shared::{Counters, Shared, wall_clock_ms};
 use connection::Connection;
@@ -46,6 +49,9 @@ const READ_BYTES: usize = 256 << 10;
 /// The buffer for answers is freed when it has grown beyond this.
 const KEEP_OUTPUT_BYTES: usize = 1 << 20;
 
+/// A connection that adds so many operations is the last of its batch.
+const LONG_OPERATIONS: usize = 256;
+
 /// See the module.
 pub(crate) struct Worker {
     shared: Arc<Shared>,
@@ -59,12 +65,14 @@ pub(crate) struct Worker {
     ready: VecDeque<usize>,
     /// Batches that have not settled.
     flights: Vec<Flight>,
+    /// Batches of which a part was executed and answered; the rest waits for its turn.
+    parked: VecDeque<Flight>,
     /// Empty ones, for reuse.
     spare: Vec<Flight>,
     /// Received bytes, for one connection at a time.
     input: Vec<u8>,
     /// Answers, for one connection at a time.
-    output: Vec<u8>,
+    output: Output,
     /// A connection's next command may be held while the server pauses.
     holding: bool,
     /// When the server gives up on what is not drained.
@@ -105,9 +113,10 @@ impl Worker {
             connections: Slab::new(),
             ready: VecDeque::new(),
             flights: Vec::new(),
+            parked: VecDeque::new(),
             spare: Vec::new(),
             input: vec![0; READ_BYTES],
-            output: Vec::new(),
+            output: Output::default(),
             holding: false,
             deadline: None,
             sweep: Sweep::new(),
@@ -143,6 +152,7 @@ impl Worker {
             }
             self.release(&ctx);
             self.land(&ctx);
+            self.go_on(&ctx);
             self.turn(&ctx);
             if woken {
                 self.admit(&ctx);
@@ -161,12 +171,12 @@ impl Worker {
     }
 
     fn timeout(&self) -> Option<Duration> {
-        if !self.ready.is_empty() && self.flights.len() < self.shared.options.batches_in_flight {
+        let has_room = self.flights.len() < self.shared.options.batches_in_flight;
+        if has_room && (!self.ready.is_empty() || self.next_parked(&self.shared).is_some()) {
             return Some(Duration::ZERO);
         }
         let until_stop = self.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
         // Without room for its batch, what settles first wakes us.
-        let has_room = self.flights.len() < self.shared.options.batches_in_flight;
         let flush_due_ms = self.shared.counters.memcached.flush_due_ms().filter(|_| has_room);
         let release_ms = self.holding.then(|| self.shared.connections.pause.until_ms(wall_clock_ms()));
         let due_ms = flush_due_ms.into_iter().chain(release_ms).chain(self.sweep.due_ms()).min();
@@ -208,6 +218,23 @@ impl Worker {
         self.shared.counters.connected.fetch_sub(1, Relaxed);
     }
 
+    /// The first parked batch that may go on. One that waits for a single connection waits until that has read what it was given.
+    fn next_parked(&self, shared: &Shared) -> Option<usize> {
+        self.parked.iter().position(|flight| match flight.members[..] {
+            [key] => !self.connections[key].is_behind(shared),
+            _ => true,
+        })
+    }
+
+    /// Executes the next part of a parked batch, one a turn: others come in between.
+    fn go_on(&mut self, ctx: &Context<'_>) {
+        let has_room = self.flights.len() < self.shared.options.batches_in_flight;
+        let next = if has_room && !self.parked.is_empty() { self.next_parked(ctx.shared) } else { None };
+        if let Some(flight) = next.and_then(|at| self.parked.remove(at)) {
+            self.execute(flight, ctx);
+        }
+    }
+
     /// Fills one batch from the connections that want a turn, and executes it.
     fn turn(&mut self, ctx: &Context<'_>) {
         let flush_due = self.shared.counters.memcached.flush_due_ms().is_some_and(|due| due <= ctx.now_ms);
@@ -217,14 +244,17 @@ impl Worker {
         }
         let mut flight = self.spare.pop().unwrap_or_default();
         flight.started = Some(Instant::now());
+        let options = &ctx.shared.options;
+        flight.batch.bound(options.turn_answer_bytes, options.transaction_bytes_max);
         if flush_due {
             crate::memcached::add_due_flush(&mut flight.batch, ctx);
             flight.flush = !flight.batch.is_empty();
         }
         let (mut bytes, mut commands) = (0, 0);
         let mut alone = Vec::new();
+        let mut ends = false;
         for _ in 0..self.ready.len() {
-            if ctx.full(&flight.batch) {
+            if ends || ctx.full(&flight.batch) {
                 break;
             }
             let Some(key) = self.ready.pop_front() else { break };
@@ -235,6 +265,8 @@ impl Worker {
                 self.holding |= connection.paused;
                 bytes += taken.bytes;
                 commands += taken.commands;
+                // What takes many turns is the last of its batch, and keeps nobody behind it waiting.
+                ends = connection.waiting && connection.operations() >= LONG_OPERATIONS;
                 if connection.waiting {
                     let members = if connection.alone { &mut alone } else { &mut flight.members };
                     members.push(key);
@@ -291,21 +323,45 @@ impl Worker {
 
     fn answer(&mut self, mut flight: Flight, proof: &Settled, ctx: &Context<'_>) {
         let mut sent = 0;
-        let elapsed = flight.started.take().map_or(Duration::ZERO, |started| started.elapsed());
+        let elapsed = flight.started.map_or(Duration::ZERO, |started| started.elapsed());
         let ctx = &Context { elapsed_us: elapsed.as_micros() as u64, ..*ctx };
         if std::mem::take(&mut flight.flush) {
             self.shared.connections.flushed();
         }
-        for &key in &flight.members {
-            sent += self.connections[key].answer(&flight.batch, proof, ctx, &mut self.output);
+        let (mut members, mut needed) = (std::mem::take(&mut flight.members), None);
+        members.retain(|&key| {
+            let connection = &mut self.connections[key];
+            sent += connection.answer(&flight.batch, proof, ctx, &mut self.output, &mut needed);
+            let waits = connection.waiting;
+            connection.parked_bytes = 0;
             self.after(key, ctx);
-        }
+            waits
+        });
+        flight.members = members;
         Counters::add(&self.shared.counters.bytes_out, sent);
         self.output.clear();
-        self.output.shrink_to(KEEP_OUTPUT_BYTES);
+        self.output.bytes.shrink_to(KEEP_OUTPUT_BYTES);
+        if !flight.batch.is_whole() {
+            return self.park(flight, needed, ctx);
+        }
+        debug_assert!(flight.members.is_empty(), "a batch that is whole answers everybody");
         flight.batch.clear();
         flight.members.clear();
         self.spare.push(flight);
+    }
+
+    /// Keeps the rest of a batch for a later turn. Of its answers only those are kept that a command goes on to need, up to the
+    /// operation `needed`.
+    fn park(&mut self, mut flight: Flight, needed: Option<usize>, ctx: &Context<'_>) {
+        match needed {
+            Some(needed) => flight.batch.run_to(needed),
+            None => flight.batch.forget_answers(),
+        }
+        if let [key] = flight.members[..] {
+            self.connections[key].parked_bytes = flight.batch.input_bytes();
+            self.after(key, ctx);
+        }
+        self.parked.push_back(flight);
     }
 
     /// Looks at the connections that others have something for.
@@ -320,7 +376,7 @@ impl Worker {
         }
         Counters::add(&self.shared.counters.bytes_out, sent);
         self.output.clear();
-        self.output.shrink_to(KEEP_OUTPUT_BYTES);
+        self.output.bytes.shrink_to(KEEP_OUTPUT_BYTES);
     }
 
     /// Goes on with the commands that were held, when the pause is over.

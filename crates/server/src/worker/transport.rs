@@ -1,6 +1,6 @@
 //! What carries a connection's bytes: TCP, a Unix socket, or TLS over TCP. All are non-blocking.
 
-use std::io::{self, Read, Write};
+use std::io::{self, IoSlice, Read, Write};
 use std::net::Shutdown;
 
 use mio::net::{TcpStream, UnixStream};
@@ -34,6 +34,15 @@ impl Transport {
             Self::Tcp(stream) => stream.write(bytes),
             Self::Unix(stream) => stream.write(bytes),
             Self::Tls(stream) => stream.write(bytes),
+        }
+    }
+
+    /// Writes several pieces at once; TLS, which copies them anyway, one of them.
+    pub fn write_vectored(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
+        match self {
+            Self::Tcp(stream) => stream.write_vectored(pieces),
+            Self::Unix(stream) => stream.write_vectored(pieces),
+            Self::Tls(stream) => pieces.first().map_or(Ok(0), |piece| stream.write(piece)),
         }
     }
 

@@ -16,6 +16,7 @@ mod hostile;
 mod keyspace;
 mod original;
 mod ours;
+mod parts;
 mod pubsub;
 mod random;
 mod table;

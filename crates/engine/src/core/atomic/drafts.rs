@@ -5,7 +5,6 @@ use terrace_index::Address;
 use super::plan::{Plan, Step};
 use super::{super::get::lost, super::live, Stop};
 use crate::batch;
-use crate::core::face::OUTPUT_BYTES_MAX;
 use crate::decide::{Answer, Decision, NewValue, Old, Scratch, decide};
 use crate::op::OpKind;
 use crate::pending::Known;
@@ -40,6 +39,17 @@ pub(super) struct Group<'a> {
     /// One operation's error is that of all, and nothing is done.
     pub strict: bool,
     pub now_ms: u64,
+    /// Where its answers begin.
+    pub output_start: usize,
+    /// What it may read, and answer with.
+    pub read_bytes_max: usize,
+}
+
+impl Group<'_> {
+    /// The answer if it reads more.
+    pub fn too_long(&self) -> Reply {
+        Reply::Error(OpError::TransactionTooLong(self.read_bytes_max as u64))
+    }
 }
 
 /// Where a drafted value is.
@@ -121,8 +131,8 @@ impl<'a> Drafts<'a> {
                 Some(_) if step.argument.len() as u64 > group.limits.value_bytes => {
                     Reply::Error(OpError::ValueTooLong(group.limits.value_bytes))
                 }
-                Some(_) if output.len() > OUTPUT_BYTES_MAX => {
-                    Reply::Error(OpError::OutputTooLong(OUTPUT_BYTES_MAX as u64))
+                Some(_) if output.len() - group.output_start > group.read_bytes_max => {
+                    return Err(Stop::All(group.too_long()));
                 }
                 Some(member) => self.one(member, step, group, known, scratch, output)?,
             };

@@ -15,11 +15,12 @@ mod drafts;
 mod plan;
 mod write;
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 
 use terrace_index::{Address, Index, Lookup, Verdict};
 use terrace_log::LogDevice;
 
+use super::face::OUTPUT_BYTES_MAX;
 use super::{Core, Step, note_seen};
 use crate::batch::Batch;
 use crate::pending::{Known, Loss, Wanted};
@@ -57,12 +58,15 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
     /// that is returned.
     pub(super) fn atomic(&mut self, batch: &mut Batch, start: usize, end: usize, known: &mut Known) -> Step {
         let strict = batch.group_at(start).is_none_or(|group| group.strict);
-        let Batch { input, ops, output, replies, .. } = batch;
+        let Batch { input, ops, output, replies, bounds, .. } = batch;
+        // Commands of one step, such as a write of several keys, read what they need.
+        let read_bytes_max = if strict { OUTPUT_BYTES_MAX } else { bounds.transaction };
         let limits = self.machine.space.limits();
         let plan = Plan::new(input, &ops[start..end], &self.shared().hasher, &limits);
-        let group = Group { plan: &plan, limits, strict, now_ms: self.now_ms() };
         let mut ahead = Vec::new();
         let output_start = output.len();
+        let now_ms = self.now_ms();
+        let group = Group { plan: &plan, limits, strict, now_ms, output_start, read_bytes_max };
         let mut sizes = plan.first_sizes(self.group_bytes_max());
         let step = loop {
             output.truncate(output_start);
@@ -77,6 +81,9 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
                 Err(Stop::Read(unread)) => break Step::Read(unread),
                 Err(Stop::All(reply)) => break Step::Done(reply),
                 Err(Stop::Room(needed)) => sizes = needed,
+                Err(Stop::OldExtent(..)) if known.extents_bytes() > read_bytes_max => {
+                    break Step::Done(group.too_long());
+                }
                 Err(Stop::OldExtent(version, description)) => {
                     if let Err(step) = self.open_old_extent(version, description, known) {
                         break step;
@@ -150,7 +157,12 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
         let Self { machine, local, writer, last, seen, touched, scratch, hits, misses, .. } = self;
         let (space, shared) = (&machine.space, &machine.shared);
         let found = RefCell::new(vec![Found::default(); plan.keys.len()]);
+        let (found_bytes, too_long) = (Cell::new(0), Cell::new(false));
         let verify = |i: usize, address: Address| {
+            if found_bytes.get() > group.read_bytes_max {
+                too_long.set(true);
+                return Verdict::Match;
+            }
             let mut bytes = Vec::new();
             let fetched = known.fetch(space, address, Some(&plan.keys[i]), plan.wants[i].want(), &mut bytes);
             let (head, damaged): (Head, bool) = match fetched {
@@ -163,7 +175,9 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
                 Kind::Extent if !damaged => space.extent_bytes(&bytes),
                 _ => head.meta.value_bytes() as u64,
             };
-            found.borrow_mut()[i] = Found { address: None, head, damaged, bytes, value_bytes };
+            let found = &mut found.borrow_mut()[i];
+            found_bytes.set(found_bytes.get() + bytes.len() - found.bytes.len());
+            *found = Found { address: None, head, damaged, bytes, value_bytes };
             known.verdict(space, address)
         };
         let mut read = Vec::new();
@@ -185,6 +199,10 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
                     }
                 };
                 found.borrow_mut()[i].address = address;
+            }
+            // Nothing that was found counts then: what came behind was not looked at.
+            if too_long.get() {
+                return Err(Stop::All(group.too_long()));
             }
             if !unread.is_empty() {
                 return Err(Stop::Read(unread));

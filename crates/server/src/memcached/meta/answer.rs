@@ -2,7 +2,7 @@
 
 use std::io::Write as _;
 
-use terrace_engine::{Meta, OpError, Reply};
+use terrace_engine::{Meta, OpError, Reply, Span};
 use terrace_protocol::memcached::meta::{Item, answer_flags, answer_status, answer_value};
 use terrace_protocol::memcached::reply;
 
@@ -34,16 +34,14 @@ impl Answers<'_> {
     fn meta_get(&mut self, planned: MetaPlanned, shows_value: bool, touches: bool, uses: bool) {
         let batch = self.batch;
         let (mut view, value, cas) = match self.reply(planned.op) {
-            Reply::Hit { meta, value } => {
-                (View::of(&meta), batch.output(value.unwrap_or_default()), meta.version)
-            }
+            Reply::Hit { meta, value } => (View::of(&meta), value.unwrap_or_default(), meta.version),
             Reply::Edited { answer, meta, .. } => {
-                let mut answer = batch.output(answer);
-                let view = View::take(&mut answer);
-                (view, answer, cas(&meta, &view))
+                let mut value = batch.output(answer);
+                let view = View::take(&mut value);
+                (view, answer.tail(value.len()), cas(&meta, &view))
             }
             Reply::Error(error) => return self.meta_error(error),
-            _ => (View::default(), &[][..], 0),
+            _ => (View::default(), Span::default(), 0),
         };
         let key = batch.input(batch.op(planned.op).key);
         if view.status == Status::Absent {
@@ -80,8 +78,7 @@ impl Answers<'_> {
         }
         self.out.extend_from_slice(b"\r\n");
         if shows_value {
-            self.out.extend_from_slice(value);
-            self.out.extend_from_slice(b"\r\n");
+            self.value(value);
         }
     }
 

@@ -34,6 +34,13 @@ pub(super) struct MetaPlanned {
     base64: bool,
 }
 
+impl MetaPlanned {
+    /// Its operation.
+    pub(super) fn op(&self) -> usize {
+        self.op
+    }
+}
+
 #[derive(Clone, Copy, Debug)]
 enum Verb {
     Get {

@@ -7,7 +7,6 @@ use terrace_engine::{OpKind, Reply};
 use super::super::call::{Call, Outcome};
 use super::super::error::{Refusal, wrong_arguments};
 use super::super::options::is;
-use super::super::step::Step;
 
 const NOT_ALLOWED: &str = "ERR DEBUG command not allowed. If the enable-debug-command option is set to \"local\", you can run it from a local \
      connection, otherwise you need to set this option in the configuration file, and then restart the server.";
@@ -87,8 +86,8 @@ fn help(call: &mut Call<'_>) -> Outcome {
         "HELP",
         "    Prints this help.",
     ];
-    call.answer(Step::Late(Box::new(|answer| {
+    call.late(|answer| {
         answer.encoder.array(LINES.len());
         LINES.iter().for_each(|line| answer.encoder.simple(line));
-    })))
+    })
 }
