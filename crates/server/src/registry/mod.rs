@@ -35,7 +35,7 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use parking_lot::Mutex;
 use terrace_engine::{Batch, Settled};
 
-pub(crate) use entry::{CommandName, Entry, Kind, flag};
+pub(crate) use entry::{CommandName, Entry, Kind, Labels, flag};
 pub(crate) use hub::{Hub, NAME_BYTES_MAX, Name, Topic};
 pub(crate) use pause::Pause;
 pub(crate) use tracking::{Options as TrackingOptions, Tracking};

@@ -15,6 +15,7 @@ mod command;
 mod config;
 mod connection;
 mod counters;
+mod deferred;
 mod edited;
 mod error;
 mod expiry;
@@ -46,7 +47,6 @@ mod tracking;
 mod transaction;
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 
 use terrace_engine::{Batch, Settled};
 use terrace_protocol::resp::{Encoder, Limits, Parser, ProtocolError};
@@ -181,6 +181,7 @@ impl Protocol for Resp {
             return Answered::Part(rest);
         }
         self.write(batch, proof, ctx, out);
+        self.client.defers = false;
         stats::note(&mut self.client, batch, ctx);
         Answered::All
     }
@@ -202,6 +203,9 @@ impl Protocol for Resp {
 impl Resp {
     /// Writes the answers of all steps.
     fn write(&mut self, batch: &Batch, proof: &Settled, ctx: &Context<'_>, out: &mut Output) {
+        if self.client.defers {
+            deferred::run(self, batch, proof, ctx);
+        }
         let mut answer = Answer {
             batch,
             proof,
@@ -221,12 +225,11 @@ impl Resp {
             mark::write(&mut self.steps, &mut self.marks, &mut self.client.notes, &mut answer);
         }
         self.client.watched.append(&mut answer.watching);
-        if let Some((db, version)) = answer.undone {
-            (self.client.db, self.client.version) = (db, version);
-            self.client.entry.db.store(db, Relaxed);
-        }
         self.unfinished = answer.unfinished;
         self.client.answering = answer.encoder.version();
+        if let Some(before) = answer.undone {
+            before.restore(&mut self.client);
+        }
         self.client.entry.set_version(self.client.answering);
         self.steps.shrink_to(KEEP_STEPS);
     }

@@ -8,7 +8,7 @@ use terrace_protocol::resp::{Encoder, Version};
 use super::error::{Refusal, of_operation};
 use super::strings;
 use super::task::Unfinished;
-use super::transaction::{self, Watched};
+use super::transaction::{self, Transaction, Watched};
 use crate::output::{self, Lent};
 use crate::protocol::Context;
 use crate::registry::Entry;
@@ -35,6 +35,8 @@ pub(super) enum Step {
     Task { op: u32, task: Unfinished },
     /// As an array of these, unless the operation `guard` ended the transaction.
     Transaction(transaction::Planned),
+    /// In a transaction: by the steps of this command, when it has run.
+    Deferred(Box<Transaction>),
     /// Nothing itself; what follows is written in this version.
     Version(Version),
 }
@@ -57,7 +59,7 @@ pub(super) struct Answer<'a> {
     /// Keys that are watched from now on.
     pub watching: Vec<Watched>,
     /// A transaction did not happen: what the connection had chosen before it holds again.
-    pub undone: Option<transaction::Before>,
+    pub undone: Option<Box<transaction::Before>>,
 }
 
 impl Step {
@@ -68,7 +70,12 @@ impl Step {
             Self::Many { first, count, .. } | Self::Values { first, count, .. } => first + count,
             Self::Late { end, .. } => *end,
             Self::Transaction(planned) => planned.end,
-            Self::Error(_) | Self::Simple(_) | Self::Integer(_) | Self::Bulk(_) | Self::Version(_) => 0,
+            Self::Error(_)
+            | Self::Simple(_)
+            | Self::Integer(_)
+            | Self::Bulk(_)
+            | Self::Version(_)
+            | Self::Deferred(_) => 0,
         };
         end as usize
     }
@@ -104,6 +111,7 @@ impl Step {
             Self::Late { write, .. } => write(answer),
             Self::Task { op, task } => answer.unfinished = task.look(answer, op),
             Self::Transaction(planned) => transaction::write(planned, answer),
+            Self::Deferred(_) => answer.internal("a command was not run"),
             Self::Version(version) => answer.encoder.set_version(version),
         }
     }
@@ -142,5 +150,12 @@ impl Answer<'_> {
         debug_assert!(false, "an operation was answered with {reply:?}");
         tracing::error!(?reply, "an operation got an answer of another operation's kind");
         self.encoder.error(b"ERR internal error: the store gave an unexpected answer");
+    }
+
+    /// Something that never should has happened.
+    fn internal(&mut self, what: &str) {
+        debug_assert!(false, "{what}");
+        tracing::error!(what, "internal error");
+        self.encoder.error(format!("ERR internal error: {what}").as_bytes());
     }
 }

@@ -8,14 +8,19 @@
 //! A check that finds another version ends the group, and nothing of it is done. What the engine can't do with others as one step
 //! (forgetting databases, iterating) happens in its place between two groups: in order, but others may see what is before it.
 
+use std::sync::atomic::Ordering::Relaxed;
+
 use terrace_engine::{Edit, OpKind, Outcome, Reply};
 use terrace_protocol::resp::{Args, Version};
 
+use super::acl::Access;
 use super::call::{Call, Outcome as Answered};
 use super::client::Client;
+use super::deferred;
 use super::error::Refusal;
 use super::step::{Answer, Step};
 use super::table::{Command, Flags};
+use crate::registry::Labels;
 
 /// A command that is kept may take so many bytes of memory, together with those before it.
 const QUEUE_BYTES_MAX: usize = 512 << 20;
@@ -46,7 +51,8 @@ impl Transaction {
         self.bytes.len() + args.bytes() + ranges + (self.ends.len() + 1) * size_of::<usize>()
     }
 
-    fn keep(&mut self, args: Args<'_>) {
+    /// Keeps a command.
+    pub fn keep(&mut self, args: Args<'_>) {
         for arg in args.from(0) {
             let start = self.bytes.len();
             self.bytes.extend_from_slice(arg);
@@ -55,7 +61,8 @@ impl Transaction {
         self.ends.push(self.ranges.len());
     }
 
-    fn commands(&self) -> impl Iterator<Item = Args<'_>> {
+    /// Those that are kept.
+    pub fn commands(&self) -> impl Iterator<Item = Args<'_>> {
         let starts = std::iter::once(0).chain(self.ends.iter().copied());
         let ranges = starts.zip(&self.ends).map(|(start, &end)| &self.ranges[start..end]);
         ranges.map(|ranges| Args::new(&self.bytes, ranges))
@@ -189,9 +196,14 @@ pub(super) fn exec(call: &mut Call<'_>) -> Answered {
     }
     let guard = (!watched.is_empty()).then_some(first);
     call.client.guard = guard;
-    let before = (call.client.db, call.client.version);
+    let before = guard.map(|_| Box::new(Before::of(call.client)));
     let mut steps = Vec::with_capacity(transaction.len());
     for args in transaction.commands() {
+        if guard.is_some() && deferred::is_deferred(args) {
+            steps.push(deferred::step(args));
+            call.client.defers = true;
+            continue;
+        }
         let start = steps.len();
         let mut one = Call::new(args, call.batch, call.ctx, call.client, &mut steps);
         if let Err(refusal) = one.run() {
@@ -201,10 +213,9 @@ pub(super) fn exec(call: &mut Call<'_>) -> Answered {
     }
     call.batch.end_atomic();
     call.client.guard = None;
-    let changed = guard.is_some() && before != (call.client.db, call.client.version);
+    let before = before.filter(|before| before.differs(call.client));
     // Which database the commands behind it are for is known when it is known whether the transaction happens.
-    call.client.pausing |= changed;
-    let before = changed.then_some(before);
+    call.client.pausing |= before.is_some() || call.client.defers;
     let end = call.batch.len() as u32;
     call.answer(Step::Transaction(Planned { guard, before, commands: transaction.len(), steps, end }))
 }
@@ -215,16 +226,40 @@ fn unchanged(edit: &mut Edit<'_>) -> Outcome {
     if edit.argument == version.to_le_bytes() { Outcome::Keep } else { Outcome::Abort }
 }
 
-/// What a connection had chosen before an `EXEC` that chooses otherwise: the database, and the protocol's version.
-pub(super) type Before = (u8, Version);
+/// What a connection had chosen before an `EXEC` that chooses otherwise.
+pub(super) struct Before {
+    db: u8,
+    version: Version,
+    access: Access,
+    labels: Labels,
+}
+
+impl Before {
+    fn of(client: &Client) -> Self {
+        let labels = client.entry.labels.lock().clone();
+        Self { db: client.db, version: client.version, access: client.access.clone(), labels }
+    }
+
+    fn differs(&self, client: &Client) -> bool {
+        let chosen = (self.db, self.version) != (client.db, client.version);
+        chosen || !self.access.is_same(&client.access) || self.labels.name != client.entry.labels.lock().name
+    }
+
+    /// Makes it so again.
+    pub fn restore(self, client: &mut Client) {
+        (client.db, client.version, client.access) = (self.db, self.version, self.access);
+        client.entry.db.store(self.db, Relaxed);
+        *client.entry.labels.lock() = self.labels;
+    }
+}
 
 /// What it takes to answer `EXEC`.
 pub(super) struct Planned {
     /// The first operation that checks watched keys.
-    guard: Option<u32>,
-    before: Option<Before>,
+    pub guard: Option<u32>,
+    before: Option<Box<Before>>,
     commands: usize,
-    steps: Vec<Step>,
+    pub steps: Vec<Step>,
     /// Behind its operations.
     pub end: u32,
 }

@@ -69,13 +69,17 @@ fn request(random: &mut Random) -> String {
 
 /// Everything that a new server answers to these bytes, sent so many at a time.
 fn answers(bytes: &[u8], at_a_time: usize) -> Vec<u8> {
+    answers_of(bytes, at_a_time, ServerOptions::default())
+}
+
+fn answers_of(bytes: &[u8], at_a_time: usize, options: ServerOptions) -> Vec<u8> {
     let store = Options {
         engine: "dram".into(),
         dram_records: Some(16 << 20),
         background_threads: 0,
         ..Options::default()
     };
-    let mut exchange = Exchange::memcached(terrace::open(store).unwrap(), ServerOptions::default()).unwrap();
+    let mut exchange = Exchange::memcached(terrace::open(store).unwrap(), options).unwrap();
     let mut answers = Vec::new();
     for piece in bytes.chunks(at_a_time) {
         answers.extend(exchange.send(piece).1);
@@ -97,6 +101,16 @@ fn however_they_are_cut() {
             requests.escape_debug(),
             whole.escape_ascii(),
             pieces.escape_ascii()
+        );
+        // A batch ends behind every answer that has bytes.
+        let options = ServerOptions { turn_answer_bytes: 0, ..ServerOptions::default() };
+        let parts = answers_of(requests.as_bytes(), requests.len(), options);
+        assert!(
+            whole == parts,
+            "seed {seed}, {}\nwhole {}\nparts {}",
+            requests.escape_debug(),
+            whole.escape_ascii(),
+            parts.escape_ascii()
         );
         // Behind all of it the server still knows where it is.
         let marked = [requests.as_bytes(), b"\r\nmn\r\n"].concat();

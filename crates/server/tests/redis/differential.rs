@@ -6,6 +6,7 @@
 use std::net::SocketAddr;
 
 use terrace_protocol::resp::{Value, write_request};
+use terrace_server::ServerOptions;
 
 use crate::client::Client;
 use crate::original::Original;
@@ -103,8 +104,14 @@ fn sorted(value: Value) -> Value {
 }
 
 fn compare(group: Group) {
+    compare_with(group, ServerOptions { threads: 2, ..ServerOptions::default() });
+    // In parts that end behind every answer that has bytes.
+    compare_with(group, ServerOptions { turn_answer_bytes: 0, ..ServerOptions::default() });
+}
+
+fn compare_with(group: Group, options: ServerOptions) {
     let Some(original) = Original::start() else { return };
-    let ours = Ours::start();
+    let ours = Ours::start_with(options);
     let mut random = Random::new(seed());
     let mut sides = [Side::new(original.address), Side::new(ours.address)];
     let mut done = 0;

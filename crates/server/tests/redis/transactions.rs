@@ -137,3 +137,69 @@ fn a_transaction_is_seen_whole() {
         writer.join().unwrap();
     });
 }
+
+/// What a transaction that is ended would have changed in the server itself, it has not changed.
+#[test]
+fn an_ended_transaction_changes_nothing_in_the_server() {
+    both(|address| {
+        let (mut mine, mut other) = (Client::connect(address), Client::connect(address));
+        assert_eq!(mine.ask(&["CLIENT", "SETNAME", "before"]), ok());
+        assert_eq!(mine.ask(&["CONFIG", "SET", "slowlog-max-len", "77"]), ok());
+        other.ask(&["ACL", "SETUSER", "someone", "on", "nopass", "+@all", "~*"]);
+        let commands: [&[&str]; 11] = [
+            &["CLIENT", "SETNAME", "after"],
+            &["CONFIG", "SET", "slowlog-max-len", "88"],
+            &["ACL", "SETUSER", "nobody", "on"],
+            &["SELECT", "3"],
+            &["AUTH", "someone", "any"],
+            &["HELLO", "3", "AUTH", "someone", "any", "SETNAME", "after"],
+            &["SUBSCRIBE", "channel"],
+            &["CLIENT", "NO-EVICT", "ON"],
+            &["CLIENT", "PAUSE", "100000"],
+            &["CLIENT", "REPLY", "OFF"],
+            &["PUBLISH", "channel", "x"],
+        ];
+        let state = |mine: &mut Client| {
+            let Value::Bulk(info) = mine.ask(&["CLIENT", "INFO"]) else { panic!() };
+            let info = String::from_utf8(info).unwrap();
+            let kept = |word: &&str| {
+                ["name=", "db=", "sub=", "flags=", "user=", "resp="]
+                    .iter()
+                    .any(|field| word.starts_with(field))
+            };
+            info.split(' ').filter(kept).collect::<Vec<_>>().join(" ")
+        };
+        let before = state(&mut mine);
+        for changed in [true, false] {
+            mine.ask(&["SET", "k", "v"]);
+            assert_eq!(mine.ask(&["WATCH", "k"]), ok());
+            if changed {
+                other.ask(&["SET", "k", "w"]);
+            }
+            assert_eq!(mine.ask(&["MULTI"]), ok());
+            let commands = if changed { &commands[..] } else { &commands[..3] };
+            for command in commands {
+                assert_eq!(mine.ask(command), queued(), "{command:?}");
+            }
+            mine.ask(&["SET", "done", "1"]);
+            mine.ask(&["CLIENT", "GETNAME"]);
+            if changed {
+                assert_eq!(mine.ask(&["EXEC"]), Value::Null);
+                assert_eq!(state(&mut mine), before);
+                assert_eq!(mine.ask(&["ACL", "WHOAMI"]), bulk("default"));
+                let length = mine.ask(&["CONFIG", "GET", "slowlog-max-len"]);
+                assert_eq!(length, Value::Array(vec![bulk("slowlog-max-len"), bulk("77")]));
+                let users = Value::Array(vec![bulk("default"), bulk("someone")]);
+                assert_eq!(mine.ask(&["ACL", "USERS"]), users);
+            } else {
+                // In their order, when they are done.
+                let done = Value::Array(vec![ok(), ok(), ok(), ok(), bulk("after")]);
+                assert_eq!(mine.ask(&["EXEC"]), done);
+                let length = mine.ask(&["CONFIG", "GET", "slowlog-max-len"]);
+                assert_eq!(length, Value::Array(vec![bulk("slowlog-max-len"), bulk("88")]));
+                let users = Value::Array(vec![bulk("default"), bulk("nobody"), bulk("someone")]);
+                assert_eq!(mine.ask(&["ACL", "USERS"]), users);
+            }
+        }
+    });
+}

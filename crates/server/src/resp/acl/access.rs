@@ -82,6 +82,12 @@ impl Access {
         *self = Self { user: Some(user), authenticated: true, ..Self::default() };
     }
 
+    /// Whether it is who the other is.
+    pub fn is_same(&self, other: &Self) -> bool {
+        let ids = [self, other].map(|access| access.user.as_ref().map(|user| user.id));
+        ids[0] == ids[1] && self.authenticated == other.authenticated
+    }
+
     /// Becomes nobody again, as a new connection.
     pub fn reset(&mut self) {
         *self = Self::default();

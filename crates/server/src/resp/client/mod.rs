@@ -60,6 +60,8 @@ pub(super) struct Client {
     pub watched: WatchedKeys,
     /// While `EXEC` runs with watched keys: the first operation that checks them.
     pub guard: Option<u32>,
+    /// Commands of a transaction wait until it is known whether that happens.
+    pub defers: bool,
     /// It has subscribed to something.
     pub is_subscribed: bool,
     /// It tracks the keys that it reads.
@@ -94,6 +96,7 @@ impl Client {
             transaction: None,
             watched: WatchedKeys::default(),
             guard: None,
+            defers: false,
             is_subscribed: false,
             tracks: false,
             monitors: false,
