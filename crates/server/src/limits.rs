@@ -46,11 +46,11 @@ pub(crate) struct Limits {
     pub output_bytes: Bound,
     /// The same for a client that subscribes to channels: its messages come whether it reads or not.
     pub subscriber_output_bytes: Arc<Bound>,
-    /// Bytes in the buffers of all clients (`maxmemory-clients`).
+    /// Bytes in the buffers of all clients, and in what is kept for them (`maxmemory-clients`).
     pub clients_bytes: Bound,
     /// 1: where no password is needed, only clients of this machine are let in (`protected-mode`).
     pub protected_mode: Bound,
-    /// What the buffers of all clients hold.
+    /// What these hold.
     pub held: Held,
 }
 
@@ -74,7 +74,7 @@ impl Limits {
         }
     }
 
-    /// Whether the buffers of all clients hold more than they may.
+    /// Whether all clients together hold more than they may.
     pub fn is_over(&self) -> bool {
         self.clients_bytes.get().is_some_and(|max| self.held.bytes() as u64 > max)
     }

@@ -57,7 +57,8 @@ pub struct ServerOptions {
     pub output_bytes_max: usize,
     /// The same for one that subscribes to channels, whose messages come whether it reads or not.
     pub subscriber_output_bytes_max: usize,
-    /// Bytes in the buffers of all connections: above it those that hold most are closed. 0: never.
+    /// Bytes in the buffers of all connections, and in what is kept for them (queued commands, watched keys, subscriptions): above
+    /// it those that hold most are closed. 0: never.
     pub clients_bytes_max: usize,
     /// A connection is closed when it has sent nothing for so long; zero: never.
     pub idle_timeout: Duration,

@@ -9,6 +9,7 @@ use crossbeam_utils::atomic::AtomicCell;
 use parking_lot::Mutex;
 use terrace_protocol::resp::Version;
 
+use super::Kept;
 use super::hub::{Name, Subscriptions};
 use crate::protocol::Peer;
 use crate::worker::Inbox;
@@ -56,6 +57,8 @@ pub(crate) struct Entry {
     pub input_bytes: AtomicUsize,
     /// Bytes that its socket did not take yet.
     pub output_bytes: AtomicUsize,
+    /// What is kept for it.
+    pub kept: Kept,
     /// Commands queued behind MULTI; -1 outside of it.
     pub multi: AtomicI64,
     /// The connection that gets the invalidations meant for this one; 0 for itself, -1 without tracking.
@@ -143,6 +146,7 @@ impl Entry {
             resp3: AtomicBool::new(false),
             input_bytes: AtomicUsize::new(0),
             output_bytes: AtomicUsize::new(0),
+            kept: Kept::default(),
             multi: AtomicI64::new(-1),
             redirect: AtomicI64::new(-1),
             watch: AtomicU32::new(0),

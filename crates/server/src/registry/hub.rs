@@ -201,7 +201,7 @@ impl<'a> Forms<'a> {
 pub(crate) const NAME_BYTES_MAX: usize = 64 << 20;
 
 /// What a name costs, here and in the hub, beside its bytes.
-fn cost(name: &[u8]) -> usize {
+pub(super) fn cost(name: &[u8]) -> usize {
     name.len() + 128
 }
 
@@ -237,6 +237,11 @@ impl Subscriptions {
         let taken = std::mem::take(&mut self.names[topic as usize]);
         self.bytes -= taken.iter().map(|name| cost(name)).sum::<usize>();
         taken
+    }
+
+    /// What they cost.
+    pub fn bytes(&self) -> usize {
+        self.bytes
     }
 
     /// Those of a kind.

@@ -22,6 +22,7 @@
 mod changes;
 mod entry;
 mod hub;
+mod kept;
 mod monitor;
 pub(crate) mod notify;
 mod pause;
@@ -37,8 +38,9 @@ use terrace_engine::{Batch, Settled};
 
 pub(crate) use entry::{CommandName, Entry, Kind, Labels, flag};
 pub(crate) use hub::{Hub, NAME_BYTES_MAX, Name, Topic};
+pub(crate) use kept::Kept;
 pub(crate) use pause::Pause;
-pub(crate) use tracking::{Options as TrackingOptions, Tracking};
+pub(crate) use tracking::{Options as TrackingOptions, PREFIXES_OF_ALL_MAX, Tracking};
 
 use crate::limits::Bound;
 use crate::worker::Inbox;

@@ -19,11 +19,14 @@ use parking_lot::Mutex;
 use terrace_engine::{Batch, OpKind, Settled};
 use terrace_protocol::resp::{Encoder, Version};
 
+use super::hub::cost;
 use super::{Entry, Name, Registry, changes, flag, want};
 
 const PARTS: usize = 16;
 /// Redis's default of `tracking-table-max-keys`.
 const KEYS_MAX: usize = 1_000_000;
+/// Different prefixes of all connections: every write is compared with each of them.
+pub(crate) const PREFIXES_OF_ALL_MAX: usize = 16_384;
 /// Where clients that speak RESP2 hear of invalidations.
 const CHANNEL: &[u8] = b"__redis__:invalidate";
 
@@ -95,8 +98,12 @@ const FLAGS: u32 = flag::TRACKING
     | flag::BROKEN_REDIRECT;
 
 impl Registry {
-    /// The connection tracks keys from now on; prefixes add to those before.
-    pub fn track(&self, entry: &Arc<Entry>, options: Options) {
+    /// The connection tracks keys from now on; prefixes add to those before. `false`, and nothing is done, if all connections together
+    /// would track too many prefixes.
+    pub fn track(&self, entry: &Arc<Entry>, options: Options) -> bool {
+        if options.flags & flag::BROADCAST != 0 && !self.add_prefixes(entry, options.prefixes) {
+            return false;
+        }
         if !entry.has(flag::TRACKING) {
             self.tracking.clients.fetch_add(1, Relaxed);
             self.want(want::WRITES, true);
@@ -104,18 +111,25 @@ impl Registry {
         entry.set(FLAGS & !flag::BROADCAST, false);
         entry.set(flag::TRACKING | options.flags, true);
         entry.redirect.store(options.redirect as i64, Relaxed);
-        if options.flags & flag::BROADCAST != 0 {
-            let mut own = entry.prefixes.lock();
-            let mut prefixes = options.prefixes;
-            if prefixes.is_empty() && own.is_empty() {
-                prefixes.push(Arc::from(&b""[..]));
-            }
-            let mut all = self.tracking.prefixes.lock();
-            for prefix in prefixes {
-                all.entry(Arc::clone(&prefix)).or_default().insert(entry.id());
-                own.insert(prefix);
-            }
+        true
+    }
+
+    fn add_prefixes(&self, entry: &Entry, mut prefixes: Vec<Name>) -> bool {
+        let mut own = entry.prefixes.lock();
+        if prefixes.is_empty() && own.is_empty() {
+            prefixes.push(Arc::from(&b""[..]));
         }
+        let mut all = self.tracking.prefixes.lock();
+        let new = prefixes.iter().filter(|prefix| !all.contains_key(*prefix)).count();
+        if new > 0 && all.len() + new > PREFIXES_OF_ALL_MAX {
+            return false;
+        }
+        for prefix in prefixes {
+            all.entry(Arc::clone(&prefix)).or_default().insert(entry.id());
+            own.insert(prefix);
+        }
+        entry.kept.prefixes.store(own.iter().map(|prefix| cost(prefix)).sum(), Relaxed);
+        true
     }
 
     /// The connection tracks nothing from now on.
@@ -135,6 +149,7 @@ impl Registry {
                 }
             }
         }
+        entry.kept.prefixes.store(0, Relaxed);
         entry.set(FLAGS, false);
         entry.redirect.store(-1, Relaxed);
         if self.tracking.clients.fetch_sub(1, Relaxed) == 1 {

@@ -224,7 +224,10 @@ impl Resp {
         } else {
             mark::write(&mut self.steps, &mut self.marks, &mut self.client.notes, &mut answer);
         }
-        self.client.watched.append(&mut answer.watching);
+        if !answer.watching.is_empty() {
+            self.client.watched.append(&mut answer.watching);
+            self.client.tell_watched();
+        }
         self.unfinished = answer.unfinished;
         self.client.answering = answer.encoder.version();
         if let Some(before) = answer.undone {

@@ -45,10 +45,15 @@ impl Transaction {
         self.ends.len()
     }
 
-    /// The memory that it would take with these arguments, too: a small one takes more than its bytes.
+    /// The memory that it takes: a small command takes more than its bytes.
+    pub fn kept_bytes(&self) -> usize {
+        let ranges = self.ranges.len() * size_of::<(usize, usize)>();
+        self.bytes.len() + ranges + self.ends.len() * size_of::<usize>()
+    }
+
+    /// The same with these arguments, too.
     fn bytes_with(&self, args: Args<'_>) -> usize {
-        let ranges = (self.ranges.len() + args.len()) * size_of::<(usize, usize)>();
-        self.bytes.len() + args.bytes() + ranges + (self.ends.len() + 1) * size_of::<usize>()
+        self.kept_bytes() + args.bytes() + args.len() * size_of::<(usize, usize)>() + size_of::<usize>()
     }
 
     /// Keeps a command.
@@ -102,8 +107,13 @@ impl WatchedKeys {
         self.list.append(more);
     }
 
+    /// The memory that they take.
+    pub fn kept_bytes(&self) -> usize {
+        self.bytes + self.list.len() * size_of::<Watched>()
+    }
+
     fn have_room(&self, args: Args<'_>) -> bool {
-        self.bytes + args.bytes() + (self.list.len() + args.len()) * size_of::<Watched>() <= WATCHED_BYTES_MAX
+        self.kept_bytes() + args.bytes() + args.len() * size_of::<Watched>() <= WATCHED_BYTES_MAX
     }
 }
 

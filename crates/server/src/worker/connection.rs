@@ -179,9 +179,12 @@ impl Connection {
         [due(self.trusted_ms, stranger), due(self.active_ms, idle)].into_iter().flatten().min()
     }
 
-    /// Tells what its buffers hold, if that has changed.
+    /// Tells what its buffers hold, and what is kept for it, if that has changed.
     pub fn account(&mut self, held: &Held) {
-        let now = self.input.capacity() + self.output.capacity() + self.parked_bytes;
+        let buffers = self.input.capacity() + self.output.capacity();
+        // One that has ended is gone soon, with all that is kept for it: nothing is won by ending it once more.
+        let kept = if self.broken { 0 } else { self.parked_bytes + self.entry.kept.bytes() };
+        let now = buffers + kept;
         if now != self.held {
             held.change(self.held, now);
             self.held = now;
@@ -210,8 +213,11 @@ impl Connection {
                 taken.commands = self.parse_kept(batch, ctx);
             }
         }
-        if self.input.len() > ctx.shared.options.command_bytes_max && !self.again {
-            tracing::warn!(bytes = self.input.len(), "a client's unfinished command is too long; closing");
+        // Commands that are queued behind MULTI count as not finished, too, as in Redis.
+        let queued = self.entry.kept.multi.load(Relaxed);
+        let unfinished = queued + if self.again { 0 } else { self.input.len() };
+        if unfinished > ctx.shared.options.command_bytes_max {
+            tracing::warn!(bytes = unfinished, "a client's unfinished command is too long; closing");
             Counters::add(&ctx.shared.counters.closed_query, 1);
             self.closing = true;
         }

@@ -120,7 +120,7 @@ impl Worker {
                 Some((key, held)) if held >= bytes => {
                     tracing::warn!(
                         bytes = held,
-                        "the buffers of all clients hold more than they may: closing the client that holds most"
+                        "all clients together hold more memory than they may: closing the one that holds most"
                     );
                     ctx.shared.counters.closed_memory.fetch_add(1, Relaxed);
                     self.connections[key].end();

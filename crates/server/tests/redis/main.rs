@@ -13,6 +13,7 @@ mod differential;
 mod durable;
 mod events;
 mod hostile;
+mod kept;
 mod keyspace;
 mod original;
 mod ours;

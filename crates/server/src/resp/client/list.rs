@@ -108,7 +108,7 @@ pub(in super::super) fn line(entry: &Entry, now_ms: u64, out: &mut Vec<u8>) {
     let _written = writeln!(
         out,
         "id={} addr={} laddr={} fd=-1 name={} age={} idle={} flags={flags} db={} sub={sub} psub={psub} ssub={ssub} \
-         multi={multi} watch={} qbuf={input} qbuf-free=0 argv-mem=0 multi-mem=0 rbs=0 rbp=0 obl=0 oll={} omem={output} \
+         multi={multi} watch={} qbuf={input} qbuf-free=0 argv-mem=0 multi-mem={} rbs=0 rbp=0 obl=0 oll={} omem={output} \
          tot-mem={} events=r cmd={} user={} redir={} resp={version} lib-name={} lib-ver={}",
         entry.id(),
         entry.peer.remote,
@@ -118,8 +118,9 @@ pub(in super::super) fn line(entry: &Entry, now_ms: u64, out: &mut Vec<u8>) {
         now_ms.saturating_sub(entry.last_ms.load(Relaxed)) / 1000,
         entry.db.load(Relaxed),
         entry.watch.load(Relaxed),
+        entry.kept.of_transaction(),
         u8::from(output > 0),
-        size_of::<Entry>() + input + output,
+        size_of::<Entry>() + input + output + entry.kept.bytes(),
         entry.last_command(),
         labels.user,
         entry.redirect.load(Relaxed),

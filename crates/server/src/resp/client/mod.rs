@@ -133,10 +133,18 @@ impl Client {
         self.entry.db.store(self.db, Relaxed);
         let multi = self.transaction.as_ref().map_or(-1, |transaction| transaction.len() as i64);
         self.entry.multi.store(multi, Relaxed);
-        self.entry.watch.store(self.watched.len() as u32, Relaxed);
+        let bytes = self.transaction.as_ref().map_or(0, |transaction| transaction.kept_bytes());
+        self.entry.kept.multi.store(bytes, Relaxed);
+        self.tell_watched();
         if let Some(name) = self.last_command {
             self.entry.ran(name);
         }
+    }
+
+    /// Lets others see which keys it watches.
+    pub fn tell_watched(&self) {
+        self.entry.watch.store(self.watched.len() as u32, Relaxed);
+        self.entry.kept.watched.store(self.watched.kept_bytes(), Relaxed);
     }
 
     /// Names the connection.

@@ -1,5 +1,7 @@
 //! SUBSCRIBE and its kin.
 
+use std::sync::atomic::Ordering::Relaxed;
+
 use super::super::call::{Call, Outcome};
 use super::super::step::Answer;
 use crate::registry::{NAME_BYTES_MAX, Name, Topic, flag};
@@ -102,8 +104,12 @@ fn names(call: &Call<'_>) -> Vec<Name> {
 }
 
 fn confirm(answer: &mut Answer<'_>, topic: Topic, add: bool, confirmed: Vec<Confirmed>) {
-    let subscribed = answer.entry.subscriptions.lock().counts() != [0; 3];
-    answer.entry.set(flag::SUBSCRIBED, subscribed);
+    let (counts, bytes) = {
+        let subscriptions = answer.entry.subscriptions.lock();
+        (subscriptions.counts(), subscriptions.bytes())
+    };
+    answer.entry.set(flag::SUBSCRIBED, counts != [0; 3]);
+    answer.entry.kept.subscriptions.store(bytes, Relaxed);
     // Before anything reaches it: what is published is written as its confirmation is.
     answer.entry.set_version(answer.encoder.version());
     for line in confirmed {
@@ -138,5 +144,6 @@ pub(in super::super) fn unsubscribe_all(answer: &mut Answer<'_>) {
         names.iter().for_each(|name| answer.ctx.shared.connections.hub.remove(topic, name, answer.entry));
     }
     answer.entry.set(flag::SUBSCRIBED, false);
+    answer.entry.kept.subscriptions.store(0, Relaxed);
     answer.entry.take_pushes(false, answer.encoder.buffer());
 }

@@ -5,6 +5,7 @@
 mod tell;
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 pub(super) use tell::{getredir, trackinginfo};
 
@@ -13,7 +14,7 @@ use super::client::Client;
 use super::error::{Refusal, SYNTAX};
 use super::options::is;
 use super::table::{self, Command, Flags};
-use crate::registry::{Name, TrackingOptions, flag};
+use crate::registry::{Name, PREFIXES_OF_ALL_MAX, TrackingOptions, flag};
 
 const OTHER_BROADCAST: &str = "ERR You can't switch BCAST mode on/off before disabling tracking for this client, and then \
                                re-enabling it with a different mode.";
@@ -22,6 +23,8 @@ const OTHER_OPT: &str = "ERR You can't switch OPTIN/OPTOUT mode before disabling
 
 /// Prefixes of one connection: each is compared with the others, and looked at with every write.
 const PREFIXES_MAX: usize = 1024;
+/// Bytes that they take.
+const PREFIX_BYTES_MAX: usize = 1 << 20;
 
 /// `CLIENT TRACKING ON|OFF [REDIRECT id] [PREFIX prefix …] [BCAST] [OPTIN] [OPTOUT] [NOLOOP]`.
 pub(super) fn tracking(call: &mut Call<'_>) -> Outcome {
@@ -55,11 +58,25 @@ pub(super) fn tracking(call: &mut Call<'_>) -> Outcome {
     if entry.prefixes.lock().len() + options.prefixes.len() > PREFIXES_MAX {
         return Err(format!("ERR a connection may track at most {PREFIXES_MAX} prefixes").into());
     }
+    let kept = entry.kept.prefixes.load(Relaxed);
+    if kept + options.prefixes.iter().map(|prefix| prefix.len()).sum::<usize>() > PREFIX_BYTES_MAX {
+        return Err(format!(
+            "ERR the prefixes that a connection tracks may take at most {PREFIX_BYTES_MAX} bytes"
+        )
+        .into());
+    }
     disjoint(&options.prefixes, call.client)?;
     call.about_store(move |answer| {
         answer.entry.set_version(answer.encoder.version());
-        answer.ctx.shared.connections.track(answer.entry, options);
-        answer.encoder.simple("OK");
+        if answer.ctx.shared.connections.track(answer.entry, options) {
+            answer.encoder.simple("OK");
+        } else {
+            let text = format!(
+                "ERR all clients together may track at most {PREFIXES_OF_ALL_MAX} different prefixes: every write is \
+                 compared with each"
+            );
+            answer.encoder.error(text.as_bytes());
+        }
     })
 }
 
