@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
 use terrace_protocol::resp::Value;
-use terrace_server::ServerOptions;
+use terrace_server::{Endpoint, Server, ServerOptions};
 
 use crate::client::{Client, bulk, error, ok};
 use crate::ours::Ours;
@@ -145,6 +145,56 @@ fn large_answers_take_little_memory_and_delay_nobody() {
     drop(gone);
     served(ours.address);
     ours.stop();
+}
+
+/// The same where most values have to be read from a device: parts end before all that is waited for would be large, too.
+#[test]
+fn values_that_are_read_from_a_device_come_in_parts() {
+    const VALUES: usize = 200;
+    let dir = tempfile::tempdir().unwrap();
+    let store = terrace::open(terrace::Options {
+        dir: Some(dir.path().into()),
+        engine: "tac".into(),
+        dram: Some(16 << 20),
+        ssd: Some(terrace::Tier { bytes: 256 << 20, place: None }),
+        ..terrace::Options::default()
+    })
+    .unwrap();
+    let options = ServerOptions {
+        redis: vec![Endpoint::Tcp(([127, 0, 0, 1], 0).into())],
+        turn_answer_bytes: 1 << 20,
+        transaction_bytes_max: 4 << 20,
+        ..ServerOptions::default()
+    };
+    let server = Server::start(store.clone(), options).unwrap();
+    let mut client = Client::connect(server.addresses().redis.unwrap());
+    let value = |i: usize| format!("{i:04}").repeat(if i.is_multiple_of(2) { 25 << 10 } else { 100 });
+    let name = |i: usize| format!("k{i}");
+    for i in 0..VALUES {
+        assert_eq!(client.ask(&["SET", &name(i), &value(i)]), ok());
+    }
+    let names: Vec<String> = (0..VALUES).map(name).collect();
+    for _ in 0..3 {
+        let pieces: Vec<Vec<&str>> =
+            names.chunks(50).map(|names| names.iter().map(String::as_str).collect()).collect();
+        for piece in &pieces {
+            client.command(&[&["MGET"], &piece[..]].concat());
+        }
+        for (at, piece) in pieces.iter().enumerate() {
+            let expected = (0..piece.len()).map(|i| bulk(&value(at * 50 + i))).collect();
+            assert!(client.answer() == Value::Array(expected), "piece {at}");
+        }
+    }
+    // 10 MiB in one step are too many.
+    assert_eq!(client.ask(&["MULTI"]), ok());
+    client.ask(&[&["MGET"], &names.iter().map(String::as_str).collect::<Vec<_>>()[..]].concat());
+    let refused = error(
+        "ERR the values that one transaction reads may take at most 4194304 bytes: ask for fewer in one",
+    );
+    assert_eq!(client.ask(&["EXEC"]), Value::Array(vec![refused]));
+    drop(client);
+    server.shutdown().unwrap();
+    store.close().unwrap();
 }
 
 fn served(address: SocketAddr) {

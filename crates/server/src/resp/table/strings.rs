@@ -30,7 +30,7 @@ pub(super) const ROWS: &[Command] = &[
         .since("2.6.0").syntax("key increment:double"),
     command("lcs", -3, "readonly", (1, 2, 1), "string", lcs::lcs, "Tells the longest common subsequence of two values.")
         .since("7.0.0").cost("O(N*M) where N and M are the lengths of the values").syntax("key1:key key2:key [LEN] [IDX] [MINMATCHLEN min-match-len:integer] [WITHMATCHLEN]"),
-    command("mget", -2, "readonly fast", ALL, "string", strings::mget, "Reads several values.")
+    command("mget", -2, "readonly fast", ALL, "string", strings::mget, "Reads several values, each as it is then; large ones in several turns.")
         .cost("O(N) where N is the number of keys to retrieve").syntax("key...").tips("request_policy:multi_shard"),
     command("mset", -3, "write denyoom", PAIRS, "string", strings::mset, "Sets several values in one step.")
         .since("1.0.1").cost("O(N) where N is the number of keys to set").syntax("(key value)...").access("OW update").tips("request_policy:multi_shard response_policy:all_succeeded"),
