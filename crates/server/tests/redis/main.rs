@@ -9,6 +9,7 @@ mod client;
 mod clients;
 mod conformance;
 mod connections;
+mod coverage;
 mod differential;
 mod durable;
 mod events;
