@@ -11,6 +11,7 @@ use terrace_engine::{Batch, Settled};
 
 use super::Transport;
 use crate::limits::Held;
+use crate::memcached::Ended;
 use crate::protocol::{Context, Next, Protocol};
 use crate::registry::{Entry, flag};
 use crate::shared::Counters;
@@ -59,6 +60,8 @@ pub(super) struct Connection {
     closing: bool,
     /// The socket failed, or nobody cares for it any more.
     broken: bool,
+    /// It ended because it was silent for too long.
+    pub was_idle: bool,
     /// When bytes last went either way.
     active_ms: u64,
     /// When it was last seen with nothing to prove: since then it could have logged in.
@@ -98,6 +101,7 @@ impl Connection {
             draining: false,
             closing: false,
             broken: false,
+            was_idle: false,
             active_ms: now_ms,
             trusted_ms: now_ms,
             held: 0,
@@ -127,6 +131,16 @@ impl Connection {
         self.input = Vec::new();
         self.output = Vec::new();
         self.sent = 0;
+    }
+
+    /// Why it is over.
+    pub fn ended(&self) -> Ended {
+        match () {
+            () if self.was_idle => Ended::Idle,
+            () if self.broken => Ended::Error,
+            () if self.draining => Ended::Shutdown,
+            () => Ended::Normal,
+        }
     }
 
     /// When it will have been silent, or a stranger, for too long; `None`: never.

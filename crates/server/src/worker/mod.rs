@@ -203,6 +203,7 @@ impl Worker {
         let mut connection = self.connections.remove(key);
         connection.shut_down(&mut self.input);
         self.shared.connections.leave(&connection.entry);
+        self.shared.counters.memcached.went(&connection.entry, connection.ended(), &self.shared);
         self.shared.limits.held.change(connection.held(), 0);
         self.inbox.closed();
         self.shared.counters.connected.fetch_sub(1, Relaxed);
@@ -354,6 +355,7 @@ impl Worker {
             connection.readable = connection.draining;
             let entry = Arc::clone(&connection.entry);
             self.shared.connections.enter(&entry, Arc::clone(&self.inbox), key);
+            self.shared.counters.memcached.came(&entry, &self.shared);
             if let Some(due_ms) = connection.due_ms(ctx) {
                 self.sweep.watch(due_ms);
             }

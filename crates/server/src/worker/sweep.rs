@@ -97,6 +97,7 @@ impl Worker {
                     Some(due_ms) if due_ms <= ctx.now_ms => {
                         ctx.shared.counters.closed_idle.fetch_add(1, Relaxed);
                         connection.end();
+                        connection.was_idle = true;
                         self.after(key, ctx);
                     }
                     Some(due_ms) => self.sweep.earliest_ms = self.sweep.earliest_ms.min(due_ms),
