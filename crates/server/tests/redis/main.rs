@@ -13,6 +13,7 @@ mod coverage;
 mod differential;
 mod durable;
 mod events;
+mod full;
 mod hostile;
 mod keyspace;
 mod original;

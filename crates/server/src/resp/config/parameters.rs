@@ -3,7 +3,7 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::value::Change::{self, Immutable, Memory, Number, Protected, Text, Tier, Word, YesNo};
+use super::value::Change::{self, Immutable, Memory, Number, Protected, Text, Tier, Tls, Word, YesNo};
 use super::value::memory_bytes;
 use crate::endpoint::Endpoint;
 use crate::options::ServerOptions;
@@ -77,14 +77,14 @@ macro_rules! limit {
 
 /// What the certificates in force were loaded from; a value where there are none. A change loads all files again.
 macro_rules! tls {
-    ($name:literal, $without:literal, $get:expr, $change:expr) => {
+    ($name:literal, $without:literal, $get:expr, $words:expr, $change:expr) => {
         parameter(
             $name,
             |shared| {
                 let get: fn(TlsOptions) -> String = $get;
                 shared.tls.as_ref().map_or($without.into(), |tls| get(tls.options()))
             },
-            $change,
+            Tls($words, $change),
         )
     };
 }
@@ -177,13 +177,22 @@ pub(super) static PARAMETERS: &[Parameter] = &[
         shared.wake_workers();
         Ok(())
     })),
-    tls!("tls-auth-clients", "yes", |tls| tls.client_auth.to_string(), Word(&["yes", "no", "optional"], |shared, word| {
-        let client_auth = word.parse()?;
-        change_tls(shared, |tls| tls.client_auth = client_auth)
-    })),
-    tls!("tls-ca-cert-file", "", |tls| shown(tls.ca_file.as_ref()), Text(|shared, text| change_tls(shared, |tls| tls.ca_file = path(text)))),
-    tls!("tls-cert-file", "", |tls| shown(Some(&tls.cert_file)), Text(|shared, text| change_tls(shared, |tls| tls.cert_file = path(text).unwrap_or_default()))),
-    tls!("tls-key-file", "", |tls| shown(tls.key_file.as_ref()), Text(|shared, text| change_tls(shared, |tls| tls.key_file = path(text)))),
+    tls!("tls-auth-clients", "yes", |tls| tls.client_auth.to_string(), &["yes", "no", "optional"], |tls, word| {
+        tls.client_auth = String::from_utf8_lossy(word).parse()?;
+        Ok(())
+    }),
+    tls!("tls-ca-cert-file", "", |tls| shown(tls.ca_file.as_ref()), &[], |tls, text| {
+        tls.ca_file = path(text);
+        Ok(())
+    }),
+    tls!("tls-cert-file", "", |tls| shown(Some(&tls.cert_file)), &[], |tls, text| {
+        tls.cert_file = path(text).unwrap_or_default();
+        Ok(())
+    }),
+    tls!("tls-key-file", "", |tls| shown(tls.key_file.as_ref()), &[], |tls, text| {
+        tls.key_file = path(text);
+        Ok(())
+    }),
     parameter("tls-port", |shared| tls_port(&shared.options).to_string(), Immutable),
     parameter("tracking-table-max-keys", |shared| shared.connections.tracking.keys_max.load(Relaxed).to_string(), Number(0, i64::MAX, |shared, keys| {
         shared.connections.tracking.keys_max.store(keys as usize, Relaxed);
@@ -235,15 +244,6 @@ fn unix_socket(options: &ServerOptions) -> Option<(String, u32)> {
 
 fn shown(path: Option<&std::path::PathBuf>) -> String {
     path.map_or(String::new(), |path| path.display().to_string())
-}
-
-/// Loads the certificates anew with other options; those in force stay if that fails. To what it is, an option is set to see
-/// files that have changed.
-fn change_tls(shared: &Shared, change: impl FnOnce(&mut TlsOptions)) -> Result<(), String> {
-    let tls = shared.tls.as_ref().ok_or("TLS is not in use: start the server with --tls-cert-file")?;
-    let mut options = tls.options();
-    change(&mut options);
-    tls.replace(options).map_err(|error| error.to_string())
 }
 
 /// A file's name; `None` if it is empty.
