@@ -13,6 +13,7 @@
 
 mod connection;
 mod inbox;
+mod overdue;
 mod sweep;
 #[cfg(test)]
 mod tests;
@@ -188,6 +189,9 @@ impl Worker {
     fn after(&mut self, key: usize, ctx: &Context<'_>) {
         let Some(connection) = self.connections.get_mut(key) else { return };
         connection.account(&ctx.shared.limits.held);
+        if let Some(due_ms) = connection.output_due_ms(ctx) {
+            self.sweep.watch(due_ms);
+        }
         if connection.is_over() {
             // One that is queued is dropped when its turn comes.
             if !connection.queued {
