@@ -47,13 +47,13 @@ mod transaction;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use terrace_engine::{Batch, Settled};
+use terrace_engine::{Batch, OpKind, Settled};
 use terrace_protocol::resp::{Encoder, Limits, Parser, ProtocolError};
 
 use crate::protocol::{Context, Next, Parsed, Peer, Protocol};
 use crate::registry::{Entry, flag, want};
 use call::Call;
-use client::Client;
+use client::{Alone, Client};
 use error::Refusal;
 use mark::Mark;
 use step::{Answer, Step};
@@ -97,11 +97,14 @@ impl Protocol for Resp {
             self.steps.push(task.go_on(batch));
             return Parsed { consumed: 0, commands: 1, next: Next::Again };
         }
-        if let Some(write) = self.client.when_durable.take() {
+        if let Some(alone) = self.client.alone.take() {
             if self.client.replies.are_muted() {
                 self.marks.push(Mark { steps: (0, 1), muted: true, notes_end: 0 });
             }
-            self.steps.push(Step::Late(write));
+            match alone {
+                Alone::Answer(write) => self.steps.push(Step::Late(write)),
+                swap => self.client.alone = Some(swap),
+            }
             return Parsed { consumed: 0, commands: 1, next: Next::Alone };
         }
         let parser = self.parser.get_or_insert_with(|| {
@@ -200,6 +203,13 @@ impl Protocol for Resp {
         self.client.entry.set_version(self.client.answering);
         self.steps.shrink_to(KEEP_STEPS);
         stats::note(&mut self.client, batch, ctx);
+    }
+
+    fn push_alone(&mut self, batch: &mut Batch) {
+        if let Some(Alone::Swap(a, b)) = self.client.alone.take() {
+            let op = batch.push(a, b"", OpKind::Swap { with: b }) as u32;
+            self.steps.push(Step::One { op, show: keys::done });
+        }
     }
 
     fn entry(&self) -> &Arc<Entry> {

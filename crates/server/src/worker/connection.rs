@@ -241,6 +241,13 @@ impl Connection {
         commands
     }
 
+    /// Adds what the connection has for a batch of its own.
+    pub fn push_alone(&mut self, batch: &mut Batch) {
+        self.first_operation = batch.len();
+        self.protocol.push_alone(batch);
+        self.operations = batch.len() - self.first_operation;
+    }
+
     fn parse(&mut self, input: &[u8], batch: &mut Batch, ctx: &Context<'_>) -> (usize, usize) {
         // A command of several turns goes on without any input.
         let goes_on = std::mem::take(&mut self.again);

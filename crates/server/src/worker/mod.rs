@@ -256,10 +256,13 @@ impl Worker {
             self.execute(flight, ctx);
         }
         if !alone.is_empty() {
-            // A batch without operations, for those who wait until what was done before is safe from power loss.
+            // For those who wait until what was done before is safe from power loss. It holds exchanges of databases at most.
             let mut flight = self.spare.pop().unwrap_or_default();
             flight.started = Some(Instant::now());
             flight.members = alone;
+            for &key in &flight.members {
+                self.connections[key].push_alone(&mut flight.batch);
+            }
             flight.batch.sync();
             self.execute(flight, ctx);
         }

@@ -57,9 +57,9 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
     /// that is returned.
     pub(super) fn atomic(&mut self, batch: &mut Batch, start: usize, end: usize, known: &mut Known) -> Step {
         let strict = batch.group_at(start).is_none_or(|group| group.strict);
-        let Batch { input, ops, output, replies, .. } = batch;
+        let Batch { input, ops, output, replies, databases, .. } = batch;
         let limits = self.machine.space.limits();
-        let plan = Plan::new(input, &ops[start..end], &self.shared().hasher, &limits);
+        let plan = Plan::new((input, *databases), &ops[start..end], &self.shared().hasher, &limits);
         let group = Group { plan: &plan, limits, strict, now_ms: self.now_ms() };
         let mut ahead = Vec::new();
         let output_start = output.len();
