@@ -228,6 +228,13 @@ fn new_connections_see_new_certificates() {
         "+OK\r\n",
     );
     assert_ne!(subject_of(&connected(&at, &config)), subject_of(&latest));
+    // What comes with certificates that can't be loaded is not changed either.
+    ask(
+        &mut connect(&at, &config),
+        "CONFIG SET maxclients 400 tls-cert-file /nowhere.pem\r\n",
+        "-ERR CONFIG SET failed",
+    );
+    ask(&mut latest, "CONFIG GET maxclients\r\n", "*2\r\n$10\r\nmaxclients\r\n$3\r\n500\r\n");
     let [server, key] = ["server.pem", "server.key"].map(|name| authority.file(name).display().to_string());
     ask(&mut latest, &format!("CONFIG SET tls-key-file {key} tls-cert-file {server}\r\n"), "+OK\r\n");
     let mut memcached = connect(&ours.server.addresses().all_memcached[0], &config);
