@@ -193,7 +193,9 @@ pub(crate) fn decide(
             }
             _ => Decision::Answer(Answer::Miss),
         },
-        OpKind::Flush { .. } | OpKind::Swap { .. } | OpKind::Scan { .. } | OpKind::Range { .. } => Decision::Answer(Answer::Miss),
+        OpKind::Flush { .. } | OpKind::Swap { .. } | OpKind::Scan { .. } | OpKind::Range { .. } => {
+            Decision::Answer(Answer::Miss)
+        }
     }
 }
 

@@ -93,7 +93,9 @@ pub enum SuperblockError {
         stored: u32,
     },
     /// Another program wrote it, or none did.
-    #[error("format version {found}, and this program reads {FORMAT_VERSION}: use the terrace that it was made by")]
+    #[error(
+        "format version {found}, and this program reads {FORMAT_VERSION}: use the terrace that it was made by"
+    )]
     Version {
         /// The medium's version.
         found: u32,

@@ -59,7 +59,8 @@ impl Flight {
 
     /// Whether two batches that are both pending could take effect in either order and it would matter.
     pub fn meets(&self, cmds: &[Cmd]) -> bool {
-        let flush = |cmds: &[Cmd]| cmds.iter().any(|cmd| matches!(cmd.kind, CmdKind::Flush { .. } | CmdKind::Swap));
+        let flush =
+            |cmds: &[Cmd]| cmds.iter().any(|cmd| matches!(cmd.kind, CmdKind::Flush { .. } | CmdKind::Swap));
         flush(&self.cmds)
             || flush(cmds)
             || self.cmds.iter().any(|mine| cmds.iter().any(|cmd| cmd.key == mine.key))

@@ -9,7 +9,7 @@ pub(super) const ROWS: &[Command] = &[
         .since("2.8.13").cost("O(N) where N is the total number of Redis commands").categories("connection").tips("nondeterministic_output_order"), COMMAND),
     container(command("config", -2, "", NONE, "server", connection::container, "Tells the configuration.")
         .since("2.0.0"), CONFIG),
-    command("dbsize", 1, "readonly fast", NONE, "server", keys::dbsize, "Counts the keys of the database.")
+    command("dbsize", 1, "readonly fast", NONE, "server", keys::dbsize, "Counts the keys of the database; in a transaction those that are there after it.")
         .categories("keyspace").tips("request_policy:all_shards response_policy:agg_sum"),
     command("flushall", -1, "write", NONE, "server", keys::flushall, "Deletes the keys of all databases.")
         .cost("O(N) where N is the total number of keys in all databases").syntax("[ASYNC|SYNC]").categories("dangerous keyspace").tips("request_policy:all_shards response_policy:all_succeeded"),

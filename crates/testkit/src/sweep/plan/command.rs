@@ -16,14 +16,39 @@ pub(in super::super) struct Cmd {
 /// What it does. Stamps make every value and every expiry one of a kind.
 #[derive(Clone, Copy, Debug)]
 pub(in super::super) enum CmdKind {
-    Set { len: usize, stamp: u32, expires: Option<Expires>, when: When, old: bool },
-    SetNumber { stamp: u32 },
-    Delete { when: When, old: bool },
-    Append { len: usize, stamp: u32, front: bool, create: bool, when: When },
-    Incr { by: u32 },
-    Expire { to: Option<Expires>, only: ExpireIf, value: bool },
+    Set {
+        len: usize,
+        stamp: u32,
+        expires: Option<Expires>,
+        when: When,
+        old: bool,
+    },
+    SetNumber {
+        stamp: u32,
+    },
+    Delete {
+        when: When,
+        old: bool,
+    },
+    Append {
+        len: usize,
+        stamp: u32,
+        front: bool,
+        create: bool,
+        when: When,
+    },
+    Incr {
+        by: u32,
+    },
+    Expire {
+        to: Option<Expires>,
+        only: ExpireIf,
+        value: bool,
+    },
     Get,
-    Flush { db: Option<u8> },
+    Flush {
+        db: Option<u8>,
+    },
     /// Exchanges databases 1 and 2. Alone in its batch.
     Swap,
 }
