@@ -247,7 +247,7 @@ mod tests {
         assert_eq!(decode(MAGIC, &bytes, 7), Ok(Some(0x1122)));
         assert_eq!(decode(MAGIC, &bytes, 8), Err(()), "another store's");
         assert_eq!(decode(MIDDLE_MAGIC, &bytes, 7), Err(()), "another tier's");
-        assert_eq!((AT, MIDDLE_AT), (216, 240));
+        assert_eq!((AT, MIDDLE_AT), (232, 256));
         assert_eq!(decode(MAGIC, &[0; BYTES], 7), Ok(None));
         for at in 0..CRC_AT + 4 {
             let mut bad = bytes;

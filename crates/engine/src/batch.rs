@@ -1,5 +1,6 @@
 //! A turn's operations and their answers, in buffers that are reused from turn to turn.
 
+use crate::databases::Databases;
 use crate::op::{Op, OpKind, Span};
 use crate::reply::{Meta, OpError, Reply};
 
@@ -25,6 +26,10 @@ pub struct Batch {
     pub(crate) ticket: crate::commit::Ticket,
     /// See [`Batch::sync`].
     pub(crate) syncs: bool,
+    /// Where the databases lay as it was begun.
+    pub(crate) databases: Databases,
+    /// Its operations take no others beside them.
+    alone: bool,
     pub(crate) bounds: Bounds,
     /// Where execution goes on; 0 if it did not stop.
     pub(crate) stopped_at: usize,
@@ -85,6 +90,7 @@ impl Batch {
         self.ranged.clear();
         self.ticket.clear();
         self.syncs = false;
+        self.alone = false;
         (self.stopped_at, self.at_least) = (0, 0);
     }
     /// Bounds what answers may take. Once those of this batch take more than `stop` bytes, execution stops in front of the next
@@ -155,9 +161,16 @@ impl Batch {
     /// Adds an operation whose key was copied in before; returns its number.
     ///
     /// # Panics
-    /// If the database is out of range.
+    /// If the database is out of range, or if some operations are [`OpKind::Swap`] and others are not.
     pub fn push_op(&mut self, op: Op) -> usize {
         assert!((op.db as usize) < crate::op::DATABASES, "database {} out of range", op.db);
+        if let OpKind::Swap { with } = op.kind {
+            assert!((with as usize) < crate::op::DATABASES, "database {with} out of range");
+            assert!(self.ops.is_empty() || self.alone, "exchanges of databases go alone");
+            self.alone = true;
+        } else {
+            assert!(!self.alone, "nothing goes beside an exchange of databases");
+        }
         self.ops.push(op);
         self.ops.len() - 1
     }
@@ -209,6 +222,11 @@ impl Batch {
     pub(crate) fn group_at(&self, start: usize) -> Option<&Atomic> {
         let found = self.atomic.binary_search_by_key(&start, |group| group.start as usize);
         found.ok().and_then(|i| self.atomic.get(i))
+    }
+    /// Where the database of an operation lies.
+    #[inline]
+    pub(crate) fn place(&self, op: &Op) -> u8 {
+        self.databases.place(op.db)
     }
     /// Whether what this group waits for has ended its own.
     pub(crate) fn is_aborted_at(&self, start: usize) -> bool {

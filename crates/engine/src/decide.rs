@@ -99,7 +99,11 @@ pub(crate) fn needs_value(kind: &OpKind) -> bool {
         OpKind::Get { value } | OpKind::Expire { value, .. } => *value,
         OpKind::Set { old_value, .. } | OpKind::Delete { old_value, .. } => *old_value,
         OpKind::Incr { .. } | OpKind::Append { .. } | OpKind::Edit { .. } => true,
-        OpKind::Flush { .. } | OpKind::Scan { .. } | OpKind::Range { .. } | OpKind::Purge => false,
+        OpKind::Flush { .. }
+        | OpKind::Swap { .. }
+        | OpKind::Scan { .. }
+        | OpKind::Range { .. }
+        | OpKind::Purge => false,
     }
 }
 
@@ -189,7 +193,9 @@ pub(crate) fn decide(
             }
             _ => Decision::Answer(Answer::Miss),
         },
-        OpKind::Flush { .. } | OpKind::Scan { .. } | OpKind::Range { .. } => Decision::Answer(Answer::Miss),
+        OpKind::Flush { .. } | OpKind::Swap { .. } | OpKind::Scan { .. } | OpKind::Range { .. } => {
+            Decision::Answer(Answer::Miss)
+        }
     }
 }
 

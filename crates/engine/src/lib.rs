@@ -13,6 +13,7 @@
 
 pub mod batch;
 pub mod clock;
+pub mod databases;
 pub mod durability;
 pub mod edit;
 pub mod hash;
@@ -30,6 +31,7 @@ mod commit;
 mod core;
 mod decide;
 mod epoch;
+mod generations;
 mod pending;
 mod recover;
 #[cfg(all(test, shuttle))]

@@ -105,7 +105,7 @@ impl<I: Index, S: Space, D: LogDevice> Machine<I, S, D> {
         max_version: u64,
     ) -> Self {
         let sessions = (options.sessions + 1).min(SLOTS_MAX);
-        let flushed = manifest.flush_versions.iter().copied().max().unwrap_or(0);
+        let flushed = manifest.newest_generation();
         let start = max_version.max(manifest.version_floor).max(flushed);
         // The log floor is taken from the clock: were that behind the versions, it would never pass them.
         let start_us = manifest.time_us.max(crate::version::Version(start).ticks());
@@ -118,10 +118,7 @@ impl<I: Index, S: Space, D: LogDevice> Machine<I, S, D> {
             start_us,
             options.immediate,
         );
-        for (flush, &stored) in shared.flush_versions.iter().zip(&manifest.flush_versions) {
-            flush.store(stored, Relaxed);
-        }
-        shared.flush_version.store(flushed, Relaxed);
+        shared.take_generations(&manifest);
         Self {
             index,
             space,
@@ -249,14 +246,7 @@ impl<I: Index, S: Space, D: LogDevice> Machine<I, S, D> {
         manifest.persisted_seq = manifest.persisted_seq.max(self.space.sealed_seq());
         manifest.time_us = manifest.time_us.max(self.shared.now_us() + TIME_AHEAD_US);
         manifest.version_floor = manifest.version_floor.max(self.shared.version_floor.load(SeqCst));
-        for (stored, flush) in manifest.flush_versions.iter_mut().zip(&self.shared.flush_versions) {
-            // A flush that could still be taken back must not become durable through here before its log entry is.
-            let version = flush.load(SeqCst);
-            let slot = crate::version::Version(version).slot();
-            if self.log.is_none() || self.shared.commit.power().settled(slot) >= version {
-                *stored = version;
-            }
-        }
+        self.note_generations(&mut manifest);
         (manifest.clean, manifest.snapshot) = (false, None);
         change(&mut manifest);
         self.space.save_manifest(&manifest.encode())?;
@@ -308,7 +298,7 @@ impl<I: Index, S: Space, D: LogDevice> Machine<I, S, D> {
                     *state = FloorState::Idle;
                     let floor = self.stored_floor.load(SeqCst).max(version);
                     let saved = self.save_manifest(|manifest| {
-                        if self.flushes_stored(manifest) {
+                        if self.generations_stored(manifest) {
                             manifest.log_floor = floor;
                         }
                     });
@@ -338,14 +328,10 @@ impl<I: Index, S: Space, D: LogDevice> Machine<I, S, D> {
         self.space.cut_seq(self.space.sealed_seq()) > self.space.cut_seq(stored)
     }
 
-    fn flushes_stored(&self, manifest: &Manifest) -> bool {
-        manifest.flush_versions.iter().zip(&self.shared.flush_versions).all(|(s, f)| *s == f.load(SeqCst))
-    }
-
     fn free_log(&self, log: &Log<D>) -> Progress {
         let stored = *self.manifest.lock();
         let floor = stored.log_floor;
-        if !self.flushes_stored(&stored) {
+        if !self.generations_stored(&stored) {
             // The log may hold the only trace of a whole-database flush.
             self.shared.want_sync();
             return Progress::Idle;
@@ -512,7 +498,8 @@ impl<I: Index, S: Space, D: LogDevice> Store for StoreHandle<I, S, D> {
         Ok(Box::new(Core::open(&self.0)?))
     }
     fn len(&self, db: u8) -> u64 {
-        self.0.shared.keys(db)
+        let place = self.0.shared.swapped.lock().databases.place(db);
+        self.0.shared.keys(place)
     }
     fn stats(&self) -> Stats {
         let machine = &self.0;

@@ -6,21 +6,23 @@
 //! 32   time high-water mark, us  40   version floor
 //! 48   1 if closed cleanly, in the upper half 1 + slot of the snapshot's first block (0: none)
 //! 56   flush version of each database, 16 words
-//! 184  CRC-32C of bytes 0..184   188  zero
+//! 184  where the databases lie (4 bits each)   192  version of their last exchange
+//! 200  CRC-32C of bytes 0..200   204  zero
 //! ```
 
+use crate::databases::Databases;
 use crate::op::DATABASES;
 use crate::version::Version;
 
 /// Bytes of an encoded manifest.
-pub const MANIFEST_BYTES: usize = 192;
+pub const MANIFEST_BYTES: usize = 208;
 /// No store's clock stands after this, in microseconds since the Unix epoch: the year 2112.
 const TIME_MAX_US: u64 = 1 << 52;
 /// No sequence number of pages or manifests comes near this.
 const SEQ_MAX: u64 = 1 << 62;
 const MAGIC: &[u8; 8] = b"TRCMANI1";
-const CRC_AT: usize = 56 + DATABASES * 8;
-const _: () = assert!(CRC_AT == 184 && CRC_AT + 8 == MANIFEST_BYTES, "the picture above is right");
+const CRC_AT: usize = 56 + (DATABASES + 2) * 8;
+const _: () = assert!(CRC_AT == 200 && CRC_AT + 8 == MANIFEST_BYTES, "the picture above is right");
 
 /// See the module's text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -42,14 +44,17 @@ pub struct Manifest {
     pub snapshot: Option<u32>,
     /// Records of a database with at most this version are dead.
     pub flush_versions: [u64; DATABASES],
+    /// Where the databases lie.
+    pub databases: Databases,
+    /// When they were exchanged last.
+    pub databases_version: u64,
 }
 
 impl Manifest {
     /// Why the store can't be what this program wrote, whatever the checksums say: `newest` (the newest version found on the
     /// media) or something here would soon overflow. `None` if all is in range.
     pub fn senseless(&self, newest: u64) -> Option<String> {
-        let flushed = self.flush_versions.iter().copied().fold(0, u64::max);
-        let newest = newest.max(self.version_floor).max(self.log_floor).max(flushed);
+        let newest = newest.max(self.version_floor).max(self.log_floor).max(self.newest_generation());
         if newest >> 63 != 0 || Version(newest).ticks().max(self.time_us) > TIME_MAX_US {
             return Some(format!(
                 "the store's newest version is {newest:#x} and its time {} us: no clock gives that",
@@ -59,6 +64,10 @@ impl Manifest {
         let number = self.persisted_seq.max(self.sequence);
         (number > SEQ_MAX)
             .then(|| format!("the manifest has a sequence number {number}: no store gets that far"))
+    }
+    /// The version of the newest change of whole databases; 0 for none.
+    pub(crate) fn newest_generation(&self) -> u64 {
+        self.flush_versions.iter().copied().fold(self.databases_version, u64::max)
     }
     /// The bytes to store.
     pub fn encode(&self) -> [u8; MANIFEST_BYTES] {
@@ -72,7 +81,8 @@ impl Manifest {
             self.version_floor,
             u64::from(self.clean) | self.snapshot.map_or(0, |place| (u64::from(place) + 1) << 32),
         ];
-        for (i, word) in words.iter().chain(&self.flush_versions).enumerate() {
+        let exchanged = [self.databases.word(), self.databases_version];
+        for (i, word) in words.iter().chain(&self.flush_versions).chain(&exchanged).enumerate() {
             bytes[8 + i * 8..16 + i * 8].copy_from_slice(&word.to_le_bytes());
         }
         let crc = crc32c::crc32c(&bytes[..CRC_AT]);
@@ -100,6 +110,8 @@ impl Manifest {
             clean: closed as u32 == 1,
             snapshot: ((closed >> 32) as u32).checked_sub(1),
             flush_versions: std::array::from_fn(|_| next()),
+            databases: Databases::from_word(next())?,
+            databases_version: next(),
         })
     }
 }
@@ -119,6 +131,8 @@ mod tests {
             clean: true,
             snapshot: Some(0x0102_0304),
             flush_versions: std::array::from_fn(|i| i as u64 + 6),
+            databases: Databases::default().swapped(3, 9),
+            databases_version: 77,
         };
         let bytes = manifest.encode();
         assert_eq!(Manifest::decode(&bytes), Some(manifest));
@@ -147,6 +161,7 @@ mod tests {
             Manifest { time_us: u64::MAX, ..now },
             Manifest { version_floor: u64::MAX, ..now },
             Manifest { log_floor: u64::MAX, ..now },
+            Manifest { databases_version: u64::MAX, ..now },
             Manifest { persisted_seq: u64::MAX, ..now },
             Manifest { sequence: u64::MAX, ..now },
             Manifest { flush_versions, ..now },

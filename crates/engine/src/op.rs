@@ -111,6 +111,12 @@ pub enum OpKind {
         /// Which database.
         db: Option<u8>,
     },
+    /// Exchanges the numbers of [`Op::db`] and another database (Redis's `SWAPDB`). `Done`. In a batch of nothing else; the key is unused.
+    /// Operations that wait for a device at that moment end in the databases where they began.
+    Swap {
+        /// The other database.
+        with: u8,
+    },
     /// Deletes the key if it has expired (an expired record is invisible to [`Delete`](Self::Delete)). `Deleted` or `Miss`. What
     /// background expiry uses.
     Purge,

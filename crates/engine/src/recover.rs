@@ -20,7 +20,7 @@ use parking_lot::Mutex;
 use terrace_index::{Address, Change, Index, Key, Verdict};
 use terrace_log::{Log, LogDevice, Replay};
 
-use crate::core::{Core, decode_flush};
+use crate::core::{Core, Generation, decode_generation};
 use crate::machine::{Machine, MachineOptions};
 use crate::manifest::Manifest;
 use crate::record::{Kind, RecordView};
@@ -123,13 +123,22 @@ impl<I: Index, S: Space, D: LogDevice> Machine<I, S, D> {
             let mut bad_entry = None;
             let read = replay.for_each(|entry| {
                 let (entry_slot, version, entry) = (entry.slot, entry.version, entry.bytes);
-                if let Some(mask) = decode_flush(entry) {
-                    for (db, flushed) in manifest.flush_versions.iter_mut().enumerate() {
-                        if mask >> db & 1 == 1 {
-                            *flushed = (*flushed).max(version);
+                match decode_generation(entry) {
+                    Some(Generation::Flush { mask }) => {
+                        for (db, flushed) in manifest.flush_versions.iter_mut().enumerate() {
+                            if mask >> db & 1 == 1 {
+                                *flushed = (*flushed).max(version);
+                            }
                         }
+                        return;
                     }
-                    return;
+                    Some(Generation::Swap(databases)) => {
+                        if version > manifest.databases_version {
+                            (manifest.databases, manifest.databases_version) = (databases, version);
+                        }
+                        return;
+                    }
+                    None => {}
                 }
                 if version <= floor {
                     return;

@@ -12,6 +12,7 @@ use parking_lot::Condvar;
 
 use crate::clock::{Clock, SteadyClock};
 use crate::commit::Commit;
+use crate::databases::Databases;
 use crate::durability::Durability;
 use crate::epoch::Epochs;
 use crate::hash::KeyHasher;
@@ -35,6 +36,13 @@ pub(crate) struct SlotCounters {
     pub stalls: AtomicU64,
 }
 
+/// The last exchange of databases.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Swapped {
+    pub version: u64,
+    pub databases: Databases,
+}
+
 pub(crate) struct Shared {
     pub hasher: KeyHasher,
     pub durability: Durability,
@@ -46,6 +54,10 @@ pub(crate) struct Shared {
     pub flush_versions: [AtomicU64; DATABASES],
     /// The newest of them.
     pub flush_version: AtomicU64,
+    /// Where the databases lie, for operations: [`swapped`](Self::swapped) tells of the last change.
+    pub databases: AtomicU64,
+    /// The same, and the version of that change; 0 for none. A leaf.
+    pub swapped: Mutex<Swapped>,
     /// Versions up to here may have been forgotten: new ones must be above.
     pub version_floor: AtomicU64,
     pub counters: Box<[CachePadded<SlotCounters>]>,
@@ -85,6 +97,8 @@ impl Shared {
             commit: Commit::new(sessions, start_version, immediate),
             flush_versions: Default::default(),
             flush_version: AtomicU64::new(0),
+            databases: AtomicU64::new(Databases::default().word()),
+            swapped: Mutex::default(),
             version_floor: AtomicU64::new(start_version),
             counters: (0..sessions).map(|_| CachePadded::default()).collect(),
             slots: Mutex::new(vec![false; sessions]),
@@ -190,6 +204,16 @@ impl Shared {
     #[inline]
     pub fn flushed(&self, db: u8) -> u64 {
         self.flush_versions[usize::from(db) & 15].load(Relaxed)
+    }
+    /// Where the databases lie. Sound as long as the caller is in its epoch.
+    #[inline]
+    pub fn databases(&self) -> Databases {
+        Databases::from_stored(self.databases.load(Relaxed))
+    }
+    /// They lie elsewhere from now on. Nobody is in an operation.
+    pub fn swap(&self, swapped: Swapped) {
+        *self.swapped.lock() = swapped;
+        self.databases.store(swapped.databases.word(), SeqCst);
     }
     /// See [`Context::forgotten`](crate::space::Context::forgotten).
     pub fn forgotten(&self, kind: Kind) {

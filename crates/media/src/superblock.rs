@@ -37,7 +37,7 @@ pub const OPTIONS_BYTES_MAX: usize = 2048;
 pub const ENGINE_BYTES_MAX: usize = 24;
 
 /// The version that this program writes, and the newest that it reads.
-pub const FORMAT_VERSION: u32 = 1;
+pub const FORMAT_VERSION: u32 = 2;
 
 /// Where the magic would be: the store was never finished, and holds nothing.
 pub const MAKING: [u8; 8] = *b"TERRMAKE";
@@ -92,8 +92,10 @@ pub enum SuperblockError {
         /// What they should give.
         stored: u32,
     },
-    /// A later program wrote it, or none did.
-    #[error("format version {found}, and this program reads 1 to {FORMAT_VERSION}: use a newer terrace")]
+    /// Another program wrote it, or none did.
+    #[error(
+        "format version {found}, and this program reads {FORMAT_VERSION}: use the terrace that it was made by"
+    )]
     Version {
         /// The medium's version.
         found: u32,

@@ -99,6 +99,7 @@ impl Exchange {
                 // A command that goes on was counted when it was taken.
                 commands += if parsed.consumed > 0 { parsed.commands } else { 0 };
                 if parsed.next == Next::Alone {
+                    seat.protocol.push_alone(&mut batch);
                     batch.sync();
                 }
                 let entry = Arc::clone(seat.protocol.entry());

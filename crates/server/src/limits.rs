@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
-use crate::options::ServerOptions;
+use crate::options::{ServerOptions, SoftLimit};
 
 /// A bound that may change; 0 is none.
 #[derive(Debug, Default)]
@@ -29,6 +29,23 @@ impl Bound {
     }
 }
 
+/// Unsent bytes that a client may have for a while; 0 is none.
+#[derive(Debug, Default)]
+pub(crate) struct SoftBound {
+    /// So many.
+    pub bytes: Bound,
+    /// For so many milliseconds.
+    pub ms: Bound,
+}
+
+impl SoftBound {
+    /// Changes it.
+    pub fn set(&self, limit: SoftLimit) {
+        self.bytes.set(limit.bytes as u64);
+        self.ms.set(u64::try_from(limit.time.as_millis()).unwrap_or(u64::MAX));
+    }
+}
+
 /// See the module.
 #[derive(Debug, Default)]
 pub(crate) struct Limits {
@@ -46,6 +63,10 @@ pub(crate) struct Limits {
     pub output_bytes: Bound,
     /// The same for a client that subscribes to channels: its messages come whether it reads or not.
     pub subscriber_output_bytes: Arc<Bound>,
+    /// Unsent bytes for which a client is closed when they have been more for too long (`client-output-buffer-limit`, soft).
+    pub output_soft: SoftBound,
+    /// The same for a client that subscribes to channels.
+    pub subscriber_output_soft: SoftBound,
     /// Bytes in the buffers of all clients, and in what is kept for them (`maxmemory-clients`).
     pub clients_bytes: Bound,
     /// 1: where no password is needed, only clients of this machine are let in (`protected-mode`).
@@ -60,6 +81,11 @@ impl Limits {
         let ms = |duration: std::time::Duration| {
             Bound::new(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX))
         };
+        let soft = |limit| {
+            let bound = SoftBound::default();
+            bound.set(limit);
+            bound
+        };
         Self {
             connections: Bound::new(options.max_connections as u64),
             idle_ms: ms(options.idle_timeout),
@@ -68,6 +94,8 @@ impl Limits {
             keepalive_s: Bound::new(options.tcp_keepalive.as_secs()),
             output_bytes: Bound::new(options.output_bytes_max as u64),
             subscriber_output_bytes: Arc::new(Bound::new(options.subscriber_output_bytes_max as u64)),
+            output_soft: soft(options.output_soft_max),
+            subscriber_output_soft: soft(options.subscriber_output_soft_max),
             clients_bytes: Bound::new(options.clients_bytes_max as u64),
             protected_mode: Bound::new(options.protected_mode.into()),
             held: Held::default(),

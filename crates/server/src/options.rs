@@ -9,6 +9,15 @@ use crate::memcached::MemcachedUsers;
 use crate::stop::OnStop;
 use crate::tls::TlsOptions;
 
+/// Unsent bytes that a connection may have for a while (the soft part of Redis's `client-output-buffer-limit`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SoftLimit {
+    /// More than so many; 0: any number.
+    pub bytes: usize,
+    /// For so long.
+    pub time: Duration,
+}
+
 /// What to listen on, and the bounds on what clients may take.
 #[derive(Clone, Debug)]
 pub struct ServerOptions {
@@ -57,6 +66,10 @@ pub struct ServerOptions {
     pub output_bytes_max: usize,
     /// The same for one that subscribes to channels, whose messages come whether it reads or not.
     pub subscriber_output_bytes_max: usize,
+    /// A connection that has had more unsent bytes for too long is closed.
+    pub output_soft_max: SoftLimit,
+    /// The same for one that subscribes to channels.
+    pub subscriber_output_soft_max: SoftLimit,
     /// Bytes in the buffers of all connections, and in what is kept for them (queued commands, watched keys, subscriptions): above
     /// it those that hold most are closed. 0: never.
     pub clients_bytes_max: usize,
@@ -130,6 +143,8 @@ impl Default for ServerOptions {
             output_bytes_pause: 1 << 20,
             output_bytes_max: 1 << 30,
             subscriber_output_bytes_max: 32 << 20,
+            output_soft_max: SoftLimit::default(),
+            subscriber_output_soft_max: SoftLimit { bytes: 8 << 20, time: Duration::from_secs(60) },
             clients_bytes_max: 1 << 30,
             idle_timeout: Duration::ZERO,
             login_timeout: Duration::from_secs(60),

@@ -36,6 +36,9 @@ pub(crate) trait Protocol: Send {
     /// [whole](Batch::is_whole), of what was executed: it is called again after the next part.
     fn answer(&mut self, batch: &Batch, proof: &Settled, ctx: &Context<'_>, out: &mut Output) -> Answered;
 
+    /// Adds to a batch of its own what the plan has for it, after [`Next::Alone`]; nothing for most.
+    fn push_alone(&mut self, _batch: &mut Batch) {}
+
     /// The connection as others see it.
     fn entry(&self) -> &Arc<Entry>;
 
@@ -70,7 +73,8 @@ pub(crate) enum Next {
     /// with no input at all.
     Again,
     /// The plan waits until everything before it, of all connections, is safe from power loss: it goes into a batch of its own, so
-    /// that nobody else waits. Then call again, as for `Again`. Nothing was added to the batch.
+    /// that nobody else waits. What belongs in that one [`Protocol::push_alone`] adds. Then call again, as for `Again`. Nothing was
+    /// added to the batch.
     Alone,
     /// The next command is held until [`Pause`](crate::registry::Pause) ends: call again then.
     Hold,

@@ -90,7 +90,10 @@ impl Shared {
             if let Some(shared) = shared.upgrade() {
                 match why {
                     Removal::Expired => shared.connections.key_expired(db, key),
-                    Removal::Evicted => shared.connections.key_evicted(db, key),
+                    Removal::Evicted => {
+                        shared.connections.key_evicted(db, key);
+                        shared.counters.memcached.evicted(db, key, &shared);
+                    }
                 }
             }
         })));

@@ -79,6 +79,8 @@ pub enum Action {
     },
     /// [`OpKind::Flush`].
     Flush(Option<u8>),
+    /// [`OpKind::Swap`], in a batch of its own.
+    Swap(u8),
     /// [`OpKind::Scan`].
     Scan {
         /// Where to go on.
@@ -164,6 +166,7 @@ impl Case {
                 OpKind::Edit { edit: rule.function(), argument: batch.bytes(argument) }
             }
             Action::Flush(db) => OpKind::Flush { db: *db },
+            Action::Swap(with) => OpKind::Swap { with: *with },
             Action::Scan { cursor, count } => OpKind::Scan { cursor: *cursor, count: *count },
             Action::Range { from, direction, count } => {
                 OpKind::Range { from: *from, direction: *direction, count: *count, values: true }
@@ -242,6 +245,7 @@ impl fmt::Debug for Case {
             }
             Action::Edit { rule, argument } => write!(f, "edit {rule:?} {}", show(argument)),
             Action::Flush(db) => write!(f, "flush {db:?}"),
+            Action::Swap(with) => write!(f, "swap with {with}"),
             Action::Scan { cursor, count } => write!(f, "scan from {cursor} about {count}"),
             Action::Range { from, direction, count } => write!(f, "range {from:?}, {direction:?}, {count}"),
         }

@@ -56,6 +56,8 @@ pub struct Report {
     pub ranges: u64,
     /// Transactions that a guard ended.
     pub aborted: u64,
+    /// Exchanges of databases.
+    pub swaps: u64,
 }
 
 /// Sessions used in turn; so a key's versions come from several logs.
@@ -102,7 +104,8 @@ pub fn random_model_test(harness: &mut dyn Harness, seed: u64, steps: usize) -> 
             70..78 => run.batch(Together::Transaction),
             78..86 => run.background(),
             86..92 => run.time(),
-            92..96 => run.iterate(),
+            92..95 => run.iterate(),
+            95 => run.swap(),
             96..98 => run.settle(),
             98 => run.restart(true),
             _ => run.restart(false),
@@ -236,6 +239,19 @@ impl Run<'_> {
         };
         // What is handed on may be any value of the group; the old one counts for its own key and for that.
         case.key.len() + 2 * (old + new) + 128
+    }
+
+    /// Exchanges two databases, which may be the same one.
+    fn swap(&mut self) {
+        let databases: Vec<u8> = self.generator.limits().databases.clone();
+        let (db, with) = (*self.generator.rng().pick(&databases), *self.generator.rng().pick(&databases));
+        let case = Case { db, key: Vec::new(), action: Action::Swap(with) };
+        let observed = self.execute(std::slice::from_ref(&case), Together::No);
+        if let Err(expected) = self.model.check(&case, &observed[0]) {
+            self.fail(&format!("{case:?}: expected {expected}, got {observed:?}"));
+        }
+        self.report.swaps += 1;
+        self.compare_lengths();
     }
 
     fn background(&mut self) {

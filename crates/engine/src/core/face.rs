@@ -11,6 +11,7 @@ use terrace_log::LogDevice;
 use super::waiting::flush_waits;
 use super::{Core, Step};
 use crate::batch::{Batch, Settled};
+use crate::databases::Databases;
 use crate::op::OpKind;
 use crate::pending::Known;
 use crate::reply::{OpError, Reply};
@@ -25,45 +26,9 @@ pub(crate) const OUTPUT_BYTES_MAX: usize = 1 << 30;
 
 impl<I: Index, S: Space, D: LogDevice> Session for Core<I, S, D> {
     fn execute(&mut self, batch: &mut Batch) {
-        let count = batch.ops.len();
-        let mut start = std::mem::take(&mut batch.stopped_at);
-        batch.replies.truncate(start);
-        batch.replies.resize(count, Reply::Pending);
-        batch.awaited_bytes = 0;
         self.enter();
-        let mut next_atomic = batch.atomic.partition_point(|group| (group.start as usize) < start);
-        while start < count {
-            if batch.stops_at(start) {
-                batch.stopped_at = start;
-                break;
-            }
-            let mut end = (start + WINDOW).min(count);
-            // A window ends where an atomic group begins.
-            let atomic =
-                batch.atomic.get(next_atomic).map(|group| (group.start as usize, group.end as usize));
-            if let Some((from, to)) = atomic {
-                if from == start {
-                    self.execute_ops(batch, from, to);
-                    next_atomic += 1;
-                    start = to;
-                    continue;
-                }
-                end = end.min(from);
-            }
-            start = self.execute_window(batch, start, end);
-        }
-        self.machine.space.rest(&mut self.local);
-        self.leave();
-        self.scratch.trim();
-        let failed = !self.write_log();
-        self.fill(&mut batch.ticket);
-        if batch.syncs {
-            self.wait_for_all(&mut batch.ticket);
-        }
-        batch.ticket.failed |= failed;
-        if !batch.pending.is_empty() {
-            self.resume(batch, false);
-        }
+        batch.databases = self.machine.shared.databases();
+        self.execute_entered(batch);
     }
 
     fn poll(&mut self, batch: &mut Batch) -> bool {
@@ -119,6 +84,55 @@ impl<I: Index, S: Space, D: LogDevice> Session for Core<I, S, D> {
 }
 
 impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
+    /// Runs a batch of operations that name databases by where they lie.
+    pub(super) fn execute_internal(&mut self, batch: &mut Batch) {
+        self.enter();
+        batch.databases = Databases::default();
+        self.execute_entered(batch);
+    }
+
+    /// Runs a batch, the session being inside its epoch.
+    fn execute_entered(&mut self, batch: &mut Batch) {
+        let count = batch.ops.len();
+        let mut start = std::mem::take(&mut batch.stopped_at);
+        batch.replies.truncate(start);
+        batch.replies.resize(count, Reply::Pending);
+        batch.awaited_bytes = 0;
+        let mut next_atomic = batch.atomic.partition_point(|group| (group.start as usize) < start);
+        while start < count {
+            if batch.stops_at(start) {
+                batch.stopped_at = start;
+                break;
+            }
+            let mut end = (start + WINDOW).min(count);
+            // A window ends where an atomic group begins.
+            let atomic =
+                batch.atomic.get(next_atomic).map(|group| (group.start as usize, group.end as usize));
+            if let Some((from, to)) = atomic {
+                if from == start {
+                    self.execute_ops(batch, from, to);
+                    next_atomic += 1;
+                    start = to;
+                    continue;
+                }
+                end = end.min(from);
+            }
+            start = self.execute_window(batch, start, end);
+        }
+        self.machine.space.rest(&mut self.local);
+        self.leave();
+        self.scratch.trim();
+        let failed = !self.write_log();
+        self.fill(&mut batch.ticket);
+        if batch.syncs {
+            self.wait_for_all(&mut batch.ticket);
+        }
+        batch.ticket.failed |= failed;
+        if !batch.pending.is_empty() {
+            self.resume(batch, false);
+        }
+    }
+
     fn drain_waker(&mut self) {
         if let Some(waker) = &self.waker {
             let mut count = [0u8; 8];
@@ -132,12 +146,12 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
         self.hashes.clear();
         let hasher = self.machine.shared.hasher;
         for op in &batch.ops[start..end] {
-            self.hashes.push(hasher.key(op.db, batch.input(op.key)).hash);
+            self.hashes.push(hasher.key(batch.place(op), batch.input(op.key)).hash);
         }
         if end - start > 1 {
             let keys = || {
                 let ops = batch.ops[start..end].iter().zip(&self.hashes);
-                ops.map(|(op, &hash)| Key { hash, db: op.db, bytes: batch.input(op.key) })
+                ops.map(|(op, &hash)| Key { hash, db: batch.place(op), bytes: batch.input(op.key) })
             };
             keys().for_each(|key| self.machine.index.prefetch(&key));
             for key in keys() {
@@ -153,7 +167,7 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
             // Operations on a whole database have no key to wait behind, though they carry an empty one.
             let keyless = matches!(
                 batch.ops[i].kind,
-                OpKind::Flush { .. } | OpKind::Scan { .. } | OpKind::Range { .. }
+                OpKind::Flush { .. } | OpKind::Swap { .. } | OpKind::Scan { .. } | OpKind::Range { .. }
             );
             let hashes = || if keyless { Vec::new() } else { vec![hash] };
             if behind_flush || (!keyless && self.is_busy(hash)) {
@@ -175,7 +189,7 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
 
     fn hash_of(&self, batch: &Batch, i: usize) -> u64 {
         let op = &batch.ops[i];
-        self.machine.shared.hasher.key(op.db, batch.input(op.key)).hash
+        self.machine.shared.hasher.key(batch.place(op), batch.input(op.key)).hash
     }
 
     fn execute_ops(&mut self, batch: &mut Batch, start: usize, end: usize) {
@@ -215,14 +229,14 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
     #[inline]
     fn run_one(&mut self, batch: &mut Batch, i: usize, hash: u64, known: &mut Known) -> Step {
         let op = batch.ops[i];
-        let key_bytes = op.key;
+        let (key_bytes, db) = (op.key, batch.place(&op));
         if batch.output.len() > OUTPUT_BYTES_MAX {
             return Step::Done(Reply::Error(OpError::OutputTooLong(OUTPUT_BYTES_MAX as u64)));
         }
         if let OpKind::Get { value } = op.kind {
             let Batch { input, output, .. } = batch;
             let bytes = &input[key_bytes.start as usize..][..key_bytes.len()];
-            let key = terrace_index::Key { hash, db: op.db, bytes };
+            let key = terrace_index::Key { hash, db, bytes };
             return self.get(&key, value, known, output);
         }
         if let OpKind::Flush { db } = op.kind {
@@ -231,7 +245,11 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
             if !batch.pending.is_empty() {
                 return Step::Read(Vec::new());
             }
-            return self.flush(db);
+            let place = db.map(|db| batch.databases.place(db));
+            return self.flush(place);
+        }
+        if let OpKind::Swap { with } = op.kind {
+            return self.swap(op.db, with);
         }
         if let Some(step) = self.scan_op(batch, i, known) {
             return step;
@@ -245,7 +263,7 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
         }
         let Batch { input, output, .. } = batch;
         let slice = |span: crate::op::Span| &input[span.start as usize..][..span.len()];
-        let key = terrace_index::Key { hash, db: op.db, bytes: slice(key_bytes) };
+        let key = terrace_index::Key { hash, db, bytes: slice(key_bytes) };
         let argument = match op.kind {
             OpKind::Set { value, .. } | OpKind::Append { value, .. } => slice(value),
             OpKind::Edit { argument, .. } => slice(argument),

@@ -10,7 +10,7 @@ use crate::batch::Batch;
 use crate::op::{Condition, OpKind};
 use crate::record::{Kind, RecordView};
 use crate::reply::{OpError, Reply};
-use crate::session::{Progress, Removal, Session, StoreError};
+use crate::session::{Progress, Removal, StoreError};
 use crate::space::{Class, Room, Space, Under};
 
 impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
@@ -87,16 +87,17 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
     /// Tells who wants to hear of it which of the keys a batch of deletes has deleted.
     fn tell_removed(&self, why: Removal, keys: &[(u8, Vec<u8>)], batch: &Batch) {
         let Some(told) = self.machine.shared.removal.lock().clone() else { return };
+        let databases = self.machine.shared.swapped.lock().databases;
         for ((db, key), reply) in keys.iter().zip(&batch.replies) {
             if matches!(reply, Reply::Deleted { .. }) {
-                told(why, *db, key);
+                told(why, databases.number(*db), key);
             }
         }
     }
 
     /// Runs a batch of deletes to its end and returns how many keys it deleted.
     fn run_internal(&mut self, batch: &mut Batch) -> u64 {
-        self.execute(batch);
+        self.execute_internal(batch);
         while !batch.pending.is_empty() {
             self.resume(batch, true);
         }

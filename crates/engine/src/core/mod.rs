@@ -6,7 +6,7 @@
 //!   update.rs   every write of one key: room, critical section, log entry
 //!   atomic/     several keys as one step
 //!   scan.rs     iteration          range.rs  records in the order of their keys
-//!   flush.rs    whole databases
+//!   flush.rs    whole databases: forgotten, or exchanged
 //!   commit.rs   the log group at the end of a batch, its dependencies, the ticket
 //!   waiting.rs  pending operations
 //! ```
@@ -45,7 +45,7 @@ use crate::shared::{Shared, SlotCounters};
 use crate::space::{Arrival, Arrived, Class, Room, Space};
 use crate::version::Version;
 
-pub(crate) use flush::decode_flush;
+pub(crate) use flush::{Generation, decode_generation};
 
 /// One session's state.
 pub(crate) struct Core<I: Index, S: Space, D: LogDevice> {

@@ -73,8 +73,8 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
         let Some(index) = machine.index.ordered() else {
             return Step::Done(Reply::Error(OpError::Unordered(machine.index.name())));
         };
-        let Batch { input, output, ranged, ops, .. } = batch;
-        let op = ops[i];
+        let (op, db) = (batch.ops[i], batch.place(&batch.ops[i]));
+        let Batch { input, output, ranged, .. } = batch;
         let start_key = &input[op.key.start as usize..][..op.key.len()];
         let count = count.clamp(1, ROWS_MAX) as usize;
         let (output_start, rows_start) = (output.len(), ranged.len());
@@ -96,7 +96,7 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
             let wanted = CHUNK.min(count - rows - unread.len());
             chunk_bytes.clear();
             entries.clear();
-            index.range(op.db, bound, direction, &mut |key, address| {
+            index.range(db, bound, direction, &mut |key, address| {
                 chunk_bytes.extend_from_slice(key);
                 entries.push((chunk_bytes.len(), address));
                 machine.space.touch(address);
@@ -113,7 +113,7 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
                 last_key = key_start..key_end;
                 key_start = key_end;
                 let bytes = &chunk_bytes[last_key.clone()];
-                let key = Key { bytes, ..machine.shared.hasher.key(op.db, bytes) };
+                let key = Key { bytes, ..machine.shared.hasher.key(db, bytes) };
                 match self.row(&key, address, values, known, output) {
                     Found::Row(row) => {
                         ranged.push((i as u32, row));

@@ -102,7 +102,7 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
             return Some(Step::Read(Vec::new()));
         }
         Some(self.scan(
-            (i, op.db),
+            (i, batch.place(&op)),
             cursor,
             count.clamp(1, 10_000),
             known,

@@ -21,6 +21,7 @@ mod access;
 mod admin;
 mod answer;
 mod dump;
+mod logged;
 mod meta;
 mod plan;
 mod prefixes;
@@ -38,6 +39,7 @@ use crate::output::Output;
 use crate::protocol::{Answered, Context, Next, Parsed, Peer, Protocol, Rest};
 use crate::registry::{Entry, Kind};
 use dump::Dumping;
+pub(crate) use logged::Ended;
 use plan::Planned;
 pub(crate) use state::State;
 pub use users::{MemcachedUsers, WrongLine};
@@ -207,6 +209,10 @@ impl Memcached {
         }
         for planned in self.plan.drain(..) {
             if let Planned::Watch(watch) = planned {
+                if watch.evictions {
+                    // Their lines tell when the key was last used.
+                    ctx.shared.counters.memcached.keep_accesses(ctx.now_ms);
+                }
                 self.watching = ctx.shared.counters.memcached.watchers.add(watch, &self.entry);
                 answers.out.extend_from_slice(if self.watching { reply::OK } else { admin::MANY_WATCHERS });
             } else {

@@ -1,6 +1,6 @@
 //! `watch`: connections that see what others do.
 //!
-//! What happened is written down while a turn's commands are answered, and goes to the watchers' queues
+//! What commands do is written down while a turn's are answered (what else happens: [`logged`](super::logged)), and goes to the watchers' queues
 //! ([`Registry::push`](crate::registry::Registry::push)) when all are. While nobody watches this costs one relaxed load a turn.
 //! A watcher that reads too slowly misses lines; they are counted.
 //!
@@ -30,6 +30,8 @@ const WAITING_BYTES_MAX: usize = 256 << 10;
 /// Classes of events, as bits.
 const FETCHES: u8 = 1;
 const MUTATIONS: u8 = 2;
+pub(super) const EVICTIONS: u8 = 4;
+pub(super) const CONNECTIONS: u8 = 8;
 
 /// See the module.
 #[derive(Default)]
@@ -53,7 +55,13 @@ impl Watchers {
         if list.len() >= WATCHERS_MAX {
             return false;
         }
-        let classes = if watch.fetchers { FETCHES } else { 0 } | if watch.mutations { MUTATIONS } else { 0 };
+        let classes = [
+            (watch.fetchers, FETCHES),
+            (watch.mutations, MUTATIONS),
+            (watch.evictions, EVICTIONS),
+            (watch.connections, CONNECTIONS),
+        ];
+        let classes = classes.iter().filter(|(wanted, _)| *wanted).fold(0, |all, (_, class)| all | class);
         list.push((classes, Arc::downgrade(entry)));
         self.want(&list);
         true
@@ -112,22 +120,28 @@ pub(super) struct Events {
 }
 
 impl Events {
+    /// Whether somebody watches events of this class.
+    pub(super) fn wants(&self, class: u8) -> bool {
+        self.wanted & class != 0
+    }
+
     /// Whether reads are watched.
     pub(super) fn fetches(&self) -> bool {
-        self.wanted & FETCHES != 0
+        self.wants(FETCHES)
     }
 
     /// Whether writes are watched.
     pub(super) fn mutations(&self) -> bool {
-        self.wanted & MUTATIONS != 0
+        self.wants(MUTATIONS)
     }
 
     /// A read of a record with this many bytes, or of none. All records are in class 1.
     #[cold]
     pub(super) fn fetch(&mut self, key: &[u8], found: Option<u64>, by: u64, ctx: &Context<'_>) {
         let (status, class) = if found.is_some() { ("found", 1) } else { ("not_found", 0) };
-        self.line(FETCHES, "item_get", key, ctx, |out| {
+        self.line(FETCHES, "item_get", ctx.shared, |out| {
             let size = found.unwrap_or(0);
+            key_of(key, out);
             // Writing to a Vec can't fail.
             let _ = writeln!(out, " status={status} clsid={class} cfd={by} size={size}");
         });
@@ -137,24 +151,18 @@ impl Events {
     #[cold]
     pub(super) fn mutation(&mut self, key: &[u8], what: &Mutation, by: u64, ctx: &Context<'_>) {
         let Mutation { command, status, ttl, size } = what;
-        self.line(MUTATIONS, "item_store", key, ctx, |out| {
+        self.line(MUTATIONS, "item_store", ctx.shared, |out| {
+            key_of(key, out);
             let _ = writeln!(out, " status={status} cmd={command} ttl={ttl} clsid=1 cfd={by} size={size}");
         });
     }
 
-    fn line(
-        &mut self,
-        class: u8,
-        name: &str,
-        key: &[u8],
-        ctx: &Context<'_>,
-        rest: impl FnOnce(&mut Vec<u8>),
-    ) {
+    /// One line: when it was, its number and its type stand before what `rest` writes.
+    pub(super) fn line(&mut self, class: u8, name: &str, shared: &Shared, rest: impl FnOnce(&mut Vec<u8>)) {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let number = ctx.shared.counters.memcached.watchers.events.fetch_add(1, Relaxed) + 1;
+        let number = shared.counters.memcached.watchers.events.fetch_add(1, Relaxed) + 1;
         let (seconds, micros) = (now.as_secs(), now.subsec_micros());
-        let _ = write!(self.text, "ts={seconds}.{micros:06} gid={number} type={name} key=");
-        percent_encode(key, &mut self.text);
+        let _ = write!(self.text, "ts={seconds}.{micros:06} gid={number} type={name}");
         rest(&mut self.text);
         self.lines.push((class, self.text.len()));
     }
@@ -165,6 +173,12 @@ impl Events {
             shared.counters.memcached.watchers.tell(self, shared);
         }
     }
+}
+
+/// A key, as lines tell it.
+pub(super) fn key_of(key: &[u8], out: &mut Vec<u8>) {
+    out.extend_from_slice(b" key=");
+    percent_encode(key, out);
 }
 
 /// A write, in the words of a watcher's line.

@@ -4,7 +4,7 @@ use terrace_engine::{Batch, EditFn, OpKind, Reply, Span};
 use terrace_protocol::resp::{Args, Encoder, parse_integer};
 
 use super::acl;
-use super::client::Client;
+use super::client::{Alone, Client};
 use super::edited;
 use super::error::{self, NOT_AN_INTEGER, Refusal};
 use super::mark::Note;
@@ -289,7 +289,7 @@ impl<'a> Call<'a> {
         let waits = !self.batch.is_atomic();
         if waits {
             self.client.pausing = true;
-            self.client.when_durable = Some(Box::new(write));
+            self.client.alone = Some(Alone::Answer(Box::new(write)));
         }
         waits
     }

@@ -1,10 +1,13 @@
 //! Commands on keys, whatever their value.
 
-use terrace_engine::{Condition, OpKind, Reply};
+use terrace_engine::{Condition, DATABASES, OpKind, Reply};
+use terrace_protocol::resp::parse_integer;
 
 use super::call::{Call, Outcome};
+use super::client::Alone;
 use super::error::SYNTAX;
 use super::options::is;
+use super::step::Answer;
 
 /// `DEL` and `UNLINK`: values are small or unlinked by the engine, so that both cost the same.
 pub(super) fn del(call: &mut Call<'_>) -> Outcome {
@@ -52,8 +55,27 @@ fn flush(call: &mut Call<'_>, db: Option<u8>) -> Outcome {
         2 if is(call.arg(1), "ASYNC") || is(call.arg(1), "SYNC") => {}
         _ => return Err(SYNTAX.into()),
     }
-    call.one(b"", OpKind::Flush { db }, |answer, reply| match reply {
+    call.one(b"", OpKind::Flush { db }, done)
+}
+
+/// `SWAPDB index1 index2`: in a turn of its own, for it changes what every connection means by a number.
+pub(super) fn swapdb(call: &mut Call<'_>) -> Outcome {
+    let number = |index: usize| parse_integer(call.arg(index)).and_then(|number| i32::try_from(number).ok());
+    let first = number(1).ok_or("ERR invalid first DB index")?;
+    let second = number(2).ok_or("ERR invalid second DB index")?;
+    let database = |number: i32| u8::try_from(number).ok().filter(|db| usize::from(*db) < DATABASES);
+    let (Some(first), Some(second)) = (database(first), database(second)) else {
+        return Err("ERR DB index is out of range".into());
+    };
+    call.client.pausing = true;
+    call.client.alone = Some(Alone::Swap(first, second));
+    Ok(())
+}
+
+/// The answer of what changes whole databases.
+pub(super) fn done(answer: &mut Answer<'_>, reply: Reply) {
+    match reply {
         Reply::Done => answer.encoder.simple("OK"),
         other => answer.unexpected(other),
-    })
+    }
 }

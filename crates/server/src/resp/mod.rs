@@ -48,14 +48,14 @@ mod transaction;
 
 use std::sync::Arc;
 
-use terrace_engine::{Batch, Settled};
+use terrace_engine::{Batch, OpKind, Settled};
 use terrace_protocol::resp::{Encoder, Limits, Parser, ProtocolError};
 
 use crate::output::Output;
 use crate::protocol::{Answered, Context, Next, Parsed, Peer, Protocol};
 use crate::registry::{Entry, flag, want};
 use call::Call;
-use client::Client;
+use client::{Alone, Client};
 use error::Refusal;
 use mark::Mark;
 use step::{Answer, Step};
@@ -99,11 +99,14 @@ impl Protocol for Resp {
             self.steps.push(task.go_on(batch));
             return Parsed { consumed: 0, commands: 1, next: Next::Again };
         }
-        if let Some(write) = self.client.when_durable.take() {
+        if let Some(alone) = self.client.alone.take() {
             if self.client.replies.are_muted() {
                 self.marks.push(Mark { steps: (0, 1), muted: true, notes_end: 0 });
             }
-            self.steps.push(Step::Late { write, end: 0 });
+            match alone {
+                Alone::Answer(write) => self.steps.push(Step::Late { write, end: 0 }),
+                swap => self.client.alone = Some(swap),
+            }
             return Parsed { consumed: 0, commands: 1, next: Next::Alone };
         }
         let parser = self.parser.get_or_insert_with(|| {
@@ -184,6 +187,13 @@ impl Protocol for Resp {
         self.client.defers = false;
         stats::note(&mut self.client, batch, ctx);
         Answered::All
+    }
+
+    fn push_alone(&mut self, batch: &mut Batch) {
+        if let Some(Alone::Swap(a, b)) = self.client.alone.take() {
+            let op = batch.push(a, b"", OpKind::Swap { with: b }) as u32;
+            self.steps.push(Step::One { op, show: keys::done });
+        }
     }
 
     fn entry(&self) -> &Arc<Entry> {

@@ -129,6 +129,9 @@ pub(super) fn keep(call: &mut Call<'_>, command: &Command) -> Answered {
     if command.flags.has(Flags::NO_MULTI) {
         return Err("ERR Command not allowed inside a transaction".into());
     }
+    if command.name == "swapdb" {
+        return Err("ERR SWAPDB is not supported inside a transaction: send it alone".into());
+    }
     if transaction.bytes_with(args) > QUEUE_BYTES_MAX {
         return Err(format!(
             "ERR a transaction may take at most {QUEUE_BYTES_MAX} bytes: send fewer commands at a time"

@@ -10,7 +10,9 @@ use std::sync::atomic::Ordering::Relaxed;
 use terrace_engine::{Batch, Settled};
 
 use super::Transport;
+use super::overdue::Overdue;
 use crate::limits::Held;
+use crate::memcached::Ended;
 use crate::output::Output;
 use crate::protocol::{Answered, Context, Next, Protocol};
 use crate::registry::{Entry, flag};
@@ -73,6 +75,10 @@ pub(super) struct Connection {
     closing: bool,
     /// The socket failed, or nobody cares for it any more.
     broken: bool,
+    /// Since when too much of it has been unsent.
+    overdue: Overdue,
+    /// It ended because it was silent for too long.
+    pub was_idle: bool,
     /// When bytes last went either way.
     active_ms: u64,
     /// When it was last seen with nothing to prove: since then it could have logged in.
@@ -117,6 +123,8 @@ impl Connection {
             draining: false,
             closing: false,
             broken: false,
+            overdue: Overdue::default(),
+            was_idle: false,
             active_ms: now_ms,
             trusted_ms: now_ms,
             held: 0,
@@ -157,6 +165,16 @@ impl Connection {
         self.sent = 0;
     }
 
+    /// Why it is over.
+    pub fn ended(&self) -> Ended {
+        match () {
+            () if self.was_idle => Ended::Idle,
+            () if self.broken => Ended::Error,
+            () if self.draining => Ended::Shutdown,
+            () => Ended::Normal,
+        }
+    }
+
     /// When it will have been silent, or a stranger, for too long; `None`: never.
     pub fn due_ms(&mut self, ctx: &Context<'_>) -> Option<u64> {
         let limits = &ctx.shared.limits;
@@ -176,7 +194,21 @@ impl Connection {
         };
         let idle = limits.idle_ms.get().filter(|_| !self.protocol.is_subscribed());
         let due = |from: u64, limit: Option<u64>| limit.map(|limit| from.saturating_add(limit));
-        [due(self.trusted_ms, stranger), due(self.active_ms, idle)].into_iter().flatten().min()
+        let unsent = self.output_due_ms(ctx);
+        [due(self.trusted_ms, stranger), due(self.active_ms, idle), unsent].into_iter().flatten().min()
+    }
+
+    /// When too much of it will have been unsent for too long; `None`: it is not too much.
+    pub fn output_due_ms(&mut self, ctx: &Context<'_>) -> Option<u64> {
+        let unsent = self.output.len() - self.sent;
+        if unsent == 0 {
+            self.overdue.clear();
+            return None;
+        }
+        let limits = &ctx.shared.limits;
+        let subscribed = self.protocol.is_subscribed();
+        let bound = if subscribed { &limits.subscriber_output_soft } else { &limits.output_soft };
+        self.overdue.note(unsent, bound, ctx.now_ms)
     }
 
     /// Tells what its buffers hold, and what is kept for it, if that has changed.
@@ -242,6 +274,13 @@ impl Connection {
             self.input = input;
         }
         commands
+    }
+
+    /// Adds what the connection has for a batch of its own.
+    pub fn push_alone(&mut self, batch: &mut Batch) {
+        self.first_operation = batch.len();
+        self.protocol.push_alone(batch);
+        self.operations = batch.len() - self.first_operation;
     }
 
     fn parse(&mut self, input: &[u8], batch: &mut Batch, ctx: &Context<'_>) -> (usize, usize) {

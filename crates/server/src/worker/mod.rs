@@ -15,6 +15,7 @@
 
 mod connection;
 mod inbox;
+mod overdue;
 mod sweep;
 #[cfg(test)]
 mod tests;
@@ -198,6 +199,9 @@ impl Worker {
     fn after(&mut self, key: usize, ctx: &Context<'_>) {
         let Some(connection) = self.connections.get_mut(key) else { return };
         connection.account(&ctx.shared.limits.held);
+        if let Some(due_ms) = connection.output_due_ms(ctx) {
+            self.sweep.watch(due_ms);
+        }
         if connection.is_over() {
             // One that is queued is dropped when its turn comes.
             if !connection.queued {
@@ -213,6 +217,7 @@ impl Worker {
         let mut connection = self.connections.remove(key);
         connection.shut_down(&mut self.input);
         self.shared.connections.leave(&connection.entry);
+        self.shared.counters.memcached.went(&connection.entry, connection.ended(), &self.shared);
         self.shared.limits.held.change(connection.held(), 0);
         self.inbox.closed();
         self.shared.counters.connected.fetch_sub(1, Relaxed);
@@ -283,10 +288,13 @@ impl Worker {
             self.execute(flight, ctx);
         }
         if !alone.is_empty() {
-            // A batch without operations, for those who wait until what was done before is safe from power loss.
+            // For those who wait until what was done before is safe from power loss. It holds exchanges of databases at most.
             let mut flight = self.spare.pop().unwrap_or_default();
             flight.started = Some(Instant::now());
             flight.members = alone;
+            for &key in &flight.members {
+                self.connections[key].push_alone(&mut flight.batch);
+            }
             flight.batch.sync();
             self.execute(flight, ctx);
         }
@@ -410,6 +418,7 @@ impl Worker {
             connection.readable = connection.draining;
             let entry = Arc::clone(&connection.entry);
             self.shared.connections.enter(&entry, Arc::clone(&self.inbox), key);
+            self.shared.counters.memcached.came(&entry, &self.shared);
             if let Some(due_ms) = connection.due_ms(ctx) {
                 self.sweep.watch(due_ms);
             }

@@ -1,7 +1,8 @@
 //! Time limits and the bound on all buffers: connections that are over either are found by looking through them.
 //!
 //! There is no timer a connection, so activity costs one store. A worker looks through its connections when the first of them
-//! could be due: activity only moves that time away, so what was found last time is early enough. A pass takes a bounded
+//! could be due: activity only moves that time away, so what was found last time is early enough (unsent bytes bring it nearer,
+//! and are told when they do). A pass takes a bounded
 //! number of connections; a long one is spread over turns. So a connection is closed at most [`LATE_MS_MAX`] and a pass late.
 
 use std::sync::atomic::Ordering::Relaxed;
@@ -95,7 +96,14 @@ impl Worker {
                 let Some(connection) = self.connections.get_mut(key) else { continue };
                 match connection.due_ms(ctx) {
                     Some(due_ms) if due_ms <= ctx.now_ms => {
-                        ctx.shared.counters.closed_idle.fetch_add(1, Relaxed);
+                        let counters = &ctx.shared.counters;
+                        if connection.output_due_ms(ctx).is_some_and(|due_ms| due_ms <= ctx.now_ms) {
+                            tracing::warn!("a client has read its answers too slowly for too long; closing");
+                            counters.closed_output.fetch_add(1, Relaxed);
+                        } else {
+                            counters.closed_idle.fetch_add(1, Relaxed);
+                            connection.was_idle = true;
+                        }
                         connection.end();
                         self.after(key, ctx);
                     }

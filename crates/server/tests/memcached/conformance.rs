@@ -67,8 +67,11 @@ fn converse(address: SocketAddr, case: &Case, sent: Sent) {
     );
 }
 
-/// Whether bytes fit a pattern: `{number}` is one, `{text}` the rest of a line.
+/// Whether bytes fit a pattern: `{number}` is one, `{text}` the rest of a line, `{more}` all that follows.
 fn matches(pattern: &[u8], got: &[u8]) -> bool {
+    if pattern.starts_with(b"{more}") {
+        return true;
+    }
     if let Some(rest) = pattern.strip_prefix(b"{number}") {
         let digits = got.iter().take_while(|byte| byte.is_ascii_digit()).count();
         return digits > 0 && matches(rest, &got[digits..]);
@@ -87,6 +90,7 @@ fn matches(pattern: &[u8], got: &[u8]) -> bool {
 #[test]
 fn patterns_match_what_they_should() {
     assert!(matches(b"a {number}\r\n{text}\r\n", b"a 12\r\nx y\r\n"));
+    assert!(matches(b"a{more}\r\n", b"abc\r\nd"));
     for wrong in ["a \r\nx\r\n", "a 1\r\nx", "a 1\r\nx\r\ny", "b 1\r\nx\r\n"] {
         assert!(!matches(b"a {number}\r\n{text}\r\n", wrong.as_bytes()), "{wrong:?}");
     }

@@ -41,8 +41,15 @@ impl Ours {
     /// # Panics
     /// If that fails.
     pub fn start_as(record_bytes: u64, options: ServerOptions) -> Self {
-        let store = Options { engine: "dram".into(), dram_records: Some(record_bytes), ..Options::default() };
-        let store = terrace::open(store).unwrap();
+        Self::start_over(Options { dram_records: Some(record_bytes), ..Options::default() }, options)
+    }
+
+    /// Starts a server over a store in DRAM with other options.
+    ///
+    /// # Panics
+    /// If that fails.
+    pub fn start_over(store: Options, options: ServerOptions) -> Self {
+        let store = terrace::open(Options { engine: "dram".into(), ..store }).unwrap();
         let memcached = vec![Endpoint::Tcp((Ipv4Addr::LOCALHOST, 0).into())];
         let options = ServerOptions { memcached, threads: 2, ..options };
         let server = Server::start(store.clone(), options).unwrap();

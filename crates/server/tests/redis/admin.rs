@@ -231,7 +231,7 @@ fn settings_are_changed_all_or_none_and_written_to_the_file() {
         (
             "client-output-buffer-limit",
             "normal 100mb 0 0 pubsub 32mb 8mb 60",
-            "normal 104857600 0 0 slave 0 0 0 pubsub 33554432 0 0",
+            "normal 104857600 0 0 slave 0 0 0 pubsub 33554432 8388608 60",
         ),
         ("protected-mode", "no", "no"),
         ("maxmemory-clients", "1gb", "1073741824"),

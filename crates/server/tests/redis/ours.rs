@@ -31,7 +31,15 @@ impl Ours {
     /// # Panics
     /// If that fails.
     pub fn start_with(options: ServerOptions) -> Self {
-        let store = Options { engine: "dram".into(), dram_records: Some(256 << 20), ..Options::default() };
+        Self::start_over(256 << 20, options)
+    }
+
+    /// Starts a server over a store with this many bytes for records.
+    ///
+    /// # Panics
+    /// If that fails.
+    pub fn start_over(record_bytes: u64, options: ServerOptions) -> Self {
+        let store = Options { engine: "dram".into(), dram_records: Some(record_bytes), ..Options::default() };
         let store = terrace::open(store).unwrap();
         let free = Some((Ipv4Addr::LOCALHOST, 0).into());
         let mut options = ServerOptions { admin: free, ..options };

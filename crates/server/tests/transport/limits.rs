@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::{TcpStream, UdpSocket};
 use std::time::{Duration, Instant};
 
-use terrace_server::{Endpoint, MemcachedUsers, ServerOptions};
+use terrace_server::{Endpoint, MemcachedUsers, ServerOptions, SoftLimit};
 
 use super::ours::{Ours, PATIENCE, ask, free_port, is_closed};
 
@@ -77,6 +77,33 @@ fn who_does_not_read_is_closed_at_the_bound() {
     ours.wait_for("connections_closed_over_limit_total{limit=\"output\"}", 1);
     ask(&mut ours.redis(), "PING\r\n", "+PONG\r\n");
     assert_eq!(ours.metric("client_buffer_bytes"), 0, "its buffers are gone");
+    ours.stop();
+}
+
+#[test]
+fn who_reads_too_slowly_for_too_long_is_closed() {
+    let time = Duration::from_millis(400);
+    let ours = with_redis(ServerOptions {
+        subscriber_output_soft_max: SoftLimit { bytes: 1 << 20, time },
+        ..ServerOptions::default()
+    });
+    let (mut slow, mut speaker, mut other) = (ours.redis(), ours.redis(), ours.redis());
+    ask(&mut slow, "SUBSCRIBE c\r\n", "*3\r\n$9\r\nsubscribe\r\n$1\r\nc\r\n:1\r\n");
+    let bulk = |bytes: usize| format!("${bytes}\r\n{}\r\n", "x".repeat(bytes));
+    ask(&mut speaker, &format!("*3\r\n$3\r\nSET\r\n$1\r\nk\r\n{}", bulk(1 << 19)), "+OK\r\n");
+    // More than the sockets and the soft bound take, and less than the hard one, for either of them.
+    let message = format!("*3\r\n$7\r\nPUBLISH\r\n$1\r\nc\r\n{}", bulk(1 << 16));
+    let from = Instant::now();
+    (0..256).for_each(|_| ask(&mut speaker, &message, ":1\r\n"));
+    other.write_all("GET k\r\n".repeat(32).as_bytes()).unwrap();
+    ours.wait_for("connections_closed_over_limit_total{limit=\"output\"}", 1);
+    assert!(from.elapsed() >= time);
+    ask(&mut speaker, &message, ":0\r\n");
+    ask(&mut speaker, "CONFIG SET client-output-buffer-limit \"normal 1gb 1mb 1\"\r\n", "+OK\r\n");
+    ours.wait_for("connections_closed_over_limit_total{limit=\"output\"}", 2);
+    ask(&mut speaker, "PING\r\n", "+PONG\r\n");
+    assert_eq!(ours.metric("client_buffer_bytes"), 0, "their buffers are gone");
+    drop((slow, other));
     ours.stop();
 }
 

@@ -179,6 +179,13 @@ fn who_speaks_no_tls_is_closed_and_so_is_who_says_nothing() {
     ours.stop();
 }
 
+/// A connection whose handshake is done.
+fn connected(at: &Endpoint, config: &Arc<ClientConfig>) -> TlsClient {
+    let mut stream = connect(at, config);
+    ask(&mut stream, "PING\r\n", "+PONG\r\n");
+    stream
+}
+
 #[test]
 fn new_connections_see_new_certificates() {
     let authority = Authority::new();
@@ -200,6 +207,36 @@ fn new_connections_see_new_certificates() {
     ask(&mut latest, "PING\r\n", "+PONG\r\n");
     assert_ne!(subject_of(&latest), subject_of(&after));
     ask(&mut connect(&at, &config), "CONFIG SET tls-cert-file /nowhere.pem\r\n", "-ERR CONFIG SET failed");
+    // A certificate of another key comes together with it, and alone not at all.
+    authority.issue("other");
+    let [other, key] = ["other.pem", "other.key"].map(|name| authority.file(name).display().to_string());
+    ask(
+        &mut connect(&at, &config),
+        &format!("CONFIG SET tls-cert-file {other}\r\n"),
+        "-ERR CONFIG SET failed",
+    );
+    assert_eq!(subject_of(&connected(&at, &config)), subject_of(&latest));
+    ask(
+        &mut connect(&at, &config),
+        &format!("CONFIG SET tls-cert-file {other} tls-key-file {key} hz x\r\n"),
+        "-ERR CONFIG SET failed",
+    );
+    assert_eq!(subject_of(&connected(&at, &config)), subject_of(&latest), "all or none");
+    ask(
+        &mut latest,
+        &format!("CONFIG SET hz 10 tls-cert-file {other} maxclients 500 tls-key-file {key}\r\n"),
+        "+OK\r\n",
+    );
+    assert_ne!(subject_of(&connected(&at, &config)), subject_of(&latest));
+    // What comes with certificates that can't be loaded is not changed either.
+    ask(
+        &mut connect(&at, &config),
+        "CONFIG SET maxclients 400 tls-cert-file /nowhere.pem\r\n",
+        "-ERR CONFIG SET failed",
+    );
+    ask(&mut latest, "CONFIG GET maxclients\r\n", "*2\r\n$10\r\nmaxclients\r\n$3\r\n500\r\n");
+    let [server, key] = ["server.pem", "server.key"].map(|name| authority.file(name).display().to_string());
+    ask(&mut latest, &format!("CONFIG SET tls-key-file {key} tls-cert-file {server}\r\n"), "+OK\r\n");
     let mut memcached = connect(&ours.server.addresses().all_memcached[0], &config);
     ask(&mut memcached, "refresh_certs\r\n", "OK\r\n");
     fs::write(authority.file("server.pem"), "nonsense").unwrap();

@@ -100,6 +100,18 @@ impl Model {
                 self.records.retain(|(of, _), _| db.is_some_and(|db| db != *of));
                 same(observed, &Observed::Done)
             }
+            Action::Swap(with) => {
+                let swapped = |db: u8| match db {
+                    db if db == case.db => *with,
+                    db if db == *with => case.db,
+                    db => db,
+                };
+                let records = std::mem::take(&mut self.records).into_iter();
+                self.records = records.map(|((db, key), record)| ((swapped(db), key), record)).collect();
+                let versions = std::mem::take(&mut self.versions).into_iter();
+                self.versions = versions.map(|((db, key), version)| ((swapped(db), key), version)).collect();
+                same(observed, &Observed::Done)
+            }
             Action::Scan { .. } => self.check_scan(case.db, observed),
             Action::Range { from, direction, count } => {
                 self.check_range(case, (*from, *direction, *count), observed)

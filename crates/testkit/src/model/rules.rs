@@ -57,7 +57,7 @@ impl Model {
             Action::Edit { rule, argument } => {
                 self.check_edit(place, old, (*rule, argument), group, observed)
             }
-            Action::Flush(_) | Action::Scan { .. } | Action::Range { .. } => {
+            Action::Flush(_) | Action::Swap(_) | Action::Scan { .. } | Action::Range { .. } => {
                 Err("an operation on a key".into())
             }
         }

@@ -45,8 +45,8 @@ impl Flight {
         let tokens: Vec<Option<Token>> = cmds.iter().map(|cmd| ledger.token(cmd.key)).collect();
         for (cmd, token) in cmds.iter().zip(&tokens) {
             let kind = op_kind(ledger, &mut batch, cmd, *token, sets_read);
-            if matches!(cmd.kind, CmdKind::Flush { .. }) {
-                batch.push(0, &[], kind);
+            if matches!(cmd.kind, CmdKind::Flush { .. } | CmdKind::Swap) {
+                batch.push(1, &[], kind);
             } else {
                 batch.push(db_of(cmd.key), &key_bytes(cmd.key), kind);
             }
@@ -59,7 +59,8 @@ impl Flight {
 
     /// Whether two batches that are both pending could take effect in either order and it would matter.
     pub fn meets(&self, cmds: &[Cmd]) -> bool {
-        let flush = |cmds: &[Cmd]| cmds.iter().any(|cmd| matches!(cmd.kind, CmdKind::Flush { .. }));
+        let flush =
+            |cmds: &[Cmd]| cmds.iter().any(|cmd| matches!(cmd.kind, CmdKind::Flush { .. } | CmdKind::Swap));
         flush(&self.cmds)
             || flush(cmds)
             || self.cmds.iter().any(|mine| cmds.iter().any(|cmd| cmd.key == mine.key))
@@ -155,6 +156,7 @@ fn op_kind(ledger: &Ledger, batch: &mut Batch, cmd: &Cmd, token: Option<Token>, 
         CmdKind::Expire { to, only, value } => OpKind::Expire { expiry: at(to), condition: only, value },
         CmdKind::Get => OpKind::Get { value: true },
         CmdKind::Flush { db } => OpKind::Flush { db },
+        CmdKind::Swap => OpKind::Swap { with: 2 },
     }
 }
 

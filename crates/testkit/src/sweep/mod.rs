@@ -181,10 +181,10 @@ impl<'a> Setup<'a> {
         live: impl Iterator<Item = &'k u8>,
         manner: &Manner,
     ) -> Result<(), String> {
-        let mut expected = [0; 2];
+        let mut expected = [0; 3];
         live.for_each(|key| expected[usize::from(db_of(*key))] += 1);
         let right = || {
-            let counted = [store.len(0), store.len(1)];
+            let counted = [store.len(0), store.len(1), store.len(2)];
             let fewer = || counted.iter().zip(&expected).all(|(counted, live)| counted <= live);
             counted == expected || manner.evict && fewer()
         };
@@ -193,9 +193,9 @@ impl<'a> Setup<'a> {
             idle = if store.step() == Progress::Worked { 0 } else { idle + 1 };
             steps += 1;
             if idle > IDLE_STEPS || steps > QUIET_STEPS {
-                let (first, second) = (store.len(0), store.len(1));
+                let counted = [store.len(0), store.len(1), store.len(2)];
                 return Err(format!(
-                    "the store counts {first} and {second} keys in two databases, {expected:?} are there"
+                    "the store counts {counted:?} keys in its databases, {expected:?} are there"
                 ));
             }
         }

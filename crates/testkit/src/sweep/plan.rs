@@ -8,11 +8,13 @@ use super::{MediaKind, Resized, Setup, Shape};
 mod command;
 mod lean;
 
-pub(super) use command::{Cmd, CmdKind, Expires, When, db_of, key_bytes, value_bytes};
+pub(super) use command::{Cmd, CmdKind, Expires, When, db_of, exchanged, key_bytes, value_bytes};
 use lean::Lean;
 
-/// Keys of a history.
-pub(super) const KEYS: u8 = 16;
+/// Keys of a history: what operations are drawn of, and four that only an exchange of databases fills.
+pub(super) const KEYS: u8 = 20;
+/// One step in so many is such an exchange.
+const SWAPS: u64 = 60;
 /// Sessions of a history at most.
 pub(super) const SESSIONS: usize = 3;
 /// A jump of the clock. Expiries fall in the middle of one, so that what an engine's clock runs ahead after a restart, some
@@ -189,6 +191,11 @@ impl Planner<'_> {
             return steps.push(self.resize());
         }
         let session = self.rng.below(self.manner.sessions as u64) as usize;
+        // Without a log a crash takes what it likes of either database. Of a cache nobody can say what is where.
+        if self.logged && !self.manner.evict && self.rng.one_in(SWAPS) {
+            let cmds = vec![Cmd { key: 0, kind: CmdKind::Swap }];
+            return steps.push(Step::Batch { session, atomic: false, cmds });
+        }
         match percent {
             0..55 => {
                 let mut batch = self.batch(session);

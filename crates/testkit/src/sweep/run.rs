@@ -278,6 +278,11 @@ impl Driver<'_> {
         if self.lanes[number].flights.len() >= FLIGHTS {
             self.settle()?;
         }
+        if cmds.iter().any(|cmd| matches!(cmd.kind, CmdKind::Swap)) {
+            // What waits for a device ends in the database where it began.
+            self.settle()?;
+            self.coverage.add("exchanges of databases", 1);
+        }
         let atomic = atomic && self.setup.options.durability != Durability::None;
         let mut flight =
             Flight::new(&self.ledger, cmds, atomic, self.recorder.position(), self.setup.subject.sets_read());

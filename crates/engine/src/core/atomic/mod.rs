@@ -58,11 +58,11 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
     /// that is returned.
     pub(super) fn atomic(&mut self, batch: &mut Batch, start: usize, end: usize, known: &mut Known) -> Step {
         let strict = batch.group_at(start).is_none_or(|group| group.strict);
-        let Batch { input, ops, output, replies, bounds, .. } = batch;
+        let Batch { input, ops, output, replies, bounds, databases, .. } = batch;
         // Commands of one step, such as a write of several keys, read what they need.
         let read_bytes_max = if strict { OUTPUT_BYTES_MAX } else { bounds.transaction };
         let limits = self.machine.space.limits();
-        let plan = Plan::new(input, &ops[start..end], &self.shared().hasher, &limits);
+        let plan = Plan::new((input, *databases), &ops[start..end], &self.shared().hasher, &limits);
         let mut ahead = Vec::new();
         let output_start = output.len();
         let now_ms = self.now_ms();

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use terrace_index::Key;
 
+use crate::databases::Databases;
 use crate::decide::needs_value;
 use crate::hash::KeyHasher;
 use crate::op::{Expiry, Op, OpKind, Span};
@@ -55,7 +56,12 @@ pub(super) struct Plan<'a> {
 
 impl<'a> Plan<'a> {
     /// Plans these operations.
-    pub fn new(input: &'a [u8], ops: &[Op], hasher: &KeyHasher, limits: &Limits) -> Self {
+    pub fn new(
+        (input, databases): (&'a [u8], Databases),
+        ops: &[Op],
+        hasher: &KeyHasher,
+        limits: &Limits,
+    ) -> Self {
         let slice = |span: Span| &input[span.start as usize..][..span.len()];
         let inline = limits.inline_bytes.min(INLINE_VALUE_BYTES);
         let mut plan = Self {
@@ -80,7 +86,7 @@ impl<'a> Plan<'a> {
                 plan.steps.push(Step { kind: op.kind, member: None, argument });
                 continue;
             }
-            let key = hasher.key(op.db, bytes);
+            let key = hasher.key(databases.place(op.db), bytes);
             let member = plan.member(key, &mut by_hash);
             let wants = &mut plan.wants[member];
             wants.value |= needs_value(&op.kind);

@@ -1,5 +1,6 @@
 //! `stats`.
 
+mod classes;
 mod general;
 mod settings;
 
@@ -64,14 +65,15 @@ pub(super) fn plan(mut args: Words<'_>, ctx: &Context<'_>) -> Planned {
     })
 }
 
-/// Appends a report to the connection with this id. `items` and `slabs` are empty but for what has a meaning here: there are no slab classes.
+/// Appends a report to the connection with this id.
 pub(super) fn write(report: Report, by: u64, ctx: &Context<'_>, out: &mut Vec<u8>) {
     let state = &ctx.shared.counters.memcached;
     match report {
         Report::General => general::write(ctx, out),
         Report::Settings => settings::write(ctx, out),
-        Report::Items | Report::Extstore => {}
-        Report::Slabs => slabs(ctx, out),
+        Report::Items => classes::items(ctx, out),
+        Report::Slabs => classes::slabs(ctx, out),
+        Report::Extstore => {}
         Report::Sizes => reply::stat(out, "sizes_status", "disabled"),
         Report::Conns => conns(by, ctx, out),
         Report::Detail => state.prefixes.dump(out),
@@ -101,10 +103,4 @@ fn told(address: &Address) -> String {
         Address::Ip(address) => format!("tcp:{address}"),
         Address::Unix(path) => format!("unix:{path}"),
     }
-}
-
-fn slabs(ctx: &Context<'_>, out: &mut Vec<u8>) {
-    let store = ctx.shared.store.stats();
-    reply::stat(out, "active_slabs", 0);
-    reply::stat(out, "total_malloced", store.tiers.iter().map(|tier| tier.used_bytes).sum::<u64>());
 }

@@ -1,7 +1,7 @@
 //! `FUNCTION` and `SCRIPT`: there are no scripts, so that forgetting all of them is done at once.
 
 use super::super::call::{Call, Outcome};
-use super::super::error::wrong_arguments;
+use super::super::error::{Refusal, wrong_arguments};
 use super::super::options::is;
 
 /// `FUNCTION FLUSH [ASYNC | SYNC]`.
@@ -17,6 +17,18 @@ pub(in crate::resp) fn function_flush(call: &mut Call<'_>) -> Outcome {
 
 /// `FUNCTION LIST [LIBRARYNAME pattern] [WITHCODE]`.
 pub(in crate::resp) fn function_list(call: &mut Call<'_>) -> Outcome {
+    let (mut code, mut pattern) = (false, false);
+    let mut options = call.args.from(2);
+    while let Some(option) = options.next() {
+        if !code && is(option, "WITHCODE") {
+            code = true;
+        } else if !pattern && is(option, "LIBRARYNAME") {
+            pattern = true;
+            options.next().ok_or("ERR library name argument was not given")?;
+        } else {
+            return Err(Refusal::from([&b"ERR Unknown argument "[..], option].concat()));
+        }
+    }
     call.late(|answer| answer.encoder.array(0))
 }
 

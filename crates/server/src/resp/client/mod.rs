@@ -74,8 +74,16 @@ pub(super) struct Client {
     pub closing: bool,
     /// The last command's answer tells about the whole store: nothing behind it may be executed before.
     pub pausing: bool,
-    /// The rest of a command that answers once everything before it is safe from power loss.
-    pub when_durable: Option<WriteLate>,
+    /// The rest of a command whose turn is one of its own.
+    pub alone: Option<Alone>,
+}
+
+/// What goes into a batch of its own, which settles once everything before it is safe from power loss.
+pub(super) enum Alone {
+    /// An answer alone.
+    Answer(WriteLate),
+    /// An exchange of these databases.
+    Swap(u8, u8),
 }
 
 impl Client {
@@ -103,7 +111,7 @@ impl Client {
             notes: Vec::new(),
             closing: false,
             pausing: false,
-            when_durable: None,
+            alone: None,
         }
     }
 

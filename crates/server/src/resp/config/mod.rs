@@ -13,6 +13,8 @@ use super::glob;
 use parameters::{PARAMETERS, Parameter, find};
 use value::{Change, Value};
 
+use crate::shared::Shared;
+
 /// `CONFIG GET pattern …`.
 pub(super) fn get(call: &mut Call<'_>) -> Outcome {
     let wanted = |name: &str| {
@@ -38,16 +40,14 @@ pub(super) fn set(call: &mut Call<'_>) -> Outcome {
     if !call.args.len().is_multiple_of(2) {
         return Err("ERR wrong number of arguments for 'config|set' command".into());
     }
-    let wanted = read(call)?;
     let shared = call.ctx.shared;
+    let (tls, others): (Vec<_>, Vec<_>) =
+        read(call)?.into_iter().partition(|(parameter, _)| matches!(parameter.change, Change::Tls(..)));
     let mut done: Vec<(&Parameter, Value)> = Vec::new();
-    for (parameter, value) in wanted {
+    for (parameter, value) in others {
         let before = (parameter.get)(shared);
         if let Err(why) = parameter.change.apply(shared, &value) {
-            for (parameter, before) in done.iter().rev() {
-                // It was the value a moment ago.
-                let _restored = parameter.change.apply(shared, before);
-            }
+            undo(shared, &done);
             return Err(failed(parameter.name.as_bytes(), &why));
         }
         shared.redis.settings.note_changed(parameter.name);
@@ -55,7 +55,35 @@ pub(super) fn set(call: &mut Call<'_>) -> Outcome {
             done.push((parameter, before));
         }
     }
+    // Together, since a certificate is none without its key; and last, so that there is never one to be undone.
+    if let Some((first, _)) = tls.first() {
+        if let Err(why) = change_tls(shared, &tls) {
+            undo(shared, &done);
+            return Err(failed(first.name.as_bytes(), &why));
+        }
+        tls.iter().for_each(|(parameter, _)| shared.redis.settings.note_changed(parameter.name));
+    }
     call.ok()
+}
+
+/// Sets what was changed to what it was a moment ago.
+fn undo(shared: &Shared, done: &[(&Parameter, Value)]) {
+    for (parameter, before) in done.iter().rev() {
+        let _restored = parameter.change.apply(shared, before);
+    }
+}
+
+/// Loads the certificates anew with other options; those in force stay if that fails. To what it is, an option is set to see
+/// files that have changed.
+fn change_tls(shared: &Shared, wanted: &[(&Parameter, Value)]) -> Result<(), String> {
+    let tls = shared.tls.as_ref().ok_or("TLS is not in use: start the server with --tls-cert-file")?;
+    let mut options = tls.options();
+    for (parameter, value) in wanted {
+        if let (Change::Tls(_, set), Value::Text(text)) = (parameter.change, value) {
+            set(&mut options, text)?;
+        }
+    }
+    tls.replace(options).map_err(|error| error.to_string())
 }
 
 /// What is to be set; nothing has changed yet.

@@ -2,11 +2,13 @@
 //! own.
 
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
 
-use super::value::Change::{self, Immutable, Memory, Number, Protected, Text, Tier, Word, YesNo};
+use super::value::Change::{self, Immutable, Memory, Number, Protected, Text, Tier, Tls, Word, YesNo};
 use super::value::memory_bytes;
 use crate::endpoint::Endpoint;
-use crate::options::ServerOptions;
+use crate::limits::{Bound, SoftBound};
+use crate::options::{ServerOptions, SoftLimit};
 use crate::registry::notify;
 use crate::shared::Shared;
 use crate::tls::TlsOptions;
@@ -77,14 +79,14 @@ macro_rules! limit {
 
 /// What the certificates in force were loaded from; a value where there are none. A change loads all files again.
 macro_rules! tls {
-    ($name:literal, $without:literal, $get:expr, $change:expr) => {
+    ($name:literal, $without:literal, $get:expr, $words:expr, $change:expr) => {
         parameter(
             $name,
             |shared| {
                 let get: fn(TlsOptions) -> String = $get;
                 shared.tls.as_ref().map_or($without.into(), |tls| get(tls.options()))
             },
-            $change,
+            Tls($words, $change),
         )
     };
 }
@@ -113,9 +115,11 @@ pub(super) static PARAMETERS: &[Parameter] = &[
     })),
     parameter("bind", |shared| bind(&shared.options), Immutable),
     parameter("client-output-buffer-limit", |shared| {
-        let of = |limit: &crate::limits::Bound| limit.get().unwrap_or(0);
-        let (normal, pubsub) = (of(&shared.limits.output_bytes), of(&shared.limits.subscriber_output_bytes));
-        format!("normal {normal} 0 0 slave 0 0 0 pubsub {pubsub} 0 0")
+        let limits = &shared.limits;
+        let of = |limit: &Bound| limit.get().unwrap_or(0);
+        let all = |hard: &Bound, soft: &SoftBound| format!("{} {} {}", of(hard), of(&soft.bytes), of(&soft.ms) / 1000);
+        let normal = all(&limits.output_bytes, &limits.output_soft);
+        format!("normal {normal} slave 0 0 0 pubsub {}", all(&limits.subscriber_output_bytes, &limits.subscriber_output_soft))
     }, Text(output_limits)),
     parameter("client-query-buffer-limit", |shared| shared.options.command_bytes_max.to_string(), Immutable),
     parameter("databases", |_| terrace_engine::DATABASES.to_string(), Immutable),
@@ -177,13 +181,22 @@ pub(super) static PARAMETERS: &[Parameter] = &[
         shared.wake_workers();
         Ok(())
     })),
-    tls!("tls-auth-clients", "yes", |tls| tls.client_auth.to_string(), Word(&["yes", "no", "optional"], |shared, word| {
-        let client_auth = word.parse()?;
-        change_tls(shared, |tls| tls.client_auth = client_auth)
-    })),
-    tls!("tls-ca-cert-file", "", |tls| shown(tls.ca_file.as_ref()), Text(|shared, text| change_tls(shared, |tls| tls.ca_file = path(text)))),
-    tls!("tls-cert-file", "", |tls| shown(Some(&tls.cert_file)), Text(|shared, text| change_tls(shared, |tls| tls.cert_file = path(text).unwrap_or_default()))),
-    tls!("tls-key-file", "", |tls| shown(tls.key_file.as_ref()), Text(|shared, text| change_tls(shared, |tls| tls.key_file = path(text)))),
+    tls!("tls-auth-clients", "yes", |tls| tls.client_auth.to_string(), &["yes", "no", "optional"], |tls, word| {
+        tls.client_auth = String::from_utf8_lossy(word).parse()?;
+        Ok(())
+    }),
+    tls!("tls-ca-cert-file", "", |tls| shown(tls.ca_file.as_ref()), &[], |tls, text| {
+        tls.ca_file = path(text);
+        Ok(())
+    }),
+    tls!("tls-cert-file", "", |tls| shown(Some(&tls.cert_file)), &[], |tls, text| {
+        tls.cert_file = path(text).unwrap_or_default();
+        Ok(())
+    }),
+    tls!("tls-key-file", "", |tls| shown(tls.key_file.as_ref()), &[], |tls, text| {
+        tls.key_file = path(text);
+        Ok(())
+    }),
     parameter("tls-port", |shared| tls_port(&shared.options).to_string(), Immutable),
     parameter("tracking-table-max-keys", |shared| shared.connections.tracking.keys_max.load(Relaxed).to_string(), Number(0, i64::MAX, |shared, keys| {
         shared.connections.tracking.keys_max.store(keys as usize, Relaxed);
@@ -237,23 +250,13 @@ fn shown(path: Option<&std::path::PathBuf>) -> String {
     path.map_or(String::new(), |path| path.display().to_string())
 }
 
-/// Loads the certificates anew with other options; those in force stay if that fails. To what it is, an option is set to see
-/// files that have changed.
-fn change_tls(shared: &Shared, change: impl FnOnce(&mut TlsOptions)) -> Result<(), String> {
-    let tls = shared.tls.as_ref().ok_or("TLS is not in use: start the server with --tls-cert-file")?;
-    let mut options = tls.options();
-    change(&mut options);
-    tls.replace(options).map_err(|error| error.to_string())
-}
-
 /// A file's name; `None` if it is empty.
 fn path(text: &[u8]) -> Option<std::path::PathBuf> {
     use std::os::unix::ffi::OsStrExt;
     (!text.is_empty()).then(|| std::ffi::OsStr::from_bytes(text).into())
 }
 
-/// `class hard soft seconds ...`. There is a hard limit for clients and one for subscribers; the soft ones are read and not
-/// used, and so are those of replicas.
+/// `class hard soft seconds ...`, for clients and for subscribers; those of replicas are read and not used.
 fn output_limits(shared: &Shared, text: &[u8]) -> Result<(), String> {
     let text = String::from_utf8_lossy(text);
     let words: Vec<&str> = text.split_whitespace().collect();
@@ -263,17 +266,25 @@ fn output_limits(shared: &Shared, text: &[u8]) -> Result<(), String> {
     let mut limits = Vec::new();
     for class in words.chunks(4) {
         let bytes = |text: &str| memory_bytes(text.as_bytes());
-        let (Some(hard), Some(_), Ok(_)) = (bytes(class[1]), bytes(class[2]), class[3].parse::<u32>()) else {
+        let (Some(hard), Some(soft), Ok(seconds)) =
+            (bytes(class[1]), bytes(class[2]), class[3].parse::<u32>())
+        else {
             return Err("Error in hard, soft or soft_seconds setting in buffer limit configuration.".into());
         };
+        let time = Duration::from_secs(seconds.into());
+        let soft = SoftLimit { bytes: usize::try_from(soft).unwrap_or(usize::MAX), time };
+        let all = &shared.limits;
         match class[0].to_ascii_lowercase().as_str() {
-            "normal" => limits.push((&shared.limits.output_bytes, hard)),
-            "pubsub" => limits.push((&shared.limits.subscriber_output_bytes, hard)),
+            "normal" => limits.push((&all.output_bytes, hard, &all.output_soft, soft)),
+            "pubsub" => limits.push((&all.subscriber_output_bytes, hard, &all.subscriber_output_soft, soft)),
             "slave" | "replica" => {}
             _ => return Err("Invalid client class specified in buffer limit configuration.".into()),
         }
     }
-    limits.into_iter().for_each(|(limit, bytes)| limit.set(bytes));
+    for (limit, bytes, soft_limit, soft) in limits {
+        limit.set(bytes);
+        soft_limit.set(soft);
+    }
     shared.wake_workers();
     Ok(())
 }

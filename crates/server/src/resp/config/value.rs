@@ -4,6 +4,7 @@ use terrace::Size;
 use terrace_protocol::resp::parse_integer;
 
 use crate::shared::Shared;
+use crate::tls::TlsOptions;
 
 /// What a parameter takes.
 #[derive(Clone, Copy)]
@@ -24,6 +25,8 @@ pub(super) enum Change {
     Word(&'static [&'static str], fn(&Shared, &'static str) -> Result<(), String>),
     /// Any text.
     Text(fn(&Shared, &[u8]) -> Result<(), String>),
+    /// Of TLS: one of these words, or any text if there are none. All that one command sets are loaded together.
+    Tls(&'static [&'static str], fn(&mut TlsOptions, &[u8]) -> Result<(), String>),
 }
 
 /// A value that was read.
@@ -55,12 +58,11 @@ impl Change {
                 b"no" => Ok(Value::YesNo(false)),
                 _ => Err("argument must be 'yes' or 'no'".into()),
             },
-            Self::Word(words, _) => {
-                let found = words.iter().find(|word| text.eq_ignore_ascii_case(word.as_bytes()));
-                let wrong = || format!("argument(s) must be one of the following: {}", words.join(", "));
-                found.map(|word| Value::Word(word)).ok_or_else(wrong)
+            Self::Word(words, _) => one_of(words, text).map(Value::Word),
+            Self::Tls(words, _) if !words.is_empty() => {
+                one_of(words, text).map(|word| Value::Text(word.as_bytes().to_vec()))
             }
-            Self::Text(_) => Ok(Value::Text(text.to_vec())),
+            Self::Text(_) | Self::Tls(..) => Ok(Value::Text(text.to_vec())),
         }
     }
 
@@ -75,6 +77,11 @@ impl Change {
             _ => Err("can't set immutable config".into()),
         }
     }
+}
+
+fn one_of(words: &[&'static str], text: &[u8]) -> Result<&'static str, String> {
+    let found = words.iter().find(|word| text.eq_ignore_ascii_case(word.as_bytes()));
+    found.copied().ok_or_else(|| format!("argument(s) must be one of the following: {}", words.join(", ")))
 }
 
 fn in_range<T>(value: T, fits: bool, min: i64, max: i64) -> Result<T, String> {

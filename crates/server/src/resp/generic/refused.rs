@@ -10,8 +10,3 @@ pub(in crate::resp) fn sort(call: &mut Call<'_>) -> Outcome {
     )
     .into())
 }
-
-/// `SWAPDB`.
-pub(in crate::resp) fn swapdb(_: &mut Call<'_>) -> Outcome {
-    Err("ERR SWAPDB is not supported: records are kept with the number of their database".into())
-}

@@ -1,6 +1,7 @@
 //! `PFADD`, `PFCOUNT`, `PFMERGE`.
 
 use terrace_engine::{Edit, OpKind, Outcome as Edited, Reply};
+use terrace_protocol::resp::Encoder;
 
 use super::hash::REGISTERS;
 use super::sparse::Corrupted;
@@ -49,7 +50,14 @@ fn add(edit: &mut Edit<'_>) -> Edited {
 /// `PFCOUNT key [key …]`: of one key, and then the estimate is kept in the value; or of what several have in all.
 pub(in crate::resp) fn pfcount(call: &mut Call<'_>) -> Outcome {
     if call.args.len() == 2 {
-        return call.edit(call.arg(1), count, b"");
+        if call.batch.is_atomic() {
+            return call.edit(call.arg(1), count, b"");
+        }
+        call.computed(call.arg(1), show_count)?;
+        // A step of its own, whose answer nobody needs: a store that is full refuses it.
+        let nothing = call.batch.bytes(b"");
+        call.push_edit(call.arg(1), count, nothing);
+        return Ok(());
     }
     let first = call.batch.len();
     call.atomic(|call| {
@@ -66,6 +74,17 @@ pub(in crate::resp) fn pfcount(call: &mut Call<'_>) -> Outcome {
             other => answer.unexpected(other),
         },
     })
+}
+
+fn show_count(encoder: &mut Encoder<'_>, value: Option<&[u8]>) {
+    let Some(value) = value else { return encoder.integer(0) };
+    if value::encoding(value).is_none() {
+        return encoder.error(NO_SUCH_VALUE.as_bytes());
+    }
+    match value::cached(value).map_or_else(|| value::count(value), Ok) {
+        Ok(count) => encoder.integer(count as i64),
+        Err(Corrupted) => encoder.error(CORRUPTED.as_bytes()),
+    }
 }
 
 fn count(edit: &mut Edit<'_>) -> Edited {

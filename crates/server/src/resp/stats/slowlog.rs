@@ -113,7 +113,7 @@ pub(super) fn note(client: &mut Client, batch: &Batch, ctx: &Context<'_>, slower
     let ops = if keyed { ran.first as usize..end(at) } else { 0..0 };
     let keys = ops
         .map(|op| batch.op(op))
-        .filter(|op| !matches!(op.kind, OpKind::Flush { .. } | OpKind::Scan { .. }));
+        .filter(|op| !matches!(op.kind, OpKind::Flush { .. } | OpKind::Swap { .. } | OpKind::Scan { .. }));
     let keys: Vec<&[u8]> =
         keys.map(|op| batch.input(op.key)).take(if command.keys.1 == 1 { 1 } else { usize::MAX }).collect();
     let name = command.full_name.split('|').map(str::as_bytes);

@@ -1,7 +1,6 @@
 //! Commands about the server.
 
 use super::{Command, NONE, command, container, sub};
-use crate::resp::generic::refused;
 use crate::resp::{command as about, config, connection, help, info, keys, monitor};
 
 #[rustfmt::skip]
@@ -10,7 +9,7 @@ pub(super) const ROWS: &[Command] = &[
         .since("2.8.13").cost("O(N) where N is the total number of Redis commands").categories("connection").tips("nondeterministic_output_order"), COMMAND),
     container(command("config", -2, "", NONE, "server", connection::container, "Tells the configuration.")
         .since("2.0.0"), CONFIG),
-    command("dbsize", 1, "readonly fast", NONE, "server", keys::dbsize, "Counts the keys of the database.")
+    command("dbsize", 1, "readonly fast", NONE, "server", keys::dbsize, "Counts the keys of the database; in a transaction those that are there after it.")
         .categories("keyspace").tips("request_policy:all_shards response_policy:agg_sum"),
     command("flushall", -1, "write", NONE, "server", keys::flushall, "Deletes the keys of all databases.")
         .cost("O(N) where N is the total number of keys in all databases").syntax("[ASYNC|SYNC]").categories("dangerous keyspace").tips("request_policy:all_shards response_policy:all_succeeded"),
@@ -19,7 +18,7 @@ pub(super) const ROWS: &[Command] = &[
     command("info", -1, "loading stale", NONE, "server", info::info, "Tells about the server, by section.")
         .syntax("[section...]").categories("dangerous").tips("nondeterministic_output request_policy:all_shards response_policy:special"),
     command("monitor", 1, "admin noscript loading stale", NONE, "server", monitor::monitor, "Shows every command."),
-    command("swapdb", 3, "write fast", NONE, "server", refused::swapdb, "Refused: records are kept with the number of their database.")
+    command("swapdb", 3, "write fast", NONE, "server", keys::swapdb, "Exchanges two databases; not in a transaction.")
         .categories("keyspace dangerous").since("4.0.0").cost("N/A").syntax("index1:integer index2:integer"),
 ];
 

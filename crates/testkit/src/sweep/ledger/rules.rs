@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use terrace_engine::ExpireIf;
 
 use super::{By, EntryId, Expected, Ledger, Prediction, Record, Token};
-use crate::sweep::plan::{Cmd, CmdKind, KEYS, When, db_of, value_bytes};
+use crate::sweep::plan::{Cmd, CmdKind, KEYS, When, db_of, exchanged, value_bytes};
 
 /// The answer, and the new state if there is one.
 type Decision = (Expected, Option<Option<Record>>);
@@ -23,6 +23,12 @@ impl Ledger {
                 // Keys that are not there too: what deleted them may be lost although the flush survives.
                 let flushed = |key: &u8| db.is_none_or(|db| db == db_of(*key));
                 (0..KEYS).filter(flushed).map(|key| (key, None)).collect()
+            }
+            CmdKind::Swap => {
+                let from = |key: u8| Some((key, self.live.get(&exchanged(key)?).cloned()));
+                let effects = (0..KEYS).filter_map(from).collect();
+                self.versions.forget(|key| exchanged(key).is_some());
+                effects
             }
             _ => vec![(cmd.key, new)],
         };
@@ -117,7 +123,7 @@ impl Ledger {
                 (Expected::Touched { expire_at, value: old_value(value) }, (!unchanged).then_some(after))
             }
             CmdKind::Get => (old.map_or(Expected::Miss, |old| Expected::Value(old.clone())), None),
-            CmdKind::Flush { .. } => (Expected::Done, Some(None)),
+            CmdKind::Flush { .. } | CmdKind::Swap => (Expected::Done, Some(None)),
         }
     }
 

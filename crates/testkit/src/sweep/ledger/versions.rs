@@ -24,6 +24,11 @@ impl Versions {
         Self(initial.iter().map(|(key, version)| ((*key, None), *version)).collect())
     }
 
+    /// Keys have records that others wrote.
+    pub fn forget(&mut self, of: impl Fn(u8) -> bool) {
+        self.0.retain(|(key, _), _| !of(*key));
+    }
+
     fn newest(&self, key: u8) -> Option<Token> {
         let mut mine = self.0.range((key, None)..=(key, Some(EntryId::MAX)));
         mine.next_back().map(|((_, writer), version)| Token { writer: *writer, version: *version })

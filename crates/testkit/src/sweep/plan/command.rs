@@ -3,6 +3,9 @@
 use terrace_engine::ExpireIf;
 use terrace_media_sim::Rng;
 
+/// Keys that operations are drawn of.
+const DRAWN: u8 = 16;
+
 /// One operation of a batch.
 #[derive(Clone, Copy, Debug)]
 pub(in super::super) struct Cmd {
@@ -13,14 +16,41 @@ pub(in super::super) struct Cmd {
 /// What it does. Stamps make every value and every expiry one of a kind.
 #[derive(Clone, Copy, Debug)]
 pub(in super::super) enum CmdKind {
-    Set { len: usize, stamp: u32, expires: Option<Expires>, when: When, old: bool },
-    SetNumber { stamp: u32 },
-    Delete { when: When, old: bool },
-    Append { len: usize, stamp: u32, front: bool, create: bool, when: When },
-    Incr { by: u32 },
-    Expire { to: Option<Expires>, only: ExpireIf, value: bool },
+    Set {
+        len: usize,
+        stamp: u32,
+        expires: Option<Expires>,
+        when: When,
+        old: bool,
+    },
+    SetNumber {
+        stamp: u32,
+    },
+    Delete {
+        when: When,
+        old: bool,
+    },
+    Append {
+        len: usize,
+        stamp: u32,
+        front: bool,
+        create: bool,
+        when: When,
+    },
+    Incr {
+        by: u32,
+    },
+    Expire {
+        to: Option<Expires>,
+        only: ExpireIf,
+        value: bool,
+    },
     Get,
-    Flush { db: Option<u8> },
+    Flush {
+        db: Option<u8>,
+    },
+    /// Exchanges databases 1 and 2. Alone in its batch.
+    Swap,
 }
 
 /// When a write goes ahead.
@@ -47,18 +77,28 @@ impl CmdKind {
             Self::Set { when, old, .. } => *when == When::Always && !old,
             Self::Delete { when, old } => *when == When::Always && !old,
             Self::SetNumber { .. } | Self::Get | Self::Flush { .. } => true,
-            Self::Append { .. } | Self::Incr { .. } | Self::Expire { .. } => false,
+            Self::Append { .. } | Self::Incr { .. } | Self::Expire { .. } | Self::Swap => false,
         }
     }
 }
 
-/// The database of a key.
+/// The database of a key. The keys from [`DRAWN`] on are those of database 1 in database 2, where an exchange puts them.
 pub(in super::super) fn db_of(key: u8) -> u8 {
-    u8::from(key % 4 == 3)
+    if key >= DRAWN { 2 } else { u8::from(key % 4 == 3) }
+}
+
+/// The same key in the other one of two databases that are exchanged.
+pub(in super::super) fn exchanged(key: u8) -> Option<u8> {
+    match db_of(key) {
+        0 => None,
+        1 => Some(DRAWN + key / 4),
+        _ => Some((key - DRAWN) * 4 + 3),
+    }
 }
 
 /// The bytes of a key.
 pub(in super::super) fn key_bytes(key: u8) -> Vec<u8> {
+    let key = if key >= DRAWN { (key - DRAWN) * 4 + 3 } else { key };
     let mut bytes = format!("key{key}").into_bytes();
     bytes.resize(bytes.len() + usize::from(key) * 5 % 37, b'.');
     bytes
