@@ -97,15 +97,20 @@ impl Worker {
                 match connection.due_ms(ctx) {
                     Some(due_ms) if due_ms <= ctx.now_ms => {
                         let counters = &ctx.shared.counters;
-                        if connection.output_due_ms(ctx).is_some_and(|due_ms| due_ms <= ctx.now_ms) {
+                        let counter = if connection
+                            .output_due_ms(ctx)
+                            .is_some_and(|due_ms| due_ms <= ctx.now_ms)
+                        {
                             tracing::warn!("a client has read its answers too slowly for too long; closing");
-                            counters.closed_output.fetch_add(1, Relaxed);
+                            &counters.closed_output
                         } else {
-                            counters.closed_idle.fetch_add(1, Relaxed);
                             connection.was_idle = true;
-                        }
+                            &counters.closed_idle
+                        };
                         connection.end();
                         self.after(key, ctx);
+                        // Who sees the number finds it gone.
+                        counter.fetch_add(1, Relaxed);
                     }
                     Some(due_ms) => self.sweep.earliest_ms = self.sweep.earliest_ms.min(due_ms),
                     None => {}
