@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! in each copy of the manifest, behind the count of written slots
-//! 216 magic "TRCSIZES"   224 bytes of the tier            232 crc of store id and 216..232:u32   zero
-//! 240 magic "TRCMIDDL"   248 bytes of the space's tier    256 crc of store id and 240..256:u32   zero     block media alone
+//! 232 magic "TRCSIZES"   240 bytes of the tier            248 crc of store id and 232..248:u32   zero
+//! 256 magic "TRCMIDDL"   264 bytes of the space's tier    272 crc of store id and 256..272:u32   zero     block media alone
 //!                            between DRAM and this one
 //! ```
 //!

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! in each copy of the manifest, behind it
-//! 192 magic "TRCSLOTS"   200 slots known to have been written   208 crc of store id and 192..208:u32   212.. zero
+//! 208 magic "TRCSLOTS"   216 slots known to have been written   224 crc of store id and 208..224:u32   228.. zero
 //! ```
 //!
 //! A lower slot that reads as zeros has lost what it held: freeing a block clears two words and leaves the rest.

@@ -1,5 +1,6 @@
 //! Decoders of single structures, with their checksums made right: what is decoded encodes to the same again.
 
+use terrace_engine::databases::Databases;
 use terrace_engine::manifest::{MANIFEST_BYTES, Manifest};
 use terrace_engine::record::RecordView;
 use terrace_media::{SUPERBLOCK_BYTES, Superblock};
@@ -18,7 +19,11 @@ pub(in crate::fuzz) static MANIFEST: Target = Target {
         let mut bytes = [0; MANIFEST_BYTES];
         bytes[..input.len().min(MANIFEST_BYTES)].copy_from_slice(&input[..input.len().min(MANIFEST_BYTES)]);
         bytes[..8].copy_from_slice(b"TRCMANI1");
-        bytes[188..].fill(0);
+        bytes[MANIFEST_BYTES - 4..].fill(0);
+        // No two databases lie in one place.
+        let word = u64::from_le_bytes(std::array::from_fn(|i| bytes[MANIFEST_BYTES - 24 + i]));
+        let databases = Databases::from_word(word).unwrap_or_default();
+        bytes[MANIFEST_BYTES - 24..MANIFEST_BYTES - 16].copy_from_slice(&databases.word().to_le_bytes());
         seal::manifest(&mut bytes);
         let manifest = Manifest::decode(&bytes).ok_or("its checksum is right")?;
         if Manifest::decode(&manifest.encode()) != Some(manifest) {

@@ -3,6 +3,8 @@
 
 use std::ops::Range;
 
+use terrace_engine::manifest::MANIFEST_BYTES;
+
 use super::layout::{Layout, footer, groups, put, record_at, slots, u32_at, u64_at};
 
 const USED: u32 = u32::from_le_bytes(*b"USED");
@@ -65,7 +67,7 @@ fn log_block(layout: &Layout, number: u32, offset: u64, block: &mut [u8], stale:
 /// A tier: manifests and blocks.
 pub(super) fn tier(layout: &Layout, tier: &mut [u8]) {
     for copy in [0, layout.manifest_unit] {
-        manifest(&mut tier[copy..copy + 192]);
+        manifest(&mut tier[copy..copy + MANIFEST_BYTES]);
     }
     for slot in 0..layout.blocks(tier.len()) {
         let place = layout.block(slot);
@@ -76,8 +78,9 @@ pub(super) fn tier(layout: &Layout, tier: &mut [u8]) {
 /// One copy of the manifest.
 pub(super) fn manifest(bytes: &mut [u8]) {
     if bytes.starts_with(b"TRCMANI1") {
-        let crc = crc32c::crc32c(&bytes[..184]);
-        put(bytes, 184, &crc.to_le_bytes());
+        let at = MANIFEST_BYTES - 8;
+        let crc = crc32c::crc32c(&bytes[..at]);
+        put(bytes, at, &crc.to_le_bytes());
     }
 }
 
