@@ -45,7 +45,7 @@ impl Lean {
             conditions: one_of(&[0, 15, 50]),
             restarts: one_of(&[0, 0, 2, 6]),
             jumps: one_of(&[0, 2, 6]),
-            flushes: one_of(&[0, 0, 0, 2, 30]),
+            flushes: one_of(&[0, 0, 0, 1, 4]),
             background: one_of(&[1, 3, 6]),
             keys: one_of(&[3, 6, 12, 16]),
             settles: false,
