@@ -1,5 +1,7 @@
 //! Operations that wait: for a device, or behind an earlier one on the same key.
 
+use std::collections::BTreeMap;
+
 use terrace_index::{Address, Key, Verdict};
 
 use crate::record::{Head, RecordView};
@@ -53,7 +55,9 @@ impl Wanted {
 pub(crate) struct Known {
     records: Vec<(Address, u64, Fact)>,
     /// Extents by the version of the record that described each: the bytes, or why they can't be had.
-    extents: Vec<(u64, Result<Vec<u8>, Loss>)>,
+    extents: BTreeMap<u64, Result<Vec<u8>, Loss>>,
+    /// What they take.
+    extents_bytes: usize,
     /// The version whose extent is being read.
     pub extent_version: u64,
     /// The version whose extent was found to have moved.
@@ -98,20 +102,23 @@ impl Known {
     }
     /// What is known of the extent that the record of this version describes.
     pub fn extent(&self, version: u64) -> Option<Result<&[u8], Loss>> {
-        let (_, extent) = self.extents.iter().find(|(of, _)| *of == version)?;
-        Some(extent.as_deref().map_err(|loss| *loss))
+        Some(self.extents.get(&version)?.as_deref().map_err(|loss| *loss))
     }
     /// What all extents take.
     pub fn extents_bytes(&self) -> usize {
-        let bytes = |extent: &Result<Vec<u8>, Loss>| extent.as_ref().map_or(0, Vec::len);
-        self.extents.iter().map(|(_, extent)| bytes(extent)).sum()
+        self.extents_bytes
     }
     pub fn add_extent(&mut self, version: u64, extent: Result<Vec<u8>, Loss>) {
-        self.extents.push((version, extent));
+        let bytes = |extent: &Result<Vec<u8>, Loss>| extent.as_ref().map_or(0, Vec::len);
+        self.extents_bytes += bytes(&extent);
+        if let Some(before) = self.extents.insert(version, extent) {
+            self.extents_bytes -= bytes(&before);
+        }
     }
     /// Gives the extents' memory back, those of records that were replaced meanwhile among them.
     pub fn forget_extents(&mut self) {
         self.extents.clear();
+        self.extents_bytes = 0;
     }
     /// The record at an address as it was read before, if that still holds.
     #[inline]

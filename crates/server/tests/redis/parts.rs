@@ -114,6 +114,56 @@ fn one_transaction_is_bounded_and_then_does_nothing() {
     ours.stop();
 }
 
+/// Large values are looked for together before a transaction is decided: those that it changes first are told as it left them.
+#[test]
+fn a_transaction_reads_large_values_as_it_left_them() {
+    let ours = Ours::start();
+    let mut client = Client::connect(ours.address);
+    let value = |letter: &str| letter.repeat(100_000);
+    for letter in ["a", "b", "c", "d", "e", "f"] {
+        assert_eq!(client.ask(&["SET", letter, &value(letter)]), ok());
+    }
+    assert_eq!(client.ask(&["WATCH", "f"]), ok());
+    assert_eq!(client.ask(&["MULTI"]), ok());
+    let commands: [&[&str]; 12] = [
+        &["SET", "b", "new"],
+        &["GET", "a"],
+        &["GET", "b"],
+        &["APPEND", "c", "!"],
+        &["GET", "c"],
+        &["DEL", "d"],
+        &["GET", "d"],
+        &["GETDEL", "e"],
+        &["GET", "e"],
+        &["GET", "f"],
+        &["GET", "a"],
+        &["GET", "none"],
+    ];
+    for command in commands {
+        assert_eq!(client.ask(command), Value::Simple(b"QUEUED".to_vec()));
+    }
+    let expected = [
+        ok(),
+        bulk(&value("a")),
+        bulk("new"),
+        Value::Integer(100_001),
+        bulk(&(value("c") + "!")),
+        Value::Integer(1),
+        Value::Null,
+        bulk(&value("e")),
+        Value::Null,
+        bulk(&value("f")),
+        bulk(&value("a")),
+        Value::Null,
+    ];
+    let Value::Array(got) = client.ask(&["EXEC"]) else { panic!("no array") };
+    assert_eq!(got.len(), expected.len());
+    for (i, (got, expected)) in got.iter().zip(&expected).enumerate() {
+        assert!(got == expected, "answer {i}");
+    }
+    ours.stop();
+}
+
 /// 128 MiB of answers, of which the server holds little: to a client that reads late, while another one is served.
 #[test]
 fn large_answers_take_little_memory_and_delay_nobody() {

@@ -123,9 +123,16 @@ impl<'a> Drafts<'a> {
         scratch: &mut Scratch,
         output: &mut Vec<u8>,
     ) -> Result<Vec<Reply>, Stop> {
+        // Each pass would copy what is known once more, to end at the next value that is not.
+        if known.extents_bytes() > 0 {
+            let unknown = self.unknown(group, known, 0);
+            if !unknown.is_empty() {
+                return Err(Stop::OldExtents(unknown));
+            }
+        }
         scratch.carry.clear();
         let mut replies = Vec::with_capacity(group.plan.steps.len());
-        for step in &group.plan.steps {
+        for (i, step) in group.plan.steps.iter().enumerate() {
             let reply = match step.member {
                 None => too_long(&step.kind, group.limits.key_bytes),
                 Some(_) if step.argument.len() as u64 > group.limits.value_bytes => {
@@ -134,7 +141,15 @@ impl<'a> Drafts<'a> {
                 Some(_) if output.len() - group.output_start > group.read_bytes_max => {
                     return Err(Stop::All(group.too_long()));
                 }
-                Some(member) => self.one(member, step, group, known, scratch, output)?,
+                Some(member) => match self.one(member, step, group, known, scratch, output) {
+                    Err(Stop::OldExtents(mut wanted)) => {
+                        let (first, _) = wanted[0];
+                        let others = self.unknown(group, known, i + 1).into_iter();
+                        wanted.extend(others.filter(|(version, _)| *version != first));
+                        return Err(Stop::OldExtents(wanted));
+                    }
+                    reply => reply?,
+                },
             };
             if let Reply::Error(_) = reply {
                 if group.strict {
@@ -145,6 +160,31 @@ impl<'a> Drafts<'a> {
             replies.push(reply);
         }
         Ok(replies)
+    }
+
+    /// The old values that operations from this one on are asked for, whatever those before them do, and whose bytes are not known:
+    /// of the keys that are read before anything else is done to them.
+    fn unknown(&self, group: &Group<'a>, known: &Known, from: usize) -> Vec<(u64, Vec<u8>)> {
+        let mut met = vec![false; self.drafts.len()];
+        let mut unknown = Vec::new();
+        for step in &group.plan.steps[from..] {
+            let Some(member) = step.member else { continue };
+            let is_first = !std::mem::replace(&mut met[member], true);
+            let draft = &self.drafts[member];
+            let is_extent = draft.present
+                && !draft.damaged
+                && matches!(draft.bytes, Bytes::Old)
+                && draft.found.is_extent();
+            let version = draft.found.head.version;
+            if is_first
+                && is_extent
+                && matches!(step.kind, OpKind::Get { value: true })
+                && known.extent(version).is_none()
+            {
+                unknown.push((version, draft.found.bytes.clone()));
+            }
+        }
+        unknown
     }
 
     fn one(
@@ -171,7 +211,7 @@ impl<'a> Drafts<'a> {
                     Some(Err(loss)) => return Ok(Reply::Error(lost(loss))),
                     None => {
                         let (version, description) = (draft.found.head.version, draft.found.bytes.clone());
-                        return Err(Stop::OldExtent(version, description));
+                        return Err(Stop::OldExtents(vec![(version, description)]));
                     }
                 }
             }

@@ -37,8 +37,8 @@ enum Stop {
     Read(Vec<Wanted>),
     /// Room for records of so many words is needed.
     Room(Vec<usize>),
-    /// The old value of this version is an extent, with this description, and its bytes are needed.
-    OldExtent(u64, Vec<u8>),
+    /// The old values of these versions are extents, with these descriptions, and their bytes are needed.
+    OldExtents(Vec<(u64, Vec<u8>)>),
     /// These values are too long for records: store them first.
     NewExtents(Vec<(usize, Vec<u8>)>),
     /// All of the group is answered so.
@@ -81,11 +81,8 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
                 Err(Stop::Read(unread)) => break Step::Read(unread),
                 Err(Stop::All(reply)) => break Step::Done(reply),
                 Err(Stop::Room(needed)) => sizes = needed,
-                Err(Stop::OldExtent(..)) if known.extents_bytes() > read_bytes_max => {
-                    break Step::Done(group.too_long());
-                }
-                Err(Stop::OldExtent(version, description)) => {
-                    if let Err(step) = self.open_old_extent(version, description, known) {
+                Err(Stop::OldExtents(wanted)) => {
+                    if let Err(step) = self.open_old_extents(wanted, &group, known) {
                         break step;
                     }
                 }
@@ -230,7 +227,22 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
         Ok(answers)
     }
 
-    /// Brings an old value's bytes to `known`; `Err`: what the operations come to instead.
+    /// Brings old values' bytes to `known`; `Err`: what the operations come to instead.
+    fn open_old_extents(
+        &mut self,
+        wanted: Vec<(u64, Vec<u8>)>,
+        group: &Group<'_>,
+        known: &mut Known,
+    ) -> Result<(), Step> {
+        for (version, description) in wanted {
+            if known.extents_bytes() > group.read_bytes_max {
+                return Err(Step::Done(group.too_long()));
+            }
+            self.open_old_extent(version, description, known)?;
+        }
+        Ok(())
+    }
+
     fn open_old_extent(&mut self, version: u64, description: Vec<u8>, known: &mut Known) -> Result<(), Step> {
         let mut bytes = Vec::new();
         match self.machine.space.fetch_extent(&description, &mut bytes) {
