@@ -124,12 +124,7 @@ impl Model {
         }
         let token = self.items[&meta.key].token;
         let mut shown = Item { token, ..before.clone() };
-        let mut parts = Vec::new();
-        if meta.has(b'v') {
-            say(&mut parts, format!("VA {}", before.value.len()));
-        } else {
-            say(&mut parts, "HD");
-        }
+        let mut parts = found(meta, before.value.len());
         for (letter, argument) in &meta.flags {
             match letter {
                 b'T' => shown.at = expiry(signed(argument).unwrap_or(0)),
@@ -247,14 +242,9 @@ impl Model {
         };
         self.put(&meta.key, item);
         let mut shown = self.items[&meta.key].clone();
-        let mut parts = Vec::new();
         let digits = after.to_string();
         let digits_len = digits.len();
-        if meta.has(b'v') {
-            say(&mut parts, format!("VA {}", digits.len()));
-        } else {
-            say(&mut parts, "HD");
-        }
+        let mut parts = found(meta, digits_len);
         for (letter, argument) in &meta.flags {
             match letter {
                 b'T' => shown.at = expiry(signed(argument).unwrap_or(0)),
@@ -276,4 +266,15 @@ impl Model {
         }
         (created || !meta.has(b'q')).then_some(Expect::Parts(parts))
     }
+}
+
+/// How the answer of a record that is there begins, its value having so many bytes.
+fn found(meta: &Meta, value_bytes: usize) -> Vec<Part> {
+    let mut parts = Vec::new();
+    if meta.has(b'v') {
+        say(&mut parts, format!("VA {value_bytes}"));
+    } else {
+        say(&mut parts, "HD");
+    }
+    parts
 }
