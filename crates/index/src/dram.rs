@@ -55,6 +55,7 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for Counting<A> {
 }
 
 /// Notes a mapping of an index.
+#[cfg(not(shuttle))]
 pub(crate) fn mapped(start: *const u8, bytes: usize) {
     if COUNTING.load(Relaxed) {
         MAPPED.lock().push((start.addr(), bytes));
@@ -62,6 +63,7 @@ pub(crate) fn mapped(start: *const u8, bytes: usize) {
 }
 
 /// Forgets one that is about to go.
+#[cfg(not(shuttle))]
 pub(crate) fn unmapped(start: *const u8) {
     if COUNTING.load(Relaxed) {
         MAPPED.lock().retain(|(mapping, _)| *mapping != start.addr());
