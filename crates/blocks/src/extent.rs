@@ -73,14 +73,24 @@ impl<L: Lower> Blocks<L> {
         }
     }
 
+    /// Blocks that so many bytes of a large value fill at most, if the open one has no rest for them.
+    pub fn extent_blocks(&self, bytes: usize) -> usize {
+        bytes.div_ceil(self.block_bytes - Self::first_piece() as usize)
+    }
+
+    /// Where the first piece of a block starts.
+    fn first_piece() -> u32 {
+        (BLOCK_HEADER_BYTES as u32).next_multiple_of(L::UNIT as u32)
+    }
+
     /// Takes places for `total` bytes; each with where its bytes start.
     fn reserve_pieces(&self, total: usize) -> Result<Vec<(Piece, usize)>, Option<Room>> {
         let block = self.block_bytes as u32;
-        let first = (BLOCK_HEADER_BYTES as u32).next_multiple_of(L::UNIT as u32);
+        let first = Self::first_piece();
         let mut open = self.extents.open.lock();
         // All blocks or none: several takers of a few each would give them back and take them again for ever.
         let rest = open.map_or(0, |(_, used)| block.saturating_sub(used)) as usize;
-        let wanted = total.saturating_sub(rest).div_ceil((block - first) as usize);
+        let wanted = self.extent_blocks(total.saturating_sub(rest));
         if self.free.slots.lock().len() < self.reserve() + wanted {
             self.free.hungry.store(true, SeqCst);
             self.free.wanted.fetch_max(wanted, SeqCst);

@@ -56,6 +56,8 @@ pub enum Class {
     Write,
     /// Deletes and other writes that let space be reclaimed: they may use the reserve.
     Release,
+    /// Records that the log brought back: they were let in once, so they may use all there is.
+    Restore,
 }
 
 /// A read that was started for a session has come to an end.

@@ -214,7 +214,7 @@ impl Space for DramSpace {
     }
     fn prepare(&self, _local: &mut Local, records: &[usize], class: Class) -> Room {
         let used = self.used_bytes.load(Relaxed);
-        if class == Class::Release || used + records.iter().sum::<usize>() as u64 * 8 <= self.capacity_bytes {
+        if class != Class::Write || used + records.iter().sum::<usize>() as u64 * 8 <= self.capacity_bytes {
             Room::Ready
         } else {
             Room::Full

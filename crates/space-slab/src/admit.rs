@@ -26,13 +26,23 @@ impl<L: Lower> SlabSpace<L> {
     /// Whether a write may make more bytes dirty now.
     #[inline]
     pub(crate) fn has_credit(&self, class: Class) -> bool {
-        let overdraft = if class == Class::Write { 0 } else { self.overdraft.load(Relaxed) };
+        let overdraft = match class {
+            Class::Write => 0,
+            Class::Release => self.overdraft.load(Relaxed),
+            // Nothing of them has to be written before there is a slot for them.
+            Class::Restore => return true,
+        };
         self.credit.load(Relaxed) > -overdraft
     }
     /// A slot of so many bytes is dirty now.
     #[inline]
     pub(crate) fn take_credit(&self, bytes: usize) {
         self.credit.fetch_sub((bytes + ENTRY_BYTES) as i64, Relaxed);
+    }
+
+    /// Of a block, counted on for records and what describes them.
+    fn usable_bytes(&self) -> u64 {
+        (self.blocks.block_bytes - BLOCK_HEADER_BYTES - TRAILER_BYTES) as u64 * USABLE_PERCENT / 100
     }
 
     /// Stores a large value, if there is room for it beside what is dirty: it takes blocks that this counts on.
@@ -42,7 +52,10 @@ impl<L: Lower> SlabSpace<L> {
         parts: &[&[u8]],
         description: &mut Vec<u8>,
     ) -> Result<(), Option<Room>> {
-        let total = parts.iter().map(|part| part.len() as u64).sum::<u64>() + self.blocks.block_bytes as u64;
+        // Whole blocks, as they are counted when they are free: where a block's header is much of it, bytes would leave the
+        // tier with less than is kept for deletes.
+        let blocks = self.blocks.extent_blocks(parts.iter().map(|part| part.len()).sum());
+        let total = blocks as u64 * self.usable_bytes();
         // Before the credit: another one takes from that, which is no verdict.
         let judged = *self.judged.lock();
         if self.credit.load(Relaxed) < total as i64 {
@@ -83,8 +96,7 @@ impl<L: Lower> SlabSpace<L> {
         // What lands while this counts is aloft, too.
         let was_aloft = self.is_aloft();
         let free = self.blocks.free.slots.lock().len();
-        let usable =
-            (self.blocks.block_bytes - BLOCK_HEADER_BYTES - TRAILER_BYTES) as u64 * USABLE_PERCENT / 100;
+        let usable = self.usable_bytes();
         // The last blocks are defragmentation's.
         let at_once = counted(free.saturating_sub(Self::KEEP) as u64 * usable);
         let sums = Sums {

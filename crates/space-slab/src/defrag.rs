@@ -7,9 +7,9 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::Ordering::*;
 
 use terrace_blocks::{Block, ENTRY_BYTES, FooterEntry, Freeing, Image, Listed, Lower, Place, State};
-use terrace_engine::Progress;
 use terrace_engine::record::{Kind, NewRecord};
 use terrace_engine::space::Context;
+use terrace_engine::{Barrier, Progress};
 use terrace_index::{Address, Change, Index, Key, Lookup, Verdict};
 
 use crate::location::Location;
@@ -40,6 +40,8 @@ pub(crate) struct Defrag {
     best: i64,
     /// Victims since it was that, or since there were blocks enough.
     futile: usize,
+    /// Where a tier that shrinks is to end, and what must be safe before it does.
+    pub(crate) ending: Option<(usize, Barrier)>,
 }
 
 impl Defrag {

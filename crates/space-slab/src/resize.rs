@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! grow     medium longer, synced --> size stored --> its blocks are free
-//! shrink   no block behind the end is taken --> pages and blocks of large values there move --> size stored --> medium cut
+//! shrink   no block behind the end is taken --> pages and blocks of large values there move
+//!             --> what went meanwhile is gone for good --> size stored --> medium cut
 //! ```
 //!
 //! In which order this is safe: `size.rs` and `moved.rs` of `terrace_blocks`. Pages are emptied as by defragmentation, and freed by
@@ -81,6 +82,7 @@ impl<L: Lower> SlabSpace<L> {
         }
         self.blocks.set_end(count as u32);
         steps.defrag.unreadable.clear();
+        steps.defrag.ending = None;
         Ok(())
     }
 
@@ -144,11 +146,12 @@ impl<L: Lower> SlabSpace<L> {
         let finished = {
             // Who launches may take a block behind the end.
             let _nobody_launches = self.flights.lock();
-            self.blocks.finish_shrinking()
+            if self.may_end(defrag, context) { self.blocks.finish_shrinking() } else { Ok(false) }
         };
         match finished {
             Ok(true) => {
                 self.details.resizes.fetch_add(1, Relaxed);
+                defrag.ending = None;
                 return true;
             }
             Ok(false) => {}
@@ -188,6 +191,25 @@ impl<L: Lower> SlabSpace<L> {
             }
         }
         false
+    }
+
+    /// Whether nothing is left behind the end, and what went to make that so can't come back. Deletes are not answered for here, and
+    /// the machine's own, evictions, are not synced by anybody: a crash may take them, and then the shorter tier had to take
+    /// what they had made room for.
+    fn may_end(&self, defrag: &mut Defrag, context: &dyn Context) -> bool {
+        if self.blocks.to_move() > 0 {
+            return false;
+        }
+        let end = self.blocks.usable();
+        match &defrag.ending {
+            Some((last, gone)) if *last == end => context.barrier_passed(gone),
+            _ => {
+                let gone = context.barrier();
+                let passed = context.barrier_passed(&gone);
+                defrag.ending = Some((end, gone));
+                passed
+            }
+        }
     }
 
     /// A free block behind the end, for what is dirty when there is none before it: that was let in when there were, and moving

@@ -69,15 +69,20 @@ impl<L: Lower> Local<L> {
 impl<L: Lower> SlabSpace<L> {
     #[inline]
     pub(crate) fn prepare_slots(&self, local: &mut Local<L>, records: &[usize], class: Class) -> Room {
-        let refused = if class == Class::Write { &self.blocks.free.full } else { &self.blocks.free.stuck };
-        if refused.load(Relaxed) || (class == Class::Write && self.index_has_dram()) {
+        let refused = match class {
+            Class::Write => self.blocks.free.full.load(Relaxed) || self.index_has_dram(),
+            Class::Release => self.blocks.free.stuck.load(Relaxed),
+            Class::Restore => false,
+        };
+        if refused {
             Room::Full
         } else if self.rounds.held.load(SeqCst) == 0 && self.has_credit(class) && self.reserve(local, records)
         {
             Room::Ready
         } else {
             self.blocks.free.hungry.store(true, SeqCst);
-            Room::Wait
+            let stuck = class == Class::Restore && self.blocks.free.stuck.load(Relaxed);
+            if stuck { Room::Full } else { Room::Wait }
         }
     }
 

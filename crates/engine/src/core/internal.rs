@@ -13,6 +13,9 @@ use crate::reply::{OpError, Reply};
 use crate::session::{Progress, Removal, StoreError};
 use crate::space::{Class, Room, Space, Under};
 
+/// How often in a row a space without any work to do says that it is full before recovery believes it.
+const REFUSALS: u32 = 8;
+
 impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
     /// Appends a record that the log brought back, with its version, to the space and the index. Not logged again: its old
     /// log block is kept until the page is persisted. No other record of its key is in the index.
@@ -21,21 +24,23 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
         self.machine.shared.epochs.enter(self.slot);
         let record = view.to_new();
         let words = record.words();
+        let mut refused = 0;
         loop {
-            match machine.space.prepare(&mut self.local, &[words], Class::Release) {
-                Room::Ready => break,
-                Room::Wait => {
-                    self.leave();
-                    machine.work();
-                    self.machine.shared.epochs.enter(self.slot);
-                }
-                Room::Full => {
-                    self.leave();
-                    return Err(StoreError::Options(
-                        "the log holds more than the lower tier has room for: open the store with a larger one".into(),
-                    ));
-                }
+            let room = machine.space.prepare(&mut self.local, &[words], Class::Restore);
+            if room == Room::Ready {
+                break;
             }
+            self.leave();
+            // What is full may still be able to write down what is dirty.
+            let idle = machine.work() == Progress::Idle || machine.space.has_failed();
+            refused = if room == Room::Full && idle { refused + 1 } else { 0 };
+            if refused > REFUSALS {
+                return Err(StoreError::Options(
+                    "the log holds more than the lower tier has room for: open the store with a larger one"
+                        .into(),
+                ));
+            }
+            self.machine.shared.epochs.enter(self.slot);
         }
         let (address, _) = machine.space.put(&mut self.local, Under::Nothing, &record);
         let key = machine.shared.hasher.key(record.db, record.key);
