@@ -99,7 +99,8 @@ impl<L: Lower> Blocks<L> {
                 if view.head.expire_at != 0 {
                     min_expire = min_expire.min(view.head.expire_at);
                 }
-                footer.push(FooterEntry { hash, version, check, offset: at as u32, kind, db });
+                let expires = view.head.expire_at != 0;
+                footer.push(FooterEntry { hash, version, check, offset: at as u32, kind, db, expires });
             }
             max_version = max_version.max(version);
             image[at + 16..at + 20].copy_from_slice(&crc.to_le_bytes());

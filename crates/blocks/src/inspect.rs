@@ -358,5 +358,6 @@ pub fn footer_entry(view: &RecordView<'_>, offset: u32, hasher: KeyHasher) -> Fo
         Kind::Poison => (u64_at(view.key, 0), u32_at(view.key, 8)),
         _ => (hasher.key(db, view.key).hash, hasher.check(db, view.key)),
     };
-    FooterEntry { hash, version: view.head.version, check, offset, kind, db }
+    let (version, expires) = (view.head.version, view.head.expire_at != 0);
+    FooterEntry { hash, version, check, offset, kind, db, expires }
 }

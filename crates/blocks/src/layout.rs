@@ -239,6 +239,8 @@ pub struct FooterEntry {
     pub kind: Kind,
     /// The database.
     pub db: u8,
+    /// Whether the record has an expiry.
+    pub expires: bool,
 }
 
 impl FooterEntry {
@@ -247,7 +249,10 @@ impl FooterEntry {
         let mut bytes = [0; ENTRY_BYTES];
         put(&mut bytes, 0, self.hash);
         put(&mut bytes, 8, self.version);
-        let place = u64::from(self.offset >> 3) | (self.kind as u64) << 22 | u64::from(self.db) << 24;
+        let place = u64::from(self.offset >> 3)
+            | (self.kind as u64) << 22
+            | u64::from(self.db & 15) << 24
+            | u64::from(self.expires) << 28;
         put(&mut bytes, 16, u64::from(self.check) | place << 32);
         bytes
     }
@@ -267,6 +272,7 @@ impl FooterEntry {
             offset: ((place & 0x3f_ffff) << 3) as u32,
             kind,
             db: (place >> 24 & 15) as u8,
+            expires: place >> 28 & 1 == 1,
         }
     }
 }
@@ -337,8 +343,9 @@ mod tests {
             (&b"TRCB"[..], u64::from_le_bytes(*b"TRCBLOCK") >> 32 ^ 0x22)
         );
         assert_eq!((u64_at(&bytes, 8), u64_at(&bytes, 16), u64_at(&bytes, 24)), (0x11, 0x22, 0x1_0000_0033));
-        let entry = FooterEntry { hash: 1, version: 2, check: 3, offset: 64, kind: Kind::Tombstone, db: 15 };
-        assert_eq!(entry.encode()[16..], [3, 0, 0, 0, 8, 0, 0x80, 15]);
+        let kind = Kind::Tombstone;
+        let entry = FooterEntry { hash: 1, version: 2, check: 3, offset: 64, kind, db: 15, expires: true };
+        assert_eq!(entry.encode()[16..], [3, 0, 0, 0, 8, 0, 0x80, 31]);
         assert_eq!(FooterEntry::decode(&entry.encode()), entry);
     }
 

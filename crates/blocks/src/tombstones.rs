@@ -216,6 +216,7 @@ mod tests {
 
     use terrace_engine::Barrier;
     use terrace_engine::hash::KeyHasher;
+    use terrace_engine::space::Replaced;
     use terrace_index::{Change, Clht, Verdict};
     use terrace_media::HeapRegion;
 
@@ -261,10 +262,10 @@ mod tests {
         fn now_ms(&self) -> u64 {
             unreachable!()
         }
-        fn poisoned(&self, _kind: Kind, _db: u8) {
+        fn poisoned(&self, _kind: Kind, _db: u8, _expires: bool) {
             unreachable!()
         }
-        fn recount(&self, _db: u8, _version: u64, _found: Option<(u64, Kind)>) {
+        fn recount(&self, _db: u8, _version: u64, _found: Option<Replaced>) {
             unreachable!()
         }
         fn tombstones_and_keys(&self) -> (u64, u64) {
@@ -294,7 +295,8 @@ mod tests {
             blocks.slots[3].begin(state, seq, None, 1000);
             let mut sweep = Sweep::default();
             let (kind, db) = (Kind::Tombstone, 0);
-            let entry = FooterEntry { hash: key.hash, version: 5, check: 1, offset: 64, kind, db };
+            let entry =
+                FooterEntry { hash: key.hash, version: 5, check: 1, offset: 64, kind, db, expires: false };
             let candidate =
                 Candidate { version: 5, slot: 3, seq: 8, address, words: 4, entry, key: Vec::new() };
             sweep.candidates.insert((key.hash, 1), candidate);

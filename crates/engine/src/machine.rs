@@ -24,7 +24,7 @@ use crate::manifest::Manifest;
 use crate::record::Kind;
 use crate::session::{Progress, Session, Store, StoreError};
 use crate::shared::Shared;
-use crate::space::{Context, Space};
+use crate::space::{Context, Replaced, Space};
 use crate::stats::{LogStats, RecoveryStats, Stats};
 use crate::sync::{AtomicU64, Mutex};
 use crate::version::SLOTS_MAX;
@@ -468,10 +468,10 @@ impl<I: Index, S: Space, D: LogDevice> Context for Machine<I, S, D> {
     fn forgotten(&self, kind: Kind) {
         self.shared.forgotten(kind);
     }
-    fn poisoned(&self, kind: Kind, db: u8) {
-        self.shared.poisoned(kind, db);
+    fn poisoned(&self, kind: Kind, db: u8, expires: bool) {
+        self.shared.poisoned(kind, db, expires);
     }
-    fn recount(&self, db: u8, version: u64, found: Option<(u64, Kind)>) {
+    fn recount(&self, db: u8, version: u64, found: Option<Replaced>) {
         self.shared.recount(db, version, found);
     }
     fn tombstones_and_keys(&self) -> (u64, u64) {
@@ -500,6 +500,10 @@ impl<I: Index, S: Space, D: LogDevice> Store for StoreHandle<I, S, D> {
     fn len(&self, db: u8) -> u64 {
         let place = self.0.shared.swapped.lock().databases.place(db);
         self.0.shared.keys(place)
+    }
+    fn expiring(&self, db: u8) -> u64 {
+        let place = self.0.shared.swapped.lock().databases.place(db);
+        self.0.shared.expiring(place)
     }
     fn stats(&self) -> Stats {
         let machine = &self.0;

@@ -183,6 +183,9 @@ impl<I: Index, S: Space, D: LogDevice> Machine<I, S, D> {
                 keys.store(saved as i64, Relaxed);
             }
             counters.tombstones.store(counted.tombstones as i64, Relaxed);
+            for (expiring, &saved) in counters.expiring.iter().zip(&counted.expiring) {
+                expiring.store(saved as i64, Relaxed);
+            }
             (stats.records, stats.poisoned) = (counted.keys.iter().sum(), counted.poisoned);
         }
         for shard in shards {
@@ -203,6 +206,8 @@ impl<I: Index, S: Space, D: LogDevice> Machine<I, S, D> {
                             counters.tombstones.fetch_add(1, Relaxed);
                         } else {
                             counters.keys[usize::from(found.db) & 15].fetch_add(1, Relaxed);
+                            counters.expiring[usize::from(found.db) & 15]
+                                .fetch_add(found.expires.into(), Relaxed);
                             stats.records += 1;
                         }
                         stats.poisoned += u64::from(found.kind == Kind::Poison);
@@ -305,6 +310,7 @@ impl<I: Index, S: Space, D: LogDevice> Machine<I, S, D> {
         let sequence = self.manifest.lock().sequence + 1;
         let counted = Counted {
             keys: std::array::from_fn(|db| self.shared.keys(db as u8)),
+            expiring: std::array::from_fn(|db| self.shared.expiring(db as u8)),
             tombstones: self.shared.tombstones(),
             poisoned: 0,
         };

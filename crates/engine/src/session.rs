@@ -58,6 +58,9 @@ pub trait Store: Send + Sync {
     /// Keys in a database; exact and O(1) (expired records leave it in bounded time).
     fn len(&self, db: u8) -> u64;
 
+    /// Those of them that have an expiry; O(1). One whose record is damaged counts as it did until that is found out.
+    fn expiring(&self, db: u8) -> u64;
+
     /// What is where, and what was asked of each medium so far.
     fn stats(&self) -> Stats;
 

@@ -20,6 +20,7 @@ use crate::op::DATABASES;
 use crate::record::Kind;
 use crate::reply::OpError;
 use crate::session::RemovalFn;
+use crate::space::Replaced;
 use crate::stats::Failure;
 use crate::sync::{AtomicBool, AtomicI64, AtomicU64, Mutex, yield_now};
 
@@ -27,6 +28,8 @@ use crate::sync::{AtomicBool, AtomicI64, AtomicU64, Mutex, yield_now};
 #[derive(Default)]
 pub(crate) struct SlotCounters {
     pub keys: [AtomicI64; DATABASES],
+    /// Those of them whose record has an expiry.
+    pub expiring: [AtomicI64; DATABASES],
     pub tombstones: AtomicI64,
     /// Gets answered from DRAM, byte-addressable media, block media.
     pub hits: [AtomicU64; 3],
@@ -34,6 +37,16 @@ pub(crate) struct SlotCounters {
     pub expired: AtomicU64,
     pub evicted: AtomicU64,
     pub stalls: AtomicU64,
+}
+
+impl SlotCounters {
+    /// A counted record of this database gave way to another one, or to none; whether they had an expiry.
+    #[inline]
+    pub fn count_expiry(&self, db: u8, before: bool, after: bool) {
+        if before != after {
+            self.expiring[usize::from(db) & 15].fetch_add(i64::from(after) - i64::from(before), Relaxed);
+        }
+    }
 }
 
 /// The last exchange of databases.
@@ -194,6 +207,9 @@ impl Shared {
     pub fn keys(&self, db: u8) -> u64 {
         self.counters.iter().map(|c| c.keys[db as usize].load(Relaxed)).sum::<i64>().max(0) as u64
     }
+    pub fn expiring(&self, db: u8) -> u64 {
+        self.counters.iter().map(|c| c.expiring[db as usize].load(Relaxed)).sum::<i64>().max(0) as u64
+    }
     pub fn sum(&self, field: impl Fn(&SlotCounters) -> &AtomicU64) -> u64 {
         self.counters.iter().map(|c| field(c).load(Relaxed)).sum()
     }
@@ -222,20 +238,27 @@ impl Shared {
         }
     }
     /// See [`Context::poisoned`](crate::space::Context::poisoned).
-    pub fn poisoned(&self, kind: Kind, db: u8) {
+    pub fn poisoned(&self, kind: Kind, db: u8, expires: bool) {
+        if expires {
+            self.counters[0].expiring[usize::from(db) & 15].fetch_sub(1, Relaxed);
+        }
         if kind == Kind::Tombstone {
             self.forgotten(kind);
             self.counters[0].keys[usize::from(db) & 15].fetch_add(1, Relaxed);
         }
     }
     /// See [`Context::recount`](crate::space::Context::recount).
-    pub fn recount(&self, db: u8, version: u64, found: Option<(u64, Kind)>) {
+    pub fn recount(&self, db: u8, version: u64, found: Option<Replaced>) {
         // A flush sets the counts to nothing while it holds this: it came before, and took both counts, or it comes after.
         let _no_flush = self.pause.lock();
         let flushed = self.flushed(db);
-        let was_live = found.is_some_and(|(version, kind)| version > flushed && kind != Kind::Tombstone);
+        let was_live = found.is_some_and(|old| old.version > flushed && old.kind != Kind::Tombstone);
+        let counters = &self.counters[0];
         if version > flushed && !was_live {
-            self.counters[0].keys[usize::from(db) & 15].fetch_add(1, Relaxed);
+            counters.keys[usize::from(db) & 15].fetch_add(1, Relaxed);
+        }
+        if was_live && found.is_some_and(|old| old.expires) {
+            counters.expiring[usize::from(db) & 15].fetch_sub(1, Relaxed);
         }
     }
     /// Wakes a background thread.

@@ -180,15 +180,26 @@ pub trait Context {
     /// A record left the index without an operation (dead by a whole-database flush).
     fn forgotten(&self, kind: crate::record::Kind);
     /// A damaged record was replaced by one that says so: what it was no longer matters, it counts as a key.
-    fn poisoned(&self, kind: crate::record::Kind, db: u8);
+    fn poisoned(&self, kind: crate::record::Kind, db: u8, expires: bool);
     /// A record that was put beside unread ones of this database, and has this version now, has been told from them: the newest
     /// older version of its key among them is `found`, with its kind, or there is none. That one was taken for a live key, which
     /// the count is put right by. Waits for a whole-database flush under way: not for critical sections.
-    fn recount(&self, db: u8, version: u64, found: Option<(u64, crate::record::Kind)>);
+    fn recount(&self, db: u8, version: u64, found: Option<Replaced>);
     /// Tombstones the index holds, and live keys.
     fn tombstones_and_keys(&self) -> (u64, u64);
     /// Where the key hashes come from.
     fn hasher(&self) -> crate::hash::KeyHasher;
+}
+
+/// The newest of a key's records that a blind set replaced.
+#[derive(Clone, Copy, Debug)]
+pub struct Replaced {
+    /// Its version.
+    pub version: u64,
+    /// What it stood for.
+    pub kind: crate::record::Kind,
+    /// Whether it had an expiry.
+    pub expires: bool,
 }
 
 /// A record found on a medium while recovering.
@@ -208,6 +219,8 @@ pub struct Found {
     pub kind: crate::record::Kind,
     /// The database.
     pub db: u8,
+    /// Whether it has an expiry.
+    pub expires: bool,
 }
 
 /// What a snapshot says of the whole store beside index and space.
@@ -215,6 +228,8 @@ pub struct Found {
 pub struct Counted {
     /// Live keys of each database.
     pub keys: [u64; DATABASES],
+    /// Those of them that have an expiry.
+    pub expiring: [u64; DATABASES],
     /// Tombstones in the index.
     pub tombstones: u64,
     /// Of the keys, those whose record says that it was damaged.

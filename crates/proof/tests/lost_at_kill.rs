@@ -71,6 +71,9 @@ impl Store for LosingStore {
         let (session, unanswered) = (self.store.session()?, self.unanswered.clone());
         Ok(Box::new(LosingSession { session, open: Keys::new(), unanswered }))
     }
+    fn expiring(&self, db: u8) -> u64 {
+        self.store.expiring(db)
+    }
     fn len(&self, db: u8) -> u64 {
         self.store.len(db)
     }

@@ -234,8 +234,16 @@ impl<L: Lower> HybridLog<L> {
                 } else {
                     (hasher.key(db, view.key).hash, hasher.check(db, view.key))
                 };
-                let version = view.head.version;
-                block.entries.push(FooterEntry { hash, version, check, offset: at as u32, kind, db });
+                let (version, expires) = (view.head.version, view.head.expire_at != 0);
+                block.entries.push(FooterEntry {
+                    hash,
+                    version,
+                    check,
+                    offset: at as u32,
+                    kind,
+                    db,
+                    expires,
+                });
             }
         }
         block
@@ -290,7 +298,7 @@ impl<L: Lower> HybridLog<L> {
                         slot.live_bytes.fetch_sub(words * 8, SeqCst);
                         self.details.moved.fetch_add(1, Relaxed);
                         if damaged {
-                            context.poisoned(entry.kind, entry.db);
+                            context.poisoned(entry.kind, entry.db, entry.expires);
                         }
                     } else {
                         moved_to.live_bytes.fetch_sub(needed as i64 * 8, SeqCst);

@@ -260,6 +260,7 @@ impl<L: Lower> Space for HybridLog<L> {
                 words,
                 kind: entry.kind,
                 db: entry.db,
+                expires: entry.expires,
             });
         })
     }

@@ -3,7 +3,7 @@
 use terrace_engine::Barrier;
 use terrace_engine::hash::KeyHasher;
 use terrace_engine::record::Kind;
-use terrace_engine::space::Context;
+use terrace_engine::space::{Context, Replaced};
 
 use crate::open::SlabOptions;
 use crate::placement::Placement;
@@ -46,8 +46,8 @@ impl Context for Calm {
     }
     fn raise_version_floor(&self, _version: u64) {}
     fn forgotten(&self, _kind: Kind) {}
-    fn poisoned(&self, _kind: Kind, _db: u8) {}
-    fn recount(&self, _db: u8, _version: u64, _found: Option<(u64, Kind)>) {}
+    fn poisoned(&self, _kind: Kind, _db: u8, _expires: bool) {}
+    fn recount(&self, _db: u8, _version: u64, _found: Option<Replaced>) {}
     fn tombstones_and_keys(&self) -> (u64, u64) {
         (0, 1)
     }

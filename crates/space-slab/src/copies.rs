@@ -175,7 +175,7 @@ mod tests {
         assert!(shown().is_empty());
 
         let (kind, db) = (Kind::Value, 0);
-        let entry = FooterEntry { hash: 9, check: 1, version: 5, offset: 0, kind, db };
+        let entry = FooterEntry { hash: 9, check: 1, version: 5, offset: 0, kind, db, expires: false };
         let record = NewRecord {
             version: 5,
             kind,

@@ -20,10 +20,10 @@
 use std::collections::HashMap;
 use std::sync::atomic::Ordering::*;
 
-use terrace_blocks::{Lower, checked};
+use terrace_blocks::{FooterEntry, Lower, checked};
 use terrace_engine::Progress;
 use terrace_engine::record::{Kind, RecordView};
-use terrace_engine::space::{Context, Under};
+use terrace_engine::space::{Context, Replaced, Under};
 use terrace_index::{Address, Change, Index, Key, Lookup, Verdict};
 
 use crate::location::{Location, Locations};
@@ -167,8 +167,7 @@ struct Older {
 
 #[derive(Clone, Copy)]
 struct Found {
-    version: u64,
-    kind: Kind,
+    record: Replaced,
     words: usize,
 }
 
@@ -340,14 +339,16 @@ impl<L: Lower> SlabSpace<L> {
                         if (entry.hash, entry.check, entry.db) != (of.hash, of.check, of.db) {
                             continue;
                         }
-                        Some(Found { version: entry.version, kind: entry.kind, words })
+                        let FooterEntry { version, kind, expires, .. } = entry;
+                        Some(Found { record: Replaced { version, kind, expires }, words })
                     }
                     None => match self.record_at(address) {
                         Some(bytes) => match RecordView::decode(&bytes) {
                             Some(view) if view.key == of.key && view.head.meta.db() == of.db => {
                                 let meta = view.head.meta;
                                 let (version, kind) = (view.head.version, meta.kind());
-                                Some(Found { version, kind, words: meta.slot_words() })
+                                let record = Replaced { version, kind, expires: view.head.expire_at != 0 };
+                                Some(Found { record, words: meta.slot_words() })
                             }
                             _ => continue,
                         },
@@ -386,12 +387,12 @@ impl<L: Lower> SlabSpace<L> {
             if !removed {
                 continue;
             }
-            let Some(Found { version, kind, words }) = older.found else {
+            let Some(Found { record, words }) = older.found else {
                 self.debts.counts.given_up.fetch_add(1, Relaxed);
-                found = Some((u64::MAX, Kind::Value));
+                found = Some(Replaced { version: u64::MAX, kind: Kind::Value, expires: false });
                 continue;
             };
-            match kind {
+            match record.kind {
                 Kind::Extent => {
                     // Where it is damaged the next opening finds that nobody has its pieces.
                     let bytes = self.record_at(older.address);
@@ -404,7 +405,7 @@ impl<L: Lower> SlabSpace<L> {
                 Kind::Value | Kind::Poison => {}
             }
             self.release_copy(older.address, words);
-            found = Some((version, kind));
+            found = Some(record);
         }
         // Wherever the record is by now.
         let verify = |at| if self.is_in_dram(at, &key) { Verdict::Match } else { Verdict::Differs };

@@ -372,10 +372,10 @@ impl<L: Lower> SlabSpace<L> {
         if !stage.has_room(record.words(), self.blocks.block_bytes) {
             return false;
         }
-        let poisoned = FooterEntry { kind: Kind::Poison, ..*entry };
+        let poisoned = FooterEntry { kind: Kind::Poison, expires: false, ..*entry };
         stage.push(what, from, poisoned, &record);
         if entry.kind != Kind::Poison {
-            context.poisoned(entry.kind, entry.db);
+            context.poisoned(entry.kind, entry.db, entry.expires);
         }
         true
     }

@@ -28,7 +28,9 @@ use crate::location::Locations;
 use crate::space::SlabSpace;
 
 const NAME_BYTES: usize = 16;
-const FIXED: usize = 80 + DATABASES * 8;
+const FIXED: usize = 80 + DATABASES * 16;
+/// Of what the head says; the first did not know how many keys have an expiry.
+const HEAD_FORMAT: u32 = 1;
 
 /// The kind of the record that a page's address names (see `location`).
 fn kind_in(address: Address) -> usize {
@@ -101,10 +103,17 @@ impl<L: Lower> SlabSpace<L> {
             return Err(io::Error::other(what));
         }
         let mut added = Vec::with_capacity(FIXED + head.len());
-        added.extend([index_parts, table_parts, hot_parts, 0].into_iter().flat_map(u32::to_le_bytes));
+        added.extend(
+            [index_parts, table_parts, hot_parts, HEAD_FORMAT].into_iter().flat_map(u32::to_le_bytes),
+        );
         added.extend_from_slice(&name_of(index));
         let typical = self.blocks.typical_bytes.load(Relaxed);
-        let words = [typical].into_iter().chain(kinds).chain([counted.tombstones]).chain(counted.keys);
+        let words = [typical]
+            .into_iter()
+            .chain(kinds)
+            .chain([counted.tombstones])
+            .chain(counted.keys)
+            .chain(counted.expiring);
         added.extend(words.flat_map(u64::to_le_bytes));
         added.extend_from_slice(&head);
         writer.finish(sequence, &added)
@@ -126,6 +135,9 @@ impl<L: Lower> SlabSpace<L> {
         if added.len() < FIXED {
             return Err("its head is short".into());
         }
+        if u32_at(added, 12) != HEAD_FORMAT {
+            return Err(format!("its head has format {}, not {HEAD_FORMAT}", u32_at(added, 12)));
+        }
         if added[16..32] != name_of(index) {
             let name = String::from_utf8_lossy(&added[16..32]);
             return Err(format!("it is of index {}", name.trim_end_matches('\0')));
@@ -139,6 +151,7 @@ impl<L: Lower> SlabSpace<L> {
         let kinds: [u64; 4] = std::array::from_fn(|kind| u64_at(added, 40 + kind * 8));
         let counted = Counted {
             keys: std::array::from_fn(|db| u64_at(added, 80 + db * 8)),
+            expiring: std::array::from_fn(|db| u64_at(added, 80 + (DATABASES + db) * 8)),
             tombstones: u64_at(added, 72),
             poisoned: kinds[Kind::Poison as usize],
         };

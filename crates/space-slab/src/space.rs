@@ -506,6 +506,7 @@ impl<L: Lower> Space for SlabSpace<L> {
                 words,
                 kind: entry.kind,
                 db: entry.db,
+                expires: entry.expires,
             });
         })
     }

@@ -143,7 +143,8 @@ impl<L: Lower> SlabSpace<L> {
         } else {
             let hasher = context.hasher();
             let (hash, check) = (hasher.key(db, &key).hash, hasher.check(db, &key));
-            let entry = FooterEntry { hash, check, version: head.version, offset: 0, kind, db };
+            let expires = head.expire_at != 0;
+            let entry = FooterEntry { hash, check, version: head.version, offset: 0, kind, db, expires };
             stage.push(what, self.locations.dram(offset), entry, &record);
             if slot.stage() {
                 Staged::Yes
@@ -414,7 +415,7 @@ mod tests {
         let page = |slot| space.locations.page(Place { slot, offset: 64 }, kind, record.words());
         let (from, to) = (page(3), page(4));
         let mut stage = Stage::default();
-        let entry = FooterEntry { hash: 9, check: 1, version: 5, offset: 0, kind, db: 0 };
+        let entry = FooterEntry { hash: 9, check: 1, version: 5, offset: 0, kind, db: 0, expires: false };
         stage.push(What::Page { words: 4, seq: USE }, from, entry, &record);
         space.blocks.slots[3].seq.store(now, SeqCst);
         let key = Key { hash: 9, db: 0, bytes: b"key" };
@@ -439,7 +440,15 @@ mod tests {
             let kind = Kind::Value;
             NewRecord { version, kind, db: 0, flags: 0, state: 0, expire_at: 0, key: b"key", value: b"value" }
         };
-        let entry = |version| FooterEntry { hash: 9, check: 1, version, offset: 0, kind: Kind::Value, db: 0 };
+        let entry = |version| FooterEntry {
+            hash: 9,
+            check: 1,
+            version,
+            offset: 0,
+            kind: Kind::Value,
+            db: 0,
+            expires: false,
+        };
         for (now, is_same) in [(5, true), (6, false)] {
             let bytes = 4 * (64 << 10);
             let region = Arc::new(HeapRegion::new(bytes).unwrap());
@@ -517,7 +526,15 @@ mod tests {
             slot.record().write(&record(5));
             slot.publish(None, 1, space.policy.entering(Count::ONE, space.temperature.now()));
             let from = space.locations.dram(offset);
-            let entry = FooterEntry { hash: 9, check: 1, version: 5, offset: 0, kind: Kind::Value, db: 0 };
+            let entry = FooterEntry {
+                hash: 9,
+                check: 1,
+                version: 5,
+                offset: 0,
+                kind: Kind::Value,
+                db: 0,
+                expires: false,
+            };
             let mut stage = Stage::default();
             stage.push(what, from, entry, &record(5));
             let key = Key { hash: 9, db: 0, bytes: b"key" };

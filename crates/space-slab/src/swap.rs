@@ -188,7 +188,15 @@ mod tests {
                 key: bytes,
                 value: bytes,
             };
-            let entry = FooterEntry { hash: key(bytes).hash, check: 1, version: 5, offset: 0, kind, db };
+            let entry = FooterEntry {
+                hash: key(bytes).hash,
+                check: 1,
+                version: 5,
+                offset: 0,
+                kind,
+                db,
+                expires: false,
+            };
             stage.push(What::Page { words: 4, seq: 1 }, old, entry, &record);
         }
         let (slot, seq) = space.begin_page(&stage, 0).unwrap();

@@ -292,8 +292,11 @@ impl Run<'_> {
     fn settle(&mut self) {
         let databases = self.generator.limits().databases.clone();
         for _ in 0..STEPS_MAX {
-            let exact =
-                databases.iter().all(|db| self.harness.store().len(*db) == self.model.len_range(*db).0);
+            let store = self.harness.store();
+            let counted = |db: u8| (store.len(db), store.expiring(db));
+            let exact = databases
+                .iter()
+                .all(|db| counted(*db) == (self.model.len_range(*db).0, self.model.expiring(*db)));
             if exact {
                 self.model.forget_expired();
                 return;
@@ -305,9 +308,13 @@ impl Run<'_> {
         }
         let lengths: Vec<_> = databases
             .iter()
-            .map(|db| (*db, self.harness.store().len(*db), self.model.len_range(*db).0))
+            .map(|db| {
+                let store = self.harness.store();
+                let live = (self.model.len_range(*db).0, self.model.expiring(*db));
+                (*db, (store.len(*db), store.expiring(*db)), live)
+            })
             .collect();
-        self.fail(&format!("expired records stay in the count: (database, counted, live) {lengths:?}"));
+        self.fail(&format!("expired records stay in the count: (database, counted and those with an expiry, live) {lengths:?}"));
     }
 
     /// A whole iteration sees every key, and nothing else.

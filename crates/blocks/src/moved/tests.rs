@@ -5,7 +5,7 @@ use std::sync::Arc;
 use terrace_engine::hash::KeyHasher;
 use terrace_engine::manifest::Manifest;
 use terrace_engine::record::Kind;
-use terrace_engine::space::Arrived;
+use terrace_engine::space::{Arrived, Replaced};
 use terrace_engine::{Barrier, Progress};
 use terrace_media_sim::{Access, Fault, FaultKind, SimBlock};
 
@@ -62,10 +62,10 @@ impl Context for Come {
     fn forgotten(&self, _kind: Kind) {
         unreachable!()
     }
-    fn poisoned(&self, _kind: Kind, _db: u8) {
+    fn poisoned(&self, _kind: Kind, _db: u8, _expires: bool) {
         unreachable!()
     }
-    fn recount(&self, _db: u8, _version: u64, _found: Option<(u64, Kind)>) {
+    fn recount(&self, _db: u8, _version: u64, _found: Option<Replaced>) {
         unreachable!()
     }
     fn tombstones_and_keys(&self) -> (u64, u64) {

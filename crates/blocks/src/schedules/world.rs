@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64 as Plain, Ordering::SeqCst};
 
 use terrace_engine::hash::KeyHasher;
 use terrace_engine::record::{Head, Kind, NewRecord, RecordView};
-use terrace_engine::space::{Arrival, Arrived, Class, Context, Fetch, Room, Space, Under, Want};
+use terrace_engine::space::{Arrival, Arrived, Class, Context, Fetch, Replaced, Room, Space, Under, Want};
 use terrace_engine::{Barrier, Progress, fetch_view};
 use terrace_index::{Address, Change, Clht, Index, Key, Lookup, Verdict};
 
@@ -259,10 +259,10 @@ impl<S: Space> Context for World<S> {
     }
     fn raise_version_floor(&self, _version: u64) {}
     fn forgotten(&self, _kind: Kind) {}
-    fn poisoned(&self, _kind: Kind, _db: u8) {
+    fn poisoned(&self, _kind: Kind, _db: u8, _expires: bool) {
         panic!("a sound record is taken for damaged");
     }
-    fn recount(&self, _db: u8, _version: u64, _found: Option<(u64, Kind)>) {
+    fn recount(&self, _db: u8, _version: u64, _found: Option<Replaced>) {
         unreachable!()
     }
     fn tombstones_and_keys(&self) -> (u64, u64) {

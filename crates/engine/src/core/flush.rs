@@ -57,6 +57,7 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
                     floor.store(version, SeqCst);
                     for counters in &shared.counters {
                         counters.keys[i].store(0, Relaxed);
+                        counters.expiring[i].store(0, Relaxed);
                     }
                 }
             }

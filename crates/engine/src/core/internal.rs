@@ -51,6 +51,8 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
             counters.tombstones.fetch_add(1, Relaxed);
         } else {
             counters.keys[usize::from(record.db) & 15].fetch_add(1, Relaxed);
+            let expires = record.expire_at != 0;
+            counters.expiring[usize::from(record.db) & 15].fetch_add(expires.into(), Relaxed);
         }
         machine.space.rest(&mut self.local);
         self.leave();

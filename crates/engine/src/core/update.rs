@@ -311,6 +311,7 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
                                 meta = Meta::default();
                             }
                             counters.keys[usize::from(key.db)].fetch_sub(1, Relaxed);
+                            counters.count_expiry(key.db, head.expire_at != 0, false);
                             shared.version_floor.fetch_max(head.version, Relaxed);
                             return (Change::Remove, Pass::Done(answer));
                         }
@@ -385,6 +386,8 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
                 (false, true) => keys.fetch_add(1, Relaxed),
                 _ => 0,
             };
+            // Of a record that was not read it is not known: who finds out counts it.
+            counters.count_expiry(key.db, counted && head.expire_at != 0, expire_at != 0);
             match (was_tombstone, deleted) {
                 (true, false) => counters.tombstones.fetch_sub(1, Relaxed),
                 (false, true) => counters.tombstones.fetch_add(1, Relaxed),

@@ -241,7 +241,8 @@ impl<L: Lower> SlabSpace<L> {
                 self.fill_middle(filling, index);
             }
             let check = context.hasher().check(*db, view.key);
-            let entry = FooterEntry { hash: *hash, check, version, offset: 0, kind, db: *db };
+            let expires = view.head.expire_at != 0;
+            let entry = FooterEntry { hash: *hash, check, version, offset: 0, kind, db: *db, expires };
             filling.stage.push(What::Page { words: *words, seq: *seq }, *from, entry, &record);
             filling.slots.push(at);
         }

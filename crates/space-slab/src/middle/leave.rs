@@ -265,7 +265,8 @@ impl<L: Lower> SlabSpace<L> {
         let Some(bytes) = middle.slabs.record(at) else { return Left::Not };
         let Some(view) = RecordView::decode(&bytes) else { return Left::Not };
         let (version, kind, db) = (view.head.version, view.head.meta.kind(), view.head.meta.db());
-        let entry = FooterEntry { hash: head.hash, version, check: head.check, offset: 0, kind, db };
+        let (hash, check, expires) = (head.hash, head.check, view.head.expire_at != 0);
+        let entry = FooterEntry { hash, version, check, offset: 0, kind, db, expires };
         let record = view.to_new();
         let from = self.locations.pmem(at);
         let key = Key { hash: head.hash, db, bytes: view.key };

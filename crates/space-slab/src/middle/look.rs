@@ -128,7 +128,8 @@ fn is_due(slab: &PmemSlab, now: u64, flushed: u64) -> bool {
 
 fn entry(head: &SlotHead) -> FooterEntry {
     let SlotHead { hash, check, version, meta, .. } = *head;
-    FooterEntry { hash, version, check, offset: 0, kind: meta.kind(), db: meta.db() }
+    let (kind, db, expires) = (meta.kind(), meta.db(), meta.has_expiry());
+    FooterEntry { hash, version, check, offset: 0, kind, db, expires }
 }
 
 impl<L: Lower> SlabSpace<L> {
@@ -138,11 +139,11 @@ impl<L: Lower> SlabSpace<L> {
         let mut all = Vec::new();
         let damaged = middle.slabs.scan(&mut |at, head| all.push((at, *head)))?;
         for (at, head) in all.into_iter().chain(damaged) {
-            let FooterEntry { hash, version, check, kind, db, .. } = entry(&head);
+            let FooterEntry { hash, version, check, kind, db, expires, .. } = entry(&head);
             let (address, words) = (self.locations.pmem(at), head.meta.slot_words() as u32);
             let count = Count::whole(u32::from(head.temperature));
             self.temperature.was_below(hash, count, &self.policy);
-            found(Found { hash, check, version, address, words, kind, db });
+            found(Found { hash, check, version, address, words, kind, db, expires });
         }
         Ok(())
     }

@@ -45,8 +45,15 @@ impl Full {
         while let Some(at) = middle.slabs.take(Self::class(middle)) {
             let name = Self::name(slots.len());
             let key = Calm.hasher().key(0, &name);
-            let entry =
-                FooterEntry { hash: key.hash, check: 1, version: 5, offset: 0, kind: Kind::Value, db: 0 };
+            let entry = FooterEntry {
+                hash: key.hash,
+                check: 1,
+                version: 5,
+                offset: 0,
+                kind: Kind::Value,
+                db: 0,
+                expires: false,
+            };
             middle.slabs.add(&mut fills, at, &entry, 0, &Self::record(&name));
             index.update(&key, |_| Verdict::Differs, |_| (Change::Set(space.locations.pmem(at)), ()));
             slots.push(at);

@@ -251,7 +251,8 @@ mod tests {
 
     fn record() -> (FooterEntry, NewRecord<'static>) {
         let (kind, db) = (Kind::Value, 2);
-        let entry = FooterEntry { hash: 0x1111, version: 5, check: 0x33, offset: 0, kind, db };
+        let entry =
+            FooterEntry { hash: 0x1111, version: 5, check: 0x33, offset: 0, kind, db, expires: false };
         (
             entry,
             NewRecord {

@@ -60,7 +60,15 @@ fn fill(slabs: &PmemSlabs, versions: &[u64]) -> Vec<(u64, u64)> {
         let record =
             NewRecord { version, kind, db, flags: 0, state: 0, expire_at: 0, key: &key, value: &value };
         let Some(at) = slabs.class_for(record.words()).and_then(|class| slabs.take(class)) else { continue };
-        let entry = FooterEntry { hash: hash(version), version, check: version as u32, offset: 0, kind, db };
+        let entry = FooterEntry {
+            hash: hash(version),
+            version,
+            check: version as u32,
+            offset: 0,
+            kind,
+            db,
+            expires: false,
+        };
         slabs.add(&mut fills, at, &entry, version as u8, &record);
         filled.push((version, at));
     }
@@ -301,7 +309,15 @@ fn a_commit_word_in_the_first_fence_is_seen() {
     let (kind, db, version, value) = (Kind::Value, 0, 5u64, value(5));
     let key = version.to_le_bytes();
     let record = NewRecord { version, kind, db, flags: 0, state: 0, expire_at: 0, key: &key, value: &value };
-    let entry = FooterEntry { hash: hash(version), version, check: version as u32, offset: 0, kind, db };
+    let entry = FooterEntry {
+        hash: hash(version),
+        version,
+        check: version as u32,
+        offset: 0,
+        kind,
+        db,
+        expires: false,
+    };
     let mut bytes = Vec::new();
     place.encode(&entry, version as u8, &record, &mut bytes);
     bytes[..8].copy_from_slice(&place.commit(version).to_le_bytes());

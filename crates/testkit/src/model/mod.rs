@@ -68,6 +68,12 @@ impl Model {
         let all = self.records.keys().filter(|(d, _)| *d == db).count() as u64;
         (self.keys(db).len() as u64, all)
     }
+    /// Live keys of a database that have an expiry.
+    pub fn expiring(&self, db: u8) -> u64 {
+        let live = |record: &&Record| record.is_live(self.now_ms) && record.expire_at != 0;
+        let of_db = self.records.iter().filter(|((d, _), _)| *d == db);
+        of_db.map(|(_, record)| record).filter(live).count() as u64
+    }
     /// Bytes of keys and values, expired ones included.
     pub fn bytes(&self) -> u64 {
         self.records.iter().map(|((_, key), record)| (key.len() + record.value.len()) as u64).sum()

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 
-use terrace_engine::{Batch, OpKind, Reply, SnapshotUse, Store};
+use terrace_engine::{Batch, DATABASES, OpKind, Reply, SnapshotUse, Store};
 use terrace_media_sim::explorer::Explorer;
 use terrace_media_sim::point::{CrashPoint, Failure, Statistics};
 use terrace_media_sim::trace::Position;
@@ -205,6 +205,13 @@ impl Judge<'_> {
             return Err("a snapshot is refused, though a crash damages nothing that was durable".into());
         }
         let found = read_all(&**store, clock_us)?;
+        // Those that have expired may be counted still, as both.
+        let counted =
+            (0..DATABASES as u8).map(|db| store.len(db) - store.expiring(db).min(store.len(db))).sum::<u64>();
+        let lasting = found.records.values().filter(|record| record.expire_at == 0).count() as u64;
+        if counted != lasting {
+            return Err(format!("{counted} keys without an expiry are counted, and {lasting} are there"));
+        }
         Ok((store, found))
     }
 }

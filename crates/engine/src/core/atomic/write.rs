@@ -127,7 +127,9 @@ impl<S: Space, D: LogDevice> Tools<'_, S, D> {
             self.space.release_extent(&draft.found.bytes);
         }
         if draft.counted {
-            self.shared.counters[self.slot].keys[usize::from(plan.keys[i].db)].fetch_sub(1, Relaxed);
+            let counters = &self.shared.counters[self.slot];
+            counters.keys[usize::from(plan.keys[i].db)].fetch_sub(1, Relaxed);
+            counters.count_expiry(plan.keys[i].db, draft.found.head.expire_at != 0, false);
         }
         Change::Remove
     }
@@ -197,6 +199,7 @@ impl<S: Space, D: LogDevice> Tools<'_, S, D> {
             (false, true) => keys.fetch_add(1, Relaxed),
             _ => 0,
         };
+        counters.count_expiry(key.db, draft.counted && found.head.expire_at != 0, expire_at != 0);
         let was_tombstone = place.is_some() && !found.damaged && found.head.meta.kind() == Kind::Tombstone;
         match (was_tombstone, deleted) {
             (true, false) => counters.tombstones.fetch_sub(1, Relaxed),
