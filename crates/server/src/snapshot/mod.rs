@@ -1,5 +1,6 @@
 //! `SAVE` and `BGSAVE`: a file in the format of Redis's snapshots (RDB, version 10) that shows the store as it was at one moment,
-//! written while everything goes on. The store needs none of it: the file is a backup, and a way back to Redis.
+//! written while everything goes on. The store needs none of it: the file is a backup, and a way back to Redis. (It is synced all the
+//! same before a snapshot is done: who saves wants to find everything after a restart.)
 //!
 //! ```text
 //!   scan, 16 databases ----------------------------.

@@ -55,9 +55,27 @@ impl Reader {
         self.run()
     }
 
+    /// Waits until all that was done before is safe from power loss, as far as the store can promise that: who saves wants the store to
+    /// keep it, too.
+    pub fn sync(&mut self) -> io::Result<()> {
+        self.batch.sync();
+        self.batch.peek();
+        let op = self.batch.push(0, b"", OpKind::Get { value: false });
+        self.session.execute(&mut self.batch);
+        let proof = self.session.wait(&mut self.batch);
+        let reply = self.batch.reply(op, &proof);
+        self.batch.clear();
+        match reply {
+            Reply::Error(error @ OpError::LogFailed(_)) => Err(io::Error::other(error.to_string())),
+            _ => Ok(()),
+        }
+    }
+
     /// Reads what stands in the batch.
     fn run(&mut self) -> io::Result<()> {
         self.batch.bound(ANSWER_BYTES, usize::MAX);
+        // Cold records stay where they are.
+        self.batch.peek();
         let mut from = 0;
         while from < self.batch.len() {
             self.session.execute(&mut self.batch);

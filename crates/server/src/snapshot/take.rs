@@ -113,6 +113,7 @@ fn read_all(shared: &Shared, path: &Path) -> io::Result<Option<(Reader, u64)>> {
     let now_ms = wall_clock_ms();
     let is_whole = read_again(&mut reader, noted.take())?;
     drop(closed);
+    reader.sync()?;
     Ok(is_whole.then_some((reader, now_ms)))
 }
 

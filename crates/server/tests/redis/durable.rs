@@ -21,6 +21,7 @@ fn who_waits_for_a_sync_gets_it_and_delays_nobody() {
     let options = ServerOptions {
         redis: vec![Endpoint::Tcp(([127, 0, 0, 1], 0).into())],
         durability: "batch:60000".into(),
+        dir: dir.path().to_str().unwrap().into(),
         ..ServerOptions::default()
     };
     let server = Server::start(store.clone(), options).unwrap();

@@ -91,7 +91,10 @@ fn the_original_loads_what_was_saved() {
     assert_eq!(client.ask(&["SET", "long", &long]), ok());
     std::thread::sleep(Duration::from_millis(5));
     let before = info(&mut client, "rdb_last_save_time").parse::<u64>().unwrap();
+    let hits = || ours.store.stats().tiers.iter().map(|tier| tier.hits).sum::<u64>();
+    let hits_before = hits();
     bgsave(&mut client);
+    assert_eq!(hits(), hits_before, "a snapshot keeps nothing nearer");
     let expected = asked(&mut client);
     assert_eq!(expected.len(), 3 * (values.len() + 2) + 1);
     let path = ours.dir.path().join("dump.rdb");
