@@ -17,7 +17,8 @@
 //!
 //! # Thread safety
 //! Locks, in the order in which they may be taken: a part of the hub, its patterns; the monitors; an entry's prefixes, those
-//! of all; then one of: a part of the tracked keys, the registry's list, an entry's queue, labels or subscriptions, an inbox. None is held across a system call, save the waker's.
+//! of all; then one of: a part of the tracked keys, the keys noted for a snapshot, the registry's list, an entry's queue, labels or
+//! subscriptions, an inbox. None is held across a system call, save the waker's.
 
 mod changes;
 mod entry;
