@@ -35,6 +35,8 @@ pub(super) fn take(shared: &Shared) -> Result<(), String> {
     tracing::info!(path = %path.display(), "a snapshot begins");
     let told = |error: io::Error| format!("{}: {error}", path.display());
     let temporary = Temporary(dir.join(format!("temp-{}.rdb", std::process::id())));
+    // A store in memory may have made none.
+    std::fs::create_dir_all(dir).map_err(told)?;
     // One that a server of the same number left when it was killed.
     let _none = std::fs::remove_file(&temporary.0);
     let (keys, bytes) = write(shared, &temporary.0).map_err(told)?;
