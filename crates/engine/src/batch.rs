@@ -26,6 +26,8 @@ pub struct Batch {
     pub(crate) ticket: crate::commit::Ticket,
     /// See [`Batch::sync`].
     pub(crate) syncs: bool,
+    /// See [`Batch::peek`].
+    pub(crate) peeks: bool,
     /// Where the databases lay as it was begun.
     pub(crate) databases: Databases,
     /// Its operations take no others beside them.
@@ -90,6 +92,7 @@ impl Batch {
         self.ranged.clear();
         self.ticket.clear();
         self.syncs = false;
+        self.peeks = false;
         self.alone = false;
         (self.stopped_at, self.at_least) = (0, 0);
     }
@@ -204,6 +207,11 @@ impl Batch {
     /// the store promises. (Without a log nothing can be promised, and it settles as any other.)
     pub fn sync(&mut self) {
         self.syncs = true;
+    }
+    /// Its reads leave no trace: no record is kept nearer because of them, and none counts as a hit or a miss. For who reads everything
+    /// once.
+    pub fn peek(&mut self) {
+        self.peeks = true;
     }
     /// Whether a group was begun and not ended.
     pub fn is_atomic(&self) -> bool {

@@ -131,7 +131,7 @@ impl Exchange {
             }
             match parsed.next {
                 // Held commands stay in the input: the caller sends again.
-                Next::Read | Next::Hold => break,
+                Next::Read | Next::Hold | Next::Asleep => break,
                 Next::Again | Next::Alone => {}
                 Next::Close => seat.closed = true,
             }

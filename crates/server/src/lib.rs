@@ -24,6 +24,7 @@ mod registry;
 mod resp;
 mod server;
 mod shared;
+mod snapshot;
 mod stop;
 mod tls;
 mod worker;

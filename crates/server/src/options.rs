@@ -110,8 +110,10 @@ pub struct ServerOptions {
     pub dram_budget_bytes: u64,
     /// Whether a full store evicts: told as `maxmemory-policy`.
     pub evicts: bool,
-    /// Where the store lies, told as `CONFIG GET dir`.
+    /// Where the store lies, told as `CONFIG GET dir`, and snapshots are written; empty if nowhere.
     pub dir: String,
+    /// The name of the file that `SAVE` and `BGSAVE` write there (Redis's `dbfilename`).
+    pub dbfilename: String,
     /// The durability mode in words, told by `INFO`.
     pub durability: String,
     /// What the store found when it opened, a line each, told by `INFO`.
@@ -165,6 +167,7 @@ impl Default for ServerOptions {
             dram_budget_bytes: 0,
             evicts: false,
             dir: String::new(),
+            dbfilename: "dump.rdb".into(),
             durability: String::new(),
             description: Vec::new(),
         }

@@ -78,6 +78,9 @@ pub(crate) enum Next {
     Alone,
     /// The next command is held until [`Pause`](crate::registry::Pause) ends: call again then.
     Hold,
+    /// The rest of the last command waits until somebody [nudges](crate::registry::Entry::nudge) the connection: call again then, even
+    /// with no input at all. Nothing was planned.
+    Asleep,
     /// Nothing more is read from this connection; close it once the answers are sent.
     Close,
 }

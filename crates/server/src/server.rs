@@ -107,6 +107,7 @@ impl Server {
             server.workers.push(spawn(format!("worker-{i}"), move || worker.run())?);
         }
         shared.hear_of_removals();
+        shared.snapshots.serve(&shared);
         let (acceptor, waker) = Acceptor::new(Arc::clone(&shared), listeners, server.inboxes.clone())?;
         server.wakers.push(waker);
         server.others.push(spawn("accept".into(), move || acceptor.run())?);
@@ -161,6 +162,7 @@ impl Server {
             result = result.and(waker.wake());
         }
         result = result.and(join(&mut self.others));
+        self.shared.snapshots.stop();
         // Nobody hands over connections any more: those that the workers have now are all.
         self.shared.draining.store(true, Relaxed);
         for inbox in &self.inboxes {

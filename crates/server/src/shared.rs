@@ -15,6 +15,7 @@ use terrace_engine::{Removal, StoreError};
 use crate::limits::Limits;
 use crate::options::ServerOptions;
 use crate::registry::Registry;
+use crate::snapshot::Snapshots;
 use crate::tls::Tls;
 
 /// One server's store, options and counters.
@@ -41,6 +42,8 @@ pub(crate) struct Shared {
     pub redis: crate::resp::State,
     /// The connections, and what they want of each other.
     pub connections: Registry,
+    /// Snapshots.
+    pub snapshots: Snapshots,
     /// Bounds on connections.
     pub limits: Limits,
     /// Certificates, if there are any.
@@ -69,6 +72,7 @@ impl Shared {
             draining: AtomicBool::new(false),
             counters: Counters::default(),
             redis,
+            snapshots: Snapshots::default(),
         })
     }
 

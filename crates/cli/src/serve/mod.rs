@@ -91,7 +91,8 @@ fn server_options(settings: &Settings, sized: &sizing::Sized, store: &terrace::O
         threads: settings.threads,
         dram_budget_bytes: dram,
         evicts: sized.options.when_full == terrace::WhenFull::Evict,
-        dir: sized.options.dir.as_ref().map(|dir| dir.display().to_string()).unwrap_or_default(),
+        // A store that lies nowhere may be saved, too.
+        dir: settings.dir.display().to_string(),
         durability: sized.options.durability.to_string(),
         description: store.description.clone(),
         ..settings.network.options(dram)

@@ -234,10 +234,10 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
             return Step::Done(Reply::Error(OpError::OutputTooLong(OUTPUT_BYTES_MAX as u64)));
         }
         if let OpKind::Get { value } = op.kind {
-            let Batch { input, output, .. } = batch;
+            let Batch { input, output, peeks, .. } = batch;
             let bytes = &input[key_bytes.start as usize..][..key_bytes.len()];
             let key = terrace_index::Key { hash, db, bytes };
-            return self.get(&key, value, known, output);
+            return self.get(&key, (value, *peeks), known, output);
         }
         if let OpKind::Flush { db } = op.kind {
             // Earlier operations of this batch come first. They may wait behind other batches of this session, so that

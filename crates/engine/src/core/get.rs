@@ -14,9 +14,15 @@ use crate::space::{Fetch, Space, Want};
 const DEVICE: u8 = 2;
 
 impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
-    /// Reads a key's value, or its metadata alone, into `output`.
+    /// Reads a key's value, or its metadata alone, into `output`; with `peeks` as [`Batch::peek`](crate::Batch::peek) says.
     #[inline]
-    pub(super) fn get(&mut self, key: &Key<'_>, value: bool, known: &Known, output: &mut Vec<u8>) -> Step {
+    pub(super) fn get(
+        &mut self,
+        key: &Key<'_>,
+        (value, peeks): (bool, bool),
+        known: &Known,
+        output: &mut Vec<u8>,
+    ) -> Step {
         let start = output.len();
         let want = if value { Want::Value } else { Want::Head };
         let mut head = Head::default();
@@ -39,7 +45,7 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
         });
         let address = match looked {
             Lookup::Found(address) => address,
-            Lookup::Absent => return self.miss(output, start),
+            Lookup::Absent => return self.miss(output, start, peeks),
             Lookup::Unread(address) => {
                 output.truncate(start);
                 return Step::Read(vec![Wanted::record(space, address)]);
@@ -47,33 +53,35 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
         };
         self.see(head.version);
         if !self.is_live(&head, damaged) {
-            return self.miss(output, start);
+            return self.miss(output, start, peeks);
         }
         if damaged {
             output.truncate(start);
             return Step::Done(Reply::Error(OpError::Poisoned));
         }
         if head.expire_at != 0 && head.expire_at <= self.now_ms() {
-            return self.miss(output, start);
+            return self.miss(output, start, peeks);
         }
         let mut value_bytes = head.meta.value_bytes() as u64;
         if head.meta.kind() == Kind::Extent {
-            match self.open_extent((key, &mut head), value, known, output, start) {
+            match self.open_extent((key, &mut head), (value, peeks), known, output, start) {
                 Ok(bytes) => value_bytes = bytes,
                 Err(step) => return step,
             }
         }
-        self.hits[usize::from(head.tier) % 3] += 1;
-        let Self { machine, local, .. } = self;
-        machine.space.hit(local, &machine.index, key, address, known.record(&machine.space, address));
+        if !peeks {
+            self.hits[usize::from(head.tier) % 3] += 1;
+            let Self { machine, local, .. } = self;
+            machine.space.hit(local, &machine.index, key, address, known.record(&machine.space, address));
+        }
         let meta = Meta { value_bytes, ..head.meta_for_answers() };
         let value = value.then(|| batch::span(start, output.len() - start));
         Step::Done(Reply::Hit { meta, value })
     }
 
-    fn miss(&mut self, output: &mut Vec<u8>, start: usize) -> Step {
+    fn miss(&mut self, output: &mut Vec<u8>, start: usize, peeks: bool) -> Step {
         output.truncate(start);
-        self.misses += 1;
+        self.misses += u64::from(!peeks);
         Step::Done(Reply::Miss)
     }
 
@@ -82,7 +90,7 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
     pub(super) fn open_extent(
         &mut self,
         (key, head): (&Key<'_>, &mut Head),
-        value: bool,
+        (value, peeks): (bool, bool),
         known: &Known,
         output: &mut Vec<u8>,
         start: usize,
@@ -98,7 +106,9 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
         match known.extent(head.version) {
             Some(Ok(extent)) => {
                 output.extend_from_slice(extent);
-                space.keep_extent(key, &self.description, extent);
+                if !peeks {
+                    space.keep_extent(key, &self.description, extent);
+                }
                 head.tier = DEVICE;
                 return Ok(bytes);
             }

@@ -181,7 +181,7 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
         let mut value_bytes = head.meta.value_bytes() as u64;
         let mut damaged = damaged;
         if !damaged && head.meta.kind() == Kind::Extent {
-            match self.open_extent((key, &mut head), values, known, output, value_start) {
+            match self.open_extent((key, &mut head), (values, false), known, output, value_start) {
                 Ok(bytes) => value_bytes = bytes,
                 Err(Step::Read(mut wanted)) => {
                     output.truncate(start);

@@ -241,7 +241,7 @@ impl Entry {
     }
 
     /// Has its worker look at it.
-    fn nudge(&self) {
+    pub fn nudge(&self) {
         if let Some((inbox, slot)) = self.seat.get()
             && !self.nudged.swap(true, AcqRel)
         {

@@ -17,13 +17,15 @@
 //!
 //! # Thread safety
 //! Locks, in the order in which they may be taken: a part of the hub, its patterns; the monitors; an entry's prefixes, those
-//! of all; then one of: a part of the tracked keys, the registry's list, an entry's queue, labels or subscriptions, an inbox. None is held across a system call, save the waker's.
+//! of all; then one of: a part of the tracked keys, the keys noted for a snapshot, the registry's list, an entry's queue, labels or
+//! subscriptions, an inbox. None is held across a system call, save the waker's.
 
 mod changes;
 mod entry;
 mod hub;
 mod kept;
 mod monitor;
+mod noted;
 pub(crate) mod notify;
 mod pause;
 mod tracking;
@@ -39,6 +41,7 @@ use terrace_engine::{Batch, Settled};
 pub(crate) use entry::{CommandName, Entry, Kind, Labels, flag};
 pub(crate) use hub::{Hub, NAME_BYTES_MAX, Name, Topic};
 pub(crate) use kept::Kept;
+pub(crate) use noted::{NOTED_KEYS_MAX, Noted, Notes};
 pub(crate) use pause::Pause;
 pub(crate) use tracking::{Options as TrackingOptions, PREFIXES_OF_ALL_MAX, Tracking};
 
@@ -55,6 +58,8 @@ pub(crate) mod want {
     pub(crate) const EVENTS: u32 = 4;
     /// Somebody hears of writes ([`super::Tracking`]).
     pub(crate) const WRITES: u32 = 8;
+    /// A snapshot is taken ([`super::Noted`]).
+    pub(crate) const NOTES: u32 = 16;
 }
 
 /// The connections of one server.
@@ -72,6 +77,8 @@ pub(crate) struct Registry {
     pub hub: Hub,
     /// Keys in the caches of clients.
     pub tracking: Tracking,
+    /// Keys written while a snapshot is taken.
+    pub noted: Noted,
     monitors: monitor::Monitors,
     /// Classes of events that are published.
     notified: AtomicU32,
@@ -88,6 +95,7 @@ impl Registry {
             pause: Pause::default(),
             hub: Hub::default(),
             tracking: Tracking::default(),
+            noted: Noted::default(),
             monitors: Default::default(),
             notified: AtomicU32::new(0),
         }
@@ -134,6 +142,11 @@ impl Registry {
         }
     }
 
+    /// Whether all workers that live have come to rest at this turn of the [`Gate`](crate::snapshot::Gate).
+    pub fn all_rest(&self, turn: u64) -> bool {
+        self.inboxes.lock().iter().all(|inbox| inbox.rests(turn) || inbox.is_dead())
+    }
+
     /// A connection has come to the worker of this inbox, where `slot` is its place.
     pub fn enter(&self, entry: &Arc<Entry>, inbox: Arc<Inbox>, slot: usize) {
         entry.seat(inbox, slot);
@@ -170,6 +183,9 @@ impl Registry {
     /// these are answered, in their order; other protocols are told of here.
     pub fn settled(&self, batch: &Batch, proof: &Settled, ops: Range<usize>, by: &Entry, now_ms: u64) {
         let wants = self.wants();
+        if wants & want::NOTES != 0 {
+            self.noted.settled(batch, proof, ops.clone());
+        }
         if wants & want::WRITES != 0 {
             self.tell_writes(batch, proof, ops.clone(), by);
         }

@@ -112,6 +112,9 @@ impl Registry {
 
     /// A key was deleted for want of room.
     pub fn key_evicted(&self, db: u8, key: &[u8]) {
+        if self.wants() & want::NOTES != 0 {
+            self.noted.removed(db, key);
+        }
         self.publish_event((class::EVICTED, "evicted"), db, key);
         self.written(&[key], 0);
     }

@@ -258,6 +258,9 @@ impl Registry {
 
     /// Every key was deleted, or those of a database: all caches are to be emptied.
     pub fn flushed(&self) {
+        if self.wants() & want::NOTES != 0 {
+            self.noted.flushed();
+        }
         for part in &self.tracking.parts {
             let taken = std::mem::take(&mut *part.lock());
             self.tracking.keys.fetch_sub(taken.len(), Relaxed);

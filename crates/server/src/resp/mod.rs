@@ -30,7 +30,7 @@ mod mark;
 mod monitor;
 mod options;
 mod part;
-mod payload;
+pub(crate) mod payload;
 mod pubsub;
 mod scan;
 mod settings;
@@ -54,6 +54,7 @@ use terrace_protocol::resp::{Encoder, Limits, Parser, ProtocolError};
 use crate::output::Output;
 use crate::protocol::{Answered, Context, Next, Parsed, Peer, Protocol};
 use crate::registry::{Entry, flag, want};
+use crate::snapshot::Ticket;
 use call::Call;
 use client::{Alone, Client};
 use error::Refusal;
@@ -61,6 +62,7 @@ use mark::Mark;
 use step::{Answer, Step};
 use task::Unfinished;
 
+pub(crate) use connection::REDIS_VERSION;
 pub(crate) use state::State;
 
 /// Room for this many steps is kept from turn to turn.
@@ -100,6 +102,9 @@ impl Protocol for Resp {
             return Parsed { consumed: 0, commands: 1, next: Next::Again };
         }
         if let Some(alone) = self.client.alone.take() {
+            if let Alone::Save(waits) = alone {
+                return self.save(waits, ctx);
+            }
             if self.client.replies.are_muted() {
                 self.marks.push(Mark { steps: (0, 1), muted: true, notes_end: 0 });
             }
@@ -211,6 +216,31 @@ impl Protocol for Resp {
 }
 
 impl Resp {
+    /// Begins a snapshot, or looks whether the one that it waits for is done; the connection sleeps while it is not.
+    fn save(&mut self, waits: Option<Arc<Ticket>>, ctx: &Context<'_>) -> Parsed {
+        let begin = || {
+            let ticket = ctx.shared.snapshots.start()?;
+            ticket.wakes(&self.client.entry);
+            Ok::<_, String>(ticket)
+        };
+        let step = match waits.map_or_else(begin, Ok) {
+            Err(why) => Step::Error(Refusal::from(why)),
+            Ok(ticket) => match ticket.outcome() {
+                Some(Ok(())) => Step::Simple("OK"),
+                Some(Err(why)) => Step::Error(Refusal::from(format!("ERR {why}"))),
+                None => {
+                    self.client.alone = Some(Alone::Save(Some(ticket)));
+                    return Parsed { consumed: 0, commands: 0, next: Next::Asleep };
+                }
+            },
+        };
+        if self.client.replies.are_muted() {
+            self.marks.push(Mark { steps: (0, 1), muted: true, notes_end: 0 });
+        }
+        self.steps.push(step);
+        Parsed { consumed: 0, commands: 1, next: Next::Again }
+    }
+
     /// Writes the answers of all steps.
     fn write(&mut self, batch: &Batch, proof: &Settled, ctx: &Context<'_>, out: &mut Output) {
         if self.client.defers {

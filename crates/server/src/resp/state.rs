@@ -19,7 +19,7 @@ pub(crate) struct State {
     pub settings: Settings,
     /// What commands cost.
     pub stats: Stats,
-    /// When the store was last said to be saved, in seconds since the Unix epoch.
+    /// When the last snapshot was written, or the server started, in seconds since the Unix epoch.
     pub saved_s: AtomicU64,
     /// Rates that `INFO` tells.
     pub rates: Rates,

@@ -48,6 +48,8 @@ pub(super) struct Connection {
     pub alone: bool,
     /// The next command is held while the server pauses.
     pub paused: bool,
+    /// The rest of a command waits until somebody nudges the connection.
+    pub asleep: bool,
     /// Its operations are in a batch that has not settled: nothing is read or parsed.
     pub waiting: bool,
     /// Operations that it may add to one batch, save for a single command of more: how large answers will be is not known
@@ -110,6 +112,7 @@ impl Connection {
             again: false,
             alone: false,
             paused: false,
+            asleep: false,
             waiting: false,
             window: FIRST_WINDOW,
             operations: 0,
@@ -135,6 +138,7 @@ impl Connection {
     pub fn wants_turn(&self, ctx: &Context<'_>) -> bool {
         !self.waiting
             && !self.paused
+            && !self.asleep
             && !self.closing
             && !self.broken
             && !self.is_behind(ctx.shared)
@@ -279,6 +283,7 @@ impl Connection {
     /// Adds what the connection has for a batch of its own.
     pub fn push_alone(&mut self, batch: &mut Batch) {
         self.first_operation = batch.len();
+        self.told_operations = self.first_operation;
         self.protocol.push_alone(batch);
         self.operations = batch.len() - self.first_operation;
     }
@@ -299,7 +304,8 @@ impl Connection {
         debug_assert!(parsed.consumed <= input.len(), "a parser consumed bytes that it was not shown");
         self.paused = parsed.next == Next::Hold;
         self.alone = parsed.next == Next::Alone;
-        self.again = self.paused || self.alone || parsed.next == Next::Again;
+        self.asleep = parsed.next == Next::Asleep;
+        self.again = self.paused || self.asleep || self.alone || parsed.next == Next::Again;
         self.closing |= parsed.next == Next::Close;
         (parsed.consumed, parsed.commands)
     }
@@ -391,6 +397,7 @@ impl Connection {
     /// Sends what others have for it; returns the bytes sent. Never inside of an answer: answers are written in one piece.
     pub fn look(&mut self, ctx: &Context<'_>, scratch: &mut Output) -> usize {
         self.entry.looked_at();
+        self.asleep = false;
         if self.entry.is_killed() && !self.broken {
             Counters::add(&ctx.shared.counters.closed_output, self.entry.has(flag::OVERRUN).into());
             self.broken = true;

@@ -6,8 +6,9 @@
 //! handed over and not yet closed; it steers balance only. The lock is a leaf: nothing else is locked inside.
 
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
+use Ordering::{Acquire, Relaxed, Release};
 use mio::Waker;
 use parking_lot::Mutex;
 
@@ -32,6 +33,8 @@ pub(crate) struct Inbox {
     dead: AtomicBool,
     /// The bounds on connections have changed.
     recheck: AtomicBool,
+    /// The last turn of the gate at which the worker came to rest.
+    rested: AtomicU64,
 }
 
 impl Inbox {
@@ -44,6 +47,7 @@ impl Inbox {
             open: AtomicUsize::new(0),
             dead: AtomicBool::new(false),
             recheck: AtomicBool::new(false),
+            rested: AtomicU64::new(0),
         }
     }
 
@@ -94,6 +98,16 @@ impl Inbox {
     /// Whether it must; asked once a call of [`recheck`](Self::recheck).
     pub fn take_recheck(&self) -> bool {
         self.recheck.swap(false, Relaxed)
+    }
+
+    /// The worker rests: all its batches are answered, and it begins none. Release: who sees that sees all it did.
+    pub fn arrive(&self, turn: u64) {
+        self.rested.store(turn, Release);
+    }
+
+    /// Whether it rested at this turn of the gate.
+    pub fn rests(&self, turn: u64) -> bool {
+        self.rested.load(Acquire) == turn
     }
 
     /// Everything that arrived.

@@ -153,6 +153,7 @@ impl Worker {
             }
             self.release(&ctx);
             self.land(&ctx);
+            self.rest(&ctx);
             self.go_on(&ctx);
             self.turn(&ctx);
             if woken {
@@ -171,8 +172,25 @@ impl Worker {
         }
     }
 
+    /// Whether a batch may be begun, or gone on with.
+    fn has_room(&self, shared: &Shared) -> bool {
+        self.flights.len() < shared.options.batches_in_flight && !shared.snapshots.gate.is_closed()
+    }
+
+    /// Says that nothing is in flight, when a snapshot waits for that. What is parked stands between two steps.
+    fn rest(&self, ctx: &Context<'_>) {
+        let gate = &ctx.shared.snapshots.gate;
+        if gate.is_closed() && self.flights.is_empty() {
+            let turn = gate.turn();
+            if turn != 0 && !self.inbox.rests(turn) {
+                self.inbox.arrive(turn);
+                gate.tell();
+            }
+        }
+    }
+
     fn timeout(&self) -> Option<Duration> {
-        let has_room = self.flights.len() < self.shared.options.batches_in_flight;
+        let has_room = self.has_room(&self.shared);
         if has_room && (!self.ready.is_empty() || self.next_parked(&self.shared).is_some()) {
             return Some(Duration::ZERO);
         }
@@ -233,7 +251,7 @@ impl Worker {
 
     /// Executes the next part of a parked batch, one a turn: others come in between.
     fn go_on(&mut self, ctx: &Context<'_>) {
-        let has_room = self.flights.len() < self.shared.options.batches_in_flight;
+        let has_room = self.has_room(ctx.shared);
         let next = if has_room && !self.parked.is_empty() { self.next_parked(ctx.shared) } else { None };
         if let Some(flight) = next.and_then(|at| self.parked.remove(at)) {
             self.execute(flight, ctx);
@@ -244,7 +262,7 @@ impl Worker {
     fn turn(&mut self, ctx: &Context<'_>) {
         let flush_due = self.shared.counters.memcached.flush_due_ms().is_some_and(|due| due <= ctx.now_ms);
         let idle = self.ready.is_empty() && !flush_due;
-        if idle || self.flights.len() >= self.shared.options.batches_in_flight {
+        if idle || !self.has_room(ctx.shared) {
             return;
         }
         let mut flight = self.spare.pop().unwrap_or_default();
@@ -436,6 +454,7 @@ impl Worker {
         for key in keys {
             if let Some(connection) = self.connections.get_mut(key) {
                 connection.draining = true;
+                connection.asleep = false;
                 connection.readable = true;
             }
             self.after(key, ctx);

@@ -17,10 +17,14 @@ fn who_waits_for_a_sync_gets_it_and_delays_nobody() {
         durability: "batch:60000".parse().unwrap(),
         ..terrace::Options::default()
     };
+    // As one lies there that was saved before.
+    std::fs::write(dir.path().join("dump.rdb"), "of a store in memory").unwrap();
+    let again = options.clone();
     let store = terrace::open(options).unwrap();
     let options = ServerOptions {
         redis: vec![Endpoint::Tcp(([127, 0, 0, 1], 0).into())],
         durability: "batch:60000".into(),
+        dir: dir.path().to_str().unwrap().into(),
         ..ServerOptions::default()
     };
     let server = Server::start(store.clone(), options).unwrap();
@@ -59,4 +63,9 @@ fn who_waits_for_a_sync_gets_it_and_delays_nobody() {
     assert_eq!(syncs(&store), before, "nobody waited");
     server.shutdown().unwrap();
     store.close().unwrap();
+    // A snapshot in its directory is nothing to the store.
+    let store = terrace::open(again).unwrap();
+    assert_eq!(store.len(0), 2);
+    store.close().unwrap();
+    assert!(terrace::check::check(dir.path(), &terrace::check::CheckOptions::default()).unwrap().is_clean());
 }

@@ -22,6 +22,8 @@ mod ours;
 mod parts;
 mod pubsub;
 mod random;
+mod rdb;
+mod snapshot;
 mod table;
 mod tracking;
 mod transactions;

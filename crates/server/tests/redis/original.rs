@@ -2,6 +2,7 @@
 
 use std::io::{BufRead, BufReader};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 /// A running Redis; killed when dropped.
@@ -21,12 +22,25 @@ impl Original {
     pub fn start() -> Option<Self> {
         let binary = std::env::var_os("TERRACE_REDIS_ORIGINAL")?;
         // Another process may take the free port first; then Redis ends without a word of being ready.
-        (0..10).find_map(|_| Self::try_start(&binary)).or_else(|| panic!("{binary:?} does not start"))
+        (0..10).find_map(|_| Self::try_start(&binary, None)).or_else(|| panic!("{binary:?} does not start"))
     }
 
-    fn try_start(binary: &std::ffi::OsStr) -> Option<Self> {
+    /// The same, with this snapshot.
+    ///
+    /// # Panics
+    /// If it does not start.
+    pub fn start_with(snapshot: &Path) -> Option<Self> {
+        let binary = std::env::var_os("TERRACE_REDIS_ORIGINAL")?;
+        let started = (0..10).find_map(|_| Self::try_start(&binary, Some(snapshot)));
+        started.or_else(|| panic!("{binary:?} does not start with {snapshot:?}"))
+    }
+
+    fn try_start(binary: &std::ffi::OsStr, snapshot: Option<&Path>) -> Option<Self> {
         let address = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap();
         let dir = tempfile::tempdir().unwrap();
+        if let Some(snapshot) = snapshot {
+            std::fs::copy(snapshot, dir.path().join("dump.rdb")).unwrap();
+        }
         let mut child = Command::new(binary)
             .current_dir(dir.path())
             .args(["--bind", "127.0.0.1", "--save", "", "--port"])

@@ -15,6 +15,8 @@ pub struct Ours {
     pub address: SocketAddr,
     /// Its admin port.
     pub admin: SocketAddr,
+    /// Where it saves what it likes.
+    pub dir: tempfile::TempDir,
 }
 
 impl Ours {
@@ -41,13 +43,26 @@ impl Ours {
     pub fn start_over(record_bytes: u64, options: ServerOptions) -> Self {
         let store = Options { engine: "dram".into(), dram_records: Some(record_bytes), ..Options::default() };
         let store = terrace::open(store).unwrap();
+        Self::over(store, options)
+    }
+
+    /// Starts a server over a store.
+    ///
+    /// # Panics
+    /// If that fails.
+    pub fn over(store: OpenStore, options: ServerOptions) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let mut options = options;
+        if options.dir.is_empty() {
+            options.dir = dir.path().to_str().unwrap().into();
+        }
         let free = Some((Ipv4Addr::LOCALHOST, 0).into());
         let mut options = ServerOptions { admin: free, ..options };
         options.redis.extend(free.map(Endpoint::Tcp));
         let server = Server::start(store.clone(), options).unwrap();
         let addresses = server.addresses();
         let (address, admin) = (addresses.redis.unwrap(), addresses.admin.unwrap());
-        Self { server, store, address, admin }
+        Self { server, store, address, admin, dir }
     }
 
     /// Where it speaks memcached's protocol, if it was asked to.

@@ -1,28 +1,43 @@
-//! Saving: these commands answer once everything before them, of all connections, is safe from power loss. There is no file to
-//! write, for the store is the file. [`super::super::State::saved_s`] is when that was last known.
+//! Saving ([`crate::snapshot`]), and waiting until everything before, of all connections, is safe from power loss. The store does not
+//! need to be saved: it is as durable as it was started with.
 
 use std::sync::atomic::Ordering::Relaxed;
 
 use terrace_protocol::resp::parse_integer;
 
 use super::super::call::{Call, Outcome};
+use super::super::client::Alone;
 use super::super::error::{NOT_AN_INTEGER, SYNTAX};
 use super::super::options::is;
 use super::super::step::{Answer, Step};
 
-/// `SAVE`.
+/// `SAVE`: the connection waits for its snapshot; the others go on.
 pub(in crate::resp) fn save(call: &mut Call<'_>) -> Outcome {
-    saved(call, "OK")
+    call.client.pausing = true;
+    call.client.alone = Some(Alone::Save(None));
+    Ok(())
 }
 
-/// `BGSAVE [SCHEDULE]`: as `SAVE`, which delays nobody either.
+/// `BGSAVE [SCHEDULE]`. Nothing keeps one from beginning but another, so that there is nothing to be scheduled; in a transaction Redis
+/// says so all the same.
 pub(in crate::resp) fn bgsave(call: &mut Call<'_>) -> Outcome {
     match call.args.len() {
         1 => {}
         2 if is(call.arg(1), "SCHEDULE") => {}
         _ => return Err(SYNTAX.into()),
     }
-    saved(call, "Background saving started")
+    let text = match call.batch.is_atomic() {
+        true => "Background saving scheduled",
+        false => "Background saving started",
+    };
+    // When what stands before it is done, and the transaction happens.
+    call.about_store(move |answer| match answer.ctx.shared.snapshots.start() {
+        Ok(_ticket) => answer.encoder.simple(text),
+        Err(why) => {
+            answer.ctx.shared.redis.stats.error(why.as_bytes());
+            answer.encoder.error(why.as_bytes());
+        }
+    })
 }
 
 /// `BGREWRITEAOF`: the log is cleaned all the time.
@@ -34,15 +49,6 @@ pub(in crate::resp) fn bgrewriteaof(call: &mut Call<'_>) -> Outcome {
 pub(in crate::resp) fn lastsave(call: &mut Call<'_>) -> Outcome {
     let at_s = call.ctx.shared.redis.saved_s.load(Relaxed);
     call.answer(Step::Integer(at_s as i64))
-}
-
-/// Answers when all is durable. In a transaction it only says so: what that writes is durable as promised.
-fn saved(call: &mut Call<'_>, text: &'static str) -> Outcome {
-    let waits = call.when_durable(move |answer| {
-        answer.ctx.shared.redis.saved_s.store(answer.ctx.now_ms / 1000, Relaxed);
-        answer.encoder.simple(text);
-    });
-    if waits { Ok(()) } else { call.answer(Step::Simple(text)) }
 }
 
 /// `WAIT replicas timeout`: there are none, and that is known at once.

@@ -20,6 +20,7 @@ use super::step::{Step, WriteLate};
 use super::transaction::{Transaction, WatchedKeys};
 use crate::protocol::Peer;
 use crate::registry::{CommandName, Entry, Kind, flag};
+use crate::snapshot::Ticket;
 
 pub(super) use kill::kill;
 pub(super) use list::{info, line, list};
@@ -80,6 +81,8 @@ pub(super) struct Client {
 
 /// What goes into a batch of its own, which settles once everything before it is safe from power loss.
 pub(super) enum Alone {
+    /// Nothing: it waits for a snapshot, if that has begun.
+    Save(Option<Arc<Ticket>>),
     /// An answer alone.
     Answer(WriteLate),
     /// An exchange of these databases.

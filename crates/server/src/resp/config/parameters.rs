@@ -123,6 +123,7 @@ pub(super) static PARAMETERS: &[Parameter] = &[
     }, Text(output_limits)),
     parameter("client-query-buffer-limit", |shared| shared.options.command_bytes_max.to_string(), Immutable),
     parameter("databases", |_| terrace_engine::DATABASES.to_string(), Immutable),
+    parameter("dbfilename", |shared| shared.options.dbfilename.clone(), Protected),
     parameter("dir", |shared| shared.options.dir.clone(), Protected),
     parameter("enable-debug-command", |shared| yes_no(shared.options.debug_commands), Immutable),
     fixed!("enable-module-command", "no"),

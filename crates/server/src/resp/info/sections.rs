@@ -114,17 +114,22 @@ pub(super) fn memory(out: &mut String, about: &About<'_>) -> fmt::Result {
 pub(super) fn persistence(out: &mut String, about: &About<'_>) -> fmt::Result {
     let (shared, stats) = (about.ctx.shared, &about.stats);
     let logs = stats.log.is_some();
+    let saves = shared.snapshots.report();
+    let seconds = |time: Option<u64>| time.map_or(-1, |time| time as i64);
     lines!(out;
         "loading": 0,
         "async_loading": 0,
         "durability": shared.options.durability,
         "rdb_changes_since_last_save": 0,
-        "rdb_bgsave_in_progress": 0,
+        "rdb_bgsave_in_progress": u8::from(saves.running_s.is_some()),
         "rdb_last_save_time": shared.redis.saved_s.load(Relaxed),
-        "rdb_last_bgsave_status": "ok",
-        "rdb_last_bgsave_time_sec": 0,
-        "rdb_current_bgsave_time_sec": -1,
+        "rdb_last_bgsave_status": if saves.failed { "err" } else { "ok" },
+        "rdb_last_bgsave_time_sec": seconds(saves.last_s),
+        "rdb_current_bgsave_time_sec": seconds(saves.running_s),
+        "rdb_saves": saves.saves,
         "rdb_last_cow_size": 0,
+        "rdb_last_load_keys_expired": 0,
+        "rdb_last_load_keys_loaded": 0,
         "aof_enabled": u8::from(logs),
         "aof_rewrite_in_progress": 0,
         "aof_rewrite_scheduled": 0,

@@ -20,7 +20,12 @@ const TABLE: [u64; 256] = {
 
 /// The checksum of `bytes`.
 pub(super) fn crc64(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0, |crc, byte| crc >> 8 ^ TABLE[usize::from(crc as u8 ^ byte)])
+    crc64_of(0, bytes)
+}
+
+/// The checksum of `bytes` behind others, whose checksum is `before`.
+pub(crate) fn crc64_of(before: u64, bytes: &[u8]) -> u64 {
+    bytes.iter().fold(before, |crc, byte| crc >> 8 ^ TABLE[usize::from(crc as u8 ^ byte)])
 }
 
 #[cfg(test)]

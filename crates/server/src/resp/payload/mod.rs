@@ -6,9 +6,10 @@
 
 mod crc64;
 mod lzf;
-mod string;
+pub(crate) mod string;
 
 use crc64::crc64;
+pub(crate) use crc64::crc64_of;
 
 const STRING: u8 = 0;
 /// The version written, Redis 7.0's.

@@ -18,7 +18,14 @@ const LENGTH_32: u8 = 0x80;
 const LENGTH_64: u8 = 0x81;
 
 /// Writes a string; a number as one, as Redis does, anything else as it is.
-pub(super) fn write(value: &[u8], out: &mut Vec<u8>) {
+pub(crate) fn write(value: &[u8], out: &mut Vec<u8>) {
+    if write_head(value, out) {
+        out.extend_from_slice(value);
+    }
+}
+
+/// Writes what comes before its bytes; whether these follow.
+pub(crate) fn write_head(value: &[u8], out: &mut Vec<u8>) -> bool {
     match parse_integer(value).and_then(|number| i32::try_from(number).ok()) {
         Some(number) => {
             if let Ok(number) = i8::try_from(number) {
@@ -31,6 +38,7 @@ pub(super) fn write(value: &[u8], out: &mut Vec<u8>) {
                 out.push(NUMBER_32);
                 out.extend(number.to_le_bytes());
             }
+            false
         }
         None => {
             match value.len() {
@@ -47,7 +55,7 @@ pub(super) fn write(value: &[u8], out: &mut Vec<u8>) {
                     }
                 },
             }
-            out.extend_from_slice(value);
+            true
         }
     }
 }

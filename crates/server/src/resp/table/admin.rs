@@ -6,10 +6,10 @@ use crate::resp::{admin, connection, help, stats};
 #[rustfmt::skip]
 pub(super) const ROWS: &[Command] = &[
     command("bgrewriteaof", 1, "admin noscript no_async_loading", NONE, "server", admin::bgrewriteaof, "Answers as if it rewrote; logs are cleaned all the time."),
-    command("bgsave", -1, "admin noscript no_async_loading", NONE, "server", admin::bgsave, "Answers as if it saved: what was answered is as durable as promised.")
+    command("bgsave", -1, "admin noscript no_async_loading", NONE, "server", admin::bgsave, "Begins a snapshot: a file that Redis loads.")
         .syntax("[SCHEDULE]"),
     command("debug", -2, "admin noscript loading stale", NONE, "server", admin::debug, "Does what tests of clients need, where that is allowed."),
-    command("lastsave", 1, "loading stale fast", NONE, "server", admin::lastsave, "Tells when the store was last said to be saved.")
+    command("lastsave", 1, "loading stale fast", NONE, "server", admin::lastsave, "Tells when the last snapshot was written.")
         .categories("admin dangerous").tips("nondeterministic_output"),
     container(command("latency", -2, "", NONE, "server", connection::container, "Tells how long commands took.")
         .since("2.8.13"), LATENCY),
@@ -23,7 +23,7 @@ pub(super) const ROWS: &[Command] = &[
         .since("5.0.0").syntax("((host port)|(NO ONE))"),
     command("role", 1, "noscript loading stale fast", NONE, "server", admin::role, "Tells that the server is a master.")
         .since("2.8.12").categories("admin dangerous"),
-    command("save", 1, "admin noscript no_async_loading no_multi", NONE, "server", admin::save, "Answers OK: what was answered is as durable as promised.")
+    command("save", 1, "admin noscript no_async_loading no_multi", NONE, "server", admin::save, "Takes a snapshot, and answers when it is written; others go on.")
         .cost("O(N) where N is the total number of keys in all databases"),
     command("shutdown", -1, "admin noscript loading stale no_multi allow_busy", NONE, "server", admin::shutdown, "Ends the server.")
         .cost("O(N) when saving, where N is the total number of keys in all databases when saving data, otherwise O(1)").syntax("[NOSAVE|SAVE] [NOW] [FORCE] [ABORT]"),
