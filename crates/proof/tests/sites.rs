@@ -4,7 +4,7 @@
 use terrace_proof::sites::{Effort, search_again};
 
 fn check(engine: &str) {
-    let again = search_again(engine, Effort { seed: 0, histories: 60, second_steps: 24 })
+    let again = search_again(engine, Effort { seed: 0, histories: 200, second_steps: 24 })
         .unwrap_or_else(|error| panic!("{error:#}"));
     println!("{engine}: {} sites, {} images", again.sites, again.images);
     assert!(
