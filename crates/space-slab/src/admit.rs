@@ -290,6 +290,27 @@ mod tests {
     }
 
     #[test]
+    fn what_the_log_brought_back_finds_room_where_deletes_find_none() {
+        let space = space();
+        let mut local = local(&space);
+        space.blocks.free.stuck.store(true, SeqCst);
+        space.credit.store(i64::MIN / 2, SeqCst);
+        assert_eq!(space.prepare_slots(&mut local, &[8], Class::Release), Room::Full);
+        assert_eq!(space.prepare_slots(&mut local, &[8], Class::Restore), Room::Ready);
+        space.rest_local(&mut local);
+    }
+
+    #[test]
+    fn a_large_value_is_counted_in_whole_blocks() {
+        let space = space();
+        space.judge(true, || false);
+        let before = space.credit.load(SeqCst);
+        let value = vec![1u8; BLOCK / 2];
+        space.admit_extent(&mut local(&space), &[&value], &mut Vec::new()).unwrap();
+        assert_eq!(before - space.credit.load(SeqCst), space.usable_bytes() as i64);
+    }
+
+    #[test]
     fn who_takes_what_others_wait_for_does_not_speak_for_them() {
         let space = with_dead_extents();
         let (mut one, mut other) = (local(&space), local(&space));

@@ -227,3 +227,31 @@ impl<L: Lower> SlabSpace<L> {
         self.blocks.free.slots.lock().len() > Self::KEEP
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use terrace_blocks::BlockTier;
+    use terrace_engine::manifest::Manifest;
+    use terrace_media_sim::SimBlock;
+
+    use super::*;
+    use crate::calm::{Calm, Unsynced};
+    use crate::open::SlabOptions;
+
+    #[test]
+    fn a_tier_ends_once_what_went_before_is_safe() {
+        let device = SimBlock::from_image(vec![0; 4 << 20]);
+        let lower = BlockTier::new(Arc::new(device), 0, String::new());
+        let space = SlabSpace::new(lower, None, SlabOptions::of_tests()).unwrap();
+        space.blocks.save_manifest(&Manifest::default().encode()).unwrap();
+        let blocks = space.blocks.slots.len();
+        space.blocks.set_end(blocks as u32 - 1);
+        let mut defrag = Defrag::default();
+        assert!(!space.shrink_step(&mut defrag, &Unsynced), "an eviction may come back");
+        assert_eq!(space.blocks.slots.len(), blocks);
+        assert!(space.shrink_step(&mut defrag, &Calm));
+        assert_eq!(space.blocks.slots.len(), blocks - 1);
+    }
+}

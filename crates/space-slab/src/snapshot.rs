@@ -29,8 +29,6 @@ use crate::space::SlabSpace;
 
 const NAME_BYTES: usize = 16;
 const FIXED: usize = 80 + DATABASES * 16;
-/// Of what the head says; the first did not know how many keys have an expiry.
-const HEAD_FORMAT: u32 = 1;
 
 /// The kind of the record that a page's address names (see `location`).
 fn kind_in(address: Address) -> usize {
@@ -103,9 +101,7 @@ impl<L: Lower> SlabSpace<L> {
             return Err(io::Error::other(what));
         }
         let mut added = Vec::with_capacity(FIXED + head.len());
-        added.extend(
-            [index_parts, table_parts, hot_parts, HEAD_FORMAT].into_iter().flat_map(u32::to_le_bytes),
-        );
+        added.extend([index_parts, table_parts, hot_parts, 0].into_iter().flat_map(u32::to_le_bytes));
         added.extend_from_slice(&name_of(index));
         let typical = self.blocks.typical_bytes.load(Relaxed);
         let words = [typical]
@@ -134,9 +130,6 @@ impl<L: Lower> SlabSpace<L> {
         let added = reader.added();
         if added.len() < FIXED {
             return Err("its head is short".into());
-        }
-        if u32_at(added, 12) != HEAD_FORMAT {
-            return Err(format!("its head has format {}, not {HEAD_FORMAT}", u32_at(added, 12)));
         }
         if added[16..32] != name_of(index) {
             let name = String::from_utf8_lossy(&added[16..32]);

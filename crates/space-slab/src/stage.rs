@@ -382,6 +382,7 @@ mod tests {
     use terrace_media::HeapRegion;
 
     use super::*;
+    use crate::calm::entry_of;
     use crate::open::{MiddleTier, SlabOptions};
     use crate::pmem::Fills;
     use crate::policy::Count;
@@ -440,15 +441,7 @@ mod tests {
             let kind = Kind::Value;
             NewRecord { version, kind, db: 0, flags: 0, state: 0, expire_at: 0, key: b"key", value: b"value" }
         };
-        let entry = |version| FooterEntry {
-            hash: 9,
-            check: 1,
-            version,
-            offset: 0,
-            kind: Kind::Value,
-            db: 0,
-            expires: false,
-        };
+        let entry = |version| entry_of(9, 1, version);
         for (now, is_same) in [(5, true), (6, false)] {
             let bytes = 4 * (64 << 10);
             let region = Arc::new(HeapRegion::new(bytes).unwrap());
@@ -526,15 +519,7 @@ mod tests {
             slot.record().write(&record(5));
             slot.publish(None, 1, space.policy.entering(Count::ONE, space.temperature.now()));
             let from = space.locations.dram(offset);
-            let entry = FooterEntry {
-                hash: 9,
-                check: 1,
-                version: 5,
-                offset: 0,
-                kind: Kind::Value,
-                db: 0,
-                expires: false,
-            };
+            let entry = entry_of(9, 1, 5);
             let mut stage = Stage::default();
             stage.push(what, from, entry, &record(5));
             let key = Key { hash: 9, db: 0, bytes: b"key" };

@@ -132,13 +132,13 @@ impl<L: Lower> SlabSpace<L> {
 mod tests {
     use std::sync::Arc;
 
-    use terrace_blocks::{ByteTier, FooterEntry, Image, Place};
+    use terrace_blocks::{ByteTier, Image, Place};
     use terrace_engine::record::{Kind, NewRecord};
     use terrace_index::{Address, Change, Clht, Verdict};
     use terrace_media::{AlignedBuf, HeapRegion};
 
     use super::*;
-    use crate::calm::Calm;
+    use crate::calm::{Calm, entry_of};
     use crate::open::SlabOptions;
     use crate::stage::{Stage, What};
 
@@ -188,15 +188,7 @@ mod tests {
                 key: bytes,
                 value: bytes,
             };
-            let entry = FooterEntry {
-                hash: key(bytes).hash,
-                check: 1,
-                version: 5,
-                offset: 0,
-                kind,
-                db,
-                expires: false,
-            };
+            let entry = entry_of(key(bytes).hash, 1, 5);
             stage.push(What::Page { words: 4, seq: 1 }, old, entry, &record);
         }
         let (slot, seq) = space.begin_page(&stage, 0).unwrap();

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use terrace_blocks::{ByteTier, FooterEntry, Reads};
+use terrace_blocks::{ByteTier, Reads};
 use terrace_engine::record::{Head, Kind, NewRecord, RecordView};
 use terrace_engine::space::{Class, Context, Room, Under};
 use terrace_index::{Change, Clht, Index, Verdict};
 use terrace_media::HeapRegion;
 
 use super::*;
-use crate::calm::Calm;
+use crate::calm::{Calm, entry_of};
 use crate::location::Location;
 use crate::open::{MiddleTier, SlabOptions};
 use crate::placement::Placement;
@@ -45,15 +45,7 @@ impl Full {
         while let Some(at) = middle.slabs.take(Self::class(middle)) {
             let name = Self::name(slots.len());
             let key = Calm.hasher().key(0, &name);
-            let entry = FooterEntry {
-                hash: key.hash,
-                check: 1,
-                version: 5,
-                offset: 0,
-                kind: Kind::Value,
-                db: 0,
-                expires: false,
-            };
+            let entry = entry_of(key.hash, 1, 5);
             middle.slabs.add(&mut fills, at, &entry, 0, &Self::record(&name));
             index.update(&key, |_| Verdict::Differs, |_| (Change::Set(space.locations.pmem(at)), ()));
             slots.push(at);

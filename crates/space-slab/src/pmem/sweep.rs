@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use terrace_blocks::FooterEntry;
 use terrace_engine::record::{Kind, NewRecord};
 use terrace_engine::space::{Fetch, Want};
 use terrace_index::Key;
@@ -14,6 +13,7 @@ use terrace_media_sim::{
 use super::layout::{SlabHeader, SlotPlace};
 use super::medium::Area;
 use super::slab::{Fills, PmemSlabs};
+use crate::calm::entry_of;
 
 const SLAB: usize = 2048;
 const SLABS: usize = 3;
@@ -60,15 +60,7 @@ fn fill(slabs: &PmemSlabs, versions: &[u64]) -> Vec<(u64, u64)> {
         let record =
             NewRecord { version, kind, db, flags: 0, state: 0, expire_at: 0, key: &key, value: &value };
         let Some(at) = slabs.class_for(record.words()).and_then(|class| slabs.take(class)) else { continue };
-        let entry = FooterEntry {
-            hash: hash(version),
-            version,
-            check: version as u32,
-            offset: 0,
-            kind,
-            db,
-            expires: false,
-        };
+        let entry = entry_of(hash(version), version as u32, version);
         slabs.add(&mut fills, at, &entry, version as u8, &record);
         filled.push((version, at));
     }
@@ -309,15 +301,7 @@ fn a_commit_word_in_the_first_fence_is_seen() {
     let (kind, db, version, value) = (Kind::Value, 0, 5u64, value(5));
     let key = version.to_le_bytes();
     let record = NewRecord { version, kind, db, flags: 0, state: 0, expire_at: 0, key: &key, value: &value };
-    let entry = FooterEntry {
-        hash: hash(version),
-        version,
-        check: version as u32,
-        offset: 0,
-        kind,
-        db,
-        expires: false,
-    };
+    let entry = entry_of(hash(version), version as u32, version);
     let mut bytes = Vec::new();
     place.encode(&entry, version as u8, &record, &mut bytes);
     bytes[..8].copy_from_slice(&place.commit(version).to_le_bytes());
