@@ -5,7 +5,8 @@
 //!                                           |  Connection --Protocol::parse--> Batch --> store
 //!                                           |  Connection <-Protocol::answer-- settled
 //!        Endpoint: TCP, TLS, Unix         |  registry::  what connections know of each other, and push
-//!   admin port --> Admin: /metrics, /health '-- resp::, memcached::  implement Protocol
+//!   admin port --> Admin: /metrics, /health |-- resp::, memcached::  implement Protocol
+//!                                           '-- snapshot::  a file of one moment, by a thread of its own
 //!                                               Exchange: the same without sockets, for fuzzing
 //! ```
 #![forbid(unsafe_code)]

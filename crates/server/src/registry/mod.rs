@@ -41,7 +41,7 @@ use terrace_engine::{Batch, Settled};
 pub(crate) use entry::{CommandName, Entry, Kind, Labels, flag};
 pub(crate) use hub::{Hub, NAME_BYTES_MAX, Name, Topic};
 pub(crate) use kept::Kept;
-pub(crate) use noted::{NOTED_KEYS_MAX, Noted, Notes};
+pub(crate) use noted::{NOTED_BYTES_MAX, NOTED_KEYS_MAX, Noted, Notes};
 pub(crate) use pause::Pause;
 pub(crate) use tracking::{Options as TrackingOptions, PREFIXES_OF_ALL_MAX, Tracking};
 

@@ -18,7 +18,7 @@ use super::changes::is_change;
 /// Notes that are kept at most; whoever takes them does so long before.
 pub(crate) const NOTED_KEYS_MAX: usize = 1_000_000;
 /// Bytes of their keys.
-const BYTES_MAX: usize = 256 << 20;
+pub(crate) const NOTED_BYTES_MAX: usize = 256 << 20;
 
 /// See the module.
 #[derive(Default)]
@@ -38,7 +38,7 @@ pub(crate) struct Notes {
 
 impl Notes {
     fn add(&mut self, db: u8, key: &[u8]) {
-        if self.keys.len() >= NOTED_KEYS_MAX || self.bytes + key.len() > BYTES_MAX {
+        if self.keys.len() >= NOTED_KEYS_MAX || self.bytes + key.len() > NOTED_BYTES_MAX {
             self.overflowed = true;
         } else if self.keys.insert((db, key.into())) {
             self.bytes += key.len();

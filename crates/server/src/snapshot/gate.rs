@@ -70,6 +70,14 @@ impl Gate {
         drop(lock);
         Some(closed)
     }
+
+    /// After a closing in vain: leaves it open for as long, so that a slow device does not keep everybody waiting.
+    pub(super) fn leave_open(&self, stops: impl Fn() -> bool) {
+        let end = Instant::now() + PATIENCE;
+        while Instant::now() < end && !stops() {
+            std::thread::sleep(LOOK);
+        }
+    }
 }
 
 /// Opens the gate when it is dropped.

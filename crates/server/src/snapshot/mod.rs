@@ -160,6 +160,10 @@ struct Finish {
 impl Drop for Finish {
     fn drop(&mut self) {
         let snapshots = &self.shared.snapshots;
+        // Before it counts as ended: who sees that asks for this.
+        if self.outcome.is_ok() {
+            self.shared.redis.saved_s.store(wall_clock_ms() / 1000, Relaxed);
+        }
         {
             let mut state = snapshots.state.lock();
             let took_s = state.running.take().map(|since| since.elapsed().as_secs());
@@ -167,9 +171,8 @@ impl Drop for Finish {
             state.report.failed = self.outcome.is_err();
             state.report.saves += u64::from(self.outcome.is_ok());
         }
-        match &self.outcome {
-            Ok(()) => self.shared.redis.saved_s.store(wall_clock_ms() / 1000, Relaxed),
-            Err(why) => tracing::error!(%why, "the snapshot failed"),
+        if let Err(why) = &self.outcome {
+            tracing::error!(%why, "the snapshot failed");
         }
         let _first = self.ticket.outcome.set(std::mem::replace(&mut self.outcome, Ok(())));
         if let Some(entry) = self.ticket.waiting.lock().take() {

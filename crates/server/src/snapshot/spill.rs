@@ -9,7 +9,7 @@
 //! ```
 
 use std::collections::HashMap;
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::hash::{BuildHasher, RandomState};
 use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
 use std::path::Path;
@@ -40,14 +40,10 @@ struct Head {
 }
 
 impl Spill {
-    /// An empty one for about this many keys. Its files lie where `path` does, and have no names: nothing is left of them.
-    pub fn create(path: &Path, keys: u64) -> io::Result<Self> {
-        let pieces = (0..(keys / PIECE_KEYS).clamp(1, PIECES_MAX)).map(|i| {
-            let piece = path.with_extension(format!("part{i}"));
-            let file = OpenOptions::new().read(true).write(true).create_new(true).open(&piece)?;
-            std::fs::remove_file(&piece)?;
-            Ok(BufWriter::with_capacity(BUFFER_BYTES, file))
-        });
+    /// An empty one for about this many keys. Its files lie in `dir`, and have no names: nothing is left of them.
+    pub fn create(dir: &Path, keys: u64) -> io::Result<Self> {
+        let pieces = (0..(keys / PIECE_KEYS).clamp(1, PIECES_MAX))
+            .map(|_| Ok(BufWriter::with_capacity(BUFFER_BYTES, tempfile::tempfile_in(dir)?)));
         let pieces = pieces.collect::<io::Result<_>>()?;
         Ok(Self { pieces, hashers: (RandomState::new(), RandomState::new()) })
     }

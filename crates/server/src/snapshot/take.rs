@@ -10,7 +10,7 @@ use terrace_engine::DATABASES;
 use super::rdb::RdbFile;
 use super::reader::Reader;
 use super::spill::Spill;
-use crate::registry::{NOTED_KEYS_MAX, Notes, Registry, want};
+use crate::registry::{NOTED_BYTES_MAX, NOTED_KEYS_MAX, Notes, Registry, want};
 use crate::shared::{Shared, wall_clock_ms};
 
 /// So many notes are read again while the iteration goes on.
@@ -62,7 +62,7 @@ fn write(shared: &Shared, path: &Path) -> io::Result<(u64, u64)> {
     let mut file = RdbFile::create(path, wall_clock_ms() / 1000)?;
     let (reader, now_ms) = {
         let _noting = Noting::begin(&shared.connections);
-        let taken = (0..BEGINNINGS_MAX).find_map(|_| read_all(shared, path).transpose());
+        let taken = (0..BEGINNINGS_MAX).find_map(|_| read_all(shared).transpose());
         taken.unwrap_or_else(|| {
             let text = format!("databases were flushed or swapped {BEGINNINGS_MAX} times while it was taken");
             Err(io::Error::other(text))
@@ -78,11 +78,11 @@ fn write(shared: &Shared, path: &Path) -> io::Result<(u64, u64)> {
 
 /// Reads everything; the spill then shows the store as it was at the time that is told. `None` if a database was flushed or
 /// swapped meanwhile.
-fn read_all(shared: &Shared, path: &Path) -> io::Result<Option<(Reader, u64)>> {
+fn read_all(shared: &Shared) -> io::Result<Option<(Reader, u64)>> {
     let store = &shared.store;
     let noted = &shared.connections.noted;
     let session = store.session().map_err(io::Error::other)?;
-    let mut reader = Reader::new(session, Spill::create(path, store.len_all())?);
+    let mut reader = Reader::new(session, Spill::create(Path::new(&shared.options.dir), store.len_all())?);
     // What is written from here on is noted: nobody is still busy who has not seen that it must be.
     drop(hold(shared)?);
     let _old = noted.take();
@@ -122,8 +122,10 @@ fn read_all(shared: &Shared, path: &Path) -> io::Result<Option<(Reader, u64)>> {
 /// Reads noted keys again; `false` if a database was flushed or swapped.
 fn read_again(reader: &mut Reader, notes: Notes) -> io::Result<bool> {
     if notes.overflowed {
-        let text =
-            format!("more than {NOTED_KEYS_MAX} keys were written faster than they could be read again");
+        let text = format!(
+            "more than {NOTED_KEYS_MAX} keys, or {} MiB of them, were written faster than they could be read again",
+            NOTED_BYTES_MAX >> 20
+        );
         return Err(io::Error::other(text));
     }
     if notes.whole {
@@ -142,6 +144,7 @@ fn hold(shared: &Shared) -> io::Result<super::gate::Closed<'_>> {
         if let Some(closed) = shared.snapshots.gate.close(&shared.connections, || stops(shared)) {
             return Ok(closed);
         }
+        shared.snapshots.gate.leave_open(|| stops(shared));
     }
     Err(io::Error::other("what is in flight does not end: a device is very slow"))
 }
