@@ -48,14 +48,20 @@ pub fn fetch_words(words: Words<'_>, key: Option<&Key<'_>>, want: Want, out: &mu
     })
 }
 
-/// Starts loading the first words of a record into the cache.
+/// Most lines that [`prefetch`] starts to load: what a short record takes. Of a long one the processor fetches the rest by itself.
+const PREFETCHED_LINES: usize = 4;
+
+/// Starts loading a record's words into the cache.
 #[inline]
 pub fn prefetch(words: &[AtomicU64]) {
     #[cfg(target_arch = "x86_64")]
-    for line in words.iter().step_by(8).take(2) {
-        // SAFETY: a prefetch never faults, whatever the address.
-        unsafe {
-            std::arch::x86_64::_mm_prefetch(std::ptr::from_ref(line).cast(), std::arch::x86_64::_MM_HINT_T0);
+    {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        let lines = words.iter().step_by(8).take(PREFETCHED_LINES);
+        // Where they don't begin with a line they may end in one more.
+        for word in lines.chain(words.last()) {
+            // SAFETY: a prefetch never faults, whatever the address.
+            unsafe { _mm_prefetch(std::ptr::from_ref(word).cast(), _MM_HINT_T0) };
         }
     }
     #[cfg(not(target_arch = "x86_64"))]

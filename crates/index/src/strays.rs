@@ -90,6 +90,11 @@ impl<I: Index> Index for WithStrays<I> {
         self.index.candidates(key, visit);
     }
 
+    #[inline]
+    fn touch_batch(&self, keys: &[Key<'_>], touch: impl FnMut(Address)) {
+        self.index.touch_batch(keys, touch);
+    }
+
     fn get_batch(
         &self,
         keys: &[Key<'_>],

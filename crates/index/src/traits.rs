@@ -130,6 +130,14 @@ pub trait Index: Send + Sync + 'static {
     /// The addresses that may be the key's, most likely first, without verification; for prefetching records.
     fn candidates(&self, key: &Key<'_>, visit: impl FnMut(Address));
 
+    /// Tells `touch` the likeliest addresses of several keys, without verification, to prefetch their records; what the index itself
+    /// has to load for that was [prefetched](Self::prefetch) before, or is loaded for all of them at once.
+    fn touch_batch(&self, keys: &[Key<'_>], mut touch: impl FnMut(Address)) {
+        for key in keys {
+            self.candidates(key, &mut touch);
+        }
+    }
+
     /// Looks several keys up: buckets are prefetched, then `touch` is told the likeliest candidates (to prefetch
     /// their records), then each key is verified. `out[i]` answers `keys[i]`.
     ///
@@ -146,9 +154,7 @@ pub trait Index: Send + Sync + 'static {
         for key in keys {
             self.prefetch(key);
         }
-        for key in keys {
-            self.candidates(key, &mut touch);
-        }
+        self.touch_batch(keys, &mut touch);
         for (i, key) in keys.iter().enumerate() {
             out[i] = self.get(key, |address| verify(i, address));
         }

@@ -40,7 +40,7 @@ impl<L: Lower> SlabSpace<L> {
     #[inline]
     pub(crate) fn touch_record(&self, address: Address) {
         match self.locations.location(address) {
-            Location::Dram(offset) => prefetch(self.slabs.record(offset).0),
+            Location::Dram(offset) => prefetch(self.slabs.slot(offset).0),
             Location::Pmem(at) => {
                 if let Some(middle) = &self.middle {
                     middle.slabs.touch(at);

@@ -57,7 +57,7 @@ pub(crate) struct Slab {
 }
 
 impl Slab {
-    /// A slot's record has this stamp now.
+    /// A slot's record has this stamp now, and had another one before.
     pub fn stamped(&self, stamp: u32) {
         // Always an exchange, however new the stamp: whoever walks the slab sees it in the slot or leaves it here.
         self.oldest.fetch_min(stamp, AcqRel);
@@ -121,6 +121,8 @@ impl FreeSlabs {
 pub(crate) struct Slabs {
     pub classes: Classes,
     pub slab_bytes: usize,
+    /// 2^64 / `slab_bytes`, rounded up: to multiply by it is to divide.
+    slab_inverse: u64,
     pub table: Box<[Slab]>,
     frames: Frames,
     partitions: usize,
@@ -135,6 +137,21 @@ pub(crate) struct Slabs {
     pub wanting: AtomicU32,
     /// Slots that were taken from another partition than was asked.
     pub stolen: AtomicU64,
+}
+
+/// See [`Slabs::slab_inverse`]. It is exact for powers of two, and by less than a slab's length too large for others.
+///
+/// # Panics
+/// If an arena of so many slabs is too long for that.
+fn inverse(slab_bytes: usize, slabs: u32) -> u64 {
+    let bytes = slab_bytes as u128;
+    let inverse = (1u128 << 64).div_ceil(bytes);
+    let arena_bytes = bytes * u128::from(slabs);
+    assert!(
+        (inverse * bytes - (1 << 64)) * arena_bytes < 1 << 64 && inverse < 1 << 64,
+        "{slabs} slabs of {bytes} bytes are more than can be told apart"
+    );
+    inverse as u64
 }
 
 impl Slabs {
@@ -165,6 +182,7 @@ impl Slabs {
             stolen: AtomicU64::new(0),
             classes,
             slab_bytes,
+            slab_inverse: inverse(slab_bytes, all),
         }
     }
     /// The same in so many partitions, at least one; nothing is in use yet.
@@ -203,7 +221,14 @@ impl Slabs {
     /// The slab that a slot lies in.
     #[inline]
     pub fn slab_of(&self, offset: u64) -> u32 {
-        (offset / self.slab_bytes as u64) as u32
+        self.split(offset).0
+    }
+    /// The slab that a slot lies in, and where in it.
+    #[inline]
+    fn split(&self, offset: u64) -> (u32, usize) {
+        let slab = (u128::from(offset) * u128::from(self.slab_inverse) >> 64) as u64;
+        debug_assert_eq!(slab, offset / self.slab_bytes as u64);
+        (slab as u32, (offset - slab * self.slab_bytes as u64) as usize)
     }
     /// The class of a slab, if it has one.
     #[inline]
@@ -214,15 +239,15 @@ impl Slabs {
     /// The words from a slot's record to the end of its slab: what a reader needs.
     #[inline]
     pub fn record(&self, offset: u64) -> Words<'_> {
-        let start = (offset % self.slab_bytes as u64) as usize / 8 + SLOT_HEAD / 8;
-        Words(&self.frames.words(self.slab_of(offset))[start..])
+        let (slab, at) = self.split(offset);
+        Words(&self.frames.words(slab)[(at + SLOT_HEAD) / 8..])
     }
     /// A slot. Its slab has a class as long as somebody has the slot or looks at it inside an epoch.
     #[inline]
     pub fn slot(&self, offset: u64) -> Slot<'_> {
-        let slab = self.slab_of(offset);
+        let (slab, at) = self.split(offset);
         let words = self.frames.words(slab);
-        let start = (offset % self.slab_bytes as u64) as usize / 8;
+        let start = at / 8;
         let length = self.class_of(slab).map_or(0, |class| self.classes.bytes(class) / 8);
         Slot(&words[start..(start + length.max(SLOT_HEAD / 8 + 3)).min(words.len())])
     }

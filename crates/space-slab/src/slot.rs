@@ -123,12 +123,17 @@ impl<'a> Slot<'a> {
         let taken = if forgotten { ASSUMED_LIVE } else { Debt::UNREAD.0 };
         Debt(self.0[0].fetch_and(!taken, AcqRel) & Debt::UNREAD.0)
     }
-    /// Its record is about to be rewritten: it is dirty from now on. Its home, and whether it was clean.
+    /// Its record is about to be rewritten: it is dirty from now on. Its home, and its stamp before. Most are written again in one round:
+    /// then nothing changes, and each exchange would wait for all that was stored before it.
     #[inline]
-    pub fn dirty(self, stamp: u32) -> (Option<Address>, bool) {
-        let old = self.0[0].fetch_and(LIVE | Debt::UNREAD.0, AcqRel);
-        let was_clean = self.set_stamp(stamp) == 0;
-        (home_in(old), was_clean)
+    pub fn dirty(self, stamp: u32) -> (Option<Address>, u32) {
+        let kept = LIVE | Debt::UNREAD.0;
+        let home = match self.0[0].load(Acquire) & !kept {
+            0 => None,
+            _ => home_in(self.0[0].fetch_and(kept, AcqRel)),
+        };
+        let before = self.stamp();
+        (home, if before == stamp { before } else { self.set_stamp(stamp) })
     }
     /// Its record is durable there: it is clean. Whether it was dirty before, and its old home.
     pub fn settle(self, home: Address) -> (Option<Address>, bool) {

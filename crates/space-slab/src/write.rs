@@ -180,9 +180,11 @@ impl<L: Lower> SlabSpace<L> {
             let slot = self.slabs.slot(offset);
             let slab = &self.slabs.table[self.slabs.slab_of(offset) as usize];
             // Before the record changes: what looks clean is what its home holds.
-            let (home, was_clean) = slot.dirty(round as u32);
-            slab.stamped(round as u32);
-            if was_clean {
+            let (home, before) = slot.dirty(round as u32);
+            if before != round as u32 {
+                slab.stamped(round as u32);
+            }
+            if before == 0 {
                 slab.dirty.fetch_add(1, Relaxed);
                 self.take_credit(self.slabs.classes.bytes(class));
             }

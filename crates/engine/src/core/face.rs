@@ -9,7 +9,7 @@ use terrace_index::{Index, Key};
 use terrace_log::LogDevice;
 
 use super::waiting::flush_waits;
-use super::{Core, Step};
+use super::{Ahead, Core, Step};
 use crate::batch::{Batch, Settled};
 use crate::databases::Databases;
 use crate::op::OpKind;
@@ -95,6 +95,7 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
     fn execute_entered(&mut self, batch: &mut Batch) {
         let count = batch.ops.len();
         let mut start = std::mem::take(&mut batch.stopped_at);
+        self.ahead.hashes.clear();
         batch.replies.truncate(start);
         batch.replies.resize(count, Reply::Pending);
         batch.awaited_bytes = 0;
@@ -104,8 +105,8 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
                 batch.stopped_at = start;
                 break;
             }
-            let mut end = (start + WINDOW).min(count);
             // A window ends where an atomic group begins.
+            let mut limit = count;
             let atomic =
                 batch.atomic.get(next_atomic).map(|group| (group.start as usize, group.end as usize));
             if let Some((from, to)) = atomic {
@@ -115,9 +116,9 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
                     start = to;
                     continue;
                 }
-                end = end.min(from);
+                limit = from;
             }
-            start = self.execute_window(batch, start, end);
+            start = self.execute_window(batch, start, limit);
         }
         self.machine.space.rest(&mut self.local);
         self.leave();
@@ -141,23 +142,22 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
         }
     }
 
-    /// Runs independent operations, their buckets and then their records prefetched; returns how far it came.
-    fn execute_window(&mut self, batch: &mut Batch, start: usize, end: usize) -> usize {
-        self.hashes.clear();
-        let hasher = self.machine.shared.hasher;
-        for op in &batch.ops[start..end] {
-            self.hashes.push(hasher.key(batch.place(op), batch.input(op.key)).hash);
+    /// Runs independent operations before `limit`, as many as a window takes, their records prefetched; returns how far it came.
+    /// Buckets are prefetched one window ahead: to wait for those of this one would take as long as to work on them.
+    fn execute_window(&mut self, batch: &mut Batch, start: usize, limit: usize) -> usize {
+        let end = (start + WINDOW).min(limit);
+        if self.ahead.start != start || self.ahead.hashes.is_empty() {
+            self.look_ahead(batch, start, end);
         }
+        std::mem::swap(&mut self.hashes, &mut self.ahead.hashes);
         if end - start > 1 {
-            let keys = || {
-                let ops = batch.ops[start..end].iter().zip(&self.hashes);
-                ops.map(|(op, &hash)| Key { hash, db: batch.place(op), bytes: batch.input(op.key) })
-            };
-            keys().for_each(|key| self.machine.index.prefetch(&key));
-            for key in keys() {
-                self.machine.index.candidates(&key, |address| self.machine.space.touch(address));
+            let mut keys = [Key { hash: 0, db: 0, bytes: &[] }; WINDOW];
+            for ((key, op), &hash) in keys.iter_mut().zip(&batch.ops[start..end]).zip(&self.hashes) {
+                *key = Key { hash, db: batch.place(op), bytes: batch.input(op.key) };
             }
+            self.machine.index.touch_batch(&keys[..end - start], |at| self.machine.space.touch(at));
         }
+        self.look_ahead(batch, end, (end + WINDOW).min(limit));
         let mut behind_flush = flush_waits(batch);
         for i in start..end {
             if batch.stops_at(i) {
@@ -185,6 +185,20 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
             }
         }
         end
+    }
+
+    /// Hashes the keys of the next window's operations and prefetches their buckets.
+    fn look_ahead(&mut self, batch: &Batch, start: usize, end: usize) {
+        let Ahead { start: at, hashes } = &mut self.ahead;
+        *at = start;
+        hashes.clear();
+        for op in &batch.ops[start..end] {
+            let key = self.machine.shared.hasher.key(batch.place(op), batch.input(op.key));
+            if end - start > 1 {
+                self.machine.index.prefetch(&key);
+            }
+            hashes.push(key.hash);
+        }
     }
 
     fn hash_of(&self, batch: &Batch, i: usize) -> u64 {

@@ -78,7 +78,9 @@ pub(crate) struct Core<I: Index, S: Space, D: LogDevice> {
     unpurged: Vec<(u8, Vec<u8>)>,
     /// Pending operations by hash, in order.
     busy: HashMap<u64, Vec<u64>>,
+    /// Of the window's keys, and of the next one's.
     hashes: Vec<u64>,
+    ahead: Ahead,
     /// Buffers that are reused: an old value, a computed one, an extent's description, keys of a range.
     old: Vec<u8>,
     scratch: Scratch,
@@ -88,6 +90,15 @@ pub(crate) struct Core<I: Index, S: Space, D: LogDevice> {
     /// Counted here and added to the shared counters at the end of a batch.
     hits: [u64; 3],
     misses: u64,
+}
+
+/// A window of operations whose buckets are on their way.
+#[derive(Default)]
+struct Ahead {
+    /// Its first operation.
+    start: usize,
+    /// Of its keys; empty if there is none.
+    hashes: Vec<u64>,
 }
 
 /// How far an operation came.
@@ -128,6 +139,7 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
             unpurged: Vec::new(),
             busy: HashMap::new(),
             hashes: Vec::new(),
+            ahead: Ahead::default(),
             old: Vec::new(),
             scratch: Scratch::default(),
             description: Vec::new(),
@@ -205,12 +217,27 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
         if writer.buffered_bytes() + words * 8 + records * LOG_SLACK <= writer.room(sessions) {
             return Ok(true);
         }
-        // What is buffered may be all that stands in the way; else pages must be persisted so that log blocks are freed.
+        // Mostly what is buffered is all that stands in the way; else pages must be persisted so that log blocks are freed.
+        if !writer.is_empty() {
+            self.write_buffered()?;
+            return Ok(false);
+        }
         if self.machine.log.as_ref().is_some_and(|log| log.free_blocks() < 2) {
             self.shared().flush_wanted.fetch_max(self.machine.space.last_seq(), SeqCst);
         }
         self.stall()?;
         Ok(false)
+    }
+
+    /// Writes what the log's buffer holds, as at a batch's end.
+    #[cold]
+    fn write_buffered(&mut self) -> Result<(), OpError> {
+        // The write may wait for room in the log: see below.
+        self.machine.space.rest(&mut self.local);
+        self.leave();
+        let written = self.write_log();
+        self.enter();
+        if written { Ok(()) } else { Err(self.shared().log_error()) }
     }
 
     /// Waits for background work to make room, doing it here where nobody else does.

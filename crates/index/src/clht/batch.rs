@@ -10,6 +10,8 @@
 //! again from the start.
 
 use super::Clht;
+use super::bucket::Bucket;
+use super::probe::Ground;
 use crate::memory::prefetch;
 use crate::{Address, Key, Lookup, Verdict};
 
@@ -56,10 +58,40 @@ impl Clht {
         }
         let mut firsts: [Option<Address>; N] = [None; N];
         let firsts = &mut firsts[..keys.len()];
+        self.touch_group::<N>(keys, ground, |i| buckets[i], firsts, touch);
+        for (i, ((key, first), out)) in keys.iter().zip(&*firsts).zip(out).enumerate() {
+            *out = match *first {
+                Some(address) if verify(i, address) == Verdict::Match => Lookup::Found(address),
+                _ => self.probe(key, |address| verify(i, address)),
+            };
+        }
+    }
+
+    /// Tells the likeliest candidate of each key; buckets were prefetched before.
+    #[inline]
+    pub(super) fn touch_keys(&self, keys: &[Key<'_>], touch: &mut impl FnMut(Address)) {
+        for keys in keys.chunks(SMALL_GROUP) {
+            let ground = self.ground();
+            let mut firsts = [None; SMALL_GROUP];
+            let bucket = |i: usize| self.bucket(keys[i].hash, ground);
+            self.touch_group::<SMALL_GROUP>(keys, ground, bucket, &mut firsts, touch);
+        }
+    }
+
+    /// Finds the first candidate of at most `N` keys and tells it.
+    #[inline]
+    fn touch_group<'a, const N: usize>(
+        &'a self,
+        keys: &[Key<'_>],
+        ground: Ground,
+        bucket: impl Fn(usize) -> &'a Bucket,
+        firsts: &mut [Option<Address>],
+        touch: &mut impl FnMut(Address),
+    ) {
         // Keys with nothing in the bucket's own line but a chain of overflow buckets: which, and the number of the first.
         let (mut chains, mut chained) = ([(0u32, 0u32); N], 0);
-        for (i, ((key, bucket), first)) in keys.iter().zip(&*buckets).zip(firsts.iter_mut()).enumerate() {
-            let start = self.start_at(bucket, ground, key.hash);
+        for (i, (key, first)) in keys.iter().zip(&mut *firsts).enumerate() {
+            let start = self.start_at(bucket(i), ground, key.hash);
             *first = self.first(&start);
             if let Some(address) = *first {
                 touch(address);
@@ -79,12 +111,6 @@ impl Clht {
                 Some(address) => touch(address),
                 None => self.visit_candidates(keys[i].hash, &mut *touch),
             }
-        }
-        for (i, ((key, first), out)) in keys.iter().zip(&*firsts).zip(out).enumerate() {
-            *out = match *first {
-                Some(address) if verify(i, address) == Verdict::Match => Lookup::Found(address),
-                _ => self.probe(key, |address| verify(i, address)),
-            };
         }
     }
 }

@@ -127,6 +127,11 @@ impl Index for Clht {
         self.visit_candidates(key.hash, visit);
     }
 
+    #[inline]
+    fn touch_batch(&self, keys: &[Key<'_>], mut touch: impl FnMut(Address)) {
+        self.touch_keys(keys, &mut touch);
+    }
+
     fn get_batch(
         &self,
         keys: &[Key<'_>],

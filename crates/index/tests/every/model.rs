@@ -123,6 +123,11 @@ impl<I: Index> World<I> {
                 let mut candidates = Vec::new();
                 self.index.candidates(&key, |address| candidates.push(address));
                 assert!(there.is_none_or(|address| candidates.contains(&address)));
+                let mut touched = Vec::new();
+                self.index.touch_batch(&[key], |address| touched.push(address));
+                // Of two that look alike the likelier one may be told alone.
+                assert!(there.is_none_or(|address| touched.contains(&address) || candidates.len() > 1));
+                assert!(touched.iter().all(|address| candidates.contains(address)), "{touched:?}, {candidates:?}");
             }
         }
     }
