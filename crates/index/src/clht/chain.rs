@@ -37,8 +37,8 @@ impl<'a> Chain<'a> {
         Some(Self { lock, pool })
     }
     /// Takes an empty bucket into use, locked.
-    pub(super) fn revive(bucket: &'a Bucket, pool: &'a Pool) -> Self {
-        Self { lock: Locked::revive(bucket), pool }
+    pub(super) fn revive(bucket: &'a Bucket, pool: &'a Pool) -> Option<Self> {
+        Some(Self { lock: Locked::revive(bucket)?, pool })
     }
     /// Empties the bucket and takes it out of use.
     pub(super) fn retire(mut self) {

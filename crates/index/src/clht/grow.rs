@@ -121,7 +121,9 @@ impl Clht {
         if !self.pool.reserve(needed, spare) {
             return false;
         }
-        let mut buddy = Chain::revive(self.segments.get(buckets), &self.pool);
+        let Some(mut buddy) = Chain::revive(self.segments.get(buckets), &self.pool) else {
+            unreachable!("bucket {buckets} is beyond the last one, and in use")
+        };
         go.iter()
             .for_each(|&entry| buddy.insert_with(entry, |pool| spare.pop().unwrap_or_else(|| pool.take())));
         drop(buddy);

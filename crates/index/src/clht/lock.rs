@@ -12,7 +12,7 @@
 //!   and only a LIVE one can be locked. So nobody holds or takes a lock in memory that is given back to the system.
 //! - EXCLUSIVE is set before the first change of an `update_many` and cleared with the lock.
 
-use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
 use super::bucket::{Bucket, EXCLUSIVE, LINK, LIVE, LOCK, SEQUENCE};
 use crate::sync::Backoff;
@@ -49,13 +49,13 @@ impl<'a> Locked<'a> {
             backoff.wait();
         }
     }
-    /// Takes a bucket into use, locked: nobody else can lock it before.
-    pub(super) fn revive(bucket: &'a Bucket) -> Self {
+    /// Takes a bucket into use, locked: nobody else can lock it before. `None` if it is in use.
+    pub(super) fn revive(bucket: &'a Bucket) -> Option<Self> {
         let header = bucket.header.load(Acquire);
-        debug_assert!(header & (LOCK | LIVE | LINK | EXCLUSIVE | SEQUENCE) == 0, "in use: {header:#x}");
-        let locked = Self { bucket, header: header | LIVE, exclusive: 0, moving: false, changed: true };
-        locked.publish();
-        locked
+        let free = header & (LOCK | LIVE | LINK | EXCLUSIVE | SEQUENCE) == 0;
+        let taken = free
+            && bucket.header.compare_exchange(header, header | LIVE | LOCK, AcqRel, Relaxed).is_ok();
+        taken.then_some(Self { bucket, header: header | LIVE, exclusive: 0, moving: false, changed: true })
     }
     /// Takes the bucket out of use: once unlocked it can't be locked any more.
     pub(super) fn retire(&mut self) {

@@ -177,7 +177,8 @@ impl Clht {
             let mut chain = if self.segments.in_first(number) {
                 Chain::lock(&self.segments, number, &self.pool).ok_or_else(|| broken("a bucket is gone"))?
             } else {
-                Chain::revive(self.segments.get(number), &self.pool)
+                let chain = Chain::revive(self.segments.get(number), &self.pool);
+                chain.ok_or_else(|| broken("a bucket is in two segments"))?
             };
             // These hash bits say which bucket an entry is in.
             let known = depth_of(number, buckets) - self.segments.base_bits();
