@@ -226,7 +226,7 @@ impl Slabs {
     /// The slab that a slot lies in, and where in it.
     #[inline]
     fn split(&self, offset: u64) -> (u32, usize) {
-        let slab = (u128::from(offset) * u128::from(self.slab_inverse) >> 64) as u64;
+        let slab = ((u128::from(offset) * u128::from(self.slab_inverse)) >> 64) as u64;
         debug_assert_eq!(slab, offset / self.slab_bytes as u64);
         (slab as u32, (offset - slab * self.slab_bytes as u64) as usize)
     }

@@ -53,8 +53,8 @@ impl<'a> Locked<'a> {
     pub(super) fn revive(bucket: &'a Bucket) -> Option<Self> {
         let header = bucket.header.load(Acquire);
         let free = header & (LOCK | LIVE | LINK | EXCLUSIVE | SEQUENCE) == 0;
-        let taken = free
-            && bucket.header.compare_exchange(header, header | LIVE | LOCK, AcqRel, Relaxed).is_ok();
+        let taken =
+            free && bucket.header.compare_exchange(header, header | LIVE | LOCK, AcqRel, Relaxed).is_ok();
         taken.then_some(Self { bucket, header: header | LIVE, exclusive: 0, moving: false, changed: true })
     }
     /// Takes the bucket out of use: once unlocked it can't be locked any more.

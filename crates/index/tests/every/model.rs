@@ -127,7 +127,10 @@ impl<I: Index> World<I> {
                 self.index.touch_batch(&[key], |address| touched.push(address));
                 // Of two that look alike the likelier one may be told alone.
                 assert!(there.is_none_or(|address| touched.contains(&address) || candidates.len() > 1));
-                assert!(touched.iter().all(|address| candidates.contains(address)), "{touched:?}, {candidates:?}");
+                assert!(
+                    touched.iter().all(|address| candidates.contains(address)),
+                    "{touched:?}, {candidates:?}"
+                );
             }
         }
     }
