@@ -16,8 +16,10 @@ pub enum Kind {
     TerraceRedis,
     /// Ours, asked in memcached's.
     TerraceMemcached,
-    /// redis-server.
+    /// redis-server, which keeps nothing on disk.
     Redis,
+    /// redis-server with its log, synced every second: the durability nearest to terrace's default.
+    RedisAof,
     /// memcached.
     Memcached,
 }
@@ -28,6 +30,7 @@ impl std::fmt::Display for Kind {
             Self::TerraceRedis => "terrace-redis",
             Self::TerraceMemcached => "terrace-memcached",
             Self::Redis => "redis",
+            Self::RedisAof => "redis-aof",
             Self::Memcached => "memcached",
         })
     }
@@ -37,7 +40,7 @@ impl Kind {
     /// What it speaks.
     pub fn protocol(self) -> Protocol {
         match self {
-            Self::TerraceRedis | Self::Redis => Protocol::Redis,
+            Self::TerraceRedis | Self::Redis | Self::RedisAof => Protocol::Redis,
             Self::TerraceMemcached | Self::Memcached => Protocol::Memcached,
         }
     }
@@ -75,9 +78,11 @@ impl Server {
                 command.args(["--dram", "1GiB", "--ssd", "4GiB", "--dir"]).arg(&dir).args(serve);
                 command
             }
-            Kind::Redis => {
+            Kind::Redis | Kind::RedisAof => {
                 let mut command = Command::new("redis-server");
-                command.args(["--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--port", &port]);
+                let log = if kind == Kind::RedisAof { "yes" } else { "no" };
+                command.args(["--bind", "127.0.0.1", "--save", "", "--appendonly", log, "--port", &port]);
+                command.args(["--appendfsync", "everysec"]);
                 command
             }
             Kind::Memcached => {
