@@ -58,8 +58,9 @@ pub fn prefetch(words: &[AtomicU64]) {
     {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
         let lines = words.iter().step_by(8).take(PREFETCHED_LINES);
-        // Where they don't begin with a line they may end in one more.
-        for word in lines.chain(words.last()) {
+        // Where they don't begin with a line they may end in one more. Beyond a short record lies what nobody asked for.
+        let end = words.last().filter(|_| words.len() <= PREFETCHED_LINES * 8);
+        for word in lines.chain(end) {
             // SAFETY: a prefetch never faults, whatever the address.
             unsafe { _mm_prefetch(std::ptr::from_ref(word).cast(), _MM_HINT_T0) };
         }
