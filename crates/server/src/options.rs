@@ -155,7 +155,7 @@ impl Default for ServerOptions {
             turn_operations: 4096,
             connection_operations: 4096,
             turn_bytes: 8 << 20,
-            turn_answer_bytes: 4 << 20,
+            turn_answer_bytes: 16 << 20,
             transaction_bytes_max: 256 << 20,
             batches_in_flight: 16,
             drain: Duration::from_secs(5),
