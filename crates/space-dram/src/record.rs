@@ -8,6 +8,10 @@ use terrace_index::Address;
 
 /// Set in the version while the record is being rewritten.
 const WRITING: u64 = 1 << 63;
+/// In word 2, below the flags: the record was written, and was read, since eviction last came by. Who was read is passed over twice,
+/// for the first time round everybody was written.
+const WRITTEN: u64 = 1;
+const READ: u64 = 2;
 
 /// A pointer to a record's words. Copies of it are only used inside an epoch in which the index still held it.
 #[derive(Clone, Copy)]
@@ -70,12 +74,30 @@ impl HeapRecord {
     }
     fn fill(self, record: &NewRecord<'_>, meta: RecordMeta) {
         self.word(1).store(meta.0, Relaxed);
-        self.word(2).store(u64::from(record.flags) << 32, Relaxed);
+        self.word(2).store(u64::from(record.flags) << 32 | WRITTEN, Relaxed);
         if record.expire_at != 0 {
             self.word(3).store(record.expire_at, Relaxed);
         }
         self.store_bytes(meta.key_word(), record.key);
         self.store_bytes(meta.value_word(), record.value);
+    }
+    /// The record is read. (Not a store: a rewrite may be under way, whose flags must stay.)
+    #[inline]
+    pub fn note_read(self) {
+        if self.word(2).load(Relaxed) & READ == 0 {
+            self.word(2).fetch_or(READ, Relaxed);
+        }
+    }
+    /// Whether eviction passes it over; what was noted of it counts for less from now on.
+    pub fn pass_over(self) -> bool {
+        let word = self.word(2).load(Relaxed);
+        let used = word & (READ | WRITTEN);
+        let less = if used & READ != 0 { WRITTEN } else { 0 };
+        if used != 0 {
+            // Who changes it meanwhile uses it.
+            let _used = self.word(2).compare_exchange(word, word - used + less, Relaxed, Relaxed);
+        }
+        used != 0
     }
     #[inline]
     fn store_bytes(self, from: usize, bytes: &[u8]) {

@@ -12,14 +12,15 @@ use terrace_engine::space::{Arrival, Class, Context, Fetch, Found, Limits, Room,
 use terrace_engine::{Progress, StoreError, TierStats};
 use terrace_index::{Address, Index, Key};
 
+use crate::evict::Sweep;
 use crate::record::HeapRecord;
 
 /// Lists of retired records, so that sessions rarely share one.
 const STRIPES: usize = 64;
-/// Records looked at in one step of the search for expired ones.
-const SWEEP: usize = 256;
 /// The longest value.
 const VALUE_BYTES_MAX: u64 = 1 << 30;
+/// The least that a store may be shrunk to.
+const BUDGET_BYTES_MIN: u64 = 64 << 10;
 
 #[derive(Default)]
 struct Stripe {
@@ -37,41 +38,45 @@ unsafe impl Send for Retired {}
 
 /// Records in DRAM only. See the crate's text.
 pub struct DramSpace {
-    /// Bytes that records may take; beyond it writes are refused (or evict).
-    capacity_bytes: u64,
-    used_bytes: CachePadded<AtomicU64>,
+    /// Bytes that records may take, with the index if that is counted; beyond it writes are refused (or evict).
+    budget_bytes: AtomicU64,
+    counts_index: bool,
+    index_bytes: AtomicU64,
+    pub(crate) used_bytes: CachePadded<AtomicU64>,
+    /// The most bytes that a write waits for; 0: none does.
+    pub(crate) wanted_bytes: AtomicU64,
     records: CachePadded<AtomicU64>,
     stripes: Box<[CachePadded<Stripe>]>,
     /// Waiting for their epoch to pass.
     limbo: Mutex<VecDeque<(u64, Vec<Retired>)>>,
-    /// Where the search for expired records and victims goes on: index cursors.
-    sweep: Mutex<Sweep>,
-    with_expiry: AtomicU64,
-}
-
-#[derive(Default)]
-struct Sweep {
-    cursor: u64,
-    addresses: Vec<Address>,
-    expired: Vec<(u8, Vec<u8>)>,
-    victims: Vec<(u8, Vec<u8>)>,
+    /// The search for expired records and victims.
+    pub(crate) sweep: Mutex<Sweep>,
+    pub(crate) with_expiry: AtomicU64,
 }
 
 /// A session keeps nothing here.
 pub struct Local;
 
 impl DramSpace {
-    /// A space that may hold `capacity_bytes` of records.
-    pub fn new(capacity_bytes: u64) -> Self {
+    /// A space that may hold `budget_bytes` of records; with `counts_index` of records and index together.
+    pub fn new(budget_bytes: u64, counts_index: bool) -> Self {
         Self {
-            capacity_bytes,
+            budget_bytes: AtomicU64::new(budget_bytes),
+            counts_index,
+            index_bytes: AtomicU64::default(),
             used_bytes: CachePadded::default(),
+            wanted_bytes: AtomicU64::default(),
             records: CachePadded::default(),
             stripes: (0..STRIPES).map(|_| CachePadded::default()).collect(),
             limbo: Mutex::default(),
             sweep: Mutex::default(),
             with_expiry: AtomicU64::new(0),
         }
+    }
+
+    /// Bytes that records may take.
+    pub(crate) fn capacity_bytes(&self) -> u64 {
+        self.budget_bytes.load(Relaxed).saturating_sub(self.index_bytes.load(Relaxed))
     }
 
     fn retire(&self, retired: Retired) {
@@ -108,7 +113,10 @@ impl DramSpace {
         }
         while limbo.front().is_some_and(|(epoch, _)| context.epoch_passed(*epoch)) {
             if let Some((_, list)) = limbo.pop_front() {
-                // SAFETY: the records left the index before the epoch began, and every session has passed it.
+                // The search is in no epoch: what it found in the index stays while it has this.
+                let _no_search = self.sweep.lock();
+                // SAFETY: the records left the index before the epoch began, and every session has passed it; so has the search,
+                // which reads only what it found in the index since it took the lock.
                 unsafe { Self::free(list) };
                 progress = Progress::Worked;
             }
@@ -121,40 +129,6 @@ impl DramSpace {
         // SAFETY: descriptions are made by `write_extent`, and their extents live until an epoch after their release.
         Some(unsafe { &*(pointer as *const Vec<u8>) })
     }
-
-    /// Walks some index buckets and notes keys that have expired and keys that could be evicted.
-    fn look_around<I: Index>(&self, index: &I, context: &dyn Context) {
-        let now_ms = context.now_ms();
-        let full = self.is_full();
-        let flushed = (0..16).any(|db| context.flush_version(db) != 0);
-        if self.with_expiry.load(Relaxed) == 0 && !full && !flushed {
-            return;
-        }
-        let mut sweep = self.sweep.lock();
-        let Sweep { cursor, addresses, expired, victims } = &mut *sweep;
-        if expired.len() + victims.len() > SWEEP {
-            return;
-        }
-        addresses.clear();
-        for _ in 0..SWEEP {
-            // An index without cursors leaves what expired to those who ask for it, and nothing can be evicted.
-            *cursor = index.scan(*cursor, addresses).unwrap_or(0);
-            if *cursor == 0 {
-                break;
-            }
-        }
-        for &address in addresses.iter() {
-            let mut key = Vec::new();
-            if let Fetch::Match(head) = self.fetch(address, None, Want::Head, &mut key) {
-                let dead = head.version <= context.flush_version(head.meta.db());
-                if dead || (head.expire_at != 0 && head.expire_at <= now_ms) {
-                    expired.push((head.meta.db(), key));
-                } else if full {
-                    victims.push((head.meta.db(), key));
-                }
-            }
-        }
-    }
 }
 
 impl Space for DramSpace {
@@ -165,7 +139,8 @@ impl Space for DramSpace {
         Limits {
             key_bytes: KEY_BYTES_MAX,
             inline_bytes: INLINE_VALUE_BYTES,
-            value_bytes: VALUE_BYTES_MAX,
+            // What could never lie here needs no search for room.
+            value_bytes: VALUE_BYTES_MAX.min(self.capacity_bytes() / 100 * 98),
             group_bytes: 1 << 30,
         }
     }
@@ -213,12 +188,8 @@ impl Space for DramSpace {
         0
     }
     fn prepare(&self, _local: &mut Local, records: &[usize], class: Class) -> Room {
-        let used = self.used_bytes.load(Relaxed);
-        if class != Class::Write || used + records.iter().sum::<usize>() as u64 * 8 <= self.capacity_bytes {
-            Room::Ready
-        } else {
-            Room::Full
-        }
+        let bytes = records.iter().sum::<usize>() as u64 * 8;
+        if class != Class::Write || self.has_room(bytes) { Room::Ready } else { Room::Full }
     }
     #[inline]
     fn fits(&self, _local: &Local, _records: &[usize]) -> bool {
@@ -254,11 +225,12 @@ impl Space for DramSpace {
         parts: &[&[u8]],
         description: &mut Vec<u8>,
     ) -> Result<(), Option<Room>> {
-        let bytes = parts.concat();
-        if self.used_bytes.load(Relaxed) + bytes.len() as u64 > self.capacity_bytes {
+        let length: usize = parts.iter().map(|part| part.len()).sum();
+        if !self.has_room(length as u64) {
             return Err(Some(Room::Full));
         }
-        self.used_bytes.fetch_add(bytes.len() as u64, Relaxed);
+        let bytes = parts.concat();
+        self.used_bytes.fetch_add(length as u64, Relaxed);
         description.extend_from_slice(&(Arc::into_raw(Arc::new(bytes)) as u64).to_le_bytes());
         Ok(())
     }
@@ -312,15 +284,33 @@ impl Space for DramSpace {
         count: usize,
         found: &mut dyn FnMut(u8, &[u8]),
     ) {
-        let mut sweep = self.sweep.lock();
-        let count = count.min(sweep.victims.len());
-        for (db, key) in sweep.victims.drain(..count) {
-            found(db, &key);
-        }
+        self.take_victims(count, found);
     }
     fn is_full(&self) -> bool {
-        // A hundredth is kept free, so that evicting starts before writes are refused.
-        self.used_bytes.load(Relaxed) > self.capacity_bytes / 100 * 99
+        self.excess_bytes() > 0
+    }
+    fn resize_dram(&self, bytes: u64) -> Result<(), StoreError> {
+        if bytes < BUDGET_BYTES_MIN {
+            return Err(StoreError::Options(format!("DRAM must be at least {BUDGET_BYTES_MIN} bytes")));
+        }
+        self.budget_bytes.store(bytes, Relaxed);
+        Ok(())
+    }
+    fn index_grew(&self, index_bytes: u64) {
+        if self.counts_index {
+            self.index_bytes.store(index_bytes, Relaxed);
+        }
+    }
+    #[inline]
+    fn hit<I: Index>(
+        &self,
+        _local: &mut Local,
+        _index: &I,
+        _key: &Key<'_>,
+        address: Address,
+        _read: Option<&[u8]>,
+    ) {
+        HeapRecord::at(address).note_read();
     }
 
     fn sync(&self) -> std::io::Result<()> {
@@ -393,7 +383,7 @@ impl Space for DramSpace {
             records: self.records.load(Relaxed),
             live_bytes: used,
             used_bytes: used,
-            capacity_bytes: self.capacity_bytes,
+            capacity_bytes: self.capacity_bytes(),
             ..TierStats::default()
         }]
     }

@@ -95,10 +95,11 @@ fn open_dram(options: &Options) -> Result<Opened, StoreError> {
     if options.pmem.is_some() || options.ssd.is_some() {
         return Err(StoreError::Options("engine dram has no lower tier: leave --pmem and --ssd out".into()));
     }
-    let bytes = options
-        .dram_records
-        .or(options.dram)
-        .unwrap_or_else(|| terrace_media::Machine::detect().usable_bytes() / 2);
+    let bytes = match (options.dram_records, options.dram) {
+        (Some(records), _) => records,
+        (None, Some(all)) => all - crate::tiered::sizes::buffers_of(all),
+        (None, None) => terrace_media::Machine::detect().usable_bytes() / 2,
+    };
     let store = open_with::<SystemMedia>(&options.index, InDram { options, bytes })?;
     Ok(Opened {
         store,
@@ -137,7 +138,7 @@ impl OpenWith for InDram<'_> {
                 threads: 1,
             },
             index(),
-            DramSpace::new(self.bytes),
+            DramSpace::new(self.bytes, self.options.dram_records.is_none()),
             None,
             Manifest::default(),
             &|_, _| {},

@@ -42,7 +42,7 @@ fn machine(clock: &Arc<ManualClock>) -> Arc<DramMachine> {
             threads: 1,
         },
         Clht::with_min_buckets(4),
-        DramSpace::new(RECORD_BYTES),
+        DramSpace::new(RECORD_BYTES, false),
         None,
         Manifest::default(),
         &|_, _| {},

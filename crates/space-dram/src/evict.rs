@@ -1,0 +1,126 @@
+//! Expired records and victims, found by going round the index.
+//!
+//! A record that was written since the search last came by is passed over once, one that was read twice (CLOCK, in the order of the index). A write that
+//! finds no room says how much it needs, so that a large value in a store that is not quite full evicts, too, and only as much leaves as
+//! is needed.
+//!
+//! # Thread safety
+//! The search is in no epoch. It holds the lock on `sweep` from when it looks into the index until it has read what it found there, and
+//! nothing is freed without that lock. Order of locks: `limbo`, then `sweep`.
+//!
+//! `wanted_bytes` may be cleared by one write while another one waits: that one asks again in its next round.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use terrace_engine::record::{Head, Kind};
+use terrace_engine::space::{Context, Fetch, Space, Want};
+use terrace_index::{Address, Index};
+
+use crate::record::HeapRecord;
+use crate::space::DramSpace;
+
+/// Buckets looked at in one step.
+const BUCKETS: usize = 256;
+/// Keys found that nobody has taken yet, at most; a bucket's more.
+const FOUND: usize = 256;
+
+/// Where the search goes on, and what it has found.
+#[derive(Default)]
+pub(crate) struct Sweep {
+    /// The index's.
+    cursor: u64,
+    addresses: Vec<Address>,
+    pub(crate) expired: Vec<(u8, Vec<u8>)>,
+    victims: Vec<Victim>,
+}
+
+struct Victim {
+    db: u8,
+    key: Vec<u8>,
+    bytes: u64,
+}
+
+impl DramSpace {
+    /// Whether so much more has room; else it is waited for.
+    pub(crate) fn has_room(&self, bytes: u64) -> bool {
+        let has_room = self.used_bytes.load(Relaxed) + bytes <= self.capacity_bytes();
+        if !has_room {
+            self.wanted_bytes.fetch_max(bytes, Relaxed);
+        } else if self.wanted_bytes.load(Relaxed) != 0 {
+            self.wanted_bytes.store(0, Relaxed);
+        }
+        has_room
+    }
+
+    /// Bytes that have to go.
+    pub(crate) fn excess_bytes(&self) -> u64 {
+        let capacity = self.capacity_bytes();
+        // A hundredth is kept free, so that evicting starts before writes find no room.
+        let spare = (capacity / 100).max(self.wanted_bytes.load(Relaxed));
+        self.used_bytes.load(Relaxed).saturating_sub(capacity.saturating_sub(spare))
+    }
+
+    /// Walks some index buckets and notes keys that have expired and keys that could be evicted.
+    pub(crate) fn look_around<I: Index>(&self, index: &I, context: &dyn Context) {
+        let now_ms = context.now_ms();
+        let full = self.is_full();
+        let flushed = (0..16).any(|db| context.flush_version(db) != 0);
+        if self.with_expiry.load(Relaxed) == 0 && !full && !flushed {
+            return;
+        }
+        let mut sweep = self.sweep.lock();
+        let Sweep { cursor, addresses, expired, victims } = &mut *sweep;
+        for _ in 0..BUCKETS {
+            if expired.len() + victims.len() >= FOUND {
+                return;
+            }
+            addresses.clear();
+            // An index without cursors leaves what expired to those who ask for it, and nothing can be evicted.
+            *cursor = index.scan(*cursor, addresses).unwrap_or(0);
+            for &address in addresses.iter() {
+                let mut key = Vec::new();
+                let Fetch::Match(head) = self.fetch(address, None, Want::Head, &mut key) else { continue };
+                let db = head.meta.db();
+                let dead = head.version <= context.flush_version(db);
+                if dead || (head.expire_at != 0 && head.expire_at <= now_ms) {
+                    expired.push((db, key));
+                } else if full && !HeapRecord::at(address).pass_over() {
+                    victims.push(Victim { db, bytes: self.bytes_of(address, &head), key });
+                }
+            }
+            if *cursor == 0 {
+                return;
+            }
+        }
+    }
+
+    /// What a record takes, its large value counted.
+    fn bytes_of(&self, address: Address, head: &Head) -> u64 {
+        let record = head.meta.slot_words() as u64 * 8;
+        if head.meta.kind() != Kind::Extent {
+            return record;
+        }
+        let mut found = Vec::new();
+        match self.fetch(address, None, Want::Value, &mut found) {
+            // It may have been written anew meanwhile.
+            Fetch::Match(head) if head.meta.kind() == Kind::Extent => {
+                record + found.get(head.meta.key_bytes()..).map_or(0, |extent| self.extent_bytes(extent))
+            }
+            _ => record,
+        }
+    }
+
+    /// Gives out victims, at most so many, until they make up for what has to go.
+    pub(crate) fn take_victims(&self, count: usize, found: &mut dyn FnMut(u8, &[u8])) {
+        let (mut sweep, excess) = (self.sweep.lock(), self.excess_bytes());
+        let mut bytes = 0;
+        for _ in 0..count {
+            if bytes >= excess {
+                return;
+            }
+            let Some(victim) = sweep.victims.pop() else { return };
+            bytes += victim.bytes;
+            found(victim.db, &victim.key);
+        }
+    }
+}
