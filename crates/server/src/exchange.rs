@@ -80,10 +80,25 @@ impl Exchange {
     /// # Panics
     /// If there is no connection of this number.
     pub fn send_to(&mut self, connection: usize, bytes: &[u8]) -> (usize, Vec<u8>) {
+        let mut answers = Vec::new();
+        let commands = self.exchange(connection, bytes, &mut |turn| answers.append(turn));
+        (commands, answers)
+    }
+
+    /// The same for the first connection, but the answers are forgotten turn by turn, as a socket takes them: how many commands were
+    /// whole.
+    pub fn send_unheard(&mut self, bytes: &[u8]) -> usize {
+        self.exchange(0, bytes, &mut Vec::clear)
+    }
+
+    /// Hands the answers of each turn to `hear`.
+    fn exchange(&mut self, connection: usize, bytes: &[u8], hear: &mut dyn FnMut(&mut Vec<u8>)) -> usize {
         let seat = &mut self.seats[connection];
         let (mut commands, mut answers) = (0, Vec::new());
         seat.input.extend_from_slice(bytes);
+        let mut consumed = 0;
         while !seat.closed {
+            hear(&mut answers);
             let ctx = Context {
                 now_ms: wall_clock_ms(),
                 elapsed_us: 0,
@@ -93,8 +108,8 @@ impl Exchange {
             let mut batch = Batch::new();
             let options = &self.shared.options;
             batch.bound(options.turn_answer_bytes, options.transaction_bytes_max);
-            let parsed = seat.protocol.parse(&seat.input, &mut batch, &ctx);
-            seat.input.drain(..parsed.consumed);
+            let parsed = seat.protocol.parse(&seat.input[consumed..], &mut batch, &ctx);
+            consumed += parsed.consumed;
             if parsed.commands > 0 {
                 // A command that goes on was counted when it was taken.
                 commands += if parsed.consumed > 0 { parsed.commands } else { 0 };
@@ -137,10 +152,12 @@ impl Exchange {
             }
             seat.closed |= seat.protocol.entry().is_killed();
         }
+        seat.input.drain(..consumed);
+        hear(&mut answers);
         if seat.closed {
             self.shared.connections.leave(seat.protocol.entry());
         }
-        (commands, answers)
+        commands
     }
 
     /// What others have pushed to a connection since it was last answered.

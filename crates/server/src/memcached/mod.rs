@@ -75,6 +75,8 @@ struct Memcached {
 
 /// A plan longer than this gives its memory back.
 const KEEP_PLANNED: usize = 4096;
+/// Reports of a connection in one turn: they have no operations that would bound it, and may be long (`stats conns`).
+const REPORTS: usize = 8;
 
 impl Protocol for Memcached {
     fn parse(&mut self, input: &[u8], batch: &mut Batch, ctx: &Context<'_>) -> Parsed {
@@ -88,9 +90,14 @@ impl Protocol for Memcached {
         let parser = self.parser.get_or_insert_with(|| parser(ctx));
         let planned_before = self.plan.len();
         let mut consumed = 0;
+        let mut reports = 0;
         let next = loop {
-            // The first command is taken however full the batch is, so that every turn gets on.
-            if self.plan.len() > planned_before && ctx.full(batch) {
+            // The first command is taken however full the batch is, so that every turn gets on. Commands without operations are
+            // bounded too.
+            let planned = self.plan.len() - planned_before;
+            let is_full =
+                ctx.full(batch) || planned >= ctx.shared.options.turn_operations || reports >= REPORTS;
+            if planned > 0 && is_full {
                 break Next::Again;
             }
             let step = parser.step(&input[consumed..]);
@@ -123,6 +130,7 @@ impl Protocol for Memcached {
                 }
             };
             self.plan.push(planned);
+            reports += usize::from(matches!(planned, Planned::Stats(_)));
             match planned {
                 Planned::Dump(dump) => {
                     self.dumping = Some(Dumping::new(dump));
