@@ -301,6 +301,11 @@ pub trait Space: Send + Sync + 'static {
     #[inline]
     fn issued(&self, _local: &mut Self::Local) {}
 
+    /// About what a read of the record at this address brings in the end; it may lead to a large value. For bounds on memory.
+    fn read_bytes(&self, _address: Address) -> usize {
+        64 << 10
+    }
+
     /// The session leaves its epoch and may stay away: it gives back room that it does not use.
     #[inline]
     fn rest(&self, _local: &mut Self::Local) {}

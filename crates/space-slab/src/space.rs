@@ -275,6 +275,14 @@ impl<L: Lower> Space for SlabSpace<L> {
             Location::Page(place, _) => self.blocks.slots[place.slot as usize].seq.load(Acquire),
         }
     }
+    fn read_bytes(&self, address: Address) -> usize {
+        // How long a large value is its record alone says.
+        if Locations::kind(address) == Some(terrace_engine::record::Kind::Extent) {
+            1 << 20
+        } else {
+            32 << 10
+        }
+    }
     #[inline]
     fn prepare(&self, local: &mut Local<L>, records: &[usize], class: Class) -> Room {
         self.prepare_slots(local, records, class)

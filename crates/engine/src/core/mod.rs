@@ -77,7 +77,7 @@ pub(crate) struct Core<I: Index, S: Space, D: LogDevice> {
     /// See [`Core::take_unpurged`].
     unpurged: Vec<(u8, Vec<u8>)>,
     /// Pending operations by hash, in order.
-    busy: HashMap<u64, Vec<u64>>,
+    busy: HashMap<u64, waiting::Queue>,
     /// Of the window's keys, and of the next one's.
     hashes: Vec<u64>,
     ahead: Ahead,

@@ -10,8 +10,14 @@ use crate::pending::{Known, Pending, Wanted};
 use crate::reply::{OpError, Reply};
 use crate::space::{Arrived, Space};
 
-/// About what the read of a record brings whose length is not known before: it may lead to an extent.
-const RECORD_BYTES: usize = 64 << 10;
+/// Operations of one key that are pending.
+#[derive(Debug, Default)]
+pub(super) struct Queue {
+    /// Their positions, in order.
+    orders: Vec<u64>,
+    /// The most that one of them is expected to read: about what each of the others will bring.
+    bytes: usize,
+}
 
 /// Whether this is a whole-database flush. It waits for the operations before it in its batch, and those behind wait for it.
 fn is_flush(batch: &Batch, pending: &Pending) -> bool {
@@ -40,17 +46,25 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
         known: Known,
     ) {
         let order = self.order();
+        let space = &self.machine.space;
+        let length = |wanted: &Wanted| match wanted {
+            Wanted::Record(address, _) => space.read_bytes(*address),
+            Wanted::Extent { description, .. } => space.extent_bytes(description) as usize,
+        };
+        let read: usize = reads.iter().map(length).sum();
         for &hash in &hashes {
-            self.busy.entry(hash).or_default().push(order);
+            let queue = self.busy.entry(hash).or_default();
+            queue.orders.push(order);
+            queue.bytes = queue.bytes.max(read);
+            if reads.is_empty() {
+                // It reads nothing itself, and answers with what those before it bring.
+                batch.awaited_bytes += queue.bytes;
+            }
         }
+        batch.awaited_bytes += read;
         for i in ops.0..ops.1 {
             batch.replies[i] = Reply::Pending;
         }
-        let length = |wanted: &Wanted| match wanted {
-            Wanted::Record(..) => RECORD_BYTES,
-            Wanted::Extent { description, .. } => self.machine.space.extent_bytes(description) as usize,
-        };
-        batch.awaited_bytes += reads.iter().map(length).sum::<usize>();
         let ops = (ops.0 as u32, ops.1 as u32);
         let mut pending = Pending { ops, order, hashes, reads: Vec::new(), unstarted: reads, known };
         self.start(&mut pending);
@@ -160,8 +174,9 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
         if !pending.reads.is_empty() || !pending.unstarted.is_empty() {
             return false;
         }
-        let first =
-            |hash: &u64| self.busy.get(hash).is_some_and(|orders| orders.first() == Some(&pending.order));
+        let first = |hash: &u64| {
+            self.busy.get(hash).is_some_and(|queue| queue.orders.first() == Some(&pending.order))
+        };
         if !pending.hashes.iter().all(first) {
             return false;
         }
@@ -179,9 +194,9 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
                 }
                 let mut followed = false;
                 for hash in &pending.hashes {
-                    if let Some(orders) = self.busy.get_mut(hash) {
-                        orders.retain(|order| *order != pending.order);
-                        if orders.is_empty() {
+                    if let Some(queue) = self.busy.get_mut(hash) {
+                        queue.orders.retain(|order| *order != pending.order);
+                        if queue.orders.is_empty() {
                             self.busy.remove(hash);
                         } else {
                             followed = true;

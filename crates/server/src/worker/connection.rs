@@ -21,11 +21,18 @@ use crate::shared::{Counters, Shared};
 /// Buffers larger than this are freed when they run empty.
 const KEEP_BYTES: usize = 4 << 10;
 
+/// A connection that adds so many operations is the last of its batch.
+const LONG_OPERATIONS: usize = 256;
+
 /// Pieces of answers in one system call; the kernel takes 1024.
 const PIECES_MAX: usize = 512;
 
 /// Operations that a new connection may add to one batch.
-const FIRST_WINDOW: usize = 64;
+const FIRST_WINDOW: usize = 8;
+/// From one batch to the next it may add so many times as many.
+const WINDOW_GROWTH: usize = 4;
+/// Answers of so many bytes each are large.
+const LARGE_ANSWER_BYTES: usize = 4 << 10;
 
 /// A connection of one worker.
 pub(super) struct Connection {
@@ -55,6 +62,8 @@ pub(super) struct Connection {
     /// Operations that it may add to one batch, save for a single command of more: how large answers will be is not known
     /// before, so it grows from a small number and shrinks as answers turn out large.
     window: usize,
+    /// Its last answers were large.
+    has_large_answers: bool,
     /// Operations that it added to the batch it waits for.
     operations: usize,
     /// The first of them.
@@ -115,6 +124,7 @@ impl Connection {
             asleep: false,
             waiting: false,
             window: FIRST_WINDOW,
+            has_large_answers: false,
             operations: 0,
             first_operation: 0,
             told_operations: 0,
@@ -150,9 +160,9 @@ impl Connection {
         !self.broken && self.output.len() - self.sent > shared.options.output_bytes_pause
     }
 
-    /// Operations that it added to the batch it waits for.
-    pub fn operations(&self) -> usize {
-        self.operations
+    /// Whether what it added to the batch it waits for may take many turns: nobody should stand behind it.
+    pub fn is_long(&self) -> bool {
+        self.waiting && (self.operations >= LONG_OPERATIONS || self.has_large_answers)
     }
 
     /// Whether it is over and can be dropped.
@@ -446,7 +456,8 @@ impl Connection {
         if let Some(bytes_each) = bytes.checked_div(self.operations) {
             let options = &ctx.shared.options;
             let fitting = options.output_bytes_pause / bytes_each.max(1);
-            self.window = fitting.clamp(1, self.window * 2).min(options.connection_operations);
+            self.window = fitting.clamp(1, self.window * WINDOW_GROWTH).min(options.connection_operations);
+            self.has_large_answers = bytes_each >= LARGE_ANSWER_BYTES;
         }
     }
 

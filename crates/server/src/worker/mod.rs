@@ -50,9 +50,6 @@ const READ_BYTES: usize = 256 << 10;
 /// The buffer for answers is freed when it has grown beyond this.
 const KEEP_OUTPUT_BYTES: usize = 1 << 20;
 
-/// A connection that adds so many operations is the last of its batch.
-const LONG_OPERATIONS: usize = 256;
-
 /// See the module.
 pub(crate) struct Worker {
     shared: Arc<Shared>,
@@ -289,7 +286,7 @@ impl Worker {
                 bytes += taken.bytes;
                 commands += taken.commands;
                 // What takes many turns is the last of its batch, and keeps nobody behind it waiting.
-                ends = connection.waiting && connection.operations() >= LONG_OPERATIONS;
+                ends = connection.is_long();
                 if connection.waiting {
                     let members = if connection.alone { &mut alone } else { &mut flight.members };
                     members.push(key);
