@@ -94,7 +94,7 @@ impl<L: Lower> Blocks<L> {
         if self.free.slots.lock().len() < self.reserve() + wanted {
             self.free.hungry.store(true, SeqCst);
             self.free.wanted.fetch_max(wanted, SeqCst);
-            if !self.free.full.load(SeqCst) {
+            if !self.free.refuses() {
                 return Err(Some(Room::Wait));
             }
             self.free.wanted.store(0, SeqCst);
@@ -142,7 +142,7 @@ impl<L: Lower> Blocks<L> {
             if free.len() <= self.reserve() {
                 drop(free);
                 self.free.hungry.store(true, SeqCst);
-                return Err(Some(if self.free.full.load(SeqCst) { Room::Full } else { Room::Wait }));
+                return Err(Some(if self.free.refuses() { Room::Full } else { Room::Wait }));
             }
             let Some(slot) = free.pop() else { return Err(Some(Room::Wait)) };
             let seq = self.last_seq.fetch_add(1, SeqCst) + 1;

@@ -7,6 +7,8 @@
 //! * A slot in the list is in state `Free`, below `end`, and nobody holds an address in it.
 //! * Slots that were never used are taken in ascending order (`written.rs` rests on it).
 
+use std::sync::atomic::Ordering::SeqCst;
+
 use crate::sync::{AtomicBool, AtomicU32, AtomicUsize, Mutex};
 
 /// Free slots, and what waits for them.
@@ -21,11 +23,17 @@ pub struct Free {
     pub wanted: AtomicUsize,
     /// Writes are refused for want of space.
     pub full: AtomicBool,
+    /// Large values are, for want of whole blocks; others may find room all the same.
+    pub full_for_large: AtomicBool,
     /// Not even deletes find room.
     pub stuck: AtomicBool,
 }
 
 impl Free {
+    /// Whether something is refused for want of space, be it large values alone.
+    pub fn refuses(&self) -> bool {
+        self.full.load(SeqCst) || self.full_for_large.load(SeqCst)
+    }
     pub(crate) fn all(slots: u32) -> Self {
         Self {
             slots: Mutex::new((0..slots).rev().collect()),
@@ -33,6 +41,7 @@ impl Free {
             hungry: AtomicBool::new(false),
             wanted: AtomicUsize::new(0),
             full: AtomicBool::new(false),
+            full_for_large: AtomicBool::new(false),
             stuck: AtomicBool::new(false),
         }
     }

@@ -87,7 +87,7 @@ impl<L: Lower> Blocks<L> {
         match sweep.phase {
             Phase::Idle => {
                 let (tombstones, keys) = context.tombstones_and_keys();
-                let short_of_space = self.free.hungry.load(SeqCst) || self.free.full.load(SeqCst);
+                let short_of_space = self.free.hungry.load(SeqCst) || self.free.refuses();
                 let many = tombstones > 1024 && tombstones > keys / 8;
                 let floor = context.log_floor();
                 let news = floor > sweep.done_floor || self.last_seq.load(SeqCst) > sweep.done_seq;

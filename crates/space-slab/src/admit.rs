@@ -122,7 +122,10 @@ impl<L: Lower> SlabSpace<L> {
         self.starving.store(u64::from(starving && !more), SeqCst);
         // A large value needs whole blocks, and none can be had: who waits for them must be told.
         let out_for_all = out && free <= RECLAIM_SLOTS;
-        self.blocks.free.full.store(verdict.full || (out && !more), SeqCst);
+        self.blocks.free.full_for_large.store(out && !more, SeqCst);
+        // With none beyond the reserve no page can be written, either.
+        let none = out && free <= self.blocks.reserve();
+        self.blocks.free.full.store(verdict.full || (none && !more), SeqCst);
         self.blocks.free.stuck.store(verdict.stuck || (out_for_all && !more), SeqCst);
     }
 
@@ -298,6 +301,24 @@ mod tests {
         assert_eq!(space.prepare_slots(&mut local, &[8], Class::Release), Room::Full);
         assert_eq!(space.prepare_slots(&mut local, &[8], Class::Restore), Room::Ready);
         space.rest_local(&mut local);
+    }
+
+    /// Others' writes, of a few bytes, were refused while a large value waited for more blocks than could be had.
+    #[test]
+    fn a_large_value_that_finds_no_blocks_refuses_no_other_write() {
+        let space = space();
+        let mut local = local(&space);
+        // As defragmentation says it.
+        space.whole_blocks_out.store(1, Relaxed);
+        space.judge(true, || false);
+        assert!(space.blocks.free.refuses());
+        assert_eq!(space.prepare_slots(&mut local, &[8], Class::Write), Room::Ready);
+        space.rest_local(&mut local);
+        while space.blocks.free.slots.lock().len() > space.blocks.reserve() {
+            space.blocks.free.slots.lock().pop();
+        }
+        space.judge(true, || false);
+        assert_eq!(space.prepare_slots(&mut local, &[8], Class::Write), Room::Full);
     }
 
     #[test]

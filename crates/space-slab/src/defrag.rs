@@ -87,7 +87,7 @@ impl<L: Lower> SlabSpace<L> {
         }
         if enough && !shrinking && defrag.victim.is_none() {
             // What holds nothing counts as room, whether or not anybody needs it now.
-            let short = self.blocks.free.full.load(SeqCst) || self.starving.load(SeqCst) == 1;
+            let short = self.blocks.free.refuses() || self.starving.load(SeqCst) == 1;
             return if short && self.free_empty(defrag, context) { Progress::Worked } else { freed };
         }
         if freed == Progress::Worked {

@@ -402,7 +402,7 @@ impl<L: Lower> Space for SlabSpace<L> {
         all.extend(aside);
         let copies = WithStages { space: self, stages: [stage, &defrag.stage] };
         all.push(self.blocks.sweep_step(sweep, &copies, index, context));
-        let is_short = self.blocks.free.full.load(Relaxed)
+        let is_short = self.blocks.free.refuses()
             || self.exhausted.load(Relaxed) == 1
             || self.starving.load(Relaxed) == 1
             || self.index_has_dram();
@@ -478,7 +478,7 @@ impl<L: Lower> Space for SlabSpace<L> {
         }
     }
     fn is_full(&self) -> bool {
-        self.blocks.free.full.load(Relaxed) || self.starving.load(Relaxed) == 1
+        self.blocks.free.refuses() || self.starving.load(Relaxed) == 1
     }
 
     fn has_failed(&self) -> bool {
