@@ -2,9 +2,10 @@
 
 #![expect(clippy::unwrap_used, reason = "helpers stop a test by panicking")]
 
+use std::fs::{Permissions, set_permissions};
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -77,7 +78,9 @@ impl Drop for Running {
 fn connect(ports: &Path) -> TcpStream {
     let text = std::fs::read_to_string(ports).unwrap();
     let port: u16 = text.trim().strip_prefix("TCP INET: ").unwrap().parse().unwrap();
-    TcpStream::connect(("127.0.0.1", port)).unwrap()
+    let client = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    client.set_read_timeout(Some(PATIENCE)).unwrap();
+    client
 }
 
 fn ask(client: &mut (impl Read + Write), request: &str, answer: &str) {
@@ -198,4 +201,32 @@ fn keep_and_lose(place: &Path) {
         }
         std::fs::remove_dir_all(dir.path().join("items.terrace")).unwrap();
     }
+}
+
+/// Needs root, which alone can become somebody else.
+#[test]
+fn the_pid_file_of_a_daemon_that_changes_its_user_is_written_where_that_user_may_not_write() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let (open, closed) = (dir.path().join("open"), dir.path().join("closed"));
+    for (path, mode) in [(&open, 0o777), (&closed, 0o755)] {
+        std::fs::create_dir(path).unwrap();
+        set_permissions(path, Permissions::from_mode(mode)).unwrap();
+    }
+    set_permissions(dir.path(), Permissions::from_mode(0o755)).unwrap();
+    let pid = closed.join("pid");
+    let mut running = Running::start(&open, &["-m", "16", "-u", "nobody", "-P", pid.to_str().unwrap()]);
+    ask(&mut running.connect(), "mn\r\n", "MN\r\n");
+    assert_eq!(std::fs::read_to_string(&pid).unwrap(), format!("{}\n", running.child.id()));
+    running.stop(Signal::TERM);
+}
+
+#[test]
+fn it_serves_without_a_pid_file_that_cannot_be_written() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut running = Running::start(dir.path(), &["-m", "16", "-P", "/nowhere/at/all/pid"]);
+    ask(&mut running.connect(), "mn\r\n", "MN\r\n");
+    running.stop(Signal::TERM);
 }
