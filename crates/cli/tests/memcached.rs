@@ -230,3 +230,11 @@ fn it_serves_without_a_pid_file_that_cannot_be_written() {
     ask(&mut running.connect(), "mn\r\n", "MN\r\n");
     running.stop(Signal::TERM);
 }
+
+#[test]
+fn nobody_watches_where_that_is_disabled() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut running = Running::start(dir.path(), &["-m", "16", "-W"]);
+    ask(&mut running.connect(), "watch\r\n", "CLIENT_ERROR watch commands not allowed\r\n");
+    running.stop(Signal::TERM);
+}

@@ -45,6 +45,8 @@ pub struct CommandLine {
     pub shutdown: bool,
     /// No listing of keys.
     pub no_dump: bool,
+    /// No `watch`.
+    pub no_watch: bool,
     /// What ends a key's prefix.
     pub delimiter: Option<u8>,
     /// Users and passwords.
@@ -98,6 +100,7 @@ impl Default for CommandLine {
             no_flush: false,
             shutdown: false,
             no_dump: false,
+            no_watch: false,
             delimiter: None,
             auth_file: None,
             memory_file: None,
@@ -162,6 +165,7 @@ impl CommandLine {
             'F' => self.no_flush = true,
             'A' => self.shutdown = true,
             'X' => self.no_dump = true,
+            'W' => self.no_watch = true,
             'D' => match value.as_bytes() {
                 [delimiter] if !delimiter.is_ascii_control() && *delimiter != b' ' => {
                     self.delimiter = Some(*delimiter);
@@ -189,7 +193,6 @@ impl CommandLine {
             }
             'o' => extended::read(&value, &mut self.extended, &mut self.notes)?,
             'C' => self.note("-C", "every record has a version anyhow, so cas goes on working"),
-            'W' => self.note("-W", "there is nothing to watch"),
             'L' => self.note("-L", "memory is taken as the engine and the system see fit"),
             'f' => self.note("-f", "records are not kept in slabs of growing classes"),
             'n' => self.note("-n", "a record takes as much as it needs"),

@@ -75,6 +75,7 @@ pub fn options(line: &CommandLine, access: &MemcachedAccess) -> ServerOptions {
         memcached_users: access.users(),
         memcached_flush: !line.no_flush,
         memcached_dump: !line.no_dump,
+        memcached_watch: !line.no_watch,
         memcached_prefix_delimiter: line.delimiter.unwrap_or(default.memcached_prefix_delimiter),
         memcached_detail: line.delimiter.is_some(),
         shutdown_command: line.shutdown,

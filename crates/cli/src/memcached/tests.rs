@@ -87,7 +87,7 @@ fn command_lines_of_the_world_are_understood() {
 #[test]
 fn flags_reach_the_server() {
     let line = line(
-        "-M -I 4m -R 50 -b 77 -F -A -X -D / -o idle_timeout=9,read_buf_mem_limit=3 -Z -o ssl_chain_cert=/c,ssl_min_version=3",
+        "-M -I 4m -R 50 -b 77 -F -A -X -W -D / -o idle_timeout=9,read_buf_mem_limit=3 -Z -o ssl_chain_cert=/c,ssl_min_version=3",
     );
     let options = server::options(&line, &serve::MemcachedAccess::read(None).unwrap());
     assert_eq!((options.memcached_value_bytes_max, options.connection_operations), (4 << 20, 50));
@@ -99,6 +99,7 @@ fn flags_reach_the_server() {
     let tls = options.tls.unwrap();
     assert_eq!((tls.client_auth, tls.only_tls13), (terrace_server::ClientAuth::No, true));
     assert!(!options.memcached_flush && !options.memcached_dump && options.shutdown_command);
+    assert!(!options.memcached_watch);
     assert!(options.on_stop.is_some() && options.memcached_users.is_none());
     assert_eq!((options.memcached_prefix_delimiter, options.memcached_detail), (b'/', true));
 }

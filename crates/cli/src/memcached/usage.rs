@@ -55,6 +55,7 @@ const FLAGS: &str = "\
                           (default: 1m, min: 1k, max: 1024m)
 -F, --disable-flush-all   disable flush_all command
 -X, --disable-dumping     disable stats cachedump and lru_crawler metadump
+-W, --disable-watch       disable the \"watch\" command
 -Y, --auth-file=<file>    clients must log in: lines of user:pass; read again on SIGHUP
 -e, --memory-file=<file>  keep the items in persistent memory, in the directory <file>.terrace;
                           they are there again after a stop
@@ -73,7 +74,7 @@ const FLAGS: &str = "\
    - ssl_min_version:     2 (TLS 1.2, the default) or 3 (TLS 1.3)
 
 Accepted, and without a meaning here (a line of the log says why):
--C -W -L -f -n -N, and those of -o that are about memcached's LRU, slabs, hash table and extstore.
+-C -L -f -n -N, and those of -o that are about memcached's LRU, slabs, hash table and extstore.
 Refused: -U other than 0, -B binary, -S, -o ssl_ciphers.
 
 SIGINT, SIGTERM, SIGUSR1: stop in order. SIGHUP: read certificates and the auth file again.
