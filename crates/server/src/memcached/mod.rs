@@ -229,6 +229,11 @@ fn parser(ctx: &Context<'_>) -> Parser {
     if ctx.shared.options.memcached_users.is_some() { Parser::locked(limits) } else { Parser::new(limits) }
 }
 
+/// The longest that a value may be, or become.
+fn value_bytes_max(ctx: &Context<'_>) -> u32 {
+    u32::try_from(limits(ctx).value_bytes_max).unwrap_or(u32::MAX)
+}
+
 fn limits(ctx: &Context<'_>) -> Limits {
     let options = &ctx.shared.options;
     let defaults = Limits::default();

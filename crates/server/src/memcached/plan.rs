@@ -6,7 +6,7 @@ use terrace_protocol::memcached::{Command, Key, KeyBuffer, Store, StoreVerb, Wat
 use super::dump::Dump;
 use super::meta::MetaPlanned;
 use super::stats::Report;
-use super::{DATABASE, admin, meta, stats};
+use super::{DATABASE, admin, meta, stats, value_bytes_max};
 use crate::protocol::Context;
 
 /// What to answer once the batch has settled; operations by their number in it.
@@ -72,7 +72,7 @@ pub(super) fn plan(command: Command<'_>, batch: &mut Batch, ctx: &Context<'_>) -
             };
             values(batch, keys, kind, cas, true)
         }
-        Command::Store(store) => storage(store, batch, ctx.now_ms),
+        Command::Store(store) => storage(store, batch, ctx),
         Command::Arithmetic { key, delta, down, noreply } => {
             let by = if down { Delta::Saturating(delta) } else { Delta::Wrapping(delta) };
             Planned::Number { op: batch.push(DATABASE, key, OpKind::Incr { by }), down, noreply }
@@ -136,17 +136,23 @@ fn values<'a>(
     Planned::Values { first, count: batch.len() - first, cas, touch }
 }
 
-fn storage(store: Store<'_>, batch: &mut Batch, now_ms: u64) -> Planned {
+fn storage(store: Store<'_>, batch: &mut Batch, ctx: &Context<'_>) -> Planned {
     let Store { verb, key, flags, exptime, value, noreply } = store;
     let value = batch.bytes(value);
     let set = |condition| OpKind::Set {
         value,
         condition,
-        expiry: expiry(exptime, now_ms),
+        expiry: expiry(exptime, ctx.now_ms),
         flags: Some(flags),
         old_value: false,
     };
-    let append = |front| OpKind::Append { value, front, create: false, condition: Condition::Always };
+    let append = |front| OpKind::Append {
+        value,
+        front,
+        create: false,
+        condition: Condition::Always,
+        value_bytes_max: value_bytes_max(ctx),
+    };
     let kind = match verb {
         StoreVerb::Set => set(Condition::Always),
         StoreVerb::Add => set(Condition::Absent),
