@@ -238,3 +238,16 @@ fn nobody_watches_where_that_is_disabled() {
     ask(&mut running.connect(), "watch\r\n", "CLIENT_ERROR watch commands not allowed\r\n");
     running.stop(Signal::TERM);
 }
+
+/// Where locking is not allowed it takes no more either.
+#[test]
+fn locked_memory_is_what_is_used_and_not_all_that_is_reserved() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut running = Running::start(dir.path(), &["-m", "16", "-k"]);
+    ask(&mut running.connect(), "mn\r\n", "MN\r\n");
+    let status = std::fs::read_to_string(format!("/proc/{}/status", running.child.id())).unwrap();
+    let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    let kib: u64 = resident.trim().strip_suffix(" kB").unwrap().parse().unwrap();
+    assert!(kib < 256 << 10, "{kib} KiB are resident");
+    running.stop(Signal::TERM);
+}

@@ -94,10 +94,11 @@ fn serve(line: &CommandLine) -> anyhow::Result<ExitCode> {
     if let Some(user) = &line.user {
         process::become_user(user)?;
     }
+    // Whoever stops it while memory is locked and media are opened gets an orderly stop.
+    let signals = Signals::install(&[SIGUSR1])?;
     if line.lock_memory {
         process::lock_memory();
     }
-    let signals = Signals::install(&[SIGUSR1])?;
     let access = serve::MemcachedAccess::read(line.auth_file.as_ref())?;
     let (options, endpoints) = (server::options(line, &access), server::endpoints(line)?);
     store::prepare(line)?;

@@ -135,10 +135,16 @@ pub fn write_whole(path: &Path, text: &str) -> io::Result<()> {
     std::fs::rename(beside, path)
 }
 
-/// Keeps all memory from being swapped out.
+/// Keeps all memory from being swapped out, once it is used: what is only reserved (the index has room for far more than there
+/// is) is not made resident. A kernel before Linux 4.4 knows only to lock all at once.
 pub fn lock_memory() {
     use rustix::mm::{MlockAllFlags, mlockall};
-    if let Err(error) = mlockall(MlockAllFlags::CURRENT | MlockAllFlags::FUTURE) {
+    let all = MlockAllFlags::CURRENT | MlockAllFlags::FUTURE;
+    let locked = match mlockall(all | MlockAllFlags::ONFAULT) {
+        Err(rustix::io::Errno::INVAL) => mlockall(all),
+        locked => locked,
+    };
+    if let Err(error) = locked {
         tracing::warn!(%error, "-k: failed to lock memory");
     }
 }
