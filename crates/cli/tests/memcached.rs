@@ -29,6 +29,26 @@ fn run(dir: &Path, arguments: &[&str]) -> Output {
     Command::new(program(dir)).args(arguments).env_remove("RUST_LOG").output().unwrap()
 }
 
+/// The status of one that ends by itself, and what it says.
+fn refused(dir: &Path, arguments: &[&str]) -> (Option<i32>, String) {
+    let mut child = Command::new(program(dir))
+        .args(arguments)
+        .env_remove("RUST_LOG")
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let from = Instant::now();
+    while child.try_wait().unwrap().is_none() {
+        if from.elapsed() > PATIENCE {
+            child.kill().unwrap();
+            panic!("it serves with {arguments:?}");
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let output = child.wait_with_output().unwrap();
+    (output.status.code(), String::from_utf8(output.stderr).unwrap())
+}
+
 /// A running one, on a free port of the loopback.
 struct Running {
     child: Child,
@@ -77,7 +97,7 @@ impl Drop for Running {
 
 fn connect(ports: &Path) -> TcpStream {
     let text = std::fs::read_to_string(ports).unwrap();
-    let port: u16 = text.trim().strip_prefix("TCP INET: ").unwrap().parse().unwrap();
+    let port: u16 = text.lines().find_map(|line| line.strip_prefix("TCP INET: ")).unwrap().parse().unwrap();
     let client = TcpStream::connect(("127.0.0.1", port)).unwrap();
     client.set_read_timeout(Some(PATIENCE)).unwrap();
     client
@@ -250,4 +270,25 @@ fn locked_memory_is_what_is_used_and_not_all_that_is_reserved() {
     let kib: u64 = resident.trim().strip_suffix(" kB").unwrap().parse().unwrap();
     assert!(kib < 256 << 10, "{kib} KiB are resident");
     running.stop(Signal::TERM);
+}
+
+#[test]
+fn all_interfaces_are_a_star() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut running = Running::start(dir.path(), &["-m", "16", "-l", "*"]);
+    ask(&mut running.connect(), "mn\r\n", "MN\r\n");
+    running.stop(Signal::TERM);
+}
+
+#[test]
+fn a_mistyped_place_is_not_made() {
+    let dir = tempfile::tempdir().unwrap();
+    let missing = dir.path().join("missing");
+    let file = missing.join("items");
+    let (file, ext) = (file.to_str().unwrap(), format!("ext_path={}:64M", file.display()));
+    for (arguments, flag) in [(["-m", "64", "-e", file], "-e"), (["-m", "64", "-o", &ext], "-o ext_path")] {
+        let (status, why) = refused(dir.path(), &[&["-p", "-1", "-t", "1"], &arguments[..]].concat());
+        assert!(status != Some(0) && why.contains(flag) && why.contains("is no directory"), "{why}");
+        assert!(!missing.exists());
+    }
 }

@@ -166,11 +166,10 @@ impl CommandLine {
             'A' => self.shutdown = true,
             'X' => self.no_dump = true,
             'W' => self.no_watch = true,
-            'D' => match value.as_bytes() {
-                [delimiter] if !delimiter.is_ascii_control() && *delimiter != b' ' => {
-                    self.delimiter = Some(*delimiter);
-                }
-                _ => return Err(format!("-D {value:?}: expected one character such as :")),
+            // What follows the first does not count.
+            'D' => match value.as_bytes().first() {
+                Some(delimiter) if !delimiter.is_ascii_control() => self.delimiter = Some(*delimiter),
+                _ => return Err(format!("-D {value:?}: expected a character such as :")),
             },
             'Y' => self.auth_file = Some(value.into()),
             'e' => self.memory_file = Some(value.into()),

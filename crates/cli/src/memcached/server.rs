@@ -43,7 +43,12 @@ pub fn endpoints(line: &CommandLine) -> anyhow::Result<Vec<Endpoint>> {
         let tls = line.tls && !one.notls;
         let endpoint =
             |address: SocketAddr| if tls { Endpoint::Tls(address) } else { Endpoint::Tcp(address) };
-        all.extend(one.resolve(port)?.into_iter().map(endpoint));
+        for endpoint in one.resolve(port)?.into_iter().map(endpoint) {
+            // Names may share an address, and lists name one twice.
+            if !all.contains(&endpoint) {
+                all.push(endpoint);
+            }
+        }
     }
     Ok(all)
 }

@@ -78,10 +78,37 @@ fn command_lines_of_the_world_are_understood() {
             "-m 102400 -c 16384 -o ext_path=/mnt/nvme/file:500G,ext_threads=8,ext_item_size=512,idle_timeout=3600 -b 4096",
             "127.0.0.1:11211 m=102400 c=16384 t=4 notes=1",
         ),
+        (
+            "-l 127.0.0.1 -l 127.0.0.1,127.0.0.1:11211 -l 127.0.0.1:7",
+            "127.0.0.1:11211,127.0.0.1:7 m=64 c=1024 t=4 notes=0",
+        ),
+        ("-o inline_ascii_resp --napi-ids=2 --napi_ids=2", "127.0.0.1:11211 m=64 c=1024 t=4 notes=3"),
+        ("-D ::", "127.0.0.1:11211 m=64 c=1024 t=4 notes=0"),
+        ("-o ext_path=/b:64M:compact", "127.0.0.1:11211 m=64 c=1024 t=4 notes=0"),
         ("-p -1 -l 127.0.0.1", "127.0.0.1:0 m=64 c=1024 t=4 notes=0"),
     ] {
         assert_eq!(shown(text), expected, "{text}");
     }
+}
+
+#[test]
+fn a_name_given_twice_is_listened_on_once() {
+    assert_eq!(shown("-l localhost -l localhost"), shown("-l localhost"));
+    assert_eq!(shown("-l *,*"), shown("-l *"));
+}
+
+/// memcached takes the number to be 0 where it does not know the unit, and a storage of that size takes nothing.
+#[test]
+fn a_size_of_storage_without_a_unit_is_none() {
+    for text in ["/b:1", "/b:P", "/b:0G", "/b:64MB"] {
+        let line = line(&format!("-o ext_path={text}"));
+        assert_eq!((line.extended.ext_path, line.notes.len()), (None, 1), "{text}");
+    }
+    let line = line("-D :: -o ext_path=/b:64m:default");
+    assert_eq!(
+        (line.extended.ext_path, line.delimiter, line.notes.len()),
+        (Some(("/b".into(), 64 << 20)), Some(b':'), 0)
+    );
 }
 
 #[test]
@@ -137,11 +164,12 @@ fn what_cannot_be_had_is_refused_with_a_reason() {
         ("-a 999", "permissions in octal"),
         ("-t 0", "1 to 1024"),
         ("-c 0", "a number of connections"),
-        ("-D ::", "one character"),
+        ("-D \u{1}", "a character"),
         ("-Z", "ssl_chain_cert"),
         ("-e /a -o ext_path=/b:1G", "can't be combined"),
         ("-o ext_path=/b", "PATH:SIZE"),
-        ("-o ext_path=/b:0G", "PATH:SIZE"),
+        ("-o ext_path=:1G", "PATH:SIZE"),
+        ("-o ext_path=/b:xG", "PATH:SIZE"),
         ("-o ext_path=/b:1G,ext_path=/c:1G", "only one"),
         ("-o idle_timeout", "a value is missing"),
         ("-o ssl_ciphers=x", "can't be chosen"),

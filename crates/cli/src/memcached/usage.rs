@@ -30,7 +30,7 @@ const FLAGS: &str = "\
 -A, --enable-shutdown     enable the \"shutdown\" command
 -l, --listen=<addr>       addresses to listen on, with or without :port, several with commas
                           (default: 127.0.0.1, where memcached takes all interfaces;
-                          -l 0.0.0.0 takes all here, too: on a private network only)
+                          -l '*' takes all here, too: on a private network only)
                           notls:<addr> has no TLS whatever -Z says
 -d, --daemon              run as a daemon, once it is ready
 -r, --enable-coredumps    maximize core file limit
@@ -56,7 +56,7 @@ const FLAGS: &str = "\
 -F, --disable-flush-all   disable flush_all command
 -X, --disable-dumping     disable stats cachedump and lru_crawler metadump
 -W, --disable-watch       disable the \"watch\" command
--Y, --auth-file=<file>    clients must log in: lines of user:pass; read again on SIGHUP
+-Y, --auth-file=<file>    clients must log in: lines of user:pass, one at least; read again on SIGHUP
 -e, --memory-file=<file>  keep the items in persistent memory, in the directory <file>.terrace;
                           they are there again after a stop
 -Z, --enable-ssl          enable TLS

@@ -42,7 +42,7 @@ use dump::Dumping;
 pub(crate) use logged::Ended;
 use plan::Planned;
 pub(crate) use state::State;
-pub use users::{MemcachedUsers, WrongLine};
+pub use users::{MemcachedUsers, WrongUsers};
 
 /// The database that memcached clients see.
 const DATABASE: u8 = 0;
