@@ -292,3 +292,11 @@ fn a_mistyped_place_is_not_made() {
         assert!(!missing.exists());
     }
 }
+
+#[test]
+fn more_threads_than_sessions_are_refused_before_anything_is_made() {
+    let dir = tempfile::tempdir().unwrap();
+    let socket = dir.path().join("socket");
+    let (status, why) = refused(dir.path(), &["-t", "256", "-s", socket.to_str().unwrap()]);
+    assert!(status == Some(64) && why.contains("-t \"256\": expected 1 to 255 threads"), "{why}");
+}

@@ -154,7 +154,11 @@ impl CommandLine {
             'm' => self.megabytes = number(&value, "-m", 1..=1 << 40, "megabytes such as 64")? as u64,
             'M' => self.refuse = true,
             'c' => self.connections = number(&value, "-c", 1..=1 << 24, "a number of connections")? as u32,
-            't' => self.threads = number(&value, "-t", 1..=1024, "1 to 1024 threads")? as usize,
+            't' => {
+                // Each has a session with the store.
+                let expected = format!("1 to {} threads", terrace::SESSIONS);
+                self.threads = number(&value, "-t", 1..=terrace::SESSIONS as i64, &expected)? as usize;
+            }
             'I' => self.item_bytes = item_size(&value)?,
             'R' => self.requests = Some(number(&value, "-R", 1..=1 << 31, "a number of requests")? as usize),
             'b' => self.backlog = number(&value, "-b", 1..=1 << 24, "a number of connections")? as u32,

@@ -46,7 +46,7 @@ const FLAGS: &str = "\
 -P, --pidfile=<file>      save PID in <file>, removed at the end
 -D <char>                 count by key prefixes that end with <char> (default: \":\"),
                           from the start
--t, --threads=<num>       number of threads to use (default: 4)
+-t, --threads=<num>       number of threads to use (default: 4, max: 255)
 -R, --max-reqs-per-event  most requests of one connection that are executed together
                           (default: as many as arrived, within bounds)
 -b, --listen-backlog=<num> set the backlog queue limit (default: 1024)
