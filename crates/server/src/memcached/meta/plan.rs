@@ -40,6 +40,7 @@ pub(in crate::memcached) fn set(
     ctx: &Context<'_>,
 ) -> MetaPlanned {
     let Meta { key, flags } = meta;
+    let joins = matches!(mode, SetMode::Append | SetMode::Prepend);
     let rule = SetRule {
         mode: match mode {
             SetMode::Set => Mode::Set,
@@ -50,7 +51,8 @@ pub(in crate::memcached) fn set(
         },
         binary_key: key.base64,
         invalidates: flags.has(b'I'),
-        cas: flags.unsigned(b'C'),
+        // To what is joined 0 is no token, as in memcached; a set compares it.
+        cas: flags.unsigned(b'C').filter(|&cas| cas != 0 || !joins),
         value_bytes_max: value_bytes_max(ctx),
         flags: flags.unsigned(b'F').map_or(0, |flags| flags as u32),
         expire_at: flags.signed(b'T').and_then(|exptime| expire_at_ms(exptime, ctx.now_ms)).unwrap_or(0),
