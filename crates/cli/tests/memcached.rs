@@ -2,9 +2,10 @@
 
 #![expect(clippy::unwrap_used, reason = "helpers stop a test by panicking")]
 
+use std::fs::{Permissions, set_permissions};
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -26,6 +27,26 @@ fn program(dir: &Path) -> PathBuf {
 
 fn run(dir: &Path, arguments: &[&str]) -> Output {
     Command::new(program(dir)).args(arguments).env_remove("RUST_LOG").output().unwrap()
+}
+
+/// The status of one that ends by itself, and what it says.
+fn refused(dir: &Path, arguments: &[&str]) -> (Option<i32>, String) {
+    let mut child = Command::new(program(dir))
+        .args(arguments)
+        .env_remove("RUST_LOG")
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let from = Instant::now();
+    while child.try_wait().unwrap().is_none() {
+        if from.elapsed() > PATIENCE {
+            child.kill().unwrap();
+            panic!("it serves with {arguments:?}");
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let output = child.wait_with_output().unwrap();
+    (output.status.code(), String::from_utf8(output.stderr).unwrap())
 }
 
 /// A running one, on a free port of the loopback.
@@ -76,8 +97,10 @@ impl Drop for Running {
 
 fn connect(ports: &Path) -> TcpStream {
     let text = std::fs::read_to_string(ports).unwrap();
-    let port: u16 = text.trim().strip_prefix("TCP INET: ").unwrap().parse().unwrap();
-    TcpStream::connect(("127.0.0.1", port)).unwrap()
+    let port: u16 = text.lines().find_map(|line| line.strip_prefix("TCP INET: ")).unwrap().parse().unwrap();
+    let client = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    client.set_read_timeout(Some(PATIENCE)).unwrap();
+    client
 }
 
 fn ask(client: &mut (impl Read + Write), request: &str, answer: &str) {
@@ -198,4 +221,103 @@ fn keep_and_lose(place: &Path) {
         }
         std::fs::remove_dir_all(dir.path().join("items.terrace")).unwrap();
     }
+}
+
+/// Needs root, which alone can become somebody else.
+#[test]
+fn the_pid_file_of_a_daemon_that_changes_its_user_is_written_where_that_user_may_not_write() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let (open, closed) = (dir.path().join("open"), dir.path().join("closed"));
+    for (path, mode) in [(&open, 0o777), (&closed, 0o755)] {
+        std::fs::create_dir(path).unwrap();
+        set_permissions(path, Permissions::from_mode(mode)).unwrap();
+    }
+    set_permissions(dir.path(), Permissions::from_mode(0o755)).unwrap();
+    let pid = closed.join("pid");
+    let mut running = Running::start(&open, &["-m", "16", "-u", "nobody", "-P", pid.to_str().unwrap()]);
+    ask(&mut running.connect(), "mn\r\n", "MN\r\n");
+    assert_eq!(std::fs::read_to_string(&pid).unwrap(), format!("{}\n", running.child.id()));
+    running.stop(Signal::TERM);
+}
+
+#[test]
+fn it_serves_without_a_pid_file_that_cannot_be_written() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut running = Running::start(dir.path(), &["-m", "16", "-P", "/nowhere/at/all/pid"]);
+    ask(&mut running.connect(), "mn\r\n", "MN\r\n");
+    running.stop(Signal::TERM);
+}
+
+#[test]
+fn nobody_watches_where_that_is_disabled() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut running = Running::start(dir.path(), &["-m", "16", "-W"]);
+    ask(&mut running.connect(), "watch\r\n", "CLIENT_ERROR watch commands not allowed\r\n");
+    running.stop(Signal::TERM);
+}
+
+/// Where locking is not allowed it takes no more either.
+#[test]
+fn locked_memory_is_what_is_used_and_not_all_that_is_reserved() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut running = Running::start(dir.path(), &["-m", "16", "-k"]);
+    ask(&mut running.connect(), "mn\r\n", "MN\r\n");
+    let status = std::fs::read_to_string(format!("/proc/{}/status", running.child.id())).unwrap();
+    let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    let kib: u64 = resident.trim().strip_suffix(" kB").unwrap().parse().unwrap();
+    assert!(kib < 256 << 10, "{kib} KiB are resident");
+    running.stop(Signal::TERM);
+}
+
+#[test]
+fn all_interfaces_are_a_star() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut running = Running::start(dir.path(), &["-m", "16", "-l", "*"]);
+    ask(&mut running.connect(), "mn\r\n", "MN\r\n");
+    running.stop(Signal::TERM);
+}
+
+#[test]
+fn a_mistyped_place_is_not_made() {
+    let dir = tempfile::tempdir().unwrap();
+    let missing = dir.path().join("missing");
+    let file = missing.join("items");
+    let (file, ext) = (file.to_str().unwrap(), format!("ext_path={}:64M", file.display()));
+    for (arguments, flag) in [(["-m", "64", "-e", file], "-e"), (["-m", "64", "-o", &ext], "-o ext_path")] {
+        let (status, why) = refused(dir.path(), &[&["-p", "-1", "-t", "1"], &arguments[..]].concat());
+        assert!(status != Some(0) && why.contains(flag) && why.contains("is no directory"), "{why}");
+        assert!(!missing.exists());
+    }
+}
+
+#[test]
+fn more_threads_than_sessions_are_refused_before_anything_is_made() {
+    let dir = tempfile::tempdir().unwrap();
+    let socket = dir.path().join("socket");
+    let (status, why) = refused(dir.path(), &["-t", "256", "-s", socket.to_str().unwrap()]);
+    assert!(status == Some(64) && why.contains("-t \"256\": expected 1 to 255 threads"), "{why}");
+}
+
+/// More than a kernel gives a process, even root's.
+#[test]
+fn too_many_connections_are_told_with_the_reason() {
+    let dir = tempfile::tempdir().unwrap();
+    let socket = dir.path().join("socket");
+    let mut child = Command::new(program(dir.path()))
+        .args(["-m", "16", "-t", "1", "-c", "16777216", "-s", socket.to_str().unwrap()])
+        .env_remove("RUST_LOG")
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let from = Instant::now();
+    while !socket.exists() {
+        assert!(from.elapsed() < PATIENCE && child.try_wait().unwrap().is_none());
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+    let log = String::from_utf8(child.wait_with_output().unwrap().stderr).unwrap();
+    assert!(!log.contains("open files") || !log.contains("why=\"\""), "{log}");
 }

@@ -142,12 +142,15 @@ pub(crate) fn decide(
             }
             Some(_) => Decision::Delete { answer: Answer::Deleted { old: old_value } },
         },
-        OpKind::Append { front, create, condition, .. } => {
+        OpKind::Append { front, create, condition, value_bytes_max, .. } => {
             if (old.is_none() && !create) || !holds(condition, old) {
                 return Decision::Answer(Answer::NotStored { present: old.is_some(), old: false });
             }
             let head = old.map(|old| *old.head).unwrap_or_default();
             let value = old.map_or(&[][..], |old| old.value);
+            if argument.len() + value.len() > value_bytes_max as usize {
+                return Decision::Answer(Answer::Error(OpError::ValueTooLong(value_bytes_max.into())));
+            }
             let (first, second) = if front { (argument, value) } else { (value, argument) };
             scratch.value.clear();
             scratch.value.extend_from_slice(first);
@@ -381,5 +384,29 @@ mod tests {
         assert!(may_expire(ExpireIf::Later, 5, 6) && !may_expire(ExpireIf::Later, 5, 5));
         assert!(may_expire(ExpireIf::None, 0, 5) && !may_expire(ExpireIf::None, 1, 5));
         assert!(may_expire(ExpireIf::Some, 1, 5) && !may_expire(ExpireIf::SomeEarlier, 0, 5));
+    }
+
+    #[test]
+    fn an_append_keeps_to_its_bound() {
+        let append = |value_bytes_max, old: Option<&[u8]>| {
+            let head = Head::default();
+            let kind = OpKind::Append {
+                value: Default::default(),
+                front: false,
+                create: true,
+                condition: Condition::Always,
+                value_bytes_max,
+            };
+            let old = old.map(|value| Old { head: &head, value });
+            let mut scratch = Scratch::default();
+            match decide(&kind, b"cd", old, 0, &mut scratch) {
+                Decision::Put { answer, .. } => (answer, scratch.value),
+                Decision::Answer(answer) => (answer, Vec::new()),
+                other => panic!("{other:?}"),
+            }
+        };
+        assert_eq!(append(4, Some(b"ab")), (Answer::Length(4), b"abcd".to_vec()));
+        assert_eq!(append(3, Some(b"ab")), (Answer::Error(OpError::ValueTooLong(3)), Vec::new()));
+        assert_eq!(append(1, None), (Answer::Error(OpError::ValueTooLong(1)), Vec::new()));
     }
 }

@@ -76,8 +76,8 @@ pub enum OpKind {
         /// How much, and by which protocol's rules.
         by: Delta,
     },
-    /// Puts bytes at an end of the value. `Length` with the new length; `NotStored` if absent and not `create`.
-    /// Expiry and flags stay.
+    /// Puts bytes at an end of the value. `Length` with the new length; `NotStored` if absent and not `create`; an error if
+    /// the value would be too long. Expiry and flags stay.
     Append {
         /// The bytes.
         value: Span,
@@ -87,6 +87,8 @@ pub enum OpKind {
         create: bool,
         /// `Always`, `Present` or `Version`.
         condition: Condition,
+        /// The longest that the value may become: the caller's bound, below the store's own.
+        value_bytes_max: u32,
     },
     /// Changes the expiry alone. `Hit` (with the value if asked for, metadata as *after* the change), `Miss`, or `NotStored`
     /// if `condition` did not hold. An expiry in the past deletes the key and answers `Hit` all the same.

@@ -32,7 +32,7 @@ mod worker;
 
 pub use endpoint::{Endpoint, UNIX_MODE_DEFAULT, unix_mode};
 pub use exchange::Exchange;
-pub use memcached::{MemcachedUsers, WrongLine};
+pub use memcached::{MemcachedUsers, WrongUsers};
 pub use options::{ServerOptions, SoftLimit};
 pub use server::{Addresses, Server};
 pub use stop::{OnStop, StopKind};

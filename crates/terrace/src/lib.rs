@@ -35,6 +35,7 @@ pub use check::check;
 pub use embedded::{CallError, Pair};
 pub use indexes::{AboutIndex, INDEXES};
 pub use media_source::{MediaSource, SystemMedia};
+pub use open::SESSIONS;
 pub use options::{Options, Tier, WhenFull};
 pub use size::{Place, Size, TierSpec, human_bytes};
 pub use stored::stored_engine;

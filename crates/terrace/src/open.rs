@@ -17,7 +17,7 @@ use crate::options::{Options, WhenFull};
 use crate::size::human_bytes;
 
 /// Sessions that can be open at once.
-pub(crate) const SESSIONS: usize = 255;
+pub const SESSIONS: usize = 255;
 /// Engines that later versions bring.
 const LATER: [&str; 4] = ["scmkv", "heap-hybrid", "heap-persistent", "bonsai"];
 

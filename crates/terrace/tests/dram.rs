@@ -36,7 +36,13 @@ fn a_batch_is_answered_in_order() {
     batch.push(
         0,
         b"large",
-        OpKind::Append { value: small, front: false, create: false, condition: Condition::Always },
+        OpKind::Append {
+            value: small,
+            front: false,
+            create: false,
+            condition: Condition::Always,
+            value_bytes_max: u32::MAX,
+        },
     );
     batch.push(0, b"", OpKind::Scan { cursor: 0, count: 100 });
     batch.push(0, b"n", OpKind::Delete { condition: Condition::Always, old_value: true });

@@ -158,6 +158,7 @@ impl Case {
                 front: *front,
                 create: *create,
                 condition: *condition,
+                value_bytes_max: u32::MAX,
             },
             Action::Expire { expiry, condition, value } => {
                 OpKind::Expire { expiry: *expiry, condition: *condition, value: *value }

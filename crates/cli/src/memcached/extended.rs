@@ -89,6 +89,7 @@ const NOTHING: [(&str, &[&str]); 6] = [
             "worker_logbuf_size",
             "resp_obj_mem_limit",
             "inline_ascii_response",
+            "inline_ascii_resp",
             "no_inline_ascii_resp",
             "drop_privileges",
             "no_drop_privileges",
@@ -128,7 +129,16 @@ fn one(name: &str, value: Option<&str>, into: &mut Extended, notes: &mut Vec<Str
                     .into(),
             );
         }
-        "ext_path" => into.ext_path = Some(ext_path(needed()?)?),
+        "ext_path" => {
+            let text = needed()?;
+            into.ext_path = ext_path(text)?;
+            if into.ext_path.is_none() {
+                notes.push(format!(
+                    "-o ext_path={text}: its size is 0, as memcached reads it: all items stay in DRAM; a number with m, g, \
+                     t or p behind it would be one"
+                ));
+            }
+        }
         "ext_threads" => into.ext_threads = Some(number(needed()?, &flag(), 1..=128, "1 to 128")? as usize),
         "read_buf_mem_limit" => {
             into.read_buf_mem_limit = number(needed()?, &flag(), 0..=1 << 40, "megabytes")? as u64;
@@ -171,21 +181,23 @@ fn one(name: &str, value: Option<&str>, into: &mut Extended, notes: &mut Vec<Str
     Ok(())
 }
 
-/// `PATH:SIZE`, the size with m, g, t or p behind it.
-fn ext_path(text: &str) -> Result<(PathBuf, u64), String> {
+/// What memcached calls the part of its storage that is used unless another is named; there are no such parts here.
+const BUCKETS: [&str; 4] = [":compact", ":lowttl", ":chunked", ":default"];
+
+/// `PATH:SIZE`, the size with m, g, t or p behind it; `None` if it comes to 0: without one of these it does.
+fn ext_path(text: &str) -> Result<Option<(PathBuf, u64)>, String> {
     let expected = || format!("-o ext_path {text:?}: expected PATH:SIZE such as /mnt/ssd/cache:64G");
-    let (path, size) = text.rsplit_once(':').ok_or_else(expected)?;
+    let text = BUCKETS.iter().find_map(|bucket| text.strip_suffix(bucket)).unwrap_or(text);
+    let (path, size) = text.rsplit_once(':').filter(|(path, _)| !path.is_empty()).ok_or_else(expected)?;
     let (at, unit) = size.char_indices().next_back().ok_or_else(expected)?;
     let shift = match unit.to_ascii_lowercase() {
         'm' => 20,
         'g' => 30,
         't' => 40,
         'p' => 50,
-        _ => return Err(expected()),
+        _ => return Ok(None),
     };
-    let number = size[..at].parse::<u64>().ok();
-    match number.and_then(|number| number.checked_mul(1 << shift)) {
-        Some(bytes) if bytes > 0 && !path.is_empty() => Ok((path.into(), bytes)),
-        _ => Err(expected()),
-    }
+    let number = if at == 0 { Some(0) } else { size[..at].parse::<u64>().ok() };
+    let bytes = number.and_then(|number| number.checked_mul(1 << shift)).ok_or_else(expected)?;
+    Ok((bytes > 0).then(|| (path.into(), bytes)))
 }

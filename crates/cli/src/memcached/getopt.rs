@@ -3,12 +3,12 @@
 /// A flag: its letter, its long name, and whether a value follows.
 pub type Known = (char, &'static str, bool);
 
-/// memcached 1.6's flags. `-D` has no long name.
+/// memcached 1.6's flags. `-D` has no long name, `-N` one in memcached's usage and another in its program.
 #[rustfmt::skip]
-pub const FLAGS: [Known; 37] = [
+pub const FLAGS: [Known; 38] = [
     ('A', "enable-shutdown", false), ('B', "protocol", true), ('C', "disable-cas", false), ('D', "", true),
     ('F', "disable-flush-all", false), ('I', "max-item-size", true), ('L', "enable-largepages", false),
-    ('M', "disable-evictions", false), ('N', "napi_ids", true), ('P', "pidfile", true),
+    ('M', "disable-evictions", false), ('N', "napi-ids", true), ('N', "napi_ids", true), ('P', "pidfile", true),
     ('R', "max-reqs-per-event", true), ('S', "enable-sasl", false), ('U', "udp-port", true), ('V', "version", false),
     ('W', "disable-watch", false), ('X', "disable-dumping", false), ('Y', "auth-file", true),
     ('Z', "enable-ssl", false), ('a', "unix-mask", true), ('b', "listen-backlog", true), ('c', "conn-limit", true),
@@ -70,10 +70,10 @@ fn long_flag(name: &str) -> Result<Known, String> {
         return Ok(*known);
     }
     let mut matching = FLAGS.iter().filter(|(_, long, _)| !name.is_empty() && long.starts_with(name));
-    match (matching.next(), matching.next()) {
-        (Some(known), None) => Ok(*known),
-        (Some(_), Some(_)) => Err(format!("option '--{name}' is ambiguous")),
-        (None, _) => Err(format!("unrecognized option '--{name}'")),
+    match matching.next() {
+        Some(known) if matching.all(|other| other.0 == known.0) => Ok(*known),
+        Some(_) => Err(format!("option '--{name}' is ambiguous")),
+        None => Err(format!("unrecognized option '--{name}'")),
     }
 }
 
@@ -102,6 +102,7 @@ mod tests {
             ("-dvm 64 extra -u root", "d v m=64 u=root"),
             ("--port=7 --memory-limit 5 --daemon", "p=7 m=5 d"),
             ("--enable-shut --listen=a,b --conn 5", "A l=a,b c=5"),
+            ("--napi-ids=2 --napi_ids 3 --napi 4", "N=2 N=3 N=4"),
             ("-l a -l b -- -d", "l=a l=b"),
             ("-l -d", "l=-d"),
             ("-q", "invalid option -- 'q'"),

@@ -1,11 +1,19 @@
 //! memcached's `-l`: addresses and names, with or without ports, some perhaps without TLS.
 
-use std::net::{IpAddr, Ipv6Addr, SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs, UdpSocket};
+
+/// The name of all interfaces.
+const ALL_INTERFACES: &str = "*";
+
+/// Whether this machine speaks IPv6: a socket that nobody hears tells.
+fn has_ipv6() -> bool {
+    UdpSocket::bind((Ipv6Addr::UNSPECIFIED, 0)).is_ok()
+}
 
 /// An address to listen on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wanted {
-    /// The address or name.
+    /// The address or name; a star is all interfaces.
     pub host: String,
     /// Its port, if it has one of its own.
     pub port: Option<u16>,
@@ -52,7 +60,7 @@ fn one(text: &str) -> Result<Wanted, String> {
 }
 
 impl Wanted {
-    /// The addresses behind the name, each once.
+    /// The addresses behind the name, each once. A star has one for each family: sockets of IPv6 take no others.
     ///
     /// # Errors
     /// If there are none.
@@ -60,6 +68,13 @@ impl Wanted {
         let port = self.port.unwrap_or(default_port);
         if let Ok(ip) = self.host.parse::<IpAddr>() {
             return Ok(vec![SocketAddr::new(ip, port)]);
+        }
+        if self.host == ALL_INTERFACES {
+            let mut all = vec![SocketAddr::from((Ipv4Addr::UNSPECIFIED, port))];
+            if has_ipv6() {
+                all.push((Ipv6Addr::UNSPECIFIED, port).into());
+            }
+            return Ok(all);
         }
         let mut all: Vec<SocketAddr> = (self.host.as_str(), port)
             .to_socket_addrs()
@@ -93,6 +108,7 @@ mod tests {
             ("10.0.0.1:5,::1", "10.0.0.1 Some(5); ::1 None"),
             ("[::1]:7,[fe80::1],cache.local:8", "::1 Some(7); fe80::1 None; cache.local Some(8)"),
             ("notls:127.0.0.1:6,127.0.0.1", "notls 127.0.0.1 Some(6); 127.0.0.1 None"),
+            ("*,*:7", "* None; * Some(7)"),
             ("a:b", "refused"),
             ("[::1]7", "refused"),
             ("[::1", "refused"),
@@ -101,6 +117,14 @@ mod tests {
         ] {
             assert_eq!(shown(text), expected, "{text}");
         }
+    }
+
+    #[test]
+    fn a_star_is_all_interfaces() {
+        let all = read("*:7").unwrap()[0].resolve(5).unwrap();
+        assert_eq!(all[0], SocketAddr::from(([0, 0, 0, 0], 7)));
+        assert!(all.iter().all(|address| address.ip().is_unspecified() && address.port() == 7), "{all:?}");
+        assert_eq!(all.len(), if has_ipv6() { 2 } else { 1 });
     }
 
     #[test]

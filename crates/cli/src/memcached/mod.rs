@@ -88,13 +88,17 @@ fn serve(line: &CommandLine) -> anyhow::Result<ExitCode> {
         process::allow_core();
     }
     descriptors::make_room(line.connections.into());
+    // Who becomes another user may not write where root may: then the file is there before the server is.
+    let early_pid_file = line.pid_file.as_deref().filter(|_| line.user.is_some() && process::is_root());
+    let _early_pid_file = early_pid_file.and_then(process::PidFile::write_or_warn);
     if let Some(user) = &line.user {
         process::become_user(user)?;
     }
+    // Whoever stops it while memory is locked and media are opened gets an orderly stop.
+    let signals = Signals::install(&[SIGUSR1])?;
     if line.lock_memory {
         process::lock_memory();
     }
-    let signals = Signals::install(&[SIGUSR1])?;
     let access = serve::MemcachedAccess::read(line.auth_file.as_ref())?;
     let (options, endpoints) = (server::options(line, &access), server::endpoints(line)?);
     store::prepare(line)?;
@@ -107,7 +111,8 @@ fn serve(line: &CommandLine) -> anyhow::Result<ExitCode> {
             return Err(anyhow::Error::new(error).context("failed to listen"));
         }
     };
-    let _pid_file = line.pid_file.as_deref().map(process::PidFile::write).transpose()?;
+    let late_pid_file = line.pid_file.as_deref().filter(|_| early_pid_file.is_none());
+    let _late_pid_file = late_pid_file.and_then(process::PidFile::write_or_warn);
     write_ports(&server)?;
     if process::is_background() {
         process::tell_ready();

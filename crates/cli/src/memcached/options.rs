@@ -45,6 +45,8 @@ pub struct CommandLine {
     pub shutdown: bool,
     /// No listing of keys.
     pub no_dump: bool,
+    /// No `watch`.
+    pub no_watch: bool,
     /// What ends a key's prefix.
     pub delimiter: Option<u8>,
     /// Users and passwords.
@@ -98,6 +100,7 @@ impl Default for CommandLine {
             no_flush: false,
             shutdown: false,
             no_dump: false,
+            no_watch: false,
             delimiter: None,
             auth_file: None,
             memory_file: None,
@@ -151,7 +154,11 @@ impl CommandLine {
             'm' => self.megabytes = number(&value, "-m", 1..=1 << 40, "megabytes such as 64")? as u64,
             'M' => self.refuse = true,
             'c' => self.connections = number(&value, "-c", 1..=1 << 24, "a number of connections")? as u32,
-            't' => self.threads = number(&value, "-t", 1..=1024, "1 to 1024 threads")? as usize,
+            't' => {
+                // Each has a session with the store.
+                let expected = format!("1 to {} threads", terrace::SESSIONS);
+                self.threads = number(&value, "-t", 1..=terrace::SESSIONS as i64, &expected)? as usize;
+            }
             'I' => self.item_bytes = item_size(&value)?,
             'R' => self.requests = Some(number(&value, "-R", 1..=1 << 31, "a number of requests")? as usize),
             'b' => self.backlog = number(&value, "-b", 1..=1 << 24, "a number of connections")? as u32,
@@ -162,11 +169,11 @@ impl CommandLine {
             'F' => self.no_flush = true,
             'A' => self.shutdown = true,
             'X' => self.no_dump = true,
-            'D' => match value.as_bytes() {
-                [delimiter] if !delimiter.is_ascii_control() && *delimiter != b' ' => {
-                    self.delimiter = Some(*delimiter);
-                }
-                _ => return Err(format!("-D {value:?}: expected one character such as :")),
+            'W' => self.no_watch = true,
+            // What follows the first does not count.
+            'D' => match value.as_bytes().first() {
+                Some(delimiter) if !delimiter.is_ascii_control() => self.delimiter = Some(*delimiter),
+                _ => return Err(format!("-D {value:?}: expected a character such as :")),
             },
             'Y' => self.auth_file = Some(value.into()),
             'e' => self.memory_file = Some(value.into()),
@@ -189,7 +196,6 @@ impl CommandLine {
             }
             'o' => extended::read(&value, &mut self.extended, &mut self.notes)?,
             'C' => self.note("-C", "every record has a version anyhow, so cas goes on working"),
-            'W' => self.note("-W", "there is nothing to watch"),
             'L' => self.note("-L", "memory is taken as the engine and the system see fit"),
             'f' => self.note("-f", "records are not kept in slabs of growing classes"),
             'n' => self.note("-n", "a record takes as much as it needs"),

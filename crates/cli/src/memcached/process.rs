@@ -1,5 +1,6 @@
 //! What a daemon does with its process: background, another user, a file with its number, limits.
 
+use std::fs::OpenOptions;
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -67,10 +68,16 @@ pub fn tell_ready() {
     crate::say::announce(READY);
 }
 
+/// Whether this may become another user.
+pub fn is_root() -> bool {
+    use nix::unistd::{geteuid, getuid};
+    getuid().is_root() || geteuid().is_root()
+}
+
 /// Becomes another user, if this is root. Before any thread is started.
 pub fn become_user(name: &str) -> anyhow::Result<()> {
-    use nix::unistd::{User, geteuid, getuid, initgroups, setgid, setuid};
-    if !getuid().is_root() && !geteuid().is_root() {
+    use nix::unistd::{User, initgroups, setgid, setuid};
+    if !is_root() {
         return Ok(());
     }
     let user = User::from_name(name)
@@ -90,8 +97,13 @@ pub struct PidFile {
 }
 
 impl PidFile {
+    /// Writes it. Where that can't be done the log says so, and the server goes on without, as memcached does.
+    pub fn write_or_warn(path: &Path) -> Option<Self> {
+        Self::write(path).inspect_err(|error| tracing::warn!("{error:#}: going on without the file")).ok()
+    }
+
     /// Writes it, whole or not at all.
-    pub fn write(path: &Path) -> anyhow::Result<Self> {
+    fn write(path: &Path) -> anyhow::Result<Self> {
         // Its directory may not be the current one by the end.
         let path = std::path::absolute(path).context("-P")?;
         let text = format!("{}\n", std::process::id());
@@ -109,19 +121,30 @@ impl Drop for PidFile {
     }
 }
 
-/// Writes a file that nobody sees half written.
+/// Writes a file that nobody sees half written. The directory may belong to somebody who is trusted less than this process:
+/// a link that lies in the way is removed and not followed.
 pub fn write_whole(path: &Path, text: &str) -> io::Result<()> {
     let mut beside = path.as_os_str().to_owned();
     beside.push(".tmp");
     let beside = PathBuf::from(beside);
-    std::fs::File::create(&beside)?.write_all(text.as_bytes())?;
+    match std::fs::remove_file(&beside) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    OpenOptions::new().write(true).create_new(true).open(&beside)?.write_all(text.as_bytes())?;
     std::fs::rename(beside, path)
 }
 
-/// Keeps all memory from being swapped out.
+/// Keeps all memory from being swapped out, once it is used: what is only reserved (the index has room for far more than there
+/// is) is not made resident. A kernel before Linux 4.4 knows only to lock all at once.
 pub fn lock_memory() {
     use rustix::mm::{MlockAllFlags, mlockall};
-    if let Err(error) = mlockall(MlockAllFlags::CURRENT | MlockAllFlags::FUTURE) {
+    let all = MlockAllFlags::CURRENT | MlockAllFlags::FUTURE;
+    let locked = match mlockall(all | MlockAllFlags::ONFAULT) {
+        Err(rustix::io::Errno::INVAL) => mlockall(all),
+        locked => locked,
+    };
+    if let Err(error) = locked {
         tracing::warn!(%error, "-k: failed to lock memory");
     }
 }
@@ -135,4 +158,20 @@ pub fn allow_core() {
         }
     }
     tracing::warn!("-r: the limit on core files could not be raised");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_in_the_way_is_not_followed() {
+        let dir = tempfile::tempdir().unwrap();
+        let (path, precious) = (dir.path().join("pid"), dir.path().join("precious"));
+        std::fs::write(&precious, "data").unwrap();
+        std::os::unix::fs::symlink(&precious, dir.path().join("pid.tmp")).unwrap();
+        write_whole(&path, "5\n").unwrap();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "5\n");
+        assert_eq!(std::fs::read_to_string(&precious).unwrap(), "data");
+    }
 }

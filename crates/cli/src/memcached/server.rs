@@ -43,7 +43,12 @@ pub fn endpoints(line: &CommandLine) -> anyhow::Result<Vec<Endpoint>> {
         let tls = line.tls && !one.notls;
         let endpoint =
             |address: SocketAddr| if tls { Endpoint::Tls(address) } else { Endpoint::Tcp(address) };
-        all.extend(one.resolve(port)?.into_iter().map(endpoint));
+        for endpoint in one.resolve(port)?.into_iter().map(endpoint) {
+            // Names may share an address, and lists name one twice.
+            if !all.contains(&endpoint) {
+                all.push(endpoint);
+            }
+        }
     }
     Ok(all)
 }
@@ -75,6 +80,7 @@ pub fn options(line: &CommandLine, access: &MemcachedAccess) -> ServerOptions {
         memcached_users: access.users(),
         memcached_flush: !line.no_flush,
         memcached_dump: !line.no_dump,
+        memcached_watch: !line.no_watch,
         memcached_prefix_delimiter: line.delimiter.unwrap_or(default.memcached_prefix_delimiter),
         memcached_detail: line.delimiter.is_some(),
         shutdown_command: line.shutdown,

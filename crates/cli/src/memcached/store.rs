@@ -74,15 +74,32 @@ fn options_on(line: &CommandLine, kind: PlaceKind) -> Options {
     }
 }
 
-/// Makes the directory, empty unless `-e` keeps what is in it.
+/// Makes the directory of `ext_path`, empty. (That of `-e` the store makes, and keeps what is in it.)
 ///
 /// # Errors
-/// If it is somebody else's, in use, or can't be made.
+/// If it is somebody else's, in use, or can't be made; if the directory above is not there: a name that was mistyped must not
+/// become a place.
 pub fn prepare(line: &CommandLine) -> anyhow::Result<()> {
-    match &line.extended.ext_path {
-        Some((path, _)) => empty(&dir_of(path)),
-        None => Ok(()),
+    match (&line.extended.ext_path, &line.memory_file) {
+        (Some((path, _)), _) => {
+            let dir = dir_of(path);
+            check_above(&dir, "-o ext_path")?;
+            empty(&dir)
+        }
+        (None, Some(file)) => check_above(&dir_of(file), "-e"),
+        (None, None) => Ok(()),
     }
+}
+
+/// Whether a directory can be made where it is to lie.
+fn check_above(dir: &Path, flag: &str) -> anyhow::Result<()> {
+    let above = dir.parent().filter(|above| !above.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    anyhow::ensure!(
+        above.is_dir(),
+        "{flag}: {} is no directory: correct the path, or make it first",
+        above.display()
+    );
+    Ok(())
 }
 
 fn empty(dir: &Path) -> anyhow::Result<()> {
@@ -90,7 +107,7 @@ fn empty(dir: &Path) -> anyhow::Result<()> {
     let named = || format!("the cache's directory {}", dir.display());
     match fs::read_dir(dir) {
         Err(error) if error.kind() == ErrorKind::NotFound => {
-            fs::create_dir_all(dir).with_context(named)?;
+            fs::create_dir(dir).with_context(named)?;
         }
         Err(error) => return Err(error).with_context(named),
         Ok(mut entries) => {

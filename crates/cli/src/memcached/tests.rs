@@ -78,6 +78,13 @@ fn command_lines_of_the_world_are_understood() {
             "-m 102400 -c 16384 -o ext_path=/mnt/nvme/file:500G,ext_threads=8,ext_item_size=512,idle_timeout=3600 -b 4096",
             "127.0.0.1:11211 m=102400 c=16384 t=4 notes=1",
         ),
+        (
+            "-l 127.0.0.1 -l 127.0.0.1,127.0.0.1:11211 -l 127.0.0.1:7",
+            "127.0.0.1:11211,127.0.0.1:7 m=64 c=1024 t=4 notes=0",
+        ),
+        ("-o inline_ascii_resp --napi-ids=2 --napi_ids=2", "127.0.0.1:11211 m=64 c=1024 t=4 notes=3"),
+        ("-D ::", "127.0.0.1:11211 m=64 c=1024 t=4 notes=0"),
+        ("-o ext_path=/b:64M:compact", "127.0.0.1:11211 m=64 c=1024 t=4 notes=0"),
         ("-p -1 -l 127.0.0.1", "127.0.0.1:0 m=64 c=1024 t=4 notes=0"),
     ] {
         assert_eq!(shown(text), expected, "{text}");
@@ -85,9 +92,29 @@ fn command_lines_of_the_world_are_understood() {
 }
 
 #[test]
+fn a_name_given_twice_is_listened_on_once() {
+    assert_eq!(shown("-l localhost -l localhost"), shown("-l localhost"));
+    assert_eq!(shown("-l *,*"), shown("-l *"));
+}
+
+/// memcached takes the number to be 0 where it does not know the unit, and a storage of that size takes nothing.
+#[test]
+fn a_size_of_storage_without_a_unit_is_none() {
+    for text in ["/b:1", "/b:P", "/b:0G", "/b:64MB"] {
+        let line = line(&format!("-o ext_path={text}"));
+        assert_eq!((line.extended.ext_path, line.notes.len()), (None, 1), "{text}");
+    }
+    let line = line("-D :: -o ext_path=/b:64m:default");
+    assert_eq!(
+        (line.extended.ext_path, line.delimiter, line.notes.len()),
+        (Some(("/b".into(), 64 << 20)), Some(b':'), 0)
+    );
+}
+
+#[test]
 fn flags_reach_the_server() {
     let line = line(
-        "-M -I 4m -R 50 -b 77 -F -A -X -D / -o idle_timeout=9,read_buf_mem_limit=3 -Z -o ssl_chain_cert=/c,ssl_min_version=3",
+        "-M -I 4m -R 50 -b 77 -F -A -X -W -D / -o idle_timeout=9,read_buf_mem_limit=3 -Z -o ssl_chain_cert=/c,ssl_min_version=3",
     );
     let options = server::options(&line, &serve::MemcachedAccess::read(None).unwrap());
     assert_eq!((options.memcached_value_bytes_max, options.connection_operations), (4 << 20, 50));
@@ -99,6 +126,7 @@ fn flags_reach_the_server() {
     let tls = options.tls.unwrap();
     assert_eq!((tls.client_auth, tls.only_tls13), (terrace_server::ClientAuth::No, true));
     assert!(!options.memcached_flush && !options.memcached_dump && options.shutdown_command);
+    assert!(!options.memcached_watch);
     assert!(options.on_stop.is_some() && options.memcached_users.is_none());
     assert_eq!((options.memcached_prefix_delimiter, options.memcached_detail), (b'/', true));
 }
@@ -134,13 +162,15 @@ fn what_cannot_be_had_is_refused_with_a_reason() {
         ("-I 512", "from 1k to 1g"),
         ("-I 1g", "give -m 2048 or more"),
         ("-a 999", "permissions in octal"),
-        ("-t 0", "1 to 1024"),
+        ("-t 0", "1 to 255"),
+        ("-t 256", "1 to 255"),
         ("-c 0", "a number of connections"),
-        ("-D ::", "one character"),
+        ("-D \u{1}", "a character"),
         ("-Z", "ssl_chain_cert"),
         ("-e /a -o ext_path=/b:1G", "can't be combined"),
         ("-o ext_path=/b", "PATH:SIZE"),
-        ("-o ext_path=/b:0G", "PATH:SIZE"),
+        ("-o ext_path=:1G", "PATH:SIZE"),
+        ("-o ext_path=/b:xG", "PATH:SIZE"),
         ("-o ext_path=/b:1G,ext_path=/c:1G", "only one"),
         ("-o idle_timeout", "a value is missing"),
         ("-o ssl_ciphers=x", "can't be chosen"),

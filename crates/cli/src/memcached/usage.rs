@@ -30,7 +30,7 @@ const FLAGS: &str = "\
 -A, --enable-shutdown     enable the \"shutdown\" command
 -l, --listen=<addr>       addresses to listen on, with or without :port, several with commas
                           (default: 127.0.0.1, where memcached takes all interfaces;
-                          -l 0.0.0.0 takes all here, too: on a private network only)
+                          -l '*' takes all here, too: on a private network only)
                           notls:<addr> has no TLS whatever -Z says
 -d, --daemon              run as a daemon, once it is ready
 -r, --enable-coredumps    maximize core file limit
@@ -46,7 +46,7 @@ const FLAGS: &str = "\
 -P, --pidfile=<file>      save PID in <file>, removed at the end
 -D <char>                 count by key prefixes that end with <char> (default: \":\"),
                           from the start
--t, --threads=<num>       number of threads to use (default: 4)
+-t, --threads=<num>       number of threads to use (default: 4, max: 255)
 -R, --max-reqs-per-event  most requests of one connection that are executed together
                           (default: as many as arrived, within bounds)
 -b, --listen-backlog=<num> set the backlog queue limit (default: 1024)
@@ -55,7 +55,8 @@ const FLAGS: &str = "\
                           (default: 1m, min: 1k, max: 1024m)
 -F, --disable-flush-all   disable flush_all command
 -X, --disable-dumping     disable stats cachedump and lru_crawler metadump
--Y, --auth-file=<file>    clients must log in: lines of user:pass; read again on SIGHUP
+-W, --disable-watch       disable the \"watch\" command
+-Y, --auth-file=<file>    clients must log in: lines of user:pass, one at least; read again on SIGHUP
 -e, --memory-file=<file>  keep the items in persistent memory, in the directory <file>.terrace;
                           they are there again after a stop
 -Z, --enable-ssl          enable TLS
@@ -73,7 +74,7 @@ const FLAGS: &str = "\
    - ssl_min_version:     2 (TLS 1.2, the default) or 3 (TLS 1.3)
 
 Accepted, and without a meaning here (a line of the log says why):
--C -W -L -f -n -N, and those of -o that are about memcached's LRU, slabs, hash table and extstore.
+-C -L -f -n -N, and those of -o that are about memcached's LRU, slabs, hash table and extstore.
 Refused: -U other than 0, -B binary, -S, -o ssl_ciphers.
 
 SIGINT, SIGTERM, SIGUSR1: stop in order. SIGHUP: read certificates and the auth file again.

@@ -264,7 +264,13 @@ fn fill(batch: &mut Batch, atomic: bool, cmds: &[Cmd]) {
             },
             CmdKind::Append { len, stamp } => {
                 let value = batch.bytes(&value_bytes(len, stamp));
-                OpKind::Append { value, front: false, create: true, condition: Condition::Always }
+                OpKind::Append {
+                    value,
+                    front: false,
+                    create: true,
+                    condition: Condition::Always,
+                    value_bytes_max: u32::MAX,
+                }
             }
             CmdKind::Delete => OpKind::Delete { condition: Condition::Always, old_value: false },
             CmdKind::Get => OpKind::Get { value: true },

@@ -126,7 +126,7 @@ fn command_told(command: Command<'_>) -> (String, bool) {
         Command::MetaDebug { key } => (format!("me {}", text(key.bytes(&mut KeyBuffer::default()))), false),
         Command::Answered { reply, noreply } => (text(reply).trim_end().to_string(), noreply),
         Command::LruCrawler(crawl) => (format!("{crawl:?}"), false),
-        Command::Watch(watch) => (format!("{watch:?}"), false),
+        Command::Watch { watch, noreply } => (format!("{watch:?}"), noreply),
         Command::Shutdown(shutdown) => (format!("shutdown {shutdown:?}"), false),
         Command::RefreshCerts { noreply } => ("refresh_certs".into(), noreply),
         Command::CacheMemlimit { megabytes, noreply } => (format!("cache_memlimit {megabytes}"), noreply),

@@ -2,7 +2,7 @@
 //!
 //! A command with noreply answers nothing at all, errors included, as in memcached.
 
-use terrace_engine::{Batch, OpError, Reply, Settled, Span};
+use terrace_engine::{Batch, OpError, OpKind, Reply, Settled, Span};
 use terrace_protocol::memcached::reply;
 
 use super::access::Accesses;
@@ -160,6 +160,7 @@ impl<'a> Answers<'a> {
             self.count_prefix(op, Event::Set);
         }
         let (count, text) = match (self.reply(op), cas) {
+            (Reply::Error(error), _) if self.joins_too_much(op, error) => (None, reply::NOT_STORED),
             (Reply::Error(error), _) => return self.error(error, noreply),
             (Reply::Stored { .. } | Reply::Length(_), true) => (Some(Count::CasHits), reply::STORED),
             (Reply::Stored { .. } | Reply::Length(_), false) => (None, reply::STORED),
@@ -183,6 +184,11 @@ impl<'a> Answers<'a> {
             },
         );
         self.text(text, noreply);
+    }
+
+    /// Whether an append or a prepend would have made a value longer than may be, and so was not done.
+    pub(super) fn joins_too_much(&self, op: usize, error: OpError) -> bool {
+        matches!(error, OpError::ValueTooLong(_)) && matches!(self.batch.op(op).kind, OpKind::Append { .. })
     }
 
     /// Tells watchers of a read that found a record with this many bytes.

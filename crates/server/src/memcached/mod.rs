@@ -42,7 +42,7 @@ use dump::Dumping;
 pub(crate) use logged::Ended;
 use plan::Planned;
 pub(crate) use state::State;
-pub use users::{MemcachedUsers, WrongLine};
+pub use users::{MemcachedUsers, WrongUsers};
 
 /// The database that memcached clients see.
 const DATABASE: u8 = 0;
@@ -107,8 +107,10 @@ impl Protocol for Memcached {
                     Some(planned) => planned,
                     None => break Next::Close,
                 },
-                Event::Command(Command::Watch(_)) if !self.plan.is_empty() => {
-                    Planned::Text { reply: admin::PIPELINED_WATCH, noreply: false }
+                Event::Command(Command::Watch { watch, noreply }) => {
+                    // An mn has all before it sent.
+                    let pipelined = self.plan.last().is_some_and(|before| !before.is_noop());
+                    admin::watch(watch, noreply, pipelined, ctx)
                 }
                 Event::Command(command) => plan::plan(command, batch, ctx),
                 Event::Incomplete { .. } => break Next::Read,
@@ -235,6 +237,11 @@ impl Memcached {
 fn parser(ctx: &Context<'_>) -> Parser {
     let limits = limits(ctx);
     if ctx.shared.options.memcached_users.is_some() { Parser::locked(limits) } else { Parser::new(limits) }
+}
+
+/// The longest that a value may be, or become.
+fn value_bytes_max(ctx: &Context<'_>) -> u32 {
+    u32::try_from(limits(ctx).value_bytes_max).unwrap_or(u32::MAX)
 }
 
 fn limits(ctx: &Context<'_>) -> Limits {

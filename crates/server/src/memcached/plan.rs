@@ -6,7 +6,7 @@ use terrace_protocol::memcached::{Command, Key, KeyBuffer, Store, StoreVerb, Wat
 use super::dump::Dump;
 use super::meta::MetaPlanned;
 use super::stats::Report;
-use super::{DATABASE, admin, meta, stats};
+use super::{DATABASE, admin, meta, stats, value_bytes_max};
 use crate::protocol::Context;
 
 /// What to answer once the batch has settled; operations by their number in it.
@@ -45,6 +45,11 @@ pub(super) enum Planned {
 }
 
 impl Planned {
+    /// Whether it answers an `mn`.
+    pub(super) fn is_noop(&self) -> bool {
+        matches!(self, Self::Text { reply: reply::META_NOOP, .. })
+    }
+
     /// Behind the operations that it is answered from; 0 if it needs none.
     pub(super) fn end(&self) -> usize {
         match self {
@@ -72,7 +77,7 @@ pub(super) fn plan(command: Command<'_>, batch: &mut Batch, ctx: &Context<'_>) -
             };
             values(batch, keys, kind, cas, true)
         }
-        Command::Store(store) => storage(store, batch, ctx.now_ms),
+        Command::Store(store) => storage(store, batch, ctx),
         Command::Arithmetic { key, delta, down, noreply } => {
             let by = if down { Delta::Saturating(delta) } else { Delta::Wrapping(delta) };
             Planned::Number { op: batch.push(DATABASE, key, OpKind::Incr { by }), down, noreply }
@@ -96,10 +101,8 @@ pub(super) fn plan(command: Command<'_>, batch: &mut Batch, ctx: &Context<'_>) -
         Command::MetaDebug { key } => Planned::Meta(meta::debug(key, batch, ctx)),
         Command::Answered { reply, noreply } => Planned::Text { reply, noreply },
         Command::LruCrawler(crawl) => admin::lru_crawler(crawl, ctx),
-        Command::Watch(watch) if ctx.shared.options.memcached_watch => Planned::Watch(watch),
-        Command::Watch(_) => Planned::Text { reply: admin::NO_WATCH, noreply: false },
-        // The connection plans it, or ends.
-        Command::Shutdown(_) => Planned::Nothing,
+        // The connection plans them, or ends.
+        Command::Watch { .. } | Command::Shutdown(_) => Planned::Nothing,
         Command::RefreshCerts { noreply } => Planned::Text { reply: admin::refresh_certs(ctx), noreply },
         Command::CacheMemlimit { megabytes, noreply } => {
             Planned::Text { reply: admin::cache_memlimit(megabytes, ctx), noreply }
@@ -136,17 +139,23 @@ fn values<'a>(
     Planned::Values { first, count: batch.len() - first, cas, touch }
 }
 
-fn storage(store: Store<'_>, batch: &mut Batch, now_ms: u64) -> Planned {
+fn storage(store: Store<'_>, batch: &mut Batch, ctx: &Context<'_>) -> Planned {
     let Store { verb, key, flags, exptime, value, noreply } = store;
     let value = batch.bytes(value);
     let set = |condition| OpKind::Set {
         value,
         condition,
-        expiry: expiry(exptime, now_ms),
+        expiry: expiry(exptime, ctx.now_ms),
         flags: Some(flags),
         old_value: false,
     };
-    let append = |front| OpKind::Append { value, front, create: false, condition: Condition::Always };
+    let append = |front| OpKind::Append {
+        value,
+        front,
+        create: false,
+        condition: Condition::Always,
+        value_bytes_max: value_bytes_max(ctx),
+    };
     let kind = match verb {
         StoreVerb::Set => set(Condition::Always),
         StoreVerb::Add => set(Condition::Absent),

@@ -20,24 +20,34 @@ struct User {
     password: Vec<u8>,
 }
 
-/// What is wrong with a list of users: the number of the line, from 1.
+/// What is wrong with a list of users.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct WrongLine(pub usize);
+pub enum WrongUsers {
+    /// There is none: nobody could log in.
+    None,
+    /// The number of the line that is not one, from 1.
+    Line(usize),
+}
 
-impl fmt::Display for WrongLine {
+impl fmt::Display for WrongUsers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "line {}: not user:password, or longer than {LINE_BYTES_MAX} bytes", self.0)
+        match self {
+            Self::None => write!(f, "it has no user, and so nobody could log in: a line is user:password"),
+            Self::Line(number) => {
+                write!(f, "line {number}: not user:password, or longer than {LINE_BYTES_MAX} bytes")
+            }
+        }
     }
 }
 
-impl std::error::Error for WrongLine {}
+impl std::error::Error for WrongUsers {}
 
 impl MemcachedUsers {
     /// Reads lines of `user:password`.
     ///
     /// # Errors
-    /// The first line that is not one.
-    pub fn parse(text: &[u8]) -> Result<Self, WrongLine> {
+    /// If there is none, or a line is none.
+    pub fn parse(text: &[u8]) -> Result<Self, WrongUsers> {
         let users = Self::default();
         users.replace(text)?;
         Ok(users)
@@ -47,10 +57,14 @@ impl MemcachedUsers {
     ///
     /// # Errors
     /// As [`parse`](Self::parse); the users stay as they are.
-    pub fn replace(&self, text: &[u8]) -> Result<(), WrongLine> {
+    pub fn replace(&self, text: &[u8]) -> Result<(), WrongUsers> {
+        if text.trim_ascii().is_empty() {
+            return Err(WrongUsers::None);
+        }
         let text = text.strip_suffix(b"\n").unwrap_or(text);
         let lines = text.split(|&byte| byte == b'\n').enumerate();
-        let users = lines.map(|(i, line)| user(line).ok_or(WrongLine(i + 1))).collect::<Result<_, _>>()?;
+        let users =
+            lines.map(|(i, line)| user(line).ok_or(WrongUsers::Line(i + 1))).collect::<Result<_, _>>()?;
         *self.users.write() = users;
         Ok(())
     }
@@ -91,15 +105,15 @@ mod tests {
         }
         assert_eq!(format!("{users:?}"), "2 users", "no password is told");
         let same = users.clone();
-        assert_eq!(users.replace(b"joe:new\nann"), Err(WrongLine(2)));
+        assert_eq!(users.replace(b"joe:new\nann"), Err(WrongUsers::Line(2)));
         assert!(same.knows(b"joe", b"secret"), "as it was");
         users.replace(b"joe:new").unwrap();
         assert!(same.knows(b"joe", b"new") && !same.knows(b"joe", b"secret"));
-        assert_eq!(
-            MemcachedUsers::parse(b"").err(),
-            Some(WrongLine(1)),
-            "an empty file lets nobody in: say so"
-        );
-        assert_eq!(MemcachedUsers::parse(&[b':'; 256]).err(), Some(WrongLine(1)));
+        for empty in ["", "\n", "\r\n\n"] {
+            let wrong = MemcachedUsers::parse(empty.as_bytes()).unwrap_err();
+            assert_eq!(wrong, WrongUsers::None, "{empty:?}");
+            assert!(wrong.to_string().contains("no user"));
+        }
+        assert_eq!(MemcachedUsers::parse(&[b':'; 256]).err(), Some(WrongUsers::Line(1)));
     }
 }

@@ -48,6 +48,38 @@ fn large_values_and_too_large_ones() {
     ours.stop();
 }
 
+/// What grows stays within the limit, too: memcached 1.6.18 answers so.
+#[test]
+fn joined_values_are_no_longer_than_the_longest_value() {
+    let ours = Ours::start();
+    let mut client = Client::connect(ours.address);
+    let value = "v".repeat(VALUE_BYTES_MAX - 2);
+    let set = format!("set big 7 0 {}\r\n{value}\r\n", VALUE_BYTES_MAX - 2);
+    for (store, answer) in [
+        (&set[..], "STORED\r\n"),
+        ("append big 0 0 3\r\nabc\r\n", "NOT_STORED\r\n"),
+        ("prepend big 0 0 3\r\nabc\r\n", "NOT_STORED\r\n"),
+        ("ms big 3 MA\r\nabc\r\n", "NS\r\n"),
+        ("ms big 3 MP q\r\nabc\r\n", "NS\r\n"),
+        ("ms big 3 MA c\r\nabc\r\n", "NS c0\r\n"),
+        ("ms big 3 MP c\r\nabc\r\n", "NS c0\r\n"),
+        ("ms big 3 MP C1\r\nabc\r\n", "EX\r\n"),
+        ("mg big s f\r\n", &format!("HD s{} f7\r\n", VALUE_BYTES_MAX - 2)),
+        ("append big 0 0 1\r\na\r\n", "STORED\r\n"),
+        ("ms big 1 MP\r\nb\r\n", "HD\r\n"),
+        ("append big 0 0 1 noreply\r\nx\r\nms big 1 MA\r\nc\r\n", "NS\r\n"),
+        ("append big 0 0 0\r\n\r\n", "STORED\r\n"),
+    ] {
+        assert_eq!(client.ask(store, "\r\n"), answer, "{}", &store[..store.len().min(40)]);
+    }
+    assert_eq!(
+        client.ask("get big\r\n", "END\r\n"),
+        format!("VALUE big 7 {VALUE_BYTES_MAX}\r\nb{value}a\r\nEND\r\n")
+    );
+    drop(client);
+    ours.stop();
+}
+
 #[test]
 fn cas_stores_once() {
     let ours = Ours::start();

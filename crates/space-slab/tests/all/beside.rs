@@ -163,7 +163,8 @@ fn updates_meet_sets(mut world: World) {
     let (mut session, mut batch) = begin_reading(&world, |batch| {
         for key in COLD {
             let (value, condition) = (batch.bytes(b" and more"), Condition::Always);
-            let append = OpKind::Append { value, front: false, create: true, condition };
+            let append =
+                OpKind::Append { value, front: false, create: true, condition, value_bytes_max: u32::MAX };
             batch.push(0, &key.to_be_bytes(), append);
         }
     });

@@ -150,7 +150,7 @@ fn op_kind(ledger: &Ledger, batch: &mut Batch, cmd: &Cmd, token: Option<Token>, 
         CmdKind::Delete { when, old } => OpKind::Delete { condition: condition(when), old_value: old },
         CmdKind::Append { len, stamp, front, create, when } => {
             let value = batch.bytes(&value_bytes(len, stamp));
-            OpKind::Append { value, front, create, condition: condition(when) }
+            OpKind::Append { value, front, create, condition: condition(when), value_bytes_max: u32::MAX }
         }
         CmdKind::Incr { by } => OpKind::Incr { by: Delta::Signed(i64::from(by)) },
         CmdKind::Expire { to, only, value } => OpKind::Expire { expiry: at(to), condition: only, value },

@@ -99,6 +99,7 @@ impl Answers<'_> {
                     _ => (b"HD", meta.version),
                 }
             }
+            Reply::Error(error) if self.joins_too_much(planned.op, error) => (b"NS", 0),
             Reply::Error(error) => return self.meta_error(error),
             _ => (b"NS", 0),
         };

@@ -7,7 +7,7 @@ use terrace_protocol::memcached::{Key, KeyBuffer, expire_at_ms};
 use super::codec::{Argument, put_steps};
 use super::rules::{self, Mode, SetRule};
 use super::{MetaPlanned, Verb};
-use crate::memcached::DATABASE;
+use crate::memcached::{DATABASE, value_bytes_max};
 use crate::protocol::Context;
 
 /// `mg`: a read, unless it may change the record.
@@ -40,6 +40,7 @@ pub(in crate::memcached) fn set(
     ctx: &Context<'_>,
 ) -> MetaPlanned {
     let Meta { key, flags } = meta;
+    let joins = matches!(mode, SetMode::Append | SetMode::Prepend);
     let rule = SetRule {
         mode: match mode {
             SetMode::Set => Mode::Set,
@@ -50,7 +51,9 @@ pub(in crate::memcached) fn set(
         },
         binary_key: key.base64,
         invalidates: flags.has(b'I'),
-        cas: flags.unsigned(b'C'),
+        // To what is joined 0 is no token, as in memcached; a set compares it.
+        cas: flags.unsigned(b'C').filter(|&cas| cas != 0 || !joins),
+        value_bytes_max: value_bytes_max(ctx),
         flags: flags.unsigned(b'F').map_or(0, |flags| flags as u32),
         expire_at: flags.signed(b'T').and_then(|exptime| expire_at_ms(exptime, ctx.now_ms)).unwrap_or(0),
     };
@@ -61,7 +64,7 @@ pub(in crate::memcached) fn set(
             if rule.invalidates {
                 ctx.shared.counters.memcached.note_stale();
             }
-            let mut argument = Vec::with_capacity(value.len() + 32);
+            let mut argument = Vec::with_capacity(value.len() + 48);
             rule.put(value, &mut argument);
             edit(batch, key, rules::set, &argument)
         }
@@ -76,7 +79,8 @@ fn plain(rule: &SetRule, value: &[u8], flags: Flags<'_>, batch: &mut Batch) -> O
         let value = batch.bytes(value);
         let condition = rule.cas.map_or(Condition::Always, Condition::Version);
         let front = rule.mode == Mode::Prepend;
-        return Some(OpKind::Append { value, front, create: false, condition });
+        let value_bytes_max = rule.value_bytes_max;
+        return Some(OpKind::Append { value, front, create: false, condition, value_bytes_max });
     }
     // What is joined answers no cas token; an add with a cas token ignores it.
     if joins || rule.binary_key || (rule.invalidates && rule.cas.is_some()) {

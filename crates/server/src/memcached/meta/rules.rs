@@ -65,6 +65,8 @@ pub(super) struct SetRule {
     /// `I`: an older cas token stores, too, and the record is stale.
     pub invalidates: bool,
     pub cas: Option<u64>,
+    /// The longest that a value may become by being joined.
+    pub value_bytes_max: u32,
     pub flags: u32,
     pub expire_at: u64,
 }
@@ -86,7 +88,9 @@ impl SetRule {
     pub(super) fn put(&self, value: &[u8], out: &mut Vec<u8>) {
         out.extend_from_slice(&[self.mode as u8, u8::from(self.binary_key), u8::from(self.invalidates)]);
         out.push(u8::from(self.cas.is_some()));
-        for number in [self.cas.unwrap_or(0), u64::from(self.flags), self.expire_at] {
+        for number in
+            [self.cas.unwrap_or(0), u64::from(self.value_bytes_max), u64::from(self.flags), self.expire_at]
+        {
             out.extend_from_slice(&number.to_le_bytes());
         }
         out.extend_from_slice(value);
@@ -95,8 +99,9 @@ impl SetRule {
     fn take(bytes: &mut &[u8]) -> Self {
         let mode = MODES.get(usize::from(take_u8(bytes))).copied().unwrap_or(Mode::Set);
         let [binary_key, invalidates, has_cas] = std::array::from_fn(|_| take_u8(bytes) != 0);
-        let [cas, flags, expire_at] = std::array::from_fn(|_| take_u64(bytes));
-        Self { mode, binary_key, invalidates, cas: has_cas.then_some(cas), flags: flags as u32, expire_at }
+        let [cas, value_bytes_max, flags, expire_at] = std::array::from_fn(|_| take_u64(bytes));
+        let (cas, value_bytes_max) = (has_cas.then_some(cas), value_bytes_max as u32);
+        Self { mode, binary_key, invalidates, cas, value_bytes_max, flags: flags as u32, expire_at }
     }
 }
 
@@ -141,6 +146,9 @@ pub(super) fn set(edit: &mut Edit<'_>) -> Outcome {
             // What an old token stores is stale from the start, and lives no longer than what it replaces.
             let state = fresh.state | STALE | old.meta.state & TOKEN_SENT;
             Put { expire_at: old.meta.expire_at, state, ..fresh }
+        }
+        (Some(old), ..) if joins && old.value.len() + value.len() > rule.value_bytes_max as usize => {
+            return keeps(edit, Status::NotStored);
         }
         (Some(old), ..) if joins => {
             Put { flags: old.meta.flags, expire_at: old.meta.expire_at, state: old.meta.state, ..fresh }

@@ -106,6 +106,7 @@ fn an_old_token_stores_stale() {
         binary_key: true,
         invalidates: true,
         cas: Some(6),
+        value_bytes_max: 4,
         flags: 5,
         expire_at: 60,
     };
@@ -127,6 +128,14 @@ fn an_old_token_stores_stale() {
     assert_eq!((ran.outcome, ran.view.status), (Outcome::Keep, Status::Absent));
     let ran = run(SetRule { mode: Mode::Append, cas: Some(7), ..rule }, Some((record(STALE, 9), b"x")));
     assert_eq!((ran.outcome, &ran.value[..]), (put(NewBytes::Value, 9, STALE), &b"xnew"[..]));
+    for mode in [Mode::Append, Mode::Prepend] {
+        let ran = run(SetRule { mode, cas: None, ..rule }, Some((record(0, 9), b"xy")));
+        assert_eq!(
+            (ran.outcome, ran.view.status),
+            (Outcome::Keep, Status::NotStored),
+            "5 bytes are too long"
+        );
+    }
 }
 
 #[test]
