@@ -17,6 +17,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 
+use crate::built;
 use load::{Load, Outcome};
 use server::{Kind, Server};
 use wire::Request;
@@ -48,9 +49,9 @@ pub struct Arguments {
     /// Rounds in which each server is measured once.
     #[arg(long, default_value_t = 3)]
     rounds: usize,
-    /// The binary of terrace.
-    #[arg(long, default_value = "target/release/terrace")]
-    terrace: PathBuf,
+    /// The binary of terrace [default: built in release mode].
+    #[arg(long)]
+    terrace: Option<PathBuf>,
     /// Where terrace keeps its data while it is measured.
     #[arg(long, default_value = "target/request-cost")]
     dir: PathBuf,
@@ -73,8 +74,10 @@ struct Row {
 /// # Errors
 /// If a server does not start, or gives an answer of another length than it should.
 pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
-    if !arguments.terrace.exists() {
-        Command::new("cargo").args(["build", "--release"]).status().context("building terrace")?;
+    let terrace = built::or_build(arguments.terrace.as_deref())?.canonicalize()?;
+    if arguments.servers.iter().any(|kind| matches!(kind, Kind::LoopEpoll | Kind::LoopUring)) {
+        let build = ["build", "--release", "-p", "terrace-media", "--example", "event_loops"];
+        Command::new("cargo").args(build).status().context("building the event loops")?;
     }
     std::fs::create_dir_all(&arguments.dir)?;
     let mut rows = Vec::new();
@@ -89,7 +92,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     }
     for round in 0..arguments.rounds {
         for kind in &arguments.servers {
-            let server = Server::start(*kind, &arguments.terrace, &arguments.dir, &arguments.serve)?;
+            let server = Server::start(*kind, &terrace, &arguments.dir, &arguments.serve)?;
             for &value_bytes in &arguments.value_bytes {
                 let load = Load {
                     address: server.address,

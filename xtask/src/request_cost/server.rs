@@ -22,6 +22,10 @@ pub enum Kind {
     RedisAof,
     /// memcached.
     Memcached,
+    /// The kernel's share: an event loop on epoll that keeps nothing (`crates/media/examples/event_loops.rs`).
+    LoopEpoll,
+    /// The same on io_uring.
+    LoopUring,
 }
 
 impl std::fmt::Display for Kind {
@@ -32,6 +36,8 @@ impl std::fmt::Display for Kind {
             Self::Redis => "redis",
             Self::RedisAof => "redis-aof",
             Self::Memcached => "memcached",
+            Self::LoopEpoll => "loop-epoll",
+            Self::LoopUring => "loop-uring",
         })
     }
 }
@@ -40,7 +46,9 @@ impl Kind {
     /// What it speaks.
     pub fn protocol(self) -> Protocol {
         match self {
-            Self::TerraceRedis | Self::Redis | Self::RedisAof => Protocol::Redis,
+            Self::TerraceRedis | Self::Redis | Self::RedisAof | Self::LoopEpoll | Self::LoopUring => {
+                Protocol::Redis
+            }
             Self::TerraceMemcached | Self::Memcached => Protocol::Memcached,
         }
     }
@@ -83,6 +91,12 @@ impl Server {
                 let log = if kind == Kind::RedisAof { "yes" } else { "no" };
                 command.args(["--bind", "127.0.0.1", "--save", "", "--appendonly", log, "--port", &port]);
                 command.args(["--appendfsync", "everysec"]);
+                command
+            }
+            Kind::LoopEpoll | Kind::LoopUring => {
+                // Built beside terrace.
+                let mut command = Command::new(terrace.with_file_name("examples").join("event_loops"));
+                command.args([if kind == Kind::LoopEpoll { "epoll" } else { "uring" }, &text]);
                 command
             }
             Kind::Memcached => {
