@@ -13,6 +13,7 @@
 
 mod accept;
 mod admin;
+mod effort;
 mod endpoint;
 mod exchange;
 mod limits;

@@ -1,0 +1,82 @@
+//! Small requests that would have a worker busy for long, or make it hold far more than they are.
+
+use terrace_protocol::resp::Value;
+use terrace_server::ServerOptions;
+
+use crate::client::{Client, bulk, error, ok};
+use crate::ours::Ours;
+
+const TOO_MUCH: &str = "ERR matching takes too long: the pattern has long parts between stars, or there is too much to \
+                        compare with it";
+
+#[test]
+fn patterns_have_a_length() {
+    let ours = Ours::start();
+    let mut client = Client::connect(ours.address);
+    let (fits, long) = ("p".repeat(4096), "p".repeat(4097));
+    let refused = error("ERR a pattern may have at most 4096 bytes");
+    for command in [
+        &["KEYS"][..],
+        &["SCAN", "0", "MATCH"],
+        &["PUBSUB", "CHANNELS"],
+        &["CONFIG", "GET"],
+        &["COMMAND", "LIST", "FILTERBY", "PATTERN"],
+        &["PSUBSCRIBE"],
+    ] {
+        let mut ask = |pattern: &str| client.ask(&[command, &[pattern]].concat());
+        assert_eq!(ask(&long), refused, "{command:?}");
+        assert!(!matches!(ask(&fits), Value::Error(_)), "{command:?}");
+    }
+    ours.stop();
+}
+
+#[test]
+fn a_match_takes_so_many_steps_and_no_more() {
+    let ours = Ours::start();
+    let mut client = Client::connect(ours.address);
+    let name = "a".repeat(60_000);
+    assert_eq!(client.ask(&["SET", &name, "1"]), ok());
+    let hard = format!("*{}b*", "?".repeat(3000));
+    let (too_much, scanned) = (error(TOO_MUCH), |keys| Value::Array(vec![bulk("0"), Value::Array(keys)]));
+    assert_eq!(client.ask(&["KEYS", &hard]), too_much);
+    assert_eq!(client.ask(&["SCAN", "0", "MATCH", &hard, "COUNT", "1000"]), too_much);
+    assert_eq!(client.ask(&["KEYS", "*aaaa*b"]), Value::Array(Vec::new()));
+    assert_eq!(client.ask(&["SCAN", "0", "MATCH", "*aa*"]), scanned(vec![bulk(&name)]));
+    // Nobody gets what would take too long to be matched with every pattern.
+    let mut listener = Client::connect(ours.address);
+    for (count, pattern) in ["a*", &hard].into_iter().enumerate() {
+        let confirmed = [bulk("psubscribe"), bulk(pattern), Value::Integer(count as i64 + 1)];
+        assert_eq!(listener.ask(&["PSUBSCRIBE", pattern]), Value::Array(confirmed.to_vec()));
+    }
+    assert_eq!(client.ask(&["PUBLISH", &name, "lost"]), too_much);
+    assert_eq!(client.ask(&["PUBLISH", "abc", "told"]), Value::Integer(1));
+    assert_eq!(listener.answer(), Value::Array(["pmessage", "a*", "abc", "told"].map(bulk).to_vec()));
+    assert_eq!(
+        client.ask(&["SUBSCRIBE", &name]).clone(),
+        Value::Array(vec![bulk("subscribe"), bulk(&name), Value::Integer(1)])
+    );
+    let mut other = Client::connect(ours.address);
+    assert_eq!(other.ask(&["PUBSUB", "CHANNELS", &hard]), too_much);
+    assert_eq!(other.ask(&["PUBSUB", "CHANNELS", "a*"]), Value::Array(vec![bulk(&name)]));
+    // All that a transaction does is one turn.
+    let one = format!("*{}b*", "?".repeat(150));
+    assert_eq!(other.ask(&["KEYS", &one]), Value::Array(Vec::new()));
+    assert_eq!(other.ask(&["MULTI"]), ok());
+    for _ in 0..3 {
+        other.ask(&["SCAN", "0", "MATCH", &one]);
+    }
+    let all = Value::Array(vec![scanned(Vec::new()), too_much.clone(), too_much]);
+    assert_eq!(other.ask(&["EXEC"]), all);
+    ours.stop();
+}
+
+#[test]
+fn parameters_are_asked_for_by_so_many_patterns() {
+    let ours = Ours::start_with(ServerOptions::default());
+    let mut client = Client::connect(ours.address);
+    let ask = |count: usize| [&["CONFIG", "GET"][..], &vec!["maxclient?"; count]].concat();
+    let found = client.ask(&ask(10_000));
+    assert!(matches!(&found, Value::Array(pair) if pair[0] == bulk("maxclients")), "{found:?}");
+    assert_eq!(client.ask(&ask(100_000)), error(TOO_MUCH));
+    ours.stop();
+}
