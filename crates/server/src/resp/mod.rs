@@ -9,6 +9,7 @@
 mod acl;
 mod admin;
 mod bits;
+mod bounded;
 mod call;
 mod client;
 mod command;

@@ -80,3 +80,42 @@ fn parameters_are_asked_for_by_so_many_patterns() {
     assert_eq!(client.ask(&ask(100_000)), error(TOO_MUCH));
     ours.stop();
 }
+
+#[test]
+fn answers_of_many_pieces_are_bounded() {
+    let ours = Ours::start();
+    let mut client = Client::connect(ours.address);
+    let too_large = error(
+        "ERR such an answer may take at most 64 MiB, and those of one transaction 128 MiB: ask for less at a time",
+    );
+    let about = |what: &str, name: &str, count: usize| -> Vec<String> {
+        ["COMMAND", what].into_iter().chain(std::iter::repeat_n(name, count)).map(String::from).collect()
+    };
+    let mut ask = |words: &[String]| client.ask(&words.iter().map(|word| &**word).collect::<Vec<_>>());
+    // What a map holds it holds once.
+    assert_eq!(ask(&about("DOCS", "client", 1000)), ask(&about("DOCS", "client", 1)));
+    assert_eq!(ask(&about("INFO", "client", 20_000)), too_large);
+    let Value::Array(infos) = ask(&about("INFO", "get", 1000)) else { panic!("no array") };
+    assert_eq!(infos.len(), 1000);
+    let Value::Integer(id) = client.ask(&["CLIENT", "ID"]) else { panic!("no number") };
+    let id = id.to_string();
+    let ids = |count: usize| [&["CLIENT", "LIST", "ID"][..], &vec![&*id; count]].concat();
+    assert_eq!(client.ask(&ids(500_000)), too_large);
+    assert!(matches!(client.ask(&ids(2)), Value::Bulk(text) if text.ends_with(b"\n")));
+    assert_eq!(client.ask(&["PING"]), Value::Simple(b"PONG".to_vec()));
+    ours.stop();
+}
+
+#[test]
+fn a_transactions_answers_are_bounded_together() {
+    let ours = Ours::start_with(ServerOptions { transaction_bytes_max: 10_000, ..ServerOptions::default() });
+    let mut client = Client::connect(ours.address);
+    let long = "x".repeat(8000);
+    assert_eq!(client.ask(&["MULTI"]), ok());
+    for command in [&["ECHO", &long][..], &["ECHO", &long], &["INCR", "n"]] {
+        client.ask(command);
+    }
+    let left_out = error("ERR the answers of the transaction are too large, and this one is left out");
+    assert_eq!(client.ask(&["EXEC"]), Value::Array(vec![bulk(&long), left_out, Value::Integer(1)]));
+    ours.stop();
+}

@@ -35,14 +35,12 @@ fn names(call: &mut Call<'_>, topic: Topic) -> Outcome {
         return Err(Refusal::from([text, call.arg(1), b"'. Try PUBSUB HELP."].concat()));
     }
     let pattern = call.args.get(2).map(glob::read).transpose()?;
-    call.client.pausing |= pattern.is_some();
-    call.late(move |answer| {
+    call.about_store(move |answer| {
         let names = answer.ctx.shared.connections.hub.names(topic, pattern.as_ref(), answer.effort);
         if answer.effort.is_over() {
             return answer.encoder.error(TOO_MUCH.as_bytes());
         }
-        answer.encoder.array(names.len());
-        names.iter().for_each(|name| answer.encoder.bulk(name));
+        answer.bounded(|encoder| encoder.array(names.len()), &names, |encoder, name| encoder.bulk(name));
     })
 }
 
