@@ -226,7 +226,8 @@ impl<'a> Forms<'a> {
     }
 
     fn push(&self, subscribers: &Subscribers, registry: &Registry) -> usize {
-        for entry in subscribers.values() {
+        // One that has ended, for it had too much waiting, may listen to many patterns more.
+        for entry in subscribers.values().filter(|entry| !entry.is_killed()) {
             registry.push(entry, self.of(entry.version()));
         }
         subscribers.len()
@@ -295,3 +296,6 @@ impl Subscriptions {
         [0, 1, 2].map(|topic: usize| self.names[topic].len())
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -119,3 +119,34 @@ fn a_transactions_answers_are_bounded_together() {
     assert_eq!(client.ask(&["EXEC"]), Value::Array(vec![bulk(&long), left_out, Value::Integer(1)]));
     ours.stop();
 }
+
+#[test]
+fn what_takes_long_alone_is_bounded_in_a_transaction() {
+    let ours = Ours::start();
+    let mut client = Client::connect(ours.address);
+    assert_eq!(client.ask(&["MSET", "a", &"a".repeat(8000), "b", &"b".repeat(8000)]), ok());
+    assert_eq!(client.ask(&["MULTI"]), ok());
+    for _ in 0..3 {
+        client.ask(&["LCS", "a", "b", "LEN"]);
+    }
+    let too_long = error(
+        "ERR LCS takes too long with what came before it in the transaction: send it in one of its own",
+    );
+    assert_eq!(client.ask(&["EXEC"]), Value::Array(vec![Value::Integer(0), Value::Integer(0), too_long]));
+    assert_eq!(client.ask(&["LCS", "a", "b", "LEN"]), Value::Integer(0));
+    ours.stop();
+}
+
+#[test]
+fn a_count_of_many_reads_what_a_transaction_may() {
+    let ours = Ours::start_with(ServerOptions { transaction_bytes_max: 200, ..ServerOptions::default() });
+    let mut client = Client::connect(ours.address);
+    for key in ["a", "b", "c", "d", "e", "f", "g", "h"] {
+        assert_eq!(client.ask(&["PFADD", key, "1", "2", "3", key]), Value::Integer(1));
+    }
+    assert_eq!(client.ask(&["PFCOUNT", "a", "b"]), Value::Integer(5));
+    let refused =
+        "ERR the values that one transaction reads may take at most 200 bytes: ask for fewer in one";
+    assert_eq!(client.ask(&["PFCOUNT", "a", "b", "c", "d", "e", "f", "g", "h"]), error(refused));
+    ours.stop();
+}
