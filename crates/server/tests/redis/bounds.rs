@@ -94,7 +94,7 @@ fn answers_of_many_pieces_are_bounded() {
     let mut ask = |words: &[String]| client.ask(&words.iter().map(|word| &**word).collect::<Vec<_>>());
     // What a map holds it holds once.
     assert_eq!(ask(&about("DOCS", "client", 1000)), ask(&about("DOCS", "client", 1)));
-    assert_eq!(ask(&about("INFO", "client", 20_000)), too_large);
+    assert_eq!(ask(&about("INFO", "client", 100_000)), too_large);
     let Value::Array(infos) = ask(&about("INFO", "get", 1000)) else { panic!("no array") };
     assert_eq!(infos.len(), 1000);
     let Value::Integer(id) = client.ask(&["CLIENT", "ID"]) else { panic!("no number") };
