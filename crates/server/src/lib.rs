@@ -28,6 +28,7 @@ mod server;
 mod shared;
 mod snapshot;
 mod stop;
+mod tally;
 mod tls;
 mod worker;
 
