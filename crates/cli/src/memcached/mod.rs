@@ -87,7 +87,7 @@ fn serve(line: &CommandLine) -> anyhow::Result<ExitCode> {
     if line.core {
         process::allow_core();
     }
-    descriptors::make_room(line.connections.into());
+    let room = descriptors::make_room(line.connections.into());
     if let Some(user) = &line.user {
         process::become_user(user)?;
     }
@@ -96,7 +96,8 @@ fn serve(line: &CommandLine) -> anyhow::Result<ExitCode> {
     }
     let signals = Signals::install(&[SIGUSR1])?;
     let access = serve::MemcachedAccess::read(line.auth_file.as_ref())?;
-    let (options, endpoints) = (server::options(line, &access), server::endpoints(line)?);
+    let (mut options, endpoints) = (server::options(line, &access), server::endpoints(line)?);
+    options.max_connections = room as usize;
     store::prepare(line)?;
     let store = terrace::open(store::options(line)?)?;
     let options = server::on(options, endpoints, &store);
