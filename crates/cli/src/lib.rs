@@ -53,8 +53,34 @@ fn end(outcome: anyhow::Result<ExitCode>) -> ExitCode {
         // Whoever read our output has gone: nothing is left to tell, and nobody to tell it to.
         Err(error) if say::is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            say::error(&format!("terrace: {error:#}"));
+            say::error(&format!("terrace: {}", told(&error)));
             ExitCode::FAILURE
         }
+    }
+}
+
+/// An error with its causes; one that is in the text of another already is not said again.
+fn told(error: &anyhow::Error) -> String {
+    let mut text = String::new();
+    for cause in error.chain().map(ToString::to_string) {
+        if text.is_empty() {
+            text = cause;
+        } else if !text.ends_with(&cause) {
+            text = format!("{text}: {cause}");
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::told;
+
+    #[test]
+    fn a_cause_is_said_once() {
+        let error = anyhow::anyhow!("no room").context("making x: no room");
+        assert_eq!(told(&error), "making x: no room");
+        let error = anyhow::Error::new(std::io::Error::other("no room")).context("making x");
+        assert_eq!(told(&error), "making x: no room");
     }
 }

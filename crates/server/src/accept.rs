@@ -16,6 +16,7 @@ use crate::endpoint::Endpoint;
 use crate::listener::{Accepted, ListeningSocket};
 use crate::protocol::Peer;
 use crate::shared::{Counters, Shared, wall_clock_ms};
+use crate::tally::Tally;
 use crate::tls::TlsStream;
 use crate::worker::{Arrival, Inbox, Transport};
 pub(crate) use admission::{MEMCACHED, REDIS, Speaks};
@@ -67,6 +68,7 @@ impl Acceptor {
         let Self { shared, mut poll, listeners, workers, next_id } = self;
         let door = Door { shared, workers, next_id };
         let mut events = Events::with_capacity(16);
+        let mut failures = Tally::default();
         let mut retry = false;
         loop {
             match poll.poll(&mut events, retry.then_some(RETRY)) {
@@ -79,7 +81,7 @@ impl Acceptor {
             // The listeners are few: asking each costs less than remembering which had an error.
             retry = false;
             for listener in &listeners {
-                retry |= door.accept_all(listener);
+                retry |= door.accept_all(listener, &mut failures);
             }
         }
     }
@@ -93,7 +95,7 @@ struct Door {
 
 impl Door {
     /// Accepts what is there; `true` if it must be tried again without an event.
-    fn accept_all(&self, listener: &Listener) -> bool {
+    fn accept_all(&self, listener: &Listener, failures: &mut Tally) -> bool {
         loop {
             match listener.socket.accept() {
                 Ok(accepted) => {
@@ -105,7 +107,10 @@ impl Door {
                 Err(error)
                     if matches!(error.kind(), ErrorKind::Interrupted | ErrorKind::ConnectionAborted) => {}
                 Err(error) => {
-                    tracing::warn!(%error, "accepting a connection failed");
+                    failures.note();
+                    if let Some(times) = failures.due(wall_clock_ms()) {
+                        tracing::warn!(%error, times, "accepting a connection failed");
+                    }
                     return true;
                 }
             }

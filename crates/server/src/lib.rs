@@ -13,6 +13,7 @@
 
 mod accept;
 mod admin;
+mod effort;
 mod endpoint;
 mod exchange;
 mod limits;
@@ -27,6 +28,7 @@ mod server;
 mod shared;
 mod snapshot;
 mod stop;
+mod tally;
 mod tls;
 mod worker;
 

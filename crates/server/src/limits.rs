@@ -73,6 +73,8 @@ pub(crate) struct Limits {
     pub protected_mode: Bound,
     /// What these hold.
     pub held: Held,
+    /// What those of them hold that must log in and have not.
+    pub strangers: Held,
 }
 
 impl Limits {
@@ -99,6 +101,7 @@ impl Limits {
             clients_bytes: Bound::new(options.clients_bytes_max as u64),
             protected_mode: Bound::new(options.protected_mode.into()),
             held: Held::default(),
+            strangers: Held::default(),
         }
     }
 
@@ -106,11 +109,20 @@ impl Limits {
     pub fn is_over(&self) -> bool {
         self.clients_bytes.get().is_some_and(|max| self.held.bytes() as u64 > max)
     }
+
+    /// Whether those of them that must log in and have not hold more than their part.
+    pub fn strangers_are_over(&self) -> bool {
+        let bound = self.clients_bytes.get();
+        bound.is_some_and(|max| self.strangers.bytes() as u64 > max / STRANGERS_PART)
+    }
 }
 
+/// Clients that must log in and have not may hold one part of so many of what all may.
+const STRANGERS_PART: u64 = 4;
+
 /// Classes of connections by what they hold; smaller ones than [`CLASS_BYTES_MIN`] have none.
-const CLASSES: usize = 24;
-const CLASS_BYTES_MIN: usize = 16 << 10;
+const CLASSES: usize = 28;
+const CLASS_BYTES_MIN: usize = 1 << 10;
 
 /// Bytes in clients' buffers, and how many clients there are of each size, so that those that hold most are found whichever
 /// worker has them.
@@ -180,5 +192,16 @@ mod tests {
         assert!(!limits.is_over());
         limits.clients_bytes.set(1);
         assert!(limits.is_over());
+    }
+
+    #[test]
+    fn strangers_have_a_part_of_it() {
+        let limits = Limits::default();
+        limits.strangers.change(0, 251);
+        assert!(!limits.strangers_are_over(), "there is no bound");
+        limits.clients_bytes.set(1000);
+        assert!(limits.strangers_are_over() && !limits.is_over());
+        limits.strangers.change(251, 250);
+        assert!(!limits.strangers_are_over());
     }
 }

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use terrace::OpenStore;
 
@@ -19,6 +20,11 @@ use crate::worker::{Inbox, Worker};
 
 /// Batches hold 4 GiB; one command beyond a full turn must fit as well.
 const COMMAND_BYTES_MAX: usize = 1 << 30;
+
+/// Workers end at the end of the time for answering, at their next turn; one that takes longer than this for it is not waited for.
+const GRACE: Duration = Duration::from_secs(5);
+/// Between two looks at whether they have.
+const LOOK: Duration = Duration::from_millis(1);
 
 /// A server that serves from [`start`](Self::start) to [`shutdown`](Self::shutdown). Dropping it shuts it down too.
 pub struct Server {
@@ -149,7 +155,8 @@ impl Server {
     /// [`ServerOptions::drain`]; then connections are closed, sessions dropped and threads joined. The store stays open.
     ///
     /// # Errors
-    /// If a thread ended with an error before, or panicked.
+    /// If a thread ended with an error before, or panicked; or a worker is busy with one command long beyond that time. That one then
+    /// keeps its session, so that the store can't be closed.
     pub fn shutdown(mut self) -> io::Result<()> {
         self.stop()
     }
@@ -168,7 +175,8 @@ impl Server {
         for inbox in &self.inboxes {
             result = result.and(inbox.wake());
         }
-        result.and(join(&mut self.workers))
+        let patience = self.shared.options.drain.saturating_add(GRACE);
+        result.and(join_until(&mut self.workers, Instant::now().checked_add(patience)))
     }
 }
 
@@ -198,6 +206,26 @@ fn join(threads: &mut Vec<JoinHandle<io::Result<()>>>) -> io::Result<()> {
     result
 }
 
+/// The same, but who has not ended then is left alone: a worker that is in the middle of something long.
+fn join_until(threads: &mut Vec<JoinHandle<io::Result<()>>>, deadline: Option<Instant>) -> io::Result<()> {
+    let is_over = || deadline.is_some_and(|deadline| Instant::now() >= deadline);
+    while !is_over() && threads.iter().any(|thread| !thread.is_finished()) {
+        std::thread::sleep(LOOK);
+    }
+    let late: Vec<_> = threads.extract_if(.., |thread| !thread.is_finished()).collect();
+    let result = join(threads);
+    match late.first() {
+        Some(thread) => {
+            let name = thread.thread().name().unwrap_or("thread");
+            let text = format!(
+                "{name} is busy with one command beyond the time for answering, and is not waited for"
+            );
+            result.and(Err(io::Error::new(io::ErrorKind::TimedOut, text)))
+        }
+        None => result,
+    }
+}
+
 fn first_tcp(all: &[Endpoint]) -> Option<SocketAddr> {
     all.iter().find_map(|endpoint| match endpoint {
         Endpoint::Tcp(address) => Some(*address),
@@ -211,4 +239,29 @@ fn run_id() -> String {
     // The standard library's hasher is seeded from the system's randomness once per process and counts up from there.
     let word = || RandomState::new().hash_one(std::process::id());
     format!("{:016x}{:016x}{:08x}", word(), word(), word() as u32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_does_not_come_back_is_not_waited_for() {
+        let (release, held) = std::sync::mpsc::channel::<()>();
+        let stuck = spawn("worker-1".into(), move || {
+            let _released = held.recv();
+            Ok(())
+        });
+        let ended = spawn("worker-0".into(), || Ok(()));
+        let mut threads = vec![ended.unwrap(), stuck.unwrap()];
+        while !threads[0].is_finished() {
+            std::thread::yield_now();
+        }
+        let error = join_until(&mut threads, Some(Instant::now())).unwrap_err().to_string();
+        assert!(error.starts_with("worker-1 is busy"), "{error}");
+        assert!(threads.is_empty(), "nobody waits for it later");
+        drop(release);
+        let mut threads = vec![spawn("worker-0".into(), || Ok(())).unwrap()];
+        join_until(&mut threads, None).unwrap();
+    }
 }

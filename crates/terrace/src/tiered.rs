@@ -177,8 +177,19 @@ fn machine_options<E: Engine>(options: &Options, superblock: &Superblock) -> Mac
 
 /// Locks the store's directory, making it if there is none.
 fn lock(dir: &Path) -> Result<DirLock, StoreError> {
-    std::fs::create_dir_all(dir).map_err(StoreError::io(format!("making {}", dir.display())))?;
+    make_dir(dir)?;
     DirLock::acquire(dir).map_err(|error| StoreError::Options(error.to_string()))
+}
+
+/// Makes a directory where there is none.
+fn make_dir(dir: &Path) -> Result<(), StoreError> {
+    if dir.exists() && !dir.is_dir() {
+        return Err(StoreError::Options(format!(
+            "{} is a file, and not a directory for a store",
+            dir.display()
+        )));
+    }
+    std::fs::create_dir_all(dir).map_err(StoreError::io(format!("making {}", dir.display())))
 }
 
 /// What was chosen, a line each; `lower` is the tier below DRAM.

@@ -34,3 +34,13 @@ fn a_file_is_open_once_whatever_directory_comes_with_it() {
     drop(first);
     open(&file, &other).unwrap();
 }
+
+#[test]
+fn a_file_in_the_place_of_the_directory_is_told() {
+    let memory = tempfile::tempdir_in("/dev/shm").unwrap();
+    let home = tempfile::tempdir().unwrap();
+    let file = home.path().join("file");
+    std::fs::write(&file, b"").unwrap();
+    let error = open(memory.path(), &file).err().unwrap().to_string();
+    assert!(error.ends_with("file is a file, and not a directory for a store"), "{error}");
+}

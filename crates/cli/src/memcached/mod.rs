@@ -87,7 +87,7 @@ fn serve(line: &CommandLine) -> anyhow::Result<ExitCode> {
     if line.core {
         process::allow_core();
     }
-    descriptors::make_room(line.connections.into());
+    let room = descriptors::make_room(line.connections.into());
     // Who becomes another user may not write where root may: then the file is there before the server is.
     let early_pid_file = line.pid_file.as_deref().filter(|_| line.user.is_some() && process::is_root());
     let _early_pid_file = early_pid_file.and_then(process::PidFile::write_or_warn);
@@ -100,7 +100,8 @@ fn serve(line: &CommandLine) -> anyhow::Result<ExitCode> {
         process::lock_memory();
     }
     let access = serve::MemcachedAccess::read(line.auth_file.as_ref())?;
-    let (options, endpoints) = (server::options(line, &access), server::endpoints(line)?);
+    let (mut options, endpoints) = (server::options(line, &access), server::endpoints(line)?);
+    options.max_connections = room as usize;
     store::prepare(line)?;
     let store = terrace::open(store::options(line)?)?;
     let options = server::on(options, endpoints, &store);

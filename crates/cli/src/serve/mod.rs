@@ -55,7 +55,7 @@ pub fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
     let store = recovery_bar::open(sized.options.clone())?;
     let mut options = ServerOptions { config_file, ..server_options(&settings, &sized, &store) };
     options.memcached_users = access.users();
-    descriptors::make_room(options.max_connections as u64);
+    options.max_connections = descriptors::make_room(options.max_connections as u64) as usize;
     let server = match Server::start(store.clone(), options) {
         Ok(server) => server,
         Err(error) => {

@@ -31,6 +31,10 @@ pub fn until_told(
     };
     tracing::info!("{name}: answering what has been received, then stopping; a second signal ends at once");
     let drained = server.shutdown();
-    store.close().context("saving the store failed; what was acknowledged is recovered at the next start")?;
+    let closed = store.close();
+    if let (Err(error), Err(_)) = (&drained, &closed) {
+        tracing::error!(%error, "the server did not stop cleanly");
+    }
+    closed.context("saving the store failed; what was acknowledged is recovered at the next start")?;
     drained.context("a server thread had failed before the end")
 }

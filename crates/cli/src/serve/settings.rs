@@ -131,7 +131,7 @@ pub(super) struct Sources<'a> {
 
 impl Sources<'_> {
     /// The flag's value, or else the environment's, or else the file's.
-    pub(super) fn get<T: FromStr<Err: Display>>(
+    pub(super) fn get<T: FromStr<Err: Display + 'static>>(
         &self,
         flag: Option<T>,
         key: &str,
@@ -147,7 +147,13 @@ impl Sources<'_> {
                 None => return Ok(None),
             },
         };
-        text.parse().map(Some).map_err(|error| anyhow::anyhow!("{place}: {error}"))
+        text.parse().map(Some).map_err(|error: T::Err| {
+            // Of a number the standard library says what is wrong, and not what would be right.
+            match (&error as &dyn std::any::Any).is::<std::num::ParseIntError>() {
+                true => anyhow::anyhow!("{place}: {text:?}: expected a whole number"),
+                false => anyhow::anyhow!("{place}: {error}"),
+            }
+        })
     }
 }
 
@@ -499,6 +505,9 @@ mod tests {
         let args = ServeArgs { config: Some(file.path().to_owned()), ..ServeArgs::default() };
         let error = gather(args, &nothing).unwrap_err().to_string();
         assert!(error.contains("line 2") && error.contains("not there yet"), "{error}");
+        let many = |name: &str| (name == "TERRACE_THREADS").then(|| "many".into());
+        let error = gather(ServeArgs::default(), &many).unwrap_err().to_string();
+        assert_eq!(error, "TERRACE_THREADS: \"many\": expected a whole number");
         let engine = Some("tac".parse().unwrap());
         let placed = |placement: &str, engine| ServeArgs {
             placement: Some(placement.parse().unwrap()),

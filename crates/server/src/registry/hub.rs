@@ -13,7 +13,8 @@ use parking_lot::{Mutex, RwLock};
 use terrace_protocol::resp::{Encoder, Version};
 
 use super::{Entry, Registry};
-use crate::resp::glob;
+use crate::effort::Effort;
+use crate::resp::glob::{self, Glob};
 
 const PARTS: usize = 16;
 
@@ -34,12 +35,18 @@ pub(crate) type Name = Arc<[u8]>;
 /// By id, so that the oldest is first.
 type Subscribers = BTreeMap<u64, Arc<Entry>>;
 
+/// Who listens to a pattern.
+struct Listeners {
+    pattern: Glob,
+    subscribers: Subscribers,
+}
+
 /// See the module.
 #[derive(Default)]
 pub(crate) struct Hub {
     channels: Parts,
     shards: Parts,
-    patterns: RwLock<BTreeMap<Name, Subscribers>>,
+    patterns: RwLock<BTreeMap<Name, Listeners>>,
     /// Of `patterns`; saves its lock.
     pattern_count: AtomicUsize,
     /// Subscriptions to channels and patterns; who has only that to tell need not speak when it is 0.
@@ -57,13 +64,14 @@ impl Parts {
         &self.parts[self.hasher.hash_one(name) as usize % PARTS]
     }
 
-    /// The names that somebody listens to and the pattern matches.
-    fn names(&self, pattern: Option<&[u8]>) -> Vec<Name> {
-        let fits = |name: &&Name| pattern.is_none_or(|pattern| glob::matches(pattern, name));
-        self.parts
-            .iter()
-            .flat_map(|part| part.lock().keys().filter(fits).cloned().collect::<Vec<_>>())
-            .collect()
+    /// The names that somebody listens to and the pattern matches, as far as the effort goes.
+    fn names(&self, pattern: Option<&Glob>, effort: &mut Effort) -> Vec<Name> {
+        let mut fits = |name: &&Name| pattern.is_none_or(|pattern| pattern.matches(name, effort));
+        let mut names = Vec::new();
+        for part in &self.parts {
+            names.extend(part.lock().keys().filter(&mut fits).cloned());
+        }
+        names
     }
 
     fn count(&self, name: &[u8]) -> usize {
@@ -87,7 +95,11 @@ impl Hub {
             Topic::Shard => insert(self.shards.of(name).lock().entry(Arc::clone(name)).or_default()),
             Topic::Pattern => {
                 let mut patterns = self.patterns.write();
-                insert(patterns.entry(Arc::clone(name)).or_default());
+                let listeners = patterns.entry(Arc::clone(name)).or_insert_with(|| Listeners {
+                    pattern: Glob::new(name),
+                    subscribers: Subscribers::new(),
+                });
+                insert(&mut listeners.subscribers);
                 self.pattern_count.store(patterns.len(), Relaxed);
             }
         }
@@ -116,7 +128,7 @@ impl Hub {
             }
             Topic::Pattern => {
                 let mut patterns = self.patterns.write();
-                if patterns.get_mut(name).is_some_and(remove) {
+                if patterns.get_mut(name).is_some_and(|listeners| remove(&mut listeners.subscribers)) {
                     patterns.remove(name);
                 }
                 self.pattern_count.store(patterns.len(), Relaxed);
@@ -124,23 +136,40 @@ impl Hub {
         }
     }
 
-    /// Sends a message to all who listen; returns how many get it, each subscription counted.
-    pub fn publish(&self, channel: &[u8], message: &[u8], registry: &Registry) -> usize {
+    /// Whether to find the patterns that a channel matches could take long enough for others to notice, with some more like it.
+    pub fn may_take_long(&self, channel: &[u8]) -> bool {
+        // A match takes less than a quarter of the channel's length squared.
+        self.patterns().saturating_mul(channel.len()).saturating_mul(channel.len()) > 1 << 20
+    }
+
+    /// Sends a message to all who listen; returns how many get it, each subscription counted. `None`, and nobody gets it, if it takes
+    /// more than the effort to find out which patterns the channel matches.
+    pub fn publish(
+        &self,
+        channel: &[u8],
+        message: &[u8],
+        registry: &Registry,
+        effort: &mut Effort,
+    ) -> Option<usize> {
         let part = self.channels.of(channel).lock();
+        // Under the lock of the part: who listens to a channel and a pattern gets both in the same order as others.
+        let patterns = (self.pattern_count.load(Relaxed) > 0).then(|| self.patterns.read());
+        let mut fitting = Vec::new();
+        if let Some(patterns) = &patterns {
+            fitting.extend(patterns.iter().filter(|(_, known)| known.pattern.matches(channel, effort)));
+        }
+        if effort.is_over() {
+            return None;
+        }
         let mut count = 0;
         if let Some(subscribers) = part.get(channel) {
             count += Forms::new(&[b"message", channel, message]).push(subscribers, registry);
         }
-        // Under the lock of the part: who listens to a channel and a pattern gets both in the same order as others.
-        if self.pattern_count.load(Relaxed) > 0 {
-            for (pattern, subscribers) in &*self.patterns.read() {
-                if glob::matches(pattern, channel) {
-                    let parts = [&b"pmessage"[..], pattern, channel, message];
-                    count += Forms::new(&parts).push(subscribers, registry);
-                }
-            }
+        for (pattern, Listeners { subscribers, .. }) in fitting {
+            let parts = [&b"pmessage"[..], pattern, channel, message];
+            count += Forms::new(&parts).push(subscribers, registry);
         }
-        count
+        Some(count)
     }
 
     /// The same for a shard channel.
@@ -150,9 +179,16 @@ impl Hub {
         Forms::new(&[b"smessage", channel, message]).push(subscribers, registry)
     }
 
-    /// The channels, or shard channels, that somebody listens to and the pattern matches.
-    pub fn names(&self, topic: Topic, pattern: Option<&[u8]>) -> Vec<Name> {
-        if topic == Topic::Shard { self.shards.names(pattern) } else { self.channels.names(pattern) }
+    /// The channels, or shard channels, that somebody listens to and the pattern matches, as far as the effort goes.
+    pub fn names(&self, topic: Topic, pattern: Option<&Glob>, effort: &mut Effort) -> Vec<Name> {
+        let parts = if topic == Topic::Shard { &self.shards } else { &self.channels };
+        parts.names(pattern, effort)
+    }
+
+    /// How many channels, or shard channels, somebody listens to.
+    pub fn channels(&self, topic: Topic) -> usize {
+        let parts = if topic == Topic::Shard { &self.shards } else { &self.channels };
+        parts.parts.iter().map(|part| part.lock().len()).sum()
     }
 
     /// How many connections listen to a channel, or a shard channel.
@@ -190,7 +226,8 @@ impl<'a> Forms<'a> {
     }
 
     fn push(&self, subscribers: &Subscribers, registry: &Registry) -> usize {
-        for entry in subscribers.values() {
+        // One that has ended, for it had too much waiting, may listen to many patterns more.
+        for entry in subscribers.values().filter(|entry| !entry.is_killed()) {
             registry.push(entry, self.of(entry.version()));
         }
         subscribers.len()
@@ -200,9 +237,14 @@ impl<'a> Forms<'a> {
 /// Most bytes that the names of one connection may cost.
 pub(crate) const NAME_BYTES_MAX: usize = 64 << 20;
 
-/// What a name costs, here and in the hub, beside its bytes.
+/// What a name costs, here and in the hub.
 pub(super) fn cost(name: &[u8]) -> usize {
     name.len() + 128
+}
+
+/// The same for one to listen to: a pattern is kept as it is compared, too.
+fn cost_of(topic: Topic, name: &[u8]) -> usize {
+    cost(name) + if topic == Topic::Pattern { glob::compiled_bytes(name) } else { 0 }
 }
 
 /// What one connection listens to.
@@ -213,29 +255,29 @@ pub(crate) struct Subscriptions {
 }
 
 impl Subscriptions {
-    /// Whether so many names of so many bytes may be added.
-    pub fn have_room(&self, count: usize, bytes: usize) -> bool {
-        self.bytes + bytes + count * cost(b"") <= NAME_BYTES_MAX
+    /// Whether these names may be added.
+    pub fn have_room(&self, topic: Topic, names: &[Name]) -> bool {
+        self.bytes + names.iter().map(|name| cost_of(topic, name)).sum::<usize>() <= NAME_BYTES_MAX
     }
 
     /// Adds one; whether it is new.
     pub fn add(&mut self, topic: Topic, name: &Name) -> bool {
         let added = self.names[topic as usize].insert(Arc::clone(name));
-        self.bytes += if added { cost(name) } else { 0 };
+        self.bytes += if added { cost_of(topic, name) } else { 0 };
         added
     }
 
     /// Removes one; whether it was there.
     pub fn remove(&mut self, topic: Topic, name: &[u8]) -> bool {
         let removed = self.names[topic as usize].remove(name);
-        self.bytes -= if removed { cost(name) } else { 0 };
+        self.bytes -= if removed { cost_of(topic, name) } else { 0 };
         removed
     }
 
     /// Removes all of a kind.
     pub fn take(&mut self, topic: Topic) -> BTreeSet<Name> {
         let taken = std::mem::take(&mut self.names[topic as usize]);
-        self.bytes -= taken.iter().map(|name| cost(name)).sum::<usize>();
+        self.bytes -= taken.iter().map(|name| cost_of(topic, name)).sum::<usize>();
         taken
     }
 
@@ -254,3 +296,6 @@ impl Subscriptions {
         [0, 1, 2].map(|topic: usize| self.names[topic].len())
     }
 }
+
+#[cfg(test)]
+mod tests;

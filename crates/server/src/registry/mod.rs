@@ -111,7 +111,7 @@ impl Registry {
     }
 
     /// Most bytes that may wait for a connection.
-    fn push_bytes_max(&self) -> usize {
+    pub fn push_bytes_max(&self) -> usize {
         self.push_bytes.get().map_or(usize::MAX, |max| usize::try_from(max).unwrap_or(usize::MAX))
     }
 

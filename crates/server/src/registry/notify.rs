@@ -9,6 +9,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use terrace_engine::{Batch, Settled};
 
 use super::{Registry, changes, want};
+use crate::effort::Effort;
 
 /// Classes of events, as bits.
 pub(crate) mod class {
@@ -124,12 +125,16 @@ impl Registry {
         if self.wants() & want::EVENTS == 0 || classes & class == 0 || !self.hub.is_listened_to() {
             return;
         }
+        // Nobody asked who could be told that a long key took too long to be compared with the patterns.
+        let publish = |channel: &[u8], message: &[u8]| {
+            self.hub.publish(channel, message, self, &mut Effort::default());
+        };
         if classes & class::KEYSPACE != 0 {
             let channel = [format!("__keyspace@{db}__:").as_bytes(), key].concat();
-            self.hub.publish(&channel, event.as_bytes(), self);
+            publish(&channel, event.as_bytes());
         }
         if classes & class::KEYEVENT != 0 {
-            self.hub.publish(format!("__keyevent@{db}__:{event}").as_bytes(), key, self);
+            publish(format!("__keyevent@{db}__:{event}").as_bytes(), key);
         }
     }
 }

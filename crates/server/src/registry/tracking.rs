@@ -25,6 +25,10 @@ use super::{Entry, Name, Registry, changes, flag, want};
 const PARTS: usize = 16;
 /// Redis's default of `tracking-table-max-keys`.
 const KEYS_MAX: usize = 1_000_000;
+/// Most bytes of the table, however many keys it may have: these have up to 64 KiB.
+const TABLE_BYTES_MAX: usize = 256 << 20;
+/// What an id costs beside its key, about.
+const ID_BYTES: usize = 16;
 /// Different prefixes of all connections: every write is compared with each of them.
 pub(crate) const PREFIXES_OF_ALL_MAX: usize = 16_384;
 /// Where clients that speak RESP2 hear of invalidations.
@@ -36,6 +40,10 @@ pub(crate) struct Tracking {
     hasher: RandomState,
     /// In all parts.
     keys: AtomicUsize,
+    /// What they and their ids take, about.
+    bytes: AtomicUsize,
+    /// Most of those.
+    bytes_max: usize,
     /// `tracking-table-max-keys`; 0 for any number.
     pub keys_max: AtomicUsize,
     prefixes: Mutex<BTreeMap<Name, BTreeSet<u64>>>,
@@ -49,6 +57,8 @@ impl Default for Tracking {
             parts: Default::default(),
             hasher: RandomState::default(),
             keys: AtomicUsize::new(0),
+            bytes: AtomicUsize::new(0),
+            bytes_max: TABLE_BYTES_MAX,
             keys_max: AtomicUsize::new(KEYS_MAX),
             prefixes: Mutex::default(),
             clients: AtomicUsize::new(0),
@@ -74,6 +84,20 @@ impl Tracking {
     /// Prefixes that somebody listens to.
     pub fn prefixes(&self) -> usize {
         self.prefixes.lock().len()
+    }
+
+    /// Whether the table is larger than it may be.
+    fn is_over(&self) -> bool {
+        let keys_max = self.keys_max.load(Relaxed);
+        keys_max > 0 && self.keys() > keys_max || self.bytes.load(Relaxed) > self.bytes_max
+    }
+
+    /// Keys with their ids were taken out.
+    fn taken<'a>(&self, entries: impl Iterator<Item = (&'a Name, &'a BTreeSet<u64>)>) {
+        for (key, ids) in entries {
+            self.keys.fetch_sub(1, Relaxed);
+            self.bytes.fetch_sub(cost(key) + ids.len() * ID_BYTES, Relaxed);
+        }
     }
 }
 
@@ -164,29 +188,26 @@ impl Registry {
     /// The connection is about to read a key.
     pub fn remember(&self, key: &[u8], entry: &Entry) {
         let tracking = &self.tracking;
-        let evicted = {
+        let mut evicted = Vec::new();
+        {
             let mut part = tracking.part(key).lock();
             if let Some(ids) = part.get_mut(key) {
-                ids.insert(entry.id());
-                return;
+                tracking.bytes.fetch_add(if ids.insert(entry.id()) { ID_BYTES } else { 0 }, Relaxed);
+            } else {
+                part.insert(key.into(), BTreeSet::from([entry.id()]));
+                tracking.keys.fetch_add(1, Relaxed);
+                tracking.bytes.fetch_add(cost(key) + ID_BYTES, Relaxed);
             }
-            part.insert(key.into(), BTreeSet::from([entry.id()]));
-            let keys = tracking.keys.fetch_add(1, Relaxed) + 1;
-            let keys_max = tracking.keys_max.load(Relaxed);
-            if keys_max == 0 || keys <= keys_max {
-                return;
+            while tracking.is_over() {
+                // The next one in order, so any: keys come in no order. The key itself if there is no other.
+                let next = part.range::<[u8], _>((Bound::Excluded(key), Bound::Unbounded)).next();
+                let next = next.or_else(|| part.iter().next()).map(|(next, _)| Arc::clone(next));
+                let Some(taken) = next.and_then(|next| part.remove_entry(&next)) else { break };
+                tracking.taken(std::iter::once((&taken.0, &taken.1)));
+                evicted.push(taken);
             }
-            // The next one in order, so any: keys come in no order.
-            let next = part.range::<[u8], _>((Bound::Excluded(key), Bound::Unbounded)).next();
-            let Some(next) = next.or_else(|| part.iter().next()).map(|(next, _)| Arc::clone(next)) else {
-                return;
-            };
-            tracking.keys.fetch_sub(1, Relaxed);
-            part.remove(&next).map(|ids| (next, ids))
-        };
-        if let Some((key, ids)) = evicted {
-            self.invalidate(&key, &ids, 0);
         }
+        evicted.iter().for_each(|(key, ids)| self.invalidate(key, ids, 0));
     }
 
     /// Tells of what these operations of a settled batch wrote, for the connection `by`.
@@ -210,10 +231,10 @@ impl Registry {
             return;
         }
         for key in keys {
-            let ids = self.tracking.part(key).lock().remove(*key);
-            if let Some(ids) = ids {
-                self.tracking.keys.fetch_sub(1, Relaxed);
-                self.invalidate(key, &ids, by);
+            let taken = self.tracking.part(key).lock().remove_entry(*key);
+            if let Some((key, ids)) = taken {
+                self.tracking.taken(std::iter::once((&key, &ids)));
+                self.invalidate(&key, &ids, by);
             }
         }
         self.broadcast(keys, by);
@@ -263,7 +284,7 @@ impl Registry {
         }
         for part in &self.tracking.parts {
             let taken = std::mem::take(&mut *part.lock());
-            self.tracking.keys.fetch_sub(taken.len(), Relaxed);
+            self.tracking.taken(taken.iter());
         }
         let forms = Invalidations::new(None);
         for entry in self.all() {
@@ -340,3 +361,6 @@ impl<'a> Invalidations<'a> {
         bytes.into()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -200,6 +200,18 @@ impl<'a> Call<'a> {
         }
     }
 
+    /// The same for operations that read alone: they may read as much as a transaction may, and each has its own error.
+    pub fn reads(&mut self, push: impl FnOnce(&mut Self)) {
+        let alone = !self.batch.is_atomic();
+        if alone {
+            self.batch.begin_transaction();
+        }
+        push(self);
+        if alone {
+            self.batch.end_atomic();
+        }
+    }
+
     /// Adds an operation whose answer is the command's.
     pub fn one(&mut self, key: &[u8], kind: OpKind, show: fn(&mut Answer<'_>, Reply)) -> Outcome {
         let op = self.push(key, kind);

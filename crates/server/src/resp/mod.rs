@@ -9,6 +9,7 @@
 mod acl;
 mod admin;
 mod bits;
+mod bounded;
 mod call;
 mod client;
 mod command;
@@ -30,6 +31,7 @@ mod mark;
 mod monitor;
 mod options;
 mod part;
+mod patterns;
 pub(crate) mod payload;
 mod pubsub;
 mod scan;
@@ -51,6 +53,7 @@ use std::sync::Arc;
 use terrace_engine::{Batch, OpKind, Settled};
 use terrace_protocol::resp::{Encoder, Limits, Parser, ProtocolError};
 
+use crate::effort::Effort;
 use crate::output::Output;
 use crate::protocol::{Answered, Context, Next, Parsed, Peer, Protocol};
 use crate::registry::{Entry, flag, want};
@@ -95,6 +98,7 @@ struct Resp {
 impl Protocol for Resp {
     fn parse(&mut self, input: &[u8], batch: &mut Batch, ctx: &Context<'_>) -> Parsed {
         if let Some(task) = self.unfinished.take() {
+            self.client.effort = Effort::default();
             if task.muted {
                 self.marks.push(Mark { steps: (0, 1), muted: true, notes_end: 0 });
             }
@@ -120,6 +124,7 @@ impl Protocol for Resp {
         });
         let acl = &ctx.shared.redis.acl;
         self.client.pausing = false;
+        self.client.effort = Effort::default();
         self.client.look();
         let mut parsed = Parsed { consumed: 0, commands: 0, next: Next::Read };
         while parsed.next == Next::Read {
@@ -252,6 +257,7 @@ impl Resp {
             ctx,
             encoder: Encoder::new(&mut out.bytes, self.client.answering),
             lent: &mut out.lent,
+            effort: &mut self.client.effort,
             entry: &self.client.entry,
             watching: Vec::new(),
             undone: None,
@@ -264,13 +270,14 @@ impl Resp {
         } else {
             mark::write(&mut self.steps, &mut self.marks, &mut self.client.notes, &mut answer);
         }
-        if !answer.watching.is_empty() {
-            self.client.watched.append(&mut answer.watching);
+        let Answer { mut watching, unfinished, undone, encoder, .. } = answer;
+        self.client.answering = encoder.version();
+        if !watching.is_empty() {
+            self.client.watched.append(&mut watching);
             self.client.tell_watched();
         }
-        self.unfinished = answer.unfinished;
-        self.client.answering = answer.encoder.version();
-        if let Some(before) = answer.undone {
+        self.unfinished = unfinished;
+        if let Some(before) = undone {
             before.restore(&mut self.client);
         }
         self.client.entry.set_version(self.client.answering);

@@ -2,6 +2,8 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use terrace_protocol::resp::Args;
+
 use super::call::{Call, Outcome};
 use super::client::Client;
 use super::options::is;
@@ -41,29 +43,48 @@ pub(super) fn show(call: &Call<'_>, command: &Command) {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let (db, peer) = (call.client.db, call.client.peer.remote.clone());
     let mut line = format!("+{}.{:06} [{db} {peer}]", now.as_secs(), now.subsec_micros()).into_bytes();
-    let mut secrets = 0;
-    for (i, arg) in call.args.from(0).enumerate() {
-        line.push(b' ');
-        if secrets > 0 || command.name == "auth" && i > 0 {
-            line.extend_from_slice(b"\"(redacted)\"");
-            secrets -= usize::from(secrets > 0);
-        } else {
-            quote(arg, &mut line);
-        }
-        if command.name == "hello" && i > 0 && is(arg, "AUTH") {
-            secrets = 2;
-        }
-    }
+    // Who may have no more waiting is closed for it, and need not see the rest.
+    let most = call.ctx.shared.connections.push_bytes_max();
+    append(call.args, command.name, most, &mut line);
     line.extend_from_slice(b"\r\n");
     // With RESET it watches no more.
     let except = (command.name == "reset").then_some(call.client.peer.id);
     call.ctx.shared.connections.show_command(line, except);
 }
 
+/// Appends a command's arguments, its secrets aside; no more than it takes to be longer than `most`.
+fn append(args: Args<'_>, command: &str, most: usize, line: &mut Vec<u8>) {
+    let mut secrets = 0;
+    for (i, arg) in args.from(0).enumerate() {
+        if line.len() > most {
+            return;
+        }
+        line.push(b' ');
+        if secrets > 0 || command == "auth" && i > 0 {
+            line.extend_from_slice(b"\"(redacted)\"");
+            secrets -= usize::from(secrets > 0);
+        } else {
+            // What is quoted is no shorter.
+            let room = most.saturating_sub(line.len()).saturating_add(1);
+            quote(&arg[..arg.len().min(room)], line);
+        }
+        if command == "hello" && i > 0 && is(arg, "AUTH") {
+            secrets = 2;
+        }
+    }
+}
+
 /// Bytes in quotes, as Redis writes them for people.
 fn quote(bytes: &[u8], out: &mut Vec<u8>) {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let is_plain = |byte: &u8| matches!(byte, b' '..=b'~') && !matches!(byte, b'\\' | b'"');
     out.push(b'"');
-    for &byte in bytes {
+    let mut rest = bytes;
+    loop {
+        let plain = rest.iter().position(|byte| !is_plain(byte)).unwrap_or(rest.len());
+        out.extend_from_slice(&rest[..plain]);
+        let Some((&byte, behind)) = rest[plain..].split_first() else { break };
+        rest = behind;
         match byte {
             b'\\' | b'"' => out.extend_from_slice(&[b'\\', byte]),
             b'\n' => out.extend_from_slice(b"\\n"),
@@ -71,8 +92,10 @@ fn quote(bytes: &[u8], out: &mut Vec<u8>) {
             b'\t' => out.extend_from_slice(b"\\t"),
             0x07 => out.extend_from_slice(b"\\a"),
             0x08 => out.extend_from_slice(b"\\b"),
-            b' '..=b'~' => out.push(byte),
-            _ => out.extend_from_slice(format!("\\x{byte:02x}").as_bytes()),
+            _ => {
+                let digit = |half: u8| DIGITS[usize::from(half)];
+                out.extend_from_slice(&[b'\\', b'x', digit(byte >> 4), digit(byte & 15)]);
+            }
         }
     }
     out.push(b'"');
@@ -87,5 +110,20 @@ mod tests {
         let mut out = Vec::new();
         quote(b"a b\"\\\r\n\t\x07\x08\x00\xff~", &mut out);
         assert_eq!(String::from_utf8(out).unwrap(), r#""a b\"\\\r\n\t\a\b\x00\xff~""#);
+    }
+    #[test]
+    fn a_line_that_nobody_can_get_is_not_made() {
+        let bytes = vec![0; 1 << 20];
+        let args: Vec<(usize, usize)> = (0..100).map(|_| (0, bytes.len())).collect();
+        let mut line = b"+1.0 [0 x]".to_vec();
+        append(Args::new(&bytes, &args), "mget", 1000, &mut line);
+        assert!((1001..5000).contains(&line.len()), "{}", line.len());
+        // What somebody could get is whole.
+        let mut line = Vec::new();
+        append(Args::new(b"getab", &[(0, 3), (3, 4), (4, 5)]), "get", 10, &mut line);
+        assert_eq!(line, b" \"get\" \"a\" \"b\"");
+        let mut line = Vec::new();
+        append(Args::new(b"authpw", &[(0, 4), (4, 6)]), "auth", usize::MAX, &mut line);
+        assert_eq!(line, b" \"auth\" \"(redacted)\"");
     }
 }

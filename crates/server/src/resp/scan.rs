@@ -6,6 +6,7 @@ use super::call::{Call, Outcome};
 use super::error::{NOT_AN_INTEGER, SYNTAX};
 use super::glob;
 use super::options::is;
+use crate::effort::TOO_MUCH;
 use terrace_protocol::resp::parse_integer;
 
 /// A step looks at no more keys than this, whatever `COUNT` says, so that it delays nobody.
@@ -15,7 +16,7 @@ const COUNT_MAX: i64 = 4096;
 pub(super) fn scan(call: &mut Call<'_>) -> Outcome {
     let cursor = cursor(call.arg(1)).ok_or("ERR invalid cursor")?;
     let mut count = 10;
-    let mut pattern: Option<Box<[u8]>> = None;
+    let mut pattern = None;
     let mut strings = true;
     for at in (2..call.args.len()).step_by(2) {
         let (word, value) = (call.arg(at), call.args.get(at + 1).ok_or(SYNTAX)?);
@@ -25,19 +26,24 @@ pub(super) fn scan(call: &mut Call<'_>) -> Outcome {
                 return Err(SYNTAX.into());
             }
         } else if is(word, "MATCH") {
-            pattern = (value != b"*").then(|| value.into());
+            pattern = (value != b"*").then(|| glob::read(value)).transpose()?;
         } else if is(word, "TYPE") {
             strings = is(value, "string");
         } else {
             return Err(SYNTAX.into());
         }
     }
+    // What it compares with many names has a turn of its own.
+    call.client.pausing |= pattern.is_some();
     let op = call.push(b"", OpKind::Scan { cursor, count: count.min(COUNT_MAX) as u32 }) as usize;
     call.late(move |answer| match answer.reply(op) {
         Reply::Scanned { cursor } => {
-            let wanted =
-                |key: &&[u8]| strings && pattern.as_ref().is_none_or(|pattern| glob::matches(pattern, key));
-            let keys: Vec<&[u8]> = answer.batch.scanned(op).filter(wanted).collect();
+            let (batch, effort) = (answer.batch, &mut *answer.effort);
+            let mut fits = |key: &[u8]| pattern.as_ref().is_none_or(|pattern| pattern.matches(key, effort));
+            let keys: Vec<&[u8]> = batch.scanned(op).filter(|key| strings && fits(key)).collect();
+            if answer.effort.is_over() {
+                return answer.encoder.error(TOO_MUCH.as_bytes());
+            }
             answer.encoder.array(2);
             answer.encoder.bulk(cursor.to_string().as_bytes());
             answer.encoder.array(keys.len());

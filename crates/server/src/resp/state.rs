@@ -34,7 +34,7 @@ impl State {
     /// If the users can't be read; the text says why.
     pub fn new(options: &ServerOptions) -> io::Result<Self> {
         let acl = Acl::new(options.requirepass.as_bytes(), &options.users, options.acl_file.clone())
-            .map_err(|why| io::Error::new(io::ErrorKind::InvalidInput, why))?;
+            .map_err(|why| io::Error::new(io::ErrorKind::InvalidInput, at_start(&why)))?;
         Ok(Self {
             acl,
             settings: Settings::default(),
@@ -43,5 +43,26 @@ impl State {
             rates: Rates::default(),
             shutdown: Shutdown::default(),
         })
+    }
+}
+
+/// What is wrong with users, to who starts the server: there are none from before.
+fn at_start(why: &str) -> &str {
+    why.split("WARNING: ACL errors detected").next().unwrap_or(why).trim_end()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wrong_users_at_the_start_are_told_without_those_before() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("users.acl");
+        std::fs::write(&file, "user a on nonsense\n").unwrap();
+        let options = ServerOptions { acl_file: Some(file), ..ServerOptions::default() };
+        let why = State::new(&options).err().unwrap().to_string();
+        assert!(why.contains("users.acl:1: Error in applying operation 'nonsense'"), "{why}");
+        assert!(!why.contains("previously active"), "{why}");
     }
 }

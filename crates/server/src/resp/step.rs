@@ -9,6 +9,7 @@ use super::error::{Refusal, of_operation};
 use super::strings;
 use super::task::Unfinished;
 use super::transaction::{self, Transaction, Watched};
+use crate::effort::Effort;
 use crate::output::{self, Lent};
 use crate::protocol::Context;
 use crate::registry::Entry;
@@ -52,6 +53,8 @@ pub(super) struct Answer<'a> {
     pub encoder: Encoder<'a>,
     /// Values that are not copied into what the encoder writes.
     pub lent: &'a mut Vec<Lent>,
+    /// What these commands may still take beyond what others take.
+    pub effort: &'a mut Effort,
     /// A task that goes on in the next turn.
     pub unfinished: Option<Unfinished>,
     /// The connection that is answered.

@@ -20,10 +20,14 @@ use super::deferred;
 use super::error::Refusal;
 use super::step::{Answer, Step};
 use super::table::{Command, Flags};
+use crate::output;
 use crate::registry::Labels;
 
 /// A command that is kept may take so many bytes of memory, together with those before it.
 const QUEUE_BYTES_MAX: usize = 512 << 20;
+
+/// What a command answers whose answer, with those before it in the transaction, is beyond what one may read.
+const ANSWERS_TOO_LARGE: &str = "ERR the answers of the transaction are too large, and this one is left out";
 
 /// The keys that a connection watches may take so many bytes of memory.
 const WATCHED_BYTES_MAX: usize = 64 << 20;
@@ -291,7 +295,17 @@ pub(super) fn write(planned: Planned, answer: &mut Answer<'_>) {
         }
         _ => {
             answer.encoder.array(commands);
-            steps.into_iter().for_each(|step| step.write(answer));
+            let bytes_max = answer.ctx.shared.options.transaction_bytes_max;
+            let begun = answer.encoder.buffer().len();
+            for step in steps {
+                let (start, lent) = (answer.encoder.buffer().len(), answer.lent.len());
+                step.write(answer);
+                // What it did it has done.
+                if answer.encoder.buffer().len() - begun > bytes_max {
+                    output::truncate(start, lent, answer.encoder.buffer(), answer.lent);
+                    answer.encoder.error(ANSWERS_TOO_LARGE.as_bytes());
+                }
+            }
         }
     }
 }

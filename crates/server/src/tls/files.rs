@@ -43,7 +43,12 @@ pub(super) fn load(options: &TlsOptions) -> io::Result<Arc<ServerConfig>> {
         }
     };
     let config = builder.with_single_cert(chain, key).map_err(|error| {
-        wrong(&options.cert_file, format!("with the key in {}: {error}", key_file.display()))
+        let key_file = key_file.display();
+        let why = match error {
+            rustls::Error::InconsistentKeys(_) => format!("is not the certificate of the key in {key_file}"),
+            error => format!("with the key in {key_file}: {error}"),
+        };
+        wrong(&options.cert_file, why)
     })?;
     Ok(Arc::new(config))
 }

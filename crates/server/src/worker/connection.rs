@@ -11,7 +11,7 @@ use terrace_engine::{Batch, Settled};
 
 use super::Transport;
 use super::overdue::Overdue;
-use crate::limits::Held;
+use crate::limits::Limits;
 use crate::memcached::Ended;
 use crate::output::Output;
 use crate::protocol::{Answered, Context, Next, Protocol};
@@ -94,8 +94,10 @@ pub(super) struct Connection {
     active_ms: u64,
     /// When it was last seen with nothing to prove: since then it could have logged in.
     trusted_ms: u64,
-    /// What its buffers hold, as far as [`Held`] knows.
+    /// What its buffers hold, as far as [`Limits::held`] knows.
     held: usize,
+    /// The same as far as [`Limits::strangers`] does: nothing if it has logged in, or needn't.
+    stranger_held: usize,
 }
 
 /// What a turn took from a connection.
@@ -141,6 +143,7 @@ impl Connection {
             active_ms: now_ms,
             trusted_ms: now_ms,
             held: 0,
+            stranger_held: 0,
         }
     }
 
@@ -226,20 +229,40 @@ impl Connection {
     }
 
     /// Tells what its buffers hold, and what is kept for it, if that has changed.
-    pub fn account(&mut self, held: &Held) {
+    pub fn account(&mut self, ctx: &Context<'_>) {
+        let limits = &ctx.shared.limits;
         let buffers = self.input.capacity() + self.output.capacity();
         // One that has ended is gone soon, with all that is kept for it: nothing is won by ending it once more.
         let kept = if self.broken { 0 } else { self.parked_bytes + self.entry.kept.bytes() };
         let now = buffers + kept;
+        let stranger = if now > 0 && !self.protocol.is_authenticated(ctx) { now } else { 0 };
+        self.holds(limits, now, stranger);
+    }
+
+    /// It is gone, and all that it held.
+    pub fn account_gone(&mut self, limits: &Limits) {
+        self.holds(limits, 0, 0);
+    }
+
+    fn holds(&mut self, limits: &Limits, now: usize, stranger: usize) {
         if now != self.held {
-            held.change(self.held, now);
+            limits.held.change(self.held, now);
             self.held = now;
+        }
+        if stranger != self.stranger_held {
+            limits.strangers.change(self.stranger_held, stranger);
+            self.stranger_held = stranger;
         }
     }
 
     /// What its buffers hold.
     pub fn held(&self) -> usize {
         self.held
+    }
+
+    /// What its buffers hold if it must log in and has not.
+    pub fn stranger_held(&self) -> usize {
+        self.stranger_held
     }
 
     /// Takes whole commands into the batch: those left over, else those of one read.
@@ -253,9 +276,9 @@ impl Connection {
             if self.input.is_empty() {
                 let (consumed, commands) = self.parse(received, batch, ctx);
                 taken.commands = commands;
-                self.input.extend_from_slice(&received[consumed..]);
+                self.keep(&received[consumed..], ctx);
             } else if !received.is_empty() {
-                self.input.extend_from_slice(received);
+                self.keep(received, ctx);
                 taken.commands = self.parse_kept(batch, ctx);
             }
         }
@@ -278,6 +301,16 @@ impl Connection {
         self.entry.last_ms.store(ctx.now_ms, Relaxed);
         self.entry.input_bytes.store(self.input.len(), Relaxed);
         taken
+    }
+
+    /// Keeps what was received and not consumed. A buffer that grows is twice as large in the end, and that counts: a stranger's
+    /// grows by an eighth.
+    fn keep(&mut self, received: &[u8], ctx: &Context<'_>) {
+        let is_full = self.input.capacity() - self.input.len() < received.len();
+        if is_full && !self.protocol.is_authenticated(ctx) {
+            self.input.reserve_exact(received.len().max(self.input.len() / 8));
+        }
+        self.input.extend_from_slice(received);
     }
 
     fn parse_kept(&mut self, batch: &mut Batch, ctx: &Context<'_>) -> usize {

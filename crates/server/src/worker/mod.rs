@@ -213,7 +213,7 @@ impl Worker {
     /// Queues a connection that wants a turn, and drops one that is over.
     fn after(&mut self, key: usize, ctx: &Context<'_>) {
         let Some(connection) = self.connections.get_mut(key) else { return };
-        connection.account(&ctx.shared.limits.held);
+        connection.account(ctx);
         if let Some(due_ms) = connection.output_due_ms(ctx) {
             self.sweep.watch(due_ms);
         }
@@ -233,7 +233,7 @@ impl Worker {
         connection.shut_down(&mut self.input);
         self.shared.connections.leave(&connection.entry);
         self.shared.counters.memcached.went(&connection.entry, connection.ended(), &self.shared);
-        self.shared.limits.held.change(connection.held(), 0);
+        connection.account_gone(&self.shared.limits);
         self.inbox.closed();
         self.shared.counters.connected.fetch_sub(1, Relaxed);
     }
@@ -468,8 +468,8 @@ impl Drop for Worker {
             // The session closes them next; a failure here means that they are gone already.
             let _gone = self.poll.registry().deregister(&mut SourceFd(fd));
         }
-        for (_, connection) in &self.connections {
-            self.shared.limits.held.change(connection.held(), 0);
+        for (_, connection) in &mut self.connections {
+            connection.account_gone(&self.shared.limits);
         }
         let open = self.connections.len() + self.inbox.bury();
         self.shared.counters.connected.fetch_sub(open as u64, Relaxed);

@@ -10,6 +10,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use super::Worker;
 use crate::limits::Limits;
 use crate::protocol::Context;
+use crate::tally::Tally;
 
 /// Connections looked at in one pass.
 const PASS: usize = 1024;
@@ -28,11 +29,13 @@ pub(super) struct Sweep {
     cursor: usize,
     /// The earliest time at which one of those seen in this pass could be due.
     earliest_ms: u64,
+    /// Clients that were closed because all together held too much.
+    shed: Tally,
 }
 
 impl Sweep {
     pub fn new() -> Self {
-        Self { now_ms: 0, next_ms: u64::MAX, cursor: 0, earliest_ms: u64::MAX }
+        Self { now_ms: 0, next_ms: u64::MAX, cursor: 0, earliest_ms: u64::MAX, shed: Tally::default() }
     }
 
     /// Something could be due then.
@@ -43,7 +46,8 @@ impl Sweep {
 
     /// When the worker must not sleep longer, in milliseconds since the Unix epoch.
     pub fn due_ms(&self) -> Option<u64> {
-        Some(self.next_ms).filter(|due| *due < u64::MAX)
+        let next_ms = Some(self.next_ms).filter(|due| *due < u64::MAX);
+        next_ms.into_iter().chain(self.shed.due_ms()).min()
     }
 
     /// Whether a pass is due. A clock that was set back makes it due at once.
@@ -118,9 +122,44 @@ impl Worker {
             }
             self.sweep.passed(end, slots, limits);
         }
-        if limits.is_over() {
+        if (limits.is_over() || limits.strangers_are_over()) && self.shed_strangers(ctx) {
             self.shed(ctx);
         }
+        if let Some(closed) = self.sweep.shed.due(ctx.now_ms) {
+            tracing::warn!(
+                closed,
+                held = limits.held.bytes(),
+                "all clients together hold more memory than they may, or those that have not logged in more than a quarter \
+                 of that: closed those that held most"
+            );
+        }
+    }
+
+    /// Closes those of its connections that must log in and have not, those that hold most first. `false`, when all hold too much
+    /// still, if the larger ones of such are other workers', which then come first.
+    fn shed_strangers(&mut self, ctx: &Context<'_>) -> bool {
+        let limits = &ctx.shared.limits;
+        let strangers = self.connections.iter().map(|(key, connection)| (connection.stranger_held(), key));
+        let mut strangers: Vec<_> = strangers.filter(|(held, _)| *held > 0).collect();
+        strangers.sort_unstable();
+        while limits.is_over() || limits.strangers_are_over() {
+            let Some(bytes) = limits.strangers.topmost() else { return true };
+            match strangers.pop() {
+                Some((held, key)) if held >= bytes => self.shed_one(key, ctx),
+                _ => {
+                    ctx.shared.wake_workers();
+                    return false;
+                }
+            }
+        }
+        true
+    }
+
+    fn shed_one(&mut self, key: usize, ctx: &Context<'_>) {
+        self.sweep.shed.note();
+        ctx.shared.counters.closed_memory.fetch_add(1, Relaxed);
+        self.connections[key].end();
+        self.after(key, ctx);
     }
 
     /// Closes those of its connections that hold most, until all hold little enough or the larger ones are other workers'.
@@ -130,15 +169,7 @@ impl Worker {
             let Some(bytes) = limits.held.topmost() else { return };
             let largest = self.connections.iter().max_by_key(|(_, connection)| connection.held());
             match largest.map(|(key, connection)| (key, connection.held())) {
-                Some((key, held)) if held >= bytes => {
-                    tracing::warn!(
-                        bytes = held,
-                        "all clients together hold more memory than they may: closing the one that holds most"
-                    );
-                    ctx.shared.counters.closed_memory.fetch_add(1, Relaxed);
-                    self.connections[key].end();
-                    self.after(key, ctx);
-                }
+                Some((key, held)) if held >= bytes => self.shed_one(key, ctx),
                 _ => {
                     ctx.shared.wake_workers();
                     return;

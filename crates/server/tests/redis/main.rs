@@ -4,6 +4,7 @@
 mod acl;
 mod admin;
 mod answers;
+mod bounds;
 mod caches;
 mod client;
 mod clients;

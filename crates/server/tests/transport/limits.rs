@@ -135,6 +135,64 @@ fn of_all_buffers_the_largest_go_first() {
 }
 
 #[test]
+fn strangers_go_first_and_hold_a_quarter_together() {
+    let clients_bytes_max = 8 << 20;
+    let requirepass = "secret".into();
+    let ours = with_redis(ServerOptions { clients_bytes_max, requirepass, ..ServerOptions::default() });
+    // Larger than any stranger, and smaller than all of them.
+    let mut client = ours.redis();
+    ask(&mut client, "AUTH secret\r\n", "+OK\r\n");
+    let bytes = 3 << 20;
+    client.write_all(format!("*3\r\n$3\r\nSET\r\n$1\r\nk\r\n${bytes}\r\n").as_bytes()).unwrap();
+    client.write_all(&vec![b'x'; bytes - 1]).unwrap();
+    let argument = ["$16000\r\n", &"x".repeat(16_000), "\r\n"].concat();
+    let unfinished = format!("*10\r\n{}$16000\r\n", argument.repeat(9));
+    let strangers: Vec<TcpStream> = (0..80)
+        .map(|_| {
+            let mut stranger = ours.redis();
+            // What is sent after the server has closed is lost, and the client told so.
+            let _closed = stranger.write_all(unfinished.as_bytes());
+            stranger
+        })
+        .collect();
+    // 2 MiB are room for 14 of them, 12 with what their buffers may have too much.
+    let from = Instant::now();
+    let closed = || ours.metric("connections_closed_over_limit_total{limit=\"memory\"}");
+    while !(66..=68).contains(&closed()) || ours.metric("connections") > 16 {
+        assert!(from.elapsed() < PATIENCE, "{} were closed", closed());
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    ask(&mut client, "x\r\n", "+OK\r\n");
+    assert!(ours.metric("client_buffer_bytes") <= 2 << 20);
+    drop(strangers);
+    ours.wait_for("client_buffer_bytes", 0);
+    ours.stop();
+}
+
+#[test]
+fn a_strangers_buffer_is_hardly_larger_than_what_it_sent() {
+    let ours = with_redis(ServerOptions { requirepass: "secret".into(), ..ServerOptions::default() });
+    let argument = ["$16000\r\n", &"x".repeat(16_000), "\r\n"].concat();
+    let unfinished = format!("*10\r\n{}", argument.repeat(9)).into_bytes();
+    let mut stranger = ours.redis();
+    let mut sent = 0;
+    for piece in [70_000, 60_000, unfinished.len() - 130_000] {
+        stranger.write_all(&unfinished[sent..sent + piece]).unwrap();
+        sent += piece;
+        let from = Instant::now();
+        while ours.metric("client_buffer_bytes") < sent as u64 {
+            assert!(from.elapsed() < PATIENCE);
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        let held = ours.metric("client_buffer_bytes");
+        assert!(held <= (sent + sent / 8) as u64, "{held} for {sent}");
+    }
+    drop(stranger);
+    ours.wait_for("client_buffer_bytes", 0);
+    ours.stop();
+}
+
+#[test]
 fn strangers_from_elsewhere_are_denied() {
     // An address of this machine that is not the loopback, where it has one: nothing is sent to find it.
     let own = UdpSocket::bind("0.0.0.0:0").and_then(|socket| {

@@ -209,7 +209,7 @@ pub(crate) fn region_of(dir: &Path) -> std::io::Result<PathBuf> {
 
 /// Locks the directory that a file of memory is in, unless it is held already.
 pub(super) fn lock_unless(dir: &Path, held: Option<&Path>) -> Result<Option<DirLock>, StoreError> {
-    std::fs::create_dir_all(dir).map_err(StoreError::io(format!("making {}", dir.display())))?;
+    super::make_dir(dir)?;
     if held.is_some() && dir.canonicalize().ok().as_deref() == held {
         return Ok(None);
     }

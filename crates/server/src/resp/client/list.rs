@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use terrace_protocol::resp::{Version, parse_integer};
 
+use super::super::bounded::{BYTES_MAX, TOO_LARGE};
 use super::super::call::{Call, Outcome};
 use super::super::error::{Refusal, SYNTAX};
 use super::super::options::is;
@@ -64,16 +65,19 @@ pub(in super::super) fn list(call: &mut Call<'_>) -> Outcome {
     }
     call.about_store(move |answer| {
         let connections = &answer.ctx.shared.connections;
-        let entries = match ids.is_empty() {
-            true => connections.all(),
-            false => ids.iter().filter_map(|id| connections.find(*id as u64)).collect(),
-        };
+        let all = if ids.is_empty() { connections.all() } else { Vec::new() };
+        let some = ids.iter().filter_map(|id| connections.find(*id as u64));
+        let room = BYTES_MAX.min(answer.effort.left() as usize);
         let mut text = Vec::new();
-        for entry in entries {
+        for entry in all.into_iter().chain(some) {
             if entry.kind == Kind::Redis && class.is_none_or(|class| Class::of(&entry) == class) {
                 line(&entry, answer.ctx.now_ms, &mut text);
             }
+            if text.len() > room {
+                return answer.encoder.error(TOO_LARGE.as_bytes());
+            }
         }
+        answer.effort.take(text.len() as u64);
         answer.encoder.verbatim(&text);
     })
 }

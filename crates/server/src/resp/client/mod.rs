@@ -18,6 +18,7 @@ use super::options::is;
 use super::stats::{OfWorker, Ran};
 use super::step::{Step, WriteLate};
 use super::transaction::{Transaction, WatchedKeys};
+use crate::effort::Effort;
 use crate::protocol::Peer;
 use crate::registry::{CommandName, Entry, Kind, flag};
 use crate::snapshot::Ticket;
@@ -75,6 +76,8 @@ pub(super) struct Client {
     pub closing: bool,
     /// The last command's answer tells about the whole store: nothing behind it may be executed before.
     pub pausing: bool,
+    /// What its commands of this turn may still take beyond what others take.
+    pub effort: Effort,
     /// The rest of a command whose turn is one of its own.
     pub alone: Option<Alone>,
 }
@@ -114,6 +117,7 @@ impl Client {
             notes: Vec::new(),
             closing: false,
             pausing: false,
+            effort: Effort::default(),
             alone: None,
         }
     }

@@ -4,17 +4,25 @@ use terrace_protocol::resp::Encoder;
 
 use crate::resp::call::{Call, Outcome};
 use crate::resp::syntax::{self, Argument, Kind};
-use crate::resp::table::{Command, named, top_level};
+use crate::resp::table::{COMMAND_COUNT, Command, named, top_level};
 
-/// `COMMAND DOCS [name …]`; unknown names are left out.
+/// `COMMAND DOCS [name …]`; unknown names, and known ones that come again, are left out.
 pub(in crate::resp) fn docs(call: &mut Call<'_>) -> Outcome {
+    // Each once: the answer is a map.
+    let mut told = [false; COMMAND_COUNT];
+    let mut is_new = |command: &&Command| !std::mem::replace(&mut told[usize::from(command.id)], true);
     let commands: Vec<&Command> = match call.args.len() {
         2 => top_level().iter().collect(),
-        _ => call.args.from(2).filter_map(named).collect(),
+        _ => call.args.from(2).filter_map(named).filter(&mut is_new).collect(),
     };
-    call.late(move |answer| {
-        answer.encoder.map(commands.len());
-        commands.iter().for_each(|command| document(&mut answer.encoder, command));
+    call.about_store(move |answer| {
+        answer.bounded(
+            |encoder| encoder.map(commands.len()),
+            &commands,
+            |encoder, command| {
+                document(encoder, command);
+            },
+        );
     })
 }
 

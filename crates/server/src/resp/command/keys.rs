@@ -33,9 +33,14 @@ fn tell(call: &mut Call<'_>, write: fn(&mut Encoder<'_>, &[u8], &'static str)) -
     if keys.is_empty() {
         return Err("ERR Invalid arguments specified for command".into());
     }
-    call.late(move |answer| {
-        answer.encoder.array(keys.len());
-        keys.iter().for_each(|(key, access)| write(&mut answer.encoder, key, access));
+    call.about_store(move |answer| {
+        answer.bounded(
+            |encoder| encoder.array(keys.len()),
+            &keys,
+            |encoder, (key, access)| {
+                write(encoder, key, access);
+            },
+        );
     })
 }
 

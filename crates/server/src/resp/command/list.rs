@@ -26,10 +26,11 @@ pub(in crate::resp) fn list(call: &mut Call<'_>) -> Outcome {
                 };
                 COMMANDS.iter().filter(fits).collect()
             } else if is(by, "PATTERN") {
-                let pattern = what.to_ascii_lowercase();
+                let pattern = glob::read(&what.to_ascii_lowercase())?;
+                let effort = &mut call.client.effort;
                 COMMANDS
                     .iter()
-                    .filter(|command| glob::matches(&pattern, command.full_name.as_bytes()))
+                    .filter(|command| pattern.matches(command.full_name.as_bytes(), effort))
                     .collect()
             } else {
                 return Err(SYNTAX.into());

@@ -17,9 +17,8 @@ use super::table::{Command, KeySpec, named, names_of_categories, names_of_flags,
 
 /// `COMMAND`: how every command is called.
 pub(super) fn all(call: &mut Call<'_>) -> Outcome {
-    call.late(|answer| {
-        answer.encoder.array(top_level().len());
-        top_level().iter().for_each(|command| describe(&mut answer.encoder, command));
+    call.about_store(|answer| {
+        answer.bounded(|encoder| encoder.array(top_level().len()), top_level(), describe);
     })
 }
 
@@ -29,14 +28,12 @@ pub(super) fn info(call: &mut Call<'_>) -> Outcome {
         return all(call);
     }
     let commands: Vec<_> = call.args.from(2).map(named).collect();
-    call.late(move |answer| {
-        answer.encoder.array(commands.len());
-        for command in commands {
-            match command {
-                Some(command) => describe(&mut answer.encoder, command),
-                None => answer.encoder.null(),
-            }
-        }
+    call.about_store(move |answer| {
+        let write = |encoder: &mut Encoder<'_>, command: Option<&'static Command>| match command {
+            Some(command) => describe(encoder, command),
+            None => encoder.null(),
+        };
+        answer.bounded(|encoder| encoder.array(commands.len()), commands.iter().copied(), write);
     })
 }
 

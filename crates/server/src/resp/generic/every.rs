@@ -5,8 +5,9 @@
 
 use std::collections::HashSet;
 
+use crate::effort::TOO_MUCH;
 use crate::resp::call::{Call, Outcome};
-use crate::resp::glob;
+use crate::resp::glob::{self, Glob};
 use crate::resp::step::Answer;
 use crate::resp::task::Task;
 
@@ -18,12 +19,12 @@ const BYTES_MAX: usize = 64 << 20;
 const NAME_BYTES: usize = 48;
 
 pub(in crate::resp) fn keys(call: &mut Call<'_>) -> Outcome {
-    let pattern = call.arg(1);
-    call.task(Keys { pattern: pattern.into(), cursor: 0, found: HashSet::new(), bytes: 0 })
+    let pattern = glob::read(call.arg(1))?;
+    call.task(Keys { pattern, cursor: 0, found: HashSet::new(), bytes: 0 })
 }
 
 struct Keys {
-    pattern: Box<[u8]>,
+    pattern: Glob,
     cursor: u64,
     /// A step of the iteration may show a key that an earlier one has shown.
     found: HashSet<Box<[u8]>>,
@@ -36,12 +37,17 @@ impl Task for Keys {
     }
 
     fn look(&mut self, answer: &mut Answer<'_>, op: usize, cursor: u64) -> bool {
-        for key in answer.batch.scanned(op).filter(|key| glob::matches(&self.pattern, key)) {
+        let batch = answer.batch;
+        for key in batch.scanned(op).filter(|key| self.pattern.matches(key, answer.effort)) {
             if self.found.insert(key.into()) {
                 self.bytes += key.len() + NAME_BYTES;
             }
         }
         self.cursor = cursor;
+        if answer.effort.is_over() {
+            answer.encoder.error(TOO_MUCH.as_bytes());
+            return true;
+        }
         if self.bytes > BYTES_MAX {
             let text = format!("ERR KEYS found more than {} MiB of names: use SCAN", BYTES_MAX >> 20);
             answer.encoder.error(text.as_bytes());

@@ -60,7 +60,7 @@ pub(in crate::resp) fn pfcount(call: &mut Call<'_>) -> Outcome {
         return Ok(());
     }
     let first = call.batch.len();
-    call.atomic(|call| {
+    call.reads(|call| {
         for key in call.args.from(1) {
             call.push(key, OpKind::Get { value: true });
         }

@@ -3,6 +3,7 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::super::call::{Call, Outcome};
+use super::super::glob;
 use super::super::step::Answer;
 use crate::registry::{NAME_BYTES_MAX, Name, Topic, flag};
 
@@ -58,7 +59,10 @@ fn counted(topic: Topic, [channels, patterns, shards]: [usize; 3]) -> usize {
 
 fn add(call: &mut Call<'_>, topic: Topic) -> Outcome {
     let names = names(call);
-    if !call.client.entry.subscriptions.lock().have_room(names.len(), call.args.bytes()) {
+    if topic == Topic::Pattern {
+        names.iter().try_for_each(|name| glob::check(name))?;
+    }
+    if !call.client.entry.subscriptions.lock().have_room(topic, &names) {
         return Err(format!(
             "ERR the names that a connection listens to may take at most {NAME_BYTES_MAX} bytes"
         )

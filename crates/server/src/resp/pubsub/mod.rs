@@ -18,14 +18,22 @@ use super::call::{Call, Outcome};
 use super::client::Client;
 use super::error::Refusal;
 use super::table::Command;
+use crate::effort::{Effort, TOO_MUCH};
 
 /// `PUBLISH channel message`: how many get it.
 pub(super) fn publish(call: &mut Call<'_>) -> Outcome {
     let (channel, message) = message(call);
+    // One that takes long has a turn of its own; many in a transaction take from one effort.
+    let shares = call.batch.is_atomic();
+    call.client.pausing |= call.ctx.shared.connections.hub.may_take_long(&channel);
     call.late(move |answer| {
         let connections = &answer.ctx.shared.connections;
-        let count = connections.hub.publish(&channel, &message, connections);
-        answer.encoder.integer(count as i64);
+        let mut own = Effort::default();
+        let effort = if shares { &mut *answer.effort } else { &mut own };
+        match connections.hub.publish(&channel, &message, connections, effort) {
+            Some(count) => answer.encoder.integer(count as i64),
+            None => answer.encoder.error(TOO_MUCH.as_bytes()),
+        }
     })
 }
 

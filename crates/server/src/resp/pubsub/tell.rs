@@ -2,7 +2,9 @@
 
 use super::super::call::{Call, Outcome};
 use super::super::error::Refusal;
+use super::super::glob;
 use super::super::step::Answer;
+use crate::effort::TOO_MUCH;
 use crate::registry::Topic;
 
 pub(in super::super) fn channels(call: &mut Call<'_>) -> Outcome {
@@ -32,11 +34,13 @@ fn names(call: &mut Call<'_>, topic: Topic) -> Outcome {
         let text = b"ERR unknown subcommand or wrong number of arguments for '";
         return Err(Refusal::from([text, call.arg(1), b"'. Try PUBSUB HELP."].concat()));
     }
-    let pattern: Option<Box<[u8]>> = call.args.get(2).map(Into::into);
-    call.late(move |answer| {
-        let names = answer.ctx.shared.connections.hub.names(topic, pattern.as_deref());
-        answer.encoder.array(names.len());
-        names.iter().for_each(|name| answer.encoder.bulk(name));
+    let pattern = call.args.get(2).map(glob::read).transpose()?;
+    call.about_store(move |answer| {
+        let names = answer.ctx.shared.connections.hub.names(topic, pattern.as_ref(), answer.effort);
+        if answer.effort.is_over() {
+            return answer.encoder.error(TOO_MUCH.as_bytes());
+        }
+        answer.bounded(|encoder| encoder.array(names.len()), &names, |encoder, name| encoder.bulk(name));
     })
 }
 

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, VecDeque};
 use super::super::call::{Call, Outcome};
 use super::super::error::Refusal;
 use super::super::step::Step;
-use super::super::table::{Command, named};
+use super::super::table::{COMMAND_COUNT, COMMANDS, named};
 use super::Numbers;
 
 /// Samples that are kept of an event, as in Redis.
@@ -147,19 +147,20 @@ pub(in crate::resp) fn latency_doctor(call: &mut Call<'_>) -> Outcome {
 
 /// `LATENCY HISTOGRAM [command …]`.
 pub(in crate::resp) fn latency_histogram(call: &mut Call<'_>) -> Outcome {
-    let wanted: Vec<&'static Command> = call
-        .args
-        .from(2)
-        .filter_map(named)
-        .flat_map(|command| std::iter::once(command).chain(command.subcommands()))
-        .collect();
+    let mut wanted = [false; COMMAND_COUNT];
+    for command in call.args.from(2).filter_map(named) {
+        let with_subs = std::iter::once(command).chain(command.subcommands());
+        with_subs.for_each(|command| wanted[usize::from(command.id)] = true);
+    }
+    let wanted = move |name: &str| {
+        COMMANDS.iter().any(|command| wanted[usize::from(command.id)] && command.full_name == name)
+    };
     let everything = call.args.len() == 2;
     call.late(move |answer| {
         let numbers = answer.ctx.shared.redis.stats.commands();
         let told: Vec<(&str, &Numbers)> = super::named(&numbers)
             .filter(|(name, numbers)| {
-                numbers.times.iter().any(|count| *count > 0)
-                    && (everything || wanted.iter().any(|command| command.full_name == *name))
+                numbers.times.iter().any(|count| *count > 0) && (everything || wanted(name))
             })
             .collect();
         answer.encoder.map(told.len());

@@ -1,7 +1,7 @@
 //! Commands about the server.
 
 use super::{Command, NONE, command, container, sub};
-use crate::resp::{command as about, config, connection, help, info, keys, monitor};
+use crate::resp::{command as about, config, connection, help, info, keys, monitor, patterns};
 
 #[rustfmt::skip]
 pub(super) const ROWS: &[Command] = &[
@@ -42,7 +42,7 @@ const COMMAND: &[Command] = &[
 
 #[rustfmt::skip]
 const CONFIG: &[Command] = &[
-    sub("config|get", -3, config::get, "Tells parameters by pattern.").flags("admin noscript loading stale")
+    sub("config|get", -3, patterns::config_get, "Tells parameters by pattern.").flags("admin noscript loading stale")
         .since("2.0.0").cost("O(N) when N is the number of configuration parameters provided").syntax("parameter..."),
     sub("config|help", 2, help::help, "Tells the subcommands.")
         .since("5.0.0"),

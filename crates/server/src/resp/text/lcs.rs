@@ -4,6 +4,7 @@ use terrace_engine::{OpKind, Reply};
 use terrace_protocol::resp::{Encoder, parse_integer};
 
 use super::common;
+use crate::effort::STEPS_MAX;
 use crate::resp::call::{Call, Outcome};
 use crate::resp::error::{NOT_AN_INTEGER, Refusal, SYNTAX};
 use crate::resp::options::is;
@@ -42,6 +43,12 @@ pub(in crate::resp) fn lcs(call: &mut Call<'_>) -> Outcome {
         let [a, b] = values;
         if common::table_bytes(a, b) > table_bytes_max {
             let error = "ERR Insufficient memory, transient memory for LCS exceeds proto-max-bulk-len";
+            return answer.encoder.error(error.as_bytes());
+        }
+        // Alone it may take as long as its table allows.
+        let alone = answer.effort.left() == STEPS_MAX;
+        if !answer.effort.take(common::table_bytes(a, b) / 4) && !alone {
+            let error = "ERR LCS takes too long with what came before it in the transaction: send it in one of its own";
             return answer.encoder.error(error.as_bytes());
         }
         tell(&mut answer.encoder, a, b, wanted);
