@@ -16,14 +16,14 @@ pub fn make_room(connections: u64) {
     // Root may raise the hard limit, too.
     let raised = Rlimit { current: Some(wanted), maximum: maximum.map(|maximum| maximum.max(wanted)) };
     let bounded = Rlimit { current: maximum.map(|maximum| maximum.min(wanted)), maximum };
-    if setrlimit(Resource::Nofile, raised).is_err() {
-        let outcome = setrlimit(Resource::Nofile, bounded);
+    if let Err(why) = setrlimit(Resource::Nofile, raised) {
+        // As far as the hard limit: whether that was far enough is seen below.
+        let _bounded = setrlimit(Resource::Nofile, bounded);
         let files = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
         if files < wanted {
-            let why = outcome.err().map(|error| error.to_string()).unwrap_or_default();
             tracing::warn!(
                 files,
-                why,
+                %why,
                 "so many open files are too few for {connections} connections: raise the limit (ulimit -n), or allow fewer"
             );
         }

@@ -300,3 +300,24 @@ fn more_threads_than_sessions_are_refused_before_anything_is_made() {
     let (status, why) = refused(dir.path(), &["-t", "256", "-s", socket.to_str().unwrap()]);
     assert!(status == Some(64) && why.contains("-t \"256\": expected 1 to 255 threads"), "{why}");
 }
+
+/// More than a kernel gives a process, even root's.
+#[test]
+fn too_many_connections_are_told_with_the_reason() {
+    let dir = tempfile::tempdir().unwrap();
+    let socket = dir.path().join("socket");
+    let mut child = Command::new(program(dir.path()))
+        .args(["-m", "16", "-t", "1", "-c", "16777216", "-s", socket.to_str().unwrap()])
+        .env_remove("RUST_LOG")
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let from = Instant::now();
+    while !socket.exists() {
+        assert!(from.elapsed() < PATIENCE && child.try_wait().unwrap().is_none());
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+    let log = String::from_utf8(child.wait_with_output().unwrap().stderr).unwrap();
+    assert!(!log.contains("open files") || !log.contains("why=\"\""), "{log}");
+}

@@ -100,7 +100,12 @@ pub enum Command<'a> {
     /// `lru_crawler`.
     LruCrawler(Crawl<'a>),
     /// `watch`.
-    Watch(Watch),
+    Watch {
+        /// The events; `None` if it names what is none.
+        watch: Option<Watch>,
+        /// An error is not answered.
+        noreply: bool,
+    },
     /// `shutdown`.
     Shutdown(Shutdown),
     /// `refresh_certs`.

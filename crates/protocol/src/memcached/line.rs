@@ -231,11 +231,7 @@ fn cache_memlimit(args: Args<'_>) -> Line<'_> {
 }
 
 fn watch(words: Words<'_>) -> Line<'_> {
-    let noreply = Args::new(words).noreply();
-    match admin::watch(words) {
-        Some(watch) => Line::Command(Command::Watch(watch)),
-        None => Line::Refused { reply: ERROR, noreply, skip: 0 },
-    }
+    Line::Command(Command::Watch { watch: admin::watch(words), noreply: Args::new(words).noreply() })
 }
 
 /// Not a command. A web browser that was tricked into posting commands here is cut off before it comes to them.

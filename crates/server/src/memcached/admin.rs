@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use terrace_protocol::memcached::{Classes, Crawl, Shutdown, reply};
+use terrace_protocol::memcached::{Classes, Crawl, Shutdown, Watch, reply};
 
 use super::dump::{Dump, Format};
 use super::plan::Planned;
@@ -12,9 +12,9 @@ use crate::stop::StopKind;
 /// `flush_all` is switched off.
 pub(super) const NO_FLUSH: &[u8] = b"CLIENT_ERROR flush_all not allowed\r\n";
 /// `watch` is switched off.
-pub(super) const NO_WATCH: &[u8] = b"CLIENT_ERROR watch commands not allowed\r\n";
+const NO_WATCH: &[u8] = b"CLIENT_ERROR watch commands not allowed\r\n";
 /// `watch` behind other commands.
-pub(super) const PIPELINED_WATCH: &[u8] = b"ERROR cannot pipeline other commands before watch\r\n";
+const PIPELINED_WATCH: &[u8] = b"ERROR cannot pipeline other commands before watch\r\n";
 /// Too many watch.
 pub(super) const MANY_WATCHERS: &[u8] = b"WATCHER_TOO_MANY log watcher limit reached\r\n";
 /// There is no certificate to read anew.
@@ -24,7 +24,6 @@ const BAD_CERTIFICATE: &[u8] =
     b"Error loading the certificate files: those in use stay; the log says why\r\n";
 const NO_CRAWLER: &[u8] = b"CLIENT_ERROR lru crawler disabled\r\n";
 const CRAWLER_RUNS: &[u8] = b"ERROR failed to start lru crawler thread\r\n";
-const CRAWLER_RESTS: &[u8] = b"ERROR failed to stop lru crawler thread\r\n";
 const BAD_CLASS: &[u8] = b"BADCLASS invalid class id\r\n";
 const NO_CLASS: &[u8] = b"NOTSTARTED no items to crawl\r\n";
 const CRAWL_BY_HASH: &[u8] = b"ERROR an unknown error happened\r\n";
@@ -40,6 +39,17 @@ const CLASSES_END: u64 = 64;
 /// The most that `verbosity` is.
 const VERBOSITY_MAX: u64 = 2;
 
+/// `watch`; `None` names what can't be watched. `pipelined`: answers to other commands wait to be sent.
+pub(super) fn watch(watch: Option<Watch>, noreply: bool, pipelined: bool, ctx: &Context<'_>) -> Planned {
+    let refused = match watch {
+        _ if !ctx.shared.options.memcached_watch => NO_WATCH,
+        _ if pipelined => PIPELINED_WATCH,
+        Some(watch) => return Planned::Watch(watch),
+        None => reply::ERROR,
+    };
+    Planned::Text { reply: refused, noreply }
+}
+
 fn text(reply: &'static [u8]) -> Planned {
     Planned::Text { reply, noreply: false }
 }
@@ -49,7 +59,10 @@ pub(super) fn lru_crawler(crawl: Crawl<'_>, ctx: &Context<'_>) -> Planned {
     let disabled = &ctx.shared.counters.memcached.crawler_disabled;
     let (classes, dumps) = match crawl {
         Crawl::Enable => return text(if disabled.swap(false, Relaxed) { reply::OK } else { CRAWLER_RUNS }),
-        Crawl::Disable => return text(if disabled.swap(true, Relaxed) { CRAWLER_RESTS } else { reply::OK }),
+        Crawl::Disable => {
+            disabled.store(true, Relaxed);
+            return text(reply::OK);
+        }
         Crawl::Crawl(classes) => (classes, false),
         Crawl::Metadump(classes) => (classes, true),
     };

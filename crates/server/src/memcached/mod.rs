@@ -100,8 +100,10 @@ impl Protocol for Memcached {
                     Some(planned) => planned,
                     None => break Next::Close,
                 },
-                Event::Command(Command::Watch(_)) if !self.plan.is_empty() => {
-                    Planned::Text { reply: admin::PIPELINED_WATCH, noreply: false }
+                Event::Command(Command::Watch { watch, noreply }) => {
+                    // An mn has all before it sent.
+                    let pipelined = self.plan.last().is_some_and(|before| !before.is_noop());
+                    admin::watch(watch, noreply, pipelined, ctx)
                 }
                 Event::Command(command) => plan::plan(command, batch, ctx),
                 Event::Incomplete { .. } => break Next::Read,

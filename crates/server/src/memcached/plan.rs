@@ -45,6 +45,11 @@ pub(super) enum Planned {
 }
 
 impl Planned {
+    /// Whether it answers an `mn`.
+    pub(super) fn is_noop(&self) -> bool {
+        matches!(self, Self::Text { reply: reply::META_NOOP, .. })
+    }
+
     /// Behind the operations that it is answered from; 0 if it needs none.
     pub(super) fn end(&self) -> usize {
         match self {
@@ -96,10 +101,8 @@ pub(super) fn plan(command: Command<'_>, batch: &mut Batch, ctx: &Context<'_>) -
         Command::MetaDebug { key } => Planned::Meta(meta::debug(key, batch, ctx)),
         Command::Answered { reply, noreply } => Planned::Text { reply, noreply },
         Command::LruCrawler(crawl) => admin::lru_crawler(crawl, ctx),
-        Command::Watch(watch) if ctx.shared.options.memcached_watch => Planned::Watch(watch),
-        Command::Watch(_) => Planned::Text { reply: admin::NO_WATCH, noreply: false },
-        // The connection plans it, or ends.
-        Command::Shutdown(_) => Planned::Nothing,
+        // The connection plans them, or ends.
+        Command::Watch { .. } | Command::Shutdown(_) => Planned::Nothing,
         Command::RefreshCerts { noreply } => Planned::Text { reply: admin::refresh_certs(ctx), noreply },
         Command::CacheMemlimit { megabytes, noreply } => {
             Planned::Text { reply: admin::cache_memlimit(megabytes, ctx), noreply }

@@ -116,6 +116,7 @@ fn all_keys_are_listed() {
         "OK\r\nCLIENT_ERROR lru crawler disabled\r\n"
     );
     assert_eq!(client.ask("lru_crawler crawl all\r\n", "\r\n"), "CLIENT_ERROR lru crawler disabled\r\n");
+    assert_eq!(client.ask("lru_crawler disable\r\n", "\r\n"), "OK\r\n", "it is");
     assert_eq!(client.ask("lru_crawler enable\r\nlru_crawler crawl 1\r\n", "OK\r\nOK\r\n"), "OK\r\nOK\r\n");
     drop(client);
     ours.stop();
@@ -236,10 +237,13 @@ fn watchers_see_what_others_do() {
 fn who_may_not_watch() {
     let ours = Ours::start();
     let mut client = Client::connect(ours.address);
-    assert_eq!(
-        client.ask("mn\r\nwatch\r\n", "watch\r\n"),
-        "MN\r\nERROR cannot pipeline other commands before watch\r\n"
-    );
+    let pipelined = "ERROR cannot pipeline other commands before watch\r\n";
+    for watch in ["watch\r\n", "watch evictions\r\n", "watch nonsense\r\n"] {
+        let request = format!("get none\r\n{watch}");
+        assert_eq!(client.ask(&request, "watch\r\n"), format!("END\r\n{pipelined}"), "{watch}");
+    }
+    assert_eq!(client.ask("get none\r\nwatch nonsense noreply\r\nmn\r\n", "MN\r\n"), "END\r\nMN\r\n");
+    assert_eq!(client.ask("mn\r\nwatch nonsense\r\n", "ERROR\r\n"), "MN\r\nERROR\r\n");
     let mut watchers: Vec<_> = (0..20).map(|_| Client::connect(ours.address)).collect();
     for watcher in &mut watchers {
         assert_eq!(watcher.ask("watch evictions\r\n", "\r\n"), "OK\r\n");
@@ -247,10 +251,19 @@ fn who_may_not_watch() {
     assert_eq!(client.ask("watch\r\n", "\r\n"), "WATCHER_TOO_MANY log watcher limit reached\r\n");
     assert_eq!(client.ask("mn\r\n", "\r\n"), "MN\r\n", "and goes on");
     drop((watchers, client));
+    // An mn sends the answers before it: nothing is left that watch would stand behind.
+    let mut client = Client::connect(ours.address);
+    assert_eq!(client.ask("get none\r\nmn\r\nwatch\r\n", "OK\r\n"), "END\r\nMN\r\nOK\r\n");
+    drop(client);
     ours.stop();
     let ours = Ours::start_as(ROOM, ServerOptions { memcached_watch: false, ..ServerOptions::default() });
     let mut client = Client::connect(ours.address);
-    assert_eq!(client.ask("watch\r\n", "\r\n"), "CLIENT_ERROR watch commands not allowed\r\n");
+    let refused = "CLIENT_ERROR watch commands not allowed\r\n";
+    for (watch, before) in
+        [("watch\r\n", ""), ("watch nonsense\r\n", ""), ("get none\r\nwatch\r\n", "END\r\n")]
+    {
+        assert_eq!(client.ask(watch, "allowed\r\n"), format!("{before}{refused}"), "{watch}");
+    }
     drop(client);
     ours.stop();
 }
