@@ -25,7 +25,7 @@ use crate::shared::Shared;
 const WATCHERS_MAX: usize = 20;
 
 /// Most bytes that wait for a watcher: memcached's `watcher_logbuf_size`.
-const WAITING_BYTES_MAX: usize = 256 << 10;
+pub(super) const WAITING_BYTES_MAX: usize = 256 << 10;
 
 /// Classes of events, as bits.
 const FETCHES: u8 = 1;

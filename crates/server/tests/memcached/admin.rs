@@ -291,6 +291,46 @@ fn a_watcher_that_does_not_read_hurts_nobody() {
     ours.stop();
 }
 
+/// What exporters look for, with what is true here.
+#[test]
+fn settings_and_counts_have_the_names_that_exporters_read() {
+    let options =
+        ServerOptions { clients_bytes_max: 5 << 20, connection_operations: 50, ..ServerOptions::default() };
+    let ours = Ours::start_as(ROOM, options);
+    let mut client = Client::connect(ours.address);
+    let settings = client.ask("stats settings\r\n", "END\r\n");
+    for expected in [
+        "domain_socket NULL",
+        "umask 700",
+        "num_threads_per_udp 0",
+        "reqs_per_event 50",
+        "hashpower_init 0",
+        "slab_automove_ratio 0.00",
+        "slab_automove_window 0",
+        "slab_automove_freeratio 0.000",
+        "tail_repair_time 0",
+        "watcher_logbuf_size 262144",
+        "read_buf_mem_limit 5242880",
+        "ssl_enabled no",
+    ] {
+        assert!(settings.contains(&format!("STAT {expected}\r\n")), "no {expected} in\n{settings}");
+    }
+    assert!(!settings.contains("ssl_min_version"), "as of a memcached without TLS: {settings}");
+    let stats = client.ask("stats\r\n", "END\r\n");
+    for expected in [
+        "moves_to_cold 0",
+        "moves_to_warm 0",
+        "moves_within_lru 0",
+        "lru_bumps_dropped 0",
+        "unexpected_napi_ids 0",
+        "round_robin_fallback 0",
+    ] {
+        assert!(stats.contains(&format!("STAT {expected}\r\n")), "no {expected} in\n{stats}");
+    }
+    drop(client);
+    ours.stop();
+}
+
 #[test]
 fn connections_are_listed() {
     let ours = Ours::start();

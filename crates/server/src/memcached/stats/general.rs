@@ -12,7 +12,13 @@ use crate::protocol::Context;
 use crate::shared::Counters;
 
 /// What memcached counts and exporters read, of which there is none here.
-const NEVER: [&str; 29] = [
+const NEVER: [&str; 35] = [
+    "unexpected_napi_ids",
+    "round_robin_fallback",
+    "moves_to_cold",
+    "moves_to_warm",
+    "moves_within_lru",
+    "lru_bumps_dropped",
     "conn_yields",
     "listen_disabled_num",
     "time_in_listen_disabled_us",
@@ -66,6 +72,7 @@ pub(super) fn write(ctx: &Context<'_>, out: &mut Vec<u8>) {
     for (count, name) in COUNTS {
         reply::stat(out, name, counters.memcached.read(count));
     }
+    reply::stat(out, "read_buf_bytes", shared.limits.held.bytes());
     reply::stat(out, "bytes_read", read(&counters.bytes_in));
     reply::stat(out, "bytes_written", read(&counters.bytes_out));
     reply::stat(out, "limit_maxbytes", shared.dram_budget());

@@ -4,11 +4,20 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use terrace_protocol::memcached::reply;
 
+use crate::endpoint::{Endpoint, UNIX_MODE_DEFAULT};
 use crate::memcached::limits;
+use crate::memcached::watch::WAITING_BYTES_MAX;
 use crate::protocol::Context;
+use crate::tls::{ClientAuth, TlsOptions};
 
 /// What exporters read, of things that are not here.
-const ABSENT: [(&str, &str); 11] = [
+const ABSENT: [(&str, &str); 17] = [
+    ("num_threads_per_udp", "0"),
+    ("hashpower_init", "0"),
+    ("slab_automove_ratio", "0.00"),
+    ("slab_automove_window", "0"),
+    ("slab_automove_freeratio", "0.000"),
+    ("tail_repair_time", "0"),
     ("lru_crawler_sleep", "0"),
     ("lru_crawler_tocrawl", "0"),
     ("lru_maintainer_thread", "no"),
@@ -34,6 +43,10 @@ pub(super) fn write(ctx: &Context<'_>, out: &mut Vec<u8>) {
         reply::stat(out, "inter", address.ip());
     }
     reply::stat(out, "udpport", 0);
+    unix_socket(&options.memcached, out);
+    reply::stat(out, "reqs_per_event", options.connection_operations);
+    reply::stat(out, "watcher_logbuf_size", WAITING_BYTES_MAX);
+    reply::stat(out, "read_buf_mem_limit", ctx.shared.limits.clients_bytes.get().unwrap_or(0));
     reply::stat(out, "verbosity", state.verbosity.load(Relaxed));
     reply::stat(out, "evictions", if options.evicts { "on" } else { "off" });
     reply::stat(out, "shutdown_command", yes(options.shutdown_command && options.on_stop.is_some()));
@@ -58,4 +71,42 @@ pub(super) fn write(ctx: &Context<'_>, out: &mut Vec<u8>) {
         reply::stat(out, name, value);
     }
     reply::stat(out, "ssl_enabled", yes(options.tls.is_some()));
+    if let Some(tls) = &ctx.shared.tls {
+        certificates(&tls.options(), out);
+    }
+}
+
+/// The Unix socket, if there is one, and its permissions: memcached's default where there is none.
+fn unix_socket(endpoints: &[Endpoint], out: &mut Vec<u8>) {
+    let socket = endpoints.iter().find_map(|endpoint| match endpoint {
+        Endpoint::Unix { path, mode } => Some((path, mode)),
+        _ => None,
+    });
+    match socket {
+        Some((path, _)) => reply::stat(out, "domain_socket", path.display()),
+        None => reply::stat(out, "domain_socket", "NULL"),
+    }
+    let mode = socket.map_or(UNIX_MODE_DEFAULT, |(_, mode)| *mode);
+    reply::stat(out, "umask", format_args!("{mode:o}"));
+}
+
+/// TLS, as it is now: the files may be others than at the start.
+fn certificates(tls: &TlsOptions, out: &mut Vec<u8>) {
+    let key = tls.key_file.as_ref().unwrap_or(&tls.cert_file);
+    reply::stat(out, "ssl_chain_cert", tls.cert_file.display());
+    reply::stat(out, "ssl_key", key.display());
+    let mode = match tls.client_auth {
+        ClientAuth::No => 0,
+        ClientAuth::Optional => 1,
+        ClientAuth::Yes => 2,
+    };
+    reply::stat(out, "ssl_verify_mode", mode);
+    match &tls.ca_file {
+        Some(file) => reply::stat(out, "ssl_ca_cert", file.display()),
+        None => reply::stat(out, "ssl_ca_cert", "NULL"),
+    }
+    // PEM, as memcached numbers it.
+    reply::stat(out, "ssl_keyformat", 1);
+    reply::stat(out, "ssl_kernel_tls", "no");
+    reply::stat(out, "ssl_min_version", if tls.only_tls13 { "tlsv1.3" } else { "tlsv1.2" });
 }
