@@ -98,7 +98,7 @@ const CASES: &[(&str, &[&str])] = &[
     ),
     ("extstore item_size 512\r\nextstore free_memchunks 1\r\nextstore\r\n", &["OK", "ERROR", "ERROR"]),
     ("refresh_certs\r\nrefresh_certs noreply\r\n", &["refresh_certs", "refresh_certs noreply"]),
-    ("watch nonsense\r\nwatch noreply\r\n", &["ERROR", "silence"]),
+    ("watch nonsense\r\nwatch noreply\r\n", &["watch of no event", "watch of no event noreply"]),
 ];
 
 #[test]
