@@ -37,10 +37,17 @@ fn a_file_is_open_once_whatever_directory_comes_with_it() {
 
 #[test]
 fn a_file_in_the_place_of_the_directory_is_told() {
-    let memory = tempfile::tempdir_in("/dev/shm").unwrap();
     let home = tempfile::tempdir().unwrap();
     let file = home.path().join("file");
     std::fs::write(&file, b"").unwrap();
-    let error = open(memory.path(), &file).err().unwrap().to_string();
+    let options = Options {
+        dir: Some(file),
+        dram: Some(16 << 20),
+        ssd: Some(Tier { bytes: 64 << 20, place: None }),
+        durability: Durability::None,
+        background_threads: 0,
+        ..Options::default()
+    };
+    let error = terrace::open(options).err().unwrap().to_string();
     assert!(error.ends_with("file is a file, and not a directory for a store"), "{error}");
 }
