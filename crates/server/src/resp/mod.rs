@@ -33,6 +33,7 @@ mod part;
 pub(crate) mod payload;
 mod pubsub;
 mod scan;
+mod secrets;
 mod settings;
 mod state;
 mod stats;

@@ -4,7 +4,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::call::{Call, Outcome};
 use super::client::Client;
-use super::options::is;
+use super::secrets;
 use super::table::{Command, Flags};
 use crate::registry::flag;
 
@@ -41,18 +41,9 @@ pub(super) fn show(call: &Call<'_>, command: &Command) {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let (db, peer) = (call.client.db, call.client.peer.remote.clone());
     let mut line = format!("+{}.{:06} [{db} {peer}]", now.as_secs(), now.subsec_micros()).into_bytes();
-    let mut secrets = 0;
-    for (i, arg) in call.args.from(0).enumerate() {
+    for arg in secrets::shown(command.full_name, call.args) {
         line.push(b' ');
-        if secrets > 0 || command.name == "auth" && i > 0 {
-            line.extend_from_slice(b"\"(redacted)\"");
-            secrets -= usize::from(secrets > 0);
-        } else {
-            quote(arg, &mut line);
-        }
-        if command.name == "hello" && i > 0 && is(arg, "AUTH") {
-            secrets = 2;
-        }
+        quote(arg, &mut line);
     }
     line.extend_from_slice(b"\r\n");
     // With RESET it watches no more.

@@ -148,6 +148,42 @@ fn slow_commands_are_logged_with_their_arguments_where_all_are() {
 }
 
 #[test]
+fn slow_commands_are_logged_without_secrets() {
+    let ours = Ours::start();
+    let mut client = Client::connect(ours.address);
+    client.ask(&["CLIENT", "SETNAME", &"n".repeat(5000)]);
+    client.ask(&["CONFIG", "SET", "slowlog-log-slower-than", "0"]);
+    client.ask(&["AUTH", "default", "secret"]);
+    client.ask(&["HELLO", "2", "AUTH", "default", "secret"]);
+    client.ask(&["ACL", "SETUSER", "bob", ">secret"]);
+    client.ask(&["CONFIG", "SET", "hz", "10", "requirepass", "secret"]);
+    client.ask(&["MULTI"]);
+    client.ask(&["SET", "key", &"v".repeat(5000)]);
+    client.ask(&["EXEC"]);
+    let entries = array(client.ask(&["SLOWLOG", "GET", "-1"]));
+    let mut told = String::new();
+    for entry in entries {
+        let entry = array(entry);
+        let line: Vec<String> = array(entry[3].clone()).into_iter().map(text).collect();
+        told += &format!("{}\n", line.join(" "));
+        assert!(text(entry[5].clone()).len() <= 128, "a name's length is the client's choice");
+    }
+    let value = format!("SET key {}... (4872 more bytes)", "v".repeat(128));
+    for line in [
+        "AUTH (redacted) (redacted)",
+        "HELLO 2 AUTH (redacted) (redacted)",
+        "ACL SETUSER (redacted) (redacted)",
+        "CONFIG SET hz 10 requirepass (redacted)",
+        "MULTI",
+        &value,
+    ] {
+        assert!(told.lines().any(|told| told == line), "{line:?} is not in\n{told}");
+    }
+    assert!(!told.contains("secret") && !told.contains("EXEC"), "{told}");
+    ours.stop();
+}
+
+#[test]
 fn debug_does_what_clients_tests_need() {
     let ours = Ours::start_with(ServerOptions { debug_commands: true, ..ServerOptions::default() });
     let mut client = Client::connect(ours.address);
