@@ -180,7 +180,7 @@ pub(in crate::resp) fn authenticate(
         return Err(WRONG_PASSWORD.into());
     }
     if let Some(user) = user {
-        call.client.entry.labels.lock().user = String::from_utf8_lossy(name).into();
+        call.client.entry.relabel(|labels| labels.user = String::from_utf8_lossy(name).into());
         call.client.access.become_user(user);
     }
     Ok(())
