@@ -63,6 +63,8 @@ use mark::Mark;
 use step::{Answer, Step};
 use task::Unfinished;
 
+pub use config::check_parameter;
+pub(crate) use config::start_with;
 pub(crate) use connection::REDIS_VERSION;
 pub(crate) use state::State;
 

@@ -272,13 +272,62 @@ fn settings_are_changed_all_or_none_and_written_to_the_file() {
         ("protected-mode", "no", "no"),
         ("maxmemory-clients", "1gb", "1073741824"),
         ("tcp-keepalive", "60", "60"),
+        ("acllog-max-len", "7", "7"),
+        ("latency-monitor-threshold", "8", "8"),
+        ("latency-tracking", "no", "no"),
+        ("slowlog-log-slower-than", "-1", "-1"),
+        ("slowlog-max-len", "9", "9"),
+        ("tracking-table-max-keys", "10", "10"),
     ] {
         assert_eq!(client.ask(&["CONFIG", "SET", name, value]), ok(), "{name}");
         assert_eq!(get(&mut client, name), told);
+        assert_eq!(client.ask(&["CONFIG", "REWRITE"]), ok());
+        let written = std::fs::read_to_string(&path).unwrap().replace('"', "");
+        assert!(written.contains(&format!("\n{name} = {told}\n")), "{name} is not in {written}");
     }
+    client.ask(&["ACL", "SETUSER", "bob", "on"]);
+    let refused = text(client.ask(&["CONFIG", "REWRITE"]));
+    assert!(refused.contains("no place for users"), "{refused}");
+    client.ask(&["ACL", "DELUSER", "bob"]);
+    assert_eq!(client.ask(&["CONFIG", "REWRITE"]), ok());
     let refused = text(client.ask(&["CONFIG", "SET", "client-output-buffer-limit", "normal x 0 0"]));
     assert!(refused.contains("Error in hard, soft or soft_seconds"), "{refused}");
     ours.stop();
+}
+
+#[test]
+fn settings_hold_from_the_start() {
+    let limits = "normal 104857600 1048576 5 slave 0 0 0 pubsub 33554432 8388608 60";
+    let parameters = [
+        ("acllog-max-len", "7"),
+        ("client-output-buffer-limit", limits),
+        ("latency-monitor-threshold", "8"),
+        ("latency-tracking", "no"),
+        ("notify-keyspace-events", "AKE"),
+        ("slowlog-log-slower-than", "-1"),
+        ("slowlog-max-len", "9"),
+        ("tracking-table-max-keys", "10"),
+    ];
+    let owned = parameters.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    let ours = Ours::start_with(ServerOptions { parameters: owned.to_vec(), ..ServerOptions::default() });
+    let mut client = Client::connect(ours.address);
+    for (name, value) in parameters {
+        assert_eq!(array(client.ask(&["CONFIG", "GET", name])), [bulk(name), bulk(value)]);
+        assert_eq!(terrace_server::check_parameter(name, value), Ok(()));
+    }
+    ours.stop();
+    for (name, wrong, words) in [
+        ("slowlog-max-len", "-1", "between 0 and"),
+        ("slowlog-log-slower-than", "soon", "integer"),
+        ("latency-tracking", "on", "'yes' or 'no'"),
+        ("notify-keyspace-events", "KQ", "Use 'Ag$lshzxeKEtmdn'"),
+        ("client-output-buffer-limit", "normal 1", "Wrong number of arguments"),
+        ("nonsense", "1", "there is no parameter"),
+        ("port", "1", "immutable"),
+    ] {
+        let why = terrace_server::check_parameter(name, wrong).unwrap_err();
+        assert!(why.contains(words), "{name}: {why}");
+    }
 }
 
 #[test]

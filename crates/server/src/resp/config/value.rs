@@ -23,8 +23,8 @@ pub(super) enum Change {
     YesNo(fn(&Shared, bool) -> Result<(), String>),
     /// One of these words.
     Word(&'static [&'static str], fn(&Shared, &'static str) -> Result<(), String>),
-    /// Any text.
-    Text(fn(&Shared, &[u8]) -> Result<(), String>),
+    /// A text that the first accepts.
+    Text(fn(&[u8]) -> Result<(), String>, fn(&Shared, &[u8]) -> Result<(), String>),
     /// Of TLS: one of these words, or any text if there are none. All that one command sets are loaded together.
     Tls(&'static [&'static str], fn(&mut TlsOptions, &[u8]) -> Result<(), String>),
 }
@@ -62,7 +62,8 @@ impl Change {
             Self::Tls(words, _) if !words.is_empty() => {
                 one_of(words, text).map(|word| Value::Text(word.as_bytes().to_vec()))
             }
-            Self::Text(_) | Self::Tls(..) => Ok(Value::Text(text.to_vec())),
+            Self::Text(check, _) => check(text).map(|()| Value::Text(text.to_vec())),
+            Self::Tls(..) => Ok(Value::Text(text.to_vec())),
         }
     }
 
@@ -73,7 +74,7 @@ impl Change {
             (Self::Memory(_, set) | Self::Tier(set), Value::Bytes(bytes)) => set(shared, *bytes),
             (Self::YesNo(set), Value::YesNo(on)) => set(shared, *on),
             (Self::Word(_, set), Value::Word(word)) => set(shared, word),
-            (Self::Text(set), Value::Text(text)) => set(shared, text),
+            (Self::Text(_, set), Value::Text(text)) => set(shared, text),
             _ => Err("can't set immutable config".into()),
         }
     }
