@@ -305,6 +305,7 @@ impl<'a> Call<'a> {
     /// Answers when the batch has settled.
     pub fn late(&mut self, write: impl FnOnce(&mut Answer<'_>) + Send + 'static) -> Outcome {
         let end = self.batch.len() as u32;
-        self.answer(Step::Late { write: Box::new(write), end })
+        let command = self.client.ran.last().map(|ran| ran.id);
+        self.answer(Step::Late { write: Box::new(write), end, command })
     }
 }

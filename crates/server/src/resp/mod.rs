@@ -112,7 +112,7 @@ impl Protocol for Resp {
                 self.marks.push(Mark { steps: (0, 1), muted: true, notes_end: 0 });
             }
             match alone {
-                Alone::Answer(write) => self.steps.push(Step::Late { write, end: 0 }),
+                Alone::Answer(write) => self.steps.push(Step::Late { write, end: 0, command: None }),
                 swap => self.client.alone = Some(swap),
             }
             return Parsed { consumed: 0, commands: 1, next: Next::Alone };
@@ -256,6 +256,7 @@ impl Resp {
             encoder: Encoder::new(&mut out.bytes, self.client.answering),
             lent: &mut out.lent,
             entry: &self.client.entry,
+            ran: &self.client.ran,
             watching: Vec::new(),
             undone: None,
             unfinished: None,

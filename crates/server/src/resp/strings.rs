@@ -39,7 +39,11 @@ pub(super) fn values(answer: &mut Answer<'_>, first: u32, count: u32, begun: boo
     }
     for op in ops {
         match answer.reply(op as usize) {
-            Reply::Error(error) => answer.failed(error),
+            // Inside of the array, where no step counts it.
+            Reply::Error(error) => {
+                answer.ctx.shared.redis.stats.error(b"ERR");
+                answer.failed(error);
+            }
             reply => value(answer, reply),
         }
     }

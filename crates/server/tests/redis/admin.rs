@@ -184,6 +184,74 @@ fn slow_commands_are_logged_without_secrets() {
 }
 
 #[test]
+fn errors_found_when_a_command_is_done_are_counted_as_its_failures() {
+    let ours = Ours::start();
+    let mut client = Client::connect(ours.address);
+    client.ask(&["SET", "s", "string"]);
+    for (command, code) in [
+        (&["RENAME", "none", "b"][..], "ERR"),
+        (&["RENAME", "none", "none"], "ERR"),
+        (&["PFCOUNT", "s"], "WRONGTYPE"),
+        (&["PFCOUNT", "s", "none"], "WRONGTYPE"),
+        (&["GETEX", "s", "EX", "0"], "ERR"),
+        (&["INCRBYFLOAT", "s", "1"], "ERR"),
+        (&["INCR", "s"], "ERR"),
+        (&["RESTORE", "s", "0", "x"], "BUSYKEY"),
+        (&["SETRANGE", "s", "-1", "x"], "ERR"),
+        (&["CLIENT", "KILL", "1.1.1.1:1"], "ERR"),
+    ] {
+        client.ask(&["CONFIG", "RESETSTAT"]);
+        // Others that succeed stand around it, in one batch.
+        client.command(&["GET", "s"]);
+        client.command(command);
+        client.command(&["GET", "s"]);
+        client.answer();
+        assert!(matches!(client.answer(), Value::Error(_)), "{command:?}");
+        client.answer();
+        let info = text(client.ask(&["INFO", "everything"]));
+        let name = if command[0] == "CLIENT" { "client|kill".into() } else { command[0].to_lowercase() };
+        let stats =
+            |name: &str| info.lines().find(|line| line.starts_with(&format!("cmdstat_{name}:"))).unwrap();
+        assert!(stats(&name).ends_with("rejected_calls=0,failed_calls=1"), "{command:?}: {info}");
+        assert!(stats("get").ends_with("failed_calls=0"), "{command:?}: {info}");
+        assert!(info.contains(&format!("errorstat_{code}:count=1\r\n")), "{command:?}: {info}");
+        assert!(info.contains("total_error_replies:1\r\n"), "{command:?}: {info}");
+    }
+    ours.stop();
+}
+
+#[test]
+fn reads_count_as_hits_and_misses_and_nothing_else_does() {
+    let ours = Ours::start();
+    let mut client = Client::connect(ours.address);
+    client.ask(&["SET", "a", "1"]);
+    for (command, hits, misses) in [
+        (&["DEL", "none", "other"][..], 0, 0),
+        (&["UNLINK", "none"], 0, 0),
+        (&["EXPIRE", "none", "1"], 0, 0),
+        (&["PERSIST", "none"], 0, 0),
+        (&["SET", "a", "2", "GET"], 1, 0),
+        (&["SET", "a", "2", "NX", "GET"], 1, 0),
+        (&["SET", "b", "2", "GET"], 0, 1),
+        (&["GETSET", "a", "3"], 1, 0),
+        (&["GETSET", "c", "3"], 0, 1),
+        (&["GETEX", "a", "EX", "100"], 1, 0),
+        (&["GETEX", "none", "EX", "100"], 0, 1),
+        (&["GETDEL", "c"], 1, 0),
+        (&["GETDEL", "c"], 0, 1),
+        (&["MGET", "a", "none"], 1, 1),
+        (&["INCR", "a"], 0, 0),
+    ] {
+        client.ask(&["CONFIG", "RESETSTAT"]);
+        client.ask(command);
+        let info = text(client.ask(&["INFO", "stats"]));
+        let line = format!("keyspace_hits:{hits}\r\nkeyspace_misses:{misses}\r\n");
+        assert!(info.contains(&line), "{command:?}: {info}");
+    }
+    ours.stop();
+}
+
+#[test]
 fn debug_does_what_clients_tests_need() {
     let ours = Ours::start_with(ServerOptions { debug_commands: true, ..ServerOptions::default() });
     let mut client = Client::connect(ours.address);

@@ -44,6 +44,14 @@ pub(super) struct Ran {
     pub first: u32,
 }
 
+impl Ran {
+    /// The place of the command, among those that ran, that added this operation.
+    pub fn of(ran: &[Self], op: u32) -> Option<u16> {
+        let behind = ran.partition_point(|ran| ran.first <= op);
+        ran[..behind].last().map(|ran| ran.id)
+    }
+}
+
 /// Numbers of one command on one worker.
 #[derive(Default)]
 struct OfCommand {
