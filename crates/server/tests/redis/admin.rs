@@ -276,6 +276,38 @@ fn debug_does_what_clients_tests_need() {
 }
 
 #[test]
+fn writes_since_the_last_snapshot_are_counted() {
+    let ours = Ours::start();
+    let mut client = Client::connect(ours.address);
+    let told = |client: &mut Client, field: &str| {
+        let info = text(client.ask(&["INFO", "everything"]));
+        let value = info.lines().find_map(|line| line.strip_prefix(&format!("{field}:")).map(str::to_owned));
+        value.unwrap_or_else(|| panic!("{field} is not in {info}"))
+    };
+    assert_eq!(told(&mut client, "rdb_changes_since_last_save"), "0");
+    for command in
+        [&["MSET", "a", "1", "b", "2"][..], &["DEL", "a", "none"], &["GET", "b"], &["EXPIRE", "b", "9"]]
+    {
+        client.ask(command);
+    }
+    assert_eq!(told(&mut client, "rdb_changes_since_last_save"), "4");
+    assert_eq!(client.ask(&["SAVE"]), ok());
+    assert_eq!(told(&mut client, "rdb_changes_since_last_save"), "0");
+    client.ask(&["SET", "a", "1"]);
+    assert_eq!(told(&mut client, "rdb_changes_since_last_save"), "1");
+    let reads: u64 = told(&mut client, "total_reads_processed").parse().unwrap();
+    let writes: u64 = told(&mut client, "total_writes_processed").parse().unwrap();
+    assert!(reads >= 10 && writes >= 10, "{reads} {writes}");
+    assert!(told(&mut client, "os").starts_with("Linux "));
+    for zero in ["number_of_cached_scripts", "number_of_functions", "current_save_keys_total", "aof_rewrites"]
+    {
+        assert_eq!(told(&mut client, zero), "0");
+    }
+    assert!(told(&mut client, "used_cpu_user_main_thread").parse::<f64>().unwrap() >= 0.0);
+    ours.stop();
+}
+
+#[test]
 fn memory_and_time_are_told() {
     let ours = Ours::start();
     let mut client = Client::connect(ours.address);
