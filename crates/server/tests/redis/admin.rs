@@ -348,8 +348,8 @@ fn settings_are_changed_all_or_none_and_written_to_the_file() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("terrace.toml");
     std::fs::write(&path, "# mine\ntimeout = 5\nthreads = 2\n").unwrap();
-    let ours =
-        Ours::start_with(ServerOptions { config_file: Some(path.clone()), ..ServerOptions::default() });
+    let (config_file, dram_budget_bytes) = (Some(path.clone()), 1_000_000);
+    let ours = Ours::start_with(ServerOptions { config_file, dram_budget_bytes, ..ServerOptions::default() });
     let mut client = Client::connect(ours.address);
     let get = |client: &mut Client, name: &str| text(array(client.ask(&["CONFIG", "GET", name]))[1].clone());
     let before = get(&mut client, "timeout");
@@ -373,6 +373,7 @@ fn settings_are_changed_all_or_none_and_written_to_the_file() {
         ),
         ("protected-mode", "no", "no"),
         ("maxmemory-clients", "1gb", "1073741824"),
+        ("maxmemory-clients", "10%", "100000"),
         ("tcp-keepalive", "60", "60"),
         ("acllog-max-len", "7", "7"),
         ("latency-monitor-threshold", "8", "8"),
@@ -394,6 +395,12 @@ fn settings_are_changed_all_or_none_and_written_to_the_file() {
     assert_eq!(client.ask(&["CONFIG", "REWRITE"]), ok());
     let refused = text(client.ask(&["CONFIG", "SET", "client-output-buffer-limit", "normal x 0 0"]));
     assert!(refused.contains("Error in hard, soft or soft_seconds"), "{refused}");
+    for (value, words) in
+        [("101%", "less or equal to 100"), ("x%", "a memory or percent value"), ("-1", "percent")]
+    {
+        let refused = text(client.ask(&["CONFIG", "SET", "maxmemory-clients", value]));
+        assert!(refused.contains(words), "{refused}");
+    }
     ours.stop();
 }
 
