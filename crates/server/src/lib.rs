@@ -36,6 +36,7 @@ pub use endpoint::{Endpoint, UNIX_MODE_DEFAULT, unix_mode};
 pub use exchange::Exchange;
 pub use memcached::{MemcachedUsers, WrongUsers};
 pub use options::{ServerOptions, SoftLimit};
+pub use resp::check_parameter;
 pub use server::{Addresses, Server};
 pub use stop::{OnStop, StopKind};
 pub use tls::{ClientAuth, TlsOptions};

@@ -102,6 +102,8 @@ pub struct ServerOptions {
     pub acl_file: Option<PathBuf>,
     /// Whether Redis's `DEBUG` is allowed (Redis's `enable-debug-command`): for tests.
     pub debug_commands: bool,
+    /// Values of parameters of `CONFIG SET`, which hold from the start; [`check_parameter`](crate::check_parameter) checks one.
+    pub parameters: Vec<(String, String)>,
     /// The file that `CONFIG REWRITE` writes changes into.
     pub config_file: Option<PathBuf>,
     /// Users in the words of an ACL file, `user NAME RULE ...` each; only without such a file.
@@ -162,6 +164,7 @@ impl Default for ServerOptions {
             requirepass: String::new(),
             acl_file: None,
             debug_commands: false,
+            parameters: Vec::new(),
             config_file: None,
             users: Vec::new(),
             dram_budget_bytes: 0,

@@ -14,6 +14,7 @@ use crate::admin::Admin;
 use crate::endpoint::Endpoint;
 use crate::listener::ListeningSocket;
 use crate::options::ServerOptions;
+use crate::resp;
 use crate::shared::Shared;
 use crate::tls::Tls;
 use crate::worker::{Inbox, Worker};
@@ -96,6 +97,8 @@ impl Server {
             tls,
             ..Shared::alone(store, options)?
         });
+        resp::start_with(&shared, &shared.options.parameters)
+            .map_err(|why| io::Error::new(io::ErrorKind::InvalidInput, why))?;
         // From here on an error must end the threads that run already: the server's drop does.
         let mut server = Self {
             shared: Arc::clone(&shared),

@@ -174,6 +174,10 @@ pub(crate) struct Counters {
     pub commands: AtomicU64,
     /// Batches executed.
     pub batches: AtomicU64,
+    /// Times that bytes came from a connection.
+    pub reads: AtomicU64,
+    /// Times that bytes were sent to one.
+    pub writes: AtomicU64,
     /// Bytes received.
     pub bytes_in: AtomicU64,
     /// Bytes sent.

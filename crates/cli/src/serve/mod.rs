@@ -18,6 +18,7 @@ mod settings;
 mod shown;
 pub mod signals;
 mod sizing;
+mod watching;
 
 use std::path::PathBuf;
 use std::process::ExitCode;

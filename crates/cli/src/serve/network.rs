@@ -8,10 +8,11 @@ use std::time::Duration;
 
 use clap::Args;
 use terrace::Size;
-use terrace_server::{ClientAuth, Endpoint, ServerOptions, TlsOptions};
+use terrace_server::{ClientAuth, Endpoint, ServerOptions, TlsOptions, check_parameter};
 
 use super::listen::Listeners;
 use super::settings::Sources;
+use super::watching::{self, WatchingArgs};
 
 /// Flags about clients.
 #[derive(Debug, Default, Args)]
@@ -56,12 +57,15 @@ pub struct NetworkArgs {
     /// Close a connection whose unfinished command is longer, at most 1GiB [default: 1GiB]
     #[arg(long, value_name = "SIZE")]
     pub client_query_buffer_limit: Option<Size>,
-    /// Close a connection with more unsent bytes; 0: never [default: 1GiB]
+    /// Close a connection with more unsent bytes; 0: never; or, as in redis.conf, "normal HARD SOFT SECONDS pubsub HARD SOFT SECONDS" [default: 1GiB; for subscribers 32MiB, or 8MiB for 60 seconds]
     #[arg(long, value_name = "SIZE")]
-    pub client_output_buffer_limit: Option<Size>,
+    pub client_output_buffer_limit: Option<OutputLimit>,
     /// Bound on the buffers of all clients, above which those that hold most are closed; a percentage is of --dram; 0: none [default: half of --dram, from 256MiB to 1GiB, or a twentieth if that is more]
     #[arg(long, value_name = "SIZE")]
     pub maxmemory_clients: Option<Size>,
+    /// What is watched.
+    #[command(flatten)]
+    pub watching: WatchingArgs,
     /// Speak Redis's protocol in TLS on this port of each address of --redis, too
     #[arg(long, value_name = "PORT")]
     pub tls_port: Option<Count>,
@@ -123,6 +127,29 @@ impl Display for YesNo {
     }
 }
 
+/// Unsent bytes for which a connection is closed.
+#[derive(Clone, Debug, PartialEq)]
+pub enum OutputLimit {
+    /// So many, of one that subscribes to nothing.
+    Size(Size),
+    /// By class, in redis.conf's words.
+    ByClass(String),
+}
+
+impl FromStr for OutputLimit {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        if let Ok(size) = text.parse() {
+            return Ok(Self::Size(size));
+        }
+        check_parameter(OUTPUT_LIMIT, text).map(|()| Self::ByClass(text.to_owned())).map_err(|why| {
+            format!("{text:?}: expected a size such as 64MiB, or normal 1gb 0 0 pubsub 32mb 8mb 60: {why}")
+        })
+    }
+}
+
+const OUTPUT_LIMIT: &str = "client-output-buffer-limit";
+
 /// A password: logs don't show it.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Secret(pub String);
@@ -160,6 +187,7 @@ pub struct Network {
     client_query_buffer_limit: u64,
     client_output_buffer_limit: u64,
     maxmemory_clients: Option<Size>,
+    parameters: Vec<(&'static str, String)>,
     tls_port: Option<u16>,
     tls_cert_file: Option<PathBuf>,
     tls_key_file: Option<PathBuf>,
@@ -179,8 +207,8 @@ impl Network {
         use anyhow::ensure;
         let count = |flag, key, default| anyhow::Ok(from.get(flag, key)?.map_or(default, |Count(n)| n));
         let seconds = |flag, key, default| anyhow::Ok(from.get(flag, key)?.map_or(default, |Seconds(n)| n));
-        let size = |flag: Option<Size>, key: &str, default: u64, range: std::ops::RangeInclusive<u64>| {
-            let bytes = match from.get(flag, key)? {
+        let bytes = |size: Option<Size>, key: &str, default: u64, range: std::ops::RangeInclusive<u64>| {
+            let bytes = match size {
                 None => default,
                 Some(Size::Bytes(bytes)) => bytes,
                 Some(Size::Percent(_)) => {
@@ -189,6 +217,16 @@ impl Network {
             };
             ensure!(range.contains(&bytes), "--{key} must be {} to {} bytes", range.start(), range.end());
             Ok(bytes)
+        };
+        let size = |flag, key: &str, default, range| bytes(from.get(flag, key)?, key, default, range);
+        let mut parameters = watching::gather(from, args.watching)?;
+        let output_limit = match from.get(args.client_output_buffer_limit, OUTPUT_LIMIT)? {
+            Some(OutputLimit::Size(size)) => Some(size),
+            Some(OutputLimit::ByClass(text)) => {
+                parameters.push((OUTPUT_LIMIT, text));
+                None
+            }
+            None => None,
         };
         let tls_port = match from.get(args.tls_port, "tls-port")? {
             None | Some(Count(0)) => None,
@@ -222,13 +260,9 @@ impl Network {
                 COMMAND_BYTES_MAX,
                 1 << 20..=COMMAND_BYTES_MAX,
             )?,
-            client_output_buffer_limit: size(
-                args.client_output_buffer_limit,
-                "client-output-buffer-limit",
-                1 << 30,
-                0..=u64::MAX,
-            )?,
+            client_output_buffer_limit: bytes(output_limit, OUTPUT_LIMIT, 1 << 30, 0..=u64::MAX)?,
             maxmemory_clients: from.get(args.maxmemory_clients, "maxmemory-clients")?,
+            parameters,
             tls_port,
             tls_cert_file: from.get(args.tls_cert_file, "tls-cert-file")?,
             tls_key_file: from.get(args.tls_key_file, "tls-key-file")?,
@@ -282,6 +316,7 @@ impl Network {
             Some(size) => size.of(dram),
             None => clients_bytes_default(dram),
         };
+        let owned = |(name, value): &(&str, String)| ((*name).to_owned(), value.clone());
         let bytes = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
         let tls = self.tls_cert_file.as_ref().map(|cert_file| TlsOptions {
             cert_file: cert_file.clone(),
@@ -297,6 +332,7 @@ impl Network {
             requirepass: self.requirepass.0.clone(),
             acl_file: self.aclfile.clone(),
             debug_commands: self.enable_debug_command,
+            parameters: self.parameters.iter().map(owned).collect(),
             max_connections: self.maxclients as usize,
             argument_bytes_max: bytes(self.proto_max_bulk_len),
             memcached_value_bytes_max: bytes(self.max_item_size),
@@ -323,7 +359,6 @@ impl Network {
             ("proto-max-bulk-len", self.proto_max_bulk_len.to_string()),
             ("max-item-size", self.max_item_size.to_string()),
             ("client-query-buffer-limit", self.client_query_buffer_limit.to_string()),
-            ("client-output-buffer-limit", self.client_output_buffer_limit.to_string()),
             ("tls-auth-clients", self.tls_auth_clients.to_string()),
         ];
         let files = [
@@ -337,6 +372,10 @@ impl Network {
         lines.extend(
             files.into_iter().filter_map(|(key, file)| Some((key, file.as_ref()?.display().to_string()))),
         );
+        if !self.parameters.iter().any(|(name, _)| *name == OUTPUT_LIMIT) {
+            lines.push((OUTPUT_LIMIT, self.client_output_buffer_limit.to_string()));
+        }
+        lines.extend(self.parameters.iter().cloned());
         let password = Some(&self.requirepass.0).filter(|password| !password.is_empty());
         lines.extend(password.map(|password| ("requirepass", password.clone())));
         lines.extend(self.tls_port.map(|port| ("tls-port", port.to_string())));
@@ -376,6 +415,11 @@ mod tests {
         assert_eq!((options.clients_bytes_max, options.protected_mode), (100, false));
         assert_eq!((options.memcached_value_bytes_max, options.argument_bytes_max), (1 << 20, 2 << 20));
         assert_eq!((options.requirepass.as_str(), options.acl_file), ("secret", None));
+        let watched =
+            gathered("slowlog-max-len = 7\nclient-output-buffer-limit = \"pubsub 1mb 0 0\"").unwrap();
+        let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        let expected = [pair("slowlog-max-len", "7"), pair("client-output-buffer-limit", "pubsub 1mb 0 0")];
+        assert_eq!(watched.network.options(1000).parameters, expected);
         let with_users = gathered("aclfile = \"/acl\"").unwrap().network.options(1000);
         assert_eq!((with_users.requirepass.as_str(), with_users.acl_file), ("", Some("/acl".into())));
         assert!(!format!("{settings:?}").contains("secret"), "logs don't show it");
@@ -399,6 +443,11 @@ mod tests {
             ("protected-mode = \"on\"", "expected yes or no"),
             ("max-item-size = \"2GiB\"", "--max-item-size must be 1024 to 1073741824"),
             ("max-item-size = \"2%\"", "not a percentage"),
+            ("slowlog-max-len = -1", "--slowlog-max-len \"-1\": argument must be between 0"),
+            ("slowlog-log-slower-than = \"soon\"", "integer"),
+            ("notify-keyspace-events = \"KQ\"", "Use 'Ag$lshzxeKEtmdn'"),
+            ("latency-tracking = \"on\"", "'yes' or 'no'"),
+            ("client-output-buffer-limit = \"normal 1\"", "expected a size such as 64MiB"),
             ("tls-port = 7", "add --tls-cert-file"),
             ("tls-port = 70000", "0 to 65535"),
             ("tls-cert-file = \"a\"", "add --tls-auth-clients no"),

@@ -16,7 +16,7 @@ use super::network::Network;
 use crate::names;
 
 /// The keys of the configuration file; in the environment in capitals with underscores, behind `TERRACE_`.
-pub const KEYS: [&str; 38] = [
+pub const KEYS: [&str; 45] = [
     "dir",
     "redis",
     "memcached",
@@ -50,6 +50,13 @@ pub const KEYS: [&str; 38] = [
     "client-query-buffer-limit",
     "client-output-buffer-limit",
     "maxmemory-clients",
+    "notify-keyspace-events",
+    "slowlog-log-slower-than",
+    "slowlog-max-len",
+    "latency-monitor-threshold",
+    "latency-tracking",
+    "tracking-table-max-keys",
+    "acllog-max-len",
     "tls-port",
     "tls-cert-file",
     "tls-key-file",
@@ -442,6 +449,13 @@ mod tests {
             ("client-query-buffer-limit", "18MiB"),
             ("client-output-buffer-limit", "19MiB"),
             ("maxmemory-clients", "20%"),
+            ("notify-keyspace-events", "KEA"),
+            ("slowlog-log-slower-than", "22"),
+            ("slowlog-max-len", "23"),
+            ("latency-monitor-threshold", "24"),
+            ("latency-tracking", "no"),
+            ("tracking-table-max-keys", "25"),
+            ("acllog-max-len", "26"),
             ("tls-port", "21"),
             ("tls-cert-file", "/cert"),
             ("tls-key-file", "/key"),

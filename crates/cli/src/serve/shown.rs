@@ -87,7 +87,8 @@ mod tests {
                     background-threads = 2\nengine = \"tac\"\nplacement = \"anti-2\"\npolicy = \"lazy-lru/all\"\nswap = \"buf\"\nssd = \"2GiB\"\n\
                     dram-records = \"12.5%\"\npmem = \"1GiB@node:2\"\nprofile = \"optane-200\"\n\
                     durability = \"batch:7\"\nwhen-full = \"evict\"\ntls-port = 8\ntls-cert-file = \"/c\"\n\
-                    tls-ca-cert-file = \"/ca\"\nmaxmemory-clients = \"1.5%\"\nprotected-mode = \"no\"";
+                    tls-ca-cert-file = \"/ca\"\nmaxmemory-clients = \"1.5%\"\nprotected-mode = \"no\"\n\
+                    slowlog-log-slower-than = -1\nclient-output-buffer-limit = \"normal 1gb 0 0\"";
         let settings = gather_text(Default::default(), &|_| None, Some(text)).unwrap();
         let shown = settings.to_string();
         assert!(shown.contains("12.5%") && shown.contains("1073741824@node:2"), "{shown}");

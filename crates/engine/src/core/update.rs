@@ -107,7 +107,8 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
             match pass {
                 Pass::Done(answer) => {
                     self.drop_ahead(ahead.is_some() && !used_ahead);
-                    return Step::Done(self.reply(answer, meta, old_span, output));
+                    self.count_read(&op.kind, old_span);
+                    return Step::Done(self.reply(answer, meta, old_span.map(|(span, _)| span), output));
                 }
                 Pass::Read(address) => {
                     self.drop_ahead(ahead.is_some());
@@ -152,7 +153,7 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
     }
 
     /// One pass through the critical section. Returns also whether the extent written ahead is now referred to, the record's
-    /// metadata for an answer, and the old value's span in `output` where the answer shows it.
+    /// metadata for an answer, and where the answer shows the old value its span in `output` and its tier.
     #[expect(
         clippy::too_many_arguments,
         reason = "the state of one operation, split so that borrows stay apart"
@@ -166,7 +167,7 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
         known: &Known,
         ahead: &Option<Ahead>,
         output: &mut Vec<u8>,
-    ) -> (Pass, bool, Meta, Option<Span>) {
+    ) -> (Pass, bool, Meta, Option<(Span, u8)>) {
         let wants_value = needs_value(&op.kind) || matches!(op.kind, OpKind::Expire { .. });
         let want = if wants_value { Want::Value } else { Want::Head };
         let now_ms = self.now_ms();
@@ -406,7 +407,7 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
             (change, Pass::Done(answer))
         });
         self.old = old_bytes.into_inner();
-        (pass, used_ahead, meta, old_span)
+        (pass, used_ahead, meta, old_span.map(|span| (span, found.get().0.tier)))
     }
 
     /// A key that is too long can't be there, but may be asked for: reads and deletes miss.
@@ -441,12 +442,23 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
         }
     }
 
-    fn reply(&mut self, answer: Answer, meta: Meta, old: Option<Span>, output: &mut Vec<u8>) -> Reply {
+    /// Counts what asked for the old value: a hit where that lay, or a miss.
+    fn count_read(&mut self, kind: &OpKind, old: Option<(Span, u8)>) {
+        match (kind, old) {
+            (_, Some((_, tier))) => self.hits[usize::from(tier) % 3] += 1,
+            (
+                OpKind::Set { old_value: true, .. }
+                | OpKind::Delete { old_value: true, .. }
+                | OpKind::Expire { value: true, .. },
+                None,
+            ) => self.misses += 1,
+            _ => {}
+        }
+    }
+
+    fn reply(&self, answer: Answer, meta: Meta, old: Option<Span>, output: &mut Vec<u8>) -> Reply {
         match answer {
-            Answer::Miss => {
-                self.misses += 1;
-                Reply::Miss
-            }
+            Answer::Miss => Reply::Miss,
             Answer::Stored { .. } => Reply::Stored { version: meta.version, old },
             Answer::NotStored { present, .. } => Reply::NotStored { present, old },
             Answer::Deleted { .. } => Reply::Deleted { old },

@@ -45,7 +45,7 @@ pub(crate) struct Entry {
     pub subscriptions: Mutex<Subscriptions>,
     /// Of CLIENT TRACKING BCAST.
     pub prefixes: Mutex<BTreeSet<Name>>,
-    /// Names that it gave, and the like.
+    /// Names that it gave, and the like; changed by [`relabel`](Self::relabel).
     pub labels: Mutex<Labels>,
     /// When it sent its last bytes, in milliseconds since the Unix epoch.
     pub last_ms: AtomicU64,
@@ -152,6 +152,14 @@ impl Entry {
             watch: AtomicU32::new(0),
             flags: AtomicU32::new(0),
         })
+    }
+
+    /// Changes what it says of itself.
+    pub fn relabel(&self, change: impl FnOnce(&mut Labels)) {
+        let mut labels = self.labels.lock();
+        change(&mut labels);
+        let names = [&labels.name, &labels.library_name, &labels.library_version];
+        self.kept.names.store(names.map(|name| name.len()).iter().sum(), Relaxed);
     }
 
     /// Unique in this server's life.

@@ -14,6 +14,8 @@ pub(crate) struct Kept {
     pub subscriptions: AtomicUsize,
     /// Prefixes of CLIENT TRACKING.
     pub prefixes: AtomicUsize,
+    /// Names that the client gave itself and its library.
+    pub names: AtomicUsize,
 }
 
 impl Kept {
@@ -24,6 +26,7 @@ impl Kept {
 
     /// All of it.
     pub fn bytes(&self) -> usize {
-        self.of_transaction() + self.subscriptions.load(Relaxed) + self.prefixes.load(Relaxed)
+        let others = [&self.subscriptions, &self.prefixes, &self.names];
+        self.of_transaction() + others.into_iter().map(|bytes| bytes.load(Relaxed)).sum::<usize>()
     }
 }

@@ -33,7 +33,7 @@ mod tracking;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use parking_lot::Mutex;
 use terrace_engine::{Batch, Settled};
@@ -82,6 +82,8 @@ pub(crate) struct Registry {
     monitors: monitor::Monitors,
     /// Classes of events that are published.
     notified: AtomicU32,
+    /// Keys written by connections, each time.
+    changes: AtomicU64,
 }
 
 impl Registry {
@@ -98,6 +100,7 @@ impl Registry {
             noted: Noted::default(),
             monitors: Default::default(),
             notified: AtomicU32::new(0),
+            changes: AtomicU64::new(0),
         }
     }
 }
@@ -169,6 +172,11 @@ impl Registry {
         }
     }
 
+    /// How many writes of keys by connections have settled.
+    pub fn changes(&self) -> u64 {
+        self.changes.load(Relaxed)
+    }
+
     /// The connection with this id.
     pub fn find(&self, id: u64) -> Option<Arc<Entry>> {
         self.entries.lock().get(&id).cloned()
@@ -182,6 +190,11 @@ impl Registry {
     /// Operations of a connection have settled: tells those who want to hear of writes. What became of commands is told where
     /// these are answered, in their order; other protocols are told of here.
     pub fn settled(&self, batch: &Batch, proof: &Settled, ops: Range<usize>, by: &Entry, now_ms: u64) {
+        let is_change = |i: &usize| changes::is_change(&batch.op(*i).kind, batch.reply(*i, proof));
+        let changes = ops.clone().filter(is_change).count();
+        if changes > 0 {
+            self.changes.fetch_add(changes as u64, Relaxed);
+        }
         let wants = self.wants();
         if wants & want::NOTES != 0 {
             self.noted.settled(batch, proof, ops.clone());

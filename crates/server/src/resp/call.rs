@@ -12,7 +12,7 @@ use super::monitor;
 use super::pubsub;
 use super::stats::{self, Ran};
 use super::step::{Answer, Step};
-use super::table::{self, Command};
+use super::table::{self, Command, Flags};
 use super::{tracking, transaction};
 use crate::protocol::Context;
 use crate::registry::want;
@@ -83,8 +83,8 @@ impl<'a> Call<'a> {
         let first = self.batch.len();
         let redis = &self.ctx.shared.redis;
         self.client.ran.push(Ran { id: command.id, first: first as u32 });
-        if redis.settings.keeps_arguments() && self.client.kept.len() < stats::KEPT_MAX {
-            self.client.kept.push(stats::shortened(self.args));
+        if redis.settings.keeps_arguments() {
+            self.keep_arguments(command);
         }
         let ran = (command.handler)(self);
         if ran.is_err() {
@@ -94,6 +94,14 @@ impl<'a> Call<'a> {
             self.tell(command, first);
         }
         ran
+    }
+
+    /// Keeps the arguments of a command that runs, for the slow log.
+    #[cold]
+    fn keep_arguments(&mut self, command: &'static Command) {
+        if self.client.kept.len() < stats::KEPT_MAX && !command.flags.has(Flags::SKIP_SLOWLOG) {
+            self.client.kept.push(stats::shortened(command.full_name, self.args));
+        }
     }
 
     /// Tells others of a command that ran, whose operations are those from `first` on.
@@ -309,6 +317,7 @@ impl<'a> Call<'a> {
     /// Answers when the batch has settled.
     pub fn late(&mut self, write: impl FnOnce(&mut Answer<'_>) + Send + 'static) -> Outcome {
         let end = self.batch.len() as u32;
-        self.answer(Step::Late { write: Box::new(write), end })
+        let command = self.client.ran.last().map(|ran| ran.id);
+        self.answer(Step::Late { write: Box::new(write), end, command })
     }
 }

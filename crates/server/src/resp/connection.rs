@@ -5,7 +5,7 @@ use terrace_protocol::resp::{Version, parse_integer};
 
 use super::acl;
 use super::call::{Call, Outcome};
-use super::client::is_valid_name;
+use super::client::check_client_name;
 use super::error::arity;
 use super::options::is;
 use super::pubsub;
@@ -84,9 +84,7 @@ pub(super) fn hello(call: &mut Call<'_>) -> Outcome {
             at += 3;
         } else if is(word, "SETNAME") && left >= 1 {
             let given = call.arg(at + 1);
-            if !is_valid_name(given) {
-                return Err(super::client::INVALID_NAME.into());
-            }
+            check_client_name(given)?;
             name = Some(given);
             at += 2;
         } else {

@@ -35,6 +35,7 @@ mod patterns;
 pub(crate) mod payload;
 mod pubsub;
 mod scan;
+mod secrets;
 mod settings;
 mod state;
 mod stats;
@@ -65,6 +66,8 @@ use mark::Mark;
 use step::{Answer, Step};
 use task::Unfinished;
 
+pub use config::check_parameter;
+pub(crate) use config::start_with;
 pub(crate) use connection::REDIS_VERSION;
 pub(crate) use state::State;
 
@@ -113,7 +116,7 @@ impl Protocol for Resp {
                 self.marks.push(Mark { steps: (0, 1), muted: true, notes_end: 0 });
             }
             match alone {
-                Alone::Answer(write) => self.steps.push(Step::Late { write, end: 0 }),
+                Alone::Answer(write) => self.steps.push(Step::Late { write, end: 0, command: None }),
                 swap => self.client.alone = Some(swap),
             }
             return Parsed { consumed: 0, commands: 1, next: Next::Alone };
@@ -259,6 +262,7 @@ impl Resp {
             lent: &mut out.lent,
             effort: &mut self.client.effort,
             entry: &self.client.entry,
+            ran: &self.client.ran,
             watching: Vec::new(),
             undone: None,
             unfinished: None,

@@ -6,7 +6,7 @@ use terrace_protocol::resp::Args;
 
 use super::call::{Call, Outcome};
 use super::client::Client;
-use super::options::is;
+use super::secrets;
 use super::table::{Command, Flags};
 use crate::registry::flag;
 
@@ -45,32 +45,23 @@ pub(super) fn show(call: &Call<'_>, command: &Command) {
     let mut line = format!("+{}.{:06} [{db} {peer}]", now.as_secs(), now.subsec_micros()).into_bytes();
     // Who may have no more waiting is closed for it, and need not see the rest.
     let most = call.ctx.shared.connections.push_bytes_max();
-    append(call.args, command.name, most, &mut line);
+    append(call.args, command.full_name, most, &mut line);
     line.extend_from_slice(b"\r\n");
     // With RESET it watches no more.
     let except = (command.name == "reset").then_some(call.client.peer.id);
     call.ctx.shared.connections.show_command(line, except);
 }
 
-/// Appends a command's arguments, its secrets aside; no more than it takes to be longer than `most`.
-fn append(args: Args<'_>, command: &str, most: usize, line: &mut Vec<u8>) {
-    let mut secrets = 0;
-    for (i, arg) in args.from(0).enumerate() {
+/// Appends the arguments of the command with this full name, its secrets aside; no more than it takes to be longer than `most`.
+fn append(args: Args<'_>, command: &'static str, most: usize, line: &mut Vec<u8>) {
+    for arg in secrets::shown(command, args) {
         if line.len() > most {
             return;
         }
         line.push(b' ');
-        if secrets > 0 || command == "auth" && i > 0 {
-            line.extend_from_slice(b"\"(redacted)\"");
-            secrets -= usize::from(secrets > 0);
-        } else {
-            // What is quoted is no shorter.
-            let room = most.saturating_sub(line.len()).saturating_add(1);
-            quote(&arg[..arg.len().min(room)], line);
-        }
-        if command == "hello" && i > 0 && is(arg, "AUTH") {
-            secrets = 2;
-        }
+        // What is quoted is no shorter.
+        let room = most.saturating_sub(line.len()).saturating_add(1);
+        quote(&arg[..arg.len().min(room)], line);
     }
 }
 

@@ -53,13 +53,23 @@ pub(super) fn set(call: &Call<'_>) -> Result<SetOptions, Refusal> {
     Ok(SetOptions { condition: condition.unwrap_or(Condition::Always), expiry, get })
 }
 
-/// Reads the option of GETEX, from argument 2 on; none keeps the expiry.
+/// Reads the options of GETEX, from argument 2 on; none keeps the expiry. One may be said again: the last number counts.
 pub(super) fn getex(call: &Call<'_>) -> Result<Expiry, Refusal> {
-    match call.args.len() {
-        2 => Ok(Expiry::Keep),
-        3 if is(call.arg(2), "PERSIST") => Ok(Expiry::Clear),
-        4 => moment(call, 3, unit(call, 2)?),
-        _ => Err(SYNTAX.into()),
+    let (mut expiry, mut number, mut at) = (None, 0, 2);
+    while at < call.args.len() {
+        if is(call.arg(at), "PERSIST") {
+            only(&mut expiry, None)?;
+        } else {
+            only(&mut expiry, Some(unit(call, at)?))?;
+            at += 1;
+            number = at;
+        }
+        at += 1;
+    }
+    match expiry {
+        None => Ok(Expiry::Keep),
+        Some(None) => Ok(Expiry::Clear),
+        Some(Some(unit)) => moment(call, number, unit),
     }
 }
 

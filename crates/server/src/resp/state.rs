@@ -21,6 +21,8 @@ pub(crate) struct State {
     pub stats: Stats,
     /// When the last snapshot was written, or the server started, in seconds since the Unix epoch.
     pub saved_s: AtomicU64,
+    /// [`Registry::changes`](crate::registry::Registry::changes) as it was when that snapshot was begun.
+    pub saved_changes: AtomicU64,
     /// Rates that `INFO` tells.
     pub rates: Rates,
     /// How a client ends the server.
@@ -40,6 +42,7 @@ impl State {
             settings: Settings::default(),
             stats: Stats::default(),
             saved_s: AtomicU64::new(wall_clock_ms() / 1000),
+            saved_changes: AtomicU64::new(0),
             rates: Rates::default(),
             shutdown: Shutdown::default(),
         })

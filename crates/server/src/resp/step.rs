@@ -6,6 +6,7 @@ use terrace_engine::{Batch, OpError, Reply, Settled, Span};
 use terrace_protocol::resp::{Encoder, Version};
 
 use super::error::{Refusal, of_operation};
+use super::stats::Ran;
 use super::strings;
 use super::task::Unfinished;
 use super::transaction::{self, Transaction, Watched};
@@ -30,8 +31,8 @@ pub(super) enum Step {
     Many { first: u32, count: u32, show: fn(&mut Answer<'_>, std::ops::Range<usize>) },
     /// With the values of `count` operations; the head is written if it was `begun` with those before them.
     Values { first: u32, count: u32, begun: bool },
-    /// In any other way; its operations are before `end`.
-    Late { write: WriteLate, end: u32 },
+    /// In any other way; its operations are before `end`, and `command` is its place in the table, if it has one.
+    Late { write: WriteLate, end: u32, command: Option<u16> },
     /// When the task is done; nothing is planned behind it.
     Task { op: u32, task: Unfinished },
     /// As an array of these, unless the operation `guard` ended the transaction.
@@ -40,6 +41,17 @@ pub(super) enum Step {
     Deferred(Box<Transaction>),
     /// Nothing itself; what follows is written in this version.
     Version(Version),
+}
+
+/// Whose a step is.
+#[derive(Clone, Copy)]
+enum Source {
+    /// Of a command that has counted itself as failed, if it did, or that no table has.
+    Counted,
+    /// Of the command that added this operation.
+    Op(u32),
+    /// Of the one with this place.
+    Command(u16),
 }
 
 /// Writes an answer in its own way.
@@ -59,6 +71,8 @@ pub(super) struct Answer<'a> {
     pub unfinished: Option<Unfinished>,
     /// The connection that is answered.
     pub entry: &'a Arc<Entry>,
+    /// The commands that ran.
+    pub ran: &'a [Ran],
     /// Keys that are watched from now on.
     pub watching: Vec<Watched>,
     /// A transaction did not happen: what the connection had chosen before it holds again.
@@ -83,13 +97,29 @@ impl Step {
         end as usize
     }
 
-    /// Writes the answer.
+    /// Writes the answer, and counts it if it is an error.
     pub fn write(self, answer: &mut Answer<'_>) {
+        let start = answer.encoder.buffer().len();
+        let source = self.source();
+        self.write_uncounted(answer);
+        if answer.encoder.buffer().get(start) == Some(&b'-') {
+            answer.count_error(start, source);
+        }
+    }
+
+    fn source(&self) -> Source {
         match self {
-            Self::Error(refusal) => {
-                answer.ctx.shared.redis.stats.error(&refusal.0);
-                answer.encoder.error(&refusal.0);
-            }
+            Self::One { op, .. } | Self::Task { op, .. } => Source::Op(*op),
+            Self::Many { first, .. } | Self::Values { first, .. } => Source::Op(*first),
+            Self::Late { command: Some(command), .. } => Source::Command(*command),
+            Self::Transaction(planned) => planned.guard.map_or(Source::Counted, Source::Op),
+            _ => Source::Counted,
+        }
+    }
+
+    fn write_uncounted(self, answer: &mut Answer<'_>) {
+        match self {
+            Self::Error(refusal) => answer.encoder.error(&refusal.0),
             Self::Simple(text) => answer.encoder.simple(text),
             Self::Integer(number) => answer.encoder.integer(number),
             Self::Bulk(Some(bytes)) => answer.encoder.bulk(&bytes),
@@ -129,8 +159,21 @@ impl Answer<'_> {
     /// Writes an operation's error.
     pub fn failed(&mut self, error: OpError) {
         let text = of_operation(error);
-        self.ctx.shared.redis.stats.error(text.as_bytes());
         self.encoder.error(text.as_bytes());
+    }
+
+    /// Counts the error that is written from `start` on, and the command as failed.
+    #[cold]
+    fn count_error(&mut self, start: usize, source: Source) {
+        let stats = &self.ctx.shared.redis.stats;
+        let written = self.encoder.buffer();
+        let line = written[start + 1..].split(|byte| *byte == b'\r').next().unwrap_or_default();
+        stats.error(line);
+        match source {
+            Source::Counted => {}
+            Source::Op(op) => Ran::of(self.ran, op).into_iter().for_each(|command| stats.failed(command)),
+            Source::Command(command) => stats.failed(command),
+        }
     }
 
     /// Writes bytes of the batch.

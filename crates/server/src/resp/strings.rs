@@ -39,7 +39,11 @@ pub(super) fn values(answer: &mut Answer<'_>, first: u32, count: u32, begun: boo
     }
     for op in ops {
         match answer.reply(op as usize) {
-            Reply::Error(error) => answer.failed(error),
+            // Inside of the array, where no step counts it.
+            Reply::Error(error) => {
+                answer.ctx.shared.redis.stats.error(b"ERR");
+                answer.failed(error);
+            }
             reply => value(answer, reply),
         }
     }
@@ -48,11 +52,23 @@ pub(super) fn values(answer: &mut Answer<'_>, first: u32, count: u32, begun: boo
 pub(super) fn getex(call: &mut Call<'_>) -> Outcome {
     let kind = match options::getex(call) {
         Ok(Expiry::Keep) => READ,
+        Ok(Expiry::Clear) => return read_and_persist(call),
         Ok(expiry) => OpKind::Expire { expiry, condition: terrace_engine::ExpireIf::Always, value: true },
         Err(refusal) if *refusal.0 == *SYNTAX.as_bytes() => return Err(refusal),
         Err(refusal) => return refuse_if_present(call, refusal),
     };
     call.one(call.arg(1), kind, value)
+}
+
+/// `GETEX key PERSIST`: a key without an expiry is only read, and nobody is told of a change.
+fn read_and_persist(call: &mut Call<'_>) -> Outcome {
+    let first = call.batch.len() as u32;
+    call.atomic(|call| {
+        call.push(call.arg(1), READ);
+        let condition = terrace_engine::ExpireIf::Some;
+        call.push(call.arg(1), OpKind::Expire { expiry: Expiry::Clear, condition, value: false });
+    });
+    call.answer(Step::Many { first, count: 2, show: |answer, ops| value(answer, answer.reply(ops.start)) })
 }
 
 /// Of a key that is not there Redis says so before it reads the number.

@@ -203,4 +203,19 @@ mod tests {
             assert!(arguments.iter().all(|argument| !argument.name().is_empty()), "{}", command.full_name);
         }
     }
+
+    #[test]
+    fn every_argument_of_the_table_has_a_name() {
+        fn check(arguments: &[Argument<'_>], command: &str) {
+            for argument in arguments {
+                assert!(!argument.name().is_empty() && argument.token != Some(""), "{command}: {argument:?}");
+                check(&argument.inner, command);
+            }
+        }
+        for command in &crate::resp::table::COMMANDS {
+            check(&parse(command.syntax), command.full_name);
+        }
+        let hello = parse(crate::resp::table::named(b"hello").unwrap().syntax);
+        assert!(format!("{hello:?}").contains("token: Some(\"AUTH\")"), "{hello:?}");
+    }
 }

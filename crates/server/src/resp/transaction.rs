@@ -266,7 +266,7 @@ impl Before {
     pub fn restore(self, client: &mut Client) {
         (client.db, client.version, client.access) = (self.db, self.version, self.access);
         client.entry.db.store(self.db, Relaxed);
-        *client.entry.labels.lock() = self.labels;
+        client.entry.relabel(|labels| *labels = self.labels);
     }
 }
 

@@ -121,7 +121,9 @@ impl Snapshots {
         let ticket = Arc::<Ticket>::default();
         let told = Arc::clone(&ticket);
         let run = move || {
-            let mut finish = Finish { shared, ticket: told, outcome: Err("its thread panicked".into()) };
+            let changes = shared.connections.changes();
+            let outcome = Err("its thread panicked".into());
+            let mut finish = Finish { shared, ticket: told, changes, outcome };
             finish.outcome = take::take(&finish.shared);
         };
         let thread = std::thread::Builder::new().name("snapshot".into()).spawn(run);
@@ -154,6 +156,8 @@ impl Snapshots {
 struct Finish {
     shared: Arc<Shared>,
     ticket: Arc<Ticket>,
+    /// How many writes there had been when it began.
+    changes: u64,
     outcome: Result<(), String>,
 }
 
@@ -162,7 +166,9 @@ impl Drop for Finish {
         let snapshots = &self.shared.snapshots;
         // Before it counts as ended: who sees that asks for this.
         if self.outcome.is_ok() {
-            self.shared.redis.saved_s.store(wall_clock_ms() / 1000, Relaxed);
+            let redis = &self.shared.redis;
+            redis.saved_s.store(wall_clock_ms() / 1000, Relaxed);
+            redis.saved_changes.store(self.changes, Relaxed);
         }
         {
             let mut state = snapshots.state.lock();

@@ -205,7 +205,8 @@ impl Worker {
         connection.readable |= event.is_readable() || event.is_read_closed() || event.is_error();
         connection.read_closed |= event.is_read_closed() || event.is_error();
         if event.is_writable() {
-            Counters::add(&self.shared.counters.bytes_out, connection.flush(ctx.now_ms));
+            let sent = connection.flush(ctx.now_ms);
+            self.count_sent(sent, usize::from(sent > 0));
         }
         self.after(key, ctx);
     }
@@ -226,6 +227,11 @@ impl Worker {
             connection.queued = true;
             self.ready.push_back(key);
         }
+    }
+
+    fn count_sent(&self, bytes: usize, writes: usize) {
+        Counters::add(&self.shared.counters.bytes_out, bytes);
+        Counters::add(&self.shared.counters.writes, writes);
     }
 
     fn close(&mut self, key: usize) {
@@ -270,7 +276,7 @@ impl Worker {
             crate::memcached::add_due_flush(&mut flight.batch, ctx);
             flight.flush = !flight.batch.is_empty();
         }
-        let (mut bytes, mut commands) = (0, 0);
+        let (mut bytes, mut reads, mut commands) = (0, 0, 0);
         let mut alone = Vec::new();
         let mut ends = false;
         for _ in 0..self.ready.len() {
@@ -284,6 +290,7 @@ impl Worker {
                 let taken = connection.take(&mut flight.batch, ctx, &mut self.input);
                 self.holding |= connection.paused;
                 bytes += taken.bytes;
+                reads += usize::from(taken.bytes > 0);
                 commands += taken.commands;
                 // What takes many turns is the last of its batch, and keeps nobody behind it waiting.
                 ends = connection.is_long();
@@ -296,6 +303,7 @@ impl Worker {
         }
         let counters = &self.shared.counters;
         Counters::add(&counters.bytes_in, bytes);
+        Counters::add(&counters.reads, reads);
         Counters::add(&counters.commands, commands);
         if flight.members.is_empty() && flight.batch.is_empty() {
             self.spare.push(flight);
@@ -345,7 +353,7 @@ impl Worker {
     }
 
     fn answer(&mut self, mut flight: Flight, proof: &Settled, ctx: &Context<'_>) {
-        let mut sent = 0;
+        let (mut sent, mut writes) = (0, 0);
         let elapsed = flight.started.map_or(Duration::ZERO, |started| started.elapsed());
         let ctx = &Context { elapsed_us: elapsed.as_micros() as u64, ..*ctx };
         if std::mem::take(&mut flight.flush) {
@@ -354,14 +362,15 @@ impl Worker {
         let (mut members, mut needed) = (std::mem::take(&mut flight.members), None);
         members.retain(|&key| {
             let connection = &mut self.connections[key];
-            sent += connection.answer(&flight.batch, proof, ctx, &mut self.output, &mut needed);
+            let bytes = connection.answer(&flight.batch, proof, ctx, &mut self.output, &mut needed);
+            (sent, writes) = (sent + bytes, writes + usize::from(bytes > 0));
             let waits = connection.waiting;
             connection.parked_bytes = 0;
             self.after(key, ctx);
             waits
         });
         flight.members = members;
-        Counters::add(&self.shared.counters.bytes_out, sent);
+        self.count_sent(sent, writes);
         self.output.clear();
         self.output.bytes.shrink_to(KEEP_OUTPUT_BYTES);
         if !flight.batch.is_whole() {
@@ -389,15 +398,16 @@ impl Worker {
 
     /// Looks at the connections that others have something for.
     fn look(&mut self, ctx: &Context<'_>) {
-        let mut sent = 0;
+        let (mut sent, mut writes) = (0, 0);
         for (key, id) in self.inbox.take_nudges() {
             let found = self.connections.get_mut(key).filter(|connection| connection.entry.id() == id);
             if let Some(connection) = found {
-                sent += connection.look(ctx, &mut self.output);
+                let bytes = connection.look(ctx, &mut self.output);
+                (sent, writes) = (sent + bytes, writes + usize::from(bytes > 0));
                 self.after(key, ctx);
             }
         }
-        Counters::add(&self.shared.counters.bytes_out, sent);
+        self.count_sent(sent, writes);
         self.output.clear();
         self.output.bytes.shrink_to(KEEP_OUTPUT_BYTES);
     }

@@ -57,12 +57,21 @@ fn changes_reach_connections_that_are_there() {
 fn refusals_are_logged() {
     let ours = Ours::start();
     let (mut admin, mut bob) = (Client::connect(ours.address), Client::connect(ours.address));
-    admin.ask(&["ACL", "SETUSER", "bob", "on", ">pw", "~x", "+get"]);
+    admin
+        .ask(&["ACL", "SETUSER", "bob", "on", ">pw", "~x", "+get", "+client", "+multi", "+exec", "+discard"]);
     bob.ask(&["AUTH", "bob", "wrong"]);
     bob.ask(&["AUTH", "bob", "pw"]);
     bob.ask(&["GET", "y"]);
     bob.ask(&["GET", "y"]);
+    bob.ask(&["CLIENT", "SETNAME", &"n".repeat(5000)]);
     bob.ask(&["CONFIG", "GET", "*"]);
+    bob.ask(&["MULTI"]);
+    bob.ask(&["GET", "y"]);
+    bob.ask(&["DISCARD"]);
+    bob.ask(&["MULTI"]);
+    bob.ask(&["GET", "x"]);
+    admin.ask(&["ACL", "SETUSER", "bob", "-get"]);
+    bob.ask(&["EXEC"]);
     admin.ask(&["HELLO", "3"]);
     let Value::Array(entries) = admin.ask(&["ACL", "LOG"]) else { panic!("no log") };
     let told: Vec<Vec<(Value, Value)>> = entries
@@ -75,16 +84,23 @@ fn refusals_are_logged() {
     let field = |entry: usize, name: &str| {
         told[entry].iter().find(|(key, _)| *key == bulk(name)).map(|(_, value)| value.clone()).unwrap()
     };
-    assert_eq!(told.len(), 3);
-    for (entry, reason, object, count) in
-        [(0, "command", "config|get", 1), (1, "key", "y", 2), (2, "auth", "AUTH", 1)]
-    {
+    assert_eq!(told.len(), 5);
+    for (entry, reason, object, count, context, command) in [
+        (0, "command", "get", 1, "multi", "exec"),
+        (1, "key", "y", 1, "multi", "get"),
+        (2, "command", "config|get", 1, "toplevel", "config|get"),
+        (3, "key", "y", 2, "toplevel", "get"),
+        (4, "auth", "AUTH", 1, "toplevel", "auth"),
+    ] {
         assert_eq!(field(entry, "reason"), bulk(reason));
         assert_eq!(field(entry, "object"), bulk(object));
         assert_eq!(field(entry, "count"), Value::Integer(count));
+        assert_eq!(field(entry, "context"), bulk(context));
         assert_eq!(field(entry, "username"), bulk("bob"));
         let Value::Bulk(client) = field(entry, "client-info") else { panic!("no client") };
-        assert!(client.starts_with(b"id="));
+        let client = String::from_utf8(client).unwrap();
+        assert!(client.starts_with("id=") && client.contains(&format!(" cmd={command} user=")), "{client}");
+        assert!(client.len() < 1000, "a name's length is the client's choice");
     }
     ours.stop();
 }

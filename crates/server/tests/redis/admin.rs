@@ -148,6 +148,110 @@ fn slow_commands_are_logged_with_their_arguments_where_all_are() {
 }
 
 #[test]
+fn slow_commands_are_logged_without_secrets() {
+    let ours = Ours::start();
+    let mut client = Client::connect(ours.address);
+    client.ask(&["CLIENT", "SETNAME", &"n".repeat(5000)]);
+    client.ask(&["CONFIG", "SET", "slowlog-log-slower-than", "0"]);
+    client.ask(&["AUTH", "default", "secret"]);
+    client.ask(&["HELLO", "2", "AUTH", "default", "secret"]);
+    client.ask(&["ACL", "SETUSER", "bob", ">secret"]);
+    client.ask(&["CONFIG", "SET", "hz", "10", "requirepass", "secret"]);
+    client.ask(&["MULTI"]);
+    client.ask(&["SET", "key", &"v".repeat(5000)]);
+    client.ask(&["EXEC"]);
+    let entries = array(client.ask(&["SLOWLOG", "GET", "-1"]));
+    let mut told = String::new();
+    for entry in entries {
+        let entry = array(entry);
+        let line: Vec<String> = array(entry[3].clone()).into_iter().map(text).collect();
+        told += &format!("{}\n", line.join(" "));
+        assert!(text(entry[5].clone()).len() <= 128, "a name's length is the client's choice");
+    }
+    let value = format!("SET key {}... (4872 more bytes)", "v".repeat(128));
+    for line in [
+        "AUTH (redacted) (redacted)",
+        "HELLO 2 AUTH (redacted) (redacted)",
+        "ACL SETUSER (redacted) (redacted)",
+        "CONFIG SET hz 10 requirepass (redacted)",
+        "MULTI",
+        &value,
+    ] {
+        assert!(told.lines().any(|told| told == line), "{line:?} is not in\n{told}");
+    }
+    assert!(!told.contains("secret") && !told.contains("EXEC"), "{told}");
+    ours.stop();
+}
+
+#[test]
+fn errors_found_when_a_command_is_done_are_counted_as_its_failures() {
+    let ours = Ours::start();
+    let mut client = Client::connect(ours.address);
+    client.ask(&["SET", "s", "string"]);
+    for (command, code) in [
+        (&["RENAME", "none", "b"][..], "ERR"),
+        (&["RENAME", "none", "none"], "ERR"),
+        (&["PFCOUNT", "s"], "WRONGTYPE"),
+        (&["PFCOUNT", "s", "none"], "WRONGTYPE"),
+        (&["GETEX", "s", "EX", "0"], "ERR"),
+        (&["INCRBYFLOAT", "s", "1"], "ERR"),
+        (&["INCR", "s"], "ERR"),
+        (&["RESTORE", "s", "0", "x"], "BUSYKEY"),
+        (&["SETRANGE", "s", "-1", "x"], "ERR"),
+        (&["CLIENT", "KILL", "1.1.1.1:1"], "ERR"),
+    ] {
+        client.ask(&["CONFIG", "RESETSTAT"]);
+        // Others that succeed stand around it, in one batch.
+        client.command(&["GET", "s"]);
+        client.command(command);
+        client.command(&["GET", "s"]);
+        client.answer();
+        assert!(matches!(client.answer(), Value::Error(_)), "{command:?}");
+        client.answer();
+        let info = text(client.ask(&["INFO", "everything"]));
+        let name = if command[0] == "CLIENT" { "client|kill".into() } else { command[0].to_lowercase() };
+        let stats =
+            |name: &str| info.lines().find(|line| line.starts_with(&format!("cmdstat_{name}:"))).unwrap();
+        assert!(stats(&name).ends_with("rejected_calls=0,failed_calls=1"), "{command:?}: {info}");
+        assert!(stats("get").ends_with("failed_calls=0"), "{command:?}: {info}");
+        assert!(info.contains(&format!("errorstat_{code}:count=1\r\n")), "{command:?}: {info}");
+        assert!(info.contains("total_error_replies:1\r\n"), "{command:?}: {info}");
+    }
+    ours.stop();
+}
+
+#[test]
+fn reads_count_as_hits_and_misses_and_nothing_else_does() {
+    let ours = Ours::start();
+    let mut client = Client::connect(ours.address);
+    client.ask(&["SET", "a", "1"]);
+    for (command, hits, misses) in [
+        (&["DEL", "none", "other"][..], 0, 0),
+        (&["UNLINK", "none"], 0, 0),
+        (&["EXPIRE", "none", "1"], 0, 0),
+        (&["PERSIST", "none"], 0, 0),
+        (&["SET", "a", "2", "GET"], 1, 0),
+        (&["SET", "a", "2", "NX", "GET"], 1, 0),
+        (&["SET", "b", "2", "GET"], 0, 1),
+        (&["GETSET", "a", "3"], 1, 0),
+        (&["GETSET", "c", "3"], 0, 1),
+        (&["GETEX", "a", "EX", "100"], 1, 0),
+        (&["GETEX", "none", "EX", "100"], 0, 1),
+        (&["GETDEL", "c"], 1, 0),
+        (&["GETDEL", "c"], 0, 1),
+        (&["MGET", "a", "none"], 1, 1),
+        (&["INCR", "a"], 0, 0),
+    ] {
+        client.ask(&["CONFIG", "RESETSTAT"]);
+        client.ask(command);
+        let info = text(client.ask(&["INFO", "stats"]));
+        let line = format!("keyspace_hits:{hits}\r\nkeyspace_misses:{misses}\r\n");
+        assert!(info.contains(&line), "{command:?}: {info}");
+    }
+    ours.stop();
+}
+
+#[test]
 fn debug_does_what_clients_tests_need() {
     let ours = Ours::start_with(ServerOptions { debug_commands: true, ..ServerOptions::default() });
     let mut client = Client::connect(ours.address);
@@ -157,7 +261,6 @@ fn debug_does_what_clients_tests_need() {
         &["SET-ACTIVE-EXPIRE", "0"],
         &["QUICKLIST-PACKED-THRESHOLD", "1k"],
         &["RELOAD"],
-        &["JMAP"],
         &["CHANGE-REPL-ID"],
     ] {
         assert_eq!(client.ask(&[&["DEBUG"], fine].concat()), ok(), "{fine:?}");
@@ -165,9 +268,44 @@ fn debug_does_what_clients_tests_need() {
     assert!(text(client.ask(&["DEBUG", "OBJECT", "a"])).contains("serializedlength:5"));
     assert_eq!(client.ask(&["DEBUG", "OBJECT", "none"]), error("ERR no such key"));
     assert_eq!(client.ask(&["DEBUG", "ERROR", "MINE this is it"]), error("MINE this is it"));
-    let unknown = "ERR unknown subcommand or wrong number of arguments for 'SEGFAULT'. Try DEBUG HELP.";
-    assert_eq!(client.ask(&["DEBUG", "SEGFAULT"]), error(unknown));
+    for unknown in ["SEGFAULT", "JMAP", "LOADAOF"] {
+        let refused =
+            format!("ERR unknown subcommand or wrong number of arguments for '{unknown}'. Try DEBUG HELP.");
+        assert_eq!(client.ask(&["DEBUG", unknown]), error(&refused));
+    }
     assert!(!array(client.ask(&["DEBUG", "HELP"])).is_empty());
+    ours.stop();
+}
+
+#[test]
+fn writes_since_the_last_snapshot_are_counted() {
+    let ours = Ours::start();
+    let mut client = Client::connect(ours.address);
+    let told = |client: &mut Client, field: &str| {
+        let info = text(client.ask(&["INFO", "everything"]));
+        let value = info.lines().find_map(|line| line.strip_prefix(&format!("{field}:")).map(str::to_owned));
+        value.unwrap_or_else(|| panic!("{field} is not in {info}"))
+    };
+    assert_eq!(told(&mut client, "rdb_changes_since_last_save"), "0");
+    for command in
+        [&["MSET", "a", "1", "b", "2"][..], &["DEL", "a", "none"], &["GET", "b"], &["EXPIRE", "b", "9"]]
+    {
+        client.ask(command);
+    }
+    assert_eq!(told(&mut client, "rdb_changes_since_last_save"), "4");
+    assert_eq!(client.ask(&["SAVE"]), ok());
+    assert_eq!(told(&mut client, "rdb_changes_since_last_save"), "0");
+    client.ask(&["SET", "a", "1"]);
+    assert_eq!(told(&mut client, "rdb_changes_since_last_save"), "1");
+    let reads: u64 = told(&mut client, "total_reads_processed").parse().unwrap();
+    let writes: u64 = told(&mut client, "total_writes_processed").parse().unwrap();
+    assert!(reads >= 10 && writes >= 10, "{reads} {writes}");
+    assert!(told(&mut client, "os").starts_with("Linux "));
+    for zero in ["number_of_cached_scripts", "number_of_functions", "current_save_keys_total", "aof_rewrites"]
+    {
+        assert_eq!(told(&mut client, zero), "0");
+    }
+    assert!(told(&mut client, "used_cpu_user_main_thread").parse::<f64>().unwrap() >= 0.0);
     ours.stop();
 }
 
@@ -210,8 +348,8 @@ fn settings_are_changed_all_or_none_and_written_to_the_file() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("terrace.toml");
     std::fs::write(&path, "# mine\ntimeout = 5\nthreads = 2\n").unwrap();
-    let ours =
-        Ours::start_with(ServerOptions { config_file: Some(path.clone()), ..ServerOptions::default() });
+    let (config_file, dram_budget_bytes) = (Some(path.clone()), 1_000_000);
+    let ours = Ours::start_with(ServerOptions { config_file, dram_budget_bytes, ..ServerOptions::default() });
     let mut client = Client::connect(ours.address);
     let get = |client: &mut Client, name: &str| text(array(client.ask(&["CONFIG", "GET", name]))[1].clone());
     let before = get(&mut client, "timeout");
@@ -235,14 +373,70 @@ fn settings_are_changed_all_or_none_and_written_to_the_file() {
         ),
         ("protected-mode", "no", "no"),
         ("maxmemory-clients", "1gb", "1073741824"),
+        ("maxmemory-clients", "10%", "100000"),
         ("tcp-keepalive", "60", "60"),
+        ("acllog-max-len", "7", "7"),
+        ("latency-monitor-threshold", "8", "8"),
+        ("latency-tracking", "no", "no"),
+        ("slowlog-log-slower-than", "-1", "-1"),
+        ("slowlog-max-len", "9", "9"),
+        ("tracking-table-max-keys", "10", "10"),
     ] {
         assert_eq!(client.ask(&["CONFIG", "SET", name, value]), ok(), "{name}");
         assert_eq!(get(&mut client, name), told);
+        assert_eq!(client.ask(&["CONFIG", "REWRITE"]), ok());
+        let written = std::fs::read_to_string(&path).unwrap().replace('"', "");
+        assert!(written.contains(&format!("\n{name} = {told}\n")), "{name} is not in {written}");
     }
+    client.ask(&["ACL", "SETUSER", "bob", "on"]);
+    let refused = text(client.ask(&["CONFIG", "REWRITE"]));
+    assert!(refused.contains("no place for users"), "{refused}");
+    client.ask(&["ACL", "DELUSER", "bob"]);
+    assert_eq!(client.ask(&["CONFIG", "REWRITE"]), ok());
     let refused = text(client.ask(&["CONFIG", "SET", "client-output-buffer-limit", "normal x 0 0"]));
     assert!(refused.contains("Error in hard, soft or soft_seconds"), "{refused}");
+    for (value, words) in
+        [("101%", "less or equal to 100"), ("x%", "a memory or percent value"), ("-1", "percent")]
+    {
+        let refused = text(client.ask(&["CONFIG", "SET", "maxmemory-clients", value]));
+        assert!(refused.contains(words), "{refused}");
+    }
     ours.stop();
+}
+
+#[test]
+fn settings_hold_from_the_start() {
+    let limits = "normal 104857600 1048576 5 slave 0 0 0 pubsub 33554432 8388608 60";
+    let parameters = [
+        ("acllog-max-len", "7"),
+        ("client-output-buffer-limit", limits),
+        ("latency-monitor-threshold", "8"),
+        ("latency-tracking", "no"),
+        ("notify-keyspace-events", "AKE"),
+        ("slowlog-log-slower-than", "-1"),
+        ("slowlog-max-len", "9"),
+        ("tracking-table-max-keys", "10"),
+    ];
+    let owned = parameters.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    let ours = Ours::start_with(ServerOptions { parameters: owned.to_vec(), ..ServerOptions::default() });
+    let mut client = Client::connect(ours.address);
+    for (name, value) in parameters {
+        assert_eq!(array(client.ask(&["CONFIG", "GET", name])), [bulk(name), bulk(value)]);
+        assert_eq!(terrace_server::check_parameter(name, value), Ok(()));
+    }
+    ours.stop();
+    for (name, wrong, words) in [
+        ("slowlog-max-len", "-1", "between 0 and"),
+        ("slowlog-log-slower-than", "soon", "integer"),
+        ("latency-tracking", "on", "'yes' or 'no'"),
+        ("notify-keyspace-events", "KQ", "Use 'Ag$lshzxeKEtmdn'"),
+        ("client-output-buffer-limit", "normal 1", "Wrong number of arguments"),
+        ("nonsense", "1", "there is no parameter"),
+        ("port", "1", "immutable"),
+    ] {
+        let why = terrace_server::check_parameter(name, wrong).unwrap_err();
+        assert!(why.contains(words), "{name}: {why}");
+    }
 }
 
 #[test]

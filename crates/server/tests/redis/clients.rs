@@ -122,11 +122,19 @@ fn writes_are_held(address: SocketAddr) {
     assert_eq!(one.answer(), Value::Null);
     let mut three = Client::connect(address);
     three.command(&["PUBLISH", "x", "1"]);
+    let mut four = Client::connect(address);
+    four.command(&["PFCOUNT", "x"]);
+    // A transaction is held if it writes.
+    for command in ["MULTI", "GET held", "EXEC"] {
+        two.send(format!("{command}\r\n").as_bytes());
+    }
+    assert_eq!((two.answer(), two.answer()), (ok(), Value::Simple(b"QUEUED".to_vec())));
+    assert_eq!(two.answer(), Value::Array(vec![Value::Null]));
     assert_eq!(two.ask(&["GET", "held"]), Value::Null);
     assert_eq!(two.ask(&["CLIENT", "UNPAUSE"]), ok());
     assert_eq!(one.answer(), ok());
     assert_eq!(one.answer(), bulk("1"));
-    assert_eq!(three.answer(), number(0));
+    assert_eq!((three.answer(), four.answer()), (number(0), number(0)));
     assert_eq!(one.ask(&["DEL", "held"]), number(1));
 }
 

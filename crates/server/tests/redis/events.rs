@@ -37,6 +37,8 @@ const CHANGES: &[(&str, &str)] = &[
     ("PERSIST a", ""),
     ("GETEX a EX 100", "expire:a"),
     ("GETEX a PERSIST", "persist:a"),
+    ("GETEX a PERSIST", ""),
+    ("GETEX n PERSIST", "keymiss:n"),
     ("GETEX a", ""),
     ("EXPIRE a 100", "expire:a"),
     ("EXPIRE a -1", "del:a"),

@@ -53,6 +53,25 @@ fn what_is_kept_is_told() {
 }
 
 #[test]
+fn names_are_bounded_and_told() {
+    let ours = Ours::start();
+    let mut client = Client::connect(ours.address);
+    let before = told(&mut client, "tot-mem=");
+    let (longest, longer) = ("n".repeat(64 << 10), "n".repeat((64 << 10) + 1));
+    assert_eq!(client.ask(&["CLIENT", "SETNAME", &longest]), ok());
+    assert_eq!(client.ask(&["CLIENT", "SETINFO", "lib-name", &longest]), ok());
+    assert_eq!(client.ask(&["CLIENT", "SETINFO", "LIB-VER", &longest]), ok());
+    assert!(told(&mut client, "tot-mem=") >= before + 3 * longest.len());
+    let refused = |what: &str| error(&format!("ERR {what} cannot be longer than 65536 bytes"));
+    assert_eq!(client.ask(&["CLIENT", "SETNAME", &longer]), refused("Client names"));
+    assert_eq!(client.ask(&["HELLO", "3", "SETNAME", &longer]), refused("Client names"));
+    assert_eq!(client.ask(&["CLIENT", "SETINFO", "lib-name", &longer]), refused("lib-name"));
+    assert_eq!(client.ask(&["CLIENT", "SETNAME", ""]), ok());
+    assert!(told(&mut client, "tot-mem=") < before + 3 * longest.len());
+    ours.stop();
+}
+
+#[test]
 fn what_is_kept_counts_as_memory_of_clients() {
     let ours = Ours::start_with(ServerOptions { clients_bytes_max: 4 << 20, ..ServerOptions::default() });
     let mut witness = Client::connect(ours.address);

@@ -3,12 +3,11 @@
 use std::sync::Arc;
 
 use crate::resp::call::{Call, Outcome};
-use crate::resp::client::Client;
 use crate::resp::error::Refusal;
 use crate::resp::table::{Command, Flags};
 
 use super::Acl;
-use super::log::{Entry, Reason};
+use super::log::{Entry, NAME_BYTES_MAX, Reason};
 use super::selector::Denied;
 use super::user::{DEFAULT, User};
 
@@ -119,7 +118,7 @@ pub(in crate::resp) fn check(call: &mut Call<'_>, command: &'static Command) -> 
                 Denied::Key(at) => (Reason::Key, args[at]),
                 Denied::Channel(at) => (Reason::Channel, args[at]),
             };
-            note(call.client, call.ctx, reason, object, &user.name);
+            note(call, reason, object, &user.name);
             Err(refusal(denied, command))
         }
     }
@@ -140,11 +139,17 @@ fn refusal(denied: Denied, command: &Command) -> Refusal {
 }
 
 /// Writes what was refused into the log.
-fn note(client: &Client, ctx: &crate::protocol::Context<'_>, reason: Reason, object: &[u8], user: &[u8]) {
+fn note(call: &Call<'_>, reason: Reason, object: &[u8], user: &[u8]) {
+    let (client, ctx) = (&*call.client, call.ctx);
     client.tell();
+    // What waits in a transaction runs in EXEC's name.
+    let in_exec = call.batch.is_atomic() || client.defers;
+    let command = if in_exec { "exec" } else { call.name };
     let mut line = Vec::new();
-    crate::resp::client::line(&client.entry, ctx.now_ms, &mut line);
-    let entry = Entry::new(reason, object, user, String::from_utf8_lossy(&line).into_owned(), ctx.now_ms);
+    crate::resp::client::line_of(&client.entry, command, NAME_BYTES_MAX, ctx.now_ms, &mut line);
+    let line = String::from_utf8_lossy(&line).into_owned();
+    let in_multi = in_exec || client.transaction.is_some();
+    let entry = Entry::new(reason, in_multi, object, user, line, ctx.now_ms);
     let redis = &ctx.shared.redis;
     redis.acl.log.lock().add(entry, redis.settings.acl_log_max());
 }
@@ -176,11 +181,11 @@ pub(in crate::resp) fn authenticate(
     // A user who is not there costs as much as one who is.
     let nobody = User::new(name, 0);
     if !user.as_deref().unwrap_or(&nobody).admits(password) {
-        note(call.client, call.ctx, Reason::Auth, object.as_bytes(), name);
+        note(call, Reason::Auth, object.as_bytes(), name);
         return Err(WRONG_PASSWORD.into());
     }
     if let Some(user) = user {
-        call.client.entry.labels.lock().user = String::from_utf8_lossy(name).into();
+        call.client.entry.relabel(|labels| labels.user = String::from_utf8_lossy(name).into());
         call.client.access.become_user(user);
     }
     Ok(())

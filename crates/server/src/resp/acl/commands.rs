@@ -169,7 +169,7 @@ pub(in crate::resp) fn log(call: &mut Call<'_>) -> Outcome {
             encoder.map(10);
             encoder.bulk(b"count");
             encoder.integer(entry.count as i64);
-            let context = "toplevel";
+            let context = if entry.in_multi { "multi" } else { "toplevel" };
             for (name, value) in [
                 ("reason", entry.reason.name().as_bytes()),
                 ("context", context.as_bytes()),

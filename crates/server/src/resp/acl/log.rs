@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 
 /// Refusals of one kind that are no further apart than this are counted in one entry.
 const SAME_WITHIN_MS: u64 = 60_000;
-/// Longer objects are cut: an entry must not cost what a client chose.
-const OBJECT_BYTES_MAX: usize = 256;
+/// Longer objects and names are cut: an entry must not cost what a client chose.
+pub(super) const NAME_BYTES_MAX: usize = 256;
 
 /// Why something was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,6 +33,8 @@ pub(in crate::resp) struct Entry {
     pub id: u64,
     pub count: u64,
     pub reason: Reason,
+    /// Inside of a transaction.
+    pub in_multi: bool,
     pub object: Box<[u8]>,
     pub user: Box<[u8]>,
     /// The connection that was refused last, as `CLIENT LIST` tells it.
@@ -42,11 +44,28 @@ pub(in crate::resp) struct Entry {
 }
 
 impl Entry {
-    /// An entry for one refusal.
-    pub fn new(reason: Reason, object: &[u8], user: &[u8], client: String, now_ms: u64) -> Self {
-        let cut = |bytes: &[u8]| -> Box<[u8]> { bytes[..bytes.len().min(OBJECT_BYTES_MAX)].into() };
+    /// An entry for one refusal; the names in `client` are cut already.
+    pub fn new(
+        reason: Reason,
+        in_multi: bool,
+        object: &[u8],
+        user: &[u8],
+        client: String,
+        now_ms: u64,
+    ) -> Self {
+        let cut = |bytes: &[u8]| -> Box<[u8]> { bytes[..bytes.len().min(NAME_BYTES_MAX)].into() };
         let (object, user) = (cut(object), cut(user));
-        Self { id: 0, count: 1, reason, object, user, client, created_ms: now_ms, updated_ms: now_ms }
+        Self {
+            id: 0,
+            count: 1,
+            reason,
+            in_multi,
+            object,
+            user,
+            client,
+            created_ms: now_ms,
+            updated_ms: now_ms,
+        }
     }
 }
 
@@ -64,7 +83,7 @@ impl Log {
     pub fn add(&mut self, mut entry: Entry, max: usize) {
         self.denied[entry.reason as usize] += 1;
         let same = |old: &Entry| {
-            old.reason == entry.reason
+            (old.reason, old.in_multi) == (entry.reason, entry.in_multi)
                 && old.object == entry.object
                 && old.user == entry.user
                 && entry.updated_ms.saturating_sub(old.updated_ms) <= SAME_WITHIN_MS
@@ -102,7 +121,7 @@ mod tests {
     fn the_same_in_short_order_is_one_entry() {
         let mut log = Log::default();
         let mut add = |reason, object: &str, now_ms| {
-            log.add(Entry::new(reason, object.as_bytes(), b"u", String::new(), now_ms), 3);
+            log.add(Entry::new(reason, false, object.as_bytes(), b"u", String::new(), now_ms), 3);
         };
         add(Reason::Key, "a", 0);
         add(Reason::Key, "b", 1);
@@ -112,7 +131,7 @@ mod tests {
         assert_eq!(told, [(0, &b"a"[..], 2), (1, b"b", 1)]);
         assert_eq!((entries[0].created_ms, entries[0].updated_ms), (0, 2));
         let mut add = |reason, object: &str, now_ms| {
-            log.add(Entry::new(reason, object.as_bytes(), b"u", String::new(), now_ms), 3);
+            log.add(Entry::new(reason, false, object.as_bytes(), b"u", String::new(), now_ms), 3);
         };
         add(Reason::Key, "a", 70_000);
         add(Reason::Command, "a", 70_000);

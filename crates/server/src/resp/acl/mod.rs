@@ -45,6 +45,8 @@ pub(crate) struct Acl {
     required: Mutex<Vec<u8>>,
     /// Where `ACL SAVE` and `ACL LOAD` keep the users.
     file: Option<PathBuf>,
+    /// Lines at the start described users.
+    has_lines: bool,
     pub(super) log: Mutex<log::Log>,
 }
 
@@ -64,6 +66,7 @@ impl Acl {
             next_id: AtomicU64::new(2),
             required: Mutex::new(required.to_vec()),
             file,
+            has_lines: !lines.is_empty(),
             log: Mutex::default(),
         };
         if acl.file.is_some() {
@@ -105,6 +108,18 @@ impl Acl {
     /// Whether connections need no password: the default user asks for none. A server that is open to the network asks this.
     pub fn is_open(&self) -> bool {
         self.user(DEFAULT).is_some_and(|user| user.is_open())
+    }
+
+    /// Whether a restart knows less of users than there is: nothing keeps them, and there is more than a default user with the
+    /// password of `requirepass`.
+    pub fn are_users_lost(&self) -> bool {
+        if self.file.is_some() || self.has_lines {
+            return false;
+        }
+        let mut default = User::default(0);
+        default.require(&self.required());
+        let users = self.users.read();
+        users.len() > 1 || users.get(DEFAULT).is_none_or(|user| !user.is_like(&default))
     }
 
     /// The password that `requirepass` set last; empty for none.

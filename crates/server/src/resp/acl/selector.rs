@@ -4,7 +4,10 @@
 use std::fmt::Write;
 
 use crate::resp::glob;
-use crate::resp::table::{COMMAND_COUNT, COMMANDS, Categories, Command, Flags, category, keys_of, named};
+use crate::resp::table::{
+    COMMAND_COUNT, COMMANDS, Categories, Command, Flags, category, has_subs_elsewhere, is_elsewhere, keys_of,
+    named,
+};
 
 use super::rules::{Wrong, has_spaces};
 
@@ -138,7 +141,7 @@ impl Selector {
                 (_, [b'-', b'@', name @ ..]) => self.change_category(name, false)?,
                 (_, [b'+', name @ ..]) => self.allow(name)?,
                 (_, [b'-', name @ ..]) => {
-                    self.change(named(name).ok_or(Wrong::Unknown)?, false);
+                    self.change(known(name)?, false);
                     self.remember(name, false);
                 }
                 _ => return Err(Wrong::Syntax),
@@ -210,23 +213,26 @@ impl Selector {
     fn allow(&mut self, name: &[u8]) -> Result<(), Wrong> {
         let bar = name.iter().rposition(|byte| *byte == b'|');
         let (container, behind) = bar.map_or((name, None), |bar| (&name[..bar], Some(&name[bar + 1..])));
-        let command = named(container).ok_or(Wrong::Unknown)?;
-        match behind {
-            None => self.change(command, true),
-            Some(_) if command.parent != crate::resp::table::TOP => return Err(Wrong::FirstArgumentOfSub),
-            Some(b"") => return Err(Wrong::Syntax),
-            Some(sub) if command.is_container() => self.change(command.sub(sub).ok_or(Wrong::Unknown)?, true),
-            Some(argument) => self.first_args.push((command.id, argument.into())),
+        let command = known(container)?;
+        match (command, behind) {
+            (_, None) => self.change(command, true),
+            (_, Some(_)) if container.contains(&b'|') => return Err(Wrong::FirstArgumentOfSub),
+            (_, Some(b"")) => return Err(Wrong::Syntax),
+            (_, Some(_)) if command.is_some_and(Command::is_container) || has_subs_elsewhere(container) => {
+                self.change(known(name)?, true);
+            }
+            (Some(command), Some(argument)) => self.first_args.push((command.id, argument.into())),
+            (None, Some(_)) => {}
         }
         self.remember(name, true);
         Ok(())
     }
 
-    /// A command with all its subcommands.
-    fn change(&mut self, command: &Command, allowed: bool) {
-        for each in std::iter::once(command).chain(command.subcommands()) {
-            self.set(each.id, allowed);
-        }
+    /// A command with all its subcommands, if it is one of the table.
+    fn change(&mut self, command: Option<&Command>, allowed: bool) {
+        let all =
+            command.into_iter().flat_map(|command| std::iter::once(command).chain(command.subcommands()));
+        all.for_each(|each| self.set(each.id, allowed));
     }
 
     fn set(&mut self, id: u16, allowed: bool) {
@@ -296,6 +302,15 @@ impl Selector {
         }
         parts.push(self.commands_text().into_bytes());
         parts.join(&b' ')
+    }
+}
+
+/// The command of this name in lower case; `None` if Redis has it, and the table does not.
+fn known(name: &[u8]) -> Result<Option<&'static Command>, Wrong> {
+    match named(name) {
+        None if is_elsewhere(name) => Ok(None),
+        None => Err(Wrong::Unknown),
+        command => Ok(command),
     }
 }
 
@@ -386,6 +401,24 @@ mod tests {
     }
 
     #[test]
+    fn commands_that_only_redis_has_are_kept_in_rules() {
+        for text in [
+            "+@all -eval -script|load -migrate -xinfo",
+            "-@all +lpush +script +script|load +xinfo|stream +hget|field +cluster|addslots",
+        ] {
+            assert_eq!(selector(text).commands_text(), text);
+        }
+        assert_eq!(
+            selector("+EVAL +xinfo|stream -xinfo +Lpush|x +lpush").commands_text(),
+            "-@all +eval -xinfo +lpush"
+        );
+        assert!(
+            selector("allkeys allchannels +@all -eval").is_everything(),
+            "nothing that there is is refused"
+        );
+    }
+
+    #[test]
     fn wrong_rules() {
         let mut all = Selector::everything();
         assert_eq!(all.apply(b"~x"), Err(Wrong::KeysBehindAll));
@@ -404,6 +437,11 @@ mod tests {
             ("+@nosuch", Wrong::Unknown),
             ("+client|nosuch", Wrong::Unknown),
             ("-select|0", Wrong::Unknown),
+            ("-lpush|x", Wrong::Unknown),
+            ("+script|nosuch", Wrong::Unknown),
+            ("+xinfo|nosuch", Wrong::Unknown),
+            ("+script|load|x", Wrong::FirstArgumentOfSub),
+            ("+lpush|", Wrong::Syntax),
             ("+client|", Wrong::Syntax),
             ("+config|get|x", Wrong::FirstArgumentOfSub),
         ] {

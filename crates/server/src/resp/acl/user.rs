@@ -112,8 +112,7 @@ impl User {
                 [b'(', inner @ .., b')'] => {
                     let mut selector = Selector::default();
                     for rule in inner.split(|byte| *byte == b' ').filter(|rule| !rule.is_empty()) {
-                        // Redis does not say what is wrong inside either.
-                        selector.apply(rule).map_err(|_| Wrong::Syntax)?;
+                        selector.apply(rule)?;
                     }
                     self.selectors.push(selector);
                 }

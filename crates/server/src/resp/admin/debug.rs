@@ -33,8 +33,7 @@ pub(in crate::resp) fn debug(call: &mut Call<'_>) -> Outcome {
             call.ok()
         }
         // What is in the store is what would be read from its media.
-        () if is(sub, "RELOAD") || is(sub, "LOADAOF") && count == 2 => call.ok(),
-        () if is(sub, "JMAP") || is(sub, "CHANGE-REPL-ID") && count == 2 => call.ok(),
+        () if is(sub, "RELOAD") || is(sub, "CHANGE-REPL-ID") && count == 2 => call.ok(),
         () if is(sub, "HELP") && count == 2 => help(call),
         () => Err(wrong_arguments(sub, "DEBUG")),
     }
@@ -69,7 +68,7 @@ fn object(call: &mut Call<'_>) -> Outcome {
 fn help(call: &mut Call<'_>) -> Outcome {
     const LINES: [&str; 17] = [
         "DEBUG <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
-        "CHANGE-REPL-ID | JMAP | LOADAOF | RELOAD",
+        "CHANGE-REPL-ID | RELOAD",
         "    Nothing; answers OK.",
         "ERROR <string>",
         "    Answers with an error of this text.",

@@ -33,10 +33,7 @@ pub(in crate::resp) fn bgsave(call: &mut Call<'_>) -> Outcome {
     // When what stands before it is done, and the transaction happens.
     call.about_store(move |answer| match answer.ctx.shared.snapshots.start() {
         Ok(_ticket) => answer.encoder.simple(text),
-        Err(why) => {
-            answer.ctx.shared.redis.stats.error(why.as_bytes());
-            answer.encoder.error(why.as_bytes());
-        }
+        Err(why) => answer.encoder.error(why.as_bytes()),
     })
 }
 

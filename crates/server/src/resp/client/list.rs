@@ -93,9 +93,22 @@ const LETTERS: [(u32, char); 7] = [
     (flag::NO_TOUCH, 'T'),
 ];
 
-/// Redis's line about a connection; fields that mean nothing here are told as they are where nothing happens.
-pub(in super::super) fn line(entry: &Entry, now_ms: u64, out: &mut Vec<u8>) {
+/// Redis's line about a connection.
+fn line(entry: &Entry, now_ms: u64, out: &mut Vec<u8>) {
+    line_of(entry, entry.last_command(), usize::MAX, now_ms, out);
+}
+
+/// The same, its command being this one, with at most so many bytes of each name that the client chose; fields that mean nothing
+/// here are told as they are where nothing happens.
+pub(in super::super) fn line_of(
+    entry: &Entry,
+    command: &str,
+    name_bytes_max: usize,
+    now_ms: u64,
+    out: &mut Vec<u8>,
+) {
     let labels = entry.labels.lock().clone();
+    let cut = |name: &[u8]| String::from_utf8_lossy(&name[..name.len().min(name_bytes_max)]).into_owned();
     let [sub, psub, ssub] = entry.subscriptions.lock().counts();
     let multi = entry.multi.load(Relaxed);
     let mut flags: String =
@@ -117,7 +130,7 @@ pub(in super::super) fn line(entry: &Entry, now_ms: u64, out: &mut Vec<u8>) {
         entry.id(),
         entry.peer.remote,
         entry.peer.local,
-        String::from_utf8_lossy(&labels.name),
+        cut(&labels.name),
         now_ms.saturating_sub(entry.peer.since_ms) / 1000,
         now_ms.saturating_sub(entry.last_ms.load(Relaxed)) / 1000,
         entry.db.load(Relaxed),
@@ -125,10 +138,10 @@ pub(in super::super) fn line(entry: &Entry, now_ms: u64, out: &mut Vec<u8>) {
         entry.kept.of_transaction(),
         u8::from(output > 0),
         size_of::<Entry>() + input + output + entry.kept.bytes(),
-        entry.last_command(),
-        labels.user,
+        command,
+        cut(labels.user.as_bytes()),
         entry.redirect.load(Relaxed),
-        String::from_utf8_lossy(&labels.library_name),
-        String::from_utf8_lossy(&labels.library_version),
+        cut(&labels.library_name),
+        cut(&labels.library_version),
     );
 }

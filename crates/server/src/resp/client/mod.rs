@@ -12,7 +12,7 @@ use terrace_protocol::resp::Version;
 
 use super::acl::Access;
 use super::call::{Call, Outcome};
-use super::error::{Refusal, SYNTAX};
+use super::error::SYNTAX;
 use super::mark::Note;
 use super::options::is;
 use super::stats::{OfWorker, Ran};
@@ -24,12 +24,12 @@ use crate::registry::{CommandName, Entry, Kind, flag};
 use crate::snapshot::Ticket;
 
 pub(super) use kill::kill;
-pub(super) use list::{info, line, list};
+pub(super) use list::{info, line_of, list};
 pub(super) use pause::{is_held, pause, unblock, unpause};
 pub(super) use reply::{Replies, reply};
 
-pub(super) const INVALID_NAME: &str =
-    "ERR Client names cannot contain spaces, newlines or special characters.";
+/// A name that a client gives itself or its library may have so many bytes: all who list connections are told all of them.
+const NAME_BYTES_MAX: usize = 64 << 10;
 
 /// The state of a connection beyond its bytes.
 pub(super) struct Client {
@@ -126,7 +126,7 @@ impl Client {
     pub fn reset(&mut self) {
         self.db = 0;
         self.access.reset();
-        self.entry.labels.lock().user = "default".into();
+        self.entry.relabel(|labels| labels.user = "default".into());
         self.version = Version::Resp2;
         self.transaction = None;
         self.watched.clear();
@@ -164,7 +164,7 @@ impl Client {
 
     /// Names the connection.
     pub fn set_name(&mut self, name: &[u8]) {
-        self.entry.labels.lock().name = name.into();
+        self.entry.relabel(|labels| labels.name = name.into());
     }
 
     /// Whether something beside the answers must be done behind every command of this connection.
@@ -173,9 +173,21 @@ impl Client {
     }
 }
 
-/// Names are printable and have no spaces, so that a line of `CLIENT LIST` stays a line of fields.
-pub(super) fn is_valid_name(name: &[u8]) -> bool {
-    name.iter().all(|byte| (b'!'..=b'~').contains(byte))
+/// Names are printable and have no spaces, so that a line of `CLIENT LIST` stays a line of fields, and no length that others
+/// would have to pay for.
+fn check_name(what: &str, name: &[u8]) -> Outcome {
+    if !name.iter().all(|byte| (b'!'..=b'~').contains(byte)) {
+        return Err(format!("ERR {what} cannot contain spaces, newlines or special characters.").into());
+    }
+    if name.len() > NAME_BYTES_MAX {
+        return Err(format!("ERR {what} cannot be longer than {NAME_BYTES_MAX} bytes").into());
+    }
+    Ok(())
+}
+
+/// Checks a name for `CLIENT SETNAME`.
+pub(super) fn check_client_name(name: &[u8]) -> Outcome {
+    check_name("Client names", name)
 }
 
 pub(super) fn id(call: &mut Call<'_>) -> Outcome {
@@ -190,9 +202,7 @@ pub(super) fn getname(call: &mut Call<'_>) -> Outcome {
 
 pub(super) fn setname(call: &mut Call<'_>) -> Outcome {
     let name = call.arg(2);
-    if !is_valid_name(name) {
-        return Err(INVALID_NAME.into());
-    }
+    check_client_name(name)?;
     call.client.set_name(name);
     call.ok()
 }
@@ -204,16 +214,11 @@ pub(super) fn setinfo(call: &mut Call<'_>) -> Outcome {
         () if is(attribute, "LIB-VER") => "lib-ver",
         () => return Err([b"ERR Unrecognized option '", attribute, b"'"].concat().into()),
     };
-    if !is_valid_name(value) {
-        return Err(Refusal::from(format!(
-            "ERR {name} cannot contain spaces, newlines or special characters."
-        )));
-    }
-    {
-        let mut labels = call.client.entry.labels.lock();
+    check_name(name, value)?;
+    call.client.entry.relabel(|labels| {
         let field = if name == "lib-name" { &mut labels.library_name } else { &mut labels.library_version };
         *field = value.into();
-    }
+    });
     call.ok()
 }
 

@@ -1,6 +1,6 @@
 //! `CLIENT PAUSE`, `UNPAUSE` and `UNBLOCK`.
 
-use terrace_protocol::resp::parse_integer;
+use terrace_protocol::resp::{Args, parse_integer};
 
 use super::super::call::{Call, Outcome};
 use super::super::error::Refusal;
@@ -48,12 +48,17 @@ pub(in super::super) fn is_held(call: &Call<'_>) -> bool {
         call.ctx.shared.connections.want(want::PAUSE, false);
         return false;
     }
-    table::find(call.arg(0)).is_some_and(|command| pause.holds(may_write(command), now_ms))
+    let Some(command) = table::find(call.arg(0)) else { return false };
+    // EXEC writes if a command does that it executes.
+    let queued = call.client.transaction.as_ref().filter(|_| command.name == "exec");
+    let queued_writes = |args: Args<'_>| args.get(0).and_then(table::find).is_some_and(may_write);
+    let writes = may_write(command) || queued.is_some_and(|queued| queued.commands().any(queued_writes));
+    pause.holds(writes, now_ms)
 }
 
-/// Whether it writes, or would reach replicas if there were any. EXEC may hold writes.
+/// Whether it writes, or would reach replicas if there were any.
 fn may_write(command: &Command) -> bool {
-    command.flags.has(Flags::WRITE) || ["exec", "publish", "spublish"].contains(&command.name)
+    command.flags.has(Flags::WRITE) || ["publish", "spublish", "pfcount"].contains(&command.name)
 }
 
 /// `CLIENT UNBLOCK id [TIMEOUT|ERROR]`: no command here blocks, so nobody is ever unblocked.

@@ -15,6 +15,29 @@ use value::{Change, Value};
 
 use crate::shared::Shared;
 
+/// Checks a value for [`ServerOptions::parameters`](crate::ServerOptions::parameters).
+///
+/// # Errors
+/// If there is no such parameter, or it takes other values; the text says which, in Redis's words.
+pub fn check_parameter(name: &str, value: &str) -> Result<(), String> {
+    let parameter = find(name.as_bytes()).ok_or_else(|| format!("there is no parameter {name}"))?;
+    parameter.change.read(value.as_bytes()).map(drop)
+}
+
+/// Sets what a server is started with.
+///
+/// # Errors
+/// As of [`check_parameter`], and if a value can't be set.
+pub(crate) fn start_with(shared: &Shared, parameters: &[(String, String)]) -> Result<(), String> {
+    for (name, text) in parameters {
+        let told = |why: String| format!("{name} {text:?}: {why}");
+        let parameter = find(name.as_bytes()).ok_or_else(|| format!("there is no parameter {name}"))?;
+        let value = parameter.change.read(text.as_bytes()).map_err(told)?;
+        parameter.change.apply(shared, &value).map_err(told)?;
+    }
+    Ok(())
+}
+
 /// `CONFIG GET pattern …`.
 pub(super) fn get(call: &mut Call<'_>) -> Outcome {
     let wanted = |name: &str| {

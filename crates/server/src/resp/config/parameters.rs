@@ -4,7 +4,7 @@
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use super::value::Change::{self, Immutable, Memory, Number, Protected, Text, Tier, Tls, Word, YesNo};
+use super::value::Change::{self, Immutable, Memory, Number, Protected, Share, Text, Tier, Tls, Word, YesNo};
 use super::value::memory_bytes;
 use crate::endpoint::Endpoint;
 use crate::limits::{Bound, SoftBound};
@@ -120,7 +120,7 @@ pub(super) static PARAMETERS: &[Parameter] = &[
         let all = |hard: &Bound, soft: &SoftBound| format!("{} {} {}", of(hard), of(&soft.bytes), of(&soft.ms) / 1000);
         let normal = all(&limits.output_bytes, &limits.output_soft);
         format!("normal {normal} slave 0 0 0 pubsub {}", all(&limits.subscriber_output_bytes, &limits.subscriber_output_soft))
-    }, Text(output_limits)),
+    }, Text(|text| output_limits(text).map(drop), set_output_limits)),
     parameter("client-query-buffer-limit", |shared| shared.options.command_bytes_max.to_string(), Immutable),
     parameter("databases", |_| terrace_engine::DATABASES.to_string(), Immutable),
     parameter("dbfilename", |shared| shared.options.dbfilename.clone(), Protected),
@@ -141,7 +141,7 @@ pub(super) static PARAMETERS: &[Parameter] = &[
     kept!("lazyfree-lazy-user-flush"),
     limit!("maxclients", connections, 1, u32::MAX as i64),
     parameter("maxmemory", |shared| shared.dram_budget().to_string(), Memory(0, |shared, bytes| told(shared.resize_dram(bytes)))),
-    parameter("maxmemory-clients", |shared| shared.limits.clients_bytes.get().unwrap_or(0).to_string(), Memory(0, |shared, bytes| {
+    parameter("maxmemory-clients", |shared| shared.limits.clients_bytes.get().unwrap_or(0).to_string(), Share(|shared, bytes| {
         shared.limits.clients_bytes.set(bytes);
         shared.wake_workers();
         Ok(())
@@ -154,8 +154,8 @@ pub(super) static PARAMETERS: &[Parameter] = &[
         let (now, other) = if evicts { ("refuse", "evict") } else { ("evict", "refuse") };
         Err(format!("a full store does as --when-full {now} says, noeviction being refuse and every other policy evict; start the server with --when-full {other}"))
     })),
-    parameter("notify-keyspace-events", |shared| notify::format(shared.connections.notified()), Text(|shared, text| {
-        shared.connections.notify(notify::parse(text).ok_or("Invalid event class character. Use 'Ag$lshzxeKEtmdn'.")?);
+    parameter("notify-keyspace-events", |shared| notify::format(shared.connections.notified()), Text(|text| events(text).map(drop), |shared, text| {
+        shared.connections.notify(events(text)?);
         Ok(())
     })),
     parameter("pmem-size", |shared| shared.store.pmem_bytes().unwrap_or(0).to_string(), Tier(|shared, bytes| told(shared.resize_pmem(bytes)))),
@@ -165,13 +165,13 @@ pub(super) static PARAMETERS: &[Parameter] = &[
         Ok(())
     })),
     parameter("proto-max-bulk-len", |shared| shared.options.argument_bytes_max.to_string(), Immutable),
-    parameter("requirepass", |shared| String::from_utf8_lossy(&shared.redis.acl.required()).into_owned(), Text(|shared, password| {
+    parameter("requirepass", |shared| String::from_utf8_lossy(&shared.redis.acl.required()).into_owned(), Text(|_| Ok(()), |shared, password| {
         shared.redis.acl.require(password);
         Ok(())
     })),
-    parameter("save", |_| String::new(), Text(|_, text| {
+    parameter("save", |_| String::new(), Text(|text| {
         if text.is_empty() { Ok(()) } else { Err("what is written is durable as --durability says, so that nothing is saved at intervals; the value can only be empty".into()) }
-    })),
+    }, |_, _| Ok(()))),
     number!("slowlog-log-slower-than", slowlog_slower_us, -1, i64::MAX),
     number!("slowlog-max-len", slowlog_max, 0, i64::MAX),
     parameter("ssd-size", |shared| shared.store.ssd_bytes().unwrap_or(0).to_string(), Tier(|shared, bytes| told(shared.resize_ssd(bytes)))),
@@ -257,33 +257,57 @@ fn path(text: &[u8]) -> Option<std::path::PathBuf> {
     (!text.is_empty()).then(|| std::ffi::OsStr::from_bytes(text).into())
 }
 
-/// `class hard soft seconds ...`, for clients and for subscribers; those of replicas are read and not used.
-fn output_limits(shared: &Shared, text: &[u8]) -> Result<(), String> {
+/// The classes that a text names.
+fn events(text: &[u8]) -> Result<u32, String> {
+    notify::parse(text).ok_or_else(|| "Invalid event class character. Use 'Ag$lshzxeKEtmdn'.".into())
+}
+
+/// A class of clients, its hard limit and its soft one.
+type OutputLimit = (Class, u64, SoftLimit);
+
+#[derive(Clone, Copy, PartialEq)]
+enum Class {
+    Normal,
+    Subscriber,
+    /// There are none here: its limits are read and not used.
+    Replica,
+}
+
+/// `class hard soft seconds ...`.
+fn output_limits(text: &[u8]) -> Result<Vec<OutputLimit>, String> {
     let text = String::from_utf8_lossy(text);
     let words: Vec<&str> = text.split_whitespace().collect();
     if words.is_empty() || !words.len().is_multiple_of(4) {
         return Err("Wrong number of arguments in buffer limit configuration.".into());
     }
-    let mut limits = Vec::new();
-    for class in words.chunks(4) {
+    let read = |words: &[&str]| {
         let bytes = |text: &str| memory_bytes(text.as_bytes());
         let (Some(hard), Some(soft), Ok(seconds)) =
-            (bytes(class[1]), bytes(class[2]), class[3].parse::<u32>())
+            (bytes(words[1]), bytes(words[2]), words[3].parse::<u32>())
         else {
-            return Err("Error in hard, soft or soft_seconds setting in buffer limit configuration.".into());
+            return Err("Error in hard, soft or soft_seconds setting in buffer limit configuration.");
+        };
+        let class = match words[0].to_ascii_lowercase().as_str() {
+            "normal" => Class::Normal,
+            "pubsub" => Class::Subscriber,
+            "slave" | "replica" => Class::Replica,
+            _ => return Err("Invalid client class specified in buffer limit configuration."),
         };
         let time = Duration::from_secs(seconds.into());
-        let soft = SoftLimit { bytes: usize::try_from(soft).unwrap_or(usize::MAX), time };
-        let all = &shared.limits;
-        match class[0].to_ascii_lowercase().as_str() {
-            "normal" => limits.push((&all.output_bytes, hard, &all.output_soft, soft)),
-            "pubsub" => limits.push((&all.subscriber_output_bytes, hard, &all.subscriber_output_soft, soft)),
-            "slave" | "replica" => {}
-            _ => return Err("Invalid client class specified in buffer limit configuration.".into()),
-        }
-    }
-    for (limit, bytes, soft_limit, soft) in limits {
-        limit.set(bytes);
+        Ok((class, hard, SoftLimit { bytes: usize::try_from(soft).unwrap_or(usize::MAX), time }))
+    };
+    words.chunks(4).map(read).collect::<Result<_, _>>().map_err(Into::into)
+}
+
+fn set_output_limits(shared: &Shared, text: &[u8]) -> Result<(), String> {
+    let all = &shared.limits;
+    for (class, hard, soft) in output_limits(text)? {
+        let (hard_limit, soft_limit): (&Bound, _) = match class {
+            Class::Normal => (&all.output_bytes, &all.output_soft),
+            Class::Subscriber => (&all.subscriber_output_bytes, &all.subscriber_output_soft),
+            Class::Replica => continue,
+        };
+        hard_limit.set(hard);
         soft_limit.set(soft);
     }
     shared.wake_workers();

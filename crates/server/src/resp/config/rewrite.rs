@@ -10,15 +10,28 @@ use super::parameters::find;
 use crate::resp::call::{Call, Outcome};
 use crate::shared::Shared;
 
-/// Parameters that the file has, with the file's key, and whether the value is a text there.
-const KEYS: [(&str, &str, bool); 7] = [
-    ("maxclients", "maxclients", false),
-    ("maxmemory", "dram", false),
-    ("maxmemory-clients", "maxmemory-clients", false),
-    ("protected-mode", "protected-mode", true),
-    ("requirepass", "requirepass", true),
-    ("tcp-keepalive", "tcp-keepalive", false),
-    ("timeout", "timeout", false),
+/// Parameters that the file has, and whether the value is a text there. Of those that are missing `pmem-size` and `ssd-size` are the
+/// store's own, and others change nothing.
+const KEYS: [(&str, bool); 19] = [
+    ("acllog-max-len", false),
+    ("client-output-buffer-limit", true),
+    ("latency-monitor-threshold", false),
+    ("latency-tracking", true),
+    ("maxclients", false),
+    ("maxmemory", false),
+    ("maxmemory-clients", false),
+    ("notify-keyspace-events", true),
+    ("protected-mode", true),
+    ("requirepass", true),
+    ("slowlog-log-slower-than", false),
+    ("slowlog-max-len", false),
+    ("tcp-keepalive", false),
+    ("timeout", false),
+    ("tls-auth-clients", true),
+    ("tls-ca-cert-file", true),
+    ("tls-cert-file", true),
+    ("tls-key-file", true),
+    ("tracking-table-max-keys", false),
 ];
 
 /// `CONFIG REWRITE`.
@@ -28,16 +41,25 @@ pub(in crate::resp) fn rewrite(call: &mut Call<'_>) -> Outcome {
         return Err("ERR The server is running without a config file".into());
     };
     rewrite_file(shared, path).map_err(|error| format!("ERR Rewriting config file: {error}"))?;
+    if shared.redis.acl.are_users_lost() {
+        return Err("ERR the config file is written, but has no place for users: ACL SAVE keeps them where the server is \
+                    started with --aclfile"
+            .into());
+    }
     call.ok()
 }
 
 fn rewrite_file(shared: &Shared, path: &Path) -> std::io::Result<()> {
     let changed = shared.redis.settings.changed();
     let mut text = std::fs::read_to_string(path)?;
-    for (name, key, is_text) in KEYS {
+    for (name, is_text) in KEYS {
         if let Some(parameter) = find(name.as_bytes()).filter(|_| changed.contains(name)) {
-            // The budget of DRAM has two keys, of which a file has one.
-            let key = if key == "dram" && has(&text, "dram-records") { "dram-records" } else { key };
+            let key = match name {
+                // The budget of DRAM has two keys, of which a file has one.
+                "maxmemory" if has(&text, "dram-records") => "dram-records",
+                "maxmemory" => "dram",
+                _ => name,
+            };
             text = with(&text, key, &(parameter.get)(shared), is_text);
         }
     }

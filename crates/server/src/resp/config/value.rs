@@ -17,14 +17,16 @@ pub(super) enum Change {
     Number(i64, i64, fn(&Shared, i64) -> Result<(), String>),
     /// Bytes, at least so many.
     Memory(u64, fn(&Shared, u64) -> Result<(), String>),
+    /// Bytes, or so many hundredths of the budget of DRAM as it is now.
+    Share(fn(&Shared, u64) -> Result<(), String>),
     /// The size of a tier, as the command line takes it.
     Tier(fn(&Shared, u64) -> Result<(), String>),
     /// Yes or no.
     YesNo(fn(&Shared, bool) -> Result<(), String>),
     /// One of these words.
     Word(&'static [&'static str], fn(&Shared, &'static str) -> Result<(), String>),
-    /// Any text.
-    Text(fn(&Shared, &[u8]) -> Result<(), String>),
+    /// A text that the first accepts.
+    Text(fn(&[u8]) -> Result<(), String>, fn(&Shared, &[u8]) -> Result<(), String>),
     /// Of TLS: one of these words, or any text if there are none. All that one command sets are loaded together.
     Tls(&'static [&'static str], fn(&mut TlsOptions, &[u8]) -> Result<(), String>),
 }
@@ -33,6 +35,7 @@ pub(super) enum Change {
 pub(super) enum Value {
     Number(i64),
     Bytes(u64),
+    Percent(u64),
     YesNo(bool),
     Word(&'static str),
     Text(Vec<u8>),
@@ -52,6 +55,7 @@ impl Change {
                 let bytes = memory_bytes(text).ok_or("argument must be a memory value")?;
                 in_range(bytes, bytes >= min, min as i64, i64::MAX).map(Value::Bytes)
             }
+            Self::Share(_) => share(text),
             Self::Tier(_) => tier_bytes(text).map(Value::Bytes),
             Self::YesNo(_) => match text.to_ascii_lowercase().as_slice() {
                 b"yes" => Ok(Value::YesNo(true)),
@@ -62,7 +66,8 @@ impl Change {
             Self::Tls(words, _) if !words.is_empty() => {
                 one_of(words, text).map(|word| Value::Text(word.as_bytes().to_vec()))
             }
-            Self::Text(_) | Self::Tls(..) => Ok(Value::Text(text.to_vec())),
+            Self::Text(check, _) => check(text).map(|()| Value::Text(text.to_vec())),
+            Self::Tls(..) => Ok(Value::Text(text.to_vec())),
         }
     }
 
@@ -70,10 +75,15 @@ impl Change {
     pub fn apply(self, shared: &Shared, value: &Value) -> Result<(), String> {
         match (self, value) {
             (Self::Number(_, _, set), Value::Number(number)) => set(shared, *number),
-            (Self::Memory(_, set) | Self::Tier(set), Value::Bytes(bytes)) => set(shared, *bytes),
+            (Self::Memory(_, set) | Self::Share(set) | Self::Tier(set), Value::Bytes(bytes)) => {
+                set(shared, *bytes)
+            }
+            (Self::Share(set), Value::Percent(percent)) => {
+                set(shared, (u128::from(shared.dram_budget()) * u128::from(*percent) / 100) as u64)
+            }
             (Self::YesNo(set), Value::YesNo(on)) => set(shared, *on),
             (Self::Word(_, set), Value::Word(word)) => set(shared, word),
-            (Self::Text(set), Value::Text(text)) => set(shared, text),
+            (Self::Text(_, set), Value::Text(text)) => set(shared, text),
             _ => Err("can't set immutable config".into()),
         }
     }
@@ -103,6 +113,18 @@ pub(super) fn memory_bytes(text: &[u8]) -> Option<u64> {
         _ => return None,
     };
     number.checked_mul(unit)
+}
+
+/// Bytes or a percentage.
+fn share(text: &[u8]) -> Result<Value, String> {
+    let value = match text.strip_suffix(b"%") {
+        Some(number) => parse_integer(number).and_then(|n| u64::try_from(n).ok()).map(Value::Percent),
+        None => memory_bytes(text).map(Value::Bytes),
+    };
+    match value.ok_or("argument must be a memory or percent value")? {
+        Value::Percent(101..) => Err("percentage argument must be less or equal to 100".into()),
+        value => Ok(value),
+    }
 }
 
 /// The size of a tier as `--pmem` and `--ssd` take it.

@@ -28,21 +28,35 @@ fn field(text: &str, name: &str) -> u64 {
     line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok()).unwrap_or(0) * 1024
 }
 
+/// The system's name and version, and the machine's kind, as Redis tells them.
+pub(super) fn system() -> String {
+    let told = |name: &str| std::fs::read_to_string(format!("/proc/sys/kernel/{name}")).unwrap_or_default();
+    let parts = [told("ostype"), told("osrelease"), std::env::consts::ARCH.to_owned()];
+    parts.map(|part| part.trim().to_owned()).join(" ")
+}
+
 pub(super) fn cpu(out: &mut String, _about: &About<'_>) -> fmt::Result {
-    let text = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    // The name may hold spaces; it ends with the last parenthesis.
-    let behind = text.rsplit_once(')').map_or("", |(_, behind)| behind);
-    // Hundredths of a second: the system's unit for readers, whatever its clock.
-    let seconds = |at: usize| {
-        let ticks =
-            behind.split_whitespace().nth(at).and_then(|field| field.parse::<u64>().ok()).unwrap_or(0);
-        ticks as f64 / 100.0
-    };
-    let (user, system) = (seconds(11), seconds(12));
+    let [user, system, user_children, system_children] = times("/proc/self/stat");
+    let main = format!("/proc/self/task/{}/stat", std::process::id());
+    let [user_main, system_main, ..] = times(&main);
     lines!(out;
         "used_cpu_sys": format_args!("{system:.6}"),
         "used_cpu_user": format_args!("{user:.6}"),
-        "used_cpu_sys_children": format_args!("{:.6}", seconds(14)),
-        "used_cpu_user_children": format_args!("{:.6}", seconds(13)),
+        "used_cpu_sys_children": format_args!("{system_children:.6}"),
+        "used_cpu_user_children": format_args!("{user_children:.6}"),
+        "used_cpu_sys_main_thread": format_args!("{system_main:.6}"),
+        "used_cpu_user_main_thread": format_args!("{user_main:.6}"),
     )
+}
+
+/// Seconds of a process or a thread: its own and the system's for it, and both of its children.
+fn times(path: &str) -> [f64; 4] {
+    let text = std::fs::read_to_string(path).unwrap_or_default();
+    // The name may hold spaces; it ends with the last parenthesis.
+    let behind = text.rsplit_once(')').map_or("", |(_, behind)| behind);
+    let ticks = |at: usize| {
+        behind.split_whitespace().nth(at).and_then(|field| field.parse::<u64>().ok()).unwrap_or(0)
+    };
+    // Hundredths of a second: the system's unit for readers, whatever its clock.
+    [11, 12, 13, 14].map(|at| ticks(at) as f64 / 100.0)
 }

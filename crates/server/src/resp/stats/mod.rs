@@ -44,6 +44,14 @@ pub(super) struct Ran {
     pub first: u32,
 }
 
+impl Ran {
+    /// The place of the command, among those that ran, that added this operation.
+    pub fn of(ran: &[Self], op: u32) -> Option<u16> {
+        let behind = ran.partition_point(|ran| ran.first <= op);
+        ran[..behind].last().map(|ran| ran.id)
+    }
+}
+
 /// Numbers of one command on one worker.
 #[derive(Default)]
 struct OfCommand {
@@ -216,13 +224,15 @@ pub(super) fn note(client: &mut Client, batch: &terrace_engine::Batch, ctx: &Con
 }
 
 /// What is counted for the server as a whole and told since the last reset.
-pub(super) fn totals(shared: &Shared) -> [(&'static str, u64); 9] {
+pub(super) fn totals(shared: &Shared) -> [(&'static str, u64); 11] {
     let (counters, stats) = (&shared.counters, shared.store.stats());
     [
         ("total_connections_received", Counters::read(&counters.accepted)),
         ("total_commands_processed", Counters::read(&counters.commands)),
         ("total_net_input_bytes", Counters::read(&counters.bytes_in)),
         ("total_net_output_bytes", Counters::read(&counters.bytes_out)),
+        ("total_reads_processed", Counters::read(&counters.reads)),
+        ("total_writes_processed", Counters::read(&counters.writes)),
         ("rejected_connections", Counters::read(&counters.rejected)),
         ("expired_keys", stats.expired),
         ("evicted_keys", stats.evicted),

@@ -12,8 +12,9 @@ use super::super::call::{Call, Outcome};
 use super::super::client::Client;
 use super::super::error::wrong_arguments;
 use super::super::options::is;
+use super::super::secrets;
 use super::super::step::Step;
-use super::super::table::COMMANDS;
+use super::super::table::{COMMANDS, Flags};
 use crate::protocol::Context;
 
 /// Below this threshold arguments are kept until the answer.
@@ -36,6 +37,7 @@ struct Entry {
     microseconds: u64,
     args: Vec<Box<[u8]>>,
     address: String,
+    /// The beginning of the client's name.
     name: Box<[u8]>,
 }
 
@@ -60,9 +62,9 @@ impl SlowLog {
     }
 }
 
-/// The arguments that an entry holds of a command with these.
-pub(in crate::resp) fn shortened(args: Args<'_>) -> Vec<Box<[u8]>> {
-    shorten(args.len(), args.from(0))
+/// The arguments that an entry holds of the command with this full name: no secrets.
+pub(in crate::resp) fn shortened(command: &'static str, args: Args<'_>) -> Vec<Box<[u8]>> {
+    shorten(args.len(), secrets::shown(command, args))
 }
 
 fn shorten<'a>(count: usize, args: impl Iterator<Item = &'a [u8]>) -> Vec<Box<[u8]>> {
@@ -82,13 +84,18 @@ fn shorten<'a>(count: usize, args: impl Iterator<Item = &'a [u8]>) -> Vec<Box<[u
     kept
 }
 
+/// The beginning of a client's name: an entry must not cost what a client calls itself.
+fn cut(name: &[u8]) -> Box<[u8]> {
+    name[..name.len().min(ARG_BYTES_MAX)].into()
+}
+
 /// Logs what was slow about a connection's part of a batch: all its commands where the threshold is fine, else the one with
 /// the most operations, the others having waited for it.
 #[cold]
 pub(super) fn note(client: &mut Client, batch: &Batch, ctx: &Context<'_>, slower_us: i64) {
     let redis = &ctx.shared.redis;
     let max = redis.settings.slowlog_max.load(std::sync::atomic::Ordering::Relaxed);
-    let name = client.entry.labels.lock().name.clone();
+    let name = cut(&client.entry.labels.lock().name);
     let mut log = redis.stats.slow.lock();
     let mut add = |args| {
         let (address, name) = (client.peer.remote.to_string(), name.clone());
@@ -102,8 +109,10 @@ pub(super) fn note(client: &mut Client, batch: &Batch, ctx: &Context<'_>, slower
         return;
     }
     let end = |at: usize| client.ran.get(at + 1).map_or(client.ran_end, |next| next.first) as usize;
-    let Some(at) =
-        (0..client.ran.len()).max_by_key(|at| (end(*at) - client.ran[*at].first as usize, usize::MAX - at))
+    let logged = |at: &usize| !COMMANDS[usize::from(client.ran[*at].id)].flags.has(Flags::SKIP_SLOWLOG);
+    let Some(at) = (0..client.ran.len())
+        .filter(logged)
+        .max_by_key(|at| (end(*at) - client.ran[*at].first as usize, usize::MAX - at))
     else {
         return;
     };
@@ -174,6 +183,7 @@ mod tests {
         let kept = shorten(many.len(), many.into_iter());
         assert_eq!((kept.len(), &*kept[31]), (32, &b"... (19 more arguments)"[..]));
         assert_eq!(shorten(32, vec![&b"a"[..]; 32].into_iter()).len(), 32);
+        assert_eq!((cut(&long).len(), &*cut(b"me")), (128, &b"me"[..]));
     }
 
     #[test]

@@ -12,7 +12,7 @@ pub(super) const ROWS: &[Command] = &[
     command("echo", 2, "loading stale fast", NONE, "connection", connection::echo, "Answers with its argument.")
         .syntax("message"),
     command("hello", -1, "noscript loading stale fast no_auth allow_busy", NONE, "connection", connection::hello, "Chooses the protocol's version.")
-        .since("6.0.0").syntax("[protover [username password] [SETNAME clientname]]"),
+        .since("6.0.0").syntax("[protover [AUTH (username password)] [SETNAME clientname]]"),
     command("ping", -1, "fast", NONE, "connection", connection::ping, "Answers.")
         .syntax("[message]").tips("request_policy:all_shards response_policy:all_succeeded"),
     command("quit", -1, "noscript loading stale fast no_auth allow_busy", NONE, "connection", connection::quit, "Closes the connection."),

@@ -14,5 +14,5 @@ pub(super) const ROWS: &[Command] = &[
     command("unwatch", 1, "noscript loading stale fast allow_busy", NONE, "transactions", transaction::unwatch, "Forgets what is watched.")
         .since("2.2.0"),
     command("watch", -2, "noscript loading stale fast allow_busy", ALL, "transactions", transaction::watch, "Makes the next EXEC do nothing if one of the keys is changed before.")
-        .access("RO").since("2.2.0").cost("O(1) for every key.").syntax("key [key ...]"),
+        .access("RO").since("2.2.0").cost("O(1) for every key.").syntax("key..."),
 ];

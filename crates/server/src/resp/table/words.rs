@@ -70,6 +70,7 @@ impl Flags {
     pub const WRITE: Self = Self::parse("write");
     pub const ADMIN: Self = Self::parse("admin");
     pub const SKIP_MONITOR: Self = Self::parse("skip_monitor");
+    pub const SKIP_SLOWLOG: Self = Self::parse("skip_slowlog");
     pub const NO_MULTI: Self = Self::parse("no_multi");
 
     pub(super) const fn parse(text: &str) -> Self {
