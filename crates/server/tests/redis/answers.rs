@@ -114,9 +114,12 @@ fn info_and_config_tell_what_clients_ask() {
         ["maxclients", "maxmemory", "maxmemory-clients", "maxmemory-policy", "port"]
     );
     assert_eq!(names[9], ours.address.port().to_string());
+    assert_eq!(text(client.ask(&["CONFIG", "SET", "maxmemory", "100mb"])), "OK");
+    let budget: Vec<_> = array(client.ask(&["CONFIG", "GET", "maxmemory"])).into_iter().map(text).collect();
+    assert_eq!(budget, ["maxmemory", "104857600"]);
+    let refused = text_of_error(client.ask(&["CONFIG", "SET", "maxmemory", "1kb"]));
+    assert!(refused.contains("'maxmemory'") && refused.contains("at least"), "{refused}");
     // The engine of this server keeps everything in DRAM.
-    let refused = text_of_error(client.ask(&["CONFIG", "SET", "maxmemory", "100mb"]));
-    assert!(refused.contains("'maxmemory'") && refused.contains("this engine"), "{refused}");
     let refused = text_of_error(client.ask(&["CONFIG", "SET", "maxmemory", "much"]));
     assert!(refused.contains("memory value"), "{refused}");
     let refused = text_of_error(client.ask(&["CONFIG", "SET", "ssd-size", "64MiB"]));
