@@ -89,6 +89,10 @@ impl Locations {
             _ => Kind::Poison,
         })
     }
+    /// About what a read of the record at an address brings in the end. How long a large value is its record alone says.
+    pub fn read_bytes(address: Address) -> usize {
+        if Self::kind(address) == Some(Kind::Extent) { 1 << 20 } else { 32 << 10 }
+    }
     /// What an address names.
     #[inline]
     pub fn location(self, address: Address) -> Location {

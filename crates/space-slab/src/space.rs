@@ -276,12 +276,7 @@ impl<L: Lower> Space for SlabSpace<L> {
         }
     }
     fn read_bytes(&self, address: Address) -> usize {
-        // How long a large value is its record alone says.
-        if Locations::kind(address) == Some(terrace_engine::record::Kind::Extent) {
-            1 << 20
-        } else {
-            32 << 10
-        }
+        Locations::read_bytes(address)
     }
     #[inline]
     fn prepare(&self, local: &mut Local<L>, records: &[usize], class: Class) -> Room {

@@ -1,5 +1,7 @@
 //! What leaves a full store in DRAM alone that evicts, and when.
 
+#![expect(clippy::unwrap_used, reason = "helpers of tests fail by panicking")]
+
 use terrace::engine::{Batch, Condition, Durability, Expiry, OpError, OpKind, Reply, Session};
 use terrace::{OpenStore, Options, WhenFull, open};
 
