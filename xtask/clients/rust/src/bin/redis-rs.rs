@@ -190,7 +190,9 @@ fn pubsub() {
         let mut publisher = fresh()?;
         let mut con = client("").get_connection()?;
         let mut pubsub = con.as_pubsub();
-        pubsub.subscribe(&["channel_1", "channel_2"])?;
+        // One at a time: the library waits for one confirmation of each command, and the last must be in force before others publish.
+        pubsub.subscribe("channel_1")?;
+        pubsub.subscribe("channel_2")?;
         pubsub.psubscribe("chan*")?;
         pubsub.set_read_timeout(Some(Duration::from_secs(10)))?;
         equal(Commands::publish::<_, _, i64>(&mut publisher, "channel_1", "hello")?, 2);
