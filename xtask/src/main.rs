@@ -72,6 +72,9 @@ enum Chore {
     /// Plants every bug of the library in a copy of the workspace and sees it caught.
     #[command(disable_help_flag = true)]
     Planted(Passed),
+    /// Lives a week of real use in small on the real server, under published workloads, and says what it costs.
+    #[command(disable_help_flag = true)]
+    Week(Passed),
 }
 
 /// Options that the command behind the chore reads.
@@ -131,6 +134,12 @@ fn main() -> anyhow::Result<std::process::ExitCode> {
         Chore::Connections(arguments) => connections::run(&arguments),
         Chore::Sites(passed) => proof("sites", &passed),
         Chore::Planted(passed) => proof("planted", &passed),
+        Chore::Week(mut passed) => {
+            if !passed.options.iter().any(|option| option.starts_with("--terrace") || option == "--help") {
+                passed.options.insert(0, format!("--terrace={}", built::or_build(None)?.display()));
+            }
+            proof("week", &passed)
+        }
     }
 }
 

@@ -10,6 +10,7 @@
 //!   fuzz         parsers, decoders, recovery and histories, fed with mangled bytes
 //!   torture      the real server, its power cut again and again
 //!   dax_guest    the real server on real DAX, inside the virtual machine of `cargo xtask dax-vm`
+//!   week         the real server under published workloads: what ordinary life costs
 //!   planted      a library of bugs, each put into a copy of the product and caught
 //!   sites        the same, with each flush, fence and sync left out in turn
 //! ```
@@ -28,3 +29,4 @@ pub mod sick;
 pub mod sites;
 pub mod subjects;
 pub mod torture;
+pub mod week;

@@ -4,7 +4,7 @@
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use terrace_proof::{crash_sweep, dax_guest, histories, planted, sick, sites, torture};
+use terrace_proof::{crash_sweep, dax_guest, histories, planted, sick, sites, torture, week};
 
 /// Proves what terrace promises.
 #[derive(Parser)]
@@ -30,6 +30,7 @@ enum Proof {
     Planted(planted::Arguments),
     #[command(hide = true)]
     PlantedDetector(planted::DetectArguments),
+    Week(week::Arguments),
 }
 
 fn main() -> anyhow::Result<ExitCode> {
@@ -44,5 +45,6 @@ fn main() -> anyhow::Result<ExitCode> {
         Proof::Sites(arguments) => sites::run(&arguments),
         Proof::Planted(arguments) => planted::run(&arguments),
         Proof::PlantedDetector(arguments) => planted::detect(&arguments),
+        Proof::Week(arguments) => week::run(&arguments),
     }
 }

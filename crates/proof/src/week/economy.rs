@@ -1,0 +1,152 @@
+//! What a week cost, and what it may cost.
+
+use super::server::Server;
+use super::setting::Setting;
+
+/// What was counted.
+#[derive(Clone, Debug, Default)]
+pub struct Economy {
+    pub operations: u64,
+    /// Answers that no account allows.
+    pub wrong: u64,
+    /// Reads of a cache that found nothing, where something had been stored.
+    pub missed: u64,
+    /// Writes that were refused, though no more than the promised share of the tier lived.
+    pub refused: u64,
+    pub first_refusal: String,
+    /// How far the count of keys was off.
+    pub miscounted: u64,
+    pub resizes_refused: u64,
+    /// Bytes that the client wrote (keys and values) and read (values).
+    pub client_written: u64,
+    pub client_read: u64,
+    /// Bytes that the system counted below the process.
+    pub disk_written: u64,
+    pub disk_read: u64,
+    /// The most anonymous memory seen, in bytes.
+    pub memory: u64,
+    pub stall_us: u64,
+    pub calm_p99_us: u64,
+    pub p99_us: u64,
+    pub restart_ms: u64,
+}
+
+/// Anonymous memory over the budget: the larger of these.
+const OVER_SHARE: f64 = 0.05;
+const OVER_BYTES: u64 = 16 << 20;
+/// Bytes written below for a byte of the client's, at most: log, page and what reclaiming moves.
+const WRITTEN_FOR_A_BYTE: f64 = 6.0;
+/// What a store writes without being asked, manifests and marks of time above all.
+const WRITTEN_ANYWAY: u64 = 64 << 20;
+
+impl Economy {
+    /// Adds what a server that is about to end has cost.
+    ///
+    /// # Errors
+    /// If it has ended already.
+    pub fn measure(&mut self, server: &Server) -> anyhow::Result<()> {
+        let traffic = server.traffic()?;
+        self.disk_read += traffic.read;
+        self.disk_written += traffic.written;
+        self.memory = self.memory.max(server.most_memory());
+        Ok(())
+    }
+
+    /// The most anonymous memory that a setting may take.
+    pub fn memory_allowed(setting: &Setting) -> u64 {
+        let budget = setting.dram_mib << 20;
+        budget + ((budget as f64 * OVER_SHARE) as u64).max(OVER_BYTES)
+    }
+
+    /// What is more than it may be; `stall_ms` bounds the longest answer.
+    pub fn broken(&self, setting: &Setting, stall_ms: u64) -> Vec<String> {
+        let mut broken = Vec::new();
+        let mut check = |holds: bool, text: String| {
+            if !holds {
+                broken.push(text);
+            }
+        };
+        check(self.wrong == 0, format!("{} wrong answers", self.wrong));
+        check(self.refused == 0, format!("{} writes refused: {}", self.refused, self.first_refusal));
+        check(self.miscounted == 0, format!("the count of keys is off by {}", self.miscounted));
+        let allowed = Self::memory_allowed(setting);
+        check(
+            self.memory <= allowed,
+            format!("{} MiB of memory, {} allowed", self.memory >> 20, allowed >> 20),
+        );
+        let most = (self.client_written as f64 * WRITTEN_FOR_A_BYTE) as u64 + WRITTEN_ANYWAY;
+        check(
+            self.disk_written <= most,
+            format!("{} MiB written below, {} allowed", self.disk_written >> 20, most >> 20),
+        );
+        check(
+            self.stall_us <= stall_ms * 1000,
+            format!("an answer took {} ms, {stall_ms} allowed", self.stall_us / 1000),
+        );
+        broken
+    }
+
+    /// The table's head.
+    pub fn head() -> String {
+        format!(
+            "{:<10} {:<12} {:>9} {:>6} {:>7} {:>8} {:>7} {:>7} {:>8} {:>8} {:>8} {:>9} {:>8} {:>8}",
+            "setting",
+            "workload",
+            "thousand",
+            "wrong",
+            "refused",
+            "count",
+            "W/byte",
+            "R/byte",
+            "mem MiB",
+            "allowed",
+            "p99 ms",
+            "calm ms",
+            "stall ms",
+            "start ms"
+        )
+    }
+
+    /// A line of it.
+    pub fn line(&self, setting: &Setting, workload: &str) -> String {
+        let ratio = |bytes: u64, of: u64| bytes as f64 / of.max(1) as f64;
+        format!(
+            "{:<10} {:<12} {:>9} {:>6} {:>7} {:>8} {:>7.2} {:>7.2} {:>8} {:>8} {:>8.2} {:>9.2} {:>8} {:>8}",
+            setting.name,
+            workload,
+            self.operations / 1000,
+            self.wrong,
+            self.refused,
+            self.miscounted,
+            ratio(self.disk_written, self.client_written),
+            ratio(self.disk_read, self.client_read),
+            self.memory >> 20,
+            Self::memory_allowed(setting) >> 20,
+            self.p99_us as f64 / 1000.0,
+            self.calm_p99_us as f64 / 1000.0,
+            self.stall_us / 1000,
+            self.restart_ms
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_broken_is_named() {
+        let setting = &super::super::setting::ALL[0];
+        let mut economy =
+            Economy { client_written: 100 << 20, disk_written: 300 << 20, ..Economy::default() };
+        assert_eq!(economy.broken(setting, 100), Vec::<String>::new());
+        economy.memory = 81 << 20;
+        economy.refused = 3;
+        economy.first_refusal = "-OOM".into();
+        economy.disk_written = 700 << 20;
+        economy.stall_us = 101_000;
+        let broken = economy.broken(setting, 100);
+        assert_eq!(broken.len(), 4, "{broken:?}");
+        assert!(broken[0].contains("3 writes refused: -OOM"), "{broken:?}");
+    }
+}
