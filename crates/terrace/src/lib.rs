@@ -38,7 +38,7 @@ pub use media_source::{MediaSource, SystemMedia};
 pub use open::SESSIONS;
 pub use options::{Options, Tier, WhenFull};
 pub use size::{Place, Size, TierSpec, human_bytes};
-pub use stored::stored_engine;
+pub use stored::{store_files, stored_engine};
 pub use terrace_engine as engine;
 pub use terrace_space_slab::{Eviction, Placement, Swap};
 

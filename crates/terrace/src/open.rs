@@ -95,6 +95,18 @@ fn open_dram(options: &Options) -> Result<Opened, StoreError> {
     if options.pmem.is_some() || options.ssd.is_some() {
         return Err(StoreError::Options("engine dram has no lower tier: leave --pmem and --ssd out".into()));
     }
+    if let Some(dir) = &options.dir {
+        let found = crate::stored::store_files(dir)
+            .map_err(StoreError::io(format!("looking at {}", dir.display())))?;
+        if !found.is_empty() {
+            return Err(StoreError::Options(format!(
+                "{} holds a store ({}), which engine dram would not open but hide: leave --engine out to open it, or give \
+                 another --dir",
+                dir.display(),
+                found.join(", ")
+            )));
+        }
+    }
     let bytes = match (options.dram_records, options.dram) {
         (Some(records), _) => records,
         (None, Some(all)) => all - crate::tiered::sizes::buffers_of(all),

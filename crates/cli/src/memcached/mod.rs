@@ -125,6 +125,7 @@ fn serve(line: &CommandLine) -> anyhow::Result<ExitCode> {
         }
         access.read_again()
     })?;
+    store::ended(line)?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -2,6 +2,8 @@
 //!
 //! # Invariants
 //! - A directory is emptied only if this command made it ([`MARKER`]) and nobody has it open.
+//! - What `-e` kept is used only after an orderly stop: [`RUNNING`] is on the medium before anything can change, and goes when
+//!   everything is saved. Who finds it begins empty, for pages of before the crash hold what was overwritten or deleted since.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -17,6 +19,14 @@ use super::options::CommandLine;
 /// The file that says whose directory it is.
 const MARKER: &str = "memcached-cache";
 const MARKER_TEXT: &str = "A cache of terrace's memcached command. What lies here goes at its next start.\n";
+
+/// The file that is there while a cache of `-e` may hold what its files don't.
+const RUNNING: &str = "memcached-running";
+const RUNNING_TEXT: &str =
+    "A cache of terrace's memcached command runs here, or has crashed: then its next start begins empty.\n";
+/// What a store leaves in the directory of a cache; nothing else is removed from one.
+const STORE_FILES: [&str; 8] =
+    ["superblock", "superblock.new", "formatted", "formatted.new", "log", "data", "pmem", "pmem-place"];
 
 /// With `-e`, DRAM in front of the file is this part of it.
 const DRAM_PART: u64 = 8;
@@ -86,9 +96,49 @@ pub fn prepare(line: &CommandLine) -> anyhow::Result<()> {
             check_above(&dir, "-o ext_path")?;
             empty(&dir)
         }
-        (None, Some(file)) => check_above(&dir_of(file), "-e"),
+        (None, Some(file)) => {
+            let dir = dir_of(file);
+            check_above(&dir, "-e")?;
+            begin(&dir).with_context(|| format!("-e: the cache's directory {}", dir.display()))
+        }
         (None, None) => Ok(()),
     }
+}
+
+/// The store is saved and closed: its files hold everything.
+///
+/// # Errors
+/// If the directory can't be changed; then the next start begins empty.
+pub fn ended(line: &CommandLine) -> anyhow::Result<()> {
+    let Some(file) = line.memory_file.as_ref().filter(|_| line.extended.ext_path.is_none()) else {
+        return Ok(());
+    };
+    let dir = dir_of(file);
+    let removed = fs::remove_file(dir.join(RUNNING)).and_then(|()| sync(&dir));
+    removed.with_context(|| format!("-e: the cache's directory {}", dir.display()))
+}
+
+/// A cache of `-e` is about to run: what a crash left goes, and from now on a crash leaves [`RUNNING`].
+fn begin(dir: &Path) -> anyhow::Result<()> {
+    fs::create_dir_all(dir)?;
+    let running = dir.join(RUNNING);
+    let _lock = DirLock::acquire(dir)?;
+    if running.exists() {
+        tracing::warn!("-e: the last run ended without a stop in order: the cache begins empty");
+        for name in STORE_FILES {
+            match fs::remove_file(dir.join(name)) {
+                Err(error) if error.kind() != ErrorKind::NotFound => return Err(error.into()),
+                _ => {}
+            }
+        }
+    }
+    fs::write(&running, RUNNING_TEXT)?;
+    fs::File::open(&running)?.sync_all()?;
+    Ok(sync(dir)?)
+}
+
+fn sync(dir: &Path) -> std::io::Result<()> {
+    fs::File::open(dir)?.sync_all()
 }
 
 /// Whether a directory can be made where it is to lie.
@@ -160,6 +210,24 @@ mod tests {
         assert_eq!((pmem.dram_records, pmem.ssd), (Some(128 << 20), None));
         let block = options_on(&line("-m 1024 -e /mnt/disk/y"), PlaceKind::Plain);
         assert_eq!((block.ssd.unwrap().bytes, block.pmem), (1 << 30, None));
+    }
+
+    #[test]
+    fn what_a_crash_left_is_not_used() {
+        let home = tempfile::tempdir().unwrap();
+        let file = home.path().join("memory");
+        let dir = dir_of(&file);
+        let line = line(&format!("-e {}", file.display()));
+        let kept = dir.join("data");
+        prepare(&line).unwrap();
+        fs::write(&kept, "saved").unwrap();
+        fs::write(dir.join("notes.txt"), "somebody's").unwrap();
+        ended(&line).unwrap();
+        prepare(&line).unwrap();
+        assert!(kept.exists(), "an orderly stop keeps everything");
+        prepare(&line).unwrap();
+        assert!(!kept.exists(), "a crash keeps nothing");
+        assert!(dir.join("notes.txt").exists());
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! ```text
 //!   flags > TERRACE_* > --config file > defaults  --> settings --> sizing (machine, cgroup, free disk) --> Options
 //!   terrace::open (progress bar while recovering) --> Server --> first signal: drain, save, exit 0
-//!                                                                second signal: exit at once
+//!                                                                again, ten seconds later: exit at once
 //! ```
 
 mod access;
@@ -18,6 +18,7 @@ mod settings;
 mod shown;
 pub mod signals;
 mod sizing;
+mod tiers;
 mod watching;
 
 use std::path::PathBuf;
@@ -54,6 +55,10 @@ pub fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
     let signals = signals::Signals::install(&[])?;
 
     let store = recovery_bar::open(sized.options.clone())?;
+    let places = tiers::Tiers { pmem: settings.pmem.clone(), ssd: settings.ssd.clone() };
+    if let Err(error) = tiers::remember(&settings.dir, &places) {
+        tracing::warn!("{error:#}; the next start needs the places of tiers again");
+    }
     let mut options = ServerOptions { config_file, ..server_options(&settings, &sized, &store) };
     options.memcached_users = access.users();
     options.max_connections = descriptors::make_room(options.max_connections as u64) as usize;

@@ -13,6 +13,7 @@ use super::args::ServeArgs;
 use super::file::File;
 use super::listen::{Listen, Listeners};
 use super::network::Network;
+use super::tiers::{self, Tiers};
 use crate::names;
 
 /// The keys of the configuration file; in the environment in capitals with underscores, behind `TERRACE_`.
@@ -213,10 +214,12 @@ fn gather_from(
     let from = Sources { environment, file };
     let dir = from.get(args.dir, "dir")?.unwrap_or_else(|| PathBuf::from("terrace-data"));
     let pmem: Option<TierSpec> = from.get(args.pmem, "pmem")?;
-    let engine = match from.get(args.engine, "engine")? {
-        Some(Engine(name)) => name,
-        None => engine_of_store(&dir, pmem.as_ref()).unwrap_or_else(|| ENGINE_DEFAULT.to_owned()),
-    };
+    let given = Tiers { pmem, ssd: from.get(args.ssd, "ssd")? };
+    let named = from.get(args.engine, "engine")?.map(|Engine(name)| name);
+    let Tiers { pmem, ssd } =
+        if named.as_deref() == Some("dram") { given } else { tiers::complete(&dir, given)? };
+    let engine =
+        named.or_else(|| engine_of_store(&dir, [&pmem, &ssd])).unwrap_or_else(|| ENGINE_DEFAULT.to_owned());
     let durability = from.get(args.durability, "durability")?;
     let (dram, dram_records) = budgets(&from, args.dram, args.dram_records)?;
     let threads = match from.get(args.threads, "threads")? {
@@ -239,7 +242,7 @@ fn gather_from(
         dram,
         dram_records,
         pmem,
-        ssd: from.get(args.ssd, "ssd")?,
+        ssd,
         profile: from.get(args.profile, "profile")?,
         durability: durability.unwrap_or(match engine.as_str() {
             "dram" => Durability::None,
@@ -262,12 +265,12 @@ const ENGINE_DEFAULT: &str = "tac";
 
 /// The engine that made the store that is there already: who named none then names none at the next start, whatever the default
 /// has become.
-fn engine_of_store(dir: &Path, pmem: Option<&TierSpec>) -> Option<String> {
-    let region = match pmem.and_then(|spec| spec.place.as_ref()) {
-        Some(Place::Path(path)) => Some(path.as_path()),
-        Some(Place::Node(_)) | None => None,
-    };
-    [Some(dir), region].into_iter().flatten().find_map(terrace::stored_engine)
+fn engine_of_store(dir: &Path, tiers: [&Option<TierSpec>; 2]) -> Option<String> {
+    let places = tiers.into_iter().filter_map(|tier| match tier.as_ref()?.place.as_ref()? {
+        Place::Path(path) => Some(path.as_path()),
+        Place::Node(_) => None,
+    });
+    std::iter::once(dir).chain(places).find_map(terrace::stored_engine)
 }
 
 /// The two budgets are alternatives: the source that comes first decides which one holds.

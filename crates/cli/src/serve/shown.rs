@@ -68,7 +68,7 @@ pub(super) fn size(size: &Size) -> String {
     }
 }
 
-fn tier(tier: &TierSpec) -> String {
+pub(super) fn tier(tier: &TierSpec) -> String {
     let size = size(&tier.size);
     match &tier.place {
         None => size,

@@ -7,6 +7,7 @@ use terrace::{Options, Place, Size, Tier, TierSpec, human_bytes};
 use terrace_media::Machine;
 
 use super::settings::Settings;
+use super::tiers;
 
 /// The share of the usable memory that `--dram` takes where nobody says.
 const DRAM_DEFAULT: Size = Size::Percent(50.0);
@@ -45,6 +46,9 @@ pub fn size(settings: &Settings) -> anyhow::Result<Sized> {
         dram = Some(DRAM_DEFAULT.of(usable) / STEP * STEP);
     }
     let volatile = settings.engine == "dram";
+    if volatile {
+        tiers::refuse_to_hide(&settings.dir)?;
+    }
     // An emulated device without a place is in memory.
     let pmem_home = settings.profile.is_none().then_some(settings.dir.as_path());
     let pmem = settings.pmem.as_ref().map(|spec| tier(spec, pmem_home, usable, &mut found)).transpose()?;

@@ -193,6 +193,24 @@ impl<E: Engine, D: BlockDevice> OpenWith for InFiles<'_, E, D> {
     }
 }
 
+/// A store is made only where nothing of one lies: without its superblock the rest is data still.
+///
+/// # Errors
+/// [`StoreError::Corrupt`] with what lies there and what to do; [`StoreError::Io`] if that can't be read.
+pub(super) fn refuse_to_make_over(dir: &Path) -> Result<(), StoreError> {
+    let found =
+        crate::stored::store_files(dir).map_err(StoreError::io(format!("looking at {}", dir.display())))?;
+    if found.is_empty() {
+        return Ok(());
+    }
+    Err(StoreError::Corrupt(format!(
+        "{} holds a store's data ({}) and no superblock, so that nothing says how to read it: put the file superblock back, or, \
+         to make a new store, move everything of the old one away",
+        dir.display(),
+        found.join(", ")
+    )))
+}
+
 /// Makes the files, the superblock last: a store that died while it was made is made again.
 fn create<E: Engine>(
     engine: &E,
@@ -202,6 +220,7 @@ fn create<E: Engine>(
     dir: &Path,
     free_bytes: u64,
 ) -> Result<(Superblock, E::Sizes), StoreError> {
+    refuse_to_make_over(dir)?;
     let log_bytes = (tier.bytes / 16).clamp(*LOG_BYTES.start(), *LOG_BYTES.end());
     let sizes = engine.choose(options, tier.bytes, sizes::whole_log_blocks(log_bytes))?;
     let log_bytes = sizes.as_ref().log_bytes;

@@ -179,6 +179,7 @@ fn create<E: Engine>(
     dir: &Path,
     (free_bytes, region_bytes): (u64, u64),
 ) -> Result<(Superblock, E::Sizes), StoreError> {
+    block::refuse_to_make_over(dir)?;
     let log_bytes = sizes::whole_log_blocks(byte::log_share(region_bytes));
     let mut sizes = engine.choose(options, tier.bytes, log_bytes)?;
     sizes.as_mut().pmem_bytes = Some(region_bytes);
