@@ -18,6 +18,8 @@ use crate::tombstones::Copies;
 
 /// Slots looked at in one call.
 const SLOTS_A_CALL: usize = 4096;
+/// When a block that could not be read is looked at again.
+const RETRY_MS: u64 = 1000;
 
 impl<L: Lower> Blocks<L> {
     /// Reports the dead keys of at most one block or page; called from background steps alone. The cursor says where the last
@@ -42,7 +44,11 @@ impl<L: Lower> Blocks<L> {
             // Records put while the page is walked lower it again.
             slot.min_expire.swap(u64::MAX, Acquire);
             let mut earliest = u64::MAX;
-            let Some(block) = copies.load(number as u32, context) else { continue };
+            let Some(block) = copies.load(number as u32, context) else {
+                // The read may have failed for this once: what is due would be forgotten. A flush is judged then too.
+                slot.min_expire.fetch_min(now.saturating_add(RETRY_MS), Relaxed);
+                continue;
+            };
             for entry in &block.entries {
                 let Some(view) = block.record(entry) else { continue };
                 let (expire_at, db) = (view.head.expire_at, entry.db);
