@@ -41,6 +41,7 @@ pub(crate) fn open<E: Engine, S: MediaSource>(
     let superblock_path = dir.join("superblock");
     let fresh = !superblock_path.exists();
     let (superblock, stored) = if fresh {
+        refuse_remains(&dir)?;
         create(engine, source, options, tier, &dir, free_bytes)?
     } else {
         // How long the data are is another matter: see `data_bytes`.
@@ -227,6 +228,30 @@ pub(super) fn mark_used(dir: &Path) -> Result<(), StoreError> {
         return Ok(());
     }
     write_whole(&path, b"").map_err(StoreError::io(format!("writing {}", path.display())))
+}
+
+/// Refuses to make a store where the rest of one lies whose superblock is gone. A store that died while it was made is no such
+/// rest: its marker is missing, and its data read as zeros.
+pub(super) fn refuse_remains(dir: &Path) -> Result<(), StoreError> {
+    let remains = if dir.join(USED).exists() { Some(USED) } else { holds_bytes(dir)?.then_some("data") };
+    let Some(remains) = remains else { return Ok(()) };
+    Err(StoreError::Options(format!(
+        "{0} holds a store's file {remains}, and no file superblock: put that back, from a copy of the store, or, if the store is to \
+         go, move what lies in {0} away; nothing was changed",
+        dir.display()
+    )))
+}
+
+/// Whether something was written where a store's first manifest goes.
+fn holds_bytes(dir: &Path) -> Result<bool, StoreError> {
+    const HEAD_BYTES: u64 = 1 << 20;
+    let path = dir.join("data");
+    let mut head = Vec::new();
+    match File::open(&path).and_then(|file| file.take(HEAD_BYTES).read_to_end(&mut head)) {
+        Ok(_) => Ok(head.iter().any(|byte| *byte != 0)),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(StoreError::io(format!("reading {}", path.display()))(error)),
+    }
 }
 
 pub(super) fn read_superblock(path: &Path) -> Result<[u8; SUPERBLOCK_BYTES], StoreError> {

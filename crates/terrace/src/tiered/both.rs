@@ -68,6 +68,7 @@ pub(crate) fn open<E: Engine, S: MediaSource>(
                 dir.display()
             )));
         }
+        block::refuse_remains(&dir)?;
         create(engine, source, options, ssd, &dir, (free_bytes, region.len()))?
     };
     let Some(pmem_bytes) = stored.as_ref().pmem_bytes else {
