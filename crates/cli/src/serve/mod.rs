@@ -3,7 +3,7 @@
 //! ```text
 //!   flags > TERRACE_* > --config file > defaults  --> settings --> sizing (machine, cgroup, free disk) --> Options
 //!   terrace::open (progress bar while recovering) --> Server --> first signal: drain, save, exit 0
-//!                                                                second signal: exit at once
+//!                                                                again after 10 s: exit at once
 //! ```
 
 mod access;

@@ -29,7 +29,9 @@ pub fn until_told(
             Signal::Stop(name) => break name,
         }
     };
-    tracing::info!("{name}: answering what has been received, then stopping; a second signal ends at once");
+    tracing::info!(
+        "{name}: answering what has been received, then stopping; a signal after ten seconds ends at once"
+    );
     let drained = server.shutdown();
     let closed = store.close();
     if let (Err(error), Err(_)) = (&drained, &closed) {

@@ -1,14 +1,17 @@
-//! SIGTERM and SIGINT: the first asks for an orderly end, the second ends at once. SIGHUP: read files again.
+//! Signals: the first SIGTERM, SIGINT or SIGQUIT asks for an orderly end, and repeating it soon cuts nothing short. SIGHUP: read
+//! files again. Signals without a meaning here do nothing.
 
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
-use signal_hook::{flag, iterator};
+use signal_hook::consts::{SIGALRM, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
+use signal_hook::iterator;
 
-/// What a process that was told twice exits with.
+/// What a process that was told again exits with.
 const EXIT_AT_ONCE: i32 = 1;
+/// So long after the first signal another one does nothing: `timeout`, wrappers and terminals send several at once.
+const ORDERLY: Duration = Duration::from_secs(10);
 
 /// Asks for an orderly end as the first signal does, from within.
 pub fn ask() {
@@ -18,7 +21,7 @@ pub fn ask() {
 }
 
 /// The signals, caught.
-pub struct Signals(iterator::Signals);
+pub struct Signals(Receiver<Signal>);
 
 /// What a signal asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,25 +38,47 @@ impl Signals {
     /// # Errors
     /// If the system refuses.
     pub fn install(more: &[i32]) -> anyhow::Result<Self> {
-        let told = Arc::new(AtomicBool::new(false));
-        let stopping = [&[SIGTERM, SIGINT], more].concat();
-        for &signal in &stopping {
-            // In this order: the first signal passes the shutdown before it arms it.
-            flag::register_conditional_shutdown(signal, EXIT_AT_ONCE, Arc::clone(&told))
-                .and_then(|_| flag::register(signal, Arc::clone(&told)))
-                .context("can't catch signals")?;
-        }
-        let all = stopping.iter().chain(&[SIGHUP]);
-        Ok(Self(iterator::Signals::new(all).context("can't catch signals")?))
+        let stopping = [&[SIGTERM, SIGINT, SIGQUIT], more].concat();
+        let all = stopping.iter().chain(&[SIGHUP, SIGUSR1, SIGUSR2, SIGALRM]);
+        let mut caught = iterator::Signals::new(all).context("can't catch signals")?;
+        let (tell, told) = channel();
+        let listen = move || {
+            let mut first = None;
+            for signal in caught.forever() {
+                let asked = if stopping.contains(&signal) {
+                    let since = first.get_or_insert_with(Instant::now).elapsed();
+                    if since >= ORDERLY {
+                        tracing::error!(
+                            "told again after {} s: ending at once, what is not saved is lost",
+                            since.as_secs()
+                        );
+                        signal_hook::low_level::exit(EXIT_AT_ONCE);
+                    }
+                    Signal::Stop(name(signal))
+                } else if signal == SIGHUP {
+                    Signal::Reload
+                } else {
+                    tracing::info!("{} has no meaning here", name(signal));
+                    continue;
+                };
+                // Who is ending already does not listen any more.
+                let _heard = tell.send(asked);
+            }
+        };
+        std::thread::Builder::new()
+            .name("signals".into())
+            .spawn(listen)
+            .context("no thread for signals can be started")?;
+        Ok(Self(told))
     }
 
     /// Blocks until one came.
     pub fn next(&mut self) -> Signal {
-        match self.0.forever().next() {
-            Some(SIGHUP) => Signal::Reload,
-            Some(SIGINT) => Signal::Stop("SIGINT"),
-            Some(SIGUSR1) => Signal::Stop("SIGUSR1"),
-            _ => Signal::Stop("SIGTERM"),
-        }
+        // The thread ends with the process.
+        self.0.recv().unwrap_or(Signal::Stop("the end of the thread for signals"))
     }
+}
+
+fn name(signal: i32) -> &'static str {
+    signal_hook::low_level::signal_name(signal).unwrap_or("a signal")
 }
