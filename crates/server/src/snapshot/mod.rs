@@ -14,17 +14,20 @@
 //!   written since its key was read is noted ([`crate::registry::Noted`]).
 //! - One thread reads everything, so a later entry of a key is a newer state of it.
 //! - A snapshot that fails or is stopped leaves the old file, and nothing else. The pieces of the spill have no names.
+//! - A dump that terrace did not write is kept under another name (`dumps`).
 //! - Memory is bounded: one value, some buffers, the hashes of one piece of the spill, and at most
 //!   [`crate::registry::NOTED_KEYS_MAX`] noted keys.
 //!
 //! Databases that are flushed or swapped have it begin anew, a few times. memcached's flags have no place in the file.
 
+mod dumps;
 mod gate;
 mod rdb;
 mod reader;
 mod spill;
 mod take;
 
+use std::path::Path;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, OnceLock, Weak};
 use std::thread::JoinHandle;
@@ -99,6 +102,7 @@ impl Snapshots {
     /// Snapshots can be taken from now on.
     pub fn serve(&self, shared: &Arc<Shared>) {
         // A server starts once; a second call changes nothing.
+        dumps::begin(Path::new(&shared.options.dir), &shared.options.dbfilename);
         let _first = self.server.set(Arc::downgrade(shared));
     }
 

@@ -18,6 +18,9 @@ const SELECT: u8 = 0xfe;
 const END: u8 = 0xff;
 const STRING: u8 = 0;
 
+/// The auxiliary field that says whose file it is; Redis passes over fields that it doesn't know.
+pub(super) const OWN_AUX: &str = "terrace-ver";
+
 /// Bytes copied at a time.
 const COPY_BYTES: usize = 64 << 10;
 
@@ -38,9 +41,12 @@ impl RdbFile {
         let mut file = Self { out, crc: 0, bytes: 0, db: None, buffer: vec![0; COPY_BYTES] };
         let mut head = MAGIC.to_vec();
         let now_s = now_s.to_string();
-        for (name, value) in
-            [("redis-ver", crate::resp::REDIS_VERSION), ("redis-bits", "64"), ("ctime", &now_s)]
-        {
+        for (name, value) in [
+            ("redis-ver", crate::resp::REDIS_VERSION),
+            ("redis-bits", "64"),
+            ("ctime", &now_s),
+            (OWN_AUX, env!("CARGO_PKG_VERSION")),
+        ] {
             head.push(AUX);
             string::write(name.as_bytes(), &mut head);
             string::write(value.as_bytes(), &mut head);

@@ -7,6 +7,7 @@ use std::time::Instant;
 
 use terrace_engine::DATABASES;
 
+use super::dumps;
 use super::rdb::RdbFile;
 use super::reader::Reader;
 use super::spill::Spill;
@@ -40,6 +41,7 @@ pub(super) fn take(shared: &Shared) -> Result<(), String> {
     // One that a server of the same number left when it was killed.
     let _none = std::fs::remove_file(&temporary.0);
     let (keys, bytes) = write(shared, &temporary.0).map_err(told)?;
+    dumps::make_room(&path).map_err(told)?;
     std::fs::rename(&temporary.0, &path).map_err(told)?;
     std::fs::File::open(dir).and_then(|dir| dir.sync_all()).map_err(told)?;
     let seconds = begun.elapsed().as_secs_f64();

@@ -9,8 +9,12 @@ use crate::size::human_bytes;
 
 /// Pages and blocks: large enough for the longest key and inline value together, small enough that a small DRAM has many.
 const BLOCK_BYTES: std::ops::RangeInclusive<u64> = 256 << 10..=1 << 20;
-/// A log block holds the longest record and the longest atomic group.
+/// A log block holds the longest record and the longest atomic group; a small log has many small ones, for each thread has some.
 const LOG_BLOCK_BYTES: u64 = 256 << 10;
+/// A large log has blocks that hold as long a group as a page of the largest size does.
+const LOG_BLOCK_BYTES_MAX: u64 = 1 << 20;
+/// Blocks that a log with larger ones still has.
+const LOG_BLOCKS_MIN: u64 = 256;
 /// The least DRAM for records that pages of the smallest size can work with.
 const DRAM_MIN: u64 = 8 * (256 << 10);
 /// The least of a lower tier.
@@ -58,6 +62,13 @@ pub(super) fn whole_log_blocks(bytes: u64) -> u64 {
     bytes / LOG_BLOCK_BYTES * LOG_BLOCK_BYTES
 }
 
+/// Of a log of so many bytes, a whole number of them.
+fn log_block(log_bytes: u64) -> u64 {
+    let large =
+        log_bytes >= LOG_BLOCKS_MIN * LOG_BLOCK_BYTES_MAX && log_bytes.is_multiple_of(LOG_BLOCK_BYTES_MAX);
+    if large { LOG_BLOCK_BYTES_MAX } else { LOG_BLOCK_BYTES }
+}
+
 /// DRAM for records. `--dram-records` is just that; `--dram` bounds the whole process: buffers come off it here, and
 /// the index takes pages away as it grows.
 pub(super) fn dram_for_records(options: &Options) -> u64 {
@@ -97,5 +108,5 @@ pub(crate) fn choose(options: &Options, bytes: u64, log_bytes: u64) -> Result<Si
     }
     let block = (dram / 64).min(bytes / 128).max(1);
     let block_bytes = (1u64 << block.ilog2()).clamp(*BLOCK_BYTES.start(), *BLOCK_BYTES.end());
-    Ok(Sizes { block_bytes, log_block_bytes: LOG_BLOCK_BYTES, log_bytes, pmem_bytes: None })
+    Ok(Sizes { block_bytes, log_block_bytes: log_block(log_bytes), log_bytes, pmem_bytes: None })
 }
