@@ -246,6 +246,7 @@ impl<I: Index, S: Space, D: LogDevice> Machine<I, S, D> {
         let mut manifest = *current;
         manifest.sequence += 1;
         manifest.persisted_seq = manifest.persisted_seq.max(self.space.sealed_seq());
+        self.shared.time();
         let now = self.shared.now_us();
         manifest.time_us = manifest.time_us.max(now + TIME_AHEAD_US);
         manifest.version_floor = manifest.version_floor.max(self.shared.version_floor.load(SeqCst));
