@@ -171,13 +171,13 @@ impl SteadyClock {
         } else if by_wall < used {
             tracing::warn!(
                 "the clock is {} s behind the store's time: keys live on as if no time had passed while the store was closed",
-                (mark.us - by_wall) / 1_000_000
+                mark.us.saturating_sub(by_wall) / 1_000_000
             );
             mark.us
-        } else if by_wall - used > AWAY_MAX_US {
+        } else if by_wall.saturating_sub(used) > AWAY_MAX_US {
             tracing::warn!(
                 "the clock is {} years ahead of when the store was used last: keys live on as if no time had passed",
-                (by_wall - used) / (AWAY_MAX_US / 10)
+                by_wall.saturating_sub(used) / (AWAY_MAX_US / 10)
             );
             mark.us
         } else {
