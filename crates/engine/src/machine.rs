@@ -27,7 +27,7 @@ use crate::shared::Shared;
 use crate::space::{Context, Replaced, Space};
 use crate::stats::{LogStats, RecoveryStats, Stats};
 use crate::sync::{AtomicU64, Mutex};
-use crate::version::{SLOTS_MAX, TICKS_MAX, Version};
+use crate::version::{SLOTS_MAX, Version};
 
 /// What a machine is built from, beside its index, space and log.
 pub struct MachineOptions {
@@ -249,12 +249,8 @@ impl<I: Index, S: Space, D: LogDevice> Machine<I, S, D> {
         self.shared.time();
         let now = self.shared.now_us();
         manifest.time_us = manifest.time_us.max(now + TIME_AHEAD_US);
-        manifest.version_floor = manifest.version_floor.max(self.shared.version_floor.load(SeqCst));
-        if self.shared.versions_apart() {
-            // The mark of time says nothing of them.
-            let ahead = Version::new(self.shared.version_us(manifest.time_us).min(TICKS_MAX), 0).0;
-            manifest.version_floor = manifest.version_floor.max(ahead);
-        }
+        let floor = self.shared.version_floor.load(SeqCst).max(self.shared.version_mark(manifest.time_us));
+        manifest.version_floor = manifest.version_floor.max(floor);
         self.note_generations(&mut manifest);
         (manifest.clean, manifest.snapshot) = (false, None);
         change(&mut manifest);

@@ -23,7 +23,7 @@ use crate::session::RemovalFn;
 use crate::space::Replaced;
 use crate::stats::Failure;
 use crate::sync::{AtomicBool, AtomicI64, AtomicU64, Mutex, yield_now};
-use crate::version::{TICKS_FROM_TIME_MAX, Version};
+use crate::version::{TICKS_FROM_TIME_MAX, TICKS_MAX, Version};
 
 /// Counters of one session slot; sums over all slots are the store's.
 #[derive(Default)]
@@ -173,9 +173,12 @@ impl Shared {
     pub fn version_us(&self, now_us: u64) -> u64 {
         now_us.saturating_add_signed(self.version_ahead_us)
     }
-    /// Whether versions have a clock of their own, which the store's time says nothing of.
-    pub fn versions_apart(&self) -> bool {
-        self.version_ahead_us != 0
+    /// No version is above this one before a mark of time; 0 if versions are made of that time, so that the mark tells.
+    pub fn version_mark(&self, mark_us: u64) -> u64 {
+        if self.version_ahead_us == 0 {
+            return 0;
+        }
+        Version::new(self.version_us(mark_us).min(TICKS_MAX), 0).0
     }
     /// For measuring a span of real time.
     #[inline]
