@@ -15,7 +15,7 @@ use std::time::Duration;
 use terrace_index::Index;
 use terrace_log::{Log, LogDevice};
 
-use crate::clock::Clock;
+use crate::clock::{Clock, Mark, Time};
 use crate::commit::Barrier;
 use crate::core::Core;
 use crate::durability::Durability;
@@ -27,7 +27,7 @@ use crate::shared::Shared;
 use crate::space::{Context, Replaced, Space};
 use crate::stats::{LogStats, RecoveryStats, Stats};
 use crate::sync::{AtomicU64, Mutex};
-use crate::version::SLOTS_MAX;
+use crate::version::{SLOTS_MAX, Version};
 
 /// What a machine is built from, beside its index, space and log.
 pub struct MachineOptions {
@@ -107,15 +107,16 @@ impl<I: Index, S: Space, D: LogDevice> Machine<I, S, D> {
         let sessions = (options.sessions + 1).min(SLOTS_MAX);
         let flushed = manifest.newest_generation();
         let start = max_version.max(manifest.version_floor).max(flushed);
-        // The log floor is taken from the clock: were that behind the versions, it would never pass them.
-        let start_us = manifest.time_us.max(crate::version::Version(start).ticks());
+        // The mark of a clean stop is the time of the stop.
+        let ahead_us = if manifest.clean { 0 } else { TIME_AHEAD_US };
+        let mark = Mark { us: manifest.time_us, ahead_us };
         let shared = Shared::new(
             options.hasher,
             options.durability,
             options.clock.clone(),
             sessions,
             start,
-            start_us,
+            mark,
             options.immediate,
         );
         shared.take_generations(&manifest);
@@ -225,6 +226,7 @@ impl<I: Index, S: Space, D: LogDevice> Machine<I, S, D> {
     }
 
     fn time_step(&self) -> std::io::Result<Progress> {
+        self.shared.note_wall();
         let now = self.shared.now_us();
         {
             let Some(manifest) = self.manifest.try_lock() else { return Ok(Progress::Idle) };
@@ -244,8 +246,11 @@ impl<I: Index, S: Space, D: LogDevice> Machine<I, S, D> {
         let mut manifest = *current;
         manifest.sequence += 1;
         manifest.persisted_seq = manifest.persisted_seq.max(self.space.sealed_seq());
-        manifest.time_us = manifest.time_us.max(self.shared.now_us() + TIME_AHEAD_US);
-        manifest.version_floor = manifest.version_floor.max(self.shared.version_floor.load(SeqCst));
+        self.shared.time();
+        let now = self.shared.now_us();
+        manifest.time_us = manifest.time_us.max(now + TIME_AHEAD_US);
+        let floor = self.shared.version_floor.load(SeqCst).max(self.shared.version_mark(manifest.time_us));
+        manifest.version_floor = manifest.version_floor.max(floor);
         self.note_generations(&mut manifest);
         (manifest.clean, manifest.snapshot) = (false, None);
         change(&mut manifest);
@@ -278,8 +283,8 @@ impl<I: Index, S: Space, D: LogDevice> Machine<I, S, D> {
                 if log.used_blocks() == 0 {
                     return Progress::Idle;
                 }
-                let ticks = self.shared.now_us();
-                let version = crate::version::Version::new(ticks, 0).0.saturating_sub(1);
+                let ticks = self.shared.version_us(self.shared.now_us());
+                let version = Version::new(ticks, 0).0.saturating_sub(1);
                 *state = FloorState::Passing { version, epoch: self.shared.epochs.advance() };
                 Progress::Idle
             }
@@ -429,9 +434,7 @@ impl<I: Index, S: Space, D: LogDevice> Context for Machine<I, S, D> {
         false
     }
     fn settled(&self, version: u64) -> bool {
-        if self.log.is_none()
-            || self.shared.commit.power().settled(crate::version::Version(version).slot()) >= version
-        {
+        if self.log.is_none() || self.shared.commit.power().settled(Version(version).slot()) >= version {
             return true;
         }
         self.shared.want_sync();
@@ -505,6 +508,9 @@ impl<I: Index, S: Space, D: LogDevice> Store for StoreHandle<I, S, D> {
         let place = self.0.shared.swapped.lock().databases.place(db);
         self.0.shared.expiring(place)
     }
+    fn time(&self) -> Time {
+        self.0.shared.time()
+    }
     fn stats(&self) -> Stats {
         let machine = &self.0;
         let shared = &machine.shared;
@@ -574,6 +580,7 @@ impl<I: Index, S: Space, D: LogDevice> Store for StoreHandle<I, S, D> {
         machine
             .save_manifest(|manifest| {
                 manifest.clean = true;
+                manifest.time_us = machine.shared.now_us();
                 manifest.snapshot =
                     snapshot.and_then(|(place, sequence)| (sequence == manifest.sequence).then_some(place));
                 manifest.persisted_seq = machine.space.sealed_seq();

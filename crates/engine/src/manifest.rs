@@ -12,12 +12,12 @@
 
 use crate::databases::Databases;
 use crate::op::DATABASES;
-use crate::version::Version;
+use crate::version::{TICKS_MAX, Version};
 
 /// Bytes of an encoded manifest.
 pub const MANIFEST_BYTES: usize = 208;
-/// No store's clock stands after this, in microseconds since the Unix epoch: the year 2112.
-const TIME_MAX_US: u64 = 1 << 52;
+/// No store's time stands after this, in microseconds: the year 4253.
+const TIME_MAX_US: u64 = 1 << 56;
 /// No sequence number of pages or manifests comes near this.
 const SEQ_MAX: u64 = 1 << 62;
 const MAGIC: &[u8; 8] = b"TRCMANI1";
@@ -33,7 +33,7 @@ pub struct Manifest {
     pub persisted_seq: u64,
     /// Log entries up to this version are durable elsewhere and must not be replayed.
     pub log_floor: u64,
-    /// No time after this one was used: the clock goes on here after a restart.
+    /// No later time of the store was used.
     pub time_us: u64,
     /// New versions must be above this one.
     pub version_floor: u64,
@@ -55,9 +55,10 @@ impl Manifest {
     /// media) or something here would soon overflow. `None` if all is in range.
     pub fn senseless(&self, newest: u64) -> Option<String> {
         let newest = newest.max(self.version_floor).max(self.log_floor).max(self.newest_generation());
-        if newest >> 63 != 0 || Version(newest).ticks().max(self.time_us) > TIME_MAX_US {
+        if newest >> 63 != 0 || Version(newest).ticks() > TICKS_MAX || self.time_us > TIME_MAX_US {
             return Some(format!(
-                "the store's newest version is {newest:#x} and its time {} us: no clock gives that",
+                "the store's newest version is {newest:#x} and its time {} us: no version is left for what would be written; \
+                 `terrace check --keys` reads what it holds",
                 self.time_us
             ));
         }
@@ -154,7 +155,12 @@ mod tests {
         let now = Manifest { time_us: 1_800_000_000_000_000, sequence: 9, ..Manifest::default() };
         assert_eq!(now.senseless(Version::new(now.time_us, 3).0), None);
         assert!(now.senseless(1 << 63).is_some());
-        assert!(now.senseless(Version::new(TIME_MAX_US + 1, 0).0).is_some());
+        assert_eq!(
+            now.senseless(Version::new(1 << 52 | 1, 0).0),
+            None,
+            "a clock may have shown a year beyond 2112"
+        );
+        assert!(now.senseless(Version::new(TICKS_MAX + 1, 0).0).is_some());
         let mut flush_versions = [0; DATABASES];
         flush_versions[7] = u64::MAX;
         for senseless in [

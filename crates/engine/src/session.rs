@@ -4,6 +4,7 @@ use std::os::fd::RawFd;
 use std::sync::Arc;
 
 use crate::batch::{Batch, Settled};
+use crate::clock::Time;
 use crate::op::DATABASES;
 use crate::stats::Stats;
 
@@ -60,6 +61,9 @@ pub trait Store: Send + Sync {
 
     /// Those of them that have an expiry; O(1). One whose record is damaged counts as it did until that is found out.
     fn expiring(&self, db: u8) -> u64;
+
+    /// The store's time, which deadlines are measured in, and what the wall clock is ahead of it.
+    fn time(&self) -> Time;
 
     /// What is where, and what was asked of each medium so far.
     fn stats(&self) -> Stats;

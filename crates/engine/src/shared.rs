@@ -10,7 +10,7 @@ use std::time::Duration;
 use crossbeam_utils::CachePadded;
 use parking_lot::Condvar;
 
-use crate::clock::{Clock, SteadyClock};
+use crate::clock::{Clock, Mark, SteadyClock, Time};
 use crate::commit::Commit;
 use crate::databases::Databases;
 use crate::durability::Durability;
@@ -23,6 +23,7 @@ use crate::session::RemovalFn;
 use crate::space::Replaced;
 use crate::stats::Failure;
 use crate::sync::{AtomicBool, AtomicI64, AtomicU64, Mutex, yield_now};
+use crate::version::{TICKS_FROM_TIME_MAX, TICKS_MAX, Version};
 
 /// Counters of one session slot; sums over all slots are the store's.
 #[derive(Default)]
@@ -61,6 +62,8 @@ pub(crate) struct Shared {
     pub durability: Durability,
     clock: Arc<dyn Clock>,
     steady: SteadyClock,
+    /// What the clock part of versions is ahead of the store's time.
+    version_ahead_us: i64,
     pub epochs: Epochs,
     pub commit: Commit,
     /// Records of a database with at most this version are dead.
@@ -98,14 +101,17 @@ impl Shared {
         clock: Arc<dyn Clock>,
         sessions: usize,
         start_version: u64,
-        start_us: u64,
+        mark: Mark,
         immediate: bool,
     ) -> Self {
+        let steady = SteadyClock::resume(&*clock, mark);
+        let version_ahead_us = version_ahead(start_version, steady.now_us(&*clock));
         Self {
             hasher,
             durability,
             clock,
-            steady: SteadyClock::starting_at(start_us),
+            steady,
+            version_ahead_us,
             epochs: Epochs::new(sessions),
             commit: Commit::new(sessions, start_version, immediate),
             flush_versions: Default::default(),
@@ -149,16 +155,35 @@ impl Shared {
     pub fn log_error(&self) -> OpError {
         OpError::LogFailed(self.log_failure.get().map_or("the log failed", |(what, _)| what))
     }
-    /// Microseconds since the Unix epoch, never running backwards.
+    /// The store's time in microseconds: since the Unix epoch as long as nobody sets the clock. It never runs backwards.
     #[inline]
     pub fn now_us(&self) -> u64 {
         self.steady.now_us(&*self.clock)
     }
-    /// What the clock shows, which may run backwards: for measuring a span of real time, where `now_us` may stand still (after
-    /// a restart it waits for the clock to pass the stored mark).
+    /// The store's time, and what the wall clock is ahead of it.
+    pub fn time(&self) -> Time {
+        self.steady.time(&*self.clock)
+    }
+    /// Keeps how the wall clock lies, if somebody set it.
+    pub fn note_wall(&self) {
+        self.steady.note_wall(&*self.clock);
+    }
+    /// The clock part of versions at a moment of the store's time.
+    #[inline]
+    pub fn version_us(&self, now_us: u64) -> u64 {
+        now_us.saturating_add_signed(self.version_ahead_us)
+    }
+    /// No version is above this one before a mark of time; 0 if versions are made of that time, so that the mark tells.
+    pub fn version_mark(&self, mark_us: u64) -> u64 {
+        if self.version_ahead_us == 0 {
+            return 0;
+        }
+        Version::new(self.version_us(mark_us).min(TICKS_MAX), 0).0
+    }
+    /// For measuring a span of real time.
     #[inline]
     pub fn clock_us(&self) -> u64 {
-        self.clock.now_us()
+        self.clock.elapsed_us()
     }
     /// Whether at least `us` have passed since the clock showed `since_us`; a clock that went back counts as well.
     pub fn has_passed(&self, since_us: u64, us: u64) -> bool {
@@ -276,4 +301,11 @@ impl Shared {
         }
         *work = false;
     }
+}
+
+/// What versions are to be ahead of a store's time: nothing, unless there are newer ones, or they could not last.
+fn version_ahead(newest: u64, now_us: u64) -> i64 {
+    let after = Version(newest).ticks() + 1;
+    let base = if now_us <= TICKS_FROM_TIME_MAX { after.max(now_us) } else { after };
+    base as i64 - now_us as i64
 }

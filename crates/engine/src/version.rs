@@ -10,6 +10,10 @@ pub struct Version(pub u64);
 pub const SLOT_BITS: u32 = 10;
 /// Sessions that can be open at once.
 pub const SLOTS_MAX: usize = 1 << SLOT_BITS;
+/// Clock parts follow the store's time up to here, the year 2112: behind it they count what elapses, so that no clock uses them up.
+pub const TICKS_FROM_TIME_MAX: u64 = 1 << 52;
+/// A store with a newer one is not opened: there would be too few left for a year.
+pub const TICKS_MAX: u64 = (1 << (63 - SLOT_BITS)) - (1 << 45);
 
 impl Version {
     /// A version from its clock part and session slot.

@@ -13,6 +13,7 @@ use std::os::fd::RawFd;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
+use terrace_engine::clock::Time;
 use terrace_engine::{
     Batch, Condition, Durability, OpKind, Progress, Session, Settled, Stats, Store, StoreError,
 };
@@ -76,6 +77,9 @@ impl Store for LosingStore {
     }
     fn len(&self, db: u8) -> u64 {
         self.store.len(db)
+    }
+    fn time(&self) -> Time {
+        self.store.time()
     }
     fn stats(&self) -> Stats {
         self.store.stats()

@@ -15,7 +15,7 @@ use mio::{Events, Interest, Poll, Token, Waker};
 use crate::endpoint::Endpoint;
 use crate::listener::{Accepted, ListeningSocket};
 use crate::protocol::Peer;
-use crate::shared::{Counters, Shared, wall_clock_ms};
+use crate::shared::{Counters, Shared};
 use crate::tally::Tally;
 use crate::tls::TlsStream;
 use crate::worker::{Arrival, Inbox, Transport};
@@ -108,7 +108,7 @@ impl Door {
                     if matches!(error.kind(), ErrorKind::Interrupted | ErrorKind::ConnectionAborted) => {}
                 Err(error) => {
                     failures.note();
-                    if let Some(times) = failures.due(wall_clock_ms()) {
+                    if let Some(times) = failures.due(self.shared.now_ms()) {
                         tracing::warn!(%error, times, "accepting a connection failed");
                     }
                     return true;
@@ -143,7 +143,7 @@ impl Door {
             };
         }
         let id = self.next_id.fetch_add(1, Relaxed);
-        let protocol = (speaks.connect)(Peer { id, remote, local, since_ms: wall_clock_ms() });
+        let protocol = (speaks.connect)(Peer { id, remote, local, since_ms: self.shared.now_ms() });
         Counters::add(&counters.accepted, 1);
         Counters::add(&counters.connected, 1);
         worker.send(Arrival { stream: transport, protocol })

@@ -11,7 +11,7 @@ use crate::endpoint::Address;
 use crate::options::ServerOptions;
 use crate::output::Output;
 use crate::protocol::{Answered, Context, Next, Peer, Protocol};
-use crate::shared::{Shared, wall_clock_ms};
+use crate::shared::Shared;
 use crate::{memcached, resp};
 
 /// Connections to a store, played by the caller. It must be dropped before the store is closed.
@@ -62,8 +62,8 @@ impl Exchange {
     pub fn connect(&mut self) -> usize {
         let nowhere = Address::Ip(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)));
         let id = self.seats.len() as u64 + 1;
-        let protocol =
-            (self.connect)(Peer { id, remote: nowhere.clone(), local: nowhere, since_ms: wall_clock_ms() });
+        let since_ms = self.shared.now_ms();
+        let protocol = (self.connect)(Peer { id, remote: nowhere.clone(), local: nowhere, since_ms });
         self.shared.connections.enter_alone(protocol.entry());
         self.seats.push(Seat { protocol, input: Vec::new(), closed: false });
         self.seats.len() - 1
@@ -99,8 +99,10 @@ impl Exchange {
         let mut consumed = 0;
         while !seat.closed {
             hear(&mut answers);
+            let time = self.shared.store.time();
             let ctx = Context {
-                now_ms: wall_clock_ms(),
+                now_ms: time.now_ms,
+                time,
                 elapsed_us: 0,
                 shared: &self.shared,
                 operations_end: usize::MAX,

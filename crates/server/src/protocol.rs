@@ -14,6 +14,7 @@
 
 use std::sync::Arc;
 
+use terrace_engine::clock::Time;
 use terrace_engine::{Batch, Settled};
 
 use crate::endpoint::Address;
@@ -107,8 +108,10 @@ pub(crate) struct Rest {
 
 /// What a turn offers to both calls.
 pub(crate) struct Context<'a> {
-    /// The wall clock in milliseconds since the Unix epoch, taken once per turn.
+    /// The store's time in milliseconds, taken once per turn: what deadlines and spans are measured in.
     pub now_ms: u64,
+    /// The same, and how the wall clock lies to it: for what clients give or are given as a moment.
+    pub time: Time,
     /// While answering: how long ago the batch was begun, in microseconds.
     pub elapsed_us: u64,
     /// The server that this connection belongs to: its store ([`Shared::store`]), options and counters.
@@ -136,6 +139,6 @@ pub(crate) struct Peer {
     pub remote: Address,
     /// Ours.
     pub local: Address,
-    /// When they connected, in milliseconds since the Unix epoch.
+    /// When they connected, in milliseconds of the store's time.
     pub since_ms: u64,
 }

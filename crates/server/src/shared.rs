@@ -108,6 +108,11 @@ impl Shared {
         self.connections.recheck();
     }
 
+    /// The store's time, in milliseconds.
+    pub fn now_ms(&self) -> u64 {
+        self.store.time().now_ms
+    }
+
     /// The budget of DRAM, in bytes.
     pub fn dram_budget(&self) -> u64 {
         self.dram_budget_bytes.load(Relaxed)

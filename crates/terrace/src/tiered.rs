@@ -12,6 +12,7 @@
 pub(crate) mod block;
 pub(crate) mod both;
 pub(crate) mod byte;
+pub(crate) mod clock;
 pub(crate) mod sizes;
 mod superblock;
 
@@ -20,7 +21,6 @@ use std::sync::Arc;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use terrace_engine::clock::SystemClock;
 use terrace_engine::hash::KeyHasher;
 use terrace_engine::{Durability, MachineOptions, Store, StoreError};
 use terrace_index::Index;
@@ -28,6 +28,8 @@ use terrace_media::{BlockDevice, ByteRegion, DirLock, HeapRegion, Superblock};
 
 pub(crate) use sizes::{Sizes, choose};
 pub(crate) use superblock::{check_superblock, store_id, stored_bytes};
+
+use clock::StoreClock;
 
 use crate::media_source::FoundRegion;
 use crate::open::{Opened, SESSIONS};
@@ -170,7 +172,7 @@ fn machine_options<E: Engine>(options: &Options, superblock: &Superblock) -> Mac
         evict: options.when_full == WhenFull::Evict,
         sessions: SESSIONS,
         hasher: KeyHasher::new(superblock.hash_seed),
-        clock: Arc::new(SystemClock),
+        clock: Arc::new(StoreClock::new(options.dir.as_deref(), store_id(superblock))),
         threads: options.recovery_threads.max(1),
     }
 }

@@ -6,9 +6,11 @@ use std::collections::BTreeSet;
 use terrace_engine::{Batch, OpError, Progress, Session, Settled, Store};
 
 use crate::case::{Action, Case, Observed};
+use crate::clocks::Passed;
 use crate::edits::Rule;
 use crate::model::{Group, Model};
 use crate::random::{Generator, Limits, TICK_MS};
+use crate::rng::Rng;
 
 /// What a restart left of a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,16 +30,17 @@ pub trait Harness {
     fn restart(&mut self, clean: bool) -> Restarted;
     /// Moves the injected clock on by a multiple of [`TICK_MS`]; does nothing if it is the system's.
     fn advance_clock(&mut self, ms: u64);
-    /// What the injected clock shows now, in milliseconds since the Unix epoch.
+    /// The store's time now, in milliseconds, as the injected clocks have it.
     fn now_ms(&self) -> u64;
     /// What the store takes.
     fn limits(&self) -> Limits {
         Limits::default()
     }
-    /// How far time may jump ahead in a restart: a persisted high-water mark may be ahead of the clock. The suite moves the
-    /// clock on by as much, so that store and model agree again.
-    fn restart_jump_ms(&self) -> u64 {
-        10_000
+    /// Something happens to the clocks while the store is open: time goes on as before.
+    fn set_wall_clock(&mut self, _rng: &mut Rng) {}
+    /// Something happens to the clocks while the store is closed; [`restart`](Self::restart) is called next.
+    fn disturb_clocks(&mut self, _rng: &mut Rng) -> Passed {
+        Passed::Exactly(0)
     }
 }
 
@@ -264,6 +267,13 @@ impl Run<'_> {
     }
 
     fn time(&mut self) {
+        if self.generator.rng().percent(20) {
+            let harness = &mut self.harness;
+            harness.set_wall_clock(self.generator.rng());
+            // Whoever serves clients asks each turn, and the next step keeps what was seen.
+            harness.store().time();
+            harness.store().step();
+        }
         let ticks = *self.generator.rng().pick(&[1, 10, 100, 1000, 5000]);
         self.advance(ticks * TICK_MS);
     }
@@ -352,12 +362,22 @@ impl Run<'_> {
     fn restart(&mut self, clean: bool) {
         self.sessions.clear();
         self.batch = Batch::new();
-        match self.harness.restart(clean) {
+        let before = self.harness.store().time();
+        let passed = self.harness.disturb_clocks(self.generator.rng());
+        let lost = self.harness.restart(clean);
+        match lost {
             Restarted::KeptAll => {}
             Restarted::LostAll => self.model.lose_everything(),
         }
         *(if clean { &mut self.report.clean_restarts } else { &mut self.report.kills }) += 1;
-        self.advance(self.harness.restart_jump_ms());
+        let after = self.harness.store().time();
+        let went = after.now_ms.wrapping_sub(before.now_ms);
+        if lost == Restarted::KeptAll && !passed.allows(went) {
+            self.fail(&format!(
+                "over a restart (clean: {clean}) time went on by {went} ms, and {passed:?} passed"
+            ));
+        }
+        self.advance(0);
         self.open_sessions();
         self.compare_lengths();
         self.read_everything();

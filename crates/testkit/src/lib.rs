@@ -11,6 +11,7 @@
 
 pub mod case;
 pub mod client;
+pub mod clocks;
 pub mod concurrent;
 pub mod conformance;
 pub mod edits;

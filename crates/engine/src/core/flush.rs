@@ -102,7 +102,7 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
         let (version, generation) = shared.while_paused(|| {
             let newest = (0..shared.sessions_max()).map(|slot| shared.commit.issued(slot)).max().unwrap_or(0);
             let seen = newest.max(shared.version_floor.load(Relaxed));
-            let version = self.last.next(Version(seen), shared.now_us(), self.slot);
+            let version = self.last.next(Version(seen), shared.version_us(shared.now_us()), self.slot);
             let generation = change(shared, version.0);
             shared.flush_version.fetch_max(version.0, SeqCst);
             shared.version_floor.fetch_max(version.0, SeqCst);

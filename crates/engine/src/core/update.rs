@@ -171,7 +171,7 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
         let wants_value = needs_value(&op.kind) || matches!(op.kind, OpKind::Expire { .. });
         let want = if wants_value { Want::Value } else { Want::Head };
         let now_ms = self.now_ms();
-        let now_us = self.now_us;
+        let now_us = self.shared().version_us(self.now_us);
         let slot = self.slot;
         let room_words = self.room_words;
         let found = Cell::new((Head::default(), false));

@@ -5,6 +5,7 @@
 //! | `carried` | a write rests on all that its session had read, in whichever batch |
 //! | `flush` | without a log too, a whole-database flush that was answered stays |
 //! | `time` | time doesn't run backwards: what was answered as expired stays so, whatever the clock says |
+//! | `clock` | a store's time elapses, through restarts and whatever the wall clock is set to (`clocks.rs`) |
 //! | `expiry` | expired keys leave the count, however full the store is |
 //! | `pressure` | without a log what was there at a clean close stays, in one version or another, however space is reused |
 //! | `manifest` | with one copy of the manifest damaged, an opening may be cut off anywhere |
@@ -34,6 +35,7 @@ pub(super) fn run(subject: &dyn Subject, name: &str) -> anyhow::Result<Finding> 
         "carried" => carried(subject),
         "flush" => flush(subject),
         "time" => time(subject),
+        "clock" => super::clocks::clock(subject),
         "expiry" => expiry(subject),
         "pressure" => pressure(subject),
         "manifest" => manifest(subject),

@@ -14,6 +14,7 @@
 //!
 //! The product has no trace of this; a change that moves an original's text makes this fail with the entry's name.
 
+mod clocks;
 mod copy;
 mod detect;
 mod directed;

@@ -141,9 +141,9 @@ impl Dumping {
     }
 
     fn line(&self, key: &[u8], meta: &terrace_engine::Meta, answers: &mut Answers<'_>) {
-        let now_ms = answers.ctx.now_ms;
+        let (now_ms, time) = (answers.ctx.now_ms, answers.ctx.time);
         let out = &mut *answers.out;
-        let expires = meta.expire_at.div_ceil(1000);
+        let expires = if meta.expire_at == 0 { 0 } else { time.to_wall(meta.expire_at).div_ceil(1000) };
         // Writing to a Vec can't fail.
         match self.format {
             Format::Cachedump { .. } => {
@@ -164,7 +164,7 @@ impl Dumping {
                 let _ = writeln!(
                     out,
                     " la={} cas={} fetch={} cls=1 size={}",
-                    (now_ms / 1000).saturating_sub(idle),
+                    (time.wall_now_ms() / 1000).saturating_sub(idle),
                     meta.version,
                     if access.is_some_and(|access| access.fetched) { "yes" } else { "no" },
                     key.len() as u64 + meta.value_bytes,

@@ -8,7 +8,7 @@ use super::state::State;
 use super::watch::{CONNECTIONS, EVICTIONS, key_of};
 use crate::endpoint::Address;
 use crate::registry::{Entry, Kind};
-use crate::shared::{Shared, wall_clock_ms};
+use crate::shared::Shared;
 
 /// Why a connection ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,7 +30,7 @@ impl State {
         if db != DATABASE || !events.wants(EVICTIONS) {
             return;
         }
-        let access = self.accesses().map(|table| table.of(key, wall_clock_ms()));
+        let access = self.accesses().map(|table| table.of(key, shared.now_ms()));
         events.line(EVICTIONS, "eviction", shared, |out| eviction(key, access, out));
         events.finish(shared);
     }

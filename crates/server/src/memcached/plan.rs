@@ -1,5 +1,6 @@
 //! Commands to operations.
 
+use terrace_engine::clock::Time;
 use terrace_engine::{Batch, Condition, Delta, ExpireIf, Expiry, OpKind};
 use terrace_protocol::memcached::{Command, Key, KeyBuffer, Store, StoreVerb, Watch, expire_at_ms, reply};
 
@@ -71,7 +72,7 @@ pub(super) fn plan(command: Command<'_>, batch: &mut Batch, ctx: &Context<'_>) -
         Command::Get { keys, cas } => values(batch, keys, OpKind::Get { value: true }, cas, false),
         Command::GetAndTouch { exptime, keys, cas } => {
             let kind = OpKind::Expire {
-                expiry: expiry(exptime, ctx.now_ms),
+                expiry: expiry(exptime, ctx.time),
                 condition: ExpireIf::Always,
                 value: true,
             };
@@ -84,7 +85,7 @@ pub(super) fn plan(command: Command<'_>, batch: &mut Batch, ctx: &Context<'_>) -
         }
         Command::Touch { key, exptime, noreply } => {
             let kind = OpKind::Expire {
-                expiry: expiry(exptime, ctx.now_ms),
+                expiry: expiry(exptime, ctx.time),
                 condition: ExpireIf::Always,
                 value: false,
             };
@@ -145,7 +146,7 @@ fn storage(store: Store<'_>, batch: &mut Batch, ctx: &Context<'_>) -> Planned {
     let set = |condition| OpKind::Set {
         value,
         condition,
-        expiry: expiry(exptime, ctx.now_ms),
+        expiry: expiry(exptime, ctx.time),
         flags: Some(flags),
         old_value: false,
     };
@@ -175,7 +176,7 @@ fn flush_all(batch: &mut Batch, delay: i64, noreply: bool, ctx: &Context<'_>) ->
     if !ctx.shared.options.memcached_flush {
         return Planned::Text { reply: admin::NO_FLUSH, noreply };
     }
-    let due_ms = if delay > 0 { expire_at_ms(delay, ctx.now_ms) } else { None };
+    let due_ms = if delay > 0 { expire_at_ms(delay, ctx.now_ms, ctx.time.wall_ahead_ms) } else { None };
     let later = due_ms.filter(|&due_ms| due_ms > ctx.now_ms);
     ctx.shared.counters.memcached.delay_flush(later);
     match later {
@@ -187,6 +188,6 @@ fn flush_all(batch: &mut Batch, delay: i64, noreply: bool, ctx: &Context<'_>) ->
     }
 }
 
-fn expiry(exptime: i64, now_ms: u64) -> Expiry {
-    expire_at_ms(exptime, now_ms).map_or(Expiry::Clear, Expiry::At)
+fn expiry(exptime: i64, time: Time) -> Expiry {
+    expire_at_ms(exptime, time.now_ms, time.wall_ahead_ms).map_or(Expiry::Clear, Expiry::At)
 }

@@ -1,5 +1,6 @@
 //! Commands on the expiry of keys.
 
+use terrace_engine::clock::Time;
 use terrace_engine::{ExpireAt, ExpireIf, Expiry, OpKind, Reply};
 
 use super::call::{Call, Outcome};
@@ -32,25 +33,25 @@ pub(super) fn persist(call: &mut Call<'_>) -> Outcome {
 pub(super) fn ttl(call: &mut Call<'_>) -> Outcome {
     tell(call, |answer, reply| {
         // To the nearest second, as Redis does.
-        show(answer, reply, |at, now| (at.saturating_sub(now) + 500) / 1000);
+        show(answer, reply, |at, now| (at.saturating_sub(now.now_ms) + 500) / 1000);
     })
 }
 
 pub(super) fn pttl(call: &mut Call<'_>) -> Outcome {
-    tell(call, |answer, reply| show(answer, reply, |at, now| at.saturating_sub(now)))
+    tell(call, |answer, reply| show(answer, reply, |at, now| at.saturating_sub(now.now_ms)))
 }
 
 pub(super) fn expiretime(call: &mut Call<'_>) -> Outcome {
-    tell(call, |answer, reply| show(answer, reply, |at, _| (at + 500) / 1000))
+    tell(call, |answer, reply| show(answer, reply, |at, now| (now.to_wall(at) + 500) / 1000))
 }
 
 pub(super) fn pexpiretime(call: &mut Call<'_>) -> Outcome {
-    tell(call, |answer, reply| show(answer, reply, |at, _| at))
+    tell(call, |answer, reply| show(answer, reply, |at, now| now.to_wall(at)))
 }
 
 fn change(call: &mut Call<'_>, unit: Unit) -> Outcome {
     let condition = condition(call)?;
-    let at = time::any(call.arg(2), unit, call.ctx.now_ms, call.name)?;
+    let at = time::any(call.arg(2), unit, call.ctx.time, call.name)?;
     call.one(call.arg(1), OpKind::Expire { expiry: Expiry::At(at), condition, value: false }, changed)
 }
 
@@ -96,11 +97,11 @@ fn tell(call: &mut Call<'_>, show: fn(&mut Answer<'_>, Reply)) -> Outcome {
 }
 
 /// -2 for no key, -1 for no expiry, else what `number` makes of the expiry and the time now.
-fn show(answer: &mut Answer<'_>, reply: Reply, number: fn(ExpireAt, u64) -> u64) {
+fn show(answer: &mut Answer<'_>, reply: Reply, number: fn(ExpireAt, Time) -> u64) {
     match reply {
         Reply::Miss => answer.encoder.integer(-2),
         Reply::Hit { meta, .. } if meta.expire_at == 0 => answer.encoder.integer(-1),
-        Reply::Hit { meta, .. } => answer.encoder.integer(number(meta.expire_at, answer.ctx.now_ms) as i64),
+        Reply::Hit { meta, .. } => answer.encoder.integer(number(meta.expire_at, answer.ctx.time) as i64),
         other => answer.unexpected(other),
     }
 }

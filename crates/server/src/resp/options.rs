@@ -88,7 +88,7 @@ fn unit(call: &Call<'_>, at: usize) -> Result<Unit, Refusal> {
 
 /// The moment that the number at `at` means.
 fn moment(call: &Call<'_>, at: usize, unit: Unit) -> Result<Expiry, Refusal> {
-    time::positive(call.arg(at), unit, call.ctx.now_ms, call.name).map(Expiry::At)
+    time::positive(call.arg(at), unit, call.ctx.time, call.name).map(Expiry::At)
 }
 
 /// Takes a value if none, or the same one, was given before.

@@ -146,7 +146,7 @@ pub(super) fn length(answer: &mut Answer<'_>, reply: Reply) {
 
 /// `SETEX key time value`.
 fn store_for(call: &mut Call<'_>, unit: Unit) -> Outcome {
-    let at = time::positive(call.arg(2), unit, call.ctx.now_ms, call.name)?;
+    let at = time::positive(call.arg(2), unit, call.ctx.time, call.name)?;
     store(call, 3, Condition::Always, Expiry::At(at), false, stored)
 }
 

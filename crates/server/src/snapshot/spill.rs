@@ -14,6 +14,8 @@ use std::hash::{BuildHasher, RandomState};
 use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
 use std::path::Path;
 
+use terrace_engine::clock::Time;
+
 use super::rdb::RdbFile;
 use crate::resp::payload::string;
 
@@ -84,7 +86,7 @@ impl Spill {
     }
 
     /// Writes the newest entry of each key that has not expired; how many there are. Ends early, with an error, if `stops`.
-    pub fn merge(self, out: &mut RdbFile, now_ms: u64, stops: impl Fn() -> bool) -> io::Result<u64> {
+    pub fn merge(self, out: &mut RdbFile, time: Time, stops: impl Fn() -> bool) -> io::Result<u64> {
         let mut written = 0;
         for piece in self.pieces {
             let mut file = piece.into_inner().map_err(io::IntoInnerError::into_error)?;
@@ -103,9 +105,11 @@ impl Spill {
             piece.seek(SeekFrom::Start(0))?;
             for number in 0..number {
                 let Some(head) = Head::read(&mut piece)? else { break };
-                let expired = head.expire_at != 0 && head.expire_at <= now_ms;
+                // The file's moments are the wall's.
+                let wall_at = if head.expire_at == 0 { 0 } else { time.to_wall(head.expire_at).max(1) };
+                let expired = head.expire_at != 0 && head.expire_at <= time.now_ms;
                 if newest.get(&head.hash) == Some(&number) && head.is_there && !expired {
-                    out.record(head.db, head.expire_at, &mut piece, head.length)?;
+                    out.record(head.db, wall_at, &mut piece, head.length)?;
                     written += 1;
                 } else {
                     skip(&mut piece, head.length)?;

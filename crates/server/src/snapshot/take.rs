@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
 use terrace_engine::DATABASES;
+use terrace_engine::clock::Time;
 
 use super::dumps;
 use super::rdb::RdbFile;
@@ -62,7 +63,7 @@ impl Drop for Temporary {
 fn write(shared: &Shared, path: &Path) -> io::Result<(u64, u64)> {
     // First, for what can't be written should fail soon.
     let mut file = RdbFile::create(path, wall_clock_ms() / 1000)?;
-    let (reader, now_ms) = {
+    let (reader, time) = {
         let _noting = Noting::begin(&shared.connections);
         let taken = (0..BEGINNINGS_MAX).find_map(|_| read_all(shared).transpose());
         taken.unwrap_or_else(|| {
@@ -74,13 +75,13 @@ fn write(shared: &Shared, path: &Path) -> io::Result<(u64, u64)> {
     if damaged > 0 {
         tracing::warn!(damaged, "records that were damaged on their medium are not in the snapshot");
     }
-    let keys = spill.merge(&mut file, now_ms, || stops(shared))?;
+    let keys = spill.merge(&mut file, time, || stops(shared))?;
     Ok((keys, file.finish()?))
 }
 
 /// Reads everything; the spill then shows the store as it was at the time that is told. `None` if a database was flushed or
 /// swapped meanwhile.
-fn read_all(shared: &Shared) -> io::Result<Option<(Reader, u64)>> {
+fn read_all(shared: &Shared) -> io::Result<Option<(Reader, Time)>> {
     let store = &shared.store;
     let noted = &shared.connections.noted;
     let session = store.session().map_err(io::Error::other)?;
@@ -114,11 +115,11 @@ fn read_all(shared: &Shared) -> io::Result<Option<(Reader, u64)>> {
         }
     }
     let closed = hold(shared)?;
-    let now_ms = wall_clock_ms();
+    let time = store.time();
     let is_whole = read_again(&mut reader, noted.take())?;
     drop(closed);
     reader.sync()?;
-    Ok(is_whole.then_some((reader, now_ms)))
+    Ok(is_whole.then_some((reader, time)))
 }
 
 /// Reads noted keys again; `false` if a database was flushed or swapped.

@@ -35,7 +35,7 @@ use terrace_engine::{Batch, Session, Settled};
 
 use crate::output::Output;
 use crate::protocol::Context;
-use crate::shared::{Counters, Shared, wall_clock_ms};
+use crate::shared::{Counters, Shared};
 use connection::Connection;
 pub(crate) use inbox::{Arrival, Inbox};
 use sweep::Sweep;
@@ -134,8 +134,10 @@ impl Worker {
                 _ => {}
             }
             let shared = Arc::clone(&self.shared);
+            let time = shared.store.time();
             let ctx = Context {
-                now_ms: wall_clock_ms(),
+                now_ms: time.now_ms,
+                time,
                 elapsed_us: 0,
                 shared: &shared,
                 operations_end: usize::MAX,
@@ -194,9 +196,9 @@ impl Worker {
         let until_stop = self.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
         // Without room for its batch, what settles first wakes us.
         let flush_due_ms = self.shared.counters.memcached.flush_due_ms().filter(|_| has_room);
-        let release_ms = self.holding.then(|| self.shared.connections.pause.until_ms(wall_clock_ms()));
+        let release_ms = self.holding.then(|| self.shared.connections.pause.until_ms(self.shared.now_ms()));
         let due_ms = flush_due_ms.into_iter().chain(release_ms).chain(self.sweep.due_ms()).min();
-        let until_due = due_ms.map(|due| Duration::from_millis(due.saturating_sub(wall_clock_ms())));
+        let until_due = due_ms.map(|due| Duration::from_millis(due.saturating_sub(self.shared.now_ms())));
         until_stop.into_iter().chain(until_due).min()
     }
 

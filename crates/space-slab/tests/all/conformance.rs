@@ -15,11 +15,13 @@ use terrace_media::{BlockFile, BlockFileOptions, HeapRegion};
 use terrace_space_slab::{
     Choices, Eviction, Opening, Placement, Sizes, Swap, open_block, open_byte, open_tiered,
 };
+use terrace_testkit::clocks::{Clocks, Passed, wild};
 use terrace_testkit::concurrent::{groups_test, threads_test};
 use terrace_testkit::conformance::{Harness, Restarted, random_model_test};
 use terrace_testkit::history::Plan;
-use terrace_testkit::random::Limits;
+use terrace_testkit::random::{Limits, TICK_MS};
 use terrace_testkit::reference_index::ReferenceIndex;
+use terrace_testkit::rng::Rng;
 use terrace_testkit::settings;
 
 const START_US: u64 = 1_800_000_000_000_000;
@@ -72,7 +74,7 @@ impl Media {
     }
     pub(crate) fn open(
         &self,
-        clock: &Arc<ManualClock>,
+        clock: &Arc<impl Clock>,
         durability: Durability,
         fresh: bool,
         ordered: bool,
@@ -86,7 +88,7 @@ impl Media {
     }
     fn open_with<I: Index>(
         &self,
-        clock: &Arc<ManualClock>,
+        clock: &Arc<impl Clock>,
         durability: Durability,
         fresh: bool,
         index: &dyn Fn() -> I,
@@ -136,7 +138,7 @@ fn file(dir: &TempDir, name: &str, bytes: u64, direct: bool, fresh: bool) -> Arc
 }
 
 struct Tac {
-    clock: Arc<ManualClock>,
+    clock: Arc<Clocks>,
     durability: Durability,
     media: Media,
     ordered: bool,
@@ -145,7 +147,7 @@ struct Tac {
 
 impl Tac {
     fn new(media: Media, durability: Durability, ordered: bool) -> Self {
-        let clock = Arc::new(ManualClock::new(START_US));
+        let clock = Arc::new(Clocks::new(START_US));
         let store = Some(media.open(&clock, durability, true, ordered));
         Self { store, clock, durability, media, ordered }
     }
@@ -169,7 +171,13 @@ impl Harness for Tac {
         self.clock.advance_us(ms * 1000);
     }
     fn now_ms(&self) -> u64 {
-        self.clock.now_us() / 1000
+        self.store.as_ref().unwrap().time().now_ms
+    }
+    fn set_wall_clock(&mut self, rng: &mut Rng) {
+        self.clock.set_wall(wild(rng));
+    }
+    fn disturb_clocks(&mut self, rng: &mut Rng) -> Passed {
+        self.clock.disturb(rng, TICK_MS)
     }
     fn limits(&self) -> Limits {
         Limits { ranges: self.ordered, ..Limits::default() }

@@ -223,7 +223,9 @@ fn versions(manifest: &Manifest, newest: u64, report: &mut Report) {
             "version {newest} exists, and the store was closed at version {}",
             manifest.version_floor
         ));
-    } else if Version(newest).ticks() > manifest.time_us.saturating_add(VERSION_AHEAD_US) {
+    } else if Version(newest).ticks()
+        > manifest.time_us.max(Version(manifest.version_floor).ticks()).saturating_add(VERSION_AHEAD_US)
+    {
         report.problems.push(format!(
             "version {newest} is of time {} us, and the stored time is {} us",
             Version(newest).ticks(),

@@ -123,8 +123,15 @@ impl Judge<'_> {
             media.set_queue_order(QueueOrder::Shuffled { seed: self.turn });
         }
         // Time does not run backwards, whatever the clock shows after a crash.
-        let shown_us = if rng.one_in(2) { self.run.clock_back_us(point.position) } else { clock_us };
-        let opened = self.recover(&media, shown_us);
+        let made = point.position >= self.run.created;
+        let opened = if made && point.crash == Crash::Process && rng.one_in(3) {
+            let by_us = rng.bits() as i64 >> 19;
+            // Nor does it run ahead, where the machine goes on.
+            self.recover_at(&media, SweepClock::set(clock_us, by_us), clock_us, Some(clock_us))
+        } else {
+            let shown_us = if rng.one_in(2) { self.run.clock_back_us(point.position) } else { clock_us };
+            self.recover(&media, shown_us)
+        };
         if point.position < self.run.created {
             return match opened {
                 Ok((_, found)) if !found.records.is_empty() => {
@@ -196,9 +203,26 @@ impl Judge<'_> {
     /// Opens the store and reads everything.
     pub(super) fn recover(&self, media: &Media, clock_us: u64) -> Result<Recovered, String> {
         debug_assert!(clock_us >= START_US);
-        let clock = Arc::new(SweepClock::new(clock_us));
+        self.recover_at(media, SweepClock::new(clock_us), clock_us, None)
+    }
+
+    /// The same; what had expired at `clock_us` is not there, and if a time is `exact` the store's is no other.
+    fn recover_at(
+        &self,
+        media: &Media,
+        clock: SweepClock,
+        clock_us: u64,
+        exact: Option<u64>,
+    ) -> Result<Recovered, String> {
+        let clock = Arc::new(clock);
         let store = self.setup.open(media, &clock, &self.plan.manner, false);
         let store = Held::new(store.map_err(|error| format!("opening: {error}"))?);
+        let (now_ms, most_ms) = (store.time().now_ms, clock.us() / 1000);
+        if let Some(least) = exact.map(|us| us / 1000)
+            && !(least..=most_ms).contains(&now_ms)
+        {
+            return Err(format!("the store's time is {now_ms} ms, and {least} to {most_ms} ms have elapsed"));
+        }
         let made = store.stats().recovery.map_or(SnapshotUse::None, |recovery| recovery.snapshot);
         self.explored.borrow_mut().coverage.snapshot(made);
         if made == SnapshotUse::Refused {

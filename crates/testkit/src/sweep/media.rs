@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use terrace_engine::clock::Clock;
+use terrace_engine::clock::{Anchor, Clock};
 use terrace_media_sim::{CrashImage, QueueOrder, Recorder, SimBlock, SimRegion};
 
 /// Which kind of media a sweep runs on.
@@ -129,11 +129,17 @@ const LOOKS_FREE: u64 = 1_000;
 pub(super) struct SweepClock {
     us: AtomicU64,
     looks: AtomicU64,
+    /// What the clock on the wall is ahead, and that the store can know it: the machine was not started since.
+    set_by_us: Option<i64>,
 }
 
 impl SweepClock {
     pub fn new(us: u64) -> Self {
-        Self { us: us.into(), looks: 0.into() }
+        Self { us: us.into(), looks: 0.into(), set_by_us: None }
+    }
+    /// Of a machine whose clock on the wall was set by so much while a store was closed, which began with `us` elapsed.
+    pub fn set(us: u64, by_us: i64) -> Self {
+        Self { set_by_us: Some(by_us), ..Self::new(us) }
     }
     pub fn advance_us(&self, us: u64) {
         self.us.fetch_add(us, Relaxed);
@@ -148,7 +154,7 @@ impl SweepClock {
 }
 
 impl Clock for SweepClock {
-    fn now_us(&self) -> u64 {
+    fn elapsed_us(&self) -> u64 {
         let looks = self.looks.fetch_add(1, Relaxed);
         assert!(
             looks < LOOKS_MAX || std::thread::panicking(),
@@ -158,5 +164,14 @@ impl Clock for SweepClock {
             self.advance_us(1);
         }
         self.us()
+    }
+    fn now_us(&self) -> u64 {
+        self.elapsed_us().saturating_add_signed(self.set_by_us.unwrap_or(0))
+    }
+    fn boot(&self) -> u64 {
+        u64::from(self.set_by_us.is_some())
+    }
+    fn kept(&self) -> Option<Anchor> {
+        self.set_by_us.map(|_| Anchor { boot: 1, base_us: 0, wall_ahead_ms: 0 })
     }
 }

@@ -150,7 +150,7 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
     ) -> Result<Vec<Reply>, Stop> {
         let plan = group.plan;
         let slot = self.slot;
-        let now_us = self.now_us;
+        let now_us = self.shared().version_us(self.now_us);
         let Self { machine, local, writer, last, seen, touched, scratch, hits, misses, .. } = self;
         let (space, shared) = (&machine.space, &machine.shared);
         let found = RefCell::new(vec![Found::default(); plan.keys.len()]);

@@ -1,6 +1,7 @@
 //! What a meta command's rule is given and answers, as bytes. Both ends are here: no length comes from a client.
 
 use terrace_engine::Meta;
+use terrace_engine::clock::Time;
 use terrace_protocol::memcached::expire_at_ms;
 use terrace_protocol::memcached::meta::Flags;
 
@@ -57,12 +58,13 @@ impl Extend<u8> for Argument {
 }
 
 /// Appends the steps of these flags that change something.
-pub(super) fn put_steps(flags: Flags<'_>, now_ms: u64, out: &mut impl Extend<u8>) {
-    let at = |letter| flags.signed(letter).and_then(|exptime| expire_at_ms(exptime, now_ms)).unwrap_or(0);
+pub(super) fn put_steps(flags: Flags<'_>, time: Time, out: &mut impl Extend<u8>) {
+    let moment = |exptime| expire_at_ms(exptime, time.now_ms, time.wall_ahead_ms);
+    let at = |letter| flags.signed(letter).and_then(moment).unwrap_or(0);
     for (letter, _) in flags.iter() {
         let number = match letter {
             b'T' | b'N' => at(letter),
-            b'R' => seconds_left(at(b'R'), now_ms),
+            b'R' => seconds_left(at(b'R'), time.now_ms),
             b't' => 0,
             _ => continue,
         };

@@ -23,7 +23,7 @@ pub(in crate::memcached) fn get(meta: Meta<'_>, batch: &mut Batch, ctx: &Context
     let changes = touches || flags.has(b'N') || flags.has(b'R') || state.may_be_stale(ctx);
     let op = if changes {
         let mut argument = Argument::new(&[u8::from(flags.has(b'N')), u8::from(value)]);
-        put_steps(flags, ctx.now_ms, &mut argument);
+        put_steps(flags, ctx.time, &mut argument);
         edit(batch, key, rules::get, argument.bytes())
     } else {
         push(batch, key, OpKind::Get { value })
@@ -55,7 +55,10 @@ pub(in crate::memcached) fn set(
         cas: flags.unsigned(b'C').filter(|&cas| cas != 0 || !joins),
         value_bytes_max: value_bytes_max(ctx),
         flags: flags.unsigned(b'F').map_or(0, |flags| flags as u32),
-        expire_at: flags.signed(b'T').and_then(|exptime| expire_at_ms(exptime, ctx.now_ms)).unwrap_or(0),
+        expire_at: flags
+            .signed(b'T')
+            .and_then(|exptime| expire_at_ms(exptime, ctx.now_ms, ctx.time.wall_ahead_ms))
+            .unwrap_or(0),
     };
     let checked = rule.cas.is_some() && matches!(mode, SetMode::Set | SetMode::Replace);
     let op = match plain(&rule, value, flags, batch) {
@@ -105,7 +108,7 @@ pub(in crate::memcached) fn delete(meta: Meta<'_>, batch: &mut Batch, ctx: &Cont
         ctx.shared.counters.memcached.note_stale();
         let mut argument = Argument::new(&[]);
         rules::put_cas(cas, &mut argument);
-        put_steps(flags, ctx.now_ms, &mut argument);
+        put_steps(flags, ctx.time, &mut argument);
         edit(batch, key, rules::invalidate, argument.bytes())
     } else {
         let condition = cas.map_or(Condition::Always, Condition::Version);
@@ -126,7 +129,7 @@ pub(in crate::memcached) fn number(
     argument.extend(flags.unsigned(b'D').unwrap_or(1).to_le_bytes());
     argument.extend(flags.unsigned(b'J').unwrap_or(0).to_le_bytes());
     rules::put_cas(flags.unsigned(b'C'), &mut argument);
-    put_steps(flags, ctx.now_ms, &mut argument);
+    put_steps(flags, ctx.time, &mut argument);
     let op = edit(batch, key, rules::number, argument.bytes());
     planned(batch, Verb::Number { down, value: flags.has(b'v') }, op, key, flags)
 }

@@ -59,7 +59,7 @@ pub(super) fn write(ctx: &Context<'_>, out: &mut Vec<u8>) {
     let (user, system) = cpu_seconds();
     reply::stat(out, "pid", std::process::id());
     reply::stat(out, "uptime", shared.started.elapsed().as_secs());
-    reply::stat(out, "time", ctx.now_ms / 1000);
+    reply::stat(out, "time", ctx.time.wall_now_ms() / 1000);
     reply::stat(out, "version", VERSION);
     reply::stat(out, "pointer_size", usize::BITS);
     reply::stat(out, "rusage_user", format_args!("{user:.6}"));

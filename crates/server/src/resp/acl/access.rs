@@ -149,7 +149,7 @@ fn note(call: &Call<'_>, reason: Reason, object: &[u8], user: &[u8]) {
     crate::resp::client::line_of(&client.entry, command, NAME_BYTES_MAX, ctx.now_ms, &mut line);
     let line = String::from_utf8_lossy(&line).into_owned();
     let in_multi = in_exec || client.transaction.is_some();
-    let entry = Entry::new(reason, in_multi, object, user, line, ctx.now_ms);
+    let entry = Entry::new(reason, in_multi, object, user, line, ctx.time.wall_now_ms());
     let redis = &ctx.shared.redis;
     redis.acl.log.lock().add(entry, redis.settings.acl_log_max());
 }

@@ -161,7 +161,7 @@ pub(in crate::resp) fn log(call: &mut Call<'_>) -> Outcome {
         Some(_) => call.integer(2)?,
     };
     let entries = call.ctx.shared.redis.acl.log.lock().last(count.max(0) as usize);
-    let now_ms = call.ctx.now_ms;
+    let now_ms = call.ctx.time.wall_now_ms();
     call.late(move |answer| {
         answer.encoder.array(entries.len());
         for entry in &entries {

@@ -84,7 +84,7 @@ fn expiry(call: &Call<'_>, absolute: bool) -> Result<Expiry, Refusal> {
     let ttl = u64::try_from(call.integer(2)?).map_err(|_| "ERR Invalid TTL value, must be >= 0")?;
     Ok(match ttl {
         0 => Expiry::Clear,
-        at if absolute => Expiry::At(at),
+        at if absolute => Expiry::At(call.ctx.time.from_wall(at)),
         ttl => Expiry::At(call.ctx.now_ms.saturating_add(ttl)),
     })
 }

@@ -40,7 +40,7 @@ pub(super) fn server(out: &mut String, about: &About<'_>) -> fmt::Result {
         "uptime_in_days": uptime / 86_400,
         "hz": hz,
         "configured_hz": hz,
-        "lru_clock": (about.ctx.now_ms / 1000) & 0xff_ffff,
+        "lru_clock": (about.ctx.time.wall_now_ms() / 1000) & 0xff_ffff,
         "executable": executable,
         "config_file": shared.options.config_file.as_ref().map_or(String::new(), |path| path.display().to_string()),
         "io_threads_active": u8::from(shared.options.threads > 1),

@@ -216,7 +216,7 @@ pub(super) fn note(client: &mut Client, batch: &terrace_engine::Batch, ctx: &Con
     }
     let threshold_ms = settings.latency_threshold_ms.load(Relaxed);
     if threshold_ms > 0 && elapsed_us >= threshold_ms as u64 * 1000 {
-        redis.stats.latency.lock().add("command", ctx.now_ms / 1000, elapsed_us / 1000);
+        redis.stats.latency.lock().add("command", ctx.time.wall_now_ms() / 1000, elapsed_us / 1000);
     }
     client.ran.clear();
     client.ran.shrink_to(KEEP_RAN);

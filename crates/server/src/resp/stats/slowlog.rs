@@ -100,7 +100,14 @@ pub(super) fn note(client: &mut Client, batch: &Batch, ctx: &Context<'_>, slower
     let mut add = |args| {
         let (address, name) = (client.peer.remote.to_string(), name.clone());
         log.add(
-            Entry { id: 0, at_s: ctx.now_ms / 1000, microseconds: ctx.elapsed_us, args, address, name },
+            Entry {
+                id: 0,
+                at_s: ctx.time.wall_now_ms() / 1000,
+                microseconds: ctx.elapsed_us,
+                args,
+                address,
+                name,
+            },
             max,
         );
     };

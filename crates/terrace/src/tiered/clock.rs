@@ -1,0 +1,91 @@
+//! How a store's time lies to the machine's clocks, kept in its directory (`docs/time.md`).
+//!
+//! ```text
+//! DIR/clock    one line of text: terrace-clock 1 STORE BOOT BASE_US WALL_AHEAD_MS CRC    (hexadecimal, but the last two numbers)
+//! ```
+//!
+//! It is written when a store is opened after the machine has started, and when somebody sets the wall clock: what it says holds in
+//! between. Without it a store goes by the wall clock.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use terrace_engine::clock::{Anchor, Clock, SystemClock};
+
+use super::block::write_whole;
+
+const FILE: &str = "clock";
+const WORD: &str = "terrace-clock";
+const FORMAT: &str = "1";
+
+/// The system's clocks, and what a store's directory says of its time.
+pub(crate) struct StoreClock {
+    path: Option<PathBuf>,
+    store_id: u64,
+}
+
+impl StoreClock {
+    /// For the store in `dir`; without a directory nothing is kept.
+    pub fn new(dir: Option<&Path>, store_id: u64) -> Self {
+        Self { path: dir.map(|dir| dir.join(FILE)), store_id }
+    }
+}
+
+impl Clock for StoreClock {
+    fn now_us(&self) -> u64 {
+        SystemClock.now_us()
+    }
+    fn elapsed_us(&self) -> u64 {
+        SystemClock.elapsed_us()
+    }
+    fn boot(&self) -> u64 {
+        SystemClock.boot()
+    }
+    fn kept(&self) -> Option<Anchor> {
+        let path = self.path.as_ref()?;
+        match std::fs::read_to_string(path) {
+            Ok(text) => {
+                let anchor = decode(&text, self.store_id);
+                if anchor.is_none() {
+                    tracing::warn!(
+                        "{} is damaged or another store's: time goes by the wall clock",
+                        path.display()
+                    );
+                }
+                anchor
+            }
+            Err(error) => {
+                if error.kind() != io::ErrorKind::NotFound {
+                    tracing::warn!("{}: {error}: time goes by the wall clock", path.display());
+                }
+                None
+            }
+        }
+    }
+    fn keep(&self, anchor: Anchor) -> io::Result<()> {
+        match &self.path {
+            Some(path) => write_whole(path, encode(anchor, self.store_id).as_bytes()),
+            None => Ok(()),
+        }
+    }
+}
+
+fn encode(anchor: Anchor, store_id: u64) -> String {
+    let Anchor { boot, base_us, wall_ahead_ms } = anchor;
+    let text = format!("{WORD} {FORMAT} {store_id:016x} {boot:016x} {base_us} {wall_ahead_ms}");
+    let crc = crc32c::crc32c(text.as_bytes());
+    format!("{text} {crc:08x}\n")
+}
+
+fn decode(text: &str, store_id: u64) -> Option<Anchor> {
+    let (front, crc) = text.trim_end().rsplit_once(' ')?;
+    let words: Vec<&str> = front.split(' ').collect();
+    let &[WORD, FORMAT, store, boot, base_us, wall_ahead_ms] = words.as_slice() else { return None };
+    let is_whole = u32::from_str_radix(crc, 16).ok()? == crc32c::crc32c(front.as_bytes());
+    let is_this = u64::from_str_radix(store, 16).ok()? == store_id;
+    (is_whole && is_this).then_some(Anchor {
+        boot: u64::from_str_radix(boot, 16).ok()?,
+        base_us: base_us.parse().ok()?,
+        wall_ahead_ms: wall_ahead_ms.parse().ok()?,
+    })
+}
