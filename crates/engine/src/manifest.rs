@@ -57,8 +57,8 @@ impl Manifest {
         let newest = newest.max(self.version_floor).max(self.log_floor).max(self.newest_generation());
         if newest >> 63 != 0 || Version(newest).ticks() > TICKS_MAX || self.time_us > TIME_MAX_US {
             return Some(format!(
-                "the store's newest version is {newest:#x} and its time {} us: no version is left for what would be written; \
-                 `terrace check --keys` reads what it holds",
+                "the store's newest version is {newest:#x} and its time {} us: no version is left for what would be written, \
+                 and --repair makes none: a copy of the store from before its clock was set so far ahead is what opens",
                 self.time_us
             ));
         }

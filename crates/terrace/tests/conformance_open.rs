@@ -7,10 +7,12 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use terrace::engine::{Batch, Durability, OpError, OpKind, Reply, Store};
 use terrace::{OpenStore, Options, Tier};
+use terrace_testkit::clocks::Passed;
 use terrace_testkit::concurrent::{groups_test, threads_test};
 use terrace_testkit::conformance::{Harness, Restarted, random_model_test};
 use terrace_testkit::history::Plan;
 use terrace_testkit::random::Limits;
+use terrace_testkit::rng::Rng;
 use terrace_testkit::settings;
 
 struct Opened {
@@ -66,6 +68,9 @@ impl Harness for Opened {
         if self.keeps.0 { Restarted::KeptAll } else { Restarted::LostAll }
     }
     fn advance_clock(&mut self, _ms: u64) {}
+    fn disturb_clocks(&mut self, _rng: &mut Rng) -> Passed {
+        Passed::Really
+    }
     fn now_ms(&self) -> u64 {
         self.now_ms
     }

@@ -29,12 +29,16 @@ pub enum Passed {
     Exactly(u64),
     /// So much at least counts for it, and no more than that and how far a mark lies ahead.
     AtLeast(u64),
+    /// What the system's clocks say: nobody injected others.
+    Really,
 }
 
 impl Passed {
-    /// Whether a store's time may have gone on by so much.
-    pub fn allows(self, ms: u64) -> bool {
+    /// Whether a store's time may have gone on by so much, where closing and opening really took `real_ms`.
+    pub fn allows(self, ms: u64, real_ms: u64) -> bool {
         match self {
+            // Both are whole milliseconds, of two readings each.
+            Passed::Really => ms <= real_ms + 2,
             Passed::Exactly(passed) => ms == passed,
             Passed::AtLeast(passed) => (passed..=passed + MARK_AHEAD_MS).contains(&ms),
         }

@@ -2,6 +2,7 @@
 //! the same seed repeats it.
 
 use std::collections::BTreeSet;
+use std::time::Instant;
 
 use terrace_engine::{Batch, OpError, Progress, Session, Settled, Store};
 
@@ -362,6 +363,7 @@ impl Run<'_> {
     fn restart(&mut self, clean: bool) {
         self.sessions.clear();
         self.batch = Batch::new();
+        let began = Instant::now();
         let before = self.harness.store().time();
         let passed = self.harness.disturb_clocks(self.generator.rng());
         let lost = self.harness.restart(clean);
@@ -372,7 +374,8 @@ impl Run<'_> {
         *(if clean { &mut self.report.clean_restarts } else { &mut self.report.kills }) += 1;
         let after = self.harness.store().time();
         let went = after.now_ms.wrapping_sub(before.now_ms);
-        if lost == Restarted::KeptAll && !passed.allows(went) {
+        let real_ms = began.elapsed().as_millis() as u64;
+        if lost == Restarted::KeptAll && !passed.allows(went, real_ms) {
             self.fail(&format!(
                 "over a restart (clean: {clean}) time went on by {went} ms, and {passed:?} passed"
             ));
