@@ -127,7 +127,8 @@ impl Judge<'_> {
         let opened = if made && point.crash == Crash::Process && rng.one_in(3) {
             let by_us = rng.bits() as i64 >> 19;
             // Nor does it run ahead, where the machine goes on.
-            self.recover_at(&media, SweepClock::set(clock_us, by_us), clock_us, Some(clock_us))
+            let elapsed_us = self.run.clock_latest_us(point.position);
+            self.recover_at(&media, SweepClock::set(elapsed_us, by_us), clock_us, Some(elapsed_us))
         } else {
             let shown_us = if rng.one_in(2) { self.run.clock_back_us(point.position) } else { clock_us };
             self.recover(&media, shown_us)
@@ -166,6 +167,8 @@ impl Judge<'_> {
             self.explored.borrow_mut().coverage.add("recoveries repeated", 1);
         }
         if let Some((recorder, copy)) = copy {
+            // A machine goes on later than anything that it did.
+            let clock_us = self.run.clock_latest_us(point.position);
             let start = Start { recorder, media: Media::of(kind, &copy), clock_us, initial: found };
             self.crash_again(start, point, rng.bits())?;
         }

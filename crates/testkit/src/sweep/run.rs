@@ -58,6 +58,12 @@ impl Run {
         let mark = self.marks.iter().rev().find(|(from, _)| *from <= position);
         if mark.is_some_and(|(_, us)| *us == now) { START_US } else { now }
     }
+    /// No later time was used before a crash there: those who wait move the clock on, too.
+    pub fn clock_latest_us(&self, position: usize) -> u64 {
+        let next = self.times.iter().find(|(from, _)| *from > position);
+        next.map_or_else(|| self.clock_us(position), |(_, us)| *us)
+    }
+    /// What it showed when the last step before that had ended.
     pub fn clock_us(&self, position: usize) -> u64 {
         self.times.iter().rev().find(|(from, _)| *from <= position).map_or(START_US, |(_, us)| *us)
     }
@@ -175,8 +181,11 @@ impl Driver<'_> {
             self.clock.progress();
             self.step(step)?;
             self.answer_all()?;
+            self.note_time();
         }
-        self.finish()
+        let finished = self.finish();
+        self.note_time();
+        finished
     }
 
     fn tag(&mut self) -> u32 {
@@ -206,12 +215,14 @@ impl Driver<'_> {
             }
             Step::Settle => self.settle(),
             Step::Tick { us } => {
+                self.note_time();
                 self.clock.advance_us(*us);
                 self.note_time();
                 Ok(())
             }
             Step::Jump => {
                 self.complete_all();
+                self.note_time();
                 self.clock.advance_us(JUMP_US);
                 self.note_time();
                 let position = self.recorder.position();
