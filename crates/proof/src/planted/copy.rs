@@ -64,8 +64,7 @@ const SELDOM_RUN: [&str; 5] =
 
 /// The workspace's settings, for the copy.
 fn settings(text: &str) -> anyhow::Result<String> {
-    let (version, lints, profile) =
-        ("\nversion = \"0.", "[workspace.lints.rust]\n", "\n[profile.release.package]\n");
+    let (version, lints, profile) = ("\nversion = \"0.", "[workspace.lints.rust]\n", "\n[profile.dev]\n");
     for part in [version, lints, profile] {
         ensure!(text.contains(part), "Cargo.toml has no {part:?}");
     }
@@ -76,7 +75,7 @@ fn settings(text: &str) -> anyhow::Result<String> {
         .replace("\"deny\"", "\"allow\"")
         .replacen(lints, &allow, 1)
         .replacen(version, "\nversion = \"999.", 1)
-        .replacen(profile, &format!("{profile}{quick}"), 1))
+        .replacen(profile, &format!("\n[profile.release.package]\n{quick}{profile}"), 1))
 }
 
 /// Files of an earlier copy whose originals are gone.
