@@ -72,6 +72,25 @@ fn names_are_bounded_and_told() {
 }
 
 #[test]
+fn the_buffer_of_a_large_command_is_hardly_larger_than_it() {
+    const SENT: usize = 33 << 20;
+    let ours = Ours::start();
+    let (mut client, mut other) = (Client::connect(ours.address), Client::connect(ours.address));
+    let Value::Integer(id) = client.ask(&["CLIENT", "ID"]) else { panic!() };
+    client.send(format!("*3\r\n$3\r\nSET\r\n$1\r\nk\r\n${}\r\n", 2 * SENT).as_bytes());
+    client.send(&vec![b'x'; SENT]);
+    let line = loop {
+        let Value::Bulk(line) = other.ask(&["CLIENT", "LIST", "ID", &id.to_string()]) else { panic!() };
+        if number(&line, "qbuf=") >= SENT {
+            break line;
+        }
+    };
+    let held = number(&line, "tot-mem=");
+    assert!(held < SENT / 6 * 7 + (1 << 20), "{held} bytes for {SENT}");
+    ours.stop();
+}
+
+#[test]
 fn what_is_kept_counts_as_memory_of_clients() {
     let ours = Ours::start_with(ServerOptions { clients_bytes_max: 4 << 20, ..ServerOptions::default() });
     let mut witness = Client::connect(ours.address);
