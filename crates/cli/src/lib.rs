@@ -16,6 +16,7 @@ mod check;
 mod descriptors;
 mod logging;
 mod memcached;
+mod memory;
 mod names;
 mod reproduce;
 mod say;

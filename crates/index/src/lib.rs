@@ -15,6 +15,8 @@
 //! [`catalogue`] knows every index by name; [`adapters`] has those made of other crates' maps, behind cargo features.
 
 pub mod adapters;
+#[cfg(feature = "mimalloc")]
+pub mod allocator;
 mod btree;
 pub mod catalogue;
 mod clht;

@@ -110,6 +110,8 @@ pub struct ServerOptions {
     pub users: Vec<String>,
     /// Budget of DRAM in bytes, as `INFO` and `CONFIG GET maxmemory` tell it; 0 for none.
     pub dram_budget_bytes: u64,
+    /// Gives memory that the allocator keeps back to the system: what `MEMORY PURGE` calls.
+    pub give_back: Option<fn()>,
     /// Whether a full store evicts: told as `maxmemory-policy`.
     pub evicts: bool,
     /// Where the store lies, told as `CONFIG GET dir`, and snapshots are written; empty if nowhere.
@@ -168,6 +170,7 @@ impl Default for ServerOptions {
             config_file: None,
             users: Vec::new(),
             dram_budget_bytes: 0,
+            give_back: None,
             evicts: false,
             dir: String::new(),
             dbfilename: "dump.rdb".into(),

@@ -25,8 +25,10 @@ use std::process::ExitCode;
 use anyhow::Context;
 use clap::Args;
 use signal_hook::consts::SIGUSR1;
+use terrace_index::allocator::give_back;
 use terrace_server::{Endpoint, Server};
 
+use crate::memory::Keeper;
 use crate::serve::signals::Signals;
 use crate::{descriptors, logging, say, serve};
 use options::{CommandLine, Wanted};
@@ -103,6 +105,7 @@ fn serve(line: &CommandLine) -> anyhow::Result<ExitCode> {
     let (mut options, endpoints) = (server::options(line, &access), server::endpoints(line)?);
     options.max_connections = room as usize;
     store::prepare(line)?;
+    let _memory = Keeper::start(give_back).context("starting the thread that gives memory back")?;
     let store = terrace::open(store::options(line)?)?;
     let options = server::on(options, endpoints, &store);
     let server = match Server::start(store.clone(), options) {

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use signal_hook::consts::{SIGINT, SIGUSR1};
 use terrace::OpenStore;
+use terrace_index::allocator::give_back;
 use terrace_server::{ClientAuth, Endpoint, OnStop, ServerOptions, StopKind, TlsOptions};
 
 use super::listen;
@@ -89,6 +90,7 @@ pub fn options(line: &CommandLine, access: &MemcachedAccess) -> ServerOptions {
         idle_timeout: Duration::from_secs(extended.idle_timeout),
         connection_operations: line.requests.unwrap_or(default.connection_operations),
         dram_budget_bytes: dram,
+        give_back: Some(give_back),
         evicts: !line.refuse,
         ..default
     }

@@ -24,6 +24,8 @@ mod watching;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use anyhow::Context;
+use terrace_index::allocator::give_back;
 use terrace_server::{Endpoint, Server, ServerOptions};
 
 pub use access::MemcachedAccess;
@@ -32,6 +34,7 @@ pub use network::clients_bytes_default;
 pub use run::until_told;
 pub use settings::{KEYS, Settings, gather_text};
 
+use crate::memory::Keeper;
 use crate::{descriptors, say};
 
 /// Runs it until a signal ends it.
@@ -54,6 +57,7 @@ pub fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
     say::announce(&banner::found(&settings, &sized));
     let signals = signals::Signals::install(&[])?;
 
+    let _memory = Keeper::start(give_back).context("starting the thread that gives memory back")?;
     let store = recovery_bar::open(sized.options.clone())?;
     let places = tiers::Tiers { pmem: settings.pmem.clone(), ssd: settings.ssd.clone() };
     if let Err(error) = tiers::remember(&settings.dir, &places) {
@@ -96,6 +100,7 @@ fn server_options(settings: &Settings, sized: &sizing::Sized, store: &terrace::O
         admin: settings.admin.address(),
         threads: settings.threads,
         dram_budget_bytes: dram,
+        give_back: Some(give_back),
         evicts: sized.options.when_full == terrace::WhenFull::Evict,
         // A store that lies nowhere may be saved, too.
         dir: settings.dir.display().to_string(),

@@ -4,6 +4,7 @@
 
 mod full;
 mod load;
+mod memory;
 mod more_than_dram;
 #[path = "../common/server.rs"]
 mod server;

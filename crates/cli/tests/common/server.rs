@@ -112,6 +112,13 @@ impl Server {
     }
 }
 
+/// The process, for tests that ask the system about it.
+impl AsRef<Child> for Server {
+    fn as_ref(&self) -> &Child {
+        &self.child
+    }
+}
+
 impl Drop for Server {
     fn drop(&mut self) {
         // Fails if it has ended already, which is fine.

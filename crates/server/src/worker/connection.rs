@@ -21,6 +21,9 @@ use crate::shared::{Counters, Shared};
 /// Buffers larger than this are freed when they run empty.
 const KEEP_BYTES: usize = 4 << 10;
 
+/// An unfinished command of so many bytes is large.
+const LARGE_INPUT_BYTES: usize = 8 << 20;
+
 /// A connection that adds so many operations is the last of its batch.
 const LONG_OPERATIONS: usize = 256;
 
@@ -303,11 +306,11 @@ impl Connection {
         taken
     }
 
-    /// Keeps what was received and not consumed. A buffer that grows is twice as large in the end, and that counts: a stranger's
-    /// grows by an eighth.
+    /// Keeps what was received and not consumed. A buffer that grows is twice as large in the end, and that counts: a large one
+    /// grows by an eighth, and so does a stranger's.
     fn keep(&mut self, received: &[u8], ctx: &Context<'_>) {
         let is_full = self.input.capacity() - self.input.len() < received.len();
-        if is_full && !self.protocol.is_authenticated(ctx) {
+        if is_full && (self.input.len() >= LARGE_INPUT_BYTES || !self.protocol.is_authenticated(ctx)) {
             self.input.reserve_exact(received.len().max(self.input.len() / 8));
         }
         self.input.extend_from_slice(received);

@@ -344,6 +344,19 @@ fn waitaof_refuses_where_nothing_is_kept() {
 }
 
 #[test]
+fn memory_purge_has_the_allocator_give_back() {
+    static CALLS: AtomicUsize = AtomicUsize::new(0);
+    fn give_back() {
+        CALLS.fetch_add(1, SeqCst);
+    }
+    let ours = Ours::start_with(ServerOptions { give_back: Some(give_back), ..ServerOptions::default() });
+    let mut client = Client::connect(ours.address);
+    assert_eq!(client.ask(&["MEMORY", "PURGE"]), ok());
+    assert_eq!(CALLS.load(SeqCst), 1, "before the answer");
+    ours.stop();
+}
+
+#[test]
 fn settings_are_changed_all_or_none_and_written_to_the_file() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("terrace.toml");

@@ -72,6 +72,38 @@ fn names_are_bounded_and_told() {
 }
 
 #[test]
+fn a_large_command_fits_a_bound_that_is_little_larger() {
+    const LARGE: usize = 16 << 20;
+    let ours =
+        Ours::start_with(ServerOptions { clients_bytes_max: LARGE / 10 * 13, ..ServerOptions::default() });
+    let mut other = Client::connect(ours.address);
+    // A buffer that doubles is as large as the first bytes times a power of two: of one of these it would pass the bound.
+    for first in [10_000, 11_200, 12_600, 14_100, 15_900, 17_800] {
+        let mut client = Client::connect(ours.address);
+        let Value::Integer(id) = client.ask(&["CLIENT", "ID"]) else { panic!() };
+        client.send(format!("*3\r\n$3\r\nSET\r\n$1\r\nk\r\n${LARGE}\r\n").as_bytes());
+        let mut sent = 0;
+        while sent < LARGE {
+            let more = if sent == 0 { first } else { (LARGE - sent).min(1 << 20) };
+            client.send(&vec![b'x'; more]);
+            sent += more;
+            // The whole value is not consumed before the line end that follows it.
+            loop {
+                let told = other.ask(&["CLIENT", "LIST", "ID", &id.to_string()]);
+                let Value::Bulk(line) = told else { panic!("{told:?}") };
+                assert!(!line.is_empty(), "closed after {sent} of {LARGE} bytes, the first {first}");
+                if number(&line, "qbuf=") >= sent {
+                    break;
+                }
+            }
+        }
+        client.send(b"\r\n");
+        assert_eq!(client.answer(), ok());
+    }
+    ours.stop();
+}
+
+#[test]
 fn what_is_kept_counts_as_memory_of_clients() {
     let ours = Ours::start_with(ServerOptions { clients_bytes_max: 4 << 20, ..ServerOptions::default() });
     let mut witness = Client::connect(ours.address);

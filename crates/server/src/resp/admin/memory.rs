@@ -101,7 +101,10 @@ pub(in crate::resp) fn memory_malloc_stats(call: &mut Call<'_>) -> Outcome {
     })
 }
 
-/// `MEMORY PURGE`: memory that the store gives up goes back to the system at once.
+/// `MEMORY PURGE`: memory that is free goes back to the system, before the answer.
 pub(in crate::resp) fn memory_purge(call: &mut Call<'_>) -> Outcome {
+    if let Some(give_back) = call.ctx.shared.options.give_back {
+        give_back();
+    }
     call.ok()
 }
