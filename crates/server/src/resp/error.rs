@@ -56,6 +56,12 @@ pub(super) fn expire_time(full_name: &str) -> Refusal {
     format!("ERR invalid expire time in '{full_name}' command").into()
 }
 
+/// A command that Redis has and this server does not, for it lacks what the command is about.
+pub(super) fn lacking(what: &str, full_name: &[u8]) -> Refusal {
+    let name = String::from_utf8_lossy(full_name).to_ascii_uppercase().replace('|', " ");
+    format!("ERR this server has no {what} yet: {name} is not supported").into()
+}
+
 /// An unknown command: tells its name and the beginning of its arguments.
 pub(super) fn unknown<'a>(name: &[u8], args: impl Iterator<Item = &'a [u8]>) -> Refusal {
     const SHOWN: usize = 128;
