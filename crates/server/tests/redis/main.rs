@@ -24,6 +24,7 @@ mod parts;
 mod pubsub;
 mod random;
 mod rdb;
+mod says;
 mod snapshot;
 mod table;
 mod tracking;

@@ -139,7 +139,6 @@ fn failed(name: &[u8], why: &str) -> Refusal {
 
 /// `CONFIG RESETSTAT`: what `INFO` counts begins anew.
 pub(super) fn resetstat(call: &mut Call<'_>) -> Outcome {
-    let totals = super::stats::totals(call.ctx.shared);
-    call.ctx.shared.redis.stats.reset(totals.into_iter());
+    super::stats::reset(call.ctx.shared);
     call.ok()
 }
