@@ -73,7 +73,7 @@ pub fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
         }
         access.read_again()
     })?;
-    let kept = sized.options.dir.is_some();
+    let kept = !sized.options.ends_with_process();
     tracing::info!("stopped; {}", if kept { "everything is saved" } else { "nothing was kept" });
     Ok(ExitCode::SUCCESS)
 }

@@ -211,11 +211,11 @@ fn gather_from(
     file: File,
 ) -> anyhow::Result<Settings> {
     let from = Sources { environment, file };
-    let dir = from.get(args.dir, "dir")?.unwrap_or_else(|| PathBuf::from("terrace-data"));
+    let dir = from.get(args.dir, "dir")?.unwrap_or_else(|| PathBuf::from(terrace::defaults::DIR));
     let pmem: Option<TierSpec> = from.get(args.pmem, "pmem")?;
     let engine = match from.get(args.engine, "engine")? {
         Some(Engine(name)) => name,
-        None => engine_of_store(&dir, pmem.as_ref()).unwrap_or_else(|| ENGINE_DEFAULT.to_owned()),
+        None => engine_of_store(&dir, pmem.as_ref()).unwrap_or_else(|| terrace::defaults::ENGINE.to_owned()),
     };
     let durability = from.get(args.durability, "durability")?;
     let (dram, dram_records) = budgets(&from, args.dram, args.dram_records)?;
@@ -256,9 +256,6 @@ fn gather_from(
 /// Where nobody says how many background threads there are: one for so many workers, and at most as many as in TaC's experiments.
 const WORKERS_A_BACKGROUND_THREAD: usize = 4;
 const BACKGROUND_THREADS_DEFAULT_MAX: usize = 8;
-
-/// The engine for a new store.
-const ENGINE_DEFAULT: &str = "tac";
 
 /// The engine that made the store that is there already: who named none then names none at the next start, whatever the default
 /// has become.
