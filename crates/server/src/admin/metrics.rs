@@ -9,6 +9,7 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Registry;
+use terrace_engine::{Stats, TierStats};
 
 use crate::shared::{Counters, Shared};
 
@@ -80,7 +81,7 @@ impl Collector for Numbers {
         out.counter("evicted", "Records evicted", stats.evicted)?;
         out.counter("stalls", "Writes that waited for space", stats.stalls)?;
 
-        let tiers = |field: fn(&terrace_engine::TierStats) -> u64| -> Vec<Sample> {
+        let tiers = |field: fn(&TierStats) -> u64| -> Vec<Sample> {
             stats.tiers.iter().map(|tier| (vec![("tier", tier.tier)], field(tier))).collect()
         };
         out.gauges("tier_records", "Live records", tiers(|tier| tier.records))?;
@@ -92,16 +93,39 @@ impl Collector for Numbers {
         out.gauges("tier_used_bytes", "Bytes in use, garbage included", tiers(|tier| tier.used_bytes))?;
         out.gauges("tier_capacity_bytes", "Bytes there are", tiers(|tier| tier.capacity_bytes))?;
         out.counters("tier_hits", "Gets answered", tiers(|tier| tier.hits))?;
-        out.counters("media_reads", "Read accesses", tiers(|tier| tier.media.reads))?;
-        out.counters("media_read_bytes", "Bytes read", tiers(|tier| tier.media.read_bytes))?;
-        out.counters("media_writes", "Write bursts", tiers(|tier| tier.media.writes))?;
-        out.counters("media_write_bytes", "Bytes written", tiers(|tier| tier.media.write_bytes))?;
+        let traffic = |field: fn(&Stats, &TierStats) -> u64| -> Vec<Sample> {
+            stats.tiers.iter().map(|tier| (vec![("tier", tier.tier)], field(&stats, tier))).collect()
+        };
+        out.counters(
+            "media_reads",
+            "Read accesses, the log's counted",
+            traffic(|stats, tier| stats.traffic(tier).reads),
+        )?;
+        out.counters(
+            "media_read_bytes",
+            "Bytes read, the log's counted",
+            traffic(|stats, tier| stats.traffic(tier).read_bytes),
+        )?;
+        out.counters(
+            "media_writes",
+            "Write bursts, the log's counted",
+            traffic(|stats, tier| stats.traffic(tier).writes),
+        )?;
+        out.counters(
+            "media_write_bytes",
+            "Bytes written, the log's counted",
+            traffic(|stats, tier| stats.traffic(tier).write_bytes),
+        )?;
         out.counters(
             "media_lines_flushed",
             "Cache lines written back",
-            tiers(|tier| tier.media.lines_flushed),
+            traffic(|stats, tier| stats.traffic(tier).lines_flushed),
         )?;
-        out.counters("media_fences", "Fences or syncs", tiers(|tier| tier.media.fences))?;
+        out.counters(
+            "media_fences",
+            "Fences or syncs, the log's counted",
+            traffic(|stats, tier| stats.traffic(tier).fences),
+        )?;
         if let Some(log) = stats.log {
             out.gauge("log_used_bytes", "Bytes in log blocks in use", log.used_bytes)?;
             out.gauge("log_capacity_bytes", "Bytes of the log area", log.capacity_bytes)?;

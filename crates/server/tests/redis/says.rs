@@ -26,6 +26,16 @@ fn pairs(value: &str) -> Option<BTreeMap<&str, &str>> {
         .then(|| value.split(',').map(|item| item.rsplit_once('=').unwrap_or((item, "no pair"))).collect())
 }
 
+/// What the admin port answers, head included.
+fn page(ours: &Ours, path: &str) -> String {
+    use std::io::{Read, Write};
+    let mut stream = std::net::TcpStream::connect(ours.admin).unwrap();
+    stream.write_all(format!("GET {path} HTTP/1.0\r\n\r\n").as_bytes()).unwrap();
+    let mut text = String::new();
+    stream.read_to_string(&mut text).unwrap();
+    text
+}
+
 fn on_ssd(dir: &tempfile::TempDir) -> Ours {
     let options = terrace::Options {
         engine: "tac".into(),
@@ -119,5 +129,31 @@ fn all_that_is_counted_begins_anew() {
     assert_eq!(client.ask(&["CONFIG", "RESETSTAT"]), ok());
     let after = counted(&mut client);
     assert!(after[0] < before[0] && after[1..] == [0; 3], "{after:?}");
+    ours.stop();
+}
+
+#[test]
+fn traffic_of_the_ssd_counts_the_log() {
+    let dir = tempfile::tempdir().unwrap();
+    let ours = on_ssd(&dir);
+    let mut client = Client::connect(ours.address);
+    let written = |client: &mut Client| -> u64 {
+        pairs(&info(client, "tiers")["ssd_media"]).unwrap()["write_bytes"].parse().unwrap()
+    };
+    let before = written(&mut client);
+    // Too little for a page to leave DRAM: what is written is the log.
+    let value = "v".repeat(1000);
+    for i in 0..200 {
+        assert_eq!(client.ask(&["SET", &format!("k{i}"), &value]), ok());
+    }
+    let after = written(&mut client);
+    assert!(after - before >= 200_000, "{before} before, {after} after");
+    let (stats, metrics) = (ours.store.stats(), page(&ours, "/metrics"));
+    let log = stats.log.unwrap().media.write_bytes;
+    let tier = stats.tiers.iter().find(|tier| tier.tier == "ssd").unwrap();
+    assert_eq!(stats.traffic(tier).write_bytes, tier.media.write_bytes + log);
+    let line =
+        metrics.lines().find_map(|line| line.strip_prefix("terrace_media_write_bytes_total{tier=\"ssd\"} "));
+    assert!(line.unwrap().parse::<u64>().unwrap() >= after - before, "{metrics}");
     ours.stop();
 }

@@ -255,8 +255,8 @@ pub(super) fn tiers(out: &mut String, about: &About<'_>) -> fmt::Result {
     }
     for tier in &stats.tiers {
         let name = tier.tier;
-        let [hits, media @ ..] =
-            totals_of_tier(tier).map(|(what, now)| (what, shared.redis.stats.since_reset((what, name), now)));
+        let [hits, media @ ..] = totals_of_tier(stats, tier)
+            .map(|(what, now)| (what, shared.redis.stats.since_reset((what, name), now)));
         write!(
             out,
             "{name}:medium={},records={},live_bytes={},used_bytes={},capacity_bytes={},{}={}\r\n{name}_media:",

@@ -254,9 +254,12 @@ pub(super) fn totals(shared: &Shared, stats: &terrace_engine::Stats) -> [(&'stat
     ]
 }
 
-/// What is counted of a tier and told since the last reset: its hits, and what its medium did.
-pub(super) fn totals_of_tier(tier: &terrace_engine::TierStats) -> [(&'static str, u64); 7] {
-    let media = &tier.media;
+/// What is counted of a tier and told since the last reset: its hits, and what its medium did, for the log, too.
+pub(super) fn totals_of_tier(
+    stats: &terrace_engine::Stats,
+    tier: &terrace_engine::TierStats,
+) -> [(&'static str, u64); 7] {
+    let media = stats.traffic(tier);
     [
         ("hits", tier.hits),
         ("reads", media.reads),
@@ -275,7 +278,7 @@ pub(super) fn reset(shared: &Shared) {
     let saves = [((SAVES, ""), shared.snapshots.report().saves)];
     let of_tier = |tier: &terrace_engine::TierStats| {
         let name = tier.tier;
-        totals_of_tier(tier).map(|(what, now)| ((what, name), now))
+        totals_of_tier(&stats, tier).map(|(what, now)| ((what, name), now))
     };
     let tiers: Vec<_> = stats.tiers.iter().flat_map(of_tier).collect();
     shared.redis.stats.reset(whole.chain(saves).chain(tiers));
