@@ -21,6 +21,7 @@ mod listener;
 mod memcached;
 mod options;
 mod output;
+mod pressure;
 mod protocol;
 mod registry;
 mod resp;

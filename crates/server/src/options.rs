@@ -112,6 +112,8 @@ pub struct ServerOptions {
     pub dram_budget_bytes: u64,
     /// Whether a full store evicts: told as `maxmemory-policy`.
     pub evicts: bool,
+    /// What an operator does for more room, where the options of `terrace serve` are not those of this server.
+    pub more_room: Option<String>,
     /// Where the store lies, told as `CONFIG GET dir`, and snapshots are written; empty if nowhere.
     pub dir: String,
     /// The name of the file that `SAVE` and `BGSAVE` write there (Redis's `dbfilename`).
@@ -169,6 +171,7 @@ impl Default for ServerOptions {
             users: Vec::new(),
             dram_budget_bytes: 0,
             evicts: false,
+            more_room: None,
             dir: String::new(),
             dbfilename: "dump.rdb".into(),
             durability: String::new(),

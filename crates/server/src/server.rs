@@ -14,6 +14,7 @@ use crate::admin::Admin;
 use crate::endpoint::Endpoint;
 use crate::listener::ListeningSocket;
 use crate::options::ServerOptions;
+use crate::pressure;
 use crate::resp;
 use crate::shared::Shared;
 use crate::tls::Tls;
@@ -34,7 +35,7 @@ pub struct Server {
     wakers: Vec<mio::Waker>,
     inboxes: Vec<Arc<Inbox>>,
     workers: Vec<JoinHandle<io::Result<()>>>,
-    /// The threads of the acceptor and the admin port, which `wakers` wake.
+    /// The threads of the acceptor and the admin port, which `wakers` wake, and the one that watches the store's numbers.
     others: Vec<JoinHandle<io::Result<()>>>,
 }
 
@@ -120,6 +121,11 @@ impl Server {
         let (acceptor, waker) = Acceptor::new(Arc::clone(&shared), listeners, server.inboxes.clone())?;
         server.wakers.push(waker);
         server.others.push(spawn("accept".into(), move || acceptor.run())?);
+        let watched = Arc::clone(&shared);
+        server.others.push(spawn("pressure".into(), move || {
+            pressure::watch(&watched);
+            Ok(())
+        })?);
         if let Some(admin) = admin {
             let (admin, waker) = admin.prepare(shared, server.inboxes.clone())?;
             server.wakers.push(waker);
@@ -171,6 +177,8 @@ impl Server {
         for waker in &self.wakers {
             result = result.and(waker.wake());
         }
+        // Those that no waker wakes are parked.
+        self.others.iter().for_each(|other| other.thread().unpark());
         result = result.and(join(&mut self.others));
         self.shared.snapshots.stop();
         // Nobody hands over connections any more: those that the workers have now are all.

@@ -90,6 +90,13 @@ pub fn options(line: &CommandLine, access: &MemcachedAccess) -> ServerOptions {
         connection_operations: line.requests.unwrap_or(default.connection_operations),
         dram_budget_bytes: dram,
         evicts: !line.refuse,
+        more_room: Some(
+            match extended.ext_path {
+                Some(_) => "raise the size behind the path of -o ext_path",
+                None => "raise -m",
+            }
+            .into(),
+        ),
         ..default
     }
 }

@@ -11,6 +11,7 @@ use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Registry;
 use terrace_engine::{Stats, TierStats};
 
+use crate::pressure::Kind;
 use crate::shared::{Counters, Shared};
 
 /// Everything there is to say now.
@@ -79,6 +80,12 @@ impl Collector for Numbers {
         out.counter("misses", "Gets that missed", stats.misses)?;
         out.counter("expired", "Records expired", stats.expired)?;
         out.counter("evicted", "Records evicted", stats.evicted)?;
+        out.counter("writes_refused", "Writes refused because the store was full", stats.refused)?;
+        shared.pressure.look(shared, &stats);
+        let pressing = shared.pressure.now();
+        let pressure =
+            Kind::ALL.map(|kind| (vec![("kind", kind.name())], u64::from(pressing.contains(&kind)))).into();
+        out.gauges("pressure", "What the store has too little of: 1 while it is so", pressure)?;
         out.counter("stalls", "Writes that waited for space", stats.stalls)?;
 
         let tiers = |field: fn(&TierStats) -> u64| -> Vec<Sample> {

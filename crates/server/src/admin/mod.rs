@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token, Waker};
 
+use crate::pressure::{self, Kind};
 use crate::shared::Shared;
 use crate::worker::Inbox;
 
@@ -105,6 +106,17 @@ impl Running {
         stream.write_all(body.as_bytes())
     }
 
+    /// It lives; what it has too little of stands below. A restart would not help.
+    fn health(&self) -> String {
+        let (shared, stats) = (&self.shared, self.shared.store.stats());
+        shared.pressure.look(shared, &stats);
+        let kinds = shared.pressure.now().into_iter().map(|kind| match kind {
+            Kind::Stalling => format!("{}: writes wait for room\n", kind.name()),
+            _ => format!("{}: {}\n", kind.name(), pressure::reason(shared, &stats, kind)),
+        });
+        std::iter::once("ok\n".to_owned()).chain(kinds).collect()
+    }
+
     fn respond(&self, request: &[u8]) -> (&'static str, &'static str, String) {
         const TEXT: &str = "text/plain; charset=utf-8";
         let mut words = request.split(|byte| matches!(byte, b' ' | b'\r' | b'\n'));
@@ -118,7 +130,7 @@ impl Running {
             (b"GET", b"/health") if self.workers.iter().any(|worker| worker.is_dead()) => {
                 ("503 Service Unavailable", TEXT, "a worker has ended\n".into())
             }
-            (b"GET", b"/health") => ("200 OK", TEXT, "ok\n".into()),
+            (b"GET", b"/health") => ("200 OK", TEXT, self.health()),
             (b"GET", _) => ("404 Not Found", TEXT, "there are /metrics and /health\n".into()),
             _ => ("405 Method Not Allowed", TEXT, "only GET\n".into()),
         }

@@ -35,7 +35,7 @@ pub(super) const NOT_A_FLOAT: &str = "ERR value is not a valid float";
 /// What a client is told when an operation failed.
 pub(super) fn of_operation(error: OpError) -> Cow<'static, str> {
     match error {
-        OpError::Full => "OOM command not allowed when used memory > 'maxmemory'.".into(),
+        OpError::Full => "OOM command not allowed when used memory > 'maxmemory'".into(),
         OpError::NotInteger => NOT_AN_INTEGER.into(),
         OpError::NotFloat => NOT_A_FLOAT.into(),
         OpError::ValueTooLong(_) => TOO_LONG.into(),

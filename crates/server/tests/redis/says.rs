@@ -157,3 +157,30 @@ fn traffic_of_the_ssd_counts_the_log() {
     assert!(line.unwrap().parse::<u64>().unwrap() >= after - before, "{metrics}");
     ours.stop();
 }
+
+#[test]
+fn a_full_store_names_the_tier_and_the_option() {
+    let dir = tempfile::tempdir().unwrap();
+    let ours = on_ssd(&dir);
+    let mut client = Client::connect(ours.address);
+    assert!(page(&ours, "/health").ends_with("\r\n\r\nok\n"));
+    assert!(page(&ours, "/metrics").contains("terrace_pressure{kind=\"refusing\"} 0\n"));
+    let value = "v".repeat(10_000);
+    let refused = (0..20_000).find_map(|i| match client.ask(&["SET", &format!("k{i}"), &value]) {
+        Value::Error(text) => Some(String::from_utf8(text).unwrap()),
+        _ => None,
+    });
+    let refused = refused.unwrap();
+    assert!(refused.starts_with("OOM command not allowed when used memory > 'maxmemory'."), "{refused}");
+    assert!(refused.contains("tier ssd is full") && refused.contains("raise --ssd"), "{refused}");
+    let health = page(&ours, "/health");
+    assert!(
+        health.starts_with("HTTP/1.0 200 ") && health.contains("\nrefusing: tier ssd is full"),
+        "{health}"
+    );
+    let metrics = page(&ours, "/metrics");
+    assert!(metrics.contains("terrace_pressure{kind=\"refusing\"} 1\n"), "{metrics}");
+    assert!(!metrics.contains("terrace_writes_refused_total 0\n"), "{metrics}");
+    assert_ne!(info(&mut client, "stats")["writes_refused"], "0");
+    ours.stop();
+}

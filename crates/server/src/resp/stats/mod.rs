@@ -227,7 +227,7 @@ pub(super) fn note(client: &mut Client, batch: &terrace_engine::Batch, ctx: &Con
 }
 
 /// What is counted for the server as a whole and told since the last reset.
-pub(super) fn totals(shared: &Shared, stats: &terrace_engine::Stats) -> [(&'static str, u64); 20] {
+pub(super) fn totals(shared: &Shared, stats: &terrace_engine::Stats) -> [(&'static str, u64); 21] {
     let counters = &shared.counters;
     let denied = shared.redis.acl.log.lock().denied;
     [
@@ -251,6 +251,7 @@ pub(super) fn totals(shared: &Shared, stats: &terrace_engine::Stats) -> [(&'stat
         ("keyspace_hits", stats.tiers.iter().map(|tier| tier.hits).sum()),
         ("keyspace_misses", stats.misses),
         ("write_stalls", stats.stalls),
+        ("writes_refused", stats.refused),
     ]
 }
 
