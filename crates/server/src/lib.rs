@@ -18,6 +18,7 @@ mod endpoint;
 mod exchange;
 mod limits;
 mod listener;
+mod loading;
 mod memcached;
 mod options;
 mod output;
@@ -35,6 +36,7 @@ mod worker;
 
 pub use endpoint::{Endpoint, UNIX_MODE_DEFAULT, unix_mode};
 pub use exchange::Exchange;
+pub use loading::{Loading, Progress};
 pub use memcached::{MemcachedUsers, WrongUsers};
 pub use options::{ServerOptions, SoftLimit};
 pub use resp::check_parameter;

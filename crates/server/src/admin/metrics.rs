@@ -23,6 +23,17 @@ pub(super) fn text(shared: &Arc<Shared>) -> Result<String, fmt::Error> {
     Ok(out)
 }
 
+/// What there is to say while the store is opened.
+pub(super) fn loading(done: u64, total: u64) -> String {
+    let gauge = |name: &str, help: &str, value: u64| {
+        format!("# HELP terrace_{name} {help}.\n# TYPE terrace_{name} gauge\nterrace_{name} {value}\n")
+    };
+    gauge("loading", "The store is being opened", 1)
+        + &gauge("loading_done_bytes", "Bytes recovered", done)
+        + &gauge("loading_total_bytes", "Bytes to recover", total)
+        + "# EOF\n"
+}
+
 /// Reads the numbers when asked.
 struct Numbers(Arc<Shared>);
 
@@ -40,6 +51,7 @@ impl Collector for Numbers {
         let mut out = Writer(&mut encoder);
         let shared = &self.0;
         let counters = &shared.counters;
+        out.gauge("loading", "The store is being opened", 0)?;
         out.gauge("uptime_seconds", "Seconds since the start", shared.started.elapsed().as_secs())?;
         out.gauge("connections", "Open connections", Counters::read(&counters.connected))?;
         out.counter("connections_accepted", "Connections accepted", Counters::read(&counters.accepted))?;

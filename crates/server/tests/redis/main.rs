@@ -18,6 +18,7 @@ mod full;
 mod hostile;
 mod kept;
 mod keyspace;
+mod loading;
 mod original;
 mod ours;
 mod parts;
