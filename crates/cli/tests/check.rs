@@ -22,6 +22,7 @@ fn exit_statuses_tell_clean_from_damaged_from_not_checked() {
         dir: Some(path.clone()),
         dram_records: Some(4 << 20),
         ssd: Some(terrace::Tier { bytes: 32 << 20, place: None }),
+        engine: "hetermm".into(),
         ..terrace::Options::default()
     };
     let store = terrace::open(options).unwrap();

@@ -532,6 +532,7 @@ impl<I: Index, S: Space, D: LogDevice> Store for StoreHandle<I, S, D> {
             evicted: shared.sum(|c| &c.evicted),
             log: machine.log.as_ref().map(|log| machine.log_stats(log)),
             stalls: shared.sum(|c| &c.stalls),
+            refused: shared.sum(|c| &c.refused),
             dram_other_bytes: machine.space.dram_bytes(),
             recovery: machine.recovery,
             log_failure: shared.log_failure().cloned(),

@@ -38,6 +38,7 @@ pub(crate) struct SlotCounters {
     pub expired: AtomicU64,
     pub evicted: AtomicU64,
     pub stalls: AtomicU64,
+    pub refused: AtomicU64,
 }
 
 impl SlotCounters {

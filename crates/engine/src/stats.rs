@@ -29,6 +29,8 @@ pub struct Stats {
     pub log: Option<LogStats>,
     /// Times a write had to wait for space, and in all how long.
     pub stalls: u64,
+    /// Writes refused because the store was full.
+    pub refused: u64,
     /// Bytes of DRAM the engine holds beside the index: pages, tables, buffers.
     pub dram_other_bytes: u64,
     /// What recovery found, if the store was opened from existing data.
@@ -39,6 +41,15 @@ pub struct Stats {
     pub tier_failure: Option<Failure>,
     /// Free-form pairs that belong to one engine (`pages_free`, `blocks_reclaimed`, …).
     pub engine_details: Vec<(&'static str, u64)>,
+}
+
+impl Stats {
+    /// What was asked of a tier's device: the log's accesses, too, if that lies on it. (On byte-addressable media the two share a
+    /// region, whose counters are the tier's.)
+    pub fn traffic(&self, tier: &TierStats) -> CountersSnapshot {
+        let log = self.log.filter(|_| tier.tier == "ssd").map(|log| log.media);
+        tier.media + log.unwrap_or_default()
+    }
 }
 
 /// What failed first, for good: it stays so until the store is opened again.
@@ -77,7 +88,7 @@ pub struct TierStats {
     pub capacity_bytes: u64,
     /// Gets answered from here.
     pub hits: u64,
-    /// Accesses (zero for DRAM, which is not counted).
+    /// Accesses (zero for DRAM, which is not counted); without those of a log in a file of its own: see [`Stats::traffic`].
     pub media: CountersSnapshot,
 }
 

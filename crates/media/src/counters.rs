@@ -48,6 +48,13 @@ macro_rules! counters {
             })*
         }
 
+        impl std::ops::Add for CountersSnapshot {
+            type Output = Self;
+            fn add(self, other: Self) -> Self {
+                Self { $($name: self.$name + other.$name),* }
+            }
+        }
+
         impl std::ops::Sub for CountersSnapshot {
             type Output = Self;
             fn sub(self, earlier: Self) -> Self {

@@ -114,6 +114,8 @@ pub struct ServerOptions {
     pub give_back: Option<fn()>,
     /// Whether a full store evicts: told as `maxmemory-policy`.
     pub evicts: bool,
+    /// What an operator does for more room, where the options of `terrace serve` are not those of this server.
+    pub more_room: Option<String>,
     /// Where the store lies, told as `CONFIG GET dir`, and snapshots are written; empty if nowhere.
     pub dir: String,
     /// The name of the file that `SAVE` and `BGSAVE` write there (Redis's `dbfilename`).
@@ -172,6 +174,7 @@ impl Default for ServerOptions {
             dram_budget_bytes: 0,
             give_back: None,
             evicts: false,
+            more_room: None,
             dir: String::new(),
             dbfilename: "dump.rdb".into(),
             durability: String::new(),

@@ -9,14 +9,13 @@ use std::time::{Duration, Instant};
 
 use terrace::OpenStore;
 
-use crate::accept::{Acceptor, Listener, MEMCACHED, REDIS, Speaks};
-use crate::admin::Admin;
+use crate::accept::Acceptor;
 use crate::endpoint::Endpoint;
-use crate::listener::ListeningSocket;
+use crate::loading::{Bound, Loading, Progress};
 use crate::options::ServerOptions;
+use crate::pressure;
 use crate::resp;
 use crate::shared::Shared;
-use crate::tls::Tls;
 use crate::worker::{Inbox, Worker};
 
 /// Batches hold 4 GiB; one command beyond a full turn must fit as well.
@@ -34,7 +33,7 @@ pub struct Server {
     wakers: Vec<mio::Waker>,
     inboxes: Vec<Arc<Inbox>>,
     workers: Vec<JoinHandle<io::Result<()>>>,
-    /// The threads of the acceptor and the admin port, which `wakers` wake.
+    /// The threads of the acceptor and the admin port, which `wakers` wake, and the one that watches the store's numbers.
     others: Vec<JoinHandle<io::Result<()>>>,
 }
 
@@ -58,39 +57,29 @@ impl Server {
     ///
     /// # Errors
     /// If a port can't be bound (the text says which), the store has too few sessions, or a thread can't be started.
-    pub fn start(store: OpenStore, mut options: ServerOptions) -> io::Result<Self> {
+    pub fn start(store: OpenStore, options: ServerOptions) -> io::Result<Self> {
+        // Nobody sees it: the store is open.
+        static DONE: Progress = Progress::new();
+        let bound = Bound::new(&options, &DONE)?;
+        Self::start_on(bound, store, options)
+    }
+
+    /// The same on ports that were bound while the store was opened.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start).
+    pub fn start_after(loading: Loading, store: OpenStore, options: ServerOptions) -> io::Result<Self> {
+        Self::start_on(loading.end()?, store, options)
+    }
+
+    fn start_on(bound: Bound, store: OpenStore, mut options: ServerOptions) -> io::Result<Self> {
         options.threads = options.threads.max(1);
         options.batches_in_flight = options.batches_in_flight.max(1);
         options.turn_operations = options.turn_operations.max(1);
         options.connection_operations = options.connection_operations.clamp(1, options.turn_operations);
         options.turn_bytes = options.turn_bytes.clamp(1, COMMAND_BYTES_MAX);
         options.command_bytes_max = options.command_bytes_max.min(COMMAND_BYTES_MAX);
-        let tls = options.tls.clone().map(Tls::load).transpose()?;
-        let mut listeners = Vec::new();
-        let mut listen = |wanted: &[Endpoint], speaks: &'static Speaks| -> io::Result<Vec<Endpoint>> {
-            let mut all = Vec::new();
-            for endpoint in wanted {
-                if tls.is_none() && matches!(endpoint, Endpoint::Tls(_)) {
-                    let why = format!("listening on {endpoint}: TLS needs a certificate and its key");
-                    return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
-                }
-                let socket = ListeningSocket::bind(endpoint, options.backlog)?;
-                all.push(socket.endpoint().clone());
-                listeners.push(Listener { socket, speaks });
-            }
-            Ok(all)
-        };
-        let all_redis = listen(&options.redis, &REDIS)?;
-        let all_memcached = listen(&options.memcached, &MEMCACHED)?;
-        let admin = options.admin.map(Admin::bind).transpose()?;
-        let addresses = Addresses {
-            redis: first_tcp(&all_redis),
-            memcached: first_tcp(&all_memcached),
-            admin: admin.as_ref().map(Admin::address).transpose()?,
-            all_redis,
-            all_memcached,
-        };
-
+        let Bound { listeners, admin, addresses, tls } = bound;
         let shared = Arc::new(Shared {
             run_id: run_id(),
             redis_port: addresses.redis.map_or(0, |address| address.port()),
@@ -120,10 +109,15 @@ impl Server {
         let (acceptor, waker) = Acceptor::new(Arc::clone(&shared), listeners, server.inboxes.clone())?;
         server.wakers.push(waker);
         server.others.push(spawn("accept".into(), move || acceptor.run())?);
+        let watched = Arc::clone(&shared);
+        server.others.push(spawn("pressure".into(), move || {
+            pressure::watch(&watched);
+            Ok(())
+        })?);
         if let Some(admin) = admin {
-            let (admin, waker) = admin.prepare(shared, server.inboxes.clone())?;
+            let (waker, thread) = admin.open(shared, server.inboxes.clone())?;
             server.wakers.push(waker);
-            server.others.push(spawn("admin".into(), move || admin.run())?);
+            server.others.push(thread);
         }
         Ok(server)
     }
@@ -171,6 +165,8 @@ impl Server {
         for waker in &self.wakers {
             result = result.and(waker.wake());
         }
+        // Those that no waker wakes are parked.
+        self.others.iter().for_each(|other| other.thread().unpark());
         result = result.and(join(&mut self.others));
         self.shared.snapshots.stop();
         // Nobody hands over connections any more: those that the workers have now are all.
@@ -191,10 +187,11 @@ impl Drop for Server {
     }
 }
 
-fn spawn(
+/// Starts a thread.
+pub(crate) fn spawn<T: Send + 'static>(
     name: String,
-    run: impl FnOnce() -> io::Result<()> + Send + 'static,
-) -> io::Result<JoinHandle<io::Result<()>>> {
+    run: impl FnOnce() -> io::Result<T> + Send + 'static,
+) -> io::Result<JoinHandle<io::Result<T>>> {
     std::thread::Builder::new().name(name).spawn(run)
 }
 
@@ -229,7 +226,8 @@ fn join_until(threads: &mut Vec<JoinHandle<io::Result<()>>>, deadline: Option<In
     }
 }
 
-fn first_tcp(all: &[Endpoint]) -> Option<SocketAddr> {
+/// The first address that is plain TCP.
+pub(crate) fn first_tcp(all: &[Endpoint]) -> Option<SocketAddr> {
     all.iter().find_map(|endpoint| match endpoint {
         Endpoint::Tcp(address) => Some(*address),
         Endpoint::Tls(_) | Endpoint::Unix { .. } => None,

@@ -14,6 +14,7 @@ use terrace_engine::{Removal, StoreError};
 
 use crate::limits::Limits;
 use crate::options::ServerOptions;
+use crate::pressure::Pressure;
 use crate::registry::Registry;
 use crate::snapshot::Snapshots;
 use crate::tls::Tls;
@@ -44,6 +45,8 @@ pub(crate) struct Shared {
     pub connections: Registry,
     /// Snapshots.
     pub snapshots: Snapshots,
+    /// What the store has too little of.
+    pub pressure: Pressure,
     /// Bounds on connections.
     pub limits: Limits,
     /// Certificates, if there are any.
@@ -73,6 +76,7 @@ impl Shared {
             counters: Counters::default(),
             redis,
             snapshots: Snapshots::default(),
+            pressure: Pressure::default(),
         })
     }
 

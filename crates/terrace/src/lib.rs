@@ -18,6 +18,7 @@
 #![forbid(unsafe_code)]
 
 pub mod check;
+pub mod defaults;
 pub mod media_source;
 pub mod options;
 pub mod size;
@@ -37,7 +38,7 @@ pub use indexes::{AboutIndex, INDEXES};
 pub use media_source::{MediaSource, SystemMedia};
 pub use open::SESSIONS;
 pub use options::{Options, Tier, WhenFull};
-pub use size::{Place, Size, TierSpec, human_bytes};
+pub use size::{Place, Size, TierSpec, human_bytes, usable_memory_bytes};
 pub use stored::{store_files, stored_engine};
 pub use terrace_engine as engine;
 pub use terrace_space_slab::{Eviction, Placement, Swap};
@@ -82,6 +83,7 @@ pub fn open(options: Options) -> Result<OpenStore, StoreError> {
 /// # Errors
 /// As [`open`].
 pub fn open_on(options: Options, source: &impl MediaSource) -> Result<OpenStore, StoreError> {
+    let options = defaults::fill(options)?;
     let opened = open::open(&options, source)?;
     let background = background::Background::start(&opened.store, options.background_threads)
         .map_err(StoreError::io("starting background threads"))?;

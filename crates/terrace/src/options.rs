@@ -5,9 +5,10 @@ use std::path::PathBuf;
 use terrace_engine::Durability;
 use terrace_space_slab::{Eviction, Placement, Swap};
 
-use crate::size::{Size, TierSpec};
+use crate::size::{Place, Size, TierSpec};
 
-/// How to open a store. [`Options::default`] is what `terrace serve` without flags uses, sized by the caller.
+/// How to open a store. [`Options::default`] opens what `terrace serve` without flags opens: sizes that are not given are of the
+/// machine (see [`defaults`](crate::defaults)).
 #[derive(Clone, Debug)]
 pub struct Options {
     /// `hetermm`, `tac` or `dram`.
@@ -23,15 +24,17 @@ pub struct Options {
     /// What a read of the SSD brings up, of engine `tac`: the record that was asked for, or what lies with it, too. `None`:
     /// [`Swap::Tuple`]. A store may be opened with another one each time.
     pub swap: Option<Swap>,
-    /// Where the store's files lie. `None`: nothing is kept (benchmarks of `dram`; emulated media in shared memory).
+    /// Where the store's files lie. `None`: [`DIR`](crate::defaults::DIR) if there is a lower tier that nobody has placed, and else
+    /// nothing is kept (`dram`; emulated media without a place).
     pub dir: Option<PathBuf>,
-    /// Bound on the process's anonymous memory, index and buffers counted.
+    /// Bound on the process's anonymous memory, index and buffers counted. `None`, without `dram_records`: half of what there is.
     pub dram: Option<u64>,
     /// Bound on the record space in DRAM alone; lifts `dram`.
     pub dram_records: Option<u64>,
     /// The byte-addressable lower tier, if any: its size, and where it is.
     pub pmem: Option<Tier>,
-    /// The block lower tier, if any: its size, and where it is (`None`: in `dir`).
+    /// The block lower tier, if any: its size, and where it is (`None`: in `dir`). `None`, without `pmem`: one of the free disk's size,
+    /// except with engine `dram`.
     pub ssd: Option<Tier>,
     /// Emulate this device at the byte-addressable tier.
     pub profile: Option<String>,
@@ -83,7 +86,7 @@ impl std::str::FromStr for WhenFull {
 impl Default for Options {
     fn default() -> Self {
         Self {
-            engine: "hetermm".into(),
+            engine: crate::defaults::ENGINE.into(),
             index: "clht".into(),
             placement: None,
             policy: None,
@@ -101,6 +104,18 @@ impl Default for Options {
             recovery_threads: 2,
             on_recovery: None,
         }
+    }
+}
+
+impl Options {
+    /// Whether all that is stored ends with the process, however that ends: the lowest tier is memory without a file.
+    pub fn ends_with_process(&self) -> bool {
+        let without_file = |tier: &Tier| match &tier.place {
+            Some(Place::Node(_)) => true,
+            Some(Place::Path(_)) => false,
+            None => self.profile.is_some(),
+        };
+        self.engine == "dram" || self.ssd.is_none() && self.pmem.as_ref().is_some_and(without_file)
     }
 }
 

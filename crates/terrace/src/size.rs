@@ -1,4 +1,7 @@
-//! Sizes as people write them: `512MiB`, `1.5GiB`, `25%`, `8GiB@/mnt/pmem0`.
+//! Sizes as people write them: `512MiB`, `1.5GiB`, `100mb`, `25%`, `8GiB@/mnt/pmem0`.
+//!
+//! Units are those of redis.conf, in any case, and those that say what they mean: a configuration that comes from Redis, an option
+//! and `CONFIG SET` mean the same bytes by the same text.
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -30,22 +33,32 @@ pub enum Place {
     Node(u32),
 }
 
-const UNITS: [(&str, u64); 9] = [
+/// As in redis.conf, `kb` is 1024 bytes and `k` is 1000. Longer names come before those that they end in.
+const UNITS: [(&str, u64); 13] = [
     ("kib", 1 << 10),
     ("mib", 1 << 20),
     ("gib", 1 << 30),
     ("tib", 1 << 40),
-    ("kb", 1_000),
-    ("mb", 1_000_000),
-    ("gb", 1_000_000_000),
-    ("tb", 1_000_000_000_000),
+    ("kb", 1 << 10),
+    ("mb", 1 << 20),
+    ("gb", 1 << 30),
+    ("tb", 1 << 40),
+    ("k", 1_000),
+    ("m", 1_000_000),
+    ("g", 1_000_000_000),
+    ("t", 1_000_000_000_000),
     ("b", 1),
 ];
+
+/// Memory that this process may use: what a percentage of `--dram` is of.
+pub fn usable_memory_bytes() -> u64 {
+    terrace_media::Machine::detect().usable_bytes()
+}
 
 impl FromStr for Size {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
-        let expected = || format!("{text:?}: expected a size such as 512MiB, 8GiB, 1.5GB or 25%");
+        let expected = || format!("{text:?}: expected a size such as 512MiB, 8GiB, 1.5GiB or 25%");
         let number = |digits: &str| digits.trim().parse::<f64>().ok().filter(|n| n.is_finite() && *n >= 0.0);
         if let Some(percent) = text.strip_suffix('%') {
             return number(percent).map(Self::Percent).ok_or_else(expected);

@@ -212,6 +212,11 @@ fn describe<E: Engine>(
             human_bytes(sizes.as_ref().log_bytes)
         ),
         match options.durability {
+            mode if options.ends_with_process() => {
+                format!(
+                    "durability {mode}: nothing survives a stop, for the memory is of the process and has no file"
+                )
+            }
             Durability::None => {
                 "durability none: a clean stop saves everything, a crash keeps what had been flushed".into()
             }

@@ -25,6 +25,7 @@ fn options(dir: &Path) -> Options {
         dir: Some(dir.join("store")),
         dram_records: Some(4 << 20),
         ssd: Some(Tier { bytes: 64 << 20, place: None }),
+        engine: "hetermm".into(),
         ..Options::default()
     }
 }

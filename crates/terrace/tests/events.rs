@@ -17,6 +17,7 @@ fn reads_in_many_parts_end_without_being_asked_for() {
         dram_records: Some(4 << 20),
         ssd: Some(Tier { bytes: 64 << 20, place: None }),
         durability: Durability::None,
+        engine: "hetermm".into(),
         ..Options::default()
     };
     let store = open(options).unwrap();

@@ -14,6 +14,7 @@ fn open(path: &Path, dir: &Path) -> Result<OpenStore, StoreError> {
         profile: Some("dram".into()),
         durability: Durability::None,
         background_threads: 0,
+        engine: "hetermm".into(),
         ..Options::default()
     })
 }
@@ -46,6 +47,7 @@ fn a_file_in_the_place_of_the_directory_is_told() {
         ssd: Some(Tier { bytes: 64 << 20, place: None }),
         durability: Durability::None,
         background_threads: 0,
+        engine: "hetermm".into(),
         ..Options::default()
     };
     let error = terrace::open(options).err().unwrap().to_string();

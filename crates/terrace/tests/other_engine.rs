@@ -14,7 +14,8 @@ fn options(dir: &Path, byte: bool) -> Options {
     let tier = Tier { bytes: 32 << 20, place: Some(Place::Path(dir.into())) };
     let (pmem, ssd, profile) =
         if byte { (Some(tier), None, Some("dram".into())) } else { (None, Some(tier), None) };
-    Options { dir: Some(dir.into()), dram_records: Some(2 << 20), pmem, ssd, profile, ..Options::default() }
+    let (engine, dir) = ("hetermm".into(), Some(dir.into()));
+    Options { engine, dir, dram_records: Some(2 << 20), pmem, ssd, profile, ..Options::default() }
 }
 
 /// Changes the name in a superblock, which is sound otherwise.

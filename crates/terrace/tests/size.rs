@@ -6,7 +6,12 @@ use terrace::{Place, Size, TierSpec};
 fn sizes_as_people_write_them() {
     assert_eq!("512MiB".parse(), Ok(Size::Bytes(512 << 20)));
     assert_eq!("1.5gib".parse(), Ok(Size::Bytes(3 << 29)));
-    assert_eq!("2GB".parse(), Ok(Size::Bytes(2_000_000_000)));
+    assert_eq!(
+        ("2GB".parse(), "2gb".parse()),
+        (Ok(Size::Bytes(2 << 30)), Ok(Size::Bytes(2 << 30))),
+        "as in redis.conf"
+    );
+    assert_eq!(("3k".parse(), "7g".parse()), (Ok(Size::Bytes(3000)), Ok(Size::Bytes(7_000_000_000))));
     assert_eq!("4096".parse(), Ok(Size::Bytes(4096)));
     assert_eq!("25%".parse(), Ok(Size::Percent(25.0)));
     for wrong in ["", "x", "-1MiB", "12 parsecs", "%", "nan%", "99999999TiB"] {

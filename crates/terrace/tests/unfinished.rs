@@ -12,6 +12,7 @@ fn options(dir: &Path) -> Options {
         dram_records: Some(2 << 20),
         pmem: Some(tier),
         profile: Some("dram".into()),
+        engine: "hetermm".into(),
         ..Options::default()
     }
 }

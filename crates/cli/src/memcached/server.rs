@@ -92,6 +92,13 @@ pub fn options(line: &CommandLine, access: &MemcachedAccess) -> ServerOptions {
         dram_budget_bytes: dram,
         give_back: Some(give_back),
         evicts: !line.refuse,
+        more_room: Some(
+            match extended.ext_path {
+                Some(_) => "raise the size behind the path of -o ext_path",
+                None => "raise -m",
+            }
+            .into(),
+        ),
         ..default
     }
 }

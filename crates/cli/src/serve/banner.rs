@@ -23,7 +23,7 @@ pub fn found(settings: &Settings, sized: &Sized) -> String {
     if let Some(profile) = &options.profile {
         lines.push(format!("profile     {profile}, emulated: its times are not this machine's"));
     }
-    lines.push(format!("durability  {}", durability(&options.engine, options.durability)));
+    lines.push(format!("durability  {}", durability(options)));
     lines.push(format!(
         "when full   {}",
         match options.when_full {
@@ -81,21 +81,8 @@ pub fn ready(settings: &Settings, sized: &Sized, store: &OpenStore, at: &Address
     if let Some(address) = at.admin {
         push(&mut text, "admin", &format!("{address}    curl http://{address}/metrics"));
     }
-    let asks = |at: &Endpoint| matches!(at, Endpoint::Tls(_)) && settings.network.demands_certificates();
-    if at.all_redis.iter().chain(&at.all_memcached).any(|endpoint| !endpoint.is_local() && !asks(endpoint)) {
-        let what = match settings.network.protected_mode {
-            true => {
-                "it listens beyond the loopback, but lets in only clients of this machine where it asks nobody for a \
-                     password: --protected-mode no lets in all"
-            }
-            false => {
-                "it listens beyond the loopback, and where no password is set it asks nobody who they are"
-            }
-        };
-        push(&mut text, "warning", what);
-    }
-    if settings.engine != "dram" && sized.options.durability == Durability::None {
-        push(&mut text, "warning", "a crash loses what was written: durability is none");
+    for warning in warnings(settings, &sized.options, at) {
+        push(&mut text, "warning", warning);
     }
     push(&mut text, "limits", "no replication, cluster, scripting or collections");
     text.push_str(
@@ -128,9 +115,11 @@ fn tiers(options: &Options) -> String {
     steps.into_iter().flatten().collect::<Vec<_>>().join(" > ")
 }
 
-fn durability(engine: &str, mode: Durability) -> String {
+fn durability(options: &Options) -> String {
+    let mode = options.durability;
     let promise = match mode {
-        Durability::None if engine == "dram" => "nothing survives a stop of this engine".to_owned(),
+        _ if options.engine == "dram" => "nothing survives a stop of this engine".to_owned(),
+        _ if options.ends_with_process() => MEMORY_ENDS.to_owned(),
         Durability::None => "a clean stop saves, a crash does not".to_owned(),
         Durability::Batch(window) => {
             format!("the death of the process loses nothing, power loss at most {} ms", window.as_millis())
@@ -138,4 +127,87 @@ fn durability(engine: &str, mode: Durability) -> String {
         Durability::Sync => "answered when safe from power loss".to_owned(),
     };
     format!("{mode}: {promise}")
+}
+
+/// Of memory of the process or of a NUMA node.
+const MEMORY_ENDS: &str =
+    "nothing survives a stop: --pmem is memory without a file; --pmem SIZE@PATH has one";
+
+/// What an operator may not have meant.
+fn warnings(settings: &Settings, options: &Options, at: &Addresses) -> Vec<&'static str> {
+    let mut all = Vec::new();
+    let asks = |at: &Endpoint| matches!(at, Endpoint::Tls(_)) && settings.network.demands_certificates();
+    if at.all_redis.iter().chain(&at.all_memcached).any(|endpoint| !endpoint.is_local() && !asks(endpoint)) {
+        all.push(match settings.network.protected_mode {
+            true => {
+                "it listens beyond the loopback, but lets in only clients of this machine where it asks nobody for a \
+                     password: --protected-mode no lets in all"
+            }
+            false => {
+                "it listens beyond the loopback, and where no password is set it asks nobody who they are"
+            }
+        });
+    }
+    let network = &settings.network;
+    if network.redis_asks()
+        && network.memcached_auth_file.is_none()
+        && at.all_memcached.iter().any(|at| !asks(at))
+    {
+        all.push(
+            "Redis's clients must log in, and memcached's reach the same keys without: --memcached off, or \
+             --memcached-auth-file FILE",
+        );
+    }
+    if options.ends_with_process() && options.engine != "dram" {
+        all.push(MEMORY_ENDS);
+    } else if options.engine != "dram" && options.durability == Durability::None {
+        all.push("a crash loses what was written: durability is none");
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::args::ServeArgs;
+    use super::super::settings::gather_text;
+    use super::*;
+
+    fn warned(text: &str, options: &Options) -> String {
+        let settings = gather_text(ServeArgs::default(), &|_| None, Some(text)).unwrap();
+        let at = Addresses {
+            all_redis: settings.redis.0.clone(),
+            all_memcached: settings.memcached.0.clone(),
+            ..Addresses::default()
+        };
+        warnings(&settings, options, &at).join("\n")
+    }
+
+    #[test]
+    fn an_open_door_beside_a_locked_one_is_told() {
+        let options = Options::default();
+        for asks in ["requirepass = \"secret\"\n", "aclfile = \"/users.acl\"\n"] {
+            assert!(warned(asks, &options).contains("--memcached-auth-file FILE"), "{asks}");
+            for closed in ["memcached = \"off\"", "memcached-auth-file = \"/users\""] {
+                assert_eq!(warned(&format!("{asks}{closed}"), &options), "", "{asks}{closed}");
+            }
+        }
+        assert_eq!(warned("", &options), "");
+    }
+
+    #[test]
+    fn memory_without_a_file_keeps_nothing_and_says_so() {
+        let of = |place: Option<terrace::Place>| Options {
+            pmem: Some(Tier { bytes: 1 << 30, place }),
+            profile: Some("optane-200".into()),
+            ..Options::default()
+        };
+        let node = Some(terrace::Place::Node(0));
+        for options in [of(None), of(node)] {
+            assert!(warned("", &options).contains("nothing survives a stop"));
+            assert!(durability(&options).starts_with("batch:100: nothing survives a stop"));
+        }
+        let filed = of(Some(terrace::Place::Path("/mnt/pmem0".into())));
+        assert_eq!(warned("", &filed), "");
+        assert!(durability(&filed).contains("the death of the process loses nothing"));
+    }
 }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   flags > TERRACE_* > --config file > defaults  --> settings --> sizing (machine, cgroup, free disk) --> Options
-//!   terrace::open (progress bar while recovering) --> Server --> first signal: drain, save, exit 0
+//!   ports (LOADING) --> terrace::open (progress bar or lines of the log) --> Server --> first signal: drain, save, exit 0
 //!                                                                again, ten seconds later: exit at once
 //! ```
 
@@ -26,7 +26,7 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use terrace_index::allocator::give_back;
-use terrace_server::{Endpoint, Server, ServerOptions};
+use terrace_server::{Endpoint, Loading, Server, ServerOptions};
 
 pub use access::MemcachedAccess;
 pub use args::ServeArgs;
@@ -58,15 +58,18 @@ pub fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
     let signals = signals::Signals::install(&[])?;
 
     let _memory = Keeper::start(give_back).context("starting the thread that gives memory back")?;
+    let mut options = ServerOptions { config_file, ..server_options(&settings, &sized) };
+    options.memcached_users = access.users();
+    options.max_connections = descriptors::make_room(options.max_connections as u64) as usize;
+    // Who comes during a recovery is told of it.
+    let loading = Loading::start(&options, recovery_bar::progress()).map_err(explain_bind)?;
     let store = recovery_bar::open(sized.options.clone())?;
     let places = tiers::Tiers { pmem: settings.pmem.clone(), ssd: settings.ssd.clone() };
     if let Err(error) = tiers::remember(&settings.dir, &places) {
         tracing::warn!("{error:#}; the next start needs the places of tiers again");
     }
-    let mut options = ServerOptions { config_file, ..server_options(&settings, &sized, &store) };
-    options.memcached_users = access.users();
-    options.max_connections = descriptors::make_room(options.max_connections as u64) as usize;
-    let server = match Server::start(store.clone(), options) {
+    options.description = store.description.clone();
+    let server = match Server::start_after(loading, store.clone(), options) {
         Ok(server) => server,
         Err(error) => {
             store.close()?;
@@ -82,7 +85,7 @@ pub fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
         }
         access.read_again()
     })?;
-    let kept = sized.options.dir.is_some();
+    let kept = !sized.options.ends_with_process();
     tracing::info!("stopped; {}", if kept { "everything is saved" } else { "nothing was kept" });
     Ok(ExitCode::SUCCESS)
 }
@@ -92,7 +95,7 @@ fn without_password(text: &str) -> String {
     text.lines().filter(|line| !line.starts_with("requirepass")).collect::<Vec<_>>().join("\n")
 }
 
-fn server_options(settings: &Settings, sized: &sizing::Sized, store: &terrace::OpenStore) -> ServerOptions {
+fn server_options(settings: &Settings, sized: &sizing::Sized) -> ServerOptions {
     let dram = sized.options.dram.or(sized.options.dram_records).unwrap_or(0);
     ServerOptions {
         redis: settings.network.redis(&settings.redis),
@@ -105,7 +108,6 @@ fn server_options(settings: &Settings, sized: &sizing::Sized, store: &terrace::O
         // A store that lies nowhere may be saved, too.
         dir: settings.dir.display().to_string(),
         durability: sized.options.durability.to_string(),
-        description: store.description.clone(),
         ..settings.network.options(dram)
     }
 }

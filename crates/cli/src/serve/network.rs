@@ -305,6 +305,11 @@ impl Network {
         self.tls_cert_file.is_some()
     }
 
+    /// Whether Redis's clients must say who they are.
+    pub fn redis_asks(&self) -> bool {
+        !self.requirepass.0.is_empty() || self.aclfile.is_some()
+    }
+
     /// Whether every client of a TLS port shows a certificate.
     pub fn demands_certificates(&self) -> bool {
         self.tls_auth_clients == ClientAuth::Yes

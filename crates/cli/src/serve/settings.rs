@@ -212,14 +212,15 @@ fn gather_from(
     file: File,
 ) -> anyhow::Result<Settings> {
     let from = Sources { environment, file };
-    let dir = from.get(args.dir, "dir")?.unwrap_or_else(|| PathBuf::from("terrace-data"));
+    let dir = from.get(args.dir, "dir")?.unwrap_or_else(|| PathBuf::from(terrace::defaults::DIR));
     let pmem: Option<TierSpec> = from.get(args.pmem, "pmem")?;
     let given = Tiers { pmem, ssd: from.get(args.ssd, "ssd")? };
     let named = from.get(args.engine, "engine")?.map(|Engine(name)| name);
     let Tiers { pmem, ssd } =
         if named.as_deref() == Some("dram") { given } else { tiers::complete(&dir, given)? };
-    let engine =
-        named.or_else(|| engine_of_store(&dir, [&pmem, &ssd])).unwrap_or_else(|| ENGINE_DEFAULT.to_owned());
+    let engine = named
+        .or_else(|| engine_of_store(&dir, [&pmem, &ssd]))
+        .unwrap_or_else(|| terrace::defaults::ENGINE.to_owned());
     let durability = from.get(args.durability, "durability")?;
     let (dram, dram_records) = budgets(&from, args.dram, args.dram_records)?;
     let threads = match from.get(args.threads, "threads")? {
@@ -259,9 +260,6 @@ fn gather_from(
 /// Where nobody says how many background threads there are: one for so many workers, and at most as many as in TaC's experiments.
 const WORKERS_A_BACKGROUND_THREAD: usize = 4;
 const BACKGROUND_THREADS_DEFAULT_MAX: usize = 8;
-
-/// The engine for a new store.
-const ENGINE_DEFAULT: &str = "tac";
 
 /// The engine that made the store that is there already: who named none then names none at the next start, whatever the default
 /// has become.

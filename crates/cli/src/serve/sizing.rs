@@ -3,21 +3,11 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use terrace::{Options, Place, Size, Tier, TierSpec, human_bytes};
+use terrace::{Options, Place, Tier, TierSpec, defaults, human_bytes};
 use terrace_media::Machine;
 
 use super::settings::Settings;
 use super::tiers;
-
-/// The share of the usable memory that `--dram` takes where nobody says.
-const DRAM_DEFAULT: Size = Size::Percent(50.0);
-/// The share of the free disk that `--ssd` takes where nobody says, and its bound in sizes of DRAM.
-const SSD_DEFAULT: Size = Size::Percent(75.0);
-const SSD_MAX_DRAMS: u64 = 16;
-/// Remembers the size of a tier that was chosen here: at the next start the free space has shrunk by the store itself.
-const REMEMBERED: &str = "ssd-bytes";
-/// What a size is rounded down to.
-const STEP: u64 = 1 << 20;
 
 /// What the store is opened with, and what that rests on.
 pub struct Sized {
@@ -42,8 +32,7 @@ pub fn size(settings: &Settings) -> anyhow::Result<Sized> {
     let mut dram = settings.dram.map(|size| size.of(usable));
     let dram_records = settings.dram_records.map(|size| size.of(usable));
     if dram.is_none() && dram_records.is_none() {
-        anyhow::ensure!(usable > 0, "the machine's memory is unknown; give --dram SIZE");
-        dram = Some(DRAM_DEFAULT.of(usable) / STEP * STEP);
+        dram = Some(defaults::dram_bytes().context("the machine's memory is unknown; give --dram SIZE")?);
     }
     let volatile = settings.engine == "dram";
     if volatile {
@@ -98,22 +87,8 @@ fn tier(spec: &TierSpec, home: Option<&Path>, usable: u64, found: &mut Vec<Strin
 }
 
 fn default_ssd(dir: &Path, dram: u64, found: &mut Vec<String>) -> anyhow::Result<Tier> {
-    let place = detect(dir)?;
-    found.push(place.describe());
-    std::fs::create_dir_all(dir).with_context(|| format!("can't make the directory {}", dir.display()))?;
-    let remembered = dir.join(REMEMBERED);
-    if let Some(bytes) = std::fs::read_to_string(&remembered).ok().and_then(|text| text.trim().parse().ok()) {
-        return Ok(Tier { bytes, place: None });
-    }
-    let bytes = SSD_DEFAULT.of(place.free_bytes).min(dram.saturating_mul(SSD_MAX_DRAMS)) / STEP * STEP;
-    anyhow::ensure!(
-        bytes > 0,
-        "no space is free at {}; choose another --dir, or give --ssd SIZE@PATH",
-        dir.display()
-    );
-    std::fs::write(&remembered, format!("{bytes}\n"))
-        .with_context(|| format!("can't write {}", remembered.display()))?;
-    Ok(Tier { bytes, place: None })
+    found.push(detect(dir)?.describe());
+    Ok(defaults::ssd(dir, dram)?)
 }
 
 fn detect(path: &Path) -> anyhow::Result<terrace_media::Place> {
@@ -125,6 +100,8 @@ mod tests {
     use super::super::args::ServeArgs;
     use super::super::settings::gather;
     use super::*;
+    use terrace::Size;
+    use terrace::defaults::REMEMBERED;
 
     fn sized(args: ServeArgs) -> Sized {
         size(&gather(args, &|_| None).unwrap()).unwrap()
@@ -139,10 +116,18 @@ mod tests {
         let dram = first.dram.unwrap();
         assert!(dram > 0 && dram <= Machine::detect().usable_bytes() / 2);
         let ssd = first.ssd.unwrap();
-        assert!(ssd.bytes > 0 && ssd.bytes <= dram * SSD_MAX_DRAMS);
+        assert!(ssd.bytes > 0 && ssd.bytes <= dram * 16);
         // Whatever is free by then, the second start opens what the first one made.
         std::fs::write(dir.join(REMEMBERED), "123456\n").unwrap();
         assert_eq!(sized(args()).options.ssd.unwrap().bytes, 123_456);
+    }
+
+    #[test]
+    fn without_options_it_opens_what_the_library_does() {
+        let (library, serve) = (Options::default(), gather(ServeArgs::default(), &|_| None).unwrap());
+        assert_eq!((&*library.engine, &*library.index), (&*serve.engine, &*serve.index));
+        assert_eq!((library.durability, library.when_full), (serve.durability, serve.when_full));
+        assert_eq!(serve.dir, Path::new(defaults::DIR));
     }
 
     #[test]

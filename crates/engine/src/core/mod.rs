@@ -270,6 +270,7 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
     #[cold]
     fn await_eviction(&mut self, rounds: &mut u32) -> Result<(), OpError> {
         if !self.machine.options.evict || *rounds > EVICTION_ROUNDS {
+            self.counters().refused.fetch_add(1, Relaxed);
             return Err(OpError::Full);
         }
         let progress = self.work_while_stalled()?;

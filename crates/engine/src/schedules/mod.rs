@@ -12,7 +12,7 @@ mod waiters;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::clock::ManualClock;
+use crate::clock::{ManualClock, Mark};
 use crate::durability::Durability;
 use crate::hash::KeyHasher;
 use crate::shared::Shared;
@@ -21,7 +21,8 @@ use crate::shared::Shared;
 fn shared(durability: Durability, sessions: usize) -> (Arc<Shared>, Arc<ManualClock>) {
     let clock = Arc::new(ManualClock::new(1));
     let hasher = KeyHasher::new(1);
-    (Arc::new(Shared::new(hasher, durability, clock.clone(), sessions, 0, 0, false)), clock)
+    let mark = Mark { us: 0, ahead_us: 0 };
+    (Arc::new(Shared::new(hasher, durability, clock.clone(), sessions, 0, mark, false)), clock)
 }
 
 /// The window of `batch` in these tests.

@@ -9,7 +9,9 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Registry;
+use terrace_engine::{Stats, TierStats};
 
+use crate::pressure::Kind;
 use crate::shared::{Counters, Shared};
 
 /// Everything there is to say now.
@@ -19,6 +21,17 @@ pub(super) fn text(shared: &Arc<Shared>) -> Result<String, fmt::Error> {
     let mut out = String::new();
     prometheus_client::encoding::text::encode(&mut out, &registry)?;
     Ok(out)
+}
+
+/// What there is to say while the store is opened.
+pub(super) fn loading(done: u64, total: u64) -> String {
+    let gauge = |name: &str, help: &str, value: u64| {
+        format!("# HELP terrace_{name} {help}.\n# TYPE terrace_{name} gauge\nterrace_{name} {value}\n")
+    };
+    gauge("loading", "The store is being opened", 1)
+        + &gauge("loading_done_bytes", "Bytes recovered", done)
+        + &gauge("loading_total_bytes", "Bytes to recover", total)
+        + "# EOF\n"
 }
 
 /// Reads the numbers when asked.
@@ -38,6 +51,7 @@ impl Collector for Numbers {
         let mut out = Writer(&mut encoder);
         let shared = &self.0;
         let counters = &shared.counters;
+        out.gauge("loading", "The store is being opened", 0)?;
         out.gauge("uptime_seconds", "Seconds since the start", shared.started.elapsed().as_secs())?;
         out.gauge("connections", "Open connections", Counters::read(&counters.connected))?;
         out.counter("connections_accepted", "Connections accepted", Counters::read(&counters.accepted))?;
@@ -78,9 +92,15 @@ impl Collector for Numbers {
         out.counter("misses", "Gets that missed", stats.misses)?;
         out.counter("expired", "Records expired", stats.expired)?;
         out.counter("evicted", "Records evicted", stats.evicted)?;
+        out.counter("writes_refused", "Writes refused because the store was full", stats.refused)?;
+        shared.pressure.look(shared, &stats);
+        let pressing = shared.pressure.now();
+        let pressure =
+            Kind::ALL.map(|kind| (vec![("kind", kind.name())], u64::from(pressing.contains(&kind)))).into();
+        out.gauges("pressure", "What the store has too little of: 1 while it is so", pressure)?;
         out.counter("stalls", "Writes that waited for space", stats.stalls)?;
 
-        let tiers = |field: fn(&terrace_engine::TierStats) -> u64| -> Vec<Sample> {
+        let tiers = |field: fn(&TierStats) -> u64| -> Vec<Sample> {
             stats.tiers.iter().map(|tier| (vec![("tier", tier.tier)], field(tier))).collect()
         };
         out.gauges("tier_records", "Live records", tiers(|tier| tier.records))?;
@@ -92,16 +112,39 @@ impl Collector for Numbers {
         out.gauges("tier_used_bytes", "Bytes in use, garbage included", tiers(|tier| tier.used_bytes))?;
         out.gauges("tier_capacity_bytes", "Bytes there are", tiers(|tier| tier.capacity_bytes))?;
         out.counters("tier_hits", "Gets answered", tiers(|tier| tier.hits))?;
-        out.counters("media_reads", "Read accesses", tiers(|tier| tier.media.reads))?;
-        out.counters("media_read_bytes", "Bytes read", tiers(|tier| tier.media.read_bytes))?;
-        out.counters("media_writes", "Write bursts", tiers(|tier| tier.media.writes))?;
-        out.counters("media_write_bytes", "Bytes written", tiers(|tier| tier.media.write_bytes))?;
+        let traffic = |field: fn(&Stats, &TierStats) -> u64| -> Vec<Sample> {
+            stats.tiers.iter().map(|tier| (vec![("tier", tier.tier)], field(&stats, tier))).collect()
+        };
+        out.counters(
+            "media_reads",
+            "Read accesses, the log's counted",
+            traffic(|stats, tier| stats.traffic(tier).reads),
+        )?;
+        out.counters(
+            "media_read_bytes",
+            "Bytes read, the log's counted",
+            traffic(|stats, tier| stats.traffic(tier).read_bytes),
+        )?;
+        out.counters(
+            "media_writes",
+            "Write bursts, the log's counted",
+            traffic(|stats, tier| stats.traffic(tier).writes),
+        )?;
+        out.counters(
+            "media_write_bytes",
+            "Bytes written, the log's counted",
+            traffic(|stats, tier| stats.traffic(tier).write_bytes),
+        )?;
         out.counters(
             "media_lines_flushed",
             "Cache lines written back",
-            tiers(|tier| tier.media.lines_flushed),
+            traffic(|stats, tier| stats.traffic(tier).lines_flushed),
         )?;
-        out.counters("media_fences", "Fences or syncs", tiers(|tier| tier.media.fences))?;
+        out.counters(
+            "media_fences",
+            "Fences or syncs, the log's counted",
+            traffic(|stats, tier| stats.traffic(tier).fences),
+        )?;
         if let Some(log) = stats.log {
             out.gauge("log_used_bytes", "Bytes in log blocks in use", log.used_bytes)?;
             out.gauge("log_capacity_bytes", "Bytes of the log area", log.capacity_bytes)?;

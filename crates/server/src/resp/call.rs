@@ -137,7 +137,10 @@ impl<'a> Call<'a> {
                 self.client.closing = true;
                 Err("ERR this is not an HTTP server".into())
             }
-            None => Err(error::unknown(name, self.args.from(1))),
+            None => Err(match table::lacks(name) {
+                Some(what) => error::lacking(what, name),
+                None => error::unknown(name, self.args.from(1)),
+            }),
         }
     }
 
@@ -149,7 +152,13 @@ impl<'a> Call<'a> {
         match self.args.get(1) {
             Some(sub) if command.is_container() => match command.sub(sub) {
                 Some(command) => self.find_sub(command),
-                None => Err(error::unknown_sub(command.full_name, sub)),
+                None => {
+                    let full_name = [command.full_name.as_bytes(), b"|", sub].concat();
+                    Err(match table::lacks(&full_name) {
+                        Some(what) => error::lacking(what, &full_name),
+                        None => error::unknown_sub(command.full_name, sub),
+                    })
+                }
             },
             _ => {
                 pubsub::check(self.client, command)?;

@@ -35,7 +35,7 @@ pub(super) const NOT_A_FLOAT: &str = "ERR value is not a valid float";
 /// What a client is told when an operation failed.
 pub(super) fn of_operation(error: OpError) -> Cow<'static, str> {
     match error {
-        OpError::Full => "OOM command not allowed when used memory > 'maxmemory'.".into(),
+        OpError::Full => "OOM command not allowed when used memory > 'maxmemory'".into(),
         OpError::NotInteger => NOT_AN_INTEGER.into(),
         OpError::NotFloat => NOT_A_FLOAT.into(),
         OpError::ValueTooLong(_) => TOO_LONG.into(),
@@ -54,6 +54,12 @@ pub(super) fn arity(full_name: &str) -> Refusal {
 /// A relative or absolute expiry that is not positive or does not fit.
 pub(super) fn expire_time(full_name: &str) -> Refusal {
     format!("ERR invalid expire time in '{full_name}' command").into()
+}
+
+/// A command that Redis has and this server does not, for it lacks what the command is about.
+pub(super) fn lacking(what: &str, full_name: &[u8]) -> Refusal {
+    let name = String::from_utf8_lossy(full_name).to_ascii_uppercase().replace('|', " ");
+    format!("ERR this server has no {what} yet: {name} is not supported").into()
 }
 
 /// An unknown command: tells its name and the beginning of its arguments.

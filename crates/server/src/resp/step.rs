@@ -158,7 +158,13 @@ impl Answer<'_> {
 
     /// Writes an operation's error.
     pub fn failed(&mut self, error: OpError) {
-        let text = of_operation(error);
+        let text = match error {
+            OpError::Full => {
+                let shared = self.ctx.shared;
+                format!("{}. Why: {}", of_operation(error), shared.pressure.why_full(shared)).into()
+            }
+            other => of_operation(other),
+        };
         self.encoder.error(text.as_bytes());
     }
 

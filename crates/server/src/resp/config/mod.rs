@@ -122,7 +122,7 @@ fn read(call: &Call<'_>) -> Result<Vec<(&'static Parameter, Value)>, Refusal> {
         }
         let value = parameter.change.read(text).map_err(|why| failed(name, &why))?;
         let resizes =
-            |parameter: &Parameter| matches!(parameter.change, Change::Memory(..) | Change::Tier(_));
+            |parameter: &Parameter| matches!(parameter.change, Change::Budget(..) | Change::Tier(_));
         if resizes(parameter) && wanted.iter().any(|(other, _)| resizes(other)) {
             // The second might be refused when the first has changed, and that could not be undone at once.
             return Err(failed(name, "maxmemory, pmem-size and ssd-size are set one at a time"));
@@ -139,7 +139,6 @@ fn failed(name: &[u8], why: &str) -> Refusal {
 
 /// `CONFIG RESETSTAT`: what `INFO` counts begins anew.
 pub(super) fn resetstat(call: &mut Call<'_>) -> Outcome {
-    let totals = super::stats::totals(call.ctx.shared);
-    call.ctx.shared.redis.stats.reset(totals.into_iter());
+    super::stats::reset(call.ctx.shared);
     call.ok()
 }

@@ -4,7 +4,7 @@
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use super::value::Change::{self, Immutable, Memory, Number, Protected, Share, Text, Tier, Tls, Word, YesNo};
+use super::value::Change::{self, Budget, Immutable, Number, Protected, Share, Text, Tier, Tls, Word, YesNo};
 use super::value::memory_bytes;
 use crate::endpoint::Endpoint;
 use crate::limits::{Bound, SoftBound};
@@ -140,7 +140,7 @@ pub(super) static PARAMETERS: &[Parameter] = &[
     kept!("lazyfree-lazy-user-del"),
     kept!("lazyfree-lazy-user-flush"),
     limit!("maxclients", connections, 1, u32::MAX as i64),
-    parameter("maxmemory", |shared| shared.dram_budget().to_string(), Memory(0, |shared, bytes| told(shared.resize_dram(bytes)))),
+    parameter("maxmemory", |shared| shared.dram_budget().to_string(), Budget(|shared, bytes| told(shared.resize_dram(bytes)))),
     parameter("maxmemory-clients", |shared| shared.limits.clients_bytes.get().unwrap_or(0).to_string(), Share(|shared, bytes| {
         shared.limits.clients_bytes.set(bytes);
         shared.wake_workers();

@@ -15,8 +15,8 @@ pub(super) enum Change {
     Protected,
     /// A number in this range.
     Number(i64, i64, fn(&Shared, i64) -> Result<(), String>),
-    /// Bytes, at least so many.
-    Memory(u64, fn(&Shared, u64) -> Result<(), String>),
+    /// Bytes, or a share of the memory that there is, as the command line takes it.
+    Budget(fn(&Shared, u64) -> Result<(), String>),
     /// Bytes, or so many hundredths of the budget of DRAM as it is now.
     Share(fn(&Shared, u64) -> Result<(), String>),
     /// The size of a tier, as the command line takes it.
@@ -51,9 +51,9 @@ impl Change {
                 let number = parse_integer(text).ok_or("argument couldn't be parsed into an integer")?;
                 in_range(number, (min..=max).contains(&number), min, max).map(Value::Number)
             }
-            Self::Memory(min, _) => {
-                let bytes = memory_bytes(text).ok_or("argument must be a memory value")?;
-                in_range(bytes, bytes >= min, min as i64, i64::MAX).map(Value::Bytes)
+            Self::Budget(_) => {
+                let bytes = memory_bytes(text).or_else(|| share_of_memory(text));
+                Ok(Value::Bytes(bytes.ok_or("argument must be a memory value")?))
             }
             Self::Share(_) => share(text),
             Self::Tier(_) => tier_bytes(text).map(Value::Bytes),
@@ -75,7 +75,7 @@ impl Change {
     pub fn apply(self, shared: &Shared, value: &Value) -> Result<(), String> {
         match (self, value) {
             (Self::Number(_, _, set), Value::Number(number)) => set(shared, *number),
-            (Self::Memory(_, set) | Self::Share(set) | Self::Tier(set), Value::Bytes(bytes)) => {
+            (Self::Budget(set) | Self::Share(set) | Self::Tier(set), Value::Bytes(bytes)) => {
                 set(shared, *bytes)
             }
             (Self::Share(set), Value::Percent(percent)) => {
@@ -98,21 +98,20 @@ fn in_range<T>(value: T, fits: bool, min: i64, max: i64) -> Result<T, String> {
     if fits { Ok(value) } else { Err(format!("argument must be between {min} and {max} inclusive")) }
 }
 
-/// A size as Redis writes it: a number, and `k`, `m`, `g` for powers of 1000, `kb`, `mb`, `gb` for those of 1024.
+/// A size as redis.conf and the command line write it. `kb`, `mb`, `gb` are powers of 1024 in both, as `KiB`, `MiB`, `GiB` are.
 pub(super) fn memory_bytes(text: &[u8]) -> Option<u64> {
-    let digits = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
-    let number: u64 = std::str::from_utf8(&text[..digits]).ok()?.parse().ok()?;
-    let unit: u64 = match text[digits..].to_ascii_lowercase().as_slice() {
-        b"" | b"b" => 1,
-        b"k" => 1000,
-        b"kb" => 1 << 10,
-        b"m" => 1_000_000,
-        b"mb" => 1 << 20,
-        b"g" => 1_000_000_000,
-        b"gb" => 1 << 30,
-        _ => return None,
-    };
-    number.checked_mul(unit)
+    match std::str::from_utf8(text).ok()?.parse() {
+        Ok(Size::Bytes(bytes)) => Some(bytes),
+        Ok(Size::Percent(_)) | Err(_) => None,
+    }
+}
+
+/// A percentage of the memory that there is.
+fn share_of_memory(text: &[u8]) -> Option<u64> {
+    match std::str::from_utf8(text).ok()?.parse() {
+        Ok(size @ Size::Percent(..=100.0)) => Some(size.of(terrace::usable_memory_bytes())),
+        _ => None,
+    }
 }
 
 /// Bytes or a percentage.
@@ -148,14 +147,33 @@ mod tests {
             (read("100mb"), read("100M"), read("2GB")),
             (Some(100 << 20), Some(100_000_000), Some(2 << 30))
         );
-        assert_eq!((read(""), read("-1"), read("1.5gb"), read("12tb")), (None, None, None, None));
-        assert_eq!(read("99999999999gb"), None);
+        assert_eq!(
+            (read("7k"), read("7kb"), read("3g"), read("9b")),
+            (Some(7000), Some(7168), Some(3_000_000_000), Some(9))
+        );
+        assert_eq!(
+            (read(""), read("-1"), read("1.5"), read("12eb"), read("mb")),
+            (None, None, None, None, None)
+        );
+        assert_eq!((read("99999999999gb"), read("25%")), (None, None));
     }
 
     #[test]
-    fn sizes_of_tiers_are_read_as_the_command_line_reads_them() {
-        assert_eq!(tier_bytes(b"512MiB"), Ok(512 << 20));
-        assert_eq!((tier_bytes(b"1.5GB"), tier_bytes(b"4096")), (Ok(1_500_000_000), Ok(4096)));
+    fn all_sizes_mean_the_same_bytes_as_on_the_command_line() {
+        for text in ["512MiB", "100mb", "100MB", "1.5GiB", "1.5gb", "3k", "3m", "4096", "2tb", "7B"] {
+            let size: Size = text.parse().unwrap();
+            let read = memory_bytes(text.as_bytes());
+            assert_eq!(
+                (read.map(Size::Bytes), tier_bytes(text.as_bytes()).ok()),
+                (Some(size), read),
+                "{text}"
+            );
+        }
         assert!(tier_bytes(b"10%").is_err() && tier_bytes(b"much").is_err() && tier_bytes(b"").is_err());
+        let all = terrace::usable_memory_bytes();
+        assert_eq!(
+            (share_of_memory(b"25%"), share_of_memory(b"101%")),
+            (Some(Size::Percent(25.0).of(all)), None)
+        );
     }
 }

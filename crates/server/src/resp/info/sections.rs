@@ -11,6 +11,7 @@ use super::{About, human, lines};
 use crate::registry::{Kind, Topic, flag};
 use crate::resp::config::policy;
 use crate::resp::connection::REDIS_VERSION;
+use crate::resp::stats::{SAVES, totals, totals_of_tier};
 use crate::shared::Counters;
 
 pub(super) fn server(out: &mut String, about: &About<'_>) -> fmt::Result {
@@ -139,7 +140,7 @@ pub(super) fn persistence(out: &mut String, about: &About<'_>) -> fmt::Result {
         "rdb_last_bgsave_status": if saves.failed { "err" } else { "ok" },
         "rdb_last_bgsave_time_sec": seconds(saves.last_s),
         "rdb_current_bgsave_time_sec": seconds(saves.running_s),
-        "rdb_saves": saves.saves,
+        "rdb_saves": shared.redis.stats.since_reset((SAVES, ""), saves.saves),
         "rdb_last_cow_size": 0,
         "rdb_last_load_keys_expired": 0,
         "rdb_last_load_keys_loaded": 0,
@@ -159,7 +160,7 @@ pub(super) fn persistence(out: &mut String, about: &About<'_>) -> fmt::Result {
         "log_capacity_bytes": stats.log.map_or(0, |log| log.capacity_bytes),
     )?;
     if let Some(failure) = &stats.log_failure {
-        lines!(out; "log_failure": failure.what, "log_failed_since": failure.since_ms / 1000)?;
+        lines!(out; "log_failure": plain(&failure.what), "log_failed_since": failure.since_ms / 1000)?;
     }
     if let Some(recovery) = stats.recovery {
         write!(
@@ -179,12 +180,11 @@ pub(super) fn persistence(out: &mut String, about: &About<'_>) -> fmt::Result {
 pub(super) fn counts(out: &mut String, about: &About<'_>) -> fmt::Result {
     let shared = about.ctx.shared;
     let (redis, counters, connections) = (&shared.redis, &shared.counters, &shared.connections);
-    for (name, now) in crate::resp::stats::totals(shared) {
-        write!(out, "{name}:{}\r\n", redis.stats.since_reset(name, now))?;
+    for (name, now) in totals(shared, &about.stats) {
+        write!(out, "{name}:{}\r\n", redis.stats.since_reset((name, ""), now))?;
     }
     let totals = [&counters.commands, &counters.bytes_in, &counters.bytes_out].map(Counters::read);
     let [operations, received, sent] = redis.rates.per_second(totals, Instant::now());
-    let denied = redis.acl.log.lock().denied;
     let errors: u64 = redis.stats.errors().iter().map(|(_, count)| count).sum();
     lines!(out;
         "instantaneous_ops_per_sec": operations as u64,
@@ -194,13 +194,11 @@ pub(super) fn counts(out: &mut String, about: &About<'_>) -> fmt::Result {
         "total_net_repl_output_bytes": 0,
         "instantaneous_input_repl_kbps": "0.00",
         "instantaneous_output_repl_kbps": "0.00",
-        "total_batches_executed": Counters::read(&counters.batches),
         "sync_full": 0,
         "sync_partial_ok": 0,
         "sync_partial_err": 0,
         "expired_stale_perc": "0.00",
         "expired_time_cap_reached_count": 0,
-        "evicted_clients": Counters::read(&counters.closed_memory),
         "pubsub_channels": connections.hub.channels(Topic::Channel),
         "pubsub_patterns": connections.hub.patterns(),
         "pubsubshard_channels": connections.hub.channels(Topic::Shard),
@@ -219,14 +217,7 @@ pub(super) fn counts(out: &mut String, about: &About<'_>) -> fmt::Result {
         "tracking_total_prefixes": connections.tracking.prefixes(),
         "unexpected_error_replies": 0,
         "total_error_replies": errors,
-        "client_query_buffer_limit_disconnections": Counters::read(&counters.closed_query),
-        "client_output_buffer_limit_disconnections": Counters::read(&counters.closed_output),
-        "acl_access_denied_auth": denied[0],
-        "acl_access_denied_cmd": denied[1],
-        "acl_access_denied_key": denied[2],
-        "acl_access_denied_channel": denied[3],
         "tombstones": about.stats.tombstones,
-        "write_stalls": about.stats.stalls,
     )
 }
 
@@ -256,28 +247,42 @@ pub(super) fn cluster(out: &mut String, _about: &About<'_>) -> fmt::Result {
     lines!(out; "cluster_enabled": 0)
 }
 
+/// Clients take a value with a comma or an equals sign for a list of numbers, and keep the last of several lines of one name.
 pub(super) fn tiers(out: &mut String, about: &About<'_>) -> fmt::Result {
-    let stats = &about.stats;
-    for line in &about.ctx.shared.options.description {
-        write!(out, "found:{line}\r\n")?;
+    let (shared, stats) = (about.ctx.shared, &about.stats);
+    for (i, line) in shared.options.description.iter().enumerate() {
+        write!(out, "found_{i}:{}\r\n", plain(line))?;
     }
     for tier in &stats.tiers {
-        let (name, media) = (tier.tier, tier.media);
+        let name = tier.tier;
+        let [hits, media @ ..] = totals_of_tier(stats, tier)
+            .map(|(what, now)| (what, shared.redis.stats.since_reset((what, name), now)));
         write!(
             out,
-            "{name}:medium={},records={},live_bytes={},used_bytes={},capacity_bytes={},hits={}\r\n",
-            tier.medium, tier.records, tier.live_bytes, tier.used_bytes, tier.capacity_bytes, tier.hits
+            "{name}:medium={},records={},live_bytes={},used_bytes={},capacity_bytes={},{}={}\r\n{name}_media:",
+            plain(&tier.medium),
+            tier.records,
+            tier.live_bytes,
+            tier.used_bytes,
+            tier.capacity_bytes,
+            hits.0,
+            hits.1
         )?;
-        write!(
-            out,
-            "{name}_media:reads={},read_bytes={},writes={},write_bytes={},lines_flushed={},fences={}\r\n",
-            media.reads, media.read_bytes, media.writes, media.write_bytes, media.lines_flushed, media.fences
-        )?;
+        for (i, (what, since)) in media.into_iter().enumerate() {
+            let comma = if i == 0 { "" } else { "," };
+            write!(out, "{comma}{what}={since}")?;
+        }
+        out.write_str("\r\n")?;
     }
     if let Some(failure) = &stats.tier_failure {
-        lines!(out; "tier_failure": failure.what, "tier_failed_since": failure.since_ms / 1000)?;
+        lines!(out; "tier_failure": plain(&failure.what), "tier_failed_since": failure.since_ms / 1000)?;
     }
     stats.engine_details.iter().try_for_each(|(name, value)| write!(out, "{name}:{value}\r\n"))
+}
+
+/// A text that no client takes for anything else.
+fn plain(text: &str) -> String {
+    text.replace(", ", "; ").replace(',', ";").replace('=', " is ").replace(char::is_control, " ")
 }
 
 /// Their mean time to live would have to be read: it is told as 0, as Redis tells it where it does not know it.

@@ -89,8 +89,11 @@ pub(crate) struct Stats {
 #[derive(Default)]
 struct Baseline {
     commands: Vec<Numbers>,
-    totals: BTreeMap<&'static str, u64>,
+    totals: BTreeMap<Total, u64>,
 }
+
+/// A number that only grows: its name, and the tier that it is about, if it is about one.
+pub(super) type Total = (&'static str, &'static str);
 
 impl Default for Stats {
     fn default() -> Self {
@@ -172,12 +175,12 @@ impl Stats {
     }
 
     /// What a total that only grows has grown by since the numbers were reset.
-    pub fn since_reset(&self, name: &'static str, now: u64) -> u64 {
-        now.saturating_sub(self.baseline.lock().totals.get(name).copied().unwrap_or(0))
+    pub fn since_reset(&self, total: Total, now: u64) -> u64 {
+        now.saturating_sub(self.baseline.lock().totals.get(&total).copied().unwrap_or(0))
     }
 
     /// Lets all numbers begin at zero; `totals` are those that are counted elsewhere.
-    pub fn reset(&self, totals: impl Iterator<Item = (&'static str, u64)>) {
+    pub fn reset(&self, totals: impl Iterator<Item = (Total, u64)>) {
         self.errors.lock().clear();
         *self.baseline.lock() = Baseline { commands: self.commands_ever(), totals: totals.collect() };
     }
@@ -224,8 +227,9 @@ pub(super) fn note(client: &mut Client, batch: &terrace_engine::Batch, ctx: &Con
 }
 
 /// What is counted for the server as a whole and told since the last reset.
-pub(super) fn totals(shared: &Shared) -> [(&'static str, u64); 11] {
-    let (counters, stats) = (&shared.counters, shared.store.stats());
+pub(super) fn totals(shared: &Shared, stats: &terrace_engine::Stats) -> [(&'static str, u64); 21] {
+    let counters = &shared.counters;
+    let denied = shared.redis.acl.log.lock().denied;
     [
         ("total_connections_received", Counters::read(&counters.accepted)),
         ("total_commands_processed", Counters::read(&counters.commands)),
@@ -233,13 +237,56 @@ pub(super) fn totals(shared: &Shared) -> [(&'static str, u64); 11] {
         ("total_net_output_bytes", Counters::read(&counters.bytes_out)),
         ("total_reads_processed", Counters::read(&counters.reads)),
         ("total_writes_processed", Counters::read(&counters.writes)),
+        ("total_batches_executed", Counters::read(&counters.batches)),
         ("rejected_connections", Counters::read(&counters.rejected)),
+        ("evicted_clients", Counters::read(&counters.closed_memory)),
+        ("client_query_buffer_limit_disconnections", Counters::read(&counters.closed_query)),
+        ("client_output_buffer_limit_disconnections", Counters::read(&counters.closed_output)),
+        ("acl_access_denied_auth", denied[0]),
+        ("acl_access_denied_cmd", denied[1]),
+        ("acl_access_denied_key", denied[2]),
+        ("acl_access_denied_channel", denied[3]),
         ("expired_keys", stats.expired),
         ("evicted_keys", stats.evicted),
         ("keyspace_hits", stats.tiers.iter().map(|tier| tier.hits).sum()),
         ("keyspace_misses", stats.misses),
+        ("write_stalls", stats.stalls),
+        ("writes_refused", stats.refused),
     ]
 }
+
+/// What is counted of a tier and told since the last reset: its hits, and what its medium did, for the log, too.
+pub(super) fn totals_of_tier(
+    stats: &terrace_engine::Stats,
+    tier: &terrace_engine::TierStats,
+) -> [(&'static str, u64); 7] {
+    let media = stats.traffic(tier);
+    [
+        ("hits", tier.hits),
+        ("reads", media.reads),
+        ("read_bytes", media.read_bytes),
+        ("writes", media.writes),
+        ("write_bytes", media.write_bytes),
+        ("lines_flushed", media.lines_flushed),
+        ("fences", media.fences),
+    ]
+}
+
+/// Lets all that `INFO` counts begin anew.
+pub(super) fn reset(shared: &Shared) {
+    let stats = shared.store.stats();
+    let whole = totals(shared, &stats).into_iter().map(|(name, now)| ((name, ""), now));
+    let saves = [((SAVES, ""), shared.snapshots.report().saves)];
+    let of_tier = |tier: &terrace_engine::TierStats| {
+        let name = tier.tier;
+        totals_of_tier(&stats, tier).map(|(what, now)| ((what, name), now))
+    };
+    let tiers: Vec<_> = stats.tiers.iter().flat_map(of_tier).collect();
+    shared.redis.stats.reset(whole.chain(saves).chain(tiers));
+}
+
+/// How many snapshots were written.
+pub(super) const SAVES: &str = "rdb_saves";
 
 /// The commands with numbers, each with its name.
 pub(super) fn named(numbers: &[Numbers]) -> impl Iterator<Item = (&'static str, &Numbers)> {
@@ -270,9 +317,9 @@ mod tests {
         stats.failed(3);
         let three = stats.commands()[3];
         assert_eq!((three.calls, three.microseconds, three.failed, three.times[4]), (10, 100, 1, 10));
-        stats.reset([("x", 7)].into_iter());
+        stats.reset([(("x", ""), 7)].into_iter());
         assert_eq!(
-            (stats.commands()[3].calls, stats.since_reset("x", 9), stats.since_reset("y", 9)),
+            (stats.commands()[3].calls, stats.since_reset(("x", ""), 9), stats.since_reset(("x", "ssd"), 9)),
             (0, 2, 9)
         );
     }

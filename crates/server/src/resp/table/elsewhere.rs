@@ -1,5 +1,6 @@
 //! Names of Redis's commands that are not in the table. Rules of the ACL on them are kept and told as they are in Redis, though
-//! nothing is behind them: who moves a file of users here finds it read.
+//! nothing is behind them: who moves a file of users here finds it read. Who calls one is told what the server lacks: it is no
+//! slip of the keyboard.
 
 /// In the order of bytes.
 #[rustfmt::skip]
@@ -41,9 +42,55 @@ pub(in crate::resp) fn has_subs_elsewhere(name: &[u8]) -> bool {
     NAMES.iter().any(is_of)
 }
 
+/// What the server would have to have for such a command, or for the container of such commands; `None` for any other name. The
+/// name may be in any case.
+pub(in crate::resp) fn lacks(name: &[u8]) -> Option<&'static str> {
+    let name = name.to_ascii_lowercase();
+    if !is_elsewhere(&name) && !has_subs_elsewhere(&name) {
+        return None;
+    }
+    let begins = |with: &[&[u8]]| with.iter().any(|with| name.starts_with(with));
+    Some(match name.as_slice() {
+        b"migrate" | b"restore-asking" => "cluster",
+        b"failover" | b"psync" | b"replconf" | b"sync" => "replication",
+        _ if begins(&[b"cluster"]) => "cluster",
+        _ if begins(&[b"module"]) => "modules",
+        _ if begins(&[b"eval", b"fcall", b"function", b"script"]) => "scripts",
+        _ if begins(&[b"geo"]) => "geospatial indexes",
+        _ if begins(&[b"h"]) => "hashes",
+        _ if begins(&[b"bz", b"z"]) => "sorted sets",
+        _ if begins(&[b"x"]) => "streams",
+        _ if begins(&[b"b", b"l", b"rpop", b"rpush"]) => "lists",
+        _ => "sets",
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_command_that_is_elsewhere_has_a_family() {
+        // Lists and sets are told last, so that what belongs to no other family would be counted with them.
+        let of = |family| NAMES.iter().filter(|name| lacks(name.as_bytes()) == Some(family)).count();
+        assert_eq!((of("lists"), of("sets")), (22, 17));
+        assert!(NAMES.iter().all(|name| lacks(name.as_bytes()).is_some()));
+        for (name, family) in [
+            ("LPUSH", "lists"),
+            ("BLMOVE", "lists"),
+            ("RPopLPush", "lists"),
+            ("srandmember", "sets"),
+            ("bzpopmin", "sorted sets"),
+            ("HSET", "hashes"),
+            ("xgroup", "streams"),
+            ("script|load", "scripts"),
+        ] {
+            assert_eq!(lacks(name.as_bytes()), Some(family), "{name}");
+        }
+        assert!(
+            ["get", "nonsense", "", "lpushs", "xgroup|nosuch"].iter().all(|n| lacks(n.as_bytes()).is_none())
+        );
+    }
 
     #[test]
     fn the_names_are_in_order_and_none_is_in_the_table() {

@@ -22,7 +22,7 @@ mod strings;
 mod transactions;
 mod words;
 
-pub(super) use elsewhere::{has_subs_elsewhere, is_elsewhere};
+pub(super) use elsewhere::{has_subs_elsewhere, is_elsewhere, lacks};
 pub(super) use index::{COMMAND_COUNT, COMMANDS, find, named, top_level};
 pub(super) use keyspec::{KeySpec, keys_of};
 pub(super) use words::{CATEGORIES, Categories, Flags, category, names_of_categories, names_of_flags};
