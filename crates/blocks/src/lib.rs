@@ -23,7 +23,8 @@
 //! | `image` | a block drawn from a page, or read whole |
 //! | `extent` | large values |
 //! | `reads`, `in_flight`, `direct` | a session's reads that complete later, sharing what is under way; records read straight from byte-addressable media |
-//! | `freeing`, `tombstones` | blocks that nothing refers to, and tombstones that hide nothing |
+//! | `freeing` | blocks that nothing refers to |
+//! | `tombstones`, `candidates` | tombstones that hide nothing, and the list of those that a sweep looks at |
 //! | `purge` | what is dead by time or a whole-database flush, and what to evict |
 //! | `scan`, `settle` | opening what is on the medium, and clearing what nobody adopted |
 //! | `snapshot` | what a clean stop saves, so that the next opening need not scan |
@@ -38,6 +39,7 @@ mod around;
 mod block_tier;
 mod blocks;
 mod byte_tier;
+mod candidates;
 mod compose;
 mod direct;
 mod dram_target;

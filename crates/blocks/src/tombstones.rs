@@ -10,23 +10,21 @@
 //! * No older copy of a collected key can appear during the sweep: only records that the index holds are moved, and it
 //!   holds the tombstone.
 
-use std::collections::HashMap;
 use std::sync::atomic::Ordering::*;
 
 use terrace_engine::Progress;
 use terrace_engine::record::Kind;
 use terrace_engine::space::Context;
-use terrace_index::{Address, Index, Key};
+use terrace_index::{Address, Index};
 
 use crate::blocks::Blocks;
+use crate::candidates::{Candidate, Candidates, droppable};
 use crate::image::Block;
 use crate::layout::FooterEntry;
 use crate::listed::Listed;
 use crate::lower::Lower;
 use crate::slots::State;
 
-/// Tombstones in one sweep.
-const BATCH: usize = 1 << 20;
 /// Slots walked in one step.
 const SLOTS_A_STEP: usize = 16;
 
@@ -44,7 +42,9 @@ pub trait Copies {
 #[derive(Default)]
 pub struct Sweep {
     phase: Phase,
-    candidates: HashMap<(u64, u32), Candidate>,
+    candidates: Candidates,
+    /// Where the next one begins to collect: behind what the last one had no room for any more.
+    from: usize,
     /// What had been reached when the last sweep ended: nothing changes before it moves on.
     done_floor: u64,
     done_seq: u64,
@@ -63,23 +63,12 @@ enum Phase {
     },
 }
 
-struct Candidate {
-    version: u64,
-    slot: u32,
-    /// Its block's sequence number: the slot may be used for something else before the sweep ends.
-    seq: u64,
-    address: Address,
-    words: u32,
-    entry: FooterEntry,
-    /// The key, where the index needs it.
-    key: Vec<u8>,
-}
-
 impl<L: Lower> Blocks<L> {
-    /// One step of a sweep; one at a time.
+    /// One step of a sweep; one at a time. The store has `dram_bytes` for records, of which it takes a small part.
     pub fn sweep_step<I: Index>(
         &self,
         sweep: &mut Sweep,
+        dram_bytes: u64,
         copies: &impl Copies,
         index: &I,
         context: &dyn Context,
@@ -91,30 +80,37 @@ impl<L: Lower> Blocks<L> {
                 let many = tombstones > 1024 && tombstones > keys / 8;
                 let floor = context.log_floor();
                 let news = floor > sweep.done_floor || self.last_seq.load(SeqCst) > sweep.done_seq;
-                if tombstones == 0 || !news || !(many || short_of_space) {
+                let unfinished = sweep.from > 0;
+                if tombstones == 0 || !(news || unfinished) || !(many || short_of_space) {
+                    sweep.from = 0;
                     return Progress::Idle;
                 }
                 (sweep.done_floor, sweep.done_seq) = (floor, self.last_seq.load(SeqCst));
-                sweep.candidates.clear();
-                sweep.phase = Phase::Collect { slot: 0 };
+                sweep.phase = Phase::Collect { slot: std::mem::take(&mut sweep.from) };
                 Progress::Worked
             }
             Phase::Collect { slot } => {
-                let floor = sweep.done_floor;
-                let end = (slot + SLOTS_A_STEP).min(self.slots.len());
+                let most = Candidates::most(dram_bytes);
+                let mut end = (slot + SLOTS_A_STEP).min(self.slots.len());
                 for number in slot..end {
                     if self.slots[number].state() == State::Sealed {
-                        self.collect(number as u32, floor, &mut sweep.candidates, copies, index, context);
+                        self.collect(number as u32, most, sweep, copies, index, context);
+                    }
+                    if sweep.candidates.len() >= most {
+                        // The rest of this one's, too.
+                        (sweep.from, end) = (number.max(1), self.slots.len());
+                        break;
                     }
                 }
-                let more = end < self.slots.len() && sweep.candidates.len() < BATCH;
+                let more = end < self.slots.len();
                 sweep.phase = if more { Phase::Collect { slot: end } } else { Phase::Pages };
                 Progress::Worked
             }
             Phase::Pages => {
                 let candidates = &mut sweep.candidates;
+                candidates.sort();
                 if !candidates.is_empty() {
-                    copies.not_yet_in_blocks(context, &mut |entries| strike(candidates, entries));
+                    copies.not_yet_in_blocks(context, &mut |entries| candidates.strike(entries));
                 }
                 sweep.phase = Phase::Strike { slot: 0 };
                 Progress::Worked
@@ -124,9 +120,9 @@ impl<L: Lower> Blocks<L> {
                 for number in slot..end {
                     if self.on_medium(number as u32) {
                         match self.footer_entries(number as u32) {
-                            Some((entries, _)) => strike(&mut sweep.candidates, &entries),
+                            Some((entries, _)) => sweep.candidates.strike(&entries),
                             // What can't be read may hold anything.
-                            None => sweep.candidates.clear(),
+                            None => drop(sweep.candidates.take()),
                         }
                     }
                 }
@@ -144,14 +140,14 @@ impl<L: Lower> Blocks<L> {
     fn collect<I: Index>(
         &self,
         number: u32,
-        floor: u64,
-        candidates: &mut HashMap<(u64, u32), Candidate>,
+        most: usize,
+        sweep: &mut Sweep,
         copies: &impl Copies,
         index: &I,
         context: &dyn Context,
     ) {
         let Some((entries, data_end)) = self.footer_entries(number) else { return };
-        let droppable = |entry: &FooterEntry| entry.kind == Kind::Tombstone && entry.version <= floor;
+        let droppable = |entry: &FooterEntry| droppable(entry, sweep.done_floor);
         let seq = self.slots[number as usize].seq.load(Acquire);
         let mut block = None;
         if index.needs_key() && entries.iter().any(droppable) {
@@ -170,42 +166,30 @@ impl<L: Lower> Blocks<L> {
             }
             let listed = Listed::new(entry, view.as_ref(), address);
             if listed.is_in(index) {
-                let key = listed.key().to_vec();
-                let (version, slot) = (entry.version, number);
-                let candidate = Candidate { version, slot, seq, address, words, entry: *entry, key };
-                candidates.insert((entry.hash, entry.check), candidate);
+                if sweep.candidates.len() >= most {
+                    return;
+                }
+                let candidate = Candidate::new(number, entry, (address, words), listed.key());
+                sweep.candidates.push(candidate, seq, most);
             }
         }
     }
 
     fn drop_tombstones<I: Index>(&self, sweep: &mut Sweep, index: &I, context: &dyn Context) {
-        for candidate in sweep.candidates.drain().map(|(_, candidate)| candidate) {
+        for (candidate, seq) in sweep.candidates.take() {
             let slot = &self.slots[candidate.slot as usize];
             // A block that was freed and is used again may hold a live record of the same key at the same address. Blocks
             // are freed by background steps alone, so this one stays what it is until the end of this step.
-            if slot.state() != State::Sealed || slot.seq.load(Acquire) != candidate.seq {
+            if slot.state() != State::Sealed || slot.seq.load(Acquire) != seq {
                 continue;
             }
             // New versions of the key must be above what is forgotten here.
             context.raise_version_floor(candidate.version);
-            let Candidate { entry, address, .. } = candidate;
-            if index.remove(&Key { hash: entry.hash, db: entry.db, bytes: &candidate.key }, address) {
+            if index.remove(&candidate.key(), candidate.address) {
                 slot.live_bytes.fetch_sub(i64::from(candidate.words) * 8, SeqCst);
                 context.forgotten(Kind::Tombstone);
                 self.counts.tombstones_dropped.fetch_add(1, Relaxed);
             }
-        }
-    }
-}
-
-fn strike(candidates: &mut HashMap<(u64, u32), Candidate>, entries: &[FooterEntry]) {
-    if candidates.is_empty() {
-        return;
-    }
-    for entry in entries {
-        let key = (entry.hash, entry.check);
-        if candidates.get(&key).is_some_and(|candidate| entry.version < candidate.version) {
-            candidates.remove(&key);
         }
     }
 }
@@ -297,9 +281,7 @@ mod tests {
             let (kind, db) = (Kind::Tombstone, 0);
             let entry =
                 FooterEntry { hash: key.hash, version: 5, check: 1, offset: 64, kind, db, expires: false };
-            let candidate =
-                Candidate { version: 5, slot: 3, seq: 8, address, words: 4, entry, key: Vec::new() };
-            sweep.candidates.insert((key.hash, 1), candidate);
+            sweep.candidates.push(Candidate::new(3, &entry, (address, 4), b""), 8, 1);
             blocks.drop_tombstones(&mut sweep, &index, &Told);
             assert_eq!(index.contains(&key, address), stays, "{state:?} in use {seq}");
         }

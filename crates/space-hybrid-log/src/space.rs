@@ -188,7 +188,7 @@ impl<L: Lower> Space for HybridLog<L> {
         let Some(mut steps) = self.steps.try_lock() else { return Progress::Idle };
         let flushed = self.flush_step(&mut steps.flushing, context);
         let reclaimed = self.reclaim_step(&mut steps.reclaiming, index, context);
-        let swept = self.blocks.sweep_step(&mut steps.sweep, self, index, context);
+        let swept = self.blocks.sweep_step(&mut steps.sweep, self.target.whole_bytes(), self, index, context);
         let all = [flushed, reclaimed, swept];
         if all.contains(&Progress::Worked) {
             Progress::Worked

@@ -396,7 +396,7 @@ impl<L: Lower> Space for SlabSpace<L> {
         let (aside, launched) = self.step_of_another(index, context).unzip();
         all.extend(aside);
         let copies = WithStages { space: self, stages: [stage, &defrag.stage] };
-        all.push(self.blocks.sweep_step(sweep, &copies, index, context));
+        all.push(self.blocks.sweep_step(sweep, self.slabs.target.whole_bytes(), &copies, index, context));
         let is_short = self.blocks.free.refuses()
             || self.exhausted.load(Relaxed) == 1
             || self.starving.load(Relaxed) == 1
