@@ -55,6 +55,12 @@ impl<D: BlockDevice> Lower for BlockTier<D> {
     fn resize(&self, len: u64) -> io::Result<()> {
         self.device.resize((self.base + len).next_multiple_of(IO_ALIGN as u64))
     }
+    fn reserve(&self, len: u64) -> io::Result<()> {
+        self.device.reserve(self.base + len)
+    }
+    fn written_end(&self) -> u64 {
+        self.device.written_end().saturating_sub(self.base)
+    }
     fn read_now(&self, _offset: u64, _out: &mut [u8]) {
         unreachable!("block media are read through a queue");
     }

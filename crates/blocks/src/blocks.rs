@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering::*;
 
 use terrace_engine::{Failure, StoreError};
 
+use crate::backing::Backing;
 use crate::extent::Extents;
 use crate::footer::read_footer;
 use crate::free::Free;
@@ -48,6 +49,9 @@ pub struct Blocks<L> {
     pub(crate) extents: Extents,
     pub(crate) moved: Moved,
     pub(crate) size: Size,
+    pub(crate) backing: Backing,
+    /// Where the medium ended that was ever written, when it was opened.
+    pub(crate) written_end: u64,
     /// What kept recovery from looking at what it adopts.
     pub(crate) adoption_failed: Mutex<Option<StoreError>>,
     /// Used blocks without a header: torn, or adopted by what describes them (recovery).
@@ -137,6 +141,7 @@ impl<L: Lower> Blocks<L> {
         let uncut = lower.len_max().is_some() && bytes < lower.len();
         let count = bytes.saturating_sub(manifest_area::<L>()) / block_bytes as u64;
         let count = count.min(slots_max(block_bytes)) as usize;
+        let written_end = lower.written_end();
         Ok(Self {
             lower,
             block_bytes,
@@ -151,6 +156,8 @@ impl<L: Lower> Blocks<L> {
             extents: Extents::default(),
             moved: Moved::default(),
             size: Size::new(bytes, uncut, middle),
+            backing: Backing::all(count as u32),
+            written_end,
             adoption_failed: Mutex::new(None),
             lost_headers: Mutex::new(Vec::new()),
             manifest_copies: Mutex::new(false),

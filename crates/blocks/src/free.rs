@@ -4,7 +4,7 @@
 //! The list has a lock, which is the innermost one: whoever holds it takes no other.
 //!
 //! # Invariants
-//! * A slot in the list is in state `Free`, below `end`, and nobody holds an address in it.
+//! * A slot in the list is in state `Free`, below `end`, and nobody holds an address in it. It has its place on the medium (`backing.rs`).
 //! * Slots that were never used are taken in ascending order (`written.rs` rests on it).
 
 use std::sync::atomic::Ordering::SeqCst;

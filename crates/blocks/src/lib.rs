@@ -19,6 +19,7 @@
 //! | `manifest_copies`, `written` | in front of the blocks: the manifest, and which slots have been written, so that a block that vanished is missed |
 //! | `lower`, `byte_tier`, `block_tier` | the two kinds of media under it |
 //! | `slots`, `slot_table`, `place` | the block table in DRAM, and a place in a block |
+//! | `backing` | how much of the tier has its place on the medium, which takes room as it fills |
 //! | `size`, `moved` | a tier that grows and shrinks while it is used, and blocks of large values that it moves |
 //! | `image` | a block drawn from a page, or read whole |
 //! | `extent` | large values |
@@ -36,6 +37,7 @@
 //! | `sync`, `schedules` | the primitives, and what stands in for `frames`, the tier and the machine where schedules are explored |
 
 mod around;
+mod backing;
 mod block_tier;
 mod blocks;
 mod byte_tier;

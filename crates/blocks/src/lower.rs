@@ -59,6 +59,17 @@ pub trait Lower: Send + Sync + 'static {
     fn resize(&self, _len: u64) -> io::Result<()> {
         Err(io::Error::new(io::ErrorKind::Unsupported, "this medium keeps its size"))
     }
+    /// Has the medium keep room for the first `len` bytes: see [`terrace_media::BlockDevice::reserve`].
+    ///
+    /// # Errors
+    /// What the file system says, such as too little space.
+    fn reserve(&self, _len: u64) -> io::Result<()> {
+        Ok(())
+    }
+    /// Where what was ever written ends: from there on it reads as zeros. It may be said too high.
+    fn written_end(&self) -> u64 {
+        self.len()
+    }
     /// Writes; durable after the next [`sync`](Self::sync). Offset and length are multiples of [`UNIT`](Self::UNIT).
     ///
     /// # Errors

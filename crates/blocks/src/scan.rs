@@ -173,6 +173,9 @@ impl<L: Lower> Blocks<L> {
     fn read_slot(&self, number: u32, trusted_seq: u64) -> Result<Reading, StoreError> {
         let size = self.block_bytes;
         let start = self.block_offset(number);
+        if start >= self.written_end {
+            return Ok(Reading::Blank);
+        }
         let failed = |source| StoreError::Io { what: format!("reading block {number}"), source };
         let mut head = [0; BLOCK_HEADER_BYTES];
         self.lower.read(start, &mut head).map_err(failed)?;

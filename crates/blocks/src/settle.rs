@@ -71,6 +71,7 @@ impl<L: Lower> Blocks<L> {
         let mut free = self.slots_where(|state, _| state == State::Free);
         free.reverse();
         *self.free.slots.lock() = free;
+        self.begin_backing();
         Ok(())
     }
 

@@ -138,7 +138,9 @@ impl<L: Lower> Blocks<L> {
             let before = self.free.end.swap(count, SeqCst);
             free.retain(|&slot| slot < count);
             // Those that nobody took while they were not to be used. Below all others: they may never have been written.
-            let back = (before..count).rev().filter(|&slot| self.slots[slot as usize].state() == State::Free);
+            // Those that have no place on the medium come when it has been asked for one.
+            let backed = (before..count.min(self.backing.backed())).rev();
+            let back = backed.filter(|&slot| self.slots[slot as usize].state() == State::Free);
             let back: Vec<u32> = back.collect();
             free.splice(0..0, back);
         }
@@ -179,6 +181,7 @@ impl<L: Lower> Blocks<L> {
         self.slots.set_len(end);
         self.written.cut(end, (end..before).map(|number| &self.slots[number]));
         self.size.bytes.store(self.block_offset(end as u32), SeqCst);
+        self.backing.cut(end as u32);
         self.store_size()?;
         self.cut(self.block_offset(end as u32))?;
         Ok(true)

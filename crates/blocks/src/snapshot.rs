@@ -141,6 +141,7 @@ impl<L: Lower> SnapshotWriter<'_, L> {
     fn write(&mut self, number: u32, bytes: &[u8]) -> io::Result<u32> {
         assert!(bytes.len() <= self.part_bytes(), "a part fits in a block");
         let blocks = self.blocks;
+        blocks.back(1);
         let slot = blocks.free.slots.lock().pop();
         let slot =
             slot.ok_or_else(|| io::Error::new(io::ErrorKind::StorageFull, "no free block is left for it"))?;

@@ -86,6 +86,10 @@ pub struct TierStats {
     pub used_bytes: u64,
     /// Bytes there are.
     pub capacity_bytes: u64,
+    /// Bytes that it takes on a disk so far, of a tier that begins small; 0: it is as large as it is to be.
+    pub taken_bytes: u64,
+    /// Why it can't take more, if its disk refuses.
+    pub cramped: Option<String>,
     /// Gets answered from here.
     pub hits: u64,
     /// Accesses (zero for DRAM, which is not counted); without those of a log in a file of its own: see [`Stats::traffic`].

@@ -34,7 +34,8 @@ pub trait BlockDevice: Send + Sync + 'static {
     /// Waits until every completed write is safe from power loss.
     #[track_caller]
     fn sync(&self) -> io::Result<()>;
-    /// Makes it so many bytes long, a multiple of [`IO_ALIGN`]. What is added reads as zeros; what is behind the end is gone, and
+    /// Makes it so many bytes long, a multiple of [`IO_ALIGN`]. What is added reads as zeros, and room for it is had by
+    /// [`reserve`](Self::reserve); what is behind the end is gone, and
     /// reads of it fail from then on. Safe from power loss, as a write is, after [`sync`](Self::sync); until then a crash may leave
     /// either length, and behind a shorter end what was there before.
     ///
@@ -43,6 +44,17 @@ pub trait BlockDevice: Send + Sync + 'static {
     #[track_caller]
     fn resize(&self, _len: u64) -> io::Result<()> {
         Err(io::Error::new(io::ErrorKind::Unsupported, "this device keeps its size"))
+    }
+    /// Has the medium keep room for the first `len` bytes, so that writing them can't fail for want of it. What they read as stays.
+    ///
+    /// # Errors
+    /// What the file system says, such as too little space: a part of the room may have been had.
+    fn reserve(&self, _len: u64) -> io::Result<()> {
+        Ok(())
+    }
+    /// Where what was ever written ends: from there on it reads as zeros, and nobody needs to look. It may be said too high.
+    fn written_end(&self) -> u64 {
+        self.len()
     }
     /// A new queue that holds up to `depth` reads in flight.
     fn queue(&self, depth: usize) -> io::Result<Self::Queue>;

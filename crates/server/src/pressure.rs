@@ -98,14 +98,13 @@ impl Watch {
         (self.looked, self.seen) = (Some(now), totals);
         let many = STALLS.saturating_mul(passed.as_secs().max(1));
         let was_filling = self.states[Kind::Filling as usize].during.is_some();
-        // A cache is meant to be full.
-        let filling = !evicts
-            && stats.tiers.last().is_some_and(|tier| {
-                let bound = if was_filling { FILLED_NO_MORE } else { FILLING };
-                tier.capacity_bytes > 0
-                    && u128::from(tier.live_bytes) * 100
-                        >= u128::from(tier.capacity_bytes) * u128::from(bound)
-            });
+        // A cache is meant to be full, but not to have less than it was given.
+        let filling = stats.tiers.last().is_some_and(|tier| {
+            let bound = if was_filling { FILLED_NO_MORE } else { FILLING };
+            let nearly_full = tier.capacity_bytes > 0
+                && u128::from(tier.live_bytes) * 100 >= u128::from(tier.capacity_bytes) * u128::from(bound);
+            (nearly_full && !evicts) || tier.cramped.is_some()
+        });
         let counts = [u64::from(filling), refused, evicted, if stalls >= many { stalls } else { 0 }];
         let mut changes = Vec::new();
         for (kind, count) in Kind::ALL.into_iter().zip(counts) {
@@ -182,7 +181,11 @@ impl Pressure {
 pub(crate) fn reason(shared: &Shared, stats: &Stats, kind: Kind) -> String {
     let (budget, options) = (shared.dram_budget(), &shared.options);
     let lowest = stats.tiers.last().filter(|tier| tier.tier != "dram");
-    let below_has_room = lowest.is_none_or(|tier| tier.used_bytes < tier.capacity_bytes / 4 * 3);
+    let there_is = |tier: &TierStats| match &tier.cramped {
+        Some(_) => tier.taken_bytes.min(tier.capacity_bytes),
+        None => tier.capacity_bytes,
+    };
+    let below_has_room = lowest.is_none_or(|tier| tier.used_bytes < there_is(tier) / 4 * 3);
     let (what, tier) = match stats.tiers.last() {
         _ if below_has_room && budget > 0 && stats.index_bytes > budget / 2 => {
             let (index, budget) = (human_bytes(stats.index_bytes), human_bytes(budget));
@@ -191,10 +194,25 @@ pub(crate) fn reason(shared: &Shared, stats: &Stats, kind: Kind) -> String {
         Some(tier) => (state_of(tier, kind), tier.tier),
         None => ("there is no room".into(), "dram"),
     };
-    format!("{what}: {}", advice(tier, options.more_room.as_deref(), options.evicts))
+    match stats.tiers.last().and_then(|lowest| lowest.cramped.as_ref().filter(|_| tier == lowest.tier)) {
+        // More of the option would not help.
+        Some(_) if options.evicts => format!("{what}: make room on that disk"),
+        Some(_) => {
+            format!("{what}: make room on that disk, lower --{tier} (CONFIG SET {tier}-size), or delete keys")
+        }
+        None => format!("{what}: {}", advice(tier, options.more_room.as_deref(), options.evicts)),
+    }
 }
 
 fn state_of(tier: &TierStats, kind: Kind) -> String {
+    if let Some(why) = &tier.cramped {
+        return format!(
+            "tier {} can't grow from {} to the {} that it was given ({why})",
+            tier.tier,
+            human_bytes(tier.taken_bytes),
+            human_bytes(tier.capacity_bytes),
+        );
+    }
     let is = if kind == Kind::Filling { "is filling" } else { "is full" };
     format!(
         "tier {} {is} ({} of {} in use, {} live)",

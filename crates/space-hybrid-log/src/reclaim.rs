@@ -80,9 +80,10 @@ impl<L: Lower> HybridLog<L> {
         let persisted = terrace_engine::space::Space::persisted_seq(self);
         let mut take_frame = |frame| self.pool.lock().frames.push(frame);
         let freed = self.blocks.free_ready(&mut reclaiming.freeing, persisted, context, &mut take_frame);
-        let free = self.blocks.free.slots.lock().len();
         let kept = self.blocks.reserve() + self.blocks.free.wanted.load(SeqCst);
-        let low = (kept + 2).max(self.blocks.slots.len() / 16);
+        self.blocks.back(kept + self.blocks.ahead());
+        let free = self.blocks.free_slots();
+        let low = (kept + 2).max(self.blocks.obtainable() / 16);
         if free > kept {
             self.blocks.free.full.store(false, SeqCst);
             reclaiming.futile = 0;

@@ -95,17 +95,18 @@ impl<L: Lower> SlabSpace<L> {
         let wanted = self.credit_wanted.load(SeqCst) as i64;
         // What lands while this counts is aloft, too.
         let was_aloft = self.is_aloft();
-        let free = self.blocks.free.slots.lock().len();
         let usable = self.usable_bytes();
+        let dirty = self.dirty_bytes();
+        let reserve = self.blocks.reserve() as u64 * usable + self.bytes_to_move();
+        // What DRAM holds is to have its place before it is looked for.
+        let needed = (dirty + reserve + wanted.max(0) as u64) * 100 / COUNTED_ON_PERCENT;
+        let needed =
+            needed.div_ceil(usable.max(1)) as usize + self.blocks.free.wanted.load(SeqCst) + Self::KEEP;
+        self.blocks.back(needed + self.blocks.ahead());
+        let free = self.blocks.free.slots.lock().len();
         // The last blocks are defragmentation's.
         let at_once = counted(free.saturating_sub(Self::KEEP) as u64 * usable);
-        let sums = Sums {
-            usable,
-            at_once,
-            dirty: self.dirty_bytes(),
-            reserve: self.blocks.reserve() as u64 * usable + self.bytes_to_move(),
-            wanted,
-        };
+        let sums = Sums { usable, at_once, dirty, reserve, wanted };
         let mut verdict = if logged { self.judge_logged(&sums) } else { self.judge_unlogged(&sums) };
         let starving = wanted > verdict.credit.max(0);
         let out = self.whole_blocks_out.load(Relaxed) == 1;
@@ -137,7 +138,7 @@ impl<L: Lower> SlabSpace<L> {
             return Verdict { credit, full: false, stuck: false };
         }
         let (mut room, mut gain) = (0, 0);
-        for (number, slot) in self.blocks.slots.iter().take(self.blocks.usable()).enumerate() {
+        for (number, slot) in self.blocks.slots.iter().take(self.blocks.obtainable()).enumerate() {
             match slot.state() {
                 State::Free | State::Freeing => room += usable,
                 State::Extents if slot.live_bytes.load(SeqCst) <= 0 => room += usable,
@@ -161,7 +162,7 @@ impl<L: Lower> SlabSpace<L> {
         let credit = at_once - (dirty + reserve) as i64;
         let needed = (wanted as u64 + dirty + reserve) * 100 / COUNTED_ON_PERCENT + usable;
         let blocks = needed.div_ceil(usable) + Self::KEEP as u64;
-        let can_be = credit <= wanted && blocks <= self.blocks.usable() as u64;
+        let can_be = credit <= wanted && blocks <= self.blocks.obtainable() as u64;
         self.free_wanted.store(if can_be { blocks } else { 0 }, SeqCst);
         if credit <= wanted && dirty > 0 {
             self.rounds.target.fetch_max(self.rounds.current.load(SeqCst), SeqCst);

@@ -72,9 +72,9 @@ impl<L: Lower> SlabSpace<L> {
         }
         let sealed = self.sealed();
         let freed = self.blocks.free_ready(&mut defrag.freeing, sealed, context, &mut |_| {});
-        let free = self.blocks.free.slots.lock().len();
+        let free = self.blocks.free_slots();
         let kept = self.blocks.reserve() + self.blocks.free.wanted.load(SeqCst);
-        let low = (kept + 2).max(self.blocks.slots.len() / 16);
+        let low = (kept + 2).max(self.blocks.obtainable() / 16);
         let low = low.max(self.free_wanted.load(SeqCst) as usize);
         let (shrinking, enough) = (self.is_shrinking(), free >= low);
         if free > kept {

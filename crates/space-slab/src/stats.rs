@@ -69,6 +69,8 @@ impl<L: Lower> SlabSpace<L> {
             medium: self.blocks.lower.describe(),
             capacity_bytes: self.blocks.usable() as u64 * block,
             media: self.blocks.lower.counters(),
+            taken_bytes: if L::DIRECT { 0 } else { self.blocks.backed_bytes() },
+            cramped: self.blocks.backing_refused(),
             ..TierStats::default()
         };
         for slot in self.blocks.slots.iter() {

@@ -92,6 +92,9 @@ impl<D: BlockDevice> BlockDevice for ShadowBlock<D> {
         *failed = kept.is_err();
         kept
     }
+    fn reserve(&self, len: u64) -> io::Result<()> {
+        self.live.reserve(len)
+    }
     fn queue(&self, depth: usize) -> io::Result<Self::Queue> {
         self.live.queue(depth)
     }

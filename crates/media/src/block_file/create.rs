@@ -11,6 +11,9 @@ use rustix::io::Errno;
 use crate::detect::filesystem_of;
 use crate::{AlignedBuf, IO_ALIGN};
 
+/// Runs of written bytes that are looked at; a file that has more is taken to be written to its end.
+const EXTENTS_MAX: usize = 1 << 16;
+
 /// Bytes of one write when a file is written through.
 const PREWRITE_BYTES: usize = 1 << 20;
 
@@ -33,16 +36,17 @@ impl Default for BlockFileOptions {
     }
 }
 
-/// Makes a file; whether it is O_DIRECT stands beside it.
+/// Makes a file; it takes room as it is reserved, unless it is written through. Whether it is O_DIRECT stands beside it.
 pub(super) fn create(path: &Path, len: u64, options: &BlockFileOptions) -> io::Result<(File, bool)> {
     let len = len.checked_next_multiple_of(IO_ALIGN as u64).filter(|len| *len > 0);
     let len =
         len.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "a file needs at least one page"))?;
     // Made first and opened for life afterwards: a refused O_DIRECT would leave the new file behind.
     let file = OpenOptions::new().write(true).create_new(true).open(path)?;
-    let made = allocate(&file, len).and_then(|()| {
+    let made = file.set_len(len).and_then(|()| {
         let (file, direct) = open(path, options)?;
         if options.prewrite {
+            reserve(&file, len)?;
             write_through(&file, len)?;
         }
         file.sync_all()?;
@@ -79,12 +83,32 @@ fn direct_read_works(file: &File) -> bool {
     !matches!(rustix::io::pread(file, &mut page[..], 0), Err(Errno::INVAL | Errno::OPNOTSUPP))
 }
 
-pub(super) fn allocate(file: &File, len: u64) -> io::Result<()> {
-    match rustix::io::retry_on_intr(|| rustix::fs::fallocate(file, FallocateFlags::empty(), 0, len)) {
+/// Has the file system keep blocks for the first `len` bytes; the file's length stays.
+pub(super) fn reserve(file: &File, len: u64) -> io::Result<()> {
+    match rustix::io::retry_on_intr(|| rustix::fs::fallocate(file, FallocateFlags::KEEP_SIZE, 0, len)) {
         // Then running out of space shows at a write, as an error like any other.
-        Err(Errno::OPNOTSUPP) => file.set_len(len),
+        Err(Errno::OPNOTSUPP) => Ok(()),
         result => Ok(result?),
     }
+}
+
+/// Where the last bytes end that were ever written, as far as the file system tells them from holes.
+pub(super) fn written_end(file: &File, len: u64) -> u64 {
+    use rustix::fs::SeekFrom;
+    let mut end = 0;
+    for _ in 0..EXTENTS_MAX {
+        // The position is nobody's: all reads and writes say where.
+        let data = match rustix::fs::seek(file, SeekFrom::Data(end)) {
+            Ok(data) => data,
+            Err(Errno::NXIO) => return end.min(len),
+            Err(_) => return len,
+        };
+        match rustix::fs::seek(file, SeekFrom::Hole(data)) {
+            Ok(hole) if hole > end => end = hole,
+            _ => return len,
+        }
+    }
+    len
 }
 
 fn write_through(file: &File, len: u64) -> io::Result<()> {

@@ -59,7 +59,8 @@ struct Shared {
 }
 
 impl BlockFile {
-    /// Makes a file of `len` bytes (rounded up to whole pages) with all its blocks allocated. It reads as zeros.
+    /// Makes a file of `len` bytes (rounded up to whole pages). It reads as zeros, and takes room on the disk as it is
+    /// [reserved](BlockDevice::reserve) and written, or at once if it is written through.
     ///
     /// # Errors
     /// `AlreadyExists` if it exists, `InvalidInput` if `len` is 0, and what the file system says, such as too little
@@ -173,14 +174,24 @@ impl BlockDevice for BlockFile {
             current.store(len, Release);
             return file.set_len(len);
         }
-        if let Err(error) = create::allocate(file, len) {
-            // A part of it may have been had; the first error is the one to tell.
-            let _ = file.set_len(before);
+        if let Err(error) = file.set_len(len) {
             let text = format!("making {} {len} bytes long: {error}", path.display());
             return Err(io::Error::new(error.kind(), text));
         }
         current.store(len, Release);
         Ok(())
+    }
+
+    fn reserve(&self, len: u64) -> io::Result<()> {
+        let Shared { file, len: current, path, .. } = &*self.shared;
+        create::reserve(file, len.min(current.load(Acquire))).map_err(|error| {
+            let text = format!("reserving {len} bytes of {}: {error}", path.display());
+            io::Error::new(error.kind(), text)
+        })
+    }
+
+    fn written_end(&self) -> u64 {
+        create::written_end(&self.shared.file, self.len())
     }
 
     fn queue(&self, depth: usize) -> io::Result<FileQueue> {

@@ -111,6 +111,9 @@ impl Collector for Numbers {
         )?;
         out.gauges("tier_used_bytes", "Bytes in use, garbage included", tiers(|tier| tier.used_bytes))?;
         out.gauges("tier_capacity_bytes", "Bytes there are", tiers(|tier| tier.capacity_bytes))?;
+        let taken = stats.tiers.iter().filter(|tier| tier.taken_bytes > 0);
+        let taken = taken.map(|tier| (vec![("tier", tier.tier)], tier.taken_bytes)).collect();
+        out.gauges("tier_taken_bytes", "Bytes taken on the disk so far", taken)?;
         out.counters("tier_hits", "Gets answered", tiers(|tier| tier.hits))?;
         let traffic = |field: fn(&Stats, &TierStats) -> u64| -> Vec<Sample> {
             stats.tiers.iter().map(|tier| (vec![("tier", tier.tier)], field(&stats, tier))).collect()

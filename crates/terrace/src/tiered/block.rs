@@ -3,7 +3,7 @@
 //! ```text
 //! DIR/superblock   4 KiB, written last when a store is made: without it there is no store
 //! DIR/log          buffered, preallocated and written through once
-//! DIR/data         O_DIRECT where it is to be had
+//! DIR/data         as long as the tier is to be, and takes room on its disk as it fills; O_DIRECT where it is to be had
 //! ```
 
 use std::fs::File;
@@ -66,6 +66,7 @@ pub(crate) fn open<E: Engine, S: MediaSource>(
     let opener = InFiles { log: &log.device, data: &data.device, opening };
     let store = open_with::<S>(&options.index, opener)?;
     mark_used(&dir)?;
+    lines.extend(taken(&*store));
     let ssd = Some(Ssd { dir, bytes: total, log_bytes });
     Ok(Opened { store, description: lines, locks: vec![guard], emulated: None, ssd, pmem: None })
 }
@@ -104,6 +105,17 @@ pub(super) fn other_size(tier: &Tier, bytes: u64, block_bytes: u64) -> Option<St
             human_bytes(bytes),
             human_bytes(tier.bytes)
         )
+    })
+}
+
+/// What there is to say of a tier that is not as large yet as it is to be.
+pub(super) fn taken(store: &dyn Store) -> Option<String> {
+    let stats = store.stats();
+    let tier = stats.tiers.last().filter(|tier| (1..tier.capacity_bytes).contains(&tier.taken_bytes))?;
+    let taken = human_bytes(tier.taken_bytes);
+    Some(match &tier.cramped {
+        None => format!("{}   takes {taken} of its disk so far, and more as data come", tier.tier),
+        Some(why) => format!("{}   takes {taken} of its disk, and can't have more: {why}", tier.tier),
     })
 }
 

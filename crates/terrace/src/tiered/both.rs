@@ -118,6 +118,7 @@ pub(crate) fn open<E: Engine, S: MediaSource>(
         byte::write_superblock(&*region, &bytes);
     }
     block::mark_used(&dir)?;
+    lines.extend(block::taken(&*store));
     let locks = [Some(guard), region_guard].into_iter().flatten().collect();
     let ssd = Some(Ssd { dir, bytes: data_bytes, log_bytes: 0 });
     let pmem = Some(Pmem { path: byte::file_at(path), bytes: region_bytes, front_bytes: log_end });

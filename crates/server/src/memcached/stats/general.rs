@@ -135,6 +135,9 @@ fn ours(store: &Stats, out: &mut Vec<u8>) {
         reply::stat(out, format_args!("tier_{name}_live_bytes"), tier.live_bytes);
         reply::stat(out, format_args!("tier_{name}_used_bytes"), tier.used_bytes);
         reply::stat(out, format_args!("tier_{name}_capacity_bytes"), tier.capacity_bytes);
+        if tier.taken_bytes > 0 {
+            reply::stat(out, format_args!("tier_{name}_taken_bytes"), tier.taken_bytes);
+        }
         reply::stat(out, format_args!("tier_{name}_hits"), tier.hits);
     }
     for (name, failure) in [("log", &store.log_failure), ("tier", &store.tier_failure)] {

@@ -273,6 +273,10 @@ pub(super) fn tiers(out: &mut String, about: &About<'_>) -> fmt::Result {
             write!(out, "{comma}{what}={since}")?;
         }
         out.write_str("\r\n")?;
+        if tier.taken_bytes > 0 {
+            let is_cramped = u8::from(tier.cramped.is_some());
+            write!(out, "{name}_disk:taken_bytes={},refuses_more={is_cramped}\r\n", tier.taken_bytes)?;
+        }
     }
     if let Some(failure) = &stats.tier_failure {
         lines!(out; "tier_failure": plain(&failure.what), "tier_failed_since": failure.since_ms / 1000)?;
