@@ -91,18 +91,17 @@ impl<L: Lower> Blocks<L> {
             }
             Phase::Collect { slot } => {
                 let most = Candidates::most(dram_bytes);
-                let mut end = (slot + SLOTS_A_STEP).min(self.slots.len());
-                for number in slot..end {
-                    if self.slots[number].state() == State::Sealed {
-                        self.collect(number as u32, most, sweep, copies, index, context);
-                    }
+                let end = (slot + SLOTS_A_STEP).min(self.slots.len());
+                let sealed = (slot..end).filter(|&number| self.slots[number].state() == State::Sealed);
+                for number in sealed {
+                    self.collect(number as u32, most, sweep, copies, index, context);
                     if sweep.candidates.len() >= most {
                         // The rest of this one's, too.
-                        (sweep.from, end) = (number.max(1), self.slots.len());
+                        sweep.from = number.max(1);
                         break;
                     }
                 }
-                let more = end < self.slots.len();
+                let more = end < self.slots.len() && sweep.from == 0;
                 sweep.phase = if more { Phase::Collect { slot: end } } else { Phase::Pages };
                 Progress::Worked
             }
