@@ -10,10 +10,10 @@ use crate::backing::Backing;
 use crate::extent::Extents;
 use crate::footer::read_footer;
 use crate::free::Free;
+use crate::held::Pieces;
 use crate::layout::FooterEntry;
 use crate::lower::Lower;
 use crate::manifest_copies::manifest_area;
-use crate::moved::Moved;
 use crate::place::{least_block_bytes, slots_max};
 use crate::size::{Size, stored_bytes, stored_middle_bytes};
 use crate::slot_table::Slots;
@@ -47,7 +47,7 @@ pub struct Blocks<L> {
     /// Counts for people and tests.
     pub counts: Counts,
     pub(crate) extents: Extents,
-    pub(crate) moved: Moved,
+    pub(crate) pieces: Pieces,
     pub(crate) size: Size,
     pub(crate) backing: Backing,
     /// Where the medium ended that was ever written, when it was opened.
@@ -71,8 +71,10 @@ pub struct Counts {
     pub purged: AtomicU64,
     /// Large values written.
     pub extents_written: AtomicU64,
-    /// Blocks of large values that moved.
+    /// Blocks of large values whose pieces were gathered elsewhere.
     pub extents_moved: AtomicU64,
+    /// Bytes written for that.
+    pub gathered_bytes: AtomicU64,
     /// Damaged records and large values that somebody asked for.
     pub damaged: AtomicU64,
     /// Headers of blocks of large values that recovery missed.
@@ -154,7 +156,7 @@ impl<L: Lower> Blocks<L> {
             failure: FirstFailure::default(),
             counts: Counts::default(),
             extents: Extents::default(),
-            moved: Moved::default(),
+            pieces: Pieces::default(),
             size: Size::new(bytes, uncut, middle),
             backing: Backing::all(count as u32),
             written_end,

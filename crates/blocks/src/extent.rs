@@ -10,6 +10,7 @@ use terrace_engine::record::Head;
 use terrace_engine::space::{Fetch, Room};
 
 use crate::blocks::Blocks;
+use crate::gather::first_piece_at;
 use crate::layout::{BLOCK_HEADER_BYTES, BlockKind, Header};
 use crate::lower::Lower;
 use crate::pieces::{Piece, encode_description, pieces};
@@ -25,6 +26,12 @@ pub(crate) struct Extents {
     unsynced: AtomicU64,
     synced: AtomicU64,
     syncing: Mutex<()>,
+}
+
+impl Extents {
+    pub fn open_slot(&self) -> Option<u32> {
+        self.open.lock().map(|(slot, _)| slot)
+    }
 }
 
 impl<L: Lower> Blocks<L> {
@@ -75,18 +82,18 @@ impl<L: Lower> Blocks<L> {
 
     /// Blocks that so many bytes of a large value fill at most, if the open one has no rest for them.
     pub fn extent_blocks(&self, bytes: usize) -> usize {
-        bytes.div_ceil(self.block_bytes - Self::first_piece() as usize)
+        bytes.div_ceil(self.block_bytes - self.first_piece() as usize)
     }
 
     /// Where the first piece of a block starts.
-    fn first_piece() -> u32 {
-        (BLOCK_HEADER_BYTES as u32).next_multiple_of(L::UNIT as u32)
+    pub(crate) fn first_piece(&self) -> u32 {
+        first_piece_at::<L>(self.block_bytes) as u32
     }
 
     /// Takes places for `total` bytes; each with where its bytes start.
     fn reserve_pieces(&self, total: usize) -> Result<Vec<(Piece, usize)>, Option<Room>> {
         let block = self.block_bytes as u32;
-        let first = Self::first_piece();
+        let first = self.first_piece();
         let mut open = self.extents.open.lock();
         // All blocks or none: several takers of a few each would give them back and take them again for ever.
         let rest = open.map_or(0, |(_, used)| block.saturating_sub(used)) as usize;
@@ -124,7 +131,7 @@ impl<L: Lower> Blocks<L> {
             };
             let bytes = (total - done).min((block - used) as usize) as u32;
             let piece = Piece { seq: self.slots[slot as usize].seq.load(Relaxed), slot, offset: used, bytes };
-            self.slots[slot as usize].live_bytes.fetch_add(i64::from(bytes), SeqCst);
+            self.hold_piece(&piece);
             self.slots[slot as usize].count.fetch_add(1, SeqCst);
             let used = (used + bytes).next_multiple_of(L::UNIT as u32);
             self.slots[slot as usize].used_bytes.store(used, Relaxed);
@@ -166,15 +173,11 @@ impl<L: Lower> Blocks<L> {
         Ok(slot)
     }
 
-    /// Writes the header of a block of large values; nothing else of the block changes.
-    pub(crate) fn write_extent_header(&self, slot: u32) -> io::Result<()> {
-        self.write_header_of(slot, BlockKind::Extents)
-    }
-
+    /// Writes the header of a block of large values; no piece in it changes.
     #[track_caller]
-    pub(crate) fn write_header_of(&self, slot: u32, kind: BlockKind) -> io::Result<()> {
+    pub(crate) fn write_extent_header(&self, slot: u32) -> io::Result<()> {
         let seq = self.slots[slot as usize].seq.load(Relaxed);
-        let header = Header { store_id: self.store_id, seq, slot, kind }.encode();
+        let header = Header { store_id: self.store_id, seq, slot, kind: BlockKind::Extents }.encode();
         let mut unit = header.to_vec();
         unit.resize(BLOCK_HEADER_BYTES.next_multiple_of(L::UNIT), 0);
         self.lower.write(self.block_offset(slot), &unit)
@@ -217,12 +220,12 @@ impl<L: Lower> Blocks<L> {
         for piece in list {
             let at = out.len();
             let end = u64::from(piece.offset) + u64::from(piece.bytes);
-            let (Ok(piece), true) = (self.find_piece(piece), end <= self.block_bytes as u64) else {
+            let (Ok(lies), true) = (self.find_piece(piece), end <= self.block_bytes as u64) else {
                 out.truncate(start);
                 return Fetch::Damaged(Head::default());
             };
             out.resize(at + piece.bytes as usize, 0);
-            self.lower.read_now(self.block_offset(piece.slot) + u64::from(piece.offset), &mut out[at..]);
+            self.lower.read_now(self.block_offset(lies.slot) + u64::from(lies.offset), &mut out[at..]);
         }
         if (out.len() - start) as u64 == total && crc32c::crc32c(&out[start..]) == crc {
             return Fetch::Match(Head { tier: L::TIER, ..Head::default() });
@@ -235,12 +238,11 @@ impl<L: Lower> Blocks<L> {
     /// A live record describes this extent (recovery).
     pub fn adopt_pieces(&self, description: &[u8]) {
         for piece in pieces(description).map(|(_, _, list)| list).unwrap_or_default() {
-            if let Some(slot) = self.adopting_slot(&piece) {
-                self.slots[slot as usize].live_bytes.fetch_add(i64::from(piece.bytes), Relaxed);
+            if self.adopt_piece(&piece) {
                 continue;
             }
             let Some(slot) = self.slots.get(piece.slot as usize) else {
-                self.moved.is_lost(piece.seq);
+                self.is_lost(piece.seq);
                 continue;
             };
             let (state, seq) = (slot.state(), slot.seq.load(Relaxed));
@@ -251,11 +253,10 @@ impl<L: Lower> Blocks<L> {
                 self.lost_headers.lock().push(piece.slot);
                 self.last_seq.fetch_max(piece.seq, SeqCst);
                 self.counts.headers_lost.fetch_add(1, Relaxed);
+                self.hold_piece(&piece);
             } else {
-                self.moved.is_lost(piece.seq);
-                continue;
+                self.is_lost(piece.seq);
             }
-            slot.live_bytes.fetch_add(i64::from(piece.bytes), Relaxed);
         }
     }
 

@@ -41,27 +41,16 @@ struct Waiting {
     epoch: u64,
     seq: u64,
     barrier: Barrier,
-    /// It was moved: until its header is gone for good, recovery may take it for the block itself.
-    moved: bool,
 }
 
 impl<L: Lower> Blocks<L> {
     /// Nothing in the index refers to a block (1), and its successors lie in blocks up to `seq` or in the log.
     pub fn begin_freeing(&self, freeing: &mut Freeing, number: u32, seq: u64, context: &dyn Context) {
-        self.wait_to_free(freeing, number, seq, false, context);
-    }
-
-    /// All of a block of large values lies in another one, durably.
-    pub(crate) fn begin_freeing_moved(&self, freeing: &mut Freeing, number: u32, context: &dyn Context) {
-        self.wait_to_free(freeing, number, 0, true, context);
-    }
-
-    fn wait_to_free(&self, freeing: &mut Freeing, number: u32, seq: u64, moved: bool, context: &dyn Context) {
         let slot = &self.slots[number as usize];
         slot.set_state(State::Freeing);
         let frame = slot.frame.swap(0, SeqCst).checked_sub(1);
         let (epoch, barrier) = (context.advance_epoch(), context.barrier());
-        freeing.waiting.push_back(Waiting { slot: number, frame, epoch, seq, barrier, moved });
+        freeing.waiting.push_back(Waiting { slot: number, frame, epoch, seq, barrier });
     }
 
     /// Frees blocks that nobody can reach any more. Everything up to `persisted` is on the medium; `take_frame` gets the frames
@@ -96,14 +85,9 @@ impl<L: Lower> Blocks<L> {
             return Progress::Blocked;
         }
         let trailer = (self.block_bytes - TRAILER_BYTES) as u64;
-        // Where a page has its trailer, a block of large values has bytes of them: of one that was moved they stay as they are.
-        let words: Vec<u64> = ready
-            .iter()
-            .flat_map(|f| {
-                let start = self.block_offset(f.slot);
-                [Some(start), (!f.moved).then_some(start + trailer)].into_iter().flatten()
-            })
-            .collect();
+        // Where a page has its trailer, a block of large values has bytes of them, which nobody needs any more.
+        let starts = ready.iter().map(|freeing| self.block_offset(freeing.slot));
+        let words: Vec<u64> = starts.flat_map(|start| [start, start + trailer]).collect();
         if let Err(error) = self.lower.clear_words(&words).and_then(|()| self.lower.sync()) {
             // Clearing twice does no harm. A sync that failed stays failed.
             all.waiting.extend(ready);
@@ -117,7 +101,8 @@ impl<L: Lower> Blocks<L> {
         let mut free = self.free.slots.lock();
         for freeing in ready {
             let slot = &self.slots[freeing.slot as usize];
-            self.forget_moved(slot.seq.swap(0, SeqCst), freeing.slot);
+            slot.seq.store(0, SeqCst);
+            self.forget_held(freeing.slot);
             slot.used_bytes.store(0, Relaxed);
             slot.count.store(0, Relaxed);
             slot.set_state(State::Free);

@@ -9,6 +9,8 @@ use terrace_engine::manifest::{MANIFEST_BYTES, Manifest};
 use terrace_engine::record::{Kind, RecordView};
 
 use crate::footer;
+use crate::gather::read_table;
+use crate::held::Held;
 use crate::layout::{
     BLOCK_HEADER_BYTES, BlockKind, BlockTrailer, ENTRY_BYTES, FooterEntry, Header, Stored, TRAILER_BYTES,
     checked, entries, u32_at, u64_at,
@@ -52,6 +54,17 @@ pub struct Extent {
     pub checksum: u32,
     /// Where it lies, in order.
     pub pieces: Vec<Piece>,
+}
+
+/// A piece of a large value that was gathered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GatheredPiece {
+    /// The block that it was written to.
+    pub seq: u64,
+    /// Where it started there.
+    pub offset: u32,
+    /// Where it starts in the block that gathered it.
+    pub at: u32,
 }
 
 /// A block made whole again from the records in it whose own checksums hold.
@@ -233,6 +246,16 @@ impl<L: Lower> Inspector<L> {
         let from = out.len();
         out.resize(from + piece.bytes as usize, 0);
         self.lower.read(self.block_offset(piece.slot) + u64::from(piece.offset), &mut out[from..])
+    }
+    /// What large values' pieces a block of this seq gathered; `None` if its table is damaged.
+    ///
+    /// # Errors
+    /// The device's.
+    pub fn gathered(&self, slot: u32, seq: u64) -> io::Result<Option<Vec<GatheredPiece>>> {
+        let place = (self.block_offset(slot), self.block_bytes);
+        let table = read_table(&self.lower, place, (self.store_id, seq))?;
+        let piece = |held: Held| GatheredPiece { seq: held.seq, offset: held.offset, at: held.at };
+        Ok(table.map(|table| table.into_iter().map(piece).collect()))
     }
     /// Frees a block, whatever it holds: the first words of its header and its trailer are cleared. One that vanished gets a
     /// cleared header, for a slot that was written must not look as if it never had been.

@@ -45,8 +45,8 @@ pub enum BlockKind {
     Extents = 2,
     /// A part of what a clean stop saved of index and block table.
     Snapshot = 3,
-    /// Pieces of large values that were written in another slot: see `moved.rs`.
-    Moved = 4,
+    /// Pieces of large values that were written in other blocks: see `gather.rs`.
+    Gathered = 4,
 }
 
 /// The first 64 bytes of a block.
@@ -137,7 +137,7 @@ impl Header {
                     1 => BlockKind::Records,
                     2 => BlockKind::Extents,
                     3 => BlockKind::Snapshot,
-                    4 => BlockKind::Moved,
+                    4 => BlockKind::Gathered,
                     _ => return Stored::Bad,
                 };
                 let header = Self {

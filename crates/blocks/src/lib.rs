@@ -20,9 +20,9 @@
 //! | `lower`, `byte_tier`, `block_tier` | the two kinds of media under it |
 //! | `slots`, `slot_table`, `place` | the block table in DRAM, and a place in a block |
 //! | `backing` | how much of the tier has its place on the medium, which takes room as it fills |
-//! | `size`, `moved` | a tier that grows and shrinks while it is used, and blocks of large values that it moves |
+//! | `size` | a tier that grows and shrinks while it is used |
 //! | `image` | a block drawn from a page, or read whole |
-//! | `extent` | large values |
+//! | `extent`, `held`, `gather` | large values, which of them live where, and what lives in sparse blocks put together |
 //! | `reads`, `in_flight`, `direct` | a session's reads that complete later, sharing what is under way; records read straight from byte-addressable media |
 //! | `freeing` | blocks that nothing refers to |
 //! | `tombstones`, `candidates` | tombstones that hide nothing, and the list of those that a sweep looks at |
@@ -55,6 +55,8 @@ mod frames;
 mod frames;
 mod free;
 mod freeing;
+mod gather;
+mod held;
 mod image;
 mod in_flight;
 pub mod inspect;
@@ -62,7 +64,6 @@ mod layout;
 mod listed;
 mod lower;
 mod manifest_copies;
-mod moved;
 mod pieces;
 mod place;
 mod purge;
@@ -94,6 +95,7 @@ pub use fetch::{fetch_words, prefetch};
 pub use frames::Frames;
 pub use free::Free;
 pub use freeing::Freeing;
+pub use gather::Gathering;
 pub use image::{Block, Image};
 pub use layout::{
     BLOCK_HEADER_BYTES, BlockKind, BlockTrailer, ENTRY_BYTES, FooterEntry, Header, Stored, TRAILER_BYTES,

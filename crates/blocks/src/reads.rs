@@ -19,10 +19,10 @@ use terrace_engine::space::{Arrival, Arrived};
 
 use crate::around::{Around, Kept, widened};
 use crate::blocks::Blocks;
+use crate::held::{Gone, Lies};
 use crate::in_flight::{InFlight, Stretch, Waiter};
 use crate::layout::{checked, u64_at};
 use crate::lower::{Finished, Lower};
-use crate::moved::Gone;
 use crate::pieces::{Piece, pieces};
 use crate::place::Place;
 
@@ -58,8 +58,8 @@ struct Extent {
     crc: u32,
     /// What has come so far.
     bytes: Vec<u8>,
-    /// The slots that that came from, one a piece.
-    read_from: Vec<u32>,
+    /// Where that lay, one a piece, and where the piece lies that is being read.
+    read_from: Vec<Lies>,
     /// Whether a piece came by somebody else's read.
     shared: bool,
     /// Whether it may wait for no read but its own.
@@ -281,15 +281,15 @@ impl<L: Lower> Blocks<L> {
             (extent.shared, extent.alone) = (false, true);
             read_on(reads, extent, 0)
         };
+        let Some(&lies) = extent.read_from.get(part) else { return Some(Arrived::Moved) };
         // Where it was read, it lies no more: what came may be of another use of that slot, or from behind the medium's end.
-        if self.slots.get(came.stretch.slot as usize).is_none_or(|slot| slot.seq.load(Acquire) != piece.seq) {
+        if !self.has_seq(lies.slot, lies.seq) {
             return Some(Arrived::Moved);
         }
         if came.read.result.is_err() {
             return if came.shared { again(reads, extent) } else { Some(Arrived::Failed) };
         }
-        let bytes = came.stretch.from(&came.read.buf, piece.offset);
-        extent.read_from.push(came.stretch.slot);
+        let bytes = came.stretch.from(&came.read.buf, lies.offset);
         extent.bytes.extend_from_slice(bytes.get(..piece.bytes as usize).unwrap_or_default());
         if part + 1 < extent.pieces.len() {
             // One after another: a piece is long, so the device is kept busy all the same.
@@ -301,7 +301,7 @@ impl<L: Lower> Blocks<L> {
         }
         // A read that is under way keeps no block from being freed.
         let mut places = extent.pieces.iter().zip(&extent.read_from);
-        if places.any(|(piece, slot)| self.has_left(*piece, *slot)) {
+        if places.any(|(piece, lay)| self.has_left(*piece, *lay)) {
             return Some(Arrived::Moved);
         }
         if extent.shared {
@@ -319,14 +319,18 @@ impl<L: Lower> Blocks<L> {
         token: u64,
         part: usize,
     ) -> Result<bool, Arrived> {
-        let piece = self.find_piece(extent.pieces[part]).map_err(|gone| match gone {
+        let piece = extent.pieces[part];
+        let lies = self.find_piece(piece).map_err(|gone| match gone {
             Gone::Freed => Arrived::Moved,
             Gone::Lost => {
                 self.counts.damaged.fetch_add(1, Relaxed);
                 Arrived::Damaged { hash: 0, head: Head::default() }
             }
         })?;
-        let stretch = self.stretch(piece.place(), piece.seq, piece.bytes as usize);
+        extent.read_from.truncate(part);
+        extent.read_from.push(lies);
+        let place = Place { slot: lies.slot, offset: lies.offset };
+        let stretch = self.stretch(place, lies.seq, piece.bytes as usize);
         let waiter = Waiter { token, part };
         Ok(!extent.alone && self.join(reads, &stretch, waiter) || self.submit(reads, stretch, waiter))
     }

@@ -9,6 +9,8 @@ use terrace_media::READINGS_MAX;
 
 use crate::blocks::Blocks;
 use crate::footer::{footer, read_footer};
+use crate::gather::read_table;
+use crate::held::Held;
 use crate::layout::{
     BLOCK_HEADER_BYTES, BlockKind, BlockTrailer, FooterEntry, Header, Stored, TRAILER_BYTES, checked,
 };
@@ -36,8 +38,8 @@ pub(crate) enum Reading {
     },
     Extents {
         seq: u64,
-        /// It was written in another slot.
-        moved: bool,
+        /// Where its pieces were written, if that was elsewhere.
+        gathered: Option<Vec<Held>>,
     },
     /// What a clean stop saved, or began to: a scan makes it worthless.
     Snapshot {
@@ -152,12 +154,12 @@ impl<L: Lower> Blocks<L> {
                     self.lost_headers.lock().push(number);
                 }
             }
-            Reading::Extents { seq, moved } => {
-                if moved {
-                    self.moved.found(seq, number);
-                }
+            Reading::Extents { seq, gathered } => {
                 slot.written.store(true, Relaxed);
                 slot.begin(State::Extents, seq, None, self.block_bytes as u32);
+                if let Some(table) = gathered {
+                    self.found_gathered(number, seq, &table);
+                }
             }
             Reading::Snapshot { seq } => {
                 slot.written.store(true, Relaxed);
@@ -194,9 +196,8 @@ impl<L: Lower> Blocks<L> {
                 self.last_seq.fetch_max(header.seq, SeqCst);
                 match header.kind {
                     // The end of a large value may look like a trailer.
-                    kind @ (BlockKind::Extents | BlockKind::Moved) => {
-                        return Ok(Reading::Extents { seq: header.seq, moved: kind == BlockKind::Moved });
-                    }
+                    BlockKind::Extents => return Ok(Reading::Extents { seq: header.seq, gathered: None }),
+                    BlockKind::Gathered => return self.read_gathered(number, header.seq),
                     BlockKind::Snapshot => return Ok(Reading::Snapshot { seq: header.seq }),
                     BlockKind::Records => header.seq,
                 }
@@ -237,6 +238,18 @@ impl<L: Lower> Blocks<L> {
             Some((again, list)) if whole && again == trailer => Reading::Whole { trailer, list },
             _ => Reading::Torn { headless: false },
         })
+    }
+
+    /// One reading of a block that large values were gathered to.
+    fn read_gathered(&self, number: u32, seq: u64) -> Result<Reading, StoreError> {
+        let start = self.block_offset(number);
+        let table = read_table(&self.lower, (start, self.block_bytes), (self.store_id, seq))
+            .map_err(|source| StoreError::Io { what: format!("reading block {number}"), source })?;
+        self.lower.secure(start, self.first_piece() as usize);
+        if table.is_none() {
+            tracing::error!("block {number}: its table is damaged; the large values in it answer errors");
+        }
+        Ok(Reading::Extents { seq, gathered: Some(table.unwrap_or_default()) })
     }
 
     /// A block that counts.

@@ -68,6 +68,7 @@ impl<L: Lower> Blocks<L> {
         for slot in unadopted {
             self.slots[slot as usize].begin(State::Free, 0, None, 0);
         }
+        self.forget_unadopted();
         let mut free = self.slots_where(|state, _| state == State::Free);
         free.reverse();
         *self.free.slots.lock() = free;

@@ -52,6 +52,8 @@ pub struct Slot {
     pub purged: AtomicU64,
     /// No record of the page has an older version; 0: it is not known.
     pub min_version: AtomicU64,
+    /// Of a block of large values, no piece that ever lived in it is longer.
+    pub largest: AtomicU32,
     /// Whether any use of the slot left a header that is durable: see [`Written`](crate::written::Written).
     pub written: AtomicBool,
 }
@@ -96,6 +98,7 @@ impl Slot {
         self.min_expire.store(u64::MAX, Relaxed);
         self.purged.store(0, Relaxed);
         self.min_version.store(0, Relaxed);
+        self.largest.store(0, Relaxed);
         self.seq.store(seq, Relaxed);
         self.frame.store(frame.map_or(0, |f| f + 1), Release);
         self.set_state(state);

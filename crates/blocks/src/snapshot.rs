@@ -25,6 +25,7 @@ use std::io;
 use std::sync::atomic::{AtomicU64, Ordering::*};
 
 use crate::blocks::Blocks;
+use crate::held::Held;
 use crate::layout::{BLOCK_HEADER_BYTES, BlockKind, Header, Stored, TRAILER_BYTES, put, u32_at, u64_at};
 use crate::lower::Lower;
 use crate::slots::State;
@@ -36,6 +37,8 @@ const HEAD: u32 = u32::MAX;
 const HEAD_FIXED: usize = 16;
 /// A slot's entry in a saved block table.
 const SLOT_BYTES: usize = 48;
+/// What lives in a block of large values: the same for a piece.
+const HELD_BYTES: usize = 32;
 /// A reading that went wrong is repeated so often.
 const READINGS: usize = 2;
 
@@ -259,6 +262,7 @@ impl<L: Lower> SnapshotReader<'_, L> {
             slot.purged.store(saved.purged, Relaxed);
             slot.written.fetch_or(saved.written, Relaxed);
         }
+        blocks.restore_held(&table.held);
         for (slot, seq) in self.blocks_by_slot() {
             blocks.slots[slot as usize].begin(State::Freeing, seq, None, 0);
             blocks.slots[slot as usize].written.store(true, Relaxed);
@@ -267,12 +271,27 @@ impl<L: Lower> SnapshotReader<'_, L> {
     }
 }
 
+fn encode_held((number, held): &(u32, Held)) -> [u8; HELD_BYTES] {
+    let mut bytes = [0; HELD_BYTES];
+    put(&mut bytes, 0, held.seq);
+    put(&mut bytes, 8, u64::from(held.offset) | u64::from(held.at) << 32);
+    put(&mut bytes, 16, u64::from(held.bytes) | u64::from(*number) << 32);
+    bytes
+}
+
+fn decode_held(bytes: &[u8]) -> (u32, Held) {
+    let [offset, at, length, number] = [8, 12, 16, 20].map(|from| u32_at(bytes, from));
+    (number, Held { seq: u64_at(bytes, 0), offset, at, bytes: length })
+}
+
 /// A block table that was saved: one entry a slot.
 pub struct SavedTable {
     /// The slots.
     pub slots: Vec<SavedSlot>,
     /// As many were ever written, says the manifest.
     pub(crate) written: u64,
+    /// What lives in blocks of large values.
+    held: Vec<(u32, Held)>,
     /// The oldest version of each block, once a survey has seen it.
     pub(crate) oldest: Vec<AtomicU64>,
 }
@@ -366,6 +385,10 @@ impl<L: Lower> Blocks<L> {
             let bytes: Vec<u8> = part.iter().flat_map(SavedSlot::encode).collect();
             writer.add(&bytes)?;
         }
+        for part in self.all_held().chunks(writer.part_bytes() / HELD_BYTES) {
+            let bytes: Vec<u8> = part.iter().flat_map(encode_held).collect();
+            writer.add(&bytes)?;
+        }
         Ok(())
     }
 
@@ -379,9 +402,13 @@ impl<L: Lower> Blocks<L> {
         parts: std::ops::Range<u32>,
     ) -> io::Result<SavedTable> {
         let none = || io::Error::new(io::ErrorKind::InvalidData, "it has no block table");
-        let (mut slots, mut bytes) = (Vec::with_capacity(self.slots.len()), Vec::new());
+        let (mut slots, mut held, mut bytes) = (Vec::with_capacity(self.slots.len()), Vec::new(), Vec::new());
         for part in parts {
             reader.read(part, &mut bytes)?;
+            if slots.len() == self.slots.len() {
+                held.extend(bytes.chunks_exact(HELD_BYTES).map(decode_held));
+                continue;
+            }
             for slot in bytes.chunks(SLOT_BYTES) {
                 slots.push(SavedSlot::decode(slot).ok_or_else(none)?);
             }
@@ -390,7 +417,7 @@ impl<L: Lower> Blocks<L> {
             return Err(none());
         }
         let oldest = slots.iter().map(|_| AtomicU64::new(0)).collect();
-        Ok(SavedTable { slots, written: stored_count(&self.lower, self.store_id)?, oldest })
+        Ok(SavedTable { slots, held, written: stored_count(&self.lower, self.store_id)?, oldest })
     }
 
     /// The snapshot whose head lies in a slot, if the manifest of this sequence number names it.

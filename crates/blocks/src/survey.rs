@@ -50,10 +50,6 @@ impl<L: Lower> Blocks<L> {
                     "block {number} is not what it was at the last stop"
                 )));
             }
-            let state = table.slots[number as usize].state;
-            if let (Reading::Extents { seq, moved: true }, State::Extents) = (&reading, state) {
-                self.moved.found(*seq, number);
-            }
             if let Reading::Whole { list, .. } = &reading {
                 let versions = || list.iter().map(|entry| entry.version);
                 newest.fetch_max(versions().max().unwrap_or(0), Relaxed);

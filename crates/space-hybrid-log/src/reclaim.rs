@@ -1,5 +1,5 @@
 //! Reclaiming space: empty blocks are freed, the live records of the emptiest are appended again (a simple form of
-//! HeterMM section 5.2).
+//! HeterMM section 5.2). What lives in the emptiest blocks of large values is put together (`gather.rs` of `terrace_blocks`).
 //!
 //! When a block may be freed: `freeing.rs` of `terrace_blocks`.
 
@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::sync::atomic::Ordering::*;
 
 use terrace_blocks::{
-    BLOCK_HEADER_BYTES, Block, ENTRY_BYTES, FooterEntry, Freeing, Listed, Lower, Place, RECLAIM_SLOTS, State,
+    BLOCK_HEADER_BYTES, Block, ENTRY_BYTES, FooterEntry, Freeing, Gathering, Listed, Lower, Place, RECLAIM_SLOTS, State,
     Words, u32_at, u64_at,
 };
 use terrace_engine::Progress;
@@ -32,6 +32,7 @@ pub(crate) struct Reclaiming<L> {
     /// The newest page that records were moved to.
     moved_seq: u64,
     victim: Option<Victim>,
+    gathering: Gathering,
     freeing: Freeing,
     /// Victims in a row that left writers without a block.
     futile: usize,
@@ -48,6 +49,7 @@ impl<L> Default for Reclaiming<L> {
             page: None,
             moved_seq: 0,
             victim: None,
+            gathering: Gathering::default(),
             freeing: Freeing::default(),
             futile: 0,
             elusive_bytes: 0,
@@ -102,6 +104,9 @@ impl<L: Lower> HybridLog<L> {
         if reclaiming.victim.is_none() && !self.choose(reclaiming, context) {
             return if freed == Progress::Worked { freed } else { self.out_of_victims(reclaiming, free) };
         }
+        if reclaiming.victim.is_none() {
+            return Progress::Worked;
+        }
         match self.move_live(reclaiming, index, context) {
             Progress::Blocked => freed,
             other => other,
@@ -114,6 +119,11 @@ impl<L: Lower> HybridLog<L> {
             reclaiming.page = None;
             self.flush_target.store(self.blocks.last_seq.load(SeqCst), SeqCst);
             return Progress::Blocked;
+        }
+        if !reclaiming.gathering.is_empty()
+            && self.blocks.seal_gathered(&mut reclaiming.gathering).is_ok_and(|sealed| sealed)
+        {
+            return Progress::Worked;
         }
         if free > self.blocks.reserve() + self.blocks.free.wanted.load(SeqCst) {
             return Progress::Idle;
@@ -138,6 +148,9 @@ impl<L: Lower> HybridLog<L> {
     /// Bytes of a block that other records could take if its own lay elsewhere.
     fn to_gain(&self, number: u32) -> u64 {
         let slot = &self.blocks.slots[number as usize];
+        if slot.state() == State::Extents {
+            return self.blocks.extent_gain(number);
+        }
         let live = slot.live_bytes.load(SeqCst).max(0) as u64;
         let used = u64::from(slot.used_bytes.load(Relaxed)).max(1);
         let entries = u64::from(slot.count.load(Relaxed)) * ENTRY_BYTES as u64 * live / used;
@@ -148,12 +161,16 @@ impl<L: Lower> HybridLog<L> {
         gain >= reclaiming.elusive_bytes + GAIN_BLOCKS * self.blocks.block_bytes as u64
     }
 
+    /// Blocks of records and of large values that are on the medium.
     fn sealed(&self) -> impl Iterator<Item = u32> {
-        (0..self.blocks.slots.len() as u32)
-            .filter(|&number| self.blocks.slots[number as usize].state() == State::Sealed)
+        let open = self.blocks.open_extents();
+        (0..self.blocks.slots.len() as u32).filter(move |&number| {
+            let state = self.blocks.slots[number as usize].state();
+            state == State::Sealed || (state == State::Extents && open != Some(number))
+        })
     }
 
-    /// Sealed blocks, but for those that could not be read.
+    /// Those, but for some that could not be read.
     fn movable<'a>(&'a self, reclaiming: &'a Reclaiming<L>) -> impl Iterator<Item = u32> + 'a {
         self.sealed().filter(|&number| {
             let seq = self.blocks.slots[number as usize].seq.load(Relaxed);
@@ -181,15 +198,28 @@ impl<L: Lower> HybridLog<L> {
         if any || !self.worth_it(reclaiming, gain) {
             return false;
         }
-        while let Some(slot) = self.movable(reclaiming).max_by_key(|&slot| self.to_gain(slot)) {
-            if let Some(block) = self.load_block(slot, context) {
+        loop {
+            let left = self.movable(reclaiming).filter(|&slot| !reclaiming.gathering.has(slot));
+            let Some(slot) = left.max_by_key(|&slot| self.to_gain(slot)) else { return false };
+            if self.blocks.slots[slot as usize].state() == State::Extents {
+                if self.to_gain(slot) == 0 {
+                    return false;
+                }
+                match self.blocks.gather(&mut reclaiming.gathering, slot) {
+                    Ok(all) => {
+                        reclaiming.futile += usize::from(all);
+                        return all;
+                    }
+                    // Nothing is lost: it may be readable later.
+                    Err(_) => {}
+                }
+            } else if let Some(block) = self.load_block(slot, context) {
                 reclaiming.victim = Some(Victim { slot, block, next: 0 });
                 return true;
             }
             // Others may do; with this one alone in view nothing would ever be freed.
             reclaiming.unreadable.insert(slot, self.blocks.slots[slot as usize].seq.load(Relaxed));
         }
-        false
     }
 
     /// Reads a whole block, from its frame or from the medium. Only background steps call it: frames don't change hands

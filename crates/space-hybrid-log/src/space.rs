@@ -356,6 +356,8 @@ impl<L: Lower> Space for HybridLog<L> {
             ("records_moved", d.moved.load(Relaxed)),
             ("tombstones_dropped", counts.tombstones_dropped.load(Relaxed)),
             ("extents_written", counts.extents_written.load(Relaxed)),
+            ("extents_moved", counts.extents_moved.load(Relaxed)),
+            ("gathered_bytes", counts.gathered_bytes.load(Relaxed)),
             ("blocks_purged", counts.purged.load(Relaxed)),
             ("records_damaged", counts.damaged.load(Relaxed)),
             ("headers_lost", counts.headers_lost.load(Relaxed)),

@@ -142,7 +142,7 @@ impl<L: Lower> SlabSpace<L> {
             match slot.state() {
                 State::Free | State::Freeing => room += usable,
                 State::Extents if slot.live_bytes.load(SeqCst) <= 0 => room += usable,
-                State::Sealed => gain += self.to_gain(number as u32),
+                State::Sealed | State::Extents => gain += self.to_gain(number as u32),
                 _ => {}
             }
         }

@@ -1,4 +1,5 @@
-//! Space on the lower tier: empty pages are freed, the live records of the emptiest others move to new ones.
+//! Space on the lower tier: empty pages are freed, the live records of the emptiest others move to new ones. So do the pieces of the
+//! emptiest blocks of large values (`gather.rs` of `terrace_blocks`).
 //!
 //! When a page may be freed: `freeing.rs` of `terrace_blocks`. Without a log, what replaced a record may lie in DRAM alone:
 //! then a page waits until the round in which it was found empty is retired.
@@ -6,7 +7,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::Ordering::*;
 
-use terrace_blocks::{Block, ENTRY_BYTES, FooterEntry, Freeing, Image, Listed, Lower, Place, State};
+use terrace_blocks::{Block, ENTRY_BYTES, FooterEntry, Freeing, Gathering, Image, Listed, Lower, Place, State};
 use terrace_engine::record::{Kind, NewRecord};
 use terrace_engine::space::Context;
 use terrace_engine::{Barrier, Progress};
@@ -30,6 +31,8 @@ pub(crate) struct Defrag {
     /// Pages that could not be read, with their sequence numbers.
     pub(crate) unreadable: HashMap<u32, u64>,
     pub stage: Stage,
+    /// What lives in sparse blocks of large values, on its way to be put together.
+    pub(crate) gathering: Gathering,
     pub freeing: Freeing,
     /// Empty pages that wait for a round, and which.
     waiting: VecDeque<(u32, u64)>,
@@ -45,6 +48,13 @@ pub(crate) struct Defrag {
 }
 
 impl Defrag {
+    /// So many blocks more hold nothing than took what lived in them.
+    fn gains(&mut self, blocks: i64) {
+        self.net += blocks;
+        if self.net > self.best {
+            (self.best, self.futile) = (self.net, 0);
+        }
+    }
     /// What many victims in a row did not gain is not counted against the next.
     pub fn begin_again(&mut self) {
         self.futile = 0;
@@ -112,6 +122,9 @@ impl<L: Lower> SlabSpace<L> {
             // Nothing more is worth moving, and what was emptied is free once this is written.
             return self.seal_moved(defrag, image, index, context);
         }
+        if !defrag.gathering.is_empty() && self.put_together(defrag) {
+            return Progress::Worked;
+        }
         if !defrag.freeing.is_empty() || !defrag.waiting.is_empty() {
             return Progress::Blocked;
         }
@@ -151,17 +164,27 @@ impl<L: Lower> SlabSpace<L> {
             let slots = &self.blocks.slots;
             let emptied = defrag.emptied.drain();
             let freed = emptied.filter(|(number, _)| slots[*number as usize].live_bytes.load(Relaxed) <= 0);
-            defrag.net += freed.count() as i64 - 1;
-            if defrag.net > defrag.best {
-                (defrag.best, defrag.futile) = (defrag.net, 0);
-            }
+            let gained = freed.count() as i64 - 1;
+            defrag.gains(gained);
         }
         progress
     }
 
-    /// Bytes of a page that other records could take if its own lay elsewhere.
+    /// Writes what was gathered of large values; `false` if it can't be now.
+    fn put_together(&self, defrag: &mut Defrag) -> bool {
+        let sealed = self.blocks.seal_gathered(&mut defrag.gathering);
+        let gained = defrag.gathering.take_gained();
+        defrag.gains(gained);
+        // A device that failed has said so.
+        sealed.unwrap_or(false)
+    }
+
+    /// Bytes of a block that others could take if what lives in it lay elsewhere.
     pub(crate) fn to_gain(&self, number: u32) -> u64 {
         let slot = &self.blocks.slots[number as usize];
+        if slot.state() == State::Extents {
+            return self.blocks.extent_gain(number);
+        }
         let live = slot.live_bytes.load(SeqCst).max(0) as u64;
         let used = u64::from(slot.used_bytes.load(Relaxed)).max(1);
         let entries = u64::from(slot.count.load(Relaxed)) * ENTRY_BYTES as u64 * live / used;
@@ -202,10 +225,12 @@ impl<L: Lower> SlabSpace<L> {
         let is = |set: &HashMap<u32, u64>, number| {
             set.get(&number).copied() == Some(self.blocks.slots[number as usize].seq.load(Relaxed))
         };
+        let open = self.blocks.open_extents();
         let readable = |number: &u32| {
             let slot = &self.blocks.slots[*number as usize];
-            slot.state() == State::Sealed
+            matches!(slot.state(), State::Sealed | State::Extents)
                 && slot.live_bytes.load(Relaxed) > 0
+                && open != Some(*number)
                 && !is(&defrag.unreadable, *number)
         };
         let all = || (0..self.blocks.slots.len() as u32).filter(readable);
@@ -219,13 +244,35 @@ impl<L: Lower> SlabSpace<L> {
         if !self.is_worth_moving(gain) {
             return false;
         }
-        let left = all().filter(|&number| !is(&defrag.emptied, number));
+        let left = all().filter(|&number| !is(&defrag.emptied, number) && !defrag.gathering.has(number));
         let Some(number) = left.max_by_key(|&number| self.to_gain(number)) else { return false };
         if self.to_gain(number) == 0 {
             return false;
         }
+        if self.blocks.slots[number as usize].state() == State::Extents {
+            return self.gather(defrag, number);
+        }
         self.begin_emptying(defrag, number);
         true
+    }
+
+    /// Stages what lives in a block of large values; `false` if nothing can be done for it now.
+    pub(crate) fn gather(&self, defrag: &mut Defrag, number: u32) -> bool {
+        let seq = self.blocks.slots[number as usize].seq.load(Relaxed);
+        let gathered = self.blocks.gather(&mut defrag.gathering, number);
+        let gained = defrag.gathering.take_gained();
+        defrag.gains(gained);
+        match gathered {
+            Ok(all) => {
+                defrag.futile += usize::from(all);
+                all
+            }
+            Err(error) => {
+                tracing::warn!("the large values in block {number} can't be moved: {error}");
+                defrag.unreadable.insert(number, seq);
+                !self.blocks.failure.has_failed()
+            }
+        }
     }
 
     /// The next victim is this one, if it can be read.

@@ -2,11 +2,11 @@
 //!
 //! ```text
 //! grow     medium longer, synced --> size stored --> its blocks are free
-//! shrink   no block behind the end is taken --> pages and blocks of large values there move
+//! shrink   no block behind the end is taken --> what lives in pages and blocks of large values there moves
 //!             --> what went meanwhile is gone for good --> size stored --> medium cut
 //! ```
 //!
-//! In which order this is safe: `size.rs` and `moved.rs` of `terrace_blocks`. Pages are emptied as by defragmentation, and freed by
+//! In which order this is safe: `size.rs` and `gather.rs` of `terrace_blocks`. Pages are emptied as by defragmentation, and freed by
 //! its rules: so nothing is cut off before what replaced it is durable and trusted.
 
 use std::sync::atomic::Ordering::*;
@@ -136,7 +136,7 @@ impl<L: Lower> SlabSpace<L> {
         self.middle.as_ref().map_or(0, Middle::bytes_to_move)
     }
 
-    /// Moves a block of large values from behind the end, or begins with a page; ends the tier there once nothing is left. `false`
+    /// Gathers a block of large values from behind the end, or begins with a page; ends the tier there once nothing is left. `false`
     /// if nothing could be done now.
     pub(crate) fn shrink_step(&self, defrag: &mut Defrag, context: &dyn Context) -> bool {
         if self.blocks.failure.has_failed() {
@@ -166,14 +166,11 @@ impl<L: Lower> SlabSpace<L> {
             let live = slot.live_bytes.load(SeqCst) > 0;
             let passed_by = |map: &std::collections::HashMap<u32, u64>| map.get(&number) == Some(&seq);
             match slot.state() {
-                State::Extents if live && !passed_by(&defrag.unreadable) => {
-                    match self.blocks.move_extents(number, &mut defrag.freeing, context) {
-                        Ok(true) => return true,
-                        Ok(false) => {}
-                        Err(error) => {
-                            tracing::warn!("block {number} can't be moved: {error}");
-                            defrag.unreadable.insert(number, seq);
-                        }
+                State::Extents
+                    if live && !passed_by(&defrag.unreadable) && !defrag.gathering.has(number) =>
+                {
+                    if self.gather(defrag, number) {
+                        return true;
                     }
                 }
                 State::Sealed

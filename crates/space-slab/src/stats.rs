@@ -148,6 +148,7 @@ impl<L: Lower> SlabSpace<L> {
             ("tombstones_dropped", counts.tombstones_dropped.load(Relaxed)),
             ("extents_written", counts.extents_written.load(Relaxed)),
             ("extents_moved", counts.extents_moved.load(Relaxed)),
+            ("gathered_bytes", counts.gathered_bytes.load(Relaxed)),
             ("records_warmed", d.warmed.load(Relaxed)),
             ("snapshots_saved", d.snapshots_saved.load(Relaxed)),
             ("snapshots_not_saved", d.snapshots_not_saved.load(Relaxed)),

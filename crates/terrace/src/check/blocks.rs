@@ -17,7 +17,7 @@ pub(super) struct Blocks {
     /// The sequence numbers of extent blocks, by slot.
     pub extents: Vec<Option<u64>>,
     /// Where blocks of large values are that were written elsewhere, by their sequence numbers.
-    pub moved: HashMap<u64, u32>,
+    pub gathered: HashMap<(u64, u32), Gathered>,
     /// Blocks with which recovery refuses to open the store.
     pub refused: Vec<u32>,
     /// Blocks that read as zeros though they were written: opening refuses them unless a large value is found in them.
@@ -25,6 +25,16 @@ pub(super) struct Blocks {
     written: u64,
     by_seq: HashMap<u64, u32>,
     damaged: Vec<(u32, FooterEntry)>,
+}
+
+/// Where a piece was gathered to.
+#[derive(Clone, Copy)]
+pub(super) struct Gathered {
+    /// The seq of the block that did.
+    by: u64,
+    pub slot: u32,
+    /// Where it starts there.
+    pub at: u32,
 }
 
 /// What a block of records turned out to be.
@@ -41,7 +51,7 @@ impl Blocks {
         let extents = vec![None; blocks as usize];
         Self {
             extents,
-            moved: HashMap::new(),
+            gathered: HashMap::new(),
             refused: Vec::new(),
             vanished: Vec::new(),
             written,
@@ -93,9 +103,9 @@ impl Blocks {
                 report.counts.blocks_free += 1;
                 return;
             }
-            Stored::Valid(header) if matches!(header.kind, BlockKind::Extents | BlockKind::Moved) => {
-                if header.kind == BlockKind::Moved {
-                    self.moved.insert(header.seq, slot);
+            Stored::Valid(header) if matches!(header.kind, BlockKind::Extents | BlockKind::Gathered) => {
+                if header.kind == BlockKind::Gathered {
+                    self.gathered(parts, slot, header.seq, report);
                 }
                 report.counts.blocks_extents += 1;
                 self.extents[slot as usize] = Some(header.seq);
@@ -134,6 +144,25 @@ impl Blocks {
                 ));
                 self.refused.push(slot);
             }
+        }
+    }
+
+    /// Where a block says that it has pieces of other blocks. A crash may leave more than one with a piece: the newest counts.
+    fn gathered<L: Lower, F>(&mut self, parts: &Parts<L, F>, slot: u32, seq: u64, report: &mut Report) {
+        match parts.inspector.gathered(slot, seq) {
+            Ok(Some(table)) => {
+                for piece in table {
+                    let found = Gathered { by: seq, slot, at: piece.at };
+                    let known = self.gathered.entry((piece.seq, piece.offset)).or_insert(found);
+                    if known.by < seq {
+                        *known = found;
+                    }
+                }
+            }
+            Ok(None) => report.problems.push(format!(
+                "block {slot}: the table of the large values that were gathered there is damaged; their keys answer errors until SET or DEL"
+            )),
+            Err(error) => report.problems.push(format!("block {slot} can't be read: {error}")),
         }
     }
 

@@ -71,14 +71,11 @@ fn verify_one<L: Lower, F>(
     }
     bytes.clear();
     for piece in &mut extent.pieces {
-        let is_here = |slot: u32| blocks.extents.get(slot as usize).copied().flatten() == Some(piece.seq);
-        // A tier that shrank has moved its block, and opening looks for it by its number.
-        if let Some(&slot) = blocks.moved.get(&piece.seq).filter(|_| !is_here(piece.slot)) {
-            piece.slot = slot;
-        }
         let held = blocks.extents.get(piece.slot as usize).copied().flatten();
+        if let Some(there) = blocks.gathered.get(&(piece.seq, piece.offset)) {
+            (piece.slot, piece.offset) = (there.slot, there.at);
         // Without a header, the checksum decides: opening takes the description's word for it.
-        if held.is_some_and(|held| held != piece.seq) {
+        } else if held.is_some_and(|held| held != piece.seq) {
             return Err(format!(
                 "a piece should be in block {} of sequence number {}, which is not there",
                 piece.slot, piece.seq
