@@ -32,6 +32,10 @@ impl Freeing {
     pub fn is_empty(&self) -> bool {
         self.waiting.is_empty()
     }
+    /// The newest block that any of them waits for.
+    pub fn newest_awaited(&self) -> u64 {
+        self.waiting.iter().map(|waiting| waiting.seq).max().unwrap_or(0)
+    }
 }
 
 /// A block on its way.

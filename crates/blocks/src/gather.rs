@@ -12,7 +12,7 @@
 //! ```text
 //! 0        64                             first piece                                                  size
 //! +--------+------------------------------+---------------------------------------------------------------+
-//! | header | table                        | pieces, each at a multiple of the unit                        |
+//! | header | table                        | pieces, each at a multiple of 512 (64 on byte-addressable media)|
 //! +--------+------------------------------+---------------------------------------------------------------+
 //! table    0 entries:u64  8 crc of store id, seq and the entries:u64  16.. entries of 24 bytes
 //! entry    0 seq of the block that the piece was written to  8 where it started there:u32, where it starts here:u32
@@ -37,6 +37,9 @@ use crate::slots::State;
 
 const TABLE_HEAD_BYTES: usize = 16;
 const ENTRY_BYTES: usize = 24;
+/// Gathered pieces start at multiples of this: all of the block is written at once, so that none needs units of its own. What is gained
+/// is much for values of a few units.
+const GRAIN: usize = 512;
 /// A block has room in its table for a piece of so many of its bytes, and for a few at least.
 const BYTES_A_PIECE: usize = 8 << 10;
 const PIECES_MIN: usize = 4;
@@ -92,7 +95,7 @@ impl<L: Lower> Blocks<L> {
             return 0;
         }
         let room = (self.block_bytes - self.first_piece() as usize) as u64;
-        let largest = u64::from(slot.largest.load(Relaxed)).next_multiple_of(L::UNIT as u64);
+        let largest = u64::from(slot.largest.load(Relaxed)) + GRAIN as u64;
         let filled = room.saturating_sub(largest);
         if filled == 0 {
             return 0;
@@ -138,7 +141,7 @@ impl<L: Lower> Blocks<L> {
     /// Copies a piece to what is staged, if it fits.
     fn stage_piece(&self, gathering: &mut Gathering, from: u32, held: Held) -> io::Result<bool> {
         let at = gathering.used.max(self.first_piece() as usize);
-        let end = at + (held.bytes as usize).next_multiple_of(L::UNIT);
+        let end = at + (held.bytes as usize).next_multiple_of(L::UNIT.min(GRAIN));
         if end > self.block_bytes || gathering.copied.len() >= pieces_max(self.block_bytes) {
             return Ok(false);
         }
@@ -170,13 +173,14 @@ impl<L: Lower> Blocks<L> {
         let target = &self.slots[to as usize];
         let seq = self.last_seq.fetch_add(1, SeqCst) + 1;
         target.begin_open(seq);
-        let Gathering { mut image, used, copied, .. } = std::mem::take(gathering);
+        let Gathering { mut image, used, copied, gained } = std::mem::take(gathering);
         let header = Header { store_id: self.store_id, seq, slot: to, kind: BlockKind::Gathered }.encode();
         image[..BLOCK_HEADER_BYTES].copy_from_slice(&header);
         image[..8].fill(0);
         encode_table(self.store_id, seq, copied.iter().map(|(_, held)| held), &mut image[BLOCK_HEADER_BYTES..]);
         let start = self.block_offset(to);
-        let whole = self.lower.write(start, &image[..used]).and_then(|()| self.lower.sync());
+        let end = used.next_multiple_of(L::UNIT).min(self.block_bytes);
+        let whole = self.lower.write(start, &image[..end]).and_then(|()| self.lower.sync());
         image[..8].copy_from_slice(&header[..8]);
         let unit = &image[..BLOCK_HEADER_BYTES.next_multiple_of(L::UNIT)];
         let begun = whole.and_then(|()| self.lower.write(start, unit));
@@ -194,9 +198,9 @@ impl<L: Lower> Blocks<L> {
         let after = victims.iter().filter(|&&from| self.holds_something(from)).count();
         // It counted one byte, so that nobody found it empty.
         target.live_bytes.fetch_sub(1, SeqCst);
-        gathering.gained += before as i64 - after as i64 - 1;
+        gathering.gained = gained + before as i64 - after as i64 - 1;
         self.counts.extents_moved.fetch_add((before - after) as u64, Relaxed);
-        self.counts.gathered_bytes.fetch_add(used as u64, Relaxed);
+        self.counts.gathered_bytes.fetch_add(end as u64, Relaxed);
         Ok(true)
     }
 

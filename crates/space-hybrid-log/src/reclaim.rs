@@ -116,8 +116,14 @@ impl<L: Lower> HybridLog<L> {
     /// Nothing is worth moving: push along what is under way, or say that the space is full.
     fn out_of_victims(&self, reclaiming: &mut Reclaiming<L>, free: usize) -> Progress {
         if !reclaiming.freeing.is_empty() {
-            reclaiming.page = None;
-            self.flush_target.store(self.blocks.last_seq.load(SeqCst), SeqCst);
+            // No page is flushed for those that wait for the log or for sessions: it would be flushed nearly empty.
+            let awaited = reclaiming.freeing.newest_awaited();
+            if awaited > terrace_engine::space::Space::persisted_seq(self) {
+                if reclaiming.page.as_ref().is_some_and(|page| page.seq <= awaited) {
+                    reclaiming.page = None;
+                }
+                self.flush_target.fetch_max(awaited, SeqCst);
+            }
             return Progress::Blocked;
         }
         if !reclaiming.gathering.is_empty()
