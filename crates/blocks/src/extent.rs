@@ -131,8 +131,9 @@ impl<L: Lower> Blocks<L> {
             };
             let bytes = (total - done).min((block - used) as usize) as u32;
             let piece = Piece { seq: self.slots[slot as usize].seq.load(Relaxed), slot, offset: used, bytes };
-            self.hold_piece(&piece);
+            // In this order: whoever finds the piece, and nobody who writes, finds it written.
             self.slots[slot as usize].count.fetch_add(1, SeqCst);
+            self.hold_piece(&piece);
             let used = (used + bytes).next_multiple_of(L::UNIT as u32);
             self.slots[slot as usize].used_bytes.store(used, Relaxed);
             *open = Some((slot, used));

@@ -26,6 +26,7 @@
 //!   its victim, in the gathered block, or in both; recovery takes the newest gathered one that has it (`held.rs`).
 //! * What is staged is nowhere else: it can be given up at any time, and victims may go meanwhile.
 
+use std::collections::HashMap;
 use std::io;
 use std::sync::atomic::Ordering::*;
 
@@ -76,7 +77,7 @@ impl Gathering {
         self.copied.iter().any(|(from, _)| *from == number)
     }
     /// Gives up what is staged: nothing has changed.
-    pub fn give_up(&mut self) {
+    fn give_up(&mut self) {
         *self = Self { gained: self.gained, ..Self::default() };
     }
     /// Blocks that hold nothing any more, less those that their pieces went to, since this was called last.
@@ -100,7 +101,13 @@ impl<L: Lower> Blocks<L> {
         if filled == 0 {
             return 0;
         }
-        (self.block_bytes as u64).saturating_sub((live * room).div_ceil(filled))
+        let block = self.block_bytes as u64;
+        block.saturating_sub((live * block).div_ceil(filled))
+    }
+
+    /// What gathering is sure to gain from blocks of which each gains so much: the last one that it fills may hold little.
+    pub fn gathering_gain(&self, each: impl Iterator<Item = u64>) -> u64 {
+        each.sum::<u64>().saturating_sub(self.block_bytes as u64)
     }
 
     /// The block of large values that is being filled.
@@ -114,10 +121,11 @@ impl<L: Lower> Blocks<L> {
     /// # Errors
     /// The device's: nothing is lost. A write or sync that fails makes the tier count as failed.
     pub fn gather(&self, gathering: &mut Gathering, number: u32) -> io::Result<bool> {
+        let mut left = self.held_in(number);
+        // Not before: what is found must have been written.
         if self.slots[number as usize].count.load(SeqCst) > 0 {
             return Ok(false);
         }
-        let mut left = self.held_in(number);
         // A block that gathers takes pieces of several; what it took of this one earlier it needs not take again.
         left.retain(|held| !gathering.copied.iter().any(|(_, copied)| is_same(copied, held)));
         left.sort_unstable_by_key(|held| std::cmp::Reverse(held.bytes));
@@ -154,6 +162,25 @@ impl<L: Lower> Blocks<L> {
         gathering.used = end;
         gathering.copied.push((from, Held { at: at as u32, ..held }));
         Ok(true)
+    }
+
+    /// The same for what does not fill a block, if that frees more than it takes; else it is given up, and this returns `false`.
+    ///
+    /// # Errors
+    /// See there.
+    pub fn seal_rest(&self, gathering: &mut Gathering) -> io::Result<bool> {
+        let mut victims: HashMap<u32, i64> = HashMap::new();
+        for (from, held) in &gathering.copied {
+            *victims.entry(*from).or_default() += i64::from(held.bytes);
+        }
+        let is_all = |(from, bytes): &(&u32, &i64)| {
+            self.slots[**from as usize].live_bytes.load(SeqCst) <= **bytes
+        };
+        if victims.iter().filter(is_all).count() < 2 {
+            gathering.give_up();
+            return Ok(false);
+        }
+        self.seal_gathered(gathering)
     }
 
     /// Writes what is staged, and lets its pieces lie there. `false` if there is no slot for it now.

@@ -216,17 +216,14 @@ impl<L: Lower> Blocks<L> {
         let mut lists = self.lists();
         let mut held = Held { seq: piece.seq, offset: piece.offset, at: piece.offset, bytes: piece.bytes };
         // Who gathered it may not have got so far as to clear where it lay before.
-        let number = match lists.gathered(piece.seq, piece.offset) {
-            Some(there) if self.slots[there.slot as usize].state() == State::Extents => {
-                held.at = there.at;
-                there.slot
-            }
-            _ => piece.slot,
-        };
-        let is_home = number == piece.slot && held.at == held.offset;
+        let gathered = lists.gathered(piece.seq, piece.offset);
+        let gathered = gathered.filter(|there| self.slots[there.slot as usize].state() == State::Extents);
+        let number = gathered.map_or(piece.slot, |there| there.slot);
         let Some(slot) = self.slots.get(number as usize) else { return false };
-        if is_home && !(self.has_seq(number, piece.seq) && slot.state() == State::Extents) {
-            return false;
+        match gathered {
+            Some(there) => held.at = there.at,
+            None if !self.has_seq(number, piece.seq) || slot.state() != State::Extents => return false,
+            None => {}
         }
         lists.add(number, slot, held);
         true

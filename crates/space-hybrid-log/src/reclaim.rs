@@ -127,7 +127,7 @@ impl<L: Lower> HybridLog<L> {
             return Progress::Blocked;
         }
         if !reclaiming.gathering.is_empty()
-            && self.blocks.seal_gathered(&mut reclaiming.gathering).is_ok_and(|sealed| sealed)
+            && self.blocks.seal_rest(&mut reclaiming.gathering).is_ok_and(|sealed| sealed)
         {
             return Progress::Worked;
         }
@@ -137,7 +137,7 @@ impl<L: Lower> HybridLog<L> {
         // Garbage in pages that are still in DRAM can be reclaimed once they are blocks.
         let unsealed: Vec<u32> = self.pool.lock().unsealed.iter().copied().collect();
         let in_dram: u64 = unsealed.iter().map(|&slot| self.to_gain(slot)).sum();
-        let on_medium: u64 = self.movable(reclaiming).map(|slot| self.to_gain(slot)).sum();
+        let on_medium = self.gain_of(reclaiming);
         if !unsealed.is_empty() && self.worth_it(reclaiming, in_dram + on_medium) {
             reclaiming.page = None;
             self.flush_target.store(self.blocks.last_seq.load(SeqCst), SeqCst);
@@ -184,6 +184,17 @@ impl<L: Lower> HybridLog<L> {
         })
     }
 
+    /// Bytes to gain of all blocks that are on the medium.
+    fn gain_of(&self, reclaiming: &Reclaiming<L>) -> u64 {
+        let mut pages = 0;
+        let extents = self.movable(reclaiming).filter_map(|number| {
+            let (gain, state) = (self.to_gain(number), self.blocks.slots[number as usize].state());
+            pages += if state == State::Extents { 0 } else { gain };
+            (state == State::Extents).then_some(gain)
+        });
+        self.blocks.gathering_gain(extents) + pages
+    }
+
     /// Picks blocks that can go: empty ones are put on their way at once, the emptiest other becomes the victim.
     fn choose(&self, reclaiming: &mut Reclaiming<L>, context: &dyn Context) -> bool {
         let mut any = false;
@@ -196,7 +207,7 @@ impl<L: Lower> HybridLog<L> {
         // The page being filled has room for others: without it, a page that holds the records of one victim would be given
         // up, and be the next victim.
         let filling = reclaiming.page.as_ref().map_or(0, |page| self.to_gain(page.slot));
-        let gain = self.movable(reclaiming).map(|slot| self.to_gain(slot)).sum::<u64>() + filling;
+        let gain = self.gain_of(reclaiming) + filling;
         if reclaiming.futile > self.blocks.slots.len() {
             (reclaiming.futile, reclaiming.elusive_bytes) = (0, gain);
         }

@@ -137,15 +137,16 @@ impl<L: Lower> SlabSpace<L> {
         if credit > wanted {
             return Verdict { credit, full: false, stuck: false };
         }
-        let (mut room, mut gain) = (0, 0);
+        let (mut room, mut sparse) = (0, Vec::new());
         for (number, slot) in self.blocks.slots.iter().take(self.blocks.obtainable()).enumerate() {
             match slot.state() {
                 State::Free | State::Freeing => room += usable,
                 State::Extents if slot.live_bytes.load(SeqCst) <= 0 => room += usable,
-                State::Sealed | State::Extents => gain += self.to_gain(number as u32),
+                State::Sealed | State::Extents => sparse.push(number as u32),
                 _ => {}
             }
         }
+        let gain = self.gain_of(sparse.into_iter());
         // Part of what is dirty may go to a page that holds little else, and moving leaves gaps behind.
         let kept = Self::KEEP as u64 * usable + (Self::LEFT_BEHIND + 1) * self.blocks.block_bytes as u64;
         let room = counted((room + self.within_reach(gain)).saturating_sub(kept));

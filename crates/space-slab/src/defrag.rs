@@ -172,7 +172,12 @@ impl<L: Lower> SlabSpace<L> {
 
     /// Writes what was gathered of large values; `false` if it can't be now.
     fn put_together(&self, defrag: &mut Defrag) -> bool {
-        let sealed = self.blocks.seal_gathered(&mut defrag.gathering);
+        // From behind the end of a tier that shrinks they must go, whatever that gains.
+        let sealed = if self.is_shrinking() {
+            self.blocks.seal_gathered(&mut defrag.gathering)
+        } else {
+            self.blocks.seal_rest(&mut defrag.gathering)
+        };
         let gained = defrag.gathering.take_gained();
         defrag.gains(gained);
         // A device that failed has said so.
@@ -189,6 +194,17 @@ impl<L: Lower> SlabSpace<L> {
         let used = u64::from(slot.used_bytes.load(Relaxed)).max(1);
         let entries = u64::from(slot.count.load(Relaxed)) * ENTRY_BYTES as u64 * live / used;
         (self.blocks.block_bytes as u64 * USABLE_PERCENT / 100).saturating_sub(live + entries)
+    }
+
+    /// Bytes to gain of blocks of either kind.
+    pub(crate) fn gain_of(&self, blocks: impl Iterator<Item = u32>) -> u64 {
+        let mut pages = 0;
+        let extents = blocks.filter_map(|number| {
+            let (gain, state) = (self.to_gain(number), self.blocks.slots[number as usize].state());
+            pages += if state == State::Extents { 0 } else { gain };
+            (state == State::Extents).then_some(gain)
+        });
+        self.blocks.gathering_gain(extents) + pages
     }
 
     /// Puts blocks and pages that hold nothing on their way to be free.
@@ -235,7 +251,7 @@ impl<L: Lower> SlabSpace<L> {
         };
         let all = || (0..self.blocks.slots.len() as u32).filter(readable);
         // Those whose records are staged are part of it: with them alone nothing would be gained.
-        let gain: u64 = all().map(|number| self.to_gain(number)).sum();
+        let gain = self.gain_of(all());
         if defrag.futile > self.blocks.slots.len() {
             defrag.futile = 0;
             self.elusive_bytes.store(gain, Relaxed);
