@@ -172,7 +172,11 @@ fn machine_options<E: Engine>(options: &Options, superblock: &Superblock) -> Mac
         evict: options.when_full == WhenFull::Evict,
         sessions: SESSIONS,
         hasher: KeyHasher::new(superblock.hash_seed),
-        clock: Arc::new(StoreClock::new(options.dir.as_deref(), store_id(superblock))),
+        // What ends with the process leaves nothing in the directory that a later store could be taken for.
+        clock: Arc::new(StoreClock::new(
+            options.dir.as_deref().filter(|_| !options.ends_with_process()),
+            store_id(superblock),
+        )),
         threads: options.recovery_threads.max(1),
     }
 }
@@ -186,8 +190,10 @@ fn lock(dir: &Path) -> Result<DirLock, StoreError> {
 /// Makes a directory where there is none.
 fn make_dir(dir: &Path) -> Result<(), StoreError> {
     if dir.exists() && !dir.is_dir() {
+        let part = crate::stored::is_no_memory(dir).ok().flatten();
+        let is = part.map_or_else(|| "a file".to_owned(), |part| format!("a file ({part})"));
         return Err(StoreError::Options(format!(
-            "{} is a file, and not a directory for a store",
+            "{} is {is}, and not a directory for a store",
             dir.display()
         )));
     }

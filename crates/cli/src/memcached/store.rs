@@ -25,8 +25,18 @@ const RUNNING: &str = "memcached-running";
 const RUNNING_TEXT: &str =
     "A cache of terrace's memcached command runs here, or has crashed: then its next start begins empty.\n";
 /// What a store leaves in the directory of a cache; nothing else is removed from one.
-const STORE_FILES: [&str; 8] =
-    ["superblock", "superblock.new", "formatted", "formatted.new", "log", "data", "pmem", "pmem-place"];
+const STORE_FILES: [&str; 10] = [
+    "superblock",
+    "superblock.new",
+    "formatted",
+    "formatted.new",
+    "clock",
+    "clock.new",
+    "log",
+    "data",
+    "pmem",
+    "pmem-place",
+];
 
 /// With `-e`, DRAM in front of the file is this part of it.
 const DRAM_PART: u64 = 8;

@@ -24,10 +24,13 @@ use crate::media_source::{FoundRegion, MediaSource};
 use crate::open::{Opened, Pmem};
 use crate::options::{Options, Tier};
 use crate::size::{Place, human_bytes};
+use crate::stored::{is_no_memory, is_part_name, refuse_notes};
 
 /// The log's share of a byte-addressable tier: long enough that the pages in DRAM rarely have to be flushed for its sake.
 const LOG_SHARE: u64 = 4;
 const LOG_BYTES_MAX: u64 = 1 << 30;
+/// So much is looked at, or overwritten, at once.
+const CHUNK: usize = 1 << 20;
 /// What is stored at once and can't be torn, in bytes.
 const WORD: usize = 8;
 /// The file in a directory that `--pmem SIZE@DIR` names.
@@ -118,6 +121,10 @@ pub(super) fn file_at(path: &Path) -> PathBuf {
 }
 
 /// Maps the memory at a path, making it if there is none, and locks its directory, which may be `held` already.
+///
+/// # Errors
+/// [`StoreError::Options`] if the path names something else, or can't be memory; [`StoreError::Corrupt`] if it is missing where
+/// the store was used.
 pub(super) fn find<S: MediaSource>(
     source: &S,
     options: &Options,
@@ -127,6 +134,7 @@ pub(super) fn find<S: MediaSource>(
     held: Option<&Path>,
 ) -> Result<(Option<DirLock>, FoundRegion<S::Region>), StoreError> {
     let device = path.metadata().is_ok_and(|m| m.file_type().is_char_device());
+    refuse_other_file(options, path)?;
     let guard = if device {
         // Its directory is not ours to lock.
         Some(DirLock::device(path).map_err(|error| StoreError::Options(error.to_string()))?)
@@ -147,9 +155,62 @@ pub(super) fn find<S: MediaSource>(
     } else if file.exists() {
         source.open_region(&file, &map).map_err(refused)?
     } else {
+        // Before anything is made that would be found at the next start.
+        refuse_notes(options.dir.as_deref(), &file)?;
         source.create_region(&file, tier.bytes, &map).map_err(refused)?
     };
     Ok((guard, found))
+}
+
+/// Refuses a path that names another part of this store, or a file that holds something else.
+fn refuse_other_file(options: &Options, path: &Path) -> Result<(), StoreError> {
+    let refuse = |what: &str| {
+        StoreError::Options(format!(
+            "--pmem SIZE@{}: that is {what}; give --pmem a file of its own, or a directory to make one in",
+            path.display()
+        ))
+    };
+    let ssd = options.ssd.as_ref().and_then(|tier| match &tier.place {
+        Some(Place::Path(path)) => Some(path.as_path()),
+        Some(Place::Node(_)) => None,
+        None => options.dir.as_deref(),
+    });
+    let beside = path.parent().and_then(|dir| dir.canonicalize().ok());
+    if beside.is_some() && ssd.and_then(|dir| dir.canonicalize().ok()) == beside && is_part_name(path) {
+        return Err(refuse("the name of a part of the store on --ssd"));
+    }
+    if path.is_file()
+        && let Some(what) =
+            is_no_memory(path).map_err(StoreError::io(format!("reading {}", path.display())))?
+    {
+        return Err(refuse(&what));
+    }
+    Ok(())
+}
+
+/// Where a region first holds something behind its first page.
+pub(super) fn first_used<R: ByteRegion>(region: &R) -> Option<u64> {
+    let (zeros, mut bytes) = (vec![0; CHUNK], vec![0; CHUNK]);
+    let mut at = SUPERBLOCK_BYTES as u64;
+    while at < region.len() {
+        let bytes = &mut bytes[..CHUNK.min((region.len() - at) as usize)];
+        region.read(at, bytes);
+        if *bytes != zeros[..bytes.len()] {
+            return bytes.iter().position(|byte| *byte != 0).map(|found| at + found as u64);
+        }
+        at += bytes.len() as u64;
+    }
+    None
+}
+
+/// Refuses to make a store where the first page alone is blank: that is what is left of one that lost its superblock.
+pub(super) fn refuse_data<R: ByteRegion>(region: &R, what: &str) -> Result<(), StoreError> {
+    let Some(at) = first_used(region) else { return Ok(()) };
+    Err(StoreError::Corrupt(format!(
+        "{what}: the first page, where a store has its superblock, is blank, and data begin at byte {at}: nothing was changed. If \
+         a store was here, put the first {SUPERBLOCK_BYTES} bytes back from a copy of it (`terrace check` then says whether it is \
+         whole; --repair can't make them anew); to make a new store, move the file away, or overwrite the device with zeros"
+    )))
 }
 
 /// Refuses what the medium can't keep.
@@ -212,7 +273,15 @@ pub(crate) fn finish<E: Engine, R: ByteRegion, S: MediaSource>(
     let FoundRegion { region, description: what, .. } = found;
     let place = PathBuf::from(&what);
     let bytes = first_page(&*region, &what)?;
-    let fresh = bytes.iter().all(|b| *b == 0) || bytes.starts_with(&MAKING);
+    let blank = bytes.iter().all(|b| *b == 0);
+    let fresh = blank || bytes.starts_with(&MAKING);
+    if blank {
+        refuse_data(&*region, &what)?;
+        // Memory without a place keeps nothing that could be missed.
+        if guard.is_some() {
+            refuse_notes(options.dir.as_deref(), &place)?;
+        }
+    }
     let (superblock, stored) = if fresh {
         let log_bytes = log_share(region.len());
         let sizes = engine.choose(options, region.len(), sizes::whole_log_blocks(log_bytes))?;
@@ -309,7 +378,6 @@ pub(super) fn write_superblock<R: ByteRegion>(region: &R, bytes: &[u8; SUPERBLOC
 
 /// A device, or a file that died while its store was made, may hold anything behind its first page.
 fn wipe<R: ByteRegion>(region: &R) {
-    const CHUNK: usize = 1 << 20;
     let (zeros, mut bytes) = (vec![0; CHUNK], vec![0; CHUNK]);
     let mut at = SUPERBLOCK_BYTES as u64;
     while at < region.len() {

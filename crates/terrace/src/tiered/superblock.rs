@@ -38,7 +38,10 @@ pub(crate) fn check_superblock<E: Engine>(
         SuperblockError::OtherEngine { .. } | SuperblockError::TooShort { .. } => {
             StoreError::Options(format!("{}: {error}", place.display()))
         }
-        other => StoreError::Corrupt(format!("{}: {other}", place.display())),
+        other => StoreError::Corrupt(format!(
+            "{}: {other}; nothing was changed: if a store was here, put this page back from a copy of it",
+            place.display()
+        )),
     };
     let superblock = Superblock::decode(bytes).map_err(wrong)?;
     superblock.check(E::NAME, media_bytes).map_err(wrong)?;
