@@ -254,6 +254,9 @@ fn log_error(error: LogError) -> StoreError {
         LogError::Corrupt { .. } => StoreError::Corrupt(format!(
             "{error}; run `terrace check --repair DIR` to cut the log there and lose what follows"
         )),
+        LogError::Mismatch(_) => StoreError::Options(format!(
+            "opening the log: {error}; put the log back from a copy of the store"
+        )),
         other => StoreError::Options(format!("opening the log: {other}")),
     }
 }

@@ -113,7 +113,7 @@ pub enum SuperblockError {
     },
     /// The medium was cut off, or is another one.
     #[error(
-        "the medium holds {actual} bytes, but {recorded} are recorded: it was truncated, or a part is missing"
+        "the medium holds {actual} bytes, but {recorded} are recorded: it was truncated, or a part is missing; put it back from a copy of the store"
     )]
     TooShort {
         /// Its size now.

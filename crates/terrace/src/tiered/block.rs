@@ -307,7 +307,7 @@ pub(crate) fn has_manifest<D: BlockDevice>(dir: &Path, data: &Arc<D>) -> Result<
 }
 
 /// Bytes of a log's own superblock.
-const LOG_FRONT: u64 = 2 * PAGE;
+const LOG_FRONT: u64 = PAGE;
 const PAGE: u64 = 4096;
 /// Less than this is no tier.
 const FRONT_BYTES: u64 = 1 << 20;

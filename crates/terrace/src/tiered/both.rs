@@ -61,19 +61,21 @@ pub(crate) fn open<E: Engine, S: MediaSource>(
     let (region_guard, found) = byte::find(source, options, pmem, path, profile, held.as_deref())?;
     byte::check_promises(options, &found)?;
     let FoundRegion { region, description: memory, .. } = found;
-    let page = byte::first_page(&*region, &memory)?;
+    let place = byte::file_at(path);
+    let page = byte::first_page(&*region, &place)?;
 
     let blank = page.iter().all(|byte| *byte == 0);
     let unfinished = page.starts_with(&MAKING);
     let (superblock, stored) = if made {
         if !blank && !unfinished {
             return Err(StoreError::Options(format!(
-                "{memory} holds a store, and {} none: it is another one's, or its other half is missing",
+                "{} holds a store, and {} none: it is another one's, or the file superblock is missing and must be put back",
+                place.display(),
                 dir.display()
             )));
         }
         if blank {
-            byte::refuse_data(&*region, &memory)?;
+            byte::refuse_data(&*region, &place)?;
         }
         create(engine, source, options, ssd, &dir, (free_bytes, region.len()))?
     } else {
@@ -92,8 +94,9 @@ pub(crate) fn open<E: Engine, S: MediaSource>(
         let unused = || Ok::<_, StoreError>(made || block::is_unused(&dir, &device, None)?);
         if byte::first_used(&*region).is_some() || !unused()? {
             return Err(StoreError::Corrupt(format!(
-                "{memory} is blank: the store in {} had its log and {} of memory there; put it back, or at least its first page, \
+                "{} is blank: the store in {} had its log and {} of memory there; put it back, or at least its first page, \
                  from a copy of the store",
+                place.display(),
                 dir.display(),
                 human_bytes(pmem_bytes)
             )));
@@ -104,7 +107,8 @@ pub(crate) fn open<E: Engine, S: MediaSource>(
     };
     if unfinished && block::is_marked(&dir) {
         return Err(StoreError::Corrupt(format!(
-            "{memory} says that its store was never finished, and {} that it was: it is another one's",
+            "{} says that its store was never finished, and {} that it was: it is another one's",
+            place.display(),
             dir.display()
         )));
     }
@@ -113,7 +117,8 @@ pub(crate) fn open<E: Engine, S: MediaSource>(
         let (other, other_sizes) = check_superblock::<E>(&page, u64::MAX, path)?;
         if other.identity != superblock.identity || other_sizes.as_ref() != stored.as_ref() {
             return Err(StoreError::Options(format!(
-                "{memory} is part of another store than {}",
+                "{} is part of another store than {}",
+                place.display(),
                 dir.display()
             )));
         }
@@ -239,7 +244,7 @@ fn is_device(path: &Path) -> bool {
 
 fn missing(dir: &Path, path: &Path) -> StoreError {
     StoreError::Corrupt(format!(
-        "{} is missing: the store in {} had its log and a part of its records there; is it mounted, or elsewhere (--pmem SIZE@PATH)? \
+        "{} is missing: the store in {} had its log and a part of its records there; put it back, mount it, or say where it is (--pmem SIZE@PATH). \
          To make a new store, move everything of the old one away",
         byte::file_at(path).display(),
         dir.display()

@@ -152,7 +152,11 @@ pub(super) fn find<S: MediaSource>(
         // What it holds stays.
         let bytes = stored_bytes(&MappedRegion::open(&file, &map).map_err(refused)?).unwrap_or(tier.bytes);
         source.create_region(&file, bytes, &map).map_err(refused)?
-    } else if file.exists() {
+    } else if let Ok(metadata) = file.metadata() {
+        // It can't even be mapped.
+        if metadata.len() < SUPERBLOCK_BYTES as u64 {
+            return Err(too_short(&file, metadata.len()));
+        }
         source.open_region(&file, &map).map_err(refused)?
     } else {
         // Before anything is made that would be found at the next start.
@@ -204,12 +208,13 @@ pub(super) fn first_used<R: ByteRegion>(region: &R) -> Option<u64> {
 }
 
 /// Refuses to make a store where the first page alone is blank: that is what is left of one that lost its superblock.
-pub(super) fn refuse_data<R: ByteRegion>(region: &R, what: &str) -> Result<(), StoreError> {
+pub(super) fn refuse_data<R: ByteRegion>(region: &R, place: &Path) -> Result<(), StoreError> {
     let Some(at) = first_used(region) else { return Ok(()) };
     Err(StoreError::Corrupt(format!(
-        "{what}: the first page, where a store has its superblock, is blank, and data begin at byte {at}: nothing was changed. If \
+        "{}: the first page, where a store has its superblock, is blank, and data begin at byte {at}: nothing was changed. If \
          a store was here, put the first {SUPERBLOCK_BYTES} bytes back from a copy of it (`terrace check` then says whether it is \
-         whole; --repair can't make them anew); to make a new store, move the file away, or overwrite the device with zeros"
+         whole; --repair can't make them anew); to make a new store, move the file away, or overwrite the device with zeros",
+        place.display()
     )))
 }
 
@@ -238,17 +243,21 @@ pub(super) fn other_size(tier: &Tier, bytes: u64, block_bytes: u64) -> Option<St
 /// What a region begins with: a superblock, or none yet.
 pub(super) fn first_page<R: ByteRegion>(
     region: &R,
-    what: &str,
+    place: &Path,
 ) -> Result<[u8; SUPERBLOCK_BYTES], StoreError> {
     let mut bytes = [0; SUPERBLOCK_BYTES];
     if region.len() < bytes.len() as u64 {
-        return Err(StoreError::Corrupt(format!(
-            "{what}: {} bytes hold no store: it was truncated, or is another file",
-            region.len()
-        )));
+        return Err(too_short(place, region.len()));
     }
     region.read(0, &mut bytes);
     Ok(bytes)
+}
+
+fn too_short(place: &Path, bytes: u64) -> StoreError {
+    StoreError::Corrupt(format!(
+        "{}: {bytes} bytes hold no store: it was truncated (then put it back from a copy), or is another file",
+        place.display()
+    ))
 }
 
 /// The log's share of a region.
@@ -271,12 +280,19 @@ pub(crate) fn finish<E: Engine, R: ByteRegion, S: MediaSource>(
 ) -> Result<Opened, StoreError> {
     check_promises(options, &found)?;
     let FoundRegion { region, description: what, .. } = found;
-    let place = PathBuf::from(&what);
-    let bytes = first_page(&*region, &what)?;
+    let path = options.pmem.as_ref().and_then(|tier| match &tier.place {
+        Some(Place::Path(path)) => Some(path.clone()),
+        Some(Place::Node(_)) => None,
+        None => options.dir.clone(),
+    });
+    let path = path.map(|path| file_at(&path)).unwrap_or_default();
+    // What has no path is told by what it is.
+    let place = if guard.is_some() { path.clone() } else { PathBuf::from(&what) };
+    let bytes = first_page(&*region, &place)?;
     let blank = bytes.iter().all(|b| *b == 0);
     let fresh = blank || bytes.starts_with(&MAKING);
     if blank {
-        refuse_data(&*region, &what)?;
+        refuse_data(&*region, &place)?;
         // Memory without a place keeps nothing that could be missed.
         if guard.is_some() {
             refuse_notes(options.dir.as_deref(), &place)?;
@@ -310,12 +326,6 @@ pub(crate) fn finish<E: Engine, R: ByteRegion, S: MediaSource>(
         write_superblock(&*region, &bytes);
     }
     let locks = guard.into_iter().collect();
-    let path = options.pmem.as_ref().and_then(|tier| match &tier.place {
-        Some(Place::Path(path)) => Some(path.clone()),
-        Some(Place::Node(_)) => None,
-        None => options.dir.clone(),
-    });
-    let path = path.map(|path| file_at(&path)).unwrap_or_default();
     let pmem = Some(Pmem { path, bytes: tier_bytes, front_bytes });
     Ok(Opened { store, description: lines, locks, emulated, ssd: None, pmem })
 }
