@@ -56,6 +56,18 @@ pub struct Opening<'a, I> {
 /// Below this many log blocks the sessions asked for are taken on trust: such stores are made by tests.
 const LOG_BLOCKS_FEW: u64 = 24;
 
+/// Sessions that a log of this size has places for: one that has written holds a block and another in reserve, and more of them
+/// would wait for ever. `None` of a log with so few blocks that the number is taken on trust.
+pub fn sessions_max(log_bytes: u64, log_block_bytes: u64) -> Option<usize> {
+    let blocks = log_bytes / log_block_bytes.max(1);
+    (blocks >= LOG_BLOCKS_FEW).then(|| blocks as usize / 2 - 3)
+}
+
+/// Blocks that a log needs for so many sessions.
+pub fn log_blocks_for(sessions: usize) -> u64 {
+    ((sessions as u64).saturating_add(3)).saturating_mul(2).max(LOG_BLOCKS_FEW)
+}
+
 /// A space that lies on a tier of blocks.
 pub trait OnBlocks<L: Lower>: Space + Sized {
     /// A space on a tier. What the tier holds is found by recovery; a new tier must read as zeros.
@@ -179,10 +191,8 @@ fn open<I: Index, S: Space, L: Lower, D: LogDevice>(
     space: MakesSpace<'_, S, L>,
 ) -> Result<Arc<Machine<I, S, D>>, StoreError> {
     opening.machine.immediate = immediate;
-    // A session that has written holds a log block and one in reserve: more sessions than that would wait for ever.
-    let log_blocks = opening.sizes.log_bytes / opening.sizes.log_block_bytes as u64;
-    if log_blocks >= LOG_BLOCKS_FEW {
-        opening.machine.sessions = opening.machine.sessions.min(log_blocks as usize / 2 - 3);
+    if let Some(most) = sessions_max(opening.sizes.log_bytes, opening.sizes.log_block_bytes as u64) {
+        opening.machine.sessions = opening.machine.sessions.min(most);
     }
     let unlogged = opening.machine.durability == Durability::None;
     if unlogged && !opening.fresh {

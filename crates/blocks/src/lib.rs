@@ -86,8 +86,8 @@ pub use block_tier::BlockTier;
 pub use blocks::{Blocks, Counts, FirstFailure, RECLAIM_SLOTS};
 pub use byte_tier::ByteTier;
 pub use compose::{
-    BlockStore, ByteStore, MakesSpace, OnBlocks, Opening, Sizes, TieredStore, open_block, open_block_with,
-    open_byte, open_byte_with, open_tiered,
+    BlockStore, ByteStore, MakesSpace, OnBlocks, Opening, Sizes, TieredStore, log_blocks_for, open_block,
+    open_block_with, open_byte, open_byte_with, open_tiered, sessions_max,
 };
 pub use dram_target::DramTarget;
 pub use fetch::{fetch_words, prefetch};

@@ -57,6 +57,7 @@ pub(crate) struct Ssd {
 
 pub(crate) fn open(options: &Options, source: &impl MediaSource) -> Result<Opened, StoreError> {
     crate::indexes::check(&options.index)?;
+    crate::tiered::sizes::check_threads_at_all(options)?;
     if let Some(placement) = options.placement.filter(|_| options.engine != "tac") {
         return Err(StoreError::Options(format!(
             "engine {} has no placements: leave --placement {placement} out, or use --engine tac",

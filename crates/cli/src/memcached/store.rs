@@ -74,6 +74,7 @@ fn options_on(line: &CommandLine, kind: PlaceKind) -> Options {
         durability: Durability::None,
         when_full: if line.refuse { WhenFull::Refuse } else { WhenFull::Evict },
         background_threads: line.extended.ext_threads.unwrap_or((line.threads / 4).clamp(1, 8)),
+        threads: line.threads,
         recovery_threads: line.threads,
         ..Options::default()
     };

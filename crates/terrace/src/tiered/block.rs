@@ -55,6 +55,7 @@ pub(crate) fn open<E: Engine, S: MediaSource>(
             dir.display()
         )));
     }
+    sizes::check_threads(options, stored.as_ref())?;
     let (log, data) =
         (open_file(source, &dir.join("log"), false)?, open_file(source, &dir.join("data"), true)?);
     let what = data.description;
@@ -247,7 +248,8 @@ fn create<E: Engine>(
     refuse_to_make_over(dir)?;
     refuse_notes(options.dir.as_deref(), dir)?;
     let log_bytes = (tier.bytes / 16).clamp(*LOG_BYTES.start(), *LOG_BYTES.end());
-    let sizes = engine.choose(options, tier.bytes, sizes::whole_log_blocks(log_bytes))?;
+    let log_bytes = sizes::log_bytes_for(options, log_bytes, ("--ssd", tier.bytes))?;
+    let sizes = engine.choose(options, tier.bytes, log_bytes)?;
     let log_bytes = sizes.as_ref().log_bytes;
     refuse_too_much(tier, dir, free_bytes)?;
     let data_bytes = (tier.bytes - log_bytes) / 4096 * 4096;

@@ -87,6 +87,7 @@ pub(crate) fn open<E: Engine, S: MediaSource>(
             dir.display()
         )));
     };
+    sizes::check_threads(options, stored.as_ref())?;
     let data = block::open_file(source, &dir.join("data"), true)?;
     let FoundBlock { device, description: what } = data;
     // Memory gets its superblock when all else is there, and the marker follows.
@@ -209,7 +210,7 @@ fn create<E: Engine>(
 ) -> Result<(Superblock, E::Sizes), StoreError> {
     block::refuse_to_make_over(dir)?;
     crate::stored::refuse_notes(options.dir.as_deref(), dir)?;
-    let log_bytes = sizes::whole_log_blocks(byte::log_share(region_bytes));
+    let log_bytes = sizes::log_bytes_for(options, byte::log_share(region_bytes), ("--pmem", region_bytes))?;
     let mut sizes = engine.choose(options, tier.bytes, log_bytes)?;
     sizes.as_mut().pmem_bytes = Some(region_bytes);
     block::refuse_too_much(tier, dir, free_bytes)?;

@@ -299,8 +299,8 @@ pub(crate) fn finish<E: Engine, R: ByteRegion, S: MediaSource>(
         }
     }
     let (superblock, stored) = if fresh {
-        let log_bytes = log_share(region.len());
-        let sizes = engine.choose(options, region.len(), sizes::whole_log_blocks(log_bytes))?;
+        let log_bytes = sizes::log_bytes_for(options, log_share(region.len()), ("--pmem", region.len()))?;
+        let sizes = engine.choose(options, region.len(), log_bytes)?;
         begin_making(&*region);
         (new_superblock::<E>(&sizes, region.len())?, sizes)
     } else {
@@ -312,6 +312,7 @@ pub(crate) fn finish<E: Engine, R: ByteRegion, S: MediaSource>(
             "{what} is part of a store that has files, too: give --ssd"
         )));
     }
+    sizes::check_threads(options, stored.as_ref())?;
     let front_bytes = SUPERBLOCK_BYTES as u64 + stored.as_ref().log_bytes;
     let tier_bytes =
         if fresh { region.len() } else { tier_bytes(&region, front_bytes, &superblock, &place)? };
