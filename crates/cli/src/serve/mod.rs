@@ -33,6 +33,7 @@ pub use args::ServeArgs;
 pub use network::clients_bytes_default;
 pub use run::until_told;
 pub use settings::{KEYS, Settings, gather_text};
+pub use tiers::store_of;
 
 use crate::memory::Keeper;
 use crate::{descriptors, say};

@@ -92,6 +92,18 @@ fn one(
     Ok(Some(given))
 }
 
+/// Where the files of a directory's store are, if it only remembers them: those of the SSD if there are any, else the memory.
+///
+/// # Errors
+/// As [`complete`], of what the directory remembers.
+pub fn store_of(dir: &Path) -> anyhow::Result<Option<PathBuf>> {
+    if holds_store(dir) || !dir.is_dir() || !terrace::store_files(dir)?.is_empty() {
+        return Ok(None);
+    }
+    let known = read(dir)?;
+    Ok(known.ssd.iter().chain(&known.pmem).find_map(path_of).map(Path::to_owned))
+}
+
 /// Remembers the places of an open store's tiers, durably.
 ///
 /// # Errors

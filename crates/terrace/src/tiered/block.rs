@@ -222,7 +222,7 @@ impl<E: Engine, D: BlockDevice> OpenWith for InFiles<'_, E, D> {
 ///
 /// # Errors
 /// [`StoreError::Corrupt`] with what lies there and what to do; [`StoreError::Io`] if that can't be read.
-pub(super) fn refuse_to_make_over(dir: &Path) -> Result<(), StoreError> {
+pub(crate) fn refuse_to_make_over(dir: &Path) -> Result<(), StoreError> {
     let found =
         crate::stored::store_files(dir).map_err(StoreError::io(format!("looking at {}", dir.display())))?;
     if found.is_empty() {

@@ -193,7 +193,7 @@ fn refuse_other_file(options: &Options, path: &Path) -> Result<(), StoreError> {
 }
 
 /// Where a region first holds something behind its first page.
-pub(super) fn first_used<R: ByteRegion>(region: &R) -> Option<u64> {
+pub(crate) fn first_used<R: ByteRegion>(region: &R) -> Option<u64> {
     let (zeros, mut bytes) = (vec![0; CHUNK], vec![0; CHUNK]);
     let mut at = SUPERBLOCK_BYTES as u64;
     while at < region.len() {
@@ -208,7 +208,7 @@ pub(super) fn first_used<R: ByteRegion>(region: &R) -> Option<u64> {
 }
 
 /// Refuses to make a store where the first page alone is blank: that is what is left of one that lost its superblock.
-pub(super) fn refuse_data<R: ByteRegion>(region: &R, place: &Path) -> Result<(), StoreError> {
+pub(crate) fn refuse_data<R: ByteRegion>(region: &R, place: &Path) -> Result<(), StoreError> {
     let Some(at) = first_used(region) else { return Ok(()) };
     Err(StoreError::Corrupt(format!(
         "{}: the first page, where a store has its superblock, is blank, and data begin at byte {at}: nothing was changed. If \
