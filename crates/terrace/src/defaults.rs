@@ -7,6 +7,7 @@ use terrace_engine::StoreError;
 use crate::options::{Options, Tier};
 use crate::size::{Size, usable_memory_bytes};
 use crate::stored::superblock_at;
+use crate::tiered::log_bytes_of;
 
 /// The engine for a new store.
 pub const ENGINE: &str = "tac";
@@ -41,7 +42,8 @@ pub fn ssd(dir: &Path, dram: u64) -> Result<Tier, StoreError> {
         return Ok(Tier { bytes, place: None });
     }
     if let Some(there) = superblock_at(dir) {
-        return Ok(Tier { bytes: there.media_bytes, place: None });
+        let bytes = there.media_bytes.saturating_add(log_bytes_of(&there));
+        return Ok(Tier { bytes, place: None });
     }
     let bytes = SSD.of(place.free_bytes).min(dram.saturating_mul(SSD_MAX_DRAMS)) / STEP * STEP;
     if bytes == 0 {

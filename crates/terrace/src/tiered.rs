@@ -27,7 +27,7 @@ use terrace_index::Index;
 use terrace_media::{BlockDevice, ByteRegion, DirLock, HeapRegion, Superblock};
 
 pub(crate) use sizes::{Sizes, choose};
-pub(crate) use superblock::{check_superblock, store_id, stored_bytes};
+pub(crate) use superblock::{check_superblock, log_bytes_of, store_id, stored_bytes};
 
 use clock::StoreClock;
 

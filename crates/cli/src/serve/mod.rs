@@ -56,6 +56,8 @@ pub fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
     let access = MemcachedAccess::read(settings.network.memcached_auth_file.as_ref())?;
     let sized = sizing::size(&settings)?;
     say::announce(&banner::found(&settings, &sized));
+    // Nobody is told to wait for a store that will not be opened.
+    terrace::refuse_at_once(&sized.options)?;
     let signals = signals::Signals::install(&[])?;
 
     let _memory = Keeper::start(give_back).context("starting the thread that gives memory back")?;

@@ -77,6 +77,16 @@ pub(crate) fn open<E: Engine, S: MediaSource>(
     Ok(Opened { store, description: lines, locks: vec![guard], emulated: None, ssd, pmem: None })
 }
 
+/// Refuses a place where a store lies that can't be opened, and none may be made.
+pub(crate) fn refuse_at_once(options: &Options, tier: &Tier) -> Result<(), StoreError> {
+    let dir = directory(options, tier)?;
+    if dir.join("superblock").exists() {
+        return Ok(());
+    }
+    refuse_to_make_over(&dir)?;
+    refuse_notes(options.dir.as_deref(), &dir)
+}
+
 /// How long the blocks' part is; its file may be longer, by what a resize left behind the end that a crash interrupted.
 ///
 /// # Errors

@@ -166,6 +166,23 @@ pub(super) fn find<S: MediaSource>(
     Ok((guard, found))
 }
 
+/// Refuses a path that names something else, or where a store's memory is missing.
+pub(crate) fn refuse_at_once(options: &Options, tier: &Tier) -> Result<(), StoreError> {
+    let Some(path) = path_of(options, tier) else { return Ok(()) };
+    refuse_other_file(options, &path)?;
+    let file = file_at(&path);
+    if file.exists() { Ok(()) } else { refuse_notes(options.dir.as_deref(), &file) }
+}
+
+/// Where the memory of a tier is, if that is a file or device.
+fn path_of(options: &Options, tier: &Tier) -> Option<PathBuf> {
+    match &tier.place {
+        Some(Place::Path(path)) => Some(path.clone()),
+        Some(Place::Node(_)) => None,
+        None => options.dir.clone().filter(|_| options.profile.is_none()),
+    }
+}
+
 /// Refuses a path that names another part of this store, or a file that holds something else.
 fn refuse_other_file(options: &Options, path: &Path) -> Result<(), StoreError> {
     let refuse = |what: &str| {
@@ -280,11 +297,7 @@ pub(crate) fn finish<E: Engine, R: ByteRegion, S: MediaSource>(
 ) -> Result<Opened, StoreError> {
     check_promises(options, &found)?;
     let FoundRegion { region, description: what, .. } = found;
-    let path = options.pmem.as_ref().and_then(|tier| match &tier.place {
-        Some(Place::Path(path)) => Some(path.clone()),
-        Some(Place::Node(_)) => None,
-        None => options.dir.clone(),
-    });
+    let path = options.pmem.as_ref().and_then(|tier| path_of(options, tier));
     let path = path.map(|path| file_at(&path)).unwrap_or_default();
     // What has no path is told by what it is.
     let place = if guard.is_some() { path.clone() } else { PathBuf::from(&what) };

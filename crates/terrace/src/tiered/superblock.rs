@@ -52,6 +52,12 @@ pub(crate) fn check_superblock<E: Engine>(
     Ok((superblock, sizes))
 }
 
+/// Bytes of the log that lies beside the blocks of a store; 0 if it lies elsewhere, or that can't be read.
+pub(crate) fn log_bytes_of(superblock: &Superblock) -> u64 {
+    let sizes = sizes::decode::<sizes::Sizes>(&String::from_utf8_lossy(&superblock.options));
+    sizes.ok().filter(|sizes| sizes.pmem_bytes.is_none()).map_or(0, |sizes| sizes.log_bytes)
+}
+
 /// The store's identity as blocks and log carry it: the first word, never 0.
 pub(crate) fn store_id(superblock: &Superblock) -> u64 {
     u64::from_le_bytes(std::array::from_fn(|i| superblock.identity[i])) | 1
