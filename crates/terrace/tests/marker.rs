@@ -257,3 +257,21 @@ fn a_name_of_another_part_is_no_memory() {
     assert!(refused.contains("something else") && refused.contains("07"), "{refused}");
     assert_eq!(fs::read(&other).unwrap(), vec![7; 10_000]);
 }
+
+#[test]
+fn memory_that_lost_its_first_page_is_refused_before_anything_is_written() {
+    let Some(bed) = bed("hetermm", (true, false), true) else { return };
+    bed.fill();
+    // No directory that would tell of the store.
+    let options = Options { dir: None, ..bed.options.clone() };
+    let file = bed.dirs[1].join("pmem");
+    let page = fs::read(&file).unwrap()[..4096].to_vec();
+    slip(&file, Slip::Blank);
+    let before = fs::read(&file).unwrap();
+    let refused = terrace::open(options.clone()).map(drop).unwrap_err().to_string();
+    assert!(refused.contains("is blank, and data begin at byte "), "{refused}");
+    assert!(refused.contains("back from a copy") && refused.contains("terrace check"), "{refused}");
+    assert!(fs::read(&file).unwrap() == before, "something was written");
+    fs::File::options().write(true).open(&file).unwrap().write_all_at(&page, 0).unwrap();
+    bed.holds_all("put back");
+}
