@@ -29,6 +29,8 @@ pub struct Sizes {
     pub log_block_bytes: usize,
     /// The operation log.
     pub log_bytes: u64,
+    /// Bytes of blocks between the two copies of the manifest, a multiple of `block_bytes`; 0: they lie side by side.
+    pub manifests_apart: u64,
     /// DRAM for records.
     pub dram_bytes: u64,
     /// Whether `dram_bytes` bounds the index too, which then takes pages away as it grows.
@@ -114,10 +116,11 @@ pub fn open_byte_with<I: Index, S: Space, R: ByteRegion>(
             region.len()
         )));
     }
-    let description = opening.description.clone();
+    let (description, apart) = (opening.description.clone(), opening.sizes.manifests_apart);
     let parts = || {
         let log = ByteLog::new(region.clone(), base, log_bytes);
-        (log, ByteTier::new(region.clone(), blocks, region.len() - blocks, description.clone()))
+        let tier = ByteTier::new(region.clone(), blocks, region.len() - blocks, description.clone());
+        (log, tier.with_manifests_apart(apart))
     };
     open(opening, true, parts, space)
 }
@@ -145,10 +148,10 @@ pub fn open_tiered<I: Index, S: Space, R: ByteRegion, D: BlockDevice>(
             base + log_bytes
         )));
     }
-    let description = opening.description.clone();
+    let (description, apart) = (opening.description.clone(), opening.sizes.manifests_apart);
     let parts = || {
         let log = ByteLog::new(region.clone(), base, log_bytes);
-        (log, BlockTier::new(data.clone(), 0, description.clone()))
+        (log, BlockTier::new(data.clone(), 0, description.clone()).with_manifests_apart(apart))
     };
     open(opening, true, parts, space)
 }
@@ -178,9 +181,11 @@ pub fn open_block_with<I: Index, S: Space, D: BlockDevice>(
     opening: Opening<'_, I>,
     space: MakesSpace<'_, S, BlockTier<D>>,
 ) -> Result<Arc<BlockStore<I, S, D>>, StoreError> {
-    let description = opening.description.clone();
-    let parts =
-        || (BlockLog::new(log.clone(), 0, log.len()), BlockTier::new(data.clone(), 0, description.clone()));
+    let (description, apart) = (opening.description.clone(), opening.sizes.manifests_apart);
+    let parts = || {
+        let tier = BlockTier::new(data.clone(), 0, description.clone());
+        (BlockLog::new(log.clone(), 0, log.len()), tier.with_manifests_apart(apart))
+    };
     open(opening, false, parts, space)
 }
 

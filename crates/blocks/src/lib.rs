@@ -101,7 +101,7 @@ pub use layout::{
 };
 pub use listed::Listed;
 pub use lower::{Finished, Lower};
-pub use manifest_copies::{manifest_area, secure_found, stored_manifest};
+pub use manifest_copies::{manifest_area, manifest_at, secure_found, slots_between, stored_manifest};
 pub use pieces::{Piece, first_piece, pieces, total_bytes, value_bytes_max};
 pub use place::{Place, slots_max};
 pub use reads::Reads;

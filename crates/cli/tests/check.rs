@@ -40,7 +40,7 @@ fn exit_statuses_tell_clean_from_damaged_from_not_checked() {
 
     // The header of the first block, which a new store's first page went to.
     let data = std::fs::File::options().read(true).write(true).open(path.join("data")).unwrap();
-    data.write_all_at(&[0xff], 2 * 4096 + 18).unwrap();
+    data.write_all_at(&[0xff], 4096 + 18).unwrap();
     let (status, text, _) = check(&path, false);
     assert!(status == Some(1) && text.ends_with("\n1 problem\n"), "{status:?}: {text}");
     let (status, text, _) = check(&path, true);

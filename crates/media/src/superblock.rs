@@ -37,7 +37,10 @@ pub const OPTIONS_BYTES_MAX: usize = 2048;
 pub const ENGINE_BYTES_MAX: usize = 24;
 
 /// The version that this program writes, and the newest that it reads.
-pub const FORMAT_VERSION: u32 = 3;
+pub const FORMAT_VERSION: u32 = 4;
+
+/// The oldest version that it reads: there the copies of the manifest lie side by side.
+pub const FORMAT_VERSION_OLDEST: u32 = 3;
 
 /// Where the magic would be: the store was never finished, and holds nothing.
 pub const MAKING: [u8; 8] = *b"TERRMAKE";
@@ -94,7 +97,7 @@ pub enum SuperblockError {
     },
     /// Another program wrote it, or none did.
     #[error(
-        "format version {found}, and this program reads {FORMAT_VERSION}: use the terrace that it was made by"
+        "format version {found}, and this program reads {FORMAT_VERSION_OLDEST} to {FORMAT_VERSION}: use the terrace that it was made by"
     )]
     Version {
         /// The medium's version.
@@ -177,7 +180,7 @@ impl Superblock {
             return Err(SuperblockError::Checksum { computed, stored });
         }
         let found = u32_at(bytes, VERSION_AT);
-        if found != FORMAT_VERSION {
+        if !(FORMAT_VERSION_OLDEST..=FORMAT_VERSION).contains(&found) {
             return Err(SuperblockError::Version { found });
         }
         let options_len = u32_at(bytes, OPTIONS_LEN_AT) as usize;

@@ -27,7 +27,7 @@ use terrace_index::Index;
 use terrace_media::{BlockDevice, ByteRegion, DirLock, HeapRegion, Superblock};
 
 pub(crate) use sizes::{Sizes, choose};
-pub(crate) use superblock::{check_superblock, log_bytes_of, store_id, stored_bytes};
+pub(crate) use superblock::{apart_of, check_superblock, log_bytes_of, store_id, stored_bytes};
 
 use clock::StoreClock;
 
@@ -255,6 +255,7 @@ pub(crate) fn opening<I>(assembly: Assembly<'_, I, Sizes>) -> terrace_blocks::Op
         block_bytes: sizes.block_bytes as usize,
         log_block_bytes: sizes.log_block_bytes as usize,
         log_bytes: sizes.log_bytes,
+        manifests_apart: sizes.apart(),
         dram_bytes,
         dram_with_index,
         store_id,

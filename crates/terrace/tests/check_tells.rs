@@ -125,7 +125,9 @@ fn a_store_without_its_marker_is_not_called_empty() {
 fn a_store_that_was_used_is_not_called_never_used() {
     let (_home, options, dir) = on_ssd();
     let data = fs::File::options().write(true).open(dir.join("data")).unwrap();
-    data.write_all_at(&[0; 2 * 4096], 0).unwrap();
+    for at in [0, 4096 + (4 << 20)] {
+        data.write_all_at(&[0; 4096], at).unwrap();
+    }
     let refused = terrace::open(options).map(drop).unwrap_err().to_string();
     let report = check(&dir).unwrap();
     assert!(report.problems[0].contains("both copies of the manifest are blank"), "{report}");
@@ -135,6 +137,24 @@ fn a_store_that_was_used_is_not_called_never_used() {
     let repaired = repair(&dir).unwrap();
     assert!(!repaired.is_clean() && repaired.beyond[0].starts_with("the manifest: "), "{repaired}");
     assert!(repaired.to_string().contains("not repaired: the manifest"), "{repaired}");
+}
+
+#[test]
+fn a_bad_mebibyte_takes_one_copy_of_the_manifest_at_most() {
+    for first in [true, false] {
+        let (_home, options, dir) = on_ssd();
+        let data = fs::File::options().read(true).write(true).open(dir.join("data")).unwrap();
+        let whole = check(&dir).unwrap();
+        data.write_all_at(&vec![0xff; 1 << 20], if first { 0 } else { 4 << 20 }).unwrap();
+        let report = check(&dir).unwrap();
+        assert!(report.problems.iter().any(|line| line.contains("the other one counts")), "{report}");
+        assert!(!report.problems.iter().any(|line| line.contains("no copy")), "{report}");
+        let repaired = repair(&dir).unwrap();
+        assert!(repaired.counts.keys > whole.counts.keys / 2, "{repaired}");
+        let store = terrace::open(options).unwrap();
+        assert!(store.len(0) > whole.counts.keys / 2, "{repaired}");
+        store.close().unwrap();
+    }
 }
 
 #[test]

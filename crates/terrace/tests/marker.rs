@@ -10,6 +10,8 @@ use std::path::{Path, PathBuf};
 use terrace::{Options, Place, Tier};
 
 const KEYS: u32 = 3_000;
+/// Where the copies of the manifest are on block media.
+const MANIFESTS: [u64; 2] = [0, 4096 + (4 << 20)];
 
 /// Where a store is: its directory, and its memory's.
 struct Bed {
@@ -65,11 +67,14 @@ fn value(i: u32) -> Vec<u8> {
 
 impl Bed {
     fn fill(&self) {
+        self.filled().close().unwrap();
+    }
+    fn filled(&self) -> terrace::OpenStore {
         let store = terrace::open(self.options.clone()).unwrap();
         for i in 0..KEYS {
             store.set(&key(i), &value(i)).unwrap();
         }
-        store.close().unwrap();
+        store
     }
     fn holds_all(&self, what: &str) {
         let store = terrace::open(self.options.clone()).unwrap_or_else(|error| panic!("{what}: {error}"));
@@ -142,6 +147,19 @@ fn no_slip_with_one_file_makes_a_new_store() {
 }
 
 #[test]
+fn a_killed_store_without_its_marker_is_recovered() {
+    for bed in beds() {
+        bed.filled().kill();
+        let marker = bed.dirs[0].join("formatted");
+        // What was written last is in the log alone.
+        let has_marker = fs::remove_file(&marker).is_ok();
+        assert_eq!(has_marker, bed.options.ssd.is_some(), "{}", bed.name);
+        bed.holds_all(&bed.name);
+        assert_eq!(marker.exists(), has_marker, "{}", bed.name);
+    }
+}
+
+#[test]
 fn a_marker_that_is_gone_with_the_manifest_is_refused() {
     for bed in beds().into_iter().filter(|bed| bed.options.ssd.is_some()) {
         bed.fill();
@@ -149,8 +167,9 @@ fn a_marker_that_is_gone_with_the_manifest_is_refused() {
         let data = fs::read(at("data")).unwrap();
         fs::remove_file(at("formatted")).unwrap();
         let file = fs::File::options().write(true).open(at("data")).unwrap();
-        // As long as the manifest is told by nothing else.
-        file.write_all_at(&[0; 8192], 0).unwrap();
+        for at in MANIFESTS {
+            file.write_all_at(&[0; 4096], at).unwrap();
+        }
         for _ in 0..2 {
             let refused = terrace::open(bed.options.clone()).map(drop).unwrap_err().to_string();
             assert!(!at("formatted").exists(), "{refused}");

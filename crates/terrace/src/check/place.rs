@@ -113,11 +113,11 @@ fn on_files(dir: &Path, options: &CheckOptions<'_>) -> Result<Report, CheckError
     let log = file(dir, ("log", false), options)?;
     tiered::block::data_bytes(&data, &superblock, dir)?;
     tiered::block::refuse_short_log(dir, log.len(), sizes.log_bytes)?;
-    if tiered::block::is_unused(dir, &data, Some(&log))? {
+    if tiered::block::is_unused(dir, &superblock, &data, Some(&log))? {
         return Ok(Report { about, notes: vec![UNUSED.into()], ..Report::default() });
     }
     let log = || BlockLog::new(log.clone(), 0, log.len());
-    let tier = BlockTier::new(data, 0, String::new());
+    let tier = BlockTier::new(data, 0, String::new()).with_manifests_apart(sizes.apart());
     let report = run(&parts(tier, log, &superblock, &sizes, false)?, about, options)?;
     Ok(with_marker(dir, report))
 }
@@ -165,7 +165,7 @@ fn on_both(
     region.read(0, &mut bytes);
     let blank = bytes.iter().all(|byte| *byte == 0);
     let unmade = blank && tiered::byte::first_used(&region).is_none();
-    if (bytes.starts_with(&MAKING) || unmade) && tiered::block::is_unused(dir, &data, None)? {
+    if (bytes.starts_with(&MAKING) || unmade) && tiered::block::is_unused(dir, superblock, &data, None)? {
         return Ok(Report { about, notes: vec![UNUSED.into()], ..Report::default() });
     }
     // How long the region is to be stands with the data.
@@ -179,7 +179,7 @@ fn on_both(
     tiered::block::data_bytes(&data, superblock, dir)?;
     let log = || ByteLog::new(region.clone(), SUPERBLOCK_BYTES as u64, sizes.log_bytes);
     tiered::both::region_bytes((&*region, start), &data, superblock, &path)?;
-    let tier = || BlockTier::new(data.clone(), 0, String::new());
+    let tier = || BlockTier::new(data.clone(), 0, String::new()).with_manifests_apart(sizes.apart());
     let slabs = SlabOptions {
         block_bytes: sizes.block_bytes as usize,
         dram_bytes: 0,
@@ -246,7 +246,8 @@ fn on_region(path: &Path, options: &CheckOptions<'_>) -> Result<Report, CheckErr
     let about = about(&superblock, &sizes, &format!("{} (byte-addressable media)", path.display()));
     let region = Arc::new(region);
     tiered::byte::tier_bytes(&region, start, &superblock, path)?;
-    let tier = ByteTier::new(region.clone(), start, region.len() - start, String::new());
+    let tier = ByteTier::new(region.clone(), start, region.len() - start, String::new())
+        .with_manifests_apart(sizes.apart());
     let log = || ByteLog::new(region.clone(), SUPERBLOCK_BYTES as u64, sizes.log_bytes);
     run(&parts(tier, log, &superblock, &sizes, true)?, about, options)
 }

@@ -21,7 +21,7 @@ use terrace_media::{
 };
 
 use super::superblock::new_superblock;
-use super::{Engine, Opening, check_superblock, describe, lock, sizes, store_id};
+use super::{Engine, Opening, apart_of, check_superblock, describe, lock, sizes, store_id};
 use crate::indexes::{OpenWith, open_with};
 use crate::media_source::{FoundBlock, MediaSource};
 use crate::open::{Opened, Ssd};
@@ -63,7 +63,7 @@ pub(crate) fn open<E: Engine, S: MediaSource>(
     let log_bytes = stored.as_ref().log_bytes;
     refuse_short_log(&dir, log.device.len(), log_bytes)?;
     // What was made just now needs no looking at.
-    let fresh = made || is_unused(&dir, &data.device, Some(&log.device))?;
+    let fresh = made || is_unused(&dir, &superblock, &data.device, Some(&log.device))?;
     let total = data_bytes + log_bytes;
     let mut lines =
         describe(engine, options, &stored, &format!("ssd   {what} at {}", dir.display()), total, made);
@@ -100,7 +100,8 @@ pub(crate) fn data_bytes<D: BlockDevice>(
     let stored = if device.is_empty() {
         None
     } else {
-        let tier = BlockTier::new(device.clone(), 0, String::new());
+        let tier =
+            BlockTier::new(device.clone(), 0, String::new()).with_manifests_apart(apart_of(superblock));
         terrace_blocks::stored_bytes(&tier, store_id(superblock))
             .map_err(StoreError::io(format!("reading the size of {}", path.display())))?
     };
@@ -285,10 +286,11 @@ pub(crate) fn is_marked(dir: &Path) -> bool {
 /// [`StoreError::Corrupt`] if marker and manifest are gone and something else is there; [`StoreError::Io`] if that can't be read.
 pub(crate) fn is_unused<D: BlockDevice>(
     dir: &Path,
+    superblock: &Superblock,
     data: &Arc<D>,
     log: Option<&Arc<D>>,
 ) -> Result<bool, StoreError> {
-    if is_marked(dir) || has_manifest(dir, data)? {
+    if is_marked(dir) || has_manifest(dir, superblock, data)? {
         return Ok(false);
     }
     let file = |name: &str| dir.join(name).display().to_string();
@@ -301,7 +303,7 @@ pub(crate) fn is_unused<D: BlockDevice>(
         return Ok(true);
     };
     Err(StoreError::Corrupt(format!(
-        "{} and the manifest at the beginning of {} are gone, and {} holds data at byte {at}: nothing was changed. Put both back \
+        "{} and both copies of the manifest in {} are gone, and {} holds data at byte {at}: nothing was changed. Put both back \
          from a copy of the store, or, to make a new one, move everything of this one away",
         file(USED),
         file("data"),
@@ -310,11 +312,16 @@ pub(crate) fn is_unused<D: BlockDevice>(
 }
 
 /// Whether a store's blocks have the manifest that the first opening stores.
-pub(crate) fn has_manifest<D: BlockDevice>(dir: &Path, data: &Arc<D>) -> Result<bool, StoreError> {
+fn has_manifest<D: BlockDevice>(
+    dir: &Path,
+    superblock: &Superblock,
+    data: &Arc<D>,
+) -> Result<bool, StoreError> {
     if data.len() < FRONT_BYTES {
         return Ok(false);
     }
-    let stored = terrace_blocks::stored_manifest(&BlockTier::new(data.clone(), 0, String::new()));
+    let tier = BlockTier::new(data.clone(), 0, String::new()).with_manifests_apart(apart_of(superblock));
+    let stored = terrace_blocks::stored_manifest(&tier);
     Ok(stored.map_err(StoreError::io(format!("reading {}", dir.join("data").display())))?.is_some())
 }
 

@@ -22,7 +22,9 @@ use terrace_media::{
 };
 
 use super::superblock::new_superblock;
-use super::{Engine, Opening, block, byte, check_superblock, describe, lock, sizes, store_id, stored_bytes};
+use super::{
+    Engine, Opening, apart_of, block, byte, check_superblock, describe, lock, sizes, store_id, stored_bytes,
+};
 use crate::indexes::{OpenWith, open_with};
 use crate::media_source::{FoundBlock, FoundRegion, MediaSource};
 use crate::open::{Opened, Pmem, Ssd};
@@ -92,7 +94,7 @@ pub(crate) fn open<E: Engine, S: MediaSource>(
     let FoundBlock { device, description: what } = data;
     // Memory gets its superblock when all else is there, and the marker follows.
     let fresh = if blank {
-        let unused = || Ok::<_, StoreError>(made || block::is_unused(&dir, &device, None)?);
+        let unused = || Ok::<_, StoreError>(made || block::is_unused(&dir, &superblock, &device, None)?);
         if byte::first_used(&*region).is_some() || !unused()? {
             return Err(StoreError::Corrupt(format!(
                 "{} is blank: the store in {} had its log and {} of memory there; put it back, or at least its first page, \
@@ -167,7 +169,7 @@ pub(crate) fn region_bytes<R: ByteRegion, D: BlockDevice>(
     let stored = if data.is_empty() {
         None
     } else {
-        let tier = BlockTier::new(data.clone(), 0, String::new());
+        let tier = BlockTier::new(data.clone(), 0, String::new()).with_manifests_apart(apart_of(superblock));
         terrace_blocks::stored_middle_bytes(&tier, store_id(superblock))
             .map_err(StoreError::io("reading the size of the PMem tier"))?
     };

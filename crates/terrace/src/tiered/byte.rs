@@ -18,7 +18,7 @@ use terrace_media::{
 
 use super::both::lock_unless;
 use super::superblock::new_superblock;
-use super::{Engine, Opening, check_superblock, describe, sizes, store_id, stored_bytes};
+use super::{Engine, Opening, apart_of, check_superblock, describe, sizes, store_id, stored_bytes};
 use crate::indexes::{OpenWith, open_with};
 use crate::media_source::{FoundRegion, MediaSource};
 use crate::open::{Opened, Pmem};
@@ -358,7 +358,8 @@ pub(crate) fn tier_bytes<R: ByteRegion>(
     let stored = if region.len() < start + terrace_blocks::manifest_area::<ByteTier<R>>() {
         None
     } else {
-        let tier = ByteTier::new(region.clone(), start, region.len() - start, String::new());
+        let tier = ByteTier::new(region.clone(), start, region.len() - start, String::new())
+            .with_manifests_apart(apart_of(superblock));
         terrace_blocks::stored_bytes(&tier, store_id(superblock))
             .map_err(StoreError::io(format!("reading the size of {}", place.display())))?
     };

@@ -16,6 +16,8 @@ const LOG_BLOCK_BYTES: u64 = 256 << 10;
 const LOG_BLOCK_BYTES_MAX: u64 = 1 << 20;
 /// Blocks that a log with larger ones still has.
 const LOG_BLOCKS_MIN: u64 = 256;
+/// How far the copies of the manifest lie from each other: a multiple of every size of block, and within the smallest tier.
+const MANIFESTS_APART: u64 = 4 << 20;
 /// The least DRAM for records that pages of the smallest size can work with.
 const DRAM_MIN: u64 = 8 * (256 << 10);
 /// The least of a lower tier.
@@ -31,9 +33,19 @@ pub(crate) struct Sizes {
     pub log_block_bytes: u64,
     /// The operation log.
     pub log_bytes: u64,
+    /// Blocks between the two copies of the manifest, in bytes; none of a store that was made before format 4.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub manifests_apart: Option<u64>,
     /// Of a store on both kinds of media, the bytes of memory that it has beside its files: the log and a middle tier.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pmem_bytes: Option<u64>,
+}
+
+impl Sizes {
+    /// Bytes of blocks between the two copies of the manifest.
+    pub fn apart(&self) -> u64 {
+        self.manifests_apart.unwrap_or(0)
+    }
 }
 
 impl AsMut<Self> for Sizes {
@@ -180,7 +192,8 @@ pub(crate) fn choose(options: &Options, bytes: u64, log_bytes: u64) -> Result<Si
     let block = (dram / 64).min(bytes / 128).max(1);
     let block_bytes = (1u64 << block.ilog2()).clamp(*BLOCK_BYTES.start(), *BLOCK_BYTES.end());
     let log_block_bytes = log_block(log_bytes, options.threads);
-    Ok(Sizes { block_bytes, log_block_bytes, log_bytes, pmem_bytes: None })
+    let manifests_apart = Some(MANIFESTS_APART);
+    Ok(Sizes { block_bytes, log_block_bytes, log_bytes, manifests_apart, pmem_bytes: None })
 }
 
 #[cfg(test)]

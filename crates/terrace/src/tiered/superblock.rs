@@ -52,6 +52,12 @@ pub(crate) fn check_superblock<E: Engine>(
     Ok((superblock, sizes))
 }
 
+/// Bytes of blocks between the copies of a store's manifest.
+pub(crate) fn apart_of(superblock: &Superblock) -> u64 {
+    let sizes = sizes::decode::<sizes::Sizes>(&String::from_utf8_lossy(&superblock.options));
+    sizes.map_or(0, |sizes| sizes.apart())
+}
+
 /// Bytes of the log that lies beside the blocks of a store; 0 if it lies elsewhere, or that can't be read.
 pub(crate) fn log_bytes_of(superblock: &Superblock) -> u64 {
     let sizes = sizes::decode::<sizes::Sizes>(&String::from_utf8_lossy(&superblock.options));
