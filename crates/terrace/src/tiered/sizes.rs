@@ -88,8 +88,8 @@ const SESSIONS_BESIDE: usize = 1;
 
 /// Threads that a log has places for.
 fn threads_for(log_bytes: u64, log_block_bytes: u64) -> usize {
-    let most = terrace_blocks::sessions_max(log_bytes, log_block_bytes).unwrap_or(SESSIONS);
-    most.min(SESSIONS).saturating_sub(SESSIONS_BESIDE)
+    let most = terrace_blocks::sessions_max(log_bytes, log_block_bytes).unwrap_or(usize::MAX);
+    most.saturating_sub(SESSIONS_BESIDE).min(SESSIONS)
 }
 
 /// The log of a new store: its share of a tier, or more if the threads need it, up to half of the tier.
@@ -124,7 +124,7 @@ pub(super) fn log_bytes_for(options: &Options, share: u64, tier: (&str, u64)) ->
 /// # Errors
 /// [`StoreError::Options`] with how many that is.
 pub(crate) fn check_threads_at_all(options: &Options) -> Result<(), StoreError> {
-    let most = SESSIONS - SESSIONS_BESIDE;
+    let most = SESSIONS;
     if options.threads <= most {
         return Ok(());
     }
@@ -215,13 +215,13 @@ mod tests {
         assert_eq!(log_block(256 << 20, 1), LOG_BLOCK_BYTES_MAX);
         assert_eq!(log_block(256 << 20, 124), LOG_BLOCK_BYTES_MAX);
         assert_eq!(log_block(256 << 20, 125), LOG_BLOCK_BYTES);
-        for threads in 1..SESSIONS {
+        for threads in 1..=SESSIONS {
             let log_bytes = at(threads, share, 1 << 30).unwrap();
             assert!(threads_for(log_bytes, log_block(log_bytes, threads)) >= threads, "{threads}");
         }
         let refused = at(100, share, 32 << 20).unwrap_err();
         assert!(refused.contains("--threads 28 ") && refused.contains("--ssd 104 MiB"), "{refused}");
         assert!(at(28, share, 32 << 20).is_ok() && at(100, share, 104 << 20).is_ok());
-        assert!(check_threads_at_all(&Options { threads: 255, ..Options::default() }).is_err());
+        assert!(check_threads_at_all(&Options { threads: 256, ..Options::default() }).is_err());
     }
 }
