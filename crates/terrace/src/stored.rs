@@ -4,8 +4,9 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use terrace_engine::StoreError;
+use terrace_engine::clock::{Clock, SystemClock};
 use terrace_media::superblock::MAKING;
-use terrace_media::{LOCK_FILE, SUPERBLOCK_BYTES, Superblock, SuperblockError};
+use terrace_media::{LOCK_FILE, PlaceKind, SUPERBLOCK_BYTES, Superblock, SuperblockError};
 
 /// The engine of the store at a path, if there is one and its superblock can be read: a store's directory, or its region.
 ///
@@ -94,6 +95,14 @@ fn notes(dir: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
+/// Whether a tier's place forgets everything with the machine, and the machine has started since its store was open: then there is
+/// nothing to miss.
+fn went_with_the_machine(dir: &Path, tier: &Path) -> bool {
+    let on_tmpfs = terrace_media::detect(tier).is_ok_and(|place| place.kind == PlaceKind::Tmpfs);
+    let boot = crate::tiered::clock::boot_of(dir);
+    on_tmpfs && boot.is_some_and(|boot| boot != SystemClock.boot())
+}
+
 /// A store is made only where nothing of one lies: a directory that has a store's notes has its tiers elsewhere, and they were not
 /// found.
 ///
@@ -102,6 +111,13 @@ fn notes(dir: &Path) -> Vec<PathBuf> {
 pub(crate) fn refuse_notes(dir: Option<&Path>, tier: &Path) -> Result<(), StoreError> {
     let found = dir.map(notes).unwrap_or_default();
     let Some(first) = found.first() else { return Ok(()) };
+    if dir.is_some_and(|dir| went_with_the_machine(dir, tier)) {
+        tracing::warn!(
+            "{}: what was there went when the machine stopped, for it is on tmpfs",
+            tier.display()
+        );
+        return Ok(());
+    }
     let names: Vec<_> = found.iter().map(|path| path.display().to_string()).collect();
     Err(StoreError::Corrupt(format!(
         "no store is at {}, though {} {} left by one that was: is its disk not mounted, or its tier elsewhere (--ssd SIZE@PATH, \

@@ -228,6 +228,23 @@ fn notes_without_tiers_are_refused() {
 }
 
 #[test]
+fn memory_that_went_with_the_machine_is_made_anew() {
+    let Some(bed) = bed("hetermm", (true, false), true) else { return };
+    bed.fill();
+    fs::remove_file(bed.dirs[1].join("pmem")).unwrap();
+    assert!(terrace::open(bed.options.clone()).is_err(), "the machine did not stop");
+    let clock = bed.dirs[0].join("clock");
+    let text = fs::read_to_string(&clock).unwrap();
+    let mut words: Vec<_> = text.split(' ').collect();
+    words[3] = "00000000000000ab";
+    fs::write(&clock, words.join(" ")).unwrap();
+    // As after a restart of the machine, which takes all that is on tmpfs.
+    let store = terrace::open(bed.options.clone()).unwrap();
+    assert_eq!(store.len(0), 0);
+    store.close().unwrap();
+}
+
+#[test]
 fn a_name_of_another_part_is_no_memory() {
     let Some(bed) = bed("tac", (false, true), false) else { return };
     bed.fill();
