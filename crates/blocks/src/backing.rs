@@ -23,6 +23,7 @@ use std::time::{Duration, Instant};
 
 use crate::blocks::Blocks;
 use crate::lower::Lower;
+use crate::manifest_copies::slots_between;
 use crate::slots::State;
 use crate::sync::{AtomicBool, AtomicU32, Mutex};
 
@@ -72,8 +73,10 @@ impl<L: Lower> Blocks<L> {
             self.backing.backed.store(in_use, SeqCst);
         }
         // A copy of a store may have holes where it had none.
-        if in_use > 0
-            && let Err(error) = self.lower.reserve(self.block_offset(in_use))
+        let between = slots_between(&self.lower, self.block_bytes) as u32;
+        let needed = in_use.max(between);
+        if needed > 0
+            && let Err(error) = self.lower.reserve(self.block_offset(needed))
         {
             tracing::warn!("tier {}: {error}; writes to it may fail", L::NAME);
         }

@@ -18,6 +18,7 @@ pub struct BlockTier<D> {
     device: Arc<D>,
     base: u64,
     description: String,
+    manifests_apart: u64,
 }
 
 /// A session's queue and a buffer for what it reaps.
@@ -33,7 +34,14 @@ impl<D: BlockDevice> BlockTier<D> {
     /// If `base` is not a multiple of [`IO_ALIGN`] or not inside the device.
     pub fn new(device: Arc<D>, base: u64, description: String) -> Self {
         assert!(base.is_multiple_of(IO_ALIGN as u64) && base < device.len(), "the tier lies on its device");
-        Self { device, base, description }
+        Self { device, base, description, manifests_apart: 0 }
+    }
+
+    /// The same with so many bytes of blocks, a multiple of their size, between the copies of the manifest.
+    #[must_use]
+    pub fn with_manifests_apart(mut self, bytes: u64) -> Self {
+        self.manifests_apart = bytes;
+        self
     }
 }
 
@@ -46,6 +54,9 @@ impl<D: BlockDevice> Lower for BlockTier<D> {
 
     fn len(&self) -> u64 {
         self.device.len() - self.base
+    }
+    fn manifests_apart(&self) -> u64 {
+        self.manifests_apart
     }
     fn len_max(&self) -> Option<u64> {
         // What a file can't have is found out when it is asked for.

@@ -13,7 +13,7 @@ use crate::free::Free;
 use crate::held::Pieces;
 use crate::layout::FooterEntry;
 use crate::lower::Lower;
-use crate::manifest_copies::manifest_area;
+use crate::manifest_copies::{block_at, manifest_area, slots_between};
 use crate::place::{least_block_bytes, slots_max};
 use crate::size::{Size, stored_bytes, stored_middle_bytes};
 use crate::slot_table::Slots;
@@ -143,6 +143,13 @@ impl<L: Lower> Blocks<L> {
         let uncut = lower.len_max().is_some() && bytes < lower.len();
         let count = bytes.saturating_sub(manifest_area::<L>()) / block_bytes as u64;
         let count = count.min(slots_max(block_bytes)) as usize;
+        let between = slots_between(&lower, block_bytes);
+        if (count as u64) < between || !lower.manifests_apart().is_multiple_of(block_bytes as u64) {
+            return Err(StoreError::Options(format!(
+                "the lower tier has {bytes} bytes: between the copies of its manifest alone lie {}, in pages of {block_bytes}",
+                lower.manifests_apart()
+            )));
+        }
         let written_end = lower.written_end();
         Ok(Self {
             lower,
@@ -168,7 +175,7 @@ impl<L: Lower> Blocks<L> {
     /// Where a slot's block starts on the medium.
     #[inline]
     pub fn block_offset(&self, slot: u32) -> u64 {
-        manifest_area::<L>() + u64::from(slot) * self.block_bytes as u64
+        block_at(&self.lower, slot, self.block_bytes)
     }
     /// Slots kept for deletes and reclamation.
     pub fn reserve(&self) -> usize {

@@ -16,6 +16,7 @@ pub struct ByteTier<R> {
     base: u64,
     len: AtomicU64,
     description: String,
+    manifests_apart: u64,
 }
 
 impl<R: ByteRegion> ByteTier<R> {
@@ -25,7 +26,14 @@ impl<R: ByteRegion> ByteTier<R> {
     /// If the part is not inside the region.
     pub fn new(region: Arc<R>, base: u64, len: u64, description: String) -> Self {
         assert!(base + len <= region.len() && base.is_multiple_of(64), "the tier lies in its region");
-        Self { region, base, len: AtomicU64::new(len), description }
+        Self { region, base, len: AtomicU64::new(len), description, manifests_apart: 0 }
+    }
+
+    /// The same with so many bytes of blocks, a multiple of their size, between the copies of the manifest.
+    #[must_use]
+    pub fn with_manifests_apart(mut self, bytes: u64) -> Self {
+        self.manifests_apart = bytes;
+        self
     }
 }
 
@@ -38,6 +46,9 @@ impl<R: ByteRegion> Lower for ByteTier<R> {
 
     fn len(&self) -> u64 {
         self.len.load(Acquire)
+    }
+    fn manifests_apart(&self) -> u64 {
+        self.manifests_apart
     }
     fn len_max(&self) -> Option<u64> {
         Some(self.region.len_max()?.saturating_sub(self.base))

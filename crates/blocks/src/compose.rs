@@ -29,6 +29,8 @@ pub struct Sizes {
     pub log_block_bytes: usize,
     /// The operation log.
     pub log_bytes: u64,
+    /// Bytes of blocks between the two copies of the manifest, a multiple of `block_bytes`; 0: they lie side by side.
+    pub manifests_apart: u64,
     /// DRAM for records.
     pub dram_bytes: u64,
     /// Whether `dram_bytes` bounds the index too, which then takes pages away as it grows.
@@ -55,6 +57,18 @@ pub struct Opening<'a, I> {
 
 /// Below this many log blocks the sessions asked for are taken on trust: such stores are made by tests.
 const LOG_BLOCKS_FEW: u64 = 24;
+
+/// Sessions that a log of this size has places for: one that has written holds a block and another in reserve, and more of them
+/// would wait for ever. `None` of a log with so few blocks that the number is taken on trust.
+pub fn sessions_max(log_bytes: u64, log_block_bytes: u64) -> Option<usize> {
+    let blocks = log_bytes / log_block_bytes.max(1);
+    (blocks >= LOG_BLOCKS_FEW).then(|| blocks as usize / 2 - 3)
+}
+
+/// Blocks that a log needs for so many sessions.
+pub fn log_blocks_for(sessions: usize) -> u64 {
+    ((sessions as u64).saturating_add(3)).saturating_mul(2).max(LOG_BLOCKS_FEW)
+}
 
 /// A space that lies on a tier of blocks.
 pub trait OnBlocks<L: Lower>: Space + Sized {
@@ -102,10 +116,11 @@ pub fn open_byte_with<I: Index, S: Space, R: ByteRegion>(
             region.len()
         )));
     }
-    let description = opening.description.clone();
+    let (description, apart) = (opening.description.clone(), opening.sizes.manifests_apart);
     let parts = || {
         let log = ByteLog::new(region.clone(), base, log_bytes);
-        (log, ByteTier::new(region.clone(), blocks, region.len() - blocks, description.clone()))
+        let tier = ByteTier::new(region.clone(), blocks, region.len() - blocks, description.clone());
+        (log, tier.with_manifests_apart(apart))
     };
     open(opening, true, parts, space)
 }
@@ -133,10 +148,10 @@ pub fn open_tiered<I: Index, S: Space, R: ByteRegion, D: BlockDevice>(
             base + log_bytes
         )));
     }
-    let description = opening.description.clone();
+    let (description, apart) = (opening.description.clone(), opening.sizes.manifests_apart);
     let parts = || {
         let log = ByteLog::new(region.clone(), base, log_bytes);
-        (log, BlockTier::new(data.clone(), 0, description.clone()))
+        (log, BlockTier::new(data.clone(), 0, description.clone()).with_manifests_apart(apart))
     };
     open(opening, true, parts, space)
 }
@@ -166,9 +181,11 @@ pub fn open_block_with<I: Index, S: Space, D: BlockDevice>(
     opening: Opening<'_, I>,
     space: MakesSpace<'_, S, BlockTier<D>>,
 ) -> Result<Arc<BlockStore<I, S, D>>, StoreError> {
-    let description = opening.description.clone();
-    let parts =
-        || (BlockLog::new(log.clone(), 0, log.len()), BlockTier::new(data.clone(), 0, description.clone()));
+    let (description, apart) = (opening.description.clone(), opening.sizes.manifests_apart);
+    let parts = || {
+        let tier = BlockTier::new(data.clone(), 0, description.clone());
+        (BlockLog::new(log.clone(), 0, log.len()), tier.with_manifests_apart(apart))
+    };
     open(opening, false, parts, space)
 }
 
@@ -179,10 +196,8 @@ fn open<I: Index, S: Space, L: Lower, D: LogDevice>(
     space: MakesSpace<'_, S, L>,
 ) -> Result<Arc<Machine<I, S, D>>, StoreError> {
     opening.machine.immediate = immediate;
-    // A session that has written holds a log block and one in reserve: more sessions than that would wait for ever.
-    let log_blocks = opening.sizes.log_bytes / opening.sizes.log_block_bytes as u64;
-    if log_blocks >= LOG_BLOCKS_FEW {
-        opening.machine.sessions = opening.machine.sessions.min(log_blocks as usize / 2 - 3);
+    if let Some(most) = sessions_max(opening.sizes.log_bytes, opening.sizes.log_block_bytes as u64) {
+        opening.machine.sessions = opening.machine.sessions.min(most);
     }
     let unlogged = opening.machine.durability == Durability::None;
     if unlogged && !opening.fresh {
@@ -253,6 +268,9 @@ fn log_error(error: LogError) -> StoreError {
         LogError::Io(source) => StoreError::Io { what: "opening the log".into(), source },
         LogError::Corrupt { .. } => StoreError::Corrupt(format!(
             "{error}; run `terrace check --repair DIR` to cut the log there and lose what follows"
+        )),
+        LogError::Mismatch(_) => StoreError::Options(format!(
+            "opening the log: {error}; put the log back from a copy of the store"
         )),
         other => StoreError::Options(format!("opening the log: {other}")),
     }

@@ -16,7 +16,7 @@ use crate::layout::{
     checked, entries, u32_at, u64_at,
 };
 use crate::lower::Lower;
-use crate::manifest_copies::{manifest_area, manifest_unit};
+use crate::manifest_copies::{block_at, manifest_area, read_copy};
 use crate::pieces;
 use crate::place::{least_block_bytes, slots_max};
 use crate::size::stored_bytes;
@@ -105,7 +105,7 @@ impl<L: Lower> Inspector<L> {
     }
     /// Where a block starts on the tier, in bytes.
     pub fn block_offset(&self, slot: u32) -> u64 {
-        manifest_area::<L>() + u64::from(slot) * self.block_bytes as u64
+        block_at(&self.lower, slot, self.block_bytes)
     }
     /// Both copies of the manifest.
     ///
@@ -115,7 +115,7 @@ impl<L: Lower> Inspector<L> {
         let mut copies = [Stored::Empty; 2];
         for (i, copy) in copies.iter_mut().enumerate() {
             let mut bytes = [0; MANIFEST_BYTES];
-            self.lower.read(i as u64 * manifest_unit::<L>(), &mut bytes)?;
+            read_copy(&self.lower, i as u64, 0, &mut bytes)?;
             *copy = match Manifest::decode(&bytes) {
                 Some(manifest) => Stored::Valid(manifest),
                 None if bytes.iter().all(|byte| *byte == 0) => Stored::Empty,

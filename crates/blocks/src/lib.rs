@@ -87,8 +87,8 @@ pub use block_tier::BlockTier;
 pub use blocks::{Blocks, Counts, FirstFailure, RECLAIM_SLOTS};
 pub use byte_tier::ByteTier;
 pub use compose::{
-    BlockStore, ByteStore, MakesSpace, OnBlocks, Opening, Sizes, TieredStore, open_block, open_block_with,
-    open_byte, open_byte_with, open_tiered,
+    BlockStore, ByteStore, MakesSpace, OnBlocks, Opening, Sizes, TieredStore, log_blocks_for, open_block,
+    open_block_with, open_byte, open_byte_with, open_tiered, sessions_max,
 };
 pub use dram_target::DramTarget;
 pub use fetch::{fetch_words, prefetch};
@@ -103,7 +103,7 @@ pub use layout::{
 };
 pub use listed::Listed;
 pub use lower::{Finished, Lower};
-pub use manifest_copies::{manifest_area, secure_found, stored_manifest};
+pub use manifest_copies::{manifest_area, manifest_at, secure_found, slots_between, stored_manifest};
 pub use pieces::{Piece, first_piece, pieces, total_bytes, value_bytes_max};
 pub use place::{Place, slots_max};
 pub use reads::Reads;

@@ -30,6 +30,10 @@ pub trait Lower: Send + Sync + 'static {
 
     /// Size in bytes.
     fn len(&self) -> u64;
+    /// Bytes of blocks between the two copies of the manifest: 0 where they lie side by side in front of all blocks.
+    fn manifests_apart(&self) -> u64 {
+        0
+    }
     /// Whether it holds no bytes.
     fn is_empty(&self) -> bool {
         self.len() == 0

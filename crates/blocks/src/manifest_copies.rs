@@ -1,4 +1,9 @@
-//! The two copies of the manifest in front of the blocks (`docs/formats/manifest.md`).
+//! The two copies of the manifest (`docs/formats/manifest.md`): one in front of the blocks, and one far behind it, so that no one place
+//! on a medium that goes bad takes both. (Small ones of tests have them side by side.)
+//!
+//! ```text
+//!   | copy 0 | block 0 | ... | block k-1 | copy 1 | block k | ...       k blocks have manifests_apart() bytes
+//! ```
 
 use std::io;
 
@@ -8,7 +13,7 @@ use terrace_media::read_agreed;
 use crate::blocks::Blocks;
 use crate::lower::Lower;
 
-/// Bytes of the two manifest copies in front of the blocks.
+/// Bytes of the two manifest copies.
 pub fn manifest_area<L: Lower>() -> u64 {
     2 * manifest_unit::<L>()
 }
@@ -18,12 +23,39 @@ pub fn manifest_unit<L: Lower>() -> u64 {
     L::UNIT.max(256) as u64
 }
 
+/// Where a copy begins.
+pub fn manifest_at<L: Lower>(lower: &L, copy: u64) -> u64 {
+    copy * (manifest_unit::<L>() + lower.manifests_apart())
+}
+
+/// Where a block begins.
+pub fn block_at<L: Lower>(lower: &L, slot: u32, block_bytes: usize) -> u64 {
+    let bytes = block_bytes as u64;
+    let copies = if u64::from(slot) < slots_between(lower, block_bytes) { 1 } else { 2 };
+    copies * manifest_unit::<L>() + u64::from(slot) * bytes
+}
+
+/// Blocks between the copies: no tier has fewer.
+pub fn slots_between<L: Lower>(lower: &L, block_bytes: usize) -> u64 {
+    lower.manifests_apart() / block_bytes as u64
+}
+
+/// Reads bytes of a copy; zeros where the tier is too short for it.
+pub(crate) fn read_copy<L: Lower>(lower: &L, copy: u64, skip: usize, out: &mut [u8]) -> io::Result<()> {
+    let at = manifest_at(lower, copy) + skip as u64;
+    if at + out.len() as u64 > lower.len() {
+        out.fill(0);
+        return Ok(());
+    }
+    lower.read(at, out)
+}
+
 fn manifests<L: Lower>(lower: &L) -> io::Result<[Option<Manifest>; 2]> {
     let mut copies = [None; 2];
     for (at, copy) in copies.iter_mut().enumerate() {
         let mut bytes = [0; MANIFEST_BYTES];
         // An older copy is as whole as the newest.
-        read_agreed(&mut bytes, |bytes| lower.read(at as u64 * manifest_unit::<L>(), bytes))?;
+        read_agreed(&mut bytes, |bytes| read_copy(lower, at as u64, 0, bytes))?;
         *copy = Manifest::decode(&bytes);
     }
     Ok(copies)
@@ -43,7 +75,9 @@ pub fn stored_manifest<L: Lower>(lower: &L) -> io::Result<Option<Manifest>> {
 /// # Errors
 /// The device's.
 pub fn secure_found<L: Lower>(lower: &L) -> io::Result<()> {
-    lower.secure(0, manifest_area::<L>() as usize);
+    for copy in 0..2 {
+        lower.secure(manifest_at(lower, copy), manifest_unit::<L>() as usize);
+    }
     lower.sync()
 }
 
@@ -83,7 +117,7 @@ impl<L: Lower> Blocks<L> {
         // flushed or freed since.
         for copy in [first, 1 - first] {
             // No closure: what makes it durable is to be named by the caller's line (see `Lower`).
-            let stored = match self.lower.write(copy * manifest_unit::<L>(), &unit) {
+            let stored = match self.lower.write(manifest_at(&self.lower, copy), &unit) {
                 Ok(()) => self.lower.sync(),
                 failed => failed,
             };

@@ -26,7 +26,7 @@ use terrace_media::read_agreed;
 use crate::blocks::Blocks;
 use crate::layout::{u32_at, u64_at};
 use crate::lower::Lower;
-use crate::manifest_copies::{manifest_unit, stored_manifest};
+use crate::manifest_copies::{manifest_unit, read_copy, stored_manifest};
 use crate::slots::State;
 use crate::sync::{AtomicBool, AtomicU64};
 use crate::written::checksum;
@@ -104,7 +104,7 @@ fn stored<L: Lower>(lower: &L, store_id: u64, (magic, at): (&[u8; 8], usize)) ->
     let mut found = Vec::new();
     for copy in 0..2 {
         let mut unit = vec![0; at + BYTES];
-        read_agreed(&mut unit, |bytes| lower.read(copy * manifest_unit::<L>(), bytes))?;
+        read_agreed(&mut unit, |bytes| read_copy(lower, copy, 0, bytes))?;
         if let (Some(manifest), Ok(size)) =
             (Manifest::decode(&unit[..MANIFEST_BYTES]), decode(magic, &unit[at..], store_id))
         {

@@ -24,7 +24,7 @@ use terrace_media::read_agreed;
 
 use crate::layout::{u32_at, u64_at};
 use crate::lower::Lower;
-use crate::manifest_copies::manifest_unit;
+use crate::manifest_copies::read_copy;
 use crate::slot_table::Slots;
 use crate::slots::Slot;
 use crate::sync::{AtomicU64, Mutex};
@@ -122,8 +122,7 @@ pub fn stored_count<L: Lower>(lower: &L, store_id: u64) -> io::Result<u64> {
     let mut count = 0;
     for copy in 0..2 {
         let mut bytes = [0; BYTES];
-        let at = copy * manifest_unit::<L>() + MANIFEST_BYTES as u64;
-        read_agreed(&mut bytes, |bytes| lower.read(at, bytes))?;
+        read_agreed(&mut bytes, |bytes| read_copy(lower, copy, MANIFEST_BYTES, bytes))?;
         count = count.max(decode(&bytes, store_id).unwrap_or(0));
     }
     Ok(count)

@@ -18,6 +18,7 @@ mod logging;
 mod memcached;
 mod memory;
 mod names;
+mod progress_lines;
 mod reproduce;
 mod say;
 mod serve;

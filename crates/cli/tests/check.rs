@@ -33,10 +33,14 @@ fn exit_statuses_tell_clean_from_damaged_from_not_checked() {
 
     let (status, text, error) = check(&path, false);
     assert!(status == Some(0) && text.ends_with("\nclean\n"), "{status:?}: {text}{error}");
+    assert!(
+        error.contains("checking ") && error.contains("MiB"),
+        "without a terminal the log tells: {error}"
+    );
 
     // The header of the first block, which a new store's first page went to.
     let data = std::fs::File::options().read(true).write(true).open(path.join("data")).unwrap();
-    data.write_all_at(&[0xff], 2 * 4096 + 18).unwrap();
+    data.write_all_at(&[0xff], 4096 + 18).unwrap();
     let (status, text, _) = check(&path, false);
     assert!(status == Some(1) && text.ends_with("\n1 problem\n"), "{status:?}: {text}");
     let (status, text, _) = check(&path, true);
@@ -44,4 +48,15 @@ fn exit_statuses_tell_clean_from_damaged_from_not_checked() {
 
     let (status, text, error) = check(dir.path(), false);
     assert!(status == Some(2) && text.is_empty() && error.contains("no store is here"), "{error}");
+    assert!(!error.contains("nothing was repaired"));
+    let (status, _, error) = check(dir.path(), true);
+    assert!(status == Some(2) && error.contains("nothing was repaired. --repair makes"), "{error}");
+
+    // A directory that only remembers where its store is.
+    let home = tempfile::tempdir().unwrap();
+    std::fs::write(home.path().join("tiers"), format!("ssd = \"32MiB@{}\"\n", path.display())).unwrap();
+    let (status, text, error) = check(home.path(), false);
+    assert!(status == Some(0) && text.ends_with("\nclean\n"), "{status:?}: {text}{error}");
+    assert!(error.contains("has its store at"), "{error}");
+    assert_eq!(std::fs::read_dir(home.path()).unwrap().count(), 1, "nothing was made");
 }

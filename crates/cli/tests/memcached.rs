@@ -223,6 +223,25 @@ fn keep_and_lose(place: &Path) {
     }
 }
 
+#[test]
+fn a_port_that_is_taken_costs_no_cache() {
+    let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let file = dir.path().join("items");
+    let arguments = ["-m", "64", "-e", file.to_str().unwrap()];
+    let mut running = Running::start(dir.path(), &arguments);
+    let mut client = running.connect();
+    ask(&mut client, "set k 7 0 5\r\nvalue\r\n", "STORED\r\n");
+    running.stop(Signal::USR1);
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port().to_string();
+    let (_, why) = refused(dir.path(), &[&arguments[..], &["-p", &port]].concat());
+    assert!(why.contains("failed to listen") && why.contains(&port), "{why}");
+    let mut running = Running::start(dir.path(), &arguments);
+    let mut client = running.connect();
+    ask(&mut client, "get k\r\n", VALUE);
+    running.stop(Signal::USR1);
+}
+
 /// Needs root, which alone can become somebody else.
 #[test]
 fn the_pid_file_of_a_daemon_that_changes_its_user_is_written_where_that_user_may_not_write() {

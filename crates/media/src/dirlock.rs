@@ -75,9 +75,7 @@ impl DirLock {
         match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {}
             Err(Errno::WOULDBLOCK) => {
-                let mut text = String::new();
-                let pid = file.read_to_string(&mut text).ok().and_then(|_| text.trim().parse().ok());
-                return Err(LockError::Held { dir: dir.into(), pid });
+                return Err(LockError::Held { dir: dir.into(), pid: written_pid(&mut file) });
             }
             Err(error) => return Err(io_error(error.into())),
         }
@@ -86,9 +84,52 @@ impl DirLock {
             file.rewind()?;
             writeln!(file, "{}", std::process::id())
         };
-        write_pid(&mut file).map_err(io_error)?;
-        Ok(Self { _file: file })
+        match write_pid(&mut file) {
+            // The number is for people. A disk that is full must not keep a store from being opened.
+            Err(error) if !is_full(&error) => Err(io_error(error)),
+            _ => Ok(Self { _file: file }),
+        }
     }
+
+    /// Holds a directory against openers that would write, beside others who only look: nothing is written, and nothing is made.
+    /// `None` if there is no lock file: then no process has the store open.
+    ///
+    /// # Errors
+    /// [`LockError::Held`] if somebody has it open, also in this process.
+    pub fn look(dir: &Path) -> Result<Option<Self>, LockError> {
+        let path = dir.join(LOCK_FILE);
+        match Self::look_at(&path) {
+            Err(LockError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(LockError::Held { pid, .. }) => Err(LockError::Held { dir: dir.into(), pid }),
+            looked => looked.map(Some),
+        }
+    }
+
+    /// The same for a device, which is locked by itself.
+    ///
+    /// # Errors
+    /// As [`look`](Self::look).
+    pub fn look_at(path: &Path) -> Result<Self, LockError> {
+        let io_error = |source| LockError::Io { path: path.into(), source };
+        let mut file = File::open(path).map_err(io_error)?;
+        match rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared) {
+            Ok(()) => Ok(Self { _file: file }),
+            Err(Errno::WOULDBLOCK) => Err(LockError::Held { dir: path.into(), pid: written_pid(&mut file) }),
+            Err(error) => Err(io_error(error.into())),
+        }
+    }
+}
+
+/// Whether an error says that there is no room, on the disk or in a quota.
+pub fn is_full(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+}
+
+/// Who holds a lock, as far as its file says.
+fn written_pid(file: &mut File) -> Option<u32> {
+    let mut text = String::new();
+    // A device is no text, and long.
+    file.take(32).read_to_string(&mut text).ok().and_then(|_| text.trim().parse().ok())
 }
 
 #[cfg(test)]
@@ -126,6 +167,27 @@ mod tests {
         assert_eq!(file.path().metadata().unwrap().len(), 0, "nothing is written to it");
         drop(lock);
         DirLock::device(file.path()).unwrap();
+    }
+
+    #[test]
+    fn who_only_looks_is_refused_by_an_opener_alone_and_writes_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        assert!(DirLock::look(dir.path()).unwrap().is_none());
+        assert!(!dir.path().join(LOCK_FILE).exists(), "nothing is made");
+        let lock = DirLock::acquire(dir.path()).unwrap();
+        let error = DirLock::look(dir.path()).unwrap_err();
+        assert!(matches!(&error, LockError::Held { pid: Some(pid), .. } if *pid == std::process::id()));
+        drop(lock);
+        let looks = (DirLock::look(dir.path()).unwrap(), DirLock::look(dir.path()).unwrap());
+        assert!(looks.0.is_some() && looks.1.is_some(), "who looks keeps no other from looking");
+        assert!(matches!(DirLock::acquire(dir.path()), Err(LockError::Held { .. })));
+    }
+
+    #[test]
+    fn a_full_disk_is_told_from_other_failures() {
+        assert!(is_full(&io::Error::from_raw_os_error(libc::ENOSPC)));
+        assert!(is_full(&io::Error::from_raw_os_error(libc::EDQUOT)));
+        assert!(!is_full(&io::Error::from_raw_os_error(libc::EIO)));
     }
 
     #[test]

@@ -43,7 +43,7 @@ pub use block_file::{BlockFile, BlockFileOptions, FileQueue};
 pub use byte::ByteRegion;
 pub use counters::{Counters, CountersSnapshot};
 pub use detect::{Machine, Place, PlaceKind, detect};
-pub use dirlock::{DirLock, LOCK_FILE, LockError};
+pub use dirlock::{DirLock, LOCK_FILE, LockError, is_full};
 pub use heap::HeapRegion;
 pub use mapped::{MapError, MapOptions, MappedRegion};
 pub use mapping::{HUGE_PAGE_BYTES, PAGE_BYTES};

@@ -115,15 +115,28 @@ impl MappedRegion {
         Self::open_len(path, None, options)
     }
 
+    /// Maps an existing file or device in full to be looked at: it is opened for reading only, may lie on any file system, and is
+    /// never written. A store to it ends the process.
+    ///
+    /// # Errors
+    /// [`MapError::Io`], [`MapError::TooShort`] if it is empty.
+    pub fn look(path: &Path) -> Result<Self, MapError> {
+        let io_error = |source| MapError::Io { path: path.into(), source };
+        let file = File::open(path).map_err(io_error)?;
+        let len = length(&file).map_err(io_error)?;
+        if len == 0 {
+            return Err(MapError::TooShort { path: path.into(), actual: 0, wanted: PAGE_BYTES as u64 });
+        }
+        let place = detect(path).map_err(io_error)?;
+        let mapping = Mapping::file_to_read(&file, len).map_err(io_error)?;
+        let region = Region::new(mapping, len, None).map_err(io_error)?;
+        Ok(Self { region, kind: place.kind, filesystem: place.filesystem, file: None })
+    }
+
     fn open_len(path: &Path, wanted: Option<u64>, options: &MapOptions) -> Result<Self, MapError> {
         let io_error = |source| MapError::Io { path: path.into(), source };
         let file = open_existing(path).map_err(io_error)?;
-        let metadata = file.metadata().map_err(io_error)?;
-        let actual = if metadata.file_type().is_char_device() {
-            devdax_bytes(metadata.rdev()).unwrap_or(0)
-        } else {
-            metadata.len()
-        };
+        let actual = length(&file).map_err(io_error)?;
         let len = wanted.unwrap_or(actual);
         if actual < len {
             return Err(MapError::TooShort { path: path.into(), actual, wanted: len });
@@ -249,6 +262,13 @@ byte_region!(
         self.resize_file(len)
     }
 );
+
+/// Bytes of a file or device.
+fn length(file: &File) -> io::Result<u64> {
+    let metadata = file.metadata()?;
+    let is_device = metadata.file_type().is_char_device();
+    Ok(if is_device { devdax_bytes(metadata.rdev()).unwrap_or(0) } else { metadata.len() })
+}
 
 /// Gives a finished file its name, unless another one has it, and makes that durable.
 fn name(making: &Path, path: &Path) -> io::Result<()> {

@@ -60,7 +60,16 @@ impl Mapping {
         Self::from_raw(start.cast(), len)
     }
 
-    /// The same, with address space kept behind it, into which it can be [extended](Self::extend). Where the system gives less
+    /// The same to read only: a store to it ends the process.
+    pub(crate) fn file_to_read(file: &File, len: u64) -> io::Result<Self> {
+        let len = rounded(len)?;
+        // SAFETY: as above.
+        let start =
+            unsafe { rustix::mm::mmap(ptr::null_mut(), len, ProtFlags::READ, MapFlags::SHARED, file, 0) }?;
+        Self::from_raw(start.cast(), len)
+    }
+
+    /// As [`file`](Self::file), with address space kept behind it, into which it can be [extended](Self::extend). Where the system gives less
     /// address space, or none, it can grow less.
     pub(crate) fn file_that_grows(file: &File, len: u64, sync: bool) -> io::Result<Self> {
         let bytes = rounded(len)?;

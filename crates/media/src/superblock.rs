@@ -36,7 +36,7 @@ pub const OPTIONS_BYTES_MAX: usize = 2048;
 /// Longest engine name, in bytes.
 pub const ENGINE_BYTES_MAX: usize = 24;
 
-/// The version that this program writes, and the newest that it reads.
+/// The version that this program writes, and the one that it reads.
 pub const FORMAT_VERSION: u32 = 4;
 
 /// Where the magic would be: the store was never finished, and holds nothing.
@@ -113,7 +113,7 @@ pub enum SuperblockError {
     },
     /// The medium was cut off, or is another one.
     #[error(
-        "the medium holds {actual} bytes, but {recorded} are recorded: it was truncated, or a part is missing"
+        "the medium holds {actual} bytes, but {recorded} are recorded: it was truncated, or a part is missing; put it back from a copy of the store"
     )]
     TooShort {
         /// Its size now.

@@ -39,6 +39,7 @@ fn open(dir: &Path, records: u64, fresh: bool) -> Result<Box<dyn Store>, Anythin
         sizes: Sizes {
             block_bytes: BLOCK as usize,
             log_block_bytes: 256 << 10,
+            manifests_apart: 0,
             log_bytes: LOG_BYTES,
             dram_bytes: (records * RECORD_BYTES / 10).next_multiple_of(BLOCK).max(32 * BLOCK),
             dram_with_index: false,

@@ -130,7 +130,7 @@ impl MiddleTier {
         match stored {
             None => Ok(Self::new(region.clone(), (base, all), description, false)),
             Some(bytes) if bytes > all => Err(StoreError::Options(format!(
-                "{description}: it holds {} bytes, but {} are recorded: it was truncated, or a part is missing",
+                "{description}: it holds {} bytes, but {} are recorded: it was truncated, or a part is missing; put it back from a copy of the store",
                 region.len(),
                 base.saturating_add(bytes)
             ))),

@@ -89,7 +89,8 @@ impl<L: Lower> SlabSpace<L> {
     /// What DRAM may hold must find room, the steps that write it down, and a large value beside them.
     fn least_blocks(&self) -> u64 {
         let dram = self.slabs.target.frames().max(SLABS_MIN) * self.slabs.slab_bytes;
-        (dram.div_ceil(self.blocks.block_bytes) + PAGES_OVER + self.blocks.reserve()) as u64
+        let least = (dram.div_ceil(self.blocks.block_bytes) + PAGES_OVER + self.blocks.reserve()) as u64;
+        least.max(terrace_blocks::slots_between(&self.blocks.lower, self.blocks.block_bytes))
     }
     fn most_blocks(&self, longest: u64) -> u64 {
         let bytes = longest.min(PAGE_BYTES_MAX);

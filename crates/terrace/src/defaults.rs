@@ -6,6 +6,8 @@ use terrace_engine::StoreError;
 
 use crate::options::{Options, Tier};
 use crate::size::{Size, usable_memory_bytes};
+use crate::stored::superblock_at;
+use crate::tiered::log_bytes_of;
 
 /// The engine for a new store.
 pub const ENGINE: &str = "tac";
@@ -26,7 +28,8 @@ pub fn dram_bytes() -> Option<u64> {
     Some(DRAM.of(usable_memory_bytes()) / STEP * STEP).filter(|bytes| *bytes > 0)
 }
 
-/// The tier on the disk of `dir`, which is made: as large as it was chosen before, or else what fits beside so much DRAM.
+/// The tier on the disk of `dir`, which is made: as large as it was chosen before, or else what fits beside so much DRAM. A store that
+/// is there keeps its size, and so a full disk is no reason not to open it.
 ///
 /// # Errors
 /// [`StoreError::Io`] if the directory can't be examined, made or written, [`StoreError::Options`] if its disk is full.
@@ -36,6 +39,10 @@ pub fn ssd(dir: &Path, dram: u64) -> Result<Tier, StoreError> {
     std::fs::create_dir_all(dir).map_err(StoreError::io(format!("can't make the directory {shown}")))?;
     let remembered = dir.join(REMEMBERED);
     if let Some(bytes) = std::fs::read_to_string(&remembered).ok().and_then(|text| text.trim().parse().ok()) {
+        return Ok(Tier { bytes, place: None });
+    }
+    if let Some(there) = superblock_at(dir) {
+        let bytes = there.media_bytes.saturating_add(log_bytes_of(&there));
         return Ok(Tier { bytes, place: None });
     }
     let bytes = SSD.of(place.free_bytes).min(dram.saturating_mul(SSD_MAX_DRAMS)) / STEP * STEP;

@@ -55,8 +55,25 @@ pub(crate) struct Ssd {
     pub log_bytes: u64,
 }
 
+/// What can be told of the options and of the files at their places without opening a store: so that who serves it need not open ports
+/// for a start that is refused at once.
+///
+/// # Errors
+/// As [`open`](crate::open), where it would say the same.
+pub fn refuse_at_once(options: &Options) -> Result<(), StoreError> {
+    crate::tiered::sizes::check_threads_at_all(options)?;
+    if let Some(tier) = &options.pmem {
+        crate::tiered::byte::refuse_at_once(options, tier)?;
+    }
+    if let Some(tier) = &options.ssd {
+        crate::tiered::block::refuse_at_once(options, tier)?;
+    }
+    Ok(())
+}
+
 pub(crate) fn open(options: &Options, source: &impl MediaSource) -> Result<Opened, StoreError> {
     crate::indexes::check(&options.index)?;
+    crate::tiered::sizes::check_threads_at_all(options)?;
     if let Some(placement) = options.placement.filter(|_| options.engine != "tac") {
         return Err(StoreError::Options(format!(
             "engine {} has no placements: leave --placement {placement} out, or use --engine tac",

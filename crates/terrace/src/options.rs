@@ -47,6 +47,9 @@ pub struct Options {
     /// Of engine `tac`: background steps that may make room in DRAM at once. `None`: as many as background threads, if DRAM has room
     /// for their pages; another number is for comparisons.
     pub partitions: Option<usize>,
+    /// Threads that will use the store at once, each by a session of its own, beside one more for a snapshot: the log of a new store has
+    /// places for them, and a store whose log has fewer is not opened.
+    pub threads: usize,
     /// Threads that recovery uses.
     pub recovery_threads: usize,
     /// Called with recovery's progress: done and total, in bytes read.
@@ -101,6 +104,7 @@ impl Default for Options {
             when_full: WhenFull::default(),
             background_threads: 1,
             partitions: None,
+            threads: 1,
             recovery_threads: 2,
             on_recovery: None,
         }

@@ -27,7 +27,7 @@ use terrace_index::Index;
 use terrace_media::{BlockDevice, ByteRegion, DirLock, HeapRegion, Superblock};
 
 pub(crate) use sizes::{Sizes, choose};
-pub(crate) use superblock::{check_superblock, store_id, stored_bytes};
+pub(crate) use superblock::{apart_of, check_superblock, log_bytes_of, store_id, stored_bytes};
 
 use clock::StoreClock;
 
@@ -172,7 +172,11 @@ fn machine_options<E: Engine>(options: &Options, superblock: &Superblock) -> Mac
         evict: options.when_full == WhenFull::Evict,
         sessions: SESSIONS,
         hasher: KeyHasher::new(superblock.hash_seed),
-        clock: Arc::new(StoreClock::new(options.dir.as_deref(), store_id(superblock))),
+        // What ends with the process leaves nothing in the directory that a later store could be taken for.
+        clock: Arc::new(StoreClock::new(
+            options.dir.as_deref().filter(|_| !options.ends_with_process()),
+            store_id(superblock),
+        )),
         threads: options.recovery_threads.max(1),
     }
 }
@@ -186,8 +190,10 @@ fn lock(dir: &Path) -> Result<DirLock, StoreError> {
 /// Makes a directory where there is none.
 fn make_dir(dir: &Path) -> Result<(), StoreError> {
     if dir.exists() && !dir.is_dir() {
+        let part = crate::stored::is_no_memory(dir).ok().flatten();
+        let is = part.map_or_else(|| "a file".to_owned(), |part| format!("a file ({part})"));
         return Err(StoreError::Options(format!(
-            "{} is a file, and not a directory for a store",
+            "{} is {is}, and not a directory for a store",
             dir.display()
         )));
     }
@@ -249,6 +255,7 @@ pub(crate) fn opening<I>(assembly: Assembly<'_, I, Sizes>) -> terrace_blocks::Op
         block_bytes: sizes.block_bytes as usize,
         log_block_bytes: sizes.log_block_bytes as usize,
         log_bytes: sizes.log_bytes,
+        manifests_apart: sizes.apart(),
         dram_bytes,
         dram_with_index,
         store_id,

@@ -136,6 +136,11 @@ fn a_store_on_both_kinds_of_media() {
     assert!(refused(&elsewhere).contains("holds a store"));
     let Ok(empty) = tempfile::tempdir_in("/dev/shm") else { return };
     let blank = self::options(files.path(), empty.path());
+    assert!(
+        matches!(terrace::open(blank.clone()), Err(StoreError::Corrupt(text)) if text.contains("is missing"))
+    );
+    let file = std::fs::File::create(empty.path().join("pmem")).unwrap();
+    file.set_len(28 << 20).unwrap();
     assert!(matches!(terrace::open(blank), Err(StoreError::Corrupt(text)) if text.contains("is blank")));
 
     let store = terrace::open(options).unwrap();

@@ -13,10 +13,22 @@ use terrace::engine::{
 };
 use terrace::{OpenStore, Options, Tier};
 
-/// The manifest's two copies on block media.
-const MANIFEST_AREA: u64 = 2 * 4096;
+/// The manifest's two copies on block media: in front of the blocks, and behind the first of them.
+const MANIFESTS: [u64; 2] = [0, 4096 + BETWEEN];
+const BETWEEN: u64 = 4 << 20;
 /// What sizes this small give.
 const BLOCK: u64 = 256 << 10;
+
+/// Where a block begins.
+fn start_of(block: u64) -> u64 {
+    (if block < BETWEEN / BLOCK { 4096 } else { 8192 }) + block * BLOCK
+}
+
+/// The block that a byte is in.
+fn block_at(at: u64) -> u64 {
+    (at - if at < MANIFESTS[1] { 4096 } else { 8192 }) / BLOCK
+}
+
 const KEYS: u32 = 20_000;
 const LARGE: u32 = 3;
 
@@ -192,7 +204,7 @@ fn a_damaged_record_is_named_and_a_set_clears_it() {
     places.iter().for_each(|at| flip(&data(&path), at + 40));
     let report = check(&path, false).unwrap();
     assert_eq!((report.counts.damaged, report.problem_count()), (places.len() as u64, places.len() as u64));
-    let slots: Vec<_> = places.iter().map(|at| (at - MANIFEST_AREA) / BLOCK).collect();
+    let slots: Vec<_> = places.iter().map(|at| block_at(*at)).collect();
     let text = report.to_string();
     assert!(slots.iter().all(|slot| text.contains(&format!("block {slot}, offset "))), "{text}");
     assert!(text.contains("its key answers an error until SET or DEL"), "{text}");
@@ -218,8 +230,8 @@ fn damaged_block(at: impl Fn(u64) -> u64, what: &str) {
     let (_dir, options, path) = made();
     let file = data(&path);
     // Key 11 was written once, so its block's records count.
-    let block = (find(&file, &key(11))[0] - MANIFEST_AREA) / BLOCK;
-    flip(&file, at(MANIFEST_AREA + block * BLOCK));
+    let block = block_at(find(&file, &key(11))[0]);
+    flip(&file, at(start_of(block)));
     let error = terrace::open(options.clone()).err().unwrap();
     let named = matches!(&error, StoreError::Corrupt(text) if text.contains(&format!("block {block} ")));
     assert!(named, "{error}");
@@ -257,9 +269,9 @@ fn a_record_that_nothing_names_any_more_is_given_up_alone() {
     let (_dir, options, path) = made();
     let file = data(&path);
     let place = find(&file, &key(11))[0];
-    let block = (place - MANIFEST_AREA) / BLOCK;
+    let block = block_at(place);
     flip(&file, place + 40);
-    flip(&file, MANIFEST_AREA + (block + 1) * BLOCK - 64 - 24 * 3 + 5);
+    flip(&file, start_of(block) + BLOCK - 64 - 24 * 3 + 5);
     let report = check(&path, true).unwrap();
     assert!(report.is_clean() && report.repairs[0].contains("records may be missing"), "{report}");
     assert!(report.notes[0].starts_with(&format!("block {block}: ")), "{report}");
@@ -276,8 +288,8 @@ fn a_record_that_nothing_names_any_more_is_given_up_alone() {
 fn a_block_without_a_whole_record_is_given_up() {
     let (_dir, options, path) = made();
     let file = data(&path);
-    let block = (find(&file, &key(11))[0] - MANIFEST_AREA) / BLOCK;
-    let start = MANIFEST_AREA + block * BLOCK;
+    let block = block_at(find(&file, &key(11))[0]);
+    let start = start_of(block);
     file.write_all_at(&vec![0x77; BLOCK as usize - 64 - 64], start + 64).unwrap();
     let report = check(&path, true).unwrap();
     assert!(report.is_clean() && report.repairs[0].contains("given up"), "{report}");
@@ -293,8 +305,8 @@ fn a_block_without_a_whole_record_is_given_up() {
 fn a_block_that_reads_as_zeros_is_missed_and_given_up() {
     let (_dir, options, path) = made();
     let file = data(&path);
-    let block = (find(&file, &key(11))[0] - MANIFEST_AREA) / BLOCK;
-    file.write_all_at(&vec![0; BLOCK as usize], MANIFEST_AREA + block * BLOCK).unwrap();
+    let block = block_at(find(&file, &key(11))[0]);
+    file.write_all_at(&vec![0; BLOCK as usize], start_of(block)).unwrap();
     let refused = terrace::open(options.clone()).map(drop).unwrap_err().to_string();
     assert!(refused.contains(&format!("block {block} ")) && refused.contains("check --repair"), "{refused}");
     let report = check(&path, false).unwrap();
@@ -356,16 +368,16 @@ fn a_damaged_log_stops_opening_until_it_is_cut() {
 fn a_damaged_manifest_is_named_and_the_other_copy_counts() {
     let (_dir, options, path) = made();
     let keys = clean(&path).counts.keys;
-    for copy in 0..2 {
-        flip(&data(&path), copy * 4096 + 50);
+    for copy in MANIFESTS {
+        flip(&data(&path), copy + 50);
         let report = check(&path, false).unwrap();
         assert_eq!((report.problem_count(), report.counts.keys), (1, keys), "{report}");
         assert!(report.problems[0].contains("manifest"), "{report}");
-        flip(&data(&path), copy * 4096 + 50);
+        flip(&data(&path), copy + 50);
     }
     clean(&path);
     flip(&data(&path), 50);
-    flip(&data(&path), 4096 + 50);
+    flip(&data(&path), MANIFESTS[1] + 50);
     assert!(check(&path, false).unwrap().problems[0].contains("no copy of the manifest is whole"));
     flip(&data(&path), 50);
     let store = terrace::open(options).unwrap();
@@ -423,7 +435,7 @@ fn snapshot_blocks(file: &File) -> (Vec<u64>, u64) {
     let tails = find(file, b"TRCSNAPS").into_iter().map(|tail| {
         let mut word = [0; 4];
         file.read_exact_at(&mut word, tail + 16).unwrap();
-        (u32::from_le_bytes(word), MANIFEST_AREA + (tail - MANIFEST_AREA) / BLOCK * BLOCK)
+        (u32::from_le_bytes(word), start_of(block_at(tail)))
     });
     let (heads, parts): (Vec<_>, Vec<_>) = tails.partition(|(number, _)| *number == u32::MAX);
     assert!(heads.len() == 1 && parts.len() > 2, "{heads:?} {parts:?}");
@@ -503,8 +515,8 @@ fn a_damaged_page_is_no_less_damage_where_a_snapshot_is_whole() {
     let (_dir, options, path) = made_by("tac");
     let file = data(&path);
     // Key 11 was written once, so its block's records count.
-    let block = (find(&file, &key(11))[0] - MANIFEST_AREA) / BLOCK;
-    flip(&file, MANIFEST_AREA + (block + 1) * BLOCK - 64 - 24 * 3 + 5);
+    let block = block_at(find(&file, &key(11))[0]);
+    flip(&file, start_of(block) + BLOCK - 64 - 24 * 3 + 5);
     let error = terrace::open(options.clone()).err().unwrap();
     assert!(
         matches!(&error, StoreError::Corrupt(text) if text.contains(&format!("block {block} "))),

@@ -18,9 +18,14 @@ fn without_sizes_a_directory_is_enough() {
     assert_eq!((stats.engine, stats.tiers.len()), (defaults::ENGINE, 2));
     assert_eq!(store.ssd_bytes(), Some(256 << 20));
     store.close().unwrap();
+    // A full disk would leave no room to choose from, or to remember: the store that is there has its size.
+    std::fs::remove_file(dir.join(defaults::REMEMBERED)).unwrap();
     let store = open(options()).unwrap();
     assert_eq!(store.get(b"k").unwrap().as_deref(), Some(&b"v"[..]));
+    assert_eq!(store.ssd_bytes(), Some(256 << 20));
     store.close().unwrap();
+    assert_eq!(defaults::ssd(&dir, 1).unwrap().bytes, 256 << 20);
+    assert!(!dir.join(defaults::REMEMBERED).exists(), "nothing is written");
 }
 
 #[test]

@@ -26,7 +26,7 @@ use anyhow::Context;
 use clap::Args;
 use signal_hook::consts::SIGUSR1;
 use terrace_index::allocator::give_back;
-use terrace_server::{Endpoint, Server};
+use terrace_server::{Endpoint, Loading, Server};
 
 use crate::memory::Keeper;
 use crate::serve::signals::Signals;
@@ -104,11 +104,14 @@ fn serve(line: &CommandLine) -> anyhow::Result<ExitCode> {
     let access = serve::MemcachedAccess::read(line.auth_file.as_ref())?;
     let (mut options, endpoints) = (server::options(line, &access), server::endpoints(line)?);
     options.max_connections = room as usize;
+    options.memcached = endpoints;
+    // Before anything is touched that lies on a disk: a port that is taken costs no cache. Who comes meanwhile is told that it loads.
+    let loading = Loading::start(&options, serve::progress()).context("failed to listen")?;
     store::prepare(line)?;
     let _memory = Keeper::start(give_back).context("starting the thread that gives memory back")?;
-    let store = terrace::open(store::options(line)?)?;
-    let options = server::on(options, endpoints, &store);
-    let server = match Server::start(store.clone(), options) {
+    let store = serve::open_with_progress(store::options(line)?)?;
+    let options = server::on(options, &store);
+    let server = match Server::start_after(loading, store.clone(), options) {
         Ok(server) => server,
         Err(error) => {
             store.close()?;

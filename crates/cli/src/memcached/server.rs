@@ -104,6 +104,6 @@ pub fn options(line: &CommandLine, access: &MemcachedAccess) -> ServerOptions {
 }
 
 /// The options of a server on a store.
-pub fn on(options: ServerOptions, memcached: Vec<Endpoint>, store: &OpenStore) -> ServerOptions {
-    ServerOptions { memcached, durability: "none".into(), description: store.description.clone(), ..options }
+pub fn on(options: ServerOptions, store: &OpenStore) -> ServerOptions {
+    ServerOptions { durability: "none".into(), description: store.description.clone(), ..options }
 }

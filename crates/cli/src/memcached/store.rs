@@ -25,8 +25,18 @@ const RUNNING: &str = "memcached-running";
 const RUNNING_TEXT: &str =
     "A cache of terrace's memcached command runs here, or has crashed: then its next start begins empty.\n";
 /// What a store leaves in the directory of a cache; nothing else is removed from one.
-const STORE_FILES: [&str; 8] =
-    ["superblock", "superblock.new", "formatted", "formatted.new", "log", "data", "pmem", "pmem-place"];
+const STORE_FILES: [&str; 10] = [
+    "superblock",
+    "superblock.new",
+    "formatted",
+    "formatted.new",
+    "clock",
+    "clock.new",
+    "log",
+    "data",
+    "pmem",
+    "pmem-place",
+];
 
 /// With `-e`, DRAM in front of the file is this part of it.
 const DRAM_PART: u64 = 8;
@@ -64,6 +74,7 @@ fn options_on(line: &CommandLine, kind: PlaceKind) -> Options {
         durability: Durability::None,
         when_full: if line.refuse { WhenFull::Refuse } else { WhenFull::Evict },
         background_threads: line.extended.ext_threads.unwrap_or((line.threads / 4).clamp(1, 8)),
+        threads: line.threads,
         recovery_threads: line.threads,
         ..Options::default()
     };

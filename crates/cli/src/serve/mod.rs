@@ -31,8 +31,10 @@ use terrace_server::{Endpoint, Loading, Server, ServerOptions};
 pub use access::MemcachedAccess;
 pub use args::ServeArgs;
 pub use network::clients_bytes_default;
+pub use recovery_bar::{open as open_with_progress, progress};
 pub use run::until_told;
 pub use settings::{KEYS, Settings, gather_text};
+pub use tiers::store_of;
 
 use crate::memory::Keeper;
 use crate::{descriptors, say};
@@ -55,6 +57,8 @@ pub fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
     let access = MemcachedAccess::read(settings.network.memcached_auth_file.as_ref())?;
     let sized = sizing::size(&settings)?;
     say::announce(&banner::found(&settings, &sized));
+    // Nobody is told to wait for a store that will not be opened.
+    terrace::refuse_at_once(&sized.options)?;
     let signals = signals::Signals::install(&[])?;
 
     let _memory = Keeper::start(give_back).context("starting the thread that gives memory back")?;

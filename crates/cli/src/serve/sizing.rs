@@ -61,6 +61,7 @@ pub fn size(settings: &Settings) -> anyhow::Result<Sized> {
         durability: settings.durability,
         when_full: settings.when_full,
         background_threads: settings.background_threads,
+        threads: settings.threads,
         recovery_threads: settings.threads,
         ..Options::default()
     };

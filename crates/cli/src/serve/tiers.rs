@@ -78,8 +78,30 @@ fn one(
             old = old.display(),
             new = new.display()
         );
+        let expected = terrace::stored_identity(old).or_else(|| terrace::stored_identity(dir));
+        let found = terrace::stored_identity(new);
+        anyhow::ensure!(
+            expected.is_none() || found.is_none() || expected == found,
+            "the store of {dir} has its {name} at {old}, and {new} is another store's: leave the place out to open it; for the \
+             other store give its own --dir",
+            dir = dir.display(),
+            old = old.display(),
+            new = new.display()
+        );
     }
     Ok(Some(given))
+}
+
+/// Where the files of a directory's store are, if it only remembers them: those of the SSD if there are any, else the memory.
+///
+/// # Errors
+/// As [`complete`], of what the directory remembers.
+pub fn store_of(dir: &Path) -> anyhow::Result<Option<PathBuf>> {
+    if holds_store(dir) || !dir.is_dir() || !terrace::store_files(dir)?.is_empty() {
+        return Ok(None);
+    }
+    let known = read(dir)?;
+    Ok(known.ssd.iter().chain(&known.pmem).find_map(path_of).map(Path::to_owned))
 }
 
 /// Remembers the places of an open store's tiers, durably.
@@ -140,6 +162,12 @@ fn read(dir: &Path) -> anyhow::Result<Tiers> {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Tiers::default()),
         read => read.with_context(|| format!("can't read {}", path.display()))?,
     };
+    // It is never written without a place: what is empty was cut.
+    anyhow::ensure!(
+        !text.trim_matches(['\0', ' ', '\n']).is_empty(),
+        "{} says where tiers are, and is empty: give them (--ssd SIZE@PATH, --pmem SIZE@PATH) in place of it, and remove it",
+        path.display()
+    );
     let parsed: Remembered = toml::from_str(&text).with_context(|| {
         format!("{} says where tiers are, and makes no sense: correct it", path.display())
     })?;
@@ -164,6 +192,29 @@ fn holds_store(place: &Path) -> bool {
 mod tests {
     use super::*;
 
+    #[test]
+    fn a_place_that_is_another_stores_is_refused_by_its_name() {
+        let home = tempfile::tempdir().unwrap();
+        let at = |name: &str| home.path().join(name);
+        for name in ["one", "other"] {
+            let options = terrace::Options {
+                dir: Some(at(name)),
+                dram_records: Some(4 << 20),
+                ssd: Some(terrace::Tier { bytes: 32 << 20, place: None }),
+                ..terrace::Options::default()
+            };
+            terrace::open(options).unwrap().close().unwrap();
+        }
+        let (dir, of) = (at("dir"), |name: &str| tiers(None, Some(&format!("32MiB@{}", at(name).display()))));
+        std::fs::create_dir(&dir).unwrap();
+        remember(&dir, &of("one")).unwrap();
+        let refused = complete(&dir, of("other")).unwrap_err().to_string();
+        assert!(refused.contains("is another store's") && refused.contains("/other"), "{refused}");
+        // It may be moved, and then it is the same one elsewhere.
+        std::fs::rename(at("one"), at("moved")).unwrap();
+        assert_eq!(complete(&dir, of("moved")).unwrap(), of("moved"));
+    }
+
     fn tiers(pmem: Option<&str>, ssd: Option<&str>) -> Tiers {
         let spec = |text: &str| text.parse().unwrap();
         Tiers { pmem: pmem.map(spec), ssd: ssd.map(spec) }
@@ -187,6 +238,11 @@ mod tests {
         let refused = complete(dir, tiers(None, Some("9GiB@/c"))).unwrap_err().to_string();
         assert!(refused.contains("/b/ssd") && refused.contains("another --dir"), "{refused}");
         assert!(refuse_to_hide(dir).unwrap_err().to_string().contains("leave --engine out"));
+        for cut in ["", "\0\0\0"] {
+            std::fs::write(dir.join(FILE), cut).unwrap();
+            let refused = complete(dir, tiers(None, None)).unwrap_err().to_string();
+            assert!(refused.contains("is empty") && refused.contains("--ssd SIZE@PATH"), "{refused}");
+        }
         std::fs::write(dir.join(FILE), "ssd = 7").unwrap();
         assert!(complete(dir, Tiers::default()).unwrap_err().to_string().contains("correct it"));
     }

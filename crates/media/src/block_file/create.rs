@@ -64,8 +64,13 @@ pub(super) fn create(path: &Path, len: u64, options: &BlockFileOptions) -> io::R
 
 /// Opens a file, O_DIRECT if wanted and possible; whether it is stands beside it.
 pub(super) fn open(path: &Path, options: &BlockFileOptions) -> io::Result<(File, bool)> {
+    open_to(path, options, true)
+}
+
+/// The same, to write too or to read only.
+pub(super) fn open_to(path: &Path, options: &BlockFileOptions, write: bool) -> io::Result<(File, bool)> {
     let mut how = OpenOptions::new();
-    how.read(true).write(true);
+    how.read(true).write(write);
     if !options.direct {
         return Ok((how.open(path)?, false));
     }

@@ -77,6 +77,14 @@ impl BlockFile {
         Self::with(path, create::open(path, options)?, options)
     }
 
+    /// The same to be looked at: it is opened for reading only, and writes to it fail.
+    ///
+    /// # Errors
+    /// If it can't be opened for reading.
+    pub fn look(path: &Path, options: &BlockFileOptions) -> io::Result<Self> {
+        Self::with(path, create::open_to(path, options, false)?, options)
+    }
+
     fn with(path: &Path, (file, direct): (File, bool), options: &BlockFileOptions) -> io::Result<Self> {
         let len = file.metadata()?.len() / IO_ALIGN as u64 * IO_ALIGN as u64;
         let filesystem = crate::detect::filesystem_of(&file)?;

@@ -14,6 +14,7 @@ pub fn sizes(media: MediaKind) -> Sizes {
         MediaKind::Byte => Sizes {
             block_bytes: 2048,
             log_block_bytes: 1024,
+            manifests_apart: 2 * 2048,
             log_bytes: 16 << 10,
             dram_bytes: 6 * 2048,
             dram_with_index: false,
@@ -22,6 +23,7 @@ pub fn sizes(media: MediaKind) -> Sizes {
         MediaKind::Block => Sizes {
             block_bytes: 8192,
             log_block_bytes: 4096,
+            manifests_apart: 2 * 8192,
             log_bytes: 16 * 4096,
             dram_bytes: 6 * 8192,
             dram_with_index: false,
@@ -30,6 +32,7 @@ pub fn sizes(media: MediaKind) -> Sizes {
         MediaKind::Tiered => Sizes {
             block_bytes: 8192,
             log_block_bytes: 4096,
+            manifests_apart: 2 * 8192,
             log_bytes: 16 * 4096,
             dram_bytes: 6 * 8192,
             dram_with_index: false,

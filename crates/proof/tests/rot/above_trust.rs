@@ -40,9 +40,7 @@ fn write_of(value: &[u8]) -> usize {
 /// What the newest manifest trusts.
 fn trusted(bench: Bench, media: &Media) -> u64 {
     let bytes = data(media);
-    let unit = if bench.media == MediaKind::Byte { 256 } else { 4096 };
-    let first = bench.slots_at() - 2 * unit;
-    let copies = [first, first + unit].into_iter().filter_map(|at| Manifest::decode(&bytes[at..]));
+    let copies = bench.manifests().into_iter().filter_map(|at| Manifest::decode(&bytes[at..]));
     copies.max_by_key(|manifest| manifest.sequence).map_or(u64::MAX, |manifest| manifest.persisted_seq)
 }
 

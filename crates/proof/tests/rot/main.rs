@@ -38,12 +38,26 @@ impl Bench {
     fn block_bytes(self) -> usize {
         sizes(self.media).block_bytes
     }
-    /// Where the slots begin in the medium that holds them: behind the log if it is there, too, and two manifests.
-    fn slots_at(self) -> usize {
+    /// Where the tier begins in the medium that holds it: behind the log if it is there, too; and the bytes of a manifest.
+    fn tier(self) -> (usize, usize) {
         match self.media {
-            MediaKind::Byte => sizes(self.media).log_bytes as usize + 2 * 256,
-            MediaKind::Block | MediaKind::Tiered => 2 * 4096,
+            MediaKind::Byte => (sizes(self.media).log_bytes as usize, 256),
+            MediaKind::Block | MediaKind::Tiered => (0, 4096),
         }
+    }
+    /// Where the copies of the manifest begin.
+    fn manifests(self) -> [usize; 2] {
+        let (tier, unit) = self.tier();
+        [tier, tier + unit + sizes(self.media).manifests_apart as usize]
+    }
+    /// Where the slots begin.
+    fn slots(self, len: usize) -> impl Iterator<Item = usize> {
+        let ((tier, unit), second, bytes) = (self.tier(), self.manifests()[1], self.block_bytes());
+        let at = move |slot: usize| {
+            let start = tier + unit + slot * bytes;
+            if start < second { start } else { start + unit }
+        };
+        (0..).map(at).take_while(move |start| start + bytes <= len)
     }
     fn fresh(self) -> Vec<Vec<u8>> {
         let shape = self.subject.shape(self.media);
@@ -75,8 +89,7 @@ impl Bench {
     /// The slots that hold whole headers, with their sequence numbers and places.
     fn headers(self, media: &Media) -> Vec<(u64, usize)> {
         let bytes = data(media);
-        (self.slots_at()..=bytes.len() - self.block_bytes())
-            .step_by(self.block_bytes())
+        self.slots(bytes.len())
             .enumerate()
             .filter_map(|(slot, at)| {
                 match Header::decode(&bytes[at..at + 64], sizes(self.media).store_id, slot as u32) {

@@ -38,7 +38,7 @@ fn stays_damaged(bench: Bench) {
     let store = bench.open(&media, Durability::Sync, false).unwrap();
     // With the others, about half of what the pages hold.
     let a_page = (bench.block_bytes() - 128) / (len + 72);
-    let more = (bytes.len() - bench.slots_at()) / bench.block_bytes() * a_page / 2 - OTHERS;
+    let more = bench.slots(bytes.len()).count() * a_page / 2 - OTHERS;
     let is_there = || bench.headers(&media).contains(&(seq, page));
     // Others of its page are written again and again, until it is emptied.
     for write in 0..WRITES {

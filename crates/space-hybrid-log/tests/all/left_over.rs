@@ -23,6 +23,7 @@ use terrace_space_hybrid_log::{Opening, Sizes, open_block};
 const SIZES: Sizes = Sizes {
     block_bytes: 8192,
     log_block_bytes: 4096,
+    manifests_apart: 0,
     log_bytes: 16 * 4096,
     dram_bytes: 6 * 8192,
     dram_with_index: false,

@@ -25,6 +25,7 @@ fn sizes(frames: u64) -> Sizes {
     Sizes {
         block_bytes: BLOCK,
         log_block_bytes: BLOCK,
+        manifests_apart: 0,
         log_bytes: LOG_BYTES,
         dram_bytes: frames * BLOCK as u64,
         dram_with_index: false,

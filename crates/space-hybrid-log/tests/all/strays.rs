@@ -18,6 +18,7 @@ use terrace_testkit::reference_index::ReferenceIndex;
 const SIZES: Sizes = Sizes {
     block_bytes: 256 << 10,
     log_block_bytes: 256 << 10,
+    manifests_apart: 0,
     log_bytes: 8 << 20,
     dram_bytes: 4 << 20,
     dram_with_index: false,

@@ -23,6 +23,7 @@ const HASHER: KeyHasher = KeyHasher::new(7);
 const SIZES: Sizes = Sizes {
     block_bytes: 16 << 10,
     log_block_bytes: 16 << 10,
+    manifests_apart: 0,
     log_bytes: 1 << 20,
     dram_bytes: 128 << 10,
     dram_with_index: false,

@@ -22,6 +22,7 @@ use terrace_testkit::settings;
 const SIZES: Sizes = Sizes {
     block_bytes: 16 << 10,
     log_block_bytes: 16 << 10,
+    manifests_apart: 0,
     log_bytes: 1 << 20,
     dram_bytes: 256 << 10,
     dram_with_index: false,

@@ -28,6 +28,7 @@ const START_US: u64 = 1_800_000_000_000_000;
 const SIZES: Sizes = Sizes {
     block_bytes: 256 << 10,
     log_block_bytes: 256 << 10,
+    manifests_apart: 0,
     log_bytes: 8 << 20,
     dram_bytes: 4 << 20,
     dram_with_index: false,

@@ -20,6 +20,7 @@ const SLAB: u64 = 16 << 10;
 const SIZES: Sizes = Sizes {
     block_bytes: SLAB as usize,
     log_block_bytes: SLAB as usize,
+    manifests_apart: 0,
     log_bytes: 1 << 20,
     dram_bytes: 8 * SLAB,
     dram_with_index: false,

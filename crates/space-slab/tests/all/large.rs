@@ -17,6 +17,7 @@ use terrace_space_slab::{Choices, Opening, Sizes, open_block};
 const SIZES: Sizes = Sizes {
     block_bytes: 64 << 10,
     log_block_bytes: 64 << 10,
+    manifests_apart: 0,
     log_bytes: 4 << 20,
     dram_bytes: 2 << 20,
     dram_with_index: false,

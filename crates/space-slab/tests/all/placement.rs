@@ -17,6 +17,7 @@ use terrace_space_slab::{Choices, Opening, Placement, Sizes, open_tiered};
 const SIZES: Sizes = Sizes {
     block_bytes: 64 << 10,
     log_block_bytes: 64 << 10,
+    manifests_apart: 0,
     log_bytes: 2 << 20,
     dram_bytes: 1 << 20,
     dram_with_index: false,

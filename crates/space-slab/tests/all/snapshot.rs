@@ -20,6 +20,7 @@ const BLOCK: usize = 4096;
 const SIZES: Sizes = Sizes {
     block_bytes: BLOCK,
     log_block_bytes: 4096,
+    manifests_apart: 0,
     log_bytes: 32 * 4096,
     dram_bytes: 10 * BLOCK as u64,
     dram_with_index: false,

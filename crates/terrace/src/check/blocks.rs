@@ -74,7 +74,8 @@ impl Blocks {
                 Err(error) => report.problems.push(format!("block {slot} can't be read: {error}")),
                 Ok(image) => self.block(parts, &image, manifest, keys, report),
             }
-            progress((u64::from(slot) + 1) * parts.inspector.block_bytes() as u64);
+            let passed_over = self.extents.get(slot as usize).is_some_and(Option::is_some);
+            progress(if passed_over { 0 } else { parts.inspector.block_bytes() as u64 });
         }
     }
 

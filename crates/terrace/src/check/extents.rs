@@ -7,12 +7,20 @@ use super::blocks::Blocks;
 use super::keys::{Newest, Place};
 use super::{Keys, Parts, Report};
 
-pub(super) fn verify<L: Lower, F>(parts: &Parts<L, F>, blocks: &Blocks, keys: &Keys, report: &mut Report) {
+pub(super) fn verify<L: Lower, F>(
+    parts: &Parts<L, F>,
+    blocks: &Blocks,
+    keys: &Keys,
+    report: &mut Report,
+    progress: &dyn Fn(u64),
+) {
     let mut places: Vec<(Piece, u64)> = Vec::new();
     let mut bytes = Vec::new();
     for (hash, newest) in keys.living() {
         let Some(description) = &newest.description else { continue };
+        bytes.clear();
         let outcome = verify_one(parts, blocks, description, &mut bytes);
+        progress(bytes.len() as u64);
         match outcome {
             Ok(extent) => {
                 for piece in &extent.pieces {
@@ -27,6 +35,7 @@ pub(super) fn verify<L: Lower, F>(parts: &Parts<L, F>, blocks: &Blocks, keys: &K
                 places.extend(extent.pieces.iter().map(|piece| (*piece, hash)));
             }
             Err(what) => {
+                report.large_fail += 1;
                 report.problems.push(format!(
                     "large value, hash {hash:016x}, database {}, version {} ({}): {what}; its key answers an error until SET or DEL",
                     newest.db,
@@ -69,7 +78,6 @@ fn verify_one<L: Lower, F>(
     if described != extent.bytes {
         return Err(format!("its pieces have {described} bytes, and it has {}", extent.bytes));
     }
-    bytes.clear();
     for piece in &mut extent.pieces {
         let held = blocks.extents.get(piece.slot as usize).copied().flatten();
         if let Some(there) = blocks.gathered.get(&(piece.seq, piece.offset)) {

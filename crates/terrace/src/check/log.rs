@@ -57,7 +57,9 @@ pub(super) fn read<L: Lower, D: LogDevice>(
             report.problems.push(format!(
                 "{error}; the store does not open, and what only the log holds is not counted here"
             ));
-            !matches!(error, LogError::Corrupt { .. })
+            let is_cut = matches!(error, LogError::Corrupt { .. });
+            report.log_fails = !is_cut;
+            !is_cut
         }
     }
 }

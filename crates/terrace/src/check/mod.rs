@@ -7,7 +7,8 @@
 //! ```
 //!
 //! It shares the decoders of the format with the engine, and none of recovery: what counts is decided here once more,
-//! from `docs/formats`. Nothing is written without [`CheckOptions::repair`], but for the lock file.
+//! from `docs/formats`. Nothing is written without [`CheckOptions::repair`]: files are opened for reading only, so that a copy that
+//! can't be written can be checked, and copies of memory on any file system.
 
 mod blocks;
 mod extents;
@@ -17,6 +18,7 @@ mod place;
 mod repair;
 mod report;
 
+use std::cell::Cell;
 use std::path::Path;
 
 use terrace_blocks::inspect::Inspector;
@@ -107,6 +109,9 @@ fn run<L: Lower, D: LogDevice>(
         (report, _, _) = examine(parts, options)?;
         report.repairs = done;
     }
+    if options.repair {
+        repair::tell_limits(&mut report);
+    }
     report.about.splice(0..0, about);
     Ok(report)
 }
@@ -120,7 +125,13 @@ fn examine<L: Lower, D: LogDevice>(
     let manifest = manifest(parts, &mut report)?;
     refused.snapshot = !snapshot(parts, &manifest, &mut report)?;
     let total = u64::from(parts.inspector.blocks()) * parts.inspector.block_bytes() as u64 + parts.log_bytes;
-    let progress = |done: u64| (options.progress)(done.min(total), total);
+    let done = Cell::new(0);
+    // Blocks of large values are read with these: what was only passed over counts for nothing yet.
+    let progress = |more: u64| {
+        done.set(done.get() + more);
+        (options.progress)(done.get().min(total), total);
+    };
+    progress(0);
     let mut keys = Keys::new(&manifest);
     // Before blocks: of two copies of one version it is the one that counts.
     if let Some(middle) = &parts.middle {
@@ -137,7 +148,8 @@ fn examine<L: Lower, D: LogDevice>(
             keys.offer(entry, view.as_ref(), Place::Middle);
         });
         if let Err(error) = shown {
-            report.problems.push(format!("the middle tier: {error}; nothing of that can be repaired"));
+            report.problems.push(format!("the middle tier: {error}; the store may not open"));
+            report.middle_fails = true;
         }
     }
     let written = parts.inspector.written();
@@ -145,13 +157,14 @@ fn examine<L: Lower, D: LogDevice>(
     let mut blocks = Blocks::new(parts.inspector.blocks(), written);
     blocks.scan(parts, &manifest, &mut keys, &mut report, &progress);
     refused.log = !log::read(parts, &manifest, &mut keys, &mut report);
-    progress(total);
+    progress(parts.log_bytes);
     blocks.refuse_vanished(&keys, &mut report);
     refused.blocks = std::mem::take(&mut blocks.refused);
     versions(&manifest, keys.max_version, &mut report);
     keys.count(&mut report.counts);
     blocks.tell_damaged(&keys, &mut report);
-    extents::verify(parts, &blocks, &keys, &mut report);
+    extents::verify(parts, &blocks, &keys, &mut report, &progress);
+    progress(total);
     Ok((report, refused, manifest))
 }
 
@@ -183,10 +196,17 @@ fn manifest<L: Lower, F>(parts: &Parts<L, F>, report: &mut Report) -> Result<Man
                 manifest.log_floor
             ));
         }
-        None if bad > 0 => {
-            report.problems.push("no copy of the manifest is whole: what is flushed is unknown".into())
+        None => {
+            let are = if bad > 0 {
+                "no copy of the manifest is whole"
+            } else {
+                "both copies of the manifest are blank"
+            };
+            report.problems.push(format!(
+                "{are}, though the store was opened in full once: what is flushed is unknown; the store does not open"
+            ));
+            report.no_manifest = true;
         }
-        None => report.notes.push("no manifest yet: the store was made and never used".into()),
     }
     Ok(newest.unwrap_or_default())
 }

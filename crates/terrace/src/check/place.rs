@@ -1,4 +1,4 @@
-//! Finding a store's media and opening them for nobody else.
+//! Finding a store's media and opening them, for nobody else and, unless there is a repair, to be read only.
 
 use std::io::Read;
 use std::path::Path;
@@ -9,15 +9,17 @@ use terrace_blocks::{BlockTier, ByteTier, Lower};
 use terrace_engine::StoreError;
 use terrace_engine::hash::KeyHasher;
 use terrace_log::{BlockLog, ByteLog, LogOptions};
+use terrace_media::superblock::MAKING;
 use terrace_media::{
-    BlockDevice, BlockFile, BlockFileOptions, ByteRegion, DirLock, MapOptions, MappedRegion, PlaceKind,
-    SUPERBLOCK_BYTES, Superblock,
+    BlockDevice, BlockFile, BlockFileOptions, ByteRegion, DirLock, MapError, MapOptions, MappedRegion,
+    PlaceKind, SUPERBLOCK_BYTES, Superblock,
 };
 use terrace_space_slab::{Eviction, Placement, SlabOptions, Swap};
 
 use super::{CheckError, CheckOptions, Parts, Report, run};
 use crate::hetermm::Hetermm;
 use crate::size::human_bytes;
+use crate::stored::{is_no_memory, refuse_notes};
 use crate::tac::Tac;
 use crate::tiered::{self, Engine, Sizes};
 
@@ -26,23 +28,32 @@ pub(super) fn open(path: &Path, options: &CheckOptions<'_>) -> Result<Report, Ch
     let none = |why: &str| CheckError::NoStore { path: path.into(), why: why.into() };
     let Ok(metadata) = path.metadata() else { return Err(none("there is no such file or directory")) };
     if !metadata.is_dir() {
+        if metadata.is_file() {
+            let what = is_no_memory(path).map_err(CheckError::reading(path.display().to_string()))?;
+            if let Some(what) = what {
+                return Err(none(&format!("that is {what}; a store on files is checked by its directory")));
+            }
+        }
         // A device's directory is not the store's.
         let _lock = match path.parent() {
-            Some(dir) if metadata.is_file() => lock(dir)?,
-            _ => DirLock::device(path)?,
+            Some(dir) if metadata.is_file() => lock(dir, options)?,
+            _ => lock_device(path, options)?,
         };
         return on_region(path, options);
     }
     // Only then is the directory ours to put a lock file in.
     let (block, byte) = (path.join("superblock"), path.join("pmem"));
     if block.exists() {
-        let _lock = lock(path)?;
+        let _lock = lock(path, options)?;
         return on_files(path, options);
     }
     if byte.exists() {
-        let _lock = lock(path)?;
+        let _lock = lock(path, options)?;
         return on_region(&byte, options);
     }
+    // What is left of a store is told, and what to do about it.
+    tiered::block::refuse_to_make_over(path)?;
+    refuse_notes(Some(path), path)?;
     Err(none("neither a file superblock nor a file pmem"))
 }
 
@@ -60,10 +71,32 @@ fn superblock(
     }
 }
 
-fn lock(dir: &Path) -> Result<DirLock, CheckError> {
+/// Keeps others from writing; who only looks writes nothing for that, and keeps nobody else from looking.
+fn lock(dir: &Path, options: &CheckOptions<'_>) -> Result<Option<DirLock>, CheckError> {
     let dir = if dir.as_os_str().is_empty() { Path::new(".") } else { dir };
-    Ok(DirLock::acquire(dir)?)
+    Ok(if options.repair { Some(DirLock::acquire(dir)?) } else { DirLock::look(dir)? })
 }
+
+fn lock_device(path: &Path, options: &CheckOptions<'_>) -> Result<Option<DirLock>, CheckError> {
+    Ok(Some(if options.repair { DirLock::device(path)? } else { DirLock::look_at(path)? }))
+}
+
+fn file(
+    dir: &Path,
+    (name, direct): (&str, bool),
+    options: &CheckOptions<'_>,
+) -> Result<Arc<BlockFile>, CheckError> {
+    let path = dir.join(name);
+    let how = BlockFileOptions { direct, ring: false, prewrite: false };
+    let opened = if options.repair { BlockFile::open(&path, &how) } else { BlockFile::look(&path, &how) };
+    opened.map(Arc::new).map_err(CheckError::reading(path.display().to_string()))
+}
+
+/// What there is to say of a store that holds nothing.
+const UNUSED: &str = "the store was made and never opened in full: it holds nothing";
+/// And of one whose marker is gone.
+const UNMARKED: &str =
+    "the marker `formatted` is missing, and the manifest is there: opening writes the marker again";
 
 fn on_files(dir: &Path, options: &CheckOptions<'_>) -> Result<Report, CheckError> {
     let path = dir.join("superblock");
@@ -73,32 +106,28 @@ fn on_files(dir: &Path, options: &CheckOptions<'_>) -> Result<Report, CheckError
         .map_err(CheckError::reading(path.display().to_string()))?;
     let (superblock, sizes) = superblock(&bytes, u64::MAX, &path)?;
     let about = about(&superblock, &sizes, &format!("{} (block media)", dir.display()));
-    if !dir.join("formatted").exists() {
-        let note = "the store was made and never opened in full: it holds nothing".into();
-        return Ok(Report { about, notes: vec![note], ..Report::default() });
-    }
+    let data = file(dir, ("data", true), options)?;
     if sizes.pmem_bytes.is_some() {
-        return on_both(dir, options, (&superblock, &sizes), about);
+        return on_both(dir, options, (&superblock, &sizes), about, data);
     }
-    let file = |name: &str, direct| {
-        let path = dir.join(name);
-        BlockFile::open(&path, &BlockFileOptions { direct, ring: false, prewrite: false })
-            .map(Arc::new)
-            .map_err(CheckError::reading(path.display().to_string()))
-    };
-    let (log, data) = (file("log", false)?, file("data", true)?);
+    let log = file(dir, ("log", false), options)?;
     tiered::block::data_bytes(&data, &superblock, dir)?;
-    if log.len() < sizes.log_bytes / 4096 * 4096 {
-        return Err(CheckError::Store(StoreError::Options(format!(
-            "{}: {} bytes are recorded, and it holds {}: it was truncated",
-            dir.join("log").display(),
-            sizes.log_bytes,
-            log.len()
-        ))));
+    tiered::block::refuse_short_log(dir, log.len(), sizes.log_bytes)?;
+    if tiered::block::is_unused(dir, &superblock, &data, Some(&log))? {
+        return Ok(Report { about, notes: vec![UNUSED.into()], ..Report::default() });
     }
     let log = || BlockLog::new(log.clone(), 0, log.len());
-    let tier = BlockTier::new(data, 0, String::new());
-    run(&parts(tier, log, &superblock, &sizes, false)?, about, options)
+    let tier = BlockTier::new(data, 0, String::new()).with_manifests_apart(sizes.apart());
+    let report = run(&parts(tier, log, &superblock, &sizes, false)?, about, options)?;
+    Ok(with_marker(dir, report))
+}
+
+/// Tells if the marker is missing.
+fn with_marker(dir: &Path, mut report: Report) -> Report {
+    if !tiered::block::is_marked(dir) {
+        report.notes.push(UNMARKED.into());
+    }
+    report
 }
 
 /// A store on both kinds of media: its directory, and the memory that this names.
@@ -107,17 +136,26 @@ fn on_both(
     options: &CheckOptions<'_>,
     (superblock, sizes): (&Superblock, &Sizes),
     mut about: Vec<String>,
+    data: Arc<BlockFile>,
 ) -> Result<Report, CheckError> {
-    let path = tiered::both::region_of(dir)
-        .map_err(CheckError::reading(dir.join(tiered::both::PLACE).display().to_string()))?;
+    // A copy has it beside the rest.
+    let beside = Some(dir.join("pmem")).filter(|file| file.is_file());
+    let path = match beside {
+        Some(path) => path,
+        None => tiered::both::region_of(dir).map_err(CheckError::reading(format!(
+            "{}, which says where the memory is (or lay its file beside, as {})",
+            dir.join(tiered::both::PLACE).display(),
+            dir.join("pmem").display()
+        )))?,
+    };
     let held = dir.canonicalize().ok();
     let beside = path.parent().and_then(|dir| dir.canonicalize().ok());
     let _lock = match path.parent() {
         Some(_) if beside == held => None,
-        Some(dir) if path.is_file() => Some(lock(dir)?),
-        _ => Some(DirLock::device(&path)?),
+        Some(dir) if path.is_file() => lock(dir, options)?,
+        _ => lock_device(&path, options)?,
     };
-    let region = map(&path)?;
+    let region = map(&path, options)?;
     let mut bytes = [0; SUPERBLOCK_BYTES];
     let start = SUPERBLOCK_BYTES as u64 + sizes.log_bytes;
     if start > region.len() {
@@ -125,6 +163,11 @@ fn on_both(
         return Err(CheckError::Store(StoreError::Corrupt(text)));
     }
     region.read(0, &mut bytes);
+    let blank = bytes.iter().all(|byte| *byte == 0);
+    let unmade = blank && tiered::byte::first_used(&region).is_none();
+    if (bytes.starts_with(&MAKING) || unmade) && tiered::block::is_unused(dir, superblock, &data, None)? {
+        return Ok(Report { about, notes: vec![UNUSED.into()], ..Report::default() });
+    }
     // How long the region is to be stands with the data.
     let (other, _) = tiered::check_superblock::<Tac>(&bytes, u64::MAX, &path)?;
     if other.identity != superblock.identity {
@@ -132,14 +175,11 @@ fn on_both(
         return Err(CheckError::Store(StoreError::Options(text)));
     }
     about.push(format!("memory   {}", path.display()));
-    let data_path = dir.join("data");
-    let data = BlockFile::open(&data_path, &BlockFileOptions { direct: true, ring: false, prewrite: false })
-        .map_err(CheckError::reading(data_path.display().to_string()))?;
-    let (region, data) = (Arc::new(region), Arc::new(data));
+    let region = Arc::new(region);
     tiered::block::data_bytes(&data, superblock, dir)?;
     let log = || ByteLog::new(region.clone(), SUPERBLOCK_BYTES as u64, sizes.log_bytes);
     tiered::both::region_bytes((&*region, start), &data, superblock, &path)?;
-    let tier = || BlockTier::new(data.clone(), 0, String::new());
+    let tier = || BlockTier::new(data.clone(), 0, String::new()).with_manifests_apart(sizes.apart());
     let slabs = SlabOptions {
         block_bytes: sizes.block_bytes as usize,
         dram_bytes: 0,
@@ -154,12 +194,23 @@ fn on_both(
     let mut parts = parts(tier(), log, superblock, sizes, false)?;
     parts.middle =
         Some(Box::new(move |show| terrace_space_slab::read_middle((&memory, start), &below, &slabs, show)));
-    run(&parts, about, options)
+    Ok(with_marker(dir, run(&parts, about, options)?))
 }
 
 /// Maps memory, whatever it promises: nothing is promised here. A device may be longer than the store on it.
-fn map(path: &Path) -> Result<MappedRegion, CheckError> {
-    let region = MappedRegion::open(path, &MapOptions { profile: None, accept_volatile: true, node: None })?;
+fn map(path: &Path, options: &CheckOptions<'_>) -> Result<MappedRegion, CheckError> {
+    let how = MapOptions { profile: None, accept_volatile: true, node: None };
+    let region = match options.repair {
+        false => MappedRegion::look(path)?,
+        true => MappedRegion::open(path, &how).map_err(|error| match error {
+            MapError::NotByteAddressable { path, filesystem } => CheckError::Store(StoreError::Options(format!(
+                "{} is a copy, on {filesystem}, which has no DAX: it can be checked, and repaired only where it can be used; put \
+                 it back first",
+                path.display()
+            ))),
+            other => other.into(),
+        })?,
+    };
     Ok(match tiered::stored_bytes(&region).filter(|bytes| *bytes < region.len()) {
         Some(bytes) if region.kind() == PlaceKind::DevDax => region.limited(bytes),
         _ => region,
@@ -167,13 +218,18 @@ fn map(path: &Path) -> Result<MappedRegion, CheckError> {
 }
 
 fn on_region(path: &Path, options: &CheckOptions<'_>) -> Result<Report, CheckError> {
-    let region = map(path)?;
+    let region = map(path, options)?;
     let mut bytes = [0; SUPERBLOCK_BYTES];
     if region.len() < bytes.len() as u64 {
         return Err(CheckError::NoStore { path: path.into(), why: "it is too short for one".into() });
     }
     region.read(0, &mut bytes);
+    if bytes.starts_with(&MAKING) {
+        let why = "it was never finished: it holds nothing, and the next start makes it again".into();
+        return Err(CheckError::NoStore { path: path.into(), why });
+    }
     if bytes.iter().all(|byte| *byte == 0) {
+        tiered::byte::refuse_data(&region, path)?;
         let why = "its first page is empty: a store that is being made has one only at the end".into();
         return Err(CheckError::NoStore { path: path.into(), why });
     }
@@ -190,7 +246,8 @@ fn on_region(path: &Path, options: &CheckOptions<'_>) -> Result<Report, CheckErr
     let about = about(&superblock, &sizes, &format!("{} (byte-addressable media)", path.display()));
     let region = Arc::new(region);
     tiered::byte::tier_bytes(&region, start, &superblock, path)?;
-    let tier = ByteTier::new(region.clone(), start, region.len() - start, String::new());
+    let tier = ByteTier::new(region.clone(), start, region.len() - start, String::new())
+        .with_manifests_apart(sizes.apart());
     let log = || ByteLog::new(region.clone(), SUPERBLOCK_BYTES as u64, sizes.log_bytes);
     run(&parts(tier, log, &superblock, &sizes, true)?, about, options)
 }

@@ -4,7 +4,33 @@ use terrace_blocks::Lower;
 use terrace_engine::manifest::Manifest;
 use terrace_log::LogDevice;
 
-use super::{CheckError, Parts};
+use super::{CheckError, Parts, Report};
+
+/// Says what a repair leaves, and what can be done about it.
+pub(super) fn tell_limits(report: &mut Report) {
+    let (damaged, large) = (report.counts.damaged, report.large_fail);
+    let found = [
+        (report.no_manifest, "the manifest: what it said of the blocks stands nowhere else; put both copies back from a copy of the store".to_owned()),
+        (report.log_fails, "the log's superblock: without it no log is there; put the log back from a copy of the store".into()),
+        (report.middle_fails, "the middle tier: its slabs are not made anew; put the memory back from a copy of the store".into()),
+        (
+            damaged > 0,
+            format!(
+                "{damaged} damaged records: their bytes are nowhere else; keys whose newest version is among them answer an error until \
+                 SET or DEL"
+            ),
+        ),
+        (
+            large > 0,
+            format!("{large} damaged large values: their bytes are nowhere else; their keys answer an error until SET or DEL"),
+        ),
+    ];
+    report.beyond.extend(found.into_iter().filter(|(is_so, _)| *is_so).map(|(_, text)| text));
+    let told = report.beyond.len();
+    if told == 0 && !report.is_clean() {
+        report.beyond.push("what is listed above: the store opens, or does not, as it says there".into());
+    }
+}
 
 /// Blocks whose header, footer or trailer is damaged: they are made anew from the records that are whole.
 pub(super) fn blocks<L: Lower, F>(

@@ -64,10 +64,18 @@ pub struct Report {
     pub notes: Vec<String>,
     /// What was changed.
     pub repairs: Vec<String>,
+    /// After a repair, what it can't mend, a line each, with what can be done instead.
+    pub beyond: Vec<String>,
     /// What is wrong, a line each.
     pub problems: Vec<String>,
     /// Problems of which only the number is told.
     pub unlisted: u64,
+    /// What no repair mends: the manifest is gone, the middle tier or the log's own superblock can't be read, keys of large values
+    /// that answer errors.
+    pub(super) no_manifest: bool,
+    pub(super) middle_fails: bool,
+    pub(super) log_fails: bool,
+    pub(super) large_fail: u64,
 }
 
 impl Report {
@@ -117,8 +125,13 @@ impl fmt::Display for Report {
             c.tombstones,
             c.poisoned
         )?;
-        for (word, lines) in [("note", &self.notes), ("repaired", &self.repairs), ("problem", &self.problems)]
-        {
+        let told = [
+            ("note", &self.notes),
+            ("repaired", &self.repairs),
+            ("problem", &self.problems),
+            ("not repaired", &self.beyond),
+        ];
+        for (word, lines) in told {
             for line in lines {
                 writeln!(f, "{word}: {line}")?;
             }

@@ -4,10 +4,11 @@
 //! DIR/superblock   4 KiB, written last when a store is made: without it there is no store
 //! DIR/log          buffered, preallocated and written through once
 //! DIR/data         as long as the tier is to be, and takes room on its disk as it fills; O_DIRECT where it is to be had
+//! DIR/formatted    the marker: log and first manifest are there. Without it they are looked for, and it is written again
 //! ```
 
 use std::fs::File;
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -15,16 +16,18 @@ use terrace_blocks::BlockTier;
 use terrace_engine::{Store, StoreError};
 use terrace_index::Index;
 use terrace_media::{
-    BlockDevice, BlockFileOptions, PlaceKind, SUPERBLOCK_BYTES, Superblock, SuperblockError, detect,
+    AlignedBuf, BlockDevice, BlockFileOptions, PlaceKind, SUPERBLOCK_BYTES, Superblock, SuperblockError,
+    detect, is_full,
 };
 
 use super::superblock::new_superblock;
-use super::{Engine, Opening, check_superblock, describe, lock, sizes, store_id};
+use super::{Engine, Opening, apart_of, check_superblock, describe, lock, sizes, store_id};
 use crate::indexes::{OpenWith, open_with};
 use crate::media_source::{FoundBlock, MediaSource};
 use crate::open::{Opened, Ssd};
 use crate::options::{Options, Tier};
 use crate::size::{Place, human_bytes};
+use crate::stored::refuse_notes;
 
 const LOG_BYTES: std::ops::RangeInclusive<u64> = 8 << 20..=256 << 20;
 
@@ -39,8 +42,8 @@ pub(crate) fn open<E: Engine, S: MediaSource>(
     let guard = lock(&dir)?;
     let free_bytes = free_bytes(options, &dir)?;
     let superblock_path = dir.join("superblock");
-    let fresh = !superblock_path.exists();
-    let (superblock, stored) = if fresh {
+    let made = !superblock_path.exists();
+    let (superblock, stored) = if made {
         create(engine, source, options, tier, &dir, free_bytes)?
     } else {
         // How long the data are is another matter: see `data_bytes`.
@@ -52,23 +55,36 @@ pub(crate) fn open<E: Engine, S: MediaSource>(
             dir.display()
         )));
     }
+    sizes::check_threads(options, stored.as_ref())?;
     let (log, data) =
         (open_file(source, &dir.join("log"), false)?, open_file(source, &dir.join("data"), true)?);
     let what = data.description;
     let data_bytes = data_bytes(&data.device, &superblock, &dir)?;
     let log_bytes = stored.as_ref().log_bytes;
+    refuse_short_log(&dir, log.device.len(), log_bytes)?;
+    // What was made just now needs no looking at.
+    let fresh = made || is_unused(&dir, &superblock, &data.device, Some(&log.device))?;
     let total = data_bytes + log_bytes;
     let mut lines =
-        describe(engine, options, &stored, &format!("ssd   {what} at {}", dir.display()), total, fresh);
+        describe(engine, options, &stored, &format!("ssd   {what} at {}", dir.display()), total, made);
     lines.extend(other_size(tier, total, stored.as_ref().block_bytes));
-    let opening =
-        Opening { engine, options, superblock: &superblock, stored, fresh: fresh_store(&dir), what };
+    let opening = Opening { engine, options, superblock: &superblock, stored, fresh, what };
     let opener = InFiles { log: &log.device, data: &data.device, opening };
     let store = open_with::<S>(&options.index, opener)?;
     mark_used(&dir)?;
     lines.extend(taken(&*store));
     let ssd = Some(Ssd { dir, bytes: total, log_bytes });
     Ok(Opened { store, description: lines, locks: vec![guard], emulated: None, ssd, pmem: None })
+}
+
+/// Refuses a place where a store lies that can't be opened, and none may be made.
+pub(crate) fn refuse_at_once(options: &Options, tier: &Tier) -> Result<(), StoreError> {
+    let dir = directory(options, tier)?;
+    if dir.join("superblock").exists() {
+        return Ok(());
+    }
+    refuse_to_make_over(&dir)?;
+    refuse_notes(options.dir.as_deref(), &dir)
 }
 
 /// How long the blocks' part is; its file may be longer, by what a resize left behind the end that a crash interrupted.
@@ -84,7 +100,8 @@ pub(crate) fn data_bytes<D: BlockDevice>(
     let stored = if device.is_empty() {
         None
     } else {
-        let tier = BlockTier::new(device.clone(), 0, String::new());
+        let tier =
+            BlockTier::new(device.clone(), 0, String::new()).with_manifests_apart(apart_of(superblock));
         terrace_blocks::stored_bytes(&tier, store_id(superblock))
             .map_err(StoreError::io(format!("reading the size of {}", path.display())))?
     };
@@ -150,9 +167,16 @@ pub(super) fn open_file<S: MediaSource>(
     path: &Path,
     direct: bool,
 ) -> Result<FoundBlock<S::Block>, StoreError> {
-    source
-        .open_block(path, &BlockFileOptions { direct, ring: true, prewrite: false })
-        .map_err(StoreError::io(format!("opening {}", path.display())))
+    source.open_block(path, &BlockFileOptions { direct, ring: true, prewrite: false }).map_err(|source| {
+        if source.kind() == ErrorKind::NotFound {
+            return StoreError::Corrupt(format!(
+                "{} is missing, a part of the store whose superblock lies beside it: put it back, or, to make a new store, \
+                 move everything of the old one away",
+                path.display()
+            ));
+        }
+        StoreError::Io { what: format!("opening {}", path.display()), source }
+    })
 }
 
 /// Makes a file anew; whether it is for direct access, and whether it is written through once.
@@ -209,7 +233,7 @@ impl<E: Engine, D: BlockDevice> OpenWith for InFiles<'_, E, D> {
 ///
 /// # Errors
 /// [`StoreError::Corrupt`] with what lies there and what to do; [`StoreError::Io`] if that can't be read.
-pub(super) fn refuse_to_make_over(dir: &Path) -> Result<(), StoreError> {
+pub(crate) fn refuse_to_make_over(dir: &Path) -> Result<(), StoreError> {
     let found =
         crate::stored::store_files(dir).map_err(StoreError::io(format!("looking at {}", dir.display())))?;
     if found.is_empty() {
@@ -233,8 +257,10 @@ fn create<E: Engine>(
     free_bytes: u64,
 ) -> Result<(Superblock, E::Sizes), StoreError> {
     refuse_to_make_over(dir)?;
+    refuse_notes(options.dir.as_deref(), dir)?;
     let log_bytes = (tier.bytes / 16).clamp(*LOG_BYTES.start(), *LOG_BYTES.end());
-    let sizes = engine.choose(options, tier.bytes, sizes::whole_log_blocks(log_bytes))?;
+    let log_bytes = sizes::log_bytes_for(options, log_bytes, ("--ssd", tier.bytes))?;
+    let sizes = engine.choose(options, tier.bytes, log_bytes)?;
     let log_bytes = sizes.as_ref().log_bytes;
     refuse_too_much(tier, dir, free_bytes)?;
     let data_bytes = (tier.bytes - log_bytes) / 4096 * 4096;
@@ -248,34 +274,134 @@ fn create<E: Engine>(
 /// Present once the log and the first manifest are on the medium: until then the files still read as zeros.
 const USED: &str = "formatted";
 
-pub(super) fn fresh_store(dir: &Path) -> bool {
-    !dir.join(USED).exists()
+/// Whether the marker says that the store was opened in full.
+pub(crate) fn is_marked(dir: &Path) -> bool {
+    dir.join(USED).exists()
 }
 
+/// Whether a store was made and never opened in full, so that it holds nothing. The marker says so at once; without it the first
+/// manifest does, which is durable before anything is acknowledged.
+///
+/// # Errors
+/// [`StoreError::Corrupt`] if marker and manifest are gone and something else is there; [`StoreError::Io`] if that can't be read.
+pub(crate) fn is_unused<D: BlockDevice>(
+    dir: &Path,
+    superblock: &Superblock,
+    data: &Arc<D>,
+    log: Option<&Arc<D>>,
+) -> Result<bool, StoreError> {
+    if is_marked(dir) || has_manifest(dir, superblock, data)? {
+        return Ok(false);
+    }
+    let file = |name: &str| dir.join(name).display().to_string();
+    let reading = |name: &str| StoreError::io(format!("reading {}", file(name)));
+    // Behind its superblock a log that was only made has nothing yet.
+    let log_used = |log: &Arc<D>| first_used(&**log, LOG_FRONT).map_err(reading("log"));
+    let in_log = log.map(log_used).transpose()?.flatten();
+    let in_data = first_used(&**data, 0).map_err(reading("data"))?;
+    let Some((name, at)) = in_data.map(|at| ("data", at)).or(in_log.map(|at| ("log", at))) else {
+        return Ok(true);
+    };
+    Err(StoreError::Corrupt(format!(
+        "{} and both copies of the manifest in {} are gone, and {} holds data at byte {at}: nothing was changed. Put both back \
+         from a copy of the store, or, to make a new one, move everything of this one away",
+        file(USED),
+        file("data"),
+        file(name)
+    )))
+}
+
+/// Whether a store's blocks have the manifest that the first opening stores.
+fn has_manifest<D: BlockDevice>(
+    dir: &Path,
+    superblock: &Superblock,
+    data: &Arc<D>,
+) -> Result<bool, StoreError> {
+    if data.len() < FRONT_BYTES {
+        return Ok(false);
+    }
+    let tier = BlockTier::new(data.clone(), 0, String::new()).with_manifests_apart(apart_of(superblock));
+    let stored = terrace_blocks::stored_manifest(&tier);
+    Ok(stored.map_err(StoreError::io(format!("reading {}", dir.join("data").display())))?.is_some())
+}
+
+/// Bytes of a log's own superblock.
+const LOG_FRONT: u64 = PAGE;
+const PAGE: u64 = 4096;
+/// Less than this is no tier.
+const FRONT_BYTES: u64 = 1 << 20;
+/// So much is read at once, and at most in all, to see whether something is there: blocks and logs are used from the front.
+const LOOK_BYTES: usize = 1 << 20;
+const LOOK_BYTES_MAX: u64 = 256 << 20;
+
+/// Where a device first holds something from a byte on; what was never written is not read.
+fn first_used<D: BlockDevice>(device: &D, from: u64) -> std::io::Result<Option<u64>> {
+    let end = device.written_end().min(device.len()).min(LOOK_BYTES_MAX) / PAGE * PAGE;
+    let mut at = from;
+    while at < end {
+        let mut bytes = AlignedBuf::zeroed(LOOK_BYTES.min((end - at) as usize));
+        device.read_at(at, &mut bytes)?;
+        if let Some(found) = bytes.iter().position(|byte| *byte != 0) {
+            return Ok(Some(at + found as u64));
+        }
+        at += bytes.len() as u64;
+    }
+    Ok(None)
+}
+
+/// Refuses a log that was cut: what is gone can't be told from what was never written.
+pub(crate) fn refuse_short_log(dir: &Path, actual: u64, recorded: u64) -> Result<(), StoreError> {
+    if actual >= recorded / PAGE * PAGE {
+        return Ok(());
+    }
+    Err(StoreError::Options(format!(
+        "{}: {recorded} bytes are recorded, and it holds {actual}: it was truncated; put it back from a copy of the store",
+        dir.join("log").display()
+    )))
+}
+
+/// Writes the marker where there is none. It only saves looking at the data: a disk without room for it keeps no store from being
+/// opened.
 pub(super) fn mark_used(dir: &Path) -> Result<(), StoreError> {
     let path = dir.join(USED);
     if path.exists() {
         return Ok(());
     }
-    write_whole(&path, b"").map_err(StoreError::io(format!("writing {}", path.display())))
+    match write_whole(&path, b"") {
+        Err(error) if is_full(&error) => {
+            tracing::warn!("{}: {error}; the next start looks at the data instead", path.display());
+            Ok(())
+        }
+        written => written.map_err(StoreError::io(format!("writing {}", path.display()))),
+    }
 }
 
 pub(super) fn read_superblock(path: &Path) -> Result<[u8; SUPERBLOCK_BYTES], StoreError> {
     let mut bytes = [0; SUPERBLOCK_BYTES];
-    File::open(path).and_then(|mut file| file.read_exact(&mut bytes)).map_err(StoreError::io(format!(
-        "reading the {} bytes of {}",
-        bytes.len(),
-        path.display()
-    )))?;
-    Ok(bytes)
+    match File::open(path).and_then(|mut file| file.read_exact(&mut bytes)) {
+        Err(error) if error.kind() == ErrorKind::UnexpectedEof => Err(StoreError::Corrupt(format!(
+            "{} has {SUPERBLOCK_BYTES} bytes, and this one was cut: put it back from a copy of the store; nothing was changed",
+            path.display()
+        ))),
+        read => {
+            read.map_err(StoreError::io(format!("reading {}", path.display())))?;
+            Ok(bytes)
+        }
+    }
 }
 
 /// Writes a file so that it is there whole or not at all.
 pub(super) fn write_whole(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     let unfinished = path.with_extension("new");
-    let mut file = File::create(&unfinished)?;
-    file.write_all(bytes)?;
-    file.sync_all()?;
+    let written = File::create(&unfinished).and_then(|mut file| {
+        file.write_all(bytes)?;
+        file.sync_all()
+    });
+    if let Err(error) = written {
+        // The first error is the one to tell.
+        let _ = std::fs::remove_file(&unfinished);
+        return Err(error);
+    }
     std::fs::rename(&unfinished, path)?;
     match path.parent() {
         Some(dir) => File::open(dir)?.sync_all(),

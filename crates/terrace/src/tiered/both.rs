@@ -4,11 +4,12 @@
 //! PMEM             | superblock | log | middle tier |, the last as long as DIR/data says once it was resized
 //! DIR/superblock   the same identity and sizes: neither part is opened without the other, or with another store's
 //! DIR/data         as on block media
-//! DIR/formatted    present once both parts hold the new store: until then they are made again
+//! DIR/formatted    present once both parts hold the new store; without it the superblock of the memory says so
 //! DIR/pmem-place   where the memory was when the store was opened last, for `terrace check`
 //! ```
 
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -17,11 +18,13 @@ use terrace_engine::{Store, StoreError};
 use terrace_index::Index;
 use terrace_media::superblock::MAKING;
 use terrace_media::{
-    BlockDevice, ByteRegion, DirLock, Profile, SUPERBLOCK_BYTES, Superblock, SuperblockError,
+    BlockDevice, ByteRegion, DirLock, Profile, SUPERBLOCK_BYTES, Superblock, SuperblockError, is_full,
 };
 
 use super::superblock::new_superblock;
-use super::{Engine, Opening, block, byte, check_superblock, describe, lock, sizes, store_id, stored_bytes};
+use super::{
+    Engine, Opening, apart_of, block, byte, check_superblock, describe, lock, sizes, store_id, stored_bytes,
+};
 use crate::indexes::{OpenWith, open_with};
 use crate::media_source::{FoundBlock, FoundRegion, MediaSource};
 use crate::open::{Opened, Pmem, Ssd};
@@ -51,24 +54,34 @@ pub(crate) fn open<E: Engine, S: MediaSource>(
     let guard = lock(&dir)?;
     let free_bytes = block::free_bytes(options, &dir)?;
     let held = dir.canonicalize().ok();
+    let superblock_path = dir.join("superblock");
+    let made = !superblock_path.exists();
+    // The memory is made before the superblock is.
+    if !made && !is_device(path) && !byte::file_at(path).exists() {
+        return Err(missing(&dir, path));
+    }
     let (region_guard, found) = byte::find(source, options, pmem, path, profile, held.as_deref())?;
     byte::check_promises(options, &found)?;
     let FoundRegion { region, description: memory, .. } = found;
-    let page = byte::first_page(&*region, &memory)?;
+    let place = byte::file_at(path);
+    let page = byte::first_page(&*region, &place)?;
 
-    let superblock_path = dir.join("superblock");
-    let fresh = block::fresh_store(&dir);
-    let is_blank = page.iter().all(|byte| *byte == 0) || page.starts_with(&MAKING);
-    let (superblock, stored) = if superblock_path.exists() {
-        check_superblock::<E>(&block::read_superblock(&superblock_path)?, u64::MAX, &superblock_path)?
-    } else {
-        if !is_blank {
+    let blank = page.iter().all(|byte| *byte == 0);
+    let unfinished = page.starts_with(&MAKING);
+    let (superblock, stored) = if made {
+        if !blank && !unfinished {
             return Err(StoreError::Options(format!(
-                "{memory} holds a store, and {} none: it is another one's, or its other half is missing",
+                "{} holds a store, and {} none: it is another one's, or the file superblock is missing and must be put back",
+                place.display(),
                 dir.display()
             )));
         }
+        if blank {
+            byte::refuse_data(&*region, &place)?;
+        }
         create(engine, source, options, ssd, &dir, (free_bytes, region.len()))?
+    } else {
+        check_superblock::<E>(&block::read_superblock(&superblock_path)?, u64::MAX, &superblock_path)?
     };
     let Some(pmem_bytes) = stored.as_ref().pmem_bytes else {
         return Err(StoreError::Options(format!(
@@ -76,19 +89,39 @@ pub(crate) fn open<E: Engine, S: MediaSource>(
             dir.display()
         )));
     };
-    if is_blank && !fresh {
+    sizes::check_threads(options, stored.as_ref())?;
+    let data = block::open_file(source, &dir.join("data"), true)?;
+    let FoundBlock { device, description: what } = data;
+    // Memory gets its superblock when all else is there, and the marker follows.
+    let fresh = if blank {
+        let unused = || Ok::<_, StoreError>(made || block::is_unused(&dir, &superblock, &device, None)?);
+        if byte::first_used(&*region).is_some() || !unused()? {
+            return Err(StoreError::Corrupt(format!(
+                "{} is blank: the store in {} had its log and {} of memory there; put it back, or at least its first page, \
+                 from a copy of the store",
+                place.display(),
+                dir.display(),
+                human_bytes(pmem_bytes)
+            )));
+        }
+        true
+    } else {
+        unfinished
+    };
+    if unfinished && block::is_marked(&dir) {
         return Err(StoreError::Corrupt(format!(
-            "{memory} is blank: the store in {} had its log and {} of memory there",
-            dir.display(),
-            human_bytes(pmem_bytes)
+            "{} says that its store was never finished, and {} that it was: it is another one's",
+            place.display(),
+            dir.display()
         )));
     }
-    if !is_blank {
+    if !fresh {
         // How long the region is to be stands with the data.
         let (other, other_sizes) = check_superblock::<E>(&page, u64::MAX, path)?;
         if other.identity != superblock.identity || other_sizes.as_ref() != stored.as_ref() {
             return Err(StoreError::Options(format!(
-                "{memory} is part of another store than {}",
+                "{} is part of another store than {}",
+                place.display(),
                 dir.display()
             )));
         }
@@ -97,15 +130,12 @@ pub(crate) fn open<E: Engine, S: MediaSource>(
         byte::begin_making(&*region);
     }
     write_place(&dir, path)?;
-    let data_path = dir.join("data");
-    let data = block::open_file(source, &data_path, true)?;
-    let FoundBlock { device, description: what } = data;
     let data_bytes = block::data_bytes(&device, &superblock, &dir)?;
     let log_end = SUPERBLOCK_BYTES as u64 + stored.as_ref().log_bytes;
     let region_bytes = region_bytes((&*region, log_end), &device, &superblock, path)?;
     let total = data_bytes + region_bytes;
     let lower = format!("pmem  {memory}, ssd {what} at {}", dir.display());
-    let mut lines = describe(engine, options, &stored, &lower, total, fresh);
+    let mut lines = describe(engine, options, &stored, &lower, total, made || fresh);
     let block_bytes = stored.as_ref().block_bytes;
     lines.extend(region.len_max().and_then(|_| byte::other_size(pmem, region_bytes, block_bytes)));
     lines.extend(block::other_size(ssd, data_bytes, block_bytes));
@@ -139,7 +169,7 @@ pub(crate) fn region_bytes<R: ByteRegion, D: BlockDevice>(
     let stored = if data.is_empty() {
         None
     } else {
-        let tier = BlockTier::new(data.clone(), 0, String::new());
+        let tier = BlockTier::new(data.clone(), 0, String::new()).with_manifests_apart(apart_of(superblock));
         terrace_blocks::stored_middle_bytes(&tier, store_id(superblock))
             .map_err(StoreError::io("reading the size of the PMem tier"))?
     };
@@ -181,7 +211,8 @@ fn create<E: Engine>(
     (free_bytes, region_bytes): (u64, u64),
 ) -> Result<(Superblock, E::Sizes), StoreError> {
     block::refuse_to_make_over(dir)?;
-    let log_bytes = sizes::whole_log_blocks(byte::log_share(region_bytes));
+    crate::stored::refuse_notes(options.dir.as_deref(), dir)?;
+    let log_bytes = sizes::log_bytes_for(options, byte::log_share(region_bytes), ("--pmem", region_bytes))?;
     let mut sizes = engine.choose(options, tier.bytes, log_bytes)?;
     sizes.as_mut().pmem_bytes = Some(region_bytes);
     block::refuse_too_much(tier, dir, free_bytes)?;
@@ -198,8 +229,29 @@ fn write_place(dir: &Path, path: &Path) -> Result<(), StoreError> {
     if std::fs::read(&place).is_ok_and(|bytes| bytes == path.as_os_str().as_bytes()) {
         return Ok(());
     }
-    block::write_whole(&place, path.as_os_str().as_bytes())
-        .map_err(StoreError::io(format!("writing {}", place.display())))
+    match block::write_whole(&place, path.as_os_str().as_bytes()) {
+        Err(error) if is_full(&error) => {
+            tracing::warn!(
+                "{}: {error}; `terrace check` does not find the memory by its directory",
+                place.display()
+            );
+            Ok(())
+        }
+        written => written.map_err(StoreError::io(format!("writing {}", place.display()))),
+    }
+}
+
+fn is_device(path: &Path) -> bool {
+    path.metadata().is_ok_and(|metadata| metadata.file_type().is_char_device())
+}
+
+fn missing(dir: &Path, path: &Path) -> StoreError {
+    StoreError::Corrupt(format!(
+        "{} is missing: the store in {} had its log and a part of its records there; put it back, mount it, or say where it is (--pmem SIZE@PATH). \
+         To make a new store, move everything of the old one away",
+        byte::file_at(path).display(),
+        dir.display()
+    ))
 }
 
 /// The file or device of memory that belongs to the store in a directory.

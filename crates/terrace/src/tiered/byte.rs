@@ -18,16 +18,19 @@ use terrace_media::{
 
 use super::both::lock_unless;
 use super::superblock::new_superblock;
-use super::{Engine, Opening, check_superblock, describe, sizes, store_id, stored_bytes};
+use super::{Engine, Opening, apart_of, check_superblock, describe, sizes, store_id, stored_bytes};
 use crate::indexes::{OpenWith, open_with};
 use crate::media_source::{FoundRegion, MediaSource};
 use crate::open::{Opened, Pmem};
 use crate::options::{Options, Tier};
 use crate::size::{Place, human_bytes};
+use crate::stored::{is_no_memory, is_part_name, refuse_notes};
 
 /// The log's share of a byte-addressable tier: long enough that the pages in DRAM rarely have to be flushed for its sake.
 const LOG_SHARE: u64 = 4;
 const LOG_BYTES_MAX: u64 = 1 << 30;
+/// So much is looked at, or overwritten, at once.
+const CHUNK: usize = 1 << 20;
 /// What is stored at once and can't be torn, in bytes.
 const WORD: usize = 8;
 /// The file in a directory that `--pmem SIZE@DIR` names.
@@ -118,6 +121,10 @@ pub(super) fn file_at(path: &Path) -> PathBuf {
 }
 
 /// Maps the memory at a path, making it if there is none, and locks its directory, which may be `held` already.
+///
+/// # Errors
+/// [`StoreError::Options`] if the path names something else, or can't be memory; [`StoreError::Corrupt`] if it is missing where
+/// the store was used.
 pub(super) fn find<S: MediaSource>(
     source: &S,
     options: &Options,
@@ -127,6 +134,7 @@ pub(super) fn find<S: MediaSource>(
     held: Option<&Path>,
 ) -> Result<(Option<DirLock>, FoundRegion<S::Region>), StoreError> {
     let device = path.metadata().is_ok_and(|m| m.file_type().is_char_device());
+    refuse_other_file(options, path)?;
     let guard = if device {
         // Its directory is not ours to lock.
         Some(DirLock::device(path).map_err(|error| StoreError::Options(error.to_string()))?)
@@ -144,12 +152,87 @@ pub(super) fn find<S: MediaSource>(
         // What it holds stays.
         let bytes = stored_bytes(&MappedRegion::open(&file, &map).map_err(refused)?).unwrap_or(tier.bytes);
         source.create_region(&file, bytes, &map).map_err(refused)?
-    } else if file.exists() {
+    } else if let Ok(metadata) = file.metadata() {
+        // It can't even be mapped.
+        if metadata.len() < SUPERBLOCK_BYTES as u64 {
+            return Err(too_short(&file, metadata.len()));
+        }
         source.open_region(&file, &map).map_err(refused)?
     } else {
+        // Before anything is made that would be found at the next start.
+        refuse_notes(options.dir.as_deref(), &file)?;
         source.create_region(&file, tier.bytes, &map).map_err(refused)?
     };
     Ok((guard, found))
+}
+
+/// Refuses a path that names something else, or where a store's memory is missing.
+pub(crate) fn refuse_at_once(options: &Options, tier: &Tier) -> Result<(), StoreError> {
+    let Some(path) = path_of(options, tier) else { return Ok(()) };
+    refuse_other_file(options, &path)?;
+    let file = file_at(&path);
+    if file.exists() { Ok(()) } else { refuse_notes(options.dir.as_deref(), &file) }
+}
+
+/// Where the memory of a tier is, if that is a file or device.
+fn path_of(options: &Options, tier: &Tier) -> Option<PathBuf> {
+    match &tier.place {
+        Some(Place::Path(path)) => Some(path.clone()),
+        Some(Place::Node(_)) => None,
+        None => options.dir.clone().filter(|_| options.profile.is_none()),
+    }
+}
+
+/// Refuses a path that names another part of this store, or a file that holds something else.
+fn refuse_other_file(options: &Options, path: &Path) -> Result<(), StoreError> {
+    let refuse = |what: &str| {
+        StoreError::Options(format!(
+            "--pmem SIZE@{}: that is {what}; give --pmem a file of its own, or a directory to make one in",
+            path.display()
+        ))
+    };
+    let ssd = options.ssd.as_ref().and_then(|tier| match &tier.place {
+        Some(Place::Path(path)) => Some(path.as_path()),
+        Some(Place::Node(_)) => None,
+        None => options.dir.as_deref(),
+    });
+    let beside = path.parent().and_then(|dir| dir.canonicalize().ok());
+    if beside.is_some() && ssd.and_then(|dir| dir.canonicalize().ok()) == beside && is_part_name(path) {
+        return Err(refuse("the name of a part of the store on --ssd"));
+    }
+    if path.is_file()
+        && let Some(what) =
+            is_no_memory(path).map_err(StoreError::io(format!("reading {}", path.display())))?
+    {
+        return Err(refuse(&what));
+    }
+    Ok(())
+}
+
+/// Where a region first holds something behind its first page.
+pub(crate) fn first_used<R: ByteRegion>(region: &R) -> Option<u64> {
+    let (zeros, mut bytes) = (vec![0; CHUNK], vec![0; CHUNK]);
+    let mut at = SUPERBLOCK_BYTES as u64;
+    while at < region.len() {
+        let bytes = &mut bytes[..CHUNK.min((region.len() - at) as usize)];
+        region.read(at, bytes);
+        if *bytes != zeros[..bytes.len()] {
+            return bytes.iter().position(|byte| *byte != 0).map(|found| at + found as u64);
+        }
+        at += bytes.len() as u64;
+    }
+    None
+}
+
+/// Refuses to make a store where the first page alone is blank: that is what is left of one that lost its superblock.
+pub(crate) fn refuse_data<R: ByteRegion>(region: &R, place: &Path) -> Result<(), StoreError> {
+    let Some(at) = first_used(region) else { return Ok(()) };
+    Err(StoreError::Corrupt(format!(
+        "{}: the first page, where a store has its superblock, is blank, and data begin at byte {at}: nothing was changed. If \
+         a store was here, put the first {SUPERBLOCK_BYTES} bytes back from a copy of it (`terrace check` then says whether it is \
+         whole; --repair can't make them anew); to make a new store, move the file away, or overwrite the device with zeros",
+        place.display()
+    )))
 }
 
 /// Refuses what the medium can't keep.
@@ -177,17 +260,21 @@ pub(super) fn other_size(tier: &Tier, bytes: u64, block_bytes: u64) -> Option<St
 /// What a region begins with: a superblock, or none yet.
 pub(super) fn first_page<R: ByteRegion>(
     region: &R,
-    what: &str,
+    place: &Path,
 ) -> Result<[u8; SUPERBLOCK_BYTES], StoreError> {
     let mut bytes = [0; SUPERBLOCK_BYTES];
     if region.len() < bytes.len() as u64 {
-        return Err(StoreError::Corrupt(format!(
-            "{what}: {} bytes hold no store: it was truncated, or is another file",
-            region.len()
-        )));
+        return Err(too_short(place, region.len()));
     }
     region.read(0, &mut bytes);
     Ok(bytes)
+}
+
+fn too_short(place: &Path, bytes: u64) -> StoreError {
+    StoreError::Corrupt(format!(
+        "{}: {bytes} bytes hold no store: it was truncated (then put it back from a copy), or is another file",
+        place.display()
+    ))
 }
 
 /// The log's share of a region.
@@ -210,12 +297,23 @@ pub(crate) fn finish<E: Engine, R: ByteRegion, S: MediaSource>(
 ) -> Result<Opened, StoreError> {
     check_promises(options, &found)?;
     let FoundRegion { region, description: what, .. } = found;
-    let place = PathBuf::from(&what);
-    let bytes = first_page(&*region, &what)?;
-    let fresh = bytes.iter().all(|b| *b == 0) || bytes.starts_with(&MAKING);
+    let path = options.pmem.as_ref().and_then(|tier| path_of(options, tier));
+    let path = path.map(|path| file_at(&path)).unwrap_or_default();
+    // What has no path is told by what it is.
+    let place = if guard.is_some() { path.clone() } else { PathBuf::from(&what) };
+    let bytes = first_page(&*region, &place)?;
+    let blank = bytes.iter().all(|b| *b == 0);
+    let fresh = blank || bytes.starts_with(&MAKING);
+    if blank {
+        refuse_data(&*region, &place)?;
+        // Memory without a place keeps nothing that could be missed.
+        if guard.is_some() {
+            refuse_notes(options.dir.as_deref(), &place)?;
+        }
+    }
     let (superblock, stored) = if fresh {
-        let log_bytes = log_share(region.len());
-        let sizes = engine.choose(options, region.len(), sizes::whole_log_blocks(log_bytes))?;
+        let log_bytes = sizes::log_bytes_for(options, log_share(region.len()), ("--pmem", region.len()))?;
+        let sizes = engine.choose(options, region.len(), log_bytes)?;
         begin_making(&*region);
         (new_superblock::<E>(&sizes, region.len())?, sizes)
     } else {
@@ -227,6 +325,7 @@ pub(crate) fn finish<E: Engine, R: ByteRegion, S: MediaSource>(
             "{what} is part of a store that has files, too: give --ssd"
         )));
     }
+    sizes::check_threads(options, stored.as_ref())?;
     let front_bytes = SUPERBLOCK_BYTES as u64 + stored.as_ref().log_bytes;
     let tier_bytes =
         if fresh { region.len() } else { tier_bytes(&region, front_bytes, &superblock, &place)? };
@@ -241,12 +340,6 @@ pub(crate) fn finish<E: Engine, R: ByteRegion, S: MediaSource>(
         write_superblock(&*region, &bytes);
     }
     let locks = guard.into_iter().collect();
-    let path = options.pmem.as_ref().and_then(|tier| match &tier.place {
-        Some(Place::Path(path)) => Some(path.clone()),
-        Some(Place::Node(_)) => None,
-        None => options.dir.clone(),
-    });
-    let path = path.map(|path| file_at(&path)).unwrap_or_default();
     let pmem = Some(Pmem { path, bytes: tier_bytes, front_bytes });
     Ok(Opened { store, description: lines, locks, emulated, ssd: None, pmem })
 }
@@ -265,7 +358,8 @@ pub(crate) fn tier_bytes<R: ByteRegion>(
     let stored = if region.len() < start + terrace_blocks::manifest_area::<ByteTier<R>>() {
         None
     } else {
-        let tier = ByteTier::new(region.clone(), start, region.len() - start, String::new());
+        let tier = ByteTier::new(region.clone(), start, region.len() - start, String::new())
+            .with_manifests_apart(apart_of(superblock));
         terrace_blocks::stored_bytes(&tier, store_id(superblock))
             .map_err(StoreError::io(format!("reading the size of {}", place.display())))?
     };
@@ -309,7 +403,6 @@ pub(super) fn write_superblock<R: ByteRegion>(region: &R, bytes: &[u8; SUPERBLOC
 
 /// A device, or a file that died while its store was made, may hold anything behind its first page.
 fn wipe<R: ByteRegion>(region: &R) {
-    const CHUNK: usize = 1 << 20;
     let (zeros, mut bytes) = (vec![0; CHUNK], vec![0; CHUNK]);
     let mut at = SUPERBLOCK_BYTES as u64;
     while at < region.len() {

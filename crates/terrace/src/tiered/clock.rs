@@ -70,6 +70,14 @@ impl Clock for StoreClock {
     }
 }
 
+/// The start of the machine at which the store of a directory was open last, whichever store that was.
+pub(crate) fn boot_of(dir: &Path) -> Option<u64> {
+    let text = std::fs::read_to_string(dir.join(FILE)).ok()?;
+    let mut words = text.split(' ');
+    let is_clock = words.next() == Some(WORD) && words.next() == Some(FORMAT);
+    words.nth(1).filter(|_| is_clock).and_then(|boot| u64::from_str_radix(boot, 16).ok())
+}
+
 fn encode(anchor: Anchor, store_id: u64) -> String {
     let Anchor { boot, base_us, wall_ahead_ms } = anchor;
     let text = format!("{WORD} {FORMAT} {store_id:016x} {boot:016x} {base_us} {wall_ahead_ms}");

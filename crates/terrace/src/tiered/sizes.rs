@@ -4,6 +4,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use terrace_engine::StoreError;
 
+use crate::open::SESSIONS;
 use crate::options::Options;
 use crate::size::human_bytes;
 
@@ -15,6 +16,8 @@ const LOG_BLOCK_BYTES: u64 = 256 << 10;
 const LOG_BLOCK_BYTES_MAX: u64 = 1 << 20;
 /// Blocks that a log with larger ones still has.
 const LOG_BLOCKS_MIN: u64 = 256;
+/// How far the copies of the manifest lie from each other: a multiple of every size of block, and within the smallest tier.
+const MANIFESTS_APART: u64 = 4 << 20;
 /// The least DRAM for records that pages of the smallest size can work with.
 const DRAM_MIN: u64 = 8 * (256 << 10);
 /// The least of a lower tier.
@@ -30,9 +33,19 @@ pub(crate) struct Sizes {
     pub log_block_bytes: u64,
     /// The operation log.
     pub log_bytes: u64,
+    /// Blocks between the two copies of the manifest, in bytes; none of a store that was made before format 4.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub manifests_apart: Option<u64>,
     /// Of a store on both kinds of media, the bytes of memory that it has beside its files: the log and a middle tier.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pmem_bytes: Option<u64>,
+}
+
+impl Sizes {
+    /// Bytes of blocks between the two copies of the manifest.
+    pub fn apart(&self) -> u64 {
+        self.manifests_apart.unwrap_or(0)
+    }
 }
 
 impl AsMut<Self> for Sizes {
@@ -62,11 +75,81 @@ pub(super) fn whole_log_blocks(bytes: u64) -> u64 {
     bytes / LOG_BLOCK_BYTES * LOG_BLOCK_BYTES
 }
 
-/// Of a log of so many bytes, a whole number of them.
-fn log_block(log_bytes: u64) -> u64 {
+/// Of a log of so many bytes, a whole number of them; large ones only if there are enough for all threads.
+fn log_block(log_bytes: u64, threads: usize) -> u64 {
     let large =
         log_bytes >= LOG_BLOCKS_MIN * LOG_BLOCK_BYTES_MAX && log_bytes.is_multiple_of(LOG_BLOCK_BYTES_MAX);
-    if large { LOG_BLOCK_BYTES_MAX } else { LOG_BLOCK_BYTES }
+    let fits = threads <= threads_for(log_bytes, LOG_BLOCK_BYTES_MAX);
+    if large && fits { LOG_BLOCK_BYTES_MAX } else { LOG_BLOCK_BYTES }
+}
+
+/// Sessions beside those of threads: a snapshot has one.
+const SESSIONS_BESIDE: usize = 1;
+
+/// Threads that a log has places for.
+fn threads_for(log_bytes: u64, log_block_bytes: u64) -> usize {
+    let most = terrace_blocks::sessions_max(log_bytes, log_block_bytes).unwrap_or(usize::MAX);
+    most.saturating_sub(SESSIONS_BESIDE).min(SESSIONS)
+}
+
+/// The log of a new store: its share of a tier, or more if the threads need it, up to half of the tier.
+///
+/// # Errors
+/// [`StoreError::Options`] if that is too little for the threads; the text says how many fit, and what to change.
+pub(super) fn log_bytes_for(options: &Options, share: u64, tier: (&str, u64)) -> Result<u64, StoreError> {
+    let (flag, bytes) = tier;
+    let blocks = terrace_blocks::log_blocks_for(options.threads.saturating_add(SESSIONS_BESIDE));
+    let needed = blocks.saturating_mul(LOG_BLOCK_BYTES);
+    let most = whole_log_blocks(bytes / 2);
+    let log_bytes = match options.threads > threads_for(share, LOG_BLOCK_BYTES) {
+        true => needed.min(most),
+        false => share,
+    };
+    let fit = threads_for(log_bytes, LOG_BLOCK_BYTES);
+    if options.threads <= fit {
+        return Ok(whole_log_blocks(log_bytes));
+    }
+    Err(StoreError::Options(format!(
+        "{} threads: a log for so many takes {}, and {flag} has {}: give --threads {fit} (or memcached's -t) at most, or {flag} {} or \
+         more",
+        options.threads,
+        human_bytes(needed),
+        human_bytes(bytes),
+        human_bytes(needed.saturating_mul(2)),
+    )))
+}
+
+/// Refuses more threads than any store takes.
+///
+/// # Errors
+/// [`StoreError::Options`] with how many that is.
+pub(crate) fn check_threads_at_all(options: &Options) -> Result<(), StoreError> {
+    let most = SESSIONS;
+    if options.threads <= most {
+        return Ok(());
+    }
+    Err(StoreError::Options(format!(
+        "{} threads: give --threads {most} (or memcached's -t) at most",
+        options.threads
+    )))
+}
+
+/// Refuses more threads than the log of a store has places for.
+///
+/// # Errors
+/// [`StoreError::Options`] with how many fit, and what to change.
+pub(super) fn check_threads(options: &Options, sizes: &Sizes) -> Result<(), StoreError> {
+    let fit = threads_for(sizes.log_bytes, sizes.log_block_bytes);
+    if options.threads <= fit {
+        return Ok(());
+    }
+    Err(StoreError::Options(format!(
+        "{} threads: the log of this store, {} in blocks of {}, was made with places for {fit}: give --threads {fit} (or \
+         memcached's -t) at most (a log keeps its size; a new store that is made with more threads has a larger one)",
+        options.threads,
+        human_bytes(sizes.log_bytes),
+        human_bytes(sizes.log_block_bytes)
+    )))
 }
 
 /// DRAM for records. `--dram-records` is just that; `--dram` bounds the whole process: buffers come off it here, and
@@ -108,5 +191,37 @@ pub(crate) fn choose(options: &Options, bytes: u64, log_bytes: u64) -> Result<Si
     }
     let block = (dram / 64).min(bytes / 128).max(1);
     let block_bytes = (1u64 << block.ilog2()).clamp(*BLOCK_BYTES.start(), *BLOCK_BYTES.end());
-    Ok(Sizes { block_bytes, log_block_bytes: log_block(log_bytes), log_bytes, pmem_bytes: None })
+    let log_block_bytes = log_block(log_bytes, options.threads);
+    let manifests_apart = Some(MANIFESTS_APART);
+    Ok(Sizes { block_bytes, log_block_bytes, log_bytes, manifests_apart, pmem_bytes: None })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_log_has_places_for_the_threads() {
+        let at = |threads, share, bytes| {
+            let options = Options { threads, ..Options::default() };
+            log_bytes_for(&options, share, ("--ssd", bytes)).map_err(|error| error.to_string())
+        };
+        let share = 8 << 20;
+        assert_eq!(at(1, share, 64 << 20), Ok(share), "few threads change nothing");
+        assert_eq!(at(12, share, 64 << 20), Ok(share));
+        let more = at(13, share, 64 << 20).unwrap();
+        assert!(more > share && threads_for(more, LOG_BLOCK_BYTES) == 13);
+        // Blocks are large where so many still are enough.
+        assert_eq!(log_block(256 << 20, 1), LOG_BLOCK_BYTES_MAX);
+        assert_eq!(log_block(256 << 20, 124), LOG_BLOCK_BYTES_MAX);
+        assert_eq!(log_block(256 << 20, 125), LOG_BLOCK_BYTES);
+        for threads in 1..=SESSIONS {
+            let log_bytes = at(threads, share, 1 << 30).unwrap();
+            assert!(threads_for(log_bytes, log_block(log_bytes, threads)) >= threads, "{threads}");
+        }
+        let refused = at(100, share, 32 << 20).unwrap_err();
+        assert!(refused.contains("--threads 28 ") && refused.contains("--ssd 104 MiB"), "{refused}");
+        assert!(at(28, share, 32 << 20).is_ok() && at(100, share, 104 << 20).is_ok());
+        assert!(check_threads_at_all(&Options { threads: 256, ..Options::default() }).is_err());
+    }
 }

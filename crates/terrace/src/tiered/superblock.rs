@@ -38,7 +38,10 @@ pub(crate) fn check_superblock<E: Engine>(
         SuperblockError::OtherEngine { .. } | SuperblockError::TooShort { .. } => {
             StoreError::Options(format!("{}: {error}", place.display()))
         }
-        other => StoreError::Corrupt(format!("{}: {other}", place.display())),
+        other => StoreError::Corrupt(format!(
+            "{}: {other}; nothing was changed: if a store was here, put this page back from a copy of it",
+            place.display()
+        )),
     };
     let superblock = Superblock::decode(bytes).map_err(wrong)?;
     superblock.check(E::NAME, media_bytes).map_err(wrong)?;
@@ -47,6 +50,18 @@ pub(crate) fn check_superblock<E: Engine>(
         StoreError::Corrupt(format!("{}: the superblock's sizes: {error}", place.display()))
     })?;
     Ok((superblock, sizes))
+}
+
+/// Bytes of blocks between the copies of a store's manifest.
+pub(crate) fn apart_of(superblock: &Superblock) -> u64 {
+    let sizes = sizes::decode::<sizes::Sizes>(&String::from_utf8_lossy(&superblock.options));
+    sizes.map_or(0, |sizes| sizes.apart())
+}
+
+/// Bytes of the log that lies beside the blocks of a store; 0 if it lies elsewhere, or that can't be read.
+pub(crate) fn log_bytes_of(superblock: &Superblock) -> u64 {
+    let sizes = sizes::decode::<sizes::Sizes>(&String::from_utf8_lossy(&superblock.options));
+    sizes.ok().filter(|sizes| sizes.pmem_bytes.is_none()).map_or(0, |sizes| sizes.log_bytes)
 }
 
 /// The store's identity as blocks and log carry it: the first word, never 0.

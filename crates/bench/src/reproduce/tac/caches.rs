@@ -38,6 +38,7 @@ const OVERHEAD: usize = 160;
 const SIZES: Sizes = Sizes {
     block_bytes: 32 << 10,
     log_block_bytes: 64 << 10,
+    manifests_apart: 0,
     log_bytes: 2 << 20,
     dram_bytes: 4 << 20,
     dram_with_index: false,

@@ -19,6 +19,7 @@ use terrace_space_slab::{Choices, Opening, Sizes, open_tiered};
 const SIZES: Sizes = Sizes {
     block_bytes: 32 << 10,
     log_block_bytes: 64 << 10,
+    manifests_apart: 0,
     log_bytes: 8 << 20,
     dram_bytes: 4 << 20,
     dram_with_index: false,

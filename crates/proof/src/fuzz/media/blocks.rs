@@ -16,7 +16,8 @@ pub(in crate::fuzz) fn blocks(engine: Engine, input: &[u8]) -> Result<(), String
     let mut mangled = mangle(engine, MediaKind::Byte, input);
     let tier = mangled.layout.tier(&mut mangled.media).to_vec();
     let (sizes, len) = (mangled.layout.sizes, tier.len() as u64);
-    let tier = ByteTier::new(Arc::new(SimRegion::from_image(tier)), 0, len, String::new());
+    let tier = ByteTier::new(Arc::new(SimRegion::from_image(tier)), 0, len, String::new())
+        .with_manifests_apart(sizes.manifests_apart);
     let inspector = Inspector::new(tier, sizes.block_bytes, sizes.store_id)
         .ok_or("the tiny store's blocks are of no size")?;
     let failed = |error: std::io::Error| format!("memory can't fail: {error}");

@@ -94,10 +94,11 @@ fn write(engine: Engine, layout: &Layout, dir: &Path, media: &[Vec<u8>]) -> std:
     let superblock = Superblock {
         engine: engine.name().into(),
         options: format!(
-            "block_bytes = {}\nlog_block_bytes = {}\nlog_bytes = {}\n{}",
+            "block_bytes = {}\nlog_block_bytes = {}\nlog_bytes = {}\nmanifests_apart = {}\n{}",
             layout.sizes.block_bytes,
             layout.sizes.log_block_bytes,
             layout.sizes.log_bytes,
+            layout.sizes.manifests_apart,
             if layout.kind == MediaKind::Tiered {
                 format!("pmem_bytes = {}\n", behind_superblock(&media[0]))
             } else {

@@ -66,9 +66,14 @@ impl Layout {
     pub fn blocks(&self, tier_bytes: usize) -> usize {
         (tier_bytes - 2 * self.manifest_unit) / self.sizes.block_bytes
     }
+    /// Where the copies of the manifest begin in the tier.
+    pub fn manifests(&self) -> [usize; 2] {
+        [0, self.manifest_unit + self.sizes.manifests_apart as usize]
+    }
     /// A block's place in the tier.
     pub fn block(&self, slot: usize) -> Range<usize> {
-        let start = 2 * self.manifest_unit + slot * self.sizes.block_bytes;
+        let copies = if slot * self.sizes.block_bytes < self.sizes.manifests_apart as usize { 1 } else { 2 };
+        let start = copies * self.manifest_unit + slot * self.sizes.block_bytes;
         start..start + self.sizes.block_bytes
     }
 }

@@ -104,7 +104,7 @@ fn edit(layout: &Layout, media: &mut [Vec<u8>], source: &mut Source<'_>) {
             field(block, at, source);
         }
         10 => {
-            let copy = source.below(2) * layout.manifest_unit;
+            let copy = source.one_of(&layout.manifests());
             let at = copy + source.below(24) * 8;
             field(layout.tier(media), at, source);
         }

@@ -66,7 +66,7 @@ fn log_block(layout: &Layout, number: u32, offset: u64, block: &mut [u8], stale:
 
 /// A tier: manifests and blocks.
 pub(super) fn tier(layout: &Layout, tier: &mut [u8]) {
-    for copy in [0, layout.manifest_unit] {
+    for copy in layout.manifests() {
         manifest(&mut tier[copy..copy + MANIFEST_BYTES]);
     }
     for slot in 0..layout.blocks(tier.len()) {
