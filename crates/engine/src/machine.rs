@@ -361,11 +361,14 @@ impl<I: Index, S: Space, D: LogDevice> Machine<I, S, D> {
         // First the session: what is found is found once, and must not be dropped because another step has it.
         let Some(mut background) = self.background.try_lock() else { return Progress::Idle };
         let mut keys = background.as_mut().map(Core::take_unpurged).unwrap_or_default();
-        self.space.find_expired(&**self, &mut |db, key| keys.push((db, key.to_vec())));
+        let left = self.space.find_expired(&self.index, &**self, &mut |db, key| keys.push((db, key.to_vec())));
         if keys.is_empty() {
-            return Progress::Idle;
+            return left;
         }
-        self.run_background(&mut background, |core| core.expire(keys))
+        match self.run_background(&mut background, |core| core.expire(keys)) {
+            Progress::Idle => left,
+            other => other,
+        }
     }
 
     fn evict_step(self: &Arc<Self>) -> Progress {
@@ -476,6 +479,16 @@ impl<I: Index, S: Space, D: LogDevice> Context for Machine<I, S, D> {
     }
     fn recount(&self, db: u8, version: u64, found: Option<Replaced>) {
         self.shared.recount(db, version, found);
+    }
+    fn hold_flushes(&self, work: &mut dyn FnMut()) {
+        let _no_flush = self.shared.pause.lock();
+        work();
+    }
+    fn expired(&self, db: u8) {
+        self.shared.expired(db);
+    }
+    fn tells_expired(&self) -> bool {
+        self.shared.tells_expired.load(Relaxed)
     }
     fn tombstones_and_keys(&self) -> (u64, u64) {
         (self.shared.tombstones(), (0..crate::op::DATABASES as u8).map(|db| self.shared.keys(db)).sum())

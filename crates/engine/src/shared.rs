@@ -90,6 +90,8 @@ pub(crate) struct Shared {
     log_failure: OnceLock<(&'static str, Failure)>,
     /// Who hears of keys that background work deletes. Not swapped for schedules: a leaf that only background work takes.
     pub removal: parking_lot::Mutex<Option<RemovalFn>>,
+    /// Whether somebody wants to hear of each key that expires.
+    pub tells_expired: AtomicBool,
     /// Not swapped for schedules: nobody waits without a timeout.
     work: parking_lot::Mutex<bool>,
     work_ready: Condvar,
@@ -129,6 +131,7 @@ impl Shared {
             log_failed: AtomicBool::new(false),
             log_failure: OnceLock::new(),
             removal: parking_lot::Mutex::new(None),
+            tells_expired: AtomicBool::new(false),
             work: parking_lot::Mutex::new(false),
             work_ready: Condvar::new(),
         }
@@ -286,6 +289,13 @@ impl Shared {
         if was_live && found.is_some_and(|old| old.expires) {
             counters.expiring[usize::from(db) & 15].fetch_sub(1, Relaxed);
         }
+    }
+    /// See [`Context::expired`](crate::space::Context::expired).
+    pub fn expired(&self, db: u8) {
+        let counters = &self.counters[0];
+        counters.keys[usize::from(db) & 15].fetch_sub(1, Relaxed);
+        counters.count_expiry(db, true, false);
+        counters.expired.fetch_add(1, Relaxed);
     }
     /// Wakes a background thread.
     pub fn notify_work(&self) {

@@ -37,7 +37,7 @@ pub const OPTIONS_BYTES_MAX: usize = 2048;
 pub const ENGINE_BYTES_MAX: usize = 24;
 
 /// The version that this program writes, and the newest that it reads.
-pub const FORMAT_VERSION: u32 = 3;
+pub const FORMAT_VERSION: u32 = 4;
 
 /// Where the magic would be: the store was never finished, and holds nothing.
 pub const MAKING: [u8; 8] = *b"TERRMAKE";

@@ -208,10 +208,16 @@ impl<L: Lower> Space for HybridLog<L> {
     fn last_seq(&self) -> u64 {
         self.blocks.last_seq.load(SeqCst)
     }
-    fn find_expired(&self, context: &dyn Context, found: &mut dyn FnMut(u8, &[u8])) {
+    fn find_expired<I: Index>(
+        &self,
+        index: &I,
+        context: &dyn Context,
+        found: &mut dyn FnMut(u8, &[u8]),
+    ) -> Progress {
         // Frames stay where they are while background steps are held up.
-        let Some(_steps) = self.steps.try_lock() else { return };
-        self.blocks.find_dead(self, context, &self.purge_at, found);
+        let Some(_steps) = self.steps.try_lock() else { return Progress::Idle };
+        self.target.lists(self.blocks.limit_deadlines(self.target.whole_bytes()));
+        self.blocks.find_dead(self, index, context, &self.purge_at, found)
     }
     fn find_victims<I: Index>(
         &self,
@@ -260,7 +266,7 @@ impl<L: Lower> Space for HybridLog<L> {
                 words,
                 kind: entry.kind,
                 db: entry.db,
-                expires: entry.expires,
+                life: entry.life,
             });
         })
     }
@@ -330,7 +336,8 @@ impl<L: Lower> Space for HybridLog<L> {
     fn dram_bytes(&self) -> u64 {
         let pool = self.pool.lock();
         let frames = (self.frames.count() - pool.frames.len() - pool.parked.len()) * self.blocks.block_bytes;
-        (frames + self.blocks.slots.bytes()) as u64
+        let lists = self.blocks.limit_deadlines(self.target.whole_bytes());
+        (frames + self.blocks.slots.bytes()) as u64 + lists
     }
     fn index_grew(&self, index_bytes: u64) {
         self.target.index_takes(index_bytes);

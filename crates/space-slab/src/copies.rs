@@ -150,7 +150,7 @@ mod tests {
     use std::sync::Arc;
 
     use terrace_blocks::ByteTier;
-    use terrace_engine::record::NewRecord;
+    use terrace_engine::record::{Lifetime, NewRecord};
     use terrace_media::HeapRegion;
 
     use super::*;
@@ -175,7 +175,7 @@ mod tests {
         assert!(shown().is_empty());
 
         let (kind, db) = (Kind::Value, 0);
-        let entry = FooterEntry { hash: 9, check: 1, version: 5, offset: 0, kind, db, expires: false };
+        let entry = FooterEntry { hash: 9, check: 1, version: 5, offset: 0, kind, db, life: Lifetime::NEVER };
         let record = NewRecord {
             version: 5,
             kind,

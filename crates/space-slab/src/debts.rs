@@ -339,8 +339,9 @@ impl<L: Lower> SlabSpace<L> {
                         if (entry.hash, entry.check, entry.db) != (of.hash, of.check, of.db) {
                             continue;
                         }
-                        let FooterEntry { version, kind, expires, .. } = entry;
-                        Some(Found { record: Replaced { version, kind, expires }, words })
+                        let FooterEntry { version, kind, life, .. } = entry;
+                        let record = Replaced { version, kind, expires: life.expires() };
+                        Some(Found { record, words })
                     }
                     None => match self.record_at(address) {
                         Some(bytes) => match RecordView::decode(&bytes) {

@@ -442,8 +442,14 @@ impl<L: Lower> Space for SlabSpace<L> {
         // Rounds are retired only once the manifest trusts their pages.
         self.rounds.retired.load(SeqCst)
     }
-    fn find_expired(&self, context: &dyn Context, found: &mut dyn FnMut(u8, &[u8])) {
-        let Some(steps) = self.steps.try_lock() else { return };
+    fn find_expired<I: Index>(
+        &self,
+        index: &I,
+        context: &dyn Context,
+        found: &mut dyn FnMut(u8, &[u8]),
+    ) -> Progress {
+        let Some(steps) = self.steps.try_lock() else { return Progress::Idle };
+        self.slabs.target.lists(self.blocks.limit_deadlines(self.slabs.target.whole_bytes()));
         let in_middle = |found: &mut dyn FnMut(u8, &[u8])| {
             self.middle.as_ref().is_some_and(|middle| {
                 // A record whose slot is being filled would be passed by, and nobody would look again.
@@ -451,10 +457,11 @@ impl<L: Lower> Space for SlabSpace<L> {
                 middle.find_dead(context, &self.purge_middle_at, found)
             })
         };
-        if !self.find_dead_in_dram(context, &self.purge_dram_at, found) && !in_middle(found) {
-            let copies = WithStages { space: self, stages: [&steps.stage, &steps.defrag.stage] };
-            self.blocks.find_dead(&copies, context, &self.purge_at, found);
+        if self.find_dead_in_dram(context, &self.purge_dram_at, found) || in_middle(found) {
+            return Progress::Worked;
         }
+        let copies = WithStages { space: self, stages: [&steps.stage, &steps.defrag.stage] };
+        self.blocks.find_dead(&copies, index, context, &self.purge_at, found)
     }
     fn find_victims<I: Index>(
         &self,
@@ -509,7 +516,7 @@ impl<L: Lower> Space for SlabSpace<L> {
                 words,
                 kind: entry.kind,
                 db: entry.db,
-                expires: entry.expires,
+                life: entry.life,
             });
         })
     }
@@ -569,7 +576,8 @@ impl<L: Lower> Space for SlabSpace<L> {
         self.tier_stats()
     }
     fn dram_bytes(&self) -> u64 {
-        let table = self.blocks.slots.bytes() + std::mem::size_of_val(&*self.slabs.table);
+        let lists = self.blocks.limit_deadlines(self.slabs.target.whole_bytes());
+        let table = lists as usize + self.blocks.slots.bytes() + std::mem::size_of_val(&*self.slabs.table);
         let middle = self.middle.as_ref().map_or(0, Middle::dram_bytes);
         (self.slabs.used_slabs() * self.slabs.slab_bytes + table) as u64
             + self.temperature.bytes()

@@ -12,7 +12,7 @@ use crate::batch;
 use crate::decide::{Answer, Decision, NewValue, Old, decide, needs_value};
 use crate::op::{Condition, Expiry, Op, OpKind, Span};
 use crate::pending::{Known, Wanted};
-use crate::record::{Head, INLINE_VALUE_BYTES, KEY_BYTES_MAX, Kind, NewRecord, words_for};
+use crate::record::{ALONE, Head, INLINE_VALUE_BYTES, KEY_BYTES_MAX, Kind, NewRecord, words_for};
 use crate::reply::{Meta, OpError, Reply};
 use crate::space::{Class, Fetch, Room, Space, Under, Want};
 
@@ -297,7 +297,9 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
                         return (Change::Keep, Pass::Done(answer));
                     }
                     Decision::Delete { answer } => {
-                        if !S::TOMBSTONES {
+                        // Once its time has passed nothing of a key that is alone comes back: it needs no tombstone.
+                        let lapsed = matches!(op.kind, OpKind::Purge) && head.life().alone;
+                        if !S::TOMBSTONES || lapsed {
                             if shows_old {
                                 old_span = Some(batch::push(output, value));
                             }
@@ -334,12 +336,19 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
             let unread = if beside.is_some() { space.version_bound() } else { 0 };
             let floor = shared.version_floor.load(Relaxed).max(head.version).max(unread);
             let version = last.next(crate::version::Version(floor), now_us, slot);
+            let is_new = place.is_none() && beside.is_none();
+            let is_live = place.is_some() && counted && !damaged;
+            let alone = if kind != Kind::Tombstone && (is_new || is_live && head.life().leaves_alone(expire_at)) {
+                ALONE
+            } else {
+                0
+            };
             let record = NewRecord {
                 version: version.0,
                 kind,
                 db: key.db,
                 flags,
-                state,
+                state: state | alone,
                 expire_at,
                 key: key.bytes,
                 value: new_value,

@@ -9,7 +9,7 @@ use super::super::{log_record, note_seen};
 use super::drafts::{Bytes, Draft, Drafts};
 use super::plan::Plan;
 use super::{Ahead, Stop};
-use crate::record::{INLINE_VALUE_BYTES, Kind, NewRecord, words_for};
+use crate::record::{ALONE, INLINE_VALUE_BYTES, Kind, NewRecord, words_for};
 use crate::shared::Shared;
 use crate::space::{Space, Under};
 use crate::version::Version;
@@ -170,12 +170,15 @@ impl<S: Space, D: LogDevice> Tools<'_, S, D> {
             true => (0, 0, 0),
             false => (draft.head.flags, draft.head.meta.state(), draft.head.expire_at),
         };
+        let is_live = draft.counted && !found.damaged;
+        let is_alone = place.is_none() || is_live && found.head.life().leaves_alone(expire_at);
+        let alone = if is_alone && !deleted { ALONE } else { 0 };
         let record = NewRecord {
             version: version.0,
             kind,
             db: key.db,
             flags,
-            state,
+            state: state | alone,
             expire_at,
             key: key.bytes,
             value: bytes,
