@@ -175,6 +175,10 @@ impl<L: Lower> Blocks<L> {
         self.deadlines.limit(dram_bytes);
         self.deadlines.bytes()
     }
+    /// Shows database and deadline of some records whose deadlines are listed.
+    pub fn sample_deadlines(&self, found: &mut dyn FnMut(u8, u64)) {
+        self.deadlines.sample(found);
+    }
     /// What is listed of a slot is forgotten: its `min_expire` says when its footer is to be read.
     pub fn forget_deadlines(&self, slot: u32) {
         self.deadlines.forget(slot);

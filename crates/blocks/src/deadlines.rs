@@ -247,6 +247,17 @@ impl Deadlines {
         let soonest = list.pages.get(&slot).and_then(|page| page.dues.last());
         soonest.map_or(u64::MAX, |due| u64::from(due.at_s.saturating_sub(PATIENCE_S)) * 1000)
     }
+    /// Shows database and deadline of some records.
+    pub fn sample(&self, found: &mut dyn FnMut(u8, u64)) {
+        let list = self.list.lock();
+        // Pages in no order, of each some all over its time.
+        for page in list.pages.values().take(SAMPLE) {
+            for due in page.dues.iter().step_by((page.dues.len() / SAMPLE).max(1)) {
+                let entry = due.entry();
+                found(entry.db, entry.life.expire_at);
+            }
+        }
+    }
     /// Whether anything is due.
     pub fn is_due(&self, now_ms: u64) -> bool {
         let list = self.list.lock();

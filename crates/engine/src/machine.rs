@@ -521,6 +521,27 @@ impl<I: Index, S: Space, D: LogDevice> Store for StoreHandle<I, S, D> {
         let place = self.0.shared.swapped.lock().databases.place(db);
         self.0.shared.expiring(place)
     }
+    fn mean_ttl_ms(&self, db: u8) -> u64 {
+        let place = self.0.shared.swapped.lock().databases.place(db);
+        if self.0.shared.expiring(place) == 0 {
+            return 0;
+        }
+        let (now, mut sum, mut count) = (self.0.shared.now_us() / 1000, 0u128, 0u128);
+        self.0.with_background(|core| {
+            core.sample_deadlines(&mut |of, expire_at| {
+                if of == place && expire_at > now {
+                    (sum, count) = (sum + u128::from(expire_at - now), count + 1);
+                }
+            });
+            Progress::Idle
+        });
+        let last = &self.0.shared.mean_ttl_ms[usize::from(place) & 15];
+        if let Some(mean) = sum.checked_div(count) {
+            last.store(u64::try_from(mean).unwrap_or(u64::MAX), Relaxed);
+        }
+        // Background work may have its session elsewhere.
+        last.load(Relaxed)
+    }
     fn time(&self) -> Time {
         self.0.shared.time()
     }
@@ -555,6 +576,9 @@ impl<I: Index, S: Space, D: LogDevice> Store for StoreHandle<I, S, D> {
     }
     fn on_removal(&self, told: Option<crate::session::RemovalFn>) {
         *self.0.shared.removal.lock() = told;
+    }
+    fn hear_expired(&self, each: bool) {
+        self.0.shared.tells_expired.store(each, Relaxed);
     }
     fn resize_dram(&self, bytes: u64) -> Result<(), StoreError> {
         self.0.space.resize_dram(bytes)

@@ -90,6 +90,8 @@ pub(crate) struct Shared {
     log_failure: OnceLock<(&'static str, Failure)>,
     /// Who hears of keys that background work deletes. Not swapped for schedules: a leaf that only background work takes.
     pub removal: parking_lot::Mutex<Option<RemovalFn>>,
+    /// What keys of a database that expire had left on average when somebody asked last.
+    pub mean_ttl_ms: [AtomicU64; DATABASES],
     /// Whether somebody wants to hear of each key that expires.
     pub tells_expired: AtomicBool,
     /// Not swapped for schedules: nobody waits without a timeout.
@@ -131,6 +133,7 @@ impl Shared {
             log_failed: AtomicBool::new(false),
             log_failure: OnceLock::new(),
             removal: parking_lot::Mutex::new(None),
+            mean_ttl_ms: Default::default(),
             tells_expired: AtomicBool::new(false),
             work: parking_lot::Mutex::new(false),
             work_ready: Condvar::new(),

@@ -403,7 +403,15 @@ pub trait Space: Send + Sync + 'static {
     /// Keys of records that have expired or were forgotten by a whole-database flush, some at a time, each as database and
     /// bytes; the machine purges those that still are. Records that are [alone](crate::record::Lifetime::alone) may leave the index
     /// here, unread, instead; the context is told.
-    fn find_expired<I: Index>(&self, index: &I, context: &dyn Context, found: &mut dyn FnMut(u8, &[u8])) -> Progress;
+    fn find_expired<I: Index>(
+        &self,
+        index: &I,
+        context: &dyn Context,
+        found: &mut dyn FnMut(u8, &[u8]),
+    ) -> Progress;
+
+    /// Tells database and deadline of some records that lie where a read is needed, if they are remembered.
+    fn sample_deadlines(&self, _found: &mut dyn FnMut(u8, u64)) {}
 
     /// Keys to evict when the space is full, about `count`.
     fn find_victims<I: Index>(

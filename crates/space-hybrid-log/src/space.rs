@@ -219,6 +219,9 @@ impl<L: Lower> Space for HybridLog<L> {
         self.target.lists(self.blocks.limit_deadlines(self.target.whole_bytes()));
         self.blocks.find_dead(self, index, context, &self.purge_at, found)
     }
+    fn sample_deadlines(&self, found: &mut dyn FnMut(u8, u64)) {
+        self.blocks.sample_deadlines(found);
+    }
     fn find_victims<I: Index>(
         &self,
         index: &I,

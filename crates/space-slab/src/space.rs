@@ -463,6 +463,9 @@ impl<L: Lower> Space for SlabSpace<L> {
         let copies = WithStages { space: self, stages: [&steps.stage, &steps.defrag.stage] };
         self.blocks.find_dead(&copies, index, context, &self.purge_at, found)
     }
+    fn sample_deadlines(&self, found: &mut dyn FnMut(u8, u64)) {
+        self.blocks.sample_deadlines(found);
+    }
     fn find_victims<I: Index>(
         &self,
         index: &I,

@@ -102,6 +102,24 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
         }
     }
 
+    /// Tells who wants to hear of it which expired keys a write has replaced.
+    #[inline]
+    pub(super) fn tell_lapsed(&mut self) {
+        if !self.lapsed.is_empty() {
+            self.tell_lapsed_now();
+        }
+    }
+
+    #[cold]
+    fn tell_lapsed_now(&mut self) {
+        let lapsed = std::mem::take(&mut self.lapsed);
+        let Some(told) = self.machine.shared.removal.lock().clone() else { return };
+        let databases = self.machine.shared.swapped.lock().databases;
+        for (db, key) in &lapsed {
+            told(Removal::Expired, databases.number(*db), key);
+        }
+    }
+
     /// Runs a batch of deletes to its end and returns how many keys it deleted.
     fn run_internal(&mut self, batch: &mut Batch) -> u64 {
         self.execute_internal(batch);

@@ -104,6 +104,7 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
             self.room_words = words;
             let (pass, used_ahead, meta, old_span) =
                 self.pass(op, key, argument, inline, known, &ahead, output);
+            self.tell_lapsed();
             match pass {
                 Pass::Done(answer) => {
                     self.drop_ahead(ahead.is_some() && !used_ahead);
@@ -177,7 +178,7 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
         let found = Cell::new((Head::default(), false));
         self.old.clear();
         let old_bytes = RefCell::new(std::mem::take(&mut self.old));
-        let Self { machine, local, writer, last, seen, touched, scratch, description, .. } = self;
+        let Self { machine, local, writer, last, lapsed, seen, touched, scratch, description, .. } = self;
         let (space, shared) = (&machine.space, &machine.shared);
         let counters = &shared.counters[slot];
         let mut used_ahead = false;
@@ -200,7 +201,9 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
                 Fetch::NeedsRead => Verdict::NeedsRead,
             }
         };
-        let is_blind = S::BLIND && !machine.index.needs_key() && is_blind(&op.kind, now_ms);
+        let tells = shared.tells_expired.load(Relaxed);
+        // What is not read may have expired.
+        let is_blind = S::BLIND && !machine.index.needs_key() && !tells && is_blind(&op.kind, now_ms);
         let pass = machine.index.update(key, &verify, |looked| {
             // A record that is put beside one that nobody has read.
             let mut beside = None;
@@ -376,10 +379,20 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
             note_seen(seen, touched, version.0);
             shared.commit.issue(slot, version.0);
             space.issued(local);
+            if counted && expired && !matches!(op.kind, OpKind::Purge) {
+                counters.expired.fetch_add(1, Relaxed);
+                if tells {
+                    lapsed.push((key.db, key.bytes.to_vec()));
+                }
+            }
             if ahead.is_some() && kind == Kind::Extent {
                 used_ahead = true;
             }
             meta = Meta { version: version.0, expire_at, flags, state, ..meta };
+            if kind == Kind::Tombstone && matches!(answer, Answer::Stored { .. }) {
+                // Stored and expired in one.
+                meta.version = 0;
+            }
             if matches!(answer, Answer::Edited { .. }) {
                 meta = match decision {
                     Decision::Put { value: NewValue::Old, .. } => meta,
