@@ -271,7 +271,15 @@ mod tests {
 
     fn entry(number: u64, expire_at: u64, alone: bool) -> FooterEntry {
         let (kind, life) = (Kind::Value, Lifetime { expire_at, alone });
-        FooterEntry { hash: number << 32 | 7, version: 5, check: 1, offset: 64 + 8 * number as u32, kind, db: 3, life }
+        FooterEntry {
+            hash: number << 32 | 7,
+            version: 5,
+            check: 1,
+            offset: 64 + 8 * number as u32,
+            kind,
+            db: 3,
+            life,
+        }
     }
     fn list(deadlines: &Deadlines, slots: &Slots, number: u32, seq: u64, entries: &[FooterEntry]) {
         slots[number as usize].seq.store(seq, Relaxed);
@@ -281,7 +289,13 @@ mod tests {
     #[test]
     fn what_is_due_of_a_block_comes_at_once_and_once() {
         let (deadlines, slots) = (Deadlines::default(), Slots::new(4));
-        list(&deadlines, &slots, 1, 8, &[entry(0, 5_000, true), entry(1, 0, true), entry(2, 9_500, true), entry(3, 4_001, true)]);
+        list(
+            &deadlines,
+            &slots,
+            1,
+            8,
+            &[entry(0, 5_000, true), entry(1, 0, true), entry(2, 9_500, true), entry(3, 4_001, true)],
+        );
         assert_eq!(slots[1].min_expire.load(Relaxed), u64::MAX, "all of them are listed");
         assert!(deadlines.take_due(4_999).is_none() && !deadlines.is_due(4_999) && deadlines.is_due(5_000));
         let page = deadlines.take_due(5_000).unwrap();
@@ -323,7 +337,10 @@ mod tests {
         }
         for (number, seen) in seen.into_iter().enumerate() {
             let again = slots[number].min_expire.load(Relaxed);
-            assert!(seen > 0 && (seen == 100 || again <= (seen + 1) * 10_000), "{number}: {seen} listed, then {again}");
+            assert!(
+                seen > 0 && (seen == 100 || again <= (seen + 1) * 10_000),
+                "{number}: {seen} listed, then {again}"
+            );
         }
     }
 }

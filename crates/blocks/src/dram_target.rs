@@ -108,7 +108,9 @@ impl DramTarget {
     }
 
     fn allow(&self) {
-        let bytes = self.whole_bytes().saturating_sub(self.aside_bytes.load(Relaxed) + self.listed_bytes.load(Relaxed));
+        let bytes = self
+            .whole_bytes()
+            .saturating_sub(self.aside_bytes.load(Relaxed) + self.listed_bytes.load(Relaxed));
         // Fewer than the least can't work; writes are refused before (see `index_has_it`).
         let frames = ((bytes / self.frame_bytes) as usize).clamp(self.least, self.most);
         self.allowed.store(frames, Relaxed);

@@ -8,8 +8,8 @@ use terrace_engine::record::{Kind, RecordMeta, RecordView};
 use crate::blocks::Blocks;
 use crate::footer::footer;
 use crate::layout::{
-    BLOCK_HEADER_BYTES, BlockKind, BlockTrailer, FooterEntry, Header, TRAILER_BYTES, checked,
-    encode_footer, record_crc, u32_at, u64_at,
+    BLOCK_HEADER_BYTES, BlockKind, BlockTrailer, FooterEntry, Header, TRAILER_BYTES, checked, encode_footer,
+    record_crc, u32_at, u64_at,
 };
 use crate::lower::Lower;
 

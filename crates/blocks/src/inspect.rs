@@ -10,8 +10,8 @@ use terrace_engine::record::{Kind, RecordView};
 
 use crate::footer;
 use crate::layout::{
-    BLOCK_HEADER_BYTES, BlockKind, BlockTrailer, FooterEntry, Header, Stored, TRAILER_BYTES, encode_footer,
-    checked, entries, u32_at, u64_at,
+    BLOCK_HEADER_BYTES, BlockKind, BlockTrailer, FooterEntry, Header, Stored, TRAILER_BYTES, checked,
+    encode_footer, entries, u32_at, u64_at,
 };
 use crate::lower::Lower;
 use crate::manifest_copies::{manifest_area, manifest_unit};

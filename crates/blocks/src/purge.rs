@@ -4,9 +4,9 @@
 
 use std::sync::atomic::Ordering::*;
 
-use terrace_engine::{DATABASES, Progress};
 use terrace_engine::record::{Kind, RecordView};
 use terrace_engine::space::Context;
+use terrace_engine::{DATABASES, Progress};
 use terrace_index::{Index, Key};
 
 use crate::blocks::Blocks;
@@ -198,7 +198,8 @@ impl<L: Lower> Blocks<L> {
                 found(entry.db, view.key);
             }
         };
-        let bytes: usize = page.dues.iter().map(|due| (due.words() as usize * 8).next_multiple_of(L::UNIT)).sum();
+        let bytes: usize =
+            page.dues.iter().map(|due| (due.words() as usize * 8).next_multiple_of(L::UNIT)).sum();
         if bytes > self.block_bytes / 2 {
             if let Some(block) = copies.load(page.slot, context).filter(|block| block.sealed) {
                 for entry in page.dues.drain(..).map(|due| due.entry()) {

@@ -9,10 +9,10 @@ use std::sync::atomic::{AtomicU64, Ordering::*};
 use terrace_blocks::{
     BLOCK_HEADER_BYTES, Block, BlockTier, Blocks, Copies, FooterEntry, Image, Lower, State,
 };
-use terrace_engine::{Barrier, Progress};
 use terrace_engine::hash::KeyHasher;
 use terrace_engine::record::{ALONE, Kind, NewRecord};
 use terrace_engine::space::{Context, Replaced};
+use terrace_engine::{Barrier, Progress};
 use terrace_index::{Address, Change, Clht, Index, Key, Verdict};
 use terrace_media_sim::{Access, Fault, FaultKind, SimBlock};
 
@@ -115,7 +115,11 @@ const HASHER: u64 = 1;
 
 /// One block of so many records, each with its deadline, and an index that has them. It is as after an opening that had a
 /// snapshot: nothing is listed.
-fn with_records(device: &SimBlock, count: u64, (alone, expire_at): (bool, &dyn Fn(u64) -> u64)) -> (Tier, Clht) {
+fn with_records(
+    device: &SimBlock,
+    count: u64,
+    (alone, expire_at): (bool, &dyn Fn(u64) -> u64),
+) -> (Tier, Clht) {
     let tier = BlockTier::new(Arc::new(device.clone()), 0, String::new());
     let blocks = Blocks::new(tier, BLOCK_BYTES, 1).unwrap();
     let (index, slot) = (Clht::with_min_buckets(64), &blocks.slots[0]);
@@ -127,7 +131,16 @@ fn with_records(device: &SimBlock, count: u64, (alone, expire_at): (bool, &dyn F
         let at = address(0, (BLOCK_HEADER_BYTES + bytes.len()) as u32);
         index.update(&hashed, |_| Verdict::Differs, |_| (Change::Set(at), ()));
         let kind = Kind::Value;
-        let record = NewRecord { version: 1 + i, kind, db: 0, flags: 0, state, expire_at: expire_at(i), key: &key, value: &value };
+        let record = NewRecord {
+            version: 1 + i,
+            kind,
+            db: 0,
+            flags: 0,
+            state,
+            expire_at: expire_at(i),
+            key: &key,
+            value: &value,
+        };
         record.encode(&mut bytes);
     }
     slot.used_bytes.store((BLOCK_HEADER_BYTES + bytes.len()) as u32, Release);
@@ -147,7 +160,9 @@ fn key(i: u64) -> Vec<u8> {
 fn dead(blocks: &Tier, index: &Clht, told: &Told) -> Vec<Vec<u8>> {
     let mut found = Vec::new();
     let cursor = AtomicU64::new(0);
-    while blocks.find_dead(&Alone(blocks), index, told, &cursor, &mut |_, key| found.push(key.to_vec())) == Progress::Worked {}
+    while blocks.find_dead(&Alone(blocks), index, told, &cursor, &mut |_, key| found.push(key.to_vec()))
+        == Progress::Worked
+    {}
     found
 }
 

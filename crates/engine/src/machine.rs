@@ -361,7 +361,8 @@ impl<I: Index, S: Space, D: LogDevice> Machine<I, S, D> {
         // First the session: what is found is found once, and must not be dropped because another step has it.
         let Some(mut background) = self.background.try_lock() else { return Progress::Idle };
         let mut keys = background.as_mut().map(Core::take_unpurged).unwrap_or_default();
-        let left = self.space.find_expired(&self.index, &**self, &mut |db, key| keys.push((db, key.to_vec())));
+        let left =
+            self.space.find_expired(&self.index, &**self, &mut |db, key| keys.push((db, key.to_vec())));
         if keys.is_empty() {
             return left;
         }

@@ -7,8 +7,8 @@ use std::collections::HashMap;
 use std::sync::atomic::Ordering::*;
 
 use terrace_blocks::{
-    BLOCK_HEADER_BYTES, Block, FooterEntry, Freeing, Listed, Lower, Place, RECLAIM_SLOTS, State,
-    Words, u32_at, u64_at,
+    BLOCK_HEADER_BYTES, Block, FooterEntry, Freeing, Listed, Lower, Place, RECLAIM_SLOTS, State, Words,
+    u32_at, u64_at,
 };
 use terrace_engine::Progress;
 use terrace_engine::record::{Kind, NewRecord, RecordView};
@@ -236,15 +236,7 @@ impl<L: Lower> HybridLog<L> {
                     (hasher.key(db, view.key).hash, hasher.check(db, view.key))
                 };
                 let (version, life) = (view.head.version, view.head.life());
-                block.entries.push(FooterEntry {
-                    hash,
-                    version,
-                    check,
-                    offset: at as u32,
-                    kind,
-                    db,
-                    life,
-                });
+                block.entries.push(FooterEntry { hash, version, check, offset: at as u32, kind, db, life });
             }
         }
         block

@@ -420,7 +420,8 @@ mod tests {
         let page = |slot| space.locations.page(Place { slot, offset: 64 }, kind, record.words());
         let (from, to) = (page(3), page(4));
         let mut stage = Stage::default();
-        let entry = FooterEntry { hash: 9, check: 1, version: 5, offset: 0, kind, db: 0, life: Lifetime::NEVER };
+        let entry =
+            FooterEntry { hash: 9, check: 1, version: 5, offset: 0, kind, db: 0, life: Lifetime::NEVER };
         stage.push(What::Page { words: 4, seq: USE }, from, entry, &record);
         space.blocks.slots[3].seq.store(now, SeqCst);
         let key = Key { hash: 9, db: 0, bytes: b"key" };

@@ -313,7 +313,8 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
                             if is_extent {
                                 space.release_extent(&old_bytes);
                             }
-                            if matches!(answer, Answer::Edited { .. }) {
+                            // Stored and expired in one, if it was a set.
+                            if matches!(answer, Answer::Edited { .. } | Answer::Stored { .. }) {
                                 meta = Meta::default();
                             }
                             counters.keys[usize::from(key.db)].fetch_sub(1, Relaxed);
@@ -341,11 +342,12 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
             let version = last.next(crate::version::Version(floor), now_us, slot);
             let is_new = place.is_none() && beside.is_none();
             let is_live = place.is_some() && counted && !damaged;
-            let alone = if kind != Kind::Tombstone && (is_new || is_live && head.life().leaves_alone(expire_at)) {
-                ALONE
-            } else {
-                0
-            };
+            let alone =
+                if kind != Kind::Tombstone && (is_new || is_live && head.life().leaves_alone(expire_at)) {
+                    ALONE
+                } else {
+                    0
+                };
             let record = NewRecord {
                 version: version.0,
                 kind,
