@@ -98,15 +98,15 @@ pub struct SlabSpace<L: Lower> {
     /// What deletes may take beyond it.
     pub(crate) overdraft: AtomicI64,
     pub(crate) details: Details,
-    purge_dram_at: AtomicU64,
-    purge_middle_at: AtomicU64,
-    purge_at: AtomicU64,
+    pub(crate) purge_dram_at: AtomicU64,
+    pub(crate) purge_middle_at: AtomicU64,
+    pub(crate) purge_at: AtomicU64,
 }
 
 /// What background steps remember.
 pub(crate) struct Steps {
     cooling: Cooling,
-    stage: Stage,
+    pub stage: Stage,
     image: Image,
     evicting: Evicting,
     draining: Draining,
@@ -448,20 +448,7 @@ impl<L: Lower> Space for SlabSpace<L> {
         context: &dyn Context,
         found: &mut dyn FnMut(u8, &[u8]),
     ) -> Progress {
-        let Some(steps) = self.steps.try_lock() else { return Progress::Idle };
-        self.slabs.target.lists(self.blocks.limit_deadlines(self.slabs.target.whole_bytes()));
-        let in_middle = |found: &mut dyn FnMut(u8, &[u8])| {
-            self.middle.as_ref().is_some_and(|middle| {
-                // A record whose slot is being filled would be passed by, and nobody would look again.
-                let _still = middle.has_dead_now(context).then(|| self.hold_still());
-                middle.find_dead(context, &self.purge_middle_at, found)
-            })
-        };
-        if self.find_dead_in_dram(context, &self.purge_dram_at, found) || in_middle(found) {
-            return Progress::Worked;
-        }
-        let copies = WithStages { space: self, stages: [&steps.stage, &steps.defrag.stage] };
-        self.blocks.find_dead(&copies, index, context, &self.purge_at, found)
+        self.find_dead(index, context, found)
     }
     fn sample_deadlines(&self, found: &mut dyn FnMut(u8, u64)) {
         self.blocks.sample_deadlines(found);
