@@ -7,7 +7,7 @@
 //! ```
 //!
 //! # Invariants
-//! * A record with an expiry in a sealed block is listed, or has been due, or its slot's `min_expire` is no later than its deadline.
+//! * A record with an expiry in a sealed block is listed, or has been due, or its slot's `min_expire` is no later than the list would say.
 //! * What is listed is of one use of its slot: of another one nothing is taken.
 
 use std::collections::{BTreeSet, HashMap};
@@ -28,7 +28,7 @@ const SAMPLE: usize = 16;
 /// DRAM of a page's entry beside its records.
 const PAGE_BYTES: usize = 112;
 /// Records that must be read wait for others of their page, for so many seconds at most.
-pub(crate) const PATIENCE_S: u32 = 4;
+const PATIENCE_S: u32 = 4;
 
 /// A record that expires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -130,7 +130,7 @@ impl List {
             let Some(mut page) = self.remove(number) else { continue };
             let later = page.dues.partition_point(|due| due.at_s >= median);
             if later > 0 {
-                let soonest = u64::from(page.dues[later - 1].at_s.saturating_sub(PATIENCE_S)) * 1000;
+                let soonest = u64::from(page.dues[later - 1].at_s) * 1000;
                 if let Some(slot) = slots.get(number as usize)
                     && slot.seq.load(Acquire) == page.seq
                 {
@@ -241,11 +241,11 @@ impl Deadlines {
         list.remove(slot);
         self.bytes.store(list.bytes(), Relaxed);
     }
-    /// When the soonest listed record of a slot is due, no later; `u64::MAX` if none is.
+    /// When the soonest listed record of a slot is due; `u64::MAX` if none is.
     pub fn soonest_of(&self, slot: u32) -> u64 {
         let list = self.list.lock();
         let soonest = list.pages.get(&slot).and_then(|page| page.dues.last());
-        soonest.map_or(u64::MAX, |due| u64::from(due.at_s.saturating_sub(PATIENCE_S)) * 1000)
+        soonest.map_or(u64::MAX, |due| u64::from(due.at_s) * 1000)
     }
     /// Shows database and deadline of some records.
     pub fn sample(&self, found: &mut dyn FnMut(u8, u64)) {
@@ -313,7 +313,7 @@ mod tests {
         let (deadlines, slots) = (Deadlines::default(), Slots::new(4));
         list(&deadlines, &slots, 1, 8, &[entry(0, 5_000, false), entry(1, 8_000, false)]);
         assert!(deadlines.take_due(7_999).is_none());
-        assert!(deadlines.soonest_of(1) <= 5_000);
+        assert_eq!(deadlines.soonest_of(1), 8_000);
         let page = deadlines.take_due(8_000).unwrap();
         assert_eq!(page.dues.len(), 2);
         deadlines.put_back(page, 9_000);

@@ -42,6 +42,10 @@ impl<L: Lower> Blocks<L> {
             progress = Progress::Worked;
             self.expire_page(page, copies, index, context, found);
         }
+        // What is due goes first: there may be no room to list more.
+        if self.deadlines.is_due(context.now_ms()) {
+            return progress;
+        }
         match self.search(copies, index, context, cursor, found) {
             Progress::Idle => progress,
             other => other,

@@ -75,6 +75,7 @@ impl<L: Lower> HybridLog<L> {
         options: HybridOptions,
         (frames, frames_max): (usize, usize),
     ) -> Self {
+        blocks.limit_deadlines(options.dram_bytes);
         let all = Frames::with_reserve(frames, frames_max, options.block_bytes);
         Self {
             addresses: Addresses::new(options.block_bytes),

@@ -149,6 +149,7 @@ impl<L: Lower> SlabSpace<L> {
             |most| DramTarget::new(slabs, (SLABS_MIN, most), options.slab_bytes(), options.dram_budget);
         let slabs = Slabs::new((slabs, slabs_max), target, options.slab_bytes(), options.record_bytes_max())
             .with_partitions(options.partitions);
+        blocks.limit_deadlines(target(slabs_max).whole_bytes());
         let (policy, classes) = (Chosen::new(options.eviction), slabs.classes.count());
         Self {
             locations: Locations::new(options.block_bytes, L::UNIT),
