@@ -99,6 +99,11 @@ impl RecordMeta {
     pub fn is_alone(self) -> bool {
         self.0 >> 60 & 1 == 1
     }
+    /// The same of a record that is alone.
+    #[inline]
+    pub fn and_alone(self) -> Self {
+        Self(self.0 | 1 << 60)
+    }
     /// A protocol's own state with [`ALONE`], for [`NewRecord::state`] of the same record elsewhere.
     #[inline]
     pub fn state_and_alone(self) -> u8 {
