@@ -10,7 +10,7 @@ use terrace_engine::{DATABASES, Progress};
 use terrace_index::{Index, Key};
 
 use crate::blocks::Blocks;
-use crate::deadlines::DuePage;
+use crate::deadlines::{Due, DuePage};
 use crate::layout::{FooterEntry, checked};
 use crate::listed::Listed;
 use crate::lower::Lower;
@@ -197,20 +197,18 @@ impl<L: Lower> Blocks<L> {
         context: &dyn Context,
         found: &mut dyn FnMut(u8, &[u8]),
     ) {
-        let mut report = |entry: &FooterEntry, bytes: &[u8]| {
-            if let Some(view) = checked(page.seq, page.slot, entry.offset, bytes) {
-                found(entry.db, view.key);
-            }
-        };
-        let bytes: usize =
-            page.dues.iter().map(|due| (due.words() as usize * 8).next_multiple_of(L::UNIT)).sum();
-        if bytes > self.block_bytes / 2 {
-            if let Some(block) = copies.load(page.slot, context).filter(|block| block.sealed) {
-                for entry in page.dues.drain(..).map(|due| due.entry()) {
-                    report(&entry, block.bytes.get(entry.offset as usize..).unwrap_or_default());
+        let read = |due: &Due| (due.words() as usize * 8).next_multiple_of(L::UNIT);
+        let many = page.dues.iter().map(read).sum::<usize>() > self.block_bytes / 2;
+        // Nothing is read for what is still in DRAM.
+        if (many || self.slots[page.slot as usize].frame().is_some())
+            && let Some(block) = copies.load(page.slot, context)
+        {
+            for entry in page.dues.drain(..).map(|due| due.entry()) {
+                if let Some(view) = block.record(&entry) {
+                    found(entry.db, view.key);
                 }
-                return;
             }
+            return;
         }
         let mut bytes = Vec::new();
         page.dues.retain(|due| {
@@ -220,7 +218,9 @@ impl<L: Lower> Blocks<L> {
             if self.lower.read(at, &mut bytes).is_err() {
                 return true;
             }
-            report(&entry, &bytes);
+            if let Some(view) = checked(page.seq, page.slot, entry.offset, &bytes) {
+                found(entry.db, view.key);
+            }
             false
         });
         if !page.dues.is_empty() {

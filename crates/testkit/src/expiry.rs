@@ -1,11 +1,13 @@
 //! What it costs to expire keys, and that counts are exact meanwhile: of any engine over block media. A failure panics.
 
+#![expect(clippy::expect_used, reason = "helpers of tests fail by panicking")]
+
 use std::sync::Arc;
 
 use terrace_engine::clock::ManualClock;
 use terrace_engine::{Batch, Condition, Expiry, OpKind, Progress, Reply, Session, Store};
 use terrace_media::BlockDevice;
-use terrace_media_sim::SimBlock;
+use terrace_media_sim::{Access, Fault, FaultKind, SimBlock};
 
 use crate::rng::Rng;
 
@@ -231,6 +233,26 @@ pub fn openings_count_exactly(open: Open<'_>) {
     world.check_keys();
     world.advance(60_000);
     assert_eq!((world.store().len(0), world.store().expiring(0)), (0, 0));
+}
+
+/// Reads that fail for once while keys that must be read expire forget none of them.
+///
+/// # Panics
+/// If they do.
+pub fn failed_reads_forget_nothing(open: Open<'_>) {
+    let mut world = World::new(open);
+    world.set_all(0..KEYS / 2, 1, || None);
+    world.set_all(0..KEYS / 2, 2, || Some(20_000));
+    world.set_all(KEYS..KEYS + KEYS / 2, 3, || None);
+    for after in [0, 1, 2, 40, 300, 600] {
+        world.media.data.inject(Fault::new(Access::Read, FaultKind::Io).after(after));
+    }
+    for _ in 0..40 {
+        world.advance(1000);
+    }
+    assert!(world.media.data.faults_fired() > 2, "reads fail");
+    let live = world.live(world.now_ms());
+    assert_eq!((world.store().len(0), world.store().expiring(0)), (live, 0));
 }
 
 /// What has expired over an older version that has no time never gives way to that.

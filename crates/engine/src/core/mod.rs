@@ -82,6 +82,7 @@ pub(crate) struct Core<I: Index, S: Space, D: LogDevice> {
     room_words: usize,
     /// See [`Core::take_unpurged`].
     unpurged: Vec<(u8, Vec<u8>)>,
+    unpurged_until_us: u64,
     /// Pending operations by hash, in order.
     busy: HashMap<u64, waiting::Queue>,
     /// Of the window's keys, and of the next one's.
@@ -145,6 +146,7 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
             next_order: 0,
             room_words: 0,
             unpurged: Vec::new(),
+            unpurged_until_us: 0,
             busy: HashMap::new(),
             hashes: Vec::new(),
             ahead: Ahead::default(),

@@ -62,11 +62,14 @@ pub(crate) mod want {
     pub(crate) const NOTES: u32 = 16;
 }
 
+/// Told whether somebody wants to hear of each key that expires.
+type TellHearing = Box<dyn Fn(bool) + Send + Sync>;
+
 /// The connections of one server.
 pub(crate) struct Registry {
     wants: AtomicU32,
     /// Who is to know whether somebody wants to hear of each key that expires.
-    hearing: Mutex<Option<Box<dyn Fn(bool) + Send + Sync>>>,
+    hearing: Mutex<Option<TellHearing>>,
     /// By id, so in the order in which they came.
     entries: Mutex<BTreeMap<u64, Arc<Entry>>>,
     /// Those of all workers.
@@ -138,7 +141,7 @@ impl Registry {
     }
 
     /// Has `tell` called with whether somebody wants to hear of each key that expires, whenever that may have changed.
-    pub fn on_hearing(&self, tell: Box<dyn Fn(bool) + Send + Sync>) {
+    pub fn on_hearing(&self, tell: TellHearing) {
         *self.hearing.lock() = Some(tell);
         self.hear_expired();
     }

@@ -60,3 +60,8 @@ fn openings_count_exactly() {
 fn older_versions_stay_hidden() {
     expiry::older_versions_stay_hidden(&open);
 }
+
+#[test]
+fn failed_reads_forget_nothing() {
+    expiry::failed_reads_forget_nothing(&open);
+}
