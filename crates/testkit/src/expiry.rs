@@ -262,13 +262,16 @@ pub fn failed_reads_forget_nothing(open: Open<'_>) {
 pub fn older_versions_stay_hidden(open: Open<'_>) {
     const CHURN: u64 = KEYS;
     let mut world = World::new(open);
-    // Every fourth of the first keys gets a newer version with a time; the others keep the pages of the older ones.
+    // Every other of the first keys gets a newer version with a time; the others keep the pages of the older ones.
     world.set_all(0..KEYS / 2, 1, || None);
     world.set_all((0..KEYS / 2).step_by(4), 2, || Some(20_000));
+    world.set_all((2..KEYS / 2).step_by(4), 2, || Some(60_000));
     world.set_all(CHURN..CHURN + KEYS / 2, 3, || None);
     world.advance(30_000);
     world.check_count();
     world.check_keys();
+    // The time of some comes while nobody looks.
+    world.clock.advance_us(40_000_000);
     world.kill();
     world.check_keys();
     // The pages of the newer ones go.
