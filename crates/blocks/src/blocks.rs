@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering::*;
 use terrace_engine::{Failure, StoreError};
 
 use crate::backing::Backing;
+use crate::deadlines::Deadlines;
 use crate::extent::Extents;
 use crate::footer::read_footer;
 use crate::free::Free;
@@ -46,6 +47,7 @@ pub struct Blocks<L> {
     pub failure: FirstFailure,
     /// Counts for people and tests.
     pub counts: Counts,
+    pub(crate) deadlines: Deadlines,
     pub(crate) extents: Extents,
     pub(crate) pieces: Pieces,
     pub(crate) size: Size,
@@ -69,6 +71,10 @@ pub struct Counts {
     pub tombstones_dropped: AtomicU64,
     /// Blocks and pages that were searched for what is dead.
     pub purged: AtomicU64,
+    /// Footers read to find out when records expire.
+    pub footers: AtomicU64,
+    /// Records that expired and left the index unread.
+    pub expired_unread: AtomicU64,
     /// Large values written.
     pub extents_written: AtomicU64,
     /// Blocks of large values whose pieces were gathered elsewhere.
@@ -161,6 +167,7 @@ impl<L: Lower> Blocks<L> {
             typical_bytes: AtomicU64::new(128),
             written: Written::default(),
             failure: FirstFailure::default(),
+            deadlines: Deadlines::default(),
             counts: Counts::default(),
             extents: Extents::default(),
             pieces: Pieces::default(),
@@ -171,6 +178,19 @@ impl<L: Lower> Blocks<L> {
             lost_headers: Mutex::new(Vec::new()),
             manifest_copies: Mutex::new(false),
         })
+    }
+    /// The store has so much DRAM for records, of which the list of deadlines takes a part. Returns how much it takes now.
+    pub fn limit_deadlines(&self, dram_bytes: u64) -> u64 {
+        self.deadlines.limit(dram_bytes);
+        self.deadlines.bytes()
+    }
+    /// Shows database and deadline of some records whose deadlines are listed.
+    pub fn sample_deadlines(&self, found: &mut dyn FnMut(u8, u64)) {
+        self.deadlines.sample(found);
+    }
+    /// What is listed of a slot is forgotten: its `min_expire` says when its footer is to be read.
+    pub fn forget_deadlines(&self, slot: u32) {
+        self.deadlines.forget(slot);
     }
     /// Where a slot's block starts on the medium.
     #[inline]

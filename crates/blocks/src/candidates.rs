@@ -113,10 +113,12 @@ pub(crate) fn droppable(entry: &FooterEntry, floor: u64) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use terrace_engine::record::Lifetime;
+
     use super::*;
 
     fn entry(hash: u64, check: u32, version: u64) -> FooterEntry {
-        FooterEntry { hash, version, check, offset: 64, kind: Kind::Tombstone, db: 0, expires: false }
+        FooterEntry { hash, version, check, offset: 64, kind: Kind::Tombstone, db: 0, life: Lifetime::NEVER }
     }
 
     #[test]

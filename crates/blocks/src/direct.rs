@@ -117,7 +117,7 @@ impl<L: Lower> Blocks<L> {
         if crc32c::crc32c(&footer) != trailer.footer_crc {
             return None;
         }
-        let mut list = entries(&footer).skip_while(|entry| entry.offset != place.offset);
+        let mut list = entries(&trailer, &footer).skip_while(|entry| entry.offset != place.offset);
         let entry = list.next()?;
         let end = list.next().map_or(trailer.data_end, |next| next.offset);
         let words = end.saturating_sub(entry.offset) as usize / 8;

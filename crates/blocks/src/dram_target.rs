@@ -14,6 +14,7 @@ pub struct DramTarget {
     bytes: AtomicU64,
     index_bytes: AtomicU64,
     aside_bytes: AtomicU64,
+    listed_bytes: AtomicU64,
     with_index: bool,
     frame_bytes: u64,
     least: usize,
@@ -35,6 +36,7 @@ impl DramTarget {
             bytes: AtomicU64::new(budget.unwrap_or(frames as u64 * frame_bytes)),
             index_bytes: AtomicU64::new(0),
             aside_bytes: AtomicU64::new(0),
+            listed_bytes: AtomicU64::new(0),
             with_index: budget.is_some(),
             frame_bytes,
             least,
@@ -64,6 +66,12 @@ impl DramTarget {
     /// So many bytes are used for something else than frames.
     pub fn set_aside(&self, bytes: u64) {
         self.aside_bytes.store(bytes, Relaxed);
+        self.allow();
+    }
+
+    /// So many bytes are used for the list of deadlines.
+    pub fn lists(&self, bytes: u64) {
+        self.listed_bytes.store(bytes, Relaxed);
         self.allow();
     }
 
@@ -100,7 +108,9 @@ impl DramTarget {
     }
 
     fn allow(&self) {
-        let bytes = self.whole_bytes().saturating_sub(self.aside_bytes.load(Relaxed));
+        let bytes = self
+            .whole_bytes()
+            .saturating_sub(self.aside_bytes.load(Relaxed) + self.listed_bytes.load(Relaxed));
         // Fewer than the least can't work; writes are refused before (see `index_has_it`).
         let frames = ((bytes / self.frame_bytes) as usize).clamp(self.least, self.most);
         self.allowed.store(frames, Relaxed);

@@ -21,7 +21,7 @@ fn sound(trailer: BlockTrailer, footer: &[u8]) -> Option<Vec<FooterEntry>> {
     if crc32c::crc32c(footer) != trailer.footer_crc {
         return None;
     }
-    let list: Vec<_> = entries(footer).collect();
+    let list: Vec<_> = entries(&trailer, footer).collect();
     let mut next = BLOCK_HEADER_BYTES as u32;
     for entry in &list {
         if entry.offset < next || entry.offset >= trailer.data_end {

@@ -109,6 +109,7 @@ impl<L: Lower> Blocks<L> {
             self.forget_held(freeing.slot);
             slot.used_bytes.store(0, Relaxed);
             slot.count.store(0, Relaxed);
+            self.deadlines.forget(freeing.slot);
             slot.set_state(State::Free);
             if !self.is_beyond(freeing.slot) {
                 free.push(freeing.slot);

@@ -96,7 +96,7 @@ impl<L: Lower> Blocks<L> {
             return 0;
         }
         let room = (self.block_bytes - self.first_piece() as usize) as u64;
-        let largest = u64::from(slot.largest.load(Relaxed)) + GRAIN as u64;
+        let largest = u64::from(slot.largest().load(Relaxed)) + GRAIN as u64;
         let filled = room.saturating_sub(largest);
         if filled == 0 {
             return 0;
@@ -173,9 +173,8 @@ impl<L: Lower> Blocks<L> {
         for (from, held) in &gathering.copied {
             *victims.entry(*from).or_default() += i64::from(held.bytes);
         }
-        let is_all = |(from, bytes): &(&u32, &i64)| {
-            self.slots[**from as usize].live_bytes.load(SeqCst) <= **bytes
-        };
+        let is_all =
+            |(from, bytes): &(&u32, &i64)| self.slots[**from as usize].live_bytes.load(SeqCst) <= **bytes;
         if victims.iter().filter(is_all).count() < 2 {
             gathering.give_up();
             return Ok(false);
@@ -204,7 +203,12 @@ impl<L: Lower> Blocks<L> {
         let header = Header { store_id: self.store_id, seq, slot: to, kind: BlockKind::Gathered }.encode();
         image[..BLOCK_HEADER_BYTES].copy_from_slice(&header);
         image[..8].fill(0);
-        encode_table(self.store_id, seq, copied.iter().map(|(_, held)| held), &mut image[BLOCK_HEADER_BYTES..]);
+        encode_table(
+            self.store_id,
+            seq,
+            copied.iter().map(|(_, held)| held),
+            &mut image[BLOCK_HEADER_BYTES..],
+        );
         let start = self.block_offset(to);
         let end = used.next_multiple_of(L::UNIT).min(self.block_bytes);
         let whole = self.lower.write(start, &image[..end]).and_then(|()| self.lower.sync());

@@ -92,7 +92,7 @@ impl Lists {
     fn add(&mut self, number: u32, slot: &Slot, held: Held) {
         self.live.entry(number).or_default().push(held);
         slot.live_bytes.fetch_add(i64::from(held.bytes), SeqCst);
-        slot.largest.fetch_max(held.bytes, Relaxed);
+        slot.largest().fetch_max(held.bytes, Relaxed);
     }
     fn remove(&mut self, number: u32, slot: &Slot, name: (u64, u32)) -> Option<Held> {
         let list = self.live.get_mut(&number)?;
@@ -259,7 +259,7 @@ impl<L: Lower> Blocks<L> {
         for (number, held) in all {
             let Some(slot) = self.slots.get(*number as usize) else { continue };
             lists.live.entry(*number).or_default().push(*held);
-            slot.largest.fetch_max(held.bytes, Relaxed);
+            slot.largest().fetch_max(held.bytes, Relaxed);
             if slot.seq.load(Relaxed) != held.seq {
                 lists.now_lies(held, *number);
             }

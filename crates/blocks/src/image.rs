@@ -8,7 +8,7 @@ use terrace_engine::record::{Kind, RecordMeta, RecordView};
 use crate::blocks::Blocks;
 use crate::footer::footer;
 use crate::layout::{
-    BLOCK_HEADER_BYTES, BlockKind, BlockTrailer, ENTRY_BYTES, FooterEntry, Header, TRAILER_BYTES, checked,
+    BLOCK_HEADER_BYTES, BlockKind, BlockTrailer, FooterEntry, Header, TRAILER_BYTES, checked, encode_footer,
     record_crc, u32_at, u64_at,
 };
 use crate::lower::Lower;
@@ -49,6 +49,7 @@ impl Block {
 pub struct Image {
     bytes: Vec<u8>,
     footer: Vec<FooterEntry>,
+    listed: Vec<u8>,
 }
 
 impl Image {
@@ -72,7 +73,7 @@ impl<L: Lower> Blocks<L> {
         let slot = &self.slots[slot_number as usize];
         let seq = slot.seq.load(Relaxed);
         let used = slot.used_bytes.load(Acquire) as usize;
-        let Image { bytes: image, footer } = drawn;
+        let Image { bytes: image, footer, listed } = drawn;
         image.clear();
         footer.clear();
         let header = Header { store_id: self.store_id, seq, slot: slot_number, kind: BlockKind::Records };
@@ -99,8 +100,8 @@ impl<L: Lower> Blocks<L> {
                 if view.head.expire_at != 0 {
                     min_expire = min_expire.min(view.head.expire_at);
                 }
-                let expires = view.head.expire_at != 0;
-                footer.push(FooterEntry { hash, version, check, offset: at as u32, kind, db, expires });
+                let life = view.head.life();
+                footer.push(FooterEntry { hash, version, check, offset: at as u32, kind, db, life });
             }
             max_version = max_version.max(version);
             image[at + 16..at + 20].copy_from_slice(&crc.to_le_bytes());
@@ -111,18 +112,21 @@ impl<L: Lower> Blocks<L> {
         }
         let data_crc = crc32c::crc32c(&image[BLOCK_HEADER_BYTES..]);
         image.resize(block, 0);
-        let footer_at = block - TRAILER_BYTES - footer.len() * ENTRY_BYTES;
-        for (i, entry) in footer.iter().rev().enumerate() {
-            let at = footer_at + i * ENTRY_BYTES;
-            image[at..at + ENTRY_BYTES].copy_from_slice(&entry.encode());
-        }
+        listed.clear();
+        let deadlines = encode_footer(footer, listed);
+        slot.expiring.store(deadlines, Relaxed);
+        slot.min_version.store(footer.iter().map(|entry| entry.version).min().unwrap_or(0), Relaxed);
+        self.list_deadlines(slot_number, max_version, footer, used as u32);
+        let footer_at = block - TRAILER_BYTES - listed.len();
+        image[footer_at..block - TRAILER_BYTES].copy_from_slice(listed);
         let trailer = BlockTrailer {
             seq,
             count: footer.len() as u32,
             data_end: used as u32,
             max_version,
             min_expire,
-            footer_crc: crc32c::crc32c(&image[footer_at..block - TRAILER_BYTES]),
+            deadlines,
+            footer_crc: crc32c::crc32c(listed),
             data_crc,
         };
         image[block - TRAILER_BYTES..].copy_from_slice(&trailer.encode());

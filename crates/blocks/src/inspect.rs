@@ -12,8 +12,8 @@ use crate::footer;
 use crate::gather::read_table;
 use crate::held::Held;
 use crate::layout::{
-    BLOCK_HEADER_BYTES, BlockKind, BlockTrailer, ENTRY_BYTES, FooterEntry, Header, Stored, TRAILER_BYTES,
-    checked, entries, u32_at, u64_at,
+    BLOCK_HEADER_BYTES, BlockKind, BlockTrailer, FooterEntry, Header, Stored, TRAILER_BYTES, checked,
+    encode_footer, entries, u32_at, u64_at,
 };
 use crate::lower::Lower;
 use crate::manifest_copies::{block_at, manifest_area, read_copy};
@@ -345,12 +345,13 @@ impl BlockImage {
             at += view.head.meta.slot_words() * 8;
             end = at;
         }
-        let footer_at = size.checked_sub(TRAILER_BYTES + list.len() * ENTRY_BYTES)?;
+        let mut footer = Vec::new();
+        let deadlines = encode_footer(&list, &mut footer);
+        let footer_at = size.checked_sub(TRAILER_BYTES + footer.len())?;
         if list.is_empty() || end > footer_at {
             return None;
         }
         // Where the trailer is gone, a footer that is still as it must be says that nothing is missing.
-        let footer: Vec<u8> = list.iter().rev().flat_map(FooterEntry::encode).collect();
         let complete = match self.trailer {
             Stored::Valid(trailer) => !gaps && end == limit && trailer.count as usize == list.len(),
             _ => !gaps && self.bytes[footer_at..size - TRAILER_BYTES] == footer[..],
@@ -362,13 +363,14 @@ impl BlockImage {
             data_end: end as u32,
             max_version,
             min_expire,
+            deadlines,
             footer_crc: crc32c::crc32c(&footer),
             data_crc: crc32c::crc32c(&bytes[BLOCK_HEADER_BYTES..end]),
         };
         bytes[..BLOCK_HEADER_BYTES].copy_from_slice(&header);
         bytes[footer_at..size - TRAILER_BYTES].copy_from_slice(&footer);
         bytes[size - TRAILER_BYTES..].copy_from_slice(&trailer.encode());
-        debug_assert_eq!(entries(&footer).count(), list.len(), "what is written reads back");
+        debug_assert_eq!(entries(&trailer, &footer).count(), list.len(), "what is written reads back");
         Some(Rebuilt { records: list.len() as u32, complete, bytes })
     }
 }
@@ -381,6 +383,6 @@ pub fn footer_entry(view: &RecordView<'_>, offset: u32, hasher: KeyHasher) -> Fo
         Kind::Poison => (u64_at(view.key, 0), u32_at(view.key, 8)),
         _ => (hasher.key(db, view.key).hash, hasher.check(db, view.key)),
     };
-    let (version, expires) = (view.head.version, view.head.expire_at != 0);
-    FooterEntry { hash, version, check, offset, kind, db, expires }
+    let (version, life) = (view.head.version, view.head.life());
+    FooterEntry { hash, version, check, offset, kind, db, life }
 }

@@ -3,13 +3,14 @@
 //! ```text
 //! 0                64                                data_end        ...                size-64       size
 //! +----------------+----------------------------------+------+------------------------+-------------+
-//! | header         | records, each whole words        | free | footer entries, newest | trailer     |
-//! |                | (see terrace_engine::record)     |      | first, 24 bytes each   |             |
+//! | header         | records, each whole words        | free | deadlines; entries,    | trailer     |
+//! |                | (see terrace_engine::record)     |      | newest first, 24 bytes |             |
 //! +----------------+----------------------------------+------+------------------------+-------------+
 //! header   0 magic "TRCBLOCK"+ 8 store  16 seq  24 slot:u32 kind:u32  32.. zero      56 crc of 0..56
 //! trailer  0 magic "TRCTRAIL"+ 8 seq   16 count:u32 data_end:u32  24 newest version  32 earliest expiry
-//!          40 crc of the footer:u32, of the data:u32   48.. zero                     56 crc of 0..56
-//! entry    0 hash  8 version  16 check:u32  20 offset in words:22 kind:2 database:4 zero:4
+//!          40 crc of the footer:u32, of the data:u32   48 deadlines:u32  52.. zero    56 crc of 0..56
+//! entry    0 hash  8 version  16 check:u32  20 offset in words:22 kind:2 database:4 expires:1 alone:1 zero:2
+//! deadline 0 ms:u64, one for each record that expires, in the order of records
 //! ```
 //!
 //! + the magic's high half is xored with the seq, both halves folded: the magics of two uses of a slot differ.
@@ -22,7 +23,7 @@
 //! A record's checksum covers the block's seq, the slot, the offset and the record with a zero checksum field: an old or
 //! misplaced record never passes.
 
-use terrace_engine::record::{Kind, RecordView};
+use terrace_engine::record::{Kind, Lifetime, RecordView};
 
 /// Bytes before the first record.
 pub const BLOCK_HEADER_BYTES: usize = 64;
@@ -30,6 +31,8 @@ pub const BLOCK_HEADER_BYTES: usize = 64;
 pub const TRAILER_BYTES: usize = 64;
 /// Bytes of a footer entry.
 pub const ENTRY_BYTES: usize = 24;
+/// Bytes of the footer beside the entry, for a record that expires.
+pub const DEADLINE_BYTES: usize = 8;
 /// No block's sequence number comes near this: a header with a higher one was not written by a store.
 const SEQ_MAX: u64 = 1 << 62;
 const HEADER_MAGIC: u64 = u64::from_le_bytes(*b"TRCBLOCK");
@@ -169,7 +172,9 @@ pub struct BlockTrailer {
     pub max_version: u64,
     /// No record expires before this time.
     pub min_expire: u64,
-    /// Checksum of the footer entries.
+    /// Deadlines before the footer entries: one for each record that expires.
+    pub deadlines: u32,
+    /// Checksum of deadlines and footer entries.
     pub footer_crc: u32,
     /// Checksum of everything from the first record to `data_end`.
     pub data_crc: u32,
@@ -185,6 +190,7 @@ impl BlockTrailer {
         put(&mut bytes, 24, self.max_version);
         put(&mut bytes, 32, self.min_expire);
         put(&mut bytes, 40, u64::from(self.footer_crc) | u64::from(self.data_crc) << 32);
+        put(&mut bytes, 48, u64::from(self.deadlines));
         seal(&mut bytes);
         bytes
     }
@@ -202,6 +208,7 @@ impl BlockTrailer {
                     min_expire: u64_at(bytes, 32),
                     footer_crc: u64_at(bytes, 40) as u32,
                     data_crc: (u64_at(bytes, 40) >> 32) as u32,
+                    deadlines: u64_at(bytes, 48) as u32,
                 };
                 let end = trailer.data_end as usize + trailer.footer_bytes() + TRAILER_BYTES;
                 if end <= block_bytes { Stored::Valid(trailer) } else { Stored::Bad }
@@ -218,9 +225,9 @@ impl BlockTrailer {
             _ => None,
         }
     }
-    /// Bytes of the footer entries.
+    /// Bytes of deadlines and footer entries.
     pub fn footer_bytes(&self) -> usize {
-        self.count as usize * ENTRY_BYTES
+        footer_bytes(self.count as usize, self.deadlines as usize)
     }
 }
 
@@ -239,8 +246,8 @@ pub struct FooterEntry {
     pub kind: Kind,
     /// The database.
     pub db: u8,
-    /// Whether the record has an expiry.
-    pub expires: bool,
+    /// How long the record lasts.
+    pub life: Lifetime,
 }
 
 impl FooterEntry {
@@ -252,11 +259,12 @@ impl FooterEntry {
         let place = u64::from(self.offset >> 3)
             | (self.kind as u64) << 22
             | u64::from(self.db & 15) << 24
-            | u64::from(self.expires) << 28;
+            | u64::from(self.life.expires()) << 28
+            | u64::from(self.life.alone) << 29;
         put(&mut bytes, 16, u64::from(self.check) | place << 32);
         bytes
     }
-    /// What an entry says; all bytes say something.
+    /// What an entry says; all bytes say something. Of an expiry it says only that there is one.
     pub fn decode(bytes: &[u8]) -> Self {
         let place = u64_at(bytes, 16) >> 32;
         let kind = match place >> 22 & 3 {
@@ -272,14 +280,41 @@ impl FooterEntry {
             offset: ((place & 0x3f_ffff) << 3) as u32,
             kind,
             db: (place >> 24 & 15) as u8,
-            expires: place >> 28 & 1 == 1,
+            life: Lifetime {
+                expire_at: if place >> 28 & 1 == 1 { Lifetime::UNKNOWN } else { 0 },
+                alone: place >> 29 & 1 == 1,
+            },
         }
     }
 }
 
-/// The footer's entries in the order of their records, from the bytes between `data_end` and the trailer.
-pub fn entries(footer: &[u8]) -> impl Iterator<Item = FooterEntry> + '_ {
-    footer.rchunks_exact(ENTRY_BYTES).map(FooterEntry::decode)
+/// Bytes of the footer of so many records, of which so many expire.
+#[inline]
+pub fn footer_bytes(records: usize, expiring: usize) -> usize {
+    records * ENTRY_BYTES + expiring * DEADLINE_BYTES
+}
+
+/// The footer's entries in the order of their records, from the bytes of deadlines and entries that `trailer` tells of.
+pub fn entries<'a>(trailer: &BlockTrailer, footer: &'a [u8]) -> impl Iterator<Item = FooterEntry> + use<'a> {
+    let (deadlines, entries) = footer.split_at(footer.len().min(trailer.deadlines as usize * DEADLINE_BYTES));
+    let mut deadlines = deadlines.chunks_exact(DEADLINE_BYTES).map(|bytes| u64_at(bytes, 0));
+    entries.rchunks_exact(ENTRY_BYTES).map(move |bytes| {
+        let mut entry = FooterEntry::decode(bytes);
+        if entry.life.expires() {
+            entry.life.expire_at = deadlines.next().filter(|&at| at != 0).unwrap_or(Lifetime::UNKNOWN);
+        }
+        entry
+    })
+}
+
+/// Deadlines and entries of these records, as they stand before the trailer; how many deadlines.
+pub fn encode_footer(list: &[FooterEntry], out: &mut Vec<u8>) -> u32 {
+    let start = out.len();
+    let expiring = list.iter().filter(|entry| entry.life.expires());
+    expiring.for_each(|entry| out.extend_from_slice(&entry.life.expire_at.to_le_bytes()));
+    let deadlines = ((out.len() - start) / DEADLINE_BYTES) as u32;
+    list.iter().rev().for_each(|entry| out.extend_from_slice(&entry.encode()));
+    deadlines
 }
 
 /// The checksum of an encoded record at a place. The place seeds it, so that the same bytes elsewhere, or of another use of
@@ -319,6 +354,7 @@ mod tests {
             data_end: 100,
             max_version: 5,
             min_expire: 6,
+            deadlines: 2,
             footer_crc: 7,
             data_crc: 8,
         };
@@ -344,8 +380,9 @@ mod tests {
         );
         assert_eq!((u64_at(&bytes, 8), u64_at(&bytes, 16), u64_at(&bytes, 24)), (0x11, 0x22, 0x1_0000_0033));
         let kind = Kind::Tombstone;
-        let entry = FooterEntry { hash: 1, version: 2, check: 3, offset: 64, kind, db: 15, expires: true };
-        assert_eq!(entry.encode()[16..], [3, 0, 0, 0, 8, 0, 0x80, 31]);
+        let life = Lifetime { expire_at: Lifetime::UNKNOWN, alone: true };
+        let entry = FooterEntry { hash: 1, version: 2, check: 3, offset: 64, kind, db: 15, life };
+        assert_eq!(entry.encode()[16..], [3, 0, 0, 0, 8, 0, 0x80, 0x3f]);
         assert_eq!(FooterEntry::decode(&entry.encode()), entry);
     }
 

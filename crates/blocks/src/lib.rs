@@ -27,6 +27,7 @@
 //! | `freeing` | blocks that nothing refers to |
 //! | `tombstones`, `candidates` | tombstones that hide nothing, and the list of those that a sweep looks at |
 //! | `purge` | what is dead by time or a whole-database flush, and what to evict |
+//! | `deadlines` | when records of blocks expire |
 //! | `scan`, `settle` | opening what is on the medium, and clearing what nobody adopted |
 //! | `snapshot` | what a clean stop saves, so that the next opening need not scan |
 //! | `frames`, `words`, `fetch` | DRAM for pages that become blocks, and records in it |
@@ -43,6 +44,7 @@ mod blocks;
 mod byte_tier;
 mod candidates;
 mod compose;
+mod deadlines;
 mod direct;
 mod dram_target;
 mod extent;
@@ -98,8 +100,8 @@ pub use freeing::Freeing;
 pub use gather::Gathering;
 pub use image::{Block, Image};
 pub use layout::{
-    BLOCK_HEADER_BYTES, BlockKind, BlockTrailer, ENTRY_BYTES, FooterEntry, Header, Stored, TRAILER_BYTES,
-    checked, entries, record_crc, u32_at, u64_at,
+    BLOCK_HEADER_BYTES, BlockKind, BlockTrailer, DEADLINE_BYTES, ENTRY_BYTES, FooterEntry, Header, Stored,
+    TRAILER_BYTES, checked, entries, footer_bytes, record_crc, u32_at, u64_at,
 };
 pub use listed::Listed;
 pub use lower::{Finished, Lower};

@@ -1,15 +1,17 @@
 //! Finding what is dead by time or by a whole-database flush, and what to evict. The machine deletes what is found here
-//! through its own session, by key.
+//! through its own session, by key; but what has expired and is [alone](terrace_engine::record::Lifetime::alone) leaves the index
+//! here, unread and without a trace: what an opening finds of it is over by then, too.
 
 use std::sync::atomic::Ordering::*;
 
-use terrace_engine::DATABASES;
 use terrace_engine::record::{Kind, RecordView};
 use terrace_engine::space::Context;
-use terrace_index::Index;
+use terrace_engine::{DATABASES, Progress};
+use terrace_index::{Index, Key};
 
 use crate::blocks::Blocks;
-use crate::layout::FooterEntry;
+use crate::deadlines::{Due, DuePage};
+use crate::layout::{FooterEntry, checked};
 use crate::listed::Listed;
 use crate::lower::Lower;
 use crate::slots::{Slot, State};
@@ -18,19 +20,47 @@ use crate::tombstones::Copies;
 
 /// Slots looked at in one call.
 const SLOTS_A_CALL: usize = 4096;
+/// Blocks of which what is due leaves the index in one call.
+const BLOCKS_A_CALL: usize = 16;
 /// When a block that could not be read is looked at again.
 const RETRY_MS: u64 = 1000;
 
 impl<L: Lower> Blocks<L> {
-    /// Reports the dead keys of at most one block or page; called from background steps alone. The cursor says where the last
-    /// call ended.
-    pub fn find_dead(
+    /// Reports the dead keys of at most one block or page, and lets what has expired of some leave the index; called from background
+    /// steps alone. The cursor says where the last call ended.
+    pub fn find_dead<I: Index>(
         &self,
         copies: &impl Copies,
+        index: &I,
         context: &dyn Context,
         cursor: &AtomicU64,
         found: &mut dyn FnMut(u8, &[u8]),
-    ) {
+    ) -> Progress {
+        let mut progress = Progress::Idle;
+        for _ in 0..BLOCKS_A_CALL {
+            let Some(page) = self.deadlines.take_due(context.now_ms()) else { break };
+            progress = Progress::Worked;
+            self.expire_page(page, copies, index, context, found);
+        }
+        // What is due goes first: there may be no room to list more.
+        if self.deadlines.is_due(context.now_ms()) {
+            return progress;
+        }
+        match self.search(copies, index, context, cursor, found) {
+            Progress::Idle => progress,
+            other => other,
+        }
+    }
+
+    /// Looks for a block or page that must be searched, and does so.
+    fn search<I: Index>(
+        &self,
+        copies: &impl Copies,
+        index: &I,
+        context: &dyn Context,
+        cursor: &AtomicU64,
+        found: &mut dyn FnMut(u8, &[u8]),
+    ) -> Progress {
         let (now, flushed) = (context.now_ms(), flushed(context));
         let start = cursor.load(Relaxed) as usize;
         for i in 0..SLOTS_A_CALL.min(self.slots.len()) {
@@ -40,10 +70,21 @@ impl<L: Lower> Blocks<L> {
                 continue;
             }
             cursor.store(number as u64 + 1, Relaxed);
+            let is_sealed = slot.state() == State::Sealed;
+            if is_sealed && slot.purged.load(Relaxed) >= flushed {
+                match self.list_again(number as u32, copies, index, context) {
+                    Some(false) => return Progress::Worked,
+                    Some(true) => {}
+                    None => {
+                        slot.min_expire.store(now.saturating_add(RETRY_MS), Relaxed);
+                        continue;
+                    }
+                }
+            }
             slot.purged.store(flushed, Relaxed);
             // Records put while the page is walked lower it again.
-            slot.min_expire.swap(u64::MAX, Acquire);
-            let mut earliest = u64::MAX;
+            let before = slot.min_expire.swap(u64::MAX, Acquire);
+            let mut earliest = if is_sealed { before } else { u64::MAX };
             let Some(block) = copies.load(number as u32, context) else {
                 // The read may have failed for this once: what is due would be forgotten. A flush is judged then too.
                 slot.min_expire.fetch_min(now.saturating_add(RETRY_MS), Relaxed);
@@ -55,23 +96,142 @@ impl<L: Lower> Blocks<L> {
                 if matches!(entry.kind, Kind::Tombstone | Kind::Poison) {
                     continue;
                 }
-                if (expire_at != 0 && expire_at <= now) || entry.version <= context.flush_version(db) {
+                // What expires of a sealed block is listed.
+                let expires = expire_at != 0 && !is_sealed;
+                if (expires && expire_at <= now) || entry.version <= context.flush_version(db) {
                     found(db, view.key);
-                } else if expire_at != 0 {
+                } else if expires {
                     earliest = earliest.min(expire_at);
                 }
             }
             slot.min_expire.fetch_min(earliest, Relaxed);
             self.counts.purged.fetch_add(1, Relaxed);
-            return;
+            return Progress::Worked;
         }
         cursor.store(((start + SLOTS_A_CALL) % self.slots.len()) as u64, Relaxed);
+        Progress::Idle
+    }
+
+    /// Lists when the records of a block expire.
+    pub(crate) fn list_deadlines(&self, number: u32, newest: u64, list: &[FooterEntry], data_end: u32) {
+        let seq = self.slots[number as usize].seq.load(Relaxed);
+        let words = |i: usize| list.get(i + 1).map_or(data_end, |next| next.offset) - list[i].offset;
+        let records = list.iter().enumerate().map(|(i, entry)| (entry, words(i) / 8));
+        self.deadlines.list(&self.slots, (number, seq, newest), records);
+    }
+
+    /// The same by the footer of a sealed block, `None` if that can't be read. Whether the index refers to a record there that a
+    /// flush forgot.
+    fn list_again<I: Index>(
+        &self,
+        number: u32,
+        copies: &impl Copies,
+        index: &I,
+        context: &dyn Context,
+    ) -> Option<bool> {
+        let (list, data_end) = self.footer_entries(number)?;
+        self.counts.footers.fetch_add(1, Relaxed);
+        let newest = list.iter().map(|entry| entry.version).max().unwrap_or(0);
+        self.list_deadlines(number, newest, &list, data_end);
+        let is_forgotten = |i: usize| {
+            let entry = &list[i];
+            let words = (list.get(i + 1).map_or(data_end, |next| next.offset) - entry.offset) / 8;
+            entry.version <= context.flush_version(entry.db)
+                && !matches!(entry.kind, Kind::Tombstone | Kind::Poison)
+                && Listed::new(entry, None, copies.address(number, entry, words)).is_in(index)
+        };
+        Some((0..list.len()).any(is_forgotten))
+    }
+
+    /// What is due of a block leaves the index, or is reported.
+    fn expire_page<I: Index>(
+        &self,
+        mut page: DuePage,
+        copies: &impl Copies,
+        index: &I,
+        context: &dyn Context,
+        found: &mut dyn FnMut(u8, &[u8]),
+    ) {
+        let slot = &self.slots[page.slot as usize];
+        if slot.seq.load(Acquire) != page.seq {
+            return;
+        }
+        match slot.state() {
+            State::Sealed => {}
+            // It is being written: what it holds is not found there yet.
+            State::Mutable | State::ReadOnly => {
+                return self.deadlines.put_back(page, context.now_ms().saturating_add(RETRY_MS));
+            }
+            State::Free | State::Extents | State::Freeing => return,
+        }
+        let unread = !context.tells_expired() && !index.needs_key();
+        let mut to_read = Vec::new();
+        context.raise_version_floor(page.newest);
+        context.hold_flushes(&mut || {
+            for due in page.dues.drain(..) {
+                let entry = due.entry();
+                let address = copies.address(page.slot, &entry, due.words());
+                let key = Key { hash: entry.hash, db: entry.db, bytes: &[] };
+                let flushed = context.flush_version(entry.db);
+                let counts = flushed == 0 || slot.min_version.load(Relaxed) > flushed;
+                if unread && counts && entry.life.alone && entry.kind == Kind::Value {
+                    if index.remove(&key, address) {
+                        slot.live_bytes.fetch_sub(i64::from(due.words()) * 8, SeqCst);
+                        context.expired(entry.db);
+                        self.counts.expired_unread.fetch_add(1, Relaxed);
+                    }
+                } else if index.needs_key() || index.contains(&key, address) {
+                    to_read.push(due);
+                }
+            }
+        });
+        page.dues = to_read;
+        self.read_due(page, copies, context, found);
+    }
+
+    /// Reports the keys of what is due of a block. What can't be read is tried again later.
+    fn read_due(
+        &self,
+        mut page: DuePage,
+        copies: &impl Copies,
+        context: &dyn Context,
+        found: &mut dyn FnMut(u8, &[u8]),
+    ) {
+        let read = |due: &Due| (due.words() as usize * 8).next_multiple_of(L::UNIT);
+        let many = page.dues.iter().map(read).sum::<usize>() > self.block_bytes / 2;
+        // Nothing is read for what is still in DRAM.
+        if (many || self.slots[page.slot as usize].frame().is_some())
+            && let Some(block) = copies.load(page.slot, context)
+        {
+            for entry in page.dues.drain(..).map(|due| due.entry()) {
+                if let Some(view) = block.record(&entry) {
+                    found(entry.db, view.key);
+                }
+            }
+            return;
+        }
+        let mut bytes = Vec::new();
+        page.dues.retain(|due| {
+            let entry = due.entry();
+            bytes.resize(due.words() as usize * 8, 0);
+            let at = self.block_offset(page.slot) + u64::from(entry.offset);
+            if self.lower.read(at, &mut bytes).is_err() {
+                return true;
+            }
+            if let Some(view) = checked(page.seq, page.slot, entry.offset, &bytes) {
+                found(entry.db, view.key);
+            }
+            false
+        });
+        if !page.dues.is_empty() {
+            self.deadlines.put_back(page, context.now_ms().saturating_add(RETRY_MS));
+        }
     }
 
     /// Whether any block or page may hold what is dead, and [`find_dead`](Self::find_dead) has not looked yet.
     pub fn has_dead(&self, context: &dyn Context) -> bool {
         let (now, flushed) = (context.now_ms(), flushed(context));
-        self.slots.iter().any(|slot| is_due(slot, now, flushed))
+        self.deadlines.is_due(now) || self.slots.iter().any(|slot| is_due(slot, now, flushed))
     }
 
     /// Reports up to `count` live keys of the oldest block or page that has any, and whether there was one; called from

@@ -258,7 +258,8 @@ impl<L: Lower> Blocks<L> {
         slot.written.store(true, Relaxed);
         slot.begin(State::Sealed, trailer.seq, None, trailer.data_end);
         slot.count.store(trailer.count, Relaxed);
-        slot.min_expire.store(trailer.min_expire, Relaxed);
+        slot.expiring.store(trailer.deadlines, Relaxed);
+        self.list_deadlines(number, trailer.max_version, list, trailer.data_end);
         slot.min_version.store(list.iter().map(|entry| entry.version).min().unwrap_or(0), Relaxed);
         if trailer.count > 0 {
             let average = (trailer.data_end as u64 / u64::from(trailer.count)).next_multiple_of(64);
@@ -403,6 +404,7 @@ mod tests {
                 data_end: BLOCK_HEADER_BYTES as u32,
                 max_version: 0,
                 min_expire: u64::MAX,
+                deadlines: 0,
                 footer_crc: crc32c::crc32c(&[]),
                 data_crc: crc32c::crc32c(&[]),
             };

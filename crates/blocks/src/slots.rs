@@ -11,6 +11,7 @@
 
 use std::sync::atomic::Ordering::*;
 
+use crate::layout::footer_bytes;
 use crate::sync::{AtomicBool, AtomicI64, AtomicU32, AtomicU64};
 
 /// What a slot is used for.
@@ -46,14 +47,14 @@ pub struct Slot {
     pub used_bytes: AtomicU32,
     /// Records appended.
     pub count: AtomicU32,
-    /// No record of the page expires before this time; `u64::MAX` if none expires.
+    /// No record of the page expires before this time, but for those that are listed (`deadlines.rs`); `u64::MAX` if none expires.
     pub min_expire: AtomicU64,
     /// Whole-database flushes up to this version were applied to the page.
     pub purged: AtomicU64,
     /// No record of the page has an older version; 0: it is not known.
     pub min_version: AtomicU64,
-    /// Of a block of large values, no piece that ever lived in it is longer.
-    pub largest: AtomicU32,
+    /// Records appended that expire. Of a block of large values: see [`largest`](Self::largest).
+    pub expiring: AtomicU32,
     /// Whether any use of the slot left a header that is durable: see [`Written`](crate::written::Written).
     pub written: AtomicBool,
 }
@@ -83,6 +84,15 @@ impl Slot {
     pub fn frame(&self) -> Option<u32> {
         self.frame.load(Acquire).checked_sub(1)
     }
+    /// Bytes of its footer.
+    #[inline]
+    pub fn footer_bytes(&self) -> usize {
+        footer_bytes(self.count.load(Relaxed) as usize, self.expiring.load(Relaxed) as usize)
+    }
+    /// Of a block of large values: no piece that ever lived in it is longer. It has no records, so it takes the place of their count.
+    pub(crate) fn largest(&self) -> &AtomicU32 {
+        &self.expiring
+    }
     /// Begins a use of the slot.
     pub fn begin(&self, state: State, seq: u64, frame: Option<u32>, used_bytes: u32) {
         self.begin_with(state, seq, frame, used_bytes, 0);
@@ -95,10 +105,10 @@ impl Slot {
         self.live_bytes.store(live_bytes, Relaxed);
         self.used_bytes.store(used_bytes, Relaxed);
         self.count.store(0, Relaxed);
+        self.expiring.store(0, Relaxed);
         self.min_expire.store(u64::MAX, Relaxed);
         self.purged.store(0, Relaxed);
         self.min_version.store(0, Relaxed);
-        self.largest.store(0, Relaxed);
         self.seq.store(seq, Relaxed);
         self.frame.store(frame.map_or(0, |f| f + 1), Release);
         self.set_state(state);

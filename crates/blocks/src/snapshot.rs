@@ -259,6 +259,8 @@ impl<L: Lower> SnapshotReader<'_, L> {
             slot.live_bytes.store(saved.live_bytes, Relaxed);
             slot.count.store(saved.count, Relaxed);
             slot.min_expire.store(saved.min_expire, Relaxed);
+            // An estimate, until its footer is read.
+            slot.expiring.store(if saved.min_expire == u64::MAX { 0 } else { saved.count }, Relaxed);
             slot.purged.store(saved.purged, Relaxed);
             slot.written.fetch_or(saved.written, Relaxed);
         }
@@ -363,7 +365,7 @@ impl<L: Lower> Blocks<L> {
     pub fn save_table(&self, writer: &mut SnapshotWriter<'_, L>) -> io::Result<()> {
         let slots_a_part = writer.part_bytes() / SLOT_BYTES;
         let mut saved = Vec::with_capacity(self.slots.len());
-        for slot in self.slots.iter() {
+        for (number, slot) in (0..).zip(self.slots.iter()) {
             let state = match slot.state() {
                 State::Mutable | State::ReadOnly => {
                     return Err(io::Error::other("a page is not on the medium"));
@@ -377,7 +379,7 @@ impl<L: Lower> Blocks<L> {
                 live_bytes: slot.live_bytes.load(Acquire),
                 used_bytes: slot.used_bytes.load(Acquire),
                 count: slot.count.load(Acquire),
-                min_expire: slot.min_expire.load(Acquire),
+                min_expire: slot.min_expire.load(Acquire).min(self.deadlines.soonest_of(number)),
                 purged: slot.purged.load(Acquire),
             });
         }

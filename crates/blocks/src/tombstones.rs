@@ -199,6 +199,7 @@ mod tests {
 
     use terrace_engine::Barrier;
     use terrace_engine::hash::KeyHasher;
+    use terrace_engine::record::Lifetime;
     use terrace_engine::space::Replaced;
     use terrace_index::{Change, Clht, Verdict};
     use terrace_media::HeapRegion;
@@ -278,8 +279,15 @@ mod tests {
             blocks.slots[3].begin(state, seq, None, 1000);
             let mut sweep = Sweep::default();
             let (kind, db) = (Kind::Tombstone, 0);
-            let entry =
-                FooterEntry { hash: key.hash, version: 5, check: 1, offset: 64, kind, db, expires: false };
+            let entry = FooterEntry {
+                hash: key.hash,
+                version: 5,
+                check: 1,
+                offset: 64,
+                kind,
+                db,
+                life: Lifetime::NEVER,
+            };
             sweep.candidates.push(Candidate::new(3, &entry, (address, 4), b""), 8, 1);
             blocks.drop_tombstones(&mut sweep, &index, &Told);
             assert_eq!(index.contains(&key, address), stays, "{state:?} in use {seq}");

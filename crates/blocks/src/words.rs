@@ -74,6 +74,11 @@ impl Words<'_> {
             target[words.len()].store(u64::from_le_bytes(last), Relaxed);
         }
     }
+    /// No older version of the key outlives the record. Nobody rewrites it meanwhile.
+    #[inline]
+    pub fn set_alone(self) {
+        self.0[1].store(self.meta().and_alone().0, Relaxed);
+    }
     /// Reads consistently: runs `read` until no rewrite came between. `read` must tolerate any mixture of words.
     #[inline]
     pub fn consistently<R>(self, mut read: impl FnMut(Head) -> R) -> R {

@@ -27,6 +27,7 @@ pub mod space;
 pub mod stats;
 pub mod version;
 
+mod background;
 mod commit;
 mod core;
 mod decide;

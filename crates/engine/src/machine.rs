@@ -92,9 +92,6 @@ enum FloorState {
 /// How far ahead of use the clock's high-water mark is stored, and how close to it a new one is.
 const TIME_AHEAD_US: u64 = 10_000_000;
 const TIME_MARGIN_US: u64 = 5_000_000;
-/// Keys looked at in one step of eviction.
-const EVICT_KEYS: usize = 256;
-
 impl<I: Index, S: Space, D: LogDevice> Machine<I, S, D> {
     pub(crate) fn assemble(
         options: MachineOptions,
@@ -357,50 +354,6 @@ impl<I: Index, S: Space, D: LogDevice> Machine<I, S, D> {
         }
     }
 
-    fn expire_step(self: &Arc<Self>) -> Progress {
-        // First the session: what is found is found once, and must not be dropped because another step has it.
-        let Some(mut background) = self.background.try_lock() else { return Progress::Idle };
-        let mut keys = background.as_mut().map(Core::take_unpurged).unwrap_or_default();
-        self.space.find_expired(&**self, &mut |db, key| keys.push((db, key.to_vec())));
-        if keys.is_empty() {
-            return Progress::Idle;
-        }
-        self.run_background(&mut background, |core| core.expire(keys))
-    }
-
-    fn evict_step(self: &Arc<Self>) -> Progress {
-        if !self.options.evict || !self.space.is_full() {
-            return Progress::Idle;
-        }
-        let mut keys: Vec<(u8, Vec<u8>)> = Vec::new();
-        self.space
-            .find_victims(&self.index, &**self, EVICT_KEYS, &mut |db, key| keys.push((db, key.to_vec())));
-        if keys.is_empty() {
-            return Progress::Idle;
-        }
-        self.with_background(|core| core.evict(&keys))
-    }
-
-    /// Runs `f` on the machine's own session; `Idle` if another thread is doing so.
-    fn with_background(self: &Arc<Self>, f: impl FnOnce(&mut Core<I, S, D>) -> Progress) -> Progress {
-        let Some(mut background) = self.background.try_lock() else { return Progress::Idle };
-        self.run_background(&mut background, f)
-    }
-
-    fn run_background(
-        self: &Arc<Self>,
-        background: &mut Option<Core<I, S, D>>,
-        f: impl FnOnce(&mut Core<I, S, D>) -> Progress,
-    ) -> Progress {
-        if background.is_none() {
-            match Core::open(self) {
-                Ok(core) => *background = Some(core),
-                Err(_) => return Progress::Blocked,
-            }
-        }
-        background.as_mut().map_or(Progress::Idle, f)
-    }
-
     /// The log's medium may be that of a tier.
     fn log_stats(&self, log: &Log<D>) -> LogStats {
         LogStats {
@@ -477,6 +430,16 @@ impl<I: Index, S: Space, D: LogDevice> Context for Machine<I, S, D> {
     fn recount(&self, db: u8, version: u64, found: Option<Replaced>) {
         self.shared.recount(db, version, found);
     }
+    fn hold_flushes(&self, work: &mut dyn FnMut()) {
+        let _no_flush = self.shared.pause.lock();
+        work();
+    }
+    fn expired(&self, db: u8) {
+        self.shared.expired(db);
+    }
+    fn tells_expired(&self) -> bool {
+        self.shared.tells_expired.load(Relaxed)
+    }
     fn tombstones_and_keys(&self) -> (u64, u64) {
         (self.shared.tombstones(), (0..crate::op::DATABASES as u8).map(|db| self.shared.keys(db)).sum())
     }
@@ -507,6 +470,9 @@ impl<I: Index, S: Space, D: LogDevice> Store for StoreHandle<I, S, D> {
     fn expiring(&self, db: u8) -> u64 {
         let place = self.0.shared.swapped.lock().databases.place(db);
         self.0.shared.expiring(place)
+    }
+    fn mean_ttl_ms(&self, db: u8) -> u64 {
+        self.0.mean_ttl_ms(db)
     }
     fn time(&self) -> Time {
         self.0.shared.time()
@@ -542,6 +508,9 @@ impl<I: Index, S: Space, D: LogDevice> Store for StoreHandle<I, S, D> {
     }
     fn on_removal(&self, told: Option<crate::session::RemovalFn>) {
         *self.0.shared.removal.lock() = told;
+    }
+    fn hear_expired(&self, each: bool) {
+        self.0.shared.tells_expired.store(each, Relaxed);
     }
     fn resize_dram(&self, bytes: u64) -> Result<(), StoreError> {
         self.0.space.resize_dram(bytes)

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! word 0   version                                             bit 63: being rewritten (in DRAM only)
-//! word 1   key bytes:17 | value bytes:15 | slot words:14 | kind:2 | database:4 | type:4 | has expiry:1 | state:3 | spare:4
+//! word 1   key bytes:17 | value bytes:15 | slot words:14 | kind:2 | database:4 | type:4 | has expiry:1 | state:3 | alone:1 | spare:3
 //! word 2   checksum:32 (zero until the record leaves DRAM) | flags:32
 //! [word]   expiry in ms since the Unix epoch, only if it has one
 //! words    key, padded with zeros to whole words
@@ -44,7 +44,10 @@ pub enum Kind {
 pub struct RecordMeta(pub u64);
 
 /// Of word 1: types other than strings, which are reserved, and what is spare.
-const UNUSED_BITS: u64 = 0xf << 52 | 0xf << 60;
+const UNUSED_BITS: u64 = 0xf << 52 | 0xe << 60;
+
+/// Beside a protocol's state in [`NewRecord::state`]: see [`Lifetime::alone`].
+pub const ALONE: u8 = crate::edit::STATE_END;
 
 impl RecordMeta {
     /// Bytes of the key.
@@ -91,6 +94,21 @@ impl RecordMeta {
     pub fn state(self) -> u8 {
         (self.0 >> 57 & 7) as u8
     }
+    /// No older version of the key outlives the record: see [`Lifetime::alone`].
+    #[inline]
+    pub fn is_alone(self) -> bool {
+        self.0 >> 60 & 1 == 1
+    }
+    /// The same of a record that is alone.
+    #[inline]
+    pub fn and_alone(self) -> Self {
+        Self(self.0 | 1 << 60)
+    }
+    /// A protocol's own state with [`ALONE`], for [`NewRecord::state`] of the same record elsewhere.
+    #[inline]
+    pub fn state_and_alone(self) -> u8 {
+        (self.0 >> 57 & 15) as u8
+    }
     /// The word where the key starts.
     #[inline]
     pub fn key_word(self) -> usize {
@@ -135,7 +153,45 @@ pub struct Head {
     pub tier: u8,
 }
 
+/// How long a record lasts, and what its end needs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Lifetime {
+    /// Expiry in the store's ms, 0 for never; [`Self::UNKNOWN`] where it is known only that there is one.
+    pub expire_at: u64,
+    /// No older version of the key, wherever one lies, expires later than the record: once the record's time has passed an opening
+    /// finds nothing of the key that counts, and so it needs no tombstone.
+    pub alone: bool,
+}
+
+impl Lifetime {
+    /// Of a record that never expires.
+    pub const NEVER: Self = Self { expire_at: 0, alone: false };
+    /// In the place of a deadline that is not known.
+    pub const UNKNOWN: u64 = u64::MAX;
+
+    /// Whether the record has an expiry.
+    #[inline]
+    pub fn expires(self) -> bool {
+        self.expire_at != 0
+    }
+    /// Whether it has passed by now.
+    #[inline]
+    pub fn is_over(self, now_ms: u64) -> bool {
+        self.expire_at != 0 && self.expire_at <= now_ms
+    }
+    /// Whether a record that expires at `expire_at`, put over one that lasts as long as this, is alone.
+    #[inline]
+    pub fn leaves_alone(self, expire_at: u64) -> bool {
+        self.alone && (expire_at == 0 || self.expire_at != 0 && self.expire_at <= expire_at)
+    }
+}
+
 impl Head {
+    /// How long the record lasts.
+    #[inline]
+    pub fn life(&self) -> Lifetime {
+        Lifetime { expire_at: self.expire_at, alone: self.meta.is_alone() }
+    }
     /// What answers tell of a live record, save for the length of its value where that lies elsewhere.
     #[inline]
     pub fn meta_for_answers(&self) -> Meta {
@@ -168,7 +224,7 @@ pub struct NewRecord<'a> {
     pub db: u8,
     /// memcached's flags.
     pub flags: u32,
-    /// A protocol's own state, below [`STATE_END`](crate::edit::STATE_END).
+    /// A protocol's own state, below [`STATE_END`](crate::edit::STATE_END), and [`ALONE`].
     pub state: u8,
     /// Expiry in ms since the Unix epoch, 0 for never.
     pub expire_at: u64,
@@ -192,7 +248,7 @@ impl NewRecord<'_> {
                 | (self.kind as u64) << 46
                 | u64::from(self.db) << 48
                 | u64::from(self.expire_at != 0) << 56
-                | u64::from(self.state & (crate::edit::STATE_END - 1)) << 57,
+                | u64::from(self.state & (ALONE | (crate::edit::STATE_END - 1))) << 57,
         );
         meta.with_slot_words(meta.used_words())
     }
@@ -276,7 +332,7 @@ impl<'a> RecordView<'a> {
             kind: self.head.meta.kind(),
             db: self.head.meta.db(),
             flags: self.head.flags,
-            state: self.head.meta.state(),
+            state: self.head.meta.state_and_alone(),
             expire_at: self.head.expire_at,
             key: self.key,
             value: self.value,

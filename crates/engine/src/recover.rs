@@ -23,7 +23,7 @@ use terrace_log::{Log, LogDevice, Replay};
 use crate::core::{Core, Generation, decode_generation};
 use crate::machine::{Machine, MachineOptions};
 use crate::manifest::Manifest;
-use crate::record::{Kind, RecordView};
+use crate::record::{Kind, Lifetime, RecordView};
 use crate::session::StoreError;
 use crate::space::{Counted, Found, Space};
 use crate::stats::{RecoveryStats, SnapshotUse};
@@ -178,6 +178,9 @@ impl<I: Index, S: Space, D: LogDevice> Machine<I, S, D> {
         let mut from_log = Vec::new();
         let mut need_keys = Vec::new();
         let counters = &machine.shared.counters[0];
+        // No time before this one is used again: what has lapsed by now stays so, and no older version of its key outlives it.
+        let now_ms = machine.shared.now_us() / 1000;
+        let has_lapsed = |life: Lifetime| life.alone && life.is_over(now_ms);
         if let Some((counted, _)) = restored {
             for (keys, &saved) in counters.keys.iter().zip(&counted.keys) {
                 keys.store(saved as i64, Relaxed);
@@ -195,6 +198,9 @@ impl<I: Index, S: Space, D: LogDevice> Machine<I, S, D> {
                         if found.version <= manifest.flush_versions[usize::from(found.db) & 15] {
                             continue;
                         }
+                        if has_lapsed(found.life) {
+                            continue;
+                        }
                         machine.space.adopt(&found);
                         if machine.index.needs_key() {
                             need_keys.push(found);
@@ -207,12 +213,17 @@ impl<I: Index, S: Space, D: LogDevice> Machine<I, S, D> {
                         } else {
                             counters.keys[usize::from(found.db) & 15].fetch_add(1, Relaxed);
                             counters.expiring[usize::from(found.db) & 15]
-                                .fetch_add(found.expires.into(), Relaxed);
+                                .fetch_add(found.life.expires().into(), Relaxed);
                             stats.records += 1;
                         }
                         stats.poisoned += u64::from(found.kind == Kind::Poison);
                     }
-                    Winner::Log { version, record } => from_log.push((version, record)),
+                    Winner::Log { version, record } => {
+                        let life = RecordView::decode(&record).map(|view| view.head.life());
+                        if !life.is_some_and(has_lapsed) {
+                            from_log.push((version, record));
+                        }
+                    }
                 }
             }
         }

@@ -62,6 +62,13 @@ pub trait Store: Send + Sync {
     /// Those of them that have an expiry; O(1). One whose record is damaged counts as it did until that is found out.
     fn expiring(&self, db: u8) -> u64;
 
+    /// About how many milliseconds those that have an expiry have left, on average; 0 where it is not known. An estimate by some of
+    /// them, without a read of a device.
+    fn mean_ttl_ms(&self, db: u8) -> u64 {
+        let _ = db;
+        0
+    }
+
     /// The store's time, which deadlines are measured in, and what the wall clock is ahead of it.
     fn time(&self) -> Time;
 
@@ -74,10 +81,16 @@ pub trait Store: Send + Sync {
     /// Blocks until there may be background work or `timeout` has passed.
     fn wait_for_work(&self, timeout: std::time::Duration);
 
-    /// Has `told` called with every key that background work deletes from now on; `None` ends that. It must not wait for
+    /// Has `told` called with every key that background work deletes from now on, and see [`hear_expired`](Self::hear_expired); `None` ends that. It must not wait for
     /// anything, nor call the store. A store that deletes nothing by itself has nothing to tell.
     fn on_removal(&self, told: Option<RemovalFn>) {
         drop(told);
+    }
+
+    /// Whether somebody wants to hear of each key that expires: then those that a write replaces are told of as well, and background
+    /// work reads keys that it need not know else. Without, what [`on_removal`](Self::on_removal) tells of expired keys has gaps.
+    fn hear_expired(&self, each: bool) {
+        let _ = each;
     }
 
     /// Changes the budget of DRAM that the store was opened with (for records, or for records and index together), until it is

@@ -90,6 +90,10 @@ pub(crate) struct Shared {
     log_failure: OnceLock<(&'static str, Failure)>,
     /// Who hears of keys that background work deletes. Not swapped for schedules: a leaf that only background work takes.
     pub removal: parking_lot::Mutex<Option<RemovalFn>>,
+    /// What keys of a database that expire had left on average when somebody asked last.
+    pub mean_ttl_ms: [AtomicU64; DATABASES],
+    /// Whether somebody wants to hear of each key that expires.
+    pub tells_expired: AtomicBool,
     /// Not swapped for schedules: nobody waits without a timeout.
     work: parking_lot::Mutex<bool>,
     work_ready: Condvar,
@@ -129,6 +133,8 @@ impl Shared {
             log_failed: AtomicBool::new(false),
             log_failure: OnceLock::new(),
             removal: parking_lot::Mutex::new(None),
+            mean_ttl_ms: Default::default(),
+            tells_expired: AtomicBool::new(false),
             work: parking_lot::Mutex::new(false),
             work_ready: Condvar::new(),
         }
@@ -286,6 +292,13 @@ impl Shared {
         if was_live && found.is_some_and(|old| old.expires) {
             counters.expiring[usize::from(db) & 15].fetch_sub(1, Relaxed);
         }
+    }
+    /// See [`Context::expired`](crate::space::Context::expired).
+    pub fn expired(&self, db: u8) {
+        let counters = &self.counters[0];
+        counters.keys[usize::from(db) & 15].fetch_sub(1, Relaxed);
+        counters.count_expiry(db, true, false);
+        counters.expired.fetch_add(1, Relaxed);
     }
     /// Wakes a background thread.
     pub fn notify_work(&self) {

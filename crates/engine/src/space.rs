@@ -187,6 +187,17 @@ pub trait Context {
     fn recount(&self, db: u8, version: u64, found: Option<Replaced>);
     /// Tombstones the index holds, and live keys.
     fn tombstones_and_keys(&self) -> (u64, u64);
+    /// Runs `work` while no whole-database flush begins or is under way: what it counts and what a flush forgets are told apart. Not
+    /// for critical sections.
+    fn hold_flushes(&self, work: &mut dyn FnMut()) {
+        work();
+    }
+    /// A live key of this database, whose record had an expiry, left the index because its time has passed.
+    fn expired(&self, _db: u8) {}
+    /// Whether somebody wants to hear of every key that expires: then none leaves the index unread.
+    fn tells_expired(&self) -> bool {
+        false
+    }
     /// Where the key hashes come from.
     fn hasher(&self) -> crate::hash::KeyHasher;
 }
@@ -219,8 +230,8 @@ pub struct Found {
     pub kind: crate::record::Kind,
     /// The database.
     pub db: u8,
-    /// Whether it has an expiry.
-    pub expires: bool,
+    /// How long it lasts.
+    pub life: crate::record::Lifetime,
 }
 
 /// What a snapshot says of the whole store beside index and space.
@@ -390,8 +401,17 @@ pub trait Space: Send + Sync + 'static {
     }
 
     /// Keys of records that have expired or were forgotten by a whole-database flush, some at a time, each as database and
-    /// bytes; the machine purges those that still are.
-    fn find_expired(&self, context: &dyn Context, found: &mut dyn FnMut(u8, &[u8]));
+    /// bytes; the machine purges those that still are. Records that are [alone](crate::record::Lifetime::alone) may leave the index
+    /// here, unread, instead; the context is told.
+    fn find_expired<I: Index>(
+        &self,
+        index: &I,
+        context: &dyn Context,
+        found: &mut dyn FnMut(u8, &[u8]),
+    ) -> Progress;
+
+    /// Tells database and deadline of some records that lie where a read is needed, if they are remembered.
+    fn sample_deadlines(&self, _found: &mut dyn FnMut(u8, u64)) {}
 
     /// Keys to evict when the space is full, about `count`.
     fn find_victims<I: Index>(

@@ -94,6 +94,12 @@ impl Shared {
     /// Has the connections hear of keys that the store deletes by itself, until the server ends.
     pub fn hear_of_removals(self: &Arc<Self>) {
         let shared = Arc::downgrade(self);
+        let hearing = shared.clone();
+        self.connections.on_hearing(Box::new(move |each| {
+            if let Some(shared) = hearing.upgrade() {
+                shared.store.hear_expired(each);
+            }
+        }));
         self.store.on_removal(Some(Arc::new(move |why, db, key| {
             if let Some(shared) = shared.upgrade() {
                 match why {

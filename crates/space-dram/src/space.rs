@@ -272,10 +272,16 @@ impl Space for DramSpace {
     fn last_seq(&self) -> u64 {
         0
     }
-    fn find_expired(&self, _context: &dyn Context, found: &mut dyn FnMut(u8, &[u8])) {
+    fn find_expired<I: Index>(
+        &self,
+        _index: &I,
+        _context: &dyn Context,
+        found: &mut dyn FnMut(u8, &[u8]),
+    ) -> Progress {
         for (db, key) in self.sweep.lock().expired.drain(..) {
             found(db, &key);
         }
+        Progress::Idle
     }
     fn find_victims<I: Index>(
         &self,

@@ -1,7 +1,7 @@
 //! Options, and making a space on a tier.
 
 use terrace_blocks::{
-    BLOCK_HEADER_BYTES, Blocks, ENTRY_BYTES, Lower, OnBlocks, Sizes, TRAILER_BYTES, manifest_area,
+    BLOCK_HEADER_BYTES, Blocks, Lower, OnBlocks, Sizes, TRAILER_BYTES, footer_bytes, manifest_area,
     value_bytes_max,
 };
 use terrace_engine::StoreError;
@@ -31,7 +31,8 @@ const BLOCKS_OVER: usize = 6;
 impl HybridOptions {
     /// What a record, a value and a group may measure with blocks of this size.
     pub fn limits(&self) -> Limits {
-        let page = self.block_bytes - BLOCK_HEADER_BYTES - TRAILER_BYTES - ENTRY_BYTES - HEAD_BYTES - 8;
+        let footer = TRAILER_BYTES + footer_bytes(1, 1);
+        let page = self.block_bytes - BLOCK_HEADER_BYTES - footer - HEAD_BYTES - 8;
         let key_bytes = (page / 2).min(KEY_BYTES_MAX);
         let inline_bytes = (page / 4).min(INLINE_VALUE_BYTES) / 8 * 8;
         Limits {

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::sync::atomic::Ordering::*;
 
 use terrace_blocks::{
-    BLOCK_HEADER_BYTES, Block, ENTRY_BYTES, FooterEntry, Freeing, Gathering, Listed, Lower, Place, RECLAIM_SLOTS, State,
+    BLOCK_HEADER_BYTES, Block, FooterEntry, Freeing, Gathering, Listed, Lower, Place, RECLAIM_SLOTS, State,
     Words, u32_at, u64_at,
 };
 use terrace_engine::Progress;
@@ -159,7 +159,7 @@ impl<L: Lower> HybridLog<L> {
         }
         let live = slot.live_bytes.load(SeqCst).max(0) as u64;
         let used = u64::from(slot.used_bytes.load(Relaxed)).max(1);
-        let entries = u64::from(slot.count.load(Relaxed)) * ENTRY_BYTES as u64 * live / used;
+        let entries = slot.footer_bytes() as u64 * live / used;
         (self.blocks.block_bytes as u64 * WORTH_PERCENT / 100).saturating_sub(live + entries)
     }
 
@@ -282,16 +282,8 @@ impl<L: Lower> HybridLog<L> {
                 } else {
                     (hasher.key(db, view.key).hash, hasher.check(db, view.key))
                 };
-                let (version, expires) = (view.head.version, view.head.expire_at != 0);
-                block.entries.push(FooterEntry {
-                    hash,
-                    version,
-                    check,
-                    offset: at as u32,
-                    kind,
-                    db,
-                    expires,
-                });
+                let (version, life) = (view.head.version, view.head.life());
+                block.entries.push(FooterEntry { hash, version, check, offset: at as u32, kind, db, life });
             }
         }
         block
@@ -346,7 +338,7 @@ impl<L: Lower> HybridLog<L> {
                         slot.live_bytes.fetch_sub(words * 8, SeqCst);
                         self.details.moved.fetch_add(1, Relaxed);
                         if damaged {
-                            context.poisoned(entry.kind, entry.db, entry.expires);
+                            context.poisoned(entry.kind, entry.db, entry.life.expires());
                         }
                     } else {
                         moved_to.live_bytes.fetch_sub(needed as i64 * 8, SeqCst);

@@ -75,6 +75,7 @@ impl<L: Lower> HybridLog<L> {
         options: HybridOptions,
         (frames, frames_max): (usize, usize),
     ) -> Self {
+        blocks.limit_deadlines(options.dram_bytes);
         let all = Frames::with_reserve(frames, frames_max, options.block_bytes);
         Self {
             addresses: Addresses::new(options.block_bytes),
@@ -208,10 +209,19 @@ impl<L: Lower> Space for HybridLog<L> {
     fn last_seq(&self) -> u64 {
         self.blocks.last_seq.load(SeqCst)
     }
-    fn find_expired(&self, context: &dyn Context, found: &mut dyn FnMut(u8, &[u8])) {
+    fn find_expired<I: Index>(
+        &self,
+        index: &I,
+        context: &dyn Context,
+        found: &mut dyn FnMut(u8, &[u8]),
+    ) -> Progress {
         // Frames stay where they are while background steps are held up.
-        let Some(_steps) = self.steps.try_lock() else { return };
-        self.blocks.find_dead(self, context, &self.purge_at, found);
+        let Some(_steps) = self.steps.try_lock() else { return Progress::Idle };
+        self.target.lists(self.blocks.limit_deadlines(self.target.whole_bytes()));
+        self.blocks.find_dead(self, index, context, &self.purge_at, found)
+    }
+    fn sample_deadlines(&self, found: &mut dyn FnMut(u8, u64)) {
+        self.blocks.sample_deadlines(found);
     }
     fn find_victims<I: Index>(
         &self,
@@ -260,7 +270,7 @@ impl<L: Lower> Space for HybridLog<L> {
                 words,
                 kind: entry.kind,
                 db: entry.db,
-                expires: entry.expires,
+                life: entry.life,
             });
         })
     }
@@ -330,7 +340,8 @@ impl<L: Lower> Space for HybridLog<L> {
     fn dram_bytes(&self) -> u64 {
         let pool = self.pool.lock();
         let frames = (self.frames.count() - pool.frames.len() - pool.parked.len()) * self.blocks.block_bytes;
-        (frames + self.blocks.slots.bytes()) as u64
+        let lists = self.blocks.limit_deadlines(self.target.whole_bytes());
+        (frames + self.blocks.slots.bytes()) as u64 + lists
     }
     fn index_grew(&self, index_bytes: u64) {
         self.target.index_takes(index_bytes);

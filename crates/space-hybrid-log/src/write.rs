@@ -6,7 +6,7 @@
 
 use std::sync::atomic::Ordering::*;
 
-use terrace_blocks::{BLOCK_HEADER_BYTES, ENTRY_BYTES, Lower, Place, State, TRAILER_BYTES, Words};
+use terrace_blocks::{BLOCK_HEADER_BYTES, Lower, Place, State, TRAILER_BYTES, Words, footer_bytes};
 use terrace_engine::record::{Head, NewRecord};
 use terrace_engine::space::Room;
 use terrace_index::Address;
@@ -21,13 +21,17 @@ pub(crate) struct OpenPage {
     pub seq: u64,
     used: u32,
     count: u32,
+    /// Records that expire.
+    expiring: u32,
 }
 
 impl<L: Lower> HybridLog<L> {
     /// Whether records of `words` words in all, and their footer entries, fit in a page.
     #[inline]
     fn room_for(&self, page: &OpenPage, words: usize, records: usize) -> bool {
-        let footer = (page.count as usize + records) * ENTRY_BYTES + TRAILER_BYTES;
+        // Any of them may expire.
+        let (all, expiring) = (page.count as usize + records, page.expiring as usize + records);
+        let footer = footer_bytes(all, expiring) + TRAILER_BYTES;
         page.used as usize + words * 8 + footer <= self.blocks.block_bytes
     }
 
@@ -97,7 +101,7 @@ impl<L: Lower> HybridLog<L> {
         let seq = self.blocks.last_seq.fetch_add(1, SeqCst) + 1;
         pool.unsealed.push_back(slot);
         self.blocks.slots[slot as usize].begin(State::Mutable, seq, Some(frame), BLOCK_HEADER_BYTES as u32);
-        Ok(OpenPage { slot, frame, seq, used: BLOCK_HEADER_BYTES as u32, count: 0 })
+        Ok(OpenPage { slot, frame, seq, used: BLOCK_HEADER_BYTES as u32, count: 0, expiring: 0 })
     }
 
     /// Stores a record in place of the old one where that lies in the in-place-update region and is long enough, else at the
@@ -112,6 +116,8 @@ impl<L: Lower> HybridLog<L> {
         let words = record.words();
         if let Some((address, head)) = old
             && words <= head.meta.slot_words()
+            // Its page's footer has no room for another deadline.
+            && (record.expire_at == 0 || head.expire_at != 0)
         {
             let place = self.addresses.place(address);
             let slot = &self.blocks.slots[place.slot as usize];
@@ -131,8 +137,10 @@ impl<L: Lower> HybridLog<L> {
         Words(&self.frames.words(page.frame)[page.used as usize / 8..]).write(record);
         page.used += words as u32 * 8;
         page.count += 1;
+        page.expiring += u32::from(record.expire_at != 0);
         slot.live_bytes.fetch_add(words as i64 * 8, Relaxed);
         slot.count.store(page.count, Relaxed);
+        slot.expiring.store(page.expiring, Relaxed);
         // Whoever walks the page sees whole records only.
         slot.used_bytes.store(page.used, Release);
         if record.expire_at != 0 {

@@ -2,7 +2,7 @@
 
 use terrace_engine::Barrier;
 use terrace_engine::hash::KeyHasher;
-use terrace_engine::record::Kind;
+use terrace_engine::record::{Kind, Lifetime};
 use terrace_engine::space::{Context, Replaced};
 
 use terrace_blocks::FooterEntry;
@@ -70,7 +70,7 @@ context!(Unsynced, barriers pass: false);
 
 /// What a footer says of a value of database 0 that never expires, at the start of its block.
 pub(crate) fn entry_of(hash: u64, check: u32, version: u64) -> FooterEntry {
-    FooterEntry { hash, version, check, offset: 0, kind: Kind::Value, db: 0, expires: false }
+    FooterEntry { hash, version, check, offset: 0, kind: Kind::Value, db: 0, life: Lifetime::NEVER }
 }
 
 impl SlabOptions {

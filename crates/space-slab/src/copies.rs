@@ -3,10 +3,10 @@
 use std::sync::atomic::Ordering::*;
 
 use terrace_blocks::{Block, Copies, FooterEntry, Lower, Place};
-use terrace_engine::DATABASES;
 use terrace_engine::record::{Head, Kind};
 use terrace_engine::space::Context;
-use terrace_index::Address;
+use terrace_engine::{DATABASES, Progress};
+use terrace_index::{Address, Index};
 
 use crate::slab::Slab;
 use crate::space::SlabSpace;
@@ -57,6 +57,29 @@ impl<L: Lower> WithStages<'_, L> {
 const SLABS_A_CALL: usize = 1024;
 
 impl<L: Lower> SlabSpace<L> {
+    /// Lets what has expired leave the index, or reports its keys, and reports those that a flush forgot.
+    pub(crate) fn find_dead<I: Index>(
+        &self,
+        index: &I,
+        context: &dyn Context,
+        found: &mut dyn FnMut(u8, &[u8]),
+    ) -> Progress {
+        let Some(steps) = self.steps.try_lock() else { return Progress::Idle };
+        self.slabs.target.lists(self.blocks.limit_deadlines(self.slabs.target.whole_bytes()));
+        let in_middle = |found: &mut dyn FnMut(u8, &[u8])| {
+            self.middle.as_ref().is_some_and(|middle| {
+                // A record whose slot is being filled would be passed by, and nobody would look again.
+                let _still = middle.has_dead_now(context).then(|| self.hold_still());
+                middle.find_dead(context, &self.purge_middle_at, found)
+            })
+        };
+        if self.find_dead_in_dram(context, &self.purge_dram_at, found) || in_middle(found) {
+            return Progress::Worked;
+        }
+        let copies = WithStages { space: self, stages: [&steps.stage, &steps.defrag.stage] };
+        self.blocks.find_dead(&copies, index, context, &self.purge_at, found)
+    }
+
     /// Reports the dead keys of at most one slab.
     pub(crate) fn find_dead_in_dram(
         &self,
@@ -150,7 +173,7 @@ mod tests {
     use std::sync::Arc;
 
     use terrace_blocks::ByteTier;
-    use terrace_engine::record::NewRecord;
+    use terrace_engine::record::{Lifetime, NewRecord};
     use terrace_media::HeapRegion;
 
     use super::*;
@@ -175,7 +198,7 @@ mod tests {
         assert!(shown().is_empty());
 
         let (kind, db) = (Kind::Value, 0);
-        let entry = FooterEntry { hash: 9, check: 1, version: 5, offset: 0, kind, db, expires: false };
+        let entry = FooterEntry { hash: 9, check: 1, version: 5, offset: 0, kind, db, life: Lifetime::NEVER };
         let record = NewRecord {
             version: 5,
             kind,

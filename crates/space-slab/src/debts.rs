@@ -22,7 +22,7 @@ use std::sync::atomic::Ordering::*;
 
 use terrace_blocks::{FooterEntry, Lower, checked};
 use terrace_engine::Progress;
-use terrace_engine::record::{Kind, RecordView};
+use terrace_engine::record::{Kind, Lifetime, RecordView};
 use terrace_engine::space::{Context, Replaced, Under};
 use terrace_index::{Address, Change, Index, Key, Lookup, Verdict};
 
@@ -37,12 +37,20 @@ const SHARE: u64 = 4;
 const PAGES_A_STEP: usize = 8;
 const SLOTS_A_STEP: usize = 4096;
 /// In the place of a page's number: the slot was put by a later write, which knew of no page.
-const NO_PAGE: u32 = u32::MAX;
+pub(crate) const NO_PAGE: u32 = u32::MAX;
 /// With nothing else to do, for so many steps others of the same pages are waited for.
 const PATIENCE_STEPS: u32 = 8;
 
-/// A slot whose record owes, and the number of the page that its candidate lay in.
-pub(crate) type Owed = (u32, u64);
+/// A slot whose record owes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Owed {
+    /// The page that its candidate lay in.
+    pub page: u32,
+    /// Where the slot starts.
+    pub offset: u64,
+    /// The record that was put beside the candidate; 0: one of a later write.
+    pub version: u64,
+}
 
 /// Records that owe.
 #[derive(Default)]
@@ -98,7 +106,7 @@ impl Debts {
 #[derive(Default)]
 pub(crate) struct Settling {
     /// Slots that owe, by the page of their candidate; how many.
-    pages: HashMap<u32, Vec<u64>>,
+    pages: HashMap<u32, Vec<Owed>>,
     owing: usize,
     /// Pages in the order in which they are asked, the last one first.
     order: Vec<u32>,
@@ -107,18 +115,18 @@ pub(crate) struct Settling {
 }
 
 impl Settling {
-    fn add(&mut self, (page, offset): Owed) {
-        self.pages.entry(page).or_default().push(offset);
+    fn add(&mut self, owed: Owed) {
+        self.pages.entry(owed.page).or_default().push(owed);
         self.owing += 1;
     }
     /// These come first in the next step.
-    fn put_back(&mut self, page: u32, slots: Vec<u64>) {
+    fn put_back(&mut self, page: u32, slots: Vec<Owed>) {
         self.owing += slots.len();
         self.pages.entry(page).or_default().extend(slots);
         self.order.push(page);
     }
     /// The slots of the page that most waited for when the order was made.
-    fn next(&mut self) -> Option<(u32, Vec<u64>)> {
+    fn next(&mut self) -> Option<(u32, Vec<Owed>)> {
         if self.order.is_empty() {
             self.order.extend(self.pages.keys());
             // What knows no page finds out first.
@@ -146,9 +154,7 @@ pub(crate) enum Haste {
 
 /// A record that owes.
 struct Owing {
-    offset: u64,
-    /// A page that it waits for.
-    page: u32,
+    owed: Owed,
     hash: u64,
     check: u32,
     db: u8,
@@ -168,6 +174,7 @@ struct Older {
 #[derive(Clone, Copy)]
 struct Found {
     record: Replaced,
+    life: Lifetime,
     words: usize,
 }
 
@@ -244,7 +251,7 @@ impl<L: Lower> SlabSpace<L> {
             let more = slots.split_off(slots.len().min(left));
             left -= slots.len();
             for slot in slots {
-                self.look_at((page, slot), &mut owing, &mut asked, index, context);
+                self.look_at(slot, &mut owing, &mut asked, index, context);
             }
             if !more.is_empty() {
                 settling.put_back(page, more);
@@ -254,7 +261,7 @@ impl<L: Lower> SlabSpace<L> {
         self.ask_footers(asked, &mut owing);
         for owing in &owing {
             if owing.is_elsewhere {
-                settling.add((owing.page, owing.offset));
+                settling.add(owing.owed);
             } else {
                 self.settle(owing, index, context);
             }
@@ -274,12 +281,13 @@ impl<L: Lower> SlabSpace<L> {
     /// Finds out what a slot's record may be an older version of.
     fn look_at<I: Index>(
         &self,
-        (page, offset): Owed,
+        owed: Owed,
         owing: &mut Vec<Owing>,
         asked: &mut Vec<Asked>,
         index: &I,
         context: &dyn Context,
     ) {
+        let offset = owed.offset;
         // It may have been let go, and put again, for another record or by another batch.
         if !self.slabs.is_slot(offset) || !self.slabs.slot(offset).debt().is_owed() {
             return;
@@ -303,11 +311,10 @@ impl<L: Lower> SlabSpace<L> {
             Verdict::Differs
         });
         let check = hasher.check(db, &bytes);
-        let mut owes =
-            Owing { offset, page, hash, check, db, key: bytes, is_elsewhere: false, older: Vec::new() };
+        let mut owes = Owing { owed, hash, check, db, key: bytes, is_elsewhere: false, older: Vec::new() };
         match candidates.first() {
-            Some(first) if page == NO_PAGE => {
-                owes.page = self.locations.place(*first).slot;
+            Some(first) if owed.page == NO_PAGE => {
+                owes.owed.page = self.locations.place(*first).slot;
                 owes.is_elsewhere = true;
             }
             _ => asked.extend(candidates.into_iter().map(|at| {
@@ -339,8 +346,9 @@ impl<L: Lower> SlabSpace<L> {
                         if (entry.hash, entry.check, entry.db) != (of.hash, of.check, of.db) {
                             continue;
                         }
-                        let FooterEntry { version, kind, expires, .. } = entry;
-                        Some(Found { record: Replaced { version, kind, expires }, words })
+                        let FooterEntry { version, kind, life, .. } = entry;
+                        let record = Replaced { version, kind, expires: life.expires() };
+                        Some(Found { record, life, words })
                     }
                     None => match self.record_at(address) {
                         Some(bytes) => match RecordView::decode(&bytes) {
@@ -348,7 +356,7 @@ impl<L: Lower> SlabSpace<L> {
                                 let meta = view.head.meta;
                                 let (version, kind) = (view.head.version, meta.kind());
                                 let record = Replaced { version, kind, expires: view.head.expire_at != 0 };
-                                Some(Found { record, words: meta.slot_words() })
+                                Some(Found { record, life: view.head.life(), words: meta.slot_words() })
                             }
                             _ => continue,
                         },
@@ -387,7 +395,7 @@ impl<L: Lower> SlabSpace<L> {
             if !removed {
                 continue;
             }
-            let Some(Found { record, words }) = older.found else {
+            let Some(Found { record, words, .. }) = older.found else {
                 self.debts.counts.given_up.fetch_add(1, Relaxed);
                 found = Some(Replaced { version: u64::MAX, kind: Kind::Value, expires: false });
                 continue;
@@ -407,12 +415,23 @@ impl<L: Lower> SlabSpace<L> {
             self.release_copy(older.address, words);
             found = Some(record);
         }
+        let outlasts = |expire_at| {
+            let lives = owing.older.iter().map(|older| older.found.map(|found| found.life));
+            lives.into_iter().all(|life| life.is_some_and(|life| life.leaves_alone(expire_at)))
+        };
         // Wherever the record is by now.
         let verify = |at| if self.is_in_dram(at, &key) { Verdict::Match } else { Verdict::Differs };
         let taken = index.update(&key, verify, |looked| {
             let Lookup::Found(at) = looked else { return (Change::Keep, None) };
             let Location::Dram(offset) = self.locations.location(at) else { return (Change::Keep, None) };
             let slot = self.slabs.slot(offset);
+            // Of a later write the versions between are not known.
+            if owing.owed.version != 0
+                && slot.version() == owing.owed.version
+                && outlasts(slot.record().consistently(|head| head.expire_at))
+            {
+                slot.record().set_alone();
+            }
             (Change::Keep, Some((offset, slot.take_debt(false), slot.version())))
         });
         if let Some((offset, debt, version)) = taken

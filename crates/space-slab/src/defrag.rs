@@ -7,8 +7,8 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::Ordering::*;
 
-use terrace_blocks::{Block, ENTRY_BYTES, FooterEntry, Freeing, Gathering, Image, Listed, Lower, Place, State};
-use terrace_engine::record::{Kind, NewRecord};
+use terrace_blocks::{Block, FooterEntry, Freeing, Gathering, Image, Listed, Lower, Place, State};
+use terrace_engine::record::{Kind, Lifetime, NewRecord};
 use terrace_engine::space::Context;
 use terrace_engine::{Barrier, Progress};
 use terrace_index::{Address, Change, Index, Key, Lookup, Verdict};
@@ -192,7 +192,7 @@ impl<L: Lower> SlabSpace<L> {
         }
         let live = slot.live_bytes.load(SeqCst).max(0) as u64;
         let used = u64::from(slot.used_bytes.load(Relaxed)).max(1);
-        let entries = u64::from(slot.count.load(Relaxed)) * ENTRY_BYTES as u64 * live / used;
+        let entries = slot.footer_bytes() as u64 * live / used;
         (self.blocks.block_bytes as u64 * USABLE_PERCENT / 100).saturating_sub(live + entries)
     }
 
@@ -375,7 +375,7 @@ impl<L: Lower> SlabSpace<L> {
             return true;
         }
         let record = view.to_new();
-        if !stage.has_room(record.words(), self.blocks.block_bytes) {
+        if !stage.has_room(record.words(), record.expire_at != 0, self.blocks.block_bytes) {
             return false;
         }
         stage.push(what, from, entry, &record);
@@ -432,13 +432,13 @@ impl<L: Lower> SlabSpace<L> {
             key: &poison,
             value: &[],
         };
-        if !stage.has_room(record.words(), self.blocks.block_bytes) {
+        if !stage.has_room(record.words(), record.expire_at != 0, self.blocks.block_bytes) {
             return false;
         }
-        let poisoned = FooterEntry { kind: Kind::Poison, expires: false, ..*entry };
+        let poisoned = FooterEntry { kind: Kind::Poison, life: Lifetime::NEVER, ..*entry };
         stage.push(what, from, poisoned, &record);
         if entry.kind != Kind::Poison {
-            context.poisoned(entry.kind, entry.db, entry.expires);
+            context.poisoned(entry.kind, entry.db, entry.life.expires());
         }
         true
     }

@@ -8,7 +8,7 @@ use terrace_blocks::Lower;
 use terrace_engine::Progress;
 use terrace_engine::record::Kind;
 use terrace_engine::space::Context;
-use terrace_index::{Change, Index, Key, Lookup, Verdict};
+use terrace_index::{Address, Change, Index, Key, Lookup, Verdict};
 
 use crate::chosen::Chosen;
 use crate::location::Location;
@@ -53,6 +53,8 @@ pub(crate) struct Draining(Vec<u32>);
 /// Slots of a class that are kept free for what is taken in so many milliseconds: in that time the device may be busy syncing a
 /// part of the log.
 const AHEAD_MS: u64 = 50;
+/// What expires so soon may have been due already where it goes to.
+const DEADLINE_MARGIN_MS: u64 = 5000;
 
 /// How fast slots of a class are taken.
 #[derive(Default)]
@@ -416,6 +418,16 @@ impl<L: Lower> SlabSpace<L> {
         stage.key = key;
     }
 
+    /// A record is found in its home again. If its time came while it was in DRAM, nobody would look there once more.
+    fn note_deadline(&self, home: Address, expire_at: u64, context: &dyn Context) {
+        if expire_at != 0
+            && expire_at <= context.now_ms().saturating_add(DEADLINE_MARGIN_MS)
+            && let Location::Page(place, _) = self.locations.location(home)
+        {
+            self.blocks.slots[place.slot as usize].min_expire.fetch_min(expire_at, Release);
+        }
+    }
+
     /// Makes a record leave DRAM.
     fn leave<I: Index>(
         &self,
@@ -483,6 +495,7 @@ impl<L: Lower> SlabSpace<L> {
                     {
                         middle.take_back(at);
                     }
+                    self.note_deadline(home, head.expire_at, context);
                     (Change::Set(home), true)
                 }
                 _ => (Change::Keep, false),

@@ -153,7 +153,7 @@ impl<L: Lower> SlabSpace<L> {
 #[cfg(test)]
 mod tests {
     use terrace_blocks::{ByteTier, FooterEntry};
-    use terrace_engine::record::{Kind, NewRecord};
+    use terrace_engine::record::{Kind, Lifetime, NewRecord};
     use terrace_media::HeapRegion;
 
     use super::*;
@@ -171,7 +171,7 @@ mod tests {
         let (kind, db) = (Kind::Value, 0);
         let record =
             NewRecord { version, kind, db, flags: 0, state: 0, expire_at: 0, key: b"key", value: b"value" };
-        let entry = FooterEntry { hash: 9, check: 1, version, offset: 64, kind, db, expires: false };
+        let entry = FooterEntry { hash: 9, check: 1, version, offset: 64, kind, db, life: Lifetime::NEVER };
         let from = space.locations.page(terrace_blocks::Place { slot: 9, offset: 64 }, kind, record.words());
         let mut stage = Stage::default();
         stage.push(What::Page { words: 4, seq: 1 }, from, entry, &record);

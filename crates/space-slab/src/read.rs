@@ -204,11 +204,12 @@ impl<L: Lower> SlabSpace<L> {
         let slot = self.slabs.slot(offset);
         slot.record().write(&record);
         slab.live.fetch_add(1, Relaxed);
+        // Live before the index knows it: whoever finds it there may write over it at once.
+        slot.publish(Some(from), 0, self.policy.entering(count, self.temperature.now()));
+        // After it can be found: whoever takes what is here walks the slab then.
         if record.expire_at != 0 {
             slab.min_expire.fetch_min(record.expire_at, Release);
         }
-        // Live before the index knows it: whoever finds it there may write over it at once.
-        slot.publish(Some(from), 0, self.policy.entering(count, self.temperature.now()));
         if !self.lift(index, key, from, self.locations.dram(offset)) {
             // Its home is not its own: the index refers to something else by now, which has let that go.
             self.clear_slot(offset);

@@ -11,7 +11,7 @@
 
 use std::sync::atomic::Ordering::*;
 
-use terrace_blocks::{ENTRY_BYTES, Lower, State, manifest_area, slots_max};
+use terrace_blocks::{Lower, State, manifest_area, slots_max};
 use terrace_engine::StoreError;
 use terrace_engine::space::Context;
 
@@ -119,7 +119,7 @@ impl<L: Lower> SlabSpace<L> {
         let slot = &self.blocks.slots[number as usize];
         let live = slot.live_bytes.load(SeqCst).max(0) as u64;
         let used = u64::from(slot.used_bytes.load(Relaxed)).max(1);
-        live + u64::from(slot.count.load(Relaxed)) * ENTRY_BYTES as u64 * live / used
+        live + slot.footer_bytes() as u64 * live / used
     }
 
     /// Room that what lies behind the end takes before it, and what comes from a middle tier that shrinks.
@@ -167,9 +167,7 @@ impl<L: Lower> SlabSpace<L> {
             let live = slot.live_bytes.load(SeqCst) > 0;
             let passed_by = |map: &std::collections::HashMap<u32, u64>| map.get(&number) == Some(&seq);
             match slot.state() {
-                State::Extents
-                    if live && !passed_by(&defrag.unreadable) && !defrag.gathering.has(number) =>
-                {
+                State::Extents if live && !passed_by(&defrag.unreadable) && !defrag.gathering.has(number) => {
                     if self.gather(defrag, number) {
                         return true;
                     }

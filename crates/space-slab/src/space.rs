@@ -98,15 +98,15 @@ pub struct SlabSpace<L: Lower> {
     /// What deletes may take beyond it.
     pub(crate) overdraft: AtomicI64,
     pub(crate) details: Details,
-    purge_dram_at: AtomicU64,
-    purge_middle_at: AtomicU64,
-    purge_at: AtomicU64,
+    pub(crate) purge_dram_at: AtomicU64,
+    pub(crate) purge_middle_at: AtomicU64,
+    pub(crate) purge_at: AtomicU64,
 }
 
 /// What background steps remember.
 pub(crate) struct Steps {
     cooling: Cooling,
-    stage: Stage,
+    pub stage: Stage,
     image: Image,
     evicting: Evicting,
     draining: Draining,
@@ -149,6 +149,7 @@ impl<L: Lower> SlabSpace<L> {
             |most| DramTarget::new(slabs, (SLABS_MIN, most), options.slab_bytes(), options.dram_budget);
         let slabs = Slabs::new((slabs, slabs_max), target, options.slab_bytes(), options.record_bytes_max())
             .with_partitions(options.partitions);
+        blocks.limit_deadlines(target(slabs_max).whole_bytes());
         let (policy, classes) = (Chosen::new(options.eviction), slabs.classes.count());
         Self {
             locations: Locations::new(options.block_bytes, L::UNIT),
@@ -442,19 +443,16 @@ impl<L: Lower> Space for SlabSpace<L> {
         // Rounds are retired only once the manifest trusts their pages.
         self.rounds.retired.load(SeqCst)
     }
-    fn find_expired(&self, context: &dyn Context, found: &mut dyn FnMut(u8, &[u8])) {
-        let Some(steps) = self.steps.try_lock() else { return };
-        let in_middle = |found: &mut dyn FnMut(u8, &[u8])| {
-            self.middle.as_ref().is_some_and(|middle| {
-                // A record whose slot is being filled would be passed by, and nobody would look again.
-                let _still = middle.has_dead_now(context).then(|| self.hold_still());
-                middle.find_dead(context, &self.purge_middle_at, found)
-            })
-        };
-        if !self.find_dead_in_dram(context, &self.purge_dram_at, found) && !in_middle(found) {
-            let copies = WithStages { space: self, stages: [&steps.stage, &steps.defrag.stage] };
-            self.blocks.find_dead(&copies, context, &self.purge_at, found);
-        }
+    fn find_expired<I: Index>(
+        &self,
+        index: &I,
+        context: &dyn Context,
+        found: &mut dyn FnMut(u8, &[u8]),
+    ) -> Progress {
+        self.find_dead(index, context, found)
+    }
+    fn sample_deadlines(&self, found: &mut dyn FnMut(u8, u64)) {
+        self.blocks.sample_deadlines(found);
     }
     fn find_victims<I: Index>(
         &self,
@@ -509,7 +507,7 @@ impl<L: Lower> Space for SlabSpace<L> {
                 words,
                 kind: entry.kind,
                 db: entry.db,
-                expires: entry.expires,
+                life: entry.life,
             });
         })
     }
@@ -569,7 +567,8 @@ impl<L: Lower> Space for SlabSpace<L> {
         self.tier_stats()
     }
     fn dram_bytes(&self) -> u64 {
-        let table = self.blocks.slots.bytes() + std::mem::size_of_val(&*self.slabs.table);
+        let lists = self.blocks.limit_deadlines(self.slabs.target.whole_bytes());
+        let table = lists as usize + self.blocks.slots.bytes() + std::mem::size_of_val(&*self.slabs.table);
         let middle = self.middle.as_ref().map_or(0, Middle::dram_bytes);
         (self.slabs.used_slabs() * self.slabs.slab_bytes + table) as u64
             + self.temperature.bytes()

@@ -15,8 +15,8 @@
 use std::sync::atomic::Ordering::*;
 
 use terrace_blocks::{
-    BLOCK_HEADER_BYTES, ENTRY_BYTES, FooterEntry, Image, Listed, Lower, Place, RECLAIM_SLOTS, State,
-    TRAILER_BYTES,
+    BLOCK_HEADER_BYTES, FooterEntry, Image, Listed, Lower, Place, RECLAIM_SLOTS, State, TRAILER_BYTES,
+    footer_bytes,
 };
 use terrace_engine::Progress;
 use terrace_engine::record::{Kind, NewRecord, RecordView};
@@ -51,6 +51,8 @@ pub(crate) struct Move {
 #[derive(Default)]
 pub(crate) struct Stage {
     pub moves: Vec<Move>,
+    /// Those of them that expire.
+    expiring: usize,
     bytes: Vec<u8>,
     /// Buffers for a record that is copied from DRAM.
     pub key: Vec<u8>,
@@ -71,9 +73,10 @@ pub(crate) enum Staged {
 }
 
 impl Stage {
-    /// Whether a record of so many words still fits.
-    pub fn has_room(&self, words: usize, block_bytes: usize) -> bool {
-        let footer = (self.moves.len() + 1) * ENTRY_BYTES + TRAILER_BYTES;
+    /// Whether a record of so many words still fits, which expires or not.
+    pub fn has_room(&self, words: usize, expires: bool, block_bytes: usize) -> bool {
+        let expiring = self.expiring + usize::from(expires);
+        let footer = footer_bytes(self.moves.len() + 1, expiring) + TRAILER_BYTES;
         BLOCK_HEADER_BYTES + self.bytes.len() + words * 8 + footer <= block_bytes
     }
     /// Whether nothing is staged.
@@ -84,17 +87,20 @@ impl Stage {
     pub fn push(&mut self, what: What, from: Address, entry: FooterEntry, record: &NewRecord<'_>) {
         let offset = (BLOCK_HEADER_BYTES + self.bytes.len()) as u32;
         record.encode(&mut self.bytes);
+        self.expiring += usize::from(entry.life.expires());
         self.moves.push(Move { what, from, entry: FooterEntry { offset, ..entry }, words: record.words() });
     }
     /// Takes back what was added last.
     pub fn pop(&mut self) {
         if let Some(last) = self.moves.pop() {
+            self.expiring -= usize::from(last.entry.life.expires());
             self.bytes.truncate(last.entry.offset as usize - BLOCK_HEADER_BYTES);
         }
     }
     /// Nothing is staged any more.
     pub fn clear(&mut self) {
         self.moves.clear();
+        self.expiring = 0;
         self.bytes.clear();
     }
     /// The record of a move.
@@ -128,7 +134,7 @@ impl<L: Lower> SlabSpace<L> {
             kind,
             db,
             flags: head.flags,
-            state: head.meta.state(),
+            state: head.meta.state_and_alone(),
             expire_at: head.expire_at,
             key: &key,
             value: &value,
@@ -138,13 +144,13 @@ impl<L: Lower> SlabSpace<L> {
         } else if slot.version() != head.version || !context.settled(head.version) {
             // Another record is there, or is about to be: the copy may be of both.
             Staged::Unsettled
-        } else if !stage.has_room(record.words(), self.blocks.block_bytes) {
+        } else if !stage.has_room(record.words(), record.expire_at != 0, self.blocks.block_bytes) {
             Staged::Full
         } else {
             let hasher = context.hasher();
             let (hash, check) = (hasher.key(db, &key).hash, hasher.check(db, &key));
-            let expires = head.expire_at != 0;
-            let entry = FooterEntry { hash, check, version: head.version, offset: 0, kind, db, expires };
+            let life = head.life();
+            let entry = FooterEntry { hash, check, version: head.version, offset: 0, kind, db, life };
             stage.push(what, self.locations.dram(offset), entry, &record);
             if slot.stage() {
                 Staged::Yes
@@ -269,12 +275,9 @@ impl<L: Lower> SlabSpace<L> {
         let page = &self.blocks.slots[number as usize];
         self.blocks.draw(number, context.hasher(), image, |_, bytes| bytes.extend_from_slice(&stage.bytes));
         page.count.store(stage.moves.len() as u32, Relaxed);
-        let expiries = stage.moves.iter().filter_map(|of| stage.view(of)).map(|view| view.head.expire_at);
-        page.min_expire.store(expiries.filter(|&at| at != 0).min().unwrap_or(u64::MAX), Relaxed);
-        let versions = || stage.moves.iter().map(|of| of.entry.version);
-        page.min_version.store(versions().min().unwrap_or(0), Relaxed);
+        let versions = stage.moves.iter().map(|of| of.entry.version);
         // Before anything is found there: a set that does not read it must have a newer version.
-        self.page_versions.fetch_max(versions().max().unwrap_or(0), SeqCst);
+        self.page_versions.fetch_max(versions.max().unwrap_or(0), SeqCst);
         let written = self.blocks.lower.write(self.blocks.block_offset(number), image.bytes());
         if let Err(error) = written.and_then(|()| self.blocks.lower.sync()) {
             // What it would have held is where it was, and in the log; trying again would hide what the device lost.
@@ -378,6 +381,7 @@ mod tests {
     use std::sync::Arc;
 
     use terrace_blocks::ByteTier;
+    use terrace_engine::record::Lifetime;
     use terrace_index::Clht;
     use terrace_media::HeapRegion;
 
@@ -416,7 +420,8 @@ mod tests {
         let page = |slot| space.locations.page(Place { slot, offset: 64 }, kind, record.words());
         let (from, to) = (page(3), page(4));
         let mut stage = Stage::default();
-        let entry = FooterEntry { hash: 9, check: 1, version: 5, offset: 0, kind, db: 0, expires: false };
+        let entry =
+            FooterEntry { hash: 9, check: 1, version: 5, offset: 0, kind, db: 0, life: Lifetime::NEVER };
         stage.push(What::Page { words: 4, seq: USE }, from, entry, &record);
         space.blocks.slots[3].seq.store(now, SeqCst);
         let key = Key { hash: 9, db: 0, bytes: b"key" };

@@ -113,7 +113,7 @@ impl<L: Lower> SlabSpace<L> {
             kind,
             db,
             flags: view.head.flags,
-            state: view.head.meta.state(),
+            state: view.head.meta.state_and_alone(),
             expire_at: view.head.expire_at,
             key: view.key,
             value: view.value,
@@ -127,12 +127,13 @@ impl<L: Lower> SlabSpace<L> {
         let slot = self.slabs.slot(offset);
         slot.record().write(&record);
         slab.live.fetch_add(1, Relaxed);
-        if record.expire_at != 0 {
-            slab.min_expire.fetch_min(record.expire_at, Release);
-        }
         let count = Count::sixteenths((hot >> Address::BITS) as u32);
         // Live before the index knows it: whoever finds it there may write over it at once.
         slot.publish(Some(from), 0, self.policy.entering(count, self.temperature.now()));
+        // After it can be found: whoever takes what is here walks the slab then.
+        if record.expire_at != 0 {
+            slab.min_expire.fetch_min(record.expire_at, Release);
+        }
         if self.lift(index, &key, from, self.locations.dram(offset)) {
             self.details.warmed.fetch_add(1, Relaxed);
             self.policy.note_filled(offset);

@@ -14,7 +14,7 @@ use terrace_index::Address;
 
 use crate::admit::Against;
 use crate::chosen::ToTell;
-use crate::debts::Owed;
+use crate::debts::{NO_PAGE, Owed};
 use crate::location::{Location, Locations};
 use crate::pmem::StoredSlot;
 use crate::policy::Count;
@@ -213,7 +213,11 @@ impl<L: Lower> SlabSpace<L> {
         let (debt, page) = self.debt_of(under);
         if debt.is_owed() {
             self.debts.unsettled.fetch_add(1, Relaxed);
-            local.owing.push((page, offset));
+            local.owing.push(Owed {
+                page,
+                offset,
+                version: if page == NO_PAGE { 0 } else { record.version },
+            });
         }
         let count = self.count_of_put(under, record.kind);
         let access = self.policy.entering(count, self.temperature.now());

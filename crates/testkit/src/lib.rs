@@ -15,6 +15,7 @@ pub mod clocks;
 pub mod concurrent;
 pub mod conformance;
 pub mod edits;
+pub mod expiry;
 pub mod history;
 pub mod linearize;
 pub mod load;

@@ -15,6 +15,8 @@ use crate::space::{Class, Room, Space, Under};
 
 /// How often in a row a space without any work to do says that it is full before recovery believes it.
 const REFUSALS: u32 = 8;
+/// After so long what could not be read is read again.
+const RETRY_US: u64 = 1_000_000;
 
 impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
     /// Appends a record that the log brought back, with its version, to the space and the index. Not logged again: its old
@@ -67,15 +69,22 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
         }
         let purged = self.run_internal(&mut batch);
         self.tell_removed(Removal::Expired, &keys, &batch);
-        let refused = |reply: &Reply| matches!(reply, Reply::Error(OpError::Full));
+        let is_unread = |reply: &Reply| matches!(reply, Reply::Error(OpError::Io));
+        if batch.replies.iter().any(is_unread) {
+            self.unpurged_until_us = self.shared().now_us() + RETRY_US;
+        }
+        let refused = |reply: &Reply| matches!(reply, Reply::Error(OpError::Full)) || is_unread(reply);
         let again = keys.into_iter().zip(&batch.replies).filter(|(_, reply)| refused(reply));
         self.unpurged.extend(again.map(|(key, _)| key));
         self.counters().expired.fetch_add(purged, Relaxed);
         if purged == 0 { Progress::Idle } else { Progress::Worked }
     }
 
-    /// Expired keys for whose tombstones there was no room, to be tried again.
+    /// Expired keys for whose tombstones there was no room, to be tried again, and those that could not be read, after a pause.
     pub(crate) fn take_unpurged(&mut self) -> Vec<(u8, Vec<u8>)> {
+        if self.unpurged.is_empty() || self.shared().now_us() < self.unpurged_until_us {
+            return Vec::new();
+        }
         std::mem::take(&mut self.unpurged)
     }
 
@@ -99,6 +108,24 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
             if matches!(reply, Reply::Deleted { .. }) {
                 told(why, databases.number(*db), key);
             }
+        }
+    }
+
+    /// Tells who wants to hear of it which expired keys a write has replaced.
+    #[inline]
+    pub(super) fn tell_lapsed(&mut self) {
+        if !self.lapsed.is_empty() {
+            self.tell_lapsed_now();
+        }
+    }
+
+    #[cold]
+    fn tell_lapsed_now(&mut self) {
+        let lapsed = std::mem::take(&mut self.lapsed);
+        let Some(told) = self.machine.shared.removal.lock().clone() else { return };
+        let databases = self.machine.shared.swapped.lock().databases;
+        for (db, key) in &lapsed {
+            told(Removal::Expired, databases.number(*db), key);
         }
     }
 

@@ -6,6 +6,7 @@
 //!   update.rs   every write of one key: room, critical section, log entry
 //!   atomic/     several keys as one step
 //!   scan.rs     iteration          range.rs  records in the order of their keys
+//!   sample.rs   how long records have left
 //!   flush.rs    whole databases: forgotten, or exchanged
 //!   commit.rs   the log group at the end of a batch, its dependencies, the ticket
 //!   waiting.rs  pending operations
@@ -22,6 +23,7 @@ mod flush;
 mod get;
 mod internal;
 mod range;
+mod sample;
 mod scan;
 mod update;
 mod waiting;
@@ -57,6 +59,10 @@ pub(crate) struct Core<I: Index, S: Space, D: LogDevice> {
     last: Version,
     logged: u64,
     now_us: u64,
+    /// Where a look at the index goes on.
+    sampled: u64,
+    /// Expired keys that a write has replaced, to be told of.
+    lapsed: Vec<(u8, Vec<u8>)>,
     /// For each session, the newest version this one saw in the current batch, and which sessions those are.
     seen: Box<[u64]>,
     touched: Vec<u16>,
@@ -76,6 +82,7 @@ pub(crate) struct Core<I: Index, S: Space, D: LogDevice> {
     room_words: usize,
     /// See [`Core::take_unpurged`].
     unpurged: Vec<(u8, Vec<u8>)>,
+    unpurged_until_us: u64,
     /// Pending operations by hash, in order.
     busy: HashMap<u64, waiting::Queue>,
     /// Of the window's keys, and of the next one's.
@@ -125,6 +132,8 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
             last,
             logged: last.0,
             now_us: shared.now_us(),
+            sampled: 0,
+            lapsed: Vec::new(),
             seen: vec![0; sessions].into(),
             touched: Vec::new(),
             recorded: vec![0; sessions].into(),
@@ -137,6 +146,7 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
             next_order: 0,
             room_words: 0,
             unpurged: Vec::new(),
+            unpurged_until_us: 0,
             busy: HashMap::new(),
             hashes: Vec::new(),
             ahead: Ahead::default(),

@@ -12,7 +12,7 @@ use crate::batch;
 use crate::decide::{Answer, Decision, NewValue, Old, decide, needs_value};
 use crate::op::{Condition, Expiry, Op, OpKind, Span};
 use crate::pending::{Known, Wanted};
-use crate::record::{Head, INLINE_VALUE_BYTES, KEY_BYTES_MAX, Kind, NewRecord, words_for};
+use crate::record::{ALONE, Head, INLINE_VALUE_BYTES, KEY_BYTES_MAX, Kind, NewRecord, words_for};
 use crate::reply::{Meta, OpError, Reply};
 use crate::space::{Class, Fetch, Room, Space, Under, Want};
 
@@ -104,6 +104,7 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
             self.room_words = words;
             let (pass, used_ahead, meta, old_span) =
                 self.pass(op, key, argument, inline, known, &ahead, output);
+            self.tell_lapsed();
             match pass {
                 Pass::Done(answer) => {
                     self.drop_ahead(ahead.is_some() && !used_ahead);
@@ -177,7 +178,7 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
         let found = Cell::new((Head::default(), false));
         self.old.clear();
         let old_bytes = RefCell::new(std::mem::take(&mut self.old));
-        let Self { machine, local, writer, last, seen, touched, scratch, description, .. } = self;
+        let Self { machine, local, writer, last, lapsed, seen, touched, scratch, description, .. } = self;
         let (space, shared) = (&machine.space, &machine.shared);
         let counters = &shared.counters[slot];
         let mut used_ahead = false;
@@ -200,7 +201,9 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
                 Fetch::NeedsRead => Verdict::NeedsRead,
             }
         };
-        let is_blind = S::BLIND && !machine.index.needs_key() && is_blind(&op.kind, now_ms);
+        let tells = shared.tells_expired.load(Relaxed);
+        // What is not read may have expired.
+        let is_blind = S::BLIND && !machine.index.needs_key() && !tells && is_blind(&op.kind, now_ms);
         let pass = machine.index.update(key, &verify, |looked| {
             // A record that is put beside one that nobody has read.
             let mut beside = None;
@@ -297,7 +300,9 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
                         return (Change::Keep, Pass::Done(answer));
                     }
                     Decision::Delete { answer } => {
-                        if !S::TOMBSTONES {
+                        // Once its time has passed nothing of a key that is alone comes back: it needs no tombstone.
+                        let lapsed = matches!(op.kind, OpKind::Purge) && head.life().alone;
+                        if !S::TOMBSTONES || lapsed {
                             if shows_old {
                                 old_span = Some(batch::push(output, value));
                             }
@@ -308,7 +313,8 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
                             if is_extent {
                                 space.release_extent(&old_bytes);
                             }
-                            if matches!(answer, Answer::Edited { .. }) {
+                            // Stored and expired in one, if it was a set.
+                            if matches!(answer, Answer::Edited { .. } | Answer::Stored { .. }) {
                                 meta = Meta::default();
                             }
                             counters.keys[usize::from(key.db)].fetch_sub(1, Relaxed);
@@ -334,12 +340,20 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
             let unread = if beside.is_some() { space.version_bound() } else { 0 };
             let floor = shared.version_floor.load(Relaxed).max(head.version).max(unread);
             let version = last.next(crate::version::Version(floor), now_us, slot);
+            let is_new = place.is_none() && beside.is_none();
+            let is_live = place.is_some() && counted && !damaged;
+            let alone =
+                if kind != Kind::Tombstone && (is_new || is_live && head.life().leaves_alone(expire_at)) {
+                    ALONE
+                } else {
+                    0
+                };
             let record = NewRecord {
                 version: version.0,
                 kind,
                 db: key.db,
                 flags,
-                state,
+                state: state | alone,
                 expire_at,
                 key: key.bytes,
                 value: new_value,
@@ -367,10 +381,20 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
             note_seen(seen, touched, version.0);
             shared.commit.issue(slot, version.0);
             space.issued(local);
+            if counted && expired && !matches!(op.kind, OpKind::Purge) {
+                counters.expired.fetch_add(1, Relaxed);
+                if tells {
+                    lapsed.push((key.db, key.bytes.to_vec()));
+                }
+            }
             if ahead.is_some() && kind == Kind::Extent {
                 used_ahead = true;
             }
             meta = Meta { version: version.0, expire_at, flags, state, ..meta };
+            if kind == Kind::Tombstone && matches!(answer, Answer::Stored { .. }) {
+                // Stored and expired in one.
+                meta.version = 0;
+            }
             if matches!(answer, Answer::Edited { .. }) {
                 meta = match decision {
                     Decision::Put { value: NewValue::Old, .. } => meta,

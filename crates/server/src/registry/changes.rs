@@ -23,13 +23,17 @@ pub(super) fn events(kind: &OpKind, reply: Reply, command: &str, now_ms: u64, mu
     const EXPIRE: Event = (class::GENERIC, "expire");
     const DELETE: Event = (class::GENERIC, "del");
     match (kind, reply) {
-        (OpKind::Set { condition, expiry, .. }, Reply::Stored { .. }) => {
+        (OpKind::Set { condition, expiry, .. }, Reply::Stored { version, .. }) => {
             if *condition == Condition::Absent {
                 say((class::NEW, "new"));
             }
             say(written(command).unwrap_or((class::STRING, "set")));
             if matches!(expiry, Expiry::At(_)) {
                 say(EXPIRE);
+                // Stored and expired in one: no record is left of which background work would tell.
+                if version == 0 {
+                    say((class::EXPIRED, "expired"));
+                }
             }
         }
         (OpKind::Delete { .. }, Reply::Deleted { .. }) => say(deleted(command)),

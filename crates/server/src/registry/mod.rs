@@ -62,9 +62,14 @@ pub(crate) mod want {
     pub(crate) const NOTES: u32 = 16;
 }
 
+/// Told whether somebody wants to hear of each key that expires.
+type TellHearing = Box<dyn Fn(bool) + Send + Sync>;
+
 /// The connections of one server.
 pub(crate) struct Registry {
     wants: AtomicU32,
+    /// Who is to know whether somebody wants to hear of each key that expires.
+    hearing: Mutex<Option<TellHearing>>,
     /// By id, so in the order in which they came.
     entries: Mutex<BTreeMap<u64, Arc<Entry>>>,
     /// Those of all workers.
@@ -91,6 +96,7 @@ impl Registry {
     pub fn new(push_bytes: Arc<Bound>) -> Self {
         Self {
             wants: AtomicU32::new(0),
+            hearing: Mutex::default(),
             entries: Mutex::default(),
             inboxes: Mutex::default(),
             push_bytes,
@@ -130,6 +136,22 @@ impl Registry {
             self.wants.fetch_or(bits, Relaxed);
         } else {
             self.wants.fetch_and(!bits, Relaxed);
+        }
+        self.hear_expired();
+    }
+
+    /// Has `tell` called with whether somebody wants to hear of each key that expires, whenever that may have changed.
+    pub fn on_hearing(&self, tell: TellHearing) {
+        *self.hearing.lock() = Some(tell);
+        self.hear_expired();
+    }
+
+    fn hear_expired(&self) {
+        // Under the lock, so that what is told last is true.
+        if let Some(tell) = &*self.hearing.lock() {
+            let wants = self.wants();
+            let events = wants & want::EVENTS != 0 && self.notified() & notify::class::EXPIRED != 0;
+            tell(events || wants & want::WRITES != 0);
         }
     }
 

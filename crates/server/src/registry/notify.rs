@@ -80,6 +80,7 @@ impl Registry {
     /// `CONFIG SET notify-keyspace-events`.
     pub fn notify(&self, classes: u32) {
         self.notified.store(classes, Relaxed);
+        // Tells who reads keys that expire for it, too.
         self.want(want::EVENTS, classes & (class::KEYSPACE | class::KEYEVENT) != 0);
     }
 

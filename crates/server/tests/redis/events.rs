@@ -64,6 +64,8 @@ const CHANGES: &[(&str, &str)] = &[
     ("APPEND ap x", "append:ap"),
     ("DEL ap nope", "del:ap"),
     ("UNLINK n1", "del:n1"),
+    ("SET past v EXAT 1", "set:past expire:past expired:past"),
+    ("SET m1 v EXAT 1", "set:m1 expire:m1 expired:m1"),
     ("FLUSHDB", ""),
     ("SELECT 1", ""),
     ("SET other 1", "set:other"),
@@ -185,5 +187,15 @@ fn expired_keys_are_told(address: SocketAddr) {
     assert_eq!(client.ask(&["GET", "short"]), bulk("1"));
     assert_eq!(heard(&mut ear), "expired:short");
     assert_eq!(client.answer(), Value::Push(vec![bulk("invalidate"), Value::Array(vec![bulk("short")])]));
+    assert_eq!(client.ask(&["CONFIG", "SET", "notify-keyspace-events", "E$x"]), ok());
+    // Whoever is first, the search for what has expired or the next write, each key is told of once, and before that write.
+    for command in [&["SET", "again", "2"][..], &["MSET", "again", "3"], &["APPEND", "again", "4"]] {
+        assert_eq!(client.ask(&["SET", "again", "1", "PX", "20"]), ok());
+        assert_eq!(heard(&mut ear), "set:again");
+        std::thread::sleep(std::time::Duration::from_millis(25));
+        client.ask(command);
+        assert_eq!(heard(&mut ear), "expired:again");
+        assert_eq!(heard(&mut ear), format!("{}:again", command[0].to_lowercase().trim_start_matches('m')));
+    }
     assert_eq!(client.ask(&["CONFIG", "SET", "notify-keyspace-events", ""]), ok());
 }

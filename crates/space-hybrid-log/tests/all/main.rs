@@ -1,6 +1,7 @@
 //! Tests of whole stores over the hybrid log. One program, since each would compile the engine anew.
 
 mod conformance;
+mod expiry;
 mod left_over;
 mod openings;
 mod strays;

@@ -77,7 +77,7 @@ impl<L: Lower> SlabSpace<L> {
     /// Whether another record of any length finds room in what is filled together.
     fn has_room(&self, filling: &Filling) -> bool {
         let longest = self.options.record_bytes_max() / 8;
-        filling.slots.len() < FILLS_MAX && filling.stage.has_room(longest, self.blocks.block_bytes)
+        filling.slots.len() < FILLS_MAX && filling.stage.has_room(longest, true, self.blocks.block_bytes)
     }
 
     /// A record leaves DRAM for a slot, or gets its home there, if a slot is to be had and `down` says so.
@@ -241,8 +241,8 @@ impl<L: Lower> SlabSpace<L> {
                 self.fill_middle(filling, index);
             }
             let check = context.hasher().check(*db, view.key);
-            let expires = view.head.expire_at != 0;
-            let entry = FooterEntry { hash: *hash, check, version, offset: 0, kind, db: *db, expires };
+            let life = view.head.life();
+            let entry = FooterEntry { hash: *hash, check, version, offset: 0, kind, db: *db, life };
             filling.stage.push(What::Page { words: *words, seq: *seq }, *from, entry, &record);
             filling.slots.push(at);
         }

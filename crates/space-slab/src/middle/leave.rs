@@ -265,8 +265,8 @@ impl<L: Lower> SlabSpace<L> {
         let Some(bytes) = middle.slabs.record(at) else { return Left::Not };
         let Some(view) = RecordView::decode(&bytes) else { return Left::Not };
         let (version, kind, db) = (view.head.version, view.head.meta.kind(), view.head.meta.db());
-        let (hash, check, expires) = (head.hash, head.check, view.head.expire_at != 0);
-        let entry = FooterEntry { hash, version, check, offset: 0, kind, db, expires };
+        let (hash, check, life) = (head.hash, head.check, view.head.life());
+        let entry = FooterEntry { hash, version, check, offset: 0, kind, db, life };
         let record = view.to_new();
         let from = self.locations.pmem(at);
         let key = Key { hash: head.hash, db, bytes: view.key };
@@ -285,7 +285,7 @@ impl<L: Lower> SlabSpace<L> {
         if !index.update(&key, verify, |found| (Change::Keep, matches!(found, Lookup::Found(_)))) {
             return Left::Yes;
         }
-        if !stage.has_room(record.words(), self.blocks.block_bytes) {
+        if !stage.has_room(record.words(), record.expire_at != 0, self.blocks.block_bytes) {
             return Left::PageFull;
         }
         stage.push(What::Slot, from, entry, &record);

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering::*;
 
 use terrace_blocks::{FooterEntry, Lower};
-use terrace_engine::record::{Head, Kind, RecordView};
+use terrace_engine::record::{Head, Kind, Lifetime, RecordView};
 use terrace_engine::space::{Context, Found};
 use terrace_engine::{DATABASES, StoreError, TierStats};
 
@@ -128,8 +128,10 @@ fn is_due(slab: &PmemSlab, now: u64, flushed: u64) -> bool {
 
 fn entry(head: &SlotHead) -> FooterEntry {
     let SlotHead { hash, check, version, meta, .. } = *head;
-    let (kind, db, expires) = (meta.kind(), meta.db(), meta.has_expiry());
-    FooterEntry { hash, version, check, offset: 0, kind, db, expires }
+    let expire_at = if meta.has_expiry() { Lifetime::UNKNOWN } else { 0 };
+    let life = Lifetime { expire_at, alone: meta.is_alone() };
+    let (kind, db) = (meta.kind(), meta.db());
+    FooterEntry { hash, version, check, offset: 0, kind, db, life }
 }
 
 impl<L: Lower> SlabSpace<L> {
@@ -139,11 +141,17 @@ impl<L: Lower> SlabSpace<L> {
         let mut all = Vec::new();
         let damaged = middle.slabs.scan(&mut |at, head| all.push((at, *head)))?;
         for (at, head) in all.into_iter().chain(damaged) {
-            let FooterEntry { hash, version, check, kind, db, expires, .. } = entry(&head);
+            let FooterEntry { hash, version, check, kind, db, mut life, .. } = entry(&head);
+            if life.expires()
+                && let Some(bytes) = middle.slabs.record(at)
+                && let Some(view) = RecordView::decode(&bytes)
+            {
+                life = view.head.life();
+            }
             let (address, words) = (self.locations.pmem(at), head.meta.slot_words() as u32);
             let count = Count::whole(u32::from(head.temperature));
             self.temperature.was_below(hash, count, &self.policy);
-            found(Found { hash, check, version, address, words, kind, db, expires });
+            found(Found { hash, check, version, address, words, kind, db, life });
         }
         Ok(())
     }

@@ -245,6 +245,8 @@ pub(crate) fn slots_in(slab_bytes: usize, granules: u16) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use terrace_engine::record::Lifetime;
+
     use super::*;
 
     const PLACE: SlotPlace = SlotPlace { seq: 0x22, slab: 3, offset: 256 };
@@ -252,7 +254,7 @@ mod tests {
     fn record() -> (FooterEntry, NewRecord<'static>) {
         let (kind, db) = (Kind::Value, 2);
         let entry =
-            FooterEntry { hash: 0x1111, version: 5, check: 0x33, offset: 0, kind, db, expires: false };
+            FooterEntry { hash: 0x1111, version: 5, check: 0x33, offset: 0, kind, db, life: Lifetime::NEVER };
         (
             entry,
             NewRecord {

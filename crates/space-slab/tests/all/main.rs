@@ -3,6 +3,7 @@
 mod beside;
 mod blind;
 mod conformance;
+mod expiry;
 mod growth;
 mod keys;
 mod large;

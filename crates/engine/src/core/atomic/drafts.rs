@@ -266,6 +266,8 @@ impl<'a> Drafts<'a> {
             (draft.present, draft.damaged, draft.changed) = (false, false, true);
             if matches!(answer, Answer::Edited { .. }) {
                 meta = Meta::default();
+            } else if matches!(answer, Answer::Stored { .. }) {
+                meta.version = 0;
             }
         }
         if matches!(step.kind, OpKind::Get { .. }) {

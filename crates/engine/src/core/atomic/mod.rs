@@ -73,7 +73,9 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
             if let Err(error) = self.make_group_room(&plan, &sizes) {
                 break Step::Done(Reply::Error(error));
             }
-            match self.group_pass(&group, known, &mut ahead, &sizes, output) {
+            let passed = self.group_pass(&group, known, &mut ahead, &sizes, output);
+            self.tell_lapsed();
+            match passed {
                 Ok(answers) => {
                     replies[start..end].copy_from_slice(&answers);
                     break Step::Answered;
@@ -151,7 +153,7 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
         let plan = group.plan;
         let slot = self.slot;
         let now_us = self.shared().version_us(self.now_us);
-        let Self { machine, local, writer, last, seen, touched, scratch, hits, misses, .. } = self;
+        let Self { machine, local, writer, last, lapsed, seen, touched, scratch, hits, misses, .. } = self;
         let (space, shared) = (&machine.space, &machine.shared);
         let found = RefCell::new(vec![Found::default(); plan.keys.len()]);
         let (found_bytes, too_long) = (Cell::new(0), Cell::new(false));
@@ -211,7 +213,9 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
             }
             let mut drafts = Drafts::new(&found, shared, group.now_ms);
             let answers = drafts.decide(group, known, scratch, output)?;
-            let mut tools = Tools { space, shared, slot, now_us, local, writer, last, seen, touched };
+            let now_ms = group.now_ms;
+            let mut tools =
+                Tools { space, shared, slot, now_us, now_ms, local, writer, last, lapsed, seen, touched };
             tools.write(plan, &mut drafts, ahead, sizes, changes)?;
             let (mut answered, reads) = (answers, drafts.reads());
             drafts.patch(plan, &mut answered);

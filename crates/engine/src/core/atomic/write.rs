@@ -9,7 +9,7 @@ use super::super::{log_record, note_seen};
 use super::drafts::{Bytes, Draft, Drafts};
 use super::plan::Plan;
 use super::{Ahead, Stop};
-use crate::record::{INLINE_VALUE_BYTES, Kind, NewRecord, words_for};
+use crate::record::{ALONE, INLINE_VALUE_BYTES, Kind, NewRecord, words_for};
 use crate::shared::Shared;
 use crate::space::{Space, Under};
 use crate::version::Version;
@@ -19,10 +19,13 @@ pub(super) struct Tools<'s, S: Space, D: LogDevice> {
     pub space: &'s S,
     pub shared: &'s Shared,
     pub slot: usize,
+    /// The clock part of versions, and the store's time.
     pub now_us: u64,
+    pub now_ms: u64,
     pub local: &'s mut S::Local,
     pub writer: &'s mut Option<Writer<D>>,
     pub last: &'s mut Version,
+    pub lapsed: &'s mut Vec<(u8, Vec<u8>)>,
     pub seen: &'s mut [u64],
     pub touched: &'s mut Vec<u16>,
 }
@@ -170,12 +173,15 @@ impl<S: Space, D: LogDevice> Tools<'_, S, D> {
             true => (0, 0, 0),
             false => (draft.head.flags, draft.head.meta.state(), draft.head.expire_at),
         };
+        let is_live = draft.counted && !found.damaged;
+        let is_alone = place.is_none() || is_live && found.head.life().leaves_alone(expire_at);
+        let alone = if is_alone && !deleted { ALONE } else { 0 };
         let record = NewRecord {
             version: version.0,
             kind,
             db: key.db,
             flags,
-            state,
+            state: state | alone,
             expire_at,
             key: key.bytes,
             value: bytes,
@@ -193,6 +199,12 @@ impl<S: Space, D: LogDevice> Tools<'_, S, D> {
         // Before anything is released: what is freed waits for the versions issued so far.
         self.shared.commit.issue(self.slot, version.0);
         let counters = &self.shared.counters[self.slot];
+        if draft.counted && !draft.found.damaged && found.head.life().is_over(self.now_ms) {
+            counters.expired.fetch_add(1, Relaxed);
+            if self.shared.tells_expired.load(Relaxed) {
+                self.lapsed.push((key.db, key.bytes.to_vec()));
+            }
+        }
         let keys = &counters.keys[usize::from(key.db)];
         match (draft.counted, !deleted) {
             (true, false) => keys.fetch_sub(1, Relaxed),

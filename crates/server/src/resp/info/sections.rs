@@ -289,13 +289,14 @@ fn plain(text: &str) -> String {
     text.replace(", ", "; ").replace(',', ";").replace('=', " is ").replace(char::is_control, " ")
 }
 
-/// Their mean time to live would have to be read: it is told as 0, as Redis tells it where it does not know it.
+/// The mean time to live is an estimate, as Redis's is.
 pub(super) fn keyspace(out: &mut String, about: &About<'_>) -> fmt::Result {
     for db in 0..DATABASES as u8 {
         let keys = about.ctx.shared.store.len(db);
         if keys > 0 {
             let expiring = about.ctx.shared.store.expiring(db);
-            write!(out, "db{db}:keys={keys},expires={expiring},avg_ttl=0\r\n")?;
+            let ttl = about.ctx.shared.store.mean_ttl_ms(db);
+            write!(out, "db{db}:keys={keys},expires={expiring},avg_ttl={ttl}\r\n")?;
         }
     }
     Ok(())
