@@ -67,6 +67,22 @@ pub struct Gathering {
     gained: i64,
 }
 
+/// Bytes that moving what lives elsewhere would gain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Gains {
+    /// Of blocks of records.
+    pub pages: u64,
+    /// Of blocks of large values.
+    pub extents: u64,
+}
+
+impl Gains {
+    /// Of both.
+    pub fn sum(self) -> u64 {
+        self.pages + self.extents
+    }
+}
+
 impl Gathering {
     /// Whether nothing is staged.
     pub fn is_empty(&self) -> bool {
@@ -105,9 +121,17 @@ impl<L: Lower> Blocks<L> {
         block.saturating_sub((live * block).div_ceil(filled))
     }
 
-    /// What gathering is sure to gain from blocks of which each gains so much: the last one that it fills may hold little.
-    pub fn gathering_gain(&self, each: impl Iterator<Item = u64>) -> u64 {
-        each.sum::<u64>().saturating_sub(self.block_bytes as u64)
+    /// What there is to gain in blocks of which each gains so much. What is gathered last may fill little of its block.
+    pub fn gains(&self, each: impl Iterator<Item = (u32, u64)>) -> Gains {
+        let mut gains = Gains { pages: 0, extents: 0 };
+        for (number, gain) in each {
+            match self.slots[number as usize].state() {
+                State::Extents => gains.extents += gain,
+                _ => gains.pages += gain,
+            }
+        }
+        gains.extents = gains.extents.saturating_sub(self.block_bytes as u64);
+        gains
     }
 
     /// The block of large values that is being filled.
@@ -192,8 +216,7 @@ impl<L: Lower> Blocks<L> {
         }
         let to = {
             let mut free = self.free.slots.lock();
-            // The others that reclaim need one, too.
-            if free.len() < RECLAIM_SLOTS { None } else { free.pop() }
+            if free.len() <= RECLAIM_SLOTS { None } else { free.pop() }
         };
         let Some(to) = to else { return Ok(false) };
         let target = &self.slots[to as usize];

@@ -97,7 +97,7 @@ pub use fetch::{fetch_words, prefetch};
 pub use frames::Frames;
 pub use free::Free;
 pub use freeing::Freeing;
-pub use gather::Gathering;
+pub use gather::{Gains, Gathering};
 pub use image::{Block, Image};
 pub use layout::{
     BLOCK_HEADER_BYTES, BlockKind, BlockTrailer, DEADLINE_BYTES, ENTRY_BYTES, FooterEntry, Header, Stored,

@@ -8,6 +8,7 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail by panicking")]
 
 #[path = "../src/words.rs"]
+#[expect(dead_code, reason = "what is not under test here")]
 mod words;
 
 /// What `words.rs` finds under `crate::sync`.

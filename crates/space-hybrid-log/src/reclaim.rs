@@ -7,8 +7,8 @@ use std::collections::HashMap;
 use std::sync::atomic::Ordering::*;
 
 use terrace_blocks::{
-    BLOCK_HEADER_BYTES, Block, FooterEntry, Freeing, Gathering, Listed, Lower, Place, RECLAIM_SLOTS, State,
-    Words, u32_at, u64_at,
+    BLOCK_HEADER_BYTES, Block, FooterEntry, Freeing, Gains, Gathering, Listed, Lower, Place, RECLAIM_SLOTS,
+    State, Words, u32_at, u64_at,
 };
 use terrace_engine::Progress;
 use terrace_engine::record::{Kind, NewRecord, RecordView};
@@ -137,7 +137,7 @@ impl<L: Lower> HybridLog<L> {
         // Garbage in pages that are still in DRAM can be reclaimed once they are blocks.
         let unsealed: Vec<u32> = self.pool.lock().unsealed.iter().copied().collect();
         let in_dram: u64 = unsealed.iter().map(|&slot| self.to_gain(slot)).sum();
-        let on_medium = self.gain_of(reclaiming);
+        let on_medium = self.gains(reclaiming).sum();
         if !unsealed.is_empty() && self.worth_it(reclaiming, in_dram + on_medium) {
             reclaiming.page = None;
             self.flush_target.store(self.blocks.last_seq.load(SeqCst), SeqCst);
@@ -184,15 +184,9 @@ impl<L: Lower> HybridLog<L> {
         })
     }
 
-    /// Bytes to gain of all blocks that are on the medium.
-    fn gain_of(&self, reclaiming: &Reclaiming<L>) -> u64 {
-        let mut pages = 0;
-        let extents = self.movable(reclaiming).filter_map(|number| {
-            let (gain, state) = (self.to_gain(number), self.blocks.slots[number as usize].state());
-            pages += if state == State::Extents { 0 } else { gain };
-            (state == State::Extents).then_some(gain)
-        });
-        self.blocks.gathering_gain(extents) + pages
+    /// What there is to gain in blocks that are on the medium.
+    fn gains(&self, reclaiming: &Reclaiming<L>) -> Gains {
+        self.blocks.gains(self.movable(reclaiming).map(|number| (number, self.to_gain(number))))
     }
 
     /// Picks blocks that can go: empty ones are put on their way at once, the emptiest other becomes the victim.
@@ -207,7 +201,8 @@ impl<L: Lower> HybridLog<L> {
         // The page being filled has room for others: without it, a page that holds the records of one victim would be given
         // up, and be the next victim.
         let filling = reclaiming.page.as_ref().map_or(0, |page| self.to_gain(page.slot));
-        let gain = self.gain_of(reclaiming) + filling;
+        let gains = self.gains(reclaiming);
+        let gain = gains.sum() + filling;
         if reclaiming.futile > self.blocks.slots.len() {
             (reclaiming.futile, reclaiming.elusive_bytes) = (0, gain);
         }
@@ -216,7 +211,13 @@ impl<L: Lower> HybridLog<L> {
             return false;
         }
         loop {
-            let left = self.movable(reclaiming).filter(|&slot| !reclaiming.gathering.has(slot));
+            // A page that moves alone gains nothing, whatever there is to gain of large values, and the other way round.
+            let pages = gains.pages + filling >= GAIN_BLOCKS * self.blocks.block_bytes as u64;
+            let is_of_use = |slot: &u32| match self.blocks.slots[*slot as usize].state() {
+                State::Extents => gains.extents > 0 && !reclaiming.gathering.has(*slot),
+                _ => pages,
+            };
+            let left = self.movable(reclaiming).filter(is_of_use);
             let Some(slot) = left.max_by_key(|&slot| self.to_gain(slot)) else { return false };
             if self.blocks.slots[slot as usize].state() == State::Extents {
                 if self.to_gain(slot) == 0 {

@@ -146,7 +146,7 @@ impl<L: Lower> SlabSpace<L> {
                 _ => {}
             }
         }
-        let gain = self.gain_of(sparse.into_iter());
+        let gain = self.gains_of(sparse.into_iter()).sum();
         // Part of what is dirty may go to a page that holds little else, and moving leaves gaps behind.
         let kept = Self::KEEP as u64 * usable + (Self::LEFT_BEHIND + 1) * self.blocks.block_bytes as u64;
         let room = counted((room + self.within_reach(gain)).saturating_sub(kept));

@@ -7,7 +7,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::Ordering::*;
 
-use terrace_blocks::{Block, FooterEntry, Freeing, Gathering, Image, Listed, Lower, Place, State};
+use terrace_blocks::{Block, FooterEntry, Freeing, Gains, Gathering, Image, Listed, Lower, Place, State};
 use terrace_engine::record::{Kind, Lifetime, NewRecord};
 use terrace_engine::space::Context;
 use terrace_engine::{Barrier, Progress};
@@ -196,15 +196,9 @@ impl<L: Lower> SlabSpace<L> {
         (self.blocks.block_bytes as u64 * USABLE_PERCENT / 100).saturating_sub(live + entries)
     }
 
-    /// Bytes to gain of blocks of either kind.
-    pub(crate) fn gain_of(&self, blocks: impl Iterator<Item = u32>) -> u64 {
-        let mut pages = 0;
-        let extents = blocks.filter_map(|number| {
-            let (gain, state) = (self.to_gain(number), self.blocks.slots[number as usize].state());
-            pages += if state == State::Extents { 0 } else { gain };
-            (state == State::Extents).then_some(gain)
-        });
-        self.blocks.gathering_gain(extents) + pages
+    /// What there is to gain in blocks of either kind.
+    pub(crate) fn gains_of(&self, blocks: impl Iterator<Item = u32>) -> Gains {
+        self.blocks.gains(blocks.map(|number| (number, self.to_gain(number))))
     }
 
     /// Puts blocks and pages that hold nothing on their way to be free.
@@ -251,7 +245,8 @@ impl<L: Lower> SlabSpace<L> {
         };
         let all = || (0..self.blocks.slots.len() as u32).filter(readable);
         // Those whose records are staged are part of it: with them alone nothing would be gained.
-        let gain = self.gain_of(all());
+        let gains = self.gains_of(all());
+        let gain = gains.sum();
         if defrag.futile > self.blocks.slots.len() {
             defrag.futile = 0;
             self.elusive_bytes.store(gain, Relaxed);
@@ -260,7 +255,13 @@ impl<L: Lower> SlabSpace<L> {
         if !self.is_worth_moving(gain) {
             return false;
         }
-        let left = all().filter(|&number| !is(&defrag.emptied, number) && !defrag.gathering.has(number));
+        // A page that moves alone gains nothing, whatever there is to gain of large values, and the other way round.
+        let pages = gains.pages > Self::LEFT_BEHIND * self.blocks.block_bytes as u64;
+        let is_of_use = |number: &u32| match self.blocks.slots[*number as usize].state() {
+            State::Extents => gains.extents > 0 && !defrag.gathering.has(*number),
+            _ => pages && !is(&defrag.emptied, *number),
+        };
+        let left = all().filter(is_of_use);
         let Some(number) = left.max_by_key(|&number| self.to_gain(number)) else { return false };
         if self.to_gain(number) == 0 {
             return false;
