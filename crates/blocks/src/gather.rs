@@ -45,14 +45,15 @@ const GRAIN: usize = 512;
 const BYTES_A_PIECE: usize = 8 << 10;
 const PIECES_MIN: usize = 4;
 
-/// Pieces that a block can gather.
-fn pieces_max(block_bytes: usize) -> usize {
-    (block_bytes / BYTES_A_PIECE).max(PIECES_MIN)
+/// Pieces that a block can gather: as many as there is room for in front of the first one.
+fn pieces_max<L: Lower>(block_bytes: usize) -> usize {
+    (first_piece_at::<L>(block_bytes) - BLOCK_HEADER_BYTES - TABLE_HEAD_BYTES) / ENTRY_BYTES
 }
 
 /// Where the first piece of a block of large values starts, gathered or not, so that what one holds fits in another.
 pub(crate) fn first_piece_at<L: Lower>(block_bytes: usize) -> usize {
-    let table = TABLE_HEAD_BYTES + pieces_max(block_bytes) * ENTRY_BYTES;
+    let pieces = (block_bytes / BYTES_A_PIECE).max(PIECES_MIN);
+    let table = TABLE_HEAD_BYTES + pieces * ENTRY_BYTES;
     (BLOCK_HEADER_BYTES + table).next_multiple_of(L::UNIT)
 }
 
@@ -174,7 +175,7 @@ impl<L: Lower> Blocks<L> {
     fn stage_piece(&self, gathering: &mut Gathering, from: u32, held: Held) -> io::Result<bool> {
         let at = gathering.used.max(self.first_piece() as usize);
         let end = at + (held.bytes as usize).next_multiple_of(L::UNIT.min(GRAIN));
-        if end > self.block_bytes || gathering.copied.len() >= pieces_max(self.block_bytes) {
+        if end > self.block_bytes || gathering.copied.len() >= pieces_max::<L>(self.block_bytes) {
             return Ok(false);
         }
         if gathering.image.is_empty() {

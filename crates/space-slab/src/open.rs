@@ -42,8 +42,9 @@ pub struct SlabOptions {
     pub partitions: usize,
 }
 
-/// Slabs that are needed at least: records of a few lengths, and one that changes class.
-pub(crate) const SLABS_MIN: usize = 5;
+/// Slabs that are needed at least: records of a few lengths, one that changes class, and another: with five a write waited for ever, as
+/// the crash sweep found.
+pub(crate) const SLABS_MIN: usize = 6;
 /// Slabs of the middle tier that are needed at least: one that changes class, and another.
 pub(crate) const PMEM_SLABS_MIN: usize = 2;
 /// So many would do for records of all lengths.

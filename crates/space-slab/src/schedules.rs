@@ -36,7 +36,7 @@ type World<const DIRECT: bool> = terrace_blocks::schedules::World<SlabSpace<Medi
 fn world<const DIRECT: bool>() -> World<DIRECT> {
     let options = SlabOptions {
         block_bytes: BLOCK,
-        dram_bytes: 5 * BLOCK as u64,
+        dram_bytes: 6 * BLOCK as u64,
         partitions: PARTITIONS,
         ..SlabOptions::of_tests()
     };
