@@ -11,7 +11,7 @@ const BATCH: Durability = Durability::Batch(Duration::from_millis(100));
 
 /// What engines do in their own way, and a long sweep must have reached.
 const OWN: &[(&str, &[&str])] = &[
-    ("hetermm", &[]),
+    ("hetermm", &["extents_moved"]),
     (
         "tac",
         &[
@@ -22,6 +22,7 @@ const OWN: &[(&str, &[&str])] = &[
             "rounds_retired",
             "slabs_drained",
             "copies_in_vain",
+            "extents_moved",
         ],
     ),
     ("tac-colliding", &["sets_blind", "sets_new", "sets_replaced"]),

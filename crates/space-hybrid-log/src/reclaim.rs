@@ -223,13 +223,10 @@ impl<L: Lower> HybridLog<L> {
                 if self.to_gain(slot) == 0 {
                     return false;
                 }
-                match self.blocks.gather(&mut reclaiming.gathering, slot) {
-                    Ok(all) => {
-                        reclaiming.futile += usize::from(all);
-                        return all;
-                    }
-                    // Nothing is lost: it may be readable later.
-                    Err(_) => {}
+                // Where it can't be read nothing is lost: it may be later.
+                if let Ok(all) = self.blocks.gather(&mut reclaiming.gathering, slot) {
+                    reclaiming.futile += usize::from(all);
+                    return all;
                 }
             } else if let Some(block) = self.load_block(slot, context) {
                 reclaiming.victim = Some(Victim { slot, block, next: 0 });

@@ -167,10 +167,13 @@ impl<L: Lower> SlabSpace<L> {
             let live = slot.live_bytes.load(SeqCst) > 0;
             let passed_by = |map: &std::collections::HashMap<u32, u64>| map.get(&number) == Some(&seq);
             match slot.state() {
-                State::Extents if live && !passed_by(&defrag.unreadable) && !defrag.gathering.has(number) => {
-                    if self.gather(defrag, number) {
-                        return true;
-                    }
+                State::Extents
+                    if live
+                        && !passed_by(&defrag.unreadable)
+                        && !defrag.gathering.has(number)
+                        && self.gather(defrag, number) =>
+                {
+                    return true;
                 }
                 State::Sealed
                     if live
