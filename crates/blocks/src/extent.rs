@@ -175,7 +175,6 @@ impl<L: Lower> Blocks<L> {
     }
 
     /// Writes the header of a block of large values; no piece in it changes.
-    #[track_caller]
     pub(crate) fn write_extent_header(&self, slot: u32) -> io::Result<()> {
         let seq = self.slots[slot as usize].seq.load(Relaxed);
         let header = Header { store_id: self.store_id, seq, slot, kind: BlockKind::Extents }.encode();

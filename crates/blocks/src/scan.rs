@@ -245,7 +245,7 @@ impl<L: Lower> Blocks<L> {
         let start = self.block_offset(number);
         let table = read_table(&self.lower, (start, self.block_bytes), (self.store_id, seq))
             .map_err(|source| StoreError::Io { what: format!("reading block {number}"), source })?;
-        self.lower.secure(start, self.first_piece() as usize);
+        // It was durable before the header was written.
         if table.is_none() {
             tracing::error!("block {number}: its table is damaged; the large values in it answer errors");
         }

@@ -128,6 +128,8 @@ pub(crate) struct SteadyClock {
 
 /// A wall clock that differs by less from what is known was read at another moment, or is slewed: it was not set.
 const SET_MS: u64 = 100;
+/// What was used last may lie so far ahead of the machine's elapsed time: versions are made of time, and can run ahead of it.
+const BEHIND_MAX_US: u64 = 1_000_000;
 /// Nobody leaves a store for longer: a clock that says so is wrong.
 const AWAY_MAX_US: u64 = 10 * 366 * 86_400 * 1_000_000;
 /// How far a mark of programs that kept no anchor may lie ahead of use.
@@ -166,8 +168,8 @@ impl SteadyClock {
             } else {
                 wall
             }
-        } else if boot != 0 && kept_boot == boot && by_elapsed >= used {
-            by_elapsed
+        } else if boot != 0 && kept_boot == boot && by_elapsed.saturating_add(BEHIND_MAX_US) >= used {
+            by_elapsed.max(used)
         } else if by_wall < used {
             tracing::warn!(
                 "the clock is {} s behind the store's time: keys live on as if no time had passed while the store was closed",

@@ -46,7 +46,8 @@ fn sizes_survive_the_superblock_in_its_text() {
     let number = |line: &str| line.rsplit(' ').next().and_then(|number| number.parse::<u64>().ok()).unwrap();
     let lines: Vec<&str> = kept.lines().collect();
     assert_eq!(lines[..2], ["block_bytes = 1048576", "log_block_bytes = 262144"]);
-    assert!(lines.len() == 3 && lines[2].starts_with("log_bytes = "), "{kept}");
+    assert!(lines.len() == 4 && lines[2].starts_with("log_bytes = "), "{kept}");
+    assert!(lines[3].starts_with("manifests_apart = "), "{kept}");
     assert_eq!(number(lines[2]), std::fs::metadata(dir.path().join("one/log")).unwrap().len());
 
     // Stands in for persistent memory.

@@ -229,7 +229,8 @@ pub(super) fn block_rots(image: &Image) -> Vec<Rot> {
     let blocks: Vec<_> = image.stretches().pop().unwrap_or_default();
     let mut rots = Vec::new();
     // The manifests come first.
-    for (i, &(device, at, len)) in blocks.iter().enumerate().skip(1) {
+    // The first three hold the copies of the manifest, and two blocks between them that they cut across.
+    for (i, &(device, at, len)) in blocks.iter().enumerate().skip(3) {
         if image.holds(device, at, len) {
             rots.push(Rot::Zero { device, at, len });
         }

@@ -27,7 +27,6 @@ const CALLS: &[(&str, &str)] = &[
     ("lower.write(", "write"),
     ("lower.resize(", "resize"),
     ("region.resize(", "resize"),
-    ("write_header_of(", "write"),
     ("store_copies(", "save_manifest"),
     (".write_nt(", "write_nt"),
     (".flush(self", "flush"),

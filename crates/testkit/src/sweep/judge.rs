@@ -124,7 +124,8 @@ impl Judge<'_> {
         }
         // Time does not run backwards, whatever the clock shows after a crash.
         let made = point.position >= self.run.created;
-        let opened = if made && point.crash == Crash::Process && rng.one_in(3) {
+        let steady = made && self.run.steady && point.crash == Crash::Process;
+        let opened = if steady && rng.one_in(3) {
             let by_us = rng.bits() as i64 >> 19;
             // Nor does it run ahead, where the machine goes on.
             let elapsed_us = self.run.clock_latest_us(point.position);

@@ -47,6 +47,8 @@ pub(super) struct Run {
     closes: Vec<usize>,
     /// After which positions the store had had the chance to note that the clock showed this.
     marks: Vec<(usize, u64)>,
+    /// Whether the store's time was what the clock showed, all the time: an opening that could not know goes on from a mark ahead.
+    pub steady: bool,
     pub coverage: Coverage,
 }
 
@@ -118,6 +120,7 @@ struct Driver<'a> {
     times: Vec<(usize, u64)>,
     closes: Vec<usize>,
     marks: Vec<(usize, u64)>,
+    steady: bool,
     coverage: Coverage,
 }
 
@@ -148,9 +151,11 @@ pub(super) fn drive(setup: &Setup<'_>, start: Start, plan: &Plan) -> Result<Run,
         times: vec![(0, clock_us)],
         closes: Vec::new(),
         marks: Vec::new(),
+        steady: true,
         coverage: Coverage::default(),
         recorder,
     };
+    driver.note_steadiness();
     let opened = driver.recorder.position();
     let created = if manner.fresh { opened } else { 0 };
     let cut = match driver.run(&plan.steps) {
@@ -158,7 +163,7 @@ pub(super) fn drive(setup: &Setup<'_>, start: Start, plan: &Plan) -> Result<Run,
         Err(Stop::Cut(position)) => Some(position),
         Err(Stop::Failed(error)) => return Err(error),
     };
-    let Driver { recorder, store, lanes, ledger, times, closes, marks, mut coverage, .. } = driver;
+    let Driver { recorder, store, lanes, ledger, times, closes, marks, steady, mut coverage, .. } = driver;
     // What happens from here on is no part of the history.
     let mut trace = recorder.finish();
     drop(lanes);
@@ -171,7 +176,17 @@ pub(super) fn drive(setup: &Setup<'_>, start: Start, plan: &Plan) -> Result<Run,
         trace.truncate(position);
         coverage.add("histories cut short by a refusal", 1);
     }
-    Ok(Run { trace, oracles: ledger.oracles(plan.seed), created, opened, times, closes, marks, coverage })
+    Ok(Run {
+        trace,
+        oracles: ledger.oracles(plan.seed),
+        created,
+        opened,
+        times,
+        closes,
+        marks,
+        steady,
+        coverage,
+    })
 }
 
 impl Driver<'_> {
@@ -248,6 +263,11 @@ impl Driver<'_> {
             Err(error) => return Err(Stop::Failed(format!("resizing: {error}"))),
         }
         Ok(())
+    }
+
+    /// The store was opened.
+    pub(super) fn note_steadiness(&mut self) {
+        self.steady &= self.store.time().now_ms <= self.clock.us() / 1000;
     }
 
     fn note_time(&mut self) {

@@ -31,6 +31,7 @@ impl Driver<'_> {
         let store = self.setup.open(&self.media, &self.clock, &self.manner, false);
         let store = store.map_err(|error| Stop::Failed(format!("opening again, clean {clean}: {error}")))?;
         self.store = Held::new(store);
+        self.note_steadiness();
         if !clean && self.setup.options.durability == Durability::None {
             self.take_stock()?;
         }
