@@ -226,11 +226,13 @@ impl Image {
 
 /// Each block of pages in turn reads as zeros, and as each of the others.
 pub(super) fn block_rots(image: &Image) -> Vec<Rot> {
-    let blocks: Vec<_> = image.stretches().pop().unwrap_or_default();
+    let mut blocks: Vec<_> = image.stretches().pop().unwrap_or_default();
+    // Two blocks lie between the copies of the manifest, which take half of one each.
+    blocks.iter_mut().take(3).skip(1).for_each(|(_, at, len)| *at -= *len / 2);
     let mut rots = Vec::new();
     // The manifests come first.
-    // The first three hold the copies of the manifest, and two blocks between them that they cut across.
-    for (i, &(device, at, len)) in blocks.iter().enumerate().skip(3) {
+    // The manifest comes first.
+    for (i, &(device, at, len)) in blocks.iter().enumerate().skip(1) {
         if image.holds(device, at, len) {
             rots.push(Rot::Zero { device, at, len });
         }
