@@ -181,12 +181,18 @@ impl Ledger {
         self.entries[id].withdrawn = true;
     }
 
-    /// The operation was refused. `false` if later ones were predicted from it, so that the ledger is worthless.
+    /// The operation was refused. `false` if later ones were predicted from it, or what it would have replaced would have expired
+    /// since, so that the ledger is worthless.
     pub fn refuse(&mut self, id: EntryId) -> bool {
+        let now_ms = self.now_ms();
         let entry = &mut self.entries[id];
         entry.withdrawn = true;
         let before = std::mem::take(&mut entry.before);
-        if before.iter().any(|(key, ..)| self.last.get(key) != Some(&id)) {
+        let has_expired = |old: &Record| old.expire_at != 0 && old.expire_at <= now_ms;
+        if before
+            .iter()
+            .any(|(key, old, _)| self.last.get(key) != Some(&id) || old.as_ref().is_some_and(has_expired))
+        {
             return false;
         }
         for (key, old, last) in before {

@@ -237,6 +237,8 @@ impl Driver<'_> {
             }
             Step::Jump => {
                 self.complete_all();
+                // What was refused must be known to have been: what it would have replaced may expire now.
+                self.answer_all()?;
                 self.note_time();
                 self.clock.advance_us(JUMP_US);
                 self.note_time();
