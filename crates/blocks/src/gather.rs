@@ -105,7 +105,7 @@ impl Gathering {
 
 impl<L: Lower> Blocks<L> {
     /// Bytes of a block of large values that gathering is sure to gain, on average over many: a piece that does not fit leaves a gap as
-    /// long as itself at most. 0 for any other block, and for one that is written to.
+    /// long as itself at most, each starts at a multiple of `GRAIN`, and a table has room for so many. 0 for any other block, and for one that is written to.
     pub fn extent_gain(&self, number: u32) -> u64 {
         let slot = &self.slots[number as usize];
         let live = slot.live_bytes.load(SeqCst).max(0) as u64;
@@ -118,8 +118,10 @@ impl<L: Lower> Blocks<L> {
         if filled == 0 {
             return 0;
         }
-        let block = self.block_bytes as u64;
-        block.saturating_sub((live * block).div_ceil(filled))
+        let (block, pieces) = (self.block_bytes as u64, slot.pieces().load(Relaxed));
+        let laid_out = live + pieces * L::UNIT.min(GRAIN) as u64;
+        let listed = pieces * block / pieces_max::<L>(self.block_bytes) as u64;
+        block.saturating_sub((laid_out * block).div_ceil(filled).max(listed))
     }
 
     /// What there is to gain in blocks of which each gains so much. What is gathered last may fill little of its block.

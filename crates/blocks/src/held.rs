@@ -91,6 +91,7 @@ impl Lists {
     }
     fn add(&mut self, number: u32, slot: &Slot, held: Held) {
         self.live.entry(number).or_default().push(held);
+        slot.pieces().fetch_add(1, Relaxed);
         slot.live_bytes.fetch_add(i64::from(held.bytes), SeqCst);
         slot.largest().fetch_max(held.bytes, Relaxed);
     }
@@ -98,6 +99,7 @@ impl Lists {
         let list = self.live.get_mut(&number)?;
         let at = list.iter().position(|held| held.name() == name)?;
         let held = list.swap_remove(at);
+        slot.pieces().fetch_sub(1, Relaxed);
         slot.live_bytes.fetch_sub(i64::from(held.bytes), SeqCst);
         Some(held)
     }
@@ -258,7 +260,9 @@ impl<L: Lower> Blocks<L> {
         let mut lists = self.lists();
         for (number, held) in all {
             let Some(slot) = self.slots.get(*number as usize) else { continue };
-            lists.live.entry(*number).or_default().push(*held);
+            let list = lists.live.entry(*number).or_default();
+            list.push(*held);
+            slot.pieces().store(list.len() as u64, Relaxed);
             slot.largest().fetch_max(held.bytes, Relaxed);
             if slot.seq.load(Relaxed) != held.seq {
                 lists.now_lies(held, *number);

@@ -51,7 +51,7 @@ pub struct Slot {
     pub min_expire: AtomicU64,
     /// Whole-database flushes up to this version were applied to the page.
     pub purged: AtomicU64,
-    /// No record of the page has an older version; 0: it is not known.
+    /// No record of the page has an older version; 0: it is not known. Of a block of large values: see [`pieces`](Self::pieces).
     pub min_version: AtomicU64,
     /// Records appended that expire. Of a block of large values: see [`largest`](Self::largest).
     pub expiring: AtomicU32,
@@ -92,6 +92,10 @@ impl Slot {
     /// Of a block of large values: no piece that ever lived in it is longer. It has no records, so it takes the place of their count.
     pub(crate) fn largest(&self) -> &AtomicU32 {
         &self.expiring
+    }
+    /// Of a block of large values: how many pieces live in it. They have no versions, so it takes the place of those.
+    pub(crate) fn pieces(&self) -> &AtomicU64 {
+        &self.min_version
     }
     /// Begins a use of the slot.
     pub fn begin(&self, state: State, seq: u64, frame: Option<u32>, used_bytes: u32) {

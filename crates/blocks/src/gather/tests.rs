@@ -288,6 +288,33 @@ fn what_lives_in_sparse_blocks_is_put_together_and_what_goes_meanwhile_is_not() 
 }
 
 #[test]
+fn gathering_gains_what_is_reckoned_however_small_the_pieces_are() {
+    for bytes in [40, 520, 1030, 2600, 7000] {
+        let device = SimBlock::from_image(vec![0; 40 * WIDE]);
+        let blocks = wide(&device);
+        blocks.save_manifest(&Manifest::default().encode()).unwrap();
+        let mut description = Vec::new();
+        for i in 0..240usize {
+            description.clear();
+            blocks.store_extent(&[&vec![i as u8; bytes]], &mut description).unwrap();
+        }
+        blocks.close_open_extents();
+        blocks.sync_extents().unwrap();
+        let sparse = Sparse { device: device.clone(), blocks, living: Vec::new() };
+        let victims = sparse.sparse();
+        let each = victims.iter().map(|&number| (number, sparse.blocks.extent_gain(number)));
+        let reckoned = sparse.blocks.gains(each).extents;
+        let mut gathering = Gathering::default();
+        for number in victims {
+            assert!(sparse.blocks.gather(&mut gathering, number).unwrap());
+        }
+        assert!(sparse.blocks.seal_gathered(&mut gathering).unwrap());
+        let gained = gathering.take_gained() * WIDE as i64;
+        assert!(gained >= reckoned as i64, "{bytes}: {gained} gained, {reckoned} reckoned");
+    }
+}
+
+#[test]
 fn a_snapshot_knows_what_was_gathered() {
     let Sparse { device, blocks, living } = Sparse::new();
     let mut gathering = Gathering::default();
