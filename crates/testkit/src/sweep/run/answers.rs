@@ -9,6 +9,9 @@ use super::{Driver, STEPS_MAX, Stop};
 impl Driver<'_> {
     /// Gives the answers that may be given.
     pub(super) fn answer_all(&mut self) -> Result<(), Stop> {
+        if let Some(issued) = self.rests_on_a_refusal() {
+            return Err(self.cut(issued));
+        }
         for number in 0..self.lanes.len() {
             set_actor(number as u32);
             let lane = &mut self.lanes[number];
@@ -58,6 +61,17 @@ impl Driver<'_> {
             }
         }
         Ok(())
+    }
+
+    /// What was refused is predicted to have been done: others on its keys can't be judged by that, whoever is answered first.
+    fn rests_on_a_refusal(&self) -> Option<usize> {
+        let flights = self.lanes.iter().flat_map(|lane| &lane.flights);
+        let known: Vec<_> = flights.filter(|flight| flight.predictions.is_some()).collect();
+        let is_refused = |flight: &Flight| (0..flight.cmds.len()).any(|i| flight.batch.is_refused(i));
+        let meets =
+            |one: &Flight| known.iter().any(|other| !std::ptr::eq(one, *other) && other.meets(&one.cmds));
+        let doubtful = known.iter().find(|flight| is_refused(flight) && meets(flight));
+        doubtful.map(|flight| flight.issued)
     }
 
     fn refused(&mut self, flight: &Flight, prediction: &Prediction, alone: bool) -> Result<(), Stop> {
