@@ -7,13 +7,14 @@ use std::io;
 use std::sync::atomic::Ordering::*;
 
 use terrace_engine::record::Head;
-use terrace_engine::space::{Fetch, Room};
+use terrace_engine::space::{Fetch, Former, Room};
 
 use crate::blocks::Blocks;
 use crate::gather::first_piece_at;
 use crate::layout::{BLOCK_HEADER_BYTES, BlockKind, Header};
 use crate::lower::Lower;
-use crate::pieces::{Piece, encode_description, pieces};
+use crate::parts::Parts;
+use crate::pieces::{Piece, encode_description, pieces, unshared};
 use crate::slots::State;
 use crate::sync::{AtomicU64, Mutex};
 
@@ -35,41 +36,53 @@ impl Extents {
 }
 
 impl<L: Lower> Blocks<L> {
-    /// Writes a value's pieces and appends what describes them; see `Space::write_extent` of the engine.
+    /// How a value would be cut into pieces, some of which the value that it replaces may lend it.
+    pub fn parts_of(&self, value: &[u8], former: Option<Former<'_>>) -> Parts {
+        Parts::of(value, former, self.block_bytes, L::UNIT)
+    }
+
+    /// Writes those of a value's pieces that are not there yet and appends what describes it; see `Space::write_extent` of the engine.
     ///
     /// # Errors
     /// Whether there will be room; `None` if the device failed.
-    pub fn store_extent(&self, parts: &[&[u8]], description: &mut Vec<u8>) -> Result<(), Option<Room>> {
-        let total: usize = parts.iter().map(|part| part.len()).sum();
-        let whole: Vec<u8>;
-        let bytes: &[u8] = match parts {
-            [one] => one,
-            _ => {
-                whole = parts.concat();
-                &whole
-            }
-        };
-        let reserved = self.reserve_pieces(total)?;
-        for (piece, at) in &reserved {
-            let offset = self.block_offset(piece.slot) + u64::from(piece.offset);
-            let mut padded = bytes[*at..*at + piece.bytes as usize].to_vec();
-            padded.resize(padded.len().next_multiple_of(L::UNIT), 0);
-            if self.lower.write(offset, &padded).is_err() {
-                self.reserved_done(&reserved);
-                for (piece, _) in &reserved {
-                    self.drop_piece(piece);
-                }
-                return Err(None);
-            }
-        }
+    pub fn store_extent(
+        &self,
+        value: &[u8],
+        parts: &Parts,
+        description: &mut Vec<u8>,
+    ) -> Result<(), Option<Room>> {
+        let reserved = self.reserve_pieces(parts.bytes(), parts.piece_bytes)?;
+        let written = self.write_pieces(&value[parts.middle.clone()], &reserved);
         self.reserved_done(&reserved);
+        if written.is_err() {
+            for (piece, _) in &reserved {
+                self.drop_piece(piece);
+            }
+            return Err(None);
+        }
         if L::DIRECT {
             self.lower.sync().map_err(|_| None)?;
         } else {
             self.extents.unsynced.fetch_add(1, SeqCst);
         }
-        encode_description(bytes, reserved.iter().map(|(piece, _)| *piece), description);
+        let middle = reserved.iter().map(|(piece, _)| *piece);
+        let all: Vec<Piece> =
+            parts.front.iter().copied().chain(middle).chain(parts.back.iter().copied()).collect();
+        encode_description(value, all.into_iter(), description);
         self.counts.extents_written.fetch_add(1, Relaxed);
+        Ok(())
+    }
+
+    /// Writes bytes to the places that were taken for them: what lies side by side at once.
+    fn write_pieces(&self, bytes: &[u8], reserved: &[(Piece, usize)]) -> io::Result<()> {
+        let is_next = |(one, _): &(Piece, usize), (other, _): &(Piece, usize)| one.is_followed_by(other);
+        for run in reserved.chunk_by(is_next) {
+            let [(first, at), ..] = run else { continue };
+            let length: usize = run.iter().map(|(piece, _)| piece.bytes as usize).sum();
+            let mut padded = bytes[*at..*at + length].to_vec();
+            padded.resize(length.next_multiple_of(L::UNIT), 0);
+            self.lower.write(self.block_offset(first.slot) + u64::from(first.offset), &padded)?;
+        }
         Ok(())
     }
 
@@ -90,8 +103,8 @@ impl<L: Lower> Blocks<L> {
         first_piece_at::<L>(self.block_bytes) as u32
     }
 
-    /// Takes places for `total` bytes; each with where its bytes start.
-    fn reserve_pieces(&self, total: usize) -> Result<Vec<(Piece, usize)>, Option<Room>> {
+    /// Takes places for `total` bytes, in pieces of so many at most; each with where its bytes start.
+    fn reserve_pieces(&self, total: usize, piece_bytes: usize) -> Result<Vec<(Piece, usize)>, Option<Room>> {
         let block = self.block_bytes as u32;
         let first = self.first_piece();
         let mut open = self.extents.open.lock();
@@ -129,7 +142,7 @@ impl<L: Lower> Blocks<L> {
                     }
                 }
             };
-            let bytes = (total - done).min((block - used) as usize) as u32;
+            let bytes = (total - done).min((block - used) as usize).min(piece_bytes) as u32;
             let piece = Piece { seq: self.slots[slot as usize].seq.load(Relaxed), slot, offset: used, bytes };
             // In this order: whoever finds the piece, and nobody who writes, finds it written.
             self.slots[slot as usize].count.fetch_add(1, SeqCst);
@@ -203,7 +216,12 @@ impl<L: Lower> Blocks<L> {
 
     /// Nothing refers to a large value any more.
     pub fn forget_extent(&self, description: &[u8]) {
-        for piece in pieces(description).map(|(_, _, list)| list).unwrap_or_default() {
+        self.forget_unshared(description, &[]);
+    }
+
+    /// The same of one that shares pieces with another (its description; empty: with none): they stay.
+    pub fn forget_unshared(&self, description: &[u8], other: &[u8]) {
+        for piece in unshared(description, other) {
             self.drop_piece(&piece);
         }
     }

@@ -23,7 +23,7 @@
 //! A record's checksum covers the block's seq, the slot, the offset and the record with a zero checksum field: an old or
 //! misplaced record never passes.
 
-use terrace_engine::record::{Kind, Lifetime, RecordView};
+use terrace_engine::record::{HEAD_BYTES, INLINE_VALUE_BYTES, Kind, Lifetime, RecordView};
 
 /// Bytes before the first record.
 pub const BLOCK_HEADER_BYTES: usize = 64;
@@ -286,6 +286,12 @@ impl FooterEntry {
             },
         }
     }
+}
+
+/// The longest value that lies in its record, with blocks of this size.
+pub fn inline_bytes(block_bytes: usize) -> usize {
+    let page = block_bytes - BLOCK_HEADER_BYTES - TRAILER_BYTES - footer_bytes(1, 1) - HEAD_BYTES - 8;
+    (page / 4).min(INLINE_VALUE_BYTES) / 8 * 8
 }
 
 /// Bytes of the footer of so many records, of which so many expire.

@@ -66,6 +66,7 @@ mod layout;
 mod listed;
 mod lower;
 mod manifest_copies;
+mod parts;
 mod pieces;
 mod place;
 mod purge;
@@ -101,12 +102,13 @@ pub use gather::{Gains, Gathering};
 pub use image::{Block, Image};
 pub use layout::{
     BLOCK_HEADER_BYTES, BlockKind, BlockTrailer, DEADLINE_BYTES, ENTRY_BYTES, FooterEntry, Header, Stored,
-    TRAILER_BYTES, checked, entries, footer_bytes, record_crc, u32_at, u64_at,
+    TRAILER_BYTES, checked, entries, footer_bytes, inline_bytes, record_crc, u32_at, u64_at,
 };
 pub use listed::Listed;
 pub use lower::{Finished, Lower};
 pub use manifest_copies::{manifest_area, manifest_at, secure_found, slots_between, stored_manifest};
-pub use pieces::{Piece, first_piece, pieces, total_bytes, value_bytes_max};
+pub use parts::Parts;
+pub use pieces::{Piece, newest_piece, pieces, total_bytes, value_bytes_max};
 pub use place::{Place, slots_max};
 pub use reads::Reads;
 pub use scan::FoundRecord;

@@ -31,6 +31,10 @@ impl Piece {
     pub fn place(self) -> Place {
         Place { slot: self.slot, offset: self.offset }
     }
+    /// Whether the other one starts where it ends.
+    pub fn is_followed_by(&self, other: &Self) -> bool {
+        (other.seq, other.slot, other.offset) == (self.seq, self.slot, self.offset + self.bytes)
+    }
     fn decode(bytes: &[u8]) -> Self {
         Self {
             seq: u64_at(bytes, 0),
@@ -76,14 +80,33 @@ pub fn pieces(description: &[u8]) -> Option<(u64, u32, Vec<Piece>)> {
     ))
 }
 
-/// The first piece alone, for those who want to know which value it is; `None` if there is none. Allocates nothing.
-pub fn first_piece(description: &[u8]) -> Option<Piece> {
-    description.get(HEAD_BYTES..HEAD_BYTES + PIECE_BYTES).map(Piece::decode)
+/// The piece that was written last, for those who want to know which value it is: no two values have the same one, even if one is
+/// the other changed in part. `None` if there is none. Allocates nothing.
+pub fn newest_piece(description: &[u8]) -> Option<Piece> {
+    let list = description.get(HEAD_BYTES..)?.chunks_exact(PIECE_BYTES).map(Piece::decode);
+    list.max_by_key(|piece| (piece.seq, piece.offset))
+}
+
+/// Of the pieces of a description, those that another one has not: a value that replaces another in part begins and ends with pieces
+/// of that.
+pub fn unshared(description: &[u8], other: &[u8]) -> Vec<Piece> {
+    let list = |description| pieces(description).map(|(_, _, list)| list).unwrap_or_default();
+    let (mut mine, theirs) = (list(description), list(other));
+    let front = mine.iter().zip(&theirs).take_while(|(mine, theirs)| mine == theirs).count();
+    let rest = mine[front..].iter().rev().zip(theirs[front..].iter().rev());
+    let back = rest.take_while(|(mine, theirs)| mine == theirs).count();
+    mine.truncate(mine.len() - back);
+    mine.split_off(front)
+}
+
+/// Pieces whose description fits in `inline` bytes.
+pub fn pieces_max(inline: usize) -> usize {
+    inline.saturating_sub(HEAD_BYTES) / PIECE_BYTES
 }
 
 /// The longest value whose description fits in `inline` bytes, with blocks of this size.
 pub fn value_bytes_max(block_bytes: usize, inline: usize) -> u64 {
-    let count = inline.saturating_sub(HEAD_BYTES) / PIECE_BYTES;
+    let count = pieces_max(inline);
     // The first piece may be short: what was left in the open block.
     let fits = (count.saturating_sub(1) as u64) * (block_bytes - 4096.min(block_bytes / 2)) as u64;
     fits.min(VALUE_BYTES_MAX)

@@ -58,7 +58,7 @@ struct Extent {
     crc: u32,
     /// What has come so far.
     bytes: Vec<u8>,
-    /// Where that lay, one a piece, and where the piece lies that is being read.
+    /// Where that lay, one a piece, and where those lie that are being read.
     read_from: Vec<Lies>,
     /// Whether a piece came by somebody else's read.
     shared: bool,
@@ -266,7 +266,6 @@ impl<L: Lower> Blocks<L> {
         came: &Came<'_>,
     ) -> Option<Arrived> {
         let (token, part) = (waiter.token, waiter.part);
-        let piece = extent.pieces[part];
         extent.shared |= came.shared;
         let read_on = |reads: &mut Reads<L>, extent: &mut Extent, part| match self
             .read_piece(reads, extent, token, part)
@@ -290,10 +289,12 @@ impl<L: Lower> Blocks<L> {
             return if came.shared { again(reads, extent) } else { Some(Arrived::Failed) };
         }
         let bytes = came.stretch.from(&came.read.buf, lies.offset);
-        extent.bytes.extend_from_slice(bytes.get(..piece.bytes as usize).unwrap_or_default());
-        if part + 1 < extent.pieces.len() {
-            // One after another: a piece is long, so the device is kept busy all the same.
-            return read_on(reads, extent, part + 1);
+        let next = extent.read_from.len();
+        let run: usize = extent.pieces[part..next].iter().map(|piece| piece.bytes as usize).sum();
+        extent.bytes.extend_from_slice(bytes.get(..run).unwrap_or_default());
+        if next < extent.pieces.len() {
+            // One after another: what lies side by side is long, so the device is kept busy all the same.
+            return read_on(reads, extent, next);
         }
         let whole = std::mem::take(&mut extent.bytes);
         if whole.len() == extent.total && crc32c::crc32c(&whole) == extent.crc {
@@ -311,7 +312,8 @@ impl<L: Lower> Blocks<L> {
         Some(Arrived::Damaged { hash: 0, head: Head::default() })
     }
 
-    /// Starts reading a piece; `false` if too many reads are in flight, an outcome if it is nowhere.
+    /// Starts reading a piece, and those that follow it where it was written; `false` if too many reads are in flight, an outcome if it
+    /// is nowhere.
     fn read_piece(
         &self,
         reads: &mut Reads<L>,
@@ -329,8 +331,23 @@ impl<L: Lower> Blocks<L> {
         })?;
         extent.read_from.truncate(part);
         extent.read_from.push(lies);
+        let mut bytes = piece.bytes as usize;
+        let is_home = |piece: &Piece, lies: &Lies| {
+            (lies.seq, lies.slot, lies.offset) == (piece.seq, piece.slot, piece.offset)
+        };
+        for pair in extent.pieces[part..].windows(2).take_while(|_| is_home(&piece, &lies)) {
+            let [last, next] = pair else { break };
+            let Some(beside) = self.find_piece(*next).ok().filter(|beside| is_home(next, beside)) else {
+                break;
+            };
+            if !last.is_followed_by(next) {
+                break;
+            }
+            extent.read_from.push(beside);
+            bytes += next.bytes as usize;
+        }
         let place = Place { slot: lies.slot, offset: lies.offset };
-        let stretch = self.stretch(place, lies.seq, piece.bytes as usize);
+        let stretch = self.stretch(place, lies.seq, bytes);
         let waiter = Waiter { token, part };
         Ok(!extent.alone && self.join(reads, &stretch, waiter) || self.submit(reads, stretch, waiter))
     }

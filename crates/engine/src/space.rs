@@ -89,6 +89,15 @@ pub enum Arrived {
     Failed,
 }
 
+/// A large value that another one is to replace.
+#[derive(Clone, Copy, Debug)]
+pub struct Former<'a> {
+    /// What describes it.
+    pub description: &'a [u8],
+    /// Its bytes.
+    pub value: &'a [u8],
+}
+
 /// The longest things a space takes, in bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
@@ -343,20 +352,22 @@ pub trait Space: Send + Sync + 'static {
     fn keep_extent(&self, _key: &Key<'_>, _description: &[u8], _value: &[u8]) {}
 
     /// Writes a large value where it survives what the log survives once the log entry does; appends its description to
-    /// `description`. Parts are concatenated.
+    /// `description`. It may share with the value that it is to replace what both have alike.
     ///
     /// # Errors
     /// [`Room::Wait`] or [`Room::Full`] if there is no room, with nothing kept; `Err(None)` if the device failed.
     fn write_extent(
         &self,
         local: &mut Self::Local,
-        parts: &[&[u8]],
+        value: &[u8],
+        former: Option<Former<'_>>,
         description: &mut Vec<u8>,
     ) -> Result<(), Option<Room>>;
 
-    /// The extent with this description is no longer referred to. Sessions that hold the description may still read it
+    /// The extent with this description is no longer referred to, or never was. What it shares with the one that `other` describes
+    /// (the one that replaces it, or that it was to replace; empty: none) stays. Sessions that hold the description may still read it
     /// during their epoch.
-    fn release_extent(&self, description: &[u8]);
+    fn release_extent(&self, description: &[u8], other: &[u8]);
 
     /// The length of the value that a description stands for.
     fn extent_bytes(&self, description: &[u8]) -> u64;

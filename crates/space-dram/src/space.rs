@@ -8,7 +8,9 @@ use std::sync::atomic::{AtomicU64, Ordering::*};
 use crossbeam_utils::CachePadded;
 use parking_lot::Mutex;
 use terrace_engine::record::{Head, INLINE_VALUE_BYTES, KEY_BYTES_MAX, Kind, NewRecord};
-use terrace_engine::space::{Arrival, Class, Context, Fetch, Found, Limits, Room, Space, Under, Want};
+use terrace_engine::space::{
+    Arrival, Class, Context, Fetch, Former, Found, Limits, Room, Space, Under, Want,
+};
 use terrace_engine::{Progress, StoreError, TierStats};
 use terrace_index::{Address, Index, Key};
 
@@ -222,19 +224,18 @@ impl Space for DramSpace {
     fn write_extent(
         &self,
         _local: &mut Local,
-        parts: &[&[u8]],
+        value: &[u8],
+        _former: Option<Former<'_>>,
         description: &mut Vec<u8>,
     ) -> Result<(), Option<Room>> {
-        let length: usize = parts.iter().map(|part| part.len()).sum();
-        if !self.has_room(length as u64) {
+        if !self.has_room(value.len() as u64) {
             return Err(Some(Room::Full));
         }
-        let bytes = parts.concat();
-        self.used_bytes.fetch_add(length as u64, Relaxed);
-        description.extend_from_slice(&(Arc::into_raw(Arc::new(bytes)) as u64).to_le_bytes());
+        self.used_bytes.fetch_add(value.len() as u64, Relaxed);
+        description.extend_from_slice(&(Arc::into_raw(Arc::new(value.to_vec())) as u64).to_le_bytes());
         Ok(())
     }
-    fn release_extent(&self, description: &[u8]) {
+    fn release_extent(&self, description: &[u8], _other: &[u8]) {
         self.used_bytes.fetch_sub(self.extent_bytes(description), Relaxed);
         if let Some(Ok(pointer)) = description.get(..8).map(<[u8; 8]>::try_from) {
             self.retire(Retired::Extent(u64::from_le_bytes(pointer)));

@@ -1,11 +1,11 @@
 //! Options, and making a space on a tier.
 
 use terrace_blocks::{
-    BLOCK_HEADER_BYTES, Blocks, Lower, OnBlocks, Sizes, TRAILER_BYTES, footer_bytes, manifest_area,
-    value_bytes_max,
+    BLOCK_HEADER_BYTES, Blocks, Lower, OnBlocks, Sizes, TRAILER_BYTES, footer_bytes, inline_bytes,
+    manifest_area, value_bytes_max,
 };
 use terrace_engine::StoreError;
-use terrace_engine::record::{HEAD_BYTES, INLINE_VALUE_BYTES, KEY_BYTES_MAX};
+use terrace_engine::record::{HEAD_BYTES, KEY_BYTES_MAX};
 use terrace_engine::space::Limits;
 
 use crate::space::HybridLog;
@@ -34,7 +34,7 @@ impl HybridOptions {
         let footer = TRAILER_BYTES + footer_bytes(1, 1);
         let page = self.block_bytes - BLOCK_HEADER_BYTES - footer - HEAD_BYTES - 8;
         let key_bytes = (page / 2).min(KEY_BYTES_MAX);
-        let inline_bytes = (page / 4).min(INLINE_VALUE_BYTES) / 8 * 8;
+        let inline_bytes = inline_bytes(self.block_bytes);
         Limits {
             key_bytes: key_bytes / 8 * 8,
             inline_bytes,

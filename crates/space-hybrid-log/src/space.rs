@@ -9,7 +9,9 @@ use terrace_blocks::{
     Blocks, DramTarget, Frames, Lower, Place, RECLAIM_SLOTS, Reads, State, Sweep, total_bytes,
 };
 use terrace_engine::record::{Head, NewRecord};
-use terrace_engine::space::{Arrival, Class, Context, Fetch, Found, Limits, Room, Space, Under, Want};
+use terrace_engine::space::{
+    Arrival, Class, Context, Fetch, Former, Found, Limits, Room, Space, Under, Want,
+};
 use terrace_engine::{Failure, Progress, StoreError, TierStats};
 use terrace_index::{Address, Index, Key};
 
@@ -156,13 +158,14 @@ impl<L: Lower> Space for HybridLog<L> {
     fn write_extent(
         &self,
         _local: &mut Local<L>,
-        parts: &[&[u8]],
+        value: &[u8],
+        former: Option<Former<'_>>,
         description: &mut Vec<u8>,
     ) -> Result<(), Option<Room>> {
-        self.blocks.store_extent(parts, description)
+        self.blocks.store_extent(value, &self.blocks.parts_of(value, former), description)
     }
-    fn release_extent(&self, description: &[u8]) {
-        self.blocks.forget_extent(description);
+    fn release_extent(&self, description: &[u8], other: &[u8]) {
+        self.blocks.forget_unshared(description, other);
     }
     fn extent_bytes(&self, description: &[u8]) -> u64 {
         total_bytes(description)

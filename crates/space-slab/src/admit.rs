@@ -9,7 +9,7 @@
 use std::sync::atomic::Ordering::*;
 
 use terrace_blocks::{BLOCK_HEADER_BYTES, ENTRY_BYTES, Lower, RECLAIM_SLOTS, State, TRAILER_BYTES};
-use terrace_engine::space::{Class, Context, Room};
+use terrace_engine::space::{Class, Context, Former, Room};
 
 use crate::defrag::USABLE_PERCENT;
 use crate::space::SlabSpace;
@@ -49,12 +49,14 @@ impl<L: Lower> SlabSpace<L> {
     pub(crate) fn admit_extent(
         &self,
         local: &mut Local<L>,
-        parts: &[&[u8]],
+        value: &[u8],
+        former: Option<Former<'_>>,
         description: &mut Vec<u8>,
     ) -> Result<(), Option<Room>> {
         // Whole blocks, as they are counted when they are free: where a block's header is much of it, bytes would leave the
         // tier with less than is kept for deletes.
-        let blocks = self.blocks.extent_blocks(parts.iter().map(|part| part.len()).sum());
+        let parts = self.blocks.parts_of(value, former);
+        let blocks = self.blocks.extent_blocks(parts.bytes());
         let total = blocks as u64 * self.usable_bytes();
         // Before the credit: another one takes from that, which is no verdict.
         let judged = *self.judged.lock();
@@ -74,7 +76,7 @@ impl<L: Lower> SlabSpace<L> {
             return Err(Some(Room::Full));
         }
         local.against = None;
-        self.blocks.store_extent(parts, description)?;
+        self.blocks.store_extent(value, &parts, description)?;
         self.credit.fetch_sub(total as i64, Relaxed);
         self.credit_wanted.store(0, SeqCst);
         Ok(())

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use terrace_blocks::{
-    BLOCK_HEADER_BYTES, Blocks, FooterEntry, Lower, Sizes, TRAILER_BYTES, footer_bytes, manifest_area,
-    value_bytes_max,
+    BLOCK_HEADER_BYTES, Blocks, FooterEntry, Lower, Sizes, TRAILER_BYTES, footer_bytes, inline_bytes,
+    manifest_area, value_bytes_max,
 };
 use terrace_engine::StoreError;
-use terrace_engine::record::{HEAD_BYTES, INLINE_VALUE_BYTES, KEY_BYTES_MAX};
+use terrace_engine::record::{HEAD_BYTES, KEY_BYTES_MAX};
 use terrace_engine::space::Limits;
 use terrace_media::ByteRegion;
 
@@ -58,7 +58,7 @@ impl SlabOptions {
         let footer = TRAILER_BYTES + footer_bytes(1, 1);
         let page = self.block_bytes - BLOCK_HEADER_BYTES - footer - HEAD_BYTES - 8;
         let key_bytes = (page / 2).min(KEY_BYTES_MAX) / 8 * 8;
-        let inline_bytes = (page / 4).min(INLINE_VALUE_BYTES) / 8 * 8;
+        let inline_bytes = inline_bytes(self.block_bytes);
         Limits {
             key_bytes,
             inline_bytes,

@@ -8,7 +8,7 @@ use terrace_blocks::{Blocks, DramTarget, Image, Lower, Place, Reads, Sweep, tota
 use terrace_engine::manifest::Manifest;
 use terrace_engine::record::{Head, NewRecord, RecordView};
 use terrace_engine::space::{
-    Arrival, Class, Context, Counted, Fetch, Found, Limits, Room, Space, Under, Want,
+    Arrival, Class, Context, Counted, Fetch, Former, Found, Limits, Room, Space, Under, Want,
 };
 use terrace_engine::{Failure, Progress, StoreError, TierStats};
 use terrace_index::{Address, Index, Key};
@@ -326,14 +326,15 @@ impl<L: Lower> Space for SlabSpace<L> {
     fn write_extent(
         &self,
         local: &mut Local<L>,
-        parts: &[&[u8]],
+        value: &[u8],
+        former: Option<Former<'_>>,
         description: &mut Vec<u8>,
     ) -> Result<(), Option<Room>> {
-        self.admit_extent(local, parts, description)
+        self.admit_extent(local, value, former, description)
     }
-    fn release_extent(&self, description: &[u8]) {
+    fn release_extent(&self, description: &[u8], other: &[u8]) {
         self.large.forget(description);
-        self.blocks.forget_extent(description);
+        self.blocks.forget_unshared(description, other);
     }
     fn extent_bytes(&self, description: &[u8]) -> u64 {
         total_bytes(description)

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use terrace_engine::hash::KeyHasher;
 use terrace_engine::manifest::Manifest;
 use terrace_engine::record::Kind;
-use terrace_engine::space::{Arrived, Replaced};
+use terrace_engine::space::{Arrived, Replaced, Room};
 use terrace_engine::{Barrier, Progress};
 use terrace_media_sim::{Access, Fault, FaultKind, SimBlock};
 
@@ -84,6 +84,10 @@ fn tier(device: &SimBlock) -> Tier {
     Blocks::new(lower, BLOCK_BYTES, 1).unwrap()
 }
 
+fn store(blocks: &Tier, value: &[u8], description: &mut Vec<u8>) -> Result<(), Option<Room>> {
+    blocks.store_extent(value, &blocks.parts_of(value, None), description)
+}
+
 /// A tier, and in it a value that is about to be gathered for the second time: the slot that its description names is gone, so that
 /// nothing but the table of a block says where the value is.
 struct Mover {
@@ -106,7 +110,7 @@ impl Mover {
         for i in 0..10u8 {
             let value = vec![i; BLOCK_BYTES / 2];
             let mut description = Vec::new();
-            blocks.store_extent(&[&value], &mut description).unwrap();
+            store(&blocks, &value, &mut description).unwrap();
             stored.push((value, description));
         }
         blocks.close_open_extents();
@@ -210,7 +214,7 @@ impl Sparse {
         for i in 0..80usize {
             let value = vec![i as u8; 3000 + i * 97 % 9000];
             let mut description = Vec::new();
-            blocks.store_extent(&[&value], &mut description).unwrap();
+            store(&blocks, &value, &mut description).unwrap();
             if i % 5 == 0 { living.push((value, description)) } else { blocks.forget_extent(&description) }
         }
         blocks.close_open_extents();
@@ -296,7 +300,7 @@ fn gathering_gains_what_is_reckoned_however_small_the_pieces_are() {
         let mut description = Vec::new();
         for i in 0..240usize {
             description.clear();
-            blocks.store_extent(&[&vec![i as u8; bytes]], &mut description).unwrap();
+            store(&blocks, &vec![i as u8; bytes], &mut description).unwrap();
         }
         blocks.close_open_extents();
         blocks.sync_extents().unwrap();

@@ -167,7 +167,7 @@ impl World {
     /// Writes a large value; its description.
     pub fn store_large(&mut self, value: &[u8]) -> Vec<u8> {
         let mut description = Vec::new();
-        self.blocks.store_extent(&[value], &mut description).unwrap();
+        self.blocks.store_extent(value, &self.blocks.parts_of(value, None), &mut description).unwrap();
         self.reads_before = self.device.counters().snapshot().reads;
         description
     }

@@ -92,6 +92,8 @@ pub(crate) struct Core<I: Index, S: Space, D: LogDevice> {
     old: Vec<u8>,
     scratch: Scratch,
     description: Vec<u8>,
+    /// Describes the value that lends pieces to the one that `description` is of; empty: none does.
+    former: Vec<u8>,
     chunk: range::Chunk,
     waker: Option<Arc<OwnedFd>>,
     /// Counted here and added to the shared counters at the end of a batch.
@@ -153,6 +155,7 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
             old: Vec::new(),
             scratch: Scratch::default(),
             description: Vec::new(),
+            former: Vec::new(),
             chunk: range::Chunk::default(),
             waker: None,
             hits: [0; 3],

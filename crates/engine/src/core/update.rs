@@ -14,7 +14,7 @@ use crate::op::{Condition, Expiry, Op, OpKind, Span};
 use crate::pending::{Known, Wanted};
 use crate::record::{ALONE, Head, INLINE_VALUE_BYTES, KEY_BYTES_MAX, Kind, NewRecord, words_for};
 use crate::reply::{Meta, OpError, Reply};
-use crate::space::{Class, Fetch, Room, Space, Under, Want};
+use crate::space::{Class, Fetch, Former, Room, Space, Under, Want};
 
 /// Whether an operation stores its record whatever is there, and its answer says nothing of that.
 fn is_blind(kind: &OpKind, now_ms: u64) -> bool {
@@ -77,7 +77,7 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
         };
         let mut ahead: Option<Ahead> = None;
         if matches!(op.kind, OpKind::Set { .. }) && argument.len() > inline {
-            if let Err(error) = self.write_ahead(argument, false) {
+            if let Err(error) = self.write_ahead(Some(argument), None) {
                 return Step::Done(Reply::Error(error));
             }
             ahead = Some(Ahead { from: None });
@@ -143,7 +143,13 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
                     if self.scratch.value.len() as u64 > limits.value_bytes {
                         return Step::Done(Reply::Error(OpError::ValueTooLong(limits.value_bytes)));
                     }
-                    if let Err(error) = self.write_ahead(&[], true) {
+                    // What the value was computed from lends it what stays alike.
+                    self.former.clear();
+                    let former = known.extent(version).and_then(Result::ok);
+                    if former.is_some() {
+                        self.former.extend_from_slice(&self.old);
+                    }
+                    if let Err(error) = self.write_ahead(None, former) {
                         return Step::Done(Reply::Error(error));
                     }
                     words = words_for(key.bytes.len(), self.description.len(), true);
@@ -241,7 +247,7 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
             {
                 // Forgotten by a whole-database flush: it needs no tombstone, for the flush outlives every copy of it.
                 if !damaged && head.meta.kind() == Kind::Extent {
-                    space.release_extent(&old_bytes);
+                    space.release_extent(&old_bytes, &[]);
                 }
                 space.release(address, &head);
                 return (Change::Remove, Pass::Done(Answer::Miss));
@@ -311,7 +317,7 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
                             };
                             space.release(address, &head);
                             if is_extent {
-                                space.release_extent(&old_bytes);
+                                space.release_extent(&old_bytes, &[]);
                             }
                             // Stored and expired in one, if it was a set.
                             if matches!(answer, Answer::Edited { .. } | Answer::Stored { .. }) {
@@ -420,7 +426,8 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
             };
             if let Some((old_address, head)) = place {
                 if is_extent && !keeps_extent {
-                    space.release_extent(&old_bytes);
+                    let shared = if kind == Kind::Extent { new_value } else { &[] };
+                    space.release_extent(&old_bytes, shared);
                 }
                 if old_address == address {
                     return (Change::Keep, Pass::Done(answer));
@@ -444,14 +451,19 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
         }
     }
 
-    /// Stores a large value (the argument, or the scratch buffer); its description goes to `self.description`.
-    fn write_ahead(&mut self, argument: &[u8], from_scratch: bool) -> Result<(), OpError> {
+    /// Stores a large value (the argument, or else the scratch buffer); its description goes to `self.description`. It may share pieces
+    /// with a value that it was computed from, which `self.former` describes.
+    fn write_ahead(&mut self, argument: Option<&[u8]>, former: Option<&[u8]>) -> Result<(), OpError> {
         let mut rounds = 0;
+        if former.is_none() {
+            self.former.clear();
+        }
         loop {
             self.description.clear();
-            let bytes = if from_scratch { &self.scratch.value[..] } else { argument };
-            let written = self.machine.space.write_extent(&mut self.local, &[bytes], &mut self.description);
-            match written {
+            let Self { machine, local, description, scratch, former: lender, .. } = self;
+            let lender = former.map(|value| Former { description: lender, value });
+            let value = argument.unwrap_or(&scratch.value);
+            match machine.space.write_extent(local, value, lender, description) {
                 Ok(()) => return Ok(()),
                 Err(None) => return Err(OpError::Io),
                 Err(Some(Room::Full)) => self.await_eviction(&mut rounds)?,
@@ -462,7 +474,7 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
 
     fn drop_ahead(&mut self, unused: bool) {
         if unused {
-            self.machine.space.release_extent(&self.description);
+            self.machine.space.release_extent(&self.description, &self.former);
         }
     }
 

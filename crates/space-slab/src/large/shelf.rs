@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use terrace_blocks::{Piece, first_piece};
+use terrace_blocks::{Piece, newest_piece};
 
 use super::pool::Copied;
 use crate::policy::Count;
@@ -11,8 +11,8 @@ use crate::policy::Count;
 /// Copies that the hand passes at most for one value that wants to enter.
 const PASSED_MAX: usize = 64;
 
-/// What names a large value: where its first piece begins, and in which use of its block. It is written once, so the name never
-/// stands for anything else, and a copy never gets old.
+/// What names a large value: where its newest piece begins, and in which use of its block. Each value writes one, and it is written
+/// once, so the name never stands for anything else, and a copy never gets old.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(super) struct Id {
     seq: u64,
@@ -23,7 +23,7 @@ pub(super) struct Id {
 impl Id {
     /// The name of what this describes; `None` if it can't be a description, or is that of an empty value.
     pub fn of(description: &[u8]) -> Option<Self> {
-        first_piece(description).map(|Piece { seq, slot, offset, .. }| Self { seq, slot, offset })
+        newest_piece(description).map(|Piece { seq, slot, offset, .. }| Self { seq, slot, offset })
     }
     /// A number to choose a shelf by.
     pub fn spread(self) -> usize {

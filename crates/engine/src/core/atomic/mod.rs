@@ -99,7 +99,7 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
             output.truncate(output_start);
         }
         for unused in ahead.iter().filter(|ahead| !ahead.used) {
-            self.machine.space.release_extent(&unused.description);
+            self.machine.space.release_extent(&unused.description, &[]);
         }
         step
     }
@@ -268,7 +268,7 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
         for (member, value) in values {
             ahead.retain(|stale| {
                 if stale.member == member {
-                    self.machine.space.release_extent(&stale.description);
+                    self.machine.space.release_extent(&stale.description, &[]);
                 }
                 stale.member != member
             });
@@ -282,7 +282,7 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
         let mut rounds = 0;
         loop {
             let mut description = Vec::new();
-            match self.machine.space.write_extent(&mut self.local, &[value], &mut description) {
+            match self.machine.space.write_extent(&mut self.local, value, None, &mut description) {
                 Ok(()) => return Ok(description),
                 Err(None) => return Err(OpError::Io),
                 Err(Some(Room::Full)) => self.await_eviction(&mut rounds)?,

@@ -127,7 +127,7 @@ impl<S: Space, D: LogDevice> Tools<'_, S, D> {
         let Some(address) = draft.found.address else { return Change::Keep };
         self.space.release(address, &draft.found.head);
         if draft.found.is_extent() {
-            self.space.release_extent(&draft.found.bytes);
+            self.space.release_extent(&draft.found.bytes, &[]);
         }
         if draft.counted {
             let counters = &self.shared.counters[self.slot];
@@ -220,7 +220,7 @@ impl<S: Space, D: LogDevice> Tools<'_, S, D> {
         };
         if let Some(old) = place {
             if found.is_extent() && !keeps_extent {
-                self.space.release_extent(&found.bytes);
+                self.space.release_extent(&found.bytes, &[]);
             }
             self.space.release(old, &found.head);
         }
