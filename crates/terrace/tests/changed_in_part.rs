@@ -99,7 +99,10 @@ fn a_change_writes_in_proportion_to_itself() {
         let changed = written(&*store) - before;
         // A piece of 64 KiB each, two where a change lies in two; headers of blocks and pages of the background's beside.
         let most = (CHANGES * 2) as u64 * (96 << 10) + (8 << 20);
-        assert!(changed <= most, "{engine}: {changed} bytes for {CHANGES} changes of each kind, {most} allowed");
+        assert!(
+            changed <= most,
+            "{engine}: {changed} bytes for {CHANGES} changes of each kind, {most} allowed"
+        );
         assert!(get(&mut *session, b"k").as_deref() == Some(&value[..]), "{engine}");
         drop(session);
         store.close().unwrap();
@@ -114,7 +117,8 @@ fn what_is_shared_outlives_what_shared_it() {
     for engine in ["tac", "hetermm", "dram"] {
         let dir = tempfile::tempdir().unwrap();
         let store = if engine == "dram" {
-            open(Options { ssd: None, dir: None, dram: Some(96 << 20), ..options(engine, dir.path()) }).unwrap()
+            open(Options { ssd: None, dir: None, dram: Some(96 << 20), ..options(engine, dir.path()) })
+                .unwrap()
         } else {
             open(options(engine, dir.path())).unwrap()
         };
@@ -143,7 +147,10 @@ fn what_is_shared_outlives_what_shared_it() {
             }
             let other = format!("other{}", round * 7 % 40).into_bytes();
             set(&mut *session, &other, &some_bytes(200_000 + round * 1000, round));
-            assert!(get(&mut *session, &key).as_deref() == Some(&value[..]), "{engine}, round {round}, changed");
+            assert!(
+                get(&mut *session, &key).as_deref() == Some(&value[..]),
+                "{engine}, round {round}, changed"
+            );
         }
         for (n, value) in kept.iter().enumerate() {
             assert!(get(&mut *session, &name(n)).as_deref() == Some(&value[..]), "{engine}, key {n}");
