@@ -53,6 +53,11 @@ fn in_file(file: &str, text: &str, bugs: &[&Bug]) -> anyhow::Result<String> {
         for text in [&bug.original, &bug.mutant] {
             ensure!(closes(text), "{:?} in {file} opens or closes a bracket by half: {text}", bug.name);
         }
+        ensure!(
+            !bug.original.starts_with("let "),
+            "{:?} in {file} has a whole `let` for its original, whose name would not leave the choice: give the expression",
+            bug.name
+        );
         let range = find(text, &bug.original).with_context(|| format!("{:?} in {file}", bug.name))?;
         match places.iter_mut().find(|place| place.range == range) {
             Some(place) => place.bugs.push(bug),

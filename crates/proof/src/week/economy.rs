@@ -29,7 +29,12 @@ pub struct Economy {
     pub calm_p99_us: u64,
     pub p99_us: u64,
     pub restart_ms: u64,
+    /// Of the tier, what could live when it refused; `None` if it never did.
+    pub live_share: Option<f64>,
 }
+
+/// A write is taken while no more of the tier than this lives.
+const LIVE_SHARE: f64 = 0.85;
 
 /// Anonymous memory over the budget: the larger of these.
 const OVER_SHARE: f64 = 0.05;
@@ -79,6 +84,8 @@ impl Economy {
             self.disk_written <= most,
             format!("{} MiB written below, {} allowed", self.disk_written >> 20, most >> 20),
         );
+        let live = self.live_share.unwrap_or(1.0);
+        check(live >= LIVE_SHARE, format!("refused when {:.0}% of the tier lived", live * 100.0));
         check(
             self.stall_us <= stall_ms * 1000,
             format!("an answer took {} ms, {stall_ms} allowed", self.stall_us / 1000),
@@ -89,7 +96,7 @@ impl Economy {
     /// The table's head.
     pub fn head() -> String {
         format!(
-            "{:<10} {:<12} {:>9} {:>6} {:>7} {:>8} {:>7} {:>7} {:>8} {:>8} {:>8} {:>9} {:>8} {:>8}",
+            "{:<10} {:<12} {:>9} {:>6} {:>7} {:>8} {:>7} {:>7} {:>8} {:>8} {:>8} {:>9} {:>8} {:>8} {:>6}",
             "setting",
             "workload",
             "thousand",
@@ -103,7 +110,8 @@ impl Economy {
             "p99 ms",
             "calm ms",
             "stall ms",
-            "start ms"
+            "start ms",
+            "live %"
         )
     }
 
@@ -111,7 +119,7 @@ impl Economy {
     pub fn line(&self, setting: &Setting, workload: &str) -> String {
         let ratio = |bytes: u64, of: u64| bytes as f64 / of.max(1) as f64;
         format!(
-            "{:<10} {:<12} {:>9} {:>6} {:>7} {:>8} {:>7.2} {:>7.2} {:>8} {:>8} {:>8.2} {:>9.2} {:>8} {:>8}",
+            "{:<10} {:<12} {:>9} {:>6} {:>7} {:>8} {:>7.2} {:>7.2} {:>8} {:>8} {:>8.2} {:>9.2} {:>8} {:>8} {:>6}",
             setting.name,
             workload,
             self.operations / 1000,
@@ -125,7 +133,8 @@ impl Economy {
             self.p99_us as f64 / 1000.0,
             self.calm_p99_us as f64 / 1000.0,
             self.stall_us / 1000,
-            self.restart_ms
+            self.restart_ms,
+            self.live_share.map_or("-".into(), |share| format!("{:.0}", share * 100.0))
         )
     }
 }
@@ -145,8 +154,9 @@ mod tests {
         economy.first_refusal = "-OOM".into();
         economy.disk_written = 700 << 20;
         economy.stall_us = 101_000;
+        economy.live_share = Some(0.5);
         let broken = economy.broken(setting, 100);
-        assert_eq!(broken.len(), 4, "{broken:?}");
+        assert_eq!(broken.len(), 5, "{broken:?}");
         assert!(broken[0].contains("3 writes refused: -OOM"), "{broken:?}");
     }
 }

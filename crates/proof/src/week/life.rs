@@ -25,6 +25,8 @@ const INDEX_BYTES: u64 = 20;
 /// Of the tier, what lives in ordinary phases and when it is nearly full.
 const LIVE: f64 = 0.55;
 const NEARLY_FULL: f64 = 0.80;
+/// More than it holds.
+const OVERFULL: f64 = 1.3;
 /// Counts must be exact so long after a deadline.
 const COUNTED_WITHIN: Duration = Duration::from_secs(5);
 
@@ -53,6 +55,9 @@ struct Life<'a> {
     calm: Histogram<u64>,
     busy: Histogram<u64>,
     is_calm: bool,
+    /// The tier is filled on purpose: a refusal is no fault, and there was one.
+    fills_up: bool,
+    is_full: bool,
 }
 
 /// Lives a week.
@@ -63,16 +68,19 @@ pub fn live(place: &Place, setting: &Setting, workload: &Workload) -> anyhow::Re
     let server = Server::start(&place.terrace, setting, &place.dir, &place.memory)?;
     let client = Client::connect(server.address, setting.speaks)?;
     let record = workload.mean_value_bytes() + workload.key_bytes as f64 + RECORD_BYTES;
-    let most = ((setting.tier_mib << 20) as f64 * NEARLY_FULL / record) as u64;
     let indexed = (setting.dram_mib << 20) / 3 / INDEX_BYTES;
-    let keys = most.min(indexed).max(16) as u32;
+    let keys_of = |share: f64| {
+        let most = ((setting.tier_mib << 20) as f64 * share / record) as u64;
+        most.min(indexed).max(16) as u32
+    };
+    let (keys, keys_in_all) = (keys_of(NEARLY_FULL), keys_of(OVERFULL));
     let mut life = Life {
         place,
         setting,
         workload,
         server: Some(server),
         client,
-        expected: Expected::new(keys, setting.evicts),
+        expected: Expected::new(keys_in_all, setting.evicts),
         popularity: Popularity::new(keys, workload.zipf),
         random: Random::new(place.seed),
         moved: 0,
@@ -80,6 +88,8 @@ pub fn live(place: &Place, setting: &Setting, workload: &Workload) -> anyhow::Re
         calm: Histogram::new(3)?,
         busy: Histogram::new(3)?,
         is_calm: true,
+        fills_up: false,
+        is_full: false,
     };
     life.week()?;
     life.stop(End::Ordered)?;
@@ -110,7 +120,30 @@ impl Life<'_> {
         self.churn(day).context("a nearly full day")?;
         self.restart(End::Killed).context("a kill of a nearly full store")?;
         self.count().context("counting")?;
-        self.read_all().context("reading all")
+        self.read_all().context("reading all")?;
+        self.fill_up().context("filling up until it refuses")?;
+        self.read_all().context("reading all of a full store")
+    }
+
+    /// New keys until one is refused: what lives then is what can live.
+    fn fill_up(&mut self) -> anyhow::Result<()> {
+        if self.setting.evicts || self.setting.tier.is_none() {
+            return Ok(());
+        }
+        let beside = self.workload.key_bytes as u64 + RECORD_BYTES as u64;
+        self.fills_up = true;
+        let mut next = 0;
+        while !self.is_full && next < self.expected.keys() {
+            if !self.expected.holds(next) {
+                let plan = self.plan_write(next);
+                self.pipeline(&[plan])?;
+            }
+            next += 1;
+        }
+        self.fills_up = false;
+        let all = (self.setting.tier_mib << 20) as f64;
+        self.economy.live_share = Some(self.live_bytes(beside) as f64 / all).filter(|_| self.is_full);
+        Ok(())
     }
 
     /// New keys until so much of the tier lives.
@@ -300,6 +333,10 @@ impl Life<'_> {
             let answer = self.client.receive(ask)?;
             self.judge(plan, &answer, (sent, Instant::now()));
         }
+        if self.fills_up {
+            // A refusal is given once it is sure that nothing becomes free.
+            return Ok(());
+        }
         let latencies = if self.is_calm { &mut self.calm } else { &mut self.busy };
         latencies.saturating_record(sent.elapsed().as_micros() as u64);
         Ok(())
@@ -322,6 +359,7 @@ impl Life<'_> {
                 self.expected.stored(*key, *version, *bytes, *ttl, within);
             }
             (Plan::Delete(key), Answer::Deleted) => self.expected.deleted(*key),
+            (Plan::Set { .. }, Answer::Refused(_)) if self.fills_up => self.is_full = true,
             (_, Answer::Refused(text)) => {
                 economy.refused += 1;
                 if economy.first_refusal.is_empty() {
