@@ -281,7 +281,7 @@ mod tests {
         loop {
             space.judge(true, || false);
             let mut description = Vec::new();
-            match space.admit_extent(&mut owner, &[&value], &mut description) {
+            match space.admit_extent(&mut owner, &value, None, &mut description) {
                 Ok(()) => extents.push(description),
                 Err(_) => break,
             }

@@ -46,9 +46,10 @@ fn get(session: &mut dyn Session, key: &[u8]) -> Option<Vec<u8>> {
 
 /// As `SETRANGE`: eight bytes of where, then what.
 fn overwrite(edit: &mut Edit<'_>) -> Outcome {
-    let Some(old) = edit.old else { return Outcome::Keep };
-    let (at, bytes) = edit.argument.split_at(8);
-    let at = u64::from_le_bytes(at.try_into().unwrap()) as usize;
+    let (Some(old), Some((at, bytes))) = (edit.old, edit.argument.split_first_chunk()) else {
+        return Outcome::Keep;
+    };
+    let at = u64::from_le_bytes(*at) as usize;
     edit.value.extend_from_slice(old.value);
     edit.value[at..at + bytes.len()].copy_from_slice(bytes);
     Outcome::Put(Put { bytes: NewBytes::Value, flags: 0, expire_at: 0, state: 0 })
