@@ -293,7 +293,7 @@ mod tests {
         space
     }
     fn ask(space: &Tested, local: &mut Local<ByteTier<HeapRegion>>, blocks: usize) -> Option<Room> {
-        space.admit_extent(local, &[&vec![2u8; blocks * BLOCK]], &mut Vec::new()).err().flatten()
+        space.admit_extent(local, &vec![2u8; blocks * BLOCK], None, &mut Vec::new()).err().flatten()
     }
 
     #[test]
@@ -331,7 +331,7 @@ mod tests {
         space.judge(true, || false);
         let before = space.credit.load(SeqCst);
         let value = vec![1u8; BLOCK / 2];
-        space.admit_extent(&mut local(&space), &[&value], &mut Vec::new()).unwrap();
+        space.admit_extent(&mut local(&space), &value, None, &mut Vec::new()).unwrap();
         assert_eq!(before - space.credit.load(SeqCst), space.usable_bytes() as i64);
     }
 
