@@ -125,7 +125,11 @@ impl<L: Lower> SlabSpace<L> {
                 let round = *round;
                 // From here on others stage nothing that is dirty: what they staged before is launched.
                 self.rounds.walking.store(true, SeqCst);
-                if self.launch_others() == Progress::Blocked || self.launch(0, stage) == Progress::Blocked {
+                if self.launch_others(context) == Progress::Blocked {
+                    return Progress::Blocked;
+                }
+                self.top_up(stage, Some(0), context);
+                if self.launch(0, stage) == Progress::Blocked {
                     return Progress::Blocked;
                 }
                 *retiring = Retiring::Sealing { round, upto: self.blocks.last_seq.load(SeqCst) };
@@ -157,6 +161,7 @@ impl<L: Lower> SlabSpace<L> {
                         return Progress::Blocked;
                     }
                     Walked::End => {
+                        self.top_up(stage, None, context);
                         if self.launch(0, stage) == Progress::Blocked {
                             *retiring = Retiring::Walking { round, slab: self.slabs.count() as u32, slot: 0 };
                             return Progress::Blocked;

@@ -67,8 +67,12 @@ pub struct SlabSpace<L: Lower> {
     /// The other partitions.
     pub(crate) others: Others,
     pub(crate) flights: Mutex<Flights>,
-    /// The class that a write found no slot of before the last step of the first partition, or `NONE`.
+    /// The class that a write found no slot of before the last step of the first partition, or `NONE`; if there is none, one of
+    /// a read. And that of a write alone.
     pub(crate) wanted_class: AtomicU32,
+    pub(crate) pressing_class: AtomicU32,
+    /// Where the next page is topped up from: a slab.
+    pub(crate) topped_up_from: AtomicU32,
     /// Slabs are being emptied.
     pub(crate) is_draining: AtomicBool,
     /// Partitions that can't let a slot go for which somebody waits.
@@ -167,6 +171,8 @@ impl<L: Lower> SlabSpace<L> {
             policy,
             flights: Mutex::default(),
             wanted_class: AtomicU32::new(NONE),
+            pressing_class: AtomicU32::new(NONE),
+            topped_up_from: AtomicU32::new(0),
             is_draining: AtomicBool::new(false),
             starving_partitions: AtomicUsize::new(0),
             stopped: AtomicU64::new(0),

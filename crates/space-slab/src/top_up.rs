@@ -1,0 +1,98 @@
+//! Pages that go before they are full: what would have to be written later comes along.
+//!
+//! A page takes a block of the lower tier and writes all of it, however little it holds. So none goes for one record that somebody
+//! waits for: the rest of it is filled with others that are dirty. They stay in DRAM, the page is their home, and they leave
+//! for nothing when their turn comes.
+//!
+//! | who needs room | when a page goes that is not full |
+//! |---|---|
+//! | a write, or a slab that is being emptied | at once, with all that is dirty and settled |
+//! | a read, for what it brings up | never: what is clean makes the room, or the record stays below |
+//! | a round | where its walk begins, and where it ends |
+//!
+//! # Invariants
+//! * As anything staged: only what is settled (rule R1), found there once it is durable (rule R2).
+//! * Nothing comes along while a round's walk is under way, but at its end: it would be staged twice.
+
+use std::sync::atomic::Ordering::*;
+
+use terrace_blocks::Lower;
+use terrace_engine::Progress;
+use terrace_engine::space::Context;
+
+use crate::location::Location;
+use crate::space::SlabSpace;
+use crate::stage::{Stage, Staged, What};
+
+/// Slots that are looked at for one page, at most.
+const SLOTS_A_PAGE: u32 = 16_384;
+/// From so much on a page counts as full. Of long records it may have no room for one more.
+const FULL_PERCENT: usize = 75;
+
+impl<L: Lower> SlabSpace<L> {
+    /// Launches a page that may not be full. `must`: whoever needs it waits; else it goes only if it can be filled. `None`: it stays.
+    pub(crate) fn launch_early(
+        &self,
+        (partition, stage): (usize, &mut Stage),
+        must: bool,
+        walking: bool,
+        context: &dyn Context,
+    ) -> Option<Progress> {
+        if !must && (walking || !self.has_dirty_page()) {
+            return None;
+        }
+        let full = !walking && self.top_up(stage, Some(partition), context);
+        let fullish = stage.bytes() >= self.blocks.block_bytes / 100 * FULL_PERCENT;
+        (must || full || fullish).then(|| self.launch(partition, stage))
+    }
+
+    /// Whether what is dirty would fill a page.
+    pub(crate) fn has_dirty_page(&self) -> bool {
+        self.dirty_bytes() >= self.blocks.block_bytes as u64
+    }
+
+    /// Adds to a stage that something is in what is dirty besides, of this partition or of any. Whether it is full.
+    pub(crate) fn top_up(&self, stage: &mut Stage, partition: Option<usize>, context: &dyn Context) -> bool {
+        if stage.is_empty() || self.dram_is_in_middle() {
+            return false;
+        }
+        let count = self.slabs.count() as u32;
+        let from = self.topped_up_from.load(Relaxed);
+        let mut looked = 0;
+        for number in (0..count).map(|on| (from + on) % count) {
+            if partition.is_some_and(|partition| self.slabs.partition_of(number) != partition) {
+                continue;
+            }
+            let Some(class) = self.slabs.class_of(number) else { continue };
+            // What is being emptied is the first partition's, whose step stages it.
+            if self.slabs.table[number as usize].dirty.load(Relaxed) <= 0 || self.slabs.is_draining(number) {
+                continue;
+            }
+            if looked >= SLOTS_A_PAGE {
+                self.topped_up_from.store(number, Relaxed);
+                return false;
+            }
+            looked += self.slabs.used_slots(number);
+            for i in 0..self.slabs.used_slots(number) {
+                let offset = self.slabs.offset(number, class, i);
+                let slot = self.slabs.slot(offset);
+                if slot.stamp() == 0 || !slot.is_live() || slot.is_staged() || slot.debt().is_owed() {
+                    continue;
+                }
+                if self.stage_slot(stage, offset, What::Home, context) == Staged::Full {
+                    self.topped_up_from.store(number, Relaxed);
+                    return true;
+                }
+            }
+        }
+        false
+    }
+
+    /// Whether slots of a slab that is being emptied wait for this page.
+    pub(crate) fn is_emptied_by(&self, stage: &Stage) -> bool {
+        stage.moves.iter().any(|of| match self.locations.location(of.from) {
+            Location::Dram(offset) => self.slabs.is_draining(self.slabs.slab_of(offset)),
+            Location::Pmem(_) | Location::Page(..) => false,
+        })
+    }
+}
