@@ -267,17 +267,17 @@ impl<L: Lower> SlabSpace<L> {
                 continue;
             }
             let (mut staged, mut unwritten) = (0, 0);
-            for clean_only in [walking, true] {
+            for again in [false, true] {
                 // What is staged leaves once its page is full. Until then a class that is out has the slots of clean ones.
-                if clean_only && !walking {
-                    if staged == 0 || free + self.retired.cooling(class) > 0 {
+                if again {
+                    if view.clean_only || staged == 0 || free + self.retired.cooling(class) > 0 {
                         break;
                     }
+                    view.clean_only = true;
                     coming -= staged;
                 }
-                view.clean_only = clean_only;
                 // A page is to be full when it is written: others come along, unless most would leave for nothing.
-                while coming < high || (!clean_only && staged > unwritten && staged < here / 4) {
+                while coming < high || (!again && staged > unwritten && staged < here / 4) {
                     let now = self.temperature.now();
                     let victim = budget.checked_sub(1).and_then(|_| part.victim(&view, now));
                     let Some(victim) = victim else { break };
