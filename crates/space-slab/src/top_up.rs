@@ -96,3 +96,112 @@ impl<L: Lower> SlabSpace<L> {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use terrace_blocks::ByteTier;
+    use terrace_engine::record::{Kind, NewRecord};
+    use terrace_index::{Change, Clht, Key, Verdict};
+    use terrace_media::HeapRegion;
+
+    use super::*;
+    use crate::calm::Calm;
+    use crate::open::SlabOptions;
+    use crate::policy::Count;
+
+    const RECORDS: usize = 40;
+
+    struct Tested {
+        space: SlabSpace<ByteTier<HeapRegion>>,
+        index: Clht,
+        slots: Vec<u64>,
+        stage: Stage,
+    }
+
+    impl Tested {
+        /// Dirty records of several lengths, of which the first is staged.
+        fn new(records: usize) -> Self {
+            let (region, bytes) = (Arc::new(HeapRegion::new(4 << 20).unwrap()), 4 << 20);
+            let tier = ByteTier::new(region, 0, bytes, String::new());
+            let space = SlabSpace::new(tier, None, SlabOptions::of_tests()).unwrap();
+            let (index, stage) = (Clht::with_min_buckets(64), Stage::default());
+            let mut tested = Self { space, index, slots: Vec::new(), stage };
+            for number in 0..records {
+                let slot = tested.put(number);
+                tested.slots.push(slot);
+            }
+            let staged = tested.space.stage_slot(&mut tested.stage, tested.slots[0], What::Evict, &Calm);
+            assert_eq!(staged, Staged::Yes);
+            tested
+        }
+        fn put(&self, number: usize) -> u64 {
+            let (space, name, value) = (&self.space, number.to_be_bytes(), vec![7; 100 * (1 + number % 9)]);
+            let record = NewRecord {
+                version: 5,
+                kind: Kind::Value,
+                db: 0,
+                flags: 0,
+                state: 0,
+                expire_at: 0,
+                key: &name,
+                value: &value,
+            };
+            let offset = space.slabs.take(space.slabs.classes.of(record.words()).unwrap(), 0).unwrap();
+            let slot = space.slabs.slot(offset);
+            slot.record().write(&record);
+            let slab = &space.slabs.table[space.slabs.slab_of(offset) as usize];
+            slab.live.fetch_add(1, Relaxed);
+            slab.dirty.fetch_add(1, Relaxed);
+            slot.publish(None, 1, space.policy.entering(Count::ONE, space.temperature.now()));
+            slab.stamped(1);
+            let key = Key { bytes: &name, ..Calm.hasher().key(0, &name) };
+            self.index.update(
+                &key,
+                |_| Verdict::Differs,
+                |_| (Change::Set(space.locations.dram(offset)), ()),
+            );
+            offset
+        }
+        fn launch_early(&mut self, must: bool, walking: bool) -> Option<Progress> {
+            self.space.launch_early((0, &mut self.stage), must, walking, &Calm)
+        }
+        /// Lands what was launched. How many records still have no home.
+        fn dirty_once_landed(&self) -> usize {
+            let departures = self.space.flights.lock().depart(0);
+            departures.into_iter().for_each(|departure| self.space.land(departure, &self.index));
+            self.slots.iter().filter(|&&offset| self.space.slabs.slot(offset).stamp() != 0).count()
+        }
+    }
+
+    #[test]
+    fn who_waits_has_all_that_is_dirty_written_with_it() {
+        let mut tested = Tested::new(RECORDS);
+        assert_eq!(tested.launch_early(true, false), Some(Progress::Worked));
+        assert!(tested.stage.is_empty());
+        assert_eq!(tested.dirty_once_landed(), 0);
+        assert_eq!(tested.space.details.pages_written.load(Relaxed), 1);
+        let first = tested.space.slabs.slot(tested.slots[0]);
+        assert!(!first.is_live(), "it has left");
+        assert!(tested.slots[1..].iter().all(|&o| tested.space.slabs.slot(o).home().is_some()), "they stay");
+    }
+
+    #[test]
+    fn for_reads_no_page_goes_that_is_not_full() {
+        let mut tested = Tested::new(RECORDS);
+        assert_eq!(tested.launch_early(false, false), None);
+        assert_eq!(tested.stage.moves.len(), 1, "nor is anything copied in vain");
+        let mut tested = Tested::new(RECORDS * 5);
+        assert_eq!(tested.launch_early(false, false), Some(Progress::Worked));
+        let left = tested.dirty_once_landed();
+        assert!(left > 0 && left < RECORDS * 3, "{left} are left of what fills more than a page");
+    }
+
+    #[test]
+    fn nothing_comes_along_while_a_walk_copies_it() {
+        let mut tested = Tested::new(RECORDS);
+        assert_eq!(tested.launch_early(true, true), Some(Progress::Worked));
+        assert_eq!(tested.dirty_once_landed(), RECORDS - 1);
+    }
+}

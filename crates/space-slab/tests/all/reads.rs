@@ -17,6 +17,8 @@ const START_US: u64 = 1_800_000_000_000_000;
 /// Some six times DRAM.
 const KEYS: u64 = 3000;
 const BLOCK: u64 = 256 << 10;
+/// Operations for each background step.
+const STEPPED_EACH: u64 = 16;
 /// As much as DRAM may hold that has no home yet.
 const DRAM_BLOCKS: u64 = 16;
 
@@ -45,6 +47,7 @@ impl Mixed {
         let mut mixed = Self { store, session, rng: Rng::new(20), written, bytes_put: 0, _media: media };
         for key in 0..KEYS {
             mixed.put(key);
+            mixed.store.step();
         }
         mixed.settle();
         mixed
@@ -55,17 +58,19 @@ impl Mixed {
         let value = vec![*times; bytes_of(key)];
         self.bytes_put += value.len() as u64;
         write(self.session.as_mut(), |batch| set(batch, key, &value));
-        self.store.step();
     }
     /// As many operations at random as there are keys; so many in a thousand are writes.
     fn pass(&mut self, writes: u64) {
-        for _ in 0..KEYS {
+        for operation in 0..KEYS {
             let key = self.rng.below(KEYS);
             if self.rng.below(1000) < writes {
                 self.put(key);
             } else {
                 let value = get(self.session.as_mut(), key).unwrap();
                 assert!(value == vec![self.written[key as usize]; bytes_of(key)], "key {key}");
+            }
+            // Often they are behind: then all slots of a length are taken.
+            if operation % STEPPED_EACH == 0 {
                 self.store.step();
             }
         }
@@ -96,6 +101,7 @@ fn reads_write_what_was_dirty_once_in_full_pages_and_then_nothing() {
     mixed.pass(0);
     let (first, moved) = (mixed.detail("pages_written") - pages, mixed.detail("records_written") - records);
     assert!(mixed.detail("records_promoted") > 100, "reads bring something up");
+    println!("{first} pages of {moved} records");
     assert!(first <= DRAM_BLOCKS * 5 / 4 && moved >= first * 20, "{first} pages of {moved} records");
     let pages = mixed.detail("pages_written");
     let promoted = mixed.detail("records_promoted");
@@ -122,8 +128,9 @@ fn a_few_writes_among_reads_go_in_full_pages() {
         }
         let (pages, bytes) = (mixed.detail("pages_written") - pages, mixed.bytes_put - bytes);
         let records = mixed.detail("records_written") - records;
-        let most = bytes * 3 / 2 / BLOCK + 4;
+        let most = bytes * 5 / 4 / BLOCK + 3;
         let told = (pages, records, bytes / BLOCK, mixed.wasted(), mixed.detail("rounds_retired"));
+        println!("{writes} in a thousand: {told:?}, at most {most}");
         assert!(pages <= most, "{writes} in a thousand: {told:?}");
     }
 }
