@@ -404,6 +404,11 @@ mod tests {
         let (space, index) = (space(), Clht::with_min_buckets(4));
         let old = put(&space, &index, b"old", 1);
         let young = put(&space, &index, b"young", 3);
+        // More than come along in the page with the old one, from the next slab on.
+        for i in 0..2500 {
+            put(&space, &index, format!("{i:05}").as_bytes(), 3);
+        }
+        space.topped_up_from.store(1, SeqCst);
         let is_dirty = |offset| space.slabs.slot(offset).stamp() != 0;
         retire(&space, &index, 2);
         assert!(!is_dirty(old) && is_dirty(young), "its round goes on");

@@ -103,7 +103,7 @@ mod tests {
 
     use terrace_blocks::ByteTier;
     use terrace_engine::record::{Kind, NewRecord};
-    use terrace_index::{Change, Clht, Key, Verdict};
+    use terrace_index::{Change, Clht, Index, Key, Verdict};
     use terrace_media::HeapRegion;
 
     use super::*;
@@ -171,7 +171,8 @@ mod tests {
         fn dirty_once_landed(&self) -> usize {
             let departures = self.space.flights.lock().depart(0);
             departures.into_iter().for_each(|departure| self.space.land(departure, &self.index));
-            self.slots.iter().filter(|&&offset| self.space.slabs.slot(offset).stamp() != 0).count()
+            let slots = self.slots.iter().map(|&offset| self.space.slabs.slot(offset));
+            slots.filter(|slot| slot.is_live() && slot.stamp() != 0).count()
         }
     }
 
