@@ -195,8 +195,8 @@ impl<L: Lower> SlabSpace<L> {
         let wanting = self.slabs.wanting.swap(NONE, SeqCst);
         // Who waits comes first.
         let wanting = if pressing == NONE { wanting } else { pressing };
-        self.pressing_class.store(pressing, SeqCst);
-        self.wanted_class.store(wanting, SeqCst);
+        self.early.pressing.store(pressing, SeqCst);
+        self.early.wanted.store(wanting, SeqCst);
         // One that was emptied may have a class again.
         draining.0.retain(|&slab| self.slabs.is_draining(slab));
         if self.slabs.free_slabs() == 0 {
@@ -220,7 +220,7 @@ impl<L: Lower> SlabSpace<L> {
         index: &I,
         context: &dyn Context,
     ) -> Progress {
-        let (wanting, pressing) = (self.wanted_class.load(SeqCst), self.pressing_class.load(SeqCst));
+        let (wanting, pressing) = (self.early.wanted.load(SeqCst), self.early.pressing.load(SeqCst));
         let Begun { walking, mut worked, draining, page_full } = begun;
         let (mut starving, mut pressed) = (draining, false);
         let mut budget = VICTIMS_A_STEP;

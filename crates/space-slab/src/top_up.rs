@@ -21,13 +21,31 @@ use terrace_engine::Progress;
 use terrace_engine::space::Context;
 
 use crate::location::Location;
+use crate::slab::NONE;
 use crate::space::SlabSpace;
 use crate::stage::{Stage, Staged, What};
+use crate::sync::AtomicU32;
 
 /// Slots that are looked at for one page, at most.
 const SLOTS_A_PAGE: u32 = 16_384;
 /// From so much on a page counts as full. Of long records it may have no room for one more.
 const FULL_PERCENT: usize = 75;
+
+/// Who needs room at once, and what pages that go early are filled with.
+pub(crate) struct Early {
+    /// The class that a write found no slot of before the last step of the first partition, or `NONE`.
+    pub pressing: AtomicU32,
+    /// The same, or, if there is none, one of a read.
+    pub wanted: AtomicU32,
+    /// The slab that the next page is topped up from.
+    from: AtomicU32,
+}
+
+impl Default for Early {
+    fn default() -> Self {
+        Self { pressing: NONE.into(), wanted: NONE.into(), from: 0.into() }
+    }
+}
 
 impl<L: Lower> SlabSpace<L> {
     /// Launches a page that may not be full. `must`: whoever needs it waits; else it goes only if it can be filled. `None`: it stays.
@@ -57,7 +75,7 @@ impl<L: Lower> SlabSpace<L> {
             return false;
         }
         let count = self.slabs.count() as u32;
-        let from = self.topped_up_from.load(Relaxed);
+        let from = self.early.from.load(Relaxed);
         let mut looked = 0;
         for number in (0..count).map(|on| (from + on) % count) {
             if partition.is_some_and(|partition| self.slabs.partition_of(number) != partition) {
@@ -69,7 +87,7 @@ impl<L: Lower> SlabSpace<L> {
                 continue;
             }
             if looked >= SLOTS_A_PAGE {
-                self.topped_up_from.store(number, Relaxed);
+                self.early.from.store(number, Relaxed);
                 return false;
             }
             looked += self.slabs.used_slots(number);
@@ -80,7 +98,7 @@ impl<L: Lower> SlabSpace<L> {
                     continue;
                 }
                 if self.stage_slot(stage, offset, What::Home, context) == Staged::Full {
-                    self.topped_up_from.store(number, Relaxed);
+                    self.early.from.store(number, Relaxed);
                     return true;
                 }
             }
