@@ -266,11 +266,11 @@ impl<L: Lower> SlabSpace<L> {
                 self.look_for_rival(class, part, &view);
                 continue;
             }
-            let (mut staged, mut unwritten) = (0, 0);
+            let (cooling, mut staged, mut unwritten) = (self.retired.cooling(class), 0, 0);
             for again in [false, true] {
                 // What is staged leaves once its page is full. Until then a class that is out has the slots of clean ones.
                 if again {
-                    if view.clean_only || staged == 0 || free + self.retired.cooling(class) > 0 {
+                    if view.clean_only || staged == 0 || free + cooling + unwritten > 0 {
                         break;
                     }
                     view.clean_only = true;
@@ -305,7 +305,8 @@ impl<L: Lower> SlabSpace<L> {
                     part.removed(victim, hash, true);
                 }
             }
-            let is_out = free + self.retired.cooling(class) == 0;
+            // What has just left is not cooling yet.
+            let is_out = free + cooling + unwritten == 0;
             starving |= is_out && (wanted || staged > 0);
             pressed |= is_out && class as u32 == pressing;
             none_leaves |= is_out && wanted && staged + unwritten == 0;

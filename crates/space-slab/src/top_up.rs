@@ -126,8 +126,10 @@ mod tests {
 
     use super::*;
     use crate::calm::Calm;
+    use crate::evict::{Begun, Evicting};
     use crate::open::SlabOptions;
     use crate::policy::Count;
+    use crate::retired::Cooling;
 
     const RECORDS: usize = 40;
 
@@ -141,21 +143,25 @@ mod tests {
     impl Tested {
         /// Dirty records of several lengths, of which the first is staged.
         fn new(records: usize) -> Self {
-            let (region, bytes) = (Arc::new(HeapRegion::new(4 << 20).unwrap()), 4 << 20);
-            let tier = ByteTier::new(region, 0, bytes, String::new());
-            let space = SlabSpace::new(tier, None, SlabOptions::of_tests()).unwrap();
-            let (index, stage) = (Clht::with_min_buckets(64), Stage::default());
-            let mut tested = Self { space, index, slots: Vec::new(), stage };
+            let mut tested = Self::empty();
             for number in 0..records {
-                let slot = tested.put(number);
+                let slot = tested.put(number, 100 * (1 + number % 9)).unwrap();
                 tested.slots.push(slot);
             }
             let staged = tested.space.stage_slot(&mut tested.stage, tested.slots[0], What::Evict, &Calm);
             assert_eq!(staged, Staged::Yes);
             tested
         }
-        fn put(&self, number: usize) -> u64 {
-            let (space, name, value) = (&self.space, number.to_be_bytes(), vec![7; 100 * (1 + number % 9)]);
+        fn empty() -> Self {
+            let (region, bytes) = (Arc::new(HeapRegion::new(4 << 20).unwrap()), 4 << 20);
+            let tier = ByteTier::new(region, 0, bytes, String::new());
+            let space = SlabSpace::new(tier, None, SlabOptions::of_tests()).unwrap();
+            let (index, stage) = (Clht::with_min_buckets(64), Stage::default());
+            Self { space, index, slots: Vec::new(), stage }
+        }
+        /// A dirty record's slot, if there is one.
+        fn put(&self, number: usize, bytes: usize) -> Option<u64> {
+            let (space, name, value) = (&self.space, number.to_be_bytes(), vec![7; bytes]);
             let record = NewRecord {
                 version: 5,
                 kind: Kind::Value,
@@ -166,7 +172,7 @@ mod tests {
                 key: &name,
                 value: &value,
             };
-            let offset = space.slabs.take(space.slabs.classes.of(record.words()).unwrap(), 0).unwrap();
+            let offset = space.slabs.take(space.slabs.classes.of(record.words()).unwrap(), 0)?;
             let slot = space.slabs.slot(offset);
             slot.record().write(&record);
             let slab = &space.slabs.table[space.slabs.slab_of(offset) as usize];
@@ -180,7 +186,7 @@ mod tests {
                 |_| Verdict::Differs,
                 |_| (Change::Set(space.locations.dram(offset)), ()),
             );
-            offset
+            Some(offset)
         }
         fn launch_early(&mut self, must: bool, walking: bool) -> Option<Progress> {
             self.space.launch_early((0, &mut self.stage), must, walking, &Calm)
@@ -222,5 +228,43 @@ mod tests {
         let mut tested = Tested::new(RECORDS);
         assert_eq!(tested.launch_early(true, true), Some(Progress::Worked));
         assert_eq!(tested.dirty_once_landed(), RECORDS - 1);
+    }
+    /// A write waits for a slot, and those that are to leave next are dirty: others leave at once, and no page goes for it.
+    #[test]
+    fn a_class_that_is_out_lets_clean_records_go_before_a_page_that_is_not_full() {
+        let (mut tested, bytes) = (Tested::empty(), 900);
+        tested.slots = (0..60).map(|number| tested.put(number, bytes).unwrap()).collect();
+        let (mut number, mut others) = (1000, Vec::new());
+        while let Some(offset) = tested.put(number, 10_000) {
+            others.push(offset);
+            number += 1;
+        }
+        // The class has one slab, which is full.
+        while let Some(offset) = tested.put(number, bytes) {
+            tested.slots.push(offset);
+            number += 1;
+        }
+        let few = tested.slots.split_off(tested.slots.len() - 3);
+        let dirty = tested.slots.clone();
+        for offset in few.into_iter().chain(others) {
+            if tested.space.stage_slot(&mut tested.stage, offset, What::Home, &Calm) == Staged::Full {
+                assert_eq!(tested.space.launch(0, &mut tested.stage), Progress::Worked);
+                tested.dirty_once_landed();
+                tested.space.stage_slot(&mut tested.stage, offset, What::Home, &Calm);
+            }
+        }
+        assert_eq!(tested.space.launch(0, &mut tested.stage), Progress::Worked);
+        assert_eq!(tested.dirty_once_landed(), dirty.len());
+        let space = &tested.space;
+        let class = space.slabs.class_of(space.slabs.slab_of(dirty[0])).unwrap();
+        assert!(space.slabs.demand(class).0 == 0 && space.slabs.free_slabs() == 0, "it is out");
+        space.early.pressing.store(class as u32, SeqCst);
+        space.early.wanted.store(class as u32, SeqCst);
+        let mut evicting = Evicting::new(&space.policy, space.slabs.classes.count());
+        space.evict_of((0, &mut evicting), &mut tested.stage, Begun::default(), &tested.index, &Calm);
+        assert!(!tested.stage.is_empty(), "dirty ones were to leave first");
+        assert!(space.flights.lock().is_empty());
+        space.retired.collect(&mut Cooling::default(), false, &space.slabs, &Calm);
+        assert!(space.slabs.demand(class).0 > 0, "a write finds a slot");
     }
 }
