@@ -112,14 +112,16 @@ impl Evicting {
 }
 
 /// What is known when classes are looked at.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 pub(crate) struct Begun {
     /// A round is being retired: what is dirty is on its way anyway.
     pub walking: bool,
     /// Something left already.
     pub worked: bool,
-    /// Others wait for what is staged to be written.
-    pub starving: bool,
+    /// Slabs are being emptied.
+    pub draining: bool,
+    /// What must leave them found the page full.
+    pub page_full: bool,
 }
 
 /// How a record left, or why it didn't.
@@ -189,19 +191,23 @@ impl<L: Lower> SlabSpace<L> {
         context: &dyn Context,
     ) -> Progress {
         self.hear(evicting, context);
+        let pressing = self.slabs.pressing.swap(NONE, SeqCst);
         let wanting = self.slabs.wanting.swap(NONE, SeqCst);
-        self.wanted_class.store(wanting, SeqCst);
+        // Who waits comes first.
+        let wanting = if pressing == NONE { wanting } else { pressing };
+        self.early.pressing.store(pressing, SeqCst);
+        self.early.wanted.store(wanting, SeqCst);
         // One that was emptied may have a class again.
         draining.0.retain(|&slab| self.slabs.is_draining(slab));
         if self.slabs.free_slabs() == 0 {
-            self.choose_drain(draining, wanting);
+            self.choose_drain(draining, wanting, pressing != NONE);
         }
-        let mut worked = self.drain_step(draining, evicting, stage, index, context);
+        let (mut worked, page_full) = self.drain_step(draining, evicting, stage, index, context);
         if !walking {
             worked |= self.send_bound(&mut evicting.filling, index, context);
         }
         self.is_draining.store(draining.is_under_way(), SeqCst);
-        let begun = Begun { walking, worked, starving: draining.is_under_way() };
+        let begun = Begun { walking, worked, draining: draining.is_under_way(), page_full };
         self.evict_of((0, evicting), stage, begun, index, context)
     }
 
@@ -214,8 +220,9 @@ impl<L: Lower> SlabSpace<L> {
         index: &I,
         context: &dyn Context,
     ) -> Progress {
-        let wanting = self.wanted_class.load(SeqCst);
-        let Begun { walking, mut worked, mut starving } = begun;
+        let (wanting, pressing) = (self.early.wanted.load(SeqCst), self.early.pressing.load(SeqCst));
+        let Begun { walking, mut worked, draining, page_full } = begun;
+        let (mut starving, mut pressed) = (draining, false);
         let mut budget = VICTIMS_A_STEP;
         let mut none_leaves = false;
         let down = self.down_from_dram();
@@ -237,7 +244,7 @@ impl<L: Lower> SlabSpace<L> {
                 self.temperature.rivals[class].store(NO_RIVAL, Relaxed);
                 continue;
             }
-            let view = ClassSlots {
+            let mut view = ClassSlots {
                 space: self,
                 context,
                 class,
@@ -259,36 +266,49 @@ impl<L: Lower> SlabSpace<L> {
                 self.look_for_rival(class, part, &view);
                 continue;
             }
-            let (mut staged, mut unwritten) = (0, 0);
-            // A page is to be full when it is written: others come along, unless most would leave for nothing.
-            while coming < high || (staged > unwritten && staged < here / 4) {
-                let now = self.temperature.now();
-                let Some(victim) = budget.checked_sub(1).and_then(|_| part.victim(&view, now)) else { break };
-                budget -= 1;
-                let Some(offset) = view.offset(victim) else { break };
-                let count = self.policy.count(self.slabs.slot(offset).access(), now);
-                self.temperature.rivals[class].store(count.in_sixteenths(), Relaxed);
-                let hash = self.hash_for_lists(offset, context);
-                let to = (&mut *stage, &mut evicting.filling);
-                match self.leave(&mut evicting.key, to, (offset, down), index, context) {
-                    Left::Now | Left::ToMiddle => {
-                        (worked, coming, unwritten) = (true, coming + 1, unwritten + 1);
+            let (cooling, mut staged, mut unwritten) = (self.retired.cooling(class), 0, 0);
+            for again in [false, true] {
+                // What is staged leaves once its page is full. Until then a class that is out has the slots of clean ones.
+                if again {
+                    if view.clean_only || staged == 0 || free + cooling + unwritten > 0 {
+                        break;
                     }
-                    Left::Staged => (worked, staged, coming) = (true, staged + 1, coming + 1),
-                    // A page a step: who waits for a slot runs steps, too.
-                    Left::PageFull => {
-                        self.fill_middle(&mut evicting.filling, index);
-                        return self.launch(partition, stage);
-                    }
-                    Left::Not => {
-                        part.stays(victim, hash);
-                        continue;
-                    }
+                    view.clean_only = true;
+                    coming -= staged;
                 }
-                part.removed(victim, hash, true);
+                // A page is to be full when it is written: others come along, unless most would leave for nothing.
+                while coming < high || (!again && staged > unwritten && staged < here / 4) {
+                    let now = self.temperature.now();
+                    let victim = budget.checked_sub(1).and_then(|_| part.victim(&view, now));
+                    let Some(victim) = victim else { break };
+                    budget -= 1;
+                    let Some(offset) = view.offset(victim) else { break };
+                    let count = self.policy.count(self.slabs.slot(offset).access(), now);
+                    self.temperature.rivals[class].store(count.in_sixteenths(), Relaxed);
+                    let hash = self.hash_for_lists(offset, context);
+                    let to = (&mut *stage, &mut evicting.filling);
+                    match self.leave(&mut evicting.key, to, (offset, down), index, context) {
+                        Left::Now | Left::ToMiddle => {
+                            (worked, coming, unwritten) = (true, coming + 1, unwritten + 1);
+                        }
+                        Left::Staged => (worked, staged, coming) = (true, staged + 1, coming + 1),
+                        // A page a step: who waits for a slot runs steps, too.
+                        Left::PageFull => {
+                            self.fill_middle(&mut evicting.filling, index);
+                            return self.launch(partition, stage);
+                        }
+                        Left::Not => {
+                            part.stays(victim, hash);
+                            continue;
+                        }
+                    }
+                    part.removed(victim, hash, true);
+                }
             }
-            let is_out = free + self.retired.cooling(class) == 0;
+            // What has just left is not cooling yet.
+            let is_out = free + cooling + unwritten == 0;
             starving |= is_out && (wanted || staged > 0);
+            pressed |= is_out && class as u32 == pressing;
             none_leaves |= is_out && wanted && staged + unwritten == 0;
         }
         if evicting.starving != none_leaves {
@@ -299,7 +319,10 @@ impl<L: Lower> SlabSpace<L> {
         let filled = self.fill_middle(&mut evicting.filling, index);
         // What is aloft makes room, too: a page that is not full would waste some.
         if starving && !filled && !stage.is_empty() && self.flights.lock().is_empty() {
-            return self.launch(partition, stage);
+            let must = pressed || page_full || (draining && self.is_emptied_by(stage));
+            if let Some(launched) = self.launch_early((partition, stage), must, walking, context) {
+                return launched;
+            }
         }
         match (worked, starving) {
             (true, _) => Progress::Worked,
@@ -323,7 +346,7 @@ impl<L: Lower> SlabSpace<L> {
     }
 
     /// Decides whether a slab must be emptied: the index needs its memory, or a class has none and no slab is free.
-    fn choose_drain(&self, draining: &mut Draining, wanting: u32) {
+    fn choose_drain(&self, draining: &mut Draining, wanting: u32, pressing: bool) {
         let over = self.slabs.used_slabs().saturating_sub(self.slabs.target.frames());
         let held = |class: usize| self.slabs.held(class);
         let poor = wanting != NONE && {
@@ -340,18 +363,23 @@ impl<L: Lower> SlabSpace<L> {
             return;
         };
         let slabs = self.slabs.slabs_of(donor);
+        // What is dirty needs a page. If all that there is would not fill one, others go before, and for reads only those.
+        let scarce = !self.has_dirty_page();
         let emptiest = slabs
             .iter()
-            .filter(|slab| !draining.0.contains(slab))
-            .min_by_key(|slab| self.slabs.table[**slab as usize].live.load(Relaxed));
-        if let Some(&slab) = emptiest {
+            .map(|slab| (slab, &self.slabs.table[*slab as usize]))
+            .filter(|(number, _)| !draining.0.contains(number))
+            .map(|(number, slab)| (scarce && slab.dirty.load(Relaxed) > 0, slab.live.load(Relaxed), *number))
+            .filter(|(needs_page, ..)| !needs_page || pressing || over > 0)
+            .min();
+        if let Some((_, _, slab)) = emptiest {
             self.slabs.drain(slab);
             draining.0.push(slab);
             self.details.slabs_drained.fetch_add(1, Relaxed);
         }
     }
 
-    /// Empties slabs: whatever is in them leaves.
+    /// Empties slabs: whatever is in them leaves. Whether anything did, and whether something found the page full.
     fn drain_step<I: Index>(
         &self,
         draining: &Draining,
@@ -359,8 +387,8 @@ impl<L: Lower> SlabSpace<L> {
         stage: &mut Stage,
         index: &I,
         context: &dyn Context,
-    ) -> bool {
-        let mut worked = false;
+    ) -> (bool, bool) {
+        let (mut worked, mut page_full) = (false, false);
         for &slab in &draining.0 {
             let Some(class) = self.slabs.class_of(slab) else { continue };
             for number in 0..self.slabs.used_slots(slab) {
@@ -370,12 +398,13 @@ impl<L: Lower> SlabSpace<L> {
                     let to = (&mut *stage, &mut evicting.filling);
                     match self.leave(&mut evicting.key, to, (offset, self.down_from_dram()), index, context) {
                         Left::Now | Left::ToMiddle | Left::Staged => worked = true,
-                        Left::PageFull | Left::Not => {}
+                        Left::PageFull => page_full = true,
+                        Left::Not => {}
                     }
                 }
             }
         }
-        worked
+        (worked, page_full)
     }
 
     /// Records that were put and are bound for the middle tier go there, if it has room; those that a crash could still take

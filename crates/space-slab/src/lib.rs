@@ -22,6 +22,7 @@
 //! | `write`, `read`, `retired` | the calls of a session; slots it let go |
 //! | `debts` | sets that don't read what they replace, and what is found out later |
 //! | `stage`, `evict`, `round`, `defrag` | background steps: to a page, out of DRAM, out of the log, out of a page |
+//! | `top_up` | what comes along in a page that is not full |
 //! | `middle`, `pmem` | the middle tier: what comes and goes; slots on the medium |
 //! | `large` | copies of large values in DRAM |
 //! | `placement` | which tier records lie in, and the alternatives |
@@ -75,6 +76,7 @@ mod stats;
 mod swap;
 mod sync;
 mod temperature;
+mod top_up;
 mod warm;
 mod write;
 

@@ -110,11 +110,13 @@ impl<L: Lower> SlabSpace<L> {
         self.others.shares.iter().map(Mutex::lock).collect()
     }
 
-    /// Sends what other partitions have staged on its way.
-    pub(crate) fn launch_others(&self) -> Progress {
+    /// Sends what other partitions have staged on its way, and what else is dirty in them in the same pages.
+    pub(crate) fn launch_others(&self, context: &dyn Context) -> Progress {
         let mut progress = Progress::Idle;
-        for share in &self.others.shares {
-            match self.launch(0, &mut share.lock().stage) {
+        for (share, partition) in self.others.shares.iter().zip(1..) {
+            let stage = &mut share.lock().stage;
+            self.top_up(stage, Some(partition), context);
+            match self.launch(0, stage) {
                 Progress::Idle => {}
                 Progress::Worked if progress == Progress::Idle => progress = Progress::Worked,
                 Progress::Worked => {}
@@ -140,8 +142,8 @@ impl<L: Lower> SlabSpace<L> {
         }
         let Share { evicting, stage } = &mut *share;
         // Slots of a slab that is being emptied may wait here for a page that is not full.
-        let starving = self.is_draining.load(SeqCst);
-        let begun = Begun { walking: self.rounds.walking.load(SeqCst), worked: false, starving };
+        let draining = self.is_draining.load(SeqCst);
+        let begun = Begun { walking: self.rounds.walking.load(SeqCst), draining, ..Begun::default() };
         let progress = self.evict_of((partition, evicting), stage, begun, index, context);
         let launched = self.flights.lock().depart(partition);
         drop(share);

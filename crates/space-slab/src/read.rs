@@ -11,7 +11,6 @@ use terrace_index::{Address, Change, Index, Key, Lookup, Verdict};
 use crate::location::Location;
 use crate::placement::Up;
 use crate::policy::{Count, Tier};
-use crate::slab::NONE;
 use crate::space::SlabSpace;
 use crate::temperature::NO_RIVAL;
 use crate::write::Local;
@@ -251,13 +250,12 @@ impl<L: Lower> SlabSpace<L> {
         }
     }
 
-    /// A slot of this class, or of one a little larger. Of a class that has none a slab is asked for, unless a write asked for
-    /// one of its own.
+    /// A slot of this class, or of one a little larger. Of a class that has none a slab is asked for.
     fn slot_for_promotion(&self, class: usize, partition: usize) -> Option<u64> {
         let classes = &self.slabs.classes;
         let found = self.slabs.take(class, partition);
         if found.is_none() {
-            let _ = self.slabs.wanting.compare_exchange(NONE, class as u32, SeqCst, Relaxed);
+            self.slabs.wanting.store(class as u32, Relaxed);
         }
         let mut larger = (class + 1..classes.count()).take_while(|&larger| classes.is_near(class, larger));
         found.or_else(|| larger.find_map(|class| self.slabs.take(class, partition)))

@@ -125,7 +125,11 @@ impl<L: Lower> SlabSpace<L> {
                 let round = *round;
                 // From here on others stage nothing that is dirty: what they staged before is launched.
                 self.rounds.walking.store(true, SeqCst);
-                if self.launch_others() == Progress::Blocked || self.launch(0, stage) == Progress::Blocked {
+                if self.launch_others(context) == Progress::Blocked {
+                    return Progress::Blocked;
+                }
+                self.top_up(stage, Some(0), context);
+                if self.launch(0, stage) == Progress::Blocked {
                     return Progress::Blocked;
                 }
                 *retiring = Retiring::Sealing { round, upto: self.blocks.last_seq.load(SeqCst) };
@@ -157,6 +161,7 @@ impl<L: Lower> SlabSpace<L> {
                         return Progress::Blocked;
                     }
                     Walked::End => {
+                        self.top_up(stage, None, context);
                         if self.launch(0, stage) == Progress::Blocked {
                             *retiring = Retiring::Walking { round, slab: self.slabs.count() as u32, slot: 0 };
                             return Progress::Blocked;
@@ -327,6 +332,7 @@ mod tests {
     use crate::calm::Calm;
     use crate::open::SlabOptions;
     use crate::policy::Count;
+    use crate::slot::Debt;
 
     type Tested = SlabSpace<ByteTier<HeapRegion>>;
 
@@ -346,7 +352,9 @@ mod tests {
         slot.record().write(&record);
         slab.live.fetch_add(1, Relaxed);
         slab.dirty.fetch_add(1, Relaxed);
-        slot.publish(None, round, space.policy.entering(Count::ONE, space.temperature.now()));
+        // It owes, and so it comes along in no page: the walk alone gives it a home.
+        let access = space.policy.entering(Count::ONE, space.temperature.now());
+        slot.publish_owing(None, round, access, Debt::UNREAD);
         slab.stamped(round);
         let key = Key { bytes: key, ..Calm.hasher().key(0, key) };
         index.update(&key, |_| Verdict::Differs, |_| (Change::Set(space.locations.dram(offset)), ()));

@@ -133,7 +133,9 @@ pub(crate) struct Slabs {
     empty: Mutex<Vec<u32>>,
     /// Slabs that may be in use.
     pub target: DramTarget,
-    /// A class that a write found no slot of, since background steps looked last, or `NONE`.
+    /// A class that a write found no slot of, since background steps looked last, or `NONE`: it waits for one.
+    pub pressing: AtomicU32,
+    /// The same of a read, which does not wait.
     pub wanting: AtomicU32,
     /// Slots that were taken from another partition than was asked.
     pub stolen: AtomicU64,
@@ -178,6 +180,7 @@ impl Slabs {
             frames,
             empty: Mutex::new(Vec::new()),
             target: target(all as usize),
+            pressing: AtomicU32::new(NONE),
             wanting: AtomicU32::new(NONE),
             stolen: AtomicU64::new(0),
             classes,

@@ -29,12 +29,13 @@ use crate::placement::Dealer;
 use crate::retired::{Cooling, Retired};
 use crate::round::{Retiring, Rounds};
 use crate::sample::Sampling;
-use crate::slab::{NONE, Slabs};
+use crate::slab::Slabs;
 use crate::stage::Stage;
 use crate::stats::Details;
 use crate::swap::Bufs;
-use crate::sync::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, AtomicUsize, Mutex};
+use crate::sync::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Mutex};
 use crate::temperature::Temperature;
+use crate::top_up::Early;
 use crate::warm::Warming;
 use crate::write::Local;
 
@@ -67,8 +68,8 @@ pub struct SlabSpace<L: Lower> {
     /// The other partitions.
     pub(crate) others: Others,
     pub(crate) flights: Mutex<Flights>,
-    /// The class that a write found no slot of before the last step of the first partition, or `NONE`.
-    pub(crate) wanted_class: AtomicU32,
+    /// Who needs room at once.
+    pub(crate) early: Early,
     /// Slabs are being emptied.
     pub(crate) is_draining: AtomicBool,
     /// Partitions that can't let a slot go for which somebody waits.
@@ -166,7 +167,7 @@ impl<L: Lower> SlabSpace<L> {
             others: Others::new(options.partitions, &policy, classes),
             policy,
             flights: Mutex::default(),
-            wanted_class: AtomicU32::new(NONE),
+            early: Early::default(),
             is_draining: AtomicBool::new(false),
             starving_partitions: AtomicUsize::new(0),
             stopped: AtomicU64::new(0),

@@ -79,6 +79,10 @@ impl Stage {
         let footer = footer_bytes(self.moves.len() + 1, expiring) + TRAILER_BYTES;
         BLOCK_HEADER_BYTES + self.bytes.len() + words * 8 + footer <= block_bytes
     }
+    /// How long what is staged is.
+    pub fn bytes(&self) -> usize {
+        self.bytes.len()
+    }
     /// Whether nothing is staged.
     pub fn is_empty(&self) -> bool {
         self.moves.is_empty()

@@ -112,7 +112,7 @@ impl<L: Lower> SlabSpace<L> {
         let last = if any { self.slabs.classes.count() } else { class + 1 };
         let found = (class..last).find_map(|class| Some((class, self.slabs.take(class, local.partition)?)));
         let Some((class, offset)) = found else {
-            self.slabs.wanting.store(class as u32, SeqCst);
+            self.slabs.pressing.store(class as u32, SeqCst);
             return false;
         };
         local.reserved.push((class as u8, offset));

@@ -10,5 +10,6 @@ mod large;
 mod partitions;
 mod placement;
 mod policies;
+mod reads;
 mod snapshot;
 mod swap;
