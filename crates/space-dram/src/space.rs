@@ -335,6 +335,14 @@ impl Space for DramSpace {
     ) -> Result<(), StoreError> {
         Ok(())
     }
+    fn scan_again(
+        &self,
+        _threads: usize,
+        _progress: &(dyn Fn(u64, u64) + Sync),
+        _found: &(dyn Fn(Found) + Sync),
+    ) -> Result<(), StoreError> {
+        Ok(())
+    }
     fn read_keys(
         &self,
         _addresses: &[Address],

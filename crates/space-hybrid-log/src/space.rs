@@ -6,7 +6,7 @@ use std::os::fd::RawFd;
 use std::sync::atomic::Ordering::*;
 
 use terrace_blocks::{
-    Blocks, DramTarget, Frames, Lower, Place, RECLAIM_SLOTS, Reads, State, Sweep, total_bytes,
+    Blocks, DramTarget, FooterEntry, Frames, Lower, Place, RECLAIM_SLOTS, Reads, State, Sweep, total_bytes,
 };
 use terrace_engine::record::{Head, NewRecord};
 use terrace_engine::space::{Arrival, Class, Context, Fetch, Found, Limits, Room, Space, Under, Want};
@@ -102,6 +102,22 @@ impl<L: Lower> HybridLog<L> {
             purge_at: AtomicU64::new(0),
             blocks,
             options,
+        }
+    }
+}
+
+impl<L: Lower> HybridLog<L> {
+    /// A record of a block, as recovery wants it.
+    fn found(&self, slot: u32, entry: &FooterEntry, words: u32) -> Found {
+        Found {
+            hash: entry.hash,
+            check: entry.check,
+            version: entry.version,
+            address: self.addresses.address(Place { slot, offset: entry.offset }),
+            words,
+            kind: entry.kind,
+            db: entry.db,
+            life: entry.life,
         }
     }
 }
@@ -261,18 +277,23 @@ impl<L: Lower> Space for HybridLog<L> {
         progress: &(dyn Fn(u64, u64) + Sync),
         found: &(dyn Fn(Found) + Sync),
     ) -> Result<(), StoreError> {
+        self.blocks.limit_deadlines(self.target.whole_bytes());
         self.blocks.scan_blocks(trusted_seq, threads, progress, &|slot, entry, words| {
-            found(Found {
-                hash: entry.hash,
-                check: entry.check,
-                version: entry.version,
-                address: self.addresses.address(Place { slot, offset: entry.offset }),
-                words,
-                kind: entry.kind,
-                db: entry.db,
-                life: entry.life,
-            });
+            found(self.found(slot, entry, words));
         })
+    }
+    fn scan_again(
+        &self,
+        threads: usize,
+        progress: &(dyn Fn(u64, u64) + Sync),
+        found: &(dyn Fn(Found) + Sync),
+    ) -> Result<(), StoreError> {
+        self.blocks.scan_again(threads, progress, &|slot, entry, words| {
+            found(self.found(slot, entry, words));
+        })
+    }
+    fn recovery_bytes(&self, index_bytes: u64) -> u64 {
+        self.target.recovery_bytes(index_bytes, self.dram_bytes())
     }
     fn read_keys(
         &self,

@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::RawFd;
 use std::sync::atomic::Ordering::*;
 
-use terrace_blocks::{Blocks, DramTarget, Image, Lower, Place, Reads, Sweep, total_bytes};
+use terrace_blocks::{Blocks, DramTarget, Image, Lower, Reads, Sweep, total_bytes};
 use terrace_engine::manifest::Manifest;
 use terrace_engine::record::{Head, NewRecord, RecordView};
 use terrace_engine::space::{
@@ -496,20 +496,25 @@ impl<L: Lower> Space for SlabSpace<L> {
         progress: &(dyn Fn(u64, u64) + Sync),
         found: &(dyn Fn(Found) + Sync),
     ) -> Result<(), StoreError> {
+        self.blocks.limit_deadlines(self.slabs.target.whole_bytes());
         self.scan_middle(found)?;
         self.blocks.scan_blocks(trusted_seq, threads, progress, &|slot, entry, words| {
-            let place = Place { slot, offset: entry.offset };
-            found(Found {
-                hash: entry.hash,
-                check: entry.check,
-                version: entry.version,
-                address: self.locations.page(place, entry.kind, words as usize),
-                words,
-                kind: entry.kind,
-                db: entry.db,
-                life: entry.life,
-            });
+            found(self.found_in_page(slot, entry, words));
         })
+    }
+    fn scan_again(
+        &self,
+        threads: usize,
+        progress: &(dyn Fn(u64, u64) + Sync),
+        found: &(dyn Fn(Found) + Sync),
+    ) -> Result<(), StoreError> {
+        self.report_middle(found);
+        self.blocks.scan_again(threads, progress, &|slot, entry, words| {
+            found(self.found_in_page(slot, entry, words));
+        })
+    }
+    fn recovery_bytes(&self, index_bytes: u64) -> u64 {
+        self.slabs.target.recovery_bytes(index_bytes, self.dram_bytes())
     }
     fn read_keys(
         &self,

@@ -40,6 +40,7 @@ fn machine(clock: &Arc<ManualClock>) -> Arc<DramMachine> {
             hasher: KeyHasher::new(7),
             clock: clock.clone(),
             threads: 1,
+            recovery_keys: usize::MAX,
         },
         Clht::with_min_buckets(4),
         DramSpace::new(RECORD_BYTES, false),

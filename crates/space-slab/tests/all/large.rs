@@ -60,6 +60,7 @@ impl Bed {
                 hasher: KeyHasher::new(7),
                 clock: clock.clone(),
                 threads: 1,
+                recovery_keys: usize::MAX,
             },
             index: &|| Clht::with_min_buckets(64),
             description: String::new(),
