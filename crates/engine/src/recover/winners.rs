@@ -1,19 +1,21 @@
 //! The newest record of each key, of as many keys as fit into a share of the DRAM.
 //!
 //! ```text
-//!   pass 1   | from ============= to |   given up: it did not fit      |
-//!   pass 2                           | from ============ to | given up |
-//!   pass 3                                                  | from  to |      shards are ranges of the hash
+//!   pass 1   | from =========== last |   given up: it did not fit          |
+//!   pass 2                           | from ========== last |   given up   |
+//!   pass 3                                                  | from == last |      ranges of the hash
 //! ```
 //!
-//! Every pass sees all records of the store and decides over the keys of its shards. It begins with all that are left; where they
-//! don't fit the last one is given up for this pass, until the others fit. So nobody has to know how many keys there are.
+//! Every pass sees all records of the store and decides over the keys in a range of hashes. It begins with all that are left; where
+//! they don't fit the last quarter is given up for this pass, until the others fit. So nobody has to know how many keys there are.
+//!
+//! The table consists of stripes, so that several threads can fill it, and a stripe of chunks of one size: memory of tables that grow
+//! would be scattered over the allocator's sizes, and take several times as much.
 //!
 //! # Invariants
-//! * The shards from `from` to `to` have seen every record of their keys that was offered.
-//! * They hold at most `most` bytes, or are one shard.
+//! * What was offered of keys up to `last`, which only falls, was taken. What is there of others means nothing.
+//! * A stripe holds at most `most` entries, but where nearly all keys have one hash.
 
-use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::*;
 
 use parking_lot::Mutex;
@@ -21,12 +23,19 @@ use terrace_index::Address;
 
 use crate::record::{Kind, Lifetime};
 use crate::space::Found;
+use crate::sync::AtomicU64;
 
-/// One shard is decided in a pass, however little DRAM there is.
-const SHARDS: usize = 1 << SHARD_BITS;
-const SHARD_BITS: u32 = 10;
-/// Room for a key.
-pub(super) const ENTRY_BYTES: u64 = size_of::<Entry>() as u64;
+/// Room for a key: its entry, and its share of what finds it.
+pub(super) const ENTRY_BYTES: u64 = size_of::<Entry>() as u64 + 4;
+/// Entries that are allocated together.
+const CHUNK: usize = 1 << 10;
+/// Stripes at most, and entries that a stripe is worth.
+const STRIPES: u64 = 64;
+const STRIPE_ENTRIES: u64 = 4 * CHUNK as u64;
+/// A range of hashes that is no longer is decided over at once.
+const RANGE_LEAST: u64 = 1 << 24;
+/// The end of a chain.
+const NONE: u32 = u32::MAX;
 
 /// Where a key's newest record is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,8 +49,8 @@ pub(super) enum Winner {
     },
 }
 
-/// A winner, packed. `place` is 0 where there is none.
-#[derive(Clone, Copy, Default)]
+/// A winner, packed.
+#[derive(Clone, Copy)]
 struct Entry {
     hash: u64,
     version: u64,
@@ -50,6 +59,8 @@ struct Entry {
     expire_at: u64,
     check: u32,
     words: u32,
+    /// The next one of its chain.
+    next: u32,
 }
 
 const LOG: u64 = 1 << 55;
@@ -69,11 +80,12 @@ impl Entry {
             expire_at: found.life.expire_at,
             check: found.check,
             words: found.words,
+            next: NONE,
         }
     }
     fn of_log((hash, check): (u64, u32), version: u64, place: u64, life: Lifetime) -> Self {
         let place = place & PLACE | u64::from(life.alone) * ALONE | LOG;
-        Self { hash, version, place, expire_at: life.expire_at, check, words: 0 }
+        Self { hash, version, place, expire_at: life.expire_at, check, words: 0, next: NONE }
     }
     fn is_log(&self) -> bool {
         self.place & LOG != 0
@@ -112,56 +124,83 @@ impl Entry {
     }
 }
 
-/// An open table of winners.
+/// Winners in chains.
 #[derive(Default)]
-struct Shard {
-    table: Vec<Entry>,
-    taken: usize,
+struct Stripe {
+    /// All but the last one are full.
+    chunks: Vec<Vec<Entry>>,
+    heads: Vec<u32>,
+    /// The last hash when it was swept.
+    swept: u64,
 }
 
-impl Shard {
-    fn bytes(&self) -> usize {
-        self.table.len() * size_of::<Entry>()
+impl Stripe {
+    fn len(&self) -> usize {
+        self.chunks.last().map_or(0, |last| (self.chunks.len() - 1) * CHUNK + last.len())
     }
-    /// Where a key is, or would be; its table has a free place.
-    fn find(table: &[Entry], hash: u64, check: u32) -> Option<usize> {
-        let own = u128::from(hash << SHARD_BITS) * table.len() as u128;
-        let start = (own >> 64) as usize;
-        let places = (start..table.len()).chain(0..start);
-        places.into_iter().find(|&at| {
-            let entry = &table[at];
-            entry.place == 0 || (entry.hash, entry.check) == (hash, check)
-        })
+    fn at(&self, number: u32) -> &Entry {
+        &self.chunks[number as usize / CHUNK][number as usize % CHUNK]
     }
-    fn offer(&mut self, offered: Entry) {
-        if let Some(at) = Self::find(&self.table, offered.hash, offered.check)
-            && self.table[at].place != 0
-        {
-            if self.table[at].loses_to(&offered) {
-                self.table[at] = offered;
+    fn at_mut(&mut self, number: u32) -> &mut Entry {
+        &mut self.chunks[number as usize / CHUNK][number as usize % CHUNK]
+    }
+    /// Which chain a hash is in. Bits above choose the pass, those below the stripe.
+    fn chain(&self, hash: u64) -> usize {
+        (hash >> 8) as usize % self.heads.len().max(1)
+    }
+    fn find(&self, hash: u64, check: u32) -> Option<u32> {
+        let mut number = *self.heads.get(self.chain(hash))?;
+        while number != NONE {
+            let entry = self.at(number);
+            if (entry.hash, entry.check) == (hash, check) {
+                return Some(number);
             }
-            return;
+            number = entry.next;
         }
-        if (self.taken + 1) * 8 > self.table.len() * 7 {
-            self.grow();
-        }
-        if let Some(at) = Self::find(&self.table, offered.hash, offered.check) {
-            self.table[at] = offered;
-            self.taken += 1;
-        }
+        None
     }
-    /// By a quarter: a table that is twice as long as it need be would halve what a pass decides.
-    fn grow(&mut self) {
-        let length = self.table.len() + (self.table.len() / 4).max(2);
-        let mut table = Vec::new();
-        table.reserve_exact(length);
-        table.resize(length, Entry::default());
-        for entry in self.table.drain(..).filter(|entry| entry.place != 0) {
-            if let Some(at) = Self::find(&table, entry.hash, entry.check) {
-                table[at] = entry;
+    fn push(&mut self, mut entry: Entry) {
+        let number = self.len();
+        if number >= self.heads.len() * 2 {
+            self.link_all(self.heads.len() * 2 + 4);
+        }
+        let chain = self.chain(entry.hash);
+        entry.next = std::mem::replace(&mut self.heads[chain], number as u32);
+        match self.chunks.last_mut() {
+            Some(last) if last.len() < CHUNK => last.push(entry),
+            _ => {
+                let mut chunk = Vec::with_capacity(CHUNK);
+                chunk.push(entry);
+                self.chunks.push(chunk);
             }
         }
-        self.table = table;
+    }
+    /// Makes so many chains of all entries.
+    fn link_all(&mut self, chains: usize) {
+        self.heads.clear();
+        self.heads.resize(chains, NONE);
+        for number in 0..self.len() as u32 {
+            let chain = self.chain(self.at(number).hash);
+            let next = std::mem::replace(&mut self.heads[chain], number);
+            self.at_mut(number).next = next;
+        }
+    }
+    /// Drops entries of hashes above `last`.
+    fn sweep(&mut self, last: u64) {
+        self.swept = last;
+        let (mut kept, all) = (0usize, self.len());
+        for number in 0..all {
+            let entry = *self.at(number as u32);
+            if entry.hash <= last {
+                *self.at_mut(kept as u32) = entry;
+                kept += 1;
+            }
+        }
+        self.chunks.truncate(kept.div_ceil(CHUNK));
+        if let Some(chunk) = self.chunks.last_mut() {
+            chunk.truncate(kept - (kept - 1) / CHUNK * CHUNK);
+        }
+        self.link_all(self.heads.len());
     }
 }
 
@@ -169,54 +208,61 @@ impl Shard {
 #[derive(Clone, Copy)]
 pub(super) struct Share {
     from: u64,
-    shards: u64,
+    length: u64,
 }
 
 impl Share {
     /// Of `total`, what is done when so much of the pass is.
     pub fn of(self, done: u64, total: u64) -> u64 {
-        let done = u128::from(total) * u128::from(self.from) + u128::from(done) * u128::from(self.shards);
-        (done / SHARDS as u128) as u64
+        let whole = u128::from(total) * u128::from(self.from) + u128::from(done) * u128::from(self.length);
+        (whole >> 64) as u64
     }
 }
 
 /// See the module.
 pub(super) struct Winners {
-    shards: Box<[Mutex<Shard>]>,
-    from: usize,
-    to: AtomicUsize,
-    /// Shards of the pass before.
-    width: usize,
-    bytes: AtomicUsize,
+    stripes: Box<[Mutex<Stripe>]>,
+    from: u64,
+    last: AtomicU64,
+    /// How many hashes the pass before decided over.
+    length: u64,
+    /// Entries of a stripe.
     most: usize,
 }
 
 impl Winners {
     /// For a first pass of at most so many bytes.
     pub fn new(most: u64) -> Self {
-        Self {
-            shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
-            from: 0,
-            to: SHARDS.into(),
-            width: SHARDS,
-            bytes: 0.into(),
-            most: usize::try_from(most).unwrap_or(usize::MAX),
-        }
+        let mut winners =
+            Self { stripes: Box::default(), from: 0, last: u64::MAX.into(), length: u64::MAX, most: 0 };
+        winners.limit(most);
+        winners
+    }
+
+    fn limit(&mut self, most: u64) {
+        let entries = most / ENTRY_BYTES;
+        let stripes = (entries / STRIPE_ENTRIES).clamp(1, STRIPES);
+        let empty = || Stripe { swept: u64::MAX, ..Stripe::default() };
+        self.stripes = (0..stripes).map(|_| Mutex::new(empty())).collect();
+        self.most = usize::try_from(entries / stripes).unwrap_or(usize::MAX).clamp(1, NONE as usize);
     }
 
     /// The next pass begins, with at most so many bytes. `false`: all keys were decided over.
     pub fn next_pass(&mut self, most: u64) -> bool {
-        let from = std::mem::replace(&mut self.from, *self.to.get_mut());
-        self.width = self.from - from;
-        self.to = SHARDS.into();
-        self.bytes = 0.into();
-        self.most = usize::try_from(most).unwrap_or(usize::MAX);
-        self.from < SHARDS
+        let last = self.last.load(Relaxed);
+        if last == u64::MAX {
+            return false;
+        }
+        self.length = last - self.from;
+        self.from = last + 1;
+        self.last.store(u64::MAX, Relaxed);
+        self.limit(most);
+        true
     }
 
     /// What part of all keys the pass decides over, about: as large a part as the one before it.
     pub fn share(&self) -> Share {
-        Share { from: self.from as u64, shards: (SHARDS - self.from).min(self.width) as u64 }
+        Share { from: self.from, length: self.length.min(u64::MAX - self.from) }
     }
 
     /// A record that lies on a medium.
@@ -231,45 +277,43 @@ impl Winners {
 
     #[inline]
     fn offer(&self, entry: impl FnOnce() -> Entry, hash: u64) {
-        let number = (hash >> (64 - SHARD_BITS)) as usize;
-        if number < self.from || number >= self.to.load(Acquire) {
+        if hash < self.from || hash > self.last.load(Relaxed) {
             return;
         }
-        let mut shard = self.shards[number].lock();
-        // It may have been given up meanwhile.
-        if number >= self.to.load(Acquire) {
+        let entry = entry();
+        let mut stripe = self.stripes[hash as usize % self.stripes.len()].lock();
+        if let Some(number) = stripe.find(hash, entry.check) {
+            let known = stripe.at_mut(number);
+            if known.loses_to(&entry) {
+                *known = Entry { next: known.next, ..entry };
+            }
             return;
         }
-        let before = shard.bytes();
-        shard.offer(entry());
-        let grown = shard.bytes() - before;
-        // Under the lock: who gives the shard up must find its bytes counted.
-        let all = if grown > 0 { self.bytes.fetch_add(grown, AcqRel) + grown } else { 0 };
-        drop(shard);
-        if all > self.most {
-            while self.bytes.load(Acquire) > self.most && self.give_up_last() {}
+        while stripe.len() >= self.most {
+            let last = self.last.load(Relaxed);
+            if stripe.swept > last {
+                stripe.sweep(last);
+                continue;
+            }
+            if last - self.from < RANGE_LEAST {
+                break;
+            }
+            // Others may do the same for the same reason: once is enough.
+            let fewer = self.from + (last - self.from) / 4 * 3;
+            let _ = self.last.compare_exchange(last, fewer, Relaxed, Relaxed);
         }
-    }
-
-    /// Leaves the last shard to a later pass. `false`: it is the only one.
-    fn give_up_last(&self) -> bool {
-        let to = self.to.load(Acquire);
-        if to <= self.from + 1 {
-            return false;
+        if hash <= self.last.load(Relaxed) {
+            stripe.push(entry);
         }
-        if self.to.compare_exchange(to, to - 1, AcqRel, Relaxed).is_ok() {
-            let given_up = std::mem::take(&mut *self.shards[to - 1].lock());
-            self.bytes.fetch_sub(given_up.bytes(), AcqRel);
-        }
-        true
     }
 
     /// Takes out the winners of this pass, and frees the table as it goes.
     pub fn take(&mut self) -> impl Iterator<Item = Winner> + '_ {
-        let decided = self.from..*self.to.get_mut();
-        self.shards[decided].iter().flat_map(|shard| {
-            let Shard { table, .. } = std::mem::take(&mut *shard.lock());
-            table.into_iter().filter(|entry| entry.place != 0).filter_map(|entry| entry.winner())
+        let last = self.last.load(Relaxed);
+        self.stripes.iter().flat_map(move |stripe| {
+            let Stripe { chunks, .. } = std::mem::take(&mut *stripe.lock());
+            let entries = chunks.into_iter().flatten();
+            entries.filter(move |entry| entry.hash <= last).filter_map(|entry| entry.winner())
         })
     }
 }
@@ -303,13 +347,14 @@ mod tests {
     #[test]
     fn passes_decide_over_every_key_once_and_hold_no_more_than_they_may() {
         const KEYS: u64 = 20_000;
-        for most in [ENTRY_BYTES, KEYS * ENTRY_BYTES / 7, KEYS * ENTRY_BYTES * 2] {
+        for least in [100, 7, 1] {
+            let most = KEYS.div_ceil(least) * ENTRY_BYTES * 101 / 100;
             let mut winners = Winners::new(most);
             let (mut passes, mut all) = (0u64, BTreeMap::new());
             loop {
                 offer_all(&winners, KEYS);
-                // One shard is taken however large it is.
-                assert!(*winners.bytes.get_mut() as u64 <= most.max(KEYS / SHARDS as u64 * ENTRY_BYTES * 3));
+                let held: usize = winners.stripes.iter().map(|stripe| stripe.lock().len()).sum();
+                assert!(held as u64 <= (most / ENTRY_BYTES).max(1), "{held} entries");
                 passes += 1;
                 for winner in winners.take() {
                     let Winner::Media(winner) = winner else { panic!("nothing is in the log") };
@@ -321,11 +366,7 @@ mod tests {
             }
             assert_eq!(all.len() as u64, KEYS);
             assert!(all.iter().all(|(&key, winner)| *winner == found(key, key * 4 + 3)));
-            match most {
-                ENTRY_BYTES => assert_eq!(passes, SHARDS as u64),
-                most if most > KEYS * ENTRY_BYTES => assert_eq!(passes, 1),
-                _ => assert!((7..=12).contains(&passes), "{passes} passes"),
-            }
+            assert!((least..=least * 3 / 2).contains(&passes), "{passes} passes");
         }
     }
 
