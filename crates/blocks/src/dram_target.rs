@@ -72,7 +72,7 @@ impl DramTarget {
         self.allow();
     }
 
-    /// So many bytes are used for the list of deadlines.
+    /// So many bytes are used for the lists of blocks: deadlines, and pieces of large values.
     pub fn lists(&self, bytes: u64) {
         self.listed_bytes.store(bytes, Relaxed);
         self.allow();

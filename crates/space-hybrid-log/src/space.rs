@@ -75,7 +75,7 @@ impl<L: Lower> HybridLog<L> {
         options: HybridOptions,
         (frames, frames_max): (usize, usize),
     ) -> Self {
-        blocks.limit_deadlines(options.dram_bytes);
+        blocks.limit_lists(options.dram_bytes);
         let all = Frames::with_reserve(frames, frames_max, options.block_bytes);
         Self {
             addresses: Addresses::new(options.block_bytes),
@@ -233,7 +233,7 @@ impl<L: Lower> Space for HybridLog<L> {
     ) -> Progress {
         // Frames stay where they are while background steps are held up.
         let Some(_steps) = self.steps.try_lock() else { return Progress::Idle };
-        self.target.lists(self.blocks.limit_deadlines(self.target.whole_bytes()));
+        self.target.lists(self.blocks.limit_lists(self.target.whole_bytes()));
         self.blocks.find_dead(self, index, context, &self.purge_at, found)
     }
     fn sample_deadlines(&self, found: &mut dyn FnMut(u8, u64)) {
@@ -277,7 +277,6 @@ impl<L: Lower> Space for HybridLog<L> {
         progress: &(dyn Fn(u64, u64) + Sync),
         found: &(dyn Fn(Found) + Sync),
     ) -> Result<(), StoreError> {
-        self.blocks.limit_deadlines(self.target.whole_bytes());
         self.blocks.scan_blocks(trusted_seq, threads, progress, &|slot, entry, words| {
             found(self.found(slot, entry, words));
         })
@@ -361,7 +360,7 @@ impl<L: Lower> Space for HybridLog<L> {
     fn dram_bytes(&self) -> u64 {
         let pool = self.pool.lock();
         let frames = (self.frames.count() - pool.frames.len() - pool.parked.len()) * self.blocks.block_bytes;
-        let lists = self.blocks.limit_deadlines(self.target.whole_bytes());
+        let lists = self.blocks.limit_lists(self.target.whole_bytes());
         (frames + self.blocks.slots.bytes()) as u64 + lists
     }
     fn index_grew(&self, index_bytes: u64) {

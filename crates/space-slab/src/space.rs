@@ -149,7 +149,7 @@ impl<L: Lower> SlabSpace<L> {
             |most| DramTarget::new(slabs, (SLABS_MIN, most), options.slab_bytes(), options.dram_budget);
         let slabs = Slabs::new((slabs, slabs_max), target, options.slab_bytes(), options.record_bytes_max())
             .with_partitions(options.partitions);
-        blocks.limit_deadlines(target(slabs_max).whole_bytes());
+        blocks.limit_lists(target(slabs_max).whole_bytes());
         let (policy, classes) = (Chosen::new(options.eviction), slabs.classes.count());
         Self {
             locations: Locations::new(options.block_bytes, L::UNIT),
@@ -496,7 +496,6 @@ impl<L: Lower> Space for SlabSpace<L> {
         progress: &(dyn Fn(u64, u64) + Sync),
         found: &(dyn Fn(Found) + Sync),
     ) -> Result<(), StoreError> {
-        self.blocks.limit_deadlines(self.slabs.target.whole_bytes());
         self.scan_middle(found)?;
         self.blocks.scan_blocks(trusted_seq, threads, progress, &|slot, entry, words| {
             found(self.found_in_page(slot, entry, words));
@@ -572,7 +571,7 @@ impl<L: Lower> Space for SlabSpace<L> {
         self.tier_stats()
     }
     fn dram_bytes(&self) -> u64 {
-        let lists = self.blocks.limit_deadlines(self.slabs.target.whole_bytes());
+        let lists = self.blocks.limit_lists(self.slabs.target.whole_bytes());
         let table = lists as usize + self.blocks.slots.bytes() + std::mem::size_of_val(&*self.slabs.table);
         let middle = self.middle.as_ref().map_or(0, Middle::dram_bytes);
         (self.slabs.used_slabs() * self.slabs.slab_bytes + table) as u64
