@@ -290,6 +290,11 @@ impl<L: Lower> Blocks<L> {
             return if came.shared { again(reads, extent) } else { Some(Arrived::Failed) };
         }
         let bytes = came.stretch.from(&came.read.buf, lies.offset);
+        if extent.bytes.is_empty() {
+            // All of it at once: a buffer that grows takes three times as much.
+            let pieces: usize = extent.pieces.iter().map(|piece| piece.bytes as usize).sum();
+            extent.bytes.reserve_exact(pieces.min(extent.total));
+        }
         extent.bytes.extend_from_slice(bytes.get(..piece.bytes as usize).unwrap_or_default());
         if part + 1 < extent.pieces.len() {
             // One after another: a piece is long, so the device is kept busy all the same.
