@@ -179,10 +179,11 @@ impl<L: Lower> Blocks<L> {
             manifest_copies: Mutex::new(false),
         })
     }
-    /// The store has so much DRAM for records, of which the list of deadlines takes a part. Returns how much it takes now.
-    pub fn limit_deadlines(&self, dram_bytes: u64) -> u64 {
+    /// The store has so much DRAM for records, of which the list of deadlines takes a part. Returns how much that and the lists of
+    /// large values' pieces take now.
+    pub fn limit_lists(&self, dram_bytes: u64) -> u64 {
         self.deadlines.limit(dram_bytes);
-        self.deadlines.bytes()
+        self.deadlines.bytes() + self.held_bytes()
     }
     /// Shows database and deadline of some records whose deadlines are listed.
     pub fn sample_deadlines(&self, found: &mut dyn FnMut(u8, u64)) {

@@ -9,6 +9,9 @@ use terrace_engine::StoreError;
 
 use crate::sync::{AtomicU64, AtomicUsize};
 
+/// Recovery takes so much, however little there is: with less it reads all media for a few keys at a time.
+const RECOVERY_LEAST: u64 = 2 << 20;
+
 /// See the module. A frame is a page or a slab.
 pub struct DramTarget {
     bytes: AtomicU64,
@@ -69,7 +72,7 @@ impl DramTarget {
         self.allow();
     }
 
-    /// So many bytes are used for the list of deadlines.
+    /// So many bytes are used for the lists of blocks: deadlines, and pieces of large values.
     pub fn lists(&self, bytes: u64) {
         self.listed_bytes.store(bytes, Relaxed);
         self.allow();
@@ -78,6 +81,13 @@ impl DramTarget {
     /// Bytes for frames and whatever is set aside.
     pub fn whole_bytes(&self) -> u64 {
         self.bytes.load(Relaxed).saturating_sub(self.of_index())
+    }
+
+    /// What recovery may take beside an index of so many bytes, and `held` bytes that the space holds: half of the rest, for the index
+    /// grows meanwhile.
+    pub fn recovery_bytes(&self, index_bytes: u64, held: u64) -> u64 {
+        self.index_takes(index_bytes);
+        (self.whole_bytes().saturating_sub(held) / 2).max(RECOVERY_LEAST)
     }
 
     /// Another budget: see [`Space::resize_dram`](terrace_engine::space::Space::resize_dram).

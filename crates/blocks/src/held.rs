@@ -9,6 +9,8 @@
 //! piece that was gathered (`gather.rs`) keeps that name, so that descriptions in records, in the log and in other tiers stay as
 //! they are, versions too.
 //!
+//! The lists are in DRAM, 24 bytes a piece and about 40 if it was gathered: they count in the store's budget.
+//!
 //! # Thread safety
 //! One lock. It is taken for each large value that is written or goes, and for reads of those that were gathered.
 //!
@@ -67,6 +69,21 @@ pub(crate) struct Lists {
     gathered: HashMap<u64, Vec<Gathered>>,
     /// Blocks that are nowhere, as recovery found.
     lost: HashSet<u64>,
+    /// What the vectors above have room for, in bytes.
+    room: usize,
+}
+
+/// A vector that has far more room than it needs gives it back.
+fn trim<T>(list: &mut Vec<T>) {
+    if list.capacity() > list.len() * 2 + 8 {
+        list.shrink_to(list.len() + list.len() / 4);
+    }
+}
+
+/// What a map of so much room takes.
+fn map_bytes<K, V>(room: usize) -> usize {
+    // One byte beside each entry, and an eighth stays empty.
+    room * (size_of::<(K, V)>() + 1) * 8 / 7
 }
 
 impl Lists {
@@ -77,20 +94,42 @@ impl Lists {
     fn now_lies(&mut self, held: &Held, slot: u32) {
         let there = Gathered { offset: held.offset, slot, at: held.at };
         let list = self.gathered.entry(held.seq).or_default();
+        self.room -= list.capacity() * size_of::<Gathered>();
         match list.iter_mut().find(|known| known.offset == held.offset) {
             Some(known) => *known = there,
             None => list.push(there),
         }
+        self.room += list.capacity() * size_of::<Gathered>();
     }
     fn no_more_gathered(&mut self, (seq, offset): (u64, u32)) {
         let Some(list) = self.gathered.get_mut(&seq) else { return };
+        self.room -= list.capacity() * size_of::<Gathered>();
         list.retain(|there| there.offset != offset);
         if list.is_empty() {
             self.gathered.remove(&seq);
+            return;
         }
+        trim(list);
+        self.room += list.capacity() * size_of::<Gathered>();
+    }
+    fn push(&mut self, number: u32, held: Held) {
+        let list = self.live.entry(number).or_default();
+        self.room -= list.capacity() * size_of::<Held>();
+        list.push(held);
+        self.room += list.capacity() * size_of::<Held>();
+    }
+    fn count_room(&mut self) {
+        let live: usize = self.live.values().map(Vec::capacity).sum();
+        let gathered: usize = self.gathered.values().map(Vec::capacity).sum();
+        self.room = live * size_of::<Held>() + gathered * size_of::<Gathered>();
+    }
+    fn bytes(&self) -> u64 {
+        let live = map_bytes::<u32, Vec<Held>>(self.live.capacity());
+        let gathered = map_bytes::<u64, Vec<Gathered>>(self.gathered.capacity());
+        (self.room + live + gathered + map_bytes::<u64, ()>(self.lost.capacity())) as u64
     }
     fn add(&mut self, number: u32, slot: &Slot, held: Held) {
-        self.live.entry(number).or_default().push(held);
+        self.push(number, held);
         slot.pieces().fetch_add(1, Relaxed);
         slot.live_bytes.fetch_add(i64::from(held.bytes), SeqCst);
         slot.largest().fetch_max(held.bytes, Relaxed);
@@ -100,6 +139,9 @@ impl Lists {
         let at = list.iter().position(|held| held.name() == name)?;
         let held = list.swap_remove(at);
         slot.pieces().fetch_sub(1, Relaxed);
+        self.room -= list.capacity() * size_of::<Held>();
+        trim(list);
+        self.room += list.capacity() * size_of::<Held>();
         slot.live_bytes.fetch_sub(i64::from(held.bytes), SeqCst);
         Some(held)
     }
@@ -126,6 +168,11 @@ pub(crate) enum Gone {
 impl<L: Lower> Blocks<L> {
     fn lists(&self) -> MutexGuard<'_, Lists> {
         self.pieces.lists.lock()
+    }
+
+    /// DRAM that the lists take.
+    pub(crate) fn held_bytes(&self) -> u64 {
+        self.lists().bytes()
     }
 
     /// Where a piece lies now.
@@ -198,7 +245,13 @@ impl<L: Lower> Blocks<L> {
 
     /// A block is free: nothing lives in it.
     pub(crate) fn forget_held(&self, number: u32) {
-        self.lists().live.remove(&number);
+        let mut lists = self.lists();
+        if let Some(list) = lists.live.remove(&number) {
+            lists.room -= list.capacity() * size_of::<Held>();
+        }
+        if lists.live.capacity() > lists.live.len() * 4 + 64 {
+            lists.live.shrink_to_fit();
+        }
     }
 
     /// A block that pieces were gathered to holds these (recovery). A crash may leave more than one block with a piece: they hold
@@ -245,8 +298,11 @@ impl<L: Lower> Blocks<L> {
                 let held = live.get(&there.slot);
                 held.is_some_and(|list| list.iter().any(|held| held.name() == (*seq, there.offset)))
             });
+            list.shrink_to_fit();
             !list.is_empty()
         });
+        gathered.shrink_to_fit();
+        lists.count_room();
     }
 
     /// All that live, with their blocks: what a snapshot saves.
@@ -260,13 +316,44 @@ impl<L: Lower> Blocks<L> {
         let mut lists = self.lists();
         for (number, held) in all {
             let Some(slot) = self.slots.get(*number as usize) else { continue };
-            let list = lists.live.entry(*number).or_default();
-            list.push(*held);
-            slot.pieces().store(list.len() as u64, Relaxed);
+            lists.push(*number, *held);
+            let all = lists.live.get(number).map_or(0, Vec::len);
+            slot.pieces().store(all as u64, Relaxed);
             slot.largest().fetch_max(held.bytes, Relaxed);
             if slot.seq.load(Relaxed) != held.seq {
                 lists.now_lies(held, *number);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_lists_take_is_counted_and_given_back() {
+        const PIECES: u32 = 10_000;
+        let (mut lists, slots) = (Lists::default(), crate::slot_table::Slots::new(4));
+        let held = |i: u32| Held { seq: 7 + u64::from(i % 50), offset: i * 8, at: i * 8, bytes: 8 };
+        for i in 0..PIECES {
+            lists.add(i % 4, &slots[i as usize % 4], held(i));
+            lists.now_lies(&held(i), i % 4);
+        }
+        let each = (size_of::<Held>() + size_of::<Gathered>()) as u64;
+        let full = lists.bytes();
+        assert!((each..each * 5 / 2).contains(&(full / u64::from(PIECES))), "{full} bytes");
+        let counted = lists.room;
+        lists.count_room();
+        assert_eq!(lists.room, counted);
+        for i in 0..PIECES - 40 {
+            let name = held(i).name();
+            lists.remove(i % 4, &slots[i as usize % 4], name).unwrap();
+            lists.no_more_gathered(name);
+        }
+        let counted = lists.room;
+        lists.count_room();
+        assert_eq!(lists.room, counted);
+        assert!(lists.bytes() < full / 20, "{} of {full} bytes", lists.bytes());
     }
 }

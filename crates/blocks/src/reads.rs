@@ -289,6 +289,11 @@ impl<L: Lower> Blocks<L> {
             return if came.shared { again(reads, extent) } else { Some(Arrived::Failed) };
         }
         let bytes = came.stretch.from(&came.read.buf, lies.offset);
+        if extent.bytes.is_empty() {
+            // All of it at once: a buffer that grows takes three times as much.
+            let pieces: usize = extent.pieces.iter().map(|piece| piece.bytes as usize).sum();
+            extent.bytes.reserve_exact(pieces.min(extent.total));
+        }
         let next = extent.read_from.len();
         let run: usize = extent.pieces[part..next].iter().map(|piece| piece.bytes as usize).sum();
         extent.bytes.extend_from_slice(bytes.get(..run).unwrap_or_default());

@@ -73,6 +73,40 @@ impl<L: Lower> Blocks<L> {
         self.each_slot(threads, progress, &|number| self.scan_slot(number, trusted_seq, found))
     }
 
+    /// Reports the records of all blocks that count, as [`scan_blocks`](Self::scan_blocks) did: their footers are read again.
+    ///
+    /// # Errors
+    /// The device's; [`StoreError::Corrupt`] if a footer no longer reads as it did.
+    pub fn scan_again(
+        &self,
+        threads: usize,
+        progress: &(dyn Fn(u64, u64) + Sync),
+        found: FoundRecord<'_>,
+    ) -> Result<(), StoreError> {
+        self.each_slot(threads, progress, &|number| {
+            let slot = &self.slots[number as usize];
+            if slot.state() != State::Sealed {
+                return Ok(());
+            }
+            let (seq, count) = (slot.seq.load(Relaxed), slot.count.load(Relaxed));
+            for _ in 0..READINGS_MAX {
+                let read =
+                    read_footer(&self.lower, self.block_offset(number), self.block_bytes, count as usize)
+                        .map_err(|source| StoreError::Io {
+                            what: format!("reading block {number}"),
+                            source,
+                        })?;
+                if let Some((trailer, list)) = read
+                    && (trailer.seq, trailer.count) == (seq, count)
+                {
+                    report(number, &trailer, &list, found);
+                    return Ok(());
+                }
+            }
+            Err(damaged(number, "its footer does not read as it did before"))
+        })
+    }
+
     /// Has `threads` look at every slot, until one of them fails. What a dead process left in caches, and was looked at, is
     /// durable then.
     pub(crate) fn each_slot(
@@ -265,10 +299,7 @@ impl<L: Lower> Blocks<L> {
             let average = (trailer.data_end as u64 / u64::from(trailer.count)).next_multiple_of(64);
             self.typical_bytes.store(average, Relaxed);
         }
-        for (i, entry) in list.iter().enumerate() {
-            let end = list.get(i + 1).map_or(trailer.data_end, |next| next.offset);
-            found(number, entry, end.saturating_sub(entry.offset) / 8);
-        }
+        report(number, trailer, list, found);
     }
 
     /// A slot whose header is cleared, or gone.
@@ -344,6 +375,14 @@ impl<L: Lower> Blocks<L> {
             }
         }
         Ok(())
+    }
+}
+
+/// Reports a block's records, each with the words of its place.
+fn report(number: u32, trailer: &BlockTrailer, list: &[FooterEntry], found: FoundRecord<'_>) {
+    for (i, entry) in list.iter().enumerate() {
+        let end = list.get(i + 1).map_or(trailer.data_end, |next| next.offset);
+        found(number, entry, end.saturating_sub(entry.offset) / 8);
     }
 }
 

@@ -47,6 +47,8 @@ pub struct MachineOptions {
     pub clock: Arc<dyn Clock>,
     /// Recovery's threads.
     pub threads: usize,
+    /// Over so many keys a pass of recovery decides at most, beside what the DRAM allows: tests make many passes of few keys.
+    pub recovery_keys: usize,
 }
 
 /// A store of one engine. See the crate's picture.

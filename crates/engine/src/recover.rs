@@ -6,63 +6,36 @@
 //! log after its cut +    (hash + check)       +--> restore: the record is appended again, version and all
 //! ```
 //!
+//! The table of winners has its share of the DRAM, and where it does not hold all keys the media are read in several passes, each
+//! for some of the keys (`winners`); what the log brings back is read from it again, a part at a time (`from_log`).
+//!
 //! Old log blocks are kept until the pages that the restored records went to are persisted (`retire`), so that a crash
 //! during or after recovery finds them again; nothing else on the medium is changed before every winner is known. Then torn
 //! pages are cleared, the manifest trusts the others, and only after that are copies that lost given up (`Space::clear_torn`).
 
-use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
+mod from_log;
+mod winners;
+
 use std::sync::Arc;
 use std::sync::atomic::Ordering::*;
 use std::time::Instant;
 
-use parking_lot::Mutex;
 use terrace_index::{Address, Change, Index, Key, Verdict};
 use terrace_log::{Log, LogDevice, Replay};
 
-use crate::core::{Core, Generation, decode_generation};
+use crate::core::{Core, Generation};
 use crate::machine::{Machine, MachineOptions};
 use crate::manifest::Manifest;
-use crate::record::{Kind, Lifetime, RecordView};
+use crate::record::{Kind, Lifetime};
 use crate::session::StoreError;
-use crate::space::{Counted, Found, Space};
+use crate::space::{Counted, Space};
 use crate::stats::{RecoveryStats, SnapshotUse};
+use crate::sync::AtomicU64;
+use from_log::FromLog;
+use winners::{ENTRY_BYTES, Winner, Winners};
 
-/// Shards of the table of winners, so that several threads can fill it.
-const SHARDS: usize = 64;
-
-#[derive(Default)]
-struct TakeHash(u64);
-impl Hasher for TakeHash {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-    fn write(&mut self, _bytes: &[u8]) {}
-    fn write_u64(&mut self, hash: u64) {
-        // The shard took the top bits; these are as good.
-        self.0 = hash;
-    }
-    fn write_u32(&mut self, check: u32) {
-        self.0 ^= u64::from(check) << 20;
-    }
-}
-
-/// Where a key's newest version is.
-enum Winner {
-    Media(Found),
-    Log { version: u64, record: Vec<u8> },
-}
-
-impl Winner {
-    fn version(&self) -> u64 {
-        match self {
-            Winner::Media(found) => found.version,
-            Winner::Log { version, .. } => *version,
-        }
-    }
-}
-
-type Table = HashMap<(u64, u32), Winner, BuildHasherDefault<TakeHash>>;
+/// Keys are asked of the space for so many records at a time.
+const KEYS_AT_ONCE: usize = 1 << 14;
 
 impl<I: Index, S: Space, D: LogDevice> Machine<I, S, D> {
     /// Opens a store: builds the machine from its parts and recovers what is on the media.
@@ -80,7 +53,7 @@ impl<I: Index, S: Space, D: LogDevice> Machine<I, S, D> {
         progress: &(dyn Fn(u64, u64) + Sync),
     ) -> Result<Arc<Self>, StoreError> {
         let started = Instant::now();
-        let (log, mut replay) = match log {
+        let (log, replay) = match log {
             None => (None, None),
             Some((log, replay)) => (Some(log), replay),
         };
@@ -97,76 +70,36 @@ impl<I: Index, S: Space, D: LogDevice> Machine<I, S, D> {
             }
         };
         let restored = restored.and_then(Result::ok);
-        let shards: Vec<Mutex<Table>> = (0..SHARDS).map(|_| Mutex::default()).collect();
-        let max_version = Mutex::new(0u64);
-        let shard = |hash: u64| &shards[(hash >> 58) as usize % SHARDS];
-        let scan = |found: Found| {
-            let mut table = shard(found.hash).lock();
-            let winner = table.entry((found.hash, found.check));
-            let entry = winner.or_insert(Winner::Media(found));
-            if entry.version() < found.version {
-                *entry = Winner::Media(found);
-            }
-            drop(table);
-            let mut max = max_version.lock();
-            *max = (*max).max(found.version);
-        };
+        let mut from_log = replay.map(FromLog::new);
+        let max_version = AtomicU64::new(restored.map_or(0, |(_, newest)| newest));
+        let mut winners = Winners::new(table_bytes(&options, &space, &index));
+        let threads = options.threads.max(1);
         if restored.is_none() {
-            space.scan_media(manifest.persisted_seq, options.threads.max(1), progress, &scan)?;
+            space.scan_media(manifest.persisted_seq, threads, progress, &|found| {
+                max_version.fetch_max(found.version, Relaxed);
+                winners.offer_media(&found);
+            })?;
         }
-        let mut max_version = max_version.into_inner().max(restored.map_or(0, |(_, newest)| newest));
-        if let Some(replay) = &mut replay
+        let mut max_version = max_version.load(Relaxed);
+        if let Some(from_log) = &mut from_log
             && restored.is_none()
         {
-            max_version = max_version.max(replay.max_version());
+            max_version = max_version.max(from_log.replay.max_version());
             let floor = manifest.log_floor;
-            let mut bad_entry = None;
-            let read = replay.for_each(|entry| {
-                let (entry_slot, version, entry) = (entry.slot, entry.version, entry.bytes);
-                match decode_generation(entry) {
-                    Some(Generation::Flush { mask }) => {
-                        for (db, flushed) in manifest.flush_versions.iter_mut().enumerate() {
-                            if mask >> db & 1 == 1 {
-                                *flushed = (*flushed).max(version);
-                            }
+            from_log.offer(floor, &options.hasher, &winners, |version, generation| match generation {
+                Generation::Flush { mask } => {
+                    for (db, flushed) in manifest.flush_versions.iter_mut().enumerate() {
+                        if mask >> db & 1 == 1 {
+                            *flushed = (*flushed).max(version);
                         }
-                        return;
                     }
-                    Some(Generation::Swap(databases)) => {
-                        if version > manifest.databases_version {
-                            (manifest.databases, manifest.databases_version) = (databases, version);
-                        }
-                        return;
+                }
+                Generation::Swap(databases) => {
+                    if version > manifest.databases_version {
+                        (manifest.databases, manifest.databases_version) = (databases, version);
                     }
-                    None => {}
                 }
-                if version <= floor {
-                    return;
-                }
-                let view = RecordView::decode(entry).filter(|view| view.head.version == version);
-                let Some(view) = view else {
-                    bad_entry.get_or_insert((entry_slot, version));
-                    return;
-                };
-                let key = options.hasher.key(view.head.meta.db(), view.key);
-                let check = options.hasher.check(key.db, key.bytes);
-                let mut table = shard(key.hash).lock();
-                let newer = table.get(&(key.hash, check)).is_none_or(|winner| match winner {
-                    // The block has only the news that the record was damaged; here it is whole.
-                    Winner::Media(found) if found.kind == Kind::Poison => found.version <= version,
-                    winner => winner.version() < version,
-                });
-                if newer {
-                    table.insert((key.hash, check), Winner::Log { version, record: entry.to_vec() });
-                }
-            });
-            read.map_err(|error| StoreError::Corrupt(format!("replaying the log: {error}")))?;
-            if let Some((slot, version)) = bad_entry {
-                return Err(StoreError::Corrupt(format!(
-                    "replaying the log: version {version} of session {slot} is no record of that version, \
-                     though its checksum holds: it was not written by this program"
-                )));
-            }
+            })?;
         }
         if let Some(why) = manifest.senseless(max_version) {
             return Err(StoreError::Corrupt(why));
@@ -175,12 +108,7 @@ impl<I: Index, S: Space, D: LogDevice> Machine<I, S, D> {
         if manifest.snapshot.is_some() {
             machine.give_up_snapshot(manifest.persisted_seq)?;
         }
-        let mut from_log = Vec::new();
-        let mut need_keys = Vec::new();
         let counters = &machine.shared.counters[0];
-        // No time before this one is used again: what has lapsed by now stays so, and no older version of its key outlives it.
-        let now_ms = machine.shared.now_us() / 1000;
-        let has_lapsed = |life: Lifetime| life.alone && life.is_over(now_ms);
         if let Some((counted, _)) = restored {
             for (keys, &saved) in counters.keys.iter().zip(&counted.keys) {
                 keys.store(saved as i64, Relaxed);
@@ -190,62 +118,17 @@ impl<I: Index, S: Space, D: LogDevice> Machine<I, S, D> {
                 expiring.store(saved as i64, Relaxed);
             }
             (stats.records, stats.poisoned) = (counted.keys.iter().sum(), counted.poisoned);
+        } else {
+            machine.decide(&manifest, &mut winners, from_log.as_mut(), progress, &mut stats)?;
         }
-        for shard in shards {
-            for ((hash, _), winner) in shard.into_inner() {
-                match winner {
-                    Winner::Media(found) => {
-                        if found.version <= manifest.flush_versions[usize::from(found.db) & 15] {
-                            continue;
-                        }
-                        if has_lapsed(found.life) {
-                            continue;
-                        }
-                        machine.space.adopt(&found);
-                        if machine.index.needs_key() {
-                            need_keys.push(found);
-                        } else {
-                            let key = Key { hash, db: found.db, bytes: &[] };
-                            insert(&machine.index, &key, found.address);
-                        }
-                        if found.kind == Kind::Tombstone {
-                            counters.tombstones.fetch_add(1, Relaxed);
-                        } else {
-                            counters.keys[usize::from(found.db) & 15].fetch_add(1, Relaxed);
-                            counters.expiring[usize::from(found.db) & 15]
-                                .fetch_add(found.life.expires().into(), Relaxed);
-                            stats.records += 1;
-                        }
-                        stats.poisoned += u64::from(found.kind == Kind::Poison);
-                    }
-                    Winner::Log { version, record } => {
-                        let life = RecordView::decode(&record).map(|view| view.head.life());
-                        if !life.is_some_and(has_lapsed) {
-                            from_log.push((version, record));
-                        }
-                    }
+        machine.space.index_grew(machine.index.memory_bytes());
+        let is_forgotten = |version: u64, db: u8| version <= manifest.flush_versions[usize::from(db) & 15];
+        if let Some(from_log) = &from_log {
+            from_log.extents(&mut |view| {
+                if !is_forgotten(view.head.version, view.head.meta.db()) {
+                    machine.space.adopt_extent(view.value);
                 }
-            }
-        }
-        need_keys.sort_unstable_by_key(|found: &Found| found.address);
-        let addresses: Vec<_> = need_keys.iter().map(|found| found.address).collect();
-        machine.space.read_keys(&addresses, &mut |i, bytes| {
-            let Found { hash, db, address, .. } = need_keys[i];
-            let key = Key { hash, db, bytes: bytes.unwrap_or_default() };
-            if bytes.is_some() {
-                insert(&machine.index, &key, address);
-            } else {
-                machine.index.insert_unreadable(&key, address);
-            }
-        })?;
-        drop((addresses, need_keys));
-        for (_, record) in &from_log {
-            if let Some(view) = RecordView::decode(record)
-                && view.head.meta.kind() == Kind::Extent
-                && view.head.version > manifest.flush_versions[usize::from(view.head.meta.db()) & 15]
-            {
-                machine.space.adopt_extent(view.value);
-            }
+            })?;
         }
         machine.space.clear_torn()?;
         // Before other copies go: rot in a page that is not trusted passes for a torn flush, and would not be missed.
@@ -254,26 +137,27 @@ impl<I: Index, S: Space, D: LogDevice> Machine<I, S, D> {
             stored.map_err(StoreError::io("storing a manifest that trusts what was found"))?;
         }
         machine.space.finish_recovery()?;
-        // In the order of their versions, so that what was written last lies together in the newest pages.
-        from_log.sort_unstable_by_key(|(version, _)| *version);
         let mut machine = Arc::new(machine);
         let mut core = Core::open(&machine)?;
         // Nothing expires and nothing is evicted yet: a delete takes room in the log, which can't be had from it before all
         // that it holds is back.
         let background = machine.background.lock();
-        for (_, record) in &from_log {
-            let Some(view) = RecordView::decode(record) else { continue };
-            if view.head.version <= manifest.flush_versions[usize::from(view.head.meta.db()) & 15] {
-                continue;
-            }
-            core.restore(&view)?;
-            if view.head.meta.kind() != Kind::Tombstone {
-                stats.records += 1;
-            }
-            stats.from_log += 1;
+        if let Some(from_log) = &from_log {
+            // In the order of their versions, so that what was written last lies together in the newest pages.
+            from_log.restore(table_bytes(&machine.options, &machine.space, &machine.index), &mut |view| {
+                if is_forgotten(view.head.version, view.head.meta.db()) {
+                    return Ok(());
+                }
+                core.restore(view)?;
+                if view.head.meta.kind() != Kind::Tombstone {
+                    stats.records += 1;
+                }
+                stats.from_log += 1;
+                Ok(())
+            })?;
         }
         drop((background, core));
-        if let Some(replay) = replay {
+        if let Some(FromLog { replay, .. }) = from_log {
             replay.retire(machine.space.last_seq());
         }
         machine.recovered();
@@ -285,6 +169,90 @@ impl<I: Index, S: Space, D: LogDevice> Machine<I, S, D> {
         machine.save_manifest(|_| {}).map_err(StoreError::io("storing the manifest"))?;
         Ok(machine)
     }
+
+    /// Adopts the winners of the pass that was made, and makes the others.
+    fn decide(
+        &self,
+        manifest: &Manifest,
+        winners: &mut Winners,
+        mut from_log: Option<&mut FromLog<D>>,
+        progress: &(dyn Fn(u64, u64) + Sync),
+        stats: &mut RecoveryStats,
+    ) -> Result<(), StoreError> {
+        let counters = &self.shared.counters[0];
+        // No time before this one is used again: what has lapsed by now stays so, and no older version of its key outlives it.
+        let now_ms = self.shared.now_us() / 1000;
+        let has_lapsed = |life: Lifetime| life.alone && life.is_over(now_ms);
+        loop {
+            stats.passes += 1;
+            let mut need_keys = Vec::new();
+            for winner in winners.take() {
+                let found = match winner {
+                    Winner::Media(found) => found,
+                    Winner::Log { place, life, .. } => {
+                        if !has_lapsed(life)
+                            && let Some(from_log) = &mut from_log
+                        {
+                            from_log.wins(place);
+                        }
+                        continue;
+                    }
+                };
+                if found.version <= manifest.flush_versions[usize::from(found.db) & 15] {
+                    continue;
+                }
+                if has_lapsed(found.life) {
+                    continue;
+                }
+                self.space.adopt(&found);
+                if self.index.needs_key() {
+                    need_keys.push((found.address, found.hash, found.db));
+                } else {
+                    let key = Key { hash: found.hash, db: found.db, bytes: &[] };
+                    insert(&self.index, &key, found.address);
+                }
+                if found.kind == Kind::Tombstone {
+                    counters.tombstones.fetch_add(1, Relaxed);
+                } else {
+                    counters.keys[usize::from(found.db) & 15].fetch_add(1, Relaxed);
+                    counters.expiring[usize::from(found.db) & 15]
+                        .fetch_add(found.life.expires().into(), Relaxed);
+                    stats.records += 1;
+                }
+                stats.poisoned += u64::from(found.kind == Kind::Poison);
+            }
+            need_keys.sort_unstable();
+            for part in need_keys.chunks(KEYS_AT_ONCE) {
+                let addresses: Vec<_> = part.iter().map(|&(address, ..)| address).collect();
+                self.space.read_keys(&addresses, &mut |i, bytes| {
+                    let (address, hash, db) = part[i];
+                    let key = Key { hash, db, bytes: bytes.unwrap_or_default() };
+                    if bytes.is_some() {
+                        insert(&self.index, &key, address);
+                    } else {
+                        self.index.insert_unreadable(&key, address);
+                    }
+                })?;
+            }
+            drop(need_keys);
+            if !winners.next_pass(table_bytes(&self.options, &self.space, &self.index)) {
+                return Ok(());
+            }
+            let share = winners.share();
+            let of_pass = |done: u64, total: u64| progress(share.of(done, total), total);
+            self.space
+                .scan_again(self.options.threads.max(1), &of_pass, &|found| winners.offer_media(&found))?;
+            if let Some(from_log) = &mut from_log {
+                from_log.offer(manifest.log_floor, &self.options.hasher, winners, |_, _| {})?;
+            }
+        }
+    }
+}
+
+/// What a pass may take for its table of winners.
+fn table_bytes<I: Index, S: Space>(options: &MachineOptions, space: &S, index: &I) -> u64 {
+    let keys = (options.recovery_keys as u64).saturating_mul(ENTRY_BYTES);
+    space.recovery_bytes(index.memory_bytes()).min(keys)
 }
 
 impl<I: Index, S: Space, D: LogDevice> Machine<I, S, D> {

@@ -223,7 +223,7 @@ pub struct Replaced {
 }
 
 /// A record found on a medium while recovering.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Found {
     /// The key's hash.
     pub hash: u64,
@@ -471,6 +471,23 @@ pub trait Space: Send + Sync + 'static {
         progress: &(dyn Fn(u64, u64) + Sync),
         found: &(dyn Fn(Found) + Sync),
     ) -> Result<(), StoreError>;
+
+    /// Reports the same once more, after [`scan_media`](Self::scan_media) and before [`clear_torn`](Self::clear_torn), for a recovery
+    /// that decides over some of the keys at a time. What was adopted meanwhile is reported too.
+    ///
+    /// # Errors
+    /// If the medium fails, or no longer reads as it did.
+    fn scan_again(
+        &self,
+        threads: usize,
+        progress: &(dyn Fn(u64, u64) + Sync),
+        found: &(dyn Fn(Found) + Sync),
+    ) -> Result<(), StoreError>;
+
+    /// DRAM that recovery may take now beside the index, which has so many bytes.
+    fn recovery_bytes(&self, _index_bytes: u64) -> u64 {
+        u64::MAX
+    }
 
     /// Reads the keys of records that [`scan_media`](Self::scan_media) found, for an index that needs them: calls `found` with
     /// the position of each address and its record's key, `None` if the record is damaged. Costs a read of every block that

@@ -126,6 +126,8 @@ pub struct RecoveryStats {
     pub clean: bool,
     /// Whether a snapshot spared the scan.
     pub snapshot: SnapshotUse,
+    /// How often the media were read for the newest record of each key; 0 with a snapshot.
+    pub passes: u64,
     /// Records found live.
     pub records: u64,
     /// Of those, records that came from the log.

@@ -40,6 +40,6 @@ pub use byte_log::ByteLog;
 pub use device::{LogDevice, Tail};
 pub use error::LogError;
 pub use log::{Log, LogOptions};
-pub use replay::{Replay, ReplayEntry};
+pub use replay::{PLACES_APART, Replay, ReplayEntry};
 pub use verify::{LogReport, cut_damage, verify};
 pub use writer::Writer;

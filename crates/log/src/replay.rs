@@ -46,7 +46,13 @@ pub struct ReplayEntry<'a> {
     pub step: u64,
     /// Whether the next entry belongs to the same step.
     pub continues: bool,
+    /// Where it stands: no other entry of the log has this number, and it is the same at each pass. Two of them are
+    /// [`PLACES_APART`] from each other at least.
+    pub place: u64,
 }
+
+/// The least between the places of two entries.
+pub const PLACES_APART: u64 = 16;
 
 /// The entries that count after the cut. They are read again from the medium at each pass, in DRAM of one block a thread.
 ///
@@ -85,6 +91,49 @@ impl<D: LogDevice> Replay<D> {
         for (slot, segments) in &self.segments {
             for segment in segments {
                 self.visit_segment(*slot, segment, &mut buffer, &mut visit)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Versions that cut the log into parts of about so many bytes, each between one of them and the next, in ascending order. The last
+    /// one is the log's newest.
+    pub fn part_ends(&self, bytes: usize) -> Vec<u64> {
+        let segments = self.segments.iter().flat_map(|(_, segments)| segments);
+        let mut all: Vec<_> = segments.map(|segment| (segment.last_version, segment.end)).collect();
+        all.sort_unstable();
+        let (mut ends, mut part) = (Vec::new(), 0);
+        for (i, (version, length)) in all.iter().enumerate() {
+            part += length;
+            if part >= bytes || i + 1 == all.len() {
+                ends.push(*version);
+                part = 0;
+            }
+        }
+        ends.dedup();
+        ends
+    }
+
+    /// Visits the entries of versions above `after` and up to `upto`, in the order of [`for_each`](Self::for_each). It reads no
+    /// block that has none of them.
+    ///
+    /// # Errors
+    /// As [`for_each`](Self::for_each).
+    pub fn for_each_between(
+        &self,
+        (after, upto): (u64, u64),
+        mut visit: impl FnMut(ReplayEntry<'_>),
+    ) -> Result<(), LogError> {
+        let mut buffer = Vec::new();
+        for (slot, segments) in &self.segments {
+            for segment in segments {
+                if segment.last_version > after && segment.base_version < upto {
+                    self.visit_segment(*slot, segment, &mut buffer, &mut |entry: ReplayEntry<'_>| {
+                        if entry.version > after && entry.version <= upto {
+                            visit(entry);
+                        }
+                    })?;
+                }
             }
         }
         Ok(())
@@ -174,13 +223,15 @@ impl<D: LogDevice> Replay<D> {
             };
             let mut step = None;
             for entry in group.entries() {
-                let first = *step.get_or_insert(place.block_offset + entry.at as u64);
+                let at = place.block_offset + entry.at as u64;
+                let first = *step.get_or_insert(at);
                 visit(ReplayEntry {
                     slot,
                     version: entry.version,
                     bytes: entry.bytes,
                     step: first,
                     continues: entry.continues,
+                    place: at,
                 });
                 if !entry.continues {
                     step = None;

@@ -43,6 +43,11 @@ pub(crate) trait Protocol: Send {
     /// The connection as others see it.
     fn entry(&self) -> &Arc<Entry>;
 
+    /// How long the input is to be at least before another command is whole, if that is known; else 0.
+    fn wanted(&self) -> usize {
+        0
+    }
+
     /// Whether the client has logged in, or needn't. One that has not is closed after a while.
     fn is_authenticated(&mut self, _ctx: &Context<'_>) -> bool {
         true

@@ -13,7 +13,7 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use terrace_engine::record::{Head, Kind};
-use terrace_engine::space::{Context, Fetch, Space, Want};
+use terrace_engine::space::{Context, Fetch, Room, Space, Want};
 use terrace_index::{Address, Index};
 
 use crate::record::HeapRecord;
@@ -41,15 +41,18 @@ struct Victim {
 }
 
 impl DramSpace {
-    /// Whether so much more has room; else it is waited for.
-    pub(crate) fn has_room(&self, bytes: u64) -> bool {
-        let has_room = self.used_bytes.load(Relaxed) + bytes <= self.capacity_bytes();
-        if !has_room {
+    /// Whether so much more has room; else it is waited for. What was replaced and is not freed yet will be, soon.
+    pub(crate) fn room_for(&self, bytes: u64) -> Room {
+        let capacity = self.capacity_bytes();
+        let wanted = self.used_bytes.load(Relaxed) + bytes;
+        if wanted > capacity {
             self.wanted_bytes.fetch_max(bytes, Relaxed);
-        } else if self.wanted_bytes.load(Relaxed) != 0 {
+            return Room::Full;
+        }
+        if self.wanted_bytes.load(Relaxed) != 0 {
             self.wanted_bytes.store(0, Relaxed);
         }
-        has_room
+        if wanted + self.retired_bytes.load(Relaxed) > capacity { Room::Wait } else { Room::Ready }
     }
 
     /// Bytes that have to go.

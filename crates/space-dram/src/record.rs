@@ -53,6 +53,10 @@ impl HeapRecord {
     pub fn meta(self) -> RecordMeta {
         RecordMeta(self.word(1).load(Relaxed))
     }
+    /// What was allocated for it.
+    pub fn slot_bytes(self) -> usize {
+        self.meta().slot_words() * 8
+    }
     /// Frees it.
     ///
     /// # Safety

@@ -35,6 +35,17 @@ enum Retired {
     Extent(u64),
 }
 
+impl Retired {
+    /// What it takes until it is freed.
+    fn bytes(&self) -> u64 {
+        match self {
+            Retired::Record(record) => record.slot_bytes() as u64,
+            // SAFETY: the pointer came from `Arc::into_raw` in `write_extent`, and this is its last owner.
+            Retired::Extent(pointer) => unsafe { (*(*pointer as *const Vec<u8>)).len() as u64 },
+        }
+    }
+}
+
 // SAFETY: a retired record is no longer reachable through the index; whoever holds the list frees it once.
 unsafe impl Send for Retired {}
 
@@ -45,6 +56,8 @@ pub struct DramSpace {
     counts_index: bool,
     index_bytes: AtomicU64,
     pub(crate) used_bytes: CachePadded<AtomicU64>,
+    /// Bytes of what was replaced or deleted and is not freed yet: they count, but nothing has to go for them.
+    pub(crate) retired_bytes: CachePadded<AtomicU64>,
     /// The most bytes that a write waits for; 0: none does.
     pub(crate) wanted_bytes: AtomicU64,
     records: CachePadded<AtomicU64>,
@@ -67,6 +80,7 @@ impl DramSpace {
             counts_index,
             index_bytes: AtomicU64::default(),
             used_bytes: CachePadded::default(),
+            retired_bytes: CachePadded::default(),
             wanted_bytes: AtomicU64::default(),
             records: CachePadded::default(),
             stripes: (0..STRIPES).map(|_| CachePadded::default()).collect(),
@@ -82,6 +96,9 @@ impl DramSpace {
     }
 
     fn retire(&self, retired: Retired) {
+        // Before it stops counting as used: in between it counts twice, and never not at all.
+        self.retired_bytes.fetch_add(retired.bytes(), Relaxed);
+        self.used_bytes.fetch_sub(retired.bytes(), Relaxed);
         let stripe = match &retired {
             Retired::Record(record) => record.address().raw() as usize >> 6,
             Retired::Extent(pointer) => *pointer as usize >> 6,
@@ -91,8 +108,10 @@ impl DramSpace {
 
     /// # Safety
     /// Nobody can reach what is in the list any more.
-    unsafe fn free(list: Vec<Retired>) {
+    unsafe fn free(list: Vec<Retired>) -> u64 {
+        let mut bytes = 0;
         for retired in list {
+            bytes += retired.bytes();
             match retired {
                 // SAFETY: as the caller promises.
                 Retired::Record(record) => unsafe { record.free() },
@@ -100,6 +119,7 @@ impl DramSpace {
                 Retired::Extent(pointer) => drop(unsafe { Arc::from_raw(pointer as *const Vec<u8>) }),
             }
         }
+        bytes
     }
 
     fn reclaim(&self, context: &dyn Context) -> Progress {
@@ -119,7 +139,8 @@ impl DramSpace {
                 let _no_search = self.sweep.lock();
                 // SAFETY: the records left the index before the epoch began, and every session has passed it; so has the search,
                 // which reads only what it found in the index since it took the lock.
-                unsafe { Self::free(list) };
+                let freed = unsafe { Self::free(list) };
+                self.retired_bytes.fetch_sub(freed, Relaxed);
                 progress = Progress::Worked;
             }
         }
@@ -191,7 +212,7 @@ impl Space for DramSpace {
     }
     fn prepare(&self, _local: &mut Local, records: &[usize], class: Class) -> Room {
         let bytes = records.iter().sum::<usize>() as u64 * 8;
-        if class != Class::Write || self.has_room(bytes) { Room::Ready } else { Room::Full }
+        if class == Class::Write { self.room_for(bytes) } else { Room::Ready }
     }
     #[inline]
     fn fits(&self, _local: &Local, _records: &[usize]) -> bool {
@@ -216,7 +237,7 @@ impl Space for DramSpace {
     }
 
     fn release(&self, address: Address, head: &Head) {
-        self.used_bytes.fetch_sub(head.meta.slot_words() as u64 * 8, Relaxed);
+        debug_assert_eq!(HeapRecord::at(address).slot_bytes(), head.meta.slot_words() * 8);
         self.records.fetch_sub(1, Relaxed);
         self.retire(Retired::Record(HeapRecord::at(address)));
     }
@@ -228,15 +249,15 @@ impl Space for DramSpace {
         _former: Option<Former<'_>>,
         description: &mut Vec<u8>,
     ) -> Result<(), Option<Room>> {
-        if !self.has_room(value.len() as u64) {
-            return Err(Some(Room::Full));
+        match self.room_for(value.len() as u64) {
+            Room::Ready => {}
+            none => return Err(Some(none)),
         }
         self.used_bytes.fetch_add(value.len() as u64, Relaxed);
         description.extend_from_slice(&(Arc::into_raw(Arc::new(value.to_vec())) as u64).to_le_bytes());
         Ok(())
     }
     fn release_extent(&self, description: &[u8], _other: &[u8]) {
-        self.used_bytes.fetch_sub(self.extent_bytes(description), Relaxed);
         if let Some(Ok(pointer)) = description.get(..8).map(<[u8; 8]>::try_from) {
             self.retire(Retired::Extent(u64::from_le_bytes(pointer)));
         }
@@ -336,6 +357,14 @@ impl Space for DramSpace {
     ) -> Result<(), StoreError> {
         Ok(())
     }
+    fn scan_again(
+        &self,
+        _threads: usize,
+        _progress: &(dyn Fn(u64, u64) + Sync),
+        _found: &(dyn Fn(Found) + Sync),
+    ) -> Result<(), StoreError> {
+        Ok(())
+    }
     fn read_keys(
         &self,
         _addresses: &[Address],
@@ -395,7 +424,7 @@ impl Space for DramSpace {
         }]
     }
     fn dram_bytes(&self) -> u64 {
-        self.used_bytes.load(Relaxed)
+        self.used_bytes.load(Relaxed) + self.retired_bytes.load(Relaxed)
     }
 }
 

@@ -6,7 +6,7 @@ use std::os::fd::RawFd;
 use std::sync::atomic::Ordering::*;
 
 use terrace_blocks::{
-    Blocks, DramTarget, Frames, Lower, Place, RECLAIM_SLOTS, Reads, State, Sweep, total_bytes,
+    Blocks, DramTarget, FooterEntry, Frames, Lower, Place, RECLAIM_SLOTS, Reads, State, Sweep, total_bytes,
 };
 use terrace_engine::record::{Head, NewRecord};
 use terrace_engine::space::{
@@ -77,7 +77,7 @@ impl<L: Lower> HybridLog<L> {
         options: HybridOptions,
         (frames, frames_max): (usize, usize),
     ) -> Self {
-        blocks.limit_deadlines(options.dram_bytes);
+        blocks.limit_lists(options.dram_bytes);
         let all = Frames::with_reserve(frames, frames_max, options.block_bytes);
         Self {
             addresses: Addresses::new(options.block_bytes),
@@ -104,6 +104,22 @@ impl<L: Lower> HybridLog<L> {
             purge_at: AtomicU64::new(0),
             blocks,
             options,
+        }
+    }
+}
+
+impl<L: Lower> HybridLog<L> {
+    /// A record of a block, as recovery wants it.
+    fn found(&self, slot: u32, entry: &FooterEntry, words: u32) -> Found {
+        Found {
+            hash: entry.hash,
+            check: entry.check,
+            version: entry.version,
+            address: self.addresses.address(Place { slot, offset: entry.offset }),
+            words,
+            kind: entry.kind,
+            db: entry.db,
+            life: entry.life,
         }
     }
 }
@@ -220,7 +236,7 @@ impl<L: Lower> Space for HybridLog<L> {
     ) -> Progress {
         // Frames stay where they are while background steps are held up.
         let Some(_steps) = self.steps.try_lock() else { return Progress::Idle };
-        self.target.lists(self.blocks.limit_deadlines(self.target.whole_bytes()));
+        self.target.lists(self.blocks.limit_lists(self.target.whole_bytes()));
         self.blocks.find_dead(self, index, context, &self.purge_at, found)
     }
     fn sample_deadlines(&self, found: &mut dyn FnMut(u8, u64)) {
@@ -265,17 +281,21 @@ impl<L: Lower> Space for HybridLog<L> {
         found: &(dyn Fn(Found) + Sync),
     ) -> Result<(), StoreError> {
         self.blocks.scan_blocks(trusted_seq, threads, progress, &|slot, entry, words| {
-            found(Found {
-                hash: entry.hash,
-                check: entry.check,
-                version: entry.version,
-                address: self.addresses.address(Place { slot, offset: entry.offset }),
-                words,
-                kind: entry.kind,
-                db: entry.db,
-                life: entry.life,
-            });
+            found(self.found(slot, entry, words));
         })
+    }
+    fn scan_again(
+        &self,
+        threads: usize,
+        progress: &(dyn Fn(u64, u64) + Sync),
+        found: &(dyn Fn(Found) + Sync),
+    ) -> Result<(), StoreError> {
+        self.blocks.scan_again(threads, progress, &|slot, entry, words| {
+            found(self.found(slot, entry, words));
+        })
+    }
+    fn recovery_bytes(&self, index_bytes: u64) -> u64 {
+        self.target.recovery_bytes(index_bytes, self.dram_bytes())
     }
     fn read_keys(
         &self,
@@ -343,7 +363,7 @@ impl<L: Lower> Space for HybridLog<L> {
     fn dram_bytes(&self) -> u64 {
         let pool = self.pool.lock();
         let frames = (self.frames.count() - pool.frames.len() - pool.parked.len()) * self.blocks.block_bytes;
-        let lists = self.blocks.limit_deadlines(self.target.whole_bytes());
+        let lists = self.blocks.limit_lists(self.target.whole_bytes());
         (frames + self.blocks.slots.bytes()) as u64 + lists
     }
     fn index_grew(&self, index_bytes: u64) {

@@ -55,6 +55,7 @@ fn open(dir: &Path, records: u64, fresh: bool) -> Result<Box<dyn Store>, Anythin
             hasher: KeyHasher::new(7),
             clock: Arc::new(SystemClock),
             threads: std::thread::available_parallelism().map_or(1, usize::from),
+            recovery_keys: usize::MAX,
         },
         index: &|| Clht::with_min_buckets(1024),
         description: String::new(),

@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::RawFd;
 use std::sync::atomic::Ordering::*;
 
-use terrace_blocks::{Blocks, DramTarget, Image, Lower, Place, Reads, Sweep, total_bytes};
+use terrace_blocks::{Blocks, DramTarget, Image, Lower, Reads, Sweep, total_bytes};
 use terrace_engine::manifest::Manifest;
 use terrace_engine::record::{Head, NewRecord, RecordView};
 use terrace_engine::space::{
@@ -150,7 +150,7 @@ impl<L: Lower> SlabSpace<L> {
             |most| DramTarget::new(slabs, (SLABS_MIN, most), options.slab_bytes(), options.dram_budget);
         let slabs = Slabs::new((slabs, slabs_max), target, options.slab_bytes(), options.record_bytes_max())
             .with_partitions(options.partitions);
-        blocks.limit_deadlines(target(slabs_max).whole_bytes());
+        blocks.limit_lists(target(slabs_max).whole_bytes());
         let (policy, classes) = (Chosen::new(options.eviction), slabs.classes.count());
         Self {
             locations: Locations::new(options.block_bytes, L::UNIT),
@@ -500,18 +500,22 @@ impl<L: Lower> Space for SlabSpace<L> {
     ) -> Result<(), StoreError> {
         self.scan_middle(found)?;
         self.blocks.scan_blocks(trusted_seq, threads, progress, &|slot, entry, words| {
-            let place = Place { slot, offset: entry.offset };
-            found(Found {
-                hash: entry.hash,
-                check: entry.check,
-                version: entry.version,
-                address: self.locations.page(place, entry.kind, words as usize),
-                words,
-                kind: entry.kind,
-                db: entry.db,
-                life: entry.life,
-            });
+            found(self.found_in_page(slot, entry, words));
         })
+    }
+    fn scan_again(
+        &self,
+        threads: usize,
+        progress: &(dyn Fn(u64, u64) + Sync),
+        found: &(dyn Fn(Found) + Sync),
+    ) -> Result<(), StoreError> {
+        self.report_middle(found);
+        self.blocks.scan_again(threads, progress, &|slot, entry, words| {
+            found(self.found_in_page(slot, entry, words));
+        })
+    }
+    fn recovery_bytes(&self, index_bytes: u64) -> u64 {
+        self.slabs.target.recovery_bytes(index_bytes, self.dram_bytes())
     }
     fn read_keys(
         &self,
@@ -569,7 +573,7 @@ impl<L: Lower> Space for SlabSpace<L> {
         self.tier_stats()
     }
     fn dram_bytes(&self) -> u64 {
-        let lists = self.blocks.limit_deadlines(self.slabs.target.whole_bytes());
+        let lists = self.blocks.limit_lists(self.slabs.target.whole_bytes());
         let table = lists as usize + self.blocks.slots.bytes() + std::mem::size_of_val(&*self.slabs.table);
         let middle = self.middle.as_ref().map_or(0, Middle::dram_bytes);
         (self.slabs.used_slabs() * self.slabs.slab_bytes + table) as u64

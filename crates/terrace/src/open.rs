@@ -165,6 +165,7 @@ impl OpenWith for InDram<'_> {
                 hasher: KeyHasher::new(random_u64()),
                 clock: Arc::new(SystemClock),
                 threads: 1,
+                recovery_keys: usize::MAX,
             },
             index(),
             DramSpace::new(self.bytes, self.options.dram_records.is_none()),

@@ -178,6 +178,7 @@ fn machine_options<E: Engine>(options: &Options, superblock: &Superblock) -> Mac
             store_id(superblock),
         )),
         threads: options.recovery_threads.max(1),
+        recovery_keys: usize::MAX,
     }
 }
 

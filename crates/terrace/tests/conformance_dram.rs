@@ -9,7 +9,7 @@ use terrace::engine::clock::{Clock, ManualClock};
 use terrace::engine::hash::KeyHasher;
 use terrace::engine::manifest::Manifest;
 use terrace::engine::{
-    Batch, Condition, Durability, Expiry, Machine, MachineOptions, OpKind, Store, StoreHandle,
+    Batch, Condition, Durability, Expiry, Machine, MachineOptions, OpKind, Reply, Store, StoreHandle,
 };
 use terrace_index::Clht;
 use terrace_log::ByteLog;
@@ -26,10 +26,14 @@ const RECORD_BYTES: u64 = 256 << 20;
 type DramMachine = Machine<Clht, DramSpace, ByteLog<HeapRegion>>;
 
 fn open(clock: &Arc<ManualClock>) -> Box<dyn Store> {
-    Box::new(StoreHandle(machine(clock)))
+    open_with(clock, RECORD_BYTES)
 }
 
-fn machine(clock: &Arc<ManualClock>) -> Arc<DramMachine> {
+fn open_with(clock: &Arc<ManualClock>, bytes: u64) -> Box<dyn Store> {
+    Box::new(StoreHandle(machine(clock, bytes)))
+}
+
+fn machine(clock: &Arc<ManualClock>, bytes: u64) -> Arc<DramMachine> {
     let machine = Machine::<_, _, ByteLog<HeapRegion>>::open(
         MachineOptions {
             engine: "dram",
@@ -40,9 +44,10 @@ fn machine(clock: &Arc<ManualClock>) -> Arc<DramMachine> {
             hasher: KeyHasher::new(7),
             clock: clock.clone(),
             threads: 1,
+            recovery_keys: usize::MAX,
         },
         Clht::with_min_buckets(4),
-        DramSpace::new(RECORD_BYTES, false),
+        DramSpace::new(bytes, false),
         None,
         Manifest::default(),
         &|_, _| {},
@@ -128,6 +133,25 @@ fn the_suite_notices_planted_faults() {
 }
 
 #[test]
+fn what_is_overwritten_counts_until_it_is_freed() {
+    const BYTES: u64 = 1 << 20;
+    let store = open_with(&Arc::new(ManualClock::new(START_US)), BYTES);
+    let mut session = store.session().unwrap();
+    for round in 1..=50 {
+        let mut batch = Batch::new();
+        let value = batch.bytes(&vec![round as u8; 300_000]);
+        let (condition, expiry) = (Condition::Always, Expiry::Clear);
+        batch.push(0, b"key", OpKind::Set { value, condition, expiry, flags: None, old_value: false });
+        session.execute(&mut batch);
+        let proof = session.wait(&mut batch);
+        assert!(!matches!(batch.reply(0, &proof), Reply::Error(_)), "refused in round {round}");
+        let held = store.stats().dram_other_bytes;
+        assert!(held <= BYTES, "{held} bytes in round {round}");
+        assert!(round > 3 || held >= round * 300_000, "nothing was freed yet, and {held} bytes count");
+    }
+}
+
+#[test]
 fn threads_are_linearizable_key_by_key() {
     // Small values, values rewritten in place at full length, and extents.
     for (round, value_bytes) in [0, 200, 20_000].into_iter().enumerate() {
@@ -151,7 +175,7 @@ fn atomic_groups_are_seen_whole() {
 #[test]
 fn a_store_that_is_dropped_without_being_closed_is_freed() {
     let clock = Arc::new(ManualClock::new(START_US));
-    let machine = machine(&clock);
+    let machine = machine(&clock, RECORD_BYTES);
     let alive = Arc::downgrade(&machine);
     let store = StoreHandle(machine);
     let mut session = store.session().unwrap();

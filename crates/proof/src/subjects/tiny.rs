@@ -88,6 +88,7 @@ pub(super) fn opening(engine: &'static str, media: &Media, how: sweep::Opening) 
             hasher: HASHER,
             clock,
             threads: 1,
+            recovery_keys: 5,
         },
         index: &|| Clht::with_min_buckets(4),
         description: String::new(),

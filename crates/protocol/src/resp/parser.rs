@@ -157,6 +157,14 @@ impl Parser {
         }
     }
 
+    /// How many bytes the command has up to the end of the argument that it is in, as its client says; 0 between arguments.
+    pub fn wanted(&self) -> usize {
+        match self.state {
+            State::Bulk { bytes, .. } => self.at + bytes + 2,
+            _ => 0,
+        }
+    }
+
     /// The arguments of the command that [`next`](Self::next) found whole in the same `input`.
     pub fn args<'a>(&'a self, input: &'a [u8]) -> Args<'a> {
         let bytes = if self.state == (State::Whole { inline: true }) { &self.unquoted } else { input };

@@ -217,6 +217,10 @@ impl Protocol for Resp {
         self.client.entry.has(flag::SUBSCRIBED | flag::MONITOR)
     }
 
+    fn wanted(&self) -> usize {
+        self.parser.as_ref().map_or(0, Parser::wanted)
+    }
+
     fn is_authenticated(&mut self, ctx: &Context<'_>) -> bool {
         let acl = &ctx.shared.redis.acl;
         self.client.access.is_free(acl) || self.client.access.is_authenticated(acl)

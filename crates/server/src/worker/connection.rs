@@ -306,12 +306,19 @@ impl Connection {
         taken
     }
 
-    /// Keeps what was received and not consumed. A buffer that grows is twice as large in the end, and that counts: a large one
-    /// grows by an eighth, and so does a stranger's.
+    /// Keeps what was received and not consumed. A buffer that grows is twice as large in the end, and takes three times as much while
+    /// it moves: one whose length is known has it at once (its pages are the process's only as they fill), and another large one
+    /// grows by an eighth. So does a stranger's.
     fn keep(&mut self, received: &[u8], ctx: &Context<'_>) {
         let is_full = self.input.capacity() - self.input.len() < received.len();
-        if is_full && (self.input.len() >= LARGE_INPUT_BYTES || !self.protocol.is_authenticated(ctx)) {
-            self.input.reserve_exact(received.len().max(self.input.len() / 8));
+        if is_full {
+            let is_known = self.protocol.is_authenticated(ctx);
+            let wanted = self.protocol.wanted().saturating_sub(self.input.len());
+            if is_known && wanted >= received.len() {
+                self.input.reserve_exact(wanted);
+            } else if self.input.len() >= LARGE_INPUT_BYTES || !is_known {
+                self.input.reserve_exact(received.len().max(self.input.len() / 8));
+            }
         }
         self.input.extend_from_slice(received);
     }

@@ -79,6 +79,7 @@ impl Media {
                 hasher: KeyHasher::new(7),
                 clock: clock.clone(),
                 threads: 2,
+                recovery_keys: 100,
             },
             index,
             description: String::new(),

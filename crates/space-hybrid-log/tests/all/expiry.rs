@@ -32,6 +32,7 @@ fn open(media: &Media, clock: &Arc<ManualClock>, fresh: bool) -> Box<dyn Store> 
             hasher: KeyHasher::new(7),
             clock: clock.clone(),
             threads: 1,
+            recovery_keys: usize::MAX,
         },
         index: &|| Clht::with_min_buckets(64),
         description: String::new(),

@@ -76,6 +76,7 @@ fn store(data: &SimBlock) -> Box<dyn Store> {
             hasher: KeyHasher::new(7),
             clock: Arc::new(ManualClock::new(1_800_000_000_000_000)),
             threads: 1,
+            recovery_keys: 10,
         },
         index: &|| Clht::with_min_buckets(4),
         description: String::new(),

@@ -86,6 +86,7 @@ fn opening<'a>(clock: &Arc<Watch>, frames: u64, fresh: bool) -> Opening<'a, Clht
             hasher: KeyHasher::new(7),
             clock: clock.clone(),
             threads: 1,
+            recovery_keys: usize::MAX,
         },
         index: &|| Clht::with_min_buckets(64),
         description: String::new(),

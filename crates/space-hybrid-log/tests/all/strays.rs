@@ -39,6 +39,7 @@ fn open(region: &Arc<HeapRegion>, fresh: bool) -> Box<dyn Store> {
             hasher: KeyHasher::new(7),
             clock: Arc::new(ManualClock::new(1_800_000_000_000_000)),
             threads: 1,
+            recovery_keys: usize::MAX,
         },
         index: &|| WithStrays::new(ReferenceIndex::default()),
         description: String::new(),

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering::*;
 
-use terrace_blocks::{FooterEntry, Lower};
+use terrace_blocks::{FooterEntry, Lower, Place};
 use terrace_engine::record::{Head, Kind, Lifetime, RecordView};
 use terrace_engine::space::{Context, Found};
 use terrace_engine::{DATABASES, StoreError, TierStats};
@@ -135,25 +135,69 @@ fn entry(head: &SlotHead) -> FooterEntry {
 }
 
 impl<L: Lower> SlabSpace<L> {
-    /// Reports what the middle tier holds (recovery). Before pages: of two copies of one version the one here is taken.
+    /// Finds what the middle tier holds, and reports it (recovery). Before pages: of two copies of one version the one here is taken.
     pub(crate) fn scan_middle(&self, found: &(dyn Fn(Found) + Sync)) -> Result<(), StoreError> {
         let Some(middle) = &self.middle else { return Ok(()) };
-        let mut all = Vec::new();
-        let damaged = middle.slabs.scan(&mut |at, head| all.push((at, *head)))?;
-        for (at, head) in all.into_iter().chain(damaged) {
-            let FooterEntry { hash, version, check, kind, db, mut life, .. } = entry(&head);
-            if life.expires()
-                && let Some(bytes) = middle.slabs.record(at)
-                && let Some(view) = RecordView::decode(&bytes)
-            {
-                life = view.head.life();
-            }
-            let (address, words) = (self.locations.pmem(at), head.meta.slot_words() as u32);
+        middle.slabs.scan(&mut |_, head| {
             let count = Count::whole(u32::from(head.temperature));
-            self.temperature.was_below(hash, count, &self.policy);
-            found(Found { hash, check, version, address, words, kind, db, life });
-        }
+            self.temperature.was_below(head.hash, count, &self.policy);
+        })?;
+        self.report_middle(found);
         Ok(())
+    }
+
+    /// Reports what was found in the middle tier (recovery): records that are whole before those that are damaged.
+    pub(crate) fn report_middle(&self, found: &(dyn Fn(Found) + Sync)) {
+        let Some(middle) = &self.middle else { return };
+        let mut damaged = false;
+        self.each_head(middle, &mut |at, stored| match stored {
+            StoredSlot::Filled(head) => found(self.found_in_slot(middle, at, &head)),
+            StoredSlot::Damaged(_) => damaged = true,
+            _ => {}
+        });
+        if damaged {
+            self.each_head(middle, &mut |at, stored| {
+                if let StoredSlot::Damaged(head) = stored {
+                    found(self.found_in_slot(middle, at, &head));
+                }
+            });
+        }
+    }
+
+    fn each_head(&self, middle: &Middle, show: &mut dyn FnMut(u64, StoredSlot)) {
+        for slab in 0..middle.slabs.table.len() as u32 {
+            middle.slabs.taken_of(slab, &mut |at| {
+                show(at, middle.slabs.head(at));
+                true
+            });
+        }
+    }
+
+    fn found_in_slot(&self, middle: &Middle, at: u64, head: &SlotHead) -> Found {
+        let FooterEntry { hash, version, check, kind, db, mut life, .. } = entry(head);
+        if life.expires()
+            && let Some(bytes) = middle.slabs.record(at)
+            && let Some(view) = RecordView::decode(&bytes)
+        {
+            life = view.head.life();
+        }
+        let (address, words) = (self.locations.pmem(at), head.meta.slot_words() as u32);
+        Found { hash, check, version, address, words, kind, db, life }
+    }
+
+    /// A record of a page (recovery).
+    pub(crate) fn found_in_page(&self, slot: u32, entry: &FooterEntry, words: u32) -> Found {
+        let place = Place { slot, offset: entry.offset };
+        Found {
+            hash: entry.hash,
+            check: entry.check,
+            version: entry.version,
+            address: self.locations.page(place, entry.kind, words as usize),
+            words,
+            kind: entry.kind,
+            db: entry.db,
+            life: entry.life,
+        }
     }
 
     /// The index refers to this slot (recovery).

@@ -62,6 +62,7 @@ impl World {
                 hasher: HASHER,
                 clock: Arc::new(ManualClock::new(1_800_000_000_000_000)),
                 threads: 1,
+                recovery_keys: usize::MAX,
             },
             index: &index,
             description: String::new(),

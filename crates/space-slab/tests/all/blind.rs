@@ -68,6 +68,7 @@ impl<I: Index> Bed<I> {
                 hasher: self.hasher,
                 clock: self.clock.clone(),
                 threads: 2,
+                recovery_keys: usize::MAX,
             },
             index: &self.index,
             description: String::new(),

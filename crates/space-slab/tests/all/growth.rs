@@ -124,6 +124,7 @@ fn open(region: &Arc<Powered>, data: &SimBlock, fresh: bool) -> Box<dyn Store> {
             hasher: KeyHasher::new(7),
             clock: Arc::new(ManualClock::new(1_800_000_000_000_000)),
             threads: 1,
+            recovery_keys: usize::MAX,
         },
         index: &|| Clht::with_min_buckets(64),
         description: String::new(),

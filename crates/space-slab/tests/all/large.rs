@@ -19,7 +19,8 @@ const SIZES: Sizes = Sizes {
     log_block_bytes: 64 << 10,
     manifests_apart: 0,
     log_bytes: 4 << 20,
-    dram_bytes: 2 << 20,
+    // A slab more than 2 MiB: the lists of pieces take of it.
+    dram_bytes: (2 << 20) + (64 << 10),
     dram_with_index: false,
     store_id: 1,
 };
@@ -60,6 +61,7 @@ impl Bed {
                 hasher: KeyHasher::new(7),
                 clock: clock.clone(),
                 threads: 1,
+                recovery_keys: usize::MAX,
             },
             index: &|| Clht::with_min_buckets(64),
             description: String::new(),

@@ -56,6 +56,7 @@ impl Placed {
                 hasher: KeyHasher::new(7),
                 clock: clock.clone(),
                 threads: 1,
+                recovery_keys: 10,
             },
             index: &|| Clht::with_min_buckets(64),
             description: String::new(),

@@ -62,6 +62,7 @@ impl Bed {
                 hasher: KeyHasher::new(7),
                 clock: self.clock.clone(),
                 threads: 1,
+                recovery_keys: 10,
             },
             index: &|| Clht::with_min_buckets(64),
             description: String::new(),

@@ -45,6 +45,7 @@ fn try_open<I: Index>(
             hasher: KeyHasher::new(7),
             clock: Arc::new(ManualClock::new(1_800_000_000_000_000)),
             threads: 2,
+            recovery_keys: usize::MAX,
         },
         index,
         description: String::new(),

@@ -108,6 +108,7 @@ impl Coverage {
         if let Some(recovery) = stats.recovery {
             self.add("recoveries", 1);
             self.add("records restored from the log", recovery.from_log);
+            self.add("recoveries in several passes", (recovery.passes > 1).into());
             self.snapshot(recovery.snapshot);
         }
         for (detail, n) in &stats.engine_details {

@@ -179,6 +179,7 @@ impl InMemory {
                 hasher: KeyHasher::new(7),
                 clock: self.clock.clone(),
                 threads: 1,
+                recovery_keys: usize::MAX,
             },
             index: &|| Clht::with_min_buckets(buckets),
             description: String::new(),

@@ -134,6 +134,7 @@ impl InMemory {
                 hasher: KeyHasher::new(seed),
                 clock: clock.clone(),
                 threads: 1,
+                recovery_keys: usize::MAX,
             },
             index: &|| Clht::with_min_buckets(buckets),
             description: String::new(),
