@@ -101,7 +101,6 @@ fn reads_write_what_was_dirty_once_in_full_pages_and_then_nothing() {
     mixed.pass(0);
     let (first, moved) = (mixed.detail("pages_written") - pages, mixed.detail("records_written") - records);
     assert!(mixed.detail("records_promoted") > 100, "reads bring something up");
-    println!("{first} pages of {moved} records");
     assert!(first <= DRAM_BLOCKS * 5 / 4 && moved >= first * 20, "{first} pages of {moved} records");
     let pages = mixed.detail("pages_written");
     let promoted = mixed.detail("records_promoted");
@@ -130,7 +129,6 @@ fn a_few_writes_among_reads_go_in_full_pages() {
         let records = mixed.detail("records_written") - records;
         let most = bytes * 5 / 4 / BLOCK + 3;
         let told = (pages, records, bytes / BLOCK, mixed.wasted(), mixed.detail("rounds_retired"));
-        println!("{writes} in a thousand: {told:?}, at most {most}");
         assert!(pages <= most, "{writes} in a thousand: {told:?}");
     }
 }
