@@ -200,7 +200,7 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
 
     /// Makes room for records of these lengths, in words, in the space and in the log.
     fn make_room(&mut self, records: &[usize], class: Class) -> Result<(), OpError> {
-        let mut rounds = 0;
+        let mut waited = Awaited::default();
         loop {
             if self.shared().log_failed.load(Relaxed) {
                 return Err(self.shared().log_error());
@@ -208,7 +208,7 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
             match self.machine.space.prepare(&mut self.local, records, class) {
                 Room::Ready => {}
                 Room::Full if class == Class::Write => {
-                    self.await_eviction(&mut rounds)?;
+                    self.await_eviction(&mut waited)?;
                     continue;
                 }
                 Room::Full => return Err(OpError::Full),
@@ -279,22 +279,27 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
     }
 
     /// The space is full: an error, or, in a store that evicts, one more round of background work, up to a bound: what is
-    /// left may be nothing that can be evicted.
+    /// left may be nothing that can be evicted. Rounds alone are no bound: while others evict, on a machine that does much else, a
+    /// great many pass in which this session finds nothing to do.
     #[cold]
-    fn await_eviction(&mut self, rounds: &mut u32) -> Result<(), OpError> {
-        if !self.machine.options.evict || *rounds > EVICTION_ROUNDS {
+    fn await_eviction(&mut self, waited: &mut Awaited) -> Result<(), OpError> {
+        let now_us = self.shared().now_us();
+        let since_us = *waited.since_us.get_or_insert(now_us);
+        let is_long = waited.is_empty || now_us.saturating_sub(since_us) >= EVICTION_US;
+        if !self.machine.options.evict || waited.rounds > EVICTION_ROUNDS && is_long {
             self.counters().refused.fetch_add(1, Relaxed);
             return Err(OpError::Full);
         }
         let progress = self.work_while_stalled()?;
         let shared = self.shared();
         // All was evicted, and nothing of it is on its way to be room: this is too long for the store.
-        let is_empty = (0..DATABASES as u8).all(|db| shared.keys(db) == 0);
-        *rounds += match progress {
-            Progress::Idle if is_empty => EVICTION_ROUNDS / IDLE_ROUNDS,
-            Progress::Blocked if is_empty => EVICTION_ROUNDS / BLOCKED_ROUNDS,
+        waited.is_empty = (0..DATABASES as u8).all(|db| shared.keys(db) == 0);
+        let more = match progress {
+            Progress::Idle if waited.is_empty => EVICTION_ROUNDS / IDLE_ROUNDS,
+            Progress::Blocked if waited.is_empty => EVICTION_ROUNDS / BLOCKED_ROUNDS,
             _ => 1,
         };
+        waited.rounds = waited.rounds.saturating_add(more);
         Ok(())
     }
 
@@ -304,8 +309,18 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
     }
 }
 
-/// Rounds of background work that a write waits for when the space is full and evicts.
+/// How long a write has waited for eviction.
+#[derive(Default)]
+pub(crate) struct Awaited {
+    rounds: u32,
+    since_us: Option<u64>,
+    /// No key was left after the last round.
+    is_empty: bool,
+}
+
+/// Rounds of background work that a write waits for when the space is full and evicts, and for how long at least.
 const EVICTION_ROUNDS: u32 = 1 << 16;
+const EVICTION_US: u64 = 5_000_000;
 /// The same once no key is left, where there is nothing to do, and where something is waited for.
 const IDLE_ROUNDS: u32 = 1 << 6;
 const BLOCKED_ROUNDS: u32 = 1 << 12;

@@ -7,7 +7,7 @@ use terrace_index::{Address, Change, Index, Key, Lookup, Verdict};
 use terrace_log::LogDevice;
 
 use super::get::lost;
-use super::{Core, Place, Step, live, log_record, note_seen};
+use super::{Awaited, Core, Place, Step, live, log_record, note_seen};
 use crate::batch;
 use crate::decide::{Answer, Decision, NewValue, Old, decide, needs_value};
 use crate::op::{Condition, Expiry, Op, OpKind, Span};
@@ -454,7 +454,7 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
     /// Stores a large value (the argument, or else the scratch buffer); its description goes to `self.description`. It may share pieces
     /// with a value that it was computed from, which `self.former` describes.
     fn write_ahead(&mut self, argument: Option<&[u8]>, former: Option<&[u8]>) -> Result<(), OpError> {
-        let mut rounds = 0;
+        let mut waited = Awaited::default();
         if former.is_none() {
             self.former.clear();
         }
@@ -466,7 +466,7 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
             match machine.space.write_extent(local, value, lender, description) {
                 Ok(()) => return Ok(()),
                 Err(None) => return Err(OpError::Io),
-                Err(Some(Room::Full)) => self.await_eviction(&mut rounds)?,
+                Err(Some(Room::Full)) => self.await_eviction(&mut waited)?,
                 Err(Some(_)) => self.stall()?,
             }
         }

@@ -23,6 +23,9 @@ pub struct Economy {
     /// Bytes that the system counted below the process.
     pub disk_written: u64,
     pub disk_read: u64,
+    /// Bytes that the server counted on PMem, which is memory to the system.
+    pub pmem_written: u64,
+    pub pmem_read: u64,
     /// The most anonymous memory seen, in bytes.
     pub memory: u64,
     pub stall_us: u64,
@@ -55,6 +58,17 @@ impl Economy {
         self.disk_written += traffic.written;
         self.memory = self.memory.max(server.most_memory());
         Ok(())
+    }
+
+    /// Adds what a server says of its PMem: the line of its INFO.
+    pub fn measure_pmem(&mut self, info: &str) {
+        let Some(line) = info.lines().find_map(|line| line.strip_prefix("pmem_media:")) else { return };
+        let field = |name: &str| {
+            let found = line.trim().split(',').find_map(|field| field.strip_prefix(name)?.strip_prefix('='));
+            found.and_then(|number| number.parse::<u64>().ok()).unwrap_or(0)
+        };
+        self.pmem_read += field("read_bytes");
+        self.pmem_written += field("write_bytes");
     }
 
     /// The most anonymous memory that a setting may take.
@@ -96,7 +110,7 @@ impl Economy {
     /// The table's head.
     pub fn head() -> String {
         format!(
-            "{:<10} {:<12} {:>9} {:>6} {:>7} {:>8} {:>7} {:>7} {:>8} {:>8} {:>8} {:>9} {:>8} {:>8} {:>6}",
+            "{:<10} {:<12} {:>9} {:>6} {:>7} {:>8} {:>7} {:>7} {:>8} {:>8} {:>8} {:>8} {:>8} {:>9} {:>8} {:>8} {:>6}",
             "setting",
             "workload",
             "thousand",
@@ -105,6 +119,8 @@ impl Economy {
             "count",
             "W/byte",
             "R/byte",
+            "PMem W",
+            "PMem R",
             "mem MiB",
             "allowed",
             "p99 ms",
@@ -119,7 +135,7 @@ impl Economy {
     pub fn line(&self, setting: &Setting, workload: &str) -> String {
         let ratio = |bytes: u64, of: u64| bytes as f64 / of.max(1) as f64;
         format!(
-            "{:<10} {:<12} {:>9} {:>6} {:>7} {:>8} {:>7.2} {:>7.2} {:>8} {:>8} {:>8.2} {:>9.2} {:>8} {:>8} {:>6}",
+            "{:<10} {:<12} {:>9} {:>6} {:>7} {:>8} {:>7.2} {:>7.2} {:>8.2} {:>8.2} {:>8} {:>8} {:>8.2} {:>9.2} {:>8} {:>8} {:>6}",
             setting.name,
             workload,
             self.operations / 1000,
@@ -128,6 +144,8 @@ impl Economy {
             self.miscounted,
             ratio(self.disk_written, self.client_written),
             ratio(self.disk_read, self.client_read),
+            ratio(self.pmem_written, self.client_written),
+            ratio(self.pmem_read, self.client_read),
             self.memory >> 20,
             Self::memory_allowed(setting) >> 20,
             self.p99_us as f64 / 1000.0,
@@ -155,6 +173,8 @@ mod tests {
         economy.disk_written = 700 << 20;
         economy.stall_us = 101_000;
         economy.live_share = Some(0.5);
+        economy.measure_pmem("# tiers\r\npmem_media:reads=3,read_bytes=500,writes=2,write_bytes=40\r\n");
+        assert_eq!((economy.pmem_read, economy.pmem_written), (500, 40));
         let broken = economy.broken(setting, 100);
         assert_eq!(broken.len(), 5, "{broken:?}");
         assert!(broken[0].contains("3 writes refused: -OOM"), "{broken:?}");

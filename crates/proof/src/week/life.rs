@@ -290,6 +290,10 @@ impl Life<'_> {
     fn stop(&mut self, how: End) -> anyhow::Result<()> {
         if let Some(server) = self.server.take() {
             self.economy.measure(&server)?;
+            // memcached's protocol has no such page, nor its setting PMem.
+            if let Ok(info) = self.client.administer("INFO everything") {
+                self.economy.measure_pmem(&info);
+            }
             server.end(how)?;
         }
         Ok(())

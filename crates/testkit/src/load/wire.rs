@@ -20,6 +20,8 @@ pub enum Request {
     Incr(Vec<u8>),
     /// An absent key counts as empty for Redis and is refused by memcached.
     Append(Vec<u8>, Vec<u8>),
+    /// Writes over a part of a value, from an offset on; Redis only.
+    Overwrite(Vec<u8>, usize, Vec<u8>),
 }
 
 /// What is answered.
@@ -27,7 +29,7 @@ pub enum Request {
 pub enum Answer {
     /// What a read found.
     Value(Option<Vec<u8>>),
-    /// Also what an append answers.
+    /// Also what an append or an overwrite in part answers.
     Stored,
     /// Whether there was something to delete.
     Deleted(bool),
@@ -103,6 +105,9 @@ fn queue_redis(client: &mut RespClient, request: &Request) {
         Request::Delete(key) => client.queue(&[b"DEL", key]),
         Request::Incr(key) => client.queue(&[b"INCR", key]),
         Request::Append(key, value) => client.queue(&[b"APPEND", key, value]),
+        Request::Overwrite(key, at, value) => {
+            client.queue(&[b"SETRANGE", key, at.to_string().as_bytes(), value]);
+        }
     }
 }
 
@@ -113,7 +118,7 @@ fn receive_redis(client: &mut RespClient, request: &Request) -> io::Result<Answe
         (Request::Set(..) | Request::SetAll(_), Value::Simple(ok)) if ok == "OK" => Answer::Stored,
         (Request::Delete(_), Value::Integer(deleted @ 0..=1)) => Answer::Deleted(deleted == 1),
         (Request::Incr(_), Value::Integer(number)) => Answer::Number(number),
-        (Request::Append(..), Value::Integer(_)) => Answer::Stored,
+        (Request::Append(..) | Request::Overwrite(..), Value::Integer(_)) => Answer::Stored,
         (_, answer) => return Err(nonsense(request, &answer)),
     })
 }
@@ -124,6 +129,7 @@ fn queue_memcached(client: &mut MemcachedClient, request: &Request) {
         Request::Get(key) => client.queue(&format!("get {}", text(key))),
         Request::Set(key, value) => client.queue_store(&format!("set {} 0 0", text(key)), value, None),
         Request::SetAll(_) => panic!("memcached has no atomic write of several keys"),
+        Request::Overwrite(..) => panic!("memcached has no overwrite in part"),
         Request::Delete(key) => client.queue(&format!("delete {}", text(key))),
         Request::Incr(key) => client.queue(&format!("incr {} 1", text(key))),
         Request::Append(key, value) => client.queue_store(&format!("append {} 0 0", text(key)), value, None),

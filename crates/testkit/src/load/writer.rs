@@ -12,6 +12,10 @@ use crate::rng::Rng;
 
 /// Keys of each writer alone.
 const OWN_KEYS: u64 = 300;
+/// Values that are longer lie in pieces, which a change in part writes alone.
+const LARGE: usize = 16 << 10;
+/// Values that are longer are not appended to any more.
+const LONG: usize = 400_000;
 /// Keys that all writers share; what they see of them must be linearizable.
 pub const SHARED_KEYS: u64 = 8;
 
@@ -206,7 +210,8 @@ impl Writer {
                     Request::Set(key, _)
                     | Request::Delete(key)
                     | Request::Incr(key)
-                    | Request::Append(key, _) => {
+                    | Request::Append(key, _)
+                    | Request::Overwrite(key, ..) => {
                         self.ledger.acknowledge(key, now_us, safe_us);
                     }
                 }
@@ -282,11 +287,18 @@ impl Writer {
         match self.rng.below(20) {
             0..3 => self.delete(key, before),
             3..8 => call(Request::Get(key), Answer::Value(before)),
-            8..10 if before.as_ref().is_some_and(|value| value.len() < 10_000) => {
+            8..10 if before.as_ref().is_some_and(|value| is_appended_to(value.len())) => {
                 let more = self.value(200);
                 let after = [before.unwrap_or_default(), more.clone()].concat();
                 self.ledger.attempt(&key, Some(after));
                 call(Request::Append(key, more), Answer::Stored)
+            }
+            11..14 if !self.memcached && before.as_ref().is_some_and(|value| value.len() > LARGE) => {
+                let (mut value, part) = (before.unwrap_or_default(), self.value(2000));
+                let at = self.rng.below((value.len() - part.len()) as u64) as usize;
+                value[at..at + part.len()].copy_from_slice(&part);
+                self.ledger.attempt(&key, Some(value));
+                call(Request::Overwrite(key, at, part), Answer::Stored)
             }
             10 if !self.memcached => {
                 let other = self.rng.below(OWN_KEYS / 8) * 8 + 1;
@@ -330,6 +342,10 @@ impl Writer {
         // Long enough to differ.
         filler(self.rng.between(16, bytes_max) as usize, u64::from(self.client) << 40 | self.written)
     }
+}
+
+fn is_appended_to(bytes: usize) -> bool {
+    bytes < 10_000 || (LARGE..LONG).contains(&bytes)
 }
 
 fn call(request: Request, answer: Answer) -> Call {

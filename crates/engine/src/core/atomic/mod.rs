@@ -21,7 +21,7 @@ use terrace_index::{Address, Index, Lookup, Verdict};
 use terrace_log::LogDevice;
 
 use super::face::OUTPUT_BYTES_MAX;
-use super::{Core, Step, note_seen};
+use super::{Awaited, Core, Step, note_seen};
 use crate::batch::Batch;
 use crate::pending::{Known, Loss, Wanted};
 use crate::record::{Head, Kind};
@@ -279,13 +279,13 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
     }
 
     fn extent_for(&mut self, value: &[u8]) -> Result<Vec<u8>, OpError> {
-        let mut rounds = 0;
+        let mut waited = Awaited::default();
         loop {
             let mut description = Vec::new();
             match self.machine.space.write_extent(&mut self.local, value, None, &mut description) {
                 Ok(()) => return Ok(description),
                 Err(None) => return Err(OpError::Io),
-                Err(Some(Room::Full)) => self.await_eviction(&mut rounds)?,
+                Err(Some(Room::Full)) => self.await_eviction(&mut waited)?,
                 Err(Some(_)) => self.stall()?,
             }
         }
