@@ -83,11 +83,11 @@ impl DramTarget {
         self.bytes.load(Relaxed).saturating_sub(self.of_index())
     }
 
-    /// What recovery may take beside an index of so many bytes, and `held` bytes that the space holds: half of the rest, for the index
+    /// What recovery may take beside an index of so many bytes, and `held` bytes that the space holds: three quarters of the rest, for the index
     /// grows meanwhile.
     pub fn recovery_bytes(&self, index_bytes: u64, held: u64) -> u64 {
         self.index_takes(index_bytes);
-        (self.whole_bytes().saturating_sub(held) / 2).max(RECOVERY_LEAST)
+        (self.whole_bytes().saturating_sub(held) / 4 * 3).max(RECOVERY_LEAST)
     }
 
     /// Another budget: see [`Space::resize_dram`](terrace_engine::space::Space::resize_dram).

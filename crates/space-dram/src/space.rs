@@ -268,6 +268,8 @@ impl Space for DramSpace {
     fn fetch_extent(&self, description: &[u8], out: &mut Vec<u8>) -> Fetch {
         match Self::extent(description) {
             Some(bytes) => {
+                // No longer than it must be: it is large.
+                out.reserve_exact(bytes.len());
                 out.extend_from_slice(bytes);
                 Fetch::Match(Head::default())
             }

@@ -26,6 +26,11 @@ use crate::space::SlabSpace;
 const MIDDLE: &str = "pmem";
 
 impl<L: Lower> SlabSpace<L> {
+    /// Whether the index has taken the DRAM: then what would make it grow is refused.
+    pub(crate) fn index_has_dram(&self) -> bool {
+        self.slabs.target.index_has_it()
+    }
+
     /// Whether blocks lie behind the end that the tier is to have.
     pub(crate) fn is_shrinking(&self) -> bool {
         self.blocks.usable() < self.blocks.slots.len()

@@ -237,11 +237,6 @@ impl<L: Lower> SlabSpace<L> {
             Location::Pmem(_) | Location::Page(..) => None,
         }
     }
-
-    /// Whether the index has taken the DRAM: then what would make it grow is refused.
-    pub(crate) fn index_has_dram(&self) -> bool {
-        self.slabs.target.index_has_it()
-    }
 }
 
 impl<L: Lower> Space for SlabSpace<L> {

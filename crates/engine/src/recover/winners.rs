@@ -70,9 +70,9 @@ const PLACE: u64 = (1 << 48) - 1;
 impl Entry {
     fn of_media(found: &Found) -> Self {
         let place = found.address.raw()
-            | (found.kind as u64) << 48
-            | u64::from(found.db & 15) << 50
-            | u64::from(found.life.alone) * ALONE;
+            | ((found.kind as u64) << 48)
+            | (u64::from(found.db & 15) << 50)
+            | (u64::from(found.life.alone) * ALONE);
         Self {
             hash: found.hash,
             version: found.version,
@@ -84,7 +84,7 @@ impl Entry {
         }
     }
     fn of_log((hash, check): (u64, u32), version: u64, place: u64, life: Lifetime) -> Self {
-        let place = place & PLACE | u64::from(life.alone) * ALONE | LOG;
+        let place = (place & PLACE) | (u64::from(life.alone) * ALONE) | LOG;
         Self { hash, version, place, expire_at: life.expire_at, check, words: 0, next: NONE }
     }
     fn is_log(&self) -> bool {

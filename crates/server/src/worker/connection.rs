@@ -11,6 +11,7 @@ use terrace_engine::{Batch, Settled};
 
 use super::Transport;
 use super::overdue::Overdue;
+use super::room::make_room;
 use crate::limits::Limits;
 use crate::memcached::Ended;
 use crate::output::Output;
@@ -20,9 +21,6 @@ use crate::shared::{Counters, Shared};
 
 /// Buffers larger than this are freed when they run empty.
 const KEEP_BYTES: usize = 4 << 10;
-
-/// An unfinished command of so many bytes is large.
-const LARGE_INPUT_BYTES: usize = 8 << 20;
 
 /// A connection that adds so many operations is the last of its batch.
 const LONG_OPERATIONS: usize = 256;
@@ -306,20 +304,10 @@ impl Connection {
         taken
     }
 
-    /// Keeps what was received and not consumed. A buffer that grows is twice as large in the end, and takes three times as much while
-    /// it moves: one whose length is known has it at once (its pages are the process's only as they fill), and another large one
-    /// grows by an eighth. So does a stranger's.
+    /// Keeps what was received and not consumed.
     fn keep(&mut self, received: &[u8], ctx: &Context<'_>) {
-        let is_full = self.input.capacity() - self.input.len() < received.len();
-        if is_full {
-            let is_known = self.protocol.is_authenticated(ctx);
-            let wanted = self.protocol.wanted().saturating_sub(self.input.len());
-            if is_known && wanted >= received.len() {
-                self.input.reserve_exact(wanted);
-            } else if self.input.len() >= LARGE_INPUT_BYTES || !is_known {
-                self.input.reserve_exact(received.len().max(self.input.len() / 8));
-            }
-        }
+        let is_stranger = !self.protocol.is_authenticated(ctx);
+        make_room(&mut self.input, received.len(), self.protocol.wanted(), is_stranger);
         self.input.extend_from_slice(received);
     }
 

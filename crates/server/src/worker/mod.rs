@@ -16,6 +16,7 @@
 mod connection;
 mod inbox;
 mod overdue;
+mod room;
 mod sweep;
 #[cfg(test)]
 mod tests;

@@ -1,0 +1,45 @@
+//! Room for an unfinished command.
+
+/// An unfinished command of so many bytes is large.
+const LARGE_INPUT_BYTES: usize = 8 << 20;
+
+/// Makes room for `more` bytes behind what there is of a command that will have `wanted` at least, as far as is known. A buffer that
+/// grows is twice as large in the end, and takes three times as much while it moves: one whose length is known has it at once (its
+/// pages are the process's only as they fill), and another large one grows by an eighth. So does a stranger's, whatever it claims.
+pub(super) fn make_room(input: &mut Vec<u8>, more: usize, wanted: usize, is_stranger: bool) {
+    if input.capacity() - input.len() >= more {
+        return;
+    }
+    let to_come = wanted.saturating_sub(input.len());
+    if !is_stranger && to_come >= more {
+        input.reserve_exact(to_come);
+    } else if is_stranger || input.len() >= LARGE_INPUT_BYTES {
+        input.reserve_exact(more.max(input.len() / 8));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn room(bytes: usize, wanted: usize, is_stranger: bool) -> usize {
+        let (mut input, mut moves) = (Vec::new(), 0);
+        while input.len() < bytes {
+            let before = input.capacity();
+            make_room(&mut input, 1000, wanted, is_stranger);
+            input.extend_from_slice(&[0; 1000]);
+            moves += usize::from(input.capacity() != before);
+        }
+        assert!(moves == 1 || input.capacity() != wanted);
+        input.capacity()
+    }
+
+    #[test]
+    fn a_command_has_the_room_it_says_and_no_more() {
+        assert_eq!(room(1_000_000, 1_000_000, false), 1_000_000);
+        assert!(room(1_000_000, 0, false) >= 1_000_000);
+        assert!(room(9_000_000, 0, false) < 18_000_000);
+        let stranger = room(16_000, 1_000_000, true);
+        assert!((16_000..18_000).contains(&stranger), "{stranger} bytes for who has not logged in");
+    }
+}
