@@ -152,6 +152,11 @@ fn copy(media: &Media) -> Media {
 }
 
 fn set(store: &dyn Store, key: &[u8], value: &[u8]) {
+    assert!(try_set(store, key, value));
+}
+
+/// Whether there was room for it.
+fn try_set(store: &dyn Store, key: &[u8], value: &[u8]) -> bool {
     let mut session = store.session().unwrap();
     let mut batch = Batch::new();
     let value = batch.bytes(value);
@@ -159,7 +164,11 @@ fn set(store: &dyn Store, key: &[u8], value: &[u8]) {
     batch.push(0, key, OpKind::Set { value, condition, expiry, flags: None, old_value: false });
     session.execute(&mut batch);
     let settled = session.wait(&mut batch);
-    assert!(matches!(batch.reply(0, &settled), Reply::Stored { .. }));
+    match batch.reply(0, &settled) {
+        Reply::Stored { .. } => true,
+        Reply::Error(OpError::Full) => false,
+        other => panic!("{other:?}"),
+    }
 }
 
 /// What a store tells of a key.

@@ -19,8 +19,8 @@ const SIZES: Sizes = Sizes {
     log_block_bytes: 64 << 10,
     manifests_apart: 0,
     log_bytes: 4 << 20,
-    // A slab more than 2 MiB: the lists of pieces take of it.
-    dram_bytes: (2 << 20) + (64 << 10),
+    // Two slabs more than 2 MiB: the lists of pieces take of it.
+    dram_bytes: (2 << 20) + (128 << 10),
     dram_with_index: false,
     store_id: 1,
 };
