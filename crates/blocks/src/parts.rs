@@ -230,15 +230,21 @@ mod tests {
                 let (after, written) = store(value, Some(&stored), &mut at);
                 stored = after;
                 all += written;
+                let (total, _, list) = pieces(&stored.description).unwrap();
+                let most = total.div_ceil(PIECE_BYTES as u64 / 2) as usize + 1;
+                assert!(list.len() <= most, "{} pieces", list.len());
             }
-            let (total, _, list) = pieces(&stored.description).unwrap();
-            assert!(
-                list.len() <= total.div_ceil(PIECE_BYTES as u64 / 2) as usize + 1,
-                "{} pieces",
-                list.len()
-            );
             assert!(all <= 2000 * PIECE_BYTES * 3 / 2, "{all} bytes");
         }
+    }
+
+    #[test]
+    fn a_shorter_value_of_equal_bytes_takes_no_piece_twice() {
+        let mut at = 0;
+        let (before, _) = store(vec![7; 10 * PIECE_BYTES], None, &mut at);
+        let (after, written) = store(vec![7; 5 * PIECE_BYTES + 1000], Some(&before), &mut at);
+        assert!(written <= PIECE_BYTES, "{written} bytes");
+        assert_eq!(pieces(&after.description).unwrap().2.len(), 6);
     }
 
     #[test]
