@@ -20,13 +20,15 @@ const SIZES: Sizes = Sizes {
     manifests_apart: 0,
     log_bytes: 4 << 20,
     // Two slabs more than 2 MiB: the lists of pieces take of it.
-    dram_bytes: (2 << 20) + (128 << 10),
+    dram_bytes: (2 << 20) + (64 << 10),
     dram_with_index: false,
     store_id: 1,
 };
 const LARGE_BYTES: usize = 40_000;
-/// DRAM holds about 4,500.
-const SMALL: Range<u64> = 1000..13_000;
+/// Long enough that a large value beats as many of them as it takes the place of, though each was written just now.
+const SMALL_BYTES: usize = 6000;
+/// DRAM holds about 300.
+const SMALL: Range<u64> = 1000..1800;
 
 struct Bed {
     // Ends before the store does.
@@ -122,7 +124,7 @@ fn hot_large_values_are_answered_from_dram_and_give_way_to_hotter_records() {
     for key in 0..60 {
         bed.set(key, &large(key, 0));
     }
-    SMALL.for_each(|key| bed.set(key, &[7; 400]));
+    SMALL.for_each(|key| bed.set(key, &[7; SMALL_BYTES]));
 
     // Hot ones among others that are read once each.
     let first = bed.read(0..12, 0);
@@ -144,7 +146,7 @@ fn hot_large_values_are_answered_from_dram_and_give_way_to_hotter_records() {
 
     // Records that fit DRAM only without the copies are read over and over, the large values no more.
     for _ in 0..40 {
-        (1000..5000).for_each(|key| assert!(bed.get(key) == [7; 400]));
+        (1000..1266).for_each(|key| assert!(bed.get(key) == [7; SMALL_BYTES]));
     }
     let left = bed.detail("large_values_in_dram");
     assert!(left * 4 <= copies, "{left} of {copies} are left");
