@@ -25,7 +25,7 @@ use crate::pieces::{Piece, pieces, pieces_max};
 /// The longest piece, where the value is not so long that there would be too many.
 const PIECE_BYTES: usize = 64 << 10;
 /// A block holds so many pieces at least, where it is small.
-const PIECES_A_BLOCK: usize = 4;
+const PIECES_A_BLOCK: usize = 16;
 
 /// The pieces of a value before it is written.
 #[derive(Debug, PartialEq, Eq)]
