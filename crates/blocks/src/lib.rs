@@ -16,6 +16,7 @@
 //! |---|---|
 //! | `blocks`, `free` | what all parts share; free slots and what waits for them |
 //! | `layout`, `footer`, `pieces` | what a block looks like on the medium, its footer read, what describes a large value |
+//! | `parts` | how a large value is cut into pieces, and which it shares with the one before |
 //! | `manifest_copies`, `written` | in front of the blocks: the manifest, and which slots have been written, so that a block that vanished is missed |
 //! | `lower`, `byte_tier`, `block_tier` | the two kinds of media under it |
 //! | `slots`, `slot_table`, `place` | the block table in DRAM, and a place in a block |
