@@ -1,6 +1,7 @@
 //! Reading a record straight from byte-addressable media, and what is left of one that is damaged.
 
 use std::sync::atomic::Ordering::*;
+use terrace_media::Buffer;
 
 use terrace_engine::record::{Head, RecordMeta};
 use terrace_engine::space::{Fetch, Want};
@@ -50,7 +51,7 @@ impl<L: Lower> Blocks<L> {
         seq: u64,
         key: Option<&Key<'_>>,
         want: Want,
-        out: &mut Vec<u8>,
+        out: &mut Buffer,
     ) -> Fetch {
         let first = self.first_bytes(place);
         // Clearing the buffer is a good part of a short read's cost.
@@ -68,7 +69,7 @@ impl<L: Lower> Blocks<L> {
         seq: u64,
         key: Option<&Key<'_>>,
         want: Want,
-        out: &mut Vec<u8>,
+        out: &mut Buffer,
     ) -> Fetch {
         let offset = self.block_offset(place.slot) + u64::from(place.offset);
         self.lower.read_now(offset, first);

@@ -5,6 +5,7 @@
 
 use std::io;
 use std::sync::atomic::Ordering::*;
+use terrace_media::Buffer;
 
 use terrace_engine::record::Head;
 use terrace_engine::space::{Fetch, Former, Room};
@@ -227,7 +228,7 @@ impl<L: Lower> Blocks<L> {
     }
 
     /// Appends a large value to `out`, on media that are read at once.
-    pub fn load_extent(&self, description: &[u8], out: &mut Vec<u8>) -> Fetch {
+    pub fn load_extent(&self, description: &[u8], out: &mut Buffer) -> Fetch {
         if !L::DIRECT {
             return Fetch::NeedsRead;
         }
@@ -236,14 +237,16 @@ impl<L: Lower> Blocks<L> {
         };
         let start = out.len();
         for piece in list {
-            let at = out.len();
             let end = u64::from(piece.offset) + u64::from(piece.bytes);
             let (Ok(lies), true) = (self.find_piece(piece), end <= self.block_bytes as u64) else {
                 out.truncate(start);
                 return Fetch::Damaged(Head::default());
             };
-            out.resize(at + piece.bytes as usize, 0);
-            self.lower.read_now(self.block_offset(lies.slot) + u64::from(lies.offset), &mut out[at..]);
+            out.append(piece.bytes as usize, |out| {
+                let at = out.len();
+                out.resize(at + piece.bytes as usize, 0);
+                self.lower.read_now(self.block_offset(lies.slot) + u64::from(lies.offset), &mut out[at..]);
+            });
         }
         if (out.len() - start) as u64 == total && crc32c::crc32c(&out[start..]) == crc {
             return Fetch::Match(Head { tier: L::TIER, ..Head::default() });

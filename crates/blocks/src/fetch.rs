@@ -6,13 +6,14 @@
 use terrace_engine::record::Kind;
 use terrace_engine::space::{Fetch, Want};
 use terrace_index::Key;
+use terrace_media::Buffer;
 
 use crate::sync::AtomicU64;
 use crate::words::Words;
 
 /// Fetches a record, as [`Space::fetch`](terrace_engine::space::Space::fetch) says.
 #[inline]
-pub fn fetch_words(words: Words<'_>, key: Option<&Key<'_>>, want: Want, out: &mut Vec<u8>) -> Fetch {
+pub fn fetch_words(words: Words<'_>, key: Option<&Key<'_>>, want: Want, out: &mut Buffer) -> Fetch {
     let start = out.len();
     words.consistently(|head| {
         out.truncate(start);
@@ -34,13 +35,13 @@ pub fn fetch_words(words: Words<'_>, key: Option<&Key<'_>>, want: Want, out: &mu
                     return Fetch::Differs;
                 }
                 if want == Want::Value || meta.kind() == Kind::Extent {
-                    words.copy_bytes(meta.value_word(), meta.value_bytes(), out);
+                    words.append_bytes(meta.value_word(), meta.value_bytes(), out);
                 }
             }
             None => {
-                words.copy_bytes(meta.key_word(), meta.key_bytes(), out);
+                words.append_bytes(meta.key_word(), meta.key_bytes(), out);
                 if want == Want::Value {
-                    words.copy_bytes(meta.value_word(), meta.value_bytes(), out);
+                    words.append_bytes(meta.value_word(), meta.value_bytes(), out);
                 }
             }
         }

@@ -13,6 +13,7 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::Ordering::*;
+use terrace_media::Buffer;
 
 use terrace_engine::record::{Head, RecordMeta};
 use terrace_engine::space::{Arrival, Arrived};
@@ -57,7 +58,7 @@ struct Extent {
     total: usize,
     crc: u32,
     /// What has come so far.
-    bytes: Vec<u8>,
+    bytes: Buffer,
     /// Where that lay, one a piece, and where those lie that are being read.
     read_from: Vec<Lies>,
     /// Whether a piece came by somebody else's read.
@@ -148,7 +149,7 @@ impl<L: Lower> Blocks<L> {
             pieces: list,
             total: total as usize,
             crc,
-            bytes: Vec::new(),
+            bytes: Buffer::new(),
             read_from: Vec::new(),
             shared: false,
             alone: false,

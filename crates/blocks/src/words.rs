@@ -6,6 +6,7 @@
 //! stores the new version; a reader that saw the bit, or another version afterwards, starts again.
 
 use std::sync::atomic::Ordering::*;
+use terrace_media::Buffer;
 
 use terrace_engine::record::{Head, NewRecord, RecordMeta};
 
@@ -119,5 +120,12 @@ impl Words<'_> {
             out.extend_from_slice(&word.load(Relaxed).to_le_bytes());
         }
         out.truncate(start + len);
+    }
+    /// The same to a buffer.
+    #[inline]
+    pub fn append_bytes(self, from: usize, len: usize, out: &mut Buffer) {
+        if from + len.div_ceil(8) <= self.0.len() {
+            out.append(len.next_multiple_of(8), |out| self.copy_bytes(from, len, out));
+        }
     }
 }

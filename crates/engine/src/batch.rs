@@ -4,6 +4,7 @@ use crate::databases::Databases;
 use crate::op::{Op, OpKind, Span};
 use crate::record::KEY_BYTES_MAX;
 use crate::reply::{Meta, OpError, Reply};
+use terrace_media::Buffer;
 
 /// Operations to execute together, and their answers.
 ///
@@ -12,12 +13,12 @@ use crate::reply::{Meta, OpError, Reply};
 /// Operations take effect in order for each key.
 #[derive(Default)]
 pub struct Batch {
-    pub(crate) input: Vec<u8>,
+    pub(crate) input: Buffer,
     pub(crate) ops: Vec<Op>,
     /// Runs of `ops` that are atomic.
     pub(crate) atomic: Vec<Atomic>,
     pub(crate) open_atomic: Option<Atomic>,
-    pub(crate) output: Vec<u8>,
+    pub(crate) output: Buffer,
     pub(crate) replies: Vec<Reply>,
     /// Keys found by `Scan` operations: operation and span of the key in `output`.
     pub(crate) scanned: Vec<(u32, Span)>,
@@ -308,7 +309,7 @@ pub struct Settled {
 /// Bytes that are as many as all others of a batch.
 const LONG_BYTES: usize = 1 << 20;
 
-pub(crate) fn push(arena: &mut Vec<u8>, bytes: &[u8]) -> Span {
+pub(crate) fn push(arena: &mut Buffer, bytes: &[u8]) -> Span {
     let start = arena.len();
     if bytes.len() >= LONG_BYTES {
         // Once, and with room for its key behind it: an arena that grows is twice as large, and takes three times as much meanwhile.

@@ -1,6 +1,7 @@
 //! Operations that wait: for a device, or behind an earlier one on the same key.
 
 use std::collections::BTreeMap;
+use terrace_media::Buffer;
 
 use terrace_index::{Address, Key, Verdict};
 
@@ -55,7 +56,7 @@ impl Wanted {
 pub(crate) struct Known {
     records: Vec<(Address, u64, Fact)>,
     /// Extents by the version of the record that described each: the bytes, or why they can't be had.
-    extents: BTreeMap<u64, Result<Vec<u8>, Loss>>,
+    extents: BTreeMap<u64, Result<Buffer, Loss>>,
     /// What they take.
     extents_bytes: usize,
     /// The version whose extent is being read.
@@ -108,8 +109,8 @@ impl Known {
     pub fn extents_bytes(&self) -> usize {
         self.extents_bytes
     }
-    pub fn add_extent(&mut self, version: u64, extent: Result<Vec<u8>, Loss>) {
-        let bytes = |extent: &Result<Vec<u8>, Loss>| extent.as_ref().map_or(0, Vec::len);
+    pub fn add_extent(&mut self, version: u64, extent: Result<Buffer, Loss>) {
+        let bytes = |extent: &Result<Buffer, Loss>| extent.as_ref().map_or(0, |bytes| bytes.len());
         self.extents_bytes += bytes(&extent);
         if let Some(before) = self.extents.insert(version, extent) {
             self.extents_bytes -= bytes(&before);
@@ -155,7 +156,7 @@ impl Known {
         address: Address,
         key: Option<&Key<'_>>,
         want: Want,
-        out: &mut Vec<u8>,
+        out: &mut Buffer,
     ) -> Fetch {
         if !self.records.is_empty()
             && let Some(fact) = self.fact(space, address)
@@ -167,7 +168,7 @@ impl Known {
 }
 
 impl Fact {
-    fn fetch(&self, key: Option<&Key<'_>>, want: Want, out: &mut Vec<u8>) -> Fetch {
+    fn fetch(&self, key: Option<&Key<'_>>, want: Want, out: &mut Buffer) -> Fetch {
         match self {
             Fact::Record(bytes) => match RecordView::decode(bytes) {
                 Some(mut view) => {
@@ -193,7 +194,7 @@ pub fn fetch_lost(hash: u64, head: Head, key: Option<&Key<'_>>) -> Fetch {
 }
 
 /// Answers a fetch from a decoded record: the one place that says what a match is.
-pub fn fetch_view(view: &RecordView<'_>, key: Option<&Key<'_>>, want: Want, out: &mut Vec<u8>) -> Fetch {
+pub fn fetch_view(view: &RecordView<'_>, key: Option<&Key<'_>>, want: Want, out: &mut Buffer) -> Fetch {
     use crate::record::Kind;
     let kind = view.head.meta.kind();
     match key {

@@ -6,6 +6,7 @@
 //! recovery.
 
 use std::os::fd::RawFd;
+use terrace_media::Buffer;
 
 use terrace_index::{Address, Index, Key};
 
@@ -75,7 +76,7 @@ pub enum Arrived {
     /// A whole record, encoded and verified.
     Record(Vec<u8>),
     /// An extent's bytes, verified.
-    Extent(Vec<u8>),
+    Extent(Buffer),
     /// The place was reused meanwhile: look the key up again.
     Moved,
     /// What is there is damaged; for a record, what the block's footer says of it.
@@ -285,7 +286,7 @@ pub trait Space: Send + Sync + 'static {
 
     /// Reads the record at an address if it can be had without waiting. With a key, compares it first; without, takes
     /// whatever is there and appends the *key* before the value. `out` gets what is wanted, only on a match.
-    fn fetch(&self, address: Address, key: Option<&Key<'_>>, want: Want, out: &mut Vec<u8>) -> Fetch;
+    fn fetch(&self, address: Address, key: Option<&Key<'_>>, want: Want, out: &mut Buffer) -> Fetch;
 
     /// A number that changes when the place is reused for another record.
     fn generation(&self, address: Address) -> u64;
@@ -374,7 +375,7 @@ pub trait Space: Send + Sync + 'static {
 
     /// Appends an extent's bytes to `out` if they can be had without waiting. Of the head that comes with a match, the tier alone
     /// means something: where they were.
-    fn fetch_extent(&self, description: &[u8], out: &mut Vec<u8>) -> Fetch;
+    fn fetch_extent(&self, description: &[u8], out: &mut Buffer) -> Fetch;
 
     /// Starts reading a record (or, with a description, an extent) from a device for this session. `false`: too many are in
     /// flight; reap first.

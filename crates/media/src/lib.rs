@@ -12,6 +12,7 @@
 //!             arch         emulate (Profile)
 //!
 //!      detect: what a path and a machine give     DirLock: one process a store     Superblock: what a medium holds
+//!      Buffer: bytes in memory or, where they are many and a budget is small, in a file (spill)
 //! ```
 //!
 //! Everything above is generic over the two traits, so that the crash explorer runs the engines unmodified.
@@ -20,6 +21,7 @@
 pub mod agreed;
 pub mod block;
 pub mod block_file;
+pub mod buffer;
 pub mod byte;
 pub mod counters;
 pub mod detect;
@@ -28,6 +30,7 @@ pub mod heap;
 pub mod mapped;
 pub mod numa;
 pub mod profile;
+pub mod spill;
 pub mod superblock;
 
 mod arch;
@@ -40,6 +43,7 @@ pub use agreed::{READINGS_MAX, read_agreed};
 pub use arch::{CACHE_LINE, lines_of};
 pub use block::{AlignedBuf, BlockDevice, BlockQueue, Completion, IO_ALIGN};
 pub use block_file::{BlockFile, BlockFileOptions, FileQueue};
+pub use buffer::Buffer;
 pub use byte::ByteRegion;
 pub use counters::{Counters, CountersSnapshot};
 pub use detect::{Machine, Place, PlaceKind, detect};
@@ -49,4 +53,5 @@ pub use mapped::{MapError, MapOptions, MappedRegion};
 pub use mapping::{HUGE_PAGE_BYTES, PAGE_BYTES};
 pub use profile::{Profile, ProfileError};
 pub use region::Survives;
+pub use spill::spill_to;
 pub use superblock::{SUPERBLOCK_BYTES, Superblock, SuperblockError};

@@ -134,7 +134,7 @@ impl Exchange {
                             Answered::All => answered = true,
                             Answered::Part(rest) => needed = (rest.from < executed).then_some(rest.to),
                         }
-                        out.copy_rest(&batch, 0, &mut answers);
+                        out.pieces(&batch).for_each(|piece| answers.extend_from_slice(piece));
                     }
                     if batch.is_whole() {
                         break;

@@ -6,6 +6,7 @@
 //!                     ^ lent: a span of the batch's answers
 //! ```
 
+use terrace_engine::Buffer;
 use terrace_engine::{Batch, Span};
 
 /// Values of so many bytes are lent: a copy of a smaller one costs less than another piece to write.
@@ -65,7 +66,7 @@ impl Output {
     }
 
     /// Copies what is behind the first `sent` bytes.
-    pub fn copy_rest(&self, batch: &Batch, sent: usize, to: &mut Vec<u8>) {
+    pub fn copy_rest(&self, batch: &Batch, sent: usize, to: &mut Buffer) {
         to.reserve(self.len() - sent);
         let mut skip = sent;
         for piece in self.pieces(batch) {

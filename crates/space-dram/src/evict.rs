@@ -11,6 +11,7 @@
 //! `wanted_bytes` may be cleared by one write while another one waits: that one asks again in its next round.
 
 use std::sync::atomic::Ordering::Relaxed;
+use terrace_engine::Buffer;
 
 use terrace_engine::record::{Head, Kind};
 use terrace_engine::space::{Context, Fetch, Room, Space, Want};
@@ -73,6 +74,7 @@ impl DramSpace {
         }
         let mut sweep = self.sweep.lock();
         let Sweep { cursor, addresses, expired, victims } = &mut *sweep;
+        let mut key = Buffer::new();
         for _ in 0..BUCKETS {
             if expired.len() + victims.len() >= FOUND {
                 return;
@@ -81,14 +83,14 @@ impl DramSpace {
             // An index without cursors leaves what expired to those who ask for it, and nothing can be evicted.
             *cursor = index.scan(*cursor, addresses).unwrap_or(0);
             for &address in addresses.iter() {
-                let mut key = Vec::new();
+                key.clear();
                 let Fetch::Match(head) = self.fetch(address, None, Want::Head, &mut key) else { continue };
                 let db = head.meta.db();
                 let dead = head.version <= context.flush_version(db);
                 if dead || (head.expire_at != 0 && head.expire_at <= now_ms) {
-                    expired.push((db, key));
+                    expired.push((db, key.to_vec()));
                 } else if full && !HeapRecord::at(address).pass_over() {
-                    victims.push(Victim { db, bytes: self.bytes_of(address, &head), key });
+                    victims.push(Victim { db, bytes: self.bytes_of(address, &head), key: key.to_vec() });
                 }
             }
             if *cursor == 0 {
@@ -103,7 +105,7 @@ impl DramSpace {
         if head.meta.kind() != Kind::Extent {
             return record;
         }
-        let mut found = Vec::new();
+        let mut found = Buffer::new();
         match self.fetch(address, None, Want::Value, &mut found) {
             // It may have been written anew meanwhile.
             Fetch::Match(head) if head.meta.kind() == Kind::Extent => {

@@ -2,6 +2,7 @@
 
 use std::alloc::{Layout, alloc, dealloc};
 use std::sync::atomic::{AtomicU64, Ordering::*, fence};
+use terrace_engine::Buffer;
 
 use terrace_engine::record::{Head, NewRecord, RecordMeta};
 use terrace_index::Address;
@@ -148,12 +149,13 @@ impl HeapRecord {
         last[..rest.len()] == *rest
     }
     #[inline]
-    pub fn copy_bytes(self, from: usize, len: usize, out: &mut Vec<u8>) {
-        let start = out.len();
-        out.reserve(len.next_multiple_of(8));
-        for i in 0..len.div_ceil(8) {
-            out.extend_from_slice(&self.word(from + i).load(Relaxed).to_le_bytes());
-        }
-        out.truncate(start + len);
+    pub fn append_bytes(self, from: usize, len: usize, out: &mut Buffer) {
+        out.append(len.next_multiple_of(8), |out| {
+            let start = out.len();
+            for i in 0..len.div_ceil(8) {
+                out.extend_from_slice(&self.word(from + i).load(Relaxed).to_le_bytes());
+            }
+            out.truncate(start + len);
+        });
     }
 }

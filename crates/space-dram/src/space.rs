@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::os::fd::RawFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::*};
+use terrace_engine::Buffer;
 
 use crossbeam_utils::CachePadded;
 use parking_lot::Mutex;
@@ -180,7 +181,7 @@ impl Space for DramSpace {
     }
 
     #[inline]
-    fn fetch(&self, address: Address, key: Option<&Key<'_>>, want: Want, out: &mut Vec<u8>) -> Fetch {
+    fn fetch(&self, address: Address, key: Option<&Key<'_>>, want: Want, out: &mut Buffer) -> Fetch {
         let record = HeapRecord::at(address);
         let start = out.len();
         record.consistently(|head| {
@@ -198,10 +199,10 @@ impl Space for DramSpace {
                         return Fetch::Differs;
                     }
                 }
-                None => record.copy_bytes(meta.key_word(), meta.key_bytes(), out),
+                None => record.append_bytes(meta.key_word(), meta.key_bytes(), out),
             }
             if want == Want::Value || (meta.kind() == Kind::Extent && key.is_some()) {
-                record.copy_bytes(meta.value_word(), meta.value_bytes(), out);
+                record.append_bytes(meta.value_word(), meta.value_bytes(), out);
             }
             Fetch::Match(head)
         })
@@ -265,7 +266,7 @@ impl Space for DramSpace {
     fn extent_bytes(&self, description: &[u8]) -> u64 {
         Self::extent(description).map_or(0, |bytes| bytes.len() as u64)
     }
-    fn fetch_extent(&self, description: &[u8], out: &mut Vec<u8>) -> Fetch {
+    fn fetch_extent(&self, description: &[u8], out: &mut Buffer) -> Fetch {
         match Self::extent(description) {
             Some(bytes) => {
                 // No longer than it must be: it is large.
@@ -391,12 +392,12 @@ impl Space for DramSpace {
         addresses.dedup();
         let mut retired: Vec<Retired> = Vec::new();
         for address in addresses {
-            let mut description = Vec::new();
+            let mut description = Buffer::new();
             if let Fetch::Match(head) = self.fetch(address, None, Want::Value, &mut description)
                 && head.meta.kind() == Kind::Extent
             {
-                let pointer = description.split_off(head.meta.key_bytes());
-                if let Ok(pointer) = <[u8; 8]>::try_from(&pointer[..]) {
+                let pointer = description.get(head.meta.key_bytes()..).unwrap_or_default();
+                if let Ok(pointer) = <[u8; 8]>::try_from(pointer) {
                     retired.push(Retired::Extent(u64::from_le_bytes(pointer)));
                 }
             }

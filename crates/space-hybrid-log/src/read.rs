@@ -2,6 +2,7 @@
 //! (HeterMM section 4.2). The last two are those of [`Blocks`](terrace_blocks::Blocks).
 
 use std::sync::atomic::Ordering::*;
+use terrace_engine::Buffer;
 
 use terrace_blocks::{Lower, Words, fetch_words, prefetch};
 use terrace_engine::space::{Fetch, Want};
@@ -27,7 +28,7 @@ impl<L: Lower> HybridLog<L> {
         address: Address,
         key: Option<&Key<'_>>,
         want: Want,
-        out: &mut Vec<u8>,
+        out: &mut Buffer,
     ) -> Fetch {
         let place = self.addresses.place(address);
         let Some(slot) = self.blocks.slots.get(place.slot as usize) else { return Fetch::Differs };

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::os::fd::RawFd;
 use std::sync::atomic::Ordering::*;
+use terrace_engine::Buffer;
 
 use terrace_blocks::{
     Blocks, DramTarget, FooterEntry, Frames, Lower, Place, RECLAIM_SLOTS, Reads, State, Sweep, total_bytes,
@@ -146,7 +147,7 @@ impl<L: Lower> Space for HybridLog<L> {
         self.touch_record(address);
     }
     #[inline]
-    fn fetch(&self, address: Address, key: Option<&Key<'_>>, want: Want, out: &mut Vec<u8>) -> Fetch {
+    fn fetch(&self, address: Address, key: Option<&Key<'_>>, want: Want, out: &mut Buffer) -> Fetch {
         self.fetch_record(address, key, want, out)
     }
     fn generation(&self, address: Address) -> u64 {
@@ -186,7 +187,7 @@ impl<L: Lower> Space for HybridLog<L> {
     fn extent_bytes(&self, description: &[u8]) -> u64 {
         total_bytes(description)
     }
-    fn fetch_extent(&self, description: &[u8], out: &mut Vec<u8>) -> Fetch {
+    fn fetch_extent(&self, description: &[u8], out: &mut Buffer) -> Fetch {
         self.blocks.load_extent(description, out)
     }
     fn start_read(&self, local: &mut Local<L>, address: Option<Address>, extent: &[u8], token: u64) -> bool {

@@ -2,6 +2,7 @@
 //! leaves behind.
 
 use std::sync::atomic::Ordering::*;
+use terrace_engine::Buffer;
 
 use terrace_blocks::{Lower, fetch_words, prefetch};
 use terrace_engine::record::{Kind, NewRecord, RecordView};
@@ -56,7 +57,7 @@ impl<L: Lower> SlabSpace<L> {
         address: Address,
         key: Option<&Key<'_>>,
         want: Want,
-        out: &mut Vec<u8>,
+        out: &mut Buffer,
     ) -> Fetch {
         match self.locations.location(address) {
             Location::Dram(offset) => fetch_words(self.slabs.record(offset), key, want, out),
@@ -141,7 +142,7 @@ impl<L: Lower> SlabSpace<L> {
         if in_middle && !self.goes_up_from_middle() {
             return false;
         }
-        let mut value = Vec::new();
+        let mut value = Buffer::new();
         let view = match read.map(RecordView::decode) {
             Some(Some(view)) if view.key == key.bytes => view,
             None if L::DIRECT || in_middle => {
@@ -242,7 +243,7 @@ impl<L: Lower> SlabSpace<L> {
     pub(crate) fn is_in_dram(&self, address: Address, key: &Key<'_>) -> bool {
         match self.locations.location(address) {
             Location::Dram(offset) => {
-                let mut unused = Vec::new();
+                let mut unused = Buffer::new();
                 let fetched = fetch_words(self.slabs.record(offset), Some(key), Want::Head, &mut unused);
                 matches!(fetched, Fetch::Match(_) | Fetch::Damaged(_))
             }

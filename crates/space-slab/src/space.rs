@@ -3,6 +3,7 @@
 use std::io;
 use std::os::fd::RawFd;
 use std::sync::atomic::Ordering::*;
+use terrace_engine::Buffer;
 
 use terrace_blocks::{Blocks, DramTarget, Image, Lower, Reads, Sweep, total_bytes};
 use terrace_engine::manifest::Manifest;
@@ -262,7 +263,7 @@ impl<L: Lower> Space for SlabSpace<L> {
         self.touch_record(address);
     }
     #[inline]
-    fn fetch(&self, address: Address, key: Option<&Key<'_>>, want: Want, out: &mut Vec<u8>) -> Fetch {
+    fn fetch(&self, address: Address, key: Option<&Key<'_>>, want: Want, out: &mut Buffer) -> Fetch {
         self.fetch_record(address, key, want, out)
     }
     fn generation(&self, address: Address) -> u64 {
@@ -335,7 +336,7 @@ impl<L: Lower> Space for SlabSpace<L> {
     fn extent_bytes(&self, description: &[u8]) -> u64 {
         total_bytes(description)
     }
-    fn fetch_extent(&self, description: &[u8], out: &mut Vec<u8>) -> Fetch {
+    fn fetch_extent(&self, description: &[u8], out: &mut Buffer) -> Fetch {
         self.load_large(description, out)
     }
     fn keep_extent(&self, key: &Key<'_>, description: &[u8], value: &[u8]) {

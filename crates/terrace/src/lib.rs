@@ -85,6 +85,10 @@ pub fn open(options: Options) -> Result<OpenStore, StoreError> {
 pub fn open_on(options: Options, source: &impl MediaSource) -> Result<OpenStore, StoreError> {
     let options = defaults::fill(options)?;
     let opened = open::open(&options, source)?;
+    if let (Some(dir), Some(dram)) = (&options.dir, options.dram) {
+        // Where that can't be, long buffers take memory, as without a budget.
+        let _spills = terrace_media::spill_to(dir, dram);
+    }
     let background = background::Background::start(&opened.store, options.background_threads)
         .map_err(StoreError::io("starting background threads"))?;
     let inner = Inner {

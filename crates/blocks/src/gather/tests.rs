@@ -160,7 +160,7 @@ impl Mover {
         let mut arrivals = Vec::new();
         blocks.reap_reads(&mut reads, true, &mut arrivals);
         match arrivals.pop().unwrap().outcome {
-            Arrived::Extent(bytes) => (found, Some(bytes)),
+            Arrived::Extent(bytes) => (found, Some(bytes.to_vec())),
             _ => (found, None),
         }
     }
@@ -241,7 +241,7 @@ fn read(blocks: &Tier, description: &[u8]) -> Option<Vec<u8>> {
     let mut arrivals = Vec::new();
     blocks.reap_reads(&mut reads, true, &mut arrivals);
     match arrivals.pop().unwrap().outcome {
-        Arrived::Extent(bytes) => Some(bytes),
+        Arrived::Extent(bytes) => Some(bytes.to_vec()),
         _ => None,
     }
 }

@@ -1,6 +1,7 @@
 //! A machine small enough to explore: epochs, one writer, one reader, and whoever steps around the product's space and index.
 
 use std::sync::atomic::{AtomicU64 as Plain, Ordering::SeqCst};
+use terrace_media::Buffer;
 
 use terrace_engine::hash::KeyHasher;
 use terrace_engine::record::{Head, Kind, NewRecord, RecordView};
@@ -195,7 +196,7 @@ impl<S: Space> World<S> {
         known: &Option<(Address, u64, Vec<u8>)>,
         address: Address,
         key: &Key<'_>,
-        out: &mut Vec<u8>,
+        out: &mut Buffer,
     ) -> Fetch {
         if let Some((at, generation, bytes)) = known
             && *at == address

@@ -10,7 +10,12 @@ use terrace_server::{ClientAuth, Endpoint, OnStop, ServerOptions, StopKind, TlsO
 
 use super::listen;
 use super::options::CommandLine;
-use crate::serve::{MemcachedAccess, clients_bytes_default};
+use crate::serve::MemcachedAccess;
+
+/// What the buffers of all clients may hold where nobody says: enough for items on their way in, and a small part of a large cache.
+fn clients_bytes_default(dram: u64) -> u64 {
+    (dram / 20).max((dram / 2).clamp(256 << 20, 1 << 30))
+}
 
 /// Where nobody says where to listen: unlike memcached, on the loopback alone.
 const HOST_DEFAULT: &str = "127.0.0.1";

@@ -30,7 +30,6 @@ use terrace_server::{Endpoint, Loading, Server, ServerOptions};
 
 pub use access::MemcachedAccess;
 pub use args::ServeArgs;
-pub use network::clients_bytes_default;
 pub use recovery_bar::{open as open_with_progress, progress};
 pub use run::until_told;
 pub use settings::{KEYS, Settings, gather_text};

@@ -389,10 +389,10 @@ impl Network {
     }
 }
 
-/// What the buffers of all clients may hold where nobody says: enough for a few of the largest values, and a small part of a
-/// large budget of DRAM.
-pub fn clients_bytes_default(dram: u64) -> u64 {
-    (dram / 20).max((dram / 2).clamp(256 << 20, 1 << 30))
+/// What the buffers of all clients may hold in memory where nobody says: a quarter of a small budget of DRAM, and a small part of a
+/// large one. (Long ones lie in files.)
+fn clients_bytes_default(dram: u64) -> u64 {
+    (dram / 20).max((dram / 4).clamp(8 << 20, 1 << 30))
 }
 
 #[cfg(test)]
@@ -434,8 +434,9 @@ mod tests {
 
     #[test]
     fn what_buffers_may_hold_follows_the_budget() {
-        assert_eq!(clients_bytes_default(64 << 20), 256 << 20);
-        assert_eq!(clients_bytes_default(1 << 30), 512 << 20);
+        assert_eq!(clients_bytes_default(16 << 20), 8 << 20);
+        assert_eq!(clients_bytes_default(64 << 20), 16 << 20);
+        assert_eq!(clients_bytes_default(1 << 30), 256 << 20);
         assert_eq!(clients_bytes_default(100 << 30), 5 << 30);
     }
 

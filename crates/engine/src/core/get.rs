@@ -2,6 +2,7 @@
 
 use terrace_index::{Index, Key, Lookup, Verdict};
 use terrace_log::LogDevice;
+use terrace_media::Buffer;
 
 use super::{Core, Step};
 use crate::batch;
@@ -21,7 +22,7 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
         key: &Key<'_>,
         (value, peeks): (bool, bool),
         known: &Known,
-        output: &mut Vec<u8>,
+        output: &mut Buffer,
     ) -> Step {
         let start = output.len();
         let want = if value { Want::Value } else { Want::Head };
@@ -79,7 +80,7 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
         Step::Done(Reply::Hit { meta, value })
     }
 
-    fn miss(&mut self, output: &mut Vec<u8>, start: usize, peeks: bool) -> Step {
+    fn miss(&mut self, output: &mut Buffer, start: usize, peeks: bool) -> Step {
         output.truncate(start);
         self.misses += u64::from(!peeks);
         Step::Done(Reply::Miss)
@@ -92,7 +93,7 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
         (key, head): (&Key<'_>, &mut Head),
         (value, peeks): (bool, bool),
         known: &Known,
-        output: &mut Vec<u8>,
+        output: &mut Buffer,
         start: usize,
     ) -> Result<u64, Step> {
         let space = &self.machine.space;

@@ -32,6 +32,7 @@ use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::*;
+use terrace_media::Buffer;
 
 use terrace_index::{Address, Index};
 use terrace_log::{LogDevice, Writer};
@@ -89,7 +90,7 @@ pub(crate) struct Core<I: Index, S: Space, D: LogDevice> {
     hashes: Vec<u64>,
     ahead: Ahead,
     /// Buffers that are reused: an old value, a computed one, an extent's description, keys of a range.
-    old: Vec<u8>,
+    old: Buffer,
     scratch: Scratch,
     description: Vec<u8>,
     /// Describes the value that lends pieces to the one that `description` is of; empty: none does.
@@ -152,7 +153,7 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
             busy: HashMap::new(),
             hashes: Vec::new(),
             ahead: Ahead::default(),
-            old: Vec::new(),
+            old: Buffer::new(),
             scratch: Scratch::default(),
             description: Vec::new(),
             former: Vec::new(),

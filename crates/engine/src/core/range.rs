@@ -5,6 +5,7 @@
 //! by then, and what has moved meanwhile is found where it is now.
 
 use std::ops::{Bound, ControlFlow};
+use terrace_media::Buffer;
 
 use terrace_index::{Address, Index, Key, Lookup, Verdict};
 use terrace_log::LogDevice;
@@ -154,13 +155,13 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
         address: Address,
         values: bool,
         known: &Known,
-        output: &mut Vec<u8>,
+        output: &mut Buffer,
     ) -> Found {
         let start = output.len();
         let key_span = batch::push(output, key.bytes);
         let value_start = output.len();
         let found = self.find(key, address, values, known, output);
-        let nothing = |output: &mut Vec<u8>| {
+        let nothing = |output: &mut Buffer| {
             output.truncate(start);
             Found::Nothing
         };
@@ -211,7 +212,7 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
         address: Address,
         values: bool,
         known: &Known,
-        output: &mut Vec<u8>,
+        output: &mut Buffer,
     ) -> Result<Option<(Head, bool)>, Address> {
         let (space, start) = (&self.machine.space, output.len());
         let want = if values { Want::Value } else { Want::Head };

@@ -2,6 +2,7 @@
 
 use terrace_index::Index;
 use terrace_log::LogDevice;
+use terrace_media::Buffer;
 
 use super::{Core, live};
 use crate::space::{Fetch, Space, Want};
@@ -24,7 +25,7 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
                 break;
             }
         }
-        let mut bytes = Vec::new();
+        let mut bytes = Buffer::new();
         for address in addresses {
             bytes.clear();
             if let Fetch::Match(head) = machine.space.fetch(address, None, Want::Head, &mut bytes)

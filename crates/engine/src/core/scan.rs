@@ -2,6 +2,7 @@
 
 use terrace_index::{Address, Index, Key, Lookup, Verdict};
 use terrace_log::LogDevice;
+use terrace_media::Buffer;
 
 use super::{Core, Step, live};
 use crate::batch::{self, Batch};
@@ -22,7 +23,7 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
         cursor: u64,
         count: u32,
         known: &Known,
-        output: &mut Vec<u8>,
+        output: &mut Buffer,
         keys: &mut Vec<(u32, Span)>,
     ) -> Step {
         let now_ms = self.now_ms();
@@ -86,7 +87,7 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
         }
         let key = Key { bytes: key, ..self.machine.shared.hasher.key(db, key) };
         let found = self.machine.index.get(&key, |at| {
-            match space.fetch(at, Some(&key), Want::Head, &mut Vec::new()) {
+            match space.fetch(at, Some(&key), Want::Head, &mut Buffer::new()) {
                 Fetch::Match(_) | Fetch::Damaged(_) => Verdict::Match,
                 Fetch::Differs | Fetch::NeedsRead => Verdict::Differs,
             }

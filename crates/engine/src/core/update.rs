@@ -2,6 +2,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::sync::atomic::Ordering::Relaxed;
+use terrace_media::Buffer;
 
 use terrace_index::{Address, Change, Index, Key, Lookup, Verdict};
 use terrace_log::LogDevice;
@@ -59,7 +60,7 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
         key: &Key<'_>,
         argument: &[u8],
         known: &mut Known,
-        output: &mut Vec<u8>,
+        output: &mut Buffer,
     ) -> Step {
         let limits = self.machine.space.limits();
         // Alone, an edit has nothing handed to it.
@@ -122,13 +123,13 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
                         return Step::Done(Reply::Error(lost(loss)));
                     }
                     known.forget_extents();
-                    let mut bytes = Vec::new();
+                    let mut bytes = Buffer::new();
                     match self.machine.space.fetch_extent(&self.old, &mut bytes) {
                         Fetch::Match(_) => known.add_extent(version, Ok(bytes)),
                         Fetch::NeedsRead => {
                             self.drop_ahead(ahead.is_some());
                             return Step::Read(vec![Wanted::Extent {
-                                description: self.old.clone(),
+                                description: self.old.to_vec(),
                                 version,
                             }]);
                         }
@@ -173,7 +174,7 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
         inline: usize,
         known: &Known,
         ahead: &Option<Ahead>,
-        output: &mut Vec<u8>,
+        output: &mut Buffer,
     ) -> (Pass, bool, Meta, Option<(Span, u8)>) {
         let wants_value = needs_value(&op.kind) || matches!(op.kind, OpKind::Expire { .. });
         let want = if wants_value { Want::Value } else { Want::Head };
@@ -492,7 +493,7 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
         }
     }
 
-    fn reply(&self, answer: Answer, meta: Meta, old: Option<Span>, output: &mut Vec<u8>) -> Reply {
+    fn reply(&self, answer: Answer, meta: Meta, old: Option<Span>, output: &mut Buffer) -> Reply {
         match answer {
             Answer::Miss => Reply::Miss,
             Answer::Stored { .. } => Reply::Stored { version: meta.version, old },

@@ -1,6 +1,6 @@
 //! What a week cost, and what it may cost.
 
-use super::server::Server;
+use super::server::{Server, Traffic};
 use super::setting::Setting;
 
 /// What was counted.
@@ -20,12 +20,12 @@ pub struct Economy {
     /// Bytes that the client wrote (keys and values) and read (values).
     pub client_written: u64,
     pub client_read: u64,
-    /// Bytes that the system counted below the process.
-    pub disk_written: u64,
-    pub disk_read: u64,
-    /// Bytes that the server counted on PMem, which is memory to the system.
-    pub pmem_written: u64,
-    pub pmem_read: u64,
+    /// Bytes that the server counted on its SSD, the log among them, and on PMem, which is memory to the system.
+    pub ssd: Traffic,
+    pub pmem: Traffic,
+    /// Bytes that the system counted below the process. It counts all of a folio of the page cache (up to a megabyte) where a part of
+    /// it is written, so that writes of the log, which is buffered, count many times; and what long buffers spill, too.
+    pub system: Traffic,
     /// The most anonymous memory seen, in bytes.
     pub memory: u64,
     pub stall_us: u64,
@@ -42,7 +42,7 @@ const LIVE_SHARE: f64 = 0.85;
 /// Anonymous memory over the budget: the larger of these.
 const OVER_SHARE: f64 = 0.05;
 const OVER_BYTES: u64 = 16 << 20;
-/// Bytes written below for a byte of the client's, at most: log, page and what reclaiming moves.
+/// Bytes written to the SSD for a byte of the client's, at most: log, page and what reclaiming moves.
 const WRITTEN_FOR_A_BYTE: f64 = 6.0;
 /// What a store writes without being asked, manifests and marks of time above all.
 const WRITTEN_ANYWAY: u64 = 64 << 20;
@@ -53,22 +53,22 @@ impl Economy {
     /// # Errors
     /// If it has ended already.
     pub fn measure(&mut self, server: &Server) -> anyhow::Result<()> {
-        let traffic = server.traffic()?;
-        self.disk_read += traffic.read;
-        self.disk_written += traffic.written;
+        self.system.add(server.traffic()?);
         self.memory = self.memory.max(server.most_memory());
         Ok(())
     }
 
-    /// Adds what a server says of its PMem: the line of its INFO.
-    pub fn measure_pmem(&mut self, info: &str) {
-        let Some(line) = info.lines().find_map(|line| line.strip_prefix("pmem_media:")) else { return };
-        let field = |name: &str| {
-            let found = line.trim().split(',').find_map(|field| field.strip_prefix(name)?.strip_prefix('='));
-            found.and_then(|number| number.parse::<u64>().ok()).unwrap_or(0)
-        };
-        self.pmem_read += field("read_bytes");
-        self.pmem_written += field("write_bytes");
+    /// Adds what a server says of its media in its INFO.
+    pub fn measure_media(&mut self, info: &str) {
+        for (media, traffic) in [("ssd_media:", &mut self.ssd), ("pmem_media:", &mut self.pmem)] {
+            let Some(line) = info.lines().find_map(|line| line.strip_prefix(media)) else { continue };
+            let field = |name: &str| {
+                let found =
+                    line.trim().split(',').find_map(|field| field.strip_prefix(name)?.strip_prefix('='));
+                found.and_then(|number| number.parse::<u64>().ok()).unwrap_or(0)
+            };
+            traffic.add(Traffic { read: field("read_bytes"), written: field("write_bytes") });
+        }
     }
 
     /// The most anonymous memory that a setting may take.
@@ -95,8 +95,8 @@ impl Economy {
         );
         let most = (self.client_written as f64 * WRITTEN_FOR_A_BYTE) as u64 + WRITTEN_ANYWAY;
         check(
-            self.disk_written <= most,
-            format!("{} MiB written below, {} allowed", self.disk_written >> 20, most >> 20),
+            self.ssd.written <= most,
+            format!("{} MiB written to the SSD, {} allowed", self.ssd.written >> 20, most >> 20),
         );
         let live = self.live_share.unwrap_or(1.0);
         check(live >= LIVE_SHARE, format!("refused when {:.0}% of the tier lived", live * 100.0));
@@ -110,17 +110,18 @@ impl Economy {
     /// The table's head.
     pub fn head() -> String {
         format!(
-            "{:<10} {:<12} {:>9} {:>6} {:>7} {:>8} {:>7} {:>7} {:>8} {:>8} {:>8} {:>8} {:>8} {:>9} {:>8} {:>8} {:>6}",
+            "{:<10} {:<12} {:>9} {:>6} {:>7} {:>8} {:>7} {:>7} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8} {:>9} {:>8} {:>8} {:>6}",
             "setting",
             "workload",
             "thousand",
             "wrong",
             "refused",
             "count",
-            "W/byte",
-            "R/byte",
+            "SSD W",
+            "SSD R",
             "PMem W",
             "PMem R",
+            "system W",
             "mem MiB",
             "allowed",
             "p99 ms",
@@ -135,17 +136,18 @@ impl Economy {
     pub fn line(&self, setting: &Setting, workload: &str) -> String {
         let ratio = |bytes: u64, of: u64| bytes as f64 / of.max(1) as f64;
         format!(
-            "{:<10} {:<12} {:>9} {:>6} {:>7} {:>8} {:>7.2} {:>7.2} {:>8.2} {:>8.2} {:>8} {:>8} {:>8.2} {:>9.2} {:>8} {:>8} {:>6}",
+            "{:<10} {:<12} {:>9} {:>6} {:>7} {:>8} {:>7.2} {:>7.2} {:>8.2} {:>8.2} {:>8.2} {:>8} {:>8} {:>8.2} {:>9.2} {:>8} {:>8} {:>6}",
             setting.name,
             workload,
             self.operations / 1000,
             self.wrong,
             self.refused,
             self.miscounted,
-            ratio(self.disk_written, self.client_written),
-            ratio(self.disk_read, self.client_read),
-            ratio(self.pmem_written, self.client_written),
-            ratio(self.pmem_read, self.client_read),
+            ratio(self.ssd.written, self.client_written),
+            ratio(self.ssd.read, self.client_read),
+            ratio(self.pmem.written, self.client_written),
+            ratio(self.pmem.read, self.client_read),
+            ratio(self.system.written, self.client_written),
             self.memory >> 20,
             Self::memory_allowed(setting) >> 20,
             self.p99_us as f64 / 1000.0,
@@ -164,17 +166,17 @@ mod tests {
     #[test]
     fn what_is_broken_is_named() {
         let setting = &super::super::setting::ALL[0];
-        let mut economy =
-            Economy { client_written: 100 << 20, disk_written: 300 << 20, ..Economy::default() };
+        let mut economy = Economy { client_written: 100 << 20, ..Economy::default() };
+        economy.measure_media("ssd_media:write_bytes=314572800\r\n");
         assert_eq!(economy.broken(setting, 100), Vec::<String>::new());
         economy.memory = 81 << 20;
         economy.refused = 3;
         economy.first_refusal = "-OOM".into();
-        economy.disk_written = 700 << 20;
+        economy.ssd.written = 700 << 20;
         economy.stall_us = 101_000;
         economy.live_share = Some(0.5);
-        economy.measure_pmem("# tiers\r\npmem_media:reads=3,read_bytes=500,writes=2,write_bytes=40\r\n");
-        assert_eq!((economy.pmem_read, economy.pmem_written), (500, 40));
+        economy.measure_media("# tiers\r\npmem_media:reads=3,read_bytes=500,writes=2,write_bytes=40\r\n");
+        assert_eq!((economy.pmem.read, economy.pmem.written), (500, 40));
         let broken = economy.broken(setting, 100);
         assert_eq!(broken.len(), 5, "{broken:?}");
         assert!(broken[0].contains("3 writes refused: -OOM"), "{broken:?}");

@@ -290,9 +290,9 @@ impl Life<'_> {
     fn stop(&mut self, how: End) -> anyhow::Result<()> {
         if let Some(server) = self.server.take() {
             self.economy.measure(&server)?;
-            // memcached's protocol has no such page, nor its setting PMem.
+            // memcached's protocol has no such page, nor its setting either medium.
             if let Ok(info) = self.client.administer("INFO everything") {
-                self.economy.measure_pmem(&info);
+                self.economy.measure_media(&info);
             }
             server.end(how)?;
         }

@@ -8,9 +8,10 @@
 //!                       '--> economy: bytes below for a byte of the client's, memory, refusals, stalls --> table, bounds
 //! ```
 //!
-//! The client is alone with its server, so that it knows what each key must hold, deadlines included; memory and traffic are
-//! what the system counts of the process, not what the server says of itself. A seed fixes the operations of each day but not
-//! how many of them fit into it.
+//! The client is alone with its server, so that it knows what each key must hold, deadlines included; memory is
+//! what the system counts of the process. Traffic is what the server counts where it writes: what the system counts stands beside
+//! it, and counts a folio of the page cache for each part of one. A seed fixes the operations of each day but not how many of them
+//! fit into it.
 
 mod client;
 mod economy;

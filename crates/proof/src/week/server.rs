@@ -36,11 +36,19 @@ pub struct Server {
     watch: Watch,
 }
 
-/// Bytes that a process had the storage below it read and write.
-#[derive(Clone, Copy, Debug, Default)]
+/// Bytes that were read from something and written to it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
     pub read: u64,
     pub written: u64,
+}
+
+impl Traffic {
+    /// Adds another's.
+    pub fn add(&mut self, other: Self) {
+        self.read += other.read;
+        self.written += other.written;
+    }
 }
 
 impl Server {

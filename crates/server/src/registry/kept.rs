@@ -8,6 +8,8 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 pub(crate) struct Kept {
     /// Commands queued behind MULTI.
     pub multi: AtomicUsize,
+    /// Of them, what takes no memory.
+    pub spilled: AtomicUsize,
     /// Watched keys.
     pub watched: AtomicUsize,
     /// Channels, patterns and shard channels, with their places in the hub.
@@ -28,5 +30,10 @@ impl Kept {
     pub fn bytes(&self) -> usize {
         let others = [&self.subscriptions, &self.prefixes, &self.names];
         self.of_transaction() + others.into_iter().map(|bytes| bytes.load(Relaxed)).sum::<usize>()
+    }
+
+    /// What of it is memory.
+    pub fn memory(&self) -> usize {
+        self.bytes().saturating_sub(self.spilled.load(Relaxed))
     }
 }

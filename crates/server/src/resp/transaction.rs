@@ -10,7 +10,7 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use terrace_engine::{Edit, OpKind, Outcome, Reply};
+use terrace_engine::{Buffer, Edit, OpKind, Outcome, Reply};
 use terrace_protocol::resp::{Args, Version};
 
 use super::acl::Access;
@@ -35,7 +35,7 @@ const WATCHED_BYTES_MAX: usize = 64 << 20;
 /// Commands kept since `MULTI`.
 #[derive(Default)]
 pub(super) struct Transaction {
-    bytes: Vec<u8>,
+    bytes: Buffer,
     ranges: Vec<(usize, usize)>,
     /// For each command, where its arguments end in `ranges`.
     ends: Vec<usize>,
@@ -53,6 +53,11 @@ impl Transaction {
     pub fn kept_bytes(&self) -> usize {
         let ranges = self.ranges.len() * size_of::<(usize, usize)>();
         self.bytes.len() + ranges + self.ends.len() * size_of::<usize>()
+    }
+
+    /// Of that, what lies in a file.
+    pub fn spilled_bytes(&self) -> usize {
+        if self.bytes.memory() == 0 { self.bytes.len() } else { 0 }
     }
 
     /// The same with these arguments, too.

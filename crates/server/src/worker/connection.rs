@@ -6,6 +6,7 @@
 use std::io::{self, ErrorKind, IoSlice};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use terrace_engine::Buffer;
 
 use terrace_engine::{Batch, Settled};
 
@@ -42,9 +43,9 @@ pub(super) struct Connection {
     /// What other connections see and reach of it.
     pub entry: Arc<Entry>,
     /// Received and not consumed: the beginning of a command, or (`again`) whole commands that wait for a batch with room.
-    input: Vec<u8>,
+    input: Buffer,
     /// Answers that the socket did not take yet, from `sent` on.
-    output: Vec<u8>,
+    output: Buffer,
     sent: usize,
     /// The socket may have bytes, or its end, to read.
     pub readable: bool,
@@ -116,8 +117,8 @@ impl Connection {
             stream,
             entry: Arc::clone(protocol.entry()),
             protocol,
-            input: Vec::new(),
-            output: Vec::new(),
+            input: Buffer::new(),
+            output: Buffer::new(),
             sent: 0,
             readable: false,
             read_closed: false,
@@ -178,8 +179,8 @@ impl Connection {
     /// Ends it at once, whatever it still had to say or to hear.
     pub fn end(&mut self) {
         self.broken = true;
-        self.input = Vec::new();
-        self.output = Vec::new();
+        self.input = Buffer::new();
+        self.output = Buffer::new();
         self.sent = 0;
     }
 
@@ -232,9 +233,9 @@ impl Connection {
     /// Tells what its buffers hold, and what is kept for it, if that has changed.
     pub fn account(&mut self, ctx: &Context<'_>) {
         let limits = &ctx.shared.limits;
-        let buffers = self.input.capacity() + self.output.capacity();
+        let buffers = self.input.memory() + self.output.memory();
         // One that has ended is gone soon, with all that is kept for it: nothing is won by ending it once more.
-        let kept = if self.broken { 0 } else { self.parked_bytes + self.entry.kept.bytes() };
+        let kept = if self.broken { 0 } else { self.parked_bytes + self.entry.kept.memory() };
         let now = buffers + kept;
         let stranger = if now > 0 && !self.protocol.is_authenticated(ctx) { now } else { 0 };
         self.holds(limits, now, stranger);
@@ -295,7 +296,7 @@ impl Connection {
             self.closing = true;
         }
         if self.closing {
-            self.input = Vec::new();
+            self.input = Buffer::new();
         }
         self.waiting = taken.commands > 0;
         self.unanswered = self.waiting;
@@ -314,7 +315,7 @@ impl Connection {
     fn parse_kept(&mut self, batch: &mut Batch, ctx: &Context<'_>) -> usize {
         let mut input = std::mem::take(&mut self.input);
         let (consumed, commands) = self.parse(&input, batch, ctx);
-        input.drain(..consumed);
+        input.consume(consumed);
         if !input.is_empty() || input.capacity() <= KEEP_BYTES {
             self.input = input;
         }
@@ -446,17 +447,13 @@ impl Connection {
         if self.broken || self.closing || self.inside {
             return 0;
         }
-        let mut sent = 0;
-        if self.output.len() > self.sent {
-            self.entry.take_pushes(!self.waiting, &mut self.output);
-        } else {
-            let bytes = &mut scratch.bytes;
-            bytes.clear();
-            self.entry.take_pushes(!self.waiting, bytes);
-            sent = self.write(bytes);
-            if sent < bytes.len() && !self.broken {
-                self.output.extend_from_slice(&bytes[sent..]);
-            }
+        let bytes = &mut scratch.bytes;
+        bytes.clear();
+        self.entry.take_pushes(!self.waiting, bytes);
+        let is_full = self.output.len() > self.sent;
+        let sent = if is_full { 0 } else { self.write(bytes) };
+        if sent < bytes.len() && !self.broken {
+            self.output.extend_from_slice(&bytes[sent..]);
         }
         self.bound_output(0, ctx);
         self.tell_unsent();
@@ -509,7 +506,7 @@ impl Connection {
             self.output = output;
             if self.sent > self.output.len() / 2 {
                 // A peer that reads just fast enough never lets it run empty.
-                self.output.drain(..self.sent);
+                self.output.consume(self.sent);
                 self.sent = 0;
             }
         } else {

@@ -1,5 +1,7 @@
 //! Room for an unfinished command.
 
+use terrace_engine::Buffer;
+
 /// An unfinished command of so many bytes is large.
 const LARGE_INPUT_BYTES: usize = 8 << 20;
 /// A claim is believed once one in so many of its bytes has come.
@@ -8,7 +10,7 @@ const CLAIMED_TIMES: usize = 8;
 /// Makes room for `more` bytes behind what there is of a command that will have `wanted` at least, as far as is known. A buffer that
 /// grows is twice as large in the end, and takes three times as much while it moves: one whose length is known has all of it once an
 /// eighth has come (a claim alone takes no memory), and another large one grows by an eighth. So does a stranger's, whatever it claims.
-pub(super) fn make_room(input: &mut Vec<u8>, more: usize, wanted: usize, is_stranger: bool) {
+pub(super) fn make_room(input: &mut Buffer, more: usize, wanted: usize, is_stranger: bool) {
     if input.capacity() - input.len() >= more {
         return;
     }
@@ -25,7 +27,7 @@ mod tests {
     use super::*;
 
     fn room(bytes: usize, wanted: usize, is_stranger: bool) -> usize {
-        let (mut input, mut moves) = (Vec::new(), 0);
+        let (mut input, mut moves) = (Buffer::new(), 0);
         while input.len() < bytes {
             let before = input.capacity();
             make_room(&mut input, 1000, wanted, is_stranger);

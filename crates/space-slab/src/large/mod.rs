@@ -21,6 +21,7 @@ mod shelf;
 
 use std::sync::atomic::Ordering::*;
 use std::sync::{Arc, OnceLock};
+use terrace_engine::Buffer;
 
 use terrace_blocks::Lower;
 use terrace_engine::record::Head;
@@ -153,7 +154,7 @@ impl Large {
 
 impl<L: Lower> SlabSpace<L> {
     /// A large value, if it can be had without waiting.
-    pub(crate) fn load_large(&self, description: &[u8], out: &mut Vec<u8>) -> Fetch {
+    pub(crate) fn load_large(&self, description: &[u8], out: &mut Buffer) -> Fetch {
         if L::DIRECT {
             return self.blocks.load_extent(description, out);
         }

@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::*;
+use terrace_engine::Buffer;
 
 use terrace_blocks::Frames;
 
@@ -94,19 +95,19 @@ impl Copied {
         }
     }
     /// Appends the value to `out`.
-    pub fn append_to(&self, out: &mut Vec<u8>) {
-        let start = out.len();
-        out.resize(start + self.bytes, 0);
-        for (chunk, part) in self.chunks.iter().zip(out[start..].chunks_mut(self.pool.chunk_bytes)) {
-            let words = self.pool.frames.words(*chunk);
-            let (whole, rest) = part.as_chunks_mut::<8>();
-            for (word, bytes) in words.iter().zip(whole.iter_mut()) {
-                *bytes = word.load(Relaxed).to_le_bytes();
-            }
-            if !rest.is_empty() {
-                let last = words[whole.len()].load(Relaxed).to_le_bytes();
-                rest.copy_from_slice(&last[..rest.len()]);
-            }
+    pub fn append_to(&self, out: &mut Buffer) {
+        let mut left = self.bytes;
+        out.reserve(left);
+        for chunk in &self.chunks {
+            let part = left.min(self.pool.chunk_bytes);
+            left -= part;
+            out.append(part.next_multiple_of(8), |out| {
+                let end = out.len() + part;
+                for word in &self.pool.frames.words(*chunk)[..part.div_ceil(8)] {
+                    out.extend_from_slice(&word.load(Relaxed).to_le_bytes());
+                }
+                out.truncate(end);
+            });
         }
     }
     /// How many chunks it has.
@@ -138,7 +139,8 @@ mod tests {
             let value: Vec<u8> = (0..bytes).map(|i| (i * 7 + bytes) as u8).collect();
             let copied = pool.take(bytes, 8).unwrap();
             copied.fill(&value);
-            let mut out = vec![9];
+            let mut out = Buffer::new();
+            out.extend_from_slice(&[9]);
             copied.append_to(&mut out);
             assert_eq!((out[0], &out[1..], copied.chunks()), (9, &value[..], bytes.div_ceil(64)));
         }

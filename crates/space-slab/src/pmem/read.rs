@@ -4,6 +4,7 @@
 //! A slot that the index led to during this epoch is not written before the epoch has passed.
 
 use terrace_blocks::{checked, u64_at};
+use terrace_engine::Buffer;
 use terrace_engine::record::{Head, Kind, RecordMeta, RecordView};
 use terrace_engine::space::{Fetch, Want};
 use terrace_engine::{fetch_lost, fetch_view};
@@ -30,7 +31,7 @@ impl PmemSlabs {
     }
 
     /// Reads the record of a slot, as [`Space::fetch`](terrace_engine::space::Space::fetch) says.
-    pub fn fetch(&self, at: u64, key: Option<&Key<'_>>, want: Want, out: &mut Vec<u8>) -> Fetch {
+    pub fn fetch(&self, at: u64, key: Option<&Key<'_>>, want: Want, out: &mut Buffer) -> Fetch {
         let mut first = [0; FIRST_BYTES];
         self.medium.read(at, &mut first);
         let long;

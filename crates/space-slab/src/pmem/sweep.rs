@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use terrace_engine::Buffer;
 
 use terrace_engine::record::{Kind, NewRecord};
 use terrace_engine::space::{Fetch, Want};
@@ -133,7 +134,7 @@ fn open(region: &SimRegion) -> Result<(PmemSlabs, BTreeMap<u64, u64>), String> {
     for (at, head) in heads {
         let bytes = head.version.to_le_bytes();
         let key = Key { hash: head.hash, db: 0, bytes: &bytes };
-        let mut out = Vec::new();
+        let mut out = Buffer::new();
         let fetched = slabs.fetch(at, Some(&key), Want::Value, &mut out);
         let right = (head.hash, head.check, head.temperature)
             == (hash(head.version), head.version as u32, head.version as u8);
@@ -341,7 +342,7 @@ fn damage_is_told_apart() {
     slabs.scan(&mut |_, _| {}).unwrap();
     let bytes = version.to_le_bytes();
     let key = Key { hash: hash(version), db: 0, bytes: &bytes };
-    let fetched = slabs.fetch(at, Some(&key), Want::Value, &mut Vec::new());
+    let fetched = slabs.fetch(at, Some(&key), Want::Value, &mut Buffer::new());
     assert!(matches!(fetched, Fetch::Damaged(head) if head.version == version), "{fetched:?}");
     // Its value.
     let (region, all) = filled();
@@ -349,7 +350,7 @@ fn damage_is_told_apart() {
     assert_eq!(opened(&region).unwrap().0, 2, "which only a read finds out");
     let slabs = super::sweep::slabs(&region);
     slabs.scan(&mut |_, _| {}).unwrap();
-    let fetched = slabs.fetch(all[0].1, Some(&key), Want::Value, &mut Vec::new());
+    let fetched = slabs.fetch(all[0].1, Some(&key), Want::Value, &mut Buffer::new());
     assert!(matches!(fetched, Fetch::Damaged(head) if head.version == version), "{fetched:?}");
     // Its hash, the whole of its head, a slab's header, the whole of that, its first word.
     let lines = |at: u64| (at..at + 64).collect::<Vec<_>>();

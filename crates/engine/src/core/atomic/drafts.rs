@@ -1,6 +1,7 @@
 //! What a group makes of its records, before any of it is written: each operation sees what those before it made.
 
 use terrace_index::Address;
+use terrace_media::Buffer;
 
 use super::plan::{Plan, Step};
 use super::{super::get::lost, super::live, Stop};
@@ -14,14 +15,14 @@ use crate::shared::Shared;
 use crate::space::Limits;
 
 /// What was found of a key.
-#[derive(Clone, Default)]
+#[derive(Default)]
 pub(super) struct Found {
     /// Where its record is, if it has one.
     pub address: Option<Address>,
     pub head: Head,
     pub damaged: bool,
     /// Its value if that was wanted, or the description of its extent.
-    pub bytes: Vec<u8>,
+    pub bytes: Buffer,
     /// The length of its value.
     pub value_bytes: u64,
 }
@@ -121,7 +122,7 @@ impl<'a> Drafts<'a> {
         group: &Group<'a>,
         known: &Known,
         scratch: &mut Scratch,
-        output: &mut Vec<u8>,
+        output: &mut Buffer,
     ) -> Result<Vec<Reply>, Stop> {
         // Each pass would copy what is known once more, to end at the next value that is not.
         if known.extents_bytes() > 0 {
@@ -181,7 +182,7 @@ impl<'a> Drafts<'a> {
                 && matches!(step.kind, OpKind::Get { value: true })
                 && known.extent(version).is_none()
             {
-                unknown.push((version, draft.found.bytes.clone()));
+                unknown.push((version, draft.found.bytes.to_vec()));
             }
         }
         unknown
@@ -194,7 +195,7 @@ impl<'a> Drafts<'a> {
         group: &Group<'a>,
         known: &Known,
         scratch: &mut Scratch,
-        output: &mut Vec<u8>,
+        output: &mut Buffer,
     ) -> Result<Reply, Stop> {
         let draft = &mut self.drafts[member];
         let replaces = matches!(step.kind, OpKind::Set { .. } | OpKind::Delete { .. });
@@ -210,7 +211,7 @@ impl<'a> Drafts<'a> {
                     Some(Ok(bytes)) => bytes,
                     Some(Err(loss)) => return Ok(Reply::Error(lost(loss))),
                     None => {
-                        let (version, description) = (draft.found.head.version, draft.found.bytes.clone());
+                        let (version, description) = (draft.found.head.version, draft.found.bytes.to_vec());
                         return Err(Stop::OldExtents(vec![(version, description)]));
                     }
                 }

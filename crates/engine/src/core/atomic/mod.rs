@@ -16,6 +16,7 @@ mod plan;
 mod write;
 
 use std::cell::{Cell, RefCell};
+use terrace_media::Buffer;
 
 use terrace_index::{Address, Index, Lookup, Verdict};
 use terrace_log::LogDevice;
@@ -148,21 +149,21 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
         known: &Known,
         ahead: &mut [Ahead],
         sizes: &[usize],
-        output: &mut Vec<u8>,
+        output: &mut Buffer,
     ) -> Result<Vec<Reply>, Stop> {
         let plan = group.plan;
         let slot = self.slot;
         let now_us = self.shared().version_us(self.now_us);
         let Self { machine, local, writer, last, lapsed, seen, touched, scratch, hits, misses, .. } = self;
         let (space, shared) = (&machine.space, &machine.shared);
-        let found = RefCell::new(vec![Found::default(); plan.keys.len()]);
+        let found = RefCell::new(plan.keys.iter().map(|_| Found::default()).collect::<Vec<_>>());
         let (found_bytes, too_long) = (Cell::new(0), Cell::new(false));
         let verify = |i: usize, address: Address| {
             if found_bytes.get() > group.read_bytes_max {
                 too_long.set(true);
                 return Verdict::Match;
             }
-            let mut bytes = Vec::new();
+            let mut bytes = Buffer::new();
             let fetched = known.fetch(space, address, Some(&plan.keys[i]), plan.wants[i].want(), &mut bytes);
             let (head, damaged): (Head, bool) = match fetched {
                 Fetch::Match(head) => (head, false),
@@ -248,7 +249,7 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
     }
 
     fn open_old_extent(&mut self, version: u64, description: Vec<u8>, known: &mut Known) -> Result<(), Step> {
-        let mut bytes = Vec::new();
+        let mut bytes = Buffer::new();
         match self.machine.space.fetch_extent(&description, &mut bytes) {
             Fetch::Match(_) => {
                 known.add_extent(version, Ok(bytes));

@@ -148,8 +148,9 @@ impl Client {
         self.entry.db.store(self.db, Relaxed);
         let multi = self.transaction.as_ref().map_or(-1, |transaction| transaction.len() as i64);
         self.entry.multi.store(multi, Relaxed);
-        let bytes = self.transaction.as_ref().map_or(0, |transaction| transaction.kept_bytes());
-        self.entry.kept.multi.store(bytes, Relaxed);
+        let of = |bytes: fn(&Transaction) -> usize| self.transaction.as_deref().map_or(0, bytes);
+        self.entry.kept.multi.store(of(Transaction::kept_bytes), Relaxed);
+        self.entry.kept.spilled.store(of(Transaction::spilled_bytes), Relaxed);
         self.tell_watched();
         if let Some(name) = self.last_command {
             self.entry.ran(name);
