@@ -17,12 +17,13 @@ use terrace_engine::record::{Head, Kind};
 use terrace_engine::space::{Context, Fetch, Room, Space, Want};
 use terrace_index::{Address, Index};
 
+use crate::allocated::allocated_bytes;
 use crate::record::HeapRecord;
 use crate::space::DramSpace;
 
 /// Buckets looked at in one step.
 const BUCKETS: usize = 256;
-/// Keys found that nobody has taken yet, at most; a bucket's more.
+/// Keys of either kind found that nobody has taken yet, at most; a bucket's more.
 const FOUND: usize = 256;
 
 /// Where the search goes on, and what it has found.
@@ -76,7 +77,8 @@ impl DramSpace {
         let Sweep { cursor, addresses, expired, victims } = &mut *sweep;
         let mut key = Buffer::new();
         for _ in 0..BUCKETS {
-            if expired.len() + victims.len() >= FOUND {
+            // Victims that nobody takes, where a full store refuses, must not stand in the way of what has expired.
+            if expired.len() >= FOUND {
                 return;
             }
             addresses.clear();
@@ -89,7 +91,7 @@ impl DramSpace {
                 let dead = head.version <= context.flush_version(db);
                 if dead || (head.expire_at != 0 && head.expire_at <= now_ms) {
                     expired.push((db, key.to_vec()));
-                } else if full && !HeapRecord::at(address).pass_over() {
+                } else if full && victims.len() < FOUND && !HeapRecord::at(address).pass_over() {
                     victims.push(Victim { db, bytes: self.bytes_of(address, &head), key: key.to_vec() });
                 }
             }
@@ -101,7 +103,7 @@ impl DramSpace {
 
     /// What a record takes, its large value counted.
     fn bytes_of(&self, address: Address, head: &Head) -> u64 {
-        let record = head.meta.slot_words() as u64 * 8;
+        let record = allocated_bytes(head.meta.slot_words() * 8);
         if head.meta.kind() != Kind::Extent {
             return record;
         }

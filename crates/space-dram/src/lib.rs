@@ -19,6 +19,7 @@
 //! A record that left the index is freed only after an epoch that began later has been passed by every session, and while nobody searches
 //! the index for victims.
 
+mod allocated;
 mod evict;
 mod record;
 mod space;

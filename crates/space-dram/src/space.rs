@@ -15,6 +15,7 @@ use terrace_engine::space::{
 use terrace_engine::{Progress, StoreError, TierStats};
 use terrace_index::{Address, Index, Key};
 
+use crate::allocated::allocated_bytes;
 use crate::evict::Sweep;
 use crate::record::HeapRecord;
 
@@ -24,6 +25,9 @@ const STRIPES: usize = 64;
 const VALUE_BYTES_MAX: u64 = 1 << 30;
 /// The least that a store may be shrunk to.
 const BUDGET_BYTES_MIN: u64 = 64 << 10;
+
+/// Slots of so many words are never too long for a record.
+const SHORT_WORDS: usize = 8;
 
 #[derive(Default)]
 struct Stripe {
@@ -40,9 +44,9 @@ impl Retired {
     /// What it takes until it is freed.
     fn bytes(&self) -> u64 {
         match self {
-            Retired::Record(record) => record.slot_bytes() as u64,
+            Retired::Record(record) => allocated_bytes(record.slot_bytes()),
             // SAFETY: the pointer came from `Arc::into_raw` in `write_extent`, and this is its last owner.
-            Retired::Extent(pointer) => unsafe { (*(*pointer as *const Vec<u8>)).len() as u64 },
+            Retired::Extent(pointer) => allocated_bytes(unsafe { (*(*pointer as *const Vec<u8>)).len() }),
         }
     }
 }
@@ -68,6 +72,11 @@ pub struct DramSpace {
     /// The search for expired records and victims.
     pub(crate) sweep: Mutex<Sweep>,
     pub(crate) with_expiry: AtomicU64,
+}
+
+/// Whether a record is rewritten in a slot: in one that is far too long it would keep what others could have.
+fn fits(words: usize, slot_words: usize) -> bool {
+    words <= slot_words && (slot_words - words <= slot_words / 4 || slot_words <= SHORT_WORDS)
 }
 
 /// A session keeps nothing here.
@@ -212,7 +221,7 @@ impl Space for DramSpace {
         0
     }
     fn prepare(&self, _local: &mut Local, records: &[usize], class: Class) -> Room {
-        let bytes = records.iter().sum::<usize>() as u64 * 8;
+        let bytes = records.iter().map(|words| allocated_bytes(words * 8)).sum();
         if class == Class::Write { self.room_for(bytes) } else { Room::Ready }
     }
     #[inline]
@@ -226,13 +235,13 @@ impl Space for DramSpace {
             self.with_expiry.store(1, Relaxed);
         }
         if let Some((address, head)) = under.to_rewrite()
-            && record.words() <= head.meta.slot_words()
+            && fits(record.words(), head.meta.slot_words())
         {
             HeapRecord::at(address).rewrite(record);
             return (address, 0);
         }
         let new = HeapRecord::new(record);
-        self.used_bytes.fetch_add(record.words() as u64 * 8, Relaxed);
+        self.used_bytes.fetch_add(allocated_bytes(record.words() * 8), Relaxed);
         self.records.fetch_add(1, Relaxed);
         (new.address(), 0)
     }
@@ -250,11 +259,12 @@ impl Space for DramSpace {
         _former: Option<Former<'_>>,
         description: &mut Vec<u8>,
     ) -> Result<(), Option<Room>> {
-        match self.room_for(value.len() as u64) {
+        let bytes = allocated_bytes(value.len());
+        match self.room_for(bytes) {
             Room::Ready => {}
             none => return Err(Some(none)),
         }
-        self.used_bytes.fetch_add(value.len() as u64, Relaxed);
+        self.used_bytes.fetch_add(bytes, Relaxed);
         description.extend_from_slice(&(Arc::into_raw(Arc::new(value.to_vec())) as u64).to_le_bytes());
         Ok(())
     }

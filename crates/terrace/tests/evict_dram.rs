@@ -7,15 +7,18 @@ use terrace::{OpenStore, Options, WhenFull, open};
 
 const DRAM_BYTES: u64 = 4 << 20;
 
-fn cache() -> OpenStore {
-    let options = Options {
+fn options() -> Options {
+    Options {
         engine: "dram".into(),
         durability: Durability::None,
         dram_records: Some(DRAM_BYTES),
         when_full: WhenFull::Evict,
         ..Options::default()
-    };
-    open(options).unwrap()
+    }
+}
+
+fn cache() -> OpenStore {
+    open(options()).unwrap()
 }
 
 fn run(session: &mut dyn Session, key: &[u8], kind: impl FnOnce(&mut Batch) -> OpKind) -> Reply {
@@ -105,4 +108,47 @@ fn a_smaller_budget_evicts_down_to_it() {
     assert!(store.stats().tiers[0].used_bytes <= DRAM_BYTES / 4);
     drop(session);
     store.close().unwrap();
+}
+
+/// What a store that does not evict has found as victims stood in the way of what had expired: it stayed full for ever.
+#[test]
+fn a_full_store_that_refuses_lets_expired_keys_go() {
+    let options = Options { when_full: WhenFull::Refuse, ..options() };
+    let store = open(options).unwrap();
+    let mut session = store.session().unwrap();
+    let put = |session: &mut dyn Session, key: &str, expiry| {
+        run(session, key.as_bytes(), |batch| {
+            let value = batch.bytes(&[b'v'; 3000]);
+            OpKind::Set { value, condition: Condition::Always, expiry, flags: None, old_value: false }
+        })
+    };
+    let soon = Expiry::At(store.time().now_ms + 500);
+    let mut keys = 0;
+    while matches!(put(&mut *session, &format!("soon-{keys}"), soon), Reply::Stored { .. }) {
+        keys += 1;
+    }
+    assert!(keys > 1000, "{keys} keys");
+    let refused = |reply: &Reply| matches!(reply, Reply::Error(OpError::Full));
+    // They expire, and the background has to find all of them: it is waited for, within reason.
+    for _ in 0..600 {
+        if !refused(&put(&mut *session, "later", Expiry::Clear)) && store.stats().tiers[0].records < 100 {
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    panic!("{} records are still there", store.stats().tiers[0].records);
+}
+
+/// A slot that was made for a long record was kept by every shorter one after it.
+#[test]
+fn a_record_that_becomes_short_gives_room_back() {
+    let store = cache();
+    let mut session = store.session().unwrap();
+    for length in [8000, 400] {
+        (0..100).for_each(|i| {
+            assert!(matches!(set(&mut *session, &format!("{i}"), length), Reply::Stored { .. }))
+        });
+    }
+    let used = store.stats().tiers[0].used_bytes;
+    assert!(used < 100 * 600, "{used} bytes");
 }

@@ -38,7 +38,8 @@ pub(super) fn of_operation(error: OpError) -> Cow<'static, str> {
         OpError::Full => "OOM command not allowed when used memory > 'maxmemory'".into(),
         OpError::NotInteger => NOT_AN_INTEGER.into(),
         OpError::NotFloat => NOT_A_FLOAT.into(),
-        OpError::ValueTooLong(_) => TOO_LONG.into(),
+        // Redis's words, and the limit that it is.
+        OpError::ValueTooLong(most) => format!("{TOO_LONG}: this store takes {most} bytes at most").into(),
         // As Redis says it of its append-only file.
         OpError::LogFailed(_) => format!("MISCONF {error}").into(),
         // The rest are sentences of our own, or Redis's already.

@@ -10,6 +10,9 @@ use crate::size::human_bytes;
 
 /// Pages and blocks: large enough for the longest key and inline value together, small enough that a small DRAM has many.
 const BLOCK_BYTES: std::ops::RangeInclusive<u64> = 256 << 10..=1 << 20;
+/// Blocks that hold 300 MiB in one value, and how many DRAM has room for where these are chosen before smaller ones.
+const MIDDLE_BLOCK: u64 = 512 << 10;
+const MIDDLE_BLOCKS: u64 = 48;
 /// A log block holds the longest record and the longest atomic group; a small log has many small ones, for each thread has some.
 const LOG_BLOCK_BYTES: u64 = 256 << 10;
 /// A large log has blocks that hold as long a group as a page of the largest size does.
@@ -189,7 +192,9 @@ pub(crate) fn choose(options: &Options, bytes: u64, log_bytes: u64) -> Result<Si
             human_bytes(LOWER_MIN)
         )));
     }
-    let block = (dram / 64).min(bytes / 128).max(1);
+    // A store's longest value is some hundred of its blocks: where DRAM has room for enough larger ones they are not the smallest.
+    let of_dram = if dram / MIDDLE_BLOCK >= MIDDLE_BLOCKS { MIDDLE_BLOCK.max(dram / 64) } else { dram / 64 };
+    let block = of_dram.min(bytes / 128).max(1);
     let block_bytes = (1u64 << block.ilog2()).clamp(*BLOCK_BYTES.start(), *BLOCK_BYTES.end());
     let log_block_bytes = log_block(log_bytes, options.threads);
     let manifests_apart = Some(MANIFESTS_APART);
