@@ -5,6 +5,7 @@ use crate::edit::{Edit, NewBytes, OldRecord, Outcome};
 use crate::op::{Condition, Delta, ExpireIf, Expiry, OpKind};
 use crate::record::Head;
 use crate::reply::{Meta, OpError};
+use terrace_media::Buffer;
 
 /// A live record as an operation sees it.
 #[derive(Clone, Copy)]
@@ -18,7 +19,7 @@ pub(crate) struct Old<'a> {
 #[derive(Default)]
 pub(crate) struct Scratch {
     /// A new value, or a number as text.
-    pub value: Vec<u8>,
+    pub value: Buffer,
     /// What an edit answers.
     pub answer: Vec<u8>,
     /// What edits of one atomic group hand on.
@@ -31,7 +32,9 @@ const KEEP_BYTES: usize = 1 << 20;
 impl Scratch {
     /// Gives the memory of large values back. What is in the buffers is lost.
     pub fn trim(&mut self) {
-        for buffer in [&mut self.value, &mut self.answer, &mut self.carry] {
+        self.value.clear();
+        self.value.shrink_to(KEEP_BYTES);
+        for buffer in [&mut self.answer, &mut self.carry] {
             if buffer.capacity() > KEEP_BYTES {
                 *buffer = Vec::new();
             }
@@ -274,7 +277,7 @@ fn may_expire(condition: ExpireIf, old: u64, new: u64) -> bool {
     }
 }
 
-fn add(by: Delta, old: Option<&[u8]>, scratch: &mut Vec<u8>) -> Result<Answer, OpError> {
+fn add(by: Delta, old: Option<&[u8]>, scratch: &mut Buffer) -> Result<Answer, OpError> {
     use std::io::Write as _;
     scratch.clear();
     match by {
@@ -307,7 +310,7 @@ fn add(by: Delta, old: Option<&[u8]>, scratch: &mut Vec<u8>) -> Result<Answer, O
             let _ = write!(scratch, "{sum}");
             // memcached rewrites in place: a number that got shorter is padded.
             while matches!(by, Delta::Saturating(_)) && scratch.len() < text.len() {
-                scratch.push(b' ');
+                scratch.extend_from_slice(b" ");
             }
             Ok(Answer::Unsigned(sum))
         }
@@ -351,8 +354,9 @@ mod tests {
     use super::*;
 
     fn incr(by: Delta, old: Option<&str>) -> Result<(Answer, String), OpError> {
-        let mut scratch = Vec::new();
-        add(by, old.map(str::as_bytes), &mut scratch).map(|a| (a, String::from_utf8(scratch).unwrap()))
+        let mut scratch = Buffer::new();
+        add(by, old.map(str::as_bytes), &mut scratch)
+            .map(|a| (a, String::from_utf8(scratch.to_vec()).unwrap()))
     }
 
     #[test]
@@ -400,7 +404,7 @@ mod tests {
             let old = old.map(|value| Old { head: &head, value });
             let mut scratch = Scratch::default();
             match decide(&kind, b"cd", old, 0, &mut scratch) {
-                Decision::Put { answer, .. } => (answer, scratch.value),
+                Decision::Put { answer, .. } => (answer, scratch.value.to_vec()),
                 Decision::Answer(answer) => (answer, Vec::new()),
                 other => panic!("{other:?}"),
             }

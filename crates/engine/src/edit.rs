@@ -8,6 +8,7 @@
 
 use crate::op::ExpireAt;
 use crate::reply::Meta;
+use terrace_media::Buffer;
 
 /// The rule. It must be pure: it may run several times for one operation (the record changed meanwhile, or had to be read
 /// first), and only its last run counts.
@@ -22,7 +23,7 @@ pub struct Edit<'a> {
     /// The time in milliseconds since the Unix epoch.
     pub now_ms: u64,
     /// The new value, for [`NewBytes::Value`]. Empty at the start.
-    pub value: &'a mut Vec<u8>,
+    pub value: &'a mut Buffer,
     /// What [`Reply::Edited`](crate::Reply::Edited) shows. Empty at the start.
     pub answer: &'a mut Vec<u8>,
     /// What edits before this one in the same atomic group left here; empty at the start of the group, and after an operation of

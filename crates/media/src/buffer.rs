@@ -1,5 +1,6 @@
 //! A buffer that grows: in memory while it is short, in a file without a name when it is long and the process has a budget.
 
+use std::io;
 use std::ops::Deref;
 
 use crate::spill::{SHORT_BYTES, Spill, Spilled, recount};
@@ -19,6 +20,8 @@ enum Bytes {
 
 /// One of at least so many bytes that has to grow without being told how far grows by an eighth, and others to twice their length.
 const EIGHTH_BYTES: usize = 8 << 20;
+
+static ZEROS: [u8; 4096] = [0; 4096];
 
 impl Buffer {
     /// An empty one, without memory.
@@ -47,6 +50,31 @@ impl Buffer {
                     self.return_to_memory(self.len() + bytes.len(), bytes);
                 }
             }
+        }
+    }
+
+    /// Makes it so long: what is new are zeros.
+    pub fn resize_zeroed(&mut self, len: usize) {
+        self.truncate(len);
+        self.reserve(len - self.len());
+        while self.len() < len {
+            self.extend_from_slice(&ZEROS[..ZEROS.len().min(len - self.len())]);
+        }
+    }
+
+    /// Writes over what is there.
+    ///
+    /// # Panics
+    /// If so much is not there.
+    pub fn write_at(&mut self, at: usize, bytes: &[u8]) {
+        assert!(at + bytes.len() <= self.len(), "{} bytes at {at} of {}", bytes.len(), self.len());
+        if let Bytes::File(file) = &mut self.0
+            && file.write_at(at, bytes).is_err()
+        {
+            self.return_to_memory(self.len(), &[]);
+        }
+        if let Bytes::Memory(memory) = &mut self.0 {
+            memory[at..at + bytes.len()].copy_from_slice(bytes);
         }
     }
 
@@ -201,6 +229,17 @@ impl Drop for Buffer {
     }
 }
 
+impl io::Write for Buffer {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
 impl Deref for Buffer {
     type Target = [u8];
 
@@ -254,6 +293,12 @@ mod tests {
         buffer.truncate(100_000);
         buffer.extend_from_slice(b"again");
         assert_eq!(&buffer[99_999..], [&expected[99_999..100_000], b"again"].concat());
+        buffer.write_at(99_999, b"XY");
+        buffer.write_at(3, b"Z");
+        assert_eq!((&buffer[..5], &buffer[99_999..]), (&b"begZn"[..], &b"XYgain"[..]));
+        buffer.resize_zeroed(110_000);
+        assert!(buffer[100_005..].iter().all(|byte| *byte == 0) && buffer.len() == 110_000);
+        buffer.resize_zeroed(100_005);
         buffer.consume(99_999);
         assert_eq!(buffer.len(), 6);
         buffer.clear();

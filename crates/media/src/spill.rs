@@ -178,6 +178,11 @@ impl Spilled {
         Ok(())
     }
 
+    /// Writes over what is there.
+    pub(crate) fn write_at(&mut self, at: usize, bytes: &[u8]) -> io::Result<()> {
+        self.file.write_all_at(bytes, at as u64)
+    }
+
     pub(crate) fn truncate(&mut self, len: usize) {
         self.len = self.len.min(len);
     }

@@ -51,7 +51,7 @@ fn overwrite(edit: &mut Edit<'_>) -> Outcome {
     };
     let at = u64::from_le_bytes(*at) as usize;
     edit.value.extend_from_slice(old.value);
-    edit.value[at..at + bytes.len()].copy_from_slice(bytes);
+    edit.value.write_at(at, bytes);
     Outcome::Put(Put { bytes: NewBytes::Value, flags: 0, expire_at: 0, state: 0 })
 }
 

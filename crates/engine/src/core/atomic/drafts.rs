@@ -58,7 +58,7 @@ pub(super) enum Bytes<'a> {
     /// What was found.
     Old,
     Argument(&'a [u8]),
-    Computed(Vec<u8>),
+    Computed(Buffer),
 }
 
 /// A key's record as the operations so far left it.
@@ -249,7 +249,9 @@ impl<'a> Drafts<'a> {
                 NewValue::Old => {}
                 NewValue::Argument => draft.bytes = Bytes::Argument(step.argument),
                 NewValue::Scratch if answer == Answer::FloatInScratch => {
-                    draft.bytes = Bytes::Computed(scratch.value.clone());
+                    let mut text = Buffer::new();
+                    text.extend_from_slice(&scratch.value);
+                    draft.bytes = Bytes::Computed(text);
                 }
                 NewValue::Scratch => draft.bytes = Bytes::Computed(std::mem::take(&mut scratch.value)),
             }

@@ -243,8 +243,8 @@ pub(super) fn number(edit: &mut Edit<'_>) -> Outcome {
     edit.answer.extend_from_slice(digits);
     // A shorter number keeps its length, filled with spaces.
     let length = edit.old.map_or(0, |old| old.value.len());
-    if edit.value.len() < length {
-        edit.value.resize(length, b' ');
+    while edit.value.len() < length {
+        edit.value.extend_from_slice(b" ");
     }
     Outcome::Put(Put { bytes: NewBytes::Value, flags: view.flags, expire_at, state: view.state })
 }

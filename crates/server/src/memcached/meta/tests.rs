@@ -16,7 +16,7 @@ struct Ran {
 }
 
 fn run(rule: EditFn, argument: &[u8], old: Option<(Meta, &[u8])>) -> Ran {
-    let (mut value, mut answer, mut carry) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut value, mut answer, mut carry) = (terrace_engine::Buffer::new(), Vec::new(), Vec::new());
     let outcome = rule(&mut Edit {
         argument,
         old: old.map(|(meta, value)| OldRecord { meta, value }),
@@ -27,7 +27,7 @@ fn run(rule: EditFn, argument: &[u8], old: Option<(Meta, &[u8])>) -> Ran {
     });
     let mut shown = &answer[..];
     let view = View::take(&mut shown);
-    Ran { view, shown: shown.to_vec(), outcome, value }
+    Ran { view, shown: shown.to_vec(), outcome, value: value.to_vec() }
 }
 
 fn record(state: u8, expire_at: u64) -> Meta {

@@ -1,5 +1,6 @@
 //! `BITFIELD` and `BITFIELD_RO`.
 
+use terrace_engine::Buffer;
 use terrace_engine::{Edit, Outcome as Edited, Reply};
 use terrace_protocol::resp::{Encoder, parse_integer};
 
@@ -149,7 +150,7 @@ impl Work {
     }
 
     /// Does it; what to answer.
-    fn run(self, value: &mut [u8], changed: &mut bool) -> Option<i64> {
+    fn run(self, value: &mut Buffer, changed: &mut bool) -> Option<i64> {
         let old = self.field.read(value, self.offset);
         let wanted = match self.action {
             Action::Get => return Some(old),
@@ -159,7 +160,11 @@ impl Work {
             Action::Add => i128::from(old) + i128::from(self.number),
         };
         let new = self.field.fit(wanted, self.overflow)?;
-        self.field.write(value, self.offset, new);
+        // The bytes that a field lies in are few.
+        let (from, to) = ((self.offset / 8) as usize, self.end());
+        let mut bytes = value[from..to].to_vec();
+        self.field.write(&mut bytes, self.offset % 8, new);
+        value.write_at(from, &bytes);
         *changed |= new != old;
         Some(if self.action == Action::Set { old } else { new })
     }
@@ -171,9 +176,9 @@ fn apply(edit: &mut Edit<'_>) -> Edited {
     let written = work().filter(|work| work.action != Action::Get).map(Work::end).max().unwrap_or(0);
     let length = old.unwrap_or_default().len().max(written);
     let mut changed = old.is_none_or(|old| old.len() < length);
-    edit.value.reserve(length);
+    edit.value.reserve_exact(length);
     edit.value.extend_from_slice(old.unwrap_or_default());
-    edit.value.resize(length, 0);
+    edit.value.resize_zeroed(length);
     for work in work() {
         let number = work.run(edit.value, &mut changed);
         edit.answer.push(number.is_some().into());

@@ -35,9 +35,12 @@ fn set(edit: &mut Edit<'_>) -> Edited {
         return Edited::Keep;
     }
     let old = old.unwrap_or_default();
-    edit.value.reserve(old.len().max(needed));
+    let length = old.len().max(needed);
+    edit.value.reserve_exact(length);
     edit.value.extend_from_slice(old);
-    edit.value.resize(old.len().max(needed), 0);
-    set_bit(edit.value, offset, on);
+    edit.value.resize_zeroed(length);
+    let mut byte = [edit.value[needed - 1]];
+    set_bit(&mut byte, offset % 8, on);
+    edit.value.write_at(needed - 1, &byte);
     edited::changed(edit.old)
 }

@@ -23,18 +23,18 @@ pub(in crate::resp) fn pfadd(call: &mut Call<'_>) -> Outcome {
 
 fn add(edit: &mut Edit<'_>) -> Edited {
     let mut changed = edit.old.is_none();
-    match edit.old {
-        None => *edit.value = value::empty(),
+    let mut value = match edit.old {
+        None => value::empty(),
         Some(old) if value::encoding(old.value).is_none() => return edited::refuse(edit, NO_SUCH_VALUE),
-        Some(old) => edit.value.extend_from_slice(old.value),
-    }
+        Some(old) => old.value.to_vec(),
+    };
     let mut elements = edit.argument;
     while let Some((length, rest)) = elements.split_first_chunk() {
         let Some((element, rest)) = rest.split_at_checked(u32::from_le_bytes(*length) as usize) else {
             break;
         };
         elements = rest;
-        match value::add(edit.value, element) {
+        match value::add(&mut value, element) {
             Ok(added) => changed |= added,
             Err(Corrupted) => return edited::refuse(edit, CORRUPTED),
         }
@@ -43,7 +43,8 @@ fn add(edit: &mut Edit<'_>) -> Edited {
     if !changed {
         return Edited::Keep;
     }
-    value::invalidate(edit.value);
+    value::invalidate(&mut value);
+    edit.value.extend_from_slice(&value);
     edited::changed(edit.old)
 }
 
@@ -101,8 +102,9 @@ fn count(edit: &mut Edit<'_>) -> Edited {
     }
     let Ok(count) = value::count(old.value) else { return edited::refuse(edit, CORRUPTED) };
     edited::integer(edit, count as i64);
-    edit.value.extend_from_slice(old.value);
-    value::set_cached(edit.value, count);
+    let mut value = old.value.to_vec();
+    value::set_cached(&mut value, count);
+    edit.value.extend_from_slice(&value);
     edited::changed(edit.old)
 }
 
@@ -166,14 +168,12 @@ fn gather(edit: &mut Edit<'_>) -> Edited {
 
 fn merge(edit: &mut Edit<'_>) -> Edited {
     let Some((representation, registers)) = edit.carry.split_first() else { return Edited::Keep };
-    match edit.old {
-        None => *edit.value = value::empty(),
-        Some(old) => edit.value.extend_from_slice(old.value),
-    }
-    let dense = if *representation == DENSE { value::make_dense(edit.value) } else { Ok(()) };
-    match dense.and_then(|()| value::raise_all(edit.value, registers)) {
+    let mut value = edit.old.map_or_else(value::empty, |old| old.value.to_vec());
+    let dense = if *representation == DENSE { value::make_dense(&mut value) } else { Ok(()) };
+    match dense.and_then(|()| value::raise_all(&mut value, registers)) {
         Ok(()) => {
-            value::invalidate(edit.value);
+            value::invalidate(&mut value);
+            edit.value.extend_from_slice(&value);
             edit.carry.clear();
             edited::ok(edit);
             edited::changed(edit.old)

@@ -46,8 +46,9 @@ fn tell(encoder: &mut Encoder<'_>, value: Option<&[u8]>, what: &[u8]) {
 fn dense(edit: &mut Edit<'_>) -> Result<bool, &'static str> {
     let old = edit.old.ok_or(NO_SUCH_KEY)?;
     let encoding = value::encoding(old.value).ok_or(NO_SUCH_VALUE)?;
-    edit.value.extend_from_slice(old.value);
-    value::make_dense(edit.value).map_err(|_| CORRUPTED)?;
+    let mut value = old.value.to_vec();
+    value::make_dense(&mut value).map_err(|_| CORRUPTED)?;
+    edit.value.extend_from_slice(&value);
     Ok(encoding == Encoding::Sparse)
 }
 

@@ -23,7 +23,7 @@ fn add(edit: &mut Edit<'_>) -> Edited {
     let Some(sum) = old.add(by) else {
         return edited::refuse(edit, "ERR increment would produce NaN or Infinity");
     };
-    *edit.value = sum.write();
+    edit.value.extend_from_slice(&sum.write());
     edited::new_value(edit);
     edited::changed(edit.old)
 }

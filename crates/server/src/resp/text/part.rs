@@ -37,10 +37,11 @@ fn overwrite(edit: &mut Edit<'_>) -> Edited {
     let (start, old) =
         (u64::from_le_bytes(*offset) as usize, edit.old.map(|old| old.value).unwrap_or_default());
     let end = start + part.len();
-    edit.value.reserve(old.len().max(end));
-    edit.value.extend_from_slice(old);
-    edit.value.resize(old.len().max(end), 0);
-    edit.value[start..end].copy_from_slice(part);
+    edit.value.reserve_exact(old.len().max(end));
+    edit.value.extend_from_slice(&old[..start.min(old.len())]);
+    edit.value.resize_zeroed(start);
+    edit.value.extend_from_slice(part);
+    edit.value.extend_from_slice(old.get(end..).unwrap_or_default());
     let length = edit.value.len();
     edited::integer(edit, length as i64);
     edited::changed(edit.old)
@@ -61,7 +62,7 @@ fn extend(edit: &mut Edit<'_>) -> Edited {
     }
     edited::integer(edit, length as i64);
     // Nothing at the end is a write all the same, to those who watch the key.
-    edit.value.reserve(length);
+    edit.value.reserve_exact(length);
     edit.value.extend_from_slice(old);
     edit.value.extend_from_slice(part);
     edited::changed(edit.old)
