@@ -104,7 +104,7 @@ impl<L: Lower> SlabSpace<L> {
                 ("records_from_ssd_to_pmem", d.to_middle_up.load(Relaxed)),
                 ("records_from_pmem_to_dram", d.from_middle_up.load(Relaxed)),
                 ("records_from_pmem_to_ssd", d.from_middle_down.load(Relaxed)),
-                ("records_from_pmem_home", d.from_middle_home.load(Relaxed)),
+                ("records_from_pmem_without_a_copy", d.from_middle_home.load(Relaxed)),
             ]
         });
         let mut pairs = vec![

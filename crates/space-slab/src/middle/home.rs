@@ -98,6 +98,7 @@ impl<L: Lower> SlabSpace<L> {
             self.note_deadline(home, expire_at, context);
             // Before the slot is let go: whoever clears it waits for trust in this page.
             middle.moved_seq.fetch_max(self.generation(home), SeqCst);
+            self.details.from_middle_down.fetch_add(1, Relaxed);
             self.details.from_middle_home.fetch_add(1, Relaxed);
             let change = match slot {
                 // It stays in DRAM, clean.

@@ -146,7 +146,7 @@ fn with_pmem_between_reads_write_what_was_never_on_the_ssd_once_and_then_nothing
     assert!(before.used_bytes <= before.live_bytes * 11 / 10, "filled: {before:?}");
     mixed.pass(0);
     let pages = mixed.detail("pages_written");
-    let moved = ["records_promoted", "records_from_ssd_to_pmem", "records_from_pmem_home"];
+    let moved = ["records_promoted", "records_from_ssd_to_pmem", "records_from_pmem_without_a_copy"];
     let at_first = moved.map(|name| mixed.detail(name));
     for _ in 0..4 {
         mixed.pass(0);
