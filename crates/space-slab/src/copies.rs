@@ -65,7 +65,8 @@ impl<L: Lower> SlabSpace<L> {
         found: &mut dyn FnMut(u8, &[u8]),
     ) -> Progress {
         let Some(steps) = self.steps.try_lock() else { return Progress::Idle };
-        self.slabs.target.lists(self.blocks.limit_lists(self.slabs.target.whole_bytes()));
+        let homes = self.middle.as_ref().map_or(0, |middle| middle.slabs.homes_bytes());
+        self.slabs.target.lists(self.blocks.limit_lists(self.slabs.target.whole_bytes()) + homes);
         let in_middle = |found: &mut dyn FnMut(u8, &[u8])| {
             self.middle.as_ref().is_some_and(|middle| {
                 // A record whose slot is being filled would be passed by, and nobody would look again.

@@ -357,6 +357,9 @@ impl<L: Lower> SlabSpace<L> {
         let what = What::Page { words: words as u32, seq: victim.block.seq };
         let listed = Listed::new(&entry, view.as_ref(), from);
         let Some(view) = view.filter(|_| entry.kind != Kind::Poison) else {
+            if self.drop_home_below((from, words)) {
+                return true;
+            }
             return self.stage_damaged(stage, &listed, &entry, (from, what), index, context);
         };
         let key = Key { hash: entry.hash, db: entry.db, bytes: view.key };
@@ -393,7 +396,10 @@ impl<L: Lower> SlabSpace<L> {
     ) -> (Change, bool) {
         let Lookup::Found(at) = found else { return (Change::Keep, false) };
         match self.locations.location(at) {
-            Location::Pmem(_) | Location::Page(..) => self.release_copy(from, words),
+            Location::Pmem(slot) if at != from && !self.middle_holds(slot, entry.version) => {
+                return (Change::Keep, false);
+            }
+            Location::Pmem(_) | Location::Page(..) => self.release_copy(at, words),
             Location::Dram(offset) if self.slabs.slot(offset).version() == entry.version => {
                 if let Some(home) = self.clear_slot(offset) {
                     self.release_copy(home, words);

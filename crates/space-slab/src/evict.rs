@@ -447,8 +447,8 @@ impl<L: Lower> SlabSpace<L> {
         stage.key = key;
     }
 
-    /// A record is found in its home again. If its time came while it was in DRAM, nobody would look there once more.
-    fn note_deadline(&self, home: Address, expire_at: u64, context: &dyn Context) {
+    /// A record is found in its home again. If its time came while it was above, nobody would look there once more.
+    pub(crate) fn note_deadline(&self, home: Address, expire_at: u64, context: &dyn Context) {
         if expire_at != 0
             && expire_at <= context.now_ms().saturating_add(DEADLINE_MARGIN_MS)
             && let Location::Page(place, _) = self.locations.location(home)

@@ -333,10 +333,17 @@ impl<L: Lower> SlabSpace<L> {
                     if staged.what == What::Evict {
                         self.temperature.leaves(entry.hash, slot.access(), &self.policy);
                         if let Some(home) = self.clear_slot(offset) {
-                            self.release_copy(home, staged.words);
+                            self.keep_home(to, home, staged.words);
                         }
                         self.details.evicted.fetch_add(1, Relaxed);
                         return (Change::Set(to), true);
+                    }
+                    if let Some(home) = slot.home()
+                        && self.move_home_below(home, entry.version, (from, to))
+                    {
+                        self.release_copy(from, staged.words);
+                        self.details.moved.fetch_add(1, Relaxed);
+                        return (Change::Keep, true);
                     }
                     let slab = &self.slabs.table[self.slabs.slab_of(offset) as usize];
                     let (home, was_dirty) = slot.settle(to);
@@ -344,15 +351,22 @@ impl<L: Lower> SlabSpace<L> {
                         slab.dirty.fetch_sub(1, Relaxed);
                     }
                     if let Some(home) = home {
-                        self.release_copy(home, staged.words);
+                        self.keep_home(to, home, staged.words);
                     }
                     self.details.homes.fetch_add(1, Relaxed);
                     (Change::Keep, true)
                 }
                 (None, What::Page { words, .. }) if at == from && is_same_page => {
-                    self.release_copy(from, words as usize);
+                    self.keep_home(to, from, words as usize);
                     self.details.moved.fetch_add(1, Relaxed);
                     (Change::Set(to), true)
+                }
+                (None, What::Page { words, .. })
+                    if is_same_page && self.move_home_below(at, entry.version, (from, to)) =>
+                {
+                    self.release_copy(from, words as usize);
+                    self.details.moved.fetch_add(1, Relaxed);
+                    (Change::Keep, true)
                 }
                 (None, What::Slot) if at == from && is_same_slot() => {
                     self.release_copy(from, staged.words);
@@ -363,15 +377,17 @@ impl<L: Lower> SlabSpace<L> {
         })
     }
 
-    /// Whether an address is this one, or that of a slot whose home is there.
+    /// Whether an address is this one, or that of a slot whose home, or its home's, is there.
     pub(crate) fn is_or_has_home(&self, address: Address, there: Address) -> bool {
         if address == there {
             return true;
         }
+        let is_below = |slot| self.slot_and_home(slot).is_some_and(|(_, _, home)| home == there);
         match self.locations.location(address) {
             Location::Dram(offset) if !Locations::is_dram(there) => {
-                self.slabs.slot(offset).home() == Some(there)
+                self.slabs.slot(offset).home().is_some_and(|home| home == there || is_below(home))
             }
+            Location::Pmem(_) => is_below(address),
             _ => false,
         }
     }

@@ -37,6 +37,7 @@ pub(crate) struct Details {
     pub to_middle_up: AtomicU64,
     pub from_middle_up: AtomicU64,
     pub from_middle_down: AtomicU64,
+    pub from_middle_home: AtomicU64,
     pub warmed: AtomicU64,
     /// Ends of the tier below, and of the middle tier, that were reached, either way.
     pub resizes: AtomicU64,
@@ -103,6 +104,7 @@ impl<L: Lower> SlabSpace<L> {
                 ("records_from_ssd_to_pmem", d.to_middle_up.load(Relaxed)),
                 ("records_from_pmem_to_dram", d.from_middle_up.load(Relaxed)),
                 ("records_from_pmem_to_ssd", d.from_middle_down.load(Relaxed)),
+                ("records_from_pmem_without_a_copy", d.from_middle_home.load(Relaxed)),
             ]
         });
         let mut pairs = vec![

@@ -259,10 +259,13 @@ impl<L: Lower> SlabSpace<L> {
         }
     }
 
-    /// A copy of `words` words below DRAM is referred to no more.
+    /// A copy of `words` words below DRAM is referred to no more, and its home is none.
     pub(crate) fn release_copy(&self, address: Address, words: usize) {
         if let Location::Pmem(at) = self.locations.location(address) {
             if let Some(middle) = &self.middle {
+                if let Some(home) = middle.slabs.take_home(at) {
+                    self.release_copy(home, words);
+                }
                 middle.release(at);
             }
             return;

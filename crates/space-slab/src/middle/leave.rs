@@ -281,6 +281,9 @@ impl<L: Lower> SlabSpace<L> {
             }
             return Left::Yes;
         }
+        if self.leave_for_home(middle, (at, &key), (version, view.head.expire_at), index, context) {
+            return Left::Yes;
+        }
         // Under the key's lock: a record that is promoted or evicted right now refers to it all the time.
         if !index.update(&key, verify, |found| (Change::Keep, matches!(found, Lookup::Found(_)))) {
             return Left::Yes;

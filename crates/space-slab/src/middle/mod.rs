@@ -13,6 +13,7 @@
 //! | `mod` | what is shared; slots that were let go |
 //! | `enter` | records that come here |
 //! | `leave` | records that go to pages |
+//! | `home` | records that lie in pages, too |
 //! | `size` | it grows and shrinks |
 //! | `look` | sweeps and searches that must know what is here |
 //!
@@ -25,6 +26,7 @@
 //!   what leaves DRAM goes past them.
 
 mod enter;
+mod home;
 mod leave;
 mod look;
 mod size;

@@ -55,7 +55,10 @@ impl Middle {
     }
     fn bytes_below_of(&self, slab: u32) -> u64 {
         let live = u64::from(self.slabs.table[slab as usize].live.load(Relaxed));
-        self.slabs.live_bytes_of(slab) + live * ENTRY_BYTES as u64
+        // What has a home counts below already.
+        let alone = live.saturating_sub(self.slabs.homes_of(slab));
+        let slot_bytes = self.slabs.class_of(slab).map_or(0, |class| self.slabs.slot_bytes(class));
+        alone * (slot_bytes + ENTRY_BYTES) as u64
     }
     /// Room that what lies behind the end takes below.
     pub fn bytes_to_move(&self) -> u64 {

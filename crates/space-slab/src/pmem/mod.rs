@@ -15,6 +15,7 @@
 //! | `medium` | the part of a region that the slabs lie in |
 //! | `fill`, `free`, `format`, `grow` | what is stored there, and in which order |
 //! | `slab`, `bits` | the table in DRAM: which slots are taken, and whose |
+//! | `homes` | where records of slots lie in pages, too |
 //! | `read` | fetching a record |
 //! | `size` | more slabs, and fewer |
 //! | `scan` | opening what is there |
@@ -24,6 +25,7 @@ mod fill;
 mod format;
 mod free;
 mod grow;
+mod homes;
 mod layout;
 mod medium;
 mod read;

@@ -31,11 +31,6 @@ impl PmemSlabs {
         let all = self.table.len();
         (self.end()..all).filter(|&slab| self.table[slab].used.load(Relaxed) > 0).count()
     }
-    /// Bytes of a slab's slots that something refers to.
-    pub fn live_bytes_of(&self, slab: u32) -> u64 {
-        let slots = u64::from(self.table[slab as usize].live.load(Relaxed));
-        self.class_of(slab).map_or(0, |class| slots * self.slot_bytes(class) as u64)
-    }
 
     /// There are to be so many slabs, and no more than there are.
     pub fn set_end(&self, count: usize) {

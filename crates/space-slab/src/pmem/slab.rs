@@ -15,6 +15,7 @@ use terrace_blocks::{FooterEntry, Table};
 use terrace_engine::record::{Kind, NewRecord};
 
 use super::bits::Bits;
+use super::homes::Homes;
 use super::layout::{
     GRANULE, Granules, LINE_BYTES, SLAB_HEADER_BYTES, SLOT_HEAD_BYTES, SlabHeader, SlotPlace, StoredSlot,
     slots_in,
@@ -40,6 +41,8 @@ pub(crate) struct PmemSlab {
     /// Taken slots that are the home of a record in DRAM: kept for a placement that asks, else there is no bit. A hint: one may be
     /// missing, or left over.
     pub lent: Option<Bits>,
+    /// Where records of slots lie below, too.
+    pub(super) homes: Homes,
     /// Taken slots.
     pub(super) used: AtomicU32,
     /// Slots that the index, or a slot in DRAM, refers to.
@@ -81,6 +84,8 @@ pub(crate) struct PmemSlabs {
     pub(super) alloc: Mutex<Alloc>,
     /// How often a slab was given to a class.
     pub formatted: AtomicU64,
+    /// Bytes of DRAM for homes.
+    pub(super) homes_bytes: AtomicU64,
     /// Of an opening: slots that were found and that nobody has adopted yet, a bit each, by slab.
     pub(super) unadopted: Mutex<Vec<Vec<u64>>>,
 }
@@ -112,6 +117,7 @@ impl PmemSlab {
             staged: Bits::new(slots),
             gone: Bits::new(slots),
             lent: lends.then(|| Bits::new(slots)),
+            homes: Homes::default(),
             used: AtomicU32::new(0),
             live: AtomicU32::new(0),
             min_expire: AtomicU64::new(u64::MAX),
@@ -156,8 +162,19 @@ impl PmemSlabs {
             ..Alloc::default()
         };
         let (alloc, unadopted) = (Mutex::new(alloc), Mutex::new(Vec::new()));
-        let formatted = AtomicU64::new(0);
-        Self { medium, granules, slab_bytes, store_id, table, lends, alloc, formatted, unadopted }
+        let (formatted, homes_bytes) = (AtomicU64::new(0), AtomicU64::new(0));
+        Self {
+            medium,
+            granules,
+            slab_bytes,
+            store_id,
+            table,
+            lends,
+            alloc,
+            formatted,
+            homes_bytes,
+            unadopted,
+        }
     }
 
     /// Makes the slabs of a new store known on the medium; durable when it returns.
@@ -292,7 +309,7 @@ impl PmemSlabs {
     pub fn dram_bytes(&self) -> u64 {
         let entries = self.table.bytes() / std::mem::size_of::<PmemSlab>();
         let bits = self.table.get(0).map_or(0, |slab| slab.taken.bytes());
-        (self.table.bytes() + entries * bits * (4 + usize::from(self.lends))) as u64
+        (self.table.bytes() + entries * bits * (4 + usize::from(self.lends))) as u64 + self.homes_bytes()
     }
 
     /// A slot of this class; `None` if there is none. A slab is formatted for it if need be.
@@ -427,6 +444,7 @@ impl PmemSlabs {
         let (draining, beyond) = (alloc.draining == Some(slab), slab >= alloc.end);
         let open = &mut alloc.open[class];
         if entry.used.fetch_sub(1, Relaxed) == 1 {
+            self.forget_homes(slab);
             open.retain(|&other| other != slab);
             alloc.of_class[class].retain(|&other| other != slab);
             if !beyond {

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use terrace_engine::clock::ManualClock;
-use terrace_engine::{Durability, Progress, Session, Store};
+use terrace_engine::{Durability, Progress, Session, Store, TierStats};
 use terrace_space_slab::Choices;
 use terrace_testkit::rng::Rng;
 
@@ -39,7 +39,9 @@ fn bytes_of(key: u64) -> usize {
 
 impl Mixed {
     fn new() -> Self {
-        let media = Media::block_chosen(Choices::default());
+        Self::on(Media::block_chosen(Choices::default()))
+    }
+    fn on(media: Media) -> Self {
         let clock = Arc::new(ManualClock::new(START_US));
         let store = media.open(&clock, Durability::Sync, true, false);
         let session = store.session().unwrap();
@@ -87,9 +89,12 @@ impl Mixed {
         let details = self.store.stats().engine_details;
         details.iter().find(|(known, _)| *known == name).unwrap().1
     }
+    fn ssd(&self) -> TierStats {
+        self.store.stats().tiers.pop().unwrap()
+    }
     /// Blocks of the SSD in use that what lives there would not need.
     fn wasted(&self) -> u64 {
-        let ssd = &self.store.stats().tiers[1];
+        let ssd = self.ssd();
         (ssd.used_bytes - ssd.live_bytes) / BLOCK
     }
 }
@@ -110,7 +115,7 @@ fn reads_write_what_was_dirty_once_in_full_pages_and_then_nothing() {
     assert!(mixed.detail("records_promoted") > promoted + 100, "reads go on to bring something up");
     let written = mixed.detail("pages_written") - pages;
     assert!(written <= 1, "{written} pages for reads");
-    let ssd = &mixed.store.stats().tiers[1];
+    let ssd = mixed.ssd();
     assert!(ssd.used_bytes <= ssd.live_bytes * 11 / 10, "{ssd:?}");
 }
 
@@ -131,4 +136,26 @@ fn a_few_writes_among_reads_go_in_full_pages() {
         let told = (pages, records, bytes / BLOCK, mixed.wasted(), mixed.detail("rounds_retired"));
         assert!(pages <= most, "{writes} in a thousand: {told:?}");
     }
+}
+
+/// What reads bring up to PMem, and what leaves DRAM for it, keeps its place on the SSD, and leaves for nothing.
+#[test]
+fn with_pmem_between_reads_write_what_was_never_on_the_ssd_once_and_then_nothing() {
+    let mut mixed = Mixed::on(Media::chosen(Choices::default()));
+    let before = mixed.ssd();
+    assert!(before.used_bytes <= before.live_bytes * 11 / 10, "filled: {before:?}");
+    mixed.pass(0);
+    let pages = mixed.detail("pages_written");
+    let moved = ["records_promoted", "records_from_ssd_to_pmem", "records_from_pmem_without_a_copy"];
+    let at_first = moved.map(|name| mixed.detail(name));
+    for _ in 0..4 {
+        mixed.pass(0);
+    }
+    let written = mixed.detail("pages_written") - pages;
+    let ssd = mixed.ssd();
+    let told = moved.map(|name| mixed.detail(name)).into_iter().zip(at_first).map(|(now, then)| now - then);
+    let told: Vec<u64> = told.collect();
+    assert!(told.iter().all(|moves| *moves > 100), "records still move: {moved:?} {told:?}");
+    assert!(written <= 1, "{written} pages for reads, {told:?} {ssd:?}");
+    assert!(ssd.used_bytes <= ssd.live_bytes * 11 / 10, "{ssd:?}");
 }
