@@ -185,6 +185,10 @@ impl<L: Lower> Blocks<L> {
         self.deadlines.limit(dram_bytes);
         self.deadlines.bytes() + self.held_bytes()
     }
+    /// Whether writes would be refused: then what has expired goes at once, and does not wait for others of its block.
+    pub fn hurry_expiry(&self, hurries: bool) {
+        self.deadlines.hurry(hurries);
+    }
     /// Shows database and deadline of some records whose deadlines are listed.
     pub fn sample_deadlines(&self, found: &mut dyn FnMut(u8, u64)) {
         self.deadlines.sample(found);

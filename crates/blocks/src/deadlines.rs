@@ -6,6 +6,9 @@
 //!                          too long: the later half goes  <---+   the slot's `min_expire` says when its footer is to be read again
 //! ```
 //!
+//! What is due comes in whole seconds, and later where records must be read, so that a page is met for many of its records at once.
+//! Where writes would be refused nobody waits: then whatever has expired goes, wherever it lies.
+//!
 //! # Invariants
 //! * A record with an expiry in a sealed block is listed, or has been due, or its slot's `min_expire` is no later than the list would say.
 //! * What is listed is of one use of its slot: of another one nothing is taken.
@@ -17,7 +20,7 @@ use terrace_engine::record::{Kind, Lifetime};
 
 use crate::layout::FooterEntry;
 use crate::slot_table::Slots;
-use crate::sync::{AtomicU64, AtomicUsize, Mutex};
+use crate::sync::{AtomicBool, AtomicU64, AtomicUsize, Mutex};
 
 /// The part of the DRAM for records that the list may take.
 const PART: u64 = 8;
@@ -29,6 +32,11 @@ const SAMPLE: usize = 16;
 const PAGE_BYTES: usize = 112;
 /// Records that must be read wait for others of their page, for so many seconds at most.
 const PATIENCE_S: u32 = 4;
+/// Of a `Due` these bits are the words of its place; in those above stands how much earlier than due it expires, in steps.
+const WORDS_BITS: u32 = 22;
+const STEP_MS: u64 = 4;
+/// A search for what has expired that found nothing is good for so long.
+const LOOKED_MS: u64 = 64;
 
 /// A record that expires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +44,7 @@ pub(crate) struct Due {
     hash: [u32; 2],
     /// In whole seconds, rounded up.
     at_s: u32,
+    /// Words:22, how much earlier it expires:10.
     words: u32,
     /// Offset in words:22, kind:2, database:4, alone:1.
     place: u32,
@@ -51,6 +60,9 @@ impl Due {
         if !unread {
             at_s = at_s.checked_next_multiple_of(PATIENCE_S)?;
         }
+        let early = (u64::from(at_s) * 1000 - entry.life.expire_at) / STEP_MS;
+        let early = u32::try_from(early).ok().filter(|early| *early < 1 << (32 - WORDS_BITS))?;
+        let words = (words < 1 << WORDS_BITS).then_some(words | early << WORDS_BITS)?;
         let place = entry.offset >> 3
             | (entry.kind as u32) << 22
             | u32::from(entry.db & 15) << 24
@@ -71,7 +83,11 @@ impl Due {
     }
     /// Words of the record's place.
     pub fn words(&self) -> u32 {
-        self.words
+        self.words & ((1 << WORDS_BITS) - 1)
+    }
+    /// Whether it has expired, be it due or not.
+    fn has_expired(&self, now_ms: u64) -> bool {
+        u64::from(self.at_s) * 1000 <= now_ms + u64::from(self.words >> WORDS_BITS) * STEP_MS
     }
 }
 
@@ -119,6 +135,15 @@ impl List {
     fn bytes(&self) -> u64 {
         (self.entries * size_of::<Due>() + self.pages.len() * PAGE_BYTES) as u64
     }
+    /// A page of which something has expired, due or not.
+    fn expired(&self, now_ms: u64) -> Option<u32> {
+        let latest = u32::try_from(now_ms / 1000).unwrap_or(u32::MAX).saturating_add(PATIENCE_S);
+        let has_some = |slot: &u32| {
+            let soon = self.pages.get(slot).map(|page| page.dues.iter().rev());
+            soon.into_iter().flatten().take_while(|due| due.at_s <= latest).any(|due| due.has_expired(now_ms))
+        };
+        self.order.range(..=(latest, u32::MAX)).map(|(_, slot)| *slot).find(has_some)
+    }
     /// Drops the later half; the slots remember when theirs is due.
     fn shorten(&mut self, slots: &Slots) {
         let sampled = self.pages.values().flat_map(|page| page.dues.iter().step_by(SAMPLE));
@@ -149,11 +174,21 @@ pub(crate) struct Deadlines {
     list: Mutex<List>,
     most: AtomicUsize,
     bytes: AtomicU64,
+    /// Nobody waits for others of a page.
+    hurries: AtomicBool,
+    /// Nothing had expired then that was not due.
+    looked_ms: AtomicU64,
 }
 
 impl Default for Deadlines {
     fn default() -> Self {
-        Self { list: Mutex::default(), most: AtomicUsize::new(LEAST), bytes: AtomicU64::new(0) }
+        Self {
+            list: Mutex::default(),
+            most: AtomicUsize::new(LEAST),
+            bytes: AtomicU64::new(0),
+            hurries: AtomicBool::new(false),
+            looked_ms: AtomicU64::new(0),
+        }
     }
 }
 
@@ -161,6 +196,12 @@ impl Deadlines {
     /// The store has so much DRAM for records.
     pub fn limit(&self, dram_bytes: u64) {
         self.most.store(((dram_bytes / PART) as usize / size_of::<Due>()).max(LEAST), Relaxed);
+    }
+    /// From now on what has expired counts as due, or no longer.
+    pub fn hurry(&self, hurries: bool) {
+        if !self.hurries.swap(hurries, Relaxed) {
+            self.looked_ms.store(0, Relaxed);
+        }
     }
     /// DRAM that it takes.
     pub fn bytes(&self) -> u64 {
@@ -197,8 +238,31 @@ impl Deadlines {
         }
         self.bytes.store(list.bytes(), Relaxed);
     }
-    /// What is due of the block whose soonest record is due first.
-    pub fn take_due(&self, now_ms: u64) -> Option<DuePage> {
+    /// What is due of a block: first of the one whose soonest record is due first, then, in a hurry, of any.
+    pub fn take(&self, now_ms: u64) -> Option<DuePage> {
+        self.take_due(now_ms)
+            .or_else(|| if self.is_in_vain(now_ms) { None } else { self.take_expired(now_ms) })
+    }
+    /// Whether nobody hurries, or did so just now and found nothing.
+    fn is_in_vain(&self, now_ms: u64) -> bool {
+        let looked = self.looked_ms.load(Relaxed);
+        !self.hurries.load(Relaxed) || (looked..looked.saturating_add(LOOKED_MS)).contains(&now_ms)
+    }
+    fn take_expired(&self, now_ms: u64) -> Option<DuePage> {
+        let mut list = self.list.lock();
+        let Some(slot) = list.expired(now_ms) else {
+            self.looked_ms.store(now_ms, Relaxed);
+            return None;
+        };
+        let mut page = list.remove(slot)?;
+        let (seq, newest) = (page.seq, page.newest);
+        let (dues, left) = page.dues.iter().partition(|due| due.has_expired(now_ms));
+        page.dues = left;
+        list.insert(slot, page);
+        self.bytes.store(list.bytes(), Relaxed);
+        Some(DuePage { slot, seq, newest, dues })
+    }
+    fn take_due(&self, now_ms: u64) -> Option<DuePage> {
         let now_s = u32::try_from(now_ms / 1000).unwrap_or(u32::MAX);
         let mut list = self.list.lock();
         let &(at_s, slot) = list.order.first()?;
@@ -218,7 +282,9 @@ impl Deadlines {
     /// What was taken is due once more, later.
     pub fn put_back(&self, mut taken: DuePage, at_ms: u64) {
         let at_s = u32::try_from(at_ms.div_ceil(1000)).unwrap_or(u32::MAX);
-        taken.dues.iter_mut().for_each(|due| due.at_s = at_s);
+        for due in &mut taken.dues {
+            (due.at_s, due.words) = (at_s, due.words());
+        }
         let mut list = self.list.lock();
         let dues = match list.remove(taken.slot) {
             Some(mut page) if page.seq == taken.seq => {
@@ -258,10 +324,17 @@ impl Deadlines {
             }
         }
     }
-    /// Whether anything is due.
+    /// Whether [`take`](Self::take) would find anything.
     pub fn is_due(&self, now_ms: u64) -> bool {
         let list = self.list.lock();
-        list.order.first().is_some_and(|(at_s, _)| u64::from(*at_s) * 1000 <= now_ms)
+        let due = list.order.first().is_some_and(|(at_s, _)| u64::from(*at_s) * 1000 <= now_ms);
+        due || !self.is_in_vain(now_ms) && {
+            let found = list.expired(now_ms).is_some();
+            if !found {
+                self.looked_ms.store(now_ms, Relaxed);
+            }
+            found
+        }
     }
 }
 
@@ -320,6 +393,38 @@ mod tests {
         assert!(deadlines.take_due(8_999).is_none());
         deadlines.forget(1);
         assert!(deadlines.take_due(u64::MAX).is_none());
+    }
+
+    #[test]
+    fn in_a_hurry_what_has_expired_goes_before_it_is_due() {
+        let (deadlines, slots) = (Deadlines::default(), Slots::new(4));
+        let lives = [(5_001, false), (5_500, true), (7_999, false), (8_001, false), (12_000, true)];
+        let entries: Vec<_> = (0..).zip(lives).map(|(i, (at, alone))| entry(i, at, alone)).collect();
+        list(&deadlines, &slots, 1, 8, &entries[..3]);
+        list(&deadlines, &slots, 2, 9, &entries[3..]);
+        assert!(deadlines.take(5_999).is_none() && !deadlines.is_due(5_999));
+        deadlines.hurry(true);
+        // Late by less than a step and the time for which a search is good, and never early.
+        let mut gone = Vec::new();
+        for now in 5_000..9_000 {
+            let is_due = deadlines.is_due(now);
+            let taken: Vec<_> =
+                std::iter::from_fn(|| deadlines.take(now)).flat_map(|page| page.dues).collect();
+            assert_eq!(is_due, !taken.is_empty());
+            for entry in taken.iter().map(Due::entry) {
+                assert!((entry.hash >> 32) < 4 && entry.offset == 64 + 8 * (entry.hash >> 32) as u32);
+                let (at, _) = lives[(entry.hash >> 32) as usize];
+                assert!((at..at + STEP_MS + LOOKED_MS).contains(&now), "{at} at {now}");
+                gone.push(at);
+            }
+        }
+        assert_eq!(gone, [5_001, 5_500, 7_999, 8_001]);
+        assert_eq!(deadlines.take(12_000).map(|page| (page.slot, page.dues[0].words())), Some((2, 4)));
+        // What could not be read waits all the same.
+        list(&deadlines, &slots, 1, 8, &entries[..1]);
+        let page = deadlines.take(13_000).unwrap();
+        deadlines.put_back(page, 14_000);
+        assert!(deadlines.take(13_999).is_none() && deadlines.take(14_000).is_some());
     }
 
     #[test]

@@ -38,7 +38,7 @@ impl<L: Lower> Blocks<L> {
     ) -> Progress {
         let mut progress = Progress::Idle;
         for _ in 0..BLOCKS_A_CALL {
-            let Some(page) = self.deadlines.take_due(context.now_ms()) else { break };
+            let Some(page) = self.deadlines.take(context.now_ms()) else { break };
             progress = Progress::Worked;
             self.expire_page(page, copies, index, context, found);
         }

@@ -228,6 +228,21 @@ fn records_with_older_versions_are_reported_some_at_a_time() {
 }
 
 #[test]
+fn what_has_expired_takes_no_room_where_writes_would_be_refused() {
+    let (told, device) = (Told::default(), device());
+    let (blocks, index) = with_records(&device, RECORDS, (false, &|i| DUE + 20 * i));
+    // Half of them: as they must be read, they would wait for the others of their block.
+    told.now.set(DUE + 10 * RECORDS);
+    let due = dead(&blocks, &index, &told).len();
+    assert!(due < RECORDS as usize / 4, "{due} are due");
+    blocks.hurry_expiry(true);
+    assert!(blocks.has_dead(&told));
+    let found = due + dead(&blocks, &index, &told).len();
+    assert!(found.abs_diff(RECORDS as usize / 2) <= 1, "{found} have expired");
+    assert!(!blocks.has_dead(&told), "the rest lives");
+}
+
+#[test]
 fn who_wants_to_hear_of_each_key_hears_of_it() {
     let (told, device) = (Told::default(), device());
     let (blocks, index) = with_records(&device, RECORDS, (true, &|_| DUE));

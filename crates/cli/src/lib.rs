@@ -32,6 +32,7 @@ pub use serve::{KEYS, ServeArgs, Settings, gather_text};
 
 /// Runs the command that the process was given.
 pub fn run() -> ExitCode {
+    terrace_index::allocator::keep_little();
     if let Some(arguments) = memcached::arguments(std::env::args_os()) {
         return end(memcached::run(&arguments));
     }

@@ -4,10 +4,11 @@
 
 use std::process::ExitCode;
 
+use terrace_index::allocator::Sparing;
 use terrace_index::dram::Counting;
 
 #[global_allocator]
-static ALLOCATOR: Counting<mimalloc::MiMalloc> = Counting(mimalloc::MiMalloc);
+static ALLOCATOR: Counting<Sparing> = Counting(Sparing);
 
 fn main() -> ExitCode {
     terrace_cli::run()

@@ -184,6 +184,7 @@ impl<L: Lower> HybridLog<L> {
         while pool.parked.len() + allowed > self.frames.count()
             && let Some(frame) = pool.parked.pop()
         {
+            self.frames.take_back(frame);
             pool.frames.push(frame);
             any = true;
         }

@@ -112,8 +112,11 @@ impl<L: Lower> SlabSpace<L> {
         let mut verdict = if logged { self.judge_logged(&sums) } else { self.judge_unlogged(&sums) };
         let starving = wanted > verdict.credit.max(0);
         let out = self.whole_blocks_out.load(Relaxed) == 1;
+        // Nothing is refused while what has expired takes room, were it due only in a while.
+        let short = starving || verdict.full || out;
+        self.blocks.hurry_expiry(short);
         // What is aloft is counted twice, as dirty and in a block that is not free.
-        let more = was_aloft || self.is_aloft() || ((starving || verdict.full || out) && has_dead());
+        let more = was_aloft || self.is_aloft() || (short && has_dead());
         verdict.full &= !more;
         verdict.stuck &= !more;
         self.credit.store(verdict.credit, Relaxed);

@@ -483,6 +483,7 @@ impl Slabs {
         while free.parked.len() + allowed > self.count()
             && let Some(slab) = free.parked.pop()
         {
+            self.frames.take_back(slab);
             free.slabs[self.partition_of(slab)].push(slab);
             any = true;
         }

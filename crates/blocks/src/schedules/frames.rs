@@ -29,6 +29,8 @@ impl Frames {
     }
     /// Gives a frame's memory back to the system; here it keeps it.
     pub fn release(&self, _frame: u32) {}
+    /// A released frame is about to be used.
+    pub fn take_back(&self, _frame: u32) {}
     /// A frame's words.
     pub fn words(&self, frame: u32) -> &[AtomicU64] {
         &self.words[frame as usize * self.frame_words..][..self.frame_words]
