@@ -12,7 +12,7 @@ pub(crate) fn allocated_bytes(bytes: usize) -> u64 {
     let taken = match bytes {
         0..=EXACT_BYTES => bytes.next_multiple_of(16),
         PAGED_BYTES.. => bytes.next_multiple_of(PAGE_BYTES),
-        _ => bytes.next_multiple_of(((bytes - 1).next_power_of_two() / 8).max(1)),
+        _ => bytes.next_multiple_of(bytes.next_power_of_two() / 8),
     };
     taken as u64
 }
