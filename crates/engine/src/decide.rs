@@ -23,7 +23,7 @@ pub(crate) struct Scratch {
     /// What an edit answers.
     pub answer: Vec<u8>,
     /// What edits of one atomic group hand on.
-    pub carry: Vec<u8>,
+    pub carry: Buffer,
 }
 
 /// Larger buffers are given back between batches.
@@ -32,13 +32,12 @@ const KEEP_BYTES: usize = 1 << 20;
 impl Scratch {
     /// Gives the memory of large values back. What is in the buffers is lost.
     pub fn trim(&mut self) {
-        self.value.clear();
-        self.value.shrink_to(KEEP_BYTES);
-        for buffer in [&mut self.answer, &mut self.carry] {
-            if buffer.capacity() > KEEP_BYTES {
-                *buffer = Vec::new();
-            }
+        for buffer in [&mut self.value, &mut self.carry] {
+            buffer.clear();
+            buffer.shrink_to(KEEP_BYTES);
         }
+        self.answer.clear();
+        self.answer.shrink_to(KEEP_BYTES);
     }
 }
 
@@ -310,7 +309,7 @@ fn add(by: Delta, old: Option<&[u8]>, scratch: &mut Buffer) -> Result<Answer, Op
             let _ = write!(scratch, "{sum}");
             // memcached rewrites in place: a number that got shorter is padded.
             while matches!(by, Delta::Saturating(_)) && scratch.len() < text.len() {
-                scratch.extend_from_slice(b" ");
+                scratch.push(b' ');
             }
             Ok(Answer::Unsigned(sum))
         }

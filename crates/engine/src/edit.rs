@@ -28,7 +28,7 @@ pub struct Edit<'a> {
     pub answer: &'a mut Vec<u8>,
     /// What edits before this one in the same atomic group left here; empty at the start of the group, and after an operation of
     /// it that ended in an error.
-    pub carry: &'a mut Vec<u8>,
+    pub carry: &'a mut Buffer,
 }
 
 /// A live record.

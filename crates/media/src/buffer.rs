@@ -53,6 +53,12 @@ impl Buffer {
         }
     }
 
+    /// Appends a byte.
+    #[inline]
+    pub fn push(&mut self, byte: u8) {
+        self.extend_from_slice(&[byte]);
+    }
+
     /// Makes it so long: what is new are zeros.
     pub fn resize_zeroed(&mut self, len: usize) {
         self.truncate(len);

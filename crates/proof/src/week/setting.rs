@@ -82,7 +82,7 @@ pub const ALL: [Setting; 5] = [
     Setting {
         name: "memcached",
         speaks: Speaks::Memcached,
-        options: &["-m", "128", "-u", "root"],
+        options: &["-m", "128", "-I", "4m", "-u", "root"],
         dram_mib: 128,
         tier: None,
         tier_mib: 128,

@@ -16,7 +16,8 @@ struct Ran {
 }
 
 fn run(rule: EditFn, argument: &[u8], old: Option<(Meta, &[u8])>) -> Ran {
-    let (mut value, mut answer, mut carry) = (terrace_engine::Buffer::new(), Vec::new(), Vec::new());
+    let (mut value, mut answer, mut carry) =
+        (terrace_engine::Buffer::new(), Vec::new(), terrace_engine::Buffer::new());
     let outcome = rule(&mut Edit {
         argument,
         old: old.map(|(meta, value)| OldRecord { meta, value }),

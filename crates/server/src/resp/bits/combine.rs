@@ -1,5 +1,10 @@
 //! Bitwise operations on whole values, the shorter one taken to end in zeros.
 
+use terrace_engine::Buffer;
+
+/// Bytes that are combined at a time.
+const PART_BYTES: usize = 4096;
+
 /// Which.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Operation {
@@ -30,30 +35,45 @@ impl Operation {
     }
 
     /// Begins with the first value.
-    pub fn begin(self, result: &mut Vec<u8>, value: &[u8]) {
+    pub fn begin(self, result: &mut Buffer, value: &[u8]) {
         match self {
-            Self::Not => result.extend(value.iter().map(|byte| !byte)),
+            Self::Not => {
+                let mut part = [0; PART_BYTES];
+                for bytes in value.chunks(PART_BYTES) {
+                    part.iter_mut().zip(bytes).for_each(|(part, byte)| *part = !byte);
+                    result.extend_from_slice(&part[..bytes.len()]);
+                }
+            }
             Self::And | Self::Or | Self::Xor => result.extend_from_slice(value),
         }
     }
 
     /// Goes on with a further value; `result[start..]` is what came out so far.
-    pub fn combine(self, result: &mut Vec<u8>, start: usize, value: &[u8]) {
+    pub fn combine(self, result: &mut Buffer, start: usize, value: &[u8]) {
         let common = (result.len() - start).min(value.len());
-        let pairs = result[start..].iter_mut().zip(value);
+        let mut part = [0; PART_BYTES];
+        for (n, bytes) in value[..common].chunks(PART_BYTES).enumerate() {
+            let (at, part) = (start + n * PART_BYTES, &mut part[..bytes.len()]);
+            part.copy_from_slice(&result[at..at + bytes.len()]);
+            for (part, byte) in part.iter_mut().zip(bytes) {
+                match self {
+                    Self::And => *part &= byte,
+                    Self::Or => *part |= byte,
+                    Self::Xor => *part ^= byte,
+                    // Has one value only.
+                    Self::Not => {}
+                }
+            }
+            result.write_at(at, part);
+        }
         match self {
             Self::And => {
-                pairs.for_each(|(result, byte)| *result &= byte);
-                result[start + common..].fill(0);
-                result.resize(result.len() + (value.len() - common), 0);
+                let length = result.len() + (value.len() - common);
+                result.truncate(start + common);
+                result.resize_zeroed(length);
             }
-            Self::Or => pairs.for_each(|(result, byte)| *result |= byte),
-            Self::Xor => pairs.for_each(|(result, byte)| *result ^= byte),
-            // Has one value only.
+            Self::Or | Self::Xor => result.extend_from_slice(&value[common..]),
             Self::Not => {}
-        }
-        if matches!(self, Self::Or | Self::Xor) {
-            result.extend_from_slice(&value[common..]);
         }
     }
 }
@@ -63,10 +83,11 @@ mod tests {
     use super::*;
 
     fn result(operation: Operation, values: &[&[u8]]) -> Vec<u8> {
-        let mut result = b"#".to_vec();
+        let mut result = Buffer::new();
+        result.push(b'#');
         operation.begin(&mut result, values[0]);
         values[1..].iter().for_each(|value| operation.combine(&mut result, 1, value));
-        result.split_off(1)
+        result[1..].to_vec()
     }
 
     #[test]

@@ -96,10 +96,10 @@ const HEAD_BYTES: usize = 13;
 fn pick_up(edit: &mut Edit<'_>) -> bool {
     edit.carry.clear();
     let Some(old) = edit.old else { return false };
-    edit.carry.reserve(HEAD_BYTES + old.value.len());
+    edit.carry.reserve_exact(HEAD_BYTES + old.value.len());
     edit.carry.push(old.meta.state);
-    edit.carry.extend(old.meta.flags.to_le_bytes());
-    edit.carry.extend(old.meta.expire_at.to_le_bytes());
+    edit.carry.extend_from_slice(&old.meta.flags.to_le_bytes());
+    edit.carry.extend_from_slice(&old.meta.expire_at.to_le_bytes());
     edit.carry.extend_from_slice(old.value);
     true
 }

@@ -147,21 +147,23 @@ const DENSE: u8 = 1;
 fn begin(edit: &mut Edit<'_>) -> Edited {
     edit.carry.clear();
     edit.carry.push(SPARSE);
-    edit.carry.resize(1 + REGISTERS, 0);
+    edit.carry.resize_zeroed(1 + REGISTERS);
     gather(edit)
 }
 
 fn gather(edit: &mut Edit<'_>) -> Edited {
-    let (Some(old), Some((representation, registers))) = (edit.old, edit.carry.split_first_mut()) else {
-        return Edited::Keep;
-    };
+    let (Some(old), mut carry) = (edit.old, edit.carry.to_vec()) else { return Edited::Keep };
+    let Some((representation, registers)) = carry.split_first_mut() else { return Edited::Keep };
     match value::encoding(old.value) {
         None => return edited::refuse(edit, NO_SUCH_VALUE),
         Some(Encoding::Dense) => *representation = DENSE,
         Some(Encoding::Sparse) => {}
     }
     match value::merge_into(registers, old.value) {
-        Ok(()) => Edited::Keep,
+        Ok(()) => {
+            edit.carry.write_at(0, &carry);
+            Edited::Keep
+        }
         Err(Corrupted) => edited::refuse(edit, CORRUPTED),
     }
 }

@@ -32,8 +32,8 @@ fn first(edit: &mut Edit<'_>) -> Edited {
 }
 
 fn further(edit: &mut Edit<'_>) -> Edited {
-    if let (Some(_), Some(found)) = (edit.old, edit.carry.first_mut()) {
-        *found = PRESENT;
+    if edit.old.is_some() && !edit.carry.is_empty() {
+        edit.carry.write_at(0, &[PRESENT]);
     }
     Edited::Keep
 }
