@@ -41,6 +41,9 @@ pub struct Arguments {
     /// Only bugs of this class, such as `B+tree`.
     #[arg(long)]
     class: Option<String>,
+    /// Only one part of so many, such as `1/2`: all parts together are all bugs.
+    #[arg(long, default_value = "1/1")]
+    part: Part,
     /// Added to the seed of every detector.
     #[arg(long, default_value_t = 0)]
     seed: u64,
@@ -62,6 +65,32 @@ pub struct Arguments {
     /// Detectors at once; 0 for one on each processor.
     #[arg(long, default_value_t = 0)]
     jobs: usize,
+}
+
+/// Every `of`-th bug, counted from 1.
+#[derive(Clone, Copy, Debug)]
+struct Part {
+    which: u32,
+    of: u32,
+}
+
+impl Part {
+    fn has(self, bug: u32) -> bool {
+        bug % self.of == self.which % self.of
+    }
+}
+
+impl std::str::FromStr for Part {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let parsed =
+            text.split_once('/').and_then(|(which, of)| Some((which.parse().ok()?, of.parse().ok()?)));
+        match parsed {
+            Some((which, of)) if (1..=of).contains(&which) => Ok(Self { which, of }),
+            _ => Err("expected a part of all parts, such as 1/2".into()),
+        }
+    }
 }
 
 /// The workspace.
@@ -94,6 +123,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
             && arguments.class.as_ref().is_none_or(|class| bug.class == *class)
             && bug.survives == arguments.survivors
             && (!arguments.torture || bug.detectors.len() > 1)
+            && arguments.part.has(bug.number)
     };
     let chosen: Vec<Bug> = bugs.iter().filter(wanted).cloned().collect();
     ensure!(!chosen.is_empty(), "no bug has that name and class");
