@@ -64,6 +64,8 @@ struct Inner {
     _locks: Mutex<Vec<terrace_media::DirLock>>,
     /// The budget of DRAM is for the whole process, not for records alone.
     budget_for_all: bool,
+    /// Threads that the budget has buffers for.
+    threads: usize,
     emulated: Option<Arc<terrace_media::HeapRegion>>,
     ssd: Option<Mutex<open::Ssd>>,
     pmem: Option<Mutex<open::Pmem>>,
@@ -97,6 +99,7 @@ pub fn open_on(options: Options, source: &impl MediaSource) -> Result<OpenStore,
         store: opened.store,
         _locks: Mutex::new(opened.locks),
         budget_for_all: options.dram_records.is_none(),
+        threads: options.threads,
         emulated: opened.emulated,
         ssd: opened.ssd.map(Mutex::new),
         pmem: opened.pmem.map(Mutex::new),
@@ -125,8 +128,9 @@ impl OpenStore {
     /// # Errors
     /// As [`Store::resize_dram`].
     pub fn resize_dram(&self, bytes: u64) -> Result<(), StoreError> {
-        let buffers = if self.inner.budget_for_all { tiered::sizes::buffers_of(bytes) } else { 0 };
-        self.inner.store.resize_dram(bytes - buffers).map_err(|error| match error {
+        let buffers =
+            if self.inner.budget_for_all { tiered::sizes::buffers_of(bytes, self.inner.threads) } else { 0 };
+        self.inner.store.resize_dram(bytes.saturating_sub(buffers)).map_err(|error| match error {
             StoreError::Options(text) if buffers > 0 => StoreError::Options(format!(
                 "{text}; of a budget of {} {} are for buffers",
                 human_bytes(bytes),

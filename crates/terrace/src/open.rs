@@ -62,6 +62,7 @@ pub(crate) struct Ssd {
 /// As [`open`](crate::open), where it would say the same.
 pub fn refuse_at_once(options: &Options) -> Result<(), StoreError> {
     crate::tiered::sizes::check_threads_at_all(options)?;
+    crate::tiered::sizes::check_budget(options)?;
     if let Some(tier) = &options.pmem {
         crate::tiered::byte::refuse_at_once(options, tier)?;
     }
@@ -74,6 +75,7 @@ pub fn refuse_at_once(options: &Options) -> Result<(), StoreError> {
 pub(crate) fn open(options: &Options, source: &impl MediaSource) -> Result<Opened, StoreError> {
     crate::indexes::check(&options.index)?;
     crate::tiered::sizes::check_threads_at_all(options)?;
+    crate::tiered::sizes::check_budget(options)?;
     if let Some(placement) = options.placement.filter(|_| options.engine != "tac") {
         return Err(StoreError::Options(format!(
             "engine {} has no placements: leave --placement {placement} out, or use --engine tac",
@@ -126,7 +128,7 @@ fn open_dram(options: &Options) -> Result<Opened, StoreError> {
     }
     let bytes = match (options.dram_records, options.dram) {
         (Some(records), _) => records,
-        (None, Some(all)) => all - crate::tiered::sizes::buffers_of(all),
+        (None, Some(all)) => all.saturating_sub(crate::tiered::sizes::buffers_of(all, options.threads)),
         (None, None) => terrace_media::Machine::detect().usable_bytes() / 2,
     };
     let store = open_with::<SystemMedia>(&options.index, InDram { options, bytes })?;

@@ -23,6 +23,10 @@ const LOG_BLOCKS_MIN: u64 = 256;
 const MANIFESTS_APART: u64 = 4 << 20;
 /// The least DRAM for records that pages of the smallest size can work with.
 const DRAM_MIN: u64 = 8 * (256 << 10);
+/// What a thread's buffers take when all are busy with many large answers, as measured; those of a few threads are within what may be
+/// over a budget.
+const THREAD_BYTES: u64 = 4 << 20;
+const FEW_THREADS: usize = 2;
 /// The least of a lower tier.
 const LOWER_MIN: u64 = 24 << 20;
 
@@ -160,14 +164,36 @@ pub(super) fn check_threads(options: &Options, sizes: &Sizes) -> Result<(), Stor
 pub(super) fn dram_for_records(options: &Options) -> u64 {
     match (options.dram_records, options.dram) {
         (Some(records), _) => records,
-        (None, Some(all)) => all.saturating_sub(buffers_of(all)),
+        (None, Some(all)) => all.saturating_sub(buffers_of(all, options.threads)),
         (None, None) => terrace_media::Machine::detect().usable_bytes() / 4,
     }
 }
 
-/// What a budget for the whole process leaves to buffers.
-pub(crate) fn buffers_of(all: u64) -> u64 {
-    (all / 4).min(64 << 20)
+/// What a budget for the whole process leaves to buffers: those of a few threads have room in any budget.
+pub(crate) fn buffers_of(all: u64, threads: usize) -> u64 {
+    let further = threads.saturating_sub(FEW_THREADS) as u64;
+    (all / 4).min(64 << 20).max(further.saturating_mul(THREAD_BYTES))
+}
+
+/// Refuses a budget that the buffers of its threads would take.
+///
+/// # Errors
+/// [`StoreError::Options`] with the least that can be, and how many threads it is enough for.
+pub(crate) fn check_budget(options: &Options) -> Result<(), StoreError> {
+    let (None, Some(all)) = (options.dram_records, options.dram) else { return Ok(()) };
+    let least = buffers_of(0, options.threads).saturating_add(DRAM_MIN);
+    if least == DRAM_MIN || all >= least {
+        return Ok(());
+    }
+    let fit = FEW_THREADS as u64 + all.saturating_sub(DRAM_MIN) / THREAD_BYTES;
+    Err(StoreError::Options(format!(
+        "--dram {} with {} threads: what is on its way takes {} a thread, so give --dram {} or more, or --threads {fit} (memcached's \
+         -t) at most",
+        human_bytes(all),
+        options.threads,
+        human_bytes(THREAD_BYTES),
+        human_bytes(least),
+    )))
 }
 
 /// Sizes for a new store whose lower tier has `bytes` bytes, `log_bytes` of them for the log, and whose blocks are pages of
@@ -204,6 +230,21 @@ pub(crate) fn choose(options: &Options, bytes: u64, log_bytes: u64) -> Result<Si
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_budget_holds_the_buffers_of_its_threads() {
+        assert_eq!([1, 2, 4].map(|threads| buffers_of(32 << 20, threads)), [8 << 20; 3]);
+        assert_eq!(buffers_of(64 << 20, 16), 56 << 20);
+        assert_eq!(buffers_of(8 << 30, 16), 64 << 20);
+        let checked = |dram, threads| {
+            let options = Options { threads, dram: Some(dram), ..Options::default() };
+            check_budget(&options).map_err(|error| error.to_string())
+        };
+        assert!(checked(4 << 20, 2).is_ok() && checked(64 << 20, 16).is_ok());
+        let refused = checked(64 << 20, 48).unwrap_err();
+        assert!(refused.contains("--dram 186 MiB or more") && refused.contains("--threads 17 "), "{refused}");
+        assert!(checked(186 << 20, 48).is_ok() && checked(64 << 20, 17).is_ok());
+    }
 
     #[test]
     fn a_log_has_places_for_the_threads() {
