@@ -308,7 +308,7 @@ mod tests {
         buffer.consume(99_999);
         assert_eq!(buffer.len(), 6);
         buffer.clear();
-        assert!(buffer.is_empty() && buffer.capacity() == 0);
+        assert!(buffer.is_empty() && buffer.memory() < 1000);
     }
 
     #[test]

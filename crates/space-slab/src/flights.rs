@@ -96,8 +96,10 @@ impl<L: Lower> SlabSpace<L> {
         if flights.aloft.len() >= self.slabs.partitions() + ALOFT_MORE {
             return Progress::Blocked;
         }
-        let begun =
-            self.begin_page(stage, Self::KEEP).or_else(|| self.begin_page_in(self.free_beyond(), stage));
+        let begun = self.begin_page(stage, Self::KEEP).or_else(|| {
+            let kept = self.blocks.free.slots.lock().len();
+            self.begin_page_in(self.free_beyond(Self::KEEP.saturating_sub(kept)), stage)
+        });
         let Some((number, seq)) = begun else { return Progress::Blocked };
         let mut leaving = vec![0; self.slabs.classes.count()];
         for of in stage.moves.iter().filter(|of| of.what == What::Evict) {

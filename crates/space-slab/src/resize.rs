@@ -216,14 +216,15 @@ impl<L: Lower> SlabSpace<L> {
         }
     }
 
-    /// A free block behind the end, for what is dirty when there is none before it: that was let in when there were, and moving
-    /// waits for it. It moves later, like what was there before.
-    pub(crate) fn free_beyond(&self) -> Option<u32> {
+    /// A free block behind the end, if there are more than `keep`, for what has none before it: what is dirty was let in when there
+    /// were, and moving, which waits for that, makes room only where it finds some. It moves later, like what was there before. The
+    /// caller holds the lock of flights: two could take the same.
+    pub(crate) fn free_beyond(&self, keep: usize) -> Option<u32> {
         if self.blocks.failure.has_failed() {
             return None;
         }
         let (end, all) = (self.blocks.usable() as u32, self.blocks.slots.len() as u32);
-        (end..all).find(|&number| self.blocks.slots[number as usize].state() == State::Free)
+        (end..all).filter(|&number| self.blocks.slots[number as usize].state() == State::Free).nth(keep)
     }
 
     /// Whether a page more can be written without taking what others rest on.

@@ -179,7 +179,11 @@ impl<L: Lower> SlabSpace<L> {
         if stage.is_empty() {
             return Progress::Idle;
         }
-        let Some((number, seq)) = self.begin_page(stage, keep) else { return Progress::Blocked };
+        let begun = self.begin_page(stage, keep).or_else(|| {
+            let _nobody_launches = self.flights.lock();
+            self.begin_page_in(self.free_beyond(keep), stage)
+        });
+        let Some((number, seq)) = begun else { return Progress::Blocked };
         if !self.write_page(number, stage, image, context) {
             return Progress::Blocked;
         }

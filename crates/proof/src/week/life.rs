@@ -30,6 +30,9 @@ const OVERFULL: f64 = 1.3;
 /// Counts must be exact so long after a deadline.
 const COUNTED_WITHIN: Duration = Duration::from_secs(5);
 
+/// Longer than a client waits.
+const LATENCY_US_MAX: u64 = 10 * 60 * 1_000_000;
+
 /// Where and for how long.
 pub struct Place {
     pub terrace: PathBuf,
@@ -85,8 +88,8 @@ pub fn live(place: &Place, setting: &Setting, workload: &Workload) -> anyhow::Re
         random: Random::new(place.seed),
         moved: 0,
         economy: Economy::default(),
-        calm: Histogram::new(3)?,
-        busy: Histogram::new(3)?,
+        calm: latencies()?,
+        busy: latencies()?,
         is_calm: true,
         fills_up: false,
         is_full: false,
@@ -375,6 +378,11 @@ impl Life<'_> {
     }
 }
 
+/// Microseconds that answers take, to the longest that a client waits for one.
+fn latencies() -> anyhow::Result<Histogram<u64>> {
+    Ok(Histogram::new_with_bounds(1, LATENCY_US_MAX, 3)?)
+}
+
 /// An operation to come.
 enum Plan {
     Get(u32),
@@ -410,4 +418,17 @@ pub fn directory(under: &Path) -> anyhow::Result<tempfile::TempDir> {
         .prefix("terrace-week-")
         .tempdir_in(under)
         .context("making a directory for a week")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A histogram that grows by itself does not when it is to saturate: all that was longer than two milliseconds was two.
+    #[test]
+    fn a_long_stall_is_not_a_short_one() {
+        let mut latencies = latencies().unwrap();
+        latencies.saturating_record(30_000_000);
+        assert!(latencies.max() >= 29_900_000, "{}", latencies.max());
+    }
 }

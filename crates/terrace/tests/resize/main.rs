@@ -318,6 +318,46 @@ fn an_ssd_shrinks_under_writers_and_readers_and_nothing_is_lost() {
     }
 }
 
+/// All that is free lies behind the new end, and what lies before it is half garbage: whoever makes room there needs room for that. It
+/// stood still for ever.
+#[test]
+fn an_ssd_shrinks_though_all_that_is_free_lies_behind_its_end() {
+    const KEYS: u32 = 3_600;
+    for shorter in [9, 10, 11, 12] {
+        let dir = tempfile::tempdir().unwrap();
+        let store = with_ssd(dir.path(), 64 * MIB, Durability::Batch(Duration::from_millis(20)));
+        let write =
+            |store: &OpenStore, number: u32, round| store.set(&key(number), &long(number, round)).unwrap();
+        (0..KEYS).for_each(|number| write(&store, number, 1));
+        // Pages are taken in ascending order as long as there are such that nobody had.
+        let used = || store.stats().tiers.iter().find(|tier| tier.tier == "ssd").unwrap().used_bytes;
+        let mut written = 0;
+        while used() < (64 - shorter) * MIB - 8 * MIB {
+            write(&store, written * 2 % KEYS, 2);
+            written += 1;
+        }
+        let before = data_bytes(dir.path());
+        store.resize_ssd((64 - shorter) * MIB).unwrap();
+        let (done, finished) = std::sync::mpsc::channel();
+        let writer = store.clone();
+        std::thread::spawn(move || {
+            for round in [3, 4] {
+                (0..KEYS).for_each(|number| write(&writer, number, round));
+            }
+            done.send(()).unwrap();
+        });
+        let finished = finished.recv_timeout(Duration::from_secs(60));
+        assert!(
+            finished.is_ok(),
+            "{shorter} MiB less: writes wait for ever, {} pages left",
+            detail(&store, "pages_to_move")
+        );
+        ends_at(&store, dir.path(), before - shorter * MIB);
+        assert_written(&store, &vec![4; KEYS as usize], 0);
+        store.close().unwrap();
+    }
+}
+
 #[test]
 fn an_engine_or_a_store_without_such_a_tier_says_so() {
     let dir = tempfile::tempdir().unwrap();
