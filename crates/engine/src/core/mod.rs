@@ -279,15 +279,21 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
         if self.machine.space.has_failed() { Err(OpError::Io) } else { Ok(progress) }
     }
 
-    /// The space is full: an error, or, in a store that evicts, one more round of background work, up to a bound: what is
-    /// left may be nothing that can be evicted. Rounds alone are no bound: while others evict, on a machine that does much else, a
+    /// The space is full: an error, if one round of background work finds nothing that makes room, for what the space says may be
+    /// older than what has expired since; or, in a store that evicts, such rounds up to a bound: what is left may be nothing that
+    /// can be evicted. Rounds alone are no bound: while others evict, on a machine that does much else, a
     /// great many pass in which this session finds nothing to do.
     #[cold]
     fn await_eviction(&mut self, waited: &mut Awaited) -> Result<(), OpError> {
         let now_us = self.shared().now_us();
         let since_us = *waited.since_us.get_or_insert(now_us);
         let is_long = waited.is_empty || now_us.saturating_sub(since_us) >= EVICTION_US;
-        if !self.machine.options.evict || waited.rounds > EVICTION_ROUNDS && is_long {
+        let is_over = if self.machine.options.evict {
+            waited.rounds > EVICTION_ROUNDS && is_long
+        } else {
+            waited.rounds > 0
+        };
+        if is_over {
             self.counters().refused.fetch_add(1, Relaxed);
             return Err(OpError::Full);
         }
