@@ -244,9 +244,7 @@ impl Deadlines {
         }
         let hurries = self.hurries();
         let is_over = |due: &Due| {
-            now_ms.is_some_and(|now| {
-                u64::from(due.at_s) * 1000 <= now || hurries && due.has_expired(now)
-            })
+            now_ms.is_some_and(|now| u64::from(due.at_s) * 1000 <= now || hurries && due.has_expired(now))
         };
         let over: Vec<Due> = dues.iter().filter(|due| is_over(due)).copied().collect();
         dues.retain(|due| !is_over(due));

@@ -103,7 +103,11 @@ impl<L: Lower> HybridLog<L> {
             return freed;
         }
         if reclaiming.victim.is_none() && !self.choose(reclaiming, context) {
-            return if freed == Progress::Worked { freed } else { self.out_of_victims(reclaiming, free, context) };
+            return if freed == Progress::Worked {
+                freed
+            } else {
+                self.out_of_victims(reclaiming, free, context)
+            };
         }
         if reclaiming.victim.is_none() {
             self.blocks.free.full.store(false, SeqCst);
@@ -120,12 +124,7 @@ impl<L: Lower> HybridLog<L> {
     }
 
     /// Nothing is worth moving: push along what is under way, or say that the space is full.
-    fn out_of_victims(
-        &self,
-        reclaiming: &mut Reclaiming<L>,
-        free: usize,
-        context: &dyn Context,
-    ) -> Progress {
+    fn out_of_victims(&self, reclaiming: &mut Reclaiming<L>, free: usize, context: &dyn Context) -> Progress {
         if !reclaiming.freeing.is_empty() {
             // No page is flushed for those that wait for the log or for sessions: it would be flushed nearly empty.
             let awaited = reclaiming.freeing.newest_awaited();

@@ -372,10 +372,7 @@ mod tests {
     fn what_was_found_dead_makes_room_but_is_told_where_there_is_none_for_its_tombstones() {
         let space = space();
         let flags = || (space.blocks.free.full.load(SeqCst), space.blocks.free.stuck.load(SeqCst));
-        let some = [
-            Purges { now: true, refused: false },
-            Purges { now: false, refused: true },
-        ];
+        let some = [Purges { now: true, refused: false }, Purges { now: false, refused: true }];
         space.whole_blocks_out.store(1, Relaxed);
         let leave = |blocks: usize| {
             let mut slots = space.blocks.free.slots.lock();

@@ -134,6 +134,7 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
 
     /// Runs a batch of deletes to its end and returns how many keys it deleted.
     fn run_internal(&mut self, batch: &mut Batch) -> u64 {
+        self.is_internal = true;
         self.execute_internal(batch);
         while !batch.pending.is_empty() {
             self.resume(batch, true);

@@ -81,6 +81,8 @@ pub(crate) struct Core<I: Index, S: Space, D: LogDevice> {
     next_order: u64,
     /// Words that the space and the log have room for.
     room_words: usize,
+    /// It is the machine's own.
+    is_internal: bool,
     /// See [`Core::take_unpurged`].
     unpurged: Vec<(u8, Vec<u8>)>,
     unpurged_until_us: u64,
@@ -148,6 +150,7 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
             next_token: 0,
             next_order: 0,
             room_words: 0,
+            is_internal: false,
             unpurged: Vec::new(),
             unpurged_until_us: 0,
             busy: HashMap::new(),
@@ -210,6 +213,11 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
                 Room::Ready => {}
                 Room::Full if class == Class::Write => {
                     self.await_eviction(&mut waited)?;
+                    continue;
+                }
+                // That was said to a purge, so that it ends: more may be found after it.
+                Room::Full if !self.is_internal && self.shared().is_purging.load(SeqCst) => {
+                    self.stall()?;
                     continue;
                 }
                 Room::Full => return Err(OpError::Full),
