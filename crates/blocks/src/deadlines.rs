@@ -10,7 +10,8 @@
 //! Where writes would be refused nobody waits: then whatever has expired goes, wherever it lies.
 //!
 //! # Invariants
-//! * A record with an expiry in a sealed block is listed, or has been due, or its slot's `min_expire` is no later than the list would say.
+//! * A record with an expiry in a sealed block is listed, or has been due, or its slot's `min_expire` is no later than the list would say,
+//!   and its slot's `first_expire` no later than it expires, but for a step.
 //! * What is listed is of one use of its slot: of another one nothing is taken.
 
 use std::collections::{BTreeSet, HashMap};
@@ -34,9 +35,7 @@ const PAGE_BYTES: usize = 112;
 const PATIENCE_S: u32 = 4;
 /// Of a `Due` these bits are the words of its place; in those above stands how much earlier than due it expires, in steps.
 const WORDS_BITS: u32 = 22;
-const STEP_MS: u64 = 4;
-/// A search for what has expired that found nothing is good for so long.
-const LOOKED_MS: u64 = 64;
+pub(crate) const STEP_MS: u64 = 4;
 
 /// A record that expires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,9 +84,13 @@ impl Due {
     pub fn words(&self) -> u32 {
         self.words & ((1 << WORDS_BITS) - 1)
     }
+    /// When it expires, less than a step late.
+    fn expires_ms(&self) -> u64 {
+        (u64::from(self.at_s) * 1000).saturating_sub(u64::from(self.words >> WORDS_BITS) * STEP_MS)
+    }
     /// Whether it has expired, be it due or not.
     fn has_expired(&self, now_ms: u64) -> bool {
-        u64::from(self.at_s) * 1000 <= now_ms + u64::from(self.words >> WORDS_BITS) * STEP_MS
+        self.expires_ms() <= now_ms
     }
 }
 
@@ -135,14 +138,21 @@ impl List {
     fn bytes(&self) -> u64 {
         (self.entries * size_of::<Due>() + self.pages.len() * PAGE_BYTES) as u64
     }
-    /// A page of which something has expired, due or not.
-    fn expired(&self, now_ms: u64) -> Option<u32> {
+    /// A page of which something has expired, due or not; else before which time nothing that is listed expires.
+    fn expired(&self, now_ms: u64) -> Result<u32, u64> {
         let latest = u32::try_from(now_ms / 1000).unwrap_or(u32::MAX).saturating_add(PATIENCE_S);
-        let has_some = |slot: &u32| {
-            let soon = self.pages.get(slot).map(|page| page.dues.iter().rev());
-            soon.into_iter().flatten().take_while(|due| due.at_s <= latest).any(|due| due.has_expired(now_ms))
-        };
-        self.order.range(..=(latest, u32::MAX)).map(|(_, slot)| *slot).find(has_some)
+        // What is due later than the latest of these expires less than the patience earlier.
+        let mut next = (now_ms / 1000).saturating_add(1).saturating_mul(1000);
+        for &(_, slot) in self.order.range(..=(latest, u32::MAX)) {
+            let Some(page) = self.pages.get(&slot) else { continue };
+            for due in page.dues.iter().rev().take_while(|due| due.at_s <= latest) {
+                if due.has_expired(now_ms) {
+                    return Ok(slot);
+                }
+                next = next.min(due.expires_ms());
+            }
+        }
+        Err(next)
     }
     /// Drops the later half; the slots remember when theirs is due.
     fn shorten(&mut self, slots: &Slots) {
@@ -156,10 +166,13 @@ impl List {
             let later = page.dues.partition_point(|due| due.at_s >= median);
             if later > 0 {
                 let soonest = u64::from(page.dues[later - 1].at_s) * 1000;
+                let first = page.dues[..later].iter().map(Due::expires_ms).min().unwrap_or(soonest);
                 if let Some(slot) = slots.get(number as usize)
                     && slot.seq.load(Acquire) == page.seq
                 {
+                    let first = first.min(slot.first_expire());
                     slot.min_expire.fetch_min(soonest, Release);
+                    slot.expires_first(first);
                 }
                 page.dues.drain(..later);
                 page.dues.shrink_to_fit();
@@ -176,8 +189,8 @@ pub(crate) struct Deadlines {
     bytes: AtomicU64,
     /// Nobody waits for others of a page.
     hurries: AtomicBool,
-    /// Nothing had expired then that was not due.
-    looked_ms: AtomicU64,
+    /// Nothing that is listed expires before.
+    quiet_until_ms: AtomicU64,
 }
 
 impl Default for Deadlines {
@@ -187,7 +200,7 @@ impl Default for Deadlines {
             most: AtomicUsize::new(LEAST),
             bytes: AtomicU64::new(0),
             hurries: AtomicBool::new(false),
-            looked_ms: AtomicU64::new(0),
+            quiet_until_ms: AtomicU64::new(u64::MAX),
         }
     }
 }
@@ -199,22 +212,26 @@ impl Deadlines {
     }
     /// From now on what has expired counts as due, or no longer.
     pub fn hurry(&self, hurries: bool) {
-        if !self.hurries.swap(hurries, Relaxed) {
-            self.looked_ms.store(0, Relaxed);
-        }
+        self.hurries.store(hurries, Relaxed);
+    }
+    /// Whether it does.
+    pub fn hurries(&self) -> bool {
+        self.hurries.load(Relaxed)
     }
     /// DRAM that it takes.
     pub fn bytes(&self) -> u64 {
         self.bytes.load(Relaxed)
     }
     /// Lists the records of a block, each with the words of its place. What was listed of its slot is forgotten. Stores when the
-    /// block's footer is to be read again.
+    /// block's footer is to be read again. What is due by then, in a hurry also what has only expired, is not listed, but comes back:
+    /// the list may be too long for it.
     pub fn list<'a>(
         &self,
         slots: &Slots,
         (number, seq, newest): (u32, u64, u64),
         records: impl Iterator<Item = (&'a FooterEntry, u32)>,
-    ) {
+        now_ms: Option<u64>,
+    ) -> Option<DuePage> {
         let (mut dues, mut unlisted) = (Vec::new(), u64::MAX);
         for (entry, words) in records.filter(|(entry, _)| entry.life.expires()) {
             match Due::new(entry, words) {
@@ -225,35 +242,57 @@ impl Deadlines {
                 None => {}
             }
         }
+        let hurries = self.hurries();
+        let is_over = |due: &Due| {
+            now_ms.is_some_and(|now| u64::from(due.at_s) * 1000 <= now || hurries && due.has_expired(now))
+        };
+        let over: Vec<Due> = dues.iter().filter(|due| is_over(due)).copied().collect();
+        dues.retain(|due| !is_over(due));
         dues.sort_unstable_by_key(|due| std::cmp::Reverse(due.at_s));
         dues.shrink_to_fit();
-        slots[number as usize].min_expire.store(unlisted, Release);
+        let slot = &slots[number as usize];
+        slot.min_expire.store(unlisted, Release);
+        slot.expires_first(unlisted);
+        let over = (!over.is_empty()).then_some(DuePage { slot: number, seq, newest, dues: over });
         let mut list = self.list.lock();
         if dues.is_empty() && list.pages.is_empty() {
-            return;
+            return over;
         }
-        list.insert(number, Page { seq, newest, dues });
+        self.insert(&mut list, number, Page { seq, newest, dues });
         if list.entries > self.most.load(Relaxed) {
             list.shorten(slots);
         }
         self.bytes.store(list.bytes(), Relaxed);
+        over
+    }
+    /// Lists a page that may expire sooner than all that was there.
+    fn insert(&self, list: &mut List, slot: u32, page: Page) {
+        let first = page.dues.iter().map(Due::expires_ms).min().unwrap_or(u64::MAX);
+        self.quiet_until_ms.fetch_min(first, Relaxed);
+        list.insert(slot, page);
     }
     /// What is due of a block: first of the one whose soonest record is due first, then, in a hurry, of any.
     pub fn take(&self, now_ms: u64) -> Option<DuePage> {
         self.take_due(now_ms)
             .or_else(|| if self.is_in_vain(now_ms) { None } else { self.take_expired(now_ms) })
     }
-    /// Whether nobody hurries, or did so just now and found nothing.
+    /// Whether nobody hurries, or a search would find nothing.
     fn is_in_vain(&self, now_ms: u64) -> bool {
-        let looked = self.looked_ms.load(Relaxed);
-        !self.hurries.load(Relaxed) || (looked..looked.saturating_add(LOOKED_MS)).contains(&now_ms)
+        !self.hurries() || now_ms < self.quiet_until_ms.load(Relaxed)
+    }
+    /// Looks for a page of which something has expired.
+    fn look(&self, list: &List, now_ms: u64) -> Option<u32> {
+        match list.expired(now_ms) {
+            Ok(slot) => Some(slot),
+            Err(next) => {
+                self.quiet_until_ms.store(next, Relaxed);
+                None
+            }
+        }
     }
     fn take_expired(&self, now_ms: u64) -> Option<DuePage> {
         let mut list = self.list.lock();
-        let Some(slot) = list.expired(now_ms) else {
-            self.looked_ms.store(now_ms, Relaxed);
-            return None;
-        };
+        let slot = self.look(&list, now_ms)?;
         let mut page = list.remove(slot)?;
         let (seq, newest) = (page.seq, page.newest);
         let (dues, left) = page.dues.iter().partition(|due| due.has_expired(now_ms));
@@ -298,7 +337,7 @@ impl Deadlines {
             }
             None => taken.dues,
         };
-        list.insert(taken.slot, Page { seq: taken.seq, newest: taken.newest, dues });
+        self.insert(&mut list, taken.slot, Page { seq: taken.seq, newest: taken.newest, dues });
         self.bytes.store(list.bytes(), Relaxed);
     }
     /// A slot's block is gone.
@@ -307,11 +346,11 @@ impl Deadlines {
         list.remove(slot);
         self.bytes.store(list.bytes(), Relaxed);
     }
-    /// When the soonest listed record of a slot is due; `u64::MAX` if none is.
-    pub fn soonest_of(&self, slot: u32) -> u64 {
+    /// When the first listed record of a slot expires; `u64::MAX` if none is.
+    pub fn first_of(&self, slot: u32) -> u64 {
         let list = self.list.lock();
-        let soonest = list.pages.get(&slot).and_then(|page| page.dues.last());
-        soonest.map_or(u64::MAX, |due| u64::from(due.at_s) * 1000)
+        let dues = list.pages.get(&slot).into_iter().flat_map(|page| &page.dues);
+        dues.map(Due::expires_ms).min().unwrap_or(u64::MAX)
     }
     /// Shows database and deadline of some records.
     pub fn sample(&self, found: &mut dyn FnMut(u8, u64)) {
@@ -328,13 +367,7 @@ impl Deadlines {
     pub fn is_due(&self, now_ms: u64) -> bool {
         let list = self.list.lock();
         let due = list.order.first().is_some_and(|(at_s, _)| u64::from(*at_s) * 1000 <= now_ms);
-        due || !self.is_in_vain(now_ms) && {
-            let found = list.expired(now_ms).is_some();
-            if !found {
-                self.looked_ms.store(now_ms, Relaxed);
-            }
-            found
-        }
+        due || !self.is_in_vain(now_ms) && self.look(&list, now_ms).is_some()
     }
 }
 
@@ -356,7 +389,8 @@ mod tests {
     }
     fn list(deadlines: &Deadlines, slots: &Slots, number: u32, seq: u64, entries: &[FooterEntry]) {
         slots[number as usize].seq.store(seq, Relaxed);
-        deadlines.list(slots, (number, seq, 9), entries.iter().map(|entry| (entry, 4)));
+        let records = entries.iter().map(|entry| (entry, 4));
+        assert!(deadlines.list(slots, (number, seq, 9), records, None).is_none());
     }
 
     #[test]
@@ -386,7 +420,7 @@ mod tests {
         let (deadlines, slots) = (Deadlines::default(), Slots::new(4));
         list(&deadlines, &slots, 1, 8, &[entry(0, 5_000, false), entry(1, 8_000, false)]);
         assert!(deadlines.take_due(7_999).is_none());
-        assert_eq!(deadlines.soonest_of(1), 8_000);
+        assert_eq!(deadlines.first_of(1), 5_000);
         let page = deadlines.take_due(8_000).unwrap();
         assert_eq!(page.dues.len(), 2);
         deadlines.put_back(page, 9_000);
@@ -404,7 +438,7 @@ mod tests {
         list(&deadlines, &slots, 2, 9, &entries[3..]);
         assert!(deadlines.take(5_999).is_none() && !deadlines.is_due(5_999));
         deadlines.hurry(true);
-        // Late by less than a step and the time for which a search is good, and never early.
+        // Late by less than a step, and never early.
         let mut gone = Vec::new();
         for now in 5_000..9_000 {
             let is_due = deadlines.is_due(now);
@@ -414,7 +448,7 @@ mod tests {
             for entry in taken.iter().map(Due::entry) {
                 assert!((entry.hash >> 32) < 4 && entry.offset == 64 + 8 * (entry.hash >> 32) as u32);
                 let (at, _) = lives[(entry.hash >> 32) as usize];
-                assert!((at..at + STEP_MS + LOOKED_MS).contains(&now), "{at} at {now}");
+                assert!((at..at + STEP_MS).contains(&now), "{at} at {now}");
                 gone.push(at);
             }
         }
@@ -425,6 +459,36 @@ mod tests {
         let page = deadlines.take(13_000).unwrap();
         deadlines.put_back(page, 14_000);
         assert!(deadlines.take(13_999).is_none() && deadlines.take(14_000).is_some());
+    }
+
+    /// The clock may stand still: a search that found nothing says nothing of what is listed after it.
+    #[test]
+    fn in_a_hurry_what_is_listed_after_a_search_goes_too() {
+        let (deadlines, slots) = (Deadlines::default(), Slots::new(4));
+        deadlines.hurry(true);
+        list(&deadlines, &slots, 1, 8, &[entry(0, 9_500, true)]);
+        assert!(!deadlines.is_due(5_100) && deadlines.take(5_100).is_none());
+        list(&deadlines, &slots, 2, 9, &[entry(1, 5_100, true)]);
+        assert!(deadlines.is_due(5_100));
+        assert_eq!(deadlines.take(5_100).map(|page| page.slot), Some(2));
+        assert!(!deadlines.is_due(9_499) && deadlines.is_due(9_500));
+    }
+
+    #[test]
+    fn slots_remember_when_what_the_list_dropped_expires_and_it_comes_back_at_once() {
+        let (deadlines, slots) = (Deadlines::default(), Slots::new(2));
+        let entries: Vec<_> = (0..LEAST as u64 + 1).map(|i| entry(i, 5_100 + i % 2 * 300, false)).collect();
+        list(&deadlines, &slots, 1, 8, &entries);
+        let slot = &slots[1];
+        assert_eq!((deadlines.bytes(), slot.min_expire.load(Relaxed)), (0, 8_000), "it is too long");
+        assert_eq!(slot.first_expire(), 5_100);
+        // As one that reads its footer does.
+        deadlines.hurry(true);
+        let records = entries.iter().map(|entry| (entry, 4));
+        let over = deadlines.list(&slots, (1, 8, 9), records, Some(5_103)).unwrap();
+        assert_eq!((over.slot, over.dues.len()), (1, LEAST / 2 + 1));
+        assert!(over.dues.iter().all(|due| (due.hash[1]) % 2 == 0), "the others live");
+        assert_eq!((slot.first_expire(), deadlines.first_of(1)), (u64::MAX, 5_400));
     }
 
     #[test]

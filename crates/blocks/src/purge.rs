@@ -66,17 +66,19 @@ impl<L: Lower> Blocks<L> {
         for i in 0..SLOTS_A_CALL.min(self.slots.len()) {
             let number = (start + i) % self.slots.len();
             let slot = &self.slots[number];
-            if !is_due(slot, now, flushed) {
+            if !is_due(slot, now, flushed, self.deadlines.hurries()) {
                 continue;
             }
             cursor.store(number as u64 + 1, Relaxed);
             let is_sealed = slot.state() == State::Sealed;
             if is_sealed && slot.purged.load(Relaxed) >= flushed {
-                match self.list_again(number as u32, copies, index, context) {
+                match self.list_again(number as u32, copies, index, context, found) {
                     Some(false) => return Progress::Worked,
                     Some(true) => {}
                     None => {
-                        slot.min_expire.store(now.saturating_add(RETRY_MS), Relaxed);
+                        let again = now.saturating_add(RETRY_MS);
+                        slot.min_expire.store(again, Relaxed);
+                        slot.expires_first(again);
                         continue;
                     }
                 }
@@ -114,25 +116,39 @@ impl<L: Lower> Blocks<L> {
 
     /// Lists when the records of a block expire.
     pub(crate) fn list_deadlines(&self, number: u32, newest: u64, list: &[FooterEntry], data_end: u32) {
+        let _none = self.list_by(number, newest, (list, data_end), None);
+    }
+
+    /// The same; with a time, what is due of them then comes back.
+    fn list_by(
+        &self,
+        number: u32,
+        newest: u64,
+        (list, data_end): (&[FooterEntry], u32),
+        now_ms: Option<u64>,
+    ) -> Option<DuePage> {
         let seq = self.slots[number as usize].seq.load(Relaxed);
         let words = |i: usize| list.get(i + 1).map_or(data_end, |next| next.offset) - list[i].offset;
         let records = list.iter().enumerate().map(|(i, entry)| (entry, words(i) / 8));
-        self.deadlines.list(&self.slots, (number, seq, newest), records);
+        self.deadlines.list(&self.slots, (number, seq, newest), records, now_ms)
     }
 
-    /// The same by the footer of a sealed block, `None` if that can't be read. Whether the index refers to a record there that a
-    /// flush forgot.
+    /// The same by the footer of a sealed block, `None` if that can't be read; what is due of it leaves the index, or is reported.
+    /// Whether the index refers to a record there that a flush forgot.
     fn list_again<I: Index>(
         &self,
         number: u32,
         copies: &impl Copies,
         index: &I,
         context: &dyn Context,
+        found: &mut dyn FnMut(u8, &[u8]),
     ) -> Option<bool> {
         let (list, data_end) = self.footer_entries(number)?;
         self.counts.footers.fetch_add(1, Relaxed);
         let newest = list.iter().map(|entry| entry.version).max().unwrap_or(0);
-        self.list_deadlines(number, newest, &list, data_end);
+        if let Some(page) = self.list_by(number, newest, (&list, data_end), Some(context.now_ms())) {
+            self.expire_page(page, copies, index, context, found);
+        }
         let is_forgotten = |i: usize| {
             let entry = &list[i];
             let words = (list.get(i + 1).map_or(data_end, |next| next.offset) - entry.offset) / 8;
@@ -231,7 +247,8 @@ impl<L: Lower> Blocks<L> {
     /// Whether any block or page may hold what is dead, and [`find_dead`](Self::find_dead) has not looked yet.
     pub fn has_dead(&self, context: &dyn Context) -> bool {
         let (now, flushed) = (context.now_ms(), flushed(context));
-        self.deadlines.is_due(now) || self.slots.iter().any(|slot| is_due(slot, now, flushed))
+        let hurries = self.deadlines.hurries();
+        self.deadlines.is_due(now) || self.slots.iter().any(|slot| is_due(slot, now, flushed, hurries))
     }
 
     /// Reports up to `count` live keys of the oldest block or page that has any, and whether there was one; called from
@@ -294,8 +311,9 @@ fn flushed(context: &dyn Context) -> u64 {
 }
 
 /// Whether a slot's block must be looked at for what is dead.
-fn is_due(slot: &Slot, now: u64, flushed: u64) -> bool {
-    let due = slot.min_expire.load(Relaxed) <= now || slot.purged.load(Relaxed) < flushed;
+fn is_due(slot: &Slot, now: u64, flushed: u64, hurries: bool) -> bool {
+    let soonest = if hurries { slot.first_expire() } else { slot.min_expire.load(Relaxed) };
+    let due = soonest <= now || slot.purged.load(Relaxed) < flushed;
     let holds = matches!(slot.state(), State::Mutable | State::ReadOnly | State::Sealed);
     due && holds && slot.live_bytes.load(Relaxed) > 0
 }

@@ -11,8 +11,9 @@
 
 use std::sync::atomic::Ordering::*;
 
+use crate::deadlines::STEP_MS;
 use crate::layout::footer_bytes;
-use crate::sync::{AtomicBool, AtomicI64, AtomicU32, AtomicU64};
+use crate::sync::{AtomicBool, AtomicI64, AtomicU16, AtomicU32, AtomicU64};
 
 /// What a slot is used for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,6 +56,8 @@ pub struct Slot {
     pub min_version: AtomicU64,
     /// Records appended that expire. Of a block of large values: see [`largest`](Self::largest).
     pub expiring: AtomicU32,
+    /// How much earlier than `min_expire` says the first of those records expires, in steps: see [`first_expire`](Self::first_expire).
+    early: AtomicU16,
     /// Whether any use of the slot left a header that is durable: see [`Written`](crate::written::Written).
     pub written: AtomicBool,
 }
@@ -84,6 +87,21 @@ impl Slot {
     pub fn frame(&self) -> Option<u32> {
         self.frame.load(Acquire).checked_sub(1)
     }
+    /// When the first record of the page expires, but for those that are listed; where nobody hurries it may go as late as
+    /// [`min_expire`](Self::min_expire) says.
+    #[inline]
+    pub(crate) fn first_expire(&self) -> u64 {
+        let early = u64::from(self.early.load(Acquire)) * STEP_MS;
+        match self.min_expire.load(Acquire) {
+            u64::MAX => u64::MAX,
+            at => at.saturating_sub(early),
+        }
+    }
+    /// Says so. Whoever stores `min_expire` without this leaves it as much earlier as it was: too early does no harm.
+    pub(crate) fn expires_first(&self, at: u64) {
+        let early = self.min_expire.load(Acquire).saturating_sub(at) / STEP_MS;
+        self.early.store(u16::try_from(early).unwrap_or(u16::MAX), Release);
+    }
     /// Bytes of its footer.
     #[inline]
     pub fn footer_bytes(&self) -> usize {
@@ -111,6 +129,7 @@ impl Slot {
         self.count.store(0, Relaxed);
         self.expiring.store(0, Relaxed);
         self.min_expire.store(u64::MAX, Relaxed);
+        self.early.store(0, Relaxed);
         self.purged.store(0, Relaxed);
         self.min_version.store(0, Relaxed);
         self.seq.store(seq, Relaxed);

@@ -379,7 +379,7 @@ impl<L: Lower> Blocks<L> {
                 live_bytes: slot.live_bytes.load(Acquire),
                 used_bytes: slot.used_bytes.load(Acquire),
                 count: slot.count.load(Acquire),
-                min_expire: slot.min_expire.load(Acquire).min(self.deadlines.soonest_of(number)),
+                min_expire: slot.first_expire().min(self.deadlines.first_of(number)),
                 purged: slot.purged.load(Acquire),
             });
         }

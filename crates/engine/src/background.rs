@@ -1,7 +1,7 @@
 //! What the machine does through its own session: expiry, eviction, a look at how long keys have left.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::Ordering::*;
 
 use terrace_index::Index;
 use terrace_log::LogDevice;
@@ -19,12 +19,18 @@ impl<I: Index, S: Space, D: LogDevice> Machine<I, S, D> {
         // First the session: what is found is found once, and must not be dropped because another step has it.
         let Some(mut background) = self.background.try_lock() else { return Progress::Idle };
         let mut keys = background.as_mut().map(Core::take_unpurged).unwrap_or_default();
-        let left =
-            self.space.find_expired(&self.index, &**self, &mut |db, key| keys.push((db, key.to_vec())));
+        let left = self.space.find_expired(&self.index, &**self, &mut |db, key| {
+            // While the space still searches: it must not find itself full in between.
+            self.shared.is_purging.store(true, SeqCst);
+            keys.push((db, key.to_vec()));
+        });
         if keys.is_empty() {
             return left;
         }
-        match self.run_background(&mut background, |core| core.expire(keys)) {
+        self.shared.is_purging.store(true, SeqCst);
+        let progress = self.run_background(&mut background, |core| core.expire(keys));
+        self.shared.is_purging.store(false, SeqCst);
+        match progress {
             Progress::Idle => left,
             other => other,
         }

@@ -442,6 +442,12 @@ impl<I: Index, S: Space, D: LogDevice> Context for Machine<I, S, D> {
     fn tells_expired(&self) -> bool {
         self.shared.tells_expired.load(Relaxed)
     }
+    fn is_purging(&self) -> bool {
+        self.shared.is_purging.load(SeqCst)
+    }
+    fn has_unpurged(&self) -> bool {
+        self.shared.has_unpurged.load(SeqCst)
+    }
     fn tombstones_and_keys(&self) -> (u64, u64) {
         (self.shared.tombstones(), (0..crate::op::DATABASES as u8).map(|db| self.shared.keys(db)).sum())
     }

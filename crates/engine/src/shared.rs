@@ -94,6 +94,10 @@ pub(crate) struct Shared {
     pub mean_ttl_ms: [AtomicU64; DATABASES],
     /// Whether somebody wants to hear of each key that expires.
     pub tells_expired: AtomicBool,
+    /// Whether dead keys that were found are being deleted.
+    pub is_purging: AtomicBool,
+    /// Whether for some there was no room.
+    pub has_unpurged: AtomicBool,
     /// Not swapped for schedules: nobody waits without a timeout.
     work: parking_lot::Mutex<bool>,
     work_ready: Condvar,
@@ -135,6 +139,8 @@ impl Shared {
             removal: parking_lot::Mutex::new(None),
             mean_ttl_ms: Default::default(),
             tells_expired: AtomicBool::new(false),
+            is_purging: AtomicBool::new(false),
+            has_unpurged: AtomicBool::new(false),
             work: parking_lot::Mutex::new(false),
             work_ready: Condvar::new(),
         }

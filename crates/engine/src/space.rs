@@ -208,6 +208,15 @@ pub trait Context {
     fn tells_expired(&self) -> bool {
         false
     }
+    /// Whether keys that a search reported are being deleted. Until that is over nothing else is searched, and where it waits for
+    /// room nothing but a space that says it has none ends it.
+    fn is_purging(&self) -> bool {
+        false
+    }
+    /// Whether there are such keys whose deletion was refused for want of room: what they take is not live, though they are there.
+    fn has_unpurged(&self) -> bool {
+        false
+    }
     /// Where the key hashes come from.
     fn hasher(&self) -> crate::hash::KeyHasher;
 }

@@ -16,7 +16,7 @@ use terrace_engine::{Progress, StoreError, TierStats};
 use terrace_index::{Address, Index, Key};
 
 use crate::allocated::allocated_bytes;
-use crate::evict::Sweep;
+use crate::evict::{Sweep, Times};
 use crate::record::HeapRecord;
 
 /// Lists of retired records, so that sessions rarely share one.
@@ -72,6 +72,7 @@ pub struct DramSpace {
     /// The search for expired records and victims.
     pub(crate) sweep: Mutex<Sweep>,
     pub(crate) with_expiry: AtomicU64,
+    pub(crate) times: Times,
 }
 
 /// Whether a record is rewritten in a slot: in one that is far too long it would keep what others could have.
@@ -79,8 +80,12 @@ fn fits(words: usize, slot_words: usize) -> bool {
     words <= slot_words && (slot_words - words <= slot_words / 4 || slot_words <= SHORT_WORDS)
 }
 
-/// A session keeps nothing here.
-pub struct Local;
+/// What a session keeps here.
+#[derive(Default)]
+pub struct Local {
+    /// The rounds of the search that had ended when its write first found no room.
+    pub(crate) asked: Option<u64>,
+}
 
 impl DramSpace {
     /// A space that may hold `budget_bytes` of records; with `counts_index` of records and index together.
@@ -97,6 +102,7 @@ impl DramSpace {
             limbo: Mutex::default(),
             sweep: Mutex::default(),
             with_expiry: AtomicU64::new(0),
+            times: Times::default(),
         }
     }
 
@@ -178,7 +184,7 @@ impl Space for DramSpace {
         }
     }
     fn attach(&self, _slot: usize) -> Result<Local, StoreError> {
-        Ok(Local)
+        Ok(Local::default())
     }
     fn detach(&self, _local: &mut Local) {}
 
@@ -220,9 +226,9 @@ impl Space for DramSpace {
     fn generation(&self, _address: Address) -> u64 {
         0
     }
-    fn prepare(&self, _local: &mut Local, records: &[usize], class: Class) -> Room {
+    fn prepare(&self, local: &mut Local, records: &[usize], class: Class) -> Room {
         let bytes = records.iter().map(|words| allocated_bytes(words * 8)).sum();
-        if class == Class::Write { self.room_for(bytes) } else { Room::Ready }
+        if class == Class::Write { self.room_for(local, bytes) } else { Room::Ready }
     }
     #[inline]
     fn fits(&self, _local: &Local, _records: &[usize]) -> bool {
@@ -231,8 +237,11 @@ impl Space for DramSpace {
 
     #[inline]
     fn put(&self, _local: &mut Local, under: Under<'_>, record: &NewRecord<'_>) -> (Address, u64) {
-        if record.expire_at != 0 && self.with_expiry.load(Relaxed) == 0 {
-            self.with_expiry.store(1, Relaxed);
+        if record.expire_at != 0 {
+            if self.with_expiry.load(Relaxed) == 0 {
+                self.with_expiry.store(1, Relaxed);
+            }
+            self.times.note(record.expire_at);
         }
         if let Some((address, head)) = under.to_rewrite()
             && fits(record.words(), head.meta.slot_words())
@@ -254,13 +263,13 @@ impl Space for DramSpace {
 
     fn write_extent(
         &self,
-        _local: &mut Local,
+        local: &mut Local,
         value: &[u8],
         _former: Option<Former<'_>>,
         description: &mut Vec<u8>,
     ) -> Result<(), Option<Room>> {
         let bytes = allocated_bytes(value.len());
-        match self.room_for(bytes) {
+        match self.room_for(local, bytes) {
             Room::Ready => {}
             none => return Err(Some(none)),
         }

@@ -88,6 +88,7 @@ impl<L: Lower> HybridLog<L> {
         let low = (kept + 2).max(self.blocks.obtainable() / 16);
         if free > kept {
             self.blocks.free.full.store(false, SeqCst);
+            self.blocks.hurry_expiry(false);
             reclaiming.futile = 0;
         }
         if free > RECLAIM_SLOTS {
@@ -102,19 +103,28 @@ impl<L: Lower> HybridLog<L> {
             return freed;
         }
         if reclaiming.victim.is_none() && !self.choose(reclaiming, context) {
-            return if freed == Progress::Worked { freed } else { self.out_of_victims(reclaiming, free) };
+            return if freed == Progress::Worked {
+                freed
+            } else {
+                self.out_of_victims(reclaiming, free, context)
+            };
         }
         if reclaiming.victim.is_none() {
+            self.blocks.free.full.store(false, SeqCst);
             return Progress::Worked;
         }
         match self.move_live(reclaiming, index, context) {
             Progress::Blocked => freed,
-            other => other,
+            other => {
+                // There is something to gain again: nobody is refused before it shows that it was nothing.
+                self.blocks.free.full.store(false, SeqCst);
+                other
+            }
         }
     }
 
     /// Nothing is worth moving: push along what is under way, or say that the space is full.
-    fn out_of_victims(&self, reclaiming: &mut Reclaiming<L>, free: usize) -> Progress {
+    fn out_of_victims(&self, reclaiming: &mut Reclaiming<L>, free: usize, context: &dyn Context) -> Progress {
         if !reclaiming.freeing.is_empty() {
             // No page is flushed for those that wait for the log or for sessions: it would be flushed nearly empty.
             let awaited = reclaiming.freeing.newest_awaited();
@@ -124,6 +134,7 @@ impl<L: Lower> HybridLog<L> {
                 }
                 self.flush_target.fetch_max(awaited, SeqCst);
             }
+            self.blocks.free.full.store(false, SeqCst);
             return Progress::Blocked;
         }
         if !reclaiming.gathering.is_empty()
@@ -146,9 +157,15 @@ impl<L: Lower> HybridLog<L> {
         }
         self.blocks.close_open_extents();
         reclaiming.unreadable.clear();
-        self.blocks.free.full.store(true, SeqCst);
-        self.blocks.free.stuck.store(free <= RECLAIM_SLOTS, SeqCst);
-        Progress::Idle
+        // Nothing is refused while what has expired takes room, were it due only in a while.
+        self.blocks.hurry_expiry(true);
+        let (stuck, purging) = (free <= RECLAIM_SLOTS, context.is_purging());
+        let dead = self.blocks.has_dead(context);
+        let more = dead || !stuck && (purging || context.has_unpurged());
+        self.blocks.free.full.store(!more, SeqCst);
+        // A purge that waits for room keeps others from being found.
+        self.blocks.free.stuck.store(stuck && (!more || purging), SeqCst);
+        if more { Progress::Blocked } else { Progress::Idle }
     }
 
     /// Bytes of a block that other records could take if its own lay elsewhere.

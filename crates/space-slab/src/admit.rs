@@ -84,12 +84,13 @@ impl<L: Lower> SlabSpace<L> {
 
     /// Decides whether writes, and whether deletes, find room from now on.
     pub(crate) fn admit_step(&self, context: &dyn Context) {
-        self.judge(context.logged(), || self.debts.hurry() || self.has_dead(context));
+        let purges = Purges { now: context.is_purging(), refused: context.has_unpurged() };
+        self.judge(context.logged(), || self.debts.hurry() || self.has_dead(context), purges);
     }
 
     /// The same; `has_dead`: whether something goes by itself, one slab or page a step, because it has expired, was forgotten, or has
-    /// a newer version that was put beside it.
-    fn judge(&self, logged: bool, has_dead: impl FnOnce() -> bool) {
+    /// a newer version that was put beside it; `purges`: whether some of that was found already.
+    fn judge(&self, logged: bool, has_dead: impl FnOnce() -> bool, purges: Purges) {
         let step = self.judged.lock().step + 1;
         if step > self.credit_asked_at.load(SeqCst) + STEPS_REMEMBERED {
             self.credit_wanted.store(0, SeqCst);
@@ -115,10 +116,15 @@ impl<L: Lower> SlabSpace<L> {
         // Nothing is refused while what has expired takes room, were it due only in a while.
         let short = starving || verdict.full || out;
         self.blocks.hurry_expiry(short);
+        // A large value needs whole blocks, and none can be had: who waits for them must be told.
+        let out_for_all = out && free <= RECLAIM_SLOTS;
         // What is aloft is counted twice, as dirty and in a block that is not free.
-        let more = was_aloft || self.is_aloft() || (short && has_dead());
+        let aloft = was_aloft || self.is_aloft();
+        let stuck = verdict.stuck || out_for_all;
+        let more = aloft || (short && (has_dead() || !stuck && (purges.now || purges.refused)));
         verdict.full &= !more;
-        verdict.stuck &= !more;
+        // A purge that waits for room keeps others from being found.
+        verdict.stuck = stuck && !aloft && (!more || purges.now);
         self.credit.store(verdict.credit, Relaxed);
         // Where free blocks alone give credit, whoever moves records says when there are none to be had.
         let coming = more || (self.free_wanted.load(SeqCst) > 0 && self.exhausted.load(SeqCst) == 0);
@@ -126,13 +132,11 @@ impl<L: Lower> SlabSpace<L> {
         // Until a block is left: the reserve is there for deletes, by which a full store gets room again.
         self.overdraft.store(sums.reserve.saturating_sub(usable).max(usable) as i64, Relaxed);
         self.starving.store(u64::from(starving && !more), SeqCst);
-        // A large value needs whole blocks, and none can be had: who waits for them must be told.
-        let out_for_all = out && free <= RECLAIM_SLOTS;
         self.blocks.free.full_for_large.store(out && !more, SeqCst);
         // With none beyond the reserve no page can be written, either.
         let none = out && free <= self.blocks.reserve();
         self.blocks.free.full.store(verdict.full || (none && !more), SeqCst);
-        self.blocks.free.stuck.store(verdict.stuck || (out_for_all && !more), SeqCst);
+        self.blocks.free.stuck.store(verdict.stuck, SeqCst);
     }
 
     /// With a log what defragmentation can gain counts, too.
@@ -216,6 +220,15 @@ pub(crate) struct Against {
     verdicts: u32,
 }
 
+/// Dead keys that were found.
+#[derive(Clone, Copy, Default)]
+struct Purges {
+    /// Some are being deleted.
+    now: bool,
+    /// For the tombstones of some there was no room.
+    refused: bool,
+}
+
 /// What a verdict follows from, in bytes.
 struct Sums {
     /// Of a block.
@@ -282,7 +295,7 @@ mod tests {
         let mut extents = Vec::new();
         let mut owner = local(&space);
         loop {
-            space.judge(true, || false);
+            space.judge(true, || false, Purges::default());
             let mut description = Vec::new();
             match space.admit_extent(&mut owner, &value, None, &mut description) {
                 Ok(()) => extents.push(description),
@@ -317,21 +330,21 @@ mod tests {
         let mut local = local(&space);
         // As defragmentation says it.
         space.whole_blocks_out.store(1, Relaxed);
-        space.judge(true, || false);
+        space.judge(true, || false, Purges::default());
         assert!(space.blocks.free.refuses());
         assert_eq!(space.prepare_slots(&mut local, &[8], Class::Write), Room::Ready);
         space.rest_local(&mut local);
         while space.blocks.free.slots.lock().len() > space.blocks.reserve() {
             space.blocks.free.slots.lock().pop();
         }
-        space.judge(true, || false);
+        space.judge(true, || false, Purges::default());
         assert_eq!(space.prepare_slots(&mut local, &[8], Class::Write), Room::Full);
     }
 
     #[test]
     fn a_large_value_is_counted_in_whole_blocks() {
         let space = space();
-        space.judge(true, || false);
+        space.judge(true, || false, Purges::default());
         let before = space.credit.load(SeqCst);
         let value = vec![1u8; BLOCK / 2];
         space.admit_extent(&mut local(&space), &value, None, &mut Vec::new()).unwrap();
@@ -345,13 +358,41 @@ mod tests {
         let (small, large) = (1, 20);
         assert_eq!(ask(&space, &mut one, large), Some(Room::Wait));
         for step in 0..6 {
-            space.judge(true, || false);
+            space.judge(true, || false, Purges::default());
             // Nobody looks for much any more.
             assert_eq!(ask(&space, &mut other, small), None, "step {step}");
-            space.judge(true, || false);
+            space.judge(true, || false, Purges::default());
             // There are not that many free blocks, but there will be.
             assert_eq!(ask(&space, &mut one, large), Some(Room::Wait), "step {step}");
         }
+    }
+
+    /// A purge that was never told waited for ever, and as nothing else was searched meanwhile nothing else expired.
+    #[test]
+    fn what_was_found_dead_makes_room_but_is_told_where_there_is_none_for_its_tombstones() {
+        let space = space();
+        let flags = || (space.blocks.free.full.load(SeqCst), space.blocks.free.stuck.load(SeqCst));
+        let some = [Purges { now: true, refused: false }, Purges { now: false, refused: true }];
+        space.whole_blocks_out.store(1, Relaxed);
+        let leave = |blocks: usize| {
+            let mut slots = space.blocks.free.slots.lock();
+            let keep = slots.len().min(blocks);
+            slots.truncate(keep);
+        };
+        leave(space.blocks.reserve());
+        space.judge(true, || false, Purges::default());
+        assert_eq!(flags(), (true, false));
+        for purges in some {
+            space.judge(true, || false, purges);
+            assert_eq!(flags(), (false, false), "what was found makes room");
+        }
+        leave(RECLAIM_SLOTS);
+        space.judge(true, || true, Purges::default());
+        assert_eq!(flags(), (false, false), "more will be found");
+        space.judge(true, || true, some[0]);
+        assert_eq!(flags(), (false, true), "what was found is to wait for nothing");
+        space.judge(true, || false, some[1]);
+        assert_eq!(flags(), (true, true));
     }
 
     #[test]
@@ -360,12 +401,12 @@ mod tests {
         let mut one = local(&space);
         for step in 0..6 {
             assert_eq!(ask(&space, &mut one, 60), Some(Room::Wait), "step {step}");
-            space.judge(true, || true);
+            space.judge(true, || true, Purges::default());
             assert!(!space.is_full(), "nothing has to be evicted");
         }
         let mut told = Vec::new();
         for _ in 0..3 {
-            space.judge(true, || false);
+            space.judge(true, || false, Purges::default());
             told.push(ask(&space, &mut one, 60));
         }
         assert!(told.contains(&Some(Room::Full)), "{told:?}");

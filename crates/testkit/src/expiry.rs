@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use terrace_engine::clock::ManualClock;
-use terrace_engine::{Batch, Condition, Expiry, OpKind, Progress, Reply, Session, Store};
+use terrace_engine::{Batch, Condition, Expiry, OpError, OpKind, Progress, Reply, Session, Store};
 use terrace_media::BlockDevice;
 use terrace_media_sim::{Access, Fault, FaultKind, SimBlock};
 
@@ -94,23 +94,11 @@ impl<'a> World<'a> {
     }
     fn set(&mut self, session: &mut dyn Session, key: u64, fill: u8, ttl_ms: Option<u64>) {
         let expire_at = ttl_ms.map_or(0, |ttl| self.now_ms() + ttl);
-        let mut batch = Batch::new();
-        let value = batch.bytes(&[fill; VALUE_BYTES]);
         let expiry = ttl_ms.map_or(Expiry::Clear, |_| Expiry::At(expire_at));
-        let set =
-            OpKind::Set { value, condition: Condition::Always, expiry, flags: Some(0), old_value: false };
-        batch.push(0, &key.to_be_bytes(), set);
-        session.execute(&mut batch);
-        let proof = session.wait(&mut batch);
-        assert!(
-            matches!(batch.reply(0, &proof), Reply::Stored { .. }),
-            "key {key}: {:?}",
-            batch.reply(0, &proof)
-        );
+        assert!(put(session, key, fill, expiry), "key {key} is refused");
         let at = key as usize;
         self.deadlines.resize(self.deadlines.len().max(at + 1), 1);
         self.deadlines[at] = expire_at;
-        drop(proof);
         self.store().step();
     }
     fn set_all(
@@ -161,6 +149,19 @@ impl<'a> World<'a> {
     }
 }
 
+/// Whether the store takes it.
+fn put(session: &mut dyn Session, key: u64, fill: u8, expiry: Expiry) -> bool {
+    let mut batch = Batch::new();
+    let value = batch.bytes(&[fill; VALUE_BYTES]);
+    let set = OpKind::Set { value, condition: Condition::Always, expiry, flags: Some(0), old_value: false };
+    batch.push(0, &key.to_be_bytes(), set);
+    session.execute(&mut batch);
+    let proof = session.wait(&mut batch);
+    let reply = batch.reply(0, &proof);
+    assert!(matches!(reply, Reply::Stored { .. } | Reply::Error(OpError::Full)), "key {key}: {reply:?}");
+    matches!(reply, Reply::Stored { .. })
+}
+
 /// To expire every key reads at most a tenth of them, and writes less.
 ///
 /// # Panics
@@ -203,6 +204,20 @@ pub fn refreshed_keys_cost_little(open: Open<'_>) {
     let (read, written) = (after.0 - before.0, after.1 - before.1);
     let most = KEYS * VALUE_BYTES as u64 / 10;
     assert!(read <= most && written < most, "{read} bytes read and {written} written");
+}
+
+/// A tier that is full of what has expired takes writes, though what is due is looked for in whole seconds.
+///
+/// # Panics
+/// If a write is refused.
+pub fn what_has_expired_makes_room(open: Open<'_>) {
+    const MANY: u64 = (DATA_BYTES * 7 / 10 / VALUE_BYTES) as u64;
+    let mut world = World::new(open);
+    world.set_all(0..MANY, 1, || Some(40_001));
+    // Less than a second after their time, and the clock stands still from here on.
+    world.advance(40_100);
+    world.set_all(MANY..2 * MANY, 2, || None);
+    world.check_keys();
 }
 
 /// An opening counts no key whose time has passed, after a kill at once, after a clean stop soon.
@@ -281,4 +296,33 @@ pub fn older_versions_stay_hidden(open: Open<'_>) {
         world.check_count();
         world.check_keys();
     }
+}
+
+/// A store that has said that it is full hears of what has expired since, though nobody works but who writes.
+///
+/// # Panics
+/// If a write is refused then.
+pub fn a_full_store_looks_again_before_it_refuses(open: Open<'_>) {
+    let mut world = World::new(open);
+    let mut session = world.store().session().expect("a session");
+    let expire_at = world.now_ms() + 40_001;
+    let keys = (0..STEPS_MAX as u64).take_while(|&key| {
+        let stored = put(&mut *session, key, 1, Expiry::At(expire_at));
+        world.store().step();
+        stored
+    });
+    let keys = keys.count() as u64;
+    assert!(keys > DATA_BYTES as u64 / VALUE_BYTES as u64 / 2 && keys < STEPS_MAX as u64, "{keys} keys");
+    assert!(!put(&mut *session, keys, 1, Expiry::Clear), "all of them live");
+    world.clock.advance_us(40_100_000);
+    drop(session);
+    let mut session = world.store().session().expect("a session");
+    for key in keys..keys + KEYS {
+        assert!(put(&mut *session, key, 2, Expiry::Clear), "key {key} is refused");
+    }
+    drop(session);
+    world.quiet();
+    world.deadlines = vec![1; keys as usize];
+    world.deadlines.resize((keys + KEYS) as usize, 0);
+    world.check_keys();
 }

@@ -1,6 +1,6 @@
 //! What the machine itself writes: restored records, expiry, eviction.
 
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::Ordering::*;
 
 use terrace_index::{Change, Index, Key, Verdict};
 use terrace_log::LogDevice;
@@ -73,9 +73,12 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
         if batch.replies.iter().any(is_unread) {
             self.unpurged_until_us = self.shared().now_us() + RETRY_US;
         }
-        let refused = |reply: &Reply| matches!(reply, Reply::Error(OpError::Full)) || is_unread(reply);
-        let again = keys.into_iter().zip(&batch.replies).filter(|(_, reply)| refused(reply));
+        let is_refused = |reply: &Reply| matches!(reply, Reply::Error(OpError::Full));
+        let again = |reply: &Reply| is_refused(reply) || is_unread(reply);
+        let again = keys.into_iter().zip(&batch.replies).filter(|(_, reply)| again(reply));
         self.unpurged.extend(again.map(|(key, _)| key));
+        // What can't be read may never be: nobody counts on it.
+        self.shared().has_unpurged.store(batch.replies.iter().any(is_refused), SeqCst);
         self.counters().expired.fetch_add(purged, Relaxed);
         if purged == 0 { Progress::Idle } else { Progress::Worked }
     }
@@ -131,6 +134,7 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
 
     /// Runs a batch of deletes to its end and returns how many keys it deleted.
     fn run_internal(&mut self, batch: &mut Batch) -> u64 {
+        self.is_internal = true;
         self.execute_internal(batch);
         while !batch.pending.is_empty() {
             self.resume(batch, true);

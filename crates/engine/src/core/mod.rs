@@ -81,6 +81,8 @@ pub(crate) struct Core<I: Index, S: Space, D: LogDevice> {
     next_order: u64,
     /// Words that the space and the log have room for.
     room_words: usize,
+    /// It is the machine's own.
+    is_internal: bool,
     /// See [`Core::take_unpurged`].
     unpurged: Vec<(u8, Vec<u8>)>,
     unpurged_until_us: u64,
@@ -148,6 +150,7 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
             next_token: 0,
             next_order: 0,
             room_words: 0,
+            is_internal: false,
             unpurged: Vec::new(),
             unpurged_until_us: 0,
             busy: HashMap::new(),
@@ -210,6 +213,11 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
                 Room::Ready => {}
                 Room::Full if class == Class::Write => {
                     self.await_eviction(&mut waited)?;
+                    continue;
+                }
+                // That was said to a purge, so that it ends: more may be found after it.
+                Room::Full if !self.is_internal && self.shared().is_purging.load(SeqCst) => {
+                    self.stall()?;
                     continue;
                 }
                 Room::Full => return Err(OpError::Full),
@@ -279,15 +287,21 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
         if self.machine.space.has_failed() { Err(OpError::Io) } else { Ok(progress) }
     }
 
-    /// The space is full: an error, or, in a store that evicts, one more round of background work, up to a bound: what is
-    /// left may be nothing that can be evicted. Rounds alone are no bound: while others evict, on a machine that does much else, a
+    /// The space is full: an error, if one round of background work finds nothing that makes room, for what the space says may be
+    /// older than what has expired since; or, in a store that evicts, such rounds up to a bound: what is left may be nothing that
+    /// can be evicted. Rounds alone are no bound: while others evict, on a machine that does much else, a
     /// great many pass in which this session finds nothing to do.
     #[cold]
     fn await_eviction(&mut self, waited: &mut Awaited) -> Result<(), OpError> {
         let now_us = self.shared().now_us();
         let since_us = *waited.since_us.get_or_insert(now_us);
         let is_long = waited.is_empty || now_us.saturating_sub(since_us) >= EVICTION_US;
-        if !self.machine.options.evict || waited.rounds > EVICTION_ROUNDS && is_long {
+        let is_over = if self.machine.options.evict {
+            waited.rounds > EVICTION_ROUNDS && is_long
+        } else {
+            waited.rounds > 0
+        };
+        if is_over {
             self.counters().refused.fetch_add(1, Relaxed);
             return Err(OpError::Full);
         }

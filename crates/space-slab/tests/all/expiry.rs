@@ -68,3 +68,13 @@ fn older_versions_stay_hidden() {
 fn failed_reads_forget_nothing() {
     expiry::failed_reads_forget_nothing(&open);
 }
+
+#[test]
+fn what_has_expired_makes_room() {
+    expiry::what_has_expired_makes_room(&open);
+}
+
+#[test]
+fn a_full_store_looks_again_before_it_refuses() {
+    expiry::a_full_store_looks_again_before_it_refuses(&open);
+}
