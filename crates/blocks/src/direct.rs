@@ -1,12 +1,12 @@
 //! Reading a record straight from byte-addressable media, and what is left of one that is damaged.
 
 use std::sync::atomic::Ordering::*;
-use terrace_media::Buffer;
 
 use terrace_engine::record::{Head, RecordMeta};
 use terrace_engine::space::{Fetch, Want};
 use terrace_engine::{fetch_lost, fetch_view};
 use terrace_index::Key;
+use terrace_media::Buffer;
 
 use crate::blocks::Blocks;
 use crate::layout::{BlockTrailer, Stored, TRAILER_BYTES, checked, entries, u64_at};

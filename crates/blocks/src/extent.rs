@@ -5,10 +5,10 @@
 
 use std::io;
 use std::sync::atomic::Ordering::*;
-use terrace_media::Buffer;
 
 use terrace_engine::record::Head;
 use terrace_engine::space::{Fetch, Former, Room};
+use terrace_media::Buffer;
 
 use crate::blocks::Blocks;
 use crate::gather::first_piece_at;

@@ -13,10 +13,10 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::Ordering::*;
-use terrace_media::Buffer;
 
 use terrace_engine::record::{Head, RecordMeta};
 use terrace_engine::space::{Arrival, Arrived};
+use terrace_media::Buffer;
 
 use crate::around::{Around, Kept, widened};
 use crate::blocks::Blocks;

@@ -6,9 +6,9 @@
 //! stores the new version; a reader that saw the bit, or another version afterwards, starts again.
 
 use std::sync::atomic::Ordering::*;
-use terrace_media::Buffer;
 
 use terrace_engine::record::{Head, NewRecord, RecordMeta};
+use terrace_media::Buffer;
 
 use crate::sync::{AtomicU64, fence, spin_loop};
 

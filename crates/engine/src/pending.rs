@@ -1,9 +1,9 @@
 //! Operations that wait: for a device, or behind an earlier one on the same key.
 
 use std::collections::BTreeMap;
-use terrace_media::Buffer;
 
 use terrace_index::{Address, Key, Verdict};
+use terrace_media::Buffer;
 
 use crate::record::{Head, RecordView};
 use crate::space::{Arrived, Fetch, Space, Want};

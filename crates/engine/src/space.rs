@@ -6,9 +6,9 @@
 //! recovery.
 
 use std::os::fd::RawFd;
-use terrace_media::Buffer;
 
 use terrace_index::{Address, Index, Key};
+use terrace_media::Buffer;
 
 use crate::commit::Barrier;
 use crate::manifest::Manifest;
@@ -208,12 +208,11 @@ pub trait Context {
     fn tells_expired(&self) -> bool {
         false
     }
-    /// Whether keys that a search reported are being deleted. Until that is over nothing else is searched, and where it waits for
-    /// room nothing but a space that says it has none ends it.
+    /// Whether keys that a search reported are being deleted: until a space says that it has no room, that waits for some.
     fn is_purging(&self) -> bool {
         false
     }
-    /// Whether there are such keys whose deletion was refused for want of room: what they take is not live, though they are there.
+    /// Whether there are such keys whose deletion was refused for want of room: what they take is not live.
     fn has_unpurged(&self) -> bool {
         false
     }
@@ -382,8 +381,7 @@ pub trait Space: Send + Sync + 'static {
     /// The length of the value that a description stands for.
     fn extent_bytes(&self, description: &[u8]) -> u64;
 
-    /// Appends an extent's bytes to `out` if they can be had without waiting. Of the head that comes with a match, the tier alone
-    /// means something: where they were.
+    /// Appends an extent's bytes to `out` if they can be had without waiting. Of a match's head the tier alone means something.
     fn fetch_extent(&self, description: &[u8], out: &mut Buffer) -> Fetch;
 
     /// Starts reading a record (or, with a description, an extent) from a device for this session. `false`: too many are in

@@ -2,8 +2,8 @@
 
 use std::alloc::{Layout, alloc, dealloc};
 use std::sync::atomic::{AtomicU64, Ordering::*, fence};
-use terrace_engine::Buffer;
 
+use terrace_engine::Buffer;
 use terrace_engine::record::{Head, NewRecord, RecordMeta};
 use terrace_index::Address;
 

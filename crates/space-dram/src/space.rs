@@ -4,10 +4,10 @@ use std::collections::VecDeque;
 use std::os::fd::RawFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::*};
-use terrace_engine::Buffer;
 
 use crossbeam_utils::CachePadded;
 use parking_lot::Mutex;
+use terrace_engine::Buffer;
 use terrace_engine::record::{Head, INLINE_VALUE_BYTES, KEY_BYTES_MAX, Kind, NewRecord};
 use terrace_engine::space::{
     Arrival, Class, Context, Fetch, Former, Found, Limits, Room, Space, Under, Want,

@@ -2,9 +2,9 @@
 //! (HeterMM section 4.2). The last two are those of [`Blocks`](terrace_blocks::Blocks).
 
 use std::sync::atomic::Ordering::*;
-use terrace_engine::Buffer;
 
 use terrace_blocks::{Lower, Words, fetch_words, prefetch};
+use terrace_engine::Buffer;
 use terrace_engine::space::{Fetch, Want};
 use terrace_index::{Address, Key};
 

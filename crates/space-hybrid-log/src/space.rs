@@ -4,11 +4,11 @@ use std::collections::VecDeque;
 use std::io;
 use std::os::fd::RawFd;
 use std::sync::atomic::Ordering::*;
-use terrace_engine::Buffer;
 
 use terrace_blocks::{
     Blocks, DramTarget, FooterEntry, Frames, Lower, Place, RECLAIM_SLOTS, Reads, State, Sweep, total_bytes,
 };
+use terrace_engine::Buffer;
 use terrace_engine::record::{Head, NewRecord};
 use terrace_engine::space::{
     Arrival, Class, Context, Fetch, Former, Found, Limits, Room, Space, Under, Want,

@@ -2,9 +2,9 @@
 //! leaves behind.
 
 use std::sync::atomic::Ordering::*;
-use terrace_engine::Buffer;
 
 use terrace_blocks::{Lower, fetch_words, prefetch};
+use terrace_engine::Buffer;
 use terrace_engine::record::{Kind, NewRecord, RecordView};
 use terrace_engine::space::{Fetch, Space, Want};
 use terrace_index::{Address, Change, Index, Key, Lookup, Verdict};

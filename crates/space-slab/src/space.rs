@@ -3,9 +3,9 @@
 use std::io;
 use std::os::fd::RawFd;
 use std::sync::atomic::Ordering::*;
-use terrace_engine::Buffer;
 
 use terrace_blocks::{Blocks, DramTarget, Image, Lower, Reads, Sweep, total_bytes};
+use terrace_engine::Buffer;
 use terrace_engine::manifest::Manifest;
 use terrace_engine::record::{Head, NewRecord, RecordView};
 use terrace_engine::space::{

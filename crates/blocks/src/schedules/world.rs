@@ -1,13 +1,13 @@
 //! A machine small enough to explore: epochs, one writer, one reader, and whoever steps around the product's space and index.
 
 use std::sync::atomic::{AtomicU64 as Plain, Ordering::SeqCst};
-use terrace_media::Buffer;
 
 use terrace_engine::hash::KeyHasher;
 use terrace_engine::record::{Head, Kind, NewRecord, RecordView};
 use terrace_engine::space::{Arrival, Arrived, Class, Context, Fetch, Replaced, Room, Space, Under, Want};
 use terrace_engine::{Barrier, Progress, fetch_view};
 use terrace_index::{Address, Change, Clht, Index, Key, Lookup, Verdict};
+use terrace_media::Buffer;
 
 use terrace_sync::{Mutex, yield_now};
 

@@ -32,10 +32,10 @@ use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::*;
-use terrace_media::Buffer;
 
 use terrace_index::{Address, Index};
 use terrace_log::{LogDevice, Writer};
+use terrace_media::Buffer;
 
 use crate::decide::Scratch;
 use crate::machine::Machine;

@@ -5,10 +5,10 @@
 //! by then, and what has moved meanwhile is found where it is now.
 
 use std::ops::{Bound, ControlFlow};
-use terrace_media::Buffer;
 
 use terrace_index::{Address, Index, Key, Lookup, Verdict};
 use terrace_log::LogDevice;
+use terrace_media::Buffer;
 
 use super::{Core, Step, live};
 use crate::batch::{self, Batch, Row};

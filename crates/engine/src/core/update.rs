@@ -2,10 +2,10 @@
 
 use std::cell::{Cell, RefCell};
 use std::sync::atomic::Ordering::Relaxed;
-use terrace_media::Buffer;
 
 use terrace_index::{Address, Change, Index, Key, Lookup, Verdict};
 use terrace_log::LogDevice;
+use terrace_media::Buffer;
 
 use super::get::lost;
 use super::{Awaited, Core, Place, Step, live, log_record, note_seen};

@@ -6,8 +6,8 @@
 use std::io::{self, ErrorKind, IoSlice};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use terrace_engine::Buffer;
 
+use terrace_engine::Buffer;
 use terrace_engine::{Batch, Settled};
 
 use super::Transport;

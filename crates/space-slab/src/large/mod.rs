@@ -21,9 +21,9 @@ mod shelf;
 
 use std::sync::atomic::Ordering::*;
 use std::sync::{Arc, OnceLock};
-use terrace_engine::Buffer;
 
 use terrace_blocks::Lower;
+use terrace_engine::Buffer;
 use terrace_engine::record::Head;
 use terrace_engine::space::Fetch;
 

@@ -6,9 +6,9 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::*;
-use terrace_engine::Buffer;
 
 use terrace_blocks::Frames;
+use terrace_engine::Buffer;
 
 use crate::sync::Mutex;
 

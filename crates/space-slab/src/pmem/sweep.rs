@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use terrace_engine::Buffer;
 
+use terrace_engine::Buffer;
 use terrace_engine::record::{Kind, NewRecord};
 use terrace_engine::space::{Fetch, Want};
 use terrace_index::Key;

@@ -16,10 +16,10 @@ mod plan;
 mod write;
 
 use std::cell::{Cell, RefCell};
-use terrace_media::Buffer;
 
 use terrace_index::{Address, Index, Lookup, Verdict};
 use terrace_log::LogDevice;
+use terrace_media::Buffer;
 
 use super::face::OUTPUT_BYTES_MAX;
 use super::{Awaited, Core, Step, note_seen};
