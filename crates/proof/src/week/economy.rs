@@ -28,7 +28,9 @@ pub struct Economy {
     pub system: Traffic,
     /// The most anonymous memory seen, in bytes.
     pub memory: u64,
+    /// The longest answer, and what was done then.
     pub stall_us: u64,
+    pub stalled_during: &'static str,
     pub calm_p99_us: u64,
     pub p99_us: u64,
     pub restart_ms: u64,
@@ -102,7 +104,11 @@ impl Economy {
         check(live >= LIVE_SHARE, format!("refused when {:.0}% of the tier lived", live * 100.0));
         check(
             self.stall_us <= stall_ms * 1000,
-            format!("an answer took {} ms, {stall_ms} allowed", self.stall_us / 1000),
+            format!(
+                "an answer took {} ms during {}, {stall_ms} allowed",
+                self.stall_us / 1000,
+                self.stalled_during
+            ),
         );
         broken
     }

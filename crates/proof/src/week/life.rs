@@ -58,6 +58,8 @@ struct Life<'a> {
     calm: Histogram<u64>,
     busy: Histogram<u64>,
     is_calm: bool,
+    /// What is done just now.
+    phase: &'static str,
     /// The tier is filled on purpose: a refusal is no fault, and there was one.
     fills_up: bool,
     is_full: bool,
@@ -91,6 +93,7 @@ pub fn live(place: &Place, setting: &Setting, workload: &Workload) -> anyhow::Re
         calm: latencies()?,
         busy: latencies()?,
         is_calm: true,
+        phase: "",
         fills_up: false,
         is_full: false,
     };
@@ -99,7 +102,6 @@ pub fn live(place: &Place, setting: &Setting, workload: &Workload) -> anyhow::Re
     let mut economy = life.economy;
     economy.calm_p99_us = life.calm.value_at_quantile(0.99);
     economy.p99_us = life.busy.value_at_quantile(0.99);
-    economy.stall_us = life.calm.max().max(life.busy.max());
     Ok(economy)
 }
 
@@ -107,25 +109,35 @@ impl Life<'_> {
     /// The days, in the order in which trouble builds up.
     fn week(&mut self) -> anyhow::Result<()> {
         let day = self.place.length / 8;
-        self.fill(LIVE).context("filling")?;
-        self.churn(day).context("a calm day")?;
+        self.during("filling", |life| life.fill(LIVE))?;
+        self.during("a calm day", |life| life.churn(day))?;
         self.is_calm = false;
-        self.restart(End::Ordered).context("a restart in order")?;
-        self.churn(day).context("the day after a restart")?;
-        self.restart(End::Killed).context("a restart after a kill")?;
-        self.churn(day).context("the day after a kill")?;
-        self.resize(7, 8).context("a smaller store")?;
-        self.churn(day).context("the day of a smaller store")?;
-        self.resize(1, 1).context("a larger store")?;
-        self.delete_a_third().context("mass deletes")?;
-        self.churn(day).context("the day after mass deletes")?;
-        self.fill(NEARLY_FULL).context("filling up")?;
-        self.churn(day).context("a nearly full day")?;
-        self.restart(End::Killed).context("a kill of a nearly full store")?;
-        self.count().context("counting")?;
-        self.read_all().context("reading all")?;
-        self.fill_up().context("filling up until it refuses")?;
-        self.read_all().context("reading all of a full store")
+        self.during("a restart in order", |life| life.restart(End::Ordered))?;
+        self.during("the day after a restart", |life| life.churn(day))?;
+        self.during("a restart after a kill", |life| life.restart(End::Killed))?;
+        self.during("the day after a kill", |life| life.churn(day))?;
+        self.during("a smaller store", |life| life.resize(7, 8))?;
+        self.during("the day of a smaller store", |life| life.churn(day))?;
+        self.during("a larger store", |life| life.resize(1, 1))?;
+        self.during("mass deletes", Life::delete_a_third)?;
+        self.during("the day after mass deletes", |life| life.churn(day))?;
+        self.during("filling up", |life| life.fill(NEARLY_FULL))?;
+        self.during("a nearly full day", |life| life.churn(day))?;
+        self.during("a kill of a nearly full store", |life| life.restart(End::Killed))?;
+        self.during("counting", Life::count)?;
+        self.during("reading all", Life::read_all)?;
+        self.during("filling up until it refuses", Life::fill_up)?;
+        self.during("reading all of a full store", Life::read_all)
+    }
+
+    /// One part of it, by its name.
+    fn during(
+        &mut self,
+        phase: &'static str,
+        part: impl FnOnce(&mut Self) -> anyhow::Result<()>,
+    ) -> anyhow::Result<()> {
+        self.phase = phase;
+        part(self).context(phase)
     }
 
     /// New keys until one is refused: what lives then is what can live.
@@ -345,7 +357,11 @@ impl Life<'_> {
             return Ok(());
         }
         let latencies = if self.is_calm { &mut self.calm } else { &mut self.busy };
-        latencies.saturating_record(sent.elapsed().as_micros() as u64);
+        let took = sent.elapsed().as_micros() as u64;
+        latencies.saturating_record(took);
+        if took > self.economy.stall_us {
+            (self.economy.stall_us, self.economy.stalled_during) = (took, self.phase);
+        }
         Ok(())
     }
 
