@@ -191,9 +191,8 @@ pub trait Context {
     fn forgotten(&self, kind: crate::record::Kind);
     /// A damaged record was replaced by one that says so: what it was no longer matters, it counts as a key.
     fn poisoned(&self, kind: crate::record::Kind, db: u8, expires: bool);
-    /// A record that was put beside unread ones of this database, and has this version now, has been told from them: the newest
-    /// older version of its key among them is `found`, with its kind, or there is none. That one was taken for a live key, which
-    /// the count is put right by. Waits for a whole-database flush under way: not for critical sections.
+    /// A record that was put beside unread ones of this database, and has this version now, has been told from them: the newest older
+    /// version of its key is `found`, or there is none, which the count is put right by. Waits for a flush: not for critical sections.
     fn recount(&self, db: u8, version: u64, found: Option<Replaced>);
     /// Tombstones the index holds, and live keys.
     fn tombstones_and_keys(&self) -> (u64, u64);
@@ -208,12 +207,11 @@ pub trait Context {
     fn tells_expired(&self) -> bool {
         false
     }
-    /// Whether keys that a search reported are being deleted. Until that is over nothing else is searched, and where it waits for
-    /// room nothing but a space that says it has none ends it.
+    /// Whether keys that a search reported are being deleted. Nothing else is searched meanwhile: it must not wait for that.
     fn is_purging(&self) -> bool {
         false
     }
-    /// Whether there are such keys whose deletion was refused for want of room: what they take is not live, though they are there.
+    /// Whether for some of them there was no room: what they take is not live, though they are there.
     fn has_unpurged(&self) -> bool {
         false
     }
