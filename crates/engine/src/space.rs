@@ -6,9 +6,9 @@
 //! recovery.
 
 use std::os::fd::RawFd;
+use terrace_media::Buffer;
 
 use terrace_index::{Address, Index, Key};
-use terrace_media::Buffer;
 
 use crate::commit::Barrier;
 use crate::manifest::Manifest;
@@ -191,9 +191,8 @@ pub trait Context {
     fn forgotten(&self, kind: crate::record::Kind);
     /// A damaged record was replaced by one that says so: what it was no longer matters, it counts as a key.
     fn poisoned(&self, kind: crate::record::Kind, db: u8, expires: bool);
-    /// A record that was put beside unread ones of this database, and has this version now, has been told from them: the newest
-    /// older version of its key among them is `found`, with its kind, or there is none. That one was taken for a live key, which
-    /// the count is put right by. Waits for a whole-database flush under way: not for critical sections.
+    /// A record that was put beside unread ones of this database, and has this version now, has been told from them: the newest older
+    /// version of its key is `found`, or there is none, which the count is put right by. Waits for a flush: not for critical sections.
     fn recount(&self, db: u8, version: u64, found: Option<Replaced>);
     /// Tombstones the index holds, and live keys.
     fn tombstones_and_keys(&self) -> (u64, u64);
@@ -208,11 +207,11 @@ pub trait Context {
     fn tells_expired(&self) -> bool {
         false
     }
-    /// Whether keys that a search reported are being deleted: until a space says that it has no room, that waits for some.
+    /// Whether keys that a search reported are being deleted. Nothing else is searched meanwhile: it must not wait for that.
     fn is_purging(&self) -> bool {
         false
     }
-    /// Whether there are such keys whose deletion was refused for want of room: what they take is not live.
+    /// Whether for some of them there was no room: what they take is not live, though they are there.
     fn has_unpurged(&self) -> bool {
         false
     }

@@ -37,11 +37,15 @@ fn open(clock: &Arc<ManualClock>) -> impl Store {
     StoreHandle(machine)
 }
 
-fn takes(session: &mut dyn Session, key: u64, (bytes, expiry): (usize, Expiry)) -> bool {
+/// A write of so many bytes to a database.
+#[derive(Clone, Copy)]
+struct Write(u8, usize, Expiry);
+
+fn takes(session: &mut dyn Session, key: u64, Write(db, bytes, expiry): Write) -> bool {
     let mut batch = Batch::new();
     let value = batch.bytes(&vec![b'v'; bytes]);
     let set = OpKind::Set { value, condition: Condition::Always, expiry, flags: None, old_value: false };
-    batch.push(0, &key.to_be_bytes(), set);
+    batch.push(db, &key.to_be_bytes(), set);
     session.execute(&mut batch);
     let proof = session.wait(&mut batch);
     match batch.reply(0, &proof) {
@@ -51,33 +55,41 @@ fn takes(session: &mut dyn Session, key: u64, (bytes, expiry): (usize, Expiry)) 
     }
 }
 
+/// Few among many: a step of the search comes by few buckets, and is not likely to find one.
 #[test]
 fn what_has_expired_makes_room_before_anything_is_refused() {
-    for bytes in [500, 40_000] {
+    for (bytes, every) in [(60, 5000), (500, 2500), (40_000, 30)] {
         let clock = Arc::new(ManualClock::new(START_MS * 1000));
         let store = open(&clock);
         let mut session = store.session().unwrap();
-        // Every fourth key has a time, all of them the same one.
         let soon = Expiry::At(store.time().now_ms + 1000);
-        let expiry = |key| if key % 4 == 0 { soon } else { Expiry::Clear };
-        let keys = (0..).take_while(|&key| takes(&mut *session, key, (bytes, expiry(key)))).count() as u64;
-        assert!(keys > 50, "{keys} keys");
-        assert!(!takes(&mut *session, keys, (bytes, Expiry::Clear)), "all of them live");
+        let write = |key: u64| match key % every {
+            0 => Write(0, bytes, soon),
+            1 => Write(1, bytes, Expiry::Clear),
+            _ => Write(0, bytes, Expiry::Clear),
+        };
+        let keys = (0..).take_while(|&key| takes(&mut *session, key, write(key))).count() as u64;
+        assert!(keys > 2 * every, "{keys} keys");
+        let live = Write(0, bytes, Expiry::Clear);
+        assert!(!takes(&mut *session, keys, live), "all of them live");
         // Nobody works from here on but who writes.
         clock.advance_us(1_000_000);
-        for key in keys..keys + keys / 4 {
-            assert!(takes(&mut *session, key, (bytes, Expiry::Clear)), "{bytes}: {} of {keys}", key - keys);
+        let expired = (0..keys).filter(|key| key % every == 0).count() as u64;
+        for key in keys..keys + expired {
+            assert!(takes(&mut *session, key, live), "{bytes}: {} of {expired}", key - keys);
         }
-        let more = (0..keys).take_while(|&key| takes(&mut *session, 2 * keys + key, (bytes, Expiry::Clear)));
-        assert!(more.count() < 3, "there was no more than that");
-        assert_eq!(store.stats().expired, keys.div_ceil(4));
-        // A whole-database flush makes room as well.
+        // A record with a time is a little longer.
+        let more = (2 * keys..).take_while(|&key| takes(&mut *session, key, live)).count();
+        assert!(more < 3, "{more} more than that");
+        assert_eq!(store.stats().expired, expired);
+        // What a flush forgets makes room as well.
         let mut batch = Batch::new();
-        batch.push(0, b"", OpKind::Flush { db: None });
+        batch.push(1, b"", OpKind::Flush { db: Some(1) });
         session.execute(&mut batch);
         drop(session.wait(&mut batch));
-        for key in 0..keys {
-            assert!(takes(&mut *session, key, (bytes, Expiry::Clear)), "{bytes}: {key} after a flush");
+        let flushed = (0..keys).filter(|key| key % every == 1).count() as u64;
+        for key in 0..flushed {
+            assert!(takes(&mut *session, 3 * keys + key, live), "{bytes}: {key} of {flushed} after a flush");
         }
     }
 }
