@@ -25,8 +25,12 @@ use crate::listed::Listed;
 use crate::lower::Lower;
 use crate::slots::State;
 
-/// Slots walked in one step.
-const SLOTS_A_STEP: usize = 16;
+/// Slots walked in one step: few, for who waits for room waits for whole steps.
+const SLOTS_A_STEP: usize = 2;
+/// Between two sweeps one part of so many of the tier is written: each reads the footers of all of it.
+const PART_WRITTEN: usize = 16;
+/// So many steps in which no block was written: there is no need to wait for more.
+const QUIET_STEPS: u32 = 64;
 
 /// What a space knows of records that blocks don't say.
 pub trait Copies {
@@ -48,6 +52,20 @@ pub struct Sweep {
     /// What had been reached when the last sweep ended: nothing changes before it moves on.
     done_floor: u64,
     done_seq: u64,
+    /// The newest block when it was looked whether to sweep, and how often in a row it was that.
+    seen_seq: u64,
+    quiet: u32,
+}
+
+impl Sweep {
+    /// Whether there is reason to sweep again, the newest of `slots` blocks being this one. `pressing`: writes are refused.
+    fn has_news(&mut self, floor: u64, newest: u64, slots: usize, pressing: bool) -> bool {
+        self.quiet = if newest == self.seen_seq { self.quiet.saturating_add(1) } else { 0 };
+        self.seen_seq = newest;
+        let enough = newest >= self.done_seq + (slots / PART_WRITTEN) as u64;
+        let news = floor > self.done_floor || newest > self.done_seq;
+        news && (enough || pressing || self.quiet >= QUIET_STEPS)
+    }
 }
 
 #[derive(Default)]
@@ -79,13 +97,14 @@ impl<L: Lower> Blocks<L> {
                 let short_of_space = self.free.hungry.load(SeqCst) || self.free.refuses();
                 let many = tombstones > 1024 && tombstones > keys / 8;
                 let floor = context.log_floor();
-                let news = floor > sweep.done_floor || self.last_seq.load(SeqCst) > sweep.done_seq;
+                let newest = self.last_seq.load(SeqCst);
+                let news = sweep.has_news(floor, newest, self.slots.len(), self.free.refuses());
                 let unfinished = sweep.from > 0;
                 if tombstones == 0 || !(news || unfinished) || !(many || short_of_space) {
                     sweep.from = 0;
                     return Progress::Idle;
                 }
-                (sweep.done_floor, sweep.done_seq) = (floor, self.last_seq.load(SeqCst));
+                (sweep.done_floor, sweep.done_seq) = (floor, newest);
                 sweep.phase = Phase::Collect { slot: std::mem::take(&mut sweep.from) };
                 Progress::Worked
             }
@@ -258,6 +277,18 @@ mod tests {
         fn hasher(&self) -> KeyHasher {
             unreachable!()
         }
+    }
+
+    /// Each page that was written began another one, which read all footers.
+    #[test]
+    fn a_sweep_waits_until_it_may_find_more() {
+        let mut sweep = Sweep { done_floor: 5, done_seq: 100, ..Sweep::default() };
+        assert!(!sweep.has_news(6, 101, 160, false), "a page more");
+        assert!(sweep.has_news(6, 102, 160, true), "writes are refused");
+        assert!(sweep.has_news(6, 110, 160, false), "a sixteenth is new");
+        assert!(!sweep.has_news(5, 100, 160, true), "nothing is");
+        assert!(!(1..QUIET_STEPS).any(|_| sweep.has_news(6, 100, 160, false)));
+        assert!(sweep.has_news(6, 100, 160, false), "and no page comes");
     }
 
     #[test]
