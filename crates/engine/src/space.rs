@@ -6,9 +6,9 @@
 //! recovery.
 
 use std::os::fd::RawFd;
-use terrace_media::Buffer;
 
 use terrace_index::{Address, Index, Key};
+use terrace_media::Buffer;
 
 use crate::commit::Barrier;
 use crate::manifest::Manifest;

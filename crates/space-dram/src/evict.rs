@@ -13,7 +13,6 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
 
 use terrace_engine::Buffer;
-
 use terrace_engine::record::{Head, Kind};
 use terrace_engine::space::{Context, Fetch, Room, Space, Want};
 use terrace_index::{Address, Index};
@@ -24,7 +23,7 @@ use crate::space::{DramSpace, Local};
 
 /// Buckets looked at in one step.
 const BUCKETS: usize = 256;
-/// Keys of either kind found that nobody has taken yet, at most; a bucket's more.
+/// Keys found that nobody has taken yet, at most; a bucket's more.
 const FOUND: usize = 256;
 /// Rounds that may end before a write that found no room is refused: one that had begun before it, one that had not, and one in
 /// which what that found is deleted.
@@ -145,9 +144,12 @@ impl DramSpace {
     ) {
         let Sweep { cursor, addresses, expired, victims, round } = sweep;
         let mut key = Buffer::new();
+        // Victims that nobody took, as in a full store that refuses, must not stand in the way of what has expired.
+        if victims.len() >= FOUND {
+            victims.clear();
+        }
         for _ in 0..BUCKETS {
-            // Victims that nobody takes, where a full store refuses, must not stand in the way of what has expired.
-            if expired.len() >= FOUND {
+            if expired.len() + victims.len() >= FOUND {
                 return;
             }
             addresses.clear();
@@ -171,7 +173,7 @@ impl DramSpace {
                 if head.expire_at != 0 {
                     round.next_ms = round.next_ms.min(head.expire_at);
                 }
-                if full && victims.len() < FOUND && !HeapRecord::at(address).pass_over() {
+                if full && !HeapRecord::at(address).pass_over() {
                     victims.push(Victim { db, bytes: self.bytes_of(address, &head), key: key.to_vec() });
                 }
             }
