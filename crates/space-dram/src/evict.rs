@@ -12,10 +12,10 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
 
-use terrace_engine::Buffer;
 use terrace_engine::record::{Head, Kind};
 use terrace_engine::space::{Context, Fetch, Room, Space, Want};
 use terrace_index::{Address, Index};
+use terrace_media::Buffer;
 
 use crate::allocated::allocated_bytes;
 use crate::record::HeapRecord;

@@ -3,9 +3,9 @@
 use std::alloc::{Layout, alloc, dealloc};
 use std::sync::atomic::{AtomicU64, Ordering::*, fence};
 
-use terrace_engine::Buffer;
 use terrace_engine::record::{Head, NewRecord, RecordMeta};
 use terrace_index::Address;
+use terrace_media::Buffer;
 
 /// Set in the version while the record is being rewritten.
 const WRITING: u64 = 1 << 63;

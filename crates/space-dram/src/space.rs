@@ -7,13 +7,13 @@ use std::sync::atomic::{AtomicU64, Ordering::*};
 
 use crossbeam_utils::CachePadded;
 use parking_lot::Mutex;
-use terrace_engine::Buffer;
 use terrace_engine::record::{Head, INLINE_VALUE_BYTES, KEY_BYTES_MAX, Kind, NewRecord};
 use terrace_engine::space::{
     Arrival, Class, Context, Fetch, Former, Found, Limits, Room, Space, Under, Want,
 };
 use terrace_engine::{Progress, StoreError, TierStats};
 use terrace_index::{Address, Index, Key};
+use terrace_media::Buffer;
 
 use crate::allocated::allocated_bytes;
 use crate::evict::{Sweep, Times};
