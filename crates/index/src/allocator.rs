@@ -50,11 +50,12 @@ pub fn keep_little() {
 pub struct Sparing;
 
 fn stretched(bytes: usize) -> usize {
-    match bytes {
-        0..=SMALL_MAX => bytes,
-        ..=MEDIUM_MAX => bytes.next_power_of_two(),
-        ..=SHARED_MAX => SHARED_MAX + 1,
-        _ => bytes,
+    if bytes <= SMALL_MAX || bytes > SHARED_MAX {
+        bytes
+    } else if bytes <= MEDIUM_MAX {
+        bytes.next_power_of_two()
+    } else {
+        SHARED_MAX + 1
     }
 }
 

@@ -1,5 +1,7 @@
 //! What the program's allocator keeps of memory that was freed.
+
 #![cfg(all(feature = "mimalloc", not(shuttle)))]
+#![cfg_attr(feature = "mimalloc", expect(clippy::unwrap_used, reason = "helpers of tests fail by panicking"))]
 
 use std::sync::Barrier;
 
