@@ -145,7 +145,7 @@ impl<S: Space> World<S> {
         loop {
             self.enter(READER);
             let least = self.complete[number as usize].load(SeqCst);
-            let (mut out, mut found) = (Vec::new(), None);
+            let (mut out, mut found) = (Buffer::new(), None);
             let lookup = self.index.get(&key, |address| {
                 out.clear();
                 match self.fetch(&known, address, &key, &mut out) {
