@@ -13,7 +13,7 @@ const SEED: u64 = 0x7e44_ace5;
 /// Schedules of a test unless the environment says otherwise.
 const ITERATIONS: usize = 2000;
 /// Schedules in which a planted bug must show: fixed, so that finding it does not depend on the environment.
-const PLANTED_ITERATIONS: usize = 20_000;
+const PLANTED_ITERATIONS: usize = 60_000;
 /// Changes of priority in one schedule: a bug that takes so many switches in the right places is found often.
 const DEPTH: usize = 4;
 /// Steps of one schedule. A test that takes more has a thread that waits for ever.
