@@ -83,7 +83,8 @@ pub const ALL: [Setting; 5] = [
         name: "memcached",
         speaks: Speaks::Memcached,
         options: &["-m", "128", "-I", "4m", "-u", "root"],
-        dram_mib: 128,
+        // `-m` bounds items alone, as memcached's: the index comes on top.
+        dram_mib: 132,
         tier: None,
         tier_mib: 128,
         keeps: false,
