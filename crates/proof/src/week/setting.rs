@@ -83,8 +83,7 @@ pub const ALL: [Setting; 5] = [
         name: "memcached",
         speaks: Speaks::Memcached,
         options: &["-m", "128", "-I", "4m", "-u", "root"],
-        // `-m` bounds items alone, as memcached's: the index comes on top.
-        dram_mib: 132,
+        dram_mib: 128,
         tier: None,
         tier_mib: 128,
         keeps: false,
