@@ -107,18 +107,24 @@ impl Buffer {
                 long if long >= EIGHTH_BYTES => long + long / 8,
                 short => short * 2,
             };
-            self.grow(wanted.max(generous).max(64), Spill::current().as_deref());
+            self.grow_as_process_says(wanted.max(generous).max(64));
         }
     }
 
     /// Makes room for exactly so many more bytes.
     pub fn reserve_exact(&mut self, more: usize) {
         if self.capacity() - self.len() < more {
-            self.grow(self.len() + more, Spill::current().as_deref());
+            self.grow_as_process_says(self.len() + more);
         }
     }
 
+    /// Grows by the process's rule. Short ones don't ask for it: it stands behind a lock of all threads.
     #[cold]
+    fn grow_as_process_says(&mut self, capacity: usize) {
+        let spill = if capacity < SHORT_BYTES { None } else { Spill::current() };
+        self.grow(capacity, spill.as_deref());
+    }
+
     fn grow(&mut self, capacity: usize, spill: Option<&Spill>) {
         match &mut self.0 {
             Bytes::Memory(memory) => {
