@@ -103,6 +103,10 @@ impl<D: BlockDevice> Lower for BlockTier<D> {
                 bytes.copy_from_slice(&read);
                 Ok(())
             })?;
+            if page[at..at + 8] == [0; 8] {
+                // Most blocks of large values have nothing where a page has its trailer.
+                continue;
+            }
             page[at..at + 8].fill(0);
             self.device.write_at(self.base + from, &page)?;
         }

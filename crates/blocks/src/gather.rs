@@ -318,4 +318,4 @@ pub(crate) fn read_table<L: Lower>(
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

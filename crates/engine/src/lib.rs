@@ -33,6 +33,7 @@ mod core;
 mod decide;
 mod epoch;
 mod generations;
+mod pace;
 mod pending;
 mod recover;
 #[cfg(all(test, shuttle))]

@@ -265,16 +265,24 @@ impl<I: Index, S: Space, D: LogDevice> Machine<I, S, D> {
         *self.floor.lock() = FloorState::Idle;
     }
 
+    /// The log needs the oldest quarter of what is not in pages yet to be there.
+    pub(crate) fn want_oldest_pages(&self) {
+        let (persisted, last) = (self.space.persisted_seq(), self.space.last_seq());
+        let oldest = persisted + last.saturating_sub(persisted).div_ceil(4);
+        self.shared.flush_wanted.fetch_max(oldest, SeqCst);
+    }
+
     /// Moves the log floor up and frees log blocks.
     fn floor_step(&self) -> Progress {
         let Some(log) = &self.log else { return Progress::Idle };
         let Some(mut state) = self.floor.try_lock() else { return Progress::Idle };
-        if log.free_blocks() * 4 < log.used_blocks() {
-            // Ask for the oldest pages early, so that nobody has to wait for all of them at once.
-            let (persisted, last) = (self.space.persisted_seq(), self.space.last_seq());
-            self.shared
-                .flush_wanted
-                .fetch_max(persisted + last.saturating_sub(persisted).div_ceil(4), SeqCst);
+        let (free, used) = (log.free_blocks(), log.used_blocks());
+        if free * 4 < used {
+            // Early, so that nobody has to wait for all of them at once.
+            self.want_oldest_pages();
+            self.shared.pace.limit(free, free + used);
+        } else {
+            self.shared.pace.lift();
         }
         match &*state {
             FloorState::Recovering => Progress::Idle,

@@ -17,6 +17,7 @@ use crate::durability::Durability;
 use crate::epoch::Epochs;
 use crate::hash::KeyHasher;
 use crate::op::DATABASES;
+use crate::pace::Pace;
 use crate::record::Kind;
 use crate::reply::OpError;
 use crate::session::RemovalFn;
@@ -84,6 +85,8 @@ pub(crate) struct Shared {
     pub pause: Mutex<()>,
     /// The log needs every page up to this sequence number persisted.
     pub flush_wanted: AtomicU64,
+    /// How fast the log may be filled.
+    pub pace: Pace,
     pub sync_wanted: AtomicBool,
     pub log_failed: AtomicBool,
     /// Why: the first reason.
@@ -133,6 +136,7 @@ impl Shared {
             paused: AtomicBool::new(false),
             pause: Mutex::new(()),
             flush_wanted: AtomicU64::new(0),
+            pace: Pace::default(),
             sync_wanted: AtomicBool::new(false),
             log_failed: AtomicBool::new(false),
             log_failure: OnceLock::new(),

@@ -23,7 +23,7 @@ const BLOCKS: usize = 16;
 type Tier = Blocks<BlockTier<SimBlock>>;
 
 /// Whatever is waited for has come: here the device alone is in doubt.
-struct Come;
+pub(crate) struct Come;
 
 impl Context for Come {
     fn advance_epoch(&self) -> u64 {
@@ -145,7 +145,10 @@ impl Mover {
     }
     /// Clears what waits to be free.
     fn clear(&mut self) -> Progress {
-        self.blocks.free_ready(&mut self.freeing, u64::MAX, &Come, &mut |_| unreachable!())
+        let mut step = || self.blocks.free_ready(&mut self.freeing, u64::MAX, &Come, &mut |_| unreachable!());
+        let first = step();
+        while first == Progress::Worked && step() == Progress::Worked {}
+        first
     }
     /// Power has gone: of all that was written since the last sync, anything may be lost. How many blocks with the value an opening
     /// finds, and what that reads.
@@ -230,7 +233,7 @@ impl Sparse {
                 self.blocks.begin_freeing(freeing, number as u32, 0, &Come);
             }
         }
-        self.blocks.free_ready(freeing, u64::MAX, &Come, &mut |_| unreachable!());
+        while self.blocks.free_ready(freeing, u64::MAX, &Come, &mut |_| unreachable!()) == Progress::Worked {}
         self.blocks.free_slots()
     }
 }

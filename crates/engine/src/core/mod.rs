@@ -81,6 +81,8 @@ pub(crate) struct Core<I: Index, S: Space, D: LogDevice> {
     next_order: u64,
     /// Words that the space and the log have room for.
     room_words: usize,
+    /// The log's pace is kept for what is being written.
+    has_waited: bool,
     /// It is the machine's own.
     is_internal: bool,
     /// See [`Core::take_unpurged`].
@@ -150,6 +152,7 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
             next_token: 0,
             next_order: 0,
             room_words: 0,
+            has_waited: false,
             is_internal: false,
             unpurged: Vec::new(),
             unpurged_until_us: 0,
@@ -236,8 +239,9 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
     fn make_log_room(&mut self, words: usize, records: usize) -> Result<bool, OpError> {
         let sessions = self.seen.len();
         let Some(writer) = &mut self.writer else { return Ok(true) };
-        if writer.buffered_bytes() + words * 8 + records * LOG_SLACK <= writer.room(sessions) {
-            return Ok(true);
+        let bytes = words * 8 + records * LOG_SLACK;
+        if writer.buffered_bytes() + bytes <= writer.room(sessions) {
+            return if self.machine.shared.pace.is_limited() { self.keep_pace(bytes) } else { Ok(true) };
         }
         // Mostly what is buffered is all that stands in the way; else pages must be persisted so that log blocks are freed.
         if !writer.is_empty() {
@@ -245,9 +249,32 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
             return Ok(false);
         }
         if self.machine.log.as_ref().is_some_and(|log| log.free_blocks() < 2) {
-            self.shared().flush_wanted.fetch_max(self.machine.space.last_seq(), SeqCst);
+            // Not all: blocks are freed as pages land, and writers wait for no more than the first of them.
+            self.machine.want_oldest_pages();
         }
         self.stall()?;
+        Ok(false)
+    }
+
+    /// What was written before is waited for; `false` as above. See [`Pace`](crate::pace::Pace).
+    #[cold]
+    fn keep_pace(&mut self, bytes: usize) -> Result<bool, OpError> {
+        let begun_us = self.shared().clock_us();
+        let owed_us = self.shared().pace.owed_us(begun_us);
+        if owed_us == 0 || self.is_internal || std::mem::take(&mut self.has_waited) {
+            self.shared().pace.charge(bytes, begun_us);
+            return Ok(true);
+        }
+        // In a model of a machine the clock may stand.
+        let mut standing = 0;
+        while !self.shared().has_passed(begun_us, owed_us) && standing < STANDING_ROUNDS {
+            self.stall()?;
+            standing = if self.shared().clock_us() == begun_us { standing + 1 } else { 0 };
+            if !self.shared().pace.is_limited() {
+                break;
+            }
+        }
+        self.has_waited = true;
         Ok(false)
     }
 
@@ -339,6 +366,9 @@ const EVICTION_US: u64 = 5_000_000;
 /// The same once no key is left, where there is nothing to do, and where something is waited for.
 const IDLE_ROUNDS: u32 = 1 << 6;
 const BLOCKED_ROUNDS: u32 = 1 << 12;
+
+/// Rounds of background work in which a clock that stands is no accident.
+const STANDING_ROUNDS: u32 = 4;
 
 /// Bytes that an entry's header and padding take in the log.
 const LOG_SLACK: usize = 24;

@@ -1,0 +1,98 @@
+//! Writers slow down before the log is full.
+//!
+//! Blocks of the log are freed once the pages that they stand for are written, and that takes as long as it takes: at a nearly full
+//! tier each page that is written waits for others to be emptied. Writers that ran on at full speed would meet a full log, and
+//! the next answer would take all of that time. So what is free is given out more and more slowly: each byte costs a time in
+//! proportion to the bytes that are left. All sessions draw on the same time.
+
+use std::sync::atomic::Ordering::*;
+
+use crate::sync::AtomicU64;
+
+/// So fast may a writer fill a log of which everything is free, in bytes a second; with a tenth of it free, a tenth as fast.
+const BYTES_A_SECOND: u64 = 256 << 20;
+/// What a writer owes less than this it pays later: waiting has its price, too.
+const LEAST_NS: u64 = 1_000_000;
+
+/// How fast the log may be filled.
+#[derive(Default)]
+pub(crate) struct Pace {
+    /// Nanoseconds for a KiB; 0: there is no need to wait.
+    ns_per_kib: AtomicU64,
+    /// Until then all is paid that was written, in the clock's microseconds.
+    paid_us: AtomicU64,
+}
+
+impl Pace {
+    /// Nobody has to wait.
+    pub fn lift(&self) {
+        self.ns_per_kib.store(0, Relaxed);
+    }
+    /// So many blocks of the log are free, of so many.
+    pub fn limit(&self, free: usize, all: usize) {
+        let whole = (1 << 10) * 1_000_000_000 / BYTES_A_SECOND;
+        self.ns_per_kib.store(whole * all.max(1) as u64 / free.max(1) as u64, Relaxed);
+    }
+    /// Whether anybody has to wait.
+    #[inline]
+    pub fn is_limited(&self) -> bool {
+        self.ns_per_kib.load(Relaxed) != 0
+    }
+    /// Somebody writes so many bytes.
+    #[cold]
+    pub fn charge(&self, bytes: usize, now_us: u64) {
+        let due_us = (bytes as u64 * self.ns_per_kib.load(Relaxed)).div_ceil(1024 * 1000);
+        // The clock may have gone back.
+        let paid = |paid_us: u64| if paid_us > now_us + Self::MOST_US { now_us } else { paid_us.max(now_us) };
+        let _ = self.paid_us.fetch_update(Relaxed, Relaxed, |paid_us| Some(paid(paid_us) + due_us));
+    }
+    /// How long who writes next has to wait, in microseconds.
+    #[cold]
+    pub fn owed_us(&self, now_us: u64) -> u64 {
+        let owed_us = self.paid_us.load(Relaxed).saturating_sub(now_us);
+        if owed_us * 1000 < LEAST_NS || owed_us > Self::MOST_US { 0 } else { owed_us }
+    }
+    /// More than anybody owes.
+    const MOST_US: u64 = 10_000_000;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_left_is_given_out_more_and_more_slowly_and_lasts() {
+        let pace = Pace::default();
+        let (all, block) = (128usize, 256 << 10);
+        let (mut now_us, mut free) = (5_000_000u64, all * block / 5);
+        let (mut longest, mut written) = (0, 0);
+        let record = 1500;
+        // Half a second, which is more than the pages of a quarter of it take.
+        while now_us < 5_500_000 && free > record {
+            pace.limit(free / block, all);
+            let owed = pace.owed_us(now_us);
+            longest = longest.max(owed);
+            now_us += owed;
+            pace.charge(record, now_us);
+            (free, written) = (free - record, written + record);
+        }
+        assert!(free > record, "{written} bytes were written, and nothing is left after {now_us} us");
+        assert!(written > all * block / 10, "{written}");
+        assert!(longest < 20_000, "{longest}");
+        pace.lift();
+        assert!(!pace.is_limited());
+    }
+
+    #[test]
+    fn sessions_share_what_is_free_and_a_clock_that_goes_back_holds_nobody_up() {
+        let pace = Pace::default();
+        pace.limit(1, 100);
+        (0..100).for_each(|_| pace.charge(1 << 10, 1_000_000_000));
+        let one = pace.owed_us(1_000_000_000);
+        (0..100).for_each(|_| pace.charge(1 << 10, 1_000_000_000));
+        assert_eq!(pace.owed_us(1_000_000_000), one * 2);
+        assert_eq!(pace.owed_us(1_000), 0);
+        pace.charge(1 << 10, 1_000);
+        assert!(pace.owed_us(1_000) < one);
+    }
+}
