@@ -20,7 +20,7 @@ use terrace_index::{Address, Index};
 use crate::blocks::Blocks;
 use crate::candidates::{Candidate, Candidates, droppable};
 use crate::image::Block;
-use crate::layout::FooterEntry;
+use crate::layout::{BLOCK_HEADER_BYTES, BlockKind, FooterEntry, Header, Stored};
 use crate::listed::Listed;
 use crate::lower::Lower;
 use crate::slots::State;
@@ -139,6 +139,7 @@ impl<L: Lower> Blocks<L> {
                     if self.on_medium(number as u32) {
                         match self.footer_entries(number as u32) {
                             Some((entries, _)) => sweep.candidates.strike(&entries),
+                            None if self.held_large_values(number as u32) => {}
                             // What can't be read may hold anything.
                             None => drop(sweep.candidates.take()),
                         }
@@ -153,6 +154,18 @@ impl<L: Lower> Blocks<L> {
                 Progress::Worked
             }
         }
+    }
+
+    /// Whether a block on its way to be free is one of large values: it has no footer, and no record.
+    fn held_large_values(&self, number: u32) -> bool {
+        let slot = &self.slots[number as usize];
+        let mut bytes = [0; BLOCK_HEADER_BYTES];
+        slot.state() == State::Freeing
+            && self.lower.read(self.block_offset(number), &mut bytes).is_ok()
+            && matches!(
+                Header::decode(&bytes, self.store_id, number),
+                Stored::Valid(header) if header.kind == BlockKind::Extents && header.seq == slot.seq.load(Acquire)
+            )
     }
 
     fn collect<I: Index>(
@@ -289,6 +302,25 @@ mod tests {
         assert!(!sweep.has_news(5, 100, 160, true), "nothing is");
         assert!(!(1..QUIET_STEPS).any(|_| sweep.has_news(6, 100, 160, false)));
         assert!(sweep.has_news(6, 100, 160, false), "and no page comes");
+    }
+
+    /// Each of them made the sweep forget all that it had collected: tombstones stayed as long as large values went.
+    #[test]
+    fn a_block_of_large_values_on_its_way_to_be_free_may_not_hold_anything() {
+        let bytes = 64 << 10;
+        let lower = ByteTier::new(Arc::new(HeapRegion::new(bytes).unwrap()), 0, bytes, String::new());
+        let blocks = Blocks::new(lower, 1024, 1).unwrap();
+        for (kind, state, seq, none) in [
+            (BlockKind::Extents, State::Freeing, 7, true),
+            (BlockKind::Extents, State::Freeing, 8, false),
+            (BlockKind::Extents, State::Sealed, 7, false),
+            (BlockKind::Records, State::Freeing, 7, false),
+        ] {
+            let header = Header { store_id: 1, seq: 7, slot: 3, kind };
+            blocks.lower.write(blocks.block_offset(3), &header.encode()).unwrap();
+            blocks.slots[3].begin(state, seq, None, 1000);
+            assert_eq!(blocks.held_large_values(3), none, "{kind:?} {state:?} {seq}");
+        }
     }
 
     #[test]
