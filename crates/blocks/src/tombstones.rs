@@ -164,7 +164,7 @@ impl<L: Lower> Blocks<L> {
             && self.lower.read(self.block_offset(number), &mut bytes).is_ok()
             && matches!(
                 Header::decode(&bytes, self.store_id, number),
-                Stored::Valid(header) if header.kind == BlockKind::Extents && header.seq == slot.seq.load(Acquire)
+                Stored::Valid(Header { kind: BlockKind::Extents | BlockKind::Gathered, seq, .. }) if seq == slot.seq.load(Acquire)
             )
     }
 
@@ -312,6 +312,7 @@ mod tests {
         let blocks = Blocks::new(lower, 1024, 1).unwrap();
         for (kind, state, seq, none) in [
             (BlockKind::Extents, State::Freeing, 7, true),
+            (BlockKind::Gathered, State::Freeing, 7, true),
             (BlockKind::Extents, State::Freeing, 8, false),
             (BlockKind::Extents, State::Sealed, 7, false),
             (BlockKind::Records, State::Freeing, 7, false),

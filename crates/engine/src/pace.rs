@@ -9,8 +9,10 @@ use std::sync::atomic::Ordering::*;
 
 use crate::sync::AtomicU64;
 
+/// Writers run on at full speed until so small a part of the log is free.
+const FREE_PART: usize = 8;
 /// So fast may a writer fill a log of which everything is free, in bytes a second; with a tenth of it free, a tenth as fast.
-const BYTES_A_SECOND: u64 = 256 << 20;
+const BYTES_A_SECOND: u64 = 512 << 20;
 /// What a writer owes less than this it pays later: waiting has its price, too.
 const LEAST_NS: u64 = 1_000_000;
 
@@ -24,14 +26,11 @@ pub(crate) struct Pace {
 }
 
 impl Pace {
-    /// Nobody has to wait.
-    pub fn lift(&self) {
-        self.ns_per_kib.store(0, Relaxed);
-    }
     /// So many blocks of the log are free, of so many.
-    pub fn limit(&self, free: usize, all: usize) {
+    pub fn set(&self, free: usize, all: usize) {
         let whole = (1 << 10) * 1_000_000_000 / BYTES_A_SECOND;
-        self.ns_per_kib.store(whole * all.max(1) as u64 / free.max(1) as u64, Relaxed);
+        let limit = if free * FREE_PART < all { whole * all as u64 / free.max(1) as u64 } else { 0 };
+        self.ns_per_kib.store(limit, Relaxed);
     }
     /// Whether anybody has to wait.
     #[inline]
@@ -64,12 +63,12 @@ mod tests {
     fn what_is_left_is_given_out_more_and_more_slowly_and_lasts() {
         let pace = Pace::default();
         let (all, block) = (128usize, 256 << 10);
-        let (mut now_us, mut free) = (5_000_000u64, all * block / 5);
+        let (mut now_us, mut free) = (5_000_000u64, all * block / FREE_PART - 1);
         let (mut longest, mut written) = (0, 0);
         let record = 1500;
-        // Half a second, which is more than the pages of a quarter of it take.
-        while now_us < 5_500_000 && free > record {
-            pace.limit(free / block, all);
+        // A fifth of a second, which is more than the pages of a quarter of it take.
+        while now_us < 5_200_000 && free > record {
+            pace.set(free / block, all);
             let owed = pace.owed_us(now_us);
             longest = longest.max(owed);
             now_us += owed;
@@ -77,16 +76,18 @@ mod tests {
             (free, written) = (free - record, written + record);
         }
         assert!(free > record, "{written} bytes were written, and nothing is left after {now_us} us");
-        assert!(written > all * block / 10, "{written}");
+        assert!(written > all * block / 16, "{written}");
         assert!(longest < 20_000, "{longest}");
-        pace.lift();
-        assert!(!pace.is_limited());
+        for (free, limited) in [(16, false), (15, true), (0, true), (128, false)] {
+            pace.set(free, all);
+            assert_eq!(pace.is_limited(), limited, "{free}");
+        }
     }
 
     #[test]
     fn sessions_share_what_is_free_and_a_clock_that_goes_back_holds_nobody_up() {
         let pace = Pace::default();
-        pace.limit(1, 100);
+        pace.set(1, 100);
         (0..100).for_each(|_| pace.charge(1 << 10, 1_000_000_000));
         let one = pace.owed_us(1_000_000_000);
         (0..100).for_each(|_| pace.charge(1 << 10, 1_000_000_000));

@@ -235,6 +235,16 @@ impl Default for Buffer {
     }
 }
 
+impl From<&[u8]> for Buffer {
+    /// These bytes, with no room for more.
+    fn from(bytes: &[u8]) -> Self {
+        let mut buffer = Self::new();
+        buffer.reserve_exact(bytes.len());
+        buffer.extend_from_slice(bytes);
+        buffer
+    }
+}
+
 impl Drop for Buffer {
     fn drop(&mut self) {
         recount(self.memory(), 0);

@@ -265,10 +265,11 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
             self.shared().pace.charge(bytes, begun_us);
             return Ok(true);
         }
+        self.counters().stalls.fetch_add(1, Relaxed);
         // In a model of a machine the clock may stand.
         let mut standing = 0;
         while !self.shared().has_passed(begun_us, owed_us) && standing < STANDING_ROUNDS {
-            self.stall()?;
+            self.work_meanwhile()?;
             standing = if self.shared().clock_us() == begun_us { standing + 1 } else { 0 };
             if !self.shared().pace.is_limited() {
                 break;
@@ -298,6 +299,11 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
     /// The same, with what that did.
     fn work_while_stalled(&mut self) -> Result<Progress, OpError> {
         self.counters().stalls.fetch_add(1, Relaxed);
+        self.work_meanwhile()
+    }
+
+    /// A round of background work, outside of any epoch.
+    fn work_meanwhile(&mut self) -> Result<Progress, OpError> {
         // Whoever waits holds nothing that others could wait for: an eviction in this very step, say.
         self.machine.space.rest(&mut self.local);
         self.leave();

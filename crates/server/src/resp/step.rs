@@ -189,6 +189,17 @@ impl Answer<'_> {
         self.encoder.end_bulk();
     }
 
+    /// Writes one string of these bytes with bytes of the batch between them.
+    pub fn output_between(&mut self, before: &[u8], span: Option<Span>, after: &[u8]) {
+        self.encoder.begin_bulk(before.len() + span.map_or(0, |span| span.len()) + after.len());
+        self.encoder.buffer().extend_from_slice(before);
+        if let Some(span) = span {
+            output::append(self.batch, span, self.encoder.buffer(), self.lent);
+        }
+        self.encoder.buffer().extend_from_slice(after);
+        self.encoder.end_bulk();
+    }
+
     /// Writes bytes of the batch, or that there are none.
     pub fn output_or_null(&mut self, span: Option<Span>) {
         match span {

@@ -41,7 +41,7 @@ enum Stop {
     /// The old values of these versions are extents, with these descriptions, and their bytes are needed.
     OldExtents(Vec<(u64, Vec<u8>)>),
     /// These values are too long for records: store them first.
-    NewExtents(Vec<(usize, Vec<u8>)>),
+    NewExtents(Vec<(usize, Buffer)>),
     /// All of the group is answered so.
     All(Reply),
 }
@@ -49,7 +49,7 @@ enum Stop {
 /// A large value that was stored before the critical section that will refer to it.
 struct Ahead {
     member: usize,
-    value: Vec<u8>,
+    value: Buffer,
     description: Vec<u8>,
     used: bool,
 }
@@ -265,7 +265,7 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
     }
 
     /// Stores large values; what was stored for the same keys before, from what they were then, is given back.
-    fn store_ahead(&mut self, values: Vec<(usize, Vec<u8>)>, ahead: &mut Vec<Ahead>) -> Result<(), OpError> {
+    fn store_ahead(&mut self, values: Vec<(usize, Buffer)>, ahead: &mut Vec<Ahead>) -> Result<(), OpError> {
         for (member, value) in values {
             ahead.retain(|stale| {
                 if stale.member == member {

@@ -4,6 +4,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use terrace_index::Change;
 use terrace_log::{LogDevice, Writer};
+use terrace_media::Buffer;
 
 use super::super::{log_record, note_seen};
 use super::drafts::{Bytes, Draft, Drafts};
@@ -92,7 +93,7 @@ impl<S: Space, D: LogDevice> Tools<'_, S, D> {
                 (Kind::Extent, Some(value)) => match stored(ahead, i, value) {
                     Some(at) => ahead[at].description.len(),
                     None => {
-                        unstored.push((i, value.to_vec()));
+                        unstored.push((i, Buffer::from(value)));
                         0
                     }
                 },
@@ -239,7 +240,7 @@ fn value<'d>(draft: &'d Draft<'_>) -> Option<&'d [u8]> {
 
 /// Which of the values stored ahead this one is.
 fn stored(ahead: &[Ahead], member: usize, value: &[u8]) -> Option<usize> {
-    ahead.iter().position(|ahead| ahead.member == member && ahead.value == value)
+    ahead.iter().position(|ahead| ahead.member == member && ahead.value == *value)
 }
 
 fn fate<S: Space>(draft: &Draft<'_>, inline: usize) -> Fate {

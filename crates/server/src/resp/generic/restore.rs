@@ -5,14 +5,21 @@ use terrace_engine::{Condition, Expiry, OpKind, Reply};
 use crate::resp::call::{Call, Outcome};
 use crate::resp::error::{Refusal, SYNTAX};
 use crate::resp::options::is;
-use crate::resp::payload::{self, Wrong};
+use crate::resp::payload::string::Text;
+use crate::resp::payload::{self, Around, Wrong};
 
 const BUSY: &str = "BUSYKEY Target key name already exists.";
 
 pub(in crate::resp) fn dump(call: &mut Call<'_>) -> Outcome {
-    call.computed(call.arg(1), |encoder, value| match value {
-        Some(value) => encoder.bulk(&payload::dump(value)),
-        None => encoder.null(),
+    let op = call.push(call.arg(1), OpKind::Get { value: true }) as usize;
+    call.late(move |answer| match answer.reply(op) {
+        Reply::Hit { value: Some(span), .. } => {
+            let Around { before, holds_value, after } = payload::around(answer.batch.output(span));
+            answer.output_between(&before, holds_value.then_some(span), &after);
+        }
+        Reply::Miss => answer.encoder.null(),
+        Reply::Error(error) => answer.failed(error),
+        other => answer.unexpected(other),
     })
 }
 
@@ -89,7 +96,7 @@ fn expiry(call: &Call<'_>, absolute: bool) -> Result<Expiry, Refusal> {
     })
 }
 
-fn value(call: &Call<'_>) -> Result<Vec<u8>, Refusal> {
+fn value<'a>(call: &Call<'a>) -> Result<Text<'a>, Refusal> {
     payload::restore(call.arg(3), call.value_bytes_max()).map_err(|wrong| match wrong {
         Wrong::Checksum => "ERR DUMP payload version or checksum are wrong".into(),
         Wrong::Format => "ERR Bad data format".into(),

@@ -10,6 +10,7 @@ pub(crate) mod string;
 
 use crc64::crc64;
 pub(crate) use crc64::crc64_of;
+use string::Text;
 
 const STRING: u8 = 0;
 /// The version written, Redis 7.0's.
@@ -29,18 +30,27 @@ pub(super) enum Wrong {
     Type(u8),
 }
 
-/// The payload of a value.
-pub(super) fn dump(value: &[u8]) -> Vec<u8> {
-    let mut payload = vec![STRING];
-    string::write(value, &mut payload);
-    payload.extend(VERSION.to_le_bytes());
-    let checksum = crc64(&payload);
-    payload.extend(checksum.to_le_bytes());
-    payload
+/// What stands around a value in its payload.
+pub(super) struct Around {
+    pub before: Vec<u8>,
+    /// Whether the value itself follows: a number stands in `before`.
+    pub holds_value: bool,
+    pub after: Vec<u8>,
+}
+
+/// What stands around a value in its payload, which a long one is not copied into.
+pub(super) fn around(value: &[u8]) -> Around {
+    let mut before = vec![STRING];
+    let holds_value = string::write_head(value, &mut before);
+    let mut after = VERSION.to_le_bytes().to_vec();
+    let held = if holds_value { value } else { &[] };
+    let checksum = [&before, held, &after].into_iter().fold(0, crc64_of);
+    after.extend(checksum.to_le_bytes());
+    Around { before, holds_value, after }
 }
 
 /// The value of a payload, at most `bytes_max` long.
-pub(super) fn restore(payload: &[u8], bytes_max: usize) -> Result<Vec<u8>, Wrong> {
+pub(super) fn restore(payload: &[u8], bytes_max: usize) -> Result<Text<'_>, Wrong> {
     let footer = payload.len().checked_sub(FOOTER).ok_or(Wrong::Checksum)?;
     let (body, footer) = payload.split_at(footer);
     let Some((version, checksum)) = footer.split_first_chunk() else { return Err(Wrong::Checksum) };
@@ -63,6 +73,14 @@ fn is_type(byte: u8) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn dump(value: &[u8]) -> Vec<u8> {
+        let Around { before, holds_value, after } = around(value);
+        [&before[..], if holds_value { value } else { &[] }, &after].concat()
+    }
+    fn restore(payload: &[u8], bytes_max: usize) -> Result<Vec<u8>, Wrong> {
+        super::restore(payload, bytes_max).map(|value| value.to_vec())
+    }
 
     #[test]
     fn payloads_of_redis_are_restored() {

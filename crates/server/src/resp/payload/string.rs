@@ -6,6 +6,9 @@
 //!   11000011 length length     compressed length, length, LZF
 //! ```
 
+use std::ops::Deref;
+
+use terrace_engine::Buffer;
 use terrace_protocol::resp::parse_integer;
 
 use super::lzf;
@@ -60,22 +63,41 @@ pub(crate) fn write_head(value: &[u8], out: &mut Vec<u8>) -> bool {
     }
 }
 
+/// A string that was read.
+pub(crate) enum Text<'a> {
+    /// It stands there as it is.
+    Held(&'a [u8]),
+    Made(Buffer),
+}
+
+impl Deref for Text<'_> {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            Self::Held(bytes) => bytes,
+            Self::Made(bytes) => bytes,
+        }
+    }
+}
+
 /// Reads a string of at most `bytes_max`; `None` if it is none.
-pub(super) fn read(mut input: &[u8], bytes_max: usize) -> Option<Vec<u8>> {
+pub(super) fn read(mut input: &[u8], bytes_max: usize) -> Option<Text<'_>> {
+    let number = |number: i32| Text::Made(Buffer::from(number.to_string().as_bytes()));
     let kind = *input.first()?;
     let value = match kind {
-        NUMBER_8 => i8::from_le_bytes(*input[1..].first_chunk()?).to_string().into_bytes(),
-        NUMBER_16 => i16::from_le_bytes(*input[1..].first_chunk()?).to_string().into_bytes(),
-        NUMBER_32 => i32::from_le_bytes(*input[1..].first_chunk()?).to_string().into_bytes(),
+        NUMBER_8 => number(i8::from_le_bytes(*input[1..].first_chunk()?).into()),
+        NUMBER_16 => number(i16::from_le_bytes(*input[1..].first_chunk()?).into()),
+        NUMBER_32 => number(i32::from_le_bytes(*input[1..].first_chunk()?)),
         COMPRESSED => {
             input = &input[1..];
             let compressed = length(&mut input)?;
             let whole = length(&mut input).filter(|whole| *whole <= bytes_max)?;
-            lzf::decompress(input.get(..compressed)?, whole)?
+            Text::Made(lzf::decompress(input.get(..compressed)?, whole)?)
         }
         _ => {
             let length = length(&mut input)?;
-            input.get(..length).filter(|value| value.len() <= bytes_max)?.to_vec()
+            Text::Held(input.get(..length).filter(|value| value.len() <= bytes_max)?)
         }
     };
     Some(value)
@@ -121,7 +143,7 @@ mod tests {
             let mut written = Vec::new();
             write(value.as_bytes(), &mut written);
             assert_eq!(written, bytes, "{value}");
-            assert_eq!(read(bytes, 100).as_deref(), Some(value.as_bytes()));
+            assert_eq!(*read(bytes, 100).unwrap(), *value.as_bytes());
         }
     }
 
@@ -139,9 +161,9 @@ mod tests {
             b"\xc4\x01",
         ];
         for bytes in wrong {
-            assert_eq!(read(bytes, 1000), None, "{bytes:x?}");
+            assert!(read(bytes, 1000).is_none(), "{bytes:x?}");
         }
-        assert_eq!(read(b"\xc3\x04\x03\x02abc", 3).unwrap(), b"abc");
-        assert_eq!(read(b"\xc3\x04\x03\x02abc", 2), None);
+        assert_eq!(*read(b"\xc3\x04\x03\x02abc", 3).unwrap(), *b"abc");
+        assert!(read(b"\xc3\x04\x03\x02abc", 2).is_none());
     }
 }
