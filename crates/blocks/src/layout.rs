@@ -86,7 +86,7 @@ pub fn u64_at(bytes: &[u8], at: usize) -> u64 {
 }
 /// The same for 32 bits.
 pub fn u32_at(bytes: &[u8], at: usize) -> u32 {
-    (u64_at(&[bytes.get(at..at + 4).unwrap_or(&[]), &[0; 4]].concat(), 0)) as u32
+    bytes.get(at..).and_then(|bytes| bytes.first_chunk()).map_or(0, |bytes| u32::from_le_bytes(*bytes))
 }
 pub(crate) fn put(bytes: &mut [u8], at: usize, word: u64) {
     bytes[at..at + 8].copy_from_slice(&word.to_le_bytes());

@@ -38,8 +38,14 @@ pub trait Copies {
     fn address(&self, slot: u32, entry: &FooterEntry, words: u32) -> Address;
     /// A sealed block with its bytes.
     fn load(&self, slot: u32, context: &dyn Context) -> Option<Block>;
-    /// Shows every record that is in no block yet, or was in none when this was called.
-    fn not_yet_in_blocks(&self, context: &dyn Context, show: &mut dyn FnMut(&[FooterEntry]));
+    /// Shows every record that is in no block yet, or was in none when this was called with 0; in several calls, for who waits for
+    /// room waits for each: the next one is to be called with what this one returned, until that is `None`.
+    fn not_yet_in_blocks(
+        &self,
+        from: u32,
+        context: &dyn Context,
+        show: &mut dyn FnMut(&[FooterEntry]),
+    ) -> Option<u32>;
 }
 
 /// What a sweep remembers between steps.
@@ -75,7 +81,9 @@ enum Phase {
     Collect {
         slot: usize,
     },
-    Pages,
+    Pages {
+        from: u32,
+    },
     Strike {
         slot: usize,
     },
@@ -121,16 +129,19 @@ impl<L: Lower> Blocks<L> {
                     }
                 }
                 let more = end < self.slots.len() && sweep.from == 0;
-                sweep.phase = if more { Phase::Collect { slot: end } } else { Phase::Pages };
+                sweep.phase = if more { Phase::Collect { slot: end } } else { Phase::Pages { from: 0 } };
                 Progress::Worked
             }
-            Phase::Pages => {
+            Phase::Pages { from } => {
                 let candidates = &mut sweep.candidates;
-                candidates.sort();
-                if !candidates.is_empty() {
-                    copies.not_yet_in_blocks(context, &mut |entries| candidates.strike(entries));
+                if from == 0 {
+                    candidates.sort();
                 }
-                sweep.phase = Phase::Strike { slot: 0 };
+                let more = match candidates.is_empty() {
+                    true => None,
+                    false => copies.not_yet_in_blocks(from, context, &mut |entries| candidates.strike(entries)),
+                };
+                sweep.phase = more.map_or(Phase::Strike { slot: 0 }, |from| Phase::Pages { from });
                 Progress::Worked
             }
             Phase::Strike { slot } => {

@@ -37,7 +37,12 @@ impl Copies for Alone<'_> {
     fn load(&self, slot: u32, _context: &dyn Context) -> Option<Block> {
         self.0.read_block(slot)
     }
-    fn not_yet_in_blocks(&self, _context: &dyn Context, _show: &mut dyn FnMut(&[FooterEntry])) {
+    fn not_yet_in_blocks(
+        &self,
+        _from: u32,
+        _context: &dyn Context,
+        _show: &mut dyn FnMut(&[FooterEntry]),
+    ) -> Option<u32> {
         unreachable!()
     }
 }

@@ -13,7 +13,12 @@ impl<L: Lower> Copies for HybridLog<L> {
     fn load(&self, slot: u32, context: &dyn Context) -> Option<Block> {
         self.load_block(slot, context)
     }
-    fn not_yet_in_blocks(&self, context: &dyn Context, show: &mut dyn FnMut(&[FooterEntry])) {
+    fn not_yet_in_blocks(
+        &self,
+        _from: u32,
+        context: &dyn Context,
+        show: &mut dyn FnMut(&[FooterEntry]),
+    ) -> Option<u32> {
         for (number, slot) in self.blocks.slots.iter().enumerate() {
             if matches!(slot.state(), State::Mutable | State::ReadOnly)
                 && let Some(block) = self.load_block(number as u32, context)
@@ -21,5 +26,6 @@ impl<L: Lower> Copies for HybridLog<L> {
                 show(&block.entries);
             }
         }
+        None
     }
 }

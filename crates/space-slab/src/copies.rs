@@ -26,15 +26,21 @@ impl<L: Lower> Copies for WithStages<'_, L> {
     fn load(&self, slot: u32, _context: &dyn Context) -> Option<Block> {
         self.space.blocks.read_block(slot)
     }
-    fn not_yet_in_blocks(&self, _context: &dyn Context, show: &mut dyn FnMut(&[FooterEntry])) {
-        self.show(show);
+    fn not_yet_in_blocks(
+        &self,
+        from: u32,
+        _context: &dyn Context,
+        show: &mut dyn FnMut(&[FooterEntry]),
+    ) -> Option<u32> {
+        self.show(from, show)
     }
 }
 
 impl<L: Lower> WithStages<'_, L> {
-    /// Shows every record that an opening would find, or that a page may hold soon, beside those in blocks.
-    pub(crate) fn show(&self, show: &mut dyn FnMut(&[FooterEntry])) {
-        {
+    /// Shows every record that an opening would find, or that a page may hold soon, beside those in blocks: from 0 on what is on its
+    /// way and some slabs of a middle tier, from what this returns others of those.
+    pub(crate) fn show(&self, from: u32, show: &mut dyn FnMut(&[FooterEntry])) -> Option<u32> {
+        if from == 0 {
             // Nothing leaves a stage, or arrives, while this looks.
             let still = self.space.hold_still();
             let flights = self.space.flights.lock();
@@ -47,12 +53,13 @@ impl<L: Lower> WithStages<'_, L> {
             }
         }
         // No slot was being filled then. What comes later is what the index holds. A slot that was let go counts until it is cleared.
-        if let Some(middle) = &self.space.middle {
-            middle.show(&mut |_, entry| show(std::slice::from_ref(entry)));
-        }
+        let middle = self.space.middle.as_ref()?;
+        middle.show_some(from, SLOTS_SHOWN, &mut |_, entry| show(std::slice::from_ref(entry)))
     }
 }
 
+/// Slots of a middle tier that are shown in one call, and the rest of a slab.
+const SLOTS_SHOWN: usize = 4096;
 /// Slabs looked at in one call.
 const SLABS_A_CALL: usize = 1024;
 
@@ -193,7 +200,11 @@ mod tests {
         let shown = || {
             let mut shown = Vec::new();
             let stages = [&Stage::default(), &Stage::default()];
-            WithStages { space: &space, stages }.show(&mut |entries| shown.extend_from_slice(entries));
+            let copies = WithStages { space: &space, stages };
+            let mut from = Some(0);
+            while let Some(at) = from {
+                from = copies.show(at, &mut |entries| shown.extend_from_slice(entries));
+            }
             shown
         };
         assert!(shown().is_empty());
@@ -219,6 +230,22 @@ mod tests {
         assert_eq!(shown(), [entry]);
         middle.release(at);
         assert_eq!(shown(), [entry], "a successor's tombstone must stay");
+        // In steps each slab is shown once.
+        let long = NewRecord { value: &[1; 900], ..record };
+        let other = middle.slabs.take(middle.slabs.class_for(long.words()).unwrap()).unwrap();
+        let mut fills = Fills::default();
+        middle.slabs.add(&mut fills, other, &FooterEntry { version: 6, ..entry }, 0, &long);
+        middle.slabs.fill(&fills);
+        let (mut places, mut from) = (Vec::new(), Some(0));
+        while let Some(slab) = from {
+            let before = places.len();
+            from = middle.show_some(slab, 1, &mut |at, _| places.push(at));
+            assert!(places.len() <= before + 1, "{places:?}");
+        }
+        places.sort_unstable();
+        assert_eq!(places, [at.min(other), at.max(other)]);
+        middle.release(other);
+        middle.slabs.clear(&[other]);
         middle.slabs.clear(&[at]);
         assert!(shown().is_empty());
     }

@@ -191,7 +191,7 @@ mod tests {
         let mut shown = Vec::new();
         let stages = [&stage, &Stage::default()];
         let copies = WithStages { space: &space, stages };
-        copies.show(&mut |entries| shown.extend_from_slice(entries));
+        copies.show(0, &mut |entries| shown.extend_from_slice(entries));
         assert_eq!(shown, [entry], "a tombstone above it must stay");
     }
 

@@ -19,14 +19,28 @@ const SLABS_A_CALL: usize = 64;
 impl Middle {
     /// Shows what is known of every record that an opening would find, whether anything refers to it or not.
     pub fn show(&self, show: &mut dyn FnMut(u64, &FooterEntry)) {
-        for slab in 0..self.slabs.table.len() as u32 {
+        let mut from = Some(0);
+        while let Some(slab) = from {
+            from = self.show_some(slab, usize::MAX, show);
+        }
+    }
+
+    /// The same, from a slab on: that in which so many were shown is the last one. Returns the next one.
+    pub fn show_some(&self, from: u32, most: usize, show: &mut dyn FnMut(u64, &FooterEntry)) -> Option<u32> {
+        let (all, mut shown) = (self.slabs.table.len() as u32, 0);
+        for slab in from..all {
             self.slabs.taken_of(slab, &mut |at| {
                 if let StoredSlot::Filled(head) | StoredSlot::Damaged(head) = self.slabs.head(at) {
                     show(at, &entry(&head));
+                    shown += 1;
                 }
                 true
             });
+            if shown >= most && slab + 1 < all {
+                return Some(slab + 1);
+            }
         }
+        None
     }
 
     /// Shows heads and keys of a slab's records, until `show` says no.
