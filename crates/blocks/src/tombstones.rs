@@ -31,6 +31,10 @@ const SLOTS_A_STEP: usize = 2;
 const PART_WRITTEN: usize = 16;
 /// So many steps in which no block was written: there is no need to wait for more.
 const QUIET_STEPS: u32 = 64;
+/// A sweep that drops less than one of so many tombstones was in vain: what they are above is still there.
+const FRUIT_PART: usize = 8;
+/// The next one waits for twice as many new blocks, and again, up to so many times.
+const VAIN_MAX: u32 = 4;
 
 /// What a space knows of records that blocks don't say.
 pub trait Copies {
@@ -61,16 +65,41 @@ pub struct Sweep {
     /// The newest block when it was looked whether to sweep, and how often in a row it was that.
     seen_seq: u64,
     quiet: u32,
+    /// How many blocks had been freed when the last sweep ended, and how many sweeps in a row were in vain.
+    done_freed: u64,
+    vain: u32,
+    /// The last one did not see many of the tombstones: they were in no block, or the log could still bring back what is older.
+    missed: bool,
+    /// Tombstones that there were when this one began, that it has collected, and dropped.
+    all: usize,
+    collected: usize,
+    dropped: usize,
 }
 
 impl Sweep {
-    /// Whether there is reason to sweep again, the newest of `slots` blocks being this one. `pressing`: writes are refused.
-    fn has_news(&mut self, floor: u64, newest: u64, slots: usize, pressing: bool) -> bool {
+    /// Whether there is reason to sweep again, the newest of `slots` blocks being this one and so many having been freed.
+    /// `pressing`: writes are refused.
+    fn has_news(&mut self, floor: u64, (newest, freed): (u64, u64), slots: usize, pressing: bool) -> bool {
         self.quiet = if newest == self.seen_seq { self.quiet.saturating_add(1) } else { 0 };
         self.seen_seq = newest;
-        let enough = newest >= self.done_seq + (slots / PART_WRITTEN) as u64;
+        let part = (slots / PART_WRITTEN) as u64;
+        let enough = newest >= self.done_seq + (part << self.vain);
+        // Where nothing was freed the same ones are above the same as before.
+        let has_changed = self.vain == 0
+            || freed >= self.done_freed + part.max(1)
+            || self.missed && floor > self.done_floor;
         let news = floor > self.done_floor || newest > self.done_seq;
-        news && (enough || pressing || self.quiet >= QUIET_STEPS)
+        news && (enough || pressing || has_changed && self.quiet >= QUIET_STEPS)
+    }
+
+    /// All of it was swept.
+    fn ends(&mut self, freed: u64) {
+        self.missed = self.all.saturating_sub(self.collected) * FRUIT_PART > self.all;
+        self.vain = match self.dropped * FRUIT_PART >= self.collected.max(1) {
+            true => 0,
+            false => (self.vain + u32::from(!self.missed)).min(VAIN_MAX),
+        };
+        (self.collected, self.dropped, self.done_freed) = (0, 0, freed);
     }
 }
 
@@ -106,13 +135,17 @@ impl<L: Lower> Blocks<L> {
                 let many = tombstones > 1024 && tombstones > keys / 8;
                 let floor = context.log_floor();
                 let newest = self.last_seq.load(SeqCst);
-                let news = sweep.has_news(floor, newest, self.slots.len(), self.free.refuses());
+                let freed = self.counts.reused.load(Relaxed);
+                let news = sweep.has_news(floor, (newest, freed), self.slots.len(), self.free.refuses());
                 let unfinished = sweep.from > 0;
                 if tombstones == 0 || !(news || unfinished) || !(many || short_of_space) {
                     sweep.from = 0;
                     return Progress::Idle;
                 }
                 (sweep.done_floor, sweep.done_seq) = (floor, newest);
+                if !unfinished {
+                    sweep.all = tombstones as usize;
+                }
                 sweep.phase = Phase::Collect { slot: std::mem::take(&mut sweep.from) };
                 Progress::Worked
             }
@@ -136,6 +169,7 @@ impl<L: Lower> Blocks<L> {
                 let candidates = &mut sweep.candidates;
                 if from == 0 {
                     candidates.sort();
+                    sweep.collected += candidates.len();
                 }
                 let more = match candidates.is_empty() {
                     true => None,
@@ -161,6 +195,9 @@ impl<L: Lower> Blocks<L> {
                     return Progress::Worked;
                 }
                 self.drop_tombstones(sweep, index, context);
+                if sweep.from == 0 {
+                    sweep.ends(self.counts.reused.load(Relaxed));
+                }
                 sweep.phase = Phase::Idle;
                 Progress::Worked
             }
@@ -230,6 +267,7 @@ impl<L: Lower> Blocks<L> {
             if index.remove(&candidate.key(), candidate.address) {
                 slot.live_bytes.fetch_sub(i64::from(candidate.words) * 8, SeqCst);
                 context.forgotten(Kind::Tombstone);
+                sweep.dropped += 1;
                 self.counts.tombstones_dropped.fetch_add(1, Relaxed);
             }
         }
@@ -307,12 +345,38 @@ mod tests {
     #[test]
     fn a_sweep_waits_until_it_may_find_more() {
         let mut sweep = Sweep { done_floor: 5, done_seq: 100, ..Sweep::default() };
-        assert!(!sweep.has_news(6, 101, 160, false), "a page more");
-        assert!(sweep.has_news(6, 102, 160, true), "writes are refused");
-        assert!(sweep.has_news(6, 110, 160, false), "a sixteenth is new");
-        assert!(!sweep.has_news(5, 100, 160, true), "nothing is");
-        assert!(!(1..QUIET_STEPS).any(|_| sweep.has_news(6, 100, 160, false)));
-        assert!(sweep.has_news(6, 100, 160, false), "and no page comes");
+        assert!(!sweep.has_news(6, (101, 0), 160, false), "a page more");
+        assert!(sweep.has_news(6, (102, 0), 160, true), "writes are refused");
+        assert!(sweep.has_news(6, (110, 0), 160, false), "a sixteenth is new");
+        assert!(!sweep.has_news(5, (100, 0), 160, true), "nothing is");
+        assert!(!(1..QUIET_STEPS).any(|_| sweep.has_news(6, (100, 0), 160, false)));
+        assert!(sweep.has_news(6, (100, 0), 160, false), "and no page comes");
+    }
+
+    /// Where few writes come and many tombstones are above what is still there, each page began another one.
+    #[test]
+    fn after_a_sweep_in_vain_more_must_have_changed() {
+        let mut sweep = Sweep { done_floor: 5, done_seq: 100, ..Sweep::default() };
+        let rests = |sweep: &mut Sweep, freed| {
+            (0..2 * QUIET_STEPS).any(|_| sweep.has_news(6, (101, freed), 160, false))
+        };
+        (sweep.all, sweep.collected) = (800, 600);
+        sweep.ends(7);
+        assert!(rests(&mut sweep, 7), "it did not see all of them");
+        (sweep.all, sweep.collected, sweep.dropped) = (800, 800, 99);
+        sweep.ends(7);
+        assert!(!rests(&mut sweep, 7) && !rests(&mut sweep, 16));
+        assert!(rests(&mut sweep, 17), "what they were above may be gone");
+        assert!(!sweep.has_news(6, (119, 7), 160, false) && sweep.has_news(6, (120, 7), 160, false));
+        for _ in 0..9 {
+            sweep.collected = 800;
+            sweep.ends(7);
+        }
+        assert!(!sweep.has_news(6, (259, 7), 160, false) && sweep.has_news(6, (260, 7), 160, false));
+        assert!(sweep.has_news(6, (102, 7), 160, true), "writes are refused");
+        (sweep.collected, sweep.dropped) = (800, 100);
+        sweep.ends(7);
+        assert!(rests(&mut sweep, 7) && sweep.has_news(6, (110, 7), 160, false));
     }
 
     /// Each of them made the sweep forget all that it had collected: tombstones stayed as long as large values went.

@@ -277,11 +277,11 @@ impl<I: Index, S: Space, D: LogDevice> Machine<I, S, D> {
         let Some(log) = &self.log else { return Progress::Idle };
         let Some(mut state) = self.floor.try_lock() else { return Progress::Idle };
         let (free, used) = (log.free_blocks(), log.used_blocks());
-        if free * 3 < used {
+        if free * 2 < used {
             // Early, so that nobody has to wait for all of them at once.
             self.want_oldest_pages();
         }
-        self.shared.pace.set(free, free + used);
+        self.shared.pace.set(free, free + used, log.capacity_bytes());
         match &*state {
             FloorState::Recovering => Progress::Idle,
             FloorState::Idle => {

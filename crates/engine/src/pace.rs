@@ -10,9 +10,11 @@ use std::sync::atomic::Ordering::*;
 use crate::sync::AtomicU64;
 
 /// Writers run on at full speed until so small a part of the log is free.
-const FREE_PART: usize = 8;
-/// So fast may a writer fill a log of which everything is free, in bytes a second; with a tenth of it free, a tenth as fast.
-const BYTES_A_SECOND: u64 = 512 << 20;
+const FREE_PART: usize = 4;
+/// At the speed of a moment, what is free lasts so long: about as long as the pages take that a part of the log stands for.
+const LASTS_NS: u64 = 150_000_000;
+/// In a small log these are few: it lasts no longer than all of it would at so many bytes a second.
+const BYTES_A_SECOND: u64 = 128 << 20;
 /// What a writer owes less than this it pays later: waiting has its price, too.
 const LEAST_NS: u64 = 1_000_000;
 
@@ -26,10 +28,14 @@ pub(crate) struct Pace {
 }
 
 impl Pace {
-    /// So many blocks of the log are free, of so many.
-    pub fn set(&self, free: usize, all: usize) {
-        let whole = (1 << 10) * 1_000_000_000 / BYTES_A_SECOND;
-        let limit = if free * FREE_PART < all { whole * all as u64 / free.max(1) as u64 } else { 0 };
+    /// So many blocks of the log are free, of so many, which together have so many bytes.
+    pub fn set(&self, free: usize, all: usize, bytes: u64) {
+        let limit = if free * FREE_PART < all {
+            let lasts_ns = LASTS_NS.min(bytes * 1000 / (BYTES_A_SECOND / 1_000_000));
+            (lasts_ns * 1024 / (bytes * free.max(1) as u64 / all as u64).max(1)).max(1)
+        } else {
+            0
+        };
         self.ns_per_kib.store(limit, Relaxed);
     }
     /// Whether anybody has to wait.
@@ -66,9 +72,9 @@ mod tests {
         let (mut now_us, mut free) = (5_000_000u64, all * block / FREE_PART - 1);
         let (mut longest, mut written) = (0, 0);
         let record = 1500;
-        // A fifth of a second, which is more than the pages of a quarter of it take.
-        while now_us < 5_200_000 && free > record {
-            pace.set(free / block, all);
+        // Half a second, which is more than the pages of a quarter of it take.
+        while now_us < 5_500_000 && free > record {
+            pace.set(free / block, all, (all * block) as u64);
             let owed = pace.owed_us(now_us);
             longest = longest.max(owed);
             now_us += owed;
@@ -78,8 +84,8 @@ mod tests {
         assert!(free > record, "{written} bytes were written, and nothing is left after {now_us} us");
         assert!(written > all * block / 16, "{written}");
         assert!(longest < 20_000, "{longest}");
-        for (free, limited) in [(16, false), (15, true), (0, true), (128, false)] {
-            pace.set(free, all);
+        for (free, limited) in [(32, false), (31, true), (0, true), (128, false)] {
+            pace.set(free, all, (all * block) as u64);
             assert_eq!(pace.is_limited(), limited, "{free}");
         }
     }
@@ -87,7 +93,7 @@ mod tests {
     #[test]
     fn sessions_share_what_is_free_and_a_clock_that_goes_back_holds_nobody_up() {
         let pace = Pace::default();
-        pace.set(1, 100);
+        pace.set(1, 100, 100 << 18);
         (0..100).for_each(|_| pace.charge(1 << 10, 1_000_000_000));
         let one = pace.owed_us(1_000_000_000);
         (0..100).for_each(|_| pace.charge(1 << 10, 1_000_000_000));

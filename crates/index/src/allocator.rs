@@ -8,8 +8,8 @@
 //! ```
 //!
 //! A thread keeps the stretch that it used last of a size for its next allocation, and nobody else can give that back; what is
-//! rounded up is address space, for nobody touches it. Beyond that mimalloc looks at what it keeps when it is called, so of a process
-//! that has become idle it keeps all: somebody must ask.
+//! rounded up is address space: where something longer lay before, its pages go back when the shorter one is given. Beyond
+//! that mimalloc looks at what it keeps when it is called, so of a process that has become idle it keeps all: somebody must ask.
 
 use std::alloc::{GlobalAlloc, Layout};
 
@@ -23,6 +23,7 @@ const PURGE_AFTER_MS: std::ffi::c_long = 10;
 const SMALL_MAX: usize = 8 << 10;
 /// Up to here they are powers of two.
 const MEDIUM_MAX: usize = 64 << 10;
+const PAGE_BYTES: usize = 4096;
 /// mimalloc gives what is longer a piece of its own.
 const SHARED_MAX: usize = 512 << 10;
 
@@ -59,6 +60,20 @@ fn stretched(bytes: usize) -> usize {
     }
 }
 
+/// What something longer left behind the first `bytes` of a block goes back, in whole pages.
+///
+/// # Safety
+/// The block is as long as [`stretched`] says of `bytes`, and nobody has been given it yet.
+unsafe fn let_tail_go(place: *mut u8, bytes: usize) {
+    let (start, end) = (place as usize + bytes, place as usize + stretched(bytes));
+    let (first, last) = (start.next_multiple_of(PAGE_BYTES), end / PAGE_BYTES * PAGE_BYTES);
+    // What is longer than that comes from the system.
+    if bytes <= MEDIUM_MAX && first < last && !place.is_null() {
+        // SAFETY: these pages lie in the block, behind all that anybody will read. Where the system refuses, they stay.
+        let _ = unsafe { libc::madvise(first as *mut libc::c_void, last - first, libc::MADV_DONTNEED) };
+    }
+}
+
 fn stretched_layout(layout: Layout) -> Layout {
     // No size that `isize` can't hold comes of it: see above.
     Layout::from_size_align(stretched(layout.size()), layout.align()).unwrap_or(layout)
@@ -67,8 +82,12 @@ fn stretched_layout(layout: Layout) -> Layout {
 // SAFETY: mimalloc gives at least what is asked for, at its alignment; it knows the length of each block by itself.
 unsafe impl GlobalAlloc for Sparing {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: the layout has a size where our caller's has one.
-        unsafe { MiMalloc.alloc(stretched_layout(layout)) }
+        // SAFETY: the layout has a size where our caller's has one; the block is new.
+        unsafe {
+            let place = MiMalloc.alloc(stretched_layout(layout));
+            let_tail_go(place, layout.size());
+            place
+        }
     }
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         if stretched(layout.size()) == layout.size() {
@@ -76,7 +95,7 @@ unsafe impl GlobalAlloc for Sparing {
             return unsafe { MiMalloc.alloc_zeroed(layout) };
         }
         // SAFETY: as in `alloc`.
-        let place = unsafe { MiMalloc.alloc(stretched_layout(layout)) };
+        let place = unsafe { self.alloc(layout) };
         if !place.is_null() {
             // What is rounded up stays untouched.
             // SAFETY: so many bytes were just given.
@@ -89,7 +108,51 @@ unsafe impl GlobalAlloc for Sparing {
         unsafe { MiMalloc.dealloc(place, layout) }
     }
     unsafe fn realloc(&self, place: *mut u8, layout: Layout, bytes: usize) -> *mut u8 {
-        // SAFETY: it came from there, and the new size is at least our caller's, which is not 0.
-        unsafe { MiMalloc.realloc(place, layout, stretched(bytes)) }
+        // SAFETY: it came from there, and the new size is at least our caller's, which is not 0. Only the first `bytes` are our caller's.
+        unsafe {
+            let place = MiMalloc.realloc(place, layout, stretched(bytes));
+            let_tail_go(place, bytes);
+            place
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Pages of the process that are in memory, of those that hold these bytes.
+    fn resident(place: *mut u8, bytes: usize) -> usize {
+        let first = place as usize / PAGE_BYTES * PAGE_BYTES;
+        let pages = (place as usize + bytes - first).div_ceil(PAGE_BYTES);
+        let mut found = vec![0u8; pages];
+        // SAFETY: the vector has a byte for each page, and what is not mapped is an error.
+        let error = unsafe { libc::mincore(first as *mut libc::c_void, pages * PAGE_BYTES, found.as_mut_ptr()) };
+        assert_eq!(error, 0);
+        found.iter().filter(|page| **page & 1 == 1).count()
+    }
+
+    #[test]
+    fn where_something_longer_lay_a_shorter_one_takes_no_more_than_itself() {
+        let layout = |bytes| Layout::from_size_align(bytes, 16).unwrap();
+        let (long, short) = (layout(60 << 10), layout(33 << 10));
+        // SAFETY: what is given is written within its length, and goes back with its layout.
+        unsafe {
+            let give = |layout: Layout| {
+                let place = Sparing.alloc(layout);
+                place.write_bytes(7, layout.size());
+                place
+            };
+            let before: Vec<_> = (0..16).map(|_| give(long)).collect();
+            before.iter().for_each(|place| Sparing.dealloc(*place, long));
+            let after: Vec<_> = (0..16).map(|_| give(short)).collect();
+            let again = after.iter().filter(|place| before.contains(place)).count();
+            assert!(again > 0, "no block was given twice");
+            for place in &after {
+                let pages = resident(*place, 64 << 10);
+                assert!(pages <= short.size() / PAGE_BYTES + 2, "{pages} pages");
+            }
+            after.iter().for_each(|place| Sparing.dealloc(*place, short));
+        }
     }
 }
