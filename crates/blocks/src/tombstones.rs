@@ -57,8 +57,12 @@ pub trait Copies {
 pub struct Sweep {
     phase: Phase,
     candidates: Candidates,
-    /// Where the next one begins to collect: behind what the last one had no room for any more.
+    /// Where the next part of this one begins to collect: behind what the last one had no room for any more.
     from: usize,
+    /// Where the next one begins, this one having ended there in vain.
+    resume: usize,
+    /// This one began with the first block.
+    is_whole: bool,
     /// What had been reached when the last sweep ended: nothing changes before it moves on.
     done_floor: u64,
     done_seq: u64,
@@ -92,9 +96,19 @@ impl Sweep {
         news && (enough || pressing || has_changed && self.quiet >= QUIET_STEPS)
     }
 
-    /// All of it was swept.
+    /// Whether a part more is of use: each reads the footers of all blocks once more.
+    fn goes_on(&mut self, pressing: bool) -> bool {
+        let in_vain = self.dropped * FRUIT_PART < self.collected;
+        if self.from > 0 && in_vain && !pressing {
+            self.resume = std::mem::take(&mut self.from);
+        }
+        self.from > 0
+    }
+
+    /// No part follows.
     fn ends(&mut self, freed: u64) {
-        self.missed = self.all.saturating_sub(self.collected) * FRUIT_PART > self.all;
+        let is_whole = self.is_whole && self.resume == 0;
+        self.missed = is_whole && self.all.saturating_sub(self.collected) * FRUIT_PART > self.all;
         self.vain = match self.dropped * FRUIT_PART >= self.collected.max(1) {
             true => 0,
             false => (self.vain + u32::from(!self.missed)).min(VAIN_MAX),
@@ -143,10 +157,14 @@ impl<L: Lower> Blocks<L> {
                     return Progress::Idle;
                 }
                 (sweep.done_floor, sweep.done_seq) = (floor, newest);
-                if !unfinished {
-                    sweep.all = tombstones as usize;
-                }
-                sweep.phase = Phase::Collect { slot: std::mem::take(&mut sweep.from) };
+                let slot = if unfinished {
+                    std::mem::take(&mut sweep.from)
+                } else {
+                    let resume = std::mem::take(&mut sweep.resume) % self.slots.len().max(1);
+                    (sweep.all, sweep.is_whole) = (tombstones as usize, resume == 0);
+                    resume
+                };
+                sweep.phase = Phase::Collect { slot };
                 Progress::Worked
             }
             Phase::Collect { slot } => {
@@ -195,7 +213,7 @@ impl<L: Lower> Blocks<L> {
                     return Progress::Worked;
                 }
                 self.drop_tombstones(sweep, index, context);
-                if sweep.from == 0 {
+                if !sweep.goes_on(self.free.hungry.load(SeqCst) || self.free.refuses()) {
                     sweep.ends(self.counts.reused.load(Relaxed));
                 }
                 sweep.phase = Phase::Idle;
@@ -360,7 +378,7 @@ mod tests {
         let rests = |sweep: &mut Sweep, freed| {
             (0..2 * QUIET_STEPS).any(|_| sweep.has_news(6, (101, freed), 160, false))
         };
-        (sweep.all, sweep.collected) = (800, 600);
+        (sweep.all, sweep.collected, sweep.is_whole) = (800, 600, true);
         sweep.ends(7);
         assert!(rests(&mut sweep, 7), "it did not see all of them");
         (sweep.all, sweep.collected, sweep.dropped) = (800, 800, 99);
@@ -374,7 +392,13 @@ mod tests {
         }
         assert!(!sweep.has_news(6, (259, 7), 160, false) && sweep.has_news(6, (260, 7), 160, false));
         assert!(sweep.has_news(6, (102, 7), 160, true), "writes are refused");
+        // The first part of it tells.
+        (sweep.collected, sweep.dropped, sweep.from) = (800, 99, 50);
+        assert!(!sweep.goes_on(false) && sweep.resume == 50 && sweep.from == 0);
+        (sweep.collected, sweep.dropped, sweep.from) = (800, 99, 50);
+        assert!(sweep.goes_on(true), "room is wanted");
         (sweep.collected, sweep.dropped) = (800, 100);
+        assert!(sweep.goes_on(false));
         sweep.ends(7);
         assert!(rests(&mut sweep, 7) && sweep.has_news(6, (110, 7), 160, false));
     }

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! A footer tells by hash and check, 96 bits, which is what recovery goes by, too. A read of it serves all that wait for its page:
-//! that is what a blind set saves.
+//! that is what a blind set saves. Where so few wait that their records are fewer bytes, these are read.
 //!
 //! # Invariants
 //! * A record that owes is the newest of its key, and every unread candidate that may be the key's is older. It stays in DRAM, where
@@ -178,6 +178,31 @@ struct Found {
     words: usize,
 }
 
+/// What a page says of a candidate.
+enum Told {
+    /// It is another key's.
+    Another,
+    Older(Found),
+    Unreadable,
+}
+
+/// Whether a record in a page is a key's, by the page's footer.
+fn by_footer(footer: Option<&(Vec<FooterEntry>, u32)>, offset: u32, of: &Owing) -> Told {
+    let listed = footer.and_then(|(entries, data_end)| {
+        let at = entries.binary_search_by_key(&offset, |entry| entry.offset).ok()?;
+        let end = entries.get(at + 1).map_or(*data_end, |next| next.offset);
+        Some((entries[at], ((end - offset) / 8) as usize))
+    });
+    match listed {
+        Some((entry, _)) if (entry.hash, entry.check, entry.db) != (of.hash, of.check, of.db) => Told::Another,
+        Some((FooterEntry { version, kind, life, .. }, words)) => {
+            let record = Replaced { version, kind, expires: life.expires() };
+            Told::Older(Found { record, life, words })
+        }
+        None => Told::Unreadable,
+    }
+}
+
 /// A candidate: in which block, at which offset, and of whom.
 type Asked = (u32, u32, usize, Address);
 
@@ -329,43 +354,60 @@ impl<L: Lower> SlabSpace<L> {
     fn ask_footers(&self, mut asked: Vec<Asked>, owing: &mut [Owing]) {
         asked.sort_unstable();
         for page in asked.chunk_by(|a, b| a.0 == b.0) {
-            self.debts.counts.footers.fetch_add(1, Relaxed);
-            let footer = self.blocks.footer_entries(page[0].0);
-            if footer.is_none() {
-                self.debts.counts.unreadable.fetch_add(1, Relaxed);
-            }
-            for &(_, offset, of, address) in page {
+            // Where few wait, their records are fewer bytes than the footer.
+            let of_records = page.iter().map(|asked| self.bytes_of_record(asked.3)).sum::<usize>();
+            let whole = self.blocks.slots[page[0].0 as usize].footer_bytes().next_multiple_of(L::UNIT);
+            let mut footer = (of_records >= whole).then(|| self.footer_for_debts(page[0].0));
+            for &(slot, offset, of, address) in page {
                 let of = &mut owing[of];
-                let listed = footer.as_ref().and_then(|(entries, data_end)| {
-                    let at = entries.binary_search_by_key(&offset, |entry| entry.offset).ok()?;
-                    let end = entries.get(at + 1).map_or(*data_end, |next| next.offset);
-                    Some((entries[at], ((end - offset) / 8) as usize))
-                });
-                let found = match listed {
-                    Some((entry, words)) => {
-                        if (entry.hash, entry.check, entry.db) != (of.hash, of.check, of.db) {
-                            continue;
-                        }
-                        let FooterEntry { version, kind, life, .. } = entry;
-                        let record = Replaced { version, kind, expires: life.expires() };
-                        Some(Found { record, life, words })
-                    }
-                    None => match self.record_at(address) {
-                        Some(bytes) => match RecordView::decode(&bytes) {
-                            Some(view) if view.key == of.key && view.head.meta.db() == of.db => {
-                                let meta = view.head.meta;
-                                let (version, kind) = (view.head.version, meta.kind());
-                                let record = Replaced { version, kind, expires: view.head.expire_at != 0 };
-                                Some(Found { record, life: view.head.life(), words: meta.slot_words() })
-                            }
-                            _ => continue,
-                        },
-                        None => None,
-                    },
+                let mut told = match &footer {
+                    Some(footer) => by_footer(footer.as_ref(), offset, of),
+                    None => Told::Unreadable,
+                };
+                if matches!(told, Told::Unreadable) {
+                    told = self.by_record(address, of);
+                }
+                if matches!(told, Told::Unreadable) && footer.is_none() {
+                    told = by_footer(footer.insert(self.footer_for_debts(slot)).as_ref(), offset, of);
+                }
+                let found = match told {
+                    Told::Another => continue,
+                    Told::Older(found) => Some(found),
+                    Told::Unreadable => None,
                 };
                 of.older.push(Older { address, found });
             }
         }
+    }
+
+    /// Whether a record in a page is a key's, by itself.
+    fn by_record(&self, address: Address, of: &Owing) -> Told {
+        let Some(bytes) = self.record_at(address) else { return Told::Unreadable };
+        match RecordView::decode(&bytes) {
+            Some(view) if view.key == of.key && view.head.meta.db() == of.db => {
+                let meta = view.head.meta;
+                let (version, kind) = (view.head.version, meta.kind());
+                let record = Replaced { version, kind, expires: view.head.expire_at != 0 };
+                Told::Older(Found { record, life: view.head.life(), words: meta.slot_words() })
+            }
+            _ => Told::Another,
+        }
+    }
+
+    fn footer_for_debts(&self, page: u32) -> Option<(Vec<FooterEntry>, u32)> {
+        self.debts.counts.footers.fetch_add(1, Relaxed);
+        let footer = self.blocks.footer_entries(page);
+        if footer.is_none() {
+            self.debts.counts.unreadable.fetch_add(1, Relaxed);
+        }
+        footer
+    }
+
+    /// What a record's read takes of a page.
+    fn bytes_of_record(&self, address: Address) -> usize {
+        let Location::Page(place, first) = self.locations.location(address) else { return 0 };
+        let rest = self.blocks.block_bytes.saturating_sub(place.offset as usize);
+        first.unwrap_or(rest).min(rest).next_multiple_of(L::UNIT)
     }
 
     /// A record in a page, if it is whole.
