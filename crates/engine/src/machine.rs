@@ -277,7 +277,7 @@ impl<I: Index, S: Space, D: LogDevice> Machine<I, S, D> {
         let Some(log) = &self.log else { return Progress::Idle };
         let Some(mut state) = self.floor.try_lock() else { return Progress::Idle };
         let (free, used) = (log.free_blocks(), log.used_blocks());
-        if free * 2 < used {
+        if free * 4 < used {
             // Early, so that nobody has to wait for all of them at once.
             self.want_oldest_pages();
         }

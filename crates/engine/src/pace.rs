@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering::*;
 use crate::sync::AtomicU64;
 
 /// Writers run on at full speed until so small a part of the log is free.
-const FREE_PART: usize = 4;
+const FREE_PART: usize = 5;
 /// At the speed of a moment, what is free lasts so long: about as long as the pages take that a part of the log stands for.
 const LASTS_NS: u64 = 150_000_000;
 /// In a small log these are few: it lasts no longer than all of it would at so many bytes a second.
@@ -84,7 +84,7 @@ mod tests {
         assert!(free > record, "{written} bytes were written, and nothing is left after {now_us} us");
         assert!(written > all * block / 16, "{written}");
         assert!(longest < 20_000, "{longest}");
-        for (free, limited) in [(32, false), (31, true), (0, true), (128, false)] {
+        for (free, limited) in [(26, false), (25, true), (0, true), (128, false)] {
             pace.set(free, all, (all * block) as u64);
             assert_eq!(pace.is_limited(), limited, "{free}");
         }
