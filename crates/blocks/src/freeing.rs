@@ -82,11 +82,7 @@ impl<L: Lower> Blocks<L> {
                 take_frame(frame);
             }
             let persisted = freeing.seq <= persisted && context.trusts(freeing.seq);
-            if ready.len() < FREED_A_STEP
-                && passed
-                && persisted
-                && context.barrier_passed(&freeing.barrier)
-            {
+            if ready.len() < FREED_A_STEP && passed && persisted && context.barrier_passed(&freeing.barrier) {
                 ready.push(freeing);
             } else {
                 waiting.push_back(freeing);

@@ -191,7 +191,9 @@ impl<L: Lower> Blocks<L> {
                 }
                 let more = match candidates.is_empty() {
                     true => None,
-                    false => copies.not_yet_in_blocks(from, context, &mut |entries| candidates.strike(entries)),
+                    false => {
+                        copies.not_yet_in_blocks(from, context, &mut |entries| candidates.strike(entries))
+                    }
                 };
                 sweep.phase = more.map_or(Phase::Strike { slot: 0 }, |from| Phase::Pages { from });
                 Progress::Worked

@@ -127,7 +127,8 @@ mod tests {
         let pages = (place as usize + bytes - first).div_ceil(PAGE_BYTES);
         let mut found = vec![0u8; pages];
         // SAFETY: the vector has a byte for each page, and what is not mapped is an error.
-        let error = unsafe { libc::mincore(first as *mut libc::c_void, pages * PAGE_BYTES, found.as_mut_ptr()) };
+        let error =
+            unsafe { libc::mincore(first as *mut libc::c_void, pages * PAGE_BYTES, found.as_mut_ptr()) };
         assert_eq!(error, 0);
         found.iter().filter(|page| **page & 1 == 1).count()
     }

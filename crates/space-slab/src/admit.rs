@@ -19,6 +19,8 @@ use crate::write::Local;
 const VERDICTS: u32 = 2;
 /// Steps for which it is remembered what a large value asked for.
 const STEPS_REMEMBERED: u64 = 16;
+/// A full store writes down what is dirty if that fills so many pages: fewer would be nearly empty.
+const PAGES_WORTH_A_ROUND: u64 = 4;
 /// Of the room that there is, so much is counted on.
 pub(crate) const COUNTED_ON_PERCENT: u64 = 90;
 
@@ -159,11 +161,12 @@ impl<L: Lower> SlabSpace<L> {
         // Part of what is dirty may go to a page that holds little else, and moving leaves gaps behind.
         let kept = Self::KEEP as u64 * usable + (Self::LEFT_BEHIND + 1) * self.blocks.block_bytes as u64;
         let room = counted((room + self.within_reach(gain)).saturating_sub(kept));
-        Verdict {
-            credit: room - (dirty + reserve) as i64,
-            full: room <= (dirty + reserve) as i64,
-            stuck: room <= (dirty + usable) as i64,
+        let full = room <= (dirty + reserve) as i64;
+        if full && dirty >= PAGES_WORTH_A_ROUND * usable {
+            // In pages it takes less than is counted on for it: a store that refused writes for that alone would go on for ever.
+            self.rounds.target.fetch_max(self.rounds.current.load(SeqCst), SeqCst);
         }
+        Verdict { credit: room - (dirty + reserve) as i64, full, stuck: room <= (dirty + usable) as i64 }
     }
 
     /// Without a log free blocks alone count; those who defragment are told how many it takes.

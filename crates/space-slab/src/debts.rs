@@ -194,7 +194,9 @@ fn by_footer(footer: Option<&(Vec<FooterEntry>, u32)>, offset: u32, of: &Owing) 
         Some((entries[at], ((end - offset) / 8) as usize))
     });
     match listed {
-        Some((entry, _)) if (entry.hash, entry.check, entry.db) != (of.hash, of.check, of.db) => Told::Another,
+        Some((entry, _)) if (entry.hash, entry.check, entry.db) != (of.hash, of.check, of.db) => {
+            Told::Another
+        }
         Some((FooterEntry { version, kind, life, .. }, words)) => {
             let record = Replaced { version, kind, expires: life.expires() };
             Told::Older(Found { record, life, words })
