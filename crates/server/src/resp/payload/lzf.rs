@@ -64,7 +64,7 @@ mod tests {
 
     #[test]
     fn runs_reach_as_far_back_as_they_can_in_what_is_long() {
-        let block: Vec<u8> = (0..REACH).map(|i| (i * 7919 >> 5) as u8).collect();
+        let block: Vec<u8> = (0..REACH).map(|i| ((i * 7919) >> 5) as u8).collect();
         let mut input = Vec::new();
         for literal in block.chunks(32) {
             input.push((literal.len() - 1) as u8);
