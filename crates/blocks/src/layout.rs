@@ -52,6 +52,13 @@ pub enum BlockKind {
     Gathered = 4,
 }
 
+impl BlockKind {
+    /// Whether it holds pieces of large values, and no records.
+    pub fn is_of_large_values(self) -> bool {
+        matches!(self, Self::Extents | Self::Gathered)
+    }
+}
+
 /// The first 64 bytes of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {

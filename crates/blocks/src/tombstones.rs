@@ -20,7 +20,7 @@ use terrace_index::{Address, Index};
 use crate::blocks::Blocks;
 use crate::candidates::{Candidate, Candidates, droppable};
 use crate::image::Block;
-use crate::layout::{BLOCK_HEADER_BYTES, BlockKind, FooterEntry, Header, Stored};
+use crate::layout::{BLOCK_HEADER_BYTES, FooterEntry, Header, Stored};
 use crate::listed::Listed;
 use crate::lower::Lower;
 use crate::slots::State;
@@ -232,7 +232,7 @@ impl<L: Lower> Blocks<L> {
             && self.lower.read(self.block_offset(number), &mut bytes).is_ok()
             && matches!(
                 Header::decode(&bytes, self.store_id, number),
-                Stored::Valid(Header { kind: BlockKind::Extents | BlockKind::Gathered, seq, .. }) if seq == slot.seq.load(Acquire)
+                Stored::Valid(header) if header.kind.is_of_large_values() && header.seq == slot.seq.load(Acquire)
             )
     }
 
@@ -307,6 +307,7 @@ mod tests {
 
     use super::*;
     use crate::byte_tier::ByteTier;
+    use crate::layout::BlockKind;
 
     /// Dropping asks the machine for nothing and only tells it.
     struct Told;
