@@ -162,8 +162,9 @@ impl<L: Lower> SlabSpace<L> {
         let kept = Self::KEEP as u64 * usable + (Self::LEFT_BEHIND + 1) * self.blocks.block_bytes as u64;
         let room = counted((room + self.within_reach(gain)).saturating_sub(kept));
         let full = room <= (dirty + reserve) as i64;
-        if full && dirty >= PAGES_WORTH_A_ROUND * usable {
-            // In pages it takes less than is counted on for it: a store that refused writes for that alone would go on for ever.
+        if full && !self.is_shrinking() && dirty >= PAGES_WORTH_A_ROUND * usable {
+            // In pages it takes less than is counted on for it: a store that refused writes for that alone would go on for ever. While
+            // a tier shrinks these pages might lie behind its end, and would have to move.
             self.rounds.target.fetch_max(self.rounds.current.load(SeqCst), SeqCst);
         }
         Verdict { credit: room - (dirty + reserve) as i64, full, stuck: room <= (dirty + usable) as i64 }
