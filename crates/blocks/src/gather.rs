@@ -94,7 +94,7 @@ impl Gathering {
         self.copied.iter().any(|(from, _)| *from == number)
     }
     /// Gives up what is staged: nothing has changed.
-    fn give_up(&mut self) {
+    pub fn give_up(&mut self) {
         *self = Self { gained: self.gained, ..Self::default() };
     }
     /// Blocks that hold nothing any more, less those that their pieces went to, since this was called last.
@@ -209,7 +209,24 @@ impl<L: Lower> Blocks<L> {
         self.seal_gathered(gathering)
     }
 
-    /// Writes what is staged, and lets its pieces lie there. `false` if there is no slot for it now.
+    /// A free slot behind the end of a tier that shrinks, for what frees two blocks before it at least: with all before the end full of
+    /// sparse blocks nothing could move.
+    fn spare_beyond(&self, gathering: &Gathering) -> Option<u32> {
+        let (end, all) = (self.usable() as u32, self.slots.len() as u32);
+        let mut victims: HashMap<u32, i64> = HashMap::new();
+        for (from, held) in gathering.copied.iter().filter(|(from, _)| *from < end) {
+            *victims.entry(*from).or_default() += i64::from(held.bytes);
+        }
+        let is_all =
+            |(from, bytes): &(&u32, &i64)| self.slots[**from as usize].live_bytes.load(SeqCst) <= **bytes;
+        if victims.iter().filter(is_all).count() < 2 {
+            return None;
+        }
+        (end..all).find(|&number| self.slots[number as usize].state() == State::Free)
+    }
+
+    /// Writes what is staged, and lets its pieces lie there. `false` if there is no slot for it now. While a tier shrinks the caller
+    /// keeps others from taking slots behind its end.
     ///
     /// # Errors
     /// The device's; then the tier counts as failed.
@@ -221,7 +238,7 @@ impl<L: Lower> Blocks<L> {
             let mut free = self.free.slots.lock();
             if free.len() <= RECLAIM_SLOTS { None } else { free.pop() }
         };
-        let Some(to) = to else { return Ok(false) };
+        let Some(to) = to.or_else(|| self.spare_beyond(gathering)) else { return Ok(false) };
         let target = &self.slots[to as usize];
         let seq = self.last_seq.fetch_add(1, SeqCst) + 1;
         target.begin_open(seq);

@@ -7,7 +7,9 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::Ordering::*;
 
-use terrace_blocks::{Block, FooterEntry, Freeing, Gains, Gathering, Image, Listed, Lower, Place, State};
+use terrace_blocks::{
+    Block, FooterEntry, Freeing, Gains, Gathering, Image, Listed, Lower, Place, RECLAIM_SLOTS, State,
+};
 use terrace_engine::record::{Kind, Lifetime, NewRecord};
 use terrace_engine::space::Context;
 use terrace_engine::{Barrier, Progress};
@@ -174,7 +176,13 @@ impl<L: Lower> SlabSpace<L> {
     fn put_together(&self, defrag: &mut Defrag) -> bool {
         // From behind the end of a tier that shrinks they must go, whatever that gains.
         let sealed = if self.is_shrinking() {
-            self.blocks.seal_gathered(&mut defrag.gathering)
+            let _nobody_launches = self.flights.lock();
+            let sealed = self.blocks.seal_gathered(&mut defrag.gathering);
+            if matches!(sealed, Ok(false)) && !self.can_gather() {
+                // What frees blocks before the end goes first.
+                defrag.gathering.give_up();
+            }
+            sealed
         } else {
             self.blocks.seal_rest(&mut defrag.gathering)
         };
@@ -243,7 +251,8 @@ impl<L: Lower> SlabSpace<L> {
                 && open != Some(*number)
                 && !is(&defrag.unreadable, *number)
         };
-        let all = || (0..self.blocks.slots.len() as u32).filter(readable);
+        let last = if self.can_gather() { self.blocks.slots.len() } else { self.blocks.usable() };
+        let all = || (0..last as u32).filter(readable);
         // Those whose records are staged are part of it: with them alone nothing would be gained.
         let gains = self.gains_of(all());
         let gain = gains.sum();
@@ -273,10 +282,18 @@ impl<L: Lower> SlabSpace<L> {
         true
     }
 
+    /// Whether what is gathered finds a block before the end of the tier.
+    pub(crate) fn can_gather(&self) -> bool {
+        self.blocks.free.slots.lock().len() > RECLAIM_SLOTS
+    }
+
     /// Stages what lives in a block of large values; `false` if nothing can be done for it now.
     pub(crate) fn gather(&self, defrag: &mut Defrag, number: u32) -> bool {
         let seq = self.blocks.slots[number as usize].seq.load(Relaxed);
-        let gathered = self.blocks.gather(&mut defrag.gathering, number);
+        let gathered = {
+            let _nobody_launches = self.is_shrinking().then(|| self.flights.lock());
+            self.blocks.gather(&mut defrag.gathering, number)
+        };
         let gained = defrag.gathering.take_gained();
         defrag.gains(gained);
         match gathered {

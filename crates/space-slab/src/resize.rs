@@ -176,6 +176,7 @@ impl<L: Lower> SlabSpace<L> {
                     if live
                         && !passed_by(&defrag.unreadable)
                         && !defrag.gathering.has(number)
+                        && self.can_gather()
                         && self.gather(defrag, number) =>
                 {
                     return true;
