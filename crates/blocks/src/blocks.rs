@@ -213,9 +213,9 @@ impl<L: Lower> Blocks<L> {
     /// A sealed block's footer and where its records end, from the medium.
     pub fn footer_entries(&self, number: u32) -> Option<(Vec<FooterEntry>, u32)> {
         let slot = &self.slots[number as usize];
-        let (seq, count) = (slot.seq.load(Acquire), slot.count.load(Relaxed) as usize);
+        let (seq, bytes) = (slot.seq.load(Acquire), slot.footer_bytes());
         let (trailer, entries) =
-            read_footer(&self.lower, self.block_offset(number), self.block_bytes, count).ok()??;
+            read_footer(&self.lower, self.block_offset(number), self.block_bytes, bytes).ok()??;
         (trailer.seq == seq).then_some((entries, trailer.data_end))
     }
 }

@@ -1,8 +1,6 @@
 //! A block's footer, read and judged.
 
-use crate::layout::{
-    BLOCK_HEADER_BYTES, BlockTrailer, ENTRY_BYTES, FooterEntry, Stored, TRAILER_BYTES, entries,
-};
+use crate::layout::{BLOCK_HEADER_BYTES, BlockTrailer, FooterEntry, Stored, TRAILER_BYTES, entries};
 use crate::lower::Lower;
 
 /// The trailer and the footer of a whole block; `None` if either is bad.
@@ -32,7 +30,7 @@ fn sound(trailer: BlockTrailer, footer: &[u8]) -> Option<Vec<FooterEntry>> {
     Some(list)
 }
 
-/// The same, read from where a block starts on the tier. One read is enough where it has as many entries as expected.
+/// The same, read from where a block starts on the tier. One read is enough where it has as many bytes as expected.
 ///
 /// # Errors
 /// The device's.
@@ -43,7 +41,7 @@ pub fn read_footer<L: Lower>(
     expected: usize,
 ) -> std::io::Result<Option<(BlockTrailer, Vec<FooterEntry>)>> {
     let most = block_bytes - BLOCK_HEADER_BYTES - TRAILER_BYTES;
-    let mut bytes = vec![0; (expected * ENTRY_BYTES).min(most) + TRAILER_BYTES];
+    let mut bytes = vec![0; expected.min(most) + TRAILER_BYTES];
     let end = block_offset + block_bytes as u64;
     lower.read(end - bytes.len() as u64, &mut bytes)?;
     let footer_end = bytes.len() - TRAILER_BYTES;

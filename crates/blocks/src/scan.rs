@@ -90,12 +90,9 @@ impl<L: Lower> Blocks<L> {
             }
             let (seq, count) = (slot.seq.load(Relaxed), slot.count.load(Relaxed));
             for _ in 0..READINGS_MAX {
-                let read =
-                    read_footer(&self.lower, self.block_offset(number), self.block_bytes, count as usize)
-                        .map_err(|source| StoreError::Io {
-                            what: format!("reading block {number}"),
-                            source,
-                        })?;
+                let bytes = slot.footer_bytes();
+                let read = read_footer(&self.lower, self.block_offset(number), self.block_bytes, bytes)
+                    .map_err(|source| StoreError::Io { what: format!("reading block {number}"), source })?;
                 if let Some((trailer, list)) = read
                     && (trailer.seq, trailer.count) == (seq, count)
                 {

@@ -18,9 +18,10 @@
 //! * The older version leaves the index after the newer one was issued: who frees its page waits for that.
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::atomic::Ordering::*;
 
-use terrace_blocks::{FooterEntry, Lower, checked};
+use terrace_blocks::{FooterEntry, Lower, Place, checked};
 use terrace_engine::Progress;
 use terrace_engine::record::{Kind, Lifetime, RecordView};
 use terrace_engine::space::{Context, Replaced, Under};
@@ -36,6 +37,8 @@ const SHARE: u64 = 4;
 /// Pages that are asked in one step, and slots that are looked at: whoever waits for another step waits for that.
 const PAGES_A_STEP: usize = 8;
 const SLOTS_A_STEP: usize = 4096;
+/// Slots that are settled in one step because their slab is to be emptied: most take a read.
+const IN_THE_WAY_A_STEP: usize = 64;
 /// In the place of a page's number: the slot was put by a later write, which knew of no page.
 pub(crate) const NO_PAGE: u32 = u32::MAX;
 /// With nothing else to do, for so many steps others of the same pages are waited for.
@@ -137,6 +140,17 @@ impl Settling {
         self.owing -= slots.len();
         Some((page, slots))
     }
+    /// Slots of which this holds, so many at most.
+    fn take(&mut self, most: usize, holds: impl Fn(&Owed) -> bool) -> Vec<Owed> {
+        let mut taken = Vec::new();
+        for slots in self.pages.values_mut() {
+            let left = most - taken.len();
+            taken.extend(slots.extract_if(.., |owed| holds(owed)).take(left));
+        }
+        self.pages.retain(|_, slots| !slots.is_empty());
+        self.owing -= taken.len();
+        taken
+    }
 }
 
 /// How much there is to hurry.
@@ -203,6 +217,14 @@ fn by_footer(footer: Option<&(Vec<FooterEntry>, u32)>, offset: u32, of: &Owing) 
         }
         None => Told::Unreadable,
     }
+}
+
+/// Units of a page that were read last: several records may lie in them.
+#[derive(Default)]
+struct Window {
+    slot: u32,
+    at: usize,
+    bytes: Vec<u8>,
 }
 
 /// A candidate: in which block, at which offset, and of whom.
@@ -273,7 +295,16 @@ impl<L: Lower> SlabSpace<L> {
         }
         let (mut owing, mut asked) = (Vec::new(), Vec::new());
         let mut left = SLOTS_A_STEP;
-        for _ in 0..PAGES_A_STEP {
+        if self.is_draining.load(SeqCst) {
+            // By their pages alone the turn of those that somebody waits for might come last.
+            let in_the_way = settling
+                .take(IN_THE_WAY_A_STEP, |owed| self.slabs.is_draining(self.slabs.slab_of(owed.offset)));
+            for slot in in_the_way {
+                self.look_at(slot, &mut owing, &mut asked, index, context);
+            }
+        }
+        let pages = if owing.is_empty() { PAGES_A_STEP } else { 0 };
+        for _ in 0..pages {
             let Some((page, mut slots)) = settling.next() else { break };
             let more = slots.split_off(slots.len().min(left));
             left -= slots.len();
@@ -357,7 +388,7 @@ impl<L: Lower> SlabSpace<L> {
         asked.sort_unstable();
         for page in asked.chunk_by(|a, b| a.0 == b.0) {
             // Where few wait, their records are fewer bytes than the footer.
-            let of_records = page.iter().map(|asked| self.bytes_of_record(asked.3)).sum::<usize>();
+            let (of_records, mut window) = (self.bytes_of_records(page), Window::default());
             let whole = self.blocks.slots[page[0].0 as usize].footer_bytes().next_multiple_of(L::UNIT);
             let mut footer = (of_records >= whole).then(|| self.footer_for_debts(page[0].0));
             for &(slot, offset, of, address) in page {
@@ -367,7 +398,7 @@ impl<L: Lower> SlabSpace<L> {
                     None => Told::Unreadable,
                 };
                 if matches!(told, Told::Unreadable) {
-                    told = self.by_record(address, of);
+                    told = self.by_record(&mut window, address, of);
                 }
                 if matches!(told, Told::Unreadable) && footer.is_none() {
                     told = by_footer(footer.insert(self.footer_for_debts(slot)).as_ref(), offset, of);
@@ -383,8 +414,8 @@ impl<L: Lower> SlabSpace<L> {
     }
 
     /// Whether a record in a page is a key's, by itself.
-    fn by_record(&self, address: Address, of: &Owing) -> Told {
-        let Some(bytes) = self.record_at(address) else { return Told::Unreadable };
+    fn by_record(&self, window: &mut Window, address: Address, of: &Owing) -> Told {
+        let Some(bytes) = self.record_in(window, address) else { return Told::Unreadable };
         match RecordView::decode(&bytes) {
             Some(view) if view.key == of.key && view.head.meta.db() == of.db => {
                 let meta = view.head.meta;
@@ -405,20 +436,54 @@ impl<L: Lower> SlabSpace<L> {
         footer
     }
 
-    /// What a record's read takes of a page.
-    fn bytes_of_record(&self, address: Address) -> usize {
-        let Location::Page(place, first) = self.locations.location(address) else { return 0 };
+    /// What reading records of a page one by one takes of it; they are in order.
+    fn bytes_of_records(&self, page: &[Asked]) -> usize {
+        let (mut bytes, mut known) = (0, 0);
+        for (place, len) in page.iter().filter_map(|asked| self.extent_of(asked.3)) {
+            let units = self.units_around(place, len);
+            bytes += units.end.saturating_sub(units.start.max(known));
+            known = units.end;
+        }
+        bytes
+    }
+
+    /// Where in a page a record lies, and how much of it a read takes.
+    fn extent_of(&self, address: Address) -> Option<(Place, usize)> {
+        let Location::Page(place, first) = self.locations.location(address) else { return None };
         let rest = self.blocks.block_bytes.saturating_sub(place.offset as usize);
-        first.unwrap_or(rest).min(rest).next_multiple_of(L::UNIT)
+        Some((place, first.unwrap_or(rest).min(rest)))
+    }
+    /// The units of a page that so many bytes lie in.
+    fn units_around(&self, place: Place, len: usize) -> Range<usize> {
+        let at = place.offset as usize;
+        at / L::UNIT * L::UNIT..(at + len).next_multiple_of(L::UNIT).min(self.blocks.block_bytes)
     }
 
     /// A record in a page, if it is whole.
     fn record_at(&self, address: Address) -> Option<Vec<u8>> {
-        let Location::Page(place, first) = self.locations.location(address) else { return None };
-        let rest = self.blocks.block_bytes.saturating_sub(place.offset as usize);
-        let mut bytes = vec![0; first.unwrap_or(rest).min(rest)];
-        let at = self.blocks.block_offset(place.slot) + u64::from(place.offset);
-        self.blocks.lower.read(at, &mut bytes).ok()?;
+        self.record_in(&mut Window::default(), address)
+    }
+    /// The same, of what was read for the record before it, if it lies there.
+    fn record_in(&self, window: &mut Window, address: Address) -> Option<Vec<u8>> {
+        let (place, len) = self.extent_of(address)?;
+        let units = self.units_around(place, len);
+        let is_there = |window: &Window| {
+            window.slot == place.slot
+                && window.at <= units.start
+                && units.end <= window.at + window.bytes.len()
+        };
+        if !is_there(window) {
+            window.bytes.clear();
+            window.bytes.resize(units.len(), 0);
+            (window.slot, window.at) = (place.slot, units.start);
+            let at = self.blocks.block_offset(place.slot) + units.start as u64;
+            if self.blocks.lower.read(at, &mut window.bytes).is_err() {
+                window.bytes.clear();
+                return None;
+            }
+        }
+        let from = place.offset as usize - window.at;
+        let bytes = window.bytes[from..from + len].to_vec();
         let seq = self.blocks.slots[place.slot as usize].seq.load(Acquire);
         checked(seq, place.slot, place.offset, &bytes).is_some().then_some(bytes)
     }
