@@ -45,6 +45,11 @@ const GRAIN: usize = 512;
 const BYTES_A_PIECE: usize = 8 << 10;
 const PIECES_MIN: usize = 4;
 
+/// Blocks before the end of a tier that shrinks that must be free for one behind it: what is full leaves others sparser, so that one
+/// will do; the rest of what was gathered would only lie elsewhere.
+const FREED_BY_FULL: usize = 1;
+const FREED_BY_REST: usize = 2;
+
 /// Pieces that a block can gather: as many as there is room for in front of the first one.
 fn pieces_max<L: Lower>(block_bytes: usize) -> usize {
     (first_piece_at::<L>(block_bytes) - BLOCK_HEADER_BYTES - TABLE_HEAD_BYTES) / ENTRY_BYTES
@@ -166,7 +171,7 @@ impl<L: Lower> Blocks<L> {
             if too_long.is_empty() {
                 return Ok(true);
             }
-            if gathering.is_empty() || !self.seal_gathered(gathering)? {
+            if gathering.is_empty() || !self.seal(gathering, FREED_BY_FULL)? {
                 return Ok(false);
             }
             left = too_long;
@@ -196,33 +201,30 @@ impl<L: Lower> Blocks<L> {
     /// # Errors
     /// See there.
     pub fn seal_rest(&self, gathering: &mut Gathering) -> io::Result<bool> {
-        let mut victims: HashMap<u32, i64> = HashMap::new();
-        for (from, held) in &gathering.copied {
-            *victims.entry(*from).or_default() += i64::from(held.bytes);
-        }
-        let is_all =
-            |(from, bytes): &(&u32, &i64)| self.slots[**from as usize].live_bytes.load(SeqCst) <= **bytes;
-        if victims.iter().filter(is_all).count() < 2 {
+        if self.emptied_by(gathering, u32::MAX) < 2 {
             gathering.give_up();
             return Ok(false);
         }
         self.seal_gathered(gathering)
     }
 
-    /// A free slot behind the end of a tier that shrinks, for what frees two blocks before it at least: with all before the end full of
-    /// sparse blocks nothing could move.
-    fn spare_beyond(&self, gathering: &Gathering) -> Option<u32> {
-        let (end, all) = (self.usable() as u32, self.slots.len() as u32);
+    /// Blocks before this one in which nothing else lives than what is staged.
+    fn emptied_by(&self, gathering: &Gathering, end: u32) -> usize {
         let mut victims: HashMap<u32, i64> = HashMap::new();
         for (from, held) in gathering.copied.iter().filter(|(from, _)| *from < end) {
             *victims.entry(*from).or_default() += i64::from(held.bytes);
         }
         let is_all =
             |(from, bytes): &(&u32, &i64)| self.slots[**from as usize].live_bytes.load(SeqCst) <= **bytes;
-        if victims.iter().filter(is_all).count() < 2 {
-            return None;
-        }
-        (end..all).find(|&number| self.slots[number as usize].state() == State::Free)
+        victims.iter().filter(is_all).count()
+    }
+
+    /// A free slot behind the end of a tier that shrinks, for what frees so many blocks before it: with all before the end full of
+    /// sparse blocks nothing could move.
+    fn spare_beyond(&self, gathering: &Gathering, freed: usize) -> Option<u32> {
+        let (end, all) = (self.usable() as u32, self.slots.len() as u32);
+        let is_worth_it = self.emptied_by(gathering, end) >= freed;
+        (end..all).find(|&number| is_worth_it && self.slots[number as usize].state() == State::Free)
     }
 
     /// Writes what is staged, and lets its pieces lie there. `false` if there is no slot for it now. While a tier shrinks the caller
@@ -231,6 +233,10 @@ impl<L: Lower> Blocks<L> {
     /// # Errors
     /// The device's; then the tier counts as failed.
     pub fn seal_gathered(&self, gathering: &mut Gathering) -> io::Result<bool> {
+        self.seal(gathering, FREED_BY_REST)
+    }
+
+    fn seal(&self, gathering: &mut Gathering, freed: usize) -> io::Result<bool> {
         if gathering.is_empty() {
             return Ok(true);
         }
@@ -238,7 +244,7 @@ impl<L: Lower> Blocks<L> {
             let mut free = self.free.slots.lock();
             if free.len() <= RECLAIM_SLOTS { None } else { free.pop() }
         };
-        let Some(to) = to.or_else(|| self.spare_beyond(gathering)) else { return Ok(false) };
+        let Some(to) = to.or_else(|| self.spare_beyond(gathering, freed)) else { return Ok(false) };
         let target = &self.slots[to as usize];
         let seq = self.last_seq.fetch_add(1, SeqCst) + 1;
         target.begin_open(seq);

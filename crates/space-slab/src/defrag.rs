@@ -270,16 +270,30 @@ impl<L: Lower> SlabSpace<L> {
             State::Extents => gains.extents > 0 && !defrag.gathering.has(*number),
             _ => pages && !is(&defrag.emptied, *number),
         };
-        let left = all().filter(is_of_use);
-        let Some(number) = left.max_by_key(|&number| self.to_gain(number)) else { return false };
-        if self.to_gain(number) == 0 {
-            return false;
+        let best = |holds: &dyn Fn(u32) -> bool| {
+            let left = all().filter(|number| is_of_use(number) && holds(*number));
+            left.max_by_key(|&number| self.to_gain(number)).filter(|&number| self.to_gain(number) > 0)
+        };
+        let is_page = |number| self.blocks.slots[number as usize].state() == State::Sealed;
+        let Some(number) = best(&|_| true) else { return false };
+        if is_page(number) {
+            self.begin_emptying(defrag, number);
+            return true;
         }
-        if self.blocks.slots[number as usize].state() == State::Extents {
-            return self.gather(defrag, number);
+        // While a tier shrinks a page may find a slot where there is none for what is gathered.
+        let page = if self.can_move_beyond() { best(&is_page) } else { None };
+        if self.gather(defrag, number) {
+            return true;
         }
-        self.begin_emptying(defrag, number);
-        true
+        page.inspect(|&page| self.begin_emptying(defrag, page)).is_some()
+    }
+
+    /// Whether there is none there and a page that is emptied may go behind it.
+    fn can_move_beyond(&self) -> bool {
+        self.is_shrinking() && !self.can_gather() && {
+            let _nobody_launches = self.flights.lock();
+            self.free_beyond(Self::KEEP).is_some()
+        }
     }
 
     /// Whether what is gathered finds a block before the end of the tier.

@@ -210,6 +210,10 @@ fn wide(device: &SimBlock) -> Tier {
 impl Sparse {
     /// Of five values one lives.
     fn new() -> Self {
+        Self::of(|i| i % 5 == 0)
+    }
+    /// Values of which these live.
+    fn of(lives: fn(usize) -> bool) -> Self {
         let device = SimBlock::from_image(vec![0; 24 * WIDE]);
         let blocks = wide(&device);
         blocks.save_manifest(&Manifest::default().encode()).unwrap();
@@ -218,7 +222,7 @@ impl Sparse {
             let value = vec![i as u8; 3000 + i * 97 % 9000];
             let mut description = Vec::new();
             store(&blocks, &value, &mut description).unwrap();
-            if i % 5 == 0 { living.push((value, description)) } else { blocks.forget_extent(&description) }
+            if lives(i) { living.push((value, description)) } else { blocks.forget_extent(&description) }
         }
         blocks.close_open_extents();
         blocks.sync_extents().unwrap();
@@ -292,6 +296,47 @@ fn what_lives_in_sparse_blocks_is_put_together_and_what_goes_meanwhile_is_not() 
     let held: usize = (0..again.slots.len()).map(|number| again.held_in(number as u32).len()).sum();
     let pieces: usize = living.iter().map(|(_, description)| pieces(description).unwrap().2.len()).sum();
     assert_eq!(held, pieces);
+}
+
+/// Where all before the end was sparse and nothing free, nothing could move, and writes were refused.
+#[test]
+fn what_frees_two_blocks_before_the_end_of_a_tier_that_shrinks_may_lie_behind_it() {
+    let sparse = Sparse::new();
+    let (blocks, victims) = (&sparse.blocks, sparse.sparse());
+    let is_used = |blocks: &Tier, number: usize| blocks.slots[number].state() != State::Free;
+    let last = |blocks: &Tier| (0..blocks.slots.len()).rfind(|&number| is_used(blocks, number)).unwrap();
+    let end = last(blocks) + 1;
+    blocks.set_end(end as u32);
+    blocks.free.slots.lock().clear();
+    let beyond = |blocks: &Tier| last(blocks) >= end;
+    let mut gathering = Gathering::default();
+    assert!(blocks.gather(&mut gathering, victims[0]).unwrap());
+    assert!(!blocks.seal_gathered(&mut gathering).unwrap() && !beyond(blocks), "it gains nothing");
+    assert!(blocks.gather(&mut gathering, victims[1]).unwrap());
+    assert!(blocks.seal_gathered(&mut gathering).unwrap() && beyond(blocks));
+    assert_eq!(gathering.take_gained(), 1);
+    for (value, description) in &sparse.living {
+        assert!(read(blocks, description).as_ref() == Some(value));
+    }
+}
+
+/// Blocks are so dense that one that is full frees no more than one: the next ones are sparser.
+#[test]
+fn what_fills_a_block_may_lie_behind_the_end_of_a_tier_that_shrinks() {
+    let sparse = Sparse::of(|i| i % 5 != 0);
+    let (blocks, victims) = (&sparse.blocks, sparse.sparse());
+    assert!(victims.len() > 6);
+    blocks.set_end(victims.iter().max().unwrap() + 1);
+    blocks.free.slots.lock().clear();
+    let (mut gathering, mut gained) = (Gathering::default(), 0);
+    for number in victims {
+        assert!(blocks.gather(&mut gathering, number).unwrap());
+        gained += gathering.take_gained();
+    }
+    assert!(gained > 0, "{gained}");
+    for (value, description) in &sparse.living {
+        assert!(read(blocks, description).as_ref() == Some(value));
+    }
 }
 
 #[test]
