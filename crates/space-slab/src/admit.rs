@@ -345,6 +345,27 @@ mod tests {
         assert_eq!(space.prepare_slots(&mut local, &[8], Class::Write), Room::Full);
     }
 
+    /// In pages it takes less than is counted on for it: a store refused thousands of writes for that alone.
+    #[test]
+    fn a_full_store_writes_down_what_is_dirty_if_that_fills_pages_and_no_tier_shrinks() {
+        let space = space();
+        let mut local = local(&space);
+        space.judge(true, || false, Purges::default());
+        assert_eq!(space.prepare_slots(&mut local, &[8], Class::Write), Room::Ready);
+        let slab = (0..).find(|&slab| space.slabs.class_of(slab).is_some()).unwrap();
+        let wanted_with = |dirty| {
+            space.slabs.table[slab as usize].dirty.store(dirty, SeqCst);
+            space.judge(true, || false, Purges::default());
+            space.rounds.target.swap(0, SeqCst)
+        };
+        assert_eq!(wanted_with(5_000), 0, "there is room");
+        space.blocks.free.slots.lock().clear();
+        space.blocks.slots.iter().for_each(|slot| slot.begin(State::ReadOnly, 1, None, 0));
+        assert_eq!([10, 5_000].map(wanted_with), [0, 1]);
+        space.blocks.set_end(space.blocks.slots.len() as u32 - 1);
+        assert_eq!(wanted_with(5_000), 0, "pages might lie behind the end");
+    }
+
     #[test]
     fn a_large_value_is_counted_in_whole_blocks() {
         let space = space();
