@@ -5,6 +5,7 @@
 //! wall clock = store time + wall_ahead_ms                                                  changes when somebody sets the clock
 //! ```
 
+use std::fmt;
 use std::io;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -12,7 +13,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use crate::sync::{AtomicI64, AtomicU64};
 
 /// A source of time.
-pub trait Clock: Send + Sync + 'static {
+pub trait Clock: fmt::Debug + Send + Sync + 'static {
     /// The wall clock, in microseconds since the Unix epoch. It may be set in either direction.
     fn now_us(&self) -> u64;
     /// Microseconds that have passed since some moment: the same one as long as [`boot`](Self::boot) says the same. Whoever sets

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use terrace_engine::clock::SystemClock;
 use terrace_engine::hash::KeyHasher;
 use terrace_engine::manifest::Manifest;
 use terrace_engine::{Durability, Machine, MachineOptions, Store, StoreError, StoreHandle};
@@ -165,7 +164,7 @@ impl OpenWith for InDram<'_> {
                 evict: self.options.when_full == WhenFull::Evict,
                 sessions: SESSIONS,
                 hasher: KeyHasher::new(random_u64()),
-                clock: Arc::new(SystemClock),
+                clock: self.options.clock.clone(),
                 threads: 1,
                 recovery_keys: usize::MAX,
             },

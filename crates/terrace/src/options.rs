@@ -1,8 +1,10 @@
 //! What a store is opened with.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use terrace_engine::Durability;
+use terrace_engine::clock::{Clock, SystemClock};
 use terrace_space_slab::{Eviction, Placement, Swap};
 
 use crate::size::{Place, Size, TierSpec};
@@ -54,6 +56,9 @@ pub struct Options {
     pub recovery_threads: usize,
     /// Called with recovery's progress: done and total, in bytes read.
     pub on_recovery: Option<fn(u64, u64)>,
+    /// The machine's clocks: the system's, but where a test does not want to wait. What a store keeps of its time lies in `dir`
+    /// ([`Clock::kept`] and [`Clock::keep`] of these are not called).
+    pub clock: Arc<dyn Clock>,
 }
 
 /// A lower tier: its size and place.
@@ -107,6 +112,7 @@ impl Default for Options {
             threads: 1,
             recovery_threads: 2,
             on_recovery: None,
+            clock: Arc::new(SystemClock),
         }
     }
 }

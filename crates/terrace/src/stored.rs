@@ -4,7 +4,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use terrace_engine::StoreError;
-use terrace_engine::clock::{Clock, SystemClock};
+use terrace_engine::clock::Clock;
 use terrace_media::superblock::MAKING;
 use terrace_media::{LOCK_FILE, PlaceKind, SUPERBLOCK_BYTES, Superblock, SuperblockError};
 
@@ -97,10 +97,10 @@ fn notes(dir: &Path) -> Vec<PathBuf> {
 
 /// Whether a tier's place forgets everything with the machine, and the machine has started since its store was open: then there is
 /// nothing to miss.
-fn went_with_the_machine(dir: &Path, tier: &Path) -> bool {
+fn went_with_the_machine(dir: &Path, tier: &Path, clock: &dyn Clock) -> bool {
     let on_tmpfs = terrace_media::detect(tier).is_ok_and(|place| place.kind == PlaceKind::Tmpfs);
     let boot = crate::tiered::clock::boot_of(dir);
-    on_tmpfs && boot.is_some_and(|boot| boot != SystemClock.boot())
+    on_tmpfs && boot.is_some_and(|boot| boot != clock.boot())
 }
 
 /// A store is made only where nothing of one lies: a directory that has a store's notes has its tiers elsewhere, and they were not
@@ -108,10 +108,10 @@ fn went_with_the_machine(dir: &Path, tier: &Path) -> bool {
 ///
 /// # Errors
 /// [`StoreError::Corrupt`] with what lies there and what to do.
-pub(crate) fn refuse_notes(dir: Option<&Path>, tier: &Path) -> Result<(), StoreError> {
+pub(crate) fn refuse_notes(dir: Option<&Path>, tier: &Path, clock: &dyn Clock) -> Result<(), StoreError> {
     let found = dir.map(notes).unwrap_or_default();
     let Some(first) = found.first() else { return Ok(()) };
-    if dir.is_some_and(|dir| went_with_the_machine(dir, tier)) {
+    if dir.is_some_and(|dir| went_with_the_machine(dir, tier, clock)) {
         tracing::warn!(
             "{}: what was there went when the machine stopped, for it is on tmpfs",
             tier.display()

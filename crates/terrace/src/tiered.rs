@@ -174,6 +174,7 @@ fn machine_options<E: Engine>(options: &Options, superblock: &Superblock) -> Mac
         hasher: KeyHasher::new(superblock.hash_seed),
         // What ends with the process leaves nothing in the directory that a later store could be taken for.
         clock: Arc::new(StoreClock::new(
+            options.clock.clone(),
             options.dir.as_deref().filter(|_| !options.ends_with_process()),
             store_id(superblock),
         )),

@@ -13,10 +13,11 @@ mod server;
 
 use std::collections::BTreeMap;
 use std::sync::mpsc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use server::{Server, on_every_engine};
 use terrace_testkit::client::{RespClient, Value};
+use terrace_testkit::clocks::wild;
 use terrace_testkit::load::{
     Losable, Shared, Wire, Writer, check_shared, read_all, shared_keys, shared_values,
 };
@@ -27,6 +28,8 @@ use terrace_testkit::settings::variable;
 const CLIENTS: u32 = 3;
 /// A round takes far less; a server that hangs fails the test instead of stalling it.
 const ROUND_WITHIN: Duration = Duration::from_secs(300);
+/// Keys whose time is over leave the count within this.
+const EXPIRED_WITHIN: Duration = Duration::from_secs(6);
 /// The death of the process loses nothing that was acknowledged, whenever that was.
 const ALL_SAFE: u64 = u64::MAX;
 
@@ -50,6 +53,8 @@ enum Lower {
 
 struct Loop {
     dir: tempfile::TempDir,
+    /// Keys are given a time to live, and the wall clock is set while the server is down.
+    leased: bool,
     /// On tmpfs, for byte-addressable media.
     memory: Option<tempfile::TempDir>,
     engine: &'static str,
@@ -76,6 +81,7 @@ impl Loop {
         };
         Self {
             dir,
+            leased: false,
             memory,
             engine,
             lower,
@@ -87,6 +93,25 @@ impl Loop {
             acknowledged: 0,
             unanswered: 0,
         }
+    }
+
+    /// The same, with time.
+    fn with_time(mut self) -> Self {
+        self.leased = true;
+        self.writers.iter_mut().for_each(Writer::lease);
+        self
+    }
+
+    /// Somebody sets the wall clock while no server runs: what the store kept of it was another one.
+    fn set_wall(&mut self) {
+        let path = self.dir.path().join("data/clock");
+        let text = std::fs::read_to_string(&path).unwrap();
+        let mut words: Vec<String> = text.split_whitespace().map(str::to_owned).collect();
+        words.pop();
+        let ahead_ms: i64 = words.pop().unwrap().parse().unwrap();
+        words.push((ahead_ms + wild(&mut self.rng) / 1000).to_string());
+        let text = words.join(" ");
+        std::fs::write(path, format!("{text} {:08x}\n", crc32c::crc32c(text.as_bytes()))).unwrap();
     }
 
     fn start(&self) -> Server {
@@ -151,6 +176,9 @@ impl Loop {
         }
         self.clock = shared.clock.into_inner();
         self.acknowledged += shared.acknowledged.into_inner();
+        if self.leased {
+            self.set_wall();
+        }
         let server = self.start();
         self.check(&server);
         server
@@ -176,6 +204,8 @@ impl Loop {
                 settled.wrong[..settled.wrong.len().min(20)].join("\n"),
                 server.output()
             );
+            let mut redis = RespClient::connect(server.redis).unwrap();
+            writer.check_leases(&mut redis, &found).unwrap_or_else(|wrong| panic!("{wrong}"));
             writers.push((std::mem::take(&mut writer.history), settled));
         }
 
@@ -188,8 +218,12 @@ impl Loop {
         }
         self.clock += 100;
 
-        let size = RespClient::connect(server.redis).and_then(|mut client| client.text("DBSIZE")).unwrap();
-        assert_eq!(size, Value::Integer(present as i64), "DBSIZE counts the keys that are there");
+        let size = || RespClient::connect(server.redis).and_then(|mut client| client.text("DBSIZE")).unwrap();
+        let (begun, is_right) = (Instant::now(), || size() == Value::Integer(present as i64));
+        while self.leased && !is_right() && begun.elapsed() < EXPIRED_WITHIN {
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        assert_eq!(size(), Value::Integer(present as i64), "DBSIZE counts the keys that are there");
     }
 
     fn report(&self, rounds: u64, what: &str) {
@@ -201,8 +235,11 @@ impl Loop {
 }
 
 fn kills(engine: &'static str, lower: Lower, durability: &'static str) {
+    kill(Loop::new(engine, lower, durability));
+}
+
+fn kill(mut run: Loop) {
     let rounds = variable("TERRACE_KILL_ROUNDS", 3);
-    let mut run = Loop::new(engine, lower, durability);
     let mut server = run.start();
     for round in 1..=rounds {
         server = run.round(server, End::Kill);
@@ -218,6 +255,7 @@ on_every_engine!(
     sigkill_loses_nothing_acknowledged_under_batch,
     sigkill_loses_nothing_acknowledged_under_sync,
     sigkill_loses_nothing_acknowledged_on_byte_addressable_media,
+    sigkill_and_a_clock_that_is_set_take_no_time_from_a_key,
     sigterm_saves_everything_in_every_mode,
 );
 
@@ -231,6 +269,10 @@ fn sigkill_loses_nothing_acknowledged_under_sync(engine: &'static str) {
 
 fn sigkill_loses_nothing_acknowledged_on_byte_addressable_media(engine: &'static str) {
     kills(engine, Lower::ByteAddressable, "sync");
+}
+
+fn sigkill_and_a_clock_that_is_set_take_no_time_from_a_key(engine: &'static str) {
+    kill(Loop::new(engine, Lower::Block, "batch:100").with_time());
 }
 
 /// The other engines have one lower tier.

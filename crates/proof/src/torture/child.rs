@@ -18,6 +18,7 @@ use terrace_media_sim::shadow::{Outage, Sabotage};
 use terrace_server::{Server, ServerOptions};
 use terrace_testkit::sweep::MediaKind;
 
+use super::clock::MachineClock;
 use super::media::ShadowMedia;
 
 /// Ends a server whose parent is gone.
@@ -58,6 +59,12 @@ pub struct Arguments {
     /// Leave out one flush, fence or sync in N.
     #[arg(long)]
     sabotage: Option<Sabotage>,
+    /// Which start of the machine this is; 0: the system's.
+    #[arg(long, default_value_t = 0)]
+    boot: u64,
+    /// Somebody sets the wall clock all the time, by this seed; 0: nobody does.
+    #[arg(long, default_value_t = 0)]
+    wall_seed: u64,
     /// End at this fence or sync of the opening.
     #[arg(long, default_value_t = 0)]
     die_opening: u64,
@@ -133,6 +140,7 @@ fn options(arguments: &Arguments) -> Options {
         ssd,
         profile,
         durability: arguments.durability,
+        clock: Arc::new(MachineClock::new(arguments.boot, arguments.wall_seed)),
         ..Options::default()
     }
 }

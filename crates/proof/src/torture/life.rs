@@ -3,17 +3,18 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use terrace_engine::Durability;
 use terrace_testkit::client::{RespClient, Value};
 use terrace_testkit::load::{
-    Losable, Shared, Wire, Writer, check_shared, read_all, shared_keys, shared_values,
+    BRIEF_MS, Losable, Shared, Wire, Writer, check_shared, read_all, shared_keys, shared_values,
 };
 use terrace_testkit::rng::Rng;
 use terrace_testkit::sweep::MediaKind;
 
+use super::clock::Clocks;
 use super::cut::{Cut, cut, held};
 use super::plan::{Moment, Sizes};
 use super::server::{Server, Serving, Stopped};
@@ -25,6 +26,8 @@ const CLIENTS: usize = 3;
 const ROUND_WITHIN: Duration = Duration::from_secs(90);
 /// A kill comes up to so long after the operation that the round aims at.
 const DELAY_US_MAX: u64 = 4000;
+/// Keys whose time is over leave the count within this, where keys are given a time.
+const EXPIRED_WITHIN: Duration = Duration::from_secs(6);
 /// Wrong keys that are listed.
 const SHOWN: usize = 10;
 
@@ -41,6 +44,9 @@ pub struct Setting {
 pub struct Life<'a> {
     setting: &'a Setting,
     sizes: Sizes,
+    clocks: Clocks,
+    /// Of the server, so far.
+    starts: u64,
     places: &'a Places,
     rng: Rng,
     writers: Vec<Writer>,
@@ -73,10 +79,20 @@ impl<'a> Life<'a> {
     pub fn new(setting: &'a Setting, places: &'a Places, seed: u64) -> Self {
         let mut rng = Rng::new(seed);
         let sizes = Sizes::any(setting.media, &mut rng);
-        let writers = (0..2 * CLIENTS).map(|client| Writer::new(client as u32, client >= CLIENTS, seed));
+        let clocks = Clocks::any(&mut rng);
+        let writer = |client| {
+            let mut writer = Writer::new(client as u32, client >= CLIENTS, seed);
+            if clocks != Clocks::System {
+                writer.lease();
+            }
+            writer
+        };
+        let writers = (0..2 * CLIENTS).map(writer);
         Self {
             setting,
             sizes,
+            clocks,
+            starts: 0,
             places,
             rng,
             writers: writers.collect(),
@@ -123,10 +139,11 @@ impl<'a> Life<'a> {
     }
 
     fn about(&self, moment: Moment) -> String {
-        format!("after a cut during {}, image {:?}", moment.name(), self.last_cut)
+        format!("after a cut during {}, image {:?}, clocks {:?}", moment.name(), self.last_cut, self.clocks)
     }
 
-    fn options(&self, more: Option<(&str, u64)>) -> Vec<String> {
+    fn options(&mut self, more: Option<(&str, u64)>) -> Vec<String> {
+        self.starts += 1;
         let path = |path: &Path| path.display().to_string();
         let mut options: Vec<(&str, String)> = vec![
             ("--engine", self.setting.engine.clone()),
@@ -142,6 +159,11 @@ impl<'a> Life<'a> {
                 ("--memory", path(&self.places.memory)),
                 ("--memory-bytes", self.sizes.memory.to_string()),
             ]);
+        }
+        match self.clocks {
+            Clocks::System => {}
+            Clocks::Set => options.push(("--wall-seed", self.rng.between(1, u64::MAX >> 1).to_string())),
+            Clocks::Restarted => options.push(("--boot", self.starts.to_string())),
         }
         options.extend(self.setting.sabotage.clone().map(|sabotage| ("--sabotage", sabotage)));
         options.extend(more.map(|(name, value)| (name, value.to_string())));
@@ -285,6 +307,11 @@ impl<'a> Life<'a> {
             present += found.values().filter(|state| state.is_some()).count();
             let mut settled = writer.ledger.settle(&found, self.safe_us);
             wrong.append(&mut settled.wrong);
+            if wrong.is_empty() {
+                writer
+                    .check_leases(&mut RespClient::connect(serving.redis)?, &found)
+                    .map_err(anyhow::Error::msg)?;
+            }
             writers.push((std::mem::take(&mut writer.history), settled));
         }
         anyhow::ensure!(
@@ -300,11 +327,18 @@ impl<'a> Life<'a> {
         check_shared(&writers, &before, &self.shared, self.clock, self.safe_us)
             .map_err(anyhow::Error::msg)?;
         self.clock += 100;
-        let size = RespClient::connect(serving.redis).and_then(|mut client| client.text("DBSIZE"))?;
-        anyhow::ensure!(
-            size == Value::Integer(present as i64),
-            "DBSIZE answers {size:?}, and {present} keys are there"
-        );
-        Ok(())
+        let mut client = RespClient::connect(serving.redis)?;
+        let begun = Instant::now();
+        loop {
+            let size = client.text("DBSIZE")?;
+            if size == Value::Integer(present as i64) {
+                return Ok(());
+            }
+            anyhow::ensure!(
+                self.clocks != Clocks::System && begun.elapsed() < EXPIRED_WITHIN,
+                "DBSIZE answers {size:?}, and {present} keys are there"
+            );
+            std::thread::sleep(Duration::from_millis(BRIEF_MS));
+        }
     }
 }

@@ -19,12 +19,14 @@
 //! Under `sync` everything acknowledged must be there. Under `batch:MS` what was lost may be no older than the window, and
 //! what is left must be a past: `terrace_testkit::load` says what that is. In every mode: no value torn or never written, no
 //! deleted or replaced one back, atomic writes whole, shared keys linearizable, `DBSIZE` right, and now and then the
-//! offline check finds no damage.
+//! offline check finds no damage. Two of three stores give keys a time to live, and nothing may take of it: their machine
+//! starts anew at each cut, or somebody sets its wall clock all the time.
 //!
 //! A seed fixes loads, sizes, moments and choices; threads and timing are real, so that a failure may take several runs to
 //! come back. Its directory is kept, with the image that recovery started from.
 
 mod child;
+mod clock;
 pub(crate) mod cut;
 mod life;
 mod media;

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail by panicking")]
 
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
 
@@ -46,6 +47,12 @@ impl Watch {
     fn new(region: &Arc<HeapRegion>) -> Arc<Self> {
         let now_us = AtomicU64::new(1_800_000_000_000_000);
         Arc::new(Self { now_us, region: region.clone(), armed: false.into(), image: Mutex::default() })
+    }
+}
+
+impl fmt::Debug for Watch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Watch").field("now_us", &self.now_us).finish_non_exhaustive()
     }
 }
 

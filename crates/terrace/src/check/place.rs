@@ -7,6 +7,7 @@ use std::sync::Arc;
 use terrace_blocks::inspect::Inspector;
 use terrace_blocks::{BlockTier, ByteTier, Lower};
 use terrace_engine::StoreError;
+use terrace_engine::clock::SystemClock;
 use terrace_engine::hash::KeyHasher;
 use terrace_log::{BlockLog, ByteLog, LogOptions};
 use terrace_media::superblock::MAKING;
@@ -53,7 +54,7 @@ pub(super) fn open(path: &Path, options: &CheckOptions<'_>) -> Result<Report, Ch
     }
     // What is left of a store is told, and what to do about it.
     tiered::block::refuse_to_make_over(path)?;
-    refuse_notes(Some(path), path)?;
+    refuse_notes(Some(path), path, &SystemClock)?;
     Err(none("neither a file superblock nor a file pmem"))
 }
 

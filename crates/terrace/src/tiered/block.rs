@@ -84,7 +84,7 @@ pub(crate) fn refuse_at_once(options: &Options, tier: &Tier) -> Result<(), Store
         return Ok(());
     }
     refuse_to_make_over(&dir)?;
-    refuse_notes(options.dir.as_deref(), &dir)
+    refuse_notes(options.dir.as_deref(), &dir, &*options.clock)
 }
 
 /// How long the blocks' part is; its file may be longer, by what a resize left behind the end that a crash interrupted.
@@ -257,7 +257,7 @@ fn create<E: Engine>(
     free_bytes: u64,
 ) -> Result<(Superblock, E::Sizes), StoreError> {
     refuse_to_make_over(dir)?;
-    refuse_notes(options.dir.as_deref(), dir)?;
+    refuse_notes(options.dir.as_deref(), dir, &*options.clock)?;
     let log_bytes = (tier.bytes / 16).clamp(*LOG_BYTES.start(), *LOG_BYTES.end());
     let log_bytes = sizes::log_bytes_for(options, log_bytes, ("--ssd", tier.bytes))?;
     let sizes = engine.choose(options, tier.bytes, log_bytes)?;

@@ -211,7 +211,7 @@ fn create<E: Engine>(
     (free_bytes, region_bytes): (u64, u64),
 ) -> Result<(Superblock, E::Sizes), StoreError> {
     block::refuse_to_make_over(dir)?;
-    crate::stored::refuse_notes(options.dir.as_deref(), dir)?;
+    crate::stored::refuse_notes(options.dir.as_deref(), dir, &*options.clock)?;
     let log_bytes = sizes::log_bytes_for(options, byte::log_share(region_bytes), ("--pmem", region_bytes))?;
     let mut sizes = engine.choose(options, tier.bytes, log_bytes)?;
     sizes.as_mut().pmem_bytes = Some(region_bytes);

@@ -160,7 +160,7 @@ pub(super) fn find<S: MediaSource>(
         source.open_region(&file, &map).map_err(refused)?
     } else {
         // Before anything is made that would be found at the next start.
-        refuse_notes(options.dir.as_deref(), &file)?;
+        refuse_notes(options.dir.as_deref(), &file, &*options.clock)?;
         source.create_region(&file, tier.bytes, &map).map_err(refused)?
     };
     Ok((guard, found))
@@ -171,7 +171,7 @@ pub(crate) fn refuse_at_once(options: &Options, tier: &Tier) -> Result<(), Store
     let Some(path) = path_of(options, tier) else { return Ok(()) };
     refuse_other_file(options, &path)?;
     let file = file_at(&path);
-    if file.exists() { Ok(()) } else { refuse_notes(options.dir.as_deref(), &file) }
+    if file.exists() { Ok(()) } else { refuse_notes(options.dir.as_deref(), &file, &*options.clock) }
 }
 
 /// Where the memory of a tier is, if that is a file or device.
@@ -308,7 +308,7 @@ pub(crate) fn finish<E: Engine, R: ByteRegion, S: MediaSource>(
         refuse_data(&*region, &place)?;
         // Memory without a place keeps nothing that could be missed.
         if guard.is_some() {
-            refuse_notes(options.dir.as_deref(), &place)?;
+            refuse_notes(options.dir.as_deref(), &place, &*options.clock)?;
         }
     }
     let (superblock, stored) = if fresh {

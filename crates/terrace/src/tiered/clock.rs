@@ -9,8 +9,9 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use terrace_engine::clock::{Anchor, Clock, SystemClock};
+use terrace_engine::clock::{Anchor, Clock};
 
 use super::block::write_whole;
 
@@ -18,28 +19,30 @@ const FILE: &str = "clock";
 const WORD: &str = "terrace-clock";
 const FORMAT: &str = "1";
 
-/// The system's clocks, and what a store's directory says of its time.
+/// The machine's clocks, and what a store's directory says of its time.
+#[derive(Debug)]
 pub(crate) struct StoreClock {
+    machine: Arc<dyn Clock>,
     path: Option<PathBuf>,
     store_id: u64,
 }
 
 impl StoreClock {
     /// For the store in `dir`; without a directory nothing is kept.
-    pub fn new(dir: Option<&Path>, store_id: u64) -> Self {
-        Self { path: dir.map(|dir| dir.join(FILE)), store_id }
+    pub fn new(machine: Arc<dyn Clock>, dir: Option<&Path>, store_id: u64) -> Self {
+        Self { machine, path: dir.map(|dir| dir.join(FILE)), store_id }
     }
 }
 
 impl Clock for StoreClock {
     fn now_us(&self) -> u64 {
-        SystemClock.now_us()
+        self.machine.now_us()
     }
     fn elapsed_us(&self) -> u64 {
-        SystemClock.elapsed_us()
+        self.machine.elapsed_us()
     }
     fn boot(&self) -> u64 {
-        SystemClock.boot()
+        self.machine.boot()
     }
     fn kept(&self) -> Option<Anchor> {
         let path = self.path.as_ref()?;

@@ -3,6 +3,7 @@
 //! ```text
 //!   Writer (a thread each, over Wire: Redis or memcached)
 //!      own keys    -> Ledger   the states each may be in, in the order of the writer's pipelines
+//!      their time  -> Leases   if asked for: what keys were given, which no restart and no clock may change
 //!      shared keys -> history  linearizable, crashes included
 //!   crash, restart, read_all -> check_own, check_shared: what was acknowledged is there
 //! ```
@@ -13,11 +14,13 @@
 //! (a pipeline is sent when the one before was answered); and what a surviving write had seen of the shared keys survived.
 
 pub mod check;
+mod leases;
 pub mod ledger;
 pub mod wire;
 pub mod writer;
 
 pub use check::{Found, check_shared, read_all, shared_keys, shared_values};
+pub use leases::BRIEF_MS;
 pub use ledger::{Ledger, Settled, State};
 pub use wire::{Answer, Request, Wire};
 pub use writer::{Losable, SHARED_KEYS, Shared, SharedCall, Writer, shared_key};

@@ -12,6 +12,8 @@ pub enum Request {
     Get(Vec<u8>),
     /// Writes.
     Set(Vec<u8>, Vec<u8>),
+    /// Writes what is to live for so many milliseconds; of memcached whole seconds.
+    SetFor(Vec<u8>, Vec<u8>, u64),
     /// Atomic; Redis only.
     SetAll(Vec<(Vec<u8>, Vec<u8>)>),
     /// Deletes.
@@ -97,6 +99,9 @@ fn queue_redis(client: &mut RespClient, request: &Request) {
     match request {
         Request::Get(key) => client.queue(&[b"GET", key]),
         Request::Set(key, value) => client.queue(&[b"SET", key, value]),
+        Request::SetFor(key, value, ms) => {
+            client.queue(&[b"SET", key, value, b"PX", ms.to_string().as_bytes()]);
+        }
         Request::SetAll(writes) => {
             let mut arguments: Vec<&[u8]> = vec![b"MSET"];
             arguments.extend(writes.iter().flat_map(|(key, value)| [&key[..], &value[..]]));
@@ -115,7 +120,9 @@ fn receive_redis(client: &mut RespClient, request: &Request) -> io::Result<Answe
     Ok(match (request, client.receive()?) {
         (Request::Get(_), Value::Bulk(value)) => Answer::Value(Some(value)),
         (Request::Get(_), Value::Null) => Answer::Value(None),
-        (Request::Set(..) | Request::SetAll(_), Value::Simple(ok)) if ok == "OK" => Answer::Stored,
+        (Request::Set(..) | Request::SetFor(..) | Request::SetAll(_), Value::Simple(ok)) if ok == "OK" => {
+            Answer::Stored
+        }
         (Request::Delete(_), Value::Integer(deleted @ 0..=1)) => Answer::Deleted(deleted == 1),
         (Request::Incr(_), Value::Integer(number)) => Answer::Number(number),
         (Request::Append(..) | Request::Overwrite(..), Value::Integer(_)) => Answer::Stored,
@@ -128,6 +135,9 @@ fn queue_memcached(client: &mut MemcachedClient, request: &Request) {
     match request {
         Request::Get(key) => client.queue(&format!("get {}", text(key))),
         Request::Set(key, value) => client.queue_store(&format!("set {} 0 0", text(key)), value, None),
+        Request::SetFor(key, value, ms) => {
+            client.queue_store(&format!("set {} 0 {}", text(key), ms / 1000), value, None);
+        }
         Request::SetAll(_) => panic!("memcached has no atomic write of several keys"),
         Request::Overwrite(..) => panic!("memcached has no overwrite in part"),
         Request::Delete(key) => client.queue(&format!("delete {}", text(key))),
@@ -142,7 +152,7 @@ fn receive_memcached(client: &mut MemcachedClient, request: &Request) -> io::Res
     }
     let line = client.receive_line()?;
     Ok(match (request, line.as_str()) {
-        (Request::Set(..) | Request::Append(..), "STORED") => Answer::Stored,
+        (Request::Set(..) | Request::SetFor(..) | Request::Append(..), "STORED") => Answer::Stored,
         (Request::Delete(_), "DELETED") => Answer::Deleted(true),
         (Request::Delete(_), "NOT_FOUND") => Answer::Deleted(false),
         (Request::Incr(_), number) => Answer::Number(number.parse().map_err(|_| nonsense(request, &line))?),

@@ -4,8 +4,11 @@ use std::io;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
+use super::check::Found;
+use super::leases::{BRIEF_MS, LONG_MS, Leases};
 use super::ledger::{Ledger, State};
 use super::wire::{Answer, Request, Wire};
+use crate::client::RespClient;
 use crate::linearize::{self, Action, Entry, Outcome};
 use crate::random::filler;
 use crate::rng::Rng;
@@ -98,6 +101,8 @@ pub struct Writer {
     pub ledger: Ledger,
     /// What it asked of the shared keys since the last restart.
     pub history: Vec<SharedCall>,
+    /// The time that it gave some of its keys, if it does.
+    leases: Option<Leases>,
 }
 
 /// A request on its way.
@@ -119,7 +124,13 @@ impl Writer {
     pub fn new(client: u32, memcached: bool, seed: u64) -> Self {
         let name = format!("{}{client}", if memcached { "memcached" } else { "redis" });
         let rng = Rng::new(seed ^ (u64::from(client) << 40));
-        Self { name, client, memcached, rng, written: 0, ledger: Ledger::default(), history: Vec::new() }
+        let ledger = Ledger::default();
+        Self { name, client, memcached, rng, written: 0, ledger, history: Vec::new(), leases: None }
+    }
+
+    /// Gives some of its keys a time to live from now on.
+    pub fn lease(&mut self) {
+        self.leases.get_or_insert_default();
     }
 
     /// Runs until the connection fails: then the server is dead. Calls `reached` at the round's target.
@@ -168,6 +179,7 @@ impl Writer {
 
     /// The crash that ended the calls without an answer happened before this time.
     pub fn crashed(&mut self, clock: &AtomicU64) {
+        self.leases.iter_mut().for_each(Leases::crashed);
         for SharedCall { entry, .. } in &mut self.history {
             if entry.outcome == Outcome::Lost(u64::MAX) {
                 entry.outcome = Outcome::Lost(clock.fetch_add(1, SeqCst));
@@ -213,6 +225,10 @@ impl Writer {
                     | Request::Append(key, _)
                     | Request::Overwrite(key, ..) => {
                         self.ledger.acknowledge(key, now_us, safe_us);
+                    }
+                    Request::SetFor(key, value, _) => {
+                        self.ledger.acknowledge(key, now_us, safe_us);
+                        self.leases.iter_mut().for_each(|leases| leases.answered(value));
                     }
                 }
             }
@@ -267,7 +283,40 @@ impl Writer {
         let i = self.rng.below(OWN_KEYS);
         let key = self.key(i);
         let before = self.ledger.latest(&key);
-        if i.is_multiple_of(8) { self.own_counter(key, before) } else { self.own_value(key, before) }
+        match i % 8 {
+            0 => self.own_counter(key, before),
+            4 if self.leases.is_some() => self.own_leased(key, before),
+            _ => self.own_value(key, before),
+        }
+    }
+
+    /// A value for ever, for long, or for so short that the key is gone after a crash; not what was there before it.
+    fn own_leased(&mut self, key: Vec<u8>, before: State) -> Call {
+        let is_known = self.leases.as_ref().is_some_and(|leases| !leases.is_brief(&key));
+        let ms = match self.rng.below(10) {
+            0..2 if is_known => return call(Request::Get(key), Answer::Value(before)),
+            2 if is_known => return self.delete(key, before),
+            3..5 if !self.memcached => Some(self.rng.between(1, BRIEF_MS)),
+            5..7 => None,
+            _ => Some(LONG_MS),
+        };
+        let value = self.value(1500);
+        self.leases.iter_mut().for_each(|leases| leases.give(&key, &value, ms));
+        match ms {
+            None => self.set(key, value),
+            Some(ms) => {
+                self.ledger.attempt(&key, (ms == LONG_MS).then(|| value.clone()));
+                call(Request::SetFor(key, value, ms), Answer::Stored)
+            }
+        }
+    }
+
+    /// Compares what is left of the time that keys were given with what must be; `found` is what they hold after a restart.
+    ///
+    /// # Errors
+    /// What is wrong, in words, or what the connection said.
+    pub fn check_leases(&mut self, client: &mut RespClient, found: &Found) -> Result<(), String> {
+        self.leases.iter_mut().try_for_each(|leases| leases.check(client, found))
     }
 
     fn own_counter(&mut self, key: Vec<u8>, before: State) -> Call {
