@@ -171,7 +171,7 @@ impl<L: Lower> Blocks<L> {
             if too_long.is_empty() {
                 return Ok(true);
             }
-            if gathering.is_empty() || !self.seal(gathering, FREED_BY_FULL)? {
+            if gathering.is_empty() || !self.seal_gathered(gathering, FREED_BY_FULL)? {
                 return Ok(false);
             }
             left = too_long;
@@ -205,7 +205,7 @@ impl<L: Lower> Blocks<L> {
             gathering.give_up();
             return Ok(false);
         }
-        self.seal_gathered(gathering)
+        self.seal_staged(gathering)
     }
 
     /// Blocks before this one in which nothing else lives than what is staged.
@@ -232,11 +232,11 @@ impl<L: Lower> Blocks<L> {
     ///
     /// # Errors
     /// The device's; then the tier counts as failed.
-    pub fn seal_gathered(&self, gathering: &mut Gathering) -> io::Result<bool> {
-        self.seal(gathering, FREED_BY_REST)
+    pub fn seal_staged(&self, gathering: &mut Gathering) -> io::Result<bool> {
+        self.seal_gathered(gathering, FREED_BY_REST)
     }
 
-    fn seal(&self, gathering: &mut Gathering, freed: usize) -> io::Result<bool> {
+    fn seal_gathered(&self, gathering: &mut Gathering, freed: usize) -> io::Result<bool> {
         if gathering.is_empty() {
             return Ok(true);
         }

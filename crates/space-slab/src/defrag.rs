@@ -177,7 +177,7 @@ impl<L: Lower> SlabSpace<L> {
         // From behind the end of a tier that shrinks they must go, whatever that gains.
         let sealed = if self.is_shrinking() {
             let _nobody_launches = self.flights.lock();
-            let sealed = self.blocks.seal_gathered(&mut defrag.gathering);
+            let sealed = self.blocks.seal_staged(&mut defrag.gathering);
             if matches!(sealed, Ok(false)) && !self.can_gather() {
                 // What frees blocks before the end goes first.
                 defrag.gathering.give_up();

@@ -202,7 +202,8 @@ impl<L: Lower> SlabSpace<L> {
     /// the machine's own, evictions, are not synced by anybody: a crash may take them, and then the shorter tier had to take
     /// what they had made room for.
     fn may_end(&self, defrag: &mut Defrag, context: &dyn Context) -> bool {
-        if self.blocks.to_move() > 0 {
+        // Without a block to move to before it, nothing could move ever after.
+        if self.blocks.to_move() > 0 || !self.has_spare() {
             return false;
         }
         let end = self.blocks.usable();
@@ -257,6 +258,9 @@ mod tests {
         let mut defrag = Defrag::default();
         assert!(!space.shrink_step(&mut defrag, &Unsynced), "an eviction may come back");
         assert_eq!(space.blocks.slots.len(), blocks);
+        let free = std::mem::take(&mut *space.blocks.free.slots.lock());
+        assert!(!space.shrink_step(&mut defrag, &Calm), "nothing could move ever after");
+        *space.blocks.free.slots.lock() = free;
         assert!(space.shrink_step(&mut defrag, &Calm));
         assert_eq!(space.blocks.slots.len(), blocks - 1);
     }

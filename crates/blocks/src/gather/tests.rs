@@ -138,7 +138,7 @@ impl Mover {
     fn gather(&mut self, from: u32) -> io::Result<()> {
         let mut gathering = Gathering::default();
         assert!(self.blocks.gather(&mut gathering, from)?);
-        assert!(self.blocks.seal_gathered(&mut gathering)?);
+        assert!(self.blocks.seal_staged(&mut gathering)?);
         assert_eq!(gathering.take_gained(), 0, "one for one");
         self.blocks.begin_freeing(&mut self.freeing, from, 0, &Come);
         Ok(())
@@ -266,7 +266,7 @@ fn what_lives_in_sparse_blocks_is_put_together_and_what_goes_meanwhile_is_not() 
     }
     let gone = living.pop().unwrap();
     sparse.blocks.forget_extent(&gone.1);
-    assert!(sparse.blocks.seal_gathered(&mut gathering).unwrap());
+    assert!(sparse.blocks.seal_staged(&mut gathering).unwrap());
     let gained = gathering.take_gained();
     assert!(gained * 2 > used as i64, "{gained} of {used}");
     // One may have held nothing but what went.
@@ -311,9 +311,9 @@ fn what_frees_two_blocks_before_the_end_of_a_tier_that_shrinks_may_lie_behind_it
     let beyond = |blocks: &Tier| last(blocks) >= end;
     let mut gathering = Gathering::default();
     assert!(blocks.gather(&mut gathering, victims[0]).unwrap());
-    assert!(!blocks.seal_gathered(&mut gathering).unwrap() && !beyond(blocks), "it gains nothing");
+    assert!(!blocks.seal_staged(&mut gathering).unwrap() && !beyond(blocks), "it gains nothing");
     assert!(blocks.gather(&mut gathering, victims[1]).unwrap());
-    assert!(blocks.seal_gathered(&mut gathering).unwrap() && beyond(blocks));
+    assert!(blocks.seal_staged(&mut gathering).unwrap() && beyond(blocks));
     assert_eq!(gathering.take_gained(), 1);
     for (value, description) in &sparse.living {
         assert!(read(blocks, description).as_ref() == Some(value));
@@ -360,7 +360,7 @@ fn gathering_gains_what_is_reckoned_however_small_the_pieces_are() {
         for number in victims {
             assert!(sparse.blocks.gather(&mut gathering, number).unwrap());
         }
-        assert!(sparse.blocks.seal_gathered(&mut gathering).unwrap());
+        assert!(sparse.blocks.seal_staged(&mut gathering).unwrap());
         let gained = gathering.take_gained() * WIDE as i64;
         assert!(gained >= reckoned as i64, "{bytes}: {gained} gained, {reckoned} reckoned");
     }
@@ -376,7 +376,7 @@ fn a_snapshot_knows_what_was_gathered() {
     for number in victims {
         assert!(blocks.gather(&mut gathering, number).unwrap());
     }
-    assert!(blocks.seal_gathered(&mut gathering).unwrap());
+    assert!(blocks.seal_staged(&mut gathering).unwrap());
     let mut writer = blocks.begin_snapshot();
     blocks.save_table(&mut writer).unwrap();
     let parts = writer.parts();
