@@ -1,7 +1,7 @@
 //! Free slots, and what waits for them.
 //!
 //! # Thread safety
-//! The list has a lock, which is the innermost one: whoever holds it takes no other.
+//! The list has a lock, which is the innermost one: whoever holds it takes no other. Nobody holds `beyond` over a read or write.
 //!
 //! # Invariants
 //! * A slot in the list is in state `Free`, below `end`, and nobody holds an address in it. It has its place on the medium (`backing.rs`).
@@ -17,6 +17,8 @@ pub struct Free {
     pub slots: Mutex<Vec<u32>>,
     /// Slots from here on are not taken any more: the tier is to end here. Changes under the lock of `slots`.
     pub end: AtomicU32,
+    /// Held by whoever takes a slot from `end` on for what has none before it, until the slot is in use: two could take the same.
+    pub beyond: Mutex<()>,
     /// A write found no frame or no slot.
     pub hungry: AtomicBool,
     /// Slots beyond the reserve that a large value waits for.
@@ -38,6 +40,7 @@ impl Free {
         Self {
             slots: Mutex::new((0..slots).rev().collect()),
             end: AtomicU32::new(slots),
+            beyond: Mutex::new(()),
             hungry: AtomicBool::new(false),
             wanted: AtomicUsize::new(0),
             full: AtomicBool::new(false),

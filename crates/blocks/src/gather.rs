@@ -219,16 +219,31 @@ impl<L: Lower> Blocks<L> {
         victims.iter().filter(is_all).count()
     }
 
-    /// A free slot behind the end of a tier that shrinks, for what frees so many blocks before it: with all before the end full of
-    /// sparse blocks nothing could move.
-    fn spare_beyond(&self, gathering: &Gathering, freed: usize) -> Option<u32> {
-        let (end, all) = (self.usable() as u32, self.slots.len() as u32);
-        let is_worth_it = self.emptied_by(gathering, end) >= freed;
-        (end..all).find(|&number| is_worth_it && self.slots[number as usize].state() == State::Free)
+    /// Begins the block that what is staged goes to: a free one, or one behind the end of a tier that shrinks if so many blocks before
+    /// it get free by that: with all before the end full of sparse blocks nothing could move.
+    fn begin_gathered(&self, gathering: &Gathering, freed: usize) -> Option<(u32, u64)> {
+        let free = {
+            let mut free = self.free.slots.lock();
+            if free.len() <= RECLAIM_SLOTS { None } else { free.pop() }
+        };
+        let _nobody_else = self.free.beyond.lock();
+        let to = free.or_else(|| {
+            let is_worth_it = self.emptied_by(gathering, self.usable() as u32) >= freed;
+            if is_worth_it { self.free_beyond(0) } else { None }
+        })?;
+        let seq = self.last_seq.fetch_add(1, SeqCst) + 1;
+        self.slots[to as usize].begin_open(seq);
+        Some((to, seq))
     }
 
-    /// Writes what is staged, and lets its pieces lie there. `false` if there is no slot for it now. While a tier shrinks the caller
-    /// keeps others from taking slots behind its end.
+    /// A free slot behind the end of a tier that shrinks, if there are more than so many. Whoever begins it holds
+    /// [`beyond`](crate::free::Free::beyond) from before this.
+    pub fn free_beyond(&self, keep: usize) -> Option<u32> {
+        let (end, all) = (self.usable() as u32, self.slots.len() as u32);
+        (end..all).filter(|&number| self.slots[number as usize].state() == State::Free).nth(keep)
+    }
+
+    /// Writes what is staged, and lets its pieces lie there. `false` if there is no slot for it now.
     ///
     /// # Errors
     /// The device's; then the tier counts as failed.
@@ -240,14 +255,8 @@ impl<L: Lower> Blocks<L> {
         if gathering.is_empty() {
             return Ok(true);
         }
-        let to = {
-            let mut free = self.free.slots.lock();
-            if free.len() <= RECLAIM_SLOTS { None } else { free.pop() }
-        };
-        let Some(to) = to.or_else(|| self.spare_beyond(gathering, freed)) else { return Ok(false) };
+        let Some((to, seq)) = self.begin_gathered(gathering, freed) else { return Ok(false) };
         let target = &self.slots[to as usize];
-        let seq = self.last_seq.fetch_add(1, SeqCst) + 1;
-        target.begin_open(seq);
         let Gathering { mut image, used, copied, gained } = std::mem::take(gathering);
         let header = Header { store_id: self.store_id, seq, slot: to, kind: BlockKind::Gathered }.encode();
         image[..BLOCK_HEADER_BYTES].copy_from_slice(&header);

@@ -176,7 +176,6 @@ impl<L: Lower> SlabSpace<L> {
     fn put_together(&self, defrag: &mut Defrag) -> bool {
         // From behind the end of a tier that shrinks they must go, whatever that gains.
         let sealed = if self.is_shrinking() {
-            let _nobody_launches = self.flights.lock();
             let sealed = self.blocks.seal_staged(&mut defrag.gathering);
             if matches!(sealed, Ok(false)) && !self.can_gather() {
                 // What frees blocks before the end goes first.
@@ -290,10 +289,7 @@ impl<L: Lower> SlabSpace<L> {
 
     /// Whether there is none there and a page that is emptied may go behind it.
     fn can_move_beyond(&self) -> bool {
-        self.is_shrinking() && !self.can_gather() && {
-            let _nobody_launches = self.flights.lock();
-            self.free_beyond(Self::KEEP).is_some()
-        }
+        self.is_shrinking() && !self.can_gather() && self.blocks.free_beyond(Self::KEEP).is_some()
     }
 
     /// Whether what is gathered finds a block before the end of the tier.
@@ -304,10 +300,7 @@ impl<L: Lower> SlabSpace<L> {
     /// Stages what lives in a block of large values; `false` if nothing can be done for it now.
     pub(crate) fn gather(&self, defrag: &mut Defrag, number: u32) -> bool {
         let seq = self.blocks.slots[number as usize].seq.load(Relaxed);
-        let gathered = {
-            let _nobody_launches = self.is_shrinking().then(|| self.flights.lock());
-            self.blocks.gather(&mut defrag.gathering, number)
-        };
+        let gathered = self.blocks.gather(&mut defrag.gathering, number);
         let gained = defrag.gathering.take_gained();
         defrag.gains(gained);
         match gathered {

@@ -91,14 +91,14 @@ impl<L: Lower> SlabSpace<L> {
         if stage.is_empty() {
             return Progress::Idle;
         }
-        // To the end: two that launch at once could take the same block behind the end.
+        // To the end: who ends a tier that shrinks must know of what was launched behind that.
         let flights = &mut *self.flights.lock();
         if flights.aloft.len() >= self.slabs.partitions() + ALOFT_MORE {
             return Progress::Blocked;
         }
         let begun = self.begin_page(stage, Self::KEEP).or_else(|| {
             let kept = self.blocks.free.slots.lock().len();
-            self.begin_page_in(self.free_beyond(Self::KEEP.saturating_sub(kept)), stage)
+            self.begin_page_beyond(stage, Self::KEEP.saturating_sub(kept))
         });
         let Some((number, seq)) = begun else { return Progress::Blocked };
         let mut leaving = vec![0; self.slabs.classes.count()];

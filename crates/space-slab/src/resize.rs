@@ -218,17 +218,6 @@ impl<L: Lower> SlabSpace<L> {
         }
     }
 
-    /// A free block behind the end, if there are more than `keep`, for what has none before it: what is dirty was let in when there
-    /// were, and moving, which waits for that, makes room only where it finds some. It moves later, like what was there before. The
-    /// caller holds the lock of flights: two could take the same.
-    pub(crate) fn free_beyond(&self, keep: usize) -> Option<u32> {
-        if self.blocks.failure.has_failed() {
-            return None;
-        }
-        let (end, all) = (self.blocks.usable() as u32, self.blocks.slots.len() as u32);
-        (end..all).filter(|&number| self.blocks.slots[number as usize].state() == State::Free).nth(keep)
-    }
-
     /// Whether a page more can be written without taking what others rest on.
     fn has_spare(&self) -> bool {
         self.blocks.free.slots.lock().len() > Self::KEEP
@@ -237,11 +226,13 @@ impl<L: Lower> SlabSpace<L> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
+    use std::io;
+    use std::sync::{Arc, OnceLock, Weak};
 
     use terrace_blocks::BlockTier;
     use terrace_engine::manifest::Manifest;
-    use terrace_media_sim::SimBlock;
+    use terrace_media::{AlignedBuf, BlockDevice, Counters};
+    use terrace_media_sim::{SimBlock, SimQueue};
 
     use super::*;
     use crate::calm::{Calm, Unsynced};
@@ -263,5 +254,69 @@ mod tests {
         *space.blocks.free.slots.lock() = free;
         assert!(space.shrink_step(&mut defrag, &Calm));
         assert_eq!(space.blocks.slots.len(), blocks - 1);
+    }
+
+    type Watched = SlabSpace<BlockTier<Watching>>;
+
+    /// A device at each access to which pages must be able to land.
+    struct Watching {
+        device: SimBlock,
+        space: OnceLock<Weak<Watched>>,
+    }
+
+    impl Watching {
+        fn look(&self) {
+            if let Some(space) = self.space.get().and_then(Weak::upgrade) {
+                assert!(space.flights.try_lock().is_some(), "pages that were written can't land");
+            }
+        }
+    }
+
+    impl BlockDevice for Watching {
+        type Queue = SimQueue;
+        fn len(&self) -> u64 {
+            self.device.len()
+        }
+        fn read_at(&self, offset: u64, buf: &mut AlignedBuf) -> io::Result<()> {
+            self.look();
+            self.device.read_at(offset, buf)
+        }
+        fn write_at(&self, offset: u64, buf: &AlignedBuf) -> io::Result<()> {
+            self.look();
+            self.device.write_at(offset, buf)
+        }
+        fn sync(&self) -> io::Result<()> {
+            self.look();
+            self.device.sync()
+        }
+        fn queue(&self, depth: usize) -> io::Result<SimQueue> {
+            self.device.queue(depth)
+        }
+        fn counters(&self) -> &Counters {
+            self.device.counters()
+        }
+    }
+
+    #[test]
+    fn pages_land_while_large_values_are_gathered_in_a_tier_that_shrinks() {
+        let device = SimBlock::from_image(vec![0; 4 << 20]);
+        let device = Arc::new(Watching { device, space: OnceLock::new() });
+        let lower = BlockTier::new(device.clone(), 0, String::new());
+        let space = Arc::new(SlabSpace::new(lower, None, SlabOptions::of_tests()).unwrap());
+        let blocks = &space.blocks;
+        let value = vec![7; 20 << 10];
+        for _ in 0..6 {
+            blocks.store_extent(&value, &blocks.parts_of(&value, None), &mut Vec::new()).unwrap();
+        }
+        blocks.close_open_extents();
+        let holds = |number: &u32| blocks.slots[*number as usize].state() == State::Extents;
+        let victims: Vec<u32> = (0..blocks.slots.len() as u32).filter(holds).collect();
+        blocks.set_end(blocks.slots.len() as u32 - 1);
+        device.space.set(Arc::downgrade(&space)).unwrap();
+        let before = device.counters().snapshot();
+        let mut defrag = Defrag::default();
+        assert!(victims.iter().all(|&victim| space.gather(&mut defrag, victim)));
+        let after = device.counters().snapshot();
+        assert!(after.writes > before.writes && after.reads > before.reads, "{victims:?}");
     }
 }

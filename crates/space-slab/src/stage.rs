@@ -179,10 +179,7 @@ impl<L: Lower> SlabSpace<L> {
         if stage.is_empty() {
             return Progress::Idle;
         }
-        let begun = self.begin_page(stage, keep).or_else(|| {
-            let _nobody_launches = self.flights.lock();
-            self.begin_page_in(self.free_beyond(keep), stage)
-        });
+        let begun = self.begin_page(stage, keep).or_else(|| self.begin_page_beyond(stage, keep));
         let Some((number, seq)) = begun else { return Progress::Blocked };
         if !self.write_page(number, stage, image, context) {
             return Progress::Blocked;
@@ -205,8 +202,18 @@ impl<L: Lower> SlabSpace<L> {
         self.begin_page_in(number, stage)
     }
 
+    /// The same behind the end of a tier that shrinks, for what has no block before it: what is dirty was let in when there were,
+    /// and moving, which waits for that, makes room only where it finds some. It moves later, like what was there before.
+    pub(crate) fn begin_page_beyond(&self, stage: &Stage, keep: usize) -> Option<(u32, u64)> {
+        if self.blocks.failure.has_failed() {
+            return None;
+        }
+        let _nobody_else = self.blocks.free.beyond.lock();
+        self.begin_page_in(self.blocks.free_beyond(keep), stage)
+    }
+
     /// The same in this block, if it is one.
-    pub(crate) fn begin_page_in(&self, number: Option<u32>, stage: &Stage) -> Option<(u32, u64)> {
+    fn begin_page_in(&self, number: Option<u32>, stage: &Stage) -> Option<(u32, u64)> {
         let Some(number) = number else {
             self.blocks.free.hungry.store(true, SeqCst);
             return None;
