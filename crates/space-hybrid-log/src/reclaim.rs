@@ -22,9 +22,15 @@ use crate::write::OpenPage;
 const RECORDS_A_STEP: usize = 512;
 /// A block of which a larger share is taken by live records and their footer entries isn't worth moving.
 const WORTH_PERCENT: u64 = 95;
+/// A page of which more is used counts as full.
+const FULL_PERCENT: u64 = 90;
 /// Blocks that moving the live records of all others together must free at least: moving leaves pages that are not full,
 /// which are victims again, and would go on for ever with nothing to gain.
 const GAIN_BLOCKS: u64 = 2;
+
+/// Victims whose records are moved before a page is flushed for them that somebody still fills: pages are flushed in their order, and
+/// one that goes half full takes a block all the same.
+const MOVED_TOGETHER: usize = 8;
 
 /// What reclamation remembers between steps.
 pub(crate) struct Reclaiming<L> {
@@ -32,6 +38,8 @@ pub(crate) struct Reclaiming<L> {
     /// The newest page that records were moved to.
     moved_seq: u64,
     victim: Option<Victim>,
+    /// Victims emptied since pages were flushed for any.
+    emptied: usize,
     gathering: Gathering,
     freeing: Freeing,
     /// Victims in a row that left writers without a block.
@@ -49,6 +57,7 @@ impl<L> Default for Reclaiming<L> {
             page: None,
             moved_seq: 0,
             victim: None,
+            emptied: 0,
             gathering: Gathering::default(),
             freeing: Freeing::default(),
             futile: 0,
@@ -341,6 +350,7 @@ impl<L: Lower> HybridLog<L> {
                         Room::Ready => {}
                         Room::Wait | Room::Full => {
                             // The pages that were filled must become blocks before any of what was moved is free.
+                            reclaiming.emptied = MOVED_TOGETHER;
                             self.push_moved(reclaiming);
                             reclaiming.victim = Some(victim);
                             return Progress::Blocked;
@@ -371,15 +381,30 @@ impl<L: Lower> HybridLog<L> {
         // Whatever its counter says: the index was asked about every record.
         slot.live_bytes.store(0, SeqCst);
         self.begin_freeing(reclaiming, victim.slot, context);
+        reclaiming.emptied += 1;
         self.push_moved(reclaiming);
         Progress::Worked
     }
 
-    /// Asks for the pages that reclamation filled to be flushed; the one it still fills can wait.
-    fn push_moved(&self, reclaiming: &Reclaiming<L>) {
+    /// Asks for the pages that reclamation filled to be flushed; the one it still fills can wait. So can the others for a while, where
+    /// a session's page would go with them before it is full.
+    fn push_moved(&self, reclaiming: &mut Reclaiming<L>) {
         let open = reclaiming.page.as_ref().map(|page| page.seq);
         let target = open.unwrap_or(self.blocks.last_seq.load(SeqCst) + 1).saturating_sub(1);
+        if reclaiming.emptied < MOVED_TOGETHER && self.is_filling_up_to(target) {
+            return;
+        }
+        reclaiming.emptied = 0;
         self.flush_target.fetch_max(target, SeqCst);
+    }
+
+    /// Whether somebody may still fill a page that would be flushed with this one.
+    fn is_filling_up_to(&self, target: u64) -> bool {
+        let full = self.blocks.block_bytes as u64 * FULL_PERCENT / 100;
+        let pool = self.pool.lock();
+        let slots = pool.unsealed.iter().map(|&slot| &self.blocks.slots[slot as usize]);
+        let mut flushed = slots.take_while(|slot| slot.seq.load(Relaxed) <= target);
+        flushed.any(|slot| slot.state() == State::Mutable && u64::from(slot.used_bytes.load(Relaxed)) < full)
     }
 
     fn begin_freeing(&self, reclaiming: &mut Reclaiming<L>, number: u32, context: &dyn Context) {

@@ -12,13 +12,23 @@ use terrace_space_hybrid_log::{Opening, Sizes, open_block};
 use terrace_testkit::expiry::{self, BLOCK_BYTES, DRAM_BYTES, LOG_BYTES, Media};
 
 fn open(media: &Media, clock: &Arc<ManualClock>, fresh: bool) -> Box<dyn Store> {
+    open_with(media, clock, fresh, DRAM_BYTES)
+}
+
+/// A store with so much DRAM for records.
+pub(crate) fn open_with(
+    media: &Media,
+    clock: &Arc<ManualClock>,
+    fresh: bool,
+    dram_bytes: u64,
+) -> Box<dyn Store> {
     let opening = Opening {
         sizes: Sizes {
             manifests_apart: 0,
             block_bytes: BLOCK_BYTES,
             log_block_bytes: BLOCK_BYTES,
             log_bytes: LOG_BYTES as u64,
-            dram_bytes: DRAM_BYTES,
+            dram_bytes,
             dram_with_index: false,
             store_id: 9,
         },

@@ -4,4 +4,5 @@ mod conformance;
 mod expiry;
 mod left_over;
 mod openings;
+mod reclaim;
 mod strays;
