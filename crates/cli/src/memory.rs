@@ -1,5 +1,5 @@
 //! Memory that was freed goes back to the system, also while the process idles: the allocator alone gives back only when it is
-//! called, and keeps its peak in between.
+//! called, and keeps its peak in between. And who must know how much the process has is told.
 
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
@@ -12,9 +12,12 @@ const GROWTH_BYTES: u64 = 4 << 20;
 /// After so many ticks it is asked anyway: what was freed since it was asked last still counts as the process's.
 const PATIENCE_TICKS: u32 = 20;
 
+/// Who is told how much the process has.
+type Told = Box<dyn Fn(u64) + Send>;
+
 /// A thread that sees to it, until this is dropped.
 pub struct Keeper {
-    stop: Option<Sender<()>>,
+    tell: Option<Sender<Told>>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -24,23 +27,40 @@ impl Keeper {
     /// # Errors
     /// If the system gives no thread.
     pub fn start(give_back: fn()) -> std::io::Result<Self> {
-        let (stop, stopped) = channel();
+        let (tell, to_tell) = channel::<Told>();
         let thread = std::thread::Builder::new().name("memory".into()).spawn(move || {
             let mut judge = Judge::default();
-            while stopped.recv_timeout(TICK) == Err(RecvTimeoutError::Timeout) {
+            let mut told: Option<Told> = None;
+            loop {
+                match to_tell.recv_timeout(TICK) {
+                    Ok(other) => told = Some(other),
+                    Err(RecvTimeoutError::Timeout) => {}
+                    Err(RecvTimeoutError::Disconnected) => return,
+                }
                 if anonymous_bytes().is_some_and(|bytes| judge.asks(bytes)) {
                     give_back();
                     judge.asked(anonymous_bytes().unwrap_or(0));
                 }
+                if let (Some(told), Some(bytes)) = (&told, anonymous_bytes()) {
+                    told(bytes);
+                }
             }
         })?;
-        Ok(Self { stop: Some(stop), thread: Some(thread) })
+        Ok(Self { tell: Some(tell), thread: Some(thread) })
+    }
+
+    /// From now on this is told, ten times a second, how much anonymous memory the process has.
+    pub fn tell(&self, told: impl Fn(u64) + Send + 'static) {
+        if let Some(tell) = &self.tell {
+            // The thread ends with this alone.
+            let _ = tell.send(Box::new(told));
+        }
     }
 }
 
 impl Drop for Keeper {
     fn drop(&mut self) {
-        self.stop = None;
+        self.tell = None;
         if let Some(thread) = self.thread.take() {
             // A panic there was printed when it happened.
             let _ = thread.join();
@@ -89,6 +109,16 @@ mod tests {
         judge.asked(8 << 20);
         assert!((1..PATIENCE_TICKS).all(|_| !judge.asks(8 << 20)));
         assert!(judge.asks(8 << 20), "it may have been freed since");
+    }
+
+    #[test]
+    fn who_wants_to_know_is_told_until_the_end() {
+        let keeper = Keeper::start(|| ()).unwrap();
+        let (send, told) = channel();
+        keeper.tell(move |bytes| send.send(bytes).unwrap());
+        assert!(told.recv().unwrap() > 0 && told.recv().unwrap() > 0);
+        drop(keeper);
+        while told.recv().is_ok() {}
     }
 
     #[test]

@@ -32,6 +32,7 @@ mod snapshot;
 mod stop;
 mod tally;
 mod tls;
+mod withheld;
 mod worker;
 
 pub use endpoint::{Endpoint, UNIX_MODE_DEFAULT, unix_mode};

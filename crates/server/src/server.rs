@@ -129,6 +129,19 @@ impl Server {
         self.shared.redis.shutdown.on_request(Box::new(hook));
     }
 
+    /// Tells the server how much anonymous memory the process has; to be called several times a second. Where records lie on the heap,
+    /// gaps of the allocator and clients' buffers are room that they don't get. It may outlive the server.
+    pub fn memory_watch(&self) -> impl Fn(u64) + Send + 'static {
+        let shared = Arc::downgrade(&self.shared);
+        // Other engines keep records in pages of their own, and count all of them.
+        let is_on_heap = self.shared.store.stats().engine == "dram";
+        move |bytes| {
+            if let Some(shared) = shared.upgrade().filter(|_| is_on_heap) {
+                shared.process_has(bytes);
+            }
+        }
+    }
+
     /// Where it listens.
     pub fn addresses(&self) -> &Addresses {
         &self.addresses

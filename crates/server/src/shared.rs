@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
+use parking_lot::Mutex;
 use terrace::OpenStore;
 use terrace_engine::{Removal, StoreError};
 
@@ -18,6 +19,7 @@ use crate::pressure::Pressure;
 use crate::registry::Registry;
 use crate::snapshot::Snapshots;
 use crate::tls::Tls;
+use crate::withheld::Withheld;
 
 /// One server's store, options and counters.
 pub(crate) struct Shared {
@@ -27,6 +29,8 @@ pub(crate) struct Shared {
     pub options: ServerOptions,
     /// The budget of DRAM, in bytes; 0 for none. Clients may change it.
     pub dram_budget_bytes: AtomicU64,
+    /// What the store does not get of it.
+    pub withheld: Mutex<Withheld>,
     /// When the server started.
     pub started: Instant,
     /// 40 hexadecimal digits that tell this run from others (`INFO`'s `run_id`).
@@ -64,6 +68,7 @@ impl Shared {
         Ok(Self {
             store,
             dram_budget_bytes: AtomicU64::new(options.dram_budget_bytes),
+            withheld: Mutex::default(),
             connections: Registry::new(Arc::clone(&limits.subscriber_output_bytes)),
             limits,
             tls: None,
@@ -133,10 +138,27 @@ impl Shared {
     /// # Errors
     /// As [`Store::resize_dram`](terrace_engine::Store::resize_dram).
     pub fn resize_dram(&self, bytes: u64) -> Result<(), StoreError> {
+        let mut withheld = self.withheld.lock();
         self.store.resize_dram(bytes)?;
+        *withheld = Withheld::default();
         self.dram_budget_bytes.store(bytes, Relaxed);
         tracing::info!(bytes, "a client has changed the budget of DRAM");
         Ok(())
+    }
+
+    /// The process of a store whose records lie on the heap has so many bytes of anonymous memory.
+    pub fn process_has(&self, bytes: u64) {
+        if self.dram_budget() == 0 || self.stopping.load(Relaxed) {
+            return;
+        }
+        let stats = self.store.stats();
+        let counted = stats.index_bytes + stats.dram_other_bytes;
+        let mut withheld = self.withheld.lock();
+        if let Some(withheld) = withheld.look(bytes, counted, self.dram_budget())
+            && let Err(error) = self.store.resize_dram(self.dram_budget() - withheld)
+        {
+            tracing::debug!(%error, withheld, "the store keeps what it has");
+        }
     }
 }
 

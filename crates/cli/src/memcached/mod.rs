@@ -108,7 +108,7 @@ fn serve(line: &CommandLine) -> anyhow::Result<ExitCode> {
     // Before anything is touched that lies on a disk: a port that is taken costs no cache. Who comes meanwhile is told that it loads.
     let loading = Loading::start(&options, serve::progress()).context("failed to listen")?;
     store::prepare(line)?;
-    let _memory = Keeper::start(give_back).context("starting the thread that gives memory back")?;
+    let memory = Keeper::start(give_back).context("starting the thread that gives memory back")?;
     let store = serve::open_with_progress(store::options(line)?)?;
     let options = server::on(options, &store);
     let server = match Server::start_after(loading, store.clone(), options) {
@@ -118,6 +118,7 @@ fn serve(line: &CommandLine) -> anyhow::Result<ExitCode> {
             return Err(anyhow::Error::new(error).context("failed to listen"));
         }
     };
+    memory.tell(server.memory_watch());
     let late_pid_file = line.pid_file.as_deref().filter(|_| early_pid_file.is_none());
     let _late_pid_file = late_pid_file.and_then(process::PidFile::write_or_warn);
     write_ports(&server)?;

@@ -60,7 +60,7 @@ pub fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
     terrace::refuse_at_once(&sized.options)?;
     let signals = signals::Signals::install(&[])?;
 
-    let _memory = Keeper::start(give_back).context("starting the thread that gives memory back")?;
+    let memory = Keeper::start(give_back).context("starting the thread that gives memory back")?;
     let mut options = ServerOptions { config_file, ..server_options(&settings, &sized) };
     options.memcached_users = access.users();
     options.max_connections = descriptors::make_room(options.max_connections as u64) as usize;
@@ -80,6 +80,7 @@ pub fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
         }
     };
     server.on_shutdown_request(signals::ask);
+    memory.tell(server.memory_watch());
     say::announce(&banner::ready(&settings, &sized, &store, server.addresses()));
     let has_certificate = settings.network.has_certificate();
     until_told(server, store, signals, |server| {
