@@ -29,6 +29,8 @@ pub(super) struct Leases {
     long: BTreeMap<Vec<u8>, Given>,
     /// Keys whose last value goes at some moment of this round: nobody knows what a read would find.
     brief: BTreeSet<Vec<u8>>,
+    /// All keys that had such a value in this round.
+    were_brief: BTreeSet<Vec<u8>>,
 }
 
 impl Leases {
@@ -45,6 +47,7 @@ impl Leases {
             }
             Some(_) => {
                 self.brief.insert(key.to_vec());
+                self.were_brief.insert(key.to_vec());
             }
             None => {}
         }
@@ -60,6 +63,10 @@ impl Leases {
         let now = Instant::now();
         self.long.values_mut().for_each(|given| given.by = given.by.or(Some(now)));
         self.brief.clear();
+    }
+    /// Keys that may count though nobody finds them any more, until the store has noticed, since this was asked last.
+    pub fn take_were_brief(&mut self) -> usize {
+        std::mem::take(&mut self.were_brief).len()
     }
     /// Compares what is left with what must be. What is not among `found` is gone for good.
     ///

@@ -311,6 +311,12 @@ impl Writer {
         }
     }
 
+    /// Keys that may count though nobody finds them any more, until the store has noticed: since this was asked last they had a value
+    /// whose time was over soon.
+    pub fn take_were_brief(&mut self) -> usize {
+        self.leases.as_mut().map_or(0, Leases::take_were_brief)
+    }
+
     /// Compares what is left of the time that keys were given with what must be; `found` is what they hold after a restart.
     ///
     /// # Errors
