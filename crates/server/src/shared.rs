@@ -152,10 +152,11 @@ impl Shared {
             return;
         }
         let stats = self.store.stats();
-        let counted = stats.index_bytes + stats.dram_other_bytes;
+        let buffers = self.store.buffers_of(self.dram_budget());
+        let counted = stats.index_bytes + stats.dram_other_bytes + buffers;
         let mut withheld = self.withheld.lock();
         if let Some(withheld) = withheld.look(bytes, counted, self.dram_budget())
-            && let Err(error) = self.store.resize_dram(self.dram_budget() - withheld)
+            && let Err(error) = self.store.resize_dram_without(self.dram_budget(), withheld)
         {
             tracing::debug!(%error, withheld, "the store keeps what it has");
         }

@@ -2,10 +2,10 @@
 //! the store gets as much less as keeps the process within what is allowed over the budget.
 //!
 //! ```text
-//!   budget                        allowed
-//!     |------------------------------|
-//!   records, index | beyond them  | spare
-//!                  '-- what of it passes 3/4 of what is allowed is withheld from records
+//!                                        budget       allowed
+//!     |---------------------------------|-----|------------|
+//!      records, index | buffers' part   | beyond them    '-- what of it passes 3/4 of what is allowed over the budget is withheld
+//!                                                            from records
 //! ```
 
 /// What a process may take over its budget: the larger of these.
@@ -26,8 +26,8 @@ pub(crate) struct Withheld {
 }
 
 impl Withheld {
-    /// The process has so many bytes of anonymous memory, of which the store counts so many: what the store does not get from now on, if
-    /// that has changed.
+    /// The process has so many bytes of anonymous memory, of which so many are records and index or budgeted for buffers: what the store
+    /// does not get from now on, if that has changed.
     pub fn look(&mut self, has: u64, counted: u64, budget: u64) -> Option<u64> {
         let allowed = (budget / 100 * OVER_PERCENT).max(OVER_BYTES);
         let beyond = has.saturating_sub(counted);

@@ -128,9 +128,19 @@ impl OpenStore {
     /// # Errors
     /// As [`Store::resize_dram`].
     pub fn resize_dram(&self, bytes: u64) -> Result<(), StoreError> {
-        let buffers =
-            if self.inner.budget_for_all { tiered::sizes::buffers_of(bytes, self.inner.threads) } else { 0 };
-        self.inner.store.resize_dram(bytes.saturating_sub(buffers)).map_err(|error| match error {
+        self.resize_dram_without(bytes, 0)
+    }
+    /// Of such a budget, what is for buffers beside records and index.
+    pub fn buffers_of(&self, bytes: u64) -> u64 {
+        if self.inner.budget_for_all { tiered::sizes::buffers_of(bytes, self.inner.threads) } else { 0 }
+    }
+    /// [`resize_dram`](Self::resize_dram) where so much of what records would get has gone elsewhere, to gaps of the allocator for one.
+    ///
+    /// # Errors
+    /// As [`Store::resize_dram`].
+    pub fn resize_dram_without(&self, bytes: u64, taken: u64) -> Result<(), StoreError> {
+        let buffers = self.buffers_of(bytes);
+        self.inner.store.resize_dram(bytes.saturating_sub(buffers + taken)).map_err(|error| match error {
             StoreError::Options(text) if buffers > 0 => StoreError::Options(format!(
                 "{text}; of a budget of {} {} are for buffers",
                 human_bytes(bytes),

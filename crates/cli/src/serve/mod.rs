@@ -80,7 +80,10 @@ pub fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
         }
     };
     server.on_shutdown_request(signals::ask);
-    memory.tell(server.memory_watch());
+    // `--dram-records` bounds records alone.
+    if sized.options.dram_records.is_none() {
+        memory.tell(server.memory_watch());
+    }
     say::announce(&banner::ready(&settings, &sized, &store, server.addresses()));
     let has_certificate = settings.network.has_certificate();
     until_told(server, store, signals, |server| {
