@@ -168,13 +168,11 @@ impl<L: Lower> Blocks<L> {
         Ok(())
     }
 
-    /// Ends the tier where it was to end, if nothing is left behind that; `false` if something is. Steps are not under way.
-    ///
-    /// # Errors
-    /// The device's. What could not be cut off is when the store is opened next.
-    pub fn finish_shrinking(&self) -> io::Result<bool> {
+    /// Ends the tier where it was to end, if nothing is left behind that; `false` if something is. Nobody takes a block behind the end
+    /// meanwhile; [`finish_shrinking`](Self::finish_shrinking) comes next. Steps are not under way.
+    pub fn end_tier(&self) -> bool {
         if self.to_move() > 0 {
-            return Ok(false);
+            return false;
         }
         let end = self.usable();
         let before = self.slots.len();
@@ -182,9 +180,16 @@ impl<L: Lower> Blocks<L> {
         self.written.cut(end, (end..before).map(|number| &self.slots[number]));
         self.size.bytes.store(self.block_offset(end as u32), SeqCst);
         self.backing.cut(end as u32);
+        true
+    }
+
+    /// Stores where the tier ends, and cuts off what lies behind that.
+    ///
+    /// # Errors
+    /// The device's. What could not be cut off is when the store is opened next.
+    pub fn finish_shrinking(&self) -> io::Result<()> {
         self.store_size()?;
-        self.cut(self.block_offset(end as u32))?;
-        Ok(true)
+        self.cut(self.size.bytes.load(SeqCst))
     }
 
     /// Cuts off what a crash left behind the end, once both copies of the manifest say where that is.

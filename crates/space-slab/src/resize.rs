@@ -149,22 +149,19 @@ impl<L: Lower> SlabSpace<L> {
             return false;
         }
         let (end, all) = (self.blocks.usable() as u32, self.blocks.slots.len() as u32);
-        let finished = {
+        let ended = {
             // Who launches may take a block behind the end.
             let _nobody_launches = self.flights.lock();
-            if self.may_end(defrag, context) { self.blocks.finish_shrinking() } else { Ok(false) }
+            self.may_end(defrag, context) && self.blocks.end_tier()
         };
-        match finished {
-            Ok(true) => {
-                self.details.resizes.fetch_add(1, Relaxed);
-                defrag.ending = None;
-                return true;
-            }
-            Ok(false) => {}
-            Err(error) => {
+        if ended {
+            if let Err(error) = self.blocks.finish_shrinking() {
                 tracing::error!("cutting tier {} off: {error}", L::NAME);
                 return false;
             }
+            self.details.resizes.fetch_add(1, Relaxed);
+            defrag.ending = None;
+            return true;
         }
         for number in end..all {
             let slot = &self.blocks.slots[number as usize];
@@ -289,6 +286,10 @@ mod tests {
             self.look();
             self.device.sync()
         }
+        fn resize(&self, len: u64) -> io::Result<()> {
+            self.look();
+            self.device.resize(len)
+        }
         fn queue(&self, depth: usize) -> io::Result<SimQueue> {
             self.device.queue(depth)
         }
@@ -297,10 +298,27 @@ mod tests {
         }
     }
 
+    fn watching() -> Arc<Watching> {
+        Arc::new(Watching { device: SimBlock::from_image(vec![0; 4 << 20]), space: OnceLock::new() })
+    }
+
+    #[test]
+    fn pages_land_while_a_tier_is_cut_off() {
+        let device = watching();
+        let lower = BlockTier::new(device.clone(), 0, String::new());
+        let space = Arc::new(SlabSpace::new(lower, None, SlabOptions::of_tests()).unwrap());
+        space.blocks.save_manifest(&Manifest::default().encode()).unwrap();
+        let blocks = space.blocks.slots.len();
+        space.blocks.set_end(blocks as u32 - 1);
+        device.space.set(Arc::downgrade(&space)).unwrap();
+        let before = device.counters().snapshot().writes;
+        assert!(space.shrink_step(&mut Defrag::default(), &Calm));
+        assert!(device.counters().snapshot().writes > before, "where it ends is stored");
+    }
+
     #[test]
     fn pages_land_while_large_values_are_gathered_in_a_tier_that_shrinks() {
-        let device = SimBlock::from_image(vec![0; 4 << 20]);
-        let device = Arc::new(Watching { device, space: OnceLock::new() });
+        let device = watching();
         let lower = BlockTier::new(device.clone(), 0, String::new());
         let space = Arc::new(SlabSpace::new(lower, None, SlabOptions::of_tests()).unwrap());
         let blocks = &space.blocks;

@@ -126,7 +126,8 @@ impl Mover {
         assert_eq!(mover.clear(), Progress::Worked);
         mover.move_below(8).unwrap();
         assert_eq!(mover.clear(), Progress::Worked);
-        assert!(mover.blocks.finish_shrinking().unwrap());
+        assert!(mover.blocks.end_tier());
+        mover.blocks.finish_shrinking().unwrap();
         mover
     }
     fn move_below(&mut self, end: u32) -> io::Result<()> {
