@@ -434,6 +434,23 @@ mod tests {
         SlabSpace::new(ByteTier::new(region, 0, 4 << 20, String::new()), middle, options).unwrap()
     }
 
+    /// What is dirty was let in when there were blocks for it before the end; now all of them are taken.
+    #[test]
+    fn a_page_that_finds_no_block_before_the_end_of_a_tier_that_shrinks_goes_behind_it() {
+        let space = space();
+        let end = space.blocks.slots.len() as u32 - 2;
+        space.blocks.set_end(end);
+        space.blocks.free.slots.lock().clear();
+        let (stage, mut begun) = (Stage::default(), Vec::new());
+        assert_eq!(space.begin_page(&stage, 0), None);
+        assert_eq!(space.begin_page_beyond(&stage, 2), None, "as many are to be left");
+        begun.extend(space.begin_page_beyond(&stage, 0));
+        begun.extend(space.begin_page_beyond(&stage, 0));
+        let numbers: Vec<u32> = begun.iter().map(|(number, _)| *number).collect();
+        assert_eq!(numbers, [end, end + 1]);
+        assert_eq!(space.begin_page_beyond(&stage, 0), None, "all are taken");
+    }
+
     /// Whether a copy of what a page held is swung to, when the page is in use `now`.
     fn is_swung(now: u64, kind: Kind) -> bool {
         let space = space();

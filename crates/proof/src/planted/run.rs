@@ -100,6 +100,10 @@ pub(super) fn run(
             }
         }
     }
+    // Again at the end: among so many lines nobody finds them.
+    for bug in bugs.iter().filter(|bug| missed.contains(&bug.number)) {
+        println!("NOT CAUGHT: {}: {}", bug.class, bug.name);
+    }
     println!("{} planted, {} caught", bugs.len(), bugs.len() - missed.len());
     Ok(missed.is_empty() && !cried_wolf)
 }

@@ -25,6 +25,13 @@ pub enum Answer {
     Refused(String),
 }
 
+impl Answer {
+    /// Of the value that it brings.
+    pub fn bytes(&self) -> usize {
+        if let Self::Value(Some(value)) = self { value.len() } else { 0 }
+    }
+}
+
 /// A connection.
 pub enum Client {
     Redis(RespClient),

@@ -28,9 +28,9 @@ pub struct Economy {
     pub system: Traffic,
     /// The most anonymous memory seen, in bytes.
     pub memory: u64,
-    /// The longest answer, and what was done then.
+    /// The longest that a pipeline's answers took, what was done then, and the answer that most of it was waited for.
     pub stall_us: u64,
-    pub stalled_during: &'static str,
+    pub stalled_during: String,
     pub calm_p99_us: u64,
     pub p99_us: u64,
     pub restart_ms: u64,

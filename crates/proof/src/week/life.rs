@@ -348,9 +348,14 @@ impl Life<'_> {
         let sent = Instant::now();
         asks.iter().for_each(|ask| self.client.queue(ask));
         self.client.flush()?;
-        for (plan, ask) in plans.iter().zip(&asks) {
+        let mut slowest = Slowest::default();
+        let mut before = sent;
+        for (at, (plan, ask)) in plans.iter().zip(&asks).enumerate() {
             let answer = self.client.receive(ask)?;
-            self.judge(plan, &answer, (sent, Instant::now()));
+            let now = Instant::now();
+            slowest.see(now - before, at, answer.bytes());
+            self.judge(plan, &answer, (sent, now));
+            before = now;
         }
         if self.fills_up {
             // A refusal is given once it is sure that nothing becomes free.
@@ -360,7 +365,8 @@ impl Life<'_> {
         let took = sent.elapsed().as_micros() as u64;
         latencies.saturating_record(took);
         if took > self.economy.stall_us {
-            (self.economy.stall_us, self.economy.stalled_during) = (took, self.phase);
+            self.economy.stall_us = took;
+            self.economy.stalled_during = format!("{}, {}", self.phase, slowest.among(plans));
         }
         Ok(())
     }
@@ -391,6 +397,34 @@ impl Life<'_> {
             }
             _ => economy.wrong += 1,
         }
+    }
+}
+
+/// Of a pipeline's answers, the one that came longest after the one before it.
+#[derive(Default)]
+struct Slowest {
+    after: Duration,
+    at: usize,
+    answer_bytes: usize,
+}
+
+impl Slowest {
+    fn see(&mut self, after: Duration, at: usize, answer_bytes: usize) {
+        if after > self.after {
+            *self = Self { after, at, answer_bytes };
+        }
+    }
+
+    /// It, in words.
+    fn among(&self, plans: &[Plan]) -> String {
+        let of = plans.len();
+        let asked = match plans.get(self.at) {
+            Some(Plan::Get(_)) => format!("a read of {} bytes", self.answer_bytes),
+            Some(Plan::Set { bytes, .. }) => format!("a write of {bytes} bytes"),
+            Some(Plan::Delete(_)) => "a delete".into(),
+            None => "nothing".into(),
+        };
+        format!("{} ms of it for {asked}, number {} of {of}", self.after.as_millis(), self.at + 1)
     }
 }
 
