@@ -112,7 +112,8 @@ impl<L: Lower> Blocks<L> {
         // All blocks or none: several takers of a few each would give them back and take them again for ever.
         let rest = open.map_or(0, |(_, used)| block.saturating_sub(used)) as usize;
         let wanted = self.extent_blocks(total.saturating_sub(rest));
-        if self.free.slots.lock().len() < self.reserve() + wanted {
+        // What goes to the rest of the open one takes none.
+        if wanted > 0 && self.free.slots.lock().len() < self.reserve() + wanted {
             self.free.hungry.store(true, SeqCst);
             self.free.wanted.fetch_max(wanted, SeqCst);
             if !self.free.refuses() {

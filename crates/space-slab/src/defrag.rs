@@ -117,7 +117,13 @@ impl<L: Lower> SlabSpace<L> {
             self.rounds.target.fetch_max(self.rounds.current.load(SeqCst), SeqCst);
             return Progress::Blocked;
         }
-        if found || shrinking && self.shrink_step(defrag, context) || !enough && self.choose(defrag) {
+        // Whoever waits for a block waits for one before the end. What lies behind it would take each as soon as it is free.
+        let first = shrinking && !enough && self.blocks.free.hungry.load(SeqCst);
+        if found
+            || first && self.choose(defrag, self.blocks.usable())
+            || shrinking && self.shrink_step(defrag, context)
+            || !enough && self.choose(defrag, self.last_to_move())
+        {
             return Progress::Worked;
         }
         if !defrag.stage.is_empty() {
@@ -237,8 +243,13 @@ impl<L: Lower> SlabSpace<L> {
         any
     }
 
-    /// Picks the page that has most to gain.
-    fn choose(&self, defrag: &mut Defrag) -> bool {
+    /// Blocks among which a victim is looked for.
+    fn last_to_move(&self) -> usize {
+        if self.can_gather() { self.blocks.slots.len() } else { self.blocks.usable() }
+    }
+
+    /// Picks the page that has most to gain, of so many.
+    fn choose(&self, defrag: &mut Defrag, last: usize) -> bool {
         let is = |set: &HashMap<u32, u64>, number| {
             set.get(&number).copied() == Some(self.blocks.slots[number as usize].seq.load(Relaxed))
         };
@@ -250,7 +261,6 @@ impl<L: Lower> SlabSpace<L> {
                 && open != Some(*number)
                 && !is(&defrag.unreadable, *number)
         };
-        let last = if self.can_gather() { self.blocks.slots.len() } else { self.blocks.usable() };
         let all = || (0..last as u32).filter(readable);
         // Those whose records are staged are part of it: with them alone nothing would be gained.
         let gains = self.gains_of(all());
@@ -487,5 +497,56 @@ impl<L: Lower> SlabSpace<L> {
             }
         }
         None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use terrace_blocks::BlockTier;
+    use terrace_index::Clht;
+    use terrace_media_sim::SimBlock;
+
+    use super::*;
+    use crate::calm::Calm;
+    use crate::open::SlabOptions;
+
+    /// What lies behind the end would take each block that becomes free, and whoever waits for one would wait until all of it had moved.
+    #[test]
+    fn while_a_tier_shrinks_whoever_waits_for_a_block_comes_before_what_lies_behind_the_end() {
+        let lower = BlockTier::new(Arc::new(SimBlock::from_image(vec![0; 4 << 20])), 0, String::new());
+        let space = SlabSpace::new(lower, None, SlabOptions::of_tests()).unwrap();
+        let blocks = &space.blocks;
+        let keep = blocks.reserve() + 2;
+        let (mut values, value) = (Vec::new(), vec![7; 16 << 10]);
+        while blocks.free_slots() > keep {
+            let mut description = Vec::new();
+            blocks.store_extent(&value, &blocks.parts_of(&value, None), &mut description).unwrap();
+            values.push(description);
+        }
+        blocks.close_open_extents();
+        // Four blocks hold nothing, and elsewhere one value in three lives.
+        let lives = |i: usize| i >= 16 && i.is_multiple_of(3);
+        values
+            .iter()
+            .enumerate()
+            .filter(|(i, _)| !lives(*i))
+            .for_each(|(_, gone)| blocks.forget_extent(gone));
+        blocks.set_end((blocks.slots.len() - keep - 6) as u32);
+        blocks.free.hungry.store(true, SeqCst);
+
+        let (index, mut defrag, mut image) = (Clht::with_min_buckets(4), Defrag::default(), Image::default());
+        let behind = blocks.to_move();
+        assert!(behind > 4 && blocks.free_slots() < keep, "{behind} behind the end");
+        while blocks.free_slots() < keep {
+            space.defrag_step(&mut defrag, &mut image, &index, &Calm);
+            assert_eq!(blocks.to_move(), behind, "{} of {keep} free", blocks.free_slots());
+        }
+        blocks.free.hungry.store(false, SeqCst);
+        for _ in 0..1000 {
+            space.defrag_step(&mut defrag, &mut image, &index, &Calm);
+        }
+        assert_eq!(blocks.to_move(), 0);
     }
 }

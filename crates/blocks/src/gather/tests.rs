@@ -401,3 +401,13 @@ fn a_snapshot_knows_what_was_gathered() {
         living.iter().map(|(value, _)| value.len() as i64).sum::<i64>()
     });
 }
+
+/// Blocks may be short while another goes on with what it has.
+#[test]
+fn what_fits_in_the_open_block_waits_for_no_other() {
+    let blocks = wide(&SimBlock::from_image(vec![0; 24 * WIDE]));
+    store(&blocks, &[1; 10_000], &mut Vec::new()).unwrap();
+    blocks.free.slots.lock().clear();
+    store(&blocks, &[2; 10_000], &mut Vec::new()).unwrap();
+    assert_eq!(store(&blocks, &[3; WIDE], &mut Vec::new()), Err(Some(Room::Wait)));
+}
