@@ -136,6 +136,15 @@ mod tests {
     }
 
     #[test]
+    fn a_tombstone_may_go_once_the_log_brings_nothing_back_that_it_hides() {
+        let tombstone = entry(3, 1, 50);
+        for (floor, may_go) in [(49, false), (50, true), (51, true)] {
+            assert_eq!(droppable(&tombstone, floor), may_go, "{floor}");
+            assert!(!droppable(&FooterEntry { kind: Kind::Value, ..tombstone }, floor));
+        }
+    }
+
+    #[test]
     fn a_list_takes_a_small_part_of_the_dram() {
         for mib in [2, 64, 1 << 10, 1 << 20] {
             let bytes = Candidates::most(mib << 20) * size_of::<Candidate>();

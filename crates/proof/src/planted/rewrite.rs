@@ -12,8 +12,8 @@ use anyhow::{Context, bail, ensure};
 
 use super::library::Bug;
 
-/// Where the choice is made: in a crate that the others import, and in one that imports none of them.
-const CHOOSERS: [&str; 2] = ["crates/media/", "crates/index/"];
+/// Where the choice is made: in a crate that most import, in one that imports none of them, and in the one that the server imports.
+const CHOOSERS: [&str; 3] = ["crates/media/", "crates/index/", "crates/engine/"];
 
 /// One original's place, and the bugs that replace it.
 struct Place<'a> {
@@ -76,7 +76,11 @@ fn in_file(file: &str, text: &str, bugs: &[&Bug]) -> anyhow::Result<String> {
         );
     }
     let chooses = CHOOSERS.iter().any(|folder| file.starts_with(folder));
-    let path = if chooses { "crate" } else { "terrace_media" };
+    let path = match chooses {
+        true => "crate",
+        false if file.starts_with("crates/server/") => "terrace_engine",
+        false => "terrace_media",
+    };
     Ok(replace(text, 0..text.len(), &places, path))
 }
 
