@@ -31,6 +31,9 @@ const GAIN_BLOCKS: u64 = 2;
 /// Victims whose records are moved before a page is flushed for them that somebody still fills: pages are flushed in their order, and
 /// one that goes half full takes a block all the same.
 const MOVED_TOGETHER: usize = 8;
+/// One such page is of no weight among so many that go with it. Where DRAM is full of pages that were never flushed, writers would soon
+/// wait for all of them.
+const FULL_FOR_ONE: usize = 16;
 
 /// What reclamation remembers between steps.
 pub(crate) struct Reclaiming<L> {
@@ -398,13 +401,18 @@ impl<L: Lower> HybridLog<L> {
         self.flush_target.fetch_max(target, SeqCst);
     }
 
-    /// Whether somebody may still fill a page that would be flushed with this one.
+    /// Whether too many of the pages that would be flushed with this one may still be filled.
     fn is_filling_up_to(&self, target: u64) -> bool {
         let full = self.blocks.block_bytes as u64 * FULL_PERCENT / 100;
         let pool = self.pool.lock();
         let slots = pool.unsealed.iter().map(|&slot| &self.blocks.slots[slot as usize]);
-        let mut flushed = slots.take_while(|slot| slot.seq.load(Relaxed) <= target);
-        flushed.any(|slot| slot.state() == State::Mutable && u64::from(slot.used_bytes.load(Relaxed)) < full)
+        let (mut flushed, mut filling) = (0, 0);
+        for slot in slots.take_while(|slot| slot.seq.load(Relaxed) <= target) {
+            flushed += 1;
+            let is_full = u64::from(slot.used_bytes.load(Relaxed)) >= full;
+            filling += usize::from(slot.state() == State::Mutable && !is_full);
+        }
+        filling * FULL_FOR_ONE > flushed
     }
 
     fn begin_freeing(&self, reclaiming: &mut Reclaiming<L>, number: u32, context: &dyn Context) {
@@ -461,5 +469,28 @@ mod tests {
         space.blocks.last_seq.store(9, SeqCst);
         assert_eq!(space.successors_up_to(5, false), 9);
         assert_eq!(space.successors_up_to(5, true), 5);
+    }
+
+    #[test]
+    fn one_page_that_is_not_full_holds_up_no_dram_full_of_others() {
+        let bytes = 128 << 10;
+        let lower = ByteTier::new(Arc::new(HeapRegion::new(bytes).unwrap()), 0, bytes, String::new());
+        let options =
+            HybridOptions { block_bytes: 1024, dram_bytes: 48 << 10, dram_budget: None, store_id: 1 };
+        let space = HybridLog::new(lower, options).unwrap();
+        let mut target = 0;
+        for pages in 1..=20 {
+            let mut page = None;
+            assert_eq!(space.prepare_page(&mut page, 4, 1, 0), Room::Ready, "{pages}");
+            let page = page.unwrap();
+            if pages > 1 {
+                space.blocks.slots[page.slot as usize].used_bytes.store(1000, SeqCst);
+            }
+            target = page.seq;
+            assert_eq!(space.is_filling_up_to(target), pages < FULL_FOR_ONE, "{pages}");
+        }
+        let first = space.pool.lock().unsealed[0];
+        space.blocks.slots[first as usize].used_bytes.store(1000, SeqCst);
+        assert!(!space.is_filling_up_to(target));
     }
 }
