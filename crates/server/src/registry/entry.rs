@@ -97,6 +97,9 @@ pub(crate) mod flag {
     pub(crate) const CACHING: u32 = 1024;
 }
 
+/// The number of the user that connections start as: it is always the same one, whatever its rules.
+pub(crate) const DEFAULT_USER: u64 = 1;
+
 /// What a connection says of itself.
 #[derive(Clone, Debug)]
 pub(crate) struct Labels {
@@ -108,6 +111,8 @@ pub(crate) struct Labels {
     pub library_version: Box<[u8]>,
     /// The user that it authenticated as.
     pub user: Arc<str>,
+    /// That user's number: one that is deleted and made again has another.
+    pub user_number: u64,
 }
 
 /// Bytes from others.
@@ -128,6 +133,7 @@ impl Entry {
             library_name: Box::default(),
             library_version: Box::default(),
             user: "default".into(),
+            user_number: DEFAULT_USER,
         };
         Arc::new(Self {
             last_ms: AtomicU64::new(peer.since_ms),

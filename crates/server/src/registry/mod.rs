@@ -38,7 +38,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use parking_lot::Mutex;
 use terrace_engine::{Batch, Settled};
 
-pub(crate) use entry::{CommandName, Entry, Kind, Labels, flag};
+pub(crate) use entry::{CommandName, DEFAULT_USER, Entry, Kind, Labels, flag};
 pub(crate) use hub::{Hub, NAME_BYTES_MAX, Name, Topic};
 pub(crate) use kept::Kept;
 pub(crate) use noted::{NOTED_BYTES_MAX, NOTED_KEYS_MAX, Noted, Notes};

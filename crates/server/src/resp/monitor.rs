@@ -15,11 +15,13 @@ pub(super) fn monitor(call: &mut Call<'_>) -> Outcome {
     if call.batch.is_atomic() {
         return Err("ERR MONITOR isn't allowed for DENY BLOCKING client".into());
     }
-    call.about_store(|answer| {
+    let seen = call.client.access.seen();
+    call.about_store(move |answer| {
         if !answer.entry.has(flag::MONITOR) {
             answer.entry.set(flag::MONITOR, true);
             answer.encoder.simple("OK");
             answer.ctx.shared.connections.monitor(answer.entry);
+            answer.ctx.shared.redis.acl.look_again(answer.entry, seen);
         }
     })
 }

@@ -1,10 +1,14 @@
 //! Users whose rules change while they are connected, the log of refusals, and what a client may claim that has not logged in.
 
+use std::net::SocketAddr;
+use std::sync::Barrier;
+
 use terrace_protocol::resp::Value;
 use terrace_server::ServerOptions;
 
 use crate::client::{Client, bulk, error, ok};
-use crate::ours::Ours;
+use crate::original::ask_original;
+use crate::ours::{Ours, ask_ours};
 
 #[test]
 fn who_has_not_logged_in_may_claim_little() {
@@ -142,5 +146,142 @@ fn users_from_a_file() {
     std::fs::write(&path, "user default off\nuser bob on >pw +@all ~* &*\n").unwrap();
     assert_eq!(client.ask(&["ACL", "LOAD"]), ok());
     assert_eq!(client.ask(&["ACL", "USERS"]), Value::Array(vec![bulk("bob"), bulk("default")]));
+    ours.stop();
+}
+
+#[test]
+fn who_may_listen_no_more_is_sent_away_at_once() {
+    ask_ours(listeners_lose_rights);
+}
+
+/// As in the conformance table: without the original nothing is checked.
+#[test]
+fn the_original_sends_listeners_away_too() {
+    ask_original(listeners_lose_rights);
+}
+
+fn listeners_lose_rights(address: SocketAddr) {
+    let mut admin = Client::connect(address);
+    for (before, listen, change, stays) in [
+        ("&a*", ["SUBSCRIBE", "a1"], &["resetchannels"][..], false),
+        ("&a*", ["SUBSCRIBE", "a1"], &["resetchannels", "&a1"], true),
+        ("&a*", ["SUBSCRIBE", "a1"], &["reset"], false),
+        ("&a*", ["PSUBSCRIBE", "a*"], &["resetchannels", "&a1"], false),
+        ("&a*", ["PSUBSCRIBE", "a*"], &["resetchannels", "&b", "&a*"], true),
+        ("&a*", ["SSUBSCRIBE", "a1"], &["resetchannels", "&b"], false),
+        ("(+@all &a*)", ["SUBSCRIBE", "a1"], &["clearselectors"], false),
+        ("allchannels", ["PSUBSCRIBE", "a*"], &["resetchannels", "&a*"], true),
+        ("allchannels", ["PSUBSCRIBE", "a*"], &["resetchannels", "&*a*"], false),
+        ("allchannels", ["SUBSCRIBE", "a1"], &["-@all", "off", "resetpass"], true),
+    ] {
+        let name = format!("{before} {listen:?} {change:?}");
+        assert_eq!(admin.ask(&["ACL", "SETUSER", "bob", "reset", "on", "nopass", "+@all", before]), ok());
+        let (mut listener, mut silent) = (Client::connect(address), Client::connect(address));
+        assert_eq!(silent.ask(&["AUTH", "bob", "x"]), ok());
+        assert_eq!(listener.ask(&["AUTH", "bob", "x"]), ok());
+        let Value::Array(_) = listener.ask(&listen) else { panic!("{name}") };
+        assert_eq!(admin.ask(&[&["ACL", "SETUSER", "bob"], change].concat()), ok(), "{name}");
+        let publish = if listen[0] == "SSUBSCRIBE" { "SPUBLISH" } else { "PUBLISH" };
+        admin.ask(&[publish, "a1", "secret"]);
+        if stays {
+            let heard = listener.answer();
+            let Value::Array(parts) = &heard else { panic!("{name}: {heard:?}") };
+            assert_eq!(parts.last(), Some(&bulk("secret")), "{name}");
+        } else {
+            assert_eq!(listener.rest(), b"", "{name}");
+        }
+        // Who has begun nothing that goes on is asked at the next command.
+        silent.ask(&["PING"]);
+        admin.ask(&["ACL", "DELUSER", "bob"]);
+        assert_eq!(silent.rest(), b"", "{name}");
+    }
+}
+
+/// Redis closes it without a word.
+#[test]
+fn who_takes_its_own_rights_away_is_answered_first() {
+    let ours = Ours::start();
+    let (mut admin, mut bob) = (Client::connect(ours.address), Client::connect(ours.address));
+    admin.ask(&["ACL", "SETUSER", "bob", "on", "nopass", "+@all", "&a*"]);
+    bob.ask(&["HELLO", "3", "AUTH", "bob", "x"]);
+    bob.ask(&["SUBSCRIBE", "a1"]);
+    assert_eq!(bob.ask(&["ACL", "SETUSER", "bob", "resetchannels"]), ok());
+    assert_eq!(bob.rest(), b"");
+    ours.stop();
+}
+
+#[test]
+fn who_may_monitor_no_more_sees_no_more() {
+    let ours = Ours::start();
+    let (mut admin, mut bob) = (Client::connect(ours.address), Client::connect(ours.address));
+    admin.ask(&["ACL", "SETUSER", "bob", "on", "nopass", "+@all", "~*"]);
+    assert_eq!((bob.ask(&["AUTH", "bob", "x"]), bob.ask(&["MONITOR"])), (ok(), ok()));
+    admin.ask(&["ACL", "SETUSER", "bob", "-get"]);
+    admin.ask(&["GET", "seen"]);
+    bob.until(b"\"seen\"\r\n");
+    admin.ask(&["ACL", "SETUSER", "bob", "-monitor"]);
+    admin.ask(&["GET", "unseen"]);
+    assert_eq!(String::from_utf8(bob.rest()).unwrap(), "");
+    ours.stop();
+}
+
+#[test]
+fn a_file_without_the_channel_ends_listening_to_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("users.acl");
+    let write = |bob: &str, default: &str| {
+        let text =
+            format!("user default on nopass +@all {default}\nuser bob {bob}\nuser eve on nopass +@all &*\n");
+        std::fs::write(&path, text).unwrap();
+    };
+    write("on nopass +@all &a", "&*");
+    let options = ServerOptions { acl_file: Some(path.clone()), ..ServerOptions::default() };
+    let ours = Ours::start_with(options);
+    let connect = |name: &str| {
+        let mut client = Client::connect(ours.address);
+        assert_eq!(client.ask(&["AUTH", name, "x"]), ok());
+        client.ask(&["SUBSCRIBE", "a"]);
+        client
+    };
+    let (mut bob, mut eve, mut nobody) = (connect("bob"), connect("eve"), Client::connect(ours.address));
+    nobody.ask(&["SUBSCRIBE", "a"]);
+    let mut admin = Client::connect(ours.address);
+    write("on nopass +@all", "&b");
+    assert_eq!(admin.ask(&["ACL", "LOAD"]), ok());
+    eve.command(&["UNSUBSCRIBE"]);
+    eve.answer();
+    eve.ask(&["PUBLISH", "a", "secret"]);
+    assert_eq!((bob.rest(), nobody.rest()), (vec![], vec![]));
+    assert_eq!(admin.ask(&["PING"]), Value::Simple(b"PONG".to_vec()), "the default user is who it was");
+    assert_eq!(
+        eve.ask(&["GET", "x"]),
+        error("NOPERM this user has no permissions to access one of the keys used as arguments")
+    );
+    ours.stop();
+}
+
+/// A subscription is looked up before it is there, and the change looks at what is there.
+#[test]
+fn no_subscription_slips_past_a_change() {
+    let ours = Ours::start();
+    let mut admin = Client::connect(ours.address);
+    for round in 0..300 {
+        admin.ask(&["ACL", "SETUSER", "bob", "reset", "on", "nopass", "+@all", "&a"]);
+        let mut bob = Client::connect(ours.address);
+        assert_eq!(bob.ask(&["AUTH", "bob", "x"]), ok());
+        let together = Barrier::new(2);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                together.wait();
+                bob.command(&["SUBSCRIBE", "a"]);
+            });
+            together.wait();
+            admin.ask(&["ACL", "SETUSER", "bob", "resetchannels"]);
+        });
+        admin.ask(&["PUBLISH", "a", "secret"]);
+        bob.command(&["QUIT"]);
+        let heard = String::from_utf8(bob.rest()).unwrap();
+        assert!(!heard.contains("secret"), "round {round}: {heard}");
+    }
     ours.stop();
 }

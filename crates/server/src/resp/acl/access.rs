@@ -46,11 +46,6 @@ impl Access {
         self.authenticated || self.open
     }
 
-    /// Whether its user was deleted or replaced.
-    pub fn is_gone(&mut self, acl: &Acl) -> bool {
-        self.refresh(acl).is_err()
-    }
-
     /// Looks the user up again if any has changed.
     fn refresh(&mut self, acl: &Acl) -> Result<(), Refusal> {
         // Before the look, so that a change behind it is looked for again.
@@ -74,6 +69,11 @@ impl Access {
         let free = self.user.as_ref().is_some_and(|user| user.is_free());
         self.free_in = if free && (self.authenticated || self.open) { generation } else { 0 };
         Ok(())
+    }
+
+    /// As of which change its user was looked up last.
+    pub fn seen(&self) -> u64 {
+        self.seen
     }
 
     /// Becomes `user`.
@@ -185,7 +185,8 @@ pub(in crate::resp) fn authenticate(
         return Err(WRONG_PASSWORD.into());
     }
     if let Some(user) = user {
-        call.client.entry.relabel(|labels| labels.user = String::from_utf8_lossy(name).into());
+        let label = String::from_utf8_lossy(name).into();
+        call.client.entry.relabel(|labels| (labels.user, labels.user_number) = (label, user.id));
         call.client.access.become_user(user);
     }
     Ok(())

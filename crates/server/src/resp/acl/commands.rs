@@ -37,6 +37,7 @@ pub(in crate::resp) fn setuser(call: &mut Call<'_>) -> Outcome {
         )
     })?;
     call.ctx.shared.redis.acl.set_user(name, &words)?;
+    end_what_may_not_go_on(call);
     call.ok()
 }
 
@@ -46,20 +47,25 @@ pub(in crate::resp) fn deluser(call: &mut Call<'_>) -> Outcome {
         return Err("ERR The 'default' user cannot be removed".into());
     }
     let deleted = call.ctx.shared.redis.acl.delete_users(call.args.from(2));
-    close_strangers(call);
+    end_what_may_not_go_on(call);
     call.answer(Step::Integer(deleted as i64))
 }
 
-/// Closes the connections whose users are no longer there, or are others of the same name; this one behind its answer.
-fn close_strangers(call: &mut Call<'_>) {
+/// Ends the connections of users that are no longer there or are others of the same name, and those that listen or watch where their
+/// users may not any more; this one behind its answer.
+fn end_what_may_not_go_on(call: &mut Call<'_>) {
     let acl = &call.ctx.shared.redis.acl;
-    let gone = |name: &str| name.as_bytes() != DEFAULT && !acl.has(name.as_bytes());
+    let standing = acl.standing();
     for entry in call.ctx.shared.connections.all() {
-        if entry.id() != call.client.peer.id && gone(&entry.labels.lock().user) {
+        if standing.may_go_on(&entry) {
+            continue;
+        }
+        if entry.id() == call.client.peer.id {
+            call.client.closing = true;
+        } else {
             entry.kill();
         }
     }
-    call.client.closing |= call.client.access.is_gone(acl);
 }
 
 /// `ACL GETUSER name`.
@@ -231,6 +237,6 @@ pub(in crate::resp) fn save(call: &mut Call<'_>) -> Outcome {
 /// `ACL LOAD`.
 pub(in crate::resp) fn load(call: &mut Call<'_>) -> Outcome {
     call.ctx.shared.redis.acl.load().map_err(|why| Refusal::from(format!("ERR {why}")))?;
-    close_strangers(call);
+    end_what_may_not_go_on(call);
     call.ok()
 }

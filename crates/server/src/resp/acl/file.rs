@@ -56,7 +56,7 @@ impl Acl {
         }
         if !found.contains_key(DEFAULT) {
             let before = users.get(DEFAULT).filter(|_| keep_default).cloned();
-            found.insert(DEFAULT.into(), before.unwrap_or_else(|| Arc::new(User::default(self.new_id()))));
+            found.insert(DEFAULT.into(), before.unwrap_or_else(|| Arc::new(User::initial())));
         }
         *users = found;
         self.changed();
@@ -75,7 +75,7 @@ impl Acl {
         if before.contains_key(name) {
             return Err(format!("Duplicate user '{}' found", String::from_utf8_lossy(name)));
         }
-        let mut user = User::new(name, self.new_id());
+        let mut user = User::new(name, self.new_id(name));
         let rules = merge(words).map_err(|first| {
             format!(
                 "Unmatched parenthesis in selector definition starting at '{}'",

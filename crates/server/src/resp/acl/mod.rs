@@ -9,7 +9,8 @@
 //! Users are replaced, never changed; who has found one keeps it. Every change happens under the lock of `users` and then
 //! moves `generation` on; a connection whose `Access` is of an older generation looks its user up again. A command that runs
 //! while the change is made may still be judged by what was before; one sent after the change was answered may not, because the
-//! answer went through the kernel behind the store. The lock and the log's are leaves.
+//! answer went through the kernel behind the store. The lock and the log's are leaves. What goes on without a command, such as
+//! listening, is looked at by whoever makes the change (`standing.rs`).
 
 mod access;
 mod commands;
@@ -17,6 +18,7 @@ mod file;
 mod log;
 mod rules;
 mod selector;
+mod standing;
 mod user;
 
 use std::collections::BTreeMap;
@@ -27,6 +29,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Acquire, Ordering::Relaxed, Orderin
 use parking_lot::{Mutex, RwLock};
 
 use super::error::Refusal;
+use crate::registry::DEFAULT_USER;
 
 pub(super) use access::{Access, auth, authenticate, check};
 pub(super) use commands::*;
@@ -57,13 +60,13 @@ impl Acl {
     /// # Errors
     /// If a line or the file can't be read; the text says where and why.
     pub fn new(required: &[u8], lines: &[String], file: Option<PathBuf>) -> Result<Self, String> {
-        let mut default = User::default(1);
+        let mut default = User::initial();
         default.require(required);
         let users = Users::from([(default.name.clone(), Arc::new(default))]);
         let acl = Self {
             users: RwLock::new(users),
             generation: AtomicU64::new(1),
-            next_id: AtomicU64::new(2),
+            next_id: AtomicU64::new(DEFAULT_USER + 1),
             required: Mutex::new(required.to_vec()),
             file,
             has_lines: !lines.is_empty(),
@@ -91,7 +94,11 @@ impl Acl {
         self.generation.fetch_add(1, Release);
     }
 
-    fn new_id(&self) -> u64 {
+    /// The number of a user that is made.
+    fn new_id(&self, name: &[u8]) -> u64 {
+        if name == DEFAULT {
+            return DEFAULT_USER;
+        }
         self.next_id.fetch_add(1, Relaxed)
     }
 
@@ -116,7 +123,7 @@ impl Acl {
         if self.file.is_some() || self.has_lines {
             return false;
         }
-        let mut default = User::default(0);
+        let mut default = User::initial();
         default.require(&self.required());
         let users = self.users.read();
         users.len() > 1 || users.get(DEFAULT).is_none_or(|user| !user.is_like(&default))
@@ -130,8 +137,7 @@ impl Acl {
     /// Gives the default user this password alone, or with an empty one none.
     pub fn require(&self, password: &[u8]) {
         let mut users = self.users.write();
-        let mut default =
-            users.get(DEFAULT).map_or_else(|| User::default(self.new_id()), |user| User::clone(user));
+        let mut default = users.get(DEFAULT).map_or_else(User::initial, |user| User::clone(user));
         default.require(password);
         users.insert(DEFAULT.into(), Arc::new(default));
         *self.required.lock() = password.to_vec();
@@ -143,7 +149,7 @@ impl Acl {
         let mut users = self.users.write();
         let mut user = match users.get(name) {
             Some(user) => User::clone(user),
-            None => User::new(name, self.new_id()),
+            None => User::new(name, self.new_id(name)),
         };
         for word in words {
             user.apply(word).map_err(|wrong| {

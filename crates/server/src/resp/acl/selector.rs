@@ -106,6 +106,11 @@ impl Selector {
         self.keys.iter().filter(fits).any(|allowed| glob::matches(&allowed.pattern, key))
     }
 
+    /// Whether this channel, or this pattern of channels, is open to it.
+    pub fn opens_channel(&self, channel: &[u8], is_pattern: bool) -> bool {
+        self.all_channels || self.takes_channel(channel, is_pattern)
+    }
+
     /// A pattern is allowed only where the very same pattern is.
     fn takes_channel(&self, channel: &[u8], is_pattern: bool) -> bool {
         self.channels

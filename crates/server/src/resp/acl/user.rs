@@ -3,7 +3,8 @@
 use sha2::{Digest, Sha256};
 use subtle::{Choice, ConstantTimeEq};
 
-use crate::resp::table::Command;
+use crate::registry::DEFAULT_USER;
+use crate::resp::table::{Command, named};
 
 use super::rules::Wrong;
 use super::selector::{Denied, Selector};
@@ -46,8 +47,9 @@ impl User {
     }
 
     /// The user that there always is: at first it may everything without a password.
-    pub fn default(id: u64) -> Self {
-        Self { enabled: true, no_password: true, root: Selector::everything(), ..Self::new(DEFAULT, id) }
+    pub fn initial() -> Self {
+        let new = Self::new(DEFAULT, DEFAULT_USER);
+        Self { enabled: true, no_password: true, root: Selector::everything(), ..new }
     }
 
     /// Whether connections may start as this user without a word.
@@ -76,13 +78,27 @@ impl User {
     /// says.
     pub fn check(&self, command: &'static Command, args: &[&[u8]]) -> Result<(), Denied> {
         let mut denied = Denied::Command;
-        for selector in std::iter::once(&self.root).chain(&self.selectors) {
+        for selector in self.all() {
             match selector.check(command, args) {
                 Ok(()) => return Ok(()),
                 Err(why) => denied = denied.max(why),
             }
         }
         Err(denied)
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Selector> {
+        std::iter::once(&self.root).chain(&self.selectors)
+    }
+
+    /// Whether it may listen to this channel, or this pattern of channels.
+    pub fn may_listen(&self, name: &[u8], is_pattern: bool) -> bool {
+        self.all().any(|selector| selector.opens_channel(name, is_pattern))
+    }
+
+    /// Whether it may see the commands of others.
+    pub fn may_monitor(&self) -> bool {
+        named(b"monitor").is_some_and(|monitor| self.check(monitor, &[b"monitor"]).is_ok())
     }
 
     /// Applies one rule.
@@ -256,7 +272,7 @@ mod tests {
 
     #[test]
     fn reset_and_open() {
-        assert!(User::default(1).is_open() && User::default(1).is_free());
+        assert!(User::initial().is_open() && User::initial().is_free());
         let mut user = user(&["on", "nopass", "+@all", "~*", "&*", "(+get)"]);
         assert!(user.is_free());
         user.apply(b"reset").unwrap();

@@ -20,7 +20,7 @@ use super::step::{Step, WriteLate};
 use super::transaction::{Transaction, WatchedKeys};
 use crate::effort::Effort;
 use crate::protocol::Peer;
-use crate::registry::{CommandName, Entry, Kind, flag};
+use crate::registry::{CommandName, DEFAULT_USER, Entry, Kind, flag};
 use crate::snapshot::Ticket;
 
 pub(super) use kill::kill;
@@ -126,7 +126,7 @@ impl Client {
     pub fn reset(&mut self) {
         self.db = 0;
         self.access.reset();
-        self.entry.relabel(|labels| labels.user = "default".into());
+        self.entry.relabel(|labels| (labels.user, labels.user_number) = ("default".into(), DEFAULT_USER));
         self.version = Version::Resp2;
         self.transaction = None;
         self.watched.clear();

@@ -68,6 +68,7 @@ fn add(call: &mut Call<'_>, topic: Topic) -> Outcome {
         )
         .into());
     }
+    let seen = call.client.access.seen();
     call.about_store(move |answer| {
         let mut subscriptions = answer.entry.subscriptions.lock();
         let confirmed: Vec<Confirmed> = names
@@ -79,6 +80,7 @@ fn add(call: &mut Call<'_>, topic: Topic) -> Outcome {
             .collect();
         drop(subscriptions);
         confirm(answer, topic, true, confirmed);
+        answer.ctx.shared.redis.acl.look_again(answer.entry, seen);
     })
 }
 
