@@ -459,13 +459,15 @@ mod tests {
     use super::*;
     use crate::open::HybridOptions;
 
+    fn space(bytes: u64, dram_bytes: u64) -> HybridLog<ByteTier<HeapRegion>> {
+        let lower = ByteTier::new(Arc::new(HeapRegion::new(bytes).unwrap()), 0, bytes, String::new());
+        let options = HybridOptions { block_bytes: 1024, dram_bytes, dram_budget: None, store_id: 1 };
+        HybridLog::new(lower, options).unwrap()
+    }
+
     #[test]
     fn without_a_log_a_block_waits_for_every_page_that_may_hold_a_successor() {
-        let bytes = 64 << 10;
-        let lower = ByteTier::new(Arc::new(HeapRegion::new(bytes).unwrap()), 0, bytes, String::new());
-        let options =
-            HybridOptions { block_bytes: 1024, dram_bytes: 8 << 10, dram_budget: None, store_id: 1 };
-        let space = HybridLog::new(lower, options).unwrap();
+        let space = space(64 << 10, 8 << 10);
         space.blocks.last_seq.store(9, SeqCst);
         assert_eq!(space.successors_up_to(5, false), 9);
         assert_eq!(space.successors_up_to(5, true), 5);
@@ -473,11 +475,7 @@ mod tests {
 
     #[test]
     fn one_page_that_is_not_full_holds_up_no_dram_full_of_others() {
-        let bytes = 128 << 10;
-        let lower = ByteTier::new(Arc::new(HeapRegion::new(bytes).unwrap()), 0, bytes, String::new());
-        let options =
-            HybridOptions { block_bytes: 1024, dram_bytes: 48 << 10, dram_budget: None, store_id: 1 };
-        let space = HybridLog::new(lower, options).unwrap();
+        let space = space(128 << 10, 48 << 10);
         let mut target = 0;
         for pages in 1..=20 {
             let mut page = None;
