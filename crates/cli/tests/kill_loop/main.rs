@@ -194,6 +194,7 @@ impl Loop {
             } else {
                 Wire::redis(server.redis)
             };
+            writer.wait_for_brief();
             let found = read_all(wire.unwrap(), &writer.ledger.keys()).unwrap();
             present += found.values().filter(|state| state.is_some()).count();
             let settled = writer.ledger.settle(&found, ALL_SAFE);

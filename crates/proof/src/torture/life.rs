@@ -303,6 +303,7 @@ impl<'a> Life<'a> {
         for (i, writer) in self.writers.iter_mut().enumerate() {
             // The other protocol than the one it was written with.
             let wire: Wire = if i < CLIENTS { serving.memcached()? } else { serving.redis()? };
+            writer.wait_for_brief();
             let found = read_all(wire, &writer.ledger.keys()).context("reading after a restart")?;
             present += found.values().filter(|state| state.is_some()).count();
             were_brief += writer.take_were_brief();

@@ -9,10 +9,12 @@ use crate::client::{RespClient, Value};
 
 /// What a value is given that is to outlive the test.
 pub const LONG_MS: u64 = 3_600_000;
-/// What others are given at most: it is over before a server is there again.
+/// What others are given at most: whoever reads them after a crash waits until it is over.
 pub const BRIEF_MS: u64 = 20;
 /// Clocks are read in whole milliseconds, and one on the wall that is off by less than 100 was not set.
 const SLACK: Duration = Duration::from_millis(120);
+/// Deadlines are whole milliseconds.
+const MILLISECOND: Duration = Duration::from_millis(1);
 
 /// When a value was given its time.
 #[derive(Clone, Copy, Debug)]
@@ -31,6 +33,8 @@ pub(super) struct Leases {
     brief: BTreeSet<Vec<u8>>,
     /// All keys that had such a value in this round.
     were_brief: BTreeSet<Vec<u8>>,
+    /// When the time of all of them is over, as of the last crash.
+    brief_over: Option<Instant>,
 }
 
 impl Leases {
@@ -63,6 +67,12 @@ impl Leases {
         let now = Instant::now();
         self.long.values_mut().for_each(|given| given.by = given.by.or(Some(now)));
         self.brief.clear();
+        self.brief_over = Some(now + Duration::from_millis(BRIEF_MS) + MILLISECOND);
+    }
+    /// Waits until no value is left of those that were given little time before the crash: a server is back sooner than that.
+    pub fn wait_for_brief(&self) {
+        let left = self.brief_over.map(|over| over.saturating_duration_since(Instant::now()));
+        std::thread::sleep(left.unwrap_or_default());
     }
     /// Keys that may count though nobody finds them any more, until the store has noticed, since this was asked last.
     pub fn take_were_brief(&mut self) -> usize {

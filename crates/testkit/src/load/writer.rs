@@ -317,6 +317,11 @@ impl Writer {
         self.leases.as_mut().map_or(0, Leases::take_were_brief)
     }
 
+    /// Waits until keys are gone that were given little time before the crash.
+    pub fn wait_for_brief(&self) {
+        self.leases.iter().for_each(Leases::wait_for_brief);
+    }
+
     /// Compares what is left of the time that keys were given with what must be; `found` is what they hold after a restart.
     ///
     /// # Errors
