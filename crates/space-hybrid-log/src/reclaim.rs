@@ -35,6 +35,10 @@ const MOVED_TOGETHER: usize = 8;
 /// wait for all of them.
 const FULL_FOR_ONE: usize = 16;
 
+/// Victims that wait for the page that reclamation still fills to be flushed, from which on it is given up half full if writers wait for
+/// them: nearly empty ones fill a page slowly, and each takes a read of the medium.
+const BEHIND_ONE_PAGE: usize = 3;
+
 /// What reclamation remembers between steps.
 pub(crate) struct Reclaiming<L> {
     page: Option<OpenPage>,
@@ -43,6 +47,8 @@ pub(crate) struct Reclaiming<L> {
     victim: Option<Victim>,
     /// Victims emptied since pages were flushed for any.
     emptied: usize,
+    /// Victims emptied into the page with this sequence number, the last ones.
+    behind: (u64, usize),
     gathering: Gathering,
     freeing: Freeing,
     /// Victims in a row that left writers without a block.
@@ -61,6 +67,7 @@ impl<L> Default for Reclaiming<L> {
             moved_seq: 0,
             victim: None,
             emptied: 0,
+            behind: (0, 0),
             gathering: Gathering::default(),
             freeing: Freeing::default(),
             futile: 0,
@@ -385,8 +392,26 @@ impl<L: Lower> HybridLog<L> {
         slot.live_bytes.store(0, SeqCst);
         self.begin_freeing(reclaiming, victim.slot, context);
         reclaiming.emptied += 1;
-        self.push_moved(reclaiming);
+        if !self.give_up_for_writers(reclaiming) {
+            self.push_moved(reclaiming);
+        }
         Progress::Worked
+    }
+
+    /// A victim was emptied: gives the page up that reclamation fills, and has it flushed, if victims wait for it that writers wait
+    /// for.
+    fn give_up_for_writers(&self, reclaiming: &mut Reclaiming<L>) -> bool {
+        let Some(seq) = reclaiming.page.as_ref().map(|page| page.seq) else { return false };
+        let (before, count) = reclaiming.behind;
+        reclaiming.behind = (seq, if before == seq { count + 1 } else { 1 });
+        let kept = self.blocks.reserve() + self.blocks.free.wanted.load(SeqCst);
+        let gives_up = reclaiming.behind.1 >= BEHIND_ONE_PAGE && self.blocks.free_slots() <= kept;
+        if gives_up {
+            (reclaiming.page, reclaiming.emptied) = (None, 0);
+            // No more than that: what sessions fill behind it goes when it is full.
+            self.flush_target.fetch_max(seq, SeqCst);
+        }
+        gives_up
     }
 
     /// Asks for the pages that reclamation filled to be flushed; the one it still fills can wait. So can the others for a while, where
@@ -471,6 +496,24 @@ mod tests {
         space.blocks.last_seq.store(9, SeqCst);
         assert_eq!(space.successors_up_to(5, false), 9);
         assert_eq!(space.successors_up_to(5, true), 5);
+    }
+
+    #[test]
+    fn a_page_that_writers_wait_for_goes_though_it_is_not_full() {
+        let space = space(128 << 10, 48 << 10);
+        let mut reclaiming = Reclaiming::default();
+        assert_eq!(space.prepare_page(&mut reclaiming.page, 4, 1, 0), Room::Ready);
+        let seq = reclaiming.page.as_ref().unwrap().seq;
+        for _ in 0..2 * BEHIND_ONE_PAGE {
+            assert!(!space.give_up_for_writers(&mut reclaiming), "nobody waits");
+        }
+        space.blocks.free.slots.lock().truncate(space.blocks.reserve());
+        reclaiming.behind = (0, 0);
+        for victim in 1..=BEHIND_ONE_PAGE {
+            assert_eq!(space.give_up_for_writers(&mut reclaiming), victim == BEHIND_ONE_PAGE, "{victim}");
+        }
+        assert!(reclaiming.page.is_none());
+        assert_eq!(space.flush_target.load(SeqCst), seq);
     }
 
     #[test]
