@@ -24,6 +24,7 @@ Examples:
   terrace reproduce tac --scale 0.01         what a paper found, and what we find
   terrace check ./terrace-data               verify every checksum, offline
   terrace memcached -m 1024 -c 4096          a cache with memcached's command line; a link named memcached does the same
+  terrace redis-server /etc/redis/redis.conf --port 7777     as Redis; a link named redis-server does the same
   terrace help serve                         all options of serve, with examples";
 
 /// The subcommands.
@@ -40,6 +41,9 @@ pub enum Command {
     /// Serve a cache, with memcached's command line: see terrace memcached -h.
     #[command(disable_help_flag = true)]
     Memcached(crate::memcached::MemcachedArgs),
+    /// Serve with redis-server's command line and redis.conf: see terrace redis-server -h.
+    #[command(name = "redis-server", disable_help_flag = true, disable_version_flag = true)]
+    RedisServer(crate::redis::RedisArgs),
 }
 
 #[cfg(test)]

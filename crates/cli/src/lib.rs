@@ -3,6 +3,7 @@
 //! ```text
 //!   main --> args --+--> serve  settings (flag > environment > file > default) --> terrace::open --> Server --> signals
 //!                   +--> bench  terrace_bench::run --> table, JSON
+//!                   +--> redis  a redis.conf, redis-server's command line, also of a link with that name --> serve
 //!                   +--> memcached  its command line, also of a link with that name --> a cache, served likewise
 //!                   +--> reproduce  terrace_bench::reproduce::run --> papers' figures and ours, JSON, plots
 //!                   '--> check  a store's files, offline
@@ -18,7 +19,9 @@ mod logging;
 mod memcached;
 mod memory;
 mod names;
+mod process;
 mod progress_lines;
+mod redis;
 mod reproduce;
 mod say;
 mod serve;
@@ -36,18 +39,23 @@ pub fn run() -> ExitCode {
     if let Some(arguments) = memcached::arguments(std::env::args_os()) {
         return end(memcached::run(&arguments));
     }
-    let args = Cli::parse();
-    if let Command::Memcached(options) = &args.command {
-        return end(memcached::run(&options.arguments));
+    if let Some(arguments) = redis::arguments(std::env::args_os()) {
+        return end(redis::run(&arguments));
     }
-    let outcome = logging::start(args.log_level.as_deref()).and_then(|()| match args.command {
-        Command::Serve(options) => serve::run(*options),
-        Command::Bench(options) => bench::run(*options),
-        Command::Reproduce(options) => reproduce::run(*options),
-        Command::Check(options) => check::run(&options),
+    let Cli { command, log_level } = Cli::parse();
+    let level = log_level.as_deref();
+    let log = || logging::start(level);
+    end(match command {
+        Command::Serve(mut options) => match options.redis_conf.take() {
+            Some(file) => redis::serve_with(*options, level, &file),
+            None => log().and_then(|()| serve::run(*options)),
+        },
+        Command::Bench(options) => log().and_then(|()| bench::run(*options)),
+        Command::Reproduce(options) => log().and_then(|()| reproduce::run(*options)),
+        Command::Check(options) => log().and_then(|()| check::run(&options)),
         Command::Memcached(options) => memcached::run(&options.arguments),
-    });
-    end(outcome)
+        Command::RedisServer(options) => redis::run(&options.arguments),
+    })
 }
 
 fn end(outcome: anyhow::Result<ExitCode>) -> ExitCode {

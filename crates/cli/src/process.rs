@@ -10,7 +10,7 @@ use anyhow::Context;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// Set for the process in the background; it tells the one in the foreground when it is ready.
-const CHILD: &str = "MEMCACHED_IN_BACKGROUND";
+const CHILD: &str = "_TERRACE_IN_BACKGROUND";
 /// The line that it says then.
 const READY: &str = "ready";
 
@@ -21,9 +21,10 @@ pub fn is_background() -> bool {
 
 /// Starts this program once more in the background, in a session of its own, and waits until it serves or has failed. Unlike a
 /// fork it is a new program, so that no thread and no lock is left behind. What it says while it starts is shown; afterwards
-/// it is silent, unless `verbose`.
-pub fn to_background(verbose: bool) -> anyhow::Result<ExitCode> {
-    let program = std::env::current_exe().context("-d: this program's file can't be found")?;
+/// it is silent, unless `verbose`. `asked` is the option that asks for it.
+pub fn to_background(asked: &str, verbose: bool) -> anyhow::Result<ExitCode> {
+    let told = |what: &str| format!("{asked}: {what}");
+    let program = std::env::current_exe().with_context(|| told("this program's file can't be found"))?;
     let mut arguments = std::env::args_os();
     let mut command = Command::new(program);
     if let Some(name) = arguments.next() {
@@ -36,7 +37,7 @@ pub fn to_background(verbose: bool) -> anyhow::Result<ExitCode> {
         .stdout(Stdio::piped())
         .stderr(if verbose { Stdio::inherit() } else { Stdio::piped() })
         .spawn()
-        .context("-d: the process in the background could not be started")?;
+        .with_context(|| told("the process in the background could not be started"))?;
     let mut shown = None;
     if let Some(mut errors) = child.stderr.take() {
         // Ends with this process: what comes later is nobody's.
@@ -45,7 +46,7 @@ pub fn to_background(verbose: bool) -> anyhow::Result<ExitCode> {
     }
     if let Some(output) = child.stdout.take() {
         for line in BufReader::new(output).lines() {
-            if line.context("-d: the process in the background can't be heard")? == READY {
+            if line.with_context(|| told("the process in the background can't be heard"))? == READY {
                 return Ok(ExitCode::SUCCESS);
             }
         }
@@ -55,12 +56,12 @@ pub fn to_background(verbose: bool) -> anyhow::Result<ExitCode> {
         // Its last words: they end with it.
         let _copied = copy.join();
     }
-    anyhow::bail!("-d: it did not start: {status}")
+    anyhow::bail!("{asked}: it did not start: {status}")
 }
 
 /// Leaves the terminal's session.
 pub fn leave_session() -> anyhow::Result<()> {
-    rustix::process::setsid().map(drop).context("-d: no session of its own could be had")
+    rustix::process::setsid().map(drop).context("no session of its own could be had in the background")
 }
 
 /// Tells the process in the foreground that all is well.
@@ -105,9 +106,10 @@ impl PidFile {
     /// Writes it, whole or not at all.
     fn write(path: &Path) -> anyhow::Result<Self> {
         // Its directory may not be the current one by the end.
-        let path = std::path::absolute(path).context("-P")?;
+        let path = std::path::absolute(path).context("the file with the process's number")?;
         let text = format!("{}\n", std::process::id());
-        write_whole(&path, &text).with_context(|| format!("-P: can't write {}", path.display()))?;
+        write_whole(&path, &text)
+            .with_context(|| format!("can't write the process's number to {}", path.display()))?;
         Ok(Self { path, text })
     }
 }

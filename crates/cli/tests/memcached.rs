@@ -123,9 +123,9 @@ fn it_says_what_it_is_and_what_is_wrong() {
     );
     let help = Command::new(env!("CARGO_BIN_EXE_terrace")).args(["memcached", "-h"]).output().unwrap();
     assert!(help.status.success() && help.stdout.starts_with(b"memcached 1.6."));
-    let wrong = run(dir.path(), &["-U", "11211"]);
+    let wrong = run(dir.path(), &["-m", "lots"]);
     assert_eq!(wrong.status.code(), Some(64));
-    assert!(String::from_utf8(wrong.stderr).unwrap().contains("UDP is not spoken"));
+    assert!(String::from_utf8(wrong.stderr).unwrap().contains("expected megabytes"));
 }
 
 #[test]

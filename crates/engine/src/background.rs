@@ -16,6 +16,10 @@ const EVICT_KEYS: usize = 256;
 
 impl<I: Index, S: Space, D: LogDevice> Machine<I, S, D> {
     pub(crate) fn expire_step(self: &Arc<Self>) -> Progress {
+        let held_until_ms = self.shared.expiry_held_until_ms.load(Relaxed);
+        if held_until_ms > 0 && self.shared.now_us() / 1000 < held_until_ms && !self.space.is_full() {
+            return Progress::Idle;
+        }
         // First the session: what is found is found once, and must not be dropped because another step has it.
         let Some(mut background) = self.background.try_lock() else { return Progress::Idle };
         let mut keys = background.as_mut().map(Core::take_unpurged).unwrap_or_default();

@@ -526,6 +526,10 @@ impl<I: Index, S: Space, D: LogDevice> Store for StoreHandle<I, S, D> {
     fn hear_expired(&self, each: bool) {
         self.0.shared.tells_expired.store(each, Relaxed);
     }
+    fn hold_expiry(&self, until_ms: u64) {
+        self.0.shared.expiry_held_until_ms.store(until_ms, Relaxed);
+        self.0.shared.notify_work();
+    }
     fn resize_dram(&self, bytes: u64) -> Result<(), StoreError> {
         self.0.space.resize_dram(bytes)
     }

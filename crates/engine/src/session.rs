@@ -93,6 +93,12 @@ pub trait Store: Send + Sync {
         let _ = each;
     }
 
+    /// Until this moment of the store's time background work deletes no key because its time is over, unless room is wanted: such keys
+    /// are not found, but count, and [`on_removal`](Self::on_removal) tells of them later. 0: it does so at once.
+    fn hold_expiry(&self, until_ms: u64) {
+        let _ = until_ms;
+    }
+
     /// Changes the budget of DRAM that the store was opened with (for records, or for records and index together), until it is
     /// closed. A larger one is filled as records come; for a smaller one, background steps write down what has to leave and give
     /// the memory back to the system, while everything goes on. [`stats`](Self::stats) tells how far they are.

@@ -97,6 +97,8 @@ pub(crate) struct Shared {
     pub mean_ttl_ms: [AtomicU64; DATABASES],
     /// Whether somebody wants to hear of each key that expires.
     pub tells_expired: AtomicBool,
+    /// Expired keys stay until then.
+    pub expiry_held_until_ms: AtomicU64,
     /// Whether dead keys that were found are being deleted.
     pub is_purging: AtomicBool,
     /// Whether for some there was no room.
@@ -143,6 +145,7 @@ impl Shared {
             removal: parking_lot::Mutex::new(None),
             mean_ttl_ms: Default::default(),
             tells_expired: AtomicBool::new(false),
+            expiry_held_until_ms: AtomicU64::new(0),
             is_purging: AtomicBool::new(false),
             has_unpurged: AtomicBool::new(false),
             work: parking_lot::Mutex::new(false),

@@ -5,7 +5,7 @@ mod memcached_support;
 use memcached_support::{run, run_parser, run_pieces};
 use terrace_protocol::memcached::{Limits, Parser};
 
-const LIMITS: Limits = Limits { value_bytes_max: 32, get_line_bytes_max: 4096 };
+const LIMITS: Limits = Limits { value_bytes_max: 32, counts_items: false, get_line_bytes_max: 4096 };
 
 /// Requests (and broken ones), and the events they are.
 const CASES: &[(&str, &[&str])] = &[

@@ -7,7 +7,7 @@ use memcached_support::{run, run_pieces};
 use proptest::prelude::*;
 use terrace_protocol::memcached::Limits;
 
-const LIMITS: Limits = Limits { value_bytes_max: 64, get_line_bytes_max: 256 };
+const LIMITS: Limits = Limits { value_bytes_max: 64, counts_items: false, get_line_bytes_max: 256 };
 
 /// Bytes that look like the protocol often enough to get past its first checks.
 fn protocol_like() -> impl Strategy<Value = Vec<u8>> {

@@ -110,6 +110,7 @@ impl Exchange {
             let mut batch = Batch::new();
             let options = &self.shared.options;
             batch.bound(options.turn_answer_bytes, options.transaction_bytes_max);
+            seat.protocol.entry().take_pushes(true, &mut answers);
             let parsed = seat.protocol.parse(&seat.input[consumed..], &mut batch, &ctx);
             consumed += parsed.consumed;
             if parsed.commands > 0 {

@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::time::Duration;
 
 use crate::options::{ServerOptions, SoftLimit};
 
@@ -67,6 +68,10 @@ pub(crate) struct Limits {
     pub output_soft: SoftBound,
     /// The same for a client that subscribes to channels.
     pub subscriber_output_soft: SoftBound,
+    /// Those of replicas, of which there are none: they are told as they were set.
+    pub replica_output_bytes: Bound,
+    /// Likewise.
+    pub replica_output_soft: SoftBound,
     /// Bytes in the buffers of all clients, and in what is kept for them (`maxmemory-clients`).
     pub clients_bytes: Bound,
     /// 1: where no password is needed, only clients of this machine are let in (`protected-mode`).
@@ -80,9 +85,7 @@ pub(crate) struct Limits {
 impl Limits {
     /// As the options say.
     pub fn new(options: &ServerOptions) -> Self {
-        let ms = |duration: std::time::Duration| {
-            Bound::new(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX))
-        };
+        let ms = |duration: Duration| Bound::new(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX));
         let soft = |limit| {
             let bound = SoftBound::default();
             bound.set(limit);
@@ -98,6 +101,8 @@ impl Limits {
             subscriber_output_bytes: Arc::new(Bound::new(options.subscriber_output_bytes_max as u64)),
             output_soft: soft(options.output_soft_max),
             subscriber_output_soft: soft(options.subscriber_output_soft_max),
+            replica_output_bytes: Bound::new(256 << 20),
+            replica_output_soft: soft(SoftLimit { bytes: 64 << 20, time: Duration::from_secs(60) }),
             clients_bytes: Bound::new(options.clients_bytes_max as u64),
             protected_mode: Bound::new(options.protected_mode.into()),
             held: Held::default(),

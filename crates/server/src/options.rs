@@ -41,6 +41,8 @@ pub struct ServerOptions {
     pub argument_bytes_max: usize,
     /// Longest value of a memcached command, in bytes (memcached's `-I`). Longer ones are refused and not kept.
     pub memcached_value_bytes_max: usize,
+    /// Whether that is the longest item, key and head counted as memcached counts them.
+    pub memcached_counts_items: bool,
     /// Who may use memcached's protocol; with `None` everybody may (memcached's `-Y`).
     pub memcached_users: Option<MemcachedUsers>,
     /// Whether memcached's clients may forget everything (not so with memcached's `-F`).
@@ -139,6 +141,7 @@ impl Default for ServerOptions {
             max_connections: 10_000,
             argument_bytes_max: 512 << 20,
             memcached_value_bytes_max: 64 << 20,
+            memcached_counts_items: false,
             memcached_users: None,
             memcached_flush: true,
             memcached_dump: true,

@@ -3,14 +3,13 @@
 //! ```text
 //!   arguments --getopt--> flags --options, extended, listen--> CommandLine --+--> store   terrace's options
 //!                                                                            '--> server  the server's
-//!   process: background, user, pid file, limits        usage: -h, -V, -i
+//!   crate::process: background, user, pid file, limits        usage: -h, -V, -i
 //! ```
 
 mod extended;
 mod getopt;
 mod listen;
 mod options;
-mod process;
 mod server;
 mod store;
 #[cfg(test)]
@@ -30,7 +29,7 @@ use terrace_server::{Endpoint, Loading, Server};
 
 use crate::memory::Keeper;
 use crate::serve::signals::Signals;
-use crate::{descriptors, logging, say, serve};
+use crate::{descriptors, logging, process, say, serve};
 use options::{CommandLine, Wanted};
 
 /// Options of `terrace memcached`: memcached's own.
@@ -69,7 +68,7 @@ pub fn run(arguments: &[String]) -> anyhow::Result<ExitCode> {
 
 fn serve(line: &CommandLine) -> anyhow::Result<ExitCode> {
     if line.daemon && !process::is_background() {
-        return process::to_background(line.verbose > 0);
+        return process::to_background("-d", line.verbose > 0);
     }
     // As quiet as memcached, unless the environment or -v says otherwise.
     let level = match line.verbose {

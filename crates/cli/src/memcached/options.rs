@@ -51,6 +51,8 @@ pub struct CommandLine {
     pub delimiter: Option<u8>,
     /// Users and passwords.
     pub auth_file: Option<PathBuf>,
+    /// Clients of the binary protocol log in.
+    pub sasl: bool,
     /// A file in persistent memory that holds the items.
     pub memory_file: Option<PathBuf>,
     /// TLS on the TCP ports.
@@ -103,6 +105,7 @@ impl Default for CommandLine {
             no_watch: false,
             delimiter: None,
             auth_file: None,
+            sasl: false,
             memory_file: None,
             tls: false,
             lock_memory: false,
@@ -139,12 +142,11 @@ impl CommandLine {
                 self.port =
                     number(&value, "-p", -1..=65535, "a port, 0 for none or -1 for a free one")? as i32
             }
-            'U' if number(&value, "-U", 0..=65535, "0")? == 0 => {}
-            'U' => {
-                return Err("-U: UDP is not spoken: it lets strangers use the server against others; leave -U out, or \
-                            say -U 0"
-                    .into());
-            }
+            'U' if number(&value, "-U", 0..=65535, "a port, or 0")? == 0 => {}
+            'U' => self.note(
+                "-U",
+                "UDP is not spoken, which lets strangers use the server against others: clients use TCP",
+            ),
             's' => self.socket = Some(value.into()),
             'a' => {
                 self.socket_mode = terrace_server::unix_mode(&value)
@@ -181,19 +183,11 @@ impl CommandLine {
             'k' => self.lock_memory = true,
             'r' => self.core = true,
             'B' => match value.as_str() {
-                "auto" | "ascii" => {}
-                "binary" => {
-                    return Err("-B binary: only the text protocol and its meta commands are spoken; clients must use \
-                                those"
-                        .into());
-                }
-                _ => return Err(format!("-B {value:?}: expected auto or ascii")),
+                "auto" => {}
+                "ascii" | "binary" => self.note("-B", "a client's first byte says which protocol it speaks"),
+                _ => return Err(format!("-B {value:?}: expected auto, ascii or binary")),
             },
-            'S' => {
-                return Err("-S: SASL belongs to the binary protocol, which is not spoken; -Y FILE sets up users of the \
-                            text protocol"
-                    .into());
-            }
+            'S' => self.sasl = true,
             'o' => extended::read(&value, &mut self.extended, &mut self.notes)?,
             'C' => self.note("-C", "every record has a version anyhow, so cas goes on working"),
             'L' => self.note("-L", "memory is taken as the engine and the system see fit"),
@@ -218,6 +212,9 @@ impl CommandLine {
         }
         if self.memory_file.is_some() && self.extended.ext_path.is_some() {
             return Err("-e and -o ext_path can't be combined: leave one out".into());
+        }
+        if self.sasl && self.auth_file.is_none() {
+            return Err("-S: SASL needs users: add -Y FILE, lines of user:password, which both protocols then ask for".into());
         }
         if self.tls && self.extended.ssl_chain_cert.is_none() {
             return Err("-Z: TLS needs a certificate: add -o ssl_chain_cert=FILE,ssl_key=FILE".into());

@@ -83,6 +83,7 @@ pub fn options(line: &CommandLine, access: &MemcachedAccess) -> ServerOptions {
         threads: line.threads,
         max_connections: line.connections as usize,
         memcached_value_bytes_max: line.item_bytes,
+        memcached_counts_items: true,
         memcached_users: access.users(),
         memcached_flush: !line.no_flush,
         memcached_dump: !line.no_dump,

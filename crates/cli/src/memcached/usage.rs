@@ -24,7 +24,7 @@ pub fn help() -> String {
 
 const FLAGS: &str = "\
 -p, --port=<num>          TCP port to listen on (default: 11211; 0: none, -1: a free one)
--U, --udp-port=<num>      only 0: UDP is not spoken
+-U, --udp-port=<num>      accepted: UDP is not served
 -s, --unix-socket=<file>  Unix socket to listen on (no TCP then)
 -a, --unix-mask=<mask>    access mask for the Unix socket, in octal (default: 700)
 -A, --enable-shutdown     enable the \"shutdown\" command
@@ -50,7 +50,8 @@ const FLAGS: &str = "\
 -R, --max-reqs-per-event  most requests of one connection that are executed together
                           (default: as many as arrived, within bounds)
 -b, --listen-backlog=<num> set the backlog queue limit (default: 1024)
--B, --protocol=<name>     ascii or auto: the binary protocol is not spoken
+-B, --protocol=<name>     auto, ascii or binary: a client's first byte says which it speaks
+-S, --enable-sasl         with -Y: clients of the binary protocol log in by SASL PLAIN
 -I, --max-item-size=<num> adjusts max item size
                           (default: 1m, min: 1k, max: 1024m)
 -F, --disable-flush-all   disable flush_all command
@@ -74,8 +75,8 @@ const FLAGS: &str = "\
    - ssl_min_version:     2 (TLS 1.2, the default) or 3 (TLS 1.3)
 
 Accepted, and without a meaning here (a line of the log says why):
--C -L -f -n -N, and those of -o that are about memcached's LRU, slabs, hash table and extstore.
-Refused: -U other than 0, -B binary, -S, -o ssl_ciphers.
+-B -C -L -U -f -n -N, and those of -o that are about memcached's LRU, slabs, hash table and extstore.
+Refused: -S without -Y, -o ssl_ciphers.
 
 SIGINT, SIGTERM, SIGUSR1: stop in order. SIGHUP: read certificates and the auth file again.
 MEMCACHED_PORT_FILENAME in the environment names a file to write the ports to.";

@@ -24,6 +24,7 @@ Examples:
   terrace serve --redis tls:0.0.0.0:6379 --tls-cert-file a.pem --tls-key-file a.key --tls-ca-cert-file ca.pem
   terrace serve --pmem 1GiB --profile optane-200         on an emulated device, for trying out
   terrace serve --engine dram --when-full evict --dram 2GiB
+  terrace serve /etc/redis/redis.conf --ssd 200GiB       as redis-server with this file, and more room
   TERRACE_THREADS=4 terrace serve --config terrace.toml")]
 pub struct ServeArgs {
     /// Where the store lies; created if there is none [default: ./terrace-data]
@@ -86,4 +87,7 @@ pub struct ServeArgs {
     /// Read options from this TOML file
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
+    /// A redis.conf, whose lines stand for options; what each becomes is told
+    #[arg(value_name = "REDIS.CONF")]
+    pub redis_conf: Option<PathBuf>,
 }

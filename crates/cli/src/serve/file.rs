@@ -8,12 +8,9 @@ use toml::de::{DeTable, DeValue};
 
 use crate::names::closest;
 
-/// A file's settings as text, with the line that each is in.
+/// A file's settings as text, each with where it stands.
 #[derive(Debug, Default)]
-pub struct File {
-    place: String,
-    values: BTreeMap<String, (String, usize)>,
-}
+pub struct File(BTreeMap<String, (String, String)>);
 
 impl File {
     /// Reads a file, which may hold these keys and no others.
@@ -48,19 +45,28 @@ impl File {
                 DeValue::Integer(number) => number.to_string(),
                 _ => anyhow::bail!("{place}, line {line}: {name} must be a string or a whole number"),
             };
-            if values.insert(dashed, (value, line)).is_some() {
+            let stands = format!("{place}, line {line}: {dashed}");
+            if values.insert(dashed, (value, stands)).is_some() {
                 anyhow::bail!(
                     "{place}, line {line}: {name} is there twice, with a dash and with an underscore"
                 );
             }
         }
-        Ok(Self { place: place.to_owned(), values })
+        Ok(Self(values))
+    }
+
+    /// Settings that another kind of file stands for, each with where.
+    pub fn of(settings: &[(&'static str, String, String)]) -> Self {
+        let one = |(key, value, place): &(&str, String, String)| {
+            ((*key).to_owned(), (value.clone(), place.clone()))
+        };
+        Self(settings.iter().map(one).collect())
     }
 
     /// The text of a key, and where it stands.
     pub fn get(&self, key: &str) -> Option<(&str, String)> {
-        let (text, line) = self.values.get(key)?;
-        Some((text, format!("{}, line {line}: {key}", self.place)))
+        let (text, place) = self.0.get(key)?;
+        Some((text, place.clone()))
     }
 }
 

@@ -1,7 +1,7 @@
 //! `terrace serve`: open a store, serve it, save it.
 //!
 //! ```text
-//!   flags > TERRACE_* > --config file > defaults  --> settings --> sizing (machine, cgroup, free disk) --> Options
+//!   flags > TERRACE_* > --config file or redis.conf > defaults  --> settings --> sizing (machine, cgroup, free disk) --> Options
 //!   ports (LOADING) --> terrace::open (progress bar or lines of the log) --> Server --> first signal: drain, save, exit 0
 //!                                                                again, ten seconds later: exit at once
 //! ```
@@ -32,20 +32,34 @@ pub use access::MemcachedAccess;
 pub use args::ServeArgs;
 pub use recovery_bar::{open as open_with_progress, progress};
 pub use run::until_told;
+#[cfg(test)]
+pub(crate) use settings::gather_redis;
 pub use settings::{KEYS, Settings, gather_text};
 pub use tiers::store_of;
 
 use crate::memory::Keeper;
-use crate::{descriptors, say};
+use crate::redis::{Meaning, Supervisor};
+use crate::{descriptors, process, say};
 
 /// Runs it until a signal ends it.
 pub fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
+    run_with(args, None)
+}
+
+/// The same with what a redis.conf stands for.
+pub fn run_with(args: ServeArgs, given: Option<Meaning>) -> anyhow::Result<ExitCode> {
     let variables = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
     for (name, meant) in settings::misspelt(variables) {
         tracing::warn!("{name} is no option and is ignored; did you mean {meant}?");
     }
-    let config_file = args.config.clone().or_else(|| std::env::var_os("TERRACE_CONFIG").map(PathBuf::from));
-    let settings = settings::gather(args, &|name| std::env::var(name).ok())?;
+    let environment = |name: &str| std::env::var(name).ok();
+    let (config_file, settings) = match &given {
+        None => {
+            let file = args.config.clone().or_else(|| environment("TERRACE_CONFIG").map(PathBuf::from));
+            (file, settings::gather(args, &environment)?)
+        }
+        Some(meaning) => (None, settings::gather_redis(args, &environment, meaning)?),
+    };
     tracing::debug!("as a configuration file, the options are\n{}", without_password(&settings.to_string()));
     // A taken port is told before a recovery that may take long.
     let redis = settings.network.redis(&settings.redis);
@@ -63,6 +77,10 @@ pub fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
     let memory = Keeper::start(give_back).context("starting the thread that gives memory back")?;
     let mut options = ServerOptions { config_file, ..server_options(&settings, &sized) };
     options.memcached_users = access.users();
+    let Meaning { users, parameters, dbfilename, background, .. } = given.unwrap_or_default();
+    options.users = users;
+    options.parameters.extend(parameters);
+    options.dbfilename = dbfilename.unwrap_or(options.dbfilename);
     options.max_connections = descriptors::make_room(options.max_connections as u64) as usize;
     // Who comes during a recovery is told of it.
     let loading = Loading::start(&options, recovery_bar::progress()).map_err(explain_bind)?;
@@ -85,6 +103,13 @@ pub fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
         memory.tell(server.memory_watch());
     }
     say::announce(&banner::ready(&settings, &sized, &store, server.addresses()));
+    let _pid_file = background.pid_file.as_deref().and_then(process::PidFile::write_or_warn);
+    if process::is_background() {
+        process::tell_ready();
+    }
+    if let Some(supervisor) = Supervisor::find().filter(|_| background.supervised) {
+        supervisor.tell("READY=1");
+    }
     let has_certificate = settings.network.has_certificate();
     until_told(server, store, signals, |server| {
         if has_certificate {

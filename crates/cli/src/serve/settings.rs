@@ -15,6 +15,7 @@ use super::listen::{Listen, Listeners};
 use super::network::Network;
 use super::tiers::{self, Tiers};
 use crate::names;
+use crate::redis::Meaning;
 
 /// The keys of the configuration file; in the environment in capitals with underscores, behind `TERRACE_`.
 pub const KEYS: [&str; 45] = [
@@ -191,6 +192,18 @@ pub fn gather(args: ServeArgs, environment: &dyn Fn(&str) -> Option<String>) -> 
     let config = args.config.clone().or_else(|| environment("TERRACE_CONFIG").map(PathBuf::from));
     let file = config.map(|path| File::read(&path, &KEYS)).transpose()?.unwrap_or_default();
     gather_from(args, environment, file)
+}
+
+/// As [`gather`] with what a redis.conf stands for in the place of a configuration file.
+///
+/// # Errors
+/// As of [`gather`].
+pub fn gather_redis(
+    args: ServeArgs,
+    environment: &dyn Fn(&str) -> Option<String>,
+    meaning: &Meaning,
+) -> anyhow::Result<Settings> {
+    gather_from(args, environment, File::of(&meaning.values))
 }
 
 /// As [`gather`] with the text of a file in the place of the one that `--config` names.

@@ -10,6 +10,7 @@
 
 pub mod driver;
 
+mod binary;
 mod config;
 mod corpus;
 mod execute;
@@ -58,6 +59,8 @@ pub static TARGETS: &[&Target] = &[
     &parsers::RESP,
     &parsers::RESP_ANSWER,
     &parsers::MEMCACHED,
+    &binary::BINARY,
+    &binary::SERVE_BINARY,
     &server::SERVE_RESP,
     &server::SERVE_MEMCACHED,
     &model::MODEL,

@@ -207,9 +207,10 @@ fn memcached(limits: memcached::Limits, pieces: &[&[u8]]) -> Result<Vec<String>,
 }
 
 fn run_memcached(input: &[u8]) -> Result<(), String> {
-    for limits in
-        [memcached::Limits::default(), memcached::Limits { value_bytes_max: 5, get_line_bytes_max: 4096 }]
-    {
+    for limits in [
+        memcached::Limits::default(),
+        memcached::Limits { value_bytes_max: 5, counts_items: false, get_line_bytes_max: 4096 },
+    ] {
         let whole = memcached(limits, &[input])?;
         splits(input, |pieces| {
             let split = memcached(limits, pieces)?;

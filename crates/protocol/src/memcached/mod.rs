@@ -1,4 +1,4 @@
-//! memcached's text protocols, classic and meta: bytes to commands and back.
+//! memcached's text protocols, classic and meta: bytes to commands and back. The binary one is in [`binary`].
 //!
 //! ```text
 //!   bytes read so far --> Parser::step --> Step { consumed, event }
@@ -15,11 +15,12 @@
 //!   length or flags is a bad command line, an exptime keeps its 64 bits.
 //! - `gat` lines may be as long as `get` lines; both end at [`Limits::get_line_bytes_max`].
 //! - A login (`-Y`) is at most 1 KiB long.
-//! - The binary protocol is not there, nor is the proxy. Commands that steer slabs, LRU lists and external storage are checked
+//! - The proxy is not there. Commands that steer slabs, LRU lists and external storage are checked
 //!   and answered, and do nothing.
 
 mod admin;
 mod base64;
+pub mod binary;
 mod command;
 mod exptime;
 mod line;
@@ -41,3 +42,14 @@ pub use words::Words;
 
 /// The longest key, in bytes.
 pub const KEY_BYTES_MAX: usize = 250;
+
+/// What memcached counts of an item beside its key and value: its head, its cas token, the ends of both.
+const ITEM_BYTES: usize = 59;
+/// And for flags that are not 0.
+const FLAGS_BYTES: usize = 4;
+
+/// The longest value that an item of at most so many bytes has room for (memcached's `-I`), with this key and these flags.
+pub fn value_room(item_bytes_max: usize, key_bytes: usize, flags: u32) -> usize {
+    let flags = if flags == 0 { 0 } else { FLAGS_BYTES };
+    item_bytes_max.saturating_sub(ITEM_BYTES + key_bytes + flags)
+}

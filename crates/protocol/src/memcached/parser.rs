@@ -3,11 +3,13 @@
 //! Invariants: a step that consumes nothing and is not `Incomplete` or `Close` does not exist; nothing is allocated; a
 //! byte is searched for the line end once, however the bytes arrive.
 
+use super::base64::KeyBuffer;
 use super::command::{Command, Store};
 use super::line::{Header, HeaderKind, Line, parse};
 use super::login::{self, Login};
 use super::meta::Key;
 use super::reply::BAD_CHUNK;
+use super::value_room;
 
 /// A line that is not a get may be this long without its end being in sight.
 const LINE_BYTES_MAX: usize = 2048;
@@ -15,14 +17,13 @@ const LINE_BYTES_MAX: usize = 2048;
 /// A get's line may start with this many spaces and still be one.
 const LEADING_SPACES_MAX: usize = 100;
 
-/// The first byte of a request in the binary protocol.
-const BINARY_MAGIC: u8 = 0x80;
-
 /// What a parser accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// The longest value in bytes; longer ones are refused and skipped without being buffered.
     pub value_bytes_max: usize,
+    /// It is that of an item, as memcached counts it: see [`value_room`].
+    pub counts_items: bool,
     /// The longest line of a `get`, `gets`, `gat` or `gats` in bytes. Other lines may have 2048 (and more if they arrive
     /// at once, as in memcached).
     pub get_line_bytes_max: usize,
@@ -30,7 +31,7 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { value_bytes_max: 64 << 20, get_line_bytes_max: 4 << 20 }
+        Self { value_bytes_max: 64 << 20, counts_items: false, get_line_bytes_max: 4 << 20 }
     }
 }
 
@@ -39,8 +40,6 @@ impl Default for Limits {
 pub struct Parser {
     limits: Limits,
     state: State,
-    /// Whether nothing has been consumed yet: only there is a binary client recognised.
-    first: bool,
     /// Whether nothing but a login is taken.
     locked: bool,
 }
@@ -111,8 +110,6 @@ pub enum CloseReason {
     LineTooLong,
     /// A web browser.
     Http,
-    /// The binary protocol: answer [`NOT_BINARY`](super::reply::NOT_BINARY) first.
-    Binary,
     /// The client said `quit`.
     Quit,
 }
@@ -120,7 +117,7 @@ pub enum CloseReason {
 impl Parser {
     /// A parser at the start of a connection.
     pub fn new(limits: Limits) -> Self {
-        Self { limits, state: State::Line { scanned: 0 }, first: true, locked: false }
+        Self { limits, state: State::Line { scanned: 0 }, locked: false }
     }
 
     /// A parser at the start of a connection that must log in first, as memcached's with `-Y`.
@@ -143,7 +140,6 @@ impl Parser {
     pub fn step<'a>(&mut self, input: &'a [u8]) -> Step<'a> {
         let step = self.next(input);
         debug_assert!(step.consumed <= input.len());
-        self.first &= step.consumed == 0;
         step
     }
 
@@ -170,9 +166,6 @@ impl Parser {
     }
 
     fn line<'a>(&mut self, input: &'a [u8], scanned: usize) -> Step<'a> {
-        if self.first && input.first() == Some(&BINARY_MAGIC) {
-            return self.close(CloseReason::Binary);
-        }
         let scanned = scanned.min(input.len());
         let Some(newline) = input[scanned..].iter().position(|&byte| byte == b'\n') else {
             return self.no_line_yet(input);
@@ -212,7 +205,7 @@ impl Parser {
 
     fn data<'a>(&mut self, input: &'a [u8], rest: usize, header: Header<'a>) -> Step<'a> {
         let value_bytes = header.value_bytes;
-        if value_bytes > self.limits.value_bytes_max {
+        if value_bytes > self.longest(&header) {
             self.state = State::Skip { left: value_bytes as u64 + 2 };
             let (key, delete) = (header.key(), header.deletes_if_too_large());
             return Step { consumed: rest, event: Event::TooLarge { key, delete, noreply: header.noreply } };
@@ -233,6 +226,18 @@ impl Parser {
             (None, _) => Event::Refused { reply: BAD_CHUNK, noreply },
         };
         Step { consumed: needed, event }
+    }
+
+    fn longest(&self, header: &Header<'_>) -> usize {
+        let max = self.limits.value_bytes_max;
+        if !self.limits.counts_items || header.value_bytes > max {
+            return max;
+        }
+        let flags = match &header.kind {
+            HeaderKind::Classic { flags, .. } => *flags,
+            HeaderKind::Meta { meta, .. } => meta.flags.unsigned(b'F').map_or(0, |flags| flags as u32),
+        };
+        value_room(max, header.key().bytes(&mut KeyBuffer::default()).len(), flags)
     }
 
     /// A line before the login, and the data block that it brings.

@@ -86,9 +86,6 @@ pub const OK: &[u8] = b"OK\r\n";
 pub const RESET: &[u8] = b"RESET\r\n";
 /// The end of values or statistics.
 pub const END: &[u8] = b"END\r\n";
-/// An answer in the binary protocol with status "not supported" and a text that says so.
-pub const NOT_BINARY: &[u8] = b"\x81\0\0\0\0\0\0\x83\0\0\0\x3d\0\0\0\0\0\0\0\0\0\0\0\0\
-The binary protocol is not supported: use memcached text mode";
 
 /// One value of a `get`; with `cas`, one of a `gets`.
 pub fn value(out: &mut Vec<u8>, key: &[u8], flags: u32, value: &[u8], cas: Option<u64>) {
@@ -154,11 +151,5 @@ mod tests {
             String::from_utf8(out).unwrap(),
             "VALUE k 4294967295 4\r\na\r\nb\r\nVALUE k 0 0 18446744073709551615\r\n\r\n0\r\nSTAT pid 7\r\n"
         );
-    }
-
-    #[test]
-    fn the_binary_refusal_is_a_whole_packet() {
-        let body = u32::from_be_bytes(NOT_BINARY[8..12].try_into().unwrap()) as usize;
-        assert_eq!(NOT_BINARY.len(), 24 + body);
     }
 }

@@ -7,7 +7,8 @@ pub struct Words<'a> {
 }
 
 impl<'a> Words<'a> {
-    pub(super) fn new(line: &'a [u8]) -> Self {
+    /// Those of a text.
+    pub fn new(line: &'a [u8]) -> Self {
         Self { rest: line }
     }
     /// What is left of the line.

@@ -145,9 +145,14 @@ impl<'a> Encoder<'a> {
         } else {
             value.to_string()
         };
+        self.decimal(text.as_bytes());
+    }
+
+    /// A number with a point as its digits; RESP2 gets a string.
+    pub fn decimal(&mut self, digits: &[u8]) {
         match self.version {
-            Version::Resp2 => self.bulk(text.as_bytes()),
-            Version::Resp3 => self.line(b',', text.as_bytes()),
+            Version::Resp2 => self.bulk(digits),
+            Version::Resp3 => self.line(b',', digits),
         }
     }
 

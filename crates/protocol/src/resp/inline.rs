@@ -25,6 +25,13 @@ pub(super) fn split(
     }
 }
 
+/// The words of a line as an inline request, or a line of redis.conf, has them; `None` if its quotes don't balance.
+pub fn split_words(line: &[u8]) -> Option<Vec<Vec<u8>>> {
+    let (mut bytes, mut args) = (Vec::new(), Vec::new());
+    split(line, &mut bytes, &mut args).ok()?;
+    Some(args.into_iter().map(|(start, end)| bytes[start..end].to_vec()).collect())
+}
+
 /// Reads one argument from `line[at..]`; returns where it ends.
 fn argument(line: &[u8], mut at: usize, bytes: &mut Vec<u8>) -> Result<usize, ProtocolError> {
     while let Some(&byte) = line.get(at) {

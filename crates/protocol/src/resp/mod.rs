@@ -16,6 +16,7 @@ mod value;
 
 pub use encode::{Encoder, Version};
 pub use error::ProtocolError;
+pub use inline::split_words;
 pub use integer::parse_integer;
 pub use parser::{Args, Limits, Parser};
 pub use request::write_request;

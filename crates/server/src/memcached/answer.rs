@@ -24,7 +24,7 @@ pub(super) struct Answers<'a> {
     pub(super) ctx: &'a Context<'a>,
     pub(super) out: &'a mut Vec<u8>,
     /// Values that are not copied into `out`.
-    lent: &'a mut Vec<Lent>,
+    pub(super) lent: &'a mut Vec<Lent>,
     pub(super) tally: Tally,
     /// Where it is kept when keys were used, if a client wants to know.
     pub(super) accesses: Option<&'a Accesses>,
@@ -304,6 +304,12 @@ impl<'a> Answers<'a> {
         // What this plan did before belongs into the report, and a reset must take it too.
         self.count_so_far();
         stats::write(report, self.by, self.ctx, self.out);
+    }
+
+    /// The same elsewhere.
+    pub(super) fn stats_into(&mut self, report: Report, text: &mut Vec<u8>) {
+        self.count_so_far();
+        stats::write(report, self.by, self.ctx, text);
     }
 
     fn count_so_far(&mut self) {

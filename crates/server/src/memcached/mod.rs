@@ -1,4 +1,4 @@
-//! memcached's text protocols on a connection: commands become operations on database 0, answers become text.
+//! memcached's protocols on a connection (the binary one is in [`binary`]); its text protocols: commands become operations on database 0, answers become text.
 //!
 //! ```text
 //!   bytes --Parser--> command --plan.rs, meta/, admin.rs--> operations in the batch + Planned
@@ -20,6 +20,7 @@
 mod access;
 mod admin;
 mod answer;
+mod binary;
 mod dump;
 mod logged;
 mod meta;
@@ -33,11 +34,12 @@ mod watch;
 use std::sync::Arc;
 
 use terrace_engine::{Batch, OpKind, Settled};
-use terrace_protocol::memcached::{CloseReason, Command, Event, Limits, Parser, reply};
+use terrace_protocol::memcached::{Command, Event, Limits, Parser, binary as wire, reply, value_room};
 
 use crate::output::Output;
 use crate::protocol::{Answered, Context, Next, Parsed, Peer, Protocol, Rest};
 use crate::registry::{Entry, Kind};
+use binary::Binary;
 use dump::Dumping;
 pub(crate) use logged::Ended;
 use plan::Planned;
@@ -50,7 +52,14 @@ const DATABASE: u8 = 0;
 /// A new connection's protocol.
 pub(crate) fn connect(peer: Peer) -> Box<dyn Protocol> {
     let entry = Entry::new(peer, Kind::Memcached);
-    Box::new(Memcached { parser: None, plan: Vec::new(), dumping: None, watching: false, entry })
+    Box::new(Memcached {
+        parser: None,
+        binary: None,
+        plan: Vec::new(),
+        dumping: None,
+        watching: false,
+        entry,
+    })
 }
 
 /// Adds the delayed `flush_all` to a batch if it is due. Workers call it each turn, and sleep no longer than until
@@ -65,6 +74,8 @@ pub(crate) fn add_due_flush(batch: &mut Batch, ctx: &Context<'_>) {
 struct Memcached {
     /// Made when the options are known, with the first bytes.
     parser: Option<Parser>,
+    /// It speaks the binary protocol: its first byte has said so.
+    binary: Option<Box<Binary>>,
     plan: Vec<Planned>,
     /// A listing that goes on before anything else is read.
     dumping: Option<Dumping>,
@@ -86,6 +97,12 @@ impl Protocol for Memcached {
         if let Some(dumping) = &mut self.dumping {
             dumping.plan(batch);
             return Parsed { consumed: 0, commands: 1, next: Next::Again };
+        }
+        if self.parser.is_none() && input.first().is_some_and(|first| wire::begins(*first)) {
+            self.binary.get_or_insert_with(|| Box::new(Binary::new(ctx)));
+        }
+        if let Some(binary) = &mut self.binary {
+            return binary.parse(input, batch, ctx);
         }
         let parser = self.parser.get_or_insert_with(|| parser(ctx));
         let planned_before = self.plan.len();
@@ -114,12 +131,7 @@ impl Protocol for Memcached {
                 }
                 Event::Command(command) => plan::plan(command, batch, ctx),
                 Event::Incomplete { .. } => break Next::Read,
-                Event::Close(reason) => {
-                    if reason == CloseReason::Binary {
-                        self.plan.push(Planned::Text { reply: reply::NOT_BINARY, noreply: false });
-                    }
-                    break Next::Close;
-                }
+                Event::Close(_) => break Next::Close,
                 Event::Refused { reply, noreply } => Planned::Text { reply, noreply },
                 Event::TooLarge { key, delete, noreply } => plan::too_large(batch, key, delete, noreply),
                 Event::Login { user, password } => {
@@ -146,6 +158,9 @@ impl Protocol for Memcached {
     }
 
     fn answer(&mut self, batch: &Batch, proof: &Settled, ctx: &Context<'_>, out: &mut Output) -> Answered {
+        if let Some(binary) = &mut self.binary {
+            return binary.answer(batch, proof, ctx, out, self.entry.id());
+        }
         if !batch.is_whole()
             && let Some(rest) = self.answer_part(batch, proof, ctx, out)
         {
@@ -160,7 +175,11 @@ impl Protocol for Memcached {
     }
 
     fn is_authenticated(&mut self, ctx: &Context<'_>) -> bool {
-        !self.parser.get_or_insert_with(|| parser(ctx)).is_locked()
+        match (&self.binary, &self.parser) {
+            (Some(binary), _) => binary.is_authenticated(),
+            (None, Some(parser)) => !parser.is_locked(),
+            (None, None) => ctx.shared.options.memcached_users.is_none(),
+        }
     }
 
     fn is_subscribed(&self) -> bool {
@@ -239,9 +258,11 @@ fn parser(ctx: &Context<'_>) -> Parser {
     if ctx.shared.options.memcached_users.is_some() { Parser::locked(limits) } else { Parser::new(limits) }
 }
 
-/// The longest that a value may be, or become.
-fn value_bytes_max(ctx: &Context<'_>) -> u32 {
-    u32::try_from(limits(ctx).value_bytes_max).unwrap_or(u32::MAX)
+/// The longest that the value of a key may become.
+fn value_bytes_max(ctx: &Context<'_>, key: &[u8]) -> u32 {
+    let Limits { value_bytes_max, counts_items, .. } = limits(ctx);
+    let max = if counts_items { value_room(value_bytes_max, key.len(), 0) } else { value_bytes_max };
+    u32::try_from(max).unwrap_or(u32::MAX)
 }
 
 fn limits(ctx: &Context<'_>) -> Limits {
@@ -251,6 +272,7 @@ fn limits(ctx: &Context<'_>) -> Limits {
     let room = options.command_bytes_max.saturating_sub(4096);
     Limits {
         value_bytes_max: options.memcached_value_bytes_max.min(room),
+        counts_items: options.memcached_counts_items,
         get_line_bytes_max: defaults.get_line_bytes_max.min(room),
     }
 }

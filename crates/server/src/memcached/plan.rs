@@ -155,7 +155,7 @@ fn storage(store: Store<'_>, batch: &mut Batch, ctx: &Context<'_>) -> Planned {
         front,
         create: false,
         condition: Condition::Always,
-        value_bytes_max: value_bytes_max(ctx),
+        value_bytes_max: value_bytes_max(ctx, key),
     };
     let kind = match verb {
         StoreVerb::Set => set(Condition::Always),
@@ -172,7 +172,7 @@ fn delete(batch: &mut Batch, key: &[u8]) -> usize {
     batch.push(DATABASE, key, OpKind::Delete { condition: Condition::Always, old_value: false })
 }
 
-fn flush_all(batch: &mut Batch, delay: i64, noreply: bool, ctx: &Context<'_>) -> Planned {
+pub(super) fn flush_all(batch: &mut Batch, delay: i64, noreply: bool, ctx: &Context<'_>) -> Planned {
     if !ctx.shared.options.memcached_flush {
         return Planned::Text { reply: admin::NO_FLUSH, noreply };
     }

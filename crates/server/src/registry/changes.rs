@@ -53,7 +53,7 @@ pub(super) fn events(kind: &OpKind, reply: Reply, command: &str, now_ms: u64, mu
         }
         (OpKind::Edit { .. }, Reply::Edited { changed: true, meta, .. }) => {
             say(written(command).unwrap_or((class::STRING, "set")));
-            if matches!(command, "set" | "setex" | "psetex" | "ms") && meta.expire_at != 0 {
+            if matches!(command, "set" | "setex" | "psetex" | "ms" | "msetex") && meta.expire_at != 0 {
                 say(EXPIRE);
             }
         }
@@ -77,7 +77,7 @@ fn written(command: &str) -> Option<Event> {
         "append" => (class::STRING, "append"),
         "setrange" => (class::STRING, "setrange"),
         "setbit" | "bitfield" => (class::STRING, "setbit"),
-        "incr" | "decr" | "incrby" | "decrby" => (class::STRING, "incrby"),
+        "incr" | "decr" | "incrby" | "decrby" | "increx" => (class::STRING, "incrby"),
         "incrbyfloat" => (class::STRING, "incrbyfloat"),
         "pfadd" | "pfmerge" => (class::STRING, "pfadd"),
         "rename" | "renamenx" => (class::GENERIC, "rename_to"),

@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use Ordering::{AcqRel, Relaxed};
+use Ordering::{AcqRel, Acquire, Relaxed, Release};
 use crossbeam_utils::atomic::AtomicCell;
 use parking_lot::Mutex;
 use terrace_protocol::resp::Version;
@@ -95,6 +95,8 @@ pub(crate) mod flag {
     pub(crate) const OVERRUN: u32 = 2048;
     /// CLIENT CACHING, for the next command.
     pub(crate) const CACHING: u32 = 1024;
+    /// Its next command is held by CLIENT PAUSE.
+    pub(crate) const BLOCKED: u32 = 4096;
 }
 
 /// The number of the user that connections start as: it is always the same one, whatever its rules.
@@ -248,7 +250,7 @@ impl Entry {
             }
             queue.bytes += bytes.len();
             which(&mut queue).push_back(Arc::clone(bytes));
-            self.has_pushes.store(true, Relaxed);
+            self.has_pushes.store(true, Release);
         }
         self.nudge();
         true
@@ -268,10 +270,15 @@ impl Entry {
         self.nudged.swap(false, AcqRel);
     }
 
+    /// Whether others may have pushed something. Whoever has received bytes that were sent after a push sees it: the sockets between
+    /// the two order them.
+    pub fn has_pushes(&self) -> bool {
+        self.has_pushes.load(Acquire)
+    }
+
     /// Moves what others have pushed to `out`; with `idle`, when all received is answered, invalidations too.
     pub fn take_pushes(&self, idle: bool, out: &mut Vec<u8>) {
-        // Relaxed: who pushes from another thread nudges, and that orders.
-        if !self.has_pushes.load(Relaxed) {
+        if !self.has_pushes() {
             return;
         }
         let mut queue = self.queue.lock();

@@ -11,9 +11,12 @@
 //! # Invariants
 //! - A queue goes into the output between answers, never inside of one. What a command's own effects push to its own
 //!   connection is taken behind that command's answer (as in Redis since 7.2; before, some came in front of it).
+//! - What a command tells others is in their queues before its answer is sent, and what is in a connection's queue when commands
+//!   come is sent before their answers. So whoever knows the answer to a command of another and then asks for anything (`PING`) has
+//!   heard of it when that is answered.
 //! - What is pushed while the lock of a channel is held reaches all subscribers in that order.
 //! - A queue holds no more than a subscriber's output may, that in front of it included; who reads slower is closed.
-//! - What nobody asked for costs one relaxed load a command: [`Registry::wants`].
+//! - What nobody asked for costs one relaxed load a command, [`Registry::wants`], and a load of [`Entry::has_pushes`] a batch and connection.
 //!
 //! # Thread safety
 //! Locks, in the order in which they may be taken: a part of the hub, its patterns; the monitors; an entry's prefixes, those

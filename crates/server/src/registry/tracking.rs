@@ -210,6 +210,17 @@ impl Registry {
         evicted.iter().for_each(|(key, ids)| self.invalidate(key, ids, 0));
     }
 
+    /// What the table holds beyond what it may is forgotten, and told.
+    pub fn fit_tracked(&self) {
+        for part in &self.tracking.parts {
+            while self.tracking.is_over() {
+                let Some((key, ids)) = part.lock().pop_first() else { break };
+                self.tracking.taken(std::iter::once((&key, &ids)));
+                self.invalidate(&key, &ids, 0);
+            }
+        }
+    }
+
     /// Tells of what these operations of a settled batch wrote, for the connection `by`.
     pub fn tell_writes(&self, batch: &Batch, proof: &Settled, ops: std::ops::Range<usize>, by: &Entry) {
         let mut keys: Vec<&[u8]> = Vec::new();

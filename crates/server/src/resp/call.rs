@@ -48,8 +48,14 @@ impl<'a> Call<'a> {
         Self { args, batch, ctx, client, steps, name: "", wants }
     }
 
-    /// Finds the command, checks its arity and hands over to it.
+    /// Finds the command, checks whether it may run, and hands over to it.
     pub fn run(&mut self) -> Outcome {
+        let command = self.admit()?;
+        self.execute(command)
+    }
+
+    /// The command, if it may run: all that can be refused without a look at what it is to do.
+    pub fn admit(&mut self) -> Result<&'static Command, Refusal> {
         let command = match self.find() {
             Ok(command) => command,
             Err(refusal) if self.arg(0).eq_ignore_ascii_case(b"exec") => {
@@ -73,6 +79,11 @@ impl<'a> Call<'a> {
             });
         }
         self.client.last_command = Some(&command.full_name);
+        Ok(command)
+    }
+
+    /// Hands over to a command that may run, or keeps it for EXEC.
+    pub fn execute(&mut self, command: &'static Command) -> Outcome {
         if self.client.transaction.is_some() && !transaction::runs_at_once(command) {
             let kept = transaction::keep(self, command);
             if kept.is_err() {

@@ -13,7 +13,7 @@ use super::step::Step;
 use crate::registry::flag;
 
 /// The Redis whose answers these commands follow.
-pub(crate) const REDIS_VERSION: &str = "7.4.2";
+pub const REDIS_VERSION: &str = "7.4.2";
 
 const HELLO_FIRST: &str = "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO AUTH <user> \
                            <pass> option can be used to authenticate the client and select the RESP protocol version at the \

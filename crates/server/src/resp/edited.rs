@@ -1,19 +1,32 @@
 //! What edits answer: bytes that say what the client is told.
 //!
 //! ```text
-//!   :number, 8 bytes     $string     +  (OK)     -error     nothing: another operation of the command has the answer
+//!   :number, 8 bytes     $string     +  (OK)     _  (null)     * ,  two numbers     -error     nothing: another operation of the command has the answer
 //! ```
 
 use std::ops::Range;
 
 use terrace_engine::{Edit, NewBytes, OldRecord, Outcome, Put, Reply};
 
+use super::float::Extended;
 use super::step::Answer;
 
 /// The edit answers with a number.
 pub(super) fn integer(edit: &mut Edit<'_>, number: i64) {
     edit.answer.push(b':');
     edit.answer.extend(number.to_le_bytes());
+}
+
+/// The edit answers with two numbers.
+pub(super) fn integers(edit: &mut Edit<'_>, numbers: [i64; 2]) {
+    edit.answer.push(b'*');
+    numbers.iter().for_each(|number| edit.answer.extend(number.to_le_bytes()));
+}
+
+/// The edit answers with two numbers that have points.
+pub(super) fn floats(edit: &mut Edit<'_>, numbers: [Extended; 2]) {
+    edit.answer.push(b',');
+    numbers.iter().for_each(|number| edit.answer.extend(number.encode()));
 }
 
 /// The edit answers with its new value.
@@ -25,6 +38,11 @@ pub(super) fn new_value(edit: &mut Edit<'_>) {
 /// The edit answers with `OK`.
 pub(super) fn ok(edit: &mut Edit<'_>) {
     edit.answer.push(b'+');
+}
+
+/// The edit answers with null.
+pub(super) fn null(edit: &mut Edit<'_>) {
+    edit.answer.push(b'_');
 }
 
 /// The edit changes nothing, answers with an error, and those behind it that need what it carries do nothing.
@@ -84,6 +102,19 @@ fn write(answer: &mut Answer<'_>, bytes: &[u8]) {
         }
         [b'$', string @ ..] => answer.encoder.bulk(string),
         [b'-', error @ ..] => answer.encoder.error(error),
+        [b'_'] => answer.encoder.null(),
+        [b'*', numbers @ ..] => {
+            answer.encoder.array(2);
+            for number in numbers.chunks_exact(8).filter_map(|bytes| bytes.first_chunk()) {
+                answer.encoder.integer(i64::from_le_bytes(*number));
+            }
+        }
+        [b',', numbers @ ..] => {
+            answer.encoder.array(2);
+            for number in numbers.chunks_exact(Extended::ENCODED_BYTES).filter_map(Extended::decode) {
+                answer.encoder.decimal(&number.write());
+            }
+        }
         _ => answer.encoder.simple("OK"),
     }
 }

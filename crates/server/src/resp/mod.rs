@@ -66,9 +66,9 @@ use mark::Mark;
 use step::{Answer, Step};
 use task::Unfinished;
 
-pub use config::check_parameter;
 pub(crate) use config::start_with;
-pub(crate) use connection::REDIS_VERSION;
+pub use config::{check_parameter, is_without_meaning};
+pub use connection::REDIS_VERSION;
 pub(crate) use state::State;
 
 /// Room for this many steps is kept from turn to turn.
@@ -151,13 +151,16 @@ impl Protocol for Resp {
                     let before = self.steps.len();
                     self.client.replies.begin();
                     let mut call = Call::new(args, batch, ctx, &mut self.client, &mut self.steps);
-                    if call.wants & want::PAUSE != 0 && client::is_held(&call) {
+                    let admitted = call.admit();
+                    if call.wants & want::PAUSE != 0
+                        && admitted.as_ref().is_ok_and(|command| client::is_held(&call, command))
+                    {
                         parsed.next = Next::Hold;
                         break;
                     }
                     parsed.consumed += consumed;
                     parsed.commands += 1;
-                    let ran = call.run();
+                    let ran = admitted.and_then(|command| call.execute(command));
                     // Confirmations are no answers: they come with what was subscribed to.
                     let name = call.name;
                     let listens = ran.is_ok() && name.ends_with("subscribe");

@@ -3,7 +3,7 @@
 //! # Thread safety
 //! Each is a number by itself: relaxed, no order between them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, Ordering::Relaxed};
 
 use parking_lot::Mutex;
@@ -26,6 +26,8 @@ pub(crate) struct Settings {
     kept: AtomicU32,
     /// Parameters that were changed.
     changed: Mutex<BTreeSet<&'static str>>,
+    /// Parameters of Redis that mean nothing here and were set all the same.
+    foreign: Mutex<BTreeMap<&'static str, String>>,
 }
 
 /// Parameters that are kept and told, and change nothing.
@@ -56,6 +58,7 @@ impl Default for Settings {
             hz: AtomicI64::new(10),
             kept: AtomicU32::new(0),
             changed: Mutex::default(),
+            foreign: Mutex::default(),
         }
     }
 }
@@ -74,6 +77,16 @@ impl Settings {
     /// Parameters that were changed.
     pub fn changed(&self) -> BTreeSet<&'static str> {
         self.changed.lock().clone()
+    }
+
+    /// Keeps what a parameter that means nothing here was set to.
+    pub fn keep_foreign(&self, name: &'static str, text: String) {
+        self.foreign.lock().insert(name, text);
+    }
+
+    /// What such a parameter was set to, if it was.
+    pub fn foreign(&self, name: &str) -> Option<String> {
+        self.foreign.lock().get(name).cloned()
     }
 
     /// Entries that `ACL LOG` keeps; never more than a server can spare.

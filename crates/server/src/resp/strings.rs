@@ -6,6 +6,7 @@ use super::call::{Call, Outcome};
 use super::error::{Refusal, SYNTAX, arity};
 use super::options;
 use super::step::{Answer, Step};
+use super::text::compare;
 use super::time::{self, Unit};
 
 const READ: OpKind = OpKind::Get { value: true };
@@ -92,6 +93,9 @@ pub(super) fn getdel(call: &mut Call<'_>) -> Outcome {
 
 pub(super) fn set(call: &mut Call<'_>) -> Outcome {
     let options = options::set(call)?;
+    if let Some(comparison) = options.comparison {
+        return compare::set(call, &options, comparison);
+    }
     let show = if options.get { old_value } else { stored };
     store(call, 2, options.condition, options.expiry, options.get, show)
 }

@@ -16,8 +16,7 @@ pub(super) fn load(options: &TlsOptions) -> io::Result<Arc<ServerConfig>> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let key_file = options.key_file.as_ref().unwrap_or(&options.cert_file);
     let chain = certificates(&options.cert_file)?;
-    let key =
-        PrivateKeyDer::from_pem_file(key_file).map_err(|error| pem_error(key_file, "private key", error))?;
+    let key = private_key(key_file)?;
     let versions: &[_] =
         if options.only_tls13 { &[&version::TLS13] } else { &[&version::TLS13, &version::TLS12] };
     let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
@@ -51,6 +50,32 @@ pub(super) fn load(options: &TlsOptions) -> io::Result<Arc<ServerConfig>> {
         wrong(&options.cert_file, why)
     })?;
     Ok(Arc::new(config))
+}
+
+/// A key as OpenSSL takes it: what stands in it counts, not what its label says.
+fn private_key(file: &Path) -> io::Result<PrivateKeyDer<'static>> {
+    let text = std::fs::read(file).map_err(|error| pem_error(file, "private key", PemError::Io(error)))?;
+    // As a label of its own, or in a line below the old ones'.
+    let is_encrypted = [&b"-----BEGIN ENCRYPTED PRIVATE KEY"[..], b"Proc-Type: 4,ENCRYPTED"]
+        .iter()
+        .any(|mark| text.windows(mark.len()).any(|part| part == *mark));
+    let key = PrivateKeyDer::from_pem_slice(&text).map_err(|error| match is_encrypted {
+        true => wrong(
+            file,
+            "the key is encrypted, and nobody could be asked for its password at a start: give one without, in a file that \
+             the server alone may read, as openssl pkey -in FILE -out OTHER writes it",
+        ),
+        false => pem_error(file, "private key", error),
+    })?;
+    let bytes = key.secret_der().to_vec();
+    let kinds = [
+        PrivateKeyDer::Pkcs8(bytes.clone().into()),
+        PrivateKeyDer::Pkcs1(bytes.clone().into()),
+        PrivateKeyDer::Sec1(bytes.into()),
+    ];
+    let is_one = |key: &PrivateKeyDer<'_>| rustls::crypto::ring::sign::any_supported_type(key).is_ok();
+    let found = std::iter::once(key.clone_key()).chain(kinds).find(is_one);
+    Ok(found.unwrap_or(key))
 }
 
 fn certificates(file: &Path) -> io::Result<Vec<CertificateDer<'static>>> {

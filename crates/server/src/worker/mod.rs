@@ -36,6 +36,7 @@ use terrace_engine::{Batch, Session, Settled};
 
 use crate::output::Output;
 use crate::protocol::Context;
+use crate::registry::flag;
 use crate::shared::{Counters, Shared};
 use connection::Connection;
 pub(crate) use inbox::{Arrival, Inbox};
@@ -425,6 +426,7 @@ impl Worker {
         for key in keys {
             if let Some(connection) = self.connections.get_mut(key) {
                 connection.paused = false;
+                connection.entry.set(flag::BLOCKED, false);
             }
             self.after(key, ctx);
         }

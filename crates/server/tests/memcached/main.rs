@@ -3,6 +3,7 @@
 
 mod admin;
 mod beyond;
+mod binary;
 mod client;
 mod conformance;
 mod coverage;
@@ -10,5 +11,6 @@ mod meta;
 mod original;
 mod ours;
 mod random;
+mod sizes;
 mod table;
 mod watch;

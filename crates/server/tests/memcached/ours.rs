@@ -31,8 +31,11 @@ impl Ours {
     /// # Panics
     /// If that fails.
     pub fn start_with(record_bytes: u64) -> Self {
-        let options =
-            ServerOptions { memcached_value_bytes_max: VALUE_BYTES_MAX, ..ServerOptions::default() };
+        let options = ServerOptions {
+            memcached_value_bytes_max: VALUE_BYTES_MAX,
+            memcached_counts_items: true,
+            ..ServerOptions::default()
+        };
         Self::start_as(record_bytes, options)
     }
 

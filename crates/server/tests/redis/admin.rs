@@ -382,7 +382,7 @@ fn settings_are_changed_all_or_none_and_written_to_the_file() {
         (
             "client-output-buffer-limit",
             "normal 100mb 0 0 pubsub 32mb 8mb 60",
-            "normal 104857600 0 0 slave 0 0 0 pubsub 33554432 8388608 60",
+            "normal 104857600 0 0 slave 268435456 67108864 60 pubsub 33554432 8388608 60",
         ),
         ("protected-mode", "no", "no"),
         ("maxmemory-clients", "1gb", "1073741824"),
@@ -419,7 +419,7 @@ fn settings_are_changed_all_or_none_and_written_to_the_file() {
 
 #[test]
 fn settings_hold_from_the_start() {
-    let limits = "normal 104857600 1048576 5 slave 0 0 0 pubsub 33554432 8388608 60";
+    let limits = "normal 104857600 1048576 5 slave 268435456 67108864 60 pubsub 33554432 8388608 60";
     let parameters = [
         ("acllog-max-len", "7"),
         ("client-output-buffer-limit", limits),

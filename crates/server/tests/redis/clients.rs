@@ -24,6 +24,8 @@ fn all(address: SocketAddr) {
     all_are_listed(address);
     some_are_ended(address);
     writes_are_held(address);
+    mistakes_are_answered_at_once(address);
+    nothing_expires_meanwhile(address);
     all_is_held_until_the_end(address);
 }
 
@@ -120,6 +122,7 @@ fn writes_are_held(address: SocketAddr) {
     assert_eq!(one.ask(&["GET", "held"]), Value::Null);
     one.send(b"GET held\r\nSET held 1\r\nGET held\r\n");
     assert_eq!(one.answer(), Value::Null);
+    a_held_one_is_told(&mut two);
     let mut three = Client::connect(address);
     three.command(&["PUBLISH", "x", "1"]);
     let mut four = Client::connect(address);
@@ -136,6 +139,78 @@ fn writes_are_held(address: SocketAddr) {
     assert_eq!(one.answer(), bulk("1"));
     assert_eq!((three.answer(), four.answer()), (number(0), number(0)));
     assert_eq!(one.ask(&["DEL", "held"]), number(1));
+}
+
+/// While one other connection holds a SET.
+fn a_held_one_is_told(client: &mut Client) {
+    let began = Instant::now();
+    let told = loop {
+        let list = text(client.ask(&["CLIENT", "LIST"]));
+        let held = list.lines().find(|line| field(line, "flags") == "b").map(str::to_owned);
+        match held {
+            Some(line) => break line,
+            None => assert!(began.elapsed() < Duration::from_secs(10), "nobody is held:\n{list}"),
+        }
+    };
+    assert_eq!(field(&told, "cmd"), "set");
+    let clients = text(client.ask(&["INFO", "clients"]));
+    assert!(clients.contains("\r\nblocked_clients:1\r\n"), "{clients}");
+}
+
+/// What can be refused without a look at what it is to do waits for nothing.
+fn mistakes_are_answered_at_once(address: SocketAddr) {
+    let (mut one, mut two, mut bob) =
+        (Client::connect(address), Client::connect(address), Client::connect(address));
+    assert_eq!(two.ask(&["ACL", "SETUSER", "bob", "on", "nopass", "+@all", "-set", "~mine"]), ok());
+    assert_eq!(bob.ask(&["AUTH", "bob", "x"]), ok());
+    for kind in ["WRITE", "ALL"] {
+        assert_eq!(two.ask(&["CLIENT", "PAUSE", "2000", kind]), ok());
+        let began = Instant::now();
+        for mistake in
+            [&["SET", "x"][..], &["SET"], &["nonsense"], &["CONFIG", "nonsense"], &["INCR", "x", "y"]]
+        {
+            assert!(matches!(one.ask(mistake), Value::Error(_)), "{mistake:?}");
+        }
+        for denied in [&["SET", "mine", "1"][..], &["INCR", "yours"]] {
+            assert!(matches!(bob.ask(denied), Value::Error(_)), "{denied:?}");
+        }
+        assert!(began.elapsed() < Duration::from_millis(1900), "{:?}", began.elapsed());
+        if kind == "WRITE" {
+            assert_eq!(two.ask(&["CLIENT", "UNPAUSE"]), ok());
+        }
+    }
+    // It is held itself until all that is held goes on.
+    assert_eq!(two.ask(&["CLIENT", "UNPAUSE"]), ok());
+    assert_eq!(two.ask(&["ACL", "DELUSER", "bob"]), number(1));
+}
+
+/// A pause keeps keys as they are, those whose time is over too.
+fn nothing_expires_meanwhile(address: SocketAddr) {
+    let mut client = Client::connect(address);
+    assert_eq!(client.ask(&["FLUSHALL"]), ok());
+    let expired = |client: &mut Client| {
+        let stats = text(client.ask(&["INFO", "stats"]));
+        let line = stats.lines().find_map(|line| line.strip_prefix("expired_keys:")).map(str::to_owned);
+        line.unwrap().parse::<u64>().unwrap()
+    };
+    let before = expired(&mut client);
+    client.send(b"MULTI\r\nSET a 1 PX 10\r\nSET b 1 PX 10\r\nCLIENT PAUSE 50000 WRITE\r\nEXEC\r\n");
+    (0..4).for_each(|_| assert!(matches!(client.answer(), Value::Simple(_))));
+    assert_eq!(client.answer(), Value::Array(vec![ok(), ok(), ok()]));
+    let began = Instant::now();
+    while client.ask(&["MGET", "a", "b"]) != Value::Array(vec![Value::Null, Value::Null]) {
+        assert!(began.elapsed() < Duration::from_secs(10), "their time is not over");
+    }
+    // Long enough for whoever looks for such keys ten times a second.
+    std::thread::sleep(Duration::from_millis(1500));
+    assert_eq!((client.ask(&["DBSIZE"]), expired(&mut client)), (number(2), before));
+    assert_eq!(client.ask(&["CLIENT", "UNPAUSE"]), ok());
+    let began = Instant::now();
+    while (client.ask(&["DBSIZE"]), expired(&mut client)) != (number(0), before + 2) {
+        // Redis deletes what is asked for.
+        assert_eq!(client.ask(&["MGET", "a", "b"]), Value::Array(vec![Value::Null, Value::Null]));
+        assert!(began.elapsed() < Duration::from_secs(10), "they never go");
+    }
 }
 
 fn all_is_held_until_the_end(address: SocketAddr) {

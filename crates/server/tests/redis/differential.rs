@@ -184,6 +184,6 @@ fn seed() -> u64 {
     number("TERRACE_DIFFERENTIAL_SEED").unwrap_or(1)
 }
 
-fn number(variable: &str) -> Option<u64> {
+pub(crate) fn number(variable: &str) -> Option<u64> {
     std::env::var(variable).ok().map(|text| text.parse().unwrap())
 }

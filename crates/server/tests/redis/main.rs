@@ -19,6 +19,7 @@ mod hostile;
 mod kept;
 mod keyspace;
 mod loading;
+mod order;
 mod original;
 mod ours;
 mod parts;

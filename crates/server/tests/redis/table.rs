@@ -7,6 +7,7 @@ pub const FILES: &[(&str, &str)] = &[
     ("hyperloglog.txt", include_str!("hyperloglog.txt")),
     ("keys.txt", include_str!("keys.txt")),
     ("strings.txt", include_str!("strings.txt")),
+    ("newer.txt", include_str!("newer.txt")),
     ("admin.txt", include_str!("admin.txt")),
     ("told.txt", include_str!("told.txt")),
 ];

@@ -204,5 +204,12 @@ fn a_full_table_forgets_with_a_message(address: SocketAddr) {
         assert!(matches!(one.answer(), Value::Push(_)));
         told += 1;
     }
+    // A smaller one does so at once.
+    assert_eq!(two.ask(&["CONFIG", "SET", "tracking-table-max-keys", "3"]), ok());
+    while told < 997 {
+        assert!(matches!(one.answer(), Value::Push(_)));
+        told += 1;
+    }
+    assert!(is_silent(&mut one));
     assert_eq!(two.ask(&["CONFIG", "SET", "tracking-table-max-keys", "1000000"]), ok());
 }

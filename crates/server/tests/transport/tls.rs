@@ -273,3 +273,43 @@ fn files_that_do_not_fit_are_told() {
     let nobody = error(TlsOptions { ca_file: None, ..options() });
     assert!(nobody.contains("CA file"), "{nobody}");
 }
+
+/// OpenSSL looks at what a key is, and so do files that were written for it.
+#[test]
+fn a_key_under_another_label_is_taken() {
+    let authority = Authority::new();
+    for label in ["RSA PRIVATE KEY", "EC PRIVATE KEY", "PRIVATE KEY"] {
+        let options = authority.options(ClientAuth::No);
+        let key_file = options.key_file.clone().unwrap();
+        let text = fs::read_to_string(&key_file).unwrap().replace("PRIVATE KEY", label);
+        fs::write(&key_file, text).unwrap();
+        let ours = start(options);
+        let at = ours.server.addresses().all_redis[0].clone();
+        assert!(is_served(&at, &authority.client(None, &rustls::version::TLS13)), "{label}");
+        ours.stop();
+    }
+}
+
+#[test]
+fn an_encrypted_key_says_so() {
+    let authority = Authority::new();
+    let options = authority.options(ClientAuth::No);
+    let key_file = options.key_file.clone().unwrap();
+    let plain = fs::read_to_string(&key_file).unwrap();
+    let old = plain.replacen("-----\n", "-----\nProc-Type: 4,ENCRYPTED\nDEK-Info: AES-128-CBC,00\n\n", 1);
+    for text in
+        [plain.replace("PRIVATE KEY", "ENCRYPTED PRIVATE KEY"), old.replace("PRIVATE KEY", "RSA PRIVATE KEY")]
+    {
+        fs::write(&key_file, text).unwrap();
+        let store =
+            terrace::Options { engine: "dram".into(), dram_records: Some(16 << 20), ..Default::default() };
+        let store = terrace::open(store).unwrap();
+        let options = ServerOptions { tls: Some(options.clone()), ..ServerOptions::default() };
+        let error = terrace_server::Server::start(store.clone(), options).err().unwrap().to_string();
+        store.close().unwrap();
+        assert!(
+            error.contains("server.key: the key is encrypted") && error.contains("openssl pkey"),
+            "{error}"
+        );
+    }
+}

@@ -10,6 +10,7 @@
 
 mod answer;
 mod codec;
+mod number;
 mod plan;
 mod rules;
 #[cfg(test)]
@@ -18,6 +19,7 @@ mod tests;
 use terrace_engine::Span;
 
 pub(super) use codec::seconds_left;
+pub(super) use number::{Added, Join, Joined, Sum, add, added, join, joined};
 pub(super) use plan::{debug, delete, get, number, set};
 pub(super) use rules::told;
 

@@ -53,7 +53,7 @@ pub(in crate::memcached) fn set(
         invalidates: flags.has(b'I'),
         // To what is joined 0 is no token, as in memcached; a set compares it.
         cas: flags.unsigned(b'C').filter(|&cas| cas != 0 || !joins),
-        value_bytes_max: value_bytes_max(ctx),
+        value_bytes_max: value_bytes_max(ctx, key.bytes(&mut KeyBuffer::default())),
         flags: flags.unsigned(b'F').map_or(0, |flags| flags as u32),
         expire_at: flags
             .signed(b'T')

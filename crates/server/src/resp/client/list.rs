@@ -82,10 +82,15 @@ pub(in super::super) fn list(call: &mut Call<'_>) -> Outcome {
     })
 }
 
+/// Has said MULTI; no bit of [`flag`].
+const MULTI: u32 = 1 << 31;
+
 /// Flags in the order and with the letters of Redis.
-const LETTERS: [(u32, char); 7] = [
+const LETTERS: [(u32, char); 9] = [
     (flag::MONITOR, 'O'),
     (flag::SUBSCRIBED, 'P'),
+    (MULTI, 'x'),
+    (flag::BLOCKED, 'b'),
     (flag::TRACKING, 't'),
     (flag::BROKEN_REDIRECT, 'R'),
     (flag::BROADCAST, 'B'),
@@ -111,11 +116,9 @@ pub(in super::super) fn line_of(
     let cut = |name: &[u8]| String::from_utf8_lossy(&name[..name.len().min(name_bytes_max)]).into_owned();
     let [sub, psub, ssub] = entry.subscriptions.lock().counts();
     let multi = entry.multi.load(Relaxed);
-    let mut flags: String =
-        LETTERS.iter().filter(|(bit, _)| entry.has(*bit)).map(|(_, letter)| letter).collect();
-    if multi >= 0 {
-        flags.push('x');
-    }
+    let bits = entry.flags.load(Relaxed) | if multi >= 0 { MULTI } else { 0 };
+    let letters = LETTERS.iter().filter(|(bit, _)| bits & bit != 0);
+    let mut flags: String = letters.map(|(_, letter)| letter).collect();
     if flags.is_empty() {
         flags.push('N');
     }

@@ -26,6 +26,8 @@ pub(in super::super) fn pause(call: &mut Call<'_>) -> Outcome {
     // While parsing: it holds what stands behind it in the same input, too.
     connections.pause.begin(now_ms.saturating_add(milliseconds), writes_only, now_ms);
     connections.want(want::PAUSE, true);
+    // What a pause is for: keys stay as they are, until another server has them.
+    call.ctx.shared.store.hold_expiry(connections.pause.until_ms(now_ms));
     call.ok()
 }
 
@@ -37,18 +39,18 @@ pub(in super::super) fn unpause(call: &mut Call<'_>) -> Outcome {
     let connections = &call.ctx.shared.connections;
     connections.pause.end();
     connections.want(want::PAUSE, false);
+    call.ctx.shared.store.hold_expiry(0);
     connections.wake_all();
     call.ok()
 }
 
-/// Whether a command has to wait for the end of a pause. What is no command is answered at once.
-pub(in super::super) fn is_held(call: &Call<'_>) -> bool {
+/// Whether a command that may run has to wait for the end of a pause.
+pub(in super::super) fn is_held(call: &Call<'_>, command: &Command) -> bool {
     let (pause, now_ms) = (&call.ctx.shared.connections.pause, call.ctx.now_ms);
     if pause.until_ms(now_ms) == 0 {
         call.ctx.shared.connections.want(want::PAUSE, false);
         return false;
     }
-    let Some(command) = table::find(call.arg(0)) else { return false };
     // EXEC writes if a command does that it executes.
     let queued = call.client.transaction.as_ref().filter(|_| command.name == "exec");
     let queued_writes = |args: Args<'_>| args.get(0).and_then(table::find).is_some_and(may_write);

@@ -73,6 +73,11 @@ fn specify(encoder: &mut Encoder<'_>, spec: KeySpec) {
     encoder.bulk(b"flags");
     statuses(encoder, spec.access.split(' '), "");
     encoder.bulk(b"begin_search");
+    if spec.counted {
+        search(encoder, "index", &[("index", spec.first - 1)]);
+        encoder.bulk(b"find_keys");
+        return search(encoder, "keynum", &[("keynumidx", 0), ("firstkey", 1), ("keystep", spec.step)]);
+    }
     search(encoder, "index", &[("index", spec.first)]);
     encoder.bulk(b"find_keys");
     search(encoder, "range", &[("lastkey", spec.last), ("keystep", spec.step), ("limit", 0)]);

@@ -1,5 +1,6 @@
 //! `CONFIG`: redis.conf's names for what can be told, and changed, while the server runs.
 
+mod foreign;
 mod parameters;
 mod rewrite;
 mod value;
@@ -10,6 +11,7 @@ pub(super) use rewrite::rewrite;
 use super::call::{Call, Outcome};
 use super::error::Refusal;
 use super::glob;
+use foreign::{FOREIGN, Foreign};
 use parameters::{PARAMETERS, Parameter, find};
 use value::{Change, Value};
 
@@ -20,8 +22,17 @@ use crate::shared::Shared;
 /// # Errors
 /// If there is no such parameter, or it takes other values; the text says which, in Redis's words.
 pub fn check_parameter(name: &str, value: &str) -> Result<(), String> {
-    let parameter = find(name.as_bytes()).ok_or_else(|| format!("there is no parameter {name}"))?;
-    parameter.change.read(value.as_bytes()).map(drop)
+    match (find(name.as_bytes()), Foreign::find(name.as_bytes())) {
+        (Some(parameter), _) => parameter.change.read(value.as_bytes()).map(drop),
+        (None, Some(foreign)) => foreign.read(value).map(drop),
+        (None, None) => Err(format!("there is no parameter {name}")),
+    }
+}
+
+/// Whether a parameter is one of redis.conf's that mean nothing here: it may be given, unless it would promise something, and changes
+/// nothing.
+pub fn is_without_meaning(name: &str) -> bool {
+    Foreign::find(name.as_bytes()).is_some()
 }
 
 /// Sets what a server is started with.
@@ -31,6 +42,10 @@ pub fn check_parameter(name: &str, value: &str) -> Result<(), String> {
 pub(crate) fn start_with(shared: &Shared, parameters: &[(String, String)]) -> Result<(), String> {
     for (name, text) in parameters {
         let told = |why: String| format!("{name} {text:?}: {why}");
+        if let Some(foreign) = Foreign::find(name.as_bytes()) {
+            shared.redis.settings.keep_foreign(foreign.name, foreign.read(text).map_err(told)?);
+            continue;
+        }
         let parameter = find(name.as_bytes()).ok_or_else(|| format!("there is no parameter {name}"))?;
         let value = parameter.change.read(text.as_bytes()).map_err(told)?;
         parameter.change.apply(shared, &value).map_err(told)?;
@@ -44,11 +59,16 @@ pub(super) fn get(call: &mut Call<'_>) -> Outcome {
         call.args.from(2).any(|pattern| glob::matches(&pattern.to_ascii_lowercase(), name.as_bytes()))
     };
     // As it is now: what follows in the same batch may set it anew.
-    let found: Vec<_> = PARAMETERS
+    let shared = call.ctx.shared;
+    let ours = PARAMETERS
         .iter()
         .filter(|parameter| wanted(parameter.name))
-        .map(|parameter| (parameter.name, (parameter.get)(call.ctx.shared)))
-        .collect();
+        .map(|parameter| (parameter.name, (parameter.get)(shared)));
+    let others = FOREIGN.iter().filter(|foreign| wanted(foreign.name)).map(|foreign| {
+        let set = shared.redis.settings.foreign(foreign.name);
+        (foreign.name, set.unwrap_or_else(|| foreign.default.to_owned()))
+    });
+    let found: Vec<_> = ours.chain(others).collect();
     call.late(move |answer| {
         answer.encoder.map(found.len());
         for (name, value) in &found {
@@ -64,8 +84,9 @@ pub(super) fn set(call: &mut Call<'_>) -> Outcome {
         return Err("ERR wrong number of arguments for 'config|set' command".into());
     }
     let shared = call.ctx.shared;
+    let Wanted { ours, foreign } = read(call)?;
     let (tls, others): (Vec<_>, Vec<_>) =
-        read(call)?.into_iter().partition(|(parameter, _)| matches!(parameter.change, Change::Tls(..)));
+        ours.into_iter().partition(|(parameter, _)| matches!(parameter.change, Change::Tls(..)));
     let mut done: Vec<(&Parameter, Value)> = Vec::new();
     for (parameter, value) in others {
         let before = (parameter.get)(shared);
@@ -86,7 +107,18 @@ pub(super) fn set(call: &mut Call<'_>) -> Outcome {
         }
         tls.iter().for_each(|(parameter, _)| shared.redis.settings.note_changed(parameter.name));
     }
+    for (foreign, text) in foreign {
+        tracing::info!("CONFIG SET {} is taken and told, and changes nothing here", foreign.name);
+        shared.redis.settings.keep_foreign(foreign.name, text);
+    }
     call.ok()
+}
+
+/// What `CONFIG SET` is to set.
+#[derive(Default)]
+struct Wanted {
+    ours: Vec<(&'static Parameter, Value)>,
+    foreign: Vec<(&'static Foreign, String)>,
 }
 
 /// Sets what was changed to what it was a moment ago.
@@ -110,12 +142,19 @@ fn change_tls(shared: &Shared, wanted: &[(&Parameter, Value)]) -> Result<(), Str
 }
 
 /// What is to be set; nothing has changed yet.
-fn read(call: &Call<'_>) -> Result<Vec<(&'static Parameter, Value)>, Refusal> {
-    let mut wanted: Vec<(&Parameter, Value)> = Vec::new();
+fn read(call: &Call<'_>) -> Result<Wanted, Refusal> {
+    let Wanted { ours: mut wanted, mut foreign } = Wanted::default();
     for at in (2..call.args.len()).step_by(2) {
         let (name, text) = (call.arg(at), call.arg(at + 1));
         let unknown =
             || [b"ERR Unknown option or number of arguments for CONFIG SET - '", name, b"'"].concat();
+        if let Some(other) = Foreign::find(name) {
+            if foreign.iter().any(|(known, _): &(&Foreign, _)| known.name == other.name) {
+                return Err(failed(name, "duplicate parameter"));
+            }
+            foreign.push((other, other.change(text).map_err(|why| failed(name, &why))?));
+            continue;
+        }
         let parameter = find(name).ok_or_else(unknown)?;
         if wanted.iter().any(|(other, _)| other.name == parameter.name) {
             return Err(failed(name, "duplicate parameter"));
@@ -129,7 +168,7 @@ fn read(call: &Call<'_>) -> Result<Vec<(&'static Parameter, Value)>, Refusal> {
         }
         wanted.push((parameter, value));
     }
-    Ok(wanted)
+    Ok(Wanted { ours: wanted, foreign })
 }
 
 fn failed(name: &[u8], why: &str) -> Refusal {

@@ -119,7 +119,9 @@ pub(super) static PARAMETERS: &[Parameter] = &[
         let of = |limit: &Bound| limit.get().unwrap_or(0);
         let all = |hard: &Bound, soft: &SoftBound| format!("{} {} {}", of(hard), of(&soft.bytes), of(&soft.ms) / 1000);
         let normal = all(&limits.output_bytes, &limits.output_soft);
-        format!("normal {normal} slave 0 0 0 pubsub {}", all(&limits.subscriber_output_bytes, &limits.subscriber_output_soft))
+        let replica = all(&limits.replica_output_bytes, &limits.replica_output_soft);
+        let subscriber = all(&limits.subscriber_output_bytes, &limits.subscriber_output_soft);
+        format!("normal {normal} slave {replica} pubsub {subscriber}")
     }, Text(|text| output_limits(text).map(drop), set_output_limits)),
     parameter("client-query-buffer-limit", |shared| shared.options.command_bytes_max.to_string(), Immutable),
     parameter("databases", |_| terrace_engine::DATABASES.to_string(), Immutable),
@@ -201,6 +203,7 @@ pub(super) static PARAMETERS: &[Parameter] = &[
     parameter("tls-port", |shared| tls_port(&shared.options).to_string(), Immutable),
     parameter("tracking-table-max-keys", |shared| shared.connections.tracking.keys_max.load(Relaxed).to_string(), Number(0, i64::MAX, |shared, keys| {
         shared.connections.tracking.keys_max.store(keys as usize, Relaxed);
+        shared.connections.fit_tracked();
         Ok(())
     })),
     parameter("unixsocket", |shared| unix_socket(&shared.options).map_or(String::new(), |(path, _)| path), Immutable),
@@ -269,7 +272,7 @@ type OutputLimit = (Class, u64, SoftLimit);
 enum Class {
     Normal,
     Subscriber,
-    /// There are none here: its limits are read and not used.
+    /// There are none here: its limits are kept and not used.
     Replica,
 }
 
@@ -305,7 +308,7 @@ fn set_output_limits(shared: &Shared, text: &[u8]) -> Result<(), String> {
         let (hard_limit, soft_limit): (&Bound, _) = match class {
             Class::Normal => (&all.output_bytes, &all.output_soft),
             Class::Subscriber => (&all.subscriber_output_bytes, &all.subscriber_output_soft),
-            Class::Replica => continue,
+            Class::Replica => (&all.replica_output_bytes, &all.replica_output_soft),
         };
         hard_limit.set(hard);
         soft_limit.set(soft);

@@ -89,7 +89,7 @@ impl Change {
     }
 }
 
-fn one_of(words: &[&'static str], text: &[u8]) -> Result<&'static str, String> {
+pub(super) fn one_of(words: &[&'static str], text: &[u8]) -> Result<&'static str, String> {
     let found = words.iter().find(|word| text.eq_ignore_ascii_case(word.as_bytes()));
     found.copied().ok_or_else(|| format!("argument(s) must be one of the following: {}", words.join(", ")))
 }

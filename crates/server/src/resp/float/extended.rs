@@ -20,9 +20,11 @@ pub(in crate::resp) enum Extended {
 }
 
 /// Bytes of a number as an argument of an operation.
-pub(in crate::resp) const ENCODED_BYTES: usize = 11;
+const ENCODED_BYTES: usize = 11;
 
 impl Extended {
+    /// Bytes of what [`encode`](Self::encode) makes.
+    pub const ENCODED_BYTES: usize = ENCODED_BYTES;
     pub const ZERO: Self = Self::Finite { negative: false, mantissa: 0, exponent: LOWEST as i16 };
 
     /// `magnitude` times two to the power of `exponent`, and a little more if `more`, rounded to the nearest number; of two
@@ -53,6 +55,45 @@ impl Extended {
             return Self::Infinite { negative };
         }
         Self::Finite { negative, mantissa, exponent: exponent as i16 }
+    }
+
+    /// The largest number, or the one farthest below zero.
+    pub const fn largest(negative: bool) -> Self {
+        Self::Finite { negative, mantissa: u64::MAX, exponent: HIGHEST as i16 }
+    }
+
+    /// Whether it is none of the infinities.
+    pub fn is_finite(self) -> bool {
+        matches!(self, Self::Finite { .. })
+    }
+
+    /// Whether its sign is minus.
+    pub fn is_negative(self) -> bool {
+        let (Self::Finite { negative, .. } | Self::Infinite { negative }) = self;
+        negative
+    }
+
+    /// The number with the other sign.
+    pub fn negated(self) -> Self {
+        match self {
+            Self::Finite { negative, mantissa, exponent } => {
+                Self::Finite { negative: !negative, mantissa, exponent }
+            }
+            Self::Infinite { negative } => Self::Infinite { negative: !negative },
+        }
+    }
+
+    /// Whether it is less than another one.
+    pub fn is_less(self, other: Self) -> bool {
+        match (self, other) {
+            (Self::Infinite { negative }, Self::Infinite { negative: other }) => negative && !other,
+            (Self::Infinite { negative }, _) => negative,
+            (_, Self::Infinite { negative }) => !negative,
+            (Self::Finite { exponent, .. }, Self::Finite { exponent: other_exponent, .. }) => {
+                let lowest = exponent.min(other_exponent);
+                self.scaled(lowest) < other.scaled(lowest)
+            }
+        }
     }
 
     /// The sum; `None` if it is no finite number.
@@ -143,6 +184,21 @@ mod tests {
         assert_eq!(sum("1e4932", "1.1e4932"), None);
         assert_eq!(sum("inf", "1"), None);
         assert_eq!(sum("inf", "-inf"), None);
+    }
+
+    #[test]
+    fn numbers_are_ordered() {
+        let number = |text: &str| Extended::read(text.as_bytes()).unwrap();
+        let sorted =
+            ["-inf", "-1e4932", "-2", "-0.5", "0", "1e-4940", "0.5", "2", "1e4932", "inf"].map(number);
+        for (i, a) in sorted.iter().enumerate() {
+            for (j, b) in sorted.iter().enumerate() {
+                assert_eq!(a.is_less(*b), i < j, "{a:?} < {b:?}");
+            }
+        }
+        assert!(!number("-0").is_less(number("0")));
+        assert!(number("1e4932").is_less(Extended::largest(false)));
+        assert!(Extended::largest(true).is_less(number("-1e4932")));
     }
 
     #[test]

@@ -63,7 +63,7 @@ pub(super) fn clients(out: &mut String, about: &About<'_>) -> fmt::Result {
         "maxclients": shared.limits.connections.get().unwrap_or(0),
         "client_recent_max_input_buffer": largest(|entry| entry.input_bytes.load(Relaxed)),
         "client_recent_max_output_buffer": largest(|entry| entry.waiting_bytes()),
-        "blocked_clients": 0,
+        "blocked_clients": with(flag::BLOCKED),
         "tracking_clients": with(flag::TRACKING),
         "pubsub_clients": with(flag::SUBSCRIBED),
         "watching_clients": clients.clone().filter(|entry| entry.watch.load(Relaxed) > 0).count(),

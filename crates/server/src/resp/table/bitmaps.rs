@@ -13,8 +13,8 @@ pub(super) const ROWS: &[Command] = &[
         .since("6.0.0").cost("O(1) for each subcommand specified").syntax("key [(GET encoding:string offset:integer)...]"),
     command("bitop", -4, "write denyoom", (2, -1, 1), "bitmap", merge::bitop, "Combines values bit by bit.")
         .since("2.6.0").cost("O(N)").syntax("operation:string destkey:key key...").specs(&[
-            KeySpec { first: 2, last: 0, step: 1, access: "OW update" },
-            KeySpec { first: 3, last: -1, step: 1, access: "RO access" },
+            KeySpec::run(2, 0, 1, "OW update"),
+            KeySpec::run(3, -1, 1, "RO access"),
         ]),
     command("bitpos", -3, "readonly", ONE, "bitmap", reads::bitpos, "Finds the first bit that is set, or not.")
         .since("2.8.7").cost("O(N)").syntax("key bit:integer [start:integer [end:integer [BYTE|BIT]]]"),

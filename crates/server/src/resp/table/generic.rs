@@ -8,8 +8,8 @@ use crate::resp::{admin, connection, expiry, help, keys, scan};
 pub(super) const ROWS: &[Command] = &[
     command("copy", -3, "write denyoom", (1, 2, 1), "generic", moving::copy, "Copies a value to another key.")
         .since("6.2.0").cost("O(1)").syntax("source:key destination:key [DB destination-db:integer] [REPLACE]").specs(&[
-            KeySpec { first: 1, last: 0, step: 1, access: "RO access" },
-            KeySpec { first: 2, last: 0, step: 1, access: "OW update" },
+            KeySpec::run(1, 0, 1, "RO access"),
+            KeySpec::run(2, 0, 1, "OW update"),
         ]),
     command("del", -2, "write", ALL, "generic", keys::del, "Deletes keys.")
         .cost("O(N) where N is the number of keys that will be removed").syntax("key...").access("RM delete").tips("request_policy:multi_shard response_policy:agg_sum"),
@@ -43,21 +43,21 @@ pub(super) const ROWS: &[Command] = &[
         .tips("request_policy:all_shards nondeterministic_output"),
     command("rename", 3, "write", (1, 2, 1), "generic", moving::rename, "Gives a value another key.")
         .syntax("key newkey:key").specs(&[
-            KeySpec { first: 1, last: 0, step: 1, access: "RW access delete" },
-            KeySpec { first: 2, last: 0, step: 1, access: "OW update" },
+            KeySpec::run(1, 0, 1, "RW access delete"),
+            KeySpec::run(2, 0, 1, "OW update"),
         ]),
     command("renamenx", 3, "write fast", (1, 2, 1), "generic", moving::renamenx, "Gives a value another key if that is absent.")
         .syntax("key newkey:key").specs(&[
-            KeySpec { first: 1, last: 0, step: 1, access: "RW access delete" },
-            KeySpec { first: 2, last: 0, step: 1, access: "OW insert" },
+            KeySpec::run(1, 0, 1, "RW access delete"),
+            KeySpec::run(2, 0, 1, "OW insert"),
         ]),
     command("restore", -4, "write denyoom", ONE, "generic", restore::restore, "Makes a value of what DUMP told.")
         .categories("keyspace dangerous").since("2.6.0").syntax("key ttl:integer serialized-value:string [REPLACE] [ABSTTL] [IDLETIME seconds:integer] [FREQ frequency:integer]").access("OW update"),
     command("scan", -2, "readonly", NONE, "generic", scan::scan, "Iterates over the keys of the database.")
         .since("2.8.0").cost("O(1) for every call").syntax("cursor [MATCH pattern] [COUNT count] [TYPE type]").tips("nondeterministic_output request_policy:special"),
-    command("sort", -2, "write denyoom", ONE, "generic", refused::sort, "Refused: there are no lists and sets.")
+    command("sort", -2, "write denyoom movablekeys", ONE, "generic", refused::sort, "Refused: there are no lists and sets.")
         .categories("set sortedset list dangerous").cost("N/A").syntax("key [BY pattern] [LIMIT offset count] [GET pattern...] [ASC|DESC] [ALPHA] [STORE destination:key]").access("RO access"),
-    command("sort_ro", -2, "readonly", ONE, "generic", refused::sort, "Refused: there are no lists and sets.")
+    command("sort_ro", -2, "readonly movablekeys", ONE, "generic", refused::sort, "Refused: there are no lists and sets.")
         .categories("set sortedset list dangerous").since("7.0.0").cost("N/A").syntax("key [BY pattern] [LIMIT offset count] [GET pattern...] [ASC|DESC] [ALPHA]"),
     command("touch", -2, "readonly fast", ALL, "generic", keys::exists, "Counts the keys that are there.")
         .since("3.2.1").cost("O(N) where N is the number of keys that will be touched").syntax("key...").access("RO").tips("request_policy:multi_shard response_policy:agg_sum"),

@@ -13,8 +13,8 @@ pub(super) const ROWS: &[Command] = &[
         .since("2.8.9").cost("N/A").syntax("subcommand:string key").access("RW access"),
     command("pfmerge", -2, "write denyoom", ALL, "hyperloglog", commands::pfmerge, "Merges HyperLogLogs into one.")
         .since("2.8.9").cost("O(N) to merge N HyperLogLogs").syntax("destkey:key [sourcekey:key...]").specs(&[
-            KeySpec { first: 1, last: 0, step: 1, access: "RW access insert" },
-            KeySpec { first: 2, last: -1, step: 1, access: "RO access" },
+            KeySpec::run(1, 0, 1, "RW access insert"),
+            KeySpec::run(2, -1, 1, "RO access"),
         ]),
     command("pfselftest", 1, "admin", NONE, "hyperloglog", debug::pfselftest, "Checks that HyperLogLogs count as they should.")
         .since("2.8.9").cost("N/A"),

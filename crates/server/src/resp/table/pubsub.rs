@@ -5,8 +5,8 @@ use super::{ALL, Command, NONE, ONE, command, container, sub};
 use crate::resp::{connection, help, pubsub};
 
 /// Shard channels are told like keys, so that a cluster's clients find their node.
-const SHARDS: &[KeySpec] = &[KeySpec { first: 1, last: -1, step: 1, access: "not_key" }];
-const SHARD: &[KeySpec] = &[KeySpec { first: 1, last: 0, step: 1, access: "not_key" }];
+const SHARDS: &[KeySpec] = &[KeySpec::run(1, -1, 1, "not_key")];
+const SHARD: &[KeySpec] = &[KeySpec::run(1, 0, 1, "not_key")];
 
 #[rustfmt::skip]
 pub(super) const ROWS: &[Command] = &[

@@ -2,8 +2,11 @@
 
 mod common;
 
+pub(super) mod compare;
 pub(super) mod float;
+pub(super) mod increx;
 pub(super) mod lcs;
+pub(super) mod msetex;
 pub(super) mod msetnx;
 pub(super) mod part;
 pub(super) mod range;
