@@ -31,6 +31,9 @@ const GAIN_BLOCKS: u64 = 2;
 /// Victims whose records are moved before a page is flushed for them that somebody still fills: pages are flushed in their order, and
 /// one that goes half full takes a block all the same.
 const MOVED_TOGETHER: usize = 8;
+/// They are not held back longer than this many milliseconds: a page does not grow while its session waits for a block, and the
+/// blocks that it waits for are free once these pages are flushed.
+const HELD_MS: u64 = 30;
 /// One such page is of no weight among so many that go with it. Where DRAM is full of pages that were never flushed, writers would soon
 /// wait for all of them.
 const FULL_FOR_ONE: usize = 16;
@@ -47,6 +50,8 @@ pub(crate) struct Reclaiming<L> {
     victim: Option<Victim>,
     /// Victims emptied since pages were flushed for any.
     emptied: usize,
+    /// When the first page was held back since then, in milliseconds of the store's clock.
+    held_since_ms: Option<u64>,
     /// Victims emptied into the page with this sequence number, the last ones.
     behind: (u64, usize),
     gathering: Gathering,
@@ -67,6 +72,7 @@ impl<L> Default for Reclaiming<L> {
             moved_seq: 0,
             victim: None,
             emptied: 0,
+            held_since_ms: None,
             behind: (0, 0),
             gathering: Gathering::default(),
             freeing: Freeing::default(),
@@ -361,7 +367,7 @@ impl<L: Lower> HybridLog<L> {
                         Room::Wait | Room::Full => {
                             // The pages that were filled must become blocks before any of what was moved is free.
                             reclaiming.emptied = MOVED_TOGETHER;
-                            self.push_moved(reclaiming);
+                            self.push_moved(reclaiming, context.now_ms());
                             reclaiming.victim = Some(victim);
                             return Progress::Blocked;
                         }
@@ -393,7 +399,7 @@ impl<L: Lower> HybridLog<L> {
         self.begin_freeing(reclaiming, victim.slot, context);
         reclaiming.emptied += 1;
         if !self.give_up_for_writers(reclaiming) {
-            self.push_moved(reclaiming);
+            self.push_moved(reclaiming, context.now_ms());
         }
         Progress::Worked
     }
@@ -407,7 +413,8 @@ impl<L: Lower> HybridLog<L> {
         let kept = self.blocks.reserve() + self.blocks.free.wanted.load(SeqCst);
         let gives_up = reclaiming.behind.1 >= BEHIND_ONE_PAGE && self.blocks.free_slots() <= kept;
         if gives_up {
-            (reclaiming.page, reclaiming.emptied) = (None, 0);
+            reclaiming.page = None;
+            (reclaiming.emptied, reclaiming.held_since_ms) = (0, None);
             // No more than that: what sessions fill behind it goes when it is full.
             self.flush_target.fetch_max(seq, SeqCst);
         }
@@ -416,13 +423,16 @@ impl<L: Lower> HybridLog<L> {
 
     /// Asks for the pages that reclamation filled to be flushed; the one it still fills can wait. So can the others for a while, where
     /// a session's page would go with them before it is full.
-    fn push_moved(&self, reclaiming: &mut Reclaiming<L>) {
+    fn push_moved(&self, reclaiming: &mut Reclaiming<L>, now_ms: u64) {
         let open = reclaiming.page.as_ref().map(|page| page.seq);
         let target = open.unwrap_or(self.blocks.last_seq.load(SeqCst) + 1).saturating_sub(1);
         if reclaiming.emptied < MOVED_TOGETHER && self.is_filling_up_to(target) {
-            return;
+            let since = *reclaiming.held_since_ms.get_or_insert(now_ms);
+            if now_ms.saturating_sub(since) < HELD_MS {
+                return;
+            }
         }
-        reclaiming.emptied = 0;
+        (reclaiming.emptied, reclaiming.held_since_ms) = (0, None);
         self.flush_target.fetch_max(target, SeqCst);
     }
 
@@ -514,6 +524,24 @@ mod tests {
         }
         assert!(reclaiming.page.is_none());
         assert_eq!(space.flush_target.load(SeqCst), seq);
+    }
+
+    #[test]
+    fn a_page_that_a_session_fills_holds_those_before_it_back_for_a_while_only() {
+        let space = space(128 << 10, 48 << 10);
+        let (mut reclaiming, mut page) = (Reclaiming::default(), None);
+        assert_eq!(space.prepare_page(&mut page, 4, 1, 0), Room::Ready);
+        let seq = page.as_ref().unwrap().seq;
+        for (now_ms, target) in [(1000, 0), (1000 + HELD_MS - 1, 0), (1000 + HELD_MS, seq)] {
+            reclaiming.emptied += 1;
+            space.push_moved(&mut reclaiming, now_ms);
+            assert_eq!(space.flush_target.load(SeqCst), target, "{now_ms}");
+        }
+        // The next ones have as long.
+        space.flush_target.store(0, SeqCst);
+        reclaiming.emptied += 1;
+        space.push_moved(&mut reclaiming, 1000 + 2 * HELD_MS);
+        assert_eq!(space.flush_target.load(SeqCst), 0);
     }
 
     #[test]
