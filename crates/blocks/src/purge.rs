@@ -20,14 +20,14 @@ use crate::tombstones::Copies;
 
 /// Slots looked at in one call.
 const SLOTS_A_CALL: usize = 4096;
-/// Blocks of which what is due leaves the index in one call.
+/// Blocks of which what is due leaves the index in one call, if none of it must be read.
 const BLOCKS_A_CALL: usize = 16;
 /// When a block that could not be read is looked at again.
 const RETRY_MS: u64 = 1000;
 
 impl<L: Lower> Blocks<L> {
-    /// Reports the dead keys of at most one block or page, and lets what has expired of some leave the index; called from background
-    /// steps alone. The cursor says where the last call ended.
+    /// Reports the dead keys of at most one block or page, and lets what has expired of some leave the index unread; called from
+    /// background steps alone: freeing blocks waits meanwhile, and writers wait for that. The cursor says where the last call ended.
     pub fn find_dead<I: Index>(
         &self,
         copies: &impl Copies,
@@ -40,7 +40,9 @@ impl<L: Lower> Blocks<L> {
         for _ in 0..BLOCKS_A_CALL {
             let Some(page) = self.deadlines.take(context.now_ms()) else { break };
             progress = Progress::Worked;
-            self.expire_page(page, copies, index, context, found);
+            if self.expire_page(page, copies, index, context, found) {
+                return progress;
+            }
         }
         // What is due goes first: there may be no room to list more.
         if self.deadlines.is_due(context.now_ms()) {
@@ -159,7 +161,7 @@ impl<L: Lower> Blocks<L> {
         Some((0..list.len()).any(is_forgotten))
     }
 
-    /// What is due of a block leaves the index, or is reported.
+    /// What is due of a block leaves the index, or is reported. Whether some of it was read for that.
     fn expire_page<I: Index>(
         &self,
         mut page: DuePage,
@@ -167,18 +169,19 @@ impl<L: Lower> Blocks<L> {
         index: &I,
         context: &dyn Context,
         found: &mut dyn FnMut(u8, &[u8]),
-    ) {
+    ) -> bool {
         let slot = &self.slots[page.slot as usize];
         if slot.seq.load(Acquire) != page.seq {
-            return;
+            return false;
         }
         match slot.state() {
             State::Sealed => {}
             // It is being written: what it holds is not found there yet.
             State::Mutable | State::ReadOnly => {
-                return self.deadlines.put_back(page, context.now_ms().saturating_add(RETRY_MS));
+                self.deadlines.put_back(page, context.now_ms().saturating_add(RETRY_MS));
+                return false;
             }
-            State::Free | State::Extents | State::Freeing => return,
+            State::Free | State::Extents | State::Freeing => return false,
         }
         let unread = !context.tells_expired() && !index.needs_key();
         let mut to_read = Vec::new();
@@ -202,7 +205,9 @@ impl<L: Lower> Blocks<L> {
             }
         });
         page.dues = to_read;
+        let reads = !page.dues.is_empty();
         self.read_due(page, copies, context, found);
+        reads
     }
 
     /// Reports the keys of what is due of a block. What can't be read is tried again later.

@@ -120,20 +120,29 @@ const HASHER: u64 = 1;
 
 /// One block of so many records, each with its deadline, and an index that has them. It is as after an opening that had a
 /// snapshot: nothing is listed.
-fn with_records(
-    device: &SimBlock,
-    count: u64,
-    (alone, expire_at): (bool, &dyn Fn(u64) -> u64),
-) -> (Tier, Clht) {
+fn with_records(device: &SimBlock, count: u64, life: (bool, &dyn Fn(u64) -> u64)) -> (Tier, Clht) {
     let tier = BlockTier::new(Arc::new(device.clone()), 0, String::new());
     let blocks = Blocks::new(tier, BLOCK_BYTES, 1).unwrap();
-    let (index, slot) = (Clht::with_min_buckets(64), &blocks.slots[0]);
-    slot.begin(State::Mutable, 1, None, 0);
+    let index = Clht::with_min_buckets(64);
+    seal(&blocks, &index, 0, count, life);
+    (blocks, index)
+}
+
+/// Writes the next block, of so many records with keys of their own.
+fn seal(
+    blocks: &Tier,
+    index: &Clht,
+    number: u32,
+    count: u64,
+    (alone, expire_at): (bool, &dyn Fn(u64) -> u64),
+) {
+    let slot = &blocks.slots[number as usize];
+    slot.begin(State::Mutable, 1 + u64::from(number), None, 0);
     let (mut bytes, value) = (Vec::new(), vec![7; VALUE_BYTES]);
-    for i in 0..count {
+    for i in u64::from(number) * count..(u64::from(number) + 1) * count {
         let (key, state) = (key(i), if alone { ALONE } else { 0 });
         let hashed = Key { bytes: &key, ..KeyHasher::new(HASHER).key(0, &key) };
-        let at = address(0, (BLOCK_HEADER_BYTES + bytes.len()) as u32);
+        let at = address(number, (BLOCK_HEADER_BYTES + bytes.len()) as u32);
         index.update(&hashed, |_| Verdict::Differs, |_| (Change::Set(at), ()));
         let kind = Kind::Value;
         let record = NewRecord {
@@ -152,10 +161,9 @@ fn with_records(
     slot.live_bytes.store(bytes.len() as i64, Release);
     slot.count.store(count as u32, Release);
     let mut image = Image::default();
-    blocks.draw(0, KeyHasher::new(HASHER), &mut image, |_, out| out.extend_from_slice(&bytes));
-    blocks.lower.write(blocks.block_offset(0), image.bytes()).unwrap();
+    blocks.draw(number, KeyHasher::new(HASHER), &mut image, |_, out| out.extend_from_slice(&bytes));
+    blocks.lower.write(blocks.block_offset(number), image.bytes()).unwrap();
     slot.set_state(State::Sealed);
-    (blocks, index)
 }
 
 fn key(i: u64) -> Vec<u8> {
@@ -255,6 +263,25 @@ fn who_wants_to_hear_of_each_key_hears_of_it() {
     told.told.set(true);
     assert_eq!(dead(&blocks, &index, &told).len(), RECORDS as usize);
     assert_eq!(told.expired.get(), 0);
+}
+
+#[test]
+fn one_block_is_read_in_a_step_however_many_are_due() {
+    let (told, device) = (Told::default(), device());
+    let (blocks, index) = with_records(&device, RECORDS, (false, &|_| DUE));
+    for number in 1..4 {
+        seal(&blocks, &index, number, RECORDS, (false, &|_| DUE));
+    }
+    told.now.set(DUE);
+    let (cursor, mut found) = (AtomicU64::new(0), 0);
+    for step in 1..=4 {
+        let before = read_bytes(&blocks);
+        blocks.find_dead(&Alone(&blocks), &index, &told, &cursor, &mut |_, _| found += 1);
+        assert_eq!(found, step * RECORDS);
+        let read = read_bytes(&blocks) - before;
+        assert!(read <= BLOCK_BYTES as u64, "{read} bytes read, of blocks of {BLOCK_BYTES}");
+    }
+    assert!(!blocks.has_dead(&told));
 }
 
 /// The first search fails to read. The next one comes not at once, but soon, and finds the key, once.

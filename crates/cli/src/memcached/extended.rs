@@ -70,6 +70,7 @@ const NOTHING: [(&str, &[&str]); 6] = [
         &[
             "ext_page_size",
             "ext_wbuf_size",
+            "ext_io_depth",
             "ext_item_size",
             "ext_item_age",
             "ext_low_ttl",
@@ -93,6 +94,7 @@ const NOTHING: [(&str, &[&str]); 6] = [
             "no_inline_ascii_resp",
             "drop_privileges",
             "no_drop_privileges",
+            "relaxed_privileges",
             "sock_cookie_id",
             "no_maxconns_fast",
         ],

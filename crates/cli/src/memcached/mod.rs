@@ -45,10 +45,11 @@ const WRONG_USAGE: u8 = 64;
 /// Names a file to write the ports to, once they are bound.
 const PORT_FILE: &str = "MEMCACHED_PORT_FILENAME";
 
-/// The arguments, if this program was called by the name memcached.
+/// The arguments, if this program was called by the name memcached, or memcached-debug as its tests call it.
 pub fn arguments(mut all: impl Iterator<Item = OsString>) -> Option<Vec<String>> {
     let name = all.next()?;
-    let is_memcached = Path::new(&name).file_name()? == "memcached";
+    let file_name = Path::new(&name).file_name()?;
+    let is_memcached = file_name == "memcached" || file_name == "memcached-debug";
     is_memcached.then(|| all.map(|argument| argument.to_string_lossy().into_owned()).collect())
 }
 

@@ -85,6 +85,7 @@ fn command_lines_of_the_world_are_understood() {
         ("-o inline_ascii_resp --napi-ids=2 --napi_ids=2", "127.0.0.1:11211 m=64 c=1024 t=4 notes=3"),
         ("-D ::", "127.0.0.1:11211 m=64 c=1024 t=4 notes=0"),
         ("-o ext_path=/b:64M:compact", "127.0.0.1:11211 m=64 c=1024 t=4 notes=0"),
+        ("-o ext_io_depth=4,relaxed_privileges", "127.0.0.1:11211 m=64 c=1024 t=4 notes=2"),
         ("-p -1 -l 127.0.0.1", "127.0.0.1:0 m=64 c=1024 t=4 notes=0"),
     ] {
         assert_eq!(shown(text), expected, "{text}");
@@ -187,6 +188,7 @@ fn what_cannot_be_had_is_refused_with_a_reason() {
 fn a_link_named_memcached_is_memcached() {
     let called = |all: &[&str]| arguments(all.iter().map(OsString::from));
     assert_eq!(called(&["/usr/bin/memcached", "-m", "5"]), Some(vec!["-m".to_owned(), "5".to_owned()]));
+    assert_eq!(called(&["./memcached-debug", "-A"]), Some(vec!["-A".to_owned()]));
     assert_eq!(called(&["terrace", "memcached"]), None);
     assert_eq!(called(&[]), None);
     for (text, wanted) in [("-h", Wanted::Help), ("-m 5 -V", Wanted::Version), ("-i", Wanted::License)] {

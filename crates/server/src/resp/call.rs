@@ -12,7 +12,7 @@ use super::monitor;
 use super::pubsub;
 use super::stats::{self, Ran};
 use super::step::{Answer, Step};
-use super::table::{self, Command, Flags};
+use super::table::{self, Command, Flags, TOP};
 use super::{tracking, transaction};
 use crate::protocol::Context;
 use crate::registry::want;
@@ -94,7 +94,7 @@ impl<'a> Call<'a> {
         let first = self.batch.len();
         let redis = &self.ctx.shared.redis;
         self.client.ran.push(Ran { id: command.id, first: first as u32 });
-        if redis.settings.keeps_arguments() {
+        if command.flags.has(Flags::ADMIN) || command.parent != TOP || redis.settings.keeps_arguments() {
             self.keep_arguments(command);
         }
         let ran = (command.handler)(self);
@@ -111,7 +111,8 @@ impl<'a> Call<'a> {
     #[cold]
     fn keep_arguments(&mut self, command: &'static Command) {
         if self.client.kept.len() < stats::KEPT_MAX && !command.flags.has(Flags::SKIP_SLOWLOG) {
-            self.client.kept.push(stats::shortened(command.full_name, self.args));
+            let ran = self.client.ran.len() - 1;
+            self.client.kept.push((ran, stats::shortened(command.full_name, self.args)));
         }
     }
 

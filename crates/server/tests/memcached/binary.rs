@@ -174,7 +174,9 @@ fn values_are_kept(address: SocketAddr) {
     assert_eq!(client.value(b"b:long").unwrap(), long);
     // Many in one go, as clients get several keys: quiet reads and a noop.
     let many: Vec<u8> = (0..100)
-        .flat_map(|i: u32| request(0x0d, i, 0, b"", if i % 3 == 0 { b"b:none" } else { b"b:k" }, b""))
+        .flat_map(|i: u32| {
+            request(0x0d, i, 0, b"", if i.is_multiple_of(3) { b"b:none" } else { b"b:k" }, b"")
+        })
         .chain(request(NOOP, LAST, 0, b"", b"", b""))
         .collect();
     client.0.send(&many);

@@ -285,3 +285,53 @@ fn no_subscription_slips_past_a_change() {
     }
     ours.stop();
 }
+
+#[test]
+fn rules_that_change_nothing_are_not_told() {
+    ask_ours(rules_told);
+}
+
+/// As in the conformance table: without the original nothing is checked.
+#[test]
+fn the_original_tells_rules_so_too() {
+    ask_original(rules_told);
+}
+
+fn rules_told(address: SocketAddr) {
+    let mut admin = Client::connect(address);
+    for (rules, told) in [
+        ("+get -get", "-@all"),
+        ("+get +get", "-@all +get"),
+        ("+get +set -get", "-@all +set"),
+        ("+get -@all +set", "-@all +set"),
+        ("+@all -get +get", "+@all"),
+        ("+@all -@read +get", "+@all -@read +get"),
+        ("+@all -@dangerous +config|get", "+@all -@dangerous +config|get"),
+        ("+@read -@read", "-@all"),
+        ("+@read +get", "-@all +@read"),
+        ("+@read +get -get", "-@all +@read -get"),
+        ("+@string -get", "-@all +@string -get"),
+        ("+@string -get +get", "-@all +@string"),
+        ("+@string -get +@string", "-@all +@string"),
+        ("+@pubsub +get -@pubsub", "-@all +get"),
+        ("+@hash -@hash", "-@all"),
+        ("+config|get -config|get", "-@all"),
+        ("+config|get +config", "-@all +config"),
+        ("+config -config|set", "-@all +config -config|set"),
+        ("+config -config|set -config", "-@all"),
+        ("+config|get +config|set -config|get", "-@all +config|set"),
+        ("+@all -config|get +config|get", "+@all"),
+        ("+select|0", "-@all +select|0"),
+        ("+lpush -lpush", "-@all"),
+        ("+@all -lpush", "+@all -lpush"),
+        ("+@all -lpush +lpush", "+@all"),
+    ] {
+        admin.ask(&["ACL", "DELUSER", "told"]);
+        let words = ["ACL", "SETUSER", "told"].into_iter().chain(rules.split(' '));
+        assert_eq!(admin.ask(&words.collect::<Vec<_>>()), ok(), "{rules}");
+        let Value::Array(user) = admin.ask(&["ACL", "GETUSER", "told"]) else { panic!("{rules}") };
+        let at = user.iter().position(|word| *word == bulk("commands")).unwrap();
+        assert_eq!(user[at + 1], bulk(told), "{rules}");
+    }
+    admin.ask(&["ACL", "DELUSER", "told"]);
+}

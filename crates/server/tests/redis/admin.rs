@@ -134,7 +134,7 @@ fn slow_commands_are_logged_with_their_arguments_where_all_are() {
     let entries = array(client.ask(&["SLOWLOG", "GET"]));
     let entry = array(entries[0].clone());
     assert!(matches!(entry[2], Value::Integer(50_000..)), "{entry:?}");
-    assert_eq!(array(entry[3].clone()), [bulk("debug")]);
+    assert_eq!(array(entry[3].clone()), [bulk("DEBUG"), bulk("SLEEP"), bulk("0.05")]);
     let latest = array(array(client.ask(&["LATENCY", "LATEST"]))[0].clone());
     assert!(latest[0] == bulk("command") && matches!(latest[3], Value::Integer(50..)), "{latest:?}");
     assert_eq!(array(client.ask(&["LATENCY", "HISTORY", "command"])).len(), 1);
@@ -144,6 +144,22 @@ fn slow_commands_are_logged_with_their_arguments_where_all_are() {
     let histogram = array(client.ask(&["LATENCY", "HISTOGRAM", "set", "debug"]));
     assert_eq!(histogram.len(), 4);
     assert_eq!(client.ask(&["CONFIG", "SET", "slowlog-max-len", "0"]), ok());
+    ours.stop();
+}
+
+#[test]
+fn a_slow_subcommand_is_logged_with_its_arguments() {
+    let ours = Ours::start();
+    let mut client = Client::connect(ours.address);
+    assert_eq!(client.ask(&["CONFIG", "SET", "slowlog-log-slower-than", "1000"]), ok());
+    // One turn's commands count as one, which takes more than a millisecond.
+    let entry = (0..20).find_map(|_| {
+        client.send(&b"CONFIG GET *\r\n".repeat(500));
+        (0..500).for_each(|_| assert!(matches!(client.answer(), Value::Array(_))));
+        let entries = array(client.ask(&["SLOWLOG", "GET", "1"]));
+        entries.first().map(|entry| array(array(entry.clone())[3].clone()))
+    });
+    assert_eq!(entry.expect("none was slow"), [bulk("CONFIG"), bulk("GET"), bulk("*")]);
     ours.stop();
 }
 

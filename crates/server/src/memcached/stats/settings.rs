@@ -54,7 +54,7 @@ pub(super) fn write(ctx: &Context<'_>, out: &mut Vec<u8>) {
     reply::stat(out, "stat_key_prefix", char::from(options.memcached_prefix_delimiter));
     reply::stat(out, "detail_enabled", yes(state.detail(options.memcached_detail)));
     reply::stat(out, "cas_enabled", "yes");
-    reply::stat(out, "binding_protocol", "ascii");
+    reply::stat(out, "binding_protocol", "auto-negotiate");
     reply::stat(out, "auth_enabled_sasl", "no");
     reply::stat(out, "auth_enabled_ascii", yes(options.memcached_users.is_some()));
     reply::stat(out, "item_size_max", limits(ctx).value_bytes_max);

@@ -1,8 +1,6 @@
 //! A selector: which commands, keys and channels somebody may use. A user has one, and may have more: what any of them
 //! allows as a whole is allowed.
 
-use std::fmt::Write;
-
 use crate::resp::glob;
 use crate::resp::table::{
     COMMAND_COUNT, COMMANDS, Categories, Command, Flags, category, has_subs_elsewhere, is_elsewhere, keys_of,
@@ -18,8 +16,8 @@ type CommandSet = [u64; COMMAND_COUNT.div_ceil(64)];
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(in crate::resp) struct Selector {
     commands: CommandSet,
-    /// The rules that made `commands`, behind `+@all` or `-@all`, as they were given.
-    rules: Vec<String>,
+    /// The rules that make `commands`, behind `+@all` or `-@all`, as they were given; none that changes nothing.
+    rules: Vec<Vec<u8>>,
     /// Whether those start from `+@all`.
     from_all: bool,
     /// Commands allowed with this first argument alone.
@@ -142,12 +140,9 @@ impl Selector {
             lower => match (rule, lower) {
                 ([b'~' | b'%', ..], _) => self.add_keys(rule)?,
                 ([b'&', pattern @ ..], _) => self.add_channels(pattern)?,
-                (_, [b'+', b'@', name @ ..]) => self.change_category(name, true)?,
-                (_, [b'-', b'@', name @ ..]) => self.change_category(name, false)?,
-                (_, [b'+', name @ ..]) => self.allow(name)?,
-                (_, [b'-', name @ ..]) => {
-                    self.change(known(name)?, false);
-                    self.remember(name, false);
+                (_, [b'+' | b'-', ..]) => {
+                    Subject::of(lower)?;
+                    self.remember(lower);
                 }
                 _ => return Err(Wrong::Syntax),
             },
@@ -205,39 +200,49 @@ impl Selector {
         Ok(())
     }
 
-    fn change_category(&mut self, name: &[u8], allowed: bool) -> Result<(), Wrong> {
-        let category: Categories = category(name).ok_or(Wrong::Unknown)?;
-        for command in COMMANDS.iter().filter(|command| command.categories.overlaps(category)) {
-            self.set(command.id, allowed);
-        }
-        self.remember(&[b"@", name].concat(), allowed);
-        Ok(())
-    }
-
-    /// `+command`, `+container|subcommand` or `+command|first-argument`.
-    fn allow(&mut self, name: &[u8]) -> Result<(), Wrong> {
-        let bar = name.iter().rposition(|byte| *byte == b'|');
-        let (container, behind) = bar.map_or((name, None), |bar| (&name[..bar], Some(&name[bar + 1..])));
-        let command = known(container)?;
-        match (command, behind) {
-            (_, None) => self.change(command, true),
-            (_, Some(_)) if container.contains(&b'|') => return Err(Wrong::FirstArgumentOfSub),
-            (_, Some(b"")) => return Err(Wrong::Syntax),
-            (_, Some(_)) if command.is_some_and(Command::is_container) || has_subs_elsewhere(container) => {
-                self.change(known(name)?, true);
+    /// Does what a rule on commands says.
+    fn change(&mut self, rule: &[u8]) {
+        let allowed = rule[0] == b'+';
+        match Subject::of(rule) {
+            Ok(Subject::Category(category)) => {
+                for command in COMMANDS.iter().filter(|command| command.categories.overlaps(category)) {
+                    self.set(command.id, allowed);
+                }
             }
-            (Some(command), Some(argument)) => self.first_args.push((command.id, argument.into())),
-            (None, Some(_)) => {}
+            Ok(Subject::Command(command)) => with_subs(command).for_each(|each| self.set(each.id, allowed)),
+            Ok(Subject::FirstArgument(Some(command), argument)) => {
+                self.first_args.push((command.id, argument.into()));
+            }
+            Ok(Subject::Elsewhere | Subject::FirstArgument(None, _)) | Err(_) => {}
         }
-        self.remember(name, true);
-        Ok(())
     }
 
-    /// A command with all its subcommands, if it is one of the table.
-    fn change(&mut self, command: Option<&Command>, allowed: bool) {
-        let all =
-            command.into_iter().flat_map(|command| std::iter::once(command).chain(command.subcommands()));
-        all.for_each(|each| self.set(each.id, allowed));
+    /// Whether a rule on commands changes nothing behind those that are remembered.
+    fn is_idle(&self, rule: &[u8]) -> bool {
+        let allowed = rule[0] == b'+';
+        // Which categories those commands are in that the table does not have is not known.
+        let idle_elsewhere = || {
+            let parent = rule[1..].split(|byte| *byte == b'|').next().unwrap_or_default();
+            let other = |old: &[u8]| {
+                (old[0] == b'+') != allowed
+                    && (old[1] == b'@'
+                        || old[1..] == *parent
+                        || matches!(Subject::of(old), Ok(Subject::Elsewhere)))
+            };
+            self.from_all == allowed && !self.rules.iter().any(|old| other(old))
+        };
+        match Subject::of(rule) {
+            Ok(Subject::Category(category)) => {
+                let mut of_it = COMMANDS.iter().filter(|command| command.categories.overlaps(category));
+                of_it.all(|command| self.has(command.id) == allowed) && idle_elsewhere()
+            }
+            Ok(Subject::Command(command)) => {
+                with_subs(command).all(|each| self.has(each.id) == allowed)
+                    && (!has_subs_elsewhere(&rule[1..]) || idle_elsewhere())
+            }
+            Ok(Subject::Elsewhere) => idle_elsewhere(),
+            Ok(Subject::FirstArgument(..)) | Err(_) => false,
+        }
     }
 
     fn set(&mut self, id: u16, allowed: bool) {
@@ -246,24 +251,31 @@ impl Selector {
         self.first_args.retain(|(of, _)| *of != id);
     }
 
-    /// Remembers a rule on commands; what it makes idle is forgotten.
-    fn remember(&mut self, name: &[u8], allowed: bool) {
-        // Names that were found are ASCII; a first argument may be anything.
-        let name = String::from_utf8_lossy(name);
-        let idle = |old: &str| {
-            let old = &old[1..];
-            old == name || old.strip_prefix(&*name).is_some_and(|behind| behind.starts_with('|'))
-        };
-        self.rules.retain(|old| !idle(old));
-        self.rules.push(format!("{}{name}", if allowed { '+' } else { '-' }));
+    /// Remembers a rule on commands, and makes `commands` anew: what it makes idle is forgotten.
+    fn remember(&mut self, rule: &[u8]) {
+        let name = &rule[1..];
+        let mut rules = std::mem::take(&mut self.rules);
+        rules.retain(|old| {
+            let behind = old[1..].strip_prefix(name);
+            !behind.is_some_and(|behind| behind.is_empty() || behind.starts_with(b"|"))
+        });
+        rules.push(rule.into());
+        self.start_from(self.from_all);
+        for rule in rules {
+            if !self.is_idle(&rule) {
+                self.change(&rule);
+                self.rules.push(rule);
+            }
+        }
     }
 
     /// The rules on commands, as they would be given.
     pub fn commands_text(&self) -> String {
         let mut text = String::from(if self.from_all { "+@all" } else { "-@all" });
         for rule in &self.rules {
-            // Writing to a string does not fail.
-            let _written = write!(text, " {rule}");
+            text.push(' ');
+            // Names are ASCII; a first argument may be anything.
+            text.push_str(&String::from_utf8_lossy(rule));
         }
         text
     }
@@ -308,6 +320,50 @@ impl Selector {
         parts.push(self.commands_text().into_bytes());
         parts.join(&b' ')
     }
+}
+
+/// What a rule on commands is about.
+enum Subject<'a> {
+    Category(Categories),
+    Command(&'static Command),
+    /// A command that Redis has, and the table does not.
+    Elsewhere,
+    /// A command with this first argument alone.
+    FirstArgument(Option<&'static Command>, &'a [u8]),
+}
+
+impl<'a> Subject<'a> {
+    /// Of `+@category`, `+command`, `+container|subcommand` or `+command|first-argument`, in lower case, and the same with `-`, but
+    /// for the last.
+    fn of(rule: &'a [u8]) -> Result<Self, Wrong> {
+        let name = match rule {
+            [_, b'@', category_name @ ..] => {
+                return category(category_name).map(Self::Category).ok_or(Wrong::Unknown);
+            }
+            [_, name @ ..] => name,
+            [] => return Err(Wrong::Syntax),
+        };
+        let by_name = |name| known(name).map(|command| command.map_or(Self::Elsewhere, Self::Command));
+        let bar = name.iter().rposition(|byte| *byte == b'|').filter(|_| rule[0] == b'+');
+        let Some(bar) = bar else { return by_name(name) };
+        let (container, behind) = (&name[..bar], &name[bar + 1..]);
+        let command = known(container)?;
+        if container.contains(&b'|') {
+            return Err(Wrong::FirstArgumentOfSub);
+        }
+        if behind.is_empty() {
+            return Err(Wrong::Syntax);
+        }
+        if command.is_some_and(Command::is_container) || has_subs_elsewhere(container) {
+            return by_name(name);
+        }
+        Ok(Self::FirstArgument(command, behind))
+    }
+}
+
+/// A command with all its subcommands.
+fn with_subs(command: &'static Command) -> impl Iterator<Item = &'static Command> {
+    std::iter::once(command).chain(command.subcommands())
 }
 
 /// The command of this name in lower case; `None` if Redis has it, and the table does not.
@@ -415,7 +471,7 @@ mod tests {
         }
         assert_eq!(
             selector("+EVAL +xinfo|stream -xinfo +Lpush|x +lpush").commands_text(),
-            "-@all +eval -xinfo +lpush"
+            "-@all +eval +lpush"
         );
         assert!(
             selector("allkeys allchannels +@all -eval").is_everything(),

@@ -39,7 +39,10 @@ pub(in crate::resp) fn bgsave(call: &mut Call<'_>) -> Outcome {
 
 /// `BGREWRITEAOF`: the log is cleaned all the time.
 pub(in crate::resp) fn bgrewriteaof(call: &mut Call<'_>) -> Outcome {
-    call.answer(Step::Simple("Background append only file rewriting started"))
+    call.answer(Step::Simple(match call.batch.is_atomic() {
+        true => "Background append only file rewriting scheduled",
+        false => "Background append only file rewriting started",
+    }))
 }
 
 /// `LASTSAVE`.

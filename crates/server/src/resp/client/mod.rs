@@ -50,8 +50,8 @@ pub(super) struct Client {
     pub ran: Vec<Ran>,
     /// The operation behind those of the last of them.
     pub ran_end: u32,
-    /// Their arguments, while those are kept for the slow log.
-    pub kept: Vec<Vec<Box<[u8]>>>,
+    /// The arguments of some of them, by their place in `ran`, for the slow log.
+    pub kept: Vec<(usize, Vec<Box<[u8]>>)>,
     /// Where its worker counts.
     pub numbers: Option<Arc<OfWorker>>,
     /// Which answers it wants.

@@ -1,7 +1,8 @@
 //! `SLOWLOG`: commands that took longer than `slowlog-log-slower-than`.
 //!
-//! Arguments are not kept until the answer, so that an entry holds the command's name and the keys of its operations. Where
-//! next to everything is slow (a threshold below [`FINE_US`], as tests and people who look for something set it) they are.
+//! Arguments are not kept until the answer, but for those of subcommands and of the administrator's commands, so that an entry holds the command's name and the keys of
+//! its operations. Where next to everything is slow (a threshold below [`FINE_US`], as tests and people who look for something set
+//! it) they are.
 
 use std::collections::VecDeque;
 
@@ -112,7 +113,7 @@ pub(super) fn note(client: &mut Client, batch: &Batch, ctx: &Context<'_>, slower
         );
     };
     if slower_us < FINE_US && !client.kept.is_empty() {
-        client.kept.drain(..).for_each(add);
+        client.kept.drain(..).for_each(|(_, args)| add(args));
         return;
     }
     let end = |at: usize| client.ran.get(at + 1).map_or(client.ran_end, |next| next.first) as usize;
@@ -123,6 +124,9 @@ pub(super) fn note(client: &mut Client, batch: &Batch, ctx: &Context<'_>, slower
     else {
         return;
     };
+    if let Some((_, args)) = client.kept.iter_mut().find(|(ran, _)| *ran == at) {
+        return add(std::mem::take(args));
+    }
     let ran = &client.ran[at];
     let command = &COMMANDS[usize::from(ran.id)];
     let keyed = command.key_specs().next().is_some();
