@@ -53,6 +53,8 @@ shares! {
     resp: "resp", 500;
     resp_answer: "resp-answer", 5000;
     memcached: "memcached", 300;
+    memcached_binary: "memcached-binary", 300;
+    serve_memcached_binary: "serve-memcached-binary", 300;
     serve_resp: "serve-resp", 300;
     serve_memcached: "serve-memcached", 300;
     serve_model: "serve-model", 300;

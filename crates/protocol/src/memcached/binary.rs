@@ -201,10 +201,10 @@ impl Parser {
         let asked = Asked { code, opaque: u32::from_be_bytes([o0, o1, o2, o3]) };
         let front = usize::from(extras_bytes) + key_bytes;
         if front > body_bytes {
-            return (0, Event::Broken(asked, Status::Unknown));
+            return (HEADER_BYTES, Event::Broken(asked, Status::Unknown));
         }
         if key_bytes > KEY_BYTES_MAX {
-            return (0, Event::Broken(asked, Status::Invalid));
+            return (HEADER_BYTES, Event::Broken(asked, Status::Invalid));
         }
         let value_bytes = body_bytes - front;
         let Some(extras) = body.get(..extras_bytes.into()) else {
@@ -311,10 +311,13 @@ mod tests {
         let mut short = request(0, 0, b"", b"key", b"");
         short[11] = 2;
         let mut parser = Parser::new(100, false);
-        assert!(matches!(parser.step(&short), (0, Event::Broken(_, Status::Unknown))));
+        assert!(matches!(parser.step(&short), (HEADER_BYTES, Event::Broken(_, Status::Unknown))));
         assert_eq!(parser.step(&short), (0, Event::Close));
         let long = request(0, 0, b"", &[b'k'; 251], b"");
-        assert!(matches!(Parser::new(100, false).step(&long), (0, Event::Broken(_, Status::Invalid))));
+        assert!(matches!(
+            Parser::new(100, false).step(&long),
+            (HEADER_BYTES, Event::Broken(_, Status::Invalid))
+        ));
         assert_eq!(Parser::new(100, false).step(b"get x\r\n"), (0, Event::Close));
         let mut parser = Parser::new(100, false);
         let good = request(0x0a, 0, b"", b"", b"");

@@ -3,6 +3,7 @@
 use super::access::Access;
 use super::rules::{has_spaces, merge};
 use super::selector::{Denied, Selector};
+use super::standing::Standing;
 use super::user::{DEFAULT, to_hex};
 use crate::resp::call::{Call, Outcome};
 use crate::resp::error::{Refusal, wrong_arguments};
@@ -36,8 +37,8 @@ pub(in crate::resp) fn setuser(call: &mut Call<'_>) -> Outcome {
             [&b"ERR Unmatched parenthesis in acl selector starting at '"[..], &first, b"'."].concat(),
         )
     })?;
-    call.ctx.shared.redis.acl.set_user(name, &words)?;
-    end_what_may_not_go_on(call);
+    let user = call.ctx.shared.redis.acl.set_user(name, &words)?;
+    end_what_may_not_go_on(call, &Standing::of([(user.id, Some(user))]));
     call.ok()
 }
 
@@ -47,15 +48,14 @@ pub(in crate::resp) fn deluser(call: &mut Call<'_>) -> Outcome {
         return Err("ERR The 'default' user cannot be removed".into());
     }
     let deleted = call.ctx.shared.redis.acl.delete_users(call.args.from(2));
-    end_what_may_not_go_on(call);
-    call.answer(Step::Integer(deleted as i64))
+    let count = deleted.len();
+    end_what_may_not_go_on(call, &Standing::of(deleted.into_iter().map(|number| (number, None))));
+    call.answer(Step::Integer(count as i64))
 }
 
 /// Ends the connections of users that are no longer there or are others of the same name, and those that listen or watch where their
 /// users may not any more; this one behind its answer.
-fn end_what_may_not_go_on(call: &mut Call<'_>) {
-    let acl = &call.ctx.shared.redis.acl;
-    let standing = acl.standing();
+fn end_what_may_not_go_on(call: &mut Call<'_>, standing: &Standing) {
     for entry in call.ctx.shared.connections.all() {
         if standing.may_go_on(&entry) {
             continue;
@@ -237,6 +237,7 @@ pub(in crate::resp) fn save(call: &mut Call<'_>) -> Outcome {
 /// `ACL LOAD`.
 pub(in crate::resp) fn load(call: &mut Call<'_>) -> Outcome {
     call.ctx.shared.redis.acl.load().map_err(|why| Refusal::from(format!("ERR {why}")))?;
-    end_what_may_not_go_on(call);
+    let standing = call.ctx.shared.redis.acl.standing();
+    end_what_may_not_go_on(call, &standing);
     call.ok()
 }

@@ -144,8 +144,9 @@ impl Acl {
         self.changed();
     }
 
-    /// Applies rules to a user, which is made if it is not there; nothing changes if one is wrong.
-    fn set_user(&self, name: &[u8], words: &[Vec<u8>]) -> Result<(), Refusal> {
+    /// Applies rules to a user, which is made if it is not there; nothing changes if one is wrong. The user as it is
+    /// then.
+    fn set_user(&self, name: &[u8], words: &[Vec<u8>]) -> Result<Arc<User>, Refusal> {
         let mut users = self.users.write();
         let mut user = match users.get(name) {
             Some(user) => User::clone(user),
@@ -159,15 +160,16 @@ impl Acl {
                 )
             })?;
         }
-        users.insert(name.into(), Arc::new(user));
+        let user = Arc::new(user);
+        users.insert(name.into(), Arc::clone(&user));
         self.changed();
-        Ok(())
+        Ok(user)
     }
 
-    /// Deletes users; how many there were.
-    fn delete_users<'a>(&self, names: impl Iterator<Item = &'a [u8]>) -> usize {
+    /// Deletes users; the numbers of those that there were.
+    fn delete_users<'a>(&self, names: impl Iterator<Item = &'a [u8]>) -> Vec<u64> {
         let mut users = self.users.write();
-        let deleted = names.filter(|name| users.remove(*name).is_some()).count();
+        let deleted = names.filter_map(|name| users.remove(name)).map(|user| user.id).collect();
         self.changed();
         deleted
     }

@@ -223,11 +223,12 @@ impl Selector {
         // Which categories those commands are in that the table does not have is not known.
         let idle_elsewhere = || {
             let parent = rule[1..].split(|byte| *byte == b'|').next().unwrap_or_default();
+            let is_category = rule[1] == b'@';
             let other = |old: &[u8]| {
-                (old[0] == b'+') != allowed
-                    && (old[1] == b'@'
-                        || old[1..] == *parent
-                        || matches!(Subject::of(old), Ok(Subject::Elsewhere)))
+                let touches = old[1] == b'@'
+                    || old[1..] == *parent
+                    || is_category && matches!(Subject::of(old), Ok(Subject::Elsewhere));
+                touches && (old[0] == b'+') != allowed
             };
             self.from_all == allowed && !self.rules.iter().any(|old| other(old))
         };
