@@ -38,9 +38,9 @@ impl<L: Lower> Blocks<L> {
     ) -> Progress {
         let mut progress = Progress::Idle;
         for _ in 0..BLOCKS_A_CALL {
-            let Some(page) = self.deadlines.take(context.now_ms()) else { break };
+            let Some(due_page) = self.deadlines.take(context.now_ms()) else { break };
             progress = Progress::Worked;
-            if self.expire_page(page, copies, index, context, found) {
+            if self.expire_page(due_page, copies, index, context, found) {
                 return progress;
             }
         }
