@@ -3,8 +3,8 @@
 
 use terrace_protocol::memcached::binary::{Event, HEADER_BYTES, Parser};
 
-use super::wire::splits;
-use super::{Target, count, model};
+use super::wire::{Behind, alike, events};
+use super::{Target, server};
 
 const WORDS: &[&str] =
     &["\0", "\x01", "\x04", "\x09", "\x0d", "\x10", "\x14", "PLAIN", "settings", "17", "key"];
@@ -71,65 +71,30 @@ fn requests(input: &[u8]) -> Vec<u8> {
     all
 }
 
-fn events(value_bytes_max: usize, pieces: &[&[u8]]) -> Result<Vec<String>, String> {
-    let (mut parser, mut input, mut events) =
-        (Parser::new(value_bytes_max, value_bytes_max > 100), Vec::new(), Vec::new());
-    for piece in pieces {
-        input.extend_from_slice(piece);
-        loop {
-            let (consumed, event) = parser.step(&input);
-            if consumed > input.len() {
-                return Err(format!("{event:?} of {consumed} bytes where {} were shown", input.len()));
-            }
-            match &event {
-                Event::Incomplete { needed } if *needed <= input.len() - consumed => {
-                    return Err(format!("asks for {needed} bytes and has {}", input.len() - consumed));
-                }
-                Event::Incomplete { .. } => {}
-                _ => events.push(format!("{event:?}")),
-            }
-            match event {
-                Event::Close | Event::Broken(..) => return Ok(events),
-                Event::Incomplete { .. } => {
-                    input.drain(..consumed);
-                    break;
-                }
-                Event::Request(_) | Event::TooLarge(_) if consumed == 0 => {
-                    return Err("an event without progress".into());
-                }
-                Event::Request(_) | Event::TooLarge(_) => drop(input.drain(..consumed)),
-            }
-        }
-    }
-    Ok(events)
+fn parsed(value_bytes_max: usize, pieces: &[&[u8]]) -> Result<Vec<String>, String> {
+    let mut parser = Parser::new(value_bytes_max, value_bytes_max > 100);
+    events(pieces, |input| {
+        let (consumed, event) = parser.step(input);
+        let behind = match event {
+            Event::Incomplete { needed } => Behind::Needed(needed),
+            Event::Close | Event::Broken(..) => Behind::End,
+            Event::Request(_) | Event::TooLarge(_) => Behind::More,
+        };
+        (consumed, format!("{event:?}"), behind)
+    })
 }
 
 fn run_parser(input: &[u8]) -> Result<(), String> {
     let bytes = requests(input);
     for value_bytes_max in [1 << 20, 5] {
-        let whole = events(value_bytes_max, &[&bytes])?;
-        splits(&bytes, |pieces| {
-            let split = events(value_bytes_max, pieces)?;
-            if split == whole {
-                Ok(())
-            } else {
-                Err(format!("in one piece {whole:?}, in {} {split:?}", pieces.len()))
-            }
-        })?;
+        alike(&bytes, |pieces| parsed(value_bytes_max, pieces))?;
     }
     Ok(())
 }
 
 /// Sends in pieces: commands, how many answers came, and whether it was closed.
 fn send(pieces: &[&[u8]]) -> Result<(usize, usize, bool), String> {
-    let mut exchange = model::exchange(false)?;
-    let (mut commands, mut replies) = (0, Vec::new());
-    for piece in pieces {
-        let (more, bytes) = exchange.send(piece);
-        commands += more;
-        replies.extend_from_slice(&bytes);
-    }
-    count(commands as u64);
+    let (commands, replies, is_closed) = server::send(false, pieces)?;
     let (mut rest, mut answers) = (&replies[..], 0);
     while let Some((header, body)) = rest.split_first_chunk::<HEADER_BYTES>() {
         let [magic, _, _, _, _, _, _, _, b0, b1, b2, b3, ..] = *header;
@@ -143,7 +108,7 @@ fn send(pieces: &[&[u8]]) -> Result<(usize, usize, bool), String> {
     if !rest.is_empty() {
         return Err(format!("the last answer is cut: {}", rest.escape_ascii()));
     }
-    Ok((commands, answers, exchange.is_closed()))
+    Ok((commands, answers, is_closed))
 }
 
 fn run_server(input: &[u8]) -> Result<(), String> {

@@ -4,7 +4,7 @@ use terrace_protocol::memcached::{self, Event};
 use terrace_protocol::resp::{self, Value, write_request};
 
 use super::Target;
-use super::wire::splits;
+use super::wire::{Behind, alike, events};
 
 /// Requests as Redis's clients send them.
 pub(super) static RESP: Target = Target {
@@ -131,15 +131,7 @@ fn resp(limits: resp::Limits, pieces: &[&[u8]]) -> Result<Outcome, String> {
 
 fn run_resp(input: &[u8]) -> Result<(), String> {
     for limits in [resp::Limits::default(), resp::Limits { args_max: 3, bulk_bytes_max: 5 }] {
-        let whole = resp(limits, &[input])?;
-        splits(input, |pieces| {
-            let split = resp(limits, pieces)?;
-            if split == whole {
-                Ok(())
-            } else {
-                Err(format!("in one piece {whole:?}, in {} {split:?}", pieces.len()))
-            }
-        })?;
+        let whole = alike(input, |pieces| resp(limits, pieces))?;
         for command in whole.0.iter().filter(|command| !command.is_empty()) {
             let mut bytes = Vec::new();
             write_request(command, &mut bytes);
@@ -176,34 +168,16 @@ fn run_answer(input: &[u8]) -> Result<(), String> {
 }
 
 fn memcached(limits: memcached::Limits, pieces: &[&[u8]]) -> Result<Vec<String>, String> {
-    let (mut parser, mut input, mut events) = (memcached::Parser::new(limits), Vec::new(), Vec::new());
-    for piece in pieces {
-        input.extend_from_slice(piece);
-        loop {
-            let step = parser.step(&input);
-            let (consumed, event) = (step.consumed, step.event);
-            if consumed > input.len() {
-                return Err(format!("{event:?} of {consumed} bytes where {} were shown", input.len()));
-            }
-            match &event {
-                Event::Incomplete { needed } if *needed <= input.len() - consumed => {
-                    return Err(format!("asks for {needed} bytes and has {}", input.len() - consumed));
-                }
-                Event::Incomplete { .. } => {}
-                _ => events.push(format!("{event:?}")),
-            }
-            match event {
-                Event::Close(_) => return Ok(events),
-                Event::Incomplete { .. } => {
-                    input.drain(..consumed);
-                    break;
-                }
-                _ if consumed == 0 => return Err("an event without progress".into()),
-                _ => drop(input.drain(..consumed)),
-            }
-        }
-    }
-    Ok(events)
+    let mut parser = memcached::Parser::new(limits);
+    events(pieces, |input| {
+        let step = parser.step(input);
+        let behind = match step.event {
+            Event::Incomplete { needed } => Behind::Needed(needed),
+            Event::Close(_) => Behind::End,
+            _ => Behind::More,
+        };
+        (step.consumed, format!("{:?}", step.event), behind)
+    })
 }
 
 fn run_memcached(input: &[u8]) -> Result<(), String> {
@@ -211,15 +185,7 @@ fn run_memcached(input: &[u8]) -> Result<(), String> {
         memcached::Limits::default(),
         memcached::Limits { value_bytes_max: 5, counts_items: false, get_line_bytes_max: 4096 },
     ] {
-        let whole = memcached(limits, &[input])?;
-        splits(input, |pieces| {
-            let split = memcached(limits, pieces)?;
-            if split == whole {
-                Ok(())
-            } else {
-                Err(format!("in one piece {whole:?}, in {} {split:?}", pieces.len()))
-            }
-        })?;
+        alike(input, |pieces| memcached(limits, pieces))?;
     }
     Ok(())
 }

@@ -82,7 +82,7 @@ pub(super) static SERVE_MEMCACHED: Target = Target {
 };
 
 /// Sends in pieces: commands, replies' bytes, and whether it was closed.
-fn send(redis: bool, pieces: &[&[u8]]) -> Result<(usize, Vec<u8>, bool), String> {
+pub(super) fn send(redis: bool, pieces: &[&[u8]]) -> Result<(usize, Vec<u8>, bool), String> {
     let mut exchange = model::exchange(redis)?;
     let (mut commands, mut replies) = (0, Vec::new());
     for piece in pieces {
