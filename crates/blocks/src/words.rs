@@ -59,6 +59,9 @@ impl Words<'_> {
         if record.expire_at != 0 {
             self.0[3].store(record.expire_at, Relaxed);
         }
+        if record.token != 0 {
+            self.0[meta.token_word()].store(record.token, Relaxed);
+        }
         self.store_bytes(meta.key_word(), record.key);
         self.store_bytes(meta.value_word(), record.value);
     }
@@ -88,8 +91,9 @@ impl Words<'_> {
             if version & WRITING == 0 {
                 let meta = self.meta();
                 let expire_at = if meta.has_expiry() { self.0[3].load(Relaxed) } else { 0 };
+                let token = if meta.has_token() { self.0[meta.token_word()].load(Relaxed) } else { 0 };
                 let flags = (self.0[2].load(Relaxed) >> 32) as u32;
-                let result = read(Head { version, meta, flags, expire_at, tier: 0 });
+                let result = read(Head { version, meta, flags, expire_at, token, tier: 0 });
                 fence(Acquire);
                 if self.0[0].load(Relaxed) == version {
                     return result;

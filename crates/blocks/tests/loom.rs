@@ -40,7 +40,17 @@ trait Kernel: 'static {
 }
 
 fn record(version: u64, value: &[u8]) -> NewRecord<'_> {
-    NewRecord { version, kind: Kind::Value, db: 0, flags: 0, state: 0, expire_at: 0, key: b"the key!", value }
+    NewRecord {
+        version,
+        kind: Kind::Value,
+        db: 0,
+        flags: 0,
+        state: 0,
+        expire_at: 0,
+        token: 0,
+        key: b"the key!",
+        value,
+    }
 }
 
 struct Product;

@@ -152,6 +152,7 @@ fn seal(
             flags: 0,
             state,
             expire_at: expire_at(i),
+            token: 0,
             key: &key,
             value: &value,
         };

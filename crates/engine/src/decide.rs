@@ -1,7 +1,7 @@
 //! What an operation makes of the old record: pure, so that it can run inside the index's critical section, outside of
 //! it for large values, and again if the record changed meanwhile.
 
-use crate::edit::{Edit, NewBytes, OldRecord, Outcome};
+use crate::edit::{Edit, NewBytes, OldRecord, Outcome, Put};
 use crate::op::{Condition, Delta, ExpireIf, Expiry, OpKind};
 use crate::record::Head;
 use crate::reply::{Meta, OpError};
@@ -56,7 +56,7 @@ pub(crate) enum NewValue {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Decision {
     /// Store, then answer `Answer`.
-    Put { value: NewValue, flags: u32, expire_at: u64, state: u8, answer: Answer },
+    Put { value: NewValue, flags: u32, expire_at: u64, state: u8, token: u64, answer: Answer },
     /// Delete, then answer.
     Delete { answer: Answer },
     /// Only answer.
@@ -135,7 +135,7 @@ pub(crate) fn decide(
                 return if present { Decision::Delete { answer } } else { Decision::Answer(answer) };
             }
             let flags = flags.unwrap_or(old_head.flags);
-            Decision::Put { value: NewValue::Argument, flags, expire_at, state: 0, answer }
+            Decision::Put { value: NewValue::Argument, flags, expire_at, state: 0, token: 0, answer }
         }
         OpKind::Delete { condition, old_value } => match old {
             None => Decision::Answer(Answer::Miss),
@@ -183,8 +183,9 @@ pub(crate) fn decide(
             } else if new == old.head.expire_at {
                 Decision::Answer(answer)
             } else {
+                let Head { flags, token, .. } = *old.head;
                 let state = old.head.meta.state();
-                Decision::Put { value: NewValue::Old, flags: old.head.flags, expire_at: new, state, answer }
+                Decision::Put { value: NewValue::Old, flags, expire_at: new, state, token, answer }
             }
         }
         OpKind::Edit { edit, .. } => run(edit, argument, old, now_ms, scratch),
@@ -207,7 +208,7 @@ pub(crate) fn decide(
 /// A computed value over what was beside the old one.
 fn put_scratch(old: &Head, answer: Answer) -> Decision {
     let (flags, expire_at, state) = (old.flags, old.expire_at, old.meta.state());
-    Decision::Put { value: NewValue::Scratch, flags, expire_at, state, answer }
+    Decision::Put { value: NewValue::Scratch, flags, expire_at, state, token: 0, answer }
 }
 
 fn run(
@@ -223,6 +224,7 @@ fn run(
     let old_record = old.map(|old| OldRecord {
         meta: Meta {
             version: old.head.version,
+            token: old.head.token,
             flags: old.head.flags,
             expire_at: old.head.expire_at,
             value_bytes: old.value.len() as u64,
@@ -235,19 +237,21 @@ fn run(
         Outcome::Abort => return Decision::Answer(Answer::Aborted),
         Outcome::Keep => false,
         Outcome::Delete => true,
-        Outcome::Put(put) => put.expire_at != 0 && put.expire_at <= now_ms,
+        Outcome::Put(put) | Outcome::Tokened(put, _) => put.expire_at != 0 && put.expire_at <= now_ms,
     };
+    let token = if let Outcome::Tokened(_, token) = outcome { token } else { 0 };
     let kept = Answer::Edited { changed: false };
     let answer = Answer::Edited { changed: true };
     match outcome {
         _ if deletes && old.is_some() => Decision::Delete { answer },
-        Outcome::Put(put) if !deletes => {
+        Outcome::Put(put) | Outcome::Tokened(put, _) if !deletes => {
             debug_assert!(put.state < crate::edit::STATE_END, "a protocol's state of {}", put.state);
             let value = match (put.bytes, old) {
                 (NewBytes::Old, Some(_)) => NewValue::Old,
                 _ => NewValue::Scratch,
             };
-            Decision::Put { value, flags: put.flags, expire_at: put.expire_at, state: put.state, answer }
+            let Put { flags, expire_at, state, .. } = put;
+            Decision::Put { value, flags, expire_at, state, token, answer }
         }
         _ => Decision::Answer(kept),
     }
@@ -258,7 +262,7 @@ fn holds(condition: Condition, old: Option<Old<'_>>) -> bool {
         Condition::Always => true,
         Condition::Absent => old.is_none(),
         Condition::Present => old.is_some(),
-        Condition::Version(version) => old.is_some_and(|old| old.head.version == version),
+        Condition::Version(version) => old.is_some_and(|old| old.head.meta_for_answers().cas() == version),
     }
 }
 

@@ -50,6 +50,9 @@ pub enum Outcome {
     Delete,
     /// It is written.
     Put(Put),
+    /// It is written, with a cas token of the client's choosing that is not 0 (memcached's flag `E`). The record has it until it is
+    /// written otherwise; a new expiry leaves it.
+    Tokened(Put, u64),
     /// Nothing is written, by no operation of the atomic group: all of them answer [`Reply::Aborted`](crate::Reply::Aborted).
     Abort,
 }

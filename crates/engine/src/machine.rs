@@ -508,6 +508,8 @@ impl<I: Index, S: Space, D: LogDevice> Store for StoreHandle<I, S, D> {
             tombstones: shared.tombstones(),
             tiers,
             misses: shared.sum(|c| &c.misses),
+            misses_expired: shared.sum(|c| &c.misses_expired),
+            misses_flushed: shared.sum(|c| &c.misses_flushed),
             expired: shared.sum(|c| &c.expired),
             evicted: shared.sum(|c| &c.evicted),
             log: machine.log.as_ref().map(|log| machine.log_stats(log)),

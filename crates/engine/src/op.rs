@@ -165,7 +165,8 @@ pub enum Condition {
     Absent,
     /// Only if the key is present (`XX`, memcached `replace`).
     Present,
-    /// Only if the key is present with this version (memcached `cas`).
+    /// Only if the key is present with this version (memcached `cas`), or with this token, if a client has given it one
+    /// ([`Outcome::Tokened`](crate::Outcome::Tokened)).
     Version(u64),
 }
 

@@ -2,9 +2,11 @@
 //!
 //! ```text
 //! word 0   version                                             bit 63: being rewritten (in DRAM only)
-//! word 1   key bytes:17 | value bytes:15 | slot words:14 | kind:2 | database:4 | type:4 | has expiry:1 | state:3 | alone:1 | spare:3
+//! word 1   key bytes:17 | value bytes:15 | slot words:14 | kind:2 | database:4 | type:4 | has expiry:1 | state:3 | alone:1
+//!          | has token:1 | spare:2
 //! word 2   checksum:32 (zero until the record leaves DRAM) | flags:32
 //! [word]   expiry in ms since the Unix epoch, only if it has one
+//! [word]   cas token of a client's choosing, only if it has one
 //! words    key, padded with zeros to whole words
 //! words    value, padded likewise
 //! [words]  slack left by an in-place update that shrank the value
@@ -44,7 +46,7 @@ pub enum Kind {
 pub struct RecordMeta(pub u64);
 
 /// Of word 1: types other than strings, which are reserved, and what is spare.
-const UNUSED_BITS: u64 = 0xf << 52 | 0xe << 60;
+const UNUSED_BITS: u64 = 0xf << 52 | 0xc << 60;
 
 /// Beside a protocol's state in [`NewRecord::state`]: see [`Lifetime::alone`].
 pub const ALONE: u8 = crate::edit::STATE_END;
@@ -85,6 +87,16 @@ impl RecordMeta {
     pub fn has_expiry(self) -> bool {
         self.0 >> 56 & 1 == 1
     }
+    /// Whether a word with a cas token of a client's choosing follows.
+    #[inline]
+    pub fn has_token(self) -> bool {
+        self.0 >> 61 & 1 == 1
+    }
+    /// The word where that token is.
+    #[inline]
+    pub fn token_word(self) -> usize {
+        HEAD_WORDS + usize::from(self.has_expiry())
+    }
     /// Of a record of which only the protocol's own state is known.
     pub(crate) fn of_state(state: u8) -> Self {
         Self(u64::from(state) << 57)
@@ -112,7 +124,7 @@ impl RecordMeta {
     /// The word where the key starts.
     #[inline]
     pub fn key_word(self) -> usize {
-        HEAD_WORDS + usize::from(self.has_expiry())
+        self.token_word() + usize::from(self.has_token())
     }
     /// The word where the value starts.
     #[inline]
@@ -149,6 +161,8 @@ pub struct Head {
     pub flags: u32,
     /// Expiry in ms since the Unix epoch, 0 for never.
     pub expire_at: u64,
+    /// Cas token of a client's choosing, 0 for none.
+    pub token: u64,
     /// Where it was read from: 0 DRAM, 1 byte-addressable media, 2 block media.
     pub tier: u8,
 }
@@ -197,6 +211,7 @@ impl Head {
     pub fn meta_for_answers(&self) -> Meta {
         Meta {
             version: self.version,
+            token: self.token,
             flags: self.flags,
             expire_at: self.expire_at,
             value_bytes: self.meta.value_bytes() as u64,
@@ -228,6 +243,8 @@ pub struct NewRecord<'a> {
     pub state: u8,
     /// Expiry in ms since the Unix epoch, 0 for never.
     pub expire_at: u64,
+    /// Cas token of a client's choosing, 0 for none.
+    pub token: u64,
     /// The key.
     pub key: &'a [u8],
     /// The value, or the description of an extent.
@@ -248,20 +265,23 @@ impl NewRecord<'_> {
                 | (self.kind as u64) << 46
                 | u64::from(self.db) << 48
                 | u64::from(self.expire_at != 0) << 56
-                | u64::from(self.state & (ALONE | (crate::edit::STATE_END - 1))) << 57,
+                | u64::from(self.state & (ALONE | (crate::edit::STATE_END - 1))) << 57
+                | u64::from(self.token != 0) << 61,
         );
         meta.with_slot_words(meta.used_words())
     }
     /// Words needed.
     #[inline]
     pub fn words(&self) -> usize {
-        words_for(self.key.len(), self.value.len(), self.expire_at != 0)
+        words_for(self.key.len(), self.value.len(), self.expire_at != 0) + usize::from(self.token != 0)
     }
-    /// The words before the key, and how many of the four there are. The checksum is left zero.
+    /// The words before the key, and how many of the five there are. The checksum is left zero.
     #[inline]
-    pub fn head_words(&self) -> ([u64; 4], usize) {
+    pub fn head_words(&self) -> ([u64; 5], usize) {
         let meta = self.meta();
-        ([self.version, meta.0, u64::from(self.flags) << 32, self.expire_at], meta.key_word())
+        let mut words = [self.version, meta.0, u64::from(self.flags) << 32, self.expire_at, 0];
+        words[meta.token_word()] = self.token;
+        (words, meta.key_word())
     }
     /// The head.
     pub fn head(&self) -> Head {
@@ -270,6 +290,7 @@ impl NewRecord<'_> {
             meta: self.meta(),
             flags: self.flags,
             expire_at: self.expire_at,
+            token: self.token,
             tier: 0,
         }
     }
@@ -286,7 +307,7 @@ impl NewRecord<'_> {
     }
 }
 
-/// Words a record with these lengths needs.
+/// Words a record with these lengths and no token needs.
 #[inline]
 pub fn words_for(key_bytes: usize, value_bytes: usize, expiry: bool) -> usize {
     HEAD_WORDS + usize::from(expiry) + key_bytes.div_ceil(8) + value_bytes.div_ceil(8)
@@ -317,9 +338,10 @@ impl<'a> RecordView<'a> {
             return None;
         }
         let expire_at = if meta.has_expiry() { word(3)? } else { 0 };
+        let token = if meta.has_token() { word(meta.token_word())? } else { 0 };
         let flags = word(2)?;
         Some(Self {
-            head: Head { version: word(0)?, meta, flags: (flags >> 32) as u32, expire_at, tier: 0 },
+            head: Head { version: word(0)?, meta, flags: (flags >> 32) as u32, expire_at, token, tier: 0 },
             key: bytes.get(meta.key_word() * 8..)?.get(..meta.key_bytes())?,
             value: bytes.get(meta.value_word() * 8..)?.get(..meta.value_bytes())?,
             checksum: flags as u32,
@@ -334,6 +356,7 @@ impl<'a> RecordView<'a> {
             flags: self.head.flags,
             state: self.head.meta.state_and_alone(),
             expire_at: self.head.expire_at,
+            token: self.head.token,
             key: self.key,
             value: self.value,
         }
@@ -353,6 +376,7 @@ mod tests {
             flags: u32::MAX,
             state: 0,
             expire_at: 0,
+            token: 0,
             key: &[1; 8],
             value: &[2; 64],
         };
@@ -361,7 +385,12 @@ mod tests {
 
     #[test]
     fn what_is_encoded_is_decoded() {
-        for (key, value, expire_at) in [(0, 0, 0), (1, 9, 5), (KEY_BYTES_MAX, INLINE_VALUE_BYTES, u64::MAX)] {
+        for (key, value, expire_at, token) in [
+            (0, 0, 0, 0),
+            (1, 9, 5, 0),
+            (1, 9, 0, 7),
+            (KEY_BYTES_MAX, INLINE_VALUE_BYTES, u64::MAX, u64::MAX),
+        ] {
             let (key, value) = (vec![1; key], vec![2; value]);
             let record = NewRecord {
                 version: 9,
@@ -370,6 +399,7 @@ mod tests {
                 flags: 8,
                 state: 0,
                 expire_at,
+                token,
                 key: &key,
                 value: &value,
             };

@@ -74,8 +74,10 @@ pub enum Reply {
 /// What is kept beside a value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Meta {
-    /// The version, memcached's cas token.
+    /// The version, memcached's cas token unless there is a [`token`](Self::token).
     pub version: u64,
+    /// A cas token of a client's choosing, 0 for none.
+    pub token: u64,
     /// memcached's flags.
     pub flags: u32,
     /// When it expires, 0 for never.
@@ -84,6 +86,13 @@ pub struct Meta {
     pub value_bytes: u64,
     /// A protocol's own state (memcached's stale items); 0 after a plain write.
     pub state: u8,
+}
+
+impl Meta {
+    /// memcached's cas token.
+    pub fn cas(&self) -> u64 {
+        if self.token == 0 { self.version } else { self.token }
+    }
 }
 
 /// Why an operation was refused. Its `Display` is a sentence for people; protocols have their own texts.

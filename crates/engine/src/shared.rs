@@ -36,6 +36,8 @@ pub(crate) struct SlotCounters {
     /// Gets answered from DRAM, byte-addressable media, block media.
     pub hits: [AtomicU64; 3],
     pub misses: AtomicU64,
+    pub misses_expired: AtomicU64,
+    pub misses_flushed: AtomicU64,
     pub expired: AtomicU64,
     pub evicted: AtomicU64,
     pub stalls: AtomicU64,

@@ -21,6 +21,10 @@ pub struct Stats {
     pub tiers: Vec<TierStats>,
     /// Gets that missed.
     pub misses: u64,
+    /// Of those, gets that found a record that had expired.
+    pub misses_expired: u64,
+    /// Of those, gets that found a record that a whole-database flush has forgotten.
+    pub misses_flushed: u64,
     /// Records expired (by access or in the background).
     pub expired: u64,
     /// Records evicted because the store was full.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::endpoint::Endpoint;
-use crate::memcached::MemcachedUsers;
+use crate::memcached::{MemcachedProtocols, MemcachedUsers};
 use crate::stop::OnStop;
 use crate::tls::TlsOptions;
 
@@ -45,6 +45,10 @@ pub struct ServerOptions {
     pub memcached_counts_items: bool,
     /// Who may use memcached's protocol; with `None` everybody may (memcached's `-Y`).
     pub memcached_users: Option<MemcachedUsers>,
+    /// Which of memcached's protocols are spoken (memcached's `-B`).
+    pub memcached_protocols: MemcachedProtocols,
+    /// What `stats settings` tells as memcached's `memory_file`.
+    pub memcached_memory_file: Option<PathBuf>,
     /// Whether memcached's clients may forget everything (not so with memcached's `-F`).
     pub memcached_flush: bool,
     /// Whether memcached's clients may list keys (not so with memcached's `-X`).
@@ -143,6 +147,8 @@ impl Default for ServerOptions {
             memcached_value_bytes_max: 64 << 20,
             memcached_counts_items: false,
             memcached_users: None,
+            memcached_protocols: MemcachedProtocols::Both,
+            memcached_memory_file: None,
             memcached_flush: true,
             memcached_dump: true,
             memcached_watch: true,

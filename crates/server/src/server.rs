@@ -80,6 +80,8 @@ impl Server {
         options.turn_bytes = options.turn_bytes.clamp(1, COMMAND_BYTES_MAX);
         options.command_bytes_max = options.command_bytes_max.min(COMMAND_BYTES_MAX);
         let Bound { listeners, admin, addresses, tls } = bound;
+        // With the ports that it got.
+        options.memcached = addresses.all_memcached.clone();
         let shared = Arc::new(Shared {
             run_id: run_id(),
             redis_port: addresses.redis.map_or(0, |address| address.port()),

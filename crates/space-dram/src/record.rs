@@ -83,6 +83,9 @@ impl HeapRecord {
         if record.expire_at != 0 {
             self.word(3).store(record.expire_at, Relaxed);
         }
+        if record.token != 0 {
+            self.word(meta.token_word()).store(record.token, Relaxed);
+        }
         self.store_bytes(meta.key_word(), record.key);
         self.store_bytes(meta.value_word(), record.value);
     }
@@ -124,8 +127,9 @@ impl HeapRecord {
             if version & WRITING == 0 {
                 let meta = self.meta();
                 let expire_at = if meta.has_expiry() { self.word(3).load(Relaxed) } else { 0 };
+                let token = if meta.has_token() { self.word(meta.token_word()).load(Relaxed) } else { 0 };
                 let flags = (self.word(2).load(Relaxed) >> 32) as u32;
-                let result = read(Head { version, meta, flags, expire_at, tier: 0 });
+                let result = read(Head { version, meta, flags, expire_at, token, tier: 0 });
                 fence(Acquire);
                 if self.word(0).load(Relaxed) == version {
                     return result;

@@ -479,6 +479,7 @@ fn poison_record<'a>(entry: &FooterEntry, key: &'a [u8]) -> NewRecord<'a> {
         flags: 0,
         state: 0,
         expire_at: 0,
+        token: 0,
         key,
         value: &[],
     }

@@ -218,6 +218,7 @@ mod tests {
             flags: 0,
             state: 0,
             expire_at: 0,
+            token: 0,
             key: b"key",
             value: b"value",
         };

@@ -470,6 +470,7 @@ impl<L: Lower> SlabSpace<L> {
             flags: 0,
             state: 0,
             expire_at: 0,
+            token: 0,
             key: &poison,
             value: &[],
         };

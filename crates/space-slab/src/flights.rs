@@ -171,8 +171,17 @@ mod tests {
     /// A stage with one record of a page.
     fn staged(space: &SlabSpace<ByteTier<HeapRegion>>, version: u64) -> (Stage, FooterEntry) {
         let (kind, db) = (Kind::Value, 0);
-        let record =
-            NewRecord { version, kind, db, flags: 0, state: 0, expire_at: 0, key: b"key", value: b"value" };
+        let record = NewRecord {
+            version,
+            kind,
+            db,
+            flags: 0,
+            state: 0,
+            expire_at: 0,
+            token: 0,
+            key: b"key",
+            value: b"value",
+        };
         let entry = FooterEntry { hash: 9, check: 1, version, offset: 64, kind, db, life: Lifetime::NEVER };
         let from = space.locations.page(terrace_blocks::Place { slot: 9, offset: 64 }, kind, record.words());
         let mut stage = Stage::default();

@@ -78,7 +78,8 @@ impl SlabOptions {
     /// The longest record, in bytes.
     pub(crate) fn record_bytes_max(&self) -> usize {
         let limits = self.limits();
-        HEAD_BYTES + 8 + limits.key_bytes + limits.inline_bytes
+        // With an expiry and a token.
+        HEAD_BYTES + 16 + limits.key_bytes + limits.inline_bytes
     }
 }
 

@@ -345,7 +345,8 @@ mod tests {
     /// A record in DRAM, written in this round. Returns its slot.
     fn put(space: &Tested, index: &Clht, key: &[u8], round: u32) -> u64 {
         let (version, kind, db) = (5, Kind::Value, 0);
-        let record = NewRecord { version, kind, db, flags: 0, state: 0, expire_at: 0, key, value: b"value" };
+        let record =
+            NewRecord { version, kind, db, flags: 0, state: 0, expire_at: 0, token: 0, key, value: b"value" };
         let offset = space.slabs.take(space.slabs.classes.of(record.words()).unwrap(), 0).unwrap();
         let (slot, slab) =
             (space.slabs.slot(offset), &space.slabs.table[space.slabs.slab_of(offset) as usize]);

@@ -140,6 +140,7 @@ impl<L: Lower> SlabSpace<L> {
             flags: head.flags,
             state: head.meta.state_and_alone(),
             expire_at: head.expire_at,
+            token: head.token,
             key: &key,
             value: &value,
         };
@@ -462,6 +463,7 @@ mod tests {
             flags: 0,
             state: 0,
             expire_at: 0,
+            token: 0,
             key: b"key",
             value: b"copied",
         };
@@ -492,7 +494,17 @@ mod tests {
     fn a_copy_of_what_a_slot_held_before_is_garbage() {
         let record = |version| {
             let kind = Kind::Value;
-            NewRecord { version, kind, db: 0, flags: 0, state: 0, expire_at: 0, key: b"key", value: b"value" }
+            NewRecord {
+                version,
+                kind,
+                db: 0,
+                flags: 0,
+                state: 0,
+                expire_at: 0,
+                token: 0,
+                key: b"key",
+                value: b"value",
+            }
         };
         let entry = |version| entry_of(9, 1, version);
         for (now, is_same) in [(5, true), (6, false)] {
@@ -523,7 +535,7 @@ mod tests {
         let space = space();
         let record = |value| {
             let (kind, db) = (Kind::Value, 0);
-            NewRecord { version: 5, kind, db, flags: 0, state: 0, expire_at: 0, key: b"key", value }
+            NewRecord { version: 5, kind, db, flags: 0, state: 0, expire_at: 0, token: 0, key: b"key", value }
         };
         let class = space.slabs.classes.of(record(&[7; 100]).words()).unwrap();
         let taken: Vec<u64> = std::iter::from_fn(|| space.slabs.take(class, 0)).collect();
@@ -562,6 +574,7 @@ mod tests {
                     flags: 0,
                     state: 0,
                     expire_at: 0,
+                    token: 0,
                     key: b"key",
                     value: b"value",
                 }

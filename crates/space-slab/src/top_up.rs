@@ -169,6 +169,7 @@ mod tests {
                 flags: 0,
                 state: 0,
                 expire_at: 0,
+                token: 0,
                 key: &name,
                 value: &value,
             };

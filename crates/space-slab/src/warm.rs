@@ -115,6 +115,7 @@ impl<L: Lower> SlabSpace<L> {
             flags: view.head.flags,
             state: view.head.meta.state_and_alone(),
             expire_at: view.head.expire_at,
+            token: view.head.token,
             key: view.key,
             value: view.value,
         };

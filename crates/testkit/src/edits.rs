@@ -8,7 +8,7 @@ use terrace_engine::{Edit, EditFn, NewBytes, Outcome, Put};
 pub enum Rule {
     /// Puts the argument before the value and counts the state up; the flags become the length that was. Answers that length.
     Stamp,
-    /// Changes the flags alone, to the argument's length. Answers nothing.
+    /// Changes the flags alone, to the argument's length, which becomes the record's token, too (none if it is 0). Answers nothing.
     Mark,
     /// Takes the record out of its key and hands its value on. Answers the value.
     Take,
@@ -47,7 +47,8 @@ fn stamp(edit: &mut Edit<'_>) -> Outcome {
 fn mark(edit: &mut Edit<'_>) -> Outcome {
     let Some(old) = edit.old else { return Outcome::Keep };
     let flags = edit.argument.len() as u32;
-    Outcome::Put(Put { bytes: NewBytes::Old, flags, expire_at: old.meta.expire_at, state: old.meta.state })
+    let put = Put { bytes: NewBytes::Old, flags, expire_at: old.meta.expire_at, state: old.meta.state };
+    if flags == 0 { Outcome::Put(put) } else { Outcome::Tokened(put, flags.into()) }
 }
 
 fn take(edit: &mut Edit<'_>) -> Outcome {

@@ -4,7 +4,7 @@ use terrace_engine::{Condition, DATABASES, Delta, Direction, ExpireIf, Expiry, R
 
 use crate::case::{Action, Case};
 use crate::edits::Rule;
-use crate::model::{Known, Model, Place};
+use crate::model::{Model, Place};
 use crate::rng::Rng;
 
 /// Clocks of random tests show whole ticks of this many milliseconds, and expiries fall between ticks, so that no test
@@ -249,8 +249,9 @@ impl Generator {
 
     /// A version that the key has, had, or never had.
     fn version(&mut self, place: &Place, model: &Model) -> Condition {
-        let known = match model.get(place).map(|record| record.version) {
-            Some(Known::Exactly(version) | Known::AtLeast(version) | Known::Above(version)) => version,
+        let known = match model.get(place) {
+            Some(record) if record.token != 0 => record.token,
+            Some(record) => record.version.floor(),
             None => 1,
         };
         Condition::Version(if self.rng.percent(70) { known } else { known.saturating_sub(1) })

@@ -72,7 +72,8 @@ impl<S: Space> World<S> {
     pub fn words(&self) -> usize {
         let value = vec![0; self.value_words * 8];
         let (kind, key) = (Kind::Value, &[0; 8][..]);
-        NewRecord { version: 1, kind, db: 0, flags: 0, state: 0, expire_at: 0, key, value: &value }.words()
+        NewRecord { version: 1, kind, db: 0, flags: 0, state: 0, expire_at: 0, token: 0, key, value: &value }
+            .words()
     }
     fn enter(&self, session: usize) {
         let mut epochs = self.epochs.lock();
@@ -98,6 +99,7 @@ impl<S: Space> World<S> {
             flags: 0,
             state: 0,
             expire_at: 0,
+            token: 0,
             key: &name,
             value: &value,
         };

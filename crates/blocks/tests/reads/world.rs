@@ -206,6 +206,7 @@ fn encode(slot: u32, seq: u64, lengths: &[usize]) -> (Vec<Written>, Vec<u8>) {
             flags: 0,
             state: 0,
             expire_at: 0,
+            token: 0,
             key: &key,
             value: &value,
         };

@@ -21,7 +21,7 @@ pub struct Wanted {
     pub notls: bool,
 }
 
-/// Reads a list with commas.
+/// Reads a list with commas. Each may have memcached's prefixes: `notls:`, and `tag[NAME]:`, which means nothing.
 ///
 /// # Errors
 /// If one can't be read; the text says what was expected.
@@ -35,10 +35,31 @@ fn one(text: &str) -> Result<Wanted, String> {
             "-l {text:?}: expected an address or a name, with :PORT behind it or not, such as 10.0.0.5 or [::1]:11211"
         )
     };
-    let (notls, rest) = match text.strip_prefix("notls:") {
-        Some(rest) => (true, rest),
-        None => (false, text),
-    };
+    let (mut notls, mut rest) = (false, text);
+    loop {
+        let (prefix, behind) = match rest.split_once(':') {
+            Some(("notls", behind)) => {
+                notls = true;
+                rest = behind;
+                continue;
+            }
+            Some(parts) => parts,
+            None => break,
+        };
+        match prefix {
+            "btls" | "mtls" => {
+                return Err(format!(
+                    "-l {text:?}: -o ssl_verify_mode says for all addresses who shows a certificate"
+                ));
+            }
+            _ if prefix.starts_with("proto[") => {
+                return Err(format!("-l {text:?}: -B says for all addresses which protocol is spoken"));
+            }
+            // A name for statistics of the address, of which there are none.
+            _ if prefix.starts_with("tag[") || prefix.starts_with("tag_") => rest = behind,
+            _ => break,
+        }
+    }
     let port = |text: &str| text.parse::<u16>().map_err(|_| expected());
     let (host, port) = if let Some(rest) = rest.strip_prefix('[') {
         match rest.split_once(']').ok_or_else(expected)? {
@@ -109,6 +130,9 @@ mod tests {
             ("[::1]:7,[fe80::1],cache.local:8", "::1 Some(7); fe80::1 None; cache.local Some(8)"),
             ("notls:127.0.0.1:6,127.0.0.1", "notls 127.0.0.1 Some(6); 127.0.0.1 None"),
             ("*,*:7", "* None; * Some(7)"),
+            ("tag[a]:127.0.0.1:6,tag_b_:notls:[::1]:7", "127.0.0.1 Some(6); notls ::1 Some(7)"),
+            ("proto[ascii]:127.0.0.1", "refused"),
+            ("mtls:127.0.0.1", "refused"),
             ("a:b", "refused"),
             ("[::1]7", "refused"),
             ("[::1", "refused"),

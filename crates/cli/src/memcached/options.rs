@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use terrace_server::MemcachedProtocols;
+
 use super::extended::{self, Extended};
 use super::getopt;
 use super::listen;
@@ -51,6 +53,8 @@ pub struct CommandLine {
     pub delimiter: Option<u8>,
     /// Users and passwords.
     pub auth_file: Option<PathBuf>,
+    /// The protocols that are spoken.
+    pub protocols: MemcachedProtocols,
     /// Clients of the binary protocol log in.
     pub sasl: bool,
     /// A file in persistent memory that holds the items.
@@ -105,6 +109,7 @@ impl Default for CommandLine {
             no_watch: false,
             delimiter: None,
             auth_file: None,
+            protocols: MemcachedProtocols::Both,
             sasl: false,
             memory_file: None,
             tls: false,
@@ -183,8 +188,9 @@ impl CommandLine {
             'k' => self.lock_memory = true,
             'r' => self.core = true,
             'B' => match value.as_str() {
-                "auto" => {}
-                "ascii" | "binary" => self.note("-B", "a client's first byte says which protocol it speaks"),
+                "auto" => self.protocols = MemcachedProtocols::Both,
+                "ascii" => self.protocols = MemcachedProtocols::Text,
+                "binary" => self.protocols = MemcachedProtocols::Binary,
                 _ => return Err(format!("-B {value:?}: expected auto, ascii or binary")),
             },
             'S' => self.sasl = true,

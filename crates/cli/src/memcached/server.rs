@@ -85,6 +85,8 @@ pub fn options(line: &CommandLine, access: &MemcachedAccess) -> ServerOptions {
         memcached_value_bytes_max: line.item_bytes,
         memcached_counts_items: true,
         memcached_users: access.users(),
+        memcached_protocols: line.protocols,
+        memcached_memory_file: line.memory_file.clone(),
         memcached_flush: !line.no_flush,
         memcached_dump: !line.no_dump,
         memcached_watch: !line.no_watch,

@@ -110,6 +110,7 @@ pub fn prepare(line: &CommandLine) -> anyhow::Result<()> {
         (None, Some(file)) => {
             let dir = dir_of(file);
             check_above(&dir, "-e")?;
+            check_metadata(file)?;
             begin(&dir).with_context(|| format!("-e: the cache's directory {}", dir.display()))
         }
         (None, None) => Ok(()),
@@ -146,6 +147,27 @@ fn begin(dir: &Path) -> anyhow::Result<()> {
     fs::write(&running, RUNNING_TEXT)?;
     fs::File::open(&running)?.sync_all()?;
     Ok(sync(dir)?)
+}
+
+/// What memcached itself has saved beside the file can't be used; where it is empty memcached has failed to save, and what the
+/// operator wants to be done about it is not known.
+fn check_metadata(file: &Path) -> anyhow::Result<()> {
+    let mut name = file.as_os_str().to_owned();
+    name.push(".meta");
+    let path = PathBuf::from(name);
+    match fs::metadata(&path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(error).with_context(|| format!("-e: {}", path.display())),
+        Ok(found) => anyhow::ensure!(
+            found.len() > 0,
+            "-e {}: its metadata file {} is empty: the items of a memcached that should be in it are lost; remove both files to \
+             begin anew",
+            file.display(),
+            path.display()
+        ),
+    }
+    tracing::warn!("-e: {} is memcached's own and is not read: the cache is terrace's", path.display());
+    Ok(())
 }
 
 fn sync(dir: &Path) -> std::io::Result<()> {

@@ -177,6 +177,8 @@ fn what_cannot_be_had_is_refused_with_a_reason() {
         ("-o ssl_verify_mode=9", "expected 0, 1, 2 or 3"),
         ("-o zork", "Illegal suboption \"zork\""),
         ("-l a:b", "expected an address"),
+        ("-l proto[ascii]:127.0.0.1:5", "-B says"),
+        ("-l mtls:127.0.0.1", "-o ssl_verify_mode says"),
         ("-q", "invalid option -- 'q'"),
     ] {
         let why = refusal(text);

@@ -1,7 +1,7 @@
 //! What `-h`, `-V` and `-i` print.
 
 /// The memcached whose command line this is.
-const LIKE: &str = "1.6.18";
+const LIKE: &str = "1.6.45";
 
 /// The version, in memcached's form.
 pub fn version() -> String {
@@ -50,12 +50,12 @@ const FLAGS: &str = "\
 -R, --max-reqs-per-event  most requests of one connection that are executed together
                           (default: as many as arrived, within bounds)
 -b, --listen-backlog=<num> set the backlog queue limit (default: 1024)
--B, --protocol=<name>     auto, ascii or binary: a client's first byte says which it speaks
+-B, --protocol=<name>     auto (default: a client's first byte says which it speaks), ascii or binary
 -S, --enable-sasl         with -Y: clients of the binary protocol log in by SASL PLAIN
 -I, --max-item-size=<num> adjusts max item size
                           (default: 1m, min: 1k, max: 1024m)
 -F, --disable-flush-all   disable flush_all command
--X, --disable-dumping     disable stats cachedump and lru_crawler metadump
+-X, --disable-dumping     disable stats cachedump, stats detail and lru_crawler metadump
 -W, --disable-watch       disable the \"watch\" command
 -Y, --auth-file=<file>    clients must log in: lines of user:pass, one at least; read again on SIGHUP
 -e, --memory-file=<file>  keep the items in persistent memory, in the directory <file>.terrace;
@@ -75,7 +75,7 @@ const FLAGS: &str = "\
    - ssl_min_version:     2 (TLS 1.2, the default) or 3 (TLS 1.3)
 
 Accepted, and without a meaning here (a line of the log says why):
--B -C -L -U -f -n -N, and those of -o that are about memcached's LRU, slabs, hash table and extstore.
+-C -L -U -f -n -N, and those of -o that are about memcached's LRU, slabs, hash table and extstore.
 Refused: -S without -Y, -o ssl_ciphers.
 
 SIGINT, SIGTERM, SIGUSR1: stop in order. SIGHUP: read certificates and the auth file again.

@@ -1,5 +1,7 @@
 //! Reads.
 
+use std::sync::atomic::Ordering::Relaxed;
+
 use terrace_index::{Index, Key, Lookup, Verdict};
 use terrace_log::LogDevice;
 use terrace_media::Buffer;
@@ -54,6 +56,9 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
         };
         self.see(head.version);
         if !self.is_live(&head, damaged) {
+            if !peeks && head.meta.kind() != Kind::Tombstone {
+                self.counters().misses_flushed.fetch_add(1, Relaxed);
+            }
             return self.miss(output, start, peeks);
         }
         if damaged {
@@ -61,6 +66,9 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
             return Step::Done(Reply::Error(OpError::Poisoned));
         }
         if head.expire_at != 0 && head.expire_at <= self.now_ms() {
+            if !peeks {
+                self.counters().misses_expired.fetch_add(1, Relaxed);
+            }
             return self.miss(output, start, peeks);
         }
         let mut value_bytes = head.meta.value_bytes() as u64;

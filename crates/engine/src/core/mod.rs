@@ -405,7 +405,7 @@ pub(crate) fn live(shared: &Shared, head: &Head, damaged: bool) -> bool {
 pub(crate) fn log_record<D: LogDevice>(writer: &mut Option<Writer<D>>, record: &NewRecord<'_>, seq: u64) {
     if let Some(writer) = writer {
         let (head, count) = record.head_words();
-        let mut bytes = [0u8; 32];
+        let mut bytes = [0u8; 40];
         for (i, word) in head.iter().enumerate() {
             bytes[i * 8..i * 8 + 8].copy_from_slice(&word.to_le_bytes());
         }

@@ -267,8 +267,8 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
             let decision = match ahead {
                 // The scratch buffers still hold what was computed from that version.
                 Some(Ahead { from: Some((then, decision)) }) if *then == from => match *decision {
-                    Decision::Put { flags, expire_at, state, answer, .. } => {
-                        Decision::Put { value: NewValue::Argument, flags, expire_at, state, answer }
+                    Decision::Put { flags, expire_at, state, token, answer, .. } => {
+                        Decision::Put { value: NewValue::Argument, flags, expire_at, state, token, answer }
                     }
                     other => other,
                 },
@@ -298,52 +298,52 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
                 let value_bytes = if is_extent { space.extent_bytes(&old_bytes) } else { inline_bytes };
                 meta = Meta { value_bytes, ..head.meta_for_answers() };
             }
-            let (kind, new_value, flags, expire_at, state, answer): (Kind, &[u8], u32, u64, u8, Answer) =
-                match decision {
-                    Decision::Answer(answer) => {
+            let (kind, new_value, beside_it, answer): (Kind, &[u8], _, Answer) = match decision {
+                Decision::Answer(answer) => {
+                    if shows_old {
+                        old_span = Some(batch::push(output, value));
+                    }
+                    return (Change::Keep, Pass::Done(answer));
+                }
+                Decision::Delete { answer } => {
+                    // Once its time has passed nothing of a key that is alone comes back: it needs no tombstone.
+                    let lapsed = matches!(op.kind, OpKind::Purge) && head.life().alone;
+                    if !S::TOMBSTONES || lapsed {
                         if shows_old {
                             old_span = Some(batch::push(output, value));
                         }
-                        return (Change::Keep, Pass::Done(answer));
-                    }
-                    Decision::Delete { answer } => {
-                        // Once its time has passed nothing of a key that is alone comes back: it needs no tombstone.
-                        let lapsed = matches!(op.kind, OpKind::Purge) && head.life().alone;
-                        if !S::TOMBSTONES || lapsed {
-                            if shows_old {
-                                old_span = Some(batch::push(output, value));
-                            }
-                            let Some((address, head)) = place else {
-                                return (Change::Keep, Pass::Done(answer));
-                            };
-                            space.release(address, &head);
-                            if is_extent {
-                                space.release_extent(&old_bytes, &[]);
-                            }
-                            // Stored and expired in one, if it was a set.
-                            if matches!(answer, Answer::Edited { .. } | Answer::Stored { .. }) {
-                                meta = Meta::default();
-                            }
-                            counters.keys[usize::from(key.db)].fetch_sub(1, Relaxed);
-                            counters.count_expiry(key.db, head.expire_at != 0, false);
-                            shared.version_floor.fetch_max(head.version, Relaxed);
-                            return (Change::Remove, Pass::Done(answer));
-                        }
-                        (Kind::Tombstone, &[], 0, 0, 0, answer)
-                    }
-                    Decision::Put { value: source, flags, expire_at, state, answer } => {
-                        let (kind, bytes): (Kind, &[u8]) = match source {
-                            NewValue::Argument if ahead.is_some() => (Kind::Extent, description),
-                            NewValue::Argument => (Kind::Value, argument),
-                            NewValue::Scratch if scratch.value.len() > inline => {
-                                return (Change::Keep, Pass::NewExtent(from, decision));
-                            }
-                            NewValue::Scratch => (Kind::Value, &scratch.value),
-                            NewValue::Old => (head.meta.kind(), &old_bytes),
+                        let Some((address, head)) = place else {
+                            return (Change::Keep, Pass::Done(answer));
                         };
-                        (kind, bytes, flags, expire_at, state, answer)
+                        space.release(address, &head);
+                        if is_extent {
+                            space.release_extent(&old_bytes, &[]);
+                        }
+                        // Stored and expired in one, if it was a set.
+                        if matches!(answer, Answer::Edited { .. } | Answer::Stored { .. }) {
+                            meta = Meta::default();
+                        }
+                        counters.keys[usize::from(key.db)].fetch_sub(1, Relaxed);
+                        counters.count_expiry(key.db, head.expire_at != 0, false);
+                        shared.version_floor.fetch_max(head.version, Relaxed);
+                        return (Change::Remove, Pass::Done(answer));
                     }
-                };
+                    (Kind::Tombstone, &[], (0, 0, 0, 0), answer)
+                }
+                Decision::Put { value: source, flags, expire_at, state, token, answer } => {
+                    let (kind, bytes): (Kind, &[u8]) = match source {
+                        NewValue::Argument if ahead.is_some() => (Kind::Extent, description),
+                        NewValue::Argument => (Kind::Value, argument),
+                        NewValue::Scratch if scratch.value.len() > inline => {
+                            return (Change::Keep, Pass::NewExtent(from, decision));
+                        }
+                        NewValue::Scratch => (Kind::Value, &scratch.value),
+                        NewValue::Old => (head.meta.kind(), &old_bytes),
+                    };
+                    (kind, bytes, (flags, expire_at, state, token), answer)
+                }
+            };
+            let (flags, expire_at, state, token) = beside_it;
             let unread = if beside.is_some() { space.version_bound() } else { 0 };
             let floor = shared.version_floor.load(Relaxed).max(head.version).max(unread);
             let version = last.next(crate::version::Version(floor), now_us, slot);
@@ -362,6 +362,7 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
                 flags,
                 state: state | alone,
                 expire_at,
+                token,
                 key: key.bytes,
                 value: new_value,
             };
@@ -397,7 +398,7 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
             if ahead.is_some() && kind == Kind::Extent {
                 used_ahead = true;
             }
-            meta = Meta { version: version.0, expire_at, flags, state, ..meta };
+            meta = Meta { version: version.0, token, expire_at, flags, state, ..meta };
             if kind == Kind::Tombstone && matches!(answer, Answer::Stored { .. }) {
                 // Stored and expired in one.
                 meta.version = 0;

@@ -2,10 +2,11 @@
 //! checks it, and answered.
 
 use super::command::{Command, Crawl, Shutdown, Watch};
-use super::line::{Line, refused};
-use super::number::{signed, unsigned};
+use super::line::Line;
+use super::number::{digits32, signed_digits, unsigned};
 use super::reply::{
-    BAD_CLASS, BAD_LINE, ERROR, FACTORS_NOT_POSITIVE, LONG_SLEEP, OK, PERCENTS_TOO_HIGH, SAME_CLASS,
+    BAD_CLASS, BAD_LINE, BAD_WINDOW, ERROR, FACTORS_NOT_POSITIVE, LONG_SLEEP, OK, PERCENTS_TOO_HIGH,
+    SAME_CLASS,
 };
 use super::words::{Args, Words};
 
@@ -13,10 +14,15 @@ use super::words::{Args, Words};
 const CLASSES_END: u64 = 64;
 
 /// The longest sleep of the crawler, in microseconds.
-const SLEEP_MAX: u64 = 1_000_000;
+const SLEEP_MAX: u32 = 1_000_000;
 
 /// The most that the hot and the warm part may take together.
-const PERCENT_MAX: u64 = 80;
+const PERCENT_MAX: u32 = 80;
+
+/// An error, which `noreply` silences.
+fn silent_or<'a>(reply: &'static [u8], args: &Args<'a>) -> Line<'a> {
+    Line::Refused { reply, noreply: args.noreply(), skip: 0 }
+}
 
 fn answered<'a>(reply: &'static [u8], noreply: bool) -> Line<'a> {
     Line::Command(Command::Answered { reply, noreply })
@@ -30,13 +36,19 @@ pub(super) fn lru_crawler(args: Args<'_>) -> Line<'_> {
         (b"disable", 1) => crawl(Crawl::Disable),
         (b"crawl", 2) => crawl(Crawl::Crawl(args.get(1))),
         (b"metadump", 2) => crawl(Crawl::Metadump(args.get(1))),
-        (b"tocrawl", 2) => answered(if unsigned(args.get(1)).is_some() { OK } else { BAD_LINE }, false),
-        (b"sleep", 2) => match unsigned(args.get(1)) {
-            Some(0..=SLEEP_MAX) => answered(OK, false),
-            Some(_) => refused(LONG_SLEEP),
-            None => refused(BAD_LINE),
-        },
-        _ => refused(ERROR),
+        (b"mgdump", 2) => crawl(Crawl::Mgdump(args.get(1))),
+        (b"tocrawl", 2) => {
+            answered(if digits32(args.get(1)).is_some() { OK } else { BAD_LINE }, args.noreply())
+        }
+        (b"sleep", 2) => {
+            let reply = match digits32(args.get(1)) {
+                Some(0..=SLEEP_MAX) => OK,
+                Some(_) => LONG_SLEEP,
+                None => BAD_LINE,
+            };
+            answered(reply, args.noreply())
+        }
+        _ => silent_or(ERROR, &args),
     }
 }
 
@@ -82,14 +94,14 @@ pub(super) fn lru(args: Args<'_>) -> Line<'_> {
     let reply = match (args.get(0), args.count()) {
         (b"tune", 5..) => lru_tune(&args),
         (b"mode", 2..) if matches!(args.get(1), b"flat" | b"segmented") => OK,
-        (b"temp_ttl", 2..) if signed(args.get(1)).is_some() => OK,
+        (b"temp_ttl", 2..) if signed_digits(args.get(1)).is_some() => OK,
         _ => ERROR,
     };
     answered(reply, args.noreply())
 }
 
 fn lru_tune(args: &Args<'_>) -> &'static [u8] {
-    let percents = unsigned(args.get(1)).zip(unsigned(args.get(2)));
+    let percents = digits32(args.get(1)).zip(digits32(args.get(2)));
     let Some(((hot, warm), factors)) = percents.zip(float(args.get(3)).zip(float(args.get(4)))) else {
         return ERROR;
     };
@@ -102,39 +114,59 @@ fn lru_tune(args: &Args<'_>) -> &'static [u8] {
     }
 }
 
+/// The shortest and the longest window of `slabs automove window`.
+const WINDOW_MIN: u32 = 3;
+const WINDOW_MAX: u32 = 1800;
+
 fn float(token: &[u8]) -> Option<f64> {
     std::str::from_utf8(token).ok()?.parse().ok()
 }
 
 /// `slabs reassign` and `slabs automove`: there are no slab classes to move pages between.
 pub(super) fn slabs(args: Args<'_>) -> Line<'_> {
-    let automove = match (args.get(0), args.count()) {
-        (b"reassign", 3) => {
-            return refused(match signed(args.get(1)).zip(signed(args.get(2))) {
+    match (args.get(0), args.count()) {
+        (b"reassign", 3) => silent_or(
+            match signed_digits(args.get(1)).zip(signed_digits(args.get(2))) {
                 None => BAD_LINE,
                 Some((from, to)) if from == to => SAME_CLASS,
                 Some(_) => BAD_CLASS,
-            });
+            },
+            &args,
+        ),
+        (b"automove", 2..) => answered(automove(&args), args.noreply()),
+        _ => silent_or(ERROR, &args),
+    }
+}
+
+fn automove(args: &Args<'_>) -> &'static [u8] {
+    let third = (args.count() >= 3).then(|| args.get(2));
+    match args.get(1) {
+        b"ratio" | b"freeratio" => {
+            if third.and_then(float).is_some() {
+                OK
+            } else {
+                ERROR
+            }
         }
-        (b"automove", 2..) => args.get(1),
-        _ => return refused(ERROR),
-    };
-    let reply = match (automove, unsigned(automove)) {
-        (b"ratio", _) if args.count() >= 3 && float(args.get(2)).is_some() => OK,
-        (b"ratio", _) => ERROR,
-        (_, None) => BAD_LINE,
-        (_, Some(0..=2)) => OK,
-        (_, Some(_)) => ERROR,
-    };
-    answered(reply, args.noreply())
+        b"window" => match third.and_then(digits32) {
+            None => BAD_LINE,
+            Some(WINDOW_MIN..=WINDOW_MAX) => OK,
+            Some(_) => BAD_WINDOW,
+        },
+        level => match digits32(level) {
+            None => BAD_LINE,
+            Some(0..=2) => OK,
+            Some(_) => ERROR,
+        },
+    }
 }
 
 /// `extstore`: the lower tiers are not tuned so.
 pub(super) fn extstore(args: Args<'_>) -> Line<'_> {
-    let number = |i| unsigned(args.get(i)).is_some();
+    let number = |i| digits32(args.get(i)).is_some();
     let valid = match (args.get(0), args.count()) {
         (b"free_memchunks", 3..) => {
-            unsigned(args.get(1)).is_some_and(|class| class < CLASSES_END) && number(2)
+            digits32(args.get(1)).is_some_and(|class| u64::from(class) < CLASSES_END) && number(2)
         }
         (b"max_frag", 2..) => float(args.get(1)).is_some(),
         (
@@ -165,6 +197,7 @@ pub(super) fn watch(words: Words<'_>) -> Option<Watch> {
             b"mutations" => watch.mutations = true,
             b"evictions" => watch.evictions = true,
             b"connevents" => watch.connections = true,
+            b"deletions" => watch.deletions = true,
             b"rawcmds" | b"sysevents" | b"proxyreqs" | b"proxyevents" | b"proxyuser" => watch.others = true,
             _ => return None,
         }

@@ -6,7 +6,7 @@ use super::words::Words;
 /// A whole, well-formed request. Keys have 1 to [`KEY_BYTES_MAX`](super::KEY_BYTES_MAX) bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Command<'a> {
-    /// `get`, `gets` and the ancient `bget`.
+    /// `get` and `gets`.
     Get {
         /// The keys, at least one.
         keys: Words<'a>,
@@ -17,7 +17,7 @@ pub enum Command<'a> {
     GetAndTouch {
         /// The new exptime; see [`expire_at_ms`](super::expire_at_ms).
         exptime: i64,
-        /// The keys; there may be none, as in memcached.
+        /// The keys, at least one.
         keys: Words<'a>,
         /// Answer with the cas token (`gats`).
         cas: bool,
@@ -99,13 +99,8 @@ pub enum Command<'a> {
     },
     /// `lru_crawler`.
     LruCrawler(Crawl<'a>),
-    /// `watch`.
-    Watch {
-        /// The events; `None` if it names what is none.
-        watch: Option<Watch>,
-        /// An error is not answered.
-        noreply: bool,
-    },
+    /// `watch` with the events; `None` if it names what is none.
+    Watch(Option<Watch>),
     /// `shutdown`.
     Shutdown(Shutdown),
     /// `refresh_certs`.
@@ -176,6 +171,8 @@ pub enum Crawl<'a> {
     Crawl(&'a [u8]),
     /// `metadump`, with the classes.
     Metadump(&'a [u8]),
+    /// `mgdump`, with the classes.
+    Mgdump(&'a [u8]),
 }
 
 /// How to shut down.
@@ -200,6 +197,8 @@ pub struct Watch {
     pub evictions: bool,
     /// Connections that come and go.
     pub connections: bool,
+    /// Deletes that found something.
+    pub deletions: bool,
     /// Others, of which there never are any.
     pub others: bool,
 }

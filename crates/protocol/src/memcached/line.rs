@@ -1,10 +1,9 @@
 //! One line to one request header, or to the error that memcached answers. Pure: no state between lines.
 
 use super::command::{Command, StoreVerb};
-use super::login::c_string;
 use super::meta::{Key, Meta, SetMode};
-use super::number::{signed, unsigned};
-use super::reply::{BAD_DELTA, BAD_EXPTIME, BAD_LINE, DELETE_USAGE, ERROR, META_NOOP};
+use super::number::{digits, digits32, signed, signed_digits, unsigned};
+use super::reply::{BAD_DELTA, BAD_EXPTIME, BAD_LINE, ERROR, META_NOOP};
 use super::words::{Args, Words};
 use super::{CloseReason, KEY_BYTES_MAX, admin, meta};
 
@@ -54,14 +53,17 @@ pub(super) fn refused<'a>(reply: &'static [u8]) -> Line<'a> {
     Line::Refused { reply, noreply: false, skip: 0 }
 }
 
+/// Shorter ones, their line end included, are no command.
+pub(super) const LINE_BYTES_MIN: usize = 4;
+
 /// Reads a line, given without its line end.
+///
+/// A command that clients send often must stand at the start of its line; one that steers the server may have spaces before it.
 pub(super) fn parse(line: &[u8]) -> Line<'_> {
-    // memcached treats the line as a C string.
-    let line = c_string(line);
-    let mut words = Words::new(line);
-    let Some(verb) = words.next() else { return refused(ERROR) };
+    let verb = line.split(|&byte| byte == b' ').next().unwrap_or_default();
+    let words = Words::new(&line[verb.len()..]);
     match verb {
-        b"get" | b"bget" => get(words, false),
+        b"get" => get(words, false),
         b"gets" => get(words, true),
         b"gat" => get_and_touch(words, false),
         b"gats" => get_and_touch(words, true),
@@ -75,11 +77,9 @@ pub(super) fn parse(line: &[u8]) -> Line<'_> {
         b"decr" => arithmetic(Args::new(words), true),
         b"touch" => touch(Args::new(words)),
         b"delete" => delete(Args::new(words)),
-        b"flush_all" => flush_all(Args::new(words)),
         b"version" => Line::Command(Command::Version),
         b"stats" => Line::Command(Command::Stats { args: words }),
-        b"verbosity" => verbosity(Args::new(words)),
-        b"cache_memlimit" => cache_memlimit(Args::new(words)),
+        b"watch" => Line::Command(Command::Watch(admin::watch(words))),
         b"quit" => Line::Command(Command::Quit),
         b"mg" => meta::get(words),
         b"ms" => meta::set(words),
@@ -87,14 +87,28 @@ pub(super) fn parse(line: &[u8]) -> Line<'_> {
         b"ma" => meta::delete_or_number(words, true),
         b"me" => meta::debug(words),
         b"mn" => Line::Command(Command::Answered { reply: META_NOOP, noreply: false }),
-        b"lru_crawler" => admin::lru_crawler(Args::new(words)),
-        b"lru" => admin::lru(Args::new(words)),
-        b"slabs" => admin::slabs(Args::new(words)),
-        b"extstore" => admin::extstore(Args::new(words)),
-        b"shutdown" => Line::Command(Command::Shutdown(admin::shutdown(&Args::new(words)))),
-        b"watch" => watch(words),
-        b"refresh_certs" => Line::Command(Command::RefreshCerts { noreply: Args::new(words).noreply() }),
-        _ => unknown(verb, Args::new(words)),
+        _ => steering(line),
+    }
+}
+
+/// Commands that steer the server, and what is none.
+fn steering(line: &[u8]) -> Line<'_> {
+    let mut words = Words::new(line);
+    let Some(verb) = words.next() else { return refused(ERROR) };
+    let args = Args::new(words);
+    match verb {
+        b"flush_all" => flush_all(args),
+        b"verbosity" => verbosity(args),
+        b"cache_memlimit" => cache_memlimit(args),
+        b"lru_crawler" => admin::lru_crawler(args),
+        b"lru" => admin::lru(args),
+        b"slabs" => admin::slabs(args),
+        b"extstore" => admin::extstore(args),
+        b"shutdown" => Line::Command(Command::Shutdown(admin::shutdown(&args))),
+        b"refresh_certs" => Line::Command(Command::RefreshCerts { noreply: args.noreply() }),
+        // A web browser that was tricked into posting commands here is cut off before it comes to them.
+        _ if args.last().starts_with(b"HTTP/") => Line::Close(CloseReason::Http),
+        _ => Line::Refused { reply: ERROR, noreply: args.noreply() || verb == b"noreply", skip: 0 },
     }
 }
 
@@ -103,91 +117,80 @@ fn key_fits(key: &[u8]) -> bool {
 }
 
 fn get(keys: Words<'_>, cas: bool) -> Line<'_> {
-    if keys.clone().next().is_none() {
-        return refused(ERROR);
-    }
-    if !keys.clone().all(key_fits) {
+    if keys.clone().next().is_none() || !keys.clone().all(key_fits) {
         return refused(BAD_LINE);
     }
     Line::Command(Command::Get { keys, cas })
 }
 
 fn get_and_touch(mut keys: Words<'_>, cas: bool) -> Line<'_> {
-    let Some(exptime) = keys.next() else { return refused(ERROR) };
-    let Some(exptime) = signed(exptime) else { return refused(BAD_EXPTIME) };
+    let (Some(exptime), Some(_)) = (keys.next(), keys.clone().next()) else { return refused(BAD_LINE) };
+    let Some(exptime) = signed_digits(exptime) else { return refused(BAD_EXPTIME) };
     if !keys.clone().all(key_fits) {
         return refused(BAD_LINE);
     }
     Line::Command(Command::GetAndTouch { exptime, keys, cas })
 }
 
+/// `VERB KEY FLAGS EXPTIME LENGTH [CAS]`: once the length is known, the data block is skipped after an error.
 fn store(verb: StoreVerb, args: Args<'_>) -> Line<'_> {
-    let has_cas = matches!(verb, StoreVerb::Cas(_));
-    let wanted = if has_cas { 5 } else { 4 };
-    if args.count() != wanted && args.count() != wanted + 1 {
-        return refused(ERROR);
-    }
+    let length = (args.count() >= 4).then(|| signed_digits(args.get(3))).flatten();
+    let length = length.filter(|bytes| (0..=VALUE_BYTES_MAX).contains(bytes));
+    let Some(length) = length.map(i64::unsigned_abs) else { return refused(BAD_LINE) };
     let noreply = args.noreply();
-    header(verb, &args, noreply).map_or(Line::Refused { reply: BAD_LINE, noreply, skip: 0 }, Line::Store)
+    header(verb, &args, length, noreply)
+        .map_or(Line::Refused { reply: BAD_LINE, noreply, skip: length + 2 }, Line::Store)
 }
 
-fn header<'a>(verb: StoreVerb, args: &Args<'a>, noreply: bool) -> Option<Header<'a>> {
+fn header<'a>(verb: StoreVerb, args: &Args<'a>, length: u64, noreply: bool) -> Option<Header<'a>> {
     let key = args.get(0);
     if !key_fits(key) {
         return None;
     }
     let flags = u32::try_from(unsigned(args.get(1))?).ok()?;
     let exptime = signed(args.get(2))?;
-    let value_bytes = signed(args.get(3)).filter(|bytes| (0..=VALUE_BYTES_MAX).contains(bytes))?;
     let verb = match verb {
-        StoreVerb::Cas(_) => StoreVerb::Cas(unsigned(args.get(4))?),
+        StoreVerb::Cas(_) => StoreVerb::Cas(digits(args.get(4))?),
         other => other,
     };
     let kind = HeaderKind::Classic { verb, key, flags, exptime };
-    Some(Header { kind, value_bytes: usize::try_from(value_bytes).ok()?, noreply })
+    Some(Header { kind, value_bytes: usize::try_from(length).ok()?, noreply })
 }
 
 fn arithmetic(args: Args<'_>, down: bool) -> Line<'_> {
-    if !matches!(args.count(), 2 | 3) {
-        return refused(ERROR);
+    if args.count() < 2 {
+        return refused(BAD_LINE);
     }
     let (key, noreply) = (args.get(0), args.noreply());
     if !key_fits(key) {
         return Line::Refused { reply: BAD_LINE, noreply, skip: 0 };
     }
-    match unsigned(args.get(1)) {
+    match digits(args.get(1)) {
         Some(delta) => Line::Command(Command::Arithmetic { key, delta, down, noreply }),
         None => Line::Refused { reply: BAD_DELTA, noreply, skip: 0 },
     }
 }
 
 fn touch(args: Args<'_>) -> Line<'_> {
-    if !matches!(args.count(), 2 | 3) {
-        return refused(ERROR);
+    if args.count() < 2 {
+        return refused(BAD_LINE);
     }
     let (key, noreply) = (args.get(0), args.noreply());
     if !key_fits(key) {
         return Line::Refused { reply: BAD_LINE, noreply, skip: 0 };
     }
-    match signed(args.get(1)) {
+    match signed_digits(args.get(1)) {
         Some(exptime) => Line::Command(Command::Touch { key, exptime, noreply }),
         None => Line::Refused { reply: BAD_EXPTIME, noreply, skip: 0 },
     }
 }
 
-/// `delete KEY [0] [noreply]`: the 0 was once a hold time.
+/// `delete KEY [noreply]`; what else follows means nothing.
 fn delete(args: Args<'_>) -> Line<'_> {
-    let (key, hold_is_zero) = (args.get(0), args.get(1) == b"0");
-    let noreply = args.count() > 1 && args.noreply();
-    let valid = match args.count() {
-        1 => true,
-        2 => hold_is_zero || noreply,
-        3 => hold_is_zero && noreply,
-        _ => return refused(ERROR),
-    };
-    if !valid {
-        return Line::Refused { reply: DELETE_USAGE, noreply, skip: 0 };
+    if args.count() == 0 {
+        return refused(BAD_LINE);
     }
+    let (key, noreply) = (args.get(0), args.noreply());
     if !key_fits(key) {
         return Line::Refused { reply: BAD_LINE, noreply, skip: 0 };
     }
@@ -195,47 +198,28 @@ fn delete(args: Args<'_>) -> Line<'_> {
 }
 
 fn flush_all(args: Args<'_>) -> Line<'_> {
-    if args.count() > 2 {
-        return refused(ERROR);
-    }
     let noreply = args.noreply();
     if args.count() == usize::from(noreply) {
         return Line::Command(Command::FlushAll { delay: 0, noreply });
     }
-    match signed(args.get(0)) {
+    match signed_digits(args.get(0)) {
         Some(delay) => Line::Command(Command::FlushAll { delay, noreply }),
         None => Line::Refused { reply: BAD_EXPTIME, noreply, skip: 0 },
     }
 }
 
 fn verbosity(args: Args<'_>) -> Line<'_> {
-    if !matches!(args.count(), 1 | 2) {
-        return refused(ERROR);
-    }
     let noreply = args.noreply();
-    match unsigned(args.get(0)) {
-        Some(level) => Line::Command(Command::Verbosity { level, noreply }),
+    match digits32(args.get(0)) {
+        Some(level) => Line::Command(Command::Verbosity { level: level.into(), noreply }),
         None => Line::Refused { reply: BAD_LINE, noreply, skip: 0 },
     }
 }
 
 fn cache_memlimit(args: Args<'_>) -> Line<'_> {
-    if !matches!(args.count(), 1 | 2) {
-        return refused(ERROR);
-    }
     let noreply = args.noreply();
-    match unsigned(args.get(0)) {
-        Some(megabytes) => Line::Command(Command::CacheMemlimit { megabytes, noreply }),
+    match digits32(args.get(0)) {
+        Some(megabytes) => Line::Command(Command::CacheMemlimit { megabytes: megabytes.into(), noreply }),
         None => Line::Refused { reply: ERROR, noreply, skip: 0 },
     }
-}
-
-fn watch(words: Words<'_>) -> Line<'_> {
-    Line::Command(Command::Watch { watch: admin::watch(words), noreply: Args::new(words).noreply() })
-}
-
-/// Not a command. A web browser that was tricked into posting commands here is cut off before it comes to them.
-fn unknown<'a>(verb: &'a [u8], args: Args<'a>) -> Line<'a> {
-    let last = if args.count() == 0 { verb } else { args.last() };
-    if last.starts_with(b"HTTP/") { Line::Close(CloseReason::Http) } else { refused(ERROR) }
 }

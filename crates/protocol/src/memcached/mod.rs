@@ -10,11 +10,12 @@
 //!   answers --> reply.rs --> bytes
 //! ```
 //!
-//! The reference is memcached 1.6, down to its error texts and to how it goes on after an error. Deliberate differences:
+//! The reference is memcached 1.6.45, down to its error texts and to how it goes on after an error. Deliberate differences:
 //! - A length, flags or exptime that does not fit memcached's 32-bit variable is not cut down to 32 bits: too large a
 //!   length or flags is a bad command line, an exptime keeps its 64 bits.
 //! - `gat` lines may be as long as `get` lines; both end at [`Limits::get_line_bytes_max`].
-//! - A login (`-Y`) is at most 1 KiB long.
+//! - A number of seconds may have more than 11 characters.
+//! - `me KEY b` takes the key for base64, also where nothing stands behind the `b`.
 //! - The proxy is not there. Commands that steer slabs, LRU lists and external storage are checked
 //!   and answered, and do nothing.
 

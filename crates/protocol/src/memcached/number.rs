@@ -1,5 +1,34 @@
-//! Numbers as memcached reads them, which is as C's `strtoull` does: white space before, an optional sign, digits, and
-//! then the end or white space and anything.
+//! Numbers as memcached reads them: arguments of commands as digits alone ([`digits`], [`signed_digits`]); values, a storage command's
+//! flags and its exptime as C's `strtoull` does: white space before, an optional sign, digits, and then the end or white space
+//! and anything.
+
+/// The most characters of a number that is digits alone.
+const DIGITS_MAX: usize = 22;
+
+/// An unsigned number of digits alone.
+pub(super) fn digits(token: &[u8]) -> Option<u64> {
+    if token.is_empty() || token.len() > DIGITS_MAX || !token.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    magnitude(token)
+}
+
+/// An unsigned number of digits alone that fits 32 bits.
+pub(super) fn digits32(token: &[u8]) -> Option<u32> {
+    u32::try_from(digits(token)?).ok()
+}
+
+/// A number of digits alone, or behind a minus.
+pub(super) fn signed_digits(token: &[u8]) -> Option<i64> {
+    match token.strip_prefix(b"-") {
+        Some(rest) => 0i64.checked_sub_unsigned(digits(rest)?),
+        None => i64::try_from(digits(token)?).ok(),
+    }
+}
+
+fn magnitude(digits: &[u8]) -> Option<u64> {
+    digits.iter().try_fold(0u64, |sum, digit| sum.checked_mul(10)?.checked_add(u64::from(digit - b'0')))
+}
 
 /// A sign and a magnitude; `None` if there is no number, it does not fit 64 bits, or something else follows it.
 fn sign_and_magnitude(token: &[u8]) -> Option<(bool, u64)> {
@@ -13,10 +42,7 @@ fn sign_and_magnitude(token: &[u8]) -> Option<(bool, u64)> {
     if digits == 0 || rest.get(digits).is_some_and(|&byte| !is_space(byte)) {
         return None;
     }
-    let magnitude = rest[..digits]
-        .iter()
-        .try_fold(0u64, |sum, digit| sum.checked_mul(10)?.checked_add(u64::from(digit - b'0')))?;
-    Some((negative, magnitude))
+    Some((negative, magnitude(&rest[..digits])?))
 }
 
 /// C's `isspace`: Rust's ASCII white space and the vertical tab.
@@ -64,6 +90,19 @@ mod tests {
         for wrong in [&b""[..], b"-", b"+", b"x", b"7x", b"-1", b"18446744073709551616", b"- 1", b"0x10"] {
             assert_eq!(unsigned(wrong), None, "{wrong:?}");
         }
+    }
+
+    #[test]
+    fn digits_alone() {
+        assert_eq!(digits(b"18446744073709551615"), Some(u64::MAX));
+        assert_eq!(digits(b"007"), Some(7));
+        assert_eq!(digits32(b"4294967295"), Some(u32::MAX));
+        assert_eq!((digits32(b"4294967296"), digits(b"00000000000000000000007")), (None, None));
+        assert_eq!((signed_digits(b"-9223372036854775808"), signed_digits(b"0")), (Some(i64::MIN), Some(0)));
+        for wrong in [&b""[..], b"+1", b" 1", b"1 ", b"\t1", b"1x", b"-", b"--1", b"18446744073709551616"] {
+            assert_eq!((digits(wrong), signed_digits(wrong)), (None, None), "{}", wrong.escape_ascii());
+        }
+        assert_eq!(digits(b"-1"), None);
     }
 
     #[test]

@@ -5,10 +5,10 @@
 
 use super::base64::KeyBuffer;
 use super::command::{Command, Store};
-use super::line::{Header, HeaderKind, Line, parse};
+use super::line::{Header, HeaderKind, LINE_BYTES_MIN, Line, parse};
 use super::login::{self, Login};
 use super::meta::Key;
-use super::reply::BAD_CHUNK;
+use super::reply::{BAD_CHUNK, BAD_LINE};
 use super::value_room;
 
 /// A line that is not a get may be this long without its end being in sight.
@@ -112,6 +112,8 @@ pub enum CloseReason {
     Http,
     /// The client said `quit`.
     Quit,
+    /// What came before the login can be none.
+    NoLogin,
 }
 
 impl Parser {
@@ -178,6 +180,9 @@ impl Parser {
         if self.locked {
             return self.login(input, line, rest);
         }
+        if rest < LINE_BYTES_MIN {
+            return Step { consumed: rest, event: Event::Refused { reply: BAD_LINE, noreply: false } };
+        }
         let event = match parse(line) {
             Line::Command(Command::Quit) => return self.close(CloseReason::Quit),
             Line::Close(reason) => return self.close(reason),
@@ -243,6 +248,9 @@ impl Parser {
     /// A line before the login, and the data block that it brings.
     fn login<'a>(&mut self, input: &'a [u8], line: &[u8], rest: usize) -> Step<'a> {
         let refused = |reply| Event::Refused { reply, noreply: false };
+        if rest <= login::LINE_BYTES_MIN {
+            return self.close(CloseReason::NoLogin);
+        }
         let token_bytes = match login::token_bytes(line) {
             Ok(token_bytes) => token_bytes,
             Err(reply) => return Step { consumed: rest, event: refused(reply) },

@@ -12,26 +12,20 @@ pub const BAD_CHUNK: &[u8] = b"CLIENT_ERROR bad data chunk\r\n";
 pub const BAD_DELTA: &[u8] = b"CLIENT_ERROR invalid numeric delta argument\r\n";
 /// `touch`, `gat`, `flush_all`: the exptime is not a number.
 pub const BAD_EXPTIME: &[u8] = b"CLIENT_ERROR invalid exptime argument\r\n";
-/// `delete` with a hold time.
-pub const DELETE_USAGE: &[u8] = b"CLIENT_ERROR bad command line format.  Usage: delete <key> [noreply]\r\n";
 /// A meta command has a flag twice.
 pub const DUPLICATE_FLAG: &[u8] = b"CLIENT_ERROR duplicate flag\r\n";
 /// A meta command has a flag that is none.
 pub const INVALID_FLAG: &[u8] = b"CLIENT_ERROR invalid flag\r\n";
-/// `md`, `ma`: something about a flag is wrong.
+/// `ma`: something about a flag is wrong.
 pub const INVALID_OR_DUPLICATE_FLAG: &[u8] = b"CLIENT_ERROR invalid or duplicate flag\r\n";
-/// `ms`, `md`, `ma`: too many flags.
-pub const MANY_FLAGS: &[u8] = b"CLIENT_ERROR options flags too long\r\n";
-/// `mg`: too many flags.
-pub const MANY_FLAGS_OF_MG: &[u8] = b"CLIENT_ERROR options flags are too long\r\n";
+/// A meta command has too many flags.
+pub const MANY_FLAGS: &[u8] = b"CLIENT_ERROR options flags are too long\r\n";
 /// An opaque token of more than 31 bytes.
 pub const LONG_OPAQUE: &[u8] = b"CLIENT_ERROR opaque token too long\r\n";
 /// A key is not base64.
 pub const BAD_KEY: &[u8] = b"CLIENT_ERROR error decoding key\r\n";
 /// The number of a flag is none.
 pub const BAD_FLAG_NUMBER: &[u8] = b"CLIENT_ERROR bad token in command line format\r\n";
-/// `M` is not followed by one letter.
-pub const BAD_MODE_LENGTH: &[u8] = b"CLIENT_ERROR incorrect length for M token\r\n";
 /// `ms` has no such mode.
 pub const BAD_MS_MODE: &[u8] = b"CLIENT_ERROR invalid mode for ms M token\r\n";
 /// `ma` has no such mode.
@@ -44,6 +38,8 @@ pub const BAD_NUMERIC_DELTA: &[u8] = b"CLIENT_ERROR invalid numeric delta value\
 pub const BAD_CLASS: &[u8] = b"BADCLASS invalid src or dst class id\r\n";
 /// A slab class and itself.
 pub const SAME_CLASS: &[u8] = b"SAME src and dst class are identical\r\n";
+/// `slabs automove window` out of range.
+pub const BAD_WINDOW: &[u8] = b"CLIENT_ERROR automove window too low or too high\r\n";
 /// `lru_crawler sleep` for too long.
 pub const LONG_SLEEP: &[u8] = b"CLIENT_ERROR sleep must be one second or less\r\n";
 /// `lru tune` with too high percentages.
@@ -52,6 +48,8 @@ pub const PERCENTS_TOO_HIGH: &[u8] = b"ERROR hot and warm pcts must not exceed 8
 pub const FACTORS_NOT_POSITIVE: &[u8] = b"ERROR hot/warm age factors must be greater than 0\r\n";
 /// Nothing but a login is taken yet.
 pub const UNAUTHENTICATED: &[u8] = b"CLIENT_ERROR unauthenticated\r\n";
+/// A login is longer than any.
+pub const LONG_LOGIN: &[u8] = b"CLIENT_ERROR auth token too long\r\n";
 /// A login's data block does not end where its length says.
 pub const BAD_LOGIN_END: &[u8] = b"CLIENT_ERROR bad command line termination\r\n";
 /// A login is not a user and a password.
@@ -67,7 +65,7 @@ pub const TOO_LARGE: &[u8] = b"SERVER_ERROR object too large for cache\r\n";
 /// Every tier is full.
 pub const OUT_OF_MEMORY: &[u8] = b"SERVER_ERROR out of memory storing object\r\n";
 /// `shutdown` is not enabled.
-pub const NO_SHUTDOWN: &[u8] = b"ERROR: shutdown not enabled\r\n";
+pub const NO_SHUTDOWN: &[u8] = b"SERVER_ERROR: shutdown not enabled\r\n";
 /// Stored.
 pub const STORED: &[u8] = b"STORED\r\n";
 /// The condition did not hold.

@@ -28,6 +28,7 @@ const BAD_CLASS: &[u8] = b"BADCLASS invalid class id\r\n";
 const NO_CLASS: &[u8] = b"NOTSTARTED no items to crawl\r\n";
 const CRAWL_BY_HASH: &[u8] = b"ERROR an unknown error happened\r\n";
 const NO_METADUMP: &[u8] = b"ERROR metadump not allowed\r\n";
+const NO_MGDUMP: &[u8] = b"ERROR key dump not allowed\r\n";
 const NO_CACHEDUMP: &[u8] = b"CLIENT_ERROR stats cachedump not allowed\r\n";
 const BAD_SHUTDOWN: &[u8] = b"CLIENT_ERROR invalid shutdown mode\r\n";
 const BAD_STATS: &[u8] = b"CLIENT_ERROR bad command line\r\n";
@@ -40,14 +41,13 @@ const CLASSES_END: u64 = 64;
 const VERBOSITY_MAX: u64 = 2;
 
 /// `watch`; `None` names what can't be watched. `pipelined`: answers to other commands wait to be sent.
-pub(super) fn watch(watch: Option<Watch>, noreply: bool, pipelined: bool, ctx: &Context<'_>) -> Planned {
-    let refused = match watch {
+pub(super) fn watch(watch: Option<Watch>, pipelined: bool, ctx: &Context<'_>) -> Planned {
+    text(match watch {
         _ if !ctx.shared.options.memcached_watch => NO_WATCH,
         _ if pipelined => PIPELINED_WATCH,
         Some(watch) => return Planned::Watch(watch),
         None => reply::ERROR,
-    };
-    Planned::Text { reply: refused, noreply }
+    })
 }
 
 fn text(reply: &'static [u8]) -> Planned {
@@ -57,29 +57,32 @@ fn text(reply: &'static [u8]) -> Planned {
 /// `lru_crawler`: expired records are found without its help, so crawling has nothing to do.
 pub(super) fn lru_crawler(crawl: Crawl<'_>, ctx: &Context<'_>) -> Planned {
     let disabled = &ctx.shared.counters.memcached.crawler_disabled;
-    let (classes, dumps) = match crawl {
+    let (classes, dump) = match crawl {
         Crawl::Enable => return text(if disabled.swap(false, Relaxed) { reply::OK } else { CRAWLER_RUNS }),
         Crawl::Disable => {
             disabled.store(true, Relaxed);
             return text(reply::OK);
         }
-        Crawl::Crawl(classes) => (classes, false),
-        Crawl::Metadump(classes) => (classes, true),
+        Crawl::Crawl(classes) => (classes, None),
+        Crawl::Metadump(classes) => (classes, Some(Format::Metadump)),
+        Crawl::Mgdump(classes) => (classes, Some(Format::Mgdump)),
     };
     if disabled.load(Relaxed) {
         return text(NO_CRAWLER);
     }
-    if dumps && !ctx.shared.options.memcached_dump {
-        return text(NO_METADUMP);
+    if let Some(format) = dump
+        && !ctx.shared.options.memcached_dump
+    {
+        return text(if format == Format::Mgdump { NO_MGDUMP } else { NO_METADUMP });
     }
-    match (Classes::named(classes), dumps) {
+    match (Classes::named(classes), dump) {
         (Classes::Wrong, _) => text(BAD_CLASS),
         (Classes::Nothing, _) => text(NO_CLASS),
-        (Classes::Hash, false) => text(CRAWL_BY_HASH),
-        (_, false) => text(reply::OK),
+        (Classes::Hash, None) => text(CRAWL_BY_HASH),
+        (_, None) => text(reply::OK),
         // All records are in class 1.
-        (Classes::Listed { first: false }, true) => text(reply::END),
-        (_, true) => Planned::Dump(Dump::new(Format::Metadump)),
+        (Classes::Listed { first: false }, Some(format)) => text(format.nothing()),
+        (_, Some(format)) => Planned::Dump(Dump::new(format)),
     }
 }
 

@@ -15,7 +15,7 @@ use crate::output::{self, Lent, Output};
 use crate::protocol::Context;
 
 /// What `version` says. Clients read features from the number: it is the memcached whose commands and answers these are.
-pub(super) const VERSION: &str = concat!("1.6.18-terrace-", env!("CARGO_PKG_VERSION"));
+pub(super) const VERSION: &str = concat!("1.6.45-terrace-", env!("CARGO_PKG_VERSION"));
 
 /// Writes the answers of one plan, in order.
 pub(super) struct Answers<'a> {
@@ -92,7 +92,8 @@ impl<'a> Answers<'a> {
                 self.text(if known { reply::STORED } else { reply::WRONG_LOGIN }, false);
             }
             // The connection goes on with them.
-            Planned::Nothing | Planned::Dump(_) | Planned::Watch(_) => {}
+            Planned::Dump(dump) => self.out.extend_from_slice(dump.format.begin()),
+            Planned::Nothing | Planned::Watch(_) => {}
         }
     }
 
@@ -126,7 +127,7 @@ impl<'a> Answers<'a> {
                         self.count_prefix(op, Event::Hit);
                     }
                     let value = value.unwrap_or_default();
-                    reply::value_head(self.out, key, meta.flags, value.len(), cas.then_some(meta.version));
+                    reply::value_head(self.out, key, meta.flags, value.len(), cas.then_some(meta.cas()));
                     self.value(value);
                     self.found(op, value.len() as u64);
                 }
@@ -216,6 +217,14 @@ impl<'a> Answers<'a> {
         }
     }
 
+    /// Tells watchers of a delete that found a record.
+    pub(super) fn deleted(&mut self, op: usize, command: &str) {
+        if self.events.deletes() {
+            let key = self.batch.input(self.batch.op(op).key);
+            self.events.delete(key, command, self.ctx);
+        }
+    }
+
     /// Notes that an operation has stored a record.
     pub(super) fn stored(&mut self, op: usize) {
         self.tally.add(Count::TotalItems);
@@ -272,6 +281,7 @@ impl<'a> Answers<'a> {
         match self.reply(op) {
             Reply::Deleted { .. } => {
                 self.tally.add(Count::DeleteHits);
+                self.deleted(op, "delete");
                 self.text(reply::DELETED, noreply);
             }
             Reply::Error(error) => self.error(error, noreply),

@@ -1,4 +1,4 @@
-//! Listing all keys: `lru_crawler metadump` and `stats cachedump`.
+//! Listing all keys: `lru_crawler metadump`, `lru_crawler mgdump` and `stats cachedump`.
 //!
 //! A dump takes many turns, and other connections theirs between them. Each turn looks up what the last one's step of iteration
 //! found, and makes the next step:
@@ -10,10 +10,11 @@
 use std::io::Write as _;
 
 use terrace_engine::{Batch, OpKind, Reply};
-use terrace_protocol::memcached::reply;
+use terrace_protocol::memcached::{encode_key, reply};
 
 use super::DATABASE;
 use super::answer::Answers;
+use super::meta::BINARY_KEY;
 
 /// About how many keys a turn lists.
 const KEYS_A_TURN: u32 = 64;
@@ -26,14 +27,43 @@ const CACHEDUMP_BYTES_MAX: usize = 2 << 20;
 pub(super) enum Format {
     /// `lru_crawler metadump`.
     Metadump,
+    /// `lru_crawler mgdump`: a line is the `mg` of its key.
+    Mgdump,
     /// `stats cachedump`, with the most keys to list; 0 for all.
     Cachedump { limit: u64 },
+}
+
+impl Format {
+    /// What stands before the first line.
+    pub(super) fn begin(self) -> &'static [u8] {
+        match self {
+            Self::Mgdump | Self::Metadump => reply::OK,
+            Self::Cachedump { .. } => b"",
+        }
+    }
+
+    /// All of a listing of nothing.
+    pub(super) fn nothing(self) -> &'static [u8] {
+        match self {
+            Self::Mgdump => b"OK\r\nEN\r\n",
+            Self::Metadump => b"OK\r\nEND\r\n",
+            Self::Cachedump { .. } => reply::END,
+        }
+    }
+
+    /// What stands behind the last line.
+    fn end(self) -> &'static [u8] {
+        match self {
+            Self::Mgdump => b"EN\r\n",
+            Self::Metadump | Self::Cachedump { .. } => reply::END,
+        }
+    }
 }
 
 /// A dump, as it is begun.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Dump {
-    format: Format,
+    pub(super) format: Format,
 }
 
 impl Dump {
@@ -126,14 +156,14 @@ impl Dumping {
         }
         let over = self.cursor.is_none() && self.ends.is_empty();
         if over {
-            answers.out.extend_from_slice(reply::END);
+            answers.out.extend_from_slice(self.format.end());
         }
         over
     }
 
     fn is_enough(&self) -> bool {
         match self.format {
-            Format::Metadump => false,
+            Format::Metadump | Format::Mgdump => false,
             Format::Cachedump { limit } => {
                 self.bytes >= CACHEDUMP_BYTES_MAX || (limit != 0 && self.listed >= limit)
             }
@@ -151,6 +181,16 @@ impl Dumping {
                 out.extend_from_slice(key);
                 let _ = write!(out, " [{} b; {expires} s]\r\n", meta.value_bytes);
             }
+            Format::Mgdump => {
+                out.extend_from_slice(b"mg ");
+                if meta.state & BINARY_KEY == 0 {
+                    out.extend_from_slice(key);
+                } else {
+                    encode_key(key, out);
+                    out.extend_from_slice(b" b");
+                }
+                out.extend_from_slice(b"\r\n");
+            }
             Format::Metadump => {
                 let access = answers.accesses.map(|accesses| accesses.of(key, now_ms));
                 let uptime = answers.ctx.shared.started.elapsed().as_secs();
@@ -163,11 +203,12 @@ impl Dumping {
                 };
                 let _ = writeln!(
                     out,
-                    " la={} cas={} fetch={} cls=1 size={}",
+                    " la={} cas={} fetch={} cls=1 size={} flags={} ",
                     (time.wall_now_ms() / 1000).saturating_sub(idle),
-                    meta.version,
+                    meta.cas(),
                     if access.is_some_and(|access| access.fetched) { "yes" } else { "no" },
                     key.len() as u64 + meta.value_bytes,
+                    meta.flags,
                 );
             }
         }

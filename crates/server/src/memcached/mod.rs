@@ -39,12 +39,24 @@ use terrace_protocol::memcached::{Command, Event, Limits, Parser, binary as wire
 use crate::output::Output;
 use crate::protocol::{Answered, Context, Next, Parsed, Peer, Protocol, Rest};
 use crate::registry::{Entry, Kind};
+use crate::shared::Counters;
 use binary::Binary;
 use dump::Dumping;
 pub(crate) use logged::Ended;
 use plan::Planned;
 pub(crate) use state::State;
 pub use users::{MemcachedUsers, WrongUsers};
+
+/// Which of memcached's protocols a server speaks. Where it is both, a connection's first byte says which.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MemcachedProtocols {
+    /// Both.
+    Both,
+    /// Text alone: what begins as the binary protocol does is a wrong line.
+    Text,
+    /// The binary one alone: connections that begin otherwise are closed.
+    Binary,
+}
 
 /// The database that memcached clients see.
 const DATABASE: u8 = 0;
@@ -98,8 +110,16 @@ impl Protocol for Memcached {
             dumping.plan(batch);
             return Parsed { consumed: 0, commands: 1, next: Next::Again };
         }
-        if self.parser.is_none() && input.first().is_some_and(|first| wire::begins(*first)) {
-            self.binary.get_or_insert_with(|| Box::new(Binary::new(ctx)));
+        if let (None, None, Some(first)) = (&self.parser, &self.binary, input.first()) {
+            match (ctx.shared.options.memcached_protocols, wire::begins(*first)) {
+                (MemcachedProtocols::Binary, false) => {
+                    return Parsed { consumed: input.len(), commands: 0, next: Next::Close };
+                }
+                (MemcachedProtocols::Binary | MemcachedProtocols::Both, true) => {
+                    self.binary = Some(Box::new(Binary::new(ctx)));
+                }
+                (MemcachedProtocols::Text, _) | (MemcachedProtocols::Both, false) => {}
+            }
         }
         if let Some(binary) = &mut self.binary {
             return binary.parse(input, batch, ctx);
@@ -115,6 +135,7 @@ impl Protocol for Memcached {
             let is_full =
                 ctx.full(batch) || planned >= ctx.shared.options.turn_operations || reports >= REPORTS;
             if planned > 0 && is_full {
+                Counters::add(&ctx.shared.counters.memcached.yields, 1);
                 break Next::Again;
             }
             let step = parser.step(&input[consumed..]);
@@ -124,10 +145,10 @@ impl Protocol for Memcached {
                     Some(planned) => planned,
                     None => break Next::Close,
                 },
-                Event::Command(Command::Watch { watch, noreply }) => {
+                Event::Command(Command::Watch(watch)) => {
                     // An mn has all before it sent.
                     let pipelined = self.plan.last().is_some_and(|before| !before.is_noop());
-                    admin::watch(watch, noreply, pipelined, ctx)
+                    admin::watch(watch, pipelined, ctx)
                 }
                 Event::Command(command) => plan::plan(command, batch, ctx),
                 Event::Incomplete { .. } => break Next::Read,

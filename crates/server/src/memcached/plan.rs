@@ -103,7 +103,7 @@ pub(super) fn plan(command: Command<'_>, batch: &mut Batch, ctx: &Context<'_>) -
         Command::Answered { reply, noreply } => Planned::Text { reply, noreply },
         Command::LruCrawler(crawl) => admin::lru_crawler(crawl, ctx),
         // The connection plans them, or ends.
-        Command::Watch { .. } | Command::Shutdown(_) => Planned::Nothing,
+        Command::Watch(_) | Command::Shutdown(_) => Planned::Nothing,
         Command::RefreshCerts { noreply } => Planned::Text { reply: admin::refresh_certs(ctx), noreply },
         Command::CacheMemlimit { megabytes, noreply } => {
             Planned::Text { reply: admin::cache_memlimit(megabytes, ctx), noreply }

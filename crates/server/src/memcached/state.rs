@@ -9,8 +9,11 @@
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed};
 
+use parking_lot::Mutex;
+
 use super::access::Accesses;
 use super::prefixes::Prefixes;
+use super::stats::Totals;
 use super::watch::Watchers;
 use crate::protocol::Context;
 
@@ -102,6 +105,10 @@ pub(crate) struct State {
     pub(super) prefixes: Prefixes,
     /// Who watches.
     pub(super) watchers: Watchers,
+    /// Times a connection had to let others have their turn although more of its commands had come.
+    pub(super) yields: AtomicU64,
+    /// Where the counts of the store and of the server stood at the last `stats reset`.
+    pub(super) counted_from: Mutex<Totals>,
 }
 
 /// Values of `State::stale` and `State::detail`; 0 is not known yet.
@@ -124,10 +131,11 @@ impl State {
     }
 
     /// `stats reset`.
-    pub(super) fn reset(&self) {
-        for count in &self.counts {
+    pub(super) fn reset(&self, totals: Totals) {
+        for count in self.counts.iter().chain([&self.yields, &self.watchers.sent, &self.watchers.skipped]) {
             count.store(0, Relaxed);
         }
+        *self.counted_from.lock() = totals;
         self.prefixes.clear();
     }
 
@@ -208,7 +216,7 @@ mod tests {
         tally.add(Count::TotalItems);
         state.count(&tally);
         assert_eq!((state.read(Count::TotalItems), state.read(Count::CmdGet)), (2, 0));
-        state.reset();
+        state.reset(Totals::default());
         assert_eq!(state.read(Count::TotalItems), 0);
     }
 

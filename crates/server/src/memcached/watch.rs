@@ -2,7 +2,7 @@
 //!
 //! What commands do is written down while a turn's are answered (what else happens: [`logged`](super::logged)), and goes to the watchers' queues
 //! ([`Registry::push`](crate::registry::Registry::push)) when all are. While nobody watches this costs one relaxed load a turn.
-//! A watcher that reads too slowly misses lines; they are counted.
+//! A watcher that reads too slowly misses lines; they are counted, and the next line that it gets stands behind their number.
 //!
 //! # Thread safety
 //! The list's lock is taken before the queue's of an entry, and while nothing else is locked.
@@ -32,11 +32,20 @@ const FETCHES: u8 = 1;
 const MUTATIONS: u8 = 2;
 pub(super) const EVICTIONS: u8 = 4;
 pub(super) const CONNECTIONS: u8 = 8;
+const DELETIONS: u8 = 16;
+
+/// A connection that watches.
+struct Watcher {
+    classes: u8,
+    entry: Weak<Entry>,
+    /// Lines that it has missed since the last that it got.
+    missed: u64,
+}
 
 /// See the module.
 #[derive(Default)]
 pub(super) struct Watchers {
-    list: Mutex<Vec<(u8, Weak<Entry>)>>,
+    list: Mutex<Vec<Watcher>>,
     /// What somebody watches.
     wanted: AtomicU8,
     /// Events told so far.
@@ -51,7 +60,7 @@ impl Watchers {
     /// Adds one, unless there are too many.
     pub(super) fn add(&self, watch: Watch, entry: &Arc<Entry>) -> bool {
         let mut list = self.list.lock();
-        list.retain(|(_, entry)| entry.strong_count() > 0);
+        list.retain(|watcher| watcher.entry.strong_count() > 0);
         if list.len() >= WATCHERS_MAX {
             return false;
         }
@@ -60,20 +69,21 @@ impl Watchers {
             (watch.mutations, MUTATIONS),
             (watch.evictions, EVICTIONS),
             (watch.connections, CONNECTIONS),
+            (watch.deletions, DELETIONS),
         ];
         let classes = classes.iter().filter(|(wanted, _)| *wanted).fold(0, |all, (_, class)| all | class);
-        list.push((classes, Arc::downgrade(entry)));
+        list.push(Watcher { classes, entry: Arc::downgrade(entry), missed: 0 });
         self.want(&list);
         true
     }
 
     /// Watchers there are.
     pub(super) fn count(&self) -> usize {
-        self.list.lock().iter().filter(|(_, entry)| entry.strong_count() > 0).count()
+        self.list.lock().iter().filter(|watcher| watcher.entry.strong_count() > 0).count()
     }
 
-    fn want(&self, list: &[(u8, Weak<Entry>)]) {
-        self.wanted.store(list.iter().fold(0, |wanted, (classes, _)| wanted | classes), Relaxed);
+    fn want(&self, list: &[Watcher]) {
+        self.wanted.store(list.iter().fold(0, |wanted, watcher| wanted | watcher.classes), Relaxed);
     }
 
     /// Where to write down what happens in a turn.
@@ -85,12 +95,16 @@ impl Watchers {
     #[cold]
     fn tell(&self, events: &Events, shared: &Shared) {
         let mut list = self.list.lock();
-        list.retain(|(classes, entry)| {
-            let Some(entry) = entry.upgrade() else { return false };
+        list.retain_mut(|watcher| {
+            let Some(entry) = watcher.entry.upgrade() else { return false };
             let mut text = Vec::new();
+            if watcher.missed > 0 {
+                // Writing to a Vec can't fail.
+                let _ = writeln!(text, "skipped={}", watcher.missed);
+            }
             let (mut start, mut lines) = (0, 0);
             for &(class, end) in &events.lines {
-                if classes & class != 0 {
+                if watcher.classes & class != 0 {
                     text.extend_from_slice(&events.text[start..end]);
                     lines += 1;
                 }
@@ -101,7 +115,9 @@ impl Watchers {
             }
             if entry.waiting_bytes() + text.len() > WAITING_BYTES_MAX {
                 self.skipped.fetch_add(lines, Relaxed);
+                watcher.missed += lines;
             } else {
+                watcher.missed = 0;
                 self.sent.fetch_add(lines, Relaxed);
                 shared.connections.push(&entry, &text.into());
             }
@@ -133,6 +149,20 @@ impl Events {
     /// Whether writes are watched.
     pub(super) fn mutations(&self) -> bool {
         self.wants(MUTATIONS)
+    }
+
+    /// Whether deletes are watched.
+    pub(super) fn deletes(&self) -> bool {
+        self.wants(DELETIONS)
+    }
+
+    /// A delete by this command, which found a record. How large that was is not known.
+    #[cold]
+    pub(super) fn delete(&mut self, key: &[u8], command: &str, ctx: &Context<'_>) {
+        self.line(DELETIONS, "deleted", ctx.shared, |out| {
+            key_of(key, out);
+            let _ = writeln!(out, " cmd={command} clsid=1 size=0");
+        });
     }
 
     /// A read of a record with this many bytes, or of none. All records are in class 1.

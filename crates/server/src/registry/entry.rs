@@ -276,12 +276,18 @@ impl Entry {
         self.has_pushes.load(Acquire)
     }
 
-    /// Moves what others have pushed to `out`; with `idle`, when all received is answered, invalidations too.
+    /// Moves what others have pushed to `out`; with `idle`, when all received is answered, invalidations too. Of a connection that is
+    /// to end nothing goes out any more: it may have come after the right to hear it had gone.
     pub fn take_pushes(&self, idle: bool, out: &mut Vec<u8>) {
         if !self.has_pushes() {
             return;
         }
         let mut queue = self.queue.lock();
+        if self.is_killed() {
+            *queue = Queue::default();
+            self.has_pushes.store(false, Relaxed);
+            return;
+        }
         let before = out.len();
         queue.pushes.drain(..).for_each(|bytes| out.extend_from_slice(&bytes));
         if idle {
@@ -304,5 +310,26 @@ impl Entry {
     /// Whether it is to end.
     pub fn is_killed(&self) -> bool {
         self.killed.load(Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::endpoint::Address;
+
+    #[test]
+    fn who_is_to_end_hears_no_more() {
+        let local = Address::Unix("/x".into());
+        let entry = Entry::new(Peer { id: 1, remote: local.clone(), local, since_ms: 0 }, Kind::Redis);
+        let mut out = Vec::new();
+        assert!(entry.push(&b"heard"[..].into(), 100));
+        entry.take_pushes(true, &mut out);
+        assert_eq!(out, b"heard");
+        // What was published before it was told to end, and not sent yet.
+        assert!(entry.push(&b"secret"[..].into(), 100));
+        assert!(entry.kill() && entry.has_pushes());
+        entry.take_pushes(true, &mut out);
+        assert_eq!((&out[..], entry.has_pushes(), entry.waiting_bytes()), (&b"heard"[..], false, 0));
     }
 }

@@ -20,20 +20,26 @@ fn who_must_log_in() {
     );
     let unauthenticated = "CLIENT_ERROR unauthenticated\r\n";
     let mut client = Client::connect(ours.address);
-    for line in
-        ["get a\r\n", "version\r\n", "quit\r\n", "\r\n", "ms a 10\r\n", "set a 0 0\r\n", "set a 0 0 x\r\n"]
-    {
+    for line in ["get a\r\n", "version\r\n", "ms a 10\r\n", "set a 0 0\r\n", "set a 0 0 x\r\n"] {
         assert_eq!(client.ask(line, "\r\n"), unauthenticated, "{line}");
     }
+    // Too short for a login, or for anything.
+    for line in ["quit\r\n", "\r\n", "mn\r\n"] {
+        let mut client = Client::connect(ours.address);
+        client.send(line.as_bytes());
+        assert_eq!(client.rest(), b"", "{line}");
+    }
+    let long = "CLIENT_ERROR auth token too long\r\n";
+    assert_eq!(client.ask("set a 0 0 16385\r\n", "\r\n"), long);
     for (login, answer) in [
         ("set a 0 0 3\r\njoe\r\n", "CLIENT_ERROR bad authentication token format\r\n"),
         ("set a 0 0 9\r\njoe wrong\r\n", "CLIENT_ERROR authentication failure\r\n"),
         ("set a 0 0 10 noreply\r\nann secret\r\n", "CLIENT_ERROR authentication failure\r\n"),
-        ("set a 0 0 10\r\njoe secretx\r", "CLIENT_ERROR bad command line termination\r\n"),
+        ("set a 0 0 10\r\njoe secretxy", "CLIENT_ERROR bad command line termination\r\n"),
     ] {
         assert_eq!(client.ask(login, "\r\n"), answer, "{login}");
     }
-    assert_eq!(client.ask("\nget a\r\n", unauthenticated), unauthenticated.repeat(2), "still");
+    assert_eq!(client.ask("get a\r\n", unauthenticated), unauthenticated, "still");
     assert_eq!(client.ask("set x y z 9\r\nann pa:ss\r\n", "\r\n"), "STORED\r\n");
     assert_eq!(
         client.ask("set a 0 0 1\r\nx\r\nget a\r\n", "END\r\n"),
@@ -55,7 +61,7 @@ fn shutting_down() {
     let ours = Ours::start();
     let mut client = Client::connect(ours.address);
     for command in ["shutdown\r\n", "shutdown graceful\r\n", "shutdown nonsense\r\n"] {
-        assert_eq!(client.ask(command, "\r\n"), "ERROR: shutdown not enabled\r\n");
+        assert_eq!(client.ask(command, "\r\n"), "SERVER_ERROR: shutdown not enabled\r\n");
     }
     drop(client);
     ours.stop();
@@ -92,8 +98,11 @@ fn all_keys_are_listed() {
     assert_eq!(client.ask(&request, "HD\r\n"), "HD\r\n");
     // What follows it in the pipeline is answered after it.
     let got = client.ask("mn\r\nlru_crawler metadump all\r\nget k7\r\n", "7\r\nEND\r\n");
-    let lines =
-        got.strip_prefix("MN\r\n").unwrap().strip_suffix("END\r\nVALUE k7 0 1\r\n7\r\nEND\r\n").unwrap();
+    let lines = got
+        .strip_prefix("MN\r\nOK\r\n")
+        .unwrap()
+        .strip_suffix("END\r\nVALUE k7 0 1\r\n7\r\nEND\r\n")
+        .unwrap();
     let keys: BTreeSet<&str> = lines.lines().map(|line| line.split(' ').next().unwrap()).collect();
     assert_eq!(
         (lines.lines().count(), keys.len()),
@@ -102,9 +111,15 @@ fn all_keys_are_listed() {
     );
     assert!(keys.contains("key=k2999") && keys.contains("key=a%20b"));
     let line = lines.lines().find(|line| line.starts_with("key=k7 ")).unwrap();
-    assert!(line.contains(" exp=-1 la=") && line.ends_with(" fetch=no cls=1 size=3"), "{line}");
-    assert_eq!(client.ask("lru_crawler metadump 2\r\n", "END\r\n"), "END\r\n");
-    assert_eq!(client.ask("lru_crawler metadump hash\r\n", "END\r\n").lines().count(), KEYS + 2);
+    assert!(line.contains(" exp=-1 la=") && line.ends_with(" fetch=no cls=1 size=3 flags=0 "), "{line}");
+    assert_eq!(client.ask("lru_crawler metadump 2\r\n", "END\r\n"), "OK\r\nEND\r\n");
+    assert_eq!(client.ask("lru_crawler metadump hash\r\n", "END\r\n").lines().count(), KEYS + 3);
+    // Lines that can be sent as they are.
+    let got = client.ask("lru_crawler mgdump all\r\n", "EN\r\n");
+    let lines: BTreeSet<&str> = got.lines().collect();
+    assert_eq!(lines.len(), KEYS + 3);
+    assert!(got.starts_with("OK\r\nmg ") && lines.contains("mg k7") && lines.contains("mg YSBi b"), "{got}");
+    assert_eq!(client.ask("lru_crawler mgdump 2\r\n", "EN\r\n"), "OK\r\nEN\r\n");
 
     let got = client.ask("stats cachedump 1 5\r\n", "END\r\n");
     assert_eq!(got.lines().count(), 6);
@@ -126,7 +141,7 @@ fn all_keys_are_listed() {
 fn an_empty_store_has_an_empty_list() {
     let ours = Ours::start();
     let mut client = Client::connect(ours.address);
-    assert_eq!(client.ask("lru_crawler metadump all\r\nmn\r\n", "MN\r\n"), "END\r\nMN\r\n");
+    assert_eq!(client.ask("lru_crawler metadump all\r\nmn\r\n", "MN\r\n"), "OK\r\nEND\r\nMN\r\n");
     assert_eq!(client.ask("stats cachedump 1 0\r\nmn\r\n", "MN\r\n"), "END\r\nMN\r\n");
     drop(client);
     ours.stop();
@@ -141,7 +156,9 @@ fn what_is_switched_off() {
         ("flush_all\r\n", "CLIENT_ERROR flush_all not allowed\r\n"),
         ("flush_all noreply\r\nmn\r\n", "MN\r\n"),
         ("lru_crawler metadump all\r\n", "ERROR metadump not allowed\r\n"),
+        ("lru_crawler mgdump all\r\n", "ERROR key dump not allowed\r\n"),
         ("stats cachedump 1 0\r\n", "CLIENT_ERROR stats cachedump not allowed\r\n"),
+        ("stats detail dump\r\n", "CLIENT_ERROR stats detail not allowed\r\n"),
     ] {
         assert_eq!(client.ask(command, "\r\n"), answer, "{command}");
     }
@@ -242,7 +259,6 @@ fn who_may_not_watch() {
         let request = format!("get none\r\n{watch}");
         assert_eq!(client.ask(&request, "watch\r\n"), format!("END\r\n{pipelined}"), "{watch}");
     }
-    assert_eq!(client.ask("get none\r\nwatch nonsense noreply\r\nmn\r\n", "MN\r\n"), "END\r\nMN\r\n");
     assert_eq!(client.ask("mn\r\nwatch nonsense\r\n", "ERROR\r\n"), "MN\r\nERROR\r\n");
     let mut watchers: Vec<_> = (0..20).map(|_| Client::connect(ours.address)).collect();
     for watcher in &mut watchers {
@@ -287,6 +303,17 @@ fn a_watcher_that_does_not_read_hurts_nobody() {
     let skipped = stats.lines().find_map(|line| line.strip_prefix("STAT log_watcher_skipped ")).unwrap();
     assert!(skipped.parse::<u64>().unwrap() > 0, "{stats}");
     assert!(stats.contains("STAT log_watchers 1\r\n"), "it is not closed");
+    // Once it reads again it learns how many it missed.
+    let begun = std::time::Instant::now();
+    let asks = std::cell::RefCell::new(client.try_clone());
+    let got = watcher.read_until(|got| {
+        assert!(begun.elapsed().as_secs() < 60, "no line tells what was skipped");
+        asks.borrow_mut().send(b"get another\r\n");
+        got.windows(9).any(|window| window == b"\nskipped=")
+    });
+    let got = String::from_utf8(got).unwrap();
+    let told: u64 = got.lines().find_map(|line| line.strip_prefix("skipped=")).unwrap().parse().unwrap();
+    assert!(told >= skipped.parse::<u64>().unwrap(), "{told} of {skipped}");
     drop((watcher, client));
     ours.stop();
 }
@@ -311,6 +338,9 @@ fn settings_and_counts_have_the_names_that_exporters_read() {
         "tail_repair_time 0",
         "watcher_logbuf_size 262144",
         "read_buf_mem_limit 5242880",
+        "memory_file (null)",
+        "client_flags_size 4",
+        &format!("tcpport {}", ours.address.port()),
         "ssl_enabled no",
     ] {
         assert!(settings.contains(&format!("STAT {expected}\r\n")), "no {expected} in\n{settings}");
@@ -331,15 +361,68 @@ fn settings_and_counts_have_the_names_that_exporters_read() {
     ours.stop();
 }
 
+/// A count of `stats`.
+fn count(client: &mut Client, name: &str) -> u64 {
+    let stats = client.ask("stats\r\n", "END\r\n");
+    let line = stats.lines().find_map(|line| line.strip_prefix(&format!("STAT {name} ")));
+    line.unwrap_or_else(|| panic!("no {name} in\n{stats}")).parse().unwrap()
+}
+
+#[test]
+fn a_reset_begins_all_counts_anew() {
+    let options = ServerOptions { connection_operations: 4, ..ServerOptions::default() };
+    let ours = Ours::start_as(ROOM, options);
+    let mut client = Client::connect(ours.address);
+    // A get must find the record before it is cleared away.
+    let begun = std::time::Instant::now();
+    let waits = || assert!(begun.elapsed().as_secs() < 60, "no get finds what has gone");
+    while count(&mut client, "get_flushed") == 0 {
+        waits();
+        client.ask("set b 0 0 1\r\nx\r\nflush_all\r\nget b\r\n", "END\r\n");
+    }
+    while count(&mut client, "get_expired") == 0 {
+        waits();
+        client.ask("set a 0 1 1\r\nx\r\n", "STORED\r\n");
+        while client.ask("get a\r\n", "END\r\n") != "END\r\n" {
+            waits();
+        }
+    }
+    client.ask(&"get a\r\n".repeat(20), &"END\r\n".repeat(20));
+    let all = ["get_expired", "conn_yields", "total_connections", "bytes_read", "cmd_get", "total_items"];
+    for name in all {
+        assert!(count(&mut client, name) > 0, "{name}");
+    }
+    assert_eq!(client.ask("stats reset\r\n", "\r\n"), "RESET\r\n");
+    for name in all.into_iter().chain(["get_flushed", "evictions"]) {
+        let left = if name == "bytes_read" {
+            count(&mut client, name).saturating_sub(200)
+        } else {
+            count(&mut client, name)
+        };
+        assert_eq!(left, 0, "{name}");
+    }
+    assert!(count(&mut client, "hash_power_level") > 0);
+    drop(client);
+    ours.stop();
+}
+
 #[test]
 fn connections_are_listed() {
     let ours = Ours::start();
     let mut other = Client::connect(ours.address);
     other.ask("mn\r\n", "\r\n");
     let mut client = Client::connect(ours.address);
+    other.send(b"set a 0 0 6\r\n");
+    let begun = std::time::Instant::now();
+    while !client.ask("stats conns\r\n", "END\r\n").contains(":state conn_nread\r\n") {
+        assert!(begun.elapsed().as_secs() < 30, "half a command is not told");
+    }
+    assert_eq!(other.ask("foobar\r\n", "\r\n"), "STORED\r\n");
     let got = client.ask("stats conns\r\n", "END\r\n");
-    assert_eq!(got.lines().count(), 9, "{got}");
+    assert_eq!(got.lines().count(), 12, "{got}");
     assert_eq!(got.matches(&format!(":listen_addr tcp:{}\r\n", ours.address)).count(), 2);
+    let listening = format!("STAT 00:addr tcp:{}\r\nSTAT 00:state conn_listening\r\n", ours.address);
+    assert!(got.starts_with(&listening), "{got}");
     assert_eq!(got.matches(":state conn_parse_cmd\r\n").count(), 1);
     drop((other, client));
     ours.stop();

@@ -26,6 +26,36 @@ const AUTH: u16 = 0x20;
 const UNKNOWN: u16 = 0x81;
 
 #[test]
+fn the_operator_may_choose_one_protocol() {
+    use terrace_server::MemcachedProtocols::{Binary, Text};
+    // A no-op, and its answer.
+    let mut noop = [0u8; 24];
+    (noop[0], noop[1]) = (0x80, 0x0a);
+    for (memcached_protocols, name) in [(Text, "ascii"), (Binary, "binary")] {
+        let ours =
+            Ours::start_as(64 << 20, ServerOptions { memcached_protocols, ..ServerOptions::default() });
+        let mut client = Client::connect(ours.address);
+        client.send(&noop);
+        if memcached_protocols == Binary {
+            assert_eq!(client.read_until(|got| got.len() >= 24)[..2], [0x81, 0x0a]);
+            let mut client = Client::connect(ours.address);
+            client.send(b"mn\r\n");
+            assert_eq!(client.rest(), b"", "{name}");
+        } else {
+            assert_eq!(
+                client.ask("\r\nmn\r\n", "MN\r\n"),
+                "CLIENT_ERROR bad command line format\r\nERROR\r\nMN\r\n",
+                "{name}"
+            );
+            let settings = client.ask("stats settings\r\n", "END\r\n");
+            assert!(settings.contains("STAT binding_protocol ascii\r\n"), "{settings}");
+        }
+        drop(client);
+        ours.stop();
+    }
+}
+
+#[test]
 fn it_is_spoken() {
     let ours = Ours::start();
     all(ours.address);

@@ -13,7 +13,7 @@ pub struct Original {
 
 impl Original {
     /// Starts the binary that the environment variable `TERRACE_MEMCACHED_ORIGINAL` names, else the `memcached` of the search
-    /// path if it is a 1.6.18, whose answers the table states; `None` if there is neither.
+    /// path if it is a 1.6.45, whose answers the table states; `None` if there is neither.
     ///
     /// # Panics
     /// If it does not start.
@@ -25,7 +25,7 @@ impl Original {
 
     fn installed() -> Option<std::ffi::OsString> {
         let told = Command::new("memcached").arg("-V").output().ok()?;
-        told.stdout.starts_with(b"memcached 1.6.18\n").then(|| "memcached".into())
+        told.stdout.starts_with(b"memcached 1.6.45\n").then(|| "memcached".into())
     }
 
     fn try_start(binary: &std::ffi::OsStr) -> Option<Self> {

@@ -43,6 +43,24 @@ fn silent_connections_that_are_closed_are_told() {
     let mut client = Client::connect(ours.address);
     client.ask("mn\r\n", "\r\n");
     event(&mut watcher, " reason=idle_timeout cfd=");
+    let stats = Client::connect(ours.address).ask("stats\r\n", "END\r\n");
+    assert!(stats.contains("STAT idle_kicks 1\r\n"), "{stats}");
+    drop((watcher, client));
+    ours.stop();
+}
+
+#[test]
+fn deletions_are_told() {
+    let ours = Ours::start();
+    let mut watcher = Client::connect(ours.address);
+    assert_eq!(watcher.ask("watch deletions\r\n", "\r\n"), "OK\r\n");
+    let mut client = Client::connect(ours.address);
+    client.ask("delete none\r\nset a 0 0 1\r\nx\r\ndelete a\r\n", "DELETED\r\n");
+    let line = event(&mut watcher, "type=deleted");
+    assert!(line.ends_with(" key=a cmd=delete clsid=1 size=0"), "{line}");
+    client.ask("md none\r\nms b%c 1\r\nx\r\nmd b%c I\r\nmd b%c\r\n", "HD\r\nHD\r\nHD\r\n");
+    let line = event(&mut watcher, "type=deleted");
+    assert!(line.ends_with(" key=b%25c cmd=md clsid=1 size=0"), "{line}");
     drop((watcher, client));
     ours.stop();
 }

@@ -20,8 +20,17 @@ fn nothing_comes_up_beside_a_newer_version() {
     let key = |bytes: &'static [u8]| Key { bytes, ..Calm.hasher().key(0, bytes) };
     let put = |bytes: &'static [u8], debt| {
         let (version, kind, db) = (5, Kind::Value, 0);
-        let record =
-            NewRecord { version, kind, db, flags: 0, state: 0, expire_at: 0, key: bytes, value: b"value" };
+        let record = NewRecord {
+            version,
+            kind,
+            db,
+            flags: 0,
+            state: 0,
+            expire_at: 0,
+            token: 0,
+            key: bytes,
+            value: b"value",
+        };
         let offset = space.slabs.take(space.slabs.classes.of(record.words()).unwrap(), 0).unwrap();
         let slot = space.slabs.slot(offset);
         slot.record().write(&record);
@@ -52,8 +61,17 @@ fn what_keeps_a_slab_from_being_emptied_is_settled_first() {
     let put = |number: u64, page| {
         let bytes = number.to_le_bytes();
         let (version, kind, db) = (5, Kind::Value, 0);
-        let record =
-            NewRecord { version, kind, db, flags: 0, state: 0, expire_at: 0, key: &bytes, value: b"value" };
+        let record = NewRecord {
+            version,
+            kind,
+            db,
+            flags: 0,
+            state: 0,
+            expire_at: 0,
+            token: 0,
+            key: &bytes,
+            value: b"value",
+        };
         let offset = space.slabs.take(space.slabs.classes.of(record.words()).unwrap(), 0).unwrap();
         let slot = space.slabs.slot(offset);
         slot.record().write(&record);

@@ -26,7 +26,7 @@ fn slots_are_kept_for_the_next_50_ms() {
 
 fn record(key: &[u8]) -> NewRecord<'_> {
     let (version, kind, db) = (5, Kind::Value, 0);
-    NewRecord { version, kind, db, flags: 0, state: 0, expire_at: 0, key, value: b"value" }
+    NewRecord { version, kind, db, flags: 0, state: 0, expire_at: 0, token: 0, key, value: b"value" }
 }
 
 /// What was put last can't leave yet, and lies together: a search that saw nothing else took many steps to get past it.

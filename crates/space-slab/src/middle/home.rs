@@ -146,7 +146,7 @@ mod tests {
 
     fn record(version: u64) -> NewRecord<'static> {
         let (kind, value) = (Kind::Value, &[7; 400]);
-        NewRecord { version, kind, db: 0, flags: 0, state: 0, expire_at: 0, key: b"key", value }
+        NewRecord { version, kind, db: 0, flags: 0, state: 0, expire_at: 0, token: 0, key: b"key", value }
     }
     fn key() -> Key<'static> {
         Calm.hasher().key(0, b"key")

@@ -65,6 +65,7 @@ impl Full {
             flags: 0,
             state: 0,
             expire_at: 0,
+            token: 0,
             key: name,
             value: b"value",
         }

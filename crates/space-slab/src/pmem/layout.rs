@@ -264,6 +264,7 @@ mod tests {
                 flags: 7,
                 state: 0,
                 expire_at: 0,
+                token: 0,
                 key: b"key",
                 value: &[8; 30],
             },

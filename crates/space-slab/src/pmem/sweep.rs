@@ -58,8 +58,17 @@ fn fill(slabs: &PmemSlabs, versions: &[u64]) -> Vec<(u64, u64)> {
     for &version in versions {
         let (kind, db, value) = (Kind::Value, 0, value(version));
         let key = version.to_le_bytes();
-        let record =
-            NewRecord { version, kind, db, flags: 0, state: 0, expire_at: 0, key: &key, value: &value };
+        let record = NewRecord {
+            version,
+            kind,
+            db,
+            flags: 0,
+            state: 0,
+            expire_at: 0,
+            token: 0,
+            key: &key,
+            value: &value,
+        };
         let Some(at) = slabs.class_for(record.words()).and_then(|class| slabs.take(class)) else { continue };
         let entry = entry_of(hash(version), version as u32, version);
         slabs.add(&mut fills, at, &entry, version as u8, &record);
@@ -301,7 +310,8 @@ fn a_commit_word_in_the_first_fence_is_seen() {
     assert_eq!(at, 256);
     let (kind, db, version, value) = (Kind::Value, 0, 5u64, value(5));
     let key = version.to_le_bytes();
-    let record = NewRecord { version, kind, db, flags: 0, state: 0, expire_at: 0, key: &key, value: &value };
+    let record =
+        NewRecord { version, kind, db, flags: 0, state: 0, expire_at: 0, token: 0, key: &key, value: &value };
     let entry = entry_of(hash(version), version as u32, version);
     let mut bytes = Vec::new();
     place.encode(&entry, version as u8, &record, &mut bytes);

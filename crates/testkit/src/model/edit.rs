@@ -22,17 +22,18 @@ impl Model {
         let (answer, new) = match (rule, old) {
             (Rule::Stamp, None) => {
                 let value = argument.to_vec();
-                (b"0".to_vec(), Some(Record { value, flags: 0, expire_at: 0, version, state: 0 }))
+                (b"0".to_vec(), Some(Record { value, flags: 0, expire_at: 0, version, state: 0, token: 0 }))
             }
             (Rule::Stamp, Some(old)) => {
                 let bytes = old.value.len();
                 let value = [argument, &old.value].concat();
                 let state = (old.state + 1) % 8;
-                let new = Record { value, flags: bytes as u32, version, state, ..old };
+                let new = Record { value, flags: bytes as u32, version, state, token: 0, ..old };
                 (bytes.to_string().into_bytes(), Some(new))
             }
             (Rule::Mark, old) => {
-                (Vec::new(), old.map(|old| Record { flags: argument.len() as u32, version, ..old }))
+                let flags = argument.len() as u32;
+                (Vec::new(), old.map(|old| Record { flags, version, token: flags.into(), ..old }))
             }
             (Rule::Take, old) => {
                 self.carried = old.as_ref().map(|old| old.value.clone());
@@ -41,7 +42,8 @@ impl Model {
             (Rule::Give, old) => match &self.carried {
                 None => (Vec::new(), old),
                 Some(value) => {
-                    let new = Record { value: value.clone(), flags: 9, expire_at: 0, version, state: 1 };
+                    let new =
+                        Record { value: value.clone(), flags: 9, expire_at: 0, version, state: 1, token: 0 };
                     (value.len().to_string().into_bytes(), Some(new))
                 }
             },
@@ -53,9 +55,10 @@ impl Model {
         let meta_fits = match &new {
             None => *meta == Meta::default(),
             Some(new) => {
-                let Meta { version, flags, expire_at, value_bytes, state } = *meta;
+                let Meta { version, token, flags, expire_at, value_bytes, state } = *meta;
                 let bytes = new.value.len() as u64;
-                (flags, expire_at, value_bytes, state) == (new.flags, new.expire_at, bytes, new.state)
+                (token, flags, expire_at, value_bytes, state)
+                    == (new.token, new.flags, new.expire_at, bytes, new.state)
                     && new.version.admits(version)
             }
         };

@@ -24,6 +24,8 @@ pub struct Record {
     pub version: Known,
     /// A protocol's own state.
     pub state: u8,
+    /// A cas token of a client's choosing, 0 for none.
+    pub token: u64,
 }
 
 impl Known {

@@ -88,6 +88,7 @@ impl Model {
             expire_at,
             version: Known::AtLeast(highest),
             state: 0,
+            token: 0,
         };
         let expected = Err(format!(
             "Stored version above {highest}, old {:?}",
@@ -183,17 +184,18 @@ impl Model {
         observed: &Observed,
     ) -> Result<(), String> {
         let expected = || {
-            let Record { flags, expire_at, version, .. } = record;
+            let Record { flags, expire_at, version, token, .. } = record;
             let value = if value { crate::case::show(&record.value) } else { "none".into() };
             let bytes = record.value.len();
             Err(format!(
-                "Hit, flags {flags}, expire_at {expire_at}, {bytes} bytes, version {version:?}, value {value}"
+                "Hit, flags {flags}, expire_at {expire_at}, {bytes} bytes, version {version:?}, token {token}, value {value}"
             ))
         };
         let Observed::Hit(meta, observed_value) = observed else { return expected() };
-        let Meta { version, flags, expire_at, value_bytes, state } = *meta;
+        let Meta { version, token, flags, expire_at, value_bytes, state } = *meta;
         let meta_fits = gone
             || flags == record.flags
+                && token == record.token
                 && expire_at == record.expire_at
                 && state == record.state
                 && value_bytes == record.value.len() as u64
@@ -216,7 +218,7 @@ impl Model {
         let (flags, expire_at, state) =
             old.map_or((0, 0, 0), |record| (record.flags, record.expire_at, record.state));
         let version = Known::Above(highest);
-        self.records.insert(place, Record { value, flags, expire_at, version, state });
+        self.records.insert(place, Record { value, flags, expire_at, version, state, token: 0 });
     }
 }
 
@@ -231,6 +233,9 @@ fn holds(
         Condition::Always => true,
         Condition::Absent => old.is_none(),
         Condition::Present => old.is_some(),
+        Condition::Version(token) if old.is_some_and(|record| record.token != 0) => {
+            old.is_some_and(|record| record.token == token)
+        }
         Condition::Version(version) => {
             old.is_some_and(|record| record.version.equals(version).unwrap_or_else(|| did(observed)))
         }

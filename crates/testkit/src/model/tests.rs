@@ -85,7 +85,7 @@ fn numbers_keep_expiry_and_flags() {
         (on_key(Action::Incr(Delta::Signed(i64::MAX))), Observed::Error(OpError::Overflow)),
         (on_key(Action::Incr(Delta::Float(0.5))), Observed::Float(b"42.5".to_vec())),
     ]);
-    let meta = Meta { version: 3, flags: 5, expire_at: at, value_bytes: 4, state: 0 };
+    let meta = Meta { version: 3, token: 0, flags: 5, expire_at: at, value_bytes: 4, state: 0 };
     refuses(&model, get(), Observed::Hit(Meta { version: 1, ..meta }, Some("42.5".into())));
     refuses(&model, get(), Observed::Hit(Meta { flags: 0, ..meta }, Some("42.5".into())));
     assert_eq!(model.check(&get(), &Observed::Hit(meta, Some("42.5".into()))), Ok(()));

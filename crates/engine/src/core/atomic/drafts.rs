@@ -244,7 +244,7 @@ impl<'a> Drafts<'a> {
             true => Meta { value_bytes, ..draft.head.meta_for_answers() },
             false => Meta::default(),
         };
-        if let Decision::Put { value, flags, expire_at, state, .. } = decision {
+        if let Decision::Put { value, flags, expire_at, state, token, .. } = decision {
             match value {
                 NewValue::Old => {}
                 NewValue::Argument => draft.bytes = Bytes::Argument(step.argument),
@@ -261,9 +261,9 @@ impl<'a> Drafts<'a> {
                 Bytes::Computed(bytes) => bytes.len() as u64,
             };
             let record_meta = RecordMeta::of_state(state);
-            draft.head = Head { version: DRAFTED, meta: record_meta, flags, expire_at, tier: 0 };
+            draft.head = Head { version: DRAFTED, meta: record_meta, flags, expire_at, token, tier: 0 };
             (draft.present, draft.damaged, draft.changed) = (true, false, true);
-            meta = Meta { version: DRAFTED, flags, expire_at, value_bytes: new_bytes, state };
+            meta = Meta { version: DRAFTED, token, flags, expire_at, value_bytes: new_bytes, state };
         } else if let Decision::Delete { .. } = decision {
             draft.bytes = Bytes::Argument(&[]);
             (draft.present, draft.damaged, draft.changed) = (false, false, true);

@@ -100,8 +100,10 @@ impl<S: Space, D: LogDevice> Tools<'_, S, D> {
                 (_, Some(value)) => value.len(),
                 (_, None) => draft.found.bytes.len(),
             };
-            let has_expiry = *kind != Kind::Tombstone && draft.head.expire_at != 0;
-            sizes.push(words_for(plan.keys[i].bytes.len(), value_bytes, has_expiry));
+            let is_record = *kind != Kind::Tombstone;
+            let words =
+                words_for(plan.keys[i].bytes.len(), value_bytes, is_record && draft.head.expire_at != 0);
+            sizes.push(words + usize::from(is_record && draft.head.token != 0));
         }
         if !unstored.is_empty() {
             return Err(Stop::NewExtents(unstored));
@@ -170,9 +172,9 @@ impl<S: Space, D: LogDevice> Tools<'_, S, D> {
             },
             (_, Some(value)) => value,
         };
-        let (flags, state, expire_at) = match deleted {
-            true => (0, 0, 0),
-            false => (draft.head.flags, draft.head.meta.state(), draft.head.expire_at),
+        let (flags, state, expire_at, token) = match deleted {
+            true => (0, 0, 0, 0),
+            false => (draft.head.flags, draft.head.meta.state(), draft.head.expire_at, draft.head.token),
         };
         let is_live = draft.counted && !found.damaged;
         let is_alone = place.is_none() || is_live && found.head.life().leaves_alone(expire_at);
@@ -184,6 +186,7 @@ impl<S: Space, D: LogDevice> Tools<'_, S, D> {
             flags,
             state: state | alone,
             expire_at,
+            token,
             key: key.bytes,
             value: bytes,
         };

@@ -7,7 +7,7 @@ mod answer;
 mod parse;
 
 use super::base64::{KeyBuffer, decode};
-use super::number::{signed, unsigned};
+use super::number::{digits, signed_digits};
 use super::words::Words;
 pub use answer::{
     Item, flags as answer_flags, number as answer_number, status as answer_status, value as answer_value,
@@ -84,12 +84,12 @@ impl<'a> Flags<'a> {
 
     /// The signed number of a flag (`N`, `R`, `T`), if that is there.
     pub fn signed(&self, letter: u8) -> Option<i64> {
-        signed(self.token(letter)?)
+        signed_digits(self.token(letter)?)
     }
 
-    /// The number of a flag (`C`, `D`, `F`, `J`), if that is there.
+    /// The number of a flag (`C`, `D`, `E`, `F`, `J`), if that is there.
     pub fn unsigned(&self, letter: u8) -> Option<u64> {
-        unsigned(self.token(letter)?)
+        digits(self.token(letter)?)
     }
 }
 

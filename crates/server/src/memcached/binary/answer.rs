@@ -96,7 +96,7 @@ impl Answers<'_> {
                 let value: Span = value.filter(|_| shows_value).unwrap_or_default();
                 let flags = meta.flags.to_be_bytes();
                 let parts = (&flags[..], shown, value.len());
-                answer(self.out, planned.asked, Status::Success, meta.version, parts);
+                answer(self.out, planned.asked, Status::Success, meta.cas(), parts);
                 output::append(self.batch, value, self.out, self.lent);
                 self.found(op, value.len() as u64);
             }
@@ -147,7 +147,7 @@ impl Answers<'_> {
                 meta::Joined::Done => {
                     self.stored(op);
                     self.mutated(op, "stored");
-                    return self.done(planned, meta.version);
+                    return self.done(planned, meta.cas());
                 }
                 meta::Joined::Mismatch => (Status::Exists, "exists"),
                 meta::Joined::NotDone => (Status::NotStored, "not_stored"),
@@ -177,7 +177,7 @@ impl Answers<'_> {
                     return;
                 }
                 let number = unsigned(digits).unwrap_or(0).to_be_bytes();
-                answer(self.out, planned.asked, Status::Success, meta.version, (b"", b"", number.len()));
+                answer(self.out, planned.asked, Status::Success, meta.cas(), (b"", b"", number.len()));
                 self.out.extend_from_slice(&number);
             }
             meta::Added::Absent => {

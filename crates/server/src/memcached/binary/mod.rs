@@ -17,6 +17,7 @@ use super::answer::Answers;
 use super::limits;
 use crate::output::Output;
 use crate::protocol::{Answered, Context, Next, Parsed, Rest};
+use crate::shared::Counters;
 use plan::Planned;
 
 /// A plan longer than this gives its memory back.
@@ -52,6 +53,7 @@ impl Binary {
         let next = loop {
             let is_full = ctx.full(batch) || self.plan.len() >= ctx.shared.options.turn_operations;
             if !self.plan.is_empty() && is_full {
+                Counters::add(&ctx.shared.counters.memcached.yields, 1);
                 break Next::Again;
             }
             let (taken, event) = self.parser.step(&input[consumed..]);

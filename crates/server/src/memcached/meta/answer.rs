@@ -14,7 +14,7 @@ use crate::memcached::state::Count;
 /// The flags that each command's answers give back.
 const SHOWN_BY_GET: &[u8] = b"stcflhOk";
 const SHOWN_BY_MISS: &[u8] = b"Ok";
-const SHOWN_BY_SET: &[u8] = b"Okc";
+const SHOWN_BY_SET: &[u8] = b"Okcs";
 const SHOWN_BY_DELETE: &[u8] = b"Ok";
 const SHOWN_BY_NUMBER: &[u8] = b"ctOk";
 
@@ -23,18 +23,27 @@ impl Answers<'_> {
     pub(in crate::memcached) fn meta(&mut self, planned: MetaPlanned) {
         self.tally.add(Count::CmdMeta);
         match planned.verb {
-            Verb::Get { value, touches, uses } => self.meta_get(planned, value, touches, uses),
+            Verb::Get { value, touches, uses, unless } => {
+                self.meta_get(planned, value, touches, uses, unless)
+            }
             Verb::Set { checked } => self.meta_set(planned, checked),
-            Verb::Delete => self.meta_delete(planned),
+            Verb::Delete { counts } => self.meta_delete(planned, counts),
             Verb::Number { down, value } => self.meta_number(planned, down, value),
             Verb::Debug => self.meta_debug(planned),
         }
     }
 
-    fn meta_get(&mut self, planned: MetaPlanned, shows_value: bool, touches: bool, uses: bool) {
+    fn meta_get(
+        &mut self,
+        planned: MetaPlanned,
+        shows_value: bool,
+        touches: bool,
+        uses: bool,
+        unless: Option<u64>,
+    ) {
         let batch = self.batch;
         let (mut view, value, cas) = match self.reply(planned.op) {
-            Reply::Hit { meta, value } => (View::of(&meta), value.unwrap_or_default(), meta.version),
+            Reply::Hit { meta, value } => (View::of(&meta), value.unwrap_or_default(), meta.cas()),
             Reply::Edited { answer, meta, .. } => {
                 let mut value = batch.output(answer);
                 let view = View::take(&mut value);
@@ -54,6 +63,8 @@ impl Answers<'_> {
         self.tally.add(if touches { Count::CmdTouch } else { Count::CmdGet });
         self.tally.add(if touches { Count::TouchHits } else { Count::GetHits });
         self.found(planned.op, view.value_bytes);
+        let is_known = view.status != Status::Created && unless == Some(view.cas);
+        let shows_value = shows_value && !is_known;
         if shows_value {
             view.value_bytes = value.len() as u64;
             answer_value(self.out, view.value_bytes);
@@ -84,19 +95,24 @@ impl Answers<'_> {
 
     fn meta_set(&mut self, planned: MetaPlanned, checked: bool) {
         self.tally.add(Count::CmdSet);
+        let mut value_bytes = self.sent(planned.op);
         let (status, cas) = match self.reply(planned.op) {
             Reply::Stored { version, .. } => (b"HD", version),
-            Reply::Length(_) => (b"HD", 0),
+            Reply::Length(length) => {
+                value_bytes = length;
+                (b"HD", 0)
+            }
             // A cas token that is not the record's, or (of a set) no record.
             Reply::NotStored { present: false, .. } if checked => (b"NF", 0),
             Reply::NotStored { present: true, .. } if checked || self.compared(planned.op) => (b"EX", 0),
             Reply::Edited { answer, meta, .. } => {
                 let view = View::take(&mut self.batch.output(answer));
+                value_bytes = view.value_bytes;
                 match view.status {
                     Status::Absent => (b"NF", 0),
                     Status::Mismatch => (b"EX", 0),
                     Status::NotStored => (b"NS", 0),
-                    _ => (b"HD", meta.version),
+                    _ => (b"HD", meta.cas()),
                 }
             }
             Reply::Error(error) if self.joins_too_much(planned.op, error) => (b"NS", 0),
@@ -123,8 +139,17 @@ impl Answers<'_> {
                 _ => "not_stored",
             },
         );
-        let item = Item { cas, binary_key: planned.base64, ..Item::default() };
+        let item = Item { cas, value_bytes, binary_key: planned.base64, ..Item::default() };
         self.brief(planned, status, planned.quiet && stored, SHOWN_BY_SET, &item);
+    }
+
+    /// How long a value the client sent; 0 of an edit, which tells itself.
+    fn sent(&self, op: usize) -> u64 {
+        use terrace_engine::OpKind;
+        match self.batch.op(op).kind {
+            OpKind::Set { value, .. } | OpKind::Append { value, .. } => value.len() as u64,
+            _ => 0,
+        }
     }
 
     /// Whether an append was to compare a cas token.
@@ -133,12 +158,9 @@ impl Answers<'_> {
         matches!(self.batch.op(op).kind, OpKind::Append { condition: Condition::Version(_), .. })
     }
 
-    fn meta_delete(&mut self, planned: MetaPlanned) {
+    fn meta_delete(&mut self, planned: MetaPlanned, counts: bool) {
         let status = match self.reply(planned.op) {
-            Reply::Deleted { .. } => {
-                self.tally.add(Count::DeleteHits);
-                b"HD"
-            }
+            Reply::Deleted { .. } => b"HD",
             Reply::Edited { answer, .. } => match View::take(&mut self.batch.output(answer)).status {
                 Status::Absent => b"NF",
                 Status::Mismatch => b"EX",
@@ -150,6 +172,9 @@ impl Answers<'_> {
         };
         if status != b"HD" {
             self.tally.add(Count::DeleteMisses);
+        } else if counts {
+            self.tally.add(Count::DeleteHits);
+            self.deleted(planned.op, "md");
         }
         let item = Item { binary_key: planned.base64, ..Item::default() };
         self.brief(planned, status, planned.quiet && status == b"HD", SHOWN_BY_DELETE, &item);
@@ -178,9 +203,9 @@ impl Answers<'_> {
         };
         if status == Status::Found {
             self.tally.add(hits);
-            if planned.quiet {
-                return;
-            }
+        }
+        if planned.quiet {
+            return;
         }
         if shows_value {
             answer_value(self.out, view.value_bytes);
@@ -212,14 +237,17 @@ impl Answers<'_> {
         }
         let now_ms = self.ctx.now_ms;
         let access = self.accesses.map(|accesses| accesses.of(key, now_ms));
-        // memcached counts it downwards.
-        let minus = if meta.expire_at == 0 { 1 } else { seconds_left(meta.expire_at, now_ms) };
+        let left = seconds_left(meta.expire_at, now_ms);
         // Writing to a Vec can't fail.
+        let _ = match meta.expire_at {
+            0 => write!(self.out, " exp=-1"),
+            _ => write!(self.out, " exp={left}"),
+        };
         let _ = write!(
             self.out,
-            " exp=-{minus} la={} cas={} fetch={} cls=1 size={}\r\n",
+            " la={} cas={} fetch={} cls=1 size={}\r\n",
             access.map_or(0, |access| access.idle),
-            meta.version,
+            meta.cas(),
             if access.is_some_and(|access| access.fetched) { "yes" } else { "no" },
             key.len() as u64 + meta.value_bytes,
         );
@@ -257,5 +285,5 @@ impl Answers<'_> {
 
 /// The cas token afterwards; of a record that the command let expire, the one before.
 fn cas(meta: &Meta, view: &View) -> u64 {
-    if meta.version == 0 { view.version } else { meta.version }
+    if meta.version == 0 { view.cas } else { meta.cas() }
 }

@@ -10,7 +10,7 @@ pub(super) const STALE: u8 = 1;
 /// State of a record: one client was told to fetch it anew.
 pub(super) const TOKEN_SENT: u8 = 2;
 /// State of a record: its key is shown in base64.
-pub(super) const BINARY_KEY: u8 = 4;
+pub(in crate::memcached) const BINARY_KEY: u8 = 4;
 
 /// What a flag does to a record, in the order of the client's flags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,7 +26,7 @@ pub(super) enum Step {
 }
 
 /// Most bytes of an argument without a value: each flag is there once, so there are four steps at most.
-const ARGUMENT_BYTES_MAX: usize = 64;
+const ARGUMENT_BYTES_MAX: usize = 72;
 
 /// An argument without a value, on the stack.
 pub(super) struct Argument {
@@ -143,8 +143,8 @@ pub(super) struct View {
     pub flags: u32,
     /// As the answer shows it.
     pub expire_at: u64,
-    /// The version before.
-    pub version: u64,
+    /// The cas token before.
+    pub cas: u64,
     /// The value's length.
     pub value_bytes: u64,
 }
@@ -158,7 +158,7 @@ impl View {
             state: meta.state,
             flags: meta.flags,
             expire_at: meta.expire_at,
-            version: meta.version,
+            cas: meta.cas(),
             value_bytes: meta.value_bytes,
         }
     }
@@ -166,7 +166,7 @@ impl View {
     /// Appends it.
     pub(super) fn put(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(&[self.status as u8, u8::from(self.won), self.state]);
-        for number in [u64::from(self.flags), self.expire_at, self.version, self.value_bytes] {
+        for number in [u64::from(self.flags), self.expire_at, self.cas, self.value_bytes] {
             out.extend_from_slice(&number.to_le_bytes());
         }
     }
@@ -182,8 +182,8 @@ impl View {
             _ => Status::Absent,
         };
         let (won, state) = (take_u8(bytes) != 0, take_u8(bytes));
-        let [flags, expire_at, version, value_bytes] = std::array::from_fn(|_| take_u64(bytes));
-        Self { status, won, state, flags: flags as u32, expire_at, version, value_bytes }
+        let [flags, expire_at, cas, value_bytes] = std::array::from_fn(|_| take_u64(bytes));
+        Self { status, won, state, flags: flags as u32, expire_at, cas, value_bytes }
     }
 }
 
@@ -207,7 +207,7 @@ mod tests {
                 state: 6,
                 flags: u32::MAX,
                 expire_at: 5,
-                version: u64::MAX,
+                cas: u64::MAX,
                 value_bytes: 7,
             };
             let mut bytes = Vec::new();

@@ -18,7 +18,7 @@ mod tests;
 
 use terrace_engine::Span;
 
-pub(super) use codec::seconds_left;
+pub(super) use codec::{BINARY_KEY, seconds_left};
 pub(super) use number::{Added, Join, Joined, Sum, add, added, join, joined};
 pub(super) use plan::{debug, delete, get, number, set};
 pub(super) use rules::told;
@@ -52,12 +52,17 @@ enum Verb {
         touches: bool,
         /// Not `u`: it counts as an access.
         uses: bool,
+        /// `C`: the value is not shown if this is the record's cas token.
+        unless: Option<u64>,
     },
     Set {
         /// A cas token was given to a set or a replace.
         checked: bool,
     },
-    Delete,
+    Delete {
+        /// Not `I`: it counts as a delete, also where the record stays without its value.
+        counts: bool,
+    },
     Number {
         down: bool,
         /// `v`.

@@ -21,13 +21,15 @@ pub(in crate::memcached) fn join(batch: &mut Batch, ctx: &Context<'_>, key: &[u8
     let rule = SetRule {
         mode: if join.front { Mode::Prepend } else { Mode::Append },
         binary_key: false,
+        creates: false,
         invalidates: false,
         cas: join.cas,
+        token: 0,
         value_bytes_max: value_bytes_max(ctx, key),
         flags: 0,
         expire_at: 0,
     };
-    let mut argument = Vec::with_capacity(join.value.len() + 48);
+    let mut argument = Vec::with_capacity(join.value.len() + 64);
     rule.put(join.value, &mut argument);
     let argument = batch.bytes(&argument);
     batch.push(DATABASE, key, OpKind::Edit { edit: rules::set, argument })
@@ -66,6 +68,7 @@ pub(in crate::memcached) fn add(batch: &mut Batch, key: &[u8], sum: &Sum) -> usi
     let (initial, expire_at) = sum.initial.unwrap_or_default();
     argument.extend(sum.delta.to_le_bytes());
     argument.extend(initial.to_le_bytes());
+    argument.extend(0u64.to_le_bytes());
     rules::put_cas(sum.cas, &mut argument);
     if sum.initial.is_some() {
         argument.extend([b'N']);

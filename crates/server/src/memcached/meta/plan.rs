@@ -21,14 +21,17 @@ pub(in crate::memcached) fn get(meta: Meta<'_>, batch: &mut Batch, ctx: &Context
     let touches = flags.has(b'T');
     // An invalidated record changes by being read: the first reader wins.
     let changes = touches || flags.has(b'N') || flags.has(b'R') || state.may_be_stale(ctx);
+    let unless = flags.unsigned(b'C');
     let op = if changes {
         let mut argument = Argument::new(&[u8::from(flags.has(b'N')), u8::from(value)]);
+        rules::put_cas(unless, &mut argument);
+        argument.extend(token(flags).to_le_bytes());
         put_steps(flags, ctx.time, &mut argument);
         edit(batch, key, rules::get, argument.bytes())
     } else {
         push(batch, key, OpKind::Get { value })
     };
-    planned(batch, Verb::Get { value, touches, uses: !flags.has(b'u') }, op, key, flags)
+    planned(batch, Verb::Get { value, touches, uses: !flags.has(b'u'), unless }, op, key, flags)
 }
 
 /// `ms`.
@@ -41,6 +44,7 @@ pub(in crate::memcached) fn set(
 ) -> MetaPlanned {
     let Meta { key, flags } = meta;
     let joins = matches!(mode, SetMode::Append | SetMode::Prepend);
+    let creates = joins && flags.has(b'N');
     let rule = SetRule {
         mode: match mode {
             SetMode::Set => Mode::Set,
@@ -50,13 +54,15 @@ pub(in crate::memcached) fn set(
             SetMode::Prepend => Mode::Prepend,
         },
         binary_key: key.base64,
+        creates,
         invalidates: flags.has(b'I'),
         // To what is joined 0 is no token, as in memcached; a set compares it.
         cas: flags.unsigned(b'C').filter(|&cas| cas != 0 || !joins),
+        token: token(flags),
         value_bytes_max: value_bytes_max(ctx, key.bytes(&mut KeyBuffer::default())),
         flags: flags.unsigned(b'F').map_or(0, |flags| flags as u32),
         expire_at: flags
-            .signed(b'T')
+            .signed(if creates { b'N' } else { b'T' })
             .and_then(|exptime| expire_at_ms(exptime, ctx.now_ms, ctx.time.wall_ahead_ms))
             .unwrap_or(0),
     };
@@ -67,7 +73,7 @@ pub(in crate::memcached) fn set(
             if rule.invalidates {
                 ctx.shared.counters.memcached.note_stale();
             }
-            let mut argument = Vec::with_capacity(value.len() + 48);
+            let mut argument = Vec::with_capacity(value.len() + 64);
             rule.put(value, &mut argument);
             edit(batch, key, rules::set, &argument)
         }
@@ -77,8 +83,11 @@ pub(in crate::memcached) fn set(
 
 /// The engine's own operation for it, if there is one.
 fn plain(rule: &SetRule, value: &[u8], flags: Flags<'_>, batch: &mut Batch) -> Option<OpKind> {
+    if rule.token != 0 {
+        return None;
+    }
     let joins = matches!(rule.mode, Mode::Append | Mode::Prepend);
-    if joins && !flags.has(b'c') {
+    if joins && !flags.has(b'c') && !rule.creates {
         let value = batch.bytes(value);
         let condition = rule.cas.map_or(Condition::Always, Condition::Version);
         let front = rule.mode == Mode::Prepend;
@@ -104,17 +113,22 @@ fn plain(rule: &SetRule, value: &[u8], flags: Flags<'_>, batch: &mut Batch) -> O
 pub(in crate::memcached) fn delete(meta: Meta<'_>, batch: &mut Batch, ctx: &Context<'_>) -> MetaPlanned {
     let Meta { key, flags } = meta;
     let cas = flags.unsigned(b'C');
-    let op = if flags.has(b'I') {
-        ctx.shared.counters.memcached.note_stale();
-        let mut argument = Argument::new(&[]);
+    let (invalidates, empties) = (flags.has(b'I'), flags.has(b'x'));
+    let op = if invalidates || empties {
+        if invalidates {
+            ctx.shared.counters.memcached.note_stale();
+        }
+        let mut argument = Argument::new(&[u8::from(invalidates), u8::from(empties)]);
+        argument.extend(flags.unsigned(b'F').unwrap_or(0).to_le_bytes());
+        argument.extend(token(flags).to_le_bytes());
         rules::put_cas(cas, &mut argument);
         put_steps(flags, ctx.time, &mut argument);
-        edit(batch, key, rules::invalidate, argument.bytes())
+        edit(batch, key, rules::mark, argument.bytes())
     } else {
         let condition = cas.map_or(Condition::Always, Condition::Version);
         push(batch, key, OpKind::Delete { condition, old_value: false })
     };
-    planned(batch, Verb::Delete, op, key, flags)
+    planned(batch, Verb::Delete { counts: !invalidates }, op, key, flags)
 }
 
 /// `ma`.
@@ -128,6 +142,7 @@ pub(in crate::memcached) fn number(
     let mut argument = Argument::new(&[u8::from(down), u8::from(flags.has(b'N'))]);
     argument.extend(flags.unsigned(b'D').unwrap_or(1).to_le_bytes());
     argument.extend(flags.unsigned(b'J').unwrap_or(0).to_le_bytes());
+    argument.extend(token(flags).to_le_bytes());
     rules::put_cas(flags.unsigned(b'C'), &mut argument);
     put_steps(flags, ctx.time, &mut argument);
     let op = edit(batch, key, rules::number, argument.bytes());
@@ -140,6 +155,11 @@ pub(in crate::memcached) fn debug(key: Key<'_>, batch: &mut Batch, ctx: &Context
     let op = push(batch, key, OpKind::Get { value: false });
     let flags = batch.bytes(b"");
     MetaPlanned { verb: Verb::Debug, op, flags, quiet: false, base64: key.base64 }
+}
+
+/// `E`: the cas token to be; 0: the store chooses it.
+fn token(flags: Flags<'_>) -> u64 {
+    flags.unsigned(b'E').unwrap_or(0)
 }
 
 fn edit(batch: &mut Batch, key: Key<'_>, edit: EditFn, argument: &[u8]) -> usize {

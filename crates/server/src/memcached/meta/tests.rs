@@ -32,12 +32,14 @@ fn run(rule: EditFn, argument: &[u8], old: Option<(Meta, &[u8])>) -> Ran {
 }
 
 fn record(state: u8, expire_at: u64) -> Meta {
-    Meta { version: 7, flags: 5, expire_at, value_bytes: 1, state }
+    Meta { version: 7, token: 0, flags: 5, expire_at, value_bytes: 1, state }
 }
 
 /// An argument of [`rules::get`]: what is done to the expiry, in order, as (flag, number).
 fn get_argument(creates: bool, steps: &[(u8, u64)]) -> Vec<u8> {
     let mut argument = vec![u8::from(creates), 1];
+    rules::put_cas(None, &mut argument);
+    argument.extend_from_slice(&[0; 8]);
     for (letter, number) in steps {
         argument.push(*letter);
         argument.extend_from_slice(&number.to_le_bytes());
@@ -105,8 +107,10 @@ fn an_old_token_stores_stale() {
     let rule = SetRule {
         mode: Mode::Set,
         binary_key: true,
+        creates: false,
         invalidates: true,
         cas: Some(6),
+        token: 0,
         value_bytes_max: 4,
         flags: 5,
         expire_at: 60,
@@ -142,7 +146,8 @@ fn an_old_token_stores_stale() {
 #[test]
 fn invalidating_lets_the_next_reader_win_again() {
     let argument = |cas, expire: Option<u64>| {
-        let mut argument = Vec::new();
+        let mut argument = vec![1, 0];
+        argument.extend_from_slice(&[0; 16]);
         rules::put_cas(cas, &mut argument);
         if let Some(at) = expire {
             argument.push(b'T');
@@ -151,13 +156,13 @@ fn invalidating_lets_the_next_reader_win_again() {
         argument
     };
     let old = Some((record(STALE | TOKEN_SENT | BINARY_KEY, 9), &b"x"[..]));
-    let ran = run(rules::invalidate, &argument(None, None), old);
+    let ran = run(rules::mark, &argument(None, None), old);
     assert_eq!(ran.outcome, put(NewBytes::Old, 9, STALE | BINARY_KEY));
-    let ran = run(rules::invalidate, &argument(Some(7), Some(60)), old);
+    let ran = run(rules::mark, &argument(Some(7), Some(60)), old);
     assert_eq!(ran.outcome, put(NewBytes::Old, 60, STALE | BINARY_KEY));
-    let ran = run(rules::invalidate, &argument(Some(0), None), old);
+    let ran = run(rules::mark, &argument(Some(0), None), old);
     assert_eq!((ran.outcome, ran.view.status), (Outcome::Keep, Status::Mismatch));
-    assert_eq!(run(rules::invalidate, &argument(None, None), None).view.status, Status::Absent);
+    assert_eq!(run(rules::mark, &argument(None, None), None).view.status, Status::Absent);
 }
 
 #[test]
@@ -166,6 +171,7 @@ fn numbers() {
         let mut argument = vec![u8::from(down), 0];
         argument.extend_from_slice(&delta.to_le_bytes());
         argument.extend_from_slice(&5u64.to_le_bytes());
+        argument.extend_from_slice(&0u64.to_le_bytes());
         rules::put_cas(cas, &mut argument);
         run(rules::number, &argument, Some((record(STALE, 9), old)))
     };

@@ -6,6 +6,7 @@
 use terrace_engine::{Stats, TierStats};
 use terrace_protocol::memcached::reply;
 
+use super::Totals;
 use crate::memcached::DATABASE;
 use crate::memcached::state::Count;
 use crate::protocol::Context;
@@ -29,7 +30,8 @@ pub(super) fn items(ctx: &Context<'_>, out: &mut Vec<u8>) {
     // Tiers count the records of all databases.
     let cold = sum(&store, true, |tier| tier.records).min(number);
     let hits = count(Count::GetHits);
-    let cold_hits = sum(&store, true, |tier| tier.hits).min(hits);
+    let totals = Totals::of(&store, ctx);
+    let cold_hits = totals.below_hits.min(hits);
     for (name, value) in [
         ("number", number),
         ("number_hot", number - cold),
@@ -39,14 +41,12 @@ pub(super) fn items(ctx: &Context<'_>, out: &mut Vec<u8>) {
         ("age_warm", 0),
         ("age", 0),
         ("mem_requested", sum(&store, false, |tier| tier.live_bytes)),
-        ("evicted", store.evicted),
+        ("evicted", totals.evicted),
         ("evicted_nonzero", 0),
         ("evicted_time", 0),
         ("outofmemory", count(Count::StoreNoMemory)),
         ("tailrepairs", 0),
-        ("reclaimed", store.expired),
-        ("expired_unfetched", 0),
-        ("evicted_unfetched", 0),
+        ("reclaimed", totals.expired),
         ("evicted_active", 0),
         ("crawler_reclaimed", 0),
         ("crawler_items_checked", 0),

@@ -5,6 +5,7 @@ use std::sync::atomic::AtomicU64;
 use terrace_engine::Stats;
 use terrace_protocol::memcached::reply;
 
+use super::Totals;
 use crate::memcached::DATABASE;
 use crate::memcached::answer::VERSION;
 use crate::memcached::state::COUNTS;
@@ -12,24 +13,21 @@ use crate::protocol::Context;
 use crate::shared::Counters;
 
 /// What memcached counts and exporters read, of which there is none here.
-const NEVER: [&str; 35] = [
+const NEVER: [&str; 30] = [
     "unexpected_napi_ids",
     "round_robin_fallback",
     "moves_to_cold",
     "moves_to_warm",
     "moves_within_lru",
     "lru_bumps_dropped",
-    "conn_yields",
     "listen_disabled_num",
     "time_in_listen_disabled_us",
     "response_obj_oom",
     "read_buf_oom",
-    "get_expired",
-    "get_flushed",
     "hash_is_expanding",
     "slab_reassign_rescues",
     "slab_reassign_chunk_rescues",
-    "slab_reassign_evictions_nomem",
+    "slab_reassign_busy_nomem",
     "slab_reassign_inline_reclaim",
     "slab_reassign_busy_items",
     "slab_reassign_busy_deletes",
@@ -41,8 +39,6 @@ const NEVER: [&str; 35] = [
     "malloc_fails",
     "log_worker_dropped",
     "slab_global_page_pool",
-    "expired_unfetched",
-    "evicted_unfetched",
     "evicted_active",
     "crawler_reclaimed",
     "crawler_items_checked",
@@ -56,6 +52,7 @@ pub(super) fn write(ctx: &Context<'_>, out: &mut Vec<u8>) {
     let counters = &shared.counters;
     let store = shared.store.stats();
     let read = |counter: &AtomicU64| Counters::read(counter);
+    let totals = Totals::of(&store, ctx);
     let (user, system) = cpu_seconds();
     reply::stat(out, "pid", std::process::id());
     reply::stat(out, "uptime", shared.started.elapsed().as_secs());
@@ -66,23 +63,29 @@ pub(super) fn write(ctx: &Context<'_>, out: &mut Vec<u8>) {
     reply::stat(out, "rusage_system", format_args!("{system:.6}"));
     reply::stat(out, "max_connections", shared.options.max_connections);
     reply::stat(out, "curr_connections", read(&counters.connected));
-    reply::stat(out, "total_connections", read(&counters.accepted));
-    reply::stat(out, "rejected_connections", read(&counters.rejected));
+    reply::stat(out, "total_connections", totals.accepted);
+    reply::stat(out, "rejected_connections", totals.rejected);
     reply::stat(out, "connection_structures", read(&counters.connected));
     for (count, name) in COUNTS {
         reply::stat(out, name, counters.memcached.read(count));
     }
+    reply::stat(out, "get_expired", totals.get_expired);
+    reply::stat(out, "get_flushed", totals.get_flushed);
+    reply::stat(out, "idle_kicks", totals.idle);
+    reply::stat(out, "conn_yields", read(&counters.memcached.yields));
     reply::stat(out, "read_buf_bytes", shared.limits.held.bytes());
-    reply::stat(out, "bytes_read", read(&counters.bytes_in));
-    reply::stat(out, "bytes_written", read(&counters.bytes_out));
+    reply::stat(out, "bytes_read", totals.bytes_in);
+    reply::stat(out, "bytes_written", totals.bytes_out);
     reply::stat(out, "limit_maxbytes", shared.dram_budget());
     reply::stat(out, "accepting_conns", 1);
     reply::stat(out, "threads", shared.options.threads.max(1));
+    // memcached's table has 8 bytes for each of two to this power.
+    reply::stat(out, "hash_power_level", (store.index_bytes / 8).checked_ilog2().unwrap_or(0));
     reply::stat(out, "hash_bytes", store.index_bytes);
     reply::stat(out, "bytes", store.tiers.iter().map(|tier| tier.live_bytes).sum::<u64>());
     reply::stat(out, "curr_items", shared.store.len(DATABASE));
-    reply::stat(out, "evictions", store.evicted);
-    reply::stat(out, "reclaimed", store.expired);
+    reply::stat(out, "evictions", totals.evicted);
+    reply::stat(out, "reclaimed", totals.expired);
     let watchers = &counters.memcached.watchers;
     reply::stat(out, "log_worker_written", read(&watchers.sent) + read(&watchers.skipped));
     reply::stat(out, "log_watcher_skipped", read(&watchers.skipped));
@@ -92,29 +95,29 @@ pub(super) fn write(ctx: &Context<'_>, out: &mut Vec<u8>) {
         reply::stat(out, name, 0);
     }
     if store.tiers.len() > 1 {
-        extstore(&store, out);
+        extstore(&store, &totals, out);
     }
     ours(&store, out);
 }
 
 /// What lies below DRAM, in the terms of memcached's external storage.
-fn extstore(store: &Stats, out: &mut Vec<u8>) {
+fn extstore(store: &Stats, totals: &Totals, out: &mut Vec<u8>) {
     let sum = |of: fn(&terrace_engine::TierStats) -> u64| {
         store.tiers.iter().filter(|tier| tier.tier != "dram").map(of).sum::<u64>()
     };
     let (used, live) = (sum(|tier| tier.used_bytes), sum(|tier| tier.live_bytes));
     for (name, value) in [
-        ("get_extstore", sum(|tier| tier.hits)),
+        ("get_extstore", totals.below_hits),
         ("get_aborted_extstore", 0),
         ("get_oom_extstore", 0),
         ("recache_from_extstore", 0),
         ("miss_from_extstore", 0),
         ("badcrc_from_extstore", 0),
-        ("extstore_objects_evicted", store.evicted),
-        ("extstore_objects_read", sum(|tier| tier.hits)),
+        ("extstore_objects_evicted", totals.evicted),
+        ("extstore_objects_read", totals.below_hits),
         ("extstore_objects_used", sum(|tier| tier.records)),
-        ("extstore_bytes_written", sum(|tier| tier.media.write_bytes)),
-        ("extstore_bytes_read", sum(|tier| tier.media.read_bytes)),
+        ("extstore_bytes_written", totals.below_written),
+        ("extstore_bytes_read", totals.below_read),
         ("extstore_bytes_used", live),
         ("extstore_bytes_fragmented", used.saturating_sub(live)),
         ("extstore_limit_maxbytes", sum(|tier| tier.capacity_bytes)),

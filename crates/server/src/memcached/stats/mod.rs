@@ -3,6 +3,7 @@
 mod classes;
 mod general;
 mod settings;
+mod totals;
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -10,9 +11,10 @@ use terrace_protocol::memcached::{Words, reply};
 
 use super::admin;
 use super::plan::Planned;
-use crate::endpoint::Address;
+use crate::endpoint::{Address, Endpoint};
 use crate::protocol::Context;
 use crate::registry::Kind;
+pub(super) use totals::Totals;
 
 /// What `stats` was asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,9 +31,8 @@ pub(super) enum Report {
 }
 
 const DETAIL_USAGE: &[u8] = b"CLIENT_ERROR usage: stats detail on|off|dump\r\n";
-/// There are no slab classes whose sizes could be counted. As memcached's, without an end.
-const SIZES_OFF: &[u8] = b"STAT sizes_status disabled\r\n";
-const SIZES_ERROR: &[u8] = b"STAT sizes_status error\r\nSTAT sizes_error not_supported\r\n";
+/// `stats detail` is switched off, as all listing of keys.
+const NO_DETAIL: &[u8] = b"CLIENT_ERROR stats detail not allowed\r\n";
 
 /// By the words after `stats`; words beyond those that mean something don't matter.
 pub(super) fn plan(mut args: Words<'_>, ctx: &Context<'_>) -> Planned {
@@ -46,9 +47,8 @@ pub(super) fn plan(mut args: Words<'_>, ctx: &Context<'_>) -> Planned {
         Some(b"extstore") => Report::Extstore,
         Some(b"conns") => Report::Conns,
         Some(b"reset") => Report::Reset,
-        Some(b"sizes_enable") => return text(SIZES_ERROR),
-        Some(b"sizes_disable") => return text(SIZES_OFF),
         Some(b"cachedump") => return admin::cachedump(args, ctx),
+        Some(b"detail") if !ctx.shared.options.memcached_dump => return text(NO_DETAIL),
         Some(b"detail") => match args.next() {
             Some(b"on") => {
                 state.set_detail(true);
@@ -78,21 +78,37 @@ pub(super) fn write(report: Report, by: u64, ctx: &Context<'_>, out: &mut Vec<u8
         Report::Conns => conns(by, ctx, out),
         Report::Detail => state.prefixes.dump(out),
         Report::Reset => {
-            state.reset();
+            state.reset(Totals::since_the_start(&ctx.shared.store.stats(), ctx));
             return out.extend_from_slice(reply::RESET);
         }
     }
     out.extend_from_slice(reply::END);
 }
 
-/// memcached's connections, by their ids, which `watch` tells too.
+/// memcached's sockets: those that listen, whose numbers begin with a 0, and connections by their ids, which `watch` tells too.
 fn conns(by: u64, ctx: &Context<'_>, out: &mut Vec<u8>) {
+    let uptime = ctx.shared.started.elapsed().as_secs();
+    for (i, endpoint) in ctx.shared.options.memcached.iter().enumerate() {
+        let address = match endpoint {
+            Endpoint::Unix { path, .. } => format!("unix:{}", path.display()),
+            Endpoint::Tcp(address) | Endpoint::Tls(address) => format!("tcp:{address}"),
+        };
+        reply::stat(out, format_args!("0{i}:addr"), address);
+        reply::stat(out, format_args!("0{i}:state"), "conn_listening");
+        reply::stat(out, format_args!("0{i}:secs_since_last_cmd"), uptime);
+    }
     for entry in ctx.shared.connections.all().iter().filter(|entry| entry.kind == Kind::Memcached) {
         let id = entry.id();
         let idle_ms = ctx.now_ms.saturating_sub(entry.last_ms.load(Relaxed));
         reply::stat(out, format_args!("{id}:addr"), told(&entry.peer.remote));
         reply::stat(out, format_args!("{id}:listen_addr"), told(&entry.peer.local));
-        reply::stat(out, format_args!("{id}:state"), if id == by { "conn_parse_cmd" } else { "conn_read" });
+        let state = match () {
+            () if id == by => "conn_parse_cmd",
+            // The rest of a command is to come.
+            () if entry.input_bytes.load(Relaxed) > 0 => "conn_nread",
+            () => "conn_read",
+        };
+        reply::stat(out, format_args!("{id}:state"), state);
         reply::stat(out, format_args!("{id}:secs_since_last_cmd"), idle_ms / 1000);
     }
 }

@@ -5,8 +5,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use terrace_protocol::memcached::reply;
 
 use crate::endpoint::{Endpoint, UNIX_MODE_DEFAULT};
-use crate::memcached::limits;
 use crate::memcached::watch::WAITING_BYTES_MAX;
+use crate::memcached::{MemcachedProtocols, limits};
 use crate::protocol::Context;
 use crate::tls::{ClientAuth, TlsOptions};
 
@@ -54,7 +54,12 @@ pub(super) fn write(ctx: &Context<'_>, out: &mut Vec<u8>) {
     reply::stat(out, "stat_key_prefix", char::from(options.memcached_prefix_delimiter));
     reply::stat(out, "detail_enabled", yes(state.detail(options.memcached_detail)));
     reply::stat(out, "cas_enabled", "yes");
-    reply::stat(out, "binding_protocol", "auto-negotiate");
+    let protocols = match options.memcached_protocols {
+        MemcachedProtocols::Both => "auto-negotiate",
+        MemcachedProtocols::Text => "ascii",
+        MemcachedProtocols::Binary => "binary",
+    };
+    reply::stat(out, "binding_protocol", protocols);
     reply::stat(out, "auth_enabled_sasl", "no");
     reply::stat(out, "auth_enabled_ascii", yes(options.memcached_users.is_some()));
     reply::stat(out, "item_size_max", limits(ctx).value_bytes_max);
@@ -67,6 +72,11 @@ pub(super) fn write(ctx: &Context<'_>, out: &mut Vec<u8>) {
     reply::stat(out, "track_sizes", "no");
     reply::stat(out, "tcp_backlog", options.backlog);
     reply::stat(out, "idle_timeout", options.idle_timeout.as_secs());
+    match &options.memcached_memory_file {
+        Some(file) => reply::stat(out, "memory_file", file.display()),
+        None => reply::stat(out, "memory_file", "(null)"),
+    }
+    reply::stat(out, "client_flags_size", size_of::<u32>());
     for (name, value) in ABSENT {
         reply::stat(out, name, value);
     }

@@ -139,6 +139,8 @@ fn meta(source: &mut Source<'_>, model: &mut Model, tokens: &Tokens) -> (Vec<u8>
             "h",
             "l",
             "u",
+            "C",
+            "C",
             "N0",
             "N30000",
             "R10",
@@ -160,6 +162,9 @@ fn meta(source: &mut Source<'_>, model: &mut Model, tokens: &Tokens) -> (Vec<u8>
             "T-1",
             "I",
             "c",
+            "s",
+            "N0",
+            "N30000",
             "C",
             "C",
             "MS",
@@ -171,7 +176,7 @@ fn meta(source: &mut Source<'_>, model: &mut Model, tokens: &Tokens) -> (Vec<u8>
             "Ma",
             "Me",
         ],
-        "md" => &["q", "k", "O1", "C", "C", "I", "I", "T0", "T1000", "T-1"],
+        "md" => &["q", "k", "O1", "C", "C", "I", "I", "x", "F5", "T0", "T1000", "T-1"],
         _ => &[
             "q",
             "k",
@@ -235,10 +240,10 @@ fn others(source: &mut Source<'_>, model: &mut Model) -> (Vec<u8>, Option<Expect
     let shown = String::from_utf8_lossy(&key).into_owned();
     let (line, answer) = match source.byte() % 8 {
         0 => ("nosuch\r\n".into(), "ERROR\r\n"),
-        1 => ("get\r\n".into(), "ERROR\r\n"),
+        1 => ("get\r\n".into(), "CLIENT_ERROR bad command line format\r\n"),
         2 => (format!("incr {shown} x\r\n"), "CLIENT_ERROR invalid numeric delta argument\r\n"),
         3 => (format!("touch {shown} x\r\n"), "CLIENT_ERROR invalid exptime argument\r\n"),
-        4 => (format!("mg {shown} ~\r\n"), "CLIENT_ERROR invalid flag\r\n"),
+        4 => (format!("mg {shown} ~\r\n"), "CLIENT_ERROR bad command line format\r\n"),
         5 => (format!("mg {shown} v v\r\n"), "CLIENT_ERROR duplicate flag\r\n"),
         6 => ("mn\r\n".into(), "MN\r\n"),
         _ => {

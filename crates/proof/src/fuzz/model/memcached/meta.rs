@@ -35,18 +35,19 @@ fn signed(text: &[u8]) -> Option<i64> {
     std::str::from_utf8(text).ok()?.parse().ok()
 }
 
-/// The answer without a record; that of `ms` tells a token, which is none.
+/// The answer without a record; that of `ms` tells a token, which is none, and how long the value is that it was given.
 fn brief(status: &str, meta: &Meta) -> Expect {
-    brief_of(status, meta, false)
+    brief_of(status, meta, None)
 }
 
-fn brief_of(status: &str, meta: &Meta, shows_token: bool) -> Expect {
+fn brief_of(status: &str, meta: &Meta, sent: Option<usize>) -> Expect {
     let mut parts = vec![Part::Text(status.into())];
     for (letter, text) in &meta.flags {
         match letter {
             b'O' => say(&mut parts, [&b" O"[..], text].concat()),
             b'k' => say(&mut parts, shown_key(&meta.shown, meta.has(b'b'))),
-            b'c' if shows_token => say(&mut parts, " c0"),
+            b'c' if sent.is_some() => say(&mut parts, " c0"),
+            b's' => say(&mut parts, sent.map_or(String::new(), |bytes| format!(" s{bytes}"))),
             _ => {}
         }
     }
@@ -124,7 +125,10 @@ impl Model {
         }
         let token = self.items[&meta.key].token;
         let mut shown = Item { token, ..before.clone() };
-        let mut parts = found(meta, before.value.len());
+        // Who has the token has the value.
+        let is_known = !created && meta.has(b'C') && meta.compares(&before);
+        let shows_value = meta.has(b'v') && !is_known;
+        let mut parts = found(shows_value, before.value.len());
         for (letter, argument) in &meta.flags {
             match letter {
                 b'T' => shown.at = expiry(signed(argument).unwrap_or(0)),
@@ -138,7 +142,7 @@ impl Model {
             }
         }
         say(&mut parts, "\r\n");
-        if meta.has(b'v') {
+        if shows_value {
             say(&mut parts, &before.value);
             say(&mut parts, "\r\n");
         }
@@ -151,37 +155,42 @@ impl Model {
 
     /// `ms`.
     pub fn meta_set(&mut self, meta: &Meta, value: &[u8]) -> Option<Expect> {
-        let at = expiry(meta.signed(b'T').unwrap_or(0));
+        let joined_to_none = meta.has(b'N') && matches!(meta.text(b'M'), Some([b'A' | b'P', ..]));
+        let at = expiry(meta.signed(if joined_to_none { b'N' } else { b'T' }).unwrap_or(0));
         let flags = meta.unsigned(b'F').unwrap_or(0) as u32;
         let fresh = Item::new(value, flags, at, meta.has(b'b'));
+        let sent = Some(value.len());
         let mode = meta.text(b'M').map_or(b'S', |mode| mode[0]);
         if !b"SEARP".contains(&mode) {
             return Some(text("CLIENT_ERROR invalid mode for ms M token\r\n"));
         }
         let joins = matches!(mode, b'A' | b'P');
         let item = match (self.get(&meta.key).cloned(), mode) {
-            (None, b'S' | b'R') if meta.has(b'C') => return Some(brief_of("NF", meta, true)),
+            (None, b'S' | b'R') if meta.has(b'C') => return Some(brief_of("NF", meta, sent)),
             (None, b'S' | b'E') => fresh,
-            (None, _) | (Some(_), b'E') => return Some(brief_of("NS", meta, true)),
+            (None, _) if joined_to_none => fresh,
+            (None, _) | (Some(_), b'E') => return Some(brief_of("NS", meta, sent)),
             (Some(old), _) if !meta.compares(&old) => {
                 let is_older = meta.token.is_some_and(|token| token < old.token);
                 if !meta.has(b'I') || joins || !is_older {
-                    return Some(brief_of("EX", meta, true));
+                    return Some(brief_of("EX", meta, sent));
                 }
                 Item { at: old.at, stale: true, token_sent: old.token_sent, ..fresh }
             }
             (Some(old), _) if joins => self.joined(&old, value, mode == b'A'),
             (Some(_), _) => fresh,
         };
+        let (bytes, expires_at_once) = (item.value.len(), item.at < 0);
         let token = self.put(&meta.key, item);
         let mut parts = vec![Part::Text(b"HD".to_vec())];
         for (letter, argument) in &meta.flags {
             match letter {
                 b'c' => {
                     say(&mut parts, " c");
-                    let is_gone = at < 0 && !self.original;
+                    let is_gone = expires_at_once && !self.original;
                     parts.push(if is_gone { Part::AnyToken } else { Part::Token(token) });
                 }
+                b's' => say(&mut parts, format!(" s{bytes}")),
                 b'O' => say(&mut parts, [&b" O"[..], argument].concat()),
                 b'k' => say(&mut parts, shown_key(&meta.shown, meta.has(b'b'))),
                 _ => {}
@@ -197,13 +206,30 @@ impl Model {
         if !meta.compares(&item) {
             return Some(brief("EX", meta));
         }
+        let item = if meta.has(b'x') {
+            let flags = meta.unsigned(b'F').unwrap_or(0) as u32;
+            Item::new(b"", flags, expiry(meta.signed(b'T').unwrap_or(0)), false)
+        } else {
+            item
+        };
         if meta.has(b'I') {
             let at = meta.signed(b'T').map_or(item.at, expiry);
             self.put(&meta.key, Item { at, stale: true, token_sent: false, ..item });
+        } else if meta.has(b'x') {
+            self.emptied(&meta.key, item);
         } else {
             self.items.remove(&meta.key);
         }
         (!meta.has(b'q')).then(|| brief("HD", meta))
+    }
+
+    /// A record without its value: memcached's has the token that it had.
+    fn emptied(&mut self, key: &[u8], item: Item) {
+        let before = self.items.get(key).map(|old| (old.token, old.since));
+        self.put(key, item);
+        if let (true, Some((token, since)), Some(item)) = (self.original, before, self.items.get_mut(key)) {
+            (item.token, item.since) = (token, since);
+        }
     }
 
     /// `ma`.
@@ -244,7 +270,7 @@ impl Model {
         let mut shown = self.items[&meta.key].clone();
         let digits = after.to_string();
         let digits_len = digits.len();
-        let mut parts = found(meta, digits_len);
+        let mut parts = found(meta.has(b'v'), digits_len);
         for (letter, argument) in &meta.flags {
             match letter {
                 b'T' => shown.at = expiry(signed(argument).unwrap_or(0)),
@@ -264,14 +290,14 @@ impl Model {
         if !is_lost {
             self.items.get_mut(&meta.key)?.at = shown.at;
         }
-        (created || !meta.has(b'q')).then_some(Expect::Parts(parts))
+        (!meta.has(b'q')).then_some(Expect::Parts(parts))
     }
 }
 
 /// How the answer of a record that is there begins, its value having so many bytes.
-fn found(meta: &Meta, value_bytes: usize) -> Vec<Part> {
+fn found(shows_value: bool, value_bytes: usize) -> Vec<Part> {
     let mut parts = Vec::new();
-    if meta.has(b'v') {
+    if shows_value {
         say(&mut parts, format!("VA {value_bytes}"));
     } else {
         say(&mut parts, "HD");
