@@ -217,11 +217,11 @@ impl<'a> Answers<'a> {
         }
     }
 
-    /// Tells watchers of a delete that found a record.
-    pub(super) fn deleted(&mut self, op: usize, command: &str) {
+    /// Tells watchers of a delete that found a record with a value of this length.
+    pub(super) fn deleted(&mut self, op: usize, command: &str, bytes: u64) {
         if self.events.deletes() {
             let key = self.batch.input(self.batch.op(op).key);
-            self.events.delete(key, command, self.ctx);
+            self.events.delete(key, command, bytes, self.ctx);
         }
     }
 
@@ -279,9 +279,9 @@ impl<'a> Answers<'a> {
             self.count_prefix(op, Event::Delete);
         }
         match self.reply(op) {
-            Reply::Deleted { .. } => {
+            Reply::Deleted { old } => {
                 self.tally.add(Count::DeleteHits);
-                self.deleted(op, "delete");
+                self.deleted(op, "delete", old.map_or(0, |old| old.len() as u64));
                 self.text(reply::DELETED, noreply);
             }
             Reply::Error(error) => self.error(error, noreply),

@@ -34,11 +34,13 @@ mod watch;
 use std::sync::Arc;
 
 use terrace_engine::{Batch, OpKind, Settled};
-use terrace_protocol::memcached::{Command, Event, Limits, Parser, binary as wire, reply, value_room};
+use terrace_protocol::memcached::{
+    CloseReason, Command, Event, Limits, Parser, binary as wire, reply, value_room,
+};
 
 use crate::output::Output;
 use crate::protocol::{Answered, Context, Next, Parsed, Peer, Protocol, Rest};
-use crate::registry::{Entry, Kind};
+use crate::registry::{Entry, Kind, flag};
 use crate::shared::Counters;
 use binary::Binary;
 use dump::Dumping;
@@ -152,7 +154,10 @@ impl Protocol for Memcached {
                 }
                 Event::Command(command) => plan::plan(command, batch, ctx),
                 Event::Incomplete { .. } => break Next::Read,
-                Event::Close(_) => break Next::Close,
+                Event::Close(why) => {
+                    self.entry.set(flag::STRANGE, why != CloseReason::Quit);
+                    break Next::Close;
+                }
                 Event::Refused { reply, noreply } => Planned::Text { reply, noreply },
                 Event::TooLarge { key, delete, noreply } => plan::too_large(batch, key, delete, noreply),
                 Event::Login { user, password } => {

@@ -91,7 +91,9 @@ pub(super) fn plan(command: Command<'_>, batch: &mut Batch, ctx: &Context<'_>) -
             };
             Planned::Touch { op: batch.push(DATABASE, key, kind), noreply }
         }
-        Command::Delete { key, noreply } => Planned::Delete { op: delete(batch, key), noreply },
+        Command::Delete { key, noreply } => {
+            Planned::Delete { op: delete(batch, key, is_watched(ctx)), noreply }
+        }
         Command::FlushAll { delay, noreply } => flush_all(batch, delay, noreply, ctx),
         Command::Version => Planned::Version,
         Command::Stats { args } => stats::plan(args, ctx),
@@ -121,7 +123,7 @@ pub(super) fn plan(command: Command<'_>, batch: &mut Batch, ctx: &Context<'_>) -
 /// gone.
 pub(super) fn too_large(batch: &mut Batch, key: Key<'_>, deletes: bool, noreply: bool) -> Planned {
     if deletes {
-        delete(batch, key.bytes(&mut KeyBuffer::default()));
+        delete(batch, key.bytes(&mut KeyBuffer::default()), false);
     }
     Planned::TooLarge { noreply }
 }
@@ -168,8 +170,14 @@ fn storage(store: Store<'_>, batch: &mut Batch, ctx: &Context<'_>) -> Planned {
     Planned::Store { op: batch.push(DATABASE, key, kind), cas: matches!(verb, StoreVerb::Cas(_)), noreply }
 }
 
-fn delete(batch: &mut Batch, key: &[u8]) -> usize {
-    batch.push(DATABASE, key, OpKind::Delete { condition: Condition::Always, old_value: false })
+/// With `old_value` the answer knows how large the record was, which may have to be read for it.
+fn delete(batch: &mut Batch, key: &[u8], old_value: bool) -> usize {
+    batch.push(DATABASE, key, OpKind::Delete { condition: Condition::Always, old_value })
+}
+
+/// Whether somebody is to hear of deletes, and how large the records were.
+pub(super) fn is_watched(ctx: &Context<'_>) -> bool {
+    ctx.shared.counters.memcached.watchers.events().deletes()
 }
 
 pub(super) fn flush_all(batch: &mut Batch, delay: i64, noreply: bool, ctx: &Context<'_>) -> Planned {

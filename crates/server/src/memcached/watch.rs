@@ -156,12 +156,12 @@ impl Events {
         self.wants(DELETIONS)
     }
 
-    /// A delete by this command, which found a record. How large that was is not known.
+    /// A delete by this command, which found a record with a value of this length.
     #[cold]
-    pub(super) fn delete(&mut self, key: &[u8], command: &str, ctx: &Context<'_>) {
+    pub(super) fn delete(&mut self, key: &[u8], command: &str, bytes: u64, ctx: &Context<'_>) {
         self.line(DELETIONS, "deleted", ctx.shared, |out| {
             key_of(key, out);
-            let _ = writeln!(out, " cmd={command} clsid=1 size=0");
+            let _ = writeln!(out, " cmd={command} clsid=1 size={bytes}");
         });
     }
 

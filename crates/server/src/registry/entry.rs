@@ -97,6 +97,8 @@ pub(crate) mod flag {
     pub(crate) const CACHING: u32 = 1024;
     /// Its next command is held by CLIENT PAUSE.
     pub(crate) const BLOCKED: u32 = 4096;
+    /// What it sent is not the protocol: it is closed for that.
+    pub(crate) const STRANGE: u32 = 8192;
 }
 
 /// The number of the user that connections start as: it is always the same one, whatever its rules.

@@ -187,7 +187,7 @@ impl Connection {
     pub fn ended(&self) -> Ended {
         match () {
             () if self.was_idle => Ended::Idle,
-            () if self.broken => Ended::Error,
+            () if self.broken || self.entry.has(flag::STRANGE) => Ended::Error,
             () if self.draining => Ended::Shutdown,
             () => Ended::Normal,
         }

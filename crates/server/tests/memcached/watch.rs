@@ -30,6 +30,10 @@ fn connections_are_told() {
     client.send(b"quit\r\n");
     let line = event(&mut watcher, "type=conn_close rip=127.0.0.1 rport=");
     assert!(line.contains(" transport=tcp reason=normal cfd="), "{line}");
+    let mut browser = Client::connect(ours.address);
+    browser.send(b"GET / HTTP/1.1\r\n");
+    event(&mut watcher, " transport=tcp reason=error cfd=");
+    drop(browser);
     drop((watcher, client));
     ours.stop();
 }
@@ -57,10 +61,10 @@ fn deletions_are_told() {
     let mut client = Client::connect(ours.address);
     client.ask("delete none\r\nset a 0 0 1\r\nx\r\ndelete a\r\n", "DELETED\r\n");
     let line = event(&mut watcher, "type=deleted");
-    assert!(line.ends_with(" key=a cmd=delete clsid=1 size=0"), "{line}");
+    assert!(line.ends_with(" key=a cmd=delete clsid=1 size=1"), "{line}");
     client.ask("md none\r\nms b%c 1\r\nx\r\nmd b%c I\r\nmd b%c\r\n", "HD\r\nHD\r\nHD\r\n");
     let line = event(&mut watcher, "type=deleted");
-    assert!(line.ends_with(" key=b%25c cmd=md clsid=1 size=0"), "{line}");
+    assert!(line.ends_with(" key=b%25c cmd=md clsid=1 size=1"), "{line}");
     drop((watcher, client));
     ours.stop();
 }

@@ -159,13 +159,21 @@ impl Answers<'_> {
     }
 
     fn meta_delete(&mut self, planned: MetaPlanned, counts: bool) {
+        let mut bytes = 0;
         let status = match self.reply(planned.op) {
-            Reply::Deleted { .. } => b"HD",
-            Reply::Edited { answer, .. } => match View::take(&mut self.batch.output(answer)).status {
-                Status::Absent => b"NF",
-                Status::Mismatch => b"EX",
-                _ => b"HD",
-            },
+            Reply::Deleted { old } => {
+                bytes = old.map_or(0, |old| old.len() as u64);
+                b"HD"
+            }
+            Reply::Edited { answer, .. } => {
+                let view = View::take(&mut self.batch.output(answer));
+                bytes = view.value_bytes;
+                match view.status {
+                    Status::Absent => b"NF",
+                    Status::Mismatch => b"EX",
+                    _ => b"HD",
+                }
+            }
             Reply::NotStored { .. } => b"EX",
             Reply::Error(error) => return self.meta_error(error),
             _ => b"NF",
@@ -174,7 +182,7 @@ impl Answers<'_> {
             self.tally.add(Count::DeleteMisses);
         } else if counts {
             self.tally.add(Count::DeleteHits);
-            self.deleted(planned.op, "md");
+            self.deleted(planned.op, "md", bytes);
         }
         let item = Item { binary_key: planned.base64, ..Item::default() };
         self.brief(planned, status, planned.quiet && status == b"HD", SHOWN_BY_DELETE, &item);

@@ -7,6 +7,7 @@ use terrace_protocol::memcached::{Key, KeyBuffer, expire_at_ms};
 use super::codec::{Argument, put_steps};
 use super::rules::{self, Mode, SetRule};
 use super::{MetaPlanned, Verb};
+use crate::memcached::plan::is_watched;
 use crate::memcached::{DATABASE, value_bytes_max};
 use crate::protocol::Context;
 
@@ -126,7 +127,7 @@ pub(in crate::memcached) fn delete(meta: Meta<'_>, batch: &mut Batch, ctx: &Cont
         edit(batch, key, rules::mark, argument.bytes())
     } else {
         let condition = cas.map_or(Condition::Always, Condition::Version);
-        push(batch, key, OpKind::Delete { condition, old_value: false })
+        push(batch, key, OpKind::Delete { condition, old_value: is_watched(ctx) })
     };
     planned(batch, Verb::Delete { counts: !invalidates }, op, key, flags)
 }

@@ -7,8 +7,8 @@ use super::codec::{
     BINARY_KEY, STALE, Status, Step, TOKEN_SENT, View, seconds_left, steps, take_u8, take_u64,
 };
 
-/// A longer value is no number, whatever it is.
-const NUMBER_BYTES_MAX: usize = 1024;
+/// A longer value is no number, whatever it is: memcached keeps it in pieces.
+const NUMBER_BYTES_MAX: usize = 512 << 10;
 
 /// `mg`, where it may change something. Argument: whether a missing record is created, whether the value is shown, the cas token
 /// with which it is not, that of a created record, steps.
