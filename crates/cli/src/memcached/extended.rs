@@ -174,6 +174,9 @@ fn one(name: &str, value: Option<&str>, into: &mut Extended, notes: &mut Vec<Str
             return Err("-o ssl_ciphers: the ciphers can't be chosen: all that are offered are held to be safe; leave it out"
                 .into());
         }
+        name if name.starts_with("proxy_") => {
+            return Err(format!("-o {name}: terrace is no proxy; leave it out"));
+        }
         name if ANYHOW.contains(&name) => {}
         name => match NOTHING.iter().find(|(_, names)| names.contains(&name)) {
             Some((why, _)) => notes.push(format!("-o {name}: {why}")),

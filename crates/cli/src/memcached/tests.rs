@@ -68,7 +68,7 @@ fn command_lines_of_the_world_are_understood() {
         ("-s /run/m -a 700", "unix:/run/m m=64 c=1024 t=4 notes=0"),
         (
             "-U 0 -B ascii -C -L -f 1.05 -n 5 -o slab_reassign,slab_automove=2,hash_algorithm=jenkins,hashpower=20",
-            "127.0.0.1:11211 m=64 c=1024 t=4 notes=9",
+            "127.0.0.1:11211 m=64 c=1024 t=4 notes=8",
         ),
         (
             "-Z -o ssl_chain_cert=/c,ssl_key=/k,ssl_ca_cert=/ca,ssl_verify_mode=2 -l 127.0.0.1,notls:127.0.0.1:7",
@@ -174,6 +174,7 @@ fn what_cannot_be_had_is_refused_with_a_reason() {
         ("-o ext_path=/b:1G,ext_path=/c:1G", "only one"),
         ("-o idle_timeout", "a value is missing"),
         ("-o ssl_ciphers=x", "can't be chosen"),
+        ("-o proxy_config=/x.lua", "no proxy"),
         ("-o ssl_verify_mode=9", "expected 0, 1, 2 or 3"),
         ("-o zork", "Illegal suboption \"zork\""),
         ("-l a:b", "expected an address"),

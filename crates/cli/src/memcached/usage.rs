@@ -76,7 +76,7 @@ const FLAGS: &str = "\
 
 Accepted, and without a meaning here (a line of the log says why):
 -C -L -U -f -n -N, and those of -o that are about memcached's LRU, slabs, hash table and extstore.
-Refused: -S without -Y, -o ssl_ciphers.
+Refused: -S without -Y, -o ssl_ciphers, -o proxy_*.
 
 SIGINT, SIGTERM, SIGUSR1: stop in order. SIGHUP: read certificates and the auth file again.
 MEMCACHED_PORT_FILENAME in the environment names a file to write the ports to.";

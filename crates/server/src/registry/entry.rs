@@ -285,7 +285,8 @@ impl Entry {
             return;
         }
         let mut queue = self.queue.lock();
-        if self.is_killed() {
+        let is_too_late = self.is_killed() && queue.bytes > 0;
+        if is_too_late {
             *queue = Queue::default();
             self.has_pushes.store(false, Relaxed);
             return;
