@@ -493,18 +493,8 @@ mod tests {
     #[test]
     fn a_copy_of_what_a_slot_held_before_is_garbage() {
         let record = |version| {
-            let kind = Kind::Value;
-            NewRecord {
-                version,
-                kind,
-                db: 0,
-                flags: 0,
-                state: 0,
-                expire_at: 0,
-                token: 0,
-                key: b"key",
-                value: b"value",
-            }
+            let (kind, key, value) = (Kind::Value, &b"key"[..], &b"value"[..]);
+            NewRecord { version, kind, db: 0, flags: 0, state: 0, expire_at: 0, token: 0, key, value }
         };
         let entry = |version| entry_of(9, 1, version);
         for (now, is_same) in [(5, true), (6, false)] {

@@ -1,5 +1,7 @@
 //! Cas tokens of a client's choosing: they lie in the record, wherever that goes, and through restarts.
 
+#![expect(clippy::unwrap_used, reason = "helpers of tests fail by panicking")]
+
 use terrace::engine::{
     Batch, Condition, Durability, Edit, ExpireIf, Expiry, Meta, NewBytes, OpKind, Outcome, Put, Reply,
     Session,
@@ -19,7 +21,7 @@ fn tokened(edit: &mut Edit<'_>) -> Outcome {
 }
 
 fn token(i: u32) -> u64 {
-    u64::from(i) << 33 | u64::from(i) + 1
+    (u64::from(i) << 33) | (u64::from(i) + 1)
 }
 
 fn run(session: &mut dyn Session, key: &[u8], kind: impl FnOnce(&mut Batch) -> OpKind) -> Reply {

@@ -210,6 +210,9 @@ impl<'a> Answers<'a> {
 
     /// Tells watchers of a command that stores.
     pub(super) fn mutated(&mut self, op: usize, status: &'static str) {
+        if self.events.fetches() {
+            self.looked(op);
+        }
         if self.events.mutations() {
             let key = self.batch.input(self.batch.op(op).key);
             let mutation = Mutation::of(self.batch, op, status, self.ctx.now_ms);
@@ -223,6 +226,23 @@ impl<'a> Answers<'a> {
             let key = self.batch.input(self.batch.op(op).key);
             self.events.delete(key, command, bytes, self.ctx);
         }
+    }
+
+    /// A command that stores has looked for a record first, which memcached tells as a read. (What an edit finds is not told.)
+    #[cold]
+    fn looked(&mut self, op: usize) {
+        let bytes = |span: Span| span.len() as u64;
+        let found = match (self.batch.op(op).kind, self.reply(op)) {
+            (
+                OpKind::Set { old_value: true, .. },
+                Reply::Stored { old, .. } | Reply::NotStored { old, .. },
+            ) => old.map(bytes),
+            (OpKind::Append { value, .. }, Reply::Length(length)) => Some(length - bytes(value)),
+            (OpKind::Append { .. }, Reply::NotStored { present: false, .. }) => None,
+            _ => return,
+        };
+        let key = self.batch.input(self.batch.op(op).key);
+        self.events.fetch(key, found, self.by, self.ctx);
     }
 
     /// Notes that an operation has stored a record.

@@ -150,7 +150,7 @@ fn storage(store: Store<'_>, batch: &mut Batch, ctx: &Context<'_>) -> Planned {
         condition,
         expiry: expiry(exptime, ctx.time),
         flags: Some(flags),
-        old_value: false,
+        old_value: are_fetches_watched(ctx),
     };
     let append = |front| OpKind::Append {
         value,
@@ -173,6 +173,11 @@ fn storage(store: Store<'_>, batch: &mut Batch, ctx: &Context<'_>) -> Planned {
 /// With `old_value` the answer knows how large the record was, which may have to be read for it.
 fn delete(batch: &mut Batch, key: &[u8], old_value: bool) -> usize {
     batch.push(DATABASE, key, OpKind::Delete { condition: Condition::Always, old_value })
+}
+
+/// Whether somebody is to hear of reads: those of commands that store, too, and how large the records were.
+pub(super) fn are_fetches_watched(ctx: &Context<'_>) -> bool {
+    ctx.shared.counters.memcached.watchers.events().fetches()
 }
 
 /// Whether somebody is to hear of deletes, and how large the records were.

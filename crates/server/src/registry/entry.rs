@@ -57,6 +57,8 @@ pub(crate) struct Entry {
     pub input_bytes: AtomicUsize,
     /// Bytes that its socket did not take yet.
     pub output_bytes: AtomicUsize,
+    /// Bytes of the buffers for what it has sent, and for what it did not take.
+    pub room: [AtomicUsize; 2],
     /// What is kept for it.
     pub kept: Kept,
     /// Commands queued behind MULTI; -1 outside of it.
@@ -156,6 +158,7 @@ impl Entry {
             resp3: AtomicBool::new(false),
             input_bytes: AtomicUsize::new(0),
             output_bytes: AtomicUsize::new(0),
+            room: Default::default(),
             kept: Kept::default(),
             multi: AtomicI64::new(-1),
             redirect: AtomicI64::new(-1),

@@ -232,10 +232,14 @@ impl Connection {
     /// Tells what its buffers hold, and what is kept for it, if that has changed.
     pub fn account(&mut self, ctx: &Context<'_>) {
         let limits = &ctx.shared.limits;
-        let buffers = self.input.memory() + self.output.memory();
+        let rooms = [self.input.memory(), self.output.memory()];
+        let buffers: usize = rooms.iter().sum();
         // One that has ended is gone soon, with all that is kept for it: nothing is won by ending it once more.
         let kept = if self.broken { 0 } else { self.parked_bytes + self.entry.kept.memory() };
         let now = buffers + kept;
+        if now != self.held {
+            self.entry.room.iter().zip(rooms).for_each(|(told, room)| told.store(room, Relaxed));
+        }
         let stranger = if now > 0 && !self.protocol.is_authenticated(ctx) { now } else { 0 };
         self.holds(limits, now, stranger);
     }

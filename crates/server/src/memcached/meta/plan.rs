@@ -7,7 +7,7 @@ use terrace_protocol::memcached::{Key, KeyBuffer, expire_at_ms};
 use super::codec::{Argument, put_steps};
 use super::rules::{self, Mode, SetRule};
 use super::{MetaPlanned, Verb};
-use crate::memcached::plan::is_watched;
+use crate::memcached::plan::{are_fetches_watched, is_watched};
 use crate::memcached::{DATABASE, value_bytes_max};
 use crate::protocol::Context;
 
@@ -68,7 +68,7 @@ pub(in crate::memcached) fn set(
             .unwrap_or(0),
     };
     let checked = rule.cas.is_some() && matches!(mode, SetMode::Set | SetMode::Replace);
-    let op = match plain(&rule, value, flags, batch) {
+    let op = match plain(&rule, value, flags, batch, ctx) {
         Some(kind) => push(batch, key, kind),
         None => {
             if rule.invalidates {
@@ -83,7 +83,13 @@ pub(in crate::memcached) fn set(
 }
 
 /// The engine's own operation for it, if there is one.
-fn plain(rule: &SetRule, value: &[u8], flags: Flags<'_>, batch: &mut Batch) -> Option<OpKind> {
+fn plain(
+    rule: &SetRule,
+    value: &[u8],
+    flags: Flags<'_>,
+    batch: &mut Batch,
+    ctx: &Context<'_>,
+) -> Option<OpKind> {
     if rule.token != 0 {
         return None;
     }
@@ -107,7 +113,8 @@ fn plain(rule: &SetRule, value: &[u8], flags: Flags<'_>, batch: &mut Batch) -> O
     };
     let expiry = if rule.expire_at == 0 { Expiry::Clear } else { Expiry::At(rule.expire_at) };
     let value = batch.bytes(value);
-    Some(OpKind::Set { value, condition, expiry, flags: Some(rule.flags), old_value: false })
+    let old_value = are_fetches_watched(ctx);
+    Some(OpKind::Set { value, condition, expiry, flags: Some(rule.flags), old_value })
 }
 
 /// `md`.

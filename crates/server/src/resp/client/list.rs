@@ -123,12 +123,13 @@ pub(in super::super) fn line_of(
         flags.push('N');
     }
     let (input, output) = (entry.input_bytes.load(Relaxed), entry.waiting_bytes());
+    let [input_room, output_room] = entry.room.each_ref().map(|room| room.load(Relaxed));
     let version = if entry.version() == Version::Resp3 { 3 } else { 2 };
     // Writing to memory does not fail.
     let _written = writeln!(
         out,
         "id={} addr={} laddr={} fd=-1 name={} age={} idle={} flags={flags} db={} sub={sub} psub={psub} ssub={ssub} \
-         multi={multi} watch={} qbuf={input} qbuf-free=0 argv-mem=0 multi-mem={} rbs=0 rbp=0 obl=0 oll={} omem={output} \
+         multi={multi} watch={} qbuf={input} qbuf-free={} argv-mem=0 multi-mem={} rbs={output_room} rbp={output_room} obl=0 oll={} omem={output} \
          tot-mem={} events=r cmd={} user={} redir={} resp={version} lib-name={} lib-ver={}",
         entry.id(),
         entry.peer.remote,
@@ -138,9 +139,10 @@ pub(in super::super) fn line_of(
         now_ms.saturating_sub(entry.last_ms.load(Relaxed)) / 1000,
         entry.db.load(Relaxed),
         entry.watch.load(Relaxed),
+        input_room.saturating_sub(input),
         entry.kept.of_transaction(),
         u8::from(output > 0),
-        size_of::<Entry>() + input + output + entry.kept.bytes(),
+        size_of::<Entry>() + input.max(input_room) + output.max(output_room) + entry.kept.bytes(),
         command,
         cut(labels.user.as_bytes()),
         entry.redirect.load(Relaxed),
