@@ -24,16 +24,16 @@ pub struct Batch {
     pub(crate) scanned: Vec<(u32, Span)>,
     /// Rows found by `Range` operations: operation and row.
     pub(crate) ranged: Vec<(u32, Row)>,
+    /// See [`Batch::made_key`].
+    pub(crate) made: Vec<u32>,
     pub(crate) pending: Vec<crate::pending::Pending>,
     pub(crate) ticket: crate::commit::Ticket,
     /// See [`Batch::sync`].
     pub(crate) syncs: bool,
     /// See [`Batch::peek`].
     pub(crate) peeks: bool,
-    /// Where the databases lay as it was begun.
+    /// Where the databases lay as its first operation was executed.
     pub(crate) databases: Databases,
-    /// Its operations take no others beside them.
-    alone: bool,
     pub(crate) bounds: Bounds,
     /// Where execution goes on; 0 if it did not stop.
     pub(crate) stopped_at: usize,
@@ -92,10 +92,10 @@ impl Batch {
         self.replies.clear();
         self.scanned.clear();
         self.ranged.clear();
+        self.made.clear();
         self.ticket.clear();
         self.syncs = false;
         self.peeks = false;
-        self.alone = false;
         (self.stopped_at, self.at_least) = (0, 0);
     }
     /// Bounds what answers may take. Once those of this batch take more than `stop` bytes, execution stops in front of the next
@@ -166,15 +166,11 @@ impl Batch {
     /// Adds an operation whose key was copied in before; returns its number.
     ///
     /// # Panics
-    /// If the database is out of range, or if some operations are [`OpKind::Swap`] and others are not.
+    /// If the database is out of range.
     pub fn push_op(&mut self, op: Op) -> usize {
         assert!((op.db as usize) < crate::op::DATABASES, "database {} out of range", op.db);
         if let OpKind::Swap { with } = op.kind {
             assert!((with as usize) < crate::op::DATABASES, "database {with} out of range");
-            assert!(self.ops.is_empty() || self.alone, "exchanges of databases go alone");
-            self.alone = true;
-        } else {
-            assert!(!self.alone, "nothing goes beside an exchange of databases");
         }
         self.ops.push(op);
         self.ops.len() - 1
@@ -242,6 +238,11 @@ impl Batch {
     pub(crate) fn is_aborted_at(&self, start: usize) -> bool {
         let guard = self.group_at(start).and_then(|group| group.after);
         guard.is_some_and(|guard| self.replies.get(guard as usize) == Some(&Reply::Aborted))
+    }
+    /// Whether an operation made a key where there was none. Known of those that were executed while somebody was to
+    /// [hear of expired keys](crate::Store::hear_expired): else a set may not have looked.
+    pub fn made_key(&self, i: usize) -> bool {
+        self.made.contains(&(i as u32))
     }
     /// The operation with this number.
     pub fn op(&self, i: usize) -> &Op {

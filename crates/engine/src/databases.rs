@@ -1,7 +1,9 @@
 //! Which number clients know each database by: `SWAPDB` exchanges numbers, and no record is touched.
 //!
 //! Records, counts and flushes know a database by where it *lies*, which never changes. Operations name it by its number, and a
-//! session translates as it begins a batch, inside its epoch: swaps, like flushes, happen while nobody is in one.
+//! session translates as it begins a batch, inside its epoch: swaps, like flushes, happen while nobody is in one. An exchange is of
+//! the databases that had its numbers when its batch began, so that what its batch names by them is what it means, whatever others
+//! exchange in between: the order is that in which the batches began.
 
 use crate::op::DATABASES;
 

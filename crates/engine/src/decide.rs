@@ -1,7 +1,7 @@
 //! What an operation makes of the old record: pure, so that it can run inside the index's critical section, outside of
 //! it for large values, and again if the record changed meanwhile.
 
-use crate::edit::{Edit, NewBytes, OldRecord, Outcome, Put};
+use crate::edit::{Edit, NewBytes, OldRecord, Outcome, Put, STATE_OF_VALUE};
 use crate::op::{Condition, Delta, ExpireIf, Expiry, OpKind};
 use crate::record::Head;
 use crate::reply::{Meta, OpError};
@@ -205,9 +205,9 @@ pub(crate) fn decide(
     }
 }
 
-/// A computed value over what was beside the old one.
+/// A computed value over what was beside the old one, save what was said of that value.
 fn put_scratch(old: &Head, answer: Answer) -> Decision {
-    let (flags, expire_at, state) = (old.flags, old.expire_at, old.meta.state());
+    let (flags, expire_at, state) = (old.flags, old.expire_at, old.meta.state() & !STATE_OF_VALUE);
     Decision::Put { value: NewValue::Scratch, flags, expire_at, state, token: 0, answer }
 }
 

@@ -80,4 +80,8 @@ pub enum NewBytes {
 }
 
 /// Records keep so many different protocol states: `state` is below this.
-pub const STATE_END: u8 = 8;
+pub const STATE_END: u8 = 16;
+
+/// The bit of a state that is about the value as it was written: [`OpKind::Incr`](crate::OpKind::Incr) and
+/// [`OpKind::Append`](crate::OpKind::Append) write another, and clear it. The others they keep.
+pub const STATE_OF_VALUE: u8 = 8;

@@ -113,8 +113,8 @@ pub enum OpKind {
         /// Which database.
         db: Option<u8>,
     },
-    /// Exchanges the numbers of [`Op::db`] and another database (Redis's `SWAPDB`). `Done`. In a batch of nothing else; the key is unused.
-    /// Operations that wait for a device at that moment end in the databases where they began.
+    /// Exchanges the numbers of [`Op::db`] and another database (Redis's `SWAPDB`). `Done`. The key is unused. A batch names databases by
+    /// the numbers that they have when its first operation is executed, whatever is exchanged in it or by others meanwhile.
     Swap {
         /// The other database.
         with: u8,

@@ -3,7 +3,7 @@
 //! ```text
 //! word 0   version                                             bit 63: being rewritten (in DRAM only)
 //! word 1   key bytes:17 | value bytes:15 | slot words:14 | kind:2 | database:4 | type:4 | has expiry:1 | state:3 | alone:1
-//!          | has token:1 | spare:2
+//!          | has token:1 | state's fourth bit:1 | spare:1
 //! word 2   checksum:32 (zero until the record leaves DRAM) | flags:32
 //! [word]   expiry in ms since the Unix epoch, only if it has one
 //! [word]   cas token of a client's choosing, only if it has one
@@ -46,7 +46,7 @@ pub enum Kind {
 pub struct RecordMeta(pub u64);
 
 /// Of word 1: types other than strings, which are reserved, and what is spare.
-const UNUSED_BITS: u64 = 0xf << 52 | 0xc << 60;
+const UNUSED_BITS: u64 = 0xf << 52 | 1 << 63;
 
 /// Beside a protocol's state in [`NewRecord::state`]: see [`Lifetime::alone`].
 pub const ALONE: u8 = crate::edit::STATE_END;
@@ -99,12 +99,12 @@ impl RecordMeta {
     }
     /// Of a record of which only the protocol's own state is known.
     pub(crate) fn of_state(state: u8) -> Self {
-        Self(u64::from(state) << 57)
+        Self(state_bits(state))
     }
     /// A protocol's own state.
     #[inline]
     pub fn state(self) -> u8 {
-        (self.0 >> 57 & 7) as u8
+        (self.0 >> 57 & 7 | self.0 >> 59 & 8) as u8
     }
     /// No older version of the key outlives the record: see [`Lifetime::alone`].
     #[inline]
@@ -119,7 +119,7 @@ impl RecordMeta {
     /// A protocol's own state with [`ALONE`], for [`NewRecord::state`] of the same record elsewhere.
     #[inline]
     pub fn state_and_alone(self) -> u8 {
-        (self.0 >> 57 & 15) as u8
+        self.state() | if self.is_alone() { ALONE } else { 0 }
     }
     /// The word where the key starts.
     #[inline]
@@ -148,6 +148,13 @@ impl RecordMeta {
         debug_assert!(words >> 14 == 0 && words >= self.used_words(), "a place of {words} words");
         Self(self.0 & !(0x3fff << 32) | (words as u64) << 32)
     }
+}
+
+/// A protocol's own state and [`ALONE`], where they are in word 1.
+#[inline]
+fn state_bits(state: u8) -> u64 {
+    let state = u64::from(state);
+    (state & 7) << 57 | (state & 8) << 59 | (state & 16) << 56
 }
 
 /// What is known of a record beside key and value.
@@ -265,7 +272,7 @@ impl NewRecord<'_> {
                 | (self.kind as u64) << 46
                 | u64::from(self.db) << 48
                 | u64::from(self.expire_at != 0) << 56
-                | u64::from(self.state & (ALONE | (crate::edit::STATE_END - 1))) << 57
+                | state_bits(self.state)
                 | u64::from(self.token != 0) << 61,
         );
         meta.with_slot_words(meta.used_words())

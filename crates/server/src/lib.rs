@@ -12,6 +12,7 @@
 #![forbid(unsafe_code)]
 
 mod accept;
+mod accesses;
 mod admin;
 mod effort;
 mod endpoint;

@@ -5,18 +5,19 @@
 //! once and read by threads that were woken after they were set; the waker's system call orders the two.
 
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use parking_lot::Mutex;
 use terrace::OpenStore;
 use terrace_engine::{Removal, StoreError};
 
+use crate::accesses::Accesses;
 use crate::limits::Limits;
 use crate::options::ServerOptions;
 use crate::pressure::Pressure;
-use crate::registry::Registry;
+use crate::registry::{Registry, want};
 use crate::snapshot::Snapshots;
 use crate::tls::Tls;
 use crate::withheld::Withheld;
@@ -116,6 +117,14 @@ impl Shared {
                 }
             }
         })));
+    }
+
+    /// From now on it is kept when keys are used.
+    pub fn keep_accesses(&self, now_ms: u64) {
+        if self.counters.accesses.get().is_none() {
+            self.counters.accesses.get_or_init(|| Accesses::new(now_ms));
+            self.connections.want(want::USES, true);
+        }
     }
 
     /// Makes the workers look at their connections anew, after [`Shared::limits`] have changed.
@@ -220,6 +229,8 @@ pub(crate) struct Counters {
     pub bytes_in: AtomicU64,
     /// Bytes sent.
     pub bytes_out: AtomicU64,
+    /// When keys were last used, once somebody has asked.
+    pub accesses: OnceLock<Accesses>,
     /// What memcached's connections share.
     pub memcached: crate::memcached::State,
 }

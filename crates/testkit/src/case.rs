@@ -79,7 +79,7 @@ pub enum Action {
     },
     /// [`OpKind::Flush`].
     Flush(Option<u8>),
-    /// [`OpKind::Swap`], in a batch of its own.
+    /// [`OpKind::Swap`].
     Swap(u8),
     /// [`OpKind::Scan`].
     Scan {
@@ -137,6 +137,22 @@ pub enum Observed {
 }
 
 impl Case {
+    /// The same operation, named as the databases lie after a [`Action::Swap`] of its batch.
+    #[must_use]
+    pub fn after_swap(&self, db: u8, with: u8) -> Self {
+        let renamed = |of: u8| match of {
+            of if of == db => with,
+            of if of == with => db,
+            of => of,
+        };
+        let action = match &self.action {
+            Action::Flush(of) => Action::Flush(of.map(renamed)),
+            Action::Swap(of) => Action::Swap(renamed(*of)),
+            action => action.clone(),
+        };
+        Self { db: renamed(self.db), key: self.key.clone(), action }
+    }
+
     /// Adds the operation to a batch; returns its number.
     pub fn push(&self, batch: &mut Batch) -> usize {
         let key = batch.bytes(&self.key);

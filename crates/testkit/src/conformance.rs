@@ -245,15 +245,27 @@ impl Run<'_> {
         case.key.len() + 2 * (old + new) + 128
     }
 
-    /// Exchanges two databases, which may be the same one.
+    /// Exchanges two databases, which may be the same one, among operations that all name databases as they lay before.
     fn swap(&mut self) {
+        self.model.set_now_ms(self.harness.now_ms());
         let databases: Vec<u8> = self.generator.limits().databases.clone();
         let (db, with) = (*self.generator.rng().pick(&databases), *self.generator.rng().pick(&databases));
-        let case = Case { db, key: Vec::new(), action: Action::Swap(with) };
-        let observed = self.execute(std::slice::from_ref(&case), Together::No);
-        if let Err(expected) = self.model.check(&case, &observed[0]) {
-            self.fail(&format!("{case:?}: expected {expected}, got {observed:?}"));
+        let mut cases = self.generator.batch(&self.model);
+        cases.retain(|case| !matches!(case.action, Action::Scan { .. } | Action::Range { .. }));
+        let at = self.generator.rng().below(cases.len() as u64 + 1) as usize;
+        cases.insert(at, Case { db, key: Vec::new(), action: Action::Swap(with) });
+        let observed = self.execute(&cases, Together::No);
+        self.last = cases.iter().cloned().zip(observed.iter().cloned()).collect();
+        for (i, (case, observed)) in cases.iter().zip(&observed).enumerate() {
+            let case = if i > at { case.after_swap(db, with) } else { case.clone() };
+            self.model.begin_group();
+            if let Err(expected) = self.model.check(&case, observed) {
+                self.fail(&format!(
+                    "operation {i}, a swap being number {at}: {case:?}: expected {expected}, got {observed:?}"
+                ));
+            }
         }
+        self.report.operations += cases.len() as u64;
         self.report.swaps += 1;
         self.compare_lengths();
     }

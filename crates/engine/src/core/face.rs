@@ -8,7 +8,7 @@ use rustix::event::EventfdFlags;
 use terrace_index::{Index, Key};
 use terrace_log::LogDevice;
 
-use super::waiting::flush_waits;
+use super::waiting::{barrier_waits, is_barrier};
 use super::{Ahead, Core, Step};
 use crate::batch::{Batch, Settled};
 use crate::databases::Databases;
@@ -27,7 +27,9 @@ pub(crate) const OUTPUT_BYTES_MAX: usize = 1 << 30;
 impl<I: Index, S: Space, D: LogDevice> Session for Core<I, S, D> {
     fn execute(&mut self, batch: &mut Batch) {
         self.enter();
-        batch.databases = self.machine.shared.databases();
+        if batch.stopped_at == 0 {
+            batch.databases = self.machine.shared.databases();
+        }
         self.execute_entered(batch);
     }
 
@@ -158,7 +160,7 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
             self.machine.index.touch_batch(&keys[..end - start], |at| self.machine.space.touch(at));
         }
         self.look_ahead(batch, end, (end + WINDOW).min(limit));
-        let mut behind_flush = flush_waits(batch);
+        let mut behind_barrier = barrier_waits(batch);
         for i in start..end {
             if batch.stops_at(i) {
                 return i;
@@ -170,7 +172,7 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
                 OpKind::Flush { .. } | OpKind::Swap { .. } | OpKind::Scan { .. } | OpKind::Range { .. }
             );
             let hashes = || if keyless { Vec::new() } else { vec![hash] };
-            if behind_flush || (!keyless && self.is_busy(hash)) {
+            if behind_barrier || (!keyless && self.is_busy(hash)) {
                 self.suspend(batch, (i, i + 1), hashes(), Vec::new(), Known::default());
                 continue;
             }
@@ -179,7 +181,7 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
                 Step::Done(reply) => batch.replies[i] = reply,
                 Step::Answered => {}
                 Step::Read(reads) => {
-                    behind_flush = matches!(batch.ops[i].kind, OpKind::Flush { .. });
+                    behind_barrier = is_barrier(&batch.ops[i].kind);
                     self.suspend(batch, (i, i + 1), hashes(), reads, known);
                 }
             }
@@ -210,14 +212,15 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
         let guard = batch.group_at(start).and_then(|group| group.after);
         // It is looked at once the guard has been decided: it waits behind that, should a device be read for it.
         let with_key = |i: &usize| {
-            !matches!(batch.ops[*i].kind, OpKind::Flush { .. } | OpKind::Scan { .. } | OpKind::Range { .. })
+            let kind = &batch.ops[*i].kind;
+            !is_barrier(kind) && !matches!(kind, OpKind::Scan { .. } | OpKind::Range { .. })
         };
         let of_group = (start..end).chain(guard.map(|guard| guard as usize)).filter(with_key);
         let mut hashes: Vec<u64> = of_group.map(|i| self.hash_of(batch, i)).collect();
         hashes.sort_unstable();
         hashes.dedup();
         let mut known = Known::default();
-        if flush_waits(batch) || hashes.iter().any(|&hash| self.is_busy(hash)) {
+        if barrier_waits(batch) || hashes.iter().any(|&hash| self.is_busy(hash)) {
             self.suspend(batch, (start, end), hashes, Vec::new(), known);
             return;
         }
@@ -253,17 +256,17 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
             let key = terrace_index::Key { hash, db, bytes };
             return self.get(&key, (value, *peeks), known, output);
         }
+        // Earlier operations of this batch come first. They may wait behind other batches of this session, so that waiting for them
+        // here might never end.
+        if is_barrier(&op.kind) && !batch.pending.is_empty() {
+            return Step::Read(Vec::new());
+        }
         if let OpKind::Flush { db } = op.kind {
-            // Earlier operations of this batch come first. They may wait behind other batches of this session, so that
-            // waiting for them here might never end.
-            if !batch.pending.is_empty() {
-                return Step::Read(Vec::new());
-            }
             let place = db.map(|db| batch.databases.place(db));
             return self.flush(place);
         }
         if let OpKind::Swap { with } = op.kind {
-            return self.swap(op.db, with);
+            return self.swap(db, batch.databases.place(with));
         }
         if let Some(step) = self.scan_op(batch, i, known) {
             return step;
@@ -283,7 +286,11 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
             OpKind::Edit { argument, .. } => slice(argument),
             _ => &[],
         };
-        self.update(&op, &key, argument, known, output)
+        let step = self.update(&op, &key, argument, known, output);
+        if !self.made.is_empty() {
+            batch.made.extend(self.made.drain(..).map(|at| i as u32 + at));
+        }
+        step
     }
 }
 

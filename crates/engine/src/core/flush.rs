@@ -65,14 +65,15 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
         })
     }
 
-    /// Exchanges two databases' numbers. It rests on every write before it, of all sessions: were one of those lost and this not,
+    /// Exchanges the numbers of the databases that lie there. It rests on every write before it, of all sessions: were one of those lost and this not,
     /// a record would be missed where it has never been.
-    pub(super) fn swap(&mut self, a: u8, b: u8) -> Step {
+    pub(super) fn swap(&mut self, place: u8, other: u8) -> Step {
         let sessions = self.machine.shared.sessions_max();
         let mut before = vec![0; sessions];
         let step = self.begin_generation(|shared, version| {
             before.iter_mut().enumerate().for_each(|(slot, newest)| *newest = shared.commit.issued(slot));
-            let databases = shared.databases().swapped(a, b);
+            let databases = shared.databases();
+            let databases = databases.swapped(databases.number(place), databases.number(other));
             shared.swap(Swapped { version, databases });
             Generation::Swap(databases)
         });

@@ -64,6 +64,8 @@ pub(crate) struct Core<I: Index, S: Space, D: LogDevice> {
     sampled: u64,
     /// Expired keys that a write has replaced, to be told of.
     lapsed: Vec<(u8, Vec<u8>)>,
+    /// Operations that have made a key, from the one that ran first, alone or in its group.
+    made: Vec<u32>,
     /// For each session, the newest version this one saw in the current batch, and which sessions those are.
     seen: Box<[u64]>,
     touched: Vec<u16>,
@@ -141,6 +143,7 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
             now_us: shared.now_us(),
             sampled: 0,
             lapsed: Vec::new(),
+            made: Vec::new(),
             seen: vec![0; sessions].into(),
             touched: Vec::new(),
             recorded: vec![0; sessions].into(),

@@ -185,7 +185,8 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
         let found = Cell::new((Head::default(), false));
         self.old.clear();
         let old_bytes = RefCell::new(std::mem::take(&mut self.old));
-        let Self { machine, local, writer, last, lapsed, seen, touched, scratch, description, .. } = self;
+        let Self { machine, local, writer, last, lapsed, made, seen, touched, scratch, description, .. } =
+            self;
         let (space, shared) = (&machine.space, &machine.shared);
         let counters = &shared.counters[slot];
         let mut used_ahead = false;
@@ -300,6 +301,10 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
             }
             let (kind, new_value, beside_it, answer): (Kind, &[u8], _, Answer) = match decision {
                 Decision::Answer(answer) => {
+                    if tells && !visible && matches!(answer, Answer::Stored { .. }) {
+                        // Stored and expired in one.
+                        made.push(0);
+                    }
                     if shows_old {
                         old_span = Some(batch::push(output, value));
                     }
@@ -411,6 +416,9 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
                 };
             }
             let deleted = kind == Kind::Tombstone;
+            if tells && !visible && !deleted {
+                made.push(0);
+            }
             let was_tombstone = place.is_some() && !damaged && head.meta.kind() == Kind::Tombstone;
             let keeps_extent = is_extent && new_value.as_ptr() == old_bytes.as_ptr() && kind == Kind::Extent;
             let keys = &counters.keys[usize::from(key.db)];

@@ -19,14 +19,18 @@ pub(super) struct Queue {
     bytes: usize,
 }
 
-/// Whether this is a whole-database flush. It waits for the operations before it in its batch, and those behind wait for it.
-fn is_flush(batch: &Batch, pending: &Pending) -> bool {
-    matches!(batch.ops[pending.ops.0 as usize].kind, OpKind::Flush { .. })
+/// Whether this changes whole databases. It waits for the operations before it in its batch, and those behind wait for it.
+pub(super) fn is_barrier(kind: &OpKind) -> bool {
+    matches!(kind, OpKind::Flush { .. } | OpKind::Swap { .. })
 }
 
-/// Whether a flush of this batch is pending.
-pub(super) fn flush_waits(batch: &Batch) -> bool {
-    batch.pending.iter().any(|pending| is_flush(batch, pending))
+fn is_pending_barrier(batch: &Batch, pending: &Pending) -> bool {
+    is_barrier(&batch.ops[pending.ops.0 as usize].kind)
+}
+
+/// Whether a change of whole databases is pending in this batch.
+pub(super) fn barrier_waits(batch: &Batch) -> bool {
+    batch.pending.iter().any(|pending| is_pending_barrier(batch, pending))
 }
 
 impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
@@ -104,10 +108,10 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
             reaped |= self.reap(wait);
             let mut waiting = std::mem::take(&mut batch.pending);
             self.enter();
-            let mut behind_flush = false;
+            let mut behind_barrier = false;
             for mut pending in waiting.drain(..) {
-                if behind_flush || !self.resume_one(batch, &mut pending) {
-                    behind_flush |= is_flush(batch, &pending);
+                if behind_barrier || !self.resume_one(batch, &mut pending) {
+                    behind_barrier |= is_pending_barrier(batch, &pending);
                     batch.pending.push(pending);
                 }
             }

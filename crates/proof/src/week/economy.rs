@@ -28,14 +28,32 @@ pub struct Economy {
     pub system: Traffic,
     /// The most anonymous memory seen, in bytes.
     pub memory: u64,
-    /// The longest that a pipeline's answers took, what was done then, and the answer that most of it was waited for.
-    pub stall_us: u64,
-    pub stalled_during: String,
+    /// The longest that a pipeline's answers took.
+    pub longest: Stall,
+    /// The longest beside the silence of the disk, once the week is over.
+    pub longest_own: Stall,
     pub calm_p99_us: u64,
     pub p99_us: u64,
     pub restart_ms: u64,
     /// Of the tier, what could live when it refused; `None` if it never did.
     pub live_share: Option<f64>,
+}
+
+/// A pipeline whose answers took long.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Stall {
+    pub took_us: u64,
+    /// Of it, the disk answered nobody.
+    pub silent_us: u64,
+    /// What was done then, and the answer that most of it was waited for.
+    pub during: String,
+}
+
+impl Stall {
+    /// Of it, what the store took.
+    pub fn own_us(&self) -> u64 {
+        self.took_us.saturating_sub(self.silent_us)
+    }
 }
 
 /// A write is taken while no more of the tier than this lives.
@@ -79,7 +97,17 @@ impl Economy {
         budget + ((budget as f64 * OVER_SHARE) as u64).max(OVER_BYTES)
     }
 
-    /// What is more than it may be; `stall_ms` bounds the longest answer.
+    /// Keeps the longest stalls.
+    pub fn stalled(&mut self, stall: &Stall) {
+        if stall.took_us > self.longest.took_us {
+            self.longest = stall.clone();
+        }
+        if stall.own_us() > self.longest_own.own_us() {
+            self.longest_own = stall.clone();
+        }
+    }
+
+    /// What is more than it may be; `stall_ms` bounds the longest answer beside the silence of the disk.
     pub fn broken(&self, setting: &Setting, stall_ms: u64) -> Vec<String> {
         let mut broken = Vec::new();
         let mut check = |holds: bool, text: String| {
@@ -102,12 +130,14 @@ impl Economy {
         );
         let live = self.live_share.unwrap_or(1.0);
         check(live >= LIVE_SHARE, format!("refused when {:.0}% of the tier lived", live * 100.0));
+        let stall = &self.longest_own;
         check(
-            self.stall_us <= stall_ms * 1000,
+            stall.own_us() <= stall_ms * 1000,
             format!(
-                "an answer took {} ms during {}, {stall_ms} allowed",
-                self.stall_us / 1000,
-                self.stalled_during
+                "an answer took {} ms, {} of them in a silence of the disk, during {}; {stall_ms} allowed",
+                stall.took_us / 1000,
+                stall.silent_us / 1000,
+                stall.during
             ),
         );
         broken
@@ -116,7 +146,7 @@ impl Economy {
     /// The table's head.
     pub fn head() -> String {
         format!(
-            "{:<10} {:<12} {:>9} {:>6} {:>7} {:>8} {:>7} {:>7} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8} {:>9} {:>8} {:>8} {:>6}",
+            "{:<10} {:<12} {:>9} {:>6} {:>7} {:>8} {:>7} {:>7} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8} {:>9} {:>8} {:>8} {:>8} {:>6}",
             "setting",
             "workload",
             "thousand",
@@ -133,6 +163,7 @@ impl Economy {
             "p99 ms",
             "calm ms",
             "stall ms",
+            "own ms",
             "start ms",
             "live %"
         )
@@ -142,7 +173,7 @@ impl Economy {
     pub fn line(&self, setting: &Setting, workload: &str) -> String {
         let ratio = |bytes: u64, of: u64| bytes as f64 / of.max(1) as f64;
         format!(
-            "{:<10} {:<12} {:>9} {:>6} {:>7} {:>8} {:>7.2} {:>7.2} {:>8.2} {:>8.2} {:>8.2} {:>8} {:>8} {:>8.2} {:>9.2} {:>8} {:>8} {:>6}",
+            "{:<10} {:<12} {:>9} {:>6} {:>7} {:>8} {:>7.2} {:>7.2} {:>8.2} {:>8.2} {:>8.2} {:>8} {:>8} {:>8.2} {:>9.2} {:>8} {:>8} {:>8} {:>6}",
             setting.name,
             workload,
             self.operations / 1000,
@@ -158,7 +189,8 @@ impl Economy {
             Self::memory_allowed(setting) >> 20,
             self.p99_us as f64 / 1000.0,
             self.calm_p99_us as f64 / 1000.0,
-            self.stall_us / 1000,
+            self.longest.took_us / 1000,
+            self.longest_own.own_us() / 1000,
             self.restart_ms,
             self.live_share.map_or("-".into(), |share| format!("{:.0}", share * 100.0))
         )
@@ -179,7 +211,9 @@ mod tests {
         economy.refused = 3;
         economy.first_refusal = "-OOM".into();
         economy.ssd.written = 700 << 20;
-        economy.stall_us = 101_000;
+        economy.stalled(&Stall { took_us: 101_000, ..Stall::default() });
+        economy.stalled(&Stall { took_us: 300_000, silent_us: 290_000, ..Stall::default() });
+        assert_eq!((economy.longest.took_us, economy.longest_own.took_us), (300_000, 101_000));
         economy.live_share = Some(0.5);
         economy.measure_media("# tiers\r\npmem_media:reads=3,read_bytes=500,writes=2,write_bytes=40\r\n");
         assert_eq!((economy.pmem.read, economy.pmem.written), (500, 40));

@@ -7,7 +7,8 @@ use anyhow::Context;
 use hdrhistogram::Histogram;
 
 use super::client::{Answer, Ask, Client};
-use super::economy::Economy;
+use super::disk::Probe;
+use super::economy::{Economy, Stall};
 use super::expected::{Expected, Judged, write_value};
 use super::random::{Popularity, Random};
 use super::server::{End, Server};
@@ -30,6 +31,9 @@ const OVERFULL: f64 = 1.3;
 /// Counts must be exact so long after a deadline.
 const COUNTED_WITHIN: Duration = Duration::from_secs(5);
 
+/// Every answer that takes this long is judged; of the others, the longest.
+const STALL: Duration = Duration::from_millis(50);
+
 /// Longer than a client waits.
 const LATENCY_US_MAX: u64 = 10 * 60 * 1_000_000;
 
@@ -49,6 +53,9 @@ struct Life<'a> {
     workload: &'a Workload,
     server: Option<Server>,
     client: Client,
+    disk: Probe,
+    /// What took longer than most, when it began and ended: the disk's part of it is known only later.
+    stalls: Vec<(Instant, Instant, String)>,
     expected: Expected,
     popularity: Popularity,
     random: Random,
@@ -85,6 +92,8 @@ pub fn live(place: &Place, setting: &Setting, workload: &Workload) -> anyhow::Re
         workload,
         server: Some(server),
         client,
+        disk: Probe::of(&place.dir)?,
+        stalls: Vec::new(),
         expected: Expected::new(keys_in_all, setting.evicts),
         popularity: Popularity::new(keys, workload.zipf),
         random: Random::new(place.seed),
@@ -100,6 +109,11 @@ pub fn live(place: &Place, setting: &Setting, workload: &Workload) -> anyhow::Re
     life.week()?;
     life.stop(End::Ordered)?;
     let mut economy = life.economy;
+    for (from, until, during) in life.stalls {
+        let micros = |time: Duration| time.as_micros() as u64;
+        let silent_us = micros(life.disk.silent(from, until));
+        economy.stalled(&Stall { took_us: micros(until - from), silent_us, during });
+    }
     economy.calm_p99_us = life.calm.value_at_quantile(0.99);
     economy.p99_us = life.busy.value_at_quantile(0.99);
     Ok(economy)
@@ -362,11 +376,11 @@ impl Life<'_> {
             return Ok(());
         }
         let latencies = if self.is_calm { &mut self.calm } else { &mut self.busy };
-        let took = sent.elapsed().as_micros() as u64;
-        latencies.saturating_record(took);
-        if took > self.economy.stall_us {
-            self.economy.stall_us = took;
-            self.economy.stalled_during = format!("{}, {}", self.phase, slowest.among(plans));
+        let took = before - sent;
+        latencies.saturating_record(took.as_micros() as u64);
+        let is_longest = self.stalls.iter().all(|(from, until, _)| took > *until - *from);
+        if is_longest || took >= STALL {
+            self.stalls.push((sent, before, format!("{}, {}", self.phase, slowest.among(plans))));
         }
         Ok(())
     }

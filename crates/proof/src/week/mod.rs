@@ -10,10 +10,12 @@
 //!
 //! The client is alone with its server, so that it knows what each key must hold, deadlines included; memory is
 //! what the system counts of the process. Traffic is what the server counts where it writes: what the system counts stands beside
-//! it, and counts a folio of the page cache for each part of one. A seed fixes the operations of each day but not how many of them
+//! it, and counts a folio of the page cache for each part of one. A probe reads the disk beside the store (`disk`): time in which the
+//! disk answered nobody is told beside a stall, and no fault of the store's. A seed fixes the operations of each day but not how many of them
 //! fit into it.
 
 mod client;
+mod disk;
 mod economy;
 mod expected;
 mod life;
@@ -50,7 +52,7 @@ pub struct Arguments {
     /// The seed.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// The longest that an answer to a pipeline may take, in milliseconds. A disk that others use may take longer.
+    /// The longest that an answer to a pipeline may take, in milliseconds, beside what the disk answered nobody in.
     #[arg(long, default_value_t = 100)]
     stall_ms: u64,
     /// A directory on the file system to test.

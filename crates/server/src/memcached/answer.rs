@@ -5,12 +5,13 @@
 use terrace_engine::{Batch, OpError, OpKind, Reply, Settled, Span};
 use terrace_protocol::memcached::reply;
 
-use super::access::Accesses;
+use super::DATABASE;
 use super::plan::Planned;
 use super::prefixes::Event;
 use super::state::{Count, Tally};
 use super::stats::{self, Report};
 use super::watch::{Events, Mutation};
+use crate::accesses::Accesses;
 use crate::output::{self, Lent, Output};
 use crate::protocol::Context;
 
@@ -46,7 +47,7 @@ impl<'a> Answers<'a> {
     ) -> Self {
         let state = &ctx.shared.counters.memcached;
         let detail = state.detail(ctx.shared.options.memcached_detail);
-        let (accesses, events) = (state.accesses(), state.watchers.events());
+        let (accesses, events) = (ctx.shared.counters.accesses.get(), state.watchers.events());
         let Output { bytes: out, lent } = out;
         Self { batch, proof, ctx, out, lent, tally: Tally::default(), accesses, detail, events, by }
     }
@@ -121,7 +122,7 @@ impl<'a> Answers<'a> {
                     self.tally.add(if touch { Count::TouchHits } else { Count::GetHits });
                     let key = self.batch.input(self.batch.op(op).key);
                     if let Some(accesses) = self.accesses {
-                        accesses.fetched(key, self.ctx.now_ms);
+                        accesses.fetched(DATABASE, key, self.ctx.now_ms);
                     }
                     if self.detail {
                         self.count_prefix(op, Event::Hit);
@@ -249,7 +250,7 @@ impl<'a> Answers<'a> {
     pub(super) fn stored(&mut self, op: usize) {
         self.tally.add(Count::TotalItems);
         if let Some(accesses) = self.accesses {
-            accesses.wrote(self.batch.input(self.batch.op(op).key), self.ctx.now_ms);
+            accesses.wrote(DATABASE, self.batch.input(self.batch.op(op).key), self.ctx.now_ms);
         }
     }
 
@@ -282,7 +283,7 @@ impl<'a> Answers<'a> {
             Reply::Hit { .. } => {
                 self.tally.add(Count::TouchHits);
                 if let Some(accesses) = self.accesses {
-                    accesses.fetched(self.batch.input(self.batch.op(op).key), self.ctx.now_ms);
+                    accesses.fetched(DATABASE, self.batch.input(self.batch.op(op).key), self.ctx.now_ms);
                 }
                 self.text(reply::TOUCHED, noreply);
             }

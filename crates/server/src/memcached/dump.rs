@@ -192,7 +192,7 @@ impl Dumping {
                 out.extend_from_slice(b"\r\n");
             }
             Format::Metadump => {
-                let access = answers.accesses.map(|accesses| accesses.of(key, now_ms));
+                let access = answers.accesses.map(|accesses| accesses.of(DATABASE, key, now_ms));
                 let uptime = answers.ctx.shared.started.elapsed().as_secs();
                 let idle = access.map_or(uptime, |access| access.idle);
                 out.extend_from_slice(b"key=");

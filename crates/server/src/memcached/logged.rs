@@ -3,9 +3,9 @@
 use std::io::Write as _;
 
 use super::DATABASE;
-use super::access::Access;
 use super::state::State;
 use super::watch::{CONNECTIONS, EVICTIONS, key_of};
+use crate::accesses::Access;
 use crate::endpoint::Address;
 use crate::registry::{Entry, Kind};
 use crate::shared::Shared;
@@ -30,7 +30,7 @@ impl State {
         if db != DATABASE || !events.wants(EVICTIONS) {
             return;
         }
-        let access = self.accesses().map(|table| table.of(key, shared.now_ms()));
+        let access = shared.counters.accesses.get().map(|table| table.of(DATABASE, key, shared.now_ms()));
         events.line(EVICTIONS, "eviction", shared, |out| eviction(key, access, out));
         events.finish(shared);
     }

@@ -17,7 +17,6 @@
 //! - The answers of earlier commands in a pipeline survive a `get` whose key is too long; memcached drops those not sent yet.
 //! - What is here and what differs is in docs/memcached.md.
 
-mod access;
 mod admin;
 mod answer;
 mod binary;
@@ -266,7 +265,7 @@ impl Memcached {
             if let Planned::Watch(watch) = planned {
                 if watch.evictions {
                     // Their lines tell when the key was last used.
-                    ctx.shared.counters.memcached.keep_accesses(ctx.now_ms);
+                    ctx.shared.keep_accesses(ctx.now_ms);
                 }
                 self.watching = ctx.shared.counters.memcached.watchers.add(watch, &self.entry);
                 answers.out.extend_from_slice(if self.watching { reply::OK } else { admin::MANY_WATCHERS });

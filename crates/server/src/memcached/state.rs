@@ -6,12 +6,10 @@
 //! thread runs the flush; relaxed, because it publishes nothing but itself. Switches are read relaxed: a client that turns one
 //! has its answer before it can ask what follows from it, and others may be a moment late.
 
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed};
 
 use parking_lot::Mutex;
 
-use super::access::Accesses;
 use super::prefixes::Prefixes;
 use super::stats::Totals;
 use super::watch::Watchers;
@@ -93,8 +91,6 @@ pub(crate) struct State {
     flush_due_ms: AtomicU64,
     /// Whether records may have been invalidated.
     stale: AtomicU8,
-    /// When keys were last used, once somebody has asked.
-    accesses: OnceLock<Accesses>,
     /// `lru_crawler disable`.
     pub(super) crawler_disabled: AtomicBool,
     /// `verbosity`.
@@ -154,16 +150,6 @@ impl State {
             let _said = self.stale.compare_exchange(0, if earlier { YES } else { NO }, Relaxed, Relaxed);
         }
         self.stale.load(Relaxed) == YES
-    }
-
-    /// From now on it is kept when keys are used.
-    pub(super) fn keep_accesses(&self, now_ms: u64) {
-        self.accesses.get_or_init(|| Accesses::new(now_ms));
-    }
-
-    /// When keys were used, if that is kept.
-    pub(super) fn accesses(&self) -> Option<&Accesses> {
-        self.accesses.get()
     }
 
     /// `stats detail on` and `off`.

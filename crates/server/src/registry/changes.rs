@@ -1,6 +1,6 @@
 //! What the operations of a settled batch changed, read off their answers: so nothing that writes has to say so itself.
 
-use terrace_engine::{Condition, Delta, Expiry, OpKind, Reply};
+use terrace_engine::{Delta, Expiry, OpKind, Reply};
 
 use super::notify::class;
 
@@ -18,15 +18,26 @@ pub(super) fn is_change(kind: &OpKind, reply: Reply) -> bool {
 /// An event's class and its name.
 pub(super) type Event = (u32, &'static str);
 
-/// What Redis says happened to the key of an operation, in order. `command` is the one that pushed it; empty if it was none of Redis's.
+/// There was no such key.
+pub(super) const NEW: Event = (class::NEW, "new");
+
+/// Whether a command has deleted what was there before it wrote, as Redis tells it.
+pub(super) fn is_made_anew(reply: Reply, command: &str) -> bool {
+    matches!(command, "rename" | "copy" | "restore")
+        && match reply {
+            Reply::Edited { changed, meta, .. } => changed && meta.version != 0,
+            Reply::Stored { .. } => true,
+            _ => false,
+        }
+}
+
+/// What else Redis says happened to the key of an operation, in order. `command` is the one that pushed it, empty if it was none of
+/// Redis's.
 pub(super) fn events(kind: &OpKind, reply: Reply, command: &str, now_ms: u64, mut say: impl FnMut(Event)) {
     const EXPIRE: Event = (class::GENERIC, "expire");
     const DELETE: Event = (class::GENERIC, "del");
     match (kind, reply) {
-        (OpKind::Set { condition, expiry, .. }, Reply::Stored { version, .. }) => {
-            if *condition == Condition::Absent {
-                say((class::NEW, "new"));
-            }
+        (OpKind::Set { expiry, .. }, Reply::Stored { version, .. }) => {
             say(written(command).unwrap_or((class::STRING, "set")));
             if matches!(expiry, Expiry::At(_)) {
                 say(EXPIRE);

@@ -39,6 +39,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use parking_lot::Mutex;
+use terrace_engine::databases::Databases;
 use terrace_engine::{Batch, Settled};
 
 pub(crate) use entry::{CommandName, DEFAULT_USER, Entry, Kind, Labels, flag};
@@ -63,6 +64,8 @@ pub(crate) mod want {
     pub(crate) const WRITES: u32 = 8;
     /// A snapshot is taken ([`super::Noted`]).
     pub(crate) const NOTES: u32 = 16;
+    /// It is kept when keys are used ([`crate::accesses`]).
+    pub(crate) const USES: u32 = 32;
 }
 
 /// Told whether somebody wants to hear of each key that expires.
@@ -153,7 +156,8 @@ impl Registry {
         // Under the lock, so that what is told last is true.
         if let Some(tell) = &*self.hearing.lock() {
             let wants = self.wants();
-            let events = wants & want::EVENTS != 0 && self.notified() & notify::class::EXPIRED != 0;
+            let classes = notify::class::EXPIRED | notify::class::NEW;
+            let events = wants & want::EVENTS != 0 && self.notified() & classes != 0;
             tell(events || wants & want::WRITES != 0);
         }
     }
@@ -228,7 +232,7 @@ impl Registry {
             self.tell_writes(batch, proof, ops.clone(), by);
         }
         if wants & want::EVENTS != 0 && by.kind != Kind::Redis {
-            self.tell_events(batch, proof, ops, "", now_ms);
+            self.tell_events(batch, proof, ops, ("", Databases::default()), now_ms);
         }
     }
 

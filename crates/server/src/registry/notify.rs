@@ -1,11 +1,11 @@
 //! Keyspace notifications: changes published on channels, `notify-keyspace-events` saying which.
 //!
 //! They are read off the answers of settled operations ([`super::changes`]), and published behind the command's answer.
-//! Of `n` (new keys) only those are told that a command wanted to be new: whether others were there is not known.
 //! Of `x` (expired) and `e` (evicted) the engine's background work tells, when it deletes a key: a while after its time.
 
 use std::sync::atomic::Ordering::Relaxed;
 
+use terrace_engine::databases::Databases;
 use terrace_engine::{Batch, Settled};
 
 use super::{Registry, changes, want};
@@ -84,25 +84,37 @@ impl Registry {
         self.want(want::EVENTS, classes & (class::KEYSPACE | class::KEYEVENT) != 0);
     }
 
-    /// Tells of what these operations of a settled batch did for a command, named in full; empty for other protocols.
+    /// Tells of what these operations of a settled batch did for a command: its full name, empty for other protocols, and what it meant
+    /// by the number of a database in those of the batch.
     pub fn tell_events(
         &self,
         batch: &Batch,
         proof: &Settled,
         ops: std::ops::Range<usize>,
-        command: &str,
+        (command, databases): (&str, Databases),
         now_ms: u64,
     ) {
-        let tell = |i: usize| {
+        let publish = |i: usize, event| {
             let op = batch.op(i);
-            changes::events(&op.kind, batch.reply(i, proof), command, now_ms, |event| {
-                self.publish_event(event, op.db, batch.input(op.key));
-            });
+            self.publish_event(event, databases.number(op.db), batch.input(op.key));
         };
-        // What a key is moved from is told of first, and done last.
+        let is_new = |i: &usize| batch.made_key(*i) || changes::is_made_anew(batch.reply(*i, proof), command);
+        let tell = |i: usize| {
+            let (kind, reply) = (&batch.op(i).kind, batch.reply(i, proof));
+            changes::events(kind, reply, command, now_ms, |event| publish(i, event));
+        };
         match command {
-            "rename" | "renamenx" | "move" => ops.rev().for_each(tell),
-            _ => ops.for_each(tell),
+            // What a key is moved from is told of before what it is moved to, and done last.
+            "rename" | "renamenx" | "move" => {
+                ops.clone().filter(is_new).for_each(|i| publish(i, changes::NEW));
+                ops.rev().for_each(tell);
+            }
+            _ => ops.for_each(|i| {
+                if is_new(&i) {
+                    publish(i, changes::NEW);
+                }
+                tell(i);
+            }),
         }
     }
 

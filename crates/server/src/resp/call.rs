@@ -101,7 +101,7 @@ impl<'a> Call<'a> {
         if ran.is_err() {
             redis.stats.failed(command.id);
         }
-        if self.wants & (want::COMMANDS | want::EVENTS) != 0 || self.client.tracks {
+        if self.wants & (want::COMMANDS | want::EVENTS | want::USES) != 0 || self.client.tracks {
             self.tell(command, first);
         }
         ran
@@ -123,8 +123,11 @@ impl<'a> Call<'a> {
             monitor::show(self, command);
         }
         // Those of EXEC are told of one by one.
-        if self.wants & want::EVENTS != 0 && self.batch.len() > first && command.name != "exec" {
-            self.client.notes.push(Note { ops: first..self.batch.len(), command: command.full_name });
+        let notes = self.wants & (want::EVENTS | want::USES) != 0;
+        if notes && self.batch.len() > first && command.name != "exec" {
+            let databases = self.client.databases;
+            let ops = first..self.batch.len();
+            self.client.notes.push(Note { ops, command: command.full_name, databases });
         }
         if self.client.tracks {
             tracking::remember(self, command);
@@ -192,18 +195,26 @@ impl<'a> Call<'a> {
 
     /// Adds an operation on a key of the chosen database.
     pub fn push(&mut self, key: &[u8], kind: OpKind) -> u32 {
-        let is_on_key = !matches!(kind, OpKind::Flush { .. } | OpKind::Scan { .. } | OpKind::Range { .. });
+        self.push_in(self.client.db, key, kind)
+    }
+
+    /// Adds an operation on a key of another database.
+    pub fn push_in(&mut self, db: u8, key: &[u8], kind: OpKind) -> u32 {
+        let is_on_key = !matches!(
+            kind,
+            OpKind::Flush { .. } | OpKind::Swap { .. } | OpKind::Scan { .. } | OpKind::Range { .. }
+        );
         if !is_on_key && self.batch.is_atomic() {
-            return self.push_between(key, kind);
+            return self.push_between(db, key, kind);
         }
-        self.batch.push(self.client.db, key, kind) as u32
+        self.batch.push(self.client.databases.place(db), key, kind) as u32
     }
 
     /// Adds an operation on a whole database in the middle of a transaction: between two groups.
-    fn push_between(&mut self, key: &[u8], kind: OpKind) -> u32 {
+    fn push_between(&mut self, db: u8, key: &[u8], kind: OpKind) -> u32 {
         self.batch.end_atomic();
         self.go_on();
-        let op = self.batch.push(self.client.db, key, kind) as u32;
+        let op = self.batch.push(self.client.databases.place(db), key, kind) as u32;
         self.batch.end_atomic();
         self.go_on();
         op

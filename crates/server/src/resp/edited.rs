@@ -6,6 +6,7 @@
 
 use std::ops::Range;
 
+use terrace_engine::edit::STATE_OF_VALUE;
 use terrace_engine::{Edit, NewBytes, OldRecord, Outcome, Put, Reply};
 
 use super::float::Extended;
@@ -53,20 +54,28 @@ pub(super) fn refuse(edit: &mut Edit<'_>, error: &str) -> Outcome {
     Outcome::Keep
 }
 
+/// In a record's state: Redis would keep the value as `raw`, however short it is, for a command wrote into its bytes.
+pub(super) const RAW: u8 = STATE_OF_VALUE;
+
 /// The record with another value: what is kept beside it stays.
 pub(super) fn changed(old: Option<OldRecord<'_>>) -> Outcome {
-    let meta = old.map(|old| old.meta).unwrap_or_default();
-    Outcome::Put(Put {
-        bytes: NewBytes::Value,
-        flags: meta.flags,
-        expire_at: meta.expire_at,
-        state: meta.state,
-    })
+    with_value(old, 0)
 }
 
-/// A record of its own, as `SET` writes one.
-pub(super) fn anew() -> Outcome {
-    Outcome::Put(Put { bytes: NewBytes::Value, flags: 0, expire_at: 0, state: 0 })
+/// The same where bytes of the value were written: it is [`RAW`].
+pub(super) fn written_into(old: Option<OldRecord<'_>>) -> Outcome {
+    with_value(old, RAW)
+}
+
+fn with_value(old: Option<OldRecord<'_>>, form: u8) -> Outcome {
+    let meta = old.map(|old| old.meta).unwrap_or_default();
+    let state = meta.state & !RAW | form;
+    Outcome::Put(Put { bytes: NewBytes::Value, flags: meta.flags, expire_at: meta.expire_at, state })
+}
+
+/// A record of its own, as `SET` writes one; of this form, 0 or [`RAW`].
+pub(super) fn anew(form: u8) -> Outcome {
+    Outcome::Put(Put { bytes: NewBytes::Value, flags: 0, expire_at: 0, state: form })
 }
 
 /// Tells what an edit answered.

@@ -7,7 +7,7 @@ use super::call::{Call, Outcome};
 use super::client::Alone;
 use super::error::SYNTAX;
 use super::options::is;
-use super::step::Answer;
+use super::step::{Answer, Step};
 
 /// `DEL` and `UNLINK`: values are small or unlinked by the engine, so that both cost the same.
 pub(super) fn del(call: &mut Call<'_>) -> Outcome {
@@ -55,10 +55,12 @@ fn flush(call: &mut Call<'_>, db: Option<u8>) -> Outcome {
         2 if is(call.arg(1), "ASYNC") || is(call.arg(1), "SYNC") => {}
         _ => return Err(SYNTAX.into()),
     }
+    let db = db.map(|db| call.client.databases.place(db));
     call.one(b"", OpKind::Flush { db }, done)
 }
 
-/// `SWAPDB index1 index2`: in a turn of its own, for it changes what every connection means by a number.
+/// `SWAPDB index1 index2`: in a turn of its own, for it changes what every connection means by a number. In a transaction it lies
+/// between two groups as a flush does, and the commands behind it are for the databases that it gave their numbers to.
 pub(super) fn swapdb(call: &mut Call<'_>) -> Outcome {
     let number = |index: usize| parse_integer(call.arg(index)).and_then(|number| i32::try_from(number).ok());
     let first = number(1).ok_or("ERR invalid first DB index")?;
@@ -68,8 +70,15 @@ pub(super) fn swapdb(call: &mut Call<'_>) -> Outcome {
         return Err("ERR DB index is out of range".into());
     };
     call.client.pausing = true;
-    call.client.alone = Some(Alone::Swap(first, second));
-    Ok(())
+    if !call.batch.is_atomic() {
+        call.client.alone = Some(Alone::Swap(first, second));
+        return Ok(());
+    }
+    call.batch.sync();
+    let with = call.client.databases.place(second);
+    let op = call.push_in(first, b"", OpKind::Swap { with });
+    call.client.databases = call.client.databases.swapped(first, second);
+    call.answer(Step::One { op, show: done })
 }
 
 /// The answer of what changes whole databases.

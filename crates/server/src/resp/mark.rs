@@ -3,7 +3,10 @@
 
 use std::ops::Range;
 
+use terrace_engine::databases::Databases;
+
 use super::step::{Answer, Step};
+use super::uses;
 use crate::output;
 
 /// Room for this many is kept from turn to turn.
@@ -25,6 +28,8 @@ pub(super) struct Note {
     pub ops: Range<usize>,
     /// Its full name.
     pub command: &'static str,
+    /// What it meant by the number of a database, in those of its batch.
+    pub databases: Databases,
 }
 
 /// Writes the answers of a plan with marks, and empties all three.
@@ -53,7 +58,11 @@ pub(super) fn write(
             for note in &notes[noted..mark.notes_end] {
                 let connections = &answer.ctx.shared.connections;
                 let now_ms = answer.ctx.now_ms;
-                connections.tell_events(answer.batch, answer.proof, note.ops.clone(), note.command, now_ms);
+                let (ops, command) = (note.ops.clone(), (note.command, note.databases));
+                connections.tell_events(answer.batch, answer.proof, ops, command, now_ms);
+                if let Some(accesses) = answer.ctx.shared.counters.accesses.get() {
+                    uses::keep(accesses, answer.batch, answer.proof, note, now_ms);
+                }
             }
             noted = mark.notes_end;
             answer.entry.take_pushes(false, answer.encoder.buffer());

@@ -48,6 +48,7 @@ mod text;
 mod time;
 mod tracking;
 mod transaction;
+mod uses;
 
 use std::sync::Arc;
 

@@ -6,10 +6,11 @@
 //!          [ a check for each watched key | operations of the first command | of the second | ... ]
 //! ```
 //! A check that finds another version ends the group, and nothing of it is done. What the engine can't do with others as one step
-//! (forgetting databases, iterating) happens in its place between two groups: in order, but others may see what is before it.
+//! (forgetting databases, exchanging them, iterating) happens in its place between two groups: in order, but others may see what is before it.
 
 use std::sync::atomic::Ordering::Relaxed;
 
+use terrace_engine::databases::Databases;
 use terrace_engine::{Buffer, Edit, OpKind, Outcome, Reply};
 use terrace_protocol::resp::{Args, Version};
 
@@ -138,9 +139,6 @@ pub(super) fn keep(call: &mut Call<'_>, command: &Command) -> Answered {
     if command.flags.has(Flags::NO_MULTI) {
         return Err("ERR Command not allowed inside a transaction".into());
     }
-    if command.name == "swapdb" {
-        return Err("ERR SWAPDB is not supported inside a transaction: send it alone".into());
-    }
     if transaction.bytes_with(args) > QUEUE_BYTES_MAX {
         return Err(format!(
             "ERR a transaction may take at most {QUEUE_BYTES_MAX} bytes: send fewer commands at a time"
@@ -234,6 +232,7 @@ pub(super) fn exec(call: &mut Call<'_>) -> Answered {
         }
     }
     call.batch.end_atomic();
+    call.client.databases = Databases::default();
     call.client.guard = None;
     let before = before.filter(|before| before.differs(call.client));
     // Which database the commands behind it are for is known when it is known whether the transaction happens.

@@ -20,8 +20,10 @@ fn the_original_tells_them_so_too() {
 }
 
 fn all(address: SocketAddr) {
-    changes_are_told_as_they_happen(address);
+    told_as_they_happen(address, "EAm", CHANGES);
+    told_as_they_happen(address, "Eng$", NEW_KEYS);
     only_the_classes_asked_for_are_told(address);
+    the_database_is_told_as_the_command_named_it(address);
     one_may_hear_of_ones_own_changes(address);
     commands_are_shown(address);
     expired_keys_are_told(address);
@@ -72,18 +74,58 @@ const CHANGES: &[(&str, &str)] = &[
     ("SELECT 0", ""),
 ];
 
-fn changes_are_told_as_they_happen(address: SocketAddr) {
-    let (mut ear, mut client) = (Client::connect(address), Client::connect(address));
-    assert_eq!(client.ask(&["CONFIG", "SET", "notify-keyspace-events", "EAm"]), ok());
+/// The same where keys are new, or are made anew.
+const NEW_KEYS: &[(&str, &str)] = &[
+    ("FLUSHALL", ""),
+    ("SET a 1", "new:a set:a"),
+    ("SET a 2", "set:a"),
+    ("SETNX b 1", "new:b set:b"),
+    ("SETEX c 100 v", "new:c set:c expire:c"),
+    ("GETSET d v", "new:d set:d"),
+    ("INCR e", "new:e incrby:e"),
+    ("INCR e", "incrby:e"),
+    ("INCRBYFLOAT f 1.5", "new:f incrbyfloat:f"),
+    ("APPEND g x", "new:g append:g"),
+    ("SETRANGE h 1 x", "new:h setrange:h"),
+    ("SETBIT i 1 1", "new:i setbit:i"),
+    ("BITFIELD j SET u8 0 1", "new:j setbit:j"),
+    ("BITOP OR k g", "new:k set:k"),
+    ("BITOP OR k g", "set:k"),
+    ("PFADD l x", "new:l pfadd:l"),
+    ("MSET a 1 m 1", "set:a new:m set:m"),
+    ("MSETNX n 1 o 1", "new:n set:n new:o set:o"),
+    ("RENAME m p", "new:p rename_from:m rename_to:p"),
+    ("RENAME p a", "new:a rename_from:p rename_to:a"),
+    ("RENAMENX a q", "new:q rename_from:a rename_to:q"),
+    ("COPY q r", "new:r copy_to:r"),
+    ("COPY b r REPLACE", "new:r copy_to:r"),
+    ("MOVE r 1", "new:r move_from:r move_to:r"),
+    ("SET past v EXAT 1", "new:past set:past expire:past"),
+    ("SET b v EXAT 1", "set:b expire:b"),
+    ("DEL b", ""),
+    ("SET b v", "new:b set:b"),
+    ("MULTI", ""),
+    ("SET s 1", ""),
+    ("DEL s", ""),
+    ("SET s 2", ""),
+    ("GETDEL s", ""),
+    ("INCR s", ""),
+    ("EXEC", "new:s set:s del:s new:s set:s del:s new:s incrby:s"),
+    ("FLUSHALL", ""),
+];
+
+fn told_as_they_happen(address: SocketAddr, classes: &str, changes: &[(&str, &str)]) {
+    let [mut ear, mut client, mut other] = [(); 3].map(|()| Client::connect(address));
+    assert_eq!(client.ask(&["CONFIG", "SET", "notify-keyspace-events", classes]), ok());
     assert!(matches!(ear.ask(&["PSUBSCRIBE", "__key*__:*"]), Value::Array(_)));
-    for (command, events) in CHANGES {
+    for (command, events) in changes {
         client.send(format!("{command}\r\n").as_bytes());
         client.answer();
         for event in events.split(' ').filter(|event| !event.is_empty()) {
             assert_eq!(heard(&mut ear), event, "{command}");
         }
         // So that nothing too much goes unseen.
-        assert!(matches!(client.ask(&["PUBLISH", "__key__:end", "x"]), Value::Integer(1)));
+        assert!(matches!(other.ask(&["PUBLISH", "__key__:end", "x"]), Value::Integer(1..)));
         assert_eq!(heard(&mut ear), "__key__:end", "{command}");
     }
 }
@@ -124,6 +166,22 @@ fn only_the_classes_asked_for_are_told(address: SocketAddr) {
     assert_eq!(client.ask(&["CONFIG", "SET", "notify-keyspace-events", ""]), ok());
     assert_eq!(client.ask(&["SET", "a", "3"]), ok());
     assert!(matches!(ear.ask(&["PING"]), Value::Array(_)), "nothing is told any more");
+}
+
+fn the_database_is_told_as_the_command_named_it(address: SocketAddr) {
+    let (mut ear, mut client) = (Client::connect(address), Client::connect(address));
+    assert_eq!(client.ask(&["CONFIG", "SET", "notify-keyspace-events", "KA"]), ok());
+    assert!(matches!(ear.ask(&["PSUBSCRIBE", "__key*__:x"]), Value::Array(_)));
+    client.send(b"MULTI\r\nSET x 1\r\nSWAPDB 0 1\r\nSET x 2\r\nSELECT 1\r\nDEL x\r\nEXEC\r\n");
+    (0..7).for_each(|_| drop(client.answer()));
+    for (channel, event) in
+        [("__keyspace@0__:x", "set"), ("__keyspace@0__:x", "set"), ("__keyspace@1__:x", "del")]
+    {
+        assert_eq!(ear.answer(), Value::Array(["pmessage", "__key*__:x", channel, event].map(bulk).to_vec()));
+    }
+    client.send(b"SELECT 0\r\nDEL x\r\n");
+    (0..2).for_each(|_| drop(client.answer()));
+    assert_eq!(client.ask(&["CONFIG", "SET", "notify-keyspace-events", ""]), ok());
 }
 
 fn one_may_hear_of_ones_own_changes(address: SocketAddr) {

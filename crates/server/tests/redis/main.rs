@@ -16,6 +16,7 @@ mod durable;
 mod events;
 mod full;
 mod hostile;
+mod idle;
 mod kept;
 mod keyspace;
 mod loading;

@@ -78,6 +78,68 @@ fn what_nobody_changed_lets_it_be_done() {
 }
 
 #[test]
+fn databases_are_exchanged_only_if_the_transaction_happens() {
+    both(|address| {
+        let (mut mine, mut other) = (Client::connect(address), Client::connect(address));
+        mine.ask(&["SET", "k", "of 0"]);
+        for happens in [false, true] {
+            assert_eq!(mine.ask(&["WATCH", "k"]), ok());
+            if !happens {
+                other.ask(&["APPEND", "k", ""]);
+                other.ask(&["EXPIRE", "k", "1000"]);
+            }
+            assert_eq!(mine.ask(&["MULTI"]), ok());
+            assert_eq!(mine.ask(&["SWAPDB", "0", "1"]), queued());
+            assert_eq!(mine.ask(&["SET", "l", "behind it"]), queued());
+            assert_eq!(mine.ask(&["GET", "k"]), queued());
+            let done = mine.ask(&["EXEC"]);
+            assert_eq!(done, if happens { Value::Array(vec![ok(), ok(), Value::Null]) } else { Value::Null });
+        }
+        assert_eq!(mine.ask(&["MGET", "k", "l"]), Value::Array(vec![Value::Null, bulk("behind it")]));
+        assert_eq!(other.ask(&["SELECT", "1"]), ok());
+        assert_eq!(other.ask(&["MGET", "k", "l"]), Value::Array(vec![bulk("of 0"), Value::Null]));
+    });
+}
+
+#[test]
+fn exchanges_of_several_connections_mix_nothing_up() {
+    both(|address| {
+        let threads: Vec<_> = (0..4)
+            .map(|thread| {
+                std::thread::spawn(move || {
+                    let mut client = Client::connect(address);
+                    let (a, b) = ([("0", "1"), ("1", "2"), ("2", "0"), ("0", "2")])[thread];
+                    let key = format!("of {thread}");
+                    for _ in 0..50 {
+                        client.ask(&["MULTI"]);
+                        client.ask(&["SELECT", a]);
+                        client.ask(&["INCR", &key]);
+                        client.ask(&["SWAPDB", a, b]);
+                        client.ask(&["SELECT", b]);
+                        client.ask(&["DECR", &key]);
+                        // It is the same database, which has another number now.
+                        let answers = [ok(), Value::Integer(1), ok(), ok(), Value::Integer(0)];
+                        assert_eq!(client.ask(&["EXEC"]), Value::Array(answers.to_vec()));
+                    }
+                })
+            })
+            .collect();
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        let mut client = Client::connect(address);
+        let mut found = 0;
+        for db in ["0", "1", "2"] {
+            client.ask(&["SELECT", db]);
+            for thread in 0..4 {
+                let value = client.ask(&["GET", &format!("of {thread}")]);
+                assert!([bulk("0"), Value::Null].contains(&value), "database {db}: {value:?}");
+                found += i32::from(value != Value::Null);
+            }
+        }
+        assert!((4..=12).contains(&found), "each key in one of its databases at least: {found}");
+    });
+}
+
+#[test]
 fn counters_raised_by_watching_lose_nothing() {
     both(|address| {
         let threads: Vec<_> = (0..4)

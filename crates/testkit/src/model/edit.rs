@@ -1,6 +1,7 @@
 //! The rules of [`crate::edits`], as their documentation says.
 
 use terrace_engine::Meta;
+use terrace_engine::edit::STATE_END;
 
 use super::{Group, Known, Model, Place, Record};
 use crate::case::Observed;
@@ -27,7 +28,7 @@ impl Model {
             (Rule::Stamp, Some(old)) => {
                 let bytes = old.value.len();
                 let value = [argument, &old.value].concat();
-                let state = (old.state + 1) % 8;
+                let state = (old.state + 1) % STATE_END;
                 let new = Record { value, flags: bytes as u32, version, state, token: 0, ..old };
                 (bytes.to_string().into_bytes(), Some(new))
             }

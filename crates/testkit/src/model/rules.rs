@@ -1,5 +1,6 @@
 //! The rule of each operation on a key, as `OpKind` and `Reply` document it.
 
+use terrace_engine::edit::STATE_OF_VALUE;
 use terrace_engine::{Condition, ExpireIf, Expiry, Meta};
 
 use super::arithmetic::{self, Sum};
@@ -212,11 +213,11 @@ impl Model {
         Ok(())
     }
 
-    /// A new value under the old flags and expiry, with a version that was not told.
+    /// A new value under the old flags, expiry and state, save what that said of the old one, with a version that was not told.
     fn rewrite(&mut self, place: Place, old: Option<Record>, value: Vec<u8>) {
         let highest = self.versions.get(&place).copied().unwrap_or(0);
         let (flags, expire_at, state) =
-            old.map_or((0, 0, 0), |record| (record.flags, record.expire_at, record.state));
+            old.map_or((0, 0, 0), |old| (old.flags, old.expire_at, old.state & !STATE_OF_VALUE));
         let version = Known::Above(highest);
         self.records.insert(place, Record { value, flags, expire_at, version, state, token: 0 });
     }

@@ -1,5 +1,7 @@
 //! What a group makes of its records, before any of it is written: each operation sees what those before it made.
 
+use std::sync::atomic::Ordering::Relaxed;
+
 use terrace_index::Address;
 use terrace_media::Buffer;
 
@@ -90,6 +92,10 @@ pub(super) struct Reads {
 pub(super) struct Drafts<'a> {
     pub drafts: Vec<Draft<'a>>,
     misses: u64,
+    /// Somebody wants to know which operations make a key.
+    tells: bool,
+    /// Those that do.
+    pub made: Vec<u32>,
 }
 
 /// What operations that ask for versions are told of a record that is only drafted.
@@ -113,7 +119,8 @@ impl<'a> Drafts<'a> {
                 hit: false,
             }
         };
-        Self { drafts: found.iter().map(draft).collect(), misses: 0 }
+        let tells = shared.tells_expired.load(Relaxed);
+        Self { drafts: found.iter().map(draft).collect(), misses: 0, tells, made: Vec::new() }
     }
 
     /// Decides each operation in order; the answers of those that wrote are given their versions by [`patch`](Self::patch).
@@ -134,6 +141,7 @@ impl<'a> Drafts<'a> {
         scratch.carry.clear();
         let mut replies = Vec::with_capacity(group.plan.steps.len());
         for (i, step) in group.plan.steps.iter().enumerate() {
+            let was_absent = step.member.is_some_and(|member| !self.drafts[member].present);
             let reply = match step.member {
                 None => too_long(&step.kind, group.limits.key_bytes),
                 Some(_) if step.argument.len() as u64 > group.limits.value_bytes => {
@@ -152,6 +160,9 @@ impl<'a> Drafts<'a> {
                     reply => reply?,
                 },
             };
+            if self.tells && was_absent && step.member.is_some_and(|member| self.is_made(member, reply)) {
+                self.made.push(i as u32);
+            }
             if let Reply::Error(_) = reply {
                 if group.strict {
                     return Err(Stop::All(reply));
@@ -161,6 +172,11 @@ impl<'a> Drafts<'a> {
             replies.push(reply);
         }
         Ok(replies)
+    }
+
+    /// Whether a key that was absent is there now, if only for a moment: a set may have passed its deadline.
+    fn is_made(&self, member: usize, reply: Reply) -> bool {
+        self.drafts[member].present || matches!(reply, Reply::Stored { .. })
     }
 
     /// The old values that operations from this one on are asked for, whatever those before them do, and whose bytes are not known:

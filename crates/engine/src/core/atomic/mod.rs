@@ -59,7 +59,7 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
     /// that is returned.
     pub(super) fn atomic(&mut self, batch: &mut Batch, start: usize, end: usize, known: &mut Known) -> Step {
         let strict = batch.group_at(start).is_none_or(|group| group.strict);
-        let Batch { input, ops, output, replies, bounds, databases, .. } = batch;
+        let Batch { input, ops, output, replies, bounds, databases, made, .. } = batch;
         // Commands of one step, such as a write of several keys, read what they need.
         let read_bytes_max = if strict { OUTPUT_BYTES_MAX } else { bounds.transaction };
         let limits = self.machine.space.limits();
@@ -79,6 +79,7 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
             match passed {
                 Ok(answers) => {
                     replies[start..end].copy_from_slice(&answers);
+                    made.extend(self.made.drain(..).map(|at| start as u32 + at));
                     break Step::Answered;
                 }
                 Err(Stop::Read(unread)) => break Step::Read(unread),
@@ -154,7 +155,8 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
         let plan = group.plan;
         let slot = self.slot;
         let now_us = self.shared().version_us(self.now_us);
-        let Self { machine, local, writer, last, lapsed, seen, touched, scratch, hits, misses, .. } = self;
+        let Self { machine, local, writer, last, lapsed, made, seen, touched, scratch, hits, misses, .. } =
+            self;
         let (space, shared) = (&machine.space, &machine.shared);
         let found = RefCell::new(plan.keys.iter().map(|_| Found::default()).collect::<Vec<_>>());
         let (found_bytes, too_long) = (Cell::new(0), Cell::new(false));
@@ -222,6 +224,7 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
             drafts.patch(plan, &mut answered);
             *misses += reads.misses;
             read = reads.hits;
+            *made = std::mem::take(&mut drafts.made);
             Ok(answered)
         })?;
         for (i, address, tier) in read {

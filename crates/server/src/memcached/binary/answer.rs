@@ -5,6 +5,7 @@ use terrace_protocol::memcached::binary::{Status, answer, refuse};
 use terrace_protocol::memcached::unsigned;
 
 use super::plan::{Planned, What};
+use crate::memcached::DATABASE;
 use crate::memcached::answer::Answers;
 use crate::memcached::meta;
 use crate::memcached::state::Count;
@@ -91,7 +92,7 @@ impl Answers<'_> {
             Reply::Hit { meta, value } => {
                 self.tally.add(hits);
                 if let Some(accesses) = self.accesses {
-                    accesses.fetched(key, self.ctx.now_ms);
+                    accesses.fetched(DATABASE, key, self.ctx.now_ms);
                 }
                 let value: Span = value.filter(|_| shows_value).unwrap_or_default();
                 let flags = meta.flags.to_be_bytes();

@@ -8,6 +8,7 @@ use terrace_protocol::memcached::reply;
 
 use super::codec::{BINARY_KEY, STALE, Status, TOKEN_SENT, View, seconds_left};
 use super::{MetaPlanned, Verb};
+use crate::memcached::DATABASE;
 use crate::memcached::answer::Answers;
 use crate::memcached::state::Count;
 
@@ -73,10 +74,10 @@ impl Answers<'_> {
         }
         let mut item = self.item(&view, cas, view.state & BINARY_KEY != 0);
         if let Some(accesses) = self.accesses {
-            let access = accesses.of(key, self.ctx.now_ms);
+            let access = accesses.of(DATABASE, key, self.ctx.now_ms);
             (item.fetched, item.idle) = (access.fetched, access.idle);
             if uses {
-                accesses.fetched(key, self.ctx.now_ms);
+                accesses.fetched(DATABASE, key, self.ctx.now_ms);
             }
         }
         answer_flags(self.out, batch.input(planned.flags), SHOWN_BY_GET, key, &item);
@@ -244,7 +245,7 @@ impl Answers<'_> {
             self.out.extend_from_slice(key);
         }
         let now_ms = self.ctx.now_ms;
-        let access = self.accesses.map(|accesses| accesses.of(key, now_ms));
+        let access = self.accesses.map(|accesses| accesses.of(DATABASE, key, now_ms));
         let left = seconds_left(meta.expire_at, now_ms);
         // Writing to a Vec can't fail.
         let _ = match meta.expire_at {

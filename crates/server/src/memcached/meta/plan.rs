@@ -16,7 +16,7 @@ pub(in crate::memcached) fn get(meta: Meta<'_>, batch: &mut Batch, ctx: &Context
     let Meta { key, flags } = meta;
     let state = &ctx.shared.counters.memcached;
     if flags.has(b'h') || flags.has(b'l') {
-        state.keep_accesses(ctx.now_ms);
+        ctx.shared.keep_accesses(ctx.now_ms);
     }
     let value = flags.has(b'v');
     let touches = flags.has(b'T');
@@ -159,7 +159,7 @@ pub(in crate::memcached) fn number(
 
 /// `me`.
 pub(in crate::memcached) fn debug(key: Key<'_>, batch: &mut Batch, ctx: &Context<'_>) -> MetaPlanned {
-    ctx.shared.counters.memcached.keep_accesses(ctx.now_ms);
+    ctx.shared.keep_accesses(ctx.now_ms);
     let op = push(batch, key, OpKind::Get { value: false });
     let flags = batch.bytes(b"");
     MetaPlanned { verb: Verb::Debug, op, flags, quiet: false, base64: key.base64 }

@@ -2,10 +2,9 @@
 
 use std::time::Duration;
 
-use terrace_engine::{OpKind, Reply};
-
 use super::super::call::{Call, Outcome};
 use super::super::error::{Refusal, wrong_arguments};
+use super::super::generic::object::with_encoding;
 use super::super::options::is;
 
 const NOT_ALLOWED: &str = "ERR DEBUG command not allowed. If the enable-debug-command option is set to \"local\", you can run it from a local \
@@ -52,16 +51,11 @@ fn sleep(call: &mut Call<'_>) -> Outcome {
 }
 
 fn object(call: &mut Call<'_>) -> Outcome {
-    call.one(call.arg(2), OpKind::Get { value: false }, |answer, reply| match reply {
-        Reply::Hit { meta, .. } => {
-            let text = format!(
-                "Value at:0x0 refcount:1 encoding:raw serializedlength:{} lru:0 lru_seconds_idle:0",
-                meta.value_bytes
-            );
-            answer.encoder.simple(&text);
-        }
-        Reply::Miss => answer.encoder.error(b"ERR no such key"),
-        other => answer.unexpected(other),
+    with_encoding(call, |answer, found| match found {
+        Some((encoding, bytes)) => answer.encoder.simple(&format!(
+            "Value at:0x0 refcount:1 encoding:{encoding} serializedlength:{bytes} lru:0 lru_seconds_idle:0"
+        )),
+        None => answer.encoder.error(b"ERR no such key"),
     })
 }
 

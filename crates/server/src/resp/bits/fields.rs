@@ -184,7 +184,7 @@ fn apply(edit: &mut Edit<'_>) -> Edited {
         edit.answer.push(number.is_some().into());
         edit.answer.extend(number.unwrap_or(0).to_le_bytes());
     }
-    if changed { edited::changed(edit.old) } else { Edited::Keep }
+    if changed { edited::written_into(edit.old) } else { Edited::Keep }
 }
 
 fn show(encoder: &mut Encoder<'_>, answers: &[u8]) {

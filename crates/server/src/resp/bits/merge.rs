@@ -46,7 +46,7 @@ fn store(edit: &mut Edit<'_>) -> Edited {
     edit.value.extend_from_slice(result);
     edit.carry.clear();
     edited::integer(edit, length as i64);
-    if length == 0 { Edited::Delete } else { edited::anew() }
+    if length == 0 { Edited::Delete } else { edited::anew(edited::RAW) }
 }
 
 fn operation(edit: &Edit<'_>) -> Option<Operation> {

@@ -42,5 +42,5 @@ fn set(edit: &mut Edit<'_>) -> Edited {
     let mut byte = [edit.value[needed - 1]];
     set_bit(&mut byte, offset % 8, on);
     edit.value.write_at(needed - 1, &byte);
-    edited::changed(edit.old)
+    edited::written_into(edit.old)
 }

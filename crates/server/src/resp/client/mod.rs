@@ -8,6 +8,7 @@ mod reply;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
+use terrace_engine::databases::Databases;
 use terrace_protocol::resp::Version;
 
 use super::acl::Access;
@@ -60,6 +61,8 @@ pub(super) struct Client {
     pub transaction: Option<Box<Transaction>>,
     /// Watched keys.
     pub watched: WatchedKeys,
+    /// What its commands mean by the number of a database, in those of their batch: after a `SWAPDB` in the same transaction another.
+    pub databases: Databases,
     /// While `EXEC` runs with watched keys: the first operation that checks them.
     pub guard: Option<u32>,
     /// Commands of a transaction wait until it is known whether that happens.
@@ -108,6 +111,7 @@ impl Client {
             numbers: None,
             replies: Replies::default(),
             transaction: None,
+            databases: Databases::default(),
             watched: WatchedKeys::default(),
             guard: None,
             defers: false,

@@ -71,7 +71,7 @@ pub(in crate::resp) fn move_to(call: &mut Call<'_>) -> Outcome {
     let key = call.batch.bytes(b"");
     call.edits(|call| {
         call.push_edit(call.arg(1), pick_up_or_zero, key);
-        call.batch.push(db, call.arg(1), OpKind::Edit { edit: put_new, argument: key });
+        call.push_in(db, call.arg(1), OpKind::Edit { edit: put_new, argument: key });
         call.push_edit(call.arg(1), drop_one, key);
     })
 }
@@ -83,7 +83,7 @@ fn carry_over(call: &mut Call<'_>, db: u8, pick_up: Step, put_down: Step, drop: 
     let nothing = call.batch.bytes(b"");
     call.edits(|call| {
         call.push_edit(call.arg(1), pick_up, nothing);
-        call.batch.push(db, call.arg(2), OpKind::Edit { edit: put_down, argument: nothing });
+        call.push_in(db, call.arg(2), OpKind::Edit { edit: put_down, argument: nothing });
         if let Some(drop) = drop {
             call.push_edit(call.arg(1), drop, nothing);
         }

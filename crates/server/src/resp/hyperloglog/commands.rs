@@ -45,7 +45,7 @@ fn add(edit: &mut Edit<'_>) -> Edited {
     }
     value::invalidate(&mut value);
     edit.value.extend_from_slice(&value);
-    edited::changed(edit.old)
+    edited::written_into(edit.old)
 }
 
 /// `PFCOUNT key [key …]`: of one key, and then the estimate is kept in the value; or of what several have in all.
@@ -105,7 +105,7 @@ fn count(edit: &mut Edit<'_>) -> Edited {
     let mut value = old.value.to_vec();
     value::set_cached(&mut value, count);
     edit.value.extend_from_slice(&value);
-    edited::changed(edit.old)
+    edited::written_into(edit.old)
 }
 
 enum Failure {
@@ -178,7 +178,7 @@ fn merge(edit: &mut Edit<'_>) -> Edited {
             edit.value.extend_from_slice(&value);
             edit.carry.clear();
             edited::ok(edit);
-            edited::changed(edit.old)
+            edited::written_into(edit.old)
         }
         Err(Corrupted) => edited::refuse(edit, CORRUPTED),
     }

@@ -57,7 +57,7 @@ fn to_dense(edit: &mut Edit<'_>) -> Edited {
         Err(error) => edited::refuse(edit, error),
         Ok(converted) => {
             edited::integer(edit, converted.into());
-            if converted { edited::changed(edit.old) } else { Edited::Keep }
+            if converted { edited::written_into(edit.old) } else { Edited::Keep }
         }
     }
 }
@@ -72,7 +72,7 @@ fn registers(edit: &mut Edit<'_>) -> Edited {
                 edit.answer.clear();
                 return edited::refuse(edit, CORRUPTED);
             }
-            if converted { edited::changed(edit.old) } else { Edited::Keep }
+            if converted { edited::written_into(edit.old) } else { Edited::Keep }
         }
     }
 }

@@ -81,7 +81,7 @@ const OBJECT: &[Command] = &[
         .flags("readonly").keys((2, 2, 1)).access("RO").since("4.0.0").syntax("key").tips("nondeterministic_output"),
     sub("object|help", 2, help::help, "Tells the subcommands.")
         .since("6.2.0"),
-    sub("object|idletime", 3, object::idletime, "Refused: the time of access is not tracked.")
+    sub("object|idletime", 3, object::idletime, "Tells for how many seconds a key was not used, since somebody first asked.")
         .flags("readonly").keys((2, 2, 1)).access("RO").since("2.2.3").syntax("key").tips("nondeterministic_output"),
     sub("object|refcount", 3, object::refcount, "Tells that the value is referred to once.")
         .flags("readonly").keys((2, 2, 1)).access("RO").since("2.2.3").syntax("key").tips("nondeterministic_output"),

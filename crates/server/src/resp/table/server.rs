@@ -18,7 +18,7 @@ pub(super) const ROWS: &[Command] = &[
     command("info", -1, "loading stale", NONE, "server", info::info, "Tells about the server, by section.")
         .syntax("[section...]").categories("dangerous").tips("nondeterministic_output request_policy:all_shards response_policy:special"),
     command("monitor", 1, "admin noscript loading stale", NONE, "server", monitor::monitor, "Shows every command."),
-    command("swapdb", 3, "write fast", NONE, "server", keys::swapdb, "Exchanges two databases; not in a transaction.")
+    command("swapdb", 3, "write fast", NONE, "server", keys::swapdb, "Exchanges two databases.")
         .categories("keyspace dangerous").since("4.0.0").cost("N/A").syntax("index1:integer index2:integer"),
 ];
 

@@ -137,7 +137,12 @@ impl Manner {
             Time::At(at) => at,
             Time::Keep => old.expire_at,
         };
-        Edited::Put(Put { bytes: NewBytes::Value, flags: old.flags, expire_at, state: old.state })
+        Edited::Put(Put {
+            bytes: NewBytes::Value,
+            flags: old.flags,
+            expire_at,
+            state: old.state & !edited::RAW,
+        })
     }
 }
 

@@ -43,7 +43,7 @@ fn write(edit: &mut Edit<'_>) -> Edited {
         [ABSENT] => {
             edited::integer(edit, 1);
             edit.value.extend_from_slice(edit.argument);
-            edited::anew()
+            edited::anew(0)
         }
         [_] => {
             edited::integer(edit, 0);

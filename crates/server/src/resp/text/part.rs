@@ -44,7 +44,7 @@ fn overwrite(edit: &mut Edit<'_>) -> Edited {
     edit.value.extend_from_slice(old.get(end..).unwrap_or_default());
     let length = edit.value.len();
     edited::integer(edit, length as i64);
-    edited::changed(edit.old)
+    edited::written_into(edit.old)
 }
 
 /// `APPEND key value`. Its argument is the value behind the greatest length that the result may have.
@@ -65,5 +65,6 @@ fn extend(edit: &mut Edit<'_>) -> Edited {
     edit.value.reserve_exact(length);
     edit.value.extend_from_slice(old);
     edit.value.extend_from_slice(part);
-    edited::changed(edit.old)
+    // To nothing it is a SET.
+    if edit.old.is_some() { edited::written_into(edit.old) } else { edited::anew(0) }
 }

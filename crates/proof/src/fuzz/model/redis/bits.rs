@@ -39,7 +39,7 @@ pub(super) fn setbit(run: &mut Run<'_>) -> Answer {
                 value[offset / 8] &= !mask;
             }
         });
-    } else {
+    } else if run.original {
         let key = run.arg(1).to_vec();
         run.store.copied(run.db, &key);
     }

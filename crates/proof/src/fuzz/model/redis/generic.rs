@@ -163,8 +163,8 @@ pub(super) fn move_to(run: &mut Run<'_>) -> Answer {
 /// `OBJECT ENCODING`.
 pub(super) fn encoding(run: &mut Run<'_>) -> Answer {
     let Some(Entry { value, form, .. }) = run.store.get(run.db, run.arg(2)) else { return Ok(run.null()) };
-    // We tell what Redis would have made of the value, had it been set.
-    let form = if run.original { *form } else { Form::Set };
+    // We don't tell what INCRBYFLOAT wrote from what was set.
+    let form = if *form == Form::Text && !run.original { Form::Set } else { *form };
     let is_number = value.len() <= 20 && integer(value).is_some();
     Ok(Expect::bulk(match form {
         Form::Set if is_number => b"int",
