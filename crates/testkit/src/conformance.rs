@@ -66,6 +66,8 @@ pub struct Report {
 
 /// Sessions used in turn; so a key's versions come from several logs.
 const SESSIONS: usize = 3;
+/// A running store keeps at least this often what time it has seen.
+const MARKED_MS: u64 = 5000;
 /// Background steps that must be enough to settle a small store.
 const STEPS_MAX: usize = 100_000;
 
@@ -289,6 +291,11 @@ impl Run<'_> {
         }
         let ticks = *self.generator.rng().pick(&[1, 10, 100, 1000, 5000]);
         self.advance(ticks * TICK_MS);
+        if ticks * TICK_MS >= MARKED_MS {
+            // No store runs for so long without a step of the background, which keeps the time that was seen.
+            self.harness.store().time();
+            self.harness.store().step();
+        }
     }
 
     fn advance(&mut self, ms: u64) {

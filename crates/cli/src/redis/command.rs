@@ -1,4 +1,7 @@
-//! redis-server's command line.
+//! redis-server's command line: what stands behind the file is lines of a redis.conf, each beginning with a name behind two dashes.
+//!
+//! As of Redis 7.0 a name and its values may be one argument (`"--maxmemory 2gb"`), and what follows a name that stands alone is its
+//! value, whatever it looks like.
 
 use std::path::PathBuf;
 
@@ -64,13 +67,30 @@ pub fn read(arguments: &[String]) -> Result<Wanted, String> {
     let is_file = |argument: &&str| *argument == "-" || !argument.starts_with('-');
     let mut file = rest.next_if(is_file).map(PathBuf::from);
     let mut more: Vec<Directive> = Vec::new();
-    for argument in rest {
-        match argument.strip_prefix("--") {
+    // The last name stands alone, and has no value yet.
+    let mut is_waiting = false;
+    while let Some(argument) = rest.next() {
+        match argument.strip_prefix("--").filter(|_| !is_waiting) {
             Some("sentinel") => return Err("--sentinel is not here: there is no replication to watch".into()),
-            Some(name) if !name.is_empty() => more.push(Directive::of_command_line(name)),
+            Some(line) if !line.is_empty() => {
+                let mut directive = Directive::of_command_line(line)?;
+                is_waiting = directive.values.is_empty();
+                // Without a value it saves never.
+                if is_waiting
+                    && directive.name == "save"
+                    && rest.peek().is_none_or(|next| next.starts_with("--"))
+                {
+                    directive.values.push(String::new());
+                    is_waiting = false;
+                }
+                more.push(directive);
+                continue;
+            }
             _ if argument == "-" && file.is_none() => file = Some(PathBuf::from("-")),
             _ => match more.last_mut() {
                 Some(directive) => directive.values.push(argument.to_owned()),
+                // Redis takes the dashes of the first one for granted.
+                None if !argument.starts_with('-') => more.push(Directive::of_command_line(argument)?),
                 None => {
                     return Err(format!(
                         "{argument:?}: expected --NAME VALUE, with a directive of redis.conf"
@@ -78,6 +98,7 @@ pub fn read(arguments: &[String]) -> Result<Wanted, String> {
                 }
             },
         }
+        is_waiting = false;
     }
     Ok(Wanted::Serve { file, more })
 }

@@ -20,9 +20,15 @@ pub struct Directive {
 }
 
 impl Directive {
-    /// One that the command line gives; its values come behind it.
-    pub fn of_command_line(name: &str) -> Self {
-        Self { name: name.to_lowercase(), values: Vec::new(), place: format!("--{name}") }
+    /// One that the command line gives: a name, and values behind it, if they are in the same argument.
+    ///
+    /// # Errors
+    /// If a quote is not closed.
+    pub fn of_command_line(line: &str) -> Result<Self, String> {
+        let words = split_words(line.as_bytes()).ok_or_else(|| format!("--{line}: a quote is not closed"))?;
+        let mut words = words.into_iter().map(|word| String::from_utf8_lossy(&word).into_owned());
+        let name = words.next().unwrap_or_default();
+        Ok(Self { name: name.to_lowercase(), values: words.collect(), place: format!("--{name}") })
     }
 }
 

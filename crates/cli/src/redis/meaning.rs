@@ -159,10 +159,29 @@ impl Meaning {
         if !limits.is_empty() {
             meaning.set("client-output-buffer-limit", limits.join(" "), "client-output-buffer-limit");
         }
+        meaning.stand_in_dir(&mut listening);
         meaning.set("redis", listening.text()?, "bind and port");
         // Where Redis was nobody expects another protocol.
         meaning.set("memcached", "off".into(), "a redis.conf");
         Ok(meaning)
+    }
+
+    /// `dir` is where Redis stands when it opens other files, wherever in the file the line is.
+    fn stand_in_dir(&mut self, listening: &mut Listening) {
+        let Some((_, dir, _)) = self.values.iter().find(|(key, ..)| *key == "dir") else { return };
+        let dir = PathBuf::from(dir);
+        for (key, path, _) in &mut self.values {
+            if matches!(*key, "aclfile" | "tls-ca-cert-file" | "tls-cert-file" | "tls-key-file") {
+                *path = dir.join(&path).display().to_string();
+            }
+        }
+        let Background { pid_file, log_file, .. } = &mut self.background;
+        for path in [pid_file, log_file].into_iter().flatten() {
+            *path = dir.join(&path);
+        }
+        if let Some(path) = &mut listening.socket {
+            *path = dir.join(&path).display().to_string();
+        }
     }
 
     fn set(&mut self, key: &'static str, value: String, place: &str) {
@@ -213,6 +232,10 @@ impl Meaning {
                     _ => "info",
                 };
                 self.background.log_level = Some(ours);
+                self.parameters.retain(|(known, _)| known != name);
+                if level != "nothing" {
+                    self.parameters.push((name.clone(), level.to_owned()));
+                }
                 Ok(format!("--log-level {ours}"))
             }
             "supervised" => {

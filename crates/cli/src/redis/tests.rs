@@ -52,7 +52,7 @@ fn an_ordinary_file_stands_for_options() {
         assert_eq!(value(&meaning, key), Some(expected), "{key}");
     }
     assert_eq!(meaning.users, ["user bob on >x ~* +@all"]);
-    let parameters = [("hash-max-listpack-entries", "512"), ("hz", "20")];
+    let parameters = [("loglevel", "notice"), ("hash-max-listpack-entries", "512"), ("hz", "20")];
     assert_eq!(meaning.parameters, parameters.map(|(name, value)| (name.to_owned(), value.to_owned())));
     assert!(meaning.background.daemon && meaning.background.log_file.is_none());
     assert_eq!(meaning.background.pid_file, Some("/run/r.pid".into()));
@@ -64,6 +64,17 @@ fn an_ordinary_file_stands_for_options() {
     let settings = settings(text).unwrap();
     assert_eq!((settings.threads, settings.memcached.0.len()), (4, 0));
     assert_eq!(settings.durability.to_string(), "sync");
+}
+
+#[test]
+fn files_lie_in_the_directory() {
+    let text = "aclfile users.acl\npidfile r.pid\nlogfile /var/log/r.log\nunixsocket r.sock\ntls-cert-file c.pem\ndir /srv/r\nport 0\n";
+    let meaning = meaning(text);
+    assert_eq!(value(&meaning, "aclfile"), Some("/srv/r/users.acl"));
+    assert_eq!(value(&meaning, "tls-cert-file"), Some("/srv/r/c.pem"));
+    assert_eq!(value(&meaning, "redis"), Some("unix:755:/srv/r/r.sock"));
+    assert_eq!(meaning.background.pid_file, Some("/srv/r/r.pid".into()));
+    assert_eq!(meaning.background.log_file, Some("/var/log/r.log".into()));
 }
 
 #[test]
@@ -164,8 +175,25 @@ fn the_command_line_is_redis_servers() {
     assert_eq!(read(&["--help"]), Ok(Wanted::Help));
     assert_eq!(read(&[]), Ok(Wanted::Serve { file: None, more: vec![] }));
     assert_eq!(read(&["-"]), Ok(Wanted::Serve { file: Some("-".into()), more: vec![] }));
-    for wrong in [&["--sentinel"][..], &["--test-memory", "1"], &["-x"], &["f", "g"]] {
+    for wrong in [&["--sentinel"][..], &["--test-memory", "1"], &["-x"], &["--port \"7"]] {
         assert!(read(wrong).is_err(), "{wrong:?}");
     }
+    let lines = |words: &[&str]| match read(words) {
+        Ok(Wanted::Serve { more, .. }) => {
+            more.iter().map(|one| format!("{} {}", one.name, one.values.join("|"))).collect::<Vec<_>>()
+        }
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(
+        lines(&["f", "loglevel", "verbose", "--maxmemory '2 gb'"]),
+        ["loglevel verbose", "maxmemory 2 gb"]
+    );
+    assert_eq!(
+        lines(&["--proc-title-template", "--my--title", "--port", "7"]),
+        ["proc-title-template --my--title", "port 7"]
+    );
+    assert_eq!(lines(&["--port", "--loglevel", "verbose"]), ["port --loglevel|verbose"]);
+    assert_eq!(lines(&["--save", "--port 7"]), ["save ", "port 7"]);
+    assert_eq!(lines(&["--port", "7", "--save"]), ["port 7", "save "]);
     assert!(command::version().starts_with("Redis server v="));
 }

@@ -19,7 +19,7 @@ fn told(client: &mut Client, field: &str) -> usize {
 fn number(line: &[u8], field: &str) -> usize {
     let line = String::from_utf8_lossy(line).into_owned();
     let word = line.split(' ').find_map(|word| word.strip_prefix(field));
-    word.unwrap().parse().unwrap()
+    word.unwrap().trim_end().parse().unwrap()
 }
 
 #[test]

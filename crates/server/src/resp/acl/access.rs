@@ -6,6 +6,7 @@ use crate::resp::call::{Call, Outcome};
 use crate::resp::error::Refusal;
 use crate::resp::table::{Command, Flags};
 
+use super::super::client::Running;
 use super::Acl;
 use super::log::{Entry, NAME_BYTES_MAX, Reason};
 use super::selector::Denied;
@@ -146,7 +147,13 @@ fn note(call: &Call<'_>, reason: Reason, object: &[u8], user: &[u8]) {
     let in_exec = call.batch.is_atomic() || client.defers;
     let command = if in_exec { "exec" } else { call.name };
     let mut line = Vec::new();
-    crate::resp::client::line_of(&client.entry, command, NAME_BYTES_MAX, ctx.now_ms, &mut line);
+    crate::resp::client::line_of(
+        &client.entry,
+        (command, Running::default()),
+        NAME_BYTES_MAX,
+        ctx.now_ms,
+        &mut line,
+    );
     let line = String::from_utf8_lossy(&line).into_owned();
     let in_multi = in_exec || client.transaction.is_some();
     let entry = Entry::new(reason, in_multi, object, user, line, ctx.time.wall_now_ms());

@@ -1,9 +1,10 @@
 //! `CLIENT LIST` and `CLIENT INFO`: Redis's line about a connection.
 
 use std::io::Write;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use terrace_protocol::resp::{Version, parse_integer};
+use terrace_protocol::resp::{Args, Version, parse_integer};
 
 use super::super::bounded::{BYTES_MAX, TOO_LARGE};
 use super::super::call::{Call, Outcome};
@@ -42,9 +43,10 @@ impl Class {
 }
 
 pub(in super::super) fn info(call: &mut Call<'_>) -> Outcome {
-    call.about_store(|answer| {
+    let running = Running::of(call.args);
+    call.about_store(move |answer| {
         let mut text = Vec::new();
-        line(answer.entry, answer.ctx.now_ms, &mut text);
+        line(answer.entry, running, answer.ctx.now_ms, &mut text);
         answer.encoder.verbatim(&text);
     })
 }
@@ -63,6 +65,7 @@ pub(in super::super) fn list(call: &mut Call<'_>) -> Outcome {
         }
         _ => return Err(SYNTAX.into()),
     }
+    let own = Running::of(call.args);
     call.about_store(move |answer| {
         let connections = &answer.ctx.shared.connections;
         let all = if ids.is_empty() { connections.all() } else { Vec::new() };
@@ -70,8 +73,13 @@ pub(in super::super) fn list(call: &mut Call<'_>) -> Outcome {
         let room = BYTES_MAX.min(answer.effort.left() as usize);
         let mut text = Vec::new();
         for entry in all.into_iter().chain(some) {
-            if entry.kind == Kind::Redis && class.is_none_or(|class| Class::of(&entry) == class) {
-                line(&entry, answer.ctx.now_ms, &mut text);
+            // Who was ended is gone, though its thread has not got round to it.
+            if entry.kind == Kind::Redis
+                && !entry.is_killed()
+                && class.is_none_or(|class| Class::of(&entry) == class)
+            {
+                let running = if Arc::ptr_eq(&entry, answer.entry) { own } else { Running::default() };
+                line(&entry, running, answer.ctx.now_ms, &mut text);
             }
             if text.len() > room {
                 return answer.encoder.error(TOO_LARGE.as_bytes());
@@ -98,16 +106,34 @@ const LETTERS: [(u32, char); 9] = [
     (flag::NO_TOUCH, 'T'),
 ];
 
+/// What the command that runs takes.
+#[derive(Clone, Copy, Default)]
+pub(in super::super) struct Running {
+    /// Its bytes as they came.
+    query: usize,
+    /// Those of its arguments.
+    arguments: usize,
+}
+
+impl Running {
+    fn of(args: Args<'_>) -> Self {
+        let digits = |number: usize| number.checked_ilog10().unwrap_or(0) as usize + 1;
+        // A sign, digits and the end of a line; of each argument, the end of one more.
+        let framed: usize = args.from(0).map(|arg| digits(arg.len()) + 3 + arg.len() + 2).sum();
+        Self { query: digits(args.len()) + 3 + framed, arguments: args.bytes() }
+    }
+}
+
 /// Redis's line about a connection.
-fn line(entry: &Entry, now_ms: u64, out: &mut Vec<u8>) {
-    line_of(entry, entry.last_command(), usize::MAX, now_ms, out);
+fn line(entry: &Entry, running: Running, now_ms: u64, out: &mut Vec<u8>) {
+    line_of(entry, (entry.last_command(), running), usize::MAX, now_ms, out);
 }
 
 /// The same, its command being this one, with at most so many bytes of each name that the client chose; fields that mean nothing
 /// here are told as they are where nothing happens.
 pub(in super::super) fn line_of(
     entry: &Entry,
-    command: &str,
+    (command, running): (&str, Running),
     name_bytes_max: usize,
     now_ms: u64,
     out: &mut Vec<u8>,
@@ -122,15 +148,15 @@ pub(in super::super) fn line_of(
     if flags.is_empty() {
         flags.push('N');
     }
-    let (input, output) = (entry.input_bytes.load(Relaxed), entry.waiting_bytes());
+    let (input, output) = (entry.input_bytes.load(Relaxed).max(running.query), entry.waiting_bytes());
     let [input_room, output_room] = entry.room.each_ref().map(|room| room.load(Relaxed));
     let version = if entry.version() == Version::Resp3 { 3 } else { 2 };
     // Writing to memory does not fail.
     let _written = writeln!(
         out,
         "id={} addr={} laddr={} fd=-1 name={} age={} idle={} flags={flags} db={} sub={sub} psub={psub} ssub={ssub} \
-         multi={multi} watch={} qbuf={input} qbuf-free={} argv-mem=0 multi-mem={} rbs={output_room} rbp={output_room} obl=0 oll={} omem={output} \
-         tot-mem={} events=r cmd={} user={} redir={} resp={version} lib-name={} lib-ver={}",
+         multi={multi} qbuf={input} qbuf-free={} argv-mem={} multi-mem={} rbs={output_room} rbp={output_room} obl=0 oll={} omem={output} \
+         tot-mem={} events=r cmd={} user={} redir={} resp={version} lib-name={} lib-ver={} watch={}",
         entry.id(),
         entry.peer.remote,
         entry.peer.local,
@@ -138,8 +164,8 @@ pub(in super::super) fn line_of(
         now_ms.saturating_sub(entry.peer.since_ms) / 1000,
         now_ms.saturating_sub(entry.last_ms.load(Relaxed)) / 1000,
         entry.db.load(Relaxed),
-        entry.watch.load(Relaxed),
         input_room.saturating_sub(input),
+        running.arguments,
         entry.kept.of_transaction(),
         u8::from(output > 0),
         size_of::<Entry>() + input.max(input_room) + output.max(output_room) + entry.kept.bytes(),
@@ -148,5 +174,6 @@ pub(in super::super) fn line_of(
         entry.redirect.load(Relaxed),
         cut(&labels.library_name),
         cut(&labels.library_version),
+        entry.watch.load(Relaxed),
     );
 }

@@ -25,7 +25,7 @@ use crate::registry::{CommandName, DEFAULT_USER, Entry, Kind, flag};
 use crate::snapshot::Ticket;
 
 pub(super) use kill::kill;
-pub(super) use list::{info, line_of, list};
+pub(super) use list::{Running, info, line_of, list};
 pub(super) use pause::{is_held, pause, unblock, unpause};
 pub(super) use reply::{Replies, reply};
 

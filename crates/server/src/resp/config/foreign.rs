@@ -3,8 +3,9 @@
 
 use terrace_protocol::resp::parse_integer;
 
-use self::Takes::{Fixed, Lacks, Number, Text, Word, YesNo};
+use self::Takes::{Fixed, Lacks, Number, Percentiles, Text, Word, Words, YesNo};
 use super::value::{memory_bytes, one_of};
+use crate::shared::Shared;
 
 /// Such a name.
 pub(super) struct Foreign {
@@ -23,6 +24,10 @@ enum Takes {
     /// A number, or bytes.
     Number,
     Word(&'static [&'static str]),
+    /// Some of these, told in this order.
+    Words(&'static [&'static str]),
+    /// Numbers from 0 to 100.
+    Percentiles,
     Text,
     /// Its default alone, for this reason.
     Lacks(&'static str),
@@ -35,6 +40,10 @@ const fn foreign(name: &'static str, default: &'static str, takes: Takes) -> For
 const FOLLOWS: &str = "there is no replication: the server can't follow another";
 const NO_REPLICAS: &str = "there are no replicas, and so every write would be refused";
 const SUITES: &str = "TLS 1.2 and 1.3 are spoken, with suites that can't be chosen";
+
+const SHUTDOWN: [&str; 5] = ["default", "save", "nosave", "now", "force"];
+/// Which percentiles INFO tells of the times that commands took.
+pub(super) const PERCENTILES: &str = "latency-tracking-info-percentiles";
 
 /// All of them, sorted by name.
 #[rustfmt::skip]
@@ -98,7 +107,7 @@ pub(super) static FOREIGN: &[Foreign] = &[
     foreign("ignore-warnings", "", Text),
     foreign("io-threads-do-reads", "no", Fixed),
     foreign("jemalloc-bg-thread", "yes", YesNo),
-    foreign("latency-tracking-info-percentiles", "50 99 99.9", Text),
+    foreign(PERCENTILES, "50 99 99.9", Percentiles),
     foreign("lfu-decay-time", "1", Number),
     foreign("lfu-log-factor", "10", Number),
     foreign("list-compress-depth", "0", Number),
@@ -149,8 +158,8 @@ pub(super) static FOREIGN: &[Foreign] = &[
     foreign("server_cpulist", "", Fixed),
     foreign("set-max-intset-entries", "512", Number),
     foreign("set-proc-title", "yes", Fixed),
-    foreign("shutdown-on-sigint", "default", Text),
-    foreign("shutdown-on-sigterm", "default", Text),
+    foreign("shutdown-on-sigint", "default", Words(&SHUTDOWN)),
+    foreign("shutdown-on-sigterm", "default", Words(&SHUTDOWN)),
     foreign("shutdown-timeout", "10", Number),
     foreign("slave-announce-ip", "", Text),
     foreign("slave-announce-port", "0", Number),
@@ -204,6 +213,21 @@ impl Foreign {
                 .map(str::to_owned)
                 .map_err(|_| "argument must be 'yes' or 'no'".into()),
             Word(words) => one_of(words, text.as_bytes()).map(str::to_owned),
+            Words(words) => {
+                let given: Result<Vec<_>, _> =
+                    text.split_ascii_whitespace().map(|word| one_of(words, word.as_bytes())).collect();
+                let given = given?;
+                if given.is_empty() {
+                    return one_of(words, b"").map(str::to_owned);
+                }
+                Ok(words.iter().filter(|word| given.contains(word)).copied().collect::<Vec<_>>().join(" "))
+            }
+            Percentiles => {
+                let numbers: Result<Vec<f64>, _> = text.split_ascii_whitespace().map(str::parse).collect();
+                let numbers = numbers.ok().filter(|all| all.iter().all(|one| (0.0..=100.0).contains(one)));
+                let numbers = numbers.ok_or("argument(s) must be numbers from 0 to 100")?;
+                Ok(numbers.iter().map(f64::to_string).collect::<Vec<_>>().join(" "))
+            }
             Number => match (parse_integer(text.as_bytes()), memory_bytes(text.as_bytes())) {
                 (Some(number), _) => Ok(number.to_string()),
                 (None, Some(bytes)) => Ok(bytes.to_string()),
@@ -211,6 +235,23 @@ impl Foreign {
             },
             Fixed | Text => Ok(text.into()),
         }
+    }
+
+    /// Keeps what it was set to, under its other name as well: Redis knows some by an old name and a new one.
+    pub fn keep(&self, shared: &Shared, text: &str) {
+        for name in std::iter::once(self.name).chain(self.other_name()) {
+            shared.redis.settings.keep_foreign(name, text.to_owned());
+        }
+    }
+
+    fn other_name(&self) -> Option<&'static str> {
+        let renamed = [("slave", "replica"), ("ziplist", "listpack")];
+        renamed
+            .iter()
+            .flat_map(|(old, new)| [self.name.replace(old, new), self.name.replace(new, old)])
+            .filter(|name| name != self.name)
+            .find_map(|name| Self::find(name.as_bytes()))
+            .map(|other| other.name)
     }
 
     /// The same while the server runs.
@@ -237,6 +278,19 @@ mod tests {
     }
 
     #[test]
+    fn old_names_and_new_ones_are_one() {
+        let other = |name: &str| Foreign::find(name.as_bytes()).unwrap().other_name();
+        assert_eq!(other("hash-max-ziplist-entries"), Some("hash-max-listpack-entries"));
+        assert_eq!(other("hash-max-listpack-entries"), Some("hash-max-ziplist-entries"));
+        assert_eq!(other("slave-priority"), Some("replica-priority"));
+        assert_eq!(other("loglevel"), None);
+        for foreign in FOREIGN {
+            let same = foreign.other_name().and_then(|name| Foreign::find(name.as_bytes()));
+            assert!(same.is_none_or(|same| same.default == foreign.default), "{}", foreign.name);
+        }
+    }
+
+    #[test]
     fn what_would_promise_something_is_refused() {
         let read = |name: &str, text: &str| Foreign::find(name.as_bytes()).unwrap().read(text);
         assert!(read("replicaof", "10.0.0.1 6379").unwrap_err().contains("no replication"));
@@ -245,6 +299,10 @@ mod tests {
         assert_eq!(read("repl-backlog-size", "1mb").as_deref(), Ok("1048576"));
         assert_eq!(read("list-max-listpack-size", "-2").as_deref(), Ok("-2"));
         assert!(read("activedefrag", "maybe").unwrap_err().contains("'yes' or 'no'"));
+        assert_eq!(read("shutdown-on-sigint", "force nosave NOW").as_deref(), Ok("nosave now force"));
+        assert!(read("shutdown-on-sigterm", "").unwrap_err().contains("default, save"));
+        assert_eq!(read(PERCENTILES, "0.0 50.0 99.99 100").as_deref(), Ok("0 50 99.99 100"));
+        assert!(["10 x", "10 101", "-1", "NaN"].iter().all(|text| read(PERCENTILES, text).is_err()));
         assert!(Foreign::find(b"LFU-log-FACTOR").unwrap().change(b"x").is_err());
         assert!(Foreign::find(b"daemonize").unwrap().change(b"yes").unwrap_err().contains("immutable"));
     }

@@ -11,7 +11,7 @@ pub(super) use rewrite::rewrite;
 use super::call::{Call, Outcome};
 use super::error::Refusal;
 use super::glob;
-use foreign::{FOREIGN, Foreign};
+use foreign::{FOREIGN, Foreign, PERCENTILES};
 use parameters::{PARAMETERS, Parameter, find};
 use value::{Change, Value};
 
@@ -32,7 +32,7 @@ pub fn check_parameter(name: &str, value: &str) -> Result<(), String> {
 /// Whether a parameter is one of redis.conf's that mean nothing here: it may be given, unless it would promise something, and changes
 /// nothing.
 pub fn is_without_meaning(name: &str) -> bool {
-    Foreign::find(name.as_bytes()).is_some()
+    name != PERCENTILES && Foreign::find(name.as_bytes()).is_some()
 }
 
 /// Sets what a server is started with.
@@ -43,7 +43,7 @@ pub(crate) fn start_with(shared: &Shared, parameters: &[(String, String)]) -> Re
     for (name, text) in parameters {
         let told = |why: String| format!("{name} {text:?}: {why}");
         if let Some(foreign) = Foreign::find(name.as_bytes()) {
-            shared.redis.settings.keep_foreign(foreign.name, foreign.read(text).map_err(told)?);
+            foreign.keep(shared, &foreign.read(text).map_err(told)?);
             continue;
         }
         let parameter = find(name.as_bytes()).ok_or_else(|| format!("there is no parameter {name}"))?;
@@ -51,6 +51,13 @@ pub(crate) fn start_with(shared: &Shared, parameters: &[(String, String)]) -> Re
         parameter.change.apply(shared, &value).map_err(told)?;
     }
     Ok(())
+}
+
+/// The percentiles that INFO tells, as they were set.
+pub(super) fn percentiles(shared: &Shared) -> String {
+    let default =
+        || Foreign::find(PERCENTILES.as_bytes()).map_or(String::new(), |foreign| foreign.default.into());
+    shared.redis.settings.foreign(PERCENTILES).unwrap_or_else(default)
 }
 
 /// `CONFIG GET pattern …`.
@@ -109,7 +116,7 @@ pub(super) fn set(call: &mut Call<'_>) -> Outcome {
     }
     for (foreign, text) in foreign {
         tracing::info!("CONFIG SET {} is taken and told, and changes nothing here", foreign.name);
-        shared.redis.settings.keep_foreign(foreign.name, text);
+        foreign.keep(shared, &text);
     }
     call.ok()
 }

@@ -113,7 +113,7 @@ pub(super) static PARAMETERS: &[Parameter] = &[
     parameter("appendonly", |shared| appendonly(&shared.options).into(), YesNo(|shared, on| {
         same(if on { "yes" } else { "no" }, appendonly(&shared.options), "whether writes are kept is chosen with --durability when the server starts")
     })),
-    parameter("bind", |shared| bind(&shared.options), Immutable),
+    parameter("bind", |shared| bind(&shared.options), Text(|_| Ok(()), |shared, text| given(text, &bind(&shared.options), LISTENS))),
     parameter("client-output-buffer-limit", |shared| {
         let limits = &shared.limits;
         let of = |limit: &Bound| limit.get().unwrap_or(0);
@@ -123,7 +123,9 @@ pub(super) static PARAMETERS: &[Parameter] = &[
         let subscriber = all(&limits.subscriber_output_bytes, &limits.subscriber_output_soft);
         format!("normal {normal} slave {replica} pubsub {subscriber}")
     }, Text(|text| output_limits(text).map(drop), set_output_limits)),
-    parameter("client-query-buffer-limit", |shared| shared.options.command_bytes_max.to_string(), Immutable),
+    parameter("client-query-buffer-limit", |shared| shared.options.command_bytes_max.to_string(), Text(|_| Ok(()), |shared, text| {
+        given(text, &shared.options.command_bytes_max.to_string(), "it is given when the server starts")
+    })),
     parameter("databases", |_| terrace_engine::DATABASES.to_string(), Immutable),
     parameter("dbfilename", |shared| shared.options.dbfilename.clone(), Protected),
     parameter("dir", |shared| shared.options.dir.clone(), Protected),
@@ -161,12 +163,14 @@ pub(super) static PARAMETERS: &[Parameter] = &[
         Ok(())
     })),
     parameter("pmem-size", |shared| shared.store.pmem_bytes().unwrap_or(0).to_string(), Tier(|shared, bytes| told(shared.resize_pmem(bytes)))),
-    parameter("port", |shared| shared.redis_port.to_string(), Immutable),
+    parameter("port", |shared| shared.redis_port.to_string(), Text(|_| Ok(()), |shared, text| given(text, &shared.redis_port.to_string(), LISTENS))),
     parameter("protected-mode", |shared| yes_no(shared.limits.protected_mode.get().is_some()), YesNo(|shared, on| {
         shared.limits.protected_mode.set(on.into());
         Ok(())
     })),
-    parameter("proto-max-bulk-len", |shared| shared.options.argument_bytes_max.to_string(), Immutable),
+    parameter("proto-max-bulk-len", |shared| shared.options.argument_bytes_max.to_string(), Text(|_| Ok(()), |shared, text| {
+        given(text, &shared.options.argument_bytes_max.to_string(), "it is given when the server starts")
+    })),
     parameter("requirepass", |shared| String::from_utf8_lossy(&shared.redis.acl.required()).into_owned(), Text(|_| Ok(()), |shared, password| {
         shared.redis.acl.require(password);
         Ok(())
@@ -200,7 +204,7 @@ pub(super) static PARAMETERS: &[Parameter] = &[
         tls.key_file = path(text);
         Ok(())
     }),
-    parameter("tls-port", |shared| tls_port(&shared.options).to_string(), Immutable),
+    parameter("tls-port", |shared| tls_port(&shared.options).to_string(), Text(|_| Ok(()), |shared, text| given(text, &tls_port(&shared.options).to_string(), LISTENS))),
     parameter("tracking-table-max-keys", |shared| shared.connections.tracking.keys_max.load(Relaxed).to_string(), Number(0, i64::MAX, |shared, keys| {
         shared.connections.tracking.keys_max.store(keys as usize, Relaxed);
         shared.connections.fit_tracked();
@@ -221,6 +225,13 @@ fn told(resized: Result<(), terrace_engine::StoreError>) -> Result<(), String> {
 /// A word may be set to what it is.
 fn same(wanted: &str, now: &str, why: &str) -> Result<(), String> {
     if wanted == now { Ok(()) } else { Err(why.into()) }
+}
+
+const LISTENS: &str = "where to listen is chosen with --redis when the server starts";
+
+/// It can be set to what it is.
+fn given(wanted: &[u8], now: &str, why: &str) -> Result<(), String> {
+    same(&String::from_utf8_lossy(wanted), now, why)
 }
 
 /// The addresses of the TCP ports, each once.

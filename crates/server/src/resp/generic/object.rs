@@ -18,17 +18,16 @@ pub(in crate::resp) fn encoding(call: &mut Call<'_>) -> Outcome {
     })
 }
 
-/// Reads the value of the second argument's key and answers with what `show` makes of its encoding and its length.
+/// Reads the value of the second argument's key and answers with what `show` makes of its encoding and its bytes.
 pub(in crate::resp) fn with_encoding(
     call: &mut Call<'_>,
-    show: fn(&mut Answer<'_>, Option<(&'static str, usize)>),
+    show: fn(&mut Answer<'_>, Option<(&'static str, &[u8])>),
 ) -> Outcome {
     let op = call.push(call.arg(2), OpKind::Get { value: true }) as usize;
     call.late(move |answer| match answer.reply(op) {
         Reply::Hit { value: Some(span), meta } => {
             let value = answer.batch.output(span);
-            let encoding = encoding_of(value, meta.state);
-            show(answer, Some((encoding, value.len())));
+            show(answer, Some((encoding_of(value, meta.state), value)));
         }
         Reply::Miss => show(answer, None),
         Reply::Error(error) => answer.failed(error),

@@ -3,10 +3,8 @@
 use std::fmt::{self, Write};
 
 use super::About;
+use crate::resp::config;
 use crate::resp::stats::{Numbers, named};
-
-/// Percentiles that are told, in thousandths.
-const PERCENTILES: [(u64, &str); 3] = [(500, "p50"), (990, "p99"), (999, "p99.9")];
 
 /// A command's time is that of its batch.
 pub(super) fn commands(out: &mut String, about: &About<'_>) -> fmt::Result {
@@ -36,20 +34,25 @@ pub(super) fn errors(out: &mut String, about: &About<'_>) -> fmt::Result {
 }
 
 pub(super) fn latencies(out: &mut String, about: &About<'_>) -> fmt::Result {
+    let chosen = config::percentiles(about.ctx.shared);
+    let wanted: Vec<(&str, f64)> =
+        chosen.split(' ').filter_map(|text| Some((text, text.parse().ok()?))).collect();
     for (name, numbers) in named(&about.commands) {
         if numbers.times.iter().any(|count| *count > 0) {
-            let told = PERCENTILES
-                .map(|(thousandths, label)| format!("{label}={}.000", percentile(numbers, thousandths)));
+            let told: Vec<String> = wanted
+                .iter()
+                .map(|(text, percent)| format!("p{text}={}.000", percentile(numbers, *percent)))
+                .collect();
             write!(out, "latency_percentiles_usec_{name}:{}\r\n", told.join(","))?;
         }
     }
     Ok(())
 }
 
-/// The bound of the bucket below which so many thousandths of the times lie.
-fn percentile(numbers: &Numbers, thousandths: u64) -> u64 {
+/// The bound of the bucket below which so many hundredths of the times lie.
+fn percentile(numbers: &Numbers, percent: f64) -> u64 {
     let all: u64 = numbers.times.iter().sum();
-    let wanted = (all * thousandths).div_ceil(1000).max(1);
+    let wanted = ((all as f64 * percent / 100.0).ceil() as u64).max(1);
     let mut sum = 0;
     let bucket = numbers.times.iter().position(|count| {
         sum += count;
@@ -68,7 +71,7 @@ mod tests {
         numbers.times[3] = 90;
         numbers.times[10] = 9;
         numbers.times[20] = 1;
-        let told = [500, 900, 901, 990, 999].map(|thousandths| percentile(&numbers, thousandths));
-        assert_eq!(told, [8, 8, 1024, 1024, 1 << 20]);
+        let told = [0.0, 50.0, 90.0, 90.1, 99.0, 99.9].map(|percent| percentile(&numbers, percent));
+        assert_eq!(told, [8, 8, 8, 1024, 1024, 1 << 20]);
     }
 }
