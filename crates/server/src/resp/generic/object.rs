@@ -18,10 +18,13 @@ pub(in crate::resp) fn encoding(call: &mut Call<'_>) -> Outcome {
     })
 }
 
+/// How Redis would keep a value, and its bytes.
+pub(in crate::resp) type Encoded<'a> = (&'static str, &'a [u8]);
+
 /// Reads the value of the second argument's key and answers with what `show` makes of its encoding and its bytes.
 pub(in crate::resp) fn with_encoding(
     call: &mut Call<'_>,
-    show: fn(&mut Answer<'_>, Option<(&'static str, &[u8])>),
+    show: fn(&mut Answer<'_>, Option<Encoded<'_>>),
 ) -> Outcome {
     let op = call.push(call.arg(2), OpKind::Get { value: true }) as usize;
     call.late(move |answer| match answer.reply(op) {
