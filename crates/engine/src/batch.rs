@@ -1,5 +1,7 @@
 //! A turn's operations and their answers, in buffers that are reused from turn to turn.
 
+use std::collections::BTreeSet;
+
 use crate::databases::Databases;
 use crate::op::{Op, OpKind, Span};
 use crate::record::KEY_BYTES_MAX;
@@ -25,7 +27,7 @@ pub struct Batch {
     /// Rows found by `Range` operations: operation and row.
     pub(crate) ranged: Vec<(u32, Row)>,
     /// See [`Batch::made_key`].
-    pub(crate) made: Vec<u32>,
+    pub(crate) made: BTreeSet<u32>,
     pub(crate) pending: Vec<crate::pending::Pending>,
     pub(crate) ticket: crate::commit::Ticket,
     /// See [`Batch::sync`].

@@ -169,11 +169,13 @@ mod tests {
     }
 
     #[test]
-    fn the_probe_reads_where_it_can_and_ends() {
+    fn what_a_device_moved_is_the_sectors_read_and_written() {
         let dir = tempfile::tempdir().unwrap();
-        let probe = Probe::of(dir.path()).unwrap();
-        let from = Instant::now();
-        std::thread::sleep(EVERY * 3);
-        assert!(probe.silent(from, Instant::now()) <= from.elapsed());
+        let stat = dir.path().join("stat");
+        std::fs::write(&stat, "  10 0 300 4 20 0 500 8 0 9 9\n").unwrap();
+        assert_eq!(moved(&stat), Some((300 + 500) * SECTOR));
+        std::fs::write(&stat, "10 0\n").unwrap();
+        assert_eq!(moved(&stat), None, "nothing is counted");
+        assert_eq!(moved(&dir.path().join("none")), None);
     }
 }
