@@ -13,6 +13,7 @@ mod connections;
 mod dax_vm;
 mod device_reads;
 mod disk;
+mod instructions;
 mod request_cost;
 mod schedules;
 mod tidy;
@@ -58,6 +59,8 @@ enum Chore {
     Docs(Docs),
     /// Measures terrace and other servers in turns, each in a memory cgroup.
     Versus(versus::Arguments),
+    /// Counts the instructions of operations inside `Session::execute` and compares them with docs/benchmarks.md.
+    Instructions(instructions::Arguments),
     /// Measures terrace's reads of an SSD and fio's of the same file, in turns.
     DeviceReads(device_reads::Arguments),
     /// Measures what a request costs servers: CPU time, requests a second, percentiles.
@@ -129,6 +132,7 @@ fn main() -> anyhow::Result<std::process::ExitCode> {
         Chore::Docs(docs) => docs.run(),
         Chore::Versus(arguments) => versus::run(&arguments),
         Chore::DeviceReads(arguments) => device_reads::run(&arguments),
+        Chore::Instructions(arguments) => instructions::run(&arguments),
         Chore::RequestCost(arguments) => request_cost::run(&arguments),
         Chore::Clients(arguments) => clients::run(&arguments),
         Chore::Connections(arguments) => connections::run(&arguments),

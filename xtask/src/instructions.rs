@@ -1,0 +1,206 @@
+//! `cargo xtask instructions`: what an operation costs inside `Session::execute`, in instructions, which don't drift as times do.
+//!
+//! ```text
+//!   crates/terrace/examples/execute.rs  --- under callgrind, which counts in `execute` and dumps at each mark
+//!   docs/benchmarks.md                  --- the table that was recorded: compared, or written with --write
+//! ```
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::Path;
+use std::process::{Command, ExitCode};
+
+use anyhow::{Context, bail, ensure};
+
+/// Counts the instructions of operations inside `Session::execute` and compares them with the table in docs/benchmarks.md.
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// Write the table in place of comparing with it.
+    #[arg(long)]
+    write: bool,
+    /// Engines to count; all by default.
+    #[arg(long, value_delimiter = ',', default_values_t = ENGINES.map(String::from))]
+    engines: Vec<String>,
+    /// Leave callgrind's files in this directory, for `callgrind_annotate`: the second file of two, and every other one from
+    /// there on, is of a case.
+    #[arg(long)]
+    keep: Option<std::path::PathBuf>,
+}
+
+const ENGINES: [&str; 3] = ["dram", "hetermm", "tac"];
+const PAGE: &str = "docs/benchmarks.md";
+/// Before the table in the page.
+const BEGIN: &str = "<!-- cargo xtask instructions --write -->\n";
+/// Behind it.
+const END: &str = "<!-- end -->";
+/// What a count may differ from the recorded one, in percent.
+const TOLERANCE: f64 = 2.0;
+
+/// A row of the table: engine, lengths of key and value, operation.
+type Row = (String, String, String);
+/// The columns: operations in a batch, and instructions for an operation.
+type Counts = BTreeMap<u64, f64>;
+
+/// Counts, and compares or writes.
+///
+/// # Errors
+/// If the driver can't be built or run.
+pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+    if Command::new("valgrind").arg("--version").output().is_err() {
+        println!("instructions: skipped: valgrind is absent");
+        return Ok(ExitCode::SUCCESS);
+    }
+    let mut rows = Vec::new();
+    let driver = build()?;
+    let temporary = tempfile::tempdir()?;
+    let files = arguments.keep.as_deref().unwrap_or(temporary.path());
+    std::fs::create_dir_all(files)?;
+    for engine in &arguments.engines {
+        count(&driver, engine, files, &mut rows)?;
+    }
+    let page = std::fs::read_to_string(PAGE)?;
+    let (before, recorded, after) = parts(&page)?;
+    if arguments.write {
+        ensure!(arguments.engines.len() == ENGINES.len(), "--write takes all engines");
+        std::fs::write(PAGE, format!("{before}{}{after}", table(&rows)?))?;
+        println!("{PAGE}: written");
+        return Ok(ExitCode::SUCCESS);
+    }
+    print!("{}", table(&rows)?);
+    let made_by = made_by()?;
+    if !recorded.contains(&made_by) {
+        println!("instructions: not compared: {PAGE} has counts of another compiler, library or processor than {made_by}");
+        return Ok(ExitCode::SUCCESS);
+    }
+    let differing = compare(&rows, recorded);
+    differing.iter().for_each(|line| println!("{line}"));
+    if differing.is_empty() {
+        println!("instructions: all within {TOLERANCE}% of {PAGE}");
+        return Ok(ExitCode::SUCCESS);
+    }
+    println!("instructions: more than {TOLERANCE}% from {PAGE}: look why, or `cargo xtask instructions --write`");
+    Ok(ExitCode::FAILURE)
+}
+
+fn build() -> anyhow::Result<std::path::PathBuf> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let built = Command::new(cargo)
+        .args(["build", "--quiet", "--release", "--package", "terrace", "--example", "execute"])
+        .status()?;
+    ensure!(built.success(), "the driver was not built");
+    let target = std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
+    Ok(Path::new(&target).join("release/examples/execute"))
+}
+
+/// Runs the driver with an engine and appends its rows.
+fn count(driver: &Path, engine: &str, files: &Path, rows: &mut Vec<(Row, Counts)>) -> anyhow::Result<()> {
+    // In memory where that is to be had: what lies beneath is not counted.
+    let memory = Path::new("/dev/shm");
+    let dir = if memory.is_dir() { tempfile::tempdir_in(memory)? } else { tempfile::tempdir()? };
+    let out = files.join(format!("callgrind.{engine}"));
+    let output = Command::new("valgrind")
+        .arg("--tool=callgrind")
+        .arg(format!("--callgrind-out-file={}", out.display()))
+        .arg("--toggle-collect=*Session for terrace_engine::core::Core*>::execute")
+        .arg("--dump-before=execute::mark")
+        .arg(driver)
+        .arg(engine)
+        .arg(dir.path())
+        .output()
+        .context("running valgrind")?;
+    if !output.status.success() {
+        bail!("{engine} under valgrind: {}", String::from_utf8_lossy(&output.stderr));
+    }
+    for (i, line) in String::from_utf8(output.stdout)?.lines().enumerate() {
+        let fields: Vec<&str> = line.split(' ').collect();
+        let &[key, value, batch, operation, operations] = &fields[..] else {
+            bail!("{engine}: {line:?} is no case");
+        };
+        // The first dump is of what came before the first case.
+        let dump = std::fs::read_to_string(format!("{}.{}", out.display(), 2 * i + 2))?;
+        let total = dump.lines().find_map(|line| line.strip_prefix("summary: ")).context("a dump has no sum")?;
+        let each = total.trim().parse::<f64>()? / operations.parse::<f64>()?;
+        ensure!(each > 0.0, "{engine}: nothing was counted: is the driver built without symbols?");
+        let row = (engine.to_owned(), format!("{key} + {value}"), operation.to_lowercase());
+        let at = match rows.iter().position(|(known, _)| *known == row) {
+            Some(at) => at,
+            None => {
+                rows.push((row, Counts::new()));
+                rows.len() - 1
+            }
+        };
+        rows[at].1.insert(batch.parse()?, each);
+    }
+    Ok(())
+}
+
+/// The page before the table, the table, and the page behind it.
+fn parts(page: &str) -> anyhow::Result<(&str, &str, &str)> {
+    let begin = page.find(BEGIN).with_context(|| format!("{PAGE} has no line {BEGIN:?}"))? + BEGIN.len();
+    let end = begin + page[begin..].find(END).with_context(|| format!("{PAGE} has no line {END:?}"))?;
+    Ok((&page[..begin], &page[begin..end], &page[end..]))
+}
+
+fn table(rows: &[(Row, Counts)]) -> anyhow::Result<String> {
+    let mut text = format!("Recorded with {}.\n\n", made_by()?);
+    let batches: Vec<u64> = rows.first().map(|(_, counts)| counts.keys().copied().collect()).unwrap_or_default();
+    text.push_str("| engine | bytes of key + value | operation |");
+    batches.iter().for_each(|batch| _ = write!(text, " batch of {batch} |"));
+    text.push_str("\n|---|---|---|");
+    batches.iter().for_each(|_| text.push_str("---:|"));
+    for ((engine, bytes, operation), counts) in rows {
+        write!(text, "\n| {engine} | {bytes} | {operation} |")?;
+        batches.iter().for_each(|batch| _ = write!(text, " {:.0} |", counts.get(batch).unwrap_or(&0.0)));
+    }
+    text.push_str("\n\n");
+    Ok(text)
+}
+
+/// What counts depend on beside the sources: compiler, C library (it copies memory) and processor (it copies by what that can).
+fn made_by() -> anyhow::Result<String> {
+    let said = |program: &str, argument: &str| -> anyhow::Result<String> {
+        let output = Command::new(program).arg(argument).output().with_context(|| format!("running {program}"))?;
+        let text = String::from_utf8_lossy(&output.stdout);
+        Ok(text.lines().next().unwrap_or_default().trim().to_owned())
+    };
+    let processor = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let processor = processor.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
+    let model = processor.map_or("an unknown processor", |(_, model)| model);
+    Ok(format!("{}, {}, {model}", said("rustc", "--version")?, said("getconf", "GNU_LIBC_VERSION")?))
+}
+
+/// Rows whose counts are not those of the recorded table, a line each.
+fn compare(rows: &[(Row, Counts)], recorded: &str) -> Vec<String> {
+    let mut differing = Vec::new();
+    for ((engine, bytes, operation), counts) in rows {
+        let front = format!("| {engine} | {bytes} | {operation} | ");
+        let line = recorded.lines().find_map(|line| line.strip_prefix(&front)).unwrap_or_default();
+        let before: Vec<Option<f64>> = line.split('|').map(|field| field.trim().parse().ok()).collect();
+        for (i, (batch, now)) in counts.iter().enumerate() {
+            match before.get(i).copied().flatten() {
+                Some(before) if (now / before - 1.0).abs() * 100.0 <= TOLERANCE => {}
+                before => differing.push(format!(
+                    "{engine} {bytes} {operation}, batch of {batch}: {now:.0} instructions, recorded {}",
+                    before.map_or("nothing".into(), |before| format!("{before:.0}"))
+                )),
+            }
+        }
+    }
+    differing
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_differs_is_told() {
+        let row = |engine: &str| (engine.to_owned(), "8 + 64".to_owned(), "get".to_owned());
+        let rows = [(row("dram"), Counts::from([(1, 100.0), (16, 50.0)]))];
+        let recorded = |one, sixteen| format!("| dram | 8 + 64 | get | {one} | {sixteen} |\n");
+        assert_eq!(compare(&rows, &recorded(101, 50)), [""; 0]);
+        assert_eq!(compare(&rows, &recorded(110, 50)).len(), 1, "better is told, too");
+        assert_eq!(compare(&rows, &recorded(90, 40)).len(), 2);
+        assert_eq!(compare(&rows, "").len(), 2, "a row that is not recorded");
+    }
+}
