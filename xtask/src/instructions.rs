@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 use anyhow::{Context, bail, ensure};
@@ -24,7 +24,7 @@ pub(crate) struct Arguments {
     /// Leave callgrind's files in this directory, for `callgrind_annotate`: the second file of two, and every other one from
     /// there on, is of a case.
     #[arg(long)]
-    keep: Option<std::path::PathBuf>,
+    keep: Option<PathBuf>,
 }
 
 const ENGINES: [&str; 3] = ["dram", "hetermm", "tac"];
@@ -52,7 +52,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     }
     let mut rows = Vec::new();
     let driver = build()?;
-    let temporary = tempfile::tempdir()?;
+    let temporary = tempfile::tempdir_in(target())?;
     let files = arguments.keep.as_deref().unwrap_or(temporary.path());
     std::fs::create_dir_all(files)?;
     for engine in &arguments.engines {
@@ -69,7 +69,9 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     print!("{}", table(&rows)?);
     let made_by = made_by()?;
     if !recorded.contains(&made_by) {
-        println!("instructions: not compared: {PAGE} has counts of another compiler, library or processor than {made_by}");
+        println!(
+            "instructions: not compared: {PAGE} has counts of another compiler, library or processor than {made_by}"
+        );
         return Ok(ExitCode::SUCCESS);
     }
     let differing = compare(&rows, recorded);
@@ -78,25 +80,29 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         println!("instructions: all within {TOLERANCE}% of {PAGE}");
         return Ok(ExitCode::SUCCESS);
     }
-    println!("instructions: more than {TOLERANCE}% from {PAGE}: look why, or `cargo xtask instructions --write`");
+    println!(
+        "instructions: more than {TOLERANCE}% from {PAGE}: look why, or `cargo xtask instructions --write`"
+    );
     Ok(ExitCode::FAILURE)
 }
 
-fn build() -> anyhow::Result<std::path::PathBuf> {
+fn build() -> anyhow::Result<PathBuf> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let built = Command::new(cargo)
         .args(["build", "--quiet", "--release", "--package", "terrace", "--example", "execute"])
         .status()?;
     ensure!(built.success(), "the driver was not built");
-    let target = std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
-    Ok(Path::new(&target).join("release/examples/execute"))
+    Ok(target().join("release/examples/execute"))
+}
+
+fn target() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into()).into()
 }
 
 /// Runs the driver with an engine and appends its rows.
 fn count(driver: &Path, engine: &str, files: &Path, rows: &mut Vec<(Row, Counts)>) -> anyhow::Result<()> {
-    // In memory where that is to be had: what lies beneath is not counted.
-    let memory = Path::new("/dev/shm");
-    let dir = if memory.is_dir() { tempfile::tempdir_in(memory)? } else { tempfile::tempdir()? };
+    // On a disk: in memory the store would promise less, and have no log.
+    let dir = tempfile::tempdir_in(files)?;
     let out = files.join(format!("callgrind.{engine}"));
     let output = Command::new("valgrind")
         .arg("--tool=callgrind")
@@ -118,7 +124,8 @@ fn count(driver: &Path, engine: &str, files: &Path, rows: &mut Vec<(Row, Counts)
         };
         // The first dump is of what came before the first case.
         let dump = std::fs::read_to_string(format!("{}.{}", out.display(), 2 * i + 2))?;
-        let total = dump.lines().find_map(|line| line.strip_prefix("summary: ")).context("a dump has no sum")?;
+        let total =
+            dump.lines().find_map(|line| line.strip_prefix("summary: ")).context("a dump has no sum")?;
         let each = total.trim().parse::<f64>()? / operations.parse::<f64>()?;
         ensure!(each > 0.0, "{engine}: nothing was counted: is the driver built without symbols?");
         let row = (engine.to_owned(), format!("{key} + {value}"), operation.to_lowercase());
@@ -143,7 +150,8 @@ fn parts(page: &str) -> anyhow::Result<(&str, &str, &str)> {
 
 fn table(rows: &[(Row, Counts)]) -> anyhow::Result<String> {
     let mut text = format!("Recorded with {}.\n\n", made_by()?);
-    let batches: Vec<u64> = rows.first().map(|(_, counts)| counts.keys().copied().collect()).unwrap_or_default();
+    let batches: Vec<u64> =
+        rows.first().map(|(_, counts)| counts.keys().copied().collect()).unwrap_or_default();
     text.push_str("| engine | bytes of key + value | operation |");
     batches.iter().for_each(|batch| _ = write!(text, " batch of {batch} |"));
     text.push_str("\n|---|---|---|");
@@ -159,7 +167,8 @@ fn table(rows: &[(Row, Counts)]) -> anyhow::Result<String> {
 /// What counts depend on beside the sources: compiler, C library (it copies memory) and processor (it copies by what that can).
 fn made_by() -> anyhow::Result<String> {
     let said = |program: &str, argument: &str| -> anyhow::Result<String> {
-        let output = Command::new(program).arg(argument).output().with_context(|| format!("running {program}"))?;
+        let output =
+            Command::new(program).arg(argument).output().with_context(|| format!("running {program}"))?;
         let text = String::from_utf8_lossy(&output.stdout);
         Ok(text.lines().next().unwrap_or_default().trim().to_owned())
     };

@@ -15,8 +15,11 @@ use crate::words::Words;
 #[inline]
 pub fn fetch_words(words: Words<'_>, key: Option<&Key<'_>>, want: Want, out: &mut Buffer) -> Fetch {
     let start = out.len();
+    let mut is_again = false;
     words.consistently(|head| {
-        out.truncate(start);
+        if std::mem::replace(&mut is_again, true) {
+            out.truncate(start);
+        }
         let meta = head.meta;
         if meta.kind() == Kind::Poison {
             return match key {
@@ -58,12 +61,14 @@ pub fn prefetch(words: &[AtomicU64]) {
     #[cfg(target_arch = "x86_64")]
     {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        let lines = words.iter().step_by(8).take(PREFETCHED_LINES);
-        // Where they don't begin with a line they may end in one more. Beyond a short record lies what nobody asked for.
-        let end = words.last().filter(|_| words.len() <= PREFETCHED_LINES * 8);
-        for word in lines.chain(end) {
-            // SAFETY: a prefetch never faults, whatever the address.
-            unsafe { _mm_prefetch(std::ptr::from_ref(word).cast(), _MM_HINT_T0) };
+        // SAFETY: a prefetch never faults, whatever the address.
+        let load = |word: &AtomicU64| unsafe { _mm_prefetch(std::ptr::from_ref(word).cast(), _MM_HINT_T0) };
+        if let Some(first) = words.first_chunk::<{ PREFETCHED_LINES * 8 + 1 }>() {
+            (0..PREFETCHED_LINES).for_each(|line| load(&first[line * 8]));
+        } else {
+            words.iter().step_by(8).for_each(load);
+            // Where they don't begin with a line they may end in one more. Beyond a short record lies what nobody asked for.
+            words.last().into_iter().for_each(load);
         }
     }
     #[cfg(not(target_arch = "x86_64"))]

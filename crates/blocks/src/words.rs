@@ -7,7 +7,7 @@
 
 use std::sync::atomic::Ordering::*;
 
-use terrace_engine::record::{Head, NewRecord, RecordMeta};
+use terrace_engine::record::{Head, NewRecord, RecordMeta, last_word};
 use terrace_media::Buffer;
 
 use crate::sync::{AtomicU64, fence, spin_loop};
@@ -73,9 +73,7 @@ impl Words<'_> {
             target.store(u64::from_le_bytes(*word), Relaxed);
         }
         if !rest.is_empty() {
-            let mut last = [0; 8];
-            last[..rest.len()].copy_from_slice(rest);
-            target[words.len()].store(u64::from_le_bytes(last), Relaxed);
+            target[words.len()].store(last_word(bytes), Relaxed);
         }
     }
     /// No older version of the key outlives the record. Nobody rewrites it meanwhile.
@@ -86,16 +84,19 @@ impl Words<'_> {
     /// Reads consistently: runs `read` until no rewrite came between. `read` must tolerate any mixture of words.
     #[inline]
     pub fn consistently<R>(self, mut read: impl FnMut(Head) -> R) -> R {
+        let [first, second, third, rest @ ..] = self.0 else {
+            panic!("{} words are no record", self.0.len())
+        };
         loop {
-            let version = self.0[0].load(Acquire);
+            let version = first.load(Acquire);
             if version & WRITING == 0 {
-                let meta = self.meta();
-                let expire_at = if meta.has_expiry() { self.0[3].load(Relaxed) } else { 0 };
+                let meta = RecordMeta(second.load(Relaxed));
+                let expire_at = if meta.has_expiry() { rest[0].load(Relaxed) } else { 0 };
                 let token = if meta.has_token() { self.0[meta.token_word()].load(Relaxed) } else { 0 };
-                let flags = (self.0[2].load(Relaxed) >> 32) as u32;
+                let flags = (third.load(Relaxed) >> 32) as u32;
                 let result = read(Head { version, meta, flags, expire_at, token, tier: 0 });
                 fence(Acquire);
-                if self.0[0].load(Relaxed) == version {
+                if first.load(Relaxed) == version {
                     return result;
                 }
             }
@@ -112,24 +113,25 @@ impl Words<'_> {
                 return false;
             }
         }
-        rest.is_empty() || words[whole.len()].load(Relaxed).to_le_bytes()[..rest.len()] == *rest
+        rest.is_empty() || words[whole.len()].load(Relaxed) == last_word(bytes)
     }
     /// Appends bytes to `out`; nothing if they would leave the page (a mixture of two states, to be read again).
     #[inline]
     pub fn copy_bytes(self, from: usize, len: usize, out: &mut Vec<u8>) {
         let Some(words) = self.0.get(from..from + len.div_ceil(8)) else { return };
         let start = out.len();
-        out.reserve(words.len() * 8);
-        for word in words {
-            out.extend_from_slice(&word.load(Relaxed).to_le_bytes());
+        out.resize(start + words.len() * 8, 0);
+        let (places, _) = out[start..].as_chunks_mut::<8>();
+        for (place, word) in places.iter_mut().zip(words) {
+            *place = word.load(Relaxed).to_le_bytes();
         }
         out.truncate(start + len);
     }
     /// The same to a buffer.
     #[inline]
     pub fn append_bytes(self, from: usize, len: usize, out: &mut Buffer) {
-        if from + len.div_ceil(8) <= self.0.len() {
-            out.append(len.next_multiple_of(8), |out| self.copy_bytes(from, len, out));
+        if let Some(words) = self.0.get(from..from + len.div_ceil(8)) {
+            out.append_words(len, |i| words[i].load(Relaxed));
         }
     }
 }

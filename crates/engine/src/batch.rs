@@ -157,6 +157,7 @@ impl Batch {
         push(&mut self.input, bytes)
     }
     /// The bytes of an input span.
+    #[inline]
     pub fn input(&self, span: Span) -> &[u8] {
         slice(&self.input, span)
     }
@@ -312,6 +313,7 @@ pub struct Settled {
 /// Bytes that are as many as all others of a batch.
 const LONG_BYTES: usize = 1 << 20;
 
+#[inline]
 pub(crate) fn push(arena: &mut Buffer, bytes: &[u8]) -> Span {
     let start = arena.len();
     if bytes.len() >= LONG_BYTES {
@@ -322,11 +324,13 @@ pub(crate) fn push(arena: &mut Buffer, bytes: &[u8]) -> Span {
     span(start, bytes.len())
 }
 
+#[inline]
 pub(crate) fn span(start: usize, len: usize) -> Span {
     assert!(start + len <= u32::MAX as usize, "a batch holds at most 4 GiB");
     Span { start: start as u32, len: len as u32 }
 }
 
-fn slice(arena: &[u8], span: Span) -> &[u8] {
+#[inline]
+pub(crate) fn slice(arena: &[u8], span: Span) -> &[u8] {
     &arena[span.start as usize..span.start as usize + span.len as usize]
 }

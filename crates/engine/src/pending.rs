@@ -1,7 +1,5 @@
 //! Operations that wait: for a device, or behind an earlier one on the same key.
 
-use std::collections::BTreeMap;
-
 use terrace_index::{Address, Key, Verdict};
 use terrace_media::Buffer;
 
@@ -56,7 +54,7 @@ impl Wanted {
 pub(crate) struct Known {
     records: Vec<(Address, u64, Fact)>,
     /// Extents by the version of the record that described each: the bytes, or why they can't be had.
-    extents: BTreeMap<u64, Result<Buffer, Loss>>,
+    extents: Vec<(u64, Result<Buffer, Loss>)>,
     /// What they take.
     extents_bytes: usize,
     /// The version whose extent is being read.
@@ -103,7 +101,8 @@ impl Known {
     }
     /// What is known of the extent that the record of this version describes.
     pub fn extent(&self, version: u64) -> Option<Result<&[u8], Loss>> {
-        Some(self.extents.get(&version)?.as_deref().map_err(|loss| *loss))
+        let (_, extent) = self.extents.iter().find(|(of, _)| *of == version)?;
+        Some(extent.as_deref().map_err(|loss| *loss))
     }
     /// What all extents take.
     pub fn extents_bytes(&self) -> usize {
@@ -112,8 +111,9 @@ impl Known {
     pub fn add_extent(&mut self, version: u64, extent: Result<Buffer, Loss>) {
         let bytes = |extent: &Result<Buffer, Loss>| extent.as_ref().map_or(0, |bytes| bytes.len());
         self.extents_bytes += bytes(&extent);
-        if let Some(before) = self.extents.insert(version, extent) {
-            self.extents_bytes -= bytes(&before);
+        match self.extents.iter_mut().find(|(of, _)| *of == version) {
+            Some((_, before)) => self.extents_bytes -= bytes(&std::mem::replace(before, extent)),
+            None => self.extents.push((version, extent)),
         }
     }
     /// Gives the extents' memory back, those of records that were replaced meanwhile among them.
@@ -150,6 +150,7 @@ impl Known {
         (*generation == space.generation(address)).then_some(fact)
     }
     /// As [`Space::fetch`], from what was read before where that still holds.
+    #[inline]
     pub fn fetch<S: Space>(
         &self,
         space: &S,
@@ -194,6 +195,7 @@ pub fn fetch_lost(hash: u64, head: Head, key: Option<&Key<'_>>) -> Fetch {
 }
 
 /// Answers a fetch from a decoded record: the one place that says what a match is.
+#[inline]
 pub fn fetch_view(view: &RecordView<'_>, key: Option<&Key<'_>>, want: Want, out: &mut Buffer) -> Fetch {
     use crate::record::Kind;
     let kind = view.head.meta.kind();

@@ -137,6 +137,7 @@ impl RecordMeta {
         self.value_word() + self.value_bytes().div_ceil(8)
     }
     /// Whether the fields can be those of a record: lengths within limits and within its place.
+    #[inline]
     pub fn plausible(self) -> bool {
         self.key_bytes() <= KEY_BYTES_MAX
             && self.value_bytes() <= INLINE_VALUE_BYTES
@@ -144,6 +145,7 @@ impl RecordMeta {
             && self.0 & UNUSED_BITS == 0
     }
     /// The same record in a place of `words` words.
+    #[inline]
     pub fn with_slot_words(self, words: usize) -> Self {
         debug_assert!(words >> 14 == 0 && words >= self.used_words(), "a place of {words} words");
         Self(self.0 & !(0x3fff << 32) | (words as u64) << 32)
@@ -282,14 +284,6 @@ impl NewRecord<'_> {
     pub fn words(&self) -> usize {
         words_for(self.key.len(), self.value.len(), self.expire_at != 0) + usize::from(self.token != 0)
     }
-    /// The words before the key, and how many of the five there are. The checksum is left zero.
-    #[inline]
-    pub fn head_words(&self) -> ([u64; 5], usize) {
-        let meta = self.meta();
-        let mut words = [self.version, meta.0, u64::from(self.flags) << 32, self.expire_at, 0];
-        words[meta.token_word()] = self.token;
-        (words, meta.key_word())
-    }
     /// The head.
     pub fn head(&self) -> Head {
         Head {
@@ -302,15 +296,34 @@ impl NewRecord<'_> {
         }
     }
     /// Appends the encoded record to a byte buffer.
+    #[inline]
     pub fn encode(&self, out: &mut Vec<u8>) {
-        let (head, count) = self.head_words();
-        for word in &head[..count] {
-            out.extend_from_slice(&word.to_le_bytes());
+        out.extend_from_slice(&self.version.to_le_bytes());
+        out.extend_from_slice(&self.meta().0.to_le_bytes());
+        out.extend_from_slice(&(u64::from(self.flags) << 32).to_le_bytes());
+        for word in [self.expire_at, self.token] {
+            if word != 0 {
+                out.extend_from_slice(&word.to_le_bytes());
+            }
         }
         for bytes in [self.key, self.value] {
-            out.extend_from_slice(bytes);
-            out.resize(out.len().next_multiple_of(8), 0);
+            let (words, rest) = bytes.as_chunks::<8>();
+            out.extend_from_slice(words.as_flattened());
+            if !rest.is_empty() {
+                out.extend_from_slice(&last_word(bytes).to_le_bytes());
+            }
         }
+    }
+}
+
+/// The word that holds what is left of key or value behind its whole words: padded with zeros.
+#[inline]
+pub fn last_word(bytes: &[u8]) -> u64 {
+    let rest = bytes.len() % 8;
+    match bytes.last_chunk::<8>() {
+        Some(last) if rest != 0 => u64::from_le_bytes(*last) >> (64 - 8 * rest),
+        Some(_) => 0,
+        None => bytes.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte)),
     }
 }
 
@@ -416,6 +429,17 @@ mod tests {
             let view = RecordView::decode(&bytes).unwrap();
             assert_eq!((view.head, view.key, view.value), (record.head(), &key[..], &value[..]));
             assert!(RecordView::decode(&bytes[..bytes.len() - 8]).is_none() || key.is_empty());
+        }
+    }
+
+    #[test]
+    fn the_last_word_is_padded() {
+        let bytes: Vec<u8> = (1..40).collect();
+        for len in 0..bytes.len() {
+            let mut padded = [0; 8];
+            let rest = &bytes[len / 8 * 8..len];
+            padded[..rest.len()].copy_from_slice(rest);
+            assert_eq!(last_word(&bytes[..len]).to_le_bytes(), padded, "{len}");
         }
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use terrace_media::{AlignedBuf, BlockDevice, Counters, IO_ALIGN, read_agreed};
 
-use crate::device::{CHUNK_PAGES, LogDevice, Tail};
+use crate::device::{CHUNK_PAGES, Chunk, LogDevice, Tail};
 
 /// `len` bytes of a device from `base` on, written in whole pages.
 pub struct BlockLog<D> {
@@ -48,15 +48,20 @@ impl<D: BlockDevice> LogDevice for BlockLog<D> {
         let mut rest = bytes;
         while !rest.is_empty() {
             let pages = (kept + rest.len()).div_ceil(IO_ALIGN).min(CHUNK_PAGES);
-            let chunk = chunks[pages - 1].get_or_insert_with(|| AlignedBuf::zeroed(pages * IO_ALIGN));
+            let new = || Chunk { bytes: AlignedBuf::zeroed(pages * IO_ALIGN), used: 0 };
+            let Chunk { bytes: chunk, used } = chunks[pages - 1].get_or_insert_with(new);
             let (now, later) = rest.split_at(rest.len().min(pages * IO_ALIGN - kept));
             let end = kept + now.len();
             chunk[..kept].copy_from_slice(&image[..kept]);
             chunk[kept..end].copy_from_slice(now);
-            chunk[end..].fill(0);
+            if *used > end {
+                chunk[end..*used].fill(0);
+            }
+            *used = end;
             self.device.write_at(self.base + page, chunk)?;
             // The last page is what the next append continues; if it is full, that one starts a page anew.
-            image.copy_from_slice(&chunk[(pages - 1) * IO_ALIGN..]);
+            let last = &chunk[(pages - 1) * IO_ALIGN..end];
+            image[..last.len()].copy_from_slice(last);
             page += (pages * IO_ALIGN) as u64;
             kept = 0;
             rest = later;

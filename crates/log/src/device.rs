@@ -52,10 +52,17 @@ pub(crate) const CHUNK_PAGES: usize = 8;
 /// One writer's state on a device: on block media the image of the page that it last wrote in part, and buffers.
 #[derive(Default)]
 pub struct Tail {
-    /// The page that ends at the writer's position, zero behind it; meaningful if that position is inside a page.
+    /// The page that the writer's position is in, up to there; meaningful if that position is inside a page.
     pub(crate) image: Option<AlignedBuf>,
     /// A buffer of `i + 1` pages, made when first needed.
-    pub(crate) chunks: [Option<AlignedBuf>; CHUNK_PAGES],
+    pub(crate) chunks: [Option<Chunk>; CHUNK_PAGES],
+}
+
+/// A buffer of whole pages.
+pub(crate) struct Chunk {
+    pub(crate) bytes: AlignedBuf,
+    /// All behind is zero.
+    pub(crate) used: usize,
 }
 
 impl Tail {
@@ -65,6 +72,7 @@ impl Tail {
     }
     /// DRAM held, in bytes.
     pub fn memory_bytes(&self) -> usize {
-        self.chunks.iter().chain([&self.image]).flatten().map(|buf| buf.len()).sum()
+        let chunks = self.chunks.iter().flatten().map(|chunk| &chunk.bytes);
+        chunks.chain(&self.image).map(|buf| buf.len()).sum()
     }
 }

@@ -187,17 +187,27 @@ pub(crate) struct RawEntry<'a> {
     pub continues: bool,
 }
 
-/// Appends an entry; returns where its length stands in `out`.
-pub(crate) fn encode_entry(out: &mut Vec<u8>, version: u64, parts: &[&[u8]]) -> usize {
-    let bytes: usize = parts.iter().map(|part| part.len()).sum();
+/// Appends an entry of so many bytes, which `write` appends; returns where its length stands in `out`.
+#[inline]
+pub(crate) fn encode_entry(
+    out: &mut Vec<u8>,
+    version: u64,
+    bytes: usize,
+    write: impl FnOnce(&mut Vec<u8>),
+) -> usize {
     assert!(bytes < CONTINUES as usize, "an entry of {bytes} bytes");
+    out.reserve(padded(ENTRY_BYTES + bytes));
     out.extend_from_slice(&version.to_le_bytes());
     let length_at = out.len();
     out.extend_from_slice(&(bytes as u32).to_le_bytes());
-    for part in parts {
-        out.extend_from_slice(part);
+    write(out);
+    assert_eq!(out.len(), length_at + 4 + bytes, "an entry of {bytes} bytes");
+    if bytes.is_multiple_of(8) {
+        // Records are whole words.
+        out.extend_from_slice(&[0; padded(ENTRY_BYTES) - ENTRY_BYTES]);
+    } else {
+        out.resize(padded(out.len()), 0);
     }
-    out.resize(padded(out.len()), 0);
     length_at
 }
 

@@ -23,6 +23,7 @@ pub struct Writer<D: LogDevice> {
     shared: Arc<Shared<D>>,
     slot: u16,
     buffer: Vec<u8>,
+    buffered_entries: u32,
     buffered_max_seq: u64,
     last_buffered: u64,
     /// Where the last entry's length stands, if the next entry belongs to the same atomic step.
@@ -71,6 +72,7 @@ impl<D: LogDevice> Writer<D> {
             shared,
             slot,
             buffer: Vec::new(),
+            buffered_entries: 0,
             buffered_max_seq: 0,
             last_buffered: last_version.max(last_written),
             step: Step::None,
@@ -86,12 +88,18 @@ impl<D: LogDevice> Writer<D> {
         }
     }
 
-    /// Adds an entry to the buffer: `parts` one behind the other. `seq` is the sequence number of the page that holds the
+    /// Adds an entry to the buffer: `parts` one behind the other. As [`entry_with`](Self::entry_with).
+    pub fn entry(&mut self, version: u64, seq: u64, parts: &[&[u8]]) {
+        let bytes = parts.iter().map(|part| part.len()).sum();
+        self.entry_with(version, seq, bytes, |out| parts.iter().for_each(|part| out.extend_from_slice(part)));
+    }
+    /// Adds an entry of so many bytes, which `write` appends, to the buffer. `seq` is the sequence number of the page that holds the
     /// record: the entry's block is kept until that is persisted.
     ///
     /// # Panics
-    /// If `version` is not above every earlier one of this session.
-    pub fn entry(&mut self, version: u64, seq: u64, parts: &[&[u8]]) {
+    /// If `version` is not above every earlier one of this session, or the entry has another length.
+    #[inline]
+    pub fn entry_with(&mut self, version: u64, seq: u64, bytes: usize, write: impl FnOnce(&mut Vec<u8>)) {
         assert!(version > self.last_buffered, "version {version} after {}", self.last_buffered);
         self.last_buffered = version;
         self.buffered_max_seq = self.buffered_max_seq.max(seq);
@@ -99,7 +107,8 @@ impl<D: LogDevice> Writer<D> {
             // CONTINUES is the top bit of a little-endian u32.
             self.buffer[length_at + 3] |= (CONTINUES >> 24) as u8;
         }
-        let length_at = encode_entry(&mut self.buffer, version, parts);
+        let length_at = encode_entry(&mut self.buffer, version, bytes, write);
+        self.buffered_entries += 1;
         if !matches!(self.step, Step::None) {
             self.step = Step::After { length_at };
         }
@@ -114,6 +123,7 @@ impl<D: LogDevice> Writer<D> {
         self.step = Step::None;
     }
     /// Bytes that the buffered entries take in groups, each 12 + its length, rounded up to 8.
+    #[inline]
     pub fn buffered_bytes(&self) -> usize {
         self.buffer.len()
     }
@@ -132,9 +142,10 @@ impl<D: LogDevice> Writer<D> {
     /// If [`buffered_bytes`](Self::buffered_bytes) is at most this when [`write`](Self::write) is called with at most
     /// this many dependencies, then it won't answer [`LogError::Full`], whatever other sessions do meanwhile. Each writer
     /// that has written holds one block in reserve for this, while there are any.
+    #[inline]
     pub fn room(&mut self, dependencies: usize) -> usize {
         if self.reserve.is_none() {
-            self.reserve = self.shared.table.lock().take();
+            self.take_reserve();
         }
         let overhead = group_bytes(dependencies, 0);
         let free = match self.reserve {
@@ -142,6 +153,11 @@ impl<D: LogDevice> Writer<D> {
             None => self.rest(),
         };
         free.saturating_sub(overhead)
+    }
+
+    #[cold]
+    fn take_reserve(&mut self) {
+        self.reserve = self.shared.table.lock().take();
     }
 
     fn rest(&self) -> usize {
@@ -178,7 +194,7 @@ impl<D: LogDevice> Writer<D> {
         let result = self.write_groups(dependencies, &mut done);
         if done == self.buffer.len() {
             self.buffer.clear();
-            self.buffered_max_seq = 0;
+            (self.buffered_entries, self.buffered_max_seq) = (0, 0);
         } else {
             self.buffer.drain(..done);
         }
@@ -191,6 +207,7 @@ impl<D: LogDevice> Writer<D> {
             let take = self.take(*done, dependencies.len())?;
             self.write_group(dependencies, *done, &take)?;
             *done += take.bytes;
+            self.buffered_entries -= take.entries;
             self.last_written = take.last_version;
             self.unclaimed.push_back(take.last_version);
             dependencies = &[];
@@ -201,6 +218,11 @@ impl<D: LogDevice> Writer<D> {
     /// As many atomic steps from `from` on as one group holds.
     fn take(&self, from: usize, dependencies: usize) -> Result<Take, LogError> {
         let max = self.shared.groups_end() - HEADER_BYTES;
+        let all = self.buffer.len() - from;
+        if group_bytes(dependencies, all) <= max && dependencies <= u16::MAX as usize {
+            let (entries, last_version) = (self.buffered_entries, self.last_buffered);
+            return Ok(Take { bytes: all, entries, last_version });
+        }
         let mut take = Take { bytes: 0, entries: 0, last_version: 0 };
         while from + take.bytes < self.buffer.len() {
             let (bytes, entries, last_version) = first_step(&self.buffer[from + take.bytes..]);

@@ -1,6 +1,7 @@
 //! A buffer that grows: in memory while it is short, in a file without a name when it is long and the process has a budget.
 
 use std::io;
+use std::mem::MaybeUninit;
 use std::ops::Deref;
 
 use crate::spill::{SHORT_BYTES, Spill, Spilled, recount};
@@ -95,6 +96,35 @@ impl Buffer {
                 write(&mut part);
                 self.extend_from_slice(&part);
             }
+        }
+    }
+
+    /// Appends `len` bytes that lie in whole words, of which `word` has the number: shared memory is read so.
+    #[inline]
+    pub fn append_words(&mut self, len: usize, word: impl Fn(usize) -> u64) {
+        let words = len.div_ceil(8);
+        if let Bytes::Memory(memory) = &mut self.0 {
+            let (places, _) = memory.spare_capacity_mut().as_chunks_mut::<8>();
+            if let Some(places) = places.get_mut(..words) {
+                for (i, place) in places.iter_mut().enumerate() {
+                    *place = word(i).to_le_bytes().map(MaybeUninit::new);
+                }
+                // SAFETY: all of the words were written, which hold at least so many bytes.
+                unsafe { memory.set_len(memory.len() + len) };
+                return;
+            }
+        }
+        self.append_words_slowly(len, &mut (0..words).map(word));
+    }
+
+    /// The same where there is no room, or in a file.
+    #[cold]
+    fn append_words_slowly(&mut self, len: usize, words: &mut dyn Iterator<Item = u64>) {
+        self.reserve(len.next_multiple_of(8));
+        let mut left = len;
+        for word in words {
+            self.extend_from_slice(&word.to_le_bytes()[..left.min(8)]);
+            left -= left.min(8);
         }
     }
 
@@ -310,6 +340,9 @@ mod tests {
         }
         buffer.append(10, |part| part.extend_from_slice(b"end"));
         expected.extend_from_slice(b"end");
+        let words = [u64::from_le_bytes(*b"ABCDEFGH"), u64::from_le_bytes(*b"IJKLMNOP")];
+        buffer.append_words(11, |i| words[i]);
+        expected.extend_from_slice(b"ABCDEFGHIJK");
         assert!(buffer == expected && buffer.memory() == 0 && buffer.capacity() >= expected.len());
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
         buffer.truncate(100_000);
@@ -334,8 +367,10 @@ mod tests {
         buffer.grow(SHORT_BYTES, Some(&spill));
         assert!(buffer.memory() >= SHORT_BYTES);
         buffer.extend_from_slice(&[7; 1000]);
+        buffer.append_words(0, |_| 0);
+        buffer.append_words(9, |i| i as u64 + 7);
         buffer.consume(999);
-        assert_eq!(&buffer[..], [7]);
+        assert_eq!(&buffer[..], [7, 7, 0, 0, 0, 0, 0, 0, 0, 8]);
         buffer.shrink_to(10);
         assert!(buffer.memory() < 100);
     }

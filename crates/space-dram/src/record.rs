@@ -3,7 +3,7 @@
 use std::alloc::{Layout, alloc, dealloc};
 use std::sync::atomic::{AtomicU64, Ordering::*, fence};
 
-use terrace_engine::record::{Head, NewRecord, RecordMeta};
+use terrace_engine::record::{Head, NewRecord, RecordMeta, last_word};
 use terrace_index::Address;
 use terrace_media::Buffer;
 
@@ -39,9 +39,11 @@ impl HeapRecord {
         this.word(0).store(record.version, Release);
         this
     }
+    #[inline]
     pub fn at(address: Address) -> Self {
         Self { words: address.raw() as *const AtomicU64 }
     }
+    #[inline]
     pub fn address(self) -> Address {
         Address::new(self.words as u64)
     }
@@ -51,10 +53,12 @@ impl HeapRecord {
         // the type's text).
         unsafe { &*self.words.add(i) }
     }
+    #[inline]
     pub fn meta(self) -> RecordMeta {
         RecordMeta(self.word(1).load(Relaxed))
     }
     /// What was allocated for it.
+    #[inline]
     pub fn slot_bytes(self) -> usize {
         self.meta().slot_words() * 8
     }
@@ -68,6 +72,7 @@ impl HeapRecord {
         unsafe { dealloc(self.words as *mut u8, layout(words)) }
     }
     /// Rewrites the record in its place.
+    #[inline]
     pub fn rewrite(self, record: &NewRecord<'_>) {
         let slot_words = self.meta().slot_words();
         let version = self.word(0).load(Relaxed);
@@ -77,6 +82,7 @@ impl HeapRecord {
         self.fill(record, record.meta().with_slot_words(slot_words));
         self.word(0).store(record.version, Release);
     }
+    #[inline]
     fn fill(self, record: &NewRecord<'_>, meta: RecordMeta) {
         self.word(1).store(meta.0, Relaxed);
         self.word(2).store(u64::from(record.flags) << 32 | WRITTEN, Relaxed);
@@ -114,14 +120,14 @@ impl HeapRecord {
             self.word(from + i).store(u64::from_le_bytes(*word), Relaxed);
         }
         if !rest.is_empty() {
-            let mut last = [0; 8];
-            last[..rest.len()].copy_from_slice(rest);
-            self.word(from + words.len()).store(u64::from_le_bytes(last), Relaxed);
+            self.word(from + words.len()).store(last_word(bytes), Relaxed);
         }
     }
-    /// Reads consistently: runs `read` until no rewrite came between. `read` must tolerate any mixture of words.
+    /// Reads consistently: runs `read` until no rewrite came between. `read` must tolerate any mixture of words; what it appended
+    /// to `out` is taken away before it runs again.
     #[inline]
-    pub fn consistently<R>(self, mut read: impl FnMut(Head) -> R) -> R {
+    pub fn consistently<R>(self, out: &mut Buffer, mut read: impl FnMut(Head, &mut Buffer) -> R) -> R {
+        let start = out.len();
         loop {
             let version = self.word(0).load(Acquire);
             if version & WRITING == 0 {
@@ -129,11 +135,12 @@ impl HeapRecord {
                 let expire_at = if meta.has_expiry() { self.word(3).load(Relaxed) } else { 0 };
                 let token = if meta.has_token() { self.word(meta.token_word()).load(Relaxed) } else { 0 };
                 let flags = (self.word(2).load(Relaxed) >> 32) as u32;
-                let result = read(Head { version, meta, flags, expire_at, token, tier: 0 });
+                let result = read(Head { version, meta, flags, expire_at, token, tier: 0 }, out);
                 fence(Acquire);
                 if self.word(0).load(Relaxed) == version {
                     return result;
                 }
+                out.truncate(start);
             }
             std::hint::spin_loop();
         }
@@ -146,20 +153,10 @@ impl HeapRecord {
                 return false;
             }
         }
-        if rest.is_empty() {
-            return true;
-        }
-        let last = self.word(from + words.len()).load(Relaxed).to_le_bytes();
-        last[..rest.len()] == *rest
+        rest.is_empty() || self.word(from + words.len()).load(Relaxed) == last_word(bytes)
     }
     #[inline]
     pub fn append_bytes(self, from: usize, len: usize, out: &mut Buffer) {
-        out.append(len.next_multiple_of(8), |out| {
-            let start = out.len();
-            for i in 0..len.div_ceil(8) {
-                out.extend_from_slice(&self.word(from + i).load(Relaxed).to_le_bytes());
-            }
-            out.truncate(start + len);
-        });
+        out.append_words(len, |i| self.word(from + i).load(Relaxed));
     }
 }

@@ -9,7 +9,7 @@ use std::hint::black_box;
 use std::path::PathBuf;
 
 use anyhow::{Context, ensure};
-use terrace::engine::{Batch, Condition, Durability, Expiry, OpKind, Progress, Reply, Session};
+use terrace::engine::{Batch, Condition, Expiry, OpKind, Progress, Reply, Session};
 use terrace::{OpenStore, Options, Tier};
 
 /// Records of a case: few enough that all lie in DRAM, many enough that a table grows to its usual load.
@@ -100,7 +100,9 @@ fn run(
         for i in 0..batch.len() {
             let reply = batch.reply(i, &settled);
             let is_right = match case {
-                Case::Get => matches!(reply, Reply::Hit { value: Some(found), .. } if batch.output(found) == content.value),
+                Case::Get => {
+                    matches!(reply, Reply::Hit { value: Some(found), .. } if batch.output(found) == content.value)
+                }
                 Case::Miss => reply == Reply::Miss,
                 Case::Update | Case::Set => matches!(reply, Reply::Stored { .. }),
                 Case::Delete => matches!(reply, Reply::Deleted { .. }),
@@ -124,18 +126,12 @@ fn main() -> anyhow::Result<()> {
     let dir = PathBuf::from(arguments.next().context("expected ENGINE DIR")?);
     for (key_bytes, value_bytes) in LENGTHS {
         let dir = dir.join(value_bytes.to_string());
-        let tier = |name: &str, lies: bool| {
-            let place = Some(terrace::Place::Path(dir.join(name)));
-            lies.then_some(Tier { bytes: 256 << 20, place })
-        };
+        let keeps = engine != "dram";
         let store = terrace::open(Options {
             engine: engine.clone(),
             dram: Some(128 << 20),
-            pmem: tier("pmem", engine == "hetermm"),
-            ssd: tier("ssd", engine == "tac"),
-            dir: (engine != "dram").then(|| dir.clone()),
-            // Beneath lies a memory file, which is no more durable; what `execute` does is the same.
-            durability: Durability::None,
+            ssd: keeps.then_some(Tier { bytes: 256 << 20, place: None }),
+            dir: keeps.then(|| dir.clone()),
             background_threads: 0,
             ..Options::default()
         })?;

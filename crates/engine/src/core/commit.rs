@@ -12,9 +12,9 @@ use crate::space::Space;
 impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
     /// Writes what is buffered as a log group. `false` if the log failed, now or before.
     pub(super) fn write_log(&mut self) -> bool {
-        let machine = self.machine.clone();
+        let Self { machine, writer, carried, seen, touched, dependencies, recorded, .. } = self;
         let shared = &machine.shared;
-        let Some(writer) = &mut self.writer else { return true };
+        let Some(writer) = writer else { return true };
         if shared.log_failed.load(Relaxed) {
             return false;
         }
@@ -23,17 +23,16 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
         }
         let power = shared.commit.power();
         // What earlier batches saw counts too: a session's log is cut as a whole, its batches are not.
-        for (_, seen) in self.carried.drain(..) {
-            note_seen(&mut self.seen, &mut self.touched, seen);
+        for (_, version) in carried.drain(..) {
+            note_seen(seen, touched, version);
         }
-        self.dependencies.clear();
-        for &other in &self.touched {
-            let seen = self.seen[usize::from(other)];
+        dependencies.clear();
+        for &other in touched.iter() {
             let other_slot = usize::from(other);
-            if other_slot != self.slot && seen > power.settled(other_slot) && seen > self.recorded[other_slot]
-            {
-                self.dependencies.push((other, seen));
-                self.recorded[other_slot] = seen;
+            let seen = seen[other_slot];
+            if other_slot != self.slot && seen > power.settled(other_slot) && seen > recorded[other_slot] {
+                dependencies.push((other, seen));
+                recorded[other_slot] = seen;
             }
         }
         // A log entry may outlive power loss before any sync: the extent that it describes must be there by then.
@@ -42,9 +41,9 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
             machine.wake_waiters();
             return false;
         }
-        shared.commit.writing(self.slot, self.last.0, self.logged, &self.dependencies);
+        shared.commit.writing(self.slot, self.last.0, self.logged, dependencies);
         loop {
-            match writer.write(power.settled(self.slot), &self.dependencies) {
+            match writer.write(power.settled(self.slot), dependencies) {
                 Ok(_) => break,
                 Err(LogError::Full) => {
                     // Log blocks are freed once the pages they stand for are persisted. What this session published is

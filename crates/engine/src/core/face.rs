@@ -166,6 +166,9 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
                 return i;
             }
             let hash = self.hashes[i - start];
+            if batch.pending.is_empty() && self.busy.is_empty() && self.run_plain(batch, i, hash) {
+                continue;
+            }
             // Operations on a whole database have no key to wait behind, though they carry an empty one.
             let keyless = matches!(
                 batch.ops[i].kind,

@@ -2,8 +2,10 @@
 //!
 //! ```text
 //!   face.rs     execute / poll / settled: a batch's way through
+//!   plain.rs    gets and sets that need nothing but the index, DRAM and the log's buffer: most
 //!   get.rs      reads
-//!   update.rs   every write of one key: room, critical section, log entry
+//!   update.rs   every write of one key: room, critical section
+//!   publish.rs  a record that was decided: put, logged, counted
 //!   atomic/     several keys as one step
 //!   scan.rs     iteration          range.rs  records in the order of their keys
 //!   sample.rs   how long records have left
@@ -22,6 +24,8 @@ pub(crate) mod face;
 mod flush;
 mod get;
 mod internal;
+mod plain;
+mod publish;
 mod range;
 mod sample;
 mod scan;
@@ -41,7 +45,7 @@ use crate::decide::Scratch;
 use crate::machine::Machine;
 use crate::op::DATABASES;
 use crate::pending::Wanted;
-use crate::record::{Head, Kind, NewRecord};
+use crate::record::{Head, INLINE_VALUE_BYTES, KEY_BYTES_MAX, Kind, NewRecord};
 use crate::reply::{OpError, Reply};
 use crate::session::{Progress, StoreError};
 use crate::shared::{Shared, SlotCounters};
@@ -56,6 +60,8 @@ pub(crate) struct Core<I: Index, S: Space, D: LogDevice> {
     slot: usize,
     local: S::Local,
     writer: Option<Writer<D>>,
+    /// What is no longer than this may be plain.
+    short: Short,
     /// The last version issued, and the last one in the log.
     last: Version,
     logged: u64,
@@ -108,6 +114,12 @@ pub(crate) struct Core<I: Index, S: Space, D: LogDevice> {
     misses: u64,
 }
 
+/// The longest key, and the longest value that lies in its record.
+struct Short {
+    key_bytes: usize,
+    value_bytes: usize,
+}
+
 /// A window of operations whose buckets are on their way.
 #[derive(Default)]
 struct Ahead {
@@ -132,12 +144,17 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
         let slot = shared.take_slot().ok_or(StoreError::TooManySessions(shared.sessions_max()))?;
         let local = machine.space.attach(slot).inspect_err(|_| shared.give_slot(slot))?;
         let last = shared.commit.last_version(slot);
+        let limits = machine.space.limits();
         let sessions = shared.sessions_max();
         Ok(Self {
             machine: machine.clone(),
             slot,
             local,
             writer: machine.log.as_ref().map(|log| log.writer(slot as u16, last.0)),
+            short: Short {
+                key_bytes: limits.key_bytes.min(KEY_BYTES_MAX),
+                value_bytes: limits.inline_bytes.min(INLINE_VALUE_BYTES),
+            },
             last,
             logged: last.0,
             now_us: shared.now_us(),
@@ -407,16 +424,7 @@ pub(crate) fn live(shared: &Shared, head: &Head, damaged: bool) -> bool {
 #[inline]
 pub(crate) fn log_record<D: LogDevice>(writer: &mut Option<Writer<D>>, record: &NewRecord<'_>, seq: u64) {
     if let Some(writer) = writer {
-        let (head, count) = record.head_words();
-        let mut bytes = [0u8; 40];
-        for (i, word) in head.iter().enumerate() {
-            bytes[i * 8..i * 8 + 8].copy_from_slice(&word.to_le_bytes());
-        }
-        let zeros = [0u8; 8];
-        let pad = |len: usize| &zeros[..len.next_multiple_of(8) - len];
-        let parts =
-            [&bytes[..count * 8], record.key, pad(record.key.len()), record.value, pad(record.value.len())];
-        writer.entry(record.version, seq, &parts);
+        writer.entry_with(record.version, seq, record.words() * 8, |out| record.encode(out));
     }
 }
 

@@ -8,14 +8,15 @@ use terrace_log::LogDevice;
 use terrace_media::Buffer;
 
 use super::get::lost;
-use super::{Awaited, Core, Place, Step, live, log_record, note_seen};
+use super::publish::{Before, Draft, Publisher};
+use super::{Awaited, Core, Place, Step, live, note_seen};
 use crate::batch;
 use crate::decide::{Answer, Decision, NewValue, Old, decide, needs_value};
 use crate::op::{Condition, Expiry, Op, OpKind, Span};
 use crate::pending::{Known, Wanted};
-use crate::record::{ALONE, Head, INLINE_VALUE_BYTES, KEY_BYTES_MAX, Kind, NewRecord, words_for};
+use crate::record::{Head, INLINE_VALUE_BYTES, KEY_BYTES_MAX, Kind, words_for};
 use crate::reply::{Meta, OpError, Reply};
-use crate::space::{Class, Fetch, Former, Room, Space, Under, Want};
+use crate::space::{Class, Fetch, Former, Room, Space, Want};
 
 /// Whether an operation stores its record whatever is there, and its answer says nothing of that.
 fn is_blind(kind: &OpKind, now_ms: u64) -> bool {
@@ -189,6 +190,7 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
             self;
         let (space, shared) = (&machine.space, &machine.shared);
         let counters = &shared.counters[slot];
+        let mut publisher = Publisher { space, shared, slot, now_us, local, writer, last, seen, touched };
         let mut used_ahead = false;
         let mut meta = Meta::default();
         let mut old_span = None;
@@ -235,7 +237,7 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
             let old_bytes = old_bytes.borrow();
             let counted = beside.is_some() || (place.is_some() && live(shared, &head, damaged));
             if place.is_some() {
-                note_seen(seen, touched, head.version);
+                note_seen(publisher.seen, publisher.touched, head.version);
             }
             let replaces = matches!(op.kind, OpKind::Set { .. } | OpKind::Delete { .. });
             if counted && damaged && !replaces {
@@ -349,51 +351,21 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
                 }
             };
             let (flags, expire_at, state, token) = beside_it;
-            let unread = if beside.is_some() { space.version_bound() } else { 0 };
-            let floor = shared.version_floor.load(Relaxed).max(head.version).max(unread);
-            let version = last.next(crate::version::Version(floor), now_us, slot);
-            let is_new = place.is_none() && beside.is_none();
-            let is_live = place.is_some() && counted && !damaged;
-            let alone =
-                if kind != Kind::Tombstone && (is_new || is_live && head.life().leaves_alone(expire_at)) {
-                    ALONE
-                } else {
-                    0
-                };
-            let record = NewRecord {
-                version: version.0,
-                kind,
-                db: key.db,
-                flags,
-                state: state | alone,
-                expire_at,
-                token,
-                key: key.bytes,
-                value: new_value,
+            let before = match (place, beside) {
+                (Some((address, _)), _) => Before::Record { address, head: &head, counted, damaged },
+                (None, Some(unread)) => Before::Unread(unread),
+                (None, None) => Before::Nothing,
             };
-            let words = record.words();
-            let under = match (&place, beside) {
-                (Some((address, head)), _) => {
-                    let forgotten = head.version <= shared.flushed(key.db);
-                    Under::Record { address: *address, head, forgotten, in_place: true }
-                }
-                (None, Some(unread)) => Under::Unread(unread),
-                (None, None) => Under::Nothing,
-            };
+            let words = words_for(key.bytes.len(), new_value.len(), expire_at != 0) + usize::from(token != 0);
             // The page may have more room than was asked for, the log may not.
-            if words > room_words || !space.fits(local, &[words]) {
+            if words > room_words || !space.fits(publisher.local, &[words]) {
                 return (Change::Keep, Pass::Room(words));
             }
             if shows_old {
                 old_span = Some(batch::push(output, value));
             }
-            *last = version;
-            let (address, seq) = space.put(local, under, &record);
-            log_record(writer, &record, seq);
-            // The answer rests on this version too: it must be as durable as what was seen.
-            note_seen(seen, touched, version.0);
-            shared.commit.issue(slot, version.0);
-            space.issued(local);
+            let draft = Draft { kind, flags, state, expire_at, token, value: new_value };
+            let (address, version) = publisher.publish(key, &draft, &before);
             if counted && expired && !matches!(op.kind, OpKind::Purge) {
                 counters.expired.fetch_add(1, Relaxed);
                 if tells {
@@ -419,21 +391,7 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
             if tells && !visible && !deleted {
                 made.push(0);
             }
-            let was_tombstone = place.is_some() && !damaged && head.meta.kind() == Kind::Tombstone;
             let keeps_extent = is_extent && new_value.as_ptr() == old_bytes.as_ptr() && kind == Kind::Extent;
-            let keys = &counters.keys[usize::from(key.db)];
-            match (counted, !deleted) {
-                (true, false) => keys.fetch_sub(1, Relaxed),
-                (false, true) => keys.fetch_add(1, Relaxed),
-                _ => 0,
-            };
-            // Of a record that was not read it is not known: who finds out counts it.
-            counters.count_expiry(key.db, counted && head.expire_at != 0, expire_at != 0);
-            match (was_tombstone, deleted) {
-                (true, false) => counters.tombstones.fetch_sub(1, Relaxed),
-                (false, true) => counters.tombstones.fetch_add(1, Relaxed),
-                _ => 0,
-            };
             if let Some((old_address, head)) = place {
                 if is_extent && !keeps_extent {
                     let shared = if kind == Kind::Extent { new_value } else { &[] };

@@ -101,13 +101,8 @@ impl Copied {
         for chunk in &self.chunks {
             let part = left.min(self.pool.chunk_bytes);
             left -= part;
-            out.append(part.next_multiple_of(8), |out| {
-                let end = out.len() + part;
-                for word in &self.pool.frames.words(*chunk)[..part.div_ceil(8)] {
-                    out.extend_from_slice(&word.load(Relaxed).to_le_bytes());
-                }
-                out.truncate(end);
-            });
+            let words = self.pool.frames.words(*chunk);
+            out.append_words(part, |i| words[i].load(Relaxed));
         }
     }
     /// How many chunks it has.
