@@ -4,6 +4,7 @@
 //! The record may be rewritten meanwhile: see [`Words`].
 
 use terrace_engine::record::Kind;
+use terrace_engine::shared_words::SharedWords;
 use terrace_engine::space::{Fetch, Want};
 use terrace_index::Key;
 use terrace_media::Buffer;
@@ -14,6 +15,17 @@ use crate::words::Words;
 /// Fetches a record, as [`Space::fetch`](terrace_engine::space::Space::fetch) says.
 #[inline]
 pub fn fetch_words(words: Words<'_>, key: Option<&Key<'_>>, want: Want, out: &mut Buffer) -> Fetch {
+    if let Some(key) = key
+        && let Some(head) = words.fetch_once(key, want, out)
+    {
+        return Fetch::Match(head);
+    }
+    fetch_any(words, key, want, out)
+}
+
+/// The same of any record, at any time.
+#[inline(never)]
+fn fetch_any(words: Words<'_>, key: Option<&Key<'_>>, want: Want, out: &mut Buffer) -> Fetch {
     let start = out.len();
     let mut is_again = false;
     words.consistently(|head| {

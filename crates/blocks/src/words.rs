@@ -5,15 +5,13 @@
 //! section for its key (an update in place). Readers run at any time: the writer sets bit 63 of the version, rewrites, and
 //! stores the new version; a reader that saw the bit, or another version afterwards, starts again.
 
-use std::sync::atomic::Ordering::*;
+use std::sync::atomic::{Ordering, Ordering::*};
 
 use terrace_engine::record::{Head, NewRecord, RecordMeta, last_word};
+use terrace_engine::shared_words::{REWRITING, SharedWords};
 use terrace_media::Buffer;
 
 use crate::sync::{AtomicU64, fence, spin_loop};
-
-/// Set in the version while the record is being rewritten.
-const WRITING: u64 = 1 << 63;
 
 /// The words of one record, from its first on (and beyond its end).
 #[derive(Clone, Copy)]
@@ -35,7 +33,7 @@ impl Words<'_> {
     pub fn rewrite(self, record: &NewRecord<'_>) {
         let slot_words = self.meta().slot_words();
         let version = self.0[0].load(Relaxed);
-        self.0[0].store(version | WRITING, Relaxed);
+        self.0[0].store(version | REWRITING, Relaxed);
         // Whoever sees any of the new words sees the bit as well: pairs with the fence in `consistently`.
         fence(Release);
         self.fill(record, record.meta().with_slot_words(slot_words));
@@ -46,7 +44,7 @@ impl Words<'_> {
     #[inline]
     pub fn replace(self, record: &NewRecord<'_>) {
         let version = self.0[0].load(Relaxed);
-        self.0[0].store(version | WRITING, Relaxed);
+        self.0[0].store(version | REWRITING, Relaxed);
         // As in `rewrite`.
         fence(Release);
         self.fill(record, record.meta());
@@ -54,27 +52,19 @@ impl Words<'_> {
     }
     #[inline]
     fn fill(self, record: &NewRecord<'_>, meta: RecordMeta) {
-        self.0[1].store(meta.0, Relaxed);
-        self.0[2].store(u64::from(record.flags) << 32, Relaxed);
-        if record.expire_at != 0 {
-            self.0[3].store(record.expire_at, Relaxed);
+        let [_, second, third, rest @ ..] = self.0 else { panic!("{} words hold no record", self.0.len()) };
+        second.store(meta.0, Relaxed);
+        third.store(u64::from(record.flags) << 32, Relaxed);
+        let mut rest = rest;
+        for word in [record.expire_at, record.token] {
+            if word != 0 {
+                rest[0].store(word, Relaxed);
+                rest = &rest[1..];
+            }
         }
-        if record.token != 0 {
-            self.0[meta.token_word()].store(record.token, Relaxed);
-        }
-        self.store_bytes(meta.key_word(), record.key);
-        self.store_bytes(meta.value_word(), record.value);
-    }
-    #[inline]
-    fn store_bytes(self, from: usize, bytes: &[u8]) {
-        let (words, rest) = bytes.as_chunks::<8>();
-        let target = &self.0[from..from + bytes.len().div_ceil(8)];
-        for (word, target) in words.iter().zip(target) {
-            target.store(u64::from_le_bytes(*word), Relaxed);
-        }
-        if !rest.is_empty() {
-            target[words.len()].store(last_word(bytes), Relaxed);
-        }
+        let (key, value) = rest.split_at(record.key.len().div_ceil(8));
+        store_bytes(key, record.key);
+        store_bytes(value, record.value);
     }
     /// No older version of the key outlives the record. Nobody rewrites it meanwhile.
     #[inline]
@@ -89,31 +79,18 @@ impl Words<'_> {
         };
         loop {
             let version = first.load(Acquire);
-            if version & WRITING == 0 {
+            if version & REWRITING == 0 {
                 let meta = RecordMeta(second.load(Relaxed));
                 let expire_at = if meta.has_expiry() { rest[0].load(Relaxed) } else { 0 };
                 let token = if meta.has_token() { self.0[meta.token_word()].load(Relaxed) } else { 0 };
                 let flags = (third.load(Relaxed) >> 32) as u32;
                 let result = read(Head { version, meta, flags, expire_at, token, tier: 0 });
-                fence(Acquire);
-                if first.load(Relaxed) == version {
+                if self.still_has(version) {
                     return result;
                 }
             }
             spin_loop();
         }
-    }
-    /// Whether the bytes from word `from` on are these; `false` if they would leave the page.
-    #[inline]
-    pub fn bytes_equal(self, from: usize, bytes: &[u8]) -> bool {
-        let Some(words) = self.0.get(from..from + bytes.len().div_ceil(8)) else { return false };
-        let (whole, rest) = bytes.as_chunks::<8>();
-        for (word, expected) in words.iter().zip(whole) {
-            if word.load(Relaxed) != u64::from_le_bytes(*expected) {
-                return false;
-            }
-        }
-        rest.is_empty() || words[whole.len()].load(Relaxed) == last_word(bytes)
     }
     /// Appends bytes to `out`; nothing if they would leave the page (a mixture of two states, to be read again).
     #[inline]
@@ -127,11 +104,49 @@ impl Words<'_> {
         }
         out.truncate(start + len);
     }
-    /// The same to a buffer.
+}
+
+/// Stores bytes, padded with zeros to whole words.
+#[inline]
+fn store_bytes(target: &[AtomicU64], bytes: &[u8]) {
+    let (words, rest) = bytes.as_chunks::<8>();
+    let (whole, last) = target.split_at(words.len());
+    for (word, target) in words.iter().zip(whole) {
+        target.store(u64::from_le_bytes(*word), Relaxed);
+    }
+    if !rest.is_empty() {
+        last[0].store(last_word(bytes), Relaxed);
+    }
+}
+
+impl SharedWords for Words<'_> {
     #[inline]
-    pub fn append_bytes(self, from: usize, len: usize, out: &mut Buffer) {
+    fn load(self, i: usize, order: Ordering) -> u64 {
+        self.0[i].load(order)
+    }
+    #[inline]
+    fn still_has(self, version: u64) -> bool {
+        // All loads before come before the one below.
+        fence(Acquire);
+        self.0[0].load(Relaxed) == version
+    }
+    /// `false` if they would leave the page.
+    #[inline]
+    fn bytes_equal(self, from: usize, bytes: &[u8]) -> bool {
+        let Some(words) = self.0.get(from..from + bytes.len().div_ceil(8)) else { return false };
+        let (whole, rest) = bytes.as_chunks::<8>();
+        for (word, expected) in words.iter().zip(whole) {
+            if word.load(Relaxed) != u64::from_le_bytes(*expected) {
+                return false;
+            }
+        }
+        rest.is_empty() || words[whole.len()].load(Relaxed) == last_word(bytes)
+    }
+    /// Nothing if they would leave the page.
+    #[inline]
+    fn append_bytes(self, from: usize, len: usize, out: &mut Buffer) {
         if let Some(words) = self.0.get(from..from + len.div_ceil(8)) {
-            out.append_words(len, |i| words[i].load(Relaxed));
+            out.append_words(len, words.iter().map(|word| word.load(Relaxed)));
         }
     }
 }

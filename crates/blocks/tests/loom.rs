@@ -22,6 +22,10 @@ use std::sync::atomic::Ordering::*;
 use loom::sync::Arc;
 use loom::thread;
 use terrace_engine::record::{Kind, NewRecord};
+use terrace_engine::shared_words::SharedWords;
+use terrace_engine::space::Want;
+use terrace_index::Key;
+use terrace_media::Buffer;
 
 use crate::sync::{AtomicU64, fence, spin_loop};
 use crate::words::Words;
@@ -69,6 +73,26 @@ impl Kernel for Product {
             head
         });
         (head.version, u64::from_le_bytes(out.try_into().unwrap()))
+    }
+}
+
+/// As most reads are done.
+struct Once;
+
+impl Kernel for Once {
+    fn rewrite(words: &Record, version: u64) {
+        Product::rewrite(words, version);
+    }
+    fn read(words: &Record) -> (u64, u64) {
+        let key = Key { hash: 0, db: 0, bytes: b"the key!" };
+        let mut out = Buffer::new();
+        loop {
+            if let Some(head) = Words(words).fetch_once(&key, Want::Value, &mut out) {
+                return (head.version, u64::from_le_bytes(out[..].try_into().unwrap()));
+            }
+            assert!(out.is_empty());
+            spin_loop();
+        }
     }
 }
 
@@ -155,6 +179,11 @@ fn readers_see_whole_records<K: Kernel>(rewrites: u64, reads: usize) {
 #[test]
 fn a_reader_sees_one_version() {
     readers_see_whole_records::<Product>(1, 1);
+}
+
+#[test]
+fn a_reader_with_one_try_sees_one_version() {
+    readers_see_whole_records::<Once>(1, 1);
 }
 
 #[test]

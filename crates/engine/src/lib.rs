@@ -23,6 +23,7 @@ pub mod op;
 pub mod record;
 pub mod reply;
 pub mod session;
+pub mod shared_words;
 pub mod space;
 pub mod stats;
 pub mod version;

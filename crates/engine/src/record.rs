@@ -121,6 +121,12 @@ impl RecordMeta {
     pub fn state_and_alone(self) -> u8 {
         self.state() | if self.is_alone() { ALONE } else { 0 }
     }
+    /// Whether it is of a value in the record, with a key of so many bytes in this database and without a cas token of a client's.
+    #[inline]
+    pub fn is_plain_value_of(self, key_bytes: usize, db: u8) -> bool {
+        const MASK: u64 = 0x1_ffff | 3 << 46 | 15 << 48 | 1 << 61;
+        self.0 & MASK == (key_bytes as u64 | (Kind::Value as u64) << 46 | u64::from(db) << 48)
+    }
     /// The word where the key starts.
     #[inline]
     pub fn key_word(self) -> usize {
@@ -296,23 +302,32 @@ impl NewRecord<'_> {
         }
     }
     /// Appends the encoded record to a byte buffer.
-    #[inline]
     pub fn encode(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(&self.version.to_le_bytes());
-        out.extend_from_slice(&self.meta().0.to_le_bytes());
-        out.extend_from_slice(&(u64::from(self.flags) << 32).to_le_bytes());
+        let start = out.len();
+        out.resize(start + self.words() * 8, 0);
+        self.encode_to(&mut out[start..]);
+    }
+    /// Encodes the record into bytes that are zeros, and as many as it has words.
+    ///
+    /// # Panics
+    /// If they are fewer.
+    #[inline]
+    pub fn encode_to(&self, out: &mut [u8]) {
+        let (words, _) = out.as_chunks_mut::<8>();
+        let [version, meta, flags, rest @ ..] = words else { panic!("{} words are no record", words.len()) };
+        *version = self.version.to_le_bytes();
+        *meta = self.meta().0.to_le_bytes();
+        *flags = (u64::from(self.flags) << 32).to_le_bytes();
+        let mut rest = rest;
         for word in [self.expire_at, self.token] {
             if word != 0 {
-                out.extend_from_slice(&word.to_le_bytes());
+                rest[0] = word.to_le_bytes();
+                rest = &mut rest[1..];
             }
         }
-        for bytes in [self.key, self.value] {
-            let (words, rest) = bytes.as_chunks::<8>();
-            out.extend_from_slice(words.as_flattened());
-            if !rest.is_empty() {
-                out.extend_from_slice(&last_word(bytes).to_le_bytes());
-            }
-        }
+        let (key, value) = rest.split_at_mut(self.key.len().div_ceil(8));
+        key.as_flattened_mut()[..self.key.len()].copy_from_slice(self.key);
+        value.as_flattened_mut()[..self.value.len()].copy_from_slice(self.value);
     }
 }
 

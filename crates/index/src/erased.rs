@@ -11,7 +11,7 @@ trait Object: Send + Sync {
     fn get(&self, key: &Key<'_>, verify: &mut dyn FnMut(Address) -> Verdict) -> Lookup;
     fn prefetch(&self, key: &Key<'_>);
     fn candidates(&self, key: &Key<'_>, visit: &mut dyn FnMut(Address));
-    fn touch_batch(&self, keys: &[Key<'_>], touch: &mut dyn FnMut(Address));
+    fn touch_batch<'k>(&self, count: usize, key: &dyn Fn(usize) -> Key<'k>, touch: &mut dyn FnMut(Address));
     fn update(
         &self,
         key: &Key<'_>,
@@ -52,8 +52,8 @@ impl<I: Index> Object for I {
     fn candidates(&self, key: &Key<'_>, visit: &mut dyn FnMut(Address)) {
         Index::candidates(self, key, visit);
     }
-    fn touch_batch(&self, keys: &[Key<'_>], touch: &mut dyn FnMut(Address)) {
-        Index::touch_batch(self, keys, touch);
+    fn touch_batch<'k>(&self, count: usize, key: &dyn Fn(usize) -> Key<'k>, touch: &mut dyn FnMut(Address)) {
+        Index::touch_batch(self, count, key, touch);
     }
     fn update(
         &self,
@@ -138,8 +138,8 @@ impl Index for Erased {
     fn candidates(&self, key: &Key<'_>, mut visit: impl FnMut(Address)) {
         self.0.candidates(key, &mut visit);
     }
-    fn touch_batch(&self, keys: &[Key<'_>], mut touch: impl FnMut(Address)) {
-        self.0.touch_batch(keys, &mut touch);
+    fn touch_batch<'k>(&self, count: usize, key: impl Fn(usize) -> Key<'k>, mut touch: impl FnMut(Address)) {
+        self.0.touch_batch(count, &key, &mut touch);
     }
     fn update<R>(
         &self,

@@ -91,8 +91,8 @@ impl<I: Index> Index for WithStrays<I> {
     }
 
     #[inline]
-    fn touch_batch(&self, keys: &[Key<'_>], touch: impl FnMut(Address)) {
-        self.index.touch_batch(keys, touch);
+    fn touch_batch<'k>(&self, count: usize, key: impl Fn(usize) -> Key<'k>, touch: impl FnMut(Address)) {
+        self.index.touch_batch(count, key, touch);
     }
 
     fn get_batch(

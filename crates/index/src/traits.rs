@@ -130,11 +130,11 @@ pub trait Index: Send + Sync + 'static {
     /// The addresses that may be the key's, most likely first, without verification; for prefetching records.
     fn candidates(&self, key: &Key<'_>, visit: impl FnMut(Address));
 
-    /// Tells `touch` the likeliest addresses of several keys, without verification, to prefetch their records; what the index itself
+    /// Tells `touch` the likeliest addresses of `count` keys, without verification, to prefetch their records; what the index itself
     /// has to load for that was [prefetched](Self::prefetch) before, or is loaded for all of them at once.
-    fn touch_batch(&self, keys: &[Key<'_>], mut touch: impl FnMut(Address)) {
-        for key in keys {
-            self.candidates(key, &mut touch);
+    fn touch_batch<'k>(&self, count: usize, key: impl Fn(usize) -> Key<'k>, mut touch: impl FnMut(Address)) {
+        for i in 0..count {
+            self.candidates(&key(i), &mut touch);
         }
     }
 
@@ -154,7 +154,7 @@ pub trait Index: Send + Sync + 'static {
         for key in keys {
             self.prefetch(key);
         }
-        self.touch_batch(keys, &mut touch);
+        self.touch_batch(keys.len(), |i| keys[i], &mut touch);
         for (i, key) in keys.iter().enumerate() {
             out[i] = self.get(key, |address| verify(i, address));
         }

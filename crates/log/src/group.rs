@@ -187,28 +187,22 @@ pub(crate) struct RawEntry<'a> {
     pub continues: bool,
 }
 
-/// Appends an entry of so many bytes, which `write` appends; returns where its length stands in `out`.
+/// Appends an entry of so many bytes, which are zeros before `write` writes them; returns where its length stands in `out`.
 #[inline]
 pub(crate) fn encode_entry(
     out: &mut Vec<u8>,
     version: u64,
     bytes: usize,
-    write: impl FnOnce(&mut Vec<u8>),
+    write: impl FnOnce(&mut [u8]),
 ) -> usize {
     assert!(bytes < CONTINUES as usize, "an entry of {bytes} bytes");
-    out.reserve(padded(ENTRY_BYTES + bytes));
-    out.extend_from_slice(&version.to_le_bytes());
-    let length_at = out.len();
-    out.extend_from_slice(&(bytes as u32).to_le_bytes());
-    write(out);
-    assert_eq!(out.len(), length_at + 4 + bytes, "an entry of {bytes} bytes");
-    if bytes.is_multiple_of(8) {
-        // Records are whole words.
-        out.extend_from_slice(&[0; padded(ENTRY_BYTES) - ENTRY_BYTES]);
-    } else {
-        out.resize(padded(out.len()), 0);
-    }
-    length_at
+    let start = out.len();
+    out.resize(start + padded(ENTRY_BYTES + bytes), 0);
+    let (head, rest) = out[start..].split_at_mut(ENTRY_BYTES);
+    head[..8].copy_from_slice(&version.to_le_bytes());
+    head[8..].copy_from_slice(&(bytes as u32).to_le_bytes());
+    write(&mut rest[..bytes]);
+    start + 8
 }
 
 /// Length of the run of entries at the start of `entries` that may not be split, and how many they are and the last version.

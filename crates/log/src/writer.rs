@@ -91,15 +91,21 @@ impl<D: LogDevice> Writer<D> {
     /// Adds an entry to the buffer: `parts` one behind the other. As [`entry_with`](Self::entry_with).
     pub fn entry(&mut self, version: u64, seq: u64, parts: &[&[u8]]) {
         let bytes = parts.iter().map(|part| part.len()).sum();
-        self.entry_with(version, seq, bytes, |out| parts.iter().for_each(|part| out.extend_from_slice(part)));
+        self.entry_with(version, seq, bytes, |out| {
+            parts.iter().fold(out, |out, part| {
+                let (front, rest) = out.split_at_mut(part.len());
+                front.copy_from_slice(part);
+                rest
+            });
+        });
     }
-    /// Adds an entry of so many bytes, which `write` appends, to the buffer. `seq` is the sequence number of the page that holds the
+    /// Adds an entry of so many bytes, which are zeros before `write` writes them, to the buffer. `seq` is the sequence number of the page that holds the
     /// record: the entry's block is kept until that is persisted.
     ///
     /// # Panics
-    /// If `version` is not above every earlier one of this session, or the entry has another length.
+    /// If `version` is not above every earlier one of this session.
     #[inline]
-    pub fn entry_with(&mut self, version: u64, seq: u64, bytes: usize, write: impl FnOnce(&mut Vec<u8>)) {
+    pub fn entry_with(&mut self, version: u64, seq: u64, bytes: usize, write: impl FnOnce(&mut [u8])) {
         assert!(version > self.last_buffered, "version {version} after {}", self.last_buffered);
         self.last_buffered = version;
         self.buffered_max_seq = self.buffered_max_seq.max(seq);

@@ -99,22 +99,30 @@ impl Buffer {
         }
     }
 
-    /// Appends `len` bytes that lie in whole words, of which `word` has the number: shared memory is read so.
-    #[inline]
-    pub fn append_words(&mut self, len: usize, word: impl Fn(usize) -> u64) {
-        let words = len.div_ceil(8);
+    /// Appends `len` bytes that lie in whole words: shared memory is read so.
+    ///
+    /// # Panics
+    /// If there are fewer.
+    // Every get copies by it, and to call it would cost as much as to copy a short value.
+    #[inline(always)]
+    pub fn append_words(&mut self, len: usize, words: impl ExactSizeIterator<Item = u64>) {
+        let count = len.div_ceil(8);
+        assert!(words.len() >= count, "{len} bytes of {} words", words.len());
         if let Bytes::Memory(memory) = &mut self.0 {
             let (places, _) = memory.spare_capacity_mut().as_chunks_mut::<8>();
-            if let Some(places) = places.get_mut(..words) {
-                for (i, place) in places.iter_mut().enumerate() {
-                    *place = word(i).to_le_bytes().map(MaybeUninit::new);
+            if let Some(places) = places.get_mut(..count) {
+                let mut written = 0;
+                for (place, word) in places.iter_mut().zip(words) {
+                    *place = word.to_le_bytes().map(MaybeUninit::new);
+                    written += 1;
                 }
-                // SAFETY: all of the words were written, which hold at least so many bytes.
+                assert_eq!(written, count, "an iterator that told its length wrongly");
+                // SAFETY: so many words were written, which hold at least so many bytes.
                 unsafe { memory.set_len(memory.len() + len) };
                 return;
             }
         }
-        self.append_words_slowly(len, &mut (0..words).map(word));
+        self.append_words_slowly(len, &mut words.take(count));
     }
 
     /// The same where there is no room, or in a file.
@@ -341,7 +349,7 @@ mod tests {
         buffer.append(10, |part| part.extend_from_slice(b"end"));
         expected.extend_from_slice(b"end");
         let words = [u64::from_le_bytes(*b"ABCDEFGH"), u64::from_le_bytes(*b"IJKLMNOP")];
-        buffer.append_words(11, |i| words[i]);
+        buffer.append_words(11, words.into_iter());
         expected.extend_from_slice(b"ABCDEFGHIJK");
         assert!(buffer == expected && buffer.memory() == 0 && buffer.capacity() >= expected.len());
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
@@ -367,8 +375,8 @@ mod tests {
         buffer.grow(SHORT_BYTES, Some(&spill));
         assert!(buffer.memory() >= SHORT_BYTES);
         buffer.extend_from_slice(&[7; 1000]);
-        buffer.append_words(0, |_| 0);
-        buffer.append_words(9, |i| i as u64 + 7);
+        buffer.append_words(0, [].into_iter());
+        buffer.append_words(9, [7, 8].into_iter());
         buffer.consume(999);
         assert_eq!(&buffer[..], [7, 7, 0, 0, 0, 0, 0, 0, 0, 8]);
         buffer.shrink_to(10);

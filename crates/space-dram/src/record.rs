@@ -1,14 +1,13 @@
 //! A record on the heap: `engine::record`'s words, as atomics.
 
 use std::alloc::{Layout, alloc, dealloc};
-use std::sync::atomic::{AtomicU64, Ordering::*, fence};
+use std::sync::atomic::{AtomicU64, Ordering, Ordering::*, fence};
 
 use terrace_engine::record::{Head, NewRecord, RecordMeta, last_word};
+use terrace_engine::shared_words::{REWRITING, SharedWords};
 use terrace_index::Address;
 use terrace_media::Buffer;
 
-/// Set in the version while the record is being rewritten.
-const WRITING: u64 = 1 << 63;
 /// In word 2, below the flags: the record was written, and was read, since eviction last came by. Who was read is passed over twice,
 /// for the first time round everybody was written.
 const WRITTEN: u64 = 1;
@@ -76,7 +75,7 @@ impl HeapRecord {
     pub fn rewrite(self, record: &NewRecord<'_>) {
         let slot_words = self.meta().slot_words();
         let version = self.word(0).load(Relaxed);
-        self.word(0).store(version | WRITING, Relaxed);
+        self.word(0).store(version | REWRITING, Relaxed);
         // Readers that see any of the new words see the bit as well.
         fence(Release);
         self.fill(record, record.meta().with_slot_words(slot_words));
@@ -130,14 +129,13 @@ impl HeapRecord {
         let start = out.len();
         loop {
             let version = self.word(0).load(Acquire);
-            if version & WRITING == 0 {
+            if version & REWRITING == 0 {
                 let meta = self.meta();
                 let expire_at = if meta.has_expiry() { self.word(3).load(Relaxed) } else { 0 };
                 let token = if meta.has_token() { self.word(meta.token_word()).load(Relaxed) } else { 0 };
                 let flags = (self.word(2).load(Relaxed) >> 32) as u32;
                 let result = read(Head { version, meta, flags, expire_at, token, tier: 0 }, out);
-                fence(Acquire);
-                if self.word(0).load(Relaxed) == version {
+                if self.still_has(version) {
                     return result;
                 }
                 out.truncate(start);
@@ -145,8 +143,21 @@ impl HeapRecord {
             std::hint::spin_loop();
         }
     }
+}
+
+impl SharedWords for HeapRecord {
     #[inline]
-    pub fn bytes_equal(self, from: usize, bytes: &[u8]) -> bool {
+    fn load(self, i: usize, order: Ordering) -> u64 {
+        self.word(i).load(order)
+    }
+    #[inline]
+    fn still_has(self, version: u64) -> bool {
+        // All loads before come before the one below.
+        fence(Acquire);
+        self.word(0).load(Relaxed) == version
+    }
+    #[inline]
+    fn bytes_equal(self, from: usize, bytes: &[u8]) -> bool {
         let (words, rest) = bytes.as_chunks::<8>();
         for (i, word) in words.iter().enumerate() {
             if self.word(from + i).load(Relaxed) != u64::from_le_bytes(*word) {
@@ -156,7 +167,9 @@ impl HeapRecord {
         rest.is_empty() || self.word(from + words.len()).load(Relaxed) == last_word(bytes)
     }
     #[inline]
-    pub fn append_bytes(self, from: usize, len: usize, out: &mut Buffer) {
-        out.append_words(len, |i| self.word(from + i).load(Relaxed));
+    fn append_bytes(self, from: usize, len: usize, out: &mut Buffer) {
+        // SAFETY: as of `word`: callers stay within the record.
+        let words = unsafe { std::slice::from_raw_parts(self.words.add(from), len.div_ceil(8)) };
+        out.append_words(len, words.iter().map(|word| word.load(Relaxed)));
     }
 }

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering::*};
 use crossbeam_utils::CachePadded;
 use parking_lot::Mutex;
 use terrace_engine::record::{Head, INLINE_VALUE_BYTES, KEY_BYTES_MAX, Kind, NewRecord};
+use terrace_engine::shared_words::SharedWords;
 use terrace_engine::space::{
     Arrival, Class, Context, Fetch, Former, Found, Limits, Room, Space, Under, Want,
 };
@@ -163,6 +164,31 @@ impl DramSpace {
         progress
     }
 
+    /// Reads any record, at any time.
+    #[inline(never)]
+    fn fetch_any(record: HeapRecord, key: Option<&Key<'_>>, want: Want, out: &mut Buffer) -> Fetch {
+        record.consistently(out, |head, out| {
+            // Of a record that is rewritten, too: the word is stored as a whole, and its place does not change.
+            let meta = head.meta;
+            debug_assert!(meta.plausible());
+            match key {
+                Some(key) => {
+                    let same = meta.key_bytes() == key.bytes.len()
+                        && meta.db() == key.db
+                        && record.bytes_equal(meta.key_word(), key.bytes);
+                    if !same {
+                        return Fetch::Differs;
+                    }
+                }
+                None => record.append_bytes(meta.key_word(), meta.key_bytes(), out),
+            }
+            if want == Want::Value || (meta.kind() == Kind::Extent && key.is_some()) {
+                record.append_bytes(meta.value_word(), meta.value_bytes(), out);
+            }
+            Fetch::Match(head)
+        })
+    }
+
     fn extent(description: &[u8]) -> Option<&Vec<u8>> {
         let pointer = u64::from_le_bytes(description.get(..8)?.try_into().ok()?);
         // SAFETY: descriptions are made by `write_extent`, and their extents live until an epoch after their release.
@@ -198,26 +224,12 @@ impl Space for DramSpace {
     #[inline]
     fn fetch(&self, address: Address, key: Option<&Key<'_>>, want: Want, out: &mut Buffer) -> Fetch {
         let record = HeapRecord::at(address);
-        record.consistently(out, |head, out| {
-            // Of a record that is rewritten, too: the word is stored as a whole, and its place does not change.
-            let meta = head.meta;
-            debug_assert!(meta.plausible());
-            match key {
-                Some(key) => {
-                    let same = meta.key_bytes() == key.bytes.len()
-                        && meta.db() == key.db
-                        && record.bytes_equal(meta.key_word(), key.bytes);
-                    if !same {
-                        return Fetch::Differs;
-                    }
-                }
-                None => record.append_bytes(meta.key_word(), meta.key_bytes(), out),
-            }
-            if want == Want::Value || (meta.kind() == Kind::Extent && key.is_some()) {
-                record.append_bytes(meta.value_word(), meta.value_bytes(), out);
-            }
-            Fetch::Match(head)
-        })
+        if let Some(key) = key
+            && let Some(head) = record.fetch_once(key, want, out)
+        {
+            return Fetch::Match(head);
+        }
+        Self::fetch_any(record, key, want, out)
     }
 
     fn generation(&self, _address: Address) -> u64 {

@@ -114,7 +114,7 @@ impl<L: Lower> SlabSpace<L> {
     #[inline(always)]
     pub(crate) fn touch_slot(&self, local: &mut Local<L>, offset: u64) {
         if self.policy.is_clock() {
-            self.temperature.touch(self.slabs.slot(offset));
+            self.temperature.touch(self.slabs.slot_head(offset));
         } else {
             self.touch_otherwise(local, offset);
         }

@@ -254,6 +254,12 @@ impl Slabs {
         let length = self.class_of(slab).map_or(0, |class| self.classes.bytes(class) / 8);
         Slot(&words[start..(start + length.max(SLOT_HEAD / 8 + 3)).min(words.len())])
     }
+    /// A slot as far as one needs it who knows nothing of its record: for what stands in its head.
+    #[inline]
+    pub fn slot_head(&self, offset: u64) -> Slot<'_> {
+        let (slab, at) = self.split(offset);
+        Slot(&self.frames.words(slab)[at / 8..][..SLOT_HEAD / 8 + 1])
+    }
     /// Slots that a slab of this class holds.
     pub fn slots_in(&self, class: usize) -> usize {
         self.slab_bytes / self.classes.bytes(class)

@@ -153,11 +153,12 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
         }
         std::mem::swap(&mut self.hashes, &mut self.ahead.hashes);
         if end - start > 1 {
-            let mut keys = [Key { hash: 0, db: 0, bytes: &[] }; WINDOW];
-            for ((key, op), &hash) in keys.iter_mut().zip(&batch.ops[start..end]).zip(&self.hashes) {
-                *key = Key { hash, db: batch.place(op), bytes: batch.input(op.key) };
-            }
-            self.machine.index.touch_batch(&keys[..end - start], |at| self.machine.space.touch(at));
+            let (ops, hashes) = (&batch.ops[start..end], &self.hashes[..end - start]);
+            let key = |i: usize| {
+                let op = &ops[i];
+                Key { hash: hashes[i], db: batch.place(op), bytes: batch.input(op.key) }
+            };
+            self.machine.index.touch_batch(ops.len(), key, |at| self.machine.space.touch(at));
         }
         self.look_ahead(batch, end, (end + WINDOW).min(limit));
         let mut behind_barrier = barrier_waits(batch);

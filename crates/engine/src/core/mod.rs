@@ -424,7 +424,7 @@ pub(crate) fn live(shared: &Shared, head: &Head, damaged: bool) -> bool {
 #[inline]
 pub(crate) fn log_record<D: LogDevice>(writer: &mut Option<Writer<D>>, record: &NewRecord<'_>, seq: u64) {
     if let Some(writer) = writer {
-        writer.entry_with(record.version, seq, record.words() * 8, |out| record.encode(out));
+        writer.entry_with(record.version, seq, record.words() * 8, |out| record.encode_to(out));
     }
 }
 

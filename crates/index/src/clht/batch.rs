@@ -69,12 +69,38 @@ impl Clht {
 
     /// Tells the likeliest candidate of each key; buckets were prefetched before.
     #[inline]
-    pub(super) fn touch_keys(&self, keys: &[Key<'_>], touch: &mut impl FnMut(Address)) {
-        for keys in keys.chunks(SMALL_GROUP) {
-            let ground = self.ground();
-            let mut firsts = [None; SMALL_GROUP];
-            let bucket = |i: usize| self.bucket(keys[i].hash, ground);
-            self.touch_group::<SMALL_GROUP>(keys, ground, bucket, &mut firsts, touch);
+    pub(super) fn touch_keys(
+        &self,
+        count: usize,
+        hash: impl Fn(usize) -> u64,
+        touch: &mut impl FnMut(Address),
+    ) {
+        // Keys with nothing in the bucket's own line but a chain of overflow buckets: which, and the number of the first.
+        let (mut chains, mut chained) = ([(0u32, 0u32); SMALL_GROUP], 0);
+        let ground = self.ground();
+        for i in 0..count {
+            let hash = hash(i);
+            let start = self.start_at(self.bucket(hash, ground), ground, hash);
+            match self.first(&start) {
+                Some(address) => touch(address),
+                None => {
+                    let number = self.overflow(&start);
+                    if number != 0
+                        && let Some(chain) = chains.get_mut(chained)
+                    {
+                        self.pool.prefetch(number);
+                        *chain = (i as u32, number);
+                        chained += 1;
+                    }
+                }
+            }
+        }
+        for &(i, number) in &chains[..chained] {
+            let hash = hash(i as usize);
+            match self.first_in_overflow(hash, number) {
+                Some(address) => touch(address),
+                None => self.visit_candidates(hash, &mut *touch),
+            }
         }
     }
 

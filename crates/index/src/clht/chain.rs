@@ -68,6 +68,7 @@ impl<'a> Chain<'a> {
         let main = Part { bucket: self.lock.bucket(), limit, overflow: 0 };
         Parts { pool: self.pool, part: Some(main), next: self.first_overflow() }
     }
+    #[inline]
     fn first_overflow(&self) -> u32 {
         if self.lock.linked() { self.lock.bucket().link() as u32 } else { 0 }
     }
@@ -80,7 +81,20 @@ impl<'a> Chain<'a> {
     /// Asks about every entry with this tag until an answer is given.
     #[inline]
     fn search(&self, tag: Tag, mut accept: impl FnMut(Address, Slot<'a>) -> bool) -> Option<Slot<'a>> {
-        for part in self.parts() {
+        let main = self.lock.bucket();
+        let limit = if self.lock.linked() { LINK_SLOT } else { SLOTS };
+        for index in main.similar(tag).filter(|&index| index < limit) {
+            if let Some(address) = main.matching(index, tag) {
+                let slot = Slot { bucket: main, index, overflow: 0 };
+                if accept(address, slot) {
+                    return Some(slot);
+                }
+            }
+        }
+        if limit == SLOTS {
+            return None;
+        }
+        for part in self.parts().skip(1) {
             for index in part.bucket.similar(tag).filter(|&index| index < part.limit) {
                 if let Some(address) = part.bucket.matching(index, tag) {
                     let slot = Slot { bucket: part.bucket, index, overflow: part.overflow };

@@ -63,10 +63,12 @@ impl<'a> Locked<'a> {
         self.header &= !LIVE;
     }
     /// The bucket.
+    #[inline]
     pub(super) fn bucket(&self) -> &'a Bucket {
         self.bucket
     }
     /// Whether slot 5 is a link.
+    #[inline]
     pub(super) fn linked(&self) -> bool {
         self.header & LINK != 0
     }
@@ -76,6 +78,7 @@ impl<'a> Locked<'a> {
         self.publish();
     }
     /// Notes that an entry changed in place.
+    #[inline]
     pub(super) fn changed(&mut self) {
         self.changed = true;
     }

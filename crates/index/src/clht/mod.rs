@@ -128,8 +128,8 @@ impl Index for Clht {
     }
 
     #[inline]
-    fn touch_batch(&self, keys: &[Key<'_>], mut touch: impl FnMut(Address)) {
-        self.touch_keys(keys, &mut touch);
+    fn touch_batch<'k>(&self, count: usize, key: impl Fn(usize) -> Key<'k>, mut touch: impl FnMut(Address)) {
+        self.touch_keys(count, |i| key(i).hash, &mut touch);
     }
 
     fn get_batch(

@@ -124,7 +124,7 @@ impl<I: Index> World<I> {
                 self.index.candidates(&key, |address| candidates.push(address));
                 assert!(there.is_none_or(|address| candidates.contains(&address)));
                 let mut touched = Vec::new();
-                self.index.touch_batch(&[key], |address| touched.push(address));
+                self.index.touch_batch(1, |_| key, |address| touched.push(address));
                 // Of two that look alike the likelier one may be told alone.
                 assert!(there.is_none_or(|address| touched.contains(&address) || candidates.len() > 1));
                 assert!(

@@ -102,7 +102,7 @@ impl Copied {
             let part = left.min(self.pool.chunk_bytes);
             left -= part;
             let words = self.pool.frames.words(*chunk);
-            out.append_words(part, |i| words[i].load(Relaxed));
+            out.append_words(part, words[..part.div_ceil(8)].iter().map(|word| word.load(Relaxed)));
         }
     }
     /// How many chunks it has.
