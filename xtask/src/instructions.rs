@@ -21,6 +21,9 @@ pub(crate) struct Arguments {
     /// Engines to count; all by default.
     #[arg(long, value_delimiter = ',', default_values_t = ENGINES.map(String::from))]
     engines: Vec<String>,
+    /// The example `execute`, built already.
+    #[arg(long)]
+    driver: Option<PathBuf>,
     /// Leave callgrind's files in this directory, for `callgrind_annotate`: the second file of two, and every other one from
     /// there on, is of a case.
     #[arg(long)]
@@ -51,7 +54,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let mut rows = Vec::new();
-    let driver = build()?;
+    let driver = arguments.driver.clone().map_or_else(build, Ok)?;
     let temporary = tempfile::tempdir_in(target())?;
     let files = arguments.keep.as_deref().unwrap_or(temporary.path());
     std::fs::create_dir_all(files)?;

@@ -153,6 +153,7 @@ impl Batch {
     ///
     /// # Panics
     /// If the batch's bytes exceed 4 GiB.
+    #[inline]
     pub fn bytes(&mut self, bytes: &[u8]) -> Span {
         push(&mut self.input, bytes)
     }
@@ -162,6 +163,7 @@ impl Batch {
         slice(&self.input, span)
     }
     /// Adds an operation on a key; returns its number.
+    #[inline]
     pub fn push(&mut self, db: u8, key: &[u8], kind: OpKind) -> usize {
         let key = self.bytes(key);
         self.push_op(Op { db, key, kind })
@@ -170,6 +172,7 @@ impl Batch {
     ///
     /// # Panics
     /// If the database is out of range.
+    #[inline]
     pub fn push_op(&mut self, op: Op) -> usize {
         assert!((op.db as usize) < crate::op::DATABASES, "database {} out of range", op.db);
         if let OpKind::Swap { with } = op.kind {
@@ -253,6 +256,7 @@ impl Batch {
     }
     /// The answer of an operation. Needs proof that the answers may be given out: see
     /// [`Session::settled`](crate::Session::settled).
+    #[inline]
     pub fn reply(&self, i: usize, proof: &Settled) -> Reply {
         proof.admit(self.replies[i])
     }
@@ -271,6 +275,7 @@ impl Batch {
         matches!(self.replies[i], Reply::Error(error) if refusal(error))
     }
     /// The bytes of an answer's span.
+    #[inline]
     pub fn output(&self, span: Span) -> &[u8] {
         slice(&self.output, span)
     }

@@ -16,6 +16,8 @@ const STRANGER_ARGS_MAX: i64 = 10;
 const STRANGER_BULK_BYTES_MAX: i64 = 16 << 10;
 /// What Redis calls wrong whoever claims it.
 const COUNT_MAX: i64 = i32::MAX as i64;
+/// Digits of a short number.
+const SHORT_DIGITS: usize = 5;
 /// Room for this many arguments is kept from command to command.
 const KEEP_ARGS: usize = 64;
 
@@ -109,10 +111,16 @@ impl Parser {
                     State::Whole { inline: true }
                 }
                 State::Count => {
-                    let Some(line) = self.line(input, ProtocolError::MultibulkCountTooBig)? else {
-                        return Ok(None);
+                    let count = match self.short_line(input, b'*') {
+                        Some(count) => Some(count),
+                        None => {
+                            let Some(line) = self.line(input, ProtocolError::MultibulkCountTooBig)? else {
+                                return Ok(None);
+                            };
+                            parse_integer(&line[1..])
+                        }
                     };
-                    match parse_integer(&line[1..]) {
+                    match count {
                         Some(..=0) => State::Whole { inline: false },
                         Some(count)
                             if self.stranger && (STRANGER_ARGS_MAX + 1..=COUNT_MAX).contains(&count) =>
@@ -127,13 +135,20 @@ impl Parser {
                 }
                 State::Length { remaining: 0 } => State::Whole { inline: false },
                 State::Length { remaining } => {
-                    let Some(line) = self.line(input, ProtocolError::BulkCountTooBig)? else {
-                        return Ok(None);
+                    let length = match self.short_line(input, b'$') {
+                        Some(length) => Some(length),
+                        None => {
+                            let Some(line) = self.line(input, ProtocolError::BulkCountTooBig)? else {
+                                return Ok(None);
+                            };
+                            let [b'$', length @ ..] = line else {
+                                let first = line.first().copied();
+                                return Err(ProtocolError::ExpectedDollar(first.unwrap_or(b'\r')));
+                            };
+                            parse_integer(length)
+                        }
                     };
-                    let [b'$', length @ ..] = line else {
-                        return Err(ProtocolError::ExpectedDollar(line.first().copied().unwrap_or(b'\r')));
-                    };
-                    match parse_integer(length) {
+                    match length {
                         Some(bytes @ 0..) if bytes as u64 <= self.limits.bulk_bytes_max as u64 => {
                             if self.stranger && bytes > STRANGER_BULK_BYTES_MAX {
                                 return Err(ProtocolError::UnauthenticatedBulkLength);
@@ -166,6 +181,7 @@ impl Parser {
     }
 
     /// The arguments of the command that [`next`](Self::next) found whole in the same `input`.
+    #[inline]
     pub fn args<'a>(&'a self, input: &'a [u8]) -> Args<'a> {
         let bytes = if self.state == (State::Whole { inline: true }) { &self.unquoted } else { input };
         Args { bytes, ranges: &self.args }
@@ -180,6 +196,31 @@ impl Parser {
         self.unquoted.shrink_to(0);
         self.at = 0;
         self.search_from = 0;
+    }
+
+    /// The number in the line at `at`, if that begins with `mark`, is there as a whole, and the number has few digits: goes behind it. Most
+    /// lines are such; `None` says nothing of this one.
+    #[inline]
+    fn short_line(&mut self, input: &[u8], mark: u8) -> Option<i64> {
+        if self.search_from != self.at {
+            return None;
+        }
+        let [first, line @ ..] = input.get(self.at..)? else { return None };
+        let mut number = 0;
+        for (i, byte) in line.iter().take(SHORT_DIGITS + 1).enumerate() {
+            match byte {
+                // A number that begins with 0 has no other digit.
+                b'0'..=b'9' if i != 1 || number != 0 => number = number * 10 + i64::from(byte - b'0'),
+                // Its last byte is there as well.
+                b'\r' if i > 0 && line.len() > i + 1 && *first == mark => {
+                    self.at += i + 3;
+                    self.search_from = self.at;
+                    return Some(number);
+                }
+                _ => return None,
+            }
+        }
+        None
     }
 
     /// The line at `at`, without its end, if it is there; goes behind it.
@@ -236,6 +277,7 @@ impl<'a> Args<'a> {
     }
 
     /// How many there are, the name included.
+    #[inline]
     pub fn len(self) -> usize {
         self.ranges.len()
     }
@@ -246,6 +288,7 @@ impl<'a> Args<'a> {
     }
 
     /// The argument at `index`, if there is one; 0 is the name.
+    #[inline]
     pub fn get(self, index: usize) -> Option<&'a [u8]> {
         self.ranges.get(index).map(|&(start, end)| &self.bytes[start..end])
     }
