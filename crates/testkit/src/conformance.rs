@@ -88,6 +88,8 @@ struct Run<'a> {
     seed: u64,
     step: usize,
     report: Report,
+    /// How far time went on since a step of the background is sure to have come.
+    unmarked_ms: u64,
     /// The operations of the last batch, for the message of a failure.
     last: Vec<(Case, Observed)>,
 }
@@ -100,7 +102,18 @@ pub fn random_model_test(harness: &mut dyn Harness, seed: u64, steps: usize) -> 
     let generator = Generator::new(seed, harness.limits());
     let model = Model::new(harness.now_ms());
     let (sessions, batch, report) = (Vec::new(), Batch::new(), Report::default());
-    let mut run = Run { harness, generator, model, sessions, batch, seed, step: 0, report, last: Vec::new() };
+    let mut run = Run {
+        harness,
+        generator,
+        model,
+        sessions,
+        batch,
+        seed,
+        step: 0,
+        report,
+        unmarked_ms: 0,
+        last: Vec::new(),
+    };
     run.open_sessions();
     for step in 0..steps {
         run.step = step;
@@ -291,8 +304,13 @@ impl Run<'_> {
         }
         let ticks = *self.generator.rng().pick(&[1, 10, 100, 1000, 5000]);
         self.advance(ticks * TICK_MS);
-        if ticks * TICK_MS >= MARKED_MS {
-            // No store runs for so long without a step of the background, which keeps the time that was seen.
+        // What has expired meanwhile is still there: the next batch may ask for it.
+        self.unmarked_ms += ticks * TICK_MS;
+    }
+
+    /// No store runs for long without a step of the background, which keeps the time that was seen.
+    fn mark_time(&mut self) {
+        if std::mem::take(&mut self.unmarked_ms) >= MARKED_MS {
             self.harness.store().time();
             self.harness.store().step();
         }
@@ -380,6 +398,7 @@ impl Run<'_> {
     }
 
     fn restart(&mut self, clean: bool) {
+        self.mark_time();
         self.sessions.clear();
         self.batch = Batch::new();
         let began = Instant::now();

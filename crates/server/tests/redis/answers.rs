@@ -134,6 +134,9 @@ fn info_and_config_tell_what_clients_ask() {
     assert!(refused.contains("'ssd-size'") && refused.contains("no tier on an SSD"), "{refused}");
     let refused = text_of_error(client.ask(&["CONFIG", "SET", "pmem-size", "64MiB"]));
     assert!(refused.contains("'pmem-size'") && refused.contains("no tier in byte"), "{refused}");
+    for tier in ["ssd-size", "pmem-size"] {
+        assert_eq!(text(client.ask(&["CONFIG", "SET", tier, "0"])), "OK", "as it is");
+    }
     for other in ["maxmemory", "pmem-size"] {
         let both = ["CONFIG", "SET", other, "104857600", "ssd-size", "64MiB"];
         assert!(text_of_error(client.ask(&both)).contains("one at a time"));

@@ -162,7 +162,7 @@ pub(super) static PARAMETERS: &[Parameter] = &[
         shared.connections.notify(events(text)?);
         Ok(())
     })),
-    parameter("pmem-size", |shared| shared.store.pmem_bytes().unwrap_or(0).to_string(), Tier(|shared, bytes| told(shared.resize_pmem(bytes)))),
+    parameter("pmem-size", |shared| shared.store.pmem_bytes().unwrap_or(0).to_string(), Tier(|shared, bytes| resized(shared.store.pmem_bytes(), bytes, |bytes| shared.resize_pmem(bytes)))),
     parameter("port", |shared| shared.redis_port.to_string(), Text(|_| Ok(()), |shared, text| given(text, &shared.redis_port.to_string(), LISTENS))),
     parameter("protected-mode", |shared| yes_no(shared.limits.protected_mode.get().is_some()), YesNo(|shared, on| {
         shared.limits.protected_mode.set(on.into());
@@ -180,7 +180,7 @@ pub(super) static PARAMETERS: &[Parameter] = &[
     }, |_, _| Ok(()))),
     number!("slowlog-log-slower-than", slowlog_slower_us, -1, i64::MAX),
     number!("slowlog-max-len", slowlog_max, 0, i64::MAX),
-    parameter("ssd-size", |shared| shared.store.ssd_bytes().unwrap_or(0).to_string(), Tier(|shared, bytes| told(shared.resize_ssd(bytes)))),
+    parameter("ssd-size", |shared| shared.store.ssd_bytes().unwrap_or(0).to_string(), Tier(|shared, bytes| resized(shared.store.ssd_bytes(), bytes, |bytes| shared.resize_ssd(bytes)))),
     parameter("tcp-backlog", |shared| shared.options.backlog.to_string(), Immutable),
     limit!("tcp-keepalive", keepalive_s, 0, i32::MAX as i64),
     parameter("timeout", |shared| (shared.limits.idle_ms.get().unwrap_or(0) / 1000).to_string(), Number(0, i32::MAX as i64, |shared, seconds| {
@@ -216,6 +216,15 @@ pub(super) static PARAMETERS: &[Parameter] = &[
 
 pub(super) fn yes_no(on: bool) -> String {
     if on { "yes" } else { "no" }.into()
+}
+
+/// Resizes a tier, unless it has this size: one that is not there has none.
+fn resized(
+    now: Option<u64>,
+    bytes: u64,
+    resize: impl FnOnce(u64) -> Result<(), terrace_engine::StoreError>,
+) -> Result<(), String> {
+    if bytes == now.unwrap_or(0) { Ok(()) } else { told(resize(bytes)) }
 }
 
 fn told(resized: Result<(), terrace_engine::StoreError>) -> Result<(), String> {
