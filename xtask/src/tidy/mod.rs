@@ -3,6 +3,7 @@
 
 mod imports;
 mod links;
+mod prose;
 mod sizes;
 mod source;
 
@@ -62,6 +63,7 @@ pub fn run() -> anyhow::Result<ExitCode> {
     failures.extend(source::check_forbids(&files));
     failures.extend(links::check(&files, &paths));
     for file in &files {
+        failures.extend(prose::check(file));
         failures.extend(sizes::check(file));
         failures.extend(source::check(file));
     }

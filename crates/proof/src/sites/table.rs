@@ -208,16 +208,17 @@ fn class(wrong: &str) -> &'static str {
 
 const HEAD: &str = "# Sites of engine ENGINE
 
-Every line of the product that makes something durable under this engine was left out in turn, as if it were missing in the source, until a
-crash image showed it. A site has the name of the function that decides, and what it calls there; a *stream* is a store
-around the cache, which counts as flushed. `cargo xtask sites --engine ENGINE --write` makes this page, and a test checks that it lists the
-sites of the source. `docs/recovery.md` says how the images are made and judged.
+Every line of the product that makes something durable under this engine was left out in turn, as if it were missing in
+the source, until a crash image showed it. A site has the name of the function that decides, and what it calls there; a
+*stream* is a store around the cache, which counts as flushed. `cargo xtask sites --engine ENGINE --write` makes this
+page, and a test checks that it lists the sites of the source. `docs/recovery.md` says how the images are made and
+judged.
 
 The numbers are images that were judged without the site until the first wrong one, in histories of seeds 0, 1, 2... and
 a few scripted ones (`log_again`, `space_again` in the proof); `-`: histories of that mode don't come by.
 
-Not in the table: the syncs inside of the media crate (`fdatasync` and its kind are taken at their word here; sick devices and power
-cuts of real processes test those), and the superblock that the command writes when it makes a store.
+Not in the table: the syncs inside of the media crate (`fdatasync` and its kind are taken at their word here; sick
+devices and power cuts of real processes test those), and the superblock that the command writes when it makes a store.
 
 | site | does | media | executed | `sync` | `batch` | `none` | log alone | without it |
 |---|---|---|---|---|---|---|---|---|

@@ -7,10 +7,11 @@ use crate::resp::table::{Command, top_level};
 
 const HEAD: &str = "# Commands of Redis's protocol\n\n\
     <!-- Made by `cargo xtask docs` from the table in crates/server/src/resp/table; edit that. -->\n\n\
-    Of a command that Redis 7 has and that is not here, the answer is an error that says what the server lacks (`this server has no \
-    lists yet`); what Redis does not have, either, is answered as an unknown command. Syntax: words in capitals are meant as themselves, brackets hold what \
-    may be left out, a bar separates alternatives, three dots repeat. *Since* is the version of Redis that first had it; the \
-    answers are those of 7.2, and a conformance table states them byte for byte (`crates/server/tests/redis`).\n";
+    Of a command that Redis 7 has and that is not here, the answer is an error that says what the server lacks\n\
+    (`this server has no lists yet`); what Redis does not have, either, is answered as an unknown command. Syntax: words in\n\
+    capitals are meant as themselves, brackets hold what may be left out, a bar separates alternatives, three dots repeat.\n\
+    *Since* is the version of Redis that first had it; the answers are those of 7.2, and a conformance table states them\n\
+    byte for byte (`crates/server/tests/redis`).\n";
 
 fn page() -> String {
     let mut groups: Vec<&str> = top_level().iter().map(|command| command.group).collect();
