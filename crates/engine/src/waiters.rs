@@ -44,7 +44,8 @@ impl Waiters {
             return;
         }
         for (slot, waiting) in self.flags.iter().enumerate() {
-            if waiting.swap(false, SeqCst) {
+            // Most don't wait: the look spares them the exchange, which would take the line away from everybody.
+            if waiting.load(SeqCst) && waiting.swap(false, SeqCst) {
                 self.count.fetch_sub(1, SeqCst);
                 wake(slot);
             }

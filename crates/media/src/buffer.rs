@@ -217,10 +217,16 @@ impl Buffer {
     }
 
     /// Gives memory beyond so many bytes, and beyond what it holds, back.
+    #[inline]
     pub fn shrink_to(&mut self, capacity: usize) {
-        if let Bytes::Memory(memory) = &mut self.0
-            && memory.capacity() > capacity
-        {
+        if self.memory() > capacity {
+            self.shrink(capacity);
+        }
+    }
+
+    #[cold]
+    fn shrink(&mut self, capacity: usize) {
+        if let Bytes::Memory(memory) = &mut self.0 {
             let before = memory.capacity();
             memory.shrink_to(capacity);
             recount(before, memory.capacity());
@@ -259,6 +265,7 @@ impl Buffer {
     }
 
     /// Memory of the process that it takes; a long one none.
+    #[inline]
     pub fn memory(&self) -> usize {
         match &self.0 {
             Bytes::Memory(memory) => memory.capacity(),

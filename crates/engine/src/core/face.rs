@@ -160,7 +160,9 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
             };
             self.machine.index.touch_batch(ops.len(), key, |at| self.machine.space.touch(at));
         }
-        self.look_ahead(batch, end, (end + WINDOW).min(limit));
+        if end < limit {
+            self.look_ahead(batch, end, (end + WINDOW).min(limit));
+        }
         let mut behind_barrier = barrier_waits(batch);
         for i in start..end {
             if batch.stops_at(i) {
