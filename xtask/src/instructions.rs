@@ -36,6 +36,8 @@ const PAGE: &str = "docs/benchmarks.md";
 const BEGIN: &str = "<!-- cargo xtask instructions --write -->\n";
 /// Behind it.
 const END: &str = "<!-- end -->";
+/// Runs of an engine at most.
+const RUNS: usize = 3;
 /// What a count may differ from the recorded one, in percent.
 const TOLERANCE: f64 = 2.0;
 
@@ -58,11 +60,19 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let temporary = tempfile::tempdir_in(target())?;
     let files = arguments.keep.as_deref().unwrap_or(temporary.path());
     std::fs::create_dir_all(files)?;
-    for engine in &arguments.engines {
-        count(&driver, engine, files, &mut rows)?;
-    }
     let page = std::fs::read_to_string(PAGE)?;
     let (before, recorded, after) = parts(&page)?;
+    for engine in &arguments.engines {
+        let mut counted = Vec::new();
+        // Each store hashes by a seed of its own, and so its tables grow at other operations: the least of a few runs counts.
+        for run in 0..RUNS {
+            if run > 0 && !arguments.write && compare(&counted, recorded).is_empty() {
+                break;
+            }
+            count(&driver, engine, files, &mut counted)?;
+        }
+        rows.append(&mut counted);
+    }
     if arguments.write {
         ensure!(arguments.engines.len() == ENGINES.len(), "--write takes all engines");
         std::fs::write(PAGE, format!("{before}{}{after}", table(&rows)?))?;
@@ -102,7 +112,7 @@ fn target() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into()).into()
 }
 
-/// Runs the driver with an engine and appends its rows.
+/// Runs the driver with an engine and appends its rows, or makes those that are there the least of both.
 fn count(driver: &Path, engine: &str, files: &Path, rows: &mut Vec<(Row, Counts)>) -> anyhow::Result<()> {
     // On a disk: in memory the store would promise less, and have no log.
     let dir = tempfile::tempdir_in(files)?;
@@ -139,7 +149,7 @@ fn count(driver: &Path, engine: &str, files: &Path, rows: &mut Vec<(Row, Counts)
                 rows.len() - 1
             }
         };
-        rows[at].1.insert(batch.parse()?, each);
+        rows[at].1.entry(batch.parse()?).and_modify(|least| *least = each.min(*least)).or_insert(each);
     }
     Ok(())
 }
