@@ -66,3 +66,14 @@ fn a_batch_is_answered_in_order() {
     drop(session);
     store.close().unwrap();
 }
+
+#[test]
+fn a_record_that_is_replaced_is_given_back() {
+    let options = Options { engine: "dram".into(), dram: Some(64 << 20), ..Options::default() };
+    let store = open(options).unwrap();
+    for i in 0..200 {
+        store.set(b"key", &vec![7; 10 + i % 8 * 300]).unwrap();
+    }
+    assert_eq!(store.stats().tiers[0].records, 1);
+    store.close().unwrap();
+}
