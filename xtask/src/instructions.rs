@@ -40,6 +40,8 @@ const END: &str = "<!-- end -->";
 const RUNS: usize = 3;
 /// What a count may differ from the recorded one, in percent.
 const TOLERANCE: f64 = 2.0;
+/// The same of operations by which tables grow and shrink: which of them do is a matter of the store's seed.
+const TOLERANCE_OF_RESIZES: f64 = 5.0;
 
 /// A row of the table: engine, lengths of key and value, operation.
 type Row = (String, String, String);
@@ -90,11 +92,13 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let differing = compare(&rows, recorded);
     differing.iter().for_each(|line| println!("{line}"));
     if differing.is_empty() {
-        println!("instructions: all within {TOLERANCE}% of {PAGE}");
+        println!(
+            "instructions: all within {TOLERANCE}% of {PAGE}, {TOLERANCE_OF_RESIZES}% where tables grow and shrink"
+        );
         return Ok(ExitCode::SUCCESS);
     }
     println!(
-        "instructions: more than {TOLERANCE}% from {PAGE}: look why, or `cargo xtask instructions --write`"
+        "instructions: further than {TOLERANCE}% from {PAGE} ({TOLERANCE_OF_RESIZES}% where tables grow and shrink): look why, or `cargo xtask instructions --write`"
     );
     Ok(ExitCode::FAILURE)
 }
@@ -186,9 +190,17 @@ fn made_by() -> anyhow::Result<String> {
         Ok(text.lines().next().unwrap_or_default().trim().to_owned())
     };
     let processor = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let processor = processor.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
-    let model = processor.map_or("an unknown processor", |(_, model)| model);
-    Ok(format!("{}, {}, {model}", said("rustc", "--version")?, said("getconf", "GNU_LIBC_VERSION")?))
+    let field = |name: &str| {
+        let found = processor.lines().find_map(|line| {
+            let (field, value) = line.split_once(':')?;
+            (field.trim() == name).then(|| value.trim())
+        });
+        found.unwrap_or("unknown")
+    };
+    // Names alone may be those of many.
+    let processor =
+        format!("{} (model {}, stepping {})", field("model name"), field("model"), field("stepping"));
+    Ok(format!("{}, {}, {processor}", said("rustc", "--version")?, said("getconf", "GNU_LIBC_VERSION")?))
 }
 
 /// Rows whose counts are not those of the recorded table, a line each.
@@ -198,9 +210,11 @@ fn compare(rows: &[(Row, Counts)], recorded: &str) -> Vec<String> {
         let front = format!("| {engine} | {bytes} | {operation} | ");
         let line = recorded.lines().find_map(|line| line.strip_prefix(&front)).unwrap_or_default();
         let before: Vec<Option<f64>> = line.split('|').map(|field| field.trim().parse().ok()).collect();
+        let resizes = ["set", "delete"].contains(&operation.as_str());
+        let tolerance = if resizes { TOLERANCE_OF_RESIZES } else { TOLERANCE };
         for (i, (batch, now)) in counts.iter().enumerate() {
             match before.get(i).copied().flatten() {
-                Some(before) if (now / before - 1.0).abs() * 100.0 <= TOLERANCE => {}
+                Some(before) if (now / before - 1.0).abs() * 100.0 <= tolerance => {}
                 before => differing.push(format!(
                     "{engine} {bytes} {operation}, batch of {batch}: {now:.0} instructions, recorded {}",
                     before.map_or("nothing".into(), |before| format!("{before:.0}"))
@@ -224,5 +238,8 @@ mod tests {
         assert_eq!(compare(&rows, &recorded(110, 50)).len(), 1, "better is told, too");
         assert_eq!(compare(&rows, &recorded(90, 40)).len(), 2);
         assert_eq!(compare(&rows, "").len(), 2, "a row that is not recorded");
+        let grows =
+            [(("dram".into(), "8 + 64".into(), "set".into()), Counts::from([(1, 104.0), (16, 106.0)]))];
+        assert_eq!(compare(&grows, "| dram | 8 + 64 | set | 100 | 100 |\n").len(), 1);
     }
 }
