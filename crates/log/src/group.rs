@@ -8,6 +8,8 @@
 //!   dependencies: slot u16, version u64 each, padded to 8
 //!   entries: version u64, length u32 (top bit: the next entry belongs to the same atomic step), bytes, padded to 8
 //! ```
+//! A group whose last entry has that bit is *open*: its step goes on in the session's next group, in this block or the next.
+//!
 //! The checksum covers the store, the block's generation, the group's offset in the area, and everything behind the
 //! checksum itself, so that neither an older use of the block nor a misdirected write passes for a group. The second one
 //! covers the same of the head alone: what a group says to have been durable is true even if its entries are torn or damaged.
@@ -95,6 +97,8 @@ pub(crate) struct Group<'a> {
     entries: &'a [u8],
     /// Where `entries` starts in the block.
     entries_at: usize,
+    /// The step of its last entry goes on in the next group.
+    pub is_open: bool,
 }
 
 fn read_u32(bytes: &[u8], at: usize) -> u32 {
@@ -129,31 +133,35 @@ pub(crate) fn parse(block: &[u8], at: usize, place: Place, after: u64) -> Option
     }
     let dependencies = read_u16(rest, 32) as usize * DEPENDENCY_BYTES;
     let entries_at = GROUP_BYTES + padded(dependencies);
-    let group = Group {
+    let mut group = Group {
         bytes,
         last_version: read_u64(rest, 16),
         durable: read_u64(rest, 24),
         dependencies: rest.get(GROUP_BYTES..GROUP_BYTES + dependencies)?,
         entries: rest.get(entries_at..bytes)?,
         entries_at: at + entries_at,
+        is_open: false,
     };
-    group.is_sound(read_u32(rest, 12), after).then_some(group)
+    group.is_open = group.is_sound(read_u32(rest, 12), after)?;
+    Some(group)
 }
 
 impl<'a> Group<'a> {
     /// Entries fill the group exactly, as many as announced, in ascending versions that end in the announced one; and what
-    /// was durable when it was written lies before it.
-    fn is_sound(&self, count: u32, after: u64) -> bool {
-        let (mut last, mut seen, mut used) = (after.max(self.durable), 0, 0);
+    /// was durable when it was written lies before it. If so, whether its last step goes on behind it.
+    fn is_sound(&self, count: u32, after: u64) -> Option<bool> {
+        let (mut last, mut seen, mut used, mut is_open) = (after.max(self.durable), 0, 0, false);
         for entry in self.entries() {
             if entry.version <= last {
-                return false;
+                return None;
             }
             last = entry.version;
             seen += 1;
             used += padded(ENTRY_BYTES + entry.bytes.len());
+            is_open = entry.continues;
         }
-        seen == count && used == self.entries.len() && seen > 0 && last == self.last_version
+        let is_sound = seen == count && used == self.entries.len() && seen > 0 && last == self.last_version;
+        is_sound.then_some(is_open)
     }
     /// The versions of other sessions that this group rests on.
     pub fn dependencies(&self) -> impl Iterator<Item = (u16, u64)> + use<'a> {
@@ -203,6 +211,12 @@ pub(crate) fn encode_entry(
     head[8..].copy_from_slice(&(bytes as u32).to_le_bytes());
     write(&mut rest[..bytes]);
     start + 8
+}
+
+/// Length of the first entry, and its version.
+pub(crate) fn first_entry(entries: &[u8]) -> (usize, u64) {
+    let length = read_u32(entries, 8) & !CONTINUES;
+    (padded(ENTRY_BYTES + length as usize), read_u64(entries, 0))
 }
 
 /// Length of the run of entries at the start of `entries` that may not be split, and how many they are and the last version.

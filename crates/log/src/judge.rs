@@ -9,13 +9,15 @@
 //!    generation are known to have been safe from power loss: only then is a predecessor ever freed.
 //! 3. A group counts only if each version that it depends on is at most the floor, or at most the position of its slot.
 //!    Cutting until nothing changes leaves the largest set of groups in which all dependencies are met.
-//! 4. A slot whose position ends up below a durable position that one of its own valid groups claims has lost what was
+//! 4. A group counts only if the step that it leaves open goes on in the slot's next group, and that one counts. A block that was
+//!    begun for the next group and holds none is dropped with it.
+//! 5. A slot whose position ends up below a durable position that one of its own valid groups claims has lost what was
 //!    safe: that is damage, not a crash.
 //!
 //! # Why what was cut stays cut
 //! Opening erases the header of each cut group's start (the first cut group of a slot) and of all blocks dropped. Let G be
 //! the set of groups that count. The cut is the largest set closed under "my predecessors in my slot and my dependencies
-//! are here", and it grows with the set that it is taken from. A crash in the middle leaves a set between G and what
+//! are here, and so is the rest of my step", and it grows with the set that it is taken from. A crash in the middle leaves a set between G and what
 //! was there before, whichever of the erasures arrived; its cut contains G, since G is closed, and is contained in the cut
 //! of the larger set, which is G. So opening again finds G again, however often it is interrupted. Nothing is appended
 //! before the erasures are safe, and from then on the first cut group fails its checksum, and what is behind it in its
@@ -23,14 +25,15 @@
 
 use std::collections::BTreeMap;
 
+use crate::block_format::HEADER_BYTES;
 use crate::error::LogError;
 use crate::log::LogOptions;
-use crate::scan::{BlockScan, Extent};
+use crate::scan::{BlockScan, Cut, Extent};
 
 /// What to do about bytes that were whole once and are not any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Damage {
-    /// An error: rule 4.
+    /// An error: rule 5.
     Refuse,
     /// Cut there, as if a crash had: whoever asks for that accepts the loss.
     Cut,
@@ -52,7 +55,7 @@ pub(crate) struct SlotScan {
 }
 
 impl SlotScan {
-    /// Follows the chain (rules 1 and 2). `blocks` come in any order; those up to `freed` are dead.
+    /// Follows the chain (rules 1 and 2), up to a step that has no end (rule 4). `blocks` come in any order; those up to `freed` are dead.
     pub fn new(
         mut blocks: Vec<BlockScan>,
         freed: Option<u64>,
@@ -93,7 +96,25 @@ impl SlotScan {
             slot.ends.push(extent);
         }
         slot.ends.extend(last);
+        slot.cut_open();
         Ok(slot)
+    }
+
+    /// Cuts at the start of the step that the last group leaves open (rule 4).
+    fn cut_open(&mut self) {
+        while let [before @ .., last] = &mut self.kept[..] {
+            let goes_on = before.last().is_some_and(|before| before.open.is_some());
+            let is_empty = last.end == HEADER_BYTES;
+            let start = last.open.map(|start| start.at);
+            if goes_on && (is_empty || start == Some(HEADER_BYTES)) {
+                self.dropped.extend(self.kept.pop().map(|scan| scan.block));
+                continue;
+            }
+            let Some(start) = last.open.take() else { return };
+            last.cut(start);
+            self.cut = true;
+            return;
+        }
     }
 
     /// The last version that counts; `None` if no block of the slot does.
@@ -108,11 +129,11 @@ impl SlotScan {
             let unmet = |group: &crate::scan::Linked| {
                 !scan.dependencies[group.from..group.to].iter().all(|&(slot, version)| met(slot, version))
             };
-            let Some(first) = scan.linked.iter().position(unmet) else { continue };
-            (scan.end, scan.last_version) = (scan.linked[first].at, scan.linked[first].before);
-            scan.linked.truncate(first);
+            let Some(first) = scan.linked.iter().find(|group| unmet(group)) else { continue };
+            scan.cut(first.start);
             self.cut = true;
             self.dropped.extend(self.kept.drain(i + 1..).map(|scan| scan.block));
+            self.cut_open();
             return true;
         }
         false
@@ -123,7 +144,7 @@ impl SlotScan {
         self.claim > self.position().unwrap_or(0)
     }
 
-    /// Rule 4.
+    /// Rule 5.
     fn check_claim(&self, number: u16, options: &LogOptions, area: u64) -> Result<(), LogError> {
         match self.kept.last() {
             Some(last) if self.claim > last.last_version => Err(LogError::Corrupt {
@@ -134,6 +155,14 @@ impl SlotScan {
             }),
             _ => Ok(()),
         }
+    }
+}
+
+impl BlockScan {
+    /// Leaves what stands before this place, at which no step is under way that began in this block.
+    fn cut(&mut self, start: Cut) {
+        (self.end, self.last_version, self.open) = (start.at, start.before, None);
+        self.linked.retain(|group| group.start.at < start.at);
     }
 }
 

@@ -15,7 +15,7 @@ use std::sync::atomic::Ordering;
 use crate::block_format::{COUNTER_BITS, HEADER_BYTES, Superblock, copy_bytes, encode_freed, super_bytes};
 use crate::device::{LogDevice, Tail};
 use crate::error::LogError;
-use crate::group::Place;
+use crate::group::{Place, group_bytes};
 use crate::open;
 use crate::replay::Replay;
 use crate::sync::{AtomicU64, Mutex};
@@ -62,6 +62,12 @@ impl<D: LogDevice> Shared<D> {
     /// Where in a block groups end at the latest.
     pub fn groups_end(&self) -> usize {
         self.options.block_bytes - copy_bytes(self.device.immediate())
+    }
+    /// Blocks that so many entries need at most, if the longest of them is so long.
+    pub fn blocks_for(&self, entries: usize, bytes: usize, longest: usize, dependencies: usize) -> usize {
+        // What does not hold the longest entry any more may be left empty.
+        let room = (self.groups_end() - HEADER_BYTES).saturating_sub(group_bytes(dependencies, 0) + longest);
+        bytes.div_ceil(room.max(1)).min(entries) + 1
     }
     pub fn place(&self, block: u32, generation: u64) -> Place {
         Place { store_id: self.options.store_id, generation, block_offset: self.block_offset(block) }
@@ -272,8 +278,14 @@ impl<D: LogDevice> Log<D> {
 
     /// The most that one group can hold: padded entries (see [`Writer::buffered_bytes`]) with this many dependencies.
     pub fn max_group_bytes(&self, dependencies: usize) -> usize {
-        let overhead = HEADER_BYTES + crate::group::group_bytes(dependencies, 0);
+        let overhead = HEADER_BYTES + group_bytes(dependencies, 0);
         self.shared.groups_end().saturating_sub(overhead)
+    }
+    /// Whether so many blocks as [`Writer::reserve_step`] would hold are at most half of the log, beside two for each of so many
+    /// sessions: then it holds them sooner or later, if the log is reclaimed meanwhile.
+    pub fn takes_step(&self, entries: usize, bytes: usize, longest: usize, sessions: usize) -> bool {
+        let blocks = (self.shared.blocks as usize).saturating_sub(2 * sessions);
+        self.shared.blocks_for(entries, bytes, longest, sessions) <= blocks / 2
     }
     /// A lower bound of the versions of all entries in used blocks; `None` if no block is used.
     pub fn min_version(&self) -> Option<u64> {

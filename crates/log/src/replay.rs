@@ -89,8 +89,9 @@ impl<D: LogDevice> Replay<D> {
     pub fn for_each(&self, mut visit: impl FnMut(ReplayEntry<'_>)) -> Result<(), LogError> {
         let mut buffer = Vec::new();
         for (slot, segments) in &self.segments {
+            let mut step = None;
             for segment in segments {
-                self.visit_segment(*slot, segment, &mut buffer, &mut visit)?;
+                self.visit_segment(*slot, segment, (&mut buffer, &mut step), &mut visit)?;
             }
         }
         Ok(())
@@ -115,7 +116,7 @@ impl<D: LogDevice> Replay<D> {
     }
 
     /// Visits the entries of versions above `after` and up to `upto`, in the order of [`for_each`](Self::for_each). It reads no
-    /// block that has none of them.
+    /// block that has none of them. A step of which a part is left out may have another name.
     ///
     /// # Errors
     /// As [`for_each`](Self::for_each).
@@ -126,9 +127,11 @@ impl<D: LogDevice> Replay<D> {
     ) -> Result<(), LogError> {
         let mut buffer = Vec::new();
         for (slot, segments) in &self.segments {
+            let mut step = None;
             for segment in segments {
                 if segment.last_version > after && segment.base_version < upto {
-                    self.visit_segment(*slot, segment, &mut buffer, &mut |entry: ReplayEntry<'_>| {
+                    let reading = (&mut buffer, &mut step);
+                    self.visit_segment(*slot, segment, reading, &mut |entry: ReplayEntry<'_>| {
                         if entry.version > after && entry.version <= upto {
                             visit(entry);
                         }
@@ -208,7 +211,7 @@ impl<D: LogDevice> Replay<D> {
         &self,
         slot: u16,
         segment: &Segment,
-        buffer: &mut Vec<u8>,
+        (buffer, step): (&mut Vec<u8>, &mut Option<u64>),
         visit: &mut impl FnMut(ReplayEntry<'_>),
     ) -> Result<(), LogError> {
         let shared = &self.log.shared;
@@ -221,7 +224,6 @@ impl<D: LogDevice> Replay<D> {
                     (place.block_offset + at as u64, "it changed since the log was opened");
                 return Err(LogError::Corrupt { slot: Some(slot), block: segment.block, offset, reason });
             };
-            let mut step = None;
             for entry in group.entries() {
                 let at = place.block_offset + entry.at as u64;
                 let first = *step.get_or_insert(at);
@@ -234,7 +236,7 @@ impl<D: LogDevice> Replay<D> {
                     place: at,
                 });
                 if !entry.continues {
-                    step = None;
+                    *step = None;
                 }
             }
             (at, last) = (at + group.bytes, group.last_version);

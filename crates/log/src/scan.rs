@@ -22,6 +22,8 @@ pub(crate) struct BlockScan {
     /// The highest durable position that the valid head of a group anywhere in the block claims; those behind the bad
     /// place are found by looking at every 8th byte.
     pub claim: u64,
+    /// Where the step that the last good group leaves open has its first group in this block.
+    pub open: Option<Cut>,
     /// The good groups that rest on other sessions.
     pub linked: Vec<Linked>,
     /// The dependencies of all of them.
@@ -46,13 +48,20 @@ impl BlockScan {
     }
 }
 
-/// A group with dependencies.
-#[derive(Debug)]
-pub(crate) struct Linked {
-    /// Where it starts in the block.
+/// A place to cut at.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Cut {
+    /// Where a group starts in the block.
     pub at: usize,
     /// The slot's last version before it.
     pub before: u64,
+}
+
+/// A group with dependencies.
+#[derive(Debug)]
+pub(crate) struct Linked {
+    /// Where it starts, or the first group in this block of the step that it continues.
+    pub start: Cut,
     /// Its part of the block's `dependencies`.
     pub from: usize,
     pub to: usize,
@@ -123,6 +132,7 @@ fn walk(block: u32, (header, restored): (BlockHeader, bool), place: Place, bytes
         end: HEADER_BYTES,
         last_version: header.base_version,
         claim: 0,
+        open: None,
         linked: Vec::new(),
         dependencies: Vec::new(),
     };
@@ -130,9 +140,11 @@ fn walk(block: u32, (header, restored): (BlockHeader, bool), place: Place, bytes
         let from = scan.dependencies.len();
         scan.dependencies.extend(group.dependencies());
         let to = scan.dependencies.len();
+        let start = scan.open.unwrap_or(Cut { at: scan.end, before: scan.last_version });
         if to > from {
-            scan.linked.push(Linked { at: scan.end, before: scan.last_version, from, to });
+            scan.linked.push(Linked { start, from, to });
         }
+        scan.open = group.is_open.then_some(start);
         scan.claim = scan.claim.max(group.durable);
         scan.last_version = group.last_version;
         scan.end += group.bytes;

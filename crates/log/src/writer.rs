@@ -13,7 +13,7 @@ use std::sync::atomic::Ordering;
 use crate::block_format::{BlockHeader, CHAIN_MAX, HEADER_BYTES};
 use crate::device::{LogDevice, Tail};
 use crate::error::LogError;
-use crate::group::{CONTINUES, GroupHead, encode, encode_entry, first_step, group_bytes};
+use crate::group::{CONTINUES, GroupHead, encode, encode_entry, first_entry, first_step, group_bytes};
 use crate::log::Shared;
 use crate::table::{Current, UsedBlock};
 
@@ -30,9 +30,12 @@ pub struct Writer<D: LogDevice> {
     step: Step,
     scratch: Vec<u8>,
     current: Option<Current>,
-    /// A block held for when the current one is full.
-    reserve: Option<u32>,
+    /// Blocks held for when the current one is full: one, or as many as a step that is about to come needs.
+    reserve: Vec<u32>,
+    /// The last version of what is written whole, atomic steps included.
     last_written: u64,
+    /// The last version of the last group: beyond `last_written` between two groups of a step.
+    in_log: u64,
     /// The end of the newest group that is known to be durable. Positions that callers name may lie between two groups, or
     /// before the first one: a claim to such a position would turn the loss of the next group into damage.
     claim: u64,
@@ -53,6 +56,8 @@ struct Take {
     bytes: usize,
     entries: u32,
     last_version: u64,
+    /// The step of its last entry goes on in the next group.
+    is_open: bool,
 }
 
 impl<D: LogDevice> Writer<D> {
@@ -78,8 +83,9 @@ impl<D: LogDevice> Writer<D> {
             step: Step::None,
             scratch: Vec::new(),
             current,
-            reserve: None,
+            reserve: Vec::new(),
             last_written,
+            in_log: last_written,
             claim: start.1,
             // Of what an earlier writer of this slot wrote, the end alone is known.
             unclaimed: (last_written > start.1).then_some(last_written).into_iter().collect(),
@@ -119,7 +125,8 @@ impl<D: LogDevice> Writer<D> {
             self.step = Step::After { length_at };
         }
     }
-    /// The entries added until [`end_atomic`](Self::end_atomic) are one step: recovery finds all of them or none.
+    /// The entries added until [`end_atomic`](Self::end_atomic) are one step: recovery finds all of them or none, in
+    /// however many groups and blocks they are.
     pub fn begin_atomic(&mut self) {
         debug_assert!(matches!(self.step, Step::None), "atomic steps don't nest");
         self.step = Step::Begun;
@@ -137,7 +144,8 @@ impl<D: LogDevice> Writer<D> {
     pub fn is_empty(&self) -> bool {
         self.buffer.is_empty()
     }
-    /// The last version that [`write`](Self::write) wrote, or the slot's position where it took up.
+    /// The last version that [`write`](Self::write) wrote, or the slot's position where it took up. Of a step that is written in
+    /// part, nothing counts.
     pub fn last_written(&self) -> u64 {
         self.last_written
     }
@@ -150,28 +158,59 @@ impl<D: LogDevice> Writer<D> {
     /// that has written holds one block in reserve for this, while there are any.
     #[inline]
     pub fn room(&mut self, dependencies: usize) -> usize {
-        if self.reserve.is_none() {
+        if self.reserve.is_empty() {
             self.take_reserve();
         }
         let overhead = group_bytes(dependencies, 0);
-        let free = match self.reserve {
-            Some(_) => self.shared.groups_end() - HEADER_BYTES,
-            None => self.rest(),
+        let free = match self.reserve.is_empty() {
+            false => self.shared.groups_end() - HEADER_BYTES,
+            true => self.rest(),
         };
         free.saturating_sub(overhead)
     }
 
     #[cold]
     fn take_reserve(&mut self) {
-        self.reserve = self.shared.table.lock().take();
+        self.reserve.extend(self.shared.table.lock().take());
+    }
+
+    /// Holds blocks for what is buffered and a step of `entries` entries beside it, which take `bytes` (counted as
+    /// [`buffered_bytes`](Self::buffered_bytes) counts) and the longest of them `longest`. If it answers `true`, the next
+    /// [`write`](Self::write) with that step and at most this many dependencies won't answer [`LogError::Full`]. If not, that
+    /// many blocks are not free now: nothing is held but what was.
+    pub fn reserve_step(
+        &mut self,
+        entries: usize,
+        bytes: usize,
+        longest: usize,
+        dependencies: usize,
+    ) -> bool {
+        let wanted = self.shared.blocks_for(entries, self.buffer.len() + bytes, longest, dependencies);
+        if self.reserve.len() < wanted {
+            let mut table = self.shared.table.lock();
+            let missing = wanted - self.reserve.len();
+            if table.free.len() < missing {
+                return false;
+            }
+            let from = table.free.len() - missing;
+            self.reserve.extend(table.free.drain(from..));
+        }
+        true
+    }
+
+    /// Gives back what [`reserve_step`](Self::reserve_step) holds, but for the one block that each writer has.
+    pub fn give_reserve_back(&mut self) {
+        if self.reserve.len() > 1 {
+            self.shared.table.lock().free.extend(self.reserve.drain(1..));
+        }
     }
 
     fn rest(&self) -> usize {
         self.current.map_or(0, |current| self.shared.groups_end() - current.used)
     }
 
-    /// Writes what is buffered: one group and one write, or several where it exceeds a group; dependencies (versions of
-    /// other sessions that the entries rest on) are in the first. Returns the last version written, `None` if the buffer
+    /// Writes what is buffered: one group and one write, or several where it exceeds a group, or where one step does;
+    /// dependencies (versions of other sessions that the entries rest on) are in the first. Returns the last version written, `None` if the buffer
     /// was empty. When it returns the write has completed; on [immediate](LogDevice::immediate) media it is durable.
     ///
     /// `durable` is this session's durable position: 0, or the `last_written` of some earlier time, all of which is safe
@@ -179,7 +218,8 @@ impl<D: LogDevice> Writer<D> {
     ///
     /// # Errors
     /// [`LogError::Full`]: what is not written ([`last_written`](Self::last_written)) stays buffered; reclaim and call
-    /// again with the same dependencies. [`LogError::TooLarge`]: what can't be written stays buffered.
+    /// again with the same dependencies, before anything else of the slot is written. [`LogError::TooLarge`]: an entry that
+    /// can't be written stays buffered.
     /// [`LogError::Io`], and [`LogError::Broken`] from then on.
     ///
     /// # Panics
@@ -214,34 +254,55 @@ impl<D: LogDevice> Writer<D> {
             self.write_group(dependencies, *done, &take)?;
             *done += take.bytes;
             self.buffered_entries -= take.entries;
-            self.last_written = take.last_version;
-            self.unclaimed.push_back(take.last_version);
+            self.in_log = take.last_version;
+            if !take.is_open {
+                self.last_written = take.last_version;
+                self.unclaimed.push_back(take.last_version);
+            }
             dependencies = &[];
         }
         Ok(())
     }
 
-    /// As many atomic steps from `from` on as one group holds.
+    /// As many atomic steps from `from` on as one group holds, or as much of the first one.
     fn take(&self, from: usize, dependencies: usize) -> Result<Take, LogError> {
         let max = self.shared.groups_end() - HEADER_BYTES;
         let all = self.buffer.len() - from;
         if group_bytes(dependencies, all) <= max && dependencies <= u16::MAX as usize {
             let (entries, last_version) = (self.buffered_entries, self.last_buffered);
-            return Ok(Take { bytes: all, entries, last_version });
+            return Ok(Take { bytes: all, entries, last_version, is_open: false });
         }
-        let mut take = Take { bytes: 0, entries: 0, last_version: 0 };
+        let mut take = Take { bytes: 0, entries: 0, last_version: 0, is_open: false };
         while from + take.bytes < self.buffer.len() {
             let (bytes, entries, last_version) = first_step(&self.buffer[from + take.bytes..]);
             let needed = group_bytes(dependencies, take.bytes + bytes);
             if needed > max || dependencies > u16::MAX as usize {
                 if take.bytes == 0 {
-                    return Err(LogError::TooLarge { bytes: needed, max });
+                    return self.take_part(from, max, dependencies);
                 }
                 break;
             }
-            take = Take { bytes: take.bytes + bytes, entries: take.entries + entries, last_version };
+            let (bytes, entries) = (take.bytes + bytes, take.entries + entries);
+            take = Take { bytes, entries, last_version, is_open: false };
         }
         Ok(take)
+    }
+
+    /// As many entries of the step at `from`, which exceeds a group, as one holds.
+    fn take_part(&self, from: usize, max: usize, dependencies: usize) -> Result<Take, LogError> {
+        let mut take = Take { bytes: 0, entries: 0, last_version: 0, is_open: true };
+        loop {
+            let (bytes, last_version) = first_entry(&self.buffer[from + take.bytes..]);
+            let needed = group_bytes(dependencies, take.bytes + bytes);
+            if needed > max || dependencies > u16::MAX as usize {
+                return if take.bytes == 0 {
+                    Err(LogError::TooLarge { bytes: needed, max })
+                } else {
+                    Ok(take)
+                };
+            }
+            take = Take { bytes: take.bytes + bytes, entries: take.entries + 1, last_version, ..take };
+        }
     }
 
     fn write_group(&mut self, dependencies: &[(u16, u64)], from: usize, take: &Take) -> Result<(), LogError> {
@@ -282,7 +343,7 @@ impl<D: LogDevice> Writer<D> {
     fn begin_block(&mut self) -> Result<Current, LogError> {
         let shared = &*self.shared;
         let mut table = shared.table.lock();
-        let Some(block) = self.reserve.take().or_else(|| table.take()) else { return Err(LogError::Full) };
+        let Some(block) = self.reserve.pop().or_else(|| table.take()) else { return Err(LogError::Full) };
         let generation = table.next_generation;
         table.next_generation += 1;
         table.opening.push(generation);
@@ -291,7 +352,7 @@ impl<D: LogDevice> Writer<D> {
             slot: self.slot,
             chain: slot.next_chain,
             generation,
-            base_version: self.last_written,
+            base_version: self.in_log,
             first: shared.device.immediate() || slot.used.is_empty(),
             synced: if shared.device.immediate() { 0 } else { shared.synced.load(Ordering::Acquire) },
         };
@@ -327,12 +388,12 @@ impl<D: LogDevice> Writer<D> {
     fn change_block(&mut self, now: &Current) {
         let mut table = self.shared.table.lock();
         table.opening.retain(|generation| *generation != now.generation);
-        if self.reserve.is_none() {
-            self.reserve = table.take();
+        if self.reserve.is_empty() {
+            self.reserve.extend(table.take());
         }
         let slot = table.slots.entry(self.slot).or_default();
         if let Some(before) = &self.current {
-            settle(&mut slot.used, before, self.last_written);
+            settle(&mut slot.used, before, self.in_log);
         }
         slot.current = Some(now.block);
     }
@@ -349,9 +410,11 @@ fn settle(used: &mut VecDeque<UsedBlock>, current: &Current, last_version: u64) 
 impl<D: LogDevice> Drop for Writer<D> {
     fn drop(&mut self) {
         let mut table = self.shared.table.lock();
-        table.free.extend(self.reserve.take());
+        table.free.append(&mut self.reserve);
         let slot = table.slots.entry(self.slot).or_default();
         slot.open = false;
+        // What would follow half a step would be taken for its other half.
+        self.broken |= self.in_log != self.last_written;
         slot.broken |= self.broken;
         slot.last_version = Some(self.last_written);
         if let (Some(current), false) = (self.current.take(), self.broken) {

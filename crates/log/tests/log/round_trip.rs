@@ -2,7 +2,7 @@
 
 use crate::common::{found, on_block, on_region, open, options, payload, region};
 use parking_lot::Mutex;
-use terrace_log::{Log, LogDevice, LogError};
+use terrace_log::{Log, LogDevice, LogError, Writer};
 use terrace_media::{BlockDevice, ByteRegion};
 use terrace_media_sim::SimBlock;
 
@@ -99,7 +99,7 @@ fn one_group_is_one_burst() {
 }
 
 #[test]
-fn a_long_buffer_is_split_between_steps_only() {
+fn a_long_buffer_is_split_between_steps() {
     let region = region(16);
     let log = Log::create(on_region(&region), options(1024)).expect("created");
     let mut writer = log.writer(4, 0);
@@ -124,14 +124,98 @@ fn a_long_buffer_is_split_between_steps_only() {
     }
     assert!(steps.chunks(3).is_sorted_by(|a, b| a[0].0 != b[0].0));
 
+    writer.entry(version + 1, 0, &[&[9; 1000]]);
+    assert!(matches!(writer.write(0, &[]), Err(LogError::TooLarge { .. })), "an entry is in one block");
+    assert!(!writer.is_empty());
+}
+
+/// Writes a step of so many entries of 140 bytes behind versions 1 and 2; version 2 claims that 1 is durable.
+fn long_step(writer: &mut Writer<impl LogDevice>, entries: u64) {
+    for version in 1..3 {
+        writer.entry(version, 0, &[b"before"]);
+        writer.write(version - 1, &[]).expect("room");
+    }
     writer.begin_atomic();
-    for _ in 0..7 {
-        version += 1;
+    for version in 3..3 + entries {
         writer.entry(version, 0, &[&[9; 140]]);
     }
     writer.end_atomic();
-    assert!(matches!(writer.write(0, &[]), Err(LogError::TooLarge { .. })));
-    assert!(!writer.is_empty());
+}
+
+#[test]
+fn a_step_longer_than_a_group_is_one_step() {
+    let region = region(16);
+    let log = Log::create(on_region(&region), options(1024)).expect("created");
+    let mut writer = log.writer(4, 0);
+    long_step(&mut writer, 20);
+    assert!(writer.buffered_bytes() > 3 * log.max_group_bytes(0));
+    assert_eq!(writer.write(0, &[]).expect("room"), Some(22));
+    writer.entry(23, 0, &[b"behind"]);
+    writer.write(22, &[]).expect("room");
+    let (_, replay) = open(on_region(&region), 1024, 0).expect("opens");
+    let mut steps: Vec<(u64, u64, bool)> = Vec::new();
+    replay.for_each(|entry| steps.push((entry.step, entry.version, entry.continues))).expect("reads");
+    assert_eq!(steps.iter().map(|entry| entry.1).collect::<Vec<_>>(), (1..24).collect::<Vec<_>>());
+    assert!(steps[2..22].iter().all(|entry| entry.0 == steps[2].0));
+    let ends: Vec<u64> = steps.iter().filter(|entry| !entry.2).map(|entry| entry.1).collect();
+    assert_eq!(ends, [1, 2, 22, 23]);
+}
+
+/// Of a step that was not written to its end nothing counts, whatever stands behind what is left of it, and nothing comes back.
+#[test]
+fn a_step_without_its_end_is_cut() {
+    let region = region(4);
+    let log = Log::create(on_region(&region), options(1024)).expect("created");
+    let mut writer = log.writer(4, 0);
+    long_step(&mut writer, 40);
+    assert!(matches!(writer.write(0, &[]), Err(LogError::Full)));
+    assert_eq!(
+        (writer.last_written(), log.free_blocks()),
+        (2, 0),
+        "all that there was is taken, and none of it counts"
+    );
+    drop(writer);
+    let mut writer = log.writer(4, 50);
+    writer.entry(51, 0, &[b"it would pass for the rest"]);
+    assert!(matches!(writer.write(0, &[]), Err(LogError::Broken)));
+    drop((writer, log));
+    for _ in 0..2 {
+        let (log, replay) = open(on_region(&region), 1024, 0).expect("opens");
+        assert_eq!(found(&replay).into_iter().map(|entry| entry.1).collect::<Vec<_>>(), [1, 2]);
+        assert_eq!(log.free_blocks(), 2);
+    }
+    let (log, _) = open(on_region(&region), 1024, 0).expect("opens");
+    let mut writer = log.writer(4, 50);
+    writer.entry(51, 0, &[b"it goes on"]);
+    writer.write(2, &[]).expect("room");
+    let (_, replay) = open(on_region(&region), 1024, 0).expect("opens");
+    assert_eq!(found(&replay).into_iter().map(|entry| entry.1).collect::<Vec<_>>(), [1, 2, 51]);
+}
+
+#[test]
+fn a_step_has_its_blocks_before_it_is_made() {
+    let region = region(8);
+    let log = Log::create(on_region(&region), options(1024)).expect("created");
+    let (mut other, mut writer) = (log.writer(1, 0), log.writer(4, 0));
+    other.entry(1, 0, &[b"takes two"]);
+    other.write(0, &[]).expect("room");
+    // An entry takes 152 bytes, so that five are in a block.
+    let (entries, bytes) = (20, 20 * 152);
+    assert!(!writer.reserve_step(40, 40 * 152, 152, 1), "nine blocks");
+    assert_eq!(log.free_blocks(), 6);
+    assert!(writer.reserve_step(entries, bytes, 152, 1) && writer.reserve_step(entries, bytes, 152, 1));
+    let held = 6 - log.free_blocks();
+    while other.room(0) >= 700 {
+        other.entry(other.last_written() + 1, 0, &[&[1; 600]]);
+        other.write(0, &[]).expect("room");
+    }
+    assert_eq!(log.free_blocks(), 0, "another session has taken the rest");
+    writer.begin_atomic();
+    (0..20).for_each(|i| writer.entry(10 + i, 0, &[&[9; 140]]));
+    writer.end_atomic();
+    assert_eq!(writer.write(0, &[(1, 1)]).expect("it was promised"), Some(29));
+    writer.give_reserve_back();
+    assert!(held >= 4 && log.free_blocks() <= held - 4);
 }
 
 #[test]
