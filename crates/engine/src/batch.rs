@@ -184,7 +184,7 @@ impl Batch {
     /// Makes the operations pushed until [`end_atomic`](Self::end_atomic) one step, in a crash and in what others see. Each sees
     /// what those before it did. An error of one is the answer of all, and nothing is done.
     ///
-    /// Any operations on single keys may be in it. All that they write must fit one log group, else all answer
+    /// Any operations on single keys may be in it. All that they write must fit a quarter of DRAM and half of the log, else all answer
     /// [`OpError::GroupTooLong`]. A record is written once, so answers about one carry the version that it ends with.
     pub fn begin_atomic(&mut self) {
         self.begin(true);

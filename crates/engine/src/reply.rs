@@ -119,7 +119,7 @@ pub enum OpError {
     /// The value is longer than this engine takes.
     #[error("value is longer than {0} bytes")]
     ValueTooLong(u64),
-    /// An atomic group of writes is larger than one log group.
+    /// An atomic group of writes is larger than a part of DRAM or of the log that one may take.
     #[error("an atomic write of several keys may hold at most {0} bytes")]
     GroupTooLong(u64),
     /// The operations before this one in its batch have answers so long that this one was not run.

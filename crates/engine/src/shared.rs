@@ -83,6 +83,8 @@ pub(crate) struct Shared {
     pub version_floor: AtomicU64,
     pub counters: Box<[CachePadded<SlotCounters>]>,
     slots: Mutex<Vec<bool>>,
+    /// A session gathers room for a long group: two would wait for each other.
+    pub gathering: AtomicBool,
     /// Nobody may be inside an operation (a whole-database flush changes what is live).
     paused: AtomicBool,
     pub pause: Mutex<()>,
@@ -138,6 +140,7 @@ impl Shared {
             version_floor: AtomicU64::new(start_version),
             counters: (0..sessions).map(|_| CachePadded::default()).collect(),
             slots: Mutex::new(vec![false; sessions]),
+            gathering: AtomicBool::new(false),
             paused: AtomicBool::new(false),
             pause: Mutex::new(()),
             flush_wanted: AtomicU64::new(0),

@@ -110,6 +110,9 @@ pub struct Limits {
     pub value_bytes: u64,
     /// Of all records of an atomic group together.
     pub group_bytes: usize,
+    /// The same, of a group whose room can be had at once. For a longer one it is gathered bit by bit, by one session at a
+    /// time, and kept until [`Space::rest`].
+    pub short_group_bytes: usize,
 }
 
 /// What a record is put over.

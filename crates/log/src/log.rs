@@ -281,11 +281,22 @@ impl<D: LogDevice> Log<D> {
         let overhead = HEADER_BYTES + group_bytes(dependencies, 0);
         self.shared.groups_end().saturating_sub(overhead)
     }
-    /// Whether so many blocks as [`Writer::reserve_step`] would hold are at most half of the log, beside two for each of so many
-    /// sessions: then it holds them sooner or later, if the log is reclaimed meanwhile.
-    pub fn takes_step(&self, entries: usize, bytes: usize, longest: usize, sessions: usize) -> bool {
-        let blocks = (self.shared.blocks as usize).saturating_sub(2 * sessions);
-        self.shared.blocks_for(entries, bytes, longest, sessions) <= blocks / 2
+    /// Whether blocks for such a step, as [`Writer::reserve_step`] would hold them, are at most half of the log, beside two for
+    /// each of so many sessions: then it holds them sooner or later, if the log is reclaimed meanwhile.
+    pub fn takes_step(
+        &self,
+        (entries, bytes, longest): (usize, usize, usize),
+        dependencies: usize,
+        sessions: usize,
+    ) -> bool {
+        self.shared.blocks_for(entries, bytes, longest, dependencies) <= self.step_blocks(sessions)
+    }
+    /// About how long a step that is, in bytes of entries.
+    pub fn max_step_bytes(&self, dependencies: usize, sessions: usize) -> usize {
+        self.step_blocks(sessions).saturating_sub(1) * self.max_group_bytes(dependencies)
+    }
+    fn step_blocks(&self, sessions: usize) -> usize {
+        (self.shared.blocks as usize).saturating_sub(2 * sessions) / 2
     }
     /// A lower bound of the versions of all entries in used blocks; `None` if no block is used.
     pub fn min_version(&self) -> Option<u64> {

@@ -154,3 +154,43 @@ fn walk(block: u32, (header, restored): (BlockHeader, bool), place: Place, bytes
     }
     scan
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::group::{CONTINUES, GroupHead, encode, encode_entry};
+
+    /// A group of one entry behind what stands in the block.
+    fn put(block: &mut Vec<u8>, place: Place, version: u64, is_open: bool) {
+        let mut entries = Vec::new();
+        let length_at = encode_entry(&mut entries, version, 20, |_| {});
+        if is_open {
+            entries[length_at + 3] |= (CONTINUES >> 24) as u8;
+        }
+        let head = GroupHead { entries: 1, last_version: version, durable: 0, dependencies: &[(2, 7)] };
+        let at = block.len();
+        encode(block, place, at, &head, &entries);
+    }
+
+    #[test]
+    fn a_step_of_several_groups_in_a_block_begins_at_the_first_of_them() {
+        let place = Place { store_id: 1, generation: 2, block_offset: 3 };
+        let header =
+            BlockHeader { slot: 1, chain: 0, generation: 2, base_version: 4, first: true, synced: 0 };
+        let mut block = vec![0; HEADER_BYTES];
+        put(&mut block, place, 5, false);
+        let start = block.len();
+        (6..9).for_each(|version| put(&mut block, place, version, true));
+        let scan = |block: &mut Vec<u8>| {
+            let mut padded = block.clone();
+            padded.resize(1024, 0);
+            walk(0, (header, false), place, &padded)
+        };
+        let open = scan(&mut block);
+        assert_eq!(open.last_version, 8);
+        assert_eq!(open.open.map(|cut| (cut.at, cut.before)), Some((start, 5)));
+        assert!(open.linked[1..].iter().all(|group| group.start.at == start));
+        put(&mut block, place, 9, false);
+        assert!(scan(&mut block).open.is_none());
+    }
+}

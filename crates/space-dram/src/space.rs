@@ -207,6 +207,7 @@ impl Space for DramSpace {
             // What could never lie here needs no search for room.
             value_bytes: VALUE_BYTES_MAX.min(self.capacity_bytes() / 100 * 98),
             group_bytes: 1 << 30,
+            short_group_bytes: 1 << 30,
         }
     }
     fn attach(&self, _slot: usize) -> Result<Local, StoreError> {

@@ -24,6 +24,7 @@
 mod address;
 mod copies;
 mod flush;
+mod group;
 mod open;
 mod read;
 mod reclaim;

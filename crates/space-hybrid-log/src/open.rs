@@ -28,6 +28,9 @@ pub(crate) const FRAMES_MIN: usize = 5;
 /// Blocks that the lower tier needs beyond the pages in DRAM.
 const BLOCKS_OVER: usize = 6;
 
+/// A group may take so large a part of DRAM.
+const GROUP_PART: u64 = 4;
+
 impl HybridOptions {
     /// What a record, a value and a group may measure with blocks of this size.
     pub fn limits(&self) -> Limits {
@@ -39,7 +42,8 @@ impl HybridOptions {
             key_bytes: key_bytes / 8 * 8,
             inline_bytes,
             value_bytes: value_bytes_max(self.block_bytes, inline_bytes),
-            group_bytes: page * 3 / 4,
+            group_bytes: (self.dram_bytes / GROUP_PART).max(page as u64 * 3 / 4) as usize,
+            short_group_bytes: page * 3 / 4,
         }
     }
 }

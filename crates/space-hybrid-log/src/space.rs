@@ -18,6 +18,7 @@ use terrace_index::{Address, Index, Key};
 
 use crate::address::Addresses;
 use crate::flush::Flushing;
+use crate::group::Group;
 use crate::open::{FRAMES_MIN, HybridOptions};
 use crate::reclaim::Reclaiming;
 use crate::sync::{AtomicU64, Mutex};
@@ -69,6 +70,7 @@ pub(crate) struct Details {
 /// What a session keeps: its open page and its reads.
 pub struct Local<L: Lower> {
     pub(crate) page: Option<OpenPage>,
+    pub(crate) group: Group,
     pub(crate) reads: Reads<L>,
 }
 
@@ -135,12 +137,17 @@ impl<L: Lower> Space for HybridLog<L> {
     fn attach(&self, _slot: usize) -> Result<Local<L>, StoreError> {
         Ok(Local {
             page: None,
+            group: Group::default(),
             reads: Reads::new(self.blocks.lower.queue().map_err(StoreError::io("a queue of reads"))?),
         })
     }
     fn detach(&self, local: &mut Local<L>) {
         // The page stays mutable and is flushed in its turn; nobody appends to it any more.
         local.page = None;
+        self.give_back(&mut local.group);
+    }
+    fn rest(&self, local: &mut Local<L>) {
+        self.give_back(&mut local.group);
     }
     #[inline]
     fn touch(&self, address: Address) {
@@ -156,14 +163,24 @@ impl<L: Lower> Space for HybridLog<L> {
     #[inline]
     fn prepare(&self, local: &mut Local<L>, records: &[usize], class: Class) -> Room {
         let keep = if class == Class::Write { self.blocks.reserve() } else { RECLAIM_SLOTS };
-        self.prepare_page(&mut local.page, records.iter().sum(), records.len(), keep)
+        let words = records.iter().sum();
+        if records.len() > 1 && !self.fits_a_page(words, records.len()) {
+            return self.prepare_pages(local, records, keep);
+        }
+        self.prepare_page(&mut local.page, words, records.len(), keep)
     }
     #[inline]
     fn fits(&self, local: &Local<L>, records: &[usize]) -> bool {
-        self.page_fits(&local.page, records.iter().sum(), records.len())
+        if local.group.is_empty() {
+            return self.page_fits(&local.page, records.iter().sum(), records.len());
+        }
+        self.pages_fit(local, records)
     }
     #[inline]
     fn put(&self, local: &mut Local<L>, under: Under<'_>, record: &NewRecord<'_>) -> (Address, u64) {
+        if !local.group.is_empty() {
+            self.turn_page(local, record.words());
+        }
         self.put_record(&mut local.page, under.to_rewrite(), record)
     }
     fn release(&self, address: Address, head: &Head) {

@@ -11,7 +11,7 @@ use terrace_engine::record::{Head, NewRecord};
 use terrace_engine::space::Room;
 use terrace_index::Address;
 
-use crate::space::HybridLog;
+use crate::space::{HybridLog, Pool};
 
 /// The page that a session appends to.
 pub(crate) struct OpenPage {
@@ -19,16 +19,31 @@ pub(crate) struct OpenPage {
     pub frame: u32,
     /// The use of the slot that this is: after a long pause the slot may be somebody else's page.
     pub seq: u64,
+    pub filled: Filled,
+}
+
+/// How full a page is.
+#[derive(Clone, Copy)]
+pub(crate) struct Filled {
     used: u32,
     count: u32,
     /// Records that expire.
     expiring: u32,
 }
 
+impl Filled {
+    pub const NOTHING: Self = Self { used: BLOCK_HEADER_BYTES as u32, count: 0, expiring: 0 };
+
+    /// With one record more, which may expire.
+    pub fn with(self, words: usize) -> Self {
+        Self { used: self.used + words as u32 * 8, count: self.count + 1, expiring: self.expiring + 1 }
+    }
+}
+
 impl<L: Lower> HybridLog<L> {
     /// Whether records of `words` words in all, and their footer entries, fit in a page.
     #[inline]
-    fn room_for(&self, page: &OpenPage, words: usize, records: usize) -> bool {
+    pub(crate) fn room_for(&self, page: &Filled, words: usize, records: usize) -> bool {
         // Any of them may expire.
         let (all, expiring) = (page.count as usize + records, page.expiring as usize + records);
         let footer = footer_bytes(all, expiring) + TRAILER_BYTES;
@@ -39,7 +54,7 @@ impl<L: Lower> HybridLog<L> {
     /// after every session has left the epoch.
     #[inline]
     pub(crate) fn page_fits(&self, page: &Option<OpenPage>, words: usize, records: usize) -> bool {
-        page.as_ref().is_some_and(|page| self.room_for(page, words, records))
+        page.as_ref().is_some_and(|page| self.room_for(&page.filled, words, records))
     }
 
     /// Room in the open page, or in a fresh one if more than `keep` slots are free.
@@ -52,21 +67,27 @@ impl<L: Lower> HybridLog<L> {
         keep: usize,
     ) -> Room {
         if let Some(open) = page
-            && self.room_for(open, words, records)
-            && self.blocks.slots[open.slot as usize].state() == State::Mutable
-            && self.blocks.slots[open.slot as usize].seq.load(Relaxed) == open.seq
+            && self.room_for(&open.filled, words, records)
+            && self.is_open(open)
         {
             return Room::Ready;
         }
         *page = None;
         match self.take_page(keep) {
             Ok(open) => {
-                let ready = self.room_for(&open, words, records);
+                let ready = self.room_for(&open.filled, words, records);
                 *page = Some(open);
                 if ready { Room::Ready } else { Room::Full }
             }
             Err(room) => room,
         }
+    }
+
+    /// Whether the page takes records of later epochs, too.
+    #[inline]
+    pub(crate) fn is_open(&self, page: &OpenPage) -> bool {
+        let slot = &self.blocks.slots[page.slot as usize];
+        matches!(slot.state(), State::Mutable) && slot.seq.load(Relaxed) == page.seq
     }
 
     /// A fresh page: a frame, and a slot that it will be flushed to.
@@ -97,11 +118,15 @@ impl<L: Lower> HybridLog<L> {
             pool.frames.push(frame);
             return Err(Room::Wait);
         };
-        // Sequence numbers are given and queued under one lock, so that the queue is in their order.
+        Ok(self.begin_page(&mut pool, slot, frame))
+    }
+
+    /// Sequence numbers are given and queued under one lock, so that the queue is in their order.
+    pub(crate) fn begin_page(&self, pool: &mut Pool, slot: u32, frame: u32) -> OpenPage {
         let seq = self.blocks.last_seq.fetch_add(1, SeqCst) + 1;
         pool.unsealed.push_back(slot);
         self.blocks.slots[slot as usize].begin(State::Mutable, seq, Some(frame), BLOCK_HEADER_BYTES as u32);
-        Ok(OpenPage { slot, frame, seq, used: BLOCK_HEADER_BYTES as u32, count: 0, expiring: 0 })
+        OpenPage { slot, frame, seq, filled: Filled::NOTHING }
     }
 
     /// Stores a record in place of the old one where that lies in the in-place-update region and is long enough, else at the
@@ -133,16 +158,17 @@ impl<L: Lower> HybridLog<L> {
         }
         let Some(page) = page else { unreachable!("`prepare` came before") };
         let slot = &self.blocks.slots[page.slot as usize];
-        let place = Place { slot: page.slot, offset: page.used };
-        Words(&self.frames.words(page.frame)[page.used as usize / 8..]).write(record);
-        page.used += words as u32 * 8;
-        page.count += 1;
-        page.expiring += u32::from(record.expire_at != 0);
+        let filled = &mut page.filled;
+        let place = Place { slot: page.slot, offset: filled.used };
+        Words(&self.frames.words(page.frame)[filled.used as usize / 8..]).write(record);
+        filled.used += words as u32 * 8;
+        filled.count += 1;
+        filled.expiring += u32::from(record.expire_at != 0);
         slot.live_bytes.fetch_add(words as i64 * 8, Relaxed);
-        slot.count.store(page.count, Relaxed);
-        slot.expiring.store(page.expiring, Relaxed);
+        slot.count.store(filled.count, Relaxed);
+        slot.expiring.store(filled.expiring, Relaxed);
         // Whoever walks the page sees whole records only.
-        slot.used_bytes.store(page.used, Release);
+        slot.used_bytes.store(filled.used, Release);
         if record.expire_at != 0 {
             // After the record can be found: `find_dead` takes what is here, then walks.
             slot.min_expire.fetch_min(record.expire_at, Release);

@@ -47,6 +47,41 @@ impl<L: Lower> SlabSpace<L> {
         (self.blocks.block_bytes - BLOCK_HEADER_BYTES - TRAILER_BYTES) as u64 * USABLE_PERCENT / 100
     }
 
+    /// Whether so many bytes of a group's records may become dirty now: what one page does not hold must have its place, as a large
+    /// value has.
+    pub(crate) fn has_credit_for(&self, local: &mut Local<L>, bytes: usize) -> Result<(), Room> {
+        let bytes = bytes as u64;
+        if bytes <= self.usable_bytes() {
+            return Ok(());
+        }
+        self.await_credit(local, bytes * 5 / 4)?;
+        self.credit_wanted.store(0, SeqCst);
+        Ok(())
+    }
+
+    /// Whether the credit is so large; if not, who waits for it is heard, and told once it is in vain.
+    fn await_credit(&self, local: &mut Local<L>, total: u64) -> Result<(), Room> {
+        // Before the credit: another one takes from that, which is no verdict.
+        let judged = *self.judged.lock();
+        if self.credit.load(Relaxed) >= total as i64 {
+            local.against = None;
+            return Ok(());
+        }
+        self.credit_wanted.fetch_max(total, SeqCst);
+        self.credit_asked_at.store(judged.step, SeqCst);
+        let against = local.against.get_or_insert(Against { step: judged.step, verdicts: 0 });
+        if judged.step != against.step {
+            against.step = judged.step;
+            against.verdicts += u32::from(judged.is_against(total));
+        }
+        let coming = judged.coming && !self.blocks.failure.has_failed();
+        if against.verdicts < VERDICTS || coming {
+            return Err(Room::Wait);
+        }
+        local.against = None;
+        Err(Room::Full)
+    }
+
     /// Stores a large value, if there is room for it beside what is dirty: it takes blocks that this counts on.
     pub(crate) fn admit_extent(
         &self,
@@ -60,24 +95,7 @@ impl<L: Lower> SlabSpace<L> {
         let parts = self.blocks.parts_of(value, former);
         let blocks = self.blocks.extent_blocks(parts.bytes());
         let total = blocks as u64 * self.usable_bytes();
-        // Before the credit: another one takes from that, which is no verdict.
-        let judged = *self.judged.lock();
-        if self.credit.load(Relaxed) < total as i64 {
-            self.credit_wanted.fetch_max(total, SeqCst);
-            self.credit_asked_at.store(judged.step, SeqCst);
-            let against = local.against.get_or_insert(Against { step: judged.step, verdicts: 0 });
-            if judged.step != against.step {
-                against.step = judged.step;
-                against.verdicts += u32::from(judged.is_against(total));
-            }
-            let coming = judged.coming && !self.blocks.failure.has_failed();
-            if against.verdicts < VERDICTS || coming {
-                return Err(Some(Room::Wait));
-            }
-            local.against = None;
-            return Err(Some(Room::Full));
-        }
-        local.against = None;
+        self.await_credit(local, total).map_err(Some)?;
         self.blocks.store_extent(value, &parts, description)?;
         self.credit.fetch_sub(total as i64, Relaxed);
         self.credit_wanted.store(0, SeqCst);

@@ -371,14 +371,14 @@ impl<L: Lower> SlabSpace<L> {
         let Some(donor) = donors.max_by_key(|&class| held(class)).filter(|&class| held(class) > 0) else {
             return;
         };
-        let slabs = self.slabs.slabs_of(donor);
+        let (slabs, slots) = (self.slabs.slabs_of(donor), self.slabs.slots_in(donor));
         // What is dirty needs a page. If all that there is would not fill one, others go before, and for reads only those.
         let scarce = !self.has_dirty_page();
         let emptiest = slabs
             .iter()
             .map(|slab| (slab, &self.slabs.table[*slab as usize]))
             .filter(|(number, _)| !draining.0.contains(number))
-            .map(|(number, slab)| (scarce && slab.dirty.load(Relaxed) > 0, slab.live.load(Relaxed), *number))
+            .map(|(number, slab)| (scarce && slab.dirty.load(Relaxed) > 0, slab.taken(slots), *number))
             .filter(|(needs_page, ..)| !needs_page || pressing || over > 0)
             .min();
         if let Some((_, _, slab)) = emptiest {

@@ -61,6 +61,7 @@ mod placement;
 mod pmem;
 pub mod policy;
 mod read;
+mod reserved;
 mod resize;
 mod retired;
 mod round;

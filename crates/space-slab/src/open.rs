@@ -52,6 +52,9 @@ const SLABS_WANTED: u64 = 512;
 /// Pages that are needed at least, beside those for what DRAM holds.
 pub(crate) const PAGES_OVER: usize = 6;
 
+/// A group may take so large a part of DRAM.
+const GROUP_PART: u64 = 4;
+
 impl SlabOptions {
     /// What a record, a value and a group may measure with slabs and pages of this size.
     pub fn limits(&self) -> Limits {
@@ -63,7 +66,8 @@ impl SlabOptions {
             key_bytes,
             inline_bytes,
             value_bytes: value_bytes_max(self.block_bytes, inline_bytes),
-            group_bytes: page * 3 / 4,
+            group_bytes: (self.dram_bytes / GROUP_PART).max(page as u64 * 3 / 4) as usize,
+            short_group_bytes: page * 3 / 4,
         }
     }
     /// Size of a slab. It holds the longest record, and of little DRAM there is still one for each length that comes along.

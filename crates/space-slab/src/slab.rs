@@ -57,6 +57,10 @@ pub(crate) struct Slab {
 }
 
 impl Slab {
+    /// Of so many slots, those that somebody has: records, and sessions that will put some.
+    pub fn taken(&self, slots: usize) -> u32 {
+        (slots as u32).saturating_sub(self.free.load(Relaxed))
+    }
     /// A slot's record has this stamp now, and had another one before.
     pub fn stamped(&self, stamp: u32) {
         // Always an exchange, however new the stamp: whoever walks the slab sees it in the slot or leaves it here.

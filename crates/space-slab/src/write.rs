@@ -18,14 +18,14 @@ use crate::debts::{NO_PAGE, Owed};
 use crate::location::{Location, Locations};
 use crate::pmem::StoredSlot;
 use crate::policy::Count;
+use crate::reserved::Reserved;
 use crate::space::SlabSpace;
 
 /// What a session keeps.
 pub struct Local<L: Lower> {
     /// Whose slots are taken first.
     pub(crate) partition: usize,
-    /// Slots for the next puts: class and offset.
-    reserved: Vec<(u8, u64)>,
+    reserved: Reserved,
     /// Homes of records that were just overwritten, with their words.
     homes: Vec<(Address, usize)>,
     put_bytes: u64,
@@ -37,8 +37,8 @@ pub struct Local<L: Lower> {
     bound: Vec<u64>,
     /// Slots that were put and whose records lie beside unread ones.
     owing: Vec<Owed>,
-    /// Lengths of a group, longest first.
-    sorted: Vec<usize>,
+    /// How many records of a group each class has.
+    wanted: Vec<usize>,
     /// The step before which a large value began to wait for credit.
     pub(crate) against: Option<Against>,
 }
@@ -47,7 +47,7 @@ impl<L: Lower> Local<L> {
     pub(crate) fn new(reads: Reads<L>, partition: usize) -> Self {
         Self {
             partition,
-            reserved: Vec::new(),
+            reserved: Reserved::default(),
             homes: Vec::new(),
             put_bytes: 0,
             accesses: 0,
@@ -55,14 +55,9 @@ impl<L: Lower> Local<L> {
             reads,
             bound: Vec::new(),
             owing: Vec::new(),
-            sorted: Vec::new(),
+            wanted: Vec::new(),
             against: None,
         }
-    }
-    /// The smallest reserved slot that holds a record of this class.
-    fn best(&self, class: usize) -> Option<usize> {
-        let fitting = self.reserved.iter().enumerate().filter(|(_, slot)| usize::from(slot.0) >= class);
-        fitting.min_by_key(|(_, slot)| slot.0).map(|(i, _)| i)
     }
 }
 
@@ -75,9 +70,15 @@ impl<L: Lower> SlabSpace<L> {
             Class::Restore => false,
         };
         if refused {
-            Room::Full
-        } else if self.rounds.held.load(SeqCst) == 0 && self.has_credit(class) && self.reserve(local, records)
-        {
+            return Room::Full;
+        }
+        if records.len() > 1 && class == Class::Write {
+            let words: usize = records.iter().sum();
+            if let Err(room) = self.has_credit_for(local, words * 8) {
+                return room;
+            }
+        }
+        if self.rounds.held.load(SeqCst) == 0 && self.has_credit(class) && self.reserve(local, records) {
             Room::Ready
         } else {
             self.blocks.free.hungry.store(true, SeqCst);
@@ -90,32 +91,52 @@ impl<L: Lower> SlabSpace<L> {
     fn reserve(&self, local: &mut Local<L>, records: &[usize]) -> bool {
         if let [words] = records {
             let Some(class) = self.slabs.classes.of(*words) else { return false };
-            return local.best(class).is_some() || self.reserve_one(local, class, false);
+            return local.reserved.has(class)
+                || self.reserve_one(&mut local.reserved, local.partition, class);
         }
-        if self.slots_fit(local, records) {
-            return true;
-        }
-        // Longest first: what is left over in a slab of theirs does for shorter ones, if no slab is left for those.
-        self.rest_local(local);
-        let mut sorted = std::mem::take(&mut local.sorted);
-        sorted.clear();
-        sorted.extend_from_slice(records);
-        sorted.sort_unstable_by(|a, b| b.cmp(a));
-        let all = sorted.iter().all(|&words| {
-            self.slabs.classes.of(words).is_some_and(|class| self.reserve_one(local, class, true))
-        });
-        local.sorted = sorted;
+        let mut wanted = std::mem::take(&mut local.wanted);
+        let all = self.count_classes(records, &mut wanted) && self.reserve_all(local, &wanted);
+        local.wanted = wanted;
         all
     }
 
-    fn reserve_one(&self, local: &mut Local<L>, class: usize, any: bool) -> bool {
-        let last = if any { self.slabs.classes.count() } else { class + 1 };
-        let found = (class..last).find_map(|class| Some((class, self.slabs.take(class, local.partition)?)));
-        let Some((class, offset)) = found else {
+    /// How many of these records each class has; `false` if one is too long for any.
+    fn count_classes(&self, records: &[usize], wanted: &mut Vec<usize>) -> bool {
+        wanted.clear();
+        wanted.resize(self.slabs.classes.count(), 0);
+        records.iter().all(|&words| {
+            let class = self.slabs.classes.of(words);
+            wanted[class.unwrap_or(0)] += 1;
+            class.is_some()
+        })
+    }
+
+    /// Longest first: what is left over in a slab of theirs does for shorter ones, if no slab is left for those.
+    fn reserve_all(&self, local: &mut Local<L>, wanted: &[usize]) -> bool {
+        let mut missing = Vec::new();
+        local.reserved.missing(wanted, |class, count| {
+            missing.push((class, count));
+            true
+        });
+        missing.into_iter().all(|(class, count)| {
+            (0..count).all(|_| {
+                let taken = |class| Some((class, self.slabs.take(class, local.partition)?));
+                let Some((held, offset)) = (class..self.slabs.classes.count()).find_map(taken) else {
+                    self.slabs.pressing.store(class as u32, SeqCst);
+                    return false;
+                };
+                local.reserved.add(held, offset);
+                true
+            })
+        })
+    }
+
+    fn reserve_one(&self, reserved: &mut Reserved, partition: usize, class: usize) -> bool {
+        let Some(offset) = self.slabs.take(class, partition) else {
             self.slabs.pressing.store(class as u32, SeqCst);
             return false;
         };
-        local.reserved.push((class as u8, offset));
+        reserved.add(class, offset);
         true
     }
 
@@ -123,26 +144,15 @@ impl<L: Lower> SlabSpace<L> {
     #[inline]
     pub(crate) fn slots_fit(&self, local: &Local<L>, records: &[usize]) -> bool {
         if let [words] = records {
-            return self.slabs.classes.of(*words).is_some_and(|class| local.best(class).is_some());
+            return self.slabs.classes.of(*words).is_some_and(|class| local.reserved.has(class));
         }
-        // The smallest slot that holds a record leaves the best for the others, whatever their order.
-        let mut left: Vec<u8> = local.reserved.iter().map(|slot| slot.0).collect();
-        left.sort_unstable();
-        records.iter().all(|&words| {
-            let Some(class) = self.slabs.classes.of(words) else { return false };
-            let first = left.partition_point(|&slot| usize::from(slot) < class);
-            first < left.len() && {
-                left.remove(first);
-                true
-            }
-        })
+        let mut wanted = Vec::new();
+        self.count_classes(records, &mut wanted) && local.reserved.missing(&wanted, |_, _| false)
     }
 
     /// Gives back what is reserved, and reports what was counted.
     pub(crate) fn rest_local(&self, local: &mut Local<L>) {
-        for (_, offset) in local.reserved.drain(..) {
-            self.slabs.give(offset);
-        }
+        local.reserved.drain().for_each(|offset| self.slabs.give(offset));
         if local.put_bytes > 0 {
             self.rounds.put_bytes.fetch_add(std::mem::take(&mut local.put_bytes), Relaxed);
         }
@@ -202,9 +212,8 @@ impl<L: Lower> SlabSpace<L> {
             local.put_bytes += words as u64 * 8;
             return (address, round);
         }
-        let best = smallest.and_then(|class| local.best(class));
-        let Some(best) = best else { unreachable!("`prepare` came before") };
-        let (class, offset) = local.reserved.swap_remove(best);
+        let best = smallest.and_then(|class| local.reserved.take(class));
+        let Some((class, offset)) = best else { unreachable!("`prepare` came before") };
         let slab = &self.slabs.table[self.slabs.slab_of(offset) as usize];
         let slot = self.slabs.slot(offset);
         slot.record().write(record);
@@ -230,8 +239,8 @@ impl<L: Lower> SlabSpace<L> {
         if !debt.is_owed() && self.is_bound(under.address()) {
             local.bound.push(offset);
         }
-        self.take_credit(self.slabs.classes.bytes(usize::from(class)));
-        local.put_bytes += self.slabs.classes.bytes(usize::from(class)) as u64;
+        self.take_credit(self.slabs.classes.bytes(class));
+        local.put_bytes += self.slabs.classes.bytes(class) as u64;
         (self.locations.dram(offset), round)
     }
 

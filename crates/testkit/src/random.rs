@@ -26,6 +26,8 @@ pub struct Limits {
     pub databases: Vec<u8>,
     /// Bytes of keys and values in one atomic group.
     pub group_bytes_max: usize,
+    /// The same of the long ones among them, which no page holds.
+    pub long_group_bytes_max: usize,
     /// Use expiries that the test will live to see. Only with an injected clock: with the system's, the store and the model
     /// would not agree on the moment.
     pub near_expiries: bool,
@@ -42,6 +44,7 @@ impl Default for Limits {
             keys: 48,
             databases: vec![0, 1, DATABASES as u8 - 1],
             group_bytes_max: 16 << 10,
+            long_group_bytes_max: 384 << 10,
             near_expiries: true,
             ranges: false,
         }
@@ -123,13 +126,22 @@ impl Generator {
 
     /// An atomic group: sets without conditions, together within the limit. Keys may repeat.
     pub fn group(&mut self) -> Vec<Case> {
-        let count = self.rng.between(2, 8);
-        let mut room = self.limits.group_bytes_max;
+        let is_long = self.rng.percent(4);
+        let (count, mut room, value_bytes_max) = match is_long {
+            true => (100, self.limits.long_group_bytes_max, 16 << 10),
+            false => (self.rng.between(2, 8), self.limits.group_bytes_max, 600),
+        };
         let db = self.db();
         let mut cases = Vec::new();
         for _ in 0..count {
             let key = self.rng.pick(&self.keys).clone();
-            let value = self.value(600);
+            let value = match is_long {
+                true => {
+                    self.written += 1;
+                    filler(self.rng.between(1000, value_bytes_max) as usize, self.written)
+                }
+                false => self.value(value_bytes_max as usize),
+            };
             if key.len() + value.len() <= room {
                 room -= key.len() + value.len();
                 let expiry = if self.rng.percent(10) { self.far(0) } else { Expiry::Clear };
@@ -380,6 +392,8 @@ mod tests {
     #[test]
     fn groups_fit() {
         let mut generator = Generator::new(3, Limits::default());
+        let (short, long) = (generator.limits.group_bytes_max, generator.limits.long_group_bytes_max);
+        let mut any_long = false;
         for _ in 0..500 {
             let bytes: usize = generator
                 .group()
@@ -388,7 +402,9 @@ mod tests {
                     c.key.len() + if let Action::Set { value, .. } = &c.action { value.len() } else { 0 }
                 })
                 .sum();
-            assert!(bytes <= generator.limits.group_bytes_max);
+            assert!(bytes <= long);
+            any_long |= bytes > short * 8;
         }
+        assert!(any_long);
     }
 }

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking, its helpers too")]
 
 mod full;
+mod groups;
 mod load;
 mod memory;
 mod more_than_dram;

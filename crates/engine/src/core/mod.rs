@@ -87,6 +87,8 @@ pub(crate) struct Core<I: Index, S: Space, D: LogDevice> {
     starved: bool,
     next_token: u64,
     next_order: u64,
+    /// What the space and the log hold for a long group is kept while the session waits for the rest.
+    is_gathering: bool,
     /// Words that the space and the log have room for.
     room_words: usize,
     /// The log's pace is kept for what is being written.
@@ -171,6 +173,7 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
             starved: false,
             next_token: 0,
             next_order: 0,
+            is_gathering: false,
             room_words: 0,
             has_waited: false,
             is_internal: false,
@@ -324,8 +327,10 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
 
     /// A round of background work, outside of any epoch.
     fn work_meanwhile(&mut self) -> Result<Progress, OpError> {
-        // Whoever waits holds nothing that others could wait for: an eviction in this very step, say.
-        self.machine.space.rest(&mut self.local);
+        // Whoever waits holds nothing that others could wait for: an eviction in this very step, say. But one of all.
+        if !self.is_gathering {
+            self.machine.space.rest(&mut self.local);
+        }
         self.leave();
         // Pages can't be sealed before what this session wrote into them is durable.
         let written = self.write_log();

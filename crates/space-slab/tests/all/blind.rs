@@ -132,7 +132,14 @@ impl<I: Index> Harness for Bed<I> {
     fn limits(&self) -> Limits {
         // Most of them don't fit DRAM.
         let defaults = Limits::default();
-        Limits { key_bytes_max: 300, value_bytes_max: 3000, keys: 300, group_bytes_max: 2000, ..defaults }
+        Limits {
+            key_bytes_max: 300,
+            value_bytes_max: 3000,
+            keys: 300,
+            group_bytes_max: 2000,
+            long_group_bytes_max: 2000,
+            ..defaults
+        }
     }
 }
 

@@ -1,9 +1,9 @@
-//! Several operations as one step: one critical section over all keys, one log group.
+//! Several operations as one step: one critical section over all keys, one step in the log.
 //!
 //! ```text
 //!   operations --plan.rs--> distinct keys, what is wanted of each record
-//!     .-> room --> Index::update_many { drafts.rs: each operation in order, over what those before it made
-//!     |                                 write.rs:  a record for each key that changed }
+//!     .-> room.rs --> Index::update_many { drafts.rs: each operation in order, over what those before it made
+//!     |                                     write.rs:  a record for each key that changed }
 //!     '-- a device must be read, a large value stored, more room made: then all is decided again
 //! ```
 //!
@@ -13,9 +13,11 @@
 
 mod drafts;
 mod plan;
+mod room;
 mod write;
 
 use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
 
 use terrace_index::{Address, Index, Lookup, Verdict};
 use terrace_log::LogDevice;
@@ -48,7 +50,6 @@ enum Stop {
 
 /// A large value that was stored before the critical section that will refer to it.
 struct Ahead {
-    member: usize,
     value: Buffer,
     description: Vec<u8>,
     used: bool,
@@ -64,11 +65,11 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
         let read_bytes_max = if strict { OUTPUT_BYTES_MAX } else { bounds.transaction };
         let limits = self.machine.space.limits();
         let plan = Plan::new((input, *databases), &ops[start..end], &self.shared().hasher, &limits);
-        let mut ahead = Vec::new();
+        let mut ahead = HashMap::new();
         let output_start = output.len();
         let now_ms = self.now_ms();
         let group = Group { plan: &plan, limits, strict, now_ms, output_start, read_bytes_max };
-        let mut sizes = plan.first_sizes(self.group_bytes_max());
+        let mut sizes = plan.first_sizes(self.short_group_bytes());
         let step = loop {
             output.truncate(output_start);
             if let Err(error) = self.make_group_room(&plan, &sizes) {
@@ -100,47 +101,11 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
         if !matches!(step, Step::Answered | Step::Read(_)) {
             output.truncate(output_start);
         }
-        for unused in ahead.iter().filter(|ahead| !ahead.used) {
+        for unused in ahead.values().filter(|ahead| !ahead.used) {
             self.machine.space.release_extent(&unused.description, &[]);
         }
+        self.give_group_room_back();
         step
-    }
-
-    /// Bytes of records that one group may have.
-    fn group_bytes_max(&self) -> usize {
-        let log = self.machine.log.as_ref();
-        let log_max = log.map_or(usize::MAX, |log| log.max_group_bytes(self.seen.len()));
-        self.machine.space.limits().group_bytes.min(log_max)
-    }
-
-    /// Makes room for records of these sizes, in the space and in one log group.
-    fn make_group_room(&mut self, plan: &Plan<'_>, sizes: &[usize]) -> Result<(), OpError> {
-        if sizes.is_empty() {
-            return Ok(());
-        }
-        let words: usize = sizes.iter().sum();
-        let group_max = self.group_bytes_max();
-        if words * 8 + sizes.len() * plan::ENTRY_SLACK > group_max {
-            return Err(OpError::GroupTooLong(group_max as u64));
-        }
-        self.make_room(sizes, plan.class)?;
-        // The group must not be split over two log groups: what is buffered goes first if both would not fit in one.
-        let log_max =
-            self.machine.log.as_ref().map_or(usize::MAX, |log| log.max_group_bytes(self.seen.len()));
-        if let Some(writer) = &self.writer
-            && !writer.is_empty()
-            && writer.buffered_bytes() + words * 8 + sizes.len() * 32 > log_max
-        {
-            self.leave();
-            let written = self.write_log();
-            self.enter();
-            if !written {
-                return Err(self.shared().log_error());
-            }
-            // Outside of the epoch the room in the space may have been given up.
-            return self.make_group_room(plan, sizes);
-        }
-        Ok(())
     }
 
     /// One pass through the critical section: the answers, or why it stopped.
@@ -148,7 +113,7 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
         &mut self,
         group: &Group<'_>,
         known: &Known,
-        ahead: &mut [Ahead],
+        ahead: &mut HashMap<usize, Ahead>,
         sizes: &[usize],
         output: &mut Buffer,
     ) -> Result<Vec<Reply>, Stop> {
@@ -267,17 +232,19 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
         }
     }
 
-    /// Stores large values; what was stored for the same keys before, from what they were then, is given back.
-    fn store_ahead(&mut self, values: Vec<(usize, Buffer)>, ahead: &mut Vec<Ahead>) -> Result<(), OpError> {
+    /// Stores large values, by the members that they are of; what was stored for the same before, from what they were then, is given
+    /// back.
+    fn store_ahead(
+        &mut self,
+        values: Vec<(usize, Buffer)>,
+        ahead: &mut HashMap<usize, Ahead>,
+    ) -> Result<(), OpError> {
         for (member, value) in values {
-            ahead.retain(|stale| {
-                if stale.member == member {
-                    self.machine.space.release_extent(&stale.description, &[]);
-                }
-                stale.member != member
-            });
+            if let Some(stale) = ahead.remove(&member) {
+                self.machine.space.release_extent(&stale.description, &[]);
+            }
             let description = self.extent_for(&value)?;
-            ahead.push(Ahead { member, value, description, used: false });
+            ahead.insert(member, Ahead { value, description, used: false });
         }
         Ok(())
     }

@@ -132,7 +132,8 @@ impl<'a> Plan<'a> {
         })
     }
 
-    /// Words to make room for before anything is known of the records; nothing where that would be too much for one group.
+    /// Words to make room for before anything is known of the records; nothing where that would be a long group, whose room is
+    /// gathered once it is known how long it is.
     pub fn first_sizes(&self, bytes_max: usize) -> Vec<usize> {
         let sizes: Vec<usize> = self.words.iter().copied().filter(|&words| words > 0).collect();
         let bytes = sizes.iter().sum::<usize>() * 8 + sizes.len() * ENTRY_SLACK;

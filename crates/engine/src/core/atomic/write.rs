@@ -1,5 +1,6 @@
 //! The records of a group that was decided: put, logged as one group, counted.
 
+use std::collections::HashMap;
 use std::sync::atomic::Ordering::Relaxed;
 
 use terrace_index::Change;
@@ -9,6 +10,7 @@ use terrace_media::Buffer;
 use super::super::{log_record, note_seen};
 use super::drafts::{Bytes, Draft, Drafts};
 use super::plan::Plan;
+use super::room::Sizes;
 use super::{Ahead, Stop};
 use crate::record::{ALONE, INLINE_VALUE_BYTES, Kind, NewRecord, words_for};
 use crate::shared::Shared;
@@ -46,7 +48,7 @@ impl<S: Space, D: LogDevice> Tools<'_, S, D> {
         &mut self,
         plan: &Plan<'_>,
         drafts: &mut Drafts<'_>,
-        ahead: &mut [Ahead],
+        ahead: &mut HashMap<usize, Ahead>,
         prepared: &[usize],
         changes: &mut [Change],
     ) -> Result<(), Stop> {
@@ -82,7 +84,7 @@ impl<S: Space, D: LogDevice> Tools<'_, S, D> {
         plan: &Plan<'_>,
         drafts: &Drafts<'_>,
         fates: &[Fate],
-        ahead: &[Ahead],
+        ahead: &HashMap<usize, Ahead>,
         prepared: &[usize],
     ) -> Result<(), Stop> {
         let (mut sizes, mut unstored) = (Vec::new(), Vec::new());
@@ -91,7 +93,7 @@ impl<S: Space, D: LogDevice> Tools<'_, S, D> {
             let value_bytes = match (kind, value(draft)) {
                 (Kind::Tombstone, _) => 0,
                 (Kind::Extent, Some(value)) => match stored(ahead, i, value) {
-                    Some(at) => ahead[at].description.len(),
+                    Some(stored) => stored.description.len(),
                     None => {
                         unstored.push((i, Buffer::from(value)));
                         0
@@ -109,8 +111,7 @@ impl<S: Space, D: LogDevice> Tools<'_, S, D> {
             return Err(Stop::NewExtents(unstored));
         }
         // The space may have more room than was asked for, the log may not.
-        let has_log_room =
-            sizes.len() <= prepared.len() && sizes.iter().sum::<usize>() <= prepared.iter().sum::<usize>();
+        let has_log_room = Sizes::of(&sizes).is_within(&Sizes::of(prepared));
         if sizes.is_empty() || (has_log_room && self.space.fits(self.local, &sizes)) {
             return Ok(());
         }
@@ -146,7 +147,7 @@ impl<S: Space, D: LogDevice> Tools<'_, S, D> {
         i: usize,
         draft: &mut Draft<'_>,
         kind: Kind,
-        ahead: &mut [Ahead],
+        ahead: &mut HashMap<usize, Ahead>,
     ) -> Change {
         let key = plan.keys[i];
         let found = draft.found;
@@ -163,10 +164,10 @@ impl<S: Space, D: LogDevice> Tools<'_, S, D> {
         let bytes: &[u8] = match (kind, value(draft)) {
             (Kind::Tombstone, _) => &[],
             (_, None) => &found.bytes,
-            (Kind::Extent, Some(value)) => match stored(ahead, i, value) {
-                Some(at) => {
-                    ahead[at].used = true;
-                    &ahead[at].description
+            (Kind::Extent, Some(_)) => match ahead.get_mut(&i) {
+                Some(stored) => {
+                    stored.used = true;
+                    &stored.description
                 }
                 None => &[],
             },
@@ -241,9 +242,9 @@ fn value<'d>(draft: &'d Draft<'_>) -> Option<&'d [u8]> {
     }
 }
 
-/// Which of the values stored ahead this one is.
-fn stored(ahead: &[Ahead], member: usize, value: &[u8]) -> Option<usize> {
-    ahead.iter().position(|ahead| ahead.member == member && ahead.value == *value)
+/// What was stored ahead for this member, if it is this value.
+fn stored<'a>(ahead: &'a HashMap<usize, Ahead>, member: usize, value: &[u8]) -> Option<&'a Ahead> {
+    ahead.get(&member).filter(|ahead| ahead.value == *value)
 }
 
 fn fate<S: Space>(draft: &Draft<'_>, inline: usize) -> Fate {
