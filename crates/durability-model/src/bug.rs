@@ -24,7 +24,7 @@ pub enum Bug {
     ClaimTooEarly,
     /// A sync is taken to cover what was written after it began.
     SyncCoversTooMuch,
-    /// An atomic step is written as two groups.
+    /// The first group of an atomic step counts without the second.
     HalfGroup,
     /// A whole-database flush is not logged.
     FlushNotLogged,

@@ -166,7 +166,7 @@ impl Protocol {
         let mut counts = [[false; GROUPS]; SESSIONS];
         let mut positions = Positions::default();
         for session in 0..SESSIONS {
-            let mut last = None;
+            let (mut last, mut is_open) = (None, false);
             let mut lost = false;
             for (i, group) in state.groups(session).enumerate() {
                 lost |= group.at == At::Lost;
@@ -176,15 +176,17 @@ impl Protocol {
                 let follows = match last {
                     // Its predecessor was freed, or there never was one.
                     None => !lost || group.first == 1,
-                    Some(last) => group.before == last,
+                    // Each record of a step has a version of its own: nothing else follows half of one.
+                    Some(last) => group.before == last && (!is_open || group.part == 2),
                 };
                 if !follows {
                     break;
                 }
                 counts[session][i] = true;
                 positions[session] = state.group_version(group);
-                last = Some(positions[session]);
+                (last, is_open) = (Some(positions[session]), group.part == 1);
             }
+            self.cut_open(state, session, &mut counts[session], &mut positions[session]);
         }
         loop {
             let mut changed = false;
@@ -199,6 +201,7 @@ impl Protocol {
                 if let Some((first, group)) = state.groups(session).enumerate().find(unmet) {
                     positions[session] = group.before;
                     counts[session][first..].fill(false);
+                    self.cut_open(state, session, &mut counts[session], &mut positions[session]);
                     changed = true;
                 }
             }
@@ -215,6 +218,18 @@ impl Protocol {
             whole.map(|group| group.claim).max().unwrap_or(0) > positions[session]
         };
         (counts, (0..SESSIONS).any(damage))
+    }
+
+    /// `SlotScan::cut_open`: the last group counts only if its step ends with it.
+    fn cut_open(&self, state: &State, session: usize, counts: &mut [bool; GROUPS], position: &mut u8) {
+        let last = state.groups(session).enumerate().filter(|(i, _)| counts[*i]).last();
+        if let Some((i, group)) = last
+            && group.part == 1
+            && !self.has(Bug::HalfGroup)
+        {
+            counts[i] = false;
+            *position = group.before;
+        }
     }
 
     /// `Log::open`: what was found is made safe, and so is the cut.

@@ -11,7 +11,7 @@ impl Protocol {
         for number in 0..sessions {
             match state.dram.sessions[usize::from(number)].turn {
                 Turn::Idle => self.op_actions(state, number, out),
-                Turn::Published if state.log[usize::from(number)][GROUPS - 1].at == At::Nowhere => {
+                Turn::Published if has_log_room(state, usize::from(number)) => {
                     out.push(Action::StartWrite(number));
                 }
                 Turn::Published => {}
@@ -184,10 +184,10 @@ impl Protocol {
             }
         }
         (mine.turn, mine.write, mine.max_seq) = (Turn::Writing, 0, 0);
-        let kind = state.write(group.write).kind;
-        if self.has(Bug::HalfGroup) && kind == Kind::SetBoth {
+        if state.write(group.write).kind == Kind::SetBoth {
             append(state, session, Group { part: 1, ..group });
-            group = Group { part: 2, first: 0, before: state.version(group.write), ..group };
+            let (before, needs) = (state.version(group.write), Positions::default());
+            group = Group { part: 2, first: 0, before, needs, ..group };
         }
         append(state, session, group);
     }
@@ -262,6 +262,12 @@ impl Protocol {
 
 fn erasures(state: &State) -> bool {
     state.log.iter().flatten().any(|group| matches!(group.at, At::Freed | At::Cut))
+}
+
+/// `Writer::reserve_step`: the session's step has its groups before it is written.
+fn has_log_room(state: &State, session: usize) -> bool {
+    let groups = if state.write(state.dram.sessions[session].write).kind == Kind::SetBoth { 2 } else { 1 };
+    state.log[session][GROUPS - groups].at == At::Nowhere
 }
 
 /// Takes groups out of a log whose cut is safe.

@@ -129,7 +129,7 @@ pub struct Group {
     pub at: At,
     /// What it holds.
     pub write: Number,
-    /// 0: all of the write; else only the record of key `part - 1` (a planted bug).
+    /// 0: all of the write; else only the record of key `part - 1`: 1 is open, and counts with the next group alone.
     pub part: u8,
     /// 1: its slot's log held nothing when it was written (the header's flag *first*).
     pub first: u8,
