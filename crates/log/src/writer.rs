@@ -198,6 +198,11 @@ impl<D: LogDevice> Writer<D> {
         true
     }
 
+    /// Whether [`reserve_step`](Self::reserve_step) holds blocks that were not written.
+    pub fn holds_step(&self) -> bool {
+        self.reserve.len() > 1
+    }
+
     /// Gives back what [`reserve_step`](Self::reserve_step) holds, but for the one block that each writer has.
     pub fn give_reserve_back(&mut self) {
         if self.reserve.len() > 1 {

@@ -125,3 +125,74 @@ impl<L: Lower> HybridLog<L> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use terrace_blocks::ByteTier;
+    use terrace_engine::record::{Kind, NewRecord};
+    use terrace_engine::space::{Class, Space, Under};
+    use terrace_media::HeapRegion;
+
+    use super::*;
+    use crate::open::HybridOptions;
+
+    type Tier = ByteTier<HeapRegion>;
+
+    /// Of 12 pages of 1 KiB in DRAM.
+    fn space() -> HybridLog<Tier> {
+        let bytes = 64 << 10;
+        let lower = ByteTier::new(Arc::new(HeapRegion::new(bytes).unwrap()), 0, bytes, String::new());
+        let options =
+            HybridOptions { block_bytes: 1024, dram_bytes: 12 << 10, dram_budget: None, store_id: 1 };
+        HybridLog::new(lower, options).unwrap()
+    }
+
+    fn record(version: u64, value: &[u8]) -> NewRecord<'_> {
+        let (kind, key) = (Kind::Value, &b"key"[..]);
+        NewRecord { version, kind, db: 0, flags: 0, state: 0, expire_at: 0, token: 0, key, value }
+    }
+
+    /// Pages that are in use, and frames that nobody has.
+    fn counts(space: &HybridLog<Tier>) -> (usize, usize) {
+        let pool = space.pool.lock();
+        (pool.unsealed.len(), pool.frames.len())
+    }
+
+    #[test]
+    fn a_group_goes_to_as_many_pages_as_it_needs() {
+        let space = space();
+        let mut local = space.attach(0).unwrap();
+        let value = [7; 200];
+        let words = vec![record(1, &value).words(); 10];
+        assert_eq!(space.prepare(&mut local, &words, Class::Write), Room::Ready);
+        assert!(space.fits(&local, &words) && !space.fits(&local, &vec![words[0]; 40]));
+        let (pages, _) = counts(&space);
+        let used: std::collections::BTreeSet<u64> = (1..=10)
+            .map(|version| space.put(&mut local, Under::Nothing, &record(version, &value)).1)
+            .collect();
+        assert!(used.len() == pages && pages >= 3, "{pages} pages, {used:?}");
+        space.rest(&mut local);
+        // What comes next goes to the last page, or to a new one.
+        assert_eq!(space.prepare(&mut local, &words[..1], Class::Write), Room::Ready);
+        assert!(local.group.is_empty());
+    }
+
+    #[test]
+    fn frames_are_held_until_there_are_enough() {
+        let space = space();
+        let (mut others, mut local) = (Vec::new(), space.attach(0).unwrap());
+        let words = vec![record(1, &[7; 200]).words(); 10];
+        while counts(&space).1 > 2 {
+            let mut other = space.attach(0).unwrap();
+            assert_eq!(space.prepare(&mut other, &words[..1], Class::Write), Room::Ready);
+            others.push(other);
+        }
+        let before = counts(&space);
+        assert_eq!(space.prepare(&mut local, &words, Class::Write), Room::Wait);
+        assert_eq!(counts(&space), (before.0, 0), "no page begins before all can");
+        space.rest(&mut local);
+        assert_eq!(counts(&space), before);
+    }
+}

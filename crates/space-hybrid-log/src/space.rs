@@ -167,6 +167,10 @@ impl<L: Lower> Space for HybridLog<L> {
         if records.len() > 1 && !self.fits_a_page(words, records.len()) {
             return self.prepare_pages(local, records, keep);
         }
+        if !local.group.is_empty() {
+            // Left over, and by now perhaps somebody else's.
+            self.give_back(&mut local.group);
+        }
         self.prepare_page(&mut local.page, words, records.len(), keep)
     }
     #[inline]

@@ -362,7 +362,13 @@ impl<L: Lower> SlabSpace<L> {
             let class = wanting as usize;
             // A class of few slots can't keep up by evicting from those alone.
             let (slabs, most) = (held(class), (0..self.slabs.classes.count()).map(held).max().unwrap_or(0));
-            slabs == 0 || (slabs * 4 < most && self.retired.cooling(class) == 0)
+            let cooling = self.retired.cooling(class);
+            // A session may hold all of its slots for a group that needs more.
+            let none_leaves = || {
+                let slabs = self.slabs.slabs_of(class);
+                slabs.iter().all(|slab| self.slabs.table[*slab as usize].live.load(Relaxed) == 0)
+            };
+            slabs == 0 || (cooling == 0 && (slabs * 4 < most || none_leaves()))
         };
         if draining.0.len() >= over.max(usize::from(poor)).min(DRAINED_AT_ONCE) {
             return;

@@ -1,5 +1,6 @@
 //! Groups that no page and no log block holds: done as a whole or not at all, whenever the process dies.
 
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 use terrace_testkit::client::{RespClient, Value};
@@ -14,7 +15,12 @@ const TURNS: usize = 2;
 const BATCH: usize = 1000;
 const OPTIONS: [&str; 6] = ["--dram", "64MiB", "--ssd", "512MiB", "--durability", "sync"];
 
-on_every_engine!(mset_of_ten_thousand_keys, exec_of_a_hundred_thousand_incrs, what_is_too_long_is_refused);
+on_every_engine!(
+    mset_of_ten_thousand_keys,
+    exec_of_a_hundred_thousand_incrs,
+    groups_at_once_while_others_write,
+    what_is_too_long_is_refused,
+);
 
 fn connect(server: &Server) -> RespClient {
     RespClient::connect(server.redis).unwrap()
@@ -100,6 +106,43 @@ fn exec_of_a_hundred_thousand_incrs(engine: &str) {
         std::thread::sleep(Duration::from_millis(turn * 40));
         server.kill();
     }
+}
+
+/// Groups of which two have no room at once, on both workers, beside single writes that push records out of DRAM.
+fn groups_at_once_while_others_write(engine: &str) {
+    let dir = tempfile::tempdir().unwrap();
+    let server =
+        Server::start(dir.path(), engine, &["--dram", "64MiB", "--ssd", "512MiB", "--durability", "none"]);
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut client = connect(&server);
+            let mut written = 0;
+            while !done.load(Relaxed) {
+                let batch = written..written + BATCH;
+                batch.for_each(|i| client.queue(&[b"SET", format!("other{i}").as_bytes(), &[b'o'; 500]]));
+                client.flush().unwrap();
+                (0..BATCH).for_each(|_| assert_eq!(client.receive().unwrap(), Value::Simple("OK".into())));
+                written = (written + BATCH) % 100_000;
+            }
+        });
+        let groups = [0, 1, 2].map(|writer| {
+            let server = &server;
+            scope.spawn(move || {
+                let mut client = connect(server);
+                for turn in 0..3 {
+                    mset(&mut client, 3 * writer + turn);
+                    assert_eq!(client.receive().unwrap(), Value::Simple("OK".into()));
+                }
+            })
+        });
+        let ended = groups.map(|group| group.join());
+        done.store(true, Relaxed);
+        assert!(ended.iter().all(Result::is_ok));
+    });
+    let found = values(&mut connect(&server), |i| format!("key{i}"), KEYS);
+    assert!(matches!(&found[0], Value::Bulk(bytes) if bytes.len() == 1000));
+    assert!(found.iter().all(|value| value == &found[0]), "a part of a group is there");
 }
 
 /// More than a quarter of DRAM: refused with how much may be, and nothing of it is done.

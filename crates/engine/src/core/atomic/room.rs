@@ -1,13 +1,14 @@
 //! Room for a group: in the space, and in the log.
 //!
-//! A short group has it at once: it fits in a page, or in one log block. For a *long* one it is gathered: what there is of
-//! slots, pages and log blocks is held while background work makes more. Two sessions that do so would wait for each other,
-//! so one does at a time, and others wait in vain for what it holds until its group is written.
+//! A short group fits in a page and in one log block; a *long* one takes many. Where there is no room at once it is gathered:
+//! what there is of slots, pages and log blocks is held while background work makes more, which makes none of a kind of which
+//! some is free. Two sessions that do so would wait for each other, so one does at a time, and others wait in vain for what it
+//! holds until its group is written.
 
 use std::sync::atomic::Ordering::*;
 
 use terrace_index::Index;
-use terrace_log::LogDevice;
+use terrace_log::{LogDevice, Writer};
 
 use super::super::{Awaited, Core, LOG_SLACK};
 use super::plan::{ENTRY_SLACK, Plan};
@@ -81,27 +82,36 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
         if let Some(error) = self.too_long(&sizes) {
             return Err(error);
         }
-        if sizes.words * 8 + sizes.records * ENTRY_SLACK > self.short_group_bytes() {
-            return self.gather(plan.class, words, &sizes);
-        }
-        self.make_room(words, plan.class)?;
-        // The group goes to one block: what is buffered goes first if both would not fit in it.
-        let log_max =
-            self.machine.log.as_ref().map_or(usize::MAX, |log| log.max_group_bytes(self.seen.len()));
-        if let Some(writer) = &self.writer
-            && !writer.is_empty()
-            && writer.buffered_bytes() + sizes.words * 8 + sizes.records * 32 > log_max
-        {
-            self.write_buffered()?;
-            // Outside of the epoch the room in the space may have been given up.
-            return self.make_group_room(plan, words);
+        let is_long = sizes.words * 8 + sizes.records * ENTRY_SLACK > self.short_group_bytes();
+        if is_long || !self.has_room_now(plan.class, words, &sizes)? {
+            self.gather(plan.class, words, &sizes, is_long)?;
         }
         Ok(())
     }
 
-    /// The same for a long group.
+    /// Whether there is room for a short group without waiting for more than the log's pace.
+    fn has_room_now(&mut self, class: Class, words: &[usize], sizes: &Sizes) -> Result<bool, OpError> {
+        if !self.fits_beside_what_is_buffered(sizes) {
+            return Ok(false);
+        }
+        // Once more where it has waited.
+        let is_paced = self.make_log_room(sizes.words, sizes.records)?
+            || self.make_log_room(sizes.words, sizes.records)?;
+        Ok(is_paced && self.machine.space.prepare(&mut self.local, words, class) == Room::Ready)
+    }
+
+    /// Whether the log takes a short group together with what is buffered. Both go to one block.
+    fn fits_beside_what_is_buffered(&mut self, sizes: &Sizes) -> bool {
+        let sessions = self.seen.len();
+        let log_max = self.machine.log.as_ref().map_or(usize::MAX, |log| log.max_group_bytes(sessions));
+        let Some(writer) = &mut self.writer else { return true };
+        let bytes = writer.buffered_bytes() + sizes.log_bytes();
+        bytes <= writer.room(sessions) && bytes <= log_max
+    }
+
+    /// Waits for room, and holds what there is meanwhile.
     #[cold]
-    fn gather(&mut self, class: Class, words: &[usize], sizes: &Sizes) -> Result<(), OpError> {
+    fn gather(&mut self, class: Class, words: &[usize], sizes: &Sizes, is_long: bool) -> Result<(), OpError> {
         while !self.is_gathering {
             if self.shared().log_failed.load(Relaxed) {
                 return Err(self.shared().log_error());
@@ -112,7 +122,7 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
                 self.stall()?;
             }
         }
-        let (mut waited, mut rounds) = (Awaited::default(), 0);
+        let (mut waited, mut rounds, mut is_paced) = (Awaited::default(), 0, false);
         loop {
             if self.shared().log_failed.load(Relaxed) {
                 return Err(self.shared().log_error());
@@ -122,7 +132,7 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
                 self.machine.space.rest(&mut self.local);
             }
             // First, for pages that have begun don't wait.
-            if !self.gather_in_log(sizes)? {
+            if !(if is_long { self.gather_in_log(sizes, &mut is_paced)? } else { self.clear_log(sizes)? }) {
                 continue;
             }
             match self.machine.space.prepare(&mut self.local, words, class) {
@@ -130,19 +140,37 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
                 Room::Full if class == Class::Write => {
                     self.await_eviction(&mut waited)?;
                 }
+                // That was said to a purge, so that it ends: more may be found after it.
+                Room::Full if !self.is_internal && self.shared().is_purging.load(SeqCst) => self.stall()?,
                 Room::Full => return Err(OpError::Full),
                 Room::Wait => self.stall()?,
             }
         }
     }
 
-    /// `false` if more of the log must become free first.
-    fn gather_in_log(&mut self, sizes: &Sizes) -> Result<bool, OpError> {
+    /// Makes room in the log for a short group; `false` if the session left its epoch for that.
+    fn clear_log(&mut self, sizes: &Sizes) -> Result<bool, OpError> {
+        if self.fits_beside_what_is_buffered(sizes) {
+            return Ok(true);
+        }
+        if self.writer.as_ref().is_some_and(|writer| !writer.is_empty()) {
+            self.write_buffered()?;
+            return Ok(false);
+        }
+        self.make_log_room(sizes.words, sizes.records)
+    }
+
+    /// Holds log blocks for a long group, and keeps the log's pace once; `false` if more blocks must become free first.
+    fn gather_in_log(&mut self, sizes: &Sizes, is_paced: &mut bool) -> Result<bool, OpError> {
         let sessions = self.seen.len();
         let Some(writer) = &mut self.writer else { return Ok(true) };
         let bytes = sizes.log_bytes();
         if writer.reserve_step(sizes.records, bytes, sizes.longest_log_bytes(), sessions) {
-            return if self.shared().pace.is_limited() { self.keep_pace(bytes) } else { Ok(true) };
+            if !*is_paced && self.shared().pace.is_limited() {
+                *is_paced = self.keep_pace(bytes)?;
+                return Ok(*is_paced);
+            }
+            return Ok(true);
         }
         // Blocks are freed as pages land, and many are needed.
         let newest = self.machine.space.last_seq();
@@ -156,8 +184,11 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
         if !std::mem::take(&mut self.is_gathering) {
             return;
         }
-        // The blocks that are held are for what is buffered. If it can't be written, nothing is any more: the batch's end says so.
-        let _ = self.write_buffered();
+        self.machine.space.rest(&mut self.local);
+        if self.writer.as_ref().is_some_and(Writer::holds_step) {
+            // The blocks are for what is buffered. If it can't be written, nothing is any more: the batch's end says so.
+            let _ = self.write_buffered();
+        }
         if let Some(writer) = &mut self.writer {
             writer.give_reserve_back();
         }
