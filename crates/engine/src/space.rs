@@ -1,9 +1,8 @@
 //! The seam between the machine and the places where records live.
 //!
 //! HeterMM's two calls (section 3.2) are its heart: `get_value(address)` is [`Space::fetch`],
-//! `set_value(address, key, value) -> address` is [`Space::put`]. Everything else is what a prototype leaves out:
-//! room made before a critical section is entered, device reads that don't block, values of any size, background steps,
-//! recovery.
+//! `set_value(address, key, value) -> address` is [`Space::put`]. Everything else is what a prototype leaves out: room that is
+//! made before a critical section, device reads that don't block, values of any size, background steps, recovery.
 
 use std::os::fd::RawFd;
 
@@ -110,8 +109,7 @@ pub struct Limits {
     pub value_bytes: u64,
     /// Of all records of an atomic group together.
     pub group_bytes: usize,
-    /// The same, of a group whose room can be had at once. For a longer one it is gathered bit by bit, by one session at a
-    /// time, and kept until [`Space::rest`].
+    /// The same, of one that fits a page; room for longer ones is kept until [`Space::rest`].
     pub short_group_bytes: usize,
 }
 

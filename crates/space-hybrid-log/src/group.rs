@@ -26,6 +26,11 @@ impl Group {
     pub fn is_empty(&self) -> bool {
         self.pages.is_empty()
     }
+    /// Whether there is anything to give back.
+    #[inline]
+    pub fn holds_any(&self) -> bool {
+        !self.pages.is_empty() || !self.frames.is_empty()
+    }
 }
 
 impl<L: Lower> HybridLog<L> {
@@ -118,11 +123,10 @@ impl<L: Lower> HybridLog<L> {
     }
 
     /// What is held and was not used. Pages that have begun are flushed in their turn.
+    #[cold]
     pub(crate) fn give_back(&self, group: &mut Group) {
         group.pages.clear();
-        if !group.frames.is_empty() {
-            self.pool.lock().frames.append(&mut group.frames);
-        }
+        self.pool.lock().frames.append(&mut group.frames);
     }
 }
 

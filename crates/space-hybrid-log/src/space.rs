@@ -146,8 +146,11 @@ impl<L: Lower> Space for HybridLog<L> {
         local.page = None;
         self.give_back(&mut local.group);
     }
+    #[inline]
     fn rest(&self, local: &mut Local<L>) {
-        self.give_back(&mut local.group);
+        if local.group.holds_any() {
+            self.give_back(&mut local.group);
+        }
     }
     #[inline]
     fn touch(&self, address: Address) {

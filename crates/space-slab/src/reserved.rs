@@ -5,6 +5,9 @@
 pub(crate) struct Reserved {
     slots: Vec<Vec<u64>>,
     count: usize,
+    /// Classes outside of these have none.
+    low: usize,
+    high: usize,
 }
 
 impl Reserved {
@@ -14,17 +17,22 @@ impl Reserved {
             self.slots.resize_with(class + 1, Vec::new);
         }
         self.slots[class].push(offset);
+        let (low, high) = if self.count == 0 { (class, class) } else { (self.low, self.high) };
+        (self.low, self.high) = (low.min(class), high.max(class));
         self.count += 1;
     }
     /// Whether some slot holds a record of this class.
     #[inline]
     pub fn has(&self, class: usize) -> bool {
-        self.count > 0 && self.best(class).is_some()
+        self.best(class).is_some()
     }
     /// The class of the smallest such slot.
     #[inline]
     fn best(&self, class: usize) -> Option<usize> {
-        (class..self.slots.len()).find(|&class| !self.slots[class].is_empty())
+        if self.count == 0 {
+            return None;
+        }
+        (class.max(self.low)..self.high + 1).find(|&class| !self.slots[class].is_empty())
     }
     /// Takes the smallest slot that holds a record of this class: it leaves the best for others, whatever their order. Its class
     /// and offset.
@@ -35,9 +43,12 @@ impl Reserved {
         Some((best, self.slots[best].pop()?))
     }
     /// Gives all up.
-    pub fn drain(&mut self) -> impl Iterator<Item = u64> + '_ {
-        self.count = 0;
-        self.slots.iter_mut().flat_map(|slots| slots.drain(..))
+    #[inline]
+    pub fn drain(&mut self, mut give: impl FnMut(u64)) {
+        if self.count > 0 {
+            self.slots[self.low..=self.high].iter_mut().flat_map(|slots| slots.drain(..)).for_each(&mut give);
+            self.count = 0;
+        }
     }
     /// What is missing for so many records of each class, told from the longest on as a class and how many; `false` once that
     /// does.
@@ -69,7 +80,9 @@ mod tests {
             [Some((3, 30)), Some((5, 50)), None]
         );
         assert!(reserved.has(1) && !reserved.has(2));
-        assert_eq!(reserved.drain().collect::<Vec<_>>(), [10]);
+        let mut given = Vec::new();
+        reserved.drain(|offset| given.push(offset));
+        assert_eq!(given, [10]);
         assert!(!reserved.has(0));
     }
 

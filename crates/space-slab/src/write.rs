@@ -152,7 +152,7 @@ impl<L: Lower> SlabSpace<L> {
 
     /// Gives back what is reserved, and reports what was counted.
     pub(crate) fn rest_local(&self, local: &mut Local<L>) {
-        local.reserved.drain().for_each(|offset| self.slabs.give(offset));
+        local.reserved.drain(|offset| self.slabs.give(offset));
         if local.put_bytes > 0 {
             self.rounds.put_bytes.fetch_add(std::mem::take(&mut local.put_bytes), Relaxed);
         }
