@@ -29,7 +29,7 @@ pub(crate) const FRAMES_MIN: usize = 5;
 const BLOCKS_OVER: usize = 6;
 
 /// A group may take so large a part of DRAM.
-const GROUP_PART: u64 = 4;
+pub(crate) const GROUP_PART: usize = 4;
 
 impl HybridOptions {
     /// What a record, a value and a group may measure with blocks of this size.
@@ -42,7 +42,7 @@ impl HybridOptions {
             key_bytes: key_bytes / 8 * 8,
             inline_bytes,
             value_bytes: value_bytes_max(self.block_bytes, inline_bytes),
-            group_bytes: (self.dram_bytes / GROUP_PART).max(page as u64 * 3 / 4) as usize,
+            group_bytes: (self.dram_bytes as usize / GROUP_PART).max(page * 3 / 4),
             short_group_bytes: page * 3 / 4,
         }
     }

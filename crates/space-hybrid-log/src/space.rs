@@ -19,7 +19,7 @@ use terrace_index::{Address, Index, Key};
 use crate::address::Addresses;
 use crate::flush::Flushing;
 use crate::group::Group;
-use crate::open::{FRAMES_MIN, HybridOptions};
+use crate::open::{FRAMES_MIN, GROUP_PART, HybridOptions};
 use crate::reclaim::Reclaiming;
 use crate::sync::{AtomicU64, Mutex};
 use crate::write::OpenPage;
@@ -132,7 +132,13 @@ impl<L: Lower> Space for HybridLog<L> {
     const TOMBSTONES: bool = true;
 
     fn limits(&self) -> Limits {
-        self.options.limits()
+        let limits = self.options.limits();
+        // DRAM that the index has taken, or that was given back, holds no group.
+        let dram_bytes = self.target.frames() * self.blocks.block_bytes;
+        Limits {
+            group_bytes: limits.group_bytes.min(dram_bytes / GROUP_PART).max(limits.short_group_bytes),
+            ..limits
+        }
     }
     fn attach(&self, _slot: usize) -> Result<Local<L>, StoreError> {
         Ok(Local {

@@ -53,7 +53,7 @@ const SLABS_WANTED: u64 = 512;
 pub(crate) const PAGES_OVER: usize = 6;
 
 /// A group may take so large a part of DRAM.
-const GROUP_PART: u64 = 4;
+pub(crate) const GROUP_PART: usize = 4;
 
 impl SlabOptions {
     /// What a record, a value and a group may measure with slabs and pages of this size.
@@ -66,7 +66,7 @@ impl SlabOptions {
             key_bytes,
             inline_bytes,
             value_bytes: value_bytes_max(self.block_bytes, inline_bytes),
-            group_bytes: (self.dram_bytes / GROUP_PART).max(page as u64 * 3 / 4) as usize,
+            group_bytes: (self.dram_bytes as usize / GROUP_PART).max(page * 3 / 4),
             short_group_bytes: page * 3 / 4,
         }
     }

@@ -245,7 +245,7 @@ impl<L: Lower> Space for SlabSpace<L> {
     const TOMBSTONES: bool = true;
 
     fn limits(&self) -> Limits {
-        self.options.limits()
+        self.limits_now()
     }
     fn attach(&self, slot: usize) -> Result<Local<L>, StoreError> {
         if self.stopped.load(SeqCst) == 1 {

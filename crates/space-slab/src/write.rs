@@ -9,13 +9,14 @@ use std::sync::atomic::Ordering::*;
 
 use terrace_blocks::{Lower, Reads};
 use terrace_engine::record::{Head, Kind, NewRecord};
-use terrace_engine::space::{Class, Room, Under};
+use terrace_engine::space::{Class, Limits, Room, Under};
 use terrace_index::Address;
 
 use crate::admit::Against;
 use crate::chosen::ToTell;
 use crate::debts::{NO_PAGE, Owed};
 use crate::location::{Location, Locations};
+use crate::open::GROUP_PART;
 use crate::pmem::StoredSlot;
 use crate::policy::Count;
 use crate::reserved::Reserved;
@@ -62,6 +63,14 @@ impl<L: Lower> Local<L> {
 }
 
 impl<L: Lower> SlabSpace<L> {
+    /// What is taken now: DRAM that the index has taken, or that was given back, holds no group.
+    pub(crate) fn limits_now(&self) -> Limits {
+        let limits = self.options.limits();
+        let dram_bytes = self.slabs.target.frames() * self.slabs.slab_bytes;
+        let group_bytes = limits.group_bytes.min(dram_bytes / GROUP_PART).max(limits.short_group_bytes);
+        Limits { group_bytes, ..limits }
+    }
+
     #[inline]
     pub(crate) fn prepare_slots(&self, local: &mut Local<L>, records: &[usize], class: Class) -> Room {
         let refused = match class {

@@ -65,6 +65,7 @@ fn mset_of_ten_thousand_keys(engine: &str) {
         mset(&mut client, 2 * turn);
         assert_eq!(client.receive().unwrap(), Value::Simple("OK".into()));
         mset(&mut client, 2 * turn + 1);
+        // It dies before, in or after the group: what is asserted holds for each.
         std::thread::sleep(Duration::from_millis(u64::from(turn) * 20));
         server.kill();
     }
@@ -103,6 +104,7 @@ fn exec_of_a_hundred_thousand_incrs(engine: &str) {
         assert!(answers.len() == COUNTERS * TURNS, "{}", answers.len());
         assert!(answers.iter().enumerate().all(|(i, answer)| *answer == expected(i)));
         queue_incrs(&mut client);
+        // As above.
         std::thread::sleep(Duration::from_millis(turn * 40));
         server.kill();
     }
