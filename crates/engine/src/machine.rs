@@ -286,7 +286,7 @@ impl<I: Index, S: Space, D: LogDevice> Machine<I, S, D> {
             FloorState::Recovering => Progress::Idle,
             FloorState::Idle => {
                 if log.used_blocks() == 0 {
-                    return Progress::Idle;
+                    return if log.owes_blocks() { self.free_log(log) } else { Progress::Idle };
                 }
                 let ticks = self.shared.version_us(self.shared.now_us());
                 let version = Version::new(ticks, 0).0.saturating_sub(1);

@@ -146,6 +146,7 @@ impl<D: LogDevice> Log<D> {
             slots: Default::default(),
             free: (0..blocks).rev().collect(),
             erased: Vec::new(),
+            wanted: 0,
             erasing: Vec::new(),
             opening: Vec::new(),
             next_generation: 1 << COUNTER_BITS,
@@ -212,6 +213,11 @@ impl<D: LogDevice> Log<D> {
         }
     }
 
+    /// Whether a writer waits for blocks that [`reclaim`](Self::reclaim) has erased and not yet made free.
+    pub fn owes_blocks(&self) -> bool {
+        self.shared.table.lock().owes_blocks()
+    }
+
     /// Frees each slot's oldest blocks, up to the first that is a live writer's current one or holds an entry whose `seq` is
     /// above `persisted`; returns how many. A slot's *last* block is freed only if its versions are all at most `floor`:
     /// it carries the slot's position, which other sessions' groups may depend on.
@@ -221,7 +227,7 @@ impl<D: LogDevice> Log<D> {
     /// next [`open`](Self::open) will be given `floor` or more. A `floor` of 0 is always right and keeps a block a slot.
     ///
     /// On block media this syncs before it erases; the blocks become free at the next sync, which follows at once if
-    /// none is free.
+    /// none is free, and comes with the next call if few are or if a writer waits for more.
     ///
     /// # Errors
     /// [`LogError::Io`]; blocks not yet erased stay in use.
@@ -231,7 +237,7 @@ impl<D: LogDevice> Log<D> {
         let immediate = shared.device.immediate();
         let (any, thirsty) = {
             let table = shared.table.lock();
-            (table.any_victim(persisted, floor), table.free.len() < table.erased.len())
+            (table.any_victim(persisted, floor), table.owes_blocks() || table.free.len() < table.erased.len())
         };
         if !any && !thirsty {
             return Ok(0);

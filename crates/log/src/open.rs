@@ -127,6 +127,7 @@ pub(crate) fn open<D: LogDevice>(
         slots: HashMap::new(),
         free,
         erased: Vec::new(),
+        wanted: 0,
         erasing: Vec::new(),
         opening: Vec::new(),
         next_generation: next.epoch << COUNTER_BITS,

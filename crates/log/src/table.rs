@@ -64,6 +64,8 @@ pub(crate) struct Table {
     pub free: Vec<u32>,
     /// Erased, but not yet safe from power loss: reusable after the next sync.
     pub erased: Vec<u32>,
+    /// Free blocks that a writer waits for at once, for one step.
+    pub wanted: usize,
     /// Blocks being erased now.
     pub erasing: Vec<Victim>,
     /// Generations of blocks whose header is being written.
@@ -72,6 +74,10 @@ pub(crate) struct Table {
 }
 
 impl Table {
+    /// Whether a writer waits for more blocks than are free, and erased ones would be.
+    pub fn owes_blocks(&self) -> bool {
+        self.free.len() < self.wanted && !self.erased.is_empty()
+    }
     /// Takes a free block.
     pub fn take(&mut self) -> Option<u32> {
         self.free.pop()

@@ -103,6 +103,7 @@ fn idle<D: LogDevice>(device: D, options: LogOptions, found: &Judged) -> Log<D> 
         slots: HashMap::new(),
         free: Vec::new(),
         erased: Vec::new(),
+        wanted: 0,
         erasing: Vec::new(),
         opening: Vec::new(),
         next_generation: found.next.epoch << COUNTER_BITS,

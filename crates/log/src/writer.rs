@@ -190,8 +190,10 @@ impl<D: LogDevice> Writer<D> {
             let mut table = self.shared.table.lock();
             let missing = wanted - self.reserve.len();
             if table.free.len() < missing {
+                table.wanted = missing;
                 return false;
             }
+            table.wanted = 0;
             let from = table.free.len() - missing;
             self.reserve.extend(table.free.drain(from..));
         }
@@ -205,9 +207,10 @@ impl<D: LogDevice> Writer<D> {
 
     /// Gives back what [`reserve_step`](Self::reserve_step) holds, but for the one block that each writer has.
     pub fn give_reserve_back(&mut self) {
-        if self.reserve.len() > 1 {
-            self.shared.table.lock().free.extend(self.reserve.drain(1..));
-        }
+        let held = self.reserve.len().min(1)..;
+        let mut table = self.shared.table.lock();
+        table.free.extend(self.reserve.drain(held));
+        table.wanted = 0;
     }
 
     fn rest(&self) -> usize {

@@ -99,6 +99,28 @@ fn room_is_kept() {
 }
 
 #[test]
+fn erased_blocks_are_free_once_a_step_waits_for_them() {
+    let device = SimBlock::from_image(vec![0; 4096 * 17]);
+    let log = Log::create(on_block(&device), options(4096)).expect("created");
+    let mut writer = log.writer(0, 0);
+    for version in 1..=6 {
+        writer.entry(version, version, &[&[0; 3000]]);
+        writer.write(0, &[]).expect("room");
+    }
+    drop(writer);
+    assert_eq!(log.reclaim(100, 100).expect("reclaims"), 6);
+    let free = log.free_blocks();
+    assert!(free > 6 && log.used_blocks() == 0, "{free}");
+    let mut writer = log.writer(1, 6);
+    assert!(!log.owes_blocks() && log.reclaim(100, 100).expect("nothing to do") == 0);
+    assert_eq!(log.free_blocks(), free, "nobody waits, and nothing is synced");
+    assert!(!writer.reserve_step(12, 12 * 3100, 3100, 0), "more than are free");
+    assert!(log.owes_blocks());
+    log.reclaim(100, 100).expect("syncs");
+    assert!(writer.reserve_step(12, 12 * 3100, 3100, 0) && !log.owes_blocks());
+}
+
+#[test]
 fn an_open_writers_block_and_a_slots_last_block_stay() {
     let region = region(8);
     let log = Log::create(on_region(&region), options(1024)).expect("created");
