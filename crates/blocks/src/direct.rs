@@ -40,7 +40,7 @@ impl<L: Lower> Blocks<L> {
         self.lower.prefetch(self.block_offset(place.slot) + u64::from(place.offset), self.first_bytes(place));
     }
 
-    /// Reads the record at a place whose slot is used as `seq`, as [`Space::fetch`](terrace_engine::space::Space::fetch) says. If
+    /// Reads the record at a place whose slot is used as `seq`, as [`Records::fetch`](terrace_engine::space::Records::fetch) says. If
     /// it is damaged, the block's footer says whose it is.
     ///
     /// # Panics

@@ -90,7 +90,7 @@ impl DramTarget {
         (self.whole_bytes().saturating_sub(held) / 4 * 3).max(RECOVERY_LEAST)
     }
 
-    /// Another budget: see [`Space::resize_dram`](terrace_engine::space::Space::resize_dram).
+    /// Another budget: see [`Sizing::resize_dram`](terrace_engine::space::Sizing::resize_dram).
     ///
     /// # Errors
     /// [`StoreError::Options`] if it can't be met while the store is open; the text says what can.

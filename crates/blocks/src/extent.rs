@@ -42,7 +42,7 @@ impl<L: Lower> Blocks<L> {
         Parts::of(value, former, self.block_bytes, L::UNIT)
     }
 
-    /// Writes those of a value's pieces that are not there yet and appends what describes it; see `Space::write_extent` of the engine.
+    /// Writes those of a value's pieces that are not there yet and appends what describes it; see `LargeValues::write_extent` of the engine.
     ///
     /// # Errors
     /// Whether there will be room; `None` if the device failed.

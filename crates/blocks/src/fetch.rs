@@ -12,7 +12,7 @@ use terrace_media::Buffer;
 use crate::sync::AtomicU64;
 use crate::words::Words;
 
-/// Fetches a record, as [`Space::fetch`](terrace_engine::space::Space::fetch) says.
+/// Fetches a record, as [`Records::fetch`](terrace_engine::space::Records::fetch) says.
 #[inline]
 pub fn fetch_words(words: Words<'_>, key: Option<&Key<'_>>, want: Want, out: &mut Buffer) -> Fetch {
     if let Some(key) = key

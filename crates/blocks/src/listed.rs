@@ -1,7 +1,7 @@
 //! A record as its block lists it, and its entry in the index.
 
 use terrace_engine::record::{Kind, RecordView};
-use terrace_index::{Address, Index, Key};
+use terrace_index::{Address, AnyIndex, Index, Key};
 
 use crate::layout::FooterEntry;
 
@@ -28,12 +28,12 @@ impl<'a> Listed<'a> {
     }
 
     /// Whether the index refers to this very record. `true` also where only a walk through the whole index would tell.
-    pub fn is_in<I: Index>(&self, index: &I) -> bool {
+    pub fn is_in(&self, index: &AnyIndex) -> bool {
         !self.known_to(index) || index.contains(&self.key, self.address)
     }
 
     /// Makes the index refer to the record's new place; `false` if it does not refer to the old one (any more).
-    pub fn replace<I: Index>(&self, index: &I, to: Address) -> bool {
+    pub fn replace(&self, index: &AnyIndex, to: Address) -> bool {
         if self.known_to(index) {
             index.replace(&self.key, self.address, to)
         } else {
@@ -42,7 +42,7 @@ impl<'a> Listed<'a> {
     }
 
     /// Takes the record out of the index; `false` if it is not there (any more).
-    pub fn remove<I: Index>(&self, index: &I) -> bool {
+    pub fn remove(&self, index: &AnyIndex) -> bool {
         if self.known_to(index) {
             index.remove(&self.key, self.address)
         } else {
@@ -50,7 +50,7 @@ impl<'a> Listed<'a> {
         }
     }
 
-    fn known_to(&self, index: &impl Index) -> bool {
+    fn known_to(&self, index: &AnyIndex) -> bool {
         self.readable || !index.needs_key()
     }
 }

@@ -5,9 +5,9 @@
 use std::sync::atomic::Ordering::*;
 
 use terrace_engine::record::{Kind, RecordView};
-use terrace_engine::space::Context;
+use terrace_engine::space::{Context, FoundKeys};
 use terrace_engine::{DATABASES, Progress};
-use terrace_index::{Index, Key};
+use terrace_index::{AnyIndex, Index, Key};
 
 use crate::blocks::Blocks;
 use crate::deadlines::{Due, DuePage};
@@ -28,13 +28,13 @@ const RETRY_MS: u64 = 1000;
 impl<L: Lower> Blocks<L> {
     /// Reports the dead keys of at most one block or page, and lets what has expired of some leave the index unread; called from
     /// background steps alone: freeing blocks waits meanwhile, and writers wait for that. The cursor says where the last call ended.
-    pub fn find_dead<I: Index>(
+    pub fn find_dead(
         &self,
         copies: &impl Copies,
-        index: &I,
+        index: &AnyIndex,
         context: &dyn Context,
         cursor: &AtomicU64,
-        found: &mut dyn FnMut(u8, &[u8]),
+        found: &mut FoundKeys<'_>,
     ) -> Progress {
         let mut progress = Progress::Idle;
         for _ in 0..BLOCKS_A_CALL {
@@ -55,13 +55,13 @@ impl<L: Lower> Blocks<L> {
     }
 
     /// Looks for a block or page that must be searched, and does so.
-    fn search<I: Index>(
+    fn search(
         &self,
         copies: &impl Copies,
-        index: &I,
+        index: &AnyIndex,
         context: &dyn Context,
         cursor: &AtomicU64,
-        found: &mut dyn FnMut(u8, &[u8]),
+        found: &mut FoundKeys<'_>,
     ) -> Progress {
         let (now, flushed) = (context.now_ms(), flushed(context));
         let start = cursor.load(Relaxed) as usize;
@@ -137,13 +137,13 @@ impl<L: Lower> Blocks<L> {
 
     /// The same by the footer of a sealed block, `None` if that can't be read; what is due of it leaves the index, or is reported.
     /// Whether the index refers to a record there that a flush forgot.
-    fn list_again<I: Index>(
+    fn list_again(
         &self,
         number: u32,
         copies: &impl Copies,
-        index: &I,
+        index: &AnyIndex,
         context: &dyn Context,
-        found: &mut dyn FnMut(u8, &[u8]),
+        found: &mut FoundKeys<'_>,
     ) -> Option<bool> {
         let (list, data_end) = self.footer_entries(number)?;
         self.counts.footers.fetch_add(1, Relaxed);
@@ -162,13 +162,13 @@ impl<L: Lower> Blocks<L> {
     }
 
     /// What is due of a block leaves the index, or is reported. Whether some of it was read for that.
-    fn expire_page<I: Index>(
+    fn expire_page(
         &self,
         mut page: DuePage,
         copies: &impl Copies,
-        index: &I,
+        index: &AnyIndex,
         context: &dyn Context,
-        found: &mut dyn FnMut(u8, &[u8]),
+        found: &mut FoundKeys<'_>,
     ) -> bool {
         let slot = &self.slots[page.slot as usize];
         if slot.seq.load(Acquire) != page.seq {
@@ -216,7 +216,7 @@ impl<L: Lower> Blocks<L> {
         mut page: DuePage,
         copies: &impl Copies,
         context: &dyn Context,
-        found: &mut dyn FnMut(u8, &[u8]),
+        found: &mut FoundKeys<'_>,
     ) {
         let read = |due: &Due| (due.words() as usize * 8).next_multiple_of(L::UNIT);
         let many = page.dues.iter().map(read).sum::<usize>() > self.block_bytes / 2;
@@ -258,13 +258,13 @@ impl<L: Lower> Blocks<L> {
 
     /// Reports up to `count` live keys of the oldest block or page that has any, and whether there was one; called from
     /// background steps alone.
-    pub fn oldest_keys<I: Index>(
+    pub fn oldest_keys(
         &self,
         copies: &impl Copies,
-        index: &I,
+        index: &AnyIndex,
         context: &dyn Context,
         count: usize,
-        found: &mut dyn FnMut(u8, &[u8]),
+        found: &mut FoundKeys<'_>,
     ) -> bool {
         // Pages in DRAM too: of a store full of large values they may hold every key.
         let holds = |state| matches!(state, State::Mutable | State::ReadOnly | State::Sealed);

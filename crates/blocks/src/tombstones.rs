@@ -15,7 +15,7 @@ use std::sync::atomic::Ordering::*;
 use terrace_engine::Progress;
 use terrace_engine::record::Kind;
 use terrace_engine::space::Context;
-use terrace_index::{Address, Index};
+use terrace_index::{Address, AnyIndex, Index};
 
 use crate::blocks::Blocks;
 use crate::candidates::{Candidate, Candidates, droppable};
@@ -134,12 +134,12 @@ enum Phase {
 
 impl<L: Lower> Blocks<L> {
     /// One step of a sweep; one at a time. The store has `dram_bytes` for records, of which it takes a small part.
-    pub fn sweep_step<I: Index>(
+    pub fn sweep_step(
         &self,
         sweep: &mut Sweep,
         dram_bytes: u64,
         copies: &impl Copies,
-        index: &I,
+        index: &AnyIndex,
         context: &dyn Context,
     ) -> Progress {
         match sweep.phase {
@@ -236,13 +236,13 @@ impl<L: Lower> Blocks<L> {
             )
     }
 
-    fn collect<I: Index>(
+    fn collect(
         &self,
         number: u32,
         most: usize,
         sweep: &mut Sweep,
         copies: &impl Copies,
-        index: &I,
+        index: &AnyIndex,
         context: &dyn Context,
     ) {
         let Some((entries, data_end)) = self.footer_entries(number) else { return };
@@ -274,7 +274,7 @@ impl<L: Lower> Blocks<L> {
         }
     }
 
-    fn drop_tombstones<I: Index>(&self, sweep: &mut Sweep, index: &I, context: &dyn Context) {
+    fn drop_tombstones(&self, sweep: &mut Sweep, index: &AnyIndex, context: &dyn Context) {
         for (candidate, seq) in sweep.candidates.take() {
             let slot = &self.slots[candidate.slot as usize];
             // A block that was freed and is used again may hold a live record of the same key at the same address. Blocks
@@ -455,7 +455,7 @@ mod tests {
                 life: Lifetime::NEVER,
             };
             sweep.candidates.push(Candidate::new(3, &entry, (address, 4), b""), 8, 1);
-            blocks.drop_tombstones(&mut sweep, &index, &Told);
+            blocks.drop_tombstones(&mut sweep, AnyIndex::of(&index), &Told);
             assert_eq!(index.contains(&key, address), stays, "{state:?} in use {seq}");
         }
     }

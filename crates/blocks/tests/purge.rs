@@ -13,7 +13,7 @@ use terrace_engine::hash::KeyHasher;
 use terrace_engine::record::{ALONE, Kind, NewRecord};
 use terrace_engine::space::{Context, Replaced};
 use terrace_engine::{Barrier, Progress};
-use terrace_index::{Address, Change, Clht, Index, Key, Verdict};
+use terrace_index::{Address, AnyIndex, Change, Clht, Index, Key, Verdict};
 use terrace_media_sim::{Access, Fault, FaultKind, SimBlock};
 
 const BLOCK_BYTES: usize = 64 << 10;
@@ -174,7 +174,8 @@ fn key(i: u64) -> Vec<u8> {
 fn dead(blocks: &Tier, index: &Clht, told: &Told) -> Vec<Vec<u8>> {
     let mut found = Vec::new();
     let cursor = AtomicU64::new(0);
-    while blocks.find_dead(&Alone(blocks), index, told, &cursor, &mut |_, key| found.push(key.to_vec()))
+    while blocks
+        .find_dead(&Alone(blocks), AnyIndex::of(index), told, &cursor, &mut |_, key| found.push(key.to_vec()))
         == Progress::Worked
     {}
     found
@@ -277,7 +278,7 @@ fn one_block_is_read_in_a_step_however_many_are_due() {
     let (cursor, mut found) = (AtomicU64::new(0), 0);
     for step in 1..=4 {
         let before = read_bytes(&blocks);
-        blocks.find_dead(&Alone(&blocks), &index, &told, &cursor, &mut |_, _| found += 1);
+        blocks.find_dead(&Alone(&blocks), AnyIndex::of(&index), &told, &cursor, &mut |_, _| found += 1);
         assert_eq!(found, step * RECORDS);
         let read = read_bytes(&blocks) - before;
         assert!(read <= BLOCK_BYTES as u64, "{read} bytes read, of blocks of {BLOCK_BYTES}");

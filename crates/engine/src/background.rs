@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::*;
 
-use terrace_index::Index;
+use terrace_index::{AnyIndex, Index};
 use terrace_log::LogDevice;
 
 use crate::core::Core;
@@ -23,7 +23,7 @@ impl<I: Index, S: Space, D: LogDevice> Machine<I, S, D> {
         // First the session: what is found is found once, and must not be dropped because another step has it.
         let Some(mut background) = self.background.try_lock() else { return Progress::Idle };
         let mut keys = background.as_mut().map(Core::take_unpurged).unwrap_or_default();
-        let left = self.space.find_expired(&self.index, &**self, &mut |db, key| {
+        let left = self.space.find_expired(AnyIndex::of(&self.index), &**self, &mut |db, key| {
             // While the space still searches: it must not find itself full in between.
             self.shared.is_purging.store(true, SeqCst);
             keys.push((db, key.to_vec()));
@@ -45,8 +45,9 @@ impl<I: Index, S: Space, D: LogDevice> Machine<I, S, D> {
             return Progress::Idle;
         }
         let mut keys: Vec<(u8, Vec<u8>)> = Vec::new();
-        self.space
-            .find_victims(&self.index, &**self, EVICT_KEYS, &mut |db, key| keys.push((db, key.to_vec())));
+        self.space.find_victims(AnyIndex::of(&self.index), &**self, EVICT_KEYS, &mut |db, key| {
+            keys.push((db, key.to_vec()))
+        });
         if keys.is_empty() {
             return Progress::Idle;
         }

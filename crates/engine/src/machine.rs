@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::*;
 use std::time::Duration;
 
-use terrace_index::Index;
+use terrace_index::{AnyIndex, Index};
 use terrace_log::{Log, LogDevice};
 
 use crate::clock::{Clock, Mark, Time};
@@ -178,7 +178,7 @@ impl<I: Index, S: Space, D: LogDevice> Machine<I, S, D> {
         let parts: [&dyn Fn() -> Progress; 6] = [
             &|| self.sync_step(),
             &|| self.time_step().unwrap_or(Progress::Blocked),
-            &|| self.space.step(&self.index, &**self),
+            &|| self.space.step(AnyIndex::of(&self.index), &**self),
             &|| self.floor_step(),
             &|| self.expire_step(),
             &|| self.evict_step(),
@@ -563,7 +563,7 @@ impl<I: Index, S: Space, D: LogDevice> Store for StoreHandle<I, S, D> {
                 machine.shared.commit.synced(&covered);
             }
         }
-        machine.space.close(&machine.index, &**machine)?;
+        machine.space.close(AnyIndex::of(&machine.index), &**machine)?;
         let newest =
             (0..machine.shared.sessions_max()).map(|s| machine.shared.commit.issued(s)).max().unwrap_or(0);
         let snapshot = machine.save_snapshot();

@@ -149,7 +149,7 @@ impl Known {
         let (_, generation, fact) = self.records.iter().rev().find(|(at, _, _)| *at == address)?;
         (*generation == space.generation(address)).then_some(fact)
     }
-    /// As [`Space::fetch`], from what was read before where that still holds.
+    /// As [`Records::fetch`](crate::space::Records::fetch), from what was read before where that still holds.
     #[inline]
     pub fn fetch<S: Space>(
         &self,

@@ -11,7 +11,7 @@
 //!
 //! Old log blocks are kept until the pages that the restored records went to are persisted (`retire`), so that a crash
 //! during or after recovery finds them again; nothing else on the medium is changed before every winner is known. Then torn
-//! pages are cleared, the manifest trusts the others, and only after that are copies that lost given up (`Space::clear_torn`).
+//! pages are cleared, the manifest trusts the others, and only after that are copies that lost given up (`Durable::clear_torn`).
 
 mod from_log;
 mod winners;

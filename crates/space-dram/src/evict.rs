@@ -13,8 +13,8 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
 
 use terrace_engine::record::{Head, Kind};
-use terrace_engine::space::{Context, Fetch, Room, Space, Want};
-use terrace_index::{Address, Index};
+use terrace_engine::space::{Background, Context, Fetch, FoundKeys, LargeValues, Records, Room, Want};
+use terrace_index::{Address, AnyIndex, Index};
 use terrace_media::Buffer;
 
 use crate::allocated::allocated_bytes;
@@ -120,7 +120,7 @@ impl DramSpace {
     }
 
     /// Walks some index buckets and notes keys that have expired and keys that could be evicted.
-    pub(crate) fn look_around<I: Index>(&self, index: &I, context: &dyn Context) {
+    pub(crate) fn look_around(&self, index: &AnyIndex, context: &dyn Context) {
         let now_ms = context.now_ms();
         let full = self.is_full();
         let flushed = (0..16).map(|db| context.flush_version(db)).max().unwrap_or(0);
@@ -135,11 +135,11 @@ impl DramSpace {
         times.may_gain.store(due || found || flushed > sweep.round.done_flushed, Relaxed);
     }
 
-    fn search<I: Index>(
+    fn search(
         &self,
         sweep: &mut Sweep,
         (now_ms, flushed, full): (u64, u64, bool),
-        index: &I,
+        index: &AnyIndex,
         context: &dyn Context,
     ) {
         let Sweep { cursor, addresses, expired, victims, round } = sweep;
@@ -203,7 +203,7 @@ impl DramSpace {
     }
 
     /// Gives out victims, at most so many, until they make up for what has to go.
-    pub(crate) fn take_victims(&self, count: usize, found: &mut dyn FnMut(u8, &[u8])) {
+    pub(crate) fn take_victims(&self, count: usize, found: &mut FoundKeys<'_>) {
         let (mut sweep, excess) = (self.sweep.lock(), self.excess_bytes());
         let mut bytes = 0;
         for _ in 0..count {

@@ -5,7 +5,7 @@
 //!                                           else a new one; the old one is freed once every session has passed
 //! ```
 //!
-//! An [`Address`] is the heap pointer itself: user-space pointers have 47 bits here. Nothing survives the process except
+//! An [`Address`](terrace_index::Address) is the heap pointer itself: user-space pointers have 47 bits here. Nothing survives the process except
 //! through a clean stop, which the library that opens this space takes care of.
 //!
 //! A full store that evicts goes round the index as CLOCK does (`evict.rs`): what was used since the last round stays, and no more

@@ -1,7 +1,6 @@
 //! The space.
 
 use std::collections::VecDeque;
-use std::os::fd::RawFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::*};
 
@@ -10,10 +9,11 @@ use parking_lot::Mutex;
 use terrace_engine::record::{Head, INLINE_VALUE_BYTES, KEY_BYTES_MAX, Kind, NewRecord};
 use terrace_engine::shared_words::SharedWords;
 use terrace_engine::space::{
-    Arrival, Class, Context, Fetch, Former, Found, Limits, Room, Space, Under, Want,
+    Background, Class, Context, Fetch, Former, FoundKeys, InDram, LargeValues, Limits, Records, Room, Sizing,
+    Under, Want,
 };
 use terrace_engine::{Progress, StoreError, TierStats};
-use terrace_index::{Address, Index, Key};
+use terrace_index::{Address, AnyIndex, Index, Key};
 use terrace_media::Buffer;
 
 use crate::allocated::allocated_bytes;
@@ -196,10 +196,9 @@ impl DramSpace {
     }
 }
 
-impl Space for DramSpace {
+impl Records for DramSpace {
     type Local = Local;
     const TOMBSTONES: bool = false;
-
     fn limits(&self) -> Limits {
         Limits {
             key_bytes: KEY_BYTES_MAX,
@@ -213,15 +212,12 @@ impl Space for DramSpace {
     fn attach(&self, _slot: usize) -> Result<Local, StoreError> {
         Ok(Local::default())
     }
-    fn detach(&self, _local: &mut Local) {}
-
     #[inline]
     fn touch(&self, address: Address) {
         let first = HeapRecord::at(address);
         prefetch(first.word(0));
         prefetch(first.word(8));
     }
-
     #[inline]
     fn fetch(&self, address: Address, key: Option<&Key<'_>>, want: Want, out: &mut Buffer) -> Fetch {
         let record = HeapRecord::at(address);
@@ -232,10 +228,6 @@ impl Space for DramSpace {
         }
         Self::fetch_any(record, key, want, out)
     }
-
-    fn generation(&self, _address: Address) -> u64 {
-        0
-    }
     fn prepare(&self, local: &mut Local, records: &[usize], class: Class) -> Room {
         let bytes = records.iter().map(|words| allocated_bytes(words * 8)).sum();
         if class == Class::Write { self.room_for(local, bytes) } else { Room::Ready }
@@ -244,7 +236,6 @@ impl Space for DramSpace {
     fn fits(&self, _local: &Local, _records: &[usize]) -> bool {
         true
     }
-
     #[inline]
     fn put(&self, _local: &mut Local, under: Under<'_>, record: &NewRecord<'_>) -> (Address, u64) {
         if record.expire_at != 0 {
@@ -264,13 +255,25 @@ impl Space for DramSpace {
         self.records.fetch_add(1, Relaxed);
         (new.address(), 0)
     }
-
     fn release(&self, address: Address, head: &Head) {
         debug_assert_eq!(HeapRecord::at(address).slot_bytes(), head.meta.slot_words() * 8);
         self.records.fetch_sub(1, Relaxed);
         self.retire(Retired::Record(HeapRecord::at(address)));
     }
+    #[inline]
+    fn hit(
+        &self,
+        _local: &mut Local,
+        _index: &AnyIndex,
+        _key: &Key<'_>,
+        address: Address,
+        _read: Option<&[u8]>,
+    ) {
+        HeapRecord::at(address).note_read();
+    }
+}
 
+impl LargeValues for DramSpace {
     fn write_extent(
         &self,
         local: &mut Local,
@@ -306,114 +309,32 @@ impl Space for DramSpace {
             None => Fetch::Differs,
         }
     }
+}
 
-    fn start_read(&self, _local: &mut Local, _address: Option<Address>, _extent: &[u8], _token: u64) -> bool {
-        // Nothing here ever needs a read, so nobody asks.
-        false
-    }
-    fn reap(&self, _local: &mut Local, _wait: bool, _out: &mut Vec<Arrival>) {}
-    fn read_fd(&self, _local: &Local) -> Option<RawFd> {
-        None
-    }
-
-    fn step<I: Index>(&self, index: &I, context: &dyn Context) -> Progress {
+impl Background for DramSpace {
+    fn step(&self, index: &AnyIndex, context: &dyn Context) -> Progress {
         self.look_around(index, context);
         self.reclaim(context)
     }
-    fn persisted_seq(&self) -> u64 {
-        0
-    }
-    fn last_seq(&self) -> u64 {
-        0
-    }
-    fn find_expired<I: Index>(
-        &self,
-        _index: &I,
-        _context: &dyn Context,
-        found: &mut dyn FnMut(u8, &[u8]),
-    ) -> Progress {
+    fn find_expired(&self, _index: &AnyIndex, _context: &dyn Context, found: &mut FoundKeys<'_>) -> Progress {
         for (db, key) in self.sweep.lock().expired.drain(..) {
             found(db, &key);
         }
         Progress::Idle
     }
-    fn find_victims<I: Index>(
+    fn find_victims(
         &self,
-        _index: &I,
+        _index: &AnyIndex,
         _context: &dyn Context,
         count: usize,
-        found: &mut dyn FnMut(u8, &[u8]),
+        found: &mut FoundKeys<'_>,
     ) {
         self.take_victims(count, found);
     }
     fn is_full(&self) -> bool {
         self.excess_bytes() > 0
     }
-    fn resize_dram(&self, bytes: u64) -> Result<(), StoreError> {
-        if bytes < BUDGET_BYTES_MIN {
-            return Err(StoreError::Options(format!("DRAM must be at least {BUDGET_BYTES_MIN} bytes")));
-        }
-        self.budget_bytes.store(bytes, Relaxed);
-        Ok(())
-    }
-    fn index_grew(&self, index_bytes: u64) {
-        if self.counts_index {
-            self.index_bytes.store(index_bytes, Relaxed);
-        }
-    }
-    #[inline]
-    fn hit<I: Index>(
-        &self,
-        _local: &mut Local,
-        _index: &I,
-        _key: &Key<'_>,
-        address: Address,
-        _read: Option<&[u8]>,
-    ) {
-        HeapRecord::at(address).note_read();
-    }
-
-    fn sync(&self) -> std::io::Result<()> {
-        Ok(())
-    }
-    #[track_caller]
-    fn save_manifest(&self, _bytes: &[u8]) -> std::io::Result<()> {
-        Ok(())
-    }
-    fn scan_media(
-        &self,
-        _trusted_seq: u64,
-        _threads: usize,
-        _progress: &(dyn Fn(u64, u64) + Sync),
-        _found: &(dyn Fn(Found) + Sync),
-    ) -> Result<(), StoreError> {
-        Ok(())
-    }
-    fn scan_again(
-        &self,
-        _threads: usize,
-        _progress: &(dyn Fn(u64, u64) + Sync),
-        _found: &(dyn Fn(Found) + Sync),
-    ) -> Result<(), StoreError> {
-        Ok(())
-    }
-    fn read_keys(
-        &self,
-        _addresses: &[Address],
-        _found: &mut dyn FnMut(usize, Option<&[u8]>),
-    ) -> Result<(), StoreError> {
-        Ok(())
-    }
-    fn adopt(&self, _found: &Found) {}
-    fn adopt_extent(&self, _description: &[u8]) {}
-    fn clear_torn(&self) -> Result<(), StoreError> {
-        Ok(())
-    }
-    fn finish_recovery(&self) -> Result<(), StoreError> {
-        Ok(())
-    }
-
-    fn close<I: Index>(&self, index: &I, _context: &dyn Context) -> Result<(), StoreError> {
+    fn close(&self, index: &AnyIndex, _context: &dyn Context) -> Result<(), StoreError> {
         // No session is left: everything can go at once.
         let mut addresses = Vec::new();
         index.for_each(&mut |address| addresses.push(address));
@@ -442,7 +363,21 @@ impl Space for DramSpace {
         unsafe { Self::free(retired) };
         Ok(())
     }
+}
 
+impl Sizing for DramSpace {
+    fn resize_dram(&self, bytes: u64) -> Result<(), StoreError> {
+        if bytes < BUDGET_BYTES_MIN {
+            return Err(StoreError::Options(format!("DRAM must be at least {BUDGET_BYTES_MIN} bytes")));
+        }
+        self.budget_bytes.store(bytes, Relaxed);
+        Ok(())
+    }
+    fn index_grew(&self, index_bytes: u64) {
+        if self.counts_index {
+            self.index_bytes.store(index_bytes, Relaxed);
+        }
+    }
     fn tiers(&self) -> Vec<TierStats> {
         let used = self.used_bytes.load(Relaxed);
         vec![TierStats {
@@ -459,6 +394,8 @@ impl Space for DramSpace {
         self.used_bytes.load(Relaxed) + self.retired_bytes.load(Relaxed)
     }
 }
+
+impl InDram for DramSpace {}
 
 #[inline]
 fn prefetch(word: &AtomicU64) {

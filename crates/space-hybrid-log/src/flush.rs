@@ -15,7 +15,7 @@ use std::sync::atomic::Ordering::*;
 use terrace_blocks::{BLOCK_HEADER_BYTES, Image, Lower, State, Words};
 use terrace_engine::space::Context;
 use terrace_engine::{Barrier, Progress, StoreError};
-use terrace_index::Index;
+use terrace_index::AnyIndex;
 
 use crate::space::HybridLog;
 
@@ -120,7 +120,7 @@ impl<L: Lower> HybridLog<L> {
             }
             let slot = page.slot;
             // The block may outlive power loss before the sync below: the extents that it describes must be there by then.
-            if let Err(error) = terrace_engine::space::Space::sync(self) {
+            if let Err(error) = terrace_engine::space::Durable::sync(self) {
                 self.blocks.failure.fail("syncing large values", &error);
                 return Progress::Blocked;
             }
@@ -203,7 +203,7 @@ impl<L: Lower> HybridLog<L> {
     }
 
     /// Flushes every page; no session is open.
-    pub(crate) fn flush_all<I: Index>(&self, index: &I, context: &dyn Context) -> Result<(), StoreError> {
+    pub(crate) fn flush_all(&self, index: &AnyIndex, context: &dyn Context) -> Result<(), StoreError> {
         let mut steps = self.steps.lock();
         steps.reclaiming.let_go();
         loop {

@@ -136,7 +136,7 @@ mod tests {
 
     use terrace_blocks::ByteTier;
     use terrace_engine::record::{Kind, NewRecord};
-    use terrace_engine::space::{Class, Space, Under};
+    use terrace_engine::space::{Class, Records, Under};
     use terrace_media::HeapRegion;
 
     use super::*;

@@ -13,7 +13,7 @@ use terrace_blocks::{
 use terrace_engine::Progress;
 use terrace_engine::record::{Kind, NewRecord, RecordView};
 use terrace_engine::space::{Context, Room};
-use terrace_index::Index;
+use terrace_index::AnyIndex;
 
 use crate::space::HybridLog;
 use crate::write::OpenPage;
@@ -98,13 +98,13 @@ struct Victim {
 }
 
 impl<L: Lower> HybridLog<L> {
-    pub(crate) fn reclaim_step<I: Index>(
+    pub(crate) fn reclaim_step(
         &self,
         reclaiming: &mut Reclaiming<L>,
-        index: &I,
+        index: &AnyIndex,
         context: &dyn Context,
     ) -> Progress {
-        let persisted = terrace_engine::space::Space::persisted_seq(self);
+        let persisted = terrace_engine::space::Durable::persisted_seq(self);
         let mut take_frame = |frame| self.pool.lock().frames.push(frame);
         let freed = self.blocks.free_ready(&mut reclaiming.freeing, persisted, context, &mut take_frame);
         let kept = self.blocks.reserve() + self.blocks.free.wanted.load(SeqCst);
@@ -153,7 +153,7 @@ impl<L: Lower> HybridLog<L> {
         if !reclaiming.freeing.is_empty() {
             // No page is flushed for those that wait for the log or for sessions: it would be flushed nearly empty.
             let awaited = reclaiming.freeing.newest_awaited();
-            if awaited > terrace_engine::space::Space::persisted_seq(self) {
+            if awaited > terrace_engine::space::Durable::persisted_seq(self) {
                 if reclaiming.page.as_ref().is_some_and(|page| page.seq <= awaited) {
                     reclaiming.page = None;
                 }
@@ -330,12 +330,7 @@ impl<L: Lower> HybridLog<L> {
     }
 
     /// Moves live records of the victim; `Blocked` if there is no room to move to now.
-    fn move_live<I: Index>(
-        &self,
-        reclaiming: &mut Reclaiming<L>,
-        index: &I,
-        context: &dyn Context,
-    ) -> Progress {
+    fn move_live(&self, reclaiming: &mut Reclaiming<L>, index: &AnyIndex, context: &dyn Context) -> Progress {
         let Some(mut victim) = reclaiming.victim.take() else { return Progress::Idle };
         let slot = &self.blocks.slots[victim.slot as usize];
         let end = (victim.next + RECORDS_A_STEP).min(victim.block.entries.len());

@@ -11,10 +11,11 @@ use terrace_blocks::{
 use terrace_engine::Buffer;
 use terrace_engine::record::{Head, NewRecord};
 use terrace_engine::space::{
-    Arrival, Class, Context, Fetch, Former, Found, Limits, Room, Space, Under, Want,
+    Arrival, Background, Class, Context, DeviceReads, Durable, Fetch, Former, Found, FoundKeys, LargeValues,
+    Limits, Records, Room, Sizing, Under, Want,
 };
 use terrace_engine::{Failure, Progress, StoreError, TierStats};
-use terrace_index::{Address, Index, Key};
+use terrace_index::{Address, AnyIndex, Key};
 
 use crate::address::Addresses;
 use crate::flush::Flushing;
@@ -127,10 +128,9 @@ impl<L: Lower> HybridLog<L> {
     }
 }
 
-impl<L: Lower> Space for HybridLog<L> {
+impl<L: Lower> Records for HybridLog<L> {
     type Local = Local<L>;
     const TOMBSTONES: bool = true;
-
     fn limits(&self) -> Limits {
         let limits = self.options.limits();
         // DRAM that the index has taken, or that was given back, holds no group.
@@ -201,7 +201,9 @@ impl<L: Lower> Space for HybridLog<L> {
         // Release: who finds nothing live here must also find the successor's version issued.
         slot.live_bytes.fetch_sub(head.meta.slot_words() as i64 * 8, Release);
     }
+}
 
+impl<L: Lower> LargeValues for HybridLog<L> {
     fn write_extent(
         &self,
         _local: &mut Local<L>,
@@ -220,6 +222,9 @@ impl<L: Lower> Space for HybridLog<L> {
     fn fetch_extent(&self, description: &[u8], out: &mut Buffer) -> Fetch {
         self.blocks.load_extent(description, out)
     }
+}
+
+impl<L: Lower> DeviceReads for HybridLog<L> {
     fn start_read(&self, local: &mut Local<L>, address: Option<Address>, extent: &[u8], token: u64) -> bool {
         match address {
             Some(address) => {
@@ -234,8 +239,10 @@ impl<L: Lower> Space for HybridLog<L> {
     fn read_fd(&self, local: &Local<L>) -> Option<RawFd> {
         self.blocks.lower.fd(local.reads.queue())
     }
+}
 
-    fn step<I: Index>(&self, index: &I, context: &dyn Context) -> Progress {
+impl<L: Lower> Background for HybridLog<L> {
+    fn step(&self, index: &AnyIndex, context: &dyn Context) -> Progress {
         let Some(mut steps) = self.steps.try_lock() else { return Progress::Idle };
         let flushed = self.flush_step(&mut steps.flushing, context);
         let reclaimed = self.reclaim_step(&mut steps.reclaiming, index, context);
@@ -249,6 +256,30 @@ impl<L: Lower> Space for HybridLog<L> {
             Progress::Idle
         }
     }
+    fn find_expired(&self, index: &AnyIndex, context: &dyn Context, found: &mut FoundKeys<'_>) -> Progress {
+        // Frames stay where they are while background steps are held up.
+        let Some(_steps) = self.steps.try_lock() else { return Progress::Idle };
+        self.target.lists(self.blocks.limit_lists(self.target.whole_bytes()));
+        self.blocks.find_dead(self, index, context, &self.purge_at, found)
+    }
+    fn sample_deadlines(&self, found: &mut dyn FnMut(u8, u64)) {
+        self.blocks.sample_deadlines(found);
+    }
+    fn find_victims(&self, index: &AnyIndex, context: &dyn Context, count: usize, found: &mut FoundKeys<'_>) {
+        let Some(_steps) = self.steps.try_lock() else { return };
+        if !self.blocks.oldest_keys(self, index, context, count, found) {
+            self.blocks.free.hungry.store(true, SeqCst);
+        }
+    }
+    fn is_full(&self) -> bool {
+        self.blocks.free.full.load(Relaxed)
+    }
+    fn close(&self, index: &AnyIndex, context: &dyn Context) -> Result<(), StoreError> {
+        self.flush_all(index, context)
+    }
+}
+
+impl<L: Lower> Durable for HybridLog<L> {
     fn persisted_seq(&self) -> u64 {
         let pool = self.pool.lock();
         match pool.unsealed.front() {
@@ -259,43 +290,12 @@ impl<L: Lower> Space for HybridLog<L> {
     fn last_seq(&self) -> u64 {
         self.blocks.last_seq.load(SeqCst)
     }
-    fn find_expired<I: Index>(
-        &self,
-        index: &I,
-        context: &dyn Context,
-        found: &mut dyn FnMut(u8, &[u8]),
-    ) -> Progress {
-        // Frames stay where they are while background steps are held up.
-        let Some(_steps) = self.steps.try_lock() else { return Progress::Idle };
-        self.target.lists(self.blocks.limit_lists(self.target.whole_bytes()));
-        self.blocks.find_dead(self, index, context, &self.purge_at, found)
-    }
-    fn sample_deadlines(&self, found: &mut dyn FnMut(u8, u64)) {
-        self.blocks.sample_deadlines(found);
-    }
-    fn find_victims<I: Index>(
-        &self,
-        index: &I,
-        context: &dyn Context,
-        count: usize,
-        found: &mut dyn FnMut(u8, &[u8]),
-    ) {
-        let Some(_steps) = self.steps.try_lock() else { return };
-        if !self.blocks.oldest_keys(self, index, context, count, found) {
-            self.blocks.free.hungry.store(true, SeqCst);
-        }
-    }
-    fn is_full(&self) -> bool {
-        self.blocks.free.full.load(Relaxed)
-    }
-
     fn has_failed(&self) -> bool {
         self.blocks.failure.has_failed()
     }
     fn failure(&self) -> Option<Failure> {
         self.blocks.failure.get().cloned()
     }
-
     #[track_caller]
     fn sync(&self) -> io::Result<()> {
         self.blocks.sync_extents()
@@ -347,10 +347,9 @@ impl<L: Lower> Space for HybridLog<L> {
     fn finish_recovery(&self) -> Result<(), StoreError> {
         self.blocks.clear_unadopted()
     }
-    fn close<I: Index>(&self, index: &I, context: &dyn Context) -> Result<(), StoreError> {
-        self.flush_all(index, context)
-    }
+}
 
+impl<L: Lower> Sizing for HybridLog<L> {
     fn tiers(&self) -> Vec<TierStats> {
         let block = self.blocks.block_bytes as u64;
         let mut dram = TierStats {

@@ -281,7 +281,7 @@ mod tests {
     use std::sync::Arc;
 
     use terrace_blocks::{ByteTier, Reads};
-    use terrace_engine::space::Space;
+    use terrace_engine::space::Background;
     use terrace_media::HeapRegion;
 
     use super::*;

@@ -4,9 +4,9 @@ use std::sync::atomic::Ordering::*;
 
 use terrace_blocks::{Block, Copies, FooterEntry, Lower, Place};
 use terrace_engine::record::{Head, Kind};
-use terrace_engine::space::Context;
+use terrace_engine::space::{Context, FoundKeys};
 use terrace_engine::{DATABASES, Progress};
-use terrace_index::{Address, Index};
+use terrace_index::{Address, AnyIndex};
 
 use crate::slab::Slab;
 use crate::space::SlabSpace;
@@ -65,16 +65,16 @@ const SLABS_A_CALL: usize = 1024;
 
 impl<L: Lower> SlabSpace<L> {
     /// Lets what has expired leave the index, or reports its keys, and reports those that a flush forgot.
-    pub(crate) fn find_dead<I: Index>(
+    pub(crate) fn find_dead(
         &self,
-        index: &I,
+        index: &AnyIndex,
         context: &dyn Context,
-        found: &mut dyn FnMut(u8, &[u8]),
+        found: &mut FoundKeys<'_>,
     ) -> Progress {
         let Some(steps) = self.steps.try_lock() else { return Progress::Idle };
         let homes = self.middle.as_ref().map_or(0, |middle| middle.slabs.homes_bytes());
         self.slabs.target.lists(self.blocks.limit_lists(self.slabs.target.whole_bytes()) + homes);
-        let in_middle = |found: &mut dyn FnMut(u8, &[u8])| {
+        let in_middle = |found: &mut FoundKeys<'_>| {
             self.middle.as_ref().is_some_and(|middle| {
                 // A record whose slot is being filled would be passed by, and nobody would look again.
                 let _still = middle.has_dead_now(context).then(|| self.hold_still());
@@ -93,7 +93,7 @@ impl<L: Lower> SlabSpace<L> {
         &self,
         context: &dyn Context,
         cursor: &AtomicU64,
-        found: &mut dyn FnMut(u8, &[u8]),
+        found: &mut FoundKeys<'_>,
     ) -> bool {
         let now = context.now_ms();
         let flushed = (0..DATABASES as u8).map(|db| context.flush_version(db)).max().unwrap_or(0);
@@ -161,7 +161,7 @@ impl<L: Lower> SlabSpace<L> {
     }
 
     /// Reports up to `count` keys of records in DRAM.
-    pub(crate) fn keys_in_dram(&self, count: usize, found: &mut dyn FnMut(u8, &[u8])) {
+    pub(crate) fn keys_in_dram(&self, count: usize, found: &mut FoundKeys<'_>) {
         let mut left = count;
         for slab in 0..self.slabs.count() as u32 {
             self.keys_of_slab(slab, &mut |head, key| {

@@ -25,7 +25,7 @@ use terrace_blocks::{FooterEntry, Lower, Place, checked};
 use terrace_engine::Progress;
 use terrace_engine::record::{Kind, Lifetime, RecordView};
 use terrace_engine::space::{Context, Replaced, Under};
-use terrace_index::{Address, Change, Index, Key, Lookup, Verdict};
+use terrace_index::{Address, AnyIndex, Change, Index, Key, Lookup, Verdict};
 
 use crate::location::{Location, Locations};
 use crate::slot::Debt;
@@ -231,7 +231,7 @@ struct Window {
 type Asked = (u32, u32, usize, Address);
 
 impl<L: Lower> SlabSpace<L> {
-    /// See [`Space::takes_unread`](terrace_engine::space::Space::takes_unread).
+    /// See [`Records::takes_unread`](terrace_engine::space::Records::takes_unread).
     pub(crate) fn may_put_beside(&self, unread: Address, flushed: u64) -> bool {
         let Location::Page(place, _) = self.locations.location(unread) else { return false };
         // Of a large value the description is needed, and tombstones are counted.
@@ -265,11 +265,11 @@ impl<L: Lower> SlabSpace<L> {
     }
 
     /// One step: those are settled whose pages most others wait for.
-    pub(crate) fn settle_step<I: Index>(
+    pub(crate) fn settle_step(
         &self,
         settling: &mut Settling,
         haste: Haste,
-        index: &I,
+        index: &AnyIndex,
         context: &dyn Context,
     ) -> Progress {
         let told = std::mem::take(&mut *self.debts.told.lock());
@@ -328,7 +328,7 @@ impl<L: Lower> SlabSpace<L> {
     }
 
     /// Settles all that owe: nobody puts anything any more.
-    pub(crate) fn settle_all<I: Index>(&self, settling: &mut Settling, index: &I, context: &dyn Context) {
+    pub(crate) fn settle_all(&self, settling: &mut Settling, index: &AnyIndex, context: &dyn Context) {
         while self.settle_step(settling, Haste::Closing, index, context) == Progress::Worked {
             if settling.owing == 0 {
                 break;
@@ -337,12 +337,12 @@ impl<L: Lower> SlabSpace<L> {
     }
 
     /// Finds out what a slot's record may be an older version of.
-    fn look_at<I: Index>(
+    fn look_at(
         &self,
         owed: Owed,
         owing: &mut Vec<Owing>,
         asked: &mut Vec<Asked>,
-        index: &I,
+        index: &AnyIndex,
         context: &dyn Context,
     ) {
         let offset = owed.offset;
@@ -492,7 +492,7 @@ impl<L: Lower> SlabSpace<L> {
     ///
     /// One of which neither footer nor record can be read leaves it, too: it is the key's by more than 32 bits of its hash, and as
     /// long as it stayed there the newer version could not leave DRAM. What it took of its page is not known, and stays counted.
-    fn settle<I: Index>(&self, owing: &Owing, index: &I, context: &dyn Context) {
+    fn settle(&self, owing: &Owing, index: &AnyIndex, context: &dyn Context) {
         let key = Key { hash: owing.hash, db: owing.db, bytes: &owing.key };
         let mut found = None;
         for older in &owing.older {

@@ -13,7 +13,7 @@ use terrace_blocks::{
 use terrace_engine::record::{Kind, Lifetime, NewRecord};
 use terrace_engine::space::Context;
 use terrace_engine::{Barrier, Progress};
-use terrace_index::{Address, Change, Index, Key, Lookup, Verdict};
+use terrace_index::{Address, AnyIndex, Change, Index, Key, Lookup, Verdict};
 
 use crate::location::Location;
 use crate::space::SlabSpace;
@@ -72,11 +72,11 @@ pub(crate) struct Victim {
 
 impl<L: Lower> SlabSpace<L> {
     /// One step of freeing and moving.
-    pub(crate) fn defrag_step<I: Index>(
+    pub(crate) fn defrag_step(
         &self,
         defrag: &mut Defrag,
         image: &mut Image,
-        index: &I,
+        index: &AnyIndex,
         context: &dyn Context,
     ) -> Progress {
         if let Err(error) = self.blocks.cut_leftovers() {
@@ -159,11 +159,11 @@ impl<L: Lower> SlabSpace<L> {
     /// Blocks' worth of gaps that nobody moves anything for.
     pub(crate) const LEFT_BEHIND: u64 = 1;
 
-    fn seal_moved<I: Index>(
+    fn seal_moved(
         &self,
         defrag: &mut Defrag,
         image: &mut Image,
-        index: &I,
+        index: &AnyIndex,
         context: &dyn Context,
     ) -> Progress {
         let progress = self.seal(&mut defrag.stage, image, 0, index, context);
@@ -342,11 +342,11 @@ impl<L: Lower> SlabSpace<L> {
     }
 
     /// Stages live records of the victim; `None` if there is no victim.
-    fn move_victim<I: Index>(
+    fn move_victim(
         &self,
         defrag: &mut Defrag,
         image: &mut Image,
-        index: &I,
+        index: &AnyIndex,
         context: &dyn Context,
     ) -> Option<Progress> {
         let mut victim = defrag.victim.take()?;
@@ -373,11 +373,11 @@ impl<L: Lower> SlabSpace<L> {
     }
 
     /// Stages the victim's next record if anything refers to it; `false` if the stage is full.
-    fn stage_copy<I: Index>(
+    fn stage_copy(
         &self,
         stage: &mut Stage,
         victim: &Victim,
-        index: &I,
+        index: &AnyIndex,
         context: &dyn Context,
     ) -> bool {
         let entry = victim.block.entries[victim.next];
@@ -445,13 +445,13 @@ impl<L: Lower> SlabSpace<L> {
     }
 
     /// A copy that can't be read: if a slot has it for a home, that gets another one; else it becomes a poison.
-    fn stage_damaged<I: Index>(
+    fn stage_damaged(
         &self,
         stage: &mut Stage,
         listed: &Listed<'_>,
         entry: &FooterEntry,
         (from, what): (Address, What),
-        index: &I,
+        index: &AnyIndex,
         context: &dyn Context,
     ) -> bool {
         if let Some(offset) = self.slot_with_home(from) {
@@ -541,12 +541,12 @@ mod tests {
         let behind = blocks.to_move();
         assert!(behind > 4 && blocks.free_slots() < keep, "{behind} behind the end");
         while blocks.free_slots() < keep {
-            space.defrag_step(&mut defrag, &mut image, &index, &Calm);
+            space.defrag_step(&mut defrag, &mut image, AnyIndex::of(&index), &Calm);
             assert_eq!(blocks.to_move(), behind, "{} of {keep} free", blocks.free_slots());
         }
         blocks.free.hungry.store(false, SeqCst);
         for _ in 0..1000 {
-            space.defrag_step(&mut defrag, &mut image, &index, &Calm);
+            space.defrag_step(&mut defrag, &mut image, AnyIndex::of(&index), &Calm);
         }
         assert_eq!(blocks.to_move(), 0);
     }

@@ -8,7 +8,7 @@ use terrace_blocks::Lower;
 use terrace_engine::Progress;
 use terrace_engine::record::Kind;
 use terrace_engine::space::Context;
-use terrace_index::{Address, Change, Index, Key, Lookup, Verdict};
+use terrace_index::{Address, AnyIndex, Change, Index, Key, Lookup, Verdict};
 
 use crate::chosen::Chosen;
 use crate::location::Location;
@@ -185,12 +185,12 @@ impl<L: Lower> Slots for ClassSlots<'_, L> {
 impl<L: Lower> SlabSpace<L> {
     /// One step of whoever has the first partition. `walking`: a round is being retired, and what is dirty is on its way to a page
     /// anyway.
-    pub(crate) fn evict_step<I: Index>(
+    pub(crate) fn evict_step(
         &self,
         (evicting, draining): (&mut Evicting, &mut Draining),
         stage: &mut Stage,
         walking: bool,
-        index: &I,
+        index: &AnyIndex,
         context: &dyn Context,
     ) -> Progress {
         self.hear(evicting, context);
@@ -215,12 +215,12 @@ impl<L: Lower> SlabSpace<L> {
     }
 
     /// Makes room in classes that run short, by what is in a partition's slabs.
-    pub(crate) fn evict_of<I: Index>(
+    pub(crate) fn evict_of(
         &self,
         (partition, evicting): (usize, &mut Evicting),
         stage: &mut Stage,
         begun: Begun,
-        index: &I,
+        index: &AnyIndex,
         context: &dyn Context,
     ) -> Progress {
         let (wanting, pressing) = (self.early.wanted.load(SeqCst), self.early.pressing.load(SeqCst));
@@ -395,12 +395,12 @@ impl<L: Lower> SlabSpace<L> {
     }
 
     /// Empties slabs: whatever is in them leaves. Whether anything did, and whether something found the page full.
-    fn drain_step<I: Index>(
+    fn drain_step(
         &self,
         draining: &Draining,
         evicting: &mut Evicting,
         stage: &mut Stage,
-        index: &I,
+        index: &AnyIndex,
         context: &dyn Context,
     ) -> (bool, bool) {
         let (mut worked, mut page_full) = (false, false);
@@ -424,7 +424,7 @@ impl<L: Lower> SlabSpace<L> {
 
     /// Records that were put and are bound for the middle tier go there, if it has room; those that a crash could still take
     /// back wait.
-    fn send_bound<I: Index>(&self, filling: &mut Filling, index: &I, context: &dyn Context) -> bool {
+    fn send_bound(&self, filling: &mut Filling, index: &AnyIndex, context: &dyn Context) -> bool {
         let mut bound = std::mem::take(&mut *self.bound.lock());
         if bound.is_empty() {
             return false;
@@ -456,7 +456,7 @@ impl<L: Lower> SlabSpace<L> {
     }
 
     /// Lets a record go that a whole-database flush forgot.
-    pub(crate) fn forget<I: Index>(&self, stage: &mut Stage, offset: u64, index: &I, context: &dyn Context) {
+    pub(crate) fn forget(&self, stage: &mut Stage, offset: u64, index: &AnyIndex, context: &dyn Context) {
         let mut key = std::mem::take(&mut stage.key);
         self.leave(&mut key, (stage, &mut Filling::default()), (offset, Down::Page), index, context);
         stage.key = key;
@@ -473,12 +473,12 @@ impl<L: Lower> SlabSpace<L> {
     }
 
     /// Makes a record leave DRAM.
-    fn leave<I: Index>(
+    fn leave(
         &self,
         key_bytes: &mut Vec<u8>,
         (stage, filling): (&mut Stage, &mut Filling),
         (offset, down): (u64, Down),
-        index: &I,
+        index: &AnyIndex,
         context: &dyn Context,
     ) -> Left {
         let slot = self.slabs.slot(offset);

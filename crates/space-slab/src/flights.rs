@@ -22,7 +22,7 @@ use std::time::Instant;
 use terrace_blocks::{Image, Lower};
 use terrace_engine::Progress;
 use terrace_engine::space::Context;
-use terrace_index::{Address, Index};
+use terrace_index::{Address, AnyIndex};
 
 use crate::location::Location;
 use crate::space::SlabSpace;
@@ -118,12 +118,12 @@ impl<L: Lower> SlabSpace<L> {
     }
 
     /// Flies what was launched. The caller has no partition any more, nor the steps' lock.
-    pub(crate) fn fly_all<I: Index>(&self, launched: Vec<Departure>, index: &I, context: &dyn Context) {
+    pub(crate) fn fly_all(&self, launched: Vec<Departure>, index: &AnyIndex, context: &dyn Context) {
         launched.into_iter().for_each(|departure| self.fly(departure, index, context));
     }
 
     /// Writes a page that was launched, and lands it.
-    fn fly<I: Index>(&self, mut departure: Departure, index: &I, context: &dyn Context) {
+    fn fly(&self, mut departure: Departure, index: &AnyIndex, context: &dyn Context) {
         let number = departure.flight.number;
         if self.write_page(number, &departure.flight.stage, &mut departure.image, context) {
             let has = self.try_have_one(departure.flight.seq).unwrap_or_else(|| {
@@ -139,7 +139,7 @@ impl<L: Lower> SlabSpace<L> {
     }
 
     /// The page of a flight is there. The caller has a partition.
-    pub(crate) fn land<I: Index>(&self, departure: Departure, index: &I) {
+    pub(crate) fn land(&self, departure: Departure, index: &AnyIndex) {
         let Departure { flight, image } = departure;
         self.land_page((flight.number, flight.seq), &flight.stage, index);
         let flights = &mut *self.flights.lock();
@@ -216,9 +216,9 @@ mod tests {
         assert_eq!(space.launch(0, &mut third), Progress::Blocked, "two at once");
         let index = terrace_index::Clht::with_min_buckets(4);
         let mut departures = space.flights.lock().depart(0);
-        space.land(departures.remove(1), &index);
+        space.land(departures.remove(1), AnyIndex::of(&index));
         assert_eq!(space.sealed(), before);
-        space.land(departures.remove(0), &index);
+        space.land(departures.remove(0), AnyIndex::of(&index));
         assert_eq!(space.sealed(), before + 2);
         assert!(!space.is_aloft());
     }

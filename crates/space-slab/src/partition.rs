@@ -26,7 +26,7 @@ use std::sync::atomic::Ordering::*;
 use terrace_blocks::Lower;
 use terrace_engine::Progress;
 use terrace_engine::space::Context;
-use terrace_index::Index;
+use terrace_index::AnyIndex;
 
 use crate::chosen::Chosen;
 use crate::evict::{Begun, Evicting};
@@ -128,9 +128,9 @@ impl<L: Lower> SlabSpace<L> {
 
     /// Makes room in a partition that nobody has, for whoever has the steps' lock or found it taken, and has to fly what that launched.
     /// `None` if there is none.
-    pub(crate) fn step_of_another<I: Index>(
+    pub(crate) fn step_of_another(
         &self,
-        index: &I,
+        index: &AnyIndex,
         context: &dyn Context,
     ) -> Option<(Progress, Vec<Departure>)> {
         if self.others.is_empty() {
@@ -151,7 +151,7 @@ impl<L: Lower> SlabSpace<L> {
     }
 
     /// A step of whoever found the steps' lock taken.
-    pub(crate) fn help<I: Index>(&self, index: &I, context: &dyn Context) -> Progress {
+    pub(crate) fn help(&self, index: &AnyIndex, context: &dyn Context) -> Progress {
         let Some((progress, launched)) = self.step_of_another(index, context) else {
             self.details.steps_refused.fetch_add(1, Relaxed);
             return Progress::Blocked;

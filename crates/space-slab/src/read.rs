@@ -6,8 +6,8 @@ use std::sync::atomic::Ordering::*;
 use terrace_blocks::{Lower, fetch_words, prefetch};
 use terrace_engine::Buffer;
 use terrace_engine::record::{Kind, NewRecord, RecordView};
-use terrace_engine::space::{Fetch, Space, Want};
-use terrace_index::{Address, Change, Index, Key, Lookup, Verdict};
+use terrace_engine::space::{Fetch, Records, Want};
+use terrace_index::{Address, AnyIndex, Change, Index, Key, Lookup, Verdict};
 
 use crate::location::Location;
 use crate::placement::Up;
@@ -82,10 +82,10 @@ impl<L: Lower> SlabSpace<L> {
 
     /// A client's get found this record: it is a little hotter now, and goes up if it is worth its place.
     #[inline]
-    pub(crate) fn note_hit<I: Index>(
+    pub(crate) fn note_hit(
         &self,
         local: &mut Local<L>,
-        index: &I,
+        index: &AnyIndex,
         key: &Key<'_>,
         address: Address,
         read: Option<&[u8]>,
@@ -129,10 +129,10 @@ impl<L: Lower> SlabSpace<L> {
 
     /// A record below DRAM was read: it goes up if it is worth a better place. Whether it does.
     #[cold]
-    fn consider<I: Index>(
+    fn consider(
         &self,
         local: &mut Local<L>,
-        index: &I,
+        index: &AnyIndex,
         key: &Key<'_>,
         (from, location): (Address, Location),
         read: Option<&[u8]>,
@@ -162,9 +162,9 @@ impl<L: Lower> SlabSpace<L> {
     }
 
     /// A record below DRAM goes up if it is worth a better place.
-    pub(crate) fn climb<I: Index>(
+    pub(crate) fn climb(
         &self,
-        index: &I,
+        index: &AnyIndex,
         key: &Key<'_>,
         (from, location): (Address, Location),
         view: &RecordView<'_>,
@@ -226,7 +226,7 @@ impl<L: Lower> SlabSpace<L> {
 
     /// Points the index at a record's copy in DRAM, if it refers to that place still. Not where a newer version of the key lies
     /// beside it: two of them would be in DRAM.
-    pub(crate) fn lift<I: Index>(&self, index: &I, key: &Key<'_>, from: Address, to: Address) -> bool {
+    pub(crate) fn lift(&self, index: &AnyIndex, key: &Key<'_>, from: Address, to: Address) -> bool {
         let verify = |at| match at {
             // Among records that need a read and one that matches, the match wins.
             at if at == from => Verdict::NeedsRead,

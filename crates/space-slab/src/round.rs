@@ -14,9 +14,9 @@
 use std::sync::atomic::Ordering::*;
 
 use terrace_blocks::Lower;
-use terrace_engine::space::{Context, Space};
+use terrace_engine::space::{Background, Context};
 use terrace_engine::{Barrier, Progress, StoreError};
-use terrace_index::Index;
+use terrace_index::AnyIndex;
 
 use crate::middle::Filling;
 use crate::space::SlabSpace;
@@ -92,11 +92,11 @@ impl<L: Lower> SlabSpace<L> {
     }
 
     /// One step of retiring rounds.
-    pub(crate) fn round_step<I: Index>(
+    pub(crate) fn round_step(
         &self,
         retiring: &mut Retiring,
         (stage, filling): (&mut Stage, &mut Filling),
-        index: &I,
+        index: &AnyIndex,
         context: &dyn Context,
     ) -> Progress {
         if self.blocks.failure.has_failed() {
@@ -195,9 +195,9 @@ impl<L: Lower> SlabSpace<L> {
     }
 
     /// Retires what is current now: everything in DRAM gets a home, which a manifest that is stored afterwards trusts.
-    pub(crate) fn retire_every_round<I: Index>(
+    pub(crate) fn retire_every_round(
         &self,
-        index: &I,
+        index: &AnyIndex,
         context: &dyn Context,
     ) -> Result<(), StoreError> {
         if self.stopped.load(SeqCst) == 1 {
@@ -239,12 +239,12 @@ impl<L: Lower> SlabSpace<L> {
     }
 
     /// Stages records that were stamped up to `round`, from a slab's slot on.
-    fn walk<I: Index>(
+    fn walk(
         &self,
         round: u64,
         (slab, slot): (u32, u32),
         (stage, filling): (&mut Stage, &mut Filling),
-        index: &I,
+        index: &AnyIndex,
         context: &dyn Context,
     ) -> Walked {
         let upto = if context.logged() { round } else { u64::from(u32::MAX) };
@@ -325,7 +325,7 @@ mod tests {
 
     use terrace_blocks::ByteTier;
     use terrace_engine::record::{Kind, NewRecord};
-    use terrace_index::{Change, Clht, Key, Verdict};
+    use terrace_index::{Change, Clht, Index, Key, Verdict};
     use terrace_media::HeapRegion;
 
     use super::*;
@@ -369,9 +369,14 @@ mod tests {
         space.rounds.target.store(round, SeqCst);
         let (mut retiring, mut stage) = Default::default();
         while space.rounds.retired.load(SeqCst) < round {
-            space.round_step(&mut retiring, (&mut stage, &mut Filling::default()), index, &Calm);
+            space.round_step(
+                &mut retiring,
+                (&mut stage, &mut Filling::default()),
+                AnyIndex::of(index),
+                &Calm,
+            );
             let departures = space.flights.lock().depart(0);
-            departures.into_iter().for_each(|departure| space.land(departure, index));
+            departures.into_iter().for_each(|departure| space.land(departure, AnyIndex::of(index)));
         }
     }
 
@@ -383,7 +388,12 @@ mod tests {
         space.rounds.target.store(1, SeqCst);
         let (mut retiring, mut stage) = Default::default();
         let mut step = || {
-            space.round_step(&mut retiring, (&mut stage, &mut Filling::default()), &index, &Calm);
+            space.round_step(
+                &mut retiring,
+                (&mut stage, &mut Filling::default()),
+                AnyIndex::of(&index),
+                &Calm,
+            );
         };
         let mut departures = Vec::new();
         while departures.is_empty() {
@@ -395,7 +405,7 @@ mod tests {
         }
         assert_eq!(space.rounds.retired.load(SeqCst), 0, "the log has the only copy that a crash leaves");
         assert!(space.slabs.slot(offset).home().is_none());
-        departures.into_iter().for_each(|departure| space.land(departure, &index));
+        departures.into_iter().for_each(|departure| space.land(departure, AnyIndex::of(&index)));
         for _ in 0..10 {
             step();
         }

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool as Plain, AtomicU64 as Count, Ordering::SeqCst};
 
 use terrace_blocks::schedules::{BYSTANDER, Bug, Medium, READER, WRITER};
-use terrace_engine::space::Space;
+use terrace_engine::space::Records;
 use terrace_sync::schedules::{at_once, explore};
 
 use crate::open::SlabOptions;

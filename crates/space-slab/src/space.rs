@@ -9,10 +9,11 @@ use terrace_engine::Buffer;
 use terrace_engine::manifest::Manifest;
 use terrace_engine::record::{Head, NewRecord, RecordView};
 use terrace_engine::space::{
-    Arrival, Class, Context, Counted, Fetch, Former, Found, Limits, Room, Space, Under, Want,
+    Arrival, Background, Class, Context, Counted, DeviceReads, Durable, Fetch, Former, Found, FoundKeys,
+    LargeValues, Limits, Records, Room, Sizing, Under, Want,
 };
 use terrace_engine::{Failure, Progress, StoreError, TierStats};
-use terrace_index::{Address, Index, Key};
+use terrace_index::{Address, AnyIndex, Index, Key};
 
 use crate::admit::Judged;
 use crate::chosen::Chosen;
@@ -240,10 +241,9 @@ impl<L: Lower> SlabSpace<L> {
     }
 }
 
-impl<L: Lower> Space for SlabSpace<L> {
+impl<L: Lower> Records for SlabSpace<L> {
     type Local = Local<L>;
     const TOMBSTONES: bool = true;
-
     fn limits(&self) -> Limits {
         self.limits_now()
     }
@@ -272,9 +272,6 @@ impl<L: Lower> Space for SlabSpace<L> {
             Location::Dram(_) | Location::Pmem(_) => 0,
             Location::Page(place, _) => self.blocks.slots[place.slot as usize].seq.load(Acquire),
         }
-    }
-    fn read_bytes(&self, address: Address) -> usize {
-        Locations::read_bytes(address)
     }
     #[inline]
     fn prepare(&self, local: &mut Local<L>, records: &[usize], class: Class) -> Room {
@@ -309,17 +306,19 @@ impl<L: Lower> Space for SlabSpace<L> {
         self.release_record(address, head);
     }
     #[inline]
-    fn hit<I: Index>(
+    fn hit(
         &self,
         local: &mut Local<L>,
-        index: &I,
+        index: &AnyIndex,
         key: &Key<'_>,
         address: Address,
         read: Option<&[u8]>,
     ) {
         self.note_hit(local, index, key, address, read);
     }
+}
 
+impl<L: Lower> LargeValues for SlabSpace<L> {
     fn write_extent(
         &self,
         local: &mut Local<L>,
@@ -342,6 +341,12 @@ impl<L: Lower> Space for SlabSpace<L> {
     fn keep_extent(&self, key: &Key<'_>, description: &[u8], value: &[u8]) {
         self.keep_large(key.hash, description, value);
     }
+}
+
+impl<L: Lower> DeviceReads for SlabSpace<L> {
+    fn read_bytes(&self, address: Address) -> usize {
+        Locations::read_bytes(address)
+    }
     fn start_read(&self, local: &mut Local<L>, address: Option<Address>, extent: &[u8], token: u64) -> bool {
         match address {
             Some(address) => self.start_read_of(local, address, token),
@@ -354,8 +359,10 @@ impl<L: Lower> Space for SlabSpace<L> {
     fn read_fd(&self, local: &Local<L>) -> Option<RawFd> {
         self.blocks.lower.fd(local.reads.queue())
     }
+}
 
-    fn step<I: Index>(&self, index: &I, context: &dyn Context) -> Progress {
+impl<L: Lower> Background for SlabSpace<L> {
+    fn step(&self, index: &AnyIndex, context: &dyn Context) -> Progress {
         let Some(mut steps) = self.steps.try_lock() else { return self.help(index, context) };
         self.details.steps.fetch_add(1, Relaxed);
         if self.stopped.load(SeqCst) == 1 {
@@ -428,6 +435,30 @@ impl<L: Lower> Space for SlabSpace<L> {
         self.fly_all(launched, index, context);
         progress
     }
+    fn find_expired(&self, index: &AnyIndex, context: &dyn Context, found: &mut FoundKeys<'_>) -> Progress {
+        self.find_dead(index, context, found)
+    }
+    fn sample_deadlines(&self, found: &mut dyn FnMut(u8, u64)) {
+        self.blocks.sample_deadlines(found);
+    }
+    fn find_victims(&self, index: &AnyIndex, context: &dyn Context, count: usize, found: &mut FoundKeys<'_>) {
+        let Some(steps) = self.steps.try_lock() else { return };
+        let copies = WithStages { space: self, stages: [&steps.stage, &steps.defrag.stage] };
+        let in_middle =
+            |found: &mut FoundKeys<'_>| self.middle.as_ref().is_some_and(|middle| middle.keys(count, found));
+        if !self.blocks.oldest_keys(&copies, index, context, count, found) && !in_middle(found) {
+            self.keys_in_dram(count, found);
+        }
+    }
+    fn is_full(&self) -> bool {
+        self.blocks.free.refuses() || self.starving.load(Relaxed) == 1
+    }
+    fn close(&self, index: &AnyIndex, context: &dyn Context) -> Result<(), StoreError> {
+        self.retire_all(index, context)
+    }
+}
+
+impl<L: Lower> Durable for SlabSpace<L> {
     fn persisted_seq(&self) -> u64 {
         self.rounds.retired.load(SeqCst)
     }
@@ -441,44 +472,12 @@ impl<L: Lower> Space for SlabSpace<L> {
         // Rounds are retired only once the manifest trusts their pages.
         self.rounds.retired.load(SeqCst)
     }
-    fn find_expired<I: Index>(
-        &self,
-        index: &I,
-        context: &dyn Context,
-        found: &mut dyn FnMut(u8, &[u8]),
-    ) -> Progress {
-        self.find_dead(index, context, found)
-    }
-    fn sample_deadlines(&self, found: &mut dyn FnMut(u8, u64)) {
-        self.blocks.sample_deadlines(found);
-    }
-    fn find_victims<I: Index>(
-        &self,
-        index: &I,
-        context: &dyn Context,
-        count: usize,
-        found: &mut dyn FnMut(u8, &[u8]),
-    ) {
-        let Some(steps) = self.steps.try_lock() else { return };
-        let copies = WithStages { space: self, stages: [&steps.stage, &steps.defrag.stage] };
-        let in_middle = |found: &mut dyn FnMut(u8, &[u8])| {
-            self.middle.as_ref().is_some_and(|middle| middle.keys(count, found))
-        };
-        if !self.blocks.oldest_keys(&copies, index, context, count, found) && !in_middle(found) {
-            self.keys_in_dram(count, found);
-        }
-    }
-    fn is_full(&self) -> bool {
-        self.blocks.free.refuses() || self.starving.load(Relaxed) == 1
-    }
-
     fn has_failed(&self) -> bool {
         self.blocks.failure.has_failed()
     }
     fn failure(&self) -> Option<Failure> {
         self.blocks.failure.get().cloned()
     }
-
     #[track_caller]
     fn sync(&self) -> io::Result<()> {
         self.blocks.sync_extents()
@@ -549,9 +548,6 @@ impl<L: Lower> Space for SlabSpace<L> {
         }
         self.blocks.clear_unadopted()
     }
-    fn close<I: Index>(&self, index: &I, context: &dyn Context) -> Result<(), StoreError> {
-        self.retire_all(index, context)
-    }
     fn save_snapshot<I: Index>(&self, index: &I, counted: &Counted, sequence: u64) -> Option<u32> {
         self.save(index, counted, sequence)
     }
@@ -564,7 +560,9 @@ impl<L: Lower> Space for SlabSpace<L> {
     ) -> Result<(Counted, u64), String> {
         self.load(index, place, manifest, threads)
     }
+}
 
+impl<L: Lower> Sizing for SlabSpace<L> {
     fn tiers(&self) -> Vec<TierStats> {
         self.tier_stats()
     }
@@ -593,7 +591,7 @@ impl<L: Lower> Space for SlabSpace<L> {
 
 impl<L: Lower> SlabSpace<L> {
     /// Writes down what is dirty; no session is open.
-    fn retire_all<I: Index>(&self, index: &I, context: &dyn Context) -> Result<(), StoreError> {
+    fn retire_all(&self, index: &AnyIndex, context: &dyn Context) -> Result<(), StoreError> {
         self.settle_all(&mut self.steps.lock().settling, index, context);
         self.retire_every_round(index, context)
     }

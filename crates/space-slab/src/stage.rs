@@ -20,8 +20,8 @@ use terrace_blocks::{
 };
 use terrace_engine::Progress;
 use terrace_engine::record::{Kind, NewRecord, RecordView};
-use terrace_engine::space::{Context, Space};
-use terrace_index::{Address, Change, Index, Key, Lookup, Verdict};
+use terrace_engine::space::{Context, Durable, Records};
+use terrace_index::{Address, AnyIndex, Change, Index, Key, Lookup, Verdict};
 
 use crate::location::{Location, Locations};
 use crate::space::SlabSpace;
@@ -169,12 +169,12 @@ impl<L: Lower> SlabSpace<L> {
     }
 
     /// Writes a stage's page, and swings its records to it. At least `keep` free blocks stay.
-    pub(crate) fn seal<I: Index>(
+    pub(crate) fn seal(
         &self,
         stage: &mut Stage,
         image: &mut Image,
         keep: usize,
-        index: &I,
+        index: &AnyIndex,
         context: &dyn Context,
     ) -> Progress {
         if stage.is_empty() {
@@ -231,7 +231,7 @@ impl<L: Lower> SlabSpace<L> {
     }
 
     /// The page is durable: its records are found there, and it counts as one.
-    pub(crate) fn land_page<I: Index>(&self, (number, seq): (u32, u64), stage: &Stage, index: &I) {
+    pub(crate) fn land_page(&self, (number, seq): (u32, u64), stage: &Stage, index: &AnyIndex) {
         let page = &self.blocks.slots[number as usize];
         page.written.store(true, Release);
         page.live_bytes.store(stage.bytes.len() as i64, SeqCst);
@@ -284,7 +284,7 @@ impl<L: Lower> SlabSpace<L> {
         context: &dyn Context,
     ) -> bool {
         // The page may outlive power loss before the sync below: the extents that it describes must be there by then.
-        if let Err(error) = Space::sync(self) {
+        if let Err(error) = Durable::sync(self) {
             self.blocks.failure.fail("syncing large values", &error);
             return false;
         }
@@ -304,7 +304,7 @@ impl<L: Lower> SlabSpace<L> {
     }
 
     /// Makes a record's new place the one that counts, if the version there is still the one that does.
-    pub(crate) fn swing<I: Index>(&self, stage: &Stage, staged: &Move, to: Address, index: &I) -> bool {
+    pub(crate) fn swing(&self, stage: &Stage, staged: &Move, to: Address, index: &AnyIndex) -> bool {
         let (from, entry) = (staged.from, &staged.entry);
         let is_same_page = match staged.what {
             What::Page { seq, .. } => self.generation(from) == seq,
@@ -476,7 +476,7 @@ mod tests {
         space.blocks.slots[3].seq.store(now, SeqCst);
         let key = Key { hash: 9, db: 0, bytes: b"key" };
         index.update(&key, |_| Verdict::Differs, |_| (Change::Set(from), ()));
-        let swung = space.swing(&stage, &stage.moves[0], to, &index);
+        let swung = space.swing(&stage, &stage.moves[0], to, AnyIndex::of(&index));
         assert!(index.contains(&key, if swung { to } else { from }));
         swung
     }
@@ -513,7 +513,7 @@ mod tests {
             let mut stage = Stage::default();
             stage.push(What::Slot, from, entry(5), &record(5));
             let to = space.locations.page(Place { slot: 4, offset: 64 }, Kind::Value, record(5).words());
-            assert_eq!(space.swing(&stage, &stage.moves[0], to, &index), is_same);
+            assert_eq!(space.swing(&stage, &stage.moves[0], to, AnyIndex::of(&index)), is_same);
             assert!(index.contains(&key, if is_same { to } else { from }));
             assert_eq!(slabs.table[0].live.load(SeqCst) == 0, is_same, "it is let go with the swing");
         }
@@ -584,7 +584,7 @@ mod tests {
             slot.record().replace(&record(6));
 
             let to = space.locations.page(Place { slot: 4, offset: 64 }, Kind::Value, record(5).words());
-            assert!(!space.swing(&stage, &stage.moves[0], to, &index), "{what:?}");
+            assert!(!space.swing(&stage, &stage.moves[0], to, AnyIndex::of(&index)), "{what:?}");
             assert!(index.contains(&key, from) && slot.home().is_none() && slot.stamp() == 1, "{what:?}");
         }
     }

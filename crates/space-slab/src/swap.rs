@@ -23,7 +23,7 @@ use std::sync::atomic::Ordering::*;
 use terrace_blocks::{Around, Lower, State};
 use terrace_engine::Progress;
 use terrace_engine::space::Context;
-use terrace_index::{Index, Key};
+use terrace_index::{AnyIndex, Index, Key};
 
 use crate::location::Location;
 use crate::placement::Placement;
@@ -93,7 +93,7 @@ impl<L: Lower> SlabSpace<L> {
     }
 
     /// One step: what is worth it goes up, of the bufs that arrived.
-    pub(crate) fn fetch_step<I: Index>(&self, index: &I, context: &dyn Context) -> Progress {
+    pub(crate) fn fetch_step(&self, index: &AnyIndex, context: &dyn Context) -> Progress {
         let bufs = std::mem::take(&mut *self.bufs.0.lock());
         for buf in &bufs {
             self.fetch_buf(buf, index, context);
@@ -101,7 +101,7 @@ impl<L: Lower> SlabSpace<L> {
         if bufs.is_empty() { Progress::Idle } else { Progress::Worked }
     }
 
-    fn fetch_buf<I: Index>(&self, buf: &Around, index: &I, context: &dyn Context) {
+    fn fetch_buf(&self, buf: &Around, index: &AnyIndex, context: &dyn Context) {
         let Some(page) = self.blocks.slots.get(buf.slot() as usize) else { return };
         if page.state() != State::Sealed || page.seq.load(Acquire) != buf.seq() {
             return;
@@ -194,7 +194,7 @@ mod tests {
         }
         let (slot, seq) = space.begin_page(&stage, 0).unwrap();
         assert!(space.write_page(slot, &stage, &mut Image::default(), &Calm));
-        space.land_page((slot, seq), &stage, &index);
+        space.land_page((slot, seq), &stage, AnyIndex::of(&index));
         let places = stage
             .moves
             .iter()
@@ -227,12 +227,12 @@ mod tests {
         let elsewhere = space.locations.page(Place { slot: 8, offset: 64 }, Kind::Value, 4);
         assert!(index.replace(&key(KEYS[1]), places[1], elsewhere));
         space.offer_buf(buf);
-        assert_eq!(space.fetch_step(&index, &Calm), Progress::Worked);
+        assert_eq!(space.fetch_step(AnyIndex::of(&index), &Calm), Progress::Worked);
         assert_eq!(up(&space, &index), [true, false, true]);
         assert!(index.contains(&key(KEYS[1]), elsewhere), "what is older stays where it is");
         index.candidates(&key(KEYS[0]), &mut |at| assert_eq!(space.home_of(at), Some(places[0])));
         assert_eq!(space.details.fetched_along.load(Relaxed), 2);
-        assert_eq!(space.fetch_step(&index, &Calm), Progress::Idle);
+        assert_eq!(space.fetch_step(AnyIndex::of(&index), &Calm), Progress::Idle);
     }
 
     /// In another use of the slot other versions of the same keys may lie at the very same places.
@@ -241,7 +241,7 @@ mod tests {
         let (space, index, _, buf) = with_page();
         space.blocks.slots[buf.slot() as usize].seq.fetch_add(1, SeqCst);
         space.offer_buf(buf);
-        space.fetch_step(&index, &Calm);
+        space.fetch_step(AnyIndex::of(&index), &Calm);
         assert_eq!(up(&space, &index), [false; 3]);
     }
 

@@ -121,7 +121,7 @@ mod tests {
 
     use terrace_blocks::ByteTier;
     use terrace_engine::record::{Kind, NewRecord};
-    use terrace_index::{Change, Clht, Index, Key, Verdict};
+    use terrace_index::{AnyIndex, Change, Clht, Index, Key, Verdict};
     use terrace_media::HeapRegion;
 
     use super::*;
@@ -195,7 +195,9 @@ mod tests {
         /// Lands what was launched. How many records still have no home.
         fn dirty_once_landed(&self) -> usize {
             let departures = self.space.flights.lock().depart(0);
-            departures.into_iter().for_each(|departure| self.space.land(departure, &self.index));
+            departures
+                .into_iter()
+                .for_each(|departure| self.space.land(departure, AnyIndex::of(&self.index)));
             let slots = self.slots.iter().map(|&offset| self.space.slabs.slot(offset));
             slots.filter(|slot| slot.is_live() && slot.stamp() != 0).count()
         }
@@ -262,7 +264,13 @@ mod tests {
         space.early.pressing.store(class as u32, SeqCst);
         space.early.wanted.store(class as u32, SeqCst);
         let mut evicting = Evicting::new(&space.policy, space.slabs.classes.count());
-        space.evict_of((0, &mut evicting), &mut tested.stage, Begun::default(), &tested.index, &Calm);
+        space.evict_of(
+            (0, &mut evicting),
+            &mut tested.stage,
+            Begun::default(),
+            AnyIndex::of(&tested.index),
+            &Calm,
+        );
         assert!(!tested.stage.is_empty(), "dirty ones were to leave first");
         assert!(space.flights.lock().is_empty());
         space.retired.collect(&mut Cooling::default(), false, &space.slabs, &Calm);

@@ -15,7 +15,7 @@ use terrace_blocks::{Lower, State, checked};
 use terrace_engine::Progress;
 use terrace_engine::record::{Kind, NewRecord};
 use terrace_engine::space::Context;
-use terrace_index::{Address, Index, Key};
+use terrace_index::{Address, AnyIndex, Index, Key};
 
 use crate::location::Location;
 use crate::policy::Count;
@@ -66,10 +66,10 @@ impl<L: Lower> SlabSpace<L> {
     }
 
     /// One step: a few records come up.
-    pub(crate) fn warm_step<I: Index>(
+    pub(crate) fn warm_step(
         &self,
         warming: &mut Warming,
-        index: &I,
+        index: &AnyIndex,
         context: &dyn Context,
     ) -> Progress {
         if warming.list.is_empty() {
@@ -87,7 +87,7 @@ impl<L: Lower> SlabSpace<L> {
     }
 
     /// Lets a record come up, if it is still there. `false`: there is no room for it.
-    fn warm<I: Index>(&self, hot: u64, bytes: &mut Vec<u8>, index: &I, context: &dyn Context) -> bool {
+    fn warm(&self, hot: u64, bytes: &mut Vec<u8>, index: &AnyIndex, context: &dyn Context) -> bool {
         if self.dram_is_in_middle() {
             // It would be in DRAM without its slot of the middle tier.
             return true;

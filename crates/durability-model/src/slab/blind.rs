@@ -27,7 +27,7 @@ impl Protocol {
             && !state.is_flushed(state.dram.flush, write, key)
     }
 
-    /// `Space::put`: in place of the record in DRAM, whose home is given up; else new. Returns the round.
+    /// `Records::put`: in place of the record in DRAM, whose home is given up; else new. Returns the round.
     pub(crate) fn slab_put(&self, state: &mut State, write: Number, key: usize, blind: bool) -> u8 {
         let old = state.dram.slab.hot[key];
         let low = content(state, state.dram.slab.low[key]);

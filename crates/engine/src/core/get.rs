@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use terrace_index::{Index, Key, Lookup, Verdict};
+use terrace_index::{AnyIndex, Index, Key, Lookup, Verdict};
 use terrace_log::LogDevice;
 use terrace_media::Buffer;
 
@@ -81,7 +81,13 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
         if !peeks {
             self.hits[usize::from(head.tier) % 3] += 1;
             let Self { machine, local, .. } = self;
-            machine.space.hit(local, &machine.index, key, address, known.record(&machine.space, address));
+            machine.space.hit(
+                local,
+                AnyIndex::of(&machine.index),
+                key,
+                address,
+                known.record(&machine.space, address),
+            );
         }
         let meta = Meta { value_bytes, ..head.meta_for_answers() };
         let value = value.then(|| batch::span(start, output.len() - start));

@@ -433,7 +433,7 @@ pub(crate) fn log_record<D: LogDevice>(writer: &mut Option<Writer<D>>, record: &
     }
 }
 
-/// Where a record was found, for [`Space::put`].
+/// Where a record was found, for [`Records::put`](crate::space::Records::put).
 pub(crate) type Place = (Address, Head);
 
 impl<I: Index, S: Space, D: LogDevice> Drop for Core<I, S, D> {

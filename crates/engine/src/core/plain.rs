@@ -4,7 +4,7 @@
 use std::cell::Cell;
 use std::sync::atomic::Ordering::Relaxed;
 
-use terrace_index::{Change, Index, Key, Lookup, Verdict};
+use terrace_index::{AnyIndex, Change, Index, Key, Lookup, Verdict};
 use terrace_log::LogDevice;
 use terrace_media::Buffer;
 
@@ -77,7 +77,7 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
                 if !peeks {
                     self.hits[usize::from(head.tier) % 3] += 1;
                     let Self { machine, local, .. } = self;
-                    machine.space.hit(local, &machine.index, key, address, None);
+                    machine.space.hit(local, AnyIndex::of(&machine.index), key, address, None);
                 }
                 let value = Some(batch::span(start, output.len() - start));
                 Some(Reply::Hit { meta: head.meta_for_answers(), value })

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use terrace_blocks::{ByteTier, Lower};
 use terrace_engine::StoreError;
-use terrace_engine::space::Space;
+use terrace_engine::space::Durable;
 use terrace_media_sim::snapshot::Crash;
 use terrace_media_sim::{CrashImage, Explorer, Recorder, SimRegion, Trace, set_actor};
 use terrace_space_hybrid_log::{HybridLog, HybridOptions};

@@ -44,10 +44,10 @@ fn nothing_comes_up_beside_a_newer_version() {
     for at in [from, newer] {
         index.update(&first, |_| Verdict::Differs, |_| (Change::Insert(at), ()));
     }
-    assert!(!space.lift(&index, &first, from, put(b"first", Debt::default())));
+    assert!(!space.lift(AnyIndex::of(&index), &first, from, put(b"first", Debt::default())));
     assert!(index.contains(&first, from) && index.contains(&first, newer));
     let up = put(b"second", Debt::default());
-    assert!(space.lift(&index, &second, from, up), "it is the second one's");
+    assert!(space.lift(AnyIndex::of(&index), &second, from, up), "it is the second one's");
     assert!(index.contains(&second, up) && !index.contains(&second, from));
 }
 
@@ -96,12 +96,12 @@ fn what_keeps_a_slab_from_being_emptied_is_settled_first() {
     others.iter().chain([&last]).for_each(|owed| settling.add(*owed));
     space.slabs.drain(space.slabs.slab_of(last.offset));
     space.is_draining.store(true, SeqCst);
-    assert!(space.settle_step(&mut settling, Haste::Urgent, &index, &Calm) == Progress::Worked);
+    assert!(space.settle_step(&mut settling, Haste::Urgent, AnyIndex::of(&index), &Calm) == Progress::Worked);
     let owes = |owed: &Owed| space.slabs.slot(owed.offset).debt().is_owed();
     assert!(!owes(&last) && others.iter().all(owes));
     space.is_draining.store(false, SeqCst);
     while settling.owing > 0 {
-        space.settle_step(&mut settling, Haste::Urgent, &index, &Calm);
+        space.settle_step(&mut settling, Haste::Urgent, AnyIndex::of(&index), &Calm);
     }
     assert!(!others.iter().any(owes));
 }

@@ -56,6 +56,7 @@ fn whoever_is_waited_for_is_found_in_one_step_wherever_it_lies() {
     let (mut evicting, mut draining) =
         (Evicting::new(&space.policy, space.slabs.classes.count()), Draining::default());
     let mut stage = Stage::default();
-    let progress = space.evict_step((&mut evicting, &mut draining), &mut stage, false, &index, &Calm);
+    let progress =
+        space.evict_step((&mut evicting, &mut draining), &mut stage, false, AnyIndex::of(&index), &Calm);
     assert!(progress == Progress::Worked && space.slabs.slot(*offsets.last().unwrap()).is_staged());
 }

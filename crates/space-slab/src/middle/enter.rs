@@ -11,8 +11,8 @@ use std::sync::atomic::Ordering::*;
 
 use terrace_blocks::{FooterEntry, Lower};
 use terrace_engine::record::{Head, Kind, NewRecord, RecordView};
-use terrace_engine::space::{Context, Space};
-use terrace_index::{Address, Index, Key};
+use terrace_engine::space::{Context, Durable, Records};
+use terrace_index::{Address, AnyIndex, Index, Key};
 
 use super::Middle;
 use crate::placement::Down;
@@ -81,12 +81,12 @@ impl<L: Lower> SlabSpace<L> {
     }
 
     /// A record leaves DRAM for a slot, or gets its home there, if a slot is to be had and `down` says so.
-    pub(crate) fn stage_for_middle<I: Index>(
+    pub(crate) fn stage_for_middle(
         &self,
         filling: &mut Filling,
         (offset, what, down): (u64, What, Down),
         head: &Head,
-        index: &I,
+        index: &AnyIndex,
         context: &dyn Context,
     ) -> bool {
         let Some(middle) = &self.middle else { return false };
@@ -126,11 +126,11 @@ impl<L: Lower> SlabSpace<L> {
     }
 
     /// A record stays in DRAM and gets its home in a slot, if one is to be had.
-    pub(crate) fn stage_home<I: Index>(
+    pub(crate) fn stage_home(
         &self,
         filling: &mut Filling,
         offset: u64,
-        index: &I,
+        index: &AnyIndex,
         context: &dyn Context,
     ) -> bool {
         let head = self.slabs.slot(offset).record().consistently(|head| head);
@@ -138,14 +138,14 @@ impl<L: Lower> SlabSpace<L> {
     }
 
     /// Fills the slots, and swings the records to them. Whether there were any.
-    pub(crate) fn fill_middle<I: Index>(&self, filling: &mut Filling, index: &I) -> bool {
+    pub(crate) fn fill_middle(&self, filling: &mut Filling, index: &AnyIndex) -> bool {
         let Some(middle) = &self.middle else { return false };
         let Filling { stage, slots, fills } = filling;
         if slots.is_empty() {
             return false;
         }
         // What a slot describes must be there as soon as the slot is.
-        if let Err(error) = Space::sync(self) {
+        if let Err(error) = Durable::sync(self) {
             self.blocks.failure.fail("syncing large values", &error);
             stage.moves.iter().for_each(|of| self.unstage(of.from));
             slots.drain(..).for_each(|at| middle.slabs.give_back(at));
@@ -218,11 +218,11 @@ impl<L: Lower> SlabSpace<L> {
     }
 
     /// Fills slots with what was read from pages.
-    pub(super) fn take_arrived<I: Index>(
+    pub(super) fn take_arrived(
         &self,
         middle: &Middle,
         filling: &mut Filling,
-        index: &I,
+        index: &AnyIndex,
         context: &dyn Context,
     ) -> bool {
         let arrived = std::mem::take(&mut *middle.arrived.lock());

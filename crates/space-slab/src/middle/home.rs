@@ -15,8 +15,8 @@
 use std::sync::atomic::Ordering::*;
 
 use terrace_blocks::Lower;
-use terrace_engine::space::{Context, Space};
-use terrace_index::{Address, Change, Index, Key, Lookup, Verdict};
+use terrace_engine::space::{Context, Records};
+use terrace_index::{Address, AnyIndex, Change, Index, Key, Lookup, Verdict};
 
 use super::Middle;
 use crate::location::Location;
@@ -70,12 +70,12 @@ impl<L: Lower> SlabSpace<L> {
     }
 
     /// A slot's record is found in its home again, if it has one: whatever refers to the slot refers to that. Whether it does.
-    pub(super) fn leave_for_home<I: Index>(
+    pub(super) fn leave_for_home(
         &self,
         middle: &Middle,
         (at, key): (u64, &Key<'_>),
         (version, expire_at): (u64, u64),
-        index: &I,
+        index: &AnyIndex,
         context: &dyn Context,
     ) -> bool {
         if middle.slabs.home(at).is_none() {
@@ -175,7 +175,8 @@ mod tests {
             let what = What::Page { words: words as u32, seq };
             stage.push(what, self.page, entry_of(key().hash, 1, version), &record(version));
             let offset = stage.moves[0].entry.offset;
-            let sealed = self.space.seal(&mut stage, &mut Image::default(), 0, &self.index, &Calm);
+            let sealed =
+                self.space.seal(&mut stage, &mut Image::default(), 0, AnyIndex::of(&self.index), &Calm);
             assert_eq!(sealed, Progress::Worked);
             let slots = &self.space.blocks.slots;
             let newest = (0..slots.len()).max_by_key(|&slot| slots[slot].seq.load(SeqCst)).unwrap();
@@ -188,7 +189,12 @@ mod tests {
             let head = RecordView::decode(&bytes).unwrap().head;
             let of = (&head, &record(VERSION));
             assert!(self.space.offer_to_middle(&key(), self.page, of, Count::whole(3), Comes::Asked));
-            self.space.middle_step(&mut MiddleSteps::default(), &mut Stage::default(), &self.index, &Calm);
+            self.space.middle_step(
+                &mut MiddleSteps::default(),
+                &mut Stage::default(),
+                AnyIndex::of(&self.index),
+                &Calm,
+            );
             let mut at = None;
             self.index.candidates(&key(), &mut |address| at = Some(self.space.locations.location(address)));
             let Some(Location::Pmem(at)) = at else { panic!("it is at {at:?}") };
@@ -200,7 +206,14 @@ mod tests {
             record(VERSION).encode(&mut bytes);
             let view = RecordView::decode(&bytes).unwrap();
             let from = (self.space.locations.pmem(self.at), Location::Pmem(self.at));
-            match self.space.climb(&self.index, &key(), from, &view, Count::whole(9), Comes::Asked) {
+            match self.space.climb(
+                AnyIndex::of(&self.index),
+                &key(),
+                from,
+                &view,
+                Count::whole(9),
+                Comes::Asked,
+            ) {
                 Climbed::Dram(offset) => offset,
                 other => panic!("{other:?}"),
             }
@@ -217,7 +230,8 @@ mod tests {
         /// Its slot is to be empty. Whether it left without a copy.
         fn leaves_for_nothing(&self) -> bool {
             let mut stage = Stage::default();
-            let left = self.space.leave_middle(self.middle(), self.at, &mut stage, &self.index, &Calm);
+            let left =
+                self.space.leave_middle(self.middle(), self.at, &mut stage, AnyIndex::of(&self.index), &Calm);
             assert_eq!(left, Left::Yes);
             stage.is_empty()
         }
@@ -256,7 +270,7 @@ mod tests {
         let (from, to) = (tested.space.locations.dram(up), tested.middle().slabs.take(0));
         let to = tested.space.locations.pmem(to.unwrap());
         stage.push(What::Evict, from, entry_of(key().hash, 1, VERSION), &record(VERSION));
-        assert!(tested.space.swing(&stage, &stage.moves[0], to, &tested.index));
+        assert!(tested.space.swing(&stage, &stage.moves[0], to, AnyIndex::of(&tested.index)));
         let home = tested.space.slot_and_home(to).map(|(_, _, home)| home);
         assert_eq!((home, tested.live(tested.page) > 0), (Some(tested.page), true));
     }
@@ -307,8 +321,8 @@ mod tests {
         assert!(slabs.homes_bytes() > 0 && slabs.homes_of(slabs.slab_of(tested.at)) == 1);
         assert!(tested.leaves_for_nothing());
         let mut steps = MiddleSteps::default();
-        tested.space.middle_step(&mut steps, &mut Stage::default(), &tested.index, &Calm);
-        tested.space.middle_step(&mut steps, &mut Stage::default(), &tested.index, &Calm);
+        tested.space.middle_step(&mut steps, &mut Stage::default(), AnyIndex::of(&tested.index), &Calm);
+        tested.space.middle_step(&mut steps, &mut Stage::default(), AnyIndex::of(&tested.index), &Calm);
         assert_eq!(slabs.homes_bytes(), 0);
     }
 }

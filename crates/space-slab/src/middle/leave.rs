@@ -6,7 +6,7 @@ use terrace_blocks::{FooterEntry, Lower};
 use terrace_engine::Progress;
 use terrace_engine::record::{Kind, RecordView};
 use terrace_engine::space::Context;
-use terrace_index::{Change, Index, Key, Lookup, Verdict};
+use terrace_index::{AnyIndex, Change, Index, Key, Lookup, Verdict};
 
 use super::{Middle, MiddleSteps};
 use crate::location::Location;
@@ -86,11 +86,11 @@ impl<L: Lower> Slots for ClassSlots<'_, L> {
 
 impl<L: Lower> SlabSpace<L> {
     /// One step of the middle tier.
-    pub(crate) fn middle_step<I: Index>(
+    pub(crate) fn middle_step(
         &self,
         steps: &mut MiddleSteps,
         stage: &mut Stage,
-        index: &I,
+        index: &AnyIndex,
         context: &dyn Context,
     ) -> Progress {
         let Some(middle) = &self.middle else { return Progress::Idle };
@@ -143,14 +143,14 @@ impl<L: Lower> SlabSpace<L> {
 
     /// Makes room in a class that runs short; `kept` slots are to be free for what is in DRAM alone.
     #[expect(clippy::too_many_arguments, reason = "a step's parts, each needed")]
-    fn evict_class<I: Index>(
+    fn evict_class(
         &self,
         middle: &Middle,
         (class, mut free, kept): (usize, usize, usize),
         part: &mut <Clock as Policy>::Part,
         budget: &mut usize,
         stage: &mut Stage,
-        index: &I,
+        index: &AnyIndex,
         context: &dyn Context,
     ) -> Option<Left> {
         let slabs = &middle.slabs;
@@ -221,12 +221,12 @@ impl<L: Lower> SlabSpace<L> {
     }
 
     /// Empties the slab that must go.
-    fn drain_middle<I: Index>(
+    fn drain_middle(
         &self,
         middle: &Middle,
         budget: &mut usize,
         stage: &mut Stage,
-        index: &I,
+        index: &AnyIndex,
         context: &dyn Context,
     ) -> Option<Left> {
         let slab = middle.slabs.draining()?;
@@ -253,12 +253,12 @@ impl<L: Lower> SlabSpace<L> {
     }
 
     /// Stages a slot's record, or lets it go if a whole-database flush forgot it or nothing refers to it.
-    pub(super) fn leave_middle<I: Index>(
+    pub(super) fn leave_middle(
         &self,
         middle: &Middle,
         at: u64,
         stage: &mut Stage,
-        index: &I,
+        index: &AnyIndex,
         context: &dyn Context,
     ) -> Left {
         let StoredSlot::Filled(head) = middle.slabs.head(at) else { return Left::Not };

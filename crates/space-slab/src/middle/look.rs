@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering::*;
 
 use terrace_blocks::{FooterEntry, Lower, Place};
 use terrace_engine::record::{Head, Kind, Lifetime, RecordView};
-use terrace_engine::space::{Context, Found};
+use terrace_engine::space::{Context, Found, FoundKeys};
 use terrace_engine::{DATABASES, StoreError, TierStats};
 
 use super::Middle;
@@ -57,12 +57,7 @@ impl Middle {
     }
 
     /// Reports the dead keys of at most one slab.
-    pub fn find_dead(
-        &self,
-        context: &dyn Context,
-        cursor: &AtomicU64,
-        found: &mut dyn FnMut(u8, &[u8]),
-    ) -> bool {
+    pub fn find_dead(&self, context: &dyn Context, cursor: &AtomicU64, found: &mut FoundKeys<'_>) -> bool {
         let now = context.now_ms();
         let flushed = (0..DATABASES as u8).map(|db| context.flush_version(db)).max().unwrap_or(0);
         let count = self.slabs.table.len();
@@ -105,7 +100,7 @@ impl Middle {
     }
 
     /// Reports up to `count` keys. Whether there were any.
-    pub fn keys(&self, count: usize, found: &mut dyn FnMut(u8, &[u8])) -> bool {
+    pub fn keys(&self, count: usize, found: &mut FoundKeys<'_>) -> bool {
         let mut left = count;
         for slab in 0..self.slabs.table.len() as u32 {
             let more = self.keys_of(slab, &mut |head, key| {

@@ -19,7 +19,7 @@ use std::sync::atomic::Ordering::*;
 use terrace_blocks::{ENTRY_BYTES, Lower, manifest_area};
 use terrace_engine::StoreError;
 use terrace_engine::space::Context;
-use terrace_index::Index;
+use terrace_index::AnyIndex;
 
 use super::Middle;
 use super::leave::Left;
@@ -142,12 +142,12 @@ impl<L: Lower> SlabSpace<L> {
     }
 
     /// Stages records of slabs that have to go, or ends the tier once none is left there.
-    pub(super) fn shrink_middle<I: Index>(
+    pub(super) fn shrink_middle(
         &self,
         middle: &Middle,
         (shrinking, budget): (&mut Shrinking, &mut usize),
         stage: &mut Stage,
-        index: &I,
+        index: &AnyIndex,
         context: &dyn Context,
     ) -> Option<Left> {
         let slabs = &middle.slabs;

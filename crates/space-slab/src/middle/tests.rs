@@ -5,7 +5,7 @@ use std::sync::Arc;
 use terrace_blocks::{ByteTier, Reads};
 use terrace_engine::record::{Head, Kind, NewRecord, RecordView};
 use terrace_engine::space::{Class, Context, Room, Under};
-use terrace_index::{Change, Clht, Index, Verdict};
+use terrace_index::{AnyIndex, Change, Clht, Index, Verdict};
 use terrace_media::HeapRegion;
 
 use super::*;
@@ -78,7 +78,7 @@ impl Full {
     }
     fn step(&mut self) {
         let Self { space, index, steps, stage, .. } = self;
-        space.middle_step(steps, stage, index, &Calm);
+        space.middle_step(steps, stage, AnyIndex::of(index), &Calm);
     }
     fn read(&self, number: usize, times: usize) {
         let hash = Calm.hasher().key(0, &Self::name(number)).hash;
@@ -99,7 +99,7 @@ impl Full {
         Self::record(&name).encode(&mut bytes);
         let view = RecordView::decode(&bytes).unwrap();
         let from = (self.space.locations.pmem(at), Location::Pmem(at));
-        match self.space.climb(&self.index, &key, from, &view, Count::whole(9), Comes::Asked) {
+        match self.space.climb(AnyIndex::of(&self.index), &key, from, &view, Count::whole(9), Comes::Asked) {
             Climbed::Dram(offset) => offset,
             other => panic!("{other:?}"),
         }

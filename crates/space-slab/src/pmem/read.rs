@@ -30,7 +30,7 @@ impl PmemSlabs {
         self.medium.load(at + SLOT_HEAD_BYTES as u64)
     }
 
-    /// Reads the record of a slot, as [`Space::fetch`](terrace_engine::space::Space::fetch) says.
+    /// Reads the record of a slot, as [`Records::fetch`](terrace_engine::space::Records::fetch) says.
     pub fn fetch(&self, at: u64, key: Option<&Key<'_>>, want: Want, out: &mut Buffer) -> Fetch {
         let mut first = [0; FIRST_BYTES];
         self.medium.read(at, &mut first);

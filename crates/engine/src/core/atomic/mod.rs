@@ -19,7 +19,7 @@ mod write;
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 
-use terrace_index::{Address, Index, Lookup, Verdict};
+use terrace_index::{Address, AnyIndex, Index, Lookup, Verdict};
 use terrace_log::LogDevice;
 use terrace_media::Buffer;
 
@@ -195,7 +195,7 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
         for (i, address, tier) in read {
             hits[usize::from(tier) % 3] += 1;
             let read = known.record(&machine.space, address);
-            machine.space.hit(local, &machine.index, &plan.keys[i], address, read);
+            machine.space.hit(local, AnyIndex::of(&machine.index), &plan.keys[i], address, read);
         }
         Ok(answers)
     }

@@ -1,0 +1,44 @@
+//! How much there is, and where.
+
+use super::records::Records;
+use crate::session::StoreError;
+use crate::stats::TierStats;
+
+/// Sizes and statistics.
+pub trait Sizing: Records {
+    /// What is where.
+    fn tiers(&self) -> Vec<TierStats>;
+
+    /// DRAM held beside the index, in bytes.
+    fn dram_bytes(&self) -> u64;
+
+    /// Pairs for `INFO` and tests.
+    fn details(&self) -> Vec<(&'static str, u64)> {
+        Vec::new()
+    }
+
+    /// The index now holds this many bytes of DRAM: pages may have to give way.
+    fn index_grew(&self, _index_bytes: u64) {}
+
+    /// DRAM for records (with the index, where the store was opened so) is to be this much from now on. What has to leave leaves
+    /// in background steps. See [`Store::resize_dram`](crate::Store::resize_dram).
+    ///
+    /// # Errors
+    /// [`StoreError::Options`] if it can't be: the text says what can.
+    fn resize_dram(&self, _bytes: u64) -> Result<(), StoreError> {
+        Err(StoreError::Options(
+            "DRAM can't be resized while this engine runs: open the store with another size".into(),
+        ))
+    }
+
+    /// A tier below DRAM, by its name in statistics, is to be this long from now on. See
+    /// [`Store::resize_tier`](crate::Store::resize_tier).
+    ///
+    /// # Errors
+    /// [`StoreError::Options`] if it can't be: the text says what can. [`StoreError::Io`]: the medium's.
+    fn resize_tier(&self, tier: &str, _bytes: u64) -> Result<(), StoreError> {
+        Err(StoreError::Options(format!(
+            "tier {tier} can't be resized while this engine runs: make a store of another size"
+        )))
+    }
+}
