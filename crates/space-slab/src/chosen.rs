@@ -19,11 +19,11 @@ use std::sync::atomic::Ordering::*;
 
 use crate::eviction::{Eviction, GateName, PolicyName};
 use crate::part::{AnyPolicy, Part, Shared};
-use crate::policy::{
+use crate::sync::{AtomicU32, AtomicU64, Mutex};
+use terrace_policy::{
     Access, Alru, Beats, Clock, Count, Everyone, Gate, Hot, LazyLru, LazyLruPaper, Lru, Now, Policy, S3Fifo,
     SampledLru, Sieve, Thresholds, Tier,
 };
-use crate::sync::{AtomicU32, AtomicU64, Mutex};
 
 /// What a session keeps to tell, at most.
 const BUFFERED_MAX: usize = 256;

@@ -186,7 +186,7 @@ mod tests {
 
     use super::*;
     use crate::open::{MiddleTier, SlabOptions};
-    use crate::pmem::Fills;
+    use terrace_pmem_slots::Fills;
 
     /// A crash could bring it back: no tombstone above it may be dropped.
     #[test]

@@ -15,11 +15,11 @@ use crate::location::Location;
 use crate::middle::Filling;
 use crate::part::Part;
 use crate::placement::Down;
-use crate::policy::{Access, SlotId, Slots};
 use crate::slab::NONE;
 use crate::space::SlabSpace;
 use crate::stage::{Stage, Staged, What};
 use crate::temperature::NO_RIVAL;
+use terrace_policy::{Access, SlotId, Slots};
 
 /// Records that leave DRAM in one step, at most.
 const VICTIMS_A_STEP: usize = 4096;

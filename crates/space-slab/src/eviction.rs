@@ -14,7 +14,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::policy::{
+use terrace_policy::{
     Alru, Beats, Clock, Count, Everyone, Gate, Hot, LazyLru, LazyLruPaper, Lru, Policy, S3Fifo, SampledLru,
     Sieve,
 };

@@ -58,8 +58,6 @@ mod open;
 mod part;
 mod partition;
 mod placement;
-mod pmem;
-pub mod policy;
 mod read;
 mod reserved;
 mod resize;

@@ -11,10 +11,10 @@ use terrace_engine::space::Context;
 
 use crate::evict::Evicting;
 use crate::part::Part;
-use crate::policy::SlotId;
 use crate::retired::Cooling;
 use crate::slab::NONE;
 use crate::space::SlabSpace;
+use terrace_policy::SlotId;
 
 /// Where each slab stands among those of its class and partition.
 struct Places(Vec<u32>);

@@ -16,10 +16,10 @@ use crate::eviction::Eviction;
 use crate::location::PAGE_BYTES_MAX;
 use crate::middle::Middle;
 use crate::placement::Placement;
-use crate::pmem::{Area, Medium, PmemSlabs};
 use crate::slab::SLOT_HEAD;
 use crate::space::SlabSpace;
 use crate::swap::Swap;
+use terrace_pmem_slots::{Area, Medium, PmemSlabs};
 
 /// How slabs and pages are laid out.
 #[derive(Clone, Copy, Debug)]
@@ -161,10 +161,10 @@ impl MiddleTier {
 
     fn open(self, options: &SlabOptions) -> Result<Middle, StoreError> {
         let least = PMEM_SLABS_MIN as u64 * options.block_bytes as u64;
-        if self.medium.len() < least && !self.resized {
+        if self.medium.size_bytes() < least && !self.resized {
             return Err(StoreError::Options(format!(
                 "the middle tier has {} bytes for records: with slabs of {} bytes at least {least} are needed",
-                self.medium.len(),
+                self.medium.size_bytes(),
                 options.block_bytes
             )));
         }

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use crate::policy::{Access, Count, Now, Policy, SlotId, Slots, Thresholds};
+use terrace_policy::{Access, Count, Now, Policy, SlotId, Slots, Thresholds};
 
 /// A policy with its type forgotten.
 pub(crate) trait AnyPolicy: Send + Sync {

@@ -30,9 +30,9 @@ use terrace_index::Address;
 
 use crate::location::Location;
 use crate::middle::Middle;
-use crate::policy::Tier;
 use crate::space::SlabSpace;
 use crate::sync::AtomicU64;
+use terrace_policy::Tier;
 
 /// What to do with three tiers: TaC's way, or one that it is compared with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -11,10 +11,10 @@ use terrace_index::{Address, AnyIndex, Change, Index, Key, Lookup, Verdict};
 
 use crate::location::Location;
 use crate::placement::Up;
-use crate::policy::{Count, Tier};
 use crate::space::SlabSpace;
 use crate::temperature::NO_RIVAL;
 use crate::write::Local;
+use terrace_policy::{Count, Tier};
 
 /// Why a record might go up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

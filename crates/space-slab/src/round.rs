@@ -331,8 +331,8 @@ mod tests {
     use super::*;
     use crate::calm::Calm;
     use crate::open::SlabOptions;
-    use crate::policy::Count;
     use crate::slot::Debt;
+    use terrace_policy::Count;
 
     type Tested = SlabSpace<ByteTier<HeapRegion>>;
 

@@ -7,8 +7,8 @@
 use terrace_blocks::Lower;
 use terrace_engine::space::Context;
 
-use crate::policy::Histogram;
 use crate::space::SlabSpace;
+use terrace_policy::Histogram;
 
 /// Records whose counts make a histogram.
 const SAMPLES: u64 = 4096;

@@ -22,8 +22,8 @@ use std::sync::atomic::Ordering::*;
 use terrace_blocks::Words;
 use terrace_index::Address;
 
-use crate::policy::Access;
 use crate::sync::AtomicU64;
+use terrace_policy::Access;
 
 const HOME: u64 = (1 << 48) - 1;
 const LIVE: u64 = 1 << 48;

@@ -420,8 +420,8 @@ mod tests {
     use super::*;
     use crate::calm::entry_of;
     use crate::open::{MiddleTier, SlabOptions};
-    use crate::pmem::Fills;
-    use crate::policy::Count;
+    use terrace_pmem_slots::Fills;
+    use terrace_policy::Count;
 
     const USE: u64 = 7;
 

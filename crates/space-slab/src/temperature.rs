@@ -7,9 +7,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::*;
 
 use crate::chosen::Chosen;
-use crate::policy::{Access, Clock, Count, Now, Policy, Sketch, Table};
 use crate::slot::Slot;
 use crate::sync::{AtomicU32, AtomicU64, Mutex};
+use terrace_policy::{Access, Clock, Count, Now, Policy, Sketch, Table};
 
 /// Counts are halved every so many accesses for each record that fits DRAM (`docs/tac.md`, section 4).
 const ACCESSES_A_RECORD: u64 = 25;

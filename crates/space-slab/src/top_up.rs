@@ -128,8 +128,8 @@ mod tests {
     use crate::calm::Calm;
     use crate::evict::{Begun, Evicting};
     use crate::open::SlabOptions;
-    use crate::policy::Count;
     use crate::retired::Cooling;
+    use terrace_policy::Count;
 
     const RECORDS: usize = 40;
 

@@ -18,8 +18,8 @@ use terrace_engine::space::Context;
 use terrace_index::{Address, AnyIndex, Index, Key};
 
 use crate::location::Location;
-use crate::policy::Count;
 use crate::space::SlabSpace;
+use terrace_policy::Count;
 
 /// Records that are read in one step, at most: whoever waits for another step waits for these reads.
 const READS_A_STEP: usize = 16;

@@ -17,10 +17,10 @@ use crate::chosen::ToTell;
 use crate::debts::{NO_PAGE, Owed};
 use crate::location::{Location, Locations};
 use crate::open::GROUP_PART;
-use crate::pmem::StoredSlot;
-use crate::policy::Count;
 use crate::reserved::Reserved;
 use crate::space::SlabSpace;
+use terrace_pmem_slots::StoredSlot;
+use terrace_policy::Count;
 
 /// What a session keeps.
 pub struct Local<L: Lower> {

@@ -90,12 +90,13 @@ fn role(name: &str) -> Option<Role> {
     let short = name.strip_prefix("terrace-").unwrap_or(name);
     Some(match short {
         "sync" | "media" => Role::Layer(0),
-        "media-sim" | "log" | "index" => Role::Layer(1),
+        "media-sim" | "log" | "index" | "policy" => Role::Layer(1),
         "engine" => Role::Layer(2),
         "blocks" => Role::Layer(3),
-        "terrace" => Role::Layer(5),
-        "server" | "bench" => Role::Layer(6),
-        "cli" => Role::Layer(7),
+        "pmem-slots" => Role::Layer(4),
+        "terrace" => Role::Layer(6),
+        "server" | "bench" => Role::Layer(7),
+        "cli" => Role::Layer(8),
         // It exists to test every engine: nobody imports it, and it imports anything, testkit included.
         "proof" => Role::Proof,
         // The protocol on paper: it must not lean on what it is compared with, nor that on it.
@@ -103,7 +104,7 @@ fn role(name: &str) -> Option<Role> {
         "protocol" => Role::Protocol,
         "testkit" => Role::Testkit,
         "xtask" => Role::Xtask,
-        _ if short.starts_with("space-") || short.starts_with("engine-") => Role::Layer(4),
+        _ if short.starts_with("space-") || short.starts_with("engine-") => Role::Layer(5),
         _ => return None,
     })
 }
@@ -122,11 +123,11 @@ fn refusal(from: Role, to: Role, in_tests: bool) -> Option<&'static str> {
         (Role::Testkit, _) => {
             Some("testkit imports engine and below; what opens an engine lives in that engine's tests")
         }
-        (Role::Layer(6..), Role::Protocol) => None,
+        (Role::Layer(7..), Role::Protocol) => None,
         (Role::Layer(_), Role::Protocol) => Some("engines know nothing of protocols; server translates"),
         // The crash explorer runs the log and the engines from their own tests.
         (Role::Layer(_), Role::Layer(1)) if in_tests => None,
-        (Role::Layer(4), Role::Layer(4)) => Some("a space never imports a space"),
+        (Role::Layer(5), Role::Layer(5)) => Some("a space never imports a space"),
         (Role::Layer(from), Role::Layer(to)) if to < from => None,
         (Role::Layer(_), Role::Layer(_)) => Some("imports run downwards only"),
     }

@@ -1,6 +1,6 @@
 //! Counts of records that lie on the SSD.
 
-use terrace_space_slab::policy::{Access, Count, Now, Policy, Sketch};
+use terrace_policy::{Access, Count, Now, Policy, Sketch};
 
 use super::tier::hash;
 

@@ -8,9 +8,7 @@
 //!
 //! PMem's hand takes a home for a record that is never read: reads of the record find it in DRAM.
 
-use terrace_space_slab::policy::{
-    Access, Count, Gate, Histogram, Now, Policy, SlotId, Thresholds, Tier as Name,
-};
+use terrace_policy::{Access, Count, Gate, Histogram, Now, Policy, SlotId, Thresholds, Tier as Name};
 
 use super::cold::Cold;
 use super::run::Placement;
@@ -185,7 +183,7 @@ impl<P: Policy, G: Gate> Placement for Homes<P, G> {
 
 #[cfg(test)]
 mod tests {
-    use terrace_space_slab::policy::{Clock, Everyone, Lru};
+    use terrace_policy::{Clock, Everyone, Lru};
 
     use super::*;
 

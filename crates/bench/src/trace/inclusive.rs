@@ -1,6 +1,6 @@
 //! `anti-nvm`: DRAM is a cache of PMem. What is in DRAM has its slot in PMem, too.
 
-use terrace_space_slab::policy::{Access, Gate, Histogram, Now, Policy, SlotId, Thresholds, Tier as Name};
+use terrace_policy::{Access, Gate, Histogram, Now, Policy, SlotId, Thresholds, Tier as Name};
 
 use super::cold::Cold;
 use super::run::Placement;
@@ -154,7 +154,7 @@ impl<P: Policy, G: Gate> Placement for Inclusive<P, G> {
 
 #[cfg(test)]
 mod tests {
-    use terrace_space_slab::policy::{Everyone, Lru};
+    use terrace_policy::{Everyone, Lru};
 
     use super::*;
 

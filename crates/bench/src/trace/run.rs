@@ -1,7 +1,7 @@
 //! Simulations one after the other.
 
 use indicatif::{ProgressBar, ProgressStyle};
-use terrace_space_slab::policy::{Gate, Now, Policy, Tier as Name};
+use terrace_policy::{Gate, Now, Policy, Tier as Name};
 
 use super::accesses::Trace;
 use super::cold::Cold;

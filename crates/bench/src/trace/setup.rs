@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use terrace_space_slab::policy::{
+use terrace_policy::{
     Alru, Beats, Clock, Everyone, Gate, Hot, LazyLru, LazyLruPaper, Lru, Policy, S3Fifo, SampledLru, Sieve,
     Tier,
 };

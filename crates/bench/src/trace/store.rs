@@ -7,7 +7,7 @@
 //!   room in DRAM: the victim goes to PMem (behind a comparing gate: or to the SSD); room in PMem: to the SSD
 //! ```
 
-use terrace_space_slab::policy::{Access, Gate, Histogram, Now, Policy, SlotId, Thresholds, Tier as Name};
+use terrace_policy::{Access, Gate, Histogram, Now, Policy, SlotId, Thresholds, Tier as Name};
 
 use super::bufs::Bufs;
 use super::cold::Cold;
@@ -232,7 +232,7 @@ impl<P: Policy, G: Gate> Placement for Store<P, G> {
 
 #[cfg(test)]
 mod tests {
-    use terrace_space_slab::policy::{Clock, Count, Everyone, Hot, Lru};
+    use terrace_policy::{Clock, Count, Everyone, Hot, Lru};
 
     use super::*;
 

@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 
-use terrace_space_slab::policy::{Access, Count, Now, Policy, SlotId, Slots};
+use terrace_policy::{Access, Count, Now, Policy, SlotId, Slots};
 
 const NOBODY: u32 = u32::MAX;
 

@@ -12,7 +12,8 @@ use anyhow::Context;
 /// Where sites are looked for, whatever the engine.
 const CRATES: &[&str] = &["log", "engine", "blocks"];
 /// Where an engine's own are.
-const SPACES: &[(&str, &str)] = &[("hetermm", "space-hybrid-log"), ("tac", "space-slab")];
+const SPACES: &[(&str, &[&str])] =
+    &[("hetermm", &["space-hybrid-log"]), ("tac", &["pmem-slots", "space-slab"])];
 
 /// What a call must look like, and the name that the compiler reports it under.
 const CALLS: &[(&str, &str)] = &[
@@ -53,7 +54,7 @@ pub struct Call {
 /// If the source can't be read.
 pub fn census(root: &Path, engine: &str) -> anyhow::Result<Vec<Call>> {
     let mut calls = Vec::new();
-    let own = SPACES.iter().filter(|(name, _)| *name == engine).map(|(_, krate)| krate);
+    let own = SPACES.iter().filter(|(name, _)| *name == engine).flat_map(|(_, crates)| *crates);
     for krate in CRATES.iter().chain(own) {
         let folder = root.join("crates").join(krate).join("src");
         let mut files = Vec::new();

@@ -47,7 +47,7 @@ pub(super) const RESIZED: [Setting; 6] = [
 
 /// Whether a site is one of those.
 pub(super) fn needs_resizing(name: &str) -> bool {
-    ["blocks/size.rs ", "space-slab/pmem/grow.rs ", "space-slab/pmem/medium.rs resize "]
+    ["blocks/size.rs ", "pmem-slots/grow.rs ", "pmem-slots/medium.rs resize "]
         .iter()
         .any(|file| name.starts_with(file))
 }

@@ -60,8 +60,8 @@ impl Reason {
 
 const MADE_AGAIN: &str = "it makes a new store known, which is made again if that is cut off";
 const FILLED_NEXT: &str = "in these histories one thread does all steps, and the first fill that follows fences for it; where another thread \
-                           fills, it would be missing: a test in `crates/space-slab/src/pmem/sweep.rs` leaves it out and sees that";
-const THROUGH_MEDIUM: &str = "it calls `space-slab/pmem/medium.rs`, where what it does is a site";
+                           fills, it would be missing: a test in `crates/pmem-slots/src/sweep.rs` leaves it out and sees that";
+const THROUGH_MEDIUM: &str = "it calls `pmem-slots/medium.rs`, where what it does is a site";
 
 const FLUSH_IN_BETWEEN: &str = "pages are found without it; what a crash takes is a flush or an exchange whose entry is cut from the log by the very next step, \
      with no other save in between: one history in a thousand meets that, more than this search has";
@@ -253,12 +253,12 @@ pub(super) const REASONS: &[Reason] = &[
         media: Some(MediaKind::Byte),
         why: REPEATED,
     },
-    of_tac("space-slab/pmem/format.rs format fence 3", FILLED_NEXT),
-    of_tac("space-slab/pmem/medium.rs blank write_nt", MADE_AGAIN),
-    of_tac("space-slab/pmem/scan.rs scan secure 1", THROUGH_MEDIUM),
-    of_tac("space-slab/pmem/scan.rs scan secure 2", THROUGH_MEDIUM),
-    of_tac("space-slab/pmem/scan.rs scan fence", THROUGH_MEDIUM),
-    of_tac("space-slab/pmem/slab.rs make fence", THROUGH_MEDIUM),
+    of_tac("pmem-slots/format.rs format fence 3", FILLED_NEXT),
+    of_tac("pmem-slots/medium.rs blank write_nt", MADE_AGAIN),
+    of_tac("pmem-slots/scan.rs scan secure 1", THROUGH_MEDIUM),
+    of_tac("pmem-slots/scan.rs scan secure 2", THROUGH_MEDIUM),
+    of_tac("pmem-slots/scan.rs scan fence", THROUGH_MEDIUM),
+    of_tac("pmem-slots/slab.rs make fence", THROUGH_MEDIUM),
     of_resizing("blocks/size.rs grow resize"),
     of_resizing("blocks/size.rs cut resize"),
     of_resizing("blocks/size.rs grow sync"),
@@ -266,7 +266,7 @@ pub(super) const REASONS: &[Reason] = &[
     of_resizing("blocks/size.rs store_size save_manifest"),
     of_tac("blocks/size.rs grow resize", LENGTH_STAYS),
     of_tac("blocks/size.rs cut resize", CUT_AGAIN),
-    of_tac("space-slab/pmem/medium.rs resize resize", CUT_AGAIN),
+    of_tac("pmem-slots/medium.rs resize resize", CUT_AGAIN),
     of_tac("blocks/size.rs grow sync", LENGTH_STAYS),
     of_tac("blocks/size.rs cut sync", CUT_AGAIN),
 ];

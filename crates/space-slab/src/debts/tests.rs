@@ -8,7 +8,7 @@ use terrace_media::HeapRegion;
 use super::*;
 use crate::calm::Calm;
 use crate::open::SlabOptions;
-use crate::policy::Count;
+use terrace_policy::Count;
 
 /// A get that read the older version, and then wants it in DRAM.
 #[test]

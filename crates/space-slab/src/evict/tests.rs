@@ -10,8 +10,8 @@ use terrace_media::HeapRegion;
 use super::*;
 use crate::calm::Calm;
 use crate::open::SlabOptions;
-use crate::policy::Count;
 use crate::slot::Debt;
+use terrace_policy::Count;
 
 #[test]
 fn slots_are_kept_for_the_next_50_ms() {

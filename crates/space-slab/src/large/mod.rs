@@ -27,12 +27,12 @@ use terrace_engine::Buffer;
 use terrace_engine::record::Head;
 use terrace_engine::space::Fetch;
 
-use crate::policy::Count;
 use crate::space::SlabSpace;
 use crate::sync::{AtomicU64, Mutex};
 use crate::temperature::NO_RIVAL;
 use pool::{Copied, Pool};
 use shelf::{Id, Shelf};
+use terrace_policy::Count;
 
 /// Of a value over 16 KiB half a chunk is lost.
 const CHUNK_BYTES: usize = 4 << 10;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use terrace_blocks::{Piece, newest_piece};
 
 use super::pool::Copied;
-use crate::policy::Count;
+use terrace_policy::Count;
 
 /// Copies that the hand passes at most for one value that wants to enter.
 const PASSED_MAX: usize = 64;

@@ -16,12 +16,12 @@ use terrace_index::{Address, AnyIndex, Index, Key};
 
 use super::Middle;
 use crate::placement::Down;
-use crate::pmem::Fills;
-use crate::policy::{Beats, Count, Gate, Thresholds, Tier};
 use crate::read::Comes;
 use crate::space::SlabSpace;
 use crate::stage::{Stage, Staged, What};
 use crate::temperature::NO_RIVAL;
+use terrace_pmem_slots::Fills;
+use terrace_policy::{Beats, Count, Gate, Thresholds, Tier};
 
 /// Slots that are filled together, at most.
 const FILLS_MAX: usize = 64;

@@ -129,9 +129,9 @@ mod tests {
     use crate::middle::MiddleSteps;
     use crate::middle::leave::Left;
     use crate::open::{MiddleTier, SlabOptions};
-    use crate::policy::Count;
     use crate::read::{Climbed, Comes};
     use crate::stage::{Stage, What};
+    use terrace_policy::Count;
 
     const SLAB: u64 = 64 << 10;
     const VERSION: u64 = 5;

@@ -11,11 +11,11 @@ use terrace_index::{AnyIndex, Change, Index, Key, Lookup, Verdict};
 use super::{Middle, MiddleSteps};
 use crate::location::Location;
 use crate::placement::Lent;
-use crate::pmem::{NONE, StoredSlot};
-use crate::policy::{Access, Clock, Count, Now, Policy, SlotId, Slots};
 use crate::space::SlabSpace;
 use crate::stage::{Stage, What};
 use crate::temperature::NO_RIVAL;
+use terrace_pmem_slots::{NONE, StoredSlot};
+use terrace_policy::{Access, Clock, Count, Now, Policy, SlotId, Slots};
 
 /// Records that leave in one step, at most.
 const VICTIMS_A_STEP: usize = 1024;

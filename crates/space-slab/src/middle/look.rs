@@ -8,10 +8,10 @@ use terrace_engine::space::{Context, Found, FoundKeys};
 use terrace_engine::{DATABASES, StoreError, TierStats};
 
 use super::Middle;
-use crate::pmem::{PmemSlab, SlotHead, StoredSlot};
-use crate::policy::Count;
 use crate::space::SlabSpace;
 use crate::sync::AtomicU64;
+use terrace_pmem_slots::{PmemSlab, SlotHead, StoredSlot};
+use terrace_policy::Count;
 
 /// Slabs looked at in one call.
 const SLABS_A_CALL: usize = 64;

@@ -42,11 +42,11 @@ use terrace_engine::space::Context;
 
 pub(crate) use enter::Filling;
 
-use crate::pmem::{Bits, NONE, PmemSlabs};
-use crate::policy::{Clock, Policy};
 use crate::space::SlabSpace;
 use crate::sync::{AtomicBool, AtomicU32, AtomicU64, Mutex};
 use crate::temperature::NO_RIVAL;
+use terrace_pmem_slots::{Bits, NONE, PmemSlabs};
+use terrace_policy::{Clock, Policy};
 
 /// The middle tier.
 pub(crate) struct Middle {

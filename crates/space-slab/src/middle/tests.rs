@@ -13,11 +13,11 @@ use crate::calm::{Calm, entry_of};
 use crate::location::Location;
 use crate::open::{MiddleTier, SlabOptions};
 use crate::placement::Placement;
-use crate::pmem::Fills;
-use crate::policy::Count;
 use crate::read::{Climbed, Comes};
 use crate::stage::Stage;
 use crate::write::Local;
+use terrace_pmem_slots::Fills;
+use terrace_policy::Count;
 
 const SLAB: u64 = 64 << 10;
 

@@ -20,6 +20,8 @@
 //! | `size` | more slabs, and fewer |
 //! | `scan` | opening what is there |
 
+#![forbid(unsafe_code)]
+
 mod bits;
 mod fill;
 mod format;
@@ -34,8 +36,9 @@ mod size;
 mod slab;
 #[cfg(test)]
 mod sweep;
+mod sync;
 
-pub(crate) use bits::Bits;
-pub(crate) use layout::{SlotHead, StoredSlot};
-pub(crate) use medium::{Area, Medium};
-pub(crate) use slab::{Fills, NONE, PmemSlab, PmemSlabs};
+pub use bits::Bits;
+pub use layout::{SlotHead, StoredSlot};
+pub use medium::{Area, Medium};
+pub use slab::{Fills, NONE, PmemSlab, PmemSlabs};

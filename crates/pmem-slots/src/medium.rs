@@ -15,7 +15,7 @@ use crate::sync::AtomicU64;
 
 /// A slot that is to be filled.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Filling {
+pub struct Filling {
     /// Where it starts, from the first slab on.
     pub at: u64,
     /// Its commit word.
@@ -25,9 +25,9 @@ pub(crate) struct Filling {
 }
 
 /// The memory, whatever region it is. Offsets are from the first slab's start.
-pub(crate) trait Medium: Send + Sync {
+pub trait Medium: Send + Sync {
     /// Size in bytes.
-    fn len(&self) -> u64;
+    fn size_bytes(&self) -> u64;
     /// The longest that it can be made; `None` if it keeps its size.
     fn len_max(&self) -> Option<u64>;
     /// Makes it so long; see [`ByteRegion::resize`].
@@ -59,9 +59,9 @@ pub(crate) trait Medium: Send + Sync {
 }
 
 /// Bytes `base..base + len` of a region.
-pub(crate) struct Area<R> {
-    pub region: Arc<R>,
-    pub base: u64,
+pub struct Area<R> {
+    pub(crate) region: Arc<R>,
+    pub(crate) base: u64,
     len: AtomicU64,
     description: String,
 }
@@ -76,7 +76,7 @@ impl<R: ByteRegion> Area<R> {
 }
 
 impl<R: ByteRegion> Medium for Area<R> {
-    fn len(&self) -> u64 {
+    fn size_bytes(&self) -> u64 {
         self.len.load(Acquire)
     }
     fn len_max(&self) -> Option<u64> {
@@ -126,6 +126,6 @@ impl<R: ByteRegion> Medium for Area<R> {
 }
 
 /// A slot's place in the use of its slab that a header tells of.
-pub(crate) fn place(header: &SlabHeader, offset: u32) -> SlotPlace {
+pub fn place(header: &SlabHeader, offset: u32) -> SlotPlace {
     SlotPlace { seq: header.seq, slab: header.slab, offset }
 }

@@ -12,11 +12,7 @@ use super::layout::SlabHeader;
 use super::medium::{Area, Medium};
 
 /// Makes the medium longer, up to the end of the last of these slabs, and makes them known; durable when it returns.
-pub(crate) fn grow<R: ByteRegion>(
-    area: &Area<R>,
-    headers: &[SlabHeader],
-    slab_bytes: usize,
-) -> io::Result<()> {
+pub fn grow<R: ByteRegion>(area: &Area<R>, headers: &[SlabHeader], slab_bytes: usize) -> io::Result<()> {
     let Some(last) = headers.last() else { return Ok(()) };
     area.resize((u64::from(last.slab) + 1) * slab_bytes as u64)?;
     for header in headers {

@@ -14,7 +14,7 @@ use super::layout::{LINE_BYTES, SlabHeader, SlotHead, SlotPlace, StoredSlab, Sto
 use super::slab::PmemSlabs;
 
 /// Takes a slot that counts: where it starts, and what its head says.
-pub(crate) type FoundSlot<'a> = &'a mut dyn FnMut(u64, &SlotHead);
+pub type FoundSlot<'a> = &'a mut dyn FnMut(u64, &SlotHead);
 
 impl PmemSlabs {
     /// Finds what the slabs hold. Of those that are returned the record is damaged, and only this is known.

@@ -11,7 +11,7 @@ use super::layout::{GRANULE, SLAB_HEADER_BYTES, SlabHeader, slots_in};
 use super::medium::{Area, place};
 
 /// Makes all slots of a slab free slots of the header's class and use; durable when it returns.
-pub(crate) fn format<R: ByteRegion>(area: &Area<R>, header: &SlabHeader, slab_bytes: usize) {
+pub fn format<R: ByteRegion>(area: &Area<R>, header: &SlabHeader, slab_bytes: usize) {
     let start = area.base + u64::from(header.slab) * slab_bytes as u64;
     area.region.store_u64(start, 0);
     area.region.flush(start, 8);

@@ -9,7 +9,7 @@ use terrace_media::ByteRegion;
 use super::medium::Area;
 
 /// Clears the commit words of slots that start there; durable when it returns.
-pub(crate) fn clear<R: ByteRegion>(area: &Area<R>, slots: &[u64]) {
+pub fn clear<R: ByteRegion>(area: &Area<R>, slots: &[u64]) {
     if slots.is_empty() {
         return;
     }

@@ -9,7 +9,7 @@ use terrace_media::ByteRegion;
 use super::medium::{Area, Filling};
 
 /// Fills slots that are durably free; their records are durable when it returns.
-pub(crate) fn fill<R: ByteRegion>(area: &Area<R>, slots: &[Filling], bytes: &[u8]) {
+pub fn fill<R: ByteRegion>(area: &Area<R>, slots: &[Filling], bytes: &[u8]) {
     if slots.is_empty() {
         return;
     }

@@ -19,7 +19,7 @@ type Home = [u8; HOME_BYTES];
 
 /// The homes of a slab's slots.
 #[derive(Default)]
-pub(crate) struct Homes(Mutex<Held>);
+pub struct Homes(Mutex<Held>);
 
 #[derive(Default)]
 struct Held {
@@ -97,7 +97,7 @@ impl PmemSlabs {
         self.homes_bytes.load(Relaxed)
     }
     /// A slab holds no record any more.
-    pub(super) fn forget_homes(&self, slab: u32) {
+    pub(crate) fn forget_homes(&self, slab: u32) {
         let held = std::mem::take(&mut *self.table[slab as usize].homes.0.lock());
         self.homes_bytes.fetch_sub((held.homes.len() * HOME_BYTES) as u64, Relaxed);
     }

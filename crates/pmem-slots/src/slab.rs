@@ -24,14 +24,14 @@ use super::medium::{Filling, Medium};
 use crate::sync::{AtomicU32, AtomicU64, Mutex};
 
 /// No class.
-pub(crate) const NONE: u32 = u32::MAX;
+pub const NONE: u32 = u32::MAX;
 
 /// What is known of a slab.
-pub(crate) struct PmemSlab {
+pub struct PmemSlab {
     /// Which use of it this is.
     pub seq: AtomicU64,
-    pub(super) class: AtomicU32,
-    pub(super) taken: Bits,
+    pub(crate) class: AtomicU32,
+    pub(crate) taken: Bits,
     /// Slots that were read since eviction looked at them last.
     pub seen: Bits,
     /// Slots whose record is on its way to a page, and taken slots that are not filled yet.
@@ -42,9 +42,9 @@ pub(crate) struct PmemSlab {
     /// missing, or left over.
     pub lent: Option<Bits>,
     /// Where records of slots lie below, too.
-    pub(super) homes: Homes,
+    pub(crate) homes: Homes,
     /// Taken slots.
-    pub(super) used: AtomicU32,
+    pub(crate) used: AtomicU32,
     /// Slots that the index, or a slot in DRAM, refers to.
     pub live: AtomicU32,
     /// No record expires before this time.
@@ -55,7 +55,7 @@ pub(crate) struct PmemSlab {
 
 /// Which slots may be taken.
 #[derive(Default)]
-pub(super) struct Alloc {
+pub(crate) struct Alloc {
     /// Slabs without a taken slot.
     pub free: Vec<u32>,
     /// By class: slabs with a taken slot, and one that is free, perhaps.
@@ -73,26 +73,28 @@ pub(super) struct Alloc {
 }
 
 /// The slabs.
-pub(crate) struct PmemSlabs {
-    pub(super) medium: Box<dyn Medium>,
-    pub(super) granules: Granules,
+pub struct PmemSlabs {
+    pub(crate) medium: Box<dyn Medium>,
+    pub(crate) granules: Granules,
+    /// The length of a slab, header and all.
     pub slab_bytes: usize,
-    pub(super) store_id: u64,
+    pub(crate) store_id: u64,
+    /// What is known of each slab.
     pub table: Table<PmemSlab>,
     /// Whether slabs have bits for homes.
-    pub(super) lends: bool,
-    pub(super) alloc: Mutex<Alloc>,
+    pub(crate) lends: bool,
+    pub(crate) alloc: Mutex<Alloc>,
     /// How often a slab was given to a class.
     pub formatted: AtomicU64,
     /// Bytes of DRAM for homes.
-    pub(super) homes_bytes: AtomicU64,
+    pub(crate) homes_bytes: AtomicU64,
     /// Of an opening: slots that were found and that nobody has adopted yet, a bit each, by slab.
-    pub(super) unadopted: Mutex<Vec<Vec<u64>>>,
+    pub(crate) unadopted: Mutex<Vec<Vec<u64>>>,
 }
 
 /// Slots that are filled together.
 #[derive(Default)]
-pub(crate) struct Fills {
+pub struct Fills {
     slots: Vec<Filling>,
     bytes: Vec<u8>,
 }
@@ -107,7 +109,7 @@ impl Fills {
 
 impl PmemSlab {
     /// One that holds nothing.
-    pub(super) fn new(slab_bytes: usize, lends: bool) -> Self {
+    pub(crate) fn new(slab_bytes: usize, lends: bool) -> Self {
         let slots = slots_in(slab_bytes, 1);
         Self {
             seq: AtomicU64::new(0),
@@ -125,13 +127,13 @@ impl PmemSlab {
         }
     }
     /// It is new again.
-    pub(super) fn forget(&self) {
+    pub(crate) fn forget(&self) {
         self.class.store(NONE, Release);
         self.min_expire.store(u64::MAX, Relaxed);
         self.purged.store(0, Relaxed);
     }
     /// It is of this class from now on.
-    pub(super) fn begin(&self, class: usize, seq: u64) {
+    pub(crate) fn begin(&self, class: usize, seq: u64) {
         self.seq.store(seq, Release);
         self.class.store(class as u32, Release);
     }
@@ -150,7 +152,7 @@ impl PmemSlabs {
     ) -> Self {
         debug_assert!(slab_bytes.is_multiple_of(GRANULE), "slabs are whole granules");
         let granules = Granules::new(slab_bytes, longest);
-        let count = (medium.len() / slab_bytes as u64) as usize;
+        let count = (medium.size_bytes() / slab_bytes as u64) as usize;
         let table = Table::with(count, &|| PmemSlab::new(slab_bytes, lends));
         let classes = granules.count();
         let alloc = Alloc {
@@ -193,7 +195,7 @@ impl PmemSlabs {
     }
     /// A slot's place in its slab's use.
     #[inline]
-    pub(super) fn place(&self, at: u64) -> SlotPlace {
+    pub(crate) fn place(&self, at: u64) -> SlotPlace {
         let slab = self.slab_of(at);
         let seq = self.table[slab as usize].seq.load(Acquire);
         SlotPlace { seq, slab, offset: (at % self.slab_bytes as u64) as u32 }
@@ -435,7 +437,7 @@ impl PmemSlabs {
     }
 
     /// A slot that is free on the medium may be taken.
-    pub(super) fn give(&self, alloc: &mut Alloc, at: u64) {
+    pub(crate) fn give(&self, alloc: &mut Alloc, at: u64) {
         let Some((slab, slot)) = self.number(at) else { return };
         let Some(class) = self.class_of(slab) else { return };
         let entry = &self.table[slab as usize];

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::*;
 use crate::sync::AtomicU64;
 
 /// Bits that anybody may change at any time, each by itself.
-pub(crate) struct Bits(Box<[AtomicU64]>);
+pub struct Bits(Box<[AtomicU64]>);
 
 impl Bits {
     /// So many, all clear.

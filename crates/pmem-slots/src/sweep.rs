@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use terrace_blocks::FooterEntry;
 use terrace_engine::Buffer;
-use terrace_engine::record::{Kind, NewRecord};
+use terrace_engine::record::{Kind, Lifetime, NewRecord};
 use terrace_engine::space::{Fetch, Want};
 use terrace_index::Key;
 use terrace_media_sim::{
@@ -14,7 +15,6 @@ use terrace_media_sim::{
 use super::layout::{SlabHeader, SlotPlace};
 use super::medium::Area;
 use super::slab::{Fills, PmemSlabs};
-use crate::calm::entry_of;
 
 const SLAB: usize = 2048;
 const SLABS: usize = 3;
@@ -50,6 +50,10 @@ fn value(version: u64) -> Vec<u8> {
 
 fn hash(version: u64) -> u64 {
     version << 40 | version
+}
+
+fn entry_of(hash: u64, check: u32, version: u64) -> FooterEntry {
+    FooterEntry { hash, version, check, offset: 0, kind: Kind::Value, db: 0, life: Lifetime::NEVER }
 }
 
 fn fill(slabs: &PmemSlabs, versions: &[u64]) -> Vec<(u64, u64)> {

@@ -15,20 +15,20 @@ use terrace_blocks::{FooterEntry, record_crc, u32_at, u64_at};
 use terrace_engine::record::{Kind, NewRecord, RecordMeta};
 
 /// Slots are multiples of this: what such memory writes at once.
-pub(crate) const GRANULE: usize = 256;
+pub const GRANULE: usize = 256;
 /// Bytes before a slab's first slot.
-pub(crate) const SLAB_HEADER_BYTES: usize = GRANULE;
+pub const SLAB_HEADER_BYTES: usize = GRANULE;
 /// Bytes of a slot before its record.
-pub(crate) const SLOT_HEAD_BYTES: usize = 32;
+pub const SLOT_HEAD_BYTES: usize = 32;
 /// A cache line: of a slab's header and of a slot's head what must stand in one.
-pub(crate) const LINE_BYTES: usize = 64;
+pub const LINE_BYTES: usize = 64;
 
 const SLAB_MAGIC: u64 = u64::from_le_bytes(*b"TRCPSLAB");
 const COMMIT_MAGIC: u64 = u64::from_le_bytes(*b"TRCPSLOT");
 
 /// A slab's header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct SlabHeader {
+pub struct SlabHeader {
     /// The store it belongs to.
     pub store_id: u64,
     /// Unique for each use of any slab; 0 before the first.
@@ -41,7 +41,7 @@ pub(crate) struct SlabHeader {
 
 /// What stands in the place of a slab's header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum StoredSlab {
+pub enum StoredSlab {
     /// Its slots count.
     Used(SlabHeader),
     /// None do: it was never used, or is being formatted, before which it may have been this.
@@ -90,7 +90,7 @@ impl SlabHeader {
 
 /// A slot: the use of its slab, the slab, and where in that it starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct SlotPlace {
+pub struct SlotPlace {
     pub seq: u64,
     pub slab: u32,
     pub offset: u32,
@@ -98,18 +98,22 @@ pub(crate) struct SlotPlace {
 
 /// The head of a slot whose checksum holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct SlotHead {
+pub struct SlotHead {
+    /// Of the record's key.
     pub hash: u64,
+    /// 32 more bits of the key.
     pub check: u32,
     /// How often its record was read, when it came here.
     pub temperature: u8,
+    /// The record's version.
     pub version: u64,
+    /// Its lengths, kind and database.
     pub meta: RecordMeta,
 }
 
 /// What stands in the place of a slot's head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum StoredSlot {
+pub enum StoredSlot {
     /// It may be filled.
     Free,
     /// It holds a record.
@@ -200,7 +204,7 @@ impl SlotHead {
 }
 
 /// The classes of slots, in granules: 1 to 8 by 1, then by an eighth, each as long as a slab of so many holds.
-pub(crate) struct Granules(Box<[u16]>);
+pub struct Granules(Box<[u16]>);
 
 impl Granules {
     /// For slabs of `slab_bytes` and records of up to `longest` bytes, which a slab must hold.
@@ -239,7 +243,7 @@ impl Granules {
 }
 
 /// How many slots of so many granules a slab holds.
-pub(crate) fn slots_in(slab_bytes: usize, granules: u16) -> usize {
+pub fn slots_in(slab_bytes: usize, granules: u16) -> usize {
     (slab_bytes - SLAB_HEADER_BYTES) / (GRANULE * usize::from(granules).max(1))
 }
 

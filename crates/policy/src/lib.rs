@@ -12,6 +12,8 @@
 //! A policy has one instance a tier and a [`Policy::Part`] for each of the tier's partitions. Parts are only changed by
 //! whoever holds the partition; the path of a get is [`Policy::touched`], which is pure.
 
+#![forbid(unsafe_code)]
+
 mod access;
 mod alru;
 mod clock;
