@@ -1,9 +1,10 @@
 //! A block's bytes: drawn from a page, or read whole.
 
+use std::io;
 use std::sync::atomic::Ordering::*;
 
 use terrace_engine::hash::KeyHasher;
-use terrace_engine::record::{Kind, RecordMeta, RecordView};
+use terrace_engine::record::{Head, Kind, RecordView};
 
 use crate::blocks::Blocks;
 use crate::footer::footer;
@@ -62,13 +63,17 @@ impl Image {
 impl<L: Lower> Blocks<L> {
     /// Makes the image of a page, whole: header, the records of its [`used_bytes`](crate::Slot::used_bytes), footer and
     /// trailer. `records` appends them to the bytes given, from the first record to that end.
+    ///
+    /// # Errors
+    /// If the page is not what its slot says: with fewer or more bytes, with something that is no record, or with a footer that would
+    /// lie over records. Such a block would be missing records for good once the log is cut: it must not be written.
     pub fn draw(
         &self,
         slot_number: u32,
         hasher: KeyHasher,
         drawn: &mut Image,
         records: impl FnOnce(usize, &mut Vec<u8>),
-    ) {
+    ) -> io::Result<()> {
         let block = self.block_bytes;
         let slot = &self.slots[slot_number as usize];
         let seq = slot.seq.load(Relaxed);
@@ -79,30 +84,29 @@ impl<L: Lower> Blocks<L> {
         let header = Header { store_id: self.store_id, seq, slot: slot_number, kind: BlockKind::Records };
         image.extend_from_slice(&header.encode());
         records(used, image);
+        let wrong = |what: String| io::Error::other(format!("the page of block {slot_number} {what}: a bug"));
         if image.len() != used {
-            return;
+            return Err(wrong(format!("has {} bytes of {used}", image.len())));
         }
         // Of what is in the block, whatever became of it in DRAM: a crash may take back what replaced it.
         let (mut at, mut max_version, mut min_expire) = (BLOCK_HEADER_BYTES, 0, u64::MAX);
         while at < used {
-            let meta = RecordMeta(u64_at(image, at + 8));
-            let record = &image[at..at + meta.used_words() * 8];
-            let crc = record_crc(seq, slot_number, at as u32, record);
-            let version = u64_at(record, 0);
-            if let Some(view) = RecordView::decode(record) {
-                let (hash, check) = if meta.kind() == Kind::Poison {
-                    (u64_at(view.key, 0), u32_at(view.key, 8))
-                } else {
-                    let db = meta.db();
-                    (hasher.key(db, view.key).hash, hasher.check(db, view.key))
-                };
-                let (kind, db) = (meta.kind(), meta.db());
-                if view.head.expire_at != 0 {
-                    min_expire = min_expire.min(view.head.expire_at);
-                }
-                let life = view.head.life();
-                footer.push(FooterEntry { hash, version, check, offset: at as u32, kind, db, life });
+            let Some(view) = RecordView::decode(&image[at..]) else {
+                return Err(wrong(format!("has no record at byte {at}")));
+            };
+            let Head { version, meta, expire_at, .. } = view.head;
+            let (kind, db) = (meta.kind(), meta.db());
+            let (hash, check) = if kind == Kind::Poison {
+                (u64_at(view.key, 0), u32_at(view.key, 8))
+            } else {
+                (hasher.key(db, view.key).hash, hasher.check(db, view.key))
+            };
+            if expire_at != 0 {
+                min_expire = min_expire.min(expire_at);
             }
+            let life = view.head.life();
+            footer.push(FooterEntry { hash, version, check, offset: at as u32, kind, db, life });
+            let crc = record_crc(seq, slot_number, at as u32, &image[at..at + meta.used_words() * 8]);
             max_version = max_version.max(version);
             image[at + 16..at + 20].copy_from_slice(&crc.to_le_bytes());
             at += meta.slot_words() * 8;
@@ -117,7 +121,10 @@ impl<L: Lower> Blocks<L> {
         slot.expiring.store(deadlines, Relaxed);
         slot.min_version.store(footer.iter().map(|entry| entry.version).min().unwrap_or(0), Relaxed);
         self.list_deadlines(slot_number, max_version, footer, used as u32);
-        let footer_at = block - TRAILER_BYTES - listed.len();
+        let footer_at = (block - TRAILER_BYTES).saturating_sub(listed.len());
+        if footer_at < used {
+            return Err(wrong(format!("has {used} bytes of records, and {} of footer", listed.len())));
+        }
         image[footer_at..block - TRAILER_BYTES].copy_from_slice(listed);
         let trailer = BlockTrailer {
             seq,
@@ -130,6 +137,7 @@ impl<L: Lower> Blocks<L> {
             data_crc,
         };
         image[block - TRAILER_BYTES..].copy_from_slice(&trailer.encode());
+        Ok(())
     }
 
     /// Reads a whole block from the medium; `None` if it isn't there, or can't be read.
@@ -143,5 +151,58 @@ impl<L: Lower> Blocks<L> {
         self.lower.read(self.block_offset(number), &mut bytes).ok()?;
         let (trailer, entries) = footer(&bytes, size)?;
         (trailer.seq == seq).then_some(Block { slot: number, seq, sealed: true, bytes, entries })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use terrace_engine::record::NewRecord;
+    use terrace_media::HeapRegion;
+
+    use super::*;
+    use crate::byte_tier::ByteTier;
+    use crate::slots::State;
+
+    const BLOCK: usize = 1024;
+
+    fn records(count: u64, value: &[u8]) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        for version in 1..=count {
+            let (kind, key) = (Kind::Value, &b"key"[..]);
+            NewRecord { version, kind, db: 0, flags: 0, state: 0, expire_at: 0, token: 0, key, value }
+                .encode(&mut bytes);
+        }
+        bytes
+    }
+
+    #[test]
+    fn a_page_that_is_not_what_its_slot_says_makes_no_block() {
+        let bytes = 64 << 10;
+        let lower = ByteTier::new(Arc::new(HeapRegion::new(bytes).unwrap()), 0, bytes, String::new());
+        let blocks = Blocks::new(lower, BLOCK, 1).unwrap();
+        let page = records(4, &[7; 100]);
+        let short = &page[..page.len() - 8];
+        let damaged = vec![0xff; page.len()];
+        // Its records end where the trailer begins: no room is left for what tells of them.
+        let full = records(64, b"");
+        let full = &full[..(BLOCK - BLOCK_HEADER_BYTES - TRAILER_BYTES) / 32 * 32];
+        let cases: [(&[u8], usize, &str); 4] = [
+            (&page, page.len(), ""),
+            (short, page.len(), " bytes of "),
+            (&damaged, page.len(), "no record at byte"),
+            (full, full.len(), "of footer"),
+        ];
+        for (page, used, says) in cases {
+            blocks.slots[3].begin(State::ReadOnly, 9, None, (BLOCK_HEADER_BYTES + used) as u32);
+            let draw = |_, image: &mut Vec<u8>| image.extend_from_slice(page);
+            match blocks.draw(3, KeyHasher::new(1), &mut Image::default(), draw) {
+                Ok(()) => assert!(says.is_empty(), "it was not noticed: {says}"),
+                Err(error) => {
+                    assert!(!says.is_empty() && error.to_string().contains(says), "{error}, not {says:?}");
+                }
+            }
+        }
     }
 }

@@ -162,7 +162,7 @@ fn seal(
     slot.live_bytes.store(bytes.len() as i64, Release);
     slot.count.store(count as u32, Release);
     let mut image = Image::default();
-    blocks.draw(number, KeyHasher::new(HASHER), &mut image, |_, out| out.extend_from_slice(&bytes));
+    blocks.draw(number, KeyHasher::new(HASHER), &mut image, |_, out| out.extend_from_slice(&bytes)).unwrap();
     blocks.lower.write(blocks.block_offset(number), image.bytes()).unwrap();
     slot.set_state(State::Sealed);
 }

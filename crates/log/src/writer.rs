@@ -248,6 +248,8 @@ impl<D: LogDevice> Writer<D> {
         let result = self.write_groups(dependencies, &mut done);
         if done == self.buffer.len() {
             self.buffer.clear();
+            // A long step is rare, and its room is DRAM that records could have.
+            self.buffer.shrink_to(self.shared.options.block_bytes);
             (self.buffered_entries, self.buffered_max_seq) = (0, 0);
         } else {
             self.buffer.drain(..done);

@@ -10,6 +10,7 @@
 //! * A frame is given back only after an epoch in which no look-up could still find it.
 
 use std::collections::VecDeque;
+use std::io;
 use std::sync::atomic::Ordering::*;
 
 use terrace_blocks::{BLOCK_HEADER_BYTES, Image, Lower, State, Words};
@@ -124,10 +125,9 @@ impl<L: Lower> HybridLog<L> {
                 self.blocks.failure.fail("syncing large values", &error);
                 return Progress::Blocked;
             }
-            self.draw(slot, flushing, context);
-            if let Err(error) =
-                self.blocks.lower.write(self.blocks.block_offset(slot), flushing.image.bytes())
-            {
+            let drawn = self.draw(slot, flushing, context);
+            let offset = self.blocks.block_offset(slot);
+            if let Err(error) = drawn.and_then(|()| self.blocks.lower.write(offset, flushing.image.bytes())) {
                 // The page stays in DRAM and in the log; trying again would hide what the device lost.
                 self.blocks.failure.fail(&format!("flushing block {slot}"), &error);
                 return Progress::Blocked;
@@ -156,7 +156,7 @@ impl<L: Lower> HybridLog<L> {
     }
 
     /// Makes the block's image, whole, from its page.
-    fn draw(&self, number: u32, flushing: &mut Flushing, context: &dyn Context) {
+    fn draw(&self, number: u32, flushing: &mut Flushing, context: &dyn Context) -> io::Result<()> {
         let slot = &self.blocks.slots[number as usize];
         self.blocks.draw(number, context.hasher(), &mut flushing.image, |used, image| {
             let Some(frame) = slot.frame() else { return };
@@ -165,7 +165,7 @@ impl<L: Lower> HybridLog<L> {
                 used - BLOCK_HEADER_BYTES,
                 image,
             );
-        });
+        })
     }
 
     /// Takes frames from the oldest clean blocks until enough are free or cooling.

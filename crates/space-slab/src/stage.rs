@@ -289,12 +289,14 @@ impl<L: Lower> SlabSpace<L> {
             return false;
         }
         let page = &self.blocks.slots[number as usize];
-        self.blocks.draw(number, context.hasher(), image, |_, bytes| bytes.extend_from_slice(&stage.bytes));
+        let records = |_, bytes: &mut Vec<u8>| bytes.extend_from_slice(&stage.bytes);
+        let drawn = self.blocks.draw(number, context.hasher(), image, records);
         page.count.store(stage.moves.len() as u32, Relaxed);
         let versions = stage.moves.iter().map(|of| of.entry.version);
         // Before anything is found there: a set that does not read it must have a newer version.
         self.page_versions.fetch_max(versions.max().unwrap_or(0), SeqCst);
-        let written = self.blocks.lower.write(self.blocks.block_offset(number), image.bytes());
+        let offset = self.blocks.block_offset(number);
+        let written = drawn.and_then(|()| self.blocks.lower.write(offset, image.bytes()));
         if let Err(error) = written.and_then(|()| self.blocks.lower.sync()) {
             // What it would have held is where it was, and in the log; trying again would hide what the device lost.
             self.blocks.failure.fail(&format!("writing block {number}"), &error);

@@ -84,7 +84,9 @@ impl World {
         let entry = &self.blocks.slots[slot as usize];
         let (_, records) = encode(slot, entry.seq.load(Acquire), lengths);
         let mut image = Image::default();
-        self.blocks.draw(slot, KeyHasher::new(1), &mut image, |_, out| out.extend_from_slice(&records));
+        self.blocks
+            .draw(slot, KeyHasher::new(1), &mut image, |_, out| out.extend_from_slice(&records))
+            .unwrap();
         assert_eq!(image.bytes().len(), BLOCK_BYTES, "the records fit the block");
         self.blocks.lower.write(self.blocks.block_offset(slot), image.bytes()).unwrap();
         entry.set_state(State::Sealed);

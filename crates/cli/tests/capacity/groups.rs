@@ -20,6 +20,7 @@ on_every_engine!(
     exec_of_a_hundred_thousand_incrs,
     groups_at_once_while_others_write,
     what_is_too_long_is_refused,
+    of_less_dram_a_group_takes_less,
 );
 
 fn connect(server: &Server) -> RespClient {
@@ -157,4 +158,19 @@ fn what_is_too_long_is_refused(engine: &str) {
     let Value::Error(text) = client.receive().unwrap() else { panic!("it was not refused") };
     assert!(text.starts_with("ERR an atomic write of several keys may hold at most "), "{text}");
     assert_eq!(client.text("DBSIZE").unwrap(), Value::Integer(0));
+}
+
+/// A group is bounded by the DRAM that there is now: one that waited for more would wait for ever.
+fn of_less_dram_a_group_takes_less(engine: &str) {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(dir.path(), engine, &OPTIONS);
+    let mut client = connect(&server);
+    mset(&mut client, 0);
+    assert_eq!(client.receive().unwrap(), Value::Simple("OK".into()));
+    assert_eq!(client.text("CONFIG SET maxmemory 20mb").unwrap(), Value::Simple("OK".into()));
+    mset(&mut client, 1);
+    let Value::Error(text) = client.receive().unwrap() else { panic!("it was not refused") };
+    assert!(text.starts_with("ERR an atomic write of several keys may hold at most "), "{text}");
+    let found = values(&mut client, |i| format!("key{i}"), KEYS);
+    assert!(found.iter().all(|value| *value == Value::Bulk(vec![b'a'; 1000])));
 }
