@@ -30,11 +30,7 @@ pub(crate) fn open(options: &Options, source: &impl MediaSource) -> Result<Opene
 
 impl Engine for Hetermm {
     const NAME: &'static str = "hetermm";
-    type Sizes = tiered::Sizes;
 
-    fn choose(&self, options: &Options, bytes: u64, log_bytes: u64) -> Result<tiered::Sizes, StoreError> {
-        tiered::choose(options, bytes, log_bytes)
-    }
     fn describe_dram(&self, sizes: &tiered::Sizes, dram_bytes: u64) -> String {
         format!(
             "dram  {} for records, in pages of {}",
@@ -54,7 +50,7 @@ impl Engine for Hetermm {
         &self,
         log: &Arc<D>,
         data: &Arc<D>,
-        assembly: Assembly<'_, I, tiered::Sizes>,
+        assembly: Assembly<'_, I>,
     ) -> Result<Arc<dyn Store>, StoreError> {
         let machine = terrace_space_hybrid_log::open_block(log, data, tiered::opening(assembly))?;
         Ok(Arc::new(StoreHandle(machine)))
@@ -63,7 +59,7 @@ impl Engine for Hetermm {
         &self,
         region: &Arc<R>,
         base: u64,
-        assembly: Assembly<'_, I, tiered::Sizes>,
+        assembly: Assembly<'_, I>,
     ) -> Result<Arc<dyn Store>, StoreError> {
         let machine = terrace_space_hybrid_log::open_byte(region, base, tiered::opening(assembly))?;
         Ok(Arc::new(StoreHandle(machine)))

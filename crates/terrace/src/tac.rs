@@ -65,11 +65,7 @@ pub(crate) fn open(options: &Options, source: &impl MediaSource) -> Result<Opene
 
 impl Engine for Tac {
     const NAME: &'static str = "tac";
-    type Sizes = tiered::Sizes;
 
-    fn choose(&self, options: &Options, bytes: u64, log_bytes: u64) -> Result<tiered::Sizes, StoreError> {
-        tiered::choose(options, bytes, log_bytes)
-    }
     fn describe_dram(&self, sizes: &tiered::Sizes, dram_bytes: u64) -> String {
         let block_bytes = sizes.block_bytes as usize;
         let Choices { placement, eviction, swap, partitions } = self.choices;
@@ -99,7 +95,7 @@ impl Engine for Tac {
         &self,
         log: &Arc<D>,
         data: &Arc<D>,
-        assembly: Assembly<'_, I, tiered::Sizes>,
+        assembly: Assembly<'_, I>,
     ) -> Result<Arc<dyn Store>, StoreError> {
         let choices = self.choices(assembly.dram_bytes, &assembly.sizes);
         let machine = terrace_space_slab::open_block(log, data, choices, tiered::opening(assembly))?;
@@ -109,7 +105,7 @@ impl Engine for Tac {
         &self,
         region: &Arc<R>,
         base: u64,
-        assembly: Assembly<'_, I, tiered::Sizes>,
+        assembly: Assembly<'_, I>,
     ) -> Result<Arc<dyn Store>, StoreError> {
         let choices = self.choices(assembly.dram_bytes, &assembly.sizes);
         let machine = terrace_space_slab::open_byte(region, base, choices, tiered::opening(assembly))?;
@@ -120,7 +116,7 @@ impl Engine for Tac {
         region: (&Arc<R>, u64),
         data: &Arc<D>,
         memory: &str,
-        assembly: Assembly<'_, I, tiered::Sizes>,
+        assembly: Assembly<'_, I>,
     ) -> Result<Arc<dyn Store>, StoreError> {
         let choices = self.choices(assembly.dram_bytes, &assembly.sizes);
         let opening = tiered::opening(assembly);

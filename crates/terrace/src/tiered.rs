@@ -7,7 +7,7 @@
 //!              '--> Engine::open_block, open_byte: the engine's crate puts index, space, log and machine together
 //! ```
 //!
-//! An engine says what it is called, which sizes it keeps in the superblock, and how it is put together: [`Engine`].
+//! An engine says what it is called and how it is put together: [`Engine`].
 
 pub(crate) mod block;
 pub(crate) mod both;
@@ -19,14 +19,12 @@ mod superblock;
 use std::path::Path;
 use std::sync::Arc;
 
-use serde::Serialize;
-use serde::de::DeserializeOwned;
 use terrace_engine::hash::KeyHasher;
 use terrace_engine::{Durability, MachineOptions, Store, StoreError};
 use terrace_index::Index;
 use terrace_media::{BlockDevice, ByteRegion, DirLock, HeapRegion, Superblock};
 
-pub(crate) use sizes::{Sizes, choose};
+pub(crate) use sizes::Sizes;
 pub(crate) use superblock::{apart_of, check_superblock, log_bytes_of, store_id, stored_bytes};
 
 use clock::StoreClock;
@@ -40,18 +38,9 @@ use crate::size::human_bytes;
 pub(crate) trait Engine {
     /// Its name: what users say, and what its superblocks say.
     const NAME: &'static str;
-    /// What is fixed when a store is made. Its superblock keeps it, as TOML.
-    type Sizes: Clone + Serialize + DeserializeOwned + AsRef<Sizes> + AsMut<Sizes>;
-
-    /// Sizes for a new store whose lower tier has `bytes` bytes; `log_bytes` is a good share of them for the log, a whole
-    /// number of its blocks.
-    ///
-    /// # Errors
-    /// [`StoreError::Options`] if they don't go together; the text says which would.
-    fn choose(&self, options: &Options, bytes: u64, log_bytes: u64) -> Result<Self::Sizes, StoreError>;
 
     /// What it does with this many bytes of DRAM for records, for people.
-    fn describe_dram(&self, sizes: &Self::Sizes, dram_bytes: u64) -> String;
+    fn describe_dram(&self, sizes: &Sizes, dram_bytes: u64) -> String;
 
     /// Opens a store in memory of the process or of a NUMA node. By itself, so that this is compiled here and not anew for
     /// each source of media.
@@ -73,7 +62,7 @@ pub(crate) trait Engine {
         &self,
         log: &Arc<D>,
         data: &Arc<D>,
-        assembly: Assembly<'_, I, Self::Sizes>,
+        assembly: Assembly<'_, I>,
     ) -> Result<Arc<dyn Store>, StoreError>;
 
     /// The same on a region, from byte `base` to its end.
@@ -84,7 +73,7 @@ pub(crate) trait Engine {
         &self,
         region: &Arc<R>,
         base: u64,
-        assembly: Assembly<'_, I, Self::Sizes>,
+        assembly: Assembly<'_, I>,
     ) -> Result<Arc<dyn Store>, StoreError>;
 
     /// The same with its log and a middle tier in a region, from a byte of it to its end, and blocks on a device. `memory` is
@@ -97,16 +86,16 @@ pub(crate) trait Engine {
         _region: (&Arc<R>, u64),
         _data: &Arc<D>,
         _memory: &str,
-        _assembly: Assembly<'_, I, Self::Sizes>,
+        _assembly: Assembly<'_, I>,
     ) -> Result<Arc<dyn Store>, StoreError> {
         Err(StoreError::Options(format!("engine {} has one lower tier", Self::NAME)))
     }
 }
 
 /// What a store is put together from, beside its media.
-pub(crate) struct Assembly<'a, I, S> {
+pub(crate) struct Assembly<'a, I> {
     /// From the superblock.
-    pub sizes: S,
+    pub sizes: Sizes,
     /// DRAM for records.
     pub dram_bytes: u64,
     /// Whether that bounds the index too.
@@ -130,7 +119,7 @@ struct Opening<'a, E: Engine> {
     engine: &'a E,
     options: &'a Options,
     superblock: &'a Superblock,
-    stored: E::Sizes,
+    stored: Sizes,
     fresh: bool,
     what: String,
 }
@@ -140,7 +129,7 @@ impl<E: Engine> Opening<'_, E> {
     fn assemble<I: Index>(
         self,
         index: &dyn Fn() -> I,
-        open: impl FnOnce(&E, Assembly<'_, I, E::Sizes>) -> Result<Arc<dyn Store>, StoreError>,
+        open: impl FnOnce(&E, Assembly<'_, I>) -> Result<Arc<dyn Store>, StoreError>,
     ) -> Result<Arc<dyn Store>, StoreError> {
         let Self { engine, options, superblock, stored, fresh, what } = self;
         let show = options.on_recovery;
@@ -206,7 +195,7 @@ fn make_dir(dir: &Path) -> Result<(), StoreError> {
 fn describe<E: Engine>(
     engine: &E,
     options: &Options,
-    sizes: &E::Sizes,
+    sizes: &Sizes,
     lower: &str,
     lower_bytes: u64,
     fresh: bool,
@@ -214,11 +203,7 @@ fn describe<E: Engine>(
     let mut lines = vec![
         format!("engine {}, index {}{}", E::NAME, options.index, if fresh { ", a new store" } else { "" }),
         engine.describe_dram(sizes, sizes::dram_for_records(options)),
-        format!(
-            "{lower}, {} ({} of it log)",
-            human_bytes(lower_bytes),
-            human_bytes(sizes.as_ref().log_bytes)
-        ),
+        format!("{lower}, {} ({} of it log)", human_bytes(lower_bytes), human_bytes(sizes.log_bytes)),
         match options.durability {
             mode if options.ends_with_process() => {
                 format!(
@@ -250,8 +235,8 @@ fn describe<E: Engine>(
     lines
 }
 
-/// What `terrace_blocks` opens a store with, of an engine whose sizes are [`Sizes`].
-pub(crate) fn opening<I>(assembly: Assembly<'_, I, Sizes>) -> terrace_blocks::Opening<'_, I> {
+/// What `terrace_blocks` opens a store with.
+pub(crate) fn opening<I>(assembly: Assembly<'_, I>) -> terrace_blocks::Opening<'_, I> {
     let Assembly { sizes, dram_bytes, dram_with_index, store_id, fresh, machine, index, .. } = assembly;
     let sizes = terrace_blocks::Sizes {
         block_bytes: sizes.block_bytes as usize,

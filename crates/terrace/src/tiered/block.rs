@@ -21,7 +21,7 @@ use terrace_media::{
 };
 
 use super::superblock::new_superblock;
-use super::{Engine, Opening, apart_of, check_superblock, describe, lock, sizes, store_id};
+use super::{Engine, Opening, Sizes, apart_of, check_superblock, describe, lock, sizes, store_id};
 use crate::indexes::{OpenWith, open_with};
 use crate::media_source::{FoundBlock, MediaSource};
 use crate::open::{Opened, Ssd};
@@ -44,30 +44,30 @@ pub(crate) fn open<E: Engine, S: MediaSource>(
     let superblock_path = dir.join("superblock");
     let made = !superblock_path.exists();
     let (superblock, stored) = if made {
-        create(engine, source, options, tier, &dir, free_bytes)?
+        create::<E, S>(source, options, tier, &dir, free_bytes)?
     } else {
         // How long the data are is another matter: see `data_bytes`.
         check_superblock::<E>(&read_superblock(&superblock_path)?, u64::MAX, &superblock_path)?
     };
-    if stored.as_ref().pmem_bytes.is_some() {
+    if stored.pmem_bytes.is_some() {
         return Err(StoreError::Options(format!(
             "the store in {} has its log and a tier in byte-addressable memory: give --pmem, too",
             dir.display()
         )));
     }
-    sizes::check_threads(options, stored.as_ref())?;
+    sizes::check_threads(options, &stored)?;
     let (log, data) =
         (open_file(source, &dir.join("log"), false)?, open_file(source, &dir.join("data"), true)?);
     let what = data.description;
     let data_bytes = data_bytes(&data.device, &superblock, &dir)?;
-    let log_bytes = stored.as_ref().log_bytes;
+    let log_bytes = stored.log_bytes;
     refuse_short_log(&dir, log.device.len(), log_bytes)?;
     // What was made just now needs no looking at.
     let fresh = made || is_unused(&dir, &superblock, &data.device, Some(&log.device))?;
     let total = data_bytes + log_bytes;
     let mut lines =
         describe(engine, options, &stored, &format!("ssd   {what} at {}", dir.display()), total, made);
-    lines.extend(other_size(tier, total, stored.as_ref().block_bytes));
+    lines.extend(other_size(tier, total, stored.block_bytes));
     let opening = Opening { engine, options, superblock: &superblock, stored, fresh, what };
     let opener = InFiles { log: &log.device, data: &data.device, opening };
     let store = open_with::<S>(&options.index, opener)?;
@@ -248,20 +248,19 @@ pub(crate) fn refuse_to_make_over(dir: &Path) -> Result<(), StoreError> {
 }
 
 /// Makes the files, the superblock last: a store that died while it was made is made again.
-fn create<E: Engine>(
-    engine: &E,
-    source: &impl MediaSource,
+fn create<E: Engine, S: MediaSource>(
+    source: &S,
     options: &Options,
     tier: &Tier,
     dir: &Path,
     free_bytes: u64,
-) -> Result<(Superblock, E::Sizes), StoreError> {
+) -> Result<(Superblock, Sizes), StoreError> {
     refuse_to_make_over(dir)?;
     refuse_notes(options.dir.as_deref(), dir, &*options.clock)?;
     let log_bytes = (tier.bytes / 16).clamp(*LOG_BYTES.start(), *LOG_BYTES.end());
     let log_bytes = sizes::log_bytes_for(options, log_bytes, ("--ssd", tier.bytes))?;
-    let sizes = engine.choose(options, tier.bytes, log_bytes)?;
-    let log_bytes = sizes.as_ref().log_bytes;
+    let sizes = sizes::choose(options, tier.bytes, log_bytes)?;
+    let log_bytes = sizes.log_bytes;
     refuse_too_much(tier, dir, free_bytes)?;
     let data_bytes = (tier.bytes - log_bytes) / 4096 * 4096;
     create_file(source, &dir.join("log"), log_bytes, (false, true))?;

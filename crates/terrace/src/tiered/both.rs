@@ -23,7 +23,8 @@ use terrace_media::{
 
 use super::superblock::new_superblock;
 use super::{
-    Engine, Opening, apart_of, block, byte, check_superblock, describe, lock, sizes, store_id, stored_bytes,
+    Engine, Opening, Sizes, apart_of, block, byte, check_superblock, describe, lock, sizes, store_id,
+    stored_bytes,
 };
 use crate::indexes::{OpenWith, open_with};
 use crate::media_source::{FoundBlock, FoundRegion, MediaSource};
@@ -79,17 +80,17 @@ pub(crate) fn open<E: Engine, S: MediaSource>(
         if blank {
             byte::refuse_data(&*region, &place)?;
         }
-        create(engine, source, options, ssd, &dir, (free_bytes, region.len()))?
+        create::<E, S>(source, options, ssd, &dir, (free_bytes, region.len()))?
     } else {
         check_superblock::<E>(&block::read_superblock(&superblock_path)?, u64::MAX, &superblock_path)?
     };
-    let Some(pmem_bytes) = stored.as_ref().pmem_bytes else {
+    let Some(pmem_bytes) = stored.pmem_bytes else {
         return Err(StoreError::Options(format!(
             "the store in {} was made without --pmem: leave it out",
             dir.display()
         )));
     };
-    sizes::check_threads(options, stored.as_ref())?;
+    sizes::check_threads(options, &stored)?;
     let data = block::open_file(source, &dir.join("data"), true)?;
     let FoundBlock { device, description: what } = data;
     // Memory gets its superblock when all else is there, and the marker follows.
@@ -118,7 +119,7 @@ pub(crate) fn open<E: Engine, S: MediaSource>(
     if !fresh {
         // How long the region is to be stands with the data.
         let (other, other_sizes) = check_superblock::<E>(&page, u64::MAX, path)?;
-        if other.identity != superblock.identity || other_sizes.as_ref() != stored.as_ref() {
+        if other.identity != superblock.identity || other_sizes != stored {
             return Err(StoreError::Options(format!(
                 "{} is part of another store than {}",
                 place.display(),
@@ -131,12 +132,12 @@ pub(crate) fn open<E: Engine, S: MediaSource>(
     }
     write_place(&dir, path)?;
     let data_bytes = block::data_bytes(&device, &superblock, &dir)?;
-    let log_end = SUPERBLOCK_BYTES as u64 + stored.as_ref().log_bytes;
+    let log_end = SUPERBLOCK_BYTES as u64 + stored.log_bytes;
     let region_bytes = region_bytes((&*region, log_end), &device, &superblock, path)?;
     let total = data_bytes + region_bytes;
     let lower = format!("pmem  {memory}, ssd {what} at {}", dir.display());
     let mut lines = describe(engine, options, &stored, &lower, total, made || fresh);
-    let block_bytes = stored.as_ref().block_bytes;
+    let block_bytes = stored.block_bytes;
     lines.extend(region.len_max().and_then(|_| byte::other_size(pmem, region_bytes, block_bytes)));
     lines.extend(block::other_size(ssd, data_bytes, block_bytes));
     let opening = Opening { engine, options, superblock: &superblock, stored, fresh, what };
@@ -202,19 +203,18 @@ impl<E: Engine, R: ByteRegion, D: BlockDevice> OpenWith for OnBoth<'_, E, R, D> 
 }
 
 /// Makes the data file and the superblock, that last.
-fn create<E: Engine>(
-    engine: &E,
-    source: &impl MediaSource,
+fn create<E: Engine, S: MediaSource>(
+    source: &S,
     options: &Options,
     tier: &Tier,
     dir: &Path,
     (free_bytes, region_bytes): (u64, u64),
-) -> Result<(Superblock, E::Sizes), StoreError> {
+) -> Result<(Superblock, Sizes), StoreError> {
     block::refuse_to_make_over(dir)?;
     crate::stored::refuse_notes(options.dir.as_deref(), dir, &*options.clock)?;
     let log_bytes = sizes::log_bytes_for(options, byte::log_share(region_bytes), ("--pmem", region_bytes))?;
-    let mut sizes = engine.choose(options, tier.bytes, log_bytes)?;
-    sizes.as_mut().pmem_bytes = Some(region_bytes);
+    let mut sizes = sizes::choose(options, tier.bytes, log_bytes)?;
+    sizes.pmem_bytes = Some(region_bytes);
     block::refuse_too_much(tier, dir, free_bytes)?;
     let data_bytes = tier.bytes / 4096 * 4096;
     block::create_file(source, &dir.join("data"), data_bytes, (true, false))?;

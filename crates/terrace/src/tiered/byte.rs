@@ -313,25 +313,25 @@ pub(crate) fn finish<E: Engine, R: ByteRegion, S: MediaSource>(
     }
     let (superblock, stored) = if fresh {
         let log_bytes = sizes::log_bytes_for(options, log_share(region.len()), ("--pmem", region.len()))?;
-        let sizes = engine.choose(options, region.len(), log_bytes)?;
+        let sizes = sizes::choose(options, region.len(), log_bytes)?;
         begin_making(&*region);
         (new_superblock::<E>(&sizes, region.len())?, sizes)
     } else {
         // How long the tier is, is another matter: see `tier_bytes`.
         check_superblock::<E>(&bytes, u64::MAX, &place)?
     };
-    if stored.as_ref().pmem_bytes.is_some() {
+    if stored.pmem_bytes.is_some() {
         return Err(StoreError::Options(format!(
             "{what} is part of a store that has files, too: give --ssd"
         )));
     }
-    sizes::check_threads(options, stored.as_ref())?;
-    let front_bytes = SUPERBLOCK_BYTES as u64 + stored.as_ref().log_bytes;
+    sizes::check_threads(options, &stored)?;
+    let front_bytes = SUPERBLOCK_BYTES as u64 + stored.log_bytes;
     let tier_bytes =
         if fresh { region.len() } else { tier_bytes(&region, front_bytes, &superblock, &place)? };
     let mut lines = describe(engine, options, &stored, &format!("pmem  {what}"), tier_bytes, fresh);
     if let (Some(tier), Some(_)) = (&options.pmem, region.len_max()) {
-        lines.extend(other_size(tier, tier_bytes, stored.as_ref().block_bytes));
+        lines.extend(other_size(tier, tier_bytes, stored.block_bytes));
     }
     let opening = Opening { engine, options, superblock: &superblock, stored, fresh, what };
     let store = open_with::<S>(&options.index, InRegion { region: &region, opening })?;

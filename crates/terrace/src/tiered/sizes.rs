@@ -1,6 +1,5 @@
 //! How large the parts of a store are: chosen once, from its tiers, and kept in its superblock.
 
-use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use terrace_engine::StoreError;
 
@@ -55,25 +54,13 @@ impl Sizes {
     }
 }
 
-impl AsMut<Self> for Sizes {
-    fn as_mut(&mut self) -> &mut Self {
-        self
-    }
-}
-
-impl AsRef<Self> for Sizes {
-    fn as_ref(&self) -> &Self {
-        self
-    }
-}
-
 /// The text that a superblock keeps.
-pub(super) fn encode(sizes: &impl Serialize) -> Result<String, StoreError> {
+pub(super) fn encode(sizes: &Sizes) -> Result<String, StoreError> {
     toml::to_string(sizes)
         .map_err(|error| StoreError::Options(format!("sizes that can't be stored: {error}")))
 }
 
-pub(super) fn decode<S: DeserializeOwned>(text: &str) -> Result<S, String> {
+pub(super) fn decode(text: &str) -> Result<Sizes, String> {
     toml::from_str(text).map_err(|error| error.to_string())
 }
 

@@ -5,13 +5,10 @@ use std::path::Path;
 use terrace_engine::StoreError;
 use terrace_media::{ByteRegion, SUPERBLOCK_BYTES, Superblock, SuperblockError};
 
-use super::{Engine, sizes};
+use super::{Engine, Sizes, sizes};
 
 /// A superblock for a new store.
-pub(super) fn new_superblock<E: Engine>(
-    sizes: &E::Sizes,
-    media_bytes: u64,
-) -> Result<Superblock, StoreError> {
+pub(super) fn new_superblock<E: Engine>(sizes: &Sizes, media_bytes: u64) -> Result<Superblock, StoreError> {
     let identity =
         terrace_media::superblock::random_identity().map_err(StoreError::io("reading random bytes"))?;
     let created = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
@@ -33,7 +30,7 @@ pub(crate) fn check_superblock<E: Engine>(
     bytes: &[u8; SUPERBLOCK_BYTES],
     media_bytes: u64,
     place: &Path,
-) -> Result<(Superblock, E::Sizes), StoreError> {
+) -> Result<(Superblock, Sizes), StoreError> {
     let wrong = |error: SuperblockError| match error {
         SuperblockError::OtherEngine { .. } | SuperblockError::TooShort { .. } => {
             StoreError::Options(format!("{}: {error}", place.display()))
@@ -54,13 +51,13 @@ pub(crate) fn check_superblock<E: Engine>(
 
 /// Bytes of blocks between the copies of a store's manifest.
 pub(crate) fn apart_of(superblock: &Superblock) -> u64 {
-    let sizes = sizes::decode::<sizes::Sizes>(&String::from_utf8_lossy(&superblock.options));
+    let sizes = sizes::decode(&String::from_utf8_lossy(&superblock.options));
     sizes.map_or(0, |sizes| sizes.apart())
 }
 
 /// Bytes of the log that lies beside the blocks of a store; 0 if it lies elsewhere, or that can't be read.
 pub(crate) fn log_bytes_of(superblock: &Superblock) -> u64 {
-    let sizes = sizes::decode::<sizes::Sizes>(&String::from_utf8_lossy(&superblock.options));
+    let sizes = sizes::decode(&String::from_utf8_lossy(&superblock.options));
     sizes.ok().filter(|sizes| sizes.pmem_bytes.is_none()).map_or(0, |sizes| sizes.log_bytes)
 }
 
