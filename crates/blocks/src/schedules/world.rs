@@ -6,7 +6,7 @@ use terrace_engine::hash::KeyHasher;
 use terrace_engine::record::{Head, Kind, NewRecord, RecordView};
 use terrace_engine::space::{Arrival, Arrived, Class, Context, Fetch, Replaced, Room, Space, Under, Want};
 use terrace_engine::{Barrier, Progress, fetch_view};
-use terrace_index::{Address, Change, Clht, Index, Key, Lookup, Verdict};
+use terrace_index::{Address, AnyIndex, Change, Clht, Index, Key, Lookup, Verdict};
 use terrace_media::Buffer;
 
 use terrace_sync::{Mutex, yield_now};
@@ -85,7 +85,7 @@ impl<S: Space> World<S> {
 
     /// One step of background work.
     pub fn step(&self) -> Progress {
-        self.space.step(&self.index, self)
+        self.space.step(AnyIndex::of(&self.index), self)
     }
 
     /// Writes the next version of a key. `fresh`: the session has reserved nothing.
@@ -163,7 +163,7 @@ impl<S: Space> World<S> {
             match lookup {
                 Lookup::Found(address) => {
                     let read = known.as_ref().filter(|(at, ..)| *at == address).map(|(.., bytes)| &bytes[..]);
-                    self.space.hit(local, &self.index, &key, address, read);
+                    self.space.hit(local, AnyIndex::of(&self.index), &key, address, read);
                     self.leave(READER);
                     return self.check(found, &out, least);
                 }

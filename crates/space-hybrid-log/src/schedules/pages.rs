@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool as Plain, Ordering::SeqCst};
 
 use terrace_engine::Progress;
-use terrace_engine::space::Records;
+use terrace_engine::space::{Durable, Records};
 use terrace_sync::schedules::{at_once, explore, explore_planted};
 
 use terrace_blocks::schedules::{Bug, Medium, READER, WRITER};
