@@ -177,7 +177,8 @@ impl<D: LogDevice> Writer<D> {
     /// Holds blocks for what is buffered and a step of `entries` entries beside it, which take `bytes` (counted as
     /// [`buffered_bytes`](Self::buffered_bytes) counts) and the longest of them `longest`. If it answers `true`, the next
     /// [`write`](Self::write) with that step and at most this many dependencies won't answer [`LogError::Full`]. If not, that
-    /// many blocks are not free now: nothing is held but what was.
+    /// many blocks are not free now: nothing is held but what was, and [`Log::reclaim`](crate::Log::reclaim) knows that they are
+    /// waited for.
     pub fn reserve_step(
         &mut self,
         entries: usize,

@@ -23,13 +23,13 @@
 //! | `debts` | sets that don't read what they replace, and what is found out later |
 //! | `stage`, `evict`, `round`, `defrag` | background steps: to a page, out of DRAM, out of the log, out of a page |
 //! | `top_up` | what comes along in a page that is not full |
-//! | `middle`, `pmem` | the middle tier: what comes and goes; slots on the medium |
+//! | `middle` | the middle tier: what comes and goes; its slots on the medium are `terrace_pmem_slots` |
 //! | `large` | copies of large values in DRAM |
 //! | `placement` | which tier records lie in, and the alternatives |
 //! | `swap` | whole bufs that come up |
 //! | `admit` | when writes are refused |
 //! | `resize` | tiers below DRAM grow and shrink |
-//! | `temperature`, `policy` | how often records are read, and what follows from it |
+//! | `temperature` | how often records are read; what follows from it is `terrace_policy` |
 //! | `eviction`, `chosen`, `part`, `lists`, `sample` | the policy of DRAM by name, at work, what it hears of slots, and its thresholds |
 //! | `copies` | what sweeps must know beside blocks |
 //! | `snapshot`, `warm` | what a clean stop saves, and the opening after it; what was hot comes up again |
