@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, anyhow, bail, ensure};
 
 /// Counts the instructions of operations inside `Session::execute` and compares them with the table in docs/benchmarks.md.
 #[derive(clap::Args)]
@@ -57,14 +57,13 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         println!("instructions: skipped: valgrind is absent");
         return Ok(ExitCode::SUCCESS);
     }
-    let mut rows = Vec::new();
     let driver = arguments.driver.clone().map_or_else(build, Ok)?;
     let temporary = tempfile::tempdir_in(target())?;
     let files = arguments.keep.as_deref().unwrap_or(temporary.path());
     std::fs::create_dir_all(files)?;
     let page = std::fs::read_to_string(PAGE)?;
     let (before, recorded, after) = parts(&page)?;
-    for engine in &arguments.engines {
+    let runs = |engine: &String| -> anyhow::Result<Vec<(Row, Counts)>> {
         let mut counted = Vec::new();
         // Each store hashes by a seed of its own, and so its tables grow at other operations: the least of a few runs counts.
         for run in 0..RUNS {
@@ -73,7 +72,16 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
             }
             count(&driver, engine, files, &mut counted)?;
         }
-        rows.append(&mut counted);
+        Ok(counted)
+    };
+    // Engines side by side: counts don't depend on what else the machine does.
+    let counted: Vec<_> = std::thread::scope(|scope| {
+        let all: Vec<_> = arguments.engines.iter().map(|engine| scope.spawn(|| runs(engine))).collect();
+        all.into_iter().map(|one| one.join()).collect()
+    });
+    let mut rows = Vec::new();
+    for engine in counted {
+        rows.append(&mut engine.map_err(|_| anyhow!("counting panicked"))??);
     }
     if arguments.write {
         ensure!(arguments.engines.len() == ENGINES.len(), "--write takes all engines");

@@ -48,6 +48,6 @@ impl<I: Index, S: Space, D: LogDevice> Machine<I, S, D> {
     }
 
     fn is_kept(&self, version: u64) -> bool {
-        self.log.is_none() || self.shared.commit.power().settled(Version(version).slot()) >= version
+        !self.log.is_given() || self.shared.commit.power().settled(Version(version).slot()) >= version
     }
 }

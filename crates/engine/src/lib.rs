@@ -36,6 +36,7 @@ mod epoch;
 mod generations;
 mod pace;
 mod pending;
+mod promised;
 mod recover;
 #[cfg(all(test, shuttle))]
 mod schedules;

@@ -21,6 +21,7 @@ use crate::core::Core;
 use crate::durability::Durability;
 use crate::hash::KeyHasher;
 use crate::manifest::Manifest;
+use crate::promised::Promised;
 use crate::record::Kind;
 use crate::session::{Progress, Session, Store, StoreError};
 use crate::shared::Shared;
@@ -57,7 +58,7 @@ pub struct Machine<I: Index, S: Space, D: LogDevice> {
     pub index: I,
     /// The space.
     pub space: S,
-    pub(crate) log: Option<Log<D>>,
+    pub(crate) log: Promised<S, Log<D>>,
     pub(crate) shared: Shared,
     pub(crate) options: MachineOptions,
     pub(crate) background: Mutex<Option<Core<I, S, D>>>,
@@ -122,7 +123,7 @@ impl<I: Index, S: Space, D: LogDevice> Machine<I, S, D> {
         Self {
             index,
             space,
-            log,
+            log: Promised::new(log),
             shared,
             options,
             background: Mutex::new(None),
@@ -199,7 +200,7 @@ impl<I: Index, S: Space, D: LogDevice> Machine<I, S, D> {
     }
 
     fn sync_step(&self) -> Progress {
-        let Some(log) = &self.log else { return Progress::Idle };
+        let Some(log) = self.log.keeper() else { return Progress::Idle };
         if !self.shared.take_sync() {
             return Progress::Idle;
         }
@@ -274,7 +275,7 @@ impl<I: Index, S: Space, D: LogDevice> Machine<I, S, D> {
 
     /// Moves the log floor up and frees log blocks.
     fn floor_step(&self) -> Progress {
-        let Some(log) = &self.log else { return Progress::Idle };
+        let Some(log) = self.log.keeper() else { return Progress::Idle };
         let Some(mut state) = self.floor.try_lock() else { return Progress::Idle };
         let (free, used) = (log.free_blocks(), log.used_blocks());
         if free * 4 < used {
@@ -388,21 +389,21 @@ impl<I: Index, S: Space, D: LogDevice> Context for Machine<I, S, D> {
         self.shared.commit.barrier()
     }
     fn barrier_passed(&self, barrier: &Barrier) -> bool {
-        if self.log.is_none() || self.shared.commit.passed(barrier) {
+        if !self.log.is_given() || self.shared.commit.passed(barrier) {
             return true;
         }
         self.shared.want_sync();
         false
     }
     fn settled(&self, version: u64) -> bool {
-        if self.log.is_none() || self.shared.commit.power().settled(Version(version).slot()) >= version {
+        if !self.log.is_given() || self.shared.commit.power().settled(Version(version).slot()) >= version {
             return true;
         }
         self.shared.want_sync();
         false
     }
     fn logged(&self) -> bool {
-        self.log.is_some()
+        self.log.is_given()
     }
     fn trusts(&self, seq: u64) -> bool {
         if self.stored_seq.load(SeqCst) >= seq {
@@ -415,7 +416,7 @@ impl<I: Index, S: Space, D: LogDevice> Context for Machine<I, S, D> {
         self.time_step().map(|_| ())
     }
     fn log_floor(&self) -> u64 {
-        if self.log.is_some() { self.stored_floor.load(SeqCst) } else { u64::MAX }
+        if self.log.is_given() { self.stored_floor.load(SeqCst) } else { u64::MAX }
     }
     fn flush_wanted(&self) -> u64 {
         self.shared.flush_wanted.load(SeqCst)
@@ -512,7 +513,7 @@ impl<I: Index, S: Space, D: LogDevice> Store for StoreHandle<I, S, D> {
             misses_flushed: shared.sum(|c| &c.misses_flushed),
             expired: shared.sum(|c| &c.expired),
             evicted: shared.sum(|c| &c.evicted),
-            log: machine.log.as_ref().map(|log| machine.log_stats(log)),
+            log: machine.log.keeper().map(|log| machine.log_stats(log)),
             stalls: shared.sum(|c| &c.stalls),
             refused: shared.sum(|c| &c.refused),
             dram_other_bytes: machine.space.dram_bytes(),
@@ -556,7 +557,7 @@ impl<I: Index, S: Space, D: LogDevice> Store for StoreHandle<I, S, D> {
                 failure.what
             )));
         }
-        if let Some(log) = &machine.log {
+        if let Some(log) = machine.log.keeper() {
             machine.space.sync().map_err(StoreError::io("syncing the lower tier"))?;
             log.sync().map_err(|error| StoreError::Corrupt(format!("syncing the log: {error}")))?;
             if let Some(covered) = machine.shared.commit.sync_begins() {
@@ -578,7 +579,7 @@ impl<I: Index, S: Space, D: LogDevice> Store for StoreHandle<I, S, D> {
                 manifest.log_floor = manifest.log_floor.max(newest);
             })
             .map_err(StoreError::io("storing the manifest"))?;
-        if let Some(log) = &machine.log {
+        if let Some(log) = machine.log.keeper() {
             let failed = |error| StoreError::Corrupt(format!("emptying the log: {error}"));
             log.reclaim(machine.space.last_seq(), newest).map_err(failed)?;
             log.sync().map_err(failed)?;

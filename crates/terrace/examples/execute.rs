@@ -126,7 +126,8 @@ fn main() -> anyhow::Result<()> {
         let store = terrace::open(Options {
             engine: engine.clone(),
             dram: Some(128 << 20),
-            ssd: keeps.then_some(Tier { bytes: 256 << 20, place: None }),
+            // With a log that all cases together do not fill: no operation waits for a page to be flushed.
+            ssd: keeps.then_some(Tier { bytes: 1 << 30, place: None }),
             dir: keeps.then(|| dir.clone()),
             background_threads: 0,
             ..Options::default()

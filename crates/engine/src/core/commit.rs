@@ -14,7 +14,7 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
     pub(super) fn write_log(&mut self) -> bool {
         let Self { machine, writer, carried, seen, touched, dependencies, recorded, .. } = self;
         let shared = &machine.shared;
-        let Some(writer) = writer else { return true };
+        let Some(writer) = writer.keeper_mut() else { return true };
         if shared.log_failed.load(Relaxed) {
             return false;
         }
@@ -24,7 +24,7 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
         let power = shared.commit.power();
         // What earlier batches saw counts too: a session's log is cut as a whole, its batches are not.
         for (_, version) in carried.drain(..) {
-            note_seen(seen, touched, version);
+            note_seen::<S>(seen, touched, version);
         }
         dependencies.clear();
         for &other in touched.iter() {
@@ -79,7 +79,7 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
         if self.misses != 0 {
             counters.misses.fetch_add(std::mem::take(&mut self.misses), Relaxed);
         }
-        if self.writer.is_none() {
+        if !self.writer.is_given() {
             for other in self.touched.drain(..) {
                 self.seen[usize::from(other)] = 0;
             }
@@ -110,7 +110,7 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
 
     /// Makes the ticket rest on everything that was published so far, by all sessions, and that against power loss.
     pub(super) fn wait_for_all(&mut self, ticket: &mut Ticket) {
-        if self.writer.is_none() {
+        if !self.writer.is_given() {
             return;
         }
         let commit = &self.machine.shared.commit;
@@ -127,6 +127,6 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
 
     /// Whether what the ticket stands for is as durable as was promised; if not, the session is woken when it may be.
     pub(super) fn is_settled(&mut self, ticket: &Ticket) -> bool {
-        self.writer.is_none() || self.shared().is_settled(self.slot, ticket)
+        !self.writer.is_given() || self.shared().is_settled(self.slot, ticket)
     }
 }

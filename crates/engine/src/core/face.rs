@@ -47,7 +47,7 @@ impl<I: Index, S: Space, D: LogDevice> Session for Core<I, S, D> {
         }
         let failed = batch.ticket.failed;
         if failed || self.is_settled(&batch.ticket) {
-            let failed = failed || (self.writer.is_some() && self.shared().log_failed.load(Relaxed));
+            let failed = failed || (self.writer.is_given() && self.shared().log_failed.load(Relaxed));
             return Some(Settled { failed: failed.then(|| self.shared().log_error()) });
         }
         None

@@ -111,12 +111,12 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
             (version, generation)
         });
         self.last = version;
-        if self.writer.is_none() && machine.save_manifest(|_| {}).is_err() {
+        if !self.writer.is_given() && machine.save_manifest(|_| {}).is_err() {
             // Without a log the manifest alone says so after a crash, and space of what was forgotten is reused soon.
             self.enter();
             return Step::Done(Reply::Error(OpError::Io));
         }
-        if let Some(writer) = &mut self.writer {
+        if let Some(writer) = self.writer.keeper_mut() {
             let [mark, word] = generation.words();
             let words = [version.0, mark, word].map(u64::to_le_bytes);
             writer.entry(version.0, 0, &[&words[0], &words[1], &words[2]]);

@@ -45,6 +45,7 @@ use crate::decide::Scratch;
 use crate::machine::Machine;
 use crate::op::DATABASES;
 use crate::pending::Wanted;
+use crate::promised::Promised;
 use crate::record::{Head, INLINE_VALUE_BYTES, KEY_BYTES_MAX, Kind, NewRecord};
 use crate::reply::{OpError, Reply};
 use crate::session::{Progress, StoreError};
@@ -59,7 +60,7 @@ pub(crate) struct Core<I: Index, S: Space, D: LogDevice> {
     pub(crate) machine: Arc<Machine<I, S, D>>,
     slot: usize,
     local: S::Local,
-    writer: Option<Writer<D>>,
+    writer: Promised<S, Writer<D>>,
     /// What is no longer than this may be plain.
     short: Short,
     /// The last version issued, and the last one in the log.
@@ -152,7 +153,7 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
             machine: machine.clone(),
             slot,
             local,
-            writer: machine.log.as_ref().map(|log| log.writer(slot as u16, last.0)),
+            writer: Promised::new(machine.log.keeper().map(|log| log.writer(slot as u16, last.0))),
             short: Short {
                 key_bytes: limits.key_bytes.min(KEY_BYTES_MAX),
                 value_bytes: limits.inline_bytes.min(INLINE_VALUE_BYTES),
@@ -219,7 +220,7 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
     /// An answer will rest on this version.
     #[inline]
     fn see(&mut self, version: u64) {
-        note_seen(&mut self.seen, &mut self.touched, version);
+        note_seen::<S>(&mut self.seen, &mut self.touched, version);
     }
 
     /// Whether a record is one that operations can see (expired or not).
@@ -261,7 +262,7 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
     /// `false` if the session left its epoch meanwhile, so that the room in the space must be asked for again.
     fn make_log_room(&mut self, words: usize, records: usize) -> Result<bool, OpError> {
         let sessions = self.seen.len();
-        let Some(writer) = &mut self.writer else { return Ok(true) };
+        let Some(writer) = self.writer.keeper_mut() else { return Ok(true) };
         let bytes = words * 8 + records * LOG_SLACK;
         if writer.buffered_bytes() + bytes <= writer.room(sessions) {
             return if self.machine.shared.pace.is_limited() { self.keep_pace(bytes) } else { Ok(true) };
@@ -271,7 +272,7 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
             self.write_buffered()?;
             return Ok(false);
         }
-        if self.machine.log.as_ref().is_some_and(|log| log.free_blocks() < 2) {
+        if self.machine.log.keeper().is_some_and(|log| log.free_blocks() < 2) {
             // Not all: blocks are freed as pages land, and writers wait for no more than the first of them.
             self.machine.want_oldest_pages();
         }
@@ -404,8 +405,12 @@ const STANDING_ROUNDS: u32 = 4;
 /// Bytes that an entry's header and padding take in the log.
 const LOG_SLACK: usize = 24;
 
+/// An answer rests on this version: it waits until that is safe, where anything is.
 #[inline]
-pub(crate) fn note_seen(seen: &mut [u64], touched: &mut Vec<u16>, version: u64) {
+pub(crate) fn note_seen<S: Space>(seen: &mut [u64], touched: &mut Vec<u16>, version: u64) {
+    if !S::SURVIVES {
+        return;
+    }
     let slot = Version(version).slot();
     if let Some(newest) = seen.get_mut(slot)
         && *newest < version
@@ -427,8 +432,12 @@ pub(crate) fn live(shared: &Shared, head: &Head, damaged: bool) -> bool {
 
 /// Appends a record to the volatile log buffer.
 #[inline]
-pub(crate) fn log_record<D: LogDevice>(writer: &mut Option<Writer<D>>, record: &NewRecord<'_>, seq: u64) {
-    if let Some(writer) = writer {
+pub(crate) fn log_record<S: Space, D: LogDevice>(
+    writer: &mut Promised<S, Writer<D>>,
+    record: &NewRecord<'_>,
+    seq: u64,
+) {
+    if let Some(writer) = writer.keeper_mut() {
         writer.entry_with(record.version, seq, record.words() * 8, |out| record.encode_to(out));
     }
 }
@@ -440,7 +449,7 @@ impl<I: Index, S: Space, D: LogDevice> Drop for Core<I, S, D> {
     fn drop(&mut self) {
         self.write_log();
         self.machine.space.detach(&mut self.local);
-        self.writer = None;
+        self.writer.end();
         self.machine.shared.give_slot(self.slot);
     }
 }

@@ -163,7 +163,7 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
                 return (Change::Keep, None);
             }
             if let Before::Record { .. } = before {
-                note_seen(publisher.seen, publisher.touched, head.version);
+                note_seen::<S>(publisher.seen, publisher.touched, head.version);
             }
             let (address, version) = publisher.publish(key, &draft, &before);
             let change = match before {
@@ -193,7 +193,7 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
         {
             return false;
         }
-        match writer {
+        match writer.keeper_mut() {
             Some(writer) => {
                 !shared.pace.is_limited()
                     && writer.buffered_bytes() + words * 8 + LOG_SLACK <= writer.room(sessions)

@@ -6,6 +6,7 @@ use terrace_index::{Address, Key};
 use terrace_log::{LogDevice, Writer};
 
 use super::{log_record, note_seen};
+use crate::promised::Promised;
 use crate::record::{ALONE, Head, Kind, NewRecord};
 use crate::shared::Shared;
 use crate::space::{Space, Under};
@@ -19,7 +20,7 @@ pub(super) struct Publisher<'s, S: Space, D: LogDevice> {
     /// The clock part of versions.
     pub now_us: u64,
     pub local: &'s mut S::Local,
-    pub writer: &'s mut Option<Writer<D>>,
+    pub writer: &'s mut Promised<S, Writer<D>>,
     pub last: &'s mut Version,
     pub seen: &'s mut [u64],
     pub touched: &'s mut Vec<u16>,
@@ -87,7 +88,7 @@ impl<S: Space, D: LogDevice> Publisher<'_, S, D> {
         let (address, seq) = space.put(self.local, under, &record);
         log_record(self.writer, &record, seq);
         // The answer rests on this version too: it must be as durable as what was seen.
-        note_seen(self.seen, self.touched, version.0);
+        note_seen::<S>(self.seen, self.touched, version.0);
         // Before anything is released: what is freed waits for the versions issued so far.
         shared.commit.issue(slot, version.0);
         space.issued(self.local);

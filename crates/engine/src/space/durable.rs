@@ -44,6 +44,10 @@ pub struct Counted {
 
 /// Media that records survive on. A space that has none is [`InDram`](super::InDram).
 pub trait Durable: Records {
+    /// Whether records survive the process at all. Of a space where none does, no answer waits for a log, whatever durability is
+    /// asked for.
+    const SURVIVES: bool = true;
+
     /// Every record that [`put`](Records::put) gave at most this sequence number is durable elsewhere, or its successor is.
     fn persisted_seq(&self) -> u64;
 

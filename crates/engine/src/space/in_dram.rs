@@ -32,6 +32,8 @@ impl<S: InDram> DeviceReads for S {
 }
 
 impl<S: InDram> Durable for S {
+    const SURVIVES: bool = false;
+
     fn persisted_seq(&self) -> u64 {
         0
     }

@@ -3,6 +3,7 @@
 //! | name | the rule |
 //! |---|---|
 //! | `carried` | a write rests on all that its session had read, in whichever batch |
+//! | `missed` | an answer that a key is not there rests on the delete that it saw |
 //! | `flush` | without a log too, a whole-database flush that was answered stays |
 //! | `time` | time doesn't run backwards: what was answered as expired stays so, whatever the clock says |
 //! | `clock` | a store's time elapses, through restarts and whatever the wall clock is set to (`clocks.rs`) |
@@ -16,7 +17,7 @@ use std::time::Duration;
 use anyhow::{Context, bail, ensure};
 use terrace_engine::clock::ManualClock;
 use terrace_engine::manifest::Manifest;
-use terrace_engine::{Durability, Expiry, OpError, OpKind, Reply};
+use terrace_engine::{Batch, Condition, Durability, Expiry, OpError, OpKind, Reply};
 use terrace_media_sim::{CrashImage, Explorer, Position, Recorder};
 use terrace_testkit::sweep::{Media, MediaKind, Opening, Subject};
 
@@ -33,6 +34,7 @@ const QUIET_STEPS: u32 = 3_000;
 pub(super) fn run(subject: &dyn Subject, name: &str) -> anyhow::Result<Finding> {
     match name {
         "carried" => carried(subject),
+        "missed" => missed(subject),
         "flush" => flush(subject),
         "time" => time(subject),
         "clock" => super::clocks::clock(subject),
@@ -128,6 +130,26 @@ fn carried(subject: &dyn Subject) -> anyhow::Result<Finding> {
     Ok(crashed(subject, &recorder, (kind, durability), from, |client| {
         let lost = is_there(client, "written") && !is_there(client, "read");
         lost.then(|| "a write is there, and what its session had read before is not".into())
+    }))
+}
+
+fn missed(subject: &dyn Subject) -> anyhow::Result<Finding> {
+    let (kind, durability) = (MediaKind::Block, Durability::Sync);
+    let recorder = Recorder::new();
+    let media = recorded(blank(subject, kind), &recorder);
+    let clock = Arc::new(ManualClock::new(START_US));
+    let mut first = Client::open_as(subject, &media, opening(durability, &clock, true))?;
+    stored(first.run("deleted", |batch| set(batch, b"before it", Expiry::Clear)))?;
+    // Nobody waits for it: it is in the log, and a loss of power may take it back.
+    let mut batch = Batch::new();
+    batch.push(0, b"deleted", OpKind::Delete { condition: Condition::Always, old_value: false });
+    first.session.execute(&mut batch);
+    let mut second = first.store.session()?;
+    let read = ask(&mut *second, &*first.store, "deleted", |_| OpKind::Get { value: false });
+    ensure!(matches!(read, Some((Reply::Miss, _))), "the read is answered {read:?}");
+    let from = recorder.position();
+    Ok(crashed(subject, &recorder, (kind, durability), from, |client| {
+        is_there(client, "deleted").then(|| "a key is there that a read had missed".into())
     }))
 }
 

@@ -59,7 +59,7 @@ pub struct Arguments {
     /// Only the bugs that the torture must find as well as their other detector.
     #[arg(long)]
     torture: bool,
-    /// Seconds that one detector may take: one that takes longer counts as caught, as a hang.
+    /// Seconds that one detector may take at most: one that takes several times as long as without the bug counts as caught, as a hang.
     #[arg(long, default_value_t = 120)]
     seconds: u64,
     /// Detectors at once; 0 for one on each processor.
@@ -98,13 +98,14 @@ fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// Checks every entry against the source.
+/// Checks every entry against the source, and that there are tests of the names that detectors have.
 ///
 /// # Errors
 /// An entry that can't be read or doesn't fit the source, by name.
 pub fn check_entries() -> anyhow::Result<Vec<Bug>> {
     let bugs = load(&root())?;
     rewrite::rewrite(&root(), &bugs)?;
+    product_test::check(&root(), bugs.iter().flat_map(|bug| &bug.detectors))?;
     Ok(bugs)
 }
 

@@ -25,6 +25,9 @@ enum Verdict {
     Late,
 }
 
+/// What a detector may take at least, on a machine that does much else.
+const LEAST_PATIENCE: Duration = Duration::from_secs(20);
+
 /// Runs everything; whether no detector cried wolf and all bugs were caught.
 pub(super) fn run(
     copy: &Copy,
@@ -43,6 +46,7 @@ pub(super) fn run(
     bar.set_style(ProgressStyle::with_template("{bar:30} {pos}/{len} {elapsed} {msg}")?);
     let next = AtomicUsize::new(0);
     let results = Mutex::new(Vec::new());
+    let usual: Mutex<BTreeMap<&str, Duration>> = Mutex::new(BTreeMap::new());
     let jobs = match arguments.jobs {
         0 => std::thread::available_parallelism().map_or(1, usize::from),
         jobs => jobs,
@@ -54,10 +58,15 @@ pub(super) fn run(
                     let started = Instant::now();
                     let number = bug.map_or(0, |bug| bug.number);
                     let command = tests.command(detector).unwrap_or_else(|| sweep(copy, detector, arguments));
-                    let verdict = detect(command, number, detector, arguments);
+                    let without = bug.and_then(|_| usual.lock().get(detector.name.as_str()).copied());
+                    let patience = patience(without, detector, arguments);
+                    let verdict = detect(command, number, detector, patience);
+                    if bug.is_none() && matches!(verdict, Ok(Verdict::Passed)) {
+                        usual.lock().insert(&detector.name, started.elapsed());
+                    }
                     bar.set_message(bug.map_or(detector.name.clone(), |bug| bug.name.clone()));
                     bar.inc(1);
-                    results.lock().push((*bug, *detector, started.elapsed(), verdict));
+                    results.lock().push((*bug, *detector, patience, verdict));
                 }
             });
         }
@@ -66,15 +75,22 @@ pub(super) fn run(
     let mut results = results.into_inner();
     results.sort_by_key(|(bug, detector, ..)| (bug.map_or(0, |bug| bug.number), (*detector).clone()));
     let (mut missed, mut cried_wolf) = (BTreeSet::new(), false);
-    let mut usual: BTreeMap<&str, Duration> = BTreeMap::new();
-    for (bug, detector, time, verdict) in results {
-        match (bug, verdict?) {
-            (None, Verdict::Passed) => {
-                usual.insert(&detector.name, time);
+    let usual = usual.into_inner();
+    for (bug, detector, patience, verdict) in results {
+        let verdict = match verdict {
+            Ok(verdict) => verdict,
+            Err(error) => {
+                missed.extend(bug.map(|bug| bug.number));
+                cried_wolf |= bug.is_none();
+                println!("{}: {error}", bug.map_or("nothing planted", |bug| bug.name.as_str()));
+                continue;
             }
+        };
+        match (bug, verdict) {
+            (None, Verdict::Passed) => {}
             (None, Verdict::Late) => {
                 cried_wolf = true;
-                println!("{} does not end in {} s with nothing planted", detector.name, arguments.seconds);
+                println!("{} does not end in {} s with nothing planted", detector.name, patience.as_secs());
             }
             (None, Verdict::Caught(how, _)) => {
                 cried_wolf = true;
@@ -88,7 +104,7 @@ pub(super) fn run(
                 // Only what ends much sooner otherwise hangs.
                 let without = usual.get(detector.name.as_str()).copied();
                 let without = without.unwrap_or(Duration::MAX / 4096) * detector.share();
-                let hangs = without * 3 < Duration::from_secs(arguments.seconds);
+                let hangs = without * 3 < patience;
                 if !hangs {
                     missed.insert(bug.number);
                 }
@@ -119,11 +135,17 @@ fn sweep(copy: &Copy, detector: &Detector, arguments: &Arguments) -> Command {
     command
 }
 
+/// How long a detector may take: some times what it takes with nothing planted, where that is known.
+fn patience(without: Option<Duration>, detector: &Detector, arguments: &Arguments) -> Duration {
+    let most = Duration::from_secs(arguments.seconds);
+    without.map_or(most, |without| (without * detector.share() * 8).clamp(LEAST_PATIENCE.min(most), most))
+}
+
 fn detect(
     mut command: Command,
     number: u32,
     detector: &Detector,
-    arguments: &Arguments,
+    patience: Duration,
 ) -> anyhow::Result<Verdict> {
     let mut child = command
         .env("TERRACE_PLANTED", number.to_string())
@@ -139,7 +161,7 @@ fn detect(
         let _ = stdout.read_to_string(&mut text);
         let _ = send.send(text);
     });
-    let text = output.recv_timeout(Duration::from_secs(arguments.seconds));
+    let text = output.recv_timeout(patience);
     if text.is_err() {
         let _ = child.kill();
     }

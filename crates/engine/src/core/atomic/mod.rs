@@ -177,7 +177,7 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
             let found = found.borrow();
             for found in found.iter().filter(|found| found.address.is_some()) {
                 // Whatever is answered rests on it.
-                note_seen(seen, touched, found.head.version);
+                note_seen::<S>(seen, touched, found.head.version);
             }
             let mut drafts = Drafts::new(&found, shared, group.now_ms);
             let answers = drafts.decide(group, known, scratch, output)?;

@@ -50,7 +50,7 @@ impl Sizes {
 impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
     /// Bytes of records that one group may have at once; of more, room must be gathered.
     pub(super) fn short_group_bytes(&self) -> usize {
-        let log = self.machine.log.as_ref();
+        let log = self.machine.log.keeper();
         let log_max = log.map_or(usize::MAX, |log| log.max_group_bytes(self.seen.len()));
         self.machine.space.limits().short_group_bytes.min(log_max)
     }
@@ -63,7 +63,7 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
             return None;
         }
         let space_max = self.machine.space.limits().group_bytes;
-        let Some(log) = self.machine.log.as_ref() else {
+        let Some(log) = self.machine.log.keeper() else {
             return (bytes > space_max).then_some(OpError::GroupTooLong(space_max as u64));
         };
         let (dependencies, sessions) = (self.seen.len(), self.shared().sessions_open());
@@ -103,8 +103,8 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
     /// Whether the log takes a short group together with what is buffered. Both go to one block.
     fn fits_beside_what_is_buffered(&mut self, sizes: &Sizes) -> bool {
         let sessions = self.seen.len();
-        let log_max = self.machine.log.as_ref().map_or(usize::MAX, |log| log.max_group_bytes(sessions));
-        let Some(writer) = &mut self.writer else { return true };
+        let log_max = self.machine.log.keeper().map_or(usize::MAX, |log| log.max_group_bytes(sessions));
+        let Some(writer) = self.writer.keeper_mut() else { return true };
         let bytes = writer.buffered_bytes() + sizes.log_bytes();
         bytes <= writer.room(sessions) && bytes <= log_max
     }
@@ -153,7 +153,7 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
         if self.fits_beside_what_is_buffered(sizes) {
             return Ok(true);
         }
-        if self.writer.as_ref().is_some_and(|writer| !writer.is_empty()) {
+        if self.writer.keeper().is_some_and(|writer| !writer.is_empty()) {
             self.write_buffered()?;
             return Ok(false);
         }
@@ -163,7 +163,7 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
     /// Holds log blocks for a long group, and keeps the log's pace once; `false` if more blocks must become free first.
     fn gather_in_log(&mut self, sizes: &Sizes, is_paced: &mut bool) -> Result<bool, OpError> {
         let sessions = self.seen.len();
-        let Some(writer) = &mut self.writer else { return Ok(true) };
+        let Some(writer) = self.writer.keeper_mut() else { return Ok(true) };
         let bytes = sizes.log_bytes();
         if writer.reserve_step(sizes.records, bytes, sizes.longest_log_bytes(), sessions) {
             if !*is_paced && self.shared().pace.is_limited() {
@@ -185,11 +185,11 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
             return;
         }
         self.machine.space.rest(&mut self.local);
-        if self.writer.as_ref().is_some_and(Writer::holds_step) {
+        if self.writer.keeper().is_some_and(Writer::holds_step) {
             // The blocks are for what is buffered. If it can't be written, nothing is any more: the batch's end says so.
             let _ = self.write_buffered();
         }
-        if let Some(writer) = &mut self.writer {
+        if let Some(writer) = self.writer.keeper_mut() {
             writer.give_reserve_back();
         }
         self.shared().gathering.store(false, SeqCst);

@@ -12,6 +12,7 @@ use super::drafts::{Bytes, Draft, Drafts};
 use super::plan::Plan;
 use super::room::Sizes;
 use super::{Ahead, Stop};
+use crate::promised::Promised;
 use crate::record::{ALONE, INLINE_VALUE_BYTES, Kind, NewRecord, words_for};
 use crate::shared::Shared;
 use crate::space::{Space, Under};
@@ -26,7 +27,7 @@ pub(super) struct Tools<'s, S: Space, D: LogDevice> {
     pub now_us: u64,
     pub now_ms: u64,
     pub local: &'s mut S::Local,
-    pub writer: &'s mut Option<Writer<D>>,
+    pub writer: &'s mut Promised<S, Writer<D>>,
     pub last: &'s mut Version,
     pub lapsed: &'s mut Vec<(u8, Vec<u8>)>,
     pub seen: &'s mut [u64],
@@ -56,7 +57,7 @@ impl<S: Space, D: LogDevice> Tools<'_, S, D> {
         let fates: Vec<Fate> = drafts.drafts.iter().map(|draft| fate::<S>(draft, inline)).collect();
         self.check_room(plan, drafts, &fates, ahead, prepared)?;
         let is_written = fates.iter().any(|fate| matches!(fate, Fate::Put(_)));
-        if let Some(writer) = self.writer.as_mut().filter(|_| is_written) {
+        if let Some(writer) = self.writer.keeper_mut().filter(|_| is_written) {
             writer.begin_atomic();
         }
         for (i, (draft, fate)) in drafts.drafts.iter_mut().zip(&fates).enumerate() {
@@ -73,7 +74,7 @@ impl<S: Space, D: LogDevice> Tools<'_, S, D> {
                 Fate::Put(kind) => self.put(plan, i, draft, *kind, ahead),
             };
         }
-        if let Some(writer) = self.writer.as_mut().filter(|_| is_written) {
+        if let Some(writer) = self.writer.keeper_mut().filter(|_| is_written) {
             writer.end_atomic();
         }
         Ok(())
@@ -200,7 +201,7 @@ impl<S: Space, D: LogDevice> Tools<'_, S, D> {
         };
         let (address, seq) = self.space.put(self.local, under, &record);
         log_record(self.writer, &record, seq);
-        note_seen(self.seen, self.touched, version.0);
+        note_seen::<S>(self.seen, self.touched, version.0);
         // Before anything is released: what is freed waits for the versions issued so far.
         self.shared.commit.issue(self.slot, version.0);
         let counters = &self.shared.counters[self.slot];
