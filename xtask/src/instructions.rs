@@ -220,7 +220,7 @@ fn compare(rows: &[(Row, Counts)], recorded: &str) -> Vec<String> {
         let before: Vec<Option<f64>> = line.split('|').map(|field| field.trim().parse().ok()).collect();
         let resizes = ["set", "delete"].contains(&operation.as_str());
         let tolerance = if resizes { TOLERANCE_OF_RESIZES } else { TOLERANCE };
-        // A batch of so many bytes may wait for a page, and does background work meanwhile: told, and not compared.
+        // A batch of so many bytes would flush a page itself where the log fills: told, and not compared.
         let waits = ["set", "update"].contains(&operation.as_str()) && bytes.ends_with("+ 1000");
         for (i, (batch, now)) in counts.iter().enumerate().filter(|(_, (batch, _))| !waits || **batch < 64) {
             match before.get(i).copied().flatten() {
