@@ -70,7 +70,11 @@ impl<L: Lower> Blocks<L> {
         let count = stored_count(&self.lower, self.store_id)
             .map_err(StoreError::io("reading how many blocks were written"))?;
         self.written.found(count, &self.slots);
-        self.each_slot(threads, progress, &|number| self.scan_slot(number, trusted_seq, found))
+        self.each_slot(threads, progress, &|number| self.scan_slot(number, trusted_seq, found))?;
+        // A use that was begun as the store died may have left words of its header that don't show their number: no more uses than
+        // there are slots. One that got such a number again would complete that header, and not its own, if it died as early.
+        self.last_seq.fetch_add(self.slots.len() as u64, SeqCst);
+        Ok(())
     }
 
     /// Reports the records of all blocks that count, as [`scan_blocks`](Self::scan_blocks) did: their footers are read again.
@@ -222,7 +226,12 @@ impl<L: Lower> Blocks<L> {
             Stored::Empty if head == [0; BLOCK_HEADER_BYTES] && tail == [0; TRAILER_BYTES] => {
                 return Ok(Reading::Blank);
             }
-            Stored::Empty => return Ok(self.read_free(number, &head, trailer, trusted_seq)),
+            Stored::Empty => {
+                // Also one that was never begun in full: see `gather`.
+                let before = Header::cleared(&head, self.store_id, number);
+                self.last_seq.fetch_max(before.map_or(0, |header| header.seq), SeqCst);
+                return Ok(self.read_free(before, trailer, trusted_seq));
+            }
             Stored::Valid(header) => {
                 self.last_seq.fetch_max(header.seq, SeqCst);
                 match header.kind {
@@ -302,12 +311,10 @@ impl<L: Lower> Blocks<L> {
     /// A slot whose header is cleared, or gone.
     fn read_free(
         &self,
-        number: u32,
-        head: &[u8],
+        cleared: Option<Header>,
         trailer: Stored<BlockTrailer>,
         trusted_seq: u64,
     ) -> Reading {
-        let cleared = Header::cleared(head, self.store_id, number);
         let used = cleared.is_some();
         let Stored::Valid(trailer) = trailer else { return Reading::Free { used } };
         self.last_seq.fetch_max(trailer.seq, SeqCst);
@@ -418,15 +425,20 @@ mod tests {
 
     #[test]
     fn new_uses_of_slots_are_newer_than_all_that_is_found() {
-        let blocks = blocks();
-        let header = Header { store_id: STORE, seq: 70, slot: 2, kind: BlockKind::Extents };
-        blocks.lower.write(blocks.block_offset(2), &header.encode()).unwrap();
-        scan(&blocks).unwrap();
-        assert_eq!(
-            blocks.last_seq.load(SeqCst),
-            70,
-            "behind what the manifest trusts, and there all the same"
-        );
+        let found = |kind: BlockKind, is_begun: bool| {
+            let blocks = blocks();
+            let mut header = Header { store_id: STORE, seq: 70, slot: 2, kind }.encode();
+            if !is_begun {
+                header[..8].fill(0);
+            }
+            blocks.lower.write(blocks.block_offset(2), &header).unwrap();
+            scan(&blocks).unwrap();
+            (blocks.last_seq.load(SeqCst), 70 + blocks.slots.len() as u64)
+        };
+        let (last, expected) = found(BlockKind::Extents, true);
+        assert_eq!(last, expected, "behind what the manifest trusts, and there all the same");
+        let (last, expected) = found(BlockKind::Gathered, false);
+        assert_eq!(last, expected, "a header that waits for its block to be whole");
     }
 
     #[test]

@@ -231,10 +231,15 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
 
     /// Makes room for records of these lengths, in words, in the space and in the log.
     fn make_room(&mut self, records: &[usize], class: Class) -> Result<(), OpError> {
-        let mut waited = Awaited::default();
+        let (mut waited, mut rounds) = (Awaited::default(), 0);
         loop {
             if self.shared().log_failed.load(Relaxed) {
                 return Err(self.shared().log_error());
+            }
+            rounds += 1;
+            // What a session gathers for a group it keeps while it waits, and this may run in a step of its very wait.
+            if self.is_internal && rounds > INTERNAL_ROUNDS && self.shared().gathering.load(SeqCst) {
+                return Err(OpError::Full);
             }
             match self.machine.space.prepare(&mut self.local, records, class) {
                 Room::Ready => {}
@@ -392,6 +397,8 @@ pub(crate) struct Awaited {
     is_empty: bool,
 }
 
+/// Rounds that the machine's own session waits for room while a session gathers some; what it could not delete it tries again.
+const INTERNAL_ROUNDS: u32 = 1 << 5;
 /// Rounds of background work that a write waits for when the space is full and evicts, and for how long at least.
 const EVICTION_ROUNDS: u32 = 1 << 16;
 const EVICTION_US: u64 = 5_000_000;
