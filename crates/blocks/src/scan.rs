@@ -73,7 +73,9 @@ impl<L: Lower> Blocks<L> {
         self.each_slot(threads, progress, &|number| self.scan_slot(number, trusted_seq, found))?;
         // A use that was begun as the store died may have left words of its header that don't show their number: no more uses than
         // there are slots. One that got such a number again would complete that header, and not its own, if it died as early.
-        self.last_seq.fetch_add(self.slots.len() as u64, SeqCst);
+        if self.last_seq.load(SeqCst) > 0 {
+            self.last_seq.fetch_add(self.slots.len() as u64, SeqCst);
+        }
         Ok(())
     }
 
