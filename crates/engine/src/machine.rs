@@ -28,7 +28,7 @@ use crate::shared::Shared;
 use crate::space::{Context, Replaced, Space};
 use crate::stats::{LogStats, RecoveryStats, Stats};
 use crate::sync::{AtomicU64, Mutex};
-use crate::version::{SLOTS_MAX, Version};
+use crate::version::{SLOTS_MAX, TICKS_MAX, Version};
 
 /// What a machine is built from, beside its index, space and log.
 pub struct MachineOptions {
@@ -70,6 +70,8 @@ pub struct Machine<I: Index, S: Space, D: LogDevice> {
     /// The sequence number up to which the stored manifest trusts pages, and the one that somebody waits for.
     stored_seq: AtomicU64,
     wanted_seq: AtomicU64,
+    /// The version floor that the stored manifest has: see [`Machine::keep_below_floor`].
+    version_bound: AtomicU64,
     syncing: Mutex<()>,
     wakers: Box<[Mutex<Option<Arc<OwnedFd>>>]>,
     pub(crate) recovery: Option<RecoveryStats>,
@@ -130,6 +132,7 @@ impl<I: Index, S: Space, D: LogDevice> Machine<I, S, D> {
             stored_floor: manifest.log_floor.into(),
             stored_seq: manifest.persisted_seq.into(),
             wanted_seq: 0.into(),
+            version_bound: manifest.version_floor.into(),
             manifest: Mutex::new(manifest),
             floor: Mutex::new(FloorState::Recovering),
             syncing: Mutex::new(()),
@@ -251,14 +254,37 @@ impl<I: Index, S: Space, D: LogDevice> Machine<I, S, D> {
         manifest.time_us = manifest.time_us.max(now + TIME_AHEAD_US);
         let floor = self.shared.version_floor.load(SeqCst).max(self.shared.version_mark(manifest.time_us));
         manifest.version_floor = manifest.version_floor.max(floor);
+        if S::SELF_KEPT {
+            let ahead = self.shared.version_us(manifest.time_us).max(Version(self.newest()).ticks() + TIME_AHEAD_US);
+            manifest.version_floor = manifest.version_floor.max(Version::new(ahead.min(TICKS_MAX), 0).0);
+        }
         self.note_generations(&mut manifest);
         (manifest.clean, manifest.snapshot) = (false, None);
         change(&mut manifest);
         self.space.save_manifest(&manifest.encode())?;
         *current = manifest;
+        self.version_bound.store(manifest.version_floor, SeqCst);
         self.stored_floor.store(manifest.log_floor, SeqCst);
         self.stored_seq.store(manifest.persisted_seq, SeqCst);
         Ok(())
+    }
+
+    /// The newest version that was issued.
+    fn newest(&self) -> u64 {
+        (0..self.shared.sessions_max()).map(|slot| self.shared.commit.issued(slot)).max().unwrap_or(0)
+    }
+
+    /// Where a deleted key leaves nothing on the media, its versions are all below a floor that is stored ahead of use: it is raised
+    /// before a batch whose versions might come near. A failure of it is the medium's, and shows in what is written.
+    #[inline]
+    pub(crate) fn keep_below_floor(&self, last: Version, now_us: u64) {
+        if S::SELF_KEPT {
+            let seen = Version(self.shared.version_floor.load(Relaxed));
+            let next = last.max(seen).ticks().max(self.shared.version_us(now_us));
+            if next + TIME_MARGIN_US > Version(self.version_bound.load(Relaxed)).ticks() {
+                let _ = self.save_manifest(|_| {});
+            }
+        }
     }
 
     /// Everything that the log brought back is in pages: from now on its floor may rise.
@@ -565,8 +591,7 @@ impl<I: Index, S: Space, D: LogDevice> Store for StoreHandle<I, S, D> {
             }
         }
         machine.space.close(AnyIndex::of(&machine.index), &**machine)?;
-        let newest =
-            (0..machine.shared.sessions_max()).map(|s| machine.shared.commit.issued(s)).max().unwrap_or(0);
+        let newest = machine.newest();
         let snapshot = machine.save_snapshot();
         machine
             .save_manifest(|manifest| {

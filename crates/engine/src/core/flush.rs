@@ -100,7 +100,7 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
         self.leave();
         let machine = self.machine.clone();
         let shared = &machine.shared;
-        let (version, generation) = shared.while_paused(|| {
+        let (version, generation, is_safe) = shared.while_paused(|| {
             let newest = (0..shared.sessions_max()).map(|slot| shared.commit.issued(slot)).max().unwrap_or(0);
             let seen = newest.max(shared.version_floor.load(Relaxed));
             let version = self.last.next(Version(seen), shared.version_us(shared.now_us()), self.slot);
@@ -108,10 +108,12 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
             shared.flush_version.fetch_max(version.0, SeqCst);
             shared.version_floor.fetch_max(version.0, SeqCst);
             shared.commit.issue(self.slot, version.0);
-            (version, generation)
+            // Where no answer waits for anything, others may see it only once it is safe.
+            let is_safe = !S::SELF_KEPT || machine.save_manifest(|_| {}).is_ok();
+            (version, generation, is_safe)
         });
         self.last = version;
-        if !self.writer.is_given() && machine.save_manifest(|_| {}).is_err() {
+        if !is_safe || !S::SELF_KEPT && !self.writer.is_given() && machine.save_manifest(|_| {}).is_err() {
             // Without a log the manifest alone says so after a crash, and space of what was forgotten is reused soon.
             self.enter();
             return Step::Done(Reply::Error(OpError::Io));

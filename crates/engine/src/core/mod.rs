@@ -207,6 +207,7 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
     fn enter(&mut self) {
         self.machine.shared.enter(self.slot);
         self.now_us = self.machine.shared.now_us();
+        self.machine.keep_below_floor(self.last, self.now_us);
         let flushed = self.machine.shared.flush_version.load(Acquire);
         if flushed != 0 {
             // Every miss and every write from now on rests on that flush.

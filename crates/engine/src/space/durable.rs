@@ -48,6 +48,10 @@ pub trait Durable: Records {
     /// asked for.
     const SURVIVES: bool = true;
 
+    /// Whether the space keeps the promise itself: what [`put`](Records::put) or [`release`](Records::release) did is safe from power loss
+    /// when it returns, and so before anybody sees it. Such a space is opened without a log.
+    const SELF_KEPT: bool = false;
+
     /// Every record that [`put`](Records::put) gave at most this sequence number is durable elsewhere, or its successor is.
     fn persisted_seq(&self) -> u64;
 

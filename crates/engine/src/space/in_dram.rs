@@ -1,4 +1,4 @@
-//! A space whose records are all in DRAM.
+//! A space whose records are all in memory, or all in DRAM.
 
 use std::io;
 use std::os::fd::RawFd;
@@ -10,11 +10,13 @@ use super::reads::{Arrival, DeviceReads};
 use super::records::Records;
 use crate::session::StoreError;
 
-/// A space whose records are all in DRAM: none needs a read from a device, none survives the process. That is all it says of
-/// [`DeviceReads`] and [`Durable`].
-pub trait InDram: Records {}
+/// A space whose records are all read at once: none needs a read from a device. That is all it says of [`DeviceReads`].
+pub trait ReadAtOnce: Records {}
 
-impl<S: InDram> DeviceReads for S {
+/// A space whose records are all in DRAM: none survives the process. That is all it says of [`Durable`].
+pub trait InDram: ReadAtOnce {}
+
+impl<S: ReadAtOnce> DeviceReads for S {
     fn start_read(
         &self,
         _local: &mut Self::Local,

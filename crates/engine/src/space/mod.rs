@@ -5,8 +5,8 @@
 //!         + Background     steps, expiry, eviction, the end       every engine's own
 //!         + Sizing         what is where, resizing                every engine's own
 //!         + LargeValues    values longer than a record holds      or: InlineOnly
-//!         + DeviceReads    reads that a session waits for    \
-//!         + Durable        media, syncs, recovery            /    or: InDram
+//!         + DeviceReads    reads that a session waits for         or: ReadAtOnce
+//!         + Durable        media, syncs, recovery                 or: InDram
 //! ```
 //!
 //! HeterMM's two calls (section 3.2) are the heart of [`Records`]: `get_value(address)` is [`Records::fetch`],
@@ -25,10 +25,10 @@ mod sizing;
 
 pub use background::{Background, Context, FoundKeys, Replaced};
 pub use durable::{Counted, Durable, Found};
-pub use in_dram::InDram;
+pub use in_dram::{InDram, ReadAtOnce};
 pub use large::{Former, InlineOnly, LargeValues};
 pub use reads::{Arrival, Arrived, DeviceReads};
-pub use records::{Class, Fetch, Limits, Records, Room, Under, Want};
+pub use records::{Class, Fetch, GivenUp, Limits, Records, Room, Under, Want};
 pub use sizing::Sizing;
 
 /// All roles together: what the machine needs of a place where records live.

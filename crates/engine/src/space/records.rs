@@ -105,6 +105,17 @@ impl<'a> Under<'a> {
     }
 }
 
+/// A record that a step replaces or removes.
+#[derive(Clone, Copy, Debug)]
+pub struct GivenUp {
+    /// Where it is.
+    pub address: Address,
+    /// Its head.
+    pub head: Head,
+    /// The key is gone, and no tombstone was put for it.
+    pub is_removed: bool,
+}
+
 /// Where records lie.
 ///
 /// # Thread safety
@@ -155,6 +166,18 @@ pub trait Records: Send + Sync + 'static {
     /// The index no longer refers to this record (its successor is elsewhere, or it is gone). Called after its successor's
     /// version has been issued.
     fn release(&self, address: Address, head: &Head);
+
+    /// What is put from here to [`end_step`](Self::end_step) is one step: after a crash all of it counts, or none. Only a space that
+    /// keeps its records itself ([`Durable::SELF_KEPT`](super::Durable::SELF_KEPT)) has anything to do for that.
+    #[inline]
+    fn begin_step(&self, _local: &mut Self::Local) {}
+
+    /// The step is whole; `version` is the newest of it. What it gives up is released. Called inside the critical section of all its keys.
+    fn end_step(&self, _local: &mut Self::Local, _version: u64, given_up: &[GivenUp]) {
+        for up in given_up {
+            self.release(up.address, &up.head);
+        }
+    }
 
     /// The session leaves its epoch and may stay away: it gives back room that it does not use.
     #[inline]

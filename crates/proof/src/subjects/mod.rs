@@ -1,11 +1,13 @@
 //! Every engine under the crash sweep, by name. A new engine adds its module and its line in [`SUBJECTS`].
 
+mod heap;
 mod hetermm;
 mod tac;
 mod tiny;
 
 use terrace_testkit::sweep::Subject;
 
+pub use heap::HeapHybrid;
 pub use hetermm::Hetermm;
 pub use tac::{Tac, TacColliding, TacMoving, TacPlaced, TacReading, TacResized, TacSmall};
 pub use tiny::sizes;
@@ -18,6 +20,7 @@ pub const SUBJECTS: &[Named] = &[("hetermm", &Hetermm), ("tac", &Tac)];
 
 /// What the crash sweep knows beside them, by name: engines opened in other ways, that all else need not be done to, too.
 const OTHERS: &[Named] = &[
+    ("heap-hybrid", &HeapHybrid),
     ("tac-colliding", &TacColliding),
     ("tac-moving", &TacMoving),
     ("tac-placed", &TacPlaced),

@@ -144,5 +144,6 @@ impl Sizing for VecSpace {
     }
 }
 
+impl ReadAtOnce for VecSpace {}
 impl InDram for VecSpace {}
 impl InlineOnly for VecSpace {}

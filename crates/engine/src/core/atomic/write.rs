@@ -15,7 +15,7 @@ use super::{Ahead, Stop};
 use crate::promised::Promised;
 use crate::record::{ALONE, INLINE_VALUE_BYTES, Kind, NewRecord, words_for};
 use crate::shared::Shared;
-use crate::space::{Space, Under};
+use crate::space::{GivenUp, Space, Under};
 use crate::version::Version;
 
 /// What of a session writes records.
@@ -57,6 +57,11 @@ impl<S: Space, D: LogDevice> Tools<'_, S, D> {
         let fates: Vec<Fate> = drafts.drafts.iter().map(|draft| fate::<S>(draft, inline)).collect();
         self.check_room(plan, drafts, &fates, ahead, prepared)?;
         let is_written = fates.iter().any(|fate| matches!(fate, Fate::Put(_)));
+        let has_effect = is_written || fates.iter().any(|fate| matches!(fate, Fate::Remove));
+        let mut given_up = Vec::new();
+        if has_effect {
+            self.space.begin_step(self.local);
+        }
         if let Some(writer) = self.writer.keeper_mut().filter(|_| is_written) {
             writer.begin_atomic();
         }
@@ -69,13 +74,20 @@ impl<S: Space, D: LogDevice> Tools<'_, S, D> {
                 Fate::Keep => Change::Keep,
                 Fate::Remove => {
                     self.tell_version(draft);
-                    self.remove(plan, i, draft)
+                    self.remove(plan, i, draft, &mut given_up)
                 }
-                Fate::Put(kind) => self.put(plan, i, draft, *kind, ahead),
+                Fate::Put(kind) => self.put(plan, i, draft, *kind, (&mut *ahead, &mut given_up)),
             };
         }
         if let Some(writer) = self.writer.keeper_mut().filter(|_| is_written) {
             writer.end_atomic();
+        }
+        if has_effect {
+            self.space.end_step(self.local, self.last.0, &given_up);
+            // Once their records are gone for good: a crash may still take the step back.
+            for draft in drafts.drafts.iter().filter(|draft| gives_extent_up(draft)) {
+                self.space.release_extent(&draft.found.bytes, &[]);
+            }
         }
         Ok(())
     }
@@ -128,12 +140,15 @@ impl<S: Space, D: LogDevice> Tools<'_, S, D> {
         self.shared.version_floor.fetch_max(draft.version, Relaxed);
     }
 
-    fn remove(&mut self, plan: &Plan<'_>, i: usize, draft: &Draft<'_>) -> Change {
+    fn remove(
+        &mut self,
+        plan: &Plan<'_>,
+        i: usize,
+        draft: &Draft<'_>,
+        given_up: &mut Vec<GivenUp>,
+    ) -> Change {
         let Some(address) = draft.found.address else { return Change::Keep };
-        self.space.release(address, &draft.found.head);
-        if draft.found.is_extent() {
-            self.space.release_extent(&draft.found.bytes, &[]);
-        }
+        given_up.push(GivenUp { address, head: draft.found.head, is_removed: true });
         if draft.counted {
             let counters = &self.shared.counters[self.slot];
             counters.keys[usize::from(plan.keys[i].db)].fetch_sub(1, Relaxed);
@@ -148,7 +163,7 @@ impl<S: Space, D: LogDevice> Tools<'_, S, D> {
         i: usize,
         draft: &mut Draft<'_>,
         kind: Kind,
-        ahead: &mut HashMap<usize, Ahead>,
+        (ahead, given_up): (&mut HashMap<usize, Ahead>, &mut Vec<GivenUp>),
     ) -> Change {
         let key = plan.keys[i];
         let found = draft.found;
@@ -161,7 +176,6 @@ impl<S: Space, D: LogDevice> Tools<'_, S, D> {
         *self.last = version;
         draft.version = version.0;
         let deleted = kind == Kind::Tombstone;
-        let keeps_extent = found.is_extent() && !deleted && value(draft).is_none();
         let bytes: &[u8] = match (kind, value(draft)) {
             (Kind::Tombstone, _) => &[],
             (_, None) => &found.bytes,
@@ -225,13 +239,15 @@ impl<S: Space, D: LogDevice> Tools<'_, S, D> {
             _ => 0,
         };
         if let Some(old) = place {
-            if found.is_extent() && !keeps_extent {
-                self.space.release_extent(&found.bytes, &[]);
-            }
-            self.space.release(old, &found.head);
+            given_up.push(GivenUp { address: old, head: found.head, is_removed: false });
         }
         Change::Set(address)
     }
+}
+
+/// Whether a step that has effect leaves the large value that it found to nobody.
+fn gives_extent_up(draft: &Draft<'_>) -> bool {
+    draft.changed && draft.found.is_extent() && !(draft.present && value(draft).is_none())
 }
 
 /// The drafted value; `None`: it is the one that was found.

@@ -1,0 +1,369 @@
+//! Work that no session waits for: chunks become free, what has expired is found, and victims, and pages are emptied for other classes.
+
+use std::sync::atomic::Ordering::*;
+
+use terrace_engine::space::{Background, Context, Fetch, FoundKeys, ReadAtOnce, Sizing, Want};
+use terrace_engine::{Progress, StoreError, TierStats};
+use terrace_index::{Address, AnyIndex, Change, Index, Key, Lookup, Verdict};
+use terrace_media::{Buffer, ByteRegion};
+
+use crate::layout::{CHUNK_HEAD_BYTES, FRONT_BYTES, Place, Sort};
+use crate::pages::{Alloc, NONE};
+use crate::space::{CHUNK_BYTES_MIN, HeapSpace};
+
+/// Pages looked at in one step of the search.
+const PAGES_A_STEP: usize = 8;
+/// Keys found in one step, about.
+const FOUND: usize = 256;
+/// Victims that one step is content with.
+const VICTIMS: usize = 32;
+/// A page is looked at again no sooner than this, unless somebody waits for room.
+const AGAIN_MS: u64 = 500;
+
+/// Where searches go on.
+#[derive(Default)]
+pub(crate) struct Hand {
+    /// For what has expired.
+    expired: usize,
+    /// For victims.
+    victims: usize,
+    /// A round of the first found nothing to wait for, up to this time.
+    quiet_until_ms: u64,
+    /// The newest whole-database flush whose records the last round looked for.
+    flushed: u64,
+}
+
+impl<R: ByteRegion> HeapSpace<R> {
+    /// What was retired is free once every session has passed.
+    fn reclaim(&self, context: &dyn Context) -> Progress {
+        let fresh = self.take_retired();
+        let mut limbo = self.limbo.lock();
+        let mut progress = Progress::Idle;
+        if !fresh.is_empty() {
+            limbo.push_back((context.advance_epoch(), fresh));
+            progress = Progress::Worked;
+        }
+        while limbo.front().is_some_and(|(epoch, _)| context.epoch_passed(*epoch)) {
+            let Some((_, list)) = limbo.pop_front() else { break };
+            let mut alloc = self.pages.alloc();
+            list.iter().for_each(|offset| self.pages.give(&mut alloc, *offset));
+            self.retired.fetch_sub(list.len() as u64, Relaxed);
+            progress = Progress::Worked;
+        }
+        if progress == Progress::Idle && !limbo.is_empty() { Progress::Blocked } else { progress }
+    }
+
+    /// The records of a page, each with where it is and what its head says.
+    fn records_of(&self, page: u32, mut each: impl FnMut(u64, &crate::layout::Front)) {
+        let Some(class) = self.pages.class_of(page) else { return };
+        if self.pages.chunk_bytes(class) < CHUNK_BYTES_MIN {
+            return;
+        }
+        for chunk in 0..self.pages.chunks_in(class) {
+            let offset = self.pages.offset(page, class, chunk);
+            if !self.pages.table[page as usize].taken.is_set(chunk) {
+                continue;
+            }
+            let mut bytes = [0; FRONT_BYTES];
+            self.medium.region.read(self.medium.at(offset), &mut bytes);
+            let place = self.pages.place(offset);
+            let front = place.front(&bytes);
+            let word = terrace_blocks::u64_at(&bytes, 0);
+            if front.sound && place.sort_of(word, front.version).is_some() {
+                each(offset, &front);
+            }
+        }
+    }
+
+    fn key_of(&self, offset: u64, key: &mut Buffer) -> bool {
+        key.clear();
+        matches!(self.fetch_chunk(offset, None, Want::Head, key), Fetch::Match(_))
+    }
+
+    /// The emptiest page of another class that has room for all of it elsewhere; a class that has none gains by emptying it.
+    pub(crate) fn page_to_empty(&self, alloc: &Alloc, wanted: usize) -> Option<u32> {
+        let classes = self.pages.classes.count();
+        let has_room: Vec<bool> = (0..classes)
+            .map(|class| class != wanted && self.pages.free_chunks(alloc, class) >= self.pages.chunks_in(class))
+            .collect();
+        if !has_room.contains(&true) {
+            return None;
+        }
+        let used = |page: u32| self.pages.table[page as usize].used.load(Relaxed);
+        let pages = 0..self.pages.table.len() as u32;
+        let candidates = pages.filter(|&page| {
+            let is_of_one = self.pages.class_of(page).is_some_and(|class| has_room[class]);
+            is_of_one && used(page) > 0 && !self.pages.table[page as usize].stuck.load(Relaxed)
+        });
+        candidates.min_by_key(|page| used(*page))
+    }
+
+    /// Moves what lives in a page of another class, if a class has no room.
+    fn empty_a_page(&self, index: &AnyIndex, context: &dyn Context) -> Progress {
+        let wanted = self.wanted.load(Relaxed);
+        if wanted == NONE {
+            return Progress::Idle;
+        }
+        let victim = {
+            let mut alloc = self.pages.alloc();
+            let pages = self.wanted_pages.load(Relaxed);
+            let has_chunk = pages <= 1 && self.pages.free_chunks(&alloc, wanted as usize) > 0;
+            if has_chunk || alloc.free.len() >= pages {
+                self.wanted.store(NONE, Relaxed);
+                self.wanted_pages.store(0, Relaxed);
+                return Progress::Idle;
+            }
+            // What was retired may make room by itself.
+            if !alloc.shut.is_empty() || self.retired.load(Relaxed) > 0 {
+                return Progress::Idle;
+            }
+            let Some(victim) = self.page_to_empty(&alloc, wanted as usize) else { return Progress::Idle };
+            alloc.shut.push(victim);
+            victim
+        };
+        let entry = &self.pages.table[victim as usize];
+        let before = u64::from(entry.used.load(Relaxed));
+        let moved = self.move_records(victim, index, context);
+        self.pages.open_again(&mut self.pages.alloc(), victim);
+        if moved < before {
+            entry.stuck.store(true, Relaxed);
+        }
+        self.emptied.fetch_add(1, Relaxed);
+        Progress::Worked
+    }
+
+    /// Moves a page's records to other chunks of its class.
+    fn move_records(&self, page: u32, index: &AnyIndex, context: &dyn Context) -> u64 {
+        let Some(class) = self.pages.class_of(page) else { return 0 };
+        let mut offsets = Vec::new();
+        self.records_of(page, |offset, _| offsets.push(offset));
+        let (mut moved, hasher) = (0, context.hasher());
+        for from in offsets {
+            let Some(bytes) = self.whole(from) else { continue };
+            let Some(view) = self.view(from, &bytes) else { continue };
+            let Some(to) = self.pages.take(&mut self.pages.alloc(), &self.medium, class) else { break };
+            let key = hasher.key(view.head.meta.db(), view.key);
+            let key = Key { hash: key.hash, ..key };
+            if self.move_record(index, &key, (from, to), &view) {
+                moved += 1;
+                self.moved.fetch_add(1, Relaxed);
+                self.retire(from);
+            } else {
+                self.pages.give(&mut self.pages.alloc(), to);
+            }
+        }
+        moved
+    }
+
+    /// Puts a copy of a record elsewhere and lets the index lead there. Inside the key's critical section, so that no write of the key
+    /// comes between: the copy would outlive what that frees.
+    fn move_record(
+        &self,
+        index: &AnyIndex,
+        key: &Key<'_>,
+        (from, to): (u64, u64),
+        view: &terrace_engine::record::RecordView<'_>,
+    ) -> bool {
+        let (place, record) = (self.pages.place(to), view.to_new());
+        let check = self.hasher.check(record.db, record.key);
+        let mut chunk = Vec::new();
+        place.encode(Sort::Record, key.hash, check, &record, &mut chunk);
+        self.medium.region.write_nt(self.medium.at(to) + 8, &chunk[8..]);
+        self.medium.region.fence();
+        let mut is_moved = false;
+        let verify = |address: Address| if address.raw() == from { Verdict::Match } else { Verdict::Differs };
+        index.update(key, verify, |lookup| match lookup {
+            Lookup::Found(_) => {
+                self.medium.store_word(to, place.word(Sort::Record, record.version));
+                self.medium.region.fence();
+                let old: Place = self.pages.place(from);
+                self.medium.free(std::iter::once((from, old.free())));
+                is_moved = true;
+                (Change::Set(Address::new(to)), ())
+            }
+            _ => (Change::Keep, ()),
+        });
+        if is_moved && record.expire_at != 0 {
+            self.pages.table[place.page as usize].min_expire.fetch_min(record.expire_at, Release);
+        }
+        is_moved
+    }
+}
+
+impl<R: ByteRegion> HeapSpace<R> {
+    /// Victims in pages of some classes, about `count`: what was read since the hand came by is passed over once.
+    fn victims_of(&self, takes: &dyn Fn(usize) -> bool, count: usize, found: &mut FoundKeys<'_>) -> usize {
+        let mut hand = self.hand.lock();
+        let pages = self.pages.table.len();
+        let (mut keys, mut key) = (0, Buffer::new());
+        for _ in 0..2 * pages {
+            let page = hand.victims as u32;
+            hand.victims = (hand.victims + 1) % pages.max(1);
+            if !self.pages.class_of(page).is_some_and(takes) {
+                continue;
+            }
+            let seen = &self.pages.table[page as usize].seen;
+            self.records_of(page, |offset, front| {
+                let is_seen = self.pages.number(offset).is_some_and(|(_, _, chunk)| seen.clear(chunk));
+                if keys < count && !is_seen && self.key_of(offset, &mut key) {
+                    keys += 1;
+                    found(front.meta.db(), &key);
+                }
+            });
+            if keys >= count.min(VICTIMS) {
+                break;
+            }
+        }
+        keys
+    }
+
+    /// All keys of the page with the fewest records.
+    fn victims_of_a_page(&self, found: &mut FoundKeys<'_>) {
+        let pages = 0..self.pages.table.len() as u32;
+        let counted = pages.filter_map(|page| {
+            let mut records = 0;
+            self.records_of(page, |_, _| records += 1);
+            (records > 0).then_some((records, page))
+        });
+        let Some((_, page)) = counted.min() else { return };
+        let mut key = Buffer::new();
+        self.records_of(page, |offset, front| {
+            if self.key_of(offset, &mut key) {
+                found(front.meta.db(), &key);
+            }
+        });
+    }
+}
+
+impl<R: ByteRegion> Background for HeapSpace<R> {
+    fn step(&self, index: &AnyIndex, context: &dyn Context) -> Progress {
+        let reclaimed = self.reclaim(context);
+        match self.empty_a_page(index, context) {
+            Progress::Idle => reclaimed,
+            other => other,
+        }
+    }
+
+    fn find_expired(&self, _index: &AnyIndex, context: &dyn Context, found: &mut FoundKeys<'_>) -> Progress {
+        let Some(mut hand) = self.hand.try_lock() else { return Progress::Idle };
+        let now_ms = context.now_ms();
+        let flushed = (0..16).map(|db| context.flush_version(db)).max().unwrap_or(0);
+        let hurries = self.wanted.load(Relaxed) != NONE;
+        if flushed == hand.flushed && now_ms < hand.quiet_until_ms && !hurries {
+            self.may_gain.store(context.has_unpurged(), Relaxed);
+            return Progress::Idle;
+        }
+        let count = self.pages.table.len();
+        let (mut keys, mut key, mut looked) = (0, Buffer::new(), 0);
+        while keys < FOUND && looked < PAGES_A_STEP && hand.expired < count {
+            let entry = &self.pages.table[hand.expired];
+            let due = entry.min_expire.load(Acquire) <= now_ms;
+            let is_purged = entry.purged.load(Relaxed) >= flushed;
+            if (due || !is_purged) && entry.used.load(Relaxed) > 0 {
+                looked += 1;
+                let (mut next_ms, mut left) = (u64::MAX, false);
+                entry.min_expire.store(u64::MAX, Release);
+                self.records_of(hand.expired as u32, |offset, front| {
+                    let db = front.meta.db();
+                    let is_dead = front.version <= context.flush_version(db);
+                    let is_over = front.expire_at != 0 && front.expire_at <= now_ms;
+                    if is_dead || is_over {
+                        left = true;
+                        if self.key_of(offset, &mut key) {
+                            keys += 1;
+                            found(db, &key);
+                        }
+                    } else if front.expire_at != 0 {
+                        next_ms = next_ms.min(front.expire_at);
+                    }
+                });
+                // What was found may stay, where it can't be deleted now.
+                let again_ms = if left { now_ms + AGAIN_MS } else { next_ms.max(now_ms + 1) };
+                entry.min_expire.fetch_min(again_ms.min(next_ms.max(now_ms + AGAIN_MS)), Release);
+                if !left {
+                    entry.purged.fetch_max(flushed, Relaxed);
+                }
+            }
+            hand.expired += 1;
+        }
+        if hand.expired >= count {
+            hand.expired = 0;
+            hand.flushed = flushed;
+            let pages = self.pages.table.iter();
+            let next = pages.map(|page| page.min_expire.load(Acquire)).min().unwrap_or(u64::MAX);
+            hand.quiet_until_ms = next.min(now_ms + AGAIN_MS);
+            self.may_gain.store(keys > 0 || next <= now_ms || context.has_unpurged(), Relaxed);
+        } else {
+            self.may_gain.store(true, Relaxed);
+        }
+        if keys > 0 { Progress::Worked } else { Progress::Idle }
+    }
+
+    fn find_victims(
+        &self,
+        _index: &AnyIndex,
+        _context: &dyn Context,
+        count: usize,
+        found: &mut FoundKeys<'_>,
+    ) {
+        let wanted = self.wanted.load(Relaxed);
+        let of_class = |class: usize| class as u32 == wanted;
+        if wanted == NONE || self.victims_of(&of_class, count, found) == 0 {
+            // Of no use to the class itself, but a page that is empty is of use to any.
+            self.victims_of_a_page(found);
+        }
+    }
+
+    fn is_full(&self) -> bool {
+        self.wanted.load(Relaxed) != NONE || self.is_over_dram()
+    }
+
+    fn close(&self, _index: &AnyIndex, context: &dyn Context) -> Result<(), StoreError> {
+        while self.reclaim(context) == Progress::Worked {}
+        // Sessions that ended gave their chunks back: none is torn by what comes.
+        let none = [0; crate::layout::RUN_CHUNKS];
+        let slots = (0..self.medium.geometry.sessions).filter(|slot| self.medium.run(*slot) != none);
+        slots.for_each(|slot| self.medium.store_run(slot, &none));
+        Ok(())
+    }
+}
+
+impl<R: ByteRegion> ReadAtOnce for HeapSpace<R> {}
+
+impl<R: ByteRegion> Sizing for HeapSpace<R> {
+    fn tiers(&self) -> Vec<TierStats> {
+        vec![TierStats {
+            tier: "pmem",
+            medium: self.description.clone(),
+            records: self.records.load(Relaxed),
+            live_bytes: self.live_bytes.load(Relaxed),
+            used_bytes: self.pages.used_bytes.load(Relaxed),
+            capacity_bytes: self.capacity_bytes(),
+            media: self.medium.region.counters().snapshot(),
+            ..TierStats::default()
+        }]
+    }
+    fn dram_bytes(&self) -> u64 {
+        self.tables_bytes()
+    }
+    fn details(&self) -> Vec<(&'static str, u64)> {
+        let alloc = self.pages.alloc();
+        vec![
+            ("heap_pages", self.pages.table.len() as u64),
+            ("heap_pages_free", alloc.free.len() as u64),
+            ("heap_pages_emptied", self.emptied.load(Relaxed)),
+            ("heap_records_moved", self.moved.load(Relaxed)),
+            ("heap_chunks_retired", self.retired.load(Relaxed)),
+        ]
+    }
+    fn index_grew(&self, index_bytes: u64) {
+        self.index_bytes.store(index_bytes, Relaxed);
+    }
+    fn resize_dram(&self, bytes: u64) -> Result<(), StoreError> {
+        self.dram_bytes.store(bytes, Relaxed);
+        Ok(())
+    }
+}
+
+/// What a fetch needs of a chunk at least.
+const _: () = assert!(CHUNK_HEAD_BYTES < FRONT_BYTES && FRONT_BYTES <= 64, "the front of a chunk lies in its first line");

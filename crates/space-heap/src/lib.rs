@@ -1,0 +1,43 @@
+//! Records in a heap of persistent memory, with their index in DRAM: the *hybrid* port of Redis and Memcached (`PAPER.md`).
+//!
+//! ```text
+//!   DRAM   index --> start of a chunk        page table: class, taken chunks
+//!            |
+//!   PMem   manifest | intents | runs | [ page header | chunk | chunk | .. ][ page .. ] ..
+//!                                                       '-- word | head | record
+//!
+//!   set:   take a chunk of the session's run --> fill, fence --> swing the index --> free the old chunk, fence --> epoch --> take
+//! ```
+//!
+//! A record is durable before the index leads to it, and a chunk is free before anybody misses its record: no answer waits, no log is
+//! kept. An opening reads the chunks' fronts and builds any index from them.
+//!
+//! | file | what |
+//! |---|---|
+//! | `layout`, `medium`, `manifest` | the format, and where its parts lie |
+//! | `fill`, `step`, `format` | what is stored there, and in which order |
+//! | `pages`, `session` | which chunks are taken, and by whom |
+//! | `space`, `read`, `large` | records, and values too long for one |
+//! | `background` | free chunks, what has expired, victims, pages for other classes |
+//! | `recover` | opening what is there |
+
+#![forbid(unsafe_code)]
+
+mod background;
+mod fill;
+mod format;
+mod large;
+mod layout;
+mod manifest;
+mod medium;
+mod open;
+mod pages;
+mod read;
+mod recover;
+mod session;
+mod space;
+mod step;
+
+pub use medium::Geometry;
+pub use open::{Opening, Store, limits, open};
+pub use space::HeapSpace;

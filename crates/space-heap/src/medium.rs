@@ -1,0 +1,113 @@
+//! The memory under the heap, and where what lies in it: offsets of chunks are from the first page on.
+//!
+//! # Thread safety
+//! Whoever took a chunk writes it; reads run at any time.
+
+use std::sync::Arc;
+
+use terrace_engine::version::Version;
+use terrace_media::ByteRegion;
+
+use crate::layout::{LINE_BYTES, RUN_CHUNKS};
+
+/// Bytes for a copy of the manifest.
+pub const MANIFEST_COPY_BYTES: u64 = 256;
+const INTENT_BYTES: u64 = 16;
+const RUN_BYTES: u64 = RUN_CHUNKS as u64 * 8;
+
+/// What a heap measures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Geometry {
+    /// Bytes of a page.
+    pub page_bytes: usize,
+    /// Sessions that can ever be open at once.
+    pub sessions: usize,
+}
+
+impl Geometry {
+    fn intents_bytes(&self) -> u64 {
+        (self.sessions as u64 * INTENT_BYTES).next_multiple_of(LINE_BYTES as u64)
+    }
+    fn intent_at(&self, copy: u64, slot: usize) -> u64 {
+        2 * MANIFEST_COPY_BYTES + copy * self.intents_bytes() + slot as u64 * INTENT_BYTES
+    }
+    fn run_at(&self, slot: usize) -> u64 {
+        2 * (MANIFEST_COPY_BYTES + self.intents_bytes()) + slot as u64 * RUN_BYTES
+    }
+    /// Bytes in front of the first page.
+    pub fn front_bytes(&self) -> u64 {
+        self.run_at(self.sessions).next_multiple_of(MANIFEST_COPY_BYTES)
+    }
+}
+
+/// A region from byte `base` on.
+pub struct Medium<R> {
+    pub region: Arc<R>,
+    base: u64,
+    pub geometry: Geometry,
+    pub store_id: u64,
+    pages_at: u64,
+}
+
+impl<R: ByteRegion> Medium<R> {
+    /// # Panics
+    /// If the part starts inside a line.
+    pub fn new(region: Arc<R>, base: u64, geometry: Geometry, store_id: u64) -> Self {
+        assert!(base.is_multiple_of(LINE_BYTES as u64), "a heap starts at a line");
+        Self { region, base, geometry, store_id, pages_at: base + geometry.front_bytes() }
+    }
+    /// Where a copy of the manifest starts in the region.
+    pub fn manifest_at(&self, copy: u64) -> u64 {
+        self.base + copy * MANIFEST_COPY_BYTES
+    }
+    /// Where a byte of the pages lies in the region.
+    #[inline]
+    pub fn at(&self, offset: u64) -> u64 {
+        self.pages_at + offset
+    }
+    /// Pages that there is room for in so many bytes of the region.
+    pub fn pages_in(&self, region_bytes: u64) -> usize {
+        (region_bytes.saturating_sub(self.pages_at) / self.geometry.page_bytes as u64) as usize
+    }
+
+    /// Makes durable what a dead process had stored of manifest, intents and runs.
+    pub fn secure_front(&self) {
+        self.region.flush(self.base, self.geometry.front_bytes() as usize);
+        self.region.fence();
+    }
+
+    /// The newest version of a session's steps that count; an error if neither copy holds together.
+    pub fn intent(&self, slot: usize) -> Result<u64, ()> {
+        let read = |copy| {
+            let at = self.base + self.geometry.intent_at(copy, slot);
+            let (version, check) = (self.region.load_u64(at), self.region.load_u64(at + 8));
+            let is_new = (version, check) == (0, 0);
+            (is_new || check == self.intent_check(version)).then_some(version)
+        };
+        read(0).max(read(1)).ok_or(())
+    }
+    /// Stores it; durable when it returns. One copy after the other: a crash tears one at most.
+    pub fn store_intent(&self, version: u64) {
+        for copy in 0..2 {
+            let at = self.base + self.geometry.intent_at(copy, Version(version).slot());
+            self.region.store_u64(at, version);
+            self.region.store_u64(at + 8, self.intent_check(version));
+            self.region.flush(at, INTENT_BYTES as usize);
+            self.region.fence();
+        }
+    }
+    fn intent_check(&self, version: u64) -> u64 {
+        let mixed = (version ^ self.store_id.rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        mixed ^ mixed >> 31
+    }
+
+    /// The chunks that a session may have been filling.
+    pub fn run(&self, slot: usize) -> [u64; RUN_CHUNKS] {
+        std::array::from_fn(|i| self.region.load_u64(self.base + self.geometry.run_at(slot) + i as u64 * 8))
+    }
+    /// Stores them; durable when it returns.
+    pub fn store_run(&self, slot: usize, run: &[u64; RUN_CHUNKS]) {
+        self.region.write_nt(self.base + self.geometry.run_at(slot), run.map(u64::to_le_bytes).as_flattened());
+        self.region.fence();
+    }
+}

@@ -1,0 +1,85 @@
+//! Putting a store together: index, heap, machine.
+
+use std::sync::Arc;
+
+use terrace_engine::manifest::Manifest;
+use terrace_engine::space::{Limits, Records};
+use terrace_engine::{Machine, MachineOptions, StoreError};
+use terrace_index::Index;
+use terrace_log::ByteLog;
+use terrace_media::{ByteRegion, HeapRegion};
+
+use crate::layout::LINE_BYTES;
+use crate::medium::{Geometry, Medium};
+use crate::space::HeapSpace;
+
+/// A store on a region.
+pub type Store<I, R> = Machine<I, HeapSpace<R>, ByteLog<HeapRegion>>;
+
+/// Pages that a heap needs at least.
+const PAGES_MIN: usize = 4;
+
+/// What a store is opened with.
+pub struct Opening<'a, I> {
+    /// What the heap measures; kept by whoever opens it.
+    pub geometry: Geometry,
+    /// DRAM for index and tables.
+    pub dram_bytes: u64,
+    /// The store's identity, part of every header.
+    pub store_id: u64,
+    /// Make a new store: the region must read as zeros.
+    pub fresh: bool,
+    /// What the machine is told.
+    pub machine: MachineOptions,
+    /// Makes an empty index.
+    pub index: &'a dyn Fn() -> I,
+    /// The medium, for people.
+    pub description: String,
+    /// Recovery's progress: bytes done and in all.
+    pub progress: &'a (dyn Fn(u64, u64) + Sync),
+}
+
+/// The longest things that a heap of so many bytes takes.
+pub fn limits(geometry: Geometry, bytes: u64) -> Limits {
+    let region = HeapRegion::new(bytes);
+    let unlimited = Limits { key_bytes: 0, inline_bytes: 0, value_bytes: 0, group_bytes: 0, short_group_bytes: 0 };
+    region.map_or(unlimited, |region| {
+        let medium = Medium::new(Arc::new(region), 0, geometry, 1);
+        HeapSpace::new(medium, terrace_engine::hash::KeyHasher::new(0), 0, String::new()).limits()
+    })
+}
+
+/// Opens a store on a region, from byte `base` to its end.
+///
+/// # Errors
+/// [`StoreError::Options`] if the region is too short; [`StoreError::Corrupt`] if it can't be trusted.
+pub fn open<I: Index, R: ByteRegion>(
+    region: &Arc<R>,
+    base: u64,
+    opening: Opening<'_, I>,
+) -> Result<Arc<Store<I, R>>, StoreError> {
+    let Opening { geometry, dram_bytes, store_id, fresh, mut machine, index, description, progress } = opening;
+    if !geometry.page_bytes.is_multiple_of(LINE_BYTES) || geometry.page_bytes < 8 * LINE_BYTES {
+        return Err(StoreError::Options(format!("pages of {} bytes: give some of {LINE_BYTES}", geometry.page_bytes)));
+    }
+    let medium = Medium::new(region.clone(), base, geometry, store_id);
+    let pages = medium.pages_in(region.len());
+    if pages < PAGES_MIN {
+        let least = base + geometry.front_bytes() + (PAGES_MIN * geometry.page_bytes) as u64;
+        return Err(StoreError::Options(format!("a heap of {} bytes: at least {least} are needed", region.len())));
+    }
+    machine.immediate = true;
+    machine.sessions = machine.sessions.min(geometry.sessions - 1);
+    let is_new = medium.is_new().map_err(|error| StoreError::Corrupt(format!("{error}; nothing was changed")))?;
+    if is_new && !fresh {
+        return Err(StoreError::Corrupt("the heap has no manifest; nothing was changed".into()));
+    }
+    medium.secure_front();
+    medium.agree();
+    let manifest = medium.stored_manifest().map_or_else(Manifest::default, |(manifest, _)| manifest);
+    let space = HeapSpace::new(medium, machine.hasher, dram_bytes, description);
+    if is_new {
+        space.make();
+    }
+    Machine::open(machine, index(), space, None, manifest, progress)
+}

@@ -1,0 +1,285 @@
+//! The table of pages in DRAM: which chunks are taken, and of which length.
+//!
+//! # Thread safety
+//! Chunks are taken and given back under the lock of `alloc`. Anybody reads the table: a page keeps its class as long as one of its
+//! chunks is taken, and a chunk that the index led to stays taken until an epoch has passed.
+//!
+//! # Invariants
+//! * A chunk that is not taken is free on the medium, durably.
+//! * A page without a taken chunk may change class; on the medium it has the class of the table until then.
+
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::*};
+
+use parking_lot::{Mutex, MutexGuard};
+use terrace_blocks::Table;
+use terrace_media::ByteRegion;
+use terrace_pmem_slots::Bits;
+
+use crate::layout::{Classes, LINE_BYTES, PAGE_HEADER_BYTES, PageHeader, Place, chunks_in};
+use crate::medium::Medium;
+
+/// No class.
+pub const NONE: u32 = u32::MAX;
+
+/// What is known of a page.
+pub struct Page {
+    pub seq: AtomicU64,
+    class: AtomicU32,
+    pub taken: Bits,
+    /// Chunks whose record was read since eviction looked at them last.
+    pub seen: Bits,
+    /// Taken chunks.
+    pub used: AtomicU32,
+    /// Something in it could not be moved, and nothing has left it since.
+    pub stuck: AtomicBool,
+    /// No record expires before this time.
+    pub min_expire: AtomicU64,
+    /// Whole-database flushes up to this version were applied.
+    pub purged: AtomicU64,
+}
+
+impl Page {
+    fn new(page_bytes: usize) -> Self {
+        let chunks = chunks_in(page_bytes, 1);
+        Self {
+            seq: AtomicU64::new(0),
+            class: AtomicU32::new(NONE),
+            taken: Bits::new(chunks),
+            seen: Bits::new(chunks),
+            used: AtomicU32::new(0),
+            stuck: AtomicBool::new(false),
+            min_expire: AtomicU64::new(u64::MAX),
+            purged: AtomicU64::new(0),
+        }
+    }
+}
+
+/// Which chunks may be taken.
+#[derive(Default)]
+pub struct Alloc {
+    /// Pages without a taken chunk.
+    pub free: Vec<u32>,
+    /// By class: pages with a free chunk, perhaps.
+    open: Vec<Vec<u32>>,
+    /// By class: taken chunks, and pages.
+    pub used: Vec<usize>,
+    pub pages: Vec<usize>,
+    /// The newest use of a page.
+    pub seq: u64,
+    /// Pages that are to be emptied: no chunk of them is taken any more.
+    pub shut: Vec<u32>,
+}
+
+/// The pages of a heap.
+pub struct Pages {
+    pub classes: Classes,
+    pub page_bytes: usize,
+    pub table: Table<Page>,
+    alloc: Mutex<Alloc>,
+    /// Bytes of taken chunks.
+    pub used_bytes: AtomicU64,
+    /// Pages that are not free.
+    pub held: AtomicU64,
+}
+
+impl Pages {
+    /// So many, none in use.
+    pub fn new(page_bytes: usize, count: usize) -> Self {
+        let classes = Classes::new(page_bytes);
+        let of_classes = classes.count();
+        let alloc = Alloc {
+            free: (0..count as u32).rev().collect(),
+            open: vec![Vec::new(); of_classes],
+            used: vec![0; of_classes],
+            pages: vec![0; of_classes],
+            ..Alloc::default()
+        };
+        Self {
+            classes,
+            page_bytes,
+            table: Table::with(count, &|| Page::new(page_bytes)),
+            alloc: Mutex::new(alloc),
+            used_bytes: AtomicU64::new(0),
+            held: AtomicU64::new(0),
+        }
+    }
+    pub fn alloc(&self) -> MutexGuard<'_, Alloc> {
+        self.alloc.lock()
+    }
+    /// The page that a chunk lies in.
+    #[inline]
+    pub fn page_of(&self, offset: u64) -> u32 {
+        (offset / self.page_bytes as u64) as u32
+    }
+    /// A page's class, if it has one.
+    #[inline]
+    pub fn class_of(&self, page: u32) -> Option<usize> {
+        let class = self.table.get(page as usize)?.class.load(Acquire);
+        (class != NONE).then_some(class as usize)
+    }
+    /// Bytes of a class's chunk.
+    #[inline]
+    pub fn chunk_bytes(&self, class: usize) -> usize {
+        usize::from(self.classes.lines(class)) * LINE_BYTES
+    }
+    /// Chunks that a page of this class holds.
+    pub fn chunks_in(&self, class: usize) -> usize {
+        chunks_in(self.page_bytes, self.classes.lines(class))
+    }
+    /// Where a page's chunk starts.
+    #[inline]
+    pub fn offset(&self, page: u32, class: usize, chunk: usize) -> u64 {
+        u64::from(page) * self.page_bytes as u64 + (PAGE_HEADER_BYTES + chunk * self.chunk_bytes(class)) as u64
+    }
+    /// A chunk's place in its page's use.
+    #[inline]
+    pub fn place(&self, offset: u64) -> Place {
+        let page = self.page_of(offset);
+        let seq = self.table[page as usize].seq.load(Acquire);
+        Place { seq, page, offset: (offset % self.page_bytes as u64) as u32 }
+    }
+    /// Which chunk of its page starts there, and the page's class; `None` if none does.
+    pub fn number(&self, offset: u64) -> Option<(u32, usize, usize)> {
+        let page = self.page_of(offset);
+        let class = self.class_of(page)?;
+        let inside = ((offset % self.page_bytes as u64) as usize).checked_sub(PAGE_HEADER_BYTES)?;
+        let chunk = inside / self.chunk_bytes(class);
+        (inside.is_multiple_of(self.chunk_bytes(class)) && chunk < self.chunks_in(class))
+            .then_some((page, class, chunk))
+    }
+    /// Bytes of DRAM.
+    pub fn dram_bytes(&self) -> u64 {
+        let bits = self.table.get(0).map_or(0, |page| page.taken.bytes() + page.seen.bytes());
+        (self.table.bytes() + self.table.bytes() / size_of::<Page>() * bits) as u64
+    }
+
+    /// Takes a chunk of this class; `None` if there is none. A free page is formatted for it if need be.
+    pub fn take<R: ByteRegion>(&self, alloc: &mut Alloc, medium: &Medium<R>, class: usize) -> Option<u64> {
+        let chunks = self.chunks_in(class);
+        loop {
+            let Some(&page) = alloc.open[class].last() else {
+                self.begin(alloc, medium, class)?;
+                continue;
+            };
+            let entry = &self.table[page as usize];
+            let is_of_class = entry.class.load(Relaxed) == class as u32 && !alloc.shut.contains(&page);
+            let Some(chunk) = entry.taken.first_clear(chunks).filter(|_| is_of_class) else {
+                alloc.open[class].pop();
+                continue;
+            };
+            self.note_taken(alloc, page, class, chunk);
+            return Some(self.offset(page, class, chunk));
+        }
+    }
+
+    /// A chunk of a page with this class is taken.
+    pub fn note_taken(&self, alloc: &mut Alloc, page: u32, class: usize, chunk: usize) {
+        let entry = &self.table[page as usize];
+        entry.seen.clear(chunk);
+        entry.taken.set(chunk);
+        entry.used.fetch_add(1, Relaxed);
+        alloc.used[class] += 1;
+        self.used_bytes.fetch_add(self.chunk_bytes(class) as u64, Relaxed);
+    }
+
+    /// Gives a free page to a class.
+    fn begin<R: ByteRegion>(&self, alloc: &mut Alloc, medium: &Medium<R>, class: usize) -> Option<()> {
+        // One that has been of this class before needs no formatting.
+        let same = alloc.free.iter().rposition(|&page| self.class_of(page) == Some(class));
+        let page = match same {
+            Some(i) => alloc.free.swap_remove(i),
+            None => {
+                let page = alloc.free.pop()?;
+                alloc.seq += 1;
+                let lines = self.classes.lines(class);
+                medium.format(&PageHeader { store_id: medium.store_id, seq: alloc.seq, page, lines });
+                self.set_class(page, class, alloc.seq);
+                page
+            }
+        };
+        let entry = &self.table[page as usize];
+        entry.min_expire.store(u64::MAX, Relaxed);
+        entry.purged.store(0, Relaxed);
+        self.hold(alloc, page, class);
+        Some(())
+    }
+
+    /// A page is of this class from now on.
+    pub fn set_class(&self, page: u32, class: usize, seq: u64) {
+        let entry = &self.table[page as usize];
+        entry.seq.store(seq, Release);
+        entry.class.store(class as u32, Release);
+    }
+
+    /// A page that is not in the list of free ones has chunks to take.
+    pub fn hold(&self, alloc: &mut Alloc, page: u32, class: usize) {
+        alloc.open[class].push(page);
+        alloc.pages[class] += 1;
+        self.held.fetch_add(1, Relaxed);
+    }
+
+    /// Chunks of a page that was shut may be taken again.
+    pub fn open_again(&self, alloc: &mut Alloc, page: u32) {
+        alloc.shut.retain(|shut| *shut != page);
+        let Some(class) = self.class_of(page) else { return };
+        let used = self.table[page as usize].used.load(Relaxed) as usize;
+        if (1..self.chunks_in(class)).contains(&used) && !alloc.open[class].contains(&page) {
+            alloc.open[class].push(page);
+        }
+    }
+
+    /// A chunk that is free on the medium, durably, may be taken again.
+    pub fn give(&self, alloc: &mut Alloc, offset: u64) {
+        let Some((page, class, chunk)) = self.number(offset) else {
+            debug_assert!(false, "no chunk starts at {offset}");
+            return;
+        };
+        let (entry, chunks) = (&self.table[page as usize], self.chunks_in(class) as u32);
+        debug_assert!(entry.taken.is_set(chunk), "the chunk at {offset} is taken");
+        entry.taken.clear(chunk);
+        entry.stuck.store(false, Relaxed);
+        alloc.used[class] -= 1;
+        self.used_bytes.fetch_sub(self.chunk_bytes(class) as u64, Relaxed);
+        let used = entry.used.fetch_sub(1, Relaxed);
+        if used == 1 {
+            alloc.open[class].retain(|&open| open != page);
+            alloc.pages[class] -= 1;
+            alloc.free.push(page);
+            self.held.fetch_sub(1, Relaxed);
+        } else if used == chunks {
+            alloc.open[class].push(page);
+        }
+    }
+
+    /// Of an opening: chunks that hold something and were not adopted. They are not taken any more.
+    pub fn unadopted(&self) -> Vec<u64> {
+        let mut unadopted = Vec::new();
+        for page in 0..self.table.len() as u32 {
+            let Some(class) = self.class_of(page) else { continue };
+            let entry = &self.table[page as usize];
+            for chunk in 0..self.chunks_in(class) {
+                if !entry.seen.clear(chunk) && entry.taken.clear(chunk) {
+                    unadopted.push(self.offset(page, class, chunk));
+                }
+            }
+        }
+        unadopted
+    }
+
+    /// An opening has noted all taken chunks: pages without one are free, the others open.
+    pub fn list_found(&self) {
+        let mut alloc = self.alloc();
+        alloc.free.clear();
+        for page in (0..self.table.len() as u32).rev() {
+            match self.class_of(page) {
+                Some(class) if self.table[page as usize].used.load(Relaxed) > 0 => self.hold(&mut alloc, page, class),
+                _ => alloc.free.push(page),
+            }
+        }
+    }
+
+    /// Chunks of a class that could be taken without another page.
+    pub fn free_chunks(&self, alloc: &Alloc, class: usize) -> usize {
+        (alloc.pages[class] * self.chunks_in(class)).saturating_sub(alloc.used[class])
+    }
+}

@@ -1,0 +1,167 @@
+//! What a session keeps: chunks that it may fill, and the step that it is writing.
+//!
+//! A chunk for a single record comes from the session's *run*, a list on the medium of the chunks that a crash may find torn. It is
+//! stored for some chunks at a time, so that a set costs a small part of a burst for it.
+
+use std::sync::atomic::Ordering::*;
+
+use terrace_engine::space::Room;
+use terrace_media::ByteRegion;
+
+use crate::layout::{CHUNK_HEAD_BYTES, RUN_CHUNKS};
+use crate::pages::Alloc;
+use crate::space::HeapSpace;
+use crate::step::Step;
+
+/// A session takes so many bytes of short chunks at a time.
+const REFILL_BYTES: usize = 2048;
+const REFILL_CHUNKS: usize = 8;
+
+/// See the module.
+pub struct Local {
+    pub(crate) slot: usize,
+    /// Chunks of its run that are not filled yet: class and start.
+    run: Vec<(usize, u64)>,
+    /// Chunks for a step.
+    held: Vec<(usize, u64)>,
+    pub(crate) in_step: bool,
+    pub(crate) step: Step,
+    /// Bytes of a chunk that is being made.
+    pub(crate) chunk: Vec<u8>,
+}
+
+impl Local {
+    pub fn new(slot: usize) -> Self {
+        let (run, held) = (Vec::with_capacity(RUN_CHUNKS), Vec::new());
+        Self { slot, run, held, in_step: false, step: Step::default(), chunk: Vec::new() }
+    }
+
+    /// Takes a chunk of this class from those that room was made of.
+    pub(crate) fn take(&mut self, class: usize) -> Option<u64> {
+        // A step fills any chunk, and a single record one of the run alone.
+        let held = self.held.iter().rposition(|(of, _)| *of == class).filter(|_| self.in_step);
+        if let Some(found) = held {
+            return Some(self.held.swap_remove(found).1);
+        }
+        let found = self.run.iter().rposition(|(of, _)| *of == class)?;
+        Some(self.run.swap_remove(found).1)
+    }
+}
+
+impl<R: ByteRegion> HeapSpace<R> {
+    /// The class of a record of so many words.
+    #[inline]
+    pub(crate) fn class_of_words(&self, words: usize) -> Option<usize> {
+        self.pages.classes.of(words * 8 + CHUNK_HEAD_BYTES)
+    }
+
+    /// Room for one record.
+    #[inline]
+    pub(crate) fn prepare_one(&self, local: &mut Local, words: usize) -> Room {
+        let Some(of) = self.class_of_words(words) else { return Room::Full };
+        if local.run.iter().any(|(class, _)| *class == of) {
+            return Room::Ready;
+        }
+        self.refill(local, of)
+    }
+
+    #[cold]
+    fn refill(&self, local: &mut Local, of: usize) -> Room {
+        let wanted = (REFILL_BYTES / self.pages.chunk_bytes(of)).clamp(1, REFILL_CHUNKS);
+        let mut alloc = self.pages.alloc();
+        while local.run.len() + wanted > RUN_CHUNKS {
+            let (_, offset) = local.run.remove(0);
+            self.pages.give(&mut alloc, offset);
+        }
+        for _ in 0..wanted {
+            let Some(offset) = self.pages.take(&mut alloc, &self.medium, of) else { break };
+            local.run.push((of, offset));
+        }
+        if local.run.last().is_none_or(|(class, _)| *class != of) {
+            return self.no_room(&alloc, of, 1);
+        }
+        drop(alloc);
+        let mut run = [0; RUN_CHUNKS];
+        run.iter_mut().zip(&local.run).for_each(|(word, (_, offset))| *word = *offset);
+        self.medium.store_run(local.slot, &run);
+        Room::Ready
+    }
+
+    /// Room for the records of a step.
+    pub(crate) fn prepare_step(&self, local: &mut Local, records: &[usize]) -> Room {
+        let mut wanted = vec![0usize; self.pages.classes.count()];
+        for &words in records {
+            let Some(of) = self.class_of_words(words) else { return Room::Full };
+            wanted[of] += 1;
+        }
+        for (of, _) in &local.held {
+            wanted[*of] = wanted[*of].saturating_sub(1);
+        }
+        let mut alloc = self.pages.alloc();
+        if let Some((of, pages)) = self.missing(&alloc, &wanted) {
+            return self.no_room(&alloc, of, pages);
+        }
+        for (of, count) in wanted.into_iter().enumerate() {
+            for _ in 0..count {
+                match self.pages.take(&mut alloc, &self.medium, of) {
+                    Some(offset) => local.held.push((of, offset)),
+                    None => return self.no_room(&alloc, of, 1),
+                }
+            }
+        }
+        Room::Ready
+    }
+
+    /// Of which class chunks are missing for so many of each, and how many pages all of them need.
+    pub(crate) fn missing(&self, alloc: &Alloc, wanted: &[usize]) -> Option<(usize, usize)> {
+        let pages = |(of, count): (usize, &usize)| {
+            let beyond = count.saturating_sub(self.pages.free_chunks(alloc, of));
+            beyond.div_ceil(self.pages.chunks_in(of))
+        };
+        let needed: usize = wanted.iter().enumerate().map(pages).sum();
+        let of = wanted.iter().enumerate().rposition(|(of, count)| pages((of, count)) > 0)?;
+        (needed > alloc.free.len()).then_some((of, needed))
+    }
+
+    /// Whether records of these lengths have room.
+    pub(crate) fn has_room(&self, local: &Local, records: &[usize]) -> bool {
+        if let [words] = records {
+            let of = self.class_of_words(*words);
+            return local.run.iter().any(|(class, _)| Some(*class) == of);
+        }
+        let mut wanted = vec![0usize; self.pages.classes.count()];
+        for &words in records {
+            let Some(of) = self.class_of_words(words) else { return false };
+            wanted[of] += 1;
+        }
+        let held = |of: usize| local.held.iter().filter(|(class, _)| *class == of).count();
+        wanted.iter().enumerate().all(|(of, count)| *count == 0 || held(of) >= *count)
+    }
+
+    /// Gives back what a step did not use.
+    pub(crate) fn give_held_back(&self, local: &mut Local) {
+        if !local.held.is_empty() {
+            let mut alloc = self.pages.alloc();
+            local.held.drain(..).for_each(|(_, offset)| self.pages.give(&mut alloc, offset));
+        }
+    }
+
+    /// Gives everything back.
+    pub(crate) fn give_all_back(&self, local: &mut Local) {
+        self.give_held_back(local);
+        if !local.run.is_empty() {
+            let mut alloc = self.pages.alloc();
+            local.run.drain(..).for_each(|(_, offset)| self.pages.give(&mut alloc, offset));
+        }
+    }
+
+    /// No chunk of a class could be taken, and so many free pages would do: whether there may be some by themselves.
+    #[cold]
+    pub(crate) fn no_room(&self, alloc: &Alloc, of: usize, pages: usize) -> Room {
+        self.wanted_pages.fetch_max(pages, Relaxed);
+        self.wanted.store(of as u32, Relaxed);
+        // What was released is free once every session has passed.
+        let is_coming = self.retired.load(Relaxed) > 0 || self.may_gain.load(Relaxed);
+        if is_coming || self.page_to_empty(alloc, of).is_some() { Room::Wait } else { Room::Full }
+    }
+}

@@ -1,0 +1,238 @@
+//! The space.
+
+use std::collections::VecDeque;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
+
+use crossbeam_utils::CachePadded;
+use parking_lot::Mutex;
+use terrace_engine::StoreError;
+use terrace_engine::hash::KeyHasher;
+use terrace_engine::record::{Head, INLINE_VALUE_BYTES, KEY_BYTES_MAX, NewRecord};
+use terrace_engine::space::{Class, Fetch, GivenUp, Limits, Records, Room, Under, Want};
+use terrace_engine::version::Version;
+use terrace_index::{Address, AnyIndex, Key};
+use terrace_media::{Buffer, ByteRegion};
+
+use crate::background::Hand;
+use crate::layout::{CHUNK_HEAD_BYTES, PAGE_HEADER_BYTES, Sort};
+use crate::medium::Medium;
+use crate::pages::{NONE, Pages};
+use crate::recover::{Found, UnderWay};
+use crate::session::Local;
+
+/// Lists of retired chunks, so that sessions rarely share one.
+const STRIPES: usize = 64;
+/// A step may take so large a part of the heap.
+const STEP_PART: u64 = 8;
+
+/// Records in a heap of persistent memory. See the crate's text.
+pub struct HeapSpace<R> {
+    pub(crate) medium: Medium<R>,
+    pub(crate) pages: Pages,
+    pub(crate) hasher: KeyHasher,
+    /// DRAM for the index and the tables.
+    pub(crate) dram_bytes: AtomicU64,
+    pub(crate) index_bytes: AtomicU64,
+    pub(crate) records: CachePadded<AtomicU64>,
+    pub(crate) live_bytes: CachePadded<AtomicU64>,
+    /// Chunks that left the index since the last epoch was begun, free on the medium.
+    stripes: Box<[CachePadded<Mutex<Vec<u64>>>]>,
+    /// Waiting for their epoch to pass.
+    pub(crate) limbo: Mutex<VecDeque<(u64, Vec<u64>)>>,
+    /// Chunks in either.
+    pub(crate) retired: AtomicU64,
+    /// The class that a write found no chunk of.
+    pub(crate) wanted: AtomicU32,
+    /// Free pages that would do for it.
+    pub(crate) wanted_pages: AtomicUsize,
+    /// Something that has expired, or that a flush forgot, may take room.
+    pub(crate) may_gain: AtomicBool,
+    /// The number of the newest large value.
+    pub(crate) last_value: AtomicU64,
+    pub(crate) hand: Mutex<Hand>,
+    /// Of an opening.
+    pub(crate) found: Mutex<Found>,
+    pub(crate) under_way: OnceLock<UnderWay>,
+    /// Pages that were emptied for another class.
+    pub(crate) emptied: AtomicU64,
+    pub(crate) moved: AtomicU64,
+    pub(crate) description: String,
+}
+
+impl<R: ByteRegion> HeapSpace<R> {
+    /// A space on a medium; what is there is found by recovery.
+    pub fn new(medium: Medium<R>, hasher: KeyHasher, dram_bytes: u64, description: String) -> Self {
+        let count = medium.pages_in(medium.region.len());
+        Self {
+            pages: Pages::new(medium.geometry.page_bytes, count),
+            medium,
+            hasher,
+            dram_bytes: AtomicU64::new(dram_bytes),
+            index_bytes: AtomicU64::new(0),
+            records: CachePadded::default(),
+            live_bytes: CachePadded::default(),
+            stripes: (0..STRIPES).map(|_| CachePadded::default()).collect(),
+            limbo: Mutex::default(),
+            retired: AtomicU64::new(0),
+            wanted: AtomicU32::new(NONE),
+            wanted_pages: AtomicUsize::new(0),
+            may_gain: AtomicBool::new(false),
+            last_value: AtomicU64::new(0),
+            hand: Mutex::default(),
+            found: Mutex::default(),
+            under_way: OnceLock::new(),
+            emptied: AtomicU64::new(0),
+            moved: AtomicU64::new(0),
+            description,
+        }
+    }
+
+    /// Makes a new heap: every page is known on the medium. Durable when it returns.
+    pub fn make(&self) {
+        (0..self.pages.table.len() as u32).for_each(|page| self.medium.blank(page));
+        self.medium.region.fence();
+    }
+
+    /// A chunk that is free on the medium is taken until an epoch has passed.
+    pub(crate) fn retire(&self, offset: u64) {
+        self.retired.fetch_add(1, Relaxed);
+        self.stripes[(offset / 64) as usize % STRIPES].lock().push(offset);
+    }
+    /// What was retired since.
+    pub(crate) fn take_retired(&self) -> Vec<u64> {
+        let mut fresh = Vec::new();
+        self.stripes.iter().for_each(|stripe| fresh.append(&mut stripe.lock()));
+        fresh
+    }
+
+    /// Bytes of all chunks of the heap, about.
+    pub(crate) fn capacity_bytes(&self) -> u64 {
+        self.pages.table.len() as u64 * (self.pages.page_bytes - PAGE_HEADER_BYTES) as u64
+    }
+    /// DRAM beside the index.
+    pub(crate) fn tables_bytes(&self) -> u64 {
+        self.pages.dram_bytes()
+    }
+    /// Whether index and tables take more than they may.
+    pub(crate) fn is_over_dram(&self) -> bool {
+        self.index_bytes.load(Relaxed) + self.tables_bytes() > self.dram_bytes.load(Relaxed)
+    }
+
+    fn let_go(&self, head: &Head, offset: u64) {
+        self.records.fetch_sub(1, Relaxed);
+        self.live_bytes.fetch_sub(head.meta.slot_words() as u64 * 8, Relaxed);
+        self.retire(offset);
+    }
+}
+
+impl<R: ByteRegion> Records for HeapSpace<R> {
+    type Local = Local;
+    const TOMBSTONES: bool = false;
+
+    fn limits(&self) -> Limits {
+        let page = self.pages.page_bytes - PAGE_HEADER_BYTES;
+        let inline = INLINE_VALUE_BYTES.min(page / 4) / 8 * 8;
+        let step = (self.capacity_bytes() / STEP_PART) as usize;
+        Limits {
+            key_bytes: KEY_BYTES_MAX.min(page / 4) / 8 * 8,
+            inline_bytes: inline,
+            value_bytes: crate::large::value_bytes_max(inline, page).min(self.capacity_bytes() / 100 * 95),
+            group_bytes: step,
+            short_group_bytes: step,
+        }
+    }
+    fn attach(&self, slot: usize) -> Result<Local, StoreError> {
+        if slot >= self.medium.geometry.sessions {
+            return Err(StoreError::TooManySessions(self.medium.geometry.sessions));
+        }
+        Ok(Local::new(slot))
+    }
+    fn detach(&self, local: &mut Local) {
+        self.give_all_back(local);
+    }
+    #[inline]
+    fn touch(&self, address: Address) {
+        self.medium.region.prefetch(self.medium.at(address.raw()), 128);
+    }
+    #[inline]
+    fn fetch(&self, address: Address, key: Option<&Key<'_>>, want: Want, out: &mut Buffer) -> Fetch {
+        self.fetch_chunk(address.raw(), key, want, out)
+    }
+    fn prepare(&self, local: &mut Local, records: &[usize], class: Class) -> Room {
+        if class == Class::Write && self.is_over_dram() {
+            return Room::Full;
+        }
+        match records {
+            [words] if !local.in_step => self.prepare_one(local, *words),
+            _ => self.prepare_step(local, records),
+        }
+    }
+    fn fits(&self, local: &Local, records: &[usize]) -> bool {
+        self.has_room(local, records)
+    }
+    fn begin_step(&self, local: &mut Local) {
+        local.in_step = true;
+    }
+    fn put(&self, local: &mut Local, _under: Under<'_>, record: &NewRecord<'_>) -> (Address, u64) {
+        let class = self.class_of_words(record.words());
+        let Some(offset) = class.and_then(|class| local.take(class)) else {
+            panic!("room for {} words was made before", record.words());
+        };
+        let key = self.hasher.key(record.db, record.key);
+        let check = self.hasher.check(record.db, record.key);
+        let place = self.pages.place(offset);
+        place.encode(Sort::Record, key.hash, check, record, &mut local.chunk);
+        if local.in_step {
+            local.step.add(&self.medium, offset, place, record.version, &local.chunk);
+        } else {
+            self.medium.fill(offset, &local.chunk);
+        }
+        if record.expire_at != 0 {
+            self.pages.table[place.page as usize].min_expire.fetch_min(record.expire_at, Release);
+        }
+        self.records.fetch_add(1, Relaxed);
+        self.live_bytes.fetch_add(record.words() as u64 * 8, Relaxed);
+        (Address::new(offset), 0)
+    }
+    fn end_step(&self, local: &mut Local, version: u64, given_up: &[GivenUp]) {
+        let place = |up: &GivenUp| (up.address.raw(), self.pages.place(up.address.raw()));
+        let removed: Vec<_> = given_up
+            .iter()
+            .filter(|up| up.is_removed)
+            .map(|up| (up.address.raw(), place(up).1.word(Sort::Dying, up.head.version)))
+            .collect();
+        local.step.commit(&self.medium, &removed, Version(version));
+        self.medium.free(given_up.iter().map(|up| (up.address.raw(), place(up).1.free())));
+        given_up.iter().for_each(|up| self.let_go(&up.head, up.address.raw()));
+        local.in_step = false;
+        self.give_held_back(local);
+    }
+    fn release(&self, address: Address, head: &Head) {
+        let offset = address.raw();
+        self.medium.free(std::iter::once((offset, self.pages.place(offset).free())));
+        self.let_go(head, offset);
+    }
+    fn rest(&self, local: &mut Local) {
+        self.give_held_back(local);
+        if self.wanted.load(Relaxed) != NONE {
+            self.give_all_back(local);
+        }
+    }
+    #[inline]
+    fn hit(
+        &self,
+        _local: &mut Local,
+        _index: &AnyIndex,
+        _key: &Key<'_>,
+        address: Address,
+        _read: Option<&[u8]>,
+    ) {
+        if let Some((page, _, chunk)) = self.pages.number(address.raw()) {
+            self.pages.table[page as usize].seen.set(chunk);
+        }
+    }
+}
+
+/// The least bytes that a record takes.
+pub(crate) const CHUNK_BYTES_MIN: usize = CHUNK_HEAD_BYTES + terrace_engine::record::HEAD_BYTES;
