@@ -311,12 +311,7 @@ impl<L: Lower> Blocks<L> {
     }
 
     /// A slot whose header is cleared, or gone.
-    fn read_free(
-        &self,
-        cleared: Option<Header>,
-        trailer: Stored<BlockTrailer>,
-        trusted_seq: u64,
-    ) -> Reading {
+    fn read_free(&self, cleared: Option<Header>, trailer: Stored<BlockTrailer>, trusted_seq: u64) -> Reading {
         let used = cleared.is_some();
         let Stored::Valid(trailer) = trailer else { return Reading::Free { used } };
         self.last_seq.fetch_max(trailer.seq, SeqCst);

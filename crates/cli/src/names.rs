@@ -1,10 +1,10 @@
 //! Names of engines and indexes: which there are, which will be, and what was probably meant.
 
 /// Engines that can be opened.
-const ENGINES: [&str; 3] = ["hetermm", "tac", "dram"];
+const ENGINES: [&str; 4] = ["tac", "hetermm", "heap-hybrid", "dram"];
 
 /// Engines that are planned.
-const ENGINES_LATER: [&str; 4] = ["scmkv", "heap-hybrid", "heap-persistent", "bonsai"];
+const ENGINES_LATER: [&str; 3] = ["scmkv", "heap-persistent", "bonsai"];
 
 /// Reads an engine's name.
 pub fn engine(text: &str) -> Result<String, String> {

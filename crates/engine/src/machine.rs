@@ -7,6 +7,8 @@
 //! `background` > `manifest` > the space's own locks > the log's table. No lock is held while a session is waited for,
 //! except `pause`, which nobody inside an epoch takes.
 
+mod context;
+
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::*;
@@ -22,10 +24,9 @@ use crate::durability::Durability;
 use crate::hash::KeyHasher;
 use crate::manifest::Manifest;
 use crate::promised::Promised;
-use crate::record::Kind;
 use crate::session::{Progress, Session, Store, StoreError};
 use crate::shared::Shared;
-use crate::space::{Context, Replaced, Space};
+use crate::space::Space;
 use crate::stats::{LogStats, RecoveryStats, Stats};
 use crate::sync::{AtomicU64, Mutex};
 use crate::version::{SLOTS_MAX, TICKS_MAX, Version};
@@ -255,7 +256,8 @@ impl<I: Index, S: Space, D: LogDevice> Machine<I, S, D> {
         let floor = self.shared.version_floor.load(SeqCst).max(self.shared.version_mark(manifest.time_us));
         manifest.version_floor = manifest.version_floor.max(floor);
         if S::SELF_KEPT {
-            let ahead = self.shared.version_us(manifest.time_us).max(Version(self.newest()).ticks() + TIME_AHEAD_US);
+            let ahead =
+                self.shared.version_us(manifest.time_us).max(Version(self.newest()).ticks() + TIME_AHEAD_US);
             manifest.version_floor = manifest.version_floor.max(Version::new(ahead.min(TICKS_MAX), 0).0);
         }
         self.note_generations(&mut manifest);
@@ -401,91 +403,6 @@ impl<I: Index, S: Space, D: LogDevice> Machine<I, S, D> {
                 log.device().counters().snapshot()
             },
         }
-    }
-}
-
-impl<I: Index, S: Space, D: LogDevice> Context for Machine<I, S, D> {
-    fn advance_epoch(&self) -> u64 {
-        self.shared.epochs.advance()
-    }
-    fn epoch_passed(&self, epoch: u64) -> bool {
-        self.shared.epochs.passed(epoch)
-    }
-    fn barrier(&self) -> Barrier {
-        self.shared.commit.barrier()
-    }
-    fn barrier_passed(&self, barrier: &Barrier) -> bool {
-        if !self.log.is_given() || self.shared.commit.passed(barrier) {
-            return true;
-        }
-        self.shared.want_sync();
-        false
-    }
-    fn settled(&self, version: u64) -> bool {
-        if !self.log.is_given() || self.shared.commit.power().settled(Version(version).slot()) >= version {
-            return true;
-        }
-        self.shared.want_sync();
-        false
-    }
-    fn logged(&self) -> bool {
-        self.log.is_given()
-    }
-    fn trusts(&self, seq: u64) -> bool {
-        if self.stored_seq.load(SeqCst) >= seq {
-            return true;
-        }
-        self.wanted_seq.fetch_max(seq, SeqCst);
-        false
-    }
-    fn give_trust(&self) -> std::io::Result<()> {
-        self.time_step().map(|_| ())
-    }
-    fn log_floor(&self) -> u64 {
-        if self.log.is_given() { self.stored_floor.load(SeqCst) } else { u64::MAX }
-    }
-    fn flush_wanted(&self) -> u64 {
-        self.shared.flush_wanted.load(SeqCst)
-    }
-    fn flush_version(&self, db: u8) -> u64 {
-        self.shared.flush_versions[usize::from(db) & 15].load(SeqCst)
-    }
-    fn now_ms(&self) -> u64 {
-        self.shared.now_us() / 1000
-    }
-    fn raise_version_floor(&self, version: u64) {
-        self.shared.version_floor.fetch_max(version, SeqCst);
-    }
-    fn forgotten(&self, kind: Kind) {
-        self.shared.forgotten(kind);
-    }
-    fn poisoned(&self, kind: Kind, db: u8, expires: bool) {
-        self.shared.poisoned(kind, db, expires);
-    }
-    fn recount(&self, db: u8, version: u64, found: Option<Replaced>) {
-        self.shared.recount(db, version, found);
-    }
-    fn hold_flushes(&self, work: &mut dyn FnMut()) {
-        let _no_flush = self.shared.pause.lock();
-        work();
-    }
-    fn expired(&self, db: u8) {
-        self.shared.expired(db);
-    }
-    fn tells_expired(&self) -> bool {
-        self.shared.tells_expired.load(Relaxed)
-    }
-    fn is_purging(&self) -> bool {
-        self.shared.is_purging.load(SeqCst)
-    }
-    fn has_unpurged(&self) -> bool {
-        self.shared.has_unpurged.load(SeqCst)
-    }
-    fn tombstones_and_keys(&self) -> (u64, u64) {
-        (self.shared.tombstones(), (0..crate::op::DATABASES as u8).map(|db| self.shared.keys(db)).sum())
-    }
-    fn hasher(&self) -> KeyHasher {
-        self.options.hasher
     }
 }
 

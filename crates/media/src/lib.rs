@@ -33,6 +33,7 @@ pub mod profile;
 pub mod spill;
 pub mod superblock;
 
+mod any_region;
 mod arch;
 mod burst;
 mod emulate;
@@ -40,6 +41,7 @@ mod mapping;
 mod region;
 
 pub use agreed::{READINGS_MAX, read_agreed};
+pub use any_region::AnyRegion;
 pub use arch::{CACHE_LINE, lines_of};
 pub use block::{AlignedBuf, BlockDevice, BlockQueue, Completion, IO_ALIGN};
 pub use block_file::{BlockFile, BlockFileOptions, FileQueue};

@@ -9,8 +9,8 @@ use parking_lot::Mutex;
 use terrace_engine::record::{Head, INLINE_VALUE_BYTES, KEY_BYTES_MAX, Kind, NewRecord};
 use terrace_engine::shared_words::SharedWords;
 use terrace_engine::space::{
-    Background, Class, Context, Fetch, Former, FoundKeys, InDram, LargeValues, Limits, ReadAtOnce, Records, Room,
-    Sizing, Under, Want,
+    Background, Class, Context, Fetch, Former, FoundKeys, InDram, LargeValues, Limits, ReadAtOnce, Records,
+    Room, Sizing, Under, Want,
 };
 use terrace_engine::{Progress, StoreError, TierStats};
 use terrace_index::{Address, AnyIndex, Index, Key};

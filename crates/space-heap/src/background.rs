@@ -84,7 +84,9 @@ impl<R: ByteRegion> HeapSpace<R> {
     pub(crate) fn page_to_empty(&self, alloc: &Alloc, wanted: usize) -> Option<u32> {
         let classes = self.pages.classes.count();
         let has_room: Vec<bool> = (0..classes)
-            .map(|class| class != wanted && self.pages.free_chunks(alloc, class) >= self.pages.chunks_in(class))
+            .map(|class| {
+                class != wanted && self.pages.free_chunks(alloc, class) >= self.pages.chunks_in(class)
+            })
             .collect();
         if !has_room.contains(&true) {
             return None;
@@ -366,4 +368,7 @@ impl<R: ByteRegion> Sizing for HeapSpace<R> {
 }
 
 /// What a fetch needs of a chunk at least.
-const _: () = assert!(CHUNK_HEAD_BYTES < FRONT_BYTES && FRONT_BYTES <= 64, "the front of a chunk lies in its first line");
+const _: () = assert!(
+    CHUNK_HEAD_BYTES < FRONT_BYTES && FRONT_BYTES <= 64,
+    "the front of a chunk lies in its first line"
+);

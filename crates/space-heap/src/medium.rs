@@ -76,25 +76,34 @@ impl<R: ByteRegion> Medium<R> {
         self.region.fence();
     }
 
-    /// The newest version of a session's steps that count; an error if neither copy holds together.
-    pub fn intent(&self, slot: usize) -> Result<u64, ()> {
+    /// The newest version of a session's steps that count, in both copies when this returns; an error if neither holds together.
+    pub fn agree_on_intent(&self, slot: usize) -> Result<u64, ()> {
         let read = |copy| {
             let at = self.base + self.geometry.intent_at(copy, slot);
             let (version, check) = (self.region.load_u64(at), self.region.load_u64(at + 8));
             let is_new = (version, check) == (0, 0);
             (is_new || check == self.intent_check(version)).then_some(version)
         };
-        read(0).max(read(1)).ok_or(())
-    }
-    /// Stores it; durable when it returns. One copy after the other: a crash tears one at most.
-    pub fn store_intent(&self, version: u64) {
-        for copy in 0..2 {
-            let at = self.base + self.geometry.intent_at(copy, Version(version).slot());
-            self.region.store_u64(at, version);
-            self.region.store_u64(at + 8, self.intent_check(version));
-            self.region.flush(at, INTENT_BYTES as usize);
-            self.region.fence();
+        let (first, second) = (read(0), read(1));
+        let version = first.max(second).ok_or(())?;
+        if first != second {
+            // The other one first: what is stored next may be cut off in what would be the only one.
+            let older = u64::from(first == Some(version));
+            [older, 1 - older].into_iter().for_each(|copy| self.store_intent_copy(copy, slot, version));
         }
+        Ok(version)
+    }
+    /// Stores the newest version of its session's steps; durable when it returns. One copy after the other: a crash tears one at most.
+    pub fn store_intent(&self, version: u64) {
+        (0..2).for_each(|copy| self.store_intent_copy(copy, Version(version).slot(), version));
+    }
+    fn store_intent_copy(&self, copy: u64, slot: usize, version: u64) {
+        let at = self.base + self.geometry.intent_at(copy, slot);
+        let check = if version == 0 { 0 } else { self.intent_check(version) };
+        self.region.store_u64(at, version);
+        self.region.store_u64(at + 8, check);
+        self.region.flush(at, INTENT_BYTES as usize);
+        self.region.fence();
     }
     fn intent_check(&self, version: u64) -> u64 {
         let mixed = (version ^ self.store_id.rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -107,7 +116,8 @@ impl<R: ByteRegion> Medium<R> {
     }
     /// Stores them; durable when it returns.
     pub fn store_run(&self, slot: usize, run: &[u64; RUN_CHUNKS]) {
-        self.region.write_nt(self.base + self.geometry.run_at(slot), run.map(u64::to_le_bytes).as_flattened());
+        self.region
+            .write_nt(self.base + self.geometry.run_at(slot), run.map(u64::to_le_bytes).as_flattened());
         self.region.fence();
     }
 }

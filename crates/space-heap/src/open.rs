@@ -42,7 +42,8 @@ pub struct Opening<'a, I> {
 /// The longest things that a heap of so many bytes takes.
 pub fn limits(geometry: Geometry, bytes: u64) -> Limits {
     let region = HeapRegion::new(bytes);
-    let unlimited = Limits { key_bytes: 0, inline_bytes: 0, value_bytes: 0, group_bytes: 0, short_group_bytes: 0 };
+    let unlimited =
+        Limits { key_bytes: 0, inline_bytes: 0, value_bytes: 0, group_bytes: 0, short_group_bytes: 0 };
     region.map_or(unlimited, |region| {
         let medium = Medium::new(Arc::new(region), 0, geometry, 1);
         HeapSpace::new(medium, terrace_engine::hash::KeyHasher::new(0), 0, String::new()).limits()
@@ -58,19 +59,27 @@ pub fn open<I: Index, R: ByteRegion>(
     base: u64,
     opening: Opening<'_, I>,
 ) -> Result<Arc<Store<I, R>>, StoreError> {
-    let Opening { geometry, dram_bytes, store_id, fresh, mut machine, index, description, progress } = opening;
+    let Opening { geometry, dram_bytes, store_id, fresh, mut machine, index, description, progress } =
+        opening;
     if !geometry.page_bytes.is_multiple_of(LINE_BYTES) || geometry.page_bytes < 8 * LINE_BYTES {
-        return Err(StoreError::Options(format!("pages of {} bytes: give some of {LINE_BYTES}", geometry.page_bytes)));
+        return Err(StoreError::Options(format!(
+            "pages of {} bytes: give some of {LINE_BYTES}",
+            geometry.page_bytes
+        )));
     }
     let medium = Medium::new(region.clone(), base, geometry, store_id);
     let pages = medium.pages_in(region.len());
     if pages < PAGES_MIN {
         let least = base + geometry.front_bytes() + (PAGES_MIN * geometry.page_bytes) as u64;
-        return Err(StoreError::Options(format!("a heap of {} bytes: at least {least} are needed", region.len())));
+        return Err(StoreError::Options(format!(
+            "a heap of {} bytes: at least {least} are needed",
+            region.len()
+        )));
     }
     machine.immediate = true;
     machine.sessions = machine.sessions.min(geometry.sessions - 1);
-    let is_new = medium.is_new().map_err(|error| StoreError::Corrupt(format!("{error}; nothing was changed")))?;
+    let is_new =
+        medium.is_new().map_err(|error| StoreError::Corrupt(format!("{error}; nothing was changed")))?;
     if is_new && !fresh {
         return Err(StoreError::Corrupt("the heap has no manifest; nothing was changed".into()));
     }

@@ -129,7 +129,8 @@ impl Pages {
     /// Where a page's chunk starts.
     #[inline]
     pub fn offset(&self, page: u32, class: usize, chunk: usize) -> u64 {
-        u64::from(page) * self.page_bytes as u64 + (PAGE_HEADER_BYTES + chunk * self.chunk_bytes(class)) as u64
+        u64::from(page) * self.page_bytes as u64
+            + (PAGE_HEADER_BYTES + chunk * self.chunk_bytes(class)) as u64
     }
     /// A chunk's place in its page's use.
     #[inline]
@@ -272,7 +273,9 @@ impl Pages {
         alloc.free.clear();
         for page in (0..self.table.len() as u32).rev() {
             match self.class_of(page) {
-                Some(class) if self.table[page as usize].used.load(Relaxed) > 0 => self.hold(&mut alloc, page, class),
+                Some(class) if self.table[page as usize].used.load(Relaxed) > 0 => {
+                    self.hold(&mut alloc, page, class)
+                }
                 _ => alloc.free.push(page),
             }
         }

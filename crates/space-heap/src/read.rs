@@ -23,7 +23,13 @@ pub(crate) const TIER: u8 = 1;
 impl<R: ByteRegion> HeapSpace<R> {
     /// Reads a record, as [`Records::fetch`](terrace_engine::space::Records::fetch) says.
     #[inline]
-    pub(crate) fn fetch_chunk(&self, offset: u64, key: Option<&Key<'_>>, want: Want, out: &mut Buffer) -> Fetch {
+    pub(crate) fn fetch_chunk(
+        &self,
+        offset: u64,
+        key: Option<&Key<'_>>,
+        want: Want,
+        out: &mut Buffer,
+    ) -> Fetch {
         let mut short = [0; SHORT_BYTES];
         let Some(room) = self.chunk_room(offset) else { return Fetch::Differs };
         let first = FIRST_BYTES.min(room);

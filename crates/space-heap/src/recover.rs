@@ -62,7 +62,8 @@ impl<R: ByteRegion> HeapSpace<R> {
 
     fn read_sessions(&self) -> Result<(), StoreError> {
         let sessions = self.medium.geometry.sessions;
-        let intents: Result<Vec<u64>, ()> = (0..sessions).map(|slot| self.medium.intent(slot)).collect();
+        let intents: Result<Vec<u64>, ()> =
+            (0..sessions).map(|slot| self.medium.agree_on_intent(slot)).collect();
         let intents = intents.map_err(|()| self.corrupt("a session's intent is damaged in both copies"))?;
         let runs = (0..sessions).flat_map(|slot| self.medium.run(slot));
         let runs = runs.filter(|offset| *offset != 0).collect();
@@ -126,7 +127,9 @@ impl<R: ByteRegion> HeapSpace<R> {
             StoredPage::Damaged => return Err(self.corrupt(&format!("page {page} of the heap is damaged"))),
         };
         let Some(class) = self.pages.classes.known(header.lines) else {
-            return Err(self.corrupt(&format!("page {page} of the heap has chunks of {} lines", header.lines)));
+            return Err(
+                self.corrupt(&format!("page {page} of the heap has chunks of {} lines", header.lines))
+            );
         };
         self.pages.set_class(page, class, header.seq);
         {
@@ -186,7 +189,8 @@ impl<R: ByteRegion> HeapSpace<R> {
 
     /// Whether the step of this version counts.
     fn counts(&self, version: u64) -> bool {
-        let intent = self.under_way.get().and_then(|under_way| under_way.intents.get(Version(version).slot()));
+        let intent =
+            self.under_way.get().and_then(|under_way| under_way.intents.get(Version(version).slot()));
         intent.is_some_and(|intent| *intent >= version)
     }
 
@@ -210,7 +214,10 @@ impl<R: ByteRegion> HeapSpace<R> {
     fn look_at_record(&self, offset: u64, front: &Front) -> Chunk {
         let Some(bytes) = self.whole(offset) else { return Chunk::Lost };
         let Some(view) = self.view(offset, &bytes) else { return Chunk::Lost };
-        let (hash, check) = (self.hasher.key(view.head.meta.db(), view.key).hash, self.hasher.check(view.head.meta.db(), view.key));
+        let (hash, check) = (
+            self.hasher.key(view.head.meta.db(), view.key).hash,
+            self.hasher.check(view.head.meta.db(), view.key),
+        );
         Chunk::Record(found(offset, &Front { hash, check, expire_at: view.head.expire_at, ..*front }, true))
     }
 

@@ -26,7 +26,14 @@ pub struct Step {
 
 impl Step {
     /// Stores a chunk but for its word.
-    pub fn add<R: ByteRegion>(&mut self, medium: &Medium<R>, offset: u64, place: Place, version: u64, chunk: &[u8]) {
+    pub fn add<R: ByteRegion>(
+        &mut self,
+        medium: &Medium<R>,
+        offset: u64,
+        place: Place,
+        version: u64,
+        chunk: &[u8],
+    ) {
         medium.region.write_nt(medium.at(offset) + 8, &chunk[8..]);
         self.filled.push((offset, place.word(Sort::Step, version)));
     }

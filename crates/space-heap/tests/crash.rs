@@ -63,12 +63,13 @@ impl Subject for Heap {
 
 #[test]
 fn a_crash_anywhere_loses_nothing() {
-    let number = |name: &str, default| std::env::var(name).ok().and_then(|n| n.parse().ok()).unwrap_or(default);
+    let number =
+        |name: &str, default| std::env::var(name).ok().and_then(|n| n.parse().ok()).unwrap_or(default);
     let options = SweepOptions {
         media: MediaKind::Byte,
         durability: Durability::Sync,
-        histories: number("HISTORIES", 200),
-        images: number("IMAGES", 20_000),
+        histories: number("HISTORIES", 100),
+        images: number("IMAGES", 10_000),
         seed: number("SEED", 1),
         threads: 2,
         reduce: true,

@@ -61,7 +61,10 @@ pub(crate) fn fill(mut options: Options) -> Result<Options, StoreError> {
     if options.dram.is_none() && options.dram_records.is_none() {
         options.dram = dram_bytes();
     }
-    if options.engine != "dram" && options.pmem.is_none() && options.ssd.is_none() {
+    if !["dram", "heap-hybrid"].contains(&options.engine.as_str())
+        && options.pmem.is_none()
+        && options.ssd.is_none()
+    {
         let dir = options.dir.get_or_insert_with(|| DIR.into());
         let dram = options.dram.or(options.dram_records).unwrap_or_else(usable_memory_bytes);
         options.ssd = Some(ssd(dir, dram)?);

@@ -26,6 +26,7 @@ mod tac;
 
 mod background;
 mod embedded;
+mod heap;
 mod hetermm;
 mod indexes;
 mod open;

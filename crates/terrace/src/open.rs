@@ -18,7 +18,7 @@ use crate::size::human_bytes;
 /// Sessions that can be open at once.
 pub const SESSIONS: usize = 255;
 /// Engines that later versions bring.
-const LATER: [&str; 4] = ["scmkv", "heap-hybrid", "heap-persistent", "bonsai"];
+const LATER: [&str; 3] = ["scmkv", "heap-persistent", "bonsai"];
 
 /// An engine, and what there is to say about it.
 pub(crate) struct Opened {
@@ -97,10 +97,13 @@ pub(crate) fn open(options: &Options, source: &impl MediaSource) -> Result<Opene
         "dram" => open_dram(options),
         "hetermm" => crate::hetermm::open(options, source),
         "tac" => crate::tac::open(options, source),
-        name if LATER.contains(&name) => {
-            Err(StoreError::Options(format!("engine {name} is not there yet: use hetermm, tac or dram")))
-        }
-        name => Err(StoreError::Options(format!("there is no engine {name:?}: use hetermm, tac or dram"))),
+        "heap-hybrid" => crate::heap::open(options, source),
+        name if LATER.contains(&name) => Err(StoreError::Options(format!(
+            "engine {name} is not there yet: use tac, hetermm, heap-hybrid or dram"
+        ))),
+        name => Err(StoreError::Options(format!(
+            "there is no engine {name:?}: use tac, hetermm, heap-hybrid or dram"
+        ))),
     }
 }
 

@@ -13,7 +13,7 @@ use crate::size::{Place, Size, TierSpec};
 /// machine (see [`defaults`](crate::defaults)).
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// `hetermm`, `tac` or `dram`.
+    /// `tac`, `hetermm`, `heap-hybrid` or `dram`.
     pub engine: String,
     /// The name of one of [`INDEXES`](crate::INDEXES) that this build has.
     pub index: String,

@@ -29,7 +29,7 @@ pub(crate) use superblock::{apart_of, check_superblock, log_bytes_of, store_id, 
 
 use clock::StoreClock;
 
-use crate::media_source::FoundRegion;
+use crate::media_source::{FoundRegion, MediaSource};
 use crate::open::{Opened, SESSIONS};
 use crate::options::{Options, WhenFull};
 use crate::size::human_bytes;
@@ -39,8 +39,27 @@ pub(crate) trait Engine {
     /// Its name: what users say, and what its superblocks say.
     const NAME: &'static str;
 
+    /// Whether its records need a log beside them.
+    const HAS_LOG: bool = true;
+
     /// What it does with this many bytes of DRAM for records, for people.
     fn describe_dram(&self, sizes: &Sizes, dram_bytes: u64) -> String;
+
+    /// Opens a store in memory that was found.
+    ///
+    /// # Errors
+    /// As [`open`](crate::open).
+    fn finish_found<R: ByteRegion, S: MediaSource>(
+        &self,
+        options: &Options,
+        found: FoundRegion<R>,
+        guard: Option<DirLock>,
+    ) -> Result<Opened, StoreError>
+    where
+        Self: Sized,
+    {
+        byte::finish::<_, _, S>(self, options, found, guard, None)
+    }
 
     /// Opens a store in memory of the process or of a NUMA node. By itself, so that this is compiled here and not anew for
     /// each source of media.
@@ -203,11 +222,21 @@ fn describe<E: Engine>(
     let mut lines = vec![
         format!("engine {}, index {}{}", E::NAME, options.index, if fresh { ", a new store" } else { "" }),
         engine.describe_dram(sizes, sizes::dram_for_records(options)),
-        format!("{lower}, {} ({} of it log)", human_bytes(lower_bytes), human_bytes(sizes.log_bytes)),
+        match E::HAS_LOG {
+            true => {
+                format!("{lower}, {} ({} of it log)", human_bytes(lower_bytes), human_bytes(sizes.log_bytes))
+            }
+            false => format!("{lower}, {}", human_bytes(lower_bytes)),
+        },
         match options.durability {
             mode if options.ends_with_process() => {
                 format!(
                     "durability {mode}: nothing survives a stop, for the memory is of the process and has no file"
+                )
+            }
+            mode if !E::HAS_LOG => {
+                format!(
+                    "durability {mode}: this engine answers every write when it is as safe as its memory can make it"
                 )
             }
             Durability::None => {

@@ -6,7 +6,7 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use terrace::engine::{Batch, Durability, OpError, OpKind, Reply, Store};
-use terrace::{OpenStore, Options, Tier};
+use terrace::{OpenStore, Options, Place, Tier};
 use terrace_testkit::clocks::Passed;
 use terrace_testkit::concurrent::{groups_test, threads_test};
 use terrace_testkit::conformance::{Harness, Restarted, random_model_test};
@@ -30,20 +30,24 @@ impl Opened {
         Self::with_index(engine, "clht", durability, background_threads)
     }
     fn with_index(engine: &str, index: &str, durability: Durability, background_threads: usize) -> Self {
-        let dir = tempfile::tempdir().unwrap();
-        let persistent = engine != "dram";
+        let (persistent, in_heap) = (engine != "dram", engine == "heap-hybrid");
+        // A file in memory stands in for persistent memory.
+        let dir = if in_heap { tempfile::tempdir_in("/dev/shm") } else { tempfile::tempdir() }.unwrap();
         let options = Options {
             engine: engine.into(),
             index: index.into(),
             dir: persistent.then(|| dir.path().join("data")),
             // Less than the random operations write, so that records move down.
             dram: Some(if persistent { 32 << 20 } else { 512 << 20 }),
-            ssd: persistent.then_some(Tier { bytes: 512 << 20, place: None }),
+            ssd: (persistent && !in_heap).then_some(Tier { bytes: 512 << 20, place: None }),
+            pmem: in_heap
+                .then(|| Tier { bytes: 256 << 20, place: Some(Place::Path(dir.path().join("pmem"))) }),
+            profile: in_heap.then(|| "dram".into()),
             durability,
             background_threads,
             ..Options::default()
         };
-        let keeps = (persistent, persistent && durability != Durability::None);
+        let keeps = (persistent, in_heap || persistent && durability != Durability::None);
         let store = Some(terrace::open(options.clone()).unwrap());
         Self { options, store, keeps, now_ms: 0, _dir: dir }
     }
@@ -145,12 +149,21 @@ fn hetermm_sync() {
     threads("hetermm", Durability::Sync);
 }
 
+#[test]
+fn heap_hybrid() {
+    // Whatever was asked for, every write is safe before it is answered.
+    random_operations("heap-hybrid", Durability::None);
+    random_operations("heap-hybrid", Durability::Sync);
+    threads("heap-hybrid", Durability::Sync);
+}
+
 /// Every index of this build, in every engine: with the adapters, if they are built (`--features adapters`).
 #[test]
 fn every_index() {
     for about in terrace::INDEXES.iter().filter(|about| about.built && about.name != "clht") {
         let tiered = Durability::default();
-        let engines = [("dram", Durability::None), ("hetermm", tiered), ("tac", tiered)];
+        let engines =
+            [("dram", Durability::None), ("hetermm", tiered), ("tac", tiered), ("heap-hybrid", tiered)];
         for (seed, (engine, durability)) in (1..).zip(engines) {
             let mut harness = Opened::with_index(engine, about.name, durability, seed as usize % 2);
             if !has_cursors(harness.store()) {

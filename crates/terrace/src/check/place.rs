@@ -18,6 +18,7 @@ use terrace_media::{
 use terrace_space_slab::{Eviction, Placement, SlabOptions, Swap};
 
 use super::{CheckError, CheckOptions, Parts, Report, run};
+use crate::heap::HeapHybrid;
 use crate::hetermm::Hetermm;
 use crate::size::human_bytes;
 use crate::stored::{is_no_memory, refuse_notes};
@@ -68,6 +69,12 @@ fn superblock(
         Ok(superblock) if superblock.engine == Tac::NAME => {
             tiered::check_superblock::<Tac>(bytes, media_bytes, place)
         }
+        Ok(superblock) if superblock.engine == HeapHybrid::NAME => Err(StoreError::Options(format!(
+            "{}: stores of engine {} can't be checked yet without opening them; an opening (`terrace serve`) reads the head of \
+             every record, and refuses what it can't trust",
+            place.display(),
+            HeapHybrid::NAME
+        ))),
         _ => tiered::check_superblock::<Hetermm>(bytes, media_bytes, place),
     }
 }

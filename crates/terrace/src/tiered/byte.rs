@@ -111,7 +111,7 @@ fn open_path<E: Engine, S: MediaSource>(
     profile: Option<Profile>,
 ) -> Result<Opened, StoreError> {
     let (guard, found) = find(source, options, tier, path, profile, None)?;
-    finish::<_, _, S>(engine, options, found, guard, None)
+    engine.finish_found::<_, S>(options, found, guard)
 }
 
 /// The file of memory that a path names: a directory has one in it.
@@ -312,7 +312,10 @@ pub(crate) fn finish<E: Engine, R: ByteRegion, S: MediaSource>(
         }
     }
     let (superblock, stored) = if fresh {
-        let log_bytes = sizes::log_bytes_for(options, log_share(region.len()), ("--pmem", region.len()))?;
+        let log_bytes = match E::HAS_LOG {
+            true => sizes::log_bytes_for(options, log_share(region.len()), ("--pmem", region.len()))?,
+            false => 0,
+        };
         let sizes = sizes::choose(options, region.len(), log_bytes)?;
         begin_making(&*region);
         (new_superblock::<E>(&sizes, region.len())?, sizes)

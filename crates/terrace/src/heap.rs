@@ -1,0 +1,102 @@
+//! Engine `heap-hybrid`: records in a heap of byte-addressable memory, durable before the index leads to them.
+
+use std::sync::Arc;
+
+use terrace_engine::{Store, StoreError, StoreHandle};
+use terrace_index::Index;
+use terrace_media::{AnyRegion, BlockDevice, ByteRegion, DirLock, HeapRegion};
+use terrace_space_heap::{Geometry, Opening};
+
+use crate::media_source::{FoundRegion, MediaSource, SystemMedia};
+use crate::open::{Opened, SESSIONS};
+use crate::options::Options;
+use crate::size::human_bytes;
+use crate::tiered::{self, Assembly, Engine};
+
+/// Sessions that a heap has places for: those of threads, and the machine's own.
+const PLACES: usize = SESSIONS + 1;
+
+/// The engine.
+pub(crate) struct HeapHybrid;
+
+pub(crate) fn open(options: &Options, source: &impl MediaSource) -> Result<Opened, StoreError> {
+    match (&options.pmem, &options.ssd) {
+        (Some(tier), None) => tiered::byte::open(&HeapHybrid, options, tier, source),
+        (Some(_), Some(_)) => Err(StoreError::Options(
+            "engine heap-hybrid keeps all records in --pmem: leave --ssd out, or use --engine tac, which takes both".into(),
+        )),
+        (None, _) => Err(StoreError::Options(
+            "engine heap-hybrid lies in byte-addressable memory: give --pmem SIZE@PATH (DAX, or a file on tmpfs, or with \
+             --profile); over an SSD use --engine tac"
+                .into(),
+        )),
+    }
+}
+
+impl Engine for HeapHybrid {
+    const NAME: &'static str = "heap-hybrid";
+    const HAS_LOG: bool = false;
+
+    fn describe_dram(&self, _sizes: &tiered::Sizes, dram_bytes: u64) -> String {
+        format!(
+            "dram  {} for the index and the table of pages; all records are in pmem",
+            human_bytes(dram_bytes)
+        )
+    }
+    /// Whatever the memory is, the store on it is compiled once, here.
+    fn finish_found<R: ByteRegion, S: MediaSource>(
+        &self,
+        options: &Options,
+        found: FoundRegion<R>,
+        guard: Option<DirLock>,
+    ) -> Result<Opened, StoreError> {
+        let FoundRegion { region, description, promises } = found;
+        let found = FoundRegion { region: Arc::new(AnyRegion::new(region)), description, promises };
+        finish(options, found, guard, None)
+    }
+    fn open_memory(
+        &self,
+        options: &Options,
+        found: FoundRegion<HeapRegion>,
+        emulated: Option<Arc<HeapRegion>>,
+    ) -> Result<Opened, StoreError> {
+        let FoundRegion { region, description, promises } = found;
+        let found = FoundRegion { region: Arc::new(AnyRegion::new(region)), description, promises };
+        finish(options, found, None, emulated)
+    }
+    fn open_block<I: Index, D: BlockDevice>(
+        &self,
+        _log: &Arc<D>,
+        _data: &Arc<D>,
+        _assembly: Assembly<'_, I>,
+    ) -> Result<Arc<dyn Store>, StoreError> {
+        Err(StoreError::Options(
+            "engine heap-hybrid lies in byte-addressable memory: give --pmem SIZE@PATH".into(),
+        ))
+    }
+    fn open_byte<I: Index, R: ByteRegion>(
+        &self,
+        region: &Arc<R>,
+        base: u64,
+        assembly: Assembly<'_, I>,
+    ) -> Result<Arc<dyn Store>, StoreError> {
+        let Assembly { sizes, dram_bytes, store_id, fresh, machine, index, description, progress, .. } =
+            assembly;
+        let geometry = Geometry { page_bytes: sizes.block_bytes as usize, sessions: PLACES };
+        let opening =
+            Opening { geometry, dram_bytes, store_id, fresh, machine, index, description, progress };
+        Ok(Arc::new(StoreHandle(terrace_space_heap::open(region, base, opening)?)))
+    }
+}
+
+fn finish(
+    options: &Options,
+    found: FoundRegion<AnyRegion>,
+    guard: Option<DirLock>,
+    emulated: Option<Arc<HeapRegion>>,
+) -> Result<Opened, StoreError> {
+    let mut opened = tiered::byte::finish::<_, _, SystemMedia>(&HeapHybrid, options, found, guard, emulated)?;
+    // It keeps its size.
+    opened.pmem = None;
+    Ok(opened)
+}
