@@ -55,7 +55,10 @@ mod tests {
         assert_eq!(engine("dram").as_deref(), Ok("dram"));
         for name in ENGINES_LATER {
             let error = engine(name).unwrap_err();
-            assert!(error.contains("not there yet") && error.contains("hetermm and heap-hybrid and dram"), "{error}");
+            assert!(
+                error.contains("not there yet") && error.contains("hetermm and heap-hybrid and dram"),
+                "{error}"
+            );
         }
         assert!(engine("heterm").unwrap_err().contains("did you mean hetermm?"));
         assert!(!engine("xyz").unwrap_err().contains("did you mean"));

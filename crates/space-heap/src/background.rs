@@ -106,6 +106,8 @@ impl<R: ByteRegion> HeapSpace<R> {
         if wanted == NONE {
             return Progress::Idle;
         }
+        // Nothing that was retired becomes free meanwhile, and so no chunk that is read here is filled again.
+        let Some(_nothing_is_freed) = self.limbo.try_lock() else { return Progress::Idle };
         let victim = {
             let mut alloc = self.pages.alloc();
             let pages = self.wanted_pages.load(Relaxed);
@@ -173,7 +175,11 @@ impl<R: ByteRegion> HeapSpace<R> {
         self.medium.region.write_nt(self.medium.at(to) + 8, &chunk[8..]);
         self.medium.region.fence();
         let mut is_moved = false;
-        let verify = |address: Address| if address.raw() == from { Verdict::Match } else { Verdict::Differs };
+        let is_same = || self.read_front(from).is_some_and(|(_, front)| front.version == record.version);
+        let verify = |address: Address| match address.raw() == from && is_same() {
+            true => Verdict::Match,
+            false => Verdict::Differs,
+        };
         index.update(key, verify, |lookup| match lookup {
             Lookup::Found(_) => {
                 self.medium.store_word(to, place.word(Sort::Record, record.version));
@@ -186,7 +192,7 @@ impl<R: ByteRegion> HeapSpace<R> {
             _ => (Change::Keep, ()),
         });
         if is_moved && record.expire_at != 0 {
-            self.pages.table[place.page as usize].min_expire.fetch_min(record.expire_at, Release);
+            self.note_expiry(to, record.expire_at);
         }
         is_moved
     }

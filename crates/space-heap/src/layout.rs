@@ -289,7 +289,7 @@ mod tests {
         assert_eq!(u64_at(&chunk, 0), PLACE.word(Sort::Record, 5));
         assert_eq!(chunk[8..20], [0x11, 0x11, 0, 0, 0, 0, 0, 0, 0x33, 0, 0, 0]);
         assert_eq!(PLACE.word(Sort::Record, 5), 288550785849255002);
-        assert_eq!(u32_at(&chunk, 20), 0);
+        assert_eq!(u32_at(&chunk, 20), 16588214);
     }
 
     #[test]

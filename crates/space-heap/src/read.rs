@@ -65,13 +65,16 @@ impl<R: ByteRegion> HeapSpace<R> {
         read
     }
 
-    /// The record in a chunk's bytes, if it is whole.
+    /// The record in a chunk's bytes, if it is whole and its word is one that it can have: a session that came here before its key was
+    /// overwritten may find it free.
     pub(crate) fn view<'a>(&self, offset: u64, bytes: &'a [u8]) -> Option<RecordView<'a>> {
         let place = self.pages.place(offset);
         let (seq, at) = (place.seq, place.offset + CHUNK_HEAD_BYTES as u32);
         let mut view = checked(seq, place.page, at, bytes.get(CHUNK_HEAD_BYTES..)?)?;
         view.head.tier = TIER;
-        Some(view)
+        let word = u64_at(bytes, 0);
+        let is_known = word == place.free() || place.sort_of(word, view.head.version).is_some();
+        is_known.then_some(view)
     }
 
     /// All of a chunk up to the end of its record, and that is whole.

@@ -119,6 +119,12 @@ impl<R: ByteRegion> HeapSpace<R> {
         self.index_bytes.load(Relaxed) + self.tables_bytes() > self.dram_bytes.load(Relaxed)
     }
 
+    /// A record in a page expires then.
+    pub(crate) fn note_expiry(&self, offset: u64, expire_at: u64) {
+        let page = &self.pages.table[self.pages.page_of(offset) as usize];
+        page.min_expire.fetch_min(expire_at, Release);
+    }
+
     fn let_go(&self, head: &Head, offset: u64) {
         self.records.fetch_sub(1, Relaxed);
         self.live_bytes.fetch_sub(head.meta.slot_words() as u64 * 8, Relaxed);
@@ -184,12 +190,12 @@ impl<R: ByteRegion> Records for HeapSpace<R> {
         let place = self.pages.place(offset);
         place.encode(Sort::Record, key.hash, check, record, &mut local.chunk);
         if local.in_step {
-            local.step.add(&self.medium, offset, place, record.version, &local.chunk);
+            local.step.add(&self.medium, offset, place, record, &local.chunk);
         } else {
             self.medium.fill(offset, &local.chunk);
         }
         if record.expire_at != 0 {
-            self.pages.table[place.page as usize].min_expire.fetch_min(record.expire_at, Release);
+            self.note_expiry(offset, record.expire_at);
         }
         self.records.fetch_add(1, Relaxed);
         self.live_bytes.fetch_add(record.words() as u64 * 8, Relaxed);
@@ -203,6 +209,7 @@ impl<R: ByteRegion> Records for HeapSpace<R> {
             .map(|up| (up.address.raw(), place(up).1.word(Sort::Dying, up.head.version)))
             .collect();
         local.step.commit(&self.medium, &removed, Version(version));
+        local.step.take_expiring().for_each(|(offset, expire_at)| self.note_expiry(offset, expire_at));
         self.medium.free(given_up.iter().map(|up| (up.address.raw(), place(up).1.free())));
         given_up.iter().for_each(|up| self.let_go(&up.head, up.address.raw()));
         local.in_step = false;

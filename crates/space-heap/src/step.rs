@@ -11,6 +11,7 @@
 //! * A word is stored once what it speaks for is durable: of a step no chunk is torn.
 //! * What a crash left of steps that don't count is gone before a session writes.
 
+use terrace_engine::record::NewRecord;
 use terrace_engine::version::Version;
 use terrace_media::ByteRegion;
 
@@ -20,8 +21,8 @@ use crate::medium::Medium;
 /// What a session's step has written so far.
 #[derive(Default)]
 pub struct Step {
-    /// Where chunks start, and the words that they are to have.
-    filled: Vec<(u64, u64)>,
+    /// Where chunks start, the words that they are to have, and when their records expire.
+    filled: Vec<(u64, u64, u64)>,
 }
 
 impl Step {
@@ -31,11 +32,11 @@ impl Step {
         medium: &Medium<R>,
         offset: u64,
         place: Place,
-        version: u64,
+        record: &NewRecord<'_>,
         chunk: &[u8],
     ) {
         medium.region.write_nt(medium.at(offset) + 8, &chunk[8..]);
-        self.filled.push((offset, place.word(Sort::Step, version)));
+        self.filled.push((offset, place.word(Sort::Step, record.version), record.expire_at));
     }
 
     /// Makes the step count: durable when it returns. `removed` are chunks of records that it removes, with their dying words;
@@ -46,7 +47,7 @@ impl Step {
             medium.store_word(offset, dying);
         }
         region.fence();
-        for (offset, word) in self.filled.drain(..) {
+        for &(offset, word, _) in &self.filled {
             medium.store_word(offset, word);
         }
         for &(offset, _) in removed {
@@ -55,5 +56,11 @@ impl Step {
         }
         region.fence();
         medium.store_intent(version.0);
+    }
+
+    /// Ends the step: where its chunks start whose records expire, and when. A search may have passed by before their words stood there.
+    pub fn take_expiring(&mut self) -> impl Iterator<Item = (u64, u64)> {
+        let filled = self.filled.drain(..);
+        filled.filter(|(.., expire_at)| *expire_at != 0).map(|(offset, _, expire_at)| (offset, expire_at))
     }
 }
