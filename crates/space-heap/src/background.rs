@@ -261,11 +261,13 @@ impl<R: ByteRegion> Background for HeapSpace<R> {
             self.may_gain.store(context.has_unpurged(), Relaxed);
             return Progress::Idle;
         }
+        // Who waits for room has pages looked at that were looked at just now.
+        let due_ms = if hurries { now_ms + AGAIN_MS - 1 } else { now_ms };
         let count = self.pages.table.len();
         let (mut keys, mut key, mut looked) = (0, Buffer::new(), 0);
         while keys < FOUND && looked < PAGES_A_STEP && hand.expired < count {
             let entry = &self.pages.table[hand.expired];
-            let due = entry.min_expire.load(Acquire) <= now_ms;
+            let due = entry.min_expire.load(Acquire) <= due_ms;
             let is_purged = entry.purged.load(Relaxed) >= flushed;
             if (due || !is_purged) && entry.used.load(Relaxed) > 0 {
                 looked += 1;
@@ -286,8 +288,8 @@ impl<R: ByteRegion> Background for HeapSpace<R> {
                     }
                 });
                 // What was found may stay, where it can't be deleted now.
-                let again_ms = if left { now_ms + AGAIN_MS } else { next_ms.max(now_ms + 1) };
-                entry.min_expire.fetch_min(again_ms.min(next_ms.max(now_ms + AGAIN_MS)), Release);
+                let again_ms = if left { now_ms + AGAIN_MS } else { next_ms.max(now_ms + AGAIN_MS) };
+                entry.min_expire.fetch_min(again_ms, Release);
                 if !left {
                     entry.purged.fetch_max(flushed, Relaxed);
                 }
@@ -300,7 +302,7 @@ impl<R: ByteRegion> Background for HeapSpace<R> {
             let pages = self.pages.table.iter();
             let next = pages.map(|page| page.min_expire.load(Acquire)).min().unwrap_or(u64::MAX);
             hand.quiet_until_ms = next.min(now_ms + AGAIN_MS);
-            self.may_gain.store(keys > 0 || next <= now_ms || context.has_unpurged(), Relaxed);
+            self.may_gain.store(keys > 0 || next <= due_ms || context.has_unpurged(), Relaxed);
         } else {
             self.may_gain.store(true, Relaxed);
         }

@@ -100,6 +100,7 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
         self.leave();
         let machine = self.machine.clone();
         let shared = &machine.shared;
+        let stores_it = || machine.save_manifest(|_| {}).is_ok();
         let (version, generation, is_safe) = shared.while_paused(|| {
             let newest = (0..shared.sessions_max()).map(|slot| shared.commit.issued(slot)).max().unwrap_or(0);
             let seen = newest.max(shared.version_floor.load(Relaxed));
@@ -109,11 +110,11 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
             shared.version_floor.fetch_max(version.0, SeqCst);
             shared.commit.issue(self.slot, version.0);
             // Where no answer waits for anything, others may see it only once it is safe.
-            let is_safe = !S::SELF_KEPT || machine.save_manifest(|_| {}).is_ok();
+            let is_safe = !S::SELF_KEPT || stores_it();
             (version, generation, is_safe)
         });
         self.last = version;
-        if !is_safe || !S::SELF_KEPT && !self.writer.is_given() && machine.save_manifest(|_| {}).is_err() {
+        if !is_safe || !S::SELF_KEPT && !self.writer.is_given() && !stores_it() {
             // Without a log the manifest alone says so after a crash, and space of what was forgotten is reused soon.
             self.enter();
             return Step::Done(Reply::Error(OpError::Io));

@@ -43,6 +43,8 @@ const LOSES_AGAIN: &str = "what it clears is whole, trusted and no newer than wh
 const CUT_BY_ROUNDS: &str = "the log of `tac` is cut as far as rounds have been retired, whatever the stored manifest says: this save is for \
                              engines whose log waits for it";
 
+const SELF_KEPT: &str = "it is for engines without a log, whose deleted keys leave no version on the medium: the heap's own crash sweep shows it";
+
 const NO_SNAPSHOT: &str = "this engine saves no snapshots";
 
 impl Reason {
@@ -215,6 +217,13 @@ pub(super) const REASONS: &[Reason] = &[
         kind: None,
         media: None,
         why: NO_SNAPSHOT,
+    },
+    Reason {
+        engine: None,
+        site: "engine/machine.rs keep_below_floor save_manifest",
+        kind: None,
+        media: None,
+        why: SELF_KEPT,
     },
     Reason { engine: None, site: "blocks/inspect.rs write write", kind: None, media: None, why: REPAIR },
     Reason { engine: None, site: "blocks/inspect.rs write sync", kind: None, media: None, why: REPAIR },
