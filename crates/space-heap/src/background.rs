@@ -15,6 +15,8 @@ use crate::space::{CHUNK_BYTES_MIN, HeapSpace};
 const PAGES_A_STEP: usize = 8;
 /// Keys found in one step, about.
 const FOUND: usize = 256;
+/// One search for victims in so many empties a page of another class.
+const TURNS: u32 = 16;
 /// Victims that one step is content with.
 const VICTIMS: usize = 32;
 /// A page is looked at again no sooner than this, unless somebody waits for room.
@@ -27,6 +29,8 @@ pub(crate) struct Hand {
     expired: usize,
     /// For victims.
     victims: usize,
+    /// Times that somebody asked for those.
+    turn: u32,
     /// A round of the first found nothing to wait for, up to this time.
     quiet_until_ms: u64,
     /// The newest whole-database flush whose records the last round looked for.
@@ -225,21 +229,27 @@ impl<R: ByteRegion> HeapSpace<R> {
         keys
     }
 
-    /// All keys of the page with the fewest records.
-    fn victims_of_a_page(&self, found: &mut FoundKeys<'_>) {
-        let pages = 0..self.pages.table.len() as u32;
-        let counted = pages.filter_map(|page| {
-            let mut records = 0;
-            self.records_of(page, |_, _| records += 1);
-            (records > 0).then_some((records, page))
-        });
-        let Some((_, page)) = counted.min() else { return };
-        let mut key = Buffer::new();
-        self.records_of(page, |offset, front| {
-            if self.key_of(offset, &mut key) {
-                found(front.meta.db(), &key);
+    /// All keys of the next page that has some, of any class but one: it will be free for that.
+    fn victims_of_a_page(&self, but: u32, found: &mut FoundKeys<'_>) {
+        let mut hand = self.hand.lock();
+        let pages = self.pages.table.len();
+        let (mut keys, mut key) = (0, Buffer::new());
+        for _ in 0..pages {
+            let page = hand.victims as u32;
+            hand.victims = (hand.victims + 1) % pages.max(1);
+            if self.pages.class_of(page).is_none_or(|class| class as u32 == but) {
+                continue;
             }
-        });
+            self.records_of(page, |offset, front| {
+                if self.key_of(offset, &mut key) {
+                    keys += 1;
+                    found(front.meta.db(), &key);
+                }
+            });
+            if keys > 0 {
+                return;
+            }
+        }
     }
 }
 
@@ -317,10 +327,15 @@ impl<R: ByteRegion> Background for HeapSpace<R> {
         found: &mut FoundKeys<'_>,
     ) {
         let wanted = self.wanted.load(Relaxed);
-        let of_class = |class: usize| class as u32 == wanted;
-        if wanted == NONE || self.victims_of(&of_class, count, found) == 0 {
-            // Of no use to the class itself, but a page that is empty is of use to any.
-            self.victims_of_a_page(found);
+        let of_class = |class: usize| wanted == NONE || class as u32 == wanted;
+        let is_pages_turn = {
+            let mut hand = self.hand.lock();
+            hand.turn += 1;
+            hand.turn.is_multiple_of(TURNS)
+        };
+        // Else a class would keep the pages that it has, whatever becomes of the others.
+        if is_pages_turn || self.victims_of(&of_class, count, found) == 0 {
+            self.victims_of_a_page(wanted, found);
         }
     }
 

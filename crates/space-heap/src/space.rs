@@ -166,8 +166,11 @@ impl<R: ByteRegion> Records for HeapSpace<R> {
         self.fetch_chunk(address.raw(), key, want, out)
     }
     fn prepare(&self, local: &mut Local, records: &[usize], class: Class) -> Room {
-        if class == Class::Write && self.is_over_dram() {
-            return Room::Full;
+        match class {
+            Class::Write if self.is_over_dram() => return Room::Full,
+            // A delete puts nothing: a full heap must let keys go.
+            Class::Release => return Room::Ready,
+            Class::Write | Class::Restore => {}
         }
         match records {
             [words] if !local.in_step => self.prepare_one(local, *words),

@@ -1,0 +1,76 @@
+//! A full heap lets keys go, and has room again for records of any length.
+
+#![expect(clippy::unwrap_used, reason = "helpers of tests fail by panicking")]
+
+use std::sync::Arc;
+
+use terrace_engine::clock::SystemClock;
+use terrace_engine::hash::KeyHasher;
+use terrace_engine::{
+    Batch, Condition, Durability, Expiry, MachineOptions, OpError, OpKind, Reply, Session, Store, StoreHandle,
+};
+use terrace_index::Clht;
+use terrace_media::HeapRegion;
+use terrace_space_heap::{Geometry, Opening, open};
+
+fn store() -> impl Store {
+    let machine = MachineOptions {
+        engine: "heap-hybrid",
+        durability: Durability::Sync,
+        immediate: true,
+        evict: false,
+        sessions: 3,
+        hasher: KeyHasher::new(7),
+        clock: Arc::new(SystemClock),
+        threads: 1,
+        recovery_keys: usize::MAX,
+    };
+    let opening = Opening {
+        geometry: Geometry { page_bytes: 16 << 10, sessions: 4 },
+        dram_bytes: 1 << 30,
+        store_id: 9,
+        fresh: true,
+        machine,
+        index: &|| Clht::with_min_buckets(64),
+        description: String::new(),
+        progress: &|_, _| {},
+    };
+    StoreHandle(open(&Arc::new(HeapRegion::new(512 << 10).unwrap()), 0, opening).unwrap())
+}
+
+fn run(session: &mut dyn Session, key: u32, value: Option<&[u8]>) -> Reply {
+    let mut batch = Batch::new();
+    let (condition, old_value) = (Condition::Always, false);
+    let kind = match value {
+        Some(value) => {
+            let value = batch.bytes(value);
+            OpKind::Set { value, condition, expiry: Expiry::Clear, flags: Some(0), old_value }
+        }
+        None => OpKind::Delete { condition, old_value },
+    };
+    batch.push(0, &key.to_le_bytes(), kind);
+    session.execute(&mut batch);
+    let proof = session.wait(&mut batch);
+    batch.reply(0, &proof)
+}
+
+#[test]
+fn a_full_heap_lets_keys_go() {
+    let store = store();
+    let mut session = store.session().unwrap();
+    let full = |reply: &Reply| matches!(reply, Reply::Error(OpError::Full));
+    let mut last = 0;
+    while !full(&run(&mut *session, last, Some(&[1; 64]))) {
+        last += 1;
+    }
+    assert!(last > 3000, "{last} records fill 512 KiB");
+    // Of no page all: what is left of them moves together for a longer record.
+    for key in (0..last).filter(|key| key % 3 != 0) {
+        let reply = run(&mut *session, key, None);
+        assert!(matches!(reply, Reply::Deleted { .. }), "key {key}: {reply:?}");
+    }
+    for key in last..last + 100 {
+        let reply = run(&mut *session, key, Some(&[2; 1000]));
+        assert!(matches!(reply, Reply::Stored { .. }), "key {key}: {reply:?}");
+    }
+}
