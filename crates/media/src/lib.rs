@@ -15,7 +15,8 @@
 //!      Buffer: bytes in memory or, where they are many and a budget is small, in a file (spill)
 //! ```
 //!
-//! Everything above is generic over the two traits, so that the crash explorer runs the engines unmodified.
+//! Everything above is generic over the two traits, so that the crash explorer runs the engines unmodified. The product runs them on
+//! AnyRegion and AnyDevice, which forget the type of one, so that an engine is compiled once.
 //! `docs/media-model.md` states what a crash may do to each kind.
 
 pub mod agreed;
@@ -33,6 +34,7 @@ pub mod profile;
 pub mod spill;
 pub mod superblock;
 
+mod any_device;
 mod any_region;
 mod arch;
 mod burst;
@@ -41,6 +43,7 @@ mod mapping;
 mod region;
 
 pub use agreed::{READINGS_MAX, read_agreed};
+pub use any_device::{AnyDevice, AnyQueue};
 pub use any_region::AnyRegion;
 pub use arch::{CACHE_LINE, lines_of};
 pub use block::{AlignedBuf, BlockDevice, BlockQueue, Completion, IO_ALIGN};

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use terrace_engine::{Store, StoreError, StoreHandle};
 use terrace_index::Index;
-use terrace_media::{AnyRegion, BlockDevice, ByteRegion, DirLock, HeapRegion};
+use terrace_media::{AnyDevice, AnyRegion};
 use terrace_space_heap::{Geometry, Opening};
 
-use crate::media_source::{FoundRegion, MediaSource, SystemMedia};
+use crate::media_source::MediaSource;
 use crate::open::{Opened, SESSIONS};
 use crate::options::Options;
 use crate::size::human_bytes;
@@ -19,9 +19,13 @@ const PLACES: usize = SESSIONS + 1;
 /// The engine.
 pub(crate) struct HeapHybrid;
 
-pub(crate) fn open(options: &Options, source: &impl MediaSource) -> Result<Opened, StoreError> {
+pub(crate) fn open(options: &Options, source: &dyn MediaSource) -> Result<Opened, StoreError> {
     match (&options.pmem, &options.ssd) {
-        (Some(tier), None) => tiered::byte::open(&HeapHybrid, options, tier, source),
+        (Some(tier), None) => {
+            let opened = tiered::byte::open(&HeapHybrid, options, tier, source)?;
+            // It keeps its size.
+            Ok(Opened { pmem: None, ..opened })
+        }
         (Some(_), Some(_)) => Err(StoreError::Options(
             "engine heap-hybrid keeps all records in --pmem: leave --ssd out, or use --engine tac, which takes both".into(),
         )),
@@ -43,40 +47,19 @@ impl Engine for HeapHybrid {
             human_bytes(dram_bytes)
         )
     }
-    /// Whatever the memory is, the store on it is compiled once, here.
-    fn finish_found<R: ByteRegion, S: MediaSource>(
+    fn open_block<I: Index>(
         &self,
-        options: &Options,
-        found: FoundRegion<R>,
-        guard: Option<DirLock>,
-    ) -> Result<Opened, StoreError> {
-        let FoundRegion { region, description, promises } = found;
-        let found = FoundRegion { region: Arc::new(AnyRegion::new(region)), description, promises };
-        finish(options, found, guard, None)
-    }
-    fn open_memory(
-        &self,
-        options: &Options,
-        found: FoundRegion<HeapRegion>,
-        emulated: Option<Arc<HeapRegion>>,
-    ) -> Result<Opened, StoreError> {
-        let FoundRegion { region, description, promises } = found;
-        let found = FoundRegion { region: Arc::new(AnyRegion::new(region)), description, promises };
-        finish(options, found, None, emulated)
-    }
-    fn open_block<I: Index, D: BlockDevice>(
-        &self,
-        _log: &Arc<D>,
-        _data: &Arc<D>,
+        _log: &Arc<AnyDevice>,
+        _data: &Arc<AnyDevice>,
         _assembly: Assembly<'_, I>,
     ) -> Result<Arc<dyn Store>, StoreError> {
         Err(StoreError::Options(
             "engine heap-hybrid lies in byte-addressable memory: give --pmem SIZE@PATH".into(),
         ))
     }
-    fn open_byte<I: Index, R: ByteRegion>(
+    fn open_byte<I: Index>(
         &self,
-        region: &Arc<R>,
+        region: &Arc<AnyRegion>,
         base: u64,
         assembly: Assembly<'_, I>,
     ) -> Result<Arc<dyn Store>, StoreError> {
@@ -87,16 +70,4 @@ impl Engine for HeapHybrid {
             Opening { geometry, dram_bytes, store_id, fresh, machine, index, description, progress };
         Ok(Arc::new(StoreHandle(terrace_space_heap::open(region, base, opening)?)))
     }
-}
-
-fn finish(
-    options: &Options,
-    found: FoundRegion<AnyRegion>,
-    guard: Option<DirLock>,
-    emulated: Option<Arc<HeapRegion>>,
-) -> Result<Opened, StoreError> {
-    let mut opened = tiered::byte::finish::<_, _, SystemMedia>(&HeapHybrid, options, found, guard, emulated)?;
-    // It keeps its size.
-    opened.pmem = None;
-    Ok(opened)
 }

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use terrace_engine::{Store, StoreError, StoreHandle};
 use terrace_index::Index;
-use terrace_media::{BlockDevice, ByteRegion, HeapRegion};
+use terrace_media::{AnyDevice, AnyRegion};
 
-use crate::media_source::{FoundRegion, MediaSource, SystemMedia};
+use crate::media_source::MediaSource;
 use crate::open::Opened;
 use crate::options::Options;
 use crate::size::human_bytes;
@@ -15,7 +15,7 @@ use crate::tiered::{self, Assembly, Engine};
 /// The engine.
 pub(crate) struct Hetermm;
 
-pub(crate) fn open(options: &Options, source: &impl MediaSource) -> Result<Opened, StoreError> {
+pub(crate) fn open(options: &Options, source: &dyn MediaSource) -> Result<Opened, StoreError> {
     match (&options.pmem, &options.ssd) {
         (Some(_), Some(_)) => Err(StoreError::Options(
             "engine hetermm has one lower tier: give --pmem or --ssd, not both (tac takes both)".into(),
@@ -38,26 +38,18 @@ impl Engine for Hetermm {
             human_bytes(sizes.block_bytes)
         )
     }
-    fn open_memory(
+    fn open_block<I: Index>(
         &self,
-        options: &Options,
-        found: FoundRegion<HeapRegion>,
-        emulated: Option<Arc<HeapRegion>>,
-    ) -> Result<Opened, StoreError> {
-        tiered::byte::finish::<_, _, SystemMedia>(self, options, found, None, emulated)
-    }
-    fn open_block<I: Index, D: BlockDevice>(
-        &self,
-        log: &Arc<D>,
-        data: &Arc<D>,
+        log: &Arc<AnyDevice>,
+        data: &Arc<AnyDevice>,
         assembly: Assembly<'_, I>,
     ) -> Result<Arc<dyn Store>, StoreError> {
         let machine = terrace_space_hybrid_log::open_block(log, data, tiered::opening(assembly))?;
         Ok(Arc::new(StoreHandle(machine)))
     }
-    fn open_byte<I: Index, R: ByteRegion>(
+    fn open_byte<I: Index>(
         &self,
-        region: &Arc<R>,
+        region: &Arc<AnyRegion>,
         base: u64,
         assembly: Assembly<'_, I>,
     ) -> Result<Arc<dyn Store>, StoreError> {

@@ -7,8 +7,6 @@ pub use terrace_index::catalogue::{ALL as INDEXES, About as AboutIndex};
 use terrace_index::catalogue::{Visitor, with_index};
 use terrace_index::{Clht, Erased, Index};
 
-use crate::media_source::MediaSource;
-
 /// Entries that a new index is made for: few, it grows as it fills.
 const ENTRIES: u64 = 4096;
 
@@ -29,17 +27,10 @@ impl<O: OpenWith> Visitor for Opener<O> {
     }
 }
 
-/// Opens a store on media of this source with the index of this name.
-pub(crate) fn open_with<S: MediaSource>(
-    name: &str,
-    opener: impl OpenWith,
-) -> Result<Arc<dyn Store>, StoreError> {
+/// Opens a store with the index of this name.
+pub(crate) fn open_with(name: &str, opener: impl OpenWith) -> Result<Arc<dyn Store>, StoreError> {
     if name == DEFAULT {
         return opener.open(&|| Clht::with_min_buckets(ENTRIES / 4));
-    }
-    // Known when this is compiled: what follows is left out then.
-    if !S::EVERY_INDEX {
-        return Err(StoreError::Options(format!("on these media there is no index but {DEFAULT}")));
     }
     with_index(name, Opener(opener)).map_err(|error| StoreError::Options(error.to_string()))?
 }

@@ -85,7 +85,7 @@ pub fn open(options: Options) -> Result<OpenStore, StoreError> {
 ///
 /// # Errors
 /// As [`open`].
-pub fn open_on(options: Options, source: &impl MediaSource) -> Result<OpenStore, StoreError> {
+pub fn open_on(options: Options, source: &dyn MediaSource) -> Result<OpenStore, StoreError> {
     let options = defaults::fill(options)?;
     let opened = open::open(&options, source)?;
     if let (Some(dir), Some(dram)) = (&options.dir, options.dram) {

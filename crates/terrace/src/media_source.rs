@@ -8,13 +8,14 @@ use std::path::Path;
 use std::sync::Arc;
 
 use terrace_media::{
-    BlockDevice, BlockFile, BlockFileOptions, ByteRegion, MapError, MapOptions, MappedRegion, Survives,
+    AnyDevice, AnyRegion, BlockDevice, BlockFile, BlockFileOptions, ByteRegion, MapError, MapOptions,
+    MappedRegion, Survives,
 };
 
 /// A byte-addressable medium, and what is known of it.
-pub struct FoundRegion<R> {
+pub struct FoundRegion {
     /// The medium.
-    pub region: Arc<R>,
+    pub region: Arc<AnyRegion>,
     /// For people.
     pub description: String,
     /// What a durability promise may rest on.
@@ -22,39 +23,40 @@ pub struct FoundRegion<R> {
 }
 
 /// A block medium, and what is known of it.
-pub struct FoundBlock<D> {
+pub struct FoundBlock {
     /// The medium.
-    pub device: Arc<D>,
+    pub device: Arc<AnyDevice>,
     /// For people.
     pub description: String,
 }
 
+impl FoundRegion {
+    /// A medium of any type.
+    pub fn new(region: Arc<impl ByteRegion>, description: String, promises: Survives) -> Self {
+        Self { region: Arc::new(AnyRegion::new(region)), description, promises }
+    }
+}
+
+impl FoundBlock {
+    /// A medium of any type.
+    pub fn new(device: impl BlockDevice, description: String) -> Self {
+        Self { device: Arc::new(AnyDevice::new(Arc::new(device))), description }
+    }
+}
+
 /// Makes and opens media by their paths. (Emulated memory without a path, and NUMA nodes, are not asked for here.)
 pub trait MediaSource {
-    /// Byte-addressable media.
-    type Region: ByteRegion;
-    /// Block media.
-    type Block: BlockDevice;
-    /// Whether stores on these media can have any index. An engine is compiled anew for each kind of media and index: with the
-    /// default index alone that takes a third of the time and of the program.
-    const EVERY_INDEX: bool = true;
-
     /// Makes and maps a file of `len` bytes that reads as zeros; a device is mapped as it is.
     ///
     /// # Errors
     /// As [`MappedRegion::create`].
-    fn create_region(
-        &self,
-        path: &Path,
-        len: u64,
-        options: &MapOptions,
-    ) -> Result<FoundRegion<Self::Region>, MapError>;
+    fn create_region(&self, path: &Path, len: u64, options: &MapOptions) -> Result<FoundRegion, MapError>;
 
     /// Maps a file or device in full.
     ///
     /// # Errors
     /// As [`MappedRegion::open`].
-    fn open_region(&self, path: &Path, options: &MapOptions) -> Result<FoundRegion<Self::Region>, MapError>;
+    fn open_region(&self, path: &Path, options: &MapOptions) -> Result<FoundRegion, MapError>;
 
     /// Makes a file of `len` bytes that reads as zeros.
     ///
@@ -66,7 +68,7 @@ pub trait MediaSource {
     ///
     /// # Errors
     /// As [`BlockFile::open`].
-    fn open_block(&self, path: &Path, options: &BlockFileOptions) -> io::Result<FoundBlock<Self::Block>>;
+    fn open_block(&self, path: &Path, options: &BlockFileOptions) -> io::Result<FoundBlock>;
 }
 
 /// The system's media: what [`open`](crate::open) uses.
@@ -74,30 +76,23 @@ pub trait MediaSource {
 pub struct SystemMedia;
 
 impl MediaSource for SystemMedia {
-    type Region = MappedRegion;
-    type Block = BlockFile;
-
-    fn create_region(
-        &self,
-        path: &Path,
-        len: u64,
-        options: &MapOptions,
-    ) -> Result<FoundRegion<MappedRegion>, MapError> {
+    fn create_region(&self, path: &Path, len: u64, options: &MapOptions) -> Result<FoundRegion, MapError> {
         MappedRegion::create(path, len, options).map(found)
     }
-    fn open_region(&self, path: &Path, options: &MapOptions) -> Result<FoundRegion<MappedRegion>, MapError> {
+    fn open_region(&self, path: &Path, options: &MapOptions) -> Result<FoundRegion, MapError> {
         MappedRegion::open(path, options).map(found)
     }
     fn create_block(&self, path: &Path, len: u64, options: &BlockFileOptions) -> io::Result<()> {
         BlockFile::create(path, len, options).map(drop)
     }
-    fn open_block(&self, path: &Path, options: &BlockFileOptions) -> io::Result<FoundBlock<BlockFile>> {
+    fn open_block(&self, path: &Path, options: &BlockFileOptions) -> io::Result<FoundBlock> {
         let device = BlockFile::open(path, options)?;
-        Ok(FoundBlock { description: device.describe(), device: Arc::new(device) })
+        let description = device.describe();
+        Ok(FoundBlock::new(device, description))
     }
 }
 
-fn found(region: MappedRegion) -> FoundRegion<MappedRegion> {
+fn found(region: MappedRegion) -> FoundRegion {
     let (description, promises) = (region.describe(), region.promises());
-    FoundRegion { region: Arc::new(region), description, promises }
+    FoundRegion::new(Arc::new(region), description, promises)
 }

@@ -11,7 +11,7 @@ use terrace_media::HeapRegion;
 use terrace_space_dram::DramSpace;
 
 use crate::indexes::{OpenWith, open_with};
-use crate::media_source::{MediaSource, SystemMedia};
+use crate::media_source::MediaSource;
 use crate::options::{Options, WhenFull};
 use crate::size::human_bytes;
 
@@ -71,7 +71,7 @@ pub fn refuse_at_once(options: &Options) -> Result<(), StoreError> {
     Ok(())
 }
 
-pub(crate) fn open(options: &Options, source: &impl MediaSource) -> Result<Opened, StoreError> {
+pub(crate) fn open(options: &Options, source: &dyn MediaSource) -> Result<Opened, StoreError> {
     crate::indexes::check(&options.index)?;
     crate::tiered::sizes::check_threads_at_all(options)?;
     crate::tiered::sizes::check_budget(options)?;
@@ -133,7 +133,7 @@ fn open_dram(options: &Options) -> Result<Opened, StoreError> {
         (None, Some(all)) => all.saturating_sub(crate::tiered::sizes::buffers_of(all, options.threads)),
         (None, None) => terrace_media::Machine::detect().usable_bytes() / 2,
     };
-    let store = open_with::<SystemMedia>(&options.index, InDram { options, bytes })?;
+    let store = open_with(&options.index, InDram { options, bytes })?;
     Ok(Opened {
         store,
         description: vec![

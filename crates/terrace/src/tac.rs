@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use terrace_engine::{Store, StoreError, StoreHandle};
 use terrace_index::Index;
-use terrace_media::{BlockDevice, ByteRegion, HeapRegion};
+use terrace_media::{AnyDevice, AnyRegion};
 use terrace_space_slab::{Choices, Eviction, Placement, SlabOptions, Swap, partitions_for};
 
-use crate::media_source::{FoundRegion, MediaSource, SystemMedia};
+use crate::media_source::MediaSource;
 use crate::open::Opened;
 use crate::options::Options;
 use crate::size::human_bytes;
@@ -29,7 +29,7 @@ impl Tac {
     }
 }
 
-pub(crate) fn open(options: &Options, source: &impl MediaSource) -> Result<Opened, StoreError> {
+pub(crate) fn open(options: &Options, source: &dyn MediaSource) -> Result<Opened, StoreError> {
     let placement = options.placement.unwrap_or_default();
     if placement != Placement::Tac && (options.pmem.is_none() || options.ssd.is_none()) {
         return Err(StoreError::Options(format!(
@@ -83,27 +83,19 @@ impl Engine for Tac {
         let slab_bytes = slabs.slab_bytes() as u64;
         format!("dram  {} for records, in slabs of {}", human_bytes(dram_bytes), human_bytes(slab_bytes))
     }
-    fn open_memory(
+    fn open_block<I: Index>(
         &self,
-        options: &Options,
-        found: FoundRegion<HeapRegion>,
-        emulated: Option<Arc<HeapRegion>>,
-    ) -> Result<Opened, StoreError> {
-        tiered::byte::finish::<_, _, SystemMedia>(self, options, found, None, emulated)
-    }
-    fn open_block<I: Index, D: BlockDevice>(
-        &self,
-        log: &Arc<D>,
-        data: &Arc<D>,
+        log: &Arc<AnyDevice>,
+        data: &Arc<AnyDevice>,
         assembly: Assembly<'_, I>,
     ) -> Result<Arc<dyn Store>, StoreError> {
         let choices = self.choices(assembly.dram_bytes, &assembly.sizes);
         let machine = terrace_space_slab::open_block(log, data, choices, tiered::opening(assembly))?;
         Ok(Arc::new(StoreHandle(machine)))
     }
-    fn open_byte<I: Index, R: ByteRegion>(
+    fn open_byte<I: Index>(
         &self,
-        region: &Arc<R>,
+        region: &Arc<AnyRegion>,
         base: u64,
         assembly: Assembly<'_, I>,
     ) -> Result<Arc<dyn Store>, StoreError> {
@@ -111,10 +103,10 @@ impl Engine for Tac {
         let machine = terrace_space_slab::open_byte(region, base, choices, tiered::opening(assembly))?;
         Ok(Arc::new(StoreHandle(machine)))
     }
-    fn open_tiered<I: Index, R: ByteRegion, D: BlockDevice>(
+    fn open_tiered<I: Index>(
         &self,
-        region: (&Arc<R>, u64),
-        data: &Arc<D>,
+        region: (&Arc<AnyRegion>, u64),
+        data: &Arc<AnyDevice>,
         memory: &str,
         assembly: Assembly<'_, I>,
     ) -> Result<Arc<dyn Store>, StoreError> {

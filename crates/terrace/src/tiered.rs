@@ -22,15 +22,14 @@ use std::sync::Arc;
 use terrace_engine::hash::KeyHasher;
 use terrace_engine::{Durability, MachineOptions, Store, StoreError};
 use terrace_index::Index;
-use terrace_media::{BlockDevice, ByteRegion, DirLock, HeapRegion, Superblock};
+use terrace_media::{AnyDevice, AnyRegion, DirLock, Superblock};
 
 pub(crate) use sizes::Sizes;
 pub(crate) use superblock::{apart_of, check_superblock, log_bytes_of, store_id, stored_bytes};
 
 use clock::StoreClock;
 
-use crate::media_source::{FoundRegion, MediaSource};
-use crate::open::{Opened, SESSIONS};
+use crate::open::SESSIONS;
 use crate::options::{Options, WhenFull};
 use crate::size::human_bytes;
 
@@ -45,42 +44,14 @@ pub(crate) trait Engine {
     /// What it does with this many bytes of DRAM for records, for people.
     fn describe_dram(&self, sizes: &Sizes, dram_bytes: u64) -> String;
 
-    /// Opens a store in memory that was found.
-    ///
-    /// # Errors
-    /// As [`open`](crate::open).
-    fn finish_found<R: ByteRegion, S: MediaSource>(
-        &self,
-        options: &Options,
-        found: FoundRegion<R>,
-        guard: Option<DirLock>,
-    ) -> Result<Opened, StoreError>
-    where
-        Self: Sized,
-    {
-        byte::finish::<_, _, S>(self, options, found, guard, None)
-    }
-
-    /// Opens a store in memory of the process or of a NUMA node. By itself, so that this is compiled here and not anew for
-    /// each source of media.
-    ///
-    /// # Errors
-    /// As [`open`](crate::open).
-    fn open_memory(
-        &self,
-        options: &Options,
-        found: FoundRegion<HeapRegion>,
-        emulated: Option<Arc<HeapRegion>>,
-    ) -> Result<Opened, StoreError>;
-
     /// Puts a store together on a device for the log and one for blocks.
     ///
     /// # Errors
     /// If the sizes don't fit, or what is on the media can't be trusted.
-    fn open_block<I: Index, D: BlockDevice>(
+    fn open_block<I: Index>(
         &self,
-        log: &Arc<D>,
-        data: &Arc<D>,
+        log: &Arc<AnyDevice>,
+        data: &Arc<AnyDevice>,
         assembly: Assembly<'_, I>,
     ) -> Result<Arc<dyn Store>, StoreError>;
 
@@ -88,9 +59,9 @@ pub(crate) trait Engine {
     ///
     /// # Errors
     /// As [`open_block`](Self::open_block).
-    fn open_byte<I: Index, R: ByteRegion>(
+    fn open_byte<I: Index>(
         &self,
-        region: &Arc<R>,
+        region: &Arc<AnyRegion>,
         base: u64,
         assembly: Assembly<'_, I>,
     ) -> Result<Arc<dyn Store>, StoreError>;
@@ -100,10 +71,10 @@ pub(crate) trait Engine {
     ///
     /// # Errors
     /// As [`open_block`](Self::open_block), and if the engine has no such tier.
-    fn open_tiered<I: Index, R: ByteRegion, D: BlockDevice>(
+    fn open_tiered<I: Index>(
         &self,
-        _region: (&Arc<R>, u64),
-        _data: &Arc<D>,
+        _region: (&Arc<AnyRegion>, u64),
+        _data: &Arc<AnyDevice>,
         _memory: &str,
         _assembly: Assembly<'_, I>,
     ) -> Result<Arc<dyn Store>, StoreError> {

@@ -14,7 +14,6 @@ use terrace::media_source::{FoundBlock, FoundRegion, MediaSource};
 use terrace::{OpenStore, Options, SystemMedia, Tier, WhenFull};
 use terrace_media::{
     AlignedBuf, BlockDevice, BlockFile, BlockFileOptions, Counters, FileQueue, MapError, MapOptions,
-    MappedRegion,
 };
 
 const MIB: u64 = 1 << 20;
@@ -156,27 +155,19 @@ impl BlockDevice for OnDisk {
 }
 
 impl MediaSource for Disk {
-    type Region = MappedRegion;
-    type Block = OnDisk;
-    const EVERY_INDEX: bool = false;
-
-    fn create_region(
-        &self,
-        path: &Path,
-        len: u64,
-        options: &MapOptions,
-    ) -> Result<FoundRegion<MappedRegion>, MapError> {
+    fn create_region(&self, path: &Path, len: u64, options: &MapOptions) -> Result<FoundRegion, MapError> {
         SystemMedia.create_region(path, len, options)
     }
-    fn open_region(&self, path: &Path, options: &MapOptions) -> Result<FoundRegion<MappedRegion>, MapError> {
+    fn open_region(&self, path: &Path, options: &MapOptions) -> Result<FoundRegion, MapError> {
         SystemMedia.open_region(path, options)
     }
     fn create_block(&self, path: &Path, len: u64, options: &BlockFileOptions) -> io::Result<()> {
         SystemMedia.create_block(path, len, options)
     }
-    fn open_block(&self, path: &Path, options: &BlockFileOptions) -> io::Result<FoundBlock<OnDisk>> {
+    fn open_block(&self, path: &Path, options: &BlockFileOptions) -> io::Result<FoundBlock> {
         let file = BlockFile::open(path, options)?;
-        Ok(FoundBlock { description: file.describe(), device: Arc::new(OnDisk(file, self.clone())) })
+        let description = file.describe();
+        Ok(FoundBlock::new(OnDisk(file, self.clone()), description))
     }
 }
 

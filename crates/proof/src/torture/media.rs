@@ -33,30 +33,21 @@ impl ShadowMedia {
         Ok(shadow)
     }
 
-    fn cast(&self, live: MappedRegion, kept: MappedRegion) -> FoundRegion<ShadowRegion<MappedRegion>> {
+    fn cast(&self, live: MappedRegion, kept: MappedRegion) -> FoundRegion {
         let (description, promises) = (format!("{}, with a shadow", live.describe()), live.promises());
         let region = ShadowRegion::new(live, kept, self.sabotage.clone(), self.outage.clone());
-        FoundRegion { region: Arc::new(region), description, promises }
+        FoundRegion::new(Arc::new(region), description, promises)
     }
 }
 
 impl MediaSource for ShadowMedia {
-    type Region = ShadowRegion<MappedRegion>;
-    type Block = ShadowBlock<BlockFile>;
-    const EVERY_INDEX: bool = false;
-
-    fn create_region(
-        &self,
-        path: &Path,
-        len: u64,
-        options: &MapOptions,
-    ) -> Result<FoundRegion<Self::Region>, MapError> {
+    fn create_region(&self, path: &Path, len: u64, options: &MapOptions) -> Result<FoundRegion, MapError> {
         let shadow = self.new_shadow(path).map_err(|source| MapError::Io { path: path.into(), source })?;
         let kept = MappedRegion::create(&shadow, len, options)?;
         Ok(self.cast(MappedRegion::create(path, len, options)?, kept))
     }
 
-    fn open_region(&self, path: &Path, options: &MapOptions) -> Result<FoundRegion<Self::Region>, MapError> {
+    fn open_region(&self, path: &Path, options: &MapOptions) -> Result<FoundRegion, MapError> {
         let shadow = self.shadow(path).map_err(|source| MapError::Io { path: path.into(), source })?;
         let live = MappedRegion::open(path, options)?;
         Ok(self.cast(live, MappedRegion::open(&shadow, options)?))
@@ -68,12 +59,12 @@ impl MediaSource for ShadowMedia {
         BlockFile::create(path, len, options).map(drop)
     }
 
-    fn open_block(&self, path: &Path, options: &BlockFileOptions) -> io::Result<FoundBlock<Self::Block>> {
+    fn open_block(&self, path: &Path, options: &BlockFileOptions) -> io::Result<FoundBlock> {
         let live = BlockFile::open(path, options)?;
         let kept =
             BlockFile::open(&self.shadow(path)?, &BlockFileOptions { direct: false, ..options.clone() })?;
         let description = format!("{}, with a shadow", live.describe());
         let device = ShadowBlock::new(live, kept, self.sabotage.clone(), self.outage.clone());
-        Ok(FoundBlock { device: Arc::new(device), description })
+        Ok(FoundBlock::new(device, description))
     }
 }

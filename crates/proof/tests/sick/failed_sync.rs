@@ -18,7 +18,6 @@ use terrace::{CallError, MediaSource, Options, SystemMedia, Tier};
 use terrace_engine::{Durability, OpError};
 use terrace_media::{
     AlignedBuf, BlockDevice, BlockFile, BlockFileOptions, Counters, IO_ALIGN, MapError, MapOptions,
-    MappedRegion,
 };
 use terrace_proof::subjects::SUBJECTS;
 
@@ -83,33 +82,23 @@ pub(super) struct Media {
 }
 
 impl MediaSource for Media {
-    type Region = MappedRegion;
-    type Block = Failing;
-    const EVERY_INDEX: bool = false;
-
-    fn create_region(
-        &self,
-        path: &Path,
-        len: u64,
-        options: &MapOptions,
-    ) -> Result<FoundRegion<MappedRegion>, MapError> {
+    fn create_region(&self, path: &Path, len: u64, options: &MapOptions) -> Result<FoundRegion, MapError> {
         SystemMedia.create_region(path, len, options)
     }
-    fn open_region(&self, path: &Path, options: &MapOptions) -> Result<FoundRegion<MappedRegion>, MapError> {
+    fn open_region(&self, path: &Path, options: &MapOptions) -> Result<FoundRegion, MapError> {
         SystemMedia.open_region(path, options)
     }
     fn create_block(&self, path: &Path, len: u64, options: &BlockFileOptions) -> io::Result<()> {
         SystemMedia.create_block(path, len, options)
     }
-    fn open_block(&self, path: &Path, options: &BlockFileOptions) -> io::Result<FoundBlock<Failing>> {
+    fn open_block(&self, path: &Path, options: &BlockFileOptions) -> io::Result<FoundBlock> {
         let file = BlockFile::open(path, options)?;
         let sick = path.ends_with(self.sick);
         let fail = if sick { self.fail.clone() } else { Arc::default() };
         let durable = (sick && self.takes_back).then(Mutex::default);
-        Ok(FoundBlock {
-            description: file.describe(),
-            device: Arc::new(Failing { file, fail, durable, no_queues: self.no_queues.clone() }),
-        })
+        let description = file.describe();
+        let failing = Failing { file, fail, durable, no_queues: self.no_queues.clone() };
+        Ok(FoundBlock::new(failing, description))
     }
 }
 

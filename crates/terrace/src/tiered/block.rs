@@ -16,8 +16,8 @@ use terrace_blocks::BlockTier;
 use terrace_engine::{Store, StoreError};
 use terrace_index::Index;
 use terrace_media::{
-    AlignedBuf, BlockDevice, BlockFileOptions, PlaceKind, SUPERBLOCK_BYTES, Superblock, SuperblockError,
-    detect, is_full,
+    AlignedBuf, AnyDevice, BlockDevice, BlockFileOptions, PlaceKind, SUPERBLOCK_BYTES, Superblock,
+    SuperblockError, detect, is_full,
 };
 
 use super::superblock::new_superblock;
@@ -32,11 +32,11 @@ use crate::stored::refuse_notes;
 const LOG_BYTES: std::ops::RangeInclusive<u64> = 8 << 20..=256 << 20;
 
 /// Opens a store of this engine, making it if there is none.
-pub(crate) fn open<E: Engine, S: MediaSource>(
+pub(crate) fn open<E: Engine>(
     engine: &E,
     options: &Options,
     tier: &Tier,
-    source: &S,
+    source: &dyn MediaSource,
 ) -> Result<Opened, StoreError> {
     let dir = directory(options, tier)?;
     let guard = lock(&dir)?;
@@ -44,7 +44,7 @@ pub(crate) fn open<E: Engine, S: MediaSource>(
     let superblock_path = dir.join("superblock");
     let made = !superblock_path.exists();
     let (superblock, stored) = if made {
-        create::<E, S>(source, options, tier, &dir, free_bytes)?
+        create::<E>(source, options, tier, &dir, free_bytes)?
     } else {
         // How long the data are is another matter: see `data_bytes`.
         check_superblock::<E>(&read_superblock(&superblock_path)?, u64::MAX, &superblock_path)?
@@ -70,7 +70,7 @@ pub(crate) fn open<E: Engine, S: MediaSource>(
     lines.extend(other_size(tier, total, stored.block_bytes));
     let opening = Opening { engine, options, superblock: &superblock, stored, fresh, what };
     let opener = InFiles { log: &log.device, data: &data.device, opening };
-    let store = open_with::<S>(&options.index, opener)?;
+    let store = open_with(&options.index, opener)?;
     mark_used(&dir)?;
     lines.extend(taken(&*store));
     let ssd = Some(Ssd { dir, bytes: total, log_bytes });
@@ -162,11 +162,11 @@ pub(super) fn free_bytes(options: &Options, dir: &Path) -> Result<u64, StoreErro
     Ok(place.free_bytes)
 }
 
-pub(super) fn open_file<S: MediaSource>(
-    source: &S,
+pub(super) fn open_file(
+    source: &dyn MediaSource,
     path: &Path,
     direct: bool,
-) -> Result<FoundBlock<S::Block>, StoreError> {
+) -> Result<FoundBlock, StoreError> {
     source.open_block(path, &BlockFileOptions { direct, ring: true, prewrite: false }).map_err(|source| {
         if source.kind() == ErrorKind::NotFound {
             return StoreError::Corrupt(format!(
@@ -181,7 +181,7 @@ pub(super) fn open_file<S: MediaSource>(
 
 /// Makes a file anew; whether it is for direct access, and whether it is written through once.
 pub(super) fn create_file(
-    source: &impl MediaSource,
+    source: &dyn MediaSource,
     path: &Path,
     bytes: u64,
     (direct, prewrite): (bool, bool),
@@ -216,13 +216,13 @@ pub(super) fn store_superblock(dir: &Path, superblock: &Superblock) -> Result<()
 }
 
 /// Opens the store in its files with an index.
-struct InFiles<'a, E: Engine, D> {
-    log: &'a Arc<D>,
-    data: &'a Arc<D>,
+struct InFiles<'a, E: Engine> {
+    log: &'a Arc<AnyDevice>,
+    data: &'a Arc<AnyDevice>,
     opening: Opening<'a, E>,
 }
 
-impl<E: Engine, D: BlockDevice> OpenWith for InFiles<'_, E, D> {
+impl<E: Engine> OpenWith for InFiles<'_, E> {
     fn open<I: Index>(self, index: &dyn Fn() -> I) -> Result<Arc<dyn Store>, StoreError> {
         let Self { log, data, opening } = self;
         opening.assemble(index, |engine, assembly| engine.open_block(log, data, assembly))
@@ -248,8 +248,8 @@ pub(crate) fn refuse_to_make_over(dir: &Path) -> Result<(), StoreError> {
 }
 
 /// Makes the files, the superblock last: a store that died while it was made is made again.
-fn create<E: Engine, S: MediaSource>(
-    source: &S,
+fn create<E: Engine>(
+    source: &dyn MediaSource,
     options: &Options,
     tier: &Tier,
     dir: &Path,

@@ -18,7 +18,8 @@ use terrace_engine::{Store, StoreError};
 use terrace_index::Index;
 use terrace_media::superblock::MAKING;
 use terrace_media::{
-    BlockDevice, ByteRegion, DirLock, Profile, SUPERBLOCK_BYTES, Superblock, SuperblockError, is_full,
+    AnyDevice, AnyRegion, BlockDevice, ByteRegion, DirLock, Profile, SUPERBLOCK_BYTES, Superblock,
+    SuperblockError, is_full,
 };
 
 use super::superblock::new_superblock;
@@ -36,11 +37,11 @@ use crate::size::{Place, human_bytes};
 pub(crate) const PLACE: &str = "pmem-place";
 
 /// Opens a store of this engine, making it if there is none.
-pub(crate) fn open<E: Engine, S: MediaSource>(
+pub(crate) fn open<E: Engine>(
     engine: &E,
     options: &Options,
     (pmem, ssd): (&Tier, &Tier),
-    source: &S,
+    source: &dyn MediaSource,
 ) -> Result<Opened, StoreError> {
     let dir = block::directory(options, ssd)?;
     let Some(Place::Path(path)) = &pmem.place else {
@@ -80,7 +81,7 @@ pub(crate) fn open<E: Engine, S: MediaSource>(
         if blank {
             byte::refuse_data(&*region, &place)?;
         }
-        create::<E, S>(source, options, ssd, &dir, (free_bytes, region.len()))?
+        create::<E>(source, options, ssd, &dir, (free_bytes, region.len()))?
     } else {
         check_superblock::<E>(&block::read_superblock(&superblock_path)?, u64::MAX, &superblock_path)?
     };
@@ -142,7 +143,7 @@ pub(crate) fn open<E: Engine, S: MediaSource>(
     lines.extend(block::other_size(ssd, data_bytes, block_bytes));
     let opening = Opening { engine, options, superblock: &superblock, stored, fresh, what };
     let opener = OnBoth { region: &region, data: &device, memory: &memory, opening };
-    let store = open_with::<S>(&options.index, opener)?;
+    let store = open_with(&options.index, opener)?;
     if fresh {
         let whole = Superblock { media_bytes: region.len(), ..superblock };
         let bytes = whole.encode().map_err(|error| StoreError::Options(error.to_string()))?;
@@ -187,14 +188,14 @@ pub(crate) fn region_bytes<R: ByteRegion, D: BlockDevice>(
 }
 
 /// Opens the store on both with an index.
-struct OnBoth<'a, E: Engine, R, D> {
-    region: &'a Arc<R>,
-    data: &'a Arc<D>,
+struct OnBoth<'a, E: Engine> {
+    region: &'a Arc<AnyRegion>,
+    data: &'a Arc<AnyDevice>,
     memory: &'a str,
     opening: Opening<'a, E>,
 }
 
-impl<E: Engine, R: ByteRegion, D: BlockDevice> OpenWith for OnBoth<'_, E, R, D> {
+impl<E: Engine> OpenWith for OnBoth<'_, E> {
     fn open<I: Index>(self, index: &dyn Fn() -> I) -> Result<Arc<dyn Store>, StoreError> {
         let Self { region, data, memory, opening } = self;
         let base = SUPERBLOCK_BYTES as u64;
@@ -203,8 +204,8 @@ impl<E: Engine, R: ByteRegion, D: BlockDevice> OpenWith for OnBoth<'_, E, R, D> 
 }
 
 /// Makes the data file and the superblock, that last.
-fn create<E: Engine, S: MediaSource>(
-    source: &S,
+fn create<E: Engine>(
+    source: &dyn MediaSource,
     options: &Options,
     tier: &Tier,
     dir: &Path,

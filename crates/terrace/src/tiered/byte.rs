@@ -12,8 +12,8 @@ use terrace_engine::{Durability, Store, StoreError};
 use terrace_index::Index;
 use terrace_media::superblock::MAKING;
 use terrace_media::{
-    ByteRegion, DirLock, HeapRegion, MapOptions, MappedRegion, Profile, SUPERBLOCK_BYTES, Superblock,
-    SuperblockError, Survives,
+    AnyRegion, ByteRegion, DirLock, HeapRegion, MapOptions, MappedRegion, Profile, SUPERBLOCK_BYTES,
+    Superblock, SuperblockError, Survives,
 };
 
 use super::both::lock_unless;
@@ -49,7 +49,7 @@ pub(crate) fn open<E: Engine>(
     engine: &E,
     options: &Options,
     tier: &Tier,
-    source: &impl MediaSource,
+    source: &dyn MediaSource,
 ) -> Result<Opened, StoreError> {
     let profile = match &options.profile {
         None => None,
@@ -65,19 +65,15 @@ pub(crate) fn open<E: Engine>(
         },
         (None, Some(profile)) => {
             let region = emulated(options, tier, profile)?;
-            let found = FoundRegion {
-                description: region.describe(),
-                promises: region.promises(),
-                region: region.clone(),
-            };
-            engine.open_memory(options, found, Some(region))
+            let found = FoundRegion::new(region.clone(), region.describe(), region.promises());
+            finish(engine, options, found, None, Some(region))
         }
         (Some(Place::Node(node)), profile) => {
             let region = HeapRegion::on_node(tier.bytes, *node, profile)
                 .map_err(StoreError::io(format!("memory of NUMA node {node}")))?;
             let (description, promises) = (region.describe(), region.promises());
-            let found = FoundRegion { region: Arc::new(region), description, promises };
-            engine.open_memory(options, found, None)
+            let found = FoundRegion::new(Arc::new(region), description, promises);
+            finish(engine, options, found, None, None)
         }
     }
 }
@@ -102,16 +98,16 @@ fn emulated(options: &Options, tier: &Tier, profile: Profile) -> Result<Arc<Heap
     Ok(region)
 }
 
-fn open_path<E: Engine, S: MediaSource>(
+fn open_path<E: Engine>(
     engine: &E,
-    source: &S,
+    source: &dyn MediaSource,
     options: &Options,
     tier: &Tier,
     path: &Path,
     profile: Option<Profile>,
 ) -> Result<Opened, StoreError> {
     let (guard, found) = find(source, options, tier, path, profile, None)?;
-    engine.finish_found::<_, S>(options, found, guard)
+    finish(engine, options, found, guard, None)
 }
 
 /// The file of memory that a path names: a directory has one in it.
@@ -125,14 +121,14 @@ pub(super) fn file_at(path: &Path) -> PathBuf {
 /// # Errors
 /// [`StoreError::Options`] if the path names something else, or can't be memory; [`StoreError::Corrupt`] if it is missing where
 /// the store was used.
-pub(super) fn find<S: MediaSource>(
-    source: &S,
+pub(super) fn find(
+    source: &dyn MediaSource,
     options: &Options,
     tier: &Tier,
     path: &Path,
     profile: Option<Profile>,
     held: Option<&Path>,
-) -> Result<(Option<DirLock>, FoundRegion<S::Region>), StoreError> {
+) -> Result<(Option<DirLock>, FoundRegion), StoreError> {
     let device = path.metadata().is_ok_and(|m| m.file_type().is_char_device());
     refuse_other_file(options, path)?;
     let guard = if device {
@@ -236,7 +232,7 @@ pub(crate) fn refuse_data<R: ByteRegion>(region: &R, place: &Path) -> Result<(),
 }
 
 /// Refuses what the medium can't keep.
-pub(super) fn check_promises<R>(options: &Options, found: &FoundRegion<R>) -> Result<(), StoreError> {
+pub(super) fn check_promises(options: &Options, found: &FoundRegion) -> Result<(), StoreError> {
     if options.durability == Durability::Sync && found.promises < Survives::Power {
         return Err(StoreError::Options(format!(
             "{} can't keep --durability sync: it loses its bytes with the power; use batch or none, or a profile that it stands in for",
@@ -288,10 +284,10 @@ pub(super) fn begin_making<R: ByteRegion>(region: &R) {
     wipe(region);
 }
 
-pub(crate) fn finish<E: Engine, R: ByteRegion, S: MediaSource>(
+fn finish<E: Engine>(
     engine: &E,
     options: &Options,
-    found: FoundRegion<R>,
+    found: FoundRegion,
     guard: Option<DirLock>,
     emulated: Option<Arc<HeapRegion>>,
 ) -> Result<Opened, StoreError> {
@@ -337,7 +333,7 @@ pub(crate) fn finish<E: Engine, R: ByteRegion, S: MediaSource>(
         lines.extend(other_size(tier, tier_bytes, stored.block_bytes));
     }
     let opening = Opening { engine, options, superblock: &superblock, stored, fresh, what };
-    let store = open_with::<S>(&options.index, InRegion { region: &region, opening })?;
+    let store = open_with(&options.index, InRegion { region: &region, opening })?;
     if fresh {
         let bytes = superblock.encode().map_err(|error| StoreError::Options(error.to_string()))?;
         write_superblock(&*region, &bytes);
@@ -376,12 +372,12 @@ pub(crate) fn tier_bytes<R: ByteRegion>(
 }
 
 /// Opens the store on a region with an index.
-struct InRegion<'a, E: Engine, R> {
-    region: &'a Arc<R>,
+struct InRegion<'a, E: Engine> {
+    region: &'a Arc<AnyRegion>,
     opening: Opening<'a, E>,
 }
 
-impl<E: Engine, R: ByteRegion> OpenWith for InRegion<'_, E, R> {
+impl<E: Engine> OpenWith for InRegion<'_, E> {
     fn open<I: Index>(self, index: &dyn Fn() -> I) -> Result<Arc<dyn Store>, StoreError> {
         let Self { region, opening } = self;
         let base = SUPERBLOCK_BYTES as u64;
