@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::Duration;
 
 use terrace_proof::histories::{Kill, Launch, Launcher, PowerCuts, Recording, Running, Tiers, record};
-use terrace_proof::subjects::SUBJECTS;
+use terrace_proof::subjects::{SUBJECTS, takers};
 use terrace_testkit::linearize::{Failure, Summary};
 use terrace_testkit::settings::variable;
 use terrace_testkit::sweep::MediaKind;
@@ -43,7 +43,7 @@ fn recording() -> Recording {
 
 /// On each engine.
 fn share(media: MediaKind, durability: &str) {
-    for (engine, _) in SUBJECTS {
+    for (engine, _) in takers(media) {
         share_of(engine, media, durability);
     }
 }
@@ -89,14 +89,14 @@ fn cuts(engine: &str, media: MediaKind, durability: &str) -> Summary {
 
 #[test]
 fn power_cuts_under_sync() {
-    for (engine, _) in SUBJECTS {
+    for (engine, _) in takers(MediaKind::Byte) {
         assert_eq!(cuts(engine, MediaKind::Byte, "sync").undoable, 0, "{engine}");
     }
 }
 
 #[test]
 fn power_cuts_under_batch() {
-    for (engine, _) in SUBJECTS {
+    for (engine, _) in takers(MediaKind::Block) {
         assert!(cuts(engine, MediaKind::Block, "batch:20").undoable > 0, "{engine}");
     }
 }

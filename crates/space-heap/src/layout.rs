@@ -15,8 +15,8 @@
 //! A chunk's word is the last one that makes its record count and the first one that ends that. It follows from the use of the page,
 //! the place, the record's version and what the chunk is ([`Sort`]): whatever else stands there is damage, or torn.
 
-use terrace_blocks::{record_crc, u32_at, u64_at};
-use terrace_engine::record::{NewRecord, RecordMeta};
+use terrace_blocks::{checked, record_crc, u32_at, u64_at};
+use terrace_engine::record::{NewRecord, RecordMeta, RecordView};
 
 /// Chunks are multiples of this: a cache line.
 pub const LINE_BYTES: usize = 64;
@@ -126,6 +126,15 @@ impl Place {
             expire_at: if meta.has_expiry() { u64_at(bytes, CHUNK_HEAD_BYTES + 24) } else { 0 },
             sound: u32_at(bytes, 20) == self.front_crc(bytes) && meta.plausible(),
         }
+    }
+
+    /// The record in the bytes of a chunk here, if it is whole and the word is one of a record, or of a free chunk.
+    pub fn view(self, bytes: &[u8]) -> Option<RecordView<'_>> {
+        let at = self.offset + CHUNK_HEAD_BYTES as u32;
+        let view = checked(self.seq, self.page, at, bytes.get(CHUNK_HEAD_BYTES..)?)?;
+        let word = u64_at(bytes, 0);
+        let is_known = word == self.free() || self.sort_of(word, view.head.version).is_some();
+        is_known.then_some(view)
     }
 
     /// Writes the head of a part of a large value over the first bytes of `out`, all but its word.

@@ -20,12 +20,14 @@
 //! | `space`, `read`, `large` | records, and values too long for one |
 //! | `background` | free chunks, what has expired, victims, pages for other classes |
 //! | `recover` | opening what is there |
+//! | `inspect` | reading and mending it without opening it |
 
 #![forbid(unsafe_code)]
 
 mod background;
 mod fill;
 mod format;
+pub mod inspect;
 mod large;
 mod layout;
 mod manifest;
@@ -38,6 +40,7 @@ mod session;
 mod space;
 mod step;
 
+pub use layout::{Front, StoredPage};
 pub use medium::Geometry;
 pub use open::{Opening, Store, limits, open};
 pub use space::HeapSpace;

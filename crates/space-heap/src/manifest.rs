@@ -2,7 +2,7 @@
 
 use std::io;
 
-use terrace_blocks::{u32_at, u64_at};
+use terrace_blocks::{Stored, u32_at, u64_at};
 use terrace_engine::manifest::{MANIFEST_BYTES, Manifest};
 use terrace_media::ByteRegion;
 
@@ -54,6 +54,17 @@ impl<R: ByteRegion> Medium<R> {
     pub fn stored_manifest(&self) -> Option<(Manifest, u64)> {
         let copies = [self.copy(0), self.copy(1)];
         copies.into_iter().flatten().max_by_key(|(manifest, _)| manifest.sequence)
+    }
+
+    /// What stands in the place of a copy.
+    pub fn stored_copy(&self, number: u64) -> Stored<Manifest> {
+        let mut bytes = [0; MANIFEST_COPY_BYTES as usize];
+        self.region.read(self.manifest_at(number), &mut bytes);
+        match self.copy(number) {
+            Some((manifest, _)) => Stored::Valid(manifest),
+            None if bytes.iter().all(|byte| *byte == 0) => Stored::Empty,
+            None => Stored::Bad,
+        }
     }
 
     fn copy(&self, number: u64) -> Option<(Manifest, u64)> {

@@ -78,13 +78,7 @@ impl<R: ByteRegion> Medium<R> {
 
     /// The newest version of a session's steps that count, in both copies when this returns; an error if neither holds together.
     pub fn agree_on_intent(&self, slot: usize) -> Result<u64, ()> {
-        let read = |copy| {
-            let at = self.base + self.geometry.intent_at(copy, slot);
-            let (version, check) = (self.region.load_u64(at), self.region.load_u64(at + 8));
-            let is_new = (version, check) == (0, 0);
-            (is_new || check == self.intent_check(version)).then_some(version)
-        };
-        let (first, second) = (read(0), read(1));
+        let (first, second) = (self.intent(0, slot), self.intent(1, slot));
         let version = first.max(second).ok_or(())?;
         if first != second {
             // The other one first: what is stored next may be cut off in what would be the only one.
@@ -93,9 +87,20 @@ impl<R: ByteRegion> Medium<R> {
         }
         Ok(version)
     }
+    /// What a copy says; `None` if it does not hold together.
+    pub fn intent(&self, copy: u64, slot: usize) -> Option<u64> {
+        let at = self.base + self.geometry.intent_at(copy, slot);
+        let (version, check) = (self.region.load_u64(at), self.region.load_u64(at + 8));
+        let is_new = (version, check) == (0, 0);
+        (is_new || check == self.intent_check(version)).then_some(version)
+    }
     /// Stores the newest version of its session's steps; durable when it returns. One copy after the other: a crash tears one at most.
     pub fn store_intent(&self, version: u64) {
-        (0..2).for_each(|copy| self.store_intent_copy(copy, Version(version).slot(), version));
+        self.put_intent(Version(version).slot(), version);
+    }
+    /// The same for a session whatever its version says.
+    pub fn put_intent(&self, slot: usize, version: u64) {
+        (0..2).for_each(|copy| self.store_intent_copy(copy, slot, version));
     }
     fn store_intent_copy(&self, copy: u64, slot: usize, version: u64) {
         let at = self.base + self.geometry.intent_at(copy, slot);

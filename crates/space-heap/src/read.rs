@@ -3,7 +3,7 @@
 //! # Thread safety
 //! A chunk that the index led to during this epoch is not filled again before the epoch has passed. Its word may change meanwhile.
 
-use terrace_blocks::{checked, u64_at};
+use terrace_blocks::u64_at;
 use terrace_engine::record::{Head, Kind, RecordMeta, RecordView};
 use terrace_engine::space::{Fetch, Want};
 use terrace_engine::{fetch_lost, fetch_view};
@@ -68,13 +68,9 @@ impl<R: ByteRegion> HeapSpace<R> {
     /// The record in a chunk's bytes, if it is whole and its word is one that it can have: a session that came here before its key was
     /// overwritten may find it free.
     pub(crate) fn view<'a>(&self, offset: u64, bytes: &'a [u8]) -> Option<RecordView<'a>> {
-        let place = self.pages.place(offset);
-        let (seq, at) = (place.seq, place.offset + CHUNK_HEAD_BYTES as u32);
-        let mut view = checked(seq, place.page, at, bytes.get(CHUNK_HEAD_BYTES..)?)?;
+        let mut view = self.pages.place(offset).view(bytes)?;
         view.head.tier = TIER;
-        let word = u64_at(bytes, 0);
-        let is_known = word == place.free() || place.sort_of(word, view.head.version).is_some();
-        is_known.then_some(view)
+        Some(view)
     }
 
     /// All of a chunk up to the end of its record, and that is whole.

@@ -19,6 +19,11 @@ const PLACES: usize = SESSIONS + 1;
 /// The engine.
 pub(crate) struct HeapHybrid;
 
+/// What the heap of a store with these sizes measures.
+pub(crate) fn geometry(sizes: &tiered::Sizes) -> Geometry {
+    Geometry { page_bytes: sizes.block_bytes as usize, sessions: PLACES }
+}
+
 pub(crate) fn open(options: &Options, source: &dyn MediaSource) -> Result<Opened, StoreError> {
     match (&options.pmem, &options.ssd) {
         (Some(tier), None) => {
@@ -65,7 +70,7 @@ impl Engine for HeapHybrid {
     ) -> Result<Arc<dyn Store>, StoreError> {
         let Assembly { sizes, dram_bytes, store_id, fresh, machine, index, description, progress, .. } =
             assembly;
-        let geometry = Geometry { page_bytes: sizes.block_bytes as usize, sessions: PLACES };
+        let geometry = geometry(&sizes);
         let opening =
             Opening { geometry, dram_bytes, store_id, fresh, machine, index, description, progress };
         Ok(Arc::new(StoreHandle(terrace_space_heap::open(region, base, opening)?)))

@@ -8,7 +8,7 @@ use terrace_testkit::sweep::drawn::{Without, run as run_drawn};
 use terrace_testkit::sweep::{MediaKind, SweepOptions};
 
 use super::Target;
-use crate::subjects::SUBJECTS;
+use crate::subjects::takers;
 
 /// One history of the crash sweep.
 pub(super) static HISTORY: Target = Target {
@@ -26,8 +26,8 @@ fn run(input: &[u8], without: Option<Without<'_>>) -> Result<(), String> {
     let media = [MediaKind::Byte, MediaKind::Block][usize::from(first % 2)];
     let batch = Durability::Batch(Duration::from_millis(100));
     let durability = [Durability::Sync, batch, Durability::None][usize::from(first / 2) % 3];
-    let subjects = SUBJECTS.len();
-    let (name, subject) = SUBJECTS[usize::from(first / 6) % subjects];
+    let subjects: Vec<_> = takers(media).collect();
+    let (name, subject) = subjects[usize::from(first / 6) % subjects.len()];
     let options = SweepOptions {
         media,
         durability,
@@ -38,7 +38,7 @@ fn run(input: &[u8], without: Option<Without<'_>>) -> Result<(), String> {
         reduce: false,
         failures_max: 1,
     };
-    let done = run_drawn(subject, &options, rest, without);
+    let done = run_drawn(*subject, &options, rest, without);
     done.map(|_| ()).map_err(|error| format!("{name} on {media} media, {durability}: {error}"))
 }
 

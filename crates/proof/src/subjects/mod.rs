@@ -5,7 +5,7 @@ mod hetermm;
 mod tac;
 mod tiny;
 
-use terrace_testkit::sweep::Subject;
+use terrace_testkit::sweep::{MediaKind, Subject};
 
 pub use heap::HeapHybrid;
 pub use hetermm::Hetermm;
@@ -16,11 +16,13 @@ pub use tiny::sizes;
 pub type Named = (&'static str, &'static (dyn Subject + Sync));
 
 /// The engines that keep anything across a crash.
-pub const SUBJECTS: &[Named] = &[("hetermm", &Hetermm), ("tac", &Tac)];
+pub const SUBJECTS: &[Named] = &[("hetermm", &Hetermm), ("tac", &Tac), ("heap-hybrid", &HeapHybrid)];
+
+/// Of these, the ones with a log and blocks.
+pub const WITH_BLOCKS: &[Named] = &[SUBJECTS[0], SUBJECTS[1]];
 
 /// What the crash sweep knows beside them, by name: engines opened in other ways, that all else need not be done to, too.
 const OTHERS: &[Named] = &[
-    ("heap-hybrid", &HeapHybrid),
     ("tac-colliding", &TacColliding),
     ("tac-moving", &TacMoving),
     ("tac-placed", &TacPlaced),
@@ -28,6 +30,11 @@ const OTHERS: &[Named] = &[
     ("tac-resized", &TacResized),
     ("tac-small", &TacSmall),
 ];
+
+/// The engines that keep a store on these media.
+pub fn takers(media: MediaKind) -> impl Iterator<Item = &'static Named> {
+    SUBJECTS.iter().filter(move |(_, subject)| subject.takes(media))
+}
 
 /// The same engine in stores whose tiers change their sizes, so that large values move, if it can do that.
 pub fn resized(engine: &str) -> Option<&'static str> {

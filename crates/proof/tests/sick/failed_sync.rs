@@ -19,7 +19,7 @@ use terrace_engine::{Durability, OpError};
 use terrace_media::{
     AlignedBuf, BlockDevice, BlockFile, BlockFileOptions, Counters, IO_ALIGN, MapError, MapOptions,
 };
-use terrace_proof::subjects::SUBJECTS;
+use terrace_proof::subjects::WITH_BLOCKS;
 
 /// A file that refuses one sync when told to, and takes back what it had not synced. Later syncs would succeed.
 pub(super) struct Failing {
@@ -169,7 +169,7 @@ fn a_sync_fails(engine: &str, durability: &str, sick: &'static str, takes_back: 
 
 #[test]
 fn after_a_failed_sync_of_the_log_nothing_is_acknowledged() {
-    for (engine, _) in SUBJECTS {
+    for (engine, _) in WITH_BLOCKS {
         a_sync_fails(engine, "sync", "log", true);
         a_sync_fails(engine, "batch:5", "log", false);
     }
@@ -177,7 +177,7 @@ fn after_a_failed_sync_of_the_log_nothing_is_acknowledged() {
 
 #[test]
 fn after_a_failed_sync_of_large_values_nothing_is_acknowledged() {
-    for (engine, _) in SUBJECTS {
+    for (engine, _) in WITH_BLOCKS {
         a_sync_fails(engine, "sync", "data", true);
         a_sync_fails(engine, "batch:5", "data", false);
     }

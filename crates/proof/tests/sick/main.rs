@@ -10,7 +10,7 @@ use terrace_engine::{Durability, Store, StoreError};
 use terrace_media::BlockDevice;
 use terrace_media_sim::Access;
 use terrace_proof::sick::{ALL, BOTH, Options, Part, Summary, devices, images, vanished_blocks};
-use terrace_proof::subjects::{Hetermm, Named, SUBJECTS};
+use terrace_proof::subjects::{Hetermm, Named, takers};
 use terrace_testkit::sweep::{Media, MediaKind, Opening, Shape, Subject};
 
 /// On each engine on block media, one of `sample` trials in all; what came of it, and whether all that is `seen` was.
@@ -21,8 +21,8 @@ fn share(
     accesses: &'static [Access],
     seen: fn(&Summary) -> bool,
 ) {
-    for engine in SUBJECTS {
-        let sample = sample * SUBJECTS.len() as u64;
+    for engine in takers(MediaKind::Block) {
+        let sample = sample * takers(MediaKind::Block).count() as u64;
         let summary = share_of(engine, MediaKind::Block, seed, sample, parts, accesses);
         assert!(seen(&summary), "{}: {summary}", engine.0);
     }
@@ -83,11 +83,6 @@ fn writes_that_are_lost_or_go_astray_bring_no_value_that_never_was() {
     share(7, 5, BOTH, &[Access::Write], |summary| summary.down > 0);
 }
 
-/// The engines that keep a store on both kinds of media, or whatever kind it is.
-fn takers(media: MediaKind) -> impl Iterator<Item = &'static Named> {
-    SUBJECTS.iter().filter(move |(_, subject)| subject.takes(media))
-}
-
 #[test]
 fn beside_memory_a_device_that_fails_or_lies_loses_nothing_else() {
     for engine in takers(MediaKind::Tiered) {
@@ -102,7 +97,7 @@ fn rotten(media: MediaKind, sample: u64) {
             durability: Durability::Sync,
             histories: 2,
             seed: 1,
-            sample: sample * SUBJECTS.len() as u64,
+            sample: sample * takers(media).count() as u64,
             parts: BOTH,
             accesses: ALL,
             failures_max: 1,

@@ -6,13 +6,13 @@ use std::sync::atomic::Ordering::SeqCst;
 
 use terrace::{Options, Tier};
 use terrace_engine::{Durability, StoreError};
-use terrace_proof::subjects::SUBJECTS;
+use terrace_proof::subjects::{SUBJECTS, WITH_BLOCKS};
 
 use crate::failed_sync::{Media, options};
 
 #[test]
 fn a_session_without_a_queue_is_refused_and_costs_no_slot() {
-    SUBJECTS.iter().for_each(|(engine, _)| is_refused(engine));
+    WITH_BLOCKS.iter().for_each(|(engine, _)| is_refused(engine));
 }
 
 fn is_refused(engine: &str) {

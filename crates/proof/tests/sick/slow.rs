@@ -13,7 +13,7 @@ use terrace_engine::clock::ManualClock;
 use terrace_engine::{Batch, Condition, Durability, Expiry, OpKind, Reply, Session, Settled, Store};
 use terrace_media::BlockDevice;
 use terrace_media_sim::{Access, Fault, FaultKind, SimBlock};
-use terrace_proof::subjects::SUBJECTS;
+use terrace_proof::subjects::WITH_BLOCKS;
 use terrace_testkit::sweep::{Media, MediaKind, Opening, Subject};
 
 /// Keys that are written first, and so lie on the device alone.
@@ -139,7 +139,7 @@ fn late_read(store: &dyn Store, data: &SimBlock, sessions: &mut [Box<dyn Session
 
 #[test]
 fn a_late_read_holds_up_neither_its_session_nor_another() {
-    for (engine, subject) in SUBJECTS {
+    for (engine, subject) in WITH_BLOCKS {
         let (store, data) = store(*subject);
         let mut sessions = [store.session().unwrap(), store.session().unwrap()];
         late_read(&*store, &data, &mut sessions).unwrap_or_else(|error| panic!("{engine}: {error}"));
@@ -182,7 +182,7 @@ impl Session for InOrder {
 
 #[test]
 fn a_session_that_answers_in_order_is_caught() {
-    let (store, data) = store(SUBJECTS[0].1);
+    let (store, data) = store(WITH_BLOCKS[0].1);
     let in_order = || InOrder { inner: store.session().unwrap(), waiting: Vec::new() };
     let mut sessions: [Box<dyn Session>; 2] = [Box::new(in_order()), Box::new(in_order())];
     let error = late_read(&*store, &data, &mut sessions).unwrap_err();

@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use terrace_engine::Durability;
-use terrace_proof::subjects::SUBJECTS;
+use terrace_proof::subjects::WITH_BLOCKS;
 use terrace_server::{Server, ServerOptions};
 
 use super::failed_sync::{Media, options};
@@ -45,7 +45,7 @@ fn since(report: &str, name: &str) -> u64 {
 
 #[test]
 fn clients_are_told_that_a_sync_failed_and_why_and_since_when() {
-    SUBJECTS.iter().for_each(|(engine, _)| are_told(engine));
+    WITH_BLOCKS.iter().for_each(|(engine, _)| are_told(engine));
 }
 
 fn are_told(engine: &str) {

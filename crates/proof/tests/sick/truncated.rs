@@ -6,7 +6,7 @@ use std::fs::File;
 use std::path::Path;
 
 use terrace::{OpenStore, Options, Place, Tier};
-use terrace_proof::subjects::SUBJECTS;
+use terrace_proof::subjects::{SUBJECTS, WITH_BLOCKS};
 
 fn options(engine: &str, dir: &Path, byte: bool) -> Options {
     let place = byte.then(|| Place::Path(dir.into()));
@@ -75,7 +75,7 @@ fn shortened(engine: &str, dir: &Path, byte: bool, closed: bool, names: &[&str])
 #[test]
 fn a_file_of_block_media_cut_short_is_missed() {
     let dir = Path::new(env!("CARGO_TARGET_TMPDIR"));
-    for (engine, _) in SUBJECTS {
+    for (engine, _) in WITH_BLOCKS {
         for closed in [true, false] {
             shortened(engine, dir, false, closed, &["superblock", "log", "data"]);
         }

@@ -8,10 +8,7 @@ use terrace_engine::manifest::Manifest;
 use terrace_engine::record::Kind;
 
 use super::keys::Place;
-use super::{Keys, Parts, Report};
-
-/// Damaged records that are told one by one.
-const LISTED_MAX: usize = 20;
+use super::{Keys, LISTED_MAX, Parts, Report};
 
 pub(super) struct Blocks {
     /// The sequence numbers of extent blocks, by slot.

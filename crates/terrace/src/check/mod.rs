@@ -12,6 +12,7 @@
 
 mod blocks;
 mod extents;
+mod heap;
 mod keys;
 mod log;
 mod place;
@@ -30,7 +31,7 @@ use terrace_engine::record::RecordView;
 use terrace_engine::version::Version;
 use terrace_log::{LogDevice, LogOptions};
 
-pub use report::{CheckError, Counts, Report};
+pub use report::{CheckError, Counts, HeapCounts, Report};
 
 use blocks::Blocks;
 use keys::{Keys, Place};
@@ -38,6 +39,9 @@ use keys::{Keys, Place};
 /// How far versions may be ahead of the stored time, in microseconds. The clock's time is stored ahead of its use; versions
 /// run ahead of the clock where a session writes more than once in a microsecond.
 const VERSION_AHEAD_US: u64 = 60_000_000;
+
+/// Damaged records that are told one by one.
+const LISTED_MAX: usize = 20;
 
 /// How to check.
 #[derive(Clone, Copy)]
@@ -122,7 +126,17 @@ fn examine<L: Lower, D: LogDevice>(
 ) -> Result<(Report, Refused, Manifest), CheckError> {
     let mut report = Report::default();
     let mut refused = Refused::default();
-    let manifest = manifest(parts, &mut report)?;
+    let copies = parts.inspector.manifests().map_err(CheckError::reading("the manifest"))?;
+    let manifest = newest_manifest(copies, parts.byte_media, &mut report);
+    if !report.no_manifest {
+        report.about.push(format!(
+            "manifest {}: {}, blocks flushed up to {}, log needed after version {}",
+            manifest.sequence,
+            if manifest.clean { "closed cleanly" } else { "not closed: opening will replay the log" },
+            manifest.persisted_seq,
+            manifest.log_floor
+        ));
+    }
     refused.snapshot = !snapshot(parts, &manifest, &mut report)?;
     let total = u64::from(parts.inspector.blocks()) * parts.inspector.block_bytes() as u64 + parts.log_bytes;
     let done = Cell::new(0);
@@ -169,8 +183,7 @@ fn examine<L: Lower, D: LogDevice>(
 }
 
 /// The newest manifest, the default if there is none: then nothing was ever acknowledged.
-fn manifest<L: Lower, F>(parts: &Parts<L, F>, report: &mut Report) -> Result<Manifest, CheckError> {
-    let copies = parts.inspector.manifests().map_err(CheckError::reading("the manifest"))?;
+fn newest_manifest(copies: [Stored<Manifest>; 2], byte_media: bool, report: &mut Report) -> Manifest {
     let valid = copies.iter().filter_map(|copy| match copy {
         Stored::Valid(manifest) => Some(*manifest),
         Stored::Empty | Stored::Bad => None,
@@ -180,35 +193,24 @@ fn manifest<L: Lower, F>(parts: &Parts<L, F>, report: &mut Report) -> Result<Man
     if bad == 1 && newest.is_some() {
         let text = "one copy of the manifest does not match its checksum; the other one counts";
         // Within a sector nothing is torn, and a store that was closed had finished writing.
-        if parts.byte_media && newest.is_some_and(|newest| !newest.clean) {
+        if byte_media && newest.is_some_and(|newest| !newest.clean) {
             report.notes.push(format!("{text} (a crash may have torn it)"));
         } else {
             report.problems.push(text.into());
         }
     }
-    match newest {
-        Some(manifest) => {
-            report.about.push(format!(
-                "manifest {}: {}, blocks flushed up to {}, log needed after version {}",
-                manifest.sequence,
-                if manifest.clean { "closed cleanly" } else { "not closed: opening will replay the log" },
-                manifest.persisted_seq,
-                manifest.log_floor
-            ));
-        }
-        None => {
-            let are = if bad > 0 {
-                "no copy of the manifest is whole"
-            } else {
-                "both copies of the manifest are blank"
-            };
-            report.problems.push(format!(
-                "{are}, though the store was opened in full once: what is flushed is unknown; the store does not open"
-            ));
-            report.no_manifest = true;
-        }
+    if newest.is_none() {
+        let are = if bad > 0 {
+            "no copy of the manifest is whole"
+        } else {
+            "both copies of the manifest are blank"
+        };
+        report.problems.push(format!(
+            "{are}, though the store was opened in full once: what is flushed is unknown; the store does not open"
+        ));
+        report.no_manifest = true;
     }
-    Ok(newest.unwrap_or_default())
+    newest.unwrap_or_default()
 }
 
 /// What the last stop saved of index and block table; `false` if it is damaged.

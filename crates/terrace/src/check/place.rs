@@ -69,12 +69,9 @@ fn superblock(
         Ok(superblock) if superblock.engine == Tac::NAME => {
             tiered::check_superblock::<Tac>(bytes, media_bytes, place)
         }
-        Ok(superblock) if superblock.engine == HeapHybrid::NAME => Err(StoreError::Options(format!(
-            "{}: stores of engine {} can't be checked yet without opening them; an opening (`terrace serve`) reads the head of \
-             every record, and refuses what it can't trust",
-            place.display(),
-            HeapHybrid::NAME
-        ))),
+        Ok(superblock) if superblock.engine == HeapHybrid::NAME => {
+            tiered::check_superblock::<HeapHybrid>(bytes, media_bytes, place)
+        }
         _ => tiered::check_superblock::<Hetermm>(bytes, media_bytes, place),
     }
 }
@@ -245,6 +242,10 @@ fn on_region(path: &Path, options: &CheckOptions<'_>) -> Result<Report, CheckErr
     if sizes.pmem_bytes.is_some() {
         let why = "it is part of a store that has files, too: check their directory".into();
         return Err(CheckError::NoStore { path: path.into(), why });
+    }
+    if superblock.engine == HeapHybrid::NAME {
+        let about = about(&superblock, &sizes, &format!("{} (byte-addressable media)", path.display()));
+        return super::heap::run(Arc::new(region), &superblock, &sizes, about, options);
     }
     let start = SUPERBLOCK_BYTES as u64 + sizes.log_bytes;
     if start >= region.len() {

@@ -8,9 +8,26 @@ use terrace_engine::StoreError;
 
 use crate::size::human_bytes;
 
+/// Numbers of a checked heap.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HeapCounts {
+    /// Pages.
+    pub pages: u64,
+    /// Pages that hold nothing.
+    pub pages_empty: u64,
+    /// Chunks of the others.
+    pub chunks: u64,
+    /// Free ones.
+    pub chunks_free: u64,
+    /// Chunks that count for nothing: a crash tore them, or they are of steps that don't count.
+    pub chunks_void: u64,
+}
+
 /// Numbers of a checked store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
+    /// Of a heap, in place of blocks and log.
+    pub heap: Option<HeapCounts>,
     /// Blocks on the lower tier.
     pub blocks: u64,
     /// Free ones.
@@ -97,11 +114,17 @@ impl fmt::Display for Report {
         let c = &self.counts;
         let share =
             |part: u64| if c.record_bytes == 0 { 0.0 } else { part as f64 * 100.0 / c.record_bytes as f64 };
-        writeln!(
-            f,
-            "blocks   {}: {} of records, {} of extents, {} of a snapshot, {} free, {} torn",
-            c.blocks, c.blocks_records, c.blocks_extents, c.blocks_snapshot, c.blocks_free, c.blocks_torn
-        )?;
+        let heap = c.heap.map(|heap| {
+            let HeapCounts { pages, pages_empty, chunks, chunks_free, chunks_void } = heap;
+            format!("heap     {pages} pages, {pages_empty} empty; {chunks} chunks: {chunks_free} free, {chunks_void} void")
+        });
+        let lower = heap.unwrap_or_else(|| {
+            format!(
+                "blocks   {}: {} of records, {} of extents, {} of a snapshot, {} free, {} torn",
+                c.blocks, c.blocks_records, c.blocks_extents, c.blocks_snapshot, c.blocks_free, c.blocks_torn
+            )
+        });
+        writeln!(f, "{lower}")?;
         let [values, extents, tombstones, poisons] = c.records;
         writeln!(
             f,
@@ -113,7 +136,9 @@ impl fmt::Display for Report {
         if c.middle_records > 0 {
             writeln!(f, "middle   {} records in PMem slots", c.middle_records)?;
         }
-        writeln!(f, "log      {} entries, {} of them needed", c.log_entries, c.log_needed)?;
+        if c.heap.is_none() {
+            writeln!(f, "log      {} entries, {} of them needed", c.log_entries, c.log_needed)?;
+        }
         writeln!(
             f,
             "keys     {}: {} in the log only, {} expired, {} large ({}); {} tombstones, {} poisoned",

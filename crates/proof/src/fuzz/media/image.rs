@@ -8,7 +8,7 @@ use terrace_testkit::sweep::{MediaKind, Subject};
 
 use super::session::{Answer, Open};
 use crate::contents::{Contents, blank, contents_of, media_of};
-use crate::subjects::SUBJECTS;
+use crate::subjects::WITH_BLOCKS;
 
 /// Keys of a store.
 const KEYS: u64 = 10;
@@ -44,25 +44,25 @@ const HISTORIES: [History; 5] = [
     History { name: "reclaimed", operations: 700, large: 12, steps: 3, clean: false },
 ];
 
-/// An engine whose stores are mangled, by its place in [`SUBJECTS`].
+/// An engine whose stores are mangled, by its place in [`WITH_BLOCKS`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::fuzz) struct Engine(pub usize);
 
 impl Engine {
     /// Its name.
     pub fn name(self) -> &'static str {
-        SUBJECTS[self.0].0
+        WITH_BLOCKS[self.0].0
     }
     /// Makes and opens its stores.
     pub fn subject(self) -> &'static (dyn Subject + Sync) {
-        SUBJECTS[self.0].1
+        WITH_BLOCKS[self.0].1
     }
 }
 
 /// The stores of an engine on a kind of media.
 pub(super) fn images(engine: Engine, kind: MediaKind) -> &'static [Image] {
-    static IMAGES: [[OnceLock<Vec<Image>>; 3]; SUBJECTS.len()] =
-        [const { [const { OnceLock::new() }; 3] }; SUBJECTS.len()];
+    static IMAGES: [[OnceLock<Vec<Image>>; 3]; WITH_BLOCKS.len()] =
+        [const { [const { OnceLock::new() }; 3] }; WITH_BLOCKS.len()];
     let images = &IMAGES[engine.0][kind as usize];
     images.get_or_init(|| HISTORIES.iter().map(|history| make(engine, kind, history)).collect())
 }

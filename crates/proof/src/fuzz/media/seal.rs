@@ -182,12 +182,12 @@ mod tests {
     use super::super::image::{Engine, images};
     use super::super::layout::{layout, slots, u64_at};
     use super::seal;
-    use crate::subjects::SUBJECTS;
+    use crate::subjects::WITH_BLOCKS;
 
     /// Were it not so, sealed inputs would end at a checksum, and what is behind it would never be fuzzed.
     #[test]
     fn a_valid_store_is_sealed_already() {
-        let engines = (0..SUBJECTS.len()).map(Engine);
+        let engines = (0..WITH_BLOCKS.len()).map(Engine);
         let kinds = [MediaKind::Byte, MediaKind::Block, MediaKind::Tiered];
         let all = engines.flat_map(|engine| kinds.map(|kind| (engine, kind)));
         for (engine, kind) in all.filter(|(engine, kind)| engine.subject().takes(*kind)) {
@@ -212,7 +212,7 @@ mod tests {
     fn stores_on_both_kinds_of_media_have_filled_slots() {
         let layout = layout(MediaKind::Tiered);
         let filled = |slab: &[u8]| slots(slab).into_iter().filter(|&at| u64_at(slab, at) != 0).count();
-        for engine in (0..SUBJECTS.len()).map(Engine) {
+        for engine in (0..WITH_BLOCKS.len()).map(Engine) {
             if !engine.subject().takes(MediaKind::Tiered) {
                 continue;
             }

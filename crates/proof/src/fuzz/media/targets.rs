@@ -1,4 +1,4 @@
-//! The targets that mangle whole stores, one of each engine; engines share a corpus, for what an input means is a matter of the
+//! The targets that mangle whole stores with blocks, one of each engine; engines share a corpus, for what an input means is a matter of the
 //! format alone.
 
 use terrace_testkit::sweep::MediaKind::{Block, Byte, Tiered};
@@ -9,7 +9,7 @@ use super::image::Engine;
 use super::recover::recover;
 use crate::fuzz::Target;
 
-/// The first of the [`SUBJECTS`](crate::subjects::SUBJECTS), whose log stands for all.
+/// The first of the [`WITH_BLOCKS`](crate::subjects::WITH_BLOCKS), whose log stands for all.
 pub(super) const HETERMM: Engine = Engine(0);
 /// The second one.
 const TAC: Engine = Engine(1);
