@@ -11,7 +11,7 @@ use std::sync::Arc;
 use terrace_engine::manifest::Manifest;
 use terrace_engine::space::Space;
 use terrace_engine::{Durability, Machine, MachineOptions, Store, StoreError, StoreHandle};
-use terrace_index::Index;
+use terrace_index::{Index, MakeIndex};
 use terrace_log::{BlockLog, ByteLog, Log, LogDevice, LogError, LogOptions};
 use terrace_media::{BlockDevice, ByteRegion};
 
@@ -40,7 +40,7 @@ pub struct Sizes {
 }
 
 /// What to open a store with, beside its media.
-pub struct Opening<'a, I> {
+pub struct Opening<'a, I = MakeIndex<'a>> {
     /// Sizes.
     pub sizes: Sizes,
     /// Make a new store: the media must read as zeros.
@@ -48,11 +48,19 @@ pub struct Opening<'a, I> {
     /// What the machine is told; its `immediate` is set here.
     pub machine: MachineOptions,
     /// Makes an empty index.
-    pub index: &'a dyn Fn() -> I,
+    pub index: I,
     /// The medium, for people.
     pub description: String,
     /// Recovery's progress: bytes done and in all.
     pub progress: &'a (dyn Fn(u64, u64) + Sync),
+}
+
+impl<'a, I> Opening<'a, I> {
+    /// The same with other indexes.
+    pub fn with_index<J>(self, index: J) -> Opening<'a, J> {
+        let Self { sizes, fresh, machine, index: _, description, progress } = self;
+        Opening { sizes, fresh, machine, index, description, progress }
+    }
 }
 
 /// Below this many log blocks the sessions asked for are taken on trust: such stores are made by tests.
@@ -93,7 +101,7 @@ pub type TieredStore<I, S, R> = Machine<I, S, ByteLog<R>>;
 pub fn open_byte<I: Index, S: OnBlocks<ByteTier<R>>, R: ByteRegion>(
     region: &Arc<R>,
     base: u64,
-    opening: Opening<'_, I>,
+    opening: Opening<'_, &dyn Fn() -> I>,
 ) -> Result<Arc<ByteStore<I, S, R>>, StoreError> {
     open_byte_with(region, base, opening, &on_blocks)
 }
@@ -105,7 +113,7 @@ pub fn open_byte<I: Index, S: OnBlocks<ByteTier<R>>, R: ByteRegion>(
 pub fn open_byte_with<I: Index, S: Space, R: ByteRegion>(
     region: &Arc<R>,
     base: u64,
-    opening: Opening<'_, I>,
+    opening: Opening<'_, &dyn Fn() -> I>,
     space: MakesSpace<'_, S, ByteTier<R>>,
 ) -> Result<Arc<ByteStore<I, S, R>>, StoreError> {
     let log_bytes = opening.sizes.log_bytes;
@@ -137,7 +145,7 @@ fn on_blocks<L: Lower, S: OnBlocks<L>>(lower: L, sizes: &Sizes, _fresh: bool) ->
 pub fn open_tiered<I: Index, S: Space, R: ByteRegion, D: BlockDevice>(
     (region, base): (&Arc<R>, u64),
     data: &Arc<D>,
-    opening: Opening<'_, I>,
+    opening: Opening<'_, &dyn Fn() -> I>,
     space: MakesSpace<'_, S, BlockTier<D>>,
 ) -> Result<Arc<TieredStore<I, S, R>>, StoreError> {
     let log_bytes = opening.sizes.log_bytes;
@@ -166,7 +174,7 @@ pub type MakesSpace<'a, S, L> = &'a dyn Fn(L, &Sizes, bool) -> Result<S, StoreEr
 pub fn open_block<I: Index, S: OnBlocks<BlockTier<D>>, D: BlockDevice>(
     log: &Arc<D>,
     data: &Arc<D>,
-    opening: Opening<'_, I>,
+    opening: Opening<'_, &dyn Fn() -> I>,
 ) -> Result<Arc<BlockStore<I, S, D>>, StoreError> {
     open_block_with(log, data, opening, &on_blocks)
 }
@@ -178,7 +186,7 @@ pub fn open_block<I: Index, S: OnBlocks<BlockTier<D>>, D: BlockDevice>(
 pub fn open_block_with<I: Index, S: Space, D: BlockDevice>(
     log: &Arc<D>,
     data: &Arc<D>,
-    opening: Opening<'_, I>,
+    opening: Opening<'_, &dyn Fn() -> I>,
     space: MakesSpace<'_, S, BlockTier<D>>,
 ) -> Result<Arc<BlockStore<I, S, D>>, StoreError> {
     let (description, apart) = (opening.description.clone(), opening.sizes.manifests_apart);
@@ -190,7 +198,7 @@ pub fn open_block_with<I: Index, S: Space, D: BlockDevice>(
 }
 
 fn open<I: Index, S: Space, L: Lower, D: LogDevice>(
-    mut opening: Opening<'_, I>,
+    mut opening: Opening<'_, &dyn Fn() -> I>,
     immediate: bool,
     parts: impl Fn() -> (D, L),
     space: MakesSpace<'_, S, L>,
@@ -222,7 +230,7 @@ fn open<I: Index, S: Space, L: Lower, D: LogDevice>(
 }
 
 fn open_parts<I: Index, S: Space, L: Lower, D: LogDevice>(
-    opening: &Opening<'_, I>,
+    opening: &Opening<'_, &dyn Fn() -> I>,
     options: MachineOptions,
     (log, lower): (D, L),
     space: MakesSpace<'_, S, L>,

@@ -4,7 +4,7 @@
 //! [`Erased`], at the price of an indirect call for each call of the index and for each record that it asks about. Background work
 //! sees every index as [`AnyIndex`], borrowed: it is compiled once for all of them.
 
-use crate::{Address, Change, Index, Key, KeyVisitor, Lookup, OrderedIndex, Verdict};
+use crate::{Address, Change, Clht, Index, Key, KeyVisitor, Lookup, OrderedIndex, Verdict};
 
 /// [`Index`] as a trait of objects.
 trait Object: Send + Sync {
@@ -121,6 +121,15 @@ impl Erased {
     pub fn new(index: impl Index) -> Self {
         Self(Box::new(index))
     }
+}
+
+/// Makes empty indexes: of the type that engines are compiled for, or of another, which they reach through a pointer.
+#[derive(Clone, Copy)]
+pub enum MakeIndex<'a> {
+    /// The hash table.
+    Clht(&'a dyn Fn() -> Clht),
+    /// Another.
+    Other(&'a dyn Fn() -> Erased),
 }
 
 /// Some index, where it is.

@@ -35,7 +35,7 @@ mod traits;
 
 pub use btree::BTree;
 pub use clht::Clht;
-pub use erased::{AnyIndex, Erased};
+pub use erased::{AnyIndex, Erased, MakeIndex};
 pub use lockfree::LockFree;
 pub use prefetch::prefetch;
 pub use snapshot::Snapshot;

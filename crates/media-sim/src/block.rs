@@ -9,11 +9,10 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::panic::Location;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use terrace_media::{AlignedBuf, BlockDevice, Counters, IO_ALIGN};
+use terrace_media::{AlignedBuf, BlockDevice, Counters, IO_ALIGN, caller};
 
 use crate::fault::{Access, Fault, FaultKind, Faults};
 use crate::queue::{QueueOrder, SimQueue};
@@ -301,7 +300,7 @@ impl BlockDevice for SimBlock {
 
     #[track_caller]
     fn write_at(&self, offset: u64, buf: &AlignedBuf) -> io::Result<()> {
-        let at = Location::caller();
+        let at = caller::noted();
         self.check(offset, buf.len())?;
         self.inner.counters.writes(1);
         self.inner.counters.write_bytes(buf.len() as u64);
@@ -326,7 +325,7 @@ impl BlockDevice for SimBlock {
 
     #[track_caller]
     fn sync(&self) -> io::Result<()> {
-        let at = Location::caller();
+        let at = caller::noted();
         self.inner.counters.fences(1);
         let mut state = self.inner.state.lock();
         let fault = state.faults.next(Access::Sync, 0..0);
@@ -347,12 +346,14 @@ impl BlockDevice for SimBlock {
         if len > self.inner.len {
             return Err(io::ErrorKind::StorageFull.into());
         }
+        let place = caller::noted();
         self.check(len, 0)?;
         let zeros = AlignedBuf::zeroed(IO_ALIGN);
         for at in (len..self.inner.len).step_by(IO_ALIGN) {
             let page = at as usize..at as usize + IO_ALIGN;
             let blank = self.inner.state.lock().bytes[page].iter().all(|byte| *byte == 0);
             if !blank {
+                caller::note(place);
                 self.write_at(at, &zeros)?;
             }
         }
@@ -363,6 +364,10 @@ impl BlockDevice for SimBlock {
         let mut state = self.inner.state.lock();
         state.queues += 1;
         Ok(SimQueue::new(self.clone(), depth, state.order, state.queues))
+    }
+
+    fn asks_for_callers(&self) -> bool {
+        true
     }
 
     fn counters(&self) -> &Counters {

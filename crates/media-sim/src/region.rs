@@ -14,7 +14,7 @@ use std::sync::atomic::{
 };
 
 use parking_lot::Mutex;
-use terrace_media::{ByteRegion, Counters};
+use terrace_media::{ByteRegion, Counters, caller};
 
 use crate::actor::actor;
 use crate::recorder::Recorder;
@@ -256,7 +256,7 @@ impl ByteRegion for SimRegion {
     #[track_caller]
     fn store_u64(&self, offset: u64, value: u64) {
         assert!(offset.is_multiple_of(8), "a word was stored at {offset:#x}");
-        self.put(offset, &value.to_le_bytes(), false, Location::caller());
+        self.put(offset, &value.to_le_bytes(), false, caller::noted());
     }
 
     #[track_caller]
@@ -279,17 +279,17 @@ impl ByteRegion for SimRegion {
 
     #[track_caller]
     fn write(&self, offset: u64, bytes: &[u8]) {
-        self.put(offset, bytes, false, Location::caller());
+        self.put(offset, bytes, false, caller::noted());
     }
 
     #[track_caller]
     fn write_nt(&self, offset: u64, bytes: &[u8]) {
-        self.put(offset, bytes, true, Location::caller());
+        self.put(offset, bytes, true, caller::noted());
     }
 
     #[track_caller]
     fn flush(&self, offset: u64, len: usize) {
-        let at = Location::caller();
+        let at = caller::noted();
         self.check(offset, len);
         self.inner.flushed(offset, len);
         let len = len as u64;
@@ -304,7 +304,7 @@ impl ByteRegion for SimRegion {
 
     #[track_caller]
     fn fence(&self) {
-        let at = Location::caller();
+        let at = caller::noted();
         self.inner.counters.fences(1);
         if self.inner.unfenced.swap(0, Relaxed) > 0 {
             self.inner.counters.writes(1);
@@ -327,7 +327,7 @@ impl ByteRegion for SimRegion {
         if len > self.len() {
             return Err(std::io::ErrorKind::StorageFull.into());
         }
-        let at = Location::caller();
+        let at = caller::noted();
         for line in (len.next_multiple_of(LINE_BYTES as u64)..self.len()).step_by(LINE_BYTES) {
             let words = &self.inner.words[line as usize / 8..][..LINE_WORDS];
             if words.iter().any(|word| word.load(Acquire) != 0) {
@@ -335,6 +335,10 @@ impl ByteRegion for SimRegion {
             }
         }
         Ok(())
+    }
+
+    fn asks_for_callers(&self) -> bool {
+        true
     }
 
     fn counters(&self) -> &Counters {

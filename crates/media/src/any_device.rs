@@ -2,13 +2,18 @@
 
 use std::io;
 use std::os::fd::RawFd;
+use std::panic::Location;
 use std::sync::Arc;
 
 use crate::block::{AlignedBuf, BlockDevice, BlockQueue, Completion};
+use crate::caller;
 use crate::counters::Counters;
 
 /// Some block device. What is compiled for this one is compiled once, at the price of an indirect call for each access.
-pub struct AnyDevice(Arc<dyn Erased>);
+pub struct AnyDevice {
+    device: Arc<dyn Erased>,
+    asks_for_callers: bool,
+}
 
 /// Some device's queue.
 pub struct AnyQueue(Box<dyn BlockQueue>);
@@ -16,7 +21,17 @@ pub struct AnyQueue(Box<dyn BlockQueue>);
 impl AnyDevice {
     /// Forgets a device's type.
     pub fn new(device: Arc<impl BlockDevice>) -> Self {
-        Self(device)
+        Self { asks_for_callers: device.asks_for_callers(), device }
+    }
+    /// The same of a device that nobody else has.
+    pub fn of(device: impl BlockDevice) -> Arc<Self> {
+        Arc::new(Self::new(Arc::new(device)))
+    }
+    #[track_caller]
+    fn note_caller(&self) {
+        if self.asks_for_callers {
+            caller::note(Location::caller());
+        }
     }
 }
 
@@ -66,31 +81,40 @@ impl<D: BlockDevice> Erased for D {
 impl BlockDevice for AnyDevice {
     type Queue = AnyQueue;
     fn len(&self) -> u64 {
-        self.0.len()
+        self.device.len()
     }
     fn read_at(&self, offset: u64, buf: &mut AlignedBuf) -> io::Result<()> {
-        self.0.read_at(offset, buf)
+        self.device.read_at(offset, buf)
     }
+    #[track_caller]
     fn write_at(&self, offset: u64, buf: &AlignedBuf) -> io::Result<()> {
-        self.0.write_at(offset, buf)
+        self.note_caller();
+        self.device.write_at(offset, buf)
     }
+    #[track_caller]
     fn sync(&self) -> io::Result<()> {
-        self.0.sync()
+        self.note_caller();
+        self.device.sync()
     }
+    #[track_caller]
     fn resize(&self, len: u64) -> io::Result<()> {
-        self.0.resize(len)
+        self.note_caller();
+        self.device.resize(len)
     }
     fn reserve(&self, len: u64) -> io::Result<()> {
-        self.0.reserve(len)
+        self.device.reserve(len)
     }
     fn written_end(&self) -> u64 {
-        self.0.written_end()
+        self.device.written_end()
     }
     fn queue(&self, depth: usize) -> io::Result<AnyQueue> {
-        self.0.queue(depth)
+        self.device.queue(depth)
+    }
+    fn asks_for_callers(&self) -> bool {
+        self.asks_for_callers
     }
     fn counters(&self) -> &Counters {
-        self.0.counters()
+        self.device.counters()
     }
 }
 

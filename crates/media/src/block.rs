@@ -58,6 +58,10 @@ pub trait BlockDevice: Send + Sync + 'static {
     }
     /// A new queue that holds up to `depth` reads in flight.
     fn queue(&self, depth: usize) -> io::Result<Self::Queue>;
+    /// Whether it asks which line of the program each access comes from ([`caller`](crate::caller)): a simulation that crashes there.
+    fn asks_for_callers(&self) -> bool {
+        false
+    }
     /// Accesses so far.
     fn counters(&self) -> &Counters;
 }

@@ -55,6 +55,10 @@ pub trait ByteRegion: Send + Sync + 'static {
     fn resize(&self, _len: u64) -> std::io::Result<()> {
         Err(std::io::Error::new(std::io::ErrorKind::Unsupported, "this memory keeps its size"))
     }
+    /// Whether it asks which line of the program each access comes from ([`caller`](crate::caller)): a simulation that crashes there.
+    fn asks_for_callers(&self) -> bool {
+        false
+    }
     /// Accesses so far.
     fn counters(&self) -> &Counters;
 }

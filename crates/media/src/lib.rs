@@ -24,6 +24,7 @@ pub mod block;
 pub mod block_file;
 pub mod buffer;
 pub mod byte;
+pub mod caller;
 pub mod counters;
 pub mod detect;
 pub mod dirlock;

@@ -21,7 +21,9 @@
 
 mod allocated;
 mod evict;
+mod open;
 mod record;
 mod space;
 
+pub use open::open;
 pub use space::DramSpace;

@@ -42,5 +42,5 @@ mod step;
 
 pub use layout::{Front, StoredPage};
 pub use medium::Geometry;
-pub use open::{Opening, Store, limits, open};
+pub use open::{Opening, limits, open};
 pub use space::HeapSpace;

@@ -4,23 +4,22 @@ use std::sync::Arc;
 
 use terrace_engine::manifest::Manifest;
 use terrace_engine::space::{Limits, Records};
-use terrace_engine::{Machine, MachineOptions, StoreError};
-use terrace_index::Index;
+use terrace_engine::{Machine, MachineOptions, Store, StoreError, StoreHandle};
+use terrace_index::{Index, MakeIndex};
 use terrace_log::ByteLog;
-use terrace_media::{ByteRegion, HeapRegion};
+use terrace_media::{AnyRegion, ByteRegion, HeapRegion};
 
 use crate::layout::LINE_BYTES;
 use crate::medium::{Geometry, Medium};
 use crate::space::HeapSpace;
 
-/// A store on a region.
-pub type Store<I, R> = Machine<I, HeapSpace<R>, ByteLog<HeapRegion>>;
+type HeapMachine<I> = Machine<I, HeapSpace<AnyRegion>, ByteLog<HeapRegion>>;
 
 /// Pages that a heap needs at least.
 const PAGES_MIN: usize = 4;
 
 /// What a store is opened with.
-pub struct Opening<'a, I> {
+pub struct Opening<'a> {
     /// What the heap measures; kept by whoever opens it.
     pub geometry: Geometry,
     /// DRAM for index and tables.
@@ -32,7 +31,7 @@ pub struct Opening<'a, I> {
     /// What the machine is told.
     pub machine: MachineOptions,
     /// Makes an empty index.
-    pub index: &'a dyn Fn() -> I,
+    pub index: MakeIndex<'a>,
     /// The medium, for people.
     pub description: String,
     /// Recovery's progress: bytes done and in all.
@@ -54,13 +53,20 @@ pub fn limits(geometry: Geometry, bytes: u64) -> Limits {
 ///
 /// # Errors
 /// [`StoreError::Options`] if the region is too short; [`StoreError::Corrupt`] if it can't be trusted.
-pub fn open<I: Index, R: ByteRegion>(
-    region: &Arc<R>,
+pub fn open(region: &Arc<AnyRegion>, base: u64, opening: Opening<'_>) -> Result<Box<dyn Store>, StoreError> {
+    Ok(match opening.index {
+        MakeIndex::Clht(index) => Box::new(StoreHandle(open_with(region, base, opening, index())?)),
+        MakeIndex::Other(index) => Box::new(StoreHandle(open_with(region, base, opening, index())?)),
+    })
+}
+
+fn open_with<I: Index>(
+    region: &Arc<AnyRegion>,
     base: u64,
-    opening: Opening<'_, I>,
-) -> Result<Arc<Store<I, R>>, StoreError> {
-    let Opening { geometry, dram_bytes, store_id, fresh, mut machine, index, description, progress } =
-        opening;
+    opening: Opening<'_>,
+    index: I,
+) -> Result<Arc<HeapMachine<I>>, StoreError> {
+    let Opening { geometry, dram_bytes, store_id, fresh, mut machine, description, progress, .. } = opening;
     if !geometry.page_bytes.is_multiple_of(LINE_BYTES) || geometry.page_bytes < 8 * LINE_BYTES {
         return Err(StoreError::Options(format!(
             "pages of {} bytes: give some of {LINE_BYTES}",
@@ -90,5 +96,5 @@ pub fn open<I: Index, R: ByteRegion>(
     if is_new {
         space.make();
     }
-    Machine::open(machine, index(), space, None, manifest, progress)
+    Machine::open(machine, index, space, None, manifest, progress)
 }

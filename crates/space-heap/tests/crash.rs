@@ -1,10 +1,9 @@
 //! The heap under the crash sweep, a small share: the whole is `cargo xtask crash-sweep --engine heap-hybrid`.
 
-use std::sync::Arc;
-
 use terrace_engine::hash::KeyHasher;
-use terrace_engine::{Durability, MachineOptions, Store, StoreError, StoreHandle};
-use terrace_index::Clht;
+use terrace_engine::{Durability, MachineOptions, Store, StoreError};
+use terrace_index::{Clht, MakeIndex};
+use terrace_media::AnyRegion;
 use terrace_space_heap::{Geometry, Opening, limits, open};
 use terrace_testkit::sweep::{self, Media, MediaKind, Shape, Subject, SweepOptions, sweep};
 
@@ -53,11 +52,11 @@ impl Subject for Heap {
             store_id: 9,
             fresh,
             machine,
-            index: &|| Clht::with_min_buckets(4),
+            index: MakeIndex::Clht(&|| Clht::with_min_buckets(4)),
             description: String::new(),
             progress: &|_, _| {},
         };
-        Ok(Box::new(StoreHandle(open(&Arc::new(region.clone()), 0, opening)?)))
+        open(&AnyRegion::of(region.clone()), 0, opening)
     }
 }
 

@@ -7,13 +7,13 @@ use std::sync::Arc;
 use terrace_engine::clock::SystemClock;
 use terrace_engine::hash::KeyHasher;
 use terrace_engine::{
-    Batch, Condition, Durability, Expiry, MachineOptions, OpError, OpKind, Reply, Session, Store, StoreHandle,
+    Batch, Condition, Durability, Expiry, MachineOptions, OpError, OpKind, Reply, Session, Store,
 };
-use terrace_index::Clht;
-use terrace_media::HeapRegion;
+use terrace_index::{Clht, MakeIndex};
+use terrace_media::{AnyRegion, HeapRegion};
 use terrace_space_heap::{Geometry, Opening, open};
 
-fn store() -> impl Store {
+fn store() -> Box<dyn Store> {
     let machine = MachineOptions {
         engine: "heap-hybrid",
         durability: Durability::Sync,
@@ -31,11 +31,11 @@ fn store() -> impl Store {
         store_id: 9,
         fresh: true,
         machine,
-        index: &|| Clht::with_min_buckets(64),
+        index: MakeIndex::Clht(&|| Clht::with_min_buckets(64)),
         description: String::new(),
         progress: &|_, _| {},
     };
-    StoreHandle(open(&Arc::new(HeapRegion::new(512 << 10).unwrap()), 0, opening).unwrap())
+    open(&AnyRegion::of(HeapRegion::new(512 << 10).unwrap()), 0, opening).unwrap()
 }
 
 fn run(session: &mut dyn Session, key: u32, value: Option<&[u8]>) -> Reply {

@@ -37,37 +37,52 @@ mod write;
 use std::sync::Arc;
 
 use terrace_blocks::{BlockTier, ByteTier};
-use terrace_engine::StoreError;
-use terrace_index::Index;
-use terrace_media::{BlockDevice, ByteRegion};
-
-/// See [`terrace_blocks::ByteStore`].
-pub type ByteStore<I, R> = terrace_blocks::ByteStore<I, HybridLog<ByteTier<R>>, R>;
-/// See [`terrace_blocks::BlockStore`].
-pub type BlockStore<I, D> = terrace_blocks::BlockStore<I, HybridLog<BlockTier<D>>, D>;
+use terrace_engine::{Store, StoreError, StoreHandle};
+use terrace_index::MakeIndex;
+use terrace_media::{AnyDevice, AnyRegion};
 
 /// [`terrace_blocks::open_byte`] with a hybrid log.
 ///
 /// # Errors
 /// See there.
-pub fn open_byte<I: Index, R: ByteRegion>(
-    region: &Arc<R>,
+pub fn open_byte(
+    region: &Arc<AnyRegion>,
     base: u64,
-    opening: Opening<'_, I>,
-) -> Result<Arc<ByteStore<I, R>>, StoreError> {
-    terrace_blocks::open_byte(region, base, opening)
+    opening: Opening<'_>,
+) -> Result<Box<dyn Store>, StoreError> {
+    type Space = HybridLog<ByteTier<AnyRegion>>;
+    Ok(match opening.index {
+        MakeIndex::Clht(index) => {
+            let opening = opening.with_index(index);
+            Box::new(StoreHandle(terrace_blocks::open_byte::<_, Space, _>(region, base, opening)?))
+        }
+        MakeIndex::Other(index) => {
+            let opening = opening.with_index(index);
+            Box::new(StoreHandle(terrace_blocks::open_byte::<_, Space, _>(region, base, opening)?))
+        }
+    })
 }
 
 /// [`terrace_blocks::open_block`] with a hybrid log.
 ///
 /// # Errors
 /// See there.
-pub fn open_block<I: Index, D: BlockDevice>(
-    log: &Arc<D>,
-    data: &Arc<D>,
-    opening: Opening<'_, I>,
-) -> Result<Arc<BlockStore<I, D>>, StoreError> {
-    terrace_blocks::open_block(log, data, opening)
+pub fn open_block(
+    log: &Arc<AnyDevice>,
+    data: &Arc<AnyDevice>,
+    opening: Opening<'_>,
+) -> Result<Box<dyn Store>, StoreError> {
+    type Space = HybridLog<BlockTier<AnyDevice>>;
+    Ok(match opening.index {
+        MakeIndex::Clht(index) => {
+            let opening = opening.with_index(index);
+            Box::new(StoreHandle(terrace_blocks::open_block::<_, Space, _>(log, data, opening)?))
+        }
+        MakeIndex::Other(index) => {
+            let opening = opening.with_index(index);
+            Box::new(StoreHandle(terrace_blocks::open_block::<_, Space, _>(log, data, opening)?))
+        }
+    })
 }
 pub use open::HybridOptions;
 pub use space::HybridLog;

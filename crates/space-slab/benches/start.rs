@@ -8,9 +8,9 @@ use std::sync::Arc;
 
 use terrace_engine::clock::SystemClock;
 use terrace_engine::hash::KeyHasher;
-use terrace_engine::{Batch, Condition, Durability, Expiry, MachineOptions, OpKind, Store, StoreHandle};
-use terrace_index::Clht;
-use terrace_media::{BlockFile, BlockFileOptions};
+use terrace_engine::{Batch, Condition, Durability, Expiry, MachineOptions, OpKind, Store};
+use terrace_index::{Clht, MakeIndex};
+use terrace_media::{AnyDevice, BlockFile, BlockFileOptions};
 use terrace_space_slab::{Choices, Opening, Sizes, open_block};
 
 type Anything = Box<dyn std::error::Error>;
@@ -30,7 +30,7 @@ fn open(dir: &Path, records: u64, fresh: bool) -> Result<Box<dyn Store>, Anythin
         } else {
             BlockFile::open(&path, &options(direct))
         };
-        made.map(Arc::new)
+        made.map(AnyDevice::of)
     };
     let data_bytes = (records * RECORD_BYTES * 3 / 2 + 64 * BLOCK).next_multiple_of(BLOCK);
     let log = file("log", LOG_BYTES, false)?;
@@ -57,11 +57,11 @@ fn open(dir: &Path, records: u64, fresh: bool) -> Result<Box<dyn Store>, Anythin
             threads: std::thread::available_parallelism().map_or(1, usize::from),
             recovery_keys: usize::MAX,
         },
-        index: &|| Clht::with_min_buckets(1024),
+        index: MakeIndex::Clht(&|| Clht::with_min_buckets(1024)),
         description: String::new(),
         progress: &|_, _| {},
     };
-    Ok(Box::new(StoreHandle(open_block(&log, &data, Choices::default(), opening)?)))
+    Ok(open_block(&log, &data, Choices::default(), opening)?)
 }
 
 fn fill(store: &dyn Store, records: u64) -> Result<(), Anything> {

@@ -81,10 +81,10 @@ mod write;
 
 use std::sync::Arc;
 
-use terrace_blocks::{BlockTier, ByteTier, FooterEntry, Lower};
-use terrace_engine::StoreError;
-use terrace_index::Index;
-use terrace_media::{BlockDevice, ByteRegion};
+use terrace_blocks::{FooterEntry, Lower};
+use terrace_engine::{Store, StoreError, StoreHandle};
+use terrace_index::MakeIndex;
+use terrace_media::{AnyDevice, AnyRegion, ByteRegion};
 
 pub use eviction::Eviction;
 pub use open::{MiddleTier, SlabOptions};
@@ -93,14 +93,6 @@ pub use placement::Placement;
 pub use space::SlabSpace;
 pub use swap::Swap;
 pub use terrace_blocks::{Opening, Sizes};
-
-/// See [`terrace_blocks::ByteStore`].
-pub type ByteStore<I, R> = terrace_blocks::ByteStore<I, SlabSpace<ByteTier<R>>, R>;
-/// See [`terrace_blocks::BlockStore`].
-pub type BlockStore<I, D> = terrace_blocks::BlockStore<I, SlabSpace<BlockTier<D>>, D>;
-
-/// See [`terrace_blocks::TieredStore`].
-pub type TieredStore<I, R, D> = terrace_blocks::TieredStore<I, SlabSpace<BlockTier<D>>, R>;
 
 /// Shows what the middle tier in a region from byte `base` on holds, as long as the tier below says that it is, for whoever checks a store that nobody uses: of each record
 /// what is known of it, and itself, encoded, unless it is damaged. Nothing is changed.
@@ -156,28 +148,46 @@ fn options(sizes: &Sizes, Choices { placement, eviction, swap, partitions }: Cho
 ///
 /// # Errors
 /// See there.
-pub fn open_byte<I: Index, R: ByteRegion>(
-    region: &Arc<R>,
+pub fn open_byte(
+    region: &Arc<AnyRegion>,
     base: u64,
     choices: Choices,
-    opening: Opening<'_, I>,
-) -> Result<Arc<ByteStore<I, R>>, StoreError> {
+    opening: Opening<'_>,
+) -> Result<Box<dyn Store>, StoreError> {
     let space = |lower, sizes: &Sizes, _| SlabSpace::new(lower, None, options(sizes, choices));
-    terrace_blocks::open_byte_with(region, base, opening, &space)
+    Ok(match opening.index {
+        MakeIndex::Clht(index) => {
+            let opening = opening.with_index(index);
+            Box::new(StoreHandle(terrace_blocks::open_byte_with(region, base, opening, &space)?))
+        }
+        MakeIndex::Other(index) => {
+            let opening = opening.with_index(index);
+            Box::new(StoreHandle(terrace_blocks::open_byte_with(region, base, opening, &space)?))
+        }
+    })
 }
 
 /// [`terrace_blocks::open_block`] with slabs over pages.
 ///
 /// # Errors
 /// See there.
-pub fn open_block<I: Index, D: BlockDevice>(
-    log: &Arc<D>,
-    data: &Arc<D>,
+pub fn open_block(
+    log: &Arc<AnyDevice>,
+    data: &Arc<AnyDevice>,
     choices: Choices,
-    opening: Opening<'_, I>,
-) -> Result<Arc<BlockStore<I, D>>, StoreError> {
+    opening: Opening<'_>,
+) -> Result<Box<dyn Store>, StoreError> {
     let space = |lower, sizes: &Sizes, _| SlabSpace::new(lower, None, options(sizes, choices));
-    terrace_blocks::open_block_with(log, data, opening, &space)
+    Ok(match opening.index {
+        MakeIndex::Clht(index) => {
+            let opening = opening.with_index(index);
+            Box::new(StoreHandle(terrace_blocks::open_block_with(log, data, opening, &space)?))
+        }
+        MakeIndex::Other(index) => {
+            let opening = opening.with_index(index);
+            Box::new(StoreHandle(terrace_blocks::open_block_with(log, data, opening, &space)?))
+        }
+    })
 }
 
 /// [`terrace_blocks::open_tiered`] with slabs in DRAM, slabs in the region behind the log, to its end, and pages on the device.
@@ -185,13 +195,13 @@ pub fn open_block<I: Index, D: BlockDevice>(
 ///
 /// # Errors
 /// See there.
-pub fn open_tiered<I: Index, R: ByteRegion, D: BlockDevice>(
-    (region, base): (&Arc<R>, u64),
-    data: &Arc<D>,
+pub fn open_tiered(
+    (region, base): (&Arc<AnyRegion>, u64),
+    data: &Arc<AnyDevice>,
     middle: &str,
     choices: Choices,
-    opening: Opening<'_, I>,
-) -> Result<Arc<TieredStore<I, R, D>>, StoreError> {
+    opening: Opening<'_>,
+) -> Result<Box<dyn Store>, StoreError> {
     let space = |lower, sizes: &Sizes, fresh| {
         let start = base + sizes.log_bytes;
         let tier = if fresh {
@@ -202,5 +212,14 @@ pub fn open_tiered<I: Index, R: ByteRegion, D: BlockDevice>(
         };
         SlabSpace::new(lower, Some(tier), options(sizes, choices))
     };
-    terrace_blocks::open_tiered((region, base), data, opening, &space)
+    Ok(match opening.index {
+        MakeIndex::Clht(index) => {
+            let opening = opening.with_index(index);
+            Box::new(StoreHandle(terrace_blocks::open_tiered((region, base), data, opening, &space)?))
+        }
+        MakeIndex::Other(index) => {
+            let opening = opening.with_index(index);
+            Box::new(StoreHandle(terrace_blocks::open_tiered((region, base), data, opening, &space)?))
+        }
+    })
 }

@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use terrace_engine::{Store, StoreError, StoreHandle};
-use terrace_index::Index;
+use terrace_engine::{Store, StoreError};
 use terrace_media::{AnyDevice, AnyRegion};
 use terrace_space_heap::{Geometry, Opening};
 
@@ -52,27 +51,27 @@ impl Engine for HeapHybrid {
             human_bytes(dram_bytes)
         )
     }
-    fn open_block<I: Index>(
+    fn open_block(
         &self,
         _log: &Arc<AnyDevice>,
         _data: &Arc<AnyDevice>,
-        _assembly: Assembly<'_, I>,
-    ) -> Result<Arc<dyn Store>, StoreError> {
+        _assembly: Assembly<'_>,
+    ) -> Result<Box<dyn Store>, StoreError> {
         Err(StoreError::Options(
             "engine heap-hybrid lies in byte-addressable memory: give --pmem SIZE@PATH".into(),
         ))
     }
-    fn open_byte<I: Index>(
+    fn open_byte(
         &self,
         region: &Arc<AnyRegion>,
         base: u64,
-        assembly: Assembly<'_, I>,
-    ) -> Result<Arc<dyn Store>, StoreError> {
+        assembly: Assembly<'_>,
+    ) -> Result<Box<dyn Store>, StoreError> {
         let Assembly { sizes, dram_bytes, store_id, fresh, machine, index, description, progress, .. } =
             assembly;
         let geometry = geometry(&sizes);
         let opening =
             Opening { geometry, dram_bytes, store_id, fresh, machine, index, description, progress };
-        Ok(Arc::new(StoreHandle(terrace_space_heap::open(region, base, opening)?)))
+        terrace_space_heap::open(region, base, opening)
     }
 }

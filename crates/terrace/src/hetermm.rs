@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use terrace_engine::{Store, StoreError, StoreHandle};
-use terrace_index::Index;
+use terrace_engine::{Store, StoreError};
 use terrace_media::{AnyDevice, AnyRegion};
 
 use crate::media_source::MediaSource;
@@ -38,22 +37,20 @@ impl Engine for Hetermm {
             human_bytes(sizes.block_bytes)
         )
     }
-    fn open_block<I: Index>(
+    fn open_block(
         &self,
         log: &Arc<AnyDevice>,
         data: &Arc<AnyDevice>,
-        assembly: Assembly<'_, I>,
-    ) -> Result<Arc<dyn Store>, StoreError> {
-        let machine = terrace_space_hybrid_log::open_block(log, data, tiered::opening(assembly))?;
-        Ok(Arc::new(StoreHandle(machine)))
+        assembly: Assembly<'_>,
+    ) -> Result<Box<dyn Store>, StoreError> {
+        terrace_space_hybrid_log::open_block(log, data, tiered::opening(assembly))
     }
-    fn open_byte<I: Index>(
+    fn open_byte(
         &self,
         region: &Arc<AnyRegion>,
         base: u64,
-        assembly: Assembly<'_, I>,
-    ) -> Result<Arc<dyn Store>, StoreError> {
-        let machine = terrace_space_hybrid_log::open_byte(region, base, tiered::opening(assembly))?;
-        Ok(Arc::new(StoreHandle(machine)))
+        assembly: Assembly<'_>,
+    ) -> Result<Box<dyn Store>, StoreError> {
+        terrace_space_hybrid_log::open_byte(region, base, tiered::opening(assembly))
     }
 }

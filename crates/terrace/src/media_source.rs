@@ -40,7 +40,7 @@ impl FoundRegion {
 impl FoundBlock {
     /// A medium of any type.
     pub fn new(device: impl BlockDevice, description: String) -> Self {
-        Self { device: Arc::new(AnyDevice::new(Arc::new(device))), description }
+        Self { device: AnyDevice::of(device), description }
     }
 }
 

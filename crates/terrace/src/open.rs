@@ -3,14 +3,10 @@
 use std::sync::Arc;
 
 use terrace_engine::hash::KeyHasher;
-use terrace_engine::manifest::Manifest;
-use terrace_engine::{Durability, Machine, MachineOptions, Store, StoreError, StoreHandle};
-use terrace_index::Index;
-use terrace_log::ByteLog;
+use terrace_engine::{Durability, MachineOptions, Store, StoreError};
 use terrace_media::HeapRegion;
-use terrace_space_dram::DramSpace;
 
-use crate::indexes::{OpenWith, open_with};
+use crate::indexes::open_with;
 use crate::media_source::MediaSource;
 use crate::options::{Options, WhenFull};
 use crate::size::human_bytes;
@@ -133,7 +129,21 @@ fn open_dram(options: &Options) -> Result<Opened, StoreError> {
         (None, Some(all)) => all.saturating_sub(crate::tiered::sizes::buffers_of(all, options.threads)),
         (None, None) => terrace_media::Machine::detect().usable_bytes() / 2,
     };
-    let store = open_with(&options.index, InDram { options, bytes })?;
+    let machine = || MachineOptions {
+        engine: "dram",
+        durability: Durability::None,
+        immediate: true,
+        evict: options.when_full == WhenFull::Evict,
+        sessions: SESSIONS,
+        hasher: KeyHasher::new(random_u64()),
+        clock: options.clock.clone(),
+        threads: 1,
+        recovery_keys: usize::MAX,
+    };
+    let with_index = options.dram_records.is_none();
+    let store = open_with(&options.index, &mut |index| {
+        terrace_space_dram::open(machine(), (bytes, with_index), index)
+    })?;
     Ok(Opened {
         store,
         description: vec![
@@ -149,36 +159,6 @@ fn open_dram(options: &Options) -> Result<Opened, StoreError> {
         ssd: None,
         pmem: None,
     })
-}
-
-/// Opens `dram` with an index.
-struct InDram<'a> {
-    options: &'a Options,
-    bytes: u64,
-}
-
-impl OpenWith for InDram<'_> {
-    fn open<I: Index>(self, index: &dyn Fn() -> I) -> Result<Arc<dyn Store>, StoreError> {
-        let machine = Machine::<_, _, ByteLog<HeapRegion>>::open(
-            MachineOptions {
-                engine: "dram",
-                durability: Durability::None,
-                immediate: true,
-                evict: self.options.when_full == WhenFull::Evict,
-                sessions: SESSIONS,
-                hasher: KeyHasher::new(random_u64()),
-                clock: self.options.clock.clone(),
-                threads: 1,
-                recovery_keys: usize::MAX,
-            },
-            index(),
-            DramSpace::new(self.bytes, self.options.dram_records.is_none()),
-            None,
-            Manifest::default(),
-            &|_, _| {},
-        )?;
-        Ok(Arc::new(StoreHandle(machine)))
-    }
 }
 
 pub(crate) fn random_u64() -> u64 {

@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use terrace_engine::{Store, StoreError, StoreHandle};
-use terrace_index::Index;
+use terrace_engine::{Store, StoreError};
 use terrace_media::{AnyDevice, AnyRegion};
 use terrace_space_slab::{Choices, Eviction, Placement, SlabOptions, Swap, partitions_for};
 
@@ -83,36 +82,33 @@ impl Engine for Tac {
         let slab_bytes = slabs.slab_bytes() as u64;
         format!("dram  {} for records, in slabs of {}", human_bytes(dram_bytes), human_bytes(slab_bytes))
     }
-    fn open_block<I: Index>(
+    fn open_block(
         &self,
         log: &Arc<AnyDevice>,
         data: &Arc<AnyDevice>,
-        assembly: Assembly<'_, I>,
-    ) -> Result<Arc<dyn Store>, StoreError> {
+        assembly: Assembly<'_>,
+    ) -> Result<Box<dyn Store>, StoreError> {
         let choices = self.choices(assembly.dram_bytes, &assembly.sizes);
-        let machine = terrace_space_slab::open_block(log, data, choices, tiered::opening(assembly))?;
-        Ok(Arc::new(StoreHandle(machine)))
+        terrace_space_slab::open_block(log, data, choices, tiered::opening(assembly))
     }
-    fn open_byte<I: Index>(
+    fn open_byte(
         &self,
         region: &Arc<AnyRegion>,
         base: u64,
-        assembly: Assembly<'_, I>,
-    ) -> Result<Arc<dyn Store>, StoreError> {
+        assembly: Assembly<'_>,
+    ) -> Result<Box<dyn Store>, StoreError> {
         let choices = self.choices(assembly.dram_bytes, &assembly.sizes);
-        let machine = terrace_space_slab::open_byte(region, base, choices, tiered::opening(assembly))?;
-        Ok(Arc::new(StoreHandle(machine)))
+        terrace_space_slab::open_byte(region, base, choices, tiered::opening(assembly))
     }
-    fn open_tiered<I: Index>(
+    fn open_tiered(
         &self,
         region: (&Arc<AnyRegion>, u64),
         data: &Arc<AnyDevice>,
         memory: &str,
-        assembly: Assembly<'_, I>,
-    ) -> Result<Arc<dyn Store>, StoreError> {
+        assembly: Assembly<'_>,
+    ) -> Result<Box<dyn Store>, StoreError> {
         let choices = self.choices(assembly.dram_bytes, &assembly.sizes);
         let opening = tiered::opening(assembly);
-        let machine = terrace_space_slab::open_tiered(region, data, memory, choices, opening)?;
-        Ok(Arc::new(StoreHandle(machine)))
+        terrace_space_slab::open_tiered(region, data, memory, choices, opening)
     }
 }

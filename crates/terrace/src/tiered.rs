@@ -21,7 +21,7 @@ use std::sync::Arc;
 
 use terrace_engine::hash::KeyHasher;
 use terrace_engine::{Durability, MachineOptions, Store, StoreError};
-use terrace_index::Index;
+use terrace_index::MakeIndex;
 use terrace_media::{AnyDevice, AnyRegion, DirLock, Superblock};
 
 pub(crate) use sizes::Sizes;
@@ -48,42 +48,42 @@ pub(crate) trait Engine {
     ///
     /// # Errors
     /// If the sizes don't fit, or what is on the media can't be trusted.
-    fn open_block<I: Index>(
+    fn open_block(
         &self,
         log: &Arc<AnyDevice>,
         data: &Arc<AnyDevice>,
-        assembly: Assembly<'_, I>,
-    ) -> Result<Arc<dyn Store>, StoreError>;
+        assembly: Assembly<'_>,
+    ) -> Result<Box<dyn Store>, StoreError>;
 
     /// The same on a region, from byte `base` to its end.
     ///
     /// # Errors
     /// As [`open_block`](Self::open_block).
-    fn open_byte<I: Index>(
+    fn open_byte(
         &self,
         region: &Arc<AnyRegion>,
         base: u64,
-        assembly: Assembly<'_, I>,
-    ) -> Result<Arc<dyn Store>, StoreError>;
+        assembly: Assembly<'_>,
+    ) -> Result<Box<dyn Store>, StoreError>;
 
     /// The same with its log and a middle tier in a region, from a byte of it to its end, and blocks on a device. `memory` is
     /// what the region is, for people.
     ///
     /// # Errors
     /// As [`open_block`](Self::open_block), and if the engine has no such tier.
-    fn open_tiered<I: Index>(
+    fn open_tiered(
         &self,
         _region: (&Arc<AnyRegion>, u64),
         _data: &Arc<AnyDevice>,
         _memory: &str,
-        _assembly: Assembly<'_, I>,
-    ) -> Result<Arc<dyn Store>, StoreError> {
+        _assembly: Assembly<'_>,
+    ) -> Result<Box<dyn Store>, StoreError> {
         Err(StoreError::Options(format!("engine {} has one lower tier", Self::NAME)))
     }
 }
 
 /// What a store is put together from, beside its media.
-pub(crate) struct Assembly<'a, I> {
+pub(crate) struct Assembly<'a> {
     /// From the superblock.
     pub sizes: Sizes,
     /// DRAM for records.
@@ -97,7 +97,7 @@ pub(crate) struct Assembly<'a, I> {
     /// What the machine is told.
     pub machine: MachineOptions,
     /// Makes an empty index.
-    pub index: &'a dyn Fn() -> I,
+    pub index: MakeIndex<'a>,
     /// The lower tier, for people.
     pub description: String,
     /// Recovery's progress: bytes done and in all.
@@ -116,11 +116,11 @@ struct Opening<'a, E: Engine> {
 
 impl<E: Engine> Opening<'_, E> {
     /// Runs `open` with what the engine needs.
-    fn assemble<I: Index>(
-        self,
-        index: &dyn Fn() -> I,
-        open: impl FnOnce(&E, Assembly<'_, I>) -> Result<Arc<dyn Store>, StoreError>,
-    ) -> Result<Arc<dyn Store>, StoreError> {
+    fn assemble(
+        &self,
+        index: MakeIndex<'_>,
+        open: impl FnOnce(&E, Assembly<'_>) -> Result<Box<dyn Store>, StoreError>,
+    ) -> Result<Box<dyn Store>, StoreError> {
         let Self { engine, options, superblock, stored, fresh, what } = self;
         let show = options.on_recovery;
         let progress = move |done, total| {
@@ -129,14 +129,14 @@ impl<E: Engine> Opening<'_, E> {
             }
         };
         let assembly = Assembly {
-            sizes: stored,
+            sizes: *stored,
             dram_bytes: sizes::dram_for_records(options),
             dram_with_index: options.dram_records.is_none(),
             store_id: store_id(superblock),
-            fresh,
+            fresh: *fresh,
             machine: machine_options::<E>(options, superblock),
             index,
-            description: what,
+            description: what.clone(),
             progress: &progress,
         };
         open(engine, assembly)
@@ -236,7 +236,7 @@ fn describe<E: Engine>(
 }
 
 /// What `terrace_blocks` opens a store with.
-pub(crate) fn opening<I>(assembly: Assembly<'_, I>) -> terrace_blocks::Opening<'_, I> {
+pub(crate) fn opening(assembly: Assembly<'_>) -> terrace_blocks::Opening<'_> {
     let Assembly { sizes, dram_bytes, dram_with_index, store_id, fresh, machine, index, .. } = assembly;
     let sizes = terrace_blocks::Sizes {
         block_bytes: sizes.block_bytes as usize,

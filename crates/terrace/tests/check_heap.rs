@@ -153,7 +153,7 @@ fn a_damaged_record_is_told_and_its_key_answers_an_error() {
     assert!(report.problems[0].contains("damaged record, hash") && report.counts.poisoned == 1, "{report}");
     assert!(report.beyond[0].contains("until SET or DEL"), "{report}");
     let store = heap.open();
-    assert!(matches!(store.get(&key(39)), Err(CallError::Op(OpError::Damaged))));
+    assert!(matches!(store.get(&key(39)), Err(CallError::Op(OpError::Poisoned))));
     store.set(&key(39), &value(39)).unwrap();
     store.close().unwrap();
     heap.all_answer(&[]);
@@ -235,7 +235,7 @@ fn a_large_value_whose_part_is_damaged_is_told() {
     assert!(report.problems.len() == 1 && report.problems[0].contains("its bytes have checksum"), "{report}");
     assert!(report.beyond[0].contains("large values"), "{report}");
     let store = heap.open();
-    assert!(matches!(store.get(b"large:1"), Err(CallError::Op(OpError::Damaged))));
+    assert!(matches!(store.get(b"large:1"), Err(CallError::Op(OpError::Poisoned))));
     assert!(store.get(b"large:2").unwrap() == Some(large(2)));
     store.set(b"large:1", &large(1)).unwrap();
     store.close().unwrap();

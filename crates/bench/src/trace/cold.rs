@@ -1,7 +1,8 @@
 //! Counts of records that lie on the SSD.
 
-use terrace_policy::{Access, Count, Now, Policy, Sketch};
+use terrace_policy::{Access, Count, Now, Sketch};
 
+use super::policy::AnyPolicy;
 use super::tier::hash;
 
 /// How they are kept.
@@ -20,7 +21,7 @@ impl Cold {
         Self::Sketch(Sketch::new(records as usize))
     }
     /// Counts a read; gives the word with which the record enters a tier.
-    pub(super) fn touched<P: Policy>(&mut self, policy: &P, record: u32, now: Now) -> Access {
+    pub(super) fn touched(&mut self, policy: &dyn AnyPolicy, record: u32, now: Now) -> Access {
         match self {
             Self::Table(words) => {
                 let word = &mut words[record as usize];
@@ -31,20 +32,20 @@ impl Cold {
         }
     }
     /// The word with which the record would enter a tier, though nobody has read it.
-    pub(super) fn word<P: Policy>(&self, policy: &P, record: u32, now: Now) -> Access {
+    pub(super) fn word(&self, policy: &dyn AnyPolicy, record: u32, now: Now) -> Access {
         match self {
             Self::Table(words) => words[record as usize].with_seen(0),
             Self::Sketch(sketch) => policy.entering(sketch.count(hash(record)), now),
         }
     }
-    pub(super) fn count<P: Policy>(&self, policy: &P, record: u32, now: Now) -> Count {
+    pub(super) fn count(&self, policy: &dyn AnyPolicy, record: u32, now: Now) -> Count {
         match self {
             Self::Table(words) => policy.count(words[record as usize], now),
             Self::Sketch(sketch) => sketch.count(hash(record)),
         }
     }
     /// The record comes down from a tier where it had this word.
-    pub(super) fn arrived<P: Policy>(&mut self, policy: &P, record: u32, access: Access, now: Now) {
+    pub(super) fn arrived(&mut self, policy: &dyn AnyPolicy, record: u32, access: Access, now: Now) {
         match self {
             Self::Table(words) => words[record as usize] = access.with_seen(0),
             Self::Sketch(sketch) => sketch.raise(hash(record), policy.count(access, now)),

@@ -8,9 +8,10 @@
 //!
 //! PMem's hand takes a home for a record that is never read: reads of the record find it in DRAM.
 
-use terrace_policy::{Access, Count, Gate, Histogram, Now, Policy, SlotId, Thresholds, Tier as Name};
+use terrace_policy::{Access, Count, Histogram, Now, SlotId, Thresholds, Tier as Name};
 
 use super::cold::Cold;
+use super::policy::AnyGate;
 use super::run::Placement;
 use super::store::Counts;
 use super::tier::Tier;
@@ -29,19 +30,19 @@ enum Place {
 }
 
 /// See the module.
-pub(super) struct Homes<P: Policy, G: Gate> {
-    dram: Tier<P>,
-    pmem: Tier<P>,
+pub(super) struct Homes {
+    dram: Tier,
+    pmem: Tier,
     cold: Cold,
-    gate: G,
+    gate: AnyGate,
     places: Vec<Place>,
     thresholds: Thresholds,
     samples: Rng,
     counts: Counts,
 }
 
-impl<P: Policy, G: Gate> Homes<P, G> {
-    pub(super) fn new(dram: Tier<P>, pmem: Tier<P>, cold: Cold, gate: G, records: u32) -> Self {
+impl Homes {
+    pub(super) fn new(dram: Tier, pmem: Tier, cold: Cold, gate: AnyGate, records: u32) -> Self {
         Self {
             dram,
             pmem,
@@ -56,9 +57,10 @@ impl<P: Policy, G: Gate> Homes<P, G> {
     fn admits(&mut self, name: Name, access: Access, now: Now) -> bool {
         let tier = if name == Name::Dram { &mut self.dram } else { &mut self.pmem };
         let count = tier.policy.count(access, now);
-        let rival = if G::COMPARES { tier.rival(now).map(|slot| tier.count(slot, now)) } else { None };
+        let rival =
+            if self.gate.compares() { tier.rival(now).map(|slot| tier.count(slot, now)) } else { None };
         let admitted = self.gate.admits(name, count, rival, &self.thresholds);
-        if G::COMPARES && !admitted {
+        if self.gate.compares() && !admitted {
             tier.passed();
         }
         admitted
@@ -72,7 +74,7 @@ impl<P: Policy, G: Gate> Homes<P, G> {
         if let Place::Dram(_, Some(home)) = self.places[victim as usize] {
             self.pmem.renew(home, word);
             self.places[victim as usize] = Place::Pmem(home);
-        } else if !G::COMPARES || self.pmem.has_room() || self.admits(Name::Pmem, word, now) {
+        } else if !self.gate.compares() || self.pmem.has_room() || self.admits(Name::Pmem, word, now) {
             self.enter_pmem(victim, word.with_seen(0), now);
         } else {
             self.go_down(victim, word, now);
@@ -95,12 +97,12 @@ impl<P: Policy, G: Gate> Homes<P, G> {
         self.places[record as usize] = self.pmem.insert(record, access).map_or(Place::Ssd, Place::Pmem);
     }
     fn go_down(&mut self, record: u32, access: Access, now: Now) {
-        self.cold.arrived(&self.dram.policy, record, access, now);
+        self.cold.arrived(&*self.dram.policy, record, access, now);
         self.places[record as usize] = Place::Ssd;
     }
 }
 
-impl<P: Policy, G: Gate> Placement for Homes<P, G> {
+impl Placement for Homes {
     fn get(&mut self, record: u32, now: Now) {
         self.counts.gets += 1;
         match self.places[record as usize] {
@@ -124,7 +126,7 @@ impl<P: Policy, G: Gate> Placement for Homes<P, G> {
                 }
             }
             Place::Ssd => {
-                let access = self.cold.touched(&self.dram.policy, record, now);
+                let access = self.cold.touched(&*self.dram.policy, record, now);
                 if self.admits(Name::Dram, access, now) {
                     self.counts.moves_up += 1;
                     self.make_room(now);
@@ -151,7 +153,7 @@ impl<P: Policy, G: Gate> Placement for Homes<P, G> {
                 self.pmem.remove(slot, false);
                 access
             }
-            Place::Ssd => self.cold.touched(&self.dram.policy, record, now),
+            Place::Ssd => self.cold.touched(&*self.dram.policy, record, now),
         };
         self.make_room(now);
         self.enter_dram(record, None, access);
@@ -164,7 +166,7 @@ impl<P: Policy, G: Gate> Placement for Homes<P, G> {
             histogram.add(match self.places[record as usize] {
                 Place::Dram(slot, _) => self.dram.count(slot, now),
                 Place::Pmem(slot) => self.pmem.count(slot, now),
-                Place::Ssd => self.cold.count(&self.dram.policy, record, now),
+                Place::Ssd => self.cold.count(&*self.dram.policy, record, now),
             });
         }
         let homes = self.places.iter().filter(|place| matches!(place, Place::Dram(_, Some(_)))).count();
@@ -183,13 +185,14 @@ impl<P: Policy, G: Gate> Placement for Homes<P, G> {
 
 #[cfg(test)]
 mod tests {
-    use terrace_policy::{Clock, Everyone, Lru};
+    use terrace_policy::{Clock, Lru};
 
+    use super::super::policy::of_slots;
     use super::*;
 
     const NOW: Now = Now { tick: 0, epoch: 0, fine: 0 };
 
-    fn figures(store: &Homes<impl Policy, impl Gate>) -> [u64; 5] {
+    fn figures(store: &Homes) -> [u64; 5] {
         let Counts { gets, dram_hits, pmem_hits, moves_up, moves_down } = store.counts;
         [gets, dram_hits, pmem_hits, moves_up, moves_down]
     }
@@ -197,8 +200,8 @@ mod tests {
     /// One slot in DRAM, two in PMem, LRU.
     #[test]
     fn a_record_that_comes_up_keeps_its_slot() {
-        let tier = |slots| Tier::new(Lru, slots, true);
-        let mut store = Homes::new(tier(1), tier(2), Cold::table(4), Everyone, 4);
+        let tier = |slots| Tier::new(of_slots(Lru, slots), slots, true);
+        let mut store = Homes::new(tier(1), tier(2), Cold::table(4), AnyGate::Everyone, 4);
         store.set(0, NOW); // DRAM 0
         store.set(1, NOW); // DRAM 1, PMem 0: a move
         store.get(0, NOW); // hit in PMem: up, 1 down, and 0's slot is its home
@@ -222,8 +225,8 @@ mod tests {
     /// PMem's hand takes the home of a record in DRAM for what is never read; the record stays in DRAM.
     #[test]
     fn a_home_goes_before_what_is_read() {
-        let tier = |slots| Tier::new(Clock, slots, true);
-        let mut store = Homes::new(tier(1), tier(2), Cold::table(4), Everyone, 4);
+        let tier = |slots| Tier::new(of_slots(Clock, slots), slots, true);
+        let mut store = Homes::new(tier(1), tier(2), Cold::table(4), AnyGate::Everyone, 4);
         (0..3).for_each(|record| store.set(record, NOW));
         assert_eq!(store.places[..3], [Place::Pmem(0), Place::Pmem(1), Place::Dram(0, None)]);
         store.get(0, NOW); // up, and 2 down: 1's slot, for 0's was touched

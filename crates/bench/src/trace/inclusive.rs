@@ -1,8 +1,9 @@
 //! `anti-nvm`: DRAM is a cache of PMem. What is in DRAM has its slot in PMem, too.
 
-use terrace_policy::{Access, Gate, Histogram, Now, Policy, SlotId, Thresholds, Tier as Name};
+use terrace_policy::{Access, Histogram, Now, SlotId, Thresholds, Tier as Name};
 
 use super::cold::Cold;
+use super::policy::AnyGate;
 use super::run::Placement;
 use super::store::Counts;
 use super::tier::Tier;
@@ -19,19 +20,19 @@ enum Place {
 }
 
 /// See the module.
-pub(super) struct Inclusive<P: Policy, G: Gate> {
-    dram: Tier<P>,
-    pmem: Tier<P>,
+pub(super) struct Inclusive {
+    dram: Tier,
+    pmem: Tier,
     cold: Cold,
-    gate: G,
+    gate: AnyGate,
     places: Vec<Place>,
     thresholds: Thresholds,
     samples: Rng,
     counts: Counts,
 }
 
-impl<P: Policy, G: Gate> Inclusive<P, G> {
-    pub(super) fn new(dram: Tier<P>, pmem: Tier<P>, cold: Cold, gate: G, records: u32) -> Self {
+impl Inclusive {
+    pub(super) fn new(dram: Tier, pmem: Tier, cold: Cold, gate: AnyGate, records: u32) -> Self {
         Self {
             dram,
             pmem,
@@ -46,9 +47,10 @@ impl<P: Policy, G: Gate> Inclusive<P, G> {
     fn admits(&mut self, name: Name, access: Access, now: Now) -> bool {
         let tier = if name == Name::Dram { &mut self.dram } else { &mut self.pmem };
         let count = tier.policy.count(access, now);
-        let rival = if G::COMPARES { tier.rival(now).map(|slot| tier.count(slot, now)) } else { None };
+        let rival =
+            if self.gate.compares() { tier.rival(now).map(|slot| tier.count(slot, now)) } else { None };
         let admitted = self.gate.admits(name, count, rival, &self.thresholds);
-        if G::COMPARES && !admitted {
+        if self.gate.compares() && !admitted {
             tier.passed();
         }
         admitted
@@ -72,7 +74,7 @@ impl<P: Policy, G: Gate> Inclusive<P, G> {
                 self.dram.remove(copy, false);
             }
             self.pmem.remove(victim, true);
-            self.cold.arrived(&self.pmem.policy, old, word, now);
+            self.cold.arrived(&*self.pmem.policy, old, word, now);
             self.places[old as usize] = Place::Ssd;
             self.counts.moves_down += 1;
         }
@@ -82,7 +84,7 @@ impl<P: Policy, G: Gate> Inclusive<P, G> {
     }
 }
 
-impl<P: Policy, G: Gate> Placement for Inclusive<P, G> {
+impl Placement for Inclusive {
     fn get(&mut self, record: u32, now: Now) {
         self.counts.gets += 1;
         match self.places[record as usize] {
@@ -101,7 +103,7 @@ impl<P: Policy, G: Gate> Placement for Inclusive<P, G> {
                 }
             }
             Place::Ssd => {
-                let access = self.cold.touched(&self.pmem.policy, record, now);
+                let access = self.cold.touched(&*self.pmem.policy, record, now);
                 if self.admits(Name::Pmem, access, now) {
                     self.counts.moves_up += 1;
                     self.enter_pmem(record, access, now);
@@ -120,7 +122,7 @@ impl<P: Policy, G: Gate> Placement for Inclusive<P, G> {
                 (Some(home), self.pmem.access(home).with_seen(0))
             }
             Place::Ssd => {
-                let access = self.cold.touched(&self.pmem.policy, record, now);
+                let access = self.cold.touched(&*self.pmem.policy, record, now);
                 (self.enter_pmem(record, access, now), access)
             }
         };
@@ -135,7 +137,7 @@ impl<P: Policy, G: Gate> Placement for Inclusive<P, G> {
             let record = self.samples.below(self.places.len() as u64) as u32;
             histogram.add(match self.places[record as usize] {
                 Place::Pmem(home, _) => self.pmem.count(home, now),
-                Place::Ssd => self.cold.count(&self.pmem.policy, record, now),
+                Place::Ssd => self.cold.count(&*self.pmem.policy, record, now),
             });
         }
         let (dram, pmem) = (f64::from(self.dram.slots()), f64::from(self.pmem.slots()));
@@ -154,21 +156,22 @@ impl<P: Policy, G: Gate> Placement for Inclusive<P, G> {
 
 #[cfg(test)]
 mod tests {
-    use terrace_policy::{Everyone, Lru};
+    use terrace_policy::Lru;
 
+    use super::super::policy::of_slots;
     use super::*;
 
     /// One copy in DRAM, two slots in PMem, LRU. What is in DRAM has its slot in PMem, and goes with it.
     #[test]
     fn dram_is_a_cache_of_pmem() {
         const NOW: Now = Now { tick: 0, epoch: 0, fine: 0 };
-        let tier = |slots| Tier::new(Lru, slots, true);
-        let mut store = Inclusive::new(tier(1), tier(2), Cold::table(4), Everyone, 4);
-        let copied = |store: &Inclusive<Lru, Everyone>| {
+        let tier = |slots| Tier::new(of_slots(Lru, slots), slots, true);
+        let mut store = Inclusive::new(tier(1), tier(2), Cold::table(4), AnyGate::Everyone, 4);
+        let copied = |store: &Inclusive| {
             let is_copied = |&record: &usize| matches!(store.places[record], Place::Pmem(_, Some(_)));
             (0..4).filter(is_copied).collect::<Vec<_>>()
         };
-        let in_pmem = |store: &Inclusive<Lru, Everyone>| {
+        let in_pmem = |store: &Inclusive| {
             (0..4).filter(|&record| store.places[record] != Place::Ssd).collect::<Vec<_>>()
         };
         store.set(0, NOW); // a slot in PMem is taken, too

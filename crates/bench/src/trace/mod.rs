@@ -16,6 +16,7 @@ mod bufs;
 mod cold;
 mod homes;
 mod inclusive;
+mod policy;
 mod run;
 mod setup;
 mod store;

@@ -1,13 +1,12 @@
 //! Simulations one after the other.
 
 use indicatif::{ProgressBar, ProgressStyle};
-use terrace_policy::{Gate, Now, Policy, Tier as Name};
+use terrace_policy::{Now, Tier as Name};
 
 use super::accesses::Trace;
 use super::cold::Cold;
 use super::homes::Homes;
 use super::inclusive::Inclusive;
-use super::setup::Visitor;
 use super::store::{Counts, Store};
 use super::tier::Tier;
 use super::{HALVE_ACCESSES, Options, Row, Setup, Shares, belady};
@@ -97,7 +96,7 @@ impl Bounds {
     }
 
     fn row(&self, options: &Options, setup: &Setup, simulation: &Simulation<'_>) -> Row {
-        let Outcome { counts, accesses, back_after } = setup.with_types(simulation);
+        let Outcome { counts, accesses, back_after } = simulation.outcome();
         Row {
             distribution: self.distribution.to_string(),
             records: options.records,
@@ -151,11 +150,11 @@ struct Outcome {
     back_after: Option<f64>,
 }
 
-impl Visitor for &Simulation<'_> {
-    type Out = Outcome;
-    fn visit<P: Policy, G: Gate + Copy>(self, policy: fn(Name) -> P, gate: G) -> Outcome {
+impl Simulation<'_> {
+    fn outcome(&self) -> Outcome {
         let Options { records, stores_all, .. } = *self.options;
-        let tier = |name, slots| Tier::new(policy(name), slots, stores_all);
+        let tier = |name, slots| Tier::new(self.setup.policy(name, slots), slots, stores_all);
+        let gate = self.setup.gate();
         let cold = if self.setup.sketch { Cold::sketch(records) } else { Cold::table(records) };
         let (dram, pmem) = (slots(self.options, self.shares.dram), slots(self.options, self.shares.pmem));
         match self.setup.placement {
@@ -178,9 +177,7 @@ impl Visitor for &Simulation<'_> {
             }
         }
     }
-}
 
-impl Simulation<'_> {
     fn run(&self, mut store: impl Placement) -> Outcome {
         let records = u64::from(self.options.records);
         let clock = Clock::new(self.options, self.shares);

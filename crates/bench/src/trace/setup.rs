@@ -1,4 +1,4 @@
-//! Names of placements, policies and gates, and how a name becomes a type.
+//! Names of placements, policies and gates, and what they name.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,6 +7,8 @@ use terrace_policy::{
     Alru, Beats, Clock, Everyone, Gate, Hot, LazyLru, LazyLruPaper, Lru, Policy, S3Fifo, SampledLru, Sieve,
     Tier,
 };
+
+use super::policy::{AnyGate, AnyPolicy, of_slots};
 
 const PLACEMENTS: [&str; 5] = ["tac", "tac-homes", "tac-buf", "anti-2", "anti-nvm"];
 const POLICIES: [&str; 8] = [
@@ -110,31 +112,26 @@ impl fmt::Display for Setup {
     }
 }
 
-/// Something that can be done with any policy and gate.
-pub(super) trait Visitor {
-    type Out;
-    fn visit<P: Policy, G: Gate + Copy>(self, policy: fn(Tier) -> P, gate: G) -> Self::Out;
-}
-
 impl Setup {
-    /// Calls the visitor with this setup's types.
-    pub(super) fn with_types<V: Visitor>(&self, visitor: V) -> V::Out {
+    /// A policy for a tier of so many slots.
+    pub(super) fn policy(&self, tier: Tier, slots: u32) -> Box<dyn AnyPolicy> {
         match self.policy {
-            LazyLru::NAME => self.with_policy(LazyLru::new, visitor),
-            LazyLruPaper::NAME => self.with_policy(LazyLruPaper::new, visitor),
-            Lru::NAME => self.with_policy(|_| Lru, visitor),
-            Alru::NAME => self.with_policy(|_| Alru, visitor),
-            SampledLru::NAME => self.with_policy(|_| SampledLru, visitor),
-            S3Fifo::NAME => self.with_policy(|_| S3Fifo, visitor),
-            Sieve::NAME => self.with_policy(|_| Sieve, visitor),
-            _ => self.with_policy(|_| Clock, visitor),
+            LazyLru::NAME => of_slots(LazyLru::new(tier), slots),
+            LazyLruPaper::NAME => of_slots(LazyLruPaper::new(tier), slots),
+            Lru::NAME => of_slots(Lru, slots),
+            Alru::NAME => of_slots(Alru, slots),
+            SampledLru::NAME => of_slots(SampledLru, slots),
+            S3Fifo::NAME => of_slots(S3Fifo, slots),
+            Sieve::NAME => of_slots(Sieve, slots),
+            _ => of_slots(Clock, slots),
         }
     }
-    fn with_policy<P: Policy, V: Visitor>(&self, policy: fn(Tier) -> P, visitor: V) -> V::Out {
+    /// The gate.
+    pub(super) fn gate(&self) -> AnyGate {
         match self.gate {
-            Hot::NAME => visitor.visit(policy, Hot),
-            Beats::NAME => visitor.visit(policy, Beats),
-            _ => visitor.visit(policy, Everyone),
+            Hot::NAME => AnyGate::Hot,
+            Beats::NAME => AnyGate::Beats,
+            _ => AnyGate::Everyone,
         }
     }
 }
@@ -143,23 +140,17 @@ impl Setup {
 mod tests {
     use super::*;
 
-    struct Names;
-    impl Visitor for Names {
-        type Out = (&'static str, &'static str);
-        fn visit<P: Policy, G: Gate + Copy>(self, _policy: fn(Tier) -> P, _gate: G) -> Self::Out {
-            (P::NAME, G::NAME)
-        }
-    }
-
     #[test]
-    fn every_name_is_read_printed_and_becomes_its_type() {
+    fn every_name_is_read_and_printed_and_has_its_gate() {
         let mut seen = 0;
         for policy in POLICIES {
             for gate in GATES {
                 let name = format!("tac/{policy}/{gate}");
                 let Ok(setup) = name.parse::<Setup>() else { continue };
                 assert_eq!(setup.to_string(), name);
-                assert_eq!(setup.with_types(Names), (policy, gate));
+                assert_eq!(setup.gate().compares(), gate == Beats::NAME);
+                let every = setup.policy(Tier::Dram, 4).accessed_every();
+                assert_eq!(every > 0, [Lru::NAME, SampledLru::NAME].contains(&policy), "{name}");
                 seen += 1;
             }
         }

@@ -7,10 +7,11 @@
 //!   room in DRAM: the victim goes to PMem (behind a comparing gate: or to the SSD); room in PMem: to the SSD
 //! ```
 
-use terrace_policy::{Access, Gate, Histogram, Now, Policy, SlotId, Thresholds, Tier as Name};
+use terrace_policy::{Access, Histogram, Now, SlotId, Thresholds, Tier as Name};
 
 use super::bufs::Bufs;
 use super::cold::Cold;
+use super::policy::AnyGate;
 use super::run::Placement;
 use super::tier::Tier;
 use crate::rng::Rng;
@@ -37,11 +38,11 @@ pub(super) struct Counts {
 }
 
 /// A store of the paper's placement (`tac`, `tac-buf` with whole bufs), or one pool of DRAM and PMem (`anti-2`).
-pub(super) struct Store<P: Policy, G: Gate> {
-    dram: Tier<P>,
-    pmem: Tier<P>,
+pub(super) struct Store {
+    dram: Tier,
+    pmem: Tier,
     cold: Cold,
-    gate: G,
+    gate: AnyGate,
     places: Vec<Place>,
     /// Who lies together, if a read brings in whole bufs.
     bufs: Option<Bufs>,
@@ -53,8 +54,8 @@ pub(super) struct Store<P: Policy, G: Gate> {
     counts: Counts,
 }
 
-impl<P: Policy, G: Gate> Store<P, G> {
-    pub(super) fn new(dram: Tier<P>, pmem: Tier<P>, cold: Cold, gate: G, records: u32) -> Self {
+impl Store {
+    pub(super) fn new(dram: Tier, pmem: Tier, cold: Cold, gate: AnyGate, records: u32) -> Self {
         Self {
             in_dram: dram.slots(),
             dram,
@@ -84,9 +85,10 @@ impl<P: Policy, G: Gate> Store<P, G> {
     fn admits(&mut self, name: Name, access: Access, now: Now) -> bool {
         let tier = if name == Name::Pmem && self.pmem.slots() > 0 { &mut self.pmem } else { &mut self.dram };
         let count = tier.policy.count(access, now);
-        let rival = if G::COMPARES { tier.rival(now).map(|slot| tier.count(slot, now)) } else { None };
+        let rival =
+            if self.gate.compares() { tier.rival(now).map(|slot| tier.count(slot, now)) } else { None };
         let admitted = self.gate.admits(name, count, rival, &self.thresholds);
-        if G::COMPARES && !admitted {
+        if self.gate.compares() && !admitted {
             tier.passed();
         }
         admitted
@@ -98,7 +100,7 @@ impl<P: Policy, G: Gate> Store<P, G> {
             self.dram.remove(slot, true);
             self.counts.moves_down += 1;
             if self.pmem.slots() > 0
-                && (!G::COMPARES || self.pmem.has_room() || self.admits(Name::Pmem, word, now))
+                && (!self.gate.compares() || self.pmem.has_room() || self.admits(Name::Pmem, word, now))
             {
                 self.enter_pmem(victim, word.with_seen(0), now);
             } else {
@@ -119,7 +121,7 @@ impl<P: Policy, G: Gate> Store<P, G> {
     }
 
     fn go_down(&mut self, record: u32, access: Access, now: Now) {
-        self.cold.arrived(&self.dram.policy, record, access, now);
+        self.cold.arrived(&*self.dram.policy, record, access, now);
         self.places[record as usize] = Place::Ssd;
         if let Some(bufs) = &mut self.bufs {
             bufs.arrived(record);
@@ -148,7 +150,7 @@ impl<P: Policy, G: Gate> Store<P, G> {
     }
 }
 
-impl<P: Policy, G: Gate> Placement for Store<P, G> {
+impl Placement for Store {
     fn get(&mut self, record: u32, now: Now) {
         self.counts.gets += 1;
         match self.places[record as usize] {
@@ -171,13 +173,13 @@ impl<P: Policy, G: Gate> Placement for Store<P, G> {
                 }
             }
             Place::Ssd => {
-                let access = self.cold.touched(&self.dram.policy, record, now);
+                let access = self.cold.touched(&*self.dram.policy, record, now);
                 let along = self.bufs.as_ref().map(|bufs| bufs.neighbours(record)).unwrap_or_default();
                 if self.climb(record, access, now) {
                     for other in along {
                         // Whoever has to go for those before it may be among them.
                         if self.places[other as usize] == Place::Ssd {
-                            let access = self.cold.word(&self.dram.policy, other, now);
+                            let access = self.cold.word(&*self.dram.policy, other, now);
                             self.climb(other, access, now);
                         }
                     }
@@ -199,7 +201,7 @@ impl<P: Policy, G: Gate> Placement for Store<P, G> {
                 if let Some(bufs) = &mut self.bufs {
                     bufs.left(record);
                 }
-                self.cold.touched(&self.dram.policy, record, now)
+                self.cold.touched(&*self.dram.policy, record, now)
             }
         };
         self.enter(record, access.with_seen(0), now);
@@ -213,7 +215,7 @@ impl<P: Policy, G: Gate> Placement for Store<P, G> {
             self.histogram.add(match self.places[record as usize] {
                 Place::Dram(slot) => self.dram.count(slot, now),
                 Place::Pmem(slot) => self.pmem.count(slot, now),
-                Place::Ssd => self.cold.count(&self.dram.policy, record, now),
+                Place::Ssd => self.cold.count(&*self.dram.policy, record, now),
             });
         }
         let (all, pmem) = (f64::from(self.dram.slots()), f64::from(self.pmem.slots()));
@@ -232,13 +234,14 @@ impl<P: Policy, G: Gate> Placement for Store<P, G> {
 
 #[cfg(test)]
 mod tests {
-    use terrace_policy::{Clock, Count, Everyone, Hot, Lru};
+    use terrace_policy::{Clock, Count, Lru};
 
+    use super::super::policy::of_slots;
     use super::*;
 
     const NOW: Now = Now { tick: 0, epoch: 0, fine: 0 };
 
-    fn figures(store: &Store<impl Policy, impl Gate>) -> [u64; 5] {
+    fn figures(store: &Store) -> [u64; 5] {
         let Counts { gets, dram_hits, pmem_hits, moves_up, moves_down } = store.counts;
         [gets, dram_hits, pmem_hits, moves_up, moves_down]
     }
@@ -246,8 +249,8 @@ mod tests {
     /// `tac` under LRU: one record in DRAM, one in PMem, two on the SSD. Everything starts on the SSD.
     #[test]
     fn a_record_is_in_one_tier_and_steps_down() {
-        let tier = || Tier::new(Lru, 1, true);
-        let mut store = Store::new(tier(), tier(), Cold::table(4), Everyone, 4);
+        let tier = || Tier::new(of_slots(Lru, 1), 1, true);
+        let mut store = Store::new(tier(), tier(), Cold::table(4), AnyGate::Everyone, 4);
         store.set(0, NOW); // DRAM 0
         store.set(1, NOW); // DRAM 1, PMem 0: a move
         store.set(2, NOW); // DRAM 2, PMem 1: two moves
@@ -266,8 +269,8 @@ mod tests {
     /// Table 2 of the paper: warm goes to PMem, hot to DRAM.
     #[test]
     fn a_cold_record_climbs_as_it_is_read() {
-        let tier = || Tier::new(Clock, 1, true);
-        let mut store = Store::new(tier(), tier(), Cold::table(2), Hot, 2);
+        let tier = || Tier::new(of_slots(Clock, 1), 1, true);
+        let mut store = Store::new(tier(), tier(), Cold::table(2), AnyGate::Hot, 2);
         store.thresholds = Thresholds { hot: Count::whole(2), warm: Count::ONE };
         let mut at = Vec::new();
         for _ in 0..4 {
@@ -281,8 +284,8 @@ mod tests {
     /// A warm record brings what lies with it and is hot or warm, and leaves what is cold.
     #[test]
     fn a_read_brings_in_a_whole_buf() {
-        let tier = |slots| Tier::new(Clock, slots, true);
-        let mut store = Store::new(tier(2), tier(2), Cold::table(5), Hot, 5).with_bufs();
+        let tier = |slots| Tier::new(of_slots(Clock, slots), slots, true);
+        let mut store = Store::new(tier(2), tier(2), Cold::table(5), AnyGate::Hot, 5).with_bufs();
         store.thresholds = Thresholds { hot: Count::whole(4), warm: Count::ONE };
         // 0 to 3 come down together with counts 1, 5, 3 and 1; 4 was never there.
         for (record, count) in [(0, 1), (1, 5), (2, 3), (3, 1)] {
@@ -300,8 +303,10 @@ mod tests {
     /// `anti-2`: one of three slots is in DRAM, and who has it stays there until it goes to the SSD.
     #[test]
     fn a_pool_never_moves_a_record_within_memory() {
-        let pool = Tier::new(Lru, 3, true);
-        let mut store = Store::new(pool, Tier::new(Lru, 0, true), Cold::table(4), Everyone, 4).pooled(1, 1);
+        let pool = Tier::new(of_slots(Lru, 3), 3, true);
+        let mut store =
+            Store::new(pool, Tier::new(of_slots(Lru, 0), 0, true), Cold::table(4), AnyGate::Everyone, 4)
+                .pooled(1, 1);
         (0..3).for_each(|record| store.set(record, NOW));
         let in_dram = (0..3).find(|&record| store.places[record as usize] == Place::Dram(0)).unwrap();
         let others = [(in_dram + 1) % 3, (in_dram + 2) % 3];
@@ -322,8 +327,10 @@ mod tests {
     /// `anti-2` takes in all that is warm, hot or not.
     #[test]
     fn a_pool_asks_for_warm_alone() {
-        let pool = Tier::new(Clock, 2, true);
-        let mut store = Store::new(pool, Tier::new(Clock, 0, true), Cold::table(2), Hot, 2).pooled(1, 1);
+        let pool = Tier::new(of_slots(Clock, 2), 2, true);
+        let mut store =
+            Store::new(pool, Tier::new(of_slots(Clock, 0), 0, true), Cold::table(2), AnyGate::Hot, 2)
+                .pooled(1, 1);
         store.thresholds = Thresholds { hot: Count::whole(9), warm: Count::ONE };
         store.get(1, NOW);
         assert_eq!(store.places[1], Place::Ssd);

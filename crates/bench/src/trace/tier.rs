@@ -2,7 +2,9 @@
 
 use std::cell::Cell;
 
-use terrace_policy::{Access, Count, Now, Policy, SlotId, Slots};
+use terrace_policy::{Access, Count, Now, SlotId, Slots};
+
+use super::policy::AnyPolicy;
 
 const NOBODY: u32 = u32::MAX;
 
@@ -25,19 +27,17 @@ impl Slots for Words {
 }
 
 /// One tier under one policy, in one partition.
-pub(super) struct Tier<P: Policy> {
-    pub(super) policy: P,
-    part: P::Part,
+pub(super) struct Tier {
+    pub(super) policy: Box<dyn AnyPolicy>,
     words: Words,
     free: Vec<SlotId>,
     touches: u32,
     stores_all: bool,
 }
 
-impl<P: Policy> Tier<P> {
-    pub(super) fn new(policy: P, slots: u32, stores_all: bool) -> Self {
+impl Tier {
+    pub(super) fn new(policy: Box<dyn AnyPolicy>, slots: u32, stores_all: bool) -> Self {
         Self {
-            part: policy.part(slots as usize),
             policy,
             words: Words(vec![Cell::new((NOBODY, Access::default())); slots as usize]),
             free: (0..slots).rev().collect(),
@@ -62,11 +62,12 @@ impl<P: Policy> Tier<P> {
         if self.stores_all || old.is_worth_storing(new) {
             cell.set((record, new));
         }
-        if P::ACCESSED_EVERY > 0 {
+        let every = self.policy.accessed_every();
+        if every > 0 {
             self.touches += 1;
-            if self.touches == P::ACCESSED_EVERY {
+            if self.touches == every {
                 self.touches = 0;
-                self.policy.accessed(&mut self.part, slot);
+                self.policy.accessed(slot);
             }
         }
     }
@@ -87,21 +88,21 @@ impl<P: Policy> Tier<P> {
     }
     /// Who would go next; `None` while there is room.
     pub(super) fn rival(&mut self, now: Now) -> Option<SlotId> {
-        if self.has_room() { None } else { self.policy.victim(&mut self.part, &self.words, now) }
+        if self.has_room() { None } else { self.policy.victim(&self.words, now) }
     }
     pub(super) fn passed(&mut self) {
-        self.policy.passed(&mut self.part);
+        self.policy.passed();
     }
     /// Puts a record into a free slot; `None` if there is none.
     pub(super) fn insert(&mut self, record: u32, access: Access) -> Option<SlotId> {
         let slot = self.free.pop()?;
         self.words.0[slot as usize].set((record, access));
-        self.policy.inserted(&mut self.part, slot, hash(record) as u32);
+        self.policy.inserted(slot, hash(record) as u32);
         Some(slot)
     }
     pub(super) fn remove(&mut self, slot: SlotId, evicted: bool) {
         let record = self.words.0[slot as usize].replace((NOBODY, Access::default())).0;
-        self.policy.removed(&mut self.part, slot, hash(record) as u32, evicted);
+        self.policy.removed(slot, hash(record) as u32, evicted);
         self.free.push(slot);
     }
 }

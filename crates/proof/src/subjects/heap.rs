@@ -1,8 +1,7 @@
 //! Tiny heaps for the crash sweep.
 
-use std::sync::Arc;
-
-use terrace_engine::{Store, StoreError, StoreHandle};
+use terrace_engine::{Store, StoreError};
+use terrace_media::AnyRegion;
 use terrace_space_heap::{Geometry, Opening, limits, open};
 use terrace_testkit::sweep::{self, Media, MediaKind, Shape, Subject};
 
@@ -47,6 +46,6 @@ impl Subject for HeapHybrid {
             description: shared.description,
             progress: shared.progress,
         };
-        Ok(Box::new(StoreHandle(open(&Arc::new(region.clone()), 0, opening)?)))
+        open(&AnyRegion::of(region.clone()), 0, opening)
     }
 }

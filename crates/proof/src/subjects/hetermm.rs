@@ -1,8 +1,7 @@
 //! Tiny hybrid logs for the crash sweep.
 
-use std::sync::Arc;
-
-use terrace_engine::{Store, StoreError, StoreHandle};
+use terrace_engine::{Store, StoreError};
+use terrace_media::{AnyDevice, AnyRegion};
 use terrace_space_hybrid_log::{HybridOptions, open_block, open_byte};
 use terrace_testkit::sweep::{self, Media, MediaKind, Shape, Subject};
 
@@ -21,10 +20,9 @@ impl Subject for Hetermm {
     fn open(&self, media: &Media, how: sweep::Opening) -> Result<Box<dyn Store>, StoreError> {
         let opening = opening("hetermm", media, how);
         Ok(match media {
-            Media::Byte(region) => Box::new(StoreHandle(open_byte(&Arc::new(region.clone()), 0, opening)?)),
+            Media::Byte(region) => open_byte(&AnyRegion::of(region.clone()), 0, opening)?,
             Media::Block { log, data } => {
-                let (log, data) = (Arc::new(log.clone()), Arc::new(data.clone()));
-                Box::new(StoreHandle(open_block(&log, &data, opening)?))
+                open_block(&AnyDevice::of(log.clone()), &AnyDevice::of(data.clone()), opening)?
             }
             Media::Tiered { .. } => {
                 return Err(StoreError::Options("engine hetermm has one lower tier".into()));

@@ -1,9 +1,8 @@
 //! Tiny stores of slabs over pages for the crash sweep.
 
-use std::sync::Arc;
-
 use terrace_engine::hash::KeyHasher;
-use terrace_engine::{Store, StoreError, StoreHandle};
+use terrace_engine::{Store, StoreError};
+use terrace_media::{AnyDevice, AnyRegion};
 use terrace_space_hybrid_log::Sizes;
 use terrace_space_slab::{Choices, Placement, SlabOptions, Swap, open_block, open_byte, open_tiered};
 use terrace_testkit::sweep::{self, Media, MediaKind, Resized, Shape, Subject};
@@ -254,16 +253,13 @@ fn open_with(
     let mut opening = opening("tac", media, how);
     opening.machine.hasher = hasher;
     Ok(match media {
-        Media::Byte(region) => {
-            Box::new(StoreHandle(open_byte(&Arc::new(region.clone()), 0, choices, opening)?))
-        }
+        Media::Byte(region) => open_byte(&AnyRegion::of(region.clone()), 0, choices, opening)?,
         Media::Block { log, data } => {
-            let (log, data) = (Arc::new(log.clone()), Arc::new(data.clone()));
-            Box::new(StoreHandle(open_block(&log, &data, choices, opening)?))
+            open_block(&AnyDevice::of(log.clone()), &AnyDevice::of(data.clone()), choices, opening)?
         }
         Media::Tiered { region, data } => {
-            let (region, data) = (Arc::new(region.clone()), Arc::new(data.clone()));
-            Box::new(StoreHandle(open_tiered((&region, 0), &data, "", choices, opening)?))
+            let (region, data) = (AnyRegion::of(region.clone()), AnyDevice::of(data.clone()));
+            open_tiered((&region, 0), &data, "", choices, opening)?
         }
     })
 }

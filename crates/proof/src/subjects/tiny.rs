@@ -3,7 +3,7 @@
 use terrace_engine::MachineOptions;
 use terrace_engine::hash::KeyHasher;
 use terrace_engine::space::Limits;
-use terrace_index::Clht;
+use terrace_index::{Clht, MakeIndex};
 use terrace_space_hybrid_log::{Opening, Sizes};
 use terrace_testkit::sweep::{self, Media, MediaKind, Shape};
 
@@ -69,7 +69,7 @@ pub(super) fn shape(media: MediaKind, limits: &Limits) -> Shape {
 pub(super) const HASHER: KeyHasher = KeyHasher::new(7);
 
 /// What an engine opens its store with.
-pub(super) fn opening(engine: &'static str, media: &Media, how: sweep::Opening) -> Opening<'static, Clht> {
+pub(super) fn opening(engine: &'static str, media: &Media, how: sweep::Opening) -> Opening<'static> {
     let sweep::Opening { durability, clock, fresh, evict, .. } = how;
     let kind = match media {
         Media::Byte(_) => MediaKind::Byte,
@@ -90,7 +90,7 @@ pub(super) fn opening(engine: &'static str, media: &Media, how: sweep::Opening) 
             threads: 1,
             recovery_keys: 5,
         },
-        index: &|| Clht::with_min_buckets(4),
+        index: MakeIndex::Clht(&|| Clht::with_min_buckets(4)),
         description: String::new(),
         progress: &|_, _| {},
     }

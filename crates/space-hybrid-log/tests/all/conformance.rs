@@ -7,11 +7,9 @@ use std::sync::Arc;
 use tempfile::TempDir;
 use terrace_engine::clock::{Clock, ManualClock};
 use terrace_engine::hash::KeyHasher;
-use terrace_engine::{
-    Batch, Condition, Durability, Expiry, MachineOptions, OpKind, Reply, Store, StoreHandle,
-};
-use terrace_index::{Clht, Index, WithStrays};
-use terrace_media::{BlockFile, BlockFileOptions, HeapRegion};
+use terrace_engine::{Batch, Condition, Durability, Expiry, MachineOptions, OpKind, Reply, Store};
+use terrace_index::{Clht, Erased, MakeIndex, WithStrays};
+use terrace_media::{AnyDevice, AnyRegion, BlockFile, BlockFileOptions, HeapRegion};
 use terrace_space_hybrid_log::{Opening, Sizes, open_block, open_byte};
 use terrace_testkit::clocks::{Clocks, Passed, wild};
 use terrace_testkit::concurrent::{groups_test, threads_test};
@@ -54,18 +52,19 @@ impl Media {
         ordered: bool,
     ) -> Box<dyn Store> {
         if ordered {
-            let index = || WithStrays::new(ReferenceIndex::default());
-            self.open_with(clock, durability, fresh, &index)
+            let index = || Erased::new(WithStrays::new(ReferenceIndex::default()));
+            self.open_with(clock, durability, fresh, MakeIndex::Other(&index))
         } else {
-            self.open_with(clock, durability, fresh, &|| Clht::with_min_buckets(64))
+            let index = || Clht::with_min_buckets(64);
+            self.open_with(clock, durability, fresh, MakeIndex::Clht(&index))
         }
     }
-    fn open_with<I: Index>(
+    fn open_with(
         &self,
         clock: &Arc<impl Clock>,
         durability: Durability,
         fresh: bool,
-        index: &dyn Fn() -> I,
+        index: MakeIndex<'_>,
     ) -> Box<dyn Store> {
         let opening = Opening {
             sizes: SIZES,
@@ -86,12 +85,12 @@ impl Media {
             progress: &|_, _| {},
         };
         match self {
-            Media::Byte(region) => Box::new(StoreHandle(open_byte(region, 0, opening).unwrap())),
+            Media::Byte(region) => open_byte(&Arc::new(AnyRegion::new(region.clone())), 0, opening).unwrap(),
             Media::Block(dir) => {
                 let options = |direct| BlockFileOptions { direct, ring: true, prewrite: false };
                 let file = |name, bytes, direct| {
                     let path = dir.path().join(name);
-                    Arc::new(if fresh {
+                    AnyDevice::of(if fresh {
                         BlockFile::create(&path, bytes, &options(direct)).unwrap()
                     } else {
                         BlockFile::open(&path, &options(direct)).unwrap()
@@ -99,7 +98,7 @@ impl Media {
                 };
                 let log = file("log", SIZES.log_bytes, false);
                 let data = file("data", REGION_BYTES, true);
-                Box::new(StoreHandle(open_block(&log, &data, opening).unwrap()))
+                open_block(&log, &data, opening).unwrap()
             }
         }
     }

@@ -12,11 +12,9 @@ use std::sync::Arc;
 
 use terrace_engine::clock::ManualClock;
 use terrace_engine::hash::KeyHasher;
-use terrace_engine::{
-    Batch, Condition, Durability, Expiry, MachineOptions, OpKind, Reply, Session, Store, StoreHandle,
-};
-use terrace_index::Clht;
-use terrace_media::{AlignedBuf, BlockDevice, Counters};
+use terrace_engine::{Batch, Condition, Durability, Expiry, MachineOptions, OpKind, Reply, Session, Store};
+use terrace_index::{Clht, MakeIndex};
+use terrace_media::{AlignedBuf, AnyDevice, BlockDevice, Counters};
 use terrace_media_sim::{Access, Fault, FaultKind, SimBlock, SimQueue};
 use terrace_space_hybrid_log::{Opening, Sizes, open_block};
 
@@ -78,11 +76,11 @@ fn store(data: &SimBlock) -> Box<dyn Store> {
             threads: 1,
             recovery_keys: 10,
         },
-        index: &|| Clht::with_min_buckets(4),
+        index: MakeIndex::Clht(&|| Clht::with_min_buckets(4)),
         description: String::new(),
         progress: &|_, _| {},
     };
-    Box::new(StoreHandle(open_block(&Arc::new(log), &Arc::new(Narrow(data.clone())), opening).unwrap()))
+    open_block(&AnyDevice::of(log), &AnyDevice::of(Narrow(data.clone())), opening).unwrap()
 }
 
 fn value(key: &str, round: usize) -> Vec<u8> {

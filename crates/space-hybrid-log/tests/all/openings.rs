@@ -10,11 +10,9 @@ use parking_lot::Mutex;
 use terrace_engine::clock::Clock;
 use terrace_engine::hash::KeyHasher;
 use terrace_engine::manifest::Manifest;
-use terrace_engine::{
-    Batch, Condition, Durability, Expiry, MachineOptions, OpKind, Reply, Session, Store, StoreHandle,
-};
-use terrace_index::Clht;
-use terrace_media::{BlockFile, BlockFileOptions, ByteRegion, HeapRegion};
+use terrace_engine::{Batch, Condition, Durability, Expiry, MachineOptions, OpKind, Reply, Session, Store};
+use terrace_index::{Clht, MakeIndex};
+use terrace_media::{AnyDevice, AnyRegion, BlockFile, BlockFileOptions, ByteRegion, HeapRegion};
 use terrace_space_hybrid_log::{Opening, Sizes, open_block, open_byte};
 
 const BLOCK: usize = 256 << 10;
@@ -80,7 +78,7 @@ fn manifests(region: &HeapRegion) -> [Option<Manifest>; 2] {
     })
 }
 
-fn opening<'a>(clock: &Arc<Watch>, frames: u64, fresh: bool) -> Opening<'a, Clht> {
+fn opening<'a>(clock: &Arc<Watch>, frames: u64, fresh: bool) -> Opening<'a> {
     Opening {
         sizes: sizes(frames),
         fresh,
@@ -95,14 +93,14 @@ fn opening<'a>(clock: &Arc<Watch>, frames: u64, fresh: bool) -> Opening<'a, Clht
             threads: 1,
             recovery_keys: usize::MAX,
         },
-        index: &|| Clht::with_min_buckets(64),
+        index: MakeIndex::Clht(&|| Clht::with_min_buckets(64)),
         description: String::new(),
         progress: &|_, _| {},
     }
 }
 
 fn open(region: &Arc<HeapRegion>, clock: &Arc<Watch>, frames: u64, fresh: bool) -> Box<dyn Store> {
-    Box::new(StoreHandle(open_byte(region, 0, opening(clock, frames, fresh)).unwrap()))
+    open_byte(&Arc::new(AnyRegion::new(region.clone())), 0, opening(clock, frames, fresh)).unwrap()
 }
 
 fn key(i: u32) -> [u8; 4] {
@@ -203,13 +201,13 @@ fn cold(dir: &std::path::Path, keys: u32) -> Box<dyn Store> {
     let open = |fresh| -> Box<dyn Store> {
         let file = |name, bytes, direct| {
             let (path, options) = (dir.join(name), BlockFileOptions { direct, ring: true, prewrite: false });
-            Arc::new(match fresh {
+            AnyDevice::of(match fresh {
                 true => BlockFile::create(&path, bytes, &options).unwrap(),
                 false => BlockFile::open(&path, &options).unwrap(),
             })
         };
         let (log, data) = (file("log", LOG_BYTES, false), file("data", REGION_BYTES, true));
-        Box::new(StoreHandle(open_block(&log, &data, opening(&clock, 8, fresh)).unwrap()))
+        open_block(&log, &data, opening(&clock, 8, fresh)).unwrap()
     };
     let store = open(true);
     fill(&mut *store.session().unwrap(), keys, 100);

@@ -8,10 +8,10 @@ use terrace_engine::clock::ManualClock;
 use terrace_engine::hash::KeyHasher;
 use terrace_engine::{
     Batch, Condition, Direction, Durability, Expiry, MachineOptions, OpError, OpKind, Progress, RangeStart,
-    Reply, Store, StoreHandle,
+    Reply, Store,
 };
-use terrace_index::WithStrays;
-use terrace_media::{ByteRegion, HeapRegion};
+use terrace_index::{Erased, MakeIndex, WithStrays};
+use terrace_media::{AnyRegion, ByteRegion, HeapRegion};
 use terrace_space_hybrid_log::{Opening, Sizes, open_byte};
 use terrace_testkit::reference_index::ReferenceIndex;
 
@@ -41,11 +41,11 @@ fn open(region: &Arc<HeapRegion>, fresh: bool) -> Box<dyn Store> {
             threads: 1,
             recovery_keys: usize::MAX,
         },
-        index: &|| WithStrays::new(ReferenceIndex::default()),
+        index: MakeIndex::Other(&|| Erased::new(WithStrays::new(ReferenceIndex::default()))),
         description: String::new(),
         progress: &|_, _| {},
     };
-    Box::new(StoreHandle(open_byte(region, 0, opening).unwrap()))
+    open_byte(&Arc::new(AnyRegion::new(region.clone())), 0, opening).unwrap()
 }
 
 /// What one operation is answered, and the keys of a range.

@@ -9,11 +9,9 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use terrace_engine::clock::ManualClock;
 use terrace_engine::hash::KeyHasher;
-use terrace_engine::{
-    Batch, Condition, Durability, MachineOptions, OpKind, Reply, Session, Settled, Store, StoreHandle,
-};
-use terrace_index::{Address, Change, Clht, Index, Key, LockFree, Lookup, Verdict};
-use terrace_media::BlockDevice;
+use terrace_engine::{Batch, Condition, Durability, MachineOptions, OpKind, Reply, Session, Settled, Store};
+use terrace_index::{Address, Change, Clht, Erased, Index, Key, LockFree, Lookup, MakeIndex, Verdict};
+use terrace_media::{AnyDevice, BlockDevice};
 use terrace_media_sim::{Access, Fault, FaultKind, SimBlock};
 use terrace_space_slab::{Choices, Opening, Sizes, open_block};
 
@@ -64,12 +62,13 @@ impl World {
                 threads: 1,
                 recovery_keys: usize::MAX,
             },
-            index: &index,
+            index: MakeIndex::Other(&|| Erased::new(index())),
             description: String::new(),
             progress: &|_, _| {},
         };
-        let store = open_block(&Arc::new(log), &Arc::new(data.clone()), Choices::default(), opening).unwrap();
-        let store = Box::new(StoreHandle(store));
+        let store =
+            open_block(&AnyDevice::of(log), &AnyDevice::of(data.clone()), Choices::default(), opening)
+                .unwrap();
         let writer = store.session().unwrap();
         let mut world = Self { data, store, writer };
         for first in (0..KEYS).step_by(16) {

@@ -7,11 +7,9 @@ use std::sync::Arc;
 use tempfile::TempDir;
 use terrace_engine::clock::{Clock, ManualClock};
 use terrace_engine::hash::KeyHasher;
-use terrace_engine::{
-    Batch, Condition, Durability, Expiry, MachineOptions, OpKind, Reply, Session, Store, StoreHandle,
-};
-use terrace_index::{Clht, Index, LockFree};
-use terrace_media::{BlockFile, BlockFileOptions, HeapRegion};
+use terrace_engine::{Batch, Condition, Durability, Expiry, MachineOptions, OpKind, Reply, Session, Store};
+use terrace_index::{Clht, Erased, Index, LockFree, MakeIndex};
+use terrace_media::{AnyDevice, AnyRegion, BlockFile, BlockFileOptions, HeapRegion};
 use terrace_space_slab::{Choices, Opening, Sizes, open_block, open_tiered};
 use terrace_testkit::concurrent::threads_test;
 use terrace_testkit::conformance::{Harness, Restarted, random_model_test};
@@ -70,14 +68,14 @@ impl<I: Index> Bed<I> {
                 threads: 2,
                 recovery_keys: usize::MAX,
             },
-            index: &self.index,
+            index: MakeIndex::Other(&|| Erased::new((self.index)())),
             description: String::new(),
             progress: &|_, _| {},
         };
         let file = |name: &str, bytes, direct| {
             let options = BlockFileOptions { direct, ring: true, prewrite: false };
             let path = self.dir.path().join(name);
-            Arc::new(if fresh {
+            AnyDevice::of(if fresh {
                 BlockFile::create(&path, bytes, &options).unwrap()
             } else {
                 BlockFile::open(&path, &options).unwrap()
@@ -87,11 +85,12 @@ impl<I: Index> Bed<I> {
         let choices = Choices::default();
         self.store = Some(match &self.region {
             Some(region) => {
-                Box::new(StoreHandle(open_tiered((region, 0), &data, "", choices, opening).unwrap()))
+                open_tiered((&Arc::new(AnyRegion::new(region.clone())), 0), &data, "", choices, opening)
+                    .unwrap()
             }
             None => {
                 let log = file("log", SIZES.log_bytes, false);
-                Box::new(StoreHandle(open_block(&log, &data, choices, opening).unwrap()))
+                open_block(&log, &data, choices, opening).unwrap()
             }
         });
     }

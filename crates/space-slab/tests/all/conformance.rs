@@ -7,11 +7,9 @@ use std::sync::Arc;
 use tempfile::TempDir;
 use terrace_engine::clock::{Clock, ManualClock};
 use terrace_engine::hash::KeyHasher;
-use terrace_engine::{
-    Batch, Condition, Durability, Expiry, MachineOptions, OpKind, Reply, Store, StoreHandle,
-};
-use terrace_index::{Clht, Index, WithStrays};
-use terrace_media::{BlockFile, BlockFileOptions, HeapRegion};
+use terrace_engine::{Batch, Condition, Durability, Expiry, MachineOptions, OpKind, Reply, Store};
+use terrace_index::{Clht, Erased, MakeIndex, WithStrays};
+use terrace_media::{AnyDevice, AnyRegion, BlockFile, BlockFileOptions, HeapRegion};
 use terrace_space_slab::{
     Choices, Eviction, Opening, Placement, Sizes, Swap, open_block, open_byte, open_tiered,
 };
@@ -81,18 +79,19 @@ impl Media {
         ordered: bool,
     ) -> Box<dyn Store> {
         if ordered {
-            let index = || WithStrays::new(ReferenceIndex::default());
-            self.open_with(clock, durability, fresh, &index)
+            let index = || Erased::new(WithStrays::new(ReferenceIndex::default()));
+            self.open_with(clock, durability, fresh, MakeIndex::Other(&index))
         } else {
-            self.open_with(clock, durability, fresh, &|| Clht::with_min_buckets(64))
+            let index = || Clht::with_min_buckets(64);
+            self.open_with(clock, durability, fresh, MakeIndex::Clht(&index))
         }
     }
-    fn open_with<I: Index>(
+    fn open_with(
         &self,
         clock: &Arc<impl Clock>,
         durability: Durability,
         fresh: bool,
-        index: &dyn Fn() -> I,
+        index: MakeIndex<'_>,
     ) -> Box<dyn Store> {
         let opening = Opening {
             sizes: SIZES,
@@ -114,25 +113,26 @@ impl Media {
         };
         match self {
             Media::Byte(region, choices) => {
-                Box::new(StoreHandle(open_byte(region, 0, *choices, opening).unwrap()))
+                open_byte(&Arc::new(AnyRegion::new(region.clone())), 0, *choices, opening).unwrap()
             }
             Media::Block(dir, choices) => {
                 let log = file(dir, "log", SIZES.log_bytes, false, fresh);
                 let data = file(dir, "data", REGION_BYTES, true, fresh);
-                Box::new(StoreHandle(open_block(&log, &data, *choices, opening).unwrap()))
+                open_block(&log, &data, *choices, opening).unwrap()
             }
             Media::Tiered(region, dir, choices) => {
                 let data = file(dir, "data", REGION_BYTES, true, fresh);
-                Box::new(StoreHandle(open_tiered((region, 0), &data, "", *choices, opening).unwrap()))
+                open_tiered((&Arc::new(AnyRegion::new(region.clone())), 0), &data, "", *choices, opening)
+                    .unwrap()
             }
         }
     }
 }
 
-fn file(dir: &TempDir, name: &str, bytes: u64, direct: bool, fresh: bool) -> Arc<BlockFile> {
+fn file(dir: &TempDir, name: &str, bytes: u64, direct: bool, fresh: bool) -> Arc<AnyDevice> {
     let options = BlockFileOptions { direct, ring: true, prewrite: false };
     let path = dir.path().join(name);
-    Arc::new(if fresh {
+    AnyDevice::of(if fresh {
         BlockFile::create(&path, bytes, &options).unwrap()
     } else {
         BlockFile::open(&path, &options).unwrap()

@@ -6,8 +6,9 @@ use std::sync::Arc;
 
 use terrace_engine::clock::ManualClock;
 use terrace_engine::hash::KeyHasher;
-use terrace_engine::{Durability, MachineOptions, Store, StoreHandle};
-use terrace_index::Clht;
+use terrace_engine::{Durability, MachineOptions, Store};
+use terrace_index::{Clht, MakeIndex};
+use terrace_media::AnyDevice;
 use terrace_space_slab::{Choices, Opening, Sizes, open_block};
 use terrace_testkit::expiry::{self, BLOCK_BYTES, DRAM_BYTES, LOG_BYTES, Media};
 
@@ -34,14 +35,18 @@ fn open(media: &Media, clock: &Arc<ManualClock>, fresh: bool) -> Box<dyn Store> 
             threads: 1,
             recovery_keys: usize::MAX,
         },
-        index: &|| Clht::with_min_buckets(64),
+        index: MakeIndex::Clht(&|| Clht::with_min_buckets(64)),
         description: String::new(),
         progress: &|_, _| {},
     };
-    Box::new(StoreHandle(
-        open_block(&Arc::new(media.log.clone()), &Arc::new(media.data.clone()), Choices::default(), opening)
-            .unwrap(),
-    ))
+
+    open_block(
+        &AnyDevice::of(media.log.clone()),
+        &AnyDevice::of(media.data.clone()),
+        Choices::default(),
+        opening,
+    )
+    .unwrap()
 }
 
 #[test]

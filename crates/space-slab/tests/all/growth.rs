@@ -8,9 +8,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 
 use terrace_engine::clock::ManualClock;
 use terrace_engine::hash::KeyHasher;
-use terrace_engine::{Durability, MachineOptions, Store, StoreHandle};
-use terrace_index::Clht;
-use terrace_media::{ByteRegion, Counters, HeapRegion};
+use terrace_engine::{Durability, MachineOptions, Store};
+use terrace_index::{Clht, MakeIndex};
+use terrace_media::{AnyDevice, AnyRegion, ByteRegion, Counters, HeapRegion};
 use terrace_media_sim::{Access, Fault, FaultKind, SimBlock};
 use terrace_space_slab::{Choices, Opening, Sizes, open_tiered};
 
@@ -126,12 +126,13 @@ fn open(region: &Arc<Powered>, data: &SimBlock, fresh: bool) -> Box<dyn Store> {
             threads: 1,
             recovery_keys: usize::MAX,
         },
-        index: &|| Clht::with_min_buckets(64),
+        index: MakeIndex::Clht(&|| Clht::with_min_buckets(64)),
         description: String::new(),
         progress: &|_, _| {},
     };
-    let data = Arc::new(data.clone());
-    Box::new(StoreHandle(open_tiered((region, 0), &data, "memory", Choices::default(), opening).unwrap()))
+    let data = AnyDevice::of(data.clone());
+    open_tiered((&Arc::new(AnyRegion::new(region.clone())), 0), &data, "memory", Choices::default(), opening)
+        .unwrap()
 }
 
 fn value(key: u64) -> Vec<u8> {

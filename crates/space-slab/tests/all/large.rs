@@ -7,11 +7,9 @@ use std::sync::Arc;
 
 use terrace_engine::clock::ManualClock;
 use terrace_engine::hash::KeyHasher;
-use terrace_engine::{
-    Batch, Condition, Durability, Expiry, MachineOptions, OpKind, Reply, Session, Store, StoreHandle,
-};
-use terrace_index::Clht;
-use terrace_media::{BlockFile, BlockFileOptions};
+use terrace_engine::{Batch, Condition, Durability, Expiry, MachineOptions, OpKind, Reply, Session, Store};
+use terrace_index::{Clht, MakeIndex};
+use terrace_media::{AnyDevice, BlockFile, BlockFileOptions};
 use terrace_space_slab::{Choices, Opening, Sizes, open_block};
 
 const SIZES: Sizes = Sizes {
@@ -49,7 +47,7 @@ impl Bed {
         let dir = tempfile::tempdir().unwrap();
         let file = |name: &str, bytes| {
             let options = BlockFileOptions { direct: false, ring: true, prewrite: false };
-            Arc::new(BlockFile::create(&dir.path().join(name), bytes, &options).unwrap())
+            AnyDevice::of(BlockFile::create(&dir.path().join(name), bytes, &options).unwrap())
         };
         let opening = Opening {
             sizes: SIZES,
@@ -65,14 +63,14 @@ impl Bed {
                 threads: 1,
                 recovery_keys: usize::MAX,
             },
-            index: &|| Clht::with_min_buckets(64),
+            index: MakeIndex::Clht(&|| Clht::with_min_buckets(64)),
             description: String::new(),
             progress: &|_, _| {},
         };
         let (log, data) = (file("log", SIZES.log_bytes), file("data", 64 << 20));
-        let store = StoreHandle(open_block(&log, &data, Choices::default(), opening).unwrap());
+        let store = open_block(&log, &data, Choices::default(), opening).unwrap();
         let session = store.session().unwrap();
-        Self { session, store: Box::new(store), clock, _dir: dir, turns: 0 }
+        Self { session, store, clock, _dir: dir, turns: 0 }
     }
     fn run(&mut self, key: u64, op: impl Fn(&mut Batch) -> OpKind) -> Option<Vec<u8>> {
         let mut batch = Batch::new();

@@ -7,11 +7,9 @@ use std::sync::Arc;
 use tempfile::TempDir;
 use terrace_engine::clock::ManualClock;
 use terrace_engine::hash::KeyHasher;
-use terrace_engine::{
-    Batch, Condition, Durability, Expiry, MachineOptions, OpKind, Reply, Session, Store, StoreHandle,
-};
-use terrace_index::Clht;
-use terrace_media::{BlockFile, BlockFileOptions, HeapRegion};
+use terrace_engine::{Batch, Condition, Durability, Expiry, MachineOptions, OpKind, Reply, Session, Store};
+use terrace_index::{Clht, MakeIndex};
+use terrace_media::{AnyDevice, AnyRegion, BlockFile, BlockFileOptions, HeapRegion};
 use terrace_space_slab::{Choices, Opening, Placement, Sizes, open_tiered};
 
 const SIZES: Sizes = Sizes {
@@ -42,7 +40,7 @@ impl Placed {
         let dir = tempfile::tempdir().unwrap();
         let region = Arc::new(HeapRegion::new(SIZES.log_bytes + 64 * (64 << 10)).unwrap());
         let options = BlockFileOptions { direct: false, ring: false, prewrite: false };
-        let data = Arc::new(BlockFile::create(&dir.path().join("data"), 48 << 20, &options).unwrap());
+        let data = AnyDevice::of(BlockFile::create(&dir.path().join("data"), 48 << 20, &options).unwrap());
         let clock = Arc::new(ManualClock::new(1_800_000_000_000_000));
         let opening = Opening {
             sizes: SIZES,
@@ -58,12 +56,13 @@ impl Placed {
                 threads: 1,
                 recovery_keys: 10,
             },
-            index: &|| Clht::with_min_buckets(64),
+            index: MakeIndex::Clht(&|| Clht::with_min_buckets(64)),
             description: String::new(),
             progress: &|_, _| {},
         };
         let store =
-            Box::new(StoreHandle(open_tiered((&region, 0), &data, "", choices.into(), opening).unwrap()));
+            open_tiered((&Arc::new(AnyRegion::new(region.clone())), 0), &data, "", choices.into(), opening)
+                .unwrap();
         let session = store.session().unwrap();
         Self { store, session, clock, values: vec![7; KEYS as usize], _dir: dir }
     }

@@ -6,11 +6,9 @@ use std::sync::Arc;
 
 use terrace_engine::clock::ManualClock;
 use terrace_engine::hash::KeyHasher;
-use terrace_engine::{
-    Batch, Condition, Durability, Expiry, MachineOptions, OpKind, Reply, Session, Store, StoreHandle,
-};
-use terrace_index::Clht;
-use terrace_media::HeapRegion;
+use terrace_engine::{Batch, Condition, Durability, Expiry, MachineOptions, OpKind, Reply, Session, Store};
+use terrace_index::{Clht, MakeIndex};
+use terrace_media::{AnyRegion, HeapRegion};
 use terrace_space_slab::{Eviction, Opening, Sizes, open_byte};
 
 const SIZES: Sizes = Sizes {
@@ -64,11 +62,12 @@ impl Bed {
                 threads: 1,
                 recovery_keys: 10,
             },
-            index: &|| Clht::with_min_buckets(64),
+            index: MakeIndex::Clht(&|| Clht::with_min_buckets(64)),
             description: String::new(),
             progress: &|_, _| {},
         };
-        let store = Box::new(StoreHandle(open_byte(&self.region, 0, eviction.into(), opening).unwrap()));
+        let store =
+            open_byte(&Arc::new(AnyRegion::new(self.region.clone())), 0, eviction.into(), opening).unwrap();
         self.session = Some(store.session().unwrap());
         self.store = Some(store);
     }

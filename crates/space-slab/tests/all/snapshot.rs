@@ -9,10 +9,10 @@ use terrace_engine::clock::ManualClock;
 use terrace_engine::hash::KeyHasher;
 use terrace_engine::{
     Batch, Condition, Durability, Expiry, MachineOptions, OpError, OpKind, Reply, SnapshotUse, Store,
-    StoreError, StoreHandle,
+    StoreError,
 };
-use terrace_index::{Clht, Index, WithStrays};
-use terrace_media::{ByteRegion, HeapRegion};
+use terrace_index::{Clht, Erased, MakeIndex, WithStrays};
+use terrace_media::{AnyRegion, ByteRegion, HeapRegion};
 use terrace_space_slab::{Choices, Opening, Sizes, open_byte};
 use terrace_testkit::reference_index::ReferenceIndex;
 
@@ -28,10 +28,10 @@ const SIZES: Sizes = Sizes {
 };
 const REGION_BYTES: u64 = 80 * BLOCK as u64;
 
-fn try_open<I: Index>(
+fn try_open(
     region: &Arc<HeapRegion>,
     fresh: bool,
-    index: &dyn Fn() -> I,
+    index: MakeIndex<'_>,
 ) -> Result<Box<dyn Store>, StoreError> {
     let opening = Opening {
         sizes: SIZES,
@@ -51,15 +51,15 @@ fn try_open<I: Index>(
         description: String::new(),
         progress: &|_, _| {},
     };
-    Ok(Box::new(StoreHandle(open_byte(region, 0, Choices::default(), opening)?)))
+    open_byte(&Arc::new(AnyRegion::new(region.clone())), 0, Choices::default(), opening)
 }
 
-fn open_with<I: Index>(region: &Arc<HeapRegion>, fresh: bool, index: &dyn Fn() -> I) -> Box<dyn Store> {
+fn open_with(region: &Arc<HeapRegion>, fresh: bool, index: MakeIndex<'_>) -> Box<dyn Store> {
     try_open(region, fresh, index).unwrap()
 }
 
 fn open(region: &Arc<HeapRegion>, fresh: bool) -> Box<dyn Store> {
-    open_with(region, fresh, &|| Clht::with_min_buckets(4))
+    open_with(region, fresh, MakeIndex::Clht(&|| Clht::with_min_buckets(4)))
 }
 
 fn copy(region: &HeapRegion) -> Arc<HeapRegion> {
@@ -224,7 +224,7 @@ type Outcome = Result<(Vec<Result<Option<Vec<u8>>, OpError>>, u64), String>;
 
 /// What an opening tells, and what every key answers then.
 fn outcome(region: &Arc<HeapRegion>) -> (Outcome, SnapshotUse) {
-    match try_open(region, false, &|| Clht::with_min_buckets(4)) {
+    match try_open(region, false, MakeIndex::Clht(&|| Clht::with_min_buckets(4))) {
         Err(error) => (Err(error.to_string()), SnapshotUse::None),
         Ok(store) => {
             let answers = (0..150).map(|n| try_get(&*store, &format!("key{n}"))).collect();
@@ -313,7 +313,11 @@ fn a_flipped_bit_anywhere_in_it_brings_the_scan() {
 fn another_index_scans_and_saves_none() {
     let ops = history(8, 200);
     let region = closed(&ops);
-    let store = open_with(&region, false, &|| WithStrays::new(ReferenceIndex::default()));
+    let store = open_with(
+        &region,
+        false,
+        MakeIndex::Other(&|| Erased::new(WithStrays::new(ReferenceIndex::default()))),
+    );
     assert_eq!(made(&*store), SnapshotUse::Refused);
     holds(&*store, &model(&[&ops]));
     store.close().unwrap();

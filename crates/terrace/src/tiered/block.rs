@@ -14,15 +14,14 @@ use std::sync::Arc;
 
 use terrace_blocks::BlockTier;
 use terrace_engine::{Store, StoreError};
-use terrace_index::Index;
 use terrace_media::{
-    AlignedBuf, AnyDevice, BlockDevice, BlockFileOptions, PlaceKind, SUPERBLOCK_BYTES, Superblock,
-    SuperblockError, detect, is_full,
+    AlignedBuf, BlockDevice, BlockFileOptions, PlaceKind, SUPERBLOCK_BYTES, Superblock, SuperblockError,
+    detect, is_full,
 };
 
 use super::superblock::new_superblock;
 use super::{Engine, Opening, Sizes, apart_of, check_superblock, describe, lock, sizes, store_id};
-use crate::indexes::{OpenWith, open_with};
+use crate::indexes::open_with;
 use crate::media_source::{FoundBlock, MediaSource};
 use crate::open::{Opened, Ssd};
 use crate::options::{Options, Tier};
@@ -69,8 +68,9 @@ pub(crate) fn open<E: Engine>(
         describe(engine, options, &stored, &format!("ssd   {what} at {}", dir.display()), total, made);
     lines.extend(other_size(tier, total, stored.block_bytes));
     let opening = Opening { engine, options, superblock: &superblock, stored, fresh, what };
-    let opener = InFiles { log: &log.device, data: &data.device, opening };
-    let store = open_with(&options.index, opener)?;
+    let store = open_with(&options.index, &mut |index| {
+        opening.assemble(index, |engine, assembly| engine.open_block(&log.device, &data.device, assembly))
+    })?;
     mark_used(&dir)?;
     lines.extend(taken(&*store));
     let ssd = Some(Ssd { dir, bytes: total, log_bytes });
@@ -213,20 +213,6 @@ pub(super) fn store_superblock(dir: &Path, superblock: &Superblock) -> Result<()
     let _ = std::fs::remove_file(dir.join(USED));
     let path = dir.join("superblock");
     write_whole(&path, &bytes).map_err(StoreError::io(format!("writing {}", path.display())))
-}
-
-/// Opens the store in its files with an index.
-struct InFiles<'a, E: Engine> {
-    log: &'a Arc<AnyDevice>,
-    data: &'a Arc<AnyDevice>,
-    opening: Opening<'a, E>,
-}
-
-impl<E: Engine> OpenWith for InFiles<'_, E> {
-    fn open<I: Index>(self, index: &dyn Fn() -> I) -> Result<Arc<dyn Store>, StoreError> {
-        let Self { log, data, opening } = self;
-        opening.assemble(index, |engine, assembly| engine.open_block(log, data, assembly))
-    }
 }
 
 /// A store is made only where nothing of one lies: without its superblock the rest is data still.

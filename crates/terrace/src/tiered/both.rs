@@ -14,12 +14,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use terrace_blocks::BlockTier;
-use terrace_engine::{Store, StoreError};
-use terrace_index::Index;
+use terrace_engine::StoreError;
 use terrace_media::superblock::MAKING;
 use terrace_media::{
-    AnyDevice, AnyRegion, BlockDevice, ByteRegion, DirLock, Profile, SUPERBLOCK_BYTES, Superblock,
-    SuperblockError, is_full,
+    BlockDevice, ByteRegion, DirLock, Profile, SUPERBLOCK_BYTES, Superblock, SuperblockError, is_full,
 };
 
 use super::superblock::new_superblock;
@@ -27,7 +25,7 @@ use super::{
     Engine, Opening, Sizes, apart_of, block, byte, check_superblock, describe, lock, sizes, store_id,
     stored_bytes,
 };
-use crate::indexes::{OpenWith, open_with};
+use crate::indexes::open_with;
 use crate::media_source::{FoundBlock, FoundRegion, MediaSource};
 use crate::open::{Opened, Pmem, Ssd};
 use crate::options::{Options, Tier};
@@ -142,8 +140,10 @@ pub(crate) fn open<E: Engine>(
     lines.extend(region.len_max().and_then(|_| byte::other_size(pmem, region_bytes, block_bytes)));
     lines.extend(block::other_size(ssd, data_bytes, block_bytes));
     let opening = Opening { engine, options, superblock: &superblock, stored, fresh, what };
-    let opener = OnBoth { region: &region, data: &device, memory: &memory, opening };
-    let store = open_with(&options.index, opener)?;
+    let store = open_with(&options.index, &mut |index| {
+        let region = (&region, SUPERBLOCK_BYTES as u64);
+        opening.assemble(index, |engine, assembly| engine.open_tiered(region, &device, &memory, assembly))
+    })?;
     if fresh {
         let whole = Superblock { media_bytes: region.len(), ..superblock };
         let bytes = whole.encode().map_err(|error| StoreError::Options(error.to_string()))?;
@@ -185,22 +185,6 @@ pub(crate) fn region_bytes<R: ByteRegion, D: BlockDevice>(
         return Err(StoreError::Options(format!("{}: {error}", path.display())));
     }
     Ok(if stored.is_some() { recorded } else { region.len() })
-}
-
-/// Opens the store on both with an index.
-struct OnBoth<'a, E: Engine> {
-    region: &'a Arc<AnyRegion>,
-    data: &'a Arc<AnyDevice>,
-    memory: &'a str,
-    opening: Opening<'a, E>,
-}
-
-impl<E: Engine> OpenWith for OnBoth<'_, E> {
-    fn open<I: Index>(self, index: &dyn Fn() -> I) -> Result<Arc<dyn Store>, StoreError> {
-        let Self { region, data, memory, opening } = self;
-        let base = SUPERBLOCK_BYTES as u64;
-        opening.assemble(index, |engine, assembly| engine.open_tiered((region, base), data, memory, assembly))
-    }
 }
 
 /// Makes the data file and the superblock, that last.

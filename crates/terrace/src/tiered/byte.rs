@@ -8,18 +8,17 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use terrace_blocks::ByteTier;
-use terrace_engine::{Durability, Store, StoreError};
-use terrace_index::Index;
+use terrace_engine::{Durability, StoreError};
 use terrace_media::superblock::MAKING;
 use terrace_media::{
-    AnyRegion, ByteRegion, DirLock, HeapRegion, MapOptions, MappedRegion, Profile, SUPERBLOCK_BYTES,
-    Superblock, SuperblockError, Survives,
+    ByteRegion, DirLock, HeapRegion, MapOptions, MappedRegion, Profile, SUPERBLOCK_BYTES, Superblock,
+    SuperblockError, Survives,
 };
 
 use super::both::lock_unless;
 use super::superblock::new_superblock;
 use super::{Engine, Opening, apart_of, check_superblock, describe, sizes, store_id, stored_bytes};
-use crate::indexes::{OpenWith, open_with};
+use crate::indexes::open_with;
 use crate::media_source::{FoundRegion, MediaSource};
 use crate::open::{Opened, Pmem};
 use crate::options::{Options, Tier};
@@ -333,7 +332,10 @@ fn finish<E: Engine>(
         lines.extend(other_size(tier, tier_bytes, stored.block_bytes));
     }
     let opening = Opening { engine, options, superblock: &superblock, stored, fresh, what };
-    let store = open_with(&options.index, InRegion { region: &region, opening })?;
+    let store = open_with(&options.index, &mut |index| {
+        let base = SUPERBLOCK_BYTES as u64;
+        opening.assemble(index, |engine, assembly| engine.open_byte(&region, base, assembly))
+    })?;
     if fresh {
         let bytes = superblock.encode().map_err(|error| StoreError::Options(error.to_string()))?;
         write_superblock(&*region, &bytes);
@@ -369,20 +371,6 @@ pub(crate) fn tier_bytes<R: ByteRegion>(
         return Err(StoreError::Options(format!("{}: {error}", place.display())));
     }
     Ok(recorded)
-}
-
-/// Opens the store on a region with an index.
-struct InRegion<'a, E: Engine> {
-    region: &'a Arc<AnyRegion>,
-    opening: Opening<'a, E>,
-}
-
-impl<E: Engine> OpenWith for InRegion<'_, E> {
-    fn open<I: Index>(self, index: &dyn Fn() -> I) -> Result<Arc<dyn Store>, StoreError> {
-        let Self { region, opening } = self;
-        let base = SUPERBLOCK_BYTES as u64;
-        opening.assemble(index, |engine, assembly| engine.open_byte(region, base, assembly))
-    }
 }
 
 /// Makes the first word durable; it can't be torn.

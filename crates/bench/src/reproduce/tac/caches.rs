@@ -18,11 +18,10 @@ use terrace::engine::clock::ManualClock;
 use terrace::engine::hash::KeyHasher;
 use terrace::engine::{
     Batch, Condition, Durability, Expiry, MachineOptions, OpKind, Progress, Reply, Session, Stats, Store,
-    StoreHandle,
 };
 use terrace::{Eviction, OpenStore, Options, Tier};
-use terrace_index::Clht;
-use terrace_media::HeapRegion;
+use terrace_index::{Clht, MakeIndex};
+use terrace_media::{AnyRegion, HeapRegion};
 use terrace_space_slab::{Opening, Sizes, open_byte};
 
 use crate::content::Content;
@@ -138,7 +137,7 @@ fn figures(stats: &Stats) -> [u64; 3] {
 
 /// Records in memory, where hits are counted.
 pub(super) struct InMemory {
-    region: Arc<HeapRegion>,
+    region: Arc<AnyRegion>,
     clock: Arc<ManualClock>,
     content: Content,
     records: u32,
@@ -153,19 +152,19 @@ impl InMemory {
         let bytes = u64::from(records) * (COUNTED_VALUE + OVERHEAD) as u64 * 3 / 2 + (8 << 20);
         let region = HeapRegion::new((SIZES.log_bytes + bytes).next_multiple_of(1 << 20));
         let loaded = Self {
-            region: Arc::new(region.context("memory for records")?),
+            region: AnyRegion::of(region.context("memory for records")?),
             clock: Arc::new(ManualClock::new(1_800_000_000_000_000)),
             content: Content::new(KEY_BYTES, COUNTED_VALUE, false, seed),
             records,
         };
         let store = loaded.open(Eviction::default(), SIZES.dram_bytes, true)?;
-        loaded.access(&store, loads(records))?;
+        loaded.access(&*store, loads(records))?;
         store.close()?;
         // What was in DRAM then comes up in one more opening, and in no other.
         loaded.open(Eviction::default(), SIZES.dram_bytes, false)?;
         Ok(loaded)
     }
-    fn open(&self, eviction: Eviction, dram_bytes: u64, fresh: bool) -> anyhow::Result<impl Store + use<>> {
+    fn open(&self, eviction: Eviction, dram_bytes: u64, fresh: bool) -> anyhow::Result<Box<dyn Store>> {
         let buckets = u64::from(self.records) / 4;
         let opening = Opening {
             sizes: Sizes { dram_bytes, ..SIZES },
@@ -181,13 +180,13 @@ impl InMemory {
                 threads: 1,
                 recovery_keys: usize::MAX,
             },
-            index: &|| Clht::with_min_buckets(buckets),
+            index: MakeIndex::Clht(&|| Clht::with_min_buckets(buckets)),
             description: String::new(),
             progress: &|_, _| {},
         };
-        Ok(StoreHandle(open_byte(&self.region, 0, eviction.into(), opening)?))
+        Ok(open_byte(&self.region, 0, eviction.into(), opening)?)
     }
-    fn access(&self, store: &impl Store, accesses: impl Iterator<Item = AccessTo>) -> anyhow::Result<()> {
+    fn access(&self, store: &dyn Store, accesses: impl Iterator<Item = AccessTo>) -> anyhow::Result<()> {
         let mut turns = 0;
         Client::new(store.session()?).all(&self.content, accesses, 1, || {
             self.clock.advance_us(ACCESS_US);
@@ -219,7 +218,7 @@ impl InMemory {
     /// With so much DRAM, how many slabs there are, and slots in each.
     fn slots(&self, dram_bytes: u64) -> anyhow::Result<(u64, u64)> {
         let store = self.open("lru/all".parse().map_err(anyhow::Error::msg)?, dram_bytes, false)?;
-        self.access(&store, (0..64).map(|record| AccessTo { record, is_set: false }))?;
+        self.access(&*store, (0..64).map(|record| AccessTo { record, is_set: false }))?;
         let stats = store.stats();
         let detail = |name: &str| stats.engine_details.iter().find(|(known, _)| *known == name);
         let [slabs, slab_bytes] =
@@ -239,9 +238,9 @@ impl InMemory {
         warm: usize,
     ) -> anyhow::Result<Counted> {
         let store = self.open(eviction, dram_bytes, false)?;
-        self.access(&store, trace.iter().take(warm))?;
+        self.access(&*store, trace.iter().take(warm))?;
         let before = store.stats();
-        self.access(&store, trace.iter().skip(warm))?;
+        self.access(&*store, trace.iter().skip(warm))?;
         let (from, to) = (figures(&before), figures(&store.stats()));
         let [gets, hits, promoted] = std::array::from_fn(|i| (to[i] - from[i]) as f64);
         let held = before.tiers.first().map_or(0, |dram| dram.records);

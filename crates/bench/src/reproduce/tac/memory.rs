@@ -10,9 +10,11 @@ use std::sync::Arc;
 use anyhow::Context;
 use terrace::engine::clock::ManualClock;
 use terrace::engine::hash::KeyHasher;
-use terrace::engine::{Durability, MachineOptions, Store, StoreHandle};
-use terrace_index::Clht;
-use terrace_media::{AlignedBuf, BlockDevice, BlockQueue, ByteRegion, Completion, Counters, HeapRegion};
+use terrace::engine::{Durability, MachineOptions, Store};
+use terrace_index::{Clht, MakeIndex};
+use terrace_media::{
+    AlignedBuf, AnyDevice, AnyRegion, BlockDevice, BlockQueue, ByteRegion, Completion, Counters, HeapRegion,
+};
 use terrace_space_slab::{Choices, Opening, Sizes, open_tiered};
 
 /// Small pages and slabs, so that a per cent of few records is a DRAM.
@@ -136,15 +138,15 @@ impl InMemory {
                 threads: 1,
                 recovery_keys: usize::MAX,
             },
-            index: &|| Clht::with_min_buckets(buckets),
+            index: MakeIndex::Clht(&|| Clht::with_min_buckets(buckets)),
             description: String::new(),
             progress: &|_, _| {},
         };
-        let memory = Arc::new(region(SIZES.log_bytes + pmem)?);
+        let memory = AnyRegion::of(region(SIZES.log_bytes + pmem)?);
         let blocks = Blocks { region: region(ssd)?, counters: Counters::default() };
-        let data = Arc::new(Device(Arc::new(blocks)));
+        let data = AnyDevice::of(Device(Arc::new(blocks)));
         let store = open_tiered((&memory, 0), &data, "", choices, opening)?;
-        Ok(Self { store: Box::new(StoreHandle(store)), clock })
+        Ok(Self { store, clock })
     }
     pub fn store(&self) -> &dyn Store {
         &*self.store
