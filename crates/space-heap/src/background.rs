@@ -2,6 +2,7 @@
 
 use std::sync::atomic::Ordering::*;
 
+use terrace_engine::record::NewRecord;
 use terrace_engine::space::{Background, Context, Fetch, FoundKeys, ReadAtOnce, Sizing, Want};
 use terrace_engine::{Progress, StoreError, TierStats};
 use terrace_index::{Address, AnyIndex, Change, Index, Key, Lookup, Verdict};
@@ -58,7 +59,7 @@ impl<R: ByteRegion> HeapSpace<R> {
     }
 
     /// The records of a page, each with where it is and what its head says.
-    fn records_of(&self, page: u32, mut each: impl FnMut(u64, &crate::layout::Front)) {
+    pub(crate) fn records_of(&self, page: u32, mut each: impl FnMut(u64, &crate::layout::Front)) {
         let Some(class) = self.pages.class_of(page) else { return };
         if self.pages.chunk_bytes(class) < CHUNK_BYTES_MIN {
             return;
@@ -115,8 +116,8 @@ impl<R: ByteRegion> HeapSpace<R> {
         let victim = {
             let mut alloc = self.pages.alloc();
             let pages = self.wanted_pages.load(Relaxed);
-            let has_chunk = pages <= 1 && self.pages.free_chunks(&alloc, wanted as usize) > 0;
-            if has_chunk || alloc.free.len() >= pages {
+            let has_chunk = pages == 0 && self.pages.free_chunks(&alloc, wanted as usize) > 0;
+            if has_chunk || alloc.free.len() >= pages.max(1) {
                 self.wanted.store(NONE, Relaxed);
                 self.wanted_pages.store(0, Relaxed);
                 return Progress::Idle;
@@ -141,7 +142,7 @@ impl<R: ByteRegion> HeapSpace<R> {
     }
 
     /// Moves a page's records to other chunks of its class.
-    fn move_records(&self, page: u32, index: &AnyIndex, context: &dyn Context) -> u64 {
+    pub(crate) fn move_records(&self, page: u32, index: &AnyIndex, context: &dyn Context) -> u64 {
         let Some(class) = self.pages.class_of(page) else { return 0 };
         let mut offsets = Vec::new();
         self.records_of(page, |offset, _| offsets.push(offset));
@@ -152,7 +153,7 @@ impl<R: ByteRegion> HeapSpace<R> {
             let Some(to) = self.pages.take(&mut self.pages.alloc(), &self.medium, class) else { break };
             let key = hasher.key(view.head.meta.db(), view.key);
             let key = Key { hash: key.hash, ..key };
-            if self.move_record(index, &key, (from, to), &view) {
+            if self.move_record(index, &key, (from, to), &view.to_new()) {
                 moved += 1;
                 self.moved.fetch_add(1, Relaxed);
                 self.retire(from);
@@ -165,17 +166,17 @@ impl<R: ByteRegion> HeapSpace<R> {
 
     /// Puts a copy of a record elsewhere and lets the index lead there. Inside the key's critical section, so that no write of the key
     /// comes between: the copy would outlive what that frees.
-    fn move_record(
+    pub(crate) fn move_record(
         &self,
         index: &AnyIndex,
         key: &Key<'_>,
         (from, to): (u64, u64),
-        view: &terrace_engine::record::RecordView<'_>,
+        record: &NewRecord<'_>,
     ) -> bool {
-        let (place, record) = (self.pages.place(to), view.to_new());
+        let place = self.pages.place(to);
         let check = self.hasher.check(record.db, record.key);
         let mut chunk = Vec::new();
-        place.encode(Sort::Record, key.hash, check, &record, &mut chunk);
+        place.encode(Sort::Record, key.hash, check, record, &mut chunk);
         self.medium.region.write_nt(self.medium.at(to) + 8, &chunk[8..]);
         self.medium.region.fence();
         let mut is_moved = false;
@@ -256,10 +257,11 @@ impl<R: ByteRegion> HeapSpace<R> {
 impl<R: ByteRegion> Background for HeapSpace<R> {
     fn step(&self, index: &AnyIndex, context: &dyn Context) -> Progress {
         let reclaimed = self.reclaim(context);
-        match self.empty_a_page(index, context) {
-            Progress::Idle => reclaimed,
+        let emptied = match self.empty_a_page(index, context) {
+            Progress::Idle => self.shrink(index, context),
             other => other,
-        }
+        };
+        if emptied == Progress::Idle { reclaimed } else { emptied }
     }
 
     fn find_expired(&self, _index: &AnyIndex, context: &dyn Context, found: &mut FoundKeys<'_>) -> Progress {
@@ -383,6 +385,12 @@ impl<R: ByteRegion> Sizing for HeapSpace<R> {
     }
     fn index_grew(&self, index_bytes: u64) {
         self.index_bytes.store(index_bytes, Relaxed);
+    }
+    fn resize_tier(&self, tier: &str, bytes: u64) -> Result<(), StoreError> {
+        match tier {
+            "pmem" => self.resize_to(bytes),
+            other => Err(StoreError::Options(format!("engine heap-hybrid has no tier {other}"))),
+        }
     }
     fn resize_dram(&self, bytes: u64) -> Result<(), StoreError> {
         self.dram_bytes.store(bytes, Relaxed);

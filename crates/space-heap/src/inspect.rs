@@ -128,12 +128,11 @@ impl<R: ByteRegion> Inspector<R> {
     /// What sessions had under way.
     pub fn sessions(&self) -> Sessions {
         let slots = 0..self.medium.geometry.sessions;
-        let intents = slots.clone().map(|slot| {
+        let intents = slots.map(|slot| {
             let [first, second] = [0, 1].map(|copy| self.medium.intent(copy, slot));
             first.max(second)
         });
-        let runs = slots.flat_map(|slot| self.medium.run(slot)).filter(|offset| *offset != 0).collect();
-        Sessions { intents: intents.collect(), runs }
+        Sessions { intents: intents.collect(), runs: self.medium.torn_at_most() }
     }
     /// Reads a page.
     pub fn read(&self, page: u32) -> PageImage {

@@ -60,11 +60,44 @@ impl<R: ByteRegion> HeapSpace<R> {
                 Some(offset) => taken.push((offset, part)),
                 None => {
                     taken.iter().for_each(|(offset, _)| self.pages.give(&mut alloc, *offset));
-                    return Err(self.no_room(&alloc, class_of(part), 1));
+                    return Err(self.no_room(&alloc, class_of(part), 0));
                 }
             }
         }
         Ok(taken)
+    }
+
+    /// Writes a value to chunks of its own, and how to find it; durable when it returns. `chunk` is made use of.
+    pub(crate) fn write_parts(
+        &self,
+        value: &[u8],
+        chunk: &mut Vec<u8>,
+        description: &mut Vec<u8>,
+    ) -> Result<(), Room> {
+        let taken = self.take_parts(value.len())?;
+        let number = self.last_value.fetch_add(1, Relaxed) + 1;
+        let mut rest = value;
+        for &(offset, bytes) in &taken {
+            let (part, more) = rest.split_at(bytes);
+            rest = more;
+            chunk.clear();
+            chunk.resize(CHUNK_HEAD_BYTES, 0);
+            self.pages.place(offset).encode_piece(number, bytes as u32, chunk);
+            self.medium.region.write_nt(self.medium.at(offset) + 8, &chunk[8..]);
+            self.medium.region.write_nt(self.medium.at(offset) + CHUNK_HEAD_BYTES as u64, part);
+        }
+        self.medium.region.fence();
+        for &(offset, _) in &taken {
+            self.medium.store_word(offset, self.pages.place(offset).word(Sort::Piece, number));
+        }
+        self.medium.region.fence();
+        self.live_bytes.fetch_add(value.len() as u64, Relaxed);
+        description.extend_from_slice(&(value.len() as u64).to_le_bytes());
+        description.extend_from_slice(&crc32c::crc32c(value).to_le_bytes());
+        description.extend_from_slice(&(taken.len() as u32).to_le_bytes());
+        description.extend_from_slice(&number.to_le_bytes());
+        taken.iter().for_each(|(offset, _)| description.extend_from_slice(&offset.to_le_bytes()));
+        Ok(())
     }
 
     /// What a part's chunk may hold of the value with this number; `None` if it is not its part.
@@ -87,30 +120,7 @@ impl<R: ByteRegion> LargeValues for HeapSpace<R> {
         _former: Option<Former<'_>>,
         description: &mut Vec<u8>,
     ) -> Result<(), Option<Room>> {
-        let taken = self.take_parts(value.len()).map_err(Some)?;
-        let number = self.last_value.fetch_add(1, Relaxed) + 1;
-        let mut rest = value;
-        for &(offset, bytes) in &taken {
-            let (part, more) = rest.split_at(bytes);
-            rest = more;
-            local.chunk.clear();
-            local.chunk.resize(CHUNK_HEAD_BYTES, 0);
-            self.pages.place(offset).encode_piece(number, bytes as u32, &mut local.chunk);
-            self.medium.region.write_nt(self.medium.at(offset) + 8, &local.chunk[8..]);
-            self.medium.region.write_nt(self.medium.at(offset) + CHUNK_HEAD_BYTES as u64, part);
-        }
-        self.medium.region.fence();
-        for &(offset, _) in &taken {
-            self.medium.store_word(offset, self.pages.place(offset).word(Sort::Piece, number));
-        }
-        self.medium.region.fence();
-        self.live_bytes.fetch_add(value.len() as u64, Relaxed);
-        description.extend_from_slice(&(value.len() as u64).to_le_bytes());
-        description.extend_from_slice(&crc32c::crc32c(value).to_le_bytes());
-        description.extend_from_slice(&(taken.len() as u32).to_le_bytes());
-        description.extend_from_slice(&number.to_le_bytes());
-        taken.iter().for_each(|(offset, _)| description.extend_from_slice(&offset.to_le_bytes()));
-        Ok(())
+        self.write_parts(value, &mut local.chunk, description).map_err(Some)
     }
     fn release_extent(&self, description: &[u8], _other: &[u8]) {
         let number = number_of(description);

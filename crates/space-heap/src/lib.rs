@@ -20,6 +20,7 @@
 //! | `space`, `read`, `large` | records, and values too long for one |
 //! | `background` | free chunks, what has expired, victims, pages for other classes |
 //! | `recover` | opening what is there |
+//! | `resize` | growing and shrinking |
 //! | `inspect` | reading and mending it without opening it |
 
 #![forbid(unsafe_code)]
@@ -36,11 +37,12 @@ mod open;
 mod pages;
 mod read;
 mod recover;
+mod resize;
 mod session;
 mod space;
 mod step;
 
 pub use layout::{Front, StoredPage};
 pub use medium::Geometry;
-pub use open::{Opening, limits, open};
+pub use open::{Opening, limits, open, stored_bytes};
 pub use space::HeapSpace;

@@ -3,12 +3,13 @@
 //! # Thread safety
 //! Whoever took a chunk writes it; reads run at any time.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use terrace_engine::version::Version;
 use terrace_media::ByteRegion;
 
-use crate::layout::{LINE_BYTES, RUN_CHUNKS};
+use crate::layout::{LINE_BYTES, PageHeader, Place, RUN_CHUNKS, StoredPage};
 
 /// Bytes for a copy of the manifest.
 pub const MANIFEST_COPY_BYTES: u64 = 256;
@@ -59,6 +60,10 @@ impl<R: ByteRegion> Medium<R> {
     /// Where a copy of the manifest starts in the region.
     pub fn manifest_at(&self, copy: u64) -> u64 {
         self.base + copy * MANIFEST_COPY_BYTES
+    }
+    /// Where the heap starts in the region.
+    pub fn start(&self) -> u64 {
+        self.base
     }
     /// Where a byte of the pages lies in the region.
     #[inline]
@@ -118,6 +123,40 @@ impl<R: ByteRegion> Medium<R> {
     /// The chunks that a session may have been filling.
     pub fn run(&self, slot: usize) -> [u64; RUN_CHUNKS] {
         std::array::from_fn(|i| self.region.load_u64(self.base + self.geometry.run_at(slot) + i as u64 * 8))
+    }
+    /// The chunks that a crash may have torn. Of a class a session fills those of its run one by one, from the last to the first: what was
+    /// filled before another one was whole by then.
+    pub fn torn_at_most(&self) -> HashSet<u64> {
+        let mut torn = HashSet::new();
+        for slot in 0..self.geometry.sessions {
+            let mut begun: Vec<u16> = Vec::new();
+            for offset in self.run(slot).into_iter().filter(|offset| *offset != 0) {
+                match self.place_of(offset) {
+                    Some((_, lines)) if begun.contains(&lines) => continue,
+                    Some((place, lines)) if self.region.load_u64(self.at(offset)) != place.free() => {
+                        begun.push(lines)
+                    }
+                    Some(_) | None => {}
+                }
+                torn.insert(offset);
+            }
+        }
+        torn
+    }
+    /// A chunk's place and lines, as its page's header says.
+    fn place_of(&self, offset: u64) -> Option<(Place, u16)> {
+        let (page, at) = (offset / self.geometry.page_bytes as u64, offset % self.geometry.page_bytes as u64);
+        if page >= self.pages_in(self.region.len()) as u64 || !at.is_multiple_of(8) {
+            return None;
+        }
+        let mut line = [0; LINE_BYTES];
+        self.region.read(self.at(page * self.geometry.page_bytes as u64), &mut line);
+        match PageHeader::decode(&line, self.store_id, page as u32) {
+            StoredPage::Used(header) => {
+                Some((Place { seq: header.seq, page: page as u32, offset: at as u32 }, header.lines))
+            }
+            StoredPage::Empty(_) | StoredPage::Damaged => None,
+        }
     }
     /// Stores them; durable when it returns.
     pub fn store_run(&self, slot: usize, run: &[u64; RUN_CHUNKS]) {

@@ -16,7 +16,7 @@ use crate::space::HeapSpace;
 type HeapMachine<I> = Machine<I, HeapSpace<AnyRegion>, ByteLog<HeapRegion>>;
 
 /// Pages that a heap needs at least.
-const PAGES_MIN: usize = 4;
+pub(crate) const PAGES_MIN: usize = 4;
 
 /// What a store is opened with.
 pub struct Opening<'a> {
@@ -45,8 +45,15 @@ pub fn limits(geometry: Geometry, bytes: u64) -> Limits {
         Limits { key_bytes: 0, inline_bytes: 0, value_bytes: 0, group_bytes: 0, short_group_bytes: 0 };
     region.map_or(unlimited, |region| {
         let medium = Medium::new(Arc::new(region), 0, geometry, 1);
-        HeapSpace::new(medium, terrace_engine::hash::KeyHasher::new(0), 0, String::new()).limits()
+        HeapSpace::new(medium, bytes, terrace_engine::hash::KeyHasher::new(0), 0, String::new()).limits()
     })
+}
+
+/// How long a region is to be for the heap that starts at byte `base` of it, as the heap says itself; `None` if it says nothing.
+pub fn stored_bytes(region: &Arc<AnyRegion>, base: u64, geometry: Geometry, store_id: u64) -> Option<u64> {
+    let is_there = region.len() >= base + geometry.front_bytes();
+    let medium = is_there.then(|| Medium::new(region.clone(), base, geometry, store_id))?;
+    medium.stored_manifest().map(|(_, bytes)| bytes)
 }
 
 /// Opens a store on a region, from byte `base` to its end.
@@ -74,13 +81,20 @@ fn open_with<I: Index>(
         )));
     }
     let medium = Medium::new(region.clone(), base, geometry, store_id);
-    let pages = medium.pages_in(region.len());
-    if pages < PAGES_MIN {
-        let least = base + geometry.front_bytes() + (PAGES_MIN * geometry.page_bytes) as u64;
+    let stored = medium.stored_manifest();
+    // Before its first manifest a heap has all of its region.
+    let bytes = stored.map_or(region.len(), |(_, bytes)| bytes);
+    if region.len() < bytes {
         return Err(StoreError::Options(format!(
-            "a heap of {} bytes: at least {least} are needed",
+            "{description}: it holds {} bytes, but {bytes} are recorded: it was truncated, or a part is missing; put it back from a copy \
+             of the store",
             region.len()
         )));
+    }
+    let pages = medium.pages_in(bytes);
+    if pages < PAGES_MIN {
+        let least = base + geometry.front_bytes() + (PAGES_MIN * geometry.page_bytes) as u64;
+        return Err(StoreError::Options(format!("a heap of {bytes} bytes: at least {least} are needed")));
     }
     machine.immediate = true;
     machine.sessions = machine.sessions.min(geometry.sessions - 1);
@@ -91,8 +105,9 @@ fn open_with<I: Index>(
     }
     medium.secure_front();
     medium.agree();
-    let manifest = medium.stored_manifest().map_or_else(Manifest::default, |(manifest, _)| manifest);
-    let space = HeapSpace::new(medium, machine.hasher, dram_bytes, description);
+    let manifest = stored.map_or_else(Manifest::default, |(manifest, _)| manifest);
+    let space = HeapSpace::new(medium, bytes, machine.hasher, dram_bytes, description);
+    *space.manifest.lock() = (manifest.encode(), bytes);
     if is_new {
         space.make();
     }

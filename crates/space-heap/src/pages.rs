@@ -8,7 +8,7 @@
 //! * A chunk that is not taken is free on the medium, durably.
 //! * A page without a taken chunk may change class; on the medium it has the class of the table until then.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::*};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
 
 use parking_lot::{Mutex, MutexGuard};
 use terrace_blocks::Table;
@@ -61,7 +61,7 @@ pub struct Alloc {
     pub free: Vec<u32>,
     /// By class: pages with a free chunk, perhaps.
     open: Vec<Vec<u32>>,
-    /// By class: taken chunks, and pages.
+    /// By class, of the pages before the end: taken chunks, and pages.
     pub used: Vec<usize>,
     pub pages: Vec<usize>,
     /// The newest use of a page.
@@ -76,6 +76,8 @@ pub struct Pages {
     pub page_bytes: usize,
     pub table: Table<Page>,
     alloc: Mutex<Alloc>,
+    /// No chunk is taken of the pages from here on: they are to go.
+    end: AtomicUsize,
     /// Bytes of taken chunks.
     pub used_bytes: AtomicU64,
     /// Pages that are not free.
@@ -99,8 +101,48 @@ impl Pages {
             page_bytes,
             table: Table::with(count, &|| Page::new(page_bytes)),
             alloc: Mutex::new(alloc),
+            end: AtomicUsize::new(count),
             used_bytes: AtomicU64::new(0),
             held: AtomicU64::new(0),
+        }
+    }
+    /// Pages of which chunks may be taken.
+    pub fn end(&self) -> usize {
+        self.end.load(Acquire)
+    }
+    /// Chunks may be taken of so many pages from now on, all of which are there.
+    pub fn set_end(&self, end: usize) {
+        let mut alloc = self.alloc();
+        self.end.store(end, Release);
+        let alloc = &mut *alloc;
+        alloc.free.retain(|page| (*page as usize) < end);
+        alloc.open.iter_mut().for_each(|open| open.retain(|page| (*page as usize) < end));
+        alloc.used.fill(0);
+        alloc.pages.fill(0);
+        for page in 0..end as u32 {
+            let used = self.table[page as usize].used.load(Relaxed) as usize;
+            let Some(class) = self.class_of(page).filter(|_| used > 0) else {
+                if !alloc.free.contains(&page) {
+                    alloc.free.push(page);
+                }
+                continue;
+            };
+            alloc.used[class] += used;
+            alloc.pages[class] += 1;
+            let has_room = used < self.chunks_in(class);
+            if has_room && !alloc.open[class].contains(&page) && !alloc.shut.contains(&page) {
+                alloc.open[class].push(page);
+            }
+        }
+    }
+    /// Makes entries for more pages; nobody knows of them yet.
+    pub fn make(&self, from: usize, to: usize) {
+        self.table.reserve_with(to, &|| Page::new(self.page_bytes));
+        for page in from..to {
+            let entry = &self.table[page];
+            entry.class.store(NONE, Release);
+            entry.seq.store(0, Release);
+            entry.min_expire.store(u64::MAX, Relaxed);
         }
     }
     pub fn alloc(&self) -> MutexGuard<'_, Alloc> {
@@ -224,7 +266,8 @@ impl Pages {
         alloc.shut.retain(|shut| *shut != page);
         let Some(class) = self.class_of(page) else { return };
         let used = self.table[page as usize].used.load(Relaxed) as usize;
-        if (1..self.chunks_in(class)).contains(&used) && !alloc.open[class].contains(&page) {
+        let stays = (page as usize) < self.end();
+        if stays && (1..self.chunks_in(class)).contains(&used) && !alloc.open[class].contains(&page) {
             alloc.open[class].push(page);
         }
     }
@@ -239,15 +282,20 @@ impl Pages {
         debug_assert!(entry.taken.is_set(chunk), "the chunk at {offset} is taken");
         entry.taken.clear(chunk);
         entry.stuck.store(false, Relaxed);
-        alloc.used[class] -= 1;
+        let stays = (page as usize) < self.end();
+        if stays {
+            alloc.used[class] -= 1;
+        }
         self.used_bytes.fetch_sub(self.chunk_bytes(class) as u64, Relaxed);
         let used = entry.used.fetch_sub(1, Relaxed);
         if used == 1 {
+            self.held.fetch_sub(1, Relaxed);
+        }
+        if used == 1 && stays {
             alloc.open[class].retain(|&open| open != page);
             alloc.pages[class] -= 1;
             alloc.free.push(page);
-            self.held.fetch_sub(1, Relaxed);
-        } else if used == chunks {
+        } else if used == chunks && stays {
             alloc.open[class].push(page);
         }
     }

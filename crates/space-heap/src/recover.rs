@@ -18,6 +18,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::*};
 
 use parking_lot::Mutex;
 use terrace_blocks::u64_at;
+use terrace_engine::manifest::MANIFEST_BYTES;
 use terrace_engine::record::{Kind, Lifetime};
 use terrace_engine::space::{self, Durable};
 use terrace_engine::version::{SLOTS_MAX, Version};
@@ -65,8 +66,7 @@ impl<R: ByteRegion> HeapSpace<R> {
         let intents: Result<Vec<u64>, ()> =
             (0..sessions).map(|slot| self.medium.agree_on_intent(slot)).collect();
         let intents = intents.map_err(|()| self.corrupt("a session's intent is damaged in both copies"))?;
-        let runs = (0..sessions).flat_map(|slot| self.medium.run(slot));
-        let runs = runs.filter(|offset| *offset != 0).collect();
+        let runs = self.medium.torn_at_most();
         self.under_way.get_or_init(|| UnderWay { intents, runs });
         Ok(())
     }
@@ -263,7 +263,9 @@ impl<R: ByteRegion> Durable for HeapSpace<R> {
         Ok(())
     }
     fn save_manifest(&self, bytes: &[u8]) -> std::io::Result<()> {
-        self.medium.save_manifest(bytes, self.medium.region.len());
+        let mut manifest = self.manifest.lock();
+        manifest.0.copy_from_slice(&bytes[..MANIFEST_BYTES]);
+        self.medium.save_manifest(&manifest.0, manifest.1);
         Ok(())
     }
     fn failure(&self) -> Option<Failure> {

@@ -44,7 +44,8 @@ impl Local {
             return Some(self.held.swap_remove(found).1);
         }
         let found = self.run.iter().rposition(|(of, _)| *of == class)?;
-        Some(self.run.swap_remove(found).1)
+        // In their order: what an opening finds half filled was filled last.
+        Some(self.run.remove(found).1)
     }
 }
 
@@ -78,7 +79,7 @@ impl<R: ByteRegion> HeapSpace<R> {
             local.run.push((of, offset));
         }
         if local.run.last().is_none_or(|(class, _)| *class != of) {
-            return self.no_room(&alloc, of, 1);
+            return self.no_room(&alloc, of, 0);
         }
         drop(alloc);
         let mut run = [0; RUN_CHUNKS];
@@ -105,7 +106,7 @@ impl<R: ByteRegion> HeapSpace<R> {
             for _ in 0..count {
                 match self.pages.take(&mut alloc, &self.medium, of) {
                     Some(offset) => local.held.push((of, offset)),
-                    None => return self.no_room(&alloc, of, 1),
+                    None => return self.no_room(&alloc, of, 0),
                 }
             }
         }
@@ -155,7 +156,8 @@ impl<R: ByteRegion> HeapSpace<R> {
         }
     }
 
-    /// No chunk of a class could be taken, and so many free pages would do: whether there may be some by themselves.
+    /// No chunk of a class could be taken, and so many free pages would do, or a chunk alone where that is 0: whether there may be some by
+    /// themselves.
     #[cold]
     pub(crate) fn no_room(&self, alloc: &Alloc, of: usize, pages: usize) -> Room {
         self.wanted_pages.fetch_max(pages, Relaxed);

@@ -8,6 +8,7 @@ use crossbeam_utils::CachePadded;
 use parking_lot::Mutex;
 use terrace_engine::StoreError;
 use terrace_engine::hash::KeyHasher;
+use terrace_engine::manifest::MANIFEST_BYTES;
 use terrace_engine::record::{Head, INLINE_VALUE_BYTES, KEY_BYTES_MAX, NewRecord};
 use terrace_engine::space::{Class, Fetch, GivenUp, Limits, Records, Room, Under, Want};
 use terrace_engine::version::Version;
@@ -19,6 +20,7 @@ use crate::layout::{CHUNK_HEAD_BYTES, PAGE_HEADER_BYTES, Sort};
 use crate::medium::Medium;
 use crate::pages::{NONE, Pages};
 use crate::recover::{Found, UnderWay};
+use crate::resize::Shrinking;
 use crate::session::Local;
 
 /// Lists of retired chunks, so that sessions rarely share one.
@@ -44,7 +46,7 @@ pub struct HeapSpace<R> {
     pub(crate) retired: AtomicU64,
     /// The class that a write found no chunk of.
     pub(crate) wanted: AtomicU32,
-    /// Free pages that would do for it.
+    /// Free pages that would do for it; 0: a chunk.
     pub(crate) wanted_pages: AtomicUsize,
     /// Something that has expired, or that a flush forgot, may take room.
     pub(crate) may_gain: AtomicBool,
@@ -58,12 +60,21 @@ pub struct HeapSpace<R> {
     pub(crate) emptied: AtomicU64,
     pub(crate) moved: AtomicU64,
     pub(crate) description: String,
+    /// The newest manifest that was stored, and how long the heap is.
+    pub(crate) manifest: Mutex<([u8; MANIFEST_BYTES], u64)>,
+    pub(crate) shrinking: Mutex<Shrinking>,
 }
 
 impl<R: ByteRegion> HeapSpace<R> {
-    /// A space on a medium; what is there is found by recovery.
-    pub fn new(medium: Medium<R>, hasher: KeyHasher, dram_bytes: u64, description: String) -> Self {
-        let count = medium.pages_in(medium.region.len());
+    /// A space on the first `bytes` of a medium; what is there is found by recovery.
+    pub fn new(
+        medium: Medium<R>,
+        bytes: u64,
+        hasher: KeyHasher,
+        dram_bytes: u64,
+        description: String,
+    ) -> Self {
+        let count = medium.pages_in(bytes);
         Self {
             pages: Pages::new(medium.geometry.page_bytes, count),
             medium,
@@ -85,6 +96,8 @@ impl<R: ByteRegion> HeapSpace<R> {
             emptied: AtomicU64::new(0),
             moved: AtomicU64::new(0),
             description,
+            manifest: Mutex::new(([0; MANIFEST_BYTES], bytes)),
+            shrinking: Mutex::default(),
         }
     }
 
@@ -225,7 +238,7 @@ impl<R: ByteRegion> Records for HeapSpace<R> {
     }
     fn rest(&self, local: &mut Local) {
         self.give_held_back(local);
-        if self.wanted.load(Relaxed) != NONE {
+        if self.wanted.load(Relaxed) != NONE || self.is_shrinking() {
             self.give_all_back(local);
         }
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use terrace_engine::{Store, StoreError};
-use terrace_media::{AnyDevice, AnyRegion};
+use terrace_media::{AnyDevice, AnyRegion, Superblock};
 use terrace_space_heap::{Geometry, Opening};
 
 use crate::media_source::MediaSource;
@@ -25,11 +25,7 @@ pub(crate) fn geometry(sizes: &tiered::Sizes) -> Geometry {
 
 pub(crate) fn open(options: &Options, source: &dyn MediaSource) -> Result<Opened, StoreError> {
     match (&options.pmem, &options.ssd) {
-        (Some(tier), None) => {
-            let opened = tiered::byte::open(&HeapHybrid, options, tier, source)?;
-            // It keeps its size.
-            Ok(Opened { pmem: None, ..opened })
-        }
+        (Some(tier), None) => tiered::byte::open(&HeapHybrid, options, tier, source),
         (Some(_), Some(_)) => Err(StoreError::Options(
             "engine heap-hybrid keeps all records in --pmem: leave --ssd out, or use --engine tac, which takes both".into(),
         )),
@@ -50,6 +46,17 @@ impl Engine for HeapHybrid {
             "dram  {} for the index and the table of pages; all records are in pmem",
             human_bytes(dram_bytes)
         )
+    }
+    fn stored_tier_bytes(
+        &self,
+        region: &Arc<AnyRegion>,
+        start: u64,
+        superblock: &Superblock,
+        sizes: &tiered::Sizes,
+    ) -> Result<Option<u64>, StoreError> {
+        let bytes =
+            terrace_space_heap::stored_bytes(region, start, geometry(sizes), tiered::store_id(superblock));
+        Ok(bytes.map(|bytes| bytes.saturating_sub(start)))
     }
     fn open_block(
         &self,

@@ -44,6 +44,20 @@ pub(crate) trait Engine {
     /// What it does with this many bytes of DRAM for records, for people.
     fn describe_dram(&self, sizes: &Sizes, dram_bytes: u64) -> String;
 
+    /// How many bytes a region's tier has from `start` on, as it says itself; `None` if it says nothing.
+    ///
+    /// # Errors
+    /// If that can't be read.
+    fn stored_tier_bytes(
+        &self,
+        region: &Arc<AnyRegion>,
+        start: u64,
+        superblock: &Superblock,
+        _sizes: &Sizes,
+    ) -> Result<Option<u64>, StoreError> {
+        byte::stored_blocks_bytes(region, start, superblock)
+    }
+
     /// Puts a store together on a device for the log and one for blocks.
     ///
     /// # Errors

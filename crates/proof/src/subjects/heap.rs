@@ -3,12 +3,41 @@
 use terrace_engine::{Store, StoreError};
 use terrace_media::AnyRegion;
 use terrace_space_heap::{Geometry, Opening, limits, open};
-use terrace_testkit::sweep::{self, Media, MediaKind, Shape, Subject};
+use terrace_testkit::sweep::{self, Media, MediaKind, Resized, Shape, Subject};
 
 use super::tiny::opening;
 
 /// Engine `heap-hybrid`.
 pub struct HeapHybrid;
+
+/// Engine `heap-hybrid` in a region that grows and shrinks.
+pub struct HeapResized;
+
+impl Subject for HeapResized {
+    fn takes(&self, media: MediaKind) -> bool {
+        HeapHybrid.takes(media)
+    }
+
+    fn resizes(&self, _media: MediaKind) -> Vec<Resized> {
+        vec![Resized { tier: "pmem", bytes: HEAP_BYTES as u64, least: 6 }]
+    }
+
+    fn moves_large(&self) -> bool {
+        true
+    }
+
+    fn sets_read(&self) -> bool {
+        true
+    }
+
+    fn shape(&self, media: MediaKind) -> Shape {
+        HeapHybrid.shape(media)
+    }
+
+    fn open(&self, media: &Media, how: sweep::Opening) -> Result<Box<dyn Store>, StoreError> {
+        HeapHybrid.open(media, how)
+    }
+}
 
 /// A page, and sessions with the machine's own.
 const GEOMETRY: Geometry = Geometry { page_bytes: 2048, sessions: 4 };

@@ -27,7 +27,7 @@ pub struct Setting {
 }
 
 /// All settings.
-pub const ALL: [Setting; 5] = [
+pub const ALL: [Setting; 6] = [
     Setting {
         name: "tac-ssd",
         speaks: Speaks::Redis,
@@ -65,6 +65,25 @@ pub const ALL: [Setting; 5] = [
         options: &["--engine", "hetermm", "--dram", "64MiB", "--ssd", "512MiB"],
         dram_mib: 64,
         tier: Some("ssd"),
+        tier_mib: 512,
+        keeps: true,
+        evicts: false,
+    },
+    Setting {
+        name: "heap-hybrid",
+        speaks: Speaks::Redis,
+        options: &[
+            "--engine",
+            "heap-hybrid",
+            "--dram",
+            "64MiB",
+            "--pmem",
+            "512MiB@MEMORY",
+            "--profile",
+            "optane-200",
+        ],
+        dram_mib: 64,
+        tier: Some("pmem"),
         tier_mib: 512,
         keeps: true,
         evicts: false,

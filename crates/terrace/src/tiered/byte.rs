@@ -325,8 +325,12 @@ fn finish<E: Engine>(
     }
     sizes::check_threads(options, &stored)?;
     let front_bytes = SUPERBLOCK_BYTES as u64 + stored.log_bytes;
-    let tier_bytes =
-        if fresh { region.len() } else { tier_bytes(&region, front_bytes, &superblock, &place)? };
+    let tier_bytes = if fresh {
+        region.len()
+    } else {
+        let tier = engine.stored_tier_bytes(&region, front_bytes, &superblock, &stored)?;
+        recorded_bytes(&*region, tier.map(|bytes| front_bytes + bytes), &superblock, &place)?
+    };
     let mut lines = describe(engine, options, &stored, &format!("pmem  {what}"), tier_bytes, fresh);
     if let (Some(tier), Some(_)) = (&options.pmem, region.len_max()) {
         lines.extend(other_size(tier, tier_bytes, stored.block_bytes));
@@ -356,16 +360,33 @@ pub(crate) fn tier_bytes<R: ByteRegion>(
     superblock: &Superblock,
     place: &Path,
 ) -> Result<u64, StoreError> {
-    let stored = if region.len() < start + terrace_blocks::manifest_area::<ByteTier<R>>() {
-        None
-    } else {
-        let tier = ByteTier::new(region.clone(), start, region.len() - start, String::new())
-            .with_manifests_apart(apart_of(superblock));
-        terrace_blocks::stored_bytes(&tier, store_id(superblock))
-            .map_err(StoreError::io(format!("reading the size of {}", place.display())))?
-    };
+    let stored = stored_blocks_bytes(region, start, superblock)?;
+    recorded_bytes(&**region, stored.map(|bytes| start + bytes), superblock, place)
+}
+
+/// The same of blocks, if they say so.
+pub(super) fn stored_blocks_bytes<R: ByteRegion>(
+    region: &Arc<R>,
+    start: u64,
+    superblock: &Superblock,
+) -> Result<Option<u64>, StoreError> {
+    if region.len() < start + terrace_blocks::manifest_area::<ByteTier<R>>() {
+        return Ok(None);
+    }
+    let tier = ByteTier::new(region.clone(), start, region.len() - start, String::new())
+        .with_manifests_apart(apart_of(superblock));
+    terrace_blocks::stored_bytes(&tier, store_id(superblock))
+        .map_err(StoreError::io("reading the size of the PMem tier"))
+}
+
+fn recorded_bytes<R: ByteRegion>(
+    region: &R,
+    stored: Option<u64>,
+    superblock: &Superblock,
+    place: &Path,
+) -> Result<u64, StoreError> {
     // Programs that did not know it stored none: then it has the size that it was made with.
-    let recorded = stored.map_or(superblock.media_bytes, |bytes| start + bytes);
+    let recorded = stored.unwrap_or(superblock.media_bytes);
     if region.len() < recorded {
         let error = SuperblockError::TooShort { actual: region.len(), recorded };
         return Err(StoreError::Options(format!("{}: {error}", place.display())));
