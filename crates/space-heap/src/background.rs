@@ -378,6 +378,10 @@ impl<R: ByteRegion> Sizing for HeapSpace<R> {
         vec![
             ("heap_pages", self.pages.table.len() as u64),
             ("heap_pages_free", alloc.free.len() as u64),
+            (
+                "heap_pages_to_leave",
+                (self.pages.table.len() - self.pages.end().min(self.pages.table.len())) as u64,
+            ),
             ("heap_pages_emptied", self.emptied.load(Relaxed)),
             ("heap_records_moved", self.moved.load(Relaxed)),
             ("heap_chunks_retired", self.retired.load(Relaxed)),

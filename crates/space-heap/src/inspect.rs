@@ -20,6 +20,8 @@ use crate::medium::{Geometry, Medium};
 /// A heap that nobody has open.
 pub struct Inspector<R> {
     medium: Medium<R>,
+    /// How long the region is to be.
+    bytes: u64,
     classes: Classes,
 }
 
@@ -111,11 +113,16 @@ impl<R: ByteRegion> Inspector<R> {
         let makes_sense =
             (8..1 << 15).contains(&lines) && rest == 0 && base.is_multiple_of(LINE_BYTES as u64);
         let medium = makes_sense.then(|| Medium::new(region, base, geometry, store_id))?;
-        Some(Self { medium, classes: Classes::new(geometry.page_bytes) })
+        let bytes = medium.stored_manifest().map_or(medium.region.len(), |(_, bytes)| bytes);
+        Some(Self { medium, bytes, classes: Classes::new(geometry.page_bytes) })
+    }
+    /// How long the region is to be, as the newest manifest says.
+    pub fn region_bytes(&self) -> u64 {
+        self.bytes
     }
     /// Pages that there are.
     pub fn pages(&self) -> u32 {
-        self.medium.pages_in(self.medium.region.len()) as u32
+        self.medium.pages_in(self.bytes.min(self.medium.region.len())) as u32
     }
     /// Bytes of a page.
     pub fn page_bytes(&self) -> usize {

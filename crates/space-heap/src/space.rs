@@ -119,9 +119,9 @@ impl<R: ByteRegion> HeapSpace<R> {
         fresh
     }
 
-    /// Bytes of all chunks of the heap, about.
+    /// Bytes of all chunks of the heap as long as it is to be, about.
     pub(crate) fn capacity_bytes(&self) -> u64 {
-        self.pages.table.len() as u64 * (self.pages.page_bytes - PAGE_HEADER_BYTES) as u64
+        self.pages.end() as u64 * (self.pages.page_bytes - PAGE_HEADER_BYTES) as u64
     }
     /// DRAM beside the index.
     pub(crate) fn tables_bytes(&self) -> u64 {

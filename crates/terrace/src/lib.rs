@@ -204,9 +204,10 @@ impl OpenStore {
             refuse_too_much("PMem", bytes, pmem.bytes, dir)?;
         }
         self.inner.store.resize_tier("pmem", bytes - front).map_err(|error| match error {
-            StoreError::Options(text) => {
+            StoreError::Options(text) if front > SUPERBLOCK => {
                 StoreError::Options(format!("{asked}, of which the log takes {log}: {text}"))
             }
+            StoreError::Options(text) => StoreError::Options(format!("{asked}: {text}")),
             other => other,
         })?;
         pmem.bytes = bytes;
@@ -222,6 +223,9 @@ impl OpenStore {
         self.inner.background.stop();
     }
 }
+
+/// Bytes in front of a store in memory that has no log.
+const SUPERBLOCK: u64 = terrace_media::SUPERBLOCK_BYTES as u64;
 
 /// Refuses what there is no room for where it lies.
 fn refuse_too_much(what: &str, bytes: u64, before: u64, dir: &std::path::Path) -> Result<(), StoreError> {

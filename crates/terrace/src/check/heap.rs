@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use terrace_blocks::FooterEntry;
 use terrace_blocks::inspect::footer_entry;
+use terrace_engine::StoreError;
 use terrace_engine::hash::KeyHasher;
 use terrace_engine::manifest::Manifest;
 use terrace_engine::record::{Kind, Lifetime};
 use terrace_engine::version::Version;
-use terrace_media::{ByteRegion, SUPERBLOCK_BYTES, Superblock};
+use terrace_media::{ByteRegion, SUPERBLOCK_BYTES, Superblock, SuperblockError};
 use terrace_space_heap::inspect::{Chunk, Described, Inspector, Mended, Sessions};
 use terrace_space_heap::{Front, StoredPage};
 
@@ -49,12 +50,16 @@ pub(super) fn run<R: ByteRegion>(
     about: Vec<String>,
     options: &CheckOptions<'_>,
 ) -> Result<Report, CheckError> {
-    let geometry = crate::heap::geometry(sizes);
+    let (geometry, region_bytes) = (crate::heap::geometry(sizes), region.len());
     let inspector = Inspector::new(region, SUPERBLOCK_BYTES as u64, geometry, tiered::store_id(superblock));
     let inspector = inspector.ok_or_else(|| {
         let what = format!("pages of {} bytes: the superblock makes no sense", sizes.block_bytes);
-        CheckError::Store(terrace_engine::StoreError::Corrupt(what))
+        CheckError::Store(StoreError::Corrupt(what))
     })?;
+    if region_bytes < inspector.region_bytes() {
+        let error = SuperblockError::TooShort { actual: region_bytes, recorded: inspector.region_bytes() };
+        return Err(CheckError::Store(StoreError::Options(error.to_string())));
+    }
     let heap = Heap { inspector, hasher: KeyHasher::new(superblock.hash_seed) };
     let (mut report, refused) = heap.examine(options);
     if options.repair && !report.no_manifest && !refused.is_empty() {

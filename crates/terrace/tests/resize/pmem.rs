@@ -245,6 +245,53 @@ fn memory_alone_grows_and_shrinks_and_nothing_is_lost() {
 }
 
 #[test]
+fn a_heap_grows_and_shrinks_and_nothing_is_lost() {
+    let Some(stands) = Stands::new(false) else { return };
+    let options = || stands.options("heap-hybrid", 48 * MIB, Durability::Sync);
+    let store = open(options()).unwrap();
+    fill(&store);
+    let mut rounds = vec![1u8; KEPT as usize];
+    for megabytes in [40, 32] {
+        store.resize_pmem(megabytes * MIB).unwrap();
+        assert!(capacity(&store) <= megabytes * MIB, "from the start");
+        work_while(&store, &mut rounds, || stands.len() <= megabytes * MIB);
+    }
+    assert_eq!((store.pmem_bytes(), detail(&store, "heap_pages_to_leave")), (Some(32 * MIB), 0));
+    for (bytes, why) in [(0, "can have"), (1 << 50, "free"), (16 * MIB, "holds needs")] {
+        let text = refused(store.resize_pmem(bytes));
+        assert!(text.contains(why) && !text.contains("log"), "{bytes}: {text}");
+    }
+    assert_written(&store, &rounds, LARGES);
+    let len = stands.len();
+    store.kill();
+    stands.is_clean();
+    let store = open(options()).unwrap();
+    assert_eq!(stands.len(), len);
+    assert!(store.description.iter().any(|line| line.contains("CONFIG SET pmem-size")));
+    assert_written(&store, &rounds, LARGES);
+    store.resize_pmem(96 * MIB).unwrap();
+    assert!(stands.len() > 94 * MIB && capacity(&store) > 90 * MIB, "at once");
+    for number in 0..LARGES * 4 {
+        store.set(format!("other:{number}").as_bytes(), &large(number)).unwrap();
+    }
+    assert_written(&store, &rounds, LARGES);
+    // It goes on, with nobody asking for anything, and one that grows again meanwhile is as long as it was.
+    store.resize_pmem(80 * MIB).unwrap();
+    store.resize_pmem(96 * MIB).unwrap();
+    assert_written(&store, &rounds, LARGES);
+    store.kill();
+    stands.is_clean();
+    let store = open(options()).unwrap();
+    assert_written(&store, &rounds, LARGES);
+    store.close().unwrap();
+    let file = std::fs::File::options().write(true).open(stands.file()).unwrap();
+    file.set_len(60 * MIB).unwrap();
+    let error = open(options()).err().unwrap().to_string();
+    assert!(error.contains("are recorded"), "{error}");
+    assert!(terrace::check(&stands.dir(), &CheckOptions::default()).is_err());
+}
+
+#[test]
 fn memory_that_keeps_its_size_says_so() {
     let emulated = Options {
         engine: "tac".into(),
