@@ -111,6 +111,15 @@ impl Place {
         out[20..24].copy_from_slice(&crc.to_le_bytes());
     }
 
+    /// The two words of a chunk's head, of the key of the record in its bytes.
+    pub fn head(self, hash: u64, check: u32, chunk: &[u8]) -> [u64; 2] {
+        let mut front: [u8; FRONT_BYTES] = std::array::from_fn(|i| chunk.get(i).copied().unwrap_or(0));
+        front[8..16].copy_from_slice(&hash.to_le_bytes());
+        front[16..20].copy_from_slice(&check.to_le_bytes());
+        let crc = self.front_crc(&front);
+        [hash, u64::from(crc) << 32 | u64::from(check)]
+    }
+
     fn record_crc(self, record: &[u8]) -> u32 {
         record_crc(self.seq, self.page, self.offset + CHUNK_HEAD_BYTES as u32, record)
     }
@@ -334,6 +343,16 @@ mod tests {
             assert!(!other.front(&front(&chunk)).sound && other.sort_of(u64_at(&chunk, 0), 5).is_none());
         }
         assert_ne!(PLACE.free(), 0, "a line that was lost is no free chunk");
+    }
+
+    #[test]
+    fn a_damaged_head_is_made_anew() {
+        let mut chunk = Vec::new();
+        PLACE.encode(Sort::Record, 0x1111, 0x33, &record(), &mut chunk);
+        let whole = chunk.clone();
+        chunk[8..24].fill(0xa5);
+        let head = PLACE.head(0x1111, 0x33, &chunk);
+        assert_eq!(head.map(u64::to_le_bytes).as_flattened(), &whole[8..24]);
     }
 
     #[test]

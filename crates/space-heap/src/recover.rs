@@ -43,8 +43,11 @@ pub(crate) struct UnderWay {
 pub(crate) struct Found {
     /// Chunks of which nobody can tell what they are.
     lost: HashSet<u64>,
-    /// Dying records that stay: where, the hashes that belong there, their versions.
-    dying: Vec<(u64, u64, u64)>,
+    /// Dying records that stay: where, and their versions.
+    dying: Vec<(u64, u64)>,
+    /// Heads of records that are to be made anew: where, and their words. A dying one may have the version that removes it in place of its
+    /// hash, and a bit may have flipped: who looks at the head alone would pass the record over for ever.
+    heads: Vec<(u64, [u64; 2])>,
 }
 
 /// What a chunk holds.
@@ -197,7 +200,7 @@ impl<R: ByteRegion> HeapSpace<R> {
     fn look_at_dying(&self, offset: u64, front: &Front) -> Chunk {
         if front.sound {
             // Nobody had said yet which version removes it.
-            self.found.lock().dying.push((offset, front.hash, front.version));
+            self.found.lock().dying.push((offset, front.version));
             return Chunk::Record(found(offset, front, true));
         }
         if front.hash > front.version && self.counts(front.hash) {
@@ -205,7 +208,7 @@ impl<R: ByteRegion> HeapSpace<R> {
         }
         let chunk = self.look_at_record(offset, front);
         if let Chunk::Record(record) = &chunk {
-            self.found.lock().dying.push((offset, record.hash, record.version));
+            self.found.lock().dying.push((offset, record.version));
         }
         chunk
     }
@@ -218,6 +221,7 @@ impl<R: ByteRegion> HeapSpace<R> {
             self.hasher.key(view.head.meta.db(), view.key).hash,
             self.hasher.check(view.head.meta.db(), view.key),
         );
+        self.found.lock().heads.push((offset, self.pages.place(offset).head(hash, check, &bytes)));
         Chunk::Record(found(offset, &Front { hash, check, expire_at: view.head.expire_at, ..*front }, true))
     }
 
@@ -336,13 +340,14 @@ impl<R: ByteRegion> Durable for HeapSpace<R> {
         if let Some(offset) = all.lost.iter().min() {
             return Err(self.corrupt(&format!("the chunk at {offset} of the heap is damaged")));
         }
-        // Hashes first: a word says of the other which it is.
-        for (offset, hash, _) in &all.dying {
-            self.medium.region.store_u64(self.medium.at(*offset) + 8, *hash);
-            self.medium.region.flush(self.medium.at(*offset) + 8, 8);
+        // Before the words of those that were dying: a word says of the hash which it is.
+        for (offset, [hash, rest]) in all.heads.drain(..) {
+            self.medium.region.store_u64(self.medium.at(offset) + 8, hash);
+            self.medium.region.store_u64(self.medium.at(offset) + 16, rest);
+            self.medium.region.flush(self.medium.at(offset) + 8, 16);
         }
         self.medium.region.fence();
-        for (offset, _, version) in all.dying.drain(..) {
+        for (offset, version) in all.dying.drain(..) {
             self.medium.store_word(offset, self.pages.place(offset).word(Sort::Record, version));
         }
         self.medium.region.fence();
