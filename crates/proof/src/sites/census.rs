@@ -9,11 +9,12 @@ use std::path::Path;
 
 use anyhow::Context;
 
-/// Where sites are looked for, whatever the engine.
-const CRATES: &[&str] = &["log", "engine", "blocks"];
-/// Where an engine's own are.
-const SPACES: &[(&str, &[&str])] =
-    &[("hetermm", &["space-hybrid-log"]), ("tac", &["pmem-slots", "space-slab"])];
+/// Where the sites of each engine are looked for.
+const CRATES: &[(&str, &[&str])] = &[
+    ("hetermm", &["log", "engine", "blocks", "space-hybrid-log"]),
+    ("tac", &["log", "engine", "blocks", "pmem-slots", "space-slab"]),
+    ("heap-hybrid", &["engine", "space-heap"]),
+];
 
 /// What a call must look like, and the name that the compiler reports it under.
 const CALLS: &[(&str, &str)] = &[
@@ -33,6 +34,7 @@ const CALLS: &[(&str, &str)] = &[
     (".flush(self", "flush"),
     ("region.flush(", "flush"),
     (".fence()", "fence"),
+    (".store_word(", "store_word"),
 ];
 
 /// One call.
@@ -54,8 +56,7 @@ pub struct Call {
 /// If the source can't be read.
 pub fn census(root: &Path, engine: &str) -> anyhow::Result<Vec<Call>> {
     let mut calls = Vec::new();
-    let own = SPACES.iter().filter(|(name, _)| *name == engine).flat_map(|(_, crates)| *crates);
-    for krate in CRATES.iter().chain(own) {
+    for krate in CRATES.iter().filter(|(name, _)| *name == engine).flat_map(|(_, crates)| *crates) {
         let folder = root.join("crates").join(krate).join("src");
         let mut files = Vec::new();
         list(&folder, &mut files).with_context(|| format!("reading {}", folder.display()))?;

@@ -81,12 +81,14 @@ pub fn report(engine: &str, effort: Effort, progress: &mut dyn FnMut(&str)) -> a
     let calls = census(&root(), engine)?;
     let mut rows: Vec<Row> = Vec::new();
     let subject = crate::subjects::by_name(engine).map_err(anyhow::Error::msg)?;
-    for setting in probe::SETTINGS.into_iter().filter(|setting| subject.takes(setting.0)) {
+    let has_log = crate::subjects::has_blocks(engine);
+    let settings = probe::SETTINGS.into_iter().filter(|setting| has_log || setting.1.is_some());
+    for setting in settings.filter(|setting| subject.takes(setting.0)) {
         let found = probe::probe(engine, setting, effort, (&calls, &rows, None), progress)?;
         rows.extend(found);
     }
     if let Some(resized) = crate::subjects::resized(engine) {
-        for setting in probe::RESIZED {
+        for setting in probe::RESIZED.into_iter().filter(|setting| subject.takes(setting.0)) {
             let found = probe::probe_resizing(resized, setting, effort, &calls, &rows, progress)?;
             rows.extend(found);
         }

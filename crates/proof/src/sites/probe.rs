@@ -47,7 +47,7 @@ pub(super) const RESIZED: [Setting; 6] = [
 
 /// Whether a site is one of those.
 pub(super) fn needs_resizing(name: &str) -> bool {
-    ["blocks/size.rs ", "pmem-slots/grow.rs ", "pmem-slots/medium.rs resize "]
+    ["blocks/size.rs ", "pmem-slots/grow.rs ", "pmem-slots/medium.rs resize ", "space-heap/resize.rs "]
         .iter()
         .any(|file| name.starts_with(file))
 }
@@ -197,7 +197,7 @@ pub(super) fn probe(
         let histories: Vec<Recorded> = match durability {
             Some(_) => {
                 let histories = bench.record(seed, SECOND, effort.second_steps).map_err(failed)?.into_iter();
-                let scripted = number == 0 && media == MediaKind::Byte;
+                let scripted = number == 0 && media == MediaKind::Byte && subjects::has_blocks(engine);
                 let again = if scripted { space_again::record().map_err(failed)? } else { Vec::new() };
                 let histories = histories.map(|history| Recorded::Store(&bench, history));
                 histories.chain(again.into_iter().map(Recorded::Space)).collect()

@@ -32,6 +32,11 @@ const OTHERS: &[Named] = &[
     ("tac-small", &TacSmall),
 ];
 
+/// Whether an engine, opened in whatever way, has a log and blocks.
+pub fn has_blocks(engine: &str) -> bool {
+    !engine.starts_with("heap")
+}
+
 /// The engines that keep a store on these media.
 pub fn takers(media: MediaKind) -> impl Iterator<Item = &'static Named> {
     SUBJECTS.iter().filter(move |(_, subject)| subject.takes(media))
@@ -39,7 +44,11 @@ pub fn takers(media: MediaKind) -> impl Iterator<Item = &'static Named> {
 
 /// The same engine in stores whose tiers change their sizes, so that large values move, if it can do that.
 pub fn resized(engine: &str) -> Option<&'static str> {
-    (engine == "tac").then_some("tac-moving")
+    match engine {
+        "tac" => Some("tac-moving"),
+        "heap-hybrid" => Some("heap-resized"),
+        _ => None,
+    }
 }
 
 /// The engine of this name, with its name.
