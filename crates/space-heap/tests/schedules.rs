@@ -1,0 +1,180 @@
+//! The porting study's schedules, one test each: what its design loses or brings back in a crash, and this one doesn't.
+
+#![expect(clippy::unwrap_used, reason = "helpers of tests fail by panicking")]
+
+use std::sync::Arc;
+
+use terrace_engine::clock::ManualClock;
+use terrace_engine::hash::KeyHasher;
+use terrace_engine::{Batch, Condition, Durability, Expiry, MachineOptions, OpKind, Reply, Session, Store};
+use terrace_index::{Clht, MakeIndex};
+use terrace_media::AnyRegion;
+use terrace_media_sim::trace::Position;
+use terrace_media_sim::{Explorer, Recorder, SimRegion};
+use terrace_space_heap::{Geometry, Opening, open};
+
+const HEAP_BYTES: usize = 24 << 10;
+
+fn store(region: SimRegion, fresh: bool) -> Box<dyn Store> {
+    let machine = MachineOptions {
+        engine: "heap-hybrid",
+        durability: Durability::Sync,
+        immediate: true,
+        evict: false,
+        sessions: 3,
+        hasher: KeyHasher::new(7),
+        clock: Arc::new(ManualClock::new(1_800_000_000_000_000)),
+        threads: 1,
+        recovery_keys: usize::MAX,
+    };
+    let opening = Opening {
+        geometry: Geometry { page_bytes: 2048, sessions: 4 },
+        dram_bytes: 1 << 30,
+        store_id: 9,
+        fresh,
+        machine,
+        index: MakeIndex::Clht(&|| Clht::with_min_buckets(4)),
+        description: String::new(),
+        progress: &|_, _| {},
+    };
+    open(&AnyRegion::of(region), 0, opening).unwrap()
+}
+
+/// What a key is to be: a value, or gone.
+type State = Option<Vec<u8>>;
+
+fn write(batch: &mut Batch, key: &str, state: &State) {
+    let (condition, old_value) = (Condition::Always, false);
+    let kind = match state {
+        Some(value) => {
+            let value = batch.bytes(value);
+            OpKind::Set { value, condition, expiry: Expiry::Clear, flags: Some(0), old_value }
+        }
+        None => OpKind::Delete { condition, old_value },
+    };
+    batch.push(0, key.as_bytes(), kind);
+}
+
+fn read(session: &mut dyn Session, key: &str) -> State {
+    let mut batch = Batch::new();
+    batch.push(0, key.as_bytes(), OpKind::Get { value: true });
+    session.execute(&mut batch);
+    let proof = session.wait(&mut batch);
+    match batch.reply(0, &proof) {
+        Reply::Hit { value, .. } => Some(batch.output(value.unwrap()).to_vec()),
+        Reply::Miss => None,
+        other => panic!("{key}: {other:?}"),
+    }
+}
+
+/// A store whose crashes are to be tried, and what it promised when.
+struct Life {
+    recorder: Recorder,
+    store: Box<dyn Store>,
+    /// Steps in their order: what each makes of which keys, and when that was answered.
+    steps: Vec<(Vec<(&'static str, State)>, Position)>,
+}
+
+impl Life {
+    fn new() -> Self {
+        let blank = SimRegion::from_image(&vec![0; HEAP_BYTES]);
+        store(blank.clone(), true).close().unwrap();
+        let recorder = Recorder::new();
+        let store = store(recorder.region(blank.to_bytes()), false);
+        Self { recorder, store, steps: Vec::new() }
+    }
+    /// Does something to some keys in one step, and is answered.
+    fn step(&mut self, keys: &[(&'static str, State)]) {
+        let mut session = self.store.session().unwrap();
+        let mut batch = Batch::new();
+        if keys.len() > 1 {
+            batch.begin_atomic();
+        }
+        keys.iter().for_each(|(key, state)| write(&mut batch, key, state));
+        if keys.len() > 1 {
+            batch.end_atomic();
+        }
+        session.execute(&mut batch);
+        let _proof = session.wait(&mut batch);
+        let answered = self.recorder.acknowledged(self.steps.len() as u64);
+        self.steps.push((keys.to_vec(), answered));
+        drop(session);
+        while self.store.step() == terrace_engine::Progress::Worked {}
+    }
+    /// Crashes everywhere, and opens what is left: all steps up to the last one that was answered are there, and the next one whole or
+    /// not at all. `also` is asked about each store, with the number of steps that are there.
+    fn crash_everywhere(self, also: impl Fn(&dyn Store, usize)) {
+        drop(self.store);
+        let steps = self.steps;
+        let explored = Explorer::new(1).explore(&self.recorder.finish(), |point, image| {
+            let store = store(image.region(0), false);
+            let mut session = store.session().unwrap();
+            let answered = steps.iter().filter(|(_, answered)| *answered <= point.position).count();
+            let is_after = |count: usize, session: &mut dyn Session| {
+                let keys = steps.iter().flat_map(|(keys, _)| keys.iter().map(|(key, _)| *key));
+                let state = |key: &str| {
+                    let all = steps[..count].iter().flat_map(|(keys, _)| keys);
+                    all.filter(|(of, _)| *of == key).next_back().and_then(|(_, state)| state.clone())
+                };
+                keys.into_iter().all(|key| read(session, key) == state(key))
+            };
+            let there = [answered, answered + 1]
+                .into_iter()
+                .find(|count| *count <= steps.len() && is_after(*count, &mut *session));
+            let Some(there) = there else { return Err(format!("neither {answered} steps nor one more")) };
+            drop(session);
+            also(&*store, there);
+            Ok(())
+        });
+        let statistics = explored.unwrap_or_else(|failure| panic!("{failure:?}"));
+        assert!(statistics.images > 100, "{statistics:?}");
+    }
+}
+
+fn value(text: &str) -> State {
+    Some(text.as_bytes().to_vec())
+}
+
+/// Free lists are volatile and recovery reads every item: deleted and overwritten ones must not return.
+#[test]
+fn schedule_1_deleted_and_overwritten_items_do_not_return() {
+    let mut life = Life::new();
+    life.step(&[("a", value("first"))]);
+    life.step(&[("a", value("second, and longer than the first"))]);
+    life.step(&[("b", value("there"))]);
+    life.step(&[("b", None)]);
+    life.step(&[("a", value("third"))]);
+    life.step(&[("a", None)]);
+    life.step(&[("c", value("takes a chunk that was free"))]);
+    life.crash_everywhere(|_, _| {});
+}
+
+/// Transactions don't isolate: what a reader saw must not be rolled back, nor two steps persist in another order than they were seen in.
+#[test]
+fn schedule_2_what_a_reader_saw_stays_and_steps_keep_their_order() {
+    let mut life = Life::new();
+    life.step(&[("a", value("1")), ("b", value("1"))]);
+    // A reader's answer is a promise as good as a writer's: what it saw was answered before.
+    assert_eq!(read(&mut *life.store.session().unwrap(), "b"), value("1"));
+    life.step(&[("b", value("2")), ("c", value("2"))]);
+    life.step(&[("a", None), ("c", value("3"))]);
+    life.step(&[("c", None), ("b", None)]);
+    life.crash_everywhere(|_, _| {});
+}
+
+/// Key and value are separate allocations: neither is there without the other, and none is left that nobody knows of.
+#[test]
+fn schedule_3_a_value_is_whole_or_not_there_and_no_part_of_one_is_left_over() {
+    let large = |byte: u8| Some((0..3000u32).map(|at| at as u8 ^ byte).collect::<Vec<u8>>());
+    let mut life = Life::new();
+    life.step(&[("a", large(1))]);
+    life.step(&[("a", large(2))]);
+    life.step(&[("a", value("short"))]);
+    life.step(&[("a", large(3))]);
+    life.step(&[("a", None)]);
+    life.crash_everywhere(|store, there| {
+        let used = store.stats().tiers[0].used_bytes;
+        let most = [0, 4096, 4096, 64, 4096, 0][there];
+        assert!(used <= most && (used == 0) == (most == 0), "after {there} steps {used} bytes are taken");
+    });
+}
