@@ -77,7 +77,7 @@ struct Life {
 
 impl Life {
     fn new() -> Self {
-        let blank = SimRegion::from_image(&vec![0; HEAP_BYTES]);
+        let blank = SimRegion::from_image(vec![0; HEAP_BYTES]);
         store(blank.clone(), true).close().unwrap();
         let recorder = Recorder::new();
         let store = store(recorder.region(blank.to_bytes()), false);
