@@ -113,8 +113,8 @@ impl Life {
             let is_after = |count: usize, session: &mut dyn Session| {
                 let keys = steps.iter().flat_map(|(keys, _)| keys.iter().map(|(key, _)| *key));
                 let state = |key: &str| {
-                    let all = steps[..count].iter().flat_map(|(keys, _)| keys);
-                    all.filter(|(of, _)| *of == key).next_back().and_then(|(_, state)| state.clone())
+                    let mut all = steps[..count].iter().flat_map(|(keys, _)| keys);
+                    all.rfind(|(of, _)| *of == key).and_then(|(_, state)| state.clone())
                 };
                 keys.into_iter().all(|key| read(session, key) == state(key))
             };
