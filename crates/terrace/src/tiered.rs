@@ -16,7 +16,7 @@ pub(crate) mod clock;
 pub(crate) mod sizes;
 mod superblock;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use terrace_engine::hash::KeyHasher;
@@ -173,6 +173,29 @@ fn machine_options<E: Engine>(options: &Options, superblock: &Superblock) -> Mac
         )),
         threads: options.recovery_threads.max(1),
         recovery_keys: usize::MAX,
+    }
+}
+
+/// Files that were made for a store. They go unless it is opened in full: one that is refused for its size would be found at the next
+/// start, and keep that size.
+#[derive(Default)]
+struct Made(Vec<PathBuf>);
+
+impl Made {
+    /// One more.
+    fn add(&mut self, path: PathBuf) {
+        self.0.push(path);
+    }
+    /// There is a store in them.
+    fn keep(&mut self) {
+        self.0.clear();
+    }
+}
+
+impl Drop for Made {
+    fn drop(&mut self) {
+        // The superblock was made last, and goes first. They hold nothing, and the first error is the one to tell.
+        self.0.drain(..).rev().for_each(|path| drop(std::fs::remove_file(path)));
     }
 }
 

@@ -20,7 +20,7 @@ use terrace_media::{
 };
 
 use super::superblock::new_superblock;
-use super::{Engine, Opening, Sizes, apart_of, check_superblock, describe, lock, sizes, store_id};
+use super::{Engine, Made, Opening, Sizes, apart_of, check_superblock, describe, lock, sizes, store_id};
 use crate::indexes::open_with;
 use crate::media_source::{FoundBlock, MediaSource};
 use crate::open::{Opened, Ssd};
@@ -42,8 +42,9 @@ pub(crate) fn open<E: Engine>(
     let free_bytes = free_bytes(options, &dir)?;
     let superblock_path = dir.join("superblock");
     let made = !superblock_path.exists();
+    let mut files_made = Made::default();
     let (superblock, stored) = if made {
-        create::<E>(source, options, tier, &dir, free_bytes)?
+        create::<E>(source, options, tier, &dir, (free_bytes, &mut files_made))?
     } else {
         // How long the data are is another matter: see `data_bytes`.
         check_superblock::<E>(&read_superblock(&superblock_path)?, u64::MAX, &superblock_path)?
@@ -71,6 +72,7 @@ pub(crate) fn open<E: Engine>(
     let store = open_with(&options.index, &mut |index| {
         opening.assemble(index, |engine, assembly| engine.open_block(&log.device, &data.device, assembly))
     })?;
+    files_made.keep();
     mark_used(&dir)?;
     lines.extend(taken(&*store));
     let ssd = Some(Ssd { dir, bytes: total, log_bytes });
@@ -239,7 +241,7 @@ fn create<E: Engine>(
     options: &Options,
     tier: &Tier,
     dir: &Path,
-    free_bytes: u64,
+    (free_bytes, files_made): (u64, &mut Made),
 ) -> Result<(Superblock, Sizes), StoreError> {
     refuse_to_make_over(dir)?;
     refuse_notes(options.dir.as_deref(), dir, &*options.clock)?;
@@ -249,6 +251,8 @@ fn create<E: Engine>(
     let log_bytes = sizes.log_bytes;
     refuse_too_much(tier, dir, free_bytes)?;
     let data_bytes = (tier.bytes - log_bytes) / 4096 * 4096;
+    // Not before: what lies there may be all that is left of a store.
+    ["log", "data", "superblock"].into_iter().for_each(|name| files_made.add(dir.join(name)));
     create_file(source, &dir.join("log"), log_bytes, (false, true))?;
     create_file(source, &dir.join("data"), data_bytes, (true, false))?;
     let superblock = new_superblock::<E>(&sizes, data_bytes)?;

@@ -22,7 +22,7 @@ use terrace_media::{
 
 use super::superblock::new_superblock;
 use super::{
-    Engine, Opening, Sizes, apart_of, block, byte, check_superblock, describe, lock, sizes, store_id,
+    Engine, Made, Opening, Sizes, apart_of, block, byte, check_superblock, describe, lock, sizes, store_id,
     stored_bytes,
 };
 use crate::indexes::open_with;
@@ -60,7 +60,8 @@ pub(crate) fn open<E: Engine>(
     if !made && !is_device(path) && !byte::file_at(path).exists() {
         return Err(missing(&dir, path));
     }
-    let (region_guard, found) = byte::find(source, options, pmem, path, profile, held.as_deref())?;
+    let (region_guard, found, mut files_made) =
+        byte::find(source, options, pmem, path, profile, held.as_deref())?;
     byte::check_promises(options, &found)?;
     let FoundRegion { region, description: memory, .. } = found;
     let place = byte::file_at(path);
@@ -79,7 +80,7 @@ pub(crate) fn open<E: Engine>(
         if blank {
             byte::refuse_data(&*region, &place)?;
         }
-        create::<E>(source, options, ssd, &dir, (free_bytes, region.len()))?
+        create::<E>(source, options, ssd, &dir, (free_bytes, region.len()), &mut files_made)?
     } else {
         check_superblock::<E>(&block::read_superblock(&superblock_path)?, u64::MAX, &superblock_path)?
     };
@@ -149,6 +150,7 @@ pub(crate) fn open<E: Engine>(
         let bytes = whole.encode().map_err(|error| StoreError::Options(error.to_string()))?;
         byte::write_superblock(&*region, &bytes);
     }
+    files_made.keep();
     block::mark_used(&dir)?;
     lines.extend(block::taken(&*store));
     let locks = [Some(guard), region_guard].into_iter().flatten().collect();
@@ -194,6 +196,7 @@ fn create<E: Engine>(
     tier: &Tier,
     dir: &Path,
     (free_bytes, region_bytes): (u64, u64),
+    files_made: &mut Made,
 ) -> Result<(Superblock, Sizes), StoreError> {
     block::refuse_to_make_over(dir)?;
     crate::stored::refuse_notes(options.dir.as_deref(), dir, &*options.clock)?;
@@ -202,6 +205,8 @@ fn create<E: Engine>(
     sizes.pmem_bytes = Some(region_bytes);
     block::refuse_too_much(tier, dir, free_bytes)?;
     let data_bytes = tier.bytes / 4096 * 4096;
+    // Not before: what lies there may be all that is left of a store.
+    ["data", PLACE, "superblock"].into_iter().for_each(|name| files_made.add(dir.join(name)));
     block::create_file(source, &dir.join("data"), data_bytes, (true, false))?;
     let superblock = new_superblock::<E>(&sizes, data_bytes)?;
     block::store_superblock(dir, &superblock)?;

@@ -17,7 +17,7 @@ use terrace_media::{
 
 use super::both::lock_unless;
 use super::superblock::new_superblock;
-use super::{Engine, Opening, apart_of, check_superblock, describe, sizes, store_id, stored_bytes};
+use super::{Engine, Made, Opening, apart_of, check_superblock, describe, sizes, store_id, stored_bytes};
 use crate::indexes::open_with;
 use crate::media_source::{FoundRegion, MediaSource};
 use crate::open::{Opened, Pmem};
@@ -65,14 +65,14 @@ pub(crate) fn open<E: Engine>(
         (None, Some(profile)) => {
             let region = emulated(options, tier, profile)?;
             let found = FoundRegion::new(region.clone(), region.describe(), region.promises());
-            finish(engine, options, found, None, Some(region))
+            finish(engine, options, found, (None, Made::default()), Some(region))
         }
         (Some(Place::Node(node)), profile) => {
             let region = HeapRegion::on_node(tier.bytes, *node, profile)
                 .map_err(StoreError::io(format!("memory of NUMA node {node}")))?;
             let (description, promises) = (region.describe(), region.promises());
             let found = FoundRegion::new(Arc::new(region), description, promises);
-            finish(engine, options, found, None, None)
+            finish(engine, options, found, (None, Made::default()), None)
         }
     }
 }
@@ -105,8 +105,8 @@ fn open_path<E: Engine>(
     path: &Path,
     profile: Option<Profile>,
 ) -> Result<Opened, StoreError> {
-    let (guard, found) = find(source, options, tier, path, profile, None)?;
-    finish(engine, options, found, guard, None)
+    let (guard, found, made) = find(source, options, tier, path, profile, None)?;
+    finish(engine, options, found, (guard, made), None)
 }
 
 /// The file of memory that a path names: a directory has one in it.
@@ -115,7 +115,8 @@ pub(super) fn file_at(path: &Path) -> PathBuf {
     if is_one { path.to_path_buf() } else { path.join(FILE) }
 }
 
-/// Maps the memory at a path, making it if there is none, and locks its directory, which may be `held` already.
+/// Maps the memory at a path, making it if there is none, and locks its directory, which may be `held` already. What was made goes
+/// with [`Made`].
 ///
 /// # Errors
 /// [`StoreError::Options`] if the path names something else, or can't be memory; [`StoreError::Corrupt`] if it is missing where
@@ -127,7 +128,7 @@ pub(super) fn find(
     path: &Path,
     profile: Option<Profile>,
     held: Option<&Path>,
-) -> Result<(Option<DirLock>, FoundRegion), StoreError> {
+) -> Result<(Option<DirLock>, FoundRegion, Made), StoreError> {
     let device = path.metadata().is_ok_and(|m| m.file_type().is_char_device());
     refuse_other_file(options, path)?;
     let guard = if device {
@@ -143,6 +144,7 @@ pub(super) fn find(
     let file = file_at(path);
     let map = MapOptions { profile, accept_volatile: options.durability == Durability::None, node: None };
     let refused = |error: terrace_media::MapError| StoreError::Options(error.to_string());
+    let mut made = Made::default();
     let found = if device {
         // What it holds stays.
         let bytes = stored_bytes(&MappedRegion::open(&file, &map).map_err(refused)?).unwrap_or(tier.bytes);
@@ -156,9 +158,11 @@ pub(super) fn find(
     } else {
         // Before anything is made that would be found at the next start.
         refuse_notes(options.dir.as_deref(), &file, &*options.clock)?;
-        source.create_region(&file, tier.bytes, &map).map_err(refused)?
+        let found = source.create_region(&file, tier.bytes, &map).map_err(refused)?;
+        made.add(file);
+        found
     };
-    Ok((guard, found))
+    Ok((guard, found, made))
 }
 
 /// Refuses a path that names something else, or where a store's memory is missing.
@@ -287,7 +291,7 @@ fn finish<E: Engine>(
     engine: &E,
     options: &Options,
     found: FoundRegion,
-    guard: Option<DirLock>,
+    (guard, mut made): (Option<DirLock>, Made),
     emulated: Option<Arc<HeapRegion>>,
 ) -> Result<Opened, StoreError> {
     check_promises(options, &found)?;
@@ -344,6 +348,7 @@ fn finish<E: Engine>(
         let bytes = superblock.encode().map_err(|error| StoreError::Options(error.to_string()))?;
         write_superblock(&*region, &bytes);
     }
+    made.keep();
     let locks = guard.into_iter().collect();
     let pmem = Some(Pmem { path, bytes: tier_bytes, front_bytes });
     Ok(Opened { store, description: lines, locks, emulated, ssd: None, pmem })
