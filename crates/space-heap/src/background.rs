@@ -97,7 +97,8 @@ impl<R: ByteRegion> HeapSpace<R> {
             return None;
         }
         let used = |page: u32| self.pages.table[page as usize].used.load(Relaxed);
-        let pages = 0..self.pages.table.len() as u32;
+        // Those behind the end are emptied for its sake, and give nobody a page.
+        let pages = 0..self.pages.end() as u32;
         let candidates = pages.filter(|&page| {
             let is_of_one = self.pages.class_of(page).is_some_and(|class| has_room[class]);
             is_of_one && used(page) > 0 && !self.pages.table[page as usize].stuck.load(Relaxed)
@@ -311,7 +312,8 @@ impl<R: ByteRegion> Background for HeapSpace<R> {
         if hand.expired >= count {
             hand.expired = 0;
             hand.flushed = flushed;
-            let pages = self.pages.table.iter();
+            // What an empty page says is of records that are gone, and one that is to go is in nobody's way.
+            let pages = self.pages.table.iter().filter(|page| page.used.load(Relaxed) > 0);
             let next = pages.map(|page| page.min_expire.load(Acquire)).min().unwrap_or(u64::MAX);
             hand.quiet_until_ms = next.min(now_ms + AGAIN_MS);
             self.may_gain.store(keys > 0 || next <= due_ms || context.has_unpurged(), Relaxed);
