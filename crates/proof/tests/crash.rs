@@ -100,6 +100,13 @@ fn few(engine: &str, media: MediaKind, durability: Durability) {
     assert!(missing.is_empty() || options.histories < 100, "never reached: {missing:?}");
 }
 
+#[test]
+fn heaps() {
+    for engine in ["heap-hybrid", "heap-resized"] {
+        few(engine, MediaKind::Byte, Durability::Sync);
+    }
+}
+
 /// Runs one history again. Each of these failed before what the test's name says was so.
 fn again(media: MediaKind, durability: Durability, seed: u64) {
     again_with(media, durability, seed, 100);

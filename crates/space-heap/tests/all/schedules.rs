@@ -1,44 +1,13 @@
 //! The porting study's schedules, one test each: what its design loses or brings back in a crash, and this one doesn't.
 
-#![expect(clippy::unwrap_used, reason = "helpers of tests fail by panicking")]
-
-use std::sync::Arc;
-
-use terrace_engine::clock::ManualClock;
-use terrace_engine::hash::KeyHasher;
-use terrace_engine::{Batch, Condition, Durability, Expiry, MachineOptions, OpKind, Reply, Session, Store};
-use terrace_index::{Clht, MakeIndex};
-use terrace_media::AnyRegion;
+use terrace_engine::{Batch, Condition, Expiry, OpKind, Reply, Session, Store};
 use terrace_media_sim::trace::Position;
 use terrace_media_sim::{Explorer, Recorder, SimRegion};
-use terrace_space_heap::{Geometry, Opening, open};
+
+use super::store;
 
 const HEAP_BYTES: usize = 24 << 10;
-
-fn store(region: SimRegion, fresh: bool) -> Box<dyn Store> {
-    let machine = MachineOptions {
-        engine: "heap-hybrid",
-        durability: Durability::Sync,
-        immediate: true,
-        evict: false,
-        sessions: 3,
-        hasher: KeyHasher::new(7),
-        clock: Arc::new(ManualClock::new(1_800_000_000_000_000)),
-        threads: 1,
-        recovery_keys: usize::MAX,
-    };
-    let opening = Opening {
-        geometry: Geometry { page_bytes: 2048, sessions: 4 },
-        dram_bytes: 1 << 30,
-        store_id: 9,
-        fresh,
-        machine,
-        index: MakeIndex::Clht(&|| Clht::with_min_buckets(4)),
-        description: String::new(),
-        progress: &|_, _| {},
-    };
-    open(&AnyRegion::of(region), 0, opening).unwrap()
-}
+const PAGE_BYTES: usize = 2048;
 
 /// What a key is to be: a value, or gone.
 type State = Option<Vec<u8>>;
@@ -78,9 +47,9 @@ struct Life {
 impl Life {
     fn new() -> Self {
         let blank = SimRegion::from_image(vec![0; HEAP_BYTES]);
-        store(blank.clone(), true).close().unwrap();
+        store(blank.clone(), PAGE_BYTES, true).close().unwrap();
         let recorder = Recorder::new();
-        let store = store(recorder.region(blank.to_bytes()), false);
+        let store = store(recorder.region(blank.to_bytes()), PAGE_BYTES, false);
         Self { recorder, store, steps: Vec::new() }
     }
     /// Does something to some keys in one step, and is answered.
@@ -107,7 +76,7 @@ impl Life {
         drop(self.store);
         let steps = self.steps;
         let explored = Explorer::new(1).explore(&self.recorder.finish(), |point, image| {
-            let store = store(image.region(0), false);
+            let store = store(image.region(0), PAGE_BYTES, false);
             let mut session = store.session().unwrap();
             let answered = steps.iter().filter(|(_, answered)| *answered <= point.position).count();
             let is_after = |count: usize, session: &mut dyn Session| {

@@ -1,42 +1,9 @@
 //! A full heap lets keys go, and has room again for records of any length.
 
-#![expect(clippy::unwrap_used, reason = "helpers of tests fail by panicking")]
+use terrace_engine::{Batch, Condition, Expiry, OpError, OpKind, Reply, Session};
+use terrace_media::HeapRegion;
 
-use std::sync::Arc;
-
-use terrace_engine::clock::SystemClock;
-use terrace_engine::hash::KeyHasher;
-use terrace_engine::{
-    Batch, Condition, Durability, Expiry, MachineOptions, OpError, OpKind, Reply, Session, Store,
-};
-use terrace_index::{Clht, MakeIndex};
-use terrace_media::{AnyRegion, HeapRegion};
-use terrace_space_heap::{Geometry, Opening, open};
-
-fn store() -> Box<dyn Store> {
-    let machine = MachineOptions {
-        engine: "heap-hybrid",
-        durability: Durability::Sync,
-        immediate: true,
-        evict: false,
-        sessions: 3,
-        hasher: KeyHasher::new(7),
-        clock: Arc::new(SystemClock),
-        threads: 1,
-        recovery_keys: usize::MAX,
-    };
-    let opening = Opening {
-        geometry: Geometry { page_bytes: 16 << 10, sessions: 4 },
-        dram_bytes: 1 << 30,
-        store_id: 9,
-        fresh: true,
-        machine,
-        index: MakeIndex::Clht(&|| Clht::with_min_buckets(64)),
-        description: String::new(),
-        progress: &|_, _| {},
-    };
-    open(&AnyRegion::of(HeapRegion::new(512 << 10).unwrap()), 0, opening).unwrap()
-}
+use super::store;
 
 fn run(session: &mut dyn Session, key: u32, value: Option<&[u8]>) -> Reply {
     let mut batch = Batch::new();
@@ -56,7 +23,7 @@ fn run(session: &mut dyn Session, key: u32, value: Option<&[u8]>) -> Reply {
 
 #[test]
 fn a_full_heap_lets_keys_go() {
-    let store = store();
+    let store = store(HeapRegion::new(512 << 10).unwrap(), 16 << 10, true);
     let mut session = store.session().unwrap();
     let full = |reply: &Reply| matches!(reply, Reply::Error(OpError::Full));
     let mut last = 0;

@@ -1,0 +1,41 @@
+//! The heap by itself. The crash sweep over it is `proof`'s, as every engine's.
+
+#![expect(clippy::unwrap_used, reason = "helpers of tests fail by panicking")]
+
+mod full;
+mod schedules;
+
+use std::sync::Arc;
+
+use terrace_engine::clock::ManualClock;
+use terrace_engine::hash::KeyHasher;
+use terrace_engine::{Durability, MachineOptions, Store};
+use terrace_index::{Clht, MakeIndex};
+use terrace_media::{AnyRegion, ByteRegion};
+use terrace_space_heap::{Geometry, Opening, open};
+
+/// Opens a store with pages of so many bytes on a region.
+fn store(region: impl ByteRegion, page_bytes: usize, fresh: bool) -> Box<dyn Store> {
+    let machine = MachineOptions {
+        engine: "heap-hybrid",
+        durability: Durability::Sync,
+        immediate: true,
+        evict: false,
+        sessions: 3,
+        hasher: KeyHasher::new(7),
+        clock: Arc::new(ManualClock::new(1_800_000_000_000_000)),
+        threads: 1,
+        recovery_keys: usize::MAX,
+    };
+    let opening = Opening {
+        geometry: Geometry { page_bytes, sessions: 4 },
+        dram_bytes: 1 << 30,
+        store_id: 9,
+        fresh,
+        machine,
+        index: MakeIndex::Clht(&|| Clht::with_min_buckets(64)),
+        description: String::new(),
+        progress: &|_, _| {},
+    };
+    open(&AnyRegion::of(region), 0, opening).unwrap()
+}
