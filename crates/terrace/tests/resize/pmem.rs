@@ -249,7 +249,17 @@ fn a_heap_grows_and_shrinks_and_nothing_is_lost() {
     let Some(stands) = Stands::new(false) else { return };
     let options = || stands.options("heap-hybrid", 48 * MIB, Durability::Sync);
     let store = open(options()).unwrap();
+    // What is to move lies behind what goes.
+    let filler = |number: u32| format!("filler:{number}").into_bytes();
+    (0..16).for_each(|number| store.set(&filler(number), &vec![7; 1_000_000]).unwrap());
     fill(&store);
+    (0..16).for_each(|number| assert!(store.delete(&filler(number)).unwrap()));
+    // What was deleted is free once every session has passed.
+    let begun = Instant::now();
+    while detail(&store, "heap_chunks_retired") > 0 {
+        assert!(begun.elapsed() < Duration::from_secs(60), "nothing becomes free");
+        std::thread::sleep(Duration::from_millis(2));
+    }
     let mut rounds = vec![1u8; KEPT as usize];
     for megabytes in [40, 32] {
         store.resize_pmem(megabytes * MIB).unwrap();
@@ -257,6 +267,7 @@ fn a_heap_grows_and_shrinks_and_nothing_is_lost() {
         work_while(&store, &mut rounds, || stands.len() <= megabytes * MIB);
     }
     assert_eq!((store.pmem_bytes(), detail(&store, "heap_pages_to_leave")), (Some(32 * MIB), 0));
+    assert!(detail(&store, "heap_records_moved") > u64::from(LARGES), "large values among them");
     for (bytes, why) in [(0, "can have"), (1 << 50, "free"), (16 * MIB, "holds needs")] {
         let text = refused(store.resize_pmem(bytes));
         assert!(text.contains(why) && !text.contains("log"), "{bytes}: {text}");
