@@ -69,7 +69,8 @@ impl<I: Index, S: Space, D: LogDevice> Machine<I, S, D> {
                 SnapshotUse::Refused
             }
         };
-        let restored = restored.and_then(Result::ok);
+        let reopened = space.reopen(&manifest)?;
+        let restored = reopened.map(|counted| (counted, 0)).or(restored.and_then(Result::ok));
         let mut from_log = replay.map(FromLog::new);
         let max_version = AtomicU64::new(restored.map_or(0, |(_, newest)| newest));
         let mut winners = Winners::new(table_bytes(&options, &space, &index));

@@ -24,6 +24,7 @@ mod count;
 mod cursors;
 pub mod dram;
 mod erased;
+pub mod linear;
 mod lockfree;
 mod memory;
 mod prefetch;

@@ -23,6 +23,14 @@ const VICTIMS: usize = 32;
 /// A page is looked at again no sooner than this, unless somebody waits for room.
 const AGAIN_MS: u64 = 500;
 
+/// Chunks that wait for an epoch.
+pub(crate) struct Waiting {
+    epoch: u64,
+    /// It is the second one.
+    is_last: bool,
+    chunks: Vec<u64>,
+}
+
 /// Where searches go on.
 #[derive(Default)]
 pub(crate) struct Hand {
@@ -39,23 +47,43 @@ pub(crate) struct Hand {
 }
 
 impl<R: ByteRegion> HeapSpace<R> {
-    /// What was retired is free once every session has passed.
+    /// What was retired is free once every session has passed twice: it was retired inside the critical section that makes the index
+    /// forget it, which others may enter an epoch before the end of.
     fn reclaim(&self, context: &dyn Context) -> Progress {
-        let fresh = self.take_retired();
+        let mut fresh = self.take_retired();
+        if let Some(table) = &self.table {
+            let lines = std::mem::take(&mut *table.emptied.lock());
+            let known = lines.into_iter().filter(|line| self.forget_line(*line));
+            let before = fresh.len();
+            fresh.extend(known);
+            self.retired.fetch_add((fresh.len() - before) as u64, Relaxed);
+        }
         let mut limbo = self.limbo.lock();
         let mut progress = Progress::Idle;
         if !fresh.is_empty() {
-            limbo.push_back((context.advance_epoch(), fresh));
+            limbo.push_back(Waiting { epoch: context.advance_epoch(), is_last: false, chunks: fresh });
             progress = Progress::Worked;
         }
-        while limbo.front().is_some_and(|(epoch, _)| context.epoch_passed(*epoch)) {
-            let Some((_, list)) = limbo.pop_front() else { break };
+        while limbo.front().is_some_and(|waiting| context.epoch_passed(waiting.epoch)) {
+            let Some(Waiting { is_last, chunks: list, .. }) = limbo.pop_front() else { break };
+            if !is_last {
+                limbo.push_back(Waiting { epoch: context.advance_epoch(), is_last: true, chunks: list });
+                continue;
+            }
             let mut alloc = self.pages.alloc();
+            if std::env::var("DBG").is_ok() && let Some(t) = &self.table {
+                for o in &list { t.dbg_led(*o); }
+            }
             list.iter().for_each(|offset| self.pages.give(&mut alloc, *offset));
             self.retired.fetch_sub(list.len() as u64, Relaxed);
             progress = Progress::Worked;
         }
         if progress == Progress::Idle && !limbo.is_empty() { Progress::Blocked } else { progress }
+    }
+
+    /// Pages that nothing was to be looked for in may have something now.
+    pub(crate) fn look_for_expired(&self) {
+        self.hand.lock().quiet_until_ms = 0;
     }
 
     /// The records of a page, each with where it is and what its head says.
@@ -101,7 +129,8 @@ impl<R: ByteRegion> HeapSpace<R> {
         let pages = 0..self.pages.end() as u32;
         let candidates = pages.filter(|&page| {
             let is_of_one = self.pages.class_of(page).is_some_and(|class| has_room[class]);
-            is_of_one && used(page) > 0 && !self.pages.table[page as usize].stuck.load(Relaxed)
+            let entry = &self.pages.table[page as usize];
+            is_of_one && used(page) > 0 && !entry.stuck.load(Relaxed) && !entry.unknown.load(Relaxed)
         });
         candidates.min_by_key(|page| used(*page))
     }
@@ -178,7 +207,11 @@ impl<R: ByteRegion> HeapSpace<R> {
         let check = self.hasher.check(record.db, record.key);
         let mut chunk = Vec::new();
         place.encode(Sort::Record, key.hash, check, record, &mut chunk);
-        self.medium.region.write_nt(self.medium.at(to) + 8, &chunk[8..]);
+        if self.table.is_some() {
+            self.medium.region.write_nt(self.medium.at(to), &chunk);
+        } else {
+            self.medium.region.write_nt(self.medium.at(to) + 8, &chunk[8..]);
+        }
         self.medium.region.fence();
         let mut is_moved = false;
         let is_same = || self.read_front(from).is_some_and(|(_, front)| front.version == record.version);
@@ -188,10 +221,14 @@ impl<R: ByteRegion> HeapSpace<R> {
         };
         index.update(key, verify, |lookup| match lookup {
             Lookup::Found(_) => {
-                self.medium.store_word(to, place.word(Sort::Record, record.version));
-                self.medium.region.fence();
-                let old: Place = self.pages.place(from);
-                self.medium.free(std::iter::once((from, old.free())));
+                if let Some(table) = &self.table {
+                    table.note(key.hash, to, record.version, record.expire_at != 0);
+                } else {
+                    self.medium.store_word(to, place.word(Sort::Record, record.version));
+                    self.medium.region.fence();
+                    let old: Place = self.pages.place(from);
+                    self.medium.free(std::iter::once((from, old.free())));
+                }
                 is_moved = true;
                 (Change::Set(Address::new(to)), ())
             }
@@ -258,11 +295,10 @@ impl<R: ByteRegion> HeapSpace<R> {
 impl<R: ByteRegion> Background for HeapSpace<R> {
     fn step(&self, index: &AnyIndex, context: &dyn Context) -> Progress {
         let reclaimed = self.reclaim(context);
-        let emptied = match self.empty_a_page(index, context) {
-            Progress::Idle => self.shrink(index, context),
-            other => other,
-        };
-        if emptied == Progress::Idle { reclaimed } else { emptied }
+        let parts: [&dyn Fn() -> Progress; 3] =
+            [&|| self.empty_a_page(index, context), &|| self.shrink(index, context), &|| self.learn(context)];
+        let worked = parts.into_iter().map(|part| part()).find(|progress| *progress != Progress::Idle);
+        worked.unwrap_or(reclaimed)
     }
 
     fn find_expired(&self, _index: &AnyIndex, context: &dyn Context, found: &mut FoundKeys<'_>) -> Progress {
@@ -364,7 +400,7 @@ impl<R: ByteRegion> Sizing for HeapSpace<R> {
         vec![TierStats {
             tier: "pmem",
             medium: self.description.clone(),
-            records: self.records.load(Relaxed),
+            records: (self.records.load(Relaxed) as i64).max(0) as u64,
             live_bytes: self.live_bytes.load(Relaxed),
             used_bytes: self.pages.used_bytes.load(Relaxed),
             capacity_bytes: self.capacity_bytes(),
@@ -377,7 +413,7 @@ impl<R: ByteRegion> Sizing for HeapSpace<R> {
     }
     fn details(&self) -> Vec<(&'static str, u64)> {
         let alloc = self.pages.alloc();
-        vec![
+        let mut details = vec![
             ("heap_pages", self.pages.table.len() as u64),
             ("heap_pages_free", alloc.free.len() as u64),
             (
@@ -387,7 +423,16 @@ impl<R: ByteRegion> Sizing for HeapSpace<R> {
             ("heap_pages_emptied", self.emptied.load(Relaxed)),
             ("heap_records_moved", self.moved.load(Relaxed)),
             ("heap_chunks_retired", self.retired.load(Relaxed)),
-        ]
+        ];
+        if let Some(table) = &self.table {
+            details.extend([
+                ("heap_pages_of_index", table.pages_held()),
+                ("heap_pages_to_learn", self.unknown_pages.load(Relaxed)),
+                ("index_buckets", table.buckets()),
+                ("index_splits_stalled", table.stalled.load(Relaxed)),
+            ]);
+        }
+        details
     }
     fn index_grew(&self, index_bytes: u64) {
         self.index_bytes.store(index_bytes, Relaxed);
@@ -395,7 +440,7 @@ impl<R: ByteRegion> Sizing for HeapSpace<R> {
     fn resize_tier(&self, tier: &str, bytes: u64) -> Result<(), StoreError> {
         match tier {
             "pmem" => self.resize_to(bytes),
-            other => Err(StoreError::Options(format!("engine heap-hybrid has no tier {other}"))),
+            other => Err(StoreError::Options(format!("a heap has no tier {other}"))),
         }
     }
     fn resize_dram(&self, bytes: u64) -> Result<(), StoreError> {

@@ -30,7 +30,7 @@ impl<R: ByteRegion> Medium<R> {
 
     /// Makes a page known that is not used yet; durable after a fence of this thread.
     pub fn blank(&self, page: u32) {
-        let header = PageHeader { store_id: self.store_id, seq: 0, page, lines: 0 };
+        let header = PageHeader::of_chunks(self.store_id, 0, page, 0);
         let start = u64::from(page) * self.geometry.page_bytes as u64;
         self.region.write_nt(self.at(start), &header.encode());
     }

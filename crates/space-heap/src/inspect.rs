@@ -224,10 +224,10 @@ impl<R: ByteRegion> Inspector<R> {
         });
         let (Some(seq), Some((lines, chunks))) = (seq, lines) else {
             let seq = seq_max + 1;
-            self.store_header(PageHeader { store_id: self.medium.store_id, seq, page: image.page, lines: 0 });
+            self.store_header(PageHeader::of_chunks(self.medium.store_id, seq, image.page, 0));
             return Mended::GivenUp;
         };
-        self.store_header(PageHeader { store_id: self.medium.store_id, seq, page: image.page, lines });
+        self.store_header(PageHeader::of_chunks(self.medium.store_id, seq, image.page, lines));
         Mended::Header { lines, chunks }
     }
     fn place(&self, image: &PageImage, seq: u64, at: usize) -> Place {

@@ -126,7 +126,13 @@ impl<R: ByteRegion> LargeValues for HeapSpace<R> {
         let number = number_of(description);
         let mine = parts(description).filter(|offset| self.part_bytes(*offset, number).is_some());
         let mine: Vec<u64> = mine.collect();
-        self.medium.free(mine.iter().map(|offset| (*offset, self.pages.place(*offset).free())));
+        if self.is_freed_later(number) {
+            return;
+        }
+        // The record that describes it may be the one that a crash leaves, where the index says which: parts of none are found later.
+        if self.table.is_none() {
+            self.medium.free(mine.iter().map(|offset| (*offset, self.pages.place(*offset).free())));
+        }
         mine.iter().for_each(|offset| self.retire(*offset));
         self.live_bytes.fetch_sub(self.extent_bytes(description), Relaxed);
     }

@@ -6,7 +6,7 @@
 //! intent   0 version  8 check of store id, slot, version                     a session each
 //! run      16 words: where chunks start that this session may be filling     a session each
 //! page     0 header, 64 bytes | chunks of k x 64 bytes, as many as fit
-//! header   0 magic "TRCHPAGE"+ 8 store  16 seq  24 page:u32 lines:u16 zero:u16  32.. zero  56 crc of 0..56:u32 zero
+//! header   0 magic "TRCHPAGE"+ 8 store  16 seq  24 page:u32 lines:u16 zero:u16  32 ordinal:u32  36.. zero  56 crc of 0..56:u32 zero
 //! chunk    0 word  8 hash  16 check:u32 crc of 8..20 and the record's first two words:u32  24 record, or a part of a value
 //! ```
 //!
@@ -29,6 +29,11 @@ pub const FRONT_BYTES: usize = CHUNK_HEAD_BYTES + 32;
 /// Chunks that a session may be filling.
 pub const RUN_CHUNKS: usize = 16;
 
+/// Of the word that leads to another chunk: where that starts, and what this one is.
+const CHAIN_MASK: u64 = (1 << 48) - 1;
+/// What a page of the index has in place of its chunks' lines.
+const INDEX_LINES: u16 = u16::MAX;
+
 const PAGE_MAGIC: u64 = u64::from_le_bytes(*b"TRCHPAGE");
 
 /// What a chunk is, as its word says.
@@ -45,6 +50,10 @@ pub enum Sort {
     Dying = 0xc83a_4b1d_6e52_f709,
     /// A part of a large value.
     Piece = 0x74d9_0ae6_95c3_1bf2,
+    /// A line of the index on the medium.
+    Link = 0x1ae4_73b8_c56d_209f,
+    /// A record of a step of that index: the word leads to another chunk of the step.
+    Chain = 0xe3b5_981d_420f_6ac7,
 }
 
 /// A chunk: the use of its page, the page, and where in that it starts.
@@ -88,7 +97,19 @@ impl Place {
     /// What the word that stands here says of a chunk with this record.
     pub fn sort_of(self, word: u64, version: u64) -> Option<Sort> {
         let sorts = [Sort::Record, Sort::Step, Sort::Dying];
-        sorts.into_iter().find(|sort| word == self.word(*sort, version))
+        let found = sorts.into_iter().find(|sort| word == self.word(*sort, version));
+        found.or_else(|| self.chain_of(word).map(|_| Sort::Chain))
+    }
+    /// The word of a chunk of a step whose chunk before it is `before`, 0 for none; whether its record is one that the step makes, or one
+    /// that it removes.
+    pub fn chained(self, before: u64, is_new: bool) -> u64 {
+        self.word(Sort::Chain, 0) & !CHAIN_MASK | before | u64::from(is_new)
+    }
+    /// What such a word says.
+    pub fn chain_of(self, word: u64) -> Option<(u64, bool)> {
+        let before = word & CHAIN_MASK & !1;
+        let is_one = (word ^ self.word(Sort::Chain, 0)) & !CHAIN_MASK == 0 && before.is_multiple_of(LINE_BYTES as u64);
+        is_one.then_some((before, word & 1 == 1))
     }
 
     fn front_crc(self, chunk: &[u8]) -> u32 {
@@ -164,6 +185,8 @@ pub struct PageHeader {
     pub page: u32,
     /// Of each chunk; 0 before the first use.
     pub lines: u16,
+    /// Of a page of the index: which part of it.
+    pub ordinal: u32,
 }
 
 /// What stands in the place of a page's header.
@@ -171,6 +194,8 @@ pub struct PageHeader {
 pub enum StoredPage {
     /// Its chunks count.
     Used(PageHeader),
+    /// It is a part of the index.
+    Index(PageHeader),
     /// None do.
     Empty(Option<PageHeader>),
     /// Nothing that a store wrote.
@@ -178,6 +203,14 @@ pub enum StoredPage {
 }
 
 impl PageHeader {
+    /// Of a page with chunks of so many lines.
+    pub fn of_chunks(store_id: u64, seq: u64, page: u32, lines: u16) -> Self {
+        Self { store_id, seq, page, lines, ordinal: 0 }
+    }
+    /// Of a page of the index.
+    pub fn of_index(store_id: u64, seq: u64, page: u32, ordinal: u32) -> Self {
+        Self { store_id, seq, page, lines: INDEX_LINES, ordinal }
+    }
     /// Its bytes.
     pub fn encode(&self) -> [u8; LINE_BYTES] {
         let mut bytes = [0; LINE_BYTES];
@@ -186,6 +219,7 @@ impl PageHeader {
         bytes[16..24].copy_from_slice(&self.seq.to_le_bytes());
         bytes[24..28].copy_from_slice(&self.page.to_le_bytes());
         bytes[28..30].copy_from_slice(&self.lines.to_le_bytes());
+        bytes[32..36].copy_from_slice(&self.ordinal.to_le_bytes());
         let crc = crc32c::crc32c(&bytes[..56]);
         bytes[56..60].copy_from_slice(&crc.to_le_bytes());
         bytes
@@ -201,6 +235,7 @@ impl PageHeader {
             seq: u64_at(bytes, 16),
             page: u32_at(bytes, 24),
             lines: u32_at(bytes, 28) as u16,
+            ordinal: u32_at(bytes, 32),
         };
         // But for its first word.
         let whole = header.encode()[8..] == bytes[8..] && (header.store_id, header.page) == (store_id, page);
@@ -209,6 +244,7 @@ impl PageHeader {
             0 => StoredPage::Empty(whole.then_some(header)),
             word if !whole || word != header.magic() => StoredPage::Damaged,
             _ if header.lines == 0 => StoredPage::Empty(None),
+            _ if header.lines == INDEX_LINES => StoredPage::Index(header),
             _ => StoredPage::Used(header),
         }
     }
@@ -295,7 +331,7 @@ mod tests {
 
     #[test]
     fn golden_bytes() {
-        let header = PageHeader { store_id: 0x11, seq: 0x22, page: 3, lines: 4 };
+        let header = PageHeader::of_chunks(0x11, 0x22, 3, 4);
         let bytes = header.encode();
         assert_eq!((&bytes[..4], u64_at(&bytes, 0) >> 32), (&b"TRCH"[..], PAGE_MAGIC >> 32 ^ 0x22));
         assert_eq!(
@@ -312,7 +348,7 @@ mod tests {
 
     #[test]
     fn headers_survive_and_damage_shows() {
-        let header = PageHeader { store_id: 1, seq: 2, page: 3, lines: 4 };
+        let header = PageHeader::of_chunks(1, 2, 3, 4);
         let bytes = header.encode();
         assert_eq!(PageHeader::decode(&bytes, 1, 3), StoredPage::Used(header));
         assert_eq!(PageHeader::decode(&bytes, 1, 4), StoredPage::Damaged, "another page's");

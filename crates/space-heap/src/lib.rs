@@ -30,6 +30,7 @@ mod fill;
 mod format;
 pub mod inspect;
 mod large;
+mod learn;
 mod layout;
 mod manifest;
 mod medium;
@@ -41,6 +42,8 @@ mod resize;
 mod session;
 mod space;
 mod step;
+mod sync;
+mod table;
 
 pub use layout::{Front, StoredPage};
 pub use medium::Geometry;

@@ -10,6 +10,7 @@ use terrace_engine::version::Version;
 use terrace_media::ByteRegion;
 
 use crate::layout::{LINE_BYTES, PageHeader, Place, RUN_CHUNKS, StoredPage};
+use crate::table::TableFront;
 
 /// Bytes for a copy of the manifest.
 pub const MANIFEST_COPY_BYTES: u64 = 256;
@@ -23,6 +24,8 @@ pub struct Geometry {
     pub page_bytes: usize,
     /// Sessions that can ever be open at once.
     pub sessions: usize,
+    /// Whether the index lies in the heap, too.
+    pub keeps_index: bool,
 }
 
 impl Geometry {
@@ -35,9 +38,13 @@ impl Geometry {
     fn run_at(&self, slot: usize) -> u64 {
         2 * (MANIFEST_COPY_BYTES + self.intents_bytes()) + slot as u64 * RUN_BYTES
     }
+    fn table_at(&self) -> u64 {
+        self.run_at(self.sessions).next_multiple_of(MANIFEST_COPY_BYTES)
+    }
     /// Bytes in front of the first page.
     pub fn front_bytes(&self) -> u64 {
-        self.run_at(self.sessions).next_multiple_of(MANIFEST_COPY_BYTES)
+        let table = TableFront::new(0, self.page_bytes).bytes();
+        (self.table_at() + if self.keeps_index { table } else { 0 }).next_multiple_of(MANIFEST_COPY_BYTES)
     }
 }
 
@@ -60,6 +67,10 @@ impl<R: ByteRegion> Medium<R> {
     /// Where a copy of the manifest starts in the region.
     pub fn manifest_at(&self, copy: u64) -> u64 {
         self.base + copy * MANIFEST_COPY_BYTES
+    }
+    /// Where what an index on the medium keeps in front of the pages lies.
+    pub fn table_front(&self) -> TableFront {
+        TableFront::new(self.base + self.geometry.table_at(), self.geometry.page_bytes)
     }
     /// Where the heap starts in the region.
     pub fn start(&self) -> u64 {
@@ -155,7 +166,7 @@ impl<R: ByteRegion> Medium<R> {
             StoredPage::Used(header) => {
                 Some((Place { seq: header.seq, page: page as u32, offset: at as u32 }, header.lines))
             }
-            StoredPage::Empty(_) | StoredPage::Damaged => None,
+            StoredPage::Index(_) | StoredPage::Empty(_) | StoredPage::Damaged => None,
         }
     }
     /// Stores them; durable when it returns.

@@ -5,13 +5,14 @@ use std::sync::Arc;
 use terrace_engine::manifest::Manifest;
 use terrace_engine::space::{Limits, Records};
 use terrace_engine::{Machine, MachineOptions, Store, StoreError, StoreHandle};
-use terrace_index::{Index, MakeIndex};
+use terrace_index::{Erased, Index, MakeIndex};
 use terrace_log::ByteLog;
 use terrace_media::{AnyRegion, ByteRegion, HeapRegion};
 
 use crate::layout::LINE_BYTES;
 use crate::medium::{Geometry, Medium};
 use crate::space::HeapSpace;
+use crate::table::PmIndex;
 
 type HeapMachine<I> = Machine<I, HeapSpace<AnyRegion>, ByteLog<HeapRegion>>;
 
@@ -61,6 +62,9 @@ pub fn stored_bytes(region: &Arc<AnyRegion>, base: u64, geometry: Geometry, stor
 /// # Errors
 /// [`StoreError::Options`] if the region is too short; [`StoreError::Corrupt`] if it can't be trusted.
 pub fn open(region: &Arc<AnyRegion>, base: u64, opening: Opening<'_>) -> Result<Box<dyn Store>, StoreError> {
+    if opening.geometry.keeps_index {
+        return Ok(Box::new(StoreHandle(open_with_table(region, base, opening)?)));
+    }
     Ok(match opening.index {
         MakeIndex::Clht(index) => Box::new(StoreHandle(open_with(region, base, opening, index())?)),
         MakeIndex::Other(index) => Box::new(StoreHandle(open_with(region, base, opening, index())?)),
@@ -73,6 +77,25 @@ fn open_with<I: Index>(
     opening: Opening<'_>,
     index: I,
 ) -> Result<Arc<HeapMachine<I>>, StoreError> {
+    let (machine, space, manifest, progress) = space_of(region, base, opening)?;
+    Machine::open(machine, index, space, None, manifest, progress)
+}
+
+/// With the index that the heap keeps.
+fn open_with_table(
+    region: &Arc<AnyRegion>,
+    base: u64,
+    opening: Opening<'_>,
+) -> Result<Arc<HeapMachine<Erased>>, StoreError> {
+    let (machine, space, manifest, progress) = space_of(region, base, opening)?;
+    let Some(table) = space.table.clone() else { panic!("the geometry has room for an index") };
+    Machine::open(machine, Erased::new(PmIndex(table)), space, None, manifest, progress)
+}
+
+type Parts<'a> = (MachineOptions, HeapSpace<AnyRegion>, Manifest, &'a (dyn Fn(u64, u64) + Sync));
+
+/// What a machine is made of.
+fn space_of<'a>(region: &Arc<AnyRegion>, base: u64, opening: Opening<'a>) -> Result<Parts<'a>, StoreError> {
     let Opening { geometry, dram_bytes, store_id, fresh, mut machine, description, progress, .. } = opening;
     if !geometry.page_bytes.is_multiple_of(LINE_BYTES) || geometry.page_bytes < 8 * LINE_BYTES {
         return Err(StoreError::Options(format!(
@@ -111,5 +134,5 @@ fn open_with<I: Index>(
     if is_new {
         space.make();
     }
-    Machine::open(machine, index, space, None, manifest, progress)
+    Ok((machine, space, manifest, progress))
 }

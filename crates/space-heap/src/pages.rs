@@ -32,6 +32,10 @@ pub struct Page {
     pub used: AtomicU32,
     /// Something in it could not be moved, and nothing has left it since.
     pub stuck: AtomicBool,
+    /// It is a part of an index on the medium.
+    index: AtomicBool,
+    /// Which of its chunks are taken is not known: none is taken, and those that were not read yet are not set.
+    pub unknown: AtomicBool,
     /// No record expires before this time.
     pub min_expire: AtomicU64,
     /// Whole-database flushes up to this version were applied.
@@ -48,6 +52,8 @@ impl Page {
             seen: Bits::new(chunks),
             used: AtomicU32::new(0),
             stuck: AtomicBool::new(false),
+            index: AtomicBool::new(false),
+            unknown: AtomicBool::new(false),
             min_expire: AtomicU64::new(u64::MAX),
             purged: AtomicU64::new(0),
         }
@@ -120,7 +126,11 @@ impl Pages {
         alloc.used.fill(0);
         alloc.pages.fill(0);
         for page in 0..end as u32 {
-            let used = self.table[page as usize].used.load(Relaxed) as usize;
+            let entry = &self.table[page as usize];
+            if self.is_index(page) || entry.unknown.load(Relaxed) {
+                continue;
+            }
+            let used = entry.used.load(Relaxed) as usize;
             let Some(class) = self.class_of(page).filter(|_| used > 0) else {
                 if !alloc.free.contains(&page) {
                     alloc.free.push(page);
@@ -158,6 +168,27 @@ impl Pages {
     pub fn class_of(&self, page: u32) -> Option<usize> {
         let class = self.table.get(page as usize)?.class.load(Acquire);
         (class != NONE).then_some(class as usize)
+    }
+    /// Whether a page is a part of an index on the medium.
+    #[inline]
+    pub fn is_index(&self, page: u32) -> bool {
+        self.table.get(page as usize).is_some_and(|page| page.index.load(Acquire))
+    }
+    /// A page is a part of it.
+    pub fn set_index(&self, page: u32, seq: u64) {
+        self.table[page as usize].seq.store(seq, Release);
+        if !self.table[page as usize].index.swap(true, AcqRel) {
+            self.held.fetch_add(1, Relaxed);
+        }
+    }
+    /// Takes a free page for it: which, and its use.
+    pub fn take_page_for_index(&self) -> Option<(u32, u64)> {
+        let mut alloc = self.alloc();
+        let page = alloc.free.pop()?;
+        alloc.seq += 1;
+        self.table[page as usize].class.store(NONE, Release);
+        self.set_index(page, alloc.seq);
+        Some((page, alloc.seq))
     }
     /// Bytes of a class's chunk.
     #[inline]
@@ -210,6 +241,7 @@ impl Pages {
                 alloc.open[class].pop();
                 continue;
             };
+            if std::env::var("DBG2").is_ok() { eprintln!("take {}", self.offset(page, class, chunk)); }
             self.note_taken(alloc, page, class, chunk);
             return Some(self.offset(page, class, chunk));
         }
@@ -225,6 +257,31 @@ impl Pages {
         self.used_bytes.fetch_add(self.chunk_bytes(class) as u64, Relaxed);
     }
 
+    /// A chunk of a page whose chunks are not known yet is taken.
+    pub fn note_known(&self, page: u32, class: usize, chunk: usize) {
+        let entry = &self.table[page as usize];
+        if entry.taken.set(chunk) {
+            entry.used.fetch_add(1, Relaxed);
+            self.used_bytes.fetch_add(self.chunk_bytes(class) as u64, Relaxed);
+        }
+    }
+    /// All of a page's chunks are known: those that are not taken may be.
+    pub fn known(&self, page: u32) {
+        let mut alloc = self.alloc();
+        let entry = &self.table[page as usize];
+        entry.unknown.store(false, Release);
+        if page as usize >= self.end() {
+            return;
+        }
+        match (self.class_of(page), entry.used.load(Relaxed)) {
+            (Some(class), used @ 1..) => {
+                alloc.used[class] += used as usize;
+                self.hold(&mut alloc, page, class);
+            }
+            (None, _) | (_, 0) => alloc.free.push(page),
+        }
+    }
+
     /// Gives a free page to a class.
     fn begin<R: ByteRegion>(&self, alloc: &mut Alloc, medium: &Medium<R>, class: usize) -> Option<()> {
         // One that has been of this class before needs no formatting.
@@ -235,7 +292,7 @@ impl Pages {
                 let page = alloc.free.pop()?;
                 alloc.seq += 1;
                 let lines = self.classes.lines(class);
-                medium.format(&PageHeader { store_id: medium.store_id, seq: alloc.seq, page, lines });
+                medium.format(&PageHeader::of_chunks(medium.store_id, alloc.seq, page, lines));
                 self.set_class(page, class, alloc.seq);
                 page
             }
@@ -282,6 +339,12 @@ impl Pages {
         debug_assert!(entry.taken.is_set(chunk), "the chunk at {offset} is taken");
         entry.taken.clear(chunk);
         entry.stuck.store(false, Relaxed);
+        if entry.unknown.load(Acquire) {
+            // It is in no list, and counted in none.
+            entry.used.fetch_sub(1, Relaxed);
+            self.used_bytes.fetch_sub(self.chunk_bytes(class) as u64, Relaxed);
+            return;
+        }
         let stays = (page as usize) < self.end();
         if stays {
             alloc.used[class] -= 1;
@@ -319,7 +382,7 @@ impl Pages {
     pub fn list_found(&self) {
         let mut alloc = self.alloc();
         alloc.free.clear();
-        for page in (0..self.table.len() as u32).rev() {
+        for page in (0..self.table.len() as u32).rev().filter(|page| !self.is_index(*page)) {
             match self.class_of(page) {
                 Some(class) if self.table[page as usize].used.load(Relaxed) > 0 => {
                     self.hold(&mut alloc, page, class)

@@ -31,7 +31,7 @@ impl<R: ByteRegion> HeapSpace<R> {
         out: &mut Buffer,
     ) -> Fetch {
         let mut short = [0; SHORT_BYTES];
-        let Some(room) = self.chunk_room(offset) else { return Fetch::Differs };
+        let Some(room) = self.chunk_room(offset) else { return self.fetch_nothing(offset, key) };
         let first = FIRST_BYTES.min(room);
         self.medium.region.read(self.medium.at(offset), &mut short[..first]);
         let end = CHUNK_HEAD_BYTES + RecordMeta(u64_at(&short, CHUNK_HEAD_BYTES + 8)).used_words() * 8;
@@ -87,6 +87,15 @@ impl<R: ByteRegion> HeapSpace<R> {
         let mut front = [0; FRONT_BYTES];
         self.medium.region.read(self.medium.at(offset), &mut front);
         Some((u64_at(&front, 0), self.pages.place(offset).front(&front)))
+    }
+
+    /// No chunk starts there: a line of the index may that is damaged, and then whose record it led to can't be told.
+    #[cold]
+    fn fetch_nothing(&self, offset: u64, key: Option<&Key<'_>>) -> Fetch {
+        match key.filter(|_| self.pages.is_index(self.pages.page_of(offset))) {
+            Some(key) => Fetch::Damaged(Head::lost(0, Kind::Value, key.db, 0, TIER)),
+            None => Fetch::Differs,
+        }
     }
 
     #[cold]

@@ -18,9 +18,9 @@ use std::sync::atomic::{AtomicUsize, Ordering::*};
 
 use parking_lot::Mutex;
 use terrace_blocks::u64_at;
-use terrace_engine::manifest::MANIFEST_BYTES;
+use terrace_engine::manifest::{MANIFEST_BYTES, Manifest};
 use terrace_engine::record::{Kind, Lifetime};
-use terrace_engine::space::{self, Durable};
+use terrace_engine::space::{self, Counted, Durable};
 use terrace_engine::version::{SLOTS_MAX, Version};
 use terrace_engine::{Failure, StoreError};
 use terrace_index::Address;
@@ -29,6 +29,7 @@ use terrace_media::ByteRegion;
 use crate::large::{number_of, parts};
 use crate::layout::{FRONT_BYTES, Front, LINE_BYTES, PageHeader, Sort, StoredPage};
 use crate::space::HeapSpace;
+use crate::table::PmTable;
 
 /// What sessions had under way.
 pub(crate) struct UnderWay {
@@ -127,7 +128,9 @@ impl<R: ByteRegion> HeapSpace<R> {
                 alloc.seq = alloc.seq.max(header.map_or(0, |header| header.seq));
                 return Ok(());
             }
-            StoredPage::Damaged => return Err(self.corrupt(&format!("page {page} of the heap is damaged"))),
+            StoredPage::Index(_) | StoredPage::Damaged => {
+                return Err(self.corrupt(&format!("page {page} of the heap is damaged")));
+            }
         };
         let Some(class) = self.pages.classes.known(header.lines) else {
             return Err(
@@ -225,6 +228,57 @@ impl<R: ByteRegion> HeapSpace<R> {
         Chunk::Record(found(offset, &Front { hash, check, expire_at: view.head.expire_at, ..*front }, true))
     }
 
+    /// Brings the index back that the heap keeps, and learns of pages what their headers say.
+    fn reopen_with(&self, table: &PmTable<R>, manifest: &Manifest) -> Result<Counted, StoreError> {
+        let (mut of_index, mut unknown, mut free) = (Vec::new(), Vec::new(), Vec::new());
+        let mut newest = 0;
+        for page in 0..self.pages.table.len() as u32 {
+            let mut line = [0; LINE_BYTES];
+            let start = u64::from(page) * self.pages.page_bytes as u64;
+            self.medium.region.read(self.medium.at(start), &mut line);
+            self.medium.region.flush(self.medium.at(start), LINE_BYTES);
+            let header = match PageHeader::decode(&line, self.medium.store_id, page) {
+                StoredPage::Index(header) => {
+                    self.pages.set_index(page, header.seq);
+                    of_index.push((header.ordinal, page));
+                    Some(header)
+                }
+                StoredPage::Used(header) => {
+                    let class = self.pages.classes.known(header.lines).ok_or_else(|| {
+                        self.corrupt(&format!("page {page} of the heap has chunks of {} lines", header.lines))
+                    })?;
+                    self.pages.set_class(page, class, header.seq);
+                    unknown.push(page);
+                    Some(header)
+                }
+                StoredPage::Empty(header) => {
+                    free.push(page);
+                    header
+                }
+                StoredPage::Damaged => return Err(self.corrupt(&format!("page {page} of the heap is damaged"))),
+            };
+            newest = header.map_or(newest, |header| newest.max(header.seq));
+        }
+        self.medium.region.fence();
+        {
+            let mut alloc = self.pages.alloc();
+            alloc.seq = newest;
+            free.reverse();
+            alloc.free = free;
+        }
+        for page in &unknown {
+            self.pages.table[*page as usize].unknown.store(true, Release);
+        }
+        // No number of a value that is there is as high: all were given below a floor of versions that was stored before.
+        self.last_value.store(manifest.version_floor, Relaxed);
+        self.unknown_pages.store(unknown.len() as u64 + u64::from(!unknown.is_empty()), Relaxed);
+        unknown.reverse();
+        self.learning.begin(unknown, manifest.version_floor);
+        let counted = table.reopen(&of_index, &manifest.flush_versions)?;
+        self.records.store(counted.keys.iter().sum(), Relaxed);
+        Ok(counted)
+    }
+
     fn adopt_at(&self, offset: u64) {
         let Some((page, class, chunk)) = self.pages.number(offset) else { return };
         if self.pages.table[page as usize].seen.set(chunk) {
@@ -270,6 +324,9 @@ impl<R: ByteRegion> Durable for HeapSpace<R> {
         let mut manifest = self.manifest.lock();
         manifest.0.copy_from_slice(&bytes[..MANIFEST_BYTES]);
         self.medium.save_manifest(&manifest.0, manifest.1);
+        if let (Some(table), Some(manifest)) = (&self.table, Manifest::decode(bytes)) {
+            table.flush(&manifest.flush_versions);
+        }
         Ok(())
     }
     fn failure(&self) -> Option<Failure> {
@@ -335,6 +392,9 @@ impl<R: ByteRegion> Durable for HeapSpace<R> {
     fn adopt_extent(&self, description: &[u8]) {
         self.adopt_parts(description);
     }
+    fn reopen(&self, manifest: &Manifest) -> Result<Option<Counted>, StoreError> {
+        self.table.as_ref().map(|table| self.reopen_with(table, manifest)).transpose()
+    }
     fn clear_torn(&self) -> Result<(), StoreError> {
         let mut all = self.found.lock();
         if let Some(offset) = all.lost.iter().min() {
@@ -354,6 +414,9 @@ impl<R: ByteRegion> Durable for HeapSpace<R> {
         Ok(())
     }
     fn finish_recovery(&self) -> Result<(), StoreError> {
+        if self.table.is_some() {
+            return Ok(());
+        }
         let unadopted = self.pages.unadopted();
         self.medium.free(unadopted.iter().map(|offset| (*offset, self.pages.place(*offset).free())));
         // No chunk is torn any more.

@@ -66,6 +66,7 @@ impl<R: ByteRegion> HeapSpace<R> {
         self.refill(local, of)
     }
 
+    /// In a heap that keeps its index nothing has to name the chunks that a crash may tear: no entry leads to one.
     #[cold]
     fn refill(&self, local: &mut Local, of: usize) -> Room {
         let wanted = (REFILL_BYTES / self.pages.chunk_bytes(of)).clamp(1, REFILL_CHUNKS);
@@ -82,6 +83,9 @@ impl<R: ByteRegion> HeapSpace<R> {
             return self.no_room(&alloc, of, 0);
         }
         drop(alloc);
+        if self.table.is_some() {
+            return Room::Ready;
+        }
         let mut run = [0; RUN_CHUNKS];
         run.iter_mut().zip(&local.run).for_each(|(word, (_, offset))| *word = *offset);
         self.medium.store_run(local.slot, &run);
@@ -163,7 +167,7 @@ impl<R: ByteRegion> HeapSpace<R> {
         self.wanted_pages.fetch_max(pages, Relaxed);
         self.wanted.store(of as u32, Relaxed);
         // What was released is free once every session has passed.
-        let is_coming = self.retired.load(Relaxed) > 0 || self.may_gain.load(Relaxed);
+        let is_coming = self.retired.load(Relaxed) > 0 || self.may_gain.load(Relaxed) || self.is_learning();
         if is_coming || self.page_to_empty(alloc, of).is_some() { Room::Wait } else { Room::Full }
     }
 }

@@ -1,7 +1,7 @@
 //! The space.
 
 use std::collections::VecDeque;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
 
 use crossbeam_utils::CachePadded;
@@ -15,13 +15,15 @@ use terrace_engine::version::Version;
 use terrace_index::{Address, AnyIndex, Key};
 use terrace_media::{Buffer, ByteRegion};
 
-use crate::background::Hand;
+use crate::background::{Hand, Waiting};
+use crate::learn::Learning;
 use crate::layout::{CHUNK_HEAD_BYTES, PAGE_HEADER_BYTES, Sort};
 use crate::medium::Medium;
 use crate::pages::{NONE, Pages};
 use crate::recover::{Found, UnderWay};
 use crate::resize::Shrinking;
 use crate::session::Local;
+use crate::table::PmTable;
 
 /// Lists of retired chunks, so that sessions rarely share one.
 const STRIPES: usize = 64;
@@ -30,8 +32,13 @@ const STEP_PART: u64 = 8;
 
 /// Records in a heap of persistent memory. See the crate's text.
 pub struct HeapSpace<R> {
-    pub(crate) medium: Medium<R>,
-    pub(crate) pages: Pages,
+    pub(crate) medium: Arc<Medium<R>>,
+    pub(crate) pages: Arc<Pages>,
+    /// The index, where the heap keeps it.
+    pub(crate) table: Option<Arc<PmTable<R>>>,
+    pub(crate) learning: Learning,
+    /// Pages whose chunks are not known, and one while the index was not read for the sake of that.
+    pub(crate) unknown_pages: AtomicU64,
     pub(crate) hasher: KeyHasher,
     /// DRAM for the index and the tables.
     pub(crate) dram_bytes: AtomicU64,
@@ -41,7 +48,7 @@ pub struct HeapSpace<R> {
     /// Chunks that left the index since the last epoch was begun, free on the medium.
     stripes: Box<[CachePadded<Mutex<Vec<u64>>>]>,
     /// Waiting for their epoch to pass.
-    pub(crate) limbo: Mutex<VecDeque<(u64, Vec<u64>)>>,
+    pub(crate) limbo: Mutex<VecDeque<Waiting>>,
     /// Chunks in either.
     pub(crate) retired: AtomicU64,
     /// The class that a write found no chunk of.
@@ -75,9 +82,16 @@ impl<R: ByteRegion> HeapSpace<R> {
         description: String,
     ) -> Self {
         let count = medium.pages_in(bytes);
+        let pages = Arc::new(Pages::new(medium.geometry.page_bytes, count));
+        let medium = Arc::new(medium);
+        let keeps_index = medium.geometry.keeps_index;
+        let table = keeps_index.then(|| Arc::new(PmTable::new(medium.clone(), pages.clone())));
         Self {
-            pages: Pages::new(medium.geometry.page_bytes, count),
+            pages,
             medium,
+            table,
+            learning: Learning::done(),
+            unknown_pages: AtomicU64::new(0),
             hasher,
             dram_bytes: AtomicU64::new(dram_bytes),
             index_bytes: AtomicU64::new(0),
@@ -105,10 +119,14 @@ impl<R: ByteRegion> HeapSpace<R> {
     pub fn make(&self) {
         (0..self.pages.table.len() as u32).for_each(|page| self.medium.blank(page));
         self.medium.region.fence();
+        if let Some(table) = &self.table {
+            table.make_new();
+        }
     }
 
     /// A chunk that is free on the medium is taken until an epoch has passed.
     pub(crate) fn retire(&self, offset: u64) {
+        if std::env::var("DBG2").is_ok() { eprintln!("retire {offset} {}", std::backtrace::Backtrace::force_capture().to_string().lines().filter(|l| l.contains("terrace") ).take(8).collect::<Vec<_>>().join(" <")); }
         self.retired.fetch_add(1, Relaxed);
         self.stripes[(offset / 64) as usize % STRIPES].lock().push(offset);
     }
@@ -139,9 +157,36 @@ impl<R: ByteRegion> HeapSpace<R> {
     }
 
     fn let_go(&self, head: &Head, offset: u64) {
+        let Some((page, _, chunk)) = self.pages.number(offset) else {
+            // A bucket whose line is damaged: nobody can tell what it led to.
+            return;
+        };
+        if let Some(table) = self.table.as_ref().filter(|_| head.version == 0)
+            && table.is_overflow(offset)
+        {
+            return;
+        }
         self.records.fetch_sub(1, Relaxed);
-        self.live_bytes.fetch_sub(head.meta.slot_words() as u64 * 8, Relaxed);
-        self.retire(offset);
+        // One that is not known yet will be found free.
+        if self.pages.table[page as usize].taken.is_set(chunk) {
+            self.live_bytes.fetch_sub(head.meta.slot_words() as u64 * 8, Relaxed);
+            self.retire(offset);
+        }
+    }
+}
+
+impl<R: ByteRegion> HeapSpace<R> {
+    /// Makes a step count: durable when it returns, with what it gives up freed.
+    fn commit_step(&self, local: &mut Local, version: u64, given_up: &[GivenUp]) {
+        let place = |up: &GivenUp| (up.address.raw(), self.pages.place(up.address.raw()));
+        let removed: Vec<_> = given_up
+            .iter()
+            .filter(|up| up.is_removed)
+            .map(|up| (up.address.raw(), place(up).1.word(Sort::Dying, up.head.version)))
+            .collect();
+        local.step.commit(&self.medium, &removed, Version(version));
+        local.step.take_expiring().for_each(|(offset, expire_at)| self.note_expiry(offset, expire_at));
+        self.medium.free(given_up.iter().map(|up| (up.address.raw(), place(up).1.free())));
     }
 }
 
@@ -185,6 +230,9 @@ impl<R: ByteRegion> Records for HeapSpace<R> {
             Class::Release => return Room::Ready,
             Class::Write | Class::Restore => {}
         }
+        if let Some(table) = self.table.as_ref().filter(|table| !table.keep_room(records.len())) {
+            return self.no_room(&self.pages.alloc(), table.line_class(), 0);
+        }
         match records {
             [words] if !local.in_step => self.prepare_one(local, *words),
             _ => self.prepare_step(local, records),
@@ -205,11 +253,15 @@ impl<R: ByteRegion> Records for HeapSpace<R> {
         let check = self.hasher.check(record.db, record.key);
         let place = self.pages.place(offset);
         place.encode(Sort::Record, key.hash, check, record, &mut local.chunk);
-        if local.in_step {
+        if let Some(table) = &self.table {
+            self.medium.region.write_nt(self.medium.at(offset), &local.chunk);
+            table.note(key.hash, offset, record.version, record.expire_at != 0);
+        } else if local.in_step {
             local.step.add(&self.medium, offset, place, record, &local.chunk);
         } else {
             self.medium.fill(offset, &local.chunk);
         }
+        if std::env::var("DBG2").is_ok() { eprintln!("put {offset} v{} step {} {}", record.version, local.in_step, String::from_utf8_lossy(record.key)); }
         if record.expire_at != 0 {
             self.note_expiry(offset, record.expire_at);
         }
@@ -218,22 +270,18 @@ impl<R: ByteRegion> Records for HeapSpace<R> {
         (Address::new(offset), 0)
     }
     fn end_step(&self, local: &mut Local, version: u64, given_up: &[GivenUp]) {
-        let place = |up: &GivenUp| (up.address.raw(), self.pages.place(up.address.raw()));
-        let removed: Vec<_> = given_up
-            .iter()
-            .filter(|up| up.is_removed)
-            .map(|up| (up.address.raw(), place(up).1.word(Sort::Dying, up.head.version)))
-            .collect();
-        local.step.commit(&self.medium, &removed, Version(version));
-        local.step.take_expiring().for_each(|(offset, expire_at)| self.note_expiry(offset, expire_at));
-        self.medium.free(given_up.iter().map(|up| (up.address.raw(), place(up).1.free())));
+        if self.table.is_none() {
+            self.commit_step(local, version, given_up);
+        }
         given_up.iter().for_each(|up| self.let_go(&up.head, up.address.raw()));
         local.in_step = false;
         self.give_held_back(local);
     }
     fn release(&self, address: Address, head: &Head) {
         let offset = address.raw();
-        self.medium.free(std::iter::once((offset, self.pages.place(offset).free())));
+        if self.table.is_none() {
+            self.medium.free(std::iter::once((offset, self.pages.place(offset).free())));
+        }
         self.let_go(head, offset);
     }
     fn rest(&self, local: &mut Local) {

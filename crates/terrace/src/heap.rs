@@ -20,7 +20,7 @@ pub(crate) struct HeapHybrid;
 
 /// What the heap of a store with these sizes measures.
 pub(crate) fn geometry(sizes: &tiered::Sizes) -> Geometry {
-    Geometry { page_bytes: sizes.block_bytes as usize, sessions: PLACES }
+    Geometry { page_bytes: sizes.block_bytes as usize, sessions: PLACES, keeps_index: false }
 }
 
 pub(crate) fn open(options: &Options, source: &dyn MediaSource) -> Result<Opened, StoreError> {

@@ -154,6 +154,16 @@ pub trait Durable: Records {
     /// The device's.
     fn finish_recovery(&self) -> Result<(), StoreError>;
 
+    /// Brings a space back whose index is on the medium, in the place of [`scan_media`](Self::scan_media),
+    /// [`adopt`](Self::adopt) and [`adopt_extent`](Self::adopt_extent): what a crash left half done is made whole, in time that does not
+    /// grow with the data. What counts; `None` of a space whose index is built anew.
+    ///
+    /// # Errors
+    /// If it can't be trusted.
+    fn reopen(&self, _manifest: &Manifest) -> Result<Option<Counted>, StoreError> {
+        Ok(None)
+    }
+
     /// Saves index and space so that [`load_snapshot`](Self::load_snapshot) brings them back without a scan. Called once
     /// [`close`](super::Background::close) has ended; nothing may change what is on the medium afterwards. It is durable when this returns,
     /// and counts if the manifest with this sequence number names the place returned.

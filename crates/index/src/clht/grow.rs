@@ -24,7 +24,7 @@ use std::sync::atomic::Ordering::{Acquire, Release};
 use super::Clht;
 use super::bucket::{Entry, LINK_SLOT, SLOTS};
 use super::chain::Chain;
-use super::mapping::next_split;
+use crate::linear::next_split;
 
 /// Entries per ten buckets above which a table grows. With 4.6, six slots and overflow buckets, an entry costs 17 bytes.
 const TARGET: u64 = 46;

@@ -11,7 +11,6 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `mapping` | linear hashing's arithmetic, the scan cursor |
 //! | `bucket`, `lock`, `chain` | the line, its lock, what a writer does to a chain |
 //! | `probe` | look-ups without locks |
 //! | `update` | changes of one key and of several |
@@ -27,7 +26,6 @@ mod bucket;
 mod chain;
 mod grow;
 mod lock;
-pub(crate) mod mapping;
 mod pool;
 mod probe;
 mod snapshot;
@@ -41,7 +39,7 @@ use crate::sync::{AtomicU64, Mutex};
 use crate::{Address, Change, Index, Key, Lookup, Snapshot, Verdict};
 use bucket::{Bucket, Entry, Tag};
 use grow::Splitter;
-use mapping::{depth_of, next_cursor};
+use crate::linear::{depth_of, next_cursor};
 use pool::Pool;
 
 /// The most buckets a table may start with.

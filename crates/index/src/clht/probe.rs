@@ -16,7 +16,7 @@ use std::sync::atomic::Ordering::Acquire;
 
 use super::Clht;
 use super::bucket::{Bucket, EXCLUSIVE, LINK, LINK_SLOT, LOCK, SEQUENCE, SLOTS, Tag};
-use super::mapping::bucket_of;
+use crate::linear::bucket_of;
 use crate::sync::Backoff;
 use crate::{Address, Key, Lookup, Verdict};
 

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU32, Ordering::*};
 
 use super::bucket::Entry;
 use super::chain::Chain;
-use super::mapping::depth_of;
+use crate::linear::depth_of;
 use super::{Clht, MIN_BUCKETS_MAX};
 use crate::snapshot::{Expected, Placed, ReadSegment, Snapshot, TakeSegment};
 

@@ -13,7 +13,7 @@ use std::sync::atomic::Ordering::Acquire;
 use super::Clht;
 use super::bucket::Entry;
 use super::chain::{Chain, Slot};
-use super::mapping::bucket_of;
+use crate::linear::bucket_of;
 use crate::{Address, Change, Key, Lookup, Verdict};
 
 impl Clht {

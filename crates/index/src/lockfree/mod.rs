@@ -33,7 +33,7 @@ mod word;
 
 use std::sync::atomic::Ordering::{Acquire, Release};
 
-use crate::clht::mapping::next_cursor;
+use crate::linear::next_cursor;
 use crate::count::Count;
 use crate::segments::Segments;
 use crate::sync::AtomicU64;

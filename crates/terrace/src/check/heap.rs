@@ -121,7 +121,7 @@ impl<R: ByteRegion> Heap<R> {
                     refused.seq = refused.seq.max(header.map_or(0, |header| header.seq));
                     counts.pages_empty += 1;
                 }
-                StoredPage::Damaged => {
+                StoredPage::Index(_) | StoredPage::Damaged => {
                     report
                         .problems
                         .push(format!("page {page}: its header is damaged; the store does not open"));

@@ -6,7 +6,7 @@
 
 /// The bucket of a hash among `buckets` (at least 1).
 #[inline]
-pub(super) fn bucket_of(hash: u64, buckets: u64) -> u64 {
+pub fn bucket_of(hash: u64, buckets: u64) -> u64 {
     debug_assert!(buckets > 0);
     // `| 1` leaves the highest bit where it is and spares the compiler the case of 0.
     let mask = u64::MAX >> (buckets | 1).leading_zeros();
@@ -15,7 +15,7 @@ pub(super) fn bucket_of(hash: u64, buckets: u64) -> u64 {
 }
 
 /// How many low bits of the hash tell this bucket from all others.
-pub(super) fn depth_of(bucket: u64, buckets: u64) -> u32 {
+pub fn depth_of(bucket: u64, buckets: u64) -> u32 {
     debug_assert!(bucket < buckets);
     let depth = buckets.ilog2();
     let low = bucket & !(u64::MAX << depth);
@@ -23,7 +23,7 @@ pub(super) fn depth_of(bucket: u64, buckets: u64) -> u32 {
 }
 
 /// The bucket that splits next; its buddy will be number `buckets`, told from it by bit `floor(log2 buckets)`.
-pub(super) fn next_split(buckets: u64) -> u64 {
+pub fn next_split(buckets: u64) -> u64 {
     buckets - (1 << buckets.ilog2())
 }
 
@@ -31,7 +31,7 @@ pub(super) fn next_split(buckets: u64) -> u64 {
 ///
 /// In the order of reversed bits a bucket covers one contiguous range of hashes, and a split cuts that range in two.
 /// So a cursor stays on a boundary whatever is split between two steps.
-pub(crate) fn next_cursor(cursor: u64, depth: u32) -> u64 {
+pub fn next_cursor(cursor: u64, depth: u32) -> u64 {
     let above = u64::MAX.checked_shl(depth).unwrap_or(0);
     (cursor | above).reverse_bits().wrapping_add(1).reverse_bits()
 }

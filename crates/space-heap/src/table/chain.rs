@@ -1,0 +1,148 @@
+//! A bucket and the lines that overflow it.
+
+use terrace_index::{Address, Lookup, Verdict};
+use terrace_media::ByteRegion;
+
+use super::PmTable;
+use super::lanes::Lane;
+use super::line::{CHECK, LINK, Line, Tag, chunk_of};
+use super::stripes::Held;
+use crate::layout::Sort;
+
+/// Lines of a chain at most: more are a circle, and damage.
+const LINES_MAX: usize = 1 << 12;
+
+/// An entry, and where its word is, from the first page on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Spot {
+    pub at: u64,
+    pub entry: u64,
+}
+
+/// How a walk along a chain ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Walked {
+    /// All of it was seen.
+    Whole,
+    /// A line does not hold together: where it starts.
+    Damaged(u64),
+    /// As the visitor wanted.
+    Stopped,
+}
+
+impl<R: ByteRegion> PmTable<R> {
+    /// Shows a bucket's lines: where each starts, its first slot, and its words. Without the lock what is shown may be of no moment, but a
+    /// line that overflows is never something else.
+    #[inline]
+    pub(super) fn walk_lines(&self, bucket: u64, mut visit: impl FnMut(u64, usize, &Line) -> bool) -> Walked {
+        let mut at = self.line_of(bucket);
+        let (mut damaged, mut lines, mut first) = (None, 0, 0);
+        while at != 0 {
+            lines += 1;
+            if lines > 1 && (lines > LINES_MAX || !self.is_line(at)) {
+                return Walked::Damaged(at);
+            }
+            let line = self.read_line(at);
+            let is_sound = line.0[CHECK] == line.check(first, self.seed(at));
+            if !is_sound {
+                damaged = damaged.or(Some(at));
+            }
+            if first != 0 && !(is_sound && line.0[0] == self.link_word(at)) {
+                return Walked::Damaged(at);
+            }
+            if visit(at, first, &line) {
+                return Walked::Stopped;
+            }
+            (at, first) = (line.0[LINK], 1);
+        }
+        damaged.map_or(Walked::Whole, Walked::Damaged)
+    }
+
+    /// Shows entries, and where their words are.
+    #[inline]
+    pub(super) fn walk(&self, bucket: u64, mut visit: impl FnMut(u64, u64) -> bool) -> Walked {
+        self.walk_lines(bucket, |at, first, line| {
+            line.entries(first).any(|(slot, entry)| visit(at + slot as u64 * 8, entry))
+        })
+    }
+
+    /// The word of a chunk that is an overflow line.
+    pub(super) fn link_word(&self, at: u64) -> u64 {
+        self.pages.place(at).word(Sort::Link, 0)
+    }
+
+    /// Looks for a key's entry, under the lock.
+    pub(super) fn look_up(
+        &self,
+        bucket: u64,
+        tag: Tag,
+        mut verify: impl FnMut(Address) -> Verdict,
+    ) -> (Lookup, Option<Spot>) {
+        let (mut found, mut unread) = (None, None);
+        let walked = self.walk(bucket, |at, entry| {
+            let address = Address::from_raw(chunk_of(entry)).filter(|_| tag.is_of(entry));
+            let Some(address) = address else { return false };
+            let spot = Some((address, Spot { at, entry }));
+            match verify(address) {
+                Verdict::Match => found = spot,
+                Verdict::NeedsRead => unread = spot,
+                Verdict::Differs => {}
+            }
+            found.is_some()
+        });
+        match (found, unread, walked) {
+            (Some((address, spot)), ..) => (Lookup::Found(address), Some(spot)),
+            (None, Some((address, spot)), _) => (Lookup::Unread(address), Some(spot)),
+            // Whether the key is there nobody can tell: it counts as one whose record is damaged.
+            (None, None, Walked::Damaged(at)) if verify(Address::new(at)) != Verdict::Differs => {
+                (Lookup::Found(Address::new(at)), None)
+            }
+            (None, None, _) => (Lookup::Absent, None),
+        }
+    }
+
+    /// Where an entry that leads to this chunk is.
+    pub(super) fn find(&self, bucket: u64, tag: Tag, chunk: u64) -> Option<Spot> {
+        let mut found = None;
+        self.walk(bucket, |at, entry| {
+            if tag.is_of(entry) && chunk_of(entry) == chunk {
+                found = Some(Spot { at, entry });
+            }
+            found.is_some()
+        });
+        found
+    }
+
+    /// Room for an entry more: where it goes.
+    pub(super) fn vacancy(&self, held: &mut Held<'_>, bucket: u64) -> u64 {
+        let (mut vacant, mut last) = (None, None);
+        self.walk_lines(bucket, |at, first, line| {
+            vacant = line.empty_slot(first).map(|slot| at + slot as u64 * 8);
+            last = Some((at, line.0[LINK]));
+            vacant.is_some()
+        });
+        match (vacant, last) {
+            (Some(at), _) => at,
+            (None, Some((last, link))) => self.lengthen(held, last, link),
+            (None, None) => panic!("a bucket has a line"),
+        }
+    }
+
+    /// A line more behind this one. Behind a line that is damaged nothing can be found: it takes the place of what was there.
+    #[cold]
+    fn lengthen(&self, held: &mut Held<'_>, last: u64, link: u64) -> u64 {
+        let Some(chunk) = self.spares.take() else { panic!("room for a line of the index was kept") };
+        self.write_overflow(chunk, &[]);
+        self.medium.region.fence();
+        self.make(held, &Lane { at: last + LINK as u64 * 8, new: chunk, old: link, ..Lane::default() });
+        chunk + 8
+    }
+
+    /// Stores an overflow line with these entries; durable after a fence of this thread.
+    pub(super) fn write_overflow(&self, chunk: u64, entries: &[u64]) {
+        let mut line = Line::empty(self.seed(chunk));
+        line.0[0] = self.link_word(chunk);
+        entries.iter().enumerate().for_each(|(i, entry)| line.set(i + 1, *entry));
+        self.medium.region.write_nt(self.medium.at(chunk), &line.bytes());
+    }
+}
