@@ -71,9 +71,6 @@ impl<R: ByteRegion> HeapSpace<R> {
                 continue;
             }
             let mut alloc = self.pages.alloc();
-            if std::env::var("DBG").is_ok() && let Some(t) = &self.table {
-                for o in &list { t.dbg_led(*o); }
-            }
             list.iter().for_each(|offset| self.pages.give(&mut alloc, *offset));
             self.retired.fetch_sub(list.len() as u64, Relaxed);
             progress = Progress::Worked;

@@ -108,7 +108,8 @@ impl Place {
     /// What such a word says.
     pub fn chain_of(self, word: u64) -> Option<(u64, bool)> {
         let before = word & CHAIN_MASK & !1;
-        let is_one = (word ^ self.word(Sort::Chain, 0)) & !CHAIN_MASK == 0 && before.is_multiple_of(LINE_BYTES as u64);
+        let is_one =
+            (word ^ self.word(Sort::Chain, 0)) & !CHAIN_MASK == 0 && before.is_multiple_of(LINE_BYTES as u64);
         is_one.then_some((before, word & 1 == 1))
     }
 

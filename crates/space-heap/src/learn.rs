@@ -120,9 +120,9 @@ impl<R: ByteRegion> HeapSpace<R> {
     /// Chunks of pages that are known may be taken once nobody reads what was let go meanwhile.
     fn open_known(&self, learner: &mut Learner, context: &dyn Context) -> bool {
         let mut any = false;
-        while let Some((_, page)) = learner.waiting.front().filter(|(epoch, _)| context.epoch_passed(*epoch)) {
+        while let Some((_, page)) = learner.waiting.front().filter(|(epoch, _)| context.epoch_passed(*epoch))
+        {
             self.pages.known(*page);
-        if std::env::var("DBG2").is_ok() { eprintln!("known {page}"); }
             self.unknown_pages.fetch_sub(1, Relaxed);
             learner.waiting.pop_front();
             any = true;
@@ -139,7 +139,6 @@ impl<R: ByteRegion> HeapSpace<R> {
             return;
         }
         let front = place.front(&bytes);
-        if std::env::var("DBG2").is_ok() { eprintln!("learn {offset} sound {} led {} hash {:x}", front.sound, table.leads_to(front.hash, offset), front.hash); }
         let is_part = word == place.word(Sort::Piece, front.hash);
         let is_line = word == place.word(Sort::Link, 0);
         if front.sound && !is_part && !is_line {
@@ -176,10 +175,18 @@ impl<R: ByteRegion> HeapSpace<R> {
             && let Some(bytes) = self.whole(offset)
             && let Some(view) = self.view(offset, &bytes)
         {
-            self.live_bytes.fetch_add(terrace_engine::space::LargeValues::extent_bytes(self, view.value), Relaxed);
-            if let Some(noted) = &mut *self.learning.noted.lock() {
-                noted.live.insert(number_of(view.value));
-            }
+            self.live_bytes
+                .fetch_add(terrace_engine::space::LargeValues::extent_bytes(self, view.value), Relaxed);
+            self.keep_parts(view.value);
+        }
+    }
+
+    /// A record describes a value whose parts may be there from the start.
+    pub(crate) fn keep_parts(&self, description: &[u8]) {
+        if self.is_learning()
+            && let Some(noted) = &mut *self.learning.noted.lock()
+        {
+            noted.live.insert(number_of(description));
         }
     }
 

@@ -30,8 +30,8 @@ mod fill;
 mod format;
 pub mod inspect;
 mod large;
-mod learn;
 mod layout;
+mod learn;
 mod manifest;
 mod medium;
 mod open;
@@ -46,6 +46,6 @@ mod sync;
 mod table;
 
 pub use layout::{Front, StoredPage};
-pub use medium::Geometry;
+pub use medium::{Geometry, INDEX_LOAD};
 pub use open::{Opening, limits, open, stored_bytes};
 pub use space::HeapSpace;

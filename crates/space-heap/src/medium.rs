@@ -24,9 +24,12 @@ pub struct Geometry {
     pub page_bytes: usize,
     /// Sessions that can ever be open at once.
     pub sessions: usize,
-    /// Whether the index lies in the heap, too.
-    pub keeps_index: bool,
+    /// Entries in ten buckets above which the index grows, where it lies in the heap, too: see [`INDEX_LOAD`].
+    pub index_load: Option<u64>,
 }
+
+/// With so many an entry takes some 15 bytes, and most look-ups one line.
+pub const INDEX_LOAD: u64 = 46;
 
 impl Geometry {
     fn intents_bytes(&self) -> u64 {
@@ -44,7 +47,8 @@ impl Geometry {
     /// Bytes in front of the first page.
     pub fn front_bytes(&self) -> u64 {
         let table = TableFront::new(0, self.page_bytes).bytes();
-        (self.table_at() + if self.keeps_index { table } else { 0 }).next_multiple_of(MANIFEST_COPY_BYTES)
+        (self.table_at() + if self.index_load.is_some() { table } else { 0 })
+            .next_multiple_of(MANIFEST_COPY_BYTES)
     }
 }
 

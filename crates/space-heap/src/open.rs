@@ -62,7 +62,7 @@ pub fn stored_bytes(region: &Arc<AnyRegion>, base: u64, geometry: Geometry, stor
 /// # Errors
 /// [`StoreError::Options`] if the region is too short; [`StoreError::Corrupt`] if it can't be trusted.
 pub fn open(region: &Arc<AnyRegion>, base: u64, opening: Opening<'_>) -> Result<Box<dyn Store>, StoreError> {
-    if opening.geometry.keeps_index {
+    if opening.geometry.index_load.is_some() {
         return Ok(Box::new(StoreHandle(open_with_table(region, base, opening)?)));
     }
     Ok(match opening.index {

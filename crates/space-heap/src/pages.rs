@@ -241,7 +241,6 @@ impl Pages {
                 alloc.open[class].pop();
                 continue;
             };
-            if std::env::var("DBG2").is_ok() { eprintln!("take {}", self.offset(page, class, chunk)); }
             self.note_taken(alloc, page, class, chunk);
             return Some(self.offset(page, class, chunk));
         }

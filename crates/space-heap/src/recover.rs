@@ -255,7 +255,9 @@ impl<R: ByteRegion> HeapSpace<R> {
                     free.push(page);
                     header
                 }
-                StoredPage::Damaged => return Err(self.corrupt(&format!("page {page} of the heap is damaged"))),
+                StoredPage::Damaged => {
+                    return Err(self.corrupt(&format!("page {page} of the heap is damaged")));
+                }
             };
             newest = header.map_or(newest, |header| newest.max(header.seq));
         }

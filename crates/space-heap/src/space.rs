@@ -1,23 +1,23 @@
 //! The space.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, OnceLock};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
+use std::sync::{Arc, OnceLock};
 
 use crossbeam_utils::CachePadded;
 use parking_lot::Mutex;
 use terrace_engine::StoreError;
 use terrace_engine::hash::KeyHasher;
 use terrace_engine::manifest::MANIFEST_BYTES;
-use terrace_engine::record::{Head, INLINE_VALUE_BYTES, KEY_BYTES_MAX, NewRecord};
+use terrace_engine::record::{Head, INLINE_VALUE_BYTES, KEY_BYTES_MAX, Kind, NewRecord};
 use terrace_engine::space::{Class, Fetch, GivenUp, Limits, Records, Room, Under, Want};
 use terrace_engine::version::Version;
 use terrace_index::{Address, AnyIndex, Key};
 use terrace_media::{Buffer, ByteRegion};
 
 use crate::background::{Hand, Waiting};
-use crate::learn::Learning;
 use crate::layout::{CHUNK_HEAD_BYTES, PAGE_HEADER_BYTES, Sort};
+use crate::learn::Learning;
 use crate::medium::Medium;
 use crate::pages::{NONE, Pages};
 use crate::recover::{Found, UnderWay};
@@ -84,8 +84,8 @@ impl<R: ByteRegion> HeapSpace<R> {
         let count = medium.pages_in(bytes);
         let pages = Arc::new(Pages::new(medium.geometry.page_bytes, count));
         let medium = Arc::new(medium);
-        let keeps_index = medium.geometry.keeps_index;
-        let table = keeps_index.then(|| Arc::new(PmTable::new(medium.clone(), pages.clone())));
+        let load = medium.geometry.index_load;
+        let table = load.map(|load| Arc::new(PmTable::new(medium.clone(), pages.clone(), load)));
         Self {
             pages,
             medium,
@@ -126,7 +126,6 @@ impl<R: ByteRegion> HeapSpace<R> {
 
     /// A chunk that is free on the medium is taken until an epoch has passed.
     pub(crate) fn retire(&self, offset: u64) {
-        if std::env::var("DBG2").is_ok() { eprintln!("retire {offset} {}", std::backtrace::Backtrace::force_capture().to_string().lines().filter(|l| l.contains("terrace") ).take(8).collect::<Vec<_>>().join(" <")); }
         self.retired.fetch_add(1, Relaxed);
         self.stripes[(offset / 64) as usize % STRIPES].lock().push(offset);
     }
@@ -256,12 +255,14 @@ impl<R: ByteRegion> Records for HeapSpace<R> {
         if let Some(table) = &self.table {
             self.medium.region.write_nt(self.medium.at(offset), &local.chunk);
             table.note(key.hash, offset, record.version, record.expire_at != 0);
+            if record.kind == Kind::Extent {
+                self.keep_parts(record.value);
+            }
         } else if local.in_step {
             local.step.add(&self.medium, offset, place, record, &local.chunk);
         } else {
             self.medium.fill(offset, &local.chunk);
         }
-        if std::env::var("DBG2").is_ok() { eprintln!("put {offset} v{} step {} {}", record.version, local.in_step, String::from_utf8_lossy(record.key)); }
         if record.expire_at != 0 {
             self.note_expiry(offset, record.expire_at);
         }

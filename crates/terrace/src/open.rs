@@ -14,7 +14,7 @@ use crate::size::human_bytes;
 /// Sessions that can be open at once.
 pub const SESSIONS: usize = 255;
 /// Engines that later versions bring.
-const LATER: [&str; 3] = ["scmkv", "heap-persistent", "bonsai"];
+const LATER: [&str; 2] = ["scmkv", "bonsai"];
 
 /// An engine, and what there is to say about it.
 pub(crate) struct Opened {
@@ -93,12 +93,13 @@ pub(crate) fn open(options: &Options, source: &dyn MediaSource) -> Result<Opened
         "dram" => open_dram(options),
         "hetermm" => crate::hetermm::open(options, source),
         "tac" => crate::tac::open(options, source),
-        "heap-hybrid" => crate::heap::open(options, source),
+        "heap-hybrid" => crate::heap::open::<false>(options, source),
+        "heap-persistent" => crate::heap::open::<true>(options, source),
         name if LATER.contains(&name) => Err(StoreError::Options(format!(
-            "engine {name} is not there yet: use tac, hetermm, heap-hybrid or dram"
+            "engine {name} is not there yet: use tac, hetermm, heap-hybrid, heap-persistent or dram"
         ))),
         name => Err(StoreError::Options(format!(
-            "there is no engine {name:?}: use tac, hetermm, heap-hybrid or dram"
+            "there is no engine {name:?}: use tac, hetermm, heap-hybrid, heap-persistent or dram"
         ))),
     }
 }

@@ -13,7 +13,7 @@ use crate::size::{Place, Size, TierSpec};
 /// machine (see [`defaults`](crate::defaults)).
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// `tac`, `hetermm`, `heap-hybrid` or `dram`.
+    /// `tac`, `hetermm`, `heap-hybrid`, `heap-persistent` or `dram`.
     pub engine: String,
     /// The name of one of [`INDEXES`](crate::INDEXES) that this build has.
     pub index: String,
@@ -118,6 +118,10 @@ impl Default for Options {
 }
 
 impl Options {
+    /// The index, for people: an engine may have one of its own.
+    pub fn index_shown(&self) -> &str {
+        if self.engine == "heap-persistent" { "of its own, in pmem" } else { &self.index }
+    }
     /// Whether all that is stored ends with the process, however that ends: the lowest tier is memory without a file.
     pub fn ends_with_process(&self) -> bool {
         let without_file = |tier: &Tier| match &tier.place {

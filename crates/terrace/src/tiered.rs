@@ -228,7 +228,12 @@ fn describe<E: Engine>(
     fresh: bool,
 ) -> Vec<String> {
     let mut lines = vec![
-        format!("engine {}, index {}{}", E::NAME, options.index, if fresh { ", a new store" } else { "" }),
+        format!(
+            "engine {}, index {}{}",
+            E::NAME,
+            options.index_shown(),
+            if fresh { ", a new store" } else { "" }
+        ),
         engine.describe_dram(sizes, sizes::dram_for_records(options)),
         match E::HAS_LOG {
             true => {

@@ -16,7 +16,7 @@ pub fn found(settings: &Settings, sized: &Sized) -> String {
         options.dir.as_ref().map_or_else(|| "in memory".to_owned(), |dir| format!("in {}", dir.display()));
     let mut lines = vec![
         format!("terrace {}", env!("CARGO_PKG_VERSION")),
-        format!("store       {} {place}, index {}", options.engine, options.index),
+        format!("store       {} {place}, index {}", options.engine, options.index_shown()),
     ];
     lines.extend(sized.found.iter().map(|line| format!("found       {line}")));
     lines.push(format!("tiers       {}", tiers(options)));

@@ -34,12 +34,12 @@ mod update;
 use std::sync::atomic::Ordering::Acquire;
 
 use crate::count::Count;
+use crate::linear::{depth_of, next_cursor};
 use crate::segments::Segments;
 use crate::sync::{AtomicU64, Mutex};
 use crate::{Address, Change, Index, Key, Lookup, Snapshot, Verdict};
 use bucket::{Bucket, Entry, Tag};
 use grow::Splitter;
-use crate::linear::{depth_of, next_cursor};
 use pool::Pool;
 
 /// The most buckets a table may start with.

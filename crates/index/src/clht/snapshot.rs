@@ -13,8 +13,8 @@ use std::sync::atomic::{AtomicU32, Ordering::*};
 
 use super::bucket::Entry;
 use super::chain::Chain;
-use crate::linear::depth_of;
 use super::{Clht, MIN_BUCKETS_MAX};
+use crate::linear::depth_of;
 use crate::snapshot::{Expected, Placed, ReadSegment, Snapshot, TakeSegment};
 
 /// Bytes of a segment before its first bucket.

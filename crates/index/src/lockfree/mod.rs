@@ -33,8 +33,8 @@ mod word;
 
 use std::sync::atomic::Ordering::{Acquire, Release};
 
-use crate::linear::next_cursor;
 use crate::count::Count;
+use crate::linear::next_cursor;
 use crate::segments::Segments;
 use crate::sync::AtomicU64;
 use crate::{Address, Change, Index, Key, Lookup, Verdict};

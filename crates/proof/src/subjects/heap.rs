@@ -1,8 +1,9 @@
 //! Tiny heaps for the crash sweep.
 
+use terrace_engine::hash::KeyHasher;
 use terrace_engine::{Store, StoreError};
 use terrace_media::AnyRegion;
-use terrace_space_heap::{Geometry, Opening, limits, open};
+use terrace_space_heap::{Geometry, INDEX_LOAD, Opening, limits, open};
 use terrace_testkit::sweep::{self, Media, MediaKind, Resized, Shape, Subject};
 
 use super::tiny::opening;
@@ -40,7 +41,7 @@ impl Subject for HeapResized {
 }
 
 /// A page, and sessions with the machine's own.
-const GEOMETRY: Geometry = Geometry { page_bytes: 2048, sessions: 4, keeps_index: false };
+const GEOMETRY: Geometry = Geometry { page_bytes: 2048, sessions: 4, index_load: None };
 /// Some 24 pages.
 const HEAP_BYTES: usize = 50 << 10;
 
@@ -62,12 +63,43 @@ impl Subject for HeapHybrid {
     }
 }
 
-/// Engine `heap-persistent`.
+/// Engine `heap-persistent`. Its index grows soon, or its buckets overflow, as the history has it.
 pub struct HeapPersistent;
 
-const WITH_INDEX: Geometry = Geometry { keeps_index: true, ..GEOMETRY };
+/// The same with keys whose hashes collide: what overflows a bucket splits with it.
+pub struct HeapColliding;
+
+const WITH_INDEX: Geometry = Geometry { page_bytes: 1024, sessions: 4, index_load: Some(INDEX_LOAD) };
 /// What the index takes in front of the pages comes to it.
 const WITH_INDEX_BYTES: usize = HEAP_BYTES + (16 << 10);
+
+impl HeapPersistent {
+    fn geometry(variant: u64) -> Geometry {
+        let load = [2, 7, 20, INDEX_LOAD][(variant.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 62) as usize];
+        Geometry { index_load: Some(load), ..WITH_INDEX }
+    }
+}
+
+impl Subject for HeapColliding {
+    fn takes(&self, media: MediaKind) -> bool {
+        HeapPersistent.takes(media)
+    }
+
+    fn sets_read(&self) -> bool {
+        true
+    }
+
+    fn shape(&self, media: MediaKind) -> Shape {
+        HeapPersistent.shape(media)
+    }
+
+    fn open(&self, media: &Media, how: sweep::Opening) -> Result<Box<dyn Store>, StoreError> {
+        let geometry = HeapPersistent::geometry(how.variant);
+        let mut shared = opening("heap-persistent", media, how);
+        shared.machine.hasher = KeyHasher::with_few_bits(7, 1);
+        open_with("heap-persistent", geometry, media, shared)
+    }
+}
 
 impl Subject for HeapPersistent {
     fn takes(&self, media: MediaKind) -> bool {
@@ -83,7 +115,8 @@ impl Subject for HeapPersistent {
     }
 
     fn open(&self, media: &Media, how: sweep::Opening) -> Result<Box<dyn Store>, StoreError> {
-        open_heap("heap-persistent", WITH_INDEX, media, how)
+        let geometry = Self::geometry(how.variant);
+        open_heap("heap-persistent", geometry, media, how)
     }
 }
 
@@ -100,10 +133,18 @@ fn open_heap(
     media: &Media,
     how: sweep::Opening,
 ) -> Result<Box<dyn Store>, StoreError> {
+    open_with(engine, geometry, media, opening(engine, media, how))
+}
+
+fn open_with(
+    engine: &str,
+    geometry: Geometry,
+    media: &Media,
+    shared: terrace_space_hybrid_log::Opening<'static>,
+) -> Result<Box<dyn Store>, StoreError> {
     let Media::Byte(region) = media else {
         return Err(StoreError::Options(format!("engine {engine} lies in byte-addressable memory")));
     };
-    let shared = opening(engine, media, how);
     let opening = Opening {
         geometry,
         dram_bytes: 1 << 30,

@@ -7,7 +7,7 @@ mod tiny;
 
 use terrace_testkit::sweep::{MediaKind, Subject};
 
-pub use heap::{HeapHybrid, HeapPersistent, HeapResized};
+pub use heap::{HeapColliding, HeapHybrid, HeapPersistent, HeapResized};
 pub use hetermm::Hetermm;
 pub use tac::{Tac, TacColliding, TacMoving, TacPlaced, TacReading, TacResized, TacSmall};
 pub use tiny::sizes;
@@ -23,6 +23,7 @@ pub const WITH_BLOCKS: &[Named] = &[SUBJECTS[0], SUBJECTS[1]];
 
 /// What the crash sweep knows beside them, by name: engines opened in other ways, that all else need not be done to, too.
 const OTHERS: &[Named] = &[
+    ("heap-colliding", &HeapColliding),
     ("heap-persistent", &HeapPersistent),
     ("heap-resized", &HeapResized),
     ("tac-colliding", &TacColliding),

@@ -10,7 +10,7 @@ use super::stripes::Held;
 use crate::layout::Sort;
 
 /// Lines of a chain at most: more are a circle, and damage.
-const LINES_MAX: usize = 1 << 12;
+pub(super) const LINES_MAX: usize = 1 << 12;
 
 /// An entry, and where its word is, from the first page on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

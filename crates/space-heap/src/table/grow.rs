@@ -22,8 +22,6 @@ use crate::layout::{LINE_BYTES, PAGE_HEADER_BYTES, PageHeader};
 
 /// Buckets that split together.
 pub(super) const TOGETHER: u64 = 8;
-/// Entries in ten buckets above which the table grows.
-const TARGET: u64 = 46;
 
 /// What only one thread at a time does.
 pub(crate) struct Grower {
@@ -52,7 +50,7 @@ impl<R: ByteRegion> PmTable<R> {
         }
     }
     fn is_crowded(&self) -> bool {
-        self.len() * 10 > self.buckets() * TARGET
+        self.len() * 10 > self.buckets() * self.load
     }
 
     #[cold]
@@ -116,7 +114,11 @@ impl<R: ByteRegion> PmTable<R> {
             let mut of = Parts::default();
             let walked = self.walk(bucket, |_, entry| {
                 let goes = bucket_of(hash_of(entry, bucket, self.front.base), buckets + TOGETHER) != bucket;
-                if goes { of.go.push(entry) } else { of.stay.push(entry) }
+                if goes {
+                    of.go.push(entry)
+                } else {
+                    of.stay.push(entry)
+                }
                 false
             });
             // Damage stays where it is found.
@@ -126,7 +128,9 @@ impl<R: ByteRegion> PmTable<R> {
             parts.push(of);
         }
         let lines: usize = parts.iter().map(|of| of.go.len().saturating_sub(SLOTS).div_ceil(SLOTS - 1)).sum();
-        let Some(mut spare) = self.spares.take_many(lines, self.medium.geometry.sessions) else { return false };
+        let Some(mut spare) = self.spares.take_many(lines, self.medium.geometry.sessions) else {
+            return false;
+        };
         held.iter_mut().for_each(|held| held.begin_move());
         for (i, of) in parts.iter().enumerate() {
             self.write_bucket(buckets + i as u64, &of.go, &mut spare);

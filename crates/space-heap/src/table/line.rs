@@ -69,7 +69,8 @@ pub fn share(slot: usize, word: u64) -> u64 {
     if word == 0 {
         return 0;
     }
-    let mixed = (word ^ (slot as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15)).wrapping_mul(0xd6e8_feb8_6659_fd93);
+    let mixed =
+        (word ^ (slot as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15)).wrapping_mul(0xd6e8_feb8_6659_fd93);
     mixed ^ mixed >> 32
 }
 
@@ -91,7 +92,11 @@ impl Line {
     }
     /// Its entries, each with its slot.
     pub fn entries(&self, first: usize) -> impl Iterator<Item = (usize, u64)> + '_ {
-        self.0[first..SLOTS].iter().enumerate().map(move |(i, entry)| (first + i, *entry)).filter(|(_, entry)| *entry != 0)
+        self.0[first..SLOTS]
+            .iter()
+            .enumerate()
+            .map(move |(i, entry)| (first + i, *entry))
+            .filter(|(_, entry)| *entry != 0)
     }
     /// A slot without an entry.
     pub fn empty_slot(&self, first: usize) -> Option<usize> {

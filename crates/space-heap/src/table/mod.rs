@@ -73,6 +73,8 @@ pub(crate) struct PmTable<R> {
     pages: Arc<Pages>,
     front: Front,
     stripes: Stripes,
+    /// Entries in ten buckets above which it grows.
+    load: u64,
     /// What was put last under each stripe's lock: chunk, with 1 where the record expires, and version.
     notes: Box<[(AtomicU64, AtomicU64)]>,
     /// How many are published. Only the grower stores.
@@ -93,12 +95,13 @@ pub(crate) struct PmTable<R> {
 
 impl<R: ByteRegion> PmTable<R> {
     /// On a medium whose geometry has room for it; what is there comes with [`make`](Self::make) or [`reopen`](Self::reopen).
-    pub(crate) fn new(medium: Arc<Medium<R>>, pages: Arc<Pages>) -> Self {
+    pub(crate) fn new(medium: Arc<Medium<R>>, pages: Arc<Pages>, load: u64) -> Self {
         let front = medium.table_front();
         let stripes = Stripes::new(front.stripes());
         Self {
             notes: (0..stripes.count()).map(|_| Default::default()).collect(),
             stripes,
+            load,
             buckets: AtomicU64::new(front.first_buckets()),
             directory: Table::new(0),
             entries: std::array::from_fn(|_| CachePadded::new(AtomicI64::new(0))),

@@ -39,21 +39,14 @@ impl<R: ByteRegion> PmTable<R> {
             return match (unread, walked) {
                 (Some(address), _) => Lookup::Unread(address),
                 // Whether the key is there nobody can tell: it counts as one whose record is damaged.
-                (None, Walked::Damaged(at)) if verify(Address::new(at)) != Verdict::Differs => Lookup::Found(Address::new(at)),
-                (None, _) => {
-                    if std::env::var("DBG").is_ok() {
-                        eprintln!("miss {:?} db {} bucket {} of {} stripe {}", String::from_utf8_lossy(key.bytes), key.db, self.bucket_of(key.hash), self.buckets(), stripe);
-                        for b in 0..self.buckets() { self.walk(b, |at, e| { let c = chunk_of(e); eprintln!("  b{b} @{at} -> {c} class {:?} tag {} whole {:?}", self.pages.number(c), tag.is_of(e), self.whole_record(c).map(|b| self.pages.place(c).view(&b).map(|v| (v.head.meta.db(), String::from_utf8_lossy(v.key).to_string(), v.head.version)))); false }); }
-                    }
-                    Lookup::Absent
+                (None, Walked::Damaged(at)) if verify(Address::new(at)) != Verdict::Differs => {
+                    Lookup::Found(Address::new(at))
                 }
+                (None, _) => Lookup::Absent,
             };
         }
     }
 
-    pub(crate) fn dbg_led(&self, chunk: u64) {
-        for b in 0..self.buckets() { self.walk(b, |at, e| { if chunk_of(e) == chunk { panic!("chunk {chunk} b{b} @{at} {:?}", self.whole_record(chunk).map(|b| self.pages.place(chunk).view(&b).map(|v| (v.head, String::from_utf8_lossy(v.key).to_string())))); } false }); }
-    }
     /// Whether an entry leads to a chunk.
     pub(crate) fn leads_to(&self, hash: u64, chunk: u64) -> bool {
         let (stripe, tag) = (self.stripes.of(hash), self.tag(hash));

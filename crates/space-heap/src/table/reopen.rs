@@ -16,7 +16,7 @@ use terrace_media::ByteRegion;
 use super::PmTable;
 use super::chain::Walked;
 use super::grow::TOGETHER;
-use super::line::{CHECK, chunk_of, hash_of};
+use super::line::{CHECK, LINK, chunk_of, hash_of};
 use super::root::Root;
 use super::spares::CLASS;
 use crate::layout::{CHUNK_HEAD_BYTES, Place};
@@ -46,7 +46,11 @@ impl<R: ByteRegion> PmTable<R> {
     ///
     /// # Errors
     /// If it can't be trusted.
-    pub(crate) fn reopen(&self, pages: &[(u32, u32)], flushed: &[u64; DATABASES]) -> Result<Counted, StoreError> {
+    pub(crate) fn reopen(
+        &self,
+        pages: &[(u32, u32)],
+        flushed: &[u64; DATABASES],
+    ) -> Result<Counted, StoreError> {
         let root = Root::load(&self.medium, &self.front)
             .ok_or_else(|| corrupt("the root of the index is damaged in both copies"))?;
         self.load_steps().ok_or_else(|| corrupt("a step's place in the index is damaged in both copies"))?;
@@ -75,12 +79,6 @@ impl<R: ByteRegion> PmTable<R> {
         self.make_steps_again()?;
         self.settle_flushes(flushed);
         let counted = self.sum().ok_or_else(|| corrupt("a count of keys is damaged"))?;
-        if std::env::var("DBG").is_ok() {
-            let mut there = 0;
-            for b in 0..self.buckets() { self.walk(b, |at, e| { let c = chunk_of(e); eprintln!("  b{b} @{at} -> {c} {:?} v{} db {:?}", self.whole_record(c).is_some(), self.facts(c).0, self.whole_record(c).map(|b| self.pages.place(c).view(&b).map(|v| (v.head.meta.db(), v.key.to_vec())))); there += 1; false }); }
-            eprintln!("reopen: flushed {flushed:?} steps {:?} sum {:?} there {there}", self.steps.counts(), counted.keys);
-            for s in 0..self.stripes.count() { for db in 0..16u8 { let at = self.front.count(s, db); let c = super::counts::Count::of_word(self.medium.region.load_u64(at), at, self.medium.store_id); if c != Some(Default::default()) { eprintln!("  stripe {s} db {db} {c:?}"); } } }
-        }
         self.entries[0].store(counted.keys.iter().sum::<u64>() as i64, Relaxed);
         Ok(counted)
     }
@@ -94,26 +92,37 @@ impl<R: ByteRegion> PmTable<R> {
         let last = buckets - TOGETHER;
         for bucket in (next_split(last)..next_split(last) + TOGETHER).chain(last..buckets) {
             let mut seen: Vec<u64> = Vec::new();
-            self.walk_lines(bucket, |at, first, line| {
-                let mut tidied = *line;
-                for (slot, entry) in line.entries(first) {
-                    let is_here = bucket_of(hash_of(entry, bucket, self.front.base), buckets) == bucket;
-                    if !is_here || seen.contains(&entry) {
-                        tidied.0[slot] = 0;
-                    }
-                    seen.push(entry);
-                }
-                // What was stored of a line may lack its check: nobody has answered on account of it.
-                tidied.0[CHECK] = tidied.check(first, self.seed(at));
-                if tidied != *line {
-                    self.medium.region.write_nt(self.medium.at(at), &tidied.bytes());
-                } else {
-                    self.medium.region.flush(self.medium.at(at), crate::layout::LINE_BYTES);
-                }
-                false
+            self.mend(bucket, |entry| {
+                let is_here = bucket_of(hash_of(entry, bucket, self.front.base), buckets) == bucket;
+                let stays = is_here && !seen.contains(&entry);
+                seen.push(entry);
+                stays
             });
         }
         self.medium.region.fence();
+    }
+
+    /// Makes the lines of a bucket whole that a crash left half changed, with the entries that are to stay: a word may be there without the
+    /// check that comes with it. Durable after a fence of this thread.
+    fn mend(&self, bucket: u64, mut stays: impl FnMut(u64) -> bool) {
+        let (mut at, mut first) = (self.line_of(bucket), 0);
+        let mut lines = 0;
+        while at != 0 && self.is_line(at) && lines < super::chain::LINES_MAX {
+            lines += 1;
+            let line = self.read_line(at);
+            if first != 0 && line.0[0] != self.link_word(at) {
+                return;
+            }
+            let mut mended = line;
+            for (slot, entry) in line.entries(first) {
+                if !stays(entry) {
+                    mended.0[slot] = 0;
+                }
+            }
+            mended.0[CHECK] = mended.check(first, self.seed(at));
+            self.medium.region.write_nt(self.medium.at(at), &mended.bytes());
+            (at, first) = (line.0[LINK], 1);
+        }
     }
 
     /// Makes the changes once more of steps that were under way and count.
@@ -133,7 +142,9 @@ impl<R: ByteRegion> PmTable<R> {
                 at = next;
             }
             if chunks.len() as u64 != step.count {
-                return Err(corrupt("a step of several keys was under way, and a part of its list is missing"));
+                return Err(corrupt(
+                    "a step of several keys was under way, and a part of its list is missing",
+                ));
             }
             // In the order in which they were made.
             chunks.reverse();
@@ -154,17 +165,16 @@ impl<R: ByteRegion> PmTable<R> {
         let hash = u64_at(&bytes, 8);
         let (mut held, bucket) = self.lock(hash);
         let tag = self.tag(hash);
-        // What a dead process stored of it is made durable: it is not stored once more.
-        self.walk_lines(bucket, |at, _, _| {
-            self.medium.region.flush(self.medium.at(at), crate::layout::LINE_BYTES);
-            false
-        });
+        // What a dead process stored of it is made durable, too: it is not stored once more.
+        self.mend(bucket, |_| true);
         let own = self.find(bucket, tag, chunk);
         let lane = match (is_new, own) {
             (true, Some(_)) | (false, None) => return Ok(()),
             (false, Some(spot)) => super::lanes::Lane { at: spot.at, old: spot.entry, ..Default::default() },
             (true, None) => {
-                let key = |bytes: &[u8], place: Place| place.view(bytes).map(|view| (view.head.meta.db(), view.key.to_vec()));
+                let key = |bytes: &[u8], place: Place| {
+                    place.view(bytes).map(|view| (view.head.meta.db(), view.key.to_vec()))
+                };
                 let mine = key(&bytes, self.pages.place(chunk));
                 let mut old = None;
                 self.walk(bucket, |at, entry| {
@@ -210,6 +220,7 @@ impl<R: ByteRegion> PmTable<R> {
             for chunk in 0..self.pages.chunks_in(CLASS) {
                 let at = self.pages.offset(page, CLASS, chunk);
                 if self.medium.region.load_u64(self.medium.at(at)) == self.pages.place(at).free() {
+                    self.pages.note_known(page, CLASS, chunk);
                     self.spares.add(at);
                     return true;
                 }

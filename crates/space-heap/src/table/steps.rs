@@ -42,7 +42,8 @@ pub struct Step {
 impl Step {
     fn encode(&self, step: usize, store_id: u64) -> [u8; STEP_BYTES as usize] {
         let mut bytes = [0; STEP_BYTES as usize];
-        bytes[..24].copy_from_slice([self.sequence, self.last, self.count].map(u64::to_le_bytes).as_flattened());
+        bytes[..24]
+            .copy_from_slice([self.sequence, self.last, self.count].map(u64::to_le_bytes).as_flattened());
         for (db, (keys, expiring)) in self.added.iter().enumerate() {
             bytes[32 + db * 16..][..8].copy_from_slice(&keys.to_le_bytes());
             bytes[40 + db * 16..][..8].copy_from_slice(&expiring.to_le_bytes());

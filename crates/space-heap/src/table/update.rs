@@ -54,7 +54,13 @@ impl<R: ByteRegion> PmTable<R> {
     }
 
     /// What a change makes of the index; `None` if nothing.
-    fn made(&self, held: &mut Held<'_>, (hash, db): (u64, u8), spot: Option<Spot>, change: Change) -> Option<Made> {
+    fn made(
+        &self,
+        held: &mut Held<'_>,
+        (hash, db): (u64, u8),
+        spot: Option<Spot>,
+        change: Change,
+    ) -> Option<Made> {
         let none = (false, false);
         let weight_of = |chunk: u64| self.weight(chunk, db);
         let new_at = |address: Address| {
@@ -72,7 +78,13 @@ impl<R: ByteRegion> PmTable<R> {
             (Change::Set(address), None) | (Change::Insert(address), _) => {
                 let (new, version, weight) = new_at(address);
                 let at = self.vacancy(held, self.bucket_of(hash));
-                Made { lane: Lane { at, new, version, ..Lane::default() }, db, old: none, new: weight, grows: 1 }
+                Made {
+                    lane: Lane { at, new, version, ..Lane::default() },
+                    db,
+                    old: none,
+                    new: weight,
+                    grows: 1,
+                }
             }
             (Change::Remove, Some(Spot { at, entry })) => {
                 let lane = Lane { at, old: entry, ..Lane::default() };
@@ -174,7 +186,12 @@ impl<R: ByteRegion> PmTable<R> {
 
     /// Makes a step count: of each key the chunk that tells of it, whether that is its new record, the database, and the old record's
     /// chunk. Durable when it returns.
-    fn begin_step(&self, number: usize, step: &mut super::steps::Step, chunks: &[(u64, bool, u8, Option<u64>)]) {
+    fn begin_step(
+        &self,
+        number: usize,
+        step: &mut super::steps::Step,
+        chunks: &[(u64, bool, u8, Option<u64>)],
+    ) {
         let mut last = 0;
         for &(chunk, is_new, db, old) in chunks {
             self.medium.store_word(chunk, self.pages.place(chunk).chained(last, is_new));

@@ -28,7 +28,7 @@ fn store(region: impl ByteRegion, page_bytes: usize, fresh: bool) -> Box<dyn Sto
         recovery_keys: usize::MAX,
     };
     let opening = Opening {
-        geometry: Geometry { page_bytes, sessions: 4, keeps_index: false },
+        geometry: Geometry { page_bytes, sessions: 4, index_load: None },
         dram_bytes: 1 << 30,
         store_id: 9,
         fresh,

@@ -50,7 +50,7 @@ pub(super) fn run<R: ByteRegion>(
     about: Vec<String>,
     options: &CheckOptions<'_>,
 ) -> Result<Report, CheckError> {
-    let (geometry, region_bytes) = (crate::heap::geometry(sizes), region.len());
+    let (geometry, region_bytes) = (crate::heap::HeapHybrid::geometry(sizes), region.len());
     let inspector = Inspector::new(region, SUPERBLOCK_BYTES as u64, geometry, tiered::store_id(superblock));
     let inspector = inspector.ok_or_else(|| {
         let what = format!("pages of {} bytes: the superblock makes no sense", sizes.block_bytes);

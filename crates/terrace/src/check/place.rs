@@ -18,7 +18,7 @@ use terrace_media::{
 use terrace_space_slab::{Eviction, Placement, SlabOptions, Swap};
 
 use super::{CheckError, CheckOptions, Parts, Report, run};
-use crate::heap::HeapHybrid;
+use crate::heap::{HeapHybrid, HeapPersistent};
 use crate::hetermm::Hetermm;
 use crate::size::human_bytes;
 use crate::stored::{is_no_memory, refuse_notes};
@@ -72,6 +72,10 @@ fn superblock(
         Ok(superblock) if superblock.engine == HeapHybrid::NAME => {
             tiered::check_superblock::<HeapHybrid>(bytes, media_bytes, place)
         }
+        Ok(superblock) if superblock.engine == HeapPersistent::NAME => Err(StoreError::Options(format!(
+            "{}: a store of engine heap-persistent, which can't be checked yet",
+            place.display()
+        ))),
         _ => tiered::check_superblock::<Hetermm>(bytes, media_bytes, place),
     }
 }
