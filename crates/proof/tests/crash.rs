@@ -102,7 +102,7 @@ fn few(engine: &str, media: MediaKind, durability: Durability) {
 
 #[test]
 fn heaps() {
-    for engine in ["heap-hybrid", "heap-resized"] {
+    for engine in ["heap-hybrid", "heap-resized", "heap-persistent", "heap-colliding"] {
         few(engine, MediaKind::Byte, Durability::Sync);
     }
 }

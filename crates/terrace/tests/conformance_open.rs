@@ -30,7 +30,7 @@ impl Opened {
         Self::with_index(engine, "clht", durability, background_threads)
     }
     fn with_index(engine: &str, index: &str, durability: Durability, background_threads: usize) -> Self {
-        let (persistent, in_heap) = (engine != "dram", engine == "heap-hybrid");
+        let (persistent, in_heap) = (engine != "dram", engine.starts_with("heap"));
         // A file in memory stands in for persistent memory.
         let dir = if in_heap { tempfile::tempdir_in("/dev/shm") } else { tempfile::tempdir() }.unwrap();
         let options = Options {
@@ -155,6 +155,13 @@ fn heap_hybrid() {
     random_operations("heap-hybrid", Durability::None);
     random_operations("heap-hybrid", Durability::Sync);
     threads("heap-hybrid", Durability::Sync);
+}
+
+#[test]
+fn heap_persistent() {
+    random_operations("heap-persistent", Durability::None);
+    random_operations("heap-persistent", Durability::Sync);
+    threads("heap-persistent", Durability::Sync);
 }
 
 /// Every index of this build, in every engine: with the adapters, if they are built (`--features adapters`).

@@ -16,7 +16,12 @@ pub use tiny::sizes;
 pub type Named = (&'static str, &'static (dyn Subject + Sync));
 
 /// The engines that keep anything across a crash.
-pub const SUBJECTS: &[Named] = &[("hetermm", &Hetermm), ("tac", &Tac), ("heap-hybrid", &HeapHybrid)];
+pub const SUBJECTS: &[Named] = &[
+    ("hetermm", &Hetermm),
+    ("tac", &Tac),
+    ("heap-hybrid", &HeapHybrid),
+    ("heap-persistent", &HeapPersistent),
+];
 
 /// Of these, the ones with a log and blocks.
 pub const WITH_BLOCKS: &[Named] = &[SUBJECTS[0], SUBJECTS[1]];
@@ -24,7 +29,6 @@ pub const WITH_BLOCKS: &[Named] = &[SUBJECTS[0], SUBJECTS[1]];
 /// What the crash sweep knows beside them, by name: engines opened in other ways, that all else need not be done to, too.
 const OTHERS: &[Named] = &[
     ("heap-colliding", &HeapColliding),
-    ("heap-persistent", &HeapPersistent),
     ("heap-resized", &HeapResized),
     ("tac-colliding", &TacColliding),
     ("tac-moving", &TacMoving),

@@ -84,7 +84,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     anyhow::ensure!(!weeks.is_empty(), "no setting and workload has such a name (see --help)");
     let length = Duration::from_secs_f64(arguments.minutes * 60.0 / weeks.len() as f64);
     println!(
-        "{} weeks of {} s, seed {}; emulated: PMem of tac-both and heap-hybrid",
+        "{} weeks of {} s, seed {}; emulated: PMem of tac-both and of heaps",
         weeks.len(),
         length.as_secs(),
         arguments.seed
