@@ -426,6 +426,7 @@ impl<R: ByteRegion> Sizing for HeapSpace<R> {
                 ("heap_pages_of_index", table.pages_held()),
                 ("heap_pages_to_learn", self.unknown_pages.load(Relaxed)),
                 ("index_buckets", table.buckets()),
+                ("index_bits_mended", table.healed.load(Relaxed)),
                 ("index_splits_stalled", table.stalled.load(Relaxed)),
             ]);
         }

@@ -20,7 +20,7 @@ use std::sync::atomic::Ordering::*;
 use parking_lot::Mutex;
 use terrace_blocks::u64_at;
 use terrace_engine::Progress;
-use terrace_engine::record::Kind;
+use terrace_engine::record::{Head, Kind};
 use terrace_engine::space::Context;
 use terrace_media::ByteRegion;
 
@@ -69,6 +69,8 @@ pub(crate) struct Noted {
     lost: HashSet<u64>,
     /// Those of them that an entry leads to.
     led_to: HashSet<u64>,
+    /// A line of the index does not hold together: nobody knows what it led to.
+    is_unsure: bool,
 }
 
 impl Learning {
@@ -139,11 +141,17 @@ impl<R: ByteRegion> HeapSpace<R> {
             return;
         }
         let front = place.front(&bytes);
-        let is_part = word == place.word(Sort::Piece, front.hash);
+        let number = front.hash;
+        let is_part = word == place.word(Sort::Piece, number);
         let is_line = word == place.word(Sort::Link, 0);
-        if front.sound && !is_part && !is_line {
+        let front = if is_part || is_line { None } else { self.told(offset, &front) };
+        if let Some((front, head)) = front {
             table.while_held(front.hash, offset, |is_led_to| {
                 if is_led_to {
+                    if let Some(head) = head {
+                        self.store_head(offset, head);
+                        self.medium.region.fence();
+                    }
                     self.learn_record(offset, &front);
                     self.pages.note_known(page, class, chunk);
                 }
@@ -158,12 +166,28 @@ impl<R: ByteRegion> HeapSpace<R> {
         }
         self.pages.note_known(page, class, chunk);
         if is_part {
-            noted.parts.insert(offset, front.hash);
+            noted.parts.insert(offset, number);
         } else if is_line {
             noted.lines.insert(offset);
         } else {
             noted.lost.insert(offset);
         }
+    }
+
+    /// What the front of a record's chunk says; where that does not hold together and the record does, with the head that it must have.
+    fn told(&self, offset: u64, front: &Front) -> Option<(Front, Option<[u64; 2]>)> {
+        if front.sound {
+            return Some((*front, None));
+        }
+        let bytes = self.whole(offset)?;
+        let view = self.view(offset, &bytes)?;
+        let (hash, check) = (
+            self.hasher.key(view.head.meta.db(), view.key).hash,
+            self.hasher.check(view.head.meta.db(), view.key),
+        );
+        let Head { version, meta, expire_at, .. } = view.head;
+        let head = self.pages.place(offset).head(hash, check, &bytes);
+        Some((Front { hash, check, version, meta, expire_at, sound: true }, Some(head)))
     }
 
     fn learn_record(&self, offset: u64, front: &Front) {
@@ -220,9 +244,10 @@ impl<R: ByteRegion> HeapSpace<R> {
         let end = table.buckets().min(learner.bucket + BUCKETS_A_STEP);
         for bucket in learner.bucket..end {
             let (mut entries, mut lines) = (Vec::new(), Vec::new());
-            table.led_to(bucket, |chunk| entries.push(chunk), |line| lines.push(line));
+            let is_whole = table.led_to(bucket, |chunk| entries.push(chunk), |line| lines.push(line));
             let mut noted = self.learning.noted.lock();
             let Some(noted) = &mut *noted else { return Progress::Idle };
+            noted.is_unsure |= !is_whole;
             for chunk in entries.into_iter().filter(|chunk| noted.lost.contains(chunk)) {
                 noted.led_to.insert(chunk);
             }
@@ -235,7 +260,7 @@ impl<R: ByteRegion> HeapSpace<R> {
             return Progress::Worked;
         }
         let mut guard = self.learning.noted.lock();
-        if let Some(noted) = guard.take() {
+        if let Some(noted) = guard.take().filter(|noted| !noted.is_unsure) {
             let lost = noted.lost.iter().filter(|chunk| !noted.led_to.contains(chunk));
             lost.chain(&noted.lines).for_each(|chunk| self.retire(*chunk));
             let is_dead = |number: &u64| noted.dead.contains(number) || !noted.live.contains(number);

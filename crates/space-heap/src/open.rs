@@ -12,7 +12,7 @@ use terrace_media::{AnyRegion, ByteRegion, HeapRegion};
 use crate::layout::LINE_BYTES;
 use crate::medium::{Geometry, Medium};
 use crate::space::HeapSpace;
-use crate::table::PmIndex;
+use crate::table::{HEAP_BYTES_MAX, PmIndex};
 
 type HeapMachine<I> = Machine<I, HeapSpace<AnyRegion>, ByteLog<HeapRegion>>;
 
@@ -119,6 +119,11 @@ fn space_of<'a>(region: &Arc<AnyRegion>, base: u64, opening: Opening<'a>) -> Res
         let least = base + geometry.front_bytes() + (PAGES_MIN * geometry.page_bytes) as u64;
         return Err(StoreError::Options(format!("a heap of {bytes} bytes: at least {least} are needed")));
     }
+    if geometry.index_load.is_some() && bytes > HEAP_BYTES_MAX {
+        return Err(StoreError::Options(format!(
+            "a heap of {bytes} bytes: one with its index has {HEAP_BYTES_MAX} at most"
+        )));
+    }
     machine.immediate = true;
     machine.sessions = machine.sessions.min(geometry.sessions - 1);
     let is_new =
@@ -131,6 +136,7 @@ fn space_of<'a>(region: &Arc<AnyRegion>, base: u64, opening: Opening<'a>) -> Res
     let manifest = stored.map_or_else(Manifest::default, |(manifest, _)| manifest);
     let space = HeapSpace::new(medium, bytes, machine.hasher, dram_bytes, description);
     *space.manifest.lock() = (manifest.encode(), bytes);
+    space.note_flushes(&manifest);
     if is_new {
         space.make();
     }

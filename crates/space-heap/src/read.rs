@@ -93,9 +93,15 @@ impl<R: ByteRegion> HeapSpace<R> {
     #[cold]
     fn fetch_nothing(&self, offset: u64, key: Option<&Key<'_>>) -> Fetch {
         match key.filter(|_| self.pages.is_index(self.pages.page_of(offset))) {
-            Some(key) => Fetch::Damaged(Head::lost(0, Kind::Value, key.db, 0, TIER)),
+            Some(key) => Fetch::Damaged(self.unknown(key.db)),
             None => Fetch::Differs,
         }
+    }
+
+    /// The head of a record of which nothing is known: it is none that a flush has forgotten.
+    fn unknown(&self, db: u8) -> Head {
+        let flushed = self.flushed[usize::from(db) & 15].load(std::sync::atomic::Ordering::Relaxed);
+        Head::lost(flushed + 1, Kind::Value, db, 0, TIER)
     }
 
     #[cold]
@@ -107,7 +113,7 @@ impl<R: ByteRegion> HeapSpace<R> {
                 fetch_lost(front.hash, lost, key)
             }
             // Whose it was can't be told: an error is better than a miss.
-            (_, Some(key)) => Fetch::Damaged(Head::lost(0, Kind::Value, key.db, 0, TIER)),
+            (_, Some(key)) => Fetch::Damaged(self.unknown(key.db)),
             (_, None) => Fetch::Differs,
         }
     }

@@ -228,6 +228,13 @@ impl<R: ByteRegion> HeapSpace<R> {
         Chunk::Record(found(offset, &Front { hash, check, expire_at: view.head.expire_at, ..*front }, true))
     }
 
+    /// What whole-database flushes have forgotten, as a manifest says.
+    pub(crate) fn note_flushes(&self, manifest: &Manifest) {
+        for (known, flushed) in self.flushed.iter().zip(&manifest.flush_versions) {
+            known.store(*flushed, Relaxed);
+        }
+    }
+
     /// Brings the index back that the heap keeps, and learns of pages what their headers say.
     fn reopen_with(&self, table: &PmTable<R>, manifest: &Manifest) -> Result<Counted, StoreError> {
         let (mut of_index, mut unknown, mut free) = (Vec::new(), Vec::new(), Vec::new());
@@ -281,6 +288,13 @@ impl<R: ByteRegion> HeapSpace<R> {
         Ok(counted)
     }
 
+    /// Stores the words of a chunk's head behind the first; durable after a fence of this thread.
+    pub(crate) fn store_head(&self, offset: u64, [hash, rest]: [u64; 2]) {
+        self.medium.region.store_u64(self.medium.at(offset) + 8, hash);
+        self.medium.region.store_u64(self.medium.at(offset) + 16, rest);
+        self.medium.region.flush(self.medium.at(offset) + 8, 16);
+    }
+
     fn adopt_at(&self, offset: u64) {
         let Some((page, class, chunk)) = self.pages.number(offset) else { return };
         if self.pages.table[page as usize].seen.set(chunk) {
@@ -326,8 +340,11 @@ impl<R: ByteRegion> Durable for HeapSpace<R> {
         let mut manifest = self.manifest.lock();
         manifest.0.copy_from_slice(&bytes[..MANIFEST_BYTES]);
         self.medium.save_manifest(&manifest.0, manifest.1);
-        if let (Some(table), Some(manifest)) = (&self.table, Manifest::decode(bytes)) {
-            table.flush(&manifest.flush_versions);
+        if let Some(manifest) = Manifest::decode(bytes) {
+            self.note_flushes(&manifest);
+            if let Some(table) = &self.table {
+                table.flush(&manifest.flush_versions);
+            }
         }
         Ok(())
     }
@@ -403,10 +420,8 @@ impl<R: ByteRegion> Durable for HeapSpace<R> {
             return Err(self.corrupt(&format!("the chunk at {offset} of the heap is damaged")));
         }
         // Before the words of those that were dying: a word says of the hash which it is.
-        for (offset, [hash, rest]) in all.heads.drain(..) {
-            self.medium.region.store_u64(self.medium.at(offset) + 8, hash);
-            self.medium.region.store_u64(self.medium.at(offset) + 16, rest);
-            self.medium.region.flush(self.medium.at(offset) + 8, 16);
+        for (offset, head) in all.heads.drain(..) {
+            self.store_head(offset, head);
         }
         self.medium.region.fence();
         for (offset, version) in all.dying.drain(..) {

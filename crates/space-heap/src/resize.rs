@@ -21,6 +21,7 @@ use terrace_media::{Buffer, ByteRegion};
 use crate::large::parts;
 use crate::open::PAGES_MIN;
 use crate::space::HeapSpace;
+use crate::table::HEAP_BYTES_MAX;
 
 /// Pages whose records are looked at in one step, for parts of large values that have to move.
 const PAGES_A_STEP: usize = 8;
@@ -52,7 +53,14 @@ impl<R: ByteRegion> HeapSpace<R> {
         // Nobody resizes beside this, and no step of a shrink is under way.
         let mut shrinking = self.shrinking.lock();
         let count = self.medium.pages_in(self.medium.start() + bytes);
+        let longest = if self.table.is_some() { longest.min(HEAP_BYTES_MAX) } else { longest };
         let most = self.medium.pages_in(longest).min(self.pages.table.most());
+        if self.table.is_some() && count < self.pages.table.len() {
+            return Err(StoreError::Options(format!(
+                "{bytes} bytes for tier pmem: a heap with its index grows, and does not shrink; it has {}",
+                self.bytes_of(self.pages.table.len()) - self.medium.start()
+            )));
+        }
         let of = |pages: usize| self.bytes_of(pages) - self.medium.start();
         if !(PAGES_MIN..=most).contains(&count) {
             return Err(StoreError::Options(format!(

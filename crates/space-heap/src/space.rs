@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock};
 
 use crossbeam_utils::CachePadded;
 use parking_lot::Mutex;
+use terrace_engine::DATABASES;
 use terrace_engine::StoreError;
 use terrace_engine::hash::KeyHasher;
 use terrace_engine::manifest::MANIFEST_BYTES;
@@ -70,6 +71,8 @@ pub struct HeapSpace<R> {
     /// The newest manifest that was stored, and how long the heap is.
     pub(crate) manifest: Mutex<([u8; MANIFEST_BYTES], u64)>,
     pub(crate) shrinking: Mutex<Shrinking>,
+    /// Records of each database up to this version are forgotten.
+    pub(crate) flushed: [AtomicU64; DATABASES],
 }
 
 impl<R: ByteRegion> HeapSpace<R> {
@@ -112,6 +115,7 @@ impl<R: ByteRegion> HeapSpace<R> {
             description,
             manifest: Mutex::new(([0; MANIFEST_BYTES], bytes)),
             shrinking: Mutex::default(),
+            flushed: std::array::from_fn(|_| AtomicU64::new(0)),
         }
     }
 
@@ -160,7 +164,7 @@ impl<R: ByteRegion> HeapSpace<R> {
             // A bucket whose line is damaged: nobody can tell what it led to.
             return;
         };
-        if let Some(table) = self.table.as_ref().filter(|_| head.version == 0)
+        if let Some(table) = self.table.as_ref().filter(|_| head.meta.kind() == Kind::Poison)
             && table.is_overflow(offset)
         {
             return;

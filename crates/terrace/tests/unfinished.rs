@@ -19,7 +19,13 @@ fn options(dir: &Path) -> Options {
 
 #[test]
 fn a_size_that_is_refused_leaves_no_file_of_that_size() {
-    for (engine, ssd) in [("hetermm", false), ("tac", false), ("heap-hybrid", false), ("heap-persistent", false), ("tac", true)] {
+    for (engine, ssd) in [
+        ("hetermm", false),
+        ("tac", false),
+        ("heap-hybrid", false),
+        ("heap-persistent", false),
+        ("tac", true),
+    ] {
         let Ok(dir) = tempfile::tempdir_in("/dev/shm") else { return };
         let files = tempfile::tempdir().unwrap();
         let of = |bytes: u64| Options {

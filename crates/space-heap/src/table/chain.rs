@@ -78,6 +78,25 @@ impl<R: ByteRegion> PmTable<R> {
         tag: Tag,
         mut verify: impl FnMut(Address) -> Verdict,
     ) -> (Lookup, Option<Spot>) {
+        loop {
+            let (lookup, spot, walked) = self.look_up_once(bucket, tag, &mut verify);
+            match (lookup, walked) {
+                (Lookup::Absent, Walked::Damaged(at)) if self.heal(at) => {}
+                // Whether the key is there nobody can tell: it counts as one whose record is damaged.
+                (Lookup::Absent, Walked::Damaged(at)) if verify(Address::new(at)) != Verdict::Differs => {
+                    return (Lookup::Found(Address::new(at)), None);
+                }
+                _ => return (lookup, spot),
+            }
+        }
+    }
+
+    fn look_up_once(
+        &self,
+        bucket: u64,
+        tag: Tag,
+        mut verify: impl FnMut(Address) -> Verdict,
+    ) -> (Lookup, Option<Spot>, Walked) {
         let (mut found, mut unread) = (None, None);
         let walked = self.walk(bucket, |at, entry| {
             let address = Address::from_raw(chunk_of(entry)).filter(|_| tag.is_of(entry));
@@ -90,27 +109,29 @@ impl<R: ByteRegion> PmTable<R> {
             }
             found.is_some()
         });
-        match (found, unread, walked) {
-            (Some((address, spot)), ..) => (Lookup::Found(address), Some(spot)),
-            (None, Some((address, spot)), _) => (Lookup::Unread(address), Some(spot)),
-            // Whether the key is there nobody can tell: it counts as one whose record is damaged.
-            (None, None, Walked::Damaged(at)) if verify(Address::new(at)) != Verdict::Differs => {
-                (Lookup::Found(Address::new(at)), None)
-            }
-            (None, None, _) => (Lookup::Absent, None),
+        match (found, unread) {
+            (Some((address, spot)), _) => (Lookup::Found(address), Some(spot), walked),
+            (None, Some((address, spot))) => (Lookup::Unread(address), Some(spot), walked),
+            (None, None) => (Lookup::Absent, None, walked),
         }
     }
 
-    /// Where an entry that leads to this chunk is.
-    pub(super) fn find(&self, bucket: u64, tag: Tag, chunk: u64) -> Option<Spot> {
-        let mut found = None;
-        self.walk(bucket, |at, entry| {
-            if tag.is_of(entry) && chunk_of(entry) == chunk {
-                found = Some(Spot { at, entry });
+    /// Where an entry that leads to this chunk is; an error if none is found and a line does not hold together.
+    pub(super) fn find(&self, bucket: u64, tag: Tag, chunk: u64) -> Result<Option<Spot>, ()> {
+        loop {
+            let mut found = None;
+            let walked = self.walk(bucket, |at, entry| {
+                if tag.is_of(entry) && chunk_of(entry) == chunk {
+                    found = Some(Spot { at, entry });
+                }
+                found.is_some()
+            });
+            match walked {
+                Walked::Damaged(at) if self.heal(at) => {}
+                Walked::Damaged(_) => return Err(()),
+                Walked::Whole | Walked::Stopped => return Ok(found),
             }
-            found.is_some()
-        });
-        found
+        }
     }
 
     /// Room for an entry more: where it goes.

@@ -17,6 +17,7 @@
 //! | `counts` | keys of each database |
 //! | `grow` | buckets split, eight at a time |
 //! | `spares` | chunks for lines |
+//! | `heal` | bits that flip |
 //! | `reopen` | what a crash left |
 //!
 //! Lock order: the grower, stripes in ascending order, a step's place, the pages' lists.
@@ -29,6 +30,7 @@ mod chain;
 mod counts;
 mod front;
 mod grow;
+mod heal;
 mod lanes;
 mod line;
 mod probe;
@@ -56,12 +58,13 @@ use crate::pages::Pages;
 use crate::sync::{AtomicI64, AtomicU32, AtomicU64};
 use front::Front;
 use grow::Grower;
-use line::{HEAP_BYTES_MAX, Line, Tag};
+use line::{Line, Tag};
 use spares::Spares;
 use steps::Steps;
 use stripes::Stripes;
 
 pub(crate) use front::Front as TableFront;
+pub(crate) use line::HEAP_BYTES_MAX;
 pub(crate) use update::PmIndex;
 
 /// Counts of entries, so that threads rarely share one.
@@ -89,6 +92,8 @@ pub(crate) struct PmTable<R> {
     steps: Steps,
     /// Lines that a split has emptied, and who gives them back.
     pub(crate) emptied: Mutex<Vec<u64>>,
+    /// Bits that had flipped, and were set right.
+    pub(crate) healed: AtomicU64,
     /// Splits that found no page.
     pub(crate) stalled: AtomicU64,
 }
@@ -110,15 +115,13 @@ impl<R: ByteRegion> PmTable<R> {
             spares: Spares::new(),
             steps: Steps::new(),
             emptied: Mutex::default(),
+            healed: AtomicU64::new(0),
             stalled: AtomicU64::new(0),
             medium,
             pages,
             front,
         }
     }
-
-    /// Bytes that a heap with this index can have at most.
-    pub(crate) const BYTES_MAX: u64 = HEAP_BYTES_MAX;
 
     /// A record was put in a chunk, and the stripe of its key is locked by this thread.
     #[inline]

@@ -36,6 +36,12 @@ impl<R: ByteRegion> PmTable<R> {
             if !self.stripes.stands(stripe, noted) {
                 continue;
             }
+            if let (None, Walked::Damaged(at)) = (unread, walked) {
+                let (_held, _) = self.lock(key.hash);
+                if self.heal(at) {
+                    continue;
+                }
+            }
             return match (unread, walked) {
                 (Some(address), _) => Lookup::Unread(address),
                 // Whether the key is there nobody can tell: it counts as one whose record is damaged.
@@ -66,7 +72,8 @@ impl<R: ByteRegion> PmTable<R> {
     /// Runs `work` while nobody changes the entry of this hash, told whether it leads to a chunk.
     pub(crate) fn while_held<T>(&self, hash: u64, chunk: u64, work: impl FnOnce(bool) -> T) -> T {
         let (_held, bucket) = self.lock(hash);
-        work(self.find(bucket, self.tag(hash), chunk).is_some())
+        // Where nobody can tell, it is kept.
+        work(!matches!(self.find(bucket, self.tag(hash), chunk), Ok(None)))
     }
 
     /// Starts loading a hash's bucket.
@@ -106,8 +113,8 @@ impl<R: ByteRegion> PmTable<R> {
         }
     }
 
-    /// The chunks that entries lead to, and those of overflow lines, of one bucket.
-    pub(crate) fn led_to(&self, bucket: u64, mut entry: impl FnMut(u64), mut line: impl FnMut(u64)) {
+    /// The chunks that entries lead to, and those of overflow lines, of one bucket. `false` if a line does not hold together.
+    pub(crate) fn led_to(&self, bucket: u64, mut entry: impl FnMut(u64), mut line: impl FnMut(u64)) -> bool {
         let _held = self.stripes.lock(self.stripes.of(bucket));
         let walked = self.walk_lines(bucket, |at, first, words| {
             if first != 0 {
@@ -116,8 +123,6 @@ impl<R: ByteRegion> PmTable<R> {
             words.entries(first).for_each(|(_, word)| entry(chunk_of(word)));
             false
         });
-        if let Walked::Damaged(at) = walked {
-            line(at);
-        }
+        !matches!(walked, Walked::Damaged(_))
     }
 }

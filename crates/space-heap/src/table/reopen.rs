@@ -14,7 +14,6 @@ use terrace_index::linear::{bucket_of, next_split};
 use terrace_media::ByteRegion;
 
 use super::PmTable;
-use super::chain::Walked;
 use super::grow::TOGETHER;
 use super::line::{CHECK, LINK, chunk_of, hash_of};
 use super::root::Root;
@@ -167,7 +166,9 @@ impl<R: ByteRegion> PmTable<R> {
         let tag = self.tag(hash);
         // What a dead process stored of it is made durable, too: it is not stored once more.
         self.mend(bucket, |_| true);
-        let own = self.find(bucket, tag, chunk);
+        let own = self
+            .find(bucket, tag, chunk)
+            .map_err(|()| corrupt("a line of the index is damaged, of which a step was under way"))?;
         let lane = match (is_new, own) {
             (true, Some(_)) | (false, None) => return Ok(()),
             (false, Some(spot)) => super::lanes::Lane { at: spot.at, old: spot.entry, ..Default::default() },
@@ -252,10 +253,5 @@ impl<R: ByteRegion> PmTable<R> {
             known.store(*version, Relaxed);
         }
         self.settle_flushes(flushed);
-    }
-
-    /// Whether every line of a bucket holds together.
-    pub(crate) fn is_sound(&self, bucket: u64) -> bool {
-        self.walk(bucket, |_, _| false) == Walked::Whole
     }
 }

@@ -11,8 +11,20 @@ use super::PmTable;
 use super::chain::Spot;
 use super::counts::Weight;
 use super::lanes::Lane;
-use super::line::chunk_of;
+use super::line::{LINK, chunk_of};
+use super::steps::Step;
 use super::stripes::Held;
+
+/// What a step tells of a key.
+struct Told {
+    /// Its new record's, or that of the one that goes.
+    chunk: u64,
+    is_new: bool,
+    db: u8,
+    /// The old record's chunk, and what it counts for.
+    old: Option<u64>,
+    old_weight: Weight,
+}
 
 /// A change, and what it does to the count of a database.
 struct Made {
@@ -42,7 +54,8 @@ impl<R: ByteRegion> PmTable<R> {
         let (mut held, bucket) = self.lock(key.hash);
         let (lookup, spot) = self.look_up(bucket, self.tag(key.hash), verify);
         let (change, result) = decide(lookup);
-        let is_larger = match self.made(&mut held, (key.hash, key.db), spot, change) {
+        let was_found = lookup != Lookup::Absent;
+        let is_larger = match self.made(&mut held, (key.hash, key.db), (spot, was_found), change) {
             Some(made) => self.make_counted(&mut held, made),
             None => false,
         };
@@ -53,12 +66,13 @@ impl<R: ByteRegion> PmTable<R> {
         result
     }
 
-    /// What a change makes of the index; `None` if nothing.
+    /// What a change makes of the index; `None` if nothing. Where something was found that is in no spot, a line is damaged: the key's
+    /// count is all that is known of it.
     fn made(
         &self,
         held: &mut Held<'_>,
         (hash, db): (u64, u8),
-        spot: Option<Spot>,
+        (spot, was_found): (Option<Spot>, bool),
         change: Change,
     ) -> Option<Made> {
         let none = (false, false);
@@ -68,8 +82,13 @@ impl<R: ByteRegion> PmTable<R> {
             (self.tag(hash).entry(address.raw()), version, (true, expires))
         };
         Some(match (change, spot) {
-            // Nobody can tell what was there, and nothing leads to it.
-            (Change::Keep, _) | (Change::Remove, None) => return None,
+            (Change::Keep, _) => return None,
+            (Change::Remove, None) => {
+                let at = self.line_of(self.bucket_of(hash)) + LINK as u64 * 8;
+                let link = self.medium.region.load_u64(self.medium.at(at));
+                let lane = Lane { at, new: link, old: link, ..Lane::default() };
+                Made { lane, db, old: (true, false), new: none, grows: 0 }
+            }
             (Change::Set(address), Some(Spot { at, entry })) => {
                 let (new, version, weight) = new_at(address);
                 let lane = Lane { at, new, old: entry, version, ..Lane::default() };
@@ -78,13 +97,8 @@ impl<R: ByteRegion> PmTable<R> {
             (Change::Set(address), None) | (Change::Insert(address), _) => {
                 let (new, version, weight) = new_at(address);
                 let at = self.vacancy(held, self.bucket_of(hash));
-                Made {
-                    lane: Lane { at, new, version, ..Lane::default() },
-                    db,
-                    old: none,
-                    new: weight,
-                    grows: 1,
-                }
+                let old = (was_found && matches!(change, Change::Set(_)), false);
+                Made { lane: Lane { at, new, version, ..Lane::default() }, db, old, new: weight, grows: 1 }
             }
             (Change::Remove, Some(Spot { at, entry })) => {
                 let lane = Lane { at, old: entry, ..Lane::default() };
@@ -130,27 +144,43 @@ impl<R: ByteRegion> PmTable<R> {
         held.iter_mut().for_each(Held::exclude_readers);
         let mut changes = vec![Change::Keep; keys.len()];
         let result = decide(&lookups, &mut changes);
+        let was_found = |i: usize| lookups[i] != Lookup::Absent;
+        // What was found in a line that is damaged has no record to tell of: its count is a matter of its own.
+        for (i, change) in changes.iter_mut().enumerate() {
+            if (*change, spots[i]) == (Change::Remove, None) {
+                let held = &mut held[which(i)];
+                if let Some(made) = self.made(held, (keys[i].hash, keys[i].db), (None, true), *change) {
+                    self.make_counted(held, made);
+                }
+                *change = Change::Keep;
+            }
+        }
         let count = changes.iter().filter(|change| **change != Change::Keep).count();
         let mut is_larger = false;
         if count == 1 {
             for (i, change) in changes.iter().enumerate() {
                 let held = &mut held[which(i)];
-                if let Some(made) = self.made(held, (keys[i].hash, keys[i].db), spots[i], *change) {
+                if let Some(made) =
+                    self.made(held, (keys[i].hash, keys[i].db), (spots[i], was_found(i)), *change)
+                {
                     is_larger |= self.make_counted(held, made);
                 }
             }
         } else if count > 1 {
             let all = keys.iter().zip(&spots).zip(&changes);
-            let mut chunks = Vec::with_capacity(count);
-            for ((key, spot), change) in all.clone() {
-                match (change, spot) {
+            let mut told = Vec::with_capacity(count);
+            for (i, ((key, spot), change)) in all.clone().enumerate() {
+                let old = spot.map(|spot| chunk_of(spot.entry));
+                let old_weight = match old {
+                    Some(old) => self.weight(old, key.db),
+                    None => (was_found(i), false),
+                };
+                match (change, old) {
                     (Change::Set(address) | Change::Insert(address), _) => {
-                        // A note is of the last record of its stripe.
-                        chunks.push((address.raw(), true, key.db, spot.map(|spot| chunk_of(spot.entry))));
+                        told.push(Told { chunk: address.raw(), is_new: true, db: key.db, old, old_weight });
                     }
-                    (Change::Remove, Some(spot)) => {
-                        let chunk = chunk_of(spot.entry);
-                        chunks.push((chunk, false, key.db, Some(chunk)));
+                    (Change::Remove, Some(chunk)) => {
+                        told.push(Told { chunk, is_new: false, db: key.db, old, old_weight });
                     }
                     (Change::Keep, _) | (Change::Remove, None) => {}
                 }
@@ -158,10 +188,13 @@ impl<R: ByteRegion> PmTable<R> {
             self.with_step(|number, step| {
                 // A lane tells a change of before: made again, it would take the place of what the step makes.
                 held.iter().for_each(|held| self.clear_lane(held.stripe));
-                self.begin_step(number, step, &chunks);
+                self.begin_step(number, step, &told);
                 for (i, ((key, spot), change)) in all.enumerate() {
                     let held = &mut held[which(i)];
-                    let Some(made) = self.made(held, (key.hash, key.db), *spot, *change) else { continue };
+                    let Some(made) = self.made(held, (key.hash, key.db), (*spot, was_found(i)), *change)
+                    else {
+                        continue;
+                    };
                     held.begin_move();
                     self.store(&made.lane);
                     self.add_entries(held.stripe, made.grows);
@@ -171,10 +204,8 @@ impl<R: ByteRegion> PmTable<R> {
                 step.last = 0;
                 self.save_step(number, step);
             });
-            for (_, _, _, old) in &chunks {
-                if let Some(chunk) = old {
-                    self.medium.store_word(*chunk, self.pages.place(*chunk).free());
-                }
+            for chunk in told.iter().filter_map(|told| told.old) {
+                self.medium.store_word(chunk, self.pages.place(chunk).free());
             }
         }
         drop(held);
@@ -184,26 +215,20 @@ impl<R: ByteRegion> PmTable<R> {
         result
     }
 
-    /// Makes a step count: of each key the chunk that tells of it, whether that is its new record, the database, and the old record's
-    /// chunk. Durable when it returns.
-    fn begin_step(
-        &self,
-        number: usize,
-        step: &mut super::steps::Step,
-        chunks: &[(u64, bool, u8, Option<u64>)],
-    ) {
-        let mut last = 0;
-        for &(chunk, is_new, db, old) in chunks {
-            self.medium.store_word(chunk, self.pages.place(chunk).chained(last, is_new));
-            last = chunk;
-            let old = old.map_or((false, false), |old| self.weight(old, db));
+    /// Makes a step count; durable when it returns.
+    fn begin_step(&self, number: usize, step: &mut Step, told: &[Told]) {
+        step.last = 0;
+        for &Told { chunk, is_new, db, old_weight: old, .. } in told {
+            self.medium.store_word(chunk, self.pages.place(chunk).chained(step.last, is_new));
+            step.last = chunk;
+            // A note would be of the last record of its stripe.
             let new = if is_new { (true, self.facts(chunk).1) } else { (false, false) };
             let added = &mut step.added[usize::from(db) & 15];
             added.0 += i64::from(new.0) - i64::from(old.0);
             added.1 += i64::from(new.1) - i64::from(old.1);
         }
         self.medium.region.fence();
-        (step.last, step.count) = (last, chunks.len() as u64);
+        step.count = told.len() as u64;
         self.save_step(number, step);
     }
 }
