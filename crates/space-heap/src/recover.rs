@@ -236,7 +236,7 @@ impl<R: ByteRegion> HeapSpace<R> {
     }
 
     /// Brings the index back that the heap keeps, and learns of pages what their headers say.
-    fn reopen_with(&self, table: &PmTable<R>, manifest: &Manifest) -> Result<Counted, StoreError> {
+    pub(crate) fn reopen_with(&self, table: &PmTable<R>, manifest: &Manifest) -> Result<Counted, StoreError> {
         let (mut of_index, mut unknown, mut free) = (Vec::new(), Vec::new(), Vec::new());
         let mut newest = 0;
         for page in 0..self.pages.table.len() as u32 {

@@ -159,6 +159,10 @@ impl<R: ByteRegion> PmTable<R> {
         let page = self.directory[ordinal as usize].load(Relaxed);
         u64::from(page) * self.pages.page_bytes as u64 + PAGE_HEADER_BYTES as u64 + line * LINE_BYTES as u64
     }
+    /// The bucket of a hash.
+    pub(crate) fn bucket(&self, hash: u64) -> u64 {
+        self.bucket_of(hash)
+    }
     #[inline]
     fn bucket_of(&self, hash: u64) -> u64 {
         bucket_of(hash, self.buckets.load(Acquire))

@@ -13,6 +13,7 @@
 mod blocks;
 mod extents;
 mod heap;
+mod heap_index;
 mod keys;
 mod log;
 mod place;

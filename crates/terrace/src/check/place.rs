@@ -72,10 +72,9 @@ fn superblock(
         Ok(superblock) if superblock.engine == HeapHybrid::NAME => {
             tiered::check_superblock::<HeapHybrid>(bytes, media_bytes, place)
         }
-        Ok(superblock) if superblock.engine == HeapPersistent::NAME => Err(StoreError::Options(format!(
-            "{}: a store of engine heap-persistent, which can't be checked yet",
-            place.display()
-        ))),
+        Ok(superblock) if superblock.engine == HeapPersistent::NAME => {
+            tiered::check_superblock::<HeapPersistent>(bytes, media_bytes, place)
+        }
         _ => tiered::check_superblock::<Hetermm>(bytes, media_bytes, place),
     }
 }
@@ -250,6 +249,10 @@ fn on_region(path: &Path, options: &CheckOptions<'_>) -> Result<Report, CheckErr
     if superblock.engine == HeapHybrid::NAME {
         let about = about(&superblock, &sizes, &format!("{} (byte-addressable media)", path.display()));
         return super::heap::run(Arc::new(region), &superblock, &sizes, about, options);
+    }
+    if superblock.engine == HeapPersistent::NAME {
+        let about = about(&superblock, &sizes, &format!("{} (byte-addressable media)", path.display()));
+        return super::heap_index::run(Arc::new(region), &superblock, &sizes, about, options);
     }
     let start = SUPERBLOCK_BYTES as u64 + sizes.log_bytes;
     if start >= region.len() {
