@@ -83,10 +83,10 @@ impl<R: ByteRegion> PmTable<R> {
         let mut words = vec![0; DATABASES * 8];
         for stripe in 0..self.stripes.count() {
             self.medium.region.read(self.front.count(stripe, 0), &mut words);
-            for db in 0..DATABASES {
+            for (db, all) in all.iter_mut().enumerate() {
                 let word = terrace_blocks::u64_at(&words, db * 8);
                 let count = Count::of_word(word, self.front.count(stripe, db as u8), self.medium.store_id)?;
-                all[db] = (all[db].0 + count.keys, all[db].1 + count.expiring);
+                *all = (all.0 + count.keys, all.1 + count.expiring);
             }
         }
         Some(Counted {

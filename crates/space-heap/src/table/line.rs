@@ -42,7 +42,7 @@ impl Tag {
     /// The entry of a chunk.
     #[inline]
     pub fn entry(self, chunk: u64) -> u64 {
-        self.0 | chunk / LINE_BYTES as u64
+        self.0 | (chunk / LINE_BYTES as u64)
     }
     /// Whether an entry has it.
     #[inline]
@@ -60,7 +60,7 @@ pub fn chunk_of(entry: u64) -> u64 {
 /// As many low bits of the hash as an entry and its bucket tell.
 #[inline]
 pub fn hash_of(entry: u64, bucket: u64, base: u32) -> u64 {
-    entry >> PLACE_BITS << base | bucket & !(u64::MAX << base)
+    entry >> PLACE_BITS << base | (bucket & !(u64::MAX << base))
 }
 
 /// What a word adds to its line's check.
