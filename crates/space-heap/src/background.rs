@@ -204,11 +204,7 @@ impl<R: ByteRegion> HeapSpace<R> {
         let check = self.hasher.check(record.db, record.key);
         let mut chunk = Vec::new();
         place.encode(Sort::Record, key.hash, check, record, &mut chunk);
-        if self.table.is_some() {
-            self.medium.region.write_nt(self.medium.at(to), &chunk);
-        } else {
-            self.medium.region.write_nt(self.medium.at(to) + 8, &chunk[8..]);
-        }
+        self.medium.region.write_nt(self.medium.at(to) + 8, &chunk[8..]);
         self.medium.region.fence();
         let mut is_moved = false;
         let is_same = || self.read_front(from).is_some_and(|(_, front)| front.version == record.version);
@@ -218,11 +214,11 @@ impl<R: ByteRegion> HeapSpace<R> {
         };
         index.update(key, verify, |lookup| match lookup {
             Lookup::Found(_) => {
+                self.medium.store_word(to, place.word(Sort::Record, record.version));
+                self.medium.region.fence();
                 if let Some(table) = &self.table {
                     table.note(key.hash, to, record.version, record.expire_at != 0);
                 } else {
-                    self.medium.store_word(to, place.word(Sort::Record, record.version));
-                    self.medium.region.fence();
                     let old: Place = self.pages.place(from);
                     self.medium.free(std::iter::once((from, old.free())));
                 }
