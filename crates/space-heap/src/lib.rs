@@ -1,4 +1,5 @@
-//! Records in a heap of persistent memory, with their index in DRAM: the *hybrid* port of Redis and Memcached (`PAPER.md`).
+//! Records in a heap of persistent memory, with their index in DRAM: the *hybrid* port of Redis and Memcached (`PAPER.md`). Or with
+//! their index in the heap, too: `table`.
 //!
 //! ```text
 //!   DRAM   index --> start of a chunk        page table: class, taken chunks
@@ -21,7 +22,9 @@
 //! | `background` | free chunks, what has expired, victims, pages for other classes |
 //! | `recover` | opening what is there |
 //! | `resize` | growing and shrinking |
-//! | `inspect` | reading and mending it without opening it |
+//! | `inspect`, `inspect_index`, `overlay` | reading and mending it without opening it |
+//! | `table` | an index in the heap: the *fully persistent* port |
+//! | `learn` | which chunks are taken, of a heap with its index |
 
 #![forbid(unsafe_code)]
 
