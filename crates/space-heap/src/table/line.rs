@@ -69,8 +69,11 @@ pub fn share(slot: usize, word: u64) -> u64 {
     if word == 0 {
         return 0;
     }
-    let mixed =
-        (word ^ (slot as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15)).wrapping_mul(0xd6e8_feb8_6659_fd93);
+    // Every bit of the word changes half of the bits, each place's others: which one flipped can be told.
+    let mut mixed = word ^ (slot as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    for factor in [0xd6e8_feb8_6659_fd93, 0xc2b2_ae3d_27d4_eb4f] {
+        mixed = (mixed ^ mixed >> 32).wrapping_mul(factor);
+    }
     mixed ^ mixed >> 32
 }
 

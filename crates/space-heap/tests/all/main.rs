@@ -12,10 +12,17 @@ use terrace_engine::hash::KeyHasher;
 use terrace_engine::{Durability, MachineOptions, Store};
 use terrace_index::{Clht, MakeIndex};
 use terrace_media::{AnyRegion, ByteRegion};
-use terrace_space_heap::{Geometry, Opening, open};
+use terrace_space_heap::{Geometry, INDEX_LOAD, Opening, open};
+
+/// Both kinds of heap: without its index, and with it.
+const BOTH: [Option<u64>; 2] = [None, Some(INDEX_LOAD)];
 
 /// Opens a store with pages of so many bytes on a region.
-fn store(region: impl ByteRegion, page_bytes: usize, fresh: bool) -> Box<dyn Store> {
+fn store(
+    region: impl ByteRegion,
+    (page_bytes, index_load): (usize, Option<u64>),
+    fresh: bool,
+) -> Box<dyn Store> {
     let machine = MachineOptions {
         engine: "heap-hybrid",
         durability: Durability::Sync,
@@ -28,7 +35,7 @@ fn store(region: impl ByteRegion, page_bytes: usize, fresh: bool) -> Box<dyn Sto
         recovery_keys: usize::MAX,
     };
     let opening = Opening {
-        geometry: Geometry { page_bytes, sessions: 4, index_load: None },
+        geometry: Geometry { page_bytes, sessions: 4, index_load },
         dram_bytes: 1 << 30,
         store_id: 9,
         fresh,
