@@ -22,7 +22,7 @@ struct Suite {
 
 const LIB: &str = "lib";
 
-const SUITES: [Suite; 5] = [
+const SUITES: [Suite; 6] = [
     Suite {
         package: "terrace-index",
         targets: &["shuttle", "shuttle_lockfree", "btree_shuttle"],
@@ -32,6 +32,7 @@ const SUITES: [Suite; 5] = [
     beside_the_code("terrace-engine"),
     beside_the_code("terrace-space-hybrid-log"),
     beside_the_code("terrace-space-slab"),
+    beside_the_code("terrace-space-heap"),
 ];
 
 const fn beside_the_code(package: &'static str) -> Suite {

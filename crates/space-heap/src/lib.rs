@@ -44,6 +44,8 @@ mod pages;
 mod read;
 mod recover;
 mod resize;
+#[cfg(all(test, shuttle))]
+mod schedules;
 mod session;
 mod space;
 mod step;

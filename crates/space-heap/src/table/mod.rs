@@ -61,7 +61,7 @@ use grow::Grower;
 use line::{Line, Tag};
 use spares::Spares;
 use steps::Steps;
-use stripes::Stripes;
+pub(crate) use stripes::Stripes;
 
 pub(crate) use front::Front as TableFront;
 pub(crate) use line::HEAP_BYTES_MAX;
