@@ -34,7 +34,18 @@ impl<R: ByteRegion> PmTable<R> {
     /// Shows a bucket's lines: where each starts, its first slot, and its words. Without the lock what is shown may be of no moment, but a
     /// line that overflows is never something else.
     #[inline]
-    pub(super) fn walk_lines(&self, bucket: u64, mut visit: impl FnMut(u64, usize, &Line) -> bool) -> Walked {
+    pub(super) fn walk_lines(&self, bucket: u64, visit: impl FnMut(u64, usize, &Line) -> bool) -> Walked {
+        self.walk_lines_from(None, bucket, visit)
+    }
+
+    /// The same, a line of which is known.
+    #[inline]
+    fn walk_lines_from(
+        &self,
+        known: Option<(u64, Line)>,
+        bucket: u64,
+        mut visit: impl FnMut(u64, usize, &Line) -> bool,
+    ) -> Walked {
         let mut at = self.line_of(bucket);
         let (mut damaged, mut lines, mut first) = (None, 0, 0);
         while at != 0 {
@@ -42,7 +53,10 @@ impl<R: ByteRegion> PmTable<R> {
             if lines > 1 && (lines > LINES_MAX || !self.is_line(at)) {
                 return Walked::Damaged(at);
             }
-            let line = self.read_line(at);
+            let line = match known {
+                Some((known, line)) if known == at => line,
+                Some(_) | None => self.read_line(at),
+            };
             let is_sound = line.0[CHECK] == line.check(first, self.seed(at));
             if !is_sound {
                 damaged = damaged.or(Some(at));
@@ -74,12 +88,13 @@ impl<R: ByteRegion> PmTable<R> {
     /// Looks for a key's entry, under the lock.
     pub(super) fn look_up(
         &self,
+        held: &mut Held<'_>,
         bucket: u64,
         tag: Tag,
         mut verify: impl FnMut(Address) -> Verdict,
     ) -> (Lookup, Option<Spot>) {
         loop {
-            let (lookup, spot, walked) = self.look_up_once(bucket, tag, &mut verify);
+            let (lookup, spot, walked) = self.look_up_once(held, bucket, tag, &mut verify);
             match (lookup, walked) {
                 (Lookup::Absent, Walked::Damaged(at)) if self.heal(at) => {}
                 // Whether the key is there nobody can tell: it counts as one whose record is damaged.
@@ -93,21 +108,31 @@ impl<R: ByteRegion> PmTable<R> {
 
     fn look_up_once(
         &self,
+        held: &mut Held<'_>,
         bucket: u64,
         tag: Tag,
         mut verify: impl FnMut(Address) -> Verdict,
     ) -> (Lookup, Option<Spot>, Walked) {
         let (mut found, mut unread) = (None, None);
-        let walked = self.walk(bucket, |at, entry| {
-            let address = Address::from_raw(chunk_of(entry)).filter(|_| tag.is_of(entry));
-            let Some(address) = address else { return false };
-            let spot = Some((address, Spot { at, entry }));
-            match verify(address) {
-                Verdict::Match => found = spot,
-                Verdict::NeedsRead => unread = spot,
-                Verdict::Differs => {}
+        held.line = None;
+        let walked = self.walk_lines(bucket, |at, first, line| {
+            if line.0[LINK] == 0 || line.empty_slot(first).is_some() {
+                held.line = Some((at, *line));
             }
-            found.is_some()
+            for (slot, entry) in line.entries(first).filter(|(_, entry)| tag.is_of(*entry)) {
+                let Some(address) = Address::from_raw(chunk_of(entry)) else { continue };
+                let spot = Some((address, Spot { at: at + slot as u64 * 8, entry }));
+                match verify(address) {
+                    Verdict::Match => found = spot,
+                    Verdict::NeedsRead => unread = spot,
+                    Verdict::Differs => {}
+                }
+                if found.is_some() {
+                    held.line = Some((at, *line));
+                    return true;
+                }
+            }
+            false
         });
         match (found, unread) {
             (Some((address, spot)), _) => (Lookup::Found(address), Some(spot), walked),
@@ -137,7 +162,7 @@ impl<R: ByteRegion> PmTable<R> {
     /// Room for an entry more: where it goes.
     pub(super) fn vacancy(&self, held: &mut Held<'_>, bucket: u64) -> u64 {
         let (mut vacant, mut last) = (None, None);
-        self.walk_lines(bucket, |at, first, line| {
+        self.walk_lines_from(held.line, bucket, |at, first, line| {
             vacant = line.empty_slot(first).map(|slot| at + slot as u64 * 8);
             last = Some((at, line.0[LINK]));
             vacant.is_some()

@@ -67,7 +67,7 @@ impl<R: ByteRegion> PmTable<R> {
         region.write_nt(self.front.lane(held.stripe), &lane.encode(held.stripe, self.medium.store_id));
         region.fence();
         held.begin_move();
-        self.store(lane);
+        self.store(held, lane);
         held.end_move();
         self.store_rest(lane);
         region.fence();
@@ -79,10 +79,14 @@ impl<R: ByteRegion> PmTable<R> {
     }
 
     /// Stores a word and its line's check; durable after a fence of this thread.
-    pub(super) fn store(&self, lane: &Lane) {
+    pub(super) fn store(&self, held: &mut Held<'_>, lane: &Lane) {
         let (at, slot) = lane.slot();
-        let mut line = self.read_line(at);
+        let mut line = match held.line {
+            Some((known, line)) if known == at => line,
+            Some(_) | None => self.read_line(at),
+        };
         line.set(slot, lane.new);
+        held.line = Some((at, line));
         self.store_words(at, &line, slot);
     }
     pub(super) fn store_words(&self, at: u64, line: &super::line::Line, slot: usize) {

@@ -11,7 +11,7 @@ use terrace_media::ByteRegion;
 
 use super::PmTable;
 use super::chain::Walked;
-use super::line::{SLOTS, chunk_of};
+use super::line::chunk_of;
 
 impl<R: ByteRegion> PmTable<R> {
     /// Looks a key up.
@@ -86,10 +86,10 @@ impl<R: ByteRegion> PmTable<R> {
     /// The likeliest entries of a hash in its bucket's own line.
     #[inline]
     pub(super) fn candidates(&self, hash: u64, mut visit: impl FnMut(Address)) {
-        let (at, tag) = (self.medium.at(self.line_of(self.bucket_of(hash))), self.tag(hash));
-        for slot in 0..SLOTS as u64 {
-            let entry = self.medium.region.load_u64(at + slot * 8);
-            if let Some(address) = Address::from_raw(chunk_of(entry)).filter(|_| tag.is_of(entry)) {
+        let tag = self.tag(hash);
+        let line = self.read_line(self.line_of(self.bucket_of(hash)));
+        for (_, entry) in line.entries(0).filter(|(_, entry)| tag.is_of(*entry)) {
+            if let Some(address) = Address::from_raw(chunk_of(entry)) {
                 visit(address);
             }
         }

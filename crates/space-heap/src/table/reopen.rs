@@ -205,7 +205,7 @@ impl<R: ByteRegion> PmTable<R> {
                 super::lanes::Lane { at, new: tag.entry(chunk), old, version, ..Default::default() }
             }
         };
-        self.store(&lane);
+        self.store(&mut held, &lane);
         Ok(())
     }
 

@@ -10,6 +10,7 @@
 
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
+use super::line::Line;
 use crate::sync::{AtomicU64, Backoff, fence};
 
 const LOCK: u64 = 1;
@@ -59,7 +60,7 @@ impl Stripes {
         loop {
             let seen = word.load(Relaxed);
             if seen & LOCK == 0 && word.compare_exchange_weak(seen, seen | LOCK, Acquire, Relaxed).is_ok() {
-                return Held { word, seen, stripe };
+                return Held { word, seen, stripe, line: None };
             }
             backoff.wait();
         }
@@ -77,6 +78,8 @@ pub struct Held<'a> {
     seen: u64,
     /// Which.
     pub stripe: usize,
+    /// A line of the stripe as it is: what this thread read of it last.
+    pub line: Option<(u64, Line)>,
 }
 
 impl Held<'_> {

@@ -52,7 +52,7 @@ impl<R: ByteRegion> PmTable<R> {
         decide: impl FnOnce(Lookup) -> (Change, T),
     ) -> T {
         let (mut held, bucket) = self.lock(key.hash);
-        let (lookup, spot) = self.look_up(bucket, self.tag(key.hash), verify);
+        let (lookup, spot) = self.look_up(&mut held, bucket, self.tag(key.hash), verify);
         let (change, result) = decide(lookup);
         let was_found = lookup != Lookup::Absent;
         let is_larger = match self.made(&mut held, (key.hash, key.db), (spot, was_found), change) {
@@ -137,7 +137,8 @@ impl<R: ByteRegion> PmTable<R> {
         let mut spots = Vec::with_capacity(keys.len());
         for (i, key) in keys.iter().enumerate() {
             let bucket = bucket_of(key.hash, buckets);
-            let (lookup, spot) = self.look_up(bucket, self.tag(key.hash), |address| verify(i, address));
+            let held = &mut held[which(i)];
+            let (lookup, spot) = self.look_up(held, bucket, self.tag(key.hash), |address| verify(i, address));
             lookups.push(lookup);
             spots.push(spot);
         }
@@ -196,7 +197,7 @@ impl<R: ByteRegion> PmTable<R> {
                         continue;
                     };
                     held.begin_move();
-                    self.store(&made.lane);
+                    self.store(held, &made.lane);
                     self.add_entries(held.stripe, made.grows);
                     is_larger |= made.grows > 0;
                 }
