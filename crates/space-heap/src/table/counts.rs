@@ -50,6 +50,10 @@ impl<R: ByteRegion> PmTable<R> {
     /// What the record in a chunk counts for.
     pub(super) fn weight(&self, chunk: u64, db: u8) -> Weight {
         let (version, expires) = self.facts(chunk);
+        self.weight_of(db, version, expires)
+    }
+    /// The same of a record with this version, and an expiry or none.
+    pub(super) fn weight_of(&self, db: u8, version: u64, expires: bool) -> Weight {
         let is_counted = version > self.flushed[usize::from(db) & 15].load(Relaxed);
         (is_counted, is_counted && expires)
     }

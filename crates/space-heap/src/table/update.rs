@@ -78,8 +78,9 @@ impl<R: ByteRegion> PmTable<R> {
         let none = (false, false);
         let weight_of = |chunk: u64| self.weight(chunk, db);
         let new_at = |address: Address| {
+            // One that moves may be one that a flush has forgotten.
             let (version, expires) = self.facts_of_new(held.stripe, address.raw());
-            (self.tag(hash).entry(address.raw()), version, (true, expires))
+            (self.tag(hash).entry(address.raw()), version, self.weight_of(db, version, expires))
         };
         Some(match (change, spot) {
             (Change::Keep, _) => return None,
@@ -223,7 +224,7 @@ impl<R: ByteRegion> PmTable<R> {
             self.medium.store_word(chunk, self.pages.place(chunk).chained(step.last, is_new));
             step.last = chunk;
             // A note would be of the last record of its stripe.
-            let new = if is_new { (true, self.facts(chunk).1) } else { (false, false) };
+            let new = if is_new { self.weight(chunk, db) } else { (false, false) };
             let added = &mut step.added[usize::from(db) & 15];
             added.0 += i64::from(new.0) - i64::from(old.0);
             added.1 += i64::from(new.1) - i64::from(old.1);
