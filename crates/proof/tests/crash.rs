@@ -109,7 +109,7 @@ fn heaps() {
 
 #[test]
 fn records_that_a_flush_forgot_are_not_counted_when_they_move() {
-    again_on("heap-colliding", MediaKind::Byte, Durability::Sync, 50481, 1);
+    again_on("heap-colliding", MediaKind::Byte, Durability::Sync, 50481, 100);
 }
 
 /// Runs one history again. Each of these failed before what the test's name says was so.

@@ -146,9 +146,7 @@ impl<R: ByteRegion> PmTable<R> {
             }
         }
         self.medium.region.fence();
-        for (i, of) in parts.iter().enumerate() {
-            self.shorten(first + i as u64, &of.stay);
-        }
+        self.shorten(parts.iter().enumerate().map(|(i, of)| (first + i as u64, &of.stay[..])));
         true
     }
 
@@ -190,12 +188,32 @@ impl<R: ByteRegion> PmTable<R> {
         });
     }
 
-    /// Lets the lines behind a bucket go, if what stays fits its own.
-    fn shorten(&self, bucket: u64, stay: &[u64]) {
+    /// Lets the lines behind some buckets go, of each if what stays fits its own.
+    fn shorten<'a>(&self, buckets: impl Iterator<Item = (u64, &'a [u64])>) {
+        let shorter: Vec<_> = buckets.filter_map(|(bucket, stay)| self.gather(bucket, stay)).collect();
+        if shorter.is_empty() {
+            return;
+        }
+        self.medium.region.fence();
+        for (at, line, _) in &shorter {
+            let mut line = *line;
+            line.set(LINK, 0);
+            self.store_words(*at, &line, LINK);
+        }
+        self.medium.region.fence();
+        for (_, _, mut behind) in shorter {
+            behind.iter().for_each(|chunk| self.medium.store_word(*chunk, self.pages.place(*chunk).free()));
+            self.emptied.lock().append(&mut behind);
+        }
+    }
+
+    /// Copies what stays in a bucket to its own line, if it fits; durable after a fence of this thread. The line, where it is, and the lines
+    /// behind it that are not needed any more.
+    fn gather(&self, bucket: u64, stay: &[u64]) -> Option<(u64, Line, Vec<u64>)> {
         let at = self.line_of(bucket);
         let mut line = self.read_line(at);
         if line.0[LINK] == 0 || stay.len() > SLOTS {
-            return;
+            return None;
         }
         let mut behind = Vec::new();
         self.walk_lines(bucket, |at, first, _| {
@@ -206,16 +224,12 @@ impl<R: ByteRegion> PmTable<R> {
         });
         let own: Vec<u64> = line.entries(0).map(|(_, entry)| entry).collect();
         for entry in stay.iter().filter(|entry| !own.contains(entry)) {
-            let Some(slot) = line.empty_slot(0) else { return };
-            line.set(slot, *entry);
-            self.medium.region.store_u64(self.medium.at(at) + slot as u64 * 8, *entry);
+            line.set(line.empty_slot(0)?, *entry);
+        }
+        for (slot, entry) in line.entries(0).filter(|(_, entry)| !own.contains(entry)) {
+            self.medium.region.store_u64(self.medium.at(at) + slot as u64 * 8, entry);
         }
         self.store_words(at, &line, super::line::CHECK);
-        self.medium.region.fence();
-        line.set(LINK, 0);
-        self.store_words(at, &line, LINK);
-        self.medium.region.fence();
-        behind.iter().for_each(|chunk| self.medium.store_word(*chunk, self.pages.place(*chunk).free()));
-        self.emptied.lock().append(&mut behind);
+        Some((at, line, behind))
     }
 }
