@@ -38,6 +38,11 @@ pub enum Fault {
         /// Where its record's chunk starts.
         chunk: u64,
     },
+    /// A record whose chunk says that it is free: a later write would take it.
+    Free {
+        /// Where its chunk starts.
+        chunk: u64,
+    },
     /// A line of the index: keys of its bucket that are not found answer an error.
     Line {
         /// Which bucket.
@@ -130,6 +135,9 @@ impl<R: ByteRegion> HeapSpace<R> {
             all.found.poisoned += 1;
             return;
         };
+        if self.medium.region.load_u64(self.medium.at(chunk)) == self.pages.place(chunk).free() {
+            all.faults.push(Fault::Free { chunk });
+        }
         let db = usize::from(view.head.meta.db()) & (DATABASES - 1);
         let hash = self.hasher.key(view.head.meta.db(), view.key).hash;
         if self.table.as_ref().is_none_or(|table| table.bucket(hash) != bucket) {

@@ -100,6 +100,12 @@ fn tell(all: &Examined, report: &mut Report) {
             Fault::Twice { chunk } => {
                 (false, format!("two entries lead to the chunk at byte {chunk} of the heap"))
             }
+            Fault::Free { chunk } => (
+                false,
+                format!(
+                    "a key's record is in the chunk at byte {chunk} of the heap, which says that it is free"
+                ),
+            ),
             Fault::Line { bucket } => (
                 false,
                 format!(
