@@ -25,6 +25,8 @@ pub struct Local {
     /// Chunks for a step.
     held: Vec<(usize, u64)>,
     pub(crate) in_step: bool,
+    /// Lines of an index that are promised to its step.
+    pub(crate) lines: usize,
     pub(crate) step: Step,
     /// Bytes of a chunk that is being made.
     pub(crate) chunk: Vec<u8>,
@@ -33,7 +35,7 @@ pub struct Local {
 impl Local {
     pub fn new(slot: usize) -> Self {
         let (run, held) = (Vec::with_capacity(RUN_CHUNKS), Vec::new());
-        Self { slot, run, held, in_step: false, step: Step::default(), chunk: Vec::new() }
+        Self { slot, run, held, in_step: false, lines: 0, step: Step::default(), chunk: Vec::new() }
     }
 
     /// Takes a chunk of this class from those that room was made of.
@@ -145,6 +147,9 @@ impl<R: ByteRegion> HeapSpace<R> {
 
     /// Gives back what a step did not use.
     pub(crate) fn give_held_back(&self, local: &mut Local) {
+        if let Some(table) = &self.table {
+            table.end_promise(&mut local.lines);
+        }
         if !local.held.is_empty() {
             let mut alloc = self.pages.alloc();
             local.held.drain(..).for_each(|(_, offset)| self.pages.give(&mut alloc, offset));

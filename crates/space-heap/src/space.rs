@@ -233,11 +233,14 @@ impl<R: ByteRegion> Records for HeapSpace<R> {
             Class::Release => return Room::Ready,
             Class::Write | Class::Restore => {}
         }
-        if let Some(table) = self.table.as_ref().filter(|table| !table.keep_room(records.len())) {
+        let is_one = matches!(records, [_]) && !local.in_step;
+        if let Some(table) = &self.table
+            && !(if is_one { table.keep_room() } else { table.promise_room(&mut local.lines, records.len()) })
+        {
             return self.no_room(&self.pages.alloc(), table.line_class(), 0);
         }
         match records {
-            [words] if !local.in_step => self.prepare_one(local, *words),
+            [words] if is_one => self.prepare_one(local, *words),
             _ => self.prepare_step(local, records),
         }
     }

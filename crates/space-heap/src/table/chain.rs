@@ -177,11 +177,7 @@ impl<R: ByteRegion> PmTable<R> {
     /// A line more behind this one. Behind a line that is damaged nothing can be found: it takes the place of what was there.
     #[cold]
     fn lengthen(&self, held: &mut Held<'_>, last: u64, link: u64) -> u64 {
-        // Steps of several keys beside each other may have taken what was kept for this one.
-        let other = || self.pages.take(&mut self.pages.alloc(), &self.medium, super::spares::CLASS);
-        let Some(chunk) = self.spares.take().or_else(other) else {
-            panic!("room for a line of the index was kept")
-        };
+        let Some(chunk) = self.spares.take() else { panic!("room for a line of the index was kept") };
         self.write_overflow(chunk, &[]);
         self.medium.region.fence();
         self.make(held, &Lane { at: last + LINK as u64 * 8, new: chunk, old: link, ..Lane::default() });

@@ -211,7 +211,7 @@ impl<R: ByteRegion> PmTable<R> {
 
     /// Takes a chunk for a line where nobody knows yet which are free: one whose word says so.
     fn has_spare(&self) -> bool {
-        if self.spares.count() > 0 || self.keep_room(0) || self.spares.count() > 0 {
+        if self.spares.count() > 0 || self.keep_room() || self.spares.count() > 0 {
             return true;
         }
         for page in 0..self.pages.table.len() as u32 {
