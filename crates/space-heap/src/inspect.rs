@@ -268,6 +268,7 @@ fn is_known(place: Place, bytes: &[u8]) -> bool {
     let (word, front) = (u64_at(bytes, 0), place.front(&front_of(bytes)));
     word == place.free()
         || word == place.word(Sort::Piece, front.hash)
+        || word == place.word(Sort::Link, 0)
         || (front.sound && place.sort_of(word, front.version).is_some())
 }
 

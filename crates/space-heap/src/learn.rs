@@ -154,6 +154,9 @@ impl<R: ByteRegion> HeapSpace<R> {
                     }
                     self.learn_record(offset, &front);
                     self.pages.note_known(page, class, chunk);
+                } else {
+                    // A crash left the word of what it let go: an index that is made anew would take it for a key's record.
+                    self.medium.store_word(offset, place.free());
                 }
             });
             return;
@@ -175,7 +178,7 @@ impl<R: ByteRegion> HeapSpace<R> {
     }
 
     /// What the front of a record's chunk says; where that does not hold together and the record does, with the head that it must have.
-    fn told(&self, offset: u64, front: &Front) -> Option<(Front, Option<[u64; 2]>)> {
+    pub(crate) fn told(&self, offset: u64, front: &Front) -> Option<(Front, Option<[u64; 2]>)> {
         if front.sound {
             return Some((*front, None));
         }

@@ -22,7 +22,7 @@
 //! | `background` | free chunks, what has expired, victims, pages for other classes |
 //! | `recover` | opening what is there |
 //! | `resize` | growing and shrinking |
-//! | `inspect`, `inspect_index`, `overlay` | reading and mending it without opening it |
+//! | `inspect`, `inspect_index`, `rebuild`, `overlay` | reading and mending it without opening it |
 //! | `table` | an index in the heap: the *fully persistent* port |
 //! | `learn` | which chunks are taken, of a heap with its index |
 
@@ -42,6 +42,7 @@ mod open;
 mod overlay;
 mod pages;
 mod read;
+pub mod rebuild;
 mod recover;
 mod resize;
 #[cfg(all(test, shuttle))]

@@ -1,4 +1,5 @@
-//! A region that is read and not written: what is stored stays in DRAM, line by line. So a check may do what an opening does.
+//! A region that is read and not written: what is stored stays in DRAM, line by line. So a check may do what an opening does, and a repair
+//! stores what it has made once all of it is there.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,6 +19,22 @@ impl<R: ByteRegion> Overlay<R> {
     /// Over a region.
     pub fn new(under: Arc<R>) -> Self {
         Self { under, lines: Mutex::default() }
+    }
+    /// Stores all of it in the region below, those lines last that a range of bytes names: until then they read as zeros. Durable when it
+    /// returns.
+    pub fn apply(&self, last: std::ops::Range<u64>) {
+        let lines = std::mem::take(&mut *self.lines.lock());
+        let (start, end) = (last.start / LINE * LINE, last.end.next_multiple_of(LINE));
+        let is_last = |line: &u64| (start..end).contains(line);
+        for line in (start..end).step_by(LINE as usize) {
+            self.under.write_nt(line, &[0; LINE as usize]);
+        }
+        self.under.fence();
+        for wanted in [false, true] {
+            let some = lines.iter().filter(|(line, _)| is_last(line) == wanted);
+            some.for_each(|(line, bytes)| self.under.write_nt(*line, bytes));
+            self.under.fence();
+        }
     }
 }
 
@@ -89,5 +106,8 @@ mod tests {
         under.read(100, &mut theirs);
         assert_eq!(mine[..], [&[7; 20][..], &[9; 30], &[7; 50]].concat());
         assert_eq!((theirs, over.load_u64(0), under.load_u64(0)), ([7; 100], 5, 0));
+        over.apply(64..128);
+        under.read(100, &mut theirs);
+        assert_eq!((&theirs[..], under.load_u64(0), over.load_u64(0)), (&mine[..], 5, 5));
     }
 }

@@ -113,3 +113,81 @@ fn a_record_in_a_chunk_that_says_it_is_free_is_told() {
     heap.put(at, &free);
     heap.tells("which says that it is free");
 }
+
+/// What lies in front of the pages, in words.
+const FRONT_WORDS: usize = 1 << 17;
+
+#[test]
+fn a_damaged_count_is_counted_anew() {
+    let Some(heap) = made(true) else { return };
+    let words = |bytes: &[u8]| -> Vec<i64> {
+        let words = bytes.as_chunks::<8>().0.iter().take(FRONT_WORDS);
+        words.map(|word| i64::from_le_bytes(*word)).collect()
+    };
+    let before = std::fs::read(&heap.path).unwrap();
+    let store = heap.open();
+    store.set(b"one more", b"v").unwrap();
+    store.close().unwrap();
+    let after = std::fs::read(&heap.path).unwrap();
+    // A word's highest bits are how many keys it counts.
+    let (before, after) = (words(&before), words(&after));
+    let counts: Vec<usize> =
+        (0..before.len()).filter(|i| (after[*i] >> 40) - (before[*i] >> 40) == 1).collect();
+    // The stripe's lane, which comes before, tells it as well.
+    assert!((1..=2).contains(&counts.len()), "{counts:?}");
+    let count = counts[counts.len() - 1];
+    heap.put(count as u64 * 8, &(after[count] ^ 1 << 41).to_le_bytes());
+    let report = heap.check();
+    assert!(report.is_clean() && report.counts.keys == u64::from(KEYS), "{report}");
+    for _ in 0..2 {
+        let store = heap.open();
+        assert_eq!(store.len(0), u64::from(KEYS));
+        assert_eq!(store.get(b"one more").unwrap(), Some(b"v".to_vec()));
+        store.close().unwrap();
+    }
+}
+
+/// Where the pages of the index start.
+fn index_pages(heap: &Heap) -> Vec<u64> {
+    let bytes = std::fs::read(&heap.path).unwrap();
+    let is_one = |at: &usize| bytes[*at..].starts_with(b"TRCH") && bytes[*at + 28..*at + 30] == [0xff; 2];
+    (0..bytes.len() - 64).step_by(64).filter(is_one).map(|at| at as u64).collect()
+}
+
+#[test]
+fn a_damaged_index_is_made_anew() {
+    // The page's header, and buckets of it.
+    for (offset, tells) in [(0, "the store does not open"), (4096, "of the index is damaged")] {
+        for close in [true, false] {
+            let Some(heap) = made(close) else { return };
+            let large = b"[large]".repeat(100_000);
+            let store = heap.open();
+            store.set(b"large", &large).unwrap();
+            if close {
+                store.close().unwrap()
+            } else {
+                store.kill()
+            }
+            let pages = index_pages(&heap);
+            assert!(!pages.is_empty());
+            heap.put(pages[0] + offset, &[0xa5; 1024]);
+            heap.tells(tells);
+            let repair = CheckOptions { repair: true, ..CheckOptions::default() };
+            let report = terrace::check(&heap.path, &repair).unwrap();
+            assert!(report.is_clean() && report.to_string().contains("the index was made anew"), "{report}");
+            assert_eq!(report.counts.keys, u64::from(KEYS), "{report}");
+            let store = heap.open();
+            for i in 0..KEYS {
+                assert_eq!(store.get(&key(i)).unwrap(), (i != 5).then(|| value(i)), "key {i}");
+            }
+            assert!(store.get(b"large").unwrap() == Some(large));
+            // What the index made anew takes as free is free.
+            (0..KEYS).for_each(|i| store.set(&key(i), &value(i + 1)).map(drop).unwrap());
+            for i in 0..KEYS {
+                assert_eq!(store.get(&key(i)).unwrap(), Some(value(i + 1)), "key {i}");
+            }
+            store.close().unwrap();
+            assert!(heap.check().is_clean());
+        }
+    }
+}

@@ -5,14 +5,19 @@
 //! ```
 //!
 //! Steps of several keys count what they add in places of their own: a stripe's count may be below nothing.
+//!
+//! Where a word is damaged, an opening counts anew what the entries lead to.
 
 use std::sync::atomic::Ordering::Relaxed;
 
 use terrace_engine::op::DATABASES;
+use terrace_engine::record::RecordMeta;
 use terrace_engine::space::Counted;
 use terrace_media::ByteRegion;
 
 use super::PmTable;
+use super::line::chunk_of;
+use crate::layout::CHUNK_HEAD_BYTES;
 
 /// Of one stripe and database.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -79,6 +84,47 @@ impl<R: ByteRegion> PmTable<R> {
             }
         }
         self.medium.region.fence();
+    }
+
+    /// Counts anew what the entries lead to: all of the index is read, and a line of each record. The first word stays damaged until all
+    /// others are right, so that an opening after a crash begins again.
+    #[cold]
+    pub(super) fn recount(&self) -> Counted {
+        let (region, store_id) = (&self.medium.region, self.medium.store_id);
+        let store = |at: u64, word: u64| region.write_nt(at, &word.to_le_bytes());
+        let first = self.front.count(0, 0);
+        // A lane tells a count of before.
+        (0..self.stripes.count()).for_each(|stripe| self.clear_lane(stripe));
+        store(first, !Count::default().word(first, store_id));
+        region.fence();
+        let mut counts = vec![[Count::default(); DATABASES]; self.stripes.count()];
+        for bucket in 0..self.buckets() {
+            let counts = &mut counts[self.stripes.of(bucket)];
+            self.walk(bucket, |_, entry| {
+                let chunk = chunk_of(entry);
+                if self.pages.number(chunk).is_some() {
+                    let meta =
+                        RecordMeta(region.load_u64(self.medium.at(chunk) + CHUNK_HEAD_BYTES as u64 + 8));
+                    let db = meta.db() & 15;
+                    let count = &mut counts[usize::from(db)];
+                    *count = count.changed((false, false), self.weight(chunk, db));
+                }
+                false
+            });
+        }
+        let words = counts.iter().enumerate().flat_map(|(stripe, of)| {
+            of.iter().enumerate().map(move |(db, count)| (self.front.count(stripe, db as u8), *count))
+        });
+        words.clone().skip(1).for_each(|(at, count)| store(at, count.word(at, store_id)));
+        self.steps.clear(|_| true);
+        self.save_steps();
+        words.take(1).for_each(|(at, count)| store(at, count.word(at, store_id)));
+        region.fence();
+        self.healed.fetch_add(1, Relaxed);
+        let sum = |of: fn(&Count) -> i64| {
+            std::array::from_fn(|db| counts.iter().map(|counts| of(&counts[db])).sum::<i64>().max(0) as u64)
+        };
+        Counted { keys: sum(|count| count.keys), expiring: sum(|count| count.expiring), ..Counted::default() }
     }
 
     /// All counts; `None` if a word is damaged.

@@ -36,6 +36,27 @@ impl<R: ByteRegion> PmTable<R> {
         assert!(made, "a new heap has a page for the index");
         self.grower.lock().root.save(&self.medium, &self.front);
     }
+    /// Whether a page is there that the index can begin with.
+    pub(crate) fn has_room_for_first_page(&self) -> bool {
+        !self.pages.alloc().free.is_empty()
+    }
+    /// What whole-database flushes have forgotten, of an index that was made anew; stored with [`settle`](Self::settle).
+    pub(crate) fn know_flushes(&self, flushed: &[u64; DATABASES]) {
+        for (known, version) in self.flushed.iter().zip(flushed) {
+            known.store(*version, Relaxed);
+        }
+        self.grower.lock().root.flushed = *flushed;
+    }
+    /// Stores the root of such an index, and no lane.
+    pub(crate) fn settle(&self) {
+        (0..self.stripes.count()).for_each(|stripe| self.clear_lane(stripe));
+        self.medium.region.fence();
+        self.grower.lock().root.save(&self.medium, &self.front);
+    }
+    /// Both copies of the root, in bytes of the region.
+    pub(crate) fn front_of_root(&self) -> std::ops::Range<u64> {
+        self.front.root(0)..self.front.root(2)
+    }
     fn has_first_pages(&self) -> bool {
         !self.directory.is_empty() || self.add_page()
     }
@@ -77,7 +98,7 @@ impl<R: ByteRegion> PmTable<R> {
         (0..self.stripes.count()).for_each(|stripe| self.make_again(stripe));
         self.make_steps_again()?;
         self.settle_flushes(flushed);
-        let counted = self.sum().ok_or_else(|| corrupt("a count of keys is damaged"))?;
+        let counted = self.sum().unwrap_or_else(|| self.recount());
         self.entries[0].store(counted.keys.iter().sum::<u64>() as i64, Relaxed);
         Ok(counted)
     }

@@ -1,4 +1,5 @@
-//! A heap that keeps its index: each entry is followed to its record, and what the heap counts is counted again.
+//! A heap that keeps its index: each entry is followed to its record, and what the heap counts is counted again. A repair makes the index
+//! anew from the records.
 
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -6,15 +7,17 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use terrace_engine::StoreError;
 use terrace_engine::hash::KeyHasher;
 use terrace_media::{ByteRegion, SUPERBLOCK_BYTES, Superblock, SuperblockError};
-use terrace_space_heap::inspect::Inspector;
+use terrace_space_heap::StoredPage;
+use terrace_space_heap::inspect::{Inspector, Mended};
 use terrace_space_heap::inspect_index::{Examined, Fault, examine};
+use terrace_space_heap::rebuild::rebuild;
 
 use super::report::HeapCounts;
 use super::{CheckError, CheckOptions, LISTED_MAX, Report, newest_manifest};
 use crate::heap::HeapPersistent;
 use crate::tiered::{self, Sizes};
 
-/// Checks the heap in a region. Nothing is repaired but what an opening repairs.
+/// Checks the heap in a region, makes its index anew if that is asked for and needed, and checks it again.
 pub(super) fn run<R: ByteRegion>(
     region: Arc<R>,
     superblock: &Superblock,
@@ -48,18 +51,62 @@ pub(super) fn run<R: ByteRegion>(
     ));
     let now_ms = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_millis() as u64);
     let hasher = KeyHasher::new(superblock.hash_seed);
-    match examine(region, base, (geometry, store_id), (hasher, now_ms), &manifest, options.progress) {
-        Ok(examined) => tell(&examined, &mut report),
-        Err(error) => report.problems.push(format!("the store does not open: {error}")),
+    let ids = (geometry, store_id);
+    let look = |report: &mut Report| {
+        let listed = report.problems.len();
+        match examine(region.clone(), base, ids, (hasher, now_ms), &manifest, options.progress) {
+            Ok(examined) => {
+                tell(&examined, report);
+                // What keys have lost no index brings back.
+                (report.problems.len() - listed) as u64 + report.unlisted > report.counts.poisoned
+            }
+            Err(error) => {
+                report.problems.push(format!("the store does not open: {error}"));
+                true
+            }
+        }
+    };
+    let before = report.clone();
+    let is_index_damaged = look(&mut report);
+    if options.repair && is_index_damaged {
+        let mut done = mend_pages(&inspector);
+        match rebuild(region.clone(), base, ids, hasher, &manifest, options.progress) {
+            Ok(keys) => {
+                done.push(format!(
+                    "the index was made anew, of {keys} keys; one that was being written or deleted as a crash came may be as it was before"
+                ));
+                report = before;
+                look(&mut report);
+                report.repairs = done;
+            }
+            Err(error) => report.beyond.push(error.to_string()),
+        }
     }
-    if options.repair && !report.is_clean() {
-        report.beyond.push(
-            "an index in a heap is not built anew: SET or DEL of a key that answers an error mends that key; put what does not open \
-             back from a copy of the store"
-                .into(),
-        );
+    if options.repair {
+        super::repair::tell_limits(&mut report);
     }
     Ok(report)
+}
+
+/// Headers that are damaged are made anew: of a page of the index, as one that is empty.
+fn mend_pages<R: ByteRegion>(inspector: &Inspector<R>) -> Vec<String> {
+    let images = || (0..inspector.pages()).map(|page| inspector.read(page));
+    let seq = |header: &StoredPage| match header {
+        StoredPage::Used(header) | StoredPage::Index(header) | StoredPage::Empty(Some(header)) => header.seq,
+        StoredPage::Empty(None) | StoredPage::Damaged => 0,
+    };
+    let newest = images().map(|image| seq(&image.header)).max().unwrap_or(0);
+    let damaged = images().filter(|image| matches!(image.header, StoredPage::Damaged));
+    damaged
+        .map(|image| match inspector.mend(&image, newest) {
+            Mended::Header { lines, chunks } => format!(
+                "page {}: its header was made anew, for chunks of {} bytes, of which {chunks} make sense",
+                image.page,
+                usize::from(lines) * 64
+            ),
+            Mended::GivenUp => format!("page {}: no record can be told in it; it is empty now", image.page),
+        })
+        .collect()
 }
 
 fn tell(all: &Examined, report: &mut Report) {
