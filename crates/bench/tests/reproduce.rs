@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
-use terrace_bench::reproduce::{Options, Settings, run, tac};
+use terrace_bench::reproduce::{Options, Settings, porting, run, tac};
 
 fn options(dir: &std::path::Path) -> Options {
     Options {
@@ -14,12 +14,12 @@ fn options(dir: &std::path::Path) -> Options {
 }
 
 /// The schema of a row: its keys, and what each may be.
-fn check_row(row: &Value) {
+fn check_row(row: &Value, ids: &[&str]) {
     let keys: BTreeSet<&str> =
         row.as_object().into_iter().flat_map(|row| row.keys()).map(String::as_str).collect();
     assert_eq!(keys, BTreeSet::from(["id", "what", "paper", "ours", "kind", "holds"]), "{row}");
     let word = |key: &str| row[key].as_str().unwrap_or_default();
-    assert!(["T1", "T2", "T3", "T4", "T5", "T6"].contains(&word("id")), "{row}");
+    assert!(ids.contains(&word("id")), "{row}");
     assert!(!word("what").is_empty(), "{row}");
     for figure in ["paper", "ours"] {
         assert!(row[figure].is_null() || row[figure].is_number() || row[figure].is_string(), "{row}");
@@ -30,8 +30,6 @@ fn check_row(row: &Value) {
     } else {
         assert!(word("holds").strip_prefix("n/a: ").is_some_and(|reason| !reason.is_empty()), "{row}");
     }
-    // Nothing but the simulator is there: whatever else would give a figure has none.
-    assert_eq!(row["kind"] == "simulated", !row["ours"].is_null(), "{row}");
 }
 
 #[test]
@@ -42,7 +40,9 @@ fn rows_follow_the_schema_and_plots_are_drawn() {
     let rows: Value = serde_json::from_slice(&std::fs::read(dir.path().join("rows.json")).unwrap()).unwrap();
     let mut ids: BTreeMap<String, u32> = BTreeMap::new();
     for row in rows.as_array().unwrap() {
-        check_row(row);
+        check_row(row, &["T1", "T2", "T3", "T4", "T5", "T6"]);
+        // Nothing but the simulator is there: whatever else would give a figure has none.
+        assert_eq!(row["kind"] == "simulated", !row["ours"].is_null(), "{row}");
         *ids.entry(row["id"].as_str().unwrap().to_owned()).or_default() += 1;
     }
     assert_eq!(ids.keys().collect::<Vec<_>>(), ["T1", "T2", "T3", "T4", "T5", "T6"]);
@@ -78,4 +78,32 @@ fn the_same_seed_gives_the_same_rows_on_any_number_of_threads() {
     assert_eq!(run(&tac::STUDY, &options).unwrap().rows, rows);
     options.settings.seed = 2;
     assert_ne!(run(&tac::STUDY, &options).unwrap().rows, rows);
+}
+
+/// At a scale that says nothing about speed.
+#[test]
+fn porting_has_every_row_and_loses_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let plots = dir.path().join("plots");
+    let settings = Settings { scale: 0.002, runs: 1, seed: 1, threads: 2 };
+    let report =
+        run(&porting::STUDY, &Options { settings, only: Vec::new(), plots: Some(plots.clone()) }).unwrap();
+    report.write_json(&dir.path().join("rows.json")).unwrap();
+    let rows: Value = serde_json::from_slice(&std::fs::read(dir.path().join("rows.json")).unwrap()).unwrap();
+    let ids = ["P1", "P2", "P3", "P4", "P5", "P6", "P7"];
+    let mut seen = BTreeSet::new();
+    for row in rows.as_array().unwrap() {
+        check_row(row, &ids);
+        seen.insert(row["id"].as_str().unwrap().to_owned());
+        if row["id"] == "P5" && !row["ours"].is_null() {
+            assert_eq!((&row["ours"], &row["holds"]), (&Value::from(0.0), &Value::from(true)), "{row}");
+        }
+    }
+    assert!(seen.iter().eq(ids.iter()), "{seen:?}");
+    if std::path::Path::new("/dev/shm").is_dir() {
+        let mut drawn: Vec<_> =
+            std::fs::read_dir(plots).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        drawn.sort_unstable();
+        assert_eq!(drawn, ["P3-latencies.svg", "P4-restarts.svg", "P6-growth.svg"]);
+    }
 }

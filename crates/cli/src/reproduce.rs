@@ -5,12 +5,12 @@ use std::process::ExitCode;
 
 use clap::Args;
 use clap::builder::PossibleValuesParser;
-use terrace_bench::reproduce::{self, Options, Settings, Study, tac};
+use terrace_bench::reproduce::{self, Options, Settings, Study, porting, tac};
 
 use crate::say;
 
 /// Papers there are.
-const STUDIES: [Study; 1] = [tac::STUDY];
+const STUDIES: [Study; 2] = [tac::STUDY, porting::STUDY];
 
 /// Options of `terrace reproduce`.
 #[derive(Debug, Args)]
@@ -19,17 +19,21 @@ Each row has the paper's figure and ours, where ours comes from (deterministic: 
 simulator; measured: timed here; emulated: timed over an emulated device) and whether the paper's statement holds. What can't be \
 measured yet has no figure and says why. That a statement does not hold is no failure: the command fails if it can't run.
 
-Scale 1 simulates 1,000,000 records for T1, 200,000 for T3 and 50,000 for T4 and T5 (the paper has 50,000,000), five runs of each with seeds that \
+tac: scale 1 simulates 1,000,000 records for T1, 200,000 for T3 and 50,000 for T4 and T5 (the paper has 50,000,000), five runs of each with seeds that \
 follow each other. Stores of engine tac have 60,000 records for T1, in two runs, 64,000 for T2 and T3, 20,000 (40,000 where they are timed) for T4, 25,000 (60,000) for T5 and 40,000 for T6, in three. What is counted \
 in them lies in memory, with a clock that the accesses move, and is the same anywhere; what is timed needs memory at /dev/shm and a disk under temporary files, and no scale much below 1. All of it takes about \
 nine minutes on two cores that do nothing else; --only chooses tables, and the last line tells the seconds of each. Time and memory grow with the scale: 0.01 is a look that takes seconds, 50 the paper's \
 own size (12 GB of memory, and hours). All ratios of sizes stay as they are; hit ratios change with the number of records nevertheless.
 
+porting: scale 1 has 300,000 inserts for P1 to P3, up to 2,000,000 records for P4, 100,000 for P5 and P6 and 50,000 for P7 (the paper has up to 50,000,000), \
+three runs of each at most, over emulated PMem at /dev/shm. All of it is timed but P5, and has the machine for itself.
+
 Examples:
   terrace reproduce tac                                        all of it
   terrace reproduce tac --scale 0.01                           a quick look
   terrace reproduce tac --only T1 --runs 10 --plots plots      hits of placements, ten runs, and their plots
-  terrace reproduce tac --json tac.json --plots plots          rows for programs, plots as SVG")]
+  terrace reproduce tac --json tac.json --plots plots          rows for programs, plots as SVG
+  terrace reproduce porting --only P4,P6 --plots plots         restarts, and dips while the table grows")]
 pub struct ReproduceArgs {
     /// The paper
     #[arg(value_parser = PossibleValuesParser::new(STUDIES.map(|study| study.name)), value_name = "PAPER")]

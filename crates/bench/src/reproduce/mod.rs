@@ -6,10 +6,11 @@
 //!     stats  means of several runs with 95% intervals      jobs  simulations on a few threads
 //! ```
 //!
-//! This frame knows no paper; [`tac`] is one. What can't be measured yet is a row that says so and has no figure.
+//! This frame knows no paper; [`tac`] and [`porting`] are two. What can't be measured yet is a row that says so and has no figure.
 
 mod jobs;
 mod plot;
+pub mod porting;
 mod rows;
 mod stats;
 mod table;

@@ -80,7 +80,9 @@ impl<R: ByteRegion> PmTable<R> {
         let start = u64::from(page) * self.pages.page_bytes as u64;
         self.medium.store_word(start, 0);
         self.medium.region.fence();
-        for line in 0..self.per_page() {
+        // Buckets that are not among the first are written whole when they come into being, and nobody reads them before.
+        let first = if ordinal == 0 { self.front.first_buckets() } else { 0 };
+        for line in 0..first {
             let at = start + PAGE_HEADER_BYTES as u64 + line * LINE_BYTES as u64;
             self.medium.region.write_nt(self.medium.at(at), &Line::empty(self.seed(at)).bytes());
         }

@@ -67,7 +67,11 @@ impl Clock for StoreClock {
     }
     fn keep(&self, anchor: Anchor) -> io::Result<()> {
         match &self.path {
-            Some(path) => write_whole(path, encode(anchor, self.store_id).as_bytes()),
+            Some(path) => {
+                // A store that lies in memory alone has made no directory yet.
+                path.parent().map_or(Ok(()), std::fs::create_dir_all)?;
+                write_whole(path, encode(anchor, self.store_id).as_bytes())
+            }
             None => Ok(()),
         }
     }
