@@ -104,3 +104,21 @@ fn decode(text: &str, store_id: u64) -> Option<Anchor> {
         wall_ahead_ms: wall_ahead_ms.parse().ok()?,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use terrace_engine::clock::SystemClock;
+
+    use super::*;
+
+    #[test]
+    fn what_is_kept_is_there_in_a_directory_that_was_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let inner = dir.path().join("a/b");
+        let clock = |store_id| StoreClock::new(Arc::new(SystemClock), Some(&inner), store_id);
+        let anchor = Anchor { boot: 7, base_us: -5, wall_ahead_ms: 3 };
+        assert_eq!(clock(1).kept(), None);
+        clock(1).keep(anchor).unwrap();
+        assert_eq!((clock(1).kept(), clock(2).kept(), boot_of(&inner)), (Some(anchor), None, Some(7)));
+    }
+}
