@@ -15,7 +15,7 @@ use terrace_media::ByteRegion;
 use super::PmTable;
 use super::line::{CHECK, LINK, chunk_of};
 use super::stripes::Held;
-use crate::layout::{LINE_BYTES, Sort};
+use crate::layout::{CHUNK_HEAD_BYTES, LINE_BYTES};
 
 /// Of a lane.
 pub const LANE_BYTES: u64 = LINE_BYTES as u64;
@@ -145,16 +145,13 @@ impl<R: ByteRegion> PmTable<R> {
         self.medium.region.fence();
     }
 
-    /// Of an opening: whether a chunk holds the whole record of this version. It is made durable if a dead process did not. A crash may have
-    /// kept all of it but the chunk's word, and a chunk whose word says that it is free is anybody's to take.
+    /// Of an opening: whether a chunk holds the whole record of this version, its head and word too: by its hash others find its entry, and
+    /// a chunk whose word says that it is free is anybody's to take. It is made durable if a dead process did not.
     fn is_filled(&self, chunk: u64, version: u64) -> bool {
-        let Some(bytes) = self.whole_record(chunk) else { return false };
-        if u64_at(&bytes, crate::layout::CHUNK_HEAD_BYTES) != version {
+        let Some(bytes) = self.sound_record(chunk) else { return false };
+        let is_it = u64_at(&bytes, CHUNK_HEAD_BYTES) == version;
+        if !is_it || self.pages.place(chunk).sort_of(u64_at(&bytes, 0), version).is_none() {
             return false;
-        }
-        let place = self.pages.place(chunk);
-        if place.sort_of(u64_at(&bytes, 0), version).is_none() {
-            self.medium.store_word(chunk, place.word(Sort::Record, version));
         }
         self.medium.region.flush(self.medium.at(chunk), bytes.len());
         self.medium.region.fence();

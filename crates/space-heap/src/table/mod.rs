@@ -202,6 +202,14 @@ impl<R: ByteRegion> PmTable<R> {
         self.pages.place(chunk).view(&bytes).is_some().then_some(bytes)
     }
 
+    /// The same, if the chunk's head says which key it is of.
+    fn sound_record(&self, chunk: u64) -> Option<Vec<u8>> {
+        // A short record ends before the front of a chunk does.
+        let mut front = [0; FRONT_BYTES];
+        self.medium.region.read(self.medium.at(chunk), &mut front);
+        self.whole_record(chunk).filter(|_| self.pages.place(chunk).front(&front).sound)
+    }
+
     /// Whether a chunk is a line of the index.
     pub(crate) fn is_overflow(&self, chunk: u64) -> bool {
         self.medium.region.load_u64(self.medium.at(chunk)) == self.link_word(chunk)

@@ -178,7 +178,7 @@ impl<R: ByteRegion> PmTable<R> {
     }
 
     fn make_one_again(&self, chunk: u64, is_new: bool) -> Result<(), StoreError> {
-        let Some(bytes) = self.whole_record(chunk) else {
+        let Some(bytes) = self.sound_record(chunk) else {
             return Err(corrupt("a step of several keys was under way, and a record of it is damaged"));
         };
         self.medium.region.flush(self.medium.at(chunk), bytes.len());
