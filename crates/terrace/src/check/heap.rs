@@ -12,7 +12,7 @@ use terrace_engine::record::{Kind, Lifetime};
 use terrace_engine::version::Version;
 use terrace_media::{ByteRegion, SUPERBLOCK_BYTES, Superblock, SuperblockError};
 use terrace_space_heap::inspect::{Chunk, Described, Inspector, Mended, Sessions};
-use terrace_space_heap::{Front, StoredPage};
+use terrace_space_heap::{Front, Geometry, StoredPage};
 
 use super::keys::Place;
 use super::report::HeapCounts;
@@ -42,6 +42,27 @@ struct Heap<R> {
     hasher: KeyHasher,
 }
 
+/// Reads the heap in a region, which must be as long as that says.
+pub(super) fn inspector<R: ByteRegion>(
+    region: Arc<R>,
+    geometry: Geometry,
+    superblock: &Superblock,
+    sizes: &Sizes,
+) -> Result<Inspector<R>, CheckError> {
+    let actual = region.len();
+    let inspector = Inspector::new(region, SUPERBLOCK_BYTES as u64, geometry, tiered::store_id(superblock));
+    let inspector = inspector.ok_or_else(|| {
+        let what = format!("pages of {} bytes: the superblock makes no sense", sizes.block_bytes);
+        CheckError::Store(StoreError::Corrupt(what))
+    })?;
+    let recorded = inspector.region_bytes();
+    if actual < recorded {
+        let error = SuperblockError::TooShort { actual, recorded };
+        return Err(CheckError::Store(StoreError::Options(error.to_string())));
+    }
+    Ok(inspector)
+}
+
 /// Checks the heap in a region, repairs it if that is asked for and needed, and checks it again.
 pub(super) fn run<R: ByteRegion>(
     region: Arc<R>,
@@ -50,16 +71,7 @@ pub(super) fn run<R: ByteRegion>(
     about: Vec<String>,
     options: &CheckOptions<'_>,
 ) -> Result<Report, CheckError> {
-    let (geometry, region_bytes) = (crate::heap::HeapHybrid::geometry(sizes), region.len());
-    let inspector = Inspector::new(region, SUPERBLOCK_BYTES as u64, geometry, tiered::store_id(superblock));
-    let inspector = inspector.ok_or_else(|| {
-        let what = format!("pages of {} bytes: the superblock makes no sense", sizes.block_bytes);
-        CheckError::Store(StoreError::Corrupt(what))
-    })?;
-    if region_bytes < inspector.region_bytes() {
-        let error = SuperblockError::TooShort { actual: region_bytes, recorded: inspector.region_bytes() };
-        return Err(CheckError::Store(StoreError::Options(error.to_string())));
-    }
+    let inspector = inspector(region, crate::heap::HeapHybrid::geometry(sizes), superblock, sizes)?;
     let heap = Heap { inspector, hasher: KeyHasher::new(superblock.hash_seed) };
     let (mut report, refused) = heap.examine(options);
     if options.repair && !report.no_manifest && !refused.is_empty() {

@@ -4,9 +4,8 @@
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use terrace_engine::StoreError;
 use terrace_engine::hash::KeyHasher;
-use terrace_media::{ByteRegion, SUPERBLOCK_BYTES, Superblock, SuperblockError};
+use terrace_media::{ByteRegion, SUPERBLOCK_BYTES, Superblock};
 use terrace_space_heap::StoredPage;
 use terrace_space_heap::inspect::{Inspector, Mended};
 use terrace_space_heap::inspect_index::{Examined, Fault, examine};
@@ -27,14 +26,7 @@ pub(super) fn run<R: ByteRegion>(
 ) -> Result<Report, CheckError> {
     let (geometry, store_id) = (HeapPersistent::geometry(sizes), tiered::store_id(superblock));
     let base = SUPERBLOCK_BYTES as u64;
-    let inspector = Inspector::new(region.clone(), base, geometry, store_id).ok_or_else(|| {
-        let what = format!("pages of {} bytes: the superblock makes no sense", sizes.block_bytes);
-        CheckError::Store(StoreError::Corrupt(what))
-    })?;
-    if region.len() < inspector.region_bytes() {
-        let error = SuperblockError::TooShort { actual: region.len(), recorded: inspector.region_bytes() };
-        return Err(CheckError::Store(StoreError::Options(error.to_string())));
-    }
+    let inspector = super::heap::inspector(region.clone(), geometry, superblock, sizes)?;
     let mut report = Report { about, ..Report::default() };
     let manifest = newest_manifest(inspector.manifests(), true, &mut report);
     if report.no_manifest {
