@@ -1,7 +1,7 @@
 //! Names of engines and indexes: which there are, which will be, and what was probably meant.
 
 /// Engines that can be opened.
-const ENGINES: [&str; 5] = ["tac", "hetermm", "heap-hybrid", "heap-persistent", "dram"];
+const ENGINES: [&str; 6] = ["tac", "hetermm", "heap-hybrid", "heap-persistent", "scmkv", "dram"];
 
 /// Engines that are planned.
 const ENGINES_LATER: [&str; 2] = ["scmkv", "bonsai"];
@@ -57,7 +57,7 @@ mod tests {
             let error = engine(name).unwrap_err();
             assert!(
                 error.contains("not there yet")
-                    && error.contains("hetermm and heap-hybrid and heap-persistent and dram"),
+                    && error.contains("hetermm and heap-hybrid and heap-persistent and scmkv and dram"),
                 "{error}"
             );
         }

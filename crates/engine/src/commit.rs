@@ -160,6 +160,13 @@ pub(crate) struct Commit {
 #[derive(Clone, Debug, Default)]
 pub struct Barrier(Vec<u64>);
 
+impl Barrier {
+    /// The last version of each session's by then.
+    pub fn positions(&self) -> &[u64] {
+        &self.0
+    }
+}
+
 impl Commit {
     /// For `sessions` sessions whose versions up to `start` are all durable. `immediate`: a completed write is durable.
     pub(crate) fn new(sessions: usize, start: u64, immediate: bool) -> Self {

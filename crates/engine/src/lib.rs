@@ -48,6 +48,7 @@ mod waiters;
 
 pub use batch::{Batch, Row, Settled};
 pub use commit::Barrier;
+pub use core::SEAL_BYTES;
 pub use durability::Durability;
 pub use edit::{Edit, EditFn, NewBytes, OldRecord, Outcome, Put};
 pub use machine::{Machine, MachineOptions, StoreHandle};

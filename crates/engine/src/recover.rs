@@ -23,7 +23,7 @@ use std::time::Instant;
 use terrace_index::{Address, Change, Index, Key, Verdict};
 use terrace_log::{Log, LogDevice, Replay};
 
-use crate::core::{Core, Generation};
+use crate::core::{Core, Generation, decode_generation};
 use crate::machine::{Machine, MachineOptions};
 use crate::manifest::Manifest;
 use crate::record::{Kind, Lifetime};
@@ -82,24 +82,21 @@ impl<I: Index, S: Space, D: LogDevice> Machine<I, S, D> {
             })?;
         }
         let mut max_version = max_version.load(Relaxed);
+        let mut restored = restored;
+        if S::ADDRESSED
+            && let (Some(from_log), Some((counted, newest))) = (&from_log, &mut restored)
+        {
+            max_version = max_version.max(from_log.replay.max_version());
+            *counted = redo(&space, &from_log.replay, &mut manifest, *counted)?;
+            *newest = max_version;
+        }
         if let Some(from_log) = &mut from_log
             && restored.is_none()
         {
             max_version = max_version.max(from_log.replay.max_version());
             let floor = manifest.log_floor;
-            from_log.offer(floor, &options.hasher, &winners, |version, generation| match generation {
-                Generation::Flush { mask } => {
-                    for (db, flushed) in manifest.flush_versions.iter_mut().enumerate() {
-                        if mask >> db & 1 == 1 {
-                            *flushed = (*flushed).max(version);
-                        }
-                    }
-                }
-                Generation::Swap(databases) => {
-                    if version > manifest.databases_version {
-                        (manifest.databases, manifest.databases_version) = (databases, version);
-                    }
-                }
+            from_log.offer(floor, &options.hasher, &winners, |version, generation| {
+                take_generation(&mut manifest, version, generation);
             })?;
         }
         if let Some(why) = manifest.senseless(max_version) {
@@ -248,6 +245,49 @@ impl<I: Index, S: Space, D: LogDevice> Machine<I, S, D> {
             }
         }
     }
+}
+
+/// The manifest with a change of whole databases that the log has.
+fn take_generation(manifest: &mut Manifest, version: u64, generation: Generation) {
+    match generation {
+        Generation::Flush { mask } => {
+            for (db, flushed) in manifest.flush_versions.iter_mut().enumerate() {
+                if mask >> db & 1 == 1 {
+                    *flushed = (*flushed).max(version);
+                }
+            }
+        }
+        Generation::Swap(databases) => {
+            if version > manifest.databases_version {
+                (manifest.databases, manifest.databases_version) = (databases, version);
+            }
+        }
+    }
+}
+
+/// What counts once a space has made its index lead to what the log holds.
+fn redo<S: Space, D: LogDevice>(
+    space: &S,
+    replay: &Replay<D>,
+    manifest: &mut Manifest,
+    counted: Counted,
+) -> Result<Counted, StoreError> {
+    let failed = |error| StoreError::Corrupt(format!("replaying the log: {error}"));
+    replay
+        .for_each(|entry| {
+            if let Some(generation) = decode_generation(entry.bytes) {
+                take_generation(manifest, entry.version, generation);
+            }
+        })
+        .map_err(failed)?;
+    space.redo(counted, &manifest.flush_versions, &|see| {
+        let shown = replay.for_each(|entry| {
+            if decode_generation(entry.bytes).is_none() {
+                see(entry.version, entry.place, entry.bytes);
+            }
+        });
+        shown.map_err(failed)
+    })
 }
 
 /// What a pass may take for its table of winners.

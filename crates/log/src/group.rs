@@ -118,6 +118,13 @@ pub(crate) fn claim(block: &[u8], at: usize, place: Place) -> Option<u64> {
         .then(|| read_u64(head, 24))
 }
 
+/// How long the group is that begins so, if one does.
+pub(crate) fn group_length(head: &[u8]) -> Option<usize> {
+    let is_one = head.len() >= GROUP_BYTES && read_u32(head, 0) == MAGIC;
+    let bytes = is_one.then(|| read_u32(head, 8) as usize)?;
+    (bytes >= GROUP_BYTES && bytes.is_multiple_of(8)).then_some(bytes)
+}
+
 /// The group at byte `at` of a block, if a whole one is there whose versions all lie above `after`.
 pub(crate) fn parse(block: &[u8], at: usize, place: Place, after: u64) -> Option<Group<'_>> {
     let rest = block.get(at..)?;

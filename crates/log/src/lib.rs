@@ -17,6 +17,7 @@
 
 #![forbid(unsafe_code)]
 
+mod archive;
 mod block_format;
 mod block_log;
 mod byte_log;
@@ -35,6 +36,7 @@ mod table;
 mod verify;
 mod writer;
 
+pub use archive::{Archive, Tail as TailCursor};
 pub use block_log::BlockLog;
 pub use byte_log::ByteLog;
 pub use device::{LogDevice, Tail};

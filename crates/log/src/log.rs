@@ -9,9 +9,10 @@
 //! - `synced` only grows: headers of blocks up to that generation are safe from power loss. Stored after a sync
 //!   (release), read when a header is written and when blocks are freed (acquire).
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, OnceLock};
 
+use crate::archive::Archive;
 use crate::block_format::{COUNTER_BITS, HEADER_BYTES, Superblock, copy_bytes, encode_freed, super_bytes};
 use crate::device::{LogDevice, Tail};
 use crate::error::LogError;
@@ -38,6 +39,8 @@ pub(crate) struct Shared<D> {
     pub synced: AtomicU64,
     pub blocks: u32,
     eraser: Mutex<()>,
+    /// Who keeps the blocks that leave their sessions' chains.
+    pub archive: OnceLock<Arc<dyn Archive>>,
 }
 
 /// The logs of all sessions of a store, in one area. Cheap to clone.
@@ -52,6 +55,7 @@ impl<D> Clone for Log<D> {
 }
 
 impl<D: LogDevice> Shared<D> {
+    /// Where in the area a block starts.
     pub fn block_offset(&self, block: u32) -> u64 {
         block_offset(&self.device, &self.options, block)
     }
@@ -157,7 +161,15 @@ impl<D: LogDevice> Log<D> {
     pub(crate) fn assemble(device: D, options: LogOptions, blocks: u32, table: Table) -> Self {
         let synced = AtomicU64::new(table.next_generation - 1);
         let table = Mutex::new(table);
-        Self { shared: Arc::new(Shared { device, options, table, synced, blocks, eraser: Mutex::default() }) }
+        Self { shared: Arc::new(Shared {
+                device,
+                options,
+                table,
+                synced,
+                blocks,
+                eraser: Mutex::default(),
+                archive: OnceLock::new(),
+            }) }
     }
 
     /// Opens a log after a stop or a crash: verifies every block, cuts what can't count, and makes the cut durable, so that
@@ -251,6 +263,10 @@ impl<D: LogDevice> Log<D> {
             // Byte media order the erasures by their fences, so that a chain never gets a hole. On block media pages may
             // arrive in any order, and the header says that everything older is dead too.
             let block = victim.used.block;
+            let archive = shared.archive.get();
+            if let Some(archive) = archive {
+                archive.keep(block, victim.used.generation);
+            }
             let result = if immediate {
                 clear_header(&shared.device, &shared.options, block)
             } else {
@@ -270,10 +286,10 @@ impl<D: LogDevice> Log<D> {
                 return Err(error);
             }
             table.erasing.retain(|erasing| erasing.used.block != victim.used.block);
-            if immediate {
-                table.free.push(victim.used.block);
-            } else {
-                table.erased.push(victim.used.block);
+            match (archive, immediate) {
+                (Some(_), _) => {}
+                (None, true) => table.free.push(block),
+                (None, false) => table.erased.push(block),
             }
         }
         if !immediate && shared.table.lock().free.is_empty() {

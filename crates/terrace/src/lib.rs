@@ -21,6 +21,7 @@ pub mod check;
 pub mod defaults;
 pub mod media_source;
 pub mod options;
+mod scm;
 pub mod size;
 mod tac;
 

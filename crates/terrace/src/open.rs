@@ -14,7 +14,7 @@ use crate::size::human_bytes;
 /// Sessions that can be open at once.
 pub const SESSIONS: usize = 255;
 /// Engines that later versions bring.
-const LATER: [&str; 2] = ["scmkv", "bonsai"];
+const LATER: [&str; 1] = ["bonsai"];
 
 /// An engine, and what there is to say about it.
 pub(crate) struct Opened {
@@ -95,11 +95,12 @@ pub(crate) fn open(options: &Options, source: &dyn MediaSource) -> Result<Opened
         "tac" => crate::tac::open(options, source),
         "heap-hybrid" => crate::heap::open::<false>(options, source),
         "heap-persistent" => crate::heap::open::<true>(options, source),
+        "scmkv" => crate::scm::open(options, source),
         name if LATER.contains(&name) => Err(StoreError::Options(format!(
-            "engine {name} is not there yet: use tac, hetermm, heap-hybrid, heap-persistent or dram"
+            "engine {name} is not there yet: use tac, hetermm, heap-hybrid, heap-persistent, scmkv or dram"
         ))),
         name => Err(StoreError::Options(format!(
-            "there is no engine {name:?}: use tac, hetermm, heap-hybrid, heap-persistent or dram"
+            "there is no engine {name:?}: use tac, hetermm, heap-hybrid, heap-persistent, scmkv or dram"
         ))),
     }
 }

@@ -13,7 +13,7 @@ use crate::size::{Place, Size, TierSpec};
 /// machine (see [`defaults`](crate::defaults)).
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// `tac`, `hetermm`, `heap-hybrid`, `heap-persistent` or `dram`.
+    /// `tac`, `hetermm`, `heap-hybrid`, `heap-persistent`, `scmkv` or `dram`.
     pub engine: String,
     /// The name of one of [`INDEXES`](crate::INDEXES) that this build has.
     pub index: String,
@@ -40,6 +40,8 @@ pub struct Options {
     pub ssd: Option<Tier>,
     /// Emulate this device at the byte-addressable tier.
     pub profile: Option<String>,
+    /// How many records a new store of engine `scmkv` is made for: its hash table keeps its size. `None`: as many as fit.
+    pub expected_records: Option<u64>,
     /// When writes are acknowledged.
     pub durability: Durability,
     /// What to do when every tier is full.
@@ -105,6 +107,7 @@ impl Default for Options {
             pmem: None,
             ssd: None,
             profile: None,
+            expected_records: None,
             durability: Durability::default(),
             when_full: WhenFull::default(),
             background_threads: 1,
@@ -120,7 +123,7 @@ impl Default for Options {
 impl Options {
     /// The index, for people: an engine may have one of its own.
     pub fn index_shown(&self) -> &str {
-        if self.engine == "heap-persistent" { "of its own, in pmem" } else { &self.index }
+        if ["heap-persistent", "scmkv"].contains(&self.engine.as_str()) { "of its own, in pmem" } else { &self.index }
     }
     /// Whether all that is stored ends with the process, however that ends: the lowest tier is memory without a file.
     pub fn ends_with_process(&self) -> bool {

@@ -41,6 +41,11 @@ pub(crate) trait Engine {
     /// Whether its records need a log beside them.
     const HAS_LOG: bool = true;
 
+    /// Buckets of the hash table of a new store of it, if it keeps one of a fixed size.
+    fn buckets(_options: &Options, _media_bytes: u64) -> Option<u64> {
+        None
+    }
+
     /// What it does with this many bytes of DRAM for records, for people.
     fn describe_dram(&self, sizes: &Sizes, dram_bytes: u64) -> String;
 
@@ -100,6 +105,8 @@ pub(crate) trait Engine {
 pub(crate) struct Assembly<'a> {
     /// From the superblock.
     pub sizes: Sizes,
+    /// Bytes of the medium, as the store was made with.
+    pub media_bytes: u64,
     /// DRAM for records.
     pub dram_bytes: u64,
     /// Whether that bounds the index too.
@@ -144,6 +151,7 @@ impl<E: Engine> Opening<'_, E> {
         };
         let assembly = Assembly {
             sizes: *stored,
+            media_bytes: superblock.media_bytes,
             dram_bytes: sizes::dram_for_records(options),
             dram_with_index: options.dram_records.is_none(),
             store_id: store_id(superblock),

@@ -438,6 +438,9 @@ pub(crate) fn live(shared: &Shared, head: &Head, damaged: bool) -> bool {
         && head.version > shared.flush_versions[usize::from(head.meta.db()) & 15].load(Relaxed)
 }
 
+/// In front of a record that is read where it stands in the log: a checksum of its own.
+pub const SEAL_BYTES: usize = 4;
+
 /// Appends a record to the volatile log buffer.
 #[inline]
 pub(crate) fn log_record<S: Space, D: LogDevice>(
@@ -445,8 +448,16 @@ pub(crate) fn log_record<S: Space, D: LogDevice>(
     record: &NewRecord<'_>,
     seq: u64,
 ) {
-    if let Some(writer) = writer.keeper_mut() {
-        writer.entry_with(record.version, seq, record.words() * 8, |out| record.encode_to(out));
+    let Some(writer) = writer.keeper_mut() else { return };
+    let bytes = record.words() * 8;
+    if S::ADDRESSED {
+        writer.entry_with(record.version, seq, SEAL_BYTES + bytes, |out| {
+            let (seal, body) = out.split_at_mut(SEAL_BYTES);
+            record.encode_to(body);
+            seal.copy_from_slice(&crc32c::crc32c(body).to_le_bytes());
+        });
+    } else {
+        writer.entry_with(record.version, seq, bytes, |out| record.encode_to(out));
     }
 }
 

@@ -29,6 +29,11 @@ pub struct Found {
     pub life: crate::record::Lifetime,
 }
 
+/// An entry of the log: its version, where in the log's area it stands, its bytes.
+pub type SeeEntry<'a> = &'a mut dyn FnMut(u64, u64, &[u8]);
+/// Shows the entries of the log.
+pub type Entries<'a> = dyn Fn(SeeEntry<'_>) -> Result<(), StoreError> + 'a;
+
 /// What a snapshot says of the whole store beside index and space.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counted {
@@ -51,6 +56,10 @@ pub trait Durable: Records {
     /// Whether the space keeps the promise itself: what [`put`](Records::put) or [`release`](Records::release) did is safe from power loss
     /// when it returns, and so before anybody sees it. Such a space is opened without a log.
     const SELF_KEPT: bool = false;
+
+    /// Whether the log's entries are where records end up: they are read there, and each begins with a checksum of its own
+    /// ([`SEAL_BYTES`](crate::SEAL_BYTES)). Such a space has its index on the medium, and [`redo`](Self::redo)es what that lacks.
+    const ADDRESSED: bool = false;
 
     /// Every record that [`put`](Records::put) gave at most this sequence number is durable elsewhere, or its successor is.
     fn persisted_seq(&self) -> u64;
@@ -162,6 +171,20 @@ pub trait Durable: Records {
     /// If it can't be trusted.
     fn reopen(&self, _manifest: &Manifest) -> Result<Option<Counted>, StoreError> {
         Ok(None)
+    }
+
+    /// Brings the index of a space that was [reopened](Self::reopen) up to the end of the log: `entries` shows all that counts of it, each
+    /// session's in its order, to whom it is given. What counts then.
+    ///
+    /// # Errors
+    /// The medium's, or if something can't be trusted.
+    fn redo(
+        &self,
+        counted: Counted,
+        _flushed: &[u64; DATABASES],
+        _entries: &Entries<'_>,
+    ) -> Result<Counted, StoreError> {
+        Ok(counted)
     }
 
     /// Saves index and space so that [`load_snapshot`](Self::load_snapshot) brings them back without a scan. Called once

@@ -24,7 +24,7 @@ mod records;
 mod sizing;
 
 pub use background::{Background, Context, FoundKeys, Replaced};
-pub use durable::{Counted, Durable, Found};
+pub use durable::{Counted, Durable, Entries, Found, SeeEntry};
 pub use in_dram::{InDram, ReadAtOnce};
 pub use large::{Former, InlineOnly, LargeValues};
 pub use reads::{Arrival, Arrived, DeviceReads};

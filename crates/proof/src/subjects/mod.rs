@@ -2,6 +2,7 @@
 
 mod heap;
 mod hetermm;
+mod scm;
 mod tac;
 mod tiny;
 
@@ -9,6 +10,7 @@ use terrace_testkit::sweep::{MediaKind, Subject};
 
 pub use heap::{HeapColliding, HeapHybrid, HeapPersistent, HeapResized};
 pub use hetermm::Hetermm;
+pub use scm::Scmkv;
 pub use tac::{Tac, TacColliding, TacMoving, TacPlaced, TacReading, TacResized, TacSmall};
 pub use tiny::sizes;
 
@@ -21,6 +23,7 @@ pub const SUBJECTS: &[Named] = &[
     ("tac", &Tac),
     ("heap-hybrid", &HeapHybrid),
     ("heap-persistent", &HeapPersistent),
+    ("scmkv", &Scmkv),
 ];
 
 /// Of these, the ones with a log and blocks.
@@ -40,7 +43,7 @@ const OTHERS: &[Named] = &[
 
 /// Whether an engine, opened in whatever way, has a log and blocks.
 pub fn has_blocks(engine: &str) -> bool {
-    !engine.starts_with("heap")
+    !engine.starts_with("heap") && engine != "scmkv"
 }
 
 /// The engines that keep a store on these media.

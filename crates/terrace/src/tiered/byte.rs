@@ -315,7 +315,8 @@ fn finish<E: Engine>(
             true => sizes::log_bytes_for(options, log_share(region.len()), ("--pmem", region.len()))?,
             false => 0,
         };
-        let sizes = sizes::choose(options, region.len(), log_bytes)?;
+        let mut sizes = sizes::choose(options, region.len(), log_bytes)?;
+        sizes.buckets = E::buckets(options, region.len());
         begin_making(&*region);
         (new_superblock::<E>(&sizes, region.len())?, sizes)
     } else {

@@ -45,6 +45,9 @@ pub(crate) struct Sizes {
     /// Of a store on both kinds of media, the bytes of memory that it has beside its files: the log and a middle tier.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pmem_bytes: Option<u64>,
+    /// Buckets of a hash table that keeps its size.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub buckets: Option<u64>,
 }
 
 impl Sizes {
@@ -211,7 +214,7 @@ pub(crate) fn choose(options: &Options, bytes: u64, log_bytes: u64) -> Result<Si
     let block_bytes = (1u64 << block.ilog2()).clamp(*BLOCK_BYTES.start(), *BLOCK_BYTES.end());
     let log_block_bytes = log_block(log_bytes, options.threads);
     let manifests_apart = Some(MANIFESTS_APART);
-    Ok(Sizes { block_bytes, log_block_bytes, log_bytes, manifests_apart, pmem_bytes: None })
+    Ok(Sizes { block_bytes, log_block_bytes, log_bytes, manifests_apart, pmem_bytes: None, buckets: None })
 }
 
 #[cfg(test)]

@@ -1,0 +1,171 @@
+//! Work that no session waits for, and what is told of the space.
+
+use std::sync::atomic::Ordering::*;
+
+use terrace_engine::space::{Background, Context, FoundKeys, ReadAtOnce, Sizing};
+use terrace_engine::{Progress, StoreError, TierStats};
+use terrace_index::{AnyIndex, Index};
+use terrace_media::ByteRegion;
+
+use crate::layout::Kind;
+use crate::space::ScmSpace;
+
+/// Pages looked at in one step of the search for what has expired.
+const PAGES_A_STEP: u32 = 4;
+/// Keys found in one step, about.
+const FOUND: usize = 256;
+
+impl<R: ByteRegion> ScmSpace<R> {
+    /// Pages that may hold records: those of the log's chains, too.
+    fn holds_records(&self, page: u32) -> bool {
+        let page = self.pages.page(page);
+        matches!(page.kind(), Kind::Free | Kind::Archived | Kind::Moved) && !page.is_leaving.load(Relaxed)
+    }
+}
+
+impl<R: ByteRegion> ReadAtOnce for ScmSpace<R> {}
+
+impl<R: ByteRegion> Background for ScmSpace<R> {
+    fn step(&self, _index: &AnyIndex, context: &dyn Context) -> Progress {
+        let Some(mut keeper) = self.keeper.try_lock() else { return Progress::Idle };
+        let reclaimed = self.reclaim(&mut keeper, context);
+        if self.has_failure() {
+            return Progress::Idle;
+        }
+        let round = self.round_step(&mut keeper, context);
+        let cleaned = self.clean_step(&mut keeper, context);
+        let learned = match cleaned {
+            Progress::Idle => self.learn_step(&mut keeper),
+            _ => Progress::Idle,
+        };
+        let all = [reclaimed, round, cleaned, learned];
+        let of = |wanted: Progress| all.contains(&wanted);
+        match (of(Progress::Worked), of(Progress::Blocked)) {
+            (true, _) => Progress::Worked,
+            (false, true) => Progress::Blocked,
+            (false, false) => Progress::Idle,
+        }
+    }
+
+    fn find_expired(&self, _index: &AnyIndex, context: &dyn Context, found: &mut FoundKeys<'_>) -> Progress {
+        let Some(mut keeper) = self.keeper.try_lock() else { return Progress::Idle };
+        let now_ms = context.now_ms();
+        let count = self.pages.table.len() as u32;
+        let (mut keys, mut looked) = (0, 0);
+        for _ in 0..count {
+            if keys >= FOUND || looked >= PAGES_A_STEP {
+                return Progress::Worked;
+            }
+            let number = keeper.next_expired % count;
+            keeper.next_expired = number + 1;
+            let page = self.pages.page(number);
+            if page.deadline.load(Acquire) > now_ms || !self.holds_records(number) {
+                continue;
+            }
+            looked += 1;
+            let mut next = u64::MAX;
+            page.deadline.store(u64::MAX, Release);
+            self.records_of(number, |place, view, _| {
+                let expire_at = view.head.expire_at;
+                if expire_at == 0 || !self.table.leads_to(self.table.hash_of(view), place) {
+                    return;
+                }
+                next = next.min(expire_at.max(now_ms + 1));
+                if expire_at <= now_ms && view.head.version > context.flush_version(view.head.meta.db()) {
+                    keys += 1;
+                    found(view.head.meta.db(), view.key);
+                }
+            });
+            page.deadline.fetch_min(next, AcqRel);
+        }
+        Progress::Idle
+    }
+
+    fn find_victims(&self, _index: &AnyIndex, _context: &dyn Context, count: usize, found: &mut FoundKeys<'_>) {
+        let Some(mut keeper) = self.keeper.try_lock() else { return };
+        let mut left = count;
+        for _ in 0..self.pages.table.len() {
+            let of_records = (0..self.pages.table.len() as u32).filter(|page| {
+                let kind = self.pages.page(*page).kind();
+                matches!(kind, Kind::Archived | Kind::Moved) && self.pages.page(*page).live_bytes() > 0
+            });
+            // The oldest first, and round again.
+            let order = |page: &u32| self.pages.page(*page).order.load(Relaxed);
+            let next = of_records.clone().filter(|page| order(page) > keeper.next_victim).min_by_key(order);
+            let Some(page) = next.or_else(|| of_records.min_by_key(order)) else { return };
+            keeper.next_victim = order(&page);
+            self.records_of(page, |place, view, _| {
+                if self.table.leads_to(self.table.hash_of(view), place) && left > 0 {
+                    left -= 1;
+                    found(view.head.meta.db(), view.key);
+                }
+            });
+            if left < count {
+                // What is left of the page comes next.
+                keeper.next_victim -= u64::from(left == 0);
+                return;
+            }
+        }
+    }
+
+    fn is_full(&self) -> bool {
+        self.lacks_page.load(Relaxed) && self.is_over(self.longest() as u64)
+    }
+
+    fn close(&self, _index: &AnyIndex, context: &dyn Context) -> Result<(), StoreError> {
+        let mut keeper = self.keeper.lock();
+        while self.last_given.load(SeqCst) > self.completed.load(SeqCst) {
+            keeper.idle = u32::MAX - 1;
+            self.reclaim(&mut keeper, context);
+            self.round_step(&mut keeper, context);
+            self.clean_step(&mut keeper, context);
+            if let Some(failure) = self.failed.get() {
+                return Err(StoreError::Corrupt(format!("{}; what was acknowledged is in the log", failure.what)));
+            }
+        }
+        while self.learn_step(&mut keeper) == Progress::Worked {}
+        for page in 0..self.pages.table.len() as u32 {
+            if self.pages.page(page).kind() != Kind::Free {
+                self.pages.save(&self.medium, page);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl<R: ByteRegion> Sizing for ScmSpace<R> {
+    fn tiers(&self) -> Vec<TierStats> {
+        let pages = self.pages.table.len() as u64;
+        let page = self.medium.geometry.page_bytes as u64;
+        let free = self.log.free_blocks() as u64;
+        vec![
+            TierStats {
+                tier: "dram",
+                capacity_bytes: self.dram.bytes(),
+                used_bytes: self.dram.used.load(Relaxed) * self.dram.bytes() / self.dram.count() as u64,
+                records: self.front.len(),
+                ..TierStats::default()
+            },
+            TierStats {
+                tier: "pmem",
+                medium: self.description.clone(),
+                capacity_bytes: pages * page,
+                used_bytes: (pages - free.min(pages)) * page,
+                live_bytes: self.live_bytes.load(Relaxed).max(0) as u64,
+                media: self.medium.region.counters().snapshot(),
+                ..TierStats::default()
+            },
+        ]
+    }
+    fn dram_bytes(&self) -> u64 {
+        self.dram.bytes() + self.pages.dram_bytes()
+    }
+    fn details(&self) -> Vec<(&'static str, u64)> {
+        vec![
+            ("scm_rounds", self.completed.load(Relaxed)),
+            ("scm_buckets", self.table.buckets()),
+            ("scm_cleaned_pages", self.cleaned.load(Relaxed)),
+            ("scm_moved_bytes", self.moved_bytes.load(Relaxed)),
+        ]
+    }
+}

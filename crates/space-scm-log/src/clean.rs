@@ -1,0 +1,230 @@
+//! Cleaning (SCMKV section 3.5): what is live in a page moves, and the page is free.
+//!
+//! ```text
+//! copies, chains | fence | buckets | fence | the page's line: free | every session has passed | a block of the log
+//! ```
+//!
+//! Pages are chosen as a log-structured file system chooses segments: by the room that is gained for what is read and written, and by age.
+
+use std::sync::atomic::Ordering::*;
+
+use terrace_engine::Progress;
+use terrace_engine::op::DATABASES;
+use terrace_engine::record::Kind as RecordKind;
+use terrace_engine::space::Context;
+use terrace_media::ByteRegion;
+
+use crate::apply::{Edit, Item, entry_bytes_of};
+use crate::keeper::Keeper;
+use crate::large;
+use crate::layout::{Kind, encode_entry};
+use crate::space::ScmSpace;
+
+/// With fewer free pages than this, or than one in so many, pages are cleaned.
+const FREE_PAGES: usize = 8;
+const FREE_PART: usize = 16;
+/// Live bytes that one step moves, about: no page is cleaned in parts, so a page's at most.
+const STEPS: usize = 2;
+
+impl<R: ByteRegion> ScmSpace<R> {
+    /// Whether pages are to be cleaned.
+    fn is_short(&self) -> bool {
+        let pages = self.pages.table.len();
+        self.lacks_page.load(Relaxed)
+            || self.log.free_blocks() < (FREE_PAGES + pages / FREE_PART).min(pages / 3)
+    }
+
+    /// A part of the cleaning.
+    pub(crate) fn clean_step(&self, keeper: &mut Keeper, context: &dyn Context) -> Progress {
+        if !self.is_short() {
+            return Progress::Idle;
+        }
+        // What was cleaned is on its way.
+        if keeper.leaving_pages.len() >= STEPS {
+            return Progress::Blocked;
+        }
+        let Some(victim) = self.victim(keeper) else {
+            if keeper.leaving_pages.is_empty() && self.log.free_blocks() >= self.reserve_pages() {
+                self.lacks_page.store(false, Relaxed);
+            }
+            return Progress::Idle;
+        };
+        if !self.empty(keeper, victim) {
+            return Progress::Blocked;
+        }
+        self.leave(keeper, victim, context);
+        if self.log.free_blocks() >= self.reserve_pages() {
+            self.lacks_page.store(false, Relaxed);
+        }
+        Progress::Worked
+    }
+
+    /// Nothing leads to a page any more.
+    fn leave(&self, keeper: &mut Keeper, page: u32, context: &dyn Context) {
+        let live = self.pages.page(page).live_bytes();
+        self.live_bytes.fetch_sub(live as i64, Relaxed);
+        self.pages.leave(&self.medium, page);
+        keeper.leaving_pages.push_back((context.advance_epoch(), page));
+        self.cleaned.fetch_add(1, Relaxed);
+    }
+
+    /// The page whose cleaning gains most.
+    fn victim(&self, keeper: &Keeper) -> Option<u32> {
+        let filled = *self.parts.lock();
+        let completed = self.completed.load(SeqCst);
+        let longest = self.longest() as u64;
+        let newest = self.pages.table.iter().map(|page| page.order.load(Relaxed)).max().unwrap_or(0);
+        let candidates = (0..self.pages.table.len() as u32).filter(|number| {
+            let page = self.pages.page(*number);
+            let is_open = keeper.fills(*number) || filled.is_some_and(|bump| bump.is_of(*number));
+            let may_be = match page.kind() {
+                Kind::Free => false,
+                Kind::Archived | Kind::Moved | Kind::Chains => page.live_bytes() < longest / 100 * 95,
+                Kind::Parts => {
+                    page.pins.load(SeqCst) == 0
+                        && page.round.load(SeqCst) <= completed
+                        && (page.live_bytes() == 0 || !page.is_exact.load(Relaxed))
+                }
+            };
+            may_be && !is_open && !page.is_stuck.load(Relaxed)
+        });
+        // (1 - u) * age / (1 + u), in whole numbers.
+        candidates.max_by_key(|number| {
+            let page = self.pages.page(*number);
+            let live = page.live_bytes().min(longest);
+            let age = newest.saturating_sub(page.order.load(Relaxed)) + 1;
+            (u128::from(longest - live) * u128::from(age) << 20) / u128::from(longest + live)
+        })
+    }
+
+    /// Moves what is live in a page; `false` if that can't be now.
+    fn empty(&self, keeper: &mut Keeper, number: u32) -> bool {
+        let page = self.pages.page(number);
+        let was_exact = page.is_exact.load(Relaxed);
+        let expected = page.live_bytes();
+        let flushed = keeper.root.flushed;
+        let (mut items, mut copies, mut live) = (Vec::new(), Vec::new(), 0);
+        match page.kind() {
+            Kind::Free => return false,
+            Kind::Chains => self.chains_of(number, |place, bucket, bytes| {
+                if self.table.chain_of(bucket) == Some(place) {
+                    live += bytes as u64;
+                    items.push(Item { hash: bucket, version: 0, edit: Edit::Rewrite });
+                }
+            }),
+            Kind::Parts => {
+                self.parts_of(number, |place, hash, bytes| {
+                    if self.is_part_live(hash, place, &flushed) {
+                        live += large::part_bytes(bytes) as u64;
+                    }
+                });
+                // Known from now on.
+                self.now_known(number, live);
+                return live == 0;
+            }
+            Kind::Archived | Kind::Moved => self.records_of(number, |place, view, record| {
+                let hash = self.table.hash_of(view);
+                if !self.table.leads_to(hash, place) {
+                    return;
+                }
+                live += entry_bytes_of(view) as u64;
+                let is_forgotten = view.head.version <= flushed[usize::from(view.head.meta.db())];
+                let edit = if is_forgotten {
+                    Edit::Forget { from: place }
+                } else {
+                    copies.push((items.len(), record.to_vec()));
+                    Edit::Move { from: place, to: 0 }
+                };
+                items.push(Item { hash, version: view.head.version, edit });
+            }),
+        }
+        if was_exact && live < expected {
+            // Something the table leads to was not met: it can't be read, and must not be written over.
+            page.is_stuck.store(true, Relaxed);
+            tracing::warn!("page {number} holds {expected} live bytes, and {live} of them can be read: it stays as it is");
+            return false;
+        }
+        let mut entry = Vec::new();
+        for (i, record) in copies {
+            encode_entry(&record, &mut entry);
+            let Some(to) = self.take_place(&mut keeper.moved, Kind::Moved, entry.len()) else { return false };
+            self.medium.region.write_nt(self.medium.at(to), &entry);
+            self.moved_bytes.fetch_add(entry.len() as u64, Relaxed);
+            if let Edit::Move { to: place, .. } = &mut items[i].edit {
+                *place = to;
+            }
+        }
+        self.medium.region.fence();
+        self.now_known(number, live);
+        self.edit(keeper, items)
+    }
+
+    /// What is live in a page was counted.
+    fn now_known(&self, number: u32, live: u64) {
+        let page = self.pages.page(number);
+        let before = page.live.swap(live as i64, Relaxed);
+        self.live_bytes.fetch_add(live as i64 - before, Relaxed);
+        page.is_exact.store(true, Relaxed);
+    }
+
+    /// Whether a record that the table leads to describes this part.
+    fn is_part_live(&self, hash: u64, place: u64, flushed: &[u64; DATABASES]) -> bool {
+        let (mut is_live, mut bytes) = (false, Vec::new());
+        self.table.candidates(hash, |address| {
+            if let Some(view) = self.table.read_entry(address.raw(), &mut bytes)
+                && view.head.meta.kind() == RecordKind::Extent
+                && view.head.version > flushed[usize::from(view.head.meta.db())]
+            {
+                is_live |= large::parts(view.value).any(|(at, _)| at == place);
+            }
+        });
+        is_live
+    }
+
+    /// Counts what is live in a page of which that is an estimate, and lets go what a flush has forgotten: one page a step.
+    pub(crate) fn learn_step(&self, keeper: &mut Keeper) -> Progress {
+        let flushed = keeper.root.flushed;
+        let newest = flushed.iter().copied().max().unwrap_or(0);
+        let count = self.pages.table.len() as u32;
+        for _ in 0..count {
+            let number = keeper.next_unknown % count;
+            keeper.next_unknown = number + 1;
+            let page = self.pages.page(number);
+            let is_known = page.is_exact.load(Relaxed) && page.purged.load(Relaxed) >= newest;
+            if page.kind() == Kind::Free || is_known || page.is_leaving.load(Relaxed) {
+                continue;
+            }
+            let (mut live, mut dead) = (0, Vec::new());
+            match page.kind() {
+                Kind::Free => {}
+                Kind::Archived | Kind::Moved => self.records_of(number, |place, view, _| {
+                    let hash = self.table.hash_of(view);
+                    if self.table.leads_to(hash, place) {
+                        live += entry_bytes_of(view) as u64;
+                        if view.head.version <= flushed[usize::from(view.head.meta.db())] {
+                            dead.push(Item { hash, version: view.head.version, edit: Edit::Forget { from: place } });
+                        }
+                    }
+                }),
+                Kind::Chains => self.chains_of(number, |place, bucket, bytes| {
+                    if self.table.chain_of(bucket) == Some(place) {
+                        live += bytes as u64;
+                    }
+                }),
+                Kind::Parts => self.parts_of(number, |place, hash, bytes| {
+                    if self.is_part_live(hash, place, &[0; DATABASES]) {
+                        live += large::part_bytes(bytes) as u64;
+                    }
+                }),
+            }
+            self.now_known(number, live);
+            if !dead.is_empty() && !self.edit(keeper, dead) {
+                self.lacks_page.store(true, Relaxed);
+                return Progress::Blocked;
+            }
+            page.purged.store(newest, Relaxed);
+            return Progress::Worked;
+        }
+        Progress::Idle
+    }
+}

@@ -1,0 +1,83 @@
+//! What only one thread at a time does, and what it keeps: the hash table, and pages that are filled for it.
+
+use std::collections::VecDeque;
+
+use terrace_engine::Barrier;
+use terrace_log::TailCursor;
+use terrace_media::ByteRegion;
+
+use crate::layout::{EDGE_BYTES, Kind, Root};
+use crate::space::ScmSpace;
+
+/// Where a page is filled.
+#[derive(Clone, Copy, Debug)]
+pub struct Bump {
+    page: u32,
+    at: usize,
+}
+
+impl Bump {
+    /// Whether it is in this page.
+    pub fn is_of(&self, page: u32) -> bool {
+        self.page == page
+    }
+}
+
+/// Where a round is.
+#[derive(Default)]
+pub enum Round {
+    /// None is under way.
+    #[default]
+    Idle,
+    /// Versions up to `upto` are all issued once every session has left the epochs before this one.
+    Passing { seq: u64, upto: u64, epoch: u64 },
+    /// All that was published by then is to be settled.
+    Settling { seq: u64, upto: u64, barrier: Barrier },
+}
+
+/// See the module.
+#[derive(Default)]
+pub struct Keeper {
+    pub root: Root,
+    pub round: Round,
+    /// How far each session's chain was read.
+    pub tails: Vec<TailCursor>,
+    /// No session of this opening has issued a version up to here.
+    pub start: u64,
+    /// When the last round ended.
+    pub ended_ms: u64,
+    pub chains: Option<Bump>,
+    pub moved: Option<Bump>,
+    /// Frames, and pages, that are free once every session has left the epochs before this one.
+    pub leaving_frames: VecDeque<(u64, Vec<u32>)>,
+    pub leaving_pages: VecDeque<(u64, u32)>,
+    /// Where searches go on: for what has expired, for what to count anew, for victims.
+    pub next_expired: u32,
+    pub next_unknown: u32,
+    pub next_victim: u64,
+    /// Steps that found nothing to do, since the last round.
+    pub idle: u32,
+}
+
+impl Keeper {
+    /// Whether a page is being filled.
+    pub fn fills(&self, page: u32) -> bool {
+        [self.chains, self.moved].into_iter().flatten().any(|bump| bump.page == page)
+    }
+}
+
+impl<R: ByteRegion> ScmSpace<R> {
+    /// Takes so many bytes of a page of this kind; `None` if there is no page for them.
+    pub(crate) fn take_place(&self, bump: &mut Option<Bump>, kind: Kind, bytes: usize) -> Option<u64> {
+        let end = self.medium.geometry.page_bytes - EDGE_BYTES;
+        if bump.is_none_or(|bump| bump.at + bytes > end) {
+            let page = self.log.take_block()?;
+            self.pages.begin(&self.medium, page, kind);
+            *bump = Some(Bump { page, at: EDGE_BYTES });
+        }
+        let bump = bump.as_mut()?;
+        let place = self.medium.page_at(bump.page) + bump.at as u64;
+        bump.at += bytes;
+        Some(place)
+    }
+}

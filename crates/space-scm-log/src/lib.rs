@@ -1,0 +1,49 @@
+//! Records in the pages of their own log on persistent memory, found by a static hash table there: SCMKV (`PAPER.md`).
+//!
+//! ```text
+//! DRAM   front index --> frames: records that the table does not lead to yet          page table: kind, live bytes
+//!
+//! PMem   manifest | roots | page lines | buckets | [ page: log block, chains, parts, or what was moved ] ..
+//!                                           '-- word --> entry, or chain --> entries in log blocks
+//!
+//! set    frame, front index, log group: one burst a batch          the answer waits for that alone
+//! round  what is settled: chains | buckets | root; it leaves the front       later, for many at once
+//! clean  what is live in a page moves; the page is a block of the log again
+//! ```
+//!
+//! A record is written to the medium once: its entry in the session's log is where it stays, until its page is cleaned. The table leads to
+//! nothing that a crash could take back, so a restart rolls nothing back: it opens the log, redoes what that holds above the root, and
+//! answers.
+//!
+//! | file | what |
+//! |---|---|
+//! | `layout`, `medium` | the format, and where its parts lie |
+//! | `table` | the hash table; `index`: it and what is in front of it, as the machine sees them |
+//! | `dram`, `session` | frames, and who fills them |
+//! | `space` | records; `large`: values too long for one |
+//! | `keeper`, `apply` | rounds: the table is made to lead to what is settled |
+//! | `pages`, `walk`, `clean` | what pages hold, and how they become free |
+//! | `background` | what has expired, victims, sizes |
+//! | `reopen`, `open` | a restart |
+
+#![forbid(unsafe_code)]
+
+mod apply;
+mod background;
+mod clean;
+mod dram;
+mod index;
+mod keeper;
+mod large;
+mod layout;
+mod medium;
+mod open;
+mod pages;
+mod reopen;
+mod session;
+mod space;
+mod table;
+mod walk;
+
+pub use medium::Geometry;
+pub use open::{Opening, buckets_for, limits, open};

@@ -1,0 +1,215 @@
+//! The memory under the store, and where its parts lie. Places of entries, chains and parts count from the first page on.
+
+use std::io;
+use std::sync::Arc;
+
+use terrace_blocks::{u32_at, u64_at};
+use terrace_engine::manifest::{MANIFEST_BYTES, Manifest};
+use terrace_media::ByteRegion;
+
+use crate::layout::{LINE_BYTES, PageLine, ROOT_BYTES, Root};
+
+/// Bytes for a copy of the manifest.
+const MANIFEST_COPY_BYTES: u64 = 256;
+/// Behind the manifest: how many bytes the store has.
+const SIZE_AT: usize = MANIFEST_BYTES;
+const CRC_AT: usize = SIZE_AT + 16;
+const MAGIC: &[u8; 8] = b"TRCSCMM1";
+/// Bytes of the log's own header, in front of the pages.
+const LOG_HEAD_BYTES: u64 = 128;
+
+/// What a store measures: kept by whoever opens it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Geometry {
+    /// Bytes of a page.
+    pub page_bytes: usize,
+    /// Buckets of the hash table, a power of two.
+    pub buckets: u64,
+    /// Bytes of the whole area.
+    pub bytes: u64,
+}
+
+impl Geometry {
+    fn roots_at(&self) -> u64 {
+        2 * MANIFEST_COPY_BYTES
+    }
+    fn lines_at(&self) -> u64 {
+        self.roots_at() + 2 * ROOT_BYTES as u64
+    }
+    fn buckets_at(&self) -> u64 {
+        self.lines_at() + self.pages() as u64 * 2 * LINE_BYTES as u64
+    }
+    fn log_at(&self) -> u64 {
+        (self.buckets_at() + self.buckets * 8).next_multiple_of(LINE_BYTES as u64)
+    }
+    /// Bytes in front of the pages, but for the lines of those.
+    fn front_bytes(&self) -> u64 {
+        self.lines_at() + self.buckets * 8 + LINE_BYTES as u64 + LOG_HEAD_BYTES
+    }
+    /// Pages that there is room for.
+    pub fn pages(&self) -> usize {
+        let page = (self.page_bytes + 2 * LINE_BYTES) as u64;
+        (self.bytes.saturating_sub(self.front_bytes()) / page) as usize
+    }
+    /// The least bytes with so many pages.
+    pub fn least_bytes(&self, pages: usize) -> u64 {
+        self.front_bytes() + (pages * (self.page_bytes + 2 * LINE_BYTES)) as u64
+    }
+}
+
+/// A region from byte `base` on.
+pub struct Medium<R> {
+    pub region: Arc<R>,
+    base: u64,
+    pub geometry: Geometry,
+    pub store_id: u64,
+    pages_at: u64,
+}
+
+impl<R: ByteRegion> Medium<R> {
+    /// # Panics
+    /// If the part starts inside a line.
+    pub fn new(region: Arc<R>, base: u64, geometry: Geometry, store_id: u64) -> Self {
+        assert!(base.is_multiple_of(LINE_BYTES as u64), "a store starts at a line");
+        let pages_at = base + geometry.log_at() + LOG_HEAD_BYTES;
+        Self { region, base, geometry, store_id, pages_at }
+    }
+    /// Where in the region the log's area starts, and how long it is.
+    pub fn log_area(&self) -> (u64, u64) {
+        let pages = self.geometry.pages() as u64 * self.geometry.page_bytes as u64;
+        (self.base + self.geometry.log_at(), LOG_HEAD_BYTES + pages)
+    }
+    /// Where a byte of the log's area lies, from the first page on.
+    pub fn place_of_log(&self, offset: u64) -> u64 {
+        offset - LOG_HEAD_BYTES
+    }
+    /// Where a place lies in the region.
+    #[inline]
+    pub fn at(&self, place: u64) -> u64 {
+        self.pages_at + place
+    }
+    /// Where a page starts.
+    pub fn page_at(&self, page: u32) -> u64 {
+        u64::from(page) * self.geometry.page_bytes as u64
+    }
+    /// The page of a place, if there is one.
+    #[inline]
+    pub fn page_of(&self, place: u64) -> Option<u32> {
+        let page = place / self.geometry.page_bytes as u64;
+        (page < self.geometry.pages() as u64).then_some(page as u32)
+    }
+    /// Bytes from a place to where what its page holds must end.
+    #[inline]
+    pub fn rest_of_page(&self, place: u64) -> usize {
+        let page = self.geometry.page_bytes as u64;
+        (page - place % page).saturating_sub(LINE_BYTES as u64) as usize
+    }
+    /// Where a bucket's word lies in the region.
+    #[inline]
+    pub fn bucket_at(&self, bucket: u64) -> u64 {
+        self.base + self.geometry.buckets_at() + bucket * 8
+    }
+    fn line_at(&self, page: u32, copy: u64) -> u64 {
+        self.base + self.geometry.lines_at() + (u64::from(page) * 2 + copy) * LINE_BYTES as u64
+    }
+    fn root_at(&self, copy: u64) -> u64 {
+        self.base + self.geometry.roots_at() + copy * ROOT_BYTES as u64
+    }
+
+    /// What the newer of a page's two lines says that holds together.
+    pub fn page_line(&self, page: u32) -> Option<PageLine> {
+        let copies = [0, 1].map(|copy| {
+            let mut bytes = [0; LINE_BYTES];
+            self.region.read(self.line_at(page, copy), &mut bytes);
+            PageLine::decode(&bytes, self.store_id, page)
+        });
+        copies.into_iter().flatten().max_by_key(|line| line.sequence)
+    }
+    /// Stores a page's line in the place of the older one; durable when it returns.
+    #[track_caller]
+    pub fn save_page_line(&self, page: u32, line: &PageLine) {
+        let bytes = line.encode(self.store_id, page);
+        self.region.write_nt(self.line_at(page, line.sequence % 2), &bytes);
+        self.region.fence();
+    }
+
+    /// What a copy of the root says, if it holds together.
+    pub fn root(&self, copy: u64) -> Option<Root> {
+        let mut bytes = [0; ROOT_BYTES];
+        self.region.read(self.root_at(copy), &mut bytes);
+        Root::decode(&bytes, self.store_id)
+    }
+    /// Stores it: one that is committed in the first place, another in the second; durable when it returns.
+    #[track_caller]
+    pub fn save_root(&self, root: &Root) {
+        let copy = u64::from(!root.is_committed);
+        self.region.write_nt(self.root_at(copy), &root.encode(self.store_id));
+        self.region.fence();
+    }
+
+    /// Makes durable what a dead process had stored of all that lies in front of the pages, the hash table left out.
+    pub fn secure_front(&self) {
+        let front = self.geometry.buckets_at() as usize;
+        self.region.flush(self.base, front);
+        self.region.fence();
+    }
+
+    fn size_crc(&self, bytes: &[u8]) -> u32 {
+        crc32c::crc32c_append(crc32c::crc32c(&self.store_id.to_le_bytes()), &bytes[SIZE_AT..CRC_AT])
+    }
+    /// Stores the manifest, in one copy after the other; durable when it returns.
+    pub fn save_manifest(&self, manifest: &[u8]) {
+        self.save_manifest_at([0, 1], manifest);
+    }
+    fn save_manifest_at(&self, copies: [u64; 2], manifest: &[u8]) {
+        let mut copy = [0; MANIFEST_COPY_BYTES as usize];
+        copy[..MANIFEST_BYTES].copy_from_slice(&manifest[..MANIFEST_BYTES]);
+        copy[SIZE_AT..SIZE_AT + 8].copy_from_slice(MAGIC);
+        copy[SIZE_AT + 8..CRC_AT].copy_from_slice(&self.geometry.bytes.to_le_bytes());
+        let crc = self.size_crc(&copy);
+        copy[CRC_AT..CRC_AT + 4].copy_from_slice(&crc.to_le_bytes());
+        for number in copies {
+            self.region.write_nt(self.base + number * MANIFEST_COPY_BYTES, &copy);
+            self.region.fence();
+        }
+    }
+    /// Makes both copies the newest one that holds together, the other one first: who stores the next manifest may be cut off in what
+    /// would be the only one.
+    pub fn agree(&self) {
+        let (first, second) = (self.manifest_copy(0), self.manifest_copy(1));
+        if first == second {
+            return;
+        }
+        let sequence = |copy: &Option<Manifest>| copy.map(|manifest| manifest.sequence);
+        let (newest, older) = if sequence(&first) >= sequence(&second) { (first, 1) } else { (second, 0) };
+        if let Some(manifest) = newest {
+            self.save_manifest_at([older, 1 - older], &manifest.encode());
+        }
+    }
+    /// The newest manifest that holds together.
+    pub fn stored_manifest(&self) -> Option<Manifest> {
+        let copies = [self.manifest_copy(0), self.manifest_copy(1)];
+        copies.into_iter().flatten().max_by_key(|manifest| manifest.sequence)
+    }
+    fn manifest_copy(&self, number: u64) -> Option<Manifest> {
+        let mut copy = [0; MANIFEST_COPY_BYTES as usize];
+        self.region.read(self.base + number * MANIFEST_COPY_BYTES, &mut copy);
+        let sound = &copy[SIZE_AT..SIZE_AT + 8] == MAGIC
+            && u32_at(&copy, CRC_AT) == self.size_crc(&copy)
+            && u64_at(&copy, SIZE_AT + 8) == self.geometry.bytes;
+        Manifest::decode(&copy[..MANIFEST_BYTES]).filter(|_| sound)
+    }
+    /// Whether the store was never open: its first manifest was not stored whole in both copies.
+    ///
+    /// # Errors
+    /// If it was and neither copy holds together.
+    pub fn is_new(&self) -> io::Result<bool> {
+        let mut second = [0; MANIFEST_COPY_BYTES as usize];
+        self.region.read(self.base + MANIFEST_COPY_BYTES, &mut second);
+        match self.stored_manifest() {
+            Some(_) => Ok(false),
+            None if second.iter().all(|byte| *byte == 0) => Ok(true),
+            None => Err(io::Error::new(io::ErrorKind::InvalidData, "neither copy of the manifest is valid")),
+        }
+    }
+}

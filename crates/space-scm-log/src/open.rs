@@ -1,0 +1,127 @@
+//! Putting a store together: table, front index, log, space, machine.
+
+use std::sync::Arc;
+
+use terrace_engine::manifest::Manifest;
+use terrace_engine::space::Limits;
+use terrace_engine::{Machine, MachineOptions, Store, StoreError, StoreHandle};
+use terrace_index::{Clht, Erased};
+use terrace_log::{ByteLog, Log, LogError, LogOptions};
+use terrace_media::{AnyRegion, ByteRegion};
+
+use crate::dram::Dram;
+use crate::index::ScmIndex;
+use crate::layout::LINE_BYTES;
+use crate::medium::{Geometry, Medium};
+use crate::space::{ScmSpace, limits_of};
+use crate::table::PmTable;
+
+type ScmMachine = Machine<Erased, ScmSpace<AnyRegion>, ByteLog<AnyRegion>>;
+
+/// Pages that a store needs at least.
+pub(crate) const PAGES_MIN: usize = 16;
+/// Frames of DRAM at least, and the most bytes of them: what is in them is to be redone after a crash.
+const FRAMES_MIN: usize = 4;
+const FRAMES_BYTES_MAX: u64 = 64 << 20;
+/// Buckets that the front index begins with.
+const FRONT_BUCKETS: u64 = 1024;
+/// Bytes of memory for each bucket, where nobody said how many records are expected.
+const BYTES_A_BUCKET: u64 = 256;
+
+/// What a store is opened with.
+pub struct Opening<'a> {
+    /// What it measures; kept by whoever opens it.
+    pub geometry: Geometry,
+    /// DRAM for records that the hash table does not lead to yet.
+    pub dram_bytes: u64,
+    /// The store's identity, part of every checksum.
+    pub store_id: u64,
+    /// Make a new store: the region must read as zeros.
+    pub fresh: bool,
+    /// What the machine is told.
+    pub machine: MachineOptions,
+    /// The medium, for people.
+    pub description: String,
+    /// Recovery's progress: bytes done and in all.
+    pub progress: &'a (dyn Fn(u64, u64) + Sync),
+}
+
+/// Buckets for so many records, or where nobody said how many, for a memory of so many bytes.
+pub fn buckets_for(records: Option<u64>, bytes: u64) -> u64 {
+    records.unwrap_or(bytes / BYTES_A_BUCKET).max(64).next_power_of_two()
+}
+
+/// The longest things that a store takes.
+pub fn limits(geometry: Geometry, dram_bytes: u64) -> Limits {
+    let frames = frames_of(geometry, dram_bytes) as u64 * geometry.page_bytes as u64;
+    let limits = limits_of(geometry.page_bytes, frames);
+    let pages = geometry.pages() as u64 * geometry.page_bytes as u64;
+    Limits { value_bytes: limits.value_bytes.min(pages / 100 * 40), ..limits }
+}
+
+fn frames_of(geometry: Geometry, dram_bytes: u64) -> usize {
+    let most = dram_bytes.min(FRAMES_BYTES_MAX) / geometry.page_bytes as u64;
+    (most as usize).max(FRAMES_MIN).min((geometry.pages() / 2).max(FRAMES_MIN))
+}
+
+/// Opens a store on a region, from byte `base` on.
+///
+/// # Errors
+/// [`StoreError::Options`] if the region is too short; [`StoreError::Corrupt`] if it can't be trusted.
+pub fn open(region: &Arc<AnyRegion>, base: u64, opening: Opening<'_>) -> Result<Box<dyn Store>, StoreError> {
+    let Opening { geometry, dram_bytes, store_id, fresh, mut machine, description, progress } = opening;
+    if !geometry.page_bytes.is_power_of_two() || geometry.page_bytes < 16 * LINE_BYTES {
+        return Err(StoreError::Options(format!(
+            "pages of {} bytes: give a power of two, {} at least",
+            geometry.page_bytes,
+            16 * LINE_BYTES
+        )));
+    }
+    if region.len() < base + geometry.bytes || geometry.pages() < PAGES_MIN {
+        return Err(StoreError::Options(format!(
+            "{description}: {} bytes, and the store takes {} ({PAGES_MIN} pages at least: {})",
+            region.len().saturating_sub(base),
+            geometry.bytes,
+            geometry.least_bytes(PAGES_MIN)
+        )));
+    }
+    let medium = Arc::new(Medium::new(region.clone(), base, geometry, store_id));
+    let is_new = medium.is_new().map_err(|error| StoreError::Corrupt(format!("{error}; nothing was changed")))?;
+    if is_new && !fresh {
+        return Err(StoreError::Corrupt("the store has no manifest; nothing was changed".into()));
+    }
+    medium.secure_front();
+    medium.agree();
+    let manifest = medium.stored_manifest().unwrap_or_default();
+    let (start, bytes) = medium.log_area();
+    let device = ByteLog::new(region.clone(), start, bytes);
+    let options = LogOptions { block_bytes: geometry.page_bytes, store_id };
+    let (log, replay) = if is_new {
+        (Log::create(device, options).map_err(log_error)?, None)
+    } else {
+        let (log, replay) = Log::open(device, options, manifest.log_floor, machine.threads.max(1)).map_err(log_error)?;
+        (log, Some(replay))
+    };
+    machine.immediate = true;
+    // A session that writes holds a page, and one in reserve.
+    machine.sessions = machine.sessions.min(geometry.pages() / 5).max(1);
+    let table = Arc::new(PmTable::new(medium.clone(), machine.hasher));
+    let front = Arc::new(Clht::with_min_buckets(FRONT_BUCKETS));
+    let dram = Arc::new(Dram::new(frames_of(geometry, dram_bytes), geometry.page_bytes));
+    let space = ScmSpace::new(medium, table.clone(), front.clone(), dram.clone(), log.clone(), description);
+    if is_new {
+        space.make();
+    }
+    let index = Erased::new(ScmIndex { front, table, dram });
+    let manifest: Manifest = manifest;
+    let machine: Arc<ScmMachine> = Machine::open(machine, index, space, Some((log, replay)), manifest, progress)?;
+    Ok(Box::new(StoreHandle(machine)))
+}
+
+fn log_error(error: LogError) -> StoreError {
+    match error {
+        LogError::Io(source) => StoreError::Io { what: "opening the log".into(), source },
+        LogError::Corrupt { .. } => StoreError::Corrupt(format!("{error}; nothing was changed")),
+        other => StoreError::Options(format!("opening the log: {other}")),
+    }
+}

@@ -1,0 +1,110 @@
+//! Opening what is there: pages as their lines say, the table as it stands, and what the log holds beyond it.
+
+use std::sync::atomic::Ordering::*;
+
+use terrace_engine::manifest::Manifest;
+use terrace_engine::op::DATABASES;
+use terrace_engine::space::{Counted, Entries};
+use terrace_engine::StoreError;
+use terrace_media::ByteRegion;
+
+use crate::layout::{Kind, Root};
+use crate::space::ScmSpace;
+
+impl<R: ByteRegion> ScmSpace<R> {
+    /// Takes over the page table.
+    pub(crate) fn find_pages(&self, manifest: &Manifest) -> Result<(), StoreError> {
+        for page in 0..self.pages.table.len() as u32 {
+            let Some(line) = self.medium.page_line(page) else {
+                return Err(StoreError::Corrupt(format!(
+                    "neither copy of what is known of page {page} is valid; nothing was changed"
+                )));
+            };
+            self.pages.take(page, &line, manifest.clean);
+        }
+        for (block, _) in self.log.chained_blocks() {
+            self.pages.is_chained(block);
+        }
+        self.log.withdraw(|block| self.pages.page(block).kind() != Kind::Free);
+        self.count_pages();
+        Ok(())
+    }
+
+    /// What is live in all pages.
+    pub(crate) fn count_pages(&self) {
+        self.live_bytes.store(self.pages.live_bytes() as i64, Relaxed);
+    }
+
+    /// Takes over the root, and says what counts there.
+    pub(crate) fn find_root(&self, manifest: &Manifest) -> Result<Counted, StoreError> {
+        let copies = [self.medium.root(0), self.medium.root(1)];
+        let Some(root) = copies.into_iter().flatten().max_by_key(|root| root.sequence) else {
+            return Err(StoreError::Corrupt(
+                "neither copy of the hash table's root is valid; nothing was changed".into(),
+            ));
+        };
+        let mut keeper = self.keeper.lock();
+        keeper.root = root;
+        if !root.is_committed {
+            // All of it is made again.
+            keeper.root.upto = root.from;
+        }
+        let newest = manifest.version_floor.max(manifest.databases_version).max(root.upto);
+        keeper.start = manifest.flush_versions.iter().fold(newest, |newest, flushed| newest.max(*flushed));
+        let seq = manifest.persisted_seq;
+        self.begun.store(seq, SeqCst);
+        self.completed.store(seq, SeqCst);
+        self.last_given.store(seq, SeqCst);
+        Ok(counted(&root, &manifest.flush_versions))
+    }
+
+    /// Makes the table lead to what the log holds above the root.
+    pub(crate) fn redo_log(
+        &self,
+        flushed: &[u64; DATABASES],
+        entries: &Entries<'_>,
+    ) -> Result<Counted, StoreError> {
+        for (mine, found) in self.flushed.iter().zip(flushed) {
+            mine.store(*found, Relaxed);
+        }
+        let mut keeper = self.keeper.lock();
+        let from = keeper.root.upto;
+        let coming = [self.medium.root(0), self.medium.root(1)].into_iter().flatten();
+        let coming = coming.max_by_key(|root| root.sequence).filter(|root| !root.is_committed && root.upto > from);
+        let middle = coming.map_or(from, |root| root.upto);
+        let (mut again, mut beyond, mut newest) = (Vec::new(), Vec::new(), middle);
+        entries(&mut |version, offset, bytes| {
+            newest = newest.max(version);
+            let Some(item) = self.item_of(version, offset, bytes) else { return };
+            if version > middle {
+                beyond.push(item);
+            } else if version > from {
+                again.push(item);
+            }
+        })?;
+        self.is_redoing.store(true, Relaxed);
+        let full = || StoreError::Options("no page is free for the hash table: open the store with more --pmem".into());
+        if let Some(root) = coming
+            && !self.apply(&mut keeper, again, root.upto, &root.flushed, Some(&root))
+        {
+            return Err(full());
+        }
+        if newest > middle || flushed != &keeper.root.flushed {
+            let upto = newest.max(keeper.root.upto);
+            if !self.apply(&mut keeper, beyond, upto, flushed, None) {
+                return Err(full());
+            }
+        }
+        self.is_redoing.store(false, Relaxed);
+        keeper.start = keeper.start.max(newest);
+        self.count_pages();
+        Ok(counted(&keeper.root, flushed))
+    }
+}
+
+fn counted(root: &Root, flushed: &[u64; DATABASES]) -> Counted {
+    let of = |counts: &[u64; DATABASES]| {
+        std::array::from_fn(|db| if flushed[db] > root.flushed[db] { 0 } else { counts[db] })
+    };
+    Counted { keys: of(&root.keys), expiring: of(&root.expiring), tombstones: 0, poisoned: 0 }
+}

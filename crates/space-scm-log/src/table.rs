@@ -1,0 +1,245 @@
+//! The hash table on the medium (SCMKV section 3.3): words that lead to an entry, or to a chain of tagged elements where several share a
+//! bucket.
+//!
+//! # Thread safety
+//! One thread at a time changes it, who holds the lock of the [`Keeper`](crate::keeper::Keeper). Readers take no lock: a word is loaded
+//! whole, and what it leads to stays as it is until their epoch has passed.
+//!
+//! # Invariants
+//! * A word leads to what is durable.
+//! * A chain is never changed: another one takes its place.
+
+use std::sync::Arc;
+
+use terrace_engine::hash::KeyHasher;
+use terrace_engine::record::RecordView;
+use terrace_index::{Address, Lookup, Verdict};
+use terrace_media::ByteRegion;
+
+use crate::layout::{
+    Bucket, ENTRY_HEAD_BYTES, Element, LINE_BYTES, Leads, chain_bytes, chain_count, decode_chain,
+    decode_entry, encode_chain, entry_bytes,
+};
+use crate::medium::Medium;
+
+/// Stands for what a bucket led to that is damaged: no entry starts there.
+pub const LOST: u64 = 8;
+/// Chains up to here are read to the stack.
+const SHORT_BYTES: usize = 512;
+/// Read of an entry to know how long it is.
+pub const FRONT_BYTES: usize = ENTRY_HEAD_BYTES + 16;
+
+/// What a bucket holds.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Contents {
+    /// Its elements.
+    pub elements: Vec<Element>,
+    /// Whether something is lost.
+    pub is_lost: bool,
+    /// Its chain, if it has one: where, and how long.
+    pub chain: Option<(u64, usize)>,
+}
+
+/// The table. See the module.
+pub struct PmTable<R> {
+    medium: Arc<Medium<R>>,
+    pub hasher: KeyHasher,
+}
+
+impl<R: ByteRegion> PmTable<R> {
+    pub fn new(medium: Arc<Medium<R>>, hasher: KeyHasher) -> Self {
+        Self { medium, hasher }
+    }
+    /// Makes every bucket an empty one; durable when it returns.
+    pub fn format(&self) {
+        const AT_ONCE: u64 = 512;
+        let store_id = self.medium.store_id;
+        for first in (0..self.buckets()).step_by(AT_ONCE as usize) {
+            let last = (first + AT_ONCE).min(self.buckets());
+            let words: Vec<u8> =
+                (first..last).flat_map(|bucket| Bucket::EMPTY.encode(bucket, store_id).to_le_bytes()).collect();
+            self.medium.region.write_nt(self.medium.bucket_at(first), &words);
+        }
+        self.medium.region.fence();
+    }
+    /// How many buckets there are.
+    #[inline]
+    pub fn buckets(&self) -> u64 {
+        self.medium.geometry.buckets
+    }
+    /// The bucket of a hash.
+    #[inline]
+    pub fn bucket_of(&self, hash: u64) -> u64 {
+        hash & (self.buckets() - 1)
+    }
+    #[inline]
+    pub fn prefetch(&self, hash: u64) {
+        self.medium.region.prefetch(self.medium.bucket_at(self.bucket_of(hash)), 8);
+    }
+    fn load(&self, bucket: u64) -> Option<Bucket> {
+        Bucket::decode(self.medium.region.load_u64(self.medium.bucket_at(bucket)), bucket, self.medium.store_id)
+    }
+
+    /// Shows a chain's elements, if it is whole and of this bucket.
+    #[inline]
+    fn with_chain<T>(
+        &self,
+        at: u64,
+        bucket: u64,
+        show: impl FnOnce(&mut dyn DoubleEndedIterator<Item = Element>, usize) -> T,
+    ) -> Option<T> {
+        let medium = &*self.medium;
+        medium.page_of(at)?;
+        let rest = medium.rest_of_page(at);
+        let mut short = [0; SHORT_BYTES];
+        medium.region.read(medium.at(at), short.get_mut(..LINE_BYTES.min(rest))?);
+        let bytes = chain_bytes(chain_count(&short));
+        if bytes > rest {
+            return None;
+        }
+        let mut long = Vec::new();
+        let all = if bytes <= SHORT_BYTES {
+            if bytes > LINE_BYTES {
+                medium.region.read(medium.at(at) + LINE_BYTES as u64, &mut short[LINE_BYTES..bytes]);
+            }
+            &short[..bytes]
+        } else {
+            long.resize(bytes, 0);
+            medium.region.read(medium.at(at), &mut long);
+            &long
+        };
+        let (of, mut elements) = decode_chain(all, medium.store_id, at)?;
+        (of == bucket).then(|| show(&mut elements, bytes))
+    }
+
+    /// Visits the places that may be a key's, until `visit` says to stop.
+    #[inline]
+    fn visit(&self, hash: u64, mut visit: impl FnMut(u64) -> bool) {
+        let bucket = self.bucket_of(hash);
+        let Some(found) = self.load(bucket) else {
+            visit(LOST);
+            return;
+        };
+        let mut is_lost = found.is_lost;
+        match found.leads {
+            Leads::Nowhere => {}
+            Leads::Entry(at) => {
+                if !visit(at) {
+                    return;
+                }
+            }
+            Leads::Chain(at) => {
+                let shown = self.with_chain(at, bucket, |elements, _| {
+                    elements.filter(|element| element.may_be(hash)).all(|element| visit(element.at()))
+                });
+                match shown {
+                    Some(true) => {}
+                    Some(false) => return,
+                    None => is_lost = true,
+                }
+            }
+        }
+        if is_lost {
+            visit(LOST);
+        }
+    }
+
+    /// Looks a key up, verified as [`Index::get`](terrace_index::Index::get) says.
+    #[inline]
+    pub fn get(&self, hash: u64, mut verify: impl FnMut(Address) -> Verdict) -> Lookup {
+        let mut lookup = Lookup::Absent;
+        self.visit(hash, |at| {
+            let Some(address) = Address::from_raw(at) else { return true };
+            match verify(address) {
+                Verdict::Match => lookup = Lookup::Found(address),
+                Verdict::Differs => {}
+                Verdict::NeedsRead => lookup = Lookup::Unread(address),
+            }
+            !matches!(lookup, Lookup::Found(_))
+        });
+        lookup
+    }
+    /// The places that may be a key's.
+    pub fn candidates(&self, hash: u64, mut show: impl FnMut(Address)) {
+        self.visit(hash, |at| {
+            Address::from_raw(at).into_iter().for_each(&mut show);
+            true
+        });
+    }
+    /// Whether a key's bucket leads to this place.
+    pub fn leads_to(&self, hash: u64, place: u64) -> bool {
+        let mut is_there = false;
+        self.visit(hash, |at| {
+            is_there |= at == place;
+            !is_there
+        });
+        is_there
+    }
+    /// Where the buckets' chain stands that this one leads to.
+    pub fn chain_of(&self, bucket: u64) -> Option<u64> {
+        match self.load(bucket)?.leads {
+            Leads::Chain(at) => Some(at),
+            Leads::Nowhere | Leads::Entry(_) => None,
+        }
+    }
+
+    /// All that a bucket holds.
+    pub fn contents(&self, bucket: u64) -> Contents {
+        let lost = Contents { is_lost: true, ..Contents::default() };
+        let Some(found) = self.load(bucket) else { return lost };
+        let is_lost = found.is_lost;
+        match found.leads {
+            Leads::Nowhere => Contents { is_lost, ..Contents::default() },
+            Leads::Entry(at) => {
+                let mut bytes = Vec::new();
+                match self.read_entry(at, &mut bytes).map(|view| self.hash_of(&view)) {
+                    Some(hash) if self.bucket_of(hash) == bucket => {
+                        Contents { elements: vec![Element::new(hash, at)], is_lost, chain: None }
+                    }
+                    _ => lost,
+                }
+            }
+            Leads::Chain(at) => self
+                .with_chain(at, bucket, |elements, bytes| Contents {
+                    elements: elements.collect(),
+                    is_lost,
+                    chain: Some((at, bytes)),
+                })
+                .unwrap_or(lost),
+        }
+    }
+
+    /// The hash of a record's key.
+    pub fn hash_of(&self, view: &RecordView<'_>) -> u64 {
+        self.hasher.key(view.head.meta.db(), view.key).hash
+    }
+
+    /// Reads the entry at a place over `bytes`; its record, if it is whole.
+    pub fn read_entry<'a>(&self, place: u64, bytes: &'a mut Vec<u8>) -> Option<RecordView<'a>> {
+        let medium = &*self.medium;
+        medium.page_of(place)?;
+        let rest = medium.rest_of_page(place);
+        let mut front = [0; FRONT_BYTES];
+        if rest < FRONT_BYTES {
+            return None;
+        }
+        medium.region.read(medium.at(place), &mut front);
+        let length = entry_bytes(&front).filter(|length| *length <= rest)?;
+        bytes.clear();
+        bytes.resize(length, 0);
+        medium.region.read(medium.at(place), bytes);
+        decode_entry(bytes)
+    }
+
+    /// Writes a bucket's chain, for which there is this room; durable after a fence.
+    pub fn write_chain(&self, at: u64, bucket: u64, elements: &[Element]) {
+        let bytes = encode_chain(self.medium.store_id, at, bucket, elements);
+        self.medium.region.write_nt(self.medium.at(at), &bytes);
+    }
+    /// Makes a bucket lead elsewhere; durable after a fence.
+    pub fn store(&self, bucket: u64, to: Bucket) {
+        let at = self.medium.bucket_at(bucket);
+        self.medium.region.store_u64(at, to.encode(bucket, self.medium.store_id));
+        self.medium.region.flush(at, 8);
+    }
+}
