@@ -317,7 +317,8 @@ impl<I: Index, S: Space, D: LogDevice> Machine<I, S, D> {
                 if log.used_blocks() == 0 {
                     return if log.owes_blocks() { self.free_log(log) } else { Progress::Idle };
                 }
-                let version = self.version_to_pass();
+                let ticks = self.shared.version_us(self.shared.now_us());
+                let version = Version::new(ticks, 0).0.saturating_sub(1);
                 *state = FloorState::Passing { version, epoch: self.shared.epochs.advance() };
                 Progress::Idle
             }
@@ -358,12 +359,6 @@ impl<I: Index, S: Space, D: LogDevice> Machine<I, S, D> {
                 }
             }
         }
-    }
-
-    /// A version that no session will issue once all have passed this moment, nor any below it.
-    pub(crate) fn version_to_pass(&self) -> u64 {
-        let ticks = self.shared.version_us(self.shared.now_us());
-        Version::new(ticks, 0).0.saturating_sub(1)
     }
 
     /// Whether the log could be cut further if the stored manifest trusted all that is sealed.

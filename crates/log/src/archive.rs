@@ -82,7 +82,9 @@ impl<D: LogDevice> Log<D> {
     ) -> Result<usize, LogError> {
         let mut group = Vec::new();
         let (mut at, mut last) = (HEADER_BYTES, 0);
-        while let Some((end, version)) = self.visit_group((0, block, generation), at, last, &mut group, &mut visit)? {
+        while let Some((end, version)) =
+            self.visit_group((0, block, generation), at, last, &mut group, &mut visit)?
+        {
             (at, last) = (end, version);
         }
         Ok(at)
@@ -149,8 +151,12 @@ impl<D: LogDevice> Log<D> {
         bytes.resize(length, 0);
         shared.device.read(place.block_offset + at as u64, bytes)?;
         // As if it stood at the start of the block: its checksum has where it stands.
-        let Some(group) = parse(bytes, 0, crate::group::Place { block_offset: place.block_offset + at as u64, ..place }, after)
-        else {
+        let Some(group) = parse(
+            bytes,
+            0,
+            crate::group::Place { block_offset: place.block_offset + at as u64, ..place },
+            after,
+        ) else {
             return Ok(None);
         };
         let mut step = None;

@@ -161,7 +161,8 @@ impl<D: LogDevice> Log<D> {
     pub(crate) fn assemble(device: D, options: LogOptions, blocks: u32, table: Table) -> Self {
         let synced = AtomicU64::new(table.next_generation - 1);
         let table = Mutex::new(table);
-        Self { shared: Arc::new(Shared {
+        Self {
+            shared: Arc::new(Shared {
                 device,
                 options,
                 table,
@@ -169,7 +170,8 @@ impl<D: LogDevice> Log<D> {
                 blocks,
                 eraser: Mutex::default(),
                 archive: OnceLock::new(),
-            }) }
+            }),
+        }
     }
 
     /// Opens a log after a stop or a crash: verifies every block, cuts what can't count, and makes the cut durable, so that

@@ -1,7 +1,7 @@
 //! Rounds: the hash table is made to lead to what the sessions' logs hold, all up to one version at a time.
 //!
 //! ```text
-//! version V | every session has passed | all settled | entries up to V, by bucket | chains | fence | root: V is coming | buckets | fence
+//! every session has passed | V: the newest version, all to come are newer | every session has passed | all settled | entries up to V, by bucket | chains | fence | root: V is coming | buckets | fence
 //!           | root: V is there | what is in DRAM up to V leaves the front
 //! ```
 //!
@@ -81,7 +81,9 @@ impl Plan {
     fn weigh(&mut self, place: u64, view: &RecordView<'_>, sign: i64) {
         self.live.push((place, sign * entry_bytes_of(view)));
         if view.head.meta.kind() == RecordKind::Extent {
-            self.live.extend(large::parts(view.value).map(|(at, bytes)| (at, sign * large::part_bytes(bytes) as i64)));
+            self.live.extend(
+                large::parts(view.value).map(|(at, bytes)| (at, sign * large::part_bytes(bytes) as i64)),
+            );
         }
     }
 }
@@ -113,7 +115,16 @@ impl<R: ByteRegion> ScmSpace<R> {
                 self.waiting_bytes.store(0, Relaxed);
                 let seq = begun + 1;
                 self.begun.store(seq, SeqCst);
-                let upto = context.version_now();
+                keeper.round = Round::Issuing { seq, epoch: context.advance_epoch() };
+                Progress::Worked
+            }
+            Round::Issuing { seq, epoch } => {
+                if !context.epoch_passed(epoch) {
+                    keeper.round = Round::Issuing { seq, epoch };
+                    return Progress::Blocked;
+                }
+                let upto = context.barrier().positions().iter().copied().max().unwrap_or(0);
+                context.raise_version_floor(upto);
                 keeper.round = Round::Passing { seq, upto, epoch: context.advance_epoch() };
                 Progress::Worked
             }
@@ -134,19 +145,20 @@ impl<R: ByteRegion> ScmSpace<R> {
                 context.hold_flushes(&mut || {
                     flushed = std::array::from_fn(|db| context.flush_version(db as u8));
                 });
-                let done = upto <= keeper.root.upto || match self.read_tails(keeper, upto, barrier.positions()) {
-                    Ok((items, tails)) => {
-                        let done = self.apply(keeper, items, upto, &flushed, None);
-                        if done {
-                            keeper.tails = tails;
+                let done = upto <= keeper.root.upto
+                    || match self.read_tails(keeper, upto, barrier.positions()) {
+                        Ok((items, tails)) => {
+                            let done = self.apply(keeper, items, upto, &flushed, None);
+                            if done {
+                                keeper.tails = tails;
+                            }
+                            done
                         }
-                        done
-                    }
-                    Err(why) => {
-                        self.fail(why);
-                        false
-                    }
-                };
+                        Err(why) => {
+                            self.fail(why);
+                            false
+                        }
+                    };
                 if !done {
                     // No page for chains: cleaning makes one.
                     self.lacks_page.store(true, Relaxed);
@@ -225,7 +237,8 @@ impl<R: ByteRegion> ScmSpace<R> {
         }
         (root.from, root.upto, root.is_committed) = (keeper.root.upto, upto, false);
         root.sequence = keeper.root.sequence + 1;
-        if !self.store_plan(keeper, &plan, Some(&root)) {
+        // One that is there already is not stored again: torn, it would be missed.
+        if !self.store_plan(keeper, &plan, Some(&root).filter(|_| made_again.is_none())) {
             return false;
         }
         (root.sequence, root.is_committed) = (root.sequence + 1, true);
@@ -302,13 +315,14 @@ impl<R: ByteRegion> ScmSpace<R> {
                 };
                 // Of what several sessions wrote in one round the newest alone is looked up.
                 let mut next = Vec::new();
-                let is_older = later.iter().take_while(|later| later.hash == item.hash).any(|later| match later.edit {
-                    Edit::Newest { place, .. } => {
-                        let view = self.table.read_entry(place, &mut next);
-                        view.is_some_and(|view| is_same_key(&view, &new))
-                    }
-                    _ => false,
-                });
+                let is_older =
+                    later.iter().take_while(|later| later.hash == item.hash).any(|later| match later.edit {
+                        Edit::Newest { place, .. } => {
+                            let view = self.table.read_entry(place, &mut next);
+                            view.is_some_and(|view| is_same_key(&view, &new))
+                        }
+                        _ => false,
+                    });
                 if is_older {
                     return;
                 }

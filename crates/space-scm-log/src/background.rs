@@ -81,7 +81,13 @@ impl<R: ByteRegion> Background for ScmSpace<R> {
         Progress::Idle
     }
 
-    fn find_victims(&self, _index: &AnyIndex, _context: &dyn Context, count: usize, found: &mut FoundKeys<'_>) {
+    fn find_victims(
+        &self,
+        _index: &AnyIndex,
+        _context: &dyn Context,
+        count: usize,
+        found: &mut FoundKeys<'_>,
+    ) {
         let Some(mut keeper) = self.keeper.try_lock() else { return };
         let mut left = count;
         for _ in 0..self.pages.table.len() {
@@ -120,7 +126,10 @@ impl<R: ByteRegion> Background for ScmSpace<R> {
             self.round_step(&mut keeper, context);
             self.clean_step(&mut keeper, context);
             if let Some(failure) = self.failed.get() {
-                return Err(StoreError::Corrupt(format!("{}; what was acknowledged is in the log", failure.what)));
+                return Err(StoreError::Corrupt(format!(
+                    "{}; what was acknowledged is in the log",
+                    failure.what
+                )));
             }
         }
         while self.learn_step(&mut keeper) == Progress::Worked {}

@@ -141,7 +141,9 @@ impl<R: ByteRegion> ScmSpace<R> {
         if was_exact && live < expected {
             // Something the table leads to was not met: it can't be read, and must not be written over.
             page.is_stuck.store(true, Relaxed);
-            tracing::warn!("page {number} holds {expected} live bytes, and {live} of them can be read: it stays as it is");
+            tracing::warn!(
+                "page {number} holds {expected} live bytes, and {live} of them can be read: it stays as it is"
+            );
             return false;
         }
         let mut entry = Vec::new();
@@ -202,7 +204,11 @@ impl<R: ByteRegion> ScmSpace<R> {
                     if self.table.leads_to(hash, place) {
                         live += entry_bytes_of(view) as u64;
                         if view.head.version <= flushed[usize::from(view.head.meta.db())] {
-                            dead.push(Item { hash, version: view.head.version, edit: Edit::Forget { from: place } });
+                            dead.push(Item {
+                                hash,
+                                version: view.head.version,
+                                edit: Edit::Forget { from: place },
+                            });
                         }
                     }
                 }),

@@ -29,7 +29,9 @@ pub enum Round {
     /// None is under way.
     #[default]
     Idle,
-    /// Versions up to `upto` are all issued once every session has left the epochs before this one.
+    /// What waits for it is all issued once every session has left the epochs before this one.
+    Issuing { seq: u64, epoch: u64 },
+    /// Versions up to `upto` are, and those that come are newer.
     Passing { seq: u64, upto: u64, epoch: u64 },
     /// All that was published by then is to be settled.
     Settling { seq: u64, upto: u64, barrier: Barrier },

@@ -86,7 +86,8 @@ pub fn open(region: &Arc<AnyRegion>, base: u64, opening: Opening<'_>) -> Result<
         )));
     }
     let medium = Arc::new(Medium::new(region.clone(), base, geometry, store_id));
-    let is_new = medium.is_new().map_err(|error| StoreError::Corrupt(format!("{error}; nothing was changed")))?;
+    let is_new =
+        medium.is_new().map_err(|error| StoreError::Corrupt(format!("{error}; nothing was changed")))?;
     if is_new && !fresh {
         return Err(StoreError::Corrupt("the store has no manifest; nothing was changed".into()));
     }
@@ -99,7 +100,8 @@ pub fn open(region: &Arc<AnyRegion>, base: u64, opening: Opening<'_>) -> Result<
     let (log, replay) = if is_new {
         (Log::create(device, options).map_err(log_error)?, None)
     } else {
-        let (log, replay) = Log::open(device, options, manifest.log_floor, machine.threads.max(1)).map_err(log_error)?;
+        let (log, replay) =
+            Log::open(device, options, manifest.log_floor, machine.threads.max(1)).map_err(log_error)?;
         (log, Some(replay))
     };
     machine.immediate = true;
@@ -114,7 +116,8 @@ pub fn open(region: &Arc<AnyRegion>, base: u64, opening: Opening<'_>) -> Result<
     }
     let index = Erased::new(ScmIndex { front, table, dram });
     let manifest: Manifest = manifest;
-    let machine: Arc<ScmMachine> = Machine::open(machine, index, space, Some((log, replay)), manifest, progress)?;
+    let machine: Arc<ScmMachine> =
+        Machine::open(machine, index, space, Some((log, replay)), manifest, progress)?;
     Ok(Box::new(StoreHandle(machine)))
 }
 

@@ -70,7 +70,8 @@ impl Pages {
         let is_free = line.kind == Kind::Free;
         page.live.store(if is_free { 0 } else { line.live as i64 }, Relaxed);
         page.is_exact.store(is_exact || is_free, Relaxed);
-        page.deadline.store(line.deadline, Relaxed);
+        // What was put since the line was stored is not in it.
+        page.deadline.store(if is_exact { line.deadline } else { 0 }, Relaxed);
         page.order.store(line.order, Relaxed);
         self.last_order.fetch_max(line.order, Relaxed);
         page.kind.store(line.kind as u8, Release);
@@ -79,6 +80,7 @@ impl Pages {
     pub fn is_chained(&self, number: u32) {
         let page = self.page(number);
         page.is_exact.store(false, Relaxed);
+        page.deadline.store(0, Relaxed);
         page.kind.store(Kind::Free as u8, Release);
     }
 

@@ -2,10 +2,10 @@
 
 use std::sync::atomic::Ordering::*;
 
+use terrace_engine::StoreError;
 use terrace_engine::manifest::Manifest;
 use terrace_engine::op::DATABASES;
 use terrace_engine::space::{Counted, Entries};
-use terrace_engine::StoreError;
 use terrace_media::ByteRegion;
 
 use crate::layout::{Kind, Root};
@@ -70,7 +70,8 @@ impl<R: ByteRegion> ScmSpace<R> {
         let mut keeper = self.keeper.lock();
         let from = keeper.root.upto;
         let coming = [self.medium.root(0), self.medium.root(1)].into_iter().flatten();
-        let coming = coming.max_by_key(|root| root.sequence).filter(|root| !root.is_committed && root.upto > from);
+        let coming =
+            coming.max_by_key(|root| root.sequence).filter(|root| !root.is_committed && root.upto > from);
         let middle = coming.map_or(from, |root| root.upto);
         let (mut again, mut beyond, mut newest) = (Vec::new(), Vec::new(), middle);
         entries(&mut |version, offset, bytes| {
@@ -83,7 +84,9 @@ impl<R: ByteRegion> ScmSpace<R> {
             }
         })?;
         self.is_redoing.store(true, Relaxed);
-        let full = || StoreError::Options("no page is free for the hash table: open the store with more --pmem".into());
+        let full = || {
+            StoreError::Options("no page is free for the hash table: open the store with more --pmem".into())
+        };
         if let Some(root) = coming
             && !self.apply(&mut keeper, again, root.upto, &root.flushed, Some(&root))
         {

@@ -29,7 +29,9 @@ impl<R: ByteRegion> ScmSpace<R> {
     fn frames_for(&self, local: &Local, records: &[usize]) -> usize {
         let frame = self.dram.frame_words();
         let left = local.open.front().map_or(0, |open| frame - open.words);
-        let (total, longest) = records.iter().fold((0, 0), |(total, longest), words| (total + words, words.max(&longest).to_owned()));
+        let (total, longest) = records
+            .iter()
+            .fold((0, 0), |(total, longest), words| (total + words, words.max(&longest).to_owned()));
         if total <= left {
             return 0;
         }

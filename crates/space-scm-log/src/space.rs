@@ -130,7 +130,11 @@ impl<R: ByteRegion> ScmSpace<R> {
         }
         self.table.format();
         for is_committed in [false, true] {
-            self.medium.save_root(&Root { sequence: u64::from(is_committed), is_committed, ..Root::default() });
+            self.medium.save_root(&Root {
+                sequence: u64::from(is_committed),
+                is_committed,
+                ..Root::default()
+            });
         }
     }
 
@@ -189,7 +193,9 @@ impl<R: ByteRegion> ScmSpace<R> {
         let mut short = [0; SHORT_BYTES];
         let first = FIRST_BYTES.min(room);
         medium.region.read(medium.at(place), &mut short[..first]);
-        let Some(end) = entry_bytes(&short).filter(|end| *end <= room) else { return self.fetch_damaged(key) };
+        let Some(end) = entry_bytes(&short).filter(|end| *end <= room) else {
+            return self.fetch_damaged(key);
+        };
         let mut long = Vec::new();
         let bytes = if end <= first {
             &short[..end]

@@ -56,8 +56,9 @@ impl<R: ByteRegion> PmTable<R> {
         let store_id = self.medium.store_id;
         for first in (0..self.buckets()).step_by(AT_ONCE as usize) {
             let last = (first + AT_ONCE).min(self.buckets());
-            let words: Vec<u8> =
-                (first..last).flat_map(|bucket| Bucket::EMPTY.encode(bucket, store_id).to_le_bytes()).collect();
+            let words: Vec<u8> = (first..last)
+                .flat_map(|bucket| Bucket::EMPTY.encode(bucket, store_id).to_le_bytes())
+                .collect();
             self.medium.region.write_nt(self.medium.bucket_at(first), &words);
         }
         self.medium.region.fence();
@@ -77,7 +78,11 @@ impl<R: ByteRegion> PmTable<R> {
         self.medium.region.prefetch(self.medium.bucket_at(self.bucket_of(hash)), 8);
     }
     fn load(&self, bucket: u64) -> Option<Bucket> {
-        Bucket::decode(self.medium.region.load_u64(self.medium.bucket_at(bucket)), bucket, self.medium.store_id)
+        Bucket::decode(
+            self.medium.region.load_u64(self.medium.bucket_at(bucket)),
+            bucket,
+            self.medium.store_id,
+        )
     }
 
     /// Shows a chain's elements, if it is whole and of this bucket.

@@ -18,7 +18,9 @@ impl<R: ByteRegion> ScmSpace<R> {
             Kind::Moved => self.moved_of(page, visit),
             Kind::Free | Kind::Archived => {
                 let generation = match self.pages.page(page).kind() {
-                    Kind::Archived => self.pages.page(page).generation.load(std::sync::atomic::Ordering::Relaxed),
+                    Kind::Archived => {
+                        self.pages.page(page).generation.load(std::sync::atomic::Ordering::Relaxed)
+                    }
                     _ => match self.log.chained_blocks().into_iter().find(|(block, _)| *block == page) {
                         Some((_, generation)) => generation,
                         None => return,

@@ -123,7 +123,11 @@ impl Default for Options {
 impl Options {
     /// The index, for people: an engine may have one of its own.
     pub fn index_shown(&self) -> &str {
-        if ["heap-persistent", "scmkv"].contains(&self.engine.as_str()) { "of its own, in pmem" } else { &self.index }
+        if ["heap-persistent", "scmkv"].contains(&self.engine.as_str()) {
+            "of its own, in pmem"
+        } else {
+            &self.index
+        }
     }
     /// Whether all that is stored ends with the process, however that ends: the lowest tier is memory without a file.
     pub fn ends_with_process(&self) -> bool {

@@ -77,9 +77,7 @@ impl Engine for Scm {
         _data: &Arc<AnyDevice>,
         _assembly: Assembly<'_>,
     ) -> Result<Box<dyn Store>, StoreError> {
-        Err(StoreError::Options(
-            "engine scmkv lies in byte-addressable memory: give --pmem SIZE@PATH".into(),
-        ))
+        Err(StoreError::Options("engine scmkv lies in byte-addressable memory: give --pmem SIZE@PATH".into()))
     }
     fn open_byte(
         &self,
@@ -87,8 +85,9 @@ impl Engine for Scm {
         base: u64,
         assembly: Assembly<'_>,
     ) -> Result<Box<dyn Store>, StoreError> {
-        let Assembly { sizes, media_bytes, dram_bytes, store_id, fresh, machine, description, progress, .. } =
-            assembly;
+        let Assembly {
+            sizes, media_bytes, dram_bytes, store_id, fresh, machine, description, progress, ..
+        } = assembly;
         let geometry = Self::geometry(&sizes, media_bytes);
         let opening = Opening { geometry, dram_bytes, store_id, fresh, machine, description, progress };
         terrace_space_scm_log::open(region, base, opening)

@@ -19,9 +19,6 @@ impl<I: Index, S: Space, D: LogDevice> Context for Machine<I, S, D> {
     fn epoch_passed(&self, epoch: u64) -> bool {
         self.shared.epochs.passed(epoch)
     }
-    fn version_now(&self) -> u64 {
-        self.version_to_pass()
-    }
     fn barrier(&self) -> Barrier {
         self.shared.commit.barrier()
     }

@@ -12,8 +12,6 @@ pub trait Context {
     fn advance_epoch(&self) -> u64;
     /// Whether every session has left the epochs before this one.
     fn epoch_passed(&self, epoch: u64) -> bool;
-    /// A version such that all up to it have been issued once every session has left the epochs that there were until now.
-    fn version_now(&self) -> u64;
     /// Everything published so far.
     fn barrier(&self) -> Barrier;
     /// Whether that is safe from power loss. Where it isn't, asks for a sync.

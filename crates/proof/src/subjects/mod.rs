@@ -10,7 +10,7 @@ use terrace_testkit::sweep::{MediaKind, Subject};
 
 pub use heap::{HeapColliding, HeapHybrid, HeapPersistent, HeapResized};
 pub use hetermm::Hetermm;
-pub use scm::Scmkv;
+pub use scm::{ScmColliding, Scmkv};
 pub use tac::{Tac, TacColliding, TacMoving, TacPlaced, TacReading, TacResized, TacSmall};
 pub use tiny::sizes;
 
@@ -33,6 +33,7 @@ pub const WITH_BLOCKS: &[Named] = &[SUBJECTS[0], SUBJECTS[1]];
 const OTHERS: &[Named] = &[
     ("heap-colliding", &HeapColliding),
     ("heap-resized", &HeapResized),
+    ("scmkv-colliding", &ScmColliding),
     ("tac-colliding", &TacColliding),
     ("tac-moving", &TacMoving),
     ("tac-placed", &TacPlaced),
@@ -43,7 +44,7 @@ const OTHERS: &[Named] = &[
 
 /// Whether an engine, opened in whatever way, has a log and blocks.
 pub fn has_blocks(engine: &str) -> bool {
-    !engine.starts_with("heap") && engine != "scmkv"
+    !engine.starts_with("heap") && !engine.starts_with("scmkv")
 }
 
 /// The engines that keep a store on these media.

@@ -1,5 +1,6 @@
 //! Tiny stores of engine `scmkv` for the crash sweep.
 
+use terrace_engine::hash::KeyHasher;
 use terrace_engine::{Store, StoreError};
 use terrace_media::AnyRegion;
 use terrace_space_scm_log::{Geometry, Opening, limits, open};
@@ -7,17 +8,18 @@ use terrace_testkit::sweep::{self, Media, MediaKind, Shape, Subject};
 
 use super::tiny::opening;
 
-/// Engine `scmkv`. Its buckets are few, or fewer than keys, as the history has it.
+/// Engine `scmkv`.
 pub struct Scmkv;
+
+/// The same with keys whose hashes collide.
+pub struct ScmColliding;
 
 const PAGE_BYTES: usize = 1024;
 const BYTES: u64 = 44 << 10;
 const DRAM_BYTES: u64 = 8 * PAGE_BYTES as u64;
 
-fn geometry(variant: u64) -> Geometry {
-    let buckets = [1, 4, 16, 64][(variant.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 62) as usize];
-    Geometry { page_bytes: PAGE_BYTES, buckets, bytes: BYTES }
-}
+/// Few buckets: most have a chain.
+const GEOMETRY: Geometry = Geometry { page_bytes: PAGE_BYTES, buckets: 4, bytes: BYTES };
 
 impl Subject for Scmkv {
     fn takes(&self, media: MediaKind) -> bool {
@@ -29,27 +31,52 @@ impl Subject for Scmkv {
     }
 
     fn shape(&self, _media: MediaKind) -> Shape {
-        let limits = limits(geometry(0), DRAM_BYTES);
+        let limits = limits(GEOMETRY, DRAM_BYTES);
         let (inline_bytes, large_bytes) = (limits.inline_bytes, limits.inline_bytes * 5);
         assert!(large_bytes as u64 <= limits.value_bytes, "large values fit");
         Shape { data_bytes: BYTES as usize, log_bytes: 0, inline_bytes, large_bytes }
     }
 
     fn open(&self, media: &Media, how: sweep::Opening) -> Result<Box<dyn Store>, StoreError> {
-        let geometry = geometry(how.variant);
-        let shared = opening("scmkv", media, how);
-        let Media::Byte(region) = media else {
-            return Err(StoreError::Options("engine scmkv lies in byte-addressable memory".into()));
-        };
-        let opening = Opening {
-            geometry,
-            dram_bytes: DRAM_BYTES,
-            store_id: shared.sizes.store_id,
-            fresh: shared.fresh,
-            machine: shared.machine,
-            description: shared.description,
-            progress: shared.progress,
-        };
-        open(&AnyRegion::of(region.clone()), 0, opening)
+        open_with(media, opening("scmkv", media, how))
     }
+}
+
+impl Subject for ScmColliding {
+    fn takes(&self, media: MediaKind) -> bool {
+        Scmkv.takes(media)
+    }
+
+    fn sets_read(&self) -> bool {
+        true
+    }
+
+    fn shape(&self, media: MediaKind) -> Shape {
+        Scmkv.shape(media)
+    }
+
+    fn open(&self, media: &Media, how: sweep::Opening) -> Result<Box<dyn Store>, StoreError> {
+        let mut shared = opening("scmkv", media, how);
+        shared.machine.hasher = KeyHasher::with_few_bits(7, 1);
+        open_with(media, shared)
+    }
+}
+
+fn open_with(
+    media: &Media,
+    shared: terrace_space_hybrid_log::Opening<'static>,
+) -> Result<Box<dyn Store>, StoreError> {
+    let Media::Byte(region) = media else {
+        return Err(StoreError::Options("engine scmkv lies in byte-addressable memory".into()));
+    };
+    let opening = Opening {
+        geometry: GEOMETRY,
+        dram_bytes: DRAM_BYTES,
+        store_id: shared.sizes.store_id,
+        fresh: shared.fresh,
+        machine: shared.machine,
+        description: shared.description,
+        progress: shared.progress,
+    };
+    open(&AnyRegion::of(region.clone()), 0, opening)
 }
