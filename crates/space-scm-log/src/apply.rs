@@ -109,7 +109,7 @@ impl<R: ByteRegion> ScmSpace<R> {
                     || context.flush_wanted() > begun
                     || keeper.idle >= IDLE_STEPS;
                 if !is_due {
-                    return Progress::Idle;
+                    return Progress::Blocked;
                 }
                 keeper.idle = 0;
                 self.waiting_bytes.store(0, Relaxed);
@@ -355,15 +355,15 @@ impl<R: ByteRegion> ScmSpace<R> {
                             })
                 });
                 let db = usize::from(new.head.meta.db());
+                if new.head.meta.kind() == RecordKind::Extent {
+                    plan.owners.extend(large::parts(new.value).map(|(at, _)| (at, item.hash)));
+                }
                 if is_there || is_gone || item.version <= flushed[db] {
                     return;
                 }
                 elements.push(Element::new(item.hash, place));
                 plan.count(&new, flushed, 1);
                 plan.weigh(place, &new, 1);
-                if new.head.meta.kind() == RecordKind::Extent {
-                    plan.owners.extend(large::parts(new.value).map(|(at, _)| (at, item.hash)));
-                }
                 plan.deadlines.extend((new.head.expire_at != 0).then_some((place, new.head.expire_at)));
             }
         }
@@ -427,30 +427,19 @@ impl<R: ByteRegion> ScmSpace<R> {
 
     /// Frames of which the table has everything leave the front.
     fn free_frames(&self, keeper: &mut Keeper, context: &dyn Context) {
-        let upto = keeper.root.upto;
-        let mut frames = Vec::new();
-        let mut key = Vec::new();
-        loop {
-            let sealed = {
-                let mut all = self.dram.sealed.lock();
-                let Some(at) = all.iter().position(|sealed| sealed.last <= upto) else { break };
-                all.remove(at)
-            };
-            let Some(sealed) = sealed else { break };
-            self.dram.each(&sealed, |address, version, meta| {
-                let db = self.dram.key_of(address, &mut key);
-                let key = Key { hash: self.table.hasher.key(db, &key).hash, db, bytes: &[] };
-                let is_tombstone = meta.kind() == RecordKind::Tombstone;
-                if is_tombstone {
-                    // Before it is gone: what is written then is newer.
-                    context.raise_version_floor(version);
-                }
-                if self.front.remove(&key, address) && is_tombstone {
-                    context.forgotten(RecordKind::Tombstone);
-                }
-            });
-            frames.push(sealed.frame);
-        }
+        let (mut frames, mut key) = (Vec::new(), Vec::new());
+        self.dram.leave_up_to(keeper.root.upto, &mut frames, |address, version, meta| {
+            let db = self.dram.key_of(address, &mut key);
+            let key = Key { hash: self.table.hasher.key(db, &key).hash, db, bytes: &[] };
+            let is_tombstone = meta.kind() == RecordKind::Tombstone;
+            if is_tombstone {
+                // Before it is gone: what is written then is newer.
+                context.raise_version_floor(version);
+            }
+            if self.front.remove(&key, address) && is_tombstone {
+                context.forgotten(RecordKind::Tombstone);
+            }
+        });
         if !frames.is_empty() {
             keeper.leaving_frames.push_back((context.advance_epoch(), frames));
         }

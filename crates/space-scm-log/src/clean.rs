@@ -10,8 +10,9 @@ use std::sync::atomic::Ordering::*;
 
 use terrace_engine::Progress;
 use terrace_engine::op::DATABASES;
-use terrace_engine::record::Kind as RecordKind;
+use terrace_engine::record::{Kind as RecordKind, NewRecord};
 use terrace_engine::space::Context;
+use terrace_index::{Address, Change, Index, Key, Lookup, Verdict};
 use terrace_media::ByteRegion;
 
 use crate::apply::{Edit, Item, entry_bytes_of};
@@ -23,8 +24,10 @@ use crate::space::ScmSpace;
 /// With fewer free pages than this, or than one in so many, pages are cleaned.
 const FREE_PAGES: usize = 8;
 const FREE_PART: usize = 16;
-/// Live bytes that one step moves, about: no page is cleaned in parts, so a page's at most.
-const STEPS: usize = 2;
+/// Pages that may be on their way to be free.
+const LEAVING: usize = 2;
+/// With more than this of it live a page gains nothing.
+const LIVE_PERCENT: u64 = 88;
 
 impl<R: ByteRegion> ScmSpace<R> {
     /// Whether pages are to be cleaned.
@@ -40,22 +43,22 @@ impl<R: ByteRegion> ScmSpace<R> {
             return Progress::Idle;
         }
         // What was cleaned is on its way.
-        if keeper.leaving_pages.len() >= STEPS {
+        if keeper.leaving_pages.len() >= LEAVING {
             return Progress::Blocked;
         }
+        if self.log.free_blocks() >= self.reserve_pages() {
+            self.lacks_page.store(false, Relaxed);
+            self.fruitless.store(0, Relaxed);
+        }
         let Some(victim) = self.victim(keeper) else {
-            if keeper.leaving_pages.is_empty() && self.log.free_blocks() >= self.reserve_pages() {
-                self.lacks_page.store(false, Relaxed);
-            }
+            self.fruitless.store(u64::MAX / 2, Relaxed);
             return Progress::Idle;
         };
+        self.fruitless.fetch_add(1, Relaxed);
         if !self.empty(keeper, victim) {
             return Progress::Blocked;
         }
         self.leave(keeper, victim, context);
-        if self.log.free_blocks() >= self.reserve_pages() {
-            self.lacks_page.store(false, Relaxed);
-        }
         Progress::Worked
     }
 
@@ -79,14 +82,11 @@ impl<R: ByteRegion> ScmSpace<R> {
             let is_open = keeper.fills(*number) || filled.is_some_and(|bump| bump.is_of(*number));
             let may_be = match page.kind() {
                 Kind::Free => false,
-                Kind::Archived | Kind::Moved | Kind::Chains => page.live_bytes() < longest / 100 * 95,
-                Kind::Parts => {
-                    page.pins.load(SeqCst) == 0
-                        && page.round.load(SeqCst) <= completed
-                        && (page.live_bytes() == 0 || !page.is_exact.load(Relaxed))
-                }
+                Kind::Archived | Kind::Moved | Kind::Chains => true,
+                Kind::Parts => page.pins.load(SeqCst) == 0 && page.round.load(SeqCst) <= completed,
             };
-            may_be && !is_open && !page.is_stuck.load(Relaxed)
+            let gains = page.live_bytes() <= longest / 100 * LIVE_PERCENT || !page.is_exact.load(Relaxed);
+            may_be && gains && !is_open && !page.is_stuck.load(Relaxed)
         });
         // (1 - u) * age / (1 + u), in whole numbers.
         candidates.max_by_key(|number| {
@@ -112,16 +112,7 @@ impl<R: ByteRegion> ScmSpace<R> {
                     items.push(Item { hash: bucket, version: 0, edit: Edit::Rewrite });
                 }
             }),
-            Kind::Parts => {
-                self.parts_of(number, |place, hash, bytes| {
-                    if self.is_part_live(hash, place, &flushed) {
-                        live += large::part_bytes(bytes) as u64;
-                    }
-                });
-                // Known from now on.
-                self.now_known(number, live);
-                return live == 0;
-            }
+            Kind::Parts => return self.empty_of_parts(keeper, number),
             Kind::Archived | Kind::Moved => self.records_of(number, |place, view, record| {
                 let hash = self.table.hash_of(view);
                 if !self.table.leads_to(hash, place) {
@@ -161,6 +152,67 @@ impl<R: ByteRegion> ScmSpace<R> {
         self.edit(keeper, items)
     }
 
+    /// Moves the parts of a page that are live, each with the record that describes it; `false` if one has to stay for now.
+    fn empty_of_parts(&self, keeper: &mut Keeper, number: u32) -> bool {
+        let flushed = keeper.root.flushed;
+        let (mut owners, mut live) = (Vec::new(), 0);
+        self.parts_of(number, |place, hash, bytes| {
+            if let Some(owner) = self.owner_of(hash, place, &flushed) {
+                live += large::part_bytes(bytes) as u64;
+                owners.push((owner, hash));
+            }
+        });
+        self.now_known(number, live);
+        owners.sort_unstable();
+        owners.dedup();
+        owners.into_iter().all(|(owner, hash)| self.move_value(keeper, number, owner, hash))
+    }
+
+    /// Moves the parts of a value that lie in a page, and the record that describes it.
+    fn move_value(&self, keeper: &mut Keeper, number: u32, owner: u64, hash: u64) -> bool {
+        let (mut bytes, mut value) = (Vec::new(), Vec::new());
+        let Some(view) = self.table.read_entry(owner, &mut bytes) else { return false };
+        let key = Key { hash, db: view.head.meta.db(), bytes: view.key };
+        // A record that the table does not lead to yet may describe the same parts.
+        if self.front.get(&key, |address| self.is_of(address, &key)) != Lookup::Absent {
+            return false;
+        }
+        let mut description = view.value.to_vec();
+        for (place, length) in large::parts(view.value) {
+            if self.medium.page_of(place) != Some(number) {
+                continue;
+            }
+            let whole = large::part_bytes(length);
+            value.resize(whole, 0);
+            self.medium.region.read(self.medium.at(place), &mut value);
+            let to = self.take_place(&mut self.parts.lock(), Kind::Parts, whole);
+            let Some(to) = to else { return false };
+            self.medium.region.write_nt(self.medium.at(to), &value);
+            large::set_place(&mut description, place, to);
+            self.moved_bytes.fetch_add(whole as u64, Relaxed);
+        }
+        let (mut record, mut entry) = (Vec::new(), Vec::new());
+        NewRecord { value: &description, ..view.to_new() }.encode(&mut record);
+        encode_entry(&record, &mut entry);
+        let Some(to) = self.take_place(&mut keeper.moved, Kind::Moved, entry.len()) else { return false };
+        self.medium.region.write_nt(self.medium.at(to), &entry);
+        self.medium.region.fence();
+        let item = Item { hash, version: view.head.version, edit: Edit::Move { from: owner, to } };
+        // So that nobody writes the key meanwhile, who would describe what is about to be free.
+        self.front.update(
+            &key,
+            |address| self.is_of(address, &key),
+            |looked| (Change::Keep, looked == Lookup::Absent && self.edit(keeper, vec![item])),
+        )
+    }
+
+    /// Whether a record of the front is of this key.
+    fn is_of(&self, address: Address, key: &Key<'_>) -> Verdict {
+        let mut bytes = Vec::new();
+        let db = self.dram.key_of(address, &mut bytes);
+        if (db, &bytes[..]) == (key.db, key.bytes) { Verdict::Match } else { Verdict::Differs }
+    }
+
     /// What is live in a page was counted.
     fn now_known(&self, number: u32, live: u64) {
         let page = self.pages.page(number);
@@ -169,18 +221,19 @@ impl<R: ByteRegion> ScmSpace<R> {
         page.is_exact.store(true, Relaxed);
     }
 
-    /// Whether a record that the table leads to describes this part.
-    fn is_part_live(&self, hash: u64, place: u64, flushed: &[u64; DATABASES]) -> bool {
-        let (mut is_live, mut bytes) = (false, Vec::new());
+    /// Where the record is that the table leads to and that describes this part.
+    fn owner_of(&self, hash: u64, place: u64, flushed: &[u64; DATABASES]) -> Option<u64> {
+        let (mut owner, mut bytes) = (None, Vec::new());
         self.table.candidates(hash, |address| {
             if let Some(view) = self.table.read_entry(address.raw(), &mut bytes)
                 && view.head.meta.kind() == RecordKind::Extent
                 && view.head.version > flushed[usize::from(view.head.meta.db())]
+                && large::parts(view.value).any(|(at, _)| at == place)
             {
-                is_live |= large::parts(view.value).any(|(at, _)| at == place);
+                owner = Some(address.raw());
             }
         });
-        is_live
+        owner
     }
 
     /// Counts what is live in a page of which that is an estimate, and lets go what a flush has forgotten: one page a step.
@@ -218,7 +271,7 @@ impl<R: ByteRegion> ScmSpace<R> {
                     }
                 }),
                 Kind::Parts => self.parts_of(number, |place, hash, bytes| {
-                    if self.is_part_live(hash, place, &[0; DATABASES]) {
+                    if self.owner_of(hash, place, &[0; DATABASES]).is_some() {
                         live += large::part_bytes(bytes) as u64;
                     }
                 }),

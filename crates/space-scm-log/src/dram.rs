@@ -4,9 +4,9 @@
 //! A frame belongs to one session until it is sealed, then to the keeper. Readers come by the front index, and leave before the frame is
 //! filled again, for an epoch lies between.
 
-use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::*};
 
+use crossbeam_utils::CachePadded;
 use parking_lot::Mutex;
 use terrace_blocks::{Frames, Words, fetch_words, prefetch};
 use terrace_engine::record::{NewRecord, RecordMeta};
@@ -23,13 +23,15 @@ pub fn is_in_dram(address: Address) -> bool {
     address.raw() & IN_DRAM != 0
 }
 
-/// A frame that is full.
-#[derive(Clone, Copy, Debug)]
-pub struct Sealed {
-    pub frame: u32,
-    pub words: usize,
-    /// The newest version in it.
-    pub last: u64,
+/// What is known of a frame.
+#[derive(Default)]
+struct Frame {
+    /// Words that records fill.
+    filled: AtomicUsize,
+    /// No more will.
+    is_sealed: AtomicBool,
+    /// So many of them left the front index. The keeper's.
+    left: AtomicUsize,
 }
 
 /// The frames.
@@ -37,7 +39,7 @@ pub struct Dram {
     frames: Frames,
     frame_bytes: usize,
     free: Mutex<Vec<u32>>,
-    pub sealed: Mutex<VecDeque<Sealed>>,
+    states: Box<[CachePadded<Frame>]>,
     /// A session found no frame.
     pub is_wanted: AtomicBool,
     /// Frames that are not free.
@@ -50,7 +52,7 @@ impl Dram {
             frames: Frames::new(count, frame_bytes),
             frame_bytes,
             free: Mutex::new((0..count as u32).rev().collect()),
-            sealed: Mutex::default(),
+            states: (0..count).map(|_| CachePadded::default()).collect(),
             is_wanted: AtomicBool::new(false),
             used: AtomicU64::new(0),
         }
@@ -79,6 +81,12 @@ impl Dram {
     }
     /// Frames that nobody reads any more.
     pub fn give(&self, frames: &[u32]) {
+        for frame in frames {
+            let state = &self.states[*frame as usize];
+            state.filled.store(0, Relaxed);
+            state.left.store(0, Relaxed);
+            state.is_sealed.store(false, Relaxed);
+        }
         self.used.fetch_sub(frames.len() as u64, Relaxed);
         self.free.lock().extend_from_slice(frames);
     }
@@ -91,6 +99,7 @@ impl Dram {
     #[inline]
     pub fn write(&self, frame: u32, word: usize, record: &NewRecord<'_>) -> Address {
         Words(&self.frames.words(frame)[word..]).write(record);
+        self.states[frame as usize].filled.store(word + record.words(), Release);
         self.address(frame, word)
     }
     fn address(&self, frame: u32, word: usize) -> Address {
@@ -112,14 +121,37 @@ impl Dram {
         words.copy_bytes(meta.key_word(), meta.key_bytes(), key);
         meta.db()
     }
-    /// Visits a sealed frame's records: where each is, its version, and its second word.
-    pub fn each(&self, sealed: &Sealed, mut visit: impl FnMut(Address, u64, RecordMeta)) {
-        let words = self.frames.words(sealed.frame);
-        let mut at = 0;
-        while at < sealed.words {
-            let meta = RecordMeta(words[at + 1].load(Relaxed));
-            visit(self.address(sealed.frame, at), words[at].load(Relaxed), meta);
-            at += meta.slot_words();
+    /// A frame gets no more records.
+    pub fn seal(&self, frame: u32) {
+        self.states[frame as usize].is_sealed.store(true, Release);
+    }
+    /// Shows the records of versions up to `upto` that were not shown before: where each is, its version, and its second word. Frames that
+    /// get no more, and of which all was shown, are put into `done`. One thread at a time.
+    pub fn leave_up_to(
+        &self,
+        upto: u64,
+        done: &mut Vec<u32>,
+        mut visit: impl FnMut(Address, u64, RecordMeta),
+    ) {
+        for (frame, state) in self.states.iter().enumerate() {
+            // Before what it says that is filled: nothing is added afterwards.
+            let is_sealed = state.is_sealed.load(Acquire);
+            let (filled, mut at) = (state.filled.load(Acquire), state.left.load(Relaxed));
+            if at == filled && !is_sealed || filled == 0 {
+                continue;
+            }
+            let words = self.frames.words(frame as u32);
+            while at < filled && words[at].load(Acquire) <= upto {
+                let meta = RecordMeta(words[at + 1].load(Relaxed));
+                visit(self.address(frame as u32, at), words[at].load(Relaxed), meta);
+                at += meta.slot_words();
+            }
+            state.left.store(at, Relaxed);
+            if at == filled && is_sealed {
+                // Until it is given back nothing is found in it.
+                state.filled.store(0, Relaxed);
+                done.push(frame as u32);
+            }
         }
     }
 }

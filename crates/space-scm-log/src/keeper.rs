@@ -69,6 +69,10 @@ impl Keeper {
 }
 
 impl<R: ByteRegion> ScmSpace<R> {
+    /// Bytes that are left where a page is filled.
+    pub(crate) fn rest_of(&self, bump: Bump) -> usize {
+        self.medium.geometry.page_bytes - EDGE_BYTES - bump.at
+    }
     /// Takes so many bytes of a page of this kind; `None` if there is no page for them.
     pub(crate) fn take_place(&self, bump: &mut Option<Bump>, kind: Kind, bytes: usize) -> Option<u64> {
         let end = self.medium.geometry.page_bytes - EDGE_BYTES;

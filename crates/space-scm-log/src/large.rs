@@ -1,8 +1,8 @@
 //! Values too long for a record: in parts, durable before the record that describes them is in the log.
 //!
 //! ```text
-//! description   0 bytes:u64  8 crc:u32 parts:u32  16.. place:u64 of each part
-//! part          head (layout), bytes; all but the last have as many as fit a page
+//! description   0 bytes:u64  8 crc:u32 parts:u32  16.. of each part: place in words:40 bytes:24
+//! part          head (layout), bytes
 //! ```
 //!
 //! A part that no record describes is garbage from the start: parts count as live when the table leads to their record. Until a record that
@@ -24,9 +24,14 @@ const DESCRIPTION_BYTES: usize = 16;
 /// The longest value however large the memory is: a batch's buffers are addressed with 32 bits.
 const VALUE_BYTES_MAX: u64 = 1 << 30;
 
-/// Bytes of a value in a part that has a page of so many bytes for itself.
-pub(crate) fn part_max(page_bytes: usize) -> usize {
-    (page_bytes - 2 * EDGE_BYTES - PART_HEAD_BYTES) / 8 * 8
+/// A part takes so much of a page at most: what is too short for one at the end of a page is lost.
+const PAGE_PART: usize = 4;
+/// And a value is cut to fill a page if that leaves a part of so many bytes at least.
+const PART_BYTES_MIN: usize = 64;
+
+/// Bytes of a value in a part at most.
+fn part_max(page_bytes: usize) -> usize {
+    ((page_bytes - 2 * EDGE_BYTES) / PAGE_PART - PART_HEAD_BYTES) / 8 * 8
 }
 
 /// The longest value whose description is no longer than `inline` bytes.
@@ -34,13 +39,30 @@ pub(crate) fn value_bytes_max(inline: usize, page_bytes: usize) -> u64 {
     let parts = inline.saturating_sub(DESCRIPTION_BYTES) / PLACE_BYTES;
     (part_max(page_bytes) as u64 * parts as u64).min(VALUE_BYTES_MAX)
 }
-/// Of a description: where a part is and how many bytes it has.
-const PLACE_BYTES: usize = 16;
+/// Of a description: where a part is, in words, and how many bytes it has, in the low bits.
+const PLACE_BYTES: usize = 8;
+const LENGTH_BITS: u32 = 24;
+
+fn packed(place: u64, bytes: usize) -> u64 {
+    (place / 8) << LENGTH_BITS | bytes as u64
+}
+fn unpacked(word: u64) -> (u64, usize) {
+    ((word >> LENGTH_BITS) * 8, (word & ((1 << LENGTH_BITS) - 1)) as usize)
+}
 
 /// Where the parts of a described value are, and how many of its bytes each has.
 pub(crate) fn parts(description: &[u8]) -> impl Iterator<Item = (u64, usize)> {
     let list = description.get(DESCRIPTION_BYTES..).unwrap_or_default();
-    list.chunks_exact(PLACE_BYTES).map(|part| (u64_at(part, 0), u64_at(part, 8) as usize))
+    list.chunks_exact(PLACE_BYTES).map(|part| unpacked(u64_at(part, 0)))
+}
+/// A part that a description has at one place is at another.
+pub(crate) fn set_place(description: &mut [u8], from: u64, to: u64) {
+    for part in description[DESCRIPTION_BYTES..].chunks_exact_mut(PLACE_BYTES) {
+        let (place, bytes) = unpacked(u64_at(part, 0));
+        if place == from {
+            part.copy_from_slice(&packed(to, bytes).to_le_bytes());
+        }
+    }
 }
 /// Bytes that a part takes.
 pub(crate) fn part_bytes(value: usize) -> usize {
@@ -52,14 +74,17 @@ impl<R: ByteRegion> ScmSpace<R> {
     fn take_parts(&self, bytes: usize) -> Result<Vec<(u64, usize)>, Room> {
         let most = part_max(self.medium.geometry.page_bytes);
         let mut open = self.parts.lock();
-        let pages = bytes.div_ceil(most) + 1;
+        let pages = bytes.div_ceil(most).div_ceil(PAGE_PART) + 1;
         if self.log.free_blocks() < pages + self.reserve_pages() {
             drop(open);
             return Err(self.no_room(pages));
         }
         let mut taken = Vec::new();
-        for done in (0..bytes).step_by(most) {
-            let part = most.min(bytes - done);
+        let mut left = bytes;
+        while left > 0 {
+            let rest = open.map_or(0, |bump| self.rest_of(bump)).saturating_sub(PART_HEAD_BYTES) / 8 * 8;
+            let part = if rest >= PART_BYTES_MIN { most.min(rest).min(left) } else { most.min(left) };
+            left -= part;
             let before: Option<Bump> = *open;
             let place = self.take_place(&mut open, Kind::Parts, part_bytes(part));
             let Some(place) = place else {
@@ -100,8 +125,7 @@ impl<R: ByteRegion> LargeValues for ScmSpace<R> {
         description.extend_from_slice(&(taken.len() as u32).to_le_bytes());
         self.ahead.lock().extend(taken.first().map(|(place, _)| *place));
         for (place, bytes) in taken {
-            description.extend_from_slice(&place.to_le_bytes());
-            description.extend_from_slice(&(bytes as u64).to_le_bytes());
+            description.extend_from_slice(&packed(place, bytes).to_le_bytes());
         }
         Ok(())
     }

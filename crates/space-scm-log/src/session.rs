@@ -5,15 +5,12 @@ use std::sync::atomic::Ordering::*;
 use terrace_engine::space::Room;
 use terrace_media::ByteRegion;
 
-use crate::dram::Sealed;
 use crate::space::ScmSpace;
 
 /// A frame that is being filled.
 struct Open {
     frame: u32,
     words: usize,
-    /// The newest version in it.
-    last: u64,
 }
 
 /// See the module.
@@ -51,7 +48,7 @@ impl<R: ByteRegion> ScmSpace<R> {
         if !self.dram.take(missing, &mut local.taken) {
             return Room::Wait;
         }
-        local.open.extend(local.taken.drain(..).map(|frame| Open { frame, words: 0, last: 0 }));
+        local.open.extend(local.taken.drain(..).map(|frame| Open { frame, words: 0 }));
         Room::Ready
     }
     /// Whether there is room for these.
@@ -65,7 +62,7 @@ impl<R: ByteRegion> ScmSpace<R> {
     /// # Panics
     /// If no room was made for it.
     #[inline]
-    pub(crate) fn place_in_frame(&self, local: &mut Local, words: usize, version: u64) -> (u32, usize) {
+    pub(crate) fn place_in_frame(&self, local: &mut Local, words: usize) -> (u32, usize) {
         let frame_words = self.dram.frame_words();
         while local.open.front().is_some_and(|open| open.words + words > frame_words) {
             self.seal_first(local);
@@ -73,15 +70,14 @@ impl<R: ByteRegion> ScmSpace<R> {
         let Some(open) = local.open.front_mut() else { panic!("room for {words} words was made before") };
         let at = open.words;
         open.words += words;
-        open.last = version;
         (open.frame, at)
     }
     fn seal_first(&self, local: &mut Local) {
-        let Some(Open { frame, words, last }) = local.open.pop_front() else { return };
+        let Some(Open { frame, words }) = local.open.pop_front() else { return };
         if words == 0 {
             self.dram.give(&[frame]);
         } else {
-            self.dram.sealed.lock().push_back(Sealed { frame, words, last });
+            self.dram.seal(frame);
         }
     }
     /// Gives back what no record lies in; all of it if somebody waits.

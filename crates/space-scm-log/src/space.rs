@@ -19,7 +19,7 @@ use terrace_media::{Buffer, ByteRegion};
 
 use crate::dram::{Dram, is_in_dram};
 use crate::keeper::{Bump, Keeper};
-use crate::layout::{EDGE_BYTES, Kind, LINE_BYTES, Root, decode_entry, entry_bytes};
+use crate::layout::{EDGE_BYTES, ENTRY_HEAD_BYTES, Kind, LINE_BYTES, Root, decode_entry, entry_bytes};
 use crate::medium::Medium;
 use crate::pages::Pages;
 use crate::session::Local;
@@ -29,6 +29,8 @@ use crate::table::PmTable;
 pub(crate) const TIER: u8 = 1;
 /// Read before an entry's length is known: two lines.
 const FIRST_BYTES: usize = 128;
+/// The shortest entry.
+const ENTRY_BYTES_MIN: usize = ENTRY_HEAD_BYTES + terrace_engine::record::HEAD_BYTES;
 /// Entries up to here are read to the stack.
 const SHORT_BYTES: usize = 1024;
 /// In front of a log group's entries, and what its dependencies may take.
@@ -63,6 +65,8 @@ pub struct ScmSpace<R: ByteRegion> {
     pub(crate) live_bytes: AtomicI64,
     /// A write found no page.
     pub(crate) lacks_page: AtomicBool,
+    /// Pages cleaned since there were enough.
+    pub(crate) fruitless: AtomicU64,
     /// What the log holds is being made up for.
     pub(crate) is_redoing: AtomicBool,
     pub(crate) failed: OnceLock<Failure>,
@@ -114,6 +118,7 @@ impl<R: ByteRegion> ScmSpace<R> {
             waiting_bytes: AtomicU64::new(0),
             live_bytes: AtomicI64::new(0),
             lacks_page: AtomicBool::new(false),
+            fruitless: AtomicU64::new(0),
             is_redoing: AtomicBool::new(false),
             failed: OnceLock::new(),
             cleaned: AtomicU64::new(0),
@@ -173,7 +178,8 @@ impl<R: ByteRegion> ScmSpace<R> {
         let more = pages as u64 * self.longest() as u64;
         let knows = !self.pages.has_unknown();
         let is_waiting = self.last_given.load(Relaxed) > self.completed.load(Relaxed);
-        if self.is_over(more) && knows && !is_waiting { Room::Full } else { Room::Wait }
+        let gains_nothing = self.fruitless.load(Relaxed) > 2 * self.pages.table.len() as u64;
+        if (self.is_over(more) || gains_nothing) && knows && !is_waiting { Room::Full } else { Room::Wait }
     }
 
     /// The head of a record of which nothing is known: it is none that a flush has forgotten.
@@ -187,7 +193,7 @@ impl<R: ByteRegion> ScmSpace<R> {
     fn fetch_entry(&self, place: u64, key: Option<&Key<'_>>, want: Want, out: &mut Buffer) -> Fetch {
         let medium = &*self.medium;
         let room = medium.rest_of_page(place);
-        if medium.page_of(place).is_none() || place < LINE_BYTES as u64 || room < FIRST_BYTES / 2 {
+        if medium.page_of(place).is_none() || place < LINE_BYTES as u64 || room < ENTRY_BYTES_MIN {
             return self.fetch_damaged(key);
         }
         let mut short = [0; SHORT_BYTES];
@@ -283,7 +289,7 @@ impl<R: ByteRegion> Records for ScmSpace<R> {
     #[inline]
     fn put(&self, local: &mut Local, _under: Under<'_>, record: &NewRecord<'_>) -> (Address, u64) {
         let words = record.words();
-        let (frame, at) = self.place_in_frame(local, words, record.version);
+        let (frame, at) = self.place_in_frame(local, words);
         let address = self.dram.write(frame, at, record);
         // Before the round that begins next every session has passed, and this record is issued.
         let seq = self.begun.load(SeqCst) + 1;

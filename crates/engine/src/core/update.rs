@@ -314,7 +314,8 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
                 }
                 Decision::Delete { answer } => {
                     // Once its time has passed nothing of a key that is alone comes back: it needs no tombstone.
-                    let lapsed = matches!(op.kind, OpKind::Purge) && head.life().alone;
+                    // An index on the medium forgets a key by what is in the log alone.
+                    let lapsed = matches!(op.kind, OpKind::Purge) && head.life().alone && !S::ADDRESSED;
                     if !S::TOMBSTONES || lapsed {
                         if shows_old {
                             old_span = Some(batch::push(output, value));
