@@ -280,7 +280,7 @@ fn redo<S: Space, D: LogDevice>(
             }
         })
         .map_err(failed)?;
-    space.redo(counted, &manifest.flush_versions, &|see| {
+    space.redo(counted, replay.max_version(), &manifest.flush_versions, &|see| {
         let shown = replay.for_each(|entry| {
             if decode_generation(entry.bytes).is_none() {
                 see(entry.version, entry.place, entry.bytes);

@@ -61,6 +61,7 @@ impl<R: ByteRegion> ScmSpace<R> {
     /// Makes the table lead to what the log holds above the root.
     pub(crate) fn redo_log(
         &self,
+        newest: u64,
         flushed: &[u64; DATABASES],
         entries: &Entries<'_>,
     ) -> Result<Counted, StoreError> {
@@ -73,9 +74,8 @@ impl<R: ByteRegion> ScmSpace<R> {
         let coming =
             coming.max_by_key(|root| root.sequence).filter(|root| !root.is_committed && root.upto > from);
         let middle = coming.map_or(from, |root| root.upto);
-        let (mut again, mut beyond, mut newest) = (Vec::new(), Vec::new(), middle);
+        let (mut again, mut beyond, newest) = (Vec::new(), Vec::new(), newest.max(middle));
         entries(&mut |version, offset, bytes| {
-            newest = newest.max(version);
             let Some(item) = self.item_of(version, offset, bytes) else { return };
             if version > middle {
                 beyond.push(item);

@@ -377,9 +377,10 @@ impl<R: ByteRegion> Durable for ScmSpace<R> {
     fn redo(
         &self,
         _counted: Counted,
+        newest: u64,
         flushed: &[u64; DATABASES],
         entries: &Entries<'_>,
     ) -> Result<Counted, StoreError> {
-        self.redo_log(flushed, entries)
+        self.redo_log(newest, flushed, entries)
     }
 }

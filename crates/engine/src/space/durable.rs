@@ -174,13 +174,15 @@ pub trait Durable: Records {
     }
 
     /// Brings the index of a space that was [reopened](Self::reopen) up to the end of the log: `entries` shows all that counts of it, each
-    /// session's in its order, to whom it is given. What counts then.
+    /// session's in its order, to whom it is given; `newest` is the newest version in it, and records up to those of `flushed` count for
+    /// nothing. What counts then.
     ///
     /// # Errors
     /// The medium's, or if something can't be trusted.
     fn redo(
         &self,
         counted: Counted,
+        _newest: u64,
         _flushed: &[u64; DATABASES],
         _entries: &Entries<'_>,
     ) -> Result<Counted, StoreError> {
