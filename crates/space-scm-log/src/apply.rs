@@ -381,7 +381,7 @@ impl<R: ByteRegion> ScmSpace<R> {
                 ref several => {
                     let bytes = chain_bytes(several.len());
                     let place = if bytes <= self.longest() {
-                        self.take_place(&mut keeper.chains, Kind::Chains, bytes)
+                        self.take_place(&mut keeper.chains, &mut keeper.spare, Kind::Chains, bytes)
                     } else {
                         None
                     };
@@ -458,7 +458,7 @@ impl<R: ByteRegion> ScmSpace<R> {
         while keeper.leaving_pages.front().is_some_and(|(epoch, _)| context.epoch_passed(*epoch)) {
             if let Some((_, page)) = keeper.leaving_pages.pop_front() {
                 self.pages.page(page).is_leaving.store(false, Relaxed);
-                self.log.give_block(page);
+                self.give_page(keeper, page);
                 progress = Progress::Worked;
             }
         }

@@ -140,7 +140,10 @@ impl<R: ByteRegion> ScmSpace<R> {
         let mut entry = Vec::new();
         for (i, record) in copies {
             encode_entry(&record, &mut entry);
-            let Some(to) = self.take_place(&mut keeper.moved, Kind::Moved, entry.len()) else { return false };
+            let Some(to) = self.take_place(&mut keeper.moved, &mut keeper.spare, Kind::Moved, entry.len())
+            else {
+                return false;
+            };
             self.medium.region.write_nt(self.medium.at(to), &entry);
             self.moved_bytes.fetch_add(entry.len() as u64, Relaxed);
             if let Edit::Move { to: place, .. } = &mut items[i].edit {
@@ -185,7 +188,7 @@ impl<R: ByteRegion> ScmSpace<R> {
             let whole = large::part_bytes(length);
             value.resize(whole, 0);
             self.medium.region.read(self.medium.at(place), &mut value);
-            let to = self.take_place(&mut self.parts.lock(), Kind::Parts, whole);
+            let to = self.take_place(&mut self.parts.lock(), &mut keeper.spare, Kind::Parts, whole);
             let Some(to) = to else { return false };
             self.medium.region.write_nt(self.medium.at(to), &value);
             large::set_place(&mut description, place, to);
@@ -194,7 +197,9 @@ impl<R: ByteRegion> ScmSpace<R> {
         let (mut record, mut entry) = (Vec::new(), Vec::new());
         NewRecord { value: &description, ..view.to_new() }.encode(&mut record);
         encode_entry(&record, &mut entry);
-        let Some(to) = self.take_place(&mut keeper.moved, Kind::Moved, entry.len()) else { return false };
+        let Some(to) = self.take_place(&mut keeper.moved, &mut keeper.spare, Kind::Moved, entry.len()) else {
+            return false;
+        };
         self.medium.region.write_nt(self.medium.at(to), &entry);
         self.medium.region.fence();
         let item = Item { hash, version: view.head.version, edit: Edit::Move { from: owner, to } };

@@ -50,6 +50,8 @@ pub struct Keeper {
     pub ended_ms: u64,
     pub chains: Option<Bump>,
     pub moved: Option<Bump>,
+    /// Free pages that sessions can't take: without some nothing could be cleaned.
+    pub spare: Vec<u32>,
     /// Frames, and pages, that are free once every session has left the epochs before this one.
     pub leaving_frames: VecDeque<(u64, Vec<u32>)>,
     pub leaving_pages: VecDeque<(u64, u32)>,
@@ -68,16 +70,37 @@ impl Keeper {
     }
 }
 
+/// Pages that are kept for cleaning: one of each kind that it fills, and one to go on with.
+const SPARE_PAGES: usize = 4;
+
 impl<R: ByteRegion> ScmSpace<R> {
+    /// A page is free: it is kept, if there are too few.
+    pub(crate) fn give_page(&self, keeper: &mut Keeper, page: u32) {
+        if keeper.spare.len() < SPARE_PAGES { keeper.spare.push(page) } else { self.log.give_block(page) }
+    }
+    /// Keeps as many pages as there are to be.
+    pub(crate) fn fill_spare(&self, keeper: &mut Keeper) {
+        while keeper.spare.len() < SPARE_PAGES
+            && let Some(page) = self.log.take_block()
+        {
+            keeper.spare.push(page);
+        }
+    }
     /// Bytes that are left where a page is filled.
     pub(crate) fn rest_of(&self, bump: Bump) -> usize {
         self.medium.geometry.page_bytes - EDGE_BYTES - bump.at
     }
-    /// Takes so many bytes of a page of this kind; `None` if there is no page for them.
-    pub(crate) fn take_place(&self, bump: &mut Option<Bump>, kind: Kind, bytes: usize) -> Option<u64> {
+    /// Takes so many bytes of a page of this kind, of the spare ones if no other is free; `None` if there is no page for them.
+    pub(crate) fn take_place(
+        &self,
+        bump: &mut Option<Bump>,
+        spare: &mut Vec<u32>,
+        kind: Kind,
+        bytes: usize,
+    ) -> Option<u64> {
         let end = self.medium.geometry.page_bytes - EDGE_BYTES;
         if bump.is_none_or(|bump| bump.at + bytes > end) {
-            let page = self.log.take_block()?;
+            let page = self.log.take_block().or_else(|| spare.pop())?;
             self.pages.begin(&self.medium, page, kind);
             *bump = Some(Bump { page, at: EDGE_BYTES });
         }

@@ -26,6 +26,7 @@ impl<R: ByteRegion> ScmSpace<R> {
             self.pages.is_chained(block);
         }
         self.log.withdraw(|block| self.pages.page(block).kind() != Kind::Free);
+        self.fill_spare(&mut self.keeper.lock());
         self.count_pages();
         Ok(())
     }
