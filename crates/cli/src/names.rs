@@ -4,7 +4,7 @@
 const ENGINES: [&str; 6] = ["tac", "hetermm", "heap-hybrid", "heap-persistent", "scmkv", "dram"];
 
 /// Engines that are planned.
-const ENGINES_LATER: [&str; 2] = ["scmkv", "bonsai"];
+const ENGINES_LATER: [&str; 1] = ["bonsai"];
 
 /// Reads an engine's name.
 pub fn engine(text: &str) -> Result<String, String> {

@@ -14,8 +14,7 @@
 use std::sync::atomic::Ordering::*;
 
 use terrace_engine::op::DATABASES;
-use terrace_engine::record::Kind as RecordKind;
-use terrace_engine::record::RecordView;
+use terrace_engine::record::{Head, Kind as RecordKind, RecordView};
 use terrace_engine::space::Context;
 use terrace_engine::{Progress, SEAL_BYTES};
 use terrace_index::{Index, Key};
@@ -23,27 +22,38 @@ use terrace_media::ByteRegion;
 
 use crate::keeper::{Keeper, Round};
 use crate::large;
-use crate::layout::{Bucket, ENTRY_HEAD_BYTES, Element, Kind, Leads, PART_HASH_AT, Root, chain_bytes};
+use crate::layout::{
+    Bucket, ENTRY_HEAD_BYTES, Element, Kind, Leads, PART_HASH_AT, Root, chain_bytes, decode_entry,
+};
 use crate::space::ScmSpace;
 use crate::table::Contents;
 
 /// A round begins when so much waits for it, or so long after the last one.
 const ROUND_BYTES: u64 = 256 << 10;
 const ROUND_MS: u64 = 5;
+/// Buckets are loaded so many items ahead, and what they lead to half as many.
+const AHEAD: usize = 16;
 /// Or after so many steps with nothing to do, whatever the clock says.
 const IDLE_STEPS: u32 = 8;
 
 /// What changes in a bucket.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Edit {
-    /// The key's newest record is there; or it is a tombstone.
-    Newest { place: u64, is_gone: bool },
+    /// The key's newest record.
+    Newest(Newest),
     /// What is at one place is at another.
     Move { from: u64, to: u64 },
     /// What is there counts for nothing.
     Forget { from: u64 },
     /// The chain is to stand elsewhere.
     Rewrite,
+}
+
+/// A record that the log has.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Newest {
+    pub place: u64,
+    pub head: Head,
 }
 
 /// An edit, with where it belongs.
@@ -70,16 +80,16 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    fn count(&mut self, view: &RecordView<'_>, flushed: &[u64; DATABASES], sign: i64) {
-        let db = usize::from(view.head.meta.db());
-        if view.head.version > flushed[db] {
+    fn count(&mut self, head: &Head, flushed: &[u64; DATABASES], sign: i64) {
+        let db = usize::from(head.meta.db());
+        if head.version > flushed[db] {
             self.keys[db] += sign;
-            self.expiring[db] += if view.head.expire_at != 0 { sign } else { 0 };
+            self.expiring[db] += if head.expire_at != 0 { sign } else { 0 };
         }
     }
     /// A record's bytes, and those of its large value, come or go.
     fn weigh(&mut self, place: u64, view: &RecordView<'_>, sign: i64) {
-        self.live.push((place, sign * entry_bytes_of(view)));
+        self.live.push((place, sign * entry_bytes_of(&view.head)));
         if view.head.meta.kind() == RecordKind::Extent {
             self.live.extend(
                 large::parts(view.value).map(|(at, bytes)| (at, sign * large::part_bytes(bytes) as i64)),
@@ -89,8 +99,8 @@ impl Plan {
 }
 
 /// Bytes that a record's entry takes.
-pub(crate) fn entry_bytes_of(view: &RecordView<'_>) -> i64 {
-    (ENTRY_HEAD_BYTES + view.head.meta.used_words() * 8) as i64
+pub(crate) fn entry_bytes_of(head: &Head) -> i64 {
+    (ENTRY_HEAD_BYTES + head.meta.used_words() * 8) as i64
 }
 
 impl<R: ByteRegion> ScmSpace<R> {
@@ -207,8 +217,7 @@ impl<R: ByteRegion> ScmSpace<R> {
     pub(crate) fn item_of(&self, version: u64, offset: u64, entry: &[u8]) -> Option<Item> {
         let record = entry.get(SEAL_BYTES..).filter(|_| entry.len() % 8 == SEAL_BYTES)?;
         let view = RecordView::decode(record)?;
-        let is_gone = view.head.meta.kind() == RecordKind::Tombstone;
-        let edit = Edit::Newest { place: self.medium.place_of_log(offset), is_gone };
+        let edit = Edit::Newest(Newest { place: self.medium.place_of_log(offset), head: view.head });
         Some(Item { hash: self.table.hash_of(&view), version, edit })
     }
 
@@ -258,7 +267,12 @@ impl<R: ByteRegion> ScmSpace<R> {
     pub(crate) fn plan(&self, items: &mut [Item], flushed: &[u64; DATABASES]) -> Plan {
         items.sort_unstable_by_key(|item| (self.table.bucket_of(item.hash), item.hash, item.version));
         let mut plan = Plan::default();
+        let mut at = 0;
         for of_bucket in items.chunk_by(|a, b| self.table.bucket_of(a.hash) == self.table.bucket_of(b.hash)) {
+            at += of_bucket.len();
+            // What comes next but some is on its way meanwhile.
+            items.get(at + AHEAD).into_iter().for_each(|item| self.table.prefetch(item.hash));
+            items.get(at + AHEAD / 2).into_iter().for_each(|item| self.table.prefetch_led(item.hash));
             let bucket = self.table.bucket_of(of_bucket[0].hash);
             let before = self.table.contents(bucket);
             let mut after = before.clone();
@@ -307,66 +321,82 @@ impl<R: ByteRegion> ScmSpace<R> {
                     plan.weigh(from, &view, -1);
                 }
             }
-            Edit::Newest { place, is_gone } => {
-                let Some(new) = self.table.read_entry(place, &mut bytes) else {
-                    // It was whole when the log was read: it is on the medium that it is not, and whoever asks for it is told.
-                    elements.push(Element::new(item.hash, place));
-                    return;
-                };
-                // Of what several sessions wrote in one round the newest alone is looked up.
-                let mut next = Vec::new();
-                let is_older =
-                    later.iter().take_while(|later| later.hash == item.hash).any(|later| match later.edit {
-                        Edit::Newest { place, .. } => {
-                            let view = self.table.read_entry(place, &mut next);
-                            view.is_some_and(|view| is_same_key(&view, &new))
-                        }
-                        _ => false,
-                    });
-                if is_older {
-                    return;
-                }
-                let mut old_bytes = Vec::new();
-                let mut old_at = None;
-                elements.retain(|element| {
-                    if !element.may_be(item.hash) || element.at() == place {
+            Edit::Newest(new) => self.plan_newest(item, &new, later, contents, plan, flushed),
+        }
+    }
+
+    fn plan_newest(
+        &self,
+        item: &Item,
+        new: &Newest,
+        later: &[Item],
+        contents: &mut Contents,
+        plan: &mut Plan,
+        flushed: &[u64; DATABASES],
+    ) {
+        let Newest { place, head } = *new;
+        // Read where others may be of the same key, and where a large value is.
+        let mut bytes = Vec::new();
+        let mut is_read = false;
+        let is_same = |bytes: &mut Vec<u8>, is_read: &mut bool, other: &RecordView<'_>| {
+            if !std::mem::replace(is_read, true) && self.table.read_entry(place, bytes).is_none() {
+                bytes.clear();
+            }
+            decode_entry(bytes).is_some_and(|new| is_same_key(other, &new))
+        };
+        let mut other = Vec::new();
+        // Of what several sessions wrote in one round the newest alone is looked up.
+        let is_older =
+            later.iter().take_while(|later| later.hash == item.hash).any(|later| match later.edit {
+                Edit::Newest(later) => self
+                    .table
+                    .read_entry(later.place, &mut other)
+                    .is_some_and(|view| is_same(&mut bytes, &mut is_read, &view)),
+                _ => false,
+            });
+        if is_older {
+            return;
+        }
+        let mut is_there = false;
+        contents.elements.retain(|element| {
+            if element.at() == place {
+                is_there = true;
+                return true;
+            }
+            if !element.may_be(item.hash) {
+                return true;
+            }
+            match self.table.read_entry(element.at(), &mut other) {
+                Some(old) if is_same(&mut bytes, &mut is_read, &old) => {
+                    if old.head.version >= item.version {
+                        is_there = true;
                         return true;
                     }
-                    match self.table.read_entry(element.at(), &mut old_bytes) {
-                        Some(old) if is_same_key(&old, &new) => {
-                            if old.head.version > item.version {
-                                return true;
-                            }
-                            plan.count(&old, flushed, -1);
-                            plan.weigh(element.at(), &old, -1);
-                            old_at = Some(element.at());
-                            false
-                        }
-                        Some(_) => true,
-                        // Damaged, and as far as can be told the key's: it is replaced.
-                        None => false,
-                    }
-                });
-                let is_there = elements.iter().any(|element| {
-                    element.at() == place
-                        || element.may_be(item.hash)
-                            && self.table.read_entry(element.at(), &mut old_bytes).is_some_and(|old| {
-                                is_same_key(&old, &new) && old.head.version >= item.version
-                            })
-                });
-                let db = usize::from(new.head.meta.db());
-                if new.head.meta.kind() == RecordKind::Extent {
-                    plan.owners.extend(large::parts(new.value).map(|(at, _)| (at, item.hash)));
+                    plan.count(&old.head, flushed, -1);
+                    plan.weigh(element.at(), &old, -1);
+                    false
                 }
-                if is_there || is_gone || item.version <= flushed[db] {
-                    return;
-                }
-                elements.push(Element::new(item.hash, place));
-                plan.count(&new, flushed, 1);
-                plan.weigh(place, &new, 1);
-                plan.deadlines.extend((new.head.expire_at != 0).then_some((place, new.head.expire_at)));
+                Some(_) => true,
+                // Damaged, and as far as can be told the key's: it is replaced.
+                None => false,
             }
+        });
+        let is_extent = head.meta.kind() == RecordKind::Extent;
+        if is_extent && let Some(view) = self.table.read_entry(place, &mut other) {
+            plan.owners.extend(large::parts(view.value).map(|(at, _)| (at, item.hash)));
         }
+        let is_gone = head.meta.kind() == RecordKind::Tombstone;
+        if is_there || is_gone || item.version <= flushed[usize::from(head.meta.db())] {
+            return;
+        }
+        contents.elements.push(Element::new(item.hash, place));
+        plan.count(&head, flushed, 1);
+        if is_extent && let Some(view) = self.table.read_entry(place, &mut other) {
+            plan.weigh(place, &view, 1);
+        } else {
+            plan.live.push((place, entry_bytes_of(&head)));
+        }
+        plan.deadlines.extend((head.expire_at != 0).then_some((place, head.expire_at)));
     }
 
     /// Stores what a plan has, in the order that a crash may cut anywhere; `coming` is the root that says so.

@@ -118,7 +118,7 @@ impl<R: ByteRegion> ScmSpace<R> {
                 if !self.table.leads_to(hash, place) {
                     return;
                 }
-                live += entry_bytes_of(view) as u64;
+                live += entry_bytes_of(&view.head) as u64;
                 let is_forgotten = view.head.version <= flushed[usize::from(view.head.meta.db())];
                 let edit = if is_forgotten {
                     Edit::Forget { from: place }
@@ -260,7 +260,7 @@ impl<R: ByteRegion> ScmSpace<R> {
                 Kind::Archived | Kind::Moved => self.records_of(number, |place, view, _| {
                     let hash = self.table.hash_of(view);
                     if self.table.leads_to(hash, place) {
-                        live += entry_bytes_of(view) as u64;
+                        live += entry_bytes_of(&view.head) as u64;
                         if view.head.version <= flushed[usize::from(view.head.meta.db())] {
                             dead.push(Item {
                                 hash,

@@ -17,6 +17,10 @@ use terrace_media::Buffer;
 /// Set in the address of a record here.
 const IN_DRAM: u64 = 1 << 47;
 
+/// Bytes of frames that records which come one by one take, or so many frames.
+const FEW_BYTES: usize = 16 << 20;
+const FEW: usize = 16;
+
 /// Whether a record at this address is here.
 #[inline]
 pub fn is_in_dram(address: Address) -> bool {
@@ -38,6 +42,7 @@ struct Frame {
 pub struct Dram {
     frames: Frames,
     frame_bytes: usize,
+    few: usize,
     free: Mutex<Vec<u32>>,
     states: Box<[CachePadded<Frame>]>,
     /// A session found no frame.
@@ -51,6 +56,7 @@ impl Dram {
         Self {
             frames: Frames::new(count, frame_bytes),
             frame_bytes,
+            few: (FEW_BYTES / frame_bytes).max(FEW).min(count),
             free: Mutex::new((0..count as u32).rev().collect()),
             states: (0..count).map(|_| CachePadded::default()).collect(),
             is_wanted: AtomicBool::new(false),
@@ -68,9 +74,14 @@ impl Dram {
     pub fn bytes(&self) -> u64 {
         (self.frames.count() * self.frame_bytes) as u64
     }
-    /// Takes so many frames, or none.
-    pub fn take(&self, count: usize, out: &mut Vec<u32>) -> bool {
+    /// Takes so many frames, or none; for records that come one by one only while few are in use, so that what a round has to do stays
+    /// little.
+    pub fn take(&self, count: usize, is_step: bool, out: &mut Vec<u32>) -> bool {
         let mut free = self.free.lock();
+        if !is_step && self.used.load(Relaxed) as usize + count > self.few {
+            self.is_wanted.store(true, Relaxed);
+            return false;
+        }
         let Some(left) = free.len().checked_sub(count) else {
             self.is_wanted.store(true, Relaxed);
             return false;

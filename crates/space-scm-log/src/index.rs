@@ -51,6 +51,12 @@ impl<R: ByteRegion> Index for ScmIndex<R> {
             self.table.candidates(key.hash, visit);
         }
     }
+    fn touch_batch<'k>(&self, count: usize, key: impl Fn(usize) -> Key<'k>, mut touch: impl FnMut(Address)) {
+        if !self.front.is_empty() {
+            self.front.touch_batch(count, &key, &mut touch);
+        }
+        self.table.touch_batch(count, |i| key(i).hash, touch);
+    }
     fn update<T>(
         &self,
         key: &Key<'_>,

@@ -20,9 +20,11 @@ type ScmMachine = Machine<Erased, ScmSpace<AnyRegion>, ByteLog<AnyRegion>>;
 
 /// Pages that a store needs at least.
 pub(crate) const PAGES_MIN: usize = 16;
-/// Frames of DRAM at least, and the most bytes of them: what is in them is to be redone after a crash.
+/// Frames of DRAM at least, and the most bytes of them.
 const FRAMES_MIN: usize = 4;
-const FRAMES_BYTES_MAX: u64 = 64 << 20;
+const FRAMES_BYTES_MAX: u64 = 1 << 30;
+/// A frame is no longer than a page, nor than this: it holds the longest record.
+const FRAME_BYTES_MAX: usize = 128 << 10;
 /// Buckets that the front index begins with.
 const FRONT_BUCKETS: u64 = 1024;
 /// Bytes of memory for each bucket, where nobody said how many records are expected.
@@ -53,15 +55,21 @@ pub fn buckets_for(records: Option<u64>, bytes: u64) -> u64 {
 
 /// The longest things that a store takes.
 pub fn limits(geometry: Geometry, dram_bytes: u64) -> Limits {
-    let frames = frames_of(geometry, dram_bytes) as u64 * geometry.page_bytes as u64;
+    let frames = frames_of(geometry, dram_bytes) as u64 * frame_bytes(geometry) as u64;
     let limits = limits_of(geometry.page_bytes, frames);
     let pages = geometry.pages() as u64 * geometry.page_bytes as u64;
     Limits { value_bytes: limits.value_bytes.min(pages / 100 * 40), ..limits }
 }
 
+fn frame_bytes(geometry: Geometry) -> usize {
+    geometry.page_bytes.min(FRAME_BYTES_MAX)
+}
+
+/// As many as DRAM has room for, and as half of the pages would fill.
 fn frames_of(geometry: Geometry, dram_bytes: u64) -> usize {
-    let most = dram_bytes.min(FRAMES_BYTES_MAX) / geometry.page_bytes as u64;
-    (most as usize).max(FRAMES_MIN).min((geometry.pages() / 2).max(FRAMES_MIN))
+    let frame = frame_bytes(geometry);
+    let most = (dram_bytes.min(FRAMES_BYTES_MAX) / frame as u64) as usize;
+    most.min(geometry.pages() * geometry.page_bytes / 2 / frame).max(FRAMES_MIN)
 }
 
 /// Opens a store on a region, from byte `base` on.
@@ -109,7 +117,7 @@ pub fn open(region: &Arc<AnyRegion>, base: u64, opening: Opening<'_>) -> Result<
     machine.sessions = machine.sessions.min(geometry.pages() / 5).max(1);
     let table = Arc::new(PmTable::new(medium.clone(), machine.hasher));
     let front = Arc::new(Clht::with_min_buckets(FRONT_BUCKETS));
-    let dram = Arc::new(Dram::new(frames_of(geometry, dram_bytes), geometry.page_bytes));
+    let dram = Arc::new(Dram::new(frames_of(geometry, dram_bytes), frame_bytes(geometry)));
     let space = ScmSpace::new(medium, table.clone(), front.clone(), dram.clone(), log.clone(), description);
     if is_new {
         space.make();

@@ -45,7 +45,7 @@ impl<R: ByteRegion> ScmSpace<R> {
         if missing > self.dram.count() / 2 {
             return Room::Full;
         }
-        if !self.dram.take(missing, &mut local.taken) {
+        if !self.dram.take(missing, records.len() > 1, &mut local.taken) {
             return Room::Wait;
         }
         local.open.extend(local.taken.drain(..).map(|frame| Open { frame, words: 0 }));

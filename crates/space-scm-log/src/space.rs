@@ -232,13 +232,14 @@ impl<R: ByteRegion> ScmSpace<R> {
 pub(crate) fn limits_of(page_bytes: usize, frame_bytes: u64) -> Limits {
     let payload = page_bytes - 2 * EDGE_BYTES - GROUP_BYTES;
     let inline = INLINE_VALUE_BYTES.min(payload / 4) / 8 * 8;
-    let group = (frame_bytes / 4).max(page_bytes as u64 / 2) as usize;
+    let short = page_bytes.min(128 << 10) / 2;
+    let group = ((frame_bytes / 4) as usize).max(short);
     Limits {
         key_bytes: KEY_BYTES_MAX.min(payload / 4) / 8 * 8,
         inline_bytes: inline,
         value_bytes: crate::large::value_bytes_max(inline, page_bytes),
         group_bytes: group,
-        short_group_bytes: page_bytes / 2,
+        short_group_bytes: short,
     }
 }
 

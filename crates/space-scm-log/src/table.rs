@@ -77,6 +77,15 @@ impl<R: ByteRegion> PmTable<R> {
     pub fn prefetch(&self, hash: u64) {
         self.medium.region.prefetch(self.medium.bucket_at(self.bucket_of(hash)), 8);
     }
+    /// Starts loading what a key's bucket leads to.
+    pub fn prefetch_led(&self, hash: u64) {
+        match self.load(self.bucket_of(hash)).map(|bucket| bucket.leads) {
+            Some(Leads::Entry(at) | Leads::Chain(at)) if self.medium.page_of(at).is_some() => {
+                self.medium.region.prefetch(self.medium.at(at), LINE_BYTES);
+            }
+            _ => {}
+        }
+    }
     fn load(&self, bucket: u64) -> Option<Bucket> {
         Bucket::decode(
             self.medium.region.load_u64(self.medium.bucket_at(bucket)),
@@ -170,6 +179,34 @@ impl<R: ByteRegion> PmTable<R> {
             Address::from_raw(at).into_iter().for_each(&mut show);
             true
         });
+    }
+    /// The same of several keys, whose chains are loaded at once.
+    pub fn touch_batch(&self, count: usize, hash: impl Fn(usize) -> u64, mut touch: impl FnMut(Address)) {
+        let leads = |i: usize| {
+            let bucket = self.bucket_of(hash(i));
+            self.load(bucket).map_or(Leads::Nowhere, |bucket| bucket.leads)
+        };
+        for i in 0..count {
+            match leads(i) {
+                Leads::Nowhere => {}
+                Leads::Entry(at) => Address::from_raw(at).into_iter().for_each(&mut touch),
+                Leads::Chain(at) if self.medium.page_of(at).is_some() => {
+                    self.medium.region.prefetch(self.medium.at(at), LINE_BYTES);
+                }
+                Leads::Chain(_) => {}
+            }
+        }
+        for i in 0..count {
+            if let Leads::Chain(at) = leads(i) {
+                let may_be = |element: &Element| element.may_be(hash(i));
+                self.with_chain(at, self.bucket_of(hash(i)), |elements, _| {
+                    elements
+                        .filter(may_be)
+                        .filter_map(|element| Address::from_raw(element.at()))
+                        .for_each(&mut touch);
+                });
+            }
+        }
     }
     /// Whether a key's bucket leads to this place.
     pub fn leads_to(&self, hash: u64, place: u64) -> bool {

@@ -30,7 +30,7 @@ impl Opened {
         Self::with_index(engine, "clht", durability, background_threads)
     }
     fn with_index(engine: &str, index: &str, durability: Durability, background_threads: usize) -> Self {
-        let (persistent, in_heap) = (engine != "dram", engine.starts_with("heap"));
+        let (persistent, in_heap) = (engine != "dram", engine.starts_with("heap") || engine == "scmkv");
         // A file in memory stands in for persistent memory.
         let dir = if in_heap { tempfile::tempdir_in("/dev/shm") } else { tempfile::tempdir() }.unwrap();
         let options = Options {
@@ -162,6 +162,14 @@ fn heap_persistent() {
     random_operations("heap-persistent", Durability::None);
     random_operations("heap-persistent", Durability::Sync);
     threads("heap-persistent", Durability::Sync);
+}
+
+#[test]
+fn scmkv() {
+    // A group is one burst into memory: what is written is safe, whatever was asked for.
+    random_operations("scmkv", Durability::None);
+    random_operations("scmkv", Durability::Sync);
+    threads("scmkv", Durability::Sync);
 }
 
 /// Every index of this build, in every engine: with the adapters, if they are built (`--features adapters`).
