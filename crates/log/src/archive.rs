@@ -7,10 +7,10 @@
 //!
 //! On byte-addressable media alone. Who keeps an archived block remembers its generation, by which its groups are verified.
 
-use crate::block_format::HEADER_BYTES;
+use crate::block_format::{HEADER_BYTES, read_u64};
 use crate::device::LogDevice;
 use crate::error::LogError;
-use crate::group::{GROUP_BYTES, group_length, parse};
+use crate::group::{ENTRY_BYTES, GROUP_BYTES, group_length, padded, parse};
 use crate::log::Log;
 use crate::replay::ReplayEntry;
 use crate::table::UsedBlock;
@@ -70,7 +70,8 @@ impl<D: LogDevice> Log<D> {
         u32::try_from(block).ok().filter(|block| *block < self.shared.blocks)
     }
 
-    /// Visits the groups of a block in this use of it, from its first one to the last whole one. Returns where that ends.
+    /// Visits the entries of a block in this use of it. Where a group does not hold together, those of its entries are looked for
+    /// that `whole` knows, which says how long the one is that begins with these bytes; such a one may also be of an earlier use.
     ///
     /// # Errors
     /// The device's.
@@ -78,16 +79,31 @@ impl<D: LogDevice> Log<D> {
         &self,
         block: u32,
         generation: u64,
+        whole: impl Fn(&[u8]) -> Option<usize>,
         mut visit: impl FnMut(ReplayEntry<'_>),
-    ) -> Result<usize, LogError> {
-        let mut group = Vec::new();
-        let (mut at, mut last) = (HEADER_BYTES, 0);
-        while let Some((end, version)) =
-            self.visit_group((0, block, generation), at, last, &mut group, &mut visit)?
-        {
-            (at, last) = (end, version);
+    ) -> Result<(), LogError> {
+        let shared = &*self.shared;
+        let place = shared.place(block, generation);
+        let mut bytes = vec![0; shared.groups_end()];
+        shared.device.read(place.block_offset, &mut bytes)?;
+        let mut show = |version: u64, at: usize, entry: &[u8]| {
+            let place = place.block_offset + at as u64;
+            visit(ReplayEntry { slot: 0, version, bytes: entry, step: place, continues: false, place });
+        };
+        let mut at = HEADER_BYTES;
+        while at + ENTRY_BYTES < bytes.len() {
+            if let Some(group) = parse(&bytes, at, place, 0) {
+                group.entries().for_each(|entry| show(entry.version, entry.at, entry.bytes));
+                at += group.bytes;
+            } else if let Some(length) = whole(&bytes[at + ENTRY_BYTES..]) {
+                let entry = &bytes[at + ENTRY_BYTES..][..length];
+                show(read_u64(&bytes, at), at, entry);
+                at += padded(ENTRY_BYTES + length);
+            } else {
+                at += 8;
+            }
         }
-        Ok(at)
+        Ok(())
     }
 
     /// Visits the entries of a session's chain behind `tail`, up to the group that ends in version `upto` or the last one that is there;

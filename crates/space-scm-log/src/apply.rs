@@ -77,6 +77,8 @@ pub(crate) struct Plan {
     owners: Vec<(u64, u64)>,
     keys: [i64; DATABASES],
     expiring: [i64; DATABASES],
+    /// Something damaged was met that may have been counted.
+    is_uncertain: bool,
 }
 
 impl Plan {
@@ -244,6 +246,7 @@ impl<R: ByteRegion> ScmSpace<R> {
         if let Some(again) = made_again {
             (root.keys, root.expiring, root.flushed) = (again.keys, again.expiring, again.flushed);
         }
+        root.is_uncertain |= plan.is_uncertain;
         (root.from, root.upto, root.is_committed) = (keeper.root.upto, upto, false);
         root.sequence = keeper.root.sequence + 1;
         // One that is there already is not stored again: torn, it would be missed.
@@ -275,8 +278,9 @@ impl<R: ByteRegion> ScmSpace<R> {
             items.get(at + AHEAD / 2).into_iter().for_each(|item| self.table.prefetch_led(item.hash));
             let bucket = self.table.bucket_of(of_bucket[0].hash);
             let before = self.table.contents(bucket);
+            plan.is_uncertain |= before.is_damaged;
             let mut after = before.clone();
-            after.chain = None;
+            (after.chain, after.is_damaged) = (None, false);
             for (i, item) in of_bucket.iter().enumerate() {
                 self.plan_one(item, &of_bucket[i + 1..], &mut after, &mut plan, flushed);
             }
@@ -378,7 +382,10 @@ impl<R: ByteRegion> ScmSpace<R> {
                 }
                 Some(_) => true,
                 // Damaged, and as far as can be told the key's: it is replaced.
-                None => false,
+                None => {
+                    plan.is_uncertain = true;
+                    false
+                }
             }
         });
         let is_extent = head.meta.kind() == RecordKind::Extent;

@@ -65,7 +65,7 @@ impl<R: ByteRegion> Background for ScmSpace<R> {
             looked += 1;
             let mut next = u64::MAX;
             page.deadline.store(u64::MAX, Release);
-            self.records_of(number, |place, view, _| {
+            self.records_of(number, |place, view| {
                 let expire_at = view.head.expire_at;
                 if expire_at == 0 || !self.table.leads_to(self.table.hash_of(view), place) {
                     return;
@@ -100,7 +100,7 @@ impl<R: ByteRegion> Background for ScmSpace<R> {
             let next = of_records.clone().filter(|page| order(page) > keeper.next_victim).min_by_key(order);
             let Some(page) = next.or_else(|| of_records.min_by_key(order)) else { return };
             keeper.next_victim = order(&page);
-            self.records_of(page, |place, view, _| {
+            self.records_of(page, |place, view| {
                 if self.table.leads_to(self.table.hash_of(view), place) && left > 0 {
                     left -= 1;
                     found(view.head.meta.db(), view.key);

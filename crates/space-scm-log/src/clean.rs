@@ -113,7 +113,7 @@ impl<R: ByteRegion> ScmSpace<R> {
                 }
             }),
             Kind::Parts => return self.empty_of_parts(keeper, number),
-            Kind::Archived | Kind::Moved => self.records_of(number, |place, view, record| {
+            Kind::Archived | Kind::Moved => self.records_of(number, |place, view| {
                 let hash = self.table.hash_of(view);
                 if !self.table.leads_to(hash, place) {
                     return;
@@ -123,7 +123,9 @@ impl<R: ByteRegion> ScmSpace<R> {
                 let edit = if is_forgotten {
                     Edit::Forget { from: place }
                 } else {
-                    copies.push((items.len(), record.to_vec()));
+                    let mut record = Vec::new();
+                    view.to_new().encode(&mut record);
+                    copies.push((items.len(), record));
                     Edit::Move { from: place, to: 0 }
                 };
                 items.push(Item { hash, version: view.head.version, edit });
@@ -257,7 +259,7 @@ impl<R: ByteRegion> ScmSpace<R> {
             let (mut live, mut dead) = (0, Vec::new());
             match page.kind() {
                 Kind::Free => {}
-                Kind::Archived | Kind::Moved => self.records_of(number, |place, view, _| {
+                Kind::Archived | Kind::Moved => self.records_of(number, |place, view| {
                     let hash = self.table.hash_of(view);
                     if self.table.leads_to(hash, place) {
                         live += entry_bytes_of(&view.head) as u64;

@@ -1,8 +1,8 @@
 //! What lies on the medium (`docs/formats/scm.md`).
 //!
 //! ```text
-//! area     manifest, twice | root, twice | page table | hash table | log superblock | pages
-//! root     0 magic "TRCSCMR1"  8 sequence  16 from  24 upto  32 committed  40 keys 16 x u64  168 expiring 16 x u64  296 flushed 16 x u64
+//! area     manifest, twice | root, three times | page table | hash table | log superblock | pages
+//! root     0 magic "TRCSCMR1"  8 sequence  16 from  24 upto  32 committed:1 uncertain:1  40 keys 16 x u64  168 expiring 16 x u64  296 flushed 16 x u64
 //!          424 crc of store id and 0..424:u32 zero
 //! page     0 magic "TRCSCMP1"  8 sequence  16 kind:u8 zero  24 generation  32 live bytes  40 first deadline  48 order
 //! line     56 crc of store id, page and 0..56:u32 zero                                                          twice a page
@@ -58,6 +58,8 @@ pub struct Root {
     pub upto: u64,
     /// Whether it does.
     pub is_committed: bool,
+    /// Whether something damaged was met that may have been counted: who opens the store next counts anew.
+    pub is_uncertain: bool,
     /// Live keys of each database.
     pub keys: [u64; DATABASES],
     /// Those of them that expire.
@@ -71,7 +73,12 @@ impl Root {
     pub fn encode(&self, store_id: u64) -> [u8; ROOT_BYTES] {
         let mut bytes = [0; ROOT_BYTES];
         bytes[..8].copy_from_slice(ROOT_MAGIC);
-        let numbers = [self.sequence, self.from, self.upto, self.is_committed.into()];
+        let numbers = [
+            self.sequence,
+            self.from,
+            self.upto,
+            u64::from(self.is_committed) | u64::from(self.is_uncertain) << 1,
+        ];
         let all = numbers.iter().chain(&self.keys).chain(&self.expiring).chain(&self.flushed);
         for (i, number) in all.enumerate() {
             put_u64(&mut bytes, 8 + i * 8, *number);
@@ -89,7 +96,8 @@ impl Root {
             sequence: u64_at(bytes, 8),
             from: u64_at(bytes, 16),
             upto: u64_at(bytes, 24),
-            is_committed: u64_at(bytes, 32) == 1,
+            is_committed: u64_at(bytes, 32) & 1 == 1,
+            is_uncertain: u64_at(bytes, 32) & 2 == 2,
             keys: list(40),
             expiring: list(168),
             flushed: list(296),

@@ -11,6 +11,8 @@ use crate::layout::{LINE_BYTES, PageLine, ROOT_BYTES, Root};
 
 /// Bytes for a copy of the manifest.
 const MANIFEST_COPY_BYTES: u64 = 256;
+/// Roots: two of the newest that is committed, and one that is coming.
+const ROOTS: u64 = 3;
 /// Behind the manifest: how many bytes the store has.
 const SIZE_AT: usize = MANIFEST_BYTES;
 const CRC_AT: usize = SIZE_AT + 16;
@@ -34,7 +36,7 @@ impl Geometry {
         2 * MANIFEST_COPY_BYTES
     }
     fn lines_at(&self) -> u64 {
-        self.roots_at() + 2 * ROOT_BYTES as u64
+        self.roots_at() + ROOTS * ROOT_BYTES as u64
     }
     fn buckets_at(&self) -> u64 {
         self.lines_at() + self.pages() as u64 * 2 * LINE_BYTES as u64
@@ -125,26 +127,34 @@ impl<R: ByteRegion> Medium<R> {
         });
         copies.into_iter().flatten().max_by_key(|line| line.sequence)
     }
-    /// Stores a page's line in the place of the older one; durable when it returns.
+    /// Stores a page's line, in one copy after the other: a crash tears one at most, and what is damaged is in the other. Durable when it
+    /// returns.
     #[track_caller]
     pub fn save_page_line(&self, page: u32, line: &PageLine) {
         let bytes = line.encode(self.store_id, page);
-        self.region.write_nt(self.line_at(page, line.sequence % 2), &bytes);
-        self.region.fence();
+        for copy in [line.sequence % 2, 1 - line.sequence % 2] {
+            self.region.write_nt(self.line_at(page, copy), &bytes);
+            self.region.fence();
+        }
     }
 
-    /// What a copy of the root says, if it holds together.
-    pub fn root(&self, copy: u64) -> Option<Root> {
+    fn root(&self, copy: u64) -> Option<Root> {
         let mut bytes = [0; ROOT_BYTES];
         self.region.read(self.root_at(copy), &mut bytes);
         Root::decode(&bytes, self.store_id)
     }
-    /// Stores it: one that is committed in the first place, another in the second; durable when it returns.
+    /// The newest root that holds together.
+    pub fn newest_root(&self) -> Option<Root> {
+        (0..ROOTS).filter_map(|copy| self.root(copy)).max_by_key(|root| root.sequence)
+    }
+    /// Stores it: one that is committed in its two places, one after the other, another in the third. Durable when it returns.
     #[track_caller]
     pub fn save_root(&self, root: &Root) {
-        let copy = u64::from(!root.is_committed);
-        self.region.write_nt(self.root_at(copy), &root.encode(self.store_id));
-        self.region.fence();
+        let bytes = root.encode(self.store_id);
+        for copy in if root.is_committed { 0..2 } else { 2..3 } {
+            self.region.write_nt(self.root_at(copy), &bytes);
+            self.region.fence();
+        }
     }
 
     /// Makes durable what a dead process had stored of all that lies in front of the pages, the hash table left out.

@@ -8,6 +8,7 @@ use terrace_engine::op::DATABASES;
 use terrace_engine::space::{Counted, Entries};
 use terrace_media::ByteRegion;
 
+use crate::keeper::Keeper;
 use crate::layout::{Kind, Root};
 use crate::space::ScmSpace;
 
@@ -38,10 +39,9 @@ impl<R: ByteRegion> ScmSpace<R> {
 
     /// Takes over the root, and says what counts there.
     pub(crate) fn find_root(&self, manifest: &Manifest) -> Result<Counted, StoreError> {
-        let copies = [self.medium.root(0), self.medium.root(1)];
-        let Some(root) = copies.into_iter().flatten().max_by_key(|root| root.sequence) else {
+        let Some(root) = self.medium.newest_root() else {
             return Err(StoreError::Corrupt(
-                "neither copy of the hash table's root is valid; nothing was changed".into(),
+                "no copy of the hash table's root is valid; nothing was changed".into(),
             ));
         };
         let mut keeper = self.keeper.lock();
@@ -56,7 +56,29 @@ impl<R: ByteRegion> ScmSpace<R> {
         self.begun.store(seq, SeqCst);
         self.completed.store(seq, SeqCst);
         self.last_given.store(seq, SeqCst);
-        Ok(counted(&root, &manifest.flush_versions))
+        if root.is_uncertain {
+            self.recount(&mut keeper, &manifest.flush_versions);
+        }
+        Ok(counted(&keeper.root, &manifest.flush_versions))
+    }
+
+    /// Counts what the table leads to, for what the root says may be wrong. Reads all of it.
+    fn recount(&self, keeper: &mut Keeper, flushed: &[u64; DATABASES]) {
+        tracing::warn!("something of the hash table was damaged: all keys are counted anew");
+        let (mut keys, mut expiring, mut bytes) = ([0; DATABASES], [0; DATABASES], Vec::new());
+        for bucket in 0..self.table.buckets() {
+            for element in self.table.contents(bucket).elements {
+                let Some(view) = self.table.read_entry(element.at(), &mut bytes) else { continue };
+                let db = usize::from(view.head.meta.db());
+                if view.head.version > flushed[db] {
+                    keys[db] += 1;
+                    expiring[db] += u64::from(view.head.expire_at != 0);
+                }
+            }
+        }
+        (keeper.root.keys, keeper.root.expiring) = (keys, expiring);
+        // It is stored with the next round; until then it is done again.
+        keeper.root.is_uncertain = false;
     }
 
     /// Makes the table lead to what the log holds above the root.
@@ -71,9 +93,7 @@ impl<R: ByteRegion> ScmSpace<R> {
         }
         let mut keeper = self.keeper.lock();
         let from = keeper.root.upto;
-        let coming = [self.medium.root(0), self.medium.root(1)].into_iter().flatten();
-        let coming =
-            coming.max_by_key(|root| root.sequence).filter(|root| !root.is_committed && root.upto > from);
+        let coming = self.medium.newest_root().filter(|root| !root.is_committed && root.upto > from);
         let middle = coming.map_or(from, |root| root.upto);
         let (mut again, mut beyond, newest) = (Vec::new(), Vec::new(), newest.max(middle));
         entries(&mut |version, offset, bytes| {
@@ -100,6 +120,9 @@ impl<R: ByteRegion> ScmSpace<R> {
             }
         }
         self.is_redoing.store(false, Relaxed);
+        if keeper.root.is_uncertain {
+            self.recount(&mut keeper, flushed);
+        }
         keeper.start = keeper.start.max(newest);
         self.count_pages();
         Ok(counted(&keeper.root, flushed))

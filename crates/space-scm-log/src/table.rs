@@ -36,6 +36,8 @@ pub struct Contents {
     pub elements: Vec<Element>,
     /// Whether something is lost.
     pub is_lost: bool,
+    /// And that was found just now.
+    pub is_damaged: bool,
     /// Its chain, if it has one: where, and how long.
     pub chain: Option<(u64, usize)>,
 }
@@ -227,7 +229,7 @@ impl<R: ByteRegion> PmTable<R> {
 
     /// All that a bucket holds.
     pub fn contents(&self, bucket: u64) -> Contents {
-        let lost = Contents { is_lost: true, ..Contents::default() };
+        let lost = Contents { is_lost: true, is_damaged: true, ..Contents::default() };
         let Some(found) = self.load(bucket) else { return lost };
         let is_lost = found.is_lost;
         match found.leads {
@@ -236,7 +238,7 @@ impl<R: ByteRegion> PmTable<R> {
                 let mut bytes = Vec::new();
                 match self.read_entry(at, &mut bytes).map(|view| self.hash_of(&view)) {
                     Some(hash) if self.bucket_of(hash) == bucket => {
-                        Contents { elements: vec![Element::new(hash, at)], is_lost, chain: None }
+                        Contents { elements: vec![Element::new(hash, at)], is_lost, ..Contents::default() }
                     }
                     _ => lost,
                 }
@@ -245,6 +247,7 @@ impl<R: ByteRegion> PmTable<R> {
                 .with_chain(at, bucket, |elements, bytes| Contents {
                     elements: elements.collect(),
                     is_lost,
+                    is_damaged: false,
                     chain: Some((at, bytes)),
                 })
                 .unwrap_or(lost),

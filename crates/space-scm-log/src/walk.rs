@@ -1,19 +1,26 @@
 //! What a page holds, object by object, whoever refers to it.
 
+use terrace_blocks::{u32_at, u64_at};
 use terrace_engine::SEAL_BYTES;
-use terrace_engine::record::RecordView;
+use terrace_engine::record::{RecordMeta, RecordView};
 use terrace_media::ByteRegion;
 
 use crate::layout::{
-    EDGE_BYTES, ENTRY_HEAD_BYTES, Kind, PART_HEAD_BYTES, chain_bytes, chain_count, decode_chain,
-    decode_entry, decode_part, entry_bytes,
+    EDGE_BYTES, ENTRY_HEAD_BYTES, Kind, PART_HEAD_BYTES, chain_bytes, chain_count, decode_chain, decode_part,
 };
 use crate::space::ScmSpace;
 use crate::table::FRONT_BYTES;
 
+/// How long an entry of the log is that begins so, if it is a record that is whole.
+fn whole(bytes: &[u8]) -> Option<usize> {
+    let meta = RecordMeta(u64_at(bytes.get(..SEAL_BYTES + 16)?, SEAL_BYTES + 8));
+    let length = meta.plausible().then(|| SEAL_BYTES + meta.used_words() * 8)?;
+    (crc32c::crc32c(bytes.get(SEAL_BYTES..length)?) == u32_at(bytes, 0)).then_some(length)
+}
+
 impl<R: ByteRegion> ScmSpace<R> {
-    /// Visits the records of a page: where each entry is, and its bytes. Those of a block in a chain, too.
-    pub(crate) fn records_of(&self, page: u32, mut visit: impl FnMut(u64, &RecordView<'_>, &[u8])) {
+    /// Visits the records of a page, and where the entry of each is. Those of a block in a chain, too.
+    pub(crate) fn records_of(&self, page: u32, mut visit: impl FnMut(u64, &RecordView<'_>)) {
         match self.pages.page(page).kind() {
             Kind::Moved => self.moved_of(page, visit),
             Kind::Free | Kind::Archived => {
@@ -26,11 +33,11 @@ impl<R: ByteRegion> ScmSpace<R> {
                         None => return,
                     },
                 };
-                let walked = self.log.walk(page, generation, |entry| {
-                    if entry.bytes.len() % 8 == SEAL_BYTES
+                let walked = self.log.walk(page, generation, whole, |entry| {
+                    if whole(entry.bytes) == Some(entry.bytes.len())
                         && let Some(view) = RecordView::decode(&entry.bytes[SEAL_BYTES..])
                     {
-                        visit(self.medium.place_of_log(entry.place), &view, &entry.bytes[SEAL_BYTES..]);
+                        visit(self.medium.place_of_log(entry.place), &view);
                     }
                 });
                 if let Err(error) = walked {
@@ -41,20 +48,19 @@ impl<R: ByteRegion> ScmSpace<R> {
         }
     }
 
-    fn moved_of(&self, page: u32, mut visit: impl FnMut(u64, &RecordView<'_>, &[u8])) {
+    fn moved_of(&self, page: u32, mut visit: impl FnMut(u64, &RecordView<'_>)) {
         let mut place = self.medium.page_at(page) + EDGE_BYTES as u64;
         let mut bytes = Vec::new();
         while self.medium.rest_of_page(place) >= FRONT_BYTES {
-            let mut front = [0; FRONT_BYTES];
-            self.medium.region.read(self.medium.at(place), &mut front);
-            let rest = self.medium.rest_of_page(place);
-            let Some(length) = entry_bytes(&front).filter(|length| *length <= rest) else { return };
-            bytes.clear();
-            bytes.resize(length, 0);
-            self.medium.region.read(self.medium.at(place), &mut bytes);
-            let Some(view) = decode_entry(&bytes) else { return };
-            visit(place, &view, &bytes[ENTRY_HEAD_BYTES..]);
-            place += length as u64;
+            match self.table.read_entry(place, &mut bytes) {
+                Some(view) => {
+                    let length = ENTRY_HEAD_BYTES + view.head.meta.used_words() * 8;
+                    visit(place, &view);
+                    place += length as u64;
+                }
+                // Damaged, or the end: what comes behind is looked for.
+                None => place += 8,
+            }
         }
     }
 
@@ -67,14 +73,18 @@ impl<R: ByteRegion> ScmSpace<R> {
             bytes.resize(EDGE_BYTES, 0);
             self.medium.region.read(self.medium.at(place), &mut bytes);
             let length = chain_bytes(chain_count(&bytes));
-            if length > self.medium.rest_of_page(place) {
-                return;
+            let is_one = length <= self.medium.rest_of_page(place);
+            if is_one {
+                bytes.resize(length, 0);
+                self.medium.region.read(self.medium.at(place), &mut bytes);
             }
-            bytes.resize(length, 0);
-            self.medium.region.read(self.medium.at(place), &mut bytes);
-            let Some((bucket, _)) = decode_chain(&bytes, self.medium.store_id, place) else { return };
-            visit(place, bucket, length);
-            place += length as u64;
+            match decode_chain(&bytes, self.medium.store_id, place).filter(|_| is_one) {
+                Some((bucket, _)) => {
+                    visit(place, bucket, length);
+                    place += length as u64;
+                }
+                None => place += EDGE_BYTES as u64,
+            }
         }
     }
 
@@ -84,9 +94,14 @@ impl<R: ByteRegion> ScmSpace<R> {
         while self.medium.rest_of_page(place) >= PART_HEAD_BYTES {
             let mut head = [0; PART_HEAD_BYTES];
             self.medium.region.read(self.medium.at(place), &mut head);
-            let Some((hash, bytes)) = decode_part(&head) else { return };
-            visit(place, hash, bytes);
-            place += crate::large::part_bytes(bytes.min(self.medium.geometry.page_bytes)) as u64;
+            let part = decode_part(&head).map(|(hash, bytes)| (hash, bytes, crate::large::part_bytes(bytes)));
+            match part.filter(|(.., length)| *length <= self.medium.rest_of_page(place)) {
+                Some((hash, bytes, length)) => {
+                    visit(place, hash, bytes);
+                    place += length as u64;
+                }
+                None => place += 8,
+            }
         }
     }
 }
