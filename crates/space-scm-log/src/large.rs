@@ -64,6 +64,10 @@ pub(crate) fn set_place(description: &mut [u8], from: u64, to: u64) {
         }
     }
 }
+/// The checksum of a described value.
+pub(crate) fn crc_of(description: &[u8]) -> Option<u32> {
+    (description.len() >= DESCRIPTION_BYTES).then(|| u32_at(description, 8))
+}
 /// Bytes that a part takes.
 pub(crate) fn part_bytes(value: usize) -> usize {
     PART_HEAD_BYTES + value.next_multiple_of(8)

@@ -25,6 +25,7 @@
 //! | `pages`, `walk`, `clean` | what pages hold, and how they become free |
 //! | `background` | what has expired, victims, sizes |
 //! | `reopen`, `open` | a restart |
+//! | `inspect` | reading it without opening it |
 
 #![forbid(unsafe_code)]
 
@@ -33,6 +34,7 @@ mod background;
 mod clean;
 mod dram;
 mod index;
+pub mod inspect;
 mod keeper;
 mod large;
 mod layout;

@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::Arc;
 
-use terrace_blocks::{u32_at, u64_at};
+use terrace_blocks::{Stored, u32_at, u64_at};
 use terrace_engine::manifest::{MANIFEST_BYTES, Manifest};
 use terrace_media::ByteRegion;
 
@@ -200,6 +200,18 @@ impl<R: ByteRegion> Medium<R> {
     pub fn stored_manifest(&self) -> Option<Manifest> {
         let copies = [self.manifest_copy(0), self.manifest_copy(1)];
         copies.into_iter().flatten().max_by_key(|manifest| manifest.sequence)
+    }
+    /// What stands in the places of the manifest.
+    pub fn stored_copies(&self) -> [Stored<Manifest>; 2] {
+        [0, 1].map(|number| {
+            let mut bytes = [0; MANIFEST_COPY_BYTES as usize];
+            self.region.read(self.base + number * MANIFEST_COPY_BYTES, &mut bytes);
+            match self.manifest_copy(number) {
+                Some(manifest) => Stored::Valid(manifest),
+                None if bytes.iter().all(|byte| *byte == 0) => Stored::Empty,
+                None => Stored::Bad,
+            }
+        })
     }
     fn manifest_copy(&self, number: u64) -> Option<Manifest> {
         let mut copy = [0; MANIFEST_COPY_BYTES as usize];

@@ -20,7 +20,7 @@ const INDEX: &str = "clht";
 
 impl Scm {
     /// What a store of these sizes measures, in a medium of so many bytes.
-    fn geometry(sizes: &tiered::Sizes, media_bytes: u64) -> Geometry {
+    pub(crate) fn geometry(sizes: &tiered::Sizes, media_bytes: u64) -> Geometry {
         let bytes = media_bytes.saturating_sub(SUPERBLOCK_BYTES as u64);
         let page_bytes = sizes.block_bytes as usize;
         Geometry { page_bytes, buckets: sizes.buckets.unwrap_or(0).max(1), bytes }

@@ -19,6 +19,7 @@ mod log;
 mod place;
 mod repair;
 mod report;
+mod scm;
 
 use std::cell::Cell;
 use std::path::Path;

@@ -20,6 +20,7 @@ use terrace_space_slab::{Eviction, Placement, SlabOptions, Swap};
 use super::{CheckError, CheckOptions, Parts, Report, run};
 use crate::heap::{HeapHybrid, HeapPersistent};
 use crate::hetermm::Hetermm;
+use crate::scm::Scm;
 use crate::size::human_bytes;
 use crate::stored::{is_no_memory, refuse_notes};
 use crate::tac::Tac;
@@ -74,6 +75,9 @@ fn superblock(
         }
         Ok(superblock) if superblock.engine == HeapPersistent::NAME => {
             tiered::check_superblock::<HeapPersistent>(bytes, media_bytes, place)
+        }
+        Ok(superblock) if superblock.engine == Scm::NAME => {
+            tiered::check_superblock::<Scm>(bytes, media_bytes, place)
         }
         _ => tiered::check_superblock::<Hetermm>(bytes, media_bytes, place),
     }
@@ -253,6 +257,19 @@ fn on_region(path: &Path, options: &CheckOptions<'_>) -> Result<Report, CheckErr
     if superblock.engine == HeapPersistent::NAME {
         let about = about(&superblock, &sizes, &format!("{} (byte-addressable media)", path.display()));
         return super::heap_index::run(Arc::new(region), &superblock, &sizes, about, options);
+    }
+    if superblock.engine == Scm::NAME {
+        let about = about(&superblock, &sizes, &format!("{} (byte-addressable media)", path.display()));
+        if region.len() < superblock.media_bytes {
+            let text = format!(
+                "{}: {} bytes, and {} are recorded: it was truncated",
+                path.display(),
+                region.len(),
+                superblock.media_bytes
+            );
+            return Err(CheckError::Store(StoreError::Corrupt(text)));
+        }
+        return super::scm::run(Arc::new(region), &superblock, &sizes, about, options);
     }
     let start = SUPERBLOCK_BYTES as u64 + sizes.log_bytes;
     if start >= region.len() {

@@ -1,0 +1,90 @@
+//! A store of engine `scmkv`: each word of its hash table is followed, and what its log holds beyond that is verified.
+
+use std::sync::Arc;
+
+use terrace_engine::hash::KeyHasher;
+use terrace_media::{ByteRegion, SUPERBLOCK_BYTES, Superblock};
+use terrace_space_scm_log::inspect::{Fault, examine, examine_log};
+
+use super::report::HeapCounts;
+use super::{CheckError, CheckOptions, LISTED_MAX, Report, newest_manifest};
+use crate::scm::Scm;
+use crate::tiered::{self, Sizes};
+
+/// Checks the store in a region.
+pub(super) fn run<R: ByteRegion>(
+    region: Arc<R>,
+    superblock: &Superblock,
+    sizes: &Sizes,
+    about: Vec<String>,
+    options: &CheckOptions<'_>,
+) -> Result<Report, CheckError> {
+    let ids = (Scm::geometry(sizes, superblock.media_bytes), tiered::store_id(superblock));
+    let base = SUPERBLOCK_BYTES as u64;
+    let hasher = KeyHasher::new(superblock.hash_seed);
+    let mut report = Report { about, ..Report::default() };
+    let found = examine(region.clone(), base, ids, hasher, options.progress);
+    let Some(manifests) = found.manifests else { return Ok(report) };
+    let manifest = newest_manifest(manifests, true, &mut report);
+    if report.no_manifest {
+        return Ok(report);
+    }
+    let state =
+        if manifest.clean { "closed cleanly" } else { "not closed: opening redoes what the log holds" };
+    report.about.push(format!("manifest {}: {state}", manifest.sequence));
+    let (pages, pages_empty, of_chains) = found.pages;
+    report.about.push(format!("table of {} buckets, {of_chains} pages of chains", ids.0.buckets));
+    report.counts.heap = Some(HeapCounts { pages, pages_empty, ..HeapCounts::default() });
+    report.counts.records = [found.records[0], found.records[1], 0, 0];
+    (report.counts.record_bytes, report.counts.live_bytes) = (found.record_bytes, found.record_bytes);
+    report.counts.keys = found.keys.iter().sum();
+    (report.counts.extents, report.counts.extent_bytes) = (found.records[1], found.large_bytes);
+    match examine_log(region, base, ids, manifest.log_floor) {
+        Ok(log) => {
+            report.counts.log_entries = log.entries;
+            report.about.push(format!(
+                "log: {} blocks in use by {} sessions, {} entries",
+                log.used_blocks, log.slots, log.entries
+            ));
+            let is_settled = found.faults.is_empty() && manifest.clean && !found.is_coming;
+            for (db, (counted, keys)) in
+                found.counted.iter().zip(&found.keys).enumerate().filter(|_| is_settled)
+            {
+                if counted != keys {
+                    let text = format!("database {db}: {counted} keys are counted, and {keys} are there");
+                    report.problems.push(text);
+                }
+            }
+        }
+        Err(error) => report.problems.push(format!("{error}; the store does not open")),
+    }
+    for fault in found.faults {
+        report.counts.poisoned += u64::from(matches!(fault, Fault::Record { .. } | Fault::Value { .. }));
+        report.counts.damaged += u64::from(matches!(fault, Fault::Record { .. }));
+        let text = match fault {
+            Fault::Record { place } => {
+                format!(
+                    "entry at byte {place} of the pages: damaged record; its key answers an error until SET or DEL"
+                )
+            }
+            Fault::Value { place } => {
+                report.large_fail += 1;
+                format!(
+                    "entry at byte {place} of the pages: parts of its large value are damaged; its key answers an error until SET or DEL"
+                )
+            }
+            Fault::Bucket { bucket } => format!(
+                "bucket {bucket} of the table is damaged: keys of it that are not found answer an error, though they may be there"
+            ),
+            Fault::Page { page } => {
+                format!("page {page}: neither copy of what is known of it is whole; the store does not open")
+            }
+            Fault::Root => "no copy of the table's root is whole; the store does not open".into(),
+        };
+        if report.problems.len() < LISTED_MAX { report.problems.push(text) } else { report.unlisted += 1 }
+    }
+    if options.repair && !report.problems.is_empty() {
+        report.beyond.push("a store of engine scmkv is not repaired: restore it from a copy".into());
+    }
+    Ok(report)
+}
