@@ -235,8 +235,8 @@ impl<R: ByteRegion> ScmSpace<R> {
     ) -> bool {
         let plan = self.plan(&mut items, flushed);
         let mut root = keeper.root;
-        for db in 0..DATABASES {
-            if flushed[db] > root.flushed[db] {
+        for (db, flushed) in flushed.iter().enumerate() {
+            if *flushed > root.flushed[db] {
                 (root.keys[db], root.expiring[db]) = (0, 0);
             }
             root.keys[db] = root.keys[db].saturating_add_signed(plan.keys[db]);

@@ -93,7 +93,7 @@ impl<R: ByteRegion> ScmSpace<R> {
             let page = self.pages.page(*number);
             let live = page.live_bytes().min(longest);
             let age = newest.saturating_sub(page.order.load(Relaxed)) + 1;
-            (u128::from(longest - live) * u128::from(age) << 20) / u128::from(longest + live)
+            ((u128::from(longest - live) * u128::from(age)) << 20) / u128::from(longest + live)
         })
     }
 

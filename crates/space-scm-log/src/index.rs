@@ -153,8 +153,7 @@ impl<R: ByteRegion> ScmIndex<R> {
     fn fresh_of(&self, bucket: u64, cursor: u64, next: u64) -> Vec<Address> {
         let (mut found, mut key) = (Vec::new(), Vec::new());
         let mut at = cursor;
-        loop {
-            let Some(after) = self.front.scan(at, &mut found) else { break };
+        while let Some(after) = self.front.scan(at, &mut found) {
             let is_past = after == 0 || next != 0 && after.reverse_bits() >= next.reverse_bits();
             if is_past {
                 break;

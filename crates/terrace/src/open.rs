@@ -89,6 +89,12 @@ pub(crate) fn open(options: &Options, source: &dyn MediaSource) -> Result<Opened
             options.engine
         )));
     }
+    if let Some(records) = options.expected_records.filter(|_| options.engine != "scmkv") {
+        return Err(StoreError::Options(format!(
+            "engine {} has an index that grows: leave --expected-records {records} out, or use --engine scmkv",
+            options.engine
+        )));
+    }
     match options.engine.as_str() {
         "dram" => open_dram(options),
         "hetermm" => crate::hetermm::open(options, source),

@@ -75,6 +75,9 @@ pub struct ServeArgs {
     /// Emulate this device at --pmem
     #[arg(long, value_name = "NAME")]
     pub profile: Option<String>,
+    /// How many records a new store of --engine scmkv is made for: its hash table keeps its size [default: as many as short ones fit --pmem]
+    #[arg(long, value_name = "N")]
+    pub expected_records: Option<u64>,
     /// When writes are answered: none, batch:MS or sync [default: batch:100; none for --engine dram]
     #[arg(long, value_name = "MODE")]
     pub durability: Option<Durability>,

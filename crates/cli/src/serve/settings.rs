@@ -18,7 +18,7 @@ use crate::names;
 use crate::redis::Meaning;
 
 /// The keys of the configuration file; in the environment in capitals with underscores, behind `TERRACE_`.
-pub const KEYS: [&str; 45] = [
+pub const KEYS: [&str; 46] = [
     "dir",
     "redis",
     "memcached",
@@ -35,6 +35,7 @@ pub const KEYS: [&str; 45] = [
     "pmem",
     "ssd",
     "profile",
+    "expected-records",
     "durability",
     "when-full",
     "maxclients",
@@ -101,6 +102,8 @@ pub struct Settings {
     pub ssd: Option<TierSpec>,
     /// Emulated device.
     pub profile: Option<String>,
+    /// Records that a new store's hash table is made for.
+    pub expected_records: Option<u64>,
     /// When writes are answered.
     pub durability: Durability,
     /// What to do when full.
@@ -258,6 +261,7 @@ fn gather_from(
         pmem,
         ssd,
         profile: from.get(args.profile, "profile")?,
+        expected_records: from.get(args.expected_records, "expected-records")?,
         durability: durability.unwrap_or(match engine.as_str() {
             "dram" => Durability::None,
             _ => Durability::default(),
@@ -445,6 +449,7 @@ mod tests {
             ("pmem", "1GiB"),
             ("ssd", "2GiB@/srv/y"),
             ("profile", "optane-200"),
+            ("expected-records", "1000"),
             ("durability", "none"),
             ("when-full", "evict"),
             ("maxclients", "11"),

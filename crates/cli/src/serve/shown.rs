@@ -32,7 +32,8 @@ impl Display for Settings {
         let sizes = sizes.iter().filter_map(|(key, value)| Some((*key, size(value.as_ref()?))));
         let tiers = tiers.iter().filter_map(|(key, value)| Some((*key, tier(value.as_ref()?))));
         let profile = self.profile.iter().map(|name| ("profile", name.clone()));
-        for (key, value) in sizes.chain(tiers).chain(profile) {
+        let expected = self.expected_records.iter().map(|count| ("expected-records", count.to_string()));
+        for (key, value) in sizes.chain(tiers).chain(profile).chain(expected) {
             line(key, &value)?;
         }
         line("durability", &self.durability.to_string())?;

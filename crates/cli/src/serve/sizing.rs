@@ -58,6 +58,7 @@ pub fn size(settings: &Settings) -> anyhow::Result<Sized> {
         pmem,
         ssd,
         profile: settings.profile.clone(),
+        expected_records: settings.expected_records,
         durability: settings.durability,
         when_full: settings.when_full,
         background_threads: settings.background_threads,
