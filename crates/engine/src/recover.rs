@@ -86,7 +86,8 @@ impl<I: Index, S: Space, D: LogDevice> Machine<I, S, D> {
         if S::ADDRESSED
             && let (Some(from_log), Some((counted, newest))) = (&from_log, &mut restored)
         {
-            max_version = max_version.max(from_log.replay.max_version());
+            let newest_in_log = from_log.replay.max_version();
+            max_version = max_version.max(newest_in_log);
             *counted = redo(&space, &from_log.replay, &mut manifest, *counted)?;
             *newest = max_version;
         }

@@ -20,6 +20,8 @@ pub trait Archive: Send + Sync {
     /// The block, in this use of it, is about to leave its chain; that it is kept must be durable when this returns. It is free again once
     /// it is [given back](Log::give_block).
     fn keep(&self, block: u32, generation: u64);
+    /// The block has left its chain: its header is gone.
+    fn kept(&self, block: u32);
 }
 
 /// How far a session's chain was read.

@@ -289,9 +289,11 @@ impl<D: LogDevice> Log<D> {
             }
             table.erasing.retain(|erasing| erasing.used.block != victim.used.block);
             match (archive, immediate) {
-                (Some(_), _) => {}
+                (Some(archive), _) => archive.kept(block),
                 (None, true) => table.free.push(block),
-                (None, false) => table.erased.push(block),
+                (None, false) => {
+                    table.erased.push(victim.used.block);
+                }
             }
         }
         if !immediate && shared.table.lock().free.is_empty() {

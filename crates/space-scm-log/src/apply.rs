@@ -155,7 +155,11 @@ impl<R: ByteRegion> ScmSpace<R> {
                 }
                 let mut flushed = [0; DATABASES];
                 context.hold_flushes(&mut || {
-                    flushed = std::array::from_fn(|db| context.flush_version(db as u8));
+                    // One that is newer is not settled yet: the next round knows it.
+                    flushed = std::array::from_fn(|db| match context.flush_version(db as u8) {
+                        settled if settled <= upto => settled,
+                        _ => keeper.root.flushed[db],
+                    });
                 });
                 let done = upto <= keeper.root.upto
                     || match self.read_tails(keeper, upto, barrier.positions()) {
@@ -244,6 +248,7 @@ impl<R: ByteRegion> ScmSpace<R> {
         }
         root.flushed = *flushed;
         if let Some(again) = made_again {
+            root.is_uncertain |= again.is_uncertain;
             (root.keys, root.expiring, root.flushed) = (again.keys, again.expiring, again.flushed);
         }
         root.is_uncertain |= plan.is_uncertain;

@@ -115,7 +115,7 @@ impl<R: ByteRegion> Background for ScmSpace<R> {
     }
 
     fn is_full(&self) -> bool {
-        self.lacks_page.load(Relaxed) && self.is_over(self.longest() as u64)
+        self.lacks_page.load(Relaxed) && (self.is_over(self.longest() as u64) || self.gains_nothing())
     }
 
     fn close(&self, _index: &AnyIndex, context: &dyn Context) -> Result<(), StoreError> {

@@ -73,7 +73,8 @@ impl<R: ByteRegion> ScmSpace<R> {
 
     /// The page whose cleaning gains most.
     fn victim(&self, keeper: &Keeper) -> Option<u32> {
-        let filled = *self.parts.lock();
+        // As long as this is held no session begins a page: one that has begun is open, or pinned.
+        let filled = self.parts.lock();
         let completed = self.completed.load(SeqCst);
         let longest = self.longest() as u64;
         let newest = self.pages.table.iter().map(|page| page.order.load(Relaxed)).max().unwrap_or(0);
@@ -167,6 +168,14 @@ impl<R: ByteRegion> ScmSpace<R> {
                 owners.push((owner, hash));
             }
         });
+        let page = self.pages.page(number);
+        if page.is_exact.load(Relaxed) && live < page.live_bytes() {
+            page.is_stuck.store(true, Relaxed);
+            tracing::warn!(
+                "page {number} holds parts of large values whose heads can't be read: it stays as it is"
+            );
+            return false;
+        }
         self.now_known(number, live);
         owners.sort_unstable();
         owners.dedup();

@@ -4,7 +4,7 @@
 //! area     manifest, twice | root, three times | page table | hash table | log superblock | pages
 //! root     0 magic "TRCSCMR1"  8 sequence  16 from  24 upto  32 committed:1 uncertain:1  40 keys 16 x u64  168 expiring 16 x u64  296 flushed 16 x u64
 //!          424 crc of store id and 0..424:u32 zero
-//! page     0 magic "TRCSCMP1"  8 sequence  16 kind:u8 zero  24 generation  32 live bytes  40 first deadline  48 order
+//! page     0 magic "TRCSCMP1"  8 sequence  16 kind:u8 exact:u8 zero  24 generation  32 live bytes  40 first deadline  48 order
 //! line     56 crc of store id, page and 0..56:u32 zero                                                          twice a page
 //! bucket   0-44 where:45 in words from the first page  45 kind:2  47 lost:1  48 check of all that and the bucket:16
 //! chain    0 crc of store id, place and the rest:u32 elements:u32  8 bucket  16.. element, 8 bytes each; whole lines
@@ -138,6 +138,8 @@ pub struct PageLine {
     pub kind: Kind,
     /// Of a block of the log: which use of it.
     pub generation: u64,
+    /// Whether that was counted, and is no estimate.
+    pub is_exact: bool,
     /// Bytes that are referred to, as was known then.
     pub live: u64,
     /// No record in it expires before.
@@ -147,12 +149,15 @@ pub struct PageLine {
 }
 
 impl PageLine {
+    fn kind_word(&self) -> u64 {
+        self.kind as u64 | u64::from(self.is_exact) << 8
+    }
     /// Its bytes.
     pub fn encode(&self, store_id: u64, page: u32) -> [u8; LINE_BYTES] {
         let mut bytes = [0; LINE_BYTES];
         bytes[..8].copy_from_slice(PAGE_MAGIC);
         let numbers =
-            [self.sequence, self.kind as u64, self.generation, self.live, self.deadline, self.order];
+            [self.sequence, self.kind_word(), self.generation, self.live, self.deadline, self.order];
         for (i, number) in numbers.into_iter().enumerate() {
             put_u64(&mut bytes, 8 + i * 8, number);
         }
@@ -164,10 +169,12 @@ impl PageLine {
     pub fn decode(bytes: &[u8; LINE_BYTES], store_id: u64, page: u32) -> Option<Self> {
         let sound = &bytes[..8] == PAGE_MAGIC
             && u32_at(bytes, PAGE_CRC_AT) == crc_of(store_id, u64::from(page), &bytes[..PAGE_CRC_AT]);
-        let kind = Kind::from_number(u8::try_from(u64_at(bytes, 16)).ok()?).filter(|_| sound)?;
+        let word = u64_at(bytes, 16);
+        let kind = Kind::from_number(word as u8).filter(|_| sound && word >> 9 == 0)?;
         Some(Self {
             sequence: u64_at(bytes, 8),
             kind,
+            is_exact: word >> 8 == 1,
             generation: u64_at(bytes, 24),
             live: u64_at(bytes, 32),
             deadline: u64_at(bytes, 40),

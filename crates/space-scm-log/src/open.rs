@@ -20,6 +20,8 @@ type ScmMachine = Machine<Erased, ScmSpace<AnyRegion>, ByteLog<AnyRegion>>;
 
 /// Pages that a store needs at least.
 pub(crate) const PAGES_MIN: usize = 16;
+/// Places in descriptions of large values have 40 bits of words.
+const BYTES_MAX: u64 = 8 << 40;
 /// Frames of DRAM at least, and the most bytes of them.
 const FRAMES_MIN: usize = 4;
 const FRAMES_BYTES_MAX: u64 = 1 << 30;
@@ -93,6 +95,12 @@ pub fn open(region: &Arc<AnyRegion>, base: u64, opening: Opening<'_>) -> Result<
             geometry.least_bytes(PAGES_MIN)
         )));
     }
+    if geometry.bytes > BYTES_MAX {
+        return Err(StoreError::Options(format!(
+            "{description}: {} bytes, and a store of this engine has {BYTES_MAX} at most",
+            geometry.bytes
+        )));
+    }
     let medium = Arc::new(Medium::new(region.clone(), base, geometry, store_id));
     let is_new =
         medium.is_new().map_err(|error| StoreError::Corrupt(format!("{error}; nothing was changed")))?;
@@ -121,6 +129,9 @@ pub fn open(region: &Arc<AnyRegion>, base: u64, opening: Opening<'_>) -> Result<
     let space = ScmSpace::new(medium, table.clone(), front.clone(), dram.clone(), log.clone(), description);
     if is_new {
         space.make();
+    } else if !manifest.clean {
+        // A page that cleaning had emptied by then would be given away, and an older word lead there after a power cut.
+        space.table.secure();
     }
     let index = Erased::new(ScmIndex { front, table, dram });
     let manifest: Manifest = manifest;

@@ -69,6 +69,7 @@ impl Pages {
         page.generation.store(line.generation, Relaxed);
         let is_free = line.kind == Kind::Free;
         page.live.store(if is_free { 0 } else { line.live as i64 }, Relaxed);
+        let is_exact = is_exact && line.is_exact;
         page.is_exact.store(is_exact || is_free, Relaxed);
         // What was put since the line was stored is not in it.
         page.deadline.store(if is_exact { line.deadline } else { 0 }, Relaxed);
@@ -99,12 +100,20 @@ impl Pages {
     /// A page is of this kind from now on; durable when it returns.
     #[track_caller]
     pub fn change<R: ByteRegion>(&self, medium: &Medium<R>, number: u32, kind: Kind) {
-        let page = self.page(number);
+        self.store_kind(medium, number, kind);
+        self.show_kind(number, kind);
+    }
+    /// The same on the medium alone.
+    #[track_caller]
+    pub fn store_kind<R: ByteRegion>(&self, medium: &Medium<R>, number: u32, kind: Kind) {
         if kind != Kind::Free {
-            page.order.store(self.last_order.fetch_add(1, Relaxed) + 1, Relaxed);
+            self.page(number).order.store(self.last_order.fetch_add(1, Relaxed) + 1, Relaxed);
         }
         self.save_as(medium, number, kind);
-        page.kind.store(kind as u8, Release);
+    }
+    /// And in DRAM, where it is seen.
+    pub fn show_kind(&self, number: u32, kind: Kind) {
+        self.page(number).kind.store(kind as u8, Release);
     }
     /// Stores a page's line as it is.
     #[track_caller]
@@ -118,6 +127,7 @@ impl Pages {
             sequence: page.sequence.fetch_add(1, Relaxed) + 1,
             kind,
             generation: page.generation.load(Relaxed),
+            is_exact: page.is_exact.load(Relaxed),
             live: page.live_bytes(),
             deadline: page.deadline.load(Relaxed),
             order: page.order.load(Relaxed),

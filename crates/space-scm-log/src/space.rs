@@ -86,7 +86,11 @@ impl<R: ByteRegion> Archive for Keeps<R> {
     #[track_caller]
     fn keep(&self, block: u32, generation: u64) {
         self.pages.page(block).generation.store(generation, Relaxed);
-        self.pages.change(&self.medium, block, Kind::Archived);
+        self.pages.store_kind(&self.medium, block, Kind::Archived);
+    }
+    /// Not before: what is cleaned is given to others, and a header that goes then would be theirs.
+    fn kept(&self, block: u32) {
+        self.pages.show_kind(block, Kind::Archived);
     }
 }
 
@@ -171,6 +175,10 @@ impl<R: ByteRegion> ScmSpace<R> {
     pub(crate) fn is_over(&self, more: u64) -> bool {
         self.live_bytes.load(Relaxed).max(0) as u64 + more > self.capacity_bytes()
     }
+    /// Whether pages were cleaned in vain for long.
+    pub(crate) fn gains_nothing(&self) -> bool {
+        self.fruitless.load(Relaxed) > 2 * self.pages.table.len() as u64
+    }
     /// There are not so many free pages: whether there may be some by themselves.
     #[cold]
     pub(crate) fn no_room(&self, pages: usize) -> Room {
@@ -178,8 +186,11 @@ impl<R: ByteRegion> ScmSpace<R> {
         let more = pages as u64 * self.longest() as u64;
         let knows = !self.pages.has_unknown();
         let is_waiting = self.last_given.load(Relaxed) > self.completed.load(Relaxed);
-        let gains_nothing = self.fruitless.load(Relaxed) > 2 * self.pages.table.len() as u64;
-        if (self.is_over(more) || gains_nothing) && knows && !is_waiting { Room::Full } else { Room::Wait }
+        if (self.is_over(more) || self.gains_nothing()) && knows && !is_waiting {
+            Room::Full
+        } else {
+            Room::Wait
+        }
     }
 
     /// The head of a record of which nothing is known: it is none that a flush has forgotten.

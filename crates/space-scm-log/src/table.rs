@@ -65,6 +65,11 @@ impl<R: ByteRegion> PmTable<R> {
         }
         self.medium.region.fence();
     }
+    /// Makes safe what a dead process had stored; durable when it returns.
+    pub fn secure(&self) {
+        self.medium.region.flush(self.medium.bucket_at(0), self.buckets() as usize * 8);
+        self.medium.region.fence();
+    }
     /// How many buckets there are.
     #[inline]
     pub fn buckets(&self) -> u64 {

@@ -27,7 +27,7 @@ pub struct Setting {
 }
 
 /// All settings.
-pub const ALL: [Setting; 7] = [
+pub const ALL: [Setting; 8] = [
     Setting {
         name: "tac-ssd",
         speaks: Speaks::Redis,
@@ -94,6 +94,25 @@ pub const ALL: [Setting; 7] = [
         options: &[
             "--engine",
             "heap-persistent",
+            "--dram",
+            "64MiB",
+            "--pmem",
+            "512MiB@MEMORY",
+            "--profile",
+            "optane-200",
+        ],
+        dram_mib: 64,
+        tier: Some("pmem"),
+        tier_mib: 512,
+        keeps: true,
+        evicts: false,
+    },
+    Setting {
+        name: "scmkv",
+        speaks: Speaks::Redis,
+        options: &[
+            "--engine",
+            "scmkv",
             "--dram",
             "64MiB",
             "--pmem",
