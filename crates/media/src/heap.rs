@@ -4,11 +4,11 @@ use std::io;
 
 use crate::mapping::Mapping;
 use crate::region::{Region, Survives, byte_region};
-use crate::{Profile, numa};
+use crate::{Machine, Profile, numa};
 
 /// Zeroed memory that ends with the process: DRAM, or memory of a NUMA or CXL node, or a stand-in for a device.
 ///
-/// Pages are taken from the machine when they are first touched; regions of 2 MiB and more ask for huge pages.
+/// Pages are taken from the machine when they are first touched, or by [`populate`](HeapRegion::populate); regions of 2 MiB and more ask for huge pages.
 pub struct HeapRegion {
     region: Region,
     node: Option<u32>,
@@ -40,6 +40,15 @@ impl HeapRegion {
         this.region.bind(node)?;
         this.node = Some(node);
         Ok(this)
+    }
+
+    /// Takes its memory from the machine now, unless that is more than a quarter of what there is: a device that it stands for has its
+    /// memory, and a page's first access costs no zeroing there. Takes about a second for 4 GiB.
+    pub fn populate(&self) {
+        let machine = Machine::detect();
+        if self.region.len() <= machine.available_bytes.min(machine.usable_bytes()) / 4 {
+            self.region.mapping().populate();
+        }
     }
 
     /// What it is, for people: `anonymous memory`, `emulated optane-200 on anonymous memory`.

@@ -164,6 +164,12 @@ impl Mapping {
         }
     }
 
+    /// Takes all of its pages from the machine, as far as there are some.
+    pub(crate) fn populate(&self) {
+        // SAFETY: advice about our own mapping, which reads as before. It may be refused.
+        let _ = unsafe { rustix::mm::madvise(self.start().cast(), self.len, Advice::LinuxPopulateWrite) };
+    }
+
     /// The first byte, aligned to [`PAGE_BYTES`].
     #[inline]
     pub(crate) fn start(&self) -> *mut u8 {

@@ -255,7 +255,8 @@ fn judge<'a>(
 }
 
 /// Visits the matching entries of a line's first `slots` slots.
-#[inline]
+// A miss is little else, and a call for it is a thirtieth of what it costs.
+#[inline(always)]
 fn visit_matching<T>(
     bucket: &Bucket,
     slots: usize,

@@ -92,6 +92,7 @@ fn emulated(options: &Options, tier: &Tier, profile: Profile) -> Result<Arc<Heap
     kept.retain(|(dir, region)| *dir != options.dir || Arc::strong_count(region) > 1);
     let region = HeapRegion::with_profile(tier.bytes, Some(profile))
         .map_err(StoreError::io(format!("{} of memory", human_bytes(tier.bytes))))?;
+    region.populate();
     let region = Arc::new(region);
     kept.push((options.dir.clone(), region.clone()));
     Ok(region)
