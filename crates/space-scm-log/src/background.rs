@@ -7,11 +7,14 @@ use terrace_engine::{Progress, StoreError, TierStats};
 use terrace_index::{AnyIndex, Index};
 use terrace_media::ByteRegion;
 
+use crate::keeper::Round;
 use crate::layout::Kind;
 use crate::space::ScmSpace;
 
 /// Pages looked at in one step of the search for what has expired.
 const PAGES_A_STEP: u32 = 4;
+/// A stop gives up after so many steps that gained no page.
+const VAIN_STEPS: u32 = 1000;
 /// Keys found in one step, about.
 const FOUND: usize = 256;
 
@@ -71,7 +74,9 @@ impl<R: ByteRegion> Background for ScmSpace<R> {
                     return;
                 }
                 next = next.min(expire_at.max(now_ms + 1));
-                if expire_at <= now_ms && view.head.version > context.flush_version(view.head.meta.db()) {
+                // One that is in the front was deleted, or is written over: a round is to come.
+                let is_due = expire_at <= now_ms && !self.is_in_front(view);
+                if is_due && view.head.version > context.flush_version(view.head.meta.db()) {
                     keys += 1;
                     found(view.head.meta.db(), view.key);
                 }
@@ -101,7 +106,8 @@ impl<R: ByteRegion> Background for ScmSpace<R> {
             let Some(page) = next.or_else(|| of_records.min_by_key(order)) else { return };
             keeper.next_victim = order(&page);
             self.records_of(page, |place, view| {
-                if self.table.leads_to(self.table.hash_of(view), place) && left > 0 {
+                if left > 0 && self.table.leads_to(self.table.hash_of(view), place) && !self.is_in_front(view)
+                {
                     left -= 1;
                     found(view.head.meta.db(), view.key);
                 }
@@ -120,11 +126,20 @@ impl<R: ByteRegion> Background for ScmSpace<R> {
 
     fn close(&self, _index: &AnyIndex, context: &dyn Context) -> Result<(), StoreError> {
         let mut keeper = self.keeper.lock();
+        let mut vain = 0;
         while self.last_given.load(SeqCst) > self.completed.load(SeqCst) {
             keeper.idle = u32::MAX - 1;
             self.reclaim(&mut keeper, context);
-            self.round_step(&mut keeper, context);
-            self.clean_step(&mut keeper, context);
+            let round = self.round_step(&mut keeper, context);
+            let cleaned = self.clean_step(&mut keeper, context);
+            let is_applying = matches!(keeper.round, Round::Applying { .. });
+            let is_vain = is_applying && round == Progress::Blocked && cleaned != Progress::Worked;
+            vain = if is_vain && keeper.leaving_pages.is_empty() { vain + 1 } else { 0 };
+            if vain > VAIN_STEPS {
+                return Err(StoreError::Corrupt(
+                    "no page can be freed for the hash table; what was acknowledged is in the log".into(),
+                ));
+            }
             if let Some(failure) = self.failed.get() {
                 return Err(StoreError::Corrupt(format!(
                     "{}; what was acknowledged is in the log",
@@ -132,6 +147,7 @@ impl<R: ByteRegion> Background for ScmSpace<R> {
                 )));
             }
         }
+        while self.secure_step(&mut keeper) == Progress::Worked {}
         while self.learn_step(&mut keeper) == Progress::Worked {}
         for page in 0..self.pages.table.len() as u32 {
             if self.pages.page(page).kind() != Kind::Free {
@@ -173,6 +189,7 @@ impl<R: ByteRegion> Sizing for ScmSpace<R> {
         vec![
             ("scm_rounds", self.completed.load(Relaxed)),
             ("scm_buckets", self.table.buckets()),
+            ("scm_records_a_bucket", self.records_a_bucket.load(Relaxed)),
             ("scm_cleaned_pages", self.cleaned.load(Relaxed)),
             ("scm_moved_bytes", self.moved_bytes.load(Relaxed)),
         ]

@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering::*;
 
 use terrace_engine::Progress;
 use terrace_engine::op::DATABASES;
-use terrace_engine::record::{Kind as RecordKind, NewRecord};
+use terrace_engine::record::{Kind as RecordKind, NewRecord, RecordView};
 use terrace_engine::space::Context;
 use terrace_index::{Address, Change, Index, Key, Lookup, Verdict};
 use terrace_media::ByteRegion;
@@ -24,6 +24,8 @@ use crate::space::ScmSpace;
 /// With fewer free pages than this, or than one in so many, pages are cleaned.
 const FREE_PAGES: usize = 8;
 const FREE_PART: usize = 16;
+/// Words of the table that are made safe in a step.
+const SECURED_A_STEP: u64 = 64 << 10;
 /// Pages that may be on their way to be free.
 const LEAVING: usize = 2;
 /// With more than this of it live a page gains nothing.
@@ -37,8 +39,20 @@ impl<R: ByteRegion> ScmSpace<R> {
             || self.log.free_blocks() < (FREE_PAGES + pages / FREE_PART).min(pages / 3)
     }
 
+    /// Makes words safe that a dead process may have stored: before that no page becomes free, for after a power cut an older word may lead
+    /// there.
+    pub(crate) fn secure_step(&self, keeper: &mut Keeper) -> Progress {
+        let Some(from) = keeper.unsecured else { return Progress::Idle };
+        let end = self.table.secure(from, SECURED_A_STEP);
+        keeper.unsecured = Some(end).filter(|end| *end < self.table.buckets());
+        Progress::Worked
+    }
+
     /// A part of the cleaning.
     pub(crate) fn clean_step(&self, keeper: &mut Keeper, context: &dyn Context) -> Progress {
+        if self.secure_step(keeper) == Progress::Worked {
+            return Progress::Worked;
+        }
         if !self.is_short() {
             return Progress::Idle;
         }
@@ -60,6 +74,21 @@ impl<R: ByteRegion> ScmSpace<R> {
         }
         self.leave(keeper, victim, context);
         Progress::Worked
+    }
+
+    /// Cleans a page while there are no sessions; `false` if that gains nothing.
+    pub(crate) fn clean_alone(&self, keeper: &mut Keeper) -> bool {
+        while self.secure_step(keeper) == Progress::Worked {}
+        let Some(victim) = self.victim(keeper) else { return false };
+        let is_empty = self.empty(keeper, victim);
+        if is_empty {
+            self.pages.leave(&self.medium, victim);
+            self.pages.page(victim).is_leaving.store(false, Relaxed);
+            self.give_page(keeper, victim);
+            self.cleaned.fetch_add(1, Relaxed);
+        }
+        // One that can't be read is none of the next ones.
+        is_empty || self.pages.page(victim).is_stuck.load(Relaxed)
     }
 
     /// Nothing leads to a page any more.
@@ -84,6 +113,8 @@ impl<R: ByteRegion> ScmSpace<R> {
             let may_be = match page.kind() {
                 Kind::Free => false,
                 Kind::Archived | Kind::Moved | Kind::Chains => true,
+                // What the log has beyond the table may describe them.
+                Kind::Parts if self.is_redoing.load(Relaxed) => false,
                 Kind::Parts => page.pins.load(SeqCst) == 0 && page.round.load(SeqCst) <= completed,
             };
             let gains = page.live_bytes() <= longest / 100 * LIVE_PERCENT || !page.is_exact.load(Relaxed);
@@ -188,7 +219,7 @@ impl<R: ByteRegion> ScmSpace<R> {
         let Some(view) = self.table.read_entry(owner, &mut bytes) else { return false };
         let key = Key { hash, db: view.head.meta.db(), bytes: view.key };
         // A record that the table does not lead to yet may describe the same parts.
-        if self.front.get(&key, |address| self.is_of(address, &key)) != Lookup::Absent {
+        if self.is_in_front(&view) {
             return false;
         }
         let mut description = view.value.to_vec();
@@ -227,6 +258,12 @@ impl<R: ByteRegion> ScmSpace<R> {
         let mut bytes = Vec::new();
         let db = self.dram.key_of(address, &mut bytes);
         if (db, &bytes[..]) == (key.db, key.bytes) { Verdict::Match } else { Verdict::Differs }
+    }
+
+    /// Whether the front has something of a record's key.
+    pub(crate) fn is_in_front(&self, view: &RecordView<'_>) -> bool {
+        let key = Key { hash: self.table.hash_of(view), db: view.head.meta.db(), bytes: view.key };
+        self.front.get(&key, |address| self.is_of(address, &key)) != Lookup::Absent
     }
 
     /// What is live in a page was counted.

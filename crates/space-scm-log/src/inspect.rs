@@ -11,7 +11,7 @@ use terrace_log::{ByteLog, LogError, LogOptions, LogReport};
 use terrace_media::ByteRegion;
 
 use crate::large;
-use crate::layout::{Kind, PART_HEAD_BYTES};
+use crate::layout::Kind;
 use crate::medium::{Geometry, Medium};
 use crate::table::PmTable;
 
@@ -61,6 +61,8 @@ pub struct Examined {
     pub large_bytes: u64,
     /// Whether a round was cut off: an opening makes it again.
     pub is_coming: bool,
+    /// Whether an opening counts all keys anew.
+    pub is_uncertain: bool,
     /// What is not as it should be.
     pub faults: Vec<Fault>,
 }
@@ -89,10 +91,11 @@ pub fn examine<R: ByteRegion>(
         Some(root) => {
             found.counted = root.keys;
             found.is_coming = !root.is_committed;
+            found.is_uncertain = root.is_uncertain;
         }
     }
     let table = PmTable::new(medium.clone(), hasher);
-    let (mut bytes, mut part) = (Vec::new(), Vec::new());
+    let mut bytes = Vec::new();
     for bucket in 0..table.buckets() {
         if bucket % 4096 == 0 {
             progress(bucket, table.buckets());
@@ -116,19 +119,9 @@ pub fn examine<R: ByteRegion>(
             let is_large = view.head.meta.kind() == RecordKind::Extent;
             found.records[usize::from(is_large)] += 1;
             if is_large {
-                let parts_of = large::parts(view.value);
-                let mut crc = 0;
-                for (at, length) in parts_of {
-                    let has_room =
-                        medium.page_of(at).is_some() && large::part_bytes(length) <= medium.rest_of_page(at);
-                    part.resize(if has_room { length } else { 0 }, 0);
-                    if has_room {
-                        medium.region.read(medium.at(at) + PART_HEAD_BYTES as u64, &mut part);
-                    }
-                    crc = crc32c::crc32c_append(crc, &part);
-                    found.large_bytes += length as u64;
-                }
-                if large::crc_of(view.value) != Some(crc) {
+                found.large_bytes += large::parts(view.value).map(|(_, length)| length as u64).sum::<u64>();
+                let crc = large::stored_crc(&medium, view.value);
+                if crc.is_none() || large::crc_of(view.value) != crc {
                     found.faults.push(Fault::Value { place });
                 }
             }

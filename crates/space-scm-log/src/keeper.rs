@@ -1,11 +1,16 @@
 //! What only one thread at a time does, and what it keeps: the hash table, and pages that are filled for it.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
+use std::hash::{BuildHasherDefault, Hasher};
 
 use terrace_engine::Barrier;
+use terrace_engine::op::DATABASES;
+use terrace_engine::record::RecordMeta;
+use terrace_index::Address;
 use terrace_log::TailCursor;
 use terrace_media::ByteRegion;
 
+use crate::apply::Item;
 use crate::layout::{EDGE_BYTES, Kind, Root};
 use crate::space::ScmSpace;
 
@@ -35,6 +40,50 @@ pub enum Round {
     Passing { seq: u64, upto: u64, epoch: u64 },
     /// All that was published by then is to be settled.
     Settling { seq: u64, upto: u64, barrier: Barrier },
+    /// What the logs hold up to there is known, and reaches the table slice by slice.
+    Applying { seq: u64, upto: u64, flushed: [u64; DATABASES] },
+}
+
+/// What a round has to do, oldest first.
+#[derive(Default)]
+pub struct Work {
+    pub items: Vec<Item>,
+    /// So many of them are done.
+    pub done: usize,
+    /// How far each session's chain was read for it.
+    pub tails: Vec<TailCursor>,
+    /// The newest item of each hash, while older ones are dropped.
+    pub newest: HashMap<u64, u32, BuildHasherDefault<Hashed>>,
+}
+
+/// More room than for so many items is not kept.
+const KEPT_ITEMS: usize = 32 << 10;
+
+impl Work {
+    /// Nothing is left to do.
+    pub fn clear(&mut self) {
+        self.items.clear();
+        self.newest.clear();
+        self.items.shrink_to(KEPT_ITEMS);
+        self.newest.shrink_to(KEPT_ITEMS);
+        self.done = 0;
+    }
+}
+
+/// Hashes are hashed already.
+#[derive(Default)]
+pub struct Hashed(u64);
+
+impl Hasher for Hashed {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.0 = self.0 << 8 | u64::from(*byte));
+    }
+    fn write_u64(&mut self, hash: u64) {
+        self.0 = hash;
+    }
 }
 
 /// See the module.
@@ -42,16 +91,23 @@ pub enum Round {
 pub struct Keeper {
     pub root: Root,
     pub round: Round,
+    pub work: Work,
+    /// So many items reach the table at once; 0 before the first ones.
+    pub slice: usize,
     /// How far each session's chain was read.
     pub tails: Vec<TailCursor>,
     /// No session of this opening has issued a version up to here.
     pub start: u64,
     /// When the last round ended.
     pub ended_ms: u64,
+    /// Words of the table from here on may be in a cache only, where a dead process left them.
+    pub unsecured: Option<u64>,
     pub chains: Option<Bump>,
     pub moved: Option<Bump>,
     /// Free pages that sessions can't take: without some nothing could be cleaned.
     pub spare: Vec<u32>,
+    /// Records that leave the front: where each is, its version, its second word, its key's hash.
+    pub leaving: Vec<(Address, u64, RecordMeta, u64)>,
     /// Frames, and pages, that are free once every session has left the epochs before this one.
     pub leaving_frames: VecDeque<(u64, Vec<u32>)>,
     pub leaving_pages: VecDeque<(u64, u32)>,

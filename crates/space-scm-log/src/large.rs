@@ -17,6 +17,7 @@ use terrace_media::{Buffer, ByteRegion};
 
 use crate::keeper::Bump;
 use crate::layout::{EDGE_BYTES, Kind, PART_HEAD_BYTES, encode_part};
+use crate::medium::Medium;
 use crate::session::Local;
 use crate::space::{ScmSpace, TIER};
 
@@ -67,6 +68,20 @@ pub(crate) fn set_place(description: &mut [u8], from: u64, to: u64) {
 /// The checksum of a described value.
 pub(crate) fn crc_of(description: &[u8]) -> Option<u32> {
     (description.len() >= DESCRIPTION_BYTES).then(|| u32_at(description, 8))
+}
+/// The checksum of what the parts of a described value hold; `None` if one of them can't be where the description says.
+pub(crate) fn stored_crc<R: ByteRegion>(medium: &Medium<R>, description: &[u8]) -> Option<u32> {
+    let (mut crc, mut part) = (0, Vec::new());
+    for (at, length) in parts(description) {
+        medium.page_of(at)?;
+        if part_bytes(length) > medium.rest_of_page(at) {
+            return None;
+        }
+        part.resize(length, 0);
+        medium.region.read(medium.at(at) + PART_HEAD_BYTES as u64, &mut part);
+        crc = crc32c::crc32c_append(crc, &part);
+    }
+    Some(crc)
 }
 /// Bytes that a part takes.
 pub(crate) fn part_bytes(value: usize) -> usize {

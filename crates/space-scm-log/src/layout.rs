@@ -36,6 +36,8 @@ const ROOT_MAGIC: &[u8; 8] = b"TRCSCMR1";
 const PAGE_MAGIC: &[u8; 8] = b"TRCSCMP1";
 const PART_MAGIC: &[u8; 8] = b"TRCSCMV1";
 const ROOT_CRC_AT: usize = 424;
+/// Beside two flags: how far the round goes beyond its slice.
+const ROUND_SHIFT: u32 = 2;
 const PAGE_CRC_AT: usize = 56;
 
 fn crc_of(store_id: u64, place: u64, bytes: &[u8]) -> u32 {
@@ -58,6 +60,8 @@ pub struct Root {
     pub upto: u64,
     /// Whether it does.
     pub is_committed: bool,
+    /// The round was of all versions up to this one, and left out what is older than another record of its key.
+    pub round: u64,
     /// Whether something damaged was met that may have been counted: who opens the store next counts anew.
     pub is_uncertain: bool,
     /// Live keys of each database.
@@ -77,7 +81,9 @@ impl Root {
             self.sequence,
             self.from,
             self.upto,
-            u64::from(self.is_committed) | u64::from(self.is_uncertain) << 1,
+            u64::from(self.is_committed)
+                | u64::from(self.is_uncertain) << 1
+                | self.round.saturating_sub(self.upto) << ROUND_SHIFT,
         ];
         let all = numbers.iter().chain(&self.keys).chain(&self.expiring).chain(&self.flushed);
         for (i, number) in all.enumerate() {
@@ -98,6 +104,7 @@ impl Root {
             upto: u64_at(bytes, 24),
             is_committed: u64_at(bytes, 32) & 1 == 1,
             is_uncertain: u64_at(bytes, 32) & 2 == 2,
+            round: u64_at(bytes, 24) + (u64_at(bytes, 32) >> ROUND_SHIFT),
             keys: list(40),
             expiring: list(168),
             flushed: list(296),

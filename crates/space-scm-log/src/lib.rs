@@ -21,11 +21,11 @@
 //! | `table` | the hash table; `index`: it and what is in front of it, as the machine sees them |
 //! | `dram`, `session` | frames, and who fills them |
 //! | `space` | records; `large`: values too long for one |
-//! | `keeper`, `apply` | rounds: the table is made to lead to what is settled |
+//! | `keeper`, `rounds`, `apply` | rounds: the table is made to lead to what is settled |
 //! | `pages`, `walk`, `clean` | what pages hold, and how they become free |
 //! | `background` | what has expired, victims, sizes |
 //! | `reopen`, `open` | a restart |
-//! | `inspect` | reading it without opening it |
+//! | `inspect`, `repair` | reading it without opening it, and mending it |
 
 #![forbid(unsafe_code)]
 
@@ -42,6 +42,8 @@ mod medium;
 mod open;
 mod pages;
 mod reopen;
+pub mod repair;
+mod rounds;
 mod session;
 mod space;
 mod table;

@@ -32,6 +32,9 @@ const FRONT_BUCKETS: u64 = 1024;
 /// Bytes of memory for each bucket, where nobody said how many records are expected.
 const BYTES_A_BUCKET: u64 = 256;
 
+/// However few are expected: a chain must not get longer than a page.
+const BYTES_A_BUCKET_MAX: u64 = 64 << 10;
+
 /// What a store is opened with.
 pub struct Opening<'a> {
     /// What it measures; kept by whoever opens it.
@@ -52,7 +55,7 @@ pub struct Opening<'a> {
 
 /// Buckets for so many records, or where nobody said how many, for a memory of so many bytes.
 pub fn buckets_for(records: Option<u64>, bytes: u64) -> u64 {
-    records.unwrap_or(bytes / BYTES_A_BUCKET).max(64).next_power_of_two()
+    records.unwrap_or(bytes / BYTES_A_BUCKET).max(bytes / BYTES_A_BUCKET_MAX).max(64).next_power_of_two()
 }
 
 /// The longest things that a store takes.
@@ -130,8 +133,7 @@ pub fn open(region: &Arc<AnyRegion>, base: u64, opening: Opening<'_>) -> Result<
     if is_new {
         space.make();
     } else if !manifest.clean {
-        // A page that cleaning had emptied by then would be given away, and an older word lead there after a power cut.
-        space.table.secure();
+        space.keeper.lock().unsecured = Some(0);
     }
     let index = Erased::new(ScmIndex { front, table, dram });
     let manifest: Manifest = manifest;

@@ -10,6 +10,7 @@ use terrace_media::ByteRegion;
 
 use crate::keeper::Keeper;
 use crate::layout::{Kind, Root};
+use crate::rounds::Applied;
 use crate::space::ScmSpace;
 
 impl<R: ByteRegion> ScmSpace<R> {
@@ -95,29 +96,40 @@ impl<R: ByteRegion> ScmSpace<R> {
         let from = keeper.root.upto;
         let coming = self.medium.newest_root().filter(|root| !root.is_committed && root.upto > from);
         let middle = coming.map_or(from, |root| root.upto);
-        let (mut again, mut beyond, newest) = (Vec::new(), Vec::new(), newest.max(middle));
+        let newest = newest.max(middle);
+        let (mut again, mut beyond) = (Vec::new(), Vec::new());
         entries(&mut |version, offset, bytes| {
             let Some(item) = self.item_of(version, offset, bytes) else { return };
+            if coming.is_some_and(|root| version <= root.round) && version > from {
+                again.push(item);
+            }
             if version > middle {
                 beyond.push(item);
-            } else if version > from {
-                again.push(item);
             }
         })?;
         self.is_redoing.store(true, Relaxed);
-        let full = || {
-            StoreError::Options("no page is free for the hash table: open the store with more --pmem".into())
-        };
-        if let Some(root) = coming
-            && !self.apply(&mut keeper, again, root.upto, &root.flushed, Some(&root))
-        {
-            return Err(full());
+        if let Some(root) = coming {
+            // What its round left out must be left out again: its counts are without it.
+            keeper.work.items = again;
+            self.arrange(&mut keeper.work);
+            let mut again = std::mem::take(&mut keeper.work.items);
+            again.retain(|item| item.version <= root.upto);
+            while !self.apply(&mut keeper, &mut again, (root.upto, root.round), &root.flushed, Some(&root)) {
+                self.make_room(&mut keeper)?;
+            }
         }
         if newest > middle || flushed != &keeper.root.flushed {
             let upto = newest.max(keeper.root.upto);
-            if !self.apply(&mut keeper, beyond, upto, flushed, None) {
-                return Err(full());
+            keeper.work.items = beyond;
+            self.arrange(&mut keeper.work);
+            loop {
+                match self.apply_slice(&mut keeper, upto, flushed) {
+                    Applied::All => break,
+                    Applied::Some => {}
+                    Applied::Nothing => self.make_room(&mut keeper)?,
+                }
             }
+            keeper.work.clear();
         }
         self.is_redoing.store(false, Relaxed);
         if keeper.root.is_uncertain {
@@ -126,6 +138,19 @@ impl<R: ByteRegion> ScmSpace<R> {
         keeper.start = keeper.start.max(newest);
         self.count_pages();
         Ok(counted(&keeper.root, flushed))
+    }
+
+    /// Cleans a page, before there are sessions.
+    pub(crate) fn make_room(&self, keeper: &mut Keeper) -> Result<(), StoreError> {
+        if let Some(failure) = self.failed.get() {
+            return Err(StoreError::Corrupt(format!("{}; nothing is lost", failure.what)));
+        }
+        if self.clean_alone(keeper) {
+            return Ok(());
+        }
+        Err(StoreError::Corrupt(
+            "no page can be freed for the hash table, though some are kept for that; nothing is lost".into(),
+        ))
     }
 }
 

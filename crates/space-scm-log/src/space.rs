@@ -63,6 +63,8 @@ pub struct ScmSpace<R: ByteRegion> {
     pub(crate) waiting_bytes: AtomicU64,
     /// Live bytes of all pages, about.
     pub(crate) live_bytes: AtomicI64,
+    /// Records for each of the table's buckets.
+    pub(crate) records_a_bucket: AtomicU64,
     /// A write found no page.
     pub(crate) lacks_page: AtomicBool,
     /// Pages cleaned since there were enough.
@@ -121,6 +123,7 @@ impl<R: ByteRegion> ScmSpace<R> {
             last_given: AtomicU64::new(0),
             waiting_bytes: AtomicU64::new(0),
             live_bytes: AtomicI64::new(0),
+            records_a_bucket: AtomicU64::new(0),
             lacks_page: AtomicBool::new(false),
             fruitless: AtomicU64::new(0),
             is_redoing: AtomicBool::new(false),

@@ -11,6 +11,7 @@
 
 use std::sync::Arc;
 
+use smallvec::{SmallVec, smallvec};
 use terrace_engine::hash::KeyHasher;
 use terrace_engine::record::RecordView;
 use terrace_index::{Address, Lookup, Verdict};
@@ -33,7 +34,7 @@ pub const FRONT_BYTES: usize = ENTRY_HEAD_BYTES + 16;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Contents {
     /// Its elements.
-    pub elements: Vec<Element>,
+    pub elements: SmallVec<[Element; 4]>,
     /// Whether something is lost.
     pub is_lost: bool,
     /// And that was found just now.
@@ -65,10 +66,12 @@ impl<R: ByteRegion> PmTable<R> {
         }
         self.medium.region.fence();
     }
-    /// Makes safe what a dead process had stored; durable when it returns.
-    pub fn secure(&self) {
-        self.medium.region.flush(self.medium.bucket_at(0), self.buckets() as usize * 8);
+    /// Makes so many words safe that a dead process may have stored, from one on; durable when it returns. The one behind them.
+    pub fn secure(&self, from: u64, count: u64) -> u64 {
+        let end = (from + count).min(self.buckets());
+        self.medium.region.flush(self.medium.bucket_at(from), (end - from) as usize * 8);
         self.medium.region.fence();
+        end
     }
     /// How many buckets there are.
     #[inline]
@@ -224,9 +227,13 @@ impl<R: ByteRegion> PmTable<R> {
         });
         is_there
     }
+    /// What a bucket's word leads to, if it is whole.
+    pub fn leads_of(&self, bucket: u64) -> Option<Leads> {
+        self.load(bucket).map(|bucket| bucket.leads)
+    }
     /// Where the buckets' chain stands that this one leads to.
     pub fn chain_of(&self, bucket: u64) -> Option<u64> {
-        match self.load(bucket)?.leads {
+        match self.leads_of(bucket)? {
             Leads::Chain(at) => Some(at),
             Leads::Nowhere | Leads::Entry(_) => None,
         }
@@ -234,20 +241,22 @@ impl<R: ByteRegion> PmTable<R> {
 
     /// All that a bucket holds.
     pub fn contents(&self, bucket: u64) -> Contents {
+        self.contents_by(bucket, &mut Vec::new())
+    }
+    /// The same, with room to read an entry.
+    pub fn contents_by(&self, bucket: u64, bytes: &mut Vec<u8>) -> Contents {
         let lost = Contents { is_lost: true, is_damaged: true, ..Contents::default() };
         let Some(found) = self.load(bucket) else { return lost };
         let is_lost = found.is_lost;
         match found.leads {
             Leads::Nowhere => Contents { is_lost, ..Contents::default() },
-            Leads::Entry(at) => {
-                let mut bytes = Vec::new();
-                match self.read_entry(at, &mut bytes).map(|view| self.hash_of(&view)) {
-                    Some(hash) if self.bucket_of(hash) == bucket => {
-                        Contents { elements: vec![Element::new(hash, at)], is_lost, ..Contents::default() }
-                    }
-                    _ => lost,
+            Leads::Entry(at) => match self.read_entry(at, bytes).map(|view| self.hash_of(&view)) {
+                Some(hash) if self.bucket_of(hash) == bucket => {
+                    let elements = smallvec![Element::new(hash, at)];
+                    Contents { elements, is_lost, ..Contents::default() }
                 }
-            }
+                _ => lost,
+            },
             Leads::Chain(at) => self
                 .with_chain(at, bucket, |elements, bytes| Contents {
                     elements: elements.collect(),

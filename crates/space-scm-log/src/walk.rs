@@ -12,7 +12,7 @@ use crate::space::ScmSpace;
 use crate::table::FRONT_BYTES;
 
 /// How long an entry of the log is that begins so, if it is a record that is whole.
-fn whole(bytes: &[u8]) -> Option<usize> {
+pub(crate) fn whole(bytes: &[u8]) -> Option<usize> {
     let meta = RecordMeta(u64_at(bytes.get(..SEAL_BYTES + 16)?, SEAL_BYTES + 8));
     let length = meta.plausible().then(|| SEAL_BYTES + meta.used_words() * 8)?;
     (crc32c::crc32c(bytes.get(SEAL_BYTES..length)?) == u32_at(bytes, 0)).then_some(length)

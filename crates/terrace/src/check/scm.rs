@@ -4,14 +4,19 @@ use std::sync::Arc;
 
 use terrace_engine::hash::KeyHasher;
 use terrace_media::{ByteRegion, SUPERBLOCK_BYTES, Superblock};
+use terrace_space_scm_log::Geometry;
 use terrace_space_scm_log::inspect::{Fault, examine, examine_log};
+use terrace_space_scm_log::repair::repair;
 
 use super::report::HeapCounts;
 use super::{CheckError, CheckOptions, LISTED_MAX, Report, newest_manifest};
 use crate::scm::Scm;
 use crate::tiered::{self, Sizes};
 
-/// Checks the store in a region.
+/// Where a store starts in its region.
+const BASE: u64 = SUPERBLOCK_BYTES as u64;
+
+/// Checks the store in a region, repairs it if that is asked for and needed, and checks it again.
 pub(super) fn run<R: ByteRegion>(
     region: Arc<R>,
     superblock: &Superblock,
@@ -20,15 +25,41 @@ pub(super) fn run<R: ByteRegion>(
     options: &CheckOptions<'_>,
 ) -> Result<Report, CheckError> {
     let ids = (Scm::geometry(sizes, superblock.media_bytes), tiered::store_id(superblock));
-    let base = SUPERBLOCK_BYTES as u64;
     let hasher = KeyHasher::new(superblock.hash_seed);
-    let mut report = Report { about, ..Report::default() };
-    let found = examine(region.clone(), base, ids, hasher, options.progress);
-    let Some(manifests) = found.manifests else { return Ok(report) };
+    let (mut report, mut is_mendable) = look(region.clone(), ids, hasher, options);
+    if options.repair {
+        if is_mendable && !report.no_manifest {
+            match repair(region.clone(), BASE, ids, hasher) {
+                Ok(done) => {
+                    (report, is_mendable) = look(region, ids, hasher, options);
+                    report.repairs = done;
+                }
+                Err(error) => report.beyond.push(error.to_string()),
+            }
+        }
+        if !is_mendable || report.beyond.is_empty() {
+            super::repair::tell_limits(&mut report);
+        }
+    }
+    report.about.splice(0..0, about);
+    Ok(report)
+}
+
+/// What is there, and whether something is damaged that a repair makes anew.
+fn look<R: ByteRegion>(
+    region: Arc<R>,
+    ids: (Geometry, u64),
+    hasher: KeyHasher,
+    options: &CheckOptions<'_>,
+) -> (Report, bool) {
+    let mut report = Report::default();
+    let found = examine(region.clone(), BASE, ids, hasher, options.progress);
+    let Some(manifests) = found.manifests else { return (report, false) };
     let manifest = newest_manifest(manifests, true, &mut report);
     if report.no_manifest {
-        return Ok(report);
+        return (report, false);
     }
+    let mut is_mendable = false;
     let state =
         if manifest.clean { "closed cleanly" } else { "not closed: opening redoes what the log holds" };
     report.about.push(format!("manifest {}: {state}", manifest.sequence));
@@ -39,14 +70,16 @@ pub(super) fn run<R: ByteRegion>(
     (report.counts.record_bytes, report.counts.live_bytes) = (found.record_bytes, found.record_bytes);
     report.counts.keys = found.keys.iter().sum();
     (report.counts.extents, report.counts.extent_bytes) = (found.records[1], found.large_bytes);
-    match examine_log(region, base, ids, manifest.log_floor) {
+    match examine_log(region, BASE, ids, manifest.log_floor) {
         Ok(log) => {
             report.counts.log_entries = log.entries;
             report.about.push(format!(
                 "log: {} blocks in use by {} sessions, {} entries",
                 log.used_blocks, log.slots, log.entries
             ));
-            let is_settled = found.faults.is_empty() && manifest.clean && !found.is_coming;
+            // What an opening counts anew is no claim.
+            let is_settled =
+                found.faults.is_empty() && manifest.clean && !found.is_coming && !found.is_uncertain;
             for (db, (counted, keys)) in
                 found.counted.iter().zip(&found.keys).enumerate().filter(|_| is_settled)
             {
@@ -61,6 +94,7 @@ pub(super) fn run<R: ByteRegion>(
     for fault in found.faults {
         report.counts.poisoned += u64::from(matches!(fault, Fault::Record { .. } | Fault::Value { .. }));
         report.counts.damaged += u64::from(matches!(fault, Fault::Record { .. }));
+        is_mendable |= matches!(fault, Fault::Bucket { .. } | Fault::Page { .. } | Fault::Root);
         let text = match fault {
             Fault::Record { place } => {
                 format!(
@@ -83,8 +117,5 @@ pub(super) fn run<R: ByteRegion>(
         };
         if report.problems.len() < LISTED_MAX { report.problems.push(text) } else { report.unlisted += 1 }
     }
-    if options.repair && !report.problems.is_empty() {
-        report.beyond.push("a store of engine scmkv is not repaired: restore it from a copy".into());
-    }
-    Ok(report)
+    (report, is_mendable)
 }
