@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
-use terrace_bench::reproduce::{Options, Settings, porting, run, tac};
+use terrace_bench::reproduce::{Options, Settings, porting, run, scmkv, tac};
 
 fn options(dir: &std::path::Path) -> Options {
     Options {
@@ -105,5 +105,41 @@ fn porting_has_every_row_and_loses_nothing() {
             std::fs::read_dir(plots).unwrap().map(|entry| entry.unwrap().file_name()).collect();
         drawn.sort_unstable();
         assert_eq!(drawn, ["P3-latencies.svg", "P4-restarts.svg", "P6-growth.svg"]);
+    }
+}
+
+/// At a scale that says nothing about speed.
+#[test]
+fn scmkv_has_every_row_and_seldom_reads_a_record_in_vain() {
+    let dir = tempfile::tempdir().unwrap();
+    let plots = dir.path().join("plots");
+    let settings = Settings { scale: 0.002, runs: 2, seed: 1, threads: 2 };
+    let report =
+        run(&scmkv::STUDY, &Options { settings, only: Vec::new(), plots: Some(plots.clone()) }).unwrap();
+    report.write_json(&dir.path().join("rows.json")).unwrap();
+    let rows: Value = serde_json::from_slice(&std::fs::read(dir.path().join("rows.json")).unwrap()).unwrap();
+    let ids = ["S1", "S2", "S3", "S4"];
+    let mut seen = BTreeSet::new();
+    for row in rows.as_array().unwrap() {
+        check_row(row, &ids);
+        seen.insert(row["id"].as_str().unwrap().to_owned());
+        let what = row["what"].as_str().unwrap();
+        if row["id"] == "S4" {
+            assert_eq!((&row["kind"], &row["holds"]), (&"deterministic".into(), &true.into()), "{row}");
+            assert!((0.0002..0.0003).contains(&row["ours"].as_f64().unwrap()), "{row}");
+        } else if what.contains("a write: sync, batch:100, none") {
+            // That it flushes the same whatever the durability.
+            let found: BTreeSet<&str> = row["ours"].as_str().unwrap().split(' ').collect();
+            assert_eq!((&row["kind"], found.len()), (&"deterministic".into(), 1), "{row}");
+        } else {
+            assert_eq!(row["kind"], "emulated", "{row}");
+            if what.contains("LSM (for LevelDB)") {
+                assert_eq!(cfg!(feature = "lsm"), !row["ours"].is_null(), "{row}");
+            }
+        }
+    }
+    assert!(seen.iter().eq(ids.iter()), "{seen:?}");
+    if std::path::Path::new("/dev/shm").is_dir() {
+        assert!(plots.join("S2-writes.svg").is_file());
     }
 }

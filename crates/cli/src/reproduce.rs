@@ -5,12 +5,12 @@ use std::process::ExitCode;
 
 use clap::Args;
 use clap::builder::PossibleValuesParser;
-use terrace_bench::reproduce::{self, Options, Settings, Study, porting, tac};
+use terrace_bench::reproduce::{self, Options, Settings, Study, porting, scmkv, tac};
 
 use crate::say;
 
 /// Papers there are.
-const STUDIES: [Study; 2] = [tac::STUDY, porting::STUDY];
+const STUDIES: [Study; 3] = [tac::STUDY, porting::STUDY, scmkv::STUDY];
 
 /// Options of `terrace reproduce`.
 #[derive(Debug, Args)]
@@ -28,12 +28,17 @@ own size (12 GB of memory, and hours). All ratios of sizes stay as they are; hit
 porting: scale 1 has 300,000 inserts for P1 to P3, up to 2,000,000 records for P4, 100,000 for P5 and P6 and 50,000 for P7 (the paper has up to 50,000,000), \
 three runs of each at most, over emulated PMem at /dev/shm. All of it is timed but P5, and has the machine for itself.
 
+scmkv: scale 1 has 1,048,576 records of 16 + 100 bytes and 131,072 of 128 + 512 (a 64th of the paper's), three runs of each at most, over memory at /dev/shm that \
+emulates nothing, as the paper's does. All of it is timed but S4 and the counts of S1, and has the machine for itself. The LSM of S2 is in a build with the cargo \
+feature lsm alone.
+
 Examples:
   terrace reproduce tac                                        all of it
   terrace reproduce tac --scale 0.01                           a quick look
   terrace reproduce tac --only T1 --runs 10 --plots plots      hits of placements, ten runs, and their plots
   terrace reproduce tac --json tac.json --plots plots          rows for programs, plots as SVG
-  terrace reproduce porting --only P4,P6 --plots plots         restarts, and dips while the table grows")]
+  terrace reproduce porting --only P4,P6 --plots plots         restarts, and dips while the table grows
+  terrace reproduce scmkv --only S4                            look-ups of absent keys, counted")]
 pub struct ReproduceArgs {
     /// The paper
     #[arg(value_parser = PossibleValuesParser::new(STUDIES.map(|study| study.name)), value_name = "PAPER")]

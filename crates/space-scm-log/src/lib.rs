@@ -26,9 +26,11 @@
 //! | `background` | what has expired, victims, sizes |
 //! | `reopen`, `open` | a restart |
 //! | `inspect`, `repair` | reading it without opening it, and mending it |
+//! | `absent` | what a look-up of a key costs that is not there, for a study |
 
 #![forbid(unsafe_code)]
 
+pub mod absent;
 mod apply;
 mod background;
 mod clean;

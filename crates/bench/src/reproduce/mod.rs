@@ -6,12 +6,14 @@
 //!     stats  means of several runs with 95% intervals      jobs  simulations on a few threads
 //! ```
 //!
-//! This frame knows no paper; [`tac`] and [`porting`] are two. What can't be measured yet is a row that says so and has no figure.
+//! This frame knows no paper; [`tac`], [`porting`] and [`scmkv`] are three. What can't be measured yet is a row that says so and has no figure.
 
 mod jobs;
 mod plot;
 pub mod porting;
 mod rows;
+pub mod scmkv;
+mod shared_memory;
 mod stats;
 mod table;
 pub mod tac;

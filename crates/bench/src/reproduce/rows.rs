@@ -66,9 +66,14 @@ impl From<String> for Figure {
     }
 }
 
-/// As many digits as matter: hit ratios to hundredths, moves an operation to ten thousandths.
+/// As many digits as matter: hit ratios to hundredths, moves an operation to ten thousandths, what is rarer to millionths.
 fn digits(number: f64) -> usize {
-    if number.abs() < 0.2 && number != 0.0 { 4 } else { 2 }
+    match number.abs() {
+        0.0 => 2,
+        below if below < 0.002 => 6,
+        below if below < 0.2 => 4,
+        _ => 2,
+    }
 }
 
 fn shown(number: f64) -> String {
@@ -237,5 +242,12 @@ mod tests {
             serde_json::to_string(&row).unwrap(),
             r#"{"id":"T9","what":"hits","paper":0.0613,"ours":null,"kind":"emulated","holds":"n/a: no engine"}"#
         );
+    }
+
+    #[test]
+    fn what_is_rare_is_shown_with_more_digits() {
+        let shown: Vec<String> =
+            [0.0, 61.4, 0.06127, 0.00024].map(|number| Figure::Number(number).to_string()).to_vec();
+        assert_eq!(shown, ["0.00", "61.40", "0.0613", "0.000240"]);
     }
 }

@@ -1,19 +1,18 @@
 //! A store of one of the engines, and one client that waits for each answer.
 
-use std::path::Path;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 use tempfile::TempDir;
 use terrace::engine::{Batch, Condition, Durability, Expiry, OpKind, Reply, Session, Stats};
 use terrace::{OpenStore, Options, Place, Tier};
+
+use super::super::shared_memory;
 
 /// The device that is emulated where time counts.
 pub(super) const PROFILE: &str = "optane-200";
 /// Memory as fast as it is, for what depends on the number of records alone.
 pub(super) const NO_DELAYS: &str = "dram";
-/// Where files stay in memory.
-pub(super) const SHARED_MEMORY: &str = "/dev/shm";
 /// PMem for a record, its part of the index counted, and for what a store has at least.
 const PMEM_BYTES: u64 = 512;
 const PMEM_LEAST: u64 = 64 << 20;
@@ -42,12 +41,6 @@ impl Engine {
             Self::Persistent => "heap-persistent",
         }
     }
-}
-
-/// Why nothing can be measured here, if so.
-pub(super) fn missing() -> Option<String> {
-    (!Path::new(SHARED_MEMORY).is_dir())
-        .then(|| format!("there is no {SHARED_MEMORY}, which PMem is made of"))
 }
 
 /// The paper's insertions: keys of 4 to 11 bytes, values of 5 to 13.
@@ -80,9 +73,7 @@ pub(super) struct Bed {
 impl Bed {
     /// An empty store with room for so many records.
     pub fn new(engine: Engine, records: u64, profile: &'static str) -> anyhow::Result<Self> {
-        let made = tempfile::Builder::new().prefix("terrace-reproduce-").tempdir_in(SHARED_MEMORY);
-        let dir = made.with_context(|| format!("can't make a directory in {SHARED_MEMORY}"))?;
-        Self::open(engine, records, profile, dir)
+        Self::open(engine, records, profile, shared_memory::directory()?)
     }
 
     fn open(engine: Engine, records: u64, profile: &'static str, dir: TempDir) -> anyhow::Result<Self> {

@@ -1,7 +1,7 @@
 //! P6: throughput while the table grows, in windows of so many inserts.
 
-use super::super::{Figure, Holds, Interval, Kind, Outcome, Plot, Row, Settings, Shape, each};
-use super::bed::{self, Bed, Engine, PROFILE};
+use super::super::{Figure, Holds, Interval, Kind, Outcome, Plot, Row, Settings, Shape, each, shared_memory};
+use super::bed::{Bed, Engine, PROFILE};
 
 /// The paper's first writes.
 const RECORDS: u32 = 100_000;
@@ -69,7 +69,7 @@ fn dip(rates: &[f64]) -> f64 {
 
 /// P6.
 pub(super) fn figures_8_and_9(settings: &Settings) -> anyhow::Result<Outcome> {
-    if let Some(reason) = bed::missing() {
+    if let Some(reason) = shared_memory::missing() {
         let what = "heap-persistent, dip of the throughput while the table grows, %";
         let row = Row::not_measured("P6", what, "73 (Redis) 19 (Memcached)", Kind::Emulated, reason);
         return Ok(Outcome { rows: vec![row], plots: Vec::new() });

@@ -2,8 +2,8 @@
 
 use hdrhistogram::Histogram;
 
-use super::super::{Figure, Holds, Interval, Kind, Outcome, Plot, Row, Settings, Shape, each};
-use super::bed::{self, Bed, Engine, PROFILE};
+use super::super::{Figure, Holds, Interval, Kind, Outcome, Plot, Row, Settings, Shape, each, shared_memory};
+use super::bed::{Bed, Engine, PROFILE};
 
 const RECORDS: u32 = 300_000;
 /// Runs of each engine, at most.
@@ -71,7 +71,7 @@ fn unmeasured(id: &'static str, what: &str, paper: impl Into<Figure>, reason: St
 /// P1.
 pub(super) fn figure_7(settings: &Settings) -> anyhow::Result<Outcome> {
     const WHAT: &str = "heap-hybrid / heap-persistent, throughput (Memcached, slabs)";
-    if let Some(reason) = bed::missing() {
+    if let Some(reason) = shared_memory::missing() {
         return Ok(unmeasured("P1", WHAT, 1.45, reason));
     }
     let [dram, hybrid, persistent] = fill("P1", settings)?;
@@ -106,7 +106,7 @@ pub(super) fn figure_7(settings: &Settings) -> anyhow::Result<Outcome> {
 pub(super) fn section_6_1(settings: &Settings) -> anyhow::Result<Outcome> {
     const WHAT: &str = "heap-hybrid / dram, throughput (Memcached)";
     const PAPER: &str = "0.82";
-    if let Some(reason) = bed::missing() {
+    if let Some(reason) = shared_memory::missing() {
         return Ok(unmeasured("P2", WHAT, PAPER, reason));
     }
     let [dram, hybrid, _] = fill("P2", settings)?;
@@ -125,7 +125,7 @@ fn at(runs: &[Filled], percentile: f64) -> anyhow::Result<u64> {
 pub(super) fn table_4(settings: &Settings) -> anyhow::Result<Outcome> {
     // The columns of table 4 for the base, hybrid and fully persistent Redis, in microseconds.
     const PAPER: [&str; 3] = ["1 1 2 3 16", "6 8 10 18 528", "8 32 41 64 624"];
-    if let Some(reason) = bed::missing() {
+    if let Some(reason) = shared_memory::missing() {
         return Ok(unmeasured("P3", "percentiles of inserts", PAPER[2], reason));
     }
     let all = fill("P3", settings)?;

@@ -3,8 +3,8 @@
 use terrace::engine::Durability;
 use terrace::{Place, Size, TierSpec};
 
-use super::super::{Figure, Holds, Interval, Kind, Outcome, Row, Settings, each};
-use super::bed::{self, Engine, PROFILE, SHARED_MEMORY};
+use super::super::{Figure, Holds, Interval, Kind, Outcome, Row, Settings, each, shared_memory};
+use super::bed::{Engine, PROFILE};
 use crate::{Config, Workload};
 
 const RECORDS: u32 = 50_000;
@@ -34,8 +34,10 @@ fn rate((engine, workload, seed): (Engine, Workload, u64), records: u64) -> anyh
         batch: 1,
         value_bytes: VALUE_BYTES,
         dram: Some(Size::Bytes(bytes)),
-        pmem: is_kept
-            .then(|| TierSpec { size: Size::Bytes(bytes), place: Some(Place::Path(SHARED_MEMORY.into())) }),
+        pmem: is_kept.then(|| TierSpec {
+            size: Size::Bytes(bytes),
+            place: Some(Place::Path(shared_memory::PATH.into())),
+        }),
         profile: is_kept.then(|| PROFILE.into()),
         durability: is_kept.then_some(Durability::Sync),
         seed,
@@ -49,7 +51,7 @@ fn rate((engine, workload, seed): (Engine, Workload, u64), records: u64) -> anyh
 /// P7.
 pub(super) fn figures_13_and_14(settings: &Settings) -> anyhow::Result<Outcome> {
     const PAPER: &str = "1.1 to 1.4 (8 clients)";
-    if let Some(reason) = bed::missing() {
+    if let Some(reason) = shared_memory::missing() {
         let what = "heap-hybrid / heap-persistent, throughput of YCSB's mixes";
         let row = Row::not_measured("P7", what, PAPER, Kind::Emulated, reason);
         return Ok(Outcome { rows: vec![row], plots: Vec::new() });

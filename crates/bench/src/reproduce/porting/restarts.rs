@@ -1,7 +1,7 @@
 //! P4 and P5: a store ends as if it had been killed, and is opened again.
 
-use super::super::{Figure, Holds, Interval, Kind, Outcome, Plot, Row, Settings, Shape, each};
-use super::bed::{self, Bed, Engine, NO_DELAYS};
+use super::super::{Figure, Holds, Interval, Kind, Outcome, Plot, Row, Settings, Shape, each, shared_memory};
+use super::bed::{Bed, Engine, NO_DELAYS};
 
 /// Keys, from a twentieth of the largest number on.
 const RECORDS: u32 = 2_000_000;
@@ -20,7 +20,7 @@ pub(super) fn figures_17_and_18(settings: &Settings) -> anyhow::Result<Outcome> 
     const WHAT: &str = "restart of heap-hybrid / heap-persistent, time to the first get";
     // At 10 million keys.
     const PAPER: f64 = 28.5 / 4.0;
-    if let Some(reason) = bed::missing() {
+    if let Some(reason) = shared_memory::missing() {
         let row = Row::not_measured("P4", WHAT, PAPER, Kind::Measured, reason);
         return Ok(Outcome { rows: vec![row], plots: Vec::new() });
     }
@@ -108,7 +108,7 @@ pub(super) fn figures_17_and_18(settings: &Settings) -> anyhow::Result<Outcome> 
 
 /// P5.
 pub(super) fn section_6_5(settings: &Settings) -> anyhow::Result<Outcome> {
-    if let Some(reason) = bed::missing() {
+    if let Some(reason) = shared_memory::missing() {
         let what = "records that were answered and are lost";
         let row = Row::not_measured("P5", what, "at most 1", Kind::Deterministic, reason);
         return Ok(Outcome { rows: vec![row], plots: Vec::new() });

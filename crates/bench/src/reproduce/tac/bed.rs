@@ -21,7 +21,7 @@ use terrace::engine::{Batch, Condition, Durability, Expiry, OpKind, Progress, Re
 use terrace::{OpenStore, Options, Place, Tier};
 use terrace_space_slab::Choices;
 
-use super::super::Settings;
+use super::super::{Settings, shared_memory};
 use super::memory::{self, InMemory};
 use crate::Distribution;
 use crate::content::Content;
@@ -49,8 +49,6 @@ const WINDOWS: usize = 20;
 const BATCH: usize = 16;
 /// The device that is emulated where time counts.
 pub(super) const PROFILE: &str = "optane-200";
-/// Where files stay in memory.
-const SHARED_MEMORY: &str = "/dev/shm";
 
 /// How a store is driven.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -133,8 +131,8 @@ pub(super) fn records(
             "not measured: of {records} records DRAM's share is less than a store has at least; use --scale {scale}"
         ));
     }
-    if drive == Drive::Timed && !Path::new(SHARED_MEMORY).is_dir() {
-        return Err(format!("not measured: there is no {SHARED_MEMORY}, which PMem is made of"));
+    if let Some(reason) = shared_memory::missing().filter(|_| drive == Drive::Timed) {
+        return Err(format!("not measured: {reason}"));
     }
     Ok(records)
 }
@@ -164,7 +162,7 @@ impl Home {
             let made = tempfile::Builder::new().prefix("terrace-reproduce-").tempdir_in(within);
             made.with_context(|| format!("can't make a directory in {}", within.display()))
         };
-        let dirs = [dir(&std::env::temp_dir())?, dir(Path::new(SHARED_MEMORY))?];
+        let dirs = [dir(&std::env::temp_dir())?, dir(Path::new(shared_memory::PATH))?];
         let place: PathBuf = dirs[1].path().to_owned();
         let Choices { placement, eviction, swap, partitions } = plan.choices;
         let whole = |bytes: f64| bytes as u64 / 4096 * 4096;
