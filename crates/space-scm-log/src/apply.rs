@@ -53,7 +53,7 @@ pub(crate) struct Item {
 
 /// What edits come to.
 #[derive(Default)]
-pub(crate) struct Plan {
+pub struct Plan {
     /// Buckets, what each held, and what it is to hold.
     buckets: Vec<(u64, Contents, Contents)>,
     /// Live bytes that come and go, by place.
@@ -62,10 +62,14 @@ pub(crate) struct Plan {
     deadlines: Vec<(u64, u64)>,
     /// Parts of large values, and the hash of the key that they are of.
     owners: Vec<(u64, u64)>,
+    /// Words to be stored, and chains that come and go, by place.
+    words: Vec<(u64, Bucket)>,
+    chains: Vec<(u64, i64)>,
     keys: [i64; DATABASES],
     expiring: [i64; DATABASES],
     /// Something damaged was met that may have been counted.
     is_uncertain: bool,
+    scratch: Scratch,
 }
 
 /// Room for entries that are read.
@@ -76,6 +80,15 @@ struct Scratch {
 }
 
 impl Plan {
+    fn clear(&mut self) {
+        self.buckets.clear();
+        self.live.clear();
+        self.deadlines.clear();
+        self.owners.clear();
+        self.words.clear();
+        self.chains.clear();
+        (self.keys, self.expiring, self.is_uncertain) = ([0; DATABASES], [0; DATABASES], false);
+    }
     fn count(&mut self, head: &Head, flushed: &[u64; DATABASES], sign: i64) {
         let db = usize::from(head.meta.db());
         if head.version > flushed[db] {
@@ -119,7 +132,8 @@ impl<R: ByteRegion> ScmSpace<R> {
         flushed: &[u64; DATABASES],
         made_again: Option<&Root>,
     ) -> bool {
-        let plan = self.plan(items, flushed);
+        let mut plan = std::mem::take(&mut keeper.work.plan);
+        self.plan(items, flushed, &mut plan);
         let mut root = keeper.root;
         for (db, flushed) in flushed.iter().enumerate() {
             if *flushed > root.flushed[db] {
@@ -138,7 +152,9 @@ impl<R: ByteRegion> ScmSpace<R> {
         root.round = round;
         root.sequence = keeper.root.sequence + 1;
         // One that is there already is not stored again: torn, it would be missed.
-        if !self.store_plan(keeper, &plan, Some(&root).filter(|_| made_again.is_none())) {
+        let is_stored = self.store_plan(keeper, &mut plan, Some(&root).filter(|_| made_again.is_none()));
+        keeper.work.plan = plan;
+        if !is_stored {
             return false;
         }
         (root.sequence, root.is_committed) = (root.sequence + 1, true);
@@ -150,15 +166,18 @@ impl<R: ByteRegion> ScmSpace<R> {
     /// Makes edits that change no count, as cleaning does; `false` if there is no page for what they take.
     pub(crate) fn edit(&self, keeper: &mut Keeper, mut items: Vec<Item>) -> bool {
         let flushed = keeper.root.flushed;
-        let plan = self.plan(&mut items, &flushed);
-        self.store_plan(keeper, &plan, None)
+        let mut plan = std::mem::take(&mut keeper.work.plan);
+        self.plan(&mut items, &flushed, &mut plan);
+        let is_stored = self.store_plan(keeper, &mut plan, None);
+        keeper.work.plan = plan;
+        is_stored
     }
 
     /// What edits come to.
-    pub(crate) fn plan(&self, items: &mut [Item], flushed: &[u64; DATABASES]) -> Plan {
+    fn plan(&self, items: &mut [Item], flushed: &[u64; DATABASES], plan: &mut Plan) {
         items.sort_unstable_by_key(|item| (self.table.bucket_of(item.hash), item.hash, item.version));
-        let mut plan = Plan::default();
-        let mut scratch = Scratch::default();
+        plan.clear();
+        let mut scratch = std::mem::take(&mut plan.scratch);
         let mut at = 0;
         for of_bucket in items.chunk_by(|a, b| self.table.bucket_of(a.hash) == self.table.bucket_of(b.hash)) {
             at += of_bucket.len();
@@ -171,7 +190,7 @@ impl<R: ByteRegion> ScmSpace<R> {
             let mut after = before.clone();
             (after.chain, after.is_damaged) = (None, false);
             for (i, item) in of_bucket.iter().enumerate() {
-                self.plan_one(item, &of_bucket[i + 1..], &mut after, &mut plan, (flushed, &mut scratch));
+                self.plan_one(item, &of_bucket[i + 1..], &mut after, plan, (flushed, &mut scratch));
             }
             let is_rewritten = of_bucket.iter().any(|item| matches!(item.edit, Edit::Rewrite));
             let same = after.elements == before.elements && after.is_lost == before.is_lost;
@@ -179,7 +198,7 @@ impl<R: ByteRegion> ScmSpace<R> {
                 plan.buckets.push((bucket, before, after));
             }
         }
-        plan
+        plan.scratch = scratch;
     }
 
     fn plan_one(
@@ -299,11 +318,10 @@ impl<R: ByteRegion> ScmSpace<R> {
     }
 
     /// Stores what a plan has, in the order that a crash may cut anywhere; `coming` is the root that says so.
-    fn store_plan(&self, keeper: &mut Keeper, plan: &Plan, coming: Option<&Root>) -> bool {
+    fn store_plan(&self, keeper: &mut Keeper, plan: &mut Plan, coming: Option<&Root>) -> bool {
         let region = &self.medium.region;
-        let mut words = Vec::with_capacity(plan.buckets.len());
-        let mut chains = Vec::new();
-        for (bucket, before, after) in &plan.buckets {
+        let Plan { buckets, live, deadlines, owners, words, chains, .. } = plan;
+        for (bucket, before, after) in buckets.iter() {
             let leads = match after.elements[..] {
                 [] => Leads::Nowhere,
                 [one] => Leads::Entry(one.at()),
@@ -332,15 +350,15 @@ impl<R: ByteRegion> ScmSpace<R> {
             self.medium.save_root(root);
         }
         // Before the words: a page that is thought empty is walked, one that is thought full is not.
-        for (place, deadline) in &plan.deadlines {
+        for (place, deadline) in deadlines.iter() {
             if let Some(page) = self.medium.page_of(*place) {
                 self.pages.page(page).deadline.fetch_min(*deadline, AcqRel);
             }
         }
-        for (bucket, word) in words {
-            self.table.store(bucket, word);
+        for (bucket, word) in words.iter() {
+            self.table.store(*bucket, *word);
         }
-        for (place, hash) in &plan.owners {
+        for (place, hash) in owners.iter() {
             if self.medium.page_of(*place).is_some() {
                 let at = self.medium.at(*place) + PART_HASH_AT;
                 region.store_u64(at, *hash);
@@ -348,12 +366,12 @@ impl<R: ByteRegion> ScmSpace<R> {
             }
         }
         region.fence();
-        for (place, bytes) in plan.live.iter().chain(&chains) {
+        for (place, bytes) in live.iter().chain(chains.iter()) {
             if let Some(page) = self.medium.page_of(*place) {
                 self.pages.page(page).live.fetch_add(*bytes, Relaxed);
             }
         }
-        self.live_bytes.fetch_add(plan.live.iter().chain(&chains).map(|(_, bytes)| bytes).sum(), Relaxed);
+        self.live_bytes.fetch_add(live.iter().chain(chains.iter()).map(|(_, bytes)| bytes).sum(), Relaxed);
         true
     }
 }

@@ -18,7 +18,7 @@ use terrace_media::Buffer;
 const IN_DRAM: u64 = 1 << 47;
 
 /// Bytes of frames that records which come one by one take, or so many frames.
-const FEW_BYTES: usize = 16 << 20;
+const FEW_BYTES: usize = 8 << 20;
 const FEW: usize = 16;
 
 /// Whether a record at this address is here.

@@ -10,7 +10,7 @@ use terrace_index::Address;
 use terrace_log::TailCursor;
 use terrace_media::ByteRegion;
 
-use crate::apply::Item;
+use crate::apply::{Item, Plan};
 use crate::layout::{EDGE_BYTES, Kind, Root};
 use crate::space::ScmSpace;
 
@@ -44,27 +44,35 @@ pub enum Round {
     Applying { seq: u64, upto: u64, flushed: [u64; DATABASES] },
 }
 
-/// What a round has to do, oldest first.
+/// What a round has to do, and room for what it needs: nothing of it is allocated again for each round.
 #[derive(Default)]
 pub struct Work {
+    /// As they were read.
     pub items: Vec<Item>,
+    /// Those that are to be done, oldest first: the version of each, and which it is.
+    pub order: Vec<(u64, u32)>,
     /// So many of them are done.
     pub done: usize,
     /// How far each session's chain was read for it.
     pub tails: Vec<TailCursor>,
     /// The newest item of each hash, while older ones are dropped.
     pub newest: HashMap<u64, u32, BuildHasherDefault<Hashed>>,
+    /// The items that reach the table at once, and what they come to.
+    pub slice: Vec<Item>,
+    pub plan: Plan,
 }
 
 /// More room than for so many items is not kept.
-const KEPT_ITEMS: usize = 32 << 10;
+const KEPT_ITEMS: usize = 96 << 10;
 
 impl Work {
     /// Nothing is left to do.
     pub fn clear(&mut self) {
         self.items.clear();
+        self.order.clear();
         self.newest.clear();
         self.items.shrink_to(KEPT_ITEMS);
+        self.order.shrink_to(KEPT_ITEMS);
         self.newest.shrink_to(KEPT_ITEMS);
         self.done = 0;
     }

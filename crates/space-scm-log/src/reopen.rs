@@ -8,7 +8,7 @@ use terrace_engine::op::DATABASES;
 use terrace_engine::space::{Counted, Entries};
 use terrace_media::ByteRegion;
 
-use crate::keeper::Keeper;
+use crate::keeper::{Keeper, Work};
 use crate::layout::{Kind, Root};
 use crate::rounds::Applied;
 use crate::space::ScmSpace;
@@ -112,8 +112,9 @@ impl<R: ByteRegion> ScmSpace<R> {
             // What its round left out must be left out again: its counts are without it.
             keeper.work.items = again;
             self.arrange(&mut keeper.work);
-            let mut again = std::mem::take(&mut keeper.work.items);
-            again.retain(|item| item.version <= root.upto);
+            let Work { items, order, .. } = &keeper.work;
+            let of_slice = order.iter().filter(|(version, _)| *version <= root.upto);
+            let mut again: Vec<_> = of_slice.map(|(_, i)| items[*i as usize]).collect();
             while !self.apply(&mut keeper, &mut again, (root.upto, root.round), &root.flushed, Some(&root)) {
                 self.make_room(&mut keeper)?;
             }

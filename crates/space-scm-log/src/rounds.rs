@@ -189,36 +189,35 @@ impl<R: ByteRegion> ScmSpace<R> {
     /// Sorts what is to be done by version, and drops what is older than another record of the same key: the table need not lead to it,
     /// for the log still has the newer one as long as the table does not.
     pub(crate) fn arrange(&self, work: &mut Work) {
-        // Runs that ascend, one of each session: these are merged.
-        work.items.sort_by_key(|item| item.version);
-        work.newest.clear();
+        let Work { items, order, newest, .. } = work;
+        order.clear();
+        order.extend(items.iter().zip(0..).map(|(item, i)| (item.version, i)));
+        order.sort_unstable();
+        newest.clear();
         let (mut one, mut other) = (Vec::new(), Vec::new());
-        let mut kept = work.items.len();
-        for i in (0..work.items.len()).rev() {
-            let item = work.items[i];
-            let is_older = match work.newest.entry(item.hash) {
+        let mut kept = order.len();
+        for at in (0..order.len()).rev() {
+            let item = &items[order[at].1 as usize];
+            let is_older = match newest.entry(item.hash) {
                 Entry::Vacant(none) => {
-                    none.insert(kept as u32 - 1);
+                    none.insert(order[at].1);
                     false
                 }
-                Entry::Occupied(newer) => {
-                    let newer = &work.items[*newer.get() as usize];
-                    match (item.edit, newer.edit) {
-                        (Edit::Newest(old), Edit::Newest(new)) => {
-                            let old = self.table.read_entry(old.place, &mut one);
-                            let new = self.table.read_entry(new.place, &mut other);
-                            old.zip(new).is_some_and(|(old, new)| is_same_key(&old, &new))
-                        }
-                        _ => false,
+                Entry::Occupied(newer) => match (item.edit, items[*newer.get() as usize].edit) {
+                    (Edit::Newest(old), Edit::Newest(new)) => {
+                        let old = self.table.read_entry(old.place, &mut one);
+                        let new = self.table.read_entry(new.place, &mut other);
+                        old.zip(new).is_some_and(|(old, new)| is_same_key(&old, &new))
                     }
-                }
+                    _ => false,
+                },
             };
             if !is_older {
                 kept -= 1;
-                work.items[kept] = item;
+                order[kept] = order[at];
             }
         }
-        work.items.drain(..kept);
+        order.drain(..kept);
     }
 
     /// Makes the table lead to the oldest that is left of the keeper's work, which is all up to `upto`.
@@ -227,17 +226,20 @@ impl<R: ByteRegion> ScmSpace<R> {
         if keeper.slice == 0 {
             keeper.slice = most;
         }
-        let mut items = std::mem::take(&mut keeper.work.items);
-        let (from, all) = (keeper.work.done, items.len());
+        let Work { items, order, done: from, slice, .. } = &mut keeper.work;
+        let (from, all) = (*from, order.len());
         let mut end = (from + keeper.slice).min(all);
         // Equal versions are one step's.
-        while end > from && end < all && items[end].version == items[end - 1].version {
+        while end > from && end < all && order[end].0 == order[end - 1].0 {
             end += 1;
         }
         let is_last = end == all;
-        let slice_upto = if is_last { upto } else { items[end - 1].version };
-        let is_done = self.apply(keeper, &mut items[from..end], (slice_upto, upto), flushed, None);
-        keeper.work.items = items;
+        let slice_upto = if is_last { upto } else { order[end - 1].0 };
+        slice.clear();
+        slice.extend(order[from..end].iter().map(|(_, i)| items[*i as usize]));
+        let mut slice = std::mem::take(slice);
+        let is_done = self.apply(keeper, &mut slice, (slice_upto, upto), flushed, None);
+        keeper.work.slice = slice;
         if is_done {
             keeper.work.done = end;
             keeper.slice = (keeper.slice * 2).min(most);
