@@ -85,7 +85,6 @@ pub(crate) struct Keeps<R> {
 }
 
 impl<R: ByteRegion> Archive for Keeps<R> {
-    #[track_caller]
     fn keep(&self, block: u32, generation: u64) {
         self.pages.page(block).generation.store(generation, Relaxed);
         self.pages.store_kind(&self.medium, block, Kind::Archived);

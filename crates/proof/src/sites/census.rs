@@ -15,6 +15,7 @@ const CRATES: &[(&str, &[&str])] = &[
     ("tac", &["log", "engine", "blocks", "pmem-slots", "space-slab"]),
     ("heap-hybrid", &["engine", "space-heap"]),
     ("heap-persistent", &["engine", "space-heap"]),
+    ("scmkv", &["log", "engine", "space-scm-log"]),
 ];
 
 /// What a call must look like, and the name that the compiler reports it under.
@@ -36,6 +37,13 @@ const CALLS: &[(&str, &str)] = &[
     ("region.flush(", "flush"),
     (".fence()", "fence"),
     (".store_word(", "store_word"),
+    ("pages.begin(", "begin"),
+    ("pages.change(", "change"),
+    ("pages.leave(", "leave"),
+    ("pages.save(", "save"),
+    (".store_kind(", "store_kind"),
+    (".save_page_line(", "save_page_line"),
+    (".save_root(", "save_root"),
 ];
 
 /// One call.
