@@ -2,5 +2,6 @@
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail by panicking")]
 
+mod mended;
 mod schedules;
 mod support;

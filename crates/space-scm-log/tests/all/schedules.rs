@@ -1,6 +1,7 @@
 //! SCMKV's schedules, one test each: what its design loses or brings back in a crash, and this one doesn't.
 
 use std::collections::BTreeSet;
+use std::iter::once;
 
 use terrace_engine::{Batch, Condition, Expiry, OpKind};
 use terrace_media_sim::SimRegion;
@@ -8,14 +9,10 @@ use terrace_media_sim::trace::Position;
 
 use super::support::*;
 
-fn filled(text: &str, bytes: usize) -> State {
-    Some(text.bytes().cycle().take(bytes).collect())
-}
-
 /// The kinds of all pages, by their lines' first copies: `docs/formats/scm.md`.
 fn chain_pages(region: &SimRegion) -> usize {
     let all = region.to_bytes();
-    let lines = (0..GEOMETRY.pages()).map(|page| 512 + 3 * 448 + page * 128);
+    let lines = (0..geometry().pages()).map(|page| 512 + 3 * 448 + page * 128);
     lines.filter(|at| all[at + 16] == 3).count()
 }
 
@@ -42,7 +39,9 @@ fn schedule_1_a_page_that_was_opened_later_is_found_and_not_written_over() {
             let (before, (chains, cleaned)) = (life.position(), is_now());
             life.store.step();
             let (more_chains, more_cleaned) = is_now();
-            for (is_one, parts) in [more_chains > chains, more_cleaned > cleaned].into_iter().zip(&mut parts[1..]) {
+            for (is_one, parts) in
+                [more_chains > chains, more_cleaned > cleaned].into_iter().zip(&mut parts[1..])
+            {
                 if is_one {
                     parts.push(before..life.position() + 1);
                 }
@@ -128,7 +127,7 @@ fn schedule_2_the_newest_of_two_logs_counts() {
             }
             let end = life.position() + 1;
             let trace = life.recorder.finish();
-            let tried = crash_within(&trace, vec![from..end], 30, |_, image| {
+            let tried = crash_within(&trace, once(from..end), 30, |_, image| {
                 let region = image.region(0);
                 let store = open_again(region.clone());
                 let seen = states(&mut Client::of(&*store), ["k"]);
@@ -304,7 +303,8 @@ fn schedule_5_a_page_that_an_object_may_be_needed_from_is_not_freed_under_it() {
     let mut outcomes = BTreeSet::new();
     power_lost(&trace, |image| judge(trace.len(), image.region(0)).map(|k| _ = outcomes.insert(k)));
     assert_eq!(outcomes.len(), 2, "v1 was torn in some crashes, and whole in another");
-    let tried = crash_within(&trace, parts, 8, |position, image| judge(position, image.region(0)).map(|_| ()));
+    let tried =
+        crash_within(&trace, parts, 8, |position, image| judge(position, image.region(0)).map(|_| ()));
     assert!(tried.images > 50, "{tried}");
     held.go_on();
 }

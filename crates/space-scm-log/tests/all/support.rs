@@ -1,7 +1,8 @@
 //! What the tests share: a tiny store, sessions that are held at a fence, and crashes.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
+use std::iter::once;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -20,8 +21,17 @@ use terrace_space_scm_log::{Geometry, Opening, open};
 
 pub const PAGE_BYTES: usize = 1024;
 pub const BYTES: u64 = 44 << 10;
-/// Few buckets: most have a chain.
-pub const GEOMETRY: Geometry = Geometry { page_bytes: PAGE_BYTES, buckets: 4, bytes: BYTES };
+
+thread_local!(static BUCKETS: Cell<u64> = const { Cell::new(4) });
+
+/// What a test's stores measure. They have few buckets, so that most have a chain, unless [`use_buckets`] says otherwise.
+pub fn geometry() -> Geometry {
+    Geometry { page_bytes: PAGE_BYTES, buckets: BUCKETS.get(), bytes: BYTES }
+}
+/// So many buckets, in this test.
+pub fn use_buckets(buckets: u64) {
+    BUCKETS.set(buckets);
+}
 pub const START_MS: u64 = 1_800_000_000_000;
 const STORE_ID: u64 = 9;
 const HASHER: KeyHasher = KeyHasher::new(7);
@@ -34,9 +44,13 @@ pub fn value(text: &str) -> State {
     Some(text.as_bytes().to_vec())
 }
 
+/// A text again and again, so many bytes of it.
+pub fn filled(text: &str, bytes: usize) -> State {
+    Some(text.bytes().cycle().take(bytes).collect())
+}
+
 /// Opens a store whose time begins at so many milliseconds.
-pub fn open_at(region: impl ByteRegion, fresh: bool, now_ms: u64) -> (Box<dyn Store>, Arc<ManualClock>) {
-    let clock = Arc::new(ManualClock::new(now_ms * 1000));
+pub fn open_at(region: impl ByteRegion, fresh: bool, now_ms: u64) -> Box<dyn Store> {
     let machine = MachineOptions {
         engine: "scmkv",
         durability: Durability::Sync,
@@ -44,12 +58,12 @@ pub fn open_at(region: impl ByteRegion, fresh: bool, now_ms: u64) -> (Box<dyn St
         evict: false,
         sessions: 4,
         hasher: HASHER,
-        clock: clock.clone(),
+        clock: Arc::new(ManualClock::new(now_ms * 1000)),
         threads: 1,
         recovery_keys: usize::MAX,
     };
     let opening = Opening {
-        geometry: GEOMETRY,
+        geometry: geometry(),
         dram_bytes: 8 * PAGE_BYTES as u64,
         store_id: STORE_ID,
         fresh,
@@ -57,11 +71,11 @@ pub fn open_at(region: impl ByteRegion, fresh: bool, now_ms: u64) -> (Box<dyn St
         description: String::new(),
         progress: &|_, _| {},
     };
-    (open(&AnyRegion::of(region), 0, opening).unwrap(), clock)
+    open(&AnyRegion::of(region), 0, opening).unwrap()
 }
 
 pub fn open_again(region: impl ByteRegion) -> Box<dyn Store> {
-    open_at(region, false, START_MS).0
+    open_at(region, false, START_MS)
 }
 
 /// A store's background, so many steps of it. Rounds begin after eight in which nothing is to be done.
@@ -159,17 +173,45 @@ pub fn writes(keys: &[(&str, State)], expiry: Expiry) -> Batch {
     batch
 }
 
-/// Where a thread stops: before the fence of this number among those of a source file.
+/// Where a thread stops: before a fence of a source file, or a store around the cache, with so many before it.
 struct Hold {
     file: &'static str,
-    fences_before: usize,
+    what: What,
+    before: usize,
     reached: Sender<()>,
     go_on: Receiver<()>,
 }
 
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum What {
+    Fence,
+    Stream,
+}
+
 thread_local!(static HOLD: RefCell<Option<Hold>> = const { RefCell::new(None) });
 
-/// A region whose fences can be held up.
+/// Stops here, if this is the place.
+fn hold_up(what: What) {
+    let at = caller::noted();
+    let hold = HOLD.with_borrow_mut(|hold| {
+        let here = hold.as_mut().filter(|hold| hold.what == what && at.file().ends_with(hold.file))?;
+        match here.before.checked_sub(1) {
+            Some(left) => {
+                here.before = left;
+                None
+            }
+            None => hold.take(),
+        }
+    });
+    if let Some(hold) = hold {
+        hold.reached.send(()).unwrap();
+        // A test that has failed does not say so.
+        let _ = hold.go_on.recv();
+    }
+    caller::note(at);
+}
+
+/// A region whose fences, and stores around the cache, can be held up.
 pub struct Gated(pub SimRegion);
 
 impl ByteRegion for Gated {
@@ -192,29 +234,14 @@ impl ByteRegion for Gated {
         self.0.write(offset, bytes);
     }
     fn write_nt(&self, offset: u64, bytes: &[u8]) {
+        hold_up(What::Stream);
         self.0.write_nt(offset, bytes);
     }
     fn flush(&self, offset: u64, len: usize) {
         self.0.flush(offset, len);
     }
     fn fence(&self) {
-        let at = caller::noted();
-        let hold = HOLD.with_borrow_mut(|hold| {
-            let here = hold.as_mut().filter(|hold| at.file().ends_with(hold.file))?;
-            match here.fences_before.checked_sub(1) {
-                Some(left) => {
-                    here.fences_before = left;
-                    None
-                }
-                None => hold.take(),
-            }
-        });
-        if let Some(hold) = hold {
-            hold.reached.send(()).unwrap();
-            // A test that has failed does not say so.
-            let _ = hold.go_on.recv();
-        }
-        caller::note(at);
+        hold_up(What::Fence);
         self.0.fence();
     }
     fn asks_for_callers(&self) -> bool {
@@ -239,24 +266,25 @@ impl<T> Held<T> {
     }
 }
 
-/// Where a batch's group is written; a block that leaves its chain has its header cleared there.
-pub const GROUPS: &str = "log/src/writer.rs";
-pub const HEADERS: &str = "log/src/log.rs";
+/// Where a batch's group becomes durable.
+pub const GROUPS: (&str, What) = ("log/src/writer.rs", What::Fence);
+/// Where a block that leaves its chain has its header cleared, the copy first.
+pub const HEADERS: (&str, What) = ("log/src/log.rs", What::Stream);
 
-/// Begins work in another thread. When this returns it stands before a fence of that file, with so many of them behind it.
+/// Begins work in another thread. When this returns it stands before a fence, or a store, of that file, with so many of them behind it.
 pub fn held_before<T: Send + 'static>(
-    file: &'static str,
-    fences_before: usize,
+    (file, what): (&'static str, What),
+    before: usize,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Held<T> {
     let ((reached, is_reached), (go_on, goes_on)) = (channel(), channel());
     let thread = std::thread::spawn(move || {
-        HOLD.set(Some(Hold { file, fences_before, reached, go_on: goes_on }));
+        HOLD.set(Some(Hold { file, what, before, reached, go_on: goes_on }));
         let done = work();
         HOLD.set(None);
         done
     });
-    assert!(is_reached.recv().is_ok(), "there is no such fence in {file}");
+    assert!(is_reached.recv().is_ok(), "{file} is not reached");
     Held { go_on, thread }
 }
 
@@ -273,22 +301,21 @@ pub fn write_held(mut client: Client, keys: &[(&'static str, State)]) -> Held<(C
 pub struct Life {
     pub recorder: Recorder,
     pub region: SimRegion,
-    pub store: Box<dyn Store>,
-    pub clock: Arc<ManualClock>,
+    pub store: Arc<dyn Store>,
 }
 
 impl Life {
     pub fn new() -> Self {
         let blank = SimRegion::from_image(vec![0; BYTES as usize]);
-        open_at(blank.clone(), true, START_MS).0.close().unwrap();
-        Self::from(blank.to_bytes(), START_MS)
+        open_at(blank.clone(), true, START_MS).close().unwrap();
+        Self::from(blank.to_bytes())
     }
     /// One that begins with this content.
-    pub fn from(bytes: Vec<u8>, now_ms: u64) -> Self {
+    pub fn from(bytes: Vec<u8>) -> Self {
         let recorder = Recorder::new();
         let region = recorder.region(bytes);
-        let (store, clock) = open_at(Gated(region.clone()), false, now_ms);
-        Self { recorder, region, store, clock }
+        let store = open_at(Gated(region.clone()), false, START_MS);
+        Self { recorder, region, store: store.into() }
     }
     pub fn client(&self) -> Client {
         Client::of(&*self.store)
@@ -327,11 +354,12 @@ pub fn states(client: &mut Client, keys: impl IntoIterator<Item = impl Into<Stri
 /// Crashes at all points of parts of the history, with up to so many choices of what survives.
 pub fn crash_within(
     trace: &Trace,
-    parts: Vec<Range<Position>>,
+    parts: impl IntoIterator<Item = Range<Position>>,
     images: u64,
     mut check: impl FnMut(Position, &CrashImage) -> Result<(), String>,
 ) -> Statistics {
-    let explorer = Explorer::new(1).within(parts).images_per_point(images).store_sample(0);
+    let explorer =
+        Explorer::new(1).within(parts.into_iter().collect()).images_per_point(images).store_sample(0);
     let explored = explorer.explore(trace, |point, image| check(point.position, image));
     explored.unwrap_or_else(|failure| panic!("{failure}"))
 }
@@ -339,7 +367,7 @@ pub fn crash_within(
 /// Power is lost at the end of the history: every choice of what survives of lines that are not durable, or a thousand of them.
 pub fn power_lost(trace: &Trace, mut check: impl FnMut(&CrashImage) -> Result<(), String>) -> Statistics {
     let end = trace.len();
-    let explorer = Explorer::new(1).within(vec![end..end + 1]).only(Crash::Power);
+    let explorer = Explorer::new(1).within(once(end..end + 1).collect()).only(Crash::Power);
     let statistics =
         explorer.explore(trace, |_, image| check(image)).unwrap_or_else(|failure| panic!("{failure}"));
     assert!(statistics.images > 30, "{statistics}");
@@ -356,18 +384,18 @@ fn same(what: &str, expected: &States, found: &States) -> Result<(), String> {
 
 /// Whether the table leads into a page that is free, as `docs/formats/scm.md` says: neither its line says what it holds nor has it a
 /// block's header.
-fn leads_into_free_pages(region: &SimRegion) -> Option<String> {
+pub fn leads_into_free_pages(region: &SimRegion) -> Option<String> {
     let all = region.to_bytes();
     let word = |at: usize| u64::from_le_bytes(all[at..at + 8].try_into().unwrap());
     let lines = 512 + 3 * 448;
-    let buckets = lines + GEOMETRY.pages() * 128;
-    let pages = (buckets + GEOMETRY.buckets as usize * 8).next_multiple_of(64) + 128;
+    let buckets = lines + geometry().pages() * 128;
+    let pages = (buckets + geometry().buckets as usize * 8).next_multiple_of(64) + 128;
     let is_free = |place: usize| {
         let page = place / PAGE_BYTES;
         let newest = [0, 64].map(|copy| lines + page * 128 + copy).into_iter().max_by_key(|at| word(at + 8));
         all[newest.unwrap() + 16] == 0 && word(pages + page * PAGE_BYTES) == 0
     };
-    for bucket in 0..GEOMETRY.buckets as usize {
+    for bucket in 0..geometry().buckets as usize {
         let led = word(buckets + bucket * 8);
         let place = (led & ((1 << 45) - 1)) as usize * 8;
         let elements = match led >> 45 & 3 {
@@ -417,7 +445,7 @@ pub fn stays(
         return Err(format!("{} keys are counted, and there are {count}", store.len(0)));
     }
     drop((clients, store));
-    let found = examine(Arc::new(region.clone()), 0, (GEOMETRY, STORE_ID), HASHER, &|_, _| {});
+    let found = examine(Arc::new(region.clone()), 0, (geometry(), STORE_ID), HASHER, &|_, _| {});
     if !found.faults.is_empty() {
         return Err(format!("{:?}", found.faults));
     }

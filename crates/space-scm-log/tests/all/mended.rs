@@ -1,0 +1,233 @@
+//! Faults that were mended, each staged as it would have shown.
+
+use std::collections::BTreeSet;
+use std::iter::once;
+
+use terrace_engine::{Batch, Expiry, OpKind};
+use terrace_media_sim::trace::Position;
+use terrace_media_sim::{Crash, Explorer, SimRegion};
+
+use super::support::*;
+
+/// Writes keys that stay until so many pages are free; they are `live0`, `live1` and so on.
+fn fill(life: &Life, client: &mut Client, pages: usize) -> Vec<String> {
+    let mut keys = Vec::new();
+    while free_pages(&*life.store) > pages {
+        let key = format!("live{}", keys.len());
+        client.set(&key, filled(&key, 150));
+        keys.push(key);
+        rest(&*life.store);
+    }
+    keys
+}
+
+/// The cleaner works while another thread archives: a page that was given away had its new header cleared.
+#[test]
+fn a_block_is_not_cleaned_before_its_header_is_gone() {
+    let life = Life::new();
+    let [mut other, mut a, mut b] = life.clients();
+    let mut keys = fill(&life, &mut other, 8);
+    // A's blocks, of which all is dead once a round has them, and so few others free that they are cleaned.
+    a.set("first1", value("there"));
+    for round in 0..3 {
+        for i in 0..4 {
+            a.set(&format!("dead{i}"), filled(&format!("{round}"), 150));
+        }
+    }
+    a.set("first1", value("there"));
+    let store = life.store.clone();
+    let held = held_before(HEADERS, 0, move || steps(&*store, 40));
+    steps(&*life.store, 40);
+    // Deletes, for they may take the last pages.
+    let deleted = keys.split_off(keys.len() - 50);
+    deleted.iter().for_each(|key| b.set(key, None));
+    let from = life.position();
+    held.go_on();
+    let trace = life.recorder.finish();
+    let tried = crash_within(&trace, once(from..trace.len() + 1), 2, |_, image| {
+        let region = image.region(0);
+        let mut client = Client::of(&*open_again(region));
+        let lost: Vec<_> = keys.iter().filter(|key| client.get(key) != filled(key, 150)).collect();
+        let back: Vec<_> = deleted.iter().filter(|key| client.get(key).is_some()).collect();
+        let is_right = lost.is_empty() && back.is_empty();
+        is_right.then_some(()).ok_or_else(|| format!("lost: {lost:?}, there again: {back:?}"))
+    });
+    assert!(tried.images > 100, "{tried}");
+}
+
+/// A flush of all databases begins while a round waits for nothing but what was issued before, and is lost.
+#[test]
+fn a_round_does_not_record_a_flush_that_is_not_settled() {
+    let mut outcomes = BTreeSet::new();
+    for steps_before in 0..14 {
+        let life = Life::new();
+        let [mut a, mut b] = life.clients();
+        let keys = ["k0", "k1", "k2", "late"];
+        keys[..3].iter().for_each(|key| a.set(key, value("there")));
+        rest(&*life.store);
+        a.set("late", value("there"));
+        steps(&*life.store, steps_before);
+        let held = held_before(GROUPS, 0, move || {
+            let mut batch = Batch::new();
+            batch.push(0, &[], OpKind::Flush { db: None });
+            b.0.execute(&mut batch);
+        });
+        steps(&*life.store, 30);
+        let trace = life.recorder.finish();
+        let end = trace.len();
+        crash_within(&trace, once(end..end + 1), 12, |_, image| {
+            let region = image.region(0);
+            let store = open_again(region.clone());
+            let seen = states(&mut Client::of(&*store), keys);
+            let there = seen.values().flatten().count();
+            if there != 0 && there != keys.len() + 2 {
+                return Err(format!("{there} keys are there"));
+            }
+            outcomes.insert(there > 0);
+            stays(&region, store, &seen, 2)
+        });
+        held.go_on();
+    }
+    assert_eq!(outcomes.len(), 2, "the flush was torn in some crashes, and whole in others");
+}
+
+/// A process dies in the middle of a cleaning: its words are stored and not safe. The next one goes on from them, and frees the page; then
+/// power is lost, and the words with it.
+#[test]
+fn words_of_a_dead_process_are_made_safe_before_a_page_is_freed() {
+    // In many lines: what is written back for one bucket does not make the others safe.
+    use_buckets(256);
+    let life = Life::new();
+    let [mut a] = life.clients();
+    for i in 0..4 {
+        a.set(&format!("dead{i}"), filled("dead", 150));
+        a.set(&format!("cold{i}"), filled("cold", 150));
+    }
+    (0..4).for_each(|i| a.set(&format!("dead{i}"), filled("again", 150)));
+    rest(&*life.store);
+    fill(&life, &mut a, 10);
+    let mut part: Option<(Position, Position)> = None;
+    for i in 0.. {
+        a.set(&format!("more{i}"), filled("more", 150));
+        for _ in 0..40 {
+            let (before, moved) = (life.position(), detail(&*life.store, "scm_moved_bytes"));
+            life.store.step();
+            if part.is_none() && detail(&*life.store, "scm_moved_bytes") > moved {
+                part = Some((before, life.position()));
+            }
+        }
+        if part.is_some() {
+            break;
+        }
+        assert!(i < 20, "nothing is ever moved");
+    }
+    let (from, to) = part.unwrap();
+    let trace = life.recorder.finish();
+    let mut lost_words = 0;
+    let explorer = Explorer::new(1).within(once(from..to + 1).collect()).only(Crash::Process).store_sample(0);
+    let explored = explorer.explore(&trace, |_, image| {
+        let (recorder, copy) = image.recording(Crash::Process);
+        let store = open_again(copy.region(0));
+        let mut client = Client::of(&*store);
+        for i in 0..4 {
+            client.set(&format!("later{i}"), filled("later", 150));
+            steps(&*store, 12);
+        }
+        let cleaned = detail(&*store, "scm_cleaned_pages");
+        drop((client, store));
+        let again = recorder.finish();
+        let tried = crash_within(&again, once(0..again.len()), 2, |_, image| {
+            leads_into_free_pages(&image.region(0)).map_or(Ok(()), Err)
+        });
+        lost_words += u64::from(cleaned > 0) * tried.images;
+        Ok::<_, String>(())
+    });
+    let tried = explored.unwrap_or_else(|failure| panic!("{failure}"));
+    assert!(tried.images > 10 && lost_words > 10, "{tried}, {lost_words}");
+}
+
+/// A record that was counted is damaged, and written again. The counts of a round that a crash has cut are wrong by one.
+#[test]
+fn a_round_that_is_made_again_stays_uncertain() {
+    let life = Life::new();
+    let [mut a] = life.clients();
+    let keys = ["k0", "k1", "k2", "k3", "k4"];
+    keys.iter().for_each(|key| a.set(key, filled(&format!("{key} as it was. "), 60)));
+    rest(&*life.store);
+    drop(a);
+    life.store.close().unwrap();
+    let at = life.place_of(b"k2 as it was. ").unwrap();
+    let mut bytes = life.region.to_bytes();
+    bytes[at] ^= 4;
+    let life = Life::from(bytes);
+    let mut a = life.client();
+    a.set("k2", value("as it is"));
+    let (from, rounds) = (life.position(), detail(&*life.store, "scm_rounds"));
+    while detail(&*life.store, "scm_rounds") == rounds {
+        life.store.step();
+    }
+    let end = life.position() + 1;
+    let trace = life.recorder.finish();
+    let tried = crash_within(&trace, once(from..end), 60, |_, image| {
+        let region = image.region(0);
+        let store = open_again(region.clone());
+        let seen = states(&mut Client::of(&*store), keys);
+        if seen["k2"] != value("as it is") || keys.iter().any(|key| seen[*key].is_none()) {
+            return Err(format!("{seen:?}"));
+        }
+        stays(&region, store, &seen, 2)
+    });
+    assert!(tried.images > 50, "{tried}");
+}
+
+/// After a crash live bytes are estimates. A clean stop at once stores them as such, and whoever opens the store next counts them.
+#[test]
+fn estimates_of_live_bytes_stay_estimates_over_a_clean_stop() {
+    let life = Life::new();
+    let [mut a] = life.clients();
+    let live = |store: &dyn terrace_engine::Store| store.stats().tiers.pop().unwrap().live_bytes;
+    for i in 0..8 {
+        a.set(&format!("k{i}"), filled("live", 100));
+    }
+    rest(&*life.store);
+    let counted = live(&*life.store);
+    assert!(counted > 800, "{counted}");
+    let region = SimRegion::from_image(life.region.to_bytes());
+    open_again(region.clone()).close().unwrap();
+    let store = open_again(region);
+    rest(&*store);
+    assert_eq!(live(&*store), counted);
+}
+
+/// A record that expires is moved to a page whose line says that nothing in it does. After a crash that line is all that is known.
+#[test]
+fn a_record_that_was_moved_expires_after_a_crash() {
+    const HOUR_MS: u64 = 3_600_000;
+    let life = Life::new();
+    let [mut a] = life.clients();
+    let mortal = filled("it expires ", 150);
+    let expiry = Expiry::At(START_MS + HOUR_MS);
+    assert!(a.run(&mut writes(&[("mortal", mortal.clone())], expiry)).is_some());
+    for _ in 0..2 {
+        (0..4).for_each(|i| a.set(&format!("dead{i}"), filled("dead", 150)));
+    }
+    rest(&*life.store);
+    let copies = || {
+        let (all, mortal) = (life.region.to_bytes(), mortal.as_ref().unwrap());
+        all.windows(mortal.len()).filter(|window| window == mortal).count()
+    };
+    fill(&life, &mut a, 10);
+    let mut more = 0;
+    while copies() == 1 {
+        a.set(&format!("more{more}"), filled("more", 150));
+        rest(&*life.store);
+        more += 1;
+        assert!(more < 20, "its page is never cleaned");
+    }
+    let keys = life.store.len(0);
+    let region = SimRegion::from_image(life.region.to_bytes());
+    let store = open_at(region, false, START_MS + 2 * HOUR_MS);
+    assert_eq!(store.len(0), keys, "nobody has looked yet");
+    rest(&*store);
+    assert_eq!((store.len(0), store.stats().expired), (keys - 1, 1));
+}
