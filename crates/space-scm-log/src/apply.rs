@@ -11,7 +11,7 @@ use terrace_engine::op::DATABASES;
 use terrace_engine::record::{Head, Kind as RecordKind, RecordView};
 use terrace_media::ByteRegion;
 
-use crate::keeper::Keeper;
+use crate::keeper::{Keeper, LEFT_BY_ROUNDS};
 use crate::large;
 use crate::layout::{
     Bucket, ENTRY_HEAD_BYTES, Element, Kind, Leads, PART_HASH_AT, Root, chain_bytes, decode_entry,
@@ -168,7 +168,9 @@ impl<R: ByteRegion> ScmSpace<R> {
         let flushed = keeper.root.flushed;
         let mut plan = std::mem::take(&mut keeper.work.plan);
         self.plan(&mut items, &flushed, &mut plan);
+        keeper.is_cleaning = true;
         let is_stored = self.store_plan(keeper, &mut plan, None);
+        keeper.is_cleaning = false;
         keeper.work.plan = plan;
         is_stored
     }
@@ -321,6 +323,7 @@ impl<R: ByteRegion> ScmSpace<R> {
     fn store_plan(&self, keeper: &mut Keeper, plan: &mut Plan, coming: Option<&Root>) -> bool {
         let region = &self.medium.region;
         let Plan { buckets, live, deadlines, owners, words, chains, .. } = plan;
+        let left = if keeper.is_cleaning { 0 } else { LEFT_BY_ROUNDS };
         for (bucket, before, after) in buckets.iter() {
             let leads = match after.elements[..] {
                 [] => Leads::Nowhere,
@@ -334,7 +337,8 @@ impl<R: ByteRegion> ScmSpace<R> {
                         ));
                         return false;
                     }
-                    let place = self.take_place(&mut keeper.chains, &mut keeper.spare, Kind::Chains, bytes);
+                    let place =
+                        self.take_place(&mut keeper.chains, (&mut keeper.spare, left), Kind::Chains, bytes);
                     // What was taken before is garbage, and counted as nothing.
                     let Some(place) = place else { return false };
                     self.table.write_chain(place, *bucket, several);

@@ -68,6 +68,10 @@ impl<R: ByteRegion> ScmSpace<R> {
             self.fruitless.store(u64::MAX / 2, Relaxed);
             return Progress::Idle;
         };
+        // After a crash one may seem empty that is not, and what moving it takes would be for nothing.
+        if !self.pages.page(victim).is_exact.load(Relaxed) {
+            return self.learn(keeper, victim);
+        }
         self.fruitless.fetch_add(1, Relaxed);
         if !self.empty(keeper, victim) {
             return Progress::Blocked;
@@ -79,7 +83,13 @@ impl<R: ByteRegion> ScmSpace<R> {
     /// Cleans a page while there are no sessions; `false` if that gains nothing.
     pub(crate) fn clean_alone(&self, keeper: &mut Keeper) -> bool {
         while self.secure_step(keeper) == Progress::Worked {}
-        let Some(victim) = self.victim(keeper) else { return false };
+        let victim = loop {
+            let Some(victim) = self.victim(keeper) else { return false };
+            if self.pages.page(victim).is_exact.load(Relaxed) {
+                break victim;
+            }
+            self.learn(keeper, victim);
+        };
         let is_empty = self.empty(keeper, victim);
         if is_empty {
             self.pages.leave(&self.medium, victim);
@@ -174,7 +184,8 @@ impl<R: ByteRegion> ScmSpace<R> {
         let mut entry = Vec::new();
         for (i, record) in copies {
             encode_entry(&record, &mut entry);
-            let Some(to) = self.take_place(&mut keeper.moved, &mut keeper.spare, Kind::Moved, entry.len())
+            let Some(to) =
+                self.take_place(&mut keeper.moved, (&mut keeper.spare, 0), Kind::Moved, entry.len())
             else {
                 return false;
             };
@@ -230,7 +241,7 @@ impl<R: ByteRegion> ScmSpace<R> {
             let whole = large::part_bytes(length);
             value.resize(whole, 0);
             self.medium.region.read(self.medium.at(place), &mut value);
-            let to = self.take_place(&mut self.parts.lock(), &mut keeper.spare, Kind::Parts, whole);
+            let to = self.take_place(&mut self.parts.lock(), (&mut keeper.spare, 0), Kind::Parts, whole);
             let Some(to) = to else { return false };
             self.medium.region.write_nt(self.medium.at(to), &value);
             large::set_place(&mut description, place, to);
@@ -239,7 +250,8 @@ impl<R: ByteRegion> ScmSpace<R> {
         let (mut record, mut entry) = (Vec::new(), Vec::new());
         NewRecord { value: &description, ..view.to_new() }.encode(&mut record);
         encode_entry(&record, &mut entry);
-        let Some(to) = self.take_place(&mut keeper.moved, &mut keeper.spare, Kind::Moved, entry.len()) else {
+        let Some(to) = self.take_place(&mut keeper.moved, (&mut keeper.spare, 0), Kind::Moved, entry.len())
+        else {
             return false;
         };
         self.medium.region.write_nt(self.medium.at(to), &entry);
@@ -291,52 +303,54 @@ impl<R: ByteRegion> ScmSpace<R> {
 
     /// Counts what is live in a page of which that is an estimate, and lets go what a flush has forgotten: one page a step.
     pub(crate) fn learn_step(&self, keeper: &mut Keeper) -> Progress {
-        let flushed = keeper.root.flushed;
-        let newest = flushed.iter().copied().max().unwrap_or(0);
+        let newest = keeper.root.flushed.iter().copied().max().unwrap_or(0);
         let count = self.pages.table.len() as u32;
         for _ in 0..count {
             let number = keeper.next_unknown % count;
             keeper.next_unknown = number + 1;
             let page = self.pages.page(number);
             let is_known = page.is_exact.load(Relaxed) && page.purged.load(Relaxed) >= newest;
-            if page.kind() == Kind::Free || is_known || page.is_leaving.load(Relaxed) {
-                continue;
+            if page.kind() != Kind::Free && !is_known && !page.is_leaving.load(Relaxed) {
+                return self.learn(keeper, number);
             }
-            let (mut live, mut dead) = (0, Vec::new());
-            match page.kind() {
-                Kind::Free => {}
-                Kind::Archived | Kind::Moved => self.records_of(number, |place, view| {
-                    let hash = self.table.hash_of(view);
-                    if self.table.leads_to(hash, place) {
-                        live += entry_bytes_of(&view.head) as u64;
-                        if view.head.version <= flushed[usize::from(view.head.meta.db())] {
-                            dead.push(Item {
-                                hash,
-                                version: view.head.version,
-                                edit: Edit::Forget { from: place },
-                            });
-                        }
-                    }
-                }),
-                Kind::Chains => self.chains_of(number, |place, bucket, bytes| {
-                    if self.table.chain_of(bucket) == Some(place) {
-                        live += bytes as u64;
-                    }
-                }),
-                Kind::Parts => self.parts_of(number, |place, hash, bytes| {
-                    if self.owner_of(hash, place, &[0; DATABASES]).is_some() {
-                        live += large::part_bytes(bytes) as u64;
-                    }
-                }),
-            }
-            self.now_known(number, live);
-            if !dead.is_empty() && !self.edit(keeper, dead) {
-                self.lacks_page.store(true, Relaxed);
-                return Progress::Blocked;
-            }
-            page.purged.store(newest, Relaxed);
-            return Progress::Worked;
         }
         Progress::Idle
+    }
+
+    /// The same of a certain page.
+    fn learn(&self, keeper: &mut Keeper, number: u32) -> Progress {
+        let flushed = keeper.root.flushed;
+        let page = self.pages.page(number);
+        let (mut live, mut dead) = (0, Vec::new());
+        match page.kind() {
+            Kind::Free => {}
+            Kind::Archived | Kind::Moved => self.records_of(number, |place, view| {
+                let hash = self.table.hash_of(view);
+                if self.table.leads_to(hash, place) {
+                    live += entry_bytes_of(&view.head) as u64;
+                    if view.head.version <= flushed[usize::from(view.head.meta.db())] {
+                        let edit = Edit::Forget { from: place };
+                        dead.push(Item { hash, version: view.head.version, edit });
+                    }
+                }
+            }),
+            Kind::Chains => self.chains_of(number, |place, bucket, bytes| {
+                if self.table.chain_of(bucket) == Some(place) {
+                    live += bytes as u64;
+                }
+            }),
+            Kind::Parts => self.parts_of(number, |place, hash, bytes| {
+                if self.owner_of(hash, place, &[0; DATABASES]).is_some() {
+                    live += large::part_bytes(bytes) as u64;
+                }
+            }),
+        }
+        self.now_known(number, live);
+        if !dead.is_empty() && !self.edit(keeper, dead) {
+            self.lacks_page.store(true, Relaxed);
+            return Progress::Blocked;
+        }
+        page.purged.store(flushed.iter().copied().max().unwrap_or(0), Relaxed);
+        Progress::Worked
     }
 }

@@ -123,6 +123,8 @@ pub struct Keeper {
     pub next_expired: u32,
     pub next_unknown: u32,
     pub next_victim: u64,
+    /// Pages that rounds leave may be taken.
+    pub is_cleaning: bool,
     /// Steps that found nothing to do, since the last round.
     pub idle: u32,
 }
@@ -136,6 +138,8 @@ impl Keeper {
 
 /// Pages that are kept for cleaning: one of each kind that it fills, and one to go on with.
 const SPARE_PAGES: usize = 4;
+/// Those that a round leaves to it.
+pub(crate) const LEFT_BY_ROUNDS: usize = 2;
 
 impl<R: ByteRegion> ScmSpace<R> {
     /// A page is free: it is kept, if there are too few.
@@ -154,17 +158,19 @@ impl<R: ByteRegion> ScmSpace<R> {
     pub(crate) fn rest_of(&self, bump: Bump) -> usize {
         self.medium.geometry.page_bytes - EDGE_BYTES - bump.at
     }
-    /// Takes so many bytes of a page of this kind, of the spare ones if no other is free; `None` if there is no page for them.
+    /// Takes so many bytes of a page of this kind, of the spare ones if no other is free; `None` if there is no page for them, or none but
+    /// these spare ones.
     pub(crate) fn take_place(
         &self,
         bump: &mut Option<Bump>,
-        spare: &mut Vec<u32>,
+        (spare, left): (&mut Vec<u32>, usize),
         kind: Kind,
         bytes: usize,
     ) -> Option<u64> {
         let end = self.medium.geometry.page_bytes - EDGE_BYTES;
         if bump.is_none_or(|bump| bump.at + bytes > end) {
-            let page = self.log.take_block().or_else(|| spare.pop())?;
+            let take_spare = || if spare.len() > left { spare.pop() } else { None };
+            let page = self.log.take_block().or_else(take_spare)?;
             self.pages.begin(&self.medium, page, kind);
             *bump = Some(Bump { page, at: EDGE_BYTES });
         }

@@ -105,7 +105,7 @@ impl<R: ByteRegion> ScmSpace<R> {
             let part = if rest >= PART_BYTES_MIN { most.min(rest).min(left) } else { most.min(left) };
             left -= part;
             let before: Option<Bump> = *open;
-            let place = self.take_place(&mut open, &mut Vec::new(), Kind::Parts, part_bytes(part));
+            let place = self.take_place(&mut open, (&mut Vec::new(), 0), Kind::Parts, part_bytes(part));
             let Some(place) = place else {
                 *open = before;
                 self.unpin(taken.into_iter(), 0);

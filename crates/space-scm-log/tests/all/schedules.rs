@@ -257,9 +257,9 @@ fn schedule_5_a_page_that_an_object_may_be_needed_from_is_not_freed_under_it() {
         }
     }
     rest(&*life.store);
-    // One page more, and cleaning begins.
+    // A few pages more, and cleaning begins.
     let mut live = Vec::new();
-    while free_pages(&*life.store) > 10 {
+    while free_pages(&*life.store) > 12 {
         let (key, value) = (format!("live{}", live.len()), filled(&format!("live{} ", live.len()), 150));
         a.set(&key, value);
         live.push(key);
