@@ -265,7 +265,7 @@ fn schedule_5_a_page_that_an_object_may_be_needed_from_is_not_freed_under_it() {
         live.push(key);
         rest(&*life.store);
     }
-    assert_eq!(detail(&*life.store, "scm_cleaned_pages"), 0);
+    assert_eq!(life.copies_of(&v0), 1, "its page is not cleaned yet");
     let held = write_held(a, &[("k", value("v1"))]);
     let stands = |region: &SimRegion| region.to_bytes()[at..].starts_with(v0.as_ref().unwrap());
     // What was answered, and when; and each step that has cleaned a page.

@@ -333,6 +333,11 @@ impl Life {
     pub fn place_of(&self, bytes: &[u8]) -> Option<usize> {
         self.region.to_bytes().windows(bytes.len()).position(|window| window == bytes)
     }
+    /// How often a value stands in the region.
+    pub fn copies_of(&self, value: &State) -> usize {
+        let (all, value) = (self.region.to_bytes(), value.as_ref().unwrap());
+        all.windows(value.len()).filter(|window| window == value).count()
+    }
     pub fn position(&self) -> Position {
         self.recorder.position()
     }
