@@ -83,22 +83,20 @@ impl<R: ByteRegion> ScmSpace<R> {
     /// Cleans a page while there are no sessions; `false` if that gains nothing.
     pub(crate) fn clean_alone(&self, keeper: &mut Keeper) -> bool {
         while self.secure_step(keeper) == Progress::Worked {}
-        let victim = loop {
-            let Some(victim) = self.victim(keeper) else { return false };
-            if self.pages.page(victim).is_exact.load(Relaxed) {
-                break victim;
+        // No page may be left for what moves: those with least of it come first, whatever their age, once that is counted.
+        while self.learn_step(keeper) == Progress::Worked {}
+        let mut victims = self.victims(keeper);
+        victims.sort_by_key(|victim| self.pages.page(*victim).live_bytes());
+        victims.into_iter().any(|victim| {
+            let is_empty = self.empty(keeper, victim);
+            if is_empty {
+                self.pages.leave(&self.medium, victim);
+                self.pages.page(victim).is_leaving.store(false, Relaxed);
+                self.give_page(keeper, victim);
+                self.cleaned.fetch_add(1, Relaxed);
             }
-            self.learn(keeper, victim);
-        };
-        let is_empty = self.empty(keeper, victim);
-        if is_empty {
-            self.pages.leave(&self.medium, victim);
-            self.pages.page(victim).is_leaving.store(false, Relaxed);
-            self.give_page(keeper, victim);
-            self.cleaned.fetch_add(1, Relaxed);
-        }
-        // One that can't be read is none of the next ones.
-        is_empty || self.pages.page(victim).is_stuck.load(Relaxed)
+            is_empty
+        })
     }
 
     /// Nothing leads to a page any more.
@@ -112,12 +110,24 @@ impl<R: ByteRegion> ScmSpace<R> {
 
     /// The page whose cleaning gains most.
     fn victim(&self, keeper: &Keeper) -> Option<u32> {
+        let longest = self.longest() as u64;
+        let newest = self.pages.table.iter().map(|page| page.order.load(Relaxed)).max().unwrap_or(0);
+        // (1 - u) * age / (1 + u), in whole numbers.
+        self.victims(keeper).into_iter().max_by_key(|number| {
+            let page = self.pages.page(*number);
+            let live = page.live_bytes().min(longest);
+            let age = newest.saturating_sub(page.order.load(Relaxed)) + 1;
+            ((u128::from(longest - live) * u128::from(age)) << 20) / u128::from(longest + live)
+        })
+    }
+
+    /// The pages whose cleaning gains something.
+    fn victims(&self, keeper: &Keeper) -> Vec<u32> {
         // As long as this is held no session begins a page: one that has begun is open, or pinned.
         let filled = self.parts.lock();
         let completed = self.completed.load(SeqCst);
         let longest = self.longest() as u64;
-        let newest = self.pages.table.iter().map(|page| page.order.load(Relaxed)).max().unwrap_or(0);
-        let candidates = (0..self.pages.table.len() as u32).filter(|number| {
+        let is_one = |number: &u32| {
             let page = self.pages.page(*number);
             let is_open = keeper.fills(*number) || filled.is_some_and(|bump| bump.is_of(*number));
             let may_be = match page.kind() {
@@ -129,14 +139,8 @@ impl<R: ByteRegion> ScmSpace<R> {
             };
             let gains = page.live_bytes() <= longest / 100 * LIVE_PERCENT || !page.is_exact.load(Relaxed);
             may_be && gains && !is_open && !page.is_stuck.load(Relaxed)
-        });
-        // (1 - u) * age / (1 + u), in whole numbers.
-        candidates.max_by_key(|number| {
-            let page = self.pages.page(*number);
-            let live = page.live_bytes().min(longest);
-            let age = newest.saturating_sub(page.order.load(Relaxed)) + 1;
-            ((u128::from(longest - live) * u128::from(age)) << 20) / u128::from(longest + live)
-        })
+        };
+        (0..self.pages.table.len() as u32).filter(is_one).collect()
     }
 
     /// Moves what is live in a page; `false` if that can't be now.

@@ -228,11 +228,7 @@ impl<R: ByteRegion> ScmSpace<R> {
         }
         let Work { items, order, done: from, slice, .. } = &mut keeper.work;
         let (from, all) = (*from, order.len());
-        let mut end = (from + keeper.slice).min(all);
-        // Equal versions are one step's.
-        while end > from && end < all && order[end].0 == order[end - 1].0 {
-            end += 1;
-        }
+        let end = (from + keeper.slice).min(all);
         let is_last = end == all;
         let slice_upto = if is_last { upto } else { order[end - 1].0 };
         slice.clear();
