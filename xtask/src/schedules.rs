@@ -22,7 +22,7 @@ struct Suite {
 
 const LIB: &str = "lib";
 
-const SUITES: [Suite; 6] = [
+const SUITES: [Suite; 7] = [
     Suite {
         package: "terrace-index",
         targets: &["shuttle", "shuttle_lockfree", "btree_shuttle"],
@@ -33,6 +33,7 @@ const SUITES: [Suite; 6] = [
     beside_the_code("terrace-space-hybrid-log"),
     beside_the_code("terrace-space-slab"),
     beside_the_code("terrace-space-heap"),
+    beside_the_code("terrace-space-scm-log"),
 ];
 
 const fn beside_the_code(package: &'static str) -> Suite {

@@ -4,15 +4,16 @@
 //! A frame belongs to one session until it is sealed, then to the keeper. Readers come by the front index, and leave before the frame is
 //! filled again, for an epoch lies between.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::*};
+use std::sync::atomic::Ordering::*;
 
 use crossbeam_utils::CachePadded;
-use parking_lot::Mutex;
 use terrace_blocks::{Frames, Words, fetch_words, prefetch};
 use terrace_engine::record::{NewRecord, RecordMeta};
 use terrace_engine::space::{Fetch, Want};
 use terrace_index::{Address, Key};
 use terrace_media::Buffer;
+
+use crate::sync::{AtomicBool, AtomicU64, AtomicUsize, Mutex};
 
 /// Set in the address of a record here.
 const IN_DRAM: u64 = 1 << 47;

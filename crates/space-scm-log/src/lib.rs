@@ -46,8 +46,11 @@ mod pages;
 mod reopen;
 pub mod repair;
 mod rounds;
+#[cfg(all(test, shuttle))]
+mod schedules;
 mod session;
 mod space;
+mod sync;
 mod table;
 mod walk;
 
