@@ -54,7 +54,9 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
                 return Step::Read(vec![Wanted::record(space, address)]);
             }
         };
-        self.see(head.version);
+        if !damaged {
+            self.see(head.version);
+        }
         if !self.is_live(&head, damaged) {
             if !peeks && head.meta.kind() != Kind::Tombstone {
                 self.counters().misses_flushed.fetch_add(1, Relaxed);

@@ -218,7 +218,8 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
         self.machine.shared.epochs.leave(self.slot);
     }
 
-    /// An answer will rest on this version.
+    /// An answer will rest on this version. That of a damaged record is none to wait for: it was settled before it was damaged, or is
+    /// made up, and nobody may ever write it.
     #[inline]
     fn see(&mut self, version: u64) {
         note_seen::<S>(&mut self.seen, &mut self.touched, version);

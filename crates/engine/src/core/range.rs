@@ -141,7 +141,7 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
             ranged.truncate(rows_start);
             return Step::Read(unread);
         }
-        for (_, row) in &ranged[rows_start..] {
+        for (_, row) in ranged[rows_start..].iter().filter(|(_, row)| !row.damaged) {
             self.see(row.meta.version);
         }
         let next = (!ended && looked_at > 0).then(|| batch::push(output, last));
@@ -175,8 +175,10 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
         };
         let expired = head.expire_at != 0 && head.expire_at <= self.now_ms();
         if !live(&self.machine.shared, &head, damaged) || (expired && !damaged) {
-            // That it isn't there rests on this version.
-            self.see(head.version);
+            if !damaged {
+                // That it isn't there rests on this version.
+                self.see(head.version);
+            }
             return nothing(output);
         }
         let mut value_bytes = head.meta.value_bytes() as u64;

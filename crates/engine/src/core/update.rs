@@ -236,7 +236,7 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
             };
             let old_bytes = old_bytes.borrow();
             let counted = beside.is_some() || (place.is_some() && live(shared, &head, damaged));
-            if place.is_some() {
+            if place.is_some() && !damaged {
                 note_seen::<S>(publisher.seen, publisher.touched, head.version);
             }
             let replaces = matches!(op.kind, OpKind::Set { .. } | OpKind::Delete { .. });

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::iter::once;
 
-use terrace_engine::{Batch, Expiry, OpKind};
+use terrace_engine::{Batch, Expiry, ExpireIf, OpKind};
 use terrace_media_sim::trace::Position;
 use terrace_media_sim::{Crash, Explorer, SimRegion};
 
@@ -280,4 +280,30 @@ fn a_record_that_was_moved_expires_after_a_crash() {
     assert_eq!(store.len(0), keys, "nobody has looked yet");
     rest(&*store);
     assert_eq!((store.len(0), store.stats().expired), (keys - 1, 1));
+}
+
+/// A table that is gone with all that it led to. Of what it had nothing is known, not even a version that was ever written: who asks for a
+/// key is told at once, and who writes one is answered.
+#[test]
+fn nobody_waits_for_a_record_of_which_nothing_is_known() {
+    let life = Life::new();
+    let mut bytes = life.region.to_bytes();
+    let table = 512 + 3 * 448 + geometry().pages() as usize * 128;
+    bytes[table..][..geometry().buckets as usize * 8].fill(0);
+    let store = open_again(SimRegion::from_image(bytes));
+    let mut client = Client::of(&*store);
+    let key = |i| format!("key{i}");
+    let expire = OpKind::Expire { expiry: Expiry::Keep, condition: ExpireIf::Always, value: true };
+    for kind in [OpKind::Get { value: true }, expire] {
+        let mut batch = Batch::new();
+        batch.push(0, key(0).as_bytes(), kind);
+        let proof = client.run(&mut batch);
+        let reply = proof.map(|proof| format!("{:?}", batch.reply(0, &proof)));
+        assert_eq!(reply.as_deref(), Some("Error(Poisoned)"));
+    }
+    client.write(&[(&key(1), value("one")), (&key(2), value("two"))]);
+    client.set(&key(0), value("there"));
+    assert_eq!(client.get(&key(0)), value("there"));
+    rest(&*store);
+    assert_eq!([0, 1, 2].map(|i| client.get(&key(i))), ["there", "one", "two"].map(value));
 }

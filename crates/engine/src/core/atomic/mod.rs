@@ -175,7 +175,7 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
                 return Err(Stop::Read(unread));
             }
             let found = found.borrow();
-            for found in found.iter().filter(|found| found.address.is_some()) {
+            for found in found.iter().filter(|found| found.address.is_some() && !found.damaged) {
                 // Whatever is answered rests on it.
                 note_seen::<S>(seen, touched, found.head.version);
             }
