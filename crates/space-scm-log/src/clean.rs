@@ -199,7 +199,6 @@ impl<R: ByteRegion> ScmSpace<R> {
                 *place = to;
             }
         }
-        self.medium.region.fence();
         self.now_known(number, live);
         self.edit(keeper, items)
     }

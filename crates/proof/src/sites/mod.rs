@@ -81,7 +81,7 @@ pub fn report(engine: &str, effort: Effort, progress: &mut dyn FnMut(&str)) -> a
     let calls = census(&root(), engine)?;
     let mut rows: Vec<Row> = Vec::new();
     let subject = crate::subjects::by_name(engine).map_err(anyhow::Error::msg)?;
-    let has_log = crate::subjects::has_blocks(engine);
+    let has_log = crate::subjects::has_log(engine);
     let settings = probe::SETTINGS.into_iter().filter(|setting| has_log || setting.1.is_some());
     for setting in settings.filter(|setting| subject.takes(setting.0)) {
         let found = probe::probe(engine, setting, effort, (&calls, &rows, None), progress)?;

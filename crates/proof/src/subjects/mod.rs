@@ -47,6 +47,11 @@ pub fn has_blocks(engine: &str) -> bool {
     !engine.starts_with("heap") && !engine.starts_with("scmkv")
 }
 
+/// Whether an engine, opened in whatever way, has a log.
+pub fn has_log(engine: &str) -> bool {
+    !engine.starts_with("heap")
+}
+
 /// The engines that keep a store on these media.
 pub fn takers(media: MediaKind) -> impl Iterator<Item = &'static Named> {
     SUBJECTS.iter().filter(move |(_, subject)| subject.takes(media))
