@@ -49,6 +49,7 @@ pub struct Cuts<'a> {
     runner: &'a Runner,
     image: &'a Image,
     fs: Fs,
+    engine: String,
     seed: u64,
     state: PathBuf,
     boot: u64,
@@ -86,9 +87,28 @@ impl Tally {
 
 impl<'a> Cuts<'a> {
     /// A new store in `state`, an empty directory.
-    pub fn new(runner: &'a Runner, image: &'a Image, fs: Fs, seed: u64, state: PathBuf) -> Self {
+    pub fn new(
+        runner: &'a Runner,
+        image: &'a Image,
+        fs: Fs,
+        engine: String,
+        seed: u64,
+        state: PathBuf,
+    ) -> Self {
         let (history, acknowledged, tally) = (Vec::new(), [0; CLIENTS], Tally::default());
-        Self { runner, image, fs, seed, state, boot: 0, history, acknowledged, load_only: false, tally }
+        Self {
+            runner,
+            image,
+            fs,
+            engine,
+            seed,
+            state,
+            boot: 0,
+            history,
+            acknowledged,
+            load_only: false,
+            tally,
+        }
     }
 
     /// Where the machine's files are.
@@ -138,7 +158,7 @@ impl<'a> Cuts<'a> {
     }
 
     fn place(&self) -> String {
-        format!("{}, seed {}, boot {}", self.fs.name(), self.seed, self.boot)
+        format!("{self}, boot {}", self.boot)
     }
 
     fn start(&self, moment: Moment) -> anyhow::Result<Machine> {
@@ -147,6 +167,7 @@ impl<'a> Cuts<'a> {
         let mut options = vec![
             ("pmem", format!("{STORE}@{}", self.fs.place())),
             ("expect", self.fs.expected().to_owned()),
+            ("engine", self.engine.clone()),
             ("seed", self.seed.to_string()),
             ("boot", self.boot.to_string()),
             ("history", history.join(";")),
@@ -236,6 +257,12 @@ impl<'a> Cuts<'a> {
             self.acknowledged[client] = number;
         }
         Ok(())
+    }
+}
+
+impl std::fmt::Display for Cuts<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} on {}, seed {}", self.engine, self.fs.name(), self.seed)
     }
 }
 

@@ -29,6 +29,7 @@ use std::time::Instant;
 
 use anyhow::Context;
 use indicatif::{ProgressBar, ProgressStyle};
+use tempfile::TempDir;
 
 use cuts::{Cuts, Tally};
 use image::Image;
@@ -65,6 +66,9 @@ enum What {
         /// What is on the NVDIMM.
         #[arg(long, default_value = "all")]
         fs: Fs,
+        /// The store's engine, one that has persistent memory alone.
+        #[arg(long, default_value = "hetermm")]
+        engine: String,
         /// Cuts on each.
         #[arg(long, default_value_t = 50)]
         cuts: u64,
@@ -115,7 +119,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let mut programs = cargo::programs(&arguments.cargo_profile)?;
     programs.extend(tests);
     let image = Image::build(&cache, &programs)?;
-    match arguments.what {
+    match &arguments.what {
         What::Build => {
             println!(
                 "dax-vm: an image of {} MiB is ready, with {}",
@@ -124,22 +128,23 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
             );
             Ok(ExitCode::SUCCESS)
         }
-        What::Test { topology } => Ok(told(&test(&runner, &image, &cache, topology, &names)?)),
-        What::PowerCuts { fs, cuts, seed, plant_old_image: false } => {
-            let results: anyhow::Result<Vec<_>> =
-                fs.each().iter().map(|fs| power_cuts(&runner, &image, &cache, *fs, cuts, seed)).collect();
-            Ok(told(&results?))
-        }
-        What::PowerCuts { fs, seed, .. } => {
-            let results: anyhow::Result<Vec<_>> =
-                fs.each().iter().map(|fs| plant(&runner, &image, &cache, *fs, seed)).collect();
+        What::Test { topology } => Ok(told(&test(&runner, &image, &cache, *topology, &names)?)),
+        What::PowerCuts { fs, engine, cuts, seed, plant_old_image } => {
+            let on = |fs: &Fs| {
+                let state = tempfile::tempdir_in(&cache)?;
+                let run = Cuts::new(&runner, &image, *fs, engine.clone(), *seed, state.path().to_path_buf());
+                if *plant_old_image { plant(run) } else { power_cuts(&runner, run, state, *cuts) }
+            };
+            let results: anyhow::Result<Vec<_>> = fs.each().iter().map(on).collect();
             Ok(told(&results?))
         }
         What::Quick { .. } => {
             let from = Instant::now();
             let mut all = test(&runner, &image, &cache, Topology::Pmem, &names)?;
             for fs in Fs::All.each() {
-                all.push(power_cuts(&runner, &image, &cache, *fs, 1, 1)?);
+                let state = tempfile::tempdir_in(&cache)?;
+                let run = Cuts::new(&runner, &image, *fs, "hetermm".into(), 1, state.path().to_path_buf());
+                all.push(power_cuts(&runner, run, state, 1)?);
             }
             all.push((format!("dax-vm: in {:.0} s", from.elapsed().as_secs_f64()), true));
             Ok(told(&all))
@@ -172,22 +177,14 @@ fn test(
     Ok(outcomes)
 }
 
-fn power_cuts(
-    runner: &Runner,
-    image: &Image,
-    cache: &Path,
-    fs: Fs,
-    cuts: u64,
-    seed: u64,
-) -> anyhow::Result<Outcome> {
+fn power_cuts(runner: &Runner, mut run: Cuts<'_>, state: TempDir, cuts: u64) -> anyhow::Result<Outcome> {
     let bar = ProgressBar::new(cuts);
     bar.set_style(ProgressStyle::with_template("{bar:30} {pos}/{len} cuts, {msg}, {eta} left")?);
-    let (state, hung) = (tempfile::tempdir_in(cache)?, runner.hung());
-    let mut run = Cuts::new(runner, image, fs, seed, state.path().to_path_buf());
+    let hung = runner.hung();
     run.load_only = cuts == 1;
     let mut attempt = || -> anyhow::Result<()> {
         while run.tally.cuts() < cuts {
-            bar.set_message(format!("{}, {} writes acknowledged", fs.name(), run.acknowledged()));
+            bar.set_message(format!("{run}, {} writes acknowledged", run.acknowledged()));
             bar.tick();
             run.cut()?;
             bar.set_position(run.tally.cuts());
@@ -198,8 +195,7 @@ fn power_cuts(
     bar.finish_and_clear();
     let Tally { opening, load, stopping, stopped, checks } = run.tally;
     let summary = format!(
-        "dax-vm power-cuts on {}, seed {seed}: {} cuts ({opening} while opening, {load} under load, {stopping} while stopping; {stopped} orderly stops besides; {} boots hung before the kernel was up and were repeated), {checks} checks, {} writes acknowledged",
-        fs.name(),
+        "dax-vm power-cuts, {run}: {} cuts ({opening} while opening, {load} under load, {stopping} while stopping; {stopped} orderly stops besides; {} boots hung before the kernel was up and were repeated), {checks} checks, {} writes acknowledged",
         opening + load + stopping,
         runner.hung() - hung,
         run.acknowledged()
@@ -217,9 +213,7 @@ fn power_cuts(
 }
 
 /// Takes the device back to an earlier state behind everybody's back: acknowledged writes are gone, and that must be told.
-fn plant(runner: &Runner, image: &Image, cache: &Path, fs: Fs, seed: u64) -> anyhow::Result<Outcome> {
-    let state = tempfile::tempdir_in(cache)?;
-    let mut run = Cuts::new(runner, image, fs, seed, state.path().to_path_buf());
+fn plant(mut run: Cuts<'_>) -> anyhow::Result<Outcome> {
     let files = Memory::Nvdimm.files(run.state());
     let copies: Vec<PathBuf> = files.iter().map(|file| file.with_extension("old")).collect();
     let copy = |from: &[PathBuf], to: &[PathBuf]| -> anyhow::Result<()> {
@@ -240,16 +234,11 @@ fn plant(runner: &Runner, image: &Image, cache: &Path, fs: Fs, seed: u64) -> any
     copy(&copies, &files)?;
     Ok(match run.check() {
         Ok(()) => (
-            format!(
-                "FAILED {}: a device {} writes old was not noticed",
-                fs.name(),
-                run.acknowledged() - before
-            ),
+            format!("FAILED {run}: a device {} writes old was not noticed", run.acknowledged() - before),
             false,
         ),
-        Err(error) => (
-            format!("dax-vm power-cuts on {}: the planted old image was noticed: {error:#}", fs.name()),
-            true,
-        ),
+        Err(error) => {
+            (format!("dax-vm power-cuts, {run}: the planted old image was noticed: {error:#}"), true)
+        }
     })
 }

@@ -41,6 +41,9 @@ pub struct Arguments {
     /// The tier, as `terrace serve --pmem` takes it.
     #[arg(long)]
     pmem: String,
+    /// The store's engine.
+    #[arg(long)]
+    engine: String,
     /// What the server must say about its medium.
     #[arg(long)]
     expect: String,
@@ -108,7 +111,8 @@ fn attempt(arguments: &Arguments) -> anyhow::Result<()> {
     let history = history(&arguments.history).map_err(anyhow::Error::msg)?;
     say_first("OPENING");
     // Little DRAM, so that pages go down to the device while the load runs.
-    let options = ["--dram", "6MiB", "--durability", "sync", "--pmem", &arguments.pmem];
+    let options =
+        ["--engine", &arguments.engine, "--dram", "6MiB", "--durability", "sync", "--pmem", &arguments.pmem];
     let server = Server::ready(&arguments.terrace, &arguments.scratch, 7001, &options)?;
     server.must_say(&arguments.expect)?;
     server.must_say("durability sync")?;
