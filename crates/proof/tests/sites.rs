@@ -24,3 +24,8 @@ fn every_site_of_hetermm_is_caught() {
 fn every_site_of_tac_is_caught() {
     check("tac");
 }
+
+#[test]
+fn every_site_of_scmkv_is_caught() {
+    check("scmkv");
+}

@@ -300,7 +300,6 @@ pub(super) const REASONS: &[Reason] = &[
     of_scm("log/log.rs reclaim sync 1", None, BLOCK_MEDIA),
     of_scm("log/log.rs reclaim sync 2", None, BLOCK_MEDIA),
     of_scm("log/open.rs open sync", None, BLOCK_MEDIA),
-    of_scm("log/open.rs erase overwrite 2", None, BLOCK_MEDIA),
     of_scm("log/open.rs erase sync", None, BLOCK_MEDIA),
     of_scm("engine/core/commit.rs write_log sync", None, BLOCK_MEDIA),
     of_scm("engine/machine.rs sync_step sync 2", None, BLOCK_MEDIA),
