@@ -56,7 +56,7 @@ impl Engine for Scm {
     }
     fn describe_dram(&self, sizes: &tiered::Sizes, dram_bytes: u64) -> String {
         format!(
-            "dram  {} for what was written last; all records and the index, of {} buckets, are in pmem",
+            "dram  {} for what was written last; all records and the index, {} buckets, are in pmem",
             human_bytes(dram_bytes),
             sizes.buckets.unwrap_or(0)
         )

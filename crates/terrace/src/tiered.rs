@@ -280,7 +280,7 @@ fn describe<E: Engine>(
         lines[0].push_str(&format!(", swap {swap}"));
     }
     if let Some(bound) = options.dram {
-        lines[1].push_str(&format!(" and the index, of {} in all", human_bytes(bound)));
+        lines[1].push_str(&format!("; {} in all, index included", human_bytes(bound)));
     }
     lines
 }
