@@ -54,6 +54,8 @@ pub struct Blocks<L> {
     pub(crate) backing: Backing,
     /// Where the medium ended that was ever written, when it was opened.
     pub(crate) written_end: u64,
+    /// Blocks whose records an opening went through.
+    pub(crate) scanned: AtomicU64,
     /// What kept recovery from looking at what it adopts.
     pub(crate) adoption_failed: Mutex<Option<StoreError>>,
     /// Used blocks without a header: torn, or adopted by what describes them (recovery).
@@ -174,6 +176,7 @@ impl<L: Lower> Blocks<L> {
             size: Size::new(bytes, uncut, middle),
             backing: Backing::all(count as u32),
             written_end,
+            scanned: AtomicU64::new(0),
             adoption_failed: Mutex::new(None),
             lost_headers: Mutex::new(Vec::new()),
             manifest_copies: Mutex::new(false),

@@ -3,8 +3,8 @@
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::*};
 
 use parking_lot::Mutex;
-use terrace_engine::StoreError;
 use terrace_engine::record::Kind;
+use terrace_engine::{Scanned, StoreError};
 use terrace_media::READINGS_MAX;
 
 use crate::blocks::Blocks;
@@ -77,6 +77,11 @@ impl<L: Lower> Blocks<L> {
             self.last_seq.fetch_add(self.slots.len() as u64, SeqCst);
         }
         Ok(())
+    }
+
+    /// How many blocks hold records that [`scan_blocks`](Self::scan_blocks) reported, of how many there are.
+    pub fn scanned(&self) -> Scanned {
+        Scanned { pages: self.scanned.load(Relaxed), of: self.slots.len() as u64 }
     }
 
     /// Reports the records of all blocks that count, as [`scan_blocks`](Self::scan_blocks) did: their footers are read again.
@@ -202,7 +207,10 @@ impl<L: Lower> Blocks<L> {
                 slot.written.store(true, Relaxed);
                 slot.begin(State::Freeing, seq, None, 0);
             }
-            Reading::Whole { trailer, list } => self.found_block(number, &trailer, &list, found),
+            Reading::Whole { trailer, list } => {
+                self.scanned.fetch_add(1, Relaxed);
+                self.found_block(number, &trailer, &list, found);
+            }
             Reading::Damaged(what) => return Err(damaged(number, what)),
         }
         Ok(())

@@ -120,6 +120,7 @@ impl<I: Index, S: Space, D: LogDevice> Machine<I, S, D> {
         } else {
             machine.decide(&manifest, &mut winners, from_log.as_mut(), progress, &mut stats)?;
         }
+        stats.scanned = machine.space.scanned();
         machine.space.index_grew(machine.index.memory_bytes());
         let is_forgotten = |version: u64, db: u8| version <= manifest.flush_versions[usize::from(db) & 15];
         if let Some(from_log) = &from_log {

@@ -123,6 +123,16 @@ pub enum SnapshotUse {
     Refused,
 }
 
+/// How much of what survives an opening went through, record by record. What shows that a page is there, and which one it is (a line
+/// or a header of each, a footer beside a snapshot), is no part of that.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Scanned {
+    /// Pages of which the records were read, each once in however many passes. Where the log is a part of the pages, its are among them.
+    pub pages: u64,
+    /// Pages there are, in use or not.
+    pub of: u64,
+}
+
 /// What recovery did.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RecoveryStats {
@@ -132,6 +142,8 @@ pub struct RecoveryStats {
     pub snapshot: SnapshotUse,
     /// How often the media were read for the newest record of each key; 0 with a snapshot.
     pub passes: u64,
+    /// Pages that were scanned.
+    pub scanned: Scanned,
     /// Records found live.
     pub records: u64,
     /// Of those, records that came from the log.

@@ -52,6 +52,7 @@ impl PmemSlabs {
                 }
                 return Err(lost(slab, "its header has a class that this store has not"));
             };
+            self.scanned.fetch_add(1, Relaxed);
             let entry = &self.table[slab as usize];
             let mut taken = 0;
             for slot in 0..self.slots_in(class) {

@@ -90,6 +90,8 @@ pub struct PmemSlabs {
     pub(crate) homes_bytes: AtomicU64,
     /// Of an opening: slots that were found and that nobody has adopted yet, a bit each, by slab.
     pub(crate) unadopted: Mutex<Vec<Vec<u64>>>,
+    /// Slabs whose slots it looked at.
+    pub scanned: AtomicU64,
 }
 
 /// Slots that are filled together.
@@ -176,6 +178,7 @@ impl PmemSlabs {
             formatted,
             homes_bytes,
             unadopted,
+            scanned: AtomicU64::new(0),
         }
     }
 

@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering:
 
 use parking_lot::{Mutex, MutexGuard};
 use terrace_blocks::Table;
+use terrace_engine::Scanned;
 use terrace_media::ByteRegion;
 use terrace_pmem_slots::Bits;
 
@@ -32,6 +33,8 @@ pub struct Page {
     pub used: AtomicU32,
     /// Something in it could not be moved, and nothing has left it since.
     pub stuck: AtomicBool,
+    /// An opening went through its chunks.
+    scanned: AtomicBool,
     /// It is a part of an index on the medium.
     index: AtomicBool,
     /// Which of its chunks are taken is not known: none is taken, and those that were not read yet are not set.
@@ -52,6 +55,7 @@ impl Page {
             seen: Bits::new(chunks),
             used: AtomicU32::new(0),
             stuck: AtomicBool::new(false),
+            scanned: AtomicBool::new(false),
             index: AtomicBool::new(false),
             unknown: AtomicBool::new(false),
             min_expire: AtomicU64::new(u64::MAX),
@@ -220,6 +224,16 @@ impl Pages {
         let chunk = inside / self.chunk_bytes(class);
         (inside.is_multiple_of(self.chunk_bytes(class)) && chunk < self.chunks_in(class))
             .then_some((page, class, chunk))
+    }
+    /// An opening reads what is in the page of this byte.
+    pub fn note_scanned(&self, offset: u64) {
+        self.table[self.page_of(offset) as usize].scanned.store(true, Relaxed);
+    }
+    /// How many pages it went through.
+    pub fn scanned(&self) -> Scanned {
+        let count = self.table.len();
+        let pages = (0..count).filter(|page| self.table[*page].scanned.load(Relaxed)).count() as u64;
+        Scanned { pages, of: count as u64 }
     }
     /// Bytes of DRAM.
     pub fn dram_bytes(&self) -> u64 {

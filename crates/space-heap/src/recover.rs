@@ -22,7 +22,7 @@ use terrace_engine::manifest::{MANIFEST_BYTES, Manifest};
 use terrace_engine::record::{Kind, Lifetime};
 use terrace_engine::space::{self, Counted, Durable};
 use terrace_engine::version::{SLOTS_MAX, Version};
-use terrace_engine::{Failure, StoreError};
+use terrace_engine::{Failure, Scanned, StoreError};
 use terrace_index::Address;
 use terrace_media::ByteRegion;
 
@@ -142,6 +142,7 @@ impl<R: ByteRegion> HeapSpace<R> {
             let mut alloc = self.pages.alloc();
             alloc.seq = alloc.seq.max(header.seq);
         }
+        self.pages.note_scanned(start);
         let taken = &self.pages.table[page as usize].taken;
         for chunk in 0..self.pages.chunks_in(class) {
             let offset = self.pages.offset(page, class, chunk);
@@ -377,6 +378,9 @@ impl<R: ByteRegion> Durable for HeapSpace<R> {
             }
             Ok(())
         })
+    }
+    fn scanned(&self) -> Scanned {
+        self.pages.scanned()
     }
     fn recovery_bytes(&self, index_bytes: u64) -> u64 {
         self.dram_bytes.load(Relaxed).saturating_sub(index_bytes + self.tables_bytes()).max(1 << 20)

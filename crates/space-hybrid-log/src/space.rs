@@ -14,7 +14,7 @@ use terrace_engine::space::{
     Arrival, Background, Class, Context, DeviceReads, Durable, Fetch, Former, Found, FoundKeys, LargeValues,
     Limits, Records, Room, Sizing, Under, Want,
 };
-use terrace_engine::{Failure, Progress, StoreError, TierStats};
+use terrace_engine::{Failure, Progress, Scanned, StoreError, TierStats};
 use terrace_index::{Address, AnyIndex, Key};
 
 use crate::address::Addresses;
@@ -324,6 +324,9 @@ impl<L: Lower> Durable for HybridLog<L> {
         self.blocks.scan_again(threads, progress, &|slot, entry, words| {
             found(self.found(slot, entry, words));
         })
+    }
+    fn scanned(&self) -> Scanned {
+        self.blocks.scanned()
     }
     fn recovery_bytes(&self, index_bytes: u64) -> u64 {
         self.target.recovery_bytes(index_bytes, self.dram_bytes())

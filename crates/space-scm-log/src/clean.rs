@@ -287,6 +287,7 @@ impl<R: ByteRegion> ScmSpace<R> {
         let before = page.live.swap(live as i64, Relaxed);
         self.live_bytes.fetch_add(live as i64 - before, Relaxed);
         page.is_exact.store(true, Relaxed);
+        page.is_scanned.store(true, Relaxed);
     }
 
     /// Where the record is that the table leads to and that describes this part.

@@ -5,6 +5,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, Ordering::*};
 
+use terrace_engine::Scanned;
 use terrace_media::ByteRegion;
 
 use crate::layout::{Kind, PageLine};
@@ -33,6 +34,8 @@ pub struct Page {
     pub is_leaving: AtomicBool,
     /// Something in it can't be read: it stays.
     pub is_stuck: AtomicBool,
+    /// What it holds was gone through since the store was opened.
+    pub is_scanned: AtomicBool,
 }
 
 impl Page {
@@ -80,6 +83,8 @@ impl Pages {
     /// It is a block of the log, whatever its line says.
     pub fn is_chained(&self, number: u32) {
         let page = self.page(number);
+        // The opening of the log has read all of it.
+        page.is_scanned.store(true, Relaxed);
         page.is_exact.store(false, Relaxed);
         page.deadline.store(0, Relaxed);
         page.kind.store(Kind::Free as u8, Release);
@@ -143,6 +148,11 @@ impl Pages {
     /// Whether what is live in some page is an estimate.
     pub fn has_unknown(&self) -> bool {
         self.table.iter().any(|page| page.kind() != Kind::Free && !page.is_exact.load(Relaxed))
+    }
+    /// How many were gone through since the store was opened.
+    pub fn scanned(&self) -> Scanned {
+        let pages = self.table.iter().filter(|page| page.is_scanned.load(Relaxed)).count() as u64;
+        Scanned { pages, of: self.table.len() as u64 }
     }
     /// Bytes that all pages have live.
     pub fn live_bytes(&self) -> u64 {

@@ -68,7 +68,10 @@ impl<R: ByteRegion> ScmSpace<R> {
         tracing::warn!("something of the hash table was damaged: all keys are counted anew");
         let (mut keys, mut expiring, mut bytes) = ([0; DATABASES], [0; DATABASES], Vec::new());
         for bucket in 0..self.table.buckets() {
-            for element in self.table.contents(bucket).elements {
+            let contents = self.table.contents(bucket);
+            self.note_scanned(contents.chain.iter().map(|(place, _)| *place));
+            self.note_scanned(contents.elements.iter().map(|element| element.at()));
+            for element in contents.elements {
                 let Some(view) = self.table.read_entry(element.at(), &mut bytes) else { continue };
                 let db = usize::from(view.head.meta.db());
                 if view.head.version > flushed[db] {
@@ -80,6 +83,13 @@ impl<R: ByteRegion> ScmSpace<R> {
         (keeper.root.keys, keeper.root.expiring) = (keys, expiring);
         // It is stored with the next round; until then it is done again.
         keeper.root.is_uncertain = false;
+    }
+
+    /// The pages of these places are read, a part of each after the other.
+    fn note_scanned(&self, places: impl Iterator<Item = u64>) {
+        for page in places.filter_map(|place| self.medium.page_of(place)) {
+            self.pages.page(page).is_scanned.store(true, Relaxed);
+        }
     }
 
     /// Makes the table lead to what the log holds above the root.

@@ -12,7 +12,7 @@ use terrace_engine::record::{Head, INLINE_VALUE_BYTES, KEY_BYTES_MAX, Kind as Re
 use terrace_engine::space::{
     Class, Counted, Durable, Entries, Fetch, Found, Limits, Records, Room, Under, Want,
 };
-use terrace_engine::{Failure, StoreError, fetch_view};
+use terrace_engine::{Failure, Scanned, StoreError, fetch_view};
 use terrace_index::{Address, Clht, Key};
 use terrace_log::{Archive, ByteLog, Log};
 use terrace_media::{Buffer, ByteRegion};
@@ -365,6 +365,9 @@ impl<R: ByteRegion> Durable for ScmSpace<R> {
         _found: &(dyn Fn(Found) + Sync),
     ) -> Result<(), StoreError> {
         Ok(())
+    }
+    fn scanned(&self) -> Scanned {
+        self.pages.scanned()
     }
     fn read_keys(
         &self,

@@ -12,7 +12,7 @@ use terrace_engine::space::{
     Arrival, Background, Class, Context, Counted, DeviceReads, Durable, Fetch, Former, Found, FoundKeys,
     LargeValues, Limits, Records, Room, Sizing, Under, Want,
 };
-use terrace_engine::{Failure, Progress, StoreError, TierStats};
+use terrace_engine::{Failure, Progress, Scanned, StoreError, TierStats};
 use terrace_index::{Address, AnyIndex, Index, Key};
 
 use crate::admit::Judged;
@@ -454,7 +454,9 @@ impl<L: Lower> Background for SlabSpace<L> {
         self.blocks.free.refuses() || self.starving.load(Relaxed) == 1
     }
     fn close(&self, index: &AnyIndex, context: &dyn Context) -> Result<(), StoreError> {
-        self.retire_all(index, context)
+        // What is dirty is written down; no session is open.
+        self.settle_all(&mut self.steps.lock().settling, index, context);
+        self.retire_every_round(index, context)
     }
 }
 
@@ -508,6 +510,9 @@ impl<L: Lower> Durable for SlabSpace<L> {
         self.blocks.scan_again(threads, progress, &|slot, entry, words| {
             found(self.found_in_page(slot, entry, words));
         })
+    }
+    fn scanned(&self) -> Scanned {
+        self.scanned_of_both()
     }
     fn recovery_bytes(&self, index_bytes: u64) -> u64 {
         self.slabs.target.recovery_bytes(index_bytes, self.dram_bytes())
@@ -586,13 +591,5 @@ impl<L: Lower> Sizing for SlabSpace<L> {
     }
     fn details(&self) -> Vec<(&'static str, u64)> {
         self.detail_pairs()
-    }
-}
-
-impl<L: Lower> SlabSpace<L> {
-    /// Writes down what is dirty; no session is open.
-    fn retire_all(&self, index: &AnyIndex, context: &dyn Context) -> Result<(), StoreError> {
-        self.settle_all(&mut self.steps.lock().settling, index, context);
-        self.retire_every_round(index, context)
     }
 }

@@ -154,6 +154,17 @@ fn damaged_buckets_are_made_anew() {
         made.tells("of the table is damaged");
         let report = made.repair();
         assert!(report.is_clean() && report.to_string().contains("256 buckets"), "{report}");
+        // All is counted anew, and what the table leads to is read for that.
+        let heap = report.counts.heap.unwrap();
+        for is_counted in [true, false] {
+            let store = made.open();
+            let scanned = store.stats().recovery.unwrap().scanned;
+            let used = heap.pages - heap.pages_empty;
+            assert_eq!(scanned.pages * 2 > used, is_counted, "{scanned:?} of {used} in use");
+            // What was counted is stored with what is written next.
+            store.set(&key(6), &value(6)).unwrap();
+            store.close().unwrap();
+        }
         made.holds_all(&[]);
     }
 }

@@ -6,7 +6,7 @@ use super::records::Records;
 use crate::manifest::Manifest;
 use crate::op::DATABASES;
 use crate::session::StoreError;
-use crate::stats::Failure;
+use crate::stats::{Failure, Scanned};
 
 /// A record found on a medium while recovering.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -124,6 +124,9 @@ pub trait Durable: Records {
         progress: &(dyn Fn(u64, u64) + Sync),
         found: &(dyn Fn(Found) + Sync),
     ) -> Result<(), StoreError>;
+
+    /// How much was scanned so far, of what there is: by [`scan_media`](Self::scan_media), or by what stood in for it.
+    fn scanned(&self) -> Scanned;
 
     /// DRAM that recovery may take now beside the index, which has so many bytes.
     fn recovery_bytes(&self, _index_bytes: u64) -> u64 {

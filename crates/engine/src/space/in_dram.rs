@@ -9,6 +9,7 @@ use super::durable::{Durable, Found};
 use super::reads::{Arrival, DeviceReads};
 use super::records::Records;
 use crate::session::StoreError;
+use crate::stats::Scanned;
 
 /// A space whose records are all read at once: none needs a read from a device. That is all it says of [`DeviceReads`].
 pub trait ReadAtOnce: Records {}
@@ -64,6 +65,9 @@ impl<S: InDram> Durable for S {
         _found: &(dyn Fn(Found) + Sync),
     ) -> Result<(), StoreError> {
         Ok(())
+    }
+    fn scanned(&self) -> Scanned {
+        Scanned::default()
     }
     fn read_keys(
         &self,

@@ -100,9 +100,12 @@ impl<R: ByteRegion> PmTable<R> {
         let mut counts = vec![[Count::default(); DATABASES]; self.stripes.count()];
         for bucket in 0..self.buckets() {
             let counts = &mut counts[self.stripes.of(bucket)];
-            self.walk(bucket, |_, entry| {
+            self.pages.note_scanned(self.line_of(bucket));
+            self.walk(bucket, |at, entry| {
                 let chunk = chunk_of(entry);
                 if self.pages.number(chunk).is_some() {
+                    self.pages.note_scanned(at);
+                    self.pages.note_scanned(chunk);
                     let meta =
                         RecordMeta(region.load_u64(self.medium.at(chunk) + CHUNK_HEAD_BYTES as u64 + 8));
                     let db = meta.db() & 15;

@@ -239,6 +239,7 @@ impl<R: ByteRegion> PmTable<R> {
             if self.pages.class_of(page) != Some(CLASS) {
                 continue;
             }
+            self.pages.note_scanned(self.pages.offset(page, CLASS, 0));
             for chunk in 0..self.pages.chunks_in(CLASS) {
                 let at = self.pages.offset(page, CLASS, chunk);
                 if self.medium.region.load_u64(self.medium.at(at)) == self.pages.place(at).free() {

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::*;
 use terrace_blocks::{FooterEntry, Lower, Place};
 use terrace_engine::record::{Head, Kind, Lifetime, RecordView};
 use terrace_engine::space::{Context, Found, FoundKeys};
-use terrace_engine::{DATABASES, StoreError, TierStats};
+use terrace_engine::{DATABASES, Scanned, StoreError, TierStats};
 
 use super::Middle;
 use crate::space::SlabSpace;
@@ -153,6 +153,16 @@ impl<L: Lower> SlabSpace<L> {
         })?;
         self.report_middle(found);
         Ok(())
+    }
+
+    /// How much was scanned of the tier below and of this one: pages, and slabs.
+    pub(crate) fn scanned_of_both(&self) -> Scanned {
+        let below = self.blocks.scanned();
+        let slabs = self.middle.as_ref().map(|middle| &middle.slabs);
+        Scanned {
+            pages: below.pages + slabs.map_or(0, |slabs| slabs.scanned.load(Relaxed)),
+            of: below.of + slabs.map_or(0, |slabs| slabs.table.len() as u64),
+        }
     }
 
     /// Reports what was found in the middle tier (recovery): records that are whole before those that are damaged.
