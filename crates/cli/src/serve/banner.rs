@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use terrace::engine::{Durability, SnapshotUse};
+use terrace::engine::{Durability, RecoveryStats, Scanned, SnapshotUse};
 use terrace::{OpenStore, Options, Tier, WhenFull, human_bytes};
 use terrace_server::{Addresses, Endpoint};
 
@@ -45,22 +45,7 @@ pub fn ready(settings: &Settings, sized: &Sized, store: &OpenStore, at: &Address
         push(&mut text, "opened", line);
     }
     if let Some(recovery) = store.stats().recovery {
-        let how = match (recovery.clean, recovery.snapshot) {
-            (_, SnapshotUse::Used) => "from the snapshot of a clean stop",
-            (true, SnapshotUse::Refused) => "after a clean stop, whose snapshot could not be used,",
-            (true, SnapshotUse::None) => "after a clean stop",
-            (false, _) => "after a crash",
-        };
-        let seconds = recovery.nanoseconds as f64 / 1e9;
-        let mut line = format!("{} records {how} in {seconds:.2} s", recovery.records);
-        if recovery.poisoned > 0 {
-            let _ = write!(
-                line,
-                "; {} were damaged and answer errors until they are set or deleted",
-                recovery.poisoned
-            );
-        }
-        push(&mut text, "recovered", &line);
+        push(&mut text, "recovered", &recovered(&recovery));
     }
     for endpoint in &at.all_redis {
         let how = match endpoint {
@@ -89,6 +74,30 @@ pub fn ready(settings: &Settings, sized: &Sized, store: &OpenStore, at: &Address
         "ready       stop with Ctrl-C or SIGTERM: it answers what it has received, saves and exits",
     );
     text
+}
+
+/// How the store was opened again.
+fn recovered(recovery: &RecoveryStats) -> String {
+    let how = match (recovery.clean, recovery.snapshot) {
+        (_, SnapshotUse::Used) => "from the snapshot of a clean stop",
+        (true, SnapshotUse::Refused) => "after a clean stop, whose snapshot could not be used",
+        (true, SnapshotUse::None) => "after a clean stop",
+        (false, _) => "after a crash",
+    };
+    let Scanned { pages, of } = recovery.scanned;
+    let mut line = format!(
+        "in {} ms: {pages} pages scanned of {of}; {} records, {how}",
+        recovery.nanoseconds / 1_000_000,
+        recovery.records
+    );
+    if recovery.poisoned > 0 {
+        let _ = write!(
+            line,
+            "; {} were damaged and answer errors until they are set or deleted",
+            recovery.poisoned
+        );
+    }
+    line
 }
 
 fn push(text: &mut String, label: &str, line: &str) {
@@ -192,6 +201,22 @@ mod tests {
             }
         }
         assert_eq!(warned("", &options), "");
+    }
+
+    #[test]
+    fn an_opening_is_told() {
+        let recovery = RecoveryStats {
+            scanned: Scanned { pages: 3, of: 128 },
+            records: 1000,
+            nanoseconds: 31_900_000,
+            ..RecoveryStats::default()
+        };
+        let told = "in 31 ms: 3 pages scanned of 128; 1000 records, after a crash";
+        assert_eq!(recovered(&recovery), told);
+        let damaged = RecoveryStats { poisoned: 2, ..recovery };
+        assert!(recovered(&damaged).starts_with(&format!("{told}; 2 were damaged and answer errors")));
+        let clean = RecoveryStats { clean: true, snapshot: SnapshotUse::Used, ..recovery };
+        assert!(recovered(&clean).ends_with("1000 records, from the snapshot of a clean stop"));
     }
 
     #[test]

@@ -152,6 +152,17 @@ impl Collector for Numbers {
             out.gauge("log_used_bytes", "Bytes in log blocks in use", log.used_bytes)?;
             out.gauge("log_capacity_bytes", "Bytes of the log area", log.capacity_bytes)?;
         }
+        if let Some(recovery) = stats.recovery {
+            out.seconds("recovery_seconds", "How long the opening of the store took", recovery.nanoseconds)?;
+            out.gauge(
+                "recovery_pages_scanned",
+                "Pages whose records it went through",
+                recovery.scanned.pages,
+            )?;
+            out.gauge("recovery_pages", "Pages there were", recovery.scanned.of)?;
+            out.gauge("recovery_records", "Records it found live", recovery.records)?;
+            out.gauge("recovery_poisoned", "Damaged records it found and poisoned", recovery.poisoned)?;
+        }
         let details =
             stats.engine_details.iter().map(|(name, value)| (vec![("name", *name)], *value)).collect();
         out.gauges("engine_detail", "Numbers of this engine", details)
@@ -167,6 +178,11 @@ impl Writer<'_, '_> {
 
     fn counter(&mut self, name: &str, help: &str, value: u64) -> fmt::Result {
         self.counters(name, help, vec![(vec![], value)])
+    }
+
+    fn seconds(&mut self, name: &str, help: &str, nanoseconds: u64) -> fmt::Result {
+        let sample = vec![(vec![], nanoseconds)];
+        self.family(name, help, MetricType::Gauge, sample, |ns| ConstGauge::new(ns as f64 / 1e9))
     }
 
     fn gauges(&mut self, name: &str, help: &str, samples: Vec<Sample>) -> fmt::Result {

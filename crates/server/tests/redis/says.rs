@@ -1,9 +1,12 @@
 //! What the server says about itself: what it lacks, numbers that clients parse, numbers that begin anew.
 
 use std::collections::BTreeMap;
+use std::io::{Read, Write};
 
+use terrace::OpenStore;
+use terrace::engine::Scanned;
 use terrace_protocol::resp::Value;
-use terrace_server::ServerOptions;
+use terrace_server::{Endpoint, ServerOptions};
 
 use crate::client::{Client, error, ok};
 use crate::ours::Ours;
@@ -28,7 +31,6 @@ fn pairs(value: &str) -> Option<BTreeMap<&str, &str>> {
 
 /// What the admin port answers, head included.
 fn page(ours: &Ours, path: &str) -> String {
-    use std::io::{Read, Write};
     let mut stream = std::net::TcpStream::connect(ours.admin).unwrap();
     stream.write_all(format!("GET {path} HTTP/1.0\r\n\r\n").as_bytes()).unwrap();
     let mut text = String::new();
@@ -36,7 +38,7 @@ fn page(ours: &Ours, path: &str) -> String {
     text
 }
 
-fn on_ssd(dir: &tempfile::TempDir) -> Ours {
+fn open_on_ssd(dir: &tempfile::TempDir) -> OpenStore {
     let options = terrace::Options {
         engine: "tac".into(),
         dir: Some(dir.path().to_owned()),
@@ -44,7 +46,11 @@ fn on_ssd(dir: &tempfile::TempDir) -> Ours {
         ssd: Some(terrace::Tier { bytes: 64 << 20, place: None }),
         ..terrace::Options::default()
     };
-    let store = terrace::open(options).unwrap();
+    terrace::open(options).unwrap()
+}
+
+fn on_ssd(dir: &tempfile::TempDir) -> Ours {
+    let store = open_on_ssd(dir);
     let description = store.description.clone();
     Ours::over(store, ServerOptions { threads: 1, description, ..ServerOptions::default() })
 }
@@ -156,6 +162,70 @@ fn traffic_of_the_ssd_counts_the_log() {
         metrics.lines().find_map(|line| line.strip_prefix("terrace_media_write_bytes_total{tier=\"ssd\"} "));
     assert!(line.unwrap().parse::<u64>().unwrap() >= after - before, "{metrics}");
     ours.stop();
+}
+
+#[test]
+fn what_an_opening_went_through_is_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let start = || {
+        let options = ServerOptions {
+            memcached: vec![Endpoint::Tcp(([127, 0, 0, 1], 0).into())],
+            threads: 1,
+            ..ServerOptions::default()
+        };
+        Ours::over(open_on_ssd(&dir), options)
+    };
+    let ours = start();
+    let mut client = Client::connect(ours.address);
+    assert_eq!(client.ask(&["SET", "k", &"v".repeat(1000)]), ok());
+    assert!(!info(&mut client, "persistence").contains_key("recovery"), "it is a new store");
+    assert!(!page(&ours, "/metrics").contains("terrace_recovery"));
+    drop(client);
+    ours.stop();
+
+    // Its snapshot spares the scan.
+    for is_spared in [true, false] {
+        let ours = start();
+        let mut client = Client::connect(ours.address);
+        let recovery = ours.store.stats().recovery.unwrap();
+        let Scanned { pages, of } = recovery.scanned;
+        assert!(of > 0 && (pages == 0) == is_spared, "{recovery:?}");
+        let all = info(&mut client, "persistence");
+        let told = pairs(&all["recovery"]).unwrap();
+        assert_eq!(
+            (told["pages_scanned"], told["pages"]),
+            (&*pages.to_string(), &*of.to_string()),
+            "{told:?}"
+        );
+        let metrics = page(&ours, "/metrics");
+        let seconds = recovery.nanoseconds as f64 / 1e9;
+        for line in [
+            format!("terrace_recovery_seconds {seconds}"),
+            format!("terrace_recovery_pages_scanned {pages}"),
+            format!("terrace_recovery_pages {of}"),
+            "terrace_recovery_records 1".to_owned(),
+            "terrace_recovery_poisoned 0".to_owned(),
+        ] {
+            assert!(metrics.lines().any(|told| told == line), "{line}: {metrics}");
+        }
+        let stats = memcached_stats(&ours);
+        for line in [format!("recovery_pages_scanned {pages}"), format!("recovery_pages {of}")] {
+            assert!(stats.contains(&format!("STAT {line}\r\n")), "{line}: {stats}");
+        }
+        drop(client);
+        let Ours { server, store, .. } = ours;
+        server.shutdown().unwrap();
+        store.kill();
+    }
+}
+
+/// `stats` of memcached's protocol.
+fn memcached_stats(ours: &Ours) -> String {
+    let mut stream = std::net::TcpStream::connect(ours.memcached()).unwrap();
+    stream.write_all(b"stats\r\nquit\r\n").unwrap();
+    let mut text = String::new();
+    stream.read_to_string(&mut text).unwrap();
+    text
 }
 
 #[test]

@@ -143,6 +143,13 @@ fn ours(store: &Stats, out: &mut Vec<u8>) {
         }
         reply::stat(out, format_args!("tier_{name}_hits"), tier.hits);
     }
+    if let Some(recovery) = store.recovery {
+        reply::stat(out, "recovery_ms", recovery.nanoseconds / 1_000_000);
+        reply::stat(out, "recovery_pages_scanned", recovery.scanned.pages);
+        reply::stat(out, "recovery_pages", recovery.scanned.of);
+        reply::stat(out, "recovery_records", recovery.records);
+        reply::stat(out, "recovery_poisoned", recovery.poisoned);
+    }
     for (name, failure) in [("log", &store.log_failure), ("tier", &store.tier_failure)] {
         if let Some(failure) = failure {
             reply::stat(out, format_args!("{name}_failure"), &failure.what);

@@ -165,10 +165,12 @@ pub(super) fn persistence(out: &mut String, about: &About<'_>) -> fmt::Result {
     if let Some(recovery) = stats.recovery {
         write!(
             out,
-            "recovery:clean={},snapshot={},passes={},records={},from_log={},poisoned={},ms={}\r\n",
+            "recovery:clean={},snapshot={},passes={},pages_scanned={},pages={},records={},from_log={},poisoned={},ms={}\r\n",
             u8::from(recovery.clean),
             u8::from(recovery.snapshot == SnapshotUse::Used),
             recovery.passes,
+            recovery.scanned.pages,
+            recovery.scanned.of,
             recovery.records,
             recovery.from_log,
             recovery.poisoned,
