@@ -26,7 +26,8 @@ nine minutes on two cores that do nothing else; --only chooses tables, and the l
 own size (12 GB of memory, and hours). All ratios of sizes stay as they are; hit ratios change with the number of records nevertheless.
 
 porting: scale 1 has 300,000 inserts for P1 to P3, up to 2,000,000 records for P4, 100,000 for P5 and P6 and 50,000 for P7 (the paper has up to 50,000,000), \
-three runs of each at most, over emulated PMem at /dev/shm. All of it is timed but P5, and has the machine for itself.
+three runs of each at most, over emulated PMem at /dev/shm. All of it is timed but P5, and has the machine for itself. Where redis-server is installed (in the path, or as \
+TERRACE_REDIS_ORIGINAL names it), P3 and P5 have rows of it, with and without its snapshots and its log; they take about a minute at most.
 
 scmkv: scale 1 has 1,048,576 records of 16 + 100 bytes and 131,072 of 128 + 512 (a 64th of the paper's), three runs of each at most, over memory at /dev/shm that \
 emulates nothing, as the paper's does. All of it is timed but S4 and the counts of S1, and has the machine for itself. The LSM of S2 is in a build with the cargo \

@@ -44,13 +44,13 @@ impl Engine {
 }
 
 /// The paper's insertions: keys of 4 to 11 bytes, values of 5 to 13.
-fn key(record: u64, out: &mut Vec<u8>) {
+pub(super) fn key(record: u64, out: &mut Vec<u8>) {
     use std::io::Write;
     out.clear();
     // A vector takes all that is written.
     let _ = write!(out, "{record:04}");
 }
-fn value(record: u64, out: &mut Vec<u8>) {
+pub(super) fn value(record: u64, out: &mut Vec<u8>) {
     out.clear();
     let bytes = record.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes();
     out.extend(bytes.iter().cycle().take(5 + (record % 9) as usize));

@@ -4,17 +4,18 @@ use hdrhistogram::Histogram;
 
 use super::super::{Figure, Holds, Interval, Kind, Outcome, Plot, Row, Settings, Shape, each, shared_memory};
 use super::bed::{Bed, Engine, PROFILE};
+use super::redis;
 
 const RECORDS: u32 = 300_000;
 /// Runs of each engine, at most.
 const RUNS_MAX: u32 = 3;
 /// Latencies in nanoseconds, to three digits; longer ones count as so long.
-const NS_MAX: u64 = 60_000_000_000;
-const DIGITS: u8 = 3;
+pub(super) const NS_MAX: u64 = 60_000_000_000;
+pub(super) const DIGITS: u8 = 3;
 /// A tail of ours is short if it is at most so many times the median.
 const SHORT_TAIL: f64 = 20.0;
 /// Table 4's columns.
-const PERCENTILES: [f64; 5] = [50.0, 90.0, 99.0, 99.9, 99.99];
+pub(super) const PERCENTILES: [f64; 5] = [50.0, 90.0, 99.0, 99.9, 99.99];
 
 /// What a run gave.
 struct Filled {
@@ -165,6 +166,7 @@ pub(super) fn table_4(settings: &Settings) -> anyhow::Result<Outcome> {
             .collect::<anyhow::Result<_>>()?;
         series.push((engine.name().to_owned(), points));
     }
+    rows.extend(redis::percentiles(settings)?);
     let plot = Plot {
         file: "P3-latencies".into(),
         title: format!("Inserts that took no longer, {PROFILE} (emulated)"),

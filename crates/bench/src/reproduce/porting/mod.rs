@@ -6,6 +6,7 @@
 //!   P6       throughput while the table grows (figures 8 and 9)                          growth.rs
 //!   P7       YCSB's mixes, operations a second (figures 13 and 14, table 6)              mixes.rs
 //!                                                                  all of them over      bed.rs
+//!   P3 P5    redis-server beside them, where it is installed: without and with snapshots, with its log       redis.rs
 //! ```
 //!
 //! The paper's four systems are two engines behind two protocols: `heap-persistent` is its fully persistent Redis and Memcached,
@@ -16,6 +17,7 @@ mod bed;
 mod growth;
 mod inserts;
 mod mixes;
+mod redis;
 mod restarts;
 
 use super::{Part, Study};

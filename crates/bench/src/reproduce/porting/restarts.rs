@@ -2,6 +2,7 @@
 
 use super::super::{Figure, Holds, Interval, Kind, Outcome, Plot, Row, Settings, Shape, each, shared_memory};
 use super::bed::{Bed, Engine, NO_DELAYS};
+use super::redis;
 
 /// Keys, from a twentieth of the largest number on.
 const RECORDS: u32 = 2_000_000;
@@ -143,12 +144,6 @@ pub(super) fn section_6_5(settings: &Settings) -> anyhow::Result<Outcome> {
             }
         })
         .collect();
-    rows.push(Row::not_measured(
-        "P5",
-        "redis-server with a snapshot every 3 s, records lost at 2.5, 5, 10 and 15 s",
-        "306752 797239 687864 853219",
-        Kind::Measured,
-        "what a snapshot loses is what was written since: it depends on speed alone, and another program is not started",
-    ));
+    rows.extend(redis::lost(settings)?);
     Ok(Outcome { rows, plots: Vec::new() })
 }
