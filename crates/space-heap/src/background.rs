@@ -85,13 +85,10 @@ impl<R: ByteRegion> HeapSpace<R> {
 
     /// The records of a page, each with where it is and what its head says.
     pub(crate) fn records_of(&self, page: u32, mut each: impl FnMut(u64, &crate::layout::Front)) {
-        let Some(class) = self.pages.class_of(page) else { return };
-        if self.pages.chunk_bytes(class) < CHUNK_BYTES_MIN {
-            return;
-        }
-        for chunk in 0..self.pages.chunks_in(class) {
-            let offset = self.pages.offset(page, class, chunk);
-            if !self.pages.table[page as usize].taken.is_set(chunk) {
+        for (size, chunk) in self.pages.chunks(page) {
+            let offset = self.pages.offset(page, size, chunk);
+            let is_taken = self.pages.table[page as usize].taken.is_set(chunk);
+            if !is_taken || self.pages.chunk_bytes(size) < CHUNK_BYTES_MIN {
                 continue;
             }
             let mut bytes = [0; FRONT_BYTES];
@@ -110,8 +107,12 @@ impl<R: ByteRegion> HeapSpace<R> {
         matches!(self.fetch_chunk(offset, None, Want::Head, key), Fetch::Match(_))
     }
 
-    /// The emptiest page of another class that has room for all of it elsewhere; a class that has none gains by emptying it.
+    /// The emptiest page of another class that has room for all of it elsewhere; a class that has none gains by emptying it. Of objects:
+    /// one whose free lines would come together.
     pub(crate) fn page_to_empty(&self, alloc: &Alloc, wanted: usize) -> Option<u32> {
+        if self.pages.has_objects() {
+            return self.pages.page_to_gather(alloc, wanted);
+        }
         let classes = self.pages.classes.count();
         let has_room: Vec<bool> = (0..classes)
             .map(|class| {
@@ -132,6 +133,17 @@ impl<R: ByteRegion> HeapSpace<R> {
         candidates.min_by_key(|page| used(*page))
     }
 
+    /// Whether what a write found too little of is there now, as far as can be told.
+    fn is_there(&self, alloc: &mut Alloc, wanted: usize, pages: usize) -> bool {
+        if !self.pages.has_objects() {
+            let has_chunk = pages == 0 && self.pages.free_chunks(alloc, wanted) > 0;
+            return has_chunk || alloc.free.len() >= pages.max(1);
+        }
+        // Whether several find room only who takes them can tell.
+        let has_all = pages > 0 && self.retired.load(Relaxed) == 0 && self.gathered.swap(false, Relaxed);
+        has_all || pages == 0 && self.pages.has_stretch(alloc, wanted)
+    }
+
     /// Moves what lives in a page of another class, if a class has no room.
     fn empty_a_page(&self, index: &AnyIndex, context: &dyn Context) -> Progress {
         let wanted = self.wanted.load(Relaxed);
@@ -143,8 +155,7 @@ impl<R: ByteRegion> HeapSpace<R> {
         let victim = {
             let mut alloc = self.pages.alloc();
             let pages = self.wanted_pages.load(Relaxed);
-            let has_chunk = pages == 0 && self.pages.free_chunks(&alloc, wanted as usize) > 0;
-            if has_chunk || alloc.free.len() >= pages.max(1) {
+            if self.is_there(&mut alloc, wanted as usize, pages) {
                 self.wanted.store(NONE, Relaxed);
                 self.wanted_pages.store(0, Relaxed);
                 return Progress::Idle;
@@ -155,11 +166,16 @@ impl<R: ByteRegion> HeapSpace<R> {
             }
             let Some(victim) = self.page_to_empty(&alloc, wanted as usize) else { return Progress::Idle };
             alloc.shut.push(victim);
+            if self.pages.has_objects() {
+                self.pages.unlist(&mut alloc, victim);
+            }
             victim
         };
         let entry = &self.pages.table[victim as usize];
         let before = u64::from(entry.used.load(Relaxed));
-        let moved = self.move_records(victim, index, context);
+        let moved =
+            if self.may_leave(victim, before) { self.move_records(victim, index, context) } else { 0 };
+        self.gathered.store(true, Relaxed);
         self.pages.open_again(&mut self.pages.alloc(), victim);
         if moved < before {
             entry.stuck.store(true, Relaxed);
@@ -168,20 +184,35 @@ impl<R: ByteRegion> HeapSpace<R> {
         Progress::Worked
     }
 
-    /// Moves a page's records to other chunks of its class.
+    /// Whether all that is taken of a page can move, which has so much: of objects it takes a page to move to, for which it must be left.
+    fn may_leave(&self, page: u32, used: u64) -> bool {
+        let mut lines = 0;
+        self.records_of(page, |_, front| lines += front.lines() as u64);
+        !self.pages.has_objects() || lines == used
+    }
+
+    /// A chunk of this size for a record that moves.
+    pub(crate) fn take_to_move(&self, size: usize) -> Option<u64> {
+        if self.pages.has_objects() {
+            return self.take_object_to_move(size);
+        }
+        self.pages.take(&mut self.pages.alloc(), &self.medium, size)
+    }
+
+    /// Moves a page's records to other chunks of their sizes; how much it had of them, as pages count what is used.
     pub(crate) fn move_records(&self, page: u32, index: &AnyIndex, context: &dyn Context) -> u64 {
-        let Some(class) = self.pages.class_of(page) else { return 0 };
         let mut offsets = Vec::new();
         self.records_of(page, |offset, _| offsets.push(offset));
         let (mut moved, hasher) = (0, context.hasher());
         for from in offsets {
             let Some(bytes) = self.whole(from) else { continue };
             let Some(view) = self.view(from, &bytes) else { continue };
-            let Some(to) = self.pages.take(&mut self.pages.alloc(), &self.medium, class) else { break };
+            let Some((_, size, _)) = self.pages.number(from) else { continue };
+            let Some(to) = self.take_to_move(size) else { break };
             let key = hasher.key(view.head.meta.db(), view.key);
             let key = Key { hash: key.hash, ..key };
             if self.move_record(index, &key, (from, to), &view.to_new()) {
-                moved += 1;
+                moved += if self.pages.has_objects() { size as u64 } else { 1 };
                 self.moved.fetch_add(1, Relaxed);
                 self.retire(from);
             } else {
@@ -360,6 +391,8 @@ impl<R: ByteRegion> Background for HeapSpace<R> {
         found: &mut FoundKeys<'_>,
     ) {
         let wanted = self.wanted.load(Relaxed);
+        // A page of objects makes room for any.
+        let wanted = if self.pages.has_objects() { NONE } else { wanted };
         let of_class = |class: usize| wanted == NONE || class as u32 == wanted;
         let is_pages_turn = {
             let mut hand = self.hand.lock();
@@ -417,6 +450,11 @@ impl<R: ByteRegion> Sizing for HeapSpace<R> {
             ("heap_records_moved", self.moved.load(Relaxed)),
             ("heap_chunks_retired", self.retired.load(Relaxed)),
         ];
+        if self.pages.has_objects() {
+            let longest = (0..alloc.open.len()).rev().find_map(|list| alloc.open[list].last());
+            let longest = longest.map_or(0, |page| self.pages.longest(*page));
+            details.push(("heap_free_together", (longest * crate::layout::LINE_BYTES) as u64));
+        }
         if let Some(table) = &self.table {
             details.extend([
                 ("heap_pages_of_index", table.pages_held()),

@@ -15,11 +15,12 @@ use crate::layout::{
     CHUNK_HEAD_BYTES, Classes, FRONT_BYTES, Front, LINE_BYTES, PAGE_HEADER_BYTES, PageHeader, Place, Sort,
     StoredPage, chunks_in,
 };
-use crate::medium::{Geometry, Medium};
+use crate::map::{Starts, Use};
+use crate::medium::{Geometry, Granularity, Medium};
 
 /// A heap that nobody has open.
 pub struct Inspector<R> {
-    medium: Medium<R>,
+    pub(crate) medium: Medium<R>,
     /// How long the region is to be.
     bytes: u64,
     classes: Classes,
@@ -37,9 +38,11 @@ pub struct Sessions {
 pub struct PageImage {
     /// Its number.
     pub page: u32,
-    /// What its header says.
+    /// What its header says, and its map if it has one.
     pub header: StoredPage,
     bytes: Vec<u8>,
+    /// Where its chunks start and end.
+    chunks: Vec<(usize, usize)>,
 }
 
 /// A large value, as its record describes it.
@@ -102,6 +105,11 @@ pub enum Mended {
         /// Chunks that make sense.
         chunks: usize,
     },
+    /// Its header or its map was made anew, of a page whose chunks have any lengths: the chunks that there are.
+    Map {
+        /// Chunks that make sense.
+        chunks: usize,
+    },
     /// Nothing in it can be told: no chunk of it counts any more.
     GivenUp,
 }
@@ -146,13 +154,38 @@ impl<R: ByteRegion> Inspector<R> {
         let mut bytes = vec![0; self.page_bytes()];
         self.medium.region.read(self.medium.at(self.start(page)), &mut bytes);
         let header = PageHeader::decode(&line(&bytes), self.medium.store_id, page);
-        PageImage { page, header: self.with_known_lines(header), bytes }
+        let (header, chunks) = match header {
+            StoredPage::Used(used) => match self.chunks_of(&used) {
+                Some(chunks) => (header, chunks),
+                None => (StoredPage::Damaged, Vec::new()),
+            },
+            header => (header, Vec::new()),
+        };
+        PageImage { page, header, bytes, chunks }
     }
-    fn with_known_lines(&self, header: StoredPage) -> StoredPage {
-        match header {
-            StoredPage::Used(used) if self.classes.known(used.lines).is_none() => StoredPage::Damaged,
-            header => header,
+    /// Where the chunks of a page start and end; `None` if nobody can tell.
+    fn chunks_of(&self, header: &PageHeader) -> Option<Vec<(usize, usize)>> {
+        if self.medium.geometry.granularity == Granularity::Object {
+            let of = Use { seq: header.seq, page: header.page };
+            return header
+                .has_objects()
+                .then(|| self.medium.stored_starts(of))
+                .flatten()
+                .map(|s| self.chunks_between(&s));
         }
+        self.classes.known(header.lines)?;
+        let bytes = usize::from(header.lines) * LINE_BYTES;
+        Some(chunk_starts(self.page_bytes(), header.lines).map(|at| (at, at + bytes)).collect())
+    }
+    pub(crate) fn chunks_between(&self, starts: &Starts) -> Vec<(usize, usize)> {
+        let lines = self.page_bytes() / LINE_BYTES;
+        let mut next = starts.bits.next(0, lines, true);
+        let chunks = std::iter::from_fn(|| {
+            let from = (next < lines).then_some(next)?;
+            next = starts.bits.next(from + 1, lines, true);
+            Some((from * LINE_BYTES, next * LINE_BYTES))
+        });
+        chunks.collect()
     }
     fn start(&self, page: u32) -> u64 {
         u64::from(page) * self.page_bytes() as u64
@@ -161,11 +194,11 @@ impl<R: ByteRegion> Inspector<R> {
     /// Shows each chunk of a page, with where it starts in the heap.
     pub fn chunks(&self, image: &PageImage, sessions: &Sessions, mut show: impl FnMut(u64, Chunk<'_>)) {
         let StoredPage::Used(header) = image.header else { return };
-        for at in chunk_starts(image.bytes.len(), header.lines) {
+        for &(at, end) in &image.chunks {
             let offset = self.start(image.page) + at as u64;
             let place = Place { seq: header.seq, page: image.page, offset: at as u32 };
-            let bytes = &image.bytes[at..at + usize::from(header.lines) * LINE_BYTES];
-            show(offset, judge(place, bytes, sessions.runs.contains(&offset), sessions));
+            let chunk = Judged { place, bytes: &image.bytes[at..end], is_object: header.has_objects() };
+            show(offset, chunk.judge(sessions.runs.contains(&offset), sessions));
         }
     }
 
@@ -179,17 +212,16 @@ impl<R: ByteRegion> Inspector<R> {
         self.medium.region.read(self.medium.at(self.start(page)), &mut bytes);
         let at = (offset % self.page_bytes() as u64) as usize;
         let header = PageHeader::decode(&bytes, self.medium.store_id, page);
-        let StoredPage::Used(header) = self.with_known_lines(header) else { return false };
-        if !chunk_starts(self.page_bytes(), header.lines).any(|start| start == at) {
-            return false;
-        }
+        let StoredPage::Used(header) = header else { return false };
+        let chunks = self.chunks_of(&header).unwrap_or_default();
+        let Some((_, end)) = chunks.into_iter().find(|(start, _)| *start == at) else { return false };
         let place = Place { seq: header.seq, page, offset: at as u32 };
         let mut head = [0; CHUNK_HEAD_BYTES];
         self.medium.region.read(self.medium.at(offset), &mut head);
         if u64_at(&head, 0) != place.word(Sort::Piece, number) || u64_at(&head, 8) != number {
             return false;
         }
-        let room = usize::from(header.lines) * LINE_BYTES - CHUNK_HEAD_BYTES;
+        let room = end - at - CHUNK_HEAD_BYTES;
         let (len, start) = ((u32_at(&head, 16) as usize).min(room).min(most), out.len());
         out.resize(start + len, 0);
         self.medium.region.read(self.medium.at(offset) + CHUNK_HEAD_BYTES as u64, &mut out[start..]);
@@ -206,6 +238,9 @@ impl<R: ByteRegion> Inspector<R> {
 
     /// Makes a page's header anew from its chunks; `seq_max` is the newest use of any page. Where that can't be, the page is given up.
     pub fn mend(&self, image: &PageImage, seq_max: u64) -> Mended {
+        if self.medium.geometry.granularity == Granularity::Object {
+            return self.mend_map(image, seq_max);
+        }
         let recorded = u64_at(&image.bytes, 16);
         let mut uses = std::iter::once(recorded).chain((1..=seq_max + 1).rev());
         let seq = uses
@@ -223,9 +258,7 @@ impl<R: ByteRegion> Inspector<R> {
             whole.or_else(|| counted.iter().max_by_key(|(_, known)| *known)).copied()
         });
         let (Some(seq), Some((lines, chunks))) = (seq, lines) else {
-            let seq = seq_max + 1;
-            self.store_header(PageHeader::of_chunks(self.medium.store_id, seq, image.page, 0));
-            return Mended::GivenUp;
+            return self.give_up_page(image.page, seq_max + 1);
         };
         self.store_header(PageHeader::of_chunks(self.medium.store_id, seq, image.page, lines));
         Mended::Header { lines, chunks }
@@ -233,7 +266,11 @@ impl<R: ByteRegion> Inspector<R> {
     fn place(&self, image: &PageImage, seq: u64, at: usize) -> Place {
         Place { seq, page: image.page, offset: at as u32 }
     }
-    fn store_header(&self, header: PageHeader) {
+    pub(crate) fn give_up_page(&self, page: u32, seq: u64) -> Mended {
+        self.store_header(PageHeader::of_chunks(self.medium.store_id, seq, page, 0));
+        Mended::GivenUp
+    }
+    pub(crate) fn store_header(&self, header: PageHeader) {
         self.medium.region.write_nt(self.medium.at(self.start(header.page)), &header.encode());
         self.medium.region.fence();
     }
@@ -245,7 +282,7 @@ impl<R: ByteRegion> Inspector<R> {
 }
 
 impl PageImage {
-    fn from(&self, at: usize) -> &[u8] {
+    pub(crate) fn from(&self, at: usize) -> &[u8] {
         &self.bytes[at..]
     }
 }
@@ -259,12 +296,12 @@ fn chunk_starts(page_bytes: usize, lines: u16) -> impl Iterator<Item = usize> {
     (0..chunks_in(page_bytes, lines)).map(move |chunk| PAGE_HEADER_BYTES + chunk * step)
 }
 
-fn front_of(bytes: &[u8]) -> [u8; FRONT_BYTES] {
+pub(crate) fn front_of(bytes: &[u8]) -> [u8; FRONT_BYTES] {
     std::array::from_fn(|i| bytes[i])
 }
 
 /// Whether something stands at the start of `bytes` that a chunk there can have.
-fn is_known(place: Place, bytes: &[u8]) -> bool {
+pub(crate) fn is_known(place: Place, bytes: &[u8]) -> bool {
     let (word, front) = (u64_at(bytes, 0), place.front(&front_of(bytes)));
     word == place.free()
         || word == place.word(Sort::Piece, front.hash)
@@ -272,27 +309,44 @@ fn is_known(place: Place, bytes: &[u8]) -> bool {
         || (front.sound && place.sort_of(word, front.version).is_some())
 }
 
-fn judge<'a>(place: Place, bytes: &'a [u8], may_be_torn: bool, sessions: &Sessions) -> Chunk<'a> {
-    let (word, front) = (u64_at(bytes, 0), place.front(&front_of(bytes)));
-    if word == place.free() {
-        return Chunk::Free;
-    }
-    let view = place.view(bytes);
-    let sort = place.sort_of(word, front.version);
-    if may_be_torn && (view.is_none() || sort.is_none() || !(front.sound || sort == Some(Sort::Dying))) {
-        return Chunk::Void;
-    }
-    let counts = |version: u64| {
-        let intent = sessions.intents.get(Version(version).slot()).copied().flatten();
-        intent.is_some_and(|intent| intent >= version)
-    };
-    match sort {
-        Some(Sort::Step) if front.sound && !counts(front.version) => Chunk::Step { version: front.version },
-        // Its hash is the version that removes it.
-        Some(Sort::Dying) if !front.sound && front.hash > front.version && counts(front.hash) => Chunk::Void,
-        _ if front.sound => Chunk::Record { front, view: view.filter(|_| sort.is_some()) },
-        None if word == place.word(Sort::Piece, front.hash) => Chunk::Piece,
-        Some(_) if view.is_some() => Chunk::Record { front, view },
-        _ => Chunk::Damaged,
+/// A chunk that is to be judged.
+struct Judged<'a> {
+    place: Place,
+    bytes: &'a [u8],
+    /// A record fills it.
+    is_object: bool,
+}
+
+impl<'a> Judged<'a> {
+    fn judge(&self, may_be_torn: bool, sessions: &Sessions) -> Chunk<'a> {
+        let Self { place, bytes, is_object } = *self;
+        let (word, front) = (u64_at(bytes, 0), place.front(&front_of(bytes)));
+        if word == place.free() {
+            return Chunk::Free;
+        }
+        let fills = !is_object || front.lines() * LINE_BYTES == bytes.len();
+        let view = place.view(bytes).filter(|_| fills);
+        let sort = place.sort_of(word, front.version);
+        if may_be_torn && (view.is_none() || sort.is_none() || !(front.sound || sort == Some(Sort::Dying))) {
+            return Chunk::Void;
+        }
+        let counts = |version: u64| {
+            let intent = sessions.intents.get(Version(version).slot()).copied().flatten();
+            intent.is_some_and(|intent| intent >= version)
+        };
+        match sort {
+            _ if front.sound && !fills => Chunk::Damaged,
+            Some(Sort::Step) if front.sound && !counts(front.version) => {
+                Chunk::Step { version: front.version }
+            }
+            // Its hash is the version that removes it.
+            Some(Sort::Dying) if !front.sound && front.hash > front.version && counts(front.hash) => {
+                Chunk::Void
+            }
+            _ if front.sound => Chunk::Record { front, view: view.filter(|_| sort.is_some()) },
+            None if word == place.word(Sort::Piece, front.hash) => Chunk::Piece,
+            Some(_) if view.is_some() => Chunk::Record { front, view },
+            _ => Chunk::Damaged,
+        }
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! description   0 bytes:u64  8 crc:u32 parts:u32  16 number:u64  24.. where each part starts:u64
-//! part          its head has the value's number and the part's length; all but the last fill chunks of the longest class
+//! part          its head has the value's number and the part's length; all but the last fill their chunks, of slabs those of the longest
+//!               class
 //! ```
 //!
 //! A part that no record describes is freed by the next opening.
@@ -11,7 +12,7 @@ use std::sync::atomic::Ordering::*;
 
 use terrace_blocks::{u32_at, u64_at};
 use terrace_engine::record::Head;
-use terrace_engine::space::{Fetch, Former, LargeValues, Room};
+use terrace_engine::space::{Fetch, Former, LargeValues, Records, Room};
 use terrace_media::{Buffer, ByteRegion};
 
 use crate::layout::{CHUNK_HEAD_BYTES, Sort};
@@ -43,9 +44,13 @@ pub(crate) fn number_of(description: &[u8]) -> u64 {
 impl<R: ByteRegion> HeapSpace<R> {
     /// Takes chunks for so many bytes; each with the bytes of the value that go there.
     fn take_parts(&self, bytes: usize) -> Result<Vec<(u64, usize)>, Room> {
+        if self.pages.has_objects() {
+            let parts_max = (self.limits().inline_bytes - DESCRIPTION_BYTES) / 8;
+            return self.take_objects_for_parts(bytes, parts_max);
+        }
         let longest = self.pages.classes.count() - 1;
         let most = self.pages.chunk_bytes(longest) - CHUNK_HEAD_BYTES;
-        let class_of = |part: usize| self.pages.classes.of(part + CHUNK_HEAD_BYTES).unwrap_or(longest);
+        let class_of = |part: usize| self.pages.size_for(part).unwrap_or(longest);
         let lengths: Vec<usize> = (0..bytes).step_by(most).map(|done| most.min(bytes - done)).collect();
         let mut wanted = vec![0; longest + 1];
         lengths.iter().for_each(|part| wanted[class_of(*part)] += 1);
@@ -148,7 +153,7 @@ impl<R: ByteRegion> LargeValues for HeapSpace<R> {
         let longest = self.pages.page_bytes as u64 * (description.len() / 8) as u64;
         out.reserve_exact(total.min(longest) as usize);
         for offset in parts(description) {
-            let room = self.pages.number(offset).map(|(_, class, _)| self.pages.chunk_bytes(class));
+            let room = self.pages.number(offset).map(|(_, size, _)| self.pages.chunk_bytes(size));
             let left = total as usize - (out.len() - start).min(total as usize);
             let Some(bytes) = room.map(|room| left.min(room - CHUNK_HEAD_BYTES)) else { break };
             out.append(bytes, |out| {

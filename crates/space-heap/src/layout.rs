@@ -6,6 +6,7 @@
 //! intent   0 version  8 check of store id, slot, version                     a session each
 //! run      16 words: where chunks start that this session may be filling     a session each
 //! page     0 header, 64 bytes | chunks of k x 64 bytes, as many as fit
+//!          or header | map of starts (`map`) | chunks of any lengths, one behind the other, to the page's end
 //! header   0 magic "TRCHPAGE"+ 8 store  16 seq  24 page:u32 lines:u16 zero:u16  32 ordinal:u32  36.. zero  56 crc of 0..56:u32 zero
 //! chunk    0 word  8 hash  16 check:u32 crc of 8..20 and the record's first two words:u32  24 record, or a part of a value
 //! ```
@@ -33,6 +34,8 @@ pub const RUN_CHUNKS: usize = 16;
 const CHAIN_MASK: u64 = (1 << 48) - 1;
 /// What a page of the index has in place of its chunks' lines.
 const INDEX_LINES: u16 = u16::MAX;
+/// And a page of objects, whose chunks have any lengths: see [`map`](crate::map).
+pub const OBJECT_LINES: u16 = u16::MAX - 1;
 
 const PAGE_MAGIC: u64 = u64::from_le_bytes(*b"TRCHPAGE");
 
@@ -175,6 +178,19 @@ impl Place {
     }
 }
 
+/// Lines that so many bytes take.
+#[inline]
+pub fn lines_of(bytes: usize) -> usize {
+    bytes.div_ceil(LINE_BYTES)
+}
+
+impl Front {
+    /// Lines that a chunk with this record needs.
+    pub fn lines(&self) -> usize {
+        lines_of(CHUNK_HEAD_BYTES + self.meta.slot_words() * 8)
+    }
+}
+
 /// A page's header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PageHeader {
@@ -207,6 +223,14 @@ impl PageHeader {
     /// Of a page with chunks of so many lines.
     pub fn of_chunks(store_id: u64, seq: u64, page: u32, lines: u16) -> Self {
         Self { store_id, seq, page, lines, ordinal: 0 }
+    }
+    /// Of a page of objects.
+    pub fn of_objects(store_id: u64, seq: u64, page: u32) -> Self {
+        Self::of_chunks(store_id, seq, page, OBJECT_LINES)
+    }
+    /// Whether it is one of those.
+    pub fn has_objects(&self) -> bool {
+        self.lines == OBJECT_LINES
     }
     /// Of a page of the index.
     pub fn of_index(store_id: u64, seq: u64, page: u32, ordinal: u32) -> Self {

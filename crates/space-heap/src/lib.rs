@@ -18,26 +18,31 @@
 //! | `layout`, `medium`, `manifest` | the format, and where its parts lie |
 //! | `fill`, `step`, `format` | what is stored there, and in which order |
 //! | `pages`, `session` | which chunks are taken, and by whom |
+//! | `map`, `objects`, `extents` | the same of chunks as long as their records need, in place of slabs |
 //! | `space`, `read`, `large` | records, and values too long for one |
 //! | `background` | free chunks, what has expired, victims, pages for other classes |
 //! | `recover` | opening what is there |
 //! | `resize` | growing and shrinking |
-//! | `inspect`, `inspect_index`, `rebuild`, `overlay` | reading and mending it without opening it |
+//! | `inspect`, `inspect_index`, `inspect_map`, `rebuild`, `overlay` | reading and mending it without opening it |
 //! | `table` | an index in the heap: the *fully persistent* port |
 //! | `learn` | which chunks are taken, of a heap with its index |
 
 #![forbid(unsafe_code)]
 
 mod background;
+mod extents;
 mod fill;
 mod format;
 pub mod inspect;
 pub mod inspect_index;
+mod inspect_map;
 mod large;
 mod layout;
 mod learn;
 mod manifest;
+mod map;
 mod medium;
+mod objects;
 mod open;
 mod overlay;
 mod pages;
@@ -54,6 +59,6 @@ mod sync;
 mod table;
 
 pub use layout::{Front, StoredPage};
-pub use medium::{Geometry, INDEX_LOAD};
+pub use medium::{Geometry, Granularity, INDEX_LOAD};
 pub use open::{Opening, limits, open, stored_bytes};
 pub use space::HeapSpace;

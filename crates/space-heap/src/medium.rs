@@ -9,7 +9,8 @@ use std::sync::Arc;
 use terrace_engine::version::Version;
 use terrace_media::ByteRegion;
 
-use crate::layout::{LINE_BYTES, PageHeader, Place, RUN_CHUNKS, StoredPage};
+use crate::layout::{FRONT_BYTES, LINE_BYTES, OBJECT_LINES, PageHeader, Place, RUN_CHUNKS, StoredPage};
+use crate::map::Use;
 use crate::table::TableFront;
 
 /// Bytes for a copy of the manifest.
@@ -24,8 +25,41 @@ pub struct Geometry {
     pub page_bytes: usize,
     /// Sessions that can ever be open at once.
     pub sessions: usize,
+    /// How long chunks are. With an index in the heap they are of classes.
+    pub granularity: Granularity,
     /// Entries in ten buckets above which the index grows, where it lies in the heap, too: see [`INDEX_LOAD`].
     pub index_load: Option<u64>,
+}
+
+/// How long the chunks of a heap are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Granularity {
+    /// Of a class of lengths, those of a page of the same: slabs, as Memcached has them.
+    #[default]
+    Slab,
+    /// As long as the record needs: an allocation a record, as Redis has them.
+    Object,
+}
+
+impl std::str::FromStr for Granularity {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "slab" => Ok(Self::Slab),
+            "object" => Ok(Self::Object),
+            _ => Err(format!("{text:?}: expected slab or object")),
+        }
+    }
+}
+
+impl std::fmt::Display for Granularity {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Slab => "slab",
+            Self::Object => "object",
+        })
+    }
 }
 
 /// With so many an entry takes some 15 bytes, and most look-ups one line.
@@ -50,6 +84,16 @@ impl Geometry {
         (self.table_at() + if self.index_load.is_some() { table } else { 0 })
             .next_multiple_of(MANIFEST_COPY_BYTES)
     }
+}
+
+/// What a run says of an extent: where it starts, and how many lines it has.
+pub fn extent_word(start: u64, end: u64) -> u64 {
+    start / LINE_BYTES as u64 * 65536 + (end - start) / LINE_BYTES as u64
+}
+/// Where such an extent starts and ends.
+pub fn extent(word: u64) -> (u64, u64) {
+    let start = word / 65536 * LINE_BYTES as u64;
+    (start, start + word % 65536 * LINE_BYTES as u64)
 }
 
 /// A region from byte `base` on.
@@ -143,6 +187,11 @@ impl<R: ByteRegion> Medium<R> {
     /// filled before another one was whole by then.
     pub fn torn_at_most(&self) -> HashSet<u64> {
         let mut torn = HashSet::new();
+        if self.geometry.granularity == Granularity::Object {
+            let runs = (0..self.geometry.sessions).flat_map(|slot| self.run(slot));
+            runs.filter(|word| *word != 0).for_each(|word| torn.extend(self.torn_of_extent(word)));
+            return torn;
+        }
         for slot in 0..self.geometry.sessions {
             let mut begun: Vec<u16> = Vec::new();
             for offset in self.run(slot).into_iter().filter(|offset| *offset != 0) {
@@ -157,6 +206,34 @@ impl<R: ByteRegion> Medium<R> {
             }
         }
         torn
+    }
+    /// The same of an extent: the last chunk in it, and the one before that if nothing stands in the last one (see [`map`](crate::map)).
+    fn torn_of_extent(&self, word: u64) -> impl Iterator<Item = u64> + use<R> {
+        let (start, end) = extent(word);
+        let found =
+            self.place_of(start).filter(|(_, lines)| *lines == OBJECT_LINES).and_then(|(place, _)| {
+                let of = Use { seq: place.seq, page: place.page };
+                let first = place.offset as usize / LINE_BYTES;
+                let behind = first + (end - start) as usize / LINE_BYTES;
+                let all = self.geometry.page_bytes / LINE_BYTES;
+                let starts = self.stored_starts(of).filter(|_| behind <= all)?;
+                let before =
+                    |line: usize| starts.bits.clear_before(line).checked_sub(1).filter(|line| *line >= first);
+                let last = before(behind)?;
+                let is_filled = self.is_filled(of.place(last), starts.bits.next(last + 1, all, true) - last);
+                let at = start - u64::from(place.offset);
+                let chunks = [Some(last), before(last).filter(|_| !is_filled)];
+                Some(chunks.map(|line| line.map(|line| at + (line * LINE_BYTES) as u64)))
+            });
+        found.into_iter().flatten().flatten()
+    }
+    /// Whether a whole record fills a chunk of so many lines.
+    fn is_filled(&self, place: Place, lines: usize) -> bool {
+        let mut bytes = vec![0; lines * LINE_BYTES];
+        let at = u64::from(place.page) * self.geometry.page_bytes as u64 + u64::from(place.offset);
+        self.region.read(self.at(at), &mut bytes);
+        let front = place.front(&std::array::from_fn::<u8, FRONT_BYTES, _>(|i| bytes[i]));
+        front.lines() == lines && front.sound && place.view(&bytes).is_some()
     }
     /// A chunk's place and lines, as its page's header says.
     fn place_of(&self, offset: u64) -> Option<(Place, u16)> {

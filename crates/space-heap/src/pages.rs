@@ -16,8 +16,12 @@ use terrace_engine::Scanned;
 use terrace_media::ByteRegion;
 use terrace_pmem_slots::Bits;
 
-use crate::layout::{Classes, LINE_BYTES, PAGE_HEADER_BYTES, PageHeader, Place, chunks_in};
-use crate::medium::Medium;
+use crate::layout::{
+    CHUNK_HEAD_BYTES, Classes, LINE_BYTES, PAGE_HEADER_BYTES, PageHeader, Place, chunks_in, lines_of,
+};
+use crate::map::{Starts, first_line};
+use crate::medium::{Granularity, Medium};
+use crate::objects::Gap;
 
 /// No class.
 pub const NONE: u32 = u32::MAX;
@@ -29,7 +33,12 @@ pub struct Page {
     pub taken: Bits,
     /// Chunks whose record was read since eviction looked at them last.
     pub seen: Bits,
-    /// Taken chunks.
+    /// Where chunks start, in a page of objects: there a chunk's number is that of its first line, and all lines of a taken chunk are
+    /// taken.
+    pub starts: Option<Starts>,
+    /// Its free lines.
+    pub gap: Gap,
+    /// Taken chunks; of a page of objects, taken lines.
     pub used: AtomicU32,
     /// Something in it could not be moved, and nothing has left it since.
     pub stuck: AtomicBool,
@@ -46,9 +55,12 @@ pub struct Page {
 }
 
 impl Page {
-    fn new(page_bytes: usize) -> Self {
-        let chunks = chunks_in(page_bytes, 1);
+    fn new(page_bytes: usize, granularity: Granularity) -> Self {
+        let of_objects = granularity == Granularity::Object;
+        let chunks = if of_objects { page_bytes / LINE_BYTES } else { chunks_in(page_bytes, 1) };
         Self {
+            starts: of_objects.then(|| Starts::new(chunks)),
+            gap: Gap::default(),
             seq: AtomicU64::new(0),
             class: AtomicU32::new(NONE),
             taken: Bits::new(chunks),
@@ -69,8 +81,8 @@ impl Page {
 pub struct Alloc {
     /// Pages without a taken chunk.
     pub free: Vec<u32>,
-    /// By class: pages with a free chunk, perhaps.
-    open: Vec<Vec<u32>>,
+    /// By class: pages with a free chunk, perhaps. Of objects: by how long the longest stretch of free lines is.
+    pub open: Vec<Vec<u32>>,
     /// By class, of the pages before the end: taken chunks, and pages.
     pub used: Vec<usize>,
     pub pages: Vec<usize>,
@@ -84,6 +96,7 @@ pub struct Alloc {
 pub struct Pages {
     pub classes: Classes,
     pub page_bytes: usize,
+    pub granularity: Granularity,
     pub table: Table<Page>,
     alloc: Mutex<Alloc>,
     /// No chunk is taken of the pages from here on: they are to go.
@@ -96,9 +109,10 @@ pub struct Pages {
 
 impl Pages {
     /// So many, none in use.
-    pub fn new(page_bytes: usize, count: usize) -> Self {
+    pub fn new(page_bytes: usize, granularity: Granularity, count: usize) -> Self {
         let classes = Classes::new(page_bytes);
-        let of_classes = classes.count();
+        // As many as there are lengths of a stretch, by their logarithms.
+        let of_classes = classes.count().max(usize::BITS as usize);
         let alloc = Alloc {
             free: (0..count as u32).rev().collect(),
             open: vec![Vec::new(); of_classes],
@@ -109,7 +123,8 @@ impl Pages {
         Self {
             classes,
             page_bytes,
-            table: Table::with(count, &|| Page::new(page_bytes)),
+            granularity,
+            table: Table::with(count, &|| Page::new(page_bytes, granularity)),
             alloc: Mutex::new(alloc),
             end: AtomicUsize::new(count),
             used_bytes: AtomicU64::new(0),
@@ -126,6 +141,9 @@ impl Pages {
         self.end.store(end, Release);
         let alloc = &mut *alloc;
         alloc.free.retain(|page| (*page as usize) < end);
+        if self.has_objects() {
+            return self.list_all(alloc, end);
+        }
         alloc.open.iter_mut().for_each(|open| open.retain(|page| (*page as usize) < end));
         alloc.used.fill(0);
         alloc.pages.fill(0);
@@ -151,7 +169,7 @@ impl Pages {
     }
     /// Makes entries for more pages; nobody knows of them yet.
     pub fn make(&self, from: usize, to: usize) {
-        self.table.reserve_with(to, &|| Page::new(self.page_bytes));
+        self.table.reserve_with(to, &|| Page::new(self.page_bytes, self.granularity));
         for page in from..to {
             let entry = &self.table[page];
             entry.class.store(NONE, Release);
@@ -194,10 +212,50 @@ impl Pages {
         self.set_index(page, alloc.seq);
         Some((page, alloc.seq))
     }
-    /// Bytes of a class's chunk.
+    /// Whether chunks are as long as their records need.
     #[inline]
-    pub fn chunk_bytes(&self, class: usize) -> usize {
-        usize::from(self.classes.lines(class)) * LINE_BYTES
+    pub fn has_objects(&self) -> bool {
+        self.granularity == Granularity::Object
+    }
+    /// Bytes of a page for chunks.
+    pub fn room_bytes(&self) -> usize {
+        match self.granularity {
+            Granularity::Slab => self.page_bytes - PAGE_HEADER_BYTES,
+            Granularity::Object => self.page_bytes - first_line(self.page_bytes) * LINE_BYTES,
+        }
+    }
+    /// The size of a chunk for so many bytes behind its head: its class, or of objects its lines; `None` if no page holds it.
+    #[inline]
+    pub fn size_for(&self, bytes: usize) -> Option<usize> {
+        let bytes = CHUNK_HEAD_BYTES + bytes;
+        match self.granularity {
+            Granularity::Slab => self.classes.of(bytes),
+            Granularity::Object => (bytes <= self.room_bytes()).then(|| lines_of(bytes)),
+        }
+    }
+    /// Bytes of a chunk of this size.
+    #[inline]
+    pub fn chunk_bytes(&self, size: usize) -> usize {
+        match self.granularity {
+            Granularity::Slab => usize::from(self.classes.lines(size)) * LINE_BYTES,
+            Granularity::Object => size * LINE_BYTES,
+        }
+    }
+    /// The chunks of a page, taken or not: size and number of each.
+    pub fn chunks(&self, page: u32) -> impl Iterator<Item = (usize, usize)> {
+        let class = self.class_of(page);
+        let starts = self.table.get(page as usize).and_then(|page| page.starts.as_ref());
+        let end = match (class, starts) {
+            (None, _) => 0,
+            (Some(class), None) => self.chunks_in(class),
+            (Some(_), Some(_)) => self.page_bytes / LINE_BYTES,
+        };
+        let mut next = starts.map_or(0, |starts| starts.bits.next(0, end, true));
+        std::iter::from_fn(move || {
+            let number = (next < end).then_some(next)?;
+            next = starts.map_or(number + 1, |starts| starts.bits.next(number + 1, end, true));
+            Some((if starts.is_some() { next - number } else { class? }, number))
+        })
     }
     /// Chunks that a page of this class holds.
     pub fn chunks_in(&self, class: usize) -> usize {
@@ -205,9 +263,12 @@ impl Pages {
     }
     /// Where a page's chunk starts.
     #[inline]
-    pub fn offset(&self, page: u32, class: usize, chunk: usize) -> u64 {
-        u64::from(page) * self.page_bytes as u64
-            + (PAGE_HEADER_BYTES + chunk * self.chunk_bytes(class)) as u64
+    pub fn offset(&self, page: u32, size: usize, chunk: usize) -> u64 {
+        let inside = match self.granularity {
+            Granularity::Slab => PAGE_HEADER_BYTES + chunk * self.chunk_bytes(size),
+            Granularity::Object => chunk * LINE_BYTES,
+        };
+        u64::from(page) * self.page_bytes as u64 + inside as u64
     }
     /// A chunk's place in its page's use.
     #[inline]
@@ -216,10 +277,17 @@ impl Pages {
         let seq = self.table[page as usize].seq.load(Acquire);
         Place { seq, page, offset: (offset % self.page_bytes as u64) as u32 }
     }
-    /// Which chunk of its page starts there, and the page's class; `None` if none does.
+    /// Which chunk of its page starts there, its page and its size; `None` if none does.
     pub fn number(&self, offset: u64) -> Option<(u32, usize, usize)> {
         let page = self.page_of(offset);
         let class = self.class_of(page)?;
+        if let Some(starts) = &self.table[page as usize].starts {
+            let inside = (offset % self.page_bytes as u64) as usize;
+            let line = inside / LINE_BYTES;
+            let is_one = inside.is_multiple_of(LINE_BYTES) && starts.bits.is_set(line);
+            let next = || starts.bits.next(line + 1, self.page_bytes / LINE_BYTES, true);
+            return is_one.then(|| (page, next() - line, line));
+        }
         let inside = ((offset % self.page_bytes as u64) as usize).checked_sub(PAGE_HEADER_BYTES)?;
         let chunk = inside / self.chunk_bytes(class);
         (inside.is_multiple_of(self.chunk_bytes(class)) && chunk < self.chunks_in(class))
@@ -237,7 +305,9 @@ impl Pages {
     }
     /// Bytes of DRAM.
     pub fn dram_bytes(&self) -> u64 {
-        let bits = self.table.get(0).map_or(0, |page| page.taken.bytes() + page.seen.bytes());
+        let starts = |page: &Page| page.starts.as_ref().map_or(0, |starts| starts.bits.bytes());
+        let bits = |page: &Page| page.taken.bytes() + page.seen.bytes() + starts(page);
+        let bits = self.table.get(0).map_or(0, bits);
         (self.table.bytes() + self.table.bytes() / size_of::<Page>() * bits) as u64
     }
 
@@ -264,6 +334,12 @@ impl Pages {
     pub fn note_taken(&self, alloc: &mut Alloc, page: u32, class: usize, chunk: usize) {
         let entry = &self.table[page as usize];
         entry.seen.clear(chunk);
+        if self.has_objects() {
+            entry.taken.set_all(chunk, chunk + class);
+            entry.used.fetch_add(class as u32, Relaxed);
+            self.used_bytes.fetch_add(self.chunk_bytes(class) as u64, Relaxed);
+            return;
+        }
         entry.taken.set(chunk);
         entry.used.fetch_add(1, Relaxed);
         alloc.used[class] += 1;
@@ -295,6 +371,13 @@ impl Pages {
         }
     }
 
+    /// What is told of a page that has held nothing.
+    pub fn forget(&self, page: u32) {
+        let entry = &self.table[page as usize];
+        entry.min_expire.store(u64::MAX, Relaxed);
+        entry.purged.store(0, Relaxed);
+    }
+
     /// Gives a free page to a class.
     fn begin<R: ByteRegion>(&self, alloc: &mut Alloc, medium: &Medium<R>, class: usize) -> Option<()> {
         // One that has been of this class before needs no formatting.
@@ -310,9 +393,7 @@ impl Pages {
                 page
             }
         };
-        let entry = &self.table[page as usize];
-        entry.min_expire.store(u64::MAX, Relaxed);
-        entry.purged.store(0, Relaxed);
+        self.forget(page);
         self.hold(alloc, page, class);
         Some(())
     }
@@ -334,6 +415,9 @@ impl Pages {
     /// Chunks of a page that was shut may be taken again.
     pub fn open_again(&self, alloc: &mut Alloc, page: u32) {
         alloc.shut.retain(|shut| *shut != page);
+        if self.has_objects() {
+            return self.list(alloc, page);
+        }
         let Some(class) = self.class_of(page) else { return };
         let used = self.table[page as usize].used.load(Relaxed) as usize;
         let stays = (page as usize) < self.end();
@@ -348,10 +432,14 @@ impl Pages {
             debug_assert!(false, "no chunk starts at {offset}");
             return;
         };
-        let (entry, chunks) = (&self.table[page as usize], self.chunks_in(class) as u32);
+        let entry = &self.table[page as usize];
         debug_assert!(entry.taken.is_set(chunk), "the chunk at {offset} is taken");
-        entry.taken.clear(chunk);
         entry.stuck.store(false, Relaxed);
+        if self.has_objects() {
+            return self.give_lines(alloc, page, chunk, class);
+        }
+        let chunks = self.chunks_in(class) as u32;
+        entry.taken.clear(chunk);
         if entry.unknown.load(Acquire) {
             // It is in no list, and counted in none.
             entry.used.fetch_sub(1, Relaxed);
@@ -380,11 +468,13 @@ impl Pages {
     pub fn unadopted(&self) -> Vec<u64> {
         let mut unadopted = Vec::new();
         for page in 0..self.table.len() as u32 {
-            let Some(class) = self.class_of(page) else { continue };
             let entry = &self.table[page as usize];
-            for chunk in 0..self.chunks_in(class) {
+            for (size, chunk) in self.chunks(page) {
                 if !entry.seen.clear(chunk) && entry.taken.clear(chunk) {
-                    unadopted.push(self.offset(page, class, chunk));
+                    if self.has_objects() {
+                        entry.taken.clear_all(chunk, chunk + size);
+                    }
+                    unadopted.push(self.offset(page, size, chunk));
                 }
             }
         }
@@ -395,6 +485,9 @@ impl Pages {
     pub fn list_found(&self) {
         let mut alloc = self.alloc();
         alloc.free.clear();
+        if self.has_objects() {
+            return self.list_all(&mut alloc, self.end());
+        }
         for page in (0..self.table.len() as u32).rev().filter(|page| !self.is_index(*page)) {
             match self.class_of(page) {
                 Some(class) if self.table[page as usize].used.load(Relaxed) > 0 => {

@@ -56,6 +56,9 @@ impl<R: ByteRegion> HeapSpace<R> {
     /// Bytes of the chunk that starts there, if one does.
     #[inline]
     pub(crate) fn chunk_room(&self, offset: u64) -> Option<usize> {
+        if self.pages.has_objects() {
+            return self.pages.number(offset).map(|(_, size, _)| self.pages.chunk_bytes(size));
+        }
         Some(self.pages.chunk_bytes(self.pages.class_of(self.pages.page_of(offset))?))
     }
 

@@ -27,7 +27,7 @@ use terrace_index::Address;
 use terrace_media::ByteRegion;
 
 use crate::large::{number_of, parts};
-use crate::layout::{FRONT_BYTES, Front, LINE_BYTES, PageHeader, Sort, StoredPage};
+use crate::layout::{FRONT_BYTES, Front, LINE_BYTES, PAGE_HEADER_BYTES, PageHeader, Sort, StoredPage};
 use crate::space::HeapSpace;
 use crate::table::PmTable;
 
@@ -132,29 +132,43 @@ impl<R: ByteRegion> HeapSpace<R> {
                 return Err(self.corrupt(&format!("page {page} of the heap is damaged")));
             }
         };
-        let Some(class) = self.pages.classes.known(header.lines) else {
+        let class = if self.pages.has_objects() { Some(0) } else { self.pages.classes.known(header.lines) };
+        let Some(class) = class.filter(|_| header.has_objects() == self.pages.has_objects()) else {
             return Err(
                 self.corrupt(&format!("page {page} of the heap has chunks of {} lines", header.lines))
             );
         };
         self.pages.set_class(page, class, header.seq);
+        self.learn_map(page)?;
         {
             let mut alloc = self.pages.alloc();
             alloc.seq = alloc.seq.max(header.seq);
         }
         self.pages.note_scanned(start);
         let taken = &self.pages.table[page as usize].taken;
-        for chunk in 0..self.pages.chunks_in(class) {
-            let offset = self.pages.offset(page, class, chunk);
+        for (size, chunk) in self.pages.chunks(page) {
+            let offset = self.pages.offset(page, size, chunk);
             match self.look(offset) {
                 Chunk::Free => continue,
                 Chunk::Record(record) => found(record),
                 Chunk::Other => {}
                 Chunk::Lost => drop(self.found.lock().lost.insert(offset)),
             }
-            taken.set(chunk);
+            let end = if self.pages.has_objects() { chunk + size } else { chunk + 1 };
+            taken.set_all(chunk, end);
         }
         Ok(())
+    }
+
+    /// Learns where the chunks of a page of objects start.
+    fn learn_map(&self, page: u32) -> Result<(), StoreError> {
+        let Some(starts) = &self.pages.table[page as usize].starts else { return Ok(()) };
+        let map = self.medium.read_map(page);
+        let at = u64::from(page) * self.pages.page_bytes as u64 + PAGE_HEADER_BYTES as u64;
+        self.medium.region.flush(self.medium.at(at), map.len());
+        let is_whole = starts.learn(self.pages.use_of(page), &map, self.pages.page_bytes / LINE_BYTES);
+        let damaged = || self.corrupt(&format!("the map of page {page} of the heap is damaged"));
+        is_whole.then_some(()).ok_or_else(damaged)
     }
 
     fn look(&self, offset: u64) -> Chunk {
@@ -167,6 +181,7 @@ impl<R: ByteRegion> HeapSpace<R> {
             return Chunk::Free;
         }
         let front = place.front(&bytes);
+        let fills = self.fills(offset, &front);
         if self.is_in_a_run(offset) {
             // One burst has stored all of it, or a part.
             self.medium.region.flush(self.medium.at(offset), self.chunk_room(offset).unwrap_or_default());
@@ -175,12 +190,13 @@ impl<R: ByteRegion> HeapSpace<R> {
                 Some(Sort::Dying) => true,
                 sort => sort.is_some() && front.sound,
             };
-            if !is_of_record || self.whole(offset).is_none() {
+            if !is_of_record || !fills || self.whole(offset).is_none() {
                 return Chunk::Other;
             }
         }
         let sort = place.sort_of(word, front.version);
         match sort {
+            _ if front.sound && !fills => Chunk::Lost,
             Some(Sort::Step) if front.sound && !self.counts(front.version) => Chunk::Other,
             Some(Sort::Dying) => self.look_at_dying(offset, &front),
             _ if front.sound => Chunk::Record(found(offset, &front, sort.is_some())),
@@ -192,6 +208,12 @@ impl<R: ByteRegion> HeapSpace<R> {
             Some(_) => self.look_at_record(offset, &front),
             None => Chunk::Lost,
         }
+    }
+
+    /// Whether a record takes all lines of its chunk: of objects each does, or a start is missing or one too many.
+    fn fills(&self, offset: u64, front: &Front) -> bool {
+        !self.pages.has_objects()
+            || self.pages.number(offset).is_some_and(|(_, lines, _)| front.lines() == lines)
     }
 
     /// Whether the step of this version counts.
@@ -220,7 +242,9 @@ impl<R: ByteRegion> HeapSpace<R> {
     /// The same of a record whose front does not hold together.
     fn look_at_record(&self, offset: u64, front: &Front) -> Chunk {
         let Some(bytes) = self.whole(offset) else { return Chunk::Lost };
-        let Some(view) = self.view(offset, &bytes) else { return Chunk::Lost };
+        let Some(view) = self.view(offset, &bytes).filter(|_| self.fills(offset, front)) else {
+            return Chunk::Lost;
+        };
         let (hash, check) = (
             self.hasher.key(view.head.meta.db(), view.key).hash,
             self.hasher.check(view.head.meta.db(), view.key),
@@ -370,9 +394,8 @@ impl<R: ByteRegion> Durable for HeapSpace<R> {
         found: &(dyn Fn(space::Found) + Sync),
     ) -> Result<(), StoreError> {
         self.each_page(threads, progress, &|page| {
-            let Some(class) = self.pages.class_of(page) else { return Ok(()) };
-            for chunk in 0..self.pages.chunks_in(class) {
-                if let Chunk::Record(record) = self.look(self.pages.offset(page, class, chunk)) {
+            for (size, chunk) in self.pages.chunks(page) {
+                if let Chunk::Record(record) = self.look(self.pages.offset(page, size, chunk)) {
                     found(record);
                 }
             }

@@ -185,8 +185,8 @@ impl<R: ByteRegion> HeapSpace<R> {
         if !matches!(self.fetch_extent(view.value, &mut value), Fetch::Match(_)) {
             return false;
         }
-        let Some(class) = self.class_of_words(view.to_new().words()) else { return false };
-        let Some(to) = self.pages.take(&mut self.pages.alloc(), &self.medium, class) else { return false };
+        let Some(size) = self.size_for_words(view.to_new().words()) else { return false };
+        let Some(to) = self.take_to_move(size) else { return false };
         let (mut description, mut chunk) = (Vec::new(), Vec::new());
         if self.write_parts(&value, &mut chunk, &mut description).is_err() {
             self.pages.give(&mut self.pages.alloc(), to);

@@ -8,22 +8,25 @@ use std::sync::atomic::Ordering::*;
 use terrace_engine::space::Room;
 use terrace_media::ByteRegion;
 
-use crate::layout::{CHUNK_HEAD_BYTES, RUN_CHUNKS};
+use crate::extents::{Extents, Fillable};
+use crate::layout::RUN_CHUNKS;
 use crate::pages::Alloc;
 use crate::space::HeapSpace;
 use crate::step::Step;
 
 /// A session takes so many bytes of short chunks at a time.
 const REFILL_BYTES: usize = 2048;
-const REFILL_CHUNKS: usize = 8;
+pub(crate) const REFILL_CHUNKS: usize = 8;
 
 /// See the module.
 pub struct Local {
     pub(crate) slot: usize,
     /// Chunks of its run that are not filled yet: class and start.
     run: Vec<(usize, u64)>,
-    /// Chunks for a step.
-    held: Vec<(usize, u64)>,
+    /// What it has of pages of objects, in place of these.
+    pub(crate) extents: Extents,
+    /// Chunks for a step: size and start.
+    pub(crate) held: Vec<(usize, u64)>,
     pub(crate) in_step: bool,
     /// Lines of an index that are promised to its step.
     pub(crate) lines: usize,
@@ -35,37 +38,44 @@ pub struct Local {
 impl Local {
     pub fn new(slot: usize) -> Self {
         let (run, held) = (Vec::with_capacity(RUN_CHUNKS), Vec::new());
-        Self { slot, run, held, in_step: false, lines: 0, step: Step::default(), chunk: Vec::new() }
+        let extents = Extents::default();
+        Self { slot, run, extents, held, in_step: false, lines: 0, step: Step::default(), chunk: Vec::new() }
     }
 
-    /// Takes a chunk of this class from those that room was made of.
-    pub(crate) fn take(&mut self, class: usize) -> Option<u64> {
+    /// Takes a chunk of this size from those that room was made of.
+    pub(crate) fn take(&mut self, size: usize) -> Option<Fillable> {
         // A step fills any chunk, and a single record one of the run alone.
-        let held = self.held.iter().rposition(|(of, _)| *of == class).filter(|_| self.in_step);
+        let held = self.held.iter().rposition(|(of, _)| *of == size).filter(|_| self.in_step);
         if let Some(found) = held {
-            return Some(self.held.swap_remove(found).1);
+            return Some(Fillable { offset: self.held.swap_remove(found).1, rest: None });
         }
-        let found = self.run.iter().rposition(|(of, _)| *of == class)?;
+        let Some(found) = self.run.iter().rposition(|(of, _)| *of == size) else {
+            return self.extents.take(size);
+        };
         // In their order: what an opening finds half filled was filled last.
-        Some(self.run.remove(found).1)
+        Some(Fillable { offset: self.run.remove(found).1, rest: None })
+    }
+    /// Whether there is one for a single record.
+    fn has(&self, size: usize) -> bool {
+        self.run.iter().any(|(of, _)| *of == size) || self.extents.has(size)
     }
 }
 
 impl<R: ByteRegion> HeapSpace<R> {
-    /// The class of a record of so many words.
+    /// The size of a chunk for a record of so many words.
     #[inline]
-    pub(crate) fn class_of_words(&self, words: usize) -> Option<usize> {
-        self.pages.classes.of(words * 8 + CHUNK_HEAD_BYTES)
+    pub(crate) fn size_for_words(&self, words: usize) -> Option<usize> {
+        self.pages.size_for(words * 8)
     }
 
     /// Room for one record.
     #[inline]
     pub(crate) fn prepare_one(&self, local: &mut Local, words: usize) -> Room {
-        let Some(of) = self.class_of_words(words) else { return Room::Full };
-        if local.run.iter().any(|(class, _)| *class == of) {
+        let Some(of) = self.size_for_words(words) else { return Room::Full };
+        if local.has(of) {
             return Room::Ready;
         }
-        self.refill(local, of)
+        if self.pages.has_objects() { self.refill_extents(local, of) } else { self.refill(local, of) }
     }
 
     /// In a heap that keeps its index nothing has to name the chunks that a crash may tear: no entry leads to one.
@@ -96,11 +106,13 @@ impl<R: ByteRegion> HeapSpace<R> {
 
     /// Room for the records of a step.
     pub(crate) fn prepare_step(&self, local: &mut Local, records: &[usize]) -> Room {
-        let mut wanted = vec![0usize; self.pages.classes.count()];
-        for &words in records {
-            let Some(of) = self.class_of_words(words) else { return Room::Full };
-            wanted[of] += 1;
+        let sizes: Option<Vec<usize>> = records.iter().map(|words| self.size_for_words(*words)).collect();
+        let Some(sizes) = sizes else { return Room::Full };
+        if self.pages.has_objects() {
+            return self.hold_objects(local, sizes);
         }
+        let mut wanted = vec![0usize; self.pages.classes.count()];
+        sizes.into_iter().for_each(|of| wanted[of] += 1);
         for (of, _) in &local.held {
             wanted[*of] = wanted[*of].saturating_sub(1);
         }
@@ -133,16 +145,13 @@ impl<R: ByteRegion> HeapSpace<R> {
     /// Whether records of these lengths have room.
     pub(crate) fn has_room(&self, local: &Local, records: &[usize]) -> bool {
         if let [words] = records {
-            let of = self.class_of_words(*words);
-            return local.run.iter().any(|(class, _)| Some(*class) == of);
+            return self.size_for_words(*words).is_some_and(|of| local.has(of));
         }
-        let mut wanted = vec![0usize; self.pages.classes.count()];
-        for &words in records {
-            let Some(of) = self.class_of_words(words) else { return false };
-            wanted[of] += 1;
-        }
-        let held = |of: usize| local.held.iter().filter(|(class, _)| *class == of).count();
-        wanted.iter().enumerate().all(|(of, count)| *count == 0 || held(of) >= *count)
+        let mut held: Vec<usize> = local.held.iter().map(|(of, _)| *of).collect();
+        records.iter().all(|words| {
+            let found = held.iter().position(|of| Some(*of) == self.size_for_words(*words));
+            found.map(|found| held.swap_remove(found)).is_some()
+        })
     }
 
     /// Gives back what a step did not use.
@@ -159,14 +168,15 @@ impl<R: ByteRegion> HeapSpace<R> {
     /// Gives everything back.
     pub(crate) fn give_all_back(&self, local: &mut Local) {
         self.give_held_back(local);
+        self.give_extents_back(local);
         if !local.run.is_empty() {
             let mut alloc = self.pages.alloc();
             local.run.drain(..).for_each(|(_, offset)| self.pages.give(&mut alloc, offset));
         }
     }
 
-    /// No chunk of a class could be taken, and so many free pages would do, or a chunk alone where that is 0: whether there may be some by
-    /// themselves.
+    /// No chunk of a size could be taken, and so many free pages would do (of objects, lines), or a chunk alone where that is 0: whether
+    /// there may be some by themselves.
     #[cold]
     pub(crate) fn no_room(&self, alloc: &Alloc, of: usize, pages: usize) -> Room {
         self.wanted_pages.fetch_max(pages, Relaxed);

@@ -17,7 +17,8 @@ use terrace_index::{Address, AnyIndex, Key};
 use terrace_media::{Buffer, ByteRegion};
 
 use crate::background::{Hand, Waiting};
-use crate::layout::{CHUNK_HEAD_BYTES, PAGE_HEADER_BYTES, Sort};
+use crate::extents::Fillable;
+use crate::layout::{CHUNK_HEAD_BYTES, Sort};
 use crate::learn::Learning;
 use crate::medium::Medium;
 use crate::pages::{NONE, Pages};
@@ -52,10 +53,12 @@ pub struct HeapSpace<R> {
     pub(crate) limbo: Mutex<VecDeque<Waiting>>,
     /// Chunks in either.
     pub(crate) retired: AtomicU64,
-    /// The class that a write found no chunk of.
+    /// The size that a write found no chunk of.
     pub(crate) wanted: AtomicU32,
-    /// Free pages that would do for it; 0: a chunk.
+    /// Free pages that would do for it, or of objects lines; 0: a chunk.
     pub(crate) wanted_pages: AtomicUsize,
+    /// Lines of a page came together since somebody found too few.
+    pub(crate) gathered: AtomicBool,
     /// Something that has expired, or that a flush forgot, may take room.
     pub(crate) may_gain: AtomicBool,
     /// The number of the newest large value.
@@ -85,7 +88,7 @@ impl<R: ByteRegion> HeapSpace<R> {
         description: String,
     ) -> Self {
         let count = medium.pages_in(bytes);
-        let pages = Arc::new(Pages::new(medium.geometry.page_bytes, count));
+        let pages = Arc::new(Pages::new(medium.geometry.page_bytes, medium.geometry.granularity, count));
         let medium = Arc::new(medium);
         let load = medium.geometry.index_load;
         let table = load.map(|load| Arc::new(PmTable::new(medium.clone(), pages.clone(), load)));
@@ -105,6 +108,7 @@ impl<R: ByteRegion> HeapSpace<R> {
             retired: AtomicU64::new(0),
             wanted: AtomicU32::new(NONE),
             wanted_pages: AtomicUsize::new(0),
+            gathered: AtomicBool::new(false),
             may_gain: AtomicBool::new(false),
             last_value: AtomicU64::new(0),
             hand: Mutex::default(),
@@ -142,7 +146,7 @@ impl<R: ByteRegion> HeapSpace<R> {
 
     /// Bytes of all chunks of the heap as long as it is to be, about.
     pub(crate) fn capacity_bytes(&self) -> u64 {
-        self.pages.end() as u64 * (self.pages.page_bytes - PAGE_HEADER_BYTES) as u64
+        self.pages.end() as u64 * self.pages.room_bytes() as u64
     }
     /// DRAM beside the index.
     pub(crate) fn tables_bytes(&self) -> u64 {
@@ -198,7 +202,7 @@ impl<R: ByteRegion> Records for HeapSpace<R> {
     const TOMBSTONES: bool = false;
 
     fn limits(&self) -> Limits {
-        let page = self.pages.page_bytes - PAGE_HEADER_BYTES;
+        let page = self.pages.room_bytes();
         let inline = INLINE_VALUE_BYTES.min(page / 4) / 8 * 8;
         let step = (self.capacity_bytes() / STEP_PART) as usize;
         Limits {
@@ -251,10 +255,13 @@ impl<R: ByteRegion> Records for HeapSpace<R> {
         local.in_step = true;
     }
     fn put(&self, local: &mut Local, _under: Under<'_>, record: &NewRecord<'_>) -> (Address, u64) {
-        let class = self.class_of_words(record.words());
-        let Some(offset) = class.and_then(|class| local.take(class)) else {
+        let size = self.size_for_words(record.words());
+        let Some(Fillable { offset, rest }) = size.and_then(|size| local.take(size)) else {
             panic!("room for {} words was made before", record.words());
         };
+        if let Some(rest) = rest {
+            self.pages.start_at(&self.medium, rest);
+        }
         let key = self.hasher.key(record.db, record.key);
         let check = self.hasher.check(record.db, record.key);
         let place = self.pages.place(offset);

@@ -31,7 +31,8 @@ impl<const KEEPS_INDEX: bool> Heap<KEEPS_INDEX> {
     /// What the heap of a store with these sizes measures.
     pub(crate) fn geometry(sizes: &tiered::Sizes) -> Geometry {
         let index_load = KEEPS_INDEX.then_some(INDEX_LOAD);
-        Geometry { page_bytes: sizes.block_bytes as usize, sessions: PLACES, index_load }
+        let granularity = sizes.heap.unwrap_or_default();
+        Geometry { page_bytes: sizes.block_bytes as usize, sessions: PLACES, granularity, index_load }
     }
 }
 

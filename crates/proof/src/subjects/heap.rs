@@ -3,7 +3,7 @@
 use terrace_engine::hash::KeyHasher;
 use terrace_engine::{Store, StoreError};
 use terrace_media::AnyRegion;
-use terrace_space_heap::{Geometry, INDEX_LOAD, Opening, limits, open};
+use terrace_space_heap::{Geometry, Granularity, INDEX_LOAD, Opening, limits, open};
 use terrace_testkit::sweep::{self, Media, MediaKind, Resized, Shape, Subject};
 
 use super::tiny::opening;
@@ -11,12 +11,15 @@ use super::tiny::opening;
 /// Engine `heap-hybrid`.
 pub struct HeapHybrid;
 
-/// Engine `heap-hybrid` in a region that grows and shrinks.
-pub struct HeapResized;
+/// Engine `heap-hybrid` with chunks as long as their records need.
+pub struct HeapObject;
 
-impl Subject for HeapResized {
+/// Engine `heap-hybrid` in a region that grows and shrinks.
+pub struct HeapResized<S>(pub S);
+
+impl<S: Subject> Subject for HeapResized<S> {
     fn takes(&self, media: MediaKind) -> bool {
-        HeapHybrid.takes(media)
+        self.0.takes(media)
     }
 
     fn resizes(&self, _media: MediaKind) -> Vec<Resized> {
@@ -32,16 +35,19 @@ impl Subject for HeapResized {
     }
 
     fn shape(&self, media: MediaKind) -> Shape {
-        HeapHybrid.shape(media)
+        self.0.shape(media)
     }
 
     fn open(&self, media: &Media, how: sweep::Opening) -> Result<Box<dyn Store>, StoreError> {
-        HeapHybrid.open(media, how)
+        self.0.open(media, how)
     }
 }
 
 /// A page, and sessions with the machine's own.
-const GEOMETRY: Geometry = Geometry { page_bytes: 2048, sessions: 4, index_load: None };
+const GEOMETRY: Geometry =
+    Geometry { page_bytes: 2048, sessions: 4, granularity: Granularity::Slab, index_load: None };
+/// The same with chunks as long as their records need.
+const OF_OBJECTS: Geometry = Geometry { granularity: Granularity::Object, ..GEOMETRY };
 /// Some 24 pages.
 const HEAP_BYTES: usize = 50 << 10;
 
@@ -63,13 +69,31 @@ impl Subject for HeapHybrid {
     }
 }
 
+impl Subject for HeapObject {
+    fn takes(&self, media: MediaKind) -> bool {
+        HeapHybrid.takes(media)
+    }
+
+    fn sets_read(&self) -> bool {
+        true
+    }
+
+    fn shape(&self, _media: MediaKind) -> Shape {
+        shape_of(OF_OBJECTS, HEAP_BYTES)
+    }
+
+    fn open(&self, media: &Media, how: sweep::Opening) -> Result<Box<dyn Store>, StoreError> {
+        open_heap("heap-hybrid", OF_OBJECTS, media, how)
+    }
+}
+
 /// Engine `heap-persistent`. Its index grows soon, or its buckets overflow, as the history has it.
 pub struct HeapPersistent;
 
 /// The same with keys whose hashes collide: what overflows a bucket splits with it.
 pub struct HeapColliding;
 
-const WITH_INDEX: Geometry = Geometry { page_bytes: 1024, sessions: 4, index_load: Some(INDEX_LOAD) };
+const WITH_INDEX: Geometry = Geometry { page_bytes: 1024, index_load: Some(INDEX_LOAD), ..GEOMETRY };
 /// What the index takes in front of the pages comes to it.
 const WITH_INDEX_BYTES: usize = HEAP_BYTES + (16 << 10);
 

@@ -8,7 +8,7 @@ mod tiny;
 
 use terrace_testkit::sweep::{MediaKind, Subject};
 
-pub use heap::{HeapColliding, HeapHybrid, HeapPersistent, HeapResized};
+pub use heap::{HeapColliding, HeapHybrid, HeapObject, HeapPersistent, HeapResized};
 pub use hetermm::Hetermm;
 pub use scm::{ScmColliding, Scmkv};
 pub use tac::{Tac, TacColliding, TacMoving, TacPlaced, TacReading, TacResized, TacSmall};
@@ -32,7 +32,9 @@ pub const WITH_BLOCKS: &[Named] = &[SUBJECTS[0], SUBJECTS[1]];
 /// What the crash sweep knows beside them, by name: engines opened in other ways, that all else need not be done to, too.
 const OTHERS: &[Named] = &[
     ("heap-colliding", &HeapColliding),
-    ("heap-resized", &HeapResized),
+    ("heap-object", &HeapObject),
+    ("heap-object-resized", &HeapResized(HeapObject)),
+    ("heap-resized", &HeapResized(HeapHybrid)),
     ("scmkv-colliding", &ScmColliding),
     ("tac-colliding", &TacColliding),
     ("tac-moving", &TacMoving),
@@ -62,6 +64,7 @@ pub fn resized(engine: &str) -> Option<&'static str> {
     match engine {
         "tac" => Some("tac-moving"),
         "heap-hybrid" => Some("heap-resized"),
+        "heap-object" => Some("heap-object-resized"),
         _ => None,
     }
 }

@@ -3,7 +3,7 @@
 use terrace_engine::{Batch, Condition, Expiry, OpError, OpKind, Reply, Session};
 use terrace_media::HeapRegion;
 
-use super::{BOTH, store};
+use super::{ALL, Kind, store};
 
 fn run(session: &mut dyn Session, key: u32, value: Option<&[u8]>) -> Reply {
     let mut batch = Batch::new();
@@ -23,11 +23,11 @@ fn run(session: &mut dyn Session, key: u32, value: Option<&[u8]>) -> Reply {
 
 #[test]
 fn a_full_heap_lets_keys_go() {
-    BOTH.into_iter().for_each(fill_and_delete);
+    ALL.into_iter().for_each(fill_and_delete);
 }
 
-fn fill_and_delete(index_load: Option<u64>) {
-    let store = store(HeapRegion::new(512 << 10).unwrap(), (16 << 10, index_load), true);
+fn fill_and_delete(kind: Kind) {
+    let store = store(HeapRegion::new(512 << 10).unwrap(), (16 << 10, kind), true);
     let mut session = store.session().unwrap();
     let full = |reply: &Reply| matches!(reply, Reply::Error(OpError::Full));
     let mut last = 0;

@@ -12,15 +12,19 @@ use terrace_engine::hash::KeyHasher;
 use terrace_engine::{Durability, MachineOptions, Store};
 use terrace_index::{Clht, MakeIndex};
 use terrace_media::{AnyRegion, ByteRegion};
-use terrace_space_heap::{Geometry, INDEX_LOAD, Opening, open};
+use terrace_space_heap::{Geometry, Granularity, INDEX_LOAD, Opening, open};
 
-/// Both kinds of heap: without its index, and with it.
-const BOTH: [Option<u64>; 2] = [None, Some(INDEX_LOAD)];
+/// A kind of heap: how long its chunks are, and when its index grows if it has one.
+type Kind = (Granularity, Option<u64>);
+
+/// All kinds: without its index, of slabs and of objects, and with it.
+const ALL: [Kind; 3] =
+    [(Granularity::Slab, None), (Granularity::Object, None), (Granularity::Slab, Some(INDEX_LOAD))];
 
 /// Opens a store with pages of so many bytes on a region.
 fn store(
     region: impl ByteRegion,
-    (page_bytes, index_load): (usize, Option<u64>),
+    (page_bytes, (granularity, index_load)): (usize, Kind),
     fresh: bool,
 ) -> Box<dyn Store> {
     let machine = MachineOptions {
@@ -35,7 +39,7 @@ fn store(
         recovery_keys: usize::MAX,
     };
     let opening = Opening {
-        geometry: Geometry { page_bytes, sessions: 4, index_load },
+        geometry: Geometry { page_bytes, sessions: 4, granularity, index_load },
         dram_bytes: 1 << 30,
         store_id: 9,
         fresh,

@@ -4,7 +4,7 @@ use terrace_engine::{Batch, Condition, Expiry, OpKind, Reply, Session, Store};
 use terrace_media_sim::trace::Position;
 use terrace_media_sim::{Explorer, Recorder, SimRegion};
 
-use super::{BOTH, store};
+use super::{ALL, Kind, store};
 
 const HEAP_BYTES: usize = 40 << 10;
 const PAGE_BYTES: usize = 2048;
@@ -39,19 +39,19 @@ fn read(session: &mut dyn Session, key: &str) -> State {
 /// A store whose crashes are to be tried, and what it promised when.
 struct Life {
     recorder: Recorder,
-    index_load: Option<u64>,
+    kind: Kind,
     store: Box<dyn Store>,
     /// Steps in their order: what each makes of which keys, and when that was answered.
     steps: Vec<(Vec<(&'static str, State)>, Position)>,
 }
 
 impl Life {
-    fn new(index_load: Option<u64>) -> Self {
+    fn new(kind: Kind) -> Self {
         let blank = SimRegion::from_image(vec![0; HEAP_BYTES]);
-        store(blank.clone(), (PAGE_BYTES, index_load), true).close().unwrap();
+        store(blank.clone(), (PAGE_BYTES, kind), true).close().unwrap();
         let recorder = Recorder::new();
-        let store = store(recorder.region(blank.to_bytes()), (PAGE_BYTES, index_load), false);
-        Self { recorder, index_load, store, steps: Vec::new() }
+        let store = store(recorder.region(blank.to_bytes()), (PAGE_BYTES, kind), false);
+        Self { recorder, kind, store, steps: Vec::new() }
     }
     /// Does something to some keys in one step, and is answered.
     fn step(&mut self, keys: &[(&'static str, State)]) {
@@ -75,9 +75,9 @@ impl Life {
     /// not at all. `also` is asked about each store, with the number of steps that are there.
     fn crash_everywhere(self, also: impl Fn(&dyn Store, usize)) {
         drop(self.store);
-        let (steps, index_load) = (self.steps, self.index_load);
+        let (steps, kind) = (self.steps, self.kind);
         let explored = Explorer::new(1).explore(&self.recorder.finish(), |point, image| {
-            let store = store(image.region(0), (PAGE_BYTES, index_load), false);
+            let store = store(image.region(0), (PAGE_BYTES, kind), false);
             let mut session = store.session().unwrap();
             let answered = steps.iter().filter(|(_, answered)| *answered <= point.position).count();
             let is_after = |count: usize, session: &mut dyn Session| {
@@ -108,8 +108,8 @@ fn value(text: &str) -> State {
 /// Free lists are volatile and recovery reads every item: deleted and overwritten ones must not return.
 #[test]
 fn schedule_1_deleted_and_overwritten_items_do_not_return() {
-    for index_load in BOTH {
-        let mut life = Life::new(index_load);
+    for kind in ALL {
+        let mut life = Life::new(kind);
         life.step(&[("a", value("first"))]);
         life.step(&[("a", value("second, and longer than the first"))]);
         life.step(&[("b", value("there"))]);
@@ -124,8 +124,8 @@ fn schedule_1_deleted_and_overwritten_items_do_not_return() {
 /// Transactions don't isolate: what a reader saw must not be rolled back, nor two steps persist in another order than they were seen in.
 #[test]
 fn schedule_2_what_a_reader_saw_stays_and_steps_keep_their_order() {
-    for index_load in BOTH {
-        let mut life = Life::new(index_load);
+    for kind in ALL {
+        let mut life = Life::new(kind);
         life.step(&[("a", value("1")), ("b", value("1"))]);
         // A reader's answer is a promise as good as a writer's: what it saw was answered before.
         assert_eq!(read(&mut *life.store.session().unwrap(), "b"), value("1"));
@@ -139,9 +139,9 @@ fn schedule_2_what_a_reader_saw_stays_and_steps_keep_their_order() {
 /// Key and value are separate allocations: neither is there without the other, and none is left that nobody knows of.
 #[test]
 fn schedule_3_a_value_is_whole_or_not_there_and_no_part_of_one_is_left_over() {
-    for index_load in BOTH {
+    for kind in ALL {
         let large = |byte: u8| Some((0..3000u32).map(|at| at as u8 ^ byte).collect::<Vec<u8>>());
-        let mut life = Life::new(index_load);
+        let mut life = Life::new(kind);
         life.step(&[("a", large(1))]);
         life.step(&[("a", large(2))]);
         life.step(&[("a", value("short"))]);
@@ -149,13 +149,13 @@ fn schedule_3_a_value_is_whole_or_not_there_and_no_part_of_one_is_left_over() {
         life.step(&[("a", None)]);
         life.crash_everywhere(|store, there| {
             // Chunks that were taken for lines of the index, in case they are needed.
-            let spare = if index_load.is_some() { 24 * 64 } else { 0 };
-            while index_load.is_some() && store.step() == terrace_engine::Progress::Worked {}
+            let spare = if kind.1.is_some() { 24 * 64 } else { 0 };
+            while kind.1.is_some() && store.step() == terrace_engine::Progress::Worked {}
             let used = store.stats().tiers[0].used_bytes.saturating_sub(spare);
             let most = [0, 4096, 4096, 64, 4096, 0][there];
             assert!(used <= most, "after {there} steps {used} bytes are taken");
             assert!(
-                (used == 0) == (most == 0) || index_load.is_some(),
+                (used == 0) == (most == 0) || kind.1.is_some(),
                 "after {there} steps {used} bytes are taken"
             );
         });

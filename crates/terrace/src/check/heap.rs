@@ -272,6 +272,9 @@ impl<R: ByteRegion> Heap<R> {
                     "page {page}: its header was made anew, for chunks of {} bytes, of which {chunks} make sense",
                     usize::from(lines) * 64
                 ),
+                Mended::Map { chunks } => format!(
+                    "page {page}: its header was made anew, and its map of where chunks start; {chunks} of these make sense"
+                ),
                 Mended::GivenUp => {
                     format!("page {page}: nothing in it makes sense; it was given up, and what it held is lost")
                 }

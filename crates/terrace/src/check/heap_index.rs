@@ -96,7 +96,8 @@ fn mend_pages<R: ByteRegion>(inspector: &Inspector<R>) -> Vec<String> {
                 image.page,
                 usize::from(lines) * 64
             ),
-            Mended::GivenUp => format!("page {}: no record can be told in it; it is empty now", image.page),
+            // Pages with a map are of heaps without an index.
+            Mended::Map { .. } | Mended::GivenUp => format!("page {}: no record can be told in it; it is empty now", image.page),
         })
         .collect()
 }

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use terrace_engine::StoreError;
+use terrace_space_heap::Granularity;
 
 use crate::open::SESSIONS;
 use crate::options::Options;
@@ -48,6 +49,9 @@ pub(crate) struct Sizes {
     /// Buckets of a hash table that keeps its size.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub buckets: Option<u64>,
+    /// How long the chunks of a heap are; none of one with slabs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub heap: Option<Granularity>,
 }
 
 impl Sizes {
@@ -214,7 +218,8 @@ pub(crate) fn choose(options: &Options, bytes: u64, log_bytes: u64) -> Result<Si
     let block_bytes = (1u64 << block.ilog2()).clamp(*BLOCK_BYTES.start(), *BLOCK_BYTES.end());
     let log_block_bytes = log_block(log_bytes, options.threads);
     let manifests_apart = Some(MANIFESTS_APART);
-    Ok(Sizes { block_bytes, log_block_bytes, log_bytes, manifests_apart, pmem_bytes: None, buckets: None })
+    let (pmem_bytes, buckets, heap) = (None, None, None);
+    Ok(Sizes { block_bytes, log_block_bytes, log_bytes, manifests_apart, pmem_bytes, buckets, heap })
 }
 
 #[cfg(test)]
