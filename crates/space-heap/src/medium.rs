@@ -6,6 +6,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use terrace_blocks::u64_at;
 use terrace_engine::version::Version;
 use terrace_media::ByteRegion;
 
@@ -233,7 +234,9 @@ impl<R: ByteRegion> Medium<R> {
         let at = u64::from(place.page) * self.geometry.page_bytes as u64 + u64::from(place.offset);
         self.region.read(self.at(at), &mut bytes);
         let front = place.front(&std::array::from_fn::<u8, FRONT_BYTES, _>(|i| bytes[i]));
-        front.lines() == lines && front.sound && place.view(&bytes).is_some()
+        // A record that was let go may be whole behind a free word.
+        let is_free = u64_at(&bytes, 0) == place.free();
+        !is_free && front.lines() == lines && front.sound && place.view(&bytes).is_some()
     }
     /// A chunk's place and lines, as its page's header says.
     fn place_of(&self, offset: u64) -> Option<(Place, u16)> {

@@ -97,7 +97,9 @@ fn mend_pages<R: ByteRegion>(inspector: &Inspector<R>) -> Vec<String> {
                 usize::from(lines) * 64
             ),
             // Pages with a map are of heaps without an index.
-            Mended::Map { .. } | Mended::GivenUp => format!("page {}: no record can be told in it; it is empty now", image.page),
+            Mended::Map { .. } | Mended::GivenUp => {
+                format!("page {}: no record can be told in it; it is empty now", image.page)
+            }
         })
         .collect()
 }
