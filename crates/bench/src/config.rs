@@ -22,6 +22,8 @@ pub struct Config {
     pub policy: Option<Eviction>,
     /// Of engine `tac`: what a read of the SSD brings up.
     pub swap: Option<Swap>,
+    /// How long a heap's chunks are.
+    pub heap: Option<terrace::Granularity>,
     /// What is done to the records.
     pub workload: Workload,
     /// Records loaded before the measured phase (by it, for [`Workload::Load`]).
@@ -76,6 +78,7 @@ impl Default for Config {
             placement: None,
             policy: None,
             swap: None,
+            heap: None,
             workload: Workload::ReadHeavy,
             records: 1_000_000,
             operations: 1_000_000,

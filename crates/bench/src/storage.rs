@@ -80,6 +80,7 @@ impl Storage {
             placement: config.placement,
             policy: config.policy,
             swap: config.swap,
+            heap: config.heap,
             dir,
             dram,
             dram_records,

@@ -108,6 +108,28 @@ fn heaps() {
 }
 
 #[test]
+fn heaps_of_objects() {
+    few("heap-object", MediaKind::Byte, Durability::Sync);
+    few("heap-object-resized", MediaKind::Byte, Durability::Sync);
+}
+
+/// In the last chunk of an extent a record may stand whole behind a free word: the one before it was torn, and taken for damaged.
+#[test]
+fn what_stands_behind_the_chunk_filled_last_may_be_a_record_that_was_let_go() {
+    again_on("heap-object", MediaKind::Byte, Durability::Sync, 3, 150);
+    again_on("heap-object", MediaKind::Byte, Durability::Sync, 16, 150);
+}
+
+/// Its description is as long as its parts are many: the record was put into the chunk of the one with fewer. And a page with parts that
+/// can't move was tried again and again.
+#[test]
+fn a_large_value_that_moves_may_have_more_parts() {
+    for seed in [1005, 1095, 50_028, 50_089] {
+        again_on("heap-object-resized", MediaKind::Byte, Durability::Sync, seed, 40);
+    }
+}
+
+#[test]
 fn records_that_a_flush_forgot_are_not_counted_when_they_move() {
     again_on("heap-colliding", MediaKind::Byte, Durability::Sync, 50481, 100);
 }

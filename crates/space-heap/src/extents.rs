@@ -13,6 +13,7 @@ use terrace_media::ByteRegion;
 use crate::layout::{CHUNK_HEAD_BYTES, LINE_BYTES, RUN_CHUNKS, lines_of};
 use crate::medium::extent_word;
 use crate::objects::{Purpose, Stretch};
+use crate::pages::Alloc;
 use crate::session::{Local, REFILL_CHUNKS};
 use crate::space::HeapSpace;
 
@@ -115,7 +116,7 @@ impl<R: ByteRegion> HeapSpace<R> {
         self.medium.store_run(local.slot, &local.extents.words());
         if left().any(|rest| rest.lines > 0) {
             let mut alloc = self.pages.alloc();
-            left().for_each(|rest| self.pages.give_stretch(&mut alloc, rest));
+            left().for_each(|rest| self.give_rest(&mut alloc, rest));
         }
         Room::Ready
     }
@@ -133,7 +134,14 @@ impl<R: ByteRegion> HeapSpace<R> {
         let extents = std::mem::take(&mut local.extents);
         self.leave(extents.0.iter().map(|extent| extent.rest()));
         let mut alloc = self.pages.alloc();
-        extents.0.iter().for_each(|extent| self.pages.give_stretch(&mut alloc, extent.rest()));
+        extents.0.iter().for_each(|extent| self.give_rest(&mut alloc, extent.rest()));
+    }
+    fn give_rest(&self, alloc: &mut Alloc, rest: Stretch) {
+        if rest.lines > 0 {
+            // It may have been what could not be moved.
+            self.pages.table[self.pages.page_of(rest.offset) as usize].stuck.store(false, Relaxed);
+            self.pages.give_stretch(alloc, rest);
+        }
     }
 
     /// Lines that were taken become chunks, each by itself; durable when it returns.

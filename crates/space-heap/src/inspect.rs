@@ -136,6 +136,13 @@ impl<R: ByteRegion> Inspector<R> {
     pub fn page_bytes(&self) -> usize {
         self.medium.geometry.page_bytes
     }
+    /// What must be whole of a page for its chunks to be told.
+    pub fn front_of_page(&self) -> &'static str {
+        match self.medium.geometry.granularity {
+            Granularity::Slab => "header",
+            Granularity::Object => "header or its map",
+        }
+    }
     /// Both copies of the manifest.
     pub fn manifests(&self) -> [Stored<Manifest>; 2] {
         [0, 1].map(|number| self.medium.stored_copy(number))

@@ -285,7 +285,6 @@ impl Pages {
     pub fn give_lines(&self, alloc: &mut Alloc, page: u32, line: usize, lines: usize) {
         let entry = self.entry(page);
         entry.taken.clear_all(line, line + lines);
-        entry.stuck.store(false, Relaxed);
         self.used_bytes.fetch_sub((lines * LINE_BYTES) as u64, Relaxed);
         if entry.used.fetch_sub(lines as u32, Relaxed) == lines as u32 {
             self.unlist(alloc, page);
@@ -301,7 +300,7 @@ impl Pages {
             self.set_longest(alloc, page, whole);
         }
     }
-    /// The same of what is left of an extent.
+    /// The same of lines that were not filled: the page is as it was before they were taken.
     pub fn give_stretch(&self, alloc: &mut Alloc, stretch: Stretch) {
         let (page, line) = self.line_of(stretch.offset);
         if stretch.lines > 0 {
@@ -321,5 +320,105 @@ impl Pages {
             is_used && is_scattered && !self.entry(page).stuck.load(Relaxed)
         });
         candidates.max_by_key(|page| free(*page))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use terrace_media::HeapRegion;
+
+    use super::*;
+    use crate::medium::{Geometry, Granularity};
+
+    const PAGES: usize = 6;
+
+    fn heap() -> (Medium<HeapRegion>, Pages) {
+        let (page_bytes, granularity) = (4096, Granularity::Object);
+        let geometry = Geometry { page_bytes, sessions: 2, granularity, index_load: None };
+        let bytes = geometry.front_bytes() + (PAGES * page_bytes) as u64;
+        let medium = Medium::new(Arc::new(HeapRegion::new(bytes).unwrap()), 0, geometry, 9);
+        (medium, Pages::new(page_bytes, granularity, PAGES))
+    }
+
+    /// What must hold of all pages, with these stretches taken.
+    fn check(medium: &Medium<HeapRegion>, pages: &Pages, alloc: &Alloc, taken: &[Stretch]) {
+        let lines: usize = taken.iter().map(|stretch| stretch.lines).sum();
+        assert_eq!(pages.used_bytes.load(Relaxed), (lines * LINE_BYTES) as u64);
+        for page in 0..PAGES as u32 {
+            let mine = taken.iter().filter(|stretch| pages.page_of(stretch.offset) == page);
+            let used: usize = mine.map(|stretch| stretch.lines).sum();
+            assert_eq!(pages.entry(page).used.load(Relaxed) as usize, used, "page {page}");
+            assert_eq!(alloc.free.contains(&page), used == 0, "page {page}");
+            let longest = pages.stretches(page).max().unwrap_or(0);
+            let listed: Vec<usize> =
+                (0..alloc.open.len()).filter(|list| alloc.open[*list].contains(&page)).collect();
+            let bound = pages.longest(page);
+            let list = (used > 0 && bound > 0).then(|| bound.ilog2() as usize);
+            assert!(used == 0 || bound >= longest, "page {page}: {bound} for {longest}");
+            assert_eq!(listed, list.into_iter().collect::<Vec<_>>(), "page {page}");
+            // A free chunk has its word, whatever was there before.
+            for (size, line) in pages.chunks(page).filter(|(_, line)| !pages.entry(page).taken.is_set(*line))
+            {
+                let (offset, place) = (pages.offset(page, size, line), pages.use_of(page).place(line));
+                assert_eq!(
+                    medium.region.load_u64(medium.at(offset)),
+                    place.free(),
+                    "page {page}, line {line}"
+                );
+            }
+            let stored = medium.stored_starts(pages.use_of(page));
+            let starts = pages.entry(page).starts.as_ref().unwrap();
+            let is_same =
+                |line: usize| stored.as_ref().is_none_or(|s| s.bits.is_set(line) == starts.bits.is_set(line));
+            assert!((0..pages.lines()).all(is_same) && stored.is_some() == pages.class_of(page).is_some());
+        }
+    }
+
+    #[test]
+    fn stretches_are_apart_and_lists_are_right_whatever_is_taken_and_given() {
+        let (medium, pages) = heap();
+        let mut taken: Vec<Stretch> = Vec::new();
+        let (mut random, mut refused) = (1u64, 0);
+        let mut below = |end: usize| {
+            random = random.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
+            (random >> 33) as usize % end
+        };
+        for _ in 0..20_000 {
+            let mut alloc = pages.alloc();
+            if below(100) < 52 {
+                let least = 1 + below([4, 12, pages.room_lines()][below(3)]);
+                let most = least + below(8);
+                let purpose = [Purpose::Record, Purpose::Part, Purpose::Move][below(3)];
+                match pages.take_lines(&mut alloc, &medium, (least, most), purpose) {
+                    Some(stretch) => {
+                        assert!((least..=most).contains(&stretch.lines));
+                        let is_apart =
+                            |other: &Stretch| other.end() <= stretch.offset || stretch.end() <= other.offset;
+                        assert!(taken.iter().all(is_apart), "{stretch:?} of {taken:?}");
+                        pages.divide(&medium, stretch);
+                        // It is filled.
+                        medium.store_word(stretch.offset, 5);
+                        taken.push(stretch);
+                    }
+                    None => {
+                        let kept = if purpose == Purpose::Move { 0 } else { KEPT };
+                        let used = |page: &u32| pages.entry(*page).used.load(Relaxed) > 0;
+                        let all = (0..PAGES as u32).filter(used).flat_map(|page| pages.stretches(page));
+                        assert!(all.max().unwrap_or(0) < least && alloc.free.len() <= kept, "{least} lines");
+                        refused += 1;
+                    }
+                }
+            } else if !taken.is_empty() {
+                let stretch = taken.swap_remove(below(taken.len()));
+                let (_, line) = pages.line_of(stretch.offset);
+                let place = pages.use_of(pages.page_of(stretch.offset)).place(line);
+                medium.store_word(stretch.offset, place.free());
+                pages.give(&mut alloc, stretch.offset);
+            }
+            check(&medium, &pages, &alloc, &taken);
+        }
+        assert!(refused > 100, "{refused} times nothing was free");
     }
 }

@@ -12,7 +12,7 @@
 
 use std::sync::atomic::Ordering::*;
 
-use terrace_engine::record::{Kind, RecordView};
+use terrace_engine::record::{Kind, NewRecord, RecordView};
 use terrace_engine::space::{Context, Fetch, LargeValues};
 use terrace_engine::{Progress, StoreError};
 use terrace_index::AnyIndex;
@@ -185,21 +185,26 @@ impl<R: ByteRegion> HeapSpace<R> {
         if !matches!(self.fetch_extent(view.value, &mut value), Fetch::Match(_)) {
             return false;
         }
-        let Some(size) = self.size_for_words(view.to_new().words()) else { return false };
-        let Some(to) = self.take_to_move(size) else { return false };
         let (mut description, mut chunk) = (Vec::new(), Vec::new());
         if self.write_parts(&value, &mut chunk, &mut description).is_err() {
-            self.pages.give(&mut self.pages.alloc(), to);
             return false;
         }
+        // With more parts than it had, or fewer, the record has another length.
+        let record = NewRecord { value: &description, ..view.to_new() };
+        let to = self.size_for_words(record.words()).and_then(|size| self.take_to_move(size));
+        let Some(to) = to else {
+            self.release_extent(&description, &[]);
+            return false;
+        };
         let hash = context.hasher().key(view.head.meta.db(), view.key).hash;
         let key = terrace_index::Key { hash, db: view.head.meta.db(), bytes: view.key };
-        let record = terrace_engine::record::NewRecord { value: &description, ..view.to_new() };
         let is_moved = self.move_record(index, &key, (from, to), &record);
         let (gone, left) = if is_moved { (view.value, from) } else { (&description[..], to) };
         if is_moved {
             self.retire(left);
             self.moved.fetch_add(1, Relaxed);
+            self.live_bytes.fetch_add(record.words() as u64 * 8, Relaxed);
+            self.live_bytes.fetch_sub(view.head.meta.slot_words() as u64 * 8, Relaxed);
         } else {
             self.pages.give(&mut self.pages.alloc(), left);
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use terrace_engine::{Store, StoreError};
 use terrace_media::{AnyDevice, AnyRegion, Superblock};
-use terrace_space_heap::{Geometry, INDEX_LOAD, Opening};
+use terrace_space_heap::{Geometry, Granularity, INDEX_LOAD, Opening};
 
 use crate::media_source::MediaSource;
 use crate::open::{Opened, SESSIONS};
@@ -64,11 +64,15 @@ impl<const KEEPS_INDEX: bool> Engine for Heap<KEEPS_INDEX> {
     const NAME: &'static str = if KEEPS_INDEX { "heap-persistent" } else { "heap-hybrid" };
     const HAS_LOG: bool = false;
 
-    fn describe_dram(&self, _sizes: &tiered::Sizes, dram_bytes: u64) -> String {
-        let what = if KEEPS_INDEX {
-            "the table of pages; all records and the index are in pmem"
-        } else {
-            "the index and the table of pages; all records are in pmem"
+    fn describe_dram(&self, sizes: &tiered::Sizes, dram_bytes: u64) -> String {
+        let what = match (KEEPS_INDEX, sizes.heap.unwrap_or_default()) {
+            (true, _) => "the table of pages; all records and the index are in pmem",
+            (false, Granularity::Slab) => {
+                "the index and the table of pages; all records are in pmem, in slabs"
+            }
+            (false, Granularity::Object) => {
+                "the index and the table of pages; all records are in pmem, each in a chunk of its own length"
+            }
         };
         format!("dram  {} for {what}", human_bytes(dram_bytes))
     }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use terrace_engine::hash::KeyHasher;
 use terrace_engine::{Durability, MachineOptions, Store, StoreError};
 use terrace_media::HeapRegion;
+use terrace_space_heap::Granularity;
 
 use crate::indexes::open_with;
 use crate::media_source::MediaSource;
@@ -58,6 +59,7 @@ pub(crate) struct Ssd {
 pub fn refuse_at_once(options: &Options) -> Result<(), StoreError> {
     crate::tiered::sizes::check_threads_at_all(options)?;
     crate::tiered::sizes::check_budget(options)?;
+    check_heap(options)?;
     if let Some(tier) = &options.pmem {
         crate::tiered::byte::refuse_at_once(options, tier)?;
     }
@@ -67,10 +69,25 @@ pub fn refuse_at_once(options: &Options) -> Result<(), StoreError> {
     Ok(())
 }
 
+/// Refuses to divide a heap where there is none, or where it is divided otherwise.
+fn check_heap(options: &Options) -> Result<(), StoreError> {
+    let Some(heap) = options.heap else { return Ok(()) };
+    let why = match (options.engine.as_str(), heap) {
+        ("heap-hybrid", _) | ("heap-persistent", Granularity::Slab) => return Ok(()),
+        ("heap-persistent", Granularity::Object) => "keeps its index in slabs beside its records",
+        _ => "has no heap",
+    };
+    Err(StoreError::Options(format!(
+        "engine {} {why}: leave --heap {heap} out, or use --engine heap-hybrid",
+        options.engine
+    )))
+}
+
 pub(crate) fn open(options: &Options, source: &dyn MediaSource) -> Result<Opened, StoreError> {
     crate::indexes::check(&options.index)?;
     crate::tiered::sizes::check_threads_at_all(options)?;
     crate::tiered::sizes::check_budget(options)?;
+    check_heap(options)?;
     if let Some(placement) = options.placement.filter(|_| options.engine != "tac") {
         return Err(StoreError::Options(format!(
             "engine {} has no placements: leave --placement {placement} out, or use --engine tac",

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use terrace_engine::Durability;
 use terrace_engine::clock::{Clock, SystemClock};
+use terrace_space_heap::Granularity;
 use terrace_space_slab::{Eviction, Placement, Swap};
 
 use crate::size::{Place, Size, TierSpec};
@@ -26,6 +27,9 @@ pub struct Options {
     /// What a read of the SSD brings up, of engine `tac`: the record that was asked for, or what lies with it, too. `None`:
     /// [`Swap::Tuple`]. A store may be opened with another one each time.
     pub swap: Option<Swap>,
+    /// How long the chunks of a new store of engine `heap-hybrid` are. A store keeps it, and is not opened with another. `None`: what the
+    /// store has, and [`Granularity::Slab`] of a new one.
+    pub heap: Option<Granularity>,
     /// Where the store's files lie. `None`: [`DIR`](crate::defaults::DIR) if there is a lower tier that nobody has placed, and else
     /// nothing is kept (`dram`; emulated media without a place).
     pub dir: Option<PathBuf>,
@@ -101,6 +105,7 @@ impl Default for Options {
             placement: None,
             policy: None,
             swap: None,
+            heap: None,
             dir: None,
             dram: None,
             dram_records: None,

@@ -6,7 +6,7 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use terrace::engine::{Batch, Durability, OpError, OpKind, Reply, Store};
-use terrace::{OpenStore, Options, Place, Tier};
+use terrace::{Granularity, OpenStore, Options, Place, Tier};
 use terrace_testkit::clocks::Passed;
 use terrace_testkit::concurrent::{groups_test, threads_test};
 use terrace_testkit::conformance::{Harness, Restarted, random_model_test};
@@ -34,7 +34,8 @@ impl Opened {
         // A file in memory stands in for persistent memory.
         let dir = if in_heap { tempfile::tempdir_in("/dev/shm") } else { tempfile::tempdir() }.unwrap();
         let options = Options {
-            engine: engine.into(),
+            engine: if engine == "heap-object" { "heap-hybrid" } else { engine }.into(),
+            heap: (engine == "heap-object").then_some(Granularity::Object),
             index: index.into(),
             dir: persistent.then(|| dir.path().join("data")),
             // Less than the random operations write, so that records move down.
@@ -155,6 +156,12 @@ fn heap_hybrid() {
     random_operations("heap-hybrid", Durability::None);
     random_operations("heap-hybrid", Durability::Sync);
     threads("heap-hybrid", Durability::Sync);
+}
+
+#[test]
+fn heap_of_objects() {
+    random_operations("heap-object", Durability::Sync);
+    threads("heap-object", Durability::Sync);
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use terrace::engine::Durability;
-use terrace::{Eviction, Placement, Size, Swap, TierSpec, WhenFull};
+use terrace::{Eviction, Granularity, Placement, Size, Swap, TierSpec, WhenFull};
 
 use super::listen::{Listen, Listeners};
 use super::network::NetworkArgs;
@@ -60,6 +60,9 @@ pub struct ServeArgs {
     /// Of --engine tac with --ssd, what a read of the SSD brings up: tuple (the record that was asked for), or, to compare it with, buf (what is worth it of the 16 KiB around it) [default: tuple]
     #[arg(long, value_name = "S")]
     pub swap: Option<Swap>,
+    /// Of --engine heap-hybrid, how long the chunks of a new store are: slab (one of some lengths, those of a page of the same) or object (as long as the record needs) [default: slab]
+    #[arg(long, value_name = "HOW")]
+    pub heap: Option<Granularity>,
     /// Bound on the process's memory, index and buffers counted [default: half of the memory that may be used]
     #[arg(long, value_name = "SIZE")]
     pub dram: Option<Size>,

@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use anyhow::Context;
 use terrace::engine::Durability;
-use terrace::{Eviction, Place, Placement, Size, Swap, TierSpec, WhenFull};
+use terrace::{Eviction, Granularity, Place, Placement, Size, Swap, TierSpec, WhenFull};
 use terrace_server::Endpoint;
 
 use super::args::ServeArgs;
@@ -18,7 +18,7 @@ use crate::names;
 use crate::redis::Meaning;
 
 /// The keys of the configuration file; in the environment in capitals with underscores, behind `TERRACE_`.
-pub const KEYS: [&str; 46] = [
+pub const KEYS: [&str; 47] = [
     "dir",
     "redis",
     "memcached",
@@ -30,6 +30,7 @@ pub const KEYS: [&str; 46] = [
     "placement",
     "policy",
     "swap",
+    "heap",
     "dram",
     "dram-records",
     "pmem",
@@ -92,6 +93,8 @@ pub struct Settings {
     pub policy: Option<Eviction>,
     /// Swapping.
     pub swap: Option<Swap>,
+    /// How long a heap's chunks are.
+    pub heap: Option<Granularity>,
     /// Bound on memory.
     pub dram: Option<Size>,
     /// Bound on the records in DRAM.
@@ -256,6 +259,7 @@ fn gather_from(
         placement: from.get(args.placement, "placement")?,
         policy: from.get(args.policy, "policy")?,
         swap: from.get(args.swap, "swap")?,
+        heap: from.get(args.heap, "heap")?,
         dram,
         dram_records,
         pmem,
@@ -445,6 +449,7 @@ mod tests {
             ("placement", "anti-nvm"),
             ("policy", "lru/beats"),
             ("swap", "buf"),
+            ("heap", "object"),
             ("dram-records", "3MiB"),
             ("pmem", "1GiB"),
             ("ssd", "2GiB@/srv/y"),
@@ -504,6 +509,7 @@ mod tests {
             "AntiNvm",
             "policy: Lru, gate: Beats",
             "Buf",
+            "Object",
             "Evict",
         ] {
             assert!(from_file.contains(word), "{word} is missing in {from_file}");

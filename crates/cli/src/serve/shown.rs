@@ -27,6 +27,9 @@ impl Display for Settings {
         if let Some(swap) = self.swap {
             line("swap", swap.name())?;
         }
+        if let Some(heap) = self.heap {
+            line("heap", &heap.to_string())?;
+        }
         let tiers = [("pmem", &self.pmem), ("ssd", &self.ssd)];
         let sizes = [("dram", self.dram), ("dram-records", self.dram_records)];
         let sizes = sizes.iter().filter_map(|(key, value)| Some((*key, size(value.as_ref()?))));

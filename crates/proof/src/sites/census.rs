@@ -14,6 +14,7 @@ const CRATES: &[(&str, &[&str])] = &[
     ("hetermm", &["log", "engine", "blocks", "space-hybrid-log"]),
     ("tac", &["log", "engine", "blocks", "pmem-slots", "space-slab"]),
     ("heap-hybrid", &["engine", "space-heap"]),
+    ("heap-object", &["engine", "space-heap"]),
     ("heap-persistent", &["engine", "space-heap"]),
     ("scmkv", &["log", "engine", "space-scm-log"]),
 ];

@@ -27,7 +27,7 @@ pub struct Setting {
 }
 
 /// All settings.
-pub const ALL: [Setting; 8] = [
+pub const ALL: [Setting; 9] = [
     Setting {
         name: "tac-ssd",
         speaks: Speaks::Redis,
@@ -75,6 +75,27 @@ pub const ALL: [Setting; 8] = [
         options: &[
             "--engine",
             "heap-hybrid",
+            "--dram",
+            "64MiB",
+            "--pmem",
+            "512MiB@MEMORY",
+            "--profile",
+            "optane-200",
+        ],
+        dram_mib: 64,
+        tier: Some("pmem"),
+        tier_mib: 512,
+        keeps: true,
+        evicts: false,
+    },
+    Setting {
+        name: "heap-object",
+        speaks: Speaks::Redis,
+        options: &[
+            "--engine",
+            "heap-hybrid",
+            "--heap",
+            "object",
             "--dram",
             "64MiB",
             "--pmem",

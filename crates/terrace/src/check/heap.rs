@@ -134,9 +134,10 @@ impl<R: ByteRegion> Heap<R> {
                     counts.pages_empty += 1;
                 }
                 StoredPage::Index(_) | StoredPage::Damaged => {
+                    let what = self.inspector.front_of_page();
                     report
                         .problems
-                        .push(format!("page {page}: its header is damaged; the store does not open"));
+                        .push(format!("page {page}: its {what} is damaged; the store does not open"));
                     refused.pages.push(page);
                 }
             }

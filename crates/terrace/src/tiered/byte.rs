@@ -14,6 +14,7 @@ use terrace_media::{
     ByteRegion, DirLock, HeapRegion, MapOptions, MappedRegion, Profile, SUPERBLOCK_BYTES, Superblock,
     SuperblockError, Survives,
 };
+use terrace_space_heap::Granularity;
 
 use super::both::lock_unless;
 use super::superblock::new_superblock;
@@ -318,6 +319,7 @@ fn finish<E: Engine>(
         };
         let mut sizes = sizes::choose(options, region.len(), log_bytes)?;
         sizes.buckets = E::buckets(options, region.len());
+        sizes.heap = options.heap.filter(|heap| *heap != Granularity::default());
         begin_making(&*region);
         (new_superblock::<E>(&sizes, region.len())?, sizes)
     } else {
@@ -330,6 +332,7 @@ fn finish<E: Engine>(
         )));
     }
     sizes::check_threads(options, &stored)?;
+    sizes::check_heap(options, &stored)?;
     let front_bytes = SUPERBLOCK_BYTES as u64 + stored.log_bytes;
     let tier_bytes = if fresh {
         region.len()

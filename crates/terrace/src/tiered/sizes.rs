@@ -153,6 +153,20 @@ pub(super) fn check_threads(options: &Options, sizes: &Sizes) -> Result<(), Stor
     )))
 }
 
+/// Refuses other chunks than those that the heap of a store was made with.
+///
+/// # Errors
+/// [`StoreError::Options`] with what it has.
+pub(super) fn check_heap(options: &Options, sizes: &Sizes) -> Result<(), StoreError> {
+    let stored = sizes.heap.unwrap_or_default();
+    match options.heap.filter(|asked| *asked != stored) {
+        None => Ok(()),
+        Some(asked) => Err(StoreError::Options(format!(
+            "--heap {asked}: this store was made with --heap {stored}, which it keeps: leave it out, or make another store"
+        ))),
+    }
+}
+
 /// DRAM for records. `--dram-records` is just that; `--dram` bounds the whole process: buffers come off it here, and
 /// the index takes pages away as it grows.
 pub(super) fn dram_for_records(options: &Options) -> u64 {
