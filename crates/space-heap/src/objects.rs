@@ -388,7 +388,8 @@ mod tests {
         for _ in 0..20_000 {
             let mut alloc = pages.alloc();
             if below(100) < 52 {
-                let least = 1 + below([4, 12, pages.room_lines()][below(3)]);
+                let short = below(3);
+                let least = 1 + below([4, 12, pages.room_lines()][short]);
                 let most = least + below(8);
                 let purpose = [Purpose::Record, Purpose::Part, Purpose::Move][below(3)];
                 match pages.take_lines(&mut alloc, &medium, (least, most), purpose) {
