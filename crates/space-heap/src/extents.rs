@@ -147,7 +147,9 @@ impl<R: ByteRegion> HeapSpace<R> {
     /// Lines that were taken become chunks, each by itself; durable when it returns.
     fn make_chunks(&self, taken: impl Iterator<Item = Stretch>) {
         self.medium.region.fence();
-        taken.for_each(|stretch| self.pages.divide(&self.medium, stretch));
+        for stretch in taken {
+            self.pages.divide(&self.medium, stretch);
+        }
         self.medium.region.fence();
     }
 
