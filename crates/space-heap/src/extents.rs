@@ -147,9 +147,7 @@ impl<R: ByteRegion> HeapSpace<R> {
     /// Lines that were taken become chunks, each by itself; durable when it returns.
     fn make_chunks(&self, taken: impl Iterator<Item = Stretch>) {
         self.medium.region.fence();
-        for stretch in taken {
-            self.pages.divide(&self.medium, stretch);
-        }
+        taken.for_each(|stretch| self.pages.divide(&self.medium, stretch));
         self.medium.region.fence();
     }
 
