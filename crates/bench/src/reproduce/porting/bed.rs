@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use anyhow::bail;
 use tempfile::TempDir;
 use terrace::engine::{Batch, Condition, Durability, Expiry, OpKind, Reply, Session, Stats};
-use terrace::{OpenStore, Options, Place, Tier};
+use terrace::{Granularity, OpenStore, Options, Place, Tier};
 
 use super::super::shared_memory;
 
@@ -25,20 +25,30 @@ const DRAM_LEAST: u64 = 64 << 20;
 pub(super) enum Engine {
     /// Nothing is kept: the base that the paper ports.
     Dram,
-    /// The index is in DRAM.
+    /// The index is in DRAM, and records in slabs: as Memcached.
     Hybrid,
+    /// The same with an allocation a record: as Redis.
+    Objects,
     /// The index is on the medium.
     Persistent,
 }
 
 impl Engine {
-    pub const ALL: [Self; 3] = [Self::Dram, Self::Hybrid, Self::Persistent];
-    /// As options name it.
+    pub const ALL: [Self; 4] = [Self::Dram, Self::Hybrid, Self::Objects, Self::Persistent];
+    /// For people.
     pub fn name(self) -> &'static str {
         match self {
             Self::Dram => "dram",
             Self::Hybrid => "heap-hybrid",
+            Self::Objects => "heap-hybrid --heap object",
             Self::Persistent => "heap-persistent",
+        }
+    }
+    /// As options name it, and its heap.
+    pub fn options(self) -> (&'static str, Option<Granularity>) {
+        match self {
+            Self::Objects => (Self::Hybrid.name(), Some(Granularity::Object)),
+            Self::Dram | Self::Hybrid | Self::Persistent => (self.name(), None),
         }
     }
 }
@@ -79,8 +89,10 @@ impl Bed {
     fn open(engine: Engine, records: u64, profile: &'static str, dir: TempDir) -> anyhow::Result<Self> {
         let is_kept = engine != Engine::Dram;
         let place = Some(Place::Path(dir.path().to_owned()));
+        let (name, heap) = engine.options();
         let store = terrace::open(Options {
-            engine: engine.name().into(),
+            engine: name.into(),
+            heap,
             dir: is_kept.then(|| dir.path().join("store")),
             dram: Some(DRAM_LEAST + records * if is_kept { DRAM_BYTES } else { PMEM_BYTES }),
             pmem: is_kept.then_some(Tier { bytes: PMEM_LEAST + records * PMEM_BYTES, place }),

@@ -10,8 +10,8 @@
 //! ```
 //!
 //! The paper's four systems are two engines behind two protocols: `heap-persistent` is its fully persistent Redis and Memcached,
-//! `heap-hybrid` its hybrid ones. Here both are driven in this process, so that no protocol's time is between them. Both have chunks of
-//! size classes, as Memcached has slabs.
+//! `heap-hybrid` its hybrid ones: with slabs, as Memcached, and with an allocation a record, as Redis. `heap-persistent` has slabs alone.
+//! Here all are driven in this process, so that no protocol's time is between them.
 
 mod bed;
 mod growth;
