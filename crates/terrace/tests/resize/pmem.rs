@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use terrace::check::CheckOptions;
 use terrace::engine::{Durability, StoreError};
-use terrace::{OpenStore, Options, Place, Tier, open};
+use terrace::{Granularity, OpenStore, Options, Place, Tier, open};
 
 use super::{MIB, assert_written, detail, key, large, long};
 
@@ -247,8 +247,18 @@ fn memory_alone_grows_and_shrinks_and_nothing_is_lost() {
 
 #[test]
 fn a_heap_grows_and_shrinks_and_nothing_is_lost() {
+    grows_and_shrinks(Granularity::Slab);
+}
+
+#[test]
+fn a_heap_of_objects_grows_and_shrinks_and_nothing_is_lost() {
+    grows_and_shrinks(Granularity::Object);
+}
+
+fn grows_and_shrinks(heap: Granularity) {
     let Some(stands) = Stands::new(false) else { return };
-    let options = || stands.options("heap-hybrid", 48 * MIB, Durability::Sync);
+    let options =
+        || Options { heap: Some(heap), ..stands.options("heap-hybrid", 48 * MIB, Durability::Sync) };
     let store = open(options()).unwrap();
     // What is to move lies behind what goes.
     let filler = |number: u32| format!("filler:{number}").into_bytes();
@@ -274,7 +284,7 @@ fn a_heap_grows_and_shrinks_and_nothing_is_lost() {
     assert!(detail(&store, "heap_records_moved") > u64::from(LARGES), "large values among them");
     (0..STILL)
         .for_each(|number| assert!(store.get(&still(number)).unwrap() == Some(vec![9; 1_700]), "{number}"));
-    for (bytes, why) in [(0, "can have"), (1 << 50, "free"), (16 * MIB, "holds needs")] {
+    for (bytes, why) in [(0, "can have"), (1 << 50, "free"), (8 * MIB, "holds needs")] {
         let text = refused(store.resize_pmem(bytes));
         assert!(text.contains(why) && !text.contains("log"), "{bytes}: {text}");
     }
