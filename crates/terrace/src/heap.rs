@@ -68,10 +68,10 @@ impl<const KEEPS_INDEX: bool> Engine for Heap<KEEPS_INDEX> {
         let what = match (KEEPS_INDEX, sizes.heap.unwrap_or_default()) {
             (true, _) => "the table of pages; all records and the index are in pmem",
             (false, Granularity::Slab) => {
-                "the index and the table of pages; all records are in pmem, in slabs"
+                "the index and the table of pages; all records, in slabs, are in pmem"
             }
             (false, Granularity::Object) => {
-                "the index and the table of pages; all records are in pmem, each in a chunk of its own length"
+                "the index and the table of pages; all records, in chunks of their own lengths, are in pmem"
             }
         };
         format!("dram  {} for {what}", human_bytes(dram_bytes))
