@@ -25,6 +25,7 @@ const OWN: &[(&str, &[&str])] = &[
             "extents_moved",
         ],
     ),
+    ("heap-object-resized", &["heap_pages_emptied", "heap_records_moved"]),
     ("tac-colliding", &["sets_blind", "sets_new", "sets_replaced"]),
     ("tac-placed", &["bufs_fetched", "records_fetched_along"]),
 ];
