@@ -3,7 +3,8 @@
 
 use terrace_proof::sites::{Effort, search_again};
 
-fn check(engine: &str) {
+/// The page has so many at least that are not looked for with the log alone.
+fn check(engine: &str, least: usize) {
     let again = search_again(engine, Effort { seed: 0, histories: 200, second_steps: 24 })
         .unwrap_or_else(|error| panic!("{error:#}"));
     println!("{engine}: {} sites, {} images", again.sites, again.images);
@@ -12,20 +13,20 @@ fn check(engine: &str) {
         "{:#?}\n`cargo xtask sites --engine {engine} --write` makes the page anew",
         again.problems
     );
-    assert!(again.sites > 40, "{} sites of {engine}'s page were looked for", again.sites);
+    assert!(again.sites > least, "{} sites of {engine}'s page were looked for", again.sites);
 }
 
 #[test]
 fn every_site_of_hetermm_is_caught() {
-    check("hetermm");
+    check("hetermm", 40);
 }
 
 #[test]
 fn every_site_of_tac_is_caught() {
-    check("tac");
+    check("tac", 40);
 }
 
 #[test]
 fn every_site_of_scmkv_is_caught() {
-    check("scmkv");
+    check("scmkv", 30);
 }
