@@ -121,6 +121,7 @@ impl Redis {
                 }
             }
             ensure!(from.elapsed() < PATIENCE, "redis-server does not answer");
+            // Polls another process; nothing depends on how long it takes.
             std::thread::sleep(Duration::from_millis(5));
         };
         Ok(Self { running, socket, request: Vec::new(), key: Vec::new(), value: Vec::new() })
