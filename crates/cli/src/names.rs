@@ -1,7 +1,7 @@
 //! Names of engines and indexes: which there are, which will be, and what was probably meant.
 
 /// Engines that can be opened.
-const ENGINES: [&str; 6] = ["tac", "hetermm", "heap-hybrid", "heap-persistent", "scmkv", "dram"];
+const ENGINES: [&str; 7] = ["tac", "hetermm", "heap-hybrid", "heap-persistent", "scmkv", "bonsai", "dram"];
 
 /// Engines that are planned.
 const ENGINES_LATER: [&str; 1] = ["bonsai"];
@@ -57,7 +57,9 @@ mod tests {
             let error = engine(name).unwrap_err();
             assert!(
                 error.contains("not there yet")
-                    && error.contains("hetermm and heap-hybrid and heap-persistent and scmkv and dram"),
+                    && error.contains(
+                        "hetermm and heap-hybrid and heap-persistent and scmkv and bonsai and dram"
+                    ),
                 "{error}"
             );
         }

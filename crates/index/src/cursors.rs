@@ -20,7 +20,7 @@ const BYTES_MAX: usize = 4 << 20;
 
 /// A bounded memory of positions.
 #[derive(Default)]
-pub(crate) struct Cursors(Mutex<Kept>);
+pub struct Cursors(Mutex<Kept>);
 
 #[derive(Default)]
 struct Kept {
@@ -32,7 +32,7 @@ struct Kept {
 
 impl Cursors {
     /// A cursor, never 0, for a position. The oldest are forgotten if there are too many.
-    pub(crate) fn save(&self, position: &[u8]) -> u64 {
+    pub fn save(&self, position: &[u8]) -> u64 {
         let mut kept = self.0.lock();
         kept.bytes += position.len();
         kept.positions.push_back(position.into());
@@ -45,14 +45,14 @@ impl Cursors {
     }
 
     /// The position that a cursor stands for; `None` for 0, and for cursors forgotten or never given out: begin again.
-    pub(crate) fn find(&self, cursor: u64) -> Option<Box<[u8]>> {
+    pub fn find(&self, cursor: u64) -> Option<Box<[u8]>> {
         let kept = self.0.lock();
         let nth = cursor.checked_sub(kept.forgotten)?.checked_sub(1)?;
         kept.positions.get(usize::try_from(nth).ok()?).cloned()
     }
 
     /// DRAM held, in bytes, without this struct.
-    pub(crate) fn memory_bytes(&self) -> u64 {
+    pub fn memory_bytes(&self) -> u64 {
         let kept = self.0.lock();
         (kept.bytes + kept.positions.capacity() * size_of::<Box<[u8]>>()) as u64
     }

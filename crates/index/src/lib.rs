@@ -36,6 +36,7 @@ mod traits;
 
 pub use btree::BTree;
 pub use clht::Clht;
+pub use cursors::Cursors;
 pub use erased::{AnyIndex, Erased, MakeIndex};
 pub use lockfree::LockFree;
 pub use prefetch::prefetch;

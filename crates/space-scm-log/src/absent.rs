@@ -8,6 +8,7 @@
 //! Look-ups go the way that the machine's go: through the index, which asks whoever looks up to read what a tag speaks for.
 
 use std::io;
+use std::marker::PhantomData;
 use std::sync::Arc;
 
 use terrace_engine::hash::KeyHasher;
@@ -34,7 +35,7 @@ const FRONT_BUCKETS: u64 = 64;
 pub const ELEMENTS_MAX: usize = 512;
 
 struct Bed {
-    index: ScmIndex<HeapRegion>,
+    index: ScmIndex<HeapRegion, PmTable<HeapRegion>>,
     bytes: Vec<u8>,
 }
 
@@ -75,18 +76,18 @@ impl Bed {
         medium.region.fence();
         let dram = Arc::new(Dram::new(FRAMES, PAGE_BYTES));
         let front = Arc::new(Clht::with_min_buckets(FRONT_BUCKETS));
-        Ok(Self { index: ScmIndex { front, table, dram }, bytes: Vec::new() })
+        Ok(Self { index: ScmIndex { front, directory: table, dram, region: PhantomData }, bytes: Vec::new() })
     }
 
     /// Looks a key up: whether it is there, and how many entries were read.
     fn look_up(&mut self, number: u64) -> (bool, u64) {
         let bytes = number.to_be_bytes();
-        let table = &self.index.table;
+        let table = &self.index.directory;
         let key = table.hasher.key(0, &bytes);
         let mut read = 0;
         let looked = self.index.get(&key, |address: Address| {
             read += 1;
-            match table.read_entry(address.raw(), &mut self.bytes) {
+            match table.medium.read_entry(address.raw(), &mut self.bytes) {
                 Some(view) if view.key == bytes => Verdict::Match,
                 Some(_) => Verdict::Differs,
                 None => Verdict::NeedsRead,

@@ -7,7 +7,8 @@ use terrace_engine::{Progress, StoreError, TierStats};
 use terrace_index::{AnyIndex, Index};
 use terrace_media::ByteRegion;
 
-use crate::keeper::Round;
+use crate::directory::Directory;
+use crate::keeper::{Keeper, Round};
 use crate::layout::Kind;
 use crate::space::ScmSpace;
 
@@ -18,7 +19,7 @@ const VAIN_STEPS: u32 = 1000;
 /// Keys found in one step, about.
 const FOUND: usize = 256;
 
-impl<R: ByteRegion> ScmSpace<R> {
+impl<R: ByteRegion, T: Directory<R>> ScmSpace<R, T> {
     /// Pages that may hold records: those of the log's chains, too.
     fn holds_records(&self, page: u32) -> bool {
         let page = self.pages.page(page);
@@ -26,9 +27,39 @@ impl<R: ByteRegion> ScmSpace<R> {
     }
 }
 
-impl<R: ByteRegion> ReadAtOnce for ScmSpace<R> {}
+impl<R: ByteRegion, T: Directory<R>> ScmSpace<R, T> {
+    /// Keys of records in pages, the oldest first.
+    fn victims_of_pages(&self, keeper: &mut Keeper<T::Changes>, count: usize, found: &mut FoundKeys<'_>) {
+        let mut left = count;
+        for _ in 0..self.pages.table.len() {
+            let of_records = (0..self.pages.table.len() as u32).filter(|page| {
+                let kind = self.pages.page(*page).kind();
+                matches!(kind, Kind::Archived | Kind::Moved) && self.pages.page(*page).live_bytes() > 0
+            });
+            // The oldest first, and round again.
+            let order = |page: &u32| self.pages.page(*page).order.load(Relaxed);
+            let next = of_records.clone().filter(|page| order(page) > keeper.next_victim).min_by_key(order);
+            let Some(page) = next.or_else(|| of_records.min_by_key(order)) else { return };
+            keeper.next_victim = order(&page);
+            self.records_of(page, |place, view| {
+                let key = self.directory.key_of(view);
+                if left > 0 && self.directory.leads_to(&key, place) && !self.is_in_front(view) {
+                    left -= 1;
+                    found(view.head.meta.db(), view.key);
+                }
+            });
+            if left < count {
+                // What is left of the page comes next.
+                keeper.next_victim -= u64::from(left == 0);
+                return;
+            }
+        }
+    }
+}
 
-impl<R: ByteRegion> Background for ScmSpace<R> {
+impl<R: ByteRegion, T: Directory<R>> ReadAtOnce for ScmSpace<R, T> {}
+
+impl<R: ByteRegion, T: Directory<R>> Background for ScmSpace<R, T> {
     fn step(&self, _index: &AnyIndex, context: &dyn Context) -> Progress {
         let Some(mut keeper) = self.keeper.try_lock() else { return Progress::Idle };
         let reclaimed = self.reclaim(&mut keeper, context);
@@ -70,7 +101,7 @@ impl<R: ByteRegion> Background for ScmSpace<R> {
             page.deadline.store(u64::MAX, Release);
             self.records_of(number, |place, view| {
                 let expire_at = view.head.expire_at;
-                if expire_at == 0 || !self.table.leads_to(self.table.hash_of(view), place) {
+                if expire_at == 0 || !self.directory.leads_to(&self.directory.key_of(view), place) {
                     return;
                 }
                 next = next.min(expire_at.max(now_ms + 1));
@@ -95,28 +126,20 @@ impl<R: ByteRegion> Background for ScmSpace<R> {
     ) {
         let Some(mut keeper) = self.keeper.try_lock() else { return };
         let mut left = count;
-        for _ in 0..self.pages.table.len() {
-            let of_records = (0..self.pages.table.len() as u32).filter(|page| {
-                let kind = self.pages.page(*page).kind();
-                matches!(kind, Kind::Archived | Kind::Moved) && self.pages.page(*page).live_bytes() > 0
-            });
-            // The oldest first, and round again.
-            let order = |page: &u32| self.pages.page(*page).order.load(Relaxed);
-            let next = of_records.clone().filter(|page| order(page) > keeper.next_victim).min_by_key(order);
-            let Some(page) = next.or_else(|| of_records.min_by_key(order)) else { return };
-            keeper.next_victim = order(&page);
-            self.records_of(page, |place, view| {
-                if left > 0 && self.table.leads_to(self.table.hash_of(view), place) && !self.is_in_front(view)
-                {
+        // By turns: either may be all that there is.
+        keeper.takes_own = !keeper.takes_own;
+        if keeper.takes_own {
+            self.directory.victims(&mut keeper.next_own_victim, &mut |db, key| {
+                let key = self.directory.hasher().key(db, key);
+                if !self.has_in_front(&key) {
+                    found(db, key.bytes);
                     left -= 1;
-                    found(view.head.meta.db(), view.key);
                 }
+                left > 0
             });
-            if left < count {
-                // What is left of the page comes next.
-                keeper.next_victim -= u64::from(left == 0);
-                return;
-            }
+        }
+        if left == count {
+            self.victims_of_pages(&mut keeper, left, found);
         }
     }
 
@@ -158,7 +181,7 @@ impl<R: ByteRegion> Background for ScmSpace<R> {
     }
 }
 
-impl<R: ByteRegion> Sizing for ScmSpace<R> {
+impl<R: ByteRegion, T: Directory<R>> Sizing for ScmSpace<R, T> {
     fn tiers(&self) -> Vec<TierStats> {
         let pages = self.pages.table.len() as u64;
         let page = self.medium.geometry.page_bytes as u64;
@@ -183,15 +206,13 @@ impl<R: ByteRegion> Sizing for ScmSpace<R> {
         ]
     }
     fn dram_bytes(&self) -> u64 {
-        self.dram.bytes() + self.pages.dram_bytes()
+        self.dram.bytes() + self.pages.dram_bytes() + self.directory.dram_bytes()
     }
     fn details(&self) -> Vec<(&'static str, u64)> {
-        vec![
-            ("scm_rounds", self.completed.load(Relaxed)),
-            ("scm_buckets", self.table.buckets()),
-            ("scm_records_a_bucket", self.records_a_bucket.load(Relaxed)),
-            ("scm_cleaned_pages", self.cleaned.load(Relaxed)),
-            ("scm_moved_bytes", self.moved_bytes.load(Relaxed)),
-        ]
+        let mut told = vec![("scm_rounds", self.completed.load(Relaxed))];
+        told.extend(self.directory.details());
+        told.push(("scm_cleaned_pages", self.cleaned.load(Relaxed)));
+        told.push(("scm_moved_bytes", self.moved_bytes.load(Relaxed)));
+        told
     }
 }

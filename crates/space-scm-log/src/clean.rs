@@ -16,6 +16,7 @@ use terrace_index::{Address, Change, Index, Key, Lookup, Verdict};
 use terrace_media::ByteRegion;
 
 use crate::apply::{Edit, Item, entry_bytes_of};
+use crate::directory::Directory;
 use crate::keeper::Keeper;
 use crate::large;
 use crate::layout::{Kind, encode_entry};
@@ -24,14 +25,12 @@ use crate::space::ScmSpace;
 /// With fewer free pages than this, or than one in so many, pages are cleaned.
 const FREE_PAGES: usize = 8;
 const FREE_PART: usize = 16;
-/// Words of the table that are made safe in a step.
-const SECURED_A_STEP: u64 = 64 << 10;
 /// Pages that may be on their way to be free.
 const LEAVING: usize = 2;
 /// With more than this of it live a page gains nothing.
 const LIVE_PERCENT: u64 = 88;
 
-impl<R: ByteRegion> ScmSpace<R> {
+impl<R: ByteRegion, T: Directory<R>> ScmSpace<R, T> {
     /// Whether pages are to be cleaned.
     fn is_short(&self) -> bool {
         let pages = self.pages.table.len();
@@ -41,15 +40,14 @@ impl<R: ByteRegion> ScmSpace<R> {
 
     /// Makes words safe that a dead process may have stored: before that no page becomes free, for after a power cut an older word may lead
     /// there.
-    pub(crate) fn secure_step(&self, keeper: &mut Keeper) -> Progress {
+    pub(crate) fn secure_step(&self, keeper: &mut Keeper<T::Changes>) -> Progress {
         let Some(from) = keeper.unsecured else { return Progress::Idle };
-        let end = self.table.secure(from, SECURED_A_STEP);
-        keeper.unsecured = Some(end).filter(|end| *end < self.table.buckets());
+        keeper.unsecured = self.directory.secure(from);
         Progress::Worked
     }
 
     /// A part of the cleaning.
-    pub(crate) fn clean_step(&self, keeper: &mut Keeper, context: &dyn Context) -> Progress {
+    pub(crate) fn clean_step(&self, keeper: &mut Keeper<T::Changes>, context: &dyn Context) -> Progress {
         if self.secure_step(keeper) == Progress::Worked {
             return Progress::Worked;
         }
@@ -81,7 +79,7 @@ impl<R: ByteRegion> ScmSpace<R> {
     }
 
     /// Cleans a page while there are no sessions; `false` if that gains nothing.
-    pub(crate) fn clean_alone(&self, keeper: &mut Keeper) -> bool {
+    pub(crate) fn clean_alone(&self, keeper: &mut Keeper<T::Changes>) -> bool {
         while self.secure_step(keeper) == Progress::Worked {}
         // No page may be left for what moves: those with least of it come first, whatever their age, once that is counted.
         while self.learn_step(keeper) == Progress::Worked {}
@@ -90,6 +88,7 @@ impl<R: ByteRegion> ScmSpace<R> {
         victims.into_iter().any(|victim| {
             let is_empty = self.empty(keeper, victim);
             if is_empty {
+                self.directory.page_leaves(victim);
                 self.pages.leave(&self.medium, victim);
                 self.pages.page(victim).is_leaving.store(false, Relaxed);
                 self.give_page(keeper, victim);
@@ -100,16 +99,17 @@ impl<R: ByteRegion> ScmSpace<R> {
     }
 
     /// Nothing leads to a page any more.
-    fn leave(&self, keeper: &mut Keeper, page: u32, context: &dyn Context) {
+    fn leave(&self, keeper: &mut Keeper<T::Changes>, page: u32, context: &dyn Context) {
         let live = self.pages.page(page).live_bytes();
         self.live_bytes.fetch_sub(live as i64, Relaxed);
+        self.directory.page_leaves(page);
         self.pages.leave(&self.medium, page);
         keeper.leaving_pages.push_back((context.advance_epoch(), page));
         self.cleaned.fetch_add(1, Relaxed);
     }
 
     /// The page whose cleaning gains most.
-    fn victim(&self, keeper: &Keeper) -> Option<u32> {
+    fn victim(&self, keeper: &Keeper<T::Changes>) -> Option<u32> {
         let longest = self.longest() as u64;
         let newest = self.pages.table.iter().map(|page| page.order.load(Relaxed)).max().unwrap_or(0);
         // (1 - u) * age / (1 + u), in whole numbers.
@@ -122,7 +122,7 @@ impl<R: ByteRegion> ScmSpace<R> {
     }
 
     /// The pages whose cleaning gains something.
-    fn victims(&self, keeper: &Keeper) -> Vec<u32> {
+    fn victims(&self, keeper: &Keeper<T::Changes>) -> Vec<u32> {
         // As long as this is held no session begins a page: one that has begun is open, or pinned.
         let filled = self.parts.lock();
         let completed = self.completed.load(SeqCst);
@@ -132,19 +132,20 @@ impl<R: ByteRegion> ScmSpace<R> {
             let is_open = keeper.fills(*number) || filled.is_some_and(|bump| bump.is_of(*number));
             let may_be = match page.kind() {
                 Kind::Free => false,
-                Kind::Archived | Kind::Moved | Kind::Chains => true,
+                Kind::Archived | Kind::Moved | Kind::Chains | Kind::Nodes => true,
                 // What the log has beyond the table may describe them.
                 Kind::Parts if self.is_redoing.load(Relaxed) => false,
                 Kind::Parts => page.pins.load(SeqCst) == 0 && page.round.load(SeqCst) <= completed,
             };
             let gains = page.live_bytes() <= longest / 100 * LIVE_PERCENT || !page.is_exact.load(Relaxed);
-            may_be && gains && !is_open && !page.is_stuck.load(Relaxed)
+            let has_room = page.kind() != Kind::Nodes || self.directory.can_move(*number, page.live_bytes());
+            may_be && gains && has_room && !is_open && !page.is_stuck.load(Relaxed)
         };
         (0..self.pages.table.len() as u32).filter(is_one).collect()
     }
 
     /// Moves what is live in a page; `false` if that can't be now.
-    fn empty(&self, keeper: &mut Keeper, number: u32) -> bool {
+    fn empty(&self, keeper: &mut Keeper<T::Changes>, number: u32) -> bool {
         let page = self.pages.page(number);
         let was_exact = page.is_exact.load(Relaxed);
         let expected = page.live_bytes();
@@ -152,16 +153,14 @@ impl<R: ByteRegion> ScmSpace<R> {
         let (mut items, mut copies, mut live) = (Vec::new(), Vec::new(), 0);
         match page.kind() {
             Kind::Free => return false,
-            Kind::Chains => self.chains_of(number, |place, bucket, bytes| {
-                if self.table.chain_of(bucket) == Some(place) {
-                    live += bytes as u64;
-                    items.push(Item { hash: bucket, version: 0, edit: Edit::Rewrite });
-                }
+            Kind::Chains | Kind::Nodes => T::own_of_page(self, number, &flushed, |bytes, item, _| {
+                live += bytes as u64;
+                items.extend(item);
             }),
             Kind::Parts => return self.empty_of_parts(keeper, number),
             Kind::Archived | Kind::Moved => self.records_of(number, |place, view| {
-                let hash = self.table.hash_of(view);
-                if !self.table.leads_to(hash, place) {
+                let key = self.directory.key_of(view);
+                if !self.directory.leads_to(&key, place) {
                     return;
                 }
                 live += entry_bytes_of(&view.head) as u64;
@@ -174,7 +173,7 @@ impl<R: ByteRegion> ScmSpace<R> {
                     copies.push((items.len(), record));
                     Edit::Move { from: place, to: 0 }
                 };
-                items.push(Item { hash, version: view.head.version, edit });
+                items.push(Item { hash: key.hash, version: view.head.version, edit });
             }),
         }
         if was_exact && live < expected {
@@ -204,13 +203,13 @@ impl<R: ByteRegion> ScmSpace<R> {
     }
 
     /// Moves the parts of a page that are live, each with the record that describes it; `false` if one has to stay for now.
-    fn empty_of_parts(&self, keeper: &mut Keeper, number: u32) -> bool {
+    fn empty_of_parts(&self, keeper: &mut Keeper<T::Changes>, number: u32) -> bool {
         let flushed = keeper.root.flushed;
         let (mut owners, mut live) = (Vec::new(), 0);
-        self.parts_of(number, |place, hash, bytes| {
-            if let Some(owner) = self.owner_of(hash, place, &flushed) {
+        self.parts_of(number, |place, word, bytes| {
+            if let Some(owner) = self.owner_of(word, place, &flushed) {
                 live += large::part_bytes(bytes) as u64;
-                owners.push((owner, hash));
+                owners.push(owner);
             }
         });
         let page = self.pages.page(number);
@@ -224,14 +223,14 @@ impl<R: ByteRegion> ScmSpace<R> {
         self.now_known(number, live);
         owners.sort_unstable();
         owners.dedup();
-        owners.into_iter().all(|(owner, hash)| self.move_value(keeper, number, owner, hash))
+        owners.into_iter().all(|owner| self.move_value(keeper, number, owner))
     }
 
     /// Moves the parts of a value that lie in a page, and the record that describes it.
-    fn move_value(&self, keeper: &mut Keeper, number: u32, owner: u64, hash: u64) -> bool {
+    fn move_value(&self, keeper: &mut Keeper<T::Changes>, number: u32, owner: u64) -> bool {
         let (mut bytes, mut value) = (Vec::new(), Vec::new());
-        let Some(view) = self.table.read_entry(owner, &mut bytes) else { return false };
-        let key = Key { hash, db: view.head.meta.db(), bytes: view.key };
+        let Some(view) = self.medium.read_entry(owner, &mut bytes) else { return false };
+        let key = self.directory.key_of(&view);
         // A record that the table does not lead to yet may describe the same parts.
         if self.is_in_front(&view) {
             return false;
@@ -259,7 +258,7 @@ impl<R: ByteRegion> ScmSpace<R> {
         };
         self.medium.region.write_nt(self.medium.at(to), &entry);
         self.medium.region.fence();
-        let item = Item { hash, version: view.head.version, edit: Edit::Move { from: owner, to } };
+        let item = Item { hash: key.hash, version: view.head.version, edit: Edit::Move { from: owner, to } };
         // So that nobody writes the key meanwhile, who would describe what is about to be free.
         self.front.update(
             &key,
@@ -277,8 +276,11 @@ impl<R: ByteRegion> ScmSpace<R> {
 
     /// Whether the front has something of a record's key.
     pub(crate) fn is_in_front(&self, view: &RecordView<'_>) -> bool {
-        let key = Key { hash: self.table.hash_of(view), db: view.head.meta.db(), bytes: view.key };
-        self.front.get(&key, |address| self.is_of(address, &key)) != Lookup::Absent
+        self.has_in_front(&self.directory.key_of(view))
+    }
+    /// Whether the front has something of a key.
+    pub(crate) fn has_in_front(&self, key: &Key<'_>) -> bool {
+        self.front.get(key, |address| self.is_of(address, key)) != Lookup::Absent
     }
 
     /// What is live in a page was counted.
@@ -291,22 +293,22 @@ impl<R: ByteRegion> ScmSpace<R> {
     }
 
     /// Where the record is that the table leads to and that describes this part.
-    fn owner_of(&self, hash: u64, place: u64, flushed: &[u64; DATABASES]) -> Option<u64> {
+    fn owner_of(&self, word: u64, place: u64, flushed: &[u64; DATABASES]) -> Option<u64> {
         let (mut owner, mut bytes) = (None, Vec::new());
-        self.table.candidates(hash, |address| {
-            if let Some(view) = self.table.read_entry(address.raw(), &mut bytes)
+        self.directory.owners_of_parts(word, |at| {
+            if let Some(view) = self.medium.read_entry(at, &mut bytes)
                 && view.head.meta.kind() == RecordKind::Extent
                 && view.head.version > flushed[usize::from(view.head.meta.db())]
-                && large::parts(view.value).any(|(at, _)| at == place)
+                && large::parts(view.value).any(|(part, _)| part == place)
             {
-                owner = Some(address.raw());
+                owner = Some(at);
             }
         });
         owner
     }
 
     /// Counts what is live in a page of which that is an estimate, and lets go what a flush has forgotten: one page a step.
-    pub(crate) fn learn_step(&self, keeper: &mut Keeper) -> Progress {
+    pub(crate) fn learn_step(&self, keeper: &mut Keeper<T::Changes>) -> Progress {
         let newest = keeper.root.flushed.iter().copied().max().unwrap_or(0);
         let count = self.pages.table.len() as u32;
         for _ in 0..count {
@@ -322,29 +324,31 @@ impl<R: ByteRegion> ScmSpace<R> {
     }
 
     /// The same of a certain page.
-    fn learn(&self, keeper: &mut Keeper, number: u32) -> Progress {
+    fn learn(&self, keeper: &mut Keeper<T::Changes>, number: u32) -> Progress {
         let flushed = keeper.root.flushed;
         let page = self.pages.page(number);
         let (mut live, mut dead) = (0, Vec::new());
         match page.kind() {
             Kind::Free => {}
             Kind::Archived | Kind::Moved => self.records_of(number, |place, view| {
-                let hash = self.table.hash_of(view);
-                if self.table.leads_to(hash, place) {
+                let key = self.directory.key_of(view);
+                if self.directory.leads_to(&key, place) {
                     live += entry_bytes_of(&view.head) as u64;
                     if view.head.version <= flushed[usize::from(view.head.meta.db())] {
                         let edit = Edit::Forget { from: place };
-                        dead.push(Item { hash, version: view.head.version, edit });
+                        dead.push(Item { hash: key.hash, version: view.head.version, edit });
                     }
                 }
             }),
-            Kind::Chains => self.chains_of(number, |place, bucket, bytes| {
-                if self.table.chain_of(bucket) == Some(place) {
+            Kind::Chains | Kind::Nodes => {
+                T::own_of_page(self, number, &flushed, |bytes, item, is_forgotten| {
                     live += bytes as u64;
-                }
-            }),
-            Kind::Parts => self.parts_of(number, |place, hash, bytes| {
-                if self.owner_of(hash, place, &[0; DATABASES]).is_some() {
+                    let purged = item.filter(|_| is_forgotten);
+                    dead.extend(purged.map(|item| Item { edit: Edit::Purge, ..item }));
+                })
+            }
+            Kind::Parts => self.parts_of(number, |place, word, bytes| {
+                if self.owner_of(word, place, &[0; DATABASES]).is_some() {
                     live += large::part_bytes(bytes) as u64;
                 }
             }),

@@ -1,22 +1,23 @@
-//! The index as the machine sees it: what is in DRAM, in front of the hash table.
+//! The index as the machine sees it: what is in DRAM, in front of the directory.
 //!
-//! A write changes the front alone. The keeper makes the table lead to a record once that is settled, and then takes it from the front: so
-//! who does not find a key there finds it in the table.
+//! A write changes the front alone. The keeper makes the directory lead to a record once that is settled, and then takes it from the front: so
+//! who does not find a key there finds it there.
 
+use std::marker::PhantomData;
 use std::sync::Arc;
 
-use terrace_index::linear::{depth_of, next_cursor};
-use terrace_index::{Address, Change, Clht, Index, Key, Lookup, Verdict};
+use terrace_index::{Address, Change, Index, Key, Lookup, OrderedIndex, Verdict};
 use terrace_media::ByteRegion;
 
+use crate::directory::Directory;
 use crate::dram::{Dram, is_in_dram};
-use crate::table::PmTable;
 
 /// See the module.
-pub struct ScmIndex<R> {
-    pub front: Arc<Clht>,
-    pub table: Arc<PmTable<R>>,
+pub struct ScmIndex<R: ByteRegion, T: Directory<R>> {
+    pub front: Arc<T::Front>,
+    pub directory: Arc<T>,
     pub dram: Arc<Dram>,
+    pub region: PhantomData<R>,
 }
 
 /// What becomes of the front where a change was decided over what the table has: that changes when the front's record reaches it.
@@ -27,19 +28,19 @@ fn of_front(change: Change, is_in_table: bool) -> Change {
     }
 }
 
-impl<R: ByteRegion> Index for ScmIndex<R> {
-    const NEEDS_KEY: bool = false;
+impl<R: ByteRegion, T: Directory<R>> Index for ScmIndex<R, T> {
+    const NEEDS_KEY: bool = T::Front::NEEDS_KEY;
 
     #[inline]
     fn get(&self, key: &Key<'_>, mut verify: impl FnMut(Address) -> Verdict) -> Lookup {
         match self.front.get(key, &mut verify) {
-            Lookup::Absent => self.table.get(key.hash, verify),
+            Lookup::Absent => self.directory.get(key, verify),
             found => found,
         }
     }
     fn prefetch(&self, key: &Key<'_>) {
         self.front.prefetch(key);
-        self.table.prefetch(key.hash);
+        self.directory.prefetch(key);
     }
     fn candidates(&self, key: &Key<'_>, mut visit: impl FnMut(Address)) {
         let mut is_there = false;
@@ -48,28 +49,28 @@ impl<R: ByteRegion> Index for ScmIndex<R> {
             visit(address);
         });
         if !is_there {
-            self.table.candidates(key.hash, visit);
+            self.directory.candidates(key, visit);
         }
     }
     fn touch_batch<'k>(&self, count: usize, key: impl Fn(usize) -> Key<'k>, mut touch: impl FnMut(Address)) {
         if !self.front.is_empty() {
             self.front.touch_batch(count, &key, &mut touch);
         }
-        self.table.touch_batch(count, |i| key(i).hash, touch);
+        self.directory.touch_batch(count, key, touch);
     }
-    fn update<T>(
+    fn update<V>(
         &self,
         key: &Key<'_>,
         mut verify: impl FnMut(Address) -> Verdict,
-        decide: impl FnOnce(Lookup) -> (Change, T),
-    ) -> T {
+        decide: impl FnOnce(Lookup) -> (Change, V),
+    ) -> V {
         let asked = std::cell::RefCell::new(&mut verify);
         self.front.update(
             key,
             |address| (asked.borrow_mut())(address),
             |looked| match looked {
                 Lookup::Absent => {
-                    let looked = self.table.get(key.hash, |address| (asked.borrow_mut())(address));
+                    let looked = self.directory.get(key, |address| (asked.borrow_mut())(address));
                     let (change, result) = decide(looked);
                     (of_front(change, looked != Lookup::Absent), result)
                 }
@@ -77,12 +78,12 @@ impl<R: ByteRegion> Index for ScmIndex<R> {
             },
         )
     }
-    fn update_many<T>(
+    fn update_many<V>(
         &self,
         keys: &[Key<'_>],
         mut verify: impl FnMut(usize, Address) -> Verdict,
-        decide: impl FnOnce(&[Lookup], &mut [Change]) -> T,
-    ) -> T {
+        decide: impl FnOnce(&[Lookup], &mut [Change]) -> V,
+    ) -> V {
         let asked = std::cell::RefCell::new(&mut verify);
         self.front.update_many(
             keys,
@@ -90,7 +91,7 @@ impl<R: ByteRegion> Index for ScmIndex<R> {
             |looked, changes| {
                 let mut all = looked.to_vec();
                 for (i, found) in all.iter_mut().enumerate().filter(|(_, found)| **found == Lookup::Absent) {
-                    *found = self.table.get(keys[i].hash, |address| (asked.borrow_mut())(i, address));
+                    *found = self.directory.get(&keys[i], |address| (asked.borrow_mut())(i, address));
                 }
                 let result = decide(&all, changes);
                 for (i, change) in changes.iter_mut().enumerate() {
@@ -101,11 +102,7 @@ impl<R: ByteRegion> Index for ScmIndex<R> {
         )
     }
     fn contains(&self, key: &Key<'_>, address: Address) -> bool {
-        if is_in_dram(address) {
-            self.front.contains(key, address)
-        } else {
-            self.table.leads_to(key.hash, address.raw())
-        }
+        if is_in_dram(address) { self.front.contains(key, address) } else { self.directory.has(key, address) }
     }
     /// The table is changed by its keeper alone.
     fn replace(&self, key: &Key<'_>, from: Address, to: Address) -> bool {
@@ -115,27 +112,20 @@ impl<R: ByteRegion> Index for ScmIndex<R> {
     fn remove(&self, key: &Key<'_>, address: Address) -> bool {
         self.front.remove(key, address)
     }
+    fn insert_unreadable(&self, key: &Key<'_>, address: Address) {
+        self.front.insert_unreadable(key, address);
+    }
+    fn replace_unreadable(&self, key: &Key<'_>, from: Address, to: Address) -> bool {
+        self.front.replace_unreadable(key, from, to)
+    }
+    fn remove_unreadable(&self, key: &Key<'_>, address: Address) -> bool {
+        self.front.remove_unreadable(key, address)
+    }
     fn scan(&self, cursor: u64, out: &mut Vec<Address>) -> Option<u64> {
-        let buckets = self.table.buckets();
-        let bucket = cursor & (buckets - 1);
-        let next = next_cursor(cursor, depth_of(bucket, buckets));
-        // Before the table: what leaves the front meanwhile is in the table by then.
-        let fresh = self.fresh_of(bucket, cursor, next);
-        let (mut bytes, mut key) = (Vec::new(), Vec::new());
-        for element in self.table.contents(bucket).elements {
-            let is_replaced = !fresh.is_empty()
-                && self.table.read_entry(element.at(), &mut bytes).is_some_and(|view| {
-                    fresh.iter().any(|address| {
-                        let db = self.dram.key_of(*address, &mut key);
-                        (db, &key[..]) == (view.head.meta.db(), view.key)
-                    })
-                });
-            if !is_replaced {
-                out.extend(Address::from_raw(element.at()));
-            }
-        }
-        out.extend(fresh);
-        Some(next)
+        Some(T::scan(self, cursor, out))
+    }
+    fn ordered(&self) -> Option<&dyn OrderedIndex> {
+        T::ordered(self)
     }
     fn len(&self) -> u64 {
         self.front.len()
@@ -144,27 +134,6 @@ impl<R: ByteRegion> Index for ScmIndex<R> {
         self.front.memory_bytes()
     }
     fn name(&self) -> &'static str {
-        "scm"
-    }
-}
-
-impl<R: ByteRegion> ScmIndex<R> {
-    /// What the front has of a bucket of the table, which covers the hashes from one cursor to the next.
-    fn fresh_of(&self, bucket: u64, cursor: u64, next: u64) -> Vec<Address> {
-        let (mut found, mut key) = (Vec::new(), Vec::new());
-        let mut at = cursor;
-        while let Some(after) = self.front.scan(at, &mut found) {
-            let is_past = after == 0 || next != 0 && after.reverse_bits() >= next.reverse_bits();
-            if is_past {
-                break;
-            }
-            at = after;
-        }
-        // Buckets of the front are no parts of the table's: one may cover several.
-        found.retain(|address| {
-            let db = self.dram.key_of(*address, &mut key);
-            self.table.bucket_of(self.table.hasher.key(db, &key).hash) == bucket
-        });
-        found
+        T::NAME
     }
 }

@@ -106,7 +106,7 @@ pub fn examine<R: ByteRegion>(
         }
         for element in contents.elements {
             let place = element.at();
-            let Some(view) = table.read_entry(place, &mut bytes) else {
+            let Some(view) = medium.read_entry(place, &mut bytes) else {
                 found.faults.push(Fault::Record { place });
                 continue;
             };

@@ -11,6 +11,7 @@ use terrace_log::TailCursor;
 use terrace_media::ByteRegion;
 
 use crate::apply::{Item, Plan};
+use crate::directory::Directory;
 use crate::layout::{EDGE_BYTES, Kind, Root};
 use crate::space::ScmSpace;
 
@@ -46,7 +47,7 @@ pub enum Round {
 
 /// What a round has to do, and room for what it needs: nothing of it is allocated again for each round.
 #[derive(Default)]
-pub struct Work {
+pub struct Work<C> {
     /// As they were read.
     pub items: Vec<Item>,
     /// Those that are to be done, oldest first: the version of each, and which it is.
@@ -59,13 +60,13 @@ pub struct Work {
     pub newest: HashMap<u64, u32, BuildHasherDefault<Hashed>>,
     /// The items that reach the table at once, and what they come to.
     pub slice: Vec<Item>,
-    pub plan: Plan,
+    pub plan: Plan<C>,
 }
 
 /// More room than for so many items is not kept.
 const KEPT_ITEMS: usize = 96 << 10;
 
-impl Work {
+impl<C> Work<C> {
     /// Nothing is left to do.
     pub fn clear(&mut self) {
         self.items.clear();
@@ -96,10 +97,10 @@ impl Hasher for Hashed {
 
 /// See the module.
 #[derive(Default)]
-pub struct Keeper {
+pub struct Keeper<C> {
     pub root: Root,
     pub round: Round,
-    pub work: Work,
+    pub work: Work<C>,
     /// So many items reach the table at once; 0 before the first ones.
     pub slice: usize,
     /// How far each session's chain was read.
@@ -108,9 +109,10 @@ pub struct Keeper {
     pub start: u64,
     /// When the last round ended.
     pub ended_ms: u64,
-    /// Words of the table from here on may be in a cache only, where a dead process left them.
+    /// Words of the directory from here on may be in a cache only, where a dead process left them.
     pub unsecured: Option<u64>,
-    pub chains: Option<Bump>,
+    /// A page of the directory's own.
+    pub own: Option<Bump>,
     pub moved: Option<Bump>,
     /// Free pages that sessions can't take: without some nothing could be cleaned.
     pub spare: Vec<u32>,
@@ -123,16 +125,19 @@ pub struct Keeper {
     pub next_expired: u32,
     pub next_unknown: u32,
     pub next_victim: u64,
+    pub next_own_victim: (u8, Vec<u8>),
+    /// Whether the next victims are records that the directory holds itself.
+    pub takes_own: bool,
     /// Pages that rounds leave may be taken.
     pub is_cleaning: bool,
     /// Steps that found nothing to do, since the last round.
     pub idle: u32,
 }
 
-impl Keeper {
+impl<C> Keeper<C> {
     /// Whether a page is being filled.
     pub fn fills(&self, page: u32) -> bool {
-        [self.chains, self.moved].into_iter().flatten().any(|bump| bump.page == page)
+        [self.own, self.moved].into_iter().flatten().any(|bump| bump.page == page)
     }
 }
 
@@ -141,13 +146,13 @@ const SPARE_PAGES: usize = 4;
 /// Those that a round leaves to it.
 pub(crate) const LEFT_BY_ROUNDS: usize = 2;
 
-impl<R: ByteRegion> ScmSpace<R> {
+impl<R: ByteRegion, T: Directory<R>> ScmSpace<R, T> {
     /// A page is free: it is kept, if there are too few.
-    pub(crate) fn give_page(&self, keeper: &mut Keeper, page: u32) {
+    pub(crate) fn give_page(&self, keeper: &mut Keeper<T::Changes>, page: u32) {
         if keeper.spare.len() < SPARE_PAGES { keeper.spare.push(page) } else { self.log.give_block(page) }
     }
     /// Keeps as many pages as there are to be.
-    pub(crate) fn fill_spare(&self, keeper: &mut Keeper) {
+    pub(crate) fn fill_spare(&self, keeper: &mut Keeper<T::Changes>) {
         while keeper.spare.len() < SPARE_PAGES
             && let Some(page) = self.log.take_block()
         {

@@ -15,6 +15,7 @@ use terrace_engine::record::Head;
 use terrace_engine::space::{Fetch, Former, LargeValues, Room};
 use terrace_media::{Buffer, ByteRegion};
 
+use crate::directory::Directory;
 use crate::keeper::Bump;
 use crate::layout::{EDGE_BYTES, Kind, PART_HEAD_BYTES, encode_part};
 use crate::medium::Medium;
@@ -88,7 +89,7 @@ pub(crate) fn part_bytes(value: usize) -> usize {
     PART_HEAD_BYTES + value.next_multiple_of(8)
 }
 
-impl<R: ByteRegion> ScmSpace<R> {
+impl<R: ByteRegion, T: Directory<R>> ScmSpace<R, T> {
     /// Takes places for so many bytes of a value.
     fn take_parts(&self, bytes: usize) -> Result<Vec<(u64, usize)>, Room> {
         let most = part_max(self.medium.geometry.page_bytes);
@@ -120,7 +121,7 @@ impl<R: ByteRegion> ScmSpace<R> {
     }
 }
 
-impl<R: ByteRegion> LargeValues for ScmSpace<R> {
+impl<R: ByteRegion, T: Directory<R>> LargeValues for ScmSpace<R, T> {
     fn write_extent(
         &self,
         _local: &mut Local,
@@ -185,7 +186,7 @@ impl<R: ByteRegion> LargeValues for ScmSpace<R> {
     }
 }
 
-impl<R: ByteRegion> ScmSpace<R> {
+impl<R: ByteRegion, T: Directory<R>> ScmSpace<R, T> {
     /// Whether a description is of a value that no record described before.
     fn takes_ahead(&self, description: &[u8]) -> bool {
         parts(description).next().is_some_and(|(first, _)| self.ahead.lock().remove(&first))

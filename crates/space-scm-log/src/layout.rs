@@ -127,12 +127,16 @@ pub enum Kind {
     Chains = 3,
     /// Parts of large values.
     Parts = 4,
+    /// Nodes of records in the order of their keys.
+    Nodes = 5,
 }
 
 impl Kind {
     /// From its number.
     pub fn from_number(number: u8) -> Option<Self> {
-        [Self::Free, Self::Archived, Self::Moved, Self::Chains, Self::Parts].get(usize::from(number)).copied()
+        [Self::Free, Self::Archived, Self::Moved, Self::Chains, Self::Parts, Self::Nodes]
+            .get(usize::from(number))
+            .copied()
     }
 }
 

@@ -33,7 +33,9 @@
 pub mod absent;
 mod apply;
 mod background;
+mod chains;
 mod clean;
+mod directory;
 mod dram;
 mod index;
 pub mod inspect;
@@ -41,11 +43,13 @@ mod keeper;
 mod large;
 mod layout;
 mod medium;
+mod nodes;
 mod open;
 mod pages;
 mod reopen;
 pub mod repair;
 mod rounds;
+mod scan;
 #[cfg(all(test, shuttle))]
 mod schedules;
 mod session;
@@ -55,4 +59,4 @@ mod table;
 mod walk;
 
 pub use medium::Geometry;
-pub use open::{Opening, buckets_for, limits, open};
+pub use open::{FRAMES_BYTES_MAX_ORDERED, Opening, buckets_for, limits, limits_ordered, open, open_ordered};

@@ -1,22 +1,26 @@
 //! Putting a store together: table, front index, log, space, machine.
 
+use std::marker::PhantomData;
 use std::sync::Arc;
 
+use terrace_engine::hash::KeyHasher;
 use terrace_engine::manifest::Manifest;
 use terrace_engine::space::Limits;
 use terrace_engine::{Machine, MachineOptions, Store, StoreError, StoreHandle};
-use terrace_index::{Clht, Erased};
+use terrace_index::{BTree, Clht, Erased, WithStrays};
 use terrace_log::{ByteLog, Log, LogError, LogOptions};
 use terrace_media::{AnyRegion, ByteRegion};
 
+use crate::directory::Directory;
 use crate::dram::Dram;
 use crate::index::ScmIndex;
 use crate::layout::LINE_BYTES;
 use crate::medium::{Geometry, Medium};
+use crate::nodes::Nodes;
 use crate::space::{ScmSpace, limits_of};
 use crate::table::PmTable;
 
-type ScmMachine = Machine<Erased, ScmSpace<AnyRegion>, ByteLog<AnyRegion>>;
+type ScmMachine<T> = Machine<Erased, ScmSpace<AnyRegion, T>, ByteLog<AnyRegion>>;
 
 /// Pages that a store needs at least.
 pub(crate) const PAGES_MIN: usize = 16;
@@ -25,6 +29,8 @@ const BYTES_MAX: u64 = 8 << 40;
 /// Frames of DRAM at least, and the most bytes of them.
 const FRAMES_MIN: usize = 4;
 const FRAMES_BYTES_MAX: u64 = 1 << 30;
+/// The most where records are in nodes: rounds are short, and DRAM is what they save.
+pub const FRAMES_BYTES_MAX_ORDERED: u64 = 16 << 20;
 /// A frame is no longer than a page, nor than this: it holds the longest record.
 const FRAME_BYTES_MAX: usize = 128 << 10;
 /// Buckets that the front index begins with.
@@ -77,11 +83,46 @@ fn frames_of(geometry: Geometry, dram_bytes: u64) -> usize {
     most.min(geometry.pages() * geometry.page_bytes / 2 / frame).max(FRAMES_MIN)
 }
 
-/// Opens a store on a region, from byte `base` on.
+/// The longest things that a store of nodes takes.
+pub fn limits_ordered(geometry: Geometry, dram_bytes: u64) -> Limits {
+    limits(geometry, dram_bytes.min(FRAMES_BYTES_MAX_ORDERED))
+}
+
+/// Opens a store with a hash table on a region, from byte `base` on.
 ///
 /// # Errors
 /// [`StoreError::Options`] if the region is too short; [`StoreError::Corrupt`] if it can't be trusted.
 pub fn open(region: &Arc<AnyRegion>, base: u64, opening: Opening<'_>) -> Result<Box<dyn Store>, StoreError> {
+    open_with(region, base, opening, PmTable::new, Clht::with_min_buckets(FRONT_BUCKETS))
+}
+
+/// Opens a store with nodes in the order of keys; the geometry has no buckets.
+///
+/// # Errors
+/// As [`open`].
+pub fn open_ordered(
+    region: &Arc<AnyRegion>,
+    base: u64,
+    mut opening: Opening<'_>,
+) -> Result<Box<dyn Store>, StoreError> {
+    let least = Nodes::<AnyRegion>::page_bytes_min();
+    if opening.geometry.page_bytes < least {
+        return Err(StoreError::Options(format!(
+            "pages of {} bytes: a page of nodes has {least} at least",
+            opening.geometry.page_bytes
+        )));
+    }
+    opening.dram_bytes = opening.dram_bytes.min(FRAMES_BYTES_MAX_ORDERED);
+    open_with(region, base, opening, Nodes::new, WithStrays::new(BTree::new()))
+}
+
+fn open_with<T: Directory<AnyRegion>>(
+    region: &Arc<AnyRegion>,
+    base: u64,
+    opening: Opening<'_>,
+    directory: impl FnOnce(Arc<Medium<AnyRegion>>, KeyHasher) -> T,
+    front: T::Front,
+) -> Result<Box<dyn Store>, StoreError> {
     let Opening { geometry, dram_bytes, store_id, fresh, mut machine, description, progress } = opening;
     if !geometry.page_bytes.is_power_of_two() || geometry.page_bytes < 16 * LINE_BYTES {
         return Err(StoreError::Options(format!(
@@ -126,18 +167,19 @@ pub fn open(region: &Arc<AnyRegion>, base: u64, opening: Opening<'_>) -> Result<
     machine.immediate = true;
     // A session that writes holds a page, and one in reserve.
     machine.sessions = machine.sessions.min(geometry.pages() / 5).max(1);
-    let table = Arc::new(PmTable::new(medium.clone(), machine.hasher));
-    let front = Arc::new(Clht::with_min_buckets(FRONT_BUCKETS));
+    let directory = Arc::new(directory(medium.clone(), machine.hasher));
+    let front = Arc::new(front);
     let dram = Arc::new(Dram::new(frames_of(geometry, dram_bytes), frame_bytes(geometry)));
-    let space = ScmSpace::new(medium, table.clone(), front.clone(), dram.clone(), log.clone(), description);
+    let space =
+        ScmSpace::new(medium, directory.clone(), front.clone(), dram.clone(), log.clone(), description);
     if is_new {
-        space.make();
+        space.make()?;
     } else if !manifest.clean {
         space.keeper.lock().unsecured = Some(0);
     }
-    let index = Erased::new(ScmIndex { front, table, dram });
+    let index = Erased::new(ScmIndex { front, directory, dram, region: PhantomData });
     let manifest: Manifest = manifest;
-    let machine: Arc<ScmMachine> =
+    let machine: Arc<ScmMachine<T>> =
         Machine::open(machine, index, space, Some((log, replay)), manifest, progress)?;
     Ok(Box::new(StoreHandle(machine)))
 }

@@ -8,12 +8,13 @@ use terrace_engine::op::DATABASES;
 use terrace_engine::space::{Counted, Entries};
 use terrace_media::ByteRegion;
 
+use crate::directory::Directory;
 use crate::keeper::{Keeper, Work};
 use crate::layout::{Kind, Root};
 use crate::rounds::Applied;
 use crate::space::ScmSpace;
 
-impl<R: ByteRegion> ScmSpace<R> {
+impl<R: ByteRegion, T: Directory<R>> ScmSpace<R, T> {
     /// Takes over the page table.
     pub(crate) fn find_pages(&self, manifest: &Manifest) -> Result<(), StoreError> {
         for page in 0..self.pages.table.len() as u32 {
@@ -51,6 +52,7 @@ impl<R: ByteRegion> ScmSpace<R> {
             // All of it is made again.
             keeper.root.upto = root.from;
         }
+        T::reopen(self, &mut keeper, &root)?;
         let newest = manifest.version_floor.max(manifest.databases_version).max(root.upto);
         keeper.start = manifest.flush_versions.iter().fold(newest, |newest, flushed| newest.max(*flushed));
         let seq = manifest.persisted_seq;
@@ -64,30 +66,25 @@ impl<R: ByteRegion> ScmSpace<R> {
     }
 
     /// Counts what the table leads to, for what the root says may be wrong. Reads all of it.
-    fn recount(&self, keeper: &mut Keeper, flushed: &[u64; DATABASES]) {
+    fn recount(&self, keeper: &mut Keeper<T::Changes>, flushed: &[u64; DATABASES]) {
         tracing::warn!("something of the hash table was damaged: all keys are counted anew");
-        let (mut keys, mut expiring, mut bytes) = ([0; DATABASES], [0; DATABASES], Vec::new());
-        for bucket in 0..self.table.buckets() {
-            let contents = self.table.contents(bucket);
-            self.note_scanned(contents.chain.iter().map(|(place, _)| *place));
-            self.note_scanned(contents.elements.iter().map(|element| element.at()));
-            for element in contents.elements {
-                let Some(view) = self.table.read_entry(element.at(), &mut bytes) else { continue };
-                let db = usize::from(view.head.meta.db());
-                if view.head.version > flushed[db] {
-                    keys[db] += 1;
-                    expiring[db] += u64::from(view.head.expire_at != 0);
-                }
+        let (mut keys, mut expiring) = ([0; DATABASES], [0; DATABASES]);
+        let mut see = |place| self.note_scanned(place);
+        self.directory.for_each(&mut see, &mut |head| {
+            let db = usize::from(head.meta.db());
+            if head.version > flushed[db] {
+                keys[db] += 1;
+                expiring[db] += u64::from(head.expire_at != 0);
             }
-        }
+        });
         (keeper.root.keys, keeper.root.expiring) = (keys, expiring);
         // It is stored with the next round; until then it is done again.
         keeper.root.is_uncertain = false;
     }
 
-    /// The pages of these places are read, a part of each after the other.
-    fn note_scanned(&self, places: impl Iterator<Item = u64>) {
-        for page in places.filter_map(|place| self.medium.page_of(place)) {
+    /// The page of this place is read, a part of it after the other.
+    pub(crate) fn note_scanned(&self, place: u64) {
+        if let Some(page) = self.medium.page_of(place) {
             self.pages.page(page).is_scanned.store(true, Relaxed);
         }
     }
@@ -125,6 +122,7 @@ impl<R: ByteRegion> ScmSpace<R> {
             let Work { items, order, .. } = &keeper.work;
             let of_slice = order.iter().filter(|(version, _)| *version <= root.upto);
             let mut again: Vec<_> = of_slice.map(|(_, i)| items[*i as usize]).collect();
+            self.nobody_reads();
             while !self.apply(&mut keeper, &mut again, (root.upto, root.round), &root.flushed, Some(&root)) {
                 self.make_room(&mut keeper)?;
             }
@@ -134,6 +132,7 @@ impl<R: ByteRegion> ScmSpace<R> {
             keeper.work.items = beyond;
             self.arrange(&mut keeper.work);
             loop {
+                self.nobody_reads();
                 match self.apply_slice(&mut keeper, upto, flushed) {
                     Applied::All => break,
                     Applied::Some => {}
@@ -151,8 +150,14 @@ impl<R: ByteRegion> ScmSpace<R> {
         Ok(counted(&keeper.root, flushed))
     }
 
+    /// There are no sessions yet: what was let go is free.
+    pub(crate) fn nobody_reads(&self) {
+        self.directory.round_begins();
+        self.directory.every_session_has_left();
+    }
+
     /// Cleans a page, before there are sessions.
-    pub(crate) fn make_room(&self, keeper: &mut Keeper) -> Result<(), StoreError> {
+    pub(crate) fn make_room(&self, keeper: &mut Keeper<T::Changes>) -> Result<(), StoreError> {
         if let Some(failure) = self.failed.get() {
             return Err(StoreError::Corrupt(format!("{}; nothing is lost", failure.what)));
         }

@@ -21,6 +21,7 @@ use terrace_log::{ByteLog, Log, LogOptions};
 use terrace_media::ByteRegion;
 
 use crate::apply::{Edit, Item, Newest};
+use crate::directory::Directory;
 use crate::dram::Dram;
 use crate::large;
 use crate::layout::{Kind, Leads, PageLine};
@@ -107,7 +108,7 @@ fn lost_lines<R: ByteRegion>(
         for element in table.contents(bucket).elements {
             // Whoever wrote it: entries are found in such a page one by one.
             is(element.at(), Kind::Moved);
-            if let Some(view) = table.read_entry(element.at(), &mut bytes) {
+            if let Some(view) = medium.read_entry(element.at(), &mut bytes) {
                 parts_of(&view, &mut is);
             }
         }
@@ -124,12 +125,12 @@ fn lost_lines<R: ByteRegion>(
     Ok(lost.into_iter().collect())
 }
 
-impl<R: ByteRegion> ScmSpace<R> {
+impl<R: ByteRegion> ScmSpace<R, PmTable<R>> {
     /// Makes damaged buckets anew from the records of all pages.
     fn mend_buckets(&self, flushed: &[u64; 16], done: &mut Vec<String>) -> Result<(), StoreError> {
         let mut keeper = self.keeper.lock();
         let damaged: HashSet<u64> =
-            (0..self.table.buckets()).filter(|bucket| self.table.contents(*bucket).is_lost).collect();
+            (0..self.directory.buckets()).filter(|bucket| self.directory.contents(*bucket).is_lost).collect();
         if damaged.is_empty() && done.is_empty() {
             return Ok(());
         }
@@ -137,10 +138,10 @@ impl<R: ByteRegion> ScmSpace<R> {
         let (upto, mended) = (keeper.root.upto, items.len());
         for page in 0..self.pages.table.len() as u32 {
             self.records_of(page, |place, view| {
-                let hash = self.table.hash_of(view);
+                let hash = self.directory.hash_of(view);
                 // What is newer an opening finds in the log.
                 let counts = view.head.version <= upto && self.is_whole(view);
-                if counts && damaged.contains(&self.table.bucket_of(hash)) {
+                if counts && damaged.contains(&self.directory.bucket_of(hash)) {
                     let edit = Edit::Newest(Newest { place, head: view.head });
                     items.push(item(hash, view.head.version, edit));
                 }

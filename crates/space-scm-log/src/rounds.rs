@@ -24,6 +24,7 @@ use terrace_index::{Index, Key};
 use terrace_media::ByteRegion;
 
 use crate::apply::{Edit, is_same_key};
+use crate::directory::Directory;
 use crate::keeper::{Keeper, Round, Work};
 use crate::space::ScmSpace;
 
@@ -36,8 +37,6 @@ const IDLE_STEPS: u32 = 8;
 /// next ones need few pages.
 const SLICE_MAX: usize = 4096;
 const SLICE_BYTES: usize = 256;
-/// With so many records for a bucket chains have more than a line.
-const CROWDED: u64 = 4;
 /// Buckets of the front are loaded so many records ahead.
 const AHEAD: usize = 16;
 
@@ -52,9 +51,9 @@ pub(crate) enum Applied {
     Nothing,
 }
 
-impl<R: ByteRegion> ScmSpace<R> {
+impl<R: ByteRegion, T: Directory<R>> ScmSpace<R, T> {
     /// A part of a round.
-    pub(crate) fn round_step(&self, keeper: &mut Keeper, context: &dyn Context) -> Progress {
+    pub(crate) fn round_step(&self, keeper: &mut Keeper<T::Changes>, context: &dyn Context) -> Progress {
         match std::mem::take(&mut keeper.round) {
             Round::Idle => {
                 let begun = self.begun.load(Relaxed);
@@ -74,6 +73,7 @@ impl<R: ByteRegion> ScmSpace<R> {
                 self.waiting_bytes.store(0, Relaxed);
                 let seq = begun + 1;
                 self.begun.store(seq, SeqCst);
+                self.directory.round_begins();
                 keeper.round = Round::Issuing { seq, epoch: context.advance_epoch() };
                 Progress::Worked
             }
@@ -82,6 +82,7 @@ impl<R: ByteRegion> ScmSpace<R> {
                     keeper.round = Round::Issuing { seq, epoch };
                     return Progress::Blocked;
                 }
+                self.directory.every_session_has_left();
                 let upto = context.barrier().positions().iter().copied().max().unwrap_or(0);
                 context.raise_version_floor(upto);
                 keeper.round = Round::Passing { seq, upto, epoch: context.advance_epoch() };
@@ -137,29 +138,21 @@ impl<R: ByteRegion> ScmSpace<R> {
     }
 
     /// A round is over.
-    fn end_round(&self, keeper: &mut Keeper, context: &dyn Context, seq: u64) {
+    fn end_round(&self, keeper: &mut Keeper<T::Changes>, context: &dyn Context, seq: u64) {
         keeper.work.clear();
         keeper.ended_ms = context.now_ms();
         self.free_frames(keeper, context);
         self.completed.store(seq, SeqCst);
-        self.tell_crowding(keeper);
-    }
-
-    /// Says once that there are more records than the table was made for.
-    fn tell_crowding(&self, keeper: &Keeper) {
-        let keys: u64 = keeper.root.keys.iter().sum();
-        let a_bucket = keys / self.table.buckets();
-        if a_bucket >= CROWDED && self.records_a_bucket.swap(a_bucket, Relaxed) < CROWDED {
-            tracing::warn!(
-                "the hash table has {} buckets for {keys} records, and each look-up reads a longer chain: a store made with --expected-records {keys} is faster",
-                self.table.buckets()
-            );
-        }
-        self.records_a_bucket.store(a_bucket, Relaxed);
+        self.directory.tell_crowding(keeper.root.keys.iter().sum());
     }
 
     /// Puts what the sessions' logs hold above the root's version, up to another one, into the keeper's work.
-    fn read_tails(&self, keeper: &mut Keeper, upto: u64, positions: &[u64]) -> Result<(), String> {
+    fn read_tails(
+        &self,
+        keeper: &mut Keeper<T::Changes>,
+        upto: u64,
+        positions: &[u64],
+    ) -> Result<(), String> {
         let Keeper { work, tails, root, start, .. } = keeper;
         work.clear();
         work.tails.clone_from(tails);
@@ -188,7 +181,7 @@ impl<R: ByteRegion> ScmSpace<R> {
 
     /// Sorts what is to be done by version, and drops what is older than another record of the same key: the table need not lead to it,
     /// for the log still has the newer one as long as the table does not.
-    pub(crate) fn arrange(&self, work: &mut Work) {
+    pub(crate) fn arrange(&self, work: &mut Work<T::Changes>) {
         let Work { items, order, newest, .. } = work;
         order.clear();
         order.extend(items.iter().zip(0..).map(|(item, i)| (item.version, i)));
@@ -205,8 +198,8 @@ impl<R: ByteRegion> ScmSpace<R> {
                 }
                 Entry::Occupied(newer) => match (item.edit, items[*newer.get() as usize].edit) {
                     (Edit::Newest(old), Edit::Newest(new)) => {
-                        let old = self.table.read_entry(old.place, &mut one);
-                        let new = self.table.read_entry(new.place, &mut other);
+                        let old = self.medium.read_entry(old.place, &mut one);
+                        let new = self.medium.read_entry(new.place, &mut other);
                         old.zip(new).is_some_and(|(old, new)| is_same_key(&old, &new))
                     }
                     _ => false,
@@ -221,7 +214,12 @@ impl<R: ByteRegion> ScmSpace<R> {
     }
 
     /// Makes the table lead to the oldest that is left of the keeper's work, which is all up to `upto`.
-    pub(crate) fn apply_slice(&self, keeper: &mut Keeper, upto: u64, flushed: &[u64; DATABASES]) -> Applied {
+    pub(crate) fn apply_slice(
+        &self,
+        keeper: &mut Keeper<T::Changes>,
+        upto: u64,
+        flushed: &[u64; DATABASES],
+    ) -> Applied {
         let most = (self.medium.geometry.page_bytes / SLICE_BYTES).clamp(1, SLICE_MAX);
         if keeper.slice == 0 {
             keeper.slice = most;
@@ -251,23 +249,30 @@ impl<R: ByteRegion> ScmSpace<R> {
     }
 
     /// Frames of which the table has everything leave the front.
-    fn free_frames(&self, keeper: &mut Keeper, context: &dyn Context) {
+    fn free_frames(&self, keeper: &mut Keeper<T::Changes>, context: &dyn Context) {
         let (mut frames, mut key) = (Vec::new(), Vec::new());
         let mut leaving = std::mem::take(&mut keeper.leaving);
         self.dram.leave_up_to(keeper.root.upto, &mut frames, |address, version, meta| {
             let db = self.dram.key_of(address, &mut key);
-            let hash = self.table.hasher.key(db, &key).hash;
+            let hash = self.directory.hasher().key(db, &key).hash;
             leaving.push((address, version, meta, hash));
         });
-        let key = |hash, db| Key { hash, db, bytes: &[] };
+        let mut bytes = Vec::new();
         for (i, (address, version, meta, hash)) in leaving.iter().enumerate() {
-            leaving.get(i + AHEAD).into_iter().for_each(|(.., hash)| self.front.prefetch(&key(*hash, 0)));
+            leaving
+                .get(i + AHEAD)
+                .into_iter()
+                .for_each(|(.., hash)| self.front.prefetch(&Key { hash: *hash, db: 0, bytes: &[] }));
             let is_tombstone = meta.kind() == RecordKind::Tombstone;
             if is_tombstone {
                 // Before it is gone: what is written then is newer.
                 context.raise_version_floor(*version);
             }
-            if self.front.remove(&key(*hash, meta.db()), *address) && is_tombstone {
+            if self.front.needs_key() {
+                self.dram.key_of(*address, &mut bytes);
+            }
+            let key = Key { hash: *hash, db: meta.db(), bytes: &bytes };
+            if self.front.remove(&key, *address) && is_tombstone {
                 context.forgotten(RecordKind::Tombstone);
             }
         }
@@ -280,7 +285,7 @@ impl<R: ByteRegion> ScmSpace<R> {
     }
 
     /// What every session has left is free.
-    pub(crate) fn reclaim(&self, keeper: &mut Keeper, context: &dyn Context) -> Progress {
+    pub(crate) fn reclaim(&self, keeper: &mut Keeper<T::Changes>, context: &dyn Context) -> Progress {
         let mut progress = Progress::Idle;
         while keeper.leaving_frames.front().is_some_and(|(epoch, _)| context.epoch_passed(*epoch)) {
             if let Some((_, frames)) = keeper.leaving_frames.pop_front() {

@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering::*;
 use terrace_engine::space::Room;
 use terrace_media::ByteRegion;
 
+use crate::directory::Directory;
 use crate::space::ScmSpace;
 
 /// A frame that is being filled.
@@ -21,7 +22,7 @@ pub struct Local {
     taken: Vec<u32>,
 }
 
-impl<R: ByteRegion> ScmSpace<R> {
+impl<R: ByteRegion, T: Directory<R>> ScmSpace<R, T> {
     /// How many frames records of these lengths need beside what is left of the first one, if any order must do.
     fn frames_for(&self, local: &Local, records: &[usize]) -> usize {
         let frame = self.dram.frame_words();

@@ -13,17 +13,17 @@ use terrace_engine::space::{
     Class, Counted, Durable, Entries, Fetch, Found, Limits, Records, Room, Under, Want,
 };
 use terrace_engine::{Failure, Scanned, StoreError, fetch_view};
-use terrace_index::{Address, Clht, Key};
+use terrace_index::{Address, Key};
 use terrace_log::{Archive, ByteLog, Log};
 use terrace_media::{Buffer, ByteRegion};
 
+use crate::directory::{Directory, Held};
 use crate::dram::{Dram, is_in_dram};
 use crate::keeper::{Bump, Keeper};
 use crate::layout::{EDGE_BYTES, ENTRY_HEAD_BYTES, Kind, LINE_BYTES, Root, decode_entry, entry_bytes};
 use crate::medium::Medium;
 use crate::pages::Pages;
 use crate::session::Local;
-use crate::table::PmTable;
 
 /// [`Head::tier`] of what is read from the medium.
 pub(crate) const TIER: u8 = 1;
@@ -42,14 +42,14 @@ const RESERVE_PART: usize = 48;
 const FULL_PERCENT: u64 = 90;
 
 /// Records in the pages of their log. See the crate's text.
-pub struct ScmSpace<R: ByteRegion> {
+pub struct ScmSpace<R: ByteRegion, T: Directory<R>> {
     pub(crate) medium: Arc<Medium<R>>,
-    pub(crate) table: Arc<PmTable<R>>,
-    pub(crate) front: Arc<Clht>,
+    pub(crate) directory: Arc<T>,
+    pub(crate) front: Arc<T::Front>,
     pub(crate) dram: Arc<Dram>,
     pub(crate) pages: Arc<Pages>,
     pub(crate) log: Log<ByteLog<R>>,
-    pub(crate) keeper: Mutex<Keeper>,
+    pub(crate) keeper: Mutex<Keeper<T::Changes>>,
     /// The page of large values that is filled.
     pub(crate) parts: Mutex<Option<Bump>>,
     /// Large values that no record describes yet, by their first part.
@@ -63,8 +63,6 @@ pub struct ScmSpace<R: ByteRegion> {
     pub(crate) waiting_bytes: AtomicU64,
     /// Live bytes of all pages, about.
     pub(crate) live_bytes: AtomicI64,
-    /// Records for each of the table's buckets.
-    pub(crate) records_a_bucket: AtomicU64,
     /// A write found no page.
     pub(crate) lacks_page: AtomicBool,
     /// Pages cleaned since there were enough.
@@ -95,12 +93,12 @@ impl<R: ByteRegion> Archive for Keeps<R> {
     }
 }
 
-impl<R: ByteRegion> ScmSpace<R> {
+impl<R: ByteRegion, T: Directory<R>> ScmSpace<R, T> {
     /// A space whose parts are there; what the medium holds comes with [`reopen`](Durable::reopen).
     pub(crate) fn new(
         medium: Arc<Medium<R>>,
-        table: Arc<PmTable<R>>,
-        front: Arc<Clht>,
+        directory: Arc<T>,
+        front: Arc<T::Front>,
         dram: Arc<Dram>,
         log: Log<ByteLog<R>>,
         description: String,
@@ -109,7 +107,7 @@ impl<R: ByteRegion> ScmSpace<R> {
         log.archive_to(Arc::new(Keeps { medium: medium.clone(), pages: pages.clone() }));
         Self {
             medium,
-            table,
+            directory,
             front,
             dram,
             pages,
@@ -122,7 +120,6 @@ impl<R: ByteRegion> ScmSpace<R> {
             last_given: AtomicU64::new(0),
             waiting_bytes: AtomicU64::new(0),
             live_bytes: AtomicI64::new(0),
-            records_a_bucket: AtomicU64::new(0),
             lacks_page: AtomicBool::new(false),
             fruitless: AtomicU64::new(0),
             is_redoing: AtomicBool::new(false),
@@ -134,12 +131,11 @@ impl<R: ByteRegion> ScmSpace<R> {
         }
     }
 
-    /// Makes a new store's page table and hash table; durable when it returns.
-    pub(crate) fn make(&self) {
+    /// Makes a new store's page table and directory; durable when it returns.
+    pub(crate) fn make(&self) -> Result<(), StoreError> {
         for page in 0..self.pages.table.len() as u32 {
             self.pages.change(&self.medium, page, Kind::Free);
         }
-        self.table.format();
         for is_committed in [false, true] {
             self.medium.save_root(&Root {
                 sequence: u64::from(is_committed),
@@ -147,6 +143,7 @@ impl<R: ByteRegion> ScmSpace<R> {
                 ..Root::default()
             });
         }
+        T::make(self)
     }
 
     /// Nothing more can be stored, and why.
@@ -196,7 +193,7 @@ impl<R: ByteRegion> ScmSpace<R> {
     }
 
     /// The head of a record of which nothing is known: it is none that a flush has forgotten.
-    fn unknown(&self, db: u8) -> Head {
+    pub(crate) fn unknown(&self, db: u8) -> Head {
         let flushed = self.flushed[usize::from(db) & 15].load(Relaxed);
         Head::lost(flushed + 1, RecordKind::Value, db, 0, TIER)
     }
@@ -256,7 +253,7 @@ pub(crate) fn limits_of(page_bytes: usize, frame_bytes: u64) -> Limits {
     }
 }
 
-impl<R: ByteRegion> Records for ScmSpace<R> {
+impl<R: ByteRegion, T: Directory<R>> Records for ScmSpace<R, T> {
     type Local = Local;
     const TOMBSTONES: bool = true;
 
@@ -274,7 +271,7 @@ impl<R: ByteRegion> Records for ScmSpace<R> {
     fn touch(&self, address: Address) {
         if is_in_dram(address) {
             self.dram.prefetch(address);
-        } else {
+        } else if !self.directory.touch(address) {
             self.medium.region.prefetch(self.medium.at(address.raw()), FIRST_BYTES);
         }
     }
@@ -283,7 +280,11 @@ impl<R: ByteRegion> Records for ScmSpace<R> {
         if is_in_dram(address) {
             self.dram.fetch(address, key, want, out)
         } else {
-            self.fetch_entry(address.raw(), key, want, out)
+            match self.directory.fetch(address, key, want, out) {
+                Some(Held::Record(fetch)) => fetch,
+                Some(Held::At(place)) => self.fetch_entry(place, key, want, out),
+                None => self.fetch_entry(address.raw(), key, want, out),
+            }
         }
     }
     #[inline]
@@ -323,7 +324,7 @@ impl<R: ByteRegion> Records for ScmSpace<R> {
     }
 }
 
-impl<R: ByteRegion> Durable for ScmSpace<R> {
+impl<R: ByteRegion, T: Directory<R>> Durable for ScmSpace<R, T> {
     const ADDRESSED: bool = true;
 
     fn persisted_seq(&self) -> u64 {

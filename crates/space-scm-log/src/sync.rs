@@ -1,3 +1,3 @@
 //! The synchronisation primitives of this crate, which `--cfg shuttle` swaps (see `terrace_sync`).
 
-pub(crate) use terrace_sync::{AtomicBool, AtomicU64, AtomicUsize, Mutex};
+pub(crate) use terrace_sync::{AtomicBool, AtomicU64, AtomicUsize, Mutex, fence, spin_loop};

@@ -10,25 +10,21 @@
 //! * A chain is never changed: another one takes its place.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use smallvec::{SmallVec, smallvec};
 use terrace_engine::hash::KeyHasher;
-use terrace_engine::record::RecordView;
 use terrace_index::{Address, Lookup, Verdict};
 use terrace_media::ByteRegion;
 
+use crate::directory::LOST;
 use crate::layout::{
-    Bucket, ENTRY_HEAD_BYTES, Element, LINE_BYTES, Leads, chain_bytes, chain_count, decode_chain,
-    decode_entry, encode_chain, entry_bytes,
+    Bucket, Element, LINE_BYTES, Leads, chain_bytes, chain_count, decode_chain, encode_chain,
 };
 use crate::medium::Medium;
 
-/// Stands for what a bucket led to that is damaged: no entry starts there.
-pub const LOST: u64 = 8;
 /// Chains up to here are read to the stack.
 const SHORT_BYTES: usize = 512;
-/// Read of an entry to know how long it is.
-pub const FRONT_BYTES: usize = ENTRY_HEAD_BYTES + 16;
 
 /// What a bucket holds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -45,13 +41,15 @@ pub struct Contents {
 
 /// The table. See the module.
 pub struct PmTable<R> {
-    medium: Arc<Medium<R>>,
+    pub medium: Arc<Medium<R>>,
     pub hasher: KeyHasher,
+    /// Records for each bucket.
+    pub records_a_bucket: AtomicU64,
 }
 
 impl<R: ByteRegion> PmTable<R> {
     pub fn new(medium: Arc<Medium<R>>, hasher: KeyHasher) -> Self {
-        Self { medium, hasher }
+        Self { medium, hasher, records_a_bucket: AtomicU64::new(0) }
     }
     /// Makes every bucket an empty one; durable when it returns.
     pub fn format(&self) {
@@ -67,7 +65,7 @@ impl<R: ByteRegion> PmTable<R> {
         self.medium.region.fence();
     }
     /// Makes so many words safe that a dead process may have stored, from one on; durable when it returns. The one behind them.
-    pub fn secure(&self, from: u64, count: u64) -> u64 {
+    pub fn secure_words(&self, from: u64, count: u64) -> u64 {
         let end = (from + count).min(self.buckets());
         self.medium.region.flush(self.medium.bucket_at(from), (end - from) as usize * 8);
         self.medium.region.fence();
@@ -84,7 +82,7 @@ impl<R: ByteRegion> PmTable<R> {
         hash & (self.buckets() - 1)
     }
     #[inline]
-    pub fn prefetch(&self, hash: u64) {
+    pub fn prefetch_bucket(&self, hash: u64) {
         self.medium.region.prefetch(self.medium.bucket_at(self.bucket_of(hash)), 8);
     }
     /// Starts loading what a key's bucket leads to.
@@ -170,7 +168,7 @@ impl<R: ByteRegion> PmTable<R> {
 
     /// Looks a key up, verified as [`Index::get`](terrace_index::Index::get) says.
     #[inline]
-    pub fn get(&self, hash: u64, mut verify: impl FnMut(Address) -> Verdict) -> Lookup {
+    pub fn get_hash(&self, hash: u64, mut verify: impl FnMut(Address) -> Verdict) -> Lookup {
         let mut lookup = Lookup::Absent;
         self.visit(hash, |at| {
             let Some(address) = Address::from_raw(at) else { return true };
@@ -184,14 +182,14 @@ impl<R: ByteRegion> PmTable<R> {
         lookup
     }
     /// The places that may be a key's.
-    pub fn candidates(&self, hash: u64, mut show: impl FnMut(Address)) {
+    pub fn candidates_of(&self, hash: u64, mut show: impl FnMut(Address)) {
         self.visit(hash, |at| {
             Address::from_raw(at).into_iter().for_each(&mut show);
             true
         });
     }
     /// The same of several keys, whose chains are loaded at once.
-    pub fn touch_batch(&self, count: usize, hash: impl Fn(usize) -> u64, mut touch: impl FnMut(Address)) {
+    pub fn touch_hashes(&self, count: usize, hash: impl Fn(usize) -> u64, mut touch: impl FnMut(Address)) {
         let leads = |i: usize| {
             let bucket = self.bucket_of(hash(i));
             self.load(bucket).map_or(Leads::Nowhere, |bucket| bucket.leads)
@@ -219,7 +217,7 @@ impl<R: ByteRegion> PmTable<R> {
         }
     }
     /// Whether a key's bucket leads to this place.
-    pub fn leads_to(&self, hash: u64, place: u64) -> bool {
+    pub fn has(&self, hash: u64, place: u64) -> bool {
         let mut is_there = false;
         self.visit(hash, |at| {
             is_there |= at == place;
@@ -250,7 +248,11 @@ impl<R: ByteRegion> PmTable<R> {
         let is_lost = found.is_lost;
         match found.leads {
             Leads::Nowhere => Contents { is_lost, ..Contents::default() },
-            Leads::Entry(at) => match self.read_entry(at, bytes).map(|view| self.hash_of(&view)) {
+            Leads::Entry(at) => match self
+                .medium
+                .read_entry(at, bytes)
+                .map(|view| self.hasher.key(view.head.meta.db(), view.key).hash)
+            {
                 Some(hash) if self.bucket_of(hash) == bucket => {
                     let elements = smallvec![Element::new(hash, at)];
                     Contents { elements, is_lost, ..Contents::default() }
@@ -266,28 +268,6 @@ impl<R: ByteRegion> PmTable<R> {
                 })
                 .unwrap_or(lost),
         }
-    }
-
-    /// The hash of a record's key.
-    pub fn hash_of(&self, view: &RecordView<'_>) -> u64 {
-        self.hasher.key(view.head.meta.db(), view.key).hash
-    }
-
-    /// Reads the entry at a place over `bytes`; its record, if it is whole.
-    pub fn read_entry<'a>(&self, place: u64, bytes: &'a mut Vec<u8>) -> Option<RecordView<'a>> {
-        let medium = &*self.medium;
-        medium.page_of(place)?;
-        let rest = medium.rest_of_page(place);
-        let mut front = [0; FRONT_BYTES];
-        if rest < FRONT_BYTES {
-            return None;
-        }
-        medium.region.read(medium.at(place), &mut front);
-        let length = entry_bytes(&front).filter(|length| *length <= rest)?;
-        bytes.clear();
-        bytes.resize(length, 0);
-        medium.region.read(medium.at(place), bytes);
-        decode_entry(bytes)
     }
 
     /// Writes a bucket's chain, for which there is this room; durable after a fence.

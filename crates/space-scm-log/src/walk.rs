@@ -5,11 +5,34 @@ use terrace_engine::SEAL_BYTES;
 use terrace_engine::record::{RecordMeta, RecordView};
 use terrace_media::ByteRegion;
 
+use crate::directory::Directory;
 use crate::layout::{
-    EDGE_BYTES, ENTRY_HEAD_BYTES, Kind, PART_HEAD_BYTES, chain_bytes, chain_count, decode_chain, decode_part,
+    EDGE_BYTES, ENTRY_HEAD_BYTES, Kind, PART_HEAD_BYTES, chain_bytes, chain_count, decode_chain,
+    decode_entry, decode_part, entry_bytes,
 };
+use crate::medium::Medium;
 use crate::space::ScmSpace;
-use crate::table::FRONT_BYTES;
+
+/// Read of an entry to know how long it is.
+const FRONT_BYTES: usize = ENTRY_HEAD_BYTES + 16;
+
+impl<R: ByteRegion> Medium<R> {
+    /// Reads the entry at a place over `bytes`; its record, if it is whole.
+    pub fn read_entry<'a>(&self, place: u64, bytes: &'a mut Vec<u8>) -> Option<RecordView<'a>> {
+        self.page_of(place)?;
+        let rest = self.rest_of_page(place);
+        let mut front = [0; FRONT_BYTES];
+        if rest < FRONT_BYTES {
+            return None;
+        }
+        self.region.read(self.at(place), &mut front);
+        let length = entry_bytes(&front).filter(|length| *length <= rest)?;
+        bytes.clear();
+        bytes.resize(length, 0);
+        self.region.read(self.at(place), bytes);
+        decode_entry(bytes)
+    }
+}
 
 /// How long an entry of the log is that begins so, if it is a record that is whole.
 pub(crate) fn whole(bytes: &[u8]) -> Option<usize> {
@@ -18,7 +41,7 @@ pub(crate) fn whole(bytes: &[u8]) -> Option<usize> {
     (crc32c::crc32c(bytes.get(SEAL_BYTES..length)?) == u32_at(bytes, 0)).then_some(length)
 }
 
-impl<R: ByteRegion> ScmSpace<R> {
+impl<R: ByteRegion, T: Directory<R>> ScmSpace<R, T> {
     /// Visits the records of a page, and where the entry of each is. Those of a block in a chain, too.
     pub(crate) fn records_of(&self, page: u32, mut visit: impl FnMut(u64, &RecordView<'_>)) {
         match self.pages.page(page).kind() {
@@ -44,7 +67,7 @@ impl<R: ByteRegion> ScmSpace<R> {
                     self.fail(format!("reading page {page}: {error}"));
                 }
             }
-            Kind::Chains | Kind::Parts => {}
+            Kind::Chains | Kind::Nodes | Kind::Parts => {}
         }
     }
 
@@ -52,7 +75,7 @@ impl<R: ByteRegion> ScmSpace<R> {
         let mut place = self.medium.page_at(page) + EDGE_BYTES as u64;
         let mut bytes = Vec::new();
         while self.medium.rest_of_page(place) >= FRONT_BYTES {
-            match self.table.read_entry(place, &mut bytes) {
+            match self.medium.read_entry(place, &mut bytes) {
                 Some(view) => {
                     let length = ENTRY_HEAD_BYTES + view.head.meta.used_words() * 8;
                     visit(place, &view);

@@ -61,7 +61,7 @@ pub(crate) fn fill(mut options: Options) -> Result<Options, StoreError> {
     if options.dram.is_none() && options.dram_records.is_none() {
         options.dram = dram_bytes();
     }
-    if !["dram", "heap-hybrid", "heap-persistent", "scmkv"].contains(&options.engine.as_str())
+    if !["dram", "heap-hybrid", "heap-persistent", "scmkv", "bonsai"].contains(&options.engine.as_str())
         && options.pmem.is_none()
         && options.ssd.is_none()
     {

@@ -17,6 +17,7 @@
 
 #![forbid(unsafe_code)]
 
+mod bonsai;
 pub mod check;
 pub mod defaults;
 pub mod media_source;

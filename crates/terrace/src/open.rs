@@ -14,9 +14,6 @@ use crate::size::human_bytes;
 
 /// Sessions that can be open at once.
 pub const SESSIONS: usize = 255;
-/// Engines that later versions bring.
-const LATER: [&str; 1] = ["bonsai"];
-
 /// An engine, and what there is to say about it.
 pub(crate) struct Opened {
     pub store: Arc<dyn Store>,
@@ -119,11 +116,9 @@ pub(crate) fn open(options: &Options, source: &dyn MediaSource) -> Result<Opened
         "heap-hybrid" => crate::heap::open::<false>(options, source),
         "heap-persistent" => crate::heap::open::<true>(options, source),
         "scmkv" => crate::scm::open(options, source),
-        name if LATER.contains(&name) => Err(StoreError::Options(format!(
-            "engine {name} is not there yet: use tac, hetermm, heap-hybrid, heap-persistent, scmkv or dram"
-        ))),
+        "bonsai" => crate::bonsai::open(options, source),
         name => Err(StoreError::Options(format!(
-            "there is no engine {name:?}: use tac, hetermm, heap-hybrid, heap-persistent, scmkv or dram"
+            "there is no engine {name:?}: use tac, hetermm, heap-hybrid, heap-persistent, scmkv, bonsai or dram"
         ))),
     }
 }

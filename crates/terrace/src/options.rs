@@ -14,7 +14,7 @@ use crate::size::{Place, Size, TierSpec};
 /// machine (see [`defaults`](crate::defaults)).
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// `tac`, `hetermm`, `heap-hybrid`, `heap-persistent`, `scmkv` or `dram`.
+    /// `tac`, `hetermm`, `heap-hybrid`, `heap-persistent`, `scmkv`, `bonsai` or `dram`.
     pub engine: String,
     /// The name of one of [`INDEXES`](crate::INDEXES) that this build has.
     pub index: String,
@@ -128,7 +128,7 @@ impl Default for Options {
 impl Options {
     /// The index, for people: an engine may have one of its own.
     pub fn index_shown(&self) -> &str {
-        if ["heap-persistent", "scmkv"].contains(&self.engine.as_str()) {
+        if ["heap-persistent", "scmkv", "bonsai"].contains(&self.engine.as_str()) {
             "of its own, in pmem"
         } else {
             &self.index

@@ -30,7 +30,8 @@ impl Opened {
         Self::with_index(engine, "clht", durability, background_threads)
     }
     fn with_index(engine: &str, index: &str, durability: Durability, background_threads: usize) -> Self {
-        let (persistent, in_heap) = (engine != "dram", engine.starts_with("heap") || engine == "scmkv");
+        let (persistent, in_heap) =
+            (engine != "dram", engine.starts_with("heap") || ["scmkv", "bonsai"].contains(&engine));
         // A file in memory stands in for persistent memory.
         let dir = if in_heap { tempfile::tempdir_in("/dev/shm") } else { tempfile::tempdir() }.unwrap();
         let options = Options {
@@ -177,6 +178,13 @@ fn scmkv() {
     random_operations("scmkv", Durability::None);
     random_operations("scmkv", Durability::Sync);
     threads("scmkv", Durability::Sync);
+}
+
+#[test]
+fn bonsai() {
+    random_operations("bonsai", Durability::None);
+    random_operations("bonsai", Durability::Sync);
+    threads("bonsai", Durability::Sync);
 }
 
 /// Every index of this build, in every engine: with the adapters, if they are built (`--features adapters`).

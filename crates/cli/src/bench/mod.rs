@@ -43,7 +43,7 @@ Examples:
 pub struct BenchArgs {
     #[command(subcommand)]
     what: Option<What>,
-    /// The engine: tac, hetermm, heap-hybrid, heap-persistent, scmkv or dram
+    /// The engine: tac, hetermm, heap-hybrid, heap-persistent, scmkv, bonsai or dram
     #[arg(long, value_parser = names::engine, default_value = "hetermm", value_name = "E")]
     engine: String,
     /// The index

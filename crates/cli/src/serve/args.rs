@@ -45,7 +45,7 @@ pub struct ServeArgs {
     /// Threads that move records between tiers; with engine tac each makes room in a share of DRAM [default: one for four workers, at most 8]
     #[arg(long, value_name = "N")]
     pub background_threads: Option<usize>,
-    /// The engine: tac, hetermm, heap-hybrid, heap-persistent, scmkv or dram [default: the store's; of a new one tac]
+    /// The engine: tac, hetermm, heap-hybrid, heap-persistent, scmkv, bonsai or dram [default: the store's; of a new one tac]
     #[arg(long, value_name = "E")]
     pub engine: Option<Engine>,
     /// The index [default: clht]

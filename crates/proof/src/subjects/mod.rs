@@ -1,5 +1,6 @@
 //! Every engine under the crash sweep, by name. A new engine adds its module and its line in [`SUBJECTS`].
 
+mod bonsai;
 mod heap;
 mod hetermm;
 mod scm;
@@ -8,6 +9,7 @@ mod tiny;
 
 use terrace_testkit::sweep::{MediaKind, Subject};
 
+pub use bonsai::{Bonsai, BonsaiColliding};
 pub use heap::{HeapColliding, HeapHybrid, HeapObject, HeapPersistent, HeapResized};
 pub use hetermm::Hetermm;
 pub use scm::{ScmColliding, Scmkv};
@@ -24,6 +26,7 @@ pub const SUBJECTS: &[Named] = &[
     ("heap-hybrid", &HeapHybrid),
     ("heap-persistent", &HeapPersistent),
     ("scmkv", &Scmkv),
+    ("bonsai", &Bonsai),
 ];
 
 /// Of these, the ones with a log and blocks.
@@ -31,6 +34,7 @@ pub const WITH_BLOCKS: &[Named] = &[SUBJECTS[0], SUBJECTS[1]];
 
 /// What the crash sweep knows beside them, by name: engines opened in other ways, that all else need not be done to, too.
 const OTHERS: &[Named] = &[
+    ("bonsai-colliding", &BonsaiColliding),
     ("heap-colliding", &HeapColliding),
     ("heap-object", &HeapObject),
     ("heap-object-resized", &HeapResized(HeapObject)),
@@ -46,7 +50,7 @@ const OTHERS: &[Named] = &[
 
 /// Whether an engine, opened in whatever way, has a log and blocks.
 pub fn has_blocks(engine: &str) -> bool {
-    !engine.starts_with("heap") && !engine.starts_with("scmkv")
+    !["heap", "scmkv", "bonsai"].iter().any(|name| engine.starts_with(name))
 }
 
 /// Whether an engine, opened in whatever way, has a log.

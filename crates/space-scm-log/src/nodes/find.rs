@@ -1,0 +1,259 @@
+//! Finding records in nodes: the tree of fences, fingerprints in DRAM, one read of the medium.
+
+use std::ops::{Bound, ControlFlow};
+
+use terrace_engine::record::{Head, Kind as RecordKind, NewRecord, RecordView};
+use terrace_index::{Address, Direction, Key, Lookup, OrderedIndex, Verdict};
+use terrace_media::ByteRegion;
+
+use super::Nodes;
+use super::dram::{Descriptor, Seen};
+use super::layout::{ENTRY_BYTES, Entry, INLINE_BYTES, entry_at};
+use crate::directory::LOST;
+use crate::layout::EDGE_BYTES;
+
+/// Set in the address of a node's entry.
+const IN_NODE: u64 = 1 << 46;
+
+/// The fingerprint of a key.
+#[inline]
+pub fn fp_of(hash: u64) -> u8 {
+    (hash >> 56) as u8
+}
+
+/// The place of a node's entry, if the address is one's.
+#[inline]
+pub fn place_of(address: Address) -> Option<u64> {
+    (address.raw() & IN_NODE != 0).then_some(address.raw() & !IN_NODE)
+}
+
+impl<R: ByteRegion> Nodes<R> {
+    /// Where a slot starts, from the first page on.
+    #[inline]
+    pub(crate) fn place_of_slot(&self, slot: u32) -> u64 {
+        let (page, i) = self.slots.page_of(slot);
+        self.medium.page_at(page) + (EDGE_BYTES + i * self.slot_bytes) as u64
+    }
+    /// The slot of a page in which a place is.
+    pub(crate) fn slot_at(&self, place: u64) -> Option<u32> {
+        let page = self.medium.page_of(place)?;
+        let i =
+            (place - self.medium.page_at(page)).checked_sub(EDGE_BYTES as u64)? as usize / self.slot_bytes;
+        let slots = self.slots.of_page(page);
+        Some(slots.start + i as u32).filter(|slot| slots.contains(slot))
+    }
+    #[inline]
+    fn address_of(&self, slot: u32, i: usize) -> Address {
+        Address::new(IN_NODE | (self.place_of_slot(slot) + entry_at(i) as u64))
+    }
+    /// The slot of the node where a key belongs.
+    #[inline]
+    pub(crate) fn floor(&self, db: u8, key: &[u8]) -> Option<u32> {
+        let mut slot = None;
+        self.tree.range(db, Bound::Included(key), Direction::Backward, &mut |_, address| {
+            slot = Some(slot_of(address));
+            ControlFlow::Break(())
+        });
+        slot
+    }
+    /// The same, with the node's fence.
+    pub(crate) fn floor_with(&self, db: u8, key: &[u8]) -> Option<(u32, Vec<u8>)> {
+        let mut fence = Vec::new();
+        let slot = self.tree.floor(db, key, &mut fence).map(slot_of)?;
+        Some((slot, fence))
+    }
+    /// The node behind a fence, with its fence.
+    pub(crate) fn next_of(&self, db: u8, fence: &[u8]) -> Option<(u32, Vec<u8>)> {
+        self.beside(db, fence, Direction::Forward)
+    }
+    /// The node before a fence, with its fence.
+    pub(crate) fn before(&self, db: u8, fence: &[u8]) -> Option<(u32, Vec<u8>)> {
+        self.beside(db, fence, Direction::Backward)
+    }
+    fn beside(&self, db: u8, fence: &[u8], direction: Direction) -> Option<(u32, Vec<u8>)> {
+        let mut found = None;
+        self.tree.range(db, Bound::Excluded(fence), direction, &mut |key, address| {
+            found = Some((slot_of(address), key.to_vec()));
+            ControlFlow::Break(())
+        });
+        found
+    }
+
+    /// Reads the entry at a place.
+    #[inline]
+    pub(crate) fn read_at(&self, place: u64) -> Option<Entry> {
+        Entry::decode(&self.bytes_at(place), self.medium.store_id, place)
+    }
+    /// Its bytes, whatever they are.
+    #[inline]
+    pub(crate) fn bytes_at(&self, place: u64) -> [u8; ENTRY_BYTES] {
+        let mut bytes = [0; ENTRY_BYTES];
+        if self.medium.page_of(place).is_some() && self.medium.rest_of_page(place) >= ENTRY_BYTES {
+            self.medium.region.read(self.medium.at(place), &mut bytes);
+        }
+        bytes
+    }
+    /// Reads an entry of a slot.
+    pub(crate) fn entry(&self, slot: u32, i: usize) -> Option<Entry> {
+        self.read_at(self.place_of_slot(slot) + entry_at(i) as u64)
+    }
+
+    /// Shows what may be a key's in the node where it belongs, until `visit` says to stop: which entry, of which slot. `false` if it was
+    /// not stopped, and the node says that something of it is lost or one of these entries is damaged.
+    #[inline]
+    fn look(&self, key: &Key<'_>, mut visit: impl FnMut(u32, usize) -> bool) -> Looked {
+        loop {
+            let Some(slot) = self.floor(key.db, key.bytes) else { return Looked::Through };
+            let descriptor: &Descriptor = self.slots.descriptor(slot);
+            let seen: Seen = descriptor.read();
+            let may_be = seen.with_fp(fp_of(key.hash));
+            let mut left = may_be;
+            while left != 0 {
+                let i = left.trailing_zeros() as usize;
+                left &= left - 1;
+                if !visit(slot, i) {
+                    return Looked::Stopped;
+                }
+            }
+            // Keys may have moved on meanwhile.
+            if !descriptor.is_still(&seen) || self.floor(key.db, key.bytes) != Some(slot) {
+                continue;
+            }
+            let mut left = may_be;
+            let mut is_lost = seen.is_lost();
+            while left != 0 {
+                is_lost |= self.entry(slot, left.trailing_zeros() as usize).is_none();
+                left &= left - 1;
+            }
+            return if is_lost { Looked::Lost } else { Looked::Through };
+        }
+    }
+    /// As [`Directory::get`](crate::directory::Directory::get).
+    #[inline]
+    pub(crate) fn find(&self, key: &Key<'_>, mut verify: impl FnMut(Address) -> Verdict) -> Lookup {
+        let mut lookup = Lookup::Absent;
+        let looked = self.look(key, |slot, i| {
+            let address = self.address_of(slot, i);
+            match verify(address) {
+                Verdict::Match => lookup = Lookup::Found(address),
+                Verdict::Differs => {}
+                Verdict::NeedsRead => lookup = Lookup::Unread(address),
+            }
+            !matches!(lookup, Lookup::Found(_))
+        });
+        if looked == Looked::Lost && lookup == Lookup::Absent {
+            let address = Address::new(LOST);
+            match verify(address) {
+                Verdict::Match => lookup = Lookup::Found(address),
+                Verdict::Differs => {}
+                Verdict::NeedsRead => lookup = Lookup::Unread(address),
+            }
+        }
+        lookup
+    }
+    /// The addresses of entries that may be a key's.
+    pub(crate) fn may_be(&self, key: &Key<'_>, mut show: impl FnMut(Address)) {
+        let looked = self.look(key, |slot, i| {
+            show(self.address_of(slot, i));
+            true
+        });
+        if looked == Looked::Lost {
+            show(Address::new(LOST));
+        }
+    }
+    /// The same, as they are likely to be, for whoever loads them.
+    pub(crate) fn likely(&self, key: &Key<'_>, mut show: impl FnMut(Address)) {
+        let Some(slot) = self.floor(key.db, key.bytes) else { return };
+        let mut left = self.slots.descriptor(slot).read().with_fp(fp_of(key.hash));
+        while left != 0 {
+            show(self.address_of(slot, left.trailing_zeros() as usize));
+            left &= left - 1;
+        }
+    }
+    /// Where the records are that entries of a key's hash lead to, until `show` says to stop.
+    pub(crate) fn places(&self, key: &Key<'_>, mut show: impl FnMut(u64) -> bool) {
+        self.look(key, |slot, i| {
+            let entry = self.entry(slot, i).filter(|entry| entry.key == key.hash);
+            entry.and_then(|entry| entry.place()).is_none_or(&mut show)
+        });
+    }
+
+    /// The entries of a node that count, with the key of each; `None` for the key of one that can't be read.
+    pub(crate) fn contents(&self, slot: u32, bitmap: u64) -> Vec<(usize, Option<(Vec<u8>, Entry)>)> {
+        let mut bytes = Vec::new();
+        let mut left = bitmap;
+        let mut all = Vec::with_capacity(left.count_ones() as usize);
+        while left != 0 {
+            let i = left.trailing_zeros() as usize;
+            left &= left - 1;
+            let entry = self.entry(slot, i);
+            all.push((i, entry.and_then(|entry| Some((self.key_of_entry(&entry, &mut bytes)?, entry)))));
+        }
+        all
+    }
+    /// The key of an entry, if it can be read.
+    pub(crate) fn key_of_entry(&self, entry: &Entry, bytes: &mut Vec<u8>) -> Option<Vec<u8>> {
+        match entry.place() {
+            Some(place) => {
+                let view = self.medium.read_entry(place, bytes)?;
+                (self.hasher.key(view.head.meta.db(), view.key).hash == entry.key).then(|| view.key.to_vec())
+            }
+            None => Some(entry.texts().0[..entry.lengths().0].to_vec()),
+        }
+    }
+    /// Shows the entries of a node with their keys in order.
+    pub(crate) fn in_order(&self, slot: u32, seen: &Seen) -> Vec<(Vec<u8>, Address)> {
+        // All are on their way before the first is read (BonsaiKV section 4.1.3).
+        let base = self.medium.at(self.place_of_slot(slot));
+        self.medium.region.prefetch(base + entry_at(0) as u64, self.entries * ENTRY_BYTES);
+        let mut all: Vec<_> = self
+            .contents(slot, seen.bitmap())
+            .into_iter()
+            .filter_map(|(i, found)| Some((found?.0, self.address_of(slot, i))))
+            .collect();
+        all.sort_unstable();
+        all
+    }
+}
+
+/// How a search through a node ended.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Looked {
+    /// All was shown.
+    Through,
+    /// It was stopped.
+    Stopped,
+    /// All was shown, and something is lost that may have been the key's.
+    Lost,
+}
+
+/// The slot that a fence leads to.
+#[inline]
+pub fn slot_of(address: Address) -> u32 {
+    (address.raw() - 1) as u32
+}
+/// And back.
+pub fn address_of_slot(slot: u32) -> Address {
+    Address::new(u64::from(slot) + 1)
+}
+
+/// Shows the record that an entry is.
+pub fn with_record<T>(entry: &Entry, db: u8, tier: u8, show: impl FnOnce(&RecordView<'_>) -> T) -> T {
+    let (key, value) = entry.texts();
+    let (key_bytes, value_bytes) = entry.lengths();
+    debug_assert!(key_bytes <= INLINE_BYTES && value_bytes <= INLINE_BYTES, "lengths of an entry");
+    let (key, value) = (&key[..key_bytes], &value[..value_bytes]);
+    let record = NewRecord {
+        version: entry.version,
+        kind: RecordKind::Value,
+        db,
+        flags: 0,
+        state: 0,
+        expire_at: 0,
+        token: 0,
+        key,
+        value,
+    };
+    let head = Head { tier, ..record.head() };
+    show(&RecordView { head, key, value, checksum: 0 })
+}

@@ -1,0 +1,478 @@
+//! What edits come to: entries that come and go in place, and nodes that are made anew.
+//!
+//! An entry that comes takes a place that does not count, and that nobody may still read. Where there is none the node is made anew, alone
+//! or with its neighbours ([`shape`](super::shape)).
+
+use std::ops::Range;
+
+use terrace_engine::op::DATABASES;
+use terrace_engine::record::{Head, Kind as RecordKind, RecordView};
+use terrace_media::ByteRegion;
+
+use super::Nodes;
+use super::dram::{Seen, set_fp};
+use super::find::{fp_of, with_record};
+use super::layout::{Entry, INLINE_BYTES};
+use crate::apply::{Edit, Item, Newest, Plan, entry_bytes_of};
+use crate::large;
+use crate::space::{ScmSpace, TIER};
+
+/// What a plan has of nodes.
+#[derive(Default)]
+pub struct NodeChanges {
+    /// What comes and goes in nodes as they are.
+    pub(super) in_place: Vec<InPlace>,
+    pub(super) added: Vec<(u8, Entry)>,
+    /// Nodes that others take the place of.
+    pub(super) reshaped: Vec<Reshaped>,
+    /// No node goes to this page.
+    pub(super) but: Option<u32>,
+    /// Nodes that have ended with the last root.
+    pub(super) ended: Vec<u32>,
+    /// Keys of what is to be done.
+    keys: Vec<u8>,
+    todo: Vec<Todo>,
+}
+
+/// Changes of a node in its place.
+pub(super) struct InPlace {
+    pub slot: u32,
+    pub before: Seen,
+    /// What it says then.
+    pub after: Seen,
+    /// Of the entries that come: where each goes, and it.
+    pub added: Range<usize>,
+}
+
+/// Nodes made anew.
+pub(super) struct Reshaped {
+    pub db: u8,
+    /// Those that go: the slot of each, and its fence.
+    pub old: Vec<(u32, Vec<u8>)>,
+    pub fresh: Vec<Fresh>,
+}
+
+/// A node that comes.
+#[derive(Default)]
+pub(super) struct Fresh {
+    pub fence: Vec<u8>,
+    /// The fingerprint of each entry, and it.
+    pub entries: Vec<(u8, Entry)>,
+    pub is_lost: bool,
+}
+
+/// Something to be done with a key.
+#[derive(Clone, Debug)]
+struct Todo {
+    db: u8,
+    key: Range<usize>,
+    hash: u64,
+    version: u64,
+    what: What,
+}
+
+/// What.
+#[derive(Clone, Copy, Debug)]
+enum What {
+    /// It has this record now; `None`: it is gone. The head, and where the record is.
+    Newest(Option<Entry>, Head, u64),
+    /// Its record is elsewhere.
+    Move { from: u64, to: u64 },
+    /// Its record at this place goes.
+    Forget { from: u64 },
+}
+
+/// A node that is worked on.
+pub(super) struct Working {
+    pub db: u8,
+    pub slot: Option<u32>,
+    pub fence: Vec<u8>,
+    /// The next one's.
+    pub upper: Option<(u32, Vec<u8>)>,
+    pub seen: Seen,
+    /// Entries that go.
+    pub cleared: u64,
+    /// Those that come, and where the key of each is among all keys.
+    pub added: Vec<(u8, Entry, Range<usize>)>,
+    /// A record was put.
+    has_new: bool,
+}
+
+impl Working {
+    /// Entries that it has then.
+    pub fn count(&self) -> usize {
+        (self.seen.bitmap() & !self.cleared).count_ones() as usize + self.added.len()
+    }
+}
+
+/// The entry of a record, if its fields are what an entry holds itself.
+fn inline_of(view: &RecordView<'_>) -> Option<Entry> {
+    let head = &view.head;
+    let is_plain = head.meta.kind() == RecordKind::Value
+        && head.flags == 0
+        && head.expire_at == 0
+        && head.token == 0
+        && head.meta.state() == 0;
+    (is_plain && view.key.len() <= INLINE_BYTES && view.value.len() <= INLINE_BYTES)
+        .then(|| Entry::inline(view.key, view.value, head.version))
+}
+
+impl<R: ByteRegion> ScmSpace<R, Nodes<R>> {
+    /// What edits come to.
+    pub(super) fn plan_nodes(
+        &self,
+        items: &mut [Item],
+        flushed: &[u64; DATABASES],
+        plan: &mut Plan<NodeChanges>,
+    ) {
+        plan.clear();
+        let changes = &mut plan.changes;
+        changes.in_place.clear();
+        changes.added.clear();
+        changes.reshaped.clear();
+        changes.but = None;
+        let (mut keys, mut todo) = (std::mem::take(&mut changes.keys), std::mem::take(&mut changes.todo));
+        keys.clear();
+        todo.clear();
+        self.read_items(items, &mut keys, &mut todo, plan);
+        let key = |one: &Todo| &keys[one.key.clone()];
+        todo.sort_unstable_by(|a, b| (a.db, key(a), a.version).cmp(&(b.db, key(b), b.version)));
+        let mut at = 0;
+        while at < todo.len() {
+            at = self.plan_next(&keys, &todo, at, flushed, plan);
+        }
+        for item in items.iter() {
+            match item.edit {
+                Edit::Rewrite { page } => {
+                    plan.changes.but = Some(page);
+                    self.remake(item.hash as u32, flushed, plan);
+                }
+                Edit::Purge => self.remake(item.hash as u32, flushed, plan),
+                _ => {}
+            }
+        }
+        (plan.changes.keys, plan.changes.todo) = (keys, todo);
+    }
+
+    /// Reads the keys of what is to be done, and the records.
+    fn read_items(
+        &self,
+        items: &[Item],
+        keys: &mut Vec<u8>,
+        todo: &mut Vec<Todo>,
+        plan: &mut Plan<NodeChanges>,
+    ) {
+        let mut bytes = Vec::new();
+        for item in items {
+            let place = match item.edit {
+                Edit::Newest(Newest { place, .. }) => place,
+                Edit::Move { from, .. } | Edit::Forget { from } => from,
+                Edit::Rewrite { .. } | Edit::Purge | Edit::Mend => continue,
+            };
+            let Some(view) = self.medium.read_entry(place, &mut bytes) else {
+                // It was whole a while ago. Whose it was nobody knows any more.
+                plan.is_uncertain = true;
+                continue;
+            };
+            let what = match item.edit {
+                Edit::Newest(Newest { head, .. }) => {
+                    let is_gone = head.meta.kind() == RecordKind::Tombstone;
+                    let entry =
+                        inline_of(&view).unwrap_or_else(|| Entry::reference(item.hash, place, item.version));
+                    What::Newest((!is_gone).then_some(entry), view.head, place)
+                }
+                Edit::Move { from, to } => What::Move { from, to },
+                _ => What::Forget { from: place },
+            };
+            let start = keys.len();
+            keys.extend_from_slice(view.key);
+            let (db, version) = (view.head.meta.db(), item.version);
+            todo.push(Todo { db, key: start..keys.len(), hash: item.hash, version, what });
+        }
+    }
+
+    /// Plans what is to be done next, in the node where that belongs; how far that is.
+    fn plan_next(
+        &self,
+        keys: &[u8],
+        todo: &[Todo],
+        at: usize,
+        flushed: &[u64; DATABASES],
+        plan: &mut Plan<NodeChanges>,
+    ) -> usize {
+        let nodes = &self.directory;
+        let (db, first) = (todo[at].db, &keys[todo[at].key.clone()]);
+        let (slot, fence) =
+            nodes.floor_with(db, first).map_or((None, Vec::new()), |(slot, fence)| (Some(slot), fence));
+        let (working, end) = self.work(db, slot, fence, (keys, todo, at), flushed, plan);
+        if working.slot.is_none() && working.count() == 0 {
+            return end;
+        }
+        let mut next = end;
+        if working.has_new && self.is_to_be_shared(&working) {
+            let more = |slot, fence, plan: &mut Plan<NodeChanges>| {
+                let (beside, end) = self.work(db, Some(slot), fence, (keys, todo, next), flushed, plan);
+                next = end;
+                beside
+            };
+            self.share(working, keys, more, plan);
+        } else if !self.change_in_place(&working, plan) {
+            self.make_anew(working, keys, plan);
+        }
+        next
+    }
+
+    /// Does in a node what is to be done there from one on; the node, and how far that is.
+    fn work(
+        &self,
+        db: u8,
+        slot: Option<u32>,
+        fence: Vec<u8>,
+        (keys, todo, at): (&[u8], &[Todo], usize),
+        flushed: &[u64; DATABASES],
+        plan: &mut Plan<NodeChanges>,
+    ) -> (Working, usize) {
+        let nodes = &self.directory;
+        // Where there is no node yet, or none from the first key on: a crash may leave one that begins later.
+        let upper = nodes.next_of(db, &fence);
+        let seen = slot.map_or_else(Seen::default, |slot| nodes.slots.descriptor(slot).read());
+        let mut working =
+            Working { db, slot, fence, upper, seen, cleared: 0, added: Vec::new(), has_new: false };
+        let mut end = at;
+        while let Some(one) = todo.get(end).filter(|one| {
+            let key = &keys[one.key.clone()];
+            one.db == db && working.upper.as_ref().is_none_or(|(_, upper)| key < &upper[..])
+        }) {
+            end += 1;
+            let key = &keys[one.key.clone()];
+            match one.what {
+                What::Newest(entry, head, place) => {
+                    let is_older = todo.get(end).is_some_and(|next| {
+                        next.db == db
+                            && &keys[next.key.clone()] == key
+                            && matches!(next.what, What::Newest(..))
+                    });
+                    if !is_older {
+                        working.has_new = true;
+                        self.put_newest(one, key, (entry, head, place), &mut working, plan, flushed);
+                    }
+                }
+                What::Move { from, to } => self.put_elsewhere(one, (from, to), &mut working, plan),
+                What::Forget { from } => {
+                    if let Some(i) = self.leading_to(&working, one.hash, from) {
+                        working.cleared |= 1 << i;
+                        self.weigh_at(from, -1, plan);
+                    }
+                }
+            }
+        }
+        (working, end)
+    }
+
+    /// A key's record is this one.
+    fn put_newest(
+        &self,
+        one: &Todo,
+        key: &[u8],
+        (entry, head, place): (Option<Entry>, Head, u64),
+        working: &mut Working,
+        plan: &mut Plan<NodeChanges>,
+        flushed: &[u64; DATABASES],
+    ) {
+        let is_extent = head.meta.kind() == RecordKind::Extent;
+        let mut bytes = Vec::new();
+        if is_extent && let Some(view) = self.medium.read_entry(place, &mut bytes) {
+            plan.owners.extend(large::parts(view.value).map(|(part, _)| (part, place)));
+        }
+        let mut left = working.slot.map_or(0, |_| working.seen.with_fp(fp_of(one.hash)) & !working.cleared);
+        while left != 0 {
+            let i = left.trailing_zeros() as usize;
+            left &= left - 1;
+            match self.is_of_key(working, i, key, one.hash, &mut bytes) {
+                Belongs::Elsewhere => {}
+                Belongs::Here(old) if old.version >= one.version => return,
+                Belongs::Here(old) => {
+                    working.cleared |= 1 << i;
+                    self.uncount(&old, working.db, plan, flushed);
+                }
+                // Damaged, and as far as can be told the key's: it is replaced.
+                Belongs::PerhapsHere => {
+                    working.cleared |= 1 << i;
+                    plan.is_uncertain = true;
+                }
+            }
+        }
+        let Some(entry) = entry.filter(|_| one.version > flushed[usize::from(working.db)]) else { return };
+        working.added.push((fp_of(one.hash), entry, one.key.clone()));
+        plan.count(&head, flushed, 1);
+        if entry.place().is_none() {
+            return;
+        }
+        match self.medium.read_entry(place, &mut bytes).filter(|_| is_extent) {
+            Some(view) => plan.weigh(place, &view, 1),
+            None => plan.live.push((place, entry_bytes_of(&head))),
+        }
+        plan.deadlines.extend((head.expire_at != 0).then_some((place, head.expire_at)));
+    }
+
+    /// A record is somewhere else.
+    fn put_elsewhere(
+        &self,
+        one: &Todo,
+        (from, to): (u64, u64),
+        working: &mut Working,
+        plan: &mut Plan<NodeChanges>,
+    ) {
+        let Some(i) = self.leading_to(working, one.hash, from) else { return };
+        working.cleared |= 1 << i;
+        let entry = Entry::reference(one.hash, to, one.version);
+        working.added.push((fp_of(one.hash), entry, one.key.clone()));
+        self.weigh_at(from, -1, plan);
+        self.weigh_at(to, 1, plan);
+        let mut bytes = Vec::new();
+        if let Some(view) = self.medium.read_entry(to, &mut bytes) {
+            plan.deadlines.extend((view.head.expire_at != 0).then_some((to, view.head.expire_at)));
+            if view.head.meta.kind() == RecordKind::Extent {
+                plan.owners.extend(large::parts(view.value).map(|(part, _)| (part, to)));
+            }
+        }
+    }
+
+    /// The entry that leads to a place.
+    fn leading_to(&self, working: &Working, hash: u64, place: u64) -> Option<usize> {
+        let slot = working.slot?;
+        let mut left = working.seen.with_fp(fp_of(hash)) & !working.cleared;
+        while left != 0 {
+            let i = left.trailing_zeros() as usize;
+            left &= left - 1;
+            if self.directory.entry(slot, i).and_then(|entry| entry.place()) == Some(place) {
+                return Some(i);
+            }
+        }
+        None
+    }
+    /// Live bytes of the record at a place come or go.
+    fn weigh_at(&self, place: u64, sign: i64, plan: &mut Plan<NodeChanges>) {
+        if let Some(view) = self.medium.read_entry(place, &mut Vec::new()) {
+            plan.weigh(place, &view, sign);
+        }
+    }
+    /// A record counts no more.
+    pub(super) fn uncount(
+        &self,
+        old: &Entry,
+        db: u8,
+        plan: &mut Plan<NodeChanges>,
+        flushed: &[u64; DATABASES],
+    ) {
+        match old.place() {
+            None => with_record(old, db, TIER, |view| plan.count(&view.head, flushed, -1)),
+            Some(place) => match self.medium.read_entry(place, &mut Vec::new()) {
+                Some(view) => {
+                    plan.count(&view.head, flushed, -1);
+                    plan.weigh(place, &view, -1);
+                }
+                None => plan.is_uncertain = true,
+            },
+        }
+    }
+
+    /// Whether an entry is of a key.
+    fn is_of_key(&self, working: &Working, i: usize, key: &[u8], hash: u64, bytes: &mut Vec<u8>) -> Belongs {
+        let nodes = &self.directory;
+        let Some(slot) = working.slot else { return Belongs::Elsewhere };
+        let place = nodes.place_of_slot(slot) + super::layout::entry_at(i) as u64;
+        let Some(entry) = nodes.read_at(place) else {
+            let word = terrace_blocks::u64_at(&nodes.bytes_at(place), 0);
+            let inline = Entry::inline(&key[..key.len().min(INLINE_BYTES)], b"", 0).key;
+            return if word == hash || word == inline { Belongs::PerhapsHere } else { Belongs::Elsewhere };
+        };
+        match entry.place() {
+            None if entry.is_of(key) => Belongs::Here(entry),
+            Some(place) if entry.key == hash => match self.medium.read_entry(place, bytes) {
+                Some(view) if view.head.meta.db() == working.db && view.key == key => Belongs::Here(entry),
+                Some(_) => Belongs::Elsewhere,
+                None => Belongs::PerhapsHere,
+            },
+            _ => Belongs::Elsewhere,
+        }
+    }
+
+    /// Puts what comes into places that are free; `false` if there are too few, or the node must not be changed.
+    fn change_in_place(&self, working: &Working, plan: &mut Plan<NodeChanges>) -> bool {
+        let nodes = &self.directory;
+        let Some(slot) = working.slot else { return false };
+        let seen = working.seen;
+        if working.cleared == 0 && working.added.is_empty() {
+            return true;
+        }
+        if seen.is_stale() {
+            return false;
+        }
+        let (_, safe) = nodes.slots.times();
+        let taken = seen.bitmap() | nodes.slots.descriptor(slot).retired(safe);
+        let mut free = !taken & ((1 << nodes.entries) - 1);
+        if (free.count_ones() as usize) < working.added.len() {
+            return false;
+        }
+        let start = plan.changes.added.len();
+        let (mut bitmap, mut fps) = (seen.bitmap() & !working.cleared, seen.fps);
+        for (fp, entry, _) in &working.added {
+            let i = free.trailing_zeros() as usize;
+            free &= free - 1;
+            bitmap |= 1 << i;
+            set_fp(&mut fps, i, *fp);
+            plan.changes.added.push((i as u8, *entry));
+        }
+        let after = seen.with(bitmap, fps);
+        let added = start..plan.changes.added.len();
+        plan.changes.in_place.push(InPlace { slot, before: seen, after, added });
+        true
+    }
+}
+
+/// Whose an entry is.
+enum Belongs {
+    /// The key's.
+    Here(Entry),
+    /// The key's, as far as can be told: it is damaged.
+    PerhapsHere,
+    /// Another's.
+    Elsewhere,
+}
+
+impl<R: ByteRegion> ScmSpace<R, Nodes<R>> {
+    /// Makes a node anew by itself, without what a flush has forgotten.
+    fn remake(&self, slot: u32, flushed: &[u64; DATABASES], plan: &mut Plan<NodeChanges>) {
+        let nodes = &self.directory;
+        let Some((db, fence)) = nodes.node_of(slot) else { return };
+        let upper = nodes.next_of(db, &fence);
+        let seen = nodes.slots.descriptor(slot).read();
+        let mut cleared = 0;
+        for i in (0..nodes.entries).filter(|i| seen.bitmap() >> i & 1 == 1) {
+            let Some(entry) = nodes.entry(slot, i) else { continue };
+            if entry.version <= flushed[usize::from(db)] {
+                cleared |= 1 << i;
+                entry.place().into_iter().for_each(|place| self.weigh_at(place, -1, plan));
+            }
+        }
+        let working =
+            Working { db, slot: Some(slot), fence, upper, seen, cleared, added: Vec::new(), has_new: false };
+        self.make_anew(working, &[], plan);
+    }
+}
+
+impl NodeChanges {
+    /// Whether something is to be done already with the node before the one that is planned: the last thing that was.
+    pub(super) fn is_planned(&self, slot: u32) -> bool {
+        self.in_place.last().is_some_and(|change| change.slot == slot)
+            || self.reshaped.last().is_some_and(|last| last.old.iter().any(|(old, _)| *old == slot))
+    }
+}
+
+impl Working {
+    /// A node as it is.
+    pub(super) fn unchanged(db: u8, slot: u32, fence: Vec<u8>, seen: Seen) -> Self {
+        Self { db, slot: Some(slot), fence, upper: None, seen, cleared: 0, added: Vec::new(), has_new: false }
+    }
+}

@@ -1,0 +1,277 @@
+//! A restart: tree and lines are made anew from what nodes have in front of their entries (BonsaiKV leaves recovery out).
+//!
+//! ```text
+//! pages of nodes | commit words: nodes | sequence, end: those that count with the root that is there | fences | of two with one fence one
+//! ```
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry as Slot;
+use std::ops::{Bound, ControlFlow};
+
+use terrace_engine::StoreError;
+use terrace_engine::op::DATABASES;
+use terrace_index::{Direction, OrderedIndex};
+use terrace_media::ByteRegion;
+
+use super::Nodes;
+use super::dram::{Seen, set_fp};
+use super::find::{fp_of, slot_of};
+use super::layout::{
+    COMMIT_AT, Commit, END_AT, FP_AT, FP_WORDS, Fence, META_BYTES, STATIC_AT, STATIC_BYTES, Static,
+    decode_text, read_commit, read_end,
+};
+use super::plan::NodeChanges;
+use crate::keeper::Keeper;
+use crate::layout::{Kind, Root};
+use crate::space::ScmSpace;
+
+/// What was found in a slot.
+pub enum FoundSlot {
+    /// No node.
+    Free,
+    /// A node: what does not change of it, and the rest; whether its fingerprints are as they were.
+    Node(Static, Seen, bool),
+    /// A node of a root that is not there.
+    NotYet,
+    /// A node that others have taken the place of.
+    Ended,
+    /// A node whose commit word is damaged.
+    Damaged(Static),
+    /// A node whose fence nobody knows.
+    Unknown,
+}
+
+impl<R: ByteRegion> Nodes<R> {
+    /// Reads what a slot has in front of its entries; what came and what ended up to a sequence number counts.
+    pub(super) fn read_slot(&self, slot: u32, counts: u64) -> FoundSlot {
+        let mut meta = [0; META_BYTES];
+        self.medium.region.read(self.medium.at(self.place_of_slot(slot)), &mut meta);
+        let word = terrace_blocks::u64_at(&meta, COMMIT_AT);
+        if word == 0 {
+            return FoundSlot::Free;
+        }
+        let Some(about) = self.about(slot, &meta) else { return FoundSlot::Unknown };
+        if about.sequence > counts {
+            return FoundSlot::NotYet;
+        }
+        let ends = END_AT.map(|at| terrace_blocks::u64_at(&meta, at));
+        match read_end(self.of(slot), about.sequence, ends) {
+            None => return FoundSlot::Unknown,
+            Some(Some(end)) if end <= counts => return FoundSlot::Ended,
+            Some(_) => {}
+        }
+        let fps: [u64; FP_WORDS] = std::array::from_fn(|word| terrace_blocks::u64_at(&meta, FP_AT[word]));
+        match read_commit(self.of(slot), about.sequence, word, &fps) {
+            Commit::Node { bitmap, fps_hold } => {
+                let seen = Seen::new(bitmap, fps, about.sequence, about.db, about.is_lost);
+                FoundSlot::Node(about, seen, fps_hold)
+            }
+            Commit::None | Commit::Damaged => FoundSlot::Damaged(about),
+        }
+    }
+    fn about(&self, slot: u32, meta: &[u8]) -> Option<Static> {
+        STATIC_AT.iter().find_map(|at| Static::decode(&meta[*at..], self.of(slot)))
+    }
+    /// The database and the fence of a slot's node, if the tree leads to it.
+    pub(super) fn node_of(&self, slot: u32) -> Option<(u8, Vec<u8>)> {
+        if !self.slots.descriptor(slot).read().is_node() {
+            return None;
+        }
+        let mut meta = [0; META_BYTES];
+        self.medium.region.read(self.medium.at(self.place_of_slot(slot)), &mut meta);
+        let about = self.about(slot, &meta)?;
+        let (fence, _) = self.fence_of(&about)?;
+        Some((about.db, fence))
+    }
+    /// A fence, and the slots of its text; `None` if that is damaged.
+    pub(super) fn fence_of(&self, about: &Static) -> Option<(Vec<u8>, Vec<u32>)> {
+        let (bytes, text, crc) = match &about.fence {
+            Fence::Short(fence) => return Some((fence.clone(), Vec::new())),
+            Fence::Long { bytes, text, crc } => (*bytes, *text, *crc),
+        };
+        let (mut fence, mut slots, mut next) = (Vec::new(), Vec::new(), Some(text));
+        let mut slot_bytes = vec![0; self.slot_bytes];
+        while let Some(slot) = next.filter(|_| fence.len() < bytes as usize) {
+            let (page, _) = self.slots.page_of(slot);
+            if page as usize >= self.medium.geometry.pages() {
+                return None;
+            }
+            self.medium.region.read(self.medium.at(self.place_of_slot(slot)), &mut slot_bytes);
+            let (after, part) = decode_text(self.of(slot), &slot_bytes)?;
+            fence.extend_from_slice(part);
+            slots.push(slot);
+            next = after;
+        }
+        (fence.len() == bytes as usize && crc32c::crc32c(&fence) == crc).then_some((fence, slots))
+    }
+    /// Shows the slots of a database's nodes in order.
+    pub(super) fn each_node(&self, db: u8, show: &mut dyn FnMut(u32)) {
+        self.tree.range(db, Bound::Unbounded, Direction::Forward, &mut |_, address| {
+            show(slot_of(address));
+            ControlFlow::Continue(())
+        });
+    }
+    /// Whether a node has something that a flush has forgotten.
+    pub(super) fn has_forgotten(&self, slot: u32, flushed: &[u64; DATABASES]) -> bool {
+        let seen = self.slots.descriptor(slot).read();
+        let flushed = flushed[usize::from(seen.db())];
+        let is_forgotten = |i| self.entry(slot, i).is_some_and(|entry| entry.version <= flushed);
+        flushed > 0 && (0..self.entries).any(|i| seen.bitmap() >> i & 1 == 1 && is_forgotten(i))
+    }
+    /// As [`Directory::victims`](crate::directory::Directory::victims).
+    pub(super) fn show_victims(&self, from: &mut (u8, Vec<u8>), show: &mut dyn FnMut(u8, &[u8]) -> bool) {
+        let mut is_enough = false;
+        // Round again once, so that a search that starts near the end finds something.
+        for _ in 0..=DATABASES {
+            let (db, start) = (from.0, std::mem::take(&mut from.1));
+            let first =
+                self.floor(db, &start).map(|_| Bound::Included(&start[..])).unwrap_or(Bound::Unbounded);
+            self.tree.range(db, first, Direction::Forward, &mut |fence, address| {
+                let slot = slot_of(address);
+                if is_enough {
+                    from.1 = fence.to_vec();
+                    return ControlFlow::Break(());
+                }
+                let seen = self.slots.descriptor(slot).read();
+                for i in (0..self.entries).filter(|i| seen.bitmap() >> i & 1 == 1) {
+                    let Some(entry) = self.entry(slot, i).filter(|entry| entry.place().is_none()) else {
+                        continue;
+                    };
+                    if !is_enough {
+                        is_enough = !show(db, &entry.texts().0[..entry.lengths().0]);
+                    }
+                }
+                ControlFlow::Continue(())
+            });
+            if from.1.is_empty() {
+                from.0 = (db + 1) % DATABASES as u8;
+            }
+            if is_enough {
+                return;
+            }
+        }
+    }
+}
+
+impl<R: ByteRegion> ScmSpace<R, Nodes<R>> {
+    /// See the module.
+    pub(super) fn reopen_nodes(
+        &self,
+        _keeper: &mut Keeper<NodeChanges>,
+        root: &Root,
+    ) -> Result<(), StoreError> {
+        let nodes = &self.directory;
+        let region = &self.medium.region;
+        let counts = root.sequence - u64::from(!root.is_committed);
+        let mut found: BTreeMap<(u8, Vec<u8>), (u32, Seen)> = BTreeMap::new();
+        let (mut free, mut texts) = (Vec::new(), Vec::new());
+        let of_nodes =
+            (0..self.pages.table.len() as u32).filter(|page| self.pages.page(*page).kind() == Kind::Nodes);
+        for page in of_nodes {
+            nodes.slots.add_page(page);
+            self.pages.page(page).is_scanned.store(true, std::sync::atomic::Ordering::Relaxed);
+            for slot in nodes.slots.of_page(page) {
+                // What a dead process stored may be in a cache only.
+                region.flush(self.medium.at(nodes.place_of_slot(slot)), META_BYTES);
+                let (about, seen) = match nodes.read_slot(slot, counts) {
+                    FoundSlot::Free => {
+                        free.push(slot);
+                        continue;
+                    }
+                    FoundSlot::NotYet | FoundSlot::Ended => {
+                        nodes.uncommit(slot);
+                        free.push(slot);
+                        continue;
+                    }
+                    FoundSlot::Unknown => return Err(lost_fence(slot)),
+                    // Of what it had nothing can be told: it is made anew once something is put there.
+                    FoundSlot::Damaged(about) => {
+                        let none = Seen::new(0, [0; FP_WORDS], about.sequence, about.db, true);
+                        (about, none.and_stale())
+                    }
+                    FoundSlot::Node(about, seen, true) => (about, seen),
+                    FoundSlot::Node(about, seen, false) => {
+                        let mended = self.mend_fps(slot, seen);
+                        (about, mended)
+                    }
+                };
+                self.agree(slot, &about);
+                // What was to take its place does not: a later root with that sequence must not end it.
+                nodes.unend(slot);
+                let Some((fence, of_fence)) = nodes.fence_of(&about) else { return Err(lost_fence(slot)) };
+                texts.extend(of_fence.into_iter().map(|text| (text, slot)));
+                match found.entry((about.db, fence)) {
+                    Slot::Vacant(none) => {
+                        none.insert((slot, seen));
+                    }
+                    Slot::Occupied(mut other) => {
+                        // A crash came before the older one was gone.
+                        let is_newer = (seen.sequence(), slot) > (other.get().1.sequence(), other.get().0);
+                        let older = if is_newer { other.insert((slot, seen)).0 } else { slot };
+                        nodes.uncommit(older);
+                        free.push(older);
+                    }
+                }
+            }
+        }
+        for ((db, fence), (slot, seen)) in &found {
+            nodes.slots.begin(*slot, seen);
+            nodes.lead(*db, fence, *slot);
+        }
+        texts.retain(|(_, owner)| nodes.slots.descriptor(*owner).read().is_node());
+        let owned: std::collections::HashMap<u32, u32> = texts.into_iter().collect();
+        free.retain(|slot| !owned.contains_key(slot));
+        *nodes.texts.lock() = owned;
+        region.fence();
+        nodes.slots.give(free.into_iter());
+        Ok(())
+    }
+
+    /// Fingerprints that are damaged are made anew from the keys. What can't be read is lost.
+    fn mend_fps(&self, slot: u32, seen: Seen) -> Seen {
+        let nodes = &self.directory;
+        let (mut fps, mut bitmap, mut is_lost) = (seen.fps, seen.bitmap(), seen.is_lost());
+        for i in (0..nodes.entries).filter(|i| seen.bitmap() >> i & 1 == 1) {
+            let hash = nodes.entry(slot, i).map(|entry| match entry.place() {
+                Some(_) => entry.key,
+                None => nodes.hasher.key(seen.db(), &entry.texts().0[..entry.lengths().0]).hash,
+            });
+            match hash {
+                Some(hash) => set_fp(&mut fps, i, fp_of(hash)),
+                None => (bitmap, is_lost) = (bitmap & !(1 << i), true),
+            }
+        }
+        let mended = Seen::new(bitmap, fps, seen.sequence(), seen.db(), is_lost);
+        if is_lost && !seen.is_lost() {
+            // The medium goes on to say what was there.
+            return mended.and_stale();
+        }
+        let place = nodes.place_of_slot(slot);
+        for (word, at) in FP_AT.iter().enumerate() {
+            let at = self.medium.at(place) + *at as u64;
+            self.medium.region.store_u64(at, fps[word]);
+            self.medium.region.flush(at, 8);
+        }
+        mended
+    }
+
+    /// Both copies of what does not change are what one of them is.
+    fn agree(&self, slot: u32, about: &Static) {
+        let bytes = about.encode(self.directory.of(slot));
+        let place = self.medium.at(self.directory.place_of_slot(slot));
+        for at in STATIC_AT {
+            let at = place + at as u64;
+            let mut there = [0; STATIC_BYTES];
+            self.medium.region.read(at, &mut there);
+            if there != bytes {
+                self.medium.region.write_nt(at, &bytes);
+            }
+        }
+    }
+}
+
+fn lost_fence(slot: u32) -> StoreError {
+    StoreError::Corrupt(format!(
+        "nobody can tell which keys node {slot} has: neither copy of its fence is valid; nothing was changed"
+    ))
+}

@@ -1,0 +1,290 @@
+//! Storing what a plan has.
+//!
+//! ```text
+//! round      entries, fingerprints, nodes that come, ends of those that go | fence | root: v is coming | commit words | fence
+//!            | root: v is there | nodes that have ended are none | fence
+//! cleaning   a node that comes | fence | its commit word | fence | the one that it takes the place of is none | fence
+//! ```
+//!
+//! Entries that a commit word leaves out do not count, and what is in front of it is whole where there is one. Nodes that come have the sequence number of the root that is coming, and others end with
+//! it: all of that counts at once, when that root is there. Cleaning needs no root: both nodes are the same.
+
+use std::ops::Range;
+
+use terrace_media::ByteRegion;
+
+use super::Nodes;
+use super::dram::Seen;
+use super::find::address_of_slot;
+use super::layout::{
+    COMMIT_AT, END_AT, ENTRY_BYTES, FP_AT, FP_WORDS, Fence, META_BYTES, Of, STATIC_AT, STATIC_BYTES, Static,
+    commit_word, encode_text, end_word, entry_at, text_bytes,
+};
+use super::plan::{Fresh, NodeChanges, Reshaped};
+use crate::apply::Plan;
+use crate::keeper::{Keeper, LEFT_BY_ROUNDS};
+use crate::layout::{EDGE_BYTES, Kind, LINE_BYTES, Root};
+use crate::space::ScmSpace;
+use terrace_index::{Change, Index, Key, Verdict};
+
+/// A node that comes, where it goes.
+struct Placed {
+    slot: u32,
+    seen: Seen,
+    texts: Vec<u32>,
+}
+
+impl<R: ByteRegion> ScmSpace<R, Nodes<R>> {
+    /// See the module. `false` if there is no page for it: then nothing has changed.
+    pub(super) fn store_nodes(
+        &self,
+        keeper: &mut Keeper<NodeChanges>,
+        plan: &mut Plan<NodeChanges>,
+        coming: Option<&Root>,
+    ) -> bool {
+        let region = &self.medium.region;
+        let nodes = &self.directory;
+        let Plan { changes, live, deadlines, owners, .. } = plan;
+        if !self.make_slots(keeper, changes) {
+            return false;
+        }
+        let is_cleaning = keeper.is_cleaning;
+        let sequence = keeper.root.sequence + u64::from(!is_cleaning);
+        let mut placed: Vec<Vec<Placed>> = Vec::with_capacity(changes.reshaped.len());
+        for reshaped in &changes.reshaped {
+            let of_one =
+                reshaped.fresh.iter().map(|fresh| self.write_node(fresh, reshaped.db, sequence, changes.but));
+            placed.push(of_one.collect());
+            if !is_cleaning {
+                reshaped.old.iter().for_each(|(slot, _)| nodes.end_with(*slot, sequence));
+            }
+        }
+        for change in &changes.in_place {
+            self.write_entries(change.slot, &changes.added, change.added.clone());
+            self.write_fps(change.slot, &change.before, &change.after);
+        }
+        region.fence();
+        if let Some(root) = coming {
+            self.medium.save_root(root);
+        }
+        self.note_deadlines(deadlines);
+        for change in &changes.in_place {
+            nodes.commit(change.slot, &change.after);
+        }
+        for node in placed.iter().flatten() {
+            nodes.commit(node.slot, &node.seen);
+        }
+        region.fence();
+        if !owners.is_empty() {
+            // A part that is found by a record's old place is found until that is written over.
+            self.store_owners(owners);
+            region.fence();
+        }
+        changes.ended.clear();
+        changes
+            .ended
+            .extend(changes.reshaped.iter().flat_map(|reshaped| &reshaped.old).map(|(slot, _)| *slot));
+        if is_cleaning {
+            self.remove_ended(changes);
+        }
+        self.note_live(live);
+        let (now, safe) = nodes.slots.times();
+        for change in &changes.in_place {
+            let descriptor = nodes.slots.descriptor(change.slot);
+            descriptor.retire(change.before.bitmap() & !change.after.bitmap(), now, safe);
+            descriptor.change(&change.after);
+        }
+        for (reshaped, placed) in changes.reshaped.iter().zip(placed) {
+            self.swing(reshaped, placed);
+        }
+        true
+    }
+
+    /// Nodes that have ended are none any more; durable when it returns.
+    pub(super) fn remove_ended(&self, changes: &mut NodeChanges) {
+        if !changes.ended.is_empty() {
+            changes.ended.drain(..).for_each(|slot| self.directory.uncommit(slot));
+            self.medium.region.fence();
+        }
+    }
+
+    /// Makes as many slots free as nodes and texts of fences come.
+    fn make_slots(&self, keeper: &mut Keeper<NodeChanges>, changes: &NodeChanges) -> bool {
+        let nodes = &self.directory;
+        let fresh = changes.reshaped.iter().flat_map(|reshaped| &reshaped.fresh);
+        let wanted: usize = fresh.map(|fresh| 1 + nodes.texts_of(fresh.fence.len())).sum();
+        if wanted == 0 {
+            return true;
+        }
+        let left = if keeper.is_cleaning { 0 } else { LEFT_BY_ROUNDS };
+        while nodes.slots.free(changes.but) < wanted {
+            let take_spare = || if keeper.spare.len() > left { keeper.spare.pop() } else { None };
+            let Some(page) = self.log.take_block().or_else(take_spare) else { return false };
+            for slot in nodes.slots.of_page(page) {
+                self.medium.region.write_nt(self.medium.at(nodes.place_of_slot(slot)), &[0; LINE_BYTES]);
+            }
+            self.medium.region.fence();
+            self.pages.begin(&self.medium, page, Kind::Nodes);
+            nodes.slots.add_page(page);
+            nodes.slots.give(nodes.slots.of_page(page));
+        }
+        true
+    }
+    fn take_slot(&self, but: Option<u32>) -> u32 {
+        let Some(slot) = self.directory.slots.take(but) else { panic!("slots were made before") };
+        slot
+    }
+
+    /// Writes a node that is none yet; durable after a fence.
+    fn write_node(&self, fresh: &Fresh, db: u8, sequence: u64, but: Option<u32>) -> Placed {
+        let nodes = &self.directory;
+        let region = &self.medium.region;
+        let slot = self.take_slot(but);
+        let of = nodes.of(slot);
+        let mut texts = Vec::new();
+        let fence = if Fence::is_short(fresh.fence.len()) {
+            Fence::Short(fresh.fence.clone())
+        } else {
+            let parts: Vec<_> = fresh.fence.chunks(text_bytes(nodes.slot_bytes)).collect();
+            texts.extend(parts.iter().map(|_| self.take_slot(but)));
+            for (i, part) in parts.into_iter().enumerate() {
+                let bytes = encode_text(nodes.of(texts[i]), texts.get(i + 1).copied(), part);
+                region.write_nt(self.medium.at(nodes.place_of_slot(texts[i])), &bytes);
+            }
+            let crc = crc32c::crc32c(&fresh.fence);
+            Fence::Long { bytes: fresh.fence.len() as u32, text: texts[0], crc }
+        };
+        let mut fps = [0; FP_WORDS];
+        let place = nodes.place_of_slot(slot);
+        let mut bytes = vec![0; (META_BYTES + fresh.entries.len() * ENTRY_BYTES).next_multiple_of(8)];
+        for (i, (fp, entry)) in fresh.entries.iter().enumerate() {
+            super::dram::set_fp(&mut fps, i, *fp);
+            let at = entry_at(i);
+            let entry = entry.encode(self.medium.store_id, place + at as u64);
+            bytes[at..at + ENTRY_BYTES].copy_from_slice(&entry);
+        }
+        let about = Static { db, is_lost: fresh.is_lost, sequence, fence }.encode(of);
+        for at in STATIC_AT {
+            bytes[at..at + STATIC_BYTES].copy_from_slice(&about);
+        }
+        for (at, word) in FP_AT.iter().zip(fps) {
+            bytes[*at..*at + 8].copy_from_slice(&word.to_le_bytes());
+        }
+        let bitmap = (1 << fresh.entries.len()) - 1;
+        let seen = Seen::new(bitmap, fps, sequence, db, fresh.is_lost);
+        region.write_nt(self.medium.at(place), &bytes);
+        Placed { slot, seen, texts }
+    }
+    /// Writes entries that do not count yet; durable after a fence.
+    fn write_entries(&self, slot: u32, added: &[(u8, super::layout::Entry)], range: Range<usize>) {
+        let region = &self.medium.region;
+        for (i, entry) in &added[range] {
+            let place = self.directory.place_of_slot(slot) + entry_at(usize::from(*i)) as u64;
+            let at = self.medium.at(place);
+            region.write(at, &entry.encode(self.medium.store_id, place));
+            region.flush(at, ENTRY_BYTES);
+        }
+    }
+    /// Writes fingerprints of entries that do not count yet; durable after a fence.
+    fn write_fps(&self, slot: u32, before: &Seen, after: &Seen) {
+        let place = self.directory.place_of_slot(slot);
+        for word in (0..FP_WORDS).filter(|word| before.fps[*word] != after.fps[*word]) {
+            let at = self.medium.at(place) + FP_AT[word] as u64;
+            self.medium.region.store_u64(at, after.fps[word]);
+            self.medium.region.flush(at, 8);
+        }
+    }
+
+    /// Nodes that have come are found, and those that they take the place of no more.
+    fn swing(&self, reshaped: &Reshaped, placed: Vec<Placed>) {
+        let nodes = &self.directory;
+        let bytes = nodes.slot_bytes as i64;
+        let mut live = Vec::new();
+        for node in &placed {
+            nodes.slots.begin(node.slot, &node.seen);
+            live.push((nodes.place_of_slot(node.slot), bytes));
+        }
+        // From above: a key that an old node has is found there until the one is found that has it now.
+        for (node, fresh) in placed.iter().zip(&reshaped.fresh).rev() {
+            nodes.lead(reshaped.db, &fresh.fence, node.slot);
+        }
+        let mut texts = nodes.texts.lock();
+        for (slot, fence) in &reshaped.old {
+            if reshaped.fresh.iter().all(|fresh| fresh.fence != *fence) {
+                let key = nodes.hasher.key(reshaped.db, fence);
+                nodes.tree.remove(&key, address_of_slot(*slot));
+            }
+            live.push((nodes.place_of_slot(*slot), -bytes));
+            nodes.slots.leave(*slot);
+            let of_old: Vec<_> =
+                texts.iter().filter(|(_, owner)| **owner == *slot).map(|(text, _)| *text).collect();
+            for text in of_old {
+                texts.remove(&text);
+                live.push((nodes.place_of_slot(text), -bytes));
+                nodes.slots.leave(text);
+            }
+        }
+        for node in &placed {
+            for text in &node.texts {
+                texts.insert(*text, node.slot);
+                live.push((nodes.place_of_slot(*text), bytes));
+            }
+        }
+        drop(texts);
+        self.note_live(&live);
+    }
+}
+
+impl<R: ByteRegion> Nodes<R> {
+    /// What identifies a use of a slot.
+    pub(super) fn of(&self, slot: u32) -> Of {
+        Of { store_id: self.medium.store_id, slot }
+    }
+    /// Slots for the text of a fence of so many bytes.
+    fn texts_of(&self, bytes: usize) -> usize {
+        if Fence::is_short(bytes) { 0 } else { bytes.div_ceil(text_bytes(self.slot_bytes)) }
+    }
+    /// Makes a node's entries count; durable after a fence.
+    pub(super) fn commit(&self, slot: u32, seen: &Seen) {
+        self.store_commit(slot, commit_word(self.of(slot), seen.sequence(), seen.bitmap(), &seen.fps));
+    }
+    /// A node ends with the root of this sequence; durable after a fence.
+    fn end_with(&self, slot: u32, end: u64) {
+        let sequence = self.slots.descriptor(slot).read().sequence();
+        self.store_end(slot, end_word(self.of(slot), sequence, end));
+    }
+    /// It does not end; durable after a fence.
+    pub(super) fn unend(&self, slot: u32) {
+        let at = |at| self.medium.at(self.place_of_slot(slot)) + at as u64;
+        if END_AT.iter().any(|word| self.medium.region.load_u64(at(*word)) != 0) {
+            self.store_end(slot, 0);
+        }
+    }
+    fn store_end(&self, slot: u32, word: u64) {
+        for at in END_AT {
+            let at = self.medium.at(self.place_of_slot(slot)) + at as u64;
+            self.medium.region.store_u64(at, word);
+            self.medium.region.flush(at, 8);
+        }
+    }
+    /// There is no node any more; durable after a fence.
+    pub(super) fn uncommit(&self, slot: u32) {
+        self.store_commit(slot, 0);
+    }
+    fn store_commit(&self, slot: u32, word: u64) {
+        let at = self.medium.at(self.place_of_slot(slot)) + COMMIT_AT as u64;
+        self.medium.region.store_u64(at, word);
+        self.medium.region.flush(at, 8);
+    }
+    /// The tree leads from a fence to a slot.
+    pub(super) fn lead(&self, db: u8, fence: &[u8], slot: u32) {
+        let key: Key<'_> = self.hasher.key(db, fence);
+        let to = address_of_slot(slot);
+        self.tree.update(&key, |_| Verdict::Match, |_| (Change::Set(to), ()));
+    }
+}
+
+const _: () = assert!(
+    EDGE_BYTES.is_multiple_of(8) && COMMIT_AT < LINE_BYTES,
+    "a slot's first line has its commit word"
+);
