@@ -65,6 +65,7 @@ fn fetch_any(words: Words<'_>, key: Option<&Key<'_>>, want: Want, out: &mut Buff
 }
 
 /// Most lines that [`prefetch`] starts to load: what a short record takes. Of a long one the processor fetches the rest by itself.
+#[cfg(target_arch = "x86_64")]
 const PREFETCHED_LINES: usize = 4;
 
 /// Starts loading a record's words into the cache.
