@@ -73,6 +73,7 @@ fn block_sync() {
 #[test]
 fn byte_sync() {
     share(MediaKind::Byte, "sync");
+    share_of("heap-object", MediaKind::Byte, "sync");
 }
 
 /// Power cuts of servers that keep 2 MiB of records in DRAM.
@@ -89,7 +90,7 @@ fn cuts(engine: &str, media: MediaKind, durability: &str) -> Summary {
 
 #[test]
 fn power_cuts_under_sync() {
-    for (engine, _) in takers(MediaKind::Byte) {
+    for engine in takers(MediaKind::Byte).map(|(engine, _)| *engine).chain(["heap-object"]) {
         assert_eq!(cuts(engine, MediaKind::Byte, "sync").undoable, 0, "{engine}");
     }
 }

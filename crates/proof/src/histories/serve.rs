@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use terrace::engine::Durability;
-use terrace::{Options, Tier, TierSpec};
+use terrace::{Granularity, Options, Tier, TierSpec};
 use terrace_server::{Server, ServerOptions};
 
 /// Options of the child; the same as those of `terrace serve`, as far as they go.
@@ -21,6 +21,8 @@ pub struct ServeArguments {
     threads: usize,
     #[arg(long, default_value = "hetermm")]
     engine: String,
+    #[arg(long)]
+    heap: Option<Granularity>,
     #[arg(long)]
     dram: terrace::Size,
     #[arg(long)]
@@ -38,12 +40,13 @@ pub struct ServeArguments {
 /// # Errors
 /// If the store can't be opened or the server not started.
 pub fn run(arguments: &ServeArguments) -> anyhow::Result<ExitCode> {
-    let ServeArguments { dir, redis, memcached, threads, engine, dram, pmem, ssd, profile, durability } =
+    let ServeArguments { dir, redis, memcached, threads, engine, heap, dram, pmem, ssd, profile, durability } =
         arguments;
     let tier = |spec: &Option<TierSpec>| spec.as_ref().map(|spec| Tier::of(spec, 0));
     std::fs::create_dir_all(dir)?;
     let store = terrace::open(Options {
         engine: engine.clone(),
+        heap: *heap,
         dir: Some(dir.clone()),
         dram: Some(dram.of(0)),
         pmem: tier(pmem),

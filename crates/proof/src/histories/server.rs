@@ -16,6 +16,8 @@ use terrace::engine::Durability;
 use terrace_testkit::client::{RespClient, Value};
 use terrace_testkit::sweep::MediaKind;
 
+use crate::subjects;
+
 /// A start, recovery included, takes far less.
 pub(super) const STARTS_WITHIN: Duration = Duration::from_secs(120);
 /// Attempts to start on ports that nobody else took in between.
@@ -68,7 +70,7 @@ impl Launch for Kill {
 /// What the server keeps its records on, and what it promises.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Tiers {
-    /// The engine.
+    /// The engine, or `heap-object`: engine heap-hybrid with `--heap object`.
     #[arg(long, default_value = "hetermm")]
     pub engine: String,
     /// The kind of media: byte (a mapped file on tmpfs stands in), block or tiered (both together).
@@ -131,14 +133,18 @@ impl Launcher {
     fn new(program: &Path, command: &str, tiers: &Tiers) -> anyhow::Result<Self> {
         let dir = tempfile::tempdir().context("no directory for the store")?;
         let mut arguments: Vec<OsString> = vec![command.into()];
+        let (engine, heap) = subjects::opened_with(&tiers.engine);
         let (threads, durability) = (tiers.threads.to_string(), tiers.durability.to_string());
         let options = [
-            ("--engine", &tiers.engine),
+            ("--engine", engine),
             ("--dram", &tiers.dram),
             ("--durability", &durability),
             ("--threads", &threads),
         ];
         options.iter().for_each(|(name, value)| arguments.extend([(*name).into(), (*value).into()]));
+        if let Some(heap) = heap {
+            arguments.extend(["--heap".into(), heap.to_string().into()]);
+        }
         let mut memory = None;
         let (pmem, ssd) = match tiers.media {
             MediaKind::Byte => (Some(&tiers.lower), None),

@@ -7,6 +7,7 @@ mod scm;
 mod tac;
 mod tiny;
 
+use terrace::Granularity;
 use terrace_testkit::sweep::{MediaKind, Subject};
 
 pub use bonsai::{Bonsai, BonsaiColliding};
@@ -70,6 +71,15 @@ pub fn resized(engine: &str) -> Option<&'static str> {
         "heap-hybrid" => Some("heap-resized"),
         "heap-object" => Some("heap-object-resized"),
         _ => None,
+    }
+}
+
+/// What a real server is opened with under the name of an engine or of one of its settings: the engine, and how long its heap's
+/// chunks are if that is said.
+pub fn opened_with(name: &str) -> (&str, Option<Granularity>) {
+    match name {
+        "heap-object" => ("heap-hybrid", Some(Granularity::Object)),
+        engine => (engine, None),
     }
 }
 

@@ -20,6 +20,7 @@ use terrace_testkit::sweep::MediaKind;
 
 use super::clock::MachineClock;
 use super::media::ShadowMedia;
+use crate::subjects;
 
 /// Ends a server whose parent is gone.
 const ORPHANED: i32 = 3;
@@ -132,8 +133,10 @@ fn options(arguments: &Arguments) -> Options {
         MediaKind::Block => (None, Some(tier), None),
         MediaKind::Tiered => (Some(memory()), Some(tier), stands_in),
     };
+    let (engine, heap) = subjects::opened_with(&arguments.engine);
     Options {
-        engine: arguments.engine.clone(),
+        engine: engine.into(),
+        heap,
         dir: Some(arguments.dir.clone()),
         dram_records: Some(arguments.dram_bytes),
         pmem,

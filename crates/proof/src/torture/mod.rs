@@ -59,7 +59,7 @@ const LIFE: u64 = 25;
 /// Cuts the power of the real server, and compares what is left with what was acknowledged.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Arguments {
-    /// The engine.
+    /// The engine, or `heap-object`: engine heap-hybrid with `--heap object`.
     #[arg(long, default_value = "hetermm")]
     engine: String,
     /// Power cuts in all.
