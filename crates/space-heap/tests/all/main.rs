@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail by panicking")]
 
 mod full;
+mod safe;
 mod schedules;
 
 use std::sync::Arc;
@@ -21,11 +22,24 @@ type Kind = (Granularity, Option<u64>);
 const ALL: [Kind; 3] =
     [(Granularity::Slab, None), (Granularity::Object, None), (Granularity::Slab, Some(INDEX_LOAD))];
 
+const STORE_ID: u64 = 9;
+
+/// What a heap with pages of so many bytes measures.
+fn geometry((page_bytes, (granularity, index_load)): (usize, Kind)) -> Geometry {
+    Geometry { page_bytes, sessions: 4, granularity, index_load }
+}
+
 /// Opens a store with pages of so many bytes on a region.
-fn store(
+fn store(region: impl ByteRegion, how: (usize, Kind), fresh: bool) -> Box<dyn Store> {
+    store_read_by(region, how, fresh, (1, &|_, _| {}))
+}
+
+/// The same, read by so many threads.
+fn store_read_by(
     region: impl ByteRegion,
-    (page_bytes, (granularity, index_load)): (usize, Kind),
+    how: (usize, Kind),
     fresh: bool,
+    (threads, progress): (usize, &(dyn Fn(u64, u64) + Sync)),
 ) -> Box<dyn Store> {
     let machine = MachineOptions {
         engine: "heap-hybrid",
@@ -35,18 +49,18 @@ fn store(
         sessions: 3,
         hasher: KeyHasher::new(7),
         clock: Arc::new(ManualClock::new(1_800_000_000_000_000)),
-        threads: 1,
+        threads,
         recovery_keys: usize::MAX,
     };
     let opening = Opening {
-        geometry: Geometry { page_bytes, sessions: 4, granularity, index_load },
+        geometry: geometry(how),
         dram_bytes: 1 << 30,
-        store_id: 9,
+        store_id: STORE_ID,
         fresh,
         machine,
         index: MakeIndex::Clht(&|| Clht::with_min_buckets(64)),
         description: String::new(),
-        progress: &|_, _| {},
+        progress,
     };
     open(&AnyRegion::of(region), 0, opening).unwrap()
 }

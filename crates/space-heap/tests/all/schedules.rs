@@ -7,10 +7,10 @@ use terrace_media_sim::{Explorer, Recorder, SimRegion};
 use super::{ALL, Kind, store};
 
 const HEAP_BYTES: usize = 40 << 10;
-const PAGE_BYTES: usize = 2048;
+pub(super) const PAGE_BYTES: usize = 2048;
 
 /// What a key is to be: a value, or gone.
-type State = Option<Vec<u8>>;
+pub(super) type State = Option<Vec<u8>>;
 
 fn write(batch: &mut Batch, key: &str, state: &State) {
     let (condition, old_value) = (Condition::Always, false);
@@ -24,7 +24,7 @@ fn write(batch: &mut Batch, key: &str, state: &State) {
     batch.push(0, key.as_bytes(), kind);
 }
 
-fn read(session: &mut dyn Session, key: &str) -> State {
+pub(super) fn read(session: &mut dyn Session, key: &str) -> State {
     let mut batch = Batch::new();
     batch.push(0, key.as_bytes(), OpKind::Get { value: true });
     session.execute(&mut batch);
@@ -37,16 +37,16 @@ fn read(session: &mut dyn Session, key: &str) -> State {
 }
 
 /// A store whose crashes are to be tried, and what it promised when.
-struct Life {
-    recorder: Recorder,
+pub(super) struct Life {
+    pub(super) recorder: Recorder,
     kind: Kind,
-    store: Box<dyn Store>,
+    pub(super) store: Box<dyn Store>,
     /// Steps in their order: what each makes of which keys, and when that was answered.
     steps: Vec<(Vec<(&'static str, State)>, Position)>,
 }
 
 impl Life {
-    fn new(kind: Kind) -> Self {
+    pub(super) fn new(kind: Kind) -> Self {
         let blank = SimRegion::from_image(vec![0; HEAP_BYTES]);
         store(blank.clone(), (PAGE_BYTES, kind), true).close().unwrap();
         let recorder = Recorder::new();
@@ -54,8 +54,14 @@ impl Life {
         Self { recorder, kind, store, steps: Vec::new() }
     }
     /// Does something to some keys in one step, and is answered.
-    fn step(&mut self, keys: &[(&'static str, State)]) {
+    pub(super) fn step(&mut self, keys: &[(&'static str, State)]) {
         let mut session = self.store.session().unwrap();
+        self.step_of(&mut *session, keys);
+        drop(session);
+        while self.store.step() == terrace_engine::Progress::Worked {}
+    }
+    /// The same of a session that goes on, and nothing in the background.
+    pub(super) fn step_of(&mut self, session: &mut dyn Session, keys: &[(&'static str, State)]) {
         let mut batch = Batch::new();
         if keys.len() > 1 {
             batch.begin_atomic();
@@ -68,8 +74,6 @@ impl Life {
         let _proof = session.wait(&mut batch);
         let answered = self.recorder.acknowledged(self.steps.len() as u64);
         self.steps.push((keys.to_vec(), answered));
-        drop(session);
-        while self.store.step() == terrace_engine::Progress::Worked {}
     }
     /// Crashes everywhere, and opens what is left: all steps up to the last one that was answered are there, and the next one whole or
     /// not at all. `also` is asked about each store, with the number of steps that are there.
@@ -101,7 +105,7 @@ impl Life {
     }
 }
 
-fn value(text: &str) -> State {
+pub(super) fn value(text: &str) -> State {
     Some(text.as_bytes().to_vec())
 }
 
