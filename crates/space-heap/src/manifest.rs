@@ -52,7 +52,9 @@ impl<R: ByteRegion> Medium<R> {
 
     /// The newest manifest that holds together, and how long the region was then; `None` if there is none.
     pub fn stored_manifest(&self) -> Option<(Manifest, u64)> {
-        let copies = [self.copy(0), self.copy(1)];
+        // A resize stores another length with the manifest that there is, in the first copy before the second: of two with the
+        // same number the last one here.
+        let copies = [self.copy(1), self.copy(0)];
         copies.into_iter().flatten().max_by_key(|(manifest, _)| manifest.sequence)
     }
 

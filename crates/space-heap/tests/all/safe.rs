@@ -1,17 +1,19 @@
 //! What is safe by when, where the histories of the crash sweep show nothing: what an offline check reads, what several threads of
 //! an opening have read, and what an opening undoes.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
-use terrace_engine::Store;
 use terrace_engine::record::Kind as RecordKind;
+use terrace_engine::{Progress, Store};
+use terrace_media::AnyRegion;
 use terrace_media_sim::trace::{Position, Trace};
 use terrace_media_sim::{Crash, CrashImage, Explorer, Model, SimRegion};
 use terrace_space_heap::inspect::{Chunk, Described, Inspector};
+use terrace_space_heap::stored_bytes;
 
 use super::schedules::{Life, PAGE_BYTES, State, read, value};
 use super::{ALL, Kind, STORE_ID, geometry, store, store_read_by};
@@ -213,4 +215,38 @@ fn crash_a_removal(kind: Kind, mut show: impl FnMut(Trace, &[State; 5])) {
         show(recorder.finish(), &seen);
         Ok(())
     });
+}
+
+/// Power is lost between the two copies of how long the heap is. Whoever opens it makes both what one of them says: that one which
+/// it has gone by itself.
+#[test]
+fn openings_that_are_cut_off_agree_on_how_long_the_heap_is() {
+    for kind in HYBRID {
+        let stored = |region: SimRegion| {
+            stored_bytes(&AnyRegion::of(region), 0, geometry((PAGE_BYTES, kind)), STORE_ID).unwrap()
+        };
+        let mut life = Life::new(kind);
+        life.step(&[("a", value("1"))]);
+        let from = life.recorder.position();
+        for bytes in [30 << 10, 36 << 10] {
+            life.store.resize_tier("pmem", bytes).unwrap();
+            while life.store.step() == Progress::Worked {}
+        }
+        let to = life.recorder.position();
+        drop(life.store);
+        let mut lengths = HashSet::new();
+        crash_in(&life.recorder.finish(), from..to, (Crash::Power, WORDS), |image| {
+            let (recorder, copy) = image.recording(Crash::Power);
+            let bytes = stored(copy.region(0));
+            drop(store(copy.region(0), (PAGE_BYTES, kind), false));
+            let recorded = recorder.finish();
+            crash_in(&recorded, 0..recorded.len() + 1, (Crash::Power, WORDS), |image| {
+                let found = stored(image.region(0));
+                (found == bytes).then_some(()).ok_or_else(|| format!("{found} bytes after {bytes}"))
+            });
+            lengths.insert(bytes);
+            Ok(())
+        });
+        assert_eq!(lengths.len(), 3, "{kind:?}: {lengths:?}");
+    }
 }
