@@ -30,3 +30,8 @@ fn every_site_of_tac_is_caught() {
 fn every_site_of_scmkv_is_caught() {
     check("scmkv", 30);
 }
+
+#[test]
+fn every_site_of_heap_hybrid_is_caught() {
+    check("heap-hybrid", 30);
+}

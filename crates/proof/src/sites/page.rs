@@ -11,7 +11,7 @@ use terrace_testkit::sweep::MediaKind;
 
 use super::census::{Call, census};
 use super::probe::{self, Effort, Key, RESIZED, Row, SETTINGS, Setting, needs_resizing};
-use super::reasons::REASONS;
+use super::reasons::{REASONS, Reason};
 use super::table::column;
 use super::{document, root};
 use crate::subjects::SUBJECTS;
@@ -79,7 +79,9 @@ impl Page {
         let gone = on_page.difference(&in_source).map(|name| format!("on the page, and gone: {name}"));
         let explained = |name: &str| REASONS.iter().any(|reason| reason.is_of(engine) && reason.site == name);
         let not_shown = self.sites.iter().filter(|site| site.soonest.is_none()).map(|site| &site.key.0);
-        let bare = not_shown.chain(&self.unreached).filter(|name| !explained(name));
+        let not_shown = not_shown.filter(|name| !explained(name));
+        let unreached = self.unreached.iter().filter(|name| Reason::of_call(engine, name).is_none());
+        let bare = not_shown.chain(unreached);
         new.chain(gone).chain(bare.map(|name| format!("neither shown nor explained: {name}"))).collect()
     }
 

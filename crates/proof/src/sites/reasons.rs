@@ -7,7 +7,7 @@ use terrace_testkit::sweep::MediaKind;
 pub(super) struct Reason {
     /// The engine whose histories don't show it; `None` for all.
     pub engine: Option<&'static str>,
-    /// The site's name.
+    /// The site's name. Where it ends with a space or a slash, all calls whose names begin so, of those that no history reaches.
     pub site: &'static str,
     /// Which of what it does, and where; `None` for all.
     pub kind: Option<SiteKind>,
@@ -58,6 +58,17 @@ impl Reason {
             && self.kind.is_none_or(|only| only == kind)
             && self.media.is_none_or(|only| only == media)
     }
+    /// Whether it says why no history reaches a call.
+    pub(super) fn covers(&self, call: &str) -> bool {
+        self.site == call || self.site.ends_with([' ', '/']) && call.starts_with(self.site)
+    }
+    /// The reason why no history of an engine reaches a call: its own, or one for all engines.
+    pub(super) fn of_call(engine: &str, call: &str) -> Option<usize> {
+        let of = |engine: Option<&str>| {
+            REASONS.iter().position(|reason| reason.engine == engine && reason.covers(call))
+        };
+        of(Some(engine)).or_else(|| of(None))
+    }
 }
 
 const MADE_AGAIN: &str = "it makes a new store known, which is made again if that is cut off";
@@ -95,6 +106,42 @@ const CREATION: &str = "the fences of what is made next cover it, before the man
 const STUDY: &str = "part of a study of what a look-up costs, which makes a table that no store has";
 const NO_CRASH_HERE: &str = "an opening that finds no page for its table does it, which these histories do not meet: the test \
                              `a_store_whose_pages_deletes_have_taken_is_opened_again` does";
+
+const THROUGH_HEAP: &str = "it calls a function of `space-heap` whose accesses are sites themselves";
+const SAFE_ALREADY: &str =
+    "a heap's `sync` has nothing to do: what a step stores is durable when the step returns";
+const NO_LOG: &str = "this engine has no log";
+const WITH_INDEX: &str = "of engine `heap-persistent`, which keeps its index in the heap";
+const OF_OBJECTS: &str = "of heaps with `--heap object`: the histories of `heap-object` reach it";
+const LONG_ALREADY: &str = "a simulated region is as long from the start as it may become; `crates/terrace/tests/resize` \
+                            grows files";
+const OF_PARTS: &str = "what it stores is read by who frees the value, for whom a part without it is lost until the next \
+                        opening, and by `terrace check`: the test \
+                        `a_record_that_counts_has_all_parts_of_its_value_whatever_a_crash_leaves` shows it, and the \
+                        library of planted bugs leaves it out";
+const SAME_LINE: &str = "the part itself begins in the same line: streaming that takes the head along, and one fence \
+                         covers both";
+const FREED_NEXT: &str =
+    "the fence of the freeing that follows covers it, of the same thread, before anything is answered";
+const OF_ROT: &str = "a dying record that has its hash counts like any other: it is there for a hash that goes bad at rest \
+                      and then looks like the version of a step. The test \
+                      `a_record_that_a_step_would_have_removed_is_not_dying_after_an_opening` shows that, and the library \
+                      of planted bugs leaves it out";
+const WORD_FIRST: &str = "the record is lost where its new word survives and its hash does not, in a chunk that a run names: \
+                          the test `a_record_that_a_step_would_have_removed_stays_however_often_power_is_lost` stages \
+                          that, and the library of planted bugs leaves it out";
+const ONE_READER: &str = "in these histories one thread reads, and its next fence is near; the test \
+                          `what_a_thread_of_an_opening_has_read_is_safe` has two, and the library of planted bugs leaves \
+                          it out";
+const BEGUN_ANEW: &str = "what a crash brings back behind the end nobody looks at, and who makes the heap longer again \
+                          begins each page anew";
+const READ_NEXT: &str = "the opening that makes the heap reads each header next, and makes it safe once more, before a \
+                         manifest makes the store known";
+
+/// A site that only engine `heap-hybrid` has, or does not reach.
+const fn of_heap(site: &'static str, kind: Option<SiteKind>, why: &'static str) -> Reason {
+    Reason { engine: Some("heap-hybrid"), site, kind, media: None, why }
+}
 
 /// A site that only engine `scmkv` has, or does not reach.
 const fn of_scm(site: &'static str, kind: Option<SiteKind>, why: &'static str) -> Reason {
@@ -324,4 +371,42 @@ pub(super) const REASONS: &[Reason] = &[
     of_scm("space-scm-log/table.rs format fence", Some(SiteKind::Fence), CREATION),
     of_scm("space-scm-log/table.rs secure fence", Some(SiteKind::Fence), OF_DEAD_PROCESSES),
     of_scm("space-scm-log/table.rs secure flush", Some(SiteKind::Flush), OF_DEAD_PROCESSES),
+    of_heap("engine/core/commit.rs write_log sync", None, NO_LOG),
+    of_heap("engine/core/flush.rs begin_generation save_manifest", None, THROUGH_HEAP),
+    of_heap("engine/machine.rs sync_step sync 1", None, SAFE_ALREADY),
+    of_heap("engine/machine.rs sync_step sync 2", None, NO_LOG),
+    of_heap("engine/machine.rs time_step save_manifest", None, THROUGH_HEAP),
+    of_heap("engine/machine.rs keep_below_floor save_manifest", None, THROUGH_HEAP),
+    of_heap("engine/machine.rs floor_step save_manifest 1", None, THROUGH_HEAP),
+    of_heap("engine/machine.rs floor_step save_manifest 2", None, THROUGH_HEAP),
+    of_heap("engine/machine.rs close sync 1", None, SAFE_ALREADY),
+    of_heap("engine/machine.rs close sync 2", None, NO_LOG),
+    of_heap("engine/machine.rs close sync 3", None, NO_LOG),
+    of_heap("engine/machine.rs close save_manifest", None, THROUGH_HEAP),
+    of_heap("engine/recover.rs open save_manifest 1", None, THROUGH_HEAP),
+    of_heap("engine/recover.rs open save_manifest 2", None, THROUGH_HEAP),
+    of_heap("engine/recover.rs give_up_snapshot save_manifest", None, NO_SNAPSHOT),
+    of_heap("space-heap/recover.rs save_manifest save_manifest", None, THROUGH_HEAP),
+    of_heap("space-heap/resize.rs store_size save_manifest", None, THROUGH_HEAP),
+    of_heap("space-heap/resize.rs grow resize", None, LONG_ALREADY),
+    of_heap("space-heap/inspect.rs ", None, REPAIR),
+    of_heap("space-heap/inspect_map.rs ", None, REPAIR),
+    of_heap("space-heap/overlay.rs ", None, REPAIR),
+    of_heap("space-heap/learn.rs ", None, WITH_INDEX),
+    of_heap("space-heap/recover.rs reopen_with ", None, WITH_INDEX),
+    of_heap("space-heap/space.rs put ", None, WITH_INDEX),
+    of_heap("space-heap/table/", None, WITH_INDEX),
+    of_heap("space-heap/extents.rs ", None, OF_OBJECTS),
+    of_heap("space-heap/map.rs ", None, OF_OBJECTS),
+    of_heap("space-heap/objects.rs ", None, OF_OBJECTS),
+    of_heap("space-heap/recover.rs learn_map ", None, OF_OBJECTS),
+    of_heap("space-heap/large.rs write_parts fence 2", Some(SiteKind::Fence), OF_PARTS),
+    of_heap("space-heap/large.rs write_parts store_word", Some(SiteKind::Flush), OF_PARTS),
+    of_heap("space-heap/large.rs write_parts write_nt 1", Some(SiteKind::Stream), SAME_LINE),
+    of_heap("space-heap/recover.rs clear_torn fence 2", Some(SiteKind::Fence), FREED_NEXT),
+    of_heap("space-heap/recover.rs clear_torn store_word", Some(SiteKind::Flush), OF_ROT),
+    of_heap("space-heap/recover.rs store_head flush", Some(SiteKind::Flush), WORD_FIRST),
+    of_heap("space-heap/recover.rs each_page fence", Some(SiteKind::Fence), ONE_READER),
+    of_heap("space-heap/resize.rs cut resize", Some(SiteKind::Stream), BEGUN_ANEW),
+    of_heap("space-heap/space.rs make fence", Some(SiteKind::Fence), READ_NEXT),
 ];

@@ -74,8 +74,7 @@ impl Report {
         }
         let mut unreached = Vec::new();
         for call in calls.iter().filter(|call| lines.iter().all(|line| line.name != call.name)) {
-            let found = REASONS.iter().position(|reason| reason.is_of(engine) && reason.site == call.name);
-            let reason = found.map(|at| {
+            let reason = Reason::of_call(engine, &call.name).map(|at| {
                 used[at] = true;
                 &REASONS[at]
             });
@@ -210,9 +209,9 @@ const HEAD: &str = "# Sites of engine ENGINE
 
 Every line of the product that makes something durable under this engine was left out in turn, as if it were missing in
 the source, until a crash image showed it. A site has the name of the function that decides, and what it calls there; a
-*stream* is a store around the cache, which counts as flushed. `cargo xtask sites --engine ENGINE --write` makes this
-page, and a test checks that it lists the sites of the source. `docs/recovery.md` says how the images are made and
-judged.
+*stream* is a store around the cache, which counts as flushed. `cargo xtask sites --engine ENGINE --write` makes
+this page, and a test checks that it lists the sites of the source. `docs/recovery.md` says how the images are made
+and judged.
 
 The numbers are images that were judged without the site until the first wrong one, in histories of seeds 0, 1, 2... and
 a few scripted ones (`log_again`, `space_again` in the proof); `-`: histories of that mode don't come by.
