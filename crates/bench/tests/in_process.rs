@@ -50,7 +50,7 @@ fn a_volatile_engine_recovers_nothing_and_says_so() {
 }
 
 #[test]
-fn engines_to_come_are_refused() {
-    let config = Config { engine: "bonsai".into(), ..config(Workload::A) };
-    assert!(terrace_bench::run(&config).unwrap_err().to_string().contains("not there yet"));
+fn engines_that_there_are_not_are_refused() {
+    let config = Config { engine: "bonsay".into(), ..config(Workload::A) };
+    assert!(terrace_bench::run(&config).unwrap_err().to_string().contains("there is no engine \"bonsay\""));
 }

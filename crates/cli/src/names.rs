@@ -1,16 +1,10 @@
-//! Names of engines and indexes: which there are, which will be, and what was probably meant.
+//! Names of engines and indexes: which there are, and what was probably meant.
 
 /// Engines that can be opened.
 const ENGINES: [&str; 7] = ["tac", "hetermm", "heap-hybrid", "heap-persistent", "scmkv", "bonsai", "dram"];
 
-/// Engines that are planned.
-const ENGINES_LATER: [&str; 1] = ["bonsai"];
-
 /// Reads an engine's name.
 pub fn engine(text: &str) -> Result<String, String> {
-    if ENGINES_LATER.contains(&text) {
-        return Err(format!("engine {text:?} is not there yet; there are {}", ENGINES.join(" and ")));
-    }
     known("engine", text, &ENGINES)
 }
 
@@ -51,17 +45,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn engines_to_come_say_so_and_typos_get_a_hint() {
-        assert_eq!(engine("dram").as_deref(), Ok("dram"));
-        for name in ENGINES_LATER {
-            let error = engine(name).unwrap_err();
-            assert!(
-                error.contains("not there yet")
-                    && error.contains(
-                        "hetermm and heap-hybrid and heap-persistent and scmkv and bonsai and dram"
-                    ),
-                "{error}"
-            );
+    fn typos_get_a_hint() {
+        for name in ENGINES {
+            assert_eq!(engine(name).as_deref(), Ok(name));
         }
         assert!(engine("heterm").unwrap_err().contains("did you mean hetermm?"));
         assert!(!engine("xyz").unwrap_err().contains("did you mean"));

@@ -230,7 +230,7 @@ mod tests {
     #[test]
     fn wrong_values_are_told_with_what_is_possible() {
         for (line, word) in [
-            ("--engine bonsai", "not there yet"),
+            ("--engine bonsay", "did you mean bonsai?"),
             ("--workload z", "expected one of"),
             ("--distribution zipf", "zipfian:EXPONENT"),
             ("--durability always", "batch:MILLISECONDS"),

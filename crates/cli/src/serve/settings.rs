@@ -540,10 +540,10 @@ mod tests {
         let environment = |name: &str| (name == "TERRACE_WHEN_FULL").then(|| "maybe".to_owned());
         let error = gather(ServeArgs::default(), &environment).unwrap_err().to_string();
         assert!(error.contains("TERRACE_WHEN_FULL") && error.contains("refuse or evict"), "{error}");
-        let file = file("\nengine = \"bonsai\"");
+        let file = file("\nengine = \"bonsay\"");
         let args = ServeArgs { config: Some(file.path().to_owned()), ..ServeArgs::default() };
         let error = gather(args, &nothing).unwrap_err().to_string();
-        assert!(error.contains("line 2") && error.contains("not there yet"), "{error}");
+        assert!(error.contains("line 2") && error.contains("did you mean bonsai?"), "{error}");
         let many = |name: &str| (name == "TERRACE_THREADS").then(|| "many".into());
         let error = gather(ServeArgs::default(), &many).unwrap_err().to_string();
         assert_eq!(error, "TERRACE_THREADS: \"many\": expected a whole number");
