@@ -74,7 +74,7 @@ impl Bed {
         table.write_chain(at, 0, &chain);
         table.store(0, Bucket { leads: Leads::Chain(at), is_lost: false });
         medium.region.fence();
-        let dram = Arc::new(Dram::new(FRAMES, PAGE_BYTES));
+        let dram = Arc::new(Dram::new(FRAMES, PAGE_BYTES, 0));
         let front = Arc::new(Clht::with_min_buckets(FRONT_BUCKETS));
         Ok(Self { index: ScmIndex { front, directory: table, dram, region: PhantomData }, bytes: Vec::new() })
     }

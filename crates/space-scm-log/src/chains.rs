@@ -57,6 +57,7 @@ impl Buckets {
 
 impl<R: ByteRegion> Directory<R> for PmTable<R> {
     const NAME: &'static str = "scm";
+    const FEW_BYTES: usize = 8 << 20;
     type Front = Clht;
     type Changes = Buckets;
 

@@ -26,6 +26,8 @@ pub const LOST: u64 = 8;
 pub trait Directory<R: ByteRegion>: Send + Sync + Sized + 'static {
     /// What its store's index is called.
     const NAME: &'static str;
+    /// Bytes of frames that records which come one by one take, about.
+    const FEW_BYTES: usize;
     /// The index in front of it.
     type Front: Index;
     /// What a plan has of its own, and room that it needs for that.

@@ -18,8 +18,7 @@ use crate::sync::{AtomicBool, AtomicU64, AtomicUsize, Mutex};
 /// Set in the address of a record here.
 const IN_DRAM: u64 = 1 << 47;
 
-/// Bytes of frames that records which come one by one take, or so many frames.
-const FEW_BYTES: usize = 8 << 20;
+/// Frames that records which come one by one take at least.
 const FEW: usize = 16;
 
 /// Whether a record at this address is here.
@@ -53,11 +52,12 @@ pub struct Dram {
 }
 
 impl Dram {
-    pub fn new(count: usize, frame_bytes: usize) -> Self {
+    /// So many frames. Records that come one by one take no more than `few_bytes` of them, or [`FEW`].
+    pub fn new(count: usize, frame_bytes: usize, few_bytes: usize) -> Self {
         Self {
             frames: Frames::new(count, frame_bytes),
             frame_bytes,
-            few: (FEW_BYTES / frame_bytes).max(FEW).min(count),
+            few: (few_bytes / frame_bytes).max(FEW).min(count),
             free: Mutex::new((0..count as u32).rev().collect()),
             states: (0..count).map(|_| CachePadded::default()).collect(),
             is_wanted: AtomicBool::new(false),

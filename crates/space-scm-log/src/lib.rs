@@ -1,4 +1,5 @@
-//! Records in the pages of their own log on persistent memory, found by a static hash table there: SCMKV (`PAPER.md`).
+//! Records in the pages of their own log on persistent memory, found by a static hash table there: SCMKV (`PAPER.md`); or by nodes in the
+//! order of their keys, which hold short records themselves: BonsaiKV (`BONSAIKV.md`). What leads to records is a `Directory`.
 //!
 //! ```text
 //! DRAM   front index --> frames: records that the table does not lead to yet          page table: kind, live bytes
@@ -18,10 +19,12 @@
 //! | file | what |
 //! |---|---|
 //! | `layout`, `medium` | the format, and where its parts lie |
-//! | `table` | the hash table; `index`: it and what is in front of it, as the machine sees them |
+//! | `directory` | what leads to records; `index`: it and what is in front of it, as the machine sees them |
+//! | `table`, `chains`, `scan` | the hash table, changes of it, iteration |
+//! | `nodes` | nodes in order; its own text has the picture |
 //! | `dram`, `session` | frames, and who fills them |
 //! | `space` | records; `large`: values too long for one |
-//! | `keeper`, `rounds`, `apply` | rounds: the table is made to lead to what is settled |
+//! | `keeper`, `rounds`, `apply` | rounds: the directory is made to lead to what is settled |
 //! | `pages`, `walk`, `clean` | what pages hold, and how they become free |
 //! | `background` | what has expired, victims, sizes |
 //! | `reopen`, `open` | a restart |

@@ -169,7 +169,7 @@ fn open_with<T: Directory<AnyRegion>>(
     machine.sessions = machine.sessions.min(geometry.pages() / 5).max(1);
     let directory = Arc::new(directory(medium.clone(), machine.hasher));
     let front = Arc::new(front);
-    let dram = Arc::new(Dram::new(frames_of(geometry, dram_bytes), frame_bytes(geometry)));
+    let dram = Arc::new(Dram::new(frames_of(geometry, dram_bytes), frame_bytes(geometry), T::FEW_BYTES));
     let space =
         ScmSpace::new(medium, directory.clone(), front.clone(), dram.clone(), log.clone(), description);
     if is_new {

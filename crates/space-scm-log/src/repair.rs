@@ -69,7 +69,7 @@ pub fn repair<R: ByteRegion>(
             of(Kind::Free),
         ));
     }
-    let dram = Arc::new(Dram::new(FRAMES, geometry.page_bytes));
+    let dram = Arc::new(Dram::new(FRAMES, geometry.page_bytes, 0));
     let front = Arc::new(Clht::with_min_buckets(1));
     let space = ScmSpace::new(medium, table, front, dram, log, String::new());
     let _: Option<Counted> = space.reopen(&manifest)?;

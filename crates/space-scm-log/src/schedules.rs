@@ -36,7 +36,7 @@ fn record(version: u64) -> NewRecord<'static> {
 
 /// The session seals its frame when `sealed_after` records are in it.
 fn frame_beside_a_keeper(sealed_after: u64) {
-    let dram = Arc::new(Dram::new(1, 4096));
+    let dram = Arc::new(Dram::new(1, 4096, 0));
     let (session, keeper) = (dram.clone(), dram);
     at_once(vec![
         Box::new(move || {
@@ -80,7 +80,7 @@ fn round_beside_a_reader(leaves_early: bool) {
     let region = Arc::new(HeapRegion::new(geometry.bytes).unwrap());
     let medium = Arc::new(Medium::new(region, 0, geometry, 1));
     let table = Arc::new(PmTable::new(medium, KeyHasher::new(0)));
-    let dram = Arc::new(Dram::new(1, 4096));
+    let dram = Arc::new(Dram::new(1, 4096, 0));
     let index = Arc::new(ScmIndex {
         front: Arc::new(Clht::with_min_buckets(1)),
         table: table.clone(),

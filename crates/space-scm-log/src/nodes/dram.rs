@@ -19,6 +19,8 @@ const STALE: u64 = 1 << 62;
 const IS_NODE: u64 = 1 << 61;
 const DB_AT: u32 = 57;
 const SEQUENCE: u64 = (1 << DB_AT) - 1;
+/// More room than for so many slots that are let go is not kept.
+const LEAVING_KEPT: usize = 1024;
 const LOW_BITS: u64 = 0x0101_0101_0101_0101;
 
 /// What is known of a slot: a line.
@@ -95,8 +97,9 @@ impl Seen {
         let mut found = 0;
         for (word, fps) in self.fps.iter().enumerate() {
             // The high bit of each byte that is zero, exactly.
-            let differs = fps ^ u64::from(fp) * LOW_BITS;
-            let zero = !((differs & !(LOW_BITS << 7)) + !(LOW_BITS << 7) | differs) & LOW_BITS << 7;
+            let differs = fps ^ (u64::from(fp) * LOW_BITS);
+            let high = LOW_BITS << 7;
+            let zero = !(((differs & !high) + !high) | differs) & high;
             // Bytes to bits.
             let bits = (zero >> 7).wrapping_mul(0x0102_0408_1020_4080) >> 56;
             found |= bits << (word * 8);
@@ -254,6 +257,10 @@ impl Slots {
         while let Some((_, slot)) = kept.leaving.front().copied().filter(|(when, _)| *when < kept.safe) {
             kept.leaving.pop_front();
             kept.free.push(slot);
+        }
+        if kept.leaving.is_empty() {
+            // A round may let many go: their list is not to stay that long.
+            kept.leaving.shrink_to(LEAVING_KEPT);
         }
     }
     /// Now, and since when nobody has left for sure.

@@ -8,7 +8,7 @@ use terrace_media::ByteRegion;
 
 use super::Nodes;
 use super::dram::{Descriptor, Seen};
-use super::layout::{ENTRY_BYTES, Entry, INLINE_BYTES, entry_at};
+use super::layout::{ENTRIES_MAX, ENTRY_BYTES, Entry, INLINE_BYTES, entry_at};
 use crate::directory::LOST;
 use crate::layout::EDGE_BYTES;
 
@@ -179,17 +179,26 @@ impl<R: ByteRegion> Nodes<R> {
     }
 
     /// The entries of a node that count, with the key of each; `None` for the key of one that can't be read.
-    pub(crate) fn contents(&self, slot: u32, bitmap: u64) -> Vec<(usize, Option<(Vec<u8>, Entry)>)> {
-        let mut bytes = Vec::new();
-        let mut left = bitmap;
-        let mut all = Vec::with_capacity(left.count_ones() as usize);
-        while left != 0 {
-            let i = left.trailing_zeros() as usize;
-            left &= left - 1;
-            let entry = self.entry(slot, i);
-            all.push((i, entry.and_then(|entry| Some((self.key_of_entry(&entry, &mut bytes)?, entry)))));
+    pub(crate) fn contents(&self, slot: u32, bitmap: u64) -> Vec<(usize, Readable)> {
+        let mut raw = [0; ENTRIES_MAX * ENTRY_BYTES];
+        let start = self.place_of_slot(slot) + entry_at(0) as u64;
+        let end = (u64::BITS - bitmap.leading_zeros()) as usize * ENTRY_BYTES;
+        self.medium.region.read(self.medium.at(start), &mut raw[..end]);
+        let (raw, _) = raw.as_chunks::<ENTRY_BYTES>();
+        let counting = (0..raw.len()).filter(|i| bitmap >> i & 1 == 1);
+        let decode = |i| Entry::decode(&raw[i], self.medium.store_id, start + (i * ENTRY_BYTES) as u64);
+        let entries: Vec<_> = counting.map(|i| (i, decode(i))).collect();
+        // All records are on their way before the first is read (BonsaiKV section 4.1.3).
+        for place in entries.iter().filter_map(|(_, entry)| entry.as_ref()?.place()) {
+            if self.medium.page_of(place).is_some() {
+                self.medium.region.prefetch(self.medium.at(place), ENTRY_BYTES);
+            }
         }
-        all
+        let mut bytes = Vec::new();
+        let with_key = |(i, entry): (usize, Option<Entry>)| {
+            (i, entry.and_then(|entry| Some((self.key_of_entry(&entry, &mut bytes)?, entry))))
+        };
+        entries.into_iter().map(with_key).collect()
     }
     /// The key of an entry, if it can be read.
     pub(crate) fn key_of_entry(&self, entry: &Entry, bytes: &mut Vec<u8>) -> Option<Vec<u8>> {
@@ -203,9 +212,6 @@ impl<R: ByteRegion> Nodes<R> {
     }
     /// Shows the entries of a node with their keys in order.
     pub(crate) fn in_order(&self, slot: u32, seen: &Seen) -> Vec<(Vec<u8>, Address)> {
-        // All are on their way before the first is read (BonsaiKV section 4.1.3).
-        let base = self.medium.at(self.place_of_slot(slot));
-        self.medium.region.prefetch(base + entry_at(0) as u64, self.entries * ENTRY_BYTES);
         let mut all: Vec<_> = self
             .contents(slot, seen.bitmap())
             .into_iter()
@@ -215,6 +221,9 @@ impl<R: ByteRegion> Nodes<R> {
         all
     }
 }
+
+/// An entry and its key, if both can be read.
+pub type Readable = Option<(Vec<u8>, Entry)>;
 
 /// How a search through a node ended.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -86,6 +86,8 @@ impl<R: ByteRegion> Nodes<R> {
 
 impl<R: ByteRegion> Directory<R> for Nodes<R> {
     const NAME: &'static str = "bonsai";
+    /// Larger rounds would meet few nodes twice, and DRAM is what nodes save.
+    const FEW_BYTES: usize = 2 << 20;
     type Front = WithStrays<BTree>;
     type Changes = NodeChanges;
 

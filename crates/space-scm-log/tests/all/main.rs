@@ -2,6 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail by panicking")]
 
+mod conformance;
 mod mended;
+mod ranges;
 mod schedules;
 mod support;

@@ -1,0 +1,144 @@
+//! The conformance suite on both directories: the hash table, and nodes of eight and of forty entries.
+
+use std::sync::Arc;
+
+use terrace_engine::clock::Clock;
+use terrace_engine::hash::KeyHasher;
+use terrace_engine::{Durability, MachineOptions, Store};
+use terrace_media::{AnyRegion, HeapRegion};
+use terrace_space_scm_log::{Geometry, Opening, buckets_for, open, open_ordered};
+use terrace_testkit::clocks::{Clocks, Passed, wild};
+use terrace_testkit::concurrent::{groups_test, threads_test};
+use terrace_testkit::conformance::{Harness, Restarted, random_model_test};
+use terrace_testkit::history::Plan;
+use terrace_testkit::random::{Limits, TICK_MS};
+use terrace_testkit::rng::Rng;
+use terrace_testkit::settings;
+
+const START_US: u64 = 1_800_000_000_000_000;
+const REGION_BYTES: u64 = 96 << 20;
+const DRAM_BYTES: u64 = 4 << 20;
+/// Of a page that takes the longest keys.
+const PAGE_BYTES: usize = 512 << 10;
+
+struct Made {
+    clock: Arc<Clocks>,
+    region: Arc<AnyRegion>,
+    geometry: Geometry,
+    is_ordered: bool,
+    /// `None` only during a restart.
+    store: Option<Box<dyn Store>>,
+}
+
+impl Made {
+    fn new(page_bytes: usize, is_ordered: bool) -> Self {
+        let region = Arc::new(AnyRegion::new(Arc::new(HeapRegion::new(REGION_BYTES).unwrap())));
+        let buckets = if is_ordered { 0 } else { buckets_for(Some(1000), REGION_BYTES) };
+        let geometry = Geometry { page_bytes, buckets, bytes: REGION_BYTES };
+        let mut made =
+            Self { clock: Arc::new(Clocks::new(START_US)), region, geometry, is_ordered, store: None };
+        made.store = Some(made.open(true));
+        made
+    }
+    fn open(&self, fresh: bool) -> Box<dyn Store> {
+        let clock: Arc<dyn Clock> = self.clock.clone();
+        let opening = Opening {
+            geometry: self.geometry,
+            dram_bytes: DRAM_BYTES,
+            store_id: 3,
+            fresh,
+            machine: MachineOptions {
+                engine: if self.is_ordered { "bonsai" } else { "scmkv" },
+                durability: Durability::Sync,
+                immediate: true,
+                evict: false,
+                sessions: 16,
+                hasher: KeyHasher::new(7),
+                clock,
+                threads: 2,
+                recovery_keys: usize::MAX,
+            },
+            description: String::new(),
+            progress: &|_, _| {},
+        };
+        let opened = if self.is_ordered {
+            open_ordered(&self.region, 0, opening)
+        } else {
+            open(&self.region, 0, opening)
+        };
+        opened.unwrap()
+    }
+}
+
+impl Harness for Made {
+    fn store(&mut self) -> &dyn Store {
+        &**self.store.as_ref().unwrap()
+    }
+    fn restart(&mut self, clean: bool) -> Restarted {
+        let store = self.store.take().unwrap();
+        if clean {
+            store.close().unwrap();
+        }
+        drop(store);
+        self.store = Some(self.open(false));
+        Restarted::KeptAll
+    }
+    fn advance_clock(&mut self, ms: u64) {
+        self.clock.advance_us(ms * 1000);
+    }
+    fn now_ms(&self) -> u64 {
+        self.store.as_ref().unwrap().time().now_ms
+    }
+    fn set_wall_clock(&mut self, rng: &mut Rng) {
+        self.clock.set_wall(wild(rng));
+    }
+    fn disturb_clocks(&mut self, rng: &mut Rng) -> Passed {
+        self.clock.disturb(rng, TICK_MS)
+    }
+    fn limits(&self) -> Limits {
+        Limits { ranges: self.is_ordered, ..Limits::default() }
+    }
+}
+
+fn random_operations(page_bytes: usize, is_ordered: bool) {
+    for seed in settings::model_seeds(3) {
+        let steps = settings::model_steps(300);
+        let mut made = Made::new(page_bytes, is_ordered);
+        let report = random_model_test(&mut made, seed, steps);
+        println!("seed {seed}: {report:?} {:?}", made.store().stats().engine_details);
+        assert!(report.operations > 500 || steps < 300, "{report:?}");
+        assert!((report.ranges > 20) == is_ordered || steps < 300, "{report:?}");
+    }
+}
+
+#[test]
+fn random_operations_over_a_hash_table() {
+    random_operations(PAGE_BYTES, false);
+}
+
+#[test]
+fn random_operations_and_ranges_over_nodes_of_forty() {
+    random_operations(PAGE_BYTES, true);
+}
+
+#[test]
+fn threads_are_linearizable_key_by_key() {
+    for (round, (value_bytes, is_ordered)) in
+        [(0, true), (200, true), (20_000, true), (0, false)].into_iter().enumerate()
+    {
+        let mut made = Made::new(PAGE_BYTES, is_ordered);
+        let plan = Plan { clients: 4, batches: 300, batch: 4, keys: 60, value_bytes, seed: round as u64 };
+        let outcome = threads_test(made.store(), plan);
+        outcome.unwrap_or_else(|wrong| panic!("values of {value_bytes} bytes: {wrong}"));
+    }
+}
+
+#[test]
+fn atomic_groups_are_seen_whole() {
+    for is_ordered in [true, false] {
+        for (groups, value_bytes) in [(500, 0), (500, 300)] {
+            let mut made = Made::new(PAGE_BYTES, is_ordered);
+            groups_test(made.store(), groups, 2, value_bytes).unwrap();
+        }
+    }
+}
