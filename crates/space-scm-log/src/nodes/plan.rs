@@ -145,9 +145,9 @@ impl<R: ByteRegion> ScmSpace<R, Nodes<R>> {
             match item.edit {
                 Edit::Rewrite { page } => {
                     plan.changes.but = Some(page);
-                    self.remake(item.hash as u32, flushed, plan);
+                    self.remake(item.hash as u32, true, flushed, plan);
                 }
-                Edit::Purge => self.remake(item.hash as u32, flushed, plan),
+                Edit::Purge => self.remake(item.hash as u32, false, flushed, plan),
                 _ => {}
             }
         }
@@ -205,7 +205,7 @@ impl<R: ByteRegion> ScmSpace<R, Nodes<R>> {
         let (slot, fence) =
             nodes.floor_with(db, first).map_or((None, Vec::new()), |(slot, fence)| (Some(slot), fence));
         let (working, end) = self.work(db, slot, fence, (keys, todo, at), flushed, plan);
-        if working.slot.is_none() && working.count() == 0 {
+        if self.remove_if_empty(&working, plan) {
             return end;
         }
         let mut next = end;
@@ -442,8 +442,8 @@ enum Belongs {
 }
 
 impl<R: ByteRegion> ScmSpace<R, Nodes<R>> {
-    /// Makes a node anew by itself, without what a flush has forgotten.
-    fn remake(&self, slot: u32, flushed: &[u64; DATABASES], plan: &mut Plan<NodeChanges>) {
+    /// A node goes elsewhere, or stays, without what a flush has forgotten.
+    fn remake(&self, slot: u32, is_moved: bool, flushed: &[u64; DATABASES], plan: &mut Plan<NodeChanges>) {
         let nodes = &self.directory;
         let Some((db, fence)) = nodes.node_of(slot) else { return };
         let upper = nodes.next_of(db, &fence);
@@ -458,7 +458,24 @@ impl<R: ByteRegion> ScmSpace<R, Nodes<R>> {
         }
         let working =
             Working { db, slot: Some(slot), fence, upper, seen, cleared, added: Vec::new(), has_new: false };
+        if self.remove_if_empty(&working, plan) {
+            return;
+        }
+        // What only loses entries needs no room.
+        if !is_moved && self.change_in_place(&working, plan) {
+            return;
+        }
         self.make_anew(working, &[], plan);
+    }
+
+    /// Lets a node go that has nothing any more: its keys belong to the one before it then, which has none of them. `false` if it stays.
+    fn remove_if_empty(&self, working: &Working, plan: &mut Plan<NodeChanges>) -> bool {
+        let is_empty = working.count() == 0 && !working.seen.is_lost();
+        if let Some(slot) = working.slot.filter(|_| is_empty) {
+            let old = vec![(slot, working.fence.clone())];
+            plan.changes.reshaped.push(Reshaped { db: working.db, old, fresh: Vec::new() });
+        }
+        is_empty
     }
 }
 

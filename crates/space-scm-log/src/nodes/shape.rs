@@ -13,8 +13,9 @@ use super::plan::{Fresh, NodeChanges, Reshaped, Working};
 use crate::apply::Plan;
 use crate::space::ScmSpace;
 
-/// So many nodes share at most.
+/// So many nodes share at most, and so many that have few entries.
 const WINDOW: usize = 4;
+const WINDOW_SPARSE: usize = 32;
 /// Places that are left free in each of them: an entry that is written over needs one.
 const LEFT_FREE: usize = 3;
 /// A node with less than one entry in so many places shares with its neighbour.
@@ -97,7 +98,11 @@ impl<R: ByteRegion> ScmSpace<R, Nodes<R>> {
         let mut was_lost = working.seen.is_lost();
         let is_sparse = all.len() < target;
         let wants_more = |count: usize, nodes: usize| {
-            if is_sparse { nodes == 1 } else { nodes < WINDOW && count > nodes * target }
+            if is_sparse {
+                nodes < WINDOW_SPARSE && count < target / 2
+            } else {
+                nodes < WINDOW && count > nodes * target
+            }
         };
         let mut upper = working.upper;
         old.extend(working.slot.map(|slot| (slot, working.fence)));
