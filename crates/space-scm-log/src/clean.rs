@@ -320,6 +320,7 @@ impl<R: ByteRegion, T: Directory<R>> ScmSpace<R, T> {
                 return self.learn(keeper, number);
             }
         }
+        self.purged.fetch_max(newest, Relaxed);
         Progress::Idle
     }
 

@@ -59,6 +59,8 @@ impl<R: ByteRegion, T: Directory<R>> ScmSpace<R, T> {
         self.begun.store(seq, SeqCst);
         self.completed.store(seq, SeqCst);
         self.last_given.store(seq, SeqCst);
+        let forgotten = manifest.flush_versions.iter().copied().max().unwrap_or(0);
+        self.forgotten.store(forgotten, Relaxed);
         if root.is_uncertain {
             self.recount(&mut keeper, &manifest.flush_versions);
         }

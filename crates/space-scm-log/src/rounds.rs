@@ -57,7 +57,12 @@ impl<R: ByteRegion, T: Directory<R>> ScmSpace<R, T> {
         match std::mem::take(&mut keeper.round) {
             Round::Idle => {
                 let begun = self.begun.load(Relaxed);
-                if self.last_given.load(Acquire) <= begun {
+                let flush = |db| context.flush_version(db as u8);
+                let newest = (0..DATABASES).map(flush).max().unwrap_or(0);
+                self.forgotten.fetch_max(newest, Relaxed);
+                // What a flush has forgotten goes once the root says so, whether or not anything is written.
+                let is_flushed = (0..DATABASES).any(|db| flush(db) > keeper.root.flushed[db]);
+                if self.last_given.load(Acquire) <= begun && !is_flushed {
                     return Progress::Idle;
                 }
                 keeper.idle += 1;

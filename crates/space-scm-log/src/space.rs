@@ -63,6 +63,9 @@ pub struct ScmSpace<R: ByteRegion, T: Directory<R>> {
     pub(crate) waiting_bytes: AtomicU64,
     /// Live bytes of all pages, about.
     pub(crate) live_bytes: AtomicI64,
+    /// The newest whole-database flush that is known, and up to which one what was forgotten is gone.
+    pub(crate) forgotten: AtomicU64,
+    pub(crate) purged: AtomicU64,
     /// A write found no page.
     pub(crate) lacks_page: AtomicBool,
     /// Pages cleaned since there were enough.
@@ -120,6 +123,8 @@ impl<R: ByteRegion, T: Directory<R>> ScmSpace<R, T> {
             last_given: AtomicU64::new(0),
             waiting_bytes: AtomicU64::new(0),
             live_bytes: AtomicI64::new(0),
+            forgotten: AtomicU64::new(0),
+            purged: AtomicU64::new(0),
             lacks_page: AtomicBool::new(false),
             fruitless: AtomicU64::new(0),
             is_redoing: AtomicBool::new(false),
@@ -183,7 +188,8 @@ impl<R: ByteRegion, T: Directory<R>> ScmSpace<R, T> {
     pub(crate) fn no_room(&self, pages: usize) -> Room {
         self.lacks_page.store(true, Relaxed);
         let more = pages as u64 * self.longest() as u64;
-        let knows = !self.pages.has_unknown();
+        let is_purged = self.purged.load(Relaxed) >= self.forgotten.load(Relaxed);
+        let knows = is_purged && !self.pages.has_unknown();
         let is_waiting = self.last_given.load(Relaxed) > self.completed.load(Relaxed);
         if (self.is_over(more) || self.gains_nothing()) && knows && !is_waiting {
             Room::Full

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use terrace_engine::clock::Clock;
 use terrace_engine::hash::KeyHasher;
-use terrace_engine::{Durability, MachineOptions, Store};
+use terrace_engine::{Batch, Condition, Durability, Expiry, MachineOptions, OpKind, Reply, Session, Store};
 use terrace_media::{AnyRegion, HeapRegion};
 use terrace_space_scm_log::{Geometry, Opening, buckets_for, open, open_ordered};
 use terrace_testkit::clocks::{Clocks, Passed, wild};
@@ -14,6 +14,8 @@ use terrace_testkit::history::Plan;
 use terrace_testkit::random::{Limits, TICK_MS};
 use terrace_testkit::rng::Rng;
 use terrace_testkit::settings;
+
+use super::ranges::run;
 
 const START_US: u64 = 1_800_000_000_000_000;
 const REGION_BYTES: u64 = 96 << 20;
@@ -139,6 +141,44 @@ fn atomic_groups_are_seen_whole() {
         for (groups, value_bytes) in [(500, 0), (500, 300)] {
             let mut made = Made::new(PAGE_BYTES, is_ordered);
             groups_test(made.store(), groups, 2, value_bytes).unwrap();
+        }
+    }
+}
+
+/// What a flush forgot stayed until something was written, and a store that was full took no write.
+#[test]
+fn a_full_store_takes_writes_again_after_a_flush() {
+    for (is_ordered, bytes) in [(false, 16_000), (true, 16_000), (true, 8)] {
+        let mut made = Made::new(PAGE_BYTES, is_ordered);
+        let store = made.store();
+        let mut session = store.session().unwrap();
+        let mut number = 0u64;
+        let mut put = |session: &mut Box<dyn Session>, count: u64| -> bool {
+            let mut batch = Batch::new();
+            let value = batch.bytes(&vec![7; bytes]);
+            let (condition, expiry) = (Condition::Always, Expiry::Clear);
+            for _ in 0..count {
+                number += 1;
+                let kind = OpKind::Set { value, condition, expiry, flags: Some(0), old_value: false };
+                batch.push(0, &number.to_be_bytes(), kind);
+            }
+            let proof = run(store, session, &mut batch);
+            (0..count as usize).all(|i| match batch.reply(i, &proof) {
+                Reply::Stored { .. } => true,
+                Reply::Error(_) => false,
+                other => panic!("{other:?}"),
+            })
+        };
+        while put(&mut session, 64) {}
+        let mut batch = Batch::new();
+        batch.push(0, b"", OpKind::Flush { db: None });
+        let proof = run(store, &mut session, &mut batch);
+        assert!(matches!(batch.reply(0, &proof), Reply::Done), "{:?}", batch.reply(0, &proof));
+        for _ in 0..20_000 {
+            store.step();
+        }
+        for _ in 0..100 {
+            assert!(put(&mut session, 16), "values of {bytes} bytes, ordered: {is_ordered}");
         }
     }
 }

@@ -61,7 +61,7 @@ fn value(rng: &mut Rng) -> Vec<u8> {
 }
 
 /// Runs a batch, with background work as long as it waits for room.
-fn run(store: &dyn Store, session: &mut Box<dyn Session>, batch: &mut Batch) -> terrace_engine::Settled {
+pub fn run(store: &dyn Store, session: &mut Box<dyn Session>, batch: &mut Batch) -> terrace_engine::Settled {
     session.execute(batch);
     for _ in 0..100_000 {
         if let Some(proof) = session.settled(batch) {
