@@ -18,9 +18,11 @@
 //! | `plan`, `shape` | what edits come to: entries in place, or nodes made anew |
 //! | `store` | storing that |
 //! | `reopen` | a restart |
+//! | `examine` | reading all of it without opening it |
 //! | `index` | nodes, and what is in front of them, as the machine sees them |
 
 mod dram;
+pub(crate) mod examine;
 mod find;
 mod index;
 mod layout;

@@ -11,6 +11,7 @@
 //! can't be written can be checked, and copies of memory on any file system.
 
 mod blocks;
+mod bonsai;
 mod extents;
 mod heap;
 mod heap_index;

@@ -18,6 +18,7 @@ use terrace_media::{
 use terrace_space_slab::{Eviction, Placement, SlabOptions, Swap};
 
 use super::{CheckError, CheckOptions, Parts, Report, run};
+use crate::bonsai::Bonsai;
 use crate::heap::{HeapHybrid, HeapPersistent};
 use crate::hetermm::Hetermm;
 use crate::scm::Scm;
@@ -78,6 +79,9 @@ fn superblock(
         }
         Ok(superblock) if superblock.engine == Scm::NAME => {
             tiered::check_superblock::<Scm>(bytes, media_bytes, place)
+        }
+        Ok(superblock) if superblock.engine == Bonsai::NAME => {
+            tiered::check_superblock::<Bonsai>(bytes, media_bytes, place)
         }
         _ => tiered::check_superblock::<Hetermm>(bytes, media_bytes, place),
     }
@@ -258,7 +262,7 @@ fn on_region(path: &Path, options: &CheckOptions<'_>) -> Result<Report, CheckErr
         let about = about(&superblock, &sizes, &format!("{} (byte-addressable media)", path.display()));
         return super::heap_index::run(Arc::new(region), &superblock, &sizes, about, options);
     }
-    if superblock.engine == Scm::NAME {
+    if superblock.engine == Scm::NAME || superblock.engine == Bonsai::NAME {
         let about = about(&superblock, &sizes, &format!("{} (byte-addressable media)", path.display()));
         if region.len() < superblock.media_bytes {
             let text = format!(
@@ -269,7 +273,12 @@ fn on_region(path: &Path, options: &CheckOptions<'_>) -> Result<Report, CheckErr
             );
             return Err(CheckError::Store(StoreError::Corrupt(text)));
         }
-        return super::scm::run(Arc::new(region), &superblock, &sizes, about, options);
+        let region = Arc::new(region);
+        return if superblock.engine == Scm::NAME {
+            super::scm::run(region, &superblock, &sizes, about, options)
+        } else {
+            super::bonsai::run(region, &superblock, &sizes, about, options)
+        };
     }
     let start = SUPERBLOCK_BYTES as u64 + sizes.log_bytes;
     if start >= region.len() {

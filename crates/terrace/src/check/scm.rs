@@ -5,7 +5,7 @@ use std::sync::Arc;
 use terrace_engine::hash::KeyHasher;
 use terrace_media::{ByteRegion, SUPERBLOCK_BYTES, Superblock};
 use terrace_space_scm_log::Geometry;
-use terrace_space_scm_log::inspect::{Fault, examine, examine_log};
+use terrace_space_scm_log::inspect::{Examined, Fault, NodeFault, examine, examine_log};
 use terrace_space_scm_log::repair::repair;
 
 use super::report::HeapCounts;
@@ -52,19 +52,33 @@ fn look<R: ByteRegion>(
     hasher: KeyHasher,
     options: &CheckOptions<'_>,
 ) -> (Report, bool) {
-    let mut report = Report::default();
     let found = examine(region.clone(), BASE, ids, hasher, options.progress);
-    let Some(manifests) = found.manifests else { return (report, false) };
+    let what = format!("table of {} buckets, {} pages of chains", ids.0.buckets, found.pages.2);
+    let report = tell(region, ids, &found, what, text_of);
+    let is_mended = |fault: &Fault| matches!(fault, Fault::Bucket { .. } | Fault::Page { .. } | Fault::Root);
+    let is_mendable = !report.no_manifest && found.faults.iter().any(is_mended);
+    (report, is_mendable)
+}
+
+/// What there is to say of a store, and of its log. `what` is what the store finds records by.
+pub(super) fn tell<R: ByteRegion>(
+    region: Arc<R>,
+    ids: (Geometry, u64),
+    found: &Examined,
+    what: String,
+    text_of: impl Fn(&Fault) -> String,
+) -> Report {
+    let mut report = Report::default();
+    let Some(manifests) = found.manifests else { return report };
     let manifest = newest_manifest(manifests, true, &mut report);
     if report.no_manifest {
-        return (report, false);
+        return report;
     }
-    let mut is_mendable = false;
     let state =
         if manifest.clean { "closed cleanly" } else { "not closed: opening redoes what the log holds" };
     report.about.push(format!("manifest {}: {state}", manifest.sequence));
-    let (pages, pages_empty, of_chains) = found.pages;
-    report.about.push(format!("table of {} buckets, {of_chains} pages of chains", ids.0.buckets));
+    report.about.push(what);
+    let (pages, pages_empty, _) = found.pages;
     report.counts.heap = Some(HeapCounts { pages, pages_empty, ..HeapCounts::default() });
     report.counts.records = [found.records[0], found.records[1], 0, 0];
     (report.counts.record_bytes, report.counts.live_bytes) = (found.record_bytes, found.record_bytes);
@@ -91,31 +105,37 @@ fn look<R: ByteRegion>(
         }
         Err(error) => report.problems.push(format!("{error}; the store does not open")),
     }
-    for fault in found.faults {
-        report.counts.poisoned += u64::from(matches!(fault, Fault::Record { .. } | Fault::Value { .. }));
-        report.counts.damaged += u64::from(matches!(fault, Fault::Record { .. }));
-        is_mendable |= matches!(fault, Fault::Bucket { .. } | Fault::Page { .. } | Fault::Root);
-        let text = match fault {
-            Fault::Record { place } => {
-                format!(
-                    "entry at byte {place} of the pages: damaged record; its key answers an error until SET or DEL"
-                )
-            }
-            Fault::Value { place } => {
-                report.large_fail += 1;
-                format!(
-                    "entry at byte {place} of the pages: parts of its large value are damaged; its key answers an error until SET or DEL"
-                )
-            }
-            Fault::Bucket { bucket } => format!(
-                "bucket {bucket} of the table is damaged: keys of it that are not found answer an error, though they may be there"
-            ),
-            Fault::Page { page } => {
-                format!("page {page}: neither copy of what is known of it is whole; the store does not open")
-            }
-            Fault::Root => "no copy of the table's root is whole; the store does not open".into(),
-        };
+    for fault in &found.faults {
+        let is_damaged = matches!(
+            fault,
+            Fault::Record { .. } | Fault::Node { what: NodeFault::Entry(_), .. }
+        );
+        let is_value = matches!(fault, Fault::Value { .. });
+        report.counts.damaged += u64::from(is_damaged);
+        report.counts.poisoned += u64::from(is_damaged || is_value);
+        report.large_fail += u64::from(is_value);
+        let text = text_of(fault);
         if report.problems.len() < LISTED_MAX { report.problems.push(text) } else { report.unlisted += 1 }
     }
-    (report, is_mendable)
+    report
+}
+
+/// A fault, for people.
+pub(super) fn text_of(fault: &Fault) -> String {
+    match fault {
+        Fault::Record { place } => format!(
+            "entry at byte {place} of the pages: damaged record; its key answers an error until SET or DEL"
+        ),
+        Fault::Value { place } => format!(
+            "entry at byte {place} of the pages: parts of its large value are damaged; its key answers an error until SET or DEL"
+        ),
+        Fault::Bucket { bucket } => format!(
+            "bucket {bucket} of the table is damaged: keys of it that are not found answer an error, though they may be there"
+        ),
+        Fault::Page { page } => {
+            format!("page {page}: neither copy of what is known of it is whole; the store does not open")
+        }
+        Fault::Root => "no copy of the table's root is whole; the store does not open".into(),
+        Fault::Node { slot, what } => super::bonsai::text_of_node(*slot, *what),
+    }
 }
