@@ -4,7 +4,7 @@
 //! slot     static:32  commit:8  end:8  fingerprints 0..16 | static:32  end:8  fingerprints 16..40 | entry, 28 bytes each
 //! static   0 crc of store id, slot and the rest:u32  4 fence's bytes:u8 database:u8 lost:u8 zero  8 sequence  16 fence, up to 16 bytes
 //!          a longer fence: 255 for its bytes, and 16 bytes of it:u32  20 slot of its text:u32  24 crc of it:u32
-//! end      0-15 check of the rest, the slot and the sequence  16 the root with whose sequence others take the node's place      0: none
+//! end      0-15 check of the rest, the slot and the sequence, bit 0 set  16 the root with whose sequence others take the node's place      0: none
 //! commit   0-39 which entries count  40 check of that, slot and sequence:12  52 check of their fingerprints:12         0: no node
 //! entry    0 key, or its hash  8 value, or where a record's entry starts  16 version  24 what:7 check of all that and the place:25
 //! text     0 crc:u32 bytes here:u32  8 next slot, 0 for none  16 zero  48.. bytes of a fence        in a slot of its own
@@ -64,12 +64,6 @@ pub fn entry_at(i: usize) -> usize {
     META_BYTES + i * ENTRY_BYTES
 }
 
-fn mix(a: u64, b: u64) -> u64 {
-    let mixed = (a ^ b.rotate_left(29)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    let mixed = (mixed ^ mixed >> 32).wrapping_mul(0xc2b2_ae3d_27d4_eb4f);
-    mixed ^ mixed >> 29
-}
-
 /// What identifies a use of a slot.
 #[derive(Clone, Copy, Debug)]
 pub struct Of {
@@ -84,6 +78,16 @@ impl Of {
         let seed = [self.store_id.to_le_bytes(), u64::from(self.slot).to_le_bytes()];
         crc32c::crc32c_append(crc32c::crc32c(seed.as_flattened()), bytes)
     }
+    /// A check of what a node of this sequence has there. Whatever bit flips: it differs then, as the tests show.
+    fn check(self, sequence: u64, words: &[u64]) -> u32 {
+        let sequence = self.crc(&sequence.to_le_bytes());
+        words.iter().fold(sequence, |crc, word| crc32c::crc32c_append(crc, &word.to_le_bytes()))
+    }
+}
+
+/// A checksum in twelve bits.
+fn folded(crc: u32) -> u64 {
+    u64::from(crc ^ crc >> CHECK_BITS ^ crc >> (2 * CHECK_BITS)) & ((1 << CHECK_BITS) - 1)
 }
 
 /// The fingerprints of the entries that count; zero of others.
@@ -97,9 +101,8 @@ fn masked(bitmap: u64, fps: &[u64; FP_WORDS]) -> [u64; FP_WORDS] {
 
 /// A commit word; never 0.
 pub fn commit_word(of: Of, sequence: u64, bitmap: u64, fps: &[u64; FP_WORDS]) -> u64 {
-    let of_bitmap = mix(bitmap, mix(of.store_id ^ u64::from(of.slot), sequence)) >> (64 - CHECK_BITS);
-    let of_fps =
-        masked(bitmap, fps).iter().fold(sequence, |check, word| mix(check, *word)) >> (64 - CHECK_BITS);
+    let of_bitmap = folded(of.check(sequence, &[bitmap]));
+    let of_fps = folded(of.check(sequence, &masked(bitmap, fps)));
     // One bit says that there is a node, whatever else is zero.
     bitmap | (of_bitmap | 1) << BITMAP_BITS | of_fps << (BITMAP_BITS + CHECK_BITS)
 }
@@ -136,9 +139,11 @@ pub fn read_commit(of: Of, sequence: u64, word: u64, fps: &[u64; FP_WORDS]) -> C
 
 const END_BITS: u32 = 48;
 
-/// The word that says that a node ends with the root of this sequence.
+/// The word that says that a node ends with the root of this sequence, which is not 0.
 pub fn end_word(of: Of, sequence: u64, end: u64) -> u64 {
-    let check = mix(end, mix(of.store_id ^ u64::from(of.slot), sequence)) >> END_BITS;
+    let crc = of.check(sequence, &[end]);
+    // One bit is always set, and one of the end is: so no flipped bit makes a word of none.
+    let check = u64::from(crc ^ crc >> (64 - END_BITS)) & ((1 << (64 - END_BITS)) - 1) | 1;
     end << (64 - END_BITS) | check
 }
 
@@ -148,7 +153,7 @@ pub fn read_end(of: Of, sequence: u64, words: [u64; 2]) -> Option<Option<u64>> {
         let end = word >> (64 - END_BITS);
         match word {
             0 => Some(None),
-            _ => (word == end_word(of, sequence, end)).then_some(Some(end)),
+            _ => (end != 0 && word == end_word(of, sequence, end)).then_some(Some(end)),
         }
     });
     // A crash may come between them: the node ends if either says so.
@@ -387,6 +392,36 @@ mod tests {
             assert_eq!(read_commit(of, 4, word ^ 1 << 20, &fps), Commit::Damaged);
         }
         assert_eq!(read_commit(of, 4, 0, &fps), Commit::None);
+    }
+
+    #[test]
+    fn whatever_bit_flips_a_check_differs() {
+        for (slot, sequence) in [(0, 1), (3, 4), (70_000, 1 << 40)] {
+            let of = Of { store_id: 9, slot };
+            let fps = [0x0102_0304_0506_0708, 9, 10, 11, 12];
+            for bitmap in [0, 0b1011, BITMAP] {
+                let word = commit_word(of, sequence, bitmap, &fps);
+                for bit in 0..64 {
+                    let is_of_fps = bit >= BITMAP_BITS + CHECK_BITS;
+                    let expected =
+                        if is_of_fps { Commit::Node { bitmap, fps_hold: false } } else { Commit::Damaged };
+                    assert_eq!(read_commit(of, sequence, word ^ 1 << bit, &fps), expected, "bit {bit}");
+                }
+                for (word_of_fps, bit) in (0..FP_WORDS).flat_map(|word| (0..64).map(move |bit| (word, bit))) {
+                    let mut other = fps;
+                    other[word_of_fps] ^= 1 << bit;
+                    let fps_hold = bitmap >> (word_of_fps * 8 + bit / 8) & 1 == 0;
+                    assert_eq!(read_commit(of, sequence, word, &other), Commit::Node { bitmap, fps_hold });
+                }
+            }
+            for end in [1, sequence + 1, (1 << END_BITS) - 1] {
+                let word = end_word(of, sequence, end);
+                for bit in 0..64 {
+                    assert_eq!(read_end(of, sequence, [word ^ 1 << bit; 2]), None, "bit {bit} of {end}");
+                    assert_eq!(read_end(of, sequence, [0, 1 << bit]), Some(None), "bit {bit} of none");
+                }
+            }
+        }
     }
 
     #[test]
