@@ -14,8 +14,8 @@ use terrace_media::ByteRegion;
 use crate::large;
 use crate::layout::Kind;
 use crate::medium::{Geometry, Medium};
-pub use crate::nodes::examine::{NodeCounts, NodeFault};
 use crate::nodes::Nodes;
+pub use crate::nodes::examine::{NodeCounts, NodeFault};
 use crate::table::PmTable;
 
 /// What is not as it should be.
@@ -103,7 +103,12 @@ impl Examined {
         (found, root.sequence - u64::from(!root.is_committed))
     }
     /// A record whose entry is at this place counts.
-    pub(crate) fn see_record<R: ByteRegion>(&mut self, medium: &Medium<R>, place: u64, view: &RecordView<'_>) {
+    pub(crate) fn see_record<R: ByteRegion>(
+        &mut self,
+        medium: &Medium<R>,
+        place: u64,
+        view: &RecordView<'_>,
+    ) {
         self.keys[usize::from(view.head.meta.db())] += 1;
         self.record_bytes += view.head.meta.used_words() as u64 * 8;
         let is_large = view.head.meta.kind() == RecordKind::Extent;

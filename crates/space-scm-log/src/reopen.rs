@@ -61,8 +61,10 @@ impl<R: ByteRegion, T: Directory<R>> ScmSpace<R, T> {
         self.last_given.store(seq, SeqCst);
         let forgotten = manifest.flush_versions.iter().copied().max().unwrap_or(0);
         self.forgotten.store(forgotten, Relaxed);
-        if root.is_uncertain {
+        if keeper.root.is_uncertain {
             self.recount(&mut keeper, &manifest.flush_versions);
+            // Who makes a slice again takes its counts.
+            keeper.root.is_uncertain = !root.is_committed;
         }
         Ok(counted(&keeper.root, &manifest.flush_versions))
     }

@@ -157,7 +157,7 @@ impl<R: ByteRegion> ScmSpace<R, Nodes<R>> {
     /// See the module.
     pub(super) fn reopen_nodes(
         &self,
-        _keeper: &mut Keeper<NodeChanges>,
+        keeper: &mut Keeper<NodeChanges>,
         root: &Root,
     ) -> Result<(), StoreError> {
         let nodes = &self.directory;
@@ -187,11 +187,13 @@ impl<R: ByteRegion> ScmSpace<R, Nodes<R>> {
                     // Of what it had nothing can be told: it is made anew once something is put there.
                     FoundSlot::Damaged(about) => {
                         let none = Seen::new(0, [0; FP_WORDS], about.sequence, about.db, true);
+                        keeper.root.is_uncertain = true;
                         (about, none.and_stale())
                     }
                     FoundSlot::Node(about, seen, true) => (about, seen),
                     FoundSlot::Node(about, seen, false) => {
                         let mended = self.mend_fps(slot, seen);
+                        keeper.root.is_uncertain |= mended.bitmap() != seen.bitmap();
                         (about, mended)
                     }
                 };
@@ -252,6 +254,8 @@ impl<R: ByteRegion> ScmSpace<R, Nodes<R>> {
             self.medium.region.store_u64(at, fps[word]);
             self.medium.region.flush(at, 8);
         }
+        // It may be their check that is damaged.
+        nodes.commit(slot, &mended);
         mended
     }
 
