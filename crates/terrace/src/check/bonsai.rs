@@ -32,7 +32,10 @@ pub(super) fn run<R: ByteRegion>(
     });
     if !report.no_manifest {
         let mended = [
-            (nodes.copies, "a damaged copy of what does not change or of when they end; opening sets it right"),
+            (
+                nodes.copies,
+                "a damaged copy of what does not change or of when they end; opening sets it right",
+            ),
             (nodes.fingerprints, "damaged fingerprints; opening makes them anew from the keys"),
         ];
         let told = mended.into_iter().filter(|(count, _)| *count > 0);
@@ -70,7 +73,9 @@ pub(super) fn text_of_node(slot: u32, what: NodeFault) -> String {
             format!("node {slot}, entry {entry}: its fingerprint is not its key's, which is not found")
         }
         NodeFault::Another(entry) => {
-            format!("node {slot}, entry {entry}: it leads to the record of another key, or to another version")
+            format!(
+                "node {slot}, entry {entry}: it leads to the record of another key, or to another version"
+            )
         }
         NodeFault::Outside(entry) => {
             format!("node {slot}, entry {entry}: its key belongs to another node, and is not found")

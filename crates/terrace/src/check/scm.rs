@@ -106,10 +106,8 @@ pub(super) fn tell<R: ByteRegion>(
         Err(error) => report.problems.push(format!("{error}; the store does not open")),
     }
     for fault in &found.faults {
-        let is_damaged = matches!(
-            fault,
-            Fault::Record { .. } | Fault::Node { what: NodeFault::Entry(_), .. }
-        );
+        let is_damaged =
+            matches!(fault, Fault::Record { .. } | Fault::Node { what: NodeFault::Entry(_), .. });
         let is_value = matches!(fault, Fault::Value { .. });
         report.counts.damaged += u64::from(is_damaged);
         report.counts.poisoned += u64::from(is_damaged || is_value);
