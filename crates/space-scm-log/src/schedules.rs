@@ -3,6 +3,7 @@
 //! A session fills a frame and seals it, while a keeper shows what is in it: each record once, and all before the frame is done. A record
 //! goes from the front to the table, while a reader looks for it, which it always finds.
 
+use std::marker::PhantomData;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
@@ -83,8 +84,9 @@ fn round_beside_a_reader(leaves_early: bool) {
     let dram = Arc::new(Dram::new(1, 4096, 0));
     let index = Arc::new(ScmIndex {
         front: Arc::new(Clht::with_min_buckets(1)),
-        table: table.clone(),
+        directory: table.clone(),
         dram: dram.clone(),
+        region: PhantomData,
     });
     let fresh = dram.write(0, 0, &record(1));
     index.update(&KEY, |_| Verdict::Differs, |_| (Change::Set(fresh), ()));
