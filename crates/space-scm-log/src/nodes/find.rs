@@ -266,3 +266,55 @@ pub fn with_record<T>(entry: &Entry, db: u8, tier: u8, show: impl FnOnce(&Record
     let head = Head { tier, ..record.head() };
     show(&RecordView { head, key, value, checksum: 0 })
 }
+
+#[cfg(all(test, not(shuttle)))]
+mod tests {
+    use std::sync::Arc;
+
+    use terrace_engine::hash::KeyHasher;
+    use terrace_media::HeapRegion;
+
+    use super::*;
+    use crate::medium::{Geometry, Medium};
+    use crate::nodes::layout::FP_WORDS;
+
+    /// Nodes of a page, and a key whose record is to be found at an address that `moves` decides while a look-up is at the old one.
+    fn found_while(moves: impl Fn(&Nodes<HeapRegion>, &Seen)) {
+        let geometry = Geometry { page_bytes: 2048, buckets: 0, bytes: 80 << 10 };
+        let region = Arc::new(HeapRegion::new(geometry.bytes).unwrap());
+        let nodes = Nodes::new(Arc::new(Medium::new(region, 0, geometry, 1)), KeyHasher::new(7));
+        nodes.slots.add_page(0);
+        let key = nodes.hasher.key(0, b"k");
+        let entry = Entry::inline(b"k", b"v", 1);
+        for (slot, i) in [(0, 0), (0, 1), (1, 0)] {
+            let place = nodes.place_of_slot(slot) + entry_at(i) as u64;
+            nodes.medium.region.write(nodes.medium.at(place), &entry.encode(1, place));
+        }
+        let fps = [u64::from(fp_of(key.hash)) * 0x101; FP_WORDS];
+        let seen = Seen::new(1, fps, 1, 0, false);
+        nodes.slots.begin(0, &seen);
+        nodes.lead(0, b"", 0);
+        let mut before = None;
+        let looked = nodes.find(&key, |address| {
+            let first = *before.get_or_insert_with(|| {
+                moves(&nodes, &seen);
+                address
+            });
+            if address == first { Verdict::Differs } else { Verdict::Match }
+        });
+        assert!(matches!(looked, Lookup::Found(_)), "a key that is there was missed");
+    }
+
+    #[test]
+    fn a_key_is_found_while_its_entry_moves_within_its_node() {
+        found_while(|nodes, seen| nodes.slots.descriptor(0).change(&seen.with(2, seen.fps)));
+    }
+
+    #[test]
+    fn a_key_is_found_while_another_node_takes_the_place_of_its_own() {
+        found_while(|nodes, seen| {
+            nodes.slots.begin(1, seen);
+            nodes.lead(0, b"", 1);
+        });
+    }
+}

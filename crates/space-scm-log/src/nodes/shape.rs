@@ -49,17 +49,24 @@ impl<R: ByteRegion> ScmSpace<R, Nodes<R>> {
         (self.directory.entries - taken.count_ones() as usize) >= working.added.len()
     }
 
-    /// A node's entries as they are to be, in order; whether something of it is lost.
-    fn gather(&self, working: &Working, keys: &[u8], all: &mut Vec<Full>) -> bool {
+    /// A node's entries as they are to be, in order; whether something of it is lost. What is lost only now was counted.
+    fn gather(
+        &self,
+        working: &Working,
+        keys: &[u8],
+        all: &mut Vec<Full>,
+        plan: &mut Plan<NodeChanges>,
+    ) -> bool {
         let nodes = &self.directory;
         let mut is_lost = working.seen.is_lost();
+        plan.is_uncertain |= working.seen.is_stale();
         let start = all.len();
         if let Some(slot) = working.slot {
             for (i, found) in nodes.contents(slot, working.seen.bitmap() & !working.cleared) {
                 match found {
                     Some((key, entry)) => all.push(Full { key, fp: working.seen.fp(i), entry }),
                     // Where it belongs can't be told: whoever asks for a key that is not there is told so.
-                    None => is_lost = true,
+                    None => (is_lost, plan.is_uncertain) = (true, true),
                 }
             }
         }
@@ -75,8 +82,7 @@ impl<R: ByteRegion> ScmSpace<R, Nodes<R>> {
     /// A node is made anew by itself.
     pub(super) fn make_anew(&self, working: Working, keys: &[u8], plan: &mut Plan<NodeChanges>) {
         let mut all = Vec::new();
-        let is_lost = self.gather(&working, keys, &mut all);
-        plan.is_uncertain |= is_lost && !working.seen.is_lost();
+        let is_lost = self.gather(&working, keys, &mut all, plan);
         let old = working.slot.map(|slot| (slot, working.fence.clone())).into_iter().collect();
         let entries = all.into_iter().map(|full| (full.fp, full.entry)).collect();
         let fresh = vec![Fresh { fence: working.fence, entries, is_lost }];
@@ -94,8 +100,7 @@ impl<R: ByteRegion> ScmSpace<R, Nodes<R>> {
         let (db, target) = (working.db, self.target());
         let (mut all, mut old) = (Vec::new(), Vec::new());
         let mut first = working.fence.clone();
-        let mut is_lost = self.gather(&working, keys, &mut all);
-        let mut was_lost = working.seen.is_lost();
+        let mut is_lost = self.gather(&working, keys, &mut all, plan);
         let is_sparse = all.len() < target;
         let wants_more = |count: usize, nodes: usize| {
             if is_sparse {
@@ -109,8 +114,7 @@ impl<R: ByteRegion> ScmSpace<R, Nodes<R>> {
         while wants_more(all.len(), old.len()) && !old.is_empty() {
             let Some((slot, fence)) = upper.take() else { break };
             let beside = more(slot, fence, plan);
-            is_lost |= self.gather(&beside, keys, &mut all);
-            was_lost |= beside.seen.is_lost();
+            is_lost |= self.gather(&beside, keys, &mut all, plan);
             upper = beside.upper;
             old.push((slot, beside.fence));
         }
@@ -122,14 +126,12 @@ impl<R: ByteRegion> ScmSpace<R, Nodes<R>> {
             let seen = self.directory.slots.descriptor(slot).read();
             let before = Working::unchanged(db, slot, fence, seen);
             let mut all_before = Vec::new();
-            is_lost |= self.gather(&before, keys, &mut all_before);
-            was_lost |= seen.is_lost();
+            is_lost |= self.gather(&before, keys, &mut all_before, plan);
             all_before.append(&mut all);
             all = all_before;
             first.clone_from(&before.fence);
             old.insert(0, (slot, before.fence));
         }
-        plan.is_uncertain |= is_lost && !was_lost;
         let fresh = divide(all, first, target, is_lost);
         plan.changes.reshaped.push(Reshaped { db, old, fresh });
     }

@@ -1,7 +1,8 @@
-//! The engine by itself, in crashes that are chosen. The crash sweep over it is `proof`'s, as every engine's.
+//! The engines by themselves: what they answer, and crashes that are chosen. The crash sweep over them is `proof`'s, as every engine's.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail by panicking")]
 
+mod bonsai_schedules;
 mod conformance;
 mod mended;
 mod ranges;
