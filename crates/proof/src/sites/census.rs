@@ -17,6 +17,7 @@ const CRATES: &[(&str, &[&str])] = &[
     ("heap-object", &["engine", "space-heap"]),
     ("heap-persistent", &["engine", "space-heap"]),
     ("scmkv", &["log", "engine", "space-scm-log"]),
+    ("bonsai", &["log", "engine", "space-scm-log"]),
 ];
 
 /// What a call must look like, and the name that the compiler reports it under.

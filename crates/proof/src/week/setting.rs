@@ -27,7 +27,7 @@ pub struct Setting {
 }
 
 /// All settings.
-pub const ALL: [Setting; 9] = [
+pub const ALL: [Setting; 10] = [
     Setting {
         name: "tac-ssd",
         speaks: Speaks::Redis,
@@ -134,6 +134,25 @@ pub const ALL: [Setting; 9] = [
         options: &[
             "--engine",
             "scmkv",
+            "--dram",
+            "64MiB",
+            "--pmem",
+            "512MiB@MEMORY",
+            "--profile",
+            "optane-200",
+        ],
+        dram_mib: 64,
+        tier: Some("pmem"),
+        tier_mib: 512,
+        keeps: true,
+        evicts: false,
+    },
+    Setting {
+        name: "bonsai",
+        speaks: Speaks::Redis,
+        options: &[
+            "--engine",
+            "bonsai",
             "--dram",
             "64MiB",
             "--pmem",
