@@ -244,3 +244,24 @@ fn keys_of_a_node_that_is_gone_are_counted_once() {
     keys.iter().for_each(|key| assert_eq!(client.get(key), value("again"), "{key}"));
     assert_eq!(store.len(0), keys.len() as u64);
 }
+
+/// Fences that are too long for a node have slots of their own: an opening must not take those for free.
+#[test]
+fn texts_of_long_fences_outlive_an_opening() {
+    use_nodes();
+    let life = Life::new();
+    let mut a = life.client();
+    let key = |i: usize| format!("what many keys begin with, {i:03}");
+    (0..12).for_each(|i| a.set(&key(i), value("there")));
+    rest(&*life.store);
+    let region = SimRegion::from_image(life.region.to_bytes());
+    let store = open_again(region.clone());
+    let mut client = Client::of(&*store);
+    for i in 12..40 {
+        client.set(&key(i), value("there"));
+        rest(&*store);
+    }
+    let store = open_again(SimRegion::from_image(region.to_bytes()));
+    let mut client = Client::of(&*store);
+    (0..40).for_each(|i| assert_eq!(client.get(&key(i)), value("there"), "{i}"));
+}
