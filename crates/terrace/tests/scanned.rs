@@ -112,11 +112,20 @@ fn a_heap_with_its_index_is_not() {
 
 #[test]
 fn of_a_log_what_its_table_lacks_is_gone_through() {
-    let Some(mut made) = in_memory("scmkv") else { return };
+    what_is_lacking_is_gone_through("scmkv");
+}
+
+#[test]
+fn of_a_log_what_its_nodes_lack_is_gone_through() {
+    what_is_lacking_is_gone_through("bonsai");
+}
+
+fn what_is_lacking_is_gone_through(engine: &str) {
+    let Some(mut made) = in_memory(engine) else { return };
     // The table follows within milliseconds, unless the machine has other things to do.
     let from = Instant::now();
     while made.store().stats().log.unwrap().used_bytes * 8 > made.used_bytes() {
-        assert!(from.elapsed() < PATIENCE, "the table does not follow the log: {:?}", made.store().stats());
+        assert!(from.elapsed() < PATIENCE, "{engine} does not follow its log: {:?}", made.store().stats());
         std::thread::yield_now();
     }
     let (recovery, found) = made.opened_after(true);
