@@ -82,7 +82,11 @@ impl Harness for Opened {
     }
     fn limits(&self) -> Limits {
         let about = terrace::INDEXES.iter().find(|about| about.name == self.options.index).unwrap();
-        Limits { near_expiries: false, ranges: about.ordered || self.options.engine == "bonsai", ..Limits::default() }
+        Limits {
+            near_expiries: false,
+            ranges: about.ordered || self.options.engine == "bonsai",
+            ..Limits::default()
+        }
     }
 }
 
