@@ -269,6 +269,8 @@ pub fn with_record<T>(entry: &Entry, db: u8, tier: u8, show: impl FnOnce(&Record
 
 #[cfg(all(test, not(shuttle)))]
 mod tests {
+    #![expect(clippy::unwrap_used, reason = "helpers of tests fail by panicking")]
+
     use std::sync::Arc;
 
     use terrace_engine::hash::KeyHasher;
