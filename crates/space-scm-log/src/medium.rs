@@ -11,8 +11,10 @@ use crate::layout::{LINE_BYTES, PageLine, ROOT_BYTES, Root};
 
 /// Bytes for a copy of the manifest.
 const MANIFEST_COPY_BYTES: u64 = 256;
-/// Roots: two of the newest that is committed, and one that is coming.
+/// Roots: two of the newest that is committed, and one that is coming between them. So what damages neighbouring lines leaves one of the two.
 const ROOTS: u64 = 3;
+const COMMITTED: [u64; 2] = [0, 2];
+const COMING: [u64; 1] = [1];
 /// Behind the manifest: how many bytes the store has.
 const SIZE_AT: usize = MANIFEST_BYTES;
 const CRC_AT: usize = SIZE_AT + 16;
@@ -147,12 +149,16 @@ impl<R: ByteRegion> Medium<R> {
     pub fn newest_root(&self) -> Option<Root> {
         (0..ROOTS).filter_map(|copy| self.root(copy)).max_by_key(|root| root.sequence)
     }
+    /// Whether a root is there that is committed: a crash damages one of the two places at most.
+    pub fn has_committed_root(&self) -> bool {
+        (0..ROOTS).filter_map(|copy| self.root(copy)).any(|root| root.is_committed)
+    }
     /// Stores it: one that is committed in its two places, one after the other, another in the third. Durable when it returns.
     #[track_caller]
     pub fn save_root(&self, root: &Root) {
         let bytes = root.encode(self.store_id);
-        for copy in if root.is_committed { 0..2 } else { 2..3 } {
-            self.region.write_nt(self.root_at(copy), &bytes);
+        for copy in if root.is_committed { &COMMITTED[..] } else { &COMING[..] } {
+            self.region.write_nt(self.root_at(*copy), &bytes);
             self.region.fence();
         }
     }

@@ -106,7 +106,7 @@ impl<R: ByteRegion> Nodes<R> {
             for slot in self.slots.of_page(page) {
                 let fault = |what| Fault::Node { slot, what };
                 let (about, seen, fps_hold) = match self.read_slot(slot, counts) {
-                    FoundSlot::Free | FoundSlot::NotYet | FoundSlot::Ended => {
+                    FoundSlot::Free | FoundSlot::NotYet(_) | FoundSlot::Ended => {
                         found.nodes.free += 1;
                         continue;
                     }

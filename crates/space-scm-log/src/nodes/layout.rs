@@ -5,9 +5,9 @@
 //! static   0 crc of store id, slot and the rest:u32  4 fence's bytes:u8 database:u8 lost:u8 zero  8 sequence  16 fence, up to 16 bytes
 //!          a longer fence: 255 for its bytes, and 16 bytes of it:u32  20 slot of its text:u32  24 crc of it:u32
 //! end      0-15 check of the rest, the slot and the sequence, bit 0 set  16 the root with whose sequence others take the node's place      0: none
-//! commit   0-39 which entries count  40 check of that, slot and sequence:12  52 check of their fingerprints:12         0: no node
+//! commit   0-39 which entries count  40 check of that, slot and sequence:12  52 check of their fingerprints:12         or: no node
 //! entry    0 key, or its hash  8 value, or where a record's entry starts  16 version  24 what:7 check of all that and the place:25
-//! text     0 crc:u32 bytes here:u32  8 next slot, 0 for none  16 zero  48.. bytes of a fence        in a slot of its own
+//! text     0 crc:u32 bytes here:u32  8 next slot, 0 for none  16 zero  32 commit: no node  40 zero  48.. bytes of a fence        in a slot of its own
 //! ```
 
 use terrace_blocks::{u32_at, u64_at};
@@ -99,6 +99,11 @@ fn masked(bitmap: u64, fps: &[u64; FP_WORDS]) -> [u64; FP_WORDS] {
     })
 }
 
+/// In the place of a slot's commit word where there is no node. It is not 0: a line that was zeroed is told from it.
+pub fn free_word(of: Of) -> u64 {
+    u64::from(of.crc(b"free")) << 32 | u64::from(of.crc(b"slot"))
+}
+
 /// A commit word; never 0.
 pub fn commit_word(of: Of, sequence: u64, bitmap: u64, fps: &[u64; FP_WORDS]) -> u64 {
     let of_bitmap = folded(of.check(sequence, &[bitmap]));
@@ -125,7 +130,7 @@ pub enum Commit {
 
 /// Takes a commit word apart.
 pub fn read_commit(of: Of, sequence: u64, word: u64, fps: &[u64; FP_WORDS]) -> Commit {
-    if word == 0 {
+    if word == free_word(of) {
         return Commit::None;
     }
     let bitmap = word & BITMAP;
@@ -289,6 +294,16 @@ impl Entry {
     pub fn texts(&self) -> ([u8; INLINE_BYTES], [u8; INLINE_BYTES]) {
         (self.key.to_be_bytes(), self.value.to_le_bytes())
     }
+    /// The key of an entry that does not hold together, as it says itself.
+    pub fn key_of_damaged(bytes: &[u8; ENTRY_BYTES]) -> DamagedKey {
+        let word = u64_at(bytes, 0);
+        let what = u32_at(bytes, 24) & ((1 << WHAT_BITS) - 1);
+        let length = what as usize / (INLINE_BYTES + 1);
+        match what {
+            REFERENCE => DamagedKey::Hash(word),
+            _ => DamagedKey::Bytes(word.to_be_bytes(), length.min(INLINE_BYTES)),
+        }
+    }
     fn check(store_id: u64, place: u64, bytes: &[u8]) -> u32 {
         let seed = [store_id.to_le_bytes(), place.to_le_bytes()];
         crc32c::crc32c_append(crc32c::crc32c(seed.as_flattened()), bytes)
@@ -321,16 +336,26 @@ impl Entry {
     }
 }
 
+/// A key, as a damaged entry says it.
+#[derive(Clone, Copy, Debug)]
+pub enum DamagedKey {
+    /// The hash of it.
+    Hash(u64),
+    /// Its bytes, and how many.
+    Bytes([u8; INLINE_BYTES], usize),
+}
+
 /// Bytes of a fence that a slot of its own takes.
 pub fn text_bytes(slot_bytes: usize) -> usize {
     slot_bytes - TEXT_AT
 }
 
-/// A slot with a part of a fence's text. It is no node: its commit word is 0.
+/// A slot with a part of a fence's text. It is no node.
 pub fn encode_text(of: Of, next: Option<u32>, text: &[u8]) -> Vec<u8> {
     let mut bytes = vec![0; (TEXT_AT + text.len()).next_multiple_of(8)];
     bytes[4..8].copy_from_slice(&(text.len() as u32).to_le_bytes());
     bytes[8..16].copy_from_slice(&next.map_or(0, |next| u64::from(next) + 1).to_le_bytes());
+    bytes[COMMIT_AT..COMMIT_AT + 8].copy_from_slice(&free_word(of).to_le_bytes());
     bytes[TEXT_AT..TEXT_AT + text.len()].copy_from_slice(text);
     let crc = of.crc(&bytes[4..TEXT_AT + text.len()]);
     bytes[..4].copy_from_slice(&crc.to_le_bytes());
@@ -391,7 +416,8 @@ mod tests {
             assert_eq!(read_commit(of, 4, word, &other), Commit::Node { bitmap, fps_hold: bitmap & 1 == 0 });
             assert_eq!(read_commit(of, 4, word ^ 1 << 20, &fps), Commit::Damaged);
         }
-        assert_eq!(read_commit(of, 4, 0, &fps), Commit::None);
+        assert_eq!(read_commit(of, 4, free_word(of), &fps), Commit::None);
+        assert_eq!(read_commit(of, 4, 0, &fps), Commit::Damaged, "zeroed");
     }
 
     #[test]
@@ -452,7 +478,7 @@ mod tests {
         }
         let text = encode_text(of, Some(0), b"part of a fence");
         assert_eq!(decode_text(of, &text), Some((Some(0), &b"part of a fence"[..])));
-        assert_eq!(u64_at(&text, COMMIT_AT), 0, "it is no node");
+        assert_eq!(u64_at(&text, COMMIT_AT), free_word(of), "it is no node");
         let mut damaged = text;
         damaged[50] ^= 1;
         assert_eq!(decode_text(of, &damaged), None);

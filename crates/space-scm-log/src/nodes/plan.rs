@@ -12,10 +12,13 @@ use terrace_media::ByteRegion;
 use super::Nodes;
 use super::dram::{Seen, set_fp};
 use super::find::{fp_of, with_record};
-use super::layout::{Entry, INLINE_BYTES};
+use super::layout::{DamagedKey, Entry, INLINE_BYTES};
 use crate::apply::{Edit, Item, Newest, Plan, entry_bytes_of};
 use crate::large;
 use crate::space::{ScmSpace, TIER};
+
+/// Hashes that differ in more bits are those of different keys, whatever flipped.
+const FLIPPED_MAX: u32 = 16;
 
 /// What a plan has of nodes.
 #[derive(Default)]
@@ -290,6 +293,8 @@ impl<R: ByteRegion> ScmSpace<R, Nodes<R>> {
             left &= left - 1;
             match self.is_of_key(working, i, key, one.hash, &mut bytes) {
                 Belongs::Elsewhere => {}
+                // It may have been the key's all the same: keys are counted anew.
+                Belongs::PerhapsElsewhere => plan.is_uncertain = true,
                 Belongs::Here(old) if old.version >= one.version => return,
                 Belongs::Here(old) => {
                     working.cleared |= 1 << i;
@@ -383,9 +388,15 @@ impl<R: ByteRegion> ScmSpace<R, Nodes<R>> {
         let Some(slot) = working.slot else { return Belongs::Elsewhere };
         let place = nodes.place_of_slot(slot) + super::layout::entry_at(i) as u64;
         let Some(entry) = nodes.read_at(place) else {
-            let word = terrace_blocks::u64_at(&nodes.bytes_at(place), 0);
-            let inline = Entry::inline(&key[..key.len().min(INLINE_BYTES)], b"", 0).key;
-            return if word == hash || word == inline { Belongs::PerhapsHere } else { Belongs::Elsewhere };
+            let fp = working.seen.fp(i);
+            let is_of = |bytes: &[u8]| nodes.hasher.key(working.db, bytes).hash;
+            let damaged = nodes.bytes_at(place);
+            // Of a key that its fingerprint speaks for, and that is another one.
+            let is_anothers = match Entry::key_of_damaged(&damaged) {
+                DamagedKey::Hash(of) => (of ^ hash).count_ones() > FLIPPED_MAX && fp_of(of) == fp,
+                DamagedKey::Bytes(of, length) => of[..length] != *key && fp_of(is_of(&of[..length])) == fp,
+            };
+            return if is_anothers { Belongs::PerhapsElsewhere } else { Belongs::PerhapsHere };
         };
         match entry.place() {
             None if entry.is_of(key) => Belongs::Here(entry),
@@ -439,6 +450,8 @@ enum Belongs {
     PerhapsHere,
     /// Another's.
     Elsewhere,
+    /// Another's, as far as can be told: it is damaged.
+    PerhapsElsewhere,
 }
 
 impl<R: ByteRegion> ScmSpace<R, Nodes<R>> {

@@ -18,7 +18,7 @@ use super::dram::{Seen, set_fp};
 use super::find::{fp_of, slot_of};
 use super::layout::{
     COMMIT_AT, Commit, END_AT, FP_AT, FP_WORDS, Fence, META_BYTES, STATIC_AT, STATIC_BYTES, Static,
-    decode_text, read_commit, read_end,
+    decode_text, free_word, read_commit, read_end,
 };
 use super::plan::NodeChanges;
 use crate::keeper::Keeper;
@@ -32,7 +32,7 @@ pub enum FoundSlot {
     /// A node: what does not change of it, and the rest; whether its fingerprints are as they were.
     Node(Static, Seen, bool),
     /// A node of a root that is not there.
-    NotYet,
+    NotYet(u64),
     /// A node that others have taken the place of.
     Ended,
     /// A node whose commit word is damaged.
@@ -47,12 +47,17 @@ impl<R: ByteRegion> Nodes<R> {
         let mut meta = [0; META_BYTES];
         self.medium.region.read(self.medium.at(self.place_of_slot(slot)), &mut meta);
         let word = terrace_blocks::u64_at(&meta, COMMIT_AT);
-        if word == 0 {
+        if word == free_word(self.of(slot)) {
             return FoundSlot::Free;
         }
-        let Some(about) = self.about(slot, &meta) else { return FoundSlot::Unknown };
+        let Some(about) = self.about(slot, &meta) else {
+            let is_blank =
+                STATIC_AT.iter().all(|at| meta[*at..*at + STATIC_BYTES].iter().all(|byte| *byte == 0));
+            // Its word is damaged, and there never was a node.
+            return if is_blank || self.is_text(slot) { FoundSlot::Free } else { FoundSlot::Unknown };
+        };
         if about.sequence > counts {
-            return FoundSlot::NotYet;
+            return FoundSlot::NotYet(about.sequence);
         }
         let ends = END_AT.map(|at| terrace_blocks::u64_at(&meta, at));
         match read_end(self.of(slot), about.sequence, ends) {
@@ -68,6 +73,12 @@ impl<R: ByteRegion> Nodes<R> {
             }
             Commit::None | Commit::Damaged => FoundSlot::Damaged(about),
         }
+    }
+    /// Whether a slot has a part of a fence's text.
+    fn is_text(&self, slot: u32) -> bool {
+        let mut bytes = vec![0; self.slot_bytes];
+        self.medium.region.read(self.medium.at(self.place_of_slot(slot)), &mut bytes);
+        decode_text(self.of(slot), &bytes).is_some()
     }
     fn about(&self, slot: u32, meta: &[u8]) -> Option<Static> {
         STATIC_AT.iter().find_map(|at| Static::decode(&meta[*at..], self.of(slot)))
@@ -162,6 +173,11 @@ impl<R: ByteRegion> ScmSpace<R, Nodes<R>> {
     ) -> Result<(), StoreError> {
         let nodes = &self.directory;
         let region = &self.medium.region;
+        if !self.medium.has_committed_root() {
+            return Err(StoreError::Corrupt(
+                "neither copy of the committed root is valid: nobody can tell which nodes count; nothing was changed".into(),
+            ));
+        }
         let counts = root.sequence - u64::from(!root.is_committed);
         let mut found: BTreeMap<(u8, Vec<u8>), (u32, Seen)> = BTreeMap::new();
         let (mut free, mut texts) = (Vec::new(), Vec::new());
@@ -178,7 +194,12 @@ impl<R: ByteRegion> ScmSpace<R, Nodes<R>> {
                         free.push(slot);
                         continue;
                     }
-                    FoundSlot::NotYet | FoundSlot::Ended => {
+                    FoundSlot::NotYet(sequence) => {
+                        nodes.remove(slot, sequence);
+                        free.push(slot);
+                        continue;
+                    }
+                    FoundSlot::Ended => {
                         nodes.uncommit(slot);
                         free.push(slot);
                         continue;
@@ -208,9 +229,12 @@ impl<R: ByteRegion> ScmSpace<R, Nodes<R>> {
                     }
                     Slot::Occupied(mut other) => {
                         // A crash came before the older one was gone.
-                        let is_newer = (seen.sequence(), slot) > (other.get().1.sequence(), other.get().0);
-                        let older = if is_newer { other.insert((slot, seen)).0 } else { slot };
-                        nodes.uncommit(older);
+                        // One of which nothing can be told is not the one.
+                        let rank = |seen: &Seen, slot: u32| (!seen.is_stale(), seen.sequence(), slot);
+                        let is_newer = rank(&seen, slot) > rank(&other.get().1, other.get().0);
+                        let (older, of_older) =
+                            if is_newer { other.insert((slot, seen)) } else { (slot, seen) };
+                        nodes.remove(older, of_older.sequence());
                         free.push(older);
                     }
                 }

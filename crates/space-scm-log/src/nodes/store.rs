@@ -18,7 +18,7 @@ use super::dram::Seen;
 use super::find::address_of_slot;
 use super::layout::{
     COMMIT_AT, END_AT, ENTRY_BYTES, FP_AT, FP_WORDS, Fence, META_BYTES, Of, STATIC_AT, STATIC_BYTES, Static,
-    commit_word, encode_text, end_word, entry_at, text_bytes,
+    commit_word, encode_text, end_word, entry_at, free_word, text_bytes,
 };
 use super::plan::{Fresh, NodeChanges, Reshaped};
 use crate::apply::Plan;
@@ -26,6 +26,9 @@ use crate::keeper::{Keeper, LEFT_BY_ROUNDS};
 use crate::layout::{EDGE_BYTES, Kind, LINE_BYTES, Root};
 use crate::space::ScmSpace;
 use terrace_index::{Change, Index, Key, Verdict};
+
+/// A root that every other one comes after.
+const FIRST: u64 = 1;
 
 /// A node that comes, where it goes.
 struct Placed {
@@ -85,6 +88,7 @@ impl<R: ByteRegion> ScmSpace<R, Nodes<R>> {
             .ended
             .extend(changes.reshaped.iter().flat_map(|reshaped| &reshaped.old).map(|(slot, _)| *slot));
         if is_cleaning {
+            changes.ended.iter().for_each(|slot| nodes.end_with(*slot, FIRST));
             self.remove_ended(changes);
         }
         self.note_live(live);
@@ -121,7 +125,9 @@ impl<R: ByteRegion> ScmSpace<R, Nodes<R>> {
             let take_spare = || if keeper.spare.len() > left { keeper.spare.pop() } else { None };
             let Some(page) = self.log.take_block().or_else(take_spare) else { return false };
             for slot in nodes.slots.of_page(page) {
-                self.medium.region.write_nt(self.medium.at(nodes.place_of_slot(slot)), &[0; LINE_BYTES]);
+                let mut blank = [0; META_BYTES];
+                blank[COMMIT_AT..COMMIT_AT + 8].copy_from_slice(&free_word(nodes.of(slot)).to_le_bytes());
+                self.medium.region.write_nt(self.medium.at(nodes.place_of_slot(slot)), &blank);
             }
             self.medium.region.fence();
             self.pages.begin(&self.medium, page, Kind::Nodes);
@@ -167,6 +173,7 @@ impl<R: ByteRegion> ScmSpace<R, Nodes<R>> {
         for at in STATIC_AT {
             bytes[at..at + STATIC_BYTES].copy_from_slice(&about);
         }
+        bytes[COMMIT_AT..COMMIT_AT + 8].copy_from_slice(&free_word(of).to_le_bytes());
         for (at, word) in FP_AT.iter().zip(fps) {
             bytes[*at..*at + 8].copy_from_slice(&word.to_le_bytes());
         }
@@ -269,7 +276,12 @@ impl<R: ByteRegion> Nodes<R> {
     }
     /// There is no node any more; durable after a fence.
     pub(super) fn uncommit(&self, slot: u32) {
-        self.store_commit(slot, 0);
+        self.store_commit(slot, free_word(self.of(slot)));
+    }
+    /// The same of one that nothing has ended, of this sequence: should the word be damaged one day, it has ended.
+    pub(super) fn remove(&self, slot: u32, sequence: u64) {
+        self.store_end(slot, end_word(self.of(slot), sequence, FIRST));
+        self.uncommit(slot);
     }
     fn store_commit(&self, slot: u32, word: u64) {
         let at = self.medium.at(self.place_of_slot(slot)) + COMMIT_AT as u64;
