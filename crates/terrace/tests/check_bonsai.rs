@@ -98,6 +98,12 @@ fn made(close: bool) -> Option<Made> {
     Some(Made { path: dir.path().join("pmem"), options, _dir: dir })
 }
 
+/// Whether there is no node: the word's halves are checksums of the slot and `free`, and of the slot and `slot`. They differ by the same bits
+/// whatever the slot.
+fn is_free(commit: u64) -> bool {
+    (commit >> 32) as u32 ^ commit as u32 == crc32c::crc32c(b"free") ^ crc32c::crc32c(b"slot")
+}
+
 fn word(bytes: &[u8], at: u64) -> u64 {
     u64::from_le_bytes(bytes[at as usize..][..8].try_into().unwrap())
 }
@@ -138,7 +144,7 @@ impl Made {
     /// Where each node's slot starts, as commit words say.
     fn nodes(&self, bytes: &[u8]) -> Vec<u64> {
         let all = self.slots(bytes).map(|(_, at)| at);
-        all.filter(|at| word(bytes, at + COMMIT) != 0).collect()
+        all.filter(|at| !is_free(word(bytes, at + COMMIT))).collect()
     }
     /// The entry of a pair.
     fn entry_of(&self, (key, value): (Vec<u8>, Vec<u8>)) -> Where {
