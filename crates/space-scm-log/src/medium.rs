@@ -13,7 +13,7 @@ use crate::layout::{LINE_BYTES, PageLine, ROOT_BYTES, Root};
 const MANIFEST_COPY_BYTES: u64 = 256;
 /// Roots: two of the newest that is committed, and one that is coming between them. So what damages neighbouring lines leaves one of the two.
 const ROOTS: u64 = 3;
-const COMMITTED: [u64; 2] = [0, 2];
+pub(crate) const COMMITTED: [u64; 2] = [0, 2];
 const COMING: [u64; 1] = [1];
 /// Behind the manifest: how many bytes the store has.
 const SIZE_AT: usize = MANIFEST_BYTES;
@@ -116,7 +116,7 @@ impl<R: ByteRegion> Medium<R> {
     fn line_at(&self, page: u32, copy: u64) -> u64 {
         self.base + self.geometry.lines_at() + (u64::from(page) * 2 + copy) * LINE_BYTES as u64
     }
-    fn root_at(&self, copy: u64) -> u64 {
+    pub(crate) fn root_at(&self, copy: u64) -> u64 {
         self.base + self.geometry.roots_at() + copy * ROOT_BYTES as u64
     }
 
@@ -140,7 +140,7 @@ impl<R: ByteRegion> Medium<R> {
         }
     }
 
-    fn root(&self, copy: u64) -> Option<Root> {
+    pub(crate) fn root(&self, copy: u64) -> Option<Root> {
         let mut bytes = [0; ROOT_BYTES];
         self.region.read(self.root_at(copy), &mut bytes);
         Root::decode(&bytes, self.store_id)

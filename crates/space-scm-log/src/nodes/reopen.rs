@@ -23,6 +23,7 @@ use super::layout::{
 use super::plan::NodeChanges;
 use crate::keeper::Keeper;
 use crate::layout::{Kind, Root};
+use crate::medium::{COMMITTED, Medium};
 use crate::space::ScmSpace;
 
 /// What was found in a slot.
@@ -39,6 +40,21 @@ pub enum FoundSlot {
     Damaged(Static),
     /// A node whose fence nobody knows.
     Unknown,
+}
+
+impl<R: ByteRegion> Medium<R> {
+    /// Makes both copies of the committed root the newest one that holds together: a crash may have cut one off, and the next one the other.
+    /// Durable when it returns.
+    fn agree_on_root(&self) {
+        let copies = COMMITTED.map(|copy| self.root(copy).filter(|root| root.is_committed));
+        let Some(newest) = copies.into_iter().flatten().max_by_key(|root| root.sequence) else { return };
+        for (copy, root) in COMMITTED.into_iter().zip(copies) {
+            if root != Some(newest) {
+                self.region.write_nt(self.root_at(copy), &newest.encode(self.store_id));
+                self.region.fence();
+            }
+        }
+    }
 }
 
 impl<R: ByteRegion> Nodes<R> {
@@ -178,6 +194,7 @@ impl<R: ByteRegion> ScmSpace<R, Nodes<R>> {
                 "neither copy of the committed root is valid: nobody can tell which nodes count; nothing was changed".into(),
             ));
         }
+        self.medium.agree_on_root();
         let counts = root.sequence - u64::from(!root.is_committed);
         let mut found: BTreeMap<(u8, Vec<u8>), (u32, Seen)> = BTreeMap::new();
         let (mut free, mut texts) = (Vec::new(), Vec::new());
