@@ -17,7 +17,6 @@
 
 #![forbid(unsafe_code)]
 
-mod bonsai;
 pub mod check;
 pub mod defaults;
 pub mod media_source;

@@ -115,8 +115,8 @@ pub(crate) fn open(options: &Options, source: &dyn MediaSource) -> Result<Opened
         "tac" => crate::tac::open(options, source),
         "heap-hybrid" => crate::heap::open::<false>(options, source),
         "heap-persistent" => crate::heap::open::<true>(options, source),
-        "scmkv" => crate::scm::open(options, source),
-        "bonsai" => crate::bonsai::open(options, source),
+        "scmkv" => crate::scm::open::<false>(options, source),
+        "bonsai" => crate::scm::open::<true>(options, source),
         name => Err(StoreError::Options(format!(
             "there is no engine {name:?}: use tac, hetermm, heap-hybrid, heap-persistent, scmkv, bonsai or dram"
         ))),

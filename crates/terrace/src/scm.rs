@@ -1,4 +1,5 @@
-//! Engine `scmkv`: records in the pages of their log, in byte-addressable memory, found by a hash table there.
+//! Engines `scmkv` and `bonsai`: records in the pages of their log, in byte-addressable memory. Of the first a hash table there leads to
+//! them, of the second nodes in the order of their keys, which hold short ones themselves.
 
 use std::sync::Arc;
 
@@ -12,49 +13,64 @@ use crate::options::Options;
 use crate::size::human_bytes;
 use crate::tiered::{self, Assembly, Engine};
 
-/// The engine.
-pub(crate) struct Scm;
+/// Records in their log, in order or not.
+pub(crate) struct InLog<const IS_ORDERED: bool>;
+
+/// With a hash table.
+pub(crate) type Scm = InLog<false>;
+/// With nodes.
+pub(crate) type Bonsai = InLog<true>;
 
 /// The index that engines are given where nobody chose one.
 const INDEX: &str = "clht";
 
-impl Scm {
+impl<const IS_ORDERED: bool> InLog<IS_ORDERED> {
     /// What a store of these sizes measures, in a medium of so many bytes.
     pub(crate) fn geometry(sizes: &tiered::Sizes, media_bytes: u64) -> Geometry {
         let bytes = media_bytes.saturating_sub(SUPERBLOCK_BYTES as u64);
         let page_bytes = sizes.block_bytes as usize;
-        Geometry { page_bytes, buckets: sizes.buckets.unwrap_or(0).max(1), bytes }
+        let buckets = if IS_ORDERED { 0 } else { sizes.buckets.unwrap_or(0).max(1) };
+        Geometry { page_bytes, buckets, bytes }
     }
 }
 
-pub(crate) fn open(options: &Options, source: &dyn MediaSource) -> Result<Opened, StoreError> {
+pub(crate) fn open<const IS_ORDERED: bool>(
+    options: &Options,
+    source: &dyn MediaSource,
+) -> Result<Opened, StoreError> {
+    let name = InLog::<IS_ORDERED>::NAME;
     if options.index != INDEX {
         return Err(StoreError::Options(format!(
-            "engine scmkv has an index of its own, in --pmem: leave --index {} out, or use --engine heap-hybrid",
+            "engine {name} has an index of its own, in --pmem: leave --index {} out, or use --engine heap-hybrid",
             options.index
         )));
     }
     match (&options.pmem, &options.ssd) {
-        (Some(tier), None) => tiered::byte::open(&Scm, options, tier, source),
-        (Some(_), Some(_)) => Err(StoreError::Options(
-            "engine scmkv keeps all records in --pmem: leave --ssd out, or use --engine tac, which takes both".into(),
-        )),
-        (None, _) => Err(StoreError::Options(
-            "engine scmkv lies in byte-addressable memory: give --pmem SIZE@PATH (DAX, or a file on tmpfs, or with --profile); over an \
+        (Some(tier), None) => tiered::byte::open(&InLog::<IS_ORDERED>, options, tier, source),
+        (Some(_), Some(_)) => Err(StoreError::Options(format!(
+            "engine {name} keeps all records in --pmem: leave --ssd out, or use --engine tac, which takes both"
+        ))),
+        (None, _) => Err(StoreError::Options(format!(
+            "engine {name} lies in byte-addressable memory: give --pmem SIZE@PATH (DAX, or a file on tmpfs, or with --profile); over an \
              SSD use --engine tac"
-                .into(),
-        )),
+        ))),
     }
 }
 
-impl Engine for Scm {
-    const NAME: &'static str = "scmkv";
+impl<const IS_ORDERED: bool> Engine for InLog<IS_ORDERED> {
+    const NAME: &'static str = if IS_ORDERED { "bonsai" } else { "scmkv" };
     const HAS_LOG: bool = false;
 
     fn buckets(options: &Options, media_bytes: u64) -> Option<u64> {
-        Some(terrace_space_scm_log::buckets_for(options.expected_records, media_bytes))
+        (!IS_ORDERED).then(|| terrace_space_scm_log::buckets_for(options.expected_records, media_bytes))
     }
     fn describe_dram(&self, sizes: &tiered::Sizes, dram_bytes: u64) -> String {
+        if IS_ORDERED {
+            return format!(
+                "dram  {} for what was written last, and a few bytes a record for the index; all records are in pmem",
+                human_bytes(dram_bytes.min(terrace_space_scm_log::FRAMES_BYTES_MAX_ORDERED)),
+            );
+        }
         format!(
             "dram  {} for what was written last; all records and the index, {} buckets, are in pmem",
             human_bytes(dram_bytes),
@@ -77,7 +93,10 @@ impl Engine for Scm {
         _data: &Arc<AnyDevice>,
         _assembly: Assembly<'_>,
     ) -> Result<Box<dyn Store>, StoreError> {
-        Err(StoreError::Options("engine scmkv lies in byte-addressable memory: give --pmem SIZE@PATH".into()))
+        Err(StoreError::Options(format!(
+            "engine {} lies in byte-addressable memory: give --pmem SIZE@PATH",
+            Self::NAME
+        )))
     }
     fn open_byte(
         &self,
@@ -90,6 +109,10 @@ impl Engine for Scm {
         } = assembly;
         let geometry = Self::geometry(&sizes, media_bytes);
         let opening = Opening { geometry, dram_bytes, store_id, fresh, machine, description, progress };
-        terrace_space_scm_log::open(region, base, opening)
+        if IS_ORDERED {
+            terrace_space_scm_log::open_ordered(region, base, opening)
+        } else {
+            terrace_space_scm_log::open(region, base, opening)
+        }
     }
 }

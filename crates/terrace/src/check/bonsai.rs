@@ -7,7 +7,7 @@ use terrace_media::{ByteRegion, SUPERBLOCK_BYTES, Superblock};
 use terrace_space_scm_log::inspect::{Fault, NodeFault, examine_ordered};
 
 use super::{CheckError, CheckOptions, Report};
-use crate::bonsai::Bonsai;
+use crate::scm::Bonsai;
 use crate::tiered::{self, Sizes};
 
 /// Checks the store in a region.

@@ -18,10 +18,9 @@ use terrace_media::{
 use terrace_space_slab::{Eviction, Placement, SlabOptions, Swap};
 
 use super::{CheckError, CheckOptions, Parts, Report, run};
-use crate::bonsai::Bonsai;
 use crate::heap::{HeapHybrid, HeapPersistent};
 use crate::hetermm::Hetermm;
-use crate::scm::Scm;
+use crate::scm::{Bonsai, Scm};
 use crate::size::human_bytes;
 use crate::stored::{is_no_memory, refuse_notes};
 use crate::tac::Tac;
