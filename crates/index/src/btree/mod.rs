@@ -15,7 +15,7 @@
 //! | `node`, `packed`, `compact`, `simd`, `heap` | the layout of a node, its arrays, the rests of keys that are longer than a head |
 //! | `text`, `view` | a key; a node at a version, and the search in it |
 //! | `lock` | the lock and the version that readers confirm |
-//! | `descend`, `get`, `batch`, `range`, `scratch` | reading, without locks |
+//! | `descend`, `get`, `floor`, `batch`, `range`, `scratch` | reading, without locks |
 //! | `update`, `edit` | changes of keys |
 //! | `grow`, `cut`, `spread`, `shrink`, `contents`, `layout` | changes of the tree's form |
 //! | `pool` | where nodes come from |
@@ -44,6 +44,7 @@ mod contents;
 mod cut;
 mod descend;
 mod edit;
+mod floor;
 mod get;
 mod grow;
 mod heap;

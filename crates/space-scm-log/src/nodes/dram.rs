@@ -227,7 +227,11 @@ impl Slots {
     }
     /// How many are free that are not of this page.
     pub fn free(&self, but: Option<u32>) -> usize {
-        self.kept.lock().free.iter().filter(|slot| Some(self.page_of(**slot).0) != but).count()
+        let kept = self.kept.lock();
+        if but.is_none() {
+            return kept.free.len();
+        }
+        kept.free.iter().filter(|slot| Some(self.page_of(**slot).0) != but).count()
     }
     /// Nobody finds a slot any more: it is free once every session has left.
     pub fn leave(&self, slot: u32) {

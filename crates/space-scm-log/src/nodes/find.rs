@@ -11,7 +11,10 @@ use super::dram::{Descriptor, Seen};
 use super::layout::{ENTRIES_MAX, ENTRY_BYTES, Entry, INLINE_BYTES, entry_at};
 use crate::directory::LOST;
 use crate::layout::EDGE_BYTES;
+use crate::sync::spin_loop;
 
+/// Keys that are looked up at once.
+const AT_ONCE: usize = 16;
 /// Set in the address of a node's entry.
 const IN_NODE: u64 = 1 << 46;
 
@@ -49,12 +52,20 @@ impl<R: ByteRegion> Nodes<R> {
     /// The slot of the node where a key belongs.
     #[inline]
     pub(crate) fn floor(&self, db: u8, key: &[u8]) -> Option<u32> {
-        let mut slot = None;
-        self.tree.range(db, Bound::Included(key), Direction::Backward, &mut |_, address| {
-            slot = Some(slot_of(address));
-            ControlFlow::Break(())
+        self.tree.floor_address(db, key).map(slot_of)
+    }
+    /// The same of several keys, and their descriptors are on their way.
+    pub(crate) fn floors<'k>(
+        &self,
+        count: usize,
+        key: impl Fn(usize) -> Key<'k>,
+        mut show: impl FnMut(usize, Option<u32>),
+    ) {
+        self.tree.floor_batch(count, key, |i, address| {
+            let slot = address.map(slot_of);
+            slot.into_iter().for_each(|slot| terrace_index::prefetch(self.slots.descriptor(slot)));
+            show(i, slot);
         });
-        slot
     }
     /// The same, with the node's fence.
     pub(crate) fn floor_with(&self, db: u8, key: &[u8]) -> Option<(u32, Vec<u8>)> {
@@ -115,8 +126,9 @@ impl<R: ByteRegion> Nodes<R> {
                     return Looked::Stopped;
                 }
             }
-            // Keys may have moved on meanwhile.
-            if !descriptor.is_still(&seen) || self.floor(key.db, key.bytes) != Some(slot) {
+            // Keys may have moved on meanwhile: then the node has left.
+            if !seen.is_node() || !descriptor.is_still(&seen) {
+                spin_loop();
                 continue;
             }
             let mut left = may_be;
@@ -161,13 +173,25 @@ impl<R: ByteRegion> Nodes<R> {
             show(Address::new(LOST));
         }
     }
-    /// The same, as they are likely to be, for whoever loads them.
-    pub(crate) fn likely(&self, key: &Key<'_>, mut show: impl FnMut(Address)) {
-        let Some(slot) = self.floor(key.db, key.bytes) else { return };
-        let mut left = self.slots.descriptor(slot).read().with_fp(fp_of(key.hash));
-        while left != 0 {
-            show(self.address_of(slot, left.trailing_zeros() as usize));
-            left &= left - 1;
+    /// The same of several keys, as they are likely to be, for whoever loads them.
+    pub(crate) fn likely<'k>(
+        &self,
+        count: usize,
+        key: impl Fn(usize) -> Key<'k>,
+        mut show: impl FnMut(Address),
+    ) {
+        let mut slots = [None; AT_ONCE];
+        for first in (0..count).step_by(AT_ONCE) {
+            let here = (count - first).min(AT_ONCE);
+            self.floors(here, |i| key(first + i), |i, slot| slots[i] = slot);
+            for (i, slot) in slots.iter().enumerate().take(here) {
+                let Some(slot) = *slot else { continue };
+                let mut left = self.slots.descriptor(slot).read().with_fp(fp_of(key(first + i).hash));
+                while left != 0 {
+                    show(self.address_of(slot, left.trailing_zeros() as usize));
+                    left &= left - 1;
+                }
+            }
         }
     }
     /// Where the records are that entries of a key's hash lead to, until `show` says to stop.
@@ -178,52 +202,57 @@ impl<R: ByteRegion> Nodes<R> {
         });
     }
 
-    /// The entries of a node that count, with the key of each; `None` for the key of one that can't be read.
-    pub(crate) fn contents(&self, slot: u32, bitmap: u64) -> Vec<(usize, Readable)> {
+    /// Shows the entries of a node that count, with the key of each; nothing of one whose key can't be read. `bytes` is room for that.
+    pub(crate) fn each_entry(
+        &self,
+        slot: u32,
+        bitmap: u64,
+        bytes: &mut Vec<u8>,
+        mut show: impl FnMut(usize, Option<(&[u8], Entry)>),
+    ) {
         let mut raw = [0; ENTRIES_MAX * ENTRY_BYTES];
         let start = self.place_of_slot(slot) + entry_at(0) as u64;
         let end = (u64::BITS - bitmap.leading_zeros()) as usize * ENTRY_BYTES;
         self.medium.region.read(self.medium.at(start), &mut raw[..end]);
         let (raw, _) = raw.as_chunks::<ENTRY_BYTES>();
-        let counting = (0..raw.len()).filter(|i| bitmap >> i & 1 == 1);
-        let decode = |i| Entry::decode(&raw[i], self.medium.store_id, start + (i * ENTRY_BYTES) as u64);
-        let entries: Vec<_> = counting.map(|i| (i, decode(i))).collect();
-        // All records are on their way before the first is read (BonsaiKV section 4.1.3).
-        for place in entries.iter().filter_map(|(_, entry)| entry.as_ref()?.place()) {
-            if self.medium.page_of(place).is_some() {
+        let counts = |i: &usize| bitmap >> i & 1 == 1;
+        let mut entries = [None; ENTRIES_MAX];
+        for i in (0..ENTRIES_MAX).filter(counts) {
+            entries[i] = Entry::decode(&raw[i], self.medium.store_id, start + (i * ENTRY_BYTES) as u64);
+            // All records are on their way before the first is read (BonsaiKV section 4.1.3).
+            if let Some(place) = entries[i].and_then(|entry| entry.place())
+                && self.medium.page_of(place).is_some()
+            {
                 self.medium.region.prefetch(self.medium.at(place), ENTRY_BYTES);
             }
         }
-        let mut bytes = Vec::new();
-        let with_key = |(i, entry): (usize, Option<Entry>)| {
-            (i, entry.and_then(|entry| Some((self.key_of_entry(&entry, &mut bytes)?, entry))))
-        };
-        entries.into_iter().map(with_key).collect()
-    }
-    /// The key of an entry, if it can be read.
-    pub(crate) fn key_of_entry(&self, entry: &Entry, bytes: &mut Vec<u8>) -> Option<Vec<u8>> {
-        match entry.place() {
-            Some(place) => {
-                let view = self.medium.read_entry(place, bytes)?;
-                (self.hasher.key(view.head.meta.db(), view.key).hash == entry.key).then(|| view.key.to_vec())
+        for i in (0..ENTRIES_MAX).filter(counts) {
+            let Some(entry) = entries[i] else {
+                show(i, None);
+                continue;
+            };
+            match entry.place() {
+                Some(place) => {
+                    let view = self.medium.read_entry(place, bytes);
+                    let is_its = |view: &RecordView<'_>| {
+                        self.hasher.key(view.head.meta.db(), view.key).hash == entry.key
+                    };
+                    show(i, view.filter(is_its).map(|view| (view.key, entry)));
+                }
+                None => show(i, Some((&entry.texts().0[..entry.lengths().0], entry))),
             }
-            None => Some(entry.texts().0[..entry.lengths().0].to_vec()),
         }
     }
-    /// Shows the entries of a node with their keys in order.
+    /// The entries of a node with their keys in order.
     pub(crate) fn in_order(&self, slot: u32, seen: &Seen) -> Vec<(Vec<u8>, Address)> {
-        let mut all: Vec<_> = self
-            .contents(slot, seen.bitmap())
-            .into_iter()
-            .filter_map(|(i, found)| Some((found?.0, self.address_of(slot, i))))
-            .collect();
+        let mut all = Vec::new();
+        self.each_entry(slot, seen.bitmap(), &mut Vec::new(), |i, found| {
+            all.extend(found.map(|(key, _)| (key.to_vec(), self.address_of(slot, i))));
+        });
         all.sort_unstable();
         all
     }
 }
-
-/// An entry and its key, if both can be read.
-pub type Readable = Option<(Vec<u8>, Entry)>;
 
 /// How a search through a node ended.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -317,6 +346,7 @@ mod tests {
         found_while(|nodes, seen| {
             nodes.slots.begin(1, seen);
             nodes.lead(0, b"", 1);
+            nodes.slots.leave(0);
         });
     }
 }

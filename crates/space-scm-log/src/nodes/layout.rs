@@ -46,6 +46,7 @@ const REFERENCE: u32 = ((INLINE_BYTES + 1) * (INLINE_BYTES + 1)) as u32;
 const WHAT_BITS: u32 = 7;
 const BITMAP_BITS: u32 = ENTRIES_MAX as u32;
 const CHECK_BITS: u32 = 12;
+const LOW_BITS: u64 = 0x0101_0101_0101_0101;
 
 /// Which entries count, in a commit word.
 pub const BITMAP: u64 = (1 << BITMAP_BITS) - 1;
@@ -78,11 +79,15 @@ impl Of {
         let seed = [self.store_id.to_le_bytes(), u64::from(self.slot).to_le_bytes()];
         crc32c::crc32c_append(crc32c::crc32c(seed.as_flattened()), bytes)
     }
-    /// A check of what a node of this sequence has there. Whatever bit flips: it differs then, as the tests show.
-    fn check(self, sequence: u64, words: &[u64]) -> u32 {
-        let sequence = self.crc(&sequence.to_le_bytes());
-        words.iter().fold(sequence, |crc, word| crc32c::crc32c_append(crc, &word.to_le_bytes()))
+    /// What the checks of a node of this sequence begin with.
+    fn seed(self, sequence: u64) -> u32 {
+        crc32c::crc32c([self.store_id, u64::from(self.slot), sequence].map(u64::to_le_bytes).as_flattened())
     }
+}
+
+/// A check of what a node has there. Whatever bit flips: it differs then, as the tests show.
+fn check<const N: usize>(seed: u32, words: &[u64; N]) -> u64 {
+    folded(crc32c::crc32c_append(seed, words.map(u64::to_le_bytes).as_flattened()))
 }
 
 /// A checksum in twelve bits.
@@ -94,8 +99,9 @@ fn folded(crc: u32) -> u64 {
 fn masked(bitmap: u64, fps: &[u64; FP_WORDS]) -> [u64; FP_WORDS] {
     std::array::from_fn(|word| {
         let bits = bitmap >> (word * 8) & 0xff;
-        let bytes = (0..8).filter(|i| bits >> i & 1 == 1).fold(0, |mask, i| mask | 0xff << (i * 8));
-        fps[word] & bytes
+        // Bits to bytes.
+        let spread = ((bits * LOW_BITS) & 0x8040_2010_0804_0201) + (LOW_BITS * 0x7f);
+        fps[word] & ((spread >> 7 & LOW_BITS) * 0xff)
     })
 }
 
@@ -106,8 +112,8 @@ pub fn free_word(of: Of) -> u64 {
 
 /// A commit word; never 0.
 pub fn commit_word(of: Of, sequence: u64, bitmap: u64, fps: &[u64; FP_WORDS]) -> u64 {
-    let of_bitmap = folded(of.check(sequence, &[bitmap]));
-    let of_fps = folded(of.check(sequence, &masked(bitmap, fps)));
+    let seed = of.seed(sequence);
+    let (of_bitmap, of_fps) = (check(seed, &[bitmap]), check(seed, &masked(bitmap, fps)));
     // One bit says that there is a node, whatever else is zero.
     bitmap | (of_bitmap | 1) << BITMAP_BITS | of_fps << (BITMAP_BITS + CHECK_BITS)
 }
@@ -146,7 +152,7 @@ const END_BITS: u32 = 48;
 
 /// The word that says that a node ends with the root of this sequence, which is not 0.
 pub fn end_word(of: Of, sequence: u64, end: u64) -> u64 {
-    let crc = of.check(sequence, &[end]);
+    let crc = crc32c::crc32c_append(of.seed(sequence), &end.to_le_bytes());
     // One bit is always set, and one of the end is: so no flipped bit makes a word of none.
     let check = u64::from(crc ^ crc >> (64 - END_BITS)) & ((1 << (64 - END_BITS)) - 1) | 1;
     end << (64 - END_BITS) | check
@@ -304,9 +310,12 @@ impl Entry {
             _ => DamagedKey::Bytes(word.to_be_bytes(), length.min(INLINE_BYTES)),
         }
     }
-    fn check(store_id: u64, place: u64, bytes: &[u8]) -> u32 {
-        let seed = [store_id.to_le_bytes(), place.to_le_bytes()];
-        crc32c::crc32c_append(crc32c::crc32c(seed.as_flattened()), bytes)
+    fn check(store_id: u64, place: u64, bytes: &[u8; ENTRY_BYTES]) -> u32 {
+        let mut all = [0; 16 + ENTRY_BYTES];
+        all[..8].copy_from_slice(&store_id.to_le_bytes());
+        all[8..16].copy_from_slice(&place.to_le_bytes());
+        all[16..].copy_from_slice(bytes);
+        crc32c::crc32c(&all)
     }
     /// Its bytes, to stand at this place.
     pub fn encode(&self, store_id: u64, place: u64) -> [u8; ENTRY_BYTES] {

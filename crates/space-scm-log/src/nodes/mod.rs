@@ -13,7 +13,7 @@
 //! | file | what |
 //! |---|---|
 //! | `layout` | the format |
-//! | `dram` | what DRAM has of nodes, and which slots are free |
+//! | `dram`, `texts` | what DRAM has of nodes, and which slots are free |
 //! | `find` | look-ups |
 //! | `plan`, `shape` | what edits come to: entries in place, or nodes made anew |
 //! | `store` | storing that |
@@ -30,8 +30,8 @@ mod plan;
 mod reopen;
 mod shape;
 mod store;
+mod texts;
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -54,6 +54,7 @@ use crate::space::{ScmSpace, TIER};
 use dram::Slots;
 use find::place_of;
 pub use plan::NodeChanges;
+use texts::Texts;
 
 /// See the module.
 pub struct Nodes<R> {
@@ -63,8 +64,7 @@ pub struct Nodes<R> {
     slots: Slots,
     entries: usize,
     slot_bytes: usize,
-    /// Slots with texts of fences that are too long for a node, and whose they are.
-    texts: Mutex<HashMap<u32, u32>>,
+    texts: Mutex<Texts>,
     /// Where iterations go on.
     cursors: Cursors,
 }
@@ -122,19 +122,13 @@ impl<R: ByteRegion> Directory<R> for Nodes<R> {
     fn get(&self, key: &Key<'_>, verify: impl FnMut(Address) -> Verdict) -> Lookup {
         self.find(key, verify)
     }
-    fn prefetch(&self, key: &Key<'_>) {
-        self.tree.prefetch(key);
-    }
+    /// The descents of a batch take turns: what they need is loaded then.
+    fn prefetch(&self, _: &Key<'_>) {}
     fn candidates(&self, key: &Key<'_>, show: impl FnMut(Address)) {
         self.may_be(key, show);
     }
-    fn touch_batch<'k>(&self, count: usize, key: impl Fn(usize) -> Key<'k>, mut touch: impl FnMut(Address)) {
-        for i in 0..count {
-            self.tree.prefetch(&key(i));
-        }
-        for i in 0..count {
-            self.likely(&key(i), &mut touch);
-        }
+    fn touch_batch<'k>(&self, count: usize, key: impl Fn(usize) -> Key<'k>, touch: impl FnMut(Address)) {
+        self.likely(count, key, touch);
     }
     fn leads_to(&self, key: &Key<'_>, place: u64) -> bool {
         let mut is_there = false;
@@ -206,7 +200,7 @@ impl<R: ByteRegion> Directory<R> for Nodes<R> {
         let nodes = &space.directory;
         let mut moved = std::collections::HashSet::new();
         for slot in nodes.slots.of_page(page) {
-            let owner = nodes.texts.lock().get(&slot).copied();
+            let owner = nodes.texts.lock().owner(slot);
             let is_node = owner.is_none() && nodes.slots.descriptor(slot).read().is_node();
             let of = owner.or(is_node.then_some(slot));
             let Some(of) = of else { continue };
@@ -234,23 +228,22 @@ impl<R: ByteRegion> Directory<R> for Nodes<R> {
         self.slots.free(Some(page)) as u64 * self.slot_bytes as u64 >= live_bytes
     }
     fn for_each(&self, see_place: &mut dyn FnMut(u64), show: &mut dyn FnMut(&Head)) {
-        let mut bytes = Vec::new();
+        let (mut bytes, mut of_record) = (Vec::new(), Vec::new());
         for db in 0..DATABASES as u8 {
             self.each_node(db, &mut |slot| {
                 see_place(self.place_of_slot(slot));
-                for (_, found) in self.contents(slot, self.slots.descriptor(slot).read().bitmap()) {
-                    let Some((_, entry)) = found else { continue };
+                let bitmap = self.slots.descriptor(slot).read().bitmap();
+                self.each_entry(slot, bitmap, &mut bytes, |_, found| {
+                    let Some((_, entry)) = found else { return };
                     match entry.place() {
                         Some(place) => {
                             see_place(place);
-                            self.medium
-                                .read_entry(place, &mut bytes)
-                                .iter()
-                                .for_each(|view| show(&view.head));
+                            let view = self.medium.read_entry(place, &mut of_record);
+                            view.iter().for_each(|view| show(&view.head));
                         }
                         None => find::with_record(&entry, db, TIER, |view| show(&view.head)),
                     }
-                }
+                });
             });
         }
     }
@@ -258,7 +251,7 @@ impl<R: ByteRegion> Directory<R> for Nodes<R> {
         self.show_victims(from, show);
     }
     fn dram_bytes(&self) -> u64 {
-        self.slots.dram_bytes() + self.tree.memory_bytes() + self.texts.lock().capacity() as u64 * 8
+        self.slots.dram_bytes() + self.tree.memory_bytes() + self.texts.lock().dram_bytes()
     }
     fn details(&self) -> Vec<(&'static str, u64)> {
         let (nodes, free) = (self.tree.len(), self.slots.free(None) as u64);

@@ -7,12 +7,14 @@ use std::ops::Range;
 
 use terrace_engine::op::DATABASES;
 use terrace_engine::record::{Head, Kind as RecordKind, RecordView};
+use terrace_index::Key;
 use terrace_media::ByteRegion;
 
 use super::Nodes;
 use super::dram::{Seen, set_fp};
 use super::find::{fp_of, with_record};
 use super::layout::{DamagedKey, Entry, INLINE_BYTES};
+use super::shape::Gathered;
 use crate::apply::{Edit, Item, Newest, Plan, entry_bytes_of};
 use crate::large;
 use crate::space::{ScmSpace, TIER};
@@ -25,16 +27,21 @@ const FLIPPED_MAX: u32 = 16;
 pub struct NodeChanges {
     /// What comes and goes in nodes as they are.
     pub(super) in_place: Vec<InPlace>,
-    pub(super) added: Vec<(u8, Entry)>,
+    /// Entries that come to nodes.
+    pub(super) coming: Vec<Coming>,
     /// Nodes that others take the place of.
     pub(super) reshaped: Vec<Reshaped>,
+    /// Entries of nodes that come: the fingerprint of each, and it.
+    pub(super) entries: Vec<(u8, Entry)>,
     /// No node goes to this page.
     pub(super) but: Option<u32>,
     /// Nodes that have ended with the last root.
     pub(super) ended: Vec<u32>,
-    /// Keys of what is to be done.
-    keys: Vec<u8>,
-    todo: Vec<Todo>,
+    /// What nodes have that are made anew.
+    pub(super) gathered: Gathered,
+    todos: Todos,
+    /// Room to read an entry of the log.
+    pub(super) bytes: Vec<u8>,
 }
 
 /// Changes of a node in its place.
@@ -43,8 +50,18 @@ pub(super) struct InPlace {
     pub before: Seen,
     /// What it says then.
     pub after: Seen,
-    /// Of the entries that come: where each goes, and it.
+    /// Which of the entries that come are its own.
     pub added: Range<usize>,
+}
+
+/// An entry that comes to a node.
+pub(super) struct Coming {
+    /// Which of the node's entries it is; not known if the node is made anew.
+    pub at: u8,
+    pub fp: u8,
+    pub entry: Entry,
+    /// Where its key is among those of what is to be done.
+    pub key: Range<usize>,
 }
 
 /// Nodes made anew.
@@ -59,9 +76,20 @@ pub(super) struct Reshaped {
 #[derive(Default)]
 pub(super) struct Fresh {
     pub fence: Vec<u8>,
-    /// The fingerprint of each entry, and it.
-    pub entries: Vec<(u8, Entry)>,
+    /// Which of the entries of nodes that come are its own.
+    pub entries: Range<usize>,
     pub is_lost: bool,
+}
+
+/// What is to be done, in the order of the keys.
+#[derive(Default)]
+struct Todos {
+    /// All keys.
+    keys: Vec<u8>,
+    all: Vec<Todo>,
+    order: Vec<Ordered>,
+    /// The node where each belongs, if there is one.
+    slots: Vec<Option<u32>>,
 }
 
 /// Something to be done with a key.
@@ -72,6 +100,46 @@ struct Todo {
     hash: u64,
     version: u64,
     what: What,
+}
+
+/// Where something comes among all: its database and the first bytes of its key, and which it is.
+#[derive(Clone, Copy)]
+struct Ordered {
+    db: u8,
+    head: u64,
+    i: u32,
+}
+
+impl Todos {
+    /// Puts them in order.
+    fn arrange<R: ByteRegion>(&mut self, nodes: &Nodes<R>) {
+        let Self { keys, all, order, slots } = self;
+        order.clear();
+        order.extend((0..).zip(all.iter()).map(|(i, one)| Ordered {
+            db: one.db,
+            head: head_of(&keys[one.key.clone()]),
+            i,
+        }));
+        let (key, version) = (|i: u32| &keys[all[i as usize].key.clone()], |i: u32| all[i as usize].version);
+        order.sort_unstable_by(|a, b| {
+            let by_head = (a.db, a.head).cmp(&(b.db, b.head));
+            by_head.then_with(|| (key(a.i), version(a.i)).cmp(&(key(b.i), version(b.i))))
+        });
+        slots.clear();
+        slots.resize(order.len(), None);
+        let key = |at: usize| {
+            let one = &all[order[at].i as usize];
+            Key { hash: one.hash, db: one.db, bytes: &keys[one.key.clone()] }
+        };
+        nodes.floors(order.len(), key, |at, slot| slots[at] = slot);
+    }
+    /// The one that comes there, if there are so many.
+    fn at(&self, at: usize) -> Option<&Todo> {
+        self.order.get(at).map(|one| &self.all[one.i as usize])
+    }
+    fn key(&self, one: &Todo) -> &[u8] {
+        &self.keys[one.key.clone()]
+    }
 }
 
 /// What.
@@ -89,19 +157,20 @@ enum What {
 pub(super) struct Working {
     pub db: u8,
     pub slot: Option<u32>,
-    pub fence: Vec<u8>,
-    /// The next one's.
-    pub upper: Option<(u32, Vec<u8>)>,
     pub seen: Seen,
     /// Entries that go.
     pub cleared: u64,
-    /// Those that come, and where the key of each is among all keys.
-    pub added: Vec<(u8, Entry, Range<usize>)>,
+    /// Which of the entries that come are its own.
+    pub added: Range<usize>,
     /// A record was put.
-    has_new: bool,
+    pub has_new: bool,
 }
 
 impl Working {
+    /// A node as it is.
+    pub(super) fn unchanged(db: u8, slot: Option<u32>, seen: Seen) -> Self {
+        Self { db, slot, seen, cleared: 0, added: 0..0, has_new: false }
+    }
     /// Entries that it has then.
     pub fn count(&self) -> usize {
         (self.seen.bitmap() & !self.cleared).count_ones() as usize + self.added.len()
@@ -131,18 +200,16 @@ impl<R: ByteRegion> ScmSpace<R, Nodes<R>> {
         plan.clear();
         let changes = &mut plan.changes;
         changes.in_place.clear();
-        changes.added.clear();
+        changes.coming.clear();
         changes.reshaped.clear();
+        changes.entries.clear();
         changes.but = None;
-        let (mut keys, mut todo) = (std::mem::take(&mut changes.keys), std::mem::take(&mut changes.todo));
-        keys.clear();
-        todo.clear();
-        self.read_items(items, &mut keys, &mut todo, plan);
-        let key = |one: &Todo| &keys[one.key.clone()];
-        todo.sort_unstable_by(|a, b| (a.db, key(a), a.version).cmp(&(b.db, key(b), b.version)));
+        let mut todos = std::mem::take(&mut changes.todos);
+        self.read_items(items, &mut todos, plan);
+        todos.arrange(&self.directory);
         let mut at = 0;
-        while at < todo.len() {
-            at = self.plan_next(&keys, &todo, at, flushed, plan);
+        while at < todos.order.len() {
+            at = self.plan_next(&todos, at, flushed, plan);
         }
         for item in items.iter() {
             match item.edit {
@@ -154,18 +221,15 @@ impl<R: ByteRegion> ScmSpace<R, Nodes<R>> {
                 _ => {}
             }
         }
-        (plan.changes.keys, plan.changes.todo) = (keys, todo);
+        plan.changes.todos = todos;
     }
 
     /// Reads the keys of what is to be done, and the records.
-    fn read_items(
-        &self,
-        items: &[Item],
-        keys: &mut Vec<u8>,
-        todo: &mut Vec<Todo>,
-        plan: &mut Plan<NodeChanges>,
-    ) {
-        let mut bytes = Vec::new();
+    fn read_items(&self, items: &[Item], todos: &mut Todos, plan: &mut Plan<NodeChanges>) {
+        let Todos { keys, all, .. } = todos;
+        keys.clear();
+        all.clear();
+        let mut bytes = std::mem::take(&mut plan.changes.bytes);
         for item in items {
             let place = match item.edit {
                 Edit::Newest(Newest { place, .. }) => place,
@@ -190,39 +254,43 @@ impl<R: ByteRegion> ScmSpace<R, Nodes<R>> {
             let start = keys.len();
             keys.extend_from_slice(view.key);
             let (db, version) = (view.head.meta.db(), item.version);
-            todo.push(Todo { db, key: start..keys.len(), hash: item.hash, version, what });
+            all.push(Todo { db, key: start..keys.len(), hash: item.hash, version, what });
         }
+        plan.changes.bytes = bytes;
     }
 
     /// Plans what is to be done next, in the node where that belongs; how far that is.
     fn plan_next(
         &self,
-        keys: &[u8],
-        todo: &[Todo],
+        todos: &Todos,
         at: usize,
         flushed: &[u64; DATABASES],
         plan: &mut Plan<NodeChanges>,
     ) -> usize {
-        let nodes = &self.directory;
-        let (db, first) = (todo[at].db, &keys[todo[at].key.clone()]);
-        let (slot, fence) =
-            nodes.floor_with(db, first).map_or((None, Vec::new()), |(slot, fence)| (Some(slot), fence));
-        let (working, end) = self.work(db, slot, fence, (keys, todo, at), flushed, plan);
-        if self.remove_if_empty(&working, plan) {
-            return end;
-        }
-        let mut next = end;
-        if working.has_new && self.is_to_be_shared(&working) {
-            let more = |slot, fence, plan: &mut Plan<NodeChanges>| {
-                let (beside, end) = self.work(db, Some(slot), fence, (keys, todo, next), flushed, plan);
+        let Some(one) = todos.at(at) else { return at };
+        let (working, mut next) = self.work(one.db, todos.slots[at], (todos, at), flushed, plan);
+        let first = todos.key(one);
+        if is_to_go(&working) {
+            let fence = self.fence_of_key(&working, first);
+            self.let_go(&working, fence, plan);
+        } else if working.has_new && self.is_to_be_shared(&working, first) {
+            let fence = self.fence_of_key(&working, first);
+            let more = |slot, plan: &mut Plan<NodeChanges>| {
+                let (beside, end) = self.work(one.db, Some(slot), (todos, next), flushed, plan);
                 next = end;
                 beside
             };
-            self.share(working, keys, more, plan);
+            self.share(working, fence, &todos.keys, more, plan);
         } else if !self.change_in_place(&working, plan) {
-            self.make_anew(working, keys, plan);
+            let fence = self.fence_of_key(&working, first);
+            self.make_anew(&working, fence, &todos.keys, plan);
         }
         next
+    }
+    /// The fence of a node where a key belongs.
+    pub(super) fn fence_of_key(&self, working: &Working, key: &[u8]) -> Vec<u8> {
+        let found = working.slot.and_then(|_| self.directory.floor_with(working.db, key));
+        found.map_or_else(Vec::new, |(_, fence)| fence)
     }
 
     /// Does in a node what is to be done there from one on; the node, and how far that is.
@@ -230,34 +298,34 @@ impl<R: ByteRegion> ScmSpace<R, Nodes<R>> {
         &self,
         db: u8,
         slot: Option<u32>,
-        fence: Vec<u8>,
-        (keys, todo, at): (&[u8], &[Todo], usize),
+        (todos, at): (&Todos, usize),
         flushed: &[u64; DATABASES],
         plan: &mut Plan<NodeChanges>,
     ) -> (Working, usize) {
-        let nodes = &self.directory;
-        // Where there is no node yet, or none from the first key on: a crash may leave one that begins later.
-        let upper = nodes.next_of(db, &fence);
-        let seen = slot.map_or_else(Seen::default, |slot| nodes.slots.descriptor(slot).read());
-        let mut working =
-            Working { db, slot, fence, upper, seen, cleared: 0, added: Vec::new(), has_new: false };
+        let seen = slot.map_or_else(Seen::default, |slot| self.directory.slots.descriptor(slot).read());
+        let mut working = Working::unchanged(db, slot, seen);
+        let mut bytes = std::mem::take(&mut plan.changes.bytes);
+        let start = plan.changes.coming.len();
         let mut end = at;
-        while let Some(one) = todo.get(end).filter(|one| {
-            let key = &keys[one.key.clone()];
-            one.db == db && working.upper.as_ref().is_none_or(|(_, upper)| key < &upper[..])
-        }) {
+        while let Some(one) = todos.at(end).filter(|one| one.db == db && todos.slots[end] == slot) {
             end += 1;
-            let key = &keys[one.key.clone()];
             match one.what {
                 What::Newest(entry, head, place) => {
-                    let is_older = todo.get(end).is_some_and(|next| {
+                    let is_older = todos.at(end).is_some_and(|next| {
                         next.db == db
-                            && &keys[next.key.clone()] == key
+                            && todos.key(next) == todos.key(one)
                             && matches!(next.what, What::Newest(..))
                     });
                     if !is_older {
                         working.has_new = true;
-                        self.put_newest(one, key, (entry, head, place), &mut working, plan, flushed);
+                        let key = todos.key(one);
+                        self.put_newest(
+                            (one, key),
+                            (entry, head, place),
+                            &mut working,
+                            (plan, &mut bytes),
+                            flushed,
+                        );
                     }
                 }
                 What::Move { from, to } => self.put_elsewhere(one, (from, to), &mut working, plan),
@@ -269,29 +337,29 @@ impl<R: ByteRegion> ScmSpace<R, Nodes<R>> {
                 }
             }
         }
+        working.added = start..plan.changes.coming.len();
+        plan.changes.bytes = bytes;
         (working, end)
     }
 
     /// A key's record is this one.
     fn put_newest(
         &self,
-        one: &Todo,
-        key: &[u8],
+        (one, key): (&Todo, &[u8]),
         (entry, head, place): (Option<Entry>, Head, u64),
         working: &mut Working,
-        plan: &mut Plan<NodeChanges>,
+        (plan, bytes): (&mut Plan<NodeChanges>, &mut Vec<u8>),
         flushed: &[u64; DATABASES],
     ) {
         let is_extent = head.meta.kind() == RecordKind::Extent;
-        let mut bytes = Vec::new();
-        if is_extent && let Some(view) = self.medium.read_entry(place, &mut bytes) {
+        if is_extent && let Some(view) = self.medium.read_entry(place, bytes) {
             plan.owners.extend(large::parts(view.value).map(|(part, _)| (part, place)));
         }
         let mut left = working.slot.map_or(0, |_| working.seen.with_fp(fp_of(one.hash)) & !working.cleared);
         while left != 0 {
             let i = left.trailing_zeros() as usize;
             left &= left - 1;
-            match self.is_of_key(working, i, key, one.hash, &mut bytes) {
+            match self.is_of_key(working, i, key, one.hash, bytes) {
                 Belongs::Elsewhere => {}
                 // It may have been the key's all the same: keys are counted anew.
                 Belongs::PerhapsElsewhere => plan.is_uncertain = true,
@@ -308,12 +376,14 @@ impl<R: ByteRegion> ScmSpace<R, Nodes<R>> {
             }
         }
         let Some(entry) = entry.filter(|_| one.version > flushed[usize::from(working.db)]) else { return };
-        working.added.push((fp_of(one.hash), entry, one.key.clone()));
+        let coming = Coming { at: 0, fp: fp_of(one.hash), entry, key: one.key.clone() };
+        plan.changes.coming.push(coming);
         plan.count(&head, flushed, 1);
         if entry.place().is_none() {
             return;
         }
-        match self.medium.read_entry(place, &mut bytes).filter(|_| is_extent) {
+        let of_extent = if is_extent { self.medium.read_entry(place, bytes) } else { None };
+        match of_extent {
             Some(view) => plan.weigh(place, &view, 1),
             None => plan.live.push((place, entry_bytes_of(&head))),
         }
@@ -331,7 +401,8 @@ impl<R: ByteRegion> ScmSpace<R, Nodes<R>> {
         let Some(i) = self.leading_to(working, one.hash, from) else { return };
         working.cleared |= 1 << i;
         let entry = Entry::reference(one.hash, to, one.version);
-        working.added.push((fp_of(one.hash), entry, one.key.clone()));
+        let coming = Coming { at: 0, fp: fp_of(one.hash), entry, key: one.key.clone() };
+        plan.changes.coming.push(coming);
         self.weigh_at(from, -1, plan);
         self.weigh_at(to, 1, plan);
         let mut bytes = Vec::new();
@@ -426,17 +497,16 @@ impl<R: ByteRegion> ScmSpace<R, Nodes<R>> {
         if (free.count_ones() as usize) < working.added.len() {
             return false;
         }
-        let start = plan.changes.added.len();
         let (mut bitmap, mut fps) = (seen.bitmap() & !working.cleared, seen.fps);
-        for (fp, entry, _) in &working.added {
+        for coming in &mut plan.changes.coming[working.added.clone()] {
             let i = free.trailing_zeros() as usize;
             free &= free - 1;
             bitmap |= 1 << i;
-            set_fp(&mut fps, i, *fp);
-            plan.changes.added.push((i as u8, *entry));
+            set_fp(&mut fps, i, coming.fp);
+            coming.at = i as u8;
         }
         let after = seen.with(bitmap, fps);
-        let added = start..plan.changes.added.len();
+        let added = working.added.clone();
         plan.changes.in_place.push(InPlace { slot, before: seen, after, added });
         true
     }
@@ -459,7 +529,6 @@ impl<R: ByteRegion> ScmSpace<R, Nodes<R>> {
     fn remake(&self, slot: u32, is_moved: bool, flushed: &[u64; DATABASES], plan: &mut Plan<NodeChanges>) {
         let nodes = &self.directory;
         let Some((db, fence)) = nodes.node_of(slot) else { return };
-        let upper = nodes.next_of(db, &fence);
         let seen = nodes.slots.descriptor(slot).read();
         let mut cleared = 0;
         for i in (0..nodes.entries).filter(|i| seen.bitmap() >> i & 1 == 1) {
@@ -469,27 +538,36 @@ impl<R: ByteRegion> ScmSpace<R, Nodes<R>> {
                 entry.place().into_iter().for_each(|place| self.weigh_at(place, -1, plan));
             }
         }
-        let working =
-            Working { db, slot: Some(slot), fence, upper, seen, cleared, added: Vec::new(), has_new: false };
-        if self.remove_if_empty(&working, plan) {
+        let working = Working { cleared, ..Working::unchanged(db, Some(slot), seen) };
+        if is_to_go(&working) {
+            self.let_go(&working, fence, plan);
             return;
         }
         // What only loses entries needs no room.
         if !is_moved && self.change_in_place(&working, plan) {
             return;
         }
-        self.make_anew(working, &[], plan);
+        self.make_anew(&working, fence, &[], plan);
     }
 
-    /// Lets a node go that has nothing any more: its keys belong to the one before it then, which has none of them. `false` if it stays.
-    fn remove_if_empty(&self, working: &Working, plan: &mut Plan<NodeChanges>) -> bool {
-        let is_empty = working.count() == 0 && !working.seen.is_lost();
-        if let Some(slot) = working.slot.filter(|_| is_empty) {
-            let old = vec![(slot, working.fence.clone())];
-            plan.changes.reshaped.push(Reshaped { db: working.db, old, fresh: Vec::new() });
-        }
-        is_empty
+    /// A node goes that has nothing any more: its keys belong to the one before it then, which has none of them.
+    fn let_go(&self, working: &Working, fence: Vec<u8>, plan: &mut Plan<NodeChanges>) {
+        let old = working.slot.map(|slot| (slot, fence)).into_iter().collect();
+        plan.changes.reshaped.push(Reshaped { db: working.db, old, fresh: Vec::new() });
     }
+}
+
+/// Whether there is a node that has nothing any more.
+fn is_to_go(working: &Working) -> bool {
+    working.slot.is_some() && working.count() == 0 && !working.seen.is_lost()
+}
+
+/// The first eight bytes of a key, which compare as it does where they differ.
+pub(super) fn head_of(key: &[u8]) -> u64 {
+    let mut word = [0; 8];
+    let bytes = key.len().min(8);
+    word[..bytes].copy_from_slice(&key[..bytes]);
+    u64::from_be_bytes(word)
 }
 
 impl NodeChanges {
@@ -497,12 +575,5 @@ impl NodeChanges {
     pub(super) fn is_planned(&self, slot: u32) -> bool {
         self.in_place.last().is_some_and(|change| change.slot == slot)
             || self.reshaped.last().is_some_and(|last| last.old.iter().any(|(old, _)| *old == slot))
-    }
-}
-
-impl Working {
-    /// A node as it is.
-    pub(super) fn unchanged(db: u8, slot: u32, fence: Vec<u8>, seen: Seen) -> Self {
-        Self { db, slot: Some(slot), fence, upper: None, seen, cleared: 0, added: Vec::new(), has_new: false }
     }
 }

@@ -239,7 +239,7 @@ impl<R: ByteRegion> ScmSpace<R, Nodes<R>> {
                 // What was to take its place does not: a later root with that sequence must not end it.
                 nodes.unend(slot);
                 let Some((fence, of_fence)) = nodes.fence_of(&about) else { return Err(lost_fence(slot)) };
-                texts.extend(of_fence.into_iter().map(|text| (text, slot)));
+                texts.extend((!of_fence.is_empty()).then_some((slot, of_fence)));
                 match found.entry((about.db, fence)) {
                     Slot::Vacant(none) => {
                         none.insert((slot, seen));
@@ -261,10 +261,14 @@ impl<R: ByteRegion> ScmSpace<R, Nodes<R>> {
             nodes.slots.begin(*slot, seen);
             nodes.lead(*db, fence, *slot);
         }
-        texts.retain(|(_, owner)| nodes.slots.descriptor(*owner).read().is_node());
-        let owned: std::collections::HashMap<u32, u32> = texts.into_iter().collect();
-        free.retain(|slot| !owned.contains_key(slot));
-        *nodes.texts.lock() = owned;
+        let mut owned = nodes.texts.lock();
+        for (node, texts) in texts {
+            if nodes.slots.descriptor(node).read().is_node() {
+                owned.add(node, texts);
+            }
+        }
+        free.retain(|slot| owned.owner(*slot).is_none());
+        drop(owned);
         region.fence();
         nodes.slots.give(free.into_iter());
         Ok(())

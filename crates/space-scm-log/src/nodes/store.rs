@@ -9,18 +9,16 @@
 //! Entries that a commit word leaves out do not count, and what is in front of it is whole where there is one. Nodes that come have the sequence number of the root that is coming, and others end with
 //! it: all of that counts at once, when that root is there. Cleaning needs no root: both nodes are the same.
 
-use std::ops::Range;
-
 use terrace_media::ByteRegion;
 
 use super::Nodes;
 use super::dram::Seen;
 use super::find::address_of_slot;
 use super::layout::{
-    COMMIT_AT, END_AT, ENTRY_BYTES, FP_AT, FP_WORDS, Fence, META_BYTES, Of, STATIC_AT, STATIC_BYTES, Static,
-    commit_word, encode_text, end_word, entry_at, free_word, text_bytes,
+    COMMIT_AT, END_AT, ENTRIES_MAX, ENTRY_BYTES, Entry, FP_AT, FP_WORDS, Fence, META_BYTES, Of, STATIC_AT,
+    STATIC_BYTES, Static, commit_word, encode_text, end_word, entry_at, free_word, text_bytes,
 };
-use super::plan::{Fresh, NodeChanges, Reshaped};
+use super::plan::{Coming, Fresh, NodeChanges, Reshaped};
 use crate::apply::Plan;
 use crate::keeper::{Keeper, LEFT_BY_ROUNDS};
 use crate::layout::{EDGE_BYTES, Kind, LINE_BYTES, Root};
@@ -53,17 +51,18 @@ impl<R: ByteRegion> ScmSpace<R, Nodes<R>> {
         }
         let is_cleaning = keeper.is_cleaning;
         let sequence = keeper.root.sequence + u64::from(!is_cleaning);
-        let mut placed: Vec<Vec<Placed>> = Vec::with_capacity(changes.reshaped.len());
+        let mut placed: Vec<Placed> = Vec::with_capacity(changes.reshaped.len());
         for reshaped in &changes.reshaped {
-            let of_one =
-                reshaped.fresh.iter().map(|fresh| self.write_node(fresh, reshaped.db, sequence, changes.but));
-            placed.push(of_one.collect());
+            placed.extend(reshaped.fresh.iter().map(|fresh| {
+                let entries = &changes.entries[fresh.entries.clone()];
+                self.write_node(fresh, entries, (reshaped.db, sequence), changes.but)
+            }));
             if !is_cleaning {
                 reshaped.old.iter().for_each(|(slot, _)| nodes.end_with(*slot, sequence));
             }
         }
         for change in &changes.in_place {
-            self.write_entries(change.slot, &changes.added, change.added.clone());
+            self.write_entries(change.slot, &changes.coming[change.added.clone()]);
             self.write_fps(change.slot, &change.before, &change.after);
         }
         region.fence();
@@ -74,7 +73,7 @@ impl<R: ByteRegion> ScmSpace<R, Nodes<R>> {
         for change in &changes.in_place {
             nodes.commit(change.slot, &change.after);
         }
-        for node in placed.iter().flatten() {
+        for node in &placed {
             nodes.commit(node.slot, &node.seen);
         }
         region.fence();
@@ -98,9 +97,12 @@ impl<R: ByteRegion> ScmSpace<R, Nodes<R>> {
             descriptor.retire(change.before.bitmap() & !change.after.bitmap(), now, safe);
             descriptor.change(&change.after);
         }
-        for (reshaped, placed) in changes.reshaped.iter().zip(placed) {
-            self.swing(reshaped, placed);
+        live.clear();
+        let mut placed = placed.into_iter();
+        for reshaped in &changes.reshaped {
+            self.swing(reshaped, placed.by_ref().take(reshaped.fresh.len()), live);
         }
+        self.note_live(live);
         true
     }
 
@@ -142,7 +144,13 @@ impl<R: ByteRegion> ScmSpace<R, Nodes<R>> {
     }
 
     /// Writes a node that is none yet; durable after a fence.
-    fn write_node(&self, fresh: &Fresh, db: u8, sequence: u64, but: Option<u32>) -> Placed {
+    fn write_node(
+        &self,
+        fresh: &Fresh,
+        entries: &[(u8, Entry)],
+        (db, sequence): (u8, u64),
+        but: Option<u32>,
+    ) -> Placed {
         let nodes = &self.directory;
         let region = &self.medium.region;
         let slot = self.take_slot(but);
@@ -162,8 +170,9 @@ impl<R: ByteRegion> ScmSpace<R, Nodes<R>> {
         };
         let mut fps = [0; FP_WORDS];
         let place = nodes.place_of_slot(slot);
-        let mut bytes = vec![0; (META_BYTES + fresh.entries.len() * ENTRY_BYTES).next_multiple_of(8)];
-        for (i, (fp, entry)) in fresh.entries.iter().enumerate() {
+        let mut slot_bytes = [0; (META_BYTES + ENTRIES_MAX * ENTRY_BYTES).next_multiple_of(8)];
+        let bytes = &mut slot_bytes[..(META_BYTES + entries.len() * ENTRY_BYTES).next_multiple_of(8)];
+        for (i, (fp, entry)) in entries.iter().enumerate() {
             super::dram::set_fp(&mut fps, i, *fp);
             let at = entry_at(i);
             let entry = entry.encode(self.medium.store_id, place + at as u64);
@@ -177,16 +186,16 @@ impl<R: ByteRegion> ScmSpace<R, Nodes<R>> {
         for (at, word) in FP_AT.iter().zip(fps) {
             bytes[*at..*at + 8].copy_from_slice(&word.to_le_bytes());
         }
-        let bitmap = (1 << fresh.entries.len()) - 1;
+        let bitmap = (1 << entries.len()) - 1;
         let seen = Seen::new(bitmap, fps, sequence, db, fresh.is_lost);
-        region.write_nt(self.medium.at(place), &bytes);
+        region.write_nt(self.medium.at(place), bytes);
         Placed { slot, seen, texts }
     }
     /// Writes entries that do not count yet; durable after a fence.
-    fn write_entries(&self, slot: u32, added: &[(u8, super::layout::Entry)], range: Range<usize>) {
+    fn write_entries(&self, slot: u32, coming: &[Coming]) {
         let region = &self.medium.region;
-        for (i, entry) in &added[range] {
-            let place = self.directory.place_of_slot(slot) + entry_at(usize::from(*i)) as u64;
+        for Coming { at, entry, .. } in coming {
+            let place = self.directory.place_of_slot(slot) + entry_at(usize::from(*at)) as u64;
             let at = self.medium.at(place);
             region.write(at, &entry.encode(self.medium.store_id, place));
             region.flush(at, ENTRY_BYTES);
@@ -203,42 +212,33 @@ impl<R: ByteRegion> ScmSpace<R, Nodes<R>> {
     }
 
     /// Nodes that have come are found, and those that they take the place of no more.
-    fn swing(&self, reshaped: &Reshaped, placed: Vec<Placed>) {
+    fn swing(&self, reshaped: &Reshaped, placed: impl Iterator<Item = Placed>, live: &mut Vec<(u64, i64)>) {
         let nodes = &self.directory;
         let bytes = nodes.slot_bytes as i64;
-        let mut live = Vec::new();
-        for node in &placed {
+        let mut texts = nodes.texts.lock();
+        let mut slots = Vec::with_capacity(reshaped.fresh.len());
+        for node in placed {
             nodes.slots.begin(node.slot, &node.seen);
+            slots.push(node.slot);
             live.push((nodes.place_of_slot(node.slot), bytes));
+            live.extend(node.texts.iter().map(|text| (nodes.place_of_slot(*text), bytes)));
+            texts.add(node.slot, node.texts);
         }
         // From above: a key that an old node has is found there until the one is found that has it now.
-        for (node, fresh) in placed.iter().zip(&reshaped.fresh).rev() {
-            nodes.lead(reshaped.db, &fresh.fence, node.slot);
+        for (slot, fresh) in slots.iter().zip(&reshaped.fresh).rev() {
+            nodes.lead(reshaped.db, &fresh.fence, *slot);
         }
-        let mut texts = nodes.texts.lock();
+        // An old node leaves once nothing leads to it: who comes from there looks anew, and finds another one.
         for (slot, fence) in &reshaped.old {
             if reshaped.fresh.iter().all(|fresh| fresh.fence != *fence) {
                 let key = nodes.hasher.key(reshaped.db, fence);
                 nodes.tree.remove(&key, address_of_slot(*slot));
             }
-            live.push((nodes.place_of_slot(*slot), -bytes));
-            nodes.slots.leave(*slot);
-            let of_old: Vec<_> =
-                texts.iter().filter(|(_, owner)| **owner == *slot).map(|(text, _)| *text).collect();
-            for text in of_old {
-                texts.remove(&text);
-                live.push((nodes.place_of_slot(text), -bytes));
-                nodes.slots.leave(text);
+            for slot in std::iter::once(*slot).chain(texts.remove(*slot)) {
+                live.push((nodes.place_of_slot(slot), -bytes));
+                nodes.slots.leave(slot);
             }
         }
-        for node in &placed {
-            for text in &node.texts {
-                texts.insert(*text, node.slot);
-                live.push((nodes.place_of_slot(*text), bytes));
-            }
-        }
-        drop(texts);
-        self.note_live(&live);
     }
 }
 

@@ -1,0 +1,110 @@
+//! The greatest key that is not above another one, by its address alone: nothing is copied (BonsaiKV section 3).
+//!
+//! # Thread safety
+//! As a look-up: what a leaf says is confirmed by its version. Whatever that leaf can't tell a range finds.
+
+use super::BTree;
+use super::batch::{Descent, WIDTH};
+use super::get::address;
+use super::text::Text;
+use super::view::View;
+use crate::sync::Backoff;
+use crate::{Address, Key, OrderedIndex};
+
+impl View<'_> {
+    /// The confirmed address of the greatest text of this leaf that is not above this one and of its database; `Some(None)` if the leaf has
+    /// none: one before it may. `None` if disturbed.
+    #[inline]
+    pub(super) fn floor(&self, text: Text<'_>) -> Option<Option<Address>> {
+        let position = self.position(text)?;
+        let up_to = (position.below + usize::from(position.exact)).min(self.shape.count());
+        let is_of_database =
+            |i: &usize| self.shape.prefix() > 0 || (self.node.head(*i) >> 56) as u8 == text.parts().0;
+        // Entries that are only places have no address.
+        let mut found = (0..up_to).rev().take_while(is_of_database).filter_map(|i| address(self.address(i)));
+        let found = found.next();
+        self.is_valid().then_some(found)
+    }
+}
+
+impl BTree {
+    /// The address of the greatest key of a database that is not above this one, as [`floor`](OrderedIndex::floor) finds it.
+    #[inline]
+    pub fn floor_address(&self, db: u8, key: &[u8]) -> Option<Address> {
+        let text = Text::from_parts(db, key);
+        let backoff = Backoff::new();
+        loop {
+            match self.leaf(text).floor(text) {
+                Some(Some(address)) => return Some(address),
+                Some(None) => return self.floor_before(db, key),
+                None => backoff.wait(),
+            }
+        }
+    }
+    /// The same of several keys, whose descents take turns.
+    pub fn floor_batch<'k>(
+        &self,
+        count: usize,
+        key: impl Fn(usize) -> Key<'k>,
+        mut show: impl FnMut(usize, Option<Address>),
+    ) {
+        for first in (0..count).step_by(WIDTH) {
+            let here = (count - first).min(WIDTH);
+            let text_of = |i: usize| Text::new(&key(first + i));
+            let descents = self.descend(here, text_of, |view, text| view.floor(text), |_| {});
+            for (i, descent) in descents.iter().enumerate().take(here) {
+                let found = match descent {
+                    Descent::Found(Some(address)) => Some(*address),
+                    _ => self.floor_address(key(first + i).db, key(first + i).bytes),
+                };
+                show(first + i, found);
+            }
+        }
+    }
+    #[cold]
+    fn floor_before(&self, db: u8, key: &[u8]) -> Option<Address> {
+        self.floor(db, key, &mut Vec::new())
+    }
+}
+
+#[cfg(all(test, not(shuttle)))]
+mod tests {
+    use super::*;
+    use crate::{Change, Index, Verdict};
+
+    #[test]
+    fn an_address_is_that_of_the_floor_whatever_keys_there_are() {
+        let tree = BTree::new();
+        let mut seed = 7u64;
+        let mut random = move || {
+            seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            seed >> 33
+        };
+        let mut key_of = move || {
+            let length = [0, 1, 3, 8, 9, 60][random() as usize % 6];
+            let bytes: Vec<u8> = (0..length).map(|_| random() as u8 & 7).collect();
+            (random() as u8 % 3, bytes)
+        };
+        for i in 1..20_000u64 {
+            let (db, bytes) = key_of();
+            let key = Key { hash: 0, db, bytes: &bytes };
+            // Leaves lose what they begin with, and all that they have.
+            let change = |found| match found {
+                crate::Lookup::Absent => (Change::Set(Address::new(i)), ()),
+                _ => (Change::Remove, ()),
+            };
+            tree.update(&key, |_| Verdict::Match, change);
+            let (db, bytes) = key_of();
+            let expected = tree.floor(db, &bytes, &mut Vec::new());
+            assert_eq!(tree.floor_address(db, &bytes), expected, "{db} {bytes:?}");
+        }
+        let keys: Vec<_> = (0..1000).map(|_| key_of()).collect();
+        let mut seen = 0;
+        let key = |i: usize| Key { hash: 0, db: keys[i].0, bytes: &keys[i].1 };
+        tree.floor_batch(keys.len(), key, |i, found| {
+            seen += 1;
+            assert_eq!(found, tree.floor(keys[i].0, &keys[i].1, &mut Vec::new()));
+        });
+        assert_eq!(seen, keys.len());
+    }
+}
