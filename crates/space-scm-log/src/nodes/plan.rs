@@ -550,16 +550,18 @@ impl<R: ByteRegion> ScmSpace<R, Nodes<R>> {
         self.make_anew(&working, fence, &[], plan);
     }
 
-    /// A node goes that has nothing any more: its keys belong to the one before it then, which has none of them.
+    /// A node goes that has nothing any more, if there is one: its keys belong to the one before it then, which has none of them.
     fn let_go(&self, working: &Working, fence: Vec<u8>, plan: &mut Plan<NodeChanges>) {
-        let old = working.slot.map(|slot| (slot, fence)).into_iter().collect();
-        plan.changes.reshaped.push(Reshaped { db: working.db, old, fresh: Vec::new() });
+        if let Some(slot) = working.slot {
+            let old = vec![(slot, fence)];
+            plan.changes.reshaped.push(Reshaped { db: working.db, old, fresh: Vec::new() });
+        }
     }
 }
 
-/// Whether there is a node that has nothing any more.
+/// Whether a node has nothing any more, or there is none and nothing comes.
 fn is_to_go(working: &Working) -> bool {
-    working.slot.is_some() && working.count() == 0 && !working.seen.is_lost()
+    working.count() == 0 && !working.seen.is_lost()
 }
 
 /// The first eight bytes of a key, which compare as it does where they differ.
