@@ -58,9 +58,13 @@ impl<R: ByteRegion, T: Directory<R>> ScmSpace<R, T> {
         if keeper.leaving_pages.len() >= LEAVING {
             return Progress::Blocked;
         }
-        if self.log.free_blocks() >= self.reserve_pages() {
-            self.lacks_page.store(false, Relaxed);
+        if self.log.free_blocks() >= self.reserve_pages() + self.wanted_pages.load(Relaxed) {
+            self.wanted_pages.store(0, Relaxed);
             self.fruitless.store(0, Relaxed);
+            if self.lacks_page.swap(false, Relaxed) {
+                // Who waits for them comes first: what moves next takes one.
+                return Progress::Worked;
+            }
         }
         let Some(victim) = self.victim(keeper) else {
             self.fruitless.store(u64::MAX / 2, Relaxed);

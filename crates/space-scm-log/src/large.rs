@@ -90,6 +90,11 @@ pub(crate) fn part_bytes(value: usize) -> usize {
 }
 
 impl<R: ByteRegion, T: Directory<R>> ScmSpace<R, T> {
+    /// Fewer free pages are not enough: cleaning must not take them for a success, and count anew what it does in vain.
+    fn no_room_for_parts(&self, pages: usize) -> Room {
+        self.wanted_pages.fetch_max(pages, Relaxed);
+        self.no_room(pages)
+    }
     /// Takes places for so many bytes of a value.
     fn take_parts(&self, bytes: usize) -> Result<Vec<(u64, usize)>, Room> {
         let most = part_max(self.medium.geometry.page_bytes);
@@ -97,7 +102,7 @@ impl<R: ByteRegion, T: Directory<R>> ScmSpace<R, T> {
         let pages = bytes.div_ceil(most).div_ceil(PAGE_PART) + 1;
         if self.log.free_blocks() < pages + self.reserve_pages() {
             drop(open);
-            return Err(self.no_room(pages));
+            return Err(self.no_room_for_parts(pages));
         }
         let mut taken = Vec::new();
         let mut left = bytes;
@@ -110,7 +115,7 @@ impl<R: ByteRegion, T: Directory<R>> ScmSpace<R, T> {
             let Some(place) = place else {
                 *open = before;
                 self.unpin(taken.into_iter(), 0);
-                return Err(self.no_room(pages));
+                return Err(self.no_room_for_parts(pages));
             };
             if let Some(page) = self.medium.page_of(place) {
                 self.pages.page(page).pins.fetch_add(1, SeqCst);

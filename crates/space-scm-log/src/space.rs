@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::*};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering::*};
 use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
@@ -68,6 +68,8 @@ pub struct ScmSpace<R: ByteRegion, T: Directory<R>> {
     pub(crate) purged: AtomicU64,
     /// A write found no page.
     pub(crate) lacks_page: AtomicBool,
+    /// Pages beside the reserve that a large value waits for.
+    pub(crate) wanted_pages: AtomicUsize,
     /// Pages cleaned since there were enough.
     pub(crate) fruitless: AtomicU64,
     /// What the log holds is being made up for.
@@ -126,6 +128,7 @@ impl<R: ByteRegion, T: Directory<R>> ScmSpace<R, T> {
             forgotten: AtomicU64::new(0),
             purged: AtomicU64::new(0),
             lacks_page: AtomicBool::new(false),
+            wanted_pages: AtomicUsize::new(0),
             fruitless: AtomicU64::new(0),
             is_redoing: AtomicBool::new(false),
             failed: OnceLock::new(),
@@ -192,6 +195,7 @@ impl<R: ByteRegion, T: Directory<R>> ScmSpace<R, T> {
         let knows = is_purged && !self.pages.has_unknown();
         let is_waiting = self.last_given.load(Relaxed) > self.completed.load(Relaxed);
         if (self.is_over(more) || self.gains_nothing()) && knows && !is_waiting {
+            self.wanted_pages.store(0, Relaxed);
             Room::Full
         } else {
             Room::Wait

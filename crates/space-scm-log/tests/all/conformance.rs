@@ -34,9 +34,12 @@ struct Made {
 
 impl Made {
     fn new(page_bytes: usize, is_ordered: bool) -> Self {
-        let region = Arc::new(AnyRegion::new(Arc::new(HeapRegion::new(REGION_BYTES).unwrap())));
-        let buckets = if is_ordered { 0 } else { buckets_for(Some(1000), REGION_BYTES) };
-        let geometry = Geometry { page_bytes, buckets, bytes: REGION_BYTES };
+        Self::of(REGION_BYTES, page_bytes, is_ordered)
+    }
+    fn of(bytes: u64, page_bytes: usize, is_ordered: bool) -> Self {
+        let region = Arc::new(AnyRegion::new(Arc::new(HeapRegion::new(bytes).unwrap())));
+        let buckets = if is_ordered { 0 } else { buckets_for(Some(1000), bytes) };
+        let geometry = Geometry { page_bytes, buckets, bytes };
         let mut made =
             Self { clock: Arc::new(Clocks::new(START_US)), region, geometry, is_ordered, store: None };
         made.store = Some(made.open(true));
@@ -180,5 +183,34 @@ fn a_full_store_takes_writes_again_after_a_flush() {
         for _ in 0..100 {
             assert!(put(&mut session, 16), "values of {bytes} bytes, ordered: {is_ordered}");
         }
+    }
+}
+
+/// Cleaning that came as far as the reserve began to count anew what it did in vain, and a value that takes more waited for ever.
+#[test]
+fn a_nearly_full_store_refuses_what_does_not_fit_and_does_not_wait_for_ever() {
+    for (is_ordered, seed) in (0..400).map(|seed| (seed % 2 == 0, seed)) {
+        let (done, waits) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            let mut made = Made::of(80 << 10, 2048, is_ordered);
+            let store = made.store();
+            let mut session = store.session().unwrap();
+            let mut rng = Rng::new(seed);
+            let mut refused = 0;
+            for _ in 0..400 {
+                let mut batch = Batch::new();
+                let value = batch.bytes(&vec![7; 800 + rng.below(1500) as usize]);
+                let (condition, expiry) = (Condition::Always, Expiry::Clear);
+                let kind = OpKind::Set { value, condition, expiry, flags: Some(0), old_value: false };
+                batch.push(0, &[rng.below(16) as u8], kind);
+                let proof = run(store, &mut session, &mut batch);
+                refused += usize::from(matches!(batch.reply(0, &proof), Reply::Error(_)));
+            }
+            done.send(refused).unwrap();
+        });
+        let hour = std::time::Duration::from_secs(120);
+        waits
+            .recv_timeout(hour)
+            .unwrap_or_else(|_| panic!("seed {seed}, ordered: {is_ordered}: it waits for ever"));
     }
 }
