@@ -70,9 +70,34 @@ pub(crate) fn unmapped(start: *const u8) {
     }
 }
 
+/// Tells what a measurement has counted so far.
+#[derive(Debug)]
+pub struct Meter {
+    before: i64,
+    is_installed: bool,
+}
+
+impl Meter {
+    /// Bytes of DRAM that were taken and not given back since the measurement began; `None` if this program's global allocator isn't
+    /// [`Counting`]. Pages of mappings are asked for one by one: not for every operation.
+    pub fn taken(&self) -> Option<u64> {
+        let mappings = MAPPED.lock();
+        let resident: usize = mappings.iter().map(|&(start, bytes)| resident_bytes(start, bytes)).sum();
+        let allocated = ALLOCATED.load(Relaxed) - self.before;
+        // The list of mappings itself was counted; it is a few entries.
+        let bytes = (allocated - (mappings.capacity() * size_of::<(usize, usize)>()) as i64).max(0) as u64;
+        self.is_installed.then_some(bytes + resident as u64)
+    }
+}
+
 /// Runs `make` and returns with its result the bytes of DRAM that were taken and not given back meanwhile; `None` if this
 /// program's global allocator isn't [`Counting`].
 pub fn measure<R>(make: impl FnOnce() -> R) -> (R, Option<u64>) {
+    metered(|_| make())
+}
+
+/// [`measure`], of which `make` can see what it has taken so far: for the most that something takes in between.
+pub fn metered<R>(make: impl FnOnce(&Meter) -> R) -> (R, Option<u64>) {
     /// Ends a measurement, however it ends.
     struct Measuring;
     impl Drop for Measuring {
@@ -81,20 +106,17 @@ pub fn measure<R>(make: impl FnOnce() -> R) -> (R, Option<u64>) {
         }
     }
     let _one = MEASURING.lock();
-    MAPPED.lock().clear();
+    // A new list: the room of an old one was not taken in this measurement.
+    *MAPPED.lock() = Vec::new();
     COUNTING.store(true, Relaxed);
     let _measuring = Measuring;
     let before = ALLOCATED.load(Relaxed);
     let probe = std::hint::black_box(Box::new([0u8; 4096]));
-    let installed = ALLOCATED.load(Relaxed) - before >= size_of_val(&*probe) as i64;
+    let is_installed = ALLOCATED.load(Relaxed) - before >= size_of_val(&*probe) as i64;
     drop(probe);
-    let made = make();
-    let allocated = ALLOCATED.load(Relaxed) - before;
-    let mappings = std::mem::take(&mut *MAPPED.lock());
-    let resident: usize = mappings.iter().map(|&(start, bytes)| resident_bytes(start, bytes)).sum();
-    // The list of mappings itself was counted; it is a few entries.
-    let bytes = (allocated - (mappings.capacity() * size_of::<(usize, usize)>()) as i64).max(0) as u64;
-    (made, installed.then_some(bytes + resident as u64))
+    let meter = Meter { before, is_installed };
+    let made = make(&meter);
+    (made, meter.taken())
 }
 
 /// Asks the kernel to back memory that nobody has touched yet with huge pages, as an engine's records are and an index's

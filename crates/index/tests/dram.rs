@@ -3,7 +3,7 @@
 
 use std::alloc::System;
 
-use terrace_index::dram::{Counting, measure};
+use terrace_index::dram::{Counting, measure, metered};
 use terrace_index::{Address, Change, Clht, Index, Key, Verdict};
 
 #[global_allocator]
@@ -18,6 +18,11 @@ fn what_is_taken_is_counted() {
         kept
     });
     assert_eq!(bytes, Some(kept.capacity() as u64));
+    let (most, bytes) = metered(|meter| {
+        let _between = vec![1u8; 1 << 20];
+        meter.taken()
+    });
+    assert_eq!((most, bytes), (Some(1 << 20), Some(0)));
 
     const ENTRIES: u64 = 300_000;
     let (index, bytes) = measure(|| {
