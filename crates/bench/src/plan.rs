@@ -69,7 +69,7 @@ pub fn measured(config: &Config, thread: usize) -> Vec<Planned> {
 }
 
 /// A thread's contiguous part of `0..total`.
-fn share(total: u64, threads: usize, thread: usize) -> std::ops::Range<u64> {
+pub fn share(total: u64, threads: usize, thread: usize) -> std::ops::Range<u64> {
     let bound = |thread: usize| (u128::from(total) * thread as u128 / threads as u128) as u64;
     bound(thread)..bound(thread + 1)
 }

@@ -3,11 +3,15 @@
 //! ```text
 //!   Study (a paper) --> Parts (its tables and figures), each a function of the Settings --> Rows, Plots
 //!   Report --> table for people, JSON list of rows for programs, an SVG file for each plot
-//!     stats  means of several runs with 95% intervals      jobs  simulations on a few threads
+//!     stats  means of several runs with 95% intervals      jobs  simulations on a few threads      turns  what is timed, in turns
+//!     driven     a store that is loaded, driven and looked at
+//!     in_memory  a store in which all is counted, the same anywhere
 //! ```
 //!
 //! This frame knows no paper; [`tac`], [`porting`] and [`scmkv`] are three. What can't be measured yet is a row that says so and has no figure.
 
+mod driven;
+mod in_memory;
 mod jobs;
 mod plot;
 pub mod porting;
@@ -17,6 +21,7 @@ mod shared_memory;
 mod stats;
 mod table;
 pub mod tac;
+mod turns;
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -27,6 +32,7 @@ pub use jobs::each;
 pub use plot::{Plot, Shape};
 pub use rows::{Figure, Holds, Kind, Row};
 pub use stats::Interval;
+use turns::in_turns;
 
 /// What a part goes by.
 #[derive(Clone, Debug, PartialEq)]

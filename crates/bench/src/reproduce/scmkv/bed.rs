@@ -10,13 +10,13 @@ use anyhow::ensure;
 use terrace::engine::Durability;
 use terrace::{OpenStore, Options, Place, Tier};
 
-use super::super::{Settings, each, shared_memory};
+use super::super::driven::Driven;
+use super::super::{Settings, in_turns, shared_memory};
 use super::lsm::Lsm;
 use crate::Verify;
 use crate::client::{Client, Local};
 use crate::content::Content;
 use crate::distribution::{Distribution, Generator, YCSB_EXPONENT};
-use crate::driver::{Lane, Phase};
 use crate::plan::Planned;
 use crate::record::record_bytes;
 use crate::rng::Rng;
@@ -28,8 +28,6 @@ pub(super) const PROFILE: &str = "dram";
 const RUNS_MAX: usize = 3;
 /// Records that are loaded together: nobody times it.
 const LOAD_BURST: usize = 64;
-/// Records that are read at the end, at least, if there are so many.
-const SAMPLE: u64 = 1000;
 /// Bytes of a write beside its record: its entry's head, its group's, and what fills up cache lines.
 pub(super) const AROUND_BYTES: u64 = 128;
 /// DRAM and PMem that a store has at least.
@@ -186,47 +184,20 @@ impl Job {
 
     fn drive(&self, connect: &dyn Fn() -> anyhow::Result<Box<dyn Client>>) -> anyhow::Result<f64> {
         let content = Content::new(self.data.key_bytes, self.data.value_bytes, false, self.seed);
-        let one = |plan: Box<dyn crate::driver::Plan>| anyhow::Ok([Lane { client: connect()?, plan }]);
-        let load = Phase {
-            name: "load",
-            operations: self.records,
-            batch: LOAD_BURST,
-            content: &content,
-            verify: Verify::All,
-            nonce: 0,
-            rate: None,
-            stop_on_error: true,
-        };
-        load.run(&mut one(Box::new((0..self.records).map(|record| Planned::new(Kind::Insert, record))))?)?;
-        let mut lanes: Vec<Lane> = (0..self.threads)
-            .map(|thread| Ok(Lane { client: connect()?, plan: Box::new(self.plan(thread).into_iter()) }))
-            .collect::<anyhow::Result<_>>()?;
+        let driven = Driven { connect, content: &content, records: self.records };
+        driven.load(LOAD_BURST, 1)?;
+        let plans = (0..self.threads).map(|thread| self.plan(thread)).collect();
         let operations = self.data.writes(self.records);
-        let writes = Phase { name: "write", operations, batch: self.burst, nonce: 1 << 63, ..load };
-        let (tally, took) = writes.run(&mut lanes)?;
-        drop(lanes);
+        let (tally, took) = driven.run("write", self.burst, Verify::All, plans)?;
         ensure!(tally.sets == operations, "{} of {operations} writes were answered", tally.sets);
-
-        let step = (self.records / SAMPLE).max(1) as usize;
-        let sample = (0..self.records).step_by(step).map(|record| Planned::new(Kind::Get, record));
-        let (found, _) =
-            Phase { name: "read", operations: SAMPLE, ..load }.run(&mut one(Box::new(sample))?)?;
-        let (gets, misses, wrong) = (found.gets, found.misses, found.wrong);
-        ensure!(
-            gets > 0 && misses + wrong == 0,
-            "of {gets} records {misses} are missing and {wrong} are wrong: {self:?}"
-        );
+        driven.check(LOAD_BURST)?;
         Ok(operations as f64 / took.as_secs_f64())
     }
 }
 
-/// The rates of each job, each in so many runs: jobs take turns, so that what else the machine does is everybody's.
+/// The rates of each job, each in so many runs.
 pub(super) fn rates(id: &str, settings: &Settings, jobs: &[Job]) -> anyhow::Result<Vec<Vec<f64>>> {
-    let seeds = settings.seeds().take(RUNS_MAX);
-    let items: Vec<Job> = seeds.flat_map(|seed| jobs.iter().map(move |job| Job { seed, ..*job })).collect();
-    // What is timed has the machine for itself.
-    let rates = each(id, 1, &items, Job::run)?;
-    Ok((0..jobs.len()).map(|i| rates.iter().skip(i).step_by(jobs.len()).copied().collect()).collect())
+    in_turns(id, settings, RUNS_MAX, jobs, |job, seed| Job { seed, ..*job }.run())
 }
 
 #[cfg(test)]

@@ -1,15 +1,10 @@
-//! What a write flushes, counted: a store in this process's memory, one client, a clock that stands still, and background work in between,
-//! so that a run gives the same anywhere.
+//! What a write flushes, counted.
 
-use std::sync::Arc;
+use anyhow::ensure;
+use terrace_engine::Durability;
+use terrace_space_scm_log::{Geometry, buckets_for};
 
-use anyhow::{Context, ensure};
-use terrace_engine::clock::ManualClock;
-use terrace_engine::hash::KeyHasher;
-use terrace_engine::{Durability, MachineOptions, Progress, Stats};
-use terrace_media::{AnyRegion, CountersSnapshot, HeapRegion};
-use terrace_space_scm_log::{Geometry, Opening, buckets_for, open};
-
+use super::super::in_memory::{Making, PAGE_BYTES, detail, make, media, take_a_turn};
 use super::bed::Data;
 use crate::Verify;
 use crate::client::{Client, Local, Work};
@@ -20,15 +15,9 @@ use crate::plan::Planned;
 use crate::rng::Rng;
 use crate::workload::Kind;
 
-const PAGE_BYTES: usize = 256 << 10;
 const DRAM_BYTES: u64 = 16 << 20;
-const STORE_ID: u64 = 1;
-/// Any time.
-const NOW_US: u64 = 1_800_000_000_000_000;
 /// Writes between two times that background work is done.
-const WRITES_A_TURN: usize = 8;
-/// Background steps at such a time, at most.
-const STEPS_A_TURN: usize = 8;
+const WRITES_A_TURN: u64 = 8;
 
 /// What a write takes, on average, rounds of the table and all.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -36,11 +25,6 @@ pub(super) struct Flushed {
     pub fences: f64,
     /// Cache lines written back, or around the cache.
     pub lines: f64,
-}
-
-fn media(stats: &Stats) -> anyhow::Result<CountersSnapshot> {
-    let tier = stats.tiers.iter().find(|tier| tier.tier == "pmem");
-    Ok(tier.context("the store has no PMem")?.media)
 }
 
 /// Loads so many records and replaces as many drawn ones, one a burst.
@@ -55,27 +39,7 @@ pub(super) fn flushed(
         buckets: buckets_for(Some(records), 0),
         bytes: data.pmem_bytes(records, records),
     };
-    let region = AnyRegion::of(HeapRegion::new(geometry.bytes)?);
-    let opening = Opening {
-        geometry,
-        dram_bytes: DRAM_BYTES,
-        store_id: STORE_ID,
-        fresh: true,
-        machine: MachineOptions {
-            engine: "scmkv",
-            durability,
-            immediate: true,
-            evict: false,
-            sessions: 2,
-            hasher: KeyHasher::new(seed),
-            clock: Arc::new(ManualClock::new(NOW_US)),
-            threads: 1,
-            recovery_keys: usize::MAX,
-        },
-        description: String::new(),
-        progress: &|_, _| {},
-    };
-    let store = open(&region, 0, opening)?;
+    let store = make(&Making { is_ordered: false, geometry, dram_bytes: DRAM_BYTES, durability, seed })?;
     let content = Content::new(data.key_bytes, data.value_bytes, false, seed);
     let mut client = Local::new(store.session()?, 1);
     let mut tally = Tally::new()?;
@@ -87,9 +51,8 @@ pub(super) fn flushed(
             &mut tally,
         )?;
         nonce += 1;
-        if nonce % WRITES_A_TURN as u64 == 0 {
-            let mut steps = 0..STEPS_A_TURN;
-            while steps.next().is_some() && store.step() == Progress::Worked {}
+        if nonce % WRITES_A_TURN == 0 {
+            take_a_turn(&*store);
         }
         Ok(())
     };
@@ -100,11 +63,8 @@ pub(super) fn flushed(
     (0..records).try_for_each(|_| write(Planned::new(Kind::Set, generator.draw(&mut rng))))?;
     let stats = store.stats();
     let took = media(&stats)? - before;
-    let cleaned = stats.engine_details.iter().find(|(name, _)| *name == "scm_cleaned_pages");
-    ensure!(
-        cleaned.is_some_and(|(_, pages)| *pages == 0),
-        "pages were cleaned, which flushes, too: {cleaned:?}"
-    );
+    let cleaned = detail(&stats, "scm_cleaned_pages")?;
+    ensure!(cleaned == 0, "{cleaned} pages were cleaned, which flushes, too");
     ensure!(tally.sets == 2 * records, "{} of {} writes were answered", tally.sets, 2 * records);
     let each = |count: u64| count as f64 / records as f64;
     Ok(Flushed { fences: each(took.fences), lines: each(took.lines_flushed) })
