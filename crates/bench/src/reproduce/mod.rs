@@ -8,8 +8,9 @@
 //!     in_memory  a store in which all is counted, the same anywhere
 //! ```
 //!
-//! This frame knows no paper; [`tac`], [`porting`] and [`scmkv`] are three. What can't be measured yet is a row that says so and has no figure.
+//! This frame knows no paper; [`tac`], [`porting`], [`scmkv`] and [`bonsai`] are four. What can't be measured yet is a row that says so and has no figure.
 
+pub mod bonsai;
 mod driven;
 mod in_memory;
 mod jobs;
