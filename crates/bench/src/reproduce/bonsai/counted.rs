@@ -12,7 +12,7 @@ use terrace_engine::{Durability, Progress, Stats, Store};
 use terrace_media::CountersSnapshot;
 use terrace_space_scm_log::{Geometry, buckets_for};
 
-use super::super::in_memory::{Making, PAGE_BYTES, finish, make, media, take_a_turn, tier};
+use super::super::in_memory::{Making, PAGE_BYTES, detail, finish, make, media, take_a_turn, tier};
 use super::WORD_BYTES;
 use super::systems::System;
 use crate::Verify;
@@ -204,15 +204,24 @@ impl Counted {
         self.store.get().stats()
     }
 
-    /// Bytes of the memory that are in use: pages, blocks and slabs that are not free, the log, and tables in front of pages.
-    pub fn pmem_used(&self) -> anyhow::Result<u64> {
+    /// Bytes of the memory that it needs, and that are not free. The first leave out what is dead in pages of the log: they are cleaned
+    /// once room is short. Tables in front of pages, a log apart, and free places of nodes are in both.
+    pub fn pmem(&self) -> anyhow::Result<[u64; 2]> {
         let stats = self.stats();
         let pmem = tier(&stats, "pmem")?;
         let log = stats.log.map_or(0, |log| log.used_bytes);
         Ok(match self.store {
-            // The log is in the pages.
-            Held::Bare(_) => pmem.used_bytes + (self.bytes - pmem.capacity_bytes),
-            Held::Whole(_) => pmem.used_bytes + log,
+            Held::Bare(_) => {
+                let in_front = self.bytes - pmem.capacity_bytes;
+                let nodes = detail(&stats, "bonsai_nodes").unwrap_or(0);
+                let free = detail(&stats, "bonsai_free_slots").unwrap_or(0);
+                let free_bytes =
+                    detail(&stats, "bonsai_node_bytes").unwrap_or(0) * free / (nodes + free).max(1);
+                // The log is in the pages.
+                [pmem.live_bytes + free_bytes + in_front, pmem.used_bytes + in_front]
+            }
+            // Nothing was overwritten.
+            Held::Whole(_) => [pmem.used_bytes + log; 2],
         })
     }
 

@@ -12,10 +12,13 @@ use super::systems::System;
 /// DRAM a pair after checkpoints, and in the middle of a load, at most.
 const AFTER_MAX: f64 = 4.6;
 const BETWEEN_MAX: f64 = 6.0;
-/// PMem a pair, at most.
+/// PMem a pair: the paper's, and ours at most.
+const PMEM: f64 = 19.8;
 const PMEM_MAX: f64 = 22.0;
 /// How often memory is looked at while a load runs: once for so many batches.
 const LOOK_BATCHES: usize = 64;
+/// Pairs of a store that is made before anything is counted.
+const WARM_UP_PAIRS: u64 = 1000;
 /// An entry (`docs/formats/scm.md`): a key, a value, and 12 bytes of ours: version, lengths, check.
 const ENTRIES: u64 = 40;
 const ENTRY_BYTES: u64 = 28;
@@ -55,7 +58,13 @@ struct Hooked {
     stats: Stats,
 }
 
+/// What a process takes once, with its first store, is not this one's.
+fn warm_up(seed: u64) -> anyhow::Result<()> {
+    loaded(System::Bonsai, WARM_UP_PAIRS, seed).map(drop)
+}
+
 fn after_checkpoints(pairs: u64, seed: u64) -> anyhow::Result<Hooked> {
+    warm_up(seed)?;
     let mut tools = Tools::new(seed)?;
     let (made, after) = metered(|meter| {
         let mut store = Counted::new(System::Bonsai, pairs, pairs, seed)?;
@@ -87,11 +96,11 @@ fn most_between(pairs: u64, seed: u64) -> anyhow::Result<Option<u64>> {
 }
 
 /// A loaded store, for what it tells of itself.
-fn loaded(system: System, pairs: u64, seed: u64) -> anyhow::Result<(Stats, u64)> {
+fn loaded(system: System, pairs: u64, seed: u64) -> anyhow::Result<(Stats, [u64; 2])> {
     let mut tools = Tools::new(seed)?;
     let mut store = Counted::new(system, pairs, pairs, seed)?;
     store.load(&mut tools)?;
-    let found = (store.stats(), store.pmem_used()?);
+    let found = (store.stats(), store.pmem()?);
     store.end()?;
     Ok(found)
 }
@@ -251,8 +260,8 @@ pub(super) fn table_3(settings: &Settings) -> anyhow::Result<Outcome> {
     let found = each("B2", settings.threads, &System::ALL, |system| loaded(*system, pairs, seed))?;
     let a_pair = |bytes: u64| bytes as f64 / pairs as f64;
     let setting = format!(
-        "{pairs} pairs of 8 + 8 B, inserted in batches of {BATCH}, all checkpointed: what is not free, the log and tables counted; in the \
-         process's memory"
+        "{pairs} pairs of 8 + 8 B, inserted in batches of {BATCH}, all checkpointed; tables and free places of nodes counted, dead log is not: \
+         pages are cleaned once room is short; in the process's memory"
     );
     let mut rows = Vec::new();
     let mut row = |what: String, (paper, holds): (Figure, Holds), bytes: u64| {
@@ -260,16 +269,16 @@ pub(super) fn table_3(settings: &Settings) -> anyhow::Result<Outcome> {
         rows.push(Row { id: "B2", what, setting, paper, ours, kind: Kind::Deterministic, holds });
     };
     let mut groups = Vec::new();
-    for (system, (stats, used)) in System::ALL.into_iter().zip(&found) {
+    for (system, (stats, [needed, used])) in System::ALL.into_iter().zip(&found) {
         let what = format!("{}: PMem bytes a pair", system.name());
         if system == System::Bonsai {
             let own = own_bytes(stats)?;
+            let without = needed - own;
             let judged = |bytes| Holds::Judged(a_pair(bytes) <= PMEM_MAX);
-            row(format!("{what}; at most {PMEM_MAX}"), (19.8.into(), judged(*used)), *used);
-            let without = used - own;
+            row(format!("{what}; at most {PMEM_MAX}"), (PMEM.into(), judged(*needed)), *needed);
             row(
                 format!("{what} without our fields, {OURS_BYTES} of the {ENTRY_BYTES} bytes of an entry"),
-                (19.8.into(), judged(without)),
+                (PMEM.into(), judged(without)),
                 without,
             );
             row(
@@ -279,15 +288,21 @@ pub(super) fn table_3(settings: &Settings) -> anyhow::Result<Outcome> {
             );
             groups.push((system.engine().to_owned(), vec![a_pair(without), a_pair(own)]));
         } else {
-            row(what, beside(shaped_like(system).map(|(_, pmem)| pmem)), *used);
-            groups.push((system.engine().to_owned(), vec![a_pair(*used), 0.0]));
+            row(what.clone(), beside(shaped_like(system).map(|(_, pmem)| pmem)), *needed);
+            groups.push((system.engine().to_owned(), vec![a_pair(*needed), 0.0]));
+        }
+        if used != needed {
+            row(format!("{what}, with dead log that is not cleaned yet"), beside(None), *used);
         }
     }
     let plot = Plot {
         file: "B2-pmem".into(),
-        title: "PMem in use, after checkpoints".into(),
+        title: "PMem, after checkpoints, dead log left out".into(),
         y: "bytes a pair of 8 + 8".into(),
-        shape: Shape::Bars { parts: vec!["all".into(), "our fields in entries of nodes".into()], groups },
+        shape: Shape::Bars {
+            parts: vec!["all else".into(), "our fields in entries of nodes".into()],
+            groups,
+        },
     };
     Ok(Outcome { rows, plots: vec![plot] })
 }
