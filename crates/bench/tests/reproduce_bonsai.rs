@@ -13,11 +13,10 @@ static ALLOCATOR: Counting<System> = Counting(System);
 const IDS: [&str; 9] = ["B1", "B2", "B3", "B4", "B5", "B6", "B7", "B8", "aim"];
 const KEYS: [&str; 6] = ["holds", "id", "kind", "ours", "paper", "what"];
 
-fn rows(options: &Options, dir: &std::path::Path) -> Vec<Value> {
-    let report = run(&bonsai::STUDY, options).unwrap();
+fn rows(options: &Options, dir: &std::path::Path) -> anyhow::Result<Vec<Value>> {
     let path = dir.join("rows.json");
-    report.write_json(&path).unwrap();
-    serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap()
+    run(&bonsai::STUDY, options)?.write_json(&path)?;
+    Ok(serde_json::from_slice(&std::fs::read(path)?)?)
 }
 
 /// One test: what is counted is the whole process's. What is timed is not looked at.
@@ -27,7 +26,7 @@ fn bonsai_has_every_row_and_counts_the_same_again() {
     let plots = dir.path().join("plots");
     let settings = Settings { scale: 0.002, runs: 1, seed: 1, threads: 2 };
     let all = Options { settings, only: Vec::new(), plots: Some(plots.clone()) };
-    let rows_of_all = rows(&all, dir.path());
+    let rows_of_all = rows(&all, dir.path()).unwrap();
     let is_shared = std::path::Path::new("/dev/shm").is_dir();
     let mut seen = BTreeSet::new();
     for row in &rows_of_all {
@@ -74,7 +73,7 @@ fn bonsai_has_every_row_and_counts_the_same_again() {
     };
     let settings = Settings { threads: 1, ..all.settings };
     let only = ["B1", "B2", "B4", "B5", "B8"].map(str::to_owned).to_vec();
-    let again = rows(&Options { settings, only, plots: None }, dir.path());
+    let again = rows(&Options { settings, only, plots: None }, dir.path()).unwrap();
     for (row, again) in counted(&rows_of_all).iter().zip(counted(&again)) {
         if row["id"] == "B1" {
             // The hook counts what others in the process take, too: some hundred bytes.

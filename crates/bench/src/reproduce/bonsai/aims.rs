@@ -44,13 +44,16 @@ pub(super) fn in_one_run(settings: &Settings) -> anyhow::Result<Outcome> {
         ("puts of new keys", System::Log, PUTS, of_load(bonsai), of_load(log)),
         ("puts of keys that are there", System::Log, PUTS, of_phase(bonsai, 2), of_phase(log, 0)),
     ];
-    for (what, rival, least, ours, theirs) in ratios {
+    for (name, rival, least, ours, theirs) in ratios {
         let found = Interval::of_ratios(&ours, &theirs);
-        let what = format!("{what}: bonsai / {}, throughput; at least {least}", rival.name());
+        let what = format!("{name}: bonsai / {}, throughput; at least {least}", rival.name());
         row(what, found, Holds::Judged(found.mean >= least));
         let millions = Interval::of(&ours.iter().map(|rate| rate / 1e6).collect::<Vec<_>>());
-        let what = "the same, bonsai, million a second".into();
-        row(what, millions, Holds::NotJudged("rates depend on the machine".into()));
+        row(
+            format!("{name}: bonsai, million a second"),
+            millions,
+            Holds::NotJudged("rates depend on the machine".into()),
+        );
     }
     let restarts: Vec<f64> = bonsai.iter().map(|rates| rates.restart / 1e6).collect();
     let found = Interval::of(&restarts);

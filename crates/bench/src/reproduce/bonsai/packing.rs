@@ -16,6 +16,8 @@ const MOST: usize = 64;
 /// Of so many pairs one is there where writes are counted.
 const COUNTED_PART: u64 = 10;
 
+type Count = fn(&CountersSnapshot) -> u64;
+
 fn count(batch: usize, pairs: u64, seed: u64) -> anyhow::Result<CountersSnapshot> {
     let mut tools = Tools::new(seed)?;
     let mut store = Counted::new(System::Bonsai, pairs, 2 * pairs, seed)?;
@@ -72,17 +74,17 @@ fn timed(settings: &Settings) -> anyhow::Result<Outcome> {
 fn counted(settings: &Settings) -> anyhow::Result<Vec<Row>> {
     let pairs = (pairs(settings) / COUNTED_PART).max(1000);
     let found = each("B4", settings.threads, &PACKED, |batch| count(*batch, pairs, settings.seed))?;
-    let shown = |of: fn(&CountersSnapshot) -> u64| {
+    let shown = |of: Count| {
         let each = found.iter().map(|took| format!("{:.3}", of(took) as f64 / pairs as f64));
         Figure::Text(each.collect::<Vec<_>>().join(" "))
     };
     let together = PACKED.map(|batch| batch.to_string()).join(", ");
-    let counts: [(&str, fn(&CountersSnapshot) -> u64); 3] = [
+    let counts: [(&str, Count); 3] = [
         ("fences", |took| took.fences),
         ("cache lines flushed", |took| took.lines_flushed),
         ("bytes written", |took| took.write_bytes),
     ];
-    let row = |(name, of): (&str, fn(&CountersSnapshot) -> u64)| Row {
+    let row = |(name, of): (&str, Count)| Row {
         id: "B4",
         what: format!("{name} an update, checkpoints among them, {together} together"),
         setting: format!(

@@ -135,6 +135,9 @@ pub(super) fn figure_14(settings: &Settings) -> anyhow::Result<Outcome> {
     Ok(Outcome { rows, plots: vec![rates, plot] })
 }
 
+/// Of each run, a rate.
+type Rate = fn(&[Rates]) -> Vec<f64>;
+
 /// What longer keys cost.
 fn figure_13(settings: &Settings) -> anyhow::Result<(Vec<Row>, Plot)> {
     const PHASES: &[Phase] = &[Phase::Gets, Phase::Scans];
@@ -142,7 +145,7 @@ fn figure_13(settings: &Settings) -> anyhow::Result<(Vec<Row>, Plot)> {
     let one = Job { pairs, ..Job::new(System::Bonsai, OPTANE, PHASES, settings) };
     let jobs = KEY_BYTES.map(|key_bytes| Job { key_bytes, ..one });
     let runs = rates("B7", settings, &jobs)?;
-    let kinds: [(&str, usize, fn(&[Rates]) -> Vec<f64>); 3] = [
+    let kinds: [(&str, usize, Rate); 3] = [
         ("puts of new keys", 48, of_load),
         ("gets", 24, |runs| of_phase(runs, 0)),
         ("scans of 100", 24, |runs| of_phase(runs, 1)),
