@@ -75,10 +75,10 @@ fn bonsai_has_every_row_and_counts_the_same_again() {
     let only = ["B1", "B2", "B4", "B5", "B8"].map(str::to_owned).to_vec();
     let again = rows(&Options { settings, only, plots: None }, dir.path()).unwrap();
     for (row, again) in counted(&rows_of_all).iter().zip(counted(&again)) {
-        if row["id"] == "B1" {
-            // The hook counts what others in the process take, too: some hundred bytes.
+        // The hook counts what others in the process take, too: some hundred bytes. And a hash with another seed has other collisions.
+        if row["id"] == "B1" || row["what"].as_str().unwrap().starts_with("heap-hybrid") {
             let [ours, again] = [row, &again].map(|row| row["ours"].as_f64().unwrap());
-            assert!((ours - again).abs() <= ours / 100.0, "{row} {again}");
+            assert!((ours - again).abs() <= (ours / 100.0).max(0.01), "{row} {again}");
         } else {
             assert_eq!(*row, again);
         }

@@ -134,6 +134,8 @@ mod tests {
         assert!(error.contains("tac"), "{error}");
         let refused = |line| reproduce::run(&tac::STUDY, &options(line).unwrap().0).unwrap_err().to_string();
         assert!(refused("tac --only T9").contains("T1, T2, T3"));
+        let (options, _) = options("bonsai --only B9").unwrap();
+        assert!(reproduce::run(&bonsai::STUDY, &options).unwrap_err().to_string().contains("B8, aim"));
         assert!(refused("tac --scale 0").contains("--scale"));
         assert!(refused("tac --runs 0").contains("--runs"));
     }

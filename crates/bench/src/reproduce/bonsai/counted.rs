@@ -35,7 +35,7 @@ const IDLE: Duration = Duration::from_millis(1);
 enum Held {
     /// Made here: the seed decides all of it.
     Bare(Box<dyn Store>),
-    /// Opened as users do.
+    /// Opened as users do: it hashes with another seed each time.
     Whole(OpenStore),
 }
 

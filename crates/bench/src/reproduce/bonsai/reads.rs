@@ -54,7 +54,8 @@ pub(super) fn section_4_1_3(settings: &Settings) -> anyhow::Result<Outcome> {
                 what: format!("{}: {what}", system.name()),
                 setting: format!(
                     "{pairs} pairs of 8 + 8 B, all of them checkpointed, as many uniform gets in batches of {BATCH}; in the process's \
-                     memory, counted by the medium; of hetermm a quarter of the records is in DRAM"
+                     memory, counted by the medium; of hetermm a quarter of the records is in DRAM; heap-hybrid hashes with another seed each \
+                     time, so that its last digits differ"
                 ),
                 paper,
                 ours: ours.into(),
