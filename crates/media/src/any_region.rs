@@ -70,6 +70,11 @@ impl ByteRegion for AnyRegion {
         self.note_caller();
         self.region.fence();
     }
+    #[track_caller]
+    fn fence_until(&self) -> u64 {
+        self.note_caller();
+        self.region.fence_until()
+    }
     fn len_max(&self) -> Option<u64> {
         self.region.len_max()
     }

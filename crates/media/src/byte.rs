@@ -41,6 +41,13 @@ pub trait ByteRegion: Send + Sync + 'static {
     /// Waits until everything this thread flushed before is durable. One fence is one write burst.
     #[track_caller]
     fn fence(&self);
+    /// As [`fence`](Self::fence), but for the time that an emulated device takes for it: that is over at the time that this gives back, in
+    /// nanoseconds of the emulation's clock; 0 if there is nothing to wait for. For who fences several devices, which write at once.
+    #[track_caller]
+    fn fence_until(&self) -> u64 {
+        self.fence();
+        0
+    }
     /// The longest that it can be made while it is open; `None` if it keeps its size.
     fn len_max(&self) -> Option<u64> {
         None

@@ -33,7 +33,7 @@ macro_rules! counters {
             pub fn snapshot(&self) -> CountersSnapshot {
                 let mut sum = CountersSnapshot::default();
                 for stripe in &self.stripes { $(sum.$name += stripe.$name.load(Relaxed);)* }
-                sum
+                self.parts.iter().fold(sum, |sum, part| sum + part())
             }
             $(/// Adds to the field of the same name in [`CountersSnapshot`].
             #[inline]
@@ -68,6 +68,19 @@ macro_rules! counters {
 #[derive(Default)]
 pub struct Counters {
     stripes: [CachePadded<Stripe>; STRIPES],
+    /// What the media counted that this one consists of.
+    parts: Vec<Box<Snapshots>>,
+}
+
+/// Takes a snapshot of some medium's counters.
+type Snapshots = dyn Fn() -> CountersSnapshot + Send + Sync;
+
+impl Counters {
+    /// Counters of a medium that consists of others, which count by themselves.
+    pub fn of<S: Fn() -> CountersSnapshot + Send + Sync + 'static>(parts: impl Iterator<Item = S>) -> Self {
+        let parts = parts.map(|part| Box::new(part) as Box<Snapshots>).collect();
+        Self { parts, ..Self::default() }
+    }
 }
 
 counters! {

@@ -11,6 +11,7 @@
 //!              |            \
 //!             arch         emulate (Profile)
 //!
+//!      StripedRegion: N ByteRegions as one, in strips of 256 bytes (Stripes); their bandwidths add up
 //!      detect: what a path and a machine give     DirLock: one process a store     Superblock: what a medium holds
 //!      Buffer: bytes in memory or, where they are many and a budget is small, in a file (spill)
 //! ```
@@ -33,6 +34,8 @@ pub mod mapped;
 pub mod numa;
 pub mod profile;
 pub mod spill;
+pub mod striped;
+pub mod stripes;
 pub mod superblock;
 
 mod any_device;
@@ -60,4 +63,6 @@ pub use mapping::{HUGE_PAGE_BYTES, PAGE_BYTES};
 pub use profile::{Profile, ProfileError};
 pub use region::Survives;
 pub use spill::spill_to;
+pub use striped::{StripedError, StripedRegion};
+pub use stripes::{DEVICES_MAX, STRIP_BYTES, Stripes};
 pub use superblock::{SUPERBLOCK_BYTES, Superblock, SuperblockError};

@@ -229,14 +229,25 @@ impl Region {
 
     #[inline]
     pub(crate) fn fence(&self) {
+        if let Some((emulation, granules)) = self.fence_burst() {
+            emulation.burst(granules);
+        }
+    }
+
+    /// As `fence`, and when the emulated device would be done with it.
+    #[inline]
+    pub(crate) fn fence_until(&self) -> u64 {
+        self.fence_burst().map_or(0, |(emulation, granules)| emulation.burst_until(granules))
+    }
+
+    /// Fences; the granules of this thread's burst, if somebody charges for it.
+    #[inline]
+    fn fence_burst(&self) -> Option<(&Emulation, u64)> {
         arch::fence();
         self.counters.fences(1);
-        if let Some(granules) = burst::end(self.id) {
-            self.counters.writes(1);
-            if let Some(emulation) = &self.emulation {
-                emulation.burst(granules);
-            }
-        }
+        let granules = burst::end(self.id)?;
+        self.counters.writes(1);
+        self.emulation.as_ref().map(|emulation| (emulation, granules))
     }
 }
 
@@ -286,6 +297,10 @@ macro_rules! byte_region {
             #[inline]
             fn fence(&self) {
                 self.region.fence();
+            }
+            #[inline]
+            fn fence_until(&self) -> u64 {
+                self.region.fence_until()
             }
             fn counters(&self) -> &crate::Counters {
                 self.region.counters()

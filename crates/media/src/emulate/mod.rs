@@ -105,9 +105,16 @@ impl Emulation {
 
     /// Waits as a fence would that makes a burst over `granules` granules durable.
     pub(crate) fn burst(&self, granules: u64) {
+        self.clock.wait_until(self.burst_until(granules));
+    }
+
+    /// Charges for that, and says when it would be over. Waits for nothing.
+    pub(crate) fn burst_until(&self, granules: u64) -> u64 {
         let now = self.clock.now_ns();
         let (start, end) = self.writes.reserve(now, granules);
-        self.charge(now, end.max(start + self.store_ns));
+        let deadline = end.max(start + self.store_ns);
+        self.charged_ns.fetch_add(deadline.saturating_sub(now), Relaxed);
+        deadline
     }
 
     /// Nanoseconds that accesses were charged, in all: from an access's start to the time at which the device would
@@ -126,6 +133,14 @@ impl Emulation {
             self.charged_ns.fetch_add(deadline_ns - now_ns, Relaxed);
             self.clock.wait_until(deadline_ns);
         }
+    }
+}
+
+/// Waits until a time that [`Emulation::burst_until`] gave, on whichever device; 0 is over.
+#[inline]
+pub(crate) fn wait_until(deadline_ns: u64) {
+    if deadline_ns > 0 {
+        Clock::Machine.wait_until(deadline_ns);
     }
 }
 
