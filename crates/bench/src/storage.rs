@@ -102,11 +102,13 @@ impl Storage {
     /// A tier of this specification. One that is to lie in a directory lies in a temporary one within it, unless it is kept.
     fn tier(&mut self, spec: &TierSpec, keep: bool) -> anyhow::Result<Tier> {
         let mut tier = Tier::of(spec, self.data_bytes);
-        if let Some(Place::Path(path)) = &mut tier.place
-            && path.is_dir()
-            && !keep
-        {
-            *path = self.directory(&path.clone())?;
+        let paths = match &mut tier.place {
+            Some(Place::Path(path)) => std::slice::from_mut(path),
+            Some(Place::Striped(paths)) => paths,
+            Some(Place::Node(_)) | None => &mut [],
+        };
+        for path in paths.iter_mut().filter(|path| path.is_dir() && !keep) {
+            *path = self.directory(path)?;
         }
         Ok(tier)
     }

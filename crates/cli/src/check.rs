@@ -39,23 +39,30 @@ manifest, a file that is missing or was cut, memory that is damaged, the bytes o
 Examples:
   terrace check ./terrace-data               look, change nothing
   terrace check /mnt/pmem0/pmem              a store on byte-addressable media
+  terrace check /mnt/pmem0 /mnt/pmem1        one whose memory is striped over two, in any order
   terrace check --repair ./terrace-data      drop what can't be trusted, so that the store opens again")]
 pub struct CheckArgs {
-    /// The store's directory, or the file or device of a store on byte-addressable media
-    pub dir: PathBuf,
+    /// The store's directory, or the file or device of a store on byte-addressable media; all of them if it is striped over several
+    #[arg(required = true, value_name = "PLACE")]
+    pub places: Vec<PathBuf>,
     /// Drop what can't be trusted
     #[arg(long)]
     pub repair: bool,
 }
 
+/// The places that were given, or those that a directory remembers.
+fn remembered(given: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
+    let [dir] = given else { return Ok(given.to_vec()) };
+    let Some(places) = serve::store_of(dir)? else { return Ok(given.to_vec()) };
+    let listed: Vec<_> = places.iter().map(|place| place.display().to_string()).collect();
+    say::error(&format!("{} has its store at {}", dir.display(), listed.join(", ")));
+    Ok(places)
+}
+
 /// Runs it.
 pub fn run(args: &CheckArgs) -> anyhow::Result<ExitCode> {
-    let place = match serve::store_of(&args.dir) {
-        Ok(None) => args.dir.clone(),
-        Ok(Some(place)) => {
-            say::error(&format!("{} has its store at {}", args.dir.display(), place.display()));
-            place
-        }
+    let places = match remembered(&args.places) {
+        Ok(places) => places,
         Err(error) => {
             say::error(&format!("terrace: can't check: {error:#}"));
             return Ok(ExitCode::from(CAN_NOT));
@@ -76,7 +83,7 @@ pub fn run(args: &CheckArgs) -> anyhow::Result<ExitCode> {
             tracing::info!(done, total, "checking: {percent}%");
         }
     };
-    let outcome = terrace::check(&place, &CheckOptions { repair: args.repair, progress: &progress });
+    let outcome = terrace::check_all(&places, &CheckOptions { repair: args.repair, progress: &progress });
     bar.finish_and_clear();
     match outcome {
         Ok(report) => {

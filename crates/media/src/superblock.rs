@@ -42,7 +42,8 @@ pub const FORMAT_VERSION: u32 = 4;
 /// Where the magic would be: the store was never finished, and holds nothing.
 pub const MAKING: [u8; 8] = *b"TERRMAKE";
 
-const MAGIC: [u8; 8] = *b"TERRACE1";
+/// What the superblock of a finished store begins with.
+pub const MAGIC: [u8; 8] = *b"TERRACE1";
 
 const VERSION_AT: usize = 8;
 const OPTIONS_LEN_AT: usize = 12;
@@ -194,6 +195,17 @@ impl Superblock {
             media_bytes: u64::from_le_bytes(array_at(bytes, MEDIA_BYTES_AT)),
             created_ms: u64::from_le_bytes(array_at(bytes, CREATED_AT)),
         })
+    }
+
+    /// What the bytes say where [`MAKING`] stands in the magic's place yet; as [`decode`](Self::decode) of others.
+    ///
+    /// # Errors
+    /// As [`decode`](Self::decode).
+    pub fn decode_unfinished(bytes: &[u8]) -> Result<Self, SuperblockError> {
+        match bytes.strip_prefix(&MAKING) {
+            None => Self::decode(bytes),
+            Some(rest) => Self::decode(&[&MAGIC, rest].concat()),
+        }
     }
 
     /// Whether `engine` may open the medium, which is `media_bytes` long now.

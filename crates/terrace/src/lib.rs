@@ -34,7 +34,7 @@ mod open;
 mod stored;
 mod tiered;
 
-pub use check::check;
+pub use check::{check, check_all};
 pub use embedded::{CallError, Pair};
 pub use indexes::{AboutIndex, INDEXES};
 pub use media_source::{MediaSource, SystemMedia};

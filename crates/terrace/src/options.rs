@@ -70,7 +70,7 @@ pub struct Options {
 /// A lower tier: its size and place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tier {
-    /// Bytes.
+    /// Bytes; of a place of several devices, those of all together.
     pub bytes: u64,
     /// Where.
     pub place: Option<crate::size::Place>,
@@ -138,7 +138,7 @@ impl Options {
     pub fn ends_with_process(&self) -> bool {
         let without_file = |tier: &Tier| match &tier.place {
             Some(Place::Node(_)) => true,
-            Some(Place::Path(_)) => false,
+            Some(Place::Path(_) | Place::Striped(_)) => false,
             None => self.profile.is_some(),
         };
         self.engine == "dram" || self.ssd.is_none() && self.pmem.as_ref().is_some_and(without_file)
@@ -146,9 +146,10 @@ impl Options {
 }
 
 impl Tier {
-    /// A tier from its specification; `base` is what a percentage is of.
+    /// A tier from its specification; `base` is what a percentage is of, at each of its places.
     pub fn of(spec: &TierSpec, base: u64) -> Self {
-        Self { bytes: spec.size.of(base), place: spec.place.clone() }
+        let devices = spec.place.as_ref().map_or(1, Place::devices);
+        Self { bytes: spec.size.of(base).saturating_mul(devices as u64), place: spec.place.clone() }
     }
 }
 

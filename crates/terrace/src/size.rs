@@ -1,4 +1,4 @@
-//! Sizes as people write them: `512MiB`, `1.5GiB`, `100mb`, `25%`, `8GiB@/mnt/pmem0`.
+//! Sizes as people write them: `512MiB`, `1.5GiB`, `100mb`, `25%`, `8GiB@/mnt/pmem0`, `8GiB@/mnt/pmem0,8GiB@/mnt/pmem1`.
 //!
 //! Units are those of redis.conf, in any case, and those that say what they mean: a configuration that comes from Redis, an option
 //! and `CONFIG SET` mean the same bytes by the same text.
@@ -15,10 +15,10 @@ pub enum Size {
     Percent(f64),
 }
 
-/// A tier's size and, after an `@`, its place.
+/// A tier's size and, after an `@`, its place; or several of these with commas between them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TierSpec {
-    /// How big.
+    /// How big; of several places, each.
     pub size: Size,
     /// Where; the default depends on the tier.
     pub place: Option<Place>,
@@ -31,6 +31,24 @@ pub enum Place {
     Path(PathBuf),
     /// A NUMA node.
     Node(u32),
+    /// Files, directories or devices, over which memory is striped: each has the same share.
+    Striped(Vec<PathBuf>),
+}
+
+impl Place {
+    /// The files, directories or devices that it consists of.
+    pub fn paths(&self) -> &[PathBuf] {
+        match self {
+            Self::Path(path) => std::slice::from_ref(path),
+            Self::Node(_) => &[],
+            Self::Striped(paths) => paths,
+        }
+    }
+
+    /// How many devices it has.
+    pub fn devices(&self) -> usize {
+        if let Self::Striped(paths) = self { paths.len() } else { 1 }
+    }
 }
 
 /// As in redis.conf, `kb` is 1024 bytes and `k` is 1000. Longer names come before those that they end in.
@@ -74,25 +92,72 @@ impl FromStr for Size {
     }
 }
 
+/// Several places apart: a comma ends one where a size and its `@` follow, or a path from the root. Another comma is the path's.
+fn places(text: &str) -> impl Iterator<Item = &str> {
+    let begins_a_place = |rest: &str| {
+        let size = rest.split(',').next().and_then(|part| part.split_once('@'));
+        rest.starts_with('/') || size.is_some_and(|(size, _)| size.parse::<Size>().is_ok())
+    };
+    let ends = text.match_indices(',').map(|(at, _)| at).filter(move |at| begins_a_place(&text[at + 1..]));
+    let mut from = 0;
+    ends.chain([text.len()]).map(move |end| &text[std::mem::replace(&mut from, end + 1)..end])
+}
+
 impl FromStr for TierSpec {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
-        let (size, place) = match text.split_once('@') {
-            None => (text, None),
-            Some((size, place)) => (size, Some(place)),
-        };
-        let place = match place {
-            None => None,
-            Some("") => return Err(format!("{text:?}: expected a path or node:N after the @")),
-            Some(place) => Some(match place.strip_prefix("node:") {
-                Some(node) => {
-                    Place::Node(node.parse().map_err(|_| format!("{text:?}: expected a number after node:"))?)
+        let mut parts = places(text);
+        let mut spec = one_place(parts.next().unwrap_or_default())?;
+        let mut paths = spec.place.as_ref().map(|place| place.paths().to_vec()).unwrap_or_default();
+        for part in parts {
+            let path = if part.starts_with('/') {
+                part.into()
+            } else {
+                let other = one_place(part)?;
+                if other.size != spec.size {
+                    return Err(format!(
+                        "{text:?}: memory is striped over places of one size: give all the same, or the first one's alone, as in \
+                         8GiB@/mnt/pmem0,/mnt/pmem1"
+                    ));
                 }
-                None => Place::Path(place.into()),
-            }),
-        };
-        Ok(Self { size: size.parse()?, place })
+                match other.place {
+                    Some(Place::Path(path)) => path,
+                    _ => return Err(several_nodes(text)),
+                }
+            };
+            if paths.is_empty() {
+                return Err(several_nodes(text));
+            }
+            paths.push(path);
+        }
+        if paths.len() > 1 {
+            spec.place = Some(Place::Striped(paths));
+        }
+        Ok(spec)
     }
+}
+
+fn several_nodes(text: &str) -> String {
+    format!("{text:?}: each of several places needs a path, as in 8GiB@/mnt/pmem0,8GiB@/mnt/pmem1")
+}
+
+/// A size and its place.
+fn one_place(text: &str) -> Result<TierSpec, String> {
+    let (size, place) = match text.split_once('@') {
+        None => (text, None),
+        Some((size, place)) => (size, Some(place)),
+    };
+    let place = match place {
+        None => None,
+        Some("") => return Err(format!("{text:?}: expected a path or node:N after the @")),
+        Some(place) => Some(match place.strip_prefix("node:") {
+            Some(node) => {
+                Place::Node(node.parse().map_err(|_| format!("{text:?}: expected a number after node:"))?)
+            }
+            None => Place::Path(place.into()),
+        }),
+    };
+    Ok(TierSpec { size: size.parse()?, place })
 }
 
 /// A size for people, in binary units.

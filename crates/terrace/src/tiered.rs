@@ -14,6 +14,7 @@ pub(crate) mod both;
 pub(crate) mod byte;
 pub(crate) mod clock;
 pub(crate) mod sizes;
+pub(crate) mod striped;
 mod superblock;
 
 use std::path::{Path, PathBuf};
@@ -193,6 +194,10 @@ impl Made {
     /// One more.
     fn add(&mut self, path: PathBuf) {
         self.0.push(path);
+    }
+    /// Others, too.
+    fn join(&mut self, mut other: Self) {
+        self.0.append(&mut other.0);
     }
     /// There is a store in them.
     fn keep(&mut self) {

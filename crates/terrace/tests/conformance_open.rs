@@ -30,8 +30,19 @@ impl Opened {
         Self::with_index(engine, "clht", durability, background_threads)
     }
     fn with_index(engine: &str, index: &str, durability: Durability, background_threads: usize) -> Self {
-        let (persistent, in_heap) =
+        Self::on_devices(1, engine, index, durability, background_threads)
+    }
+    /// With memory that is striped over so many files.
+    fn on_devices(
+        devices: usize,
+        engine: &str,
+        index: &str,
+        durability: Durability,
+        background_threads: usize,
+    ) -> Self {
+        let (persistent, engine_of_memory) =
             (engine != "dram", engine.starts_with("heap") || ["scmkv", "bonsai"].contains(&engine));
+        let in_heap = engine_of_memory || devices > 1;
         // A file in memory stands in for persistent memory.
         let dir = if in_heap { tempfile::tempdir_in("/dev/shm") } else { tempfile::tempdir() }.unwrap();
         let options = Options {
@@ -42,14 +53,19 @@ impl Opened {
             // Less than the random operations write, so that records move down.
             dram: Some(if persistent { 32 << 20 } else { 512 << 20 }),
             ssd: (persistent && !in_heap).then_some(Tier { bytes: 512 << 20, place: None }),
-            pmem: in_heap
-                .then(|| Tier { bytes: 256 << 20, place: Some(Place::Path(dir.path().join("pmem"))) }),
+            pmem: in_heap.then(|| Tier {
+                bytes: 256 << 20,
+                place: Some(match devices {
+                    1 => Place::Path(dir.path().join("pmem")),
+                    _ => Place::Striped((0..devices).map(|i| dir.path().join(format!("pmem{i}"))).collect()),
+                }),
+            }),
             profile: in_heap.then(|| "dram".into()),
             durability,
             background_threads,
             ..Options::default()
         };
-        let keeps = (persistent, in_heap || persistent && durability != Durability::None);
+        let keeps = (persistent, engine_of_memory || persistent && durability != Durability::None);
         let store = Some(terrace::open(options.clone()).unwrap());
         Self { options, store, keeps, now_ms: 0, _dir: dir }
     }
@@ -189,6 +205,42 @@ fn bonsai() {
     random_operations("bonsai", Durability::None);
     random_operations("bonsai", Durability::Sync);
     threads("bonsai", Durability::Sync);
+}
+
+/// Memory that is striped over several devices is as that of one, whatever the engine.
+fn striped(devices: usize, engine: &str, durability: Durability) {
+    let harness = |background| Opened::on_devices(devices, engine, "clht", durability, background);
+    for seed in settings::model_seeds(1) {
+        let report = random_model_test(&mut harness(seed as usize % 2), seed, settings::model_steps(300));
+        println!("{engine} on {devices} devices, {durability}, seed {seed}: {report:?}");
+    }
+    let plan = Plan { clients: 4, batches: 200, batch: 4, keys: 20, value_bytes: 300, seed: 1 };
+    let harness = harness(1);
+    threads_test(&**harness.store.as_ref().unwrap(), plan).unwrap_or_else(|wrong| panic!("{wrong}"));
+}
+
+#[test]
+fn bonsai_striped() {
+    striped(2, "bonsai", Durability::Sync);
+    striped(6, "bonsai", Durability::Sync);
+}
+
+#[test]
+fn scmkv_striped() {
+    striped(6, "scmkv", Durability::Sync);
+}
+
+#[test]
+fn heaps_striped() {
+    striped(2, "heap-hybrid", Durability::Sync);
+    striped(3, "heap-object", Durability::Sync);
+    striped(3, "heap-persistent", Durability::Sync);
+}
+
+#[test]
+fn logs_striped() {
+    striped(2, "hetermm", Durability::Sync);
+    striped(3, "tac", Durability::default());
 }
 
 /// Every index of this build, in every engine: with the adapters, if they are built (`--features adapters`).

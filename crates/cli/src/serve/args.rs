@@ -22,6 +22,7 @@ Examples:
   terrace serve --dir /srv/terrace --dram 8GiB --ssd 200GiB --durability sync
   terrace serve --pmem 64GiB@/mnt/pmem0 --redis 10.0.0.5:6379,unix:770:/run/terrace.sock --memcached off
   terrace serve --redis tls:0.0.0.0:6379 --tls-cert-file a.pem --tls-key-file a.key --tls-ca-cert-file ca.pem
+  terrace serve --engine bonsai --pmem 64GiB@/dev/dax0.0,64GiB@/dev/dax1.0      striped over both
   terrace serve --pmem 1GiB --profile optane-200         on an emulated device, for trying out
   terrace serve --engine dram --when-full evict --dram 2GiB
   terrace serve /etc/redis/redis.conf --ssd 200GiB       as redis-server with this file, and more room
@@ -69,8 +70,8 @@ pub struct ServeArgs {
     /// Bound on the records in DRAM alone, instead of --dram
     #[arg(long, value_name = "SIZE")]
     pub dram_records: Option<Size>,
-    /// Byte-addressable lower tier: DAX, device DAX, a NUMA or CXL node; of a store that is there CONFIG SET pmem-size changes it, if it is a file
-    #[arg(long, value_name = "SIZE[@PATH|@node:N]")]
+    /// Byte-addressable lower tier: DAX, device DAX, a NUMA or CXL node; of a store that is there CONFIG SET pmem-size changes it, if it is a file. Several of one size, with commas, are striped
+    #[arg(long, value_name = "SIZE[@PATH|@node:N],…")]
     pub pmem: Option<TierSpec>,
     /// Block lower tier; of a store that is there CONFIG SET ssd-size changes it [default, without --pmem: 75% of the free space at --dir, at most 16 times --dram]
     #[arg(long, value_name = "SIZE[@PATH]")]

@@ -115,6 +115,9 @@ fn tiers(options: &Options) -> String {
             let place = match &tier.place {
                 Some(terrace::Place::Path(path)) => format!(" at {}", path.display()),
                 Some(terrace::Place::Node(node)) => format!(" on NUMA node {node}"),
+                Some(terrace::Place::Striped(paths)) => {
+                    format!(" striped over {}", super::shown::places(paths))
+                }
                 None => String::new(),
             };
             format!("{name} {}{place}", human_bytes(tier.bytes))

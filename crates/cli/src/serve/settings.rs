@@ -285,11 +285,8 @@ const BACKGROUND_THREADS_DEFAULT_MAX: usize = 8;
 /// The engine that made the store that is there already: who named none then names none at the next start, whatever the default
 /// has become.
 fn engine_of_store(dir: &Path, tiers: [&Option<TierSpec>; 2]) -> Option<String> {
-    let places = tiers.into_iter().filter_map(|tier| match tier.as_ref()?.place.as_ref()? {
-        Place::Path(path) => Some(path.as_path()),
-        Place::Node(_) => None,
-    });
-    std::iter::once(dir).chain(places).find_map(terrace::stored_engine)
+    let places = tiers.into_iter().flatten().filter_map(|tier| tier.place.as_ref()).flat_map(Place::paths);
+    std::iter::once(dir).chain(places.map(PathBuf::as_path)).find_map(terrace::stored_engine)
 }
 
 /// The two budgets are alternatives: the source that comes first decides which one holds.

@@ -1,6 +1,7 @@
 //! Settings as the configuration file that would give them.
 
 use std::fmt::{self, Display, Formatter};
+use std::path::PathBuf;
 
 use terrace::{Place, Size, TierSpec, WhenFull};
 
@@ -78,7 +79,16 @@ pub(super) fn tier(tier: &TierSpec) -> String {
         None => size,
         Some(Place::Path(path)) => format!("{size}@{}", path.display()),
         Some(Place::Node(node)) => format!("{size}@node:{node}"),
+        Some(Place::Striped(paths)) => {
+            let each: Vec<_> = paths.iter().map(|path| format!("{size}@{}", path.display())).collect();
+            each.join(",")
+        }
     }
+}
+
+/// Places for people.
+pub(super) fn places(paths: &[PathBuf]) -> String {
+    paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ")
 }
 
 #[cfg(test)]

@@ -71,22 +71,24 @@ pub fn size(settings: &Settings) -> anyhow::Result<Sized> {
 }
 
 /// A tier that was asked for; a percentage is of the free space at its place (`home` where none was named), or of memory if
-/// that is where it is.
+/// that is where it is. Of several places that is the one with the least.
 fn tier(spec: &TierSpec, home: Option<&Path>, usable: u64, found: &mut Vec<String>) -> anyhow::Result<Tier> {
-    let place: Option<PathBuf> = match &spec.place {
-        Some(Place::Path(path)) => Some(path.clone()),
-        Some(Place::Node(_)) => None,
-        None => home.map(Path::to_owned),
+    let places: Vec<&Path> = match &spec.place {
+        Some(place) => Place::paths(place).iter().map(PathBuf::as_path).collect(),
+        None => home.into_iter().collect(),
     };
-    let base = match place {
-        Some(path) => {
-            let place = detect(&path)?;
-            found.push(place.describe());
-            place.free_bytes
-        }
-        None => usable,
-    };
-    Ok(Tier::of(spec, base))
+    let free = places.iter().map(|path| free_at(path, found)).collect::<anyhow::Result<Vec<_>>>()?;
+    Ok(Tier::of(spec, free.into_iter().min().unwrap_or(usable)))
+}
+
+/// What is free at a place, which is told.
+fn free_at(path: &Path, found: &mut Vec<String>) -> anyhow::Result<u64> {
+    let place = detect(path)?;
+    let line = place.describe();
+    if !found.contains(&line) {
+        found.push(line);
+    }
+    Ok(place.free_bytes)
 }
 
 fn default_ssd(dir: &Path, dram: u64, found: &mut Vec<String>) -> anyhow::Result<Tier> {

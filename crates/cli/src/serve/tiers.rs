@@ -45,7 +45,7 @@ pub fn complete(dir: &Path, given: Tiers) -> anyhow::Result<Tiers> {
     let known = read(dir)?;
     let pmem = one("pmem", dir, given.pmem, known.pmem)?;
     let ssd = one("ssd", dir, given.ssd, known.ssd)?;
-    if let Some(place) = ssd.as_ref().and_then(path_of) {
+    if let Some(place) = ssd.as_ref().and_then(|spec| paths_of(spec).first()) {
         let beside = place != dir && !terrace::store_files(dir)?.is_empty() && !holds_store(place);
         // A store on both kinds of media keeps its files in the directory of its SSD.
         anyhow::ensure!(
@@ -67,41 +67,46 @@ fn one(
     let Some(known) = known else { return Ok(given) };
     let Some(given) = given else { return Ok(Some(known)) };
     let Some(place) = &given.place else { return Ok(Some(TierSpec { place: known.place, ..given })) };
-    if given.place != known.place
-        && let (Some(old), Place::Path(new)) = (path_of(&known), place)
-    {
+    let (old, new) = (paths_of(&known), place.paths());
+    if given.place == known.place || old.is_empty() {
+        return Ok(Some(given));
+    }
+    // Of memory on several devices any may be where it was, and any other one must be the store's.
+    let expected = old.iter().find_map(|old| terrace::stored_identity(old));
+    let expected = expected.or_else(|| terrace::stored_identity(dir));
+    let listed = shown::places(old);
+    for new in new {
         anyhow::ensure!(
-            std::path::absolute(new)? == *old || holds_store(new),
-            "the store of {dir} has its {name} at {old}, and {new} holds no store: leave the place out to open it; if the store \
+            old.contains(&std::path::absolute(new)?) || holds_store(new),
+            "the store of {dir} has its {name} at {listed}, and {new} holds no store: leave the place out to open it; if the store \
              was moved, put its files there first; for a new store give another --dir",
             dir = dir.display(),
-            old = old.display(),
             new = new.display()
         );
-        let expected = terrace::stored_identity(old).or_else(|| terrace::stored_identity(dir));
         let found = terrace::stored_identity(new);
         anyhow::ensure!(
             expected.is_none() || found.is_none() || expected == found,
-            "the store of {dir} has its {name} at {old}, and {new} is another store's: leave the place out to open it; for the \
+            "the store of {dir} has its {name} at {listed}, and {new} is another store's: leave the place out to open it; for the \
              other store give its own --dir",
             dir = dir.display(),
-            old = old.display(),
             new = new.display()
         );
     }
     Ok(Some(given))
 }
 
-/// Where the files of a directory's store are, if it only remembers them: those of the SSD if there are any, else the memory.
+/// Where the files of a directory's store are, if it only remembers them: those of the SSD if there are any, else the memory, on each of
+/// its devices.
 ///
 /// # Errors
 /// As [`complete`], of what the directory remembers.
-pub fn store_of(dir: &Path) -> anyhow::Result<Option<PathBuf>> {
+pub fn store_of(dir: &Path) -> anyhow::Result<Option<Vec<PathBuf>>> {
     if holds_store(dir) || !dir.is_dir() || !terrace::store_files(dir)?.is_empty() {
         return Ok(None);
     }
     let known = read(dir)?;
-    Ok(known.ssd.iter().chain(&known.pmem).find_map(path_of).map(Path::to_owned))
+    let mut places = known.ssd.iter().chain(&known.pmem).map(paths_of);
+    Ok(places.find(|places| !places.is_empty()).map(<[PathBuf]>::to_vec))
 }
 
 /// Remembers the places of an open store's tiers, durably.
@@ -110,11 +115,13 @@ pub fn store_of(dir: &Path) -> anyhow::Result<Option<PathBuf>> {
 /// If the file can't be written.
 pub fn remember(dir: &Path, tiers: &Tiers) -> anyhow::Result<()> {
     let text = |spec: &Option<TierSpec>| -> anyhow::Result<Option<String>> {
-        let Some((spec, path)) = spec.as_ref().and_then(|spec| Some((spec, path_of(spec)?))) else {
-            return Ok(None);
+        let Some(spec) = spec.as_ref().filter(|spec| !paths_of(spec).is_empty()) else { return Ok(None) };
+        let mut paths = paths_of(spec).iter().map(std::path::absolute).collect::<Result<Vec<_>, _>>()?;
+        let place = match paths.len() {
+            1 => Place::Path(paths.remove(0)),
+            _ => Place::Striped(paths),
         };
-        let place = Some(Place::Path(std::path::absolute(path)?));
-        Ok(Some(shown::tier(&TierSpec { place, ..spec.clone() })))
+        Ok(Some(shown::tier(&TierSpec { place: Some(place), ..spec.clone() })))
     };
     let remembered = Remembered { pmem: text(&tiers.pmem)?, ssd: text(&tiers.ssd)? };
     if remembered == Remembered::default() {
@@ -177,11 +184,8 @@ fn read(dir: &Path) -> anyhow::Result<Tiers> {
     Ok(Tiers { pmem: spec(parsed.pmem)?, ssd: spec(parsed.ssd)? })
 }
 
-fn path_of(spec: &TierSpec) -> Option<&Path> {
-    match &spec.place {
-        Some(Place::Path(path)) => Some(path),
-        Some(Place::Node(_)) | None => None,
-    }
+fn paths_of(spec: &TierSpec) -> &[PathBuf] {
+    spec.place.as_ref().map_or(&[], Place::paths)
 }
 
 fn holds_store(place: &Path) -> bool {

@@ -72,6 +72,17 @@ pub fn check(path: &Path, options: &CheckOptions<'_>) -> Result<Report, CheckErr
     place::open(path, options)
 }
 
+/// The same of a store whose memory is striped over several files or devices, in whatever order; of one place, as [`check`].
+///
+/// # Errors
+/// As [`check`], and if these are not the devices of one store, and all of them.
+pub fn check_all<P: AsRef<Path>>(paths: &[P], options: &CheckOptions<'_>) -> Result<Report, CheckError> {
+    match paths {
+        [path] => place::open(path.as_ref(), options),
+        paths => place::open_striped(&paths.iter().map(AsRef::as_ref).collect::<Vec<_>>(), options),
+    }
+}
+
 /// A store's parts, on either kind of media.
 struct Parts<L, F> {
     inspector: Inspector<L>,

@@ -60,6 +60,35 @@ pub(super) fn open(path: &Path, options: &CheckOptions<'_>) -> Result<Report, Ch
     Err(none("neither a file superblock nor a file pmem"))
 }
 
+/// Checks the store whose memory is striped over these.
+pub(super) fn open_striped(paths: &[&Path], options: &CheckOptions<'_>) -> Result<Report, CheckError> {
+    let (mut locks, mut held, mut devices) = (Vec::new(), Vec::new(), Vec::new());
+    for path in paths {
+        let file = tiered::byte::file_at(path);
+        if !file.exists() {
+            let why = "there is no such file or device, or directory with one".into();
+            return Err(CheckError::NoStore { path: path.to_path_buf(), why });
+        }
+        match file.parent() {
+            Some(dir) if file.is_file() => {
+                let real = dir.canonicalize().unwrap_or_default();
+                if !held.contains(&real) {
+                    locks.extend(lock(dir, options)?);
+                    held.push(real);
+                }
+            }
+            _ => locks.extend(lock_device(&file, options)?),
+        }
+        let region = map(&file, options)?;
+        devices.push((file, Arc::new(region)));
+    }
+    let (region, order) = tiered::striped::assemble(devices)?;
+    let place = order.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(",");
+    let report = on_mapped(region, Path::new(&place), options);
+    drop(locks);
+    report
+}
+
 /// The superblock in these bytes, of an engine whose blocks and log can be checked.
 fn superblock(
     bytes: &[u8; SUPERBLOCK_BYTES],
@@ -233,7 +262,14 @@ fn map(path: &Path, options: &CheckOptions<'_>) -> Result<MappedRegion, CheckErr
 }
 
 fn on_region(path: &Path, options: &CheckOptions<'_>) -> Result<Report, CheckError> {
-    let region = map(path, options)?;
+    on_mapped(map(path, options)?, path, options)
+}
+
+fn on_mapped<R: ByteRegion>(
+    region: R,
+    path: &Path,
+    options: &CheckOptions<'_>,
+) -> Result<Report, CheckError> {
     let mut bytes = [0; SUPERBLOCK_BYTES];
     if region.len() < bytes.len() as u64 {
         return Err(CheckError::NoStore { path: path.into(), why: "it is too short for one".into() });

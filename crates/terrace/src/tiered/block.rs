@@ -144,6 +144,9 @@ pub(super) fn directory(options: &Options, tier: &Tier) -> Result<PathBuf, Store
         (Some(Place::Node(_)), _) => {
             Err(StoreError::Options("--ssd SIZE@node:N: a NUMA node is memory; use --pmem".into()))
         }
+        (Some(Place::Striped(_)), _) => {
+            Err(StoreError::Options("--ssd has one place: only --pmem takes several".into()))
+        }
         (Some(Place::Path(path)), _) => Ok(path.clone()),
         (None, Some(dir)) => Ok(dir.clone()),
         (None, None) => {

@@ -42,6 +42,12 @@ pub(crate) fn open<E: Engine>(
     source: &dyn MediaSource,
 ) -> Result<Opened, StoreError> {
     let dir = block::directory(options, ssd)?;
+    if let Some(Place::Striped(places)) = &pmem.place {
+        return Err(StoreError::Options(format!(
+            "with --ssd, --pmem has one place, and {} are given: leave --ssd out, or give one",
+            places.len()
+        )));
+    }
     let Some(Place::Path(path)) = &pmem.place else {
         return Err(StoreError::Options(
             "with --ssd, --pmem needs a place that stays: --pmem SIZE@PATH (a part of the store would end with the process)".into(),
@@ -61,7 +67,7 @@ pub(crate) fn open<E: Engine>(
         return Err(missing(&dir, path));
     }
     let (region_guard, found, mut files_made) =
-        byte::find(source, options, pmem, path, profile, held.as_deref())?;
+        byte::find(source, options, pmem, path, profile, held.as_slice())?;
     byte::check_promises(options, &found)?;
     let FoundRegion { region, description: memory, .. } = found;
     let place = byte::file_at(path);
@@ -251,10 +257,10 @@ pub(crate) fn region_of(dir: &Path) -> std::io::Result<PathBuf> {
     Ok(byte::file_at(&path))
 }
 
-/// Locks the directory that a file of memory is in, unless it is held already.
-pub(super) fn lock_unless(dir: &Path, held: Option<&Path>) -> Result<Option<DirLock>, StoreError> {
+/// Locks the directory that a file of memory is in, unless it is one of those that are held already.
+pub(super) fn lock_unless(dir: &Path, held: &[PathBuf]) -> Result<Option<DirLock>, StoreError> {
     super::make_dir(dir)?;
-    if held.is_some() && dir.canonicalize().ok().as_deref() == held {
+    if dir.canonicalize().is_ok_and(|dir| held.contains(&dir)) {
         return Ok(None);
     }
     lock(dir).map(Some)

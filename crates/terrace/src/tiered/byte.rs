@@ -17,6 +17,7 @@ use terrace_media::{
 use terrace_space_heap::Granularity;
 
 use super::both::lock_unless;
+use super::striped::{self, Devices};
 use super::superblock::new_superblock;
 use super::{Engine, Made, Opening, apart_of, check_superblock, describe, sizes, store_id, stored_bytes};
 use crate::indexes::open_with;
@@ -57,6 +58,7 @@ pub(crate) fn open<E: Engine>(
     };
     match (&tier.place, profile) {
         (Some(Place::Path(path)), profile) => open_path(engine, source, options, tier, path, profile),
+        (Some(Place::Striped(paths)), profile) => open_striped(engine, source, options, tier, paths, profile),
         (None, None) => match &options.dir {
             Some(dir) => open_path(engine, source, options, tier, dir, None),
             None => Err(StoreError::Options(
@@ -66,14 +68,14 @@ pub(crate) fn open<E: Engine>(
         (None, Some(profile)) => {
             let region = emulated(options, tier, profile)?;
             let found = FoundRegion::new(region.clone(), region.describe(), region.promises());
-            finish(engine, options, found, (None, Made::default()), Some(region))
+            finish(engine, options, found, (Vec::new(), Made::default()), Kept::Emulated(region))
         }
         (Some(Place::Node(node)), profile) => {
             let region = HeapRegion::on_node(tier.bytes, *node, profile)
                 .map_err(StoreError::io(format!("memory of NUMA node {node}")))?;
             let (description, promises) = (region.describe(), region.promises());
             let found = FoundRegion::new(Arc::new(region), description, promises);
-            finish(engine, options, found, (None, Made::default()), None)
+            finish(engine, options, found, (Vec::new(), Made::default()), Kept::Nowhere)
         }
     }
 }
@@ -107,17 +109,32 @@ fn open_path<E: Engine>(
     path: &Path,
     profile: Option<Profile>,
 ) -> Result<Opened, StoreError> {
-    let (guard, found, made) = find(source, options, tier, path, profile, None)?;
-    finish(engine, options, found, (guard, made), None)
+    let (guard, found, made) = find(source, options, tier, path, profile, &[])?;
+    finish(engine, options, found, (guard.into_iter().collect(), made), Kept::Nowhere)
+}
+
+fn open_striped<E: Engine>(
+    engine: &E,
+    source: &dyn MediaSource,
+    options: &Options,
+    tier: &Tier,
+    paths: &[PathBuf],
+    profile: Option<Profile>,
+) -> Result<Opened, StoreError> {
+    let striped = striped::find(source, options, tier, paths, profile)?;
+    let kept = Kept::Striped(striped.devices);
+    let mut opened = finish(engine, options, striped.found, (striped.locks, striped.made), kept)?;
+    opened.description.extend(striped.notes);
+    Ok(opened)
 }
 
 /// The file of memory that a path names: a directory has one in it.
-pub(super) fn file_at(path: &Path) -> PathBuf {
+pub(crate) fn file_at(path: &Path) -> PathBuf {
     let is_one = path.is_file() || path.metadata().is_ok_and(|m| m.file_type().is_char_device());
     if is_one { path.to_path_buf() } else { path.join(FILE) }
 }
 
-/// Maps the memory at a path, making it if there is none, and locks its directory, which may be `held` already. What was made goes
+/// Maps the memory at a path, making it if there is none, and locks its directory, unless it is `held` already. What was made goes
 /// with [`Made`].
 ///
 /// # Errors
@@ -129,7 +146,7 @@ pub(super) fn find(
     tier: &Tier,
     path: &Path,
     profile: Option<Profile>,
-    held: Option<&Path>,
+    held: &[PathBuf],
 ) -> Result<(Option<DirLock>, FoundRegion, Made), StoreError> {
     let device = path.metadata().is_ok_and(|m| m.file_type().is_char_device());
     refuse_other_file(options, path)?;
@@ -169,18 +186,21 @@ pub(super) fn find(
 
 /// Refuses a path that names something else, or where a store's memory is missing.
 pub(crate) fn refuse_at_once(options: &Options, tier: &Tier) -> Result<(), StoreError> {
-    let Some(path) = path_of(options, tier) else { return Ok(()) };
-    refuse_other_file(options, &path)?;
-    let file = file_at(&path);
-    if file.exists() { Ok(()) } else { refuse_notes(options.dir.as_deref(), &file, &*options.clock) }
+    for path in paths_of(options, tier) {
+        refuse_other_file(options, &path)?;
+        let file = file_at(&path);
+        if !file.exists() {
+            refuse_notes(options.dir.as_deref(), &file, &*options.clock)?;
+        }
+    }
+    Ok(())
 }
 
-/// Where the memory of a tier is, if that is a file or device.
-fn path_of(options: &Options, tier: &Tier) -> Option<PathBuf> {
+/// Where the memory of a tier is, as far as that is files or devices.
+fn paths_of(options: &Options, tier: &Tier) -> Vec<PathBuf> {
     match &tier.place {
-        Some(Place::Path(path)) => Some(path.clone()),
-        Some(Place::Node(_)) => None,
-        None => options.dir.clone().filter(|_| options.profile.is_none()),
+        Some(place) => place.paths().to_vec(),
+        None => options.dir.iter().filter(|_| options.profile.is_none()).cloned().collect(),
     }
 }
 
@@ -193,8 +213,7 @@ fn refuse_other_file(options: &Options, path: &Path) -> Result<(), StoreError> {
         ))
     };
     let ssd = options.ssd.as_ref().and_then(|tier| match &tier.place {
-        Some(Place::Path(path)) => Some(path.as_path()),
-        Some(Place::Node(_)) => None,
+        Some(place) => place.paths().first().map(PathBuf::as_path),
         None => options.dir.as_deref(),
     });
     let beside = path.parent().and_then(|dir| dir.canonicalize().ok());
@@ -289,26 +308,40 @@ pub(super) fn begin_making<R: ByteRegion>(region: &R) {
     wipe(region);
 }
 
+/// What a region is beside its bytes.
+enum Kept {
+    /// Nothing.
+    Nowhere,
+    /// Memory that the process keeps.
+    Emulated(Arc<HeapRegion>),
+    /// Several devices, each with a superblock of its own.
+    Striped(Devices),
+}
+
 fn finish<E: Engine>(
     engine: &E,
     options: &Options,
     found: FoundRegion,
-    (guard, mut made): (Option<DirLock>, Made),
-    emulated: Option<Arc<HeapRegion>>,
+    (locks, mut made): (Vec<DirLock>, Made),
+    kept: Kept,
 ) -> Result<Opened, StoreError> {
     check_promises(options, &found)?;
     let FoundRegion { region, description: what, .. } = found;
-    let path = options.pmem.as_ref().and_then(|tier| path_of(options, tier));
-    let path = path.map(|path| file_at(&path)).unwrap_or_default();
+    let paths = options.pmem.as_ref().map(|tier| paths_of(options, tier)).unwrap_or_default();
+    let path = paths.first().map(|path| file_at(path)).unwrap_or_default();
     // What has no path is told by what it is.
-    let place = if guard.is_some() { path.clone() } else { PathBuf::from(&what) };
+    let place = match &kept {
+        Kept::Striped(devices) => devices.place(),
+        _ if locks.is_empty() => PathBuf::from(&what),
+        _ => path.clone(),
+    };
     let bytes = first_page(&*region, &place)?;
     let blank = bytes.iter().all(|b| *b == 0);
     let fresh = blank || bytes.starts_with(&MAKING);
     if blank {
         refuse_data(&*region, &place)?;
         // Memory without a place keeps nothing that could be missed.
-        if guard.is_some() {
+        if !locks.is_empty() {
             refuse_notes(options.dir.as_deref(), &place, &*options.clock)?;
         }
     }
@@ -352,9 +385,12 @@ fn finish<E: Engine>(
     if fresh {
         let bytes = superblock.encode().map_err(|error| StoreError::Options(error.to_string()))?;
         write_superblock(&*region, &bytes);
+        if let Kept::Striped(devices) = &kept {
+            devices.name(&superblock)?;
+        }
     }
     made.keep();
-    let locks = guard.into_iter().collect();
+    let emulated = if let Kept::Emulated(region) = kept { Some(region) } else { None };
     let pmem = Some(Pmem { path, bytes: tier_bytes, front_bytes });
     Ok(Opened { store, description: lines, locks, emulated, ssd: None, pmem })
 }
@@ -405,7 +441,7 @@ fn recorded_bytes<R: ByteRegion>(
 }
 
 /// Makes the first word durable; it can't be torn.
-fn store_word<R: ByteRegion>(region: &R, word: [u8; WORD]) {
+pub(super) fn store_word<R: ByteRegion>(region: &R, word: [u8; WORD]) {
     region.store_u64(0, u64::from_le_bytes(word));
     region.flush(0, WORD);
     region.fence();
@@ -417,6 +453,11 @@ pub(super) fn write_superblock<R: ByteRegion>(region: &R, bytes: &[u8; SUPERBLOC
     region.write_nt(WORD as u64, rest);
     region.fence();
     store_word(region, std::array::from_fn(|i| magic[i]));
+}
+
+/// The superblock behind [`MAKING`] counts from now on.
+pub(super) fn finish_making<R: ByteRegion>(region: &R) {
+    store_word(region, terrace_media::superblock::MAGIC);
 }
 
 /// A device, or a file that died while its store was made, may hold anything behind its first page.

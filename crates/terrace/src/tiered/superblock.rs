@@ -5,6 +5,7 @@ use std::path::Path;
 use terrace_engine::StoreError;
 use terrace_media::{ByteRegion, SUPERBLOCK_BYTES, Superblock, SuperblockError};
 
+use super::striped::Label;
 use super::{Engine, Sizes, sizes};
 
 /// A superblock for a new store.
@@ -43,6 +44,9 @@ pub(crate) fn check_superblock<E: Engine>(
     let superblock = Superblock::decode(bytes).map_err(wrong)?;
     superblock.check(E::NAME, media_bytes).map_err(wrong)?;
     let text = String::from_utf8_lossy(&superblock.options).into_owned();
+    if let Some(label) = Label::of(&superblock) {
+        return Err(label.refuse_alone(place));
+    }
     let sizes = sizes::decode(&text).map_err(|error| {
         StoreError::Corrupt(format!("{}: the superblock's sizes: {error}", place.display()))
     })?;
