@@ -60,3 +60,35 @@ fn exit_statuses_tell_clean_from_damaged_from_not_checked() {
     assert!(error.contains("has its store at"), "{error}");
     assert_eq!(std::fs::read_dir(home.path()).unwrap().count(), 1, "nothing was made");
 }
+
+#[test]
+fn a_store_on_several_devices_is_checked_by_all_of_them() {
+    let Ok(memory) = tempfile::tempdir_in("/dev/shm") else { return };
+    let paths = ["one", "two"].map(|name| memory.path().join(name));
+    let options = terrace::Options {
+        dir: Some(memory.path().join("dir")),
+        dram_records: Some(4 << 20),
+        pmem: Some(terrace::Tier { bytes: 48 << 20, place: Some(terrace::Place::Striped(paths.to_vec())) }),
+        profile: Some("dram".into()),
+        engine: "bonsai".into(),
+        ..terrace::Options::default()
+    };
+    let store = terrace::open(options).unwrap();
+    store.set(b"key", b"value").unwrap();
+    store.close().unwrap();
+    let check = |places: &[&Path]| {
+        let output = Command::new(env!("CARGO_BIN_EXE_terrace")).arg("check").args(places).output().unwrap();
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        (output.status.code(), text(output.stdout), text(output.stderr))
+    };
+    let (status, text, error) = check(&[&paths[1], &paths[0]]);
+    assert!(status == Some(0) && text.ends_with("\nclean\n"), "{status:?}: {text}{error}");
+    let (status, _, error) = check(&[&paths[1]]);
+    assert!(status == Some(2) && error.contains("is device 2 of the 2"), "{status:?}: {error}");
+    // A directory that only remembers where its store is.
+    let home = tempfile::tempdir().unwrap();
+    let places = format!("24MiB@{},24MiB@{}", paths[0].display(), paths[1].display());
+    std::fs::write(home.path().join("tiers"), format!("pmem = \"{places}\"\n")).unwrap();
+    let (status, text, error) = check(&[home.path()]);
+    assert!(status == Some(0) && text.ends_with("\nclean\n"), "{status:?}: {text}{error}");
+}

@@ -33,8 +33,12 @@ use crate::counters::Counters;
 use crate::emulate;
 use crate::stripes::{DEVICES_MAX, Part, STRIP_BYTES, Stripes};
 
-/// Strips for each device that are under way in a long read, and those that a prefetch asks for at most.
+/// Strips for each device that are under way in a long read, and those that a prefetch asks for at most: an emulated device starts as
+/// many while one of them arrives.
 const AHEAD: usize = 8;
+
+/// Those of all devices: half of the granules that a thread can have under way.
+const AHEAD_MAX: usize = 64;
 
 /// Regions of one length in strips. It keeps its size.
 pub struct StripedRegion<R> {
@@ -163,6 +167,12 @@ impl<R: ByteRegion> StripedRegion<R> {
         }
     }
 
+    /// Strips that are under way at once.
+    #[inline]
+    fn ahead(&self) -> usize {
+        (AHEAD * self.devices.len()).min(AHEAD_MAX)
+    }
+
     /// Notes devices that this thread has flushed to.
     #[inline]
     fn note_flushed(&self, devices: u64) {
@@ -221,7 +231,7 @@ impl<R: ByteRegion> ByteRegion for StripedRegion<R> {
         let first = parts.next();
         // Most reads are of one strip: there is nothing to overlap.
         if let Some(first) = first.filter(|first| first.len < out.len()) {
-            ahead.by_ref().take(AHEAD * self.devices.len()).for_each(start);
+            ahead.by_ref().take(self.ahead()).for_each(start);
             let (device, at) = self.of(first);
             device.read(at, &mut out[..first.len]);
             for part in parts {
@@ -239,7 +249,7 @@ impl<R: ByteRegion> ByteRegion for StripedRegion<R> {
     #[inline]
     fn prefetch(&self, offset: u64, len: usize) {
         self.check(offset, len);
-        for part in self.stripes.parts(offset, len).take(AHEAD * self.devices.len()) {
+        for part in self.stripes.parts(offset, len).take(self.ahead()) {
             let (device, at) = self.of(part);
             device.prefetch(at, part.len);
         }

@@ -28,6 +28,8 @@ const _: () = assert!(STRIP_BYTES.is_power_of_two() && STRIP_BYTES >= crate::CAC
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stripes {
     devices: u64,
+    /// 2^64 by them, rounded up: what is divided by them at each access has 56 bits, and is exact so.
+    reciprocal: u64,
     /// Devices by place in a group, one permutation after the other.
     permutations: Box<[u8]>,
 }
@@ -65,7 +67,8 @@ impl Stripes {
                 drawn.rotate_left(1);
             }
         }
-        Self { devices: devices as u64, permutations: permutations.into() }
+        let reciprocal = (u64::MAX / devices as u64).wrapping_add(1);
+        Self { devices: devices as u64, reciprocal, permutations: permutations.into() }
     }
 
     /// How many devices.
@@ -80,8 +83,9 @@ impl Stripes {
             return (0, offset);
         }
         let strip = offset / STRIP_BYTES;
-        let (group, place) = (strip / self.devices, strip % self.devices);
-        let permutations = self.permutations.len() as u64 / self.devices;
+        let group = ((u128::from(strip) * u128::from(self.reciprocal)) >> 64) as u64;
+        let place = strip - group * self.devices;
+        let permutations = DRAWN as u64 * self.devices;
         // The upper half of the hash as a share of them all.
         let permutation = ((mix(group) >> 32) * permutations) >> 32;
         let device = self.permutations[(permutation * self.devices + place) as usize];
@@ -157,6 +161,19 @@ mod tests {
                 assert_eq!(stripes.place(strip * STRIP_BYTES + 255), (device, at + 255));
             }
             assert_eq!(taken.len(), 1000 * devices, "rows without a gap");
+        }
+    }
+
+    #[test]
+    fn groups_are_told_as_a_division_does() {
+        for devices in 2..=DEVICES_MAX {
+            let stripes = Stripes::new(devices);
+            let last = u64::MAX / STRIP_BYTES;
+            let whole = last / devices as u64 * devices as u64;
+            for strip in (0..200).chain(whole - 200..=last).chain((0..200).map(|i| mix(i) / STRIP_BYTES)) {
+                let (_, at) = stripes.place(strip * STRIP_BYTES);
+                assert_eq!(at / STRIP_BYTES, strip / devices as u64, "strip {strip} of {devices} devices");
+            }
         }
     }
 

@@ -108,6 +108,12 @@ fn heaps() {
     }
 }
 
+/// Strips of one record are on several devices, which end up in whatever states.
+#[test]
+fn memory_that_is_striped() {
+    few("bonsai-striped", MediaKind::Byte, Durability::Sync);
+}
+
 #[test]
 fn heaps_of_objects() {
     few("heap-object", MediaKind::Byte, Durability::Sync);

@@ -237,5 +237,8 @@ mod tests {
         let filed = of(Some(terrace::Place::Path("/mnt/pmem0".into())));
         assert_eq!(warned("", &filed), "");
         assert!(durability(&filed).contains("the death of the process loses nothing"));
+        let striped = of(Some(terrace::Place::Striped(vec!["/mnt/pmem0".into(), "/mnt/pmem1".into()])));
+        assert_eq!(warned("", &striped), "");
+        assert!(tiers(&striped).ends_with("PMem 1 GiB striped over /mnt/pmem0, /mnt/pmem1"));
     }
 }

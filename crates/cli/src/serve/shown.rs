@@ -108,4 +108,17 @@ mod tests {
         assert!(shown.contains("12.5%") && shown.contains("1073741824@node:2"), "{shown}");
         assert_eq!(gather_text(Default::default(), &|_| None, Some(&shown)).unwrap(), settings, "{shown}");
     }
+
+    #[test]
+    fn places_that_memory_is_striped_over_read_back() {
+        let text = "engine = \"bonsai\"\ndir = \"/nowhere\"\npmem = \"1GiB@/dev/dax0.0,/dev/dax1.0\"";
+        let settings = gather_text(Default::default(), &|_| None, Some(text)).unwrap();
+        let shown = settings.to_string();
+        assert!(shown.contains("\"1073741824@/dev/dax0.0,1073741824@/dev/dax1.0\""), "{shown}");
+        assert_eq!(gather_text(Default::default(), &|_| None, Some(&shown)).unwrap(), settings);
+        // The environment takes the same text.
+        let environment = |name: &str| (name == "TERRACE_PMEM").then(|| "1GiB@/a,2GiB@/b".to_owned());
+        let refused = gather_text(Default::default(), &environment, None).unwrap_err();
+        assert!(format!("{refused:#}").contains("places of one size"), "{refused:#}");
+    }
 }

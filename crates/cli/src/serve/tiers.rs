@@ -225,6 +225,24 @@ mod tests {
     }
 
     #[test]
+    fn places_of_striped_memory_are_remembered_together() {
+        let home = tempfile::tempdir().unwrap();
+        let dir = home.path();
+        let striped = "1GiB@/a/one,1GiB@/b/two";
+        remember(dir, &tiers(Some(striped), None)).unwrap();
+        assert_eq!(complete(dir, Tiers::default()).unwrap(), tiers(Some(striped), None));
+        assert_eq!(
+            complete(dir, tiers(Some("2GiB"), None)).unwrap(),
+            tiers(Some("2GiB@/a/one,2GiB@/b/two"), None)
+        );
+        let turned = || tiers(Some("1GiB@/b/two,1GiB@/a/one"), None);
+        assert_eq!(complete(dir, turned()).unwrap(), turned(), "the store knows their order");
+        let refused = complete(dir, tiers(Some("1GiB@/a/one,1GiB@/c"), None)).unwrap_err().to_string();
+        assert!(refused.contains("/a/one, /b/two, and /c holds no store"), "{refused}");
+        assert_eq!(store_of(dir).unwrap().unwrap(), [Path::new("/a/one"), Path::new("/b/two")]);
+    }
+
+    #[test]
     fn a_place_that_is_left_out_is_remembered() {
         let dir = tempfile::tempdir().unwrap();
         let dir = dir.path();

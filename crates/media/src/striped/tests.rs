@@ -53,6 +53,9 @@ fn it_is_as_plain_memory() {
                 }
                 3 => {
                     region.fence();
+                    let bursts = region.counters().snapshot().writes;
+                    region.devices().iter().for_each(|device| device.fence());
+                    assert_eq!(region.counters().snapshot().writes, bursts, "nothing was left unfenced");
                     let expected = u64::from_le_bytes(model[word as usize..][..8].try_into().unwrap());
                     assert_eq!(region.load_u64(word), expected);
                 }

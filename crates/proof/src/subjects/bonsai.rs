@@ -1,11 +1,15 @@
 //! Tiny stores of engine `bonsai` for the crash sweep.
 
+use std::sync::Arc;
+
 use terrace_engine::hash::KeyHasher;
 use terrace_engine::{Store, StoreError};
 use terrace_media::AnyRegion;
+use terrace_media_sim::SimRegion;
 use terrace_space_scm_log::{Geometry, Opening, limits_ordered, open_ordered};
 use terrace_testkit::sweep::{self, Media, MediaKind, Shape, Subject};
 
+use super::cut;
 use super::tiny::opening;
 
 /// Engine `bonsai`.
@@ -13,6 +17,12 @@ pub struct Bonsai;
 
 /// The same with keys whose hashes collide.
 pub struct BonsaiColliding;
+
+/// The same in memory that is striped over devices.
+pub struct BonsaiStriped;
+
+/// Devices of it.
+const DEVICES: u64 = 4;
 
 /// Four nodes of eight entries in a page.
 const PAGE_BYTES: usize = 2048;
@@ -62,13 +72,43 @@ impl Subject for BonsaiColliding {
     }
 }
 
+impl Subject for BonsaiStriped {
+    fn takes(&self, media: MediaKind) -> bool {
+        Bonsai.takes(media)
+    }
+
+    fn sets_read(&self) -> bool {
+        true
+    }
+
+    fn shape(&self, media: MediaKind) -> Shape {
+        Bonsai.shape(media)
+    }
+
+    fn open(&self, media: &Media, how: sweep::Opening) -> Result<Box<dyn Store>, StoreError> {
+        let striped = cut::striped(memory(media)?, DEVICES).map_err(StoreError::io("cutting the region"))?;
+        open_on(&striped, opening("bonsai", media, how))
+    }
+}
+
+fn memory(media: &Media) -> Result<&SimRegion, StoreError> {
+    match media {
+        Media::Byte(region) => Ok(region),
+        _ => Err(StoreError::Options("engine bonsai lies in byte-addressable memory".into())),
+    }
+}
+
 fn open_with(
     media: &Media,
     shared: terrace_space_hybrid_log::Opening<'static>,
 ) -> Result<Box<dyn Store>, StoreError> {
-    let Media::Byte(region) = media else {
-        return Err(StoreError::Options("engine bonsai lies in byte-addressable memory".into()));
-    };
+    open_on(&AnyRegion::of(memory(media)?.clone()), shared)
+}
+
+fn open_on(
+    region: &Arc<AnyRegion>,
+    shared: terrace_space_hybrid_log::Opening<'static>,
+) -> Result<Box<dyn Store>, StoreError> {
     let opening = Opening {
         geometry: GEOMETRY,
         dram_bytes: DRAM_BYTES,
@@ -78,5 +118,5 @@ fn open_with(
         description: shared.description,
         progress: shared.progress,
     };
-    open_ordered(&AnyRegion::of(region.clone()), 0, opening)
+    open_ordered(region, 0, opening)
 }

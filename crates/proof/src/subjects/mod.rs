@@ -1,6 +1,7 @@
 //! Every engine under the crash sweep, by name. A new engine adds its module and its line in [`SUBJECTS`].
 
 mod bonsai;
+mod cut;
 mod heap;
 mod hetermm;
 mod scm;
@@ -10,7 +11,7 @@ mod tiny;
 use terrace::Granularity;
 use terrace_testkit::sweep::{MediaKind, Subject};
 
-pub use bonsai::{Bonsai, BonsaiColliding};
+pub use bonsai::{Bonsai, BonsaiColliding, BonsaiStriped};
 pub use heap::{HeapColliding, HeapHybrid, HeapObject, HeapPersistent, HeapResized};
 pub use hetermm::Hetermm;
 pub use scm::{ScmColliding, Scmkv};
@@ -36,6 +37,7 @@ pub const WITH_BLOCKS: &[Named] = &[SUBJECTS[0], SUBJECTS[1]];
 /// What the crash sweep knows beside them, by name: engines opened in other ways, that all else need not be done to, too.
 const OTHERS: &[Named] = &[
     ("bonsai-colliding", &BonsaiColliding),
+    ("bonsai-striped", &BonsaiStriped),
     ("heap-colliding", &HeapColliding),
     ("heap-object", &HeapObject),
     ("heap-object-resized", &HeapResized(HeapObject)),

@@ -42,16 +42,19 @@ pub(crate) fn open<E: Engine>(
     source: &dyn MediaSource,
 ) -> Result<Opened, StoreError> {
     let dir = block::directory(options, ssd)?;
-    if let Some(Place::Striped(places)) = &pmem.place {
-        return Err(StoreError::Options(format!(
-            "with --ssd, --pmem has one place, and {} are given: leave --ssd out, or give one",
-            places.len()
-        )));
-    }
-    let Some(Place::Path(path)) = &pmem.place else {
-        return Err(StoreError::Options(
-            "with --ssd, --pmem needs a place that stays: --pmem SIZE@PATH (a part of the store would end with the process)".into(),
-        ));
+    let path = match pmem.place.as_ref().map_or(&[][..], Place::paths) {
+        [path] => path,
+        [] => {
+            return Err(StoreError::Options(
+                "with --ssd, --pmem needs a place that stays: --pmem SIZE@PATH (a part of the store would end with the process)".into(),
+            ));
+        }
+        several => {
+            return Err(StoreError::Options(format!(
+                "with --ssd, --pmem has one place, and {} are given: leave --ssd out, or give one",
+                several.len()
+            )));
+        }
     };
     let profile = match &options.profile {
         None => None,

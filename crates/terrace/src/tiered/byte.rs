@@ -58,7 +58,10 @@ pub(crate) fn open<E: Engine>(
     };
     match (&tier.place, profile) {
         (Some(Place::Path(path)), profile) => open_path(engine, source, options, tier, path, profile),
-        (Some(Place::Striped(paths)), profile) => open_striped(engine, source, options, tier, paths, profile),
+        (Some(Place::Striped(paths)), profile) => match &paths[..] {
+            [path] => open_path(engine, source, options, tier, path, profile),
+            paths => open_striped(engine, source, options, tier, paths, profile),
+        },
         (None, None) => match &options.dir {
             Some(dir) => open_path(engine, source, options, tier, dir, None),
             None => Err(StoreError::Options(

@@ -20,8 +20,8 @@ use serde::{Deserialize, Serialize};
 use terrace_engine::StoreError;
 use terrace_media::superblock::{MAGIC, MAKING};
 use terrace_media::{
-    AnyRegion, ByteRegion, DirLock, Profile, STRIP_BYTES, SUPERBLOCK_BYTES, StripedRegion, Superblock,
-    SuperblockError,
+    AnyRegion, ByteRegion, DEVICES_MAX, DirLock, Profile, STRIP_BYTES, SUPERBLOCK_BYTES, StripedRegion,
+    Superblock, SuperblockError,
 };
 
 use super::{Made, byte};
@@ -155,6 +155,12 @@ pub(super) fn find(
     paths: &[PathBuf],
     profile: Option<Profile>,
 ) -> Result<Striped, StoreError> {
+    if !(1..=DEVICES_MAX).contains(&paths.len()) {
+        return Err(StoreError::Options(format!(
+            "--pmem with {} places: memory is striped over {DEVICES_MAX} devices at most",
+            paths.len()
+        )));
+    }
     refuse_twice(paths)?;
     let share = tier.bytes / paths.len() as u64;
     let (mut locks, mut held, mut made) = (Vec::new(), Vec::new(), Made::default());
@@ -163,7 +169,7 @@ pub(super) fn find(
         let (lock, region, files) = byte::find(source, options, &tier, path, profile.clone(), &held)?;
         made.join(files);
         let file = byte::file_at(path);
-        if lock.is_some() {
+        if lock.is_some() && file.is_file() {
             held.extend(file.parent().and_then(|dir| dir.canonicalize().ok()));
         }
         locks.extend(lock);

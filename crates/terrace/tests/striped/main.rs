@@ -3,6 +3,8 @@
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail by panicking")]
 
+mod crash;
+
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
