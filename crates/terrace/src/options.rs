@@ -37,7 +37,7 @@ pub struct Options {
     pub dram: Option<u64>,
     /// Bound on the record space in DRAM alone; lifts `dram`.
     pub dram_records: Option<u64>,
-    /// The byte-addressable lower tier, if any: its size, and where it is.
+    /// The byte-addressable lower tier, if any: its size, and where it is. Without `ssd` it may be striped over several places.
     pub pmem: Option<Tier>,
     /// The block lower tier, if any: its size, and where it is (`None`: in `dir`). `None`, without `pmem`: one of the free disk's size,
     /// except with engine `dram`.

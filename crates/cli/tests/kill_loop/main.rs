@@ -47,6 +47,8 @@ enum Lower {
     Block,
     /// A mapped file on tmpfs, which outlives its process: byte-addressable media without the hardware.
     ByteAddressable,
+    /// Such memory on three devices.
+    Striped,
     /// Such memory for little, and files for the rest.
     Both,
 }
@@ -77,7 +79,9 @@ impl Loop {
         let (dir, rng) = (tempfile::tempdir().unwrap(), Rng::new(seed));
         let memory = match lower {
             Lower::Block => None,
-            Lower::ByteAddressable | Lower::Both => Some(tempfile::tempdir_in("/dev/shm").unwrap()),
+            Lower::ByteAddressable | Lower::Striped | Lower::Both => {
+                Some(tempfile::tempdir_in("/dev/shm").unwrap())
+            }
         };
         Self {
             dir,
@@ -117,11 +121,17 @@ impl Loop {
     fn start(&self) -> Server {
         let mut options = vec!["--dram", "6MiB", "--durability", self.durability];
         let pmem_bytes = if matches!(self.lower, Lower::Both) { "20MiB" } else { "48MiB" };
-        let pmem = self.memory.as_ref().map(|memory| format!("{pmem_bytes}@{}", memory.path().display()));
+        let pmem = self.memory.as_ref().map(|memory| match self.lower {
+            Lower::Striped => {
+                let each = ["one", "two", "three"].map(|name| memory.path().join(name).display().to_string());
+                format!("16MiB@{}", each.join(","))
+            }
+            _ => format!("{pmem_bytes}@{}", memory.path().display()),
+        });
         if let Some(pmem) = &pmem {
             options.extend(["--pmem", pmem, "--profile", "dram"]);
         }
-        if !matches!(self.lower, Lower::ByteAddressable) {
+        if !matches!(self.lower, Lower::ByteAddressable | Lower::Striped) {
             options.extend(["--ssd", "40MiB"]);
         }
         Server::start(self.dir.path(), self.engine, &options)
@@ -280,6 +290,12 @@ fn sigkill_and_a_clock_that_is_set_take_no_time_from_a_key(engine: &'static str)
 #[test]
 fn sigkill_loses_nothing_acknowledged_on_both_media() {
     kills("tac", Lower::Both, "sync");
+}
+
+/// What a single device holds is on three.
+#[test]
+fn sigkill_loses_nothing_acknowledged_on_several_devices() {
+    kills("bonsai", Lower::Striped, "sync");
 }
 
 fn sigterm_saves_everything_in_every_mode(engine: &'static str) {
