@@ -10,9 +10,12 @@ use terrace::{OpenStore, Options, Place, Tier};
 use terrace_media::{BlockFileOptions, MapError, MapOptions, Survives};
 use terrace_media_sim::{Explorer, Model, PointKind, Recorder, SimRegion};
 
-/// Of two devices: the least that a store takes.
-const EACH: u64 = 12 << 20;
+/// Of two devices: the least that a store takes, and a superblock.
+const EACH: u64 = (12 << 20) + 4096;
 const NAMES: [&str; 2] = ["one", "two"];
+
+/// At the end of a making: writes of the store's superblock, which is in strips, and of the devices', and their fences.
+const SUPERBLOCK_EVENTS: usize = 40;
 
 /// Simulated devices behind files that only have their names.
 struct Devices(Mutex<Vec<SimRegion>>);
@@ -60,10 +63,14 @@ fn a_crash_while_it_is_made_leaves_a_whole_store_or_none() {
     let recorder = Recorder::new();
     let devices = NAMES.map(|_| recorder.region(vec![0; EACH as usize])).to_vec();
     open(home.path(), devices).unwrap().kill();
+    let end = recorder.position();
     let trace = recorder.finish();
     let (mut new, mut whole) = (0, 0);
-    for model in [Model::Prefix, Model::Strict] {
-        let explorer = Explorer::new(1).model(model).images_per_point(4).store_sample(7);
+    // Superblocks are last: all of their events, and some of what the engine makes of its memory before.
+    let last = || Explorer::new(1).within(vec![end - SUPERBLOCK_EVENTS..end + 1]).store_sample(2);
+    let before = Explorer::new(1).within(vec![0..end - SUPERBLOCK_EVENTS]).store_sample(0).point_sample(60);
+    for (explorer, model) in [(last(), Model::Prefix), (last(), Model::Strict), (before, Model::Strict)] {
+        let explorer = explorer.model(model).images_per_point(6);
         let explored = explorer.explore(&trace, |point, image| {
             let devices = || vec![image.region(0), image.region(1)];
             let store = open(home.path(), devices())?;
