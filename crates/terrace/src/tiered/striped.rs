@@ -53,7 +53,7 @@ impl Label {
     /// That of a device, unless it is a whole store's.
     pub(crate) fn of(superblock: &Superblock) -> Option<Self> {
         let fields: Fields = toml::from_str(std::str::from_utf8(&superblock.options).ok()?).ok()?;
-        let makes_sense = (1..=fields.devices).contains(&fields.device);
+        let makes_sense = (1..=fields.devices).contains(&fields.device) && fields.devices <= DEVICES_MAX;
         makes_sense.then(|| Self { superblock: superblock.clone(), fields })
     }
 
@@ -198,6 +198,7 @@ pub(super) fn find(
         }
         Together::Store { order, bytes, unfinished } => (Some(order), bytes, unfinished),
     };
+    let unfinished: Vec<_> = unfinished.into_iter().map(|i| found[i].1.region.clone()).collect();
     let mut notes = Vec::new();
     let is_new = order.is_none();
     if let Some(order) = order {
@@ -209,9 +210,6 @@ pub(super) fn find(
                 human_bytes(stored),
                 human_bytes(tier.bytes)
             ));
-        }
-        for i in unfinished {
-            byte::finish_making(&*found[i].1.region);
         }
         let mut in_order: Vec<_> = found.into_iter().map(Some).collect();
         found = order.into_iter().filter_map(|i| in_order[i].take()).collect();
@@ -226,6 +224,7 @@ pub(super) fn find(
             Devices::listed(&devices).display()
         )));
     }
+    unfinished.iter().for_each(|region| byte::finish_making(&**region));
     if is_new {
         // First of all the devices: what the strips hold counts for nothing then.
         devices.iter().for_each(|(_, region)| byte::store_word(&**region, MAKING));

@@ -67,8 +67,10 @@ fn a_crash_while_it_is_made_leaves_a_whole_store_or_none() {
     let trace = recorder.finish();
     let (mut new, mut whole) = (0, 0);
     // Superblocks are last: all of their events, and some of what the engine makes of its memory before.
-    let last = || Explorer::new(1).within(vec![end - SUPERBLOCK_EVENTS..end + 1]).store_sample(2);
-    let before = Explorer::new(1).within(vec![0..end - SUPERBLOCK_EVENTS]).store_sample(0).point_sample(60);
+    let at_end = end - SUPERBLOCK_EVENTS..end + 1;
+    let within = |range| Explorer::new(1).within([range].into());
+    let last = || within(at_end.clone()).store_sample(2);
+    let before = within(0..at_end.start).store_sample(0).point_sample(60);
     for (explorer, model) in [(last(), Model::Prefix), (last(), Model::Strict), (before, Model::Strict)] {
         let explorer = explorer.model(model).images_per_point(6);
         let explored = explorer.explore(&trace, |point, image| {

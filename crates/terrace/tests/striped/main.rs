@@ -72,9 +72,14 @@ impl Home {
     }
     fn check(&self, names: &[&str]) -> Result<String, String> {
         let paths: Vec<_> = names.iter().map(|name| self.0.path().join(name)).collect();
-        let report =
-            terrace::check_all(&paths, &CheckOptions::default()).map_err(|error| error.to_string())?;
+        let check = |repair| {
+            let options = CheckOptions { repair, ..CheckOptions::default() };
+            terrace::check_all(&paths, &options).map_err(|error| error.to_string())
+        };
+        let report = check(false)?;
         assert!(report.is_clean(), "{report}");
+        let repaired = check(true)?;
+        assert!(repaired.is_clean() && repaired.repairs.is_empty(), "{repaired}");
         Ok(report.to_string())
     }
 }

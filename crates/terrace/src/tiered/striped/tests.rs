@@ -87,6 +87,7 @@ fn a_whole_stores_superblock_is_no_devices() {
         "block_bytes = 1",
         "device = 0\ndevices = 2\nstrip_bytes = 256",
         "device = 3\ndevices = 2\nstrip_bytes = 256",
+        "device = 1\ndevices = 1000000000\nstrip_bytes = 256",
     ] {
         superblock.options = options.into();
         assert_eq!(Label::of(&superblock), None, "{options}");
