@@ -89,6 +89,9 @@ impl<R: ByteRegion> Directory<R> for PmTable<R> {
     fn touch_batch<'k>(&self, count: usize, key: impl Fn(usize) -> Key<'k>, touch: impl FnMut(Address)) {
         self.touch_hashes(count, |i| key(i).hash, touch);
     }
+    fn is_beside(&self, key: u64, record: u64) -> bool {
+        self.bucket_of(key) == self.bucket_of(record)
+    }
     fn leads_to(&self, key: &Key<'_>, place: u64) -> bool {
         self.has(key.hash, place)
     }

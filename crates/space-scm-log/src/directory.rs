@@ -66,6 +66,8 @@ pub trait Directory<R: ByteRegion>: Send + Sync + Sized + 'static {
     fn candidates(&self, key: &Key<'_>, show: impl FnMut(Address));
     /// The same of several keys, for which it loads what it needs at once.
     fn touch_batch<'k>(&self, count: usize, key: impl Fn(usize) -> Key<'k>, touch: impl FnMut(Address));
+    /// Whether who looks for a key of the first hash may come upon a record of the second.
+    fn is_beside(&self, key: u64, record: u64) -> bool;
     /// Whether a key's record is at this place.
     fn leads_to(&self, key: &Key<'_>, place: u64) -> bool;
     /// Whether this address is one that may be the key's.
@@ -147,8 +149,8 @@ pub trait Directory<R: ByteRegion>: Send + Sync + Sized + 'static {
 pub enum Held {
     /// A record, or why there is none.
     Record(Fetch),
-    /// Where a record's entry starts.
-    At(u64),
+    /// Where the entry starts of the record of this version.
+    At(u64, u64),
 }
 
 /// Whether an object holds something that a whole-database flush has forgotten.

@@ -8,7 +8,9 @@ use std::sync::{Arc, OnceLock};
 use parking_lot::Mutex;
 use terrace_engine::manifest::Manifest;
 use terrace_engine::op::DATABASES;
-use terrace_engine::record::{Head, INLINE_VALUE_BYTES, KEY_BYTES_MAX, Kind as RecordKind, NewRecord};
+use terrace_engine::record::{
+    Head, INLINE_VALUE_BYTES, KEY_BYTES_MAX, Kind as RecordKind, NewRecord, RecordView,
+};
 use terrace_engine::space::{
     Class, Counted, Durable, Entries, Fetch, Found, Limits, Records, Room, Under, Want,
 };
@@ -210,7 +212,14 @@ impl<R: ByteRegion, T: Directory<R>> ScmSpace<R, T> {
 
     /// Reads a record from its entry.
     #[inline]
-    fn fetch_entry(&self, place: u64, key: Option<&Key<'_>>, want: Want, out: &mut Buffer) -> Fetch {
+    fn fetch_entry(
+        &self,
+        place: u64,
+        version: Option<u64>,
+        key: Option<&Key<'_>>,
+        want: Want,
+        out: &mut Buffer,
+    ) -> Fetch {
         let medium = &*self.medium;
         let room = medium.rest_of_page(place);
         if medium.page_of(place).is_none() || place < LINE_BYTES as u64 || room < ENTRY_BYTES_MIN {
@@ -234,12 +243,22 @@ impl<R: ByteRegion, T: Directory<R>> ScmSpace<R, T> {
             &long[..]
         };
         match decode_entry(bytes) {
-            Some(mut view) => {
+            Some(mut view) if version.is_none_or(|version| version == view.head.version) => {
                 view.head.tier = TIER;
-                fetch_view(&view, key, want, out)
+                match fetch_view(&view, key, want, out) {
+                    // Swapped lines may hold a record that is whole, and that nothing leads here.
+                    Fetch::Differs if key.is_some_and(|key| !self.is_beside(key, &view)) => {
+                        self.fetch_damaged(key)
+                    }
+                    fetched => fetched,
+                }
             }
-            None => self.fetch_damaged(key),
+            _ => self.fetch_damaged(key),
         }
+    }
+    #[cold]
+    fn is_beside(&self, key: &Key<'_>, view: &RecordView<'_>) -> bool {
+        self.directory.is_beside(key.hash, self.directory.hash_of(view))
     }
     /// Whose it was can't be told: an error is better than a miss.
     #[cold]
@@ -292,8 +311,8 @@ impl<R: ByteRegion, T: Directory<R>> Records for ScmSpace<R, T> {
         } else {
             match self.directory.fetch(address, key, want, out) {
                 Some(Held::Record(fetch)) => fetch,
-                Some(Held::At(place)) => self.fetch_entry(place, key, want, out),
-                None => self.fetch_entry(address.raw(), key, want, out),
+                Some(Held::At(place, version)) => self.fetch_entry(place, Some(version), key, want, out),
+                None => self.fetch_entry(address.raw(), None, key, want, out),
             }
         }
     }

@@ -202,6 +202,15 @@ impl<R: ByteRegion> Nodes<R> {
         });
     }
 
+    /// The record that an entry leads to; nothing if another one is there: swapped lines may hold one that is whole.
+    pub(crate) fn record_of<'a>(
+        &self,
+        entry: &Entry,
+        place: u64,
+        bytes: &'a mut Vec<u8>,
+    ) -> Option<RecordView<'a>> {
+        self.medium.read_entry(place, bytes).filter(|view| view.head.version == entry.version)
+    }
     /// Shows the entries of a node that count, with the key of each; nothing of one whose key can't be read. `bytes` is room for that.
     pub(crate) fn each_entry(
         &self,
@@ -233,11 +242,7 @@ impl<R: ByteRegion> Nodes<R> {
             };
             match entry.place() {
                 Some(place) => {
-                    let view = self.medium.read_entry(place, bytes);
-                    let is_its = |view: &RecordView<'_>| {
-                        self.hasher.key(view.head.meta.db(), view.key).hash == entry.key
-                    };
-                    show(i, view.filter(is_its).map(|view| (view.key, entry)));
+                    show(i, self.record_of(&entry, place, bytes).map(|view| (view.key, entry)));
                 }
                 None => show(i, Some((&entry.texts().0[..entry.lengths().0], entry))),
             }

@@ -130,6 +130,9 @@ impl<R: ByteRegion> Directory<R> for Nodes<R> {
     fn touch_batch<'k>(&self, count: usize, key: impl Fn(usize) -> Key<'k>, touch: impl FnMut(Address)) {
         self.likely(count, key, touch);
     }
+    fn is_beside(&self, key: u64, record: u64) -> bool {
+        key == record
+    }
     fn leads_to(&self, key: &Key<'_>, place: u64) -> bool {
         let mut is_there = false;
         self.places(key, |found| {
@@ -144,7 +147,7 @@ impl<R: ByteRegion> Directory<R> for Nodes<R> {
         let Some(entry) = self.read_at(place) else { return Some(Held::Record(Fetch::Differs)) };
         if let Some(place) = entry.place() {
             let differs = key.is_some_and(|key| key.hash != entry.key);
-            return Some(if differs { Held::Record(Fetch::Differs) } else { Held::At(place) });
+            return Some(if differs { Held::Record(Fetch::Differs) } else { Held::At(place, entry.version) });
         }
         if key.is_some_and(|key| !entry.is_of(key.bytes)) {
             return Some(Held::Record(Fetch::Differs));
@@ -238,7 +241,7 @@ impl<R: ByteRegion> Directory<R> for Nodes<R> {
                     match entry.place() {
                         Some(place) => {
                             see_place(place);
-                            let view = self.medium.read_entry(place, &mut of_record);
+                            let view = self.record_of(&entry, place, &mut of_record);
                             view.iter().for_each(|view| show(&view.head));
                         }
                         None => find::with_record(&entry, db, TIER, |view| show(&view.head)),

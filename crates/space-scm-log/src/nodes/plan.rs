@@ -443,7 +443,7 @@ impl<R: ByteRegion> ScmSpace<R, Nodes<R>> {
     ) {
         match old.place() {
             None => with_record(old, db, TIER, |view| plan.count(&view.head, flushed, -1)),
-            Some(place) => match self.medium.read_entry(place, &mut Vec::new()) {
+            Some(place) => match self.directory.record_of(old, place, &mut Vec::new()) {
                 Some(view) => {
                     plan.count(&view.head, flushed, -1);
                     plan.weigh(place, &view, -1);
@@ -471,7 +471,7 @@ impl<R: ByteRegion> ScmSpace<R, Nodes<R>> {
         };
         match entry.place() {
             None if entry.is_of(key) => Belongs::Here(entry),
-            Some(place) if entry.key == hash => match self.medium.read_entry(place, bytes) {
+            Some(place) if entry.key == hash => match nodes.record_of(&entry, place, bytes) {
                 Some(view) if view.head.meta.db() == working.db && view.key == key => Belongs::Here(entry),
                 Some(_) => Belongs::Elsewhere,
                 None => Belongs::PerhapsHere,

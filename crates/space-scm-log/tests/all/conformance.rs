@@ -23,9 +23,9 @@ const DRAM_BYTES: u64 = 4 << 20;
 /// Of a page that takes the longest keys.
 const PAGE_BYTES: usize = 512 << 10;
 
-struct Made {
+pub(super) struct Made {
     clock: Arc<Clocks>,
-    region: Arc<AnyRegion>,
+    pub(super) region: Arc<AnyRegion>,
     geometry: Geometry,
     is_ordered: bool,
     /// `None` only during a restart.
@@ -36,7 +36,7 @@ impl Made {
     fn new(page_bytes: usize, is_ordered: bool) -> Self {
         Self::of(REGION_BYTES, page_bytes, is_ordered)
     }
-    fn of(bytes: u64, page_bytes: usize, is_ordered: bool) -> Self {
+    pub(super) fn of(bytes: u64, page_bytes: usize, is_ordered: bool) -> Self {
         let region = Arc::new(AnyRegion::new(Arc::new(HeapRegion::new(bytes).unwrap())));
         let buckets = if is_ordered { 0 } else { buckets_for(Some(1000), bytes) };
         let geometry = Geometry { page_bytes, buckets, bytes };
@@ -208,9 +208,9 @@ fn a_nearly_full_store_refuses_what_does_not_fit_and_does_not_wait_for_ever() {
             }
             done.send(refused).unwrap();
         });
-        let hour = std::time::Duration::from_secs(120);
+        let long = std::time::Duration::from_secs(120);
         waits
-            .recv_timeout(hour)
+            .recv_timeout(long)
             .unwrap_or_else(|_| panic!("seed {seed}, ordered: {is_ordered}: it waits for ever"));
     }
 }

@@ -8,3 +8,4 @@ mod mended;
 mod ranges;
 mod schedules;
 mod support;
+mod swapped;
