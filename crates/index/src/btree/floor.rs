@@ -3,13 +3,15 @@
 //! # Thread safety
 //! As a look-up: what a leaf says is confirmed by its version. Whatever that leaf can't tell a range finds.
 
+use std::ops::{Bound, ControlFlow};
+
 use super::BTree;
 use super::batch::{Descent, WIDTH};
 use super::get::address;
 use super::text::Text;
 use super::view::View;
 use crate::sync::Backoff;
-use crate::{Address, Key, OrderedIndex};
+use crate::{Address, Direction, Key, OrderedIndex};
 
 impl View<'_> {
     /// The confirmed address of the greatest text of this leaf that is not above this one and of its database; `Some(None)` if the leaf has
@@ -25,9 +27,47 @@ impl View<'_> {
         let found = found.next();
         self.is_valid().then_some(found)
     }
+    /// The same, and the text that comes next in this leaf; whether there is one. `next` gets it, with its database.
+    fn floor_and_next(&self, text: Text<'_>, next: &mut Vec<u8>) -> Option<(Option<Address>, bool)> {
+        let floor = self.floor(text)?;
+        let position = self.position(text)?;
+        let from = position.below + usize::from(position.exact);
+        next.clear();
+        let after = (from..self.shape.count()).find(|i| self.address(*i) != 0);
+        if let Some(i) = after {
+            self.append_prefix(next)?;
+            self.append_suffix(i, next)?;
+        }
+        let is_there = after.is_some() && next.first() == Some(&text.parts().0);
+        self.is_valid().then_some((floor, is_there))
+    }
 }
 
 impl BTree {
+    /// The same, and the smallest key that is above this one, if there is any; `next` gets it.
+    pub fn floor_and_next(&self, db: u8, key: &[u8], next: &mut Vec<u8>) -> (Option<Address>, bool) {
+        let text = Text::from_parts(db, key);
+        let backoff = Backoff::new();
+        let (floor, is_there) = loop {
+            match self.leaf(text).floor_and_next(text, next) {
+                Some(found) => break found,
+                None => backoff.wait(),
+            }
+        };
+        let floor = floor.or_else(|| self.floor_before(db, key));
+        if is_there {
+            next.remove(0);
+            return (floor, true);
+        }
+        next.clear();
+        let mut is_there = false;
+        self.range(db, Bound::Excluded(key), Direction::Forward, &mut |key, _| {
+            next.extend_from_slice(key);
+            is_there = true;
+            ControlFlow::Break(())
+        });
+        (floor, is_there)
+    }
     /// The address of the greatest key of a database that is not above this one, as [`floor`](OrderedIndex::floor) finds it.
     #[inline]
     pub fn floor_address(&self, db: u8, key: &[u8]) -> Option<Address> {
@@ -97,6 +137,13 @@ mod tests {
             let (db, bytes) = key_of();
             let expected = tree.floor(db, &bytes, &mut Vec::new());
             assert_eq!(tree.floor_address(db, &bytes), expected, "{db} {bytes:?}");
+            let (mut next, mut after) = (Vec::new(), None);
+            tree.range(db, Bound::Excluded(&bytes), Direction::Forward, &mut |key, _| {
+                after = Some(key.to_vec());
+                ControlFlow::Break(())
+            });
+            assert_eq!(tree.floor_and_next(db, &bytes, &mut next), (expected, after.is_some()));
+            assert_eq!(Some(next).filter(|_| after.is_some()), after);
         }
         let keys: Vec<_> = (0..1000).map(|_| key_of()).collect();
         let mut seen = 0;

@@ -46,7 +46,7 @@ impl<R: ByteRegion> Nodes<R> {
         Some(slots.start + i as u32).filter(|slot| slots.contains(slot))
     }
     #[inline]
-    fn address_of(&self, slot: u32, i: usize) -> Address {
+    pub(super) fn address_of(&self, slot: u32, i: usize) -> Address {
         Address::new(IN_NODE | (self.place_of_slot(slot) + entry_at(i) as u64))
     }
     /// The slot of the node where a key belongs.
@@ -247,15 +247,6 @@ impl<R: ByteRegion> Nodes<R> {
                 None => show(i, Some((&entry.texts().0[..entry.lengths().0], entry))),
             }
         }
-    }
-    /// The entries of a node with their keys in order.
-    pub(crate) fn in_order(&self, slot: u32, seen: &Seen) -> Vec<(Vec<u8>, Address)> {
-        let mut all = Vec::new();
-        self.each_entry(slot, seen.bitmap(), &mut Vec::new(), |i, found| {
-            all.extend(found.map(|(key, _)| (key.to_vec(), self.address_of(slot, i))));
-        });
-        all.sort_unstable();
-        all
     }
 }
 
