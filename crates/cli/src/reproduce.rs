@@ -35,7 +35,7 @@ feature lsm alone.
 
 bonsai: scale 1 has 1,000,000 pairs of 8 + 8 bytes (the paper's table 3 has up to 240,000,000), three runs of what is timed at most. B1, B2, B5 and a part of B4 \
 are counted in this process's memory; the rest is timed over emulated PMem at /dev/shm, and has the machine for itself. The rows aim are what is asked of ours: \
-bonsai beside hetermm with btree and scmkv in one run, at 10,000,000 pairs with --scale 10 (12 GB of /dev/shm). Rows of several devices and nodes say that those are not built yet.
+bonsai beside hetermm with btree and scmkv in one run, at 10,000,000 pairs with --scale 10 (12 GB of /dev/shm). B6 and B8 say what they lack.
 
 Examples:
   terrace reproduce tac                                        all of it

@@ -11,7 +11,7 @@ fn not_built(id: &'static str, kind: Kind, lacks: &str, rows: &[(&str, Figure)])
 
 /// B6.
 pub(super) fn figure_12a(_: &Settings) -> anyhow::Result<Outcome> {
-    const LACKS: &str = "nodes striped over several devices";
+    const LACKS: &str = "a row over striped memory, with a switch of its strips";
     let rows = [
         (
             "striped scans / PACTree on 4 KiB interleaving, throughput, YCSB-E, 24 + 8 B",
