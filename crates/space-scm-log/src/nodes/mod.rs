@@ -28,6 +28,8 @@ mod index;
 mod layout;
 mod plan;
 mod reopen;
+#[cfg(all(test, shuttle))]
+mod schedules;
 mod shape;
 mod store;
 mod texts;
