@@ -28,6 +28,8 @@ pub trait Directory<R: ByteRegion>: Send + Sync + Sized + 'static {
     const NAME: &'static str;
     /// Bytes of frames that records which come one by one take, about.
     const FEW_BYTES: usize;
+    /// So much of its store's pages may be live.
+    const FULL_PERCENT: u64;
     /// The index in front of it.
     type Front: Index;
     /// What a plan has of its own, and room that it needs for that.

@@ -40,8 +40,6 @@ const GROUP_BYTES: usize = 64;
 /// Of the pages so many, and one in so many more, are kept for deletes and for cleaning.
 const RESERVE_PAGES: usize = 4;
 const RESERVE_PART: usize = 48;
-/// A hundredth of the pages may be live up to here.
-const FULL_PERCENT: u64 = 90;
 
 /// Records in the pages of their log. See the crate's text.
 pub struct ScmSpace<R: ByteRegion, T: Directory<R>> {
@@ -178,7 +176,7 @@ impl<R: ByteRegion, T: Directory<R>> ScmSpace<R, T> {
     /// Bytes that may be live.
     pub(crate) fn capacity_bytes(&self) -> u64 {
         let pages = self.pages.table.len().saturating_sub(self.reserve_pages()) as u64;
-        pages * self.longest() as u64 / 100 * FULL_PERCENT
+        pages * self.longest() as u64 / 100 * T::FULL_PERCENT
     }
     /// Whether what is live leaves no room, whatever is cleaned.
     pub(crate) fn is_over(&self, more: u64) -> bool {

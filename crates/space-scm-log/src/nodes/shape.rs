@@ -1,6 +1,6 @@
 //! Nodes made anew: one by itself, or several that share what they have (BonsaiKV section 4.1.2 splits at the middle key).
 //!
-//! A node that overflows shares with the one behind it, or the one before: two full ones become three. So nodes are some three quarters
+//! A node that overflows shares with the one behind it, or the one before: two full ones become three. So nodes are some four fifths
 //! full, whatever order keys come in.
 
 use std::ops::Range;
@@ -17,8 +17,8 @@ use crate::space::ScmSpace;
 const WINDOW: usize = 2;
 const WINDOW_SPARSE: usize = 32;
 /// Places that are left free in each of them: fewer, or more nodes that share, fill nodes better, and cost more entries that are written
-/// again for each that comes (2.7 with these, 7.7 with 4 nodes and 3 places, 1.5 without sharing).
-const LEFT_FREE: usize = 7;
+/// again for each that comes (3.3 with these, 7.7 with 4 nodes and 3 places, 1.5 without sharing).
+const LEFT_FREE: usize = 5;
 /// A node with less than one entry in so many places shares with its neighbour.
 const SPARSE_PART: usize = 4;
 
