@@ -18,22 +18,15 @@ impl View<'_> {
     /// none: one before it may. `None` if disturbed.
     #[inline]
     pub(super) fn floor(&self, text: Text<'_>) -> Option<Option<Address>> {
-        let position = self.position(text)?;
-        let up_to = (position.below + usize::from(position.exact)).min(self.shape.count());
-        let is_of_database =
-            |i: &usize| self.shape.prefix() > 0 || (self.node.head(*i) >> 56) as u8 == text.parts().0;
-        // Entries that are only places have no address.
-        let mut found = (0..up_to).rev().take_while(is_of_database).filter_map(|i| address(self.address(i)));
-        let found = found.next();
+        let found = self.last_before(self.up_to(text)?, text);
         self.is_valid().then_some(found)
     }
     /// The same, and the text that comes next in this leaf; whether there is one. `next` gets it, with its database.
     fn floor_and_next(&self, text: Text<'_>, next: &mut Vec<u8>) -> Option<(Option<Address>, bool)> {
-        let floor = self.floor(text)?;
-        let position = self.position(text)?;
-        let from = position.below + usize::from(position.exact);
+        let up_to = self.up_to(text)?;
+        let floor = self.last_before(up_to, text);
         next.clear();
-        let after = (from..self.shape.count()).find(|i| self.address(*i) != 0);
+        let after = (up_to..self.shape.count()).find(|i| self.address(*i) != 0);
         if let Some(i) = after {
             self.append_prefix(next)?;
             self.append_suffix(i, next)?;
@@ -41,9 +34,36 @@ impl View<'_> {
         let is_there = after.is_some() && next.first() == Some(&text.parts().0);
         self.is_valid().then_some((floor, is_there))
     }
+    /// Entries that are not above a text.
+    #[inline]
+    fn up_to(&self, text: Text<'_>) -> Option<usize> {
+        let position = self.position(text)?;
+        Some((position.below + usize::from(position.exact)).min(self.shape.count()))
+    }
+    /// The last address among so many entries, of a text's database. Entries that are only places have none.
+    #[inline]
+    fn last_before(&self, up_to: usize, text: Text<'_>) -> Option<Address> {
+        let is_of_database =
+            |i: &usize| self.shape.prefix() > 0 || (self.node.head(*i) >> 56) as u8 == text.parts().0;
+        let mut all = (0..up_to).rev().take_while(is_of_database).filter_map(|i| address(self.address(i)));
+        all.next()
+    }
 }
 
 impl BTree {
+    /// The address of the greatest key of a database that is not above this one, as [`floor`](OrderedIndex::floor) finds it.
+    #[inline]
+    pub fn floor_address(&self, db: u8, key: &[u8]) -> Option<Address> {
+        let text = Text::from_parts(db, key);
+        let backoff = Backoff::new();
+        loop {
+            match self.leaf(text).floor(text) {
+                Some(Some(address)) => return Some(address),
+                Some(None) => return self.floor_before(db, key),
+                None => backoff.wait(),
+            }
+        }
+    }
     /// The same, and the smallest key that is above this one, if there is any; `next` gets it.
     pub fn floor_and_next(&self, db: u8, key: &[u8], next: &mut Vec<u8>) -> (Option<Address>, bool) {
         let text = Text::from_parts(db, key);
@@ -68,20 +88,7 @@ impl BTree {
         });
         (floor, is_there)
     }
-    /// The address of the greatest key of a database that is not above this one, as [`floor`](OrderedIndex::floor) finds it.
-    #[inline]
-    pub fn floor_address(&self, db: u8, key: &[u8]) -> Option<Address> {
-        let text = Text::from_parts(db, key);
-        let backoff = Backoff::new();
-        loop {
-            match self.leaf(text).floor(text) {
-                Some(Some(address)) => return Some(address),
-                Some(None) => return self.floor_before(db, key),
-                None => backoff.wait(),
-            }
-        }
-    }
-    /// The same of several keys, whose descents take turns.
+    /// [`floor_address`](Self::floor_address) of several keys, whose descents take turns.
     pub fn floor_batch<'k>(
         &self,
         count: usize,

@@ -13,15 +13,16 @@ use super::cut;
 use super::tiny::opening;
 
 /// Engine `bonsai`.
-pub struct Bonsai;
+pub enum Bonsai {
+    /// As it is.
+    Plain,
+    /// With keys whose hashes collide.
+    Colliding,
+    /// In memory that is striped over devices.
+    Striped,
+}
 
-/// The same with keys whose hashes collide.
-pub struct BonsaiColliding;
-
-/// The same in memory that is striped over devices.
-pub struct BonsaiStriped;
-
-/// Devices of it.
+/// Devices of striped memory.
 const DEVICES: u64 = 4;
 
 /// Four nodes of eight entries in a page.
@@ -48,46 +49,19 @@ impl Subject for Bonsai {
     }
 
     fn open(&self, media: &Media, how: sweep::Opening) -> Result<Box<dyn Store>, StoreError> {
-        open_with(media, opening("bonsai", media, how))
-    }
-}
-
-impl Subject for BonsaiColliding {
-    fn takes(&self, media: MediaKind) -> bool {
-        Bonsai.takes(media)
-    }
-
-    fn sets_read(&self) -> bool {
-        true
-    }
-
-    fn shape(&self, media: MediaKind) -> Shape {
-        Bonsai.shape(media)
-    }
-
-    fn open(&self, media: &Media, how: sweep::Opening) -> Result<Box<dyn Store>, StoreError> {
         let mut shared = opening("bonsai", media, how);
-        shared.machine.hasher = KeyHasher::with_few_bits(7, 1);
-        open_with(media, shared)
-    }
-}
-
-impl Subject for BonsaiStriped {
-    fn takes(&self, media: MediaKind) -> bool {
-        Bonsai.takes(media)
-    }
-
-    fn sets_read(&self) -> bool {
-        true
-    }
-
-    fn shape(&self, media: MediaKind) -> Shape {
-        Bonsai.shape(media)
-    }
-
-    fn open(&self, media: &Media, how: sweep::Opening) -> Result<Box<dyn Store>, StoreError> {
-        let striped = cut::striped(memory(media)?, DEVICES).map_err(StoreError::io("cutting the region"))?;
-        open_on(&striped, opening("bonsai", media, how))
+        match self {
+            Self::Plain => open_with(media, shared),
+            Self::Colliding => {
+                shared.machine.hasher = KeyHasher::with_few_bits(7, 1);
+                open_with(media, shared)
+            }
+            Self::Striped => {
+                let striped =
+                    cut::striped(memory(media)?, DEVICES).map_err(StoreError::io("cutting the region"))?;
+                open_on(&striped, shared)
+            }
+        }
     }
 }
 

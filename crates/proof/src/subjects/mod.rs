@@ -11,7 +11,7 @@ mod tiny;
 use terrace::Granularity;
 use terrace_testkit::sweep::{MediaKind, Subject};
 
-pub use bonsai::{Bonsai, BonsaiColliding, BonsaiStriped};
+pub use bonsai::Bonsai;
 pub use heap::{HeapColliding, HeapHybrid, HeapObject, HeapPersistent, HeapResized};
 pub use hetermm::Hetermm;
 pub use scm::{ScmColliding, Scmkv};
@@ -28,7 +28,7 @@ pub const SUBJECTS: &[Named] = &[
     ("heap-hybrid", &HeapHybrid),
     ("heap-persistent", &HeapPersistent),
     ("scmkv", &Scmkv),
-    ("bonsai", &Bonsai),
+    ("bonsai", &Bonsai::Plain),
 ];
 
 /// Of these, the ones with a log and blocks.
@@ -36,8 +36,8 @@ pub const WITH_BLOCKS: &[Named] = &[SUBJECTS[0], SUBJECTS[1]];
 
 /// What the crash sweep knows beside them, by name: engines opened in other ways, that all else need not be done to, too.
 const OTHERS: &[Named] = &[
-    ("bonsai-colliding", &BonsaiColliding),
-    ("bonsai-striped", &BonsaiStriped),
+    ("bonsai-colliding", &Bonsai::Colliding),
+    ("bonsai-striped", &Bonsai::Striped),
     ("heap-colliding", &HeapColliding),
     ("heap-object", &HeapObject),
     ("heap-object-resized", &HeapResized(HeapObject)),
