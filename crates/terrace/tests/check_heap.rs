@@ -100,6 +100,19 @@ impl Heap {
     fn check(&self, repair: bool) -> Report {
         terrace::check(&self.path, &CheckOptions { repair, ..CheckOptions::default() }).unwrap()
     }
+    /// Fills the page of a byte with noise and repairs; the keys and large values whose names stood there.
+    fn turned_to_noise(&self, at: u64) -> (Vec<u32>, Vec<u32>, Report) {
+        let page = self.page_of(at);
+        let bytes = self.bytes();
+        let held = &bytes[page as usize..][..self.page_bytes as usize];
+        let keys: HashSet<&[u8]> = held.windows(12).filter(|window| window.starts_with(b"key:")).collect();
+        let large: HashSet<&[u8]> = held.windows(7).filter(|window| window.starts_with(b"large:")).collect();
+        self.put(page, &vec![0xa5; self.page_bytes as usize]);
+        self.refuses("of the heap is damaged");
+        let lost = (0..KEYS).filter(|i| keys.contains(&key(*i)[..])).collect();
+        let lost_large = (0..LARGE).filter(|i| large.contains(format!("large:{i}").as_bytes())).collect();
+        (lost, lost_large, self.check(true))
+    }
     fn refuses(&self, why: &str) {
         let error = terrace::open(self.options.clone()).err().unwrap().to_string();
         assert!(error.contains(why), "{error}");
@@ -113,11 +126,15 @@ impl Heap {
     }
     /// Opens it, and asks for every key but these.
     fn all_answer(&self, but: &[u32]) {
+        self.all_answer_but(but, &[]);
+    }
+    /// The same without some large values either.
+    fn all_answer_but(&self, but: &[u32], but_large: &[u32]) {
         let store = self.open();
         for i in (0..KEYS).filter(|i| !but.contains(i)) {
             assert_eq!(store.get(&key(i)).unwrap(), (i != 5).then(|| value(i)), "key {i}");
         }
-        for i in 0..LARGE {
+        for i in (0..LARGE).filter(|i| !but_large.contains(i)) {
             assert!(store.get(format!("large:{i}").as_bytes()).unwrap() == Some(large(i)), "large {i}");
         }
         store.close().unwrap();
@@ -195,21 +212,22 @@ fn a_header_is_made_anew_from_its_chunks() {
 #[test]
 fn a_page_of_noise_is_given_up_and_the_others_stay() {
     for heap in made(true) {
-        let page = heap.page_of(heap.find(&value(39)));
-        let lost: Vec<u32> = {
-            let bytes = heap.bytes();
-            let page = &bytes[page as usize..][..heap.page_bytes as usize];
-            let keys: HashSet<&[u8]> =
-                page.windows(12).filter(|window| window.starts_with(b"key:")).collect();
-            (0..KEYS).filter(|i| keys.contains(&key(*i)[..])).collect()
-        };
-        heap.put(page, &vec![0xa5; heap.page_bytes as usize]);
-        heap.refuses("of the heap is damaged");
-        let report = heap.check(true);
+        let (lost, lost_large, report) = heap.turned_to_noise(heap.find(&value(39)));
         assert!(report.is_clean() && report.repairs[0].contains("it was given up"), "{report}");
         assert!(lost.contains(&39) && lost.len() < KEYS as usize / 2);
-        heap.all_answer(&lost);
+        heap.all_answer_but(&lost, &lost_large);
         assert_eq!(heap.open().get(&key(39)).unwrap(), None);
+    }
+}
+
+#[test]
+fn parts_of_a_large_value_whose_record_was_given_up_are_freed() {
+    for heap in made(true) {
+        let (lost, lost_large, report) = heap.turned_to_noise(heap.find(b"large:1"));
+        assert!(report.is_clean() && report.repairs[1].contains("whose records are gone"), "{report}");
+        assert!(lost_large.contains(&1) && report.beyond.is_empty(), "{report}");
+        heap.all_answer_but(&lost, &lost_large);
+        assert_eq!(heap.open().get(b"large:1").unwrap(), None);
     }
 }
 

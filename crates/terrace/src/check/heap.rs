@@ -7,7 +7,6 @@ use terrace_blocks::FooterEntry;
 use terrace_blocks::inspect::footer_entry;
 use terrace_engine::StoreError;
 use terrace_engine::hash::KeyHasher;
-use terrace_engine::manifest::Manifest;
 use terrace_engine::record::{Kind, Lifetime};
 use terrace_engine::version::Version;
 use terrace_media::{ByteRegion, SUPERBLOCK_BYTES, Superblock, SuperblockError};
@@ -19,7 +18,7 @@ use super::report::HeapCounts;
 use super::{CheckError, CheckOptions, Keys, LISTED_MAX, Report, newest_manifest, versions};
 use crate::tiered::{self, Sizes};
 
-/// What an opening would refuse.
+/// What a repair mends: what an opening would refuse, and chunks that a clean stop should not have left.
 #[derive(Default)]
 struct Refused {
     pages: Vec<u32>,
@@ -27,13 +26,15 @@ struct Refused {
     chunks: Vec<(u32, u64)>,
     /// Sessions of which neither copy of the intent is whole, with the newest version of a step's record that may be theirs.
     intents: Vec<(usize, u64)>,
+    /// Parts of large values whose records are gone, in a store that was closed cleanly.
+    nobodys: Vec<u64>,
     /// The newest use of a page.
     seq: u64,
 }
 
 impl Refused {
     fn is_empty(&self) -> bool {
-        self.pages.is_empty() && self.chunks.is_empty() && self.intents.is_empty()
+        self.pages.is_empty() && self.chunks.is_empty() && self.intents.is_empty() && self.nobodys.is_empty()
     }
 }
 
@@ -108,7 +109,12 @@ impl<R: ByteRegion> Heap<R> {
         self.sessions(&sessions, &mut refused, &mut report);
         versions(&manifest, keys.max_version, &mut report);
         keys.count(&mut report.counts);
-        self.values(pieces, &keys, &manifest, &mut report);
+        let nobodys = self.values(pieces, &keys, &mut report);
+        if !nobodys.is_empty() {
+            let text = format!("{} parts of large values are no value's: opening frees them", nobodys.len());
+            if manifest.clean { &mut report.problems } else { &mut report.notes }.push(text);
+        }
+        refused.nobodys = if manifest.clean { nobodys } else { Vec::new() };
         (report, refused)
     }
 
@@ -201,13 +207,8 @@ impl<R: ByteRegion> Heap<R> {
         }
     }
 
-    fn values(
-        &self,
-        mut pieces: HashMap<u64, Option<u64>>,
-        keys: &Keys,
-        manifest: &Manifest,
-        report: &mut Report,
-    ) {
+    /// Reads every large value. What it gives are parts that are no value's.
+    fn values(&self, mut pieces: HashMap<u64, Option<u64>>, keys: &Keys, report: &mut Report) -> Vec<u64> {
         let mut bytes = Vec::new();
         for (hash, newest) in keys.living() {
             let Some(description) = &newest.description else { continue };
@@ -236,11 +237,7 @@ impl<R: ByteRegion> Heap<R> {
                 }
             }
         }
-        let nobodys = pieces.values().filter(|value| value.is_none()).count();
-        if nobodys > 0 {
-            let text = format!("{nobodys} parts of large values are no value's: opening frees them");
-            if manifest.clean { &mut report.problems } else { &mut report.notes }.push(text);
-        }
+        pieces.into_iter().filter(|(_, value)| value.is_none()).map(|(part, _)| part).collect()
     }
 
     fn value(&self, description: &[u8], bytes: &mut Vec<u8>) -> Result<Described, String> {
@@ -289,11 +286,21 @@ impl<R: ByteRegion> Heap<R> {
         }
         // With what the pages and intents are now.
         let (_, left) = self.examine(&CheckOptions::default());
-        for (page, offset) in left.chunks {
+        for &(page, offset) in &left.chunks {
             self.inspector.give_up(&self.inspector.read(page), offset);
             done.push(format!(
                 "chunk at byte {offset} of the heap: it was freed; if it held a record, that key is missing now"
             ));
+        }
+        // With what the chunks are now: the record of a large value may have been among them.
+        let nobodys =
+            if left.chunks.is_empty() { left } else { self.examine(&CheckOptions::default()).1 }.nobodys;
+        for &offset in &nobodys {
+            let page = offset / self.inspector.page_bytes() as u64;
+            self.inspector.give_up(&self.inspector.read(page as u32), offset);
+        }
+        if !nobodys.is_empty() {
+            done.push(format!("{} parts of large values whose records are gone were freed", nobodys.len()));
         }
         done
     }
