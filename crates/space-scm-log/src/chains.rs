@@ -58,7 +58,7 @@ impl Buckets {
 impl<R: ByteRegion> Directory<R> for PmTable<R> {
     const NAME: &'static str = "scm";
     const FEW_BYTES: usize = 8 << 20;
-    const FULL_PERCENT: u64 = 90;
+    const FULL_PERCENT: u64 = 93;
     type Front = Clht;
     type Changes = Buckets;
 

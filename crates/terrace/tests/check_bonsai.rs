@@ -12,12 +12,13 @@ use terrace::{OpenStore, Options, Place, Tier};
 use terrace_engine::Batch;
 use terrace_engine::op::{Condition, Expiry, OpKind};
 
-/// Pairs that are entries themselves, records, and keys with fences too long for a node.
+/// Pairs that are entries themselves, records, keys whose fences take places of entries, and keys with fences too long for a node.
 const PAIRS: u32 = 2_000;
 const RECORDS: u32 = 1_000;
 const LONG: u32 = 500;
+const LONGER: u32 = 300;
 /// All of these, and a large value.
-const KEYS: u64 = (PAIRS + RECORDS + LONG + 1) as u64;
+const KEYS: u64 = (PAIRS + RECORDS + LONG + LONGER + 1) as u64;
 /// docs/formats/scm.md
 const LINES_AT: u64 = 5952;
 const LINE_BYTES: u64 = 64;
@@ -50,12 +51,20 @@ fn long(i: u32) -> (Vec<u8>, Vec<u8>) {
     (format!("a key that begins as others do:{i:08}").into_bytes(), pair(i).1)
 }
 
+fn longer(i: u32) -> (Vec<u8>, Vec<u8>) {
+    (format!("{}{i:08}", "so much is alike ".repeat(30)).into_bytes(), pair(i).1)
+}
+
 fn large() -> (Vec<u8>, Vec<u8>) {
     (b"large".to_vec(), b"[large]".repeat(100_000))
 }
 
 fn all() -> Vec<(Vec<u8>, Vec<u8>)> {
-    let small = (0..PAIRS).map(pair).chain((0..RECORDS).map(record)).chain((0..LONG).map(long));
+    let small = (0..PAIRS)
+        .map(pair)
+        .chain((0..RECORDS).map(record))
+        .chain((0..LONG).map(long))
+        .chain((0..LONGER).map(longer));
     small.chain([large()]).collect()
 }
 
@@ -220,7 +229,8 @@ fn whole_stores_are_clean_and_counted() {
             };
             assert_eq!(count(" entries inline") + count(" references"), KEYS + 1, "{report}");
             assert_eq!(count(" entries inline"), u64::from(PAIRS) + 1, "{report}");
-            assert!(count(" with texts") > 5, "{report}");
+            // Of the longest keys alone: fences of the others are in the places of entries.
+            assert!((5..20).contains(&count(" with texts")), "{report}");
             assert_eq!(count(" nodes"), made.nodes(&made.bytes()).len() as u64, "{report}");
         }
         made.is_mended();
@@ -326,16 +336,41 @@ fn one_copy_of_what_does_not_change_is_made_anew_and_both_are_told() {
 fn a_damaged_text_of_a_fence_is_told() {
     let Some(made) = made(true) else { return };
     let bytes = made.bytes();
-    let is_long = |slot: &u64| bytes[*slot as usize + 4] == 255;
-    let slot = made.nodes(&bytes).into_iter().find(is_long).unwrap();
-    let number = u32::from_le_bytes(bytes[slot as usize + 20..][..4].try_into().unwrap());
-    let text = made.slots(&bytes).find(|(of, _)| *of == u64::from(number)).unwrap().1 + 48;
-    assert!(bytes[text as usize..].starts_with(b"a key that begins as others do:"));
+    let number = |slot: u64| u32::from_le_bytes(bytes[slot as usize + 20..][..4].try_into().unwrap());
+    let slot_of = |number| made.slots(&bytes).find(|(of, _)| *of == u64::from(number)).unwrap().1;
+    let is_one = |slot: &u64| bytes[*slot as usize + 4] == 255 && slot_of(number(*slot)) != *slot;
+    let slot = made.nodes(&bytes).into_iter().find(is_one).unwrap();
+    let text = slot_of(number(slot)) + 48;
+    assert!(bytes[text as usize..].starts_with(b"so much is alike so much"));
     made.flip(text + 5, 1);
     made.tells("nobody can tell which keys it has");
     assert!(terrace::open(made.options.clone()).is_err());
     made.flip(text + 5, 1);
     made.is_mended();
+}
+
+#[test]
+fn a_damaged_text_of_a_fence_in_its_node_is_made_anew_from_keys() {
+    let Some(made) = made(true) else { return };
+    let bytes = made.bytes();
+    // The text is at the slot's end, in whole words.
+    let at = |slot: u64| {
+        let length = u64::from(u32::from_le_bytes(bytes[slot as usize + 16..][..4].try_into().unwrap()));
+        (slot + SLOT_BYTES - length.next_multiple_of(8), length)
+    };
+    let is_one = |slot: &u64| {
+        let start = b"a key that begins as others do:";
+        bytes[*slot as usize + 4] == 255 && bytes[at(*slot).0 as usize..].starts_with(start)
+    };
+    let slot = made.nodes(&bytes).into_iter().find(is_one).unwrap();
+    let (text, length) = at(slot);
+    for byte in [0, 5, length - 1] {
+        made.flip(text + byte, 1);
+        assert!(made.tells("1 nodes have a damaged copy").is_clean());
+        made.is_mended();
+        let report = terrace::check(&made.path, &CheckOptions::default()).unwrap().to_string();
+        assert!(!report.contains("damaged copy"), "{report}");
+    }
 }
 
 #[test]

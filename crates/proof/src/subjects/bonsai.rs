@@ -41,6 +41,11 @@ impl Subject for Bonsai {
         true
     }
 
+    /// Too long for what a node has in front of its entries, so that it is among the fences.
+    fn stem(&self) -> &'static str {
+        "what many keys begin with: "
+    }
+
     fn shape(&self, _media: MediaKind) -> Shape {
         let limits = limits_ordered(GEOMETRY, DRAM_BYTES);
         let (inline_bytes, large_bytes) = (limits.inline_bytes, limits.inline_bytes * 5);

@@ -37,6 +37,8 @@ pub struct Economy {
     pub restart_ms: u64,
     /// Of the tier, what could live when it refused; `None` if it never did.
     pub live_share: Option<f64>,
+    /// And how it said so.
+    pub full_as: String,
 }
 
 /// A pipeline whose answers took long.
@@ -129,7 +131,10 @@ impl Economy {
             format!("{} MiB written to the SSD, {} allowed", self.ssd.written >> 20, most >> 20),
         );
         let live = self.live_share.unwrap_or(1.0);
-        check(live >= LIVE_SHARE, format!("refused when {:.0}% of the tier lived", live * 100.0));
+        check(
+            live >= LIVE_SHARE,
+            format!("refused when {:.1}% of the tier lived: {}", live * 100.0, self.full_as),
+        );
         let stall = &self.longest_own;
         check(
             stall.own_us() <= stall_ms * 1000,

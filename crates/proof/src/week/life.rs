@@ -402,7 +402,10 @@ impl Life<'_> {
                 self.expected.stored(*key, *version, *bytes, *ttl, within);
             }
             (Plan::Delete(key), Answer::Deleted) => self.expected.deleted(*key),
-            (Plan::Set { .. }, Answer::Refused(_)) if self.fills_up => self.is_full = true,
+            (Plan::Set { .. }, Answer::Refused(text)) if self.fills_up => {
+                self.is_full = true;
+                economy.full_as.clone_from(text);
+            }
             (_, Answer::Refused(text)) => {
                 economy.refused += 1;
                 if economy.first_refusal.is_empty() {

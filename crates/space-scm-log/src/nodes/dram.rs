@@ -18,7 +18,8 @@ const LOST: u64 = 1 << 63;
 const STALE: u64 = 1 << 62;
 const IS_NODE: u64 = 1 << 61;
 const DB_AT: u32 = 57;
-const SEQUENCE: u64 = (1 << DB_AT) - 1;
+const TEXT_PLACES_AT: u32 = 53;
+const SEQUENCE: u64 = (1 << TEXT_PLACES_AT) - 1;
 /// More room than for so many slots that are let go is not kept.
 const LEAVING_KEPT: usize = 1024;
 const LOW_BITS: u64 = 0x0101_0101_0101_0101;
@@ -32,7 +33,7 @@ pub struct Descriptor {
     bits: AtomicU64,
     /// Entries that were let go, and behind them when.
     retired: AtomicU64,
-    /// The node's sequence number and database, and whether something of it is lost.
+    /// The node's sequence number, the places that its fence takes, its database, and whether something of it is lost.
     about: AtomicU64,
 }
 
@@ -50,6 +51,11 @@ impl Seen {
     pub fn new(bitmap: u64, fps: [u64; FP_WORDS], sequence: u64, db: u8, is_lost: bool) -> Self {
         let about = sequence & SEQUENCE | u64::from(db & 15) << DB_AT | IS_NODE;
         Self { bits: bitmap & BITMAP, fps, about: about | if is_lost { LOST } else { 0 } }
+    }
+    /// The same, and the last so many places have the text of the node's fence.
+    pub fn and_text(mut self, places: usize) -> Self {
+        self.about |= (places as u64 & 15) << TEXT_PLACES_AT;
+        self
     }
     /// The same with other entries.
     pub fn with(self, bitmap: u64, fps: [u64; FP_WORDS]) -> Self {
@@ -77,6 +83,10 @@ impl Seen {
     /// Whether there is a node.
     pub fn is_node(&self) -> bool {
         self.about & IS_NODE != 0
+    }
+    /// Places at the end that the text of its fence takes.
+    pub fn text_places(&self) -> usize {
+        (self.about >> TEXT_PLACES_AT) as usize & 15
     }
     /// Its database.
     #[inline]

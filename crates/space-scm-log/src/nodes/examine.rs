@@ -52,7 +52,8 @@ pub struct NodeCounts {
     pub inline: u64,
     /// Entries that lead to one.
     pub references: u64,
-    /// Nodes with a damaged copy of what does not change, or of when they end; an opening mends it.
+    /// Nodes with a damaged copy of what does not change, or of when they end, or a damaged text of a fence that their keys tell; an opening
+    /// mends it.
     pub copies: u64,
     /// Nodes with damaged fingerprints; an opening makes them anew.
     pub fingerprints: u64,
@@ -126,12 +127,12 @@ impl<R: ByteRegion> Nodes<R> {
                         (about, seen, fps_hold)
                     }
                 };
-                found.nodes.copies += u64::from(!self.copies_agree(slot, &about));
                 found.nodes.fingerprints += u64::from(!fps_hold);
-                let Some((fence, texts)) = self.fence_of(&about) else {
+                let Some((fence, texts)) = self.fence_of(slot, &about, seen.bitmap()) else {
                     found.faults.push(fault(NodeFault::Fence));
                     continue;
                 };
+                found.nodes.copies += u64::from(!self.copies_agree(slot, &about, &fence));
                 let node = Found { slot, seen, fps_hold, texts };
                 match nodes.entry((seen.db(), fence)) {
                     Place::Vacant(none) => {
@@ -151,8 +152,9 @@ impl<R: ByteRegion> Nodes<R> {
         nodes
     }
 
-    /// Whether both copies of what does not change are what one of them is, and both words of when the node ends hold together.
-    fn copies_agree(&self, slot: u32, about: &Static) -> bool {
+    /// Whether both copies of what does not change are what one of them is, both words of when the node ends hold together, and the text of
+    /// the fence is the fence.
+    fn copies_agree(&self, slot: u32, about: &Static, fence: &[u8]) -> bool {
         let mut meta = [0; META_BYTES];
         self.medium.region.read(self.medium.at(self.place_of_slot(slot)), &mut meta);
         let of = self.of(slot);
@@ -161,7 +163,10 @@ impl<R: ByteRegion> Nodes<R> {
             let word = terrace_blocks::u64_at(&meta, *at);
             read_end(of, about.sequence, [word; 2]).is_some()
         };
-        STATIC_AT.iter().all(|at| meta[*at..*at + STATIC_BYTES] == bytes) && END_AT.iter().all(is_end)
+        let has_text = self.text_in(slot, about).is_none_or(|text| text == fence);
+        has_text
+            && STATIC_AT.iter().all(|at| meta[*at..*at + STATIC_BYTES] == bytes)
+            && END_AT.iter().all(is_end)
     }
 
     /// Each entry of a node, which has keys from a fence on and below another.

@@ -3,7 +3,8 @@
 //! ```text
 //! slot     static:32  commit:8  end:8  fingerprints 0..16 | static:32  end:8  fingerprints 16..40 | entry, 28 bytes each
 //! static   0 crc of store id, slot and the rest:u32  4 fence's bytes:u8 database:u8 lost:u8 zero  8 sequence  16 fence, up to 16 bytes
-//!          a longer fence: 255 for its bytes, and 16 bytes of it:u32  20 slot of its text:u32  24 crc of it:u32
+//!          a longer fence: 255 for its bytes, and 16 bytes of it:u32  20 slot of its text:u32  24 crc of it:u32    this slot: its text is
+//!          at the slot's end, in the places of entries
 //! end      0-15 check of the rest, the slot and the sequence, bit 0 set  16 the root with whose sequence others take the node's place      0: none
 //! commit   0-39 which entries count  40 check of that, slot and sequence:12  52 check of their fingerprints:12         or: no node
 //! entry    0 key, or its hash  8 value, or where a record's entry starts  16 version  24 what:7 check of all that and the place:25
@@ -36,8 +37,10 @@ pub const FP_WORDS: usize = ENTRIES_MAX / 8;
 pub const FP_AT: [usize; FP_WORDS] = [48, 56, 104, 112, 120];
 /// Where a fence's text starts in a slot of its own.
 const TEXT_AT: usize = 48;
-/// A fence up to here is in the node itself.
+/// A fence up to here is in what does not change of the node.
 const FENCE_INLINE: usize = 16;
+/// Of the places of entries, so many in so many are for the text of a fence at most.
+const TEXT_PLACES: (usize, usize) = (3, 8);
 const FENCE_LONG: u8 = 255;
 /// Keys and values up to here are in the entry itself.
 pub const INLINE_BYTES: usize = 8;
@@ -201,9 +204,26 @@ pub enum Fence {
 }
 
 impl Fence {
-    /// Whether one of so many bytes is in the node itself.
+    /// Whether one of so many bytes is in what does not change of the node.
     pub fn is_short(bytes: usize) -> bool {
         bytes <= FENCE_INLINE
+    }
+    /// Of a node of so many entries, the last places, where the text of a fence of so many bytes is; 0 if it is elsewhere.
+    pub fn places_of(bytes: usize, entries: usize) -> usize {
+        let (most, of) = TEXT_PLACES;
+        let places = bytes.next_multiple_of(8).div_ceil(ENTRY_BYTES);
+        if Self::is_short(bytes) || places > entries * most / of { 0 } else { places }
+    }
+    /// Where the text of a fence of so many bytes starts in a slot that has it: whole words at the end.
+    pub fn text_at(bytes: usize, slot_bytes: usize) -> usize {
+        slot_bytes - bytes.next_multiple_of(8)
+    }
+    /// Of a node in this slot, the last places, where the text of its fence is.
+    pub fn places(&self, slot: u32, entries: usize) -> usize {
+        match self {
+            Self::Long { bytes, text, .. } if *text == slot => Self::places_of(*bytes as usize, entries),
+            _ => 0,
+        }
     }
 }
 
@@ -352,6 +372,13 @@ pub enum DamagedKey {
     Hash(u64),
     /// Its bytes, and how many.
     Bytes([u8; INLINE_BYTES], usize),
+}
+
+/// A text, with zeros up to a whole word.
+pub fn whole_words(text: &[u8]) -> Vec<u8> {
+    let mut words = text.to_vec();
+    words.resize(text.len().next_multiple_of(8), 0);
+    words
 }
 
 /// Bytes of a fence that a slot of its own takes.

@@ -93,7 +93,7 @@ impl<R: ByteRegion> Directory<R> for Nodes<R> {
     /// Larger rounds would meet few nodes twice, and DRAM is what nodes save.
     const FEW_BYTES: usize = 2 << 20;
     /// Nodes are in pages too, where the hash table has memory of its own.
-    const FULL_PERCENT: u64 = 92;
+    const FULL_PERCENT: u64 = 95;
     type Front = WithStrays<BTree>;
     type Changes = NodeChanges;
 

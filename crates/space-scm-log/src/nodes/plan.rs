@@ -493,7 +493,7 @@ impl<R: ByteRegion> ScmSpace<R, Nodes<R>> {
         }
         let (_, safe) = nodes.slots.times();
         let taken = seen.bitmap() | nodes.slots.descriptor(slot).retired(safe);
-        let mut free = !taken & ((1 << nodes.entries) - 1);
+        let mut free = !taken & ((1 << (nodes.entries - seen.text_places())) - 1);
         if (free.count_ones() as usize) < working.added.len() {
             return false;
         }

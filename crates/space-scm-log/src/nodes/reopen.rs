@@ -18,7 +18,7 @@ use super::dram::{Seen, set_fp};
 use super::find::{fp_of, slot_of};
 use super::layout::{
     COMMIT_AT, Commit, END_AT, FP_AT, FP_WORDS, Fence, META_BYTES, STATIC_AT, STATIC_BYTES, Static,
-    decode_text, free_word, read_commit, read_end,
+    decode_text, free_word, read_commit, read_end, whole_words,
 };
 use super::plan::NodeChanges;
 use crate::keeper::Keeper;
@@ -84,7 +84,8 @@ impl<R: ByteRegion> Nodes<R> {
         let fps: [u64; FP_WORDS] = std::array::from_fn(|word| terrace_blocks::u64_at(&meta, FP_AT[word]));
         match read_commit(self.of(slot), about.sequence, word, &fps) {
             Commit::Node { bitmap, fps_hold } => {
-                let seen = Seen::new(bitmap, fps, about.sequence, about.db, about.is_lost);
+                let seen = Seen::new(bitmap, fps, about.sequence, about.db, about.is_lost)
+                    .and_text(about.fence.places(slot, self.entries));
                 FoundSlot::Node(about, seen, fps_hold)
             }
             Commit::None | Commit::Damaged => FoundSlot::Damaged(about),
@@ -107,15 +108,22 @@ impl<R: ByteRegion> Nodes<R> {
         let mut meta = [0; META_BYTES];
         self.medium.region.read(self.medium.at(self.place_of_slot(slot)), &mut meta);
         let about = self.about(slot, &meta)?;
-        let (fence, _) = self.fence_of(&about)?;
+        let (fence, _) = self.fence_of(slot, &about, self.slots.descriptor(slot).read().bitmap())?;
         Some((about.db, fence))
     }
-    /// A fence, and the slots of its text; `None` if that is damaged.
-    pub(super) fn fence_of(&self, about: &Static) -> Option<(Vec<u8>, Vec<u32>)> {
+    /// A fence, and the slots of its text; `None` if that is damaged. It is the start of a key that the node had: where the text is in the
+    /// node, keys that it has tell it too.
+    pub(super) fn fence_of(&self, slot: u32, about: &Static, bitmap: u64) -> Option<(Vec<u8>, Vec<u32>)> {
         let (bytes, text, crc) = match &about.fence {
             Fence::Short(fence) => return Some((fence.clone(), Vec::new())),
             Fence::Long { bytes, text, crc } => (*bytes, *text, *crc),
         };
+        if let Some(mut fence) = self.text_in(slot, about) {
+            if crc32c::crc32c(&fence) != crc {
+                fence = self.fence_from_keys(slot, bitmap, (fence.len(), crc))?;
+            }
+            return Some((fence, Vec::new()));
+        }
         let (mut fence, mut slots, mut next) = (Vec::new(), Vec::new(), Some(text));
         let mut slot_bytes = vec![0; self.slot_bytes];
         while let Some(slot) = next.filter(|_| fence.len() < bytes as usize) {
@@ -130,6 +138,28 @@ impl<R: ByteRegion> Nodes<R> {
             next = after;
         }
         (fence.len() == bytes as usize && crc32c::crc32c(&fence) == crc).then_some((fence, slots))
+    }
+    /// The text of a fence that is in the node, whatever it is; `None` if it is elsewhere.
+    pub(super) fn text_in(&self, slot: u32, about: &Static) -> Option<Vec<u8>> {
+        let Fence::Long { bytes, .. } = about.fence else { return None };
+        (about.fence.places(slot, self.entries) > 0).then(|| {
+            let mut text = vec![0; bytes as usize];
+            let at = self.place_of_slot(slot) + Fence::text_at(text.len(), self.slot_bytes) as u64;
+            self.medium.region.read(self.medium.at(at), &mut text);
+            text
+        })
+    }
+    /// The fence of so many bytes and this checksum, if a key of the node begins as it does, but for the last byte: the key that it was
+    /// taken from may be gone, and the others begin alike.
+    fn fence_from_keys(&self, slot: u32, bitmap: u64, (length, crc): (usize, u32)) -> Option<Vec<u8>> {
+        let mut found = None;
+        self.each_entry(slot, bitmap, &mut Vec::new(), |_, entry| {
+            let Some(start) = entry.and_then(|(key, _)| key.get(..length - 1)) else { return };
+            let of_start = crc32c::crc32c(start);
+            let last = (0..=u8::MAX).find(|last| crc32c::crc32c_append(of_start, &[*last]) == crc);
+            found = found.take().or_else(|| last.map(|last| [start, &[last]].concat()));
+        });
+        found
     }
     /// Shows the slots of a database's nodes in order.
     pub(super) fn each_node(&self, db: u8, show: &mut dyn FnMut(u32)) {
@@ -224,7 +254,8 @@ impl<R: ByteRegion> ScmSpace<R, Nodes<R>> {
                     FoundSlot::Unknown => return Err(lost_fence(slot)),
                     // Of what it had nothing can be told: it is made anew once something is put there.
                     FoundSlot::Damaged(about) => {
-                        let none = Seen::new(0, [0; FP_WORDS], about.sequence, about.db, true);
+                        let none = Seen::new(0, [0; FP_WORDS], about.sequence, about.db, true)
+                            .and_text(about.fence.places(slot, nodes.entries));
                         keeper.root.is_uncertain = true;
                         (about, none.and_stale())
                     }
@@ -235,10 +266,12 @@ impl<R: ByteRegion> ScmSpace<R, Nodes<R>> {
                         (about, mended)
                     }
                 };
-                self.agree(slot, &about);
                 // What was to take its place does not: a later root with that sequence must not end it.
                 nodes.unend(slot);
-                let Some((fence, of_fence)) = nodes.fence_of(&about) else { return Err(lost_fence(slot)) };
+                let Some((fence, of_fence)) = nodes.fence_of(slot, &about, seen.bitmap()) else {
+                    return Err(lost_fence(slot));
+                };
+                self.agree(slot, &about, &fence);
                 texts.extend((!of_fence.is_empty()).then_some((slot, of_fence)));
                 match found.entry((about.db, fence)) {
                     Slot::Vacant(none) => {
@@ -288,7 +321,7 @@ impl<R: ByteRegion> ScmSpace<R, Nodes<R>> {
                 None => (bitmap, is_lost) = (bitmap & !(1 << i), true),
             }
         }
-        let mended = Seen::new(bitmap, fps, seen.sequence(), seen.db(), is_lost);
+        let mended = Seen::new(bitmap, fps, seen.sequence(), seen.db(), is_lost).and_text(seen.text_places());
         if is_lost && !seen.is_lost() {
             // The medium goes on to say what was there.
             return mended.and_stale();
@@ -304,8 +337,8 @@ impl<R: ByteRegion> ScmSpace<R, Nodes<R>> {
         mended
     }
 
-    /// Both copies of what does not change are what one of them is.
-    fn agree(&self, slot: u32, about: &Static) {
+    /// Both copies of what does not change are what one of them is, and the text of the fence is the fence.
+    fn agree(&self, slot: u32, about: &Static, fence: &[u8]) {
         let bytes = about.encode(self.directory.of(slot));
         let place = self.medium.at(self.directory.place_of_slot(slot));
         for at in STATIC_AT {
@@ -315,6 +348,10 @@ impl<R: ByteRegion> ScmSpace<R, Nodes<R>> {
             if there != bytes {
                 self.medium.region.write_nt(at, &bytes);
             }
+        }
+        if self.directory.text_in(slot, about).is_some_and(|text| text != fence) {
+            let at = place + Fence::text_at(fence.len(), self.directory.slot_bytes) as u64;
+            self.medium.region.write_nt(at, &whole_words(fence));
         }
     }
 }

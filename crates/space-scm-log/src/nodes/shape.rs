@@ -8,7 +8,7 @@ use std::ops::Range;
 use terrace_media::ByteRegion;
 
 use super::Nodes;
-use super::layout::Entry;
+use super::layout::{Entry, Fence};
 use super::plan::{Fresh, NodeChanges, Reshaped, Working, head_of};
 use crate::apply::Plan;
 use crate::space::ScmSpace;
@@ -58,13 +58,13 @@ impl Gathered {
 }
 
 impl<R: ByteRegion> ScmSpace<R, Nodes<R>> {
-    /// Entries that a node gets when it is made.
+    /// Places that are taken of a node when it is made.
     fn target(&self) -> usize {
         self.directory.entries - LEFT_FREE.min(self.directory.entries / 4)
     }
     /// Whether a node, where this key belongs, has too many entries, or too few.
     pub(super) fn is_to_be_shared(&self, working: &Working, key: &[u8]) -> bool {
-        let (count, entries) = (working.count(), self.directory.entries);
+        let (count, entries) = (working.count(), self.room(working));
         let was_less = working.seen.bitmap().count_ones() as usize <= count;
         if working.slot.is_none() || count > entries || count + 1 >= entries && !self.fits(working) {
             return true;
@@ -74,11 +74,15 @@ impl<R: ByteRegion> ScmSpace<R, Nodes<R>> {
             !fence.is_empty() || self.directory.next_of(working.db, &fence).is_some()
         }
     }
+    /// Entries that a node may have.
+    fn room(&self, working: &Working) -> usize {
+        self.directory.entries - working.seen.text_places()
+    }
     fn fits(&self, working: &Working) -> bool {
         let Some(slot) = working.slot else { return false };
         let (_, safe) = self.directory.slots.times();
         let taken = working.seen.bitmap() | self.directory.slots.descriptor(slot).retired(safe);
-        (self.directory.entries - taken.count_ones() as usize) >= working.added.len()
+        self.room(working).saturating_sub(taken.count_ones() as usize) >= working.added.len()
     }
 
     /// A node's entries as they are to be, in order; whether something of it is lost. What is lost only now was counted.
@@ -140,7 +144,9 @@ impl<R: ByteRegion> ScmSpace<R, Nodes<R>> {
         mut more: impl FnMut(u32, &mut Plan<NodeChanges>) -> Working,
         plan: &mut Plan<NodeChanges>,
     ) {
-        let (db, target) = (working.db, self.target());
+        let db = working.db;
+        // Its neighbours' fences are about as long.
+        let target = self.target() - Fence::places_of(fence.len(), self.directory.entries);
         let mut gathered = std::mem::take(&mut plan.changes.gathered);
         gathered.clear();
         let mut is_lost = self.gather(&working, keys, &mut gathered, plan);
@@ -174,32 +180,45 @@ impl<R: ByteRegion> ScmSpace<R, Nodes<R>> {
             first.clone_from(&fence);
             old.insert(0, (slot, fence));
         }
-        let fresh = divide(&gathered, first, target, is_lost, &mut plan.changes.entries);
+        let fresh = divide(
+            &gathered,
+            first,
+            (self.target(), self.directory.entries),
+            is_lost,
+            &mut plan.changes.entries,
+        );
         plan.changes.reshaped.push(Reshaped { db, old, fresh });
         plan.changes.gathered = gathered;
     }
 }
 
-/// Divides entries among as few nodes as hold them with room to spare, evenly.
+/// Divides entries among as few nodes as hold them with room to spare, evenly; the places that a fence takes are not for entries.
 fn divide(
     gathered: &Gathered,
     first: Vec<u8>,
-    target: usize,
+    (target, all_places): (usize, usize),
     is_lost: bool,
     entries: &mut Vec<(u8, Entry)>,
 ) -> Vec<Fresh> {
     let Gathered { keys, all } = gathered;
     let key = |i: usize| &keys[all[i].key.clone()];
-    let (total, count) = (all.len(), all.len().div_ceil(target).max(1));
     let start = entries.len();
     entries.extend(all.iter().map(|full| (full.fp, full.entry)));
-    let mut fresh = Vec::with_capacity(count);
-    for node in 0..count {
-        let (from, to) = (total * node / count, total * (node + 1) / count);
-        let fence = if node == 0 { first.clone() } else { separator(key(from - 1), key(from)) };
-        fresh.push(Fresh { fence, entries: start + from..start + to, is_lost });
+    let total = all.len();
+    let mut count = total.div_ceil(target).max(1);
+    loop {
+        let mut fresh = Vec::with_capacity(count);
+        for node in 0..count {
+            let (from, to) = (total * node / count, total * (node + 1) / count);
+            let fence = if node == 0 { first.clone() } else { separator(key(from - 1), key(from)) };
+            fresh.push(Fresh { fence, entries: start + from..start + to, is_lost });
+        }
+        let taken = |node: &Fresh| node.entries.len() + Fence::places_of(node.fence.len(), all_places);
+        if count >= total || fresh.iter().all(|node| taken(node) <= target) {
+            return fresh;
+        }
+        count += 1;
     }
-    fresh
 }
 
 /// The shortest key that is above one and not above the other.
@@ -231,7 +250,7 @@ mod tests {
                 gathered.push(&i.to_be_bytes(), 0, Entry::inline(b"", b"", u64::from(i)));
             });
             let mut entries = Vec::new();
-            let fresh = divide(&gathered, b"".to_vec(), 37, false, &mut entries);
+            let fresh = divide(&gathered, b"".to_vec(), (37, 40), false, &mut entries);
             let versions = entries.iter().map(|(_, entry)| entry.version);
             assert!(versions.eq((0..total).map(u64::from)));
             let counts: Vec<_> = fresh.iter().map(|node| node.entries.len()).collect();
@@ -241,6 +260,21 @@ mod tests {
             assert!(most - least <= 1, "{counts:?}");
             assert!(fresh.windows(2).all(|pair| pair[0].fence < pair[1].fence));
             assert!(fresh[0].fence.is_empty());
+        }
+    }
+
+    #[test]
+    fn long_fences_take_places_of_entries() {
+        for total in [1, 30, 31, 32, 200] {
+            let mut gathered = Gathered::default();
+            let key = |i| format!("{}{i:08}", "a common prefix of keys ".repeat(4));
+            (0..total).for_each(|i| gathered.push(key(i).as_bytes(), 0, Entry::inline(b"", b"", 1)));
+            let places = |fence: &[u8]| Fence::places_of(fence.len(), 40);
+            let fence = key(0).into_bytes();
+            assert_eq!(places(&fence), 4);
+            let fresh = divide(&gathered, fence, (35, 40), false, &mut Vec::new());
+            assert!(fresh.iter().all(|node| node.entries.len() <= 31 && places(&node.fence) == 4));
+            assert_eq!(fresh.len(), usize::div_ceil(total, 31), "{total} entries");
         }
     }
 }

@@ -16,7 +16,7 @@ use super::dram::Seen;
 use super::find::address_of_slot;
 use super::layout::{
     COMMIT_AT, END_AT, ENTRIES_MAX, ENTRY_BYTES, Entry, FP_AT, FP_WORDS, Fence, META_BYTES, Of, STATIC_AT,
-    STATIC_BYTES, Static, commit_word, encode_text, end_word, entry_at, free_word, text_bytes,
+    STATIC_BYTES, Static, commit_word, encode_text, end_word, entry_at, free_word, text_bytes, whole_words,
 };
 use super::plan::{Coming, Fresh, NodeChanges, Reshaped};
 use crate::apply::Plan;
@@ -118,7 +118,7 @@ impl<R: ByteRegion> ScmSpace<R, Nodes<R>> {
     fn make_slots(&self, keeper: &mut Keeper<NodeChanges>, changes: &NodeChanges) -> bool {
         let nodes = &self.directory;
         let fresh = changes.reshaped.iter().flat_map(|reshaped| &reshaped.fresh);
-        let wanted: usize = fresh.map(|fresh| 1 + nodes.texts_of(fresh.fence.len())).sum();
+        let wanted: usize = fresh.map(|fresh| 1 + nodes.texts_of(fresh)).sum();
         if wanted == 0 {
             return true;
         }
@@ -156,8 +156,14 @@ impl<R: ByteRegion> ScmSpace<R, Nodes<R>> {
         let slot = self.take_slot(but);
         let of = nodes.of(slot);
         let mut texts = Vec::new();
+        let place = nodes.place_of_slot(slot);
+        let (fence_bytes, text_places) = (fresh.fence.len() as u32, nodes.text_places(fresh));
         let fence = if Fence::is_short(fresh.fence.len()) {
             Fence::Short(fresh.fence.clone())
+        } else if text_places > 0 {
+            let at = place + Fence::text_at(fresh.fence.len(), nodes.slot_bytes) as u64;
+            region.write_nt(self.medium.at(at), &whole_words(&fresh.fence));
+            Fence::Long { bytes: fence_bytes, text: slot, crc: crc32c::crc32c(&fresh.fence) }
         } else {
             let parts: Vec<_> = fresh.fence.chunks(text_bytes(nodes.slot_bytes)).collect();
             texts.extend(parts.iter().map(|_| self.take_slot(but)));
@@ -166,10 +172,9 @@ impl<R: ByteRegion> ScmSpace<R, Nodes<R>> {
                 region.write_nt(self.medium.at(nodes.place_of_slot(texts[i])), &bytes);
             }
             let crc = crc32c::crc32c(&fresh.fence);
-            Fence::Long { bytes: fresh.fence.len() as u32, text: texts[0], crc }
+            Fence::Long { bytes: fence_bytes, text: texts[0], crc }
         };
         let mut fps = [0; FP_WORDS];
-        let place = nodes.place_of_slot(slot);
         let mut slot_bytes = [0; (META_BYTES + ENTRIES_MAX * ENTRY_BYTES).next_multiple_of(8)];
         let bytes = &mut slot_bytes[..(META_BYTES + entries.len() * ENTRY_BYTES).next_multiple_of(8)];
         for (i, (fp, entry)) in entries.iter().enumerate() {
@@ -187,7 +192,7 @@ impl<R: ByteRegion> ScmSpace<R, Nodes<R>> {
             bytes[*at..*at + 8].copy_from_slice(&word.to_le_bytes());
         }
         let bitmap = (1 << entries.len()) - 1;
-        let seen = Seen::new(bitmap, fps, sequence, db, fresh.is_lost);
+        let seen = Seen::new(bitmap, fps, sequence, db, fresh.is_lost).and_text(text_places);
         region.write_nt(self.medium.at(place), bytes);
         Placed { slot, seen, texts }
     }
@@ -247,9 +252,16 @@ impl<R: ByteRegion> Nodes<R> {
     pub(super) fn of(&self, slot: u32) -> Of {
         Of { store_id: self.medium.store_id, slot }
     }
-    /// Slots for the text of a fence of so many bytes.
-    fn texts_of(&self, bytes: usize) -> usize {
-        if Fence::is_short(bytes) { 0 } else { bytes.div_ceil(text_bytes(self.slot_bytes)) }
+    /// Places that the text of its fence takes of a node that comes.
+    fn text_places(&self, fresh: &Fresh) -> usize {
+        let places = Fence::places_of(fresh.fence.len(), self.entries);
+        if fresh.entries.len() + places > self.entries { 0 } else { places }
+    }
+    /// Slots for that text.
+    fn texts_of(&self, fresh: &Fresh) -> usize {
+        let bytes = fresh.fence.len();
+        let is_in_node = Fence::is_short(bytes) || self.text_places(fresh) > 0;
+        if is_in_node { 0 } else { bytes.div_ceil(text_bytes(self.slot_bytes)) }
     }
     /// Makes a node's entries count; durable after a fence.
     pub(super) fn commit(&self, slot: u32, seen: &Seen) {

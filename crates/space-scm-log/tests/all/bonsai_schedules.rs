@@ -251,7 +251,7 @@ fn texts_of_long_fences_outlive_an_opening() {
     use_nodes();
     let life = Life::new();
     let mut a = life.client();
-    let key = |i: usize| format!("what many keys begin with, {i:03}");
+    let key = |i: usize| format!("{}{i:03}", "what many keys begin with, ".repeat(5));
     (0..12).for_each(|i| a.set(&key(i), value("there")));
     rest(&*life.store);
     let region = SimRegion::from_image(life.region.to_bytes());

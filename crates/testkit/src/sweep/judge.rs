@@ -232,7 +232,7 @@ impl Judge<'_> {
         if made == SnapshotUse::Refused {
             return Err("a snapshot is refused, though a crash damages nothing that was durable".into());
         }
-        let found = read_all(&**store, clock_us)?;
+        let found = read_all(&**store, clock_us, self.setup.subject.stem())?;
         // Those that have expired may be counted still, as both.
         let counted =
             (0..DATABASES as u8).map(|db| store.len(db) - store.expiring(db).min(store.len(db))).sum::<u64>();
@@ -245,11 +245,11 @@ impl Judge<'_> {
 }
 
 /// Every key of the store, and its version.
-pub(super) fn read_all(store: &dyn Store, clock_us: u64) -> Result<Content, String> {
+pub(super) fn read_all(store: &dyn Store, clock_us: u64, stem: &str) -> Result<Content, String> {
     let mut session = Held::new(store.session().map_err(|error| error.to_string())?);
     let mut batch = Held::new(Batch::new());
     for key in 0..KEYS {
-        batch.push(db_of(key), &key_bytes(key), OpKind::Get { value: true });
+        batch.push(db_of(key), &key_bytes(key, stem), OpKind::Get { value: true });
     }
     session.execute(&mut batch);
     let proof = session.wait(&mut batch);

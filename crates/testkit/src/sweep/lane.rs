@@ -2,6 +2,7 @@
 
 use terrace_engine::{Batch, Condition, Delta, Expiry, OpError, OpKind, Reply, Session, Settled};
 
+use super::Subject;
 use super::ledger::{Expected, Ledger, Prediction, Token};
 use super::plan::{Cmd, CmdKind, When, db_of, key_bytes, value_bytes};
 
@@ -37,18 +38,18 @@ pub(super) enum Verdict {
 }
 
 impl Flight {
-    pub fn new(ledger: &Ledger, cmds: &[Cmd], atomic: bool, issued: usize, sets_read: bool) -> Self {
+    pub fn new(ledger: &Ledger, cmds: &[Cmd], atomic: bool, issued: usize, subject: &dyn Subject) -> Self {
         let mut batch = Batch::new();
         if atomic {
             batch.begin_atomic();
         }
         let tokens: Vec<Option<Token>> = cmds.iter().map(|cmd| ledger.token(cmd.key)).collect();
         for (cmd, token) in cmds.iter().zip(&tokens) {
-            let kind = op_kind(ledger, &mut batch, cmd, *token, sets_read);
+            let kind = op_kind(ledger, &mut batch, cmd, *token, subject.sets_read());
             if matches!(cmd.kind, CmdKind::Flush { .. } | CmdKind::Swap) {
                 batch.push(1, &[], kind);
             } else {
-                batch.push(db_of(cmd.key), &key_bytes(cmd.key), kind);
+                batch.push(db_of(cmd.key), &key_bytes(cmd.key, subject.stem()), kind);
             }
         }
         if atomic {

@@ -110,6 +110,10 @@ pub trait Subject: Sync {
     fn sets_read(&self) -> bool {
         false
     }
+    /// With what half of the keys begin.
+    fn stem(&self) -> &'static str {
+        ""
+    }
     /// Whether such histories are of large values for the most part and resize often, so that blocks of those move, and then move
     /// again.
     fn moves_large(&self) -> bool {

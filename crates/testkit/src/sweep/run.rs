@@ -318,7 +318,7 @@ impl Driver<'_> {
         }
         let atomic = atomic && self.setup.options.durability != Durability::None;
         let mut flight =
-            Flight::new(&self.ledger, cmds, atomic, self.recorder.position(), self.setup.subject.sets_read());
+            Flight::new(&self.ledger, cmds, atomic, self.recorder.position(), self.setup.subject);
         set_actor(number as u32);
         let lane = &mut self.lanes[number];
         lane.session.execute(&mut flight.batch);

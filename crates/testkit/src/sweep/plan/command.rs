@@ -96,10 +96,11 @@ pub(in super::super) fn exchanged(key: u8) -> Option<u8> {
     }
 }
 
-/// The bytes of a key.
-pub(in super::super) fn key_bytes(key: u8) -> Vec<u8> {
+/// The bytes of a key; half of the keys begin with a stem.
+pub(in super::super) fn key_bytes(key: u8, stem: &str) -> Vec<u8> {
     let key = if key >= DRAWN { (key - DRAWN) * 4 + 3 } else { key };
-    let mut bytes = format!("key{key}").into_bytes();
+    let stem = if key % 2 == 0 { stem } else { "" };
+    let mut bytes = format!("{stem}key{key}").into_bytes();
     bytes.resize(bytes.len() + usize::from(key) * 5 % 37, b'.');
     bytes
 }

@@ -42,7 +42,7 @@ impl Driver<'_> {
     fn take_stock(&mut self) -> Result<(), Stop> {
         let position = self.recorder.position();
         let wrong = |error: String| Stop::Failed(format!("after a kill: {error}"));
-        let found = read_all(&**self.store, self.clock.us()).map_err(wrong)?;
+        let found = read_all(&**self.store, self.clock.us(), self.setup.subject.stem()).map_err(wrong)?;
         let promise = nothing_after(&self.closes, position);
         let verdict = self.ledger.oracle_now(self.seed).verify(position, &promise, &found.records);
         verdict.map_err(|violation| wrong(violation.to_string()))?;
