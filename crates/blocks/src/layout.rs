@@ -84,6 +84,7 @@ pub enum Stored<T> {
 }
 
 /// The little-endian word at a byte offset; 0 beyond the end.
+#[inline]
 pub fn u64_at(bytes: &[u8], at: usize) -> u64 {
     let mut word = [0; 8];
     if let Some(from) = bytes.get(at..at + 8) {
@@ -92,6 +93,7 @@ pub fn u64_at(bytes: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(word)
 }
 /// The same for 32 bits.
+#[inline]
 pub fn u32_at(bytes: &[u8], at: usize) -> u32 {
     bytes.get(at..).and_then(|bytes| bytes.first_chunk()).map_or(0, |bytes| u32::from_le_bytes(*bytes))
 }

@@ -42,4 +42,6 @@ pub use lockfree::LockFree;
 pub use prefetch::prefetch;
 pub use snapshot::Snapshot;
 pub use strays::WithStrays;
-pub use traits::{Address, Change, Direction, Index, Key, KeyVisitor, Lookup, OrderedIndex, Verdict};
+pub use traits::{
+    Address, Change, Direction, Index, Inline, Key, KeyVisitor, Lookup, OrderedIndex, RecordVisitor, Verdict,
+};

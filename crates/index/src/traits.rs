@@ -289,6 +289,20 @@ pub enum Direction {
     Backward,
 }
 
+/// A record that an index holds itself: a value without flags that does not expire.
+#[derive(Clone, Copy, Debug)]
+pub struct Inline<'a> {
+    /// Its version.
+    pub version: u64,
+    /// The tier that the index lies in, as heads of records name it.
+    pub tier: u8,
+    /// The value.
+    pub value: &'a [u8],
+}
+
+/// Is shown a key, its address, and its record if the index holds that.
+pub type RecordVisitor<'a> = &'a mut dyn FnMut(&[u8], Address, Option<Inline<'_>>) -> ControlFlow<()>;
+
 /// What an index offers beyond [`Index`] when it keeps its keys in order: by database, then byte by byte, a key before
 /// every longer key that it begins (BonsaiKV section 3 asks for the predecessor search).
 ///
@@ -306,6 +320,11 @@ pub trait OrderedIndex: Send + Sync {
         direction: Direction,
         visit: &mut dyn FnMut(&[u8], Address) -> ControlFlow<()>,
     );
+
+    /// The same, with the records that the index holds itself: whoever wants them need not ask at their addresses.
+    fn range_with_records(&self, db: u8, from: Bound<&[u8]>, direction: Direction, visit: RecordVisitor<'_>) {
+        self.range(db, from, direction, &mut |key, address| visit(key, address, None));
+    }
 
     /// The greatest key of the database that is not above `key`; its bytes replace what `found` holds.
     fn floor(&self, db: u8, key: &[u8], found: &mut Vec<u8>) -> Option<Address> {

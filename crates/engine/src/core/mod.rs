@@ -435,8 +435,13 @@ pub(crate) fn note_seen<S: Space>(seen: &mut [u64], touched: &mut Vec<u16>, vers
 #[inline]
 pub(crate) fn live(shared: &Shared, head: &Head, damaged: bool) -> bool {
     let kind = head.meta.kind();
-    (damaged || kind != Kind::Tombstone)
-        && head.version > shared.flush_versions[usize::from(head.meta.db()) & 15].load(Relaxed)
+    (damaged || kind != Kind::Tombstone) && !is_forgotten(shared, head.meta.db(), head.version)
+}
+
+/// Whether a whole-database flush has forgotten what has this version.
+#[inline]
+pub(crate) fn is_forgotten(shared: &Shared, db: u8, version: u64) -> bool {
+    version <= shared.flush_versions[usize::from(db) & 15].load(Relaxed)
 }
 
 /// In front of a record that is read where it stands in the log: a checksum of its own.

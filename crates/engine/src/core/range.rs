@@ -4,13 +4,13 @@
 //! on a device are all asked for at once. Then the range is run again from its start, as a scan is: what was read is known
 //! by then, and what has moved meanwhile is found where it is now.
 
-use std::ops::{Bound, ControlFlow};
+use std::ops::{Bound, ControlFlow, Range};
 
-use terrace_index::{Address, Index, Key, Lookup, Verdict};
+use terrace_index::{Address, Index, Inline, Key, Lookup, Verdict};
 use terrace_log::LogDevice;
 use terrace_media::Buffer;
 
-use super::{Core, Step, live};
+use super::{Core, Step, is_forgotten, live};
 use crate::batch::{self, Batch, Row};
 use crate::op::{Direction, RangeStart};
 use crate::pending::{Known, Wanted};
@@ -19,7 +19,7 @@ use crate::reply::{Meta, OpError, Reply};
 use crate::space::{Fetch, Space, Want};
 
 /// Keys taken from the index at a time.
-const CHUNK: usize = 64;
+const CHUNK: usize = 128;
 /// Rows of one operation at most.
 const ROWS_MAX: u32 = 10_000;
 /// Keys that an operation looks at: of a range full of expired keys it answers what it has.
@@ -31,9 +31,25 @@ const ANSWER_BYTES: usize = 16 << 20;
 #[derive(Default)]
 pub(super) struct Chunk {
     bytes: Vec<u8>,
-    entries: Vec<(usize, Address)>,
+    entries: Vec<Entry>,
+    /// Values of records that the index holds itself.
+    values: Vec<u8>,
     /// The last key that was looked at.
     last: Vec<u8>,
+}
+
+/// A key, from where the one before it ends, and where its record is.
+struct Entry {
+    key_end: usize,
+    address: Address,
+    held: Option<Held>,
+}
+
+/// A record that the index holds itself.
+struct Held {
+    version: u64,
+    tier: u8,
+    value: Range<usize>,
 }
 
 /// What came of one key.
@@ -80,7 +96,7 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
         let count = count.clamp(1, ROWS_MAX) as usize;
         let (output_start, rows_start) = (output.len(), ranged.len());
         let mut unread = Vec::new();
-        let Chunk { bytes: chunk_bytes, entries, last } = chunk;
+        let Chunk { bytes: chunk_bytes, entries, values: held_values, last } = chunk;
         let (mut rows, mut looked_at) = (0, 0);
         let mut ended = false;
         while !ended
@@ -96,26 +112,42 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
             };
             let wanted = CHUNK.min(count - rows - unread.len());
             chunk_bytes.clear();
+            held_values.clear();
             entries.clear();
-            index.range(db, bound, direction, &mut |key, address| {
+            index.range_with_records(db, bound, direction, &mut |key, address, held| {
                 chunk_bytes.extend_from_slice(key);
-                entries.push((chunk_bytes.len(), address));
-                machine.space.touch(address);
+                let held = held.map(|Inline { version, tier, value }| {
+                    let start = held_values.len();
+                    held_values.extend_from_slice(value);
+                    Held { version, tier, value: start..held_values.len() }
+                });
+                if held.is_none() {
+                    machine.space.touch(address);
+                }
+                entries.push(Entry { key_end: chunk_bytes.len(), address, held });
                 if entries.len() == wanted { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
             });
             ended = entries.len() < wanted;
             looked_at += entries.len();
             let (mut key_start, mut last_key) = (0, 0..0);
-            for &(key_end, address) in &*entries {
+            for Entry { key_end, address, held } in &*entries {
                 if output.len() - output_start >= ANSWER_BYTES {
                     ended = false;
                     break;
                 }
-                last_key = key_start..key_end;
-                key_start = key_end;
+                last_key = key_start..*key_end;
+                key_start = *key_end;
                 let bytes = &chunk_bytes[last_key.clone()];
-                let key = Key { bytes, ..machine.shared.hasher.key(db, bytes) };
-                match self.row(&key, address, values, known, output) {
+                let found = match held {
+                    Some(held) => {
+                        self.held_row((db, bytes), held, &held_values[held.value.clone()], values, output)
+                    }
+                    None => {
+                        let key = machine.shared.hasher.key(db, bytes);
+                        self.row(&key, *address, values, known, output)
+                    }
+                };
+                match found {
                     Found::Row(row) => {
                         ranged.push((i as u32, row));
                         rows += 1;
@@ -146,6 +178,28 @@ impl<I: Index, S: Space, D: LogDevice> Core<I, S, D> {
         }
         let next = (!ended && looked_at > 0).then(|| batch::push(output, last));
         Step::Done(Reply::Ranged { next })
+    }
+
+    /// The row of a record that the index holds itself.
+    fn held_row(
+        &mut self,
+        (db, key): (u8, &[u8]),
+        held: &Held,
+        value: &[u8],
+        values: bool,
+        output: &mut Buffer,
+    ) -> Found {
+        let version = held.version;
+        if is_forgotten(&self.machine.shared, db, version) {
+            self.see(version);
+            return Found::Nothing;
+        }
+        let key = batch::push(output, key);
+        let value_bytes = value.len() as u64;
+        let value = values.then(|| batch::push(output, value));
+        self.hits[usize::from(held.tier) % 3] += 1;
+        let meta = Meta { version, value_bytes, ..Meta::default() };
+        Found::Row(Row { key, meta, value, damaged: false })
     }
 
     /// Fetches the record of one key, its key and value going to the end of `output`.

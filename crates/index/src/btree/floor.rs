@@ -21,18 +21,23 @@ impl View<'_> {
         let found = self.last_before(self.up_to(text)?, text);
         self.is_valid().then_some(found)
     }
-    /// The same, and the text that comes next in this leaf; whether there is one. `next` gets it, with its database.
-    fn floor_and_next(&self, text: Text<'_>, next: &mut Vec<u8>) -> Option<(Option<Address>, bool)> {
+    /// The same, and the address of the text that comes next in this leaf, if there is one. `next` gets it, with its database.
+    fn floor_and_next(
+        &self,
+        text: Text<'_>,
+        next: &mut Vec<u8>,
+    ) -> Option<(Option<Address>, Option<Address>)> {
         let up_to = self.up_to(text)?;
         let floor = self.last_before(up_to, text);
         next.clear();
-        let after = (up_to..self.shape.count()).find(|i| self.address(*i) != 0);
-        if let Some(i) = after {
+        let mut all = (up_to..self.shape.count()).map(|i| (i, address(self.address(i))));
+        let mut after = None;
+        if let Some((i, found)) = all.find(|(_, address)| address.is_some()) {
             self.append_prefix(next)?;
             self.append_suffix(i, next)?;
+            after = found.filter(|_| next.first() == Some(&text.parts().0));
         }
-        let is_there = after.is_some() && next.first() == Some(&text.parts().0);
-        self.is_valid().then_some((floor, is_there))
+        self.is_valid().then_some((floor, after))
     }
     /// Entries that are not above a text.
     #[inline]
@@ -64,29 +69,34 @@ impl BTree {
             }
         }
     }
-    /// The same, and the smallest key that is above this one, if there is any; `next` gets it.
-    pub fn floor_and_next(&self, db: u8, key: &[u8], next: &mut Vec<u8>) -> (Option<Address>, bool) {
+    /// The same, and the address of the smallest key that is above this one, if there is any; `next` gets that key.
+    pub fn floor_and_next(
+        &self,
+        db: u8,
+        key: &[u8],
+        next: &mut Vec<u8>,
+    ) -> (Option<Address>, Option<Address>) {
         let text = Text::from_parts(db, key);
         let backoff = Backoff::new();
-        let (floor, is_there) = loop {
+        let (floor, after) = loop {
             match self.leaf(text).floor_and_next(text, next) {
                 Some(found) => break found,
                 None => backoff.wait(),
             }
         };
         let floor = floor.or_else(|| self.floor_before(db, key));
-        if is_there {
+        if after.is_some() {
             next.remove(0);
-            return (floor, true);
+            return (floor, after);
         }
         next.clear();
-        let mut is_there = false;
-        self.range(db, Bound::Excluded(key), Direction::Forward, &mut |key, _| {
+        let mut after = None;
+        self.range(db, Bound::Excluded(key), Direction::Forward, &mut |key, address| {
             next.extend_from_slice(key);
-            is_there = true;
+            after = Some(address);
             ControlFlow::Break(())
         });
-        (floor, is_there)
+        (floor, after)
     }
     /// [`floor_address`](Self::floor_address) of several keys, whose descents take turns.
     pub fn floor_batch<'k>(
@@ -145,12 +155,15 @@ mod tests {
             let expected = tree.floor(db, &bytes, &mut Vec::new());
             assert_eq!(tree.floor_address(db, &bytes), expected, "{db} {bytes:?}");
             let (mut next, mut after) = (Vec::new(), None);
-            tree.range(db, Bound::Excluded(&bytes), Direction::Forward, &mut |key, _| {
-                after = Some(key.to_vec());
+            tree.range(db, Bound::Excluded(&bytes), Direction::Forward, &mut |key, address| {
+                after = Some((key.to_vec(), address));
                 ControlFlow::Break(())
             });
-            assert_eq!(tree.floor_and_next(db, &bytes, &mut next), (expected, after.is_some()));
-            assert_eq!(Some(next).filter(|_| after.is_some()), after);
+            assert_eq!(
+                tree.floor_and_next(db, &bytes, &mut next),
+                (expected, after.as_ref().map(|after| after.1))
+            );
+            assert_eq!(Some(next).filter(|_| after.is_some()), after.map(|after| after.0));
         }
         let keys: Vec<_> = (0..1000).map(|_| key_of()).collect();
         let mut seen = 0;

@@ -211,7 +211,14 @@ impl<R: ByteRegion> Nodes<R> {
     ) -> Option<RecordView<'a>> {
         self.medium.read_entry(place, bytes).filter(|view| view.head.version == entry.version)
     }
-    /// Shows the entries of a node that count, with the key of each; nothing of one whose key can't be read. `bytes` is room for that.
+    /// A node's line and its entries are on their way (BonsaiKV section 4.1.3).
+    pub(crate) fn load(&self, slot: u32) {
+        terrace_index::prefetch(self.slots.descriptor(slot));
+        let start = self.place_of_slot(slot) + entry_at(0) as u64;
+        self.medium.region.prefetch(self.medium.at(start), self.entries * ENTRY_BYTES);
+    }
+    /// Shows the entries of a node that count, with the key of each, those that are records first; nothing of one whose key can't be read.
+    /// `bytes` is room for that.
     pub(crate) fn each_entry(
         &self,
         slot: u32,
@@ -224,28 +231,33 @@ impl<R: ByteRegion> Nodes<R> {
         let end = (u64::BITS - bitmap.leading_zeros()) as usize * ENTRY_BYTES;
         self.medium.region.read(self.medium.at(start), &mut raw[..end]);
         let (raw, _) = raw.as_chunks::<ENTRY_BYTES>();
-        let counts = |i: &usize| bitmap >> i & 1 == 1;
-        let mut entries = [None; ENTRIES_MAX];
-        for i in (0..ENTRIES_MAX).filter(counts) {
-            entries[i] = Entry::decode(&raw[i], self.medium.store_id, start + (i * ENTRY_BYTES) as u64);
-            // All records are on their way before the first is read (BonsaiKV section 4.1.3).
-            if let Some(place) = entries[i].and_then(|entry| entry.place())
-                && self.medium.page_of(place).is_some()
-            {
-                self.medium.region.prefetch(self.medium.at(place), ENTRY_BYTES);
-            }
-        }
-        for i in (0..ENTRIES_MAX).filter(counts) {
-            let Some(entry) = entries[i] else {
+        let entry = |i: usize| Entry::decode(&raw[i], self.medium.store_id, start + (i * ENTRY_BYTES) as u64);
+        let (mut left, mut references) = (bitmap, 0u64);
+        while left != 0 {
+            let i = left.trailing_zeros() as usize;
+            left &= left - 1;
+            let Some(entry) = entry(i) else {
                 show(i, None);
                 continue;
             };
             match entry.place() {
                 Some(place) => {
-                    show(i, self.record_of(&entry, place, bytes).map(|view| (view.key, entry)));
+                    references |= 1 << i;
+                    // All records are on their way before the first is read.
+                    if self.medium.page_of(place).is_some() {
+                        self.medium.region.prefetch(self.medium.at(place), ENTRY_BYTES);
+                    }
                 }
                 None => show(i, Some((&entry.texts().0[..entry.lengths().0], entry))),
             }
+        }
+        while references != 0 {
+            let i = references.trailing_zeros() as usize;
+            references &= references - 1;
+            let Some((entry, place)) = entry(i).and_then(|entry| Some((entry, entry.place()?))) else {
+                continue;
+            };
+            show(i, self.record_of(&entry, place, bytes).map(|view| (view.key, entry)));
         }
     }
 }

@@ -265,6 +265,10 @@ impl Static {
     }
 }
 
+/// What an entry's check is of, where a checksum goes word by word from the first byte on.
+#[repr(align(8))]
+struct Words([u8; 16 + ENTRY_BYTES]);
+
 /// A record, as a node has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
@@ -331,11 +335,11 @@ impl Entry {
         }
     }
     fn check(store_id: u64, place: u64, bytes: &[u8; ENTRY_BYTES]) -> u32 {
-        let mut all = [0; 16 + ENTRY_BYTES];
-        all[..8].copy_from_slice(&store_id.to_le_bytes());
-        all[8..16].copy_from_slice(&place.to_le_bytes());
-        all[16..].copy_from_slice(bytes);
-        crc32c::crc32c(&all)
+        let mut all = Words([0; 16 + ENTRY_BYTES]);
+        all.0[..8].copy_from_slice(&store_id.to_le_bytes());
+        all.0[8..16].copy_from_slice(&place.to_le_bytes());
+        all.0[16..].copy_from_slice(bytes);
+        crc32c::crc32c(&all.0)
     }
     /// Its bytes, to stand at this place.
     pub fn encode(&self, store_id: u64, place: u64) -> [u8; ENTRY_BYTES] {

@@ -169,6 +169,12 @@ fn live(page_bytes: usize, seed: u64) {
     let nodes = detail(&*store, "bonsai_nodes");
     println!("{} keys in {nodes} nodes", content.len());
     assert!(nodes > content.len() as u64 / 40, "there is more than one");
+    // Nodes have them still.
+    let mut session = store.session().unwrap();
+    let mut batch = Batch::new();
+    batch.push(0, b"", OpKind::Flush { db: Some(0) });
+    let _ = run(&*store, &mut session, &mut batch);
+    assert_eq!(range(&*store, Direction::Forward, 50), []);
 }
 
 #[test]
