@@ -29,13 +29,33 @@ const FREE_PART: usize = 16;
 const LEAVING: usize = 2;
 /// With more than this of it live a page gains nothing. The last that a store takes is dear: a page in 25 is free after so many were moved.
 const LIVE_PERCENT: u64 = 96;
+/// With less room than this, either: what is moved does not fill pages to the last byte.
+const ROOM_LEAST: u64 = 240;
+/// Of the pages that would be free if all others were as full as that, so many in so many are cleaned for.
+const REACHABLE_PART: (usize, usize) = (3, 4);
 
 impl<R: ByteRegion, T: Directory<R>> ScmSpace<R, T> {
     /// Whether pages are to be cleaned.
     fn is_short(&self) -> bool {
+        self.lacks_page.load(Relaxed) || self.log.free_blocks() < self.free_enough()
+    }
+    /// So many free pages are enough while nobody lacks one. More than there can be would be cleaned for without an end.
+    fn free_enough(&self) -> usize {
         let pages = self.pages.table.len();
-        self.lacks_page.load(Relaxed)
-            || self.log.free_blocks() < (FREE_PAGES + pages / FREE_PART).min(pages / 3)
+        let live = self.live_bytes.load(Relaxed).max(0) as u64;
+        let (reachable, of) = REACHABLE_PART;
+        let most = pages.saturating_sub(live.div_ceil(self.live_most()) as usize) * reachable / of;
+        (FREE_PAGES + pages / FREE_PART).min(pages / 3).min(most)
+    }
+    /// With more than this of it live a page gains nothing.
+    fn live_most(&self) -> u64 {
+        let longest = self.longest() as u64;
+        (longest / 100 * LIVE_PERCENT).min(longest.saturating_sub(ROOM_LEAST)).max(1)
+    }
+    /// Whether all that waits for a page is refused, or is a write that is about to be.
+    fn is_hopeless(&self) -> bool {
+        let is_waited_for = self.last_given.load(Relaxed) > self.completed.load(Relaxed);
+        !is_waited_for && self.is_over(self.longest() as u64) && !self.pages.has_unknown()
     }
 
     /// Makes words safe that a dead process may have stored: before that no page becomes free, for after a power cut an older word may lead
@@ -61,10 +81,18 @@ impl<R: ByteRegion, T: Directory<R>> ScmSpace<R, T> {
         if self.log.free_blocks() >= self.reserve_pages() + self.wanted_pages.load(Relaxed) {
             self.wanted_pages.store(0, Relaxed);
             self.fruitless.store(0, Relaxed);
+            keeper.live_in_vain = None;
             if self.lacks_page.swap(false, Relaxed) {
                 // Who waits for them comes first: what moves next takes one.
                 return Progress::Worked;
             }
+        }
+        // Moving the same things round and round would wear the medium out.
+        if self.is_hopeless() {
+            return Progress::Idle;
+        }
+        if let Some(instead) = self.gains_nothing().then(|| self.instead_of_cleaning(keeper)).flatten() {
+            return instead;
         }
         let Some(victim) = self.victim(keeper) else {
             self.fruitless.store(u64::MAX / 2, Relaxed);
@@ -80,6 +108,26 @@ impl<R: ByteRegion, T: Directory<R>> ScmSpace<R, T> {
         }
         self.leave(keeper, victim, context);
         Progress::Worked
+    }
+
+    /// Pages were cleaned in vain for long: what is done instead. `None`: that goes on.
+    fn instead_of_cleaning(&self, keeper: &mut Keeper<T::Changes>) -> Option<Progress> {
+        // Who waits for room is not refused as long as something is not known; and less of it may be live.
+        let learned = self.learn_step(keeper);
+        if learned != Progress::Idle {
+            self.fruitless.store(0, Relaxed);
+            return Some(learned);
+        }
+        let live = self.live_bytes.load(Relaxed).max(0) as u64;
+        let in_vain = *keeper.live_in_vain.get_or_insert(live);
+        if live + self.longest() as u64 <= in_vain {
+            keeper.live_in_vain = None;
+            self.fruitless.store(0, Relaxed);
+            return None;
+        }
+        // A round that is under way must end.
+        let is_waited_for = self.last_given.load(Relaxed) > self.completed.load(Relaxed);
+        (!is_waited_for).then_some(Progress::Idle)
     }
 
     /// Cleans a page while there are no sessions; `false` if that gains nothing.
@@ -130,7 +178,6 @@ impl<R: ByteRegion, T: Directory<R>> ScmSpace<R, T> {
         // As long as this is held no session begins a page: one that has begun is open, or pinned.
         let filled = self.parts.lock();
         let completed = self.completed.load(SeqCst);
-        let longest = self.longest() as u64;
         let is_one = |number: &u32| {
             let page = self.pages.page(*number);
             let is_open = keeper.fills(*number) || filled.is_some_and(|bump| bump.is_of(*number));
@@ -141,7 +188,7 @@ impl<R: ByteRegion, T: Directory<R>> ScmSpace<R, T> {
                 Kind::Parts if self.is_redoing.load(Relaxed) => false,
                 Kind::Parts => page.pins.load(SeqCst) == 0 && page.round.load(SeqCst) <= completed,
             };
-            let gains = page.live_bytes() <= longest / 100 * LIVE_PERCENT || !page.is_exact.load(Relaxed);
+            let gains = page.live_bytes() <= self.live_most() || !page.is_exact.load(Relaxed);
             let has_room = page.kind() != Kind::Nodes || self.directory.can_move(*number, page.live_bytes());
             may_be && gains && has_room && !is_open && !page.is_stuck.load(Relaxed)
         };

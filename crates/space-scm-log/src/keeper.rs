@@ -111,6 +111,8 @@ pub struct Keeper<C> {
     pub ended_ms: u64,
     /// Words of the directory from here on may be in a cache only, where a dead process left them.
     pub unsecured: Option<u64>,
+    /// What was live when pages had been cleaned in vain for long.
+    pub live_in_vain: Option<u64>,
     /// A page of the directory's own.
     pub own: Option<Bump>,
     pub moved: Option<Bump>,

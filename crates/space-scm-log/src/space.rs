@@ -40,6 +40,8 @@ const GROUP_BYTES: usize = 64;
 /// Of the pages so many, and one in so many more, are kept for deletes and for cleaning.
 const RESERVE_PAGES: usize = 4;
 const RESERVE_PART: usize = 48;
+/// Bytes of a page that nothing may fit in.
+const LEFT_AT_ENDS: u64 = 288;
 
 /// Records in the pages of their log. See the crate's text.
 pub struct ScmSpace<R: ByteRegion, T: Directory<R>> {
@@ -176,7 +178,9 @@ impl<R: ByteRegion, T: Directory<R>> ScmSpace<R, T> {
     /// Bytes that may be live.
     pub(crate) fn capacity_bytes(&self) -> u64 {
         let pages = self.pages.table.len().saturating_sub(self.reserve_pages()) as u64;
-        pages * self.longest() as u64 / 100 * T::FULL_PERCENT
+        // Of short pages what is left at their ends counts more.
+        let longest = self.longest() as u64;
+        pages * (longest / 100 * T::FULL_PERCENT).min(longest.saturating_sub(LEFT_AT_ENDS))
     }
     /// Whether what is live leaves no room, whatever is cleaned.
     pub(crate) fn is_over(&self, more: u64) -> bool {
