@@ -64,5 +64,5 @@ pub use profile::{Profile, ProfileError};
 pub use region::Survives;
 pub use spill::spill_to;
 pub use striped::{StripedError, StripedRegion};
-pub use stripes::{DEVICES_MAX, STRIP_BYTES, Stripes};
+pub use stripes::{DEVICES_MAX, INTERLEAVED_BYTES, STRIP_BYTES, Stripes};
 pub use superblock::{SUPERBLOCK_BYTES, Superblock, SuperblockError};

@@ -31,7 +31,7 @@ use crate::byte::ByteRegion;
 use crate::caller;
 use crate::counters::Counters;
 use crate::emulate;
-use crate::stripes::{DEVICES_MAX, Part, STRIP_BYTES, Stripes};
+use crate::stripes::{DEVICES_MAX, Part, Stripes};
 
 /// Strips for each device that are under way in a long read, and those that a prefetch asks for at most: an emulated device starts as
 /// many while one of them arrives.
@@ -88,6 +88,22 @@ impl<R: ByteRegion> StripedRegion<R> {
     /// # Errors
     /// [`StripedError`].
     pub fn new(devices: Vec<Arc<R>>, bytes: Range<u64>) -> Result<Self, StripedError> {
+        Self::with(Stripes::new, devices, bytes)
+    }
+
+    /// The same, interleaved in pages.
+    ///
+    /// # Errors
+    /// [`StripedError`].
+    pub fn interleaved(devices: Vec<Arc<R>>, bytes: Range<u64>) -> Result<Self, StripedError> {
+        Self::with(Stripes::interleaved, devices, bytes)
+    }
+
+    fn with(
+        stripes: impl FnOnce(usize) -> Stripes,
+        devices: Vec<Arc<R>>,
+        bytes: Range<u64>,
+    ) -> Result<Self, StripedError> {
         static NEXT_ID: AtomicU64 = AtomicU64::new(1);
         if devices.is_empty() || devices.len() > DEVICES_MAX {
             return Err(StripedError::Devices(devices.len()));
@@ -96,7 +112,9 @@ impl<R: ByteRegion> StripedRegion<R> {
             let actual = devices[device].len();
             return Err(StripedError::TooShort { device, actual, wanted: bytes.end });
         }
-        let each = bytes.end.saturating_sub(bytes.start) / STRIP_BYTES * STRIP_BYTES;
+        let stripes = stripes(devices.len());
+        let strip_bytes = stripes.strip_bytes();
+        let each = bytes.end.saturating_sub(bytes.start) / strip_bytes * strip_bytes;
         if each == 0 || !bytes.start.is_multiple_of(CACHE_LINE as u64) {
             return Err(StripedError::NoStrips(bytes));
         }
@@ -105,7 +123,7 @@ impl<R: ByteRegion> StripedRegion<R> {
         Ok(Self {
             start: bytes.start,
             len: each * devices.len() as u64,
-            stripes: Stripes::new(devices.len()),
+            stripes,
             // Relaxed: only uniqueness is asked for.
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
             asks_for_callers: devices.iter().any(|device| device.asks_for_callers()),

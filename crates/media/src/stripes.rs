@@ -11,10 +11,14 @@
 //!   same share, and what is read in a row of up to N strips is read from as many devices.
 //! - Of all permutations together each device has each place equally often, for they come with all of their rotations: what
 //!   always lies at one place of a group is spread, too.
+//! - Memory that is *interleaved* goes from device to device in pages, one after the other, as processors do it: for comparisons.
 //! - It is part of the format (`docs/formats/superblock.md`): the same for a number of devices, for good.
 
 /// Bytes of a strip: a granule of Optane's, and the paper's size.
 pub const STRIP_BYTES: u64 = 256;
+
+/// Bytes that memory goes on for on one device where it is interleaved.
+pub const INTERLEAVED_BYTES: u64 = 4096;
 
 /// Devices that bytes can be spread over.
 pub const DEVICES_MAX: usize = 64;
@@ -30,6 +34,7 @@ pub struct Stripes {
     devices: u64,
     /// 2^64 by them, rounded up: what is divided by them at each access has 56 bits, and is exact so.
     reciprocal: u64,
+    strip_bytes: u64,
     /// Devices by place in a group, one permutation after the other.
     permutations: Box<[u8]>,
 }
@@ -67,8 +72,26 @@ impl Stripes {
                 drawn.rotate_left(1);
             }
         }
+        Self::of(devices, STRIP_BYTES, permutations)
+    }
+
+    /// Pages of [`INTERLEAVED_BYTES`] on one device after the other.
+    ///
+    /// # Panics
+    /// As [`new`](Self::new).
+    pub fn interleaved(devices: usize) -> Self {
+        assert!((1..=DEVICES_MAX).contains(&devices), "pages over {devices} devices");
+        Self::of(devices, INTERLEAVED_BYTES, (0..devices as u8).collect())
+    }
+
+    fn of(devices: usize, strip_bytes: u64, permutations: Vec<u8>) -> Self {
         let reciprocal = (u64::MAX / devices as u64).wrapping_add(1);
-        Self { devices: devices as u64, reciprocal, permutations: permutations.into() }
+        Self { devices: devices as u64, reciprocal, strip_bytes, permutations: permutations.into() }
+    }
+
+    /// Bytes that lie together on a device.
+    pub fn strip_bytes(&self) -> u64 {
+        self.strip_bytes
     }
 
     /// How many devices.
@@ -82,14 +105,15 @@ impl Stripes {
         if self.devices == 1 {
             return (0, offset);
         }
-        let strip = offset / STRIP_BYTES;
+        // A power of two.
+        let strip = offset >> self.strip_bytes.trailing_zeros();
         let group = ((u128::from(strip) * u128::from(self.reciprocal)) >> 64) as u64;
         let place = strip - group * self.devices;
-        let permutations = DRAWN as u64 * self.devices;
+        let permutations = self.permutations.len() as u64 / self.devices;
         // The upper half of the hash as a share of them all.
         let permutation = ((mix(group) >> 32) * permutations) >> 32;
         let device = self.permutations[(permutation * self.devices + place) as usize];
-        (device.into(), group * STRIP_BYTES + offset % STRIP_BYTES)
+        (device.into(), group * self.strip_bytes + (offset & (self.strip_bytes - 1)))
     }
 
     /// A range's parts in its order.
@@ -120,7 +144,7 @@ impl Iterator for Parts<'_> {
         let (device, at) = self.stripes.place(offset);
         let len = match self.stripes.devices {
             1 => left,
-            _ => left.min((STRIP_BYTES - offset % STRIP_BYTES) as usize),
+            _ => left.min((self.stripes.strip_bytes - offset % self.stripes.strip_bytes) as usize),
         };
         self.from += len;
         Some(Part { device, at, from, len })
@@ -162,6 +186,16 @@ mod tests {
             }
             assert_eq!(taken.len(), 1000 * devices, "rows without a gap");
         }
+    }
+
+    #[test]
+    fn interleaved_pages_are_on_one_device_after_the_other() {
+        let stripes = Stripes::interleaved(6);
+        for page in 0..100 {
+            assert_eq!(stripes.place(page * 4096 + 7), ((page % 6) as usize, page / 6 * 4096 + 7));
+        }
+        let parts: Vec<_> = stripes.parts(4000, 5000).map(|part| (part.device, part.at, part.len)).collect();
+        assert_eq!(parts, [(0, 4000, 96), (1, 0, 4096), (2, 0, 808)]);
     }
 
     #[test]

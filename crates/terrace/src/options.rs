@@ -39,6 +39,9 @@ pub struct Options {
     pub dram_records: Option<u64>,
     /// The byte-addressable lower tier, if any: its size, and where it is. Without `ssd` it may be striped over several places.
     pub pmem: Option<Tier>,
+    /// A new store's striped memory goes from device to device in pages of 4 KiB, one after the other, as processors interleave it, instead
+    /// of in strips of 256 bytes in hashed orders: to compare both.
+    pub pmem_interleaved: bool,
     /// The block lower tier, if any: its size, and where it is (`None`: in `dir`). `None`, without `pmem`: one of the free disk's size,
     /// except with engine `dram`.
     pub ssd: Option<Tier>,
@@ -113,6 +116,7 @@ impl Default for Options {
             ssd: None,
             profile: None,
             expected_records: None,
+            pmem_interleaved: false,
             durability: Durability::default(),
             when_full: WhenFull::default(),
             background_threads: 1,

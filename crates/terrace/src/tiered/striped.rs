@@ -20,8 +20,8 @@ use serde::{Deserialize, Serialize};
 use terrace_engine::StoreError;
 use terrace_media::superblock::{MAGIC, MAKING};
 use terrace_media::{
-    AnyRegion, ByteRegion, DEVICES_MAX, DirLock, Profile, STRIP_BYTES, SUPERBLOCK_BYTES, StripedRegion,
-    Superblock, SuperblockError,
+    AnyRegion, ByteRegion, DEVICES_MAX, DirLock, INTERLEAVED_BYTES, Profile, STRIP_BYTES, SUPERBLOCK_BYTES,
+    StripedRegion, Superblock, SuperblockError,
 };
 
 use super::{Made, byte};
@@ -38,7 +38,7 @@ struct Fields {
     device: usize,
     /// How many there are.
     devices: usize,
-    /// Bytes of a strip.
+    /// Bytes of a strip; as many as a page is interleaved in: one device after the other.
     strip_bytes: u64,
 }
 
@@ -95,7 +95,7 @@ enum Together {
     /// Nothing yet, or what was never finished.
     New,
     /// A store: which of the given is its first device, and so on, and whether a magic is missing.
-    Store { order: Vec<usize>, bytes: u64, unfinished: Vec<usize> },
+    Store { order: Vec<usize>, bytes: u64, strip_bytes: u64, unfinished: Vec<usize> },
 }
 
 /// Striped memory that was found.
@@ -109,12 +109,15 @@ pub(super) struct Striped {
 }
 
 /// The devices of striped memory in their order.
-pub(super) struct Devices(Vec<(PathBuf, Arc<AnyRegion>)>);
+pub(super) struct Devices {
+    all: Vec<(PathBuf, Arc<AnyRegion>)>,
+    strip_bytes: u64,
+}
 
 impl Devices {
     /// All of their places, for people.
     pub(super) fn place(&self) -> PathBuf {
-        Self::listed(&self.0)
+        Self::listed(&self.all)
     }
 
     fn listed<R>(devices: &[(PathBuf, R)]) -> PathBuf {
@@ -125,19 +128,19 @@ impl Devices {
     /// Gives each its superblock: the store, whose superblock this is, is finished.
     pub(super) fn name(&self, superblock: &Superblock) -> Result<(), StoreError> {
         let mut pages = Vec::new();
-        for (i, (_, region)) in self.0.iter().enumerate() {
-            let fields = Fields { device: i + 1, devices: self.0.len(), strip_bytes: STRIP_BYTES };
+        for (i, (_, region)) in self.all.iter().enumerate() {
+            let fields = Fields { device: i + 1, devices: self.all.len(), strip_bytes: self.strip_bytes };
             let sense = |error: &dyn std::fmt::Display| StoreError::Options(format!("a superblock: {error}"));
             let options = toml::to_string(&fields).map_err(|error| sense(&error))?.into_bytes();
             let label = Superblock { options, media_bytes: region.len(), ..superblock.clone() };
             pages.push(label.encode().map_err(|error| sense(&error))?);
         }
         // The magics are last.
-        for ((_, region), page) in self.0.iter().zip(&pages) {
+        for ((_, region), page) in self.all.iter().zip(&pages) {
             region.write_nt(MAKING.len() as u64, &page[MAKING.len()..]);
             region.fence();
         }
-        for ((_, region), page) in self.0.iter().zip(&pages) {
+        for ((_, region), page) in self.all.iter().zip(&pages) {
             byte::store_word(&**region, std::array::from_fn(|i| page[i]));
         }
         Ok(())
@@ -191,12 +194,15 @@ pub(super) fn find(
     let (mut found, pages): (Vec<_>, Vec<_>) =
         devices.into_iter().flatten().map(|(path, region, page)| ((path, region), page)).unzip();
     let places: Vec<_> = found.iter().map(|(path, _)| path.as_path()).collect();
-    let (order, bytes, unfinished) = match together(&places, &pages)? {
+    let (order, bytes, strip_bytes, unfinished) = match together(&places, &pages)? {
         Together::New => {
             let bytes = refuse_new(options, &found, &pages)?;
-            (None, bytes, Vec::new())
+            let strip_bytes = if options.pmem_interleaved { INTERLEAVED_BYTES } else { STRIP_BYTES };
+            (None, bytes, strip_bytes, Vec::new())
         }
-        Together::Store { order, bytes, unfinished } => (Some(order), bytes, unfinished),
+        Together::Store { order, bytes, strip_bytes, unfinished } => {
+            (Some(order), bytes, strip_bytes, unfinished)
+        }
     };
     let unfinished: Vec<_> = unfinished.into_iter().map(|i| found[i].1.region.clone()).collect();
     let mut notes = Vec::new();
@@ -214,9 +220,9 @@ pub(super) fn find(
         let mut in_order: Vec<_> = found.into_iter().map(Some).collect();
         found = order.into_iter().filter_map(|i| in_order[i].take()).collect();
     }
-    let (description, promises) = describe(&found);
+    let (description, promises) = describe(&found, strip_bytes);
     let devices: Vec<_> = found.into_iter().map(|(path, found)| (path, found.region)).collect();
-    let region = region_of(devices.iter().map(|(_, region)| region.clone()).collect(), bytes)?;
+    let region = region_of(devices.iter().map(|(_, region)| region.clone()).collect(), bytes, strip_bytes)?;
     if !is_new && !byte::first_page(&region, &Devices::listed(&devices))?.starts_with(&MAGIC) {
         return Err(StoreError::Corrupt(format!(
             "{}: the devices are those of one store, and the first strips, where its superblock is, hold none: nothing was changed. \
@@ -231,7 +237,7 @@ pub(super) fn find(
         byte::store_word(&region, MAKING);
     }
     let found = FoundRegion::new(Arc::new(region), description, promises);
-    Ok(Striped { found, devices: Devices(devices), locks, made, notes })
+    Ok(Striped { found, devices: Devices { all: devices, strip_bytes }, locks, made, notes })
 }
 
 /// The devices of a store, in whatever order they are given, as one region, to be looked at or repaired.
@@ -244,21 +250,29 @@ pub(crate) fn assemble<R: ByteRegion>(
     let pages =
         devices.iter().map(|(path, region)| page(&**region, path)).collect::<Result<Vec<_>, StoreError>>()?;
     let places: Vec<_> = devices.iter().map(|(path, _)| path.as_path()).collect();
-    let Together::Store { order, bytes, .. } = together(&places, &pages)? else {
+    let Together::Store { order, bytes, strip_bytes, .. } = together(&places, &pages)? else {
         return Err(StoreError::Options(format!(
             "{}: no store is striped over them, or it was never finished and holds nothing",
             listed(&places)
         )));
     };
     let regions = order.iter().map(|i| devices[*i].1.clone()).collect();
-    let region = region_of(regions, bytes)?;
+    let region = region_of(regions, bytes, strip_bytes)?;
     Ok((region, order.into_iter().map(|i| devices[i].0.clone()).collect()))
 }
 
 /// The strips of devices of so many bytes each.
-fn region_of<R: ByteRegion>(devices: Vec<Arc<R>>, bytes: u64) -> Result<StripedRegion<R>, StoreError> {
+fn region_of<R: ByteRegion>(
+    devices: Vec<Arc<R>>,
+    bytes: u64,
+    strip_bytes: u64,
+) -> Result<StripedRegion<R>, StoreError> {
     let of_each = SUPERBLOCK_BYTES as u64..bytes / SUPERBLOCK_BYTES as u64 * SUPERBLOCK_BYTES as u64;
-    StripedRegion::new(devices, of_each).map_err(|error| StoreError::Options(format!("--pmem: {error}")))
+    let region = match strip_bytes {
+        INTERLEAVED_BYTES => StripedRegion::interleaved(devices, of_each),
+        _ => StripedRegion::new(devices, of_each),
+    };
+    region.map_err(|error| StoreError::Options(format!("--pmem: {error}")))
 }
 
 /// What a device's first page says.
@@ -284,9 +298,10 @@ fn page<R: ByteRegion>(region: &R, place: &Path) -> Result<Page, StoreError> {
             superblock.engine
         )));
     };
-    if label.fields.strip_bytes != STRIP_BYTES {
+    if ![STRIP_BYTES, INTERLEAVED_BYTES].contains(&label.fields.strip_bytes) {
         return Err(StoreError::Options(format!(
-            "{}: strips of {} bytes, and this program knows strips of {STRIP_BYTES}: use the terrace that it was made by",
+            "{}: strips of {} bytes, and this program knows strips of {STRIP_BYTES}, and pages of {INTERLEAVED_BYTES} that are \
+             interleaved: use the terrace that it was made by",
             place.display(),
             label.fields.strip_bytes
         )));
@@ -323,7 +338,8 @@ fn together(places: &[&Path], pages: &[Page]) -> Result<Together, StoreError> {
     let all: Option<Vec<usize>> = order.iter().copied().collect();
     match all {
         Some(order) if !strange => {
-            Ok(Together::Store { order, bytes: store.superblock.media_bytes, unfinished })
+            let (bytes, strip_bytes) = (store.superblock.media_bytes, store.fields.strip_bytes);
+            Ok(Together::Store { order, bytes, strip_bytes, unfinished })
         }
         _ => Err(refuse(places, pages, &store)),
     }
@@ -439,12 +455,15 @@ fn listed(places: &[&Path]) -> String {
 }
 
 /// What the devices are, and the least that any of them promises.
-fn describe(found: &[(PathBuf, FoundRegion)]) -> (String, terrace_media::Survives) {
+fn describe(found: &[(PathBuf, FoundRegion)], strip_bytes: u64) -> (String, terrace_media::Survives) {
     let mut kinds: Vec<_> = found.iter().map(|(_, found)| found.description.as_str()).collect();
     kinds.dedup();
     let promises = found.iter().map(|(_, found)| found.promises).min();
-    let text =
-        format!("{} devices in strips of {STRIP_BYTES} bytes, each {}", found.len(), kinds.join(" or "));
+    let how = match strip_bytes {
+        INTERLEAVED_BYTES => format!("interleaved in pages of {INTERLEAVED_BYTES} bytes"),
+        _ => format!("in strips of {strip_bytes} bytes"),
+    };
+    let text = format!("{} devices {how}, each {}", found.len(), kinds.join(" or "));
     (text, promises.unwrap_or(terrace_media::Survives::Nothing))
 }
 

@@ -286,3 +286,21 @@ fn it_keeps_its_size() {
     let told = store.description.join("\n");
     assert!(told.contains("the store keeps its size, 48 MiB, where 96 MiB was asked for: striped"), "{told}");
 }
+
+#[test]
+fn memory_stays_interleaved() {
+    let Some(home) = Home::new() else { return };
+    let names = ["a", "b", "c"];
+    let options = Options { pmem_interleaved: true, ..home.options("bonsai", &names) };
+    let store = terrace::open(options).unwrap();
+    fill(&store);
+    store.close().unwrap();
+    home.forget();
+    let store = home.open("bonsai", &["b", "c", "a"]).unwrap();
+    assert!(
+        store.stats().tiers.iter().any(|tier| tier.medium.contains("interleaved in pages of 4096 bytes"))
+    );
+    (0..KEYS).for_each(|i| assert!(store.get(&key(i)).unwrap().is_some(), "key {i}"));
+    store.close().unwrap();
+    home.check(&names).unwrap();
+}

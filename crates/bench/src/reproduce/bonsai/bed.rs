@@ -7,7 +7,8 @@
 use std::time::{Duration, Instant};
 
 use anyhow::ensure;
-use terrace::OpenStore;
+use terrace::{OpenStore, Place};
+use terrace_media::{INTERLEAVED_BYTES, STRIP_BYTES};
 
 use super::super::driven::Driven;
 use super::super::in_memory::tier;
@@ -49,10 +50,38 @@ pub(super) enum Phase {
     A,
 }
 
+/// Devices of memory that has several.
+pub(super) const DEVICES: usize = 6;
+
+/// Where a store's persistent memory is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Memory {
+    /// On one device.
+    One,
+    /// In strips over [`DEVICES`].
+    Striped,
+    /// Over as many, interleaved in pages.
+    Interleaved,
+}
+
+impl Memory {
+    /// For people.
+    fn name(self) -> String {
+        match self {
+            Self::One => "one device".into(),
+            Self::Striped => format!("{DEVICES} devices in strips of {STRIP_BYTES} bytes"),
+            Self::Interleaved => {
+                format!("{DEVICES} devices interleaved in pages of {INTERLEAVED_BYTES} bytes")
+            }
+        }
+    }
+}
+
 /// A run.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Job {
     pub system: System,
+    pub memory: Memory,
     pub profile: &'static str,
     pub pairs: u64,
     pub key_bytes: usize,
@@ -79,25 +108,37 @@ impl Job {
     /// Of two threads, with batches of 16.
     pub fn new(system: System, profile: &'static str, phases: &'static [Phase], settings: &Settings) -> Self {
         let (pairs, key_bytes) = (pairs(settings), WORD_BYTES);
-        Self { system, profile, pairs, key_bytes, batch: 16, threads: 2, phases, restarts: false }
+        let (memory, batch, threads, restarts) = (Memory::One, 16, 2, false);
+        Self { system, memory, profile, pairs, key_bytes, batch, threads, phases, restarts }
     }
     /// For people.
     pub fn setting(&self) -> String {
         format!(
             "{} pairs of {} + {WORD_BYTES} B, uniform; {} threads, batches of {}, sync; shared memory, emulated: profile {}; of hetermm a quarter \
-             of the records is in DRAM; bonsai over one device",
-            self.pairs, self.key_bytes, self.threads, self.batch, self.profile
+             of the records is in DRAM; bonsai over {}",
+            self.pairs,
+            self.key_bytes,
+            self.threads,
+            self.batch,
+            self.profile,
+            self.memory.name()
         )
     }
 
     fn open(&self, dir: &std::path::Path) -> anyhow::Result<OpenStore> {
         let writes = self.pairs * (1 + self.phases.len() as u64);
-        Ok(terrace::open(terrace::Options {
+        let mut options = terrace::Options {
             profile: Some(self.profile.into()),
             threads: self.threads,
             recovery_threads: 1,
+            pmem_interleaved: self.memory == Memory::Interleaved,
             ..self.system.options((self.pairs, writes), self.key_bytes, Some(dir))
-        })?)
+        };
+        if let Some(pmem) = options.pmem.as_mut().filter(|_| self.memory != Memory::One) {
+            let places = (1..=DEVICES).map(|device| dir.join(format!("device-{device}")));
+            pmem.place = Some(Place::Striped(places.collect()));
+        }
+        Ok(terrace::open(options)?)
     }
 
     /// One thread's operations.

@@ -4,7 +4,8 @@
 //!   B1 B2 B5  bytes of DRAM and PMem a pair, reads a get (figure 10, table 3, section 4.1.3)   memory.rs, reads.rs: counted.rs
 //!   B3 B7     gets, puts, scans beside an entry a record, a log, a heap (figs 10, 14)          rivals.rs                |
 //!   B4        packing of the log (figure 11a)                                                  packing.rs               |
-//!   B6 B8     several devices, several nodes (figure 12)                                       not_built.rs             |
+//!   B6        several devices (figure 12a)                                                     striped.rs               |
+//!   B8        several nodes (figure 12b)                                                       not_built.rs             |
 //!   aim       what is asked of ours: beside hetermm with btree and scmkv, and restarts         aims.rs                  |
 //!                                    stores that are timed: bed.rs     what is compared, and its sizes: systems.rs -----'
 //! ```
@@ -21,6 +22,7 @@ mod not_built;
 mod packing;
 mod reads;
 mod rivals;
+mod striped;
 mod systems;
 
 use super::{Part, Settings, Study};
@@ -35,7 +37,7 @@ pub const STUDY: Study = Study {
         Part { id: "B3", source: rivals::figure_10 },
         Part { id: "B4", source: packing::figure_11a },
         Part { id: "B5", source: reads::section_4_1_3 },
-        Part { id: "B6", source: not_built::figure_12a },
+        Part { id: "B6", source: striped::figure_12a },
         Part { id: "B7", source: rivals::figure_14 },
         Part { id: "B8", source: not_built::figure_12b },
         Part { id: "aim", source: aims::in_one_run },

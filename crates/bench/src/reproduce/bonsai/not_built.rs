@@ -1,4 +1,4 @@
-//! B6 and B8: what our store does not have yet, beside the paper's figures.
+//! B8: what our store does not have yet, beside the paper's figures.
 
 use super::super::{Figure, Kind, Outcome, Row, Settings};
 
@@ -7,19 +7,6 @@ fn not_built(id: &'static str, kind: Kind, lacks: &str, rows: &[(&str, Figure)])
         Row::not_measured(id, *what, paper.clone(), kind, format!("not built yet: {lacks}"))
     };
     Ok(Outcome { rows: rows.iter().map(row).collect(), plots: Vec::new() })
-}
-
-/// B6.
-pub(super) fn figure_12a(_: &Settings) -> anyhow::Result<Outcome> {
-    const LACKS: &str = "a row over striped memory, with a switch of its strips";
-    let rows = [
-        (
-            "striped scans / PACTree on 4 KiB interleaving, throughput, YCSB-E, 24 + 8 B",
-            Figure::Number(1.427),
-        ),
-        ("the same, share of the devices' bandwidth that is used", Figure::Number(1.49)),
-    ];
-    not_built("B6", Kind::Emulated, LACKS, &rows)
 }
 
 /// B8.

@@ -25,6 +25,7 @@ fn devices_are_one_store_in_any_order() {
     let found = |order: &[usize], unfinished: &[usize]| Together::Store {
         order: order.to_vec(),
         bytes: 1 << 20,
+        strip_bytes: STRIP_BYTES,
         unfinished: unfinished.to_vec(),
     };
     assert_eq!(judged(&[of(1), of(2), of(3)]).unwrap(), found(&[0, 1, 2], &[]));
